@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
@@ -135,7 +136,7 @@ func (a *App) putOverride(ctx context.Context, registered registeredPolicy, targ
 
 // limitError says what is wrong with the limit of an override, and which is the largest possible one.
 func limitError(p *limiter.Policy, err error) error {
-	text := optionError(err).Error()
+	text := caddyfileopt.NameFields(err).Error()
 	if strings.HasPrefix(text, "limit") || strings.HasPrefix(text, "burst") && p.IsBucket() {
 		return adminapi.BadInput("%s; the largest that policy %q takes is %d", text, p.Name(), p.LargestLimit())
 	}

@@ -14,9 +14,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
@@ -64,11 +66,9 @@ type App struct {
 	SettleOutage *bool `json:"settle_outage,omitempty"`
 
 	ctx        caddy.Context
-	opened     *openStores   // used by App.use
-	redis      *redisOptions // nil: the counts live in this process
+	opened     *storepool.Stores // used by App.use
 	registered registeredPolicies
 	rules      []*rule.Set // of its handlers
-	memory     *sharedMemory
 	overrides  *overrides.Live
 	released   bool // the stores
 	logger     *zap.Logger
@@ -125,25 +125,23 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	a.setDefaults()
+	var options *storepool.Options // none: the counts live in this process
 	if a.Redis == nil {
-		if _, err := resolveText("hash_keys", a.HashKeys); err != nil {
+		if _, err := caddyfileopt.ResolveText("hash_keys", a.HashKeys); err != nil {
 			return err
 		}
 	} else {
-		options, err := a.resolve()
+		resolved, err := a.resolve()
 		if err != nil {
 			return fmt.Errorf("redis: %w", err)
 		}
-		a.redis = &options
+		options = &resolved
 	}
-	opened, err := openStoresFor(a.redis)
+	opened, err := pool.Open(options)
 	if err != nil {
 		return err
 	}
-	a.opened, a.memory, a.overrides = opened, opened.memory, opened.memory.overrides
-	if opened.remote != nil {
-		a.overrides = opened.remote.overrides
-	}
+	a.opened, a.overrides = opened, opened.Overrides()
 	return nil
 }
 
@@ -182,8 +180,8 @@ func (a *App) Start() error {
 	apps.add(a)
 	a.warnUnnamed()
 	a.warnUnwritten()
-	if a.redis == nil {
-		if a.memory.announced.CompareAndSwap(false, true) {
+	if a.opened.Options == nil {
+		if a.opened.Memory.Announced.CompareAndSwap(false, true) {
 			a.logger.Info("no redis is configured: the limits live in this process and are not shared")
 		}
 		return nil
@@ -191,19 +189,22 @@ func (a *App) Start() error {
 	a.overrides.Start()
 	stores := a.use()
 	go func(logger *zap.Logger) {
-		defer stores.end()
+		defer stores.End()
 		ctx, cancel := context.WithTimeout(context.Background(), dial.ConnectBudget)
 		defer cancel()
-		if err := dial.Ping(ctx, stores.remote.store.Client()); err != nil {
+		if err := dial.Ping(ctx, stores.Redis.Store.Client()); err != nil {
 			logger.Debug("redis does not answer yet", zap.Error(err))
 		}
 	}(a.logger)
 	return nil
 }
 
+// use returns the stores, which stay open until their end.
+func (a *App) use() *storepool.Stores { return a.opened.Use() }
+
 // boundMemory sets the bound of the in-process store, which all configurations use.
 func (a *App) boundMemory() {
-	a.memory.store.Limit(a.maxKeys(), func() {
+	a.opened.Memory.Store.Limit(a.maxKeys(), func() {
 		caddy.Log().Named(appName).Warn("more clients than max_keys: new ones share places and may be limited too early, or begin an outage of Redis with whole quotas", zap.Int64("max_keys", a.maxKeys()))
 	})
 }
@@ -227,9 +228,9 @@ func (a *App) Cleanup() error {
 	}
 	a.released = true
 	a.opened.Prune()
-	a.memory.names.Release(a.registered.counters())
-	if a.opened.last() {
-		return a.opened.release()
+	a.opened.Memory.Names.Release(a.registered.counters())
+	if a.opened.Last() {
+		return a.opened.Release()
 	}
 	return nil
 }
@@ -245,7 +246,7 @@ func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) 
 		}
 	}
 	if err == nil && registered.counters == nil {
-		registered.counters = a.memory.names.Use(s.Name)
+		registered.counters = a.opened.Memory.Names.Use(s.Name)
 		if len(s.Ban) > 0 {
 			registered.counters.CountBans()
 		}

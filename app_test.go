@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -20,8 +21,8 @@ const nowhere = `{"redis":{"url":"redis://127.0.0.1:1"}}`
 // references counts who holds the stores, and the stores.
 func references(t testing.TB) (holders, held int) {
 	t.Helper()
-	stores.Range(func(key, _ any) bool {
-		count, _ := stores.References(key)
+	pool.Range(func(key, _ any) bool {
+		count, _ := pool.References(key)
 		holders += count
 		held++
 		return true
@@ -91,13 +92,13 @@ func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testi
 		}
 		apps[i] = app
 	}
-	if apps[0].opened.remote != apps[1].opened.remote || apps[0].opened.remote == apps[2].opened.remote {
+	if apps[0].opened.Redis != apps[1].opened.Redis || apps[0].opened.Redis == apps[2].opened.Redis {
 		t.Error("equal settings do not share a client, or different ones do")
 	}
 	checkReferences(t, 6, 3) // the in-process store, and two clients
 	endFirst()
 	checkReferences(t, 4, 3)
-	if err := dial.Ping(context.Background(), apps[1].opened.remote.store.Client()); err == nil || strings.Contains(err.Error(), "closed") {
+	if err := dial.Ping(context.Background(), apps[1].opened.Redis.Store.Client()); err == nil || strings.Contains(err.Error(), "closed") {
 		t.Errorf("the shared client answers %v; want it open, and no server", err)
 	}
 	endSecond()
@@ -107,7 +108,7 @@ func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testi
 
 func TestStores_are_told_apart_by_every_setting(t *testing.T) {
 	t.Setenv("OTHER_PASSWORD", "other")
-	seen := map[string]string{}
+	seen := map[*storepool.Redis]string{}
 	for _, text := range []string{
 		`{"redis":{"url":"redis://127.0.0.1:1"}}`,
 		`{"redis":{"url":"redis://127.0.0.1:1/1"}}`,
@@ -131,10 +132,10 @@ func TestStores_are_told_apart_by_every_setting(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if other, found := seen[app.opened.remote.key]; found {
+		if other, found := seen[app.opened.Redis]; found {
 			t.Errorf("%s and %s share a client", text, other)
 		}
-		seen[app.opened.remote.key] = text
+		seen[app.opened.Redis] = text
 	}
 }
 
@@ -262,9 +263,9 @@ func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *test
 	cleanUp(failing)
 	check(first, "after a start that failed")
 	for i := range 3 { // which the failed one had no room for
-		checks := []limiter.Check{{Policy: newHandler(t, policyJSON("bound", "5")).rules.Rules[0].Policy, Key: limiter.EncodeKey(string(rune('a' + i)))}}
-		if _, err := first.opened.Decide(t.Context(), checks); err != nil || first.memory.store.Overflows() != 0 {
-			t.Errorf("%d shares found no room, %v", first.memory.store.Overflows(), err)
+		checks := []limiter.Check{{Policy: newHandler(t, policyJSON("bound", "5")).limiter.Rules.Rules[0].Policy, Key: limiter.EncodeKey(string(rune('a' + i)))}}
+		if _, err := first.opened.Decide(t.Context(), checks); err != nil || first.opened.Memory.Store.Overflows() != 0 {
+			t.Errorf("%d shares found no room, %v", first.opened.Memory.Store.Overflows(), err)
 		}
 	}
 	start(second)

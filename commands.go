@@ -7,9 +7,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/command"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/simulate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
 )
 
 func init() {
@@ -42,7 +43,7 @@ func configuredRedis(raw json.RawMessage) (*preflight.Options, error) {
 		return nil, err
 	}
 	if err := options.Client.Validate(); err != nil {
-		return nil, optionError(err)
+		return nil, caddyfileopt.NameFields(err)
 	}
 	return &preflight.Options{Client: options.Client, Naming: options.Naming}, nil
 }

@@ -154,7 +154,7 @@ func TestCost_outcomes(t *testing.T) {
 		"bytes, broken off":               {sent, "0", aborted(bytesOf(50, 10)), 1, 1000, 50, 50, 0},
 		"bytes, failed":                   {sent, "0", bytesOf(1000, 10), 1, 55, 50, 50, 0},
 		"bytes, failed over HTTP/2":       {sent, "0", bytesOf(1000, 10), 2, 55, 60, 60, 0},
-		"bytes, a long one over HTTP/2":   {sent, "0", bytesOf(1000_000, 1000_000), 2, 40_000, 2 * copyLen, 2 * copyLen, 0},
+		"bytes, a long one over HTTP/2":   {sent, "0", bytesOf(1000_000, 1000_000), 2, 40_000, 2 * 32 << 10, 2 * 32 << 10, 0},
 		"bytes, broken off before":        {sent, "0", aborted(bytesOf(0, 1)), 1, 0, 100, 1, 0},
 		"bytes, left before":              {sent, "0", left(headerOf(499, "", 0)), 1, 0, 100, 1, 0},
 		"bytes, refused":                  {sent, "0", failing(404), 1, 0, 100, 1, 0},
@@ -175,13 +175,13 @@ func TestCost_outcomes(t *testing.T) {
 				h := loadHandler(t, ctx, `{"policies":[{"name":"cost","key":"x","limit":1000000,"window":"24h","weight":`+weight+`,"cost_from":`+
 					test.source+`,"cost":`+test.fallback+`}]}`)
 				invalid := int64(0)
-				warn := h.rules.Warn
-				h.rules.Warn = func(r *rule.Rule, option string, err error) {
+				warn := h.limiter.Rules.Warn
+				h.limiter.Rules.Warn = func(r *rule.Rule, option string, err error) {
 					invalid++
 					warn(r, option, err)
 				}
 				answerOnce(t, h, test.inside, test.proto, test.room)
-				c := limiter.Check{Policy: h.rules.Rules[0].Policy, Key: limiter.EncodeKey("x"), Weight: 1, Peek: true}
+				c := limiter.Check{Policy: h.limiter.Rules.Rules[0].Policy, Key: limiter.EncodeKey("x"), Weight: 1, Peek: true}
 				h.app.opened.PeekLocal(&c)
 				if charged := 1_000_000 - c.Result.Remaining; charged != want || invalid != test.invalid {
 					t.Errorf("charged %d with %d invalid values, want %d and %d", charged, invalid, want, test.invalid)

@@ -128,7 +128,7 @@ func TestCount_if_makes_a_policy_refund_in_all_handlers(t *testing.T) {
 	handlers := []*Handler{loadHandler(t, ctx, without), loadHandler(t, ctx, counting("p", numbers)), loadHandler(t, ctx, without)}
 	one := handlers[0].app.registered["p"]
 	for i, h := range handlers {
-		for _, r := range h.rules.Rules {
+		for _, r := range h.limiter.Rules.Rules {
 			if r.Policy != one.policy || r.Numbers.Variants != one.variants || !r.Policy.Settings().Refunds {
 				t.Errorf("handler %d has a policy of its own", i)
 			}

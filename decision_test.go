@@ -1,11 +1,8 @@
 package redisratelimit
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -14,7 +11,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -23,7 +19,7 @@ func tellPlaceholders(names ...string) func(http.ResponseWriter, *http.Request) 
 	return func(w http.ResponseWriter, r *http.Request) error {
 		repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 		for _, name := range names {
-			if value, found := repl.GetString(placeholderPrefix + name); found {
+			if value, found := repl.GetString("http.redis_ratelimit." + name); found {
 				w.Header().Set(name, value)
 			}
 		}
@@ -40,12 +36,12 @@ func TestPlaceholders_tell_times_in_seconds(t *testing.T) {
 		"retry_after": "0", "reset_after": "1800", "nonsense": "",
 	} {
 		if got := header.Get(name); got != want {
-			t.Errorf("{%s%s} is %q, want %q", placeholderPrefix, name, got, want)
+			t.Errorf("{http.redis_ratelimit.%s} is %q, want %q", name, got, want)
 		}
 	}
 	later := fetch(t, server.URL).Header.Get("reset_after")
 	if seconds, err := strconv.ParseFloat(later, 64); err != nil || seconds <= 3590 || seconds > 3600 {
-		t.Errorf("after a second request {%sreset_after} is %q, want a bit less than 3600", placeholderPrefix, later)
+		t.Errorf("after a second request {http.redis_ratelimit.reset_after} is %q, want a bit less than 3600", later)
 	}
 }
 
@@ -54,9 +50,9 @@ func TestPlaceholders_tell_times_in_seconds(t *testing.T) {
 func TestDecision_writes_its_outcome_alone(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) error {
 		repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-		value, _ := repl.GetString("http.vars." + decisionVar)
+		value, _ := repl.GetString("http.vars.redis_ratelimit.decision")
 		w.Header().Set("Placeholder", value)
-		w.Header().Set("Format", fmt.Sprintf("%+v", caddyhttp.GetVar(r.Context(), decisionVar)))
+		w.Header().Set("Format", fmt.Sprintf("%+v", caddyhttp.GetVar(r.Context(), "redis_ratelimit.decision")))
 		return nil
 	}, newHandler(t, policyJSON("p", `5,"key":"secret"`)))
 	header := fetch(t, server.URL).Header
@@ -87,54 +83,6 @@ func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
 	for duration, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, time.Minute: 60} {
 		if got := quotaheader.CeilSeconds(duration); got != want {
 			t.Errorf("%v is rounded up to %d, want %d", duration, got, want)
-		}
-	}
-}
-
-// TestDecision_reason follows a request that is denied, and then passes a limit of the error routes.
-func TestDecision_reason(t *testing.T) {
-	t.Parallel()
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	passes := []limiter.Check{{Policy: policy}}
-	denies := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
-	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields)), http.MethodGet, "/", nil)
-	d := &decision{}
-	for _, step := range []struct {
-		name   string
-		decide func()
-		want   string
-	}{
-		{"allowed", func() { d.add(passes, limiter.SourceMemory, quotaheader.Formats{}, time.Now()) }, ""},
-		{"denied", func() { d.add(denies, limiter.SourceMemory, quotaheader.Formats{}, time.Now()) }, "limit"},
-		{"banned", func() { d.refusal = rule.ReasonBan }, "ban"},
-		{"allowed after the denial", func() { d.add(passes, limiter.SourceMemory, quotaheader.Formats{}, time.Now()) }, ""},
-		{"undecided after the denial", func() { d.fail(rule.FailedClosed) }, ""},
-	} {
-		step.decide()
-		d.log(r)
-		if got, found := d.placeholder(placeholderPrefix + "reason"); got != step.want || !found {
-			t.Errorf("%s: {%sreason} is %v, want %q", step.name, placeholderPrefix, got, step.want)
-		}
-	}
-}
-
-func TestProblem_ban(t *testing.T) {
-	t.Parallel()
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checks := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
-	d := &decision{}
-	d.add(checks, limiter.SourceMemory, quotaheader.Formats{}, time.Now())
-	const types = "https://iana.org/assignments/http-problem-types#"
-	for reason, want := range map[rule.Reason]string{rule.ReasonLimit: "quota-exceeded", rule.ReasonBan: "abnormal-usage-detected"} {
-		d.refusal = reason
-		if got := d.problem(429, checks); got.Type != types+want || got.Status != 429 || got.Title == "" || !slices.Equal(got.Policies, []string{"p"}) {
-			t.Errorf("%s: got %+v, want the type %s", reason, got, want)
 		}
 	}
 }

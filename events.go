@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -33,11 +34,12 @@ const maxEmitting = 32
 type eventEmitter struct {
 	events   *caddyevents.App
 	ctx      caddy.Context
+	withKeys bool // in data
 	emitting chan struct{}
 }
 
 // newEventEmitter returns the event emitter of a handler.
-func newEventEmitter(ctx caddy.Context) (*eventEmitter, error) {
+func newEventEmitter(ctx caddy.Context, withKeys bool) (*eventEmitter, error) {
 	module, err := ctx.App("events")
 	if err != nil {
 		return nil, fmt.Errorf("getting the events app: %w", err)
@@ -46,11 +48,11 @@ func newEventEmitter(ctx caddy.Context) (*eventEmitter, error) {
 	if !ok {
 		return nil, fmt.Errorf("the events app is a %T", module)
 	}
-	return &eventEmitter{events: events, ctx: ctx, emitting: make(chan struct{}, maxEmitting)}, nil
+	return &eventEmitter{events: events, ctx: ctx, withKeys: withKeys, emitting: make(chan struct{}, maxEmitting)}, nil
 }
 
-// denied emits the event of a denial, unless the key had one within the second.
-func (e *eventEmitter) denied(c *limiter.Check, source limiter.Source, withKey bool) {
+// Denied emits the event of a denial, unless the key had one within the second.
+func (e *eventEmitter) Denied(c *limiter.Check, source limiter.Source) {
 	if !e.events.ShouldEmit(eventDenied) || !lastEvents.Pass(time.Now(), time.Second, eventDenied, c.Policy.ID(), c.Key.String()) {
 		return
 	}
@@ -58,28 +60,44 @@ func (e *eventEmitter) denied(c *limiter.Check, source limiter.Source, withKey b
 		"policy": c.Policy.Name(), "limit": c.Policy.Capacity(),
 		"retry_after": quotaheader.Seconds(c.Result.RetryAfter), "source": string(source),
 	}
-	e.emit(eventDenied, c, data, withKey)
+	e.addKey(data, c)
+	e.InBackground(func() { e.events.Emit(e.ctx, eventDenied, data) })
 }
 
-// banned emits the event of a ban that begins.
-func (e *eventEmitter) banned(c *limiter.Check, source limiter.Source, dryRun, withKey bool) {
-	if e.events.ShouldEmit(eventBanned) {
-		e.emit(eventBanned, c, map[string]any{
-			"policy": c.Policy.Name(), "duration": quotaheader.Seconds(c.Result.BanLeft), "source": string(source), "dry_run": dryRun,
-		}, withKey)
+// Banned emits the event of a ban that begins.
+func (e *eventEmitter) Banned(c *limiter.Check, source limiter.Source, dryRun bool) {
+	if !e.events.ShouldEmit(eventBanned) {
+		return
 	}
+	data := map[string]any{
+		"policy": c.Policy.Name(), "duration": quotaheader.Seconds(c.Result.BanLeft), "source": string(source), "dry_run": dryRun,
+	}
+	e.addKey(data, c)
+	e.InBackground(func() { e.events.Emit(e.ctx, eventBanned, data) })
 }
 
-// emit emits an event in the background, unless too many are on their way.
-func (e *eventEmitter) emit(event string, c *limiter.Check, data map[string]any, withKey bool) {
-	if withKey {
+// ListensForThresholds reports whether the event of a threshold would reach a listener.
+func (e *eventEmitter) ListensForThresholds() bool { return e.events.ShouldEmit(eventThreshold) }
+
+// Threshold emits the event of a fraction that a client's use has reached.
+func (e *eventEmitter) Threshold(c *limiter.Check, mark rule.Fraction, source limiter.Source, dryRun bool) {
+	data := map[string]any{
+		"policy": c.Policy.Name(), "limit": c.Policy.Capacity(), "threshold": mark.Percent(), "remaining": c.Result.Remaining,
+		"reset_after": quotaheader.Seconds(c.Result.ResetAfter), "source": string(source), "dry_run": dryRun,
+	}
+	e.addKey(data, c)
+	e.events.Emit(e.ctx, eventThreshold, data)
+}
+
+// addKey adds a check's key, if keys may be logged.
+func (e *eventEmitter) addKey(data map[string]any, c *limiter.Check) {
+	if e.withKeys {
 		data["key"] = c.Key.String()
 	}
-	e.inBackground(func() { e.events.Emit(e.ctx, event, data) })
 }
 
-// inBackground runs a function that emits, and reports whether it does: not if too many are running.
-func (e *eventEmitter) inBackground(emit func()) bool {
+// InBackground runs a function that emits, and reports whether it does: not if too many are running.
+func (e *eventEmitter) InBackground(emit func()) bool {
 	select {
 	case e.emitting <- struct{}{}:
 	default:

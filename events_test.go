@@ -107,11 +107,11 @@ func BenchmarkEvent(b *testing.B) {
 	ctx, end := newContext(b, "")
 	b.Cleanup(end)
 	h := loadHandler(b, ctx, policyJSON("p", "1"))
-	check := limiter.Check{Policy: h.rules.Rules[0].Policy, Key: limiter.EncodeKey("k")}
+	check := limiter.Check{Policy: h.limiter.Rules.Rules[0].Policy, Key: limiter.EncodeKey("k")}
 	b.Run("nobody_listens", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			h.events.denied(&check, limiter.SourceMemory, false)
+			h.events.Denied(&check, limiter.SourceMemory)
 		}
 	})
 }

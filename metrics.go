@@ -44,7 +44,7 @@ var metrics = struct {
 var memoryOverflows = prometheus.NewCounterFunc(prometheus.CounterOpts{
 	Namespace: metricsNamespace, Name: "memory_overflows_total",
 	Help: "Requests for whose state this process had no room, so that several clients used one.",
-}, fromRunning(func(a *App) float64 { return float64(a.memory.store.Overflows()) }))
+}, fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Overflows()) }))
 
 // gauges read the running app.
 var gauges = []prometheus.Collector{
@@ -53,7 +53,7 @@ var gauges = []prometheus.Collector{
 		Help: "1 while no requests are sent to Redis, or to a part of a Cluster, because it fails.",
 	}, fromRunning(func(a *App) float64 {
 		stores := a.use()
-		defer stores.end()
+		defer stores.End()
 		if failing, _ := stores.Failing(); failing {
 			return 1
 		}
@@ -62,11 +62,11 @@ var gauges = []prometheus.Collector{
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "held_requests",
 		Help: "Requests that max_delay holds now.",
-	}, func() float64 { return float64(held.Load()) }),
+	}, func() float64 { return float64(process.Held.Load()) }),
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "memory_keys",
 		Help: "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.",
-	}, fromRunning(func(a *App) float64 { return float64(a.memory.store.Len()) })),
+	}, fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Len()) })),
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "overrides",
 		Help: "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.",
@@ -147,3 +147,26 @@ var (
 	redisSeconds  = metrics.storeDuration.WithLabelValues("redis")
 	memorySeconds = metrics.storeDuration.WithLabelValues("memory")
 )
+
+// runningUnits collects what this node runs by policy. It asks the store when it is read, so that a request
+// costs nothing for it, and a policy without running requests is shown with 0.
+type runningUnits struct{}
+
+var runningDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "running"),
+	"Units of the requests that this node runs now, by policy with max_concurrent.", []string{"policy"}, nil)
+
+// Describe implements prometheus.Collector.
+func (runningUnits) Describe(descs chan<- *prometheus.Desc) { descs <- runningDesc }
+
+// Collect implements prometheus.Collector.
+func (runningUnits) Collect(collected chan<- prometheus.Metric) {
+	a := apps.newest()
+	if a == nil {
+		return
+	}
+	stores := a.use()
+	defer stores.End()
+	for _, policy := range a.opened.Memory.Names.CountingRunning() {
+		collected <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(stores.Running(policy)), policy)
+	}
+}

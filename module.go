@@ -17,9 +17,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
@@ -77,19 +77,11 @@ type Handler struct {
 	// Whether clients' keys may appear in this module's log lines about denials. Default: false.
 	LogKeys bool `json:"log_keys,omitempty"`
 
-	app      *App
-	rules    *rule.Set
-	counters []*policystats.Policy // by rule
-	logger   *zap.Logger
-	events   *eventEmitter
-	formats  quotaheader.Formats
-	usage    *usagePage // nil: none
-	settles  bool       // one of the rules settles units after its decision
-	notifies bool       // one of the rules has events at fractions of its capacity
-	unnamed  bool       // one of the policies has no name
-
-	countsRunning           bool // one of the rules counts the requests that run
-	onlyServerHandlesErrors bool // no handler between this one and the server does
+	app     *App
+	limiter *gate.Limiter
+	logger  *zap.Logger
+	events  *eventEmitter
+	unnamed bool // one of the policies has no name
 }
 
 const (
@@ -108,7 +100,6 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 // Provision makes the rules that requests are decided by.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
-	h.onlyServerHandlesErrors = onlyServerHandlesErrors(ctx)
 	h.unnamed = slices.ContainsFunc(h.Policies, func(p *Policy) bool { return p != nil && p.Name == "" })
 	h.setDefaults()
 	if err := h.checkPolicies(); err != nil {
@@ -124,42 +115,40 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.app = app
 	h.FailMode = cmp.Or(h.FailMode, app.FailMode)
-	if h.events, err = newEventEmitter(ctx); err != nil {
+	if h.events, err = newEventEmitter(ctx, h.LogKeys); err != nil {
 		return err
 	}
-	if h.formats, err = quotaheader.ParseFormats(h.Headers); err != nil {
-		return err
-	}
-	path, err := rule.ParseUsagePath(h.Usage)
-	if err != nil {
-		return err
-	}
-	if h.usage = nil; h.Usage != "" {
-		h.usage = newUsagePage(path)
-	}
-	return h.makeRules(ctx)
+	return h.makeLimiter(ctx)
 }
 
-// makeRules makes the rules of the policies, which were checked.
-func (h *Handler) makeRules(ctx caddy.Context) error {
+// makeLimiter makes what decides by the policies, which were checked.
+func (h *Handler) makeLimiter(ctx caddy.Context) (err error) {
+	l := gate.Limiter{
+		Stores: h.app.opened, FailMode: h.FailMode, Timeout: time.Duration(h.app.Timeout),
+		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), ProblemDetails: h.ProblemDetails, GRPC: *h.GRPC,
+		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx),
+		Logger:                  h.logger, LogKeys: h.LogKeys, Events: h.events, Process: &process,
+	}
+	if l.Formats, err = quotaheader.ParseFormats(h.Headers); err != nil {
+		return err
+	}
+	if l.Usage, err = gate.ParseUsagePath(h.Usage); err != nil {
+		return err
+	}
 	rules := make([]rule.Rule, 0, len(h.Policies))
-	h.counters = nil
 	for _, p := range h.Policies {
 		r, counters, err := h.newRule(ctx, p)
 		if err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
-		rules, h.counters = append(rules, r), append(h.counters, counters)
-		h.countsRunning = h.countsRunning || r.Policy.CountsRunning()
-		h.settles = h.settles || r.AwaitsResponse()
-		h.notifies = h.notifies || len(r.Notify) > 0
+		rules, l.Counters = append(rules, r), append(l.Counters, counters)
 	}
-	var err error
-	h.rules = rule.NewSet(rules)
-	h.app.rules = append(h.app.rules, h.rules)
-	h.rules.Overrides = h.app.overrides
-	h.rules.Warn, h.rules.OnNeverSet, h.rules.OnMissingAddress = h.warnInvalid, h.warnNeverSet, h.warnMissingAddress
-	h.rules.Exempt, err = rule.ParseExempt(h.Exempt)
+	l.Rules = rule.NewSet(rules)
+	h.app.rules = append(h.app.rules, l.Rules)
+	l.Rules.Overrides = h.app.overrides
+	l.Rules.Warn, l.Rules.OnNeverSet, l.Rules.OnMissingAddress = h.warnInvalid, h.warnNeverSet, h.warnMissingAddress
+	l.Rules.Exempt, err = rule.ParseExempt(h.Exempt)
+	h.limiter = gate.New(l)
 	return err
 }
 
@@ -200,7 +189,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 // warnInvalid counts a value of a placeholder or a response's body that cannot be used, and logs one a
 // minute of each option of a policy. What clients send stays out of the log.
 func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
-	if h.counters[r.Index].CountInvalid(option) {
+	if h.limiter.Counters[r.Index].CountInvalid(option) {
 		h.logger.Warn("a value cannot be used; its fallback counts, for a key on_empty_key",
 			zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
 	}
@@ -234,17 +223,28 @@ func (h *Handler) setDefaults() {
 	}
 }
 
-// limiterOf returns the limiter that a provisioned handler is, nil for any other handler.
-func limiterOf(handler caddyhttp.MiddlewareHandler) *routetrace.Limiter {
-	h, ok := handler.(*Handler)
-	if !ok {
-		return nil
+// limiterOf returns a copy of the limiter that a provisioned handler is, nil for any other handler.
+func limiterOf(handler caddyhttp.MiddlewareHandler) *gate.Limiter {
+	if h, ok := handler.(*Handler); ok {
+		return new(*h.limiter)
 	}
-	l := &routetrace.Limiter{Rules: h.rules, FailMode: h.FailMode, Store: h.app.opened.Store, Status: h.Status}
-	if h.usage != nil {
-		l.Usage = h.usage.path
+	return nil
+}
+
+// loadMatchers makes the policy's matchers.
+func (p *Policy) loadMatchers(ctx caddy.Context) (caddyhttp.MatcherSets, error) {
+	var sets caddyhttp.MatcherSets
+	if len(p.Match) == 0 {
+		return nil, nil
 	}
-	return l
+	loaded, err := ctx.LoadModule(p, "Match")
+	if err != nil {
+		return nil, fmt.Errorf("match: %w", err)
+	}
+	if err := sets.FromInterface(loaded); err != nil {
+		return nil, fmt.Errorf("match: %w", err)
+	}
+	return sets, nil
 }
 
 // Interface guards

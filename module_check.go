@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -68,7 +69,7 @@ func (h *Handler) Validate() error {
 	if _, err := quotaheader.ParseFormats(h.Headers); err != nil {
 		return err
 	}
-	if _, err := rule.ParseUsagePath(h.Usage); err != nil {
+	if _, err := gate.ParseUsagePath(h.Usage); err != nil {
 		return err
 	}
 	switch {

@@ -78,7 +78,7 @@ func TestHandler_of_JSON_fills_policies(t *testing.T) {
 		prefixes rule.Prefixes
 		empty    rule.EmptyKey
 	}{{rule.Prefixes{IPv4: 0, IPv6: 128}, rule.EmptyKeyClientIP}, {rule.Prefixes{IPv4: 24, IPv6: 64}, rule.EmptyKeySkip}} {
-		if r := &h.rules.Rules[i]; r.Key.Prefixes() != want.prefixes || r.OnEmptyKey != want.empty || !r.DryRun {
+		if r := &h.limiter.Rules.Rules[i]; r.Key.Prefixes() != want.prefixes || r.OnEmptyKey != want.empty || !r.DryRun {
 			t.Errorf("policy %s: got %+v, %s and dry run %t", r.Policy.Name(), r.Key.Prefixes(), r.OnEmptyKey, r.DryRun)
 		}
 	}
@@ -96,8 +96,8 @@ func TestHandler_Provision_again(t *testing.T) {
 		if err := h.Provision(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if len(h.counters) != len(h.rules.Rules) {
-			t.Errorf("%d counters of %d rules", len(h.counters), len(h.rules.Rules))
+		if len(h.limiter.Counters) != len(h.limiter.Rules.Rules) {
+			t.Errorf("%d counters of %d rules", len(h.limiter.Counters), len(h.limiter.Rules.Rules))
 		}
 	}
 }

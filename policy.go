@@ -289,19 +289,3 @@ func (p *Policy) numbers() (rule.Numbers, error) {
 	}
 	return n, nil
 }
-
-// loadMatchers makes the policy's matchers.
-func (p *Policy) loadMatchers(ctx caddy.Context) (caddyhttp.MatcherSets, error) {
-	var sets caddyhttp.MatcherSets
-	if len(p.Match) == 0 {
-		return nil, nil
-	}
-	loaded, err := ctx.LoadModule(p, "Match")
-	if err != nil {
-		return nil, fmt.Errorf("match: %w", err)
-	}
-	if err := sets.FromInterface(loaded); err != nil {
-		return nil, fmt.Errorf("match: %w", err)
-	}
-	return sets, nil
-}

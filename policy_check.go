@@ -3,9 +3,14 @@ package redisratelimit
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
+	_ "time/tzdata" // nodes of one build have the same zones where machines have no table
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -53,7 +58,7 @@ func (p *Policy) checkTogether() error {
 	s.Refunds = false
 	policy, err := limiter.NewPolicy(s)
 	if err != nil {
-		return optionError(err)
+		return caddyfileopt.NameFields(err)
 	}
 	s.Refunds = true
 	_, refused := limiter.NewPolicy(s)
@@ -150,4 +155,36 @@ func checkCountIf(counts *caddyhttp.ResponseMatcher) error {
 // isCountedStatus reports whether the number is a status, or the first digit of a class of them.
 func isCountedStatus(status int) bool {
 	return (status >= 1 && status <= 5) || (status >= 100 && status <= 599)
+}
+
+// location returns the time zone of calendar periods, nil where there are none.
+func (p *Policy) location() (*time.Location, error) {
+	if p.Calendar == "" || p.TimeZone == "" {
+		return nil, nil //nolint:nilnil // the limiter's default
+	}
+	location, err := time.LoadLocation(p.TimeZone)
+	if err != nil || location == time.Local {
+		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", humanize.Shown(p.TimeZone))
+	}
+	return location, nil
+}
+
+// hasAlgorithm reports whether the algorithm is one. The error of another one comes first: whether a policy has a window
+// depends on it.
+func (p *Policy) hasAlgorithm() bool {
+	return p.Algorithm == "" || slices.Contains(limiter.Algorithms(), p.Algorithm)
+}
+
+// checkWindow refuses a policy without a window, with two, or with a time zone that says nothing.
+func (p *Policy) checkWindow() error {
+	switch {
+	case p.Window == 0 && p.Calendar == "" && !p.countsRunning():
+		return errors.New("window: missing or zero; use a duration from 1ms such as 1m, or a calendar period such as month")
+	case p.Window != 0 && p.Calendar != "":
+		return errors.New("window, calendar: a policy has one of them; leave one out")
+	case p.TimeZone != "" && p.Calendar == "":
+		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out", humanize.Shown(p.TimeZone))
+	}
+	_, err := p.location()
+	return err
 }

@@ -32,23 +32,23 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	stays, end := newContext(t, "")
 	defer end()
 	h := loadHandler(t, stays, policyJSON("stays", "5"))
-	h.counters[0].Count(rule.Allowed, limiter.SourceMemory)
-	h.counters[0].CountInvalid("limit")
-	decisions, invalid, known := series(policystats.Decisions), series(policystats.InvalidValues), h.app.memory.names.Len()
+	h.limiter.Counters[0].Count(rule.Allowed, limiter.SourceMemory)
+	h.limiter.Counters[0].CountInvalid("limit")
+	decisions, invalid, known := series(policystats.Decisions), series(policystats.InvalidValues), h.app.opened.Memory.Names.Len()
 	for i := range redistest.Rounds(100, 2_000) {
 		ctx, end := newContext(t, "")
 		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
 		again := loadHandler(t, ctx, policyJSON("stays", "5"))
 		for _, o := range []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed} {
-			brief.counters[0].Count(o, limiter.SourceRedis)
+			brief.limiter.Counters[0].Count(o, limiter.SourceRedis)
 		}
-		brief.counters[0].CountInvalid("burst")
-		if again.counters[0] != h.counters[0] {
+		brief.limiter.Counters[0].CountInvalid("burst")
+		if again.limiter.Counters[0] != h.limiter.Counters[0] {
 			t.Fatal("the policy that stays begins anew")
 		}
 		end()
-		brief.counters[0].Count(rule.Denied, limiter.SourceMemory) // a request that outlives it
-		brief.counters[0].CountInvalid("weight")
+		brief.limiter.Counters[0].Count(rule.Denied, limiter.SourceMemory) // a request that outlives it
+		brief.limiter.Counters[0].CountInvalid("weight")
 	}
 	if got := series(policystats.Decisions); got != decisions {
 		t.Errorf("%d series of decisions, before %d", got, decisions)
@@ -56,7 +56,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	if got := series(policystats.InvalidValues); got != invalid {
 		t.Errorf("%d series of invalid values, before %d", got, invalid)
 	}
-	if got := h.app.memory.names.Len(); got != known {
+	if got := h.app.opened.Memory.Names.Len(); got != known {
 		t.Errorf("%d names, before %d", got, known)
 	}
 }

@@ -3,11 +3,10 @@ package redisratelimit
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
-	"github.com/caddyserver/caddy/v2"
-
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
 // appName is the name of the app, of the handler, the directive and the global option.
@@ -16,19 +15,23 @@ const appName = "redis_ratelimit"
 // This file holds the state of the process: what outlives configurations, besides the collectors of
 // metrics.
 
-// stores outlive configurations: reloads, good and failed, keep every count, and the old and the new
-// configuration share a client while both are there.
-var stores = caddy.NewUsagePool()
-
-// held counts the requests that max_delay holds now.
-var held atomic.Int64
-
-// maxHeld is how many requests this process holds at a time. Each keeps a connection and some memory;
-// more than that are refused.
-const maxHeld = 65536
+// pool has the stores, which outlive configurations.
+var pool = storepool.NewPool(func() *storepool.Stores {
+	if a := apps.newest(); a != nil {
+		return a.opened
+	}
+	return nil
+}, storepool.Metrics{
+	Batch:       observeBatch,
+	StoreError:  func(kind string) { metrics.storeErrors.WithLabelValues(kind).Inc() },
+	RefundError: func(kind string) { metrics.refundErrors.WithLabelValues(kind).Inc() },
+})
 
 // lastEvents are the last events of all handlers.
 var lastEvents = once.NewMemory()
+
+// process is what all limiters share.
+var process = gate.Process{Thresholds: once.NewMemory(), MemorySeconds: memorySeconds}
 
 // apps are those whose configurations run: commands, metrics and the admin API ask them.
 var apps startedApps

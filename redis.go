@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -66,17 +64,17 @@ type Redis struct {
 }
 
 // resolve makes the final options of what is configured: placeholders replaced, files read.
-func (a *App) resolve() (redisOptions, error) {
+func (a *App) resolve() (storepool.Options, error) {
 	client, err := a.Redis.clientOptions()
 	if err != nil {
-		return redisOptions{}, err
+		return storepool.Options{}, err
 	}
 	client.Timeout = time.Duration(a.Timeout)
-	secret, err := resolveText("hash_keys", a.HashKeys)
+	secret, err := caddyfileopt.ResolveText("hash_keys", a.HashKeys)
 	if err != nil {
-		return redisOptions{}, err
+		return storepool.Options{}, err
 	}
-	options := redisOptions{
+	options := storepool.Options{
 		Client:  client,
 		Naming:  limiter.KeyFormat{Prefix: *a.KeyPrefix, Secret: secret},
 		DenyAge: time.Duration(*a.DenyCache), LocalShare: math.Round(*a.LocalShare*1e4) / 1e6, ForgiveOutages: !*a.SettleOutage,
@@ -87,7 +85,7 @@ func (a *App) resolve() (redisOptions, error) {
 			options.Client.TLS, err = files.Load()
 		}
 		if err != nil {
-			return redisOptions{}, fmt.Errorf("tls: %w", err)
+			return storepool.Options{}, fmt.Errorf("tls: %w", err)
 		}
 		options.Client.LoadTLS, options.TLS = files.Load, fmt.Sprintf("%q", files)
 	} else if client.TLS != nil {
@@ -117,7 +115,7 @@ func (r *Redis) check() error {
 		o = fromURL
 	}
 	if err := o.Validate(); err != nil {
-		return optionError(err)
+		return caddyfileopt.NameFields(err)
 	}
 	if r.TLS == nil || strings.Contains(r.TLS.ServerName, "{") {
 		return nil
@@ -131,7 +129,7 @@ func (r *Redis) clientOptions() (dial.Options, error) {
 			r.SentinelUsername != "" || r.SentinelPassword != "" || r.SentinelCredentials != (Credentials{}) || r.DB != 0 {
 			return dial.Options{}, errors.New("url: has address, user, password and database in itself; leave the other fields out, except tls and pool_size")
 		}
-		text, err := resolveURL(r.URL)
+		text, err := caddyfileopt.ResolveURL(r.URL)
 		if err != nil {
 			return dial.Options{}, err
 		}
@@ -140,14 +138,14 @@ func (r *Redis) clientOptions() (dial.Options, error) {
 		return o, err
 	}
 	o := r.written()
-	texts := []optionText{
-		{"master", &o.Master}, {"username", &o.Username}, {"password", &o.Password},
-		{"sentinel_username", &o.SentinelUsername}, {"sentinel_password", &o.SentinelPassword},
+	texts := []caddyfileopt.OptionText{
+		{Option: "master", Text: &o.Master}, {Option: "username", Text: &o.Username}, {Option: "password", Text: &o.Password},
+		{Option: "sentinel_username", Text: &o.SentinelUsername}, {Option: "sentinel_password", Text: &o.SentinelPassword},
 	}
 	for i := range o.Addresses {
-		texts = append(texts, optionText{"address", &o.Addresses[i]})
+		texts = append(texts, caddyfileopt.OptionText{Option: "address", Text: &o.Addresses[i]})
 	}
-	err := resolveTexts(texts)
+	err := caddyfileopt.ResolveTexts(texts)
 	if err == nil {
 		o.PasswordFile, err = r.Credentials.resolve("credentials")
 	}
@@ -166,22 +164,6 @@ func (r *Redis) written() dial.Options {
 	}
 }
 
-// optionText is the text of an option.
-type optionText struct {
-	option string
-	text   *string
-}
-
-// resolveTexts replaces placeholders, as resolveText does.
-func resolveTexts(texts []optionText) (err error) {
-	for _, t := range texts {
-		if *t.text, err = resolveText(t.option, *t.text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // parseURL reads a URL without placeholders. Sentinels and clusters have several addresses, and no URL.
 func parseURL(text string) (dial.Options, error) {
 	scheme, _, _ := strings.Cut(text, "://")
@@ -192,51 +174,60 @@ func parseURL(text string) (dial.Options, error) {
 	}
 	o, err := dial.ParseURL(text)
 	if err != nil {
-		err = optionError(err)
+		err = caddyfileopt.NameFields(err)
 	}
 	return o, err
 }
 
-// resolveText replaces placeholders. An unknown or empty one is an error, which names it but no
-// value.
-func resolveText(option, text string) (string, error) {
-	value, err := caddy.NewReplacer().ReplaceOrErr(text, true, true)
+// Credentials say where a password comes from.
+type Credentials struct {
+	// The kind of source: `file`. Required.
+	Source string `json:"source,omitempty"`
+
+	// The path of a file with the password. It is read at every new connection, so that a rotated password
+	// needs no reload. One line break at its end is left out. Required.
+	Path string `json:"path,omitempty"`
+}
+
+const sourceFile = "file"
+
+// resolve replaces placeholders of the path, and refuses a file that holds no password. Without credentials the path
+// is empty. Errors name the path as [dial.ReadPassword] does.
+func (c Credentials) resolve(option string) (string, error) {
+	switch {
+	case c == Credentials{}:
+		return "", nil
+	case c.Source != sourceFile || c.Path == "":
+		return "", fmt.Errorf(`%s: use the source "file" and a path`, option)
+	}
+	path, err := caddyfileopt.ResolveText(option, c.Path)
 	if err != nil {
-		return "", placeholderError(option, err)
-	}
-	return value, nil
-}
-
-// namedPlaceholder finds a placeholder that is one, and no part of a password with braces in it.
-var namedPlaceholder = regexp.MustCompile(`\{?((?:env|file|system|time)\.[^{}\s]*)\}?`)
-
-// placeholderError names the placeholder of the replacer's error, if it is certainly one.
-func placeholderError(option string, err error) error {
-	if name := namedPlaceholder.FindStringSubmatch(err.Error()); len(name) == 2 && humanize.Shown(name[1]) == name[1] {
-		return fmt.Errorf("%s: the placeholder {%s} is unknown or empty", option, name[1])
-	}
-	return fmt.Errorf(`%s: a placeholder is unknown or empty; write \{ for a brace that begins none`, option)
-}
-
-// resolveURL replaces placeholders. Those in the user and password may have any characters.
-func resolveURL(text string) (string, error) {
-	at := strings.LastIndexByte(text, '@')
-	credentials, rest := text[:at+1], text[at+1:]
-	if err := checkEmpty(credentials); err != nil {
 		return "", err
 	}
-	credentials, err := caddy.NewReplacer().ReplaceFunc(credentials, func(_ string, value any) (any, error) {
-		return strings.ReplaceAll(url.QueryEscape(caddy.ToString(value)), "+", "%20"), nil
-	})
-	if err != nil {
-		return "", placeholderError("url", err)
+	if _, err := dial.ReadPassword(path); err != nil {
+		return "", fmt.Errorf("%s: %s", option, strings.ReplaceAll(err.Error(), path, humanize.Shown(path)))
 	}
-	rest, err = resolveText("url", rest)
-	return credentials + rest, err
+	return path, nil
 }
 
-// checkEmpty refuses placeholders that are unknown or empty.
-func checkEmpty(text string) error {
-	_, err := resolveText("url", text)
-	return err
+// RedisTLS says how to trust Redis and how to be trusted by it.
+type RedisTLS struct {
+	// The PEM file of the authorities that sign Redis's certificate. Default: the system's.
+	CA string `json:"ca,omitempty"`
+
+	// The PEM file of this client's certificate, for mutual TLS. Goes with `key`. Default: none.
+	Cert string `json:"cert,omitempty"`
+
+	// The PEM file of the certificate's key.
+	Key string `json:"key,omitempty"`
+
+	// The name that Redis's certificate must have. Default: the host of the address.
+	ServerName string `json:"server_name,omitempty"`
+}
+
+// resolve replaces placeholders.
+func (t *RedisTLS) resolve() (tlsfiles.Files, error) {
+	files := tlsfiles.Files(*t)
+	err := caddyfileopt.ResolveTexts([]caddyfileopt.OptionText{{Option: "ca", Text: &files.CA}, {Option: "cert", Text: &files.Cert}, {Option: "key", Text: &files.Key}, {Option: "server_name", Text: &files.ServerName}})
+	return files, err
 }

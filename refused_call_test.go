@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 )
 
 // call sends a request with a content type.
@@ -76,8 +78,8 @@ func TestRefusedCall_jitter(t *testing.T) {
 
 // TestRefusedCall_undecided has calls that the quota would let through: too many are held, the key is empty.
 func TestRefusedCall_undecided(t *testing.T) {
-	held.Add(maxHeld)
-	defer held.Add(-maxHeld)
+	process.Held.Add(gate.MaxHeld)
+	defer process.Held.Add(-gate.MaxHeld)
 	for handler, want := range map[string]string{
 		`{"policies":[{"name":"queue","limit":2,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]}`:                "14",
 		`{"policies":[{"name":"keyed","key":"{http.request.header.X-Key}","limit":1,"window":"24h"}],"on_empty_key":"reject"}`: "3",
@@ -101,7 +103,7 @@ func TestRefusedCall_matcherError(t *testing.T) {
 	h := newHandler(t, `{"policies":[{"name":"p","limit":1,"window":"24h"}]}`)
 	failed := errors.New("a matcher failed")
 	for _, err := range []error{failed, caddyhttp.Error(http.StatusBadRequest, failed)} {
-		server := serve(t, func(w http.ResponseWriter, r *http.Request) error { return h.refuse(w, r, err) })
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) error { return h.limiter.Visit(w, r).Refuse(err) })
 		if response := call(t, server.URL, "application/grpc"); response.StatusCode < 400 || response.Header.Get("Grpc-Status") != "" {
 			t.Errorf("got %v", response)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -50,7 +51,7 @@ func (r registeredPolicies) register(s limiter.Settings, id identity, at string)
 	}
 	policy, err := limiter.NewPolicy(s)
 	if err != nil {
-		return known, fmt.Errorf("policy %q: %w", s.Name, optionError(err))
+		return known, fmt.Errorf("policy %q: %w", s.Name, caddyfileopt.NameFields(err))
 	}
 	known.policy, known.variants = policy, rule.NewVariants(policy)
 	r[s.Name] = known

@@ -19,7 +19,7 @@ func TestReplay_enforce(t *testing.T) {
 		entry.Client = fmt.Sprintf("192.0.2.%d", i)
 		r.Play(entry)
 		v := r.Play(entry)
-		enforced := h.rules.Rules[0].Enforces(limiter.EncodeKey(entry.Client))
+		enforced := h.limiter.Rules.Rules[0].Enforces(limiter.EncodeKey(entry.Client))
 		want := replay.Allowed
 		if enforced {
 			want, denied = replay.Denied, denied+1

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/simulate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
 )
 
 // visitOf is a request as a log tells of it.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/simulate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
 )
 
 // nasaLog is a real log. NASA_LOG names a longer one.

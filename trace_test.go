@@ -78,13 +78,3 @@ func TestTrace_tells_why_Redis_could_not_decide(t *testing.T) {
 	}
 	t.Errorf("no %v in %v", want, fmt.Sprint(spans[0].Attributes))
 }
-
-func TestTrace_is_nothing_without_a_span(t *testing.T) {
-	ask := traceStore(redisOptions{}.Client)
-	if ask(t.Context()) != nil {
-		t.Error("a span began")
-	}
-	if allocations := testing.AllocsPerRun(100, func() { ask(t.Context()) }); allocations > 1 { // that of t.Context
-		t.Errorf("%v allocations", allocations)
-	}
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -55,40 +56,33 @@ func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 }
 
 // onLimiter adds what a limiter would decide, and reports whether the request would go on.
-func (e *explanation) onLimiter(l *routetrace.Limiter, r *http.Request) (goesOn bool, err error) {
-	if l.Usage.Matches(r) {
-		e.report.Decision = decisionUsage
-		return false, nil
-	}
+func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, err error) {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	var evaluation rule.Evaluation
-	var visits []rule.Visit
-	evaluation.OnVisit = func(v rule.Visit) { visits = append(visits, v) }
-	if l.Rules.IsExempt(r) {
-		if !l.Rules.BlocksExempt(r, repl, &evaluation) {
-			e.report.Decision = string(rule.Exempt)
-			return true, nil
-		}
-	} else {
-		err = l.Rules.Evaluate(r, repl, &evaluation)
-	}
-	rejected := errors.Is(err, rule.ErrEmptyKey)
-	if err != nil && !rejected {
+	var findings []rule.Finding
+	evaluation.OnFinding = func(f rule.Finding) { findings = append(findings, f) }
+	met, err := l.Meet(r, repl, &evaluation)
+	if err != nil && !errors.Is(err, rule.ErrEmptyKey) {
 		return false, err
 	}
-	peeks := e.peekAll(r.Context(), l, &evaluation)
-	for i := range visits {
-		e.report.Policies = append(e.report.Policies, explainRule(&visits[i], peeks))
+	var peeks []peek
+	if met == gate.Decided {
+		peeks = e.peekAll(r.Context(), l, &evaluation)
 	}
-	goesOn = !rejected && e.record(peeks)
+	for i := range findings {
+		e.report.Policies = append(e.report.Policies, explainRule(&findings[i], peeks))
+	}
+	goesOn = e.record(peeks)
 	switch {
-	case rejected:
-		e.report.Decision = decisionRejected
+	case met == gate.AsksUsage:
+		e.report.Decision, goesOn = decisionUsage, false
+	case met == gate.Refused:
+		e.report.Decision, goesOn = decisionRejected, false
+	case met == gate.Exempt:
+		e.report.Decision = string(rule.Exempt)
 	case !goesOn:
 		e.report.Decision = string(rule.Denied)
-	case !evaluation.Concerns() && evaluation.Exempted:
-		e.report.Decision = string(rule.Exempt)
-	case len(evaluation.Enforced) > 0 || e.report.Decision == decisionNone && evaluation.Concerns():
+	case len(evaluation.Enforced) > 0 || e.report.Decision == decisionNone && met == gate.Decided:
 		e.report.Decision = string(rule.Allowed)
 	}
 	return goesOn, nil
@@ -103,10 +97,10 @@ func (e *explanation) record(peeks []peek) (goesOn bool) {
 		if p.err != nil {
 			e.report.Error = adminapi.UnavailableText(p.err)
 		}
-		goesOn = goesOn && (p.dryRun || p.passes())
+		goesOn = goesOn && (p.dryRun || p.outcome().GoesOn())
 	}
 	for i := range peeks {
-		if p := &peeks[i]; (p.dryRun && p.passes()) || (!p.dryRun && goesOn) {
+		if p := &peeks[i]; (p.dryRun && p.outcome().GoesOn()) || (!p.dryRun && goesOn) {
 			e.charged = append(e.charged, p.check)
 		}
 	}
@@ -115,9 +109,9 @@ func (e *explanation) record(peeks []peek) (goesOn bool) {
 
 // explainRule explains one rule, by the peek that it is part of. Where another rule refuses the request
 // there is none.
-func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
-	explained := adminapi.ExplainedPolicy{Policy: v.Rule.Policy.Name(), DryRun: v.DryRun, Decision: decisionSkipped}
-	switch v.Status {
+func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
+	explained := adminapi.ExplainedPolicy{Policy: f.Rule.Policy.Name(), DryRun: f.DryRun, Decision: decisionSkipped}
+	switch f.Status {
 	case rule.Rejected:
 		explained.Decision = decisionRejected
 		return explained
@@ -127,27 +121,27 @@ func explainRule(v *rule.Visit, peeks []peek) adminapi.ExplainedPolicy {
 	case rule.Skipped:
 		return explained
 	}
-	explained.Key, explained.Override = escape.Key(v.Key.String()), Override(v.Override)
-	if v.Status == rule.Exempted {
+	explained.Key, explained.Override = escape.Key(f.Key.String()), Override(f.Override)
+	if f.Status == rule.Exempted {
 		explained.Decision = string(rule.Exempt)
 		return explained
 	}
-	if v.Status == rule.Unlimited {
+	if f.Status == rule.Unlimited {
 		explained.Decision = decisionUnlimited
 		return explained
 	}
 	for i := range peeks {
 		p := &peeks[i]
-		if p.dryRun != v.DryRun || !p.check.SameQuota(&limiter.Check{Policy: v.Rule.Policy, Key: v.Key}) {
+		if p.dryRun != f.DryRun || !p.check.SameQuota(&limiter.Check{Policy: f.Rule.Policy, Key: f.Key}) {
 			continue
 		}
-		explained.Decision, explained.Weight, explained.Reserve = string(p.decision()), p.check.Weight, p.check.Reserve
-		explained.Cost = v.Rule.Texts.Cost
+		explained.Decision, explained.Weight, explained.Reserve = string(p.outcome()), p.check.Weight, p.check.Reserve
+		explained.Cost = f.Rule.Texts.Cost
 		if p.source != limiter.SourceMemory {
 			explained.Lease = Seconds(p.check.Policy.LongestLease())
 		}
 		if !p.undecided() {
-			if !p.passes() {
+			if p.outcome() == rule.Denied {
 				explained.Reason = string(rule.ReasonOf([]limiter.Check{p.check}, p.source))
 			}
 			explained.Source, explained.QuotaReport = string(p.source), Quota(p.check.Policy, p.check.Result)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
@@ -12,56 +12,51 @@ import (
 
 // peek is what a check finds that charges nothing.
 type peek struct {
-	check  limiter.Check
-	mode   failover.FailMode
-	dryRun bool
-	source limiter.Source
-	err    error // why the store does not decide
+	check   limiter.Check
+	mode    failover.FailMode
+	dryRun  bool
+	blocked bool // it is refused without a decision
+	source  limiter.Source
+	err     error // why the store does not decide
 }
 
 // peekAll peeks at the quotas of all checks at once, so that a Redis that does not answer is waited for
 // once. A peek only reads; a probe finds out before whether Redis would decide, for all checks that are
 // decided together.
-func (e *explanation) peekAll(ctx context.Context, l *routetrace.Limiter, evaluation *rule.Evaluation) []peek {
+func (e *explanation) peekAll(ctx context.Context, l *gate.Limiter, evaluation *rule.Evaluation) (peeks []peek) {
+	for _, q := range append([]gate.Question{l.Enforced(evaluation)}, gate.DryRuns(evaluation)...) {
+		for _, check := range q.Checks {
+			by, blocked := gate.Blocked(&check)
+			peeks = append(peeks, peek{check: check, mode: q.Mode, dryRun: q.DryRun, source: by, blocked: blocked})
+		}
+	}
 	var asking sync.WaitGroup
 	var err, dryErr error
-	blocked, enforced := splitBlocked(evaluation)
-	asking.Go(func() { err = l.Store.Probe(ctx, enforced) })
-	asking.Go(func() { dryErr = l.Store.Probe(ctx, evaluation.DryRun) })
+	asking.Go(func() { err = l.Stores.Probe(ctx, openChecks(peeks, false)) })
+	asking.Go(func() { dryErr = l.Stores.Probe(ctx, openChecks(peeks, true)) })
 	asking.Wait()
-	peeks := make([]peek, 0, len(evaluation.Enforced)+len(evaluation.DryRun)+len(evaluation.DryBlocks))
-	for _, check := range enforced {
-		peeks = append(peeks, peek{check: check, mode: l.FailMode, err: err})
-	}
-	for _, check := range evaluation.DryRun {
-		peeks = append(peeks, peek{check: check, mode: failover.FailLocal, dryRun: true, err: dryErr})
-	}
 	for i := range peeks {
-		asking.Go(func() { peeks[i].run(ctx, l.Store, e.charged) })
+		p := &peeks[i]
+		if p.blocked {
+			continue
+		}
+		if p.err = err; p.dryRun {
+			p.err = dryErr
+		}
+		asking.Go(func() { p.run(ctx, l.Stores.Store, e.charged) })
 	}
 	asking.Wait()
-	for _, check := range blocked {
-		peeks = append(peeks, peek{check: check, mode: failover.FailLocal, source: rule.BlockSource(&check)})
-	}
-	for _, check := range evaluation.DryBlocks {
-		peeks = append(peeks, peek{check: check, mode: failover.FailLocal, dryRun: true, source: rule.BlockSource(&check)})
-	}
 	return peeks
 }
 
-// splitBlocked parts the enforced checks into those that are refused without a decision and those that a store decides.
-func splitBlocked(e *rule.Evaluation) (blocked, decided []limiter.Check) {
-	if !e.Blocked {
-		return nil, e.Enforced
-	}
-	for _, check := range e.Enforced {
-		if check.Result.Passes() {
-			decided = append(decided, check)
-		} else {
-			blocked = append(blocked, check)
+// openChecks returns the checks that are not blocked, of dry runs or of those that are enforced.
+func openChecks(peeks []peek, dryRun bool) (checks []limiter.Check) {
+	for i := range peeks {
+		if p := &peeks[i]; p.dryRun == dryRun && !p.blocked {
+			checks = append(checks, p.check)
 		}
 	}
-	return blocked, decided
+	return checks
 }
 
 // run fills in the result, for a quota that earlier limiters have taken from meanwhile. A store that does
@@ -86,22 +81,7 @@ func (p *peek) run(ctx context.Context, store *failover.Store, charged []limiter
 // undecided reports whether the fail mode decides.
 func (p *peek) undecided() bool { return p.err != nil && p.mode != failover.FailLocal }
 
-func (p *peek) passes() bool {
-	if p.undecided() {
-		return p.mode == failover.FailOpen
-	}
-	return p.check.Result.Passes()
-}
-
-// decision is what would be decided.
-func (p *peek) decision() rule.Outcome {
-	switch {
-	case p.undecided() && p.mode == failover.FailOpen:
-		return rule.FailedOpen
-	case p.undecided():
-		return rule.FailedClosed
-	case p.passes():
-		return rule.Allowed
-	}
-	return rule.Denied
+// outcome is what would become of the request by this check.
+func (p *peek) outcome() rule.Outcome {
+	return gate.Outcome([]limiter.Check{p.check}, p.undecided(), p.mode)
 }

@@ -10,30 +10,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 )
 
-// Limiter is a rate limit handler on a route.
-type Limiter struct {
-	// Rules are what it evaluates.
-	Rules *rule.Set
-
-	// FailMode says what becomes of its requests while Store cannot decide.
-	FailMode failover.FailMode
-
-	// Store decides.
-	Store *failover.Store
-
-	// Status is that of a denial.
-	Status int
-
-	// Usage is where it answers clients with their quotas, and charges nothing.
-	Usage rule.UsagePath
-}
-
 // LimiterOf returns the limiter that a handler is, nil for any other handler.
-type LimiterOf func(caddyhttp.MiddlewareHandler) *Limiter
+type LimiterOf func(caddyhttp.MiddlewareHandler) *gate.Limiter
 
 // Plan is a server's routes, reduced to what decides: matchers, subroutes, the handlers that change
 // what later ones see (vars, map, rewrite, headers), those that end a request, and limiters.
@@ -56,7 +37,7 @@ type Route struct {
 // Step is one handler of a route; exactly one of its fields is set.
 type Step struct {
 	// Limiter is visited.
-	Limiter *Limiter
+	Limiter *gate.Limiter
 
 	// Inside are the routes of a subroute.
 	Inside []Route
@@ -83,9 +64,9 @@ func (p *Plan) HasLimiter() bool { return hasLimiter(p.Routes) }
 
 // Limiters calls a function for every limiter, in the order of the routes, and removes those for which
 // it is false.
-func (p *Plan) Limiters(keep func(*Limiter) bool) { keepLimiters(p.Routes, keep) }
+func (p *Plan) Limiters(keep func(*gate.Limiter) bool) { keepLimiters(p.Routes, keep) }
 
-func keepLimiters(routes []Route, keep func(*Limiter) bool) {
+func keepLimiters(routes []Route, keep func(*gate.Limiter) bool) {
 	for i := range routes {
 		routes[i].Steps = slices.DeleteFunc(routes[i].Steps, func(s Step) bool {
 			keepLimiters(s.Inside, keep)

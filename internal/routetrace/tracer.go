@@ -3,13 +3,15 @@ package routetrace
 import (
 	"net/http"
 	"slices"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 )
 
 // Tracer takes requests through plans. It may be used again once [Tracer.Run] has returned.
 type Tracer struct {
 	// OnLimiter is called for every limiter that the request meets, and reports whether the request goes
 	// on. Required.
-	OnLimiter func(l *Limiter, r *http.Request) (goesOn bool, err error)
+	OnLimiter func(l *gate.Limiter, r *http.Request) (goesOn bool, err error)
 
 	// Skipped are the handlers that the last request passed although only a real one can.
 	Skipped []string

@@ -63,6 +63,9 @@ type Response struct {
 	// error. Any other broke off.
 	Complete bool
 
+	// Ended says that nothing more of it comes.
+	Ended bool
+
 	// Bytes is the length of the body, as far as it was sent.
 	Bytes int64
 

@@ -36,13 +36,13 @@ type Evaluation struct {
 	// Rules with one quota keep the weight of the first.
 	AnyMatch bool
 
-	// OnVisit is called for every rule, also for those after one that refuses the request. Nil: these are
+	// OnFinding is called for every rule, also for those after one that refuses the request. Nil: these are
 	// not evaluated.
-	OnVisit func(v Visit)
+	OnFinding func(f Finding)
 }
 
-// Visit is what a rule has to do with a request.
-type Visit struct {
+// Finding is what a rule has to do with a request.
+type Finding struct {
 	// Rule is the rule.
 	Rule *Rule
 

@@ -27,6 +27,9 @@ const (
 	DryDenied  Outcome = "dry_run_denied"
 )
 
+// GoesOn reports whether the request goes on to the next handler.
+func (o Outcome) GoesOn() bool { return o == Allowed || o == FailedOpen || o == Exempt }
+
 // Reason is why a request is denied: the value of {http.redis_ratelimit.reason}.
 type Reason string
 

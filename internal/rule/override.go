@@ -18,12 +18,15 @@ func (s *Set) override(rule *Rule, key limiter.EncodedKey) *overrides.Entry {
 	return s.Overrides.Find(rule.Policy.Name(), key)
 }
 
-// underOverride returns the policy that a rule counts by under an override, or what becomes of the rule.
-func underOverride(e *overrides.Entry, p *limiter.Policy) (*limiter.Policy, Status) {
-	switch e.Action {
-	case overrides.Limit:
+// UnderOverride returns the policy that a rule counts by under an override, which may be nil, or what becomes of the
+// rule.
+func UnderOverride(e *overrides.Entry, p *limiter.Policy) (*limiter.Policy, Status) {
+	switch {
+	case e == nil:
+		return p, Counts
+	case e.Action == overrides.Limit:
 		return e.Policy(p), Counts
-	case overrides.Block:
+	case e.Action == overrides.Block:
 		return p, Blocked
 	}
 	return p, Exempted
@@ -89,8 +92,8 @@ func (s *Set) BlocksExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation)
 			continue
 		}
 		if entry := s.override(rule, key); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {
-			if e.OnVisit != nil {
-				e.OnVisit(Visit{Rule: rule, Status: Blocked, Key: key, Override: entry})
+			if e.OnFinding != nil {
+				e.OnFinding(Finding{Rule: rule, Status: Blocked, Key: key, Override: entry})
 			}
 			blocked := s.block(rule, key, entry)
 			e.addBlock(rule, &blocked, false)

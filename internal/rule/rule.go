@@ -114,8 +114,8 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		if err != nil {
 			dry = !rule.refuses(err)
 		}
-		if e.OnVisit != nil {
-			e.OnVisit(Visit{Rule: rule, Status: status, Key: key, DryRun: dry, Override: override, Err: err, Refused: refused != nil})
+		if e.OnFinding != nil {
+			e.OnFinding(Finding{Rule: rule, Status: status, Key: key, DryRun: dry, Override: override, Err: err, Refused: refused != nil})
 		}
 		switch {
 		case refused != nil:
@@ -123,7 +123,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 			e.DryRefusals = append(e.DryRefusals, DryRefusal{rule, err})
 		case err != nil:
 			e.Enforced, e.DryRun, e.DryRefusals, e.DryBlocks, e.Blocked, refused = nil, nil, nil, nil, false, err
-			if e.OnVisit == nil {
+			if e.OnFinding == nil {
 				return refused
 			}
 		case status == Blocked:
@@ -147,7 +147,7 @@ func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entr
 	if override == nil {
 		policy, status = s.policyOf(rule, r, repl)
 	} else {
-		policy, status = underOverride(override, policy)
+		policy, status = UnderOverride(override, policy)
 	}
 	switch {
 	case status == Blocked && override != nil:

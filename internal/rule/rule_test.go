@@ -61,7 +61,7 @@ func TestSet_Evaluate_visits_rules_after_a_refusal(t *testing.T) {
 		var e Evaluation
 		var statuses []Status
 		if visited {
-			e.OnVisit = func(v Visit) { statuses = append(statuses, v.Status) }
+			e.OnFinding = func(f Finding) { statuses = append(statuses, f.Status) }
 		}
 		r, repl := keyRequest("192.0.2.1", nil)
 		refused := set.Evaluate(r, repl, &e)

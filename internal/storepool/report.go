@@ -1,4 +1,4 @@
-package redisratelimit
+package storepool
 
 import (
 	"context"
@@ -17,24 +17,28 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
-// storeReporter counts and logs what Redis does not do: an outage, and a span in which overrides cannot be read, once
+// reporter counts and logs what Redis does not do: an outage, and a span in which overrides cannot be read, once
 // when it begins and once when it ends, lost refunds and charges once in an outage and else once a minute, what fails
 // for one request alone and new connections that are refused once a minute. No line has a client's key. The store outlives the
 // loggers of configurations, so that each line goes to the current one.
-type storeReporter struct {
+type reporter struct {
 	alone   clock.Gate
 	refused clock.Gate
 	losses  lossLines
 	foreign clock.Gate
 	unread  bool // overrides; used by the poll alone
+	metrics Metrics
 }
 
-func (*storeReporter) logger() *zap.Logger { return caddy.Log().Named(appName) }
+// loggerName is that of the app.
+const loggerName = "redis_ratelimit"
+
+func (*reporter) logger() *zap.Logger { return caddy.Log().Named(loggerName) }
 
 // watch returns the options of a store whose troubles these are.
-func (s *storeReporter) watch(o redisOptions) redis.Options {
+func (s *reporter) watch(o Options) redis.Options {
 	return redis.Options{
-		KeyFormat: o.Naming, OnBatch: observeBatch, OnLost: s.refundLost, OnRefusedLogin: s.loginRefused,
+		KeyFormat: o.Naming, OnBatch: s.metrics.Batch, OnLost: s.refundLost, OnRefusedLogin: s.loginRefused,
 		OnOutage: func(err error) {
 			s.losses.begin(time.Now())
 			s.logger().Warn("redis cannot decide; handlers do what their fail_mode says", causeOf(err)...)
@@ -47,7 +51,7 @@ func (s *storeReporter) watch(o redisOptions) redis.Options {
 }
 
 // watchOverrides returns what the overrides of a store report.
-func (s *storeReporter) watchOverrides(failover *failover.Store) overrides.Hooks {
+func (s *reporter) watchOverrides(failover *failover.Store) overrides.Hooks {
 	return overrides.Hooks{
 		OnChange: failover.ForgetDenials,
 		OnUnread: func(err error) {
@@ -68,8 +72,8 @@ func (s *storeReporter) watchOverrides(failover *failover.Store) overrides.Hooks
 }
 
 // undecided takes the error of a request that Redis did not decide.
-func (s *storeReporter) undecided(err error) {
-	metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc()
+func (s *reporter) undecided(err error) {
+	s.metrics.StoreError(limiter.Kind(err))
 	if limiter.FailedAlone(err) && s.alone.Pass(time.Now(), time.Minute) {
 		s.logger().Warn("redis cannot decide for some clients alone; handlers do what their fail_mode says for these", causeOf(err)...)
 	}
@@ -77,8 +81,8 @@ func (s *storeReporter) undecided(err error) {
 
 // loginRefused takes the error of a new connection that was not let in, or that no sentinel gave an address
 // for, while older ones work. No request fails for it.
-func (s *storeReporter) loginRefused(err error) {
-	metrics.storeErrors.WithLabelValues(limiter.Kind(err)).Inc()
+func (s *reporter) loginRefused(err error) {
+	s.metrics.StoreError(limiter.Kind(err))
 	if !s.refused.Pass(time.Now(), time.Minute) {
 		return
 	}
@@ -90,8 +94,8 @@ func (s *storeReporter) loginRefused(err error) {
 }
 
 // refundLost takes the error of a refund or a charge that Redis did not do. It is counted once it is logged.
-func (s *storeReporter) refundLost(err error) {
-	defer metrics.refundErrors.WithLabelValues(limiter.Kind(err)).Inc()
+func (s *reporter) refundLost(err error) {
+	defer s.metrics.RefundError(limiter.Kind(err))
 	if s.losses.due(time.Now()) {
 		s.logger().Warn("redis did not do refunds, charges or repayments of an outage; refund_errors_total counts them", causeOf(err)...)
 	}
@@ -111,7 +115,7 @@ type redisLog struct{}
 
 // Printf implements go-redis's logger.
 func (redisLog) Printf(_ context.Context, format string, values ...any) {
-	if c := caddy.Log().Named(appName+".client").Check(zap.DebugLevel, "go-redis"); c != nil {
+	if c := caddy.Log().Named(loggerName+".client").Check(zap.DebugLevel, "go-redis"); c != nil {
 		c.Write(zap.String("says", fmt.Sprintf(format, values...)))
 	}
 }

@@ -4,12 +4,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
-
-// statusClientGone is the status in a log of a client that left before its answer.
-const statusClientGone = 499
 
 // responseHeader returns the response's header in the log, nil where a rule does not read it.
 func (s *Simulation) responseHeader(r *rule.Rule) http.Header {
@@ -24,8 +21,7 @@ func (s *Simulation) responseHeader(r *rule.Rule) http.Header {
 // taken is a check that passed and that depends on the response.
 type taken struct {
 	visit
-	rule     *rule.Rule
-	check    limiter.Check
+	passed   gate.Passed
 	response rule.Response // in the log
 	decision int           // its index in the verdict
 }
@@ -34,8 +30,8 @@ type taken struct {
 // responses: the client left or the server failed if the status says so, and all count.
 func (s *Simulation) response(v *visit, r *rule.Rule) rule.Response {
 	e := s.entry
-	failed := e.Status >= statusClientGone
-	response := rule.Response{Request: v.request, Header: s.responseHeader(r), Begun: !failed || e.Size > 0, Complete: !failed, Bytes: e.Size}
+	failed := gate.BreaksOff(e.Status)
+	response := rule.Response{Request: v.request, Header: s.responseHeader(r), Begun: !failed || e.Size > 0, Complete: !failed, Ended: true, Bytes: e.Size}
 	if !failed {
 		response.Status = e.Status
 	}
@@ -53,16 +49,17 @@ func (s *Simulation) settle() {
 		if s.refused != 0 {
 			t.response.Refused, t.response.Status, t.response.Header = true, s.refused, http.Header{}
 		}
-		if name, ok := t.rule.Cost.Header(); ok {
-			t.repl.Set(t.rule.Cost.From, strings.Join(t.response.Header[name], ","))
+		if name, ok := t.passed.Rule.Cost.Header(); ok {
+			t.repl.Set(t.passed.Rule.Cost.From, strings.Join(t.response.Header[name], ","))
 			t.response.Begun = t.response.Begun || len(t.response.Header[name]) > 0
 		}
-		cost, told := t.limiter.Rules.CostOf(t.rule, t.repl, &t.response, t.check.Weight)
-		if !told {
-			s.missing.costs[s.indices[t.check.Policy.Name()]]++
+		effect, _ := t.limiter.Follow(&t.passed, &t.response)
+		check := &t.passed.Check
+		if !effect.Told {
+			s.missing.costs[s.indices[check.Policy.Name()]]++
 		}
 		d := &s.verdict.Decisions[t.decision]
-		d.Charged, d.Refunded = max(0, cost-t.check.Weight), max(0, t.check.Weight-cost)
-		s.store.Settle(t.check, cost, limiter.SourceMemory)
+		d.Charged, d.Refunded = max(0, effect.Cost-check.Weight), max(0, check.Weight-effect.Cost)
+		s.store.Settle(*check, effect.Cost, t.passed.Source)
 	}
 }

@@ -2,12 +2,16 @@ package redisratelimit
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // parseMatch reads match with the name of a matcher of the site, with one matcher, or with a block of them.
@@ -96,4 +100,41 @@ func (p *handlerParser) parseCountedHeader(counts *caddyhttp.ResponseMatcher) er
 		return p.Errf("count_if: header %s: use a name and a value such as header X-Failed *, or a name that must be missing such as header !X-Failed", strings.Join(args, " "))
 	}
 	return nil
+}
+
+// windowBounds says what a window may be.
+const windowBounds = "a duration above zero and below 142 years such as 500ms, 1m, 24h or 7d, or a calendar period: day, week, month or year"
+
+// isCalendar reports whether a word names a kind of calendar period.
+func isCalendar(word string) bool { return slices.Contains(limiter.Calendars(), word) }
+
+// parseWindow reads a duration, or a calendar period and its time zone.
+func (p *handlerParser) parseWindow(policy *Policy) error {
+	args := p.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 || (len(args) == 2 && !isCalendar(args[0])) || p.NextBlock(p.Nesting()) {
+		return p.Errf("window takes one value, %s; behind a calendar period there may be its time zone, such as window month Europe/Berlin", windowBounds)
+	}
+	if err := p.setWindow(policy, args[0]); err != nil {
+		return err
+	}
+	if len(args) == 1 {
+		return nil
+	}
+	if policy.TimeZone = args[1]; policy.TimeZone == "" {
+		return p.Err("window: the time zone is empty; use a name such as Europe/Berlin, or leave it out for UTC")
+	}
+	if _, err := policy.location(); err != nil {
+		return p.WrapErr(err)
+	}
+	return nil
+}
+
+// setWindow sets a duration or a calendar period. A policy knows its own bounds.
+func (p *handlerParser) setWindow(policy *Policy, value string) (err error) {
+	if isCalendar(value) {
+		policy.Calendar = value
+		return nil
+	}
+	policy.Window, err = caddyfileopt.Duration(p.Dispenser, "window", value, 1, windowBounds)
+	return err
 }

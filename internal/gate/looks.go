@@ -1,14 +1,40 @@
-package redisratelimit
+package gate
 
 import (
+	"fmt"
 	"hash/maphash"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
+
+// UsagePath is the path at which a handler answers with a client's quotas. It matches as Caddy's path
+// matcher does. The zero value matches nothing.
+type UsagePath struct{ matcher caddyhttp.MatchPath }
+
+// ParseUsagePath reads the option usage; empty: none.
+func ParseUsagePath(text string) (UsagePath, error) {
+	if text == "" {
+		return UsagePath{}, nil
+	}
+	if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "*?#[]{}\\") || strings.TrimSpace(text) != text {
+		return UsagePath{}, fmt.Errorf("usage %s: use one path that begins with / and has no wildcard, placeholder or query, such as /usage", text)
+	}
+	p := UsagePath{matcher: caddyhttp.MatchPath{text}}
+	return p, p.matcher.Provision(caddy.Context{})
+}
+
+// Matches reports whether a request asks for its client's quotas.
+func (p UsagePath) Matches(r *http.Request) bool {
+	return len(p.matcher) > 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) && p.matcher.Match(r)
+}
 
 const (
 	// freshLooks is how many times in a row a client's quotas are read anew, and freshPace how often after
@@ -16,34 +42,33 @@ const (
 	freshLooks = 10
 	freshPace  = 100 * time.Millisecond
 
-	// maxUsageClients is how many clients' answers a handler keeps. Those of further clients are read anew.
-	maxUsageClients = 4096
+	// maxLookers is how many clients' answers a handler keeps. Those of further clients are read anew.
+	maxLookers = 4096
 )
 
-// usagePage answers clients that ask for their quotas. A client that floods it repeats its last answer, so
+// looks answers clients that ask for their quotas. A client that floods it repeats its last answer, so
 // that a look costs no more than a request. It is safe for concurrent use.
-type usagePage struct {
-	path rule.UsagePath
+type looks struct {
 	seed maphash.Seed
 	now  func() time.Time
 
 	mu        sync.Mutex
-	clients   map[uint64]*usageClient
+	clients   map[uint64]*looker
 	forgotten time.Time // when clients were last forgotten
 }
 
-func newUsagePage(path rule.UsagePath) *usagePage {
-	return &usagePage{path: path, seed: maphash.MakeSeed(), now: time.Now, clients: map[uint64]*usageClient{}}
+func newLooks() *looks {
+	return &looks{seed: maphash.MakeSeed(), now: time.Now, clients: map[uint64]*looker{}}
 }
 
-// usageClient is a client that has looked lately.
-type usageClient struct {
+// looker is a client that has looked lately.
+type looker struct {
 	paidUntil time.Time // as the looks so far are spread over time, see freshPace
-	answer    *usageAnswer
+	answer    *usage
 }
 
-// usageAnswer is quotas as they stood at an instant.
-type usageAnswer struct {
+// usage is quotas as they stood at an instant.
+type usage struct {
 	asked  []limiter.Check // as they were before
 	checks []limiter.Check
 	source limiter.Source
@@ -51,7 +76,7 @@ type usageAnswer struct {
 }
 
 // copy returns an answer of its own for one more request.
-func (a *usageAnswer) copy() *usageAnswer {
+func (a *usage) copy() *usage {
 	own := *a
 	own.checks = slices.Clone(a.checks)
 	return &own
@@ -59,12 +84,12 @@ func (a *usageAnswer) copy() *usageAnswer {
 
 // look returns the quotas of checks: read by the function, or for a client that looks too often the last
 // answer. Errors are not kept.
-func (u *usagePage) look(checks []limiter.Check, peek func([]limiter.Check) (limiter.Source, error)) (*usageAnswer, error) {
+func (u *looks) look(checks []limiter.Check, peek func([]limiter.Check) (limiter.Source, error)) (*usage, error) {
 	hash := u.hash(checks)
 	if repeated := u.repeat(hash, checks); repeated != nil {
 		return repeated.copy(), nil
 	}
-	answer := &usageAnswer{asked: slices.Clone(checks), checks: slices.Clone(checks), at: u.now()}
+	answer := &usage{asked: slices.Clone(checks), checks: slices.Clone(checks), at: u.now()}
 	var err error
 	if answer.source, err = peek(answer.checks); err != nil {
 		return nil, err
@@ -78,16 +103,16 @@ func (u *usagePage) look(checks []limiter.Check, peek func([]limiter.Check) (lim
 }
 
 // repeat returns the last answer where the client has looked too often, and counts a look otherwise.
-func (u *usagePage) repeat(hash uint64, checks []limiter.Check) *usageAnswer {
+func (u *looks) repeat(hash uint64, checks []limiter.Check) *usage {
 	now := u.now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	client := u.clients[hash]
 	if client == nil {
-		if len(u.clients) >= maxUsageClients && !u.forget(now) {
+		if len(u.clients) >= maxLookers && !u.forget(now) {
 			return nil
 		}
-		client = new(usageClient)
+		client = new(looker)
 		u.clients[hash] = client
 	}
 	if client.paidUntil.Before(now) {
@@ -105,7 +130,7 @@ func (u *usagePage) repeat(hash uint64, checks []limiter.Check) *usageAnswer {
 
 // forget drops the clients that have not looked lately, now and then, and reports whether there were any. The
 // lock is held.
-func (u *usagePage) forget(now time.Time) bool {
+func (u *looks) forget(now time.Time) bool {
 	if now.Sub(u.forgotten) < freshPace {
 		return false
 	}
@@ -120,7 +145,7 @@ func (u *usagePage) forget(now time.Time) bool {
 }
 
 // hash tells the quotas of checks apart.
-func (u *usagePage) hash(checks []limiter.Check) uint64 {
+func (u *looks) hash(checks []limiter.Check) uint64 {
 	var hash maphash.Hash
 	hash.SetSeed(u.seed)
 	for i := range checks {

@@ -6,9 +6,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -46,48 +46,38 @@ func (s *Simulation) Play(e *accesslog.Entry) *replay.Verdict {
 
 // visit is a request at a limiter.
 type visit struct {
-	limiter *routetrace.Limiter
+	limiter *gate.Limiter
 	request *http.Request
 	repl    *caddy.Replacer
 }
 
 // onLimiter has a limiter decide a request, as it would have with the response in the log.
-func (s *Simulation) onLimiter(l *routetrace.Limiter, request *http.Request) (goesOn bool, err error) {
+func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn bool, err error) {
 	verdict := &s.verdict
-	if l.Usage.Matches(request) {
-		return false, nil
-	}
-	if l.Rules.IsExempt(request) {
-		verdict.Outcome = replay.Exempt
-		return true, nil
-	}
 	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	v := &visit{limiter: l, request: request, repl: repl}
-	evaluation := rule.Evaluation{Enforced: s.checks[:0], OnVisit: s.onVisit}
-	switch err := l.Rules.Evaluate(request, repl, &evaluation); {
+	evaluation := rule.Evaluation{Enforced: s.checks[:0], OnFinding: s.onFinding}
+	switch met, err := l.Meet(request, repl, &evaluation); {
+	case met == gate.AsksUsage:
+		return false, nil
+	case met == gate.Exempt:
+		verdict.Outcome = replay.Exempt
+		return true, nil
 	case errors.Is(err, rule.ErrEmptyKey):
 		verdict.Outcome, s.refused = replay.Rejected, http.StatusBadRequest
 		return false, nil
 	case err != nil:
 		return false, err
-	}
-	if evaluation.Concerns() && verdict.Outcome == replay.Unlimited {
+	case met == gate.Decided && verdict.Outcome == replay.Unlimited:
 		verdict.Outcome = replay.Allowed
 	}
-	for i := range evaluation.DryRun {
-		s.decide(v, evaluation.DryRun[i:i+1], true)
-	}
-	for i := range evaluation.DryBlocks {
-		s.noteDecided(v, evaluation.DryBlocks[i:i+1], true)
+	for _, dry := range gate.DryRuns(&evaluation) {
+		s.decide(v, dry)
 	}
 	if len(evaluation.Enforced) == 0 {
 		return true, nil
 	}
-	decide := s.decide
-	if evaluation.Blocked {
-		decide = s.noteDecided
-	}
-	if !decide(v, evaluation.Enforced, false) {
+	if !s.decide(v, l.Enforced(&evaluation)) {
 		verdict.Outcome, s.refused = replay.Denied, l.Status
 		return false, nil
 	}
@@ -97,39 +87,35 @@ func (s *Simulation) onLimiter(l *routetrace.Limiter, request *http.Request) (go
 
 // noteSkipped adds a policy that a request is left out of because its key is empty. A request that an
 // earlier policy refuses does not come to it.
-func (s *Simulation) noteSkipped(v rule.Visit) {
-	if !v.Refused && (v.Status == rule.Skipped || errors.Is(v.Err, rule.ErrEmptyKey)) {
-		s.note(v.Rule.Policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: v.DryRun})
+func (s *Simulation) noteSkipped(f rule.Finding) {
+	if !f.Refused && (f.Status == rule.Skipped || errors.Is(f.Err, rule.ErrEmptyKey)) {
+		s.note(f.Rule.Policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: f.DryRun})
 	}
 }
 
-// decide has the store decide checks and reports whether the request passes.
-func (s *Simulation) decide(v *visit, checks []limiter.Check, dry bool) (passes bool) {
-	_, _ = s.store.Decide(v.request.Context(), checks) // the in-process store never fails
-	return s.noteDecided(v, checks, dry)
-}
-
-// noteDecided notes checks that are decided, by the store or because a limit is 0, and reports whether the
-// request passes.
-func (s *Simulation) noteDecided(v *visit, checks []limiter.Check, dry bool) (passes bool) {
-	passes = limiter.Allowed(checks)
+// decide decides a question, unless it is decided already, and reports whether the request passes.
+func (s *Simulation) decide(v *visit, q gate.Question) (passes bool) {
+	if q.Source == "" {
+		q.Source, _ = s.store.Decide(v.request.Context(), q.Checks) // the in-process store never fails
+	}
+	passes = limiter.Allowed(q.Checks)
 	if passes {
-		s.begin(checks, dry)
+		s.begin(&q)
 	}
-	for i := range checks {
-		c := &checks[i]
+	for i := range q.Checks {
+		c := &q.Checks[i]
 		r := v.limiter.Rules.RuleOf(c)
 		response := s.response(v, r)
 		d := replay.Decision{
 			Key: c.Key.String(), Weight: c.Weight, Reserve: c.Reserve, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
-			EmptyKey: rule.IsAddressKey(c.Key), DryRun: dry, SuggestKey: s.suggestKey(v),
+			EmptyKey: rule.IsAddressKey(c.Key), DryRun: q.DryRun, SuggestKey: s.suggestKey(v),
 			Returned: !r.Counts(&response), Taken: passes,
 		}
 		if r.Key.Contains(v.request, v.repl, redactedText) {
 			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++
 		}
-		if passes && r.AwaitsResponse() {
-			s.taken = append(s.taken, taken{visit: *v, rule: r, check: *c, response: response, decision: len(s.verdict.Decisions)})
+		if passed, waits := v.limiter.Passed(&q, i); passes && waits {
+			s.taken = append(s.taken, taken{visit: *v, passed: passed, response: response, decision: len(s.verdict.Decisions)})
 		}
 		s.note(c.Policy, d)
 	}

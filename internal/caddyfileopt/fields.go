@@ -1,4 +1,4 @@
-package redisratelimit
+package caddyfileopt
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
-// optionError calls the fields in an error of the limiter by the options that they come from, and says
+// NameFields calls the fields in an error of the limiter by the options that they come from, and says
 // where the Caddyfile has what the limiter's own hints are about.
-func optionError(err error) error {
+func NameFields(err error) error {
 	if errors.Is(err, dial.ErrURLParameters) {
 		return errors.New("redis URL: has parameters; put options into the redis block")
 	}

@@ -1,6 +1,9 @@
 package simulate
 
-import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
 
 // runningEnd is when a request ends that has units of a policy until then.
 type runningEnd struct {
@@ -10,15 +13,14 @@ type runningEnd struct {
 
 // begin keeps of checks that passed those whose units are returned when the request ends, and how long queues
 // have the request wait.
-func (s *Simulation) begin(checks []limiter.Check, dry bool) {
-	longest := int64(0)
-	for i := range checks {
-		if longest = max(longest, checks[i].Result.Delay.Microseconds()); checks[i].Policy.CountsRunning() {
-			s.begun = append(s.begun, checks[i])
+func (s *Simulation) begin(q *gate.Question) {
+	for i := range q.Checks {
+		if q.Checks[i].Policy.CountsRunning() {
+			s.begun = append(s.begun, q.Checks[i])
 		}
 	}
-	if !dry {
-		s.held += longest
+	if !q.DryRun {
+		s.held += gate.Delay(q.Checks).Microseconds()
 	}
 }
 

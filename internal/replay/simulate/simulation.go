@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
@@ -53,15 +54,15 @@ type Simulation struct {
 	missing   missingData
 
 	// Of the request that is played; memory that is used again.
-	entry   *accesslog.Entry
-	tracer  routetrace.Tracer
-	onVisit func(rule.Visit)
-	checks  [2]limiter.Check // what one limiter takes
-	verdict replay.Verdict
-	taken   []taken         // checks that depend on the response
-	begun   []limiter.Check // checks that have units until the request ends
-	held    int64           // how long queues have it wait, in microseconds
-	refused int             // the status that a policy refuses the request with; 0: none
+	entry     *accesslog.Entry
+	tracer    routetrace.Tracer
+	onFinding func(rule.Finding)
+	checks    [2]limiter.Check // what one limiter takes
+	verdict   replay.Verdict
+	taken     []taken         // checks that depend on the response
+	begun     []limiter.Check // checks that have units until the request ends
+	held      int64           // how long queues have it wait, in microseconds
+	refused   int             // the status that a policy refuses the request with; 0: none
 
 	ends minheap.Heap[runningEnd] // of requests that run
 }
@@ -80,7 +81,7 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 		ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{}, limiterOf: limiterOf,
 		only: only, end: end, skipped: skipped, log: reduced.log,
 	}
-	s.tracer.OnLimiter, s.onVisit = s.onLimiter, s.noteSkipped
+	s.tracer.OnLimiter, s.onFinding = s.onLimiter, s.noteSkipped
 	s.ends.Less = func(a, b *runningEnd) bool { return a.at < b.at }
 	memory := memory.NewOnClock(func() int64 { return s.now })
 	memory.Limit(math.MaxInt64, nil)
@@ -144,7 +145,7 @@ func (s *Simulation) addServers(ctx caddy.Context, reduced *reducedConfig) error
 
 // addLimiter takes a copy of a limiter's rules that decide, and is false where there are none. Invalid
 // values pass unnoticed.
-func (s *Simulation) addLimiter(l *routetrace.Limiter) bool {
+func (s *Simulation) addLimiter(l *gate.Limiter) bool {
 	l.Rules = l.Rules.Only(s.only)
 	for i := range l.Rules.Rules {
 		s.addPolicy(&l.Rules.Rules[i])

@@ -1,4 +1,4 @@
-package redisratelimit
+package gate
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func TestInclude_forged(t *testing.T) {
 	forged := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		r.RemoteAddr = includeAddr
-		if isInclude(r) {
+		if IsInclude(r) {
 			t.Errorf("a request by %s passes as an include", r.Proto)
 		}
 	})

@@ -1,4 +1,4 @@
-package redisratelimit
+package gate
 
 import (
 	"errors"
@@ -6,20 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // lookingAt is a page with a clock of its own, and what counts how often quotas are read.
 type lookingAt struct {
-	*usagePage
+	*looks
 	clock time.Time
 	reads int64
 	err   error
 }
 
 func newLooking() *lookingAt {
-	l := &lookingAt{usagePage: newUsagePage(rule.UsagePath{}), clock: time.Now()}
+	l := &lookingAt{looks: newLooks(), clock: time.Now()}
 	l.now = func() time.Time { return l.clock }
 	return l
 }
@@ -50,8 +49,8 @@ func checkOf(t *testing.T, limit int64, key string) limiter.Check {
 	return limiter.Check{Policy: policy, Key: limiter.EncodeKey(key), Weight: 1}
 }
 
-// TestUsagePage_look reads anew ten times, then ten times a second, whatever comes.
-func TestUsagePage_look(t *testing.T) {
+// TestLooks_look reads anew ten times, then ten times a second, whatever comes.
+func TestLooks_look(t *testing.T) {
 	l, c := newLooking(), checkOf(t, 5, "a")
 	for i := range int64(10) {
 		if got := l.at(t, c); got != i+1 {
@@ -84,8 +83,8 @@ func TestUsagePage_look(t *testing.T) {
 	}
 }
 
-// TestUsagePage_look_others keeps clients, limits, weights and blocks apart, and keeps no error.
-func TestUsagePage_look_others(t *testing.T) {
+// TestLooks_look_others keeps clients, limits, weights and blocks apart, and keeps no error.
+func TestLooks_look_others(t *testing.T) {
 	l, c := newLooking(), checkOf(t, 5, "a")
 	for range 20 {
 		l.at(t, c)
@@ -107,16 +106,16 @@ func TestUsagePage_look_others(t *testing.T) {
 	}
 }
 
-// TestUsagePage_look_bounded has more clients than are kept.
-func TestUsagePage_look_bounded(t *testing.T) {
+// TestLooks_look_bounded has more clients than are kept.
+func TestLooks_look_bounded(t *testing.T) {
 	l := newLooking()
-	for i := range 3 * maxUsageClients {
+	for i := range 3 * maxLookers {
 		c := checkOf(t, 5, fmt.Sprint(i))
 		if before := l.reads; l.at(t, c) != before+1 {
 			t.Fatal("a new client gets the answer of another")
 		}
 	}
-	if len(l.clients) > maxUsageClients {
+	if len(l.clients) > maxLookers {
 		t.Errorf("%d clients are kept", len(l.clients))
 	}
 	l.clock = l.clock.Add(time.Minute)

@@ -1,4 +1,4 @@
-package redisratelimit
+package storepool
 
 import (
 	"testing"

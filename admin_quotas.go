@@ -1,0 +1,257 @@
+package redisratelimit
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+)
+
+// serveBans lists the clients that are banned on any node, of one policy or of all.
+func (a *App) serveBans(r *http.Request) (any, bool, error) {
+	query := r.URL.Query()
+	name := query.Get("policy")
+	if query.Has("policy") {
+		if _, err := a.registeredNamed(name); err != nil {
+			return nil, false, err
+		}
+	}
+	stores := a.use()
+	defer stores.End()
+	list, complete, err := stores.Banned(r.Context(), name)
+	report := adminapi.BansReport{Complete: complete, Bans: []adminapi.BanEntry{}}
+	if err != nil {
+		report.Error = adminapi.UnavailableText(err)
+	}
+	for _, b := range list {
+		report.Bans = append(report.Bans, adminapi.BanEntry{Policy: b.Policy, Key: escape.Key(b.Key.String()), Banned: explain.Seconds(b.Left), Offenses: b.Offenses})
+	}
+	return report, err != nil, nil
+}
+
+// banReport describes whom a policy bans; nil for none.
+func banReport(s limiter.Settings) *adminapi.BanReport {
+	if len(s.Ban) == 0 {
+		return nil
+	}
+	report := &adminapi.BanReport{After: max(1, s.BanAfter)}
+	for _, d := range s.Ban {
+		report.Durations = append(report.Durations, explain.Seconds(d))
+	}
+	return report
+}
+
+// maxBanPeeks is how many keys are peeked at at a time.
+const maxBanPeeks = 64
+
+// addBans adds which of the keys are banned: by the store, or, once it does not answer, as far as this
+// process remembers.
+func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
+	stores := a.use()
+	defer stores.End()
+	var peeking sync.WaitGroup
+	var failed atomic.Bool
+	slots := make(chan struct{}, maxBanPeeks)
+	for i := range keys {
+		policy := a.registered[keys[i].Policy].policy
+		parsed, err := escape.ParseKey(keys[i].Key)
+		if policy == nil || !policy.Bans() || err != nil {
+			continue
+		}
+		slots <- struct{}{}
+		peeking.Go(func() {
+			defer func() { <-slots }()
+			check := limiter.Check{Policy: policy, Key: limiter.AsEncoded(parsed)}
+			if failed.Load() {
+				stores.PeekLocal(&check)
+			} else if _, err := stores.Peek(r.Context(), &check); err != nil {
+				failed.Store(true)
+			}
+			keys[i].Banned = explain.Seconds(check.Result.BanLeft)
+		})
+	}
+	peeking.Wait()
+}
+
+// unban lifts the ban of a key, or with nil those of all keys of a policy, and returns how many there were.
+func (a *App) unban(ctx context.Context, registered registeredPolicy, key *limiter.EncodedKey) (*int64, error) {
+	stores := a.use()
+	defer stores.End()
+	p, lifted := registered.policy, int64(0)
+	switch {
+	case !p.Bans():
+		return nil, adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
+	case key == nil:
+		var err error
+		lifted, err = stores.UnbanAll(ctx, p.Name()) // has a budget of its own
+		return &lifted, err
+	}
+	banned, err := stores.Unban(ctx, p, *key)
+	if banned {
+		lifted = 1
+	}
+	return &lifted, err
+}
+
+// readQuota reads which quota a question is about. Without a key it is the whole policy.
+func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *limiter.EncodedKey, err error) {
+	var question adminapi.QuotaRequest
+	if err := adminapi.ReadQuestion(r, &question); err != nil {
+		return registered, nil, err
+	}
+	if question.Policy == "" {
+		return registered, nil, adminapi.BadInput("policy: name one")
+	}
+	if registered, err = a.registeredNamed(question.Policy); err != nil || !question.Key.Given {
+		return registered, nil, err
+	}
+	parsed, err := escape.ParseKey(question.Key.Text)
+	if err != nil {
+		return registered, nil, adminapi.BadInput("%v", err)
+	}
+	return registered, new(limiter.AsEncoded(parsed)), nil
+}
+
+// hint helps who gives a client's whole address where the policy counts by its prefix.
+func (r *registeredPolicy) hint(key limiter.EncodedKey) string {
+	if prefix := r.identity.Shorten(key.String()); prefix != key.String() {
+		return "clients' addresses are counted by their prefix here: this one's key is " + prefix
+	}
+	return ""
+}
+
+// serveState reports the state of a quota.
+func (a *App) serveState(r *http.Request) (any, bool, error) {
+	registered, key, err := a.readQuota(r)
+	if err != nil {
+		return nil, false, err
+	}
+	if key == nil {
+		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
+	}
+	stores := a.use()
+	defer stores.End()
+	override := a.overrides.Find(registered.policy.Name(), *key)
+	policy, status := rule.UnderOverride(override, registered.policy)
+	check := limiter.Check{Policy: policy, Key: *key}
+	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key), Override: explain.Override(override),
+		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
+	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
+		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: explain.Seconds(lasts)}
+	}
+	source, err := stores.Peek(r.Context(), &check)
+	if err == nil || stores.HasLocalState(registered.policy, *key) {
+		if status == rule.Blocked {
+			source, check.Result = rule.SourceOverride, rule.BlockResult(override, a.overrides.Now())
+		}
+		report.Source = string(source)
+		if registered.identity.unlimited && (override == nil || status == rule.Exempted) {
+			report.Hint = cmp.Or(report.Hint, "each request brings its limit along in "+registered.identity.limitFrom+", or is unlimited; explain shows what one of them gets")
+		} else {
+			report.QuotaReport = new(explain.Quota(check.Policy, check.Result))
+		}
+	}
+	if stores.Redis != nil && (err == nil || redis.Answered(err)) {
+		if registered.policy.CountsRunning() {
+			report.Node = stores.Redis.Store.NodeName()
+		}
+		err = cmp.Or(err, addStored(r, stores.Redis, &report, registered.policy, *key))
+	}
+	if err != nil {
+		report.Error = adminapi.UnavailableText(err)
+	}
+	return report, err != nil, nil
+}
+
+// addStored adds the keys in Redis that hold a quota.
+func addStored(r *http.Request, remote *storepool.Redis, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey) error {
+	stored, err := remote.Store.Inspect(r.Context(), p, key)
+	for _, s := range stored {
+		ttl := explain.Seconds(s.TTL)
+		if s.TTL < 0 {
+			ttl = -1 // it has none
+		}
+		report.Keys = append(report.Keys, adminapi.RedisKeyReport{Name: escape.Key(s.Name), Type: s.Type, TTL: ttl, Value: s.Value})
+	}
+	return err
+}
+
+// serveReset forgets a quota, or all of a policy.
+func (a *App) serveReset(r *http.Request) (any, bool, error) {
+	registered, key, err := a.readQuota(r)
+	if err != nil {
+		return nil, false, err
+	}
+	stores := a.use()
+	defer stores.End()
+	var report adminapi.ResetReport
+	var found failover.ResetCount
+	if key != nil {
+		report.Hint = registered.hint(*key)
+		found, err = stores.Reset(r.Context(), registered.policy, *key)
+	} else {
+		found, err = stores.ResetAll(r.Context(), registered.policy.Name())
+	}
+	switch {
+	case err != nil:
+		report.Error, report.Deleted, report.DeletedHere = adminapi.UnavailableText(err), found.Shared, found.Here
+	case stores.Redis != nil:
+		report.Deleted = found.Shared
+	default:
+		report.Deleted = found.Here
+	}
+	return report, err != nil, nil
+}
+
+// The number of keys that top lists.
+const (
+	defaultTop = 20
+	maxTop     = 1000
+)
+
+// serveTop lists the keys that were denied most, of one policy or of all.
+func (a *App) serveTop(r *http.Request) (any, bool, error) {
+	query := r.URL.Query()
+	n := defaultTop
+	if text := query.Get("n"); text != "" {
+		parsed, err := strconv.Atoi(text)
+		if err != nil || parsed < 1 || parsed > maxTop {
+			return nil, false, adminapi.BadInput("n: use a number from 1 to %d", maxTop)
+		}
+		n = parsed
+	}
+	registered := a.registered
+	if name := query.Get("policy"); query.Has("policy") {
+		one, err := a.registeredNamed(name)
+		if err != nil {
+			return nil, false, err
+		}
+		registered = registeredPolicies{name: one}
+	}
+	report := adminapi.TopReport{Keys: []adminapi.TopEntry{}}
+	for name, policy := range registered {
+		keys, since := policy.counters.Top.List()
+		report.Since = max(report.Since, explain.Seconds(since))
+		for _, k := range keys {
+			report.Keys = append(report.Keys, adminapi.TopEntry{Policy: name, Key: escape.Key(k.Key), Denied: k.Count, Error: k.Error})
+		}
+	}
+	slices.SortFunc(report.Keys, func(a, b adminapi.TopEntry) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key))
+	})
+	report.Keys = report.Keys[:min(n, len(report.Keys))]
+	a.addBans(r, report.Keys)
+	return report, false, nil
+}

@@ -1,0 +1,100 @@
+// Package gate is a request's life at a limiter, in four steps: what does it meet, what is decided, what is
+// answered, and what follows its response. The handler goes them with requests of clients. Explain and replay go
+// the same steps with requests that no client waits for.
+package gate
+
+import (
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+)
+
+// Limiter is what a request's life depends on: the rules and options of a handler. [New] makes it ready.
+type Limiter struct {
+	Rules    *rule.Set
+	Counters []*policystats.Policy // by rule
+	Formats  quotaheader.Formats
+	Usage    UsagePath // where clients read their quotas
+
+	Stores   *storepool.Stores
+	FailMode failover.FailMode
+	Timeout  time.Duration // of a question to Redis
+
+	Status         int           // of a denial
+	RetryJitter    time.Duration // the most that Retry-After gets longer by
+	ProblemDetails bool          // refusals are answered directly
+	GRPC           bool          // refused calls are answered in gRPC's form
+
+	OnlyServerHandlesErrors bool // no handler between this one and the server does
+
+	Logger  *zap.Logger
+	LogKeys bool
+	Events  Events
+	Process *Process
+
+	settles       bool // one of the rules settles units after its decision
+	notifies      bool // one of the rules has events at fractions of its capacity
+	countsRunning bool // one of the rules counts the requests that run
+
+	looks *looks // at quotas
+}
+
+// Events reach the listeners of a configuration. No request waits for these.
+type Events interface {
+	// Denied reports a denial.
+	Denied(c *limiter.Check, source limiter.Source)
+
+	// Banned reports a ban that begins.
+	Banned(c *limiter.Check, source limiter.Source, dryRun bool)
+
+	// ListensForThresholds reports whether an event of a threshold would reach a listener.
+	ListensForThresholds() bool
+
+	// Threshold reports that the use of a quota has reached a fraction of it, and waits for the listeners.
+	Threshold(c *limiter.Check, mark rule.Fraction, source limiter.Source, dryRun bool)
+
+	// InBackground runs a function that emits events, and reports whether it does: not if too many are running.
+	InBackground(emit func()) bool
+}
+
+// Process is what the limiters of all configurations share.
+type Process struct {
+	// Held counts the requests that max_delay holds now.
+	Held atomic.Int64
+
+	// Thresholds are the marks of quotas that have had their event.
+	Thresholds *once.Memory
+
+	// MemorySeconds records the time that decisions of the store in this process take.
+	MemorySeconds interface{ Observe(seconds float64) }
+}
+
+// New returns a limiter of rules and options.
+func New(l Limiter) *Limiter {
+	for i := range l.Rules.Rules {
+		r := &l.Rules.Rules[i]
+		l.countsRunning = l.countsRunning || r.Policy.CountsRunning()
+		l.settles = l.settles || r.AwaitsResponse()
+		l.notifies = l.notifies || len(r.Notify) > 0
+	}
+	l.looks = newLooks()
+	return &l
+}
+
+// describe returns the log fields of a denial.
+func (l *Limiter) describe(c *limiter.Check) []zap.Field {
+	fields := []zap.Field{zap.String("policy", c.Policy.Name()), zap.Duration("retry_after", c.Result.RetryAfter)}
+	if l.LogKeys {
+		fields = append(fields, zap.Stringer("key", c.Key))
+	}
+	return fields
+}

@@ -1,0 +1,152 @@
+package gate
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// keep keeps of a question that was decided what waits for the response, and emits the events of the rest.
+func (v *Visit) keep(q *Question) {
+	l := v.limiter
+	for i := 0; l.settles && i < len(q.Checks); i++ {
+		if p, waits := l.Passed(q, i); waits {
+			v.awaited.passed = append(v.awaited.passed, p)
+		}
+	}
+	l.notifyTakes(q)
+}
+
+// keepRunning keeps checks that were decided together until the request ends, if one of them counts running
+// requests: until the handlers behind this one have returned, which those of streams and of proxied WebSockets do
+// when these end. Those of a request that was denied end as well: they have nothing to return.
+func (v *Visit) keepRunning(checks []limiter.Check) {
+	if !v.limiter.countsRunning || !countRunning(checks) {
+		return
+	}
+	if a := v.awaited; len(a.running) == 0 {
+		a.running = checks
+	} else {
+		a.running = append(a.running[:len(a.running):len(a.running)], checks...)
+	}
+}
+
+// judge settles the checks that are not to wait for the end of the response, by its status and header: those that
+// count_if does not count, and those without a cost. All count if the client has left: it must not get units back
+// by leaving. So they do without a status.
+func (v *Visit) judge(status int, header http.Header) {
+	a := v.awaited
+	if !a.settles() {
+		return
+	}
+	if v.clientGone() {
+		status = 0
+	}
+	a.response.Status, a.response.Header = status, header
+	v.follow()
+	a.response.Status = 0
+}
+
+// judgeError does so if the handlers end without a response. All count if the client may be the cause: it left, or
+// it broke what is behind the handlers.
+func (v *Visit) judgeError(err error) {
+	status, broken := outcomeOf(err)
+	if broken {
+		status = 0
+	}
+	v.judge(status, v.Header())
+}
+
+// endUnanswered ends handlers that wrote no response. Without an error net/http writes an empty one. An error that
+// tells what is wrong with the request costs what was taken.
+func (v *Visit) endUnanswered(err error) {
+	v.judgeError(err)
+	if a := v.awaited; a != nil {
+		_, broken := outcomeOf(err)
+		a.response.Begun, a.response.Refused = err == nil && !v.clientGone(), err != nil && !broken
+	}
+}
+
+// outcomeOf returns the status that becomes of an error of the handlers, and whether the client left or what
+// is behind the handlers broke. A refusal by this module is no such break, whatever its status.
+func outcomeOf(err error) (status int, broken bool) {
+	if err == nil {
+		return http.StatusOK, false // what net/http makes of no response
+	}
+	status = http.StatusInternalServerError
+	if coded := (caddyhttp.HandlerError{}); errors.As(err, &coded) && coded.StatusCode != 0 {
+		status = coded.StatusCode
+	}
+	return status, BreaksOff(status) && !rule.IsRefusal(err)
+}
+
+// settle settles the checks that are left, by the response as it is.
+func (v *Visit) settle() {
+	a := v.awaited
+	if !a.settles() {
+		return
+	}
+	response := &a.response
+	response.Request, response.Ended = v.request, true
+	if response.Body != nil {
+		response.Body.End()
+		response.Complete = response.Complete || response.Body.Complete()
+	}
+	if isHead(v.request) {
+		response.Bytes = 0
+	}
+	v.follow()
+}
+
+// follow applies what the response does to the checks that passed, as far as it is known.
+func (v *Visit) follow() {
+	a := v.awaited
+	waiting := a.passed[:0]
+	for i := range a.passed {
+		if effect, waits := v.limiter.Follow(&a.passed[i], &a.response); waits {
+			waiting = append(waiting, a.passed[i])
+		} else {
+			v.apply(&effect)
+		}
+	}
+	a.passed = waiting
+}
+
+// apply makes what a check took what its request costs, and emits the events of that. The events of a take that is
+// never refunded were emitted with it.
+func (v *Visit) apply(e *Effect) {
+	l, taken := v.limiter, e.Check.Weight
+	v.stores.Settle(e.Check, e.Cost, e.Source)
+	switch {
+	case !e.Check.Refundable:
+		l.notifyCost(v.stores, e.Passed, e.Cost-taken)
+	case e.Cost == taken:
+		l.notifyTake(&e.Check, e.Rule, e.Source, e.DryRun)
+	default:
+		l.notifyCost(v.stores, e.Passed, e.Cost)
+	}
+	switch {
+	case e.Counts && e.Cost != taken:
+		l.Counters[e.Rule.Index].CountSettled(e.Cost - taken)
+	case !e.Counts && !e.DryRun:
+		v.decision.quotas.Refund(&e.Check)
+	}
+}
+
+// End ends the request for the policies that count it, and its use of the stores, whatever became of the
+// handlers.
+func (v *Visit) End() {
+	if a := v.awaited; a != nil {
+		if len(a.running) > 0 {
+			v.stores.EndRunning(a.running)
+			a.running = nil
+		}
+		a.response.Refused = true // handlers that were called have left no check
+		v.settle()
+	}
+	v.unused()
+}

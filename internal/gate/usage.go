@@ -1,0 +1,141 @@
+package gate
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+)
+
+// AnswerUsage answers with the client's own quotas, whatever the rules match, and charges nothing.
+func (v *Visit) AnswerUsage(repl *caddy.Replacer, e *rule.Evaluation) error {
+	l := v.limiter
+	e.AnyMatch = true
+	met, err := l.evaluate(v.request, repl, e)
+	if err != nil {
+		return v.fail(err)
+	}
+	d := v.decisionFor(repl)
+	v.use()
+	defer v.End()
+	answer, err := v.lookAt(e.Enforced)
+	if err != nil {
+		return v.Undecided(err)
+	}
+	d.outcome, d.source = rule.Allowed, answer.source
+	if len(answer.checks) == 0 && (met == Exempt || e.Exempted) {
+		d.outcome = rule.Exempt
+	}
+	d.quotas.Record(answer.checks, l.Formats, answer.at)
+	d.log(v.request)
+	return v.writeUsage(answer)
+}
+
+// lookAt returns the quotas of checks. In this process they are always read anew.
+func (v *Visit) lookAt(checks []limiter.Check) (*usage, error) {
+	if v.limiter.Stores.Redis != nil && len(checks) > 0 {
+		return v.limiter.looks.look(checks, v.peek)
+	}
+	source, err := v.peek(checks)
+	return &usage{checks: checks, source: source, at: time.Now()}, err
+}
+
+// peek peeks at quotas, all at once, so that a Redis that does not answer is waited for once.
+func (v *Visit) peek(checks []limiter.Check) (limiter.Source, error) {
+	sources, errs := make([]limiter.Source, len(checks)), make([]error, len(checks))
+	peek := func(i int) { sources[i], errs[i] = v.peekAt(&checks[i]) }
+	var peeking sync.WaitGroup
+	source := rule.SourceOverride
+	for i := range checks {
+		if by, blocked := Blocked(&checks[i]); blocked {
+			source = by
+			continue
+		}
+		if len(checks) == 1 || v.stores.Redis == nil {
+			peek(i)
+		} else {
+			peeking.Go(func() { peek(i) })
+		}
+	}
+	peeking.Wait()
+	for _, s := range sources {
+		if s != "" && source != limiter.SourceFallback {
+			source = s
+		}
+	}
+	return source, errors.Join(errs...)
+}
+
+// peekAt peeks at one quota. A request that has waited for Redis in vain does not wait again.
+func (v *Visit) peekAt(c *limiter.Check) (limiter.Source, error) {
+	mode := v.limiter.FailMode
+	switch {
+	case !v.decision.timedOut:
+		return v.stores.PeekIn(v.request.Context(), mode, c)
+	case mode == failover.FailLocal:
+		return v.stores.PeekLocal(c), nil
+	}
+	return "", limiter.ErrAlreadyTimedOut
+}
+
+// writeUsage writes the quotas, with the headers that every response has.
+func (v *Visit) writeUsage(answer *usage) error {
+	body := answer.json(time.Since(answer.at))
+	header := v.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Cache-Control", "no-store")
+	v.decision.quotas.SetHeaders(header)
+	v.ResponseWriter.WriteHeader(http.StatusOK)
+	if v.request.Method == http.MethodHead {
+		return nil
+	}
+	_, err := v.ResponseWriter.Write(body)
+	return err
+}
+
+// json returns the body, at an age of the answer: times in seconds, -1 for never. Policies without a window
+// have no member for it. Names of policies need no escapes.
+func (a *usage) json(age time.Duration) []byte {
+	body := append(make([]byte, 0, 256), `{"policies":[`...)
+	for i := range a.checks {
+		c := &a.checks[i]
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(append(append(body, `{"name":"`...), c.Policy.Name()...), `","limit":`...)
+		body = strconv.AppendInt(body, c.Policy.Capacity(), 10)
+		body = strconv.AppendInt(append(body, `,"remaining":`...), c.Result.Remaining, 10)
+		body = append(append(body, `,"reset_after":`...), quotaheader.Seconds(aged(c.Result.ResetAfter, age))...)
+		body = append(append(body, `,"retry_after":`...), quotaheader.Seconds(aged(c.Result.RetryAfter, age))...)
+		if !c.Policy.CountsRunning() {
+			body = append(append(body, `,"window":`...), windowJSON(c.Policy)...)
+		}
+		body = append(body, '}')
+	}
+	return append(body, "]}"...)
+}
+
+// windowJSON is a policy's window in seconds, or the word of its calendar periods.
+func windowJSON(p *limiter.Policy) string {
+	if s := p.Settings(); s.Calendar != "" {
+		return strconv.Quote(s.Calendar)
+	}
+	return quotaheader.Seconds(p.Settings().Window)
+}
+
+// aged is what is left of a time after another.
+func aged(d, age time.Duration) time.Duration {
+	if d == limiter.Never {
+		return d
+	}
+	return max(0, d-age)
+}

@@ -1,0 +1,88 @@
+package gate
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Visit is a request of a client at a limiter. It sees the response as this handler does; handlers further out may
+// replace it. What the request is charged depends on it. The outermost visit of a request sets the headers of all
+// handlers, at the last moment before the response's header is written, so that they replace those of an upstream.
+// Informational responses pass by; 101 is final.
+type Visit struct {
+	caddyhttp.ResponseWriterWrapper
+	limiter   *Limiter
+	request   *http.Request
+	decision  *decision         // of the request; nil before this handler has decided
+	stores    *storepool.Stores // that decide, while they are used
+	awaited   *awaited          // what ends with the response or the request; nil: nothing does
+	outermost bool
+	done      bool // the final response was seen
+
+	// Memory that the request needs besides, so that it costs one allocation.
+	own    decision
+	checks [1]limiter.Check
+}
+
+// Visit begins the visit of a request.
+func (l *Limiter) Visit(w http.ResponseWriter, r *http.Request) *Visit {
+	v := &Visit{limiter: l, request: r}
+	v.ResponseWriter = w
+	return v
+}
+
+// Meet does so for the visit's request.
+func (v *Visit) Meet(repl *caddy.Replacer, e *rule.Evaluation) (Meeting, error) {
+	e.Enforced = v.room(len(v.limiter.Rules.Rules))
+	return v.limiter.Meet(v.request, repl, e)
+}
+
+// room returns room for the checks of so many rules, many of which may not select the request.
+func (v *Visit) room(rules int) []limiter.Check {
+	if rules <= len(v.checks) {
+		return v.checks[:0]
+	}
+	return make([]limiter.Check, 0, min(rules, 4))
+}
+
+// decisionFor returns the decision about the request: that of an earlier handler, or its own.
+func (v *Visit) decisionFor(repl *caddy.Replacer) *decision {
+	if v.decision == nil {
+		v.decision = v.own.join(v.request, repl)
+	}
+	return v.decision
+}
+
+// use begins the use of the stores, and makes room for what may follow the decision.
+func (v *Visit) use() {
+	v.stores = v.limiter.Stores.Use()
+	if v.limiter.settles || v.limiter.countsRunning {
+		v.awaited = new(awaited)
+	}
+}
+
+// unused ends the use of the stores if nothing is refunded, charged or ended later: a connection that was handed
+// over may live for hours.
+func (v *Visit) unused() {
+	if a := v.awaited; v.stores != nil && (a == nil || len(a.passed)+len(a.running) == 0) {
+		v.stores.End()
+		v.stores = nil
+	}
+}
+
+// clientGone reports whether the client left. After the response's header it says nothing: a client that has read
+// the response may close at once.
+func (v *Visit) clientGone() bool { return v.request.Context().Err() != nil }
+
+// isHead reports whether the client asked for the header alone. No body is sent then, though handlers may
+// write one.
+func isHead(r *http.Request) bool {
+	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
+	return ok && original.Method == http.MethodHead
+}

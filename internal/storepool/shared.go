@@ -1,0 +1,139 @@
+package storepool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
+)
+
+// memoryKey is the pool's key of the one in-process store.
+const memoryKey = "memory"
+
+// Memory is the in-process store of this process, with a failover that has no other.
+type Memory struct {
+	Store     *memory.Store
+	Names     *policystats.Names
+	Announced atomic.Bool // that the limits live here
+
+	failover  *failover.Store
+	overrides *overrides.Live
+}
+
+// Destruct ends what was kept for policies. No configuration uses it any more.
+func (s *Memory) Destruct() error {
+	s.Names.End()
+	return nil
+}
+
+// acquireMemory returns the in-process store.
+func (p *Pool) acquireMemory() (*Memory, error) {
+	value, _, err := p.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
+		store := memory.New()
+		return &Memory{
+			Store: store, failover: failover.New(nil, store, failover.Options{AwaitsRefunds: true}),
+			overrides: overrides.NewLocal(overrides.Hooks{}), Names: policystats.New(store.Prune, time.Now),
+		}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	memory, ok := value.(*Memory)
+	if !ok {
+		return nil, fmt.Errorf("the store is a %T", value)
+	}
+	return memory, nil
+}
+
+// Options is all that makes two shared stores the same. Its values are resolved and final.
+type Options struct {
+	Client dial.Options
+	TLS    string // the files and names that Client.TLS is made of
+	Naming limiter.KeyFormat
+
+	DenyAge        time.Duration
+	LocalShare     float64
+	ForgiveOutages bool
+}
+
+// poolKey tells options apart without holding them: a digest, credentials included.
+func (o Options) poolKey() string {
+	o.Client.TLS, o.Client.LoadTLS = nil, nil
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", o))
+	return "redis:" + hex.EncodeToString(sum[:])
+}
+
+// Redis is a store on one Redis, behind a failover.
+type Redis struct {
+	Store *redis.Store
+
+	key       string
+	failover  *failover.Store
+	overrides *overrides.Live
+}
+
+// Destruct ends the polls, gives leases back and closes the client when no configuration uses it any more.
+func (s *Redis) Destruct() error {
+	s.overrides.Close()
+	s.failover.EndLeases()
+	return s.Store.Close()
+}
+
+// sameOverrides returns the overrides of the running configuration, if they lie where options lead to, so that
+// they apply in the first moments of a store with other options too; otherwise nil.
+func (p *Pool) sameOverrides(o Options) *overrides.Live {
+	if newest := p.Newest(); newest != nil && o.samePlace(newest.Options) {
+		return newest.Overrides()
+	}
+	return nil
+}
+
+// samePlace reports whether other options, which may be nil, lead to the same keys of the same Redis.
+func (o Options) samePlace(other *Options) bool {
+	if other == nil {
+		return false
+	}
+	a, b := o.Client, other.Client
+	return a.Mode == b.Mode && a.Master == b.Master && a.DB == b.DB && slices.Equal(a.Addresses, b.Addresses) && o.Naming == other.Naming
+}
+
+// acquireRedis returns the store of options.
+func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
+	key := o.poolKey()
+	value, _, err := p.LoadOrNew(key, func() (caddy.Destructor, error) {
+		client, err := dial.New(o.Client)
+		if err != nil {
+			return nil, caddyfileopt.NameFields(err)
+		}
+		troubles := &reporter{metrics: p.Metrics}
+		store := redis.New(client, troubles.watch(o))
+		failover := failover.New(store, memory.Store, failover.Options{
+			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
+			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true, OnRepaid: memory.Names.CountOutage, OnLeaseEnd: memory.Names.CountLeased,
+			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
+		})
+		live := overrides.NewShared(store, o.Naming, p.sameOverrides(o), troubles.watchOverrides(failover))
+		return &Redis{key: key, Store: store, failover: failover, overrides: live}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	remote, ok := value.(*Redis)
+	if !ok {
+		return nil, fmt.Errorf("the store is a %T", value)
+	}
+	return remote, nil
+}

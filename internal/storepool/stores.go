@@ -1,0 +1,125 @@
+// Package storepool opens the stores of configurations and keeps them open over reloads, good and failed: every
+// count goes on, and the old and the new configuration share a client while both are there.
+package storepool
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
+)
+
+// Pool holds the stores of a process by what makes them the same.
+type Pool struct {
+	*caddy.UsagePool
+
+	// Newest returns the stores of the configuration that runs now; nil where none has some.
+	Newest func() *Stores
+
+	// Metrics count.
+	Metrics Metrics
+}
+
+// Metrics count what the stores of a pool do.
+type Metrics struct {
+	Batch       func(size int, took time.Duration) // sent to Redis, decided or failed
+	StoreError  func(kind string)                  // of a request that Redis did not decide
+	RefundError func(kind string)                  // of a refund or charge that it did not do
+}
+
+// NewPool returns a pool without stores.
+func NewPool(newest func() *Stores, m Metrics) *Pool {
+	return &Pool{UsagePool: caddy.NewUsagePool(), Newest: newest, Metrics: m}
+}
+
+// Stores are stores of the pool. They stay open for as long as something uses them: the app that opened
+// them until its Cleanup, each request while it decides and while it has units that its response or its end
+// returns, and each question of the admin API. The last one to end returns them to the pool.
+type Stores struct {
+	*failover.Store // decides
+
+	Memory  *Memory
+	Redis   *Redis   // nil: the counts live in this process
+	Options *Options // of Redis; nil: there is none
+
+	pool *Pool
+	uses atomic.Int64
+}
+
+// noUses is the number of uses after the last one. A late use does not raise it above 0.
+const noUses = math.MinInt64 / 2
+
+// Open opens the stores of options, of this process alone where these are nil. It does not connect.
+func (p *Pool) Open(o *Options) (*Stores, error) {
+	memory, err := p.acquireMemory()
+	if err != nil {
+		return nil, err
+	}
+	s := &Stores{Store: memory.failover, Memory: memory, Options: o, pool: p}
+	s.uses.Store(1)
+	if o == nil {
+		return s, nil
+	}
+	if s.Redis, err = p.acquireRedis(*o, memory); err != nil {
+		return nil, errors.Join(fmt.Errorf("redis: %w", err), s.Release())
+	}
+	s.Store = s.Redis.failover
+	return s, nil
+}
+
+// Overrides returns what operators have set for keys of the stores.
+func (s *Stores) Overrides() *overrides.Live {
+	if s.Redis != nil {
+		return s.Redis.overrides
+	}
+	return s.Memory.overrides
+}
+
+// Use returns the stores, which stay open until their end. All that decides goes this way. Requests of a
+// configuration may go on after its Cleanup, as those behind a slow handler do; for them the stores are
+// opened again, by the options of the configuration that runs now where these lead to the same counts.
+func (s *Stores) Use() *Stores {
+	if s.Share() {
+		return s
+	}
+	options := s.Options
+	if newest := s.pool.Newest(); options != nil && newest != nil && options.samePlace(newest.Options) {
+		options = newest.Options
+	}
+	again, err := s.pool.Open(options)
+	if err != nil { // for options that were good before there is none
+		return s
+	}
+	return again
+}
+
+// Share counts one more use, unless the last one has ended.
+func (s *Stores) Share() bool { return s.uses.Add(1) > 0 }
+
+// End ends a use. A request does not wait for what the last one closes.
+func (s *Stores) End() {
+	if s.Last() {
+		go func() { _ = s.Release() }() // no caller is left for the outcome
+	}
+}
+
+// Last ends a use, and reports whether it was the last one. [Stores.Release] follows it then.
+func (s *Stores) Last() bool {
+	return s.uses.Add(-1) == 0 && s.uses.CompareAndSwap(0, noUses)
+}
+
+// Release returns the stores to the pool, which closes those that nothing else has.
+func (s *Stores) Release() error {
+	var remote error
+	if s.Redis != nil {
+		_, remote = s.pool.Delete(s.Redis.key)
+	}
+	_, memory := s.pool.Delete(memoryKey)
+	return errors.Join(remote, memory)
+}
