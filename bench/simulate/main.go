@@ -3,7 +3,7 @@
 // bench/sizing has measured, and how many requests are admitted in per cent of an exact limiter.
 //
 // Each node decides as the module does: it batches what it asks, remembers denials, and with -lease takes
-// units of busy keys ahead. With the flag -page alone it prints the tables of docs/scale.md.
+// units of busy keys ahead. With the flag -page alone it prints the tables of measured.md.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// pageTables are the flags of the tables of docs/scale.md.
+// pageTables are the flags of the tables of measured.md, from which docs/scale.md takes its own.
 var pageTables = []string{
 	"-nodes 1,10,100,1000 -keys 100000 -rate 0.2 -limit 600 -duration 10s -warm-up 2s",
 	"-nodes 10,100,1000 -rate 100000 -limit 10000000 -duration 6s -warm-up 3s -both",
