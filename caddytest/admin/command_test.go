@@ -70,9 +70,7 @@ func TestCommands_exitCode2(t *testing.T) {
 	} {
 		e := n.Ratelimit(t, args...)
 		e.Want(t, 2, "Error: ")
-		if e.Stdout != "" || strings.Count(e.Stderr, "\n") != 1 {
-			t.Errorf("%v: got %v; want one line", args, e)
-		}
+		redistest.ErrorIf(t, e.Stdout != "" || strings.Count(e.Stderr, "\n") != 1, "%v: got %v; want one line", args, e)
 	}
 }
 
@@ -89,9 +87,7 @@ func TestCommands_exitCode1(t *testing.T) {
 		{"explain", "--url", "/", "--header", "no colon"}, {"policies", "--config", "missing"}, {"bogus"}, {"--json", "bogus"},
 	} {
 		e := caddytest.RunRatelimit(t, nil, args...)
-		if e.Code != 1 || e.Stdout != "" || !strings.Contains(e.Stderr, "Error: ") {
-			t.Errorf("%v: got %v", args, e)
-		}
+		redistest.ErrorIf(t, e.Code != 1 || e.Stdout != "" || !strings.Contains(e.Stderr, "Error: "), "%v: got %v", args, e)
 	}
 }
 
@@ -143,14 +139,10 @@ func TestCommands_redisDown(t *testing.T) {
 	state := []string{"state", "--policy", "api", "--key", "greedy"}
 	e := n.Ratelimit(t, state...)
 	e.Want(t, 3, "Error: Redis cannot be asked: ", "limit        2\n", "source       fallback")
-	if !strings.HasPrefix(e.Stderr, "Error: ") || strings.Contains(e.Stdout, "Error") {
-		t.Errorf("got %v; want the error on stderr", e)
-	}
+	redistest.ErrorIf(t, !strings.HasPrefix(e.Stderr, "Error: ") || strings.Contains(e.Stdout, "Error"), "got %v; want the error on stderr", e)
 	answer := n.Ratelimit(t, append(state, "--json")...)
 	answer.Want(t, 3)
-	if answer.ParseJSON(t)["source"] != "fallback" {
-		t.Errorf("got %v", answer)
-	}
+	redistest.ErrorIf(t, answer.ParseJSON(t)["source"] != "fallback", "got %v", answer)
 	n.Ratelimit(t, "reset", "--policy", "api", "--all").Want(t, 3, "on this node alone")
 	n.Ratelimit(t, "explain", "--url", n.URL, "--client-ip", "203.0.113.7", "--header", "X-Key: other").Want(t, 3, "fallback")
 	n.Ratelimit(t, "policies").Want(t, 0, "does not decide", "handlers do local")
@@ -162,9 +154,7 @@ func TestCommands_completion(t *testing.T) {
 	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
 	asks := func(args ...string) string {
 		output, err := caddytest.RunCaddy(t, nil, append([]string{"__completeNoDesc", "redis-ratelimit"}, args...)...)
-		if err != nil {
-			t.Errorf("%v: %v", args, err)
-		}
+		redistest.ErrorIf(t, err != nil, "%v: %v", args, err)
 		return output
 	}
 	address := strings.TrimPrefix(n.Admin, "http://")
@@ -204,18 +194,11 @@ func TestCommands_watch(t *testing.T) {
 	defer file.Close() //nolint:errcheck // the process has its own
 	cmd := exec.Command(caddytest.Binary(t), "redis-ratelimit", "top", "--watch=10ms", "--address", strings.TrimPrefix(n.Admin, "http://"))
 	cmd.Env, cmd.Stdout = caddytest.Environment(t), file
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	redistest.WaitFor(t, "two tables were printed", func() error {
-		if strings.Count(stdout.String(), "greedy\n\n") < 2 {
-			return errors.New(stdout.String())
-		}
-		return nil
+	redistest.Must(t, cmd.Start())
+	redistest.Retry(t, "two tables were printed", func() (again bool, seen any) {
+		return strings.Count(stdout.String(), "greedy\n\n") < 2, stdout.String()
 	})
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ends with %v; want 0 when interrupted", err)
 	}

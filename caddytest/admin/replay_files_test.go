@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"encoding/csv"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -10,8 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // contents returns the files of a folder.
@@ -19,14 +22,10 @@ func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	for _, entry := range entries {
 		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		files[entry.Name()] = string(text)
 	}
 	return files
@@ -46,18 +45,12 @@ func TestReplay_outputIsInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := replayFolder(t, perClient, log)
-			if err := os.Link(filepath.Join(folder, "access.log"), filepath.Join(folder, "link")); err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, os.Link(filepath.Join(folder, "access.log"), filepath.Join(folder, "link")))
 			before := contents(t, folder)
 			output, complaints, code := replaysIn(t, folder, nil, args...)
-			if code != 1 || output != "" || complaints == "" {
-				t.Errorf("exit code %d: %s%s", code, output, complaints)
-			}
+			redistest.ErrorIf(t, code != 1 || output != "" || complaints == "", "exit code %d: %s%s", code, output, complaints)
 			after := contents(t, folder)
-			if len(after) != len(before) || after["access.log"] != before["access.log"] || after["Caddyfile"] != before["Caddyfile"] {
-				t.Errorf("before %q, after %q", before, after)
-			}
+			redistest.ErrorIf(t, len(after) != len(before) || after["access.log"] != before["access.log"] || after["Caddyfile"] != before["Caddyfile"], "before %q, after %q", before, after)
 		})
 	}
 }
@@ -81,9 +74,7 @@ func TestReplay_olderFiles(t *testing.T) {
 	}
 	files := contents(t, folder)
 	rows, err := csv.NewReader(strings.NewReader(files["decisions.csv"])).ReadAll()
-	if len(files) != 4 || !strings.Contains(files["report.html"], "</html>") || len(rows) != 2 || err != nil {
-		t.Errorf("after a log: %q, %v", files, err)
-	}
+	redistest.ErrorIf(t, len(files) != 4 || !strings.Contains(files["report.html"], "</html>") || len(rows) != 2 || err != nil, "after a log: %q, %v", files, err)
 	for name, mode := range map[string]fs.FileMode{"report.html": 0o640, "decisions.csv": 0o600} {
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
@@ -95,9 +86,7 @@ func TestReplay_olderFiles(t *testing.T) {
 func TestReplay_pipe(t *testing.T) {
 	t.Parallel()
 	output, complaints, code := replays(t, perClient, logLines("192.0.2.1"), "--decisions", "/dev/stdout", "--report", "/dev/null")
-	if code != 0 || !strings.HasPrefix(output, "line,time,") || !strings.Contains(output, "1 requests") && !strings.Contains(output, "1 request ") {
-		t.Errorf("exit code %d: %s%s", code, output, complaints)
-	}
+	redistest.ErrorIf(t, code != 0 || !strings.HasPrefix(output, "line,time,") || !strings.Contains(output, "1 requests") && !strings.Contains(output, "1 request "), "exit code %d: %s%s", code, output, complaints)
 }
 
 func TestReplay_fullDisk(t *testing.T) {
@@ -122,9 +111,7 @@ func TestReplay_keys(t *testing.T) {
 	log := logLines(slices.Repeat([]string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, 4)...)
 	for worst, keys := range map[string]int{"0": 0, "2": 2, "9": 3} {
 		output, complaints, code := replays(t, perClient, log, "--worst", worst, "--json")
-		if code != 0 || strings.Count(output, `"first_denied"`) != keys {
-			t.Errorf("--worst %s: exit code %d, want %d keys: %s%s", worst, code, keys, output, complaints)
-		}
+		redistest.ErrorIf(t, code != 0 || strings.Count(output, `"first_denied"`) != keys, "--worst %s: exit code %d, want %d keys: %s%s", worst, code, keys, output, complaints)
 	}
 }
 
@@ -145,9 +132,7 @@ func TestReplay_host(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			output, complaints, code := replays(t, test.caddyfile, log, test.args...)
-			if code != 0 || !strings.Contains(strings.ReplaceAll(output, "1 request denied", "1 requests denied"), test.says) {
-				t.Errorf("exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
-			}
+			redistest.ErrorIf(t, code != 0 || !strings.Contains(strings.ReplaceAll(output, "1 request denied", "1 requests denied"), test.says), "exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
 		})
 	}
 }
@@ -166,9 +151,7 @@ func TestReplay_imports(t *testing.T) {
 			folder := replayFolder(t, "import limits", logLines("192.0.2.1"))
 			path := func(name string) string { return filepath.Join(folder, name) }
 			caddyfile, err := os.ReadFile(path("Caddyfile"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, err)
 			for _, err := range []error{
 				os.WriteFile(path("snippets"), []byte(snippets), 0o600),
 				os.WriteFile(path("Caddyfile"), []byte("import snippets\nimport sites/*\n"+string(caddyfile)), 0o600),
@@ -177,19 +160,31 @@ func TestReplay_imports(t *testing.T) {
 				os.Link(path("snippets"), path("hard")),
 				os.Symlink("snippets", path("soft")),
 			} {
-				if err != nil {
-					t.Fatal(err)
-				}
+				redistest.Must(t, err)
 			}
 			output, complaints, code := replaysIn(t, folder, nil, args...)
-			if code != 1 || output != "" || !strings.Contains(complaints, "is read") {
-				t.Errorf("exit code %d: %s%s", code, output, complaints)
-			}
+			redistest.ErrorIf(t, code != 1 || output != "" || !strings.Contains(complaints, "is read"), "exit code %d: %s%s", code, output, complaints)
 			after, err := os.ReadFile(path("snippets"))
 			empty, emptyErr := os.ReadFile(path("sites/empty"))
-			if err != nil || emptyErr != nil || string(after) != snippets || string(empty) != "# nothing yet\n" {
-				t.Errorf("got %q and %q, %v, %v", after, empty, err, emptyErr)
-			}
+			redistest.ErrorIf(t, err != nil || emptyErr != nil || string(after) != snippets || string(empty) != "# nothing yet\n", "got %q and %q, %v, %v", after, empty, err, emptyErr)
 		})
 	}
+}
+
+// TestReplay_calendar plays a log through days of Santiago: the clock is the log's, and the day without a
+// first hour begins at one o'clock.
+func TestReplay_calendar(t *testing.T) {
+	t.Parallel()
+	const caddyfile = ":80 {\n\tredis_ratelimit {\n\t\tlimit 1\n\t\twindow day America/Santiago\n\t}\n\treverse_proxy 127.0.0.1:1\n}\n"
+	var log bytes.Buffer
+	for _, at := range []string{"2026-09-06T03:59:57Z", "2026-09-06T03:59:59Z", "2026-09-06T04:00:00Z", "2026-09-07T02:59:59Z", "2026-09-07T03:00:00Z"} {
+		instant, err := time.Parse(time.RFC3339, at)
+		redistest.Must(t, err)
+		fmt.Fprintf(&log, "192.0.2.1 - - [%s] \"GET / HTTP/1.1\" 200 10\n", instant.Format("02/Jan/2006:15:04:05 -0700"))
+	}
+	if result := playedJSON(t, caddyfile, log.Bytes()); result.Requests != 5 || result.Denied != 2 {
+		t.Errorf("%d of %d denied, want 2 of 5", result.Denied, result.Requests)
+	}
+	output, complaints, code := replays(t, caddyfile, log.Bytes(), "--suggest")
+	redistest.ErrorIf(t, code != 0 || !strings.Contains(output, "1 per day (America/Santiago)") || !strings.Contains(output, "other limits per day (America/Santiago)"), "exit code %d: %s%s", code, output, complaints)
 }

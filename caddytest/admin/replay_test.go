@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // replays replays a log through a Caddyfile with the built Caddy, in a folder of its own.
@@ -30,9 +31,7 @@ func replayFolder(t *testing.T, caddyfile string, log []byte) string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, text := range map[string][]byte{"Caddyfile": []byte(caddyfile), "access.log": log} {
-		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, os.WriteFile(filepath.Join(folder, name), text, 0o600))
 	}
 	return folder
 }
@@ -49,9 +48,7 @@ func replaysIn(t *testing.T, folder string, log []byte, args ...string) (output,
 		t.Fatal(err)
 	}
 	for _, hostile := range []string{"\x1b]", "\x1b[2J", "panic", "goroutine "} {
-		if strings.Contains(out.String()+errs.String(), hostile) {
-			t.Errorf("%q is in the output: %s%s", hostile, &out, &errs)
-		}
+		redistest.ErrorIf(t, strings.Contains(out.String()+errs.String(), hostile), "%q is in the output: %s%s", hostile, &out, &errs)
 	}
 	return out.String(), errs.String(), command.ProcessState.ExitCode()
 }
@@ -99,17 +96,11 @@ func TestReplay_refusals(t *testing.T) {
 	t.Parallel()
 	log := logLines("192.0.2.1", "192.0.2.1", "host.example", "192.0.2.1", "192.0.2.1", "host.example")
 	result := playedJSON(t, perClient, log)
-	if result.Requests != 6 || result.Denied != 2 || len(result.Policies) != 1 || result.Policies[0].Denied != 2 || result.Policies[0].Clients != 2 {
-		t.Errorf("got %+v", result)
-	}
-	if len(result.Skipped) != 1 || result.Skipped[0] != "http.handlers.reverse_proxy" {
-		t.Errorf("left out: %v", result.Skipped)
-	}
+	redistest.ErrorIf(t, result.Requests != 6 || result.Denied != 2 || len(result.Policies) != 1 || result.Policies[0].Denied != 2 || result.Policies[0].Clients != 2, "got %+v", result)
+	redistest.ErrorIf(t, len(result.Skipped) != 1 || result.Skipped[0] != "http.handlers.reverse_proxy", "left out: %v", result.Skipped)
 	output, _, _ := replays(t, perClient, log)
 	for _, word := range []string{"6 requests of 2 clients", "2 requests denied (33.3 %)", "192.0.2.1", "reverse_proxy"} {
-		if !strings.Contains(output, word) {
-			t.Errorf("no word of %q in:\n%s", word, output)
-		}
+		redistest.ErrorIf(t, !strings.Contains(output, word), "no word of %q in:\n%s", word, output)
 	}
 }
 
@@ -160,9 +151,7 @@ func TestReplay_routes(t *testing.T) {
 		log.WriteString(line("192.0.2.3", "other.example.com", "/", "browser"))
 	}
 	result := playedJSON(t, site, []byte(log.String()))
-	if result.Requests != 25 || result.Unlimited != 5 || result.Exempt != 5 || result.Denied != 2+4+4 {
-		t.Errorf("got %+v", result)
-	}
+	redistest.ErrorIf(t, result.Requests != 25 || result.Unlimited != 5 || result.Exempt != 5 || result.Denied != 2+4+4, "got %+v", result)
 }
 
 func TestReplay_badLogs(t *testing.T) {
@@ -190,9 +179,7 @@ func TestReplay_badLogs(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			output, complaints, code := replays(t, perClient, test.log, "--report", "report.html", "--suggest", "--decisions", "decisions.csv")
-			if code != test.code || !strings.Contains(output, test.says) || (code != 0) != strings.Contains(complaints, "no request could be read") {
-				t.Errorf("exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
-			}
+			redistest.ErrorIf(t, code != test.code || !strings.Contains(output, test.says) || (code != 0) != strings.Contains(complaints, "no request could be read"), "exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
 			if test.code != 0 {
 				return
 			}
@@ -207,14 +194,10 @@ func TestReplay_missingKey(t *testing.T) {
 	t.Parallel()
 	const site = ":80 {\n\tredis_ratelimit {header.X-Api-Key} 2 1m\n\trespond ok\n}\n"
 	result := playedJSON(t, site, logLines("192.0.2.1", "192.0.2.2", "192.0.2.3"))
-	if len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "X-Api-Key") {
-		t.Errorf("warnings: %q", result.Warnings)
-	}
+	redistest.ErrorIf(t, len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "X-Api-Key"), "warnings: %q", result.Warnings)
 	redacted := strings.ReplaceAll(`{"ts":1790000000,"logger":"http.log.access","request":{"client_ip":"192.0.2.1","method":"GET","host":"h","uri":"/","headers":{"Authorization":["REDACTED"]}},"duration":0.1,"size":0,"status":200}`+"\n", "\t", "")
 	result = playedJSON(t, strings.Replace(site, "X-Api-Key", "Authorization", 1), []byte(strings.Repeat(redacted, 4)))
-	if len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "Authorization") {
-		t.Errorf("warnings: %q", result.Warnings)
-	}
+	redistest.ErrorIf(t, len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "Authorization"), "warnings: %q", result.Warnings)
 }
 
 func TestReplay_badFlags(t *testing.T) {
@@ -236,9 +219,7 @@ func TestReplay_badFlags(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			output, complaints, code := replays(t, test.caddyfile, logLines("192.0.2.1"), test.args...)
-			if code != test.code || !strings.Contains(complaints, test.says) {
-				t.Errorf("exit code %d, want %d, and no word of %q in:\n%s%s", code, test.code, test.says, output, complaints)
-			}
+			redistest.ErrorIf(t, code != test.code || !strings.Contains(complaints, test.says), "exit code %d, want %d, and no word of %q in:\n%s%s", code, test.code, test.says, output, complaints)
 		})
 	}
 	if _, complaints, code := replays(t, perClient, logLines("192.0.2.1"), "-"); code != 0 {
@@ -252,21 +233,15 @@ func TestReplay_page(t *testing.T) {
 	t.Parallel()
 	_, shown, found := strings.Cut(caddytest.ReadFile(t, "docs/replay.md"), "$ caddy redis-ratelimit replay ")
 	shown, _, ended := strings.Cut(shown, "\n```")
-	if !found || !ended {
-		t.Fatal("docs/replay.md shows no replay")
-	}
+	redistest.FatalIf(t, !found || !ended, "docs/replay.md shows no replay")
 	log, err := os.ReadFile(caddytest.Path(t, "internal/replay/testdata/nasa-1995-08-01.log.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	output, complaints, code := replays(t, ":80 {\n\tredis_ratelimit {client_ip} 10 1m\n\trespond ok\n}\n", log)
 	if code != 0 {
 		t.Fatal(complaints)
 	}
 	for _, line := range strings.Split(shown, "\n")[1:] {
-		if !strings.Contains(output, line+"\n") {
-			t.Errorf("no line %q in:\n%s", line, output)
-		}
+		redistest.ErrorIf(t, !strings.Contains(output, line+"\n"), "no line %q in:\n%s", line, output)
 	}
 }
 
@@ -283,9 +258,7 @@ func TestReplay_concurrency(t *testing.T) {
 		"5 requests of 1 client", "3 requests denied (60.0 %)", "policy default: max_concurrent 2\n", "at most 3 of one key",
 		"     3       3    3  max_concurrent\n",
 	} {
-		if code != 0 || !strings.Contains(output, want) {
-			t.Errorf("exit code %d, no %q in:\n%s%s", code, want, output, complaints)
-		}
+		redistest.ErrorIf(t, code != 0 || !strings.Contains(output, want), "exit code %d, no %q in:\n%s%s", code, want, output, complaints)
 	}
 	var result struct {
 		Policies []struct {

@@ -147,11 +147,9 @@ func (c *crowd) begin(t *testing.T, held ...int) {
 		}
 	}
 	want := int64(held[0] + held[1])
-	redistest.WaitFor(t, "the held requests run", func() error {
-		if now := c.held.Load(); now != want {
-			return fmt.Errorf("%d of %d do", now, want)
-		}
-		return nil
+	redistest.Retry(t, "the held requests run", func() (again bool, seen any) {
+		now := c.held.Load()
+		return now != want, fmt.Sprintf("%d of %d do", now, want)
 	})
 	for i, n := range c.nodes {
 		for range c.clientsOf[i] {
@@ -221,21 +219,15 @@ func (c *crowd) checkHealed(t *testing.T, since time.Time) {
 			c.healed = max(c.healed, took)
 			break
 		}
-		if isLong() && took > crowdTimeout*4/3+10*crowdLook || took > time.Minute {
-			t.Fatalf("%d requests run at once after %v, want %d", most, took, c.limit)
-		}
+		redistest.FatalIf(t, isLong() && took > crowdTimeout*4/3+10*crowdLook || took > time.Minute, "%d requests run at once after %v, want %d", most, took, c.limit)
 	}
-	if isLong() && c.healed > crowdTimeout*4/3+2*crowdLook {
-		t.Errorf("it took %v until as many requests as allowed ran again, want at most %v", c.healed, crowdTimeout*4/3)
-	}
+	redistest.ErrorIf(t, isLong() && c.healed > crowdTimeout*4/3+2*crowdLook, "it took %v until as many requests as allowed ran again, want at most %v", c.healed, crowdTimeout*4/3)
 	most = 0
 	for looks := 1; looks <= lasting(4, 2) || most < c.limit && !isLong() && looks <= 120; looks++ {
 		<-time.After(crowdLook)
 		most = max(most, c.look())
 	}
-	if most != c.limit {
-		t.Errorf("%d requests run at once afterwards, want %d", most, c.limit)
-	}
+	redistest.ErrorIf(t, most != c.limit, "%d requests run at once afterwards, want %d", most, c.limit)
 }
 
 // end stops the load.

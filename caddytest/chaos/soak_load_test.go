@@ -48,11 +48,8 @@ func (s *soak) awaitTurns(t *testing.T) {
 	t.Helper()
 	for i := range s.turns {
 		before := s.turns[i].Load()
-		redistest.WaitFor(t, "a request ends", func() error {
-			if s.turns[i].Load() == before {
-				return errors.New("none has")
-			}
-			return nil
+		redistest.Retry(t, "a request ends", func() (again bool, seen any) {
+			return s.turns[i].Load() == before, "none has"
 		})
 	}
 }
@@ -114,9 +111,7 @@ func (s *soak) restart(t *testing.T, i int, signal os.Signal) {
 	t.Helper()
 	s.leaving[i].Store(true)
 	n := s.nodes[i].Swap(nil)
-	if err := n.Command.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, n.Command.Process.Signal(signal))
 	n.Stop(t)
 	s.warnings += warnings(t, n)
 	s.start(t, i)
@@ -135,9 +130,7 @@ func warnings(t *testing.T, n *caddytest.Node) int {
 // check checks what holds for the whole soak.
 func (s *soak) check(t *testing.T, stalled time.Duration) {
 	t.Helper()
-	if s.wrong > 0 {
-		t.Errorf("%d responses were wrong; the first: %s", s.wrong, s.complaint)
-	}
+	redistest.ErrorIf(t, s.wrong > 0, "%d responses were wrong; the first: %s", s.wrong, s.complaint)
 	for i := range s.nodes {
 		s.warnings += warnings(t, s.nodes[i].Load())
 	}

@@ -108,11 +108,9 @@ func (s *storm) begin(t *testing.T) {
 	if s.limit != smallLimit {
 		return
 	}
-	redistest.WaitFor(t, "the hot key's quota is used", func() error {
-		if now := s.now(); now.hotDenied == 0 {
-			return fmt.Errorf("%d of its requests were admitted", now.hotRedis+now.hotLocal)
-		}
-		return nil
+	redistest.Retry(t, "the hot key's quota is used", func() (again bool, seen any) {
+		now := s.now()
+		return now.hotDenied == 0, fmt.Sprintf("%d of its requests were admitted", now.hotRedis+now.hotLocal)
 	})
 	s.early = s.now().hotLocal
 }
@@ -198,9 +196,7 @@ func (s *storm) consumed(t *testing.T) int {
 	t.Helper()
 	a := s.running[0].Get(t, "/hot")
 	remaining, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
-	if err != nil || a.Body != "allowed redis" {
-		t.Fatalf("got %v; want the remaining quota from Redis", a)
-	}
+	redistest.FatalIf(t, err != nil || a.Body != "allowed redis", "got %v; want the remaining quota from Redis", a)
 	return s.limit - remaining - 1
 }
 

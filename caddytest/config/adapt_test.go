@@ -19,6 +19,7 @@ import (
 
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // update writes the golden files anew. Read the difference before you keep it.
@@ -30,38 +31,24 @@ const separator = "\n----------\n"
 // them, or an error with the first and last line of that text. Imports are relative to this package.
 func TestAdapt_goldenFiles(t *testing.T) {
 	paths, err := filepath.Glob("adapt/*.caddyfiletest")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("there are no golden files, error %v", err)
-	}
+	redistest.FatalIf(t, err != nil || len(paths) == 0, "there are no golden files, error %v", err)
 	for _, path := range paths {
 		path, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".caddyfiletest"), func(t *testing.T) {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, err)
 			input, want, found := strings.Cut(string(text), separator)
-			if !found && !*update {
-				t.Fatal("the file has no line of ten dashes")
-			}
+			redistest.FatalIf(t, !found && !*update, "the file has no line of ten dashes")
 			input = strings.TrimSuffix(input, "\n") + "\n"
 			got, adapted := adapt(t, input)
 			if *update && (adapted || !isFramed(got, want)) {
 				want = got + "\n"
-				if err := os.WriteFile(path, []byte(strings.TrimSuffix(input, "\n")+separator+want), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				redistest.Must(t, os.WriteFile(path, []byte(strings.TrimSuffix(input, "\n")+separator+want), 0o600))
 			}
-			if adapted == strings.HasPrefix(filepath.Base(path), "error_") {
-				t.Errorf("the name of the file has another result: %s", got)
-			}
+			redistest.ErrorIf(t, adapted == strings.HasPrefix(filepath.Base(path), "error_"), "the name of the file has another result: %s", got)
 			if adapted {
-				if got+"\n" != want {
-					t.Errorf("got\n%s\nwant\n%s", got, want)
-				}
+				redistest.ErrorIf(t, got+"\n" != want, "got\n%s\nwant\n%s", got, want)
 				checkFormat(t, input)
 				checkLoads(t, input, got)
 			} else if !isFramed(got, want) || !strings.Contains(got, "Caddyfile:") {
@@ -87,9 +74,7 @@ func adapt(t *testing.T, input string) (output string, adapted bool) {
 		return err.Error(), false
 	}
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, result, "", "\t"); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, json.Indent(&indented, result, "", "\t"))
 	return indented.String(), true
 }
 
@@ -112,9 +97,7 @@ func checkLoads(t *testing.T, input, output string) {
 	}
 	t.Setenv("THIRD_NODE", "10.0.0.3:6379")
 	config := new(caddy.Config)
-	if err := json.Unmarshal([]byte(output), config); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, json.Unmarshal([]byte(output), config))
 	if err := caddy.Validate(config); err != nil {
 		t.Errorf("the configuration does not load: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // readmeBytes bounds the README, so that it stays a front door.
@@ -114,9 +115,7 @@ func TestReadme_formerAnchors(t *testing.T) {
 	t.Parallel()
 	anchors := anchorsOf(caddytest.ReadFile(t, "README.md"))
 	for _, heading := range formerHeadings {
-		if !anchors[anchor(heading)] {
-			t.Errorf("README.md has no anchor #%s", anchor(heading))
-		}
+		redistest.ErrorIf(t, !anchors[anchor(heading)], "README.md has no anchor #%s", anchor(heading))
 	}
 }
 
@@ -127,9 +126,7 @@ func TestReadme_pages(t *testing.T) {
 		if page == "README.md" || page == "docs/benchmarks.md" || page == "docs/decisions.md" {
 			continue // they stand in chapters of their own
 		}
-		if !strings.Contains(contents, "]("+page+")") {
-			t.Errorf("README.md does not list %s", page)
-		}
+		redistest.ErrorIf(t, !strings.Contains(contents, "]("+page+")"), "README.md does not list %s", page)
 	}
 }
 
@@ -138,9 +135,7 @@ func TestReadme_start(t *testing.T) {
 	t.Parallel()
 	_, loop, found := strings.Cut(caddytest.ReadFile(t, "README.md"), "$ for i in 1 2 3 4; do curl -s http://localhost:8080/search; done\n")
 	shown, _, ended := strings.Cut(loop, "```")
-	if !found || !ended {
-		t.Fatal("README.md has no loop of searches")
-	}
+	redistest.FatalIf(t, !found || !ended, "README.md has no loop of searches")
 	n := caddytest.Start(t, example(t))
 	served := ""
 	for range 4 {

@@ -24,9 +24,7 @@ func goPrograms(t *testing.T) []string {
 	for _, block := range goProgram.FindAllStringSubmatch(caddytest.ReadFile(t, "docs/go.md"), -1) {
 		programs = append(programs, block[1])
 	}
-	if len(programs) != 2 {
-		t.Fatalf("docs/go.md has %d programs, want 2", len(programs))
-	}
+	redistest.FatalIf(t, len(programs) != 2, "docs/go.md has %d programs, want 2", len(programs))
 	return programs
 }
 
@@ -38,9 +36,7 @@ func buildOutside(t *testing.T, program string) (path string) {
 	requirements := strings.Replace(caddytest.ReadFile(t, "go.mod"), "module "+module,
 		"module example.com/program\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+caddytest.Path(t, "."), 1)
 	for name, text := range map[string]string{"main.go": program, "go.mod": requirements, "go.sum": caddytest.ReadFile(t, "go.sum")} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	path = filepath.Join(folder, "program")
 	// The flags of Caddy's build, so that both use the same cache.
@@ -60,9 +56,7 @@ func runProgram(t *testing.T, path string, env ...string) (url string) {
 	command := exec.Command(path)
 	command.Env = append(append(os.Environ(), "LISTEN="+address), env...)
 	command.Stderr = os.Stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		_ = command.Wait()
@@ -83,9 +77,7 @@ func requestAs(t *testing.T, url, client string) int {
 	request := caddytest.GetRequest(t.Context(), t, url)
 	request.Header.Set("X-Api-Key", client)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	_ = response.Body.Close()
 	return response.StatusCode
 }
@@ -111,9 +103,7 @@ func TestGo_shares_quotas_with_Caddy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	page := wholeCaddyfile.FindStringSubmatch(caddytest.ReadFile(t, "docs/go.md"))
-	if page == nil {
-		t.Fatal("docs/go.md has no Caddyfile")
-	}
+	redistest.FatalIf(t, page == nil, "docs/go.md has no Caddyfile")
 	text := strings.Replace(strings.Replace(page[1], ":8080", "http://127.0.0.1:{$PORT}", 1), "{\n", "{\nadmin {$ADMIN}\n", 1)
 	n := caddytest.Start(t, text, "REDIS_ADDR="+server.Addr)
 	url := runProgram(t, buildOutside(t, goPrograms(t)[1]), "REDIS_ADDR="+server.Addr)

@@ -43,9 +43,7 @@ func matches(t *testing.T, pattern *regexp.Regexp, text string) []string {
 	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
 		found = append(found, match[len(match)-1])
 	}
-	if len(found) == 0 {
-		t.Fatalf("docs/operations.md has nothing like %s", pattern)
-	}
+	redistest.FatalIf(t, len(found) == 0, "docs/operations.md has nothing like %s", pattern)
 	return found
 }
 
@@ -76,17 +74,13 @@ func startOperations(t *testing.T, text string) *caddytest.Node {
 		operationsRedis:          redistest.Start(t).Addr,
 		":8080":                  ":{$PORT}",
 	} {
-		if strings.Count(file, old) != 1 {
-			t.Fatalf("the first Caddyfile has no %q, or several:\n%s", old, file)
-		}
+		redistest.FatalIf(t, strings.Count(file, old) != 1, "the first Caddyfile has no %q, or several:\n%s", old, file)
 		file = strings.Replace(file, old, replacement, 1)
 	}
 	n := caddytest.Start(t, file)
-	redistest.WaitFor(t, "Redis decides", func() error {
-		if output, code := n.Operate(t, "policies"); code != 0 || !strings.Contains(output, "breaker closed") {
-			return fmt.Errorf("exit code %d: %s", code, output)
-		}
-		return nil
+	redistest.Retry(t, "Redis decides", func() (again bool, seen any) {
+		output, code := n.Operate(t, "policies")
+		return code != 0 || !strings.Contains(output, "breaker closed"), fmt.Sprintf("exit code %d: %s", code, output)
 	})
 	return n
 }
@@ -121,13 +115,9 @@ func TestOperations_commands(t *testing.T) {
 		}
 		flood(t, n)
 		output, code := n.Operate(t, args...)
-		if code != 0 && (code != 4 || args[0] != "explain") {
-			t.Errorf("caddy redis-ratelimit %s: exit code %d\n%s", line, code, output)
-		}
+		redistest.ErrorIf(t, code != 0 && (code != 4 || args[0] != "explain"), "caddy redis-ratelimit %s: exit code %d\n%s", line, code, output)
 		for _, title := range titlesAfter(text, line) {
-			if !strings.Contains(strings.Join(strings.Fields(output), " "), title) {
-				t.Errorf("caddy redis-ratelimit %s: no %q in\n%s", line, title, output)
-			}
+			redistest.ErrorIf(t, !strings.Contains(strings.Join(strings.Fields(output), " "), title), "caddy redis-ratelimit %s: no %q in\n%s", line, title, output)
 		}
 	}
 }
@@ -164,15 +154,11 @@ func TestOperations_adminAPI(t *testing.T) {
 				method, body = http.MethodPost, words[i+1]
 			}
 		}
-		if a := n.Send(t, method, url, body); a.Status != http.StatusOK {
-			t.Errorf("curl %s: %v", line, a)
-		}
+		n.Send(t, method, url, body).Want(t, http.StatusOK, caddytest.Any)
 		asked[operationsPath.FindString(url)] = true
 	}
 	for _, path := range operationsPath.FindAllString(text, -1) {
-		if !asked[path] {
-			t.Errorf("no example requests %s", path)
-		}
+		redistest.ErrorIf(t, !asked[path], "no example requests %s", path)
 	}
 }
 
@@ -204,9 +190,7 @@ func TestOperations_rights(t *testing.T) {
 	for _, right := range granted.FindAllStringSubmatch(operationsRights.FindString(operationsText(t)), -1) {
 		needed = append(needed, strings.TrimPrefix(right[1], "+"))
 	}
-	if len(needed) == 0 {
-		t.Fatal("docs/operations.md grants nothing")
-	}
+	redistest.FatalIf(t, len(needed) == 0, "docs/operations.md grants nothing")
 	server := redistest.Start(t)
 	caddytest.RestrictUser(t, []*redistest.Server{server}, append(strings.Fields(caddytest.ACLCommands), needed...))
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n\ttimeout 10s\n\tredis redis://limiter:secret@"+server.Addr+"\n}", "redis_ratelimit {client_ip} 5 1h {\nban 1h\n}"))

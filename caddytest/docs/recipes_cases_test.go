@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -57,22 +56,16 @@ func recipeBots(t *testing.T, e recipeEnv) {
 		caddytest.CheckQuota(t, e.Get(t, "/", "User-Agent: "+agent), 30, 29)
 	}
 	for range 40 {
-		if a := e.Get(t, "/", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-			t.Fatalf("got %v; want a browser left alone", a)
-		}
+		e.Get(t, "/", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)").WantFree(t)
 	}
-	if a := e.Get(t, "/robots.txt", "User-Agent: Googlebot/2.1"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-		t.Errorf("got %v; want robots.txt to be free", a)
-	}
+	e.Get(t, "/robots.txt", "User-Agent: Googlebot/2.1").WantFree(t)
 }
 
 func recipeSmoothing(t *testing.T, e recipeEnv) {
 	begin := time.Now()
 	passed := e.queue(t, "/")
 	arrivals := e.backend.seen()
-	if len(arrivals) != passed {
-		t.Fatalf("%d requests reached the backend, %d passed", len(arrivals), passed)
-	}
+	redistest.FatalIf(t, len(arrivals) != passed, "%d requests reached the backend, %d passed", len(arrivals), passed)
 	for i, at := range arrivals {
 		if soonest := time.Duration(i-1) * 100 * time.Millisecond; at.Sub(begin) < soonest {
 			t.Errorf("request %d reached the backend after %v, want %v or more", i+1, at.Sub(begin), soonest)
@@ -101,29 +94,20 @@ func (e recipeEnv) queue(t *testing.T, path string) (passed int) {
 	if took := time.Since(begin); passed < 21 || sent == passed || took < time.Duration(passed-3)*interval {
 		t.Errorf("%d of %d passed in %v, want 21, one each %v, and others refused", passed, sent, took, interval)
 	}
-	if slowest < 1500*time.Millisecond {
-		t.Errorf("the slowest answer took %v, want about 2s", slowest)
-	}
+	redistest.ErrorIf(t, slowest < 1500*time.Millisecond, "the slowest answer took %v, want about 2s", slowest)
 	return passed
 }
 
 func recipeDryRun(t *testing.T, e recipeEnv) {
 	for range 70 {
-		if a := e.Get(t, "/"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-			t.Fatalf("got %v; want no effect on the response", a)
-		}
+		e.Get(t, "/").WantFree(t)
 	}
 	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
 	for _, decision := range []string{"dry_run_allowed", "dry_run_denied"} {
-		if !strings.Contains(text, `decisions_total{decision="`+decision+`",policy="candidate"`) {
-			t.Errorf("the metrics have no %s", decision)
-		}
+		redistest.ErrorIf(t, !strings.Contains(text, `decisions_total{decision="`+decision+`",policy="candidate"`), "the metrics have no %s", decision)
 	}
-	redistest.WaitFor(t, "the access log names the policy", func() error {
-		if len(e.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"ratelimit_dry_run":"candidate"`) })) == 0 {
-			return errors.New("the log does not name it")
-		}
-		return nil
+	redistest.Retry(t, "the access log names the policy", func() (again bool, seen any) {
+		return len(e.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"ratelimit_dry_run":"candidate"`) })) == 0, "the log does not name it"
 	})
 }
 
@@ -144,9 +128,7 @@ func recipeCDN(t *testing.T, e recipeEnv) {
 			t.Errorf("request %d: got %v; want it to be of %s", i, a, test.client)
 		}
 	}
-	if a := e.Get(t, "/", "X-Forwarded-For: 192.0.2.10"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-		t.Errorf("got %v; want it exempt", a)
-	}
+	e.Get(t, "/", "X-Forwarded-For: 192.0.2.10").WantFree(t)
 }
 
 func recipeMove(t *testing.T, e recipeEnv) {
@@ -174,17 +156,67 @@ func recipeWords(t *testing.T, e recipeEnv) {
 func remaining(t *testing.T, a caddytest.Response, capacity int) int {
 	t.Helper()
 	left, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
-	if err != nil || a.Header.Get("X-Ratelimit-Limit") != strconv.Itoa(capacity) {
-		t.Fatalf("got %v; want a limit of %d", a, capacity)
-	}
+	redistest.FatalIf(t, err != nil || a.Header.Get("X-Ratelimit-Limit") != strconv.Itoa(capacity), "got %v; want a limit of %d", a, capacity)
 	return left
 }
 
 func retryAfter(t *testing.T, a caddytest.Response) int {
 	t.Helper()
 	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
-	if err != nil {
-		t.Fatalf("got %v; want Retry-After", a)
-	}
+	redistest.FatalIf(t, err != nil, "got %v; want Retry-After", a)
 	return seconds
+}
+
+func recipeMonth(t *testing.T, e recipeEnv) {
+	const acme = "X-Api-Key: acme"
+	e.Get(t, "/v1/search", acme)
+	e.Get(t, "/v1/export", acme)
+	a := e.Get(t, "/v1/budget", acme)
+	for _, part := range []string{`{"policies":[{"name":"budget","limit":10000,"remaining":9899,`, `"retry_after":0,"window":"month"}]}`} {
+		redistest.ErrorIf(t, !strings.Contains(a.Body, part), "got %v; want %s", a, part)
+	}
+	if headers := e.Get(t, "/v1/search", acme).Header; headers.Get("X-RateLimit-Limit") != "10000" || headers.Get("X-RateLimit-Remaining") != "9898" {
+		t.Errorf("got %v", headers)
+	}
+}
+
+func recipeUnlimited(t *testing.T, e recipeEnv) {
+	for range 150 {
+		e.Get(t, "/", "X-Api-Key: key-of-acme").WantFree(t)
+	}
+	caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: key-of-bolt"), 120, 119)
+	for _, key := range []string{"key-of-late", "made-up", ""} {
+		e.Get(t, "/", "X-Api-Key: "+key).Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:", "X-Ratelimit-Limit: 0", "X-Ratelimit-Remaining: 0") // refused for good
+	}
+}
+
+// recipeShed fills the backend by exports, then by browsing, then by checkouts. Units are refilled meanwhile,
+// so that more pass. Each look at what remains takes a unit.
+func recipeShed(t *testing.T, e recipeEnv) {
+	for _, class := range []struct {
+		path, reason string
+		atLeast      int
+	}{{"/export/1", "reserve", 25}, {"/", "reserve", 14}, {"/checkout/1", "limit", 9}} {
+		passed := 0
+		a := caddytest.Response{Status: http.StatusOK}
+		for a.Status == http.StatusOK && passed < 5000 { // several at once, to be faster than the refill
+			for _, answer := range e.crowd(t, class.path, 5) {
+				if answer.Status == http.StatusOK {
+					passed++
+				} else {
+					a = answer
+				}
+			}
+		}
+		redistest.ErrorIf(t, passed < class.atLeast, "%s: %d requests passed, want at least %d", class.path, passed, class.atLeast)
+		caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+		if reason := a.Header.Get("X-Shed"); reason != class.reason {
+			t.Errorf("%s: the reason is %q, want %q", class.path, reason, class.reason)
+		}
+		if class.reason != "reserve" {
+			continue
+		}
+		left, err := strconv.Atoi(e.Get(t, "/checkout/1").Header.Get("X-Ratelimit-Remaining"))
+		redistest.ErrorIf(t, err != nil || left < 9, "%s is refused, and %d units remain for checkouts", class.path, left)
+	}
 }

@@ -23,9 +23,7 @@ func check(t *testing.T, option, site string, env ...string) (findings []finding
 	if err := json.Unmarshal([]byte(e.Stdout), &findings); err != nil || len(findings) == 0 {
 		t.Fatalf("%v: %v", err, e)
 	}
-	if table.Code != e.Code || !strings.HasPrefix(table.Stdout, "CHECK ") {
-		t.Errorf("the table: %v", table)
-	}
+	redistest.ErrorIf(t, table.Code != e.Code || !strings.HasPrefix(table.Stdout, "CHECK "), "the table: %v", table)
 	for _, pair := range env {
 		if name, value, _ := strings.Cut(pair, "="); name == "REDIS_PASSWORD" {
 			caddytest.CheckHidden(t, "check", table.String()+e.String(), value)
@@ -48,9 +46,7 @@ func wantFinding(t *testing.T, findings []finding, check, result, text string) {
 func wantNothing(t *testing.T, findings []finding, result string) {
 	t.Helper()
 	for _, f := range findings {
-		if f.Result == result {
-			t.Errorf("got %+v", f)
-		}
+		redistest.ErrorIf(t, f.Result == result, "got %+v", f)
 	}
 }
 
@@ -58,9 +54,7 @@ func TestCheck_goodRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	findings, code := check(t, "redis redis://"+server.Addr+"/3\ntimeout 20s\nhash_keys pepper\nkey_prefix mine", caddytest.LimitedSite)
-	if code != 0 {
-		t.Errorf("got exit code %d", code)
-	}
+	redistest.ErrorIf(t, code != 0, "got exit code %d", code)
 	for _, name := range []string{"reachable", "mode", "version", "writable", "permissions", "admin rights", "overrides", "script", "round trip", "clock", "eviction"} {
 		wantFinding(t, findings, name, "ok", "")
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -48,12 +50,7 @@ func startRunning(t *testing.T, n *caddytest.Node, upstream *caddytest.Holder, p
 // allowed by itself denies without a query.
 func waitForAnswer(t *testing.T, n *caddytest.Node, want string) {
 	t.Helper()
-	redistest.WaitFor(t, "the answer "+want, func() error {
-		if a := n.Get(t, "/now"); !strings.HasPrefix(a.Body, want) {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
-	})
+	n.Await(t, "/now", 0, want+"*")
 }
 
 // TestReload_running keeps requests running over reloads: with the same settings, other settings of Redis,
@@ -80,9 +77,7 @@ func TestReload_running(t *testing.T) {
 		n.Reload(t, other)
 		if name != "no policy" {
 			n.CheckMetric(t, `running{policy="places"}`, 3)
-			if a := n.Get(t, "/now"); !strings.HasPrefix(a.Body, "denied ") {
-				t.Errorf("%s: got %v", name, a)
-			}
+			n.Get(t, "/now").Want(t, 0, "denied *")
 		}
 		for range 3 {
 			upstream.EndOne()
@@ -91,11 +86,9 @@ func TestReload_running(t *testing.T) {
 		n.Reload(t, text)
 		waitForAnswer(t, n, "allowed redis")
 		n.CheckMetric(t, `running{policy="places"}`, 0)
-		redistest.WaitFor(t, "nothing runs by Redis", func() error {
-			if a := n.Ask(t, http.MethodPost, "state", `{"policy":"places","key":"same"}`); !strings.Contains(a.Body, `"remaining":3`) {
-				return fmt.Errorf("after %s: %v", name, a)
-			}
-			return nil
+		redistest.Retry(t, "nothing runs by Redis", func() (again bool, seen any) {
+			a := n.Ask(t, http.MethodPost, "state", `{"policy":"places","key":"same"}`)
+			return !strings.Contains(a.Body, `"remaining":3`), fmt.Sprintf("after %s: %v", name, a)
 		})
 	}
 	redistest.WaitFor(t, "nothing is left", func() error {
@@ -121,9 +114,7 @@ func TestReload_running_withoutStore(t *testing.T) {
 	waitForAnswer(t, n, "denied ")
 	n.Reload(t, caddytest.Config("", "respond none"))
 	n.Reload(t, text)
-	if a := n.Get(t, "/now"); !strings.HasPrefix(a.Body, "denied ") {
-		t.Errorf("got %v", a)
-	}
+	n.Get(t, "/now").Want(t, 0, "denied *")
 	upstream.EndOne()
 	waitForAnswer(t, n, "allowed memory")
 	upstream.EndOne()
@@ -167,6 +158,97 @@ func TestOutage_running(t *testing.T) {
 			upstream.EndAll()
 			waitForAnswer(t, n, "allowed redis")
 			n.CheckMetric(t, `running{policy="places"}`, 0)
+		})
+	}
+}
+
+// gatedSite has a slow handler between two limits.
+func gatedSite(second, gate, end string) string {
+	return "route {\nredis_ratelimit {\nname first\nkey same\nlimit 100\nwindow 24h\n}\n" +
+		"@gated path /gated*\nforward_auth @gated " + gate + " {\nuri /gate\n}\n" +
+		"redis_ratelimit {\nname second\nkey same\n" + second + "\n}\n" + end + "\n}"
+}
+
+// startGated sends requests that wait at the gate, and returns the function that waits for their statuses.
+func startGated(t *testing.T, n *caddytest.Node, gate *caddytest.Holder, requests int) (statuses func() map[int]int) {
+	t.Helper()
+	var sent sync.WaitGroup
+	var mu sync.Mutex
+	counts := map[int]int{}
+	for range requests {
+		sent.Go(func() {
+			a := n.Get(t, "/gated")
+			mu.Lock()
+			defer mu.Unlock()
+			counts[a.Status]++
+		})
+	}
+	gate.WaitRunning(t, requests)
+	return func() map[int]int {
+		sent.Wait()
+		return counts
+	}
+}
+
+// waitForNoStore loads a configuration without a store and waits until Redis has no connection any more.
+func waitForNoStore(t *testing.T, n *caddytest.Node, server *redistest.Server) {
+	t.Helper()
+	n.Reload(t, caddytest.Config("", "respond ok"))
+	redistest.Retry(t, "all connections are closed", func() (again bool, seen any) {
+		left := caddytest.Connections(t, server)
+		return len(left) > 0, fmt.Sprintf("%v are left", left)
+	})
+}
+
+// TestReload_betweenLimits loads other options of Redis while requests are between two limits. The second one
+// is as exact for them as the first.
+func TestReload_betweenLimits(t *testing.T) {
+	t.Parallel()
+	site := func(gate string) string { return gatedSite("limit 3\nwindow 24h", gate, "respond ok") }
+	for change, other := range map[string]string{"timeout": "timeout 9s", "prefix": "timeout 10s\nkey_prefix other"} {
+		for _, mode := range []string{"closed", "open"} {
+			t.Run(change+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				server, gate := redistest.Start(t), caddytest.NewHolder(t)
+				text := caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout", "fail_mode "+mode+"\ntimeout", 1), site(gate.Addr))
+				n := caddytest.Start(t, text)
+				statuses := startGated(t, n, gate, 5)
+				n.Reload(t, strings.Replace(text, "timeout 10s", other, 1))
+				gate.EndAll()
+				if got, want := statuses(), (map[int]int{http.StatusOK: 3, http.StatusTooManyRequests: 2}); !maps.Equal(got, want) {
+					t.Errorf("got the statuses %v, want %v", got, want)
+				}
+				waitForNoStore(t, n, server)
+			})
+		}
+	}
+}
+
+// TestReload_betweenRunning does the same with a limit of running requests: those of both configurations count
+// together, for as long as they run.
+func TestReload_betweenRunning(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"closed", "open"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			server, gate, upstream := redistest.Start(t), caddytest.NewHolder(t), caddytest.NewHolder(t)
+			text := caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout", "fail_mode "+mode+"\ntimeout", 1),
+				gatedSite("max_concurrent 2\nnode_timeout 10m", gate.Addr, "reverse_proxy "+upstream.Addr))
+			n := caddytest.Start(t, text)
+			statuses := startGated(t, n, gate, 5)
+			n.Reload(t, strings.Replace(text, "timeout 10s", "timeout 9s", 1))
+			startRunning(t, n, upstream, "/")
+			gate.EndAll()
+			upstream.WaitRunning(t, 2)
+			n.Get(t, "/").Want(t, http.StatusTooManyRequests, caddytest.Any)
+			upstream.EndAll()
+			if got := statuses(); got[http.StatusTooManyRequests] != 4 || got[http.StatusOK] != 1 {
+				t.Errorf("got the statuses %v, want one of 200", got)
+			}
+			if _, most := upstream.Running(); most > 2 {
+				t.Errorf("%d ran at once", most)
+			}
+			waitForNoStore(t, n, server)
 		})
 	}
 }

@@ -25,23 +25,14 @@ func bannedFor(t *testing.T, n *caddytest.Node, policy, key string) float64 {
 }
 
 // passwordSite bans who guesses passwords.
-const passwordSite = `redis_ratelimit {
-		name login
-		key {query.k}
-		limit 5
-		window 24h
-		count_if status 401
-		ban 1s 1h
-	}
+const passwordSite = `redis_ratelimit { name login; key {query.k}; limit 5; window 24h; count_if status 401; ban 1s 1h }
 	respond /401 401
 	respond "welcome"`
 
 // TestBan_passwordGuesser bans a guesser, and again for longer once the first ban has ended. Log-ins that
 // go well ban no client, however many come at once.
 func TestBan_passwordGuesser(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, passwordSite))
+	caddytest.OnEachStore(t, passwordSite, func(t *testing.T, n *caddytest.Node, _ string) {
 		var group sync.WaitGroup
 		for range 40 {
 			group.Go(func() {
@@ -55,27 +46,19 @@ func TestBan_passwordGuesser(t *testing.T) {
 		if n.Get(t, "/401?k=user"); n.Metric(t, `bans_total{policy="login"}`) != 0 || bannedFor(t, n, "login", "user") != 0 {
 			t.Errorf("parallel log-ins that went well banned the user")
 		}
-		for i := range 5 {
-			if a := n.Get(t, "/401?k=guesser"); a.Status != http.StatusUnauthorized {
-				t.Errorf("guess %d: %v", i, a)
-			}
+		for range 5 {
+			n.Get(t, "/401?k=guesser").Want(t, http.StatusUnauthorized, caddytest.Any)
 		}
-		if a := n.Get(t, "/200?k=guesser"); a.Status != http.StatusTooManyRequests || a.Header.Get("X-Ratelimit-Remaining") != "0" || a.Header.Get("Retry-After") == "" {
-			t.Errorf("got %v; want even the right password refused", a)
-		}
+		n.Get(t, "/200?k=guesser").Want(t, http.StatusTooManyRequests, caddytest.Any, "X-Ratelimit-Remaining: 0", "Retry-After: *") // even the right password refused
 		n.CheckMetric(t, `bans_total{policy="login"}`, 1)
-		redistest.WaitFor(t, "the second offense", func() error {
+		redistest.Retry(t, "the second offense", func() (again bool, seen any) {
 			n.Get(t, "/401?k=guesser")
-			if left := bannedFor(t, n, "login", "guesser"); left < 3000 {
-				return fmt.Errorf("banned for %v s", left)
-			}
-			return nil
+			left := bannedFor(t, n, "login", "guesser")
+			return left < 3000, fmt.Sprintf("banned for %v s", left)
 		})
 		n.CheckMetric(t, `bans_total{policy="login"}`, 2)
 		n.Ratelimit(t, "reset", "--policy", "login", "--key", "guesser").Want(t, 0, "1 quota reset")
-		if a := n.Get(t, "/200?k=guesser"); a.Status != http.StatusOK {
-			t.Errorf("after a reset: %v", a)
-		}
+		n.Get(t, "/200?k=guesser").Want(t, http.StatusOK, caddytest.Any)
 	})
 }
 
@@ -110,13 +93,9 @@ func TestBan_twoNodes(t *testing.T) {
 		if i == 2 {
 			want = "denied redis"
 		}
-		if a.Status != http.StatusTooManyRequests || a.Body != want || a.Header.Get("X-Ratelimit-Remaining") != "0" {
-			t.Errorf("request %d: %v, want %s", i, a, want)
-		}
+		redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || a.Body != want || a.Header.Get("X-Ratelimit-Remaining") != "0", "request %d: %v, want %s", i, a, want)
 	}
-	if a := one.Get(t, "/?k=good"); a.Status != http.StatusOK {
-		t.Errorf("another client: %v", a)
-	}
+	one.Get(t, "/?k=good").Want(t, http.StatusOK, caddytest.Any)
 	one.Ratelimit(t, "top").Want(t, 0, "BANNED FOR", "bad")
 	two.Ratelimit(t, "bans").Want(t, 0, "OFFENSES", "api", "bad")
 	two.Ratelimit(t, "bans", "--policy", "nope").Want(t, 2)
@@ -128,11 +107,9 @@ func TestBan_twoNodes(t *testing.T) {
 	one.Ratelimit(t, "explain", "--url", one.URL+"/?k=bad").Want(t, 4, "srv0: denied", "banned")
 	two.Ratelimit(t, "reset", "--policy", "api", "--key", "bad").Want(t, 0, "1 quota reset")
 	two.Ratelimit(t, "bans").Want(t, 0, "no client is banned")
-	redistest.WaitFor(t, "the other node lets the client in", func() error {
-		if a := one.Get(t, "/?k=bad"); a.Status != http.StatusOK {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, "the other node lets the client in", func() (again bool, seen any) {
+		a := one.Get(t, "/?k=bad")
+		return a.Status != http.StatusOK, a
 	})
 	for range 5 {
 		two.Get(t, "/?k=bad")
@@ -176,31 +153,24 @@ func TestBan_burst(t *testing.T) {
 		t.Errorf("banned for %v s, want the first duration", left)
 	}
 	const series = `bans_total{policy="api"}`
-	redistest.WaitFor(t, "one ban", func() error {
-		if got := nodes[0].Metric(t, series) + nodes[1].Metric(t, series); got != 1 {
-			return fmt.Errorf("%v bans", got)
-		}
-		return nil
+	redistest.Retry(t, "one ban", func() (again bool, seen any) {
+		got := nodes[0].Metric(t, series) + nodes[1].Metric(t, series)
+		return got != 1, fmt.Sprintf("%v bans", got)
 	})
 }
 
 // TestBan_dryRun tries a ban: it is shown and refuses no request, and an enforced handler keeps it.
 func TestBan_dryRun(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		policy := "policy api {\nkey {query.k}\nlimit 2\nwindow 24h\nban 1h after 2\n"
 		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit /enforced {\n"+policy+"}\n}\nredis_ratelimit /try {\n"+policy+"dry_run\n}\n}"+showDryRun))
 		if text := n.Send(t, http.MethodGet, n.Admin+"/metrics", "").Body; !strings.Contains(text, `bans_total{policy="api"} 0`) {
 			t.Error("the bans are not counted from 0: a rate would not show the first one")
 		}
-		for i, want := range []string{"", "", "api", "api:banned", "api:banned"} {
-			if a := n.Get(t, "/try?k=x"); a.Status != http.StatusOK || a.Body != "ok allowed "+want {
-				t.Errorf("request %d: %v, want %q", i, a, want)
-			}
+		for _, want := range []string{"", "", "api", "api:banned", "api:banned"} {
+			n.Get(t, "/try?k=x").Want(t, http.StatusOK, "ok allowed "+want)
 		}
-		if a := n.Get(t, "/enforced?k=x"); a.Status != http.StatusTooManyRequests {
-			t.Errorf("got %v", a)
-		}
+		n.Get(t, "/enforced?k=x").Want(t, http.StatusTooManyRequests, caddytest.Any)
 		n.CheckMetric(t, `bans_total{policy="api"}`, 1)
 	})
 }

@@ -31,9 +31,7 @@ func thresholdEvents(t *testing.T, n *caddytest.Node) (events []thresholdEvent) 
 		return l.Message == "event" && strings.Contains(l.Text, `"name":"redis_ratelimit.threshold"`)
 	}) {
 		var logged struct{ Data thresholdEvent }
-		if err := json.Unmarshal([]byte(line.Text), &logged); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, json.Unmarshal([]byte(line.Text), &logged))
 		events = append(events, logged.Data)
 	}
 	return events
@@ -63,9 +61,7 @@ func notifySite(options string) string {
 
 // TestNotify_take reaches both marks, once each, whatever comes after.
 func TestNotify_take(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
-		n := caddytest.Start(t, caddytest.Config(option, notifySite("log_keys")))
+	caddytest.OnEachStore(t, notifySite("log_keys"), func(t *testing.T, n *caddytest.Node, source string) {
 		for range 7 {
 			n.Get(t, "/?k=a")
 		}
@@ -75,9 +71,7 @@ func TestNotify_take(t *testing.T) {
 		}
 		n.Get(t, "/?k=a")
 		e := waitForThresholds(t, n, 80)[0]
-		if e.Key != "a" || e.Limit != 10 || e.Remaining != 2 || e.Source != source || e.DryRun {
-			t.Errorf("got %+v", e)
-		}
+		redistest.ErrorIf(t, e.Key != "a" || e.Limit != 10 || e.Remaining != 2 || e.Source != source || e.DryRun, "got %+v", e)
 		for range 10 {
 			n.Get(t, "/?k=a")
 		}
@@ -115,9 +109,7 @@ func TestNotify_nodes(t *testing.T) {
 
 // TestNotify_cost reaches marks by what responses cost.
 func TestNotify_cost(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
-		n := caddytest.Start(t, caddytest.Config(option, notifySite("cost response_bytes")))
+	caddytest.OnEachStore(t, notifySite("cost response_bytes"), func(t *testing.T, n *caddytest.Node, source string) {
 		n.Get(t, "/?k=a&body=1234567") // 7 of 10
 		if e := n.Get(t, "/?k=b&body=12345678"); e.Status != http.StatusOK {
 			t.Fatal(e)
@@ -132,9 +124,7 @@ func TestNotify_cost(t *testing.T) {
 
 // TestNotify_countIf tells of units that stay, and not of those that are refunded.
 func TestNotify_countIf(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, notifySite("count_if status 401")))
+	caddytest.OnEachStore(t, notifySite("count_if status 401"), func(t *testing.T, n *caddytest.Node, _ string) {
 		for range 7 {
 			n.Get(t, "/401?k=a")
 		}
@@ -161,16 +151,10 @@ func TestNotify_estimate(t *testing.T) {
 		"dry run":    "redis_ratelimit {\npolicy watched {\n" + watched + "dry_run\n}\npolicy once {\n" + once + "}\n}\nrespond hello",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-				n := caddytest.Start(t, caddytest.Config(option, site))
-				if a := n.Get(t, "/?k=a&cost=0"); a.Status != http.StatusOK {
-					t.Fatal(a)
-				}
+			caddytest.OnEachStore(t, site, func(t *testing.T, n *caddytest.Node, _ string) {
+				n.Get(t, "/?k=a&cost=0").Want(t, http.StatusOK, caddytest.Any)
 				n.WaitForRefund(t, "watched", "a", 10)
-				if a := n.Get(t, "/?k=a&cost=0"); a.Status != http.StatusTooManyRequests {
-					t.Fatal(a)
-				}
+				n.Get(t, "/?k=a&cost=0").Want(t, http.StatusTooManyRequests, caddytest.Any)
 				if e := waitForThresholds(t, n, 80)[0]; e.Remaining != 1 {
 					t.Errorf("got %+v", e)
 				}
@@ -212,9 +196,7 @@ func TestNotify_lease(t *testing.T) {
 				for _, events := range [][]thresholdEvent{thresholdEvents(t, one)[before:], thresholdEvents(t, two)} {
 					own := map[float64]bool{}
 					for _, e := range events {
-						if own[e.Threshold] {
-							t.Fatalf("a second event of %v on one node", e.Threshold)
-						}
+						redistest.FatalIf(t, own[e.Threshold], "a second event of %v on one node", e.Threshold)
 						own[e.Threshold], seen[e.Threshold] = true, true
 					}
 				}
@@ -235,15 +217,8 @@ func TestNotify_override(t *testing.T) {
 	const policy = "key {query.k}\nlimit {query.limit} 10\nwindow 24h\nalgorithm fixed_window\nnotify 50%\n"
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 10s\nlocal_share 50%\n}",
 		"redis_ratelimit {\nname watched\n"+policy+"log_keys\n}"+caddytest.ShowDecision))
-	if a := n.Ask(t, http.MethodPost, "override", `{"policy":"watched","key":"a","limit":4}`); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
-	redistest.WaitFor(t, "the override applies", func() error {
-		if a := n.Get(t, "/?k=a"); a.Header.Get("X-Ratelimit-Limit") != "4" {
-			return errors.New("not yet")
-		}
-		return nil
-	})
+	n.Ask(t, http.MethodPost, "override", `{"policy":"watched","key":"a","limit":4}`).Want(t, http.StatusOK, caddytest.Any)
+	n.Await(t, "/?k=a", 0, caddytest.Any, "X-Ratelimit-Limit: 4")
 	n.Ratelimit(t, "reset", "--policy", "watched", "--key", "a").Want(t, 0)
 	n.Get(t, "/?k=a")
 	n.Get(t, "/?k=a")
@@ -257,12 +232,7 @@ func TestNotify_override(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	server.Kill()
-	redistest.WaitFor(t, "the node decides by itself", func() error {
-		if a := n.Get(t, "/?k=other"); !strings.HasSuffix(a.Body, "fallback") {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
-	})
+	n.Await(t, "/?k=other", 0, "*fallback")
 	before := len(thresholdEvents(t, n))
 	for range 3 { // of 5, which is the half of 10
 		n.Get(t, "/?k=c")

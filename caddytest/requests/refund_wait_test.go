@@ -2,7 +2,6 @@ package requests
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -17,7 +16,6 @@ func TestRefundWait(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]string{"count_if": "count_if status 401 403", "cost": "weight {query.weight} 1\ncost {http.reverse_proxy.header.X-Cost} 1"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			caddytest.OnBothStores(t, func(t *testing.T, store, _ string) {
 				holder := caddytest.NewHolder(t)
 				site := func(more string) string {
@@ -51,9 +49,7 @@ func TestRefundWait(t *testing.T) {
 				}
 				soon := func(header http.Header) {
 					t.Helper()
-					if header.Get("Retry-After") != "1" || header.Get("X-Ratelimit-Remaining") != "0" || header.Get("Ratelimit") != `"logins";r=0;t=1` {
-						t.Errorf("got %v; want it to come back in a second", header)
-					}
+					redistest.ErrorIf(t, header.Get("Retry-After") != "1" || header.Get("X-Ratelimit-Remaining") != "0" || header.Get("Ratelimit") != `"logins";r=0;t=1`, "got %v; want it to come back in a second", header)
 				}
 				answers := begin("right", 7)
 				for range 2 {
@@ -68,11 +64,9 @@ func TestRefundWait(t *testing.T) {
 				soon(n.Get(t, "/?k=left").Header)
 				leave()
 				holder.WaitRunning(t, 0)
-				redistest.WaitFor(t, "the units of the clients that left stay", func() error {
-					if a := n.Get(t, "/?k=left"); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "1" {
-						return fmt.Errorf("got %v", a)
-					}
-					return nil
+				redistest.Retry(t, "the units of the clients that left stay", func() (again bool, seen any) {
+					a := n.Get(t, "/?k=left")
+					return a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "1", a
 				})
 			})
 		})
@@ -81,9 +75,7 @@ func TestRefundWait(t *testing.T) {
 
 // TestRefundWait_nothing_returns has a crowd at a limit that wrong passwords have used up.
 func TestRefundWait_nothing_returns(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, logIn("fixed_window", "")))
+	caddytest.OnEachStore(t, logIn("fixed_window", ""), func(t *testing.T, n *caddytest.Node, _ string) {
 		for range 5 {
 			n.Get(t, "/401?k=full")
 		}

@@ -1,7 +1,6 @@
 package requests
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,35 +14,17 @@ import (
 const leavingSite = `
 	@export path /export
 	route {
-		redis_ratelimit @export {
-			name api
-			key {query.k}
-			limit 5
-			window 24h
-			reserve 40%
-			headers x_ratelimit ietf
-		}
+		redis_ratelimit @export { name api; key {query.k}; limit 5; window 24h; reserve 40%; headers x_ratelimit ietf }
 		@rest not path /export
-		redis_ratelimit @rest {
-			name api
-			key {query.k}
-			limit 5
-			window 24h
-			headers x_ratelimit ietf
-		}
+		redis_ratelimit @rest { name api; key {query.k}; limit 5; window 24h; headers x_ratelimit ietf }
 		header Reason "{http.redis_ratelimit.reason}"
 		respond "{http.redis_ratelimit.decision}"
 	}
-	handle_errors {
-		header Reason "{http.redis_ratelimit.reason}"
-		respond "{http.redis_ratelimit.decision}"
-	}`
+	handle_errors { header Reason "{http.redis_ratelimit.reason}"; respond "{http.redis_ratelimit.decision}" }`
 
 // TestReserve has the less important be denied first, and told that it is for others.
 func TestReserve(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, leavingSite))
+	caddytest.OnEachStore(t, leavingSite, func(t *testing.T, n *caddytest.Node, _ string) {
 		for i := range 3 {
 			a := n.Get(t, "/export?k=a")
 			caddytest.CheckQuota(t, a, 5, int64(2-i))
@@ -57,9 +38,7 @@ func TestReserve(t *testing.T) {
 			}
 		}
 		state := stateOf(t, n, "api", "a")
-		if state["remaining"] != 2.0 || state["retry_after"] != 0.0 {
-			t.Errorf("state of a quota of which 2 are left to others: %v", state)
-		}
+		redistest.ErrorIf(t, state["remaining"] != 2.0 || state["retry_after"] != 0.0, "state of a quota of which 2 are left to others: %v", state)
 		exported, checkout := n.Explain(t, "/export?k=a", "{}"), n.Explain(t, "/checkout?k=a", "{}")
 		if p := exported.Policies[0]; exported.Decision != "denied" || p.Reason != "reserve" || p.Reserve != 2 || p.Remaining != 0 || p.RetryAfter <= 0 {
 			t.Errorf("explained: %+v", exported)
@@ -68,36 +47,22 @@ func TestReserve(t *testing.T) {
 			t.Errorf("explained: %+v", checkout)
 		}
 		output, _ := n.Operate(t, "explain", "--url", n.URL+"/export?k=a")
-		if !strings.Contains(output, "denied by reserve") || !strings.Contains(output, "RESERVE") {
-			t.Errorf("explain prints\n%s", output)
-		}
+		redistest.ErrorIf(t, !strings.Contains(output, "denied by reserve") || !strings.Contains(output, "RESERVE"), "explain prints\n%s", output)
 		if output, _ := n.Operate(t, "policies"); !strings.Contains(output, " path /export, reserve 40%") {
 			t.Errorf("policies prints\n%s", output)
 		}
 		for i := range 2 {
 			caddytest.CheckQuota(t, n.Get(t, "/checkout?k=a"), 5, int64(1-i))
 		}
-		if a := n.Get(t, "/checkout?k=a"); a.Status != http.StatusTooManyRequests || a.Header.Get("Reason") != "limit" {
-			t.Errorf("a sixth request: %v", a)
-		}
-		if a := n.Get(t, "/export?k=a"); a.Status != http.StatusTooManyRequests {
-			t.Errorf("an export of a full quota: %v", a)
-		}
+		n.Get(t, "/checkout?k=a").Want(t, http.StatusTooManyRequests, caddytest.Any, "Reason: limit")
+		n.Get(t, "/export?k=a").Want(t, http.StatusTooManyRequests, caddytest.Any)
 	})
 }
 
 // TestReserve_of_any_limit has an operator and requests bring small limits along: a unit stays to take.
 func TestReserve_of_any_limit(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
-			name api
-			key {query.k}
-			limit {query.l} 100
-			window 24h
-			reserve 50
-		}
-		respond ok`))
+	caddytest.OnEachStore(t, `redis_ratelimit { name api; key {query.k}; limit {query.l} 100; window 24h; reserve 50 }
+	respond ok`, func(t *testing.T, n *caddytest.Node, _ string) {
 		for _, c := range []struct {
 			limit  string
 			passes int
@@ -110,12 +75,7 @@ func TestReserve_of_any_limit(t *testing.T) {
 			}
 		}
 		n.Ratelimit(t, "override", "--policy", "api", "--key", "overridden", "--limit", "3").Want(t, 0)
-		redistest.WaitFor(t, "the override", func() error {
-			if a := n.Get(t, "/?k=overridden"); a.Header.Get("X-Ratelimit-Limit") != "3" {
-				return fmt.Errorf("got %v", a)
-			}
-			return nil
-		})
+		n.Await(t, "/?k=overridden", 0, caddytest.Any, "X-Ratelimit-Limit: 3")
 		n.Ratelimit(t, "reset", "--policy", "api", "--key", "overridden").Want(t, 0)
 		for i := range 2 {
 			if a := n.Get(t, "/?k=overridden"); (a.Status == http.StatusOK) != (i < 1) {
@@ -127,23 +87,10 @@ func TestReserve_of_any_limit(t *testing.T) {
 
 // TestLimit_unlimited has requests bring along that they are unlimited, and that they are blocked.
 func TestLimit_unlimited(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n := caddytest.Start(t, caddytest.Config(option, `route {
-			map {query.plan} {limit} {
-				free 2
-				partner unlimited
-				banned 0
-				odd Unlimited
-				default ""
-			}
-			redis_ratelimit {
-				name plan
-				key {query.k}
-				limit {limit} unlimited
-				window 24h
-				headers x_ratelimit ietf
-			}
+			map {query.plan} {limit} { free 2; partner unlimited; banned 0; odd Unlimited; default "" }
+			redis_ratelimit { name plan; key {query.k}; limit {limit} unlimited; window 24h; headers x_ratelimit ietf }
 			respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.source} {http.redis_ratelimit.limit}"
 		}
 		handle_errors {
@@ -156,16 +103,10 @@ func TestLimit_unlimited(t *testing.T) {
 		}
 		for _, plan := range []string{"partner", "", "odd"} {
 			for range 5 {
-				a := n.Get(t, "/?plan="+plan+"&k="+plan)
-				if a.Status != http.StatusOK || a.Header.Get("X-Ratelimit-Limit") != "" || a.Header.Get("RateLimit") != "" {
-					t.Errorf("plan %q: %v", plan, a)
-				}
+				n.Get(t, "/?plan="+plan+"&k="+plan).Want(t, http.StatusOK, caddytest.Any, "X-Ratelimit-Limit:", "RateLimit:")
 			}
 		}
-		a := n.Get(t, "/?plan=banned&k=banned")
-		if a.Status != http.StatusTooManyRequests || a.Body != "denied limit memory 0 -1" {
-			t.Errorf("a limit of 0: %v", a)
-		}
+		a := n.Get(t, "/?plan=banned&k=banned").Want(t, http.StatusTooManyRequests, "denied limit memory 0 -1") // a limit of 0
 		for name, want := range map[string]string{"Retry-After": "", "X-Ratelimit-Limit": "0", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "", "Cache-Control": "no-store", "RateLimit-Policy": `"plan";q=0`, "RateLimit": `"plan";r=0`} {
 			if got := a.Header.Get(name); got != want {
 				t.Errorf("a limit of 0: %s %q, want %q", name, got, want)
@@ -175,14 +116,10 @@ func TestLimit_unlimited(t *testing.T) {
 		n.CheckMetric(t, `invalid_values_total{option="limit",policy="plan"}`, 5) // odd
 		for plan, want := range map[string]string{"partner": "unlimited", "banned": "denied", "free": "denied", "": "unlimited"} {
 			e := n.Explain(t, "/?plan="+plan+"&k=free", "{}")
-			if len(e.Policies) != 1 || e.Policies[0].Decision != want {
-				t.Errorf("plan %q is explained as %+v, want %s", plan, e, want)
-			}
+			redistest.ErrorIf(t, len(e.Policies) != 1 || e.Policies[0].Decision != want, "plan %q is explained as %+v, want %s", plan, e, want)
 		}
 		report := n.Ask(t, http.MethodGet, "policies", "")
-		if !strings.Contains(report.Body, `"algorithm":"sliding_window_counter","limit_from":"{limit}","unlimited":true`) {
-			t.Errorf("policies: %s", report.Body)
-		}
+		redistest.ErrorIf(t, !strings.Contains(report.Body, `"algorithm":"sliding_window_counter","limit_from":"{limit}","unlimited":true`), "policies: %s", report.Body)
 		if output, _ := n.Operate(t, "policies"); !strings.Contains(output, "or unlimited") {
 			t.Errorf("policies prints\n%s", output)
 		}
@@ -190,12 +127,7 @@ func TestLimit_unlimited(t *testing.T) {
 			t.Errorf("state: %v", state)
 		}
 		n.Ratelimit(t, "override", "--policy", "plan", "--key", "partner", "--limit", "7").Want(t, 0)
-		redistest.WaitFor(t, "the override", func() error {
-			if a := n.Get(t, "/?plan=partner&k=partner"); a.Header.Get("X-Ratelimit-Limit") != "7" {
-				return fmt.Errorf("got %v", a)
-			}
-			return nil
-		})
+		n.Await(t, "/?plan=partner&k=partner", 0, caddytest.Any, "X-Ratelimit-Limit: 7")
 		if state := stateOf(t, n, "plan", "partner"); state["limit"] != 7.0 {
 			t.Errorf("state of an overridden key: %v", state)
 		}
@@ -205,36 +137,16 @@ func TestLimit_unlimited(t *testing.T) {
 // TestLimit_zero_with_others has a limit of 0 beside another policy, which it leaves uncharged, as a dry run
 // beside it, and as a policy that bans.
 func TestLimit_zero_with_others(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
-			policy other {
-				key {query.k}
-				limit 5
-				window 24h
-			}
-			policy plan {
-				key {query.k}
-				limit {query.l} 5
-				window 24h
-				ban 1h
-			}
-			policy pretended {
-				key {query.k}
-				limit {query.p} 5
-				window 24h
-				dry_run
-			}
-		}
-		respond "{http.redis_ratelimit.dry_run}"`))
+	caddytest.OnEachStore(t, `redis_ratelimit {
+		policy other { key {query.k}; limit 5; window 24h }
+		policy plan { key {query.k}; limit {query.l} 5; window 24h; ban 1h }
+		policy pretended { key {query.k}; limit {query.p} 5; window 24h; dry_run }
+	}
+	respond "{http.redis_ratelimit.dry_run}"`, func(t *testing.T, n *caddytest.Node, _ string) {
 		for range 3 {
-			if a := n.Get(t, "/?k=a&l=0"); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "" {
-				t.Errorf("a limit of 0: %v", a)
-			}
+			n.Get(t, "/?k=a&l=0").Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:")
 		}
-		if a := n.Get(t, "/?k=a&p=0"); a.Status != http.StatusOK || a.Body != "pretended" || a.Header.Get("X-Ratelimit-Remaining") != "4" {
-			t.Errorf("after denials by a limit of 0: %v", a)
-		}
+		n.Get(t, "/?k=a&p=0").Want(t, http.StatusOK, "pretended", "X-Ratelimit-Remaining: 4")
 		n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 1)
 		if banned := bannedFor(t, n, "plan", "a"); banned != 0 {
 			t.Errorf("a limit of 0 has banned for %v s", banned)
@@ -250,18 +162,16 @@ func TestLimit_zero_with_others(t *testing.T) {
 
 // TestReserve_refunded has a lesser request's units refunded: its headers show what lesser ones could take.
 func TestReserve_refunded(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
-			name api
-			key {query.k}
-			limit 5
-			window 24h
-			count_if status 401
-			reserve 2
-		}
-		respond /401 401
-		respond ok`))
+	caddytest.OnEachStore(t, `redis_ratelimit {
+		name api
+		key {query.k}
+		limit 5
+		window 24h
+		count_if status 401
+		reserve 2
+	}
+	respond /401 401
+	respond ok`, func(t *testing.T, n *caddytest.Node, _ string) {
 		for range 3 {
 			caddytest.CheckQuota(t, n.Get(t, "/?k=a"), 5, 3)
 			n.WaitForRefund(t, "api", "a", 5)
@@ -286,12 +196,7 @@ func TestReserve_outage(t *testing.T) {
 	}`+caddytest.ShowDecision))
 	caddytest.CheckAdmitted(t, n.Get(t, "/?k=before"), "redis")
 	server.Kill()
-	redistest.WaitFor(t, "the fallback", func() error {
-		if a := n.Get(t, "/?k=other"); a.Body != "allowed fallback" {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
-	})
+	n.Await(t, "/?k=other", 0, "allowed fallback")
 	for i := range 6 {
 		if a := n.Get(t, "/?k=outage"); (a.Status == http.StatusOK) != (i < 5) || !strings.HasSuffix(a.Body, "fallback") {
 			t.Errorf("request %d of an outage: %v", i, a)

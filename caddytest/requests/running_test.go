@@ -8,24 +8,23 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	echo "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // onePlace is a policy that lets one request of a key run.
 const onePlace = `redis_ratelimit {
-		policy places {
-			key {query.k}
-			max_concurrent 1
-		}
+		policy places { key {query.k}; max_concurrent 1 }
 	}
 	`
 
 // showReason ends a site whose refusals show their reason.
 const showReason = `
-	handle_errors {
-		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}"
-	}`
+	handle_errors { respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}" }`
 
 // runningRequest is a request that runs, as its client sees it.
 type runningRequest struct {
@@ -65,21 +64,14 @@ func checkNonePasses(t *testing.T, n *caddytest.Node, path string) {
 	a := n.Get(t, path)
 	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
 	caddytest.CheckQuota(t, a, 1, 0)
-	if a.Body != "denied max_concurrent" || a.Header.Get("Retry-After") != "1" {
-		t.Errorf("got %v; want a denial for a second, for max_concurrent", a)
-	}
+	redistest.ErrorIf(t, a.Body != "denied max_concurrent" || a.Header.Get("Retry-After") != "1", "got %v; want a denial for a second, for max_concurrent", a)
 }
 
 // checkPassesAgain waits until the place of a key is free: a request has ended a moment after its client got
 // the last byte.
 func checkPassesAgain(t *testing.T, n *caddytest.Node, path string) {
 	t.Helper()
-	redistest.WaitFor(t, "the place is free", func() error {
-		if a := n.Get(t, path); a.Status != http.StatusOK {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
-	})
+	n.Await(t, path, http.StatusOK, caddytest.Any)
 	n.CheckMetric(t, `running{policy="places"}`, 0)
 }
 
@@ -117,9 +109,7 @@ func TestRunning_lifetimes(t *testing.T) {
 					r := run(t, n, upstream, test.path+"?k=a")
 					n.CheckMetric(t, `running{policy="places"}`, 1)
 					checkNonePasses(t, n, "/quick?k=a")
-					if a := n.Get(t, "/quick?k=b"); a.Status != http.StatusOK {
-						t.Errorf("another key got %v", a)
-					}
+					n.Get(t, "/quick?k=b").Want(t, http.StatusOK, caddytest.Any)
 					if test.end == "client" {
 						r.leave()
 					} else {
@@ -173,9 +163,7 @@ func TestRunning_deniedFurtherIn(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config("", site+"\nrespond hello"+showReason))
 			for i := range 20 {
 				a := n.Get(t, "/?k=a")
-				if i > 0 && a.Body != "denied limit" {
-					t.Fatalf("request %d got %v", i, a)
-				}
+				redistest.FatalIf(t, i > 0 && a.Body != "denied limit", "request %d got %v", i, a)
 			}
 			n.CheckMetric(t, `running{policy="places"}`, 0)
 		})
@@ -186,23 +174,11 @@ func TestRunning_deniedFurtherIn(t *testing.T) {
 func TestRunning_queue(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
-		policy places {
-			key {query.k}
-			max_concurrent 2
-		}
-		policy queue {
-			key same
-			limit 1
-			window 24h
-			algorithm leaky_bucket
-			burst 1000
-			max_delay 2400h
-		}
+		policy places { key {query.k}; max_concurrent 2 }
+		policy queue { key same; limit 1; window 24h; algorithm leaky_bucket; burst 1000; max_delay 2400h }
 	}
 	respond hello`+showReason))
-	if a := n.Get(t, "/?k=first"); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
+	n.Get(t, "/?k=first").Want(t, http.StatusOK, caddytest.Any)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	ended := make(chan error, 2)
@@ -217,9 +193,7 @@ func TestRunning_queue(t *testing.T) {
 		}()
 	}
 	n.CheckMetric(t, "held_requests", 2)
-	if a := n.Get(t, "/?k=a"); a.Body != "denied max_concurrent" {
-		t.Errorf("got %v", a)
-	}
+	n.Get(t, "/?k=a").Want(t, 0, "denied max_concurrent")
 	n.CheckMetric(t, `running{policy="places"}`, 2)
 	leave()
 	for range 2 {
@@ -228,4 +202,64 @@ func TestRunning_queue(t *testing.T) {
 		}
 	}
 	n.CheckMetric(t, `running{policy="places"}`, 0)
+}
+
+// TestRunning_versions has clients of each version of HTTP leave, in a stream and before the response has begun.
+func TestRunning_versions(t *testing.T) {
+	t.Parallel()
+	upstream := caddytest.NewHolder(t)
+	const options = "skip_install_trust\nservers {\nprotocols h1 h2 h2c h3\n}\n"
+	open, site := redistest.FreeAddr(t), onePlace+"reverse_proxy "+upstream.Addr+showReason+"\n}\n"
+	text := caddytest.ConfigWithSites(options, "https://localhost:{$PORT} {\ntls internal\n"+site+"http://"+open+" {\n"+site)
+	n := caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
+	for name, speaker := range speakers(t) {
+		url := strings.Replace(n.LocalhostURL(), "http:", "https:", 1)
+		if strings.Contains(name, "cleartext") {
+			url = "http://" + open
+		}
+		for _, path := range []string{"/stream?k=a", "/?k=a"} {
+			ask(t, speaker, url+"/quick?k=b") // the certificate is issued
+			ctx, leave := context.WithCancel(t.Context())
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				response, err := speaker.RoundTrip(caddytest.GetRequest(ctx, t, url+path))
+				if err == nil {
+					<-ctx.Done()
+					_ = response.Body.Close() // its client has left
+				}
+			}()
+			n.CheckMetric(t, `running{policy="places"}`, 1)
+			ask(t, speaker, url+"/quick?k=a").Want(t, 0, "denied max_concurrent")
+			leave()
+			<-left
+			n.CheckMetric(t, `running{policy="places"}`, 0)
+		}
+	}
+}
+
+// TestRunning_grpc counts a call until its streams have ended.
+func TestRunning_grpc(t *testing.T) {
+	t.Parallel()
+	service := startGRPCService(t)
+	n := startGRPCNode(t, "", strings.ReplaceAll(onePlace, "{query.k}", "same")+"reverse_proxy h2c://"+service.addr)
+	for transport := range n.addresses {
+		client := n.dial(t, transport, "")
+		stream, err := client.FullDuplexCall(withKey(t, "a"))
+		redistest.Must(t, err)
+		redistest.Must(t, stream.Send(&echo.StreamingOutputCallRequest{}))
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.EmptyCall(withKey(t, "a"), &echo.Empty{})
+		if s := status.Convert(err); s.Code() != codes.ResourceExhausted || s.Message() != "too many calls are running: policy places, retry in 1 s" {
+			t.Errorf("%s: got %v", transport, err)
+		}
+		redistest.Must(t, stream.CloseSend())
+		redistest.WaitFor(t, "the place is free", func() error {
+			_, err := client.EmptyCall(withKey(t, "a"), &echo.Empty{})
+			return err
+		})
+		n.CheckMetric(t, `running{policy="places"}`, 0)
+	}
 }

@@ -105,11 +105,9 @@ func (h *Holder) Running() (now, most int) {
 // WaitRunning waits until so many requests run.
 func (h *Holder) WaitRunning(t testing.TB, want int) {
 	t.Helper()
-	redistest.WaitFor(t, fmt.Sprintf("%d requests run", want), func() error {
-		if now, _ := h.Running(); now != want {
-			return fmt.Errorf("%d do", now)
-		}
-		return nil
+	redistest.Retry(t, fmt.Sprintf("%d requests run", want), func() (again bool, seen any) {
+		now, _ := h.Running()
+		return now != want, fmt.Sprintf("%d do", now)
 	})
 }
 

@@ -27,9 +27,7 @@ func newClient() *http.Client {
 func GetRequest(ctx context.Context, t testing.TB, url string) *http.Request {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return request
 }
 
@@ -40,11 +38,13 @@ type Response struct {
 	Body   string
 	Sent   time.Time
 	Took   time.Duration // from the request to the end of the body
+
+	asked string // the request
 }
 
 // String formats a response for a test's error.
 func (a Response) String() string {
-	return fmt.Sprintf("status %d, body %q, headers %v, after %v", a.Status, a.Body, a.Header, a.Took)
+	return fmt.Sprintf("%.300s: status %d, body %q, headers %v, after %v", a.asked, a.Status, a.Body, a.Header, a.Took)
 }
 
 // DeniedByRedis reports whether Redis denied the request, or the deny cache repeated a denial.
@@ -90,7 +90,8 @@ func (n *Node) Try(method, url, body string, headers ...string) (Response, error
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	return Response{response.StatusCode, response.Header, string(text), begin, time.Since(begin)}, err
+	asked := fmt.Sprintf("%s %s %q", method, url, headers)
+	return Response{response.StatusCode, response.Header, string(text), begin, time.Since(begin), asked}, err
 }
 
 // Load loads another Caddyfile and returns the response of the admin API.
