@@ -1,5 +1,4 @@
-// Package admin tests the admin API and the commands of an operator on a running Caddy, and the replay of
-// access logs.
+// Package admin tests the admin API and the commands of an operator on a running Caddy, and the replay of access logs.
 package admin
 
 import (
@@ -129,13 +128,10 @@ func TestAdmin_addressHint(t *testing.T) {
 	if r := caddytest.ParseJSON[struct{ Hint string }](t, a); !strings.Contains(r.Hint, "2001:db8:1:2::/64") {
 		t.Errorf("got %v", a)
 	}
-	if output, code := n.Operate(t, "state", "--policy", "default", "--key", "2001:db8:1:2::42"); code != 0 || !strings.Contains(output, "Hint: ") {
-		t.Errorf("exit code %d: %s", code, output)
-	}
+	n.Ratelimit(t, "state", "--policy", "default", "--key", "2001:db8:1:2::42").Want(t, 0, "Hint: ")
 }
 
-// TestState_redisDown has policies with and without a local fallback. Only the first kind has a state in
-// the node.
+// TestState_redisDown has policies with and without a local fallback. Only the first kind has a state in the node.
 func TestState_redisDown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -146,9 +142,9 @@ func TestState_redisDown(t *testing.T) {
 	n.Ask(t, "POST", "state", `{"policy":"local","key":"same"}`).Want(t, http.StatusServiceUnavailable, `*"remaining":4*`) // the state of the node
 	a := n.Ask(t, "POST", "state", `{"policy":"closed","key":"same"}`)
 	redistest.ErrorIf(t, a.Status != http.StatusServiceUnavailable || strings.Contains(a.Body, "remaining") || strings.Contains(a.Body, "source") || !strings.Contains(a.Body, `"error":`), "got %v; want an error and no state", a)
-	if output, code := n.Operate(t, "state", "--policy", "closed", "--key", "same"); code != 3 || strings.Contains(output, "remaining") {
-		t.Errorf("exit code %d: %s", code, output)
-	}
+	e := n.Ratelimit(t, "state", "--policy", "closed", "--key", "same")
+	e.Want(t, 3)
+	redistest.ErrorIf(t, strings.Contains(e.String(), "remaining"), "got %v; want no state", e)
 }
 
 // TestState_wrongType has a key of another type, which Redis cannot decide by.

@@ -168,8 +168,7 @@ func TestExplain_serverByAddress(t *testing.T) {
 	n.Ask(t, "POST", "explain", `{"url":"`+url+`/","client_ip":"192.0.2.7"}`).Want(t, http.StatusBadRequest, "*several servers*") // asks for an address
 }
 
-// TestExplain_localAddress has a key with the local address: the one of the site, not of the admin
-// endpoint.
+// TestExplain_localAddress has a key with the local address: the one of the site, not of the admin endpoint.
 func TestExplain_localAddress(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {http.request.local}|{http.request.local.port} 5 24h\nrespond ok"))

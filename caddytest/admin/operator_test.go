@@ -12,23 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// operation is a command with its expected output.
-type operation struct {
-	question string
-	command  []string
-	code     int
-	says     []string
-}
-
-func checkOperation(t *testing.T, n *caddytest.Node, o operation) {
-	t.Helper()
-	output, code := n.Operate(t, o.command...)
-	redistest.ErrorIf(t, code != o.code, "%s: exit code %d, want %d:\n%s", o.question, code, o.code, output)
-	for _, word := range o.says {
-		redistest.ErrorIf(t, !strings.Contains(output, word), "%s: no word of %q in:\n%s", o.question, word, output)
-	}
-}
-
 // operated is a site with a high and a low limit.
 const operated = `redis_ratelimit {
 		policy login {
@@ -40,9 +23,8 @@ const operated = `redis_ratelimit {
 		policy everything { key {header.X-User}; limit 1000; window 24h }
 	}` + caddytest.ShowDecision
 
-// TestOperator_questions answers four questions by one command each: is the limiter working, who is being
-// limited, why was this client refused, and how do I let it through now. It does so with Redis, without
-// it, and while it is down.
+// TestOperator_questions answers four questions by one command each: is the limiter working, who is being limited, why
+// was this client refused, and how do I let it through now. It does so with Redis, without it, and while it is down.
 func TestOperator_questions(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -62,10 +44,10 @@ func TestOperator_questions(t *testing.T) {
 			}
 			n.Get(t, "/login", "X-User: alice")
 			ask := []string{"explain", "--url", n.URL + "/login", "--client-ip", "192.0.2.7", "--header", "X-User: mallory"}
-			checkOperation(t, n, operation{"is it working", []string{"policies"}, 0, []string{"login", "everything", "sliding_window_counter", test.working}})
-			checkOperation(t, n, operation{"who is limited", []string{"top", "--policy", "login"}, 0, []string{"mallory", "2"}})
-			checkOperation(t, n, operation{"why was it refused", ask, test.explained, []string{"denied", "mallory", "0/3", "login", test.source}})
-			checkOperation(t, n, operation{"let it through", []string{"reset", "--policy", "login", "--key", "mallory"}, test.reset, []string{"1 quota reset"}})
+			n.Ratelimit(t, "policies").Want(t, 0, "login", "everything", "sliding_window_counter", test.working)  // is it working
+			n.Ratelimit(t, "top", "--policy", "login").Want(t, 0, "mallory", "2")                                 // who is limited
+			n.Ratelimit(t, ask...).Want(t, test.explained, "denied", "mallory", "0/3", "login", test.source)      // why was it refused
+			n.Ratelimit(t, "reset", "--policy", "login", "--key", "mallory").Want(t, test.reset, "1 quota reset") // let it through
 			n.Get(t, "/login", "X-User: mallory").Want(t, 200, caddytest.Any)
 		})
 	}

@@ -47,8 +47,8 @@ func TestReplay_outputIsInput(t *testing.T) {
 			folder := replayFolder(t, perClient, log)
 			redistest.Must(t, os.Link(filepath.Join(folder, "access.log"), filepath.Join(folder, "link")))
 			before := contents(t, folder)
-			output, complaints, code := replaysIn(t, folder, nil, args...)
-			redistest.ErrorIf(t, code != 1 || output != "" || complaints == "", "exit code %d: %s%s", code, output, complaints)
+			e := replaysIn(t, folder, nil, args...)
+			redistest.ErrorIf(t, e.Code != 1 || e.Stdout != "" || e.Stderr == "", "got %v", e)
 			after := contents(t, folder)
 			redistest.ErrorIf(t, len(after) != len(before) || after["access.log"] != before["access.log"] || after["Caddyfile"] != before["Caddyfile"], "before %q, after %q", before, after)
 		})
@@ -63,15 +63,11 @@ func TestReplay_olderFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"--report", "report.html", "--decisions", "decisions.csv", "-"}
-	if output, complaints, code := replaysIn(t, folder, []byte("no log\n"), args...); code != 1 {
-		t.Fatalf("exit code %d: %s%s", code, output, complaints)
-	}
+	replaysIn(t, folder, []byte("no log\n"), args...).Want(t, 1)
 	if files := contents(t, folder); len(files) != 3 || files["report.html"] != "older" {
 		t.Errorf("after a log that cannot be read: %q", files)
 	}
-	if output, complaints, code := replaysIn(t, folder, logLines("192.0.2.1"), args...); code != 0 {
-		t.Fatalf("exit code %d: %s%s", code, output, complaints)
-	}
+	replaysIn(t, folder, logLines("192.0.2.1"), args...).Want(t, 0)
 	files := contents(t, folder)
 	rows, err := csv.NewReader(strings.NewReader(files["decisions.csv"])).ReadAll()
 	redistest.ErrorIf(t, len(files) != 4 || !strings.Contains(files["report.html"], "</html>") || len(rows) != 2 || err != nil, "after a log: %q, %v", files, err)
@@ -85,8 +81,8 @@ func TestReplay_olderFiles(t *testing.T) {
 // TestReplay_pipe writes decisions to a pipe.
 func TestReplay_pipe(t *testing.T) {
 	t.Parallel()
-	output, complaints, code := replays(t, perClient, logLines("192.0.2.1"), "--decisions", "/dev/stdout", "--report", "/dev/null")
-	redistest.ErrorIf(t, code != 0 || !strings.HasPrefix(output, "line,time,") || !strings.Contains(output, "1 requests") && !strings.Contains(output, "1 request "), "exit code %d: %s%s", code, output, complaints)
+	e := replays(t, perClient, logLines("192.0.2.1"), "--decisions", "/dev/stdout", "--report", "/dev/null")
+	redistest.ErrorIf(t, e.Code != 0 || !strings.HasPrefix(e.Stdout, "line,time,") || !strings.Contains(e.Stdout, "1 requests") && !strings.Contains(e.Stdout, "1 request "), "got %v", e)
 }
 
 func TestReplay_fullDisk(t *testing.T) {
@@ -110,8 +106,8 @@ func TestReplay_keys(t *testing.T) {
 	t.Parallel()
 	log := logLines(slices.Repeat([]string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, 4)...)
 	for worst, keys := range map[string]int{"0": 0, "2": 2, "9": 3} {
-		output, complaints, code := replays(t, perClient, log, "--worst", worst, "--json")
-		redistest.ErrorIf(t, code != 0 || strings.Count(output, `"first_denied"`) != keys, "--worst %s: exit code %d, want %d keys: %s%s", worst, code, keys, output, complaints)
+		e := replays(t, perClient, log, "--worst", worst, "--json")
+		redistest.ErrorIf(t, e.Code != 0 || strings.Count(e.Stdout, `"first_denied"`) != keys, "--worst %s: got %v; want %d keys", worst, e, keys)
 	}
 }
 
@@ -131,8 +127,8 @@ func TestReplay_host(t *testing.T) {
 		{"named", sites, []string{"--host", "two.test"}, "1 requests denied"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			output, complaints, code := replays(t, test.caddyfile, log, test.args...)
-			redistest.ErrorIf(t, code != 0 || !strings.Contains(strings.ReplaceAll(output, "1 request denied", "1 requests denied"), test.says), "exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
+			e := replays(t, test.caddyfile, log, test.args...)
+			redistest.ErrorIf(t, e.Code != 0 || !strings.Contains(strings.ReplaceAll(e.Stdout, "1 request denied", "1 requests denied"), test.says), "no word of %q in %v", test.says, e)
 		})
 	}
 }
@@ -162,8 +158,8 @@ func TestReplay_imports(t *testing.T) {
 			} {
 				redistest.Must(t, err)
 			}
-			output, complaints, code := replaysIn(t, folder, nil, args...)
-			redistest.ErrorIf(t, code != 1 || output != "" || !strings.Contains(complaints, "is read"), "exit code %d: %s%s", code, output, complaints)
+			e := replaysIn(t, folder, nil, args...)
+			redistest.ErrorIf(t, e.Code != 1 || e.Stdout != "" || !strings.Contains(e.Stderr, "is read"), "got %v", e)
 			after, err := os.ReadFile(path("snippets"))
 			empty, emptyErr := os.ReadFile(path("sites/empty"))
 			redistest.ErrorIf(t, err != nil || emptyErr != nil || string(after) != snippets || string(empty) != "# nothing yet\n", "got %q and %q, %v, %v", after, empty, err, emptyErr)
@@ -185,6 +181,5 @@ func TestReplay_calendar(t *testing.T) {
 	if result := playedJSON(t, caddyfile, log.Bytes()); result.Requests != 5 || result.Denied != 2 {
 		t.Errorf("%d of %d denied, want 2 of 5", result.Denied, result.Requests)
 	}
-	output, complaints, code := replays(t, caddyfile, log.Bytes(), "--suggest")
-	redistest.ErrorIf(t, code != 0 || !strings.Contains(output, "1 per day (America/Santiago)") || !strings.Contains(output, "other limits per day (America/Santiago)"), "exit code %d: %s%s", code, output, complaints)
+	replays(t, caddyfile, log.Bytes(), "--suggest").Want(t, 0, "1 per day (America/Santiago)", "other limits per day (America/Santiago)")
 }

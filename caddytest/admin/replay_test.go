@@ -18,7 +18,7 @@ import (
 )
 
 // replays replays a log through a Caddyfile with the built Caddy, in a folder of its own.
-func replays(t *testing.T, caddyfile string, log []byte, args ...string) (output, complaints string, code int) {
+func replays(t *testing.T, caddyfile string, log []byte, args ...string) caddytest.Ending {
 	t.Helper()
 	if len(args) == 0 || args[len(args)-1] != "-" {
 		args = append(args, "access.log")
@@ -37,7 +37,7 @@ func replayFolder(t *testing.T, caddyfile string, log []byte) string {
 }
 
 // replaysIn replays in a folder, with a log at the standard input too.
-func replaysIn(t *testing.T, folder string, log []byte, args ...string) (output, complaints string, code int) {
+func replaysIn(t *testing.T, folder string, log []byte, args ...string) caddytest.Ending {
 	t.Helper()
 	command := exec.Command(caddytest.Binary(t), append([]string{"redis-ratelimit", "replay", "--config", "Caddyfile"}, args...)...)
 	var out, errs bytes.Buffer
@@ -50,7 +50,7 @@ func replaysIn(t *testing.T, folder string, log []byte, args ...string) (output,
 	for _, hostile := range []string{"\x1b]", "\x1b[2J", "panic", "goroutine "} {
 		redistest.ErrorIf(t, strings.Contains(out.String()+errs.String(), hostile), "%q is in the output: %s%s", hostile, &out, &errs)
 	}
-	return out.String(), errs.String(), command.ProcessState.ExitCode()
+	return caddytest.Ending{Stdout: out.String(), Stderr: errs.String(), Code: command.ProcessState.ExitCode()}
 }
 
 // played holds the tested fields of a replay's JSON.
@@ -73,9 +73,9 @@ type played struct {
 
 func playedJSON(t *testing.T, caddyfile string, log []byte) (result played) {
 	t.Helper()
-	output, complaints, code := replays(t, caddyfile, log, "--json")
-	if err := json.Unmarshal([]byte(output), &result); err != nil || code != 0 {
-		t.Fatalf("exit code %d, %v: %s%s", code, err, output, complaints)
+	e := replays(t, caddyfile, log, "--json")
+	if err := json.Unmarshal([]byte(e.Stdout), &result); err != nil || e.Code != 0 {
+		t.Fatalf("got %v, %v", e, err)
 	}
 	return result
 }
@@ -98,10 +98,7 @@ func TestReplay_refusals(t *testing.T) {
 	result := playedJSON(t, perClient, log)
 	redistest.ErrorIf(t, result.Requests != 6 || result.Denied != 2 || len(result.Policies) != 1 || result.Policies[0].Denied != 2 || result.Policies[0].Clients != 2, "got %+v", result)
 	redistest.ErrorIf(t, len(result.Skipped) != 1 || result.Skipped[0] != "http.handlers.reverse_proxy", "left out: %v", result.Skipped)
-	output, _, _ := replays(t, perClient, log)
-	for _, word := range []string{"6 requests of 2 clients", "2 requests denied (33.3 %)", "192.0.2.1", "reverse_proxy"} {
-		redistest.ErrorIf(t, !strings.Contains(output, word), "no word of %q in:\n%s", word, output)
-	}
+	replays(t, perClient, log).Want(t, 0, "6 requests of 2 clients", "2 requests denied (33.3 %)", "192.0.2.1", "reverse_proxy")
 }
 
 // TestReplay_routes has matchers, a map, an exemption and several sites.
@@ -178,8 +175,8 @@ func TestReplay_badLogs(t *testing.T) {
 		{"clock jumps", append(logLines("192.0.2.1"), bytes.ReplaceAll(logLines("192.0.2.1"), []byte("2026"), []byte("1999"))...), 2, "1999", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			output, complaints, code := replays(t, perClient, test.log, "--report", "report.html", "--suggest", "--decisions", "decisions.csv")
-			redistest.ErrorIf(t, code != test.code || !strings.Contains(output, test.says) || (code != 0) != strings.Contains(complaints, "no request could be read"), "exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
+			e := replays(t, perClient, test.log, "--report", "report.html", "--suggest", "--decisions", "decisions.csv")
+			redistest.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stdout, test.says) || (e.Code != 0) != strings.Contains(e.Stderr, "no request could be read"), "no word of %q in %v", test.says, e)
 			if test.code != 0 {
 				return
 			}
@@ -218,17 +215,14 @@ func TestReplay_badFlags(t *testing.T) {
 		{"a bad Caddyfile", ":80 {\n\tredis_ratelimit {client_ip} 0 1m\n}\n", nil, 1, "limit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			output, complaints, code := replays(t, test.caddyfile, logLines("192.0.2.1"), test.args...)
-			redistest.ErrorIf(t, code != test.code || !strings.Contains(complaints, test.says), "exit code %d, want %d, and no word of %q in:\n%s%s", code, test.code, test.says, output, complaints)
+			e := replays(t, test.caddyfile, logLines("192.0.2.1"), test.args...)
+			redistest.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stderr, test.says), "got %v; want exit code %d and a word of %q", e, test.code, test.says)
 		})
 	}
-	if _, complaints, code := replays(t, perClient, logLines("192.0.2.1"), "-"); code != 0 {
-		t.Errorf("the standard input: %d: %s", code, complaints)
-	}
+	replays(t, perClient, logLines("192.0.2.1"), "-").Want(t, 0) // the standard input
 }
 
-// TestReplay_page plays the log that docs/replay.md names, and wants every line
-// of output that the page shows.
+// TestReplay_page plays the log that docs/replay.md names, and wants every line of output that the page shows.
 func TestReplay_page(t *testing.T) {
 	t.Parallel()
 	_, shown, found := strings.Cut(caddytest.ReadFile(t, "docs/replay.md"), "$ caddy redis-ratelimit replay ")
@@ -236,12 +230,10 @@ func TestReplay_page(t *testing.T) {
 	redistest.FatalIf(t, !found || !ended, "docs/replay.md shows no replay")
 	log, err := os.ReadFile(caddytest.Path(t, "internal/replay/testdata/nasa-1995-08-01.log.gz"))
 	redistest.Must(t, err)
-	output, complaints, code := replays(t, ":80 {\n\tredis_ratelimit {client_ip} 10 1m\n\trespond ok\n}\n", log)
-	if code != 0 {
-		t.Fatal(complaints)
-	}
+	e := replays(t, ":80 {\n\tredis_ratelimit {client_ip} 10 1m\n\trespond ok\n}\n", log)
+	e.Want(t, 0)
 	for _, line := range strings.Split(shown, "\n")[1:] {
-		redistest.ErrorIf(t, !strings.Contains(output, line+"\n"), "no line %q in:\n%s", line, output)
+		redistest.ErrorIf(t, !strings.Contains(e.Stdout, line+"\n"), "no line %q in:\n%s", line, e.Stdout)
 	}
 }
 
@@ -253,13 +245,7 @@ func TestReplay_concurrency(t *testing.T) {
 	}
 	log := []byte(line(1, 0.5) + line(2, 0.5) + line(3, 2.8) + line(9000, 8999.9) + line(9001, 8999))
 	const site = ":80 {\n\tredis_ratelimit {\n\t\tkey {client_ip}\n\t\tmax_concurrent 2\n\t}\n\trespond ok\n}\n"
-	output, complaints, code := replays(t, site, log, "--suggest", "--report", "report.html")
-	for _, want := range []string{
-		"5 requests of 1 client", "3 requests denied (60.0 %)", "policy default: max_concurrent 2\n", "at most 3 of one key",
-		"     3       3    3  max_concurrent\n",
-	} {
-		redistest.ErrorIf(t, code != 0 || !strings.Contains(output, want), "exit code %d, no %q in:\n%s%s", code, want, output, complaints)
-	}
+	replays(t, site, log, "--suggest", "--report", "report.html").Want(t, 0, "5 requests of 1 client", "3 requests denied (60.0 %)", "policy default: max_concurrent 2\n", "at most 3 of one key", "     3       3    3  max_concurrent\n")
 	var result struct {
 		Policies []struct {
 			Running struct {
@@ -268,8 +254,8 @@ func TestReplay_concurrency(t *testing.T) {
 			}
 		}
 	}
-	output, complaints, _ = replays(t, site, log, "--json", "--worst", "0")
-	if err := json.Unmarshal([]byte(output), &result); err != nil || result.Policies[0].Running.Peak != 3 || len(result.Policies[0].Running.Busiest) != 0 {
-		t.Errorf("%v: %s%s", err, output, complaints)
+	e := replays(t, site, log, "--json", "--worst", "0")
+	if err := json.Unmarshal([]byte(e.Stdout), &result); err != nil || result.Policies[0].Running.Peak != 3 || len(result.Policies[0].Running.Busiest) != 0 {
+		t.Errorf("got %v, %v", e, err)
 	}
 }

@@ -29,8 +29,7 @@ const (
 	crowdLook = 500 * time.Millisecond
 )
 
-// crowd is more clients than may run at once, on two nodes with fail_mode closed, and a backend that counts
-// what runs.
+// crowd is more clients than may run at once, on two nodes with fail_mode closed, and a backend that counts what runs.
 type crowd struct {
 	limit     int
 	redis     string        // lines of the global option; empty: addresses
@@ -127,8 +126,7 @@ func (c *crowd) look() int {
 	return most
 }
 
-// begin starts the nodes, requests that run until the end, and the clients. It waits until the limit is
-// reached.
+// begin starts the nodes, requests that run until the end, and the clients. It waits until the limit is reached.
 func (c *crowd) begin(t *testing.T, held ...int) {
 	t.Helper()
 	for i := range c.addresses {

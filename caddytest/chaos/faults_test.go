@@ -168,8 +168,7 @@ func resets(t *testing.T, r *row) {
 	poisoned(t, r, toxic, func(s *storm, _ *redistest.Server) { s.hold() })
 }
 
-// slowClose closes connections on the side of Redis. The client sees that late: its commands in between
-// get no reply.
+// slowClose closes connections on the side of Redis. The client sees that late: its commands in between get no reply.
 func slowClose(t *testing.T, r *row) {
 	toxic := redistest.Toxic{Type: "slow_close", Stream: "downstream", Attributes: map[string]int{"delay": 1000}}
 	poisoned(t, r, toxic, func(s *storm, server *redistest.Server) {
@@ -259,10 +258,9 @@ func reloaded(t *testing.T, r *row) {
 	})
 }
 
-// clocksApart has two nodes on a Redis whose clock differs from theirs by 10 s. Go reads the time from
-// the kernel, so that faketime cannot move a node's clock. Only the difference matters: a decision or a
-// cached denial that used a node's clock would be wrong here. Nodes with different clocks would each
-// differ from the server in the same way.
+// clocksApart has two nodes on a Redis whose clock differs from theirs by 10 s. Go reads the time from the kernel, so
+// that faketime cannot move a node's clock. Only the difference matters: a decision or a cached denial that used a
+// node's clock would be wrong here. Nodes with different clocks would each differ from the server in the same way.
 func clocksApart(t *testing.T, r *row) {
 	server := redistest.StartAt(t, 10*time.Second)
 	with := patiently(server.Addr)

@@ -44,8 +44,7 @@ func undisturbed(t *testing.T) *crowd {
 	return c
 }
 
-// nodeKilled kills a node at once. Its places are free when Redis has not had contact with it for the node
-// timeout.
+// nodeKilled kills a node at once. Its places are free when Redis has not had contact with it for the node timeout.
 func nodeKilled(t *testing.T) *crowd {
 	c := newCrowd(t, 60, redistest.Start(t).Addr)
 	c.clientsOf = [2]int{0, 70}

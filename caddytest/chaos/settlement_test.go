@@ -55,8 +55,7 @@ func pause(t *testing.T, server *redistest.Server) (end func()) {
 // outageLength returns how long all of an outage's failures take together.
 func outageLength() time.Duration { return lasting(10*time.Second, time.Second) }
 
-// TestChaos_settlement lets Redis fail under load and compares its counts afterwards with what was
-// admitted.
+// TestChaos_settlement lets Redis fail under load and compares its counts afterwards with what was admitted.
 func TestChaos_settlement(t *testing.T) {
 	playAll(t, settlementHeader, outages, func(o outage) string { return o.name }, func(t *testing.T, o outage) fmt.Stringer {
 		b := o.play(t)

@@ -85,8 +85,7 @@ func newStorm(t *testing.T, with setting) *storm {
 	return s
 }
 
-// blow sends the load for a while without a fault, during the fault, until Redis decides again, and for
-// another while.
+// blow sends the load for a while without a fault, during the fault, until Redis decides again, and for another while.
 func (s *storm) blow(t *testing.T, fault func()) {
 	t.Helper()
 	s.begin(t)

@@ -1,5 +1,4 @@
-// Package config tests Caddyfiles from their text to what Caddy loads, their errors, and that no secret of
-// them shows.
+// Package config tests Caddyfiles from their text to what Caddy loads, their errors, and that no secret of them shows.
 package config
 
 import (
@@ -58,8 +57,7 @@ func TestAdapt_goldenFiles(t *testing.T) {
 	}
 }
 
-// isFramed reports whether the text begins with the first line and ends with the last, which names file
-// and line.
+// isFramed reports whether the text begins with the first line and ends with the last, which names file and line.
 func isFramed(text, lines string) bool {
 	all := strings.Split(strings.TrimSpace(lines), "\n")
 	return lines != "" && strings.HasPrefix(text, all[0]) && strings.HasSuffix(text, all[len(all)-1])

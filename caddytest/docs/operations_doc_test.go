@@ -70,7 +70,7 @@ func startOperations(t *testing.T, text string) *caddytest.Node {
 	t.Helper()
 	file := matches(t, wholeCaddyfile, text)[0]
 	for old, replacement := range map[string]string{
-		"{\n\tredis_ratelimit {": "{\n\tadmin {$ADMIN}\n\tauto_https off\n\tgrace_period 1s\n\tredis_ratelimit {",
+		"{\n\tredis_ratelimit {": "{\n\tadmin {$ADMIN}\n\tauto_https off\n\tgrace_period 1s\n\tredis_ratelimit {\n\t\ttimeout 10s",
 		operationsRedis:          redistest.Start(t).Addr,
 		":8080":                  ":{$PORT}",
 	} {
@@ -79,8 +79,8 @@ func startOperations(t *testing.T, text string) *caddytest.Node {
 	}
 	n := caddytest.Start(t, file)
 	redistest.Retry(t, "Redis decides", func() (again bool, seen any) {
-		output, code := n.Operate(t, "policies")
-		return code != 0 || !strings.Contains(output, "breaker closed"), fmt.Sprintf("exit code %d: %s", code, output)
+		e := n.Ratelimit(t, "policies")
+		return e.Code != 0 || !strings.Contains(e.Stdout, "breaker closed"), e
 	})
 	return n
 }
@@ -114,10 +114,10 @@ func TestOperations_commands(t *testing.T) {
 			args[at+1] = config
 		}
 		flood(t, n)
-		output, code := n.Operate(t, args...)
-		redistest.ErrorIf(t, code != 0 && (code != 4 || args[0] != "explain"), "caddy redis-ratelimit %s: exit code %d\n%s", line, code, output)
+		e := n.Ratelimit(t, args...)
+		redistest.ErrorIf(t, e.Code != 0 && (e.Code != 4 || args[0] != "explain"), "caddy redis-ratelimit %s: %v", line, e)
 		for _, title := range titlesAfter(text, line) {
-			redistest.ErrorIf(t, !strings.Contains(strings.Join(strings.Fields(output), " "), title), "caddy redis-ratelimit %s: no %q in\n%s", line, title, output)
+			redistest.ErrorIf(t, !strings.Contains(strings.Join(strings.Fields(e.Stdout), " "), title), "caddy redis-ratelimit %s: no %q in %v", line, title, e)
 		}
 	}
 }
@@ -203,8 +203,8 @@ func TestOperations_rights(t *testing.T) {
 			for range 6 {
 				n.Get(t, "/")
 			}
-			if output, code := n.Operate(t, append(args, "--policy", "default")...); code != 0 {
-				return fmt.Errorf("%s: exit code %d\n%s", args[0], code, output)
+			if e := n.Ratelimit(t, append(args, "--policy", "default")...); e.Code != 0 {
+				return fmt.Errorf("%s: %v", args[0], e)
 			}
 		}
 		return nil

@@ -30,9 +30,9 @@ func (e recipeEnv) operate(t *testing.T, heading, name string) (output string) {
 		if args[0] != name {
 			continue
 		}
-		output, code := e.Operate(t, args...)
-		redistest.ErrorIf(t, code != 0, "%q: exit code %d\n%s", args, code, output)
-		return output
+		ending := e.Ratelimit(t, args...)
+		ending.Want(t, 0)
+		return ending.Stdout
 	}
 	t.Fatalf("the recipe %q has no command %s", heading, name)
 	return ""
@@ -80,9 +80,7 @@ func recipeBlock(t *testing.T, e recipeEnv) {
 	if wait := retryAfter(t, a); wait < 7190 || wait > 7200 || a.Body != "Blocked. Write to abuse@example.com." {
 		t.Errorf("got %v; want the client blocked for two hours", a)
 	}
-	if _, code := e.Operate(t, "override", "--policy", "site", "--key", "127.0.0.1", "--remove"); code != 0 {
-		t.Errorf("--remove: exit code %d", code)
-	}
+	e.Ratelimit(t, "override", "--policy", "site", "--key", "127.0.0.1", "--remove").Want(t, 0)
 	if a := e.Get(t, "/"); a.Status != http.StatusOK || remaining(t, a, 300) < 298 {
 		t.Errorf("got %v; want the client let in", a)
 	}

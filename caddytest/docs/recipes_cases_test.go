@@ -80,7 +80,7 @@ func (e recipeEnv) queue(t *testing.T, path string) (passed int) {
 	t.Helper()
 	begin, slowest, sent := time.Now(), time.Duration(0), 0
 	for sent == passed && sent < 3000 {
-		for _, a := range e.crowd(t, path, 30) {
+		for _, a := range e.Crowd(t, 30, path) {
 			sent++
 			if a.Status == http.StatusOK {
 				passed++
@@ -200,7 +200,7 @@ func recipeShed(t *testing.T, e recipeEnv) {
 		passed := 0
 		a := caddytest.Response{Status: http.StatusOK}
 		for a.Status == http.StatusOK && passed < 5000 { // several at once, to be faster than the refill
-			for _, answer := range e.crowd(t, class.path, 5) {
+			for _, answer := range e.Crowd(t, 5, class.path) {
 				if answer.Status == http.StatusOK {
 					passed++
 				} else {

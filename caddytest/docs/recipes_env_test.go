@@ -76,7 +76,7 @@ func (e recipeEnv) spend(t *testing.T, limit int, perSecond float64, path string
 		atOnce = 10
 	}
 	for {
-		for _, a := range e.crowd(t, path, atOnce, headers...) {
+		for _, a := range e.Crowd(t, atOnce, path, headers...) {
 			if a.Status == http.StatusOK {
 				passed++
 				continue
@@ -90,24 +90,6 @@ func (e recipeEnv) spend(t *testing.T, limit int, perSecond float64, path string
 			return passed, refusal
 		}
 	}
-}
-
-// crowd sends so many requests at once and returns the answers.
-func (e recipeEnv) crowd(t *testing.T, path string, size int, headers ...string) []caddytest.Response {
-	t.Helper()
-	answers := make([]caddytest.Response, size)
-	var group sync.WaitGroup
-	for i := range answers {
-		group.Go(func() {
-			a, err := e.Try(http.MethodGet, e.URL+path, "", headers...)
-			if err != nil {
-				t.Error(err)
-			}
-			answers[i] = a
-		})
-	}
-	group.Wait()
-	return answers
 }
 
 // backend is the server that the recipes protect.

@@ -76,8 +76,7 @@ func TestACL_cluster(t *testing.T) {
 	})
 }
 
-// reshard begins to move the slot of a client key to another master. New counts are made there, after
-// an ASK.
+// reshard begins to move the slot of a client key to another master. New counts are made there, after an ASK.
 func reshard(t *testing.T, masters []*redistest.Server, key string) {
 	t.Helper()
 	ctx := t.Context()

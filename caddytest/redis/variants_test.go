@@ -1,5 +1,4 @@
-// Package redis tests every way to connect to Redis, the rights that the module needs there, and the check of
-// a Redis.
+// Package redis tests every way to connect to Redis, the rights that the module needs there, and the check of a Redis.
 package redis
 
 import (
@@ -148,8 +147,7 @@ func checkKeys(t *testing.T, v variant) {
 	}
 }
 
-// TestRedis_cluster spreads many clients over the slots, each with two policies whose keys lie in
-// different ones.
+// TestRedis_cluster spreads many clients over the slots, each with two policies whose keys lie in different ones.
 func TestRedis_cluster(t *testing.T) {
 	t.Parallel()
 	masters := redistest.StartCluster(t)

@@ -224,8 +224,7 @@ func TestNetwork_distantRedis(t *testing.T) {
 	})
 }
 
-// TestNetwork_lostReply cuts the connection between a decision of Redis and its reply. The request counts
-// at most once.
+// TestNetwork_lostReply cuts the connection between a decision of Redis and its reply. The request counts at most once.
 func TestNetwork_lostReply(t *testing.T) {
 	t.Parallel()
 	const limit, cuts = 1000, 5

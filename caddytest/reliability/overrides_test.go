@@ -34,9 +34,8 @@ func waitForDecision(t *testing.T, n *caddytest.Node, key, decision string) {
 	})
 }
 
-// load sends requests of 4 clients with keys of their own to both nodes until it is stopped. None of these
-// keys has an override: a policy of 2 a day denies them, and one answer by anything but Redis or a
-// remembered denial is wrong.
+// load sends requests of 4 clients with keys of their own to both nodes until it is stopped. None of these keys has an
+// override: a policy of 2 a day denies them, and one answer by anything but Redis or a remembered denial is wrong.
 func load(t *testing.T, nodes ...*caddytest.Node) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

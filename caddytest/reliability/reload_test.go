@@ -162,8 +162,7 @@ func TestReload_otherSettings(t *testing.T) {
 	})
 }
 
-// TestReload_leaks alternates between two clients. Each reload opens one and closes one, with failed
-// reloads between.
+// TestReload_leaks alternates between two clients. Each reload opens one and closes one, with failed reloads between.
 func TestReload_leaks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -1,9 +1,7 @@
 package reliability
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strconv"
@@ -21,29 +19,6 @@ func runningSite(limit int, upstream string) string {
 	return "redis_ratelimit {\nname places\nkey same\nmax_concurrent " + strconv.Itoa(limit) + "\nnode_timeout 10m\n}\n" +
 		"@now path /now\nrespond @now \"{http.redis_ratelimit.decision} {http.redis_ratelimit.source}\"\n" +
 		"reverse_proxy " + upstream + " {\nstream_close_delay 1h\ntransport http {\nkeepalive off\n}\n}\nhandle_errors {\nrespond \"{http.redis_ratelimit.decision} {http.redis_ratelimit.source}\"\n}"
-}
-
-// startRunning sends a request that the upstream holds.
-func startRunning(t *testing.T, n *caddytest.Node, upstream *caddytest.Holder, path string) {
-	t.Helper()
-	before, _ := upstream.Running()
-	ctx, leave := context.WithCancel(context.Background())
-	t.Cleanup(leave)
-	request := caddytest.GetRequest(ctx, t, n.URL+path)
-	if path == "/websocket" {
-		for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
-			request.Header.Set(name, value)
-		}
-	}
-	go func() {
-		response, err := n.Client.Transport.RoundTrip(request)
-		if err == nil {
-			context.AfterFunc(ctx, func() { _ = response.Body.Close() }) // of a WebSocket
-			_, _ = io.Copy(io.Discard, response.Body)
-			_ = response.Body.Close() // Caddy waits for both ends of a WebSocket
-		}
-	}()
-	upstream.WaitRunning(t, before+1)
 }
 
 // waitForAnswer waits until the answer to a request that ends at once begins so. A node that runs as much as
@@ -70,9 +45,9 @@ func TestReload_running(t *testing.T) {
 	waitForAnswer(t, n, "allowed redis")
 	goroutines, connections := n.Goroutines(t), len(caddytest.Connections(t, server))
 	for name, other := range others {
-		startRunning(t, n, upstream, "/websocket")
-		startRunning(t, n, upstream, "/")
-		startRunning(t, n, upstream, "/stream")
+		upstream.Begin(t, n, "/websocket")
+		upstream.Begin(t, n, "/")
+		upstream.Begin(t, n, "/stream")
 		waitForAnswer(t, n, "denied ")
 		n.Reload(t, other)
 		if name != "no policy" {
@@ -109,8 +84,8 @@ func TestReload_running_withoutStore(t *testing.T) {
 	upstream := caddytest.NewHolder(t)
 	text := caddytest.Config("", runningSite(2, upstream.Addr))
 	n := caddytest.Start(t, text)
-	startRunning(t, n, upstream, "/websocket")
-	startRunning(t, n, upstream, "/")
+	upstream.Begin(t, n, "/websocket")
+	upstream.Begin(t, n, "/")
 	waitForAnswer(t, n, "denied ")
 	n.Reload(t, caddytest.Config("", "respond none"))
 	n.Reload(t, text)
@@ -124,8 +99,7 @@ func TestReload_running_withoutStore(t *testing.T) {
 	waitForAnswer(t, n, "allowed memory")
 }
 
-// TestOutage_running lets requests run while Redis is away, by each fail mode, and counts them when it is
-// back.
+// TestOutage_running lets requests run while Redis is away, by each fail mode, and counts them when it is back.
 func TestOutage_running(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]struct {
@@ -141,18 +115,18 @@ func TestOutage_running(t *testing.T) {
 			server, upstream := redistest.Start(t), caddytest.NewHolder(t)
 			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 1s\nfail_mode "+mode+"\n}", runningSite(2, upstream.Addr)))
 			caddytest.WaitForRedis(t, n, "/now")
-			startRunning(t, n, upstream, "/")
+			upstream.Begin(t, n, "/")
 			server.Kill()
 			waitForAnswer(t, n, want.during)
 			for range want.after - 1 {
-				startRunning(t, n, upstream, "/stream")
+				upstream.Begin(t, n, "/stream")
 			}
 			waitForAnswer(t, n, want.beyond)
 			n.CheckMetric(t, `running{policy="places"}`, float64(want.after))
 			server.Run(t) // empty
 			if mode == "closed" {
 				caddytest.WaitForRedis(t, n, "/now")
-				startRunning(t, n, upstream, "/")
+				upstream.Begin(t, n, "/")
 			}
 			waitForAnswer(t, n, "denied ")
 			upstream.EndAll()
@@ -237,7 +211,7 @@ func TestReload_betweenRunning(t *testing.T) {
 			n := caddytest.Start(t, text)
 			statuses := startGated(t, n, gate, 5)
 			n.Reload(t, strings.Replace(text, "timeout 10s", "timeout 9s", 1))
-			startRunning(t, n, upstream, "/")
+			upstream.Begin(t, n, "/")
 			gate.EndAll()
 			upstream.WaitRunning(t, 2)
 			n.Get(t, "/").Want(t, http.StatusTooManyRequests, caddytest.Any)

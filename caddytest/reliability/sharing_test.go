@@ -79,8 +79,7 @@ func TestSharing_twoNodes(t *testing.T) {
 	}
 }
 
-// withinOneWindow makes a count. It repeats it with another key if a fixed window of that length ended
-// meanwhile.
+// withinOneWindow makes a count. It repeats it with another key if a fixed window of that length ended meanwhile.
 func withinOneWindow(t *testing.T, window time.Duration, count func(key string) int) int {
 	t.Helper()
 	for attempt := range 2 {

@@ -33,15 +33,7 @@ const passwordSite = `redis_ratelimit { name login; key {query.k}; limit 5; wind
 // go well ban no client, however many come at once.
 func TestBan_passwordGuesser(t *testing.T) {
 	caddytest.OnEachStore(t, passwordSite, func(t *testing.T, n *caddytest.Node, _ string) {
-		var group sync.WaitGroup
-		for range 40 {
-			group.Go(func() {
-				if _, err := n.Try(http.MethodGet, n.URL+"/200?k=user", ""); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		group.Wait()
+		n.Crowd(t, 40, "/200?k=user")
 		n.WaitForRefund(t, "login", "user", 5)
 		if n.Get(t, "/401?k=user"); n.Metric(t, `bans_total{policy="login"}`) != 0 || bannedFor(t, n, "login", "user") != 0 {
 			t.Errorf("parallel log-ins that went well banned the user")

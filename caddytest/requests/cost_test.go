@@ -63,9 +63,8 @@ func TestCost_countIf(t *testing.T) {
 	})
 }
 
-// TestCost_several settles each policy of a request by itself: of one handler, of a handler further in,
-// and of a dry run. The site denies every second request further in: its estimates stay, and nothing is
-// settled.
+// TestCost_several settles each policy of a request by itself: of one handler, of a handler further in, and of a dry
+// run. The site denies every second request further in: its estimates stay, and nothing is settled.
 func TestCost_several(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		policy := func(name, more string) string {
@@ -203,8 +202,7 @@ func TestCost_denied_further_in(t *testing.T) {
 	n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="dry",source="memory"}`, 1)
 }
 
-// TestCost_bytes_compressed has a handler outside of the compression, one inside of it, and
-// clients that send HEAD.
+// TestCost_bytes_compressed has a handler outside of the compression, one inside of it, and clients that send HEAD.
 func TestCost_bytes_compressed(t *testing.T) {
 	t.Parallel()
 	limit := func(path, name, more string) string {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -54,19 +52,13 @@ func TestCountIf_statuses(t *testing.T) {
 // TestCountIf_concurrent tries many passwords at once.
 func TestCountIf_concurrent(t *testing.T) {
 	caddytest.OnEachStore(t, logIn("sliding_window_log", ""), func(t *testing.T, n *caddytest.Node, _ string) {
-		var tried atomic.Int64
-		var group sync.WaitGroup
-		for range 100 {
-			group.Go(func() {
-				if a, err := n.Try(http.MethodGet, n.URL+"/401?k=crowd", ""); err != nil {
-					t.Error(err)
-				} else if a.Status == http.StatusUnauthorized {
-					tried.Add(1)
-				}
-			})
+		tried := 0
+		for _, a := range n.Crowd(t, 100, "/401?k=crowd") {
+			if a.Status == http.StatusUnauthorized {
+				tried++
+			}
 		}
-		group.Wait()
-		redistest.ErrorIf(t, tried.Load() != 5, "%d passwords were tried, want 5", tried.Load())
+		redistest.ErrorIf(t, tried != 5, "%d passwords were tried, want 5", tried)
 	})
 }
 
@@ -127,8 +119,7 @@ func TestCountIf_websocket(t *testing.T) {
 	}
 }
 
-// TestCountIf_dryRun has another policy deny: the dry run refunds, because its count_if does not match
-// the denial.
+// TestCountIf_dryRun has another policy deny: the dry run refunds, because its count_if does not match the denial.
 func TestCountIf_dryRun(t *testing.T) {
 	t.Parallel()
 	for _, errors := range []string{"", "\n\thandle_errors {\n\t\trespond refused\n\t}"} {

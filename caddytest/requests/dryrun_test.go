@@ -14,8 +14,7 @@ import (
 // showDryRun ends a site: the body names the dry-run policies that would have denied.
 const showDryRun = "\nrespond \"ok {http.redis_ratelimit.decision} {http.redis_ratelimit.dry_run}\"\n"
 
-// refusingDryRuns are handlers whose policy p would refuse every request without a decision, if it were
-// enforced.
+// refusingDryRuns are handlers whose policy p would refuse every request without a decision, if it were enforced.
 var refusingDryRuns = map[string]string{
 	"empty key":         "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\n}\n}",
 	"matcher":           "redis_ratelimit {\npolicy p {\nlimit 9\nwindow 24h\ndry_run\nmatch `int({query.n}) > 1`\n}\n}",
@@ -61,8 +60,7 @@ func TestDryRun_besideEnforced(t *testing.T) {
 	})
 }
 
-// TestDryRun_redisDown has only policies in dry run, and no Redis. The second request would be held for a
-// day.
+// TestDryRun_redisDown has only policies in dry run, and no Redis. The second request would be held for a day.
 func TestDryRun_redisDown(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nfail_mode closed\n}", `redis_ratelimit {

@@ -146,8 +146,7 @@ func TestEmptyKey_skipAndReject(t *testing.T) {
 	n.Get(t, "/reject", "X-Key: jane").Want(t, http.StatusTooManyRequests, caddytest.Any) // denied, because both are called default
 }
 
-// TestForeignValue_otherClients writes a value that the scripts cannot read. Other clients are not
-// affected.
+// TestForeignValue_otherClients writes a value that the scripts cannot read. Other clients are not affected.
 func TestForeignValue_otherClients(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

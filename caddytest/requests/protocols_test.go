@@ -105,19 +105,7 @@ func ask(t *testing.T, speaker http.RoundTripper, url string) (a caddytest.Respo
 
 // TestProtocols_websocket sends frames through a proxied connection.
 func TestProtocols_websocket(t *testing.T) {
-	echo := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		conn, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close() //nolint:errcheck // the test ends with it
-		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
-			t.Error(err)
-		}
-		_, _ = io.Copy(conn, buffered) // until the client closes
-	})
-	caddytest.OnEachStore(t, "redis_ratelimit same 2 24h\nreverse_proxy "+echo, func(t *testing.T, n *caddytest.Node, _ string) {
+	caddytest.OnEachStore(t, "redis_ratelimit same 2 24h\nreverse_proxy "+caddytest.NewHolder(t).Addr, func(t *testing.T, n *caddytest.Node, _ string) {
 		for left := int64(1); left >= 0; left-- {
 			conversation := upgrade(t, n, http.StatusSwitchingProtocols, left)
 			for _, word := range []string{"hello", "again"} {
@@ -141,10 +129,8 @@ func upgrade(t *testing.T, n *caddytest.Node, status int, left int64) io.ReadWri
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
-	request := caddytest.GetRequest(ctx, t, n.URL)
-	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
-		request.Header.Set(name, value)
-	}
+	request := caddytest.GetRequest(ctx, t, n.URL+"/websocket")
+	caddytest.Upgrade(request)
 	response, err := n.Client.Transport.RoundTrip(request) // the client's timeout would wrap the body, which could not be written then
 	redistest.Must(t, err)
 	a := caddytest.Response{Status: response.StatusCode, Header: response.Header}
@@ -199,8 +185,7 @@ func TestProtocols_extendedConnect(t *testing.T) {
 	}
 }
 
-// TestProtocols_serverSentEvents has an upstream that sends its second event only after the client has
-// read the first.
+// TestProtocols_serverSentEvents has an upstream that sends its second event only after the client has read the first.
 func TestProtocols_serverSentEvents(t *testing.T) {
 	read := make(chan struct{})
 	events := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -3,7 +3,6 @@ package requests
 import (
 	"context"
 	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -79,14 +78,8 @@ func TestRefundWait_nothing_returns(t *testing.T) {
 		for range 5 {
 			n.Get(t, "/401?k=full")
 		}
-		var group sync.WaitGroup
-		for range 100 {
-			group.Go(func() {
-				if a, err := n.Try(http.MethodGet, n.URL+"/200?k=full", ""); err != nil || a.Header.Get("Retry-After") == "1" {
-					t.Errorf("got %v, error %v; want the wait for the window", a, err)
-				}
-			})
+		for _, a := range n.Crowd(t, 100, "/200?k=full") {
+			redistest.ErrorIf(t, a.Header.Get("Retry-After") == "1", "got %v; want the wait for the window", a)
 		}
-		group.Wait()
 	})
 }

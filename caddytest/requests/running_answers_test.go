@@ -34,7 +34,7 @@ func TestRunning_answers(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		upstream := caddytest.NewHolder(t)
 		n := caddytest.Start(t, caddytest.Config(option, runningSite(upstream)))
-		run(t, n, upstream, "/?k=a")
+		upstream.Begin(t, n, "/?k=a")
 		a := n.Get(t, "/quick?k=a")
 		caddytest.CheckQuota(t, a, 2, 0)
 		checkFields(t, a, `"places";q=2;qu="concurrent-requests"`, `"places";r=0`)
@@ -46,7 +46,7 @@ func TestRunning_answers(t *testing.T) {
 		} {
 			n.Get(t, "/quick?k=a", "X-Form: "+form).Want(t, 0, want)
 		}
-		run(t, n, upstream, "/?k=a")
+		upstream.Begin(t, n, "/?k=a")
 		checkDenials(t, n, source)
 		checkCommands(t, n, source)
 		upstream.EndAll()
@@ -118,7 +118,7 @@ func TestRunning_notify(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		upstream := caddytest.NewHolder(t)
 		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit {\npolicy watched {\nkey {query.k}\nmax_concurrent 2\nnode_timeout 10m\nnotify 50% 100%\n}\n}\nreverse_proxy "+upstream.Addr))
-		run(t, n, upstream, "/?k=a")
+		upstream.Begin(t, n, "/?k=a")
 		if e := waitForThresholds(t, n, 50)[0]; e.Remaining != 1 || e.Limit != 2 || e.Source != source {
 			t.Errorf("got %+v", e)
 		}
@@ -140,7 +140,7 @@ func TestRunning_placeholder(t *testing.T) {
 		upstream := caddytest.NewHolder(t)
 		n := caddytest.Start(t, caddytest.Config(option, "@bounded not header X-Plan free\n@free header X-Plan free\n"+fmt.Sprintf(one, "bounded", "1")+fmt.Sprintf(one, "free", "unlimited")+
 			"@quick path /quick\nrespond @quick ok\nreverse_proxy "+upstream.Addr+showReason))
-		run(t, n, upstream, "/?k=a")
+		upstream.Begin(t, n, "/?k=a")
 		for value, want := range map[string]string{
 			"": "denied max_concurrent", "1": "denied max_concurrent", "2": "ok", "unlimited": "ok", "0": "denied max_concurrent",
 			"-1": "denied max_concurrent", "many": "denied max_concurrent", "1000000001": "denied max_concurrent",
@@ -162,12 +162,12 @@ func TestRunning_twice(t *testing.T) {
 		upstream := caddytest.NewHolder(t)
 		const one = "redis_ratelimit {\npolicy places {\nkey {query.k}\nmax_concurrent 3\n}\n}\n"
 		n := caddytest.Start(t, caddytest.Config(option, "route {\n"+one+one+"reverse_proxy "+upstream.Addr+"\n}"+showReason))
-		r := run(t, n, upstream, "/?k=a")
+		r := upstream.Begin(t, n, "/?k=a")
 		n.CheckMetric(t, `running{policy="places"}`, 2)
 		n.Get(t, "/quick?k=a").Want(t, 0, "denied max_concurrent")
 		n.CheckMetric(t, `running{policy="places"}`, 2)
 		upstream.EndOne()
-		<-r.ended
+		<-r.Ended
 		n.CheckMetric(t, `running{policy="places"}`, 0)
 	})
 }

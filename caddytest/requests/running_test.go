@@ -3,7 +3,6 @@ package requests
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,38 +24,6 @@ const onePlace = `redis_ratelimit {
 // showReason ends a site whose refusals show their reason.
 const showReason = `
 	handle_errors { respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}" }`
-
-// runningRequest is a request that runs, as its client sees it.
-type runningRequest struct {
-	leave func() // the client goes away
-	ended chan struct{}
-}
-
-// run sends a request that the upstream holds, and waits until it runs there.
-func run(t *testing.T, n *caddytest.Node, upstream *caddytest.Holder, path string) *runningRequest {
-	t.Helper()
-	before, _ := upstream.Running()
-	ctx, leave := context.WithCancel(t.Context())
-	request := caddytest.GetRequest(ctx, t, n.URL+path)
-	if strings.HasPrefix(path, "/websocket") {
-		for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
-			request.Header.Set(name, value)
-		}
-	}
-	r := &runningRequest{leave: leave, ended: make(chan struct{})}
-	t.Cleanup(leave)
-	go func() {
-		defer close(r.ended)
-		response, err := n.Client.Transport.RoundTrip(request)
-		if err == nil { // otherwise the upstream broke it off, or the client left
-			context.AfterFunc(ctx, func() { _ = response.Body.Close() }) // of a WebSocket, which the context does not end
-			_, _ = io.Copy(io.Discard, response.Body)
-			_ = response.Body.Close() // it was read
-		}
-	}()
-	upstream.WaitRunning(t, before+1)
-	return r
-}
 
 // checkNonePasses sends a request of a key whose place is taken.
 func checkNonePasses(t *testing.T, n *caddytest.Node, path string) {
@@ -106,16 +73,16 @@ func TestRunning_lifetimes(t *testing.T) {
 				t.Run(source, func(t *testing.T) {
 					upstream := caddytest.NewHolder(t)
 					n := caddytest.Start(t, caddytest.Config(global, onePlace+test.site+"\nreverse_proxy "+upstream.Addr+showReason))
-					r := run(t, n, upstream, test.path+"?k=a")
+					r := upstream.Begin(t, n, test.path+"?k=a")
 					n.CheckMetric(t, `running{policy="places"}`, 1)
 					checkNonePasses(t, n, "/quick?k=a")
 					n.Get(t, "/quick?k=b").Want(t, http.StatusOK, caddytest.Any)
 					if test.end == "client" {
-						r.leave()
+						r.Leave()
 					} else {
 						upstream.EndOne()
 					}
-					<-r.ended
+					<-r.Ended
 					checkPassesAgain(t, n, "/quick?k=a")
 				})
 			}
@@ -128,10 +95,10 @@ func TestRunning_handleResponse(t *testing.T) {
 	t.Parallel()
 	upstream, first := caddytest.NewHolder(t), caddytest.Serve(t, func(http.ResponseWriter, *http.Request) {})
 	n := caddytest.Start(t, caddytest.Config("", onePlace+"reverse_proxy "+first+" {\nhandle_response {\nreverse_proxy "+upstream.Addr+"\n}\n}"+showReason))
-	r := run(t, n, upstream, "/?k=a")
+	r := upstream.Begin(t, n, "/?k=a")
 	checkNonePasses(t, n, "/quick?k=a")
 	upstream.EndOne()
-	<-r.ended
+	<-r.Ended
 	checkPassesAgain(t, n, "/quick?k=a")
 }
 
@@ -141,10 +108,10 @@ func TestRunning_errorRoutes(t *testing.T) {
 	t.Parallel()
 	upstream := caddytest.NewHolder(t)
 	n := caddytest.Start(t, caddytest.Config("", onePlace+"@failing path /failing\nerror @failing 500\nreverse_proxy "+upstream.Addr+"\nhandle_errors 500 {\nrewrite /slow\nreverse_proxy "+upstream.Addr+"\n}"+showReason))
-	r := run(t, n, upstream, "/failing?k=a")
+	r := upstream.Begin(t, n, "/failing?k=a")
 	checkPassesAgain(t, n, "/quick?k=a")
 	upstream.EndOne()
-	<-r.ended
+	<-r.Ended
 }
 
 // TestRunning_deniedFurtherIn denies requests behind a policy that they have passed. Their places are free at

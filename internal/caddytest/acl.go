@@ -74,9 +74,8 @@ func RefusedByACL(t *testing.T, servers []*redistest.Server) []string {
 	return objects
 }
 
-// CheckExactRights checks that the commands and channels suffice together, and that Redis refuses something
-// without any one channel or needed command. The exercise returns an error for a request that Redis did
-// not decide.
+// CheckExactRights checks that the commands and channels suffice together, and that Redis refuses something without any
+// one channel or needed command. The exercise returns an error for a request that Redis did not decide.
 func CheckExactRights(t *testing.T, servers []*redistest.Server, all, needed, channels []string, exercise func(t *testing.T) error) {
 	t.Helper()
 	RestrictUser(t, servers, all, channels...)

@@ -1,6 +1,7 @@
 package caddytest
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -100,6 +101,43 @@ func (h *Holder) Running() (now, most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.running, h.most
+}
+
+// HeldRequest is a request that an upstream holds, as its client sees it.
+type HeldRequest struct {
+	Leave func()        // the client goes away
+	Ended chan struct{} // the client has the whole response, or none
+}
+
+// Begin sends a request that the upstream holds, and waits until it runs there.
+func (h *Holder) Begin(t testing.TB, n *Node, path string) *HeldRequest {
+	t.Helper()
+	before, _ := h.Running()
+	ctx, leave := context.WithCancel(t.Context())
+	t.Cleanup(leave)
+	request := GetRequest(ctx, t, n.URL+path)
+	if strings.HasPrefix(path, "/websocket") {
+		Upgrade(request)
+	}
+	r := &HeldRequest{Leave: leave, Ended: make(chan struct{})}
+	go func() {
+		defer close(r.Ended)
+		response, err := n.Client.Transport.RoundTrip(request)
+		if err == nil { // otherwise the upstream broke it off, or the client left
+			context.AfterFunc(ctx, func() { _ = response.Body.Close() }) // of a WebSocket, which the context does not end
+			_, _ = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close() // Caddy waits for both ends of a WebSocket
+		}
+	}()
+	h.WaitRunning(t, before+1)
+	return r
+}
+
+// Upgrade has a request ask for a WebSocket.
+func Upgrade(request *http.Request) {
+	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+		request.Header.Set(name, value)
+	}
 }
 
 // WaitRunning waits until so many requests run.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -92,6 +93,23 @@ func (n *Node) Try(method, url, body string, headers ...string) (Response, error
 	text, err := io.ReadAll(response.Body)
 	asked := fmt.Sprintf("%s %s %q", method, url, headers)
 	return Response{response.StatusCode, response.Header, string(text), begin, time.Since(begin), asked}, err
+}
+
+// Crowd sends so many requests at once and returns the responses.
+func (n *Node) Crowd(t testing.TB, size int, path string, headers ...string) []Response {
+	t.Helper()
+	responses := make([]Response, size)
+	var group sync.WaitGroup
+	for i := range responses {
+		group.Go(func() {
+			var err error
+			if responses[i], err = n.Try(http.MethodGet, n.URL+path, "", headers...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	return responses
 }
 
 // Load loads another Caddyfile and returns the response of the admin API.

@@ -41,8 +41,7 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue signs a certificate of 127.0.0.1 and that name, good for servers and clients, and returns
-// its files.
+// Issue signs a certificate of 127.0.0.1 and that name, good for servers and clients, and returns its files.
 func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	t.Helper()
 	template := a.template(t, name)

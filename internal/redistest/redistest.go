@@ -72,8 +72,7 @@ func (s *Server) run(t testing.TB) bool {
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no"}, s.args...)
 	s.start(t, args...)
 	served := false
-	// The server's own output proves more than an answer on its port, which another process may have
-	// taken.
+	// The server's own output proves more than an answer on its port, which another process may have taken.
 	WaitFor(t, "redis-server is ready", func() error {
 		printed := s.output.String()
 		if served = strings.Contains(printed, "Ready to accept connections"); served || strings.Contains(printed, "Address already in use") {

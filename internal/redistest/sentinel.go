@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// StartSentinel starts a sentinel that watches the master under that name. The lines are added to its
-// configuration.
+// StartSentinel starts a sentinel that watches the master under that name. The lines are added to its configuration.
 func StartSentinel(t testing.TB, master *Server, name string, lines ...string) *Server {
 	t.Helper()
 	s := &Server{Addr: FreeAddr(t), Dir: t.TempDir()}

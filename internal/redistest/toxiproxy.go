@@ -66,8 +66,7 @@ func (p *Toxiproxy) Cure(t testing.TB) {
 	Must(t, p.ask(http.MethodPost, "/reset", nil, nil))
 }
 
-// ask sends a request to the API, with a body where there is one, and reads the answer into result
-// unless that is nil.
+// ask sends a request to the API, with a body where there is one, and reads the answer into result unless that is nil.
 func (p *Toxiproxy) ask(method, path string, body, result any) error {
 	var text []byte
 	if body != nil {
