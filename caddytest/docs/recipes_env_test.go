@@ -30,14 +30,14 @@ const (
 // runRecipe starts the Caddyfile of a recipe, with addresses and global options of the test.
 func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 	t.Helper()
-	b := &backend{ended: make(chan struct{})}
+	b := &backend{}
 	server := httptest.NewUnstartedServer(b)
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
 	t.Cleanup(server.Close)
-	t.Cleanup(b.end) // before the server waits for what runs
+	b.holder = caddytest.NewHolder(t) // which ends what runs before the server waits for it
 	text := "\n" + caddyfile + "\n"
 	redistest.FatalIf(t, strings.Count(text, recipeAddress) != 1, "the recipe has no one site on :8080:\n%s", text)
 	text = strings.Replace(text, recipeAddress, "\n:{$PORT} {\n", 1)
@@ -94,12 +94,10 @@ func (e recipeEnv) spend(t *testing.T, limit int, perSecond float64, path string
 
 // backend is the server that the recipes protect.
 type backend struct {
+	holder *caddytest.Holder
+
 	mu       sync.Mutex
 	arrivals []time.Time
-	running  int // requests that are held
-
-	ended chan struct{} // closed: no request is held any more
-	once  sync.Once
 }
 
 // ServeHTTP checks passwords at /login, reports used tokens at /v1/ in headers or bodies, answers gRPC calls,

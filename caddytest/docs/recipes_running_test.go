@@ -1,11 +1,7 @@
 package docs
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -24,78 +20,28 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// hold runs a WebSocket until its client closes it, and a request with hold in its query until the client
-// leaves. It reports whether the request is one of these.
+// hold keeps a WebSocket until its client closes it, and a request with hold in its query until the client leaves. It reports
+// whether the request is one of these.
 func (b *backend) hold(w http.ResponseWriter, r *http.Request) bool {
-	gone := r.Context().Done()
-	switch {
-	case r.Header.Get("Upgrade") == "websocket":
-		conn, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			panic(err)
-		}
-		defer conn.Close() //nolint:errcheck // both sides know
-		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-		closed := make(chan struct{})
-		go func(conn net.Conn, from *bufio.ReadWriter) {
-			defer close(closed)
-			_, _ = io.Copy(conn, from)
-		}(conn, buffered)
-		gone = closed
-	case !r.URL.Query().Has("hold"):
-		return false
+	held := r.Header.Get("Upgrade") == "websocket" || r.URL.Query().Has("hold")
+	if held {
+		b.holder.ServeHTTP(w, r)
 	}
-	b.run(1)
-	defer b.run(-1)
-	select {
-	case <-gone:
-	case <-b.ended:
-	}
-	return true
-}
-
-func (b *backend) run(change int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.running += change
-}
-
-// end ends the requests that are held, and those to come.
-func (b *backend) end() { b.once.Do(func() { close(b.ended) }) }
-
-// waitRunning waits until the backend holds so many requests.
-func (b *backend) waitRunning(t *testing.T, want int) {
-	t.Helper()
-	redistest.Retry(t, fmt.Sprintf("the backend runs %d requests", want), func() (again bool, seen any) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return b.running != want, fmt.Sprintf("it runs %d", b.running)
-	})
+	return held
 }
 
 // start sends requests that the backend holds, and returns the function by which their clients leave.
 func (e recipeEnv) start(t *testing.T, count int, path string, headers ...string) (leave func()) {
 	t.Helper()
-	e.backend.mu.Lock()
-	before := e.backend.running
-	e.backend.mu.Unlock()
-	ctx, leave := context.WithCancel(t.Context())
-	t.Cleanup(leave)
+	var begun []*caddytest.HeldRequest
 	for range count {
-		request := caddytest.GetRequest(ctx, t, e.URL+path)
-		for _, line := range headers {
-			name, value, _ := strings.Cut(line, ": ")
-			request.Header.Set(name, value)
-		}
-		go func() {
-			response, err := e.Client.Transport.RoundTrip(request)
-			if err == nil {
-				context.AfterFunc(ctx, func() { _ = response.Body.Close() }) // of a WebSocket
-			}
-		}()
+		begun = append(begun, e.backend.holder.Begin(t, e.Node, path, headers...))
 	}
-	e.backend.waitRunning(t, before+count)
-	return leave
+	return func() {
+		for _, r := range begun {
+			r.Leave()
+		}
+	}
 }
 
 // checkAllowedAgain waits until a request passes.
@@ -113,9 +59,7 @@ func recipeParallel(t *testing.T, e recipeEnv) {
 	caddytest.CheckRefusal(t, e.Get(t, "/reports", key), http.StatusTooManyRequests)
 	caddytest.CheckQuota(t, e.Get(t, "/", key), 4, 1)
 	e.start(t, 2, "/?hold", key)
-	a := e.Get(t, "/", key)
-	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-	caddytest.CheckQuota(t, a, 4, 0)
+	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, e.Get(t, "/", key), http.StatusTooManyRequests), 4, 0)
 	caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: key-of-bolt"), 4, 3)
 	e.Get(t, "/").Want(t, http.StatusBadRequest, caddytest.Any)
 	leave()
@@ -144,10 +88,8 @@ func recipeWebSockets(t *testing.T, e recipeEnv) {
 
 func recipeSlowBackend(t *testing.T, e recipeEnv) {
 	e.start(t, 8, "/?hold")
-	a := e.Get(t, "/")
-	caddytest.CheckRefusal(t, a, http.StatusServiceUnavailable)
-	caddytest.CheckQuota(t, a, 8, 0)
-	e.backend.end()
+	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, e.Get(t, "/"), http.StatusServiceUnavailable), 8, 0)
+	e.backend.holder.EndAll()
 	e.checkAllowedAgain(t, "/")
 	e.CheckMetric(t, `running{policy="backend"}`, 0)
 }

@@ -137,10 +137,7 @@ func recipeMoney(t *testing.T, e recipeEnv) {
 		{`{"model":"small","stream":true}`, small},
 		{`{"model":"other","stream":true}`, estimate},
 	} {
-		a := e.Send(t, http.MethodPost, e.URL+chatPath, test.question, asAcme)
-		if caddytest.CheckQuota(t, a, 5_000_000, left-estimate); a.Status != http.StatusOK {
-			t.Fatalf("%s: got %v", test.question, a)
-		}
+		caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, test.question, asAcme).Want(t, http.StatusOK, caddytest.Any), 5_000_000, left-estimate)
 		left -= test.cost
 		e.WaitForRefund(t, "money", "Bearer acme", left)
 	}

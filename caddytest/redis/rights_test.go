@@ -152,6 +152,16 @@ func TestForeignValue_log(t *testing.T) {
 	n.CheckMetric(t, "breaker_open", 0)
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && l.Level == "warn" })
 	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"value"`) || strings.Contains(lines[0].Text, "secretkey"), "the log has %v", lines)
+	for kind, write := range map[string][]any{ // these too affect their own client alone
+		"list": {"rpush", "rl:{secretkeylist}:default:c1d", "x"}, "short": {"set", "rl:{secretkeyshort}:default:c1d", "x"},
+		"long": {"set", "rl:{secretkeylong}:default:c1d", strings.Repeat("\xff", 24)},
+	} {
+		redistest.Must(t, server.Client(t).Do(t.Context(), write...).Err())
+		a := n.Get(t, "/?k=secretkey"+kind)
+		redistest.ErrorIf(t, a.Status != http.StatusOK && a.Status != http.StatusTooManyRequests, "%s: got %v", kind, a)
+		n.Get(t, "/?k=good").Want(t, http.StatusOK, "allowed redis")
+	}
+	redistest.ErrorIf(t, len(n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, "secretkey") })) > 0, "a key is logged")
 }
 
 func TestCheck_busyRedis(t *testing.T) {

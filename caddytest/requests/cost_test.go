@@ -1,7 +1,6 @@
 package requests
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -147,37 +146,6 @@ func TestCost_bytes(t *testing.T) {
 		n.Get(t, "/get?k=b&bytes=0")
 		checkRemaining(t, n, "/look?k=b", "999")
 	})
-}
-
-// TestCost_bytes_clientGone has a client that closes the connection within a response.
-func TestCost_bytes_clientGone(t *testing.T) {
-	t.Parallel()
-	sent, left := make(chan struct{}), make(chan struct{})
-	upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/look" {
-			return
-		}
-		_, _ = io.WriteString(w, strings.Repeat("x", 500))
-		_ = http.NewResponseController(w).Flush() // it can
-		close(sent)
-		<-r.Context().Done()
-		close(left)
-	})
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit /get same 1000 24h { algorithm fixed_window; cost response_bytes }
-	redis_ratelimit /look same 1000 24h { algorithm fixed_window; count_if status 418 }
-	reverse_proxy `+upstream+` { flush_interval -1 }`))
-	ctx, leave := context.WithCancel(t.Context())
-	request := caddytest.GetRequest(ctx, t, n.URL+"/get")
-	response, err := n.Client.Do(request)
-	redistest.Must(t, err)
-	<-sent
-	if _, err := io.ReadFull(response.Body, make([]byte, 500)); err != nil {
-		t.Fatal(err)
-	}
-	leave()
-	_ = response.Body.Close()
-	<-left
-	checkRemaining(t, n, "/look", "500")
 }
 
 // TestCost_denied_further_in has a second handler that denies what the first allowed, and a policy in dry run.

@@ -57,8 +57,7 @@ func TestWeight_fromClient(t *testing.T) {
 		weight {header.X-Cost} 2
 	}`+caddytest.ShowDecision))
 	for cost, want := range map[string]int64{"": 8, "3": 7, "0": 9, "-5": 9, "1.5": 8, "x": 8, "99999999999999999999": 8} {
-		a := n.Get(t, "/?k=cost"+cost, "X-Cost: "+cost)
-		caddytest.CheckQuota(t, a, 10, want)
+		caddytest.CheckQuota(t, n.Get(t, "/?k=cost"+cost, "X-Cost: "+cost), 10, want)
 	}
 	n.Get(t, "/?k=much", "X-Cost: 11").Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:") // denied for ever
 }

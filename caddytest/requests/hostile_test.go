@@ -146,28 +146,6 @@ func TestEmptyKey_skipAndReject(t *testing.T) {
 	n.Get(t, "/reject", "X-Key: jane").Want(t, http.StatusTooManyRequests, caddytest.Any) // denied, because both are called default
 }
 
-// TestForeignValue_otherClients writes a value that the scripts cannot read. Other clients are not affected.
-func TestForeignValue_otherClients(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client(t)
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit {query.k} 1000 24h"+caddytest.ShowDecision))
-	for key, write := range map[string][]any{
-		canary + "list":  {"rpush", "rl:{canarylist}:default:c1d", "x"},
-		canary + "short": {"set", "rl:{canaryshort}:default:c1d", "x"},
-		canary + "long":  {"set", "rl:{canarylong}:default:c1d", strings.Repeat("\xff", 24)},
-	} {
-		redistest.Must(t, client.Do(t.Context(), write...).Err())
-		if a := n.Get(t, "/?k="+key); a.Status != http.StatusOK && a.Status != http.StatusTooManyRequests {
-			t.Errorf("%s: got %v", key, a)
-		}
-		caddytest.CheckAdmitted(t, n.Get(t, "/?k=other"), "redis")
-	}
-	for _, line := range n.Log.Lines(caddytest.Ours) {
-		redistest.ErrorIf(t, strings.Contains(line.Text, canary), "a client's key is logged: %s", line.Text)
-	}
-}
-
 // behindSocket starts a site that listens on a unix socket alone.
 func behindSocket(t *testing.T, servers, limit string) *caddytest.Node {
 	t.Helper()

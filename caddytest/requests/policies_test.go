@@ -60,8 +60,7 @@ func TestDryRun_counts(t *testing.T) {
 		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.source} {http.redis_ratelimit.dry_run}"
 		handle_errors { respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.dry_run}" }`))
 		for i, want := range []string{"", "", "pretend", "pretend"} {
-			a := n.Get(t, "/").Want(t, http.StatusOK, "allowed "+source+" "+want)
-			caddytest.CheckQuota(t, a, 5, int64(4-i))
+			caddytest.CheckQuota(t, n.Get(t, "/").Want(t, http.StatusOK, "allowed "+source+" "+want), 5, int64(4-i))
 		}
 		n.Get(t, "/all")
 		n.Get(t, "/all").Want(t, http.StatusTooManyRequests, "*pretend*") // the real policy denies

@@ -26,8 +26,7 @@ const leavingSite = `
 func TestReserve(t *testing.T) {
 	caddytest.OnEachStore(t, leavingSite, func(t *testing.T, n *caddytest.Node, _ string) {
 		for i := range 3 {
-			a := n.Get(t, "/export?k=a")
-			caddytest.CheckQuota(t, a, 5, int64(2-i))
+			caddytest.CheckQuota(t, n.Get(t, "/export?k=a"), 5, int64(2-i))
 		}
 		for range 3 { // also from the deny cache
 			a := n.Get(t, "/export?k=a")

@@ -28,10 +28,7 @@ const showReason = `
 // checkNonePasses sends a request of a key whose place is taken.
 func checkNonePasses(t *testing.T, n *caddytest.Node, path string) {
 	t.Helper()
-	a := n.Get(t, path)
-	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-	caddytest.CheckQuota(t, a, 1, 0)
-	redistest.ErrorIf(t, a.Body != "denied max_concurrent" || a.Header.Get("Retry-After") != "1", "got %v; want a denial for a second, for max_concurrent", a)
+	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, n.Get(t, path).Want(t, 0, "denied max_concurrent", "Retry-After: 1"), http.StatusTooManyRequests), 1, 0) // a denial for a second, for max_concurrent
 }
 
 // checkPassesAgain waits until the place of a key is free: a request has ended a moment after its client got

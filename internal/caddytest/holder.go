@@ -30,15 +30,19 @@ type Holder struct {
 func NewHolder(t testing.TB) *Holder {
 	t.Helper()
 	h := &Holder{ends: make(chan struct{}), all: make(chan struct{})}
-	h.Addr = Serve(t, h.serve)
+	h.Addr = Serve(t, h.ServeHTTP)
 	t.Cleanup(h.EndAll) // before the server waits for them
 	return h
 }
 
-func (h *Holder) serve(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements [http.Handler]. A request for a WebSocket is one on any path.
+func (h *Holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.count(1)
 	defer h.count(-1)
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if r.Header.Get("Upgrade") == "websocket" {
+		kind = "websocket"
+	}
 	switch kind {
 	case "quick":
 	case "websocket":
@@ -110,12 +114,16 @@ type HeldRequest struct {
 }
 
 // Begin sends a request that the upstream holds, and waits until it runs there.
-func (h *Holder) Begin(t testing.TB, n *Node, path string) *HeldRequest {
+func (h *Holder) Begin(t testing.TB, n *Node, path string, headers ...string) *HeldRequest {
 	t.Helper()
 	before, _ := h.Running()
 	ctx, leave := context.WithCancel(t.Context())
 	t.Cleanup(leave)
 	request := GetRequest(ctx, t, n.URL+path)
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Set(name, value)
+	}
 	if strings.HasPrefix(path, "/websocket") {
 		Upgrade(request)
 	}
