@@ -82,12 +82,10 @@ func TestAdmin_keysOfAnyBytes(t *testing.T) {
 			question, err := json.Marshal(map[string]string{"policy": "odd", "key": k.Key})
 			redistest.Must(t, err)
 			type quota struct{ Limit, Remaining int64 }
-			if s := caddytest.ParseJSON[quota](t, n.Ask(t, "POST", "state", string(question))); k.Denied != 2 || s != (quota{1, 0}) {
-				t.Errorf("%s: denied %d times, %+v", k.Key, k.Denied, s)
-			}
-			if r := caddytest.ParseJSON[struct{ Deleted int }](t, n.Ask(t, "POST", "reset", string(question))); r.Deleted != 1 {
-				t.Errorf("%s: %+v", k.Key, r)
-			}
+			s := caddytest.ParseJSON[quota](t, n.Ask(t, "POST", "state", string(question)))
+			redistest.ErrorIf(t, k.Denied != 2 || s != (quota{1, 0}), "%s: denied %d times, %+v", k.Key, k.Denied, s)
+			r := caddytest.ParseJSON[struct{ Deleted int }](t, n.Ask(t, "POST", "reset", string(question)))
+			redistest.ErrorIf(t, r.Deleted != 1, "%s: %+v", k.Key, r)
 		}
 		n.Get(t, "/", "X-Key: \xff\xfe\x80").Want(t, http.StatusOK, caddytest.Any) // reset
 	})
@@ -107,9 +105,8 @@ func TestAdmin_reload(t *testing.T) {
 	before := caddytest.ParseJSON[struct{ Keys []any }](t, n.Ask(t, "GET", "top", ""))
 	for _, limit := range []string{"3", "4", "5"} {
 		n.Reload(t, text(limit))
-		if a := n.Load(t, "nonsense {"); a.Status == http.StatusOK {
-			t.Fatal("an invalid configuration was loaded")
-		}
+		a := n.Load(t, "nonsense {")
+		redistest.FatalIf(t, a.Status == http.StatusOK, "an invalid configuration was loaded")
 	}
 	policies := n.Ask(t, "GET", "policies", "")
 	report := caddytest.ParseJSON[struct{ Policies []struct{ Limit int64 } }](t, policies)
@@ -125,9 +122,8 @@ func TestAdmin_addressHint(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {client_ip} 2 24h\nrespond ok"))
 	a := n.Ask(t, "POST", "reset", `{"policy":"default","key":"2001:db8:1:2::42"}`)
-	if r := caddytest.ParseJSON[struct{ Hint string }](t, a); !strings.Contains(r.Hint, "2001:db8:1:2::/64") {
-		t.Errorf("got %v", a)
-	}
+	r := caddytest.ParseJSON[struct{ Hint string }](t, a)
+	redistest.ErrorIf(t, !strings.Contains(r.Hint, "2001:db8:1:2::/64"), "got %v", a)
 	n.Ratelimit(t, "state", "--policy", "default", "--key", "2001:db8:1:2::42").Want(t, 0, "Hint: ")
 }
 

@@ -56,9 +56,8 @@ func TestCommands_json(t *testing.T) {
 	n.Ratelimit(t, "reset", "--policy", "api", "--key", "unknown", "--json").Want(t, 0, came.Body)
 	e := n.Ratelimit(t, "state", "--policy", "none", "--key", "k", "--json")
 	e.Want(t, 2, "none")
-	if answer := e.ParseJSON(t); answer["error"] == "" {
-		t.Errorf("got %v; want the error of the admin API", e)
-	}
+	answer := e.ParseJSON(t)
+	redistest.ErrorIf(t, answer["error"] == "", "got %v; want the error of the admin API", e)
 }
 
 func TestCommands_exitCode2(t *testing.T) {
@@ -158,9 +157,8 @@ func TestCommands_completion(t *testing.T) {
 		return output
 	}
 	address := strings.TrimPrefix(n.Admin, "http://")
-	if got := asks("state", "--address", address, "--policy", "a"); !strings.HasPrefix(got, "api\n:4\n") {
-		t.Errorf("got %q", got)
-	}
+	got := asks("state", "--address", address, "--policy", "a")
+	redistest.ErrorIf(t, !strings.HasPrefix(got, "api\n:4\n"), "got %q", got)
 	if got := asks("top", "--address", redistest.FreeAddr(t), "--policy", ""); !strings.HasPrefix(got, ":4\n") {
 		t.Errorf("got %q; want nothing where no Caddy answers", got)
 	}
@@ -223,8 +221,7 @@ func TestCommands_fullDisk(t *testing.T) {
 		err = cmd.Run()
 		overdue.Stop()
 		_ = full.Close() // nothing was written
-		if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), "no space left") {
-			t.Errorf("%v: got %v, %s; want exit code 1 and the reason", args, err, stderr.String())
-		}
+		exit := new(exec.ExitError)
+		redistest.ErrorIf(t, !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), "no space left"), "%v: got %v, %s; want exit code 1 and the reason", args, err, stderr.String())
 	}
 }

@@ -68,9 +68,8 @@ func TestExplain_request(t *testing.T) {
 				})
 			}
 		}
-		if e := n.ExplainFor(t, "/api/x", `{"X-Tenant":["t1"]}`, "192.0.2.77"); e.Decision != "exempt" || len(e.Policies) != 0 {
-			t.Errorf("an exempt client: %+v", e)
-		}
+		e := n.ExplainFor(t, "/api/x", `{"X-Tenant":["t1"]}`, "192.0.2.77")
+		redistest.ErrorIf(t, e.Decision != "exempt" || len(e.Policies) != 0, "an exempt client: %+v", e)
 	})
 }
 
@@ -213,7 +212,6 @@ func TestExplain_redisHangs(t *testing.T) {
 	e := n.Explain(t, "/", "") // a wait for each policy would be longer than the client's
 	redistest.FatalIf(t, e.Decision != "denied" || len(e.Policies) != 7, "got %+v", e)
 	at := slices.IndexFunc(e.Policies, func(p caddytest.ExplainedPolicy) bool { return p.Decision != "failed_closed" })
-	if pretending := e.Policies[6]; at != 6 || pretending.Decision != "allowed" || pretending.Source != "fallback" || pretending.Remaining != 4 {
-		t.Errorf("got %+v", e)
-	}
+	pretending := e.Policies[6]
+	redistest.ErrorIf(t, at != 6 || pretending.Decision != "allowed" || pretending.Source != "fallback" || pretending.Remaining != 4, "got %+v", e)
 }

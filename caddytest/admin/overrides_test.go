@@ -93,9 +93,8 @@ func TestOverride_exempt_and_dry_run(t *testing.T) {
 	override(t, n, `{"policy":"api","key":"acme","block":true}`, 200)
 	want(t, n, "/", "acme", "denied override")
 	want(t, n, "/", "other", "exempt ")
-	if e := n.Explain(t, "/", `{"X-Key":["acme"]}`); e.Decision != "denied" || e.Policies[0].Source != "override" {
-		t.Errorf("explained as %+v", e)
-	}
+	e := n.Explain(t, "/", `{"X-Key":["acme"]}`)
+	redistest.ErrorIf(t, e.Decision != "denied" || e.Policies[0].Source != "override", "explained as %+v", e)
 	n = caddytest.Start(t, caddytest.Config("", overridden))
 	override(t, n, `{"policy":"tried","key":"acme","block":true}`, 200)
 	want(t, n, "/tried", "acme", "allowed memory")
@@ -121,9 +120,8 @@ func TestOverride_shown(t *testing.T) {
 		n.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 0, "remaining    0", "retry after  never", "block")
 		n.Ratelimit(t, "policies").Want(t, 0, "OVERRIDES", "3 clients", "limit 70 for all")
 		n.Ratelimit(t, "explain", "--url", n.URL+"/bucket", "-H", "X-Key: x").Want(t, 0, "OVERRIDE", "limit 70")
-		if got := caddytest.ParseJSON[struct{ Limit int64 }](t, n.Ask(t, "POST", "state", `{"policy":"bucket","key":"x"}`)).Limit; got != 5 {
-			t.Errorf("the capacity is %d; want the burst that is configured", got)
-		}
+		got := caddytest.ParseJSON[struct{ Limit int64 }](t, n.Ask(t, "POST", "state", `{"policy":"bucket","key":"x"}`)).Limit
+		redistest.ErrorIf(t, got != 5, "the capacity is %d; want the burst that is configured", got)
 		n.CheckMetric(t, "overrides", 4)
 	})
 }
@@ -181,9 +179,8 @@ func TestOverride_refused(t *testing.T) {
 		override(t, n, test.body, test.status).Want(t, 0, "*"+test.says+"*")
 	}
 	n.Ask(t, http.MethodGet, "override", "").Want(t, 405, caddytest.Any)
-	if a := n.Ask(t, http.MethodGet, "overrides", ""); strings.TrimSpace(a.Body) != `{"overrides":[]}` {
-		t.Errorf("got %v; want no overrides", a)
-	}
+	a := n.Ask(t, http.MethodGet, "overrides", "")
+	redistest.ErrorIf(t, strings.TrimSpace(a.Body) != `{"overrides":[]}`, "got %v; want no overrides", a)
 }
 
 // TestOverride_commands runs the commands as an operator, with a key and a note that mean harm.
@@ -197,9 +194,8 @@ func TestOverride_commands(t *testing.T) {
 		n.Ratelimit(t, "override", "--policy", "api", "--key", `\x1b[2Jall\x0afake`, "--block", "--note", evil).Want(t, 0, "block", `\x1b[2J\u202eall\x0afake  line`)
 		listed := n.Ratelimit(t, "overrides")
 		listed.Want(t, 0, "POLICY  CLIENTS", "all", `\x1b[2Jall\x0afake`)
-		if got := strings.Count(listed.Stdout, "\n"); got != 4 {
-			t.Errorf("got %d lines, want a head and three rows: %v", got, listed)
-		}
+		lines := strings.Count(listed.Stdout, "\n")
+		redistest.ErrorIf(t, lines != 4, "got %d lines, want a head and three rows: %v", lines, listed)
 		got := n.Ratelimit(t, "overrides", "--json").ParseJSON(t)["overrides"]
 		if text, err := json.Marshal(got); err != nil || strings.Count(string(text), `"policy"`) != 3 {
 			t.Errorf("got %s", text)

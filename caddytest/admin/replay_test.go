@@ -180,9 +180,8 @@ func TestReplay_badLogs(t *testing.T) {
 			if test.code != 0 {
 				return
 			}
-			if result := playedJSON(t, perClient, test.log); test.requests >= 0 && result.Requests != test.requests {
-				t.Errorf("%d requests, want %d", result.Requests, test.requests)
-			}
+			result := playedJSON(t, perClient, test.log)
+			redistest.ErrorIf(t, test.requests >= 0 && result.Requests != test.requests, "%d requests, want %d", result.Requests, test.requests)
 		})
 	}
 }

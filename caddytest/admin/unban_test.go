@@ -70,9 +70,8 @@ func TestUnban(t *testing.T) {
 			n.Ratelimit(t, "override", "--policy", "api", "--key", "*", "--unban").Want(t, 0, "1 ban lifted")
 			wantReason(t, n, "/api", "all", "allowed ")
 			wantReason(t, n, "/api", "a", "denied ban")
-			if a := override(t, n, `{"policy":"api","key":"nobody","unban":true}`, 200); strings.TrimSpace(a.Body) != `{"unbanned":0}` {
-				t.Errorf("got %v; want the number of bans", a)
-			}
+			a := override(t, n, `{"policy":"api","key":"nobody","unban":true}`, 200)
+			redistest.ErrorIf(t, strings.TrimSpace(a.Body) != `{"unbanned":0}`, "got %v; want the number of bans", a)
 			override(t, n, `{"policy":"api","all":true,"limit":50}`, 200)
 			if a := override(t, n, `{"policy":"api","all":true,"unban":true}`, 200); strings.TrimSpace(a.Body) != `{"unbanned":2}` {
 				t.Errorf("got %v; want the bans of a and b", a)

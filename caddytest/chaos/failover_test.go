@@ -188,9 +188,8 @@ func clusterMasterKilled(t *testing.T, r *row) {
 		}
 	}
 	t.Logf("of %d requests for keys of the other masters %d were decided elsewhere", sent, lost)
-	if share := lasting(50, 10); lost > sent/share {
-		t.Errorf("of %d requests for keys of the other masters %d were decided elsewhere; want fewer than one in %d", sent, lost, share)
-	}
+	share := lasting(50, 10)
+	redistest.ErrorIf(t, lost > sent/share, "of %d requests for keys of the other masters %d were decided elsewhere; want fewer than one in %d", sent, lost, share)
 }
 
 // slotMigrated moves the hot key's slot to another master and back, again and again, as in a Cluster

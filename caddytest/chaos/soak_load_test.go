@@ -19,28 +19,12 @@ import (
 // begin starts the load.
 func (s *soak) begin(t *testing.T) {
 	t.Helper()
-	t.Cleanup(s.end)
-	for client := range soakClients {
-		s.clients.Go(func() {
-			pace := time.NewTicker(redistest.Rounds(20*time.Millisecond, 10*time.Millisecond))
-			defer pace.Stop()
-			for {
-				s.request(client%len(s.nodes), pick())
-				s.turns[client].Add(1)
-				select {
-				case <-pace.C:
-				case <-s.over:
-					return
-				}
-			}
-		})
-	}
-}
-
-// end stops the load. It may be called twice.
-func (s *soak) end() {
-	s.stop.Do(func() { close(s.over) })
-	s.clients.Wait()
+	s.start(t, soakClients, redistest.Rounds(20*time.Millisecond, 10*time.Millisecond), func(client int) func() {
+		return func() {
+			s.request(client%len(s.nodes), pick())
+			s.turns[client].Add(1)
+		}
+	})
 }
 
 // awaitTurns waits until all requests that are on their way have ended.
@@ -114,7 +98,7 @@ func (s *soak) restart(t *testing.T, i int, signal os.Signal) {
 	redistest.Must(t, n.Command.Process.Signal(signal))
 	n.Stop(t)
 	s.warnings += warnings(t, n)
-	s.start(t, i)
+	s.startNode(t, i)
 }
 
 // warnings counts the warnings and errors of this module in a log.
@@ -134,9 +118,8 @@ func (s *soak) check(t *testing.T, stalled time.Duration) {
 	for i := range s.nodes {
 		s.warnings += warnings(t, s.nodes[i].Load())
 	}
-	if most := 6 * (len(s.faults) + 1); s.warnings > most {
-		t.Errorf("the nodes logged %d warnings for %d faults, want at most %d", s.warnings, len(s.faults), most)
-	}
+	most := 6 * (len(s.faults) + 1)
+	redistest.ErrorIf(t, s.warnings > most, "the nodes logged %d warnings for %d faults, want at most %d", s.warnings, len(s.faults), most)
 	if !isSoak() {
 		return
 	}
@@ -145,9 +128,8 @@ func (s *soak) check(t *testing.T, stalled time.Duration) {
 			s.full, s.ran, s.snapshot(features[0]).leased)
 	}
 	for _, f := range features {
-		if slowest := s.snapshot(f).slowest; slowest > caddytest.DefaultTimeout+caddytest.Slack+stalled {
-			t.Errorf("%s: the slowest response took %v, the machine stalled for %v", f.name, slowest, stalled)
-		}
+		slowest := s.snapshot(f).slowest
+		redistest.ErrorIf(t, slowest > caddytest.DefaultTimeout+caddytest.Slack+stalled, "%s: the slowest response took %v, the machine stalled for %v", f.name, slowest, stalled)
 	}
 }
 

@@ -47,10 +47,8 @@ type soak struct {
 	ran             int // at once, in the last calm span
 	elsewhere, full int // in calm spans: requests that passed without Redis, and windows that are full
 
-	over    chan struct{}
-	clients sync.WaitGroup
-	turns   [soakClients]atomic.Int64 // requests that each client has ended
-	stop    sync.Once
+	load
+	turns [soakClients]atomic.Int64 // requests that each client has ended
 
 	mu            sync.Mutex
 	accounts      map[string]*account
@@ -63,14 +61,14 @@ type soak struct {
 // exact; in a fault each process of Caddy may admit a limit by itself, and each failover may lose one.
 func TestSoak(t *testing.T) {
 	beside(t)
-	s := &soak{accounts: map[string]*account{}, over: make(chan struct{}), vip: vipLimit}
+	s := &soak{accounts: map[string]*account{}, vip: vipLimit}
 	for _, f := range features {
 		s.accounts[f.name] = &account{}
 	}
 	s.backend = caddytest.Serve(t, s.serve)
 	s.group = startGroup(t)
 	for i := range s.nodes {
-		s.start(t, i)
+		s.startNode(t, i)
 	}
 	used, stalled := s.used(t), redistest.WatchStalls(t)
 	s.begin(t)
@@ -136,8 +134,8 @@ func (s *soak) override(t *testing.T, i int) {
 	s.vip = limit
 }
 
-// start starts a node in a place, and lets the load through to it once its overrides hold.
-func (s *soak) start(t *testing.T, i int) {
+// startNode starts a node in a place, and lets the load through to it once its overrides hold.
+func (s *soak) startNode(t *testing.T, i int) {
 	t.Helper()
 	s.started++
 	s.numbers[i] = s.started

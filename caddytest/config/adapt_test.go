@@ -79,9 +79,8 @@ func adapt(t *testing.T, input string) (output string, adapted bool) {
 // checkFormat checks that `caddy fmt` would change nothing.
 func checkFormat(t *testing.T, input string) {
 	t.Helper()
-	if formatted := string(caddyfile.Format([]byte(input))); formatted != input {
-		t.Errorf("caddy fmt makes of it\n%s", formatted)
-	}
+	formatted := string(caddyfile.Format([]byte(input)))
+	redistest.ErrorIf(t, formatted != input, "caddy fmt makes of it\n%s", formatted)
 }
 
 // checkLoads provisions the configuration, unless it needs files that are missing.

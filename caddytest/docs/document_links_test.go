@@ -99,16 +99,14 @@ func TestDocuments_brokenLinks(t *testing.T) {
 		"[elsewhere](https://example.com/#x) `[code](nothing.go)`\n" +
 		"```\n# Gone\n[code](nothing.go)\n```\n"
 	want := []string{"docs/new.md: #gone", "docs/new.md: nothing.md", "docs/new.md: keys.md#nothing", "docs/new.md: nothing.svg"}
-	if got := brokenLinks(t, "docs/new.md", text); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	got := brokenLinks(t, "docs/new.md", text)
+	redistest.ErrorIf(t, !slices.Equal(got, want), "got %q, want %q", got, want)
 }
 
 func TestReadme_size(t *testing.T) {
 	t.Parallel()
-	if size := len(caddytest.ReadFile(t, "README.md")); size > readmeBytes {
-		t.Errorf("README.md has %d bytes, at most %d: move reference to docs/", size, readmeBytes)
-	}
+	size := len(caddytest.ReadFile(t, "README.md"))
+	redistest.ErrorIf(t, size > readmeBytes, "README.md has %d bytes, at most %d: move reference to docs/", size, readmeBytes)
 }
 
 func TestReadme_formerAnchors(t *testing.T) {
@@ -154,9 +152,8 @@ func TestDocuments_words(t *testing.T) {
 	t.Parallel()
 	for _, page := range append(documents(t), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md") {
 		for i, line := range strings.Split(caddytest.ReadFile(t, page), "\n") {
-			if word := avoidedWords.FindString(line); word != "" {
-				t.Errorf("%s:%d: write the sentence without %q", page, i+1, word)
-			}
+			word := avoidedWords.FindString(line)
+			redistest.ErrorIf(t, word != "", "%s:%d: write the sentence without %q", page, i+1, word)
 		}
 	}
 }

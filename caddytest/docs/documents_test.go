@@ -70,9 +70,8 @@ func TestDocuments_caddyfiles(t *testing.T) {
 			})
 		}
 	}
-	if least := 12; count < least {
-		t.Errorf("%d blocks begin with ```caddyfile, want %d or more", count, least)
-	}
+	least := 12
+	redistest.ErrorIf(t, count < least, "%d blocks begin with ```caddyfile, want %d or more", count, least)
 }
 
 // variables returns a value for each environment variable of a Caddyfile.

@@ -87,9 +87,8 @@ func TestInstall_modules(t *testing.T) {
 			want += line
 		}
 	}
-	if page := readInstallPage(t); want == "" || !strings.Contains(page.text, "list-modules | grep redis_ratelimit\n"+want+"$ ") {
-		t.Errorf("docs/install.md does not list\n%s", want)
-	}
+	page := readInstallPage(t)
+	redistest.ErrorIf(t, want == "" || !strings.Contains(page.text, "list-modules | grep redis_ratelimit\n"+want+"$ "), "docs/install.md does not list\n%s", want)
 }
 
 var (

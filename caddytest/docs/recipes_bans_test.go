@@ -48,12 +48,10 @@ func recipeBan(t *testing.T, e recipeEnv) {
 	}
 	refusal := logIn("right")
 	caddytest.CheckRefusal(t, refusal, http.StatusTooManyRequests)
-	if wait := retryAfter(t, refusal); wait < 890 || wait > 900 {
-		t.Errorf("got %v; want the client locked out for 15 minutes", refusal)
-	}
-	if output := strings.Fields(e.operate(t, heading, "bans")); !slices.Contains(output, "127.0.0.1") {
-		t.Errorf("got %q; want the client banned", output)
-	}
+	wait := retryAfter(t, refusal)
+	redistest.ErrorIf(t, wait < 890 || wait > 900, "got %v; want the client locked out for 15 minutes", refusal)
+	output := strings.Fields(e.operate(t, heading, "bans"))
+	redistest.ErrorIf(t, !slices.Contains(output, "127.0.0.1"), "got %q; want the client banned", output)
 	e.operate(t, heading, "reset")
 	logIn("right").Want(t, http.StatusOK, caddytest.Any) // the client let in
 }
@@ -61,9 +59,8 @@ func recipeBan(t *testing.T, e recipeEnv) {
 func recipeLift(t *testing.T, e recipeEnv) {
 	_, refusal := e.spend(t, 100, 100*minutely, "/", "X-Api-Key: acme")
 	caddytest.CheckQuota(t, refusal, 100, 0)
-	if output := e.operate(t, "Lift one customer's limit tonight", "override"); !strings.Contains(output, "limit 5000") || !strings.Contains(output, "import, ticket 4711") {
-		t.Errorf("got %s", output)
-	}
+	output := e.operate(t, "Lift one customer's limit tonight", "override")
+	redistest.ErrorIf(t, !strings.Contains(output, "limit 5000") || !strings.Contains(output, "import, ticket 4711"), "got %s", output)
 	if a := e.Get(t, "/", "X-Api-Key: acme"); a.Status != http.StatusOK {
 		t.Errorf("got %v; want the limit lifted", a)
 	} else if left := remaining(t, a, 5000); left < 4890 || left > 4950 { // more than 4899 where a minute begins
@@ -77,9 +74,8 @@ func recipeBlock(t *testing.T, e recipeEnv) {
 	e.operate(t, "Block a client now", "override")
 	a := e.Get(t, "/")
 	caddytest.CheckRefusal(t, a, http.StatusForbidden)
-	if wait := retryAfter(t, a); wait < 7190 || wait > 7200 || a.Body != "Blocked. Write to abuse@example.com." {
-		t.Errorf("got %v; want the client blocked for two hours", a)
-	}
+	wait := retryAfter(t, a)
+	redistest.ErrorIf(t, wait < 7190 || wait > 7200 || a.Body != "Blocked. Write to abuse@example.com.", "got %v; want the client blocked for two hours", a)
 	e.Ratelimit(t, "override", "--policy", "site", "--key", "127.0.0.1", "--remove").Want(t, 0)
 	if a := e.Get(t, "/"); a.Status != http.StatusOK || remaining(t, a, 300) < 298 {
 		t.Errorf("got %v; want the client let in", a)
@@ -167,9 +163,8 @@ func recipeLadder(t *testing.T, e recipeEnv) {
 		"a system":         {3000, list(4000, func(i int) string { return fmt.Sprintf("198.%d.%d.%d", 20+i%4, i/4%250, i%2000/1000) })},
 	} {
 		passed, took := e.swarm(t, name, test.addresses)
-		if most := test.limit + int(took.Seconds()*float64(test.limit)/60) + 1; passed < test.limit || passed > most {
-			t.Errorf("%s: %d requests of the swarm passed, want %d to %d", name, passed, test.limit, most)
-		}
+		most := test.limit + int(took.Seconds()*float64(test.limit)/60) + 1
+		redistest.ErrorIf(t, passed < test.limit || passed > most, "%s: %d requests of the swarm passed, want %d to %d", name, passed, test.limit, most)
 	}
 	for i, network := range []string{"198.18.%d.%d", "2001:db8:18:%x::%x"} { // until no unit has flowed back
 		a := caddytest.Response{Status: http.StatusOK}
@@ -178,9 +173,8 @@ func recipeLadder(t *testing.T, e recipeEnv) {
 		}
 		caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
 		caddytest.CheckQuota(t, a, 1200, 0)
-		if wait := retryAfter(t, a); wait != 1 {
-			t.Errorf("bystander %d: got %v; want it to wait for a second", i, a)
-		}
+		wait := retryAfter(t, a)
+		redistest.ErrorIf(t, wait != 1, "bystander %d: got %v; want it to wait for a second", i, a)
 	}
 	e.Get(t, "/", "X-Forwarded-For: 198.19.1.1").Want(t, http.StatusOK, caddytest.Any) // other blocks notice nothing
 }
@@ -198,9 +192,8 @@ func recipeElsewhere(t *testing.T, e recipeEnv) {
 			large++
 		}
 	}
-	if most := 100 + int(time.Since(begin).Seconds()*100/60) + 1; large < 100 || large > most || len(e.backend.seen()) != large {
-		t.Errorf("%d requests went to the large model, which saw %d; want 100 to %d", large, len(e.backend.seen()), most)
-	}
+	most := 100 + int(time.Since(begin).Seconds()*100/60) + 1
+	redistest.ErrorIf(t, large < 100 || large > most || len(e.backend.seen()) != large, "%d requests went to the large model, which saw %d; want 100 to %d", large, len(e.backend.seen()), most)
 	for labels, want := range map[string]int{`allowed",policy="all`: 103, `dry_run_allowed",policy="large`: large, `dry_run_denied",policy="large`: small} {
 		counted := 0.0
 		for _, source := range []string{"memory", "redis", "deny_cache"} {

@@ -42,9 +42,8 @@ func recipeBurst(t *testing.T, e recipeEnv) {
 	if left, ok := r.(int64); !ok || left < int64(1000-passed) {
 		t.Errorf("got %v; want the day to have %d left", refusal, 1000-passed)
 	}
-	if wait := retryAfter(t, refusal); wait > 2 {
-		t.Errorf("got %v; want one message back in 2 seconds", refusal)
-	}
+	wait := retryAfter(t, refusal)
+	redistest.ErrorIf(t, wait > 2, "got %v; want one message back in 2 seconds", refusal)
 }
 
 func recipeBots(t *testing.T, e recipeEnv) {
@@ -67,9 +66,8 @@ func recipeSmoothing(t *testing.T, e recipeEnv) {
 	arrivals := e.backend.seen()
 	redistest.FatalIf(t, len(arrivals) != passed, "%d requests reached the backend, %d passed", len(arrivals), passed)
 	for i, at := range arrivals {
-		if soonest := time.Duration(i-1) * 100 * time.Millisecond; at.Sub(begin) < soonest {
-			t.Errorf("request %d reached the backend after %v, want %v or more", i+1, at.Sub(begin), soonest)
-		}
+		soonest := time.Duration(i-1) * 100 * time.Millisecond
+		redistest.ErrorIf(t, at.Sub(begin) < soonest, "request %d reached the backend after %v, want %v or more", i+1, at.Sub(begin), soonest)
 	}
 }
 
@@ -91,9 +89,8 @@ func (e recipeEnv) queue(t *testing.T, path string) (passed int) {
 		}
 	}
 	const interval = 100 * time.Millisecond
-	if took := time.Since(begin); passed < 21 || sent == passed || took < time.Duration(passed-3)*interval {
-		t.Errorf("%d of %d passed in %v, want 21, one each %v, and others refused", passed, sent, took, interval)
-	}
+	took := time.Since(begin)
+	redistest.ErrorIf(t, passed < 21 || sent == passed || took < time.Duration(passed-3)*interval, "%d of %d passed in %v, want 21, one each %v, and others refused", passed, sent, took, interval)
 	redistest.ErrorIf(t, slowest < 1500*time.Millisecond, "the slowest answer took %v, want about 2s", slowest)
 	return passed
 }
@@ -134,9 +131,8 @@ func recipeMove(t *testing.T, e recipeEnv) {
 	for range 20 {
 		waits[retryAfter(t, e.Get(t, "/api/"))] = true
 	}
-	if wait := retryAfter(t, refusal); refusal.Body != "Zone api is full." || wait < 30 || wait > 71 || len(waits) < 3 {
-		t.Errorf("got %v and waits of %v; want the name of the zone, and to wait for a minute and up to 10s more", refusal, waits)
-	}
+	wait := retryAfter(t, refusal)
+	redistest.ErrorIf(t, refusal.Body != "Zone api is full." || wait < 30 || wait > 71 || len(waits) < 3, "got %v and waits of %v; want the name of the zone, and to wait for a minute and up to 10s more", refusal, waits)
 	if a := e.Get(t, "/"); a.Status != http.StatusOK {
 		t.Errorf("got %v; want other paths open", a)
 	} else if left := remaining(t, a, 1000); left < 980 {
@@ -172,9 +168,8 @@ func recipeMonth(t *testing.T, e recipeEnv) {
 	for _, part := range []string{`{"policies":[{"name":"budget","limit":10000,"remaining":9899,`, `"retry_after":0,"window":"month"}]}`} {
 		redistest.ErrorIf(t, !strings.Contains(a.Body, part), "got %v; want %s", a, part)
 	}
-	if headers := e.Get(t, "/v1/search", acme).Header; headers.Get("X-RateLimit-Limit") != "10000" || headers.Get("X-RateLimit-Remaining") != "9898" {
-		t.Errorf("got %v", headers)
-	}
+	headers := e.Get(t, "/v1/search", acme).Header
+	redistest.ErrorIf(t, headers.Get("X-RateLimit-Limit") != "10000" || headers.Get("X-RateLimit-Remaining") != "9898", "got %v", headers)
 }
 
 func recipeUnlimited(t *testing.T, e recipeEnv) {

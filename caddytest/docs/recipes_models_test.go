@@ -98,9 +98,8 @@ func (e recipeEnv) checkRetries(t *testing.T) {
 			if a.Status != http.StatusTooManyRequests {
 				return fmt.Errorf("got %v", a)
 			}
-			if got := a.Header.Get("X-Should-Retry"); got != want {
-				t.Errorf("got %v; want X-Should-Retry %q", a, want)
-			}
+			got := a.Header.Get("X-Should-Retry")
+			redistest.ErrorIf(t, got != want, "got %v; want X-Should-Retry %q", a, want)
 			return nil
 		})
 	}
@@ -129,12 +128,10 @@ func recipeOrigins(t *testing.T, e recipeEnv) {
 	}
 	caddytest.CheckQuota(t, refusal, 60, 0)
 	for name, a := range map[string]caddytest.Response{"passed": e.Get(t, "/", asBolt, origin), "denied": refusal, "rejected": e.Get(t, "/", origin)} {
-		if allowed := a.Header["Access-Control-Allow-Origin"]; len(allowed) != 1 || allowed[0] != recipeOrigin {
-			t.Errorf("%s: got %v; want it readable", name, a)
-		}
-		if exposed := a.Header.Get("Access-Control-Expose-Headers"); !strings.Contains(strings.ToLower(exposed), "x-ratelimit-remaining") {
-			t.Errorf("%s: got %v; want the quota readable", name, a)
-		}
+		allowed := a.Header["Access-Control-Allow-Origin"]
+		redistest.ErrorIf(t, len(allowed) != 1 || allowed[0] != recipeOrigin, "%s: got %v; want it readable", name, a)
+		exposed := a.Header.Get("Access-Control-Expose-Headers")
+		redistest.ErrorIf(t, !strings.Contains(strings.ToLower(exposed), "x-ratelimit-remaining"), "%s: got %v; want the quota readable", name, a)
 	}
 	redistest.ErrorIf(t, !strings.Contains(refusal.Header.Get("Access-Control-Expose-Headers"), "Retry-After") || refusal.Body != "429 Too Many Requests", "got %v; want a denial that scripts understand", refusal)
 }

@@ -132,9 +132,8 @@ func recipeGRPC(t *testing.T, e recipeEnv) {
 			t.Fatalf("a call that waits: %v", err)
 		}
 	}
-	if passed := len(e.backend.seen()); passed != 40 {
-		t.Errorf("%d calls have reached the service, want 40", passed)
-	}
+	passed := len(e.backend.seen())
+	redistest.ErrorIf(t, passed != 40, "%d calls have reached the service, want 40", passed)
 	for range 5 {
 		if err := patient.call(t, "Export", "exporter"); err != nil {
 			t.Fatalf("an export: %v", err)

@@ -107,9 +107,8 @@ func TestRecipes_incomplete(t *testing.T) {
 		"a recipe that is missing": {strings.Replace(text, "\n## Behind a CDN\n", "\n### Behind a CDN\n", 1), "Behind a CDN: no recipe"},
 		"contents that lack one":   {strings.Replace(text, "[Behind a CDN]", "[Behind]", 1), "Behind a CDN: not in the contents"},
 	} {
-		if problems := gaps(test.text, parseRecipes(test.text)); !slices.Contains(problems, test.want) {
-			t.Errorf("%s: got %q, want %q among them", name, problems, test.want)
-		}
+		problems := gaps(test.text, parseRecipes(test.text))
+		redistest.ErrorIf(t, !slices.Contains(problems, test.want), "%s: got %q, want %q among them", name, problems, test.want)
 	}
 }
 
@@ -218,9 +217,8 @@ func TestRecipes_longWindows(t *testing.T) {
 		redistest.FatalIf(t, err != nil, "%s: got %v; want X-RateLimit-Reset", path, a)
 		// The header is rounded up to whole seconds, and time has passed since the decision.
 		end := time.Unix(ends, 0).UTC().Truncate(time.Minute)
-		if past := end.Unix() % (days * 86400); past != 0 || (days == 7 && end.Weekday() != time.Thursday) {
-			t.Errorf("%s: the window ends at %v, %d s past %d days from the epoch", path, end.Format(time.RFC1123), past, days)
-		}
+		past := end.Unix() % (days * 86400)
+		redistest.ErrorIf(t, past != 0 || (days == 7 && end.Weekday() != time.Thursday), "%s: the window ends at %v, %d s past %d days from the epoch", path, end.Format(time.RFC1123), past, days)
 	}
 }
 

@@ -142,9 +142,8 @@ func recipeMoney(t *testing.T, e recipeEnv) {
 		e.WaitForRefund(t, "money", "Bearer acme", left)
 	}
 	a := e.Get(t, "/v1/budget", asAcme)
-	if want := fmt.Sprintf(`"limit":5000000,"remaining":%d,`, left); !strings.Contains(a.Body, want) {
-		t.Errorf("got %v; want %s", a, want)
-	}
+	want := fmt.Sprintf(`"limit":5000000,"remaining":%d,`, left)
+	redistest.ErrorIf(t, !strings.Contains(a.Body, want), "got %v; want %s", a, want)
 	e.CheckMetric(t, `invalid_values_total{option="cost",policy="money"}`, 1) // no usage
 }
 

@@ -124,9 +124,8 @@ func TestACL_sentinel(t *testing.T) {
 		defer n.Stop(t)
 		return askAll(n, paths)
 	})
-	if objects := caddytest.RefusedByACL(t, []*redistest.Server{master}); len(objects) > 0 {
-		t.Errorf("the master refuses %v", objects)
-	}
+	objects := caddytest.RefusedByACL(t, []*redistest.Server{master})
+	redistest.ErrorIf(t, len(objects) > 0, "the master refuses %v", objects)
 }
 
 // TestACL_bans bans with the rights of decisions alone, and lists and lifts bans with those of operators.
@@ -154,9 +153,8 @@ func TestACL_bans(t *testing.T) {
 				n.CheckMetric(t, `bans_total{policy="api"}`, 1)
 			}
 			ban()
-			if a := n.Ask(t, http.MethodGet, "bans", ""); a.Status != 503 || !strings.Contains(a.Body, `"complete":false`) || !strings.Contains(a.Body, "NOPERM") {
-				t.Errorf("without the right to search: got %v", a)
-			}
+			a := n.Ask(t, http.MethodGet, "bans", "")
+			redistest.ErrorIf(t, a.Status != 503 || !strings.Contains(a.Body, `"complete":false`) || !strings.Contains(a.Body, "NOPERM"), "without the right to search: got %v", a)
 			for _, body := range []string{`{"policy":"api","key":"bad","unban":true}`, `{"policy":"api","all":true,"unban":true}`} {
 				n.Ask(t, http.MethodPost, "override", body).Want(t, 503, "*NOPERM*")
 			}
@@ -165,9 +163,8 @@ func TestACL_bans(t *testing.T) {
 			n.Ratelimit(t, "override", "--policy", "api", "--key", "bad", "--unban").Want(t, 0, "1 ban lifted")
 			n.Get(t, "/", "X-Key: bad") // banned again
 			n.Ratelimit(t, "override", "--policy", "api", "--all", "--unban").Want(t, 0, "1 ban lifted")
-			if refused := caddytest.RefusedByACL(t, servers); len(refused) > 0 {
-				t.Errorf("refused are %v", refused)
-			}
+			refused := caddytest.RefusedByACL(t, servers)
+			redistest.ErrorIf(t, len(refused) > 0, "refused are %v", refused)
 		})
 	}
 }

@@ -68,9 +68,8 @@ func TestCheck_goodRedis(t *testing.T) {
 	defer conn.Close() //nolint:errcheck // the test is over
 	conn.Select(t.Context(), 3)
 	for _, key := range conn.Keys(t.Context(), "*").Val() {
-		if ttl := conn.PTTL(t.Context(), key).Val(); !strings.HasPrefix(key, "mine:{") || ttl <= 0 || ttl > 10*time.Second {
-			t.Errorf("the key %s stays for %v", key, ttl)
-		}
+		ttl := conn.PTTL(t.Context(), key).Val()
+		redistest.ErrorIf(t, !strings.HasPrefix(key, "mine:{") || ttl <= 0 || ttl > 10*time.Second, "the key %s stays for %v", key, ttl)
 	}
 }
 

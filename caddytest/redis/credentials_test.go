@@ -189,9 +189,8 @@ func TestCredentials_lateFile(t *testing.T) {
 	n, _ := startApp(t, server, file.path)
 	user.set(t, ">"+secondPassword, "<"+firstPassword)
 	checkAllByRedis(t, n, 64, 5)
-	if lines := refusals(n); len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"auth"`) || len(n.Log.Outages()) > 0 {
-		t.Errorf("the log has the refusals %v and outages %v; want one refusal", lines, n.Log.Outages())
-	}
+	lines := refusals(n)
+	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"auth"`) || len(n.Log.Outages()) > 0, "the log has the refusals %v and outages %v; want one refusal", lines, n.Log.Outages())
 	redistest.ErrorIf(t, n.Metric(t, `store_errors_total{kind="auth"}`) == 0, "no refusal is counted")
 	n.CheckMetric(t, "breaker_open", 0)
 
@@ -216,9 +215,8 @@ func TestCredentials_lostUser(t *testing.T) {
 	user.set(t, "-@all")
 	n.Get(t, "/").Want(t, 0, "allowed fallback")
 	n.CheckMetric(t, "breaker_open", 1) // after one request
-	if lines := refusals(n); len(lines) > 0 {
-		t.Errorf("the log has %v", lines)
-	}
+	lines := refusals(n)
+	redistest.ErrorIf(t, len(lines) > 0, "the log has %v", lines)
 }
 
 // TestCredentials_sentinel rotates the passwords of sentinel and master.
@@ -243,9 +241,8 @@ func TestCredentials_sentinel(t *testing.T) {
 	redistest.Must(t, guard.Do(ctx, "client", "kill", "skipme", "yes").Err())
 	user.disconnect(t)
 	checkAllByRedis(t, n, 8, 10)
-	if lines := n.Log.Outages(); len(lines) > 0 {
-		t.Errorf("the log has %v", lines)
-	}
+	lines := n.Log.Outages()
+	redistest.ErrorIf(t, len(lines) > 0, "the log has %v", lines)
 	checkPasswordsHidden(t, n)
 	findings := check(t, 0, option, caddytest.LimitedSite)
 	wantNothing(t, findings, "failed")
@@ -282,9 +279,8 @@ func TestCredentials_certificates(t *testing.T) {
 	cert, key := next.Issue(t, "redis.test")
 	skipBefore(t, user.admin.Do(context.Background(), "config", "set", "tls-ca-cert-file", next.CA, "tls-cert-file", cert, "tls-key-file", key).Err(), "7.0")
 	checkAllByRedis(t, n, 64, 10)
-	if lines := refusals(n); len(lines) != 1 {
-		t.Errorf("with the old certificates: the log has %v; want one refusal", lines)
-	}
+	lines := refusals(n)
+	redistest.ErrorIf(t, len(lines) != 1, "with the old certificates: the log has %v; want one refusal", lines)
 	install(next)
 	redistest.Retry(t, "there are new connections", func() (again bool, seen any) {
 		checkAllByRedis(t, n, 64, 5)
@@ -310,9 +306,8 @@ func TestCredentials_reload(t *testing.T) {
 	file.replace(t, secondPassword)
 	n.Reload(t, text("2000"))
 	caddytest.WaitForRedis(t, n, "/")
-	if after := user.connections(t); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("connections %v, before %v; want the same store", after, before)
-	}
+	after := user.connections(t)
+	redistest.ErrorIf(t, fmt.Sprint(after) != fmt.Sprint(before), "connections %v, before %v; want the same store", after, before)
 }
 
 // TestCredentials_refusedFiles loads configurations whose files hold no password.
@@ -341,9 +336,8 @@ func TestCredentials_refusedFiles(t *testing.T) {
 		"a URL":              {"credentials file redis://:" + firstPassword + "@127.0.0.1", "credentials: use the path of a file"},
 	} {
 		text := caddytest.Config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\n"+c.option+"\n}\n}", "redis_ratelimit same 3 24h")
-		if a := n.Load(t, text); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, c.want) || strings.Contains(a.Body, firstPassword) {
-			t.Errorf("%s: got %v; want status 400 and %q", name, a, c.want)
-		}
+		a := n.Load(t, text)
+		redistest.ErrorIf(t, a.Status != http.StatusBadRequest || !strings.Contains(a.Body, c.want) || strings.Contains(a.Body, firstPassword), "%s: got %v; want status 400 and %q", name, a, c.want)
 	}
 	findings := check(t, 2, "redis {\naddress 127.0.0.1:1\ncredentials file "+dir+"/none\n}", caddytest.LimitedSite)
 	wantFinding(t, findings, "configuration", "failed", "credentials: reading "+dir+"/none")

@@ -77,9 +77,8 @@ func TestRights_renamedCommand(t *testing.T) {
 		n.Get(t, "/").Want(t, 0, "failed_open redis")
 		return len(n.Log.Outages()) != 1, n.Log.Lines(caddytest.Ours)
 	})
-	if line := n.Log.Outages()[0].Text; !strings.Contains(line, `"kind":"command"`) {
-		t.Errorf("the log says %s", line)
-	}
+	line := n.Log.Outages()[0].Text
+	redistest.ErrorIf(t, !strings.Contains(line, `"kind":"command"`), "the log says %s", line)
 	findings := check(t, failing, option, "redis_ratelimit same 10 1m")
 	wantFinding(t, findings, "commands", "failed", "unknown to this Redis: set")
 	wantFinding(t, findings, "script", "failed", "see the check of commands")

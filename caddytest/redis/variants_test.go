@@ -121,9 +121,8 @@ func TestRedis_variants(t *testing.T) {
 			for i := range int64(3) {
 				caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, "/", "User: jane"), "redis"), 3, 2-i)
 			}
-			if a := n.Get(t, "/", "User: jane"); !a.DeniedByRedis() {
-				t.Errorf("got %v; want it denied by redis", a)
-			}
+			a := n.Get(t, "/", "User: jane")
+			redistest.ErrorIf(t, !a.DeniedByRedis(), "got %v; want it denied by redis", a)
 			checkKeys(t, v)
 			caddytest.CheckSecrets(t, n, v.env)
 		})

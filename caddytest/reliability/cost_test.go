@@ -30,9 +30,8 @@ func TestCost_budget(t *testing.T) {
 					t.Error(err)
 				}
 				served.Add(1)
-				if sum := spent.Add(cost); sum > budget {
-					t.Errorf("%s, %s: %d units were served of %d", source, algorithm, sum, budget)
-				}
+				sum := spent.Add(cost)
+				redistest.ErrorIf(t, sum > budget, "%s, %s: %d units were served of %d", source, algorithm, sum, budget)
 				w.Header().Set("X-Tokens-Used", strconv.FormatInt(cost, 10))
 				_, _ = io.WriteString(w, "tokens")
 			})

@@ -61,9 +61,8 @@ func TestLease_stop(t *testing.T) {
 	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
 	requests, units := hold(t, n)
 	n.Stop(t)
-	if got := leasedBy(t, other).Remaining; got != leaseLimit-requests {
-		t.Errorf("%d units are used after %d requests and the end of a node that held %d", leaseLimit-got, requests, units)
-	}
+	got := leasedBy(t, other).Remaining
+	redistest.ErrorIf(t, got != leaseLimit-requests, "%d units are used after %d requests and the end of a node that held %d", leaseLimit-got, requests, units)
 }
 
 // TestLease_kill kills a node at once. What it held counts as used, and no more than that.
@@ -141,9 +140,8 @@ func (c *tenants) awaitLeases(t *testing.T) {
 func (c *tenants) checkUsed(t *testing.T, n *caddytest.Node, before int64) {
 	t.Helper()
 	c.stop()
-	if cut := c.cut.Load(); cut > 0 {
-		t.Errorf("%d requests were not decided by Redis", cut)
-	}
+	cut := c.cut.Load()
+	redistest.ErrorIf(t, cut > 0, "%d requests were not decided by Redis", cut)
 	n.WaitForRefund(t, "tenant", "a", leaseLimit-c.admitted.Load()-before)
 }
 
@@ -230,7 +228,6 @@ func TestLease_elsewhere(t *testing.T) {
 		return a.Status != http.StatusTooManyRequests, a
 	})
 	t.Logf("blocked elsewhere after %v", time.Since(began))
-	if held := leasedBy(t, n).Leased.Units; held != 0 {
-		t.Errorf("%d units of a blocked key are held", held)
-	}
+	held := leasedBy(t, n).Leased.Units
+	redistest.ErrorIf(t, held != 0, "%d units of a blocked key are held", held)
 }

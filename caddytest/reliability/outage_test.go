@@ -245,7 +245,6 @@ func TestNetwork_lostReply(t *testing.T) {
 	last := n.Get(t, "/")
 	remaining, err := strconv.Atoi(last.Header.Get("X-Ratelimit-Remaining"))
 	redistest.FatalIf(t, err != nil, "got %v", last)
-	if counted := limit - remaining - 1; lost != cuts || counted < admitted || counted > admitted+cuts {
-		t.Errorf("%d were admitted, %d lost and %d counted; want %d lost, and each counted at most once", admitted, lost, counted, cuts)
-	}
+	counted := limit - remaining - 1
+	redistest.ErrorIf(t, lost != cuts || counted < admitted || counted > admitted+cuts, "%d were admitted, %d lost and %d counted; want %d lost, and each counted at most once", admitted, lost, counted, cuts)
 }

@@ -99,9 +99,8 @@ func TestOverride_twoNodes(t *testing.T) {
 				{`{"policy":"api","key":"acme","remove":true}`, "denied redis"},
 			} {
 				setOverride(t, a, step.body, 200)
-				if got := a.Get(t, "/", "X-Key: acme"); !strings.HasPrefix(got.Body, step.decision) {
-					t.Errorf("%s: the node itself answers %v", step.body, got)
-				}
+				got := a.Get(t, "/", "X-Key: acme")
+				redistest.ErrorIf(t, !strings.HasPrefix(got.Body, step.decision), "%s: the node itself answers %v", step.body, got)
 				waitForDecision(t, b, "acme", strings.TrimSuffix(step.decision, " redis"))
 			}
 			if err := stop(); err != nil {
@@ -125,15 +124,13 @@ func TestOverride_outage(t *testing.T) {
 	setOverride(t, a, `{"policy":"api","key":"bad","block":true}`, 200)
 	waitForDecision(t, b, "bad", "denied override") // with the other, which was set before it
 	client := server.Client(t)
-	if ttl := client.TTL(t.Context(), "rl:{%!overrides}:entries").Val(); ttl != -1 {
-		t.Errorf("the TTL of the entries is %v, want none", ttl)
-	}
+	ttl := client.TTL(t.Context(), "rl:{%!overrides}:entries").Val()
+	redistest.ErrorIf(t, ttl != -1, "the TTL of the entries is %v, want none", ttl)
 	server.Kill()
 	for _, n := range []*caddytest.Node{a, b} {
 		waitForDecision(t, n, "vip", "allowed fallback")
-		if got := n.Get(t, "/", "X-Key: vip"); got.Header.Get("X-RateLimit-Limit") != "500" {
-			t.Errorf("in the outage: got %v", got)
-		}
+		got := n.Get(t, "/", "X-Key: vip")
+		redistest.ErrorIf(t, got.Header.Get("X-RateLimit-Limit") != "500", "in the outage: got %v", got)
 		waitForDecision(t, n, "bad", "denied override")
 		setOverride(t, n, `{"policy":"api","key":"bad","remove":true}`, 503)
 		list := n.Ratelimit(t, "overrides")
@@ -182,9 +179,8 @@ func TestOverride_goroutines(t *testing.T) {
 	before := n.Goroutines(t)
 	for i := range 8 {
 		n.Reload(t, config(i+1))
-		if got := n.Get(t, "/", "X-Key: bad"); got.Body != "denied override" {
-			t.Fatalf("after reload %d: got %v", i, got)
-		}
+		got := n.Get(t, "/", "X-Key: bad")
+		redistest.FatalIf(t, got.Body != "denied override", "after reload %d: got %v", i, got)
 	}
 	redistest.Retry(t, "the polls have ended", func() (again bool, seen any) {
 		now := n.Goroutines(t)

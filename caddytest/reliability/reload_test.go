@@ -115,9 +115,8 @@ func TestReload_equalSettings(t *testing.T) {
 	}
 	// The ping of a reload opens another connection where the first one is busy.
 	for _, id := range before {
-		if after := caddytest.Connections(t, server); !slices.Contains(after, id) {
-			t.Errorf("connection %s is gone; there were %v, now %v", id, before, after)
-		}
+		after := caddytest.Connections(t, server)
+		redistest.ErrorIf(t, !slices.Contains(after, id), "connection %s is gone; there were %v, now %v", id, before, after)
 	}
 }
 

@@ -216,9 +216,8 @@ func TestReload_betweenRunning(t *testing.T) {
 			upstream.WaitRunning(t, 2)
 			n.Get(t, "/").Want(t, http.StatusTooManyRequests, caddytest.Any)
 			upstream.EndAll()
-			if got := statuses(); got[http.StatusTooManyRequests] != 4 || got[http.StatusOK] != 1 {
-				t.Errorf("got the statuses %v, want one of 200", got)
-			}
+			got := statuses()
+			redistest.ErrorIf(t, got[http.StatusTooManyRequests] != 4 || got[http.StatusOK] != 1, "got the statuses %v, want one of 200", got)
 			if _, most := upstream.Running(); most > 2 {
 				t.Errorf("%d ran at once", most)
 			}

@@ -117,9 +117,8 @@ func TestSharing_scriptFlush(t *testing.T) {
 	close(done)
 	group.Wait()
 	redistest.ErrorIf(t, admitted != 1000 || flushes < 3, "%d requests passed during %d flushes, want 1000 during 3 or more", admitted, flushes)
-	if lines := n.Log.Outages(); len(lines) > 0 {
-		t.Errorf("the log has an outage: %v", lines)
-	}
+	lines := n.Log.Outages()
+	redistest.ErrorIf(t, len(lines) > 0, "the log has an outage: %v", lines)
 }
 
 func TestMetrics_reloadsAndOutages(t *testing.T) {
@@ -143,9 +142,8 @@ func TestMetrics_reloadsAndOutages(t *testing.T) {
 	n.CheckMetric(t, `decisions_total{decision="allowed",policy="wide",source="redis"}`, wide+1)
 	n.CheckMetric(t, "breaker_open", 0)
 	n.CheckMetric(t, "memory_keys", 1) // wide is closed in outages, so that no state of it is stored
-	if batches := n.Metric(t, "batch_size_count"); batches < 4 || n.Metric(t, `store_duration_seconds_count{store="redis"}`) != batches {
-		t.Errorf("%v batches, %v of them timed", batches, n.Metric(t, `store_duration_seconds_count{store="redis"}`))
-	}
+	batches := n.Metric(t, "batch_size_count")
+	redistest.ErrorIf(t, batches < 4 || n.Metric(t, `store_duration_seconds_count{store="redis"}`) != batches, "%v batches, %v of them timed", batches, n.Metric(t, `store_duration_seconds_count{store="redis"}`))
 	server.Kill()
 	n.Get(t, "/b")
 	n.Get(t, "/a?k=another")

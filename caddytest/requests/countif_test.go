@@ -32,9 +32,8 @@ func TestCountIf_statuses(t *testing.T) {
 				return n.Get(t, path+"?k="+algorithm).Header.Get("X-Ratelimit-Remaining")
 			}
 			for range 20 {
-				if got := remaining("/200"); got != "5" {
-					t.Errorf("%s: %s remain after a log-in that went well", algorithm, got)
-				}
+				got := remaining("/200")
+				redistest.ErrorIf(t, got != "5", "%s: %s remain after a log-in that went well", algorithm, got)
 				n.WaitForRefund(t, "default", algorithm, 5)
 			}
 			for i, path := range []string{"/401", "/error", "/404", "/401", "/broken"} {
@@ -113,9 +112,8 @@ func TestCountIf_websocket(t *testing.T) {
 		response, err := n.Client.Do(request)
 		redistest.Must(t, err)
 		_ = response.Body.Close()
-		if got := response.Header.Get("X-Ratelimit-Remaining"); response.StatusCode != http.StatusSwitchingProtocols || got != fmt.Sprint(want) {
-			t.Errorf("status %s, %s remain, want %d", response.Status, got, want)
-		}
+		got := response.Header.Get("X-Ratelimit-Remaining")
+		redistest.ErrorIf(t, response.StatusCode != http.StatusSwitchingProtocols || got != fmt.Sprint(want), "status %s, %s remain, want %d", response.Status, got, want)
 	}
 }
 
@@ -238,9 +236,8 @@ func TestCountIf_innerRefusal(t *testing.T) {
 					if strings.HasPrefix(fmt.Sprint(test.status), countIf) {
 						want = 3
 					}
-					if got := s.used(t, n, test.status); got != want {
-						t.Errorf("%d units are used, want %d", got, want)
-					}
+					got := s.used(t, n, test.status)
+					redistest.ErrorIf(t, got != want, "%d units are used, want %d", got, want)
 				})
 			}
 		}
@@ -256,9 +253,8 @@ func TestCountIf_innerError(t *testing.T) {
 			name := fmt.Sprintf("e-%d-%s", status, routes)
 			t.Run(name, func(t *testing.T) {
 				s := nested{name: name, countIf: "401", server: errorRoutes[routes].server, refusing: fmt.Sprintf(`{"handler": "error", "status_code": %d}`, status)}
-				if got := s.used(t, n, status); got != want {
-					t.Errorf("%d units are used, want %d", got, want)
-				}
+				got := s.used(t, n, status)
+				redistest.ErrorIf(t, got != want, "%d units are used, want %d", got, want)
 			})
 		}
 	}

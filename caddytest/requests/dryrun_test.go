@@ -90,9 +90,8 @@ func TestDryRun_countIf(t *testing.T) {
 			for range 8 {
 				n.Get(t, "/")
 			}
-			if a := n.Get(t, "/"); a.Status == http.StatusOK {
-				t.Errorf("got %v; want it refused", a)
-			}
+			a := n.Get(t, "/")
+			redistest.ErrorIf(t, a.Status == http.StatusOK, "got %v; want it refused", a)
 			n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 0)
 			n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="fallback"}`, 0)
 		})
@@ -176,9 +175,8 @@ func TestEnforce_operators(t *testing.T) {
 			e := n.Explain(t, "/?k="+key, "")
 			want := map[bool]string{false: "denied", true: "allowed"}[dry]
 			redistest.ErrorIf(t, len(e.Policies) != 1 || e.Policies[0].DryRun != dry || e.Policies[0].Decision != "denied" || e.Decision != want, "%s: explained as %+v", key, e)
-			if got, _ := stateOf(t, n, "rollout", key)["dry_run"].(bool); got != dry {
-				t.Errorf("%s: the state says dry_run %v", key, got)
-			}
+			got, _ := stateOf(t, n, "rollout", key)["dry_run"].(bool)
+			redistest.ErrorIf(t, got != dry, "%s: the state says dry_run %v", key, got)
 			n.Ask(t, http.MethodPost, "override", `{"policy":"rollout","key":"`+key+`","block":true}`)
 		}
 		n.Ratelimit(t, "state", "--policy", "rollout", "--key", pretended).Want(t, 0, "no handler limits this key")

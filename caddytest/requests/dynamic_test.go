@@ -35,9 +35,8 @@ func TestLimit_byPlan(t *testing.T) {
 			}
 			caddytest.CheckRefusal(t, n.Get(t, "/", "X-Api-Key: "+key), http.StatusTooManyRequests)
 		}
-		if bad := n.Metric(t, `invalid_values_total{option="limit",policy="plan"}`); bad < 2 {
-			t.Errorf("%v bad values are counted", bad)
-		}
+		bad := n.Metric(t, `invalid_values_total{option="limit",policy="plan"}`)
+		redistest.ErrorIf(t, bad < 2, "%v bad values are counted", bad)
 		for _, option := range []string{"limit", "burst"} { // of which each has its line, whatever else is wrong
 			complaints := n.Log.Lines(func(l caddytest.LogLine) bool {
 				return caddytest.Ours(l) && strings.Contains(l.Message, "cannot be used") && strings.Contains(l.Text, `"option":"`+option+`"`)
@@ -85,14 +84,12 @@ func TestLimit_burstFallback(t *testing.T) {
 		{"9223372036854775807", "20", `"default";q=20;w=20`},
 	} {
 		a := n.Get(t, "/?k="+c.limit+"_"+c.burst, "L: "+c.limit, "B: "+c.burst)
-		if got := a.Header.Get("RateLimit-Policy"); got != c.want {
-			t.Errorf("limit %q and burst %q: %s, want %s", c.limit, c.burst, got, c.want)
-		}
+		got := a.Header.Get("RateLimit-Policy")
+		redistest.ErrorIf(t, got != c.want, "limit %q and burst %q: %s, want %s", c.limit, c.burst, got, c.want)
 	}
 	for _, value := range []string{"-5", "9223372036854775807"} {
-		if lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, value) }); len(lines) > 0 {
-			t.Errorf("the log shows the value: %v", lines)
-		}
+		lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, value) })
+		redistest.ErrorIf(t, len(lines) > 0, "the log shows the value: %v", lines)
 	}
 }
 
@@ -141,9 +138,8 @@ func TestRepeated_inKeys(t *testing.T) {
 					n.Get(t, fresh.Replace(request.path), headers...).Want(t, status, caddytest.Any)
 				}
 				n.CheckMetric(t, `invalid_values_total{option="key",policy="keyed"}`, 2)
-				if complaints := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, "fresh") }); len(complaints) > 0 {
-					t.Errorf("%s: the log has the value: %v", mode, complaints)
-				}
+				complaints := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, "fresh") })
+				redistest.ErrorIf(t, len(complaints) > 0, "%s: the log has the value: %v", mode, complaints)
 			}
 		})
 	}

@@ -53,10 +53,9 @@ func TestEarlyData(t *testing.T) {
 				return len(n.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"uri":"`+test.path) })) == 0, "it is not in the access log"
 			})
 			release()
-			if a := <-early; a.Status != test.early {
-				t.Errorf("in early data: got %v; want %d", a, test.early)
-			}
-			a := askEarly(t, speaker, http.MethodGet, url+test.path+"?k=k", n)
+			a := <-early
+			redistest.ErrorIf(t, a.Status != test.early, "in early data: got %v; want %d", a, test.early)
+			a = askEarly(t, speaker, http.MethodGet, url+test.path+"?k=k", n)
 			switch {
 			case a.Status != http.StatusOK:
 				t.Errorf("after the handshake: got %v", a)

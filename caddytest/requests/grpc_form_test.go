@@ -124,9 +124,8 @@ func TestGRPC_pushback(t *testing.T) {
 					t.Fatalf("%s: %v", kind, err)
 				}
 			}
-			if attempts := n.denied(t) - before; attempts != 1 {
-				t.Errorf("%s: %v attempts were denied, want 1: the next one came too early", kind, attempts)
-			}
+			attempts := n.denied(t) - before
+			redistest.ErrorIf(t, attempts != 1, "%s: %v attempts were denied, want 1: the next one came too early", kind, attempts)
 		}
 	})
 }
@@ -211,9 +210,8 @@ func TestGRPC_browser(t *testing.T) {
 		for i, text := range calls[1].Header {
 			calls[1].Header[i] = seconds.ReplaceAllString(text, "WAIT") // a year, less what has passed since the first call
 		}
-		if got := calls[1]; got.Status != want.Status || got.Size != 0 || !slices.Equal(got.Header, want.Header) {
-			t.Errorf("%q: the page has seen %+v, want %+v", options, got, want)
-		}
+		got := calls[1]
+		redistest.ErrorIf(t, got.Status != want.Status || got.Size != 0 || !slices.Equal(got.Header, want.Header), "%q: the page has seen %+v, want %+v", options, got, want)
 	}
 }
 

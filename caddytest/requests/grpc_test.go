@@ -48,17 +48,15 @@ func TestGRPC_kinds(t *testing.T) {
 func checkDeniedCall(t *testing.T, err error, trailer metadata.MD) {
 	t.Helper()
 	seconds := strings.Join(trailer["retry-after"], "|")
-	if want := "rate limit exceeded: policy calls, retry in " + seconds + " s"; status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() != want {
-		t.Errorf("got %v; want %q", err, want)
-	}
+	want := "rate limit exceeded: policy calls, retry in " + seconds + " s"
+	redistest.ErrorIf(t, status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() != want, "got %v; want %q", err, want)
 	wants := map[string]string{
 		"content-type": "application/grpc", "grpc-retry-pushback-ms": "-1", "cache-control": "no-store",
 		"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0", "ratelimit-policy": `"calls";q=1;w=86400`, "ratelimit": `"calls";r=0;t=` + seconds,
 	}
 	for name, want := range wants {
-		if got := strings.Join(trailer[name], "|"); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
-		}
+		got := strings.Join(trailer[name], "|")
+		redistest.ErrorIf(t, got != want, "%s is %q, want %q", name, got, want)
 	}
 }
 
@@ -76,9 +74,8 @@ func (n *grpcNode) checkLoggedCall(t *testing.T) {
 		}
 		return nil
 	})
-	if counted := n.denied(t); counted != float64(denied) {
-		t.Errorf("the metrics count %v denials, the access log has %d", counted, denied)
-	}
+	counted := n.denied(t)
+	redistest.ErrorIf(t, counted != float64(denied), "the metrics count %v denials, the access log has %d", counted, denied)
 }
 
 // TestGRPC_refusals has calls refused for each reason, under error routes and problem details, which are
@@ -147,9 +144,8 @@ func TestGRPC_countIf(t *testing.T) {
 						redis: test.redis, name: name, countIf: countIf, server: around.server, subroute: around.subroute,
 						refusing: `{"handler": "vars", "heavy": "2"}, {"handler": "redis_ratelimit", ` + test.inner + `}`,
 					}
-					if got := s.used(t, n, http.StatusOK, "Content-Type: application/grpc"); got != want {
-						t.Errorf("%d units are used, want %d", got, want)
-					}
+					got := s.used(t, n, http.StatusOK, "Content-Type: application/grpc")
+					redistest.ErrorIf(t, got != want, "%d units are used, want %d", got, want)
 				})
 			}
 		}

@@ -90,9 +90,8 @@ func TestLease(t *testing.T) {
 	leaseOfMore := n.Get(t, "/", "X-Tenant: a")
 	caddytest.CheckQuota(t, leaseOfMore, 100_000, 100_000-spent-1)
 	n.Ratelimit(t, "reset", "--policy", "tenant", "--key", "a").Want(t, 0, "")
-	if state := stateOf(t, n, "tenant", "a"); state["leased"] != nil || state["remaining"] != 100_000.0 {
-		t.Errorf("state after a reset: %v", state)
-	}
+	state := stateOf(t, n, "tenant", "a")
+	redistest.ErrorIf(t, state["leased"] != nil || state["remaining"] != 100_000.0, "state after a reset: %v", state)
 
 	spent = leaseOf(t, n, "a")
 
@@ -158,9 +157,8 @@ func TestLease_options(t *testing.T) {
 	const more = optionsRoom + 100
 
 	// A dry run admits all, and counts those that would be denied.
-	if got := flood(t, n, "/tried?k=a", more); got != more {
-		t.Errorf("a dry run admitted %d of %d", got, more)
-	}
+	got := flood(t, n, "/tried?k=a", more)
+	redistest.ErrorIf(t, got != more, "a dry run admitted %d of %d", got, more)
 	checkRoom(t, "a dry run would admit", decisions(t, n, "tried", "dry_run_allowed"))
 	checkRoom(t, "a dry run would deny", more-decisions(t, n, "tried", "dry_run_denied"))
 

@@ -66,9 +66,8 @@ func TestNotify_take(t *testing.T) {
 			n.Get(t, "/?k=a")
 		}
 		n.Get(t, "/?k=b")
-		if events := thresholdEvents(t, n); len(events) > 0 {
-			t.Errorf("got %+v for 7 of 10", events)
-		}
+		events := thresholdEvents(t, n)
+		redistest.ErrorIf(t, len(events) > 0, "got %+v for 7 of 10", events)
 		n.Get(t, "/?k=a")
 		e := waitForThresholds(t, n, 80)[0]
 		redistest.ErrorIf(t, e.Key != "a" || e.Limit != 10 || e.Remaining != 2 || e.Source != source || e.DryRun, "got %+v", e)
@@ -99,12 +98,10 @@ func TestNotify_nodes(t *testing.T) {
 	for i := range 10 {
 		[]*caddytest.Node{one, two}[i%2].Get(t, "/?k=a")
 	}
-	if e := waitForThresholds(t, two, 80, 100)[0]; e.Key != "" {
-		t.Errorf("an event has a key without log_keys: %+v", e)
-	}
-	if events := thresholdEvents(t, one); len(events) > 0 {
-		t.Errorf("the other node tells of %+v", events)
-	}
+	e := waitForThresholds(t, two, 80, 100)[0]
+	redistest.ErrorIf(t, e.Key != "", "an event has a key without log_keys: %+v", e)
+	events := thresholdEvents(t, one)
+	redistest.ErrorIf(t, len(events) > 0, "the other node tells of %+v", events)
 }
 
 // TestNotify_cost reaches marks by what responses cost.
@@ -114,9 +111,8 @@ func TestNotify_cost(t *testing.T) {
 		if e := n.Get(t, "/?k=b&body=12345678"); e.Status != http.StatusOK {
 			t.Fatal(e)
 		}
-		if e := waitForThresholds(t, n, 80)[0]; e.Remaining != 2 || e.Source != source {
-			t.Errorf("got %+v", e)
-		}
+		e := waitForThresholds(t, n, 80)[0]
+		redistest.ErrorIf(t, e.Remaining != 2 || e.Source != source, "got %+v", e)
 		n.Get(t, "/?k=c&body=12345678901234567890")
 		waitForThresholds(t, n, 80, 80, 100)
 	})
@@ -133,9 +129,8 @@ func TestNotify_countIf(t *testing.T) {
 			n.WaitForRefund(t, "watched", "a", 3)
 		}
 		n.Get(t, "/401?k=b")
-		if events := thresholdEvents(t, n); len(events) > 0 {
-			t.Errorf("got %+v for units that are refunded", events)
-		}
+		events := thresholdEvents(t, n)
+		redistest.ErrorIf(t, len(events) > 0, "got %+v for units that are refunded", events)
 		n.Get(t, "/401?k=a")
 		waitForThresholds(t, n, 80)
 	})
@@ -155,9 +150,8 @@ func TestNotify_estimate(t *testing.T) {
 				n.Get(t, "/?k=a&cost=0").Want(t, http.StatusOK, caddytest.Any)
 				n.WaitForRefund(t, "watched", "a", 10)
 				n.Get(t, "/?k=a&cost=0").Want(t, http.StatusTooManyRequests, caddytest.Any)
-				if e := waitForThresholds(t, n, 80)[0]; e.Remaining != 1 {
-					t.Errorf("got %+v", e)
-				}
+				e := waitForThresholds(t, n, 80)[0]
+				redistest.ErrorIf(t, e.Remaining != 1, "got %+v", e)
 			})
 		})
 	}
@@ -222,9 +216,8 @@ func TestNotify_override(t *testing.T) {
 	n.Ratelimit(t, "reset", "--policy", "watched", "--key", "a").Want(t, 0)
 	n.Get(t, "/?k=a")
 	n.Get(t, "/?k=a")
-	if e := waitForThresholds(t, n, 50)[0]; e.Limit != 4 || e.Remaining != 2 {
-		t.Errorf("got %+v", e)
-	}
+	e := waitForThresholds(t, n, 50)[0]
+	redistest.ErrorIf(t, e.Limit != 4 || e.Remaining != 2, "got %+v", e)
 	for range 3 {
 		n.Get(t, "/?k=b&limit=6")
 	}
@@ -254,9 +247,8 @@ func TestNotify_dryRun(t *testing.T) {
 	for range 8 {
 		n.Get(t, "/?k=a")
 	}
-	if e := waitForThresholds(t, n, 80)[0]; !e.DryRun {
-		t.Errorf("got %+v", e)
-	}
+	e := waitForThresholds(t, n, 80)[0]
+	redistest.ErrorIf(t, !e.DryRun, "got %+v", e)
 }
 
 // TestNotify_silent has no listener, and no event.
@@ -266,7 +258,6 @@ func TestNotify_silent(t *testing.T) {
 	for range 12 {
 		n.Get(t, "/?k=a")
 	}
-	if events := thresholdEvents(t, n); len(events) > 0 {
-		t.Errorf("got %+v", events)
-	}
+	events := thresholdEvents(t, n)
+	redistest.ErrorIf(t, len(events) > 0, "got %+v", events)
 }

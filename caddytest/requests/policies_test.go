@@ -82,9 +82,8 @@ func TestMaxDelay_pacing(t *testing.T) {
 		for crowd := range crowds {
 			left := paced(t, nodes, size, fmt.Sprint("/?k=", crowd))
 			for i, after := range left {
-				if soonest := time.Duration(i) * interval; after < soonest {
-					t.Errorf("request %d left after %v, want %v or more", i+1, after, soonest)
-				}
+				soonest := time.Duration(i) * interval
+				redistest.ErrorIf(t, after < soonest, "request %d left after %v, want %v or more", i+1, after, soonest)
 			}
 			redistest.FatalIf(t, len(left) < fit, "%d requests left, want %d", len(left), fit)
 			if len(left) == fit {
@@ -208,9 +207,8 @@ func climb(t *testing.T, n *caddytest.Node, address func(network, host int) stri
 	}
 	for i, want := range [][]int64{{0, 0, 0}, {1, 0, 0}, {2, 0, 0}} {
 		quotas := usageOf(t, n.Get(t, "/usage", "X-Forwarded-For: "+address(1, i+1)))
-		if left := remainders(quotas); !slices.Equal(left, want) {
-			t.Errorf("host %d of the first network: %v remain, want %v", i+1, left, want)
-		}
+		left := remainders(quotas)
+		redistest.ErrorIf(t, !slices.Equal(left, want), "host %d of the first network: %v remain, want %v", i+1, left, want)
 	}
 	if left := remainders(usageOf(t, n.Get(t, "/usage", "X-Forwarded-For: "+address(2, 1)))); !slices.Equal(left, []int64{1, 2, 0}) {
 		t.Errorf("the second network: %v remain, want 1, 2, 0", left)
@@ -259,14 +257,12 @@ func TestLadder_emptyKeys(t *testing.T) {
 			for _, p := range n.Explain(t, "/", string(given)).Policies {
 				explained = append(explained, p.Decision)
 			}
-			if got := strings.Join(explained, " "); got != test.explained {
-				t.Errorf("%s: explained as %s, want %s", test.headers, got, test.explained)
-			}
+			got := strings.Join(explained, " ")
+			redistest.ErrorIf(t, got != test.explained, "%s: explained as %s, want %s", test.headers, got, test.explained)
 			n.Get(t, "/", headers...).Want(t, test.status, caddytest.Any)
 		}
 		n.Get(t, "/usage", "X-Skip: d").Want(t, http.StatusBadRequest, caddytest.Any) // no quotas without the key that must be
-		if left := remainders(usageOf(t, n.Get(t, "/usage", "X-Must: a"))); !slices.Equal(left, []int64{0, 1}) {
-			t.Errorf("%v remain, want 0 of the address and 1 of the key", left)
-		}
+		left := remainders(usageOf(t, n.Get(t, "/usage", "X-Must: a")))
+		redistest.ErrorIf(t, !slices.Equal(left, []int64{0, 1}), "%v remain, want 0 of the address and 1 of the key", left)
 	})
 }

@@ -29,9 +29,8 @@ func TestHeaders_ietf(t *testing.T) {
 	a := n.Get(t, "/hidden")
 	checkItems(t, a, "RateLimit-Policy", `"burst";q=2, "sustained";q=100;w=60`)
 	items := caddytest.CheckItemNames(t, a, "RateLimit", "burst", "sustained")
-	if r, _ := items[1].Params.Get("r"); r != int64(99) {
-		t.Errorf("got %v", a)
-	}
+	r, _ := items[1].Params.Get("r")
+	redistest.ErrorIf(t, r != int64(99), "got %v", a)
 	value, _ := items[1].Params.Get("t")
 	if seconds, ok := value.(int64); !ok || seconds < 1 || seconds > 60 {
 		t.Errorf("got %v", a)
@@ -48,17 +47,14 @@ func TestHeaders_ietf(t *testing.T) {
 
 func checkItems(t *testing.T, a caddytest.Response, header, want string) {
 	t.Helper()
-	if got := a.Header.Values(header); !slices.Equal(got, []string{want}) {
-		t.Errorf("%s is %q, want %q", header, got, want)
-	}
+	got := a.Header.Values(header)
+	redistest.ErrorIf(t, !slices.Equal(got, []string{want}), "%s is %q, want %q", header, got, want)
 }
 
 func TestHeaders_off(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 24h {\nheaders off\n}\nrespond ok"))
-	if a := n.Get(t, "/"); caddytest.HasQuota(a) {
-		t.Errorf("got %v", a)
-	}
+	n.Get(t, "/").Want(t, 0, caddytest.Any, caddytest.NoQuota)
 	caddytest.CheckRefusal(t, n.Get(t, "/").Want(t, 0, caddytest.Any, caddytest.NoQuota, "RateLimit:"), http.StatusTooManyRequests)
 }
 
@@ -81,13 +77,11 @@ handle_errors { respond sorry }`))
 		caddytest.CheckRefusal(t, denied, http.StatusTooManyRequests)
 		wait, _ := strconv.ParseFloat(denied.Header.Get("Retry-After"), 64)
 		// It was decided between the request and its answer.
-		if left := resetOf(t, denied); left-denied.Took.Seconds() > wait+1 || left < wait-3 {
-			t.Errorf("%s: Retry-After is %v, X-RateLimit-Reset in %v s", path, wait, left)
-		}
+		left := resetOf(t, denied)
+		redistest.ErrorIf(t, left-denied.Took.Seconds() > wait+1 || left < wait-3, "%s: Retry-After is %v, X-RateLimit-Reset in %v s", path, wait, left)
 	}
-	if a := n.Get(t, "/zero?limit=0"); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After")+a.Header.Get("X-Ratelimit-Reset") != "" {
-		t.Errorf("got %v; want neither time for what never passes", a)
-	}
+	a := n.Get(t, "/zero?limit=0")
+	redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After")+a.Header.Get("X-Ratelimit-Reset") != "", "got %v; want neither time for what never passes", a)
 }
 
 // resetOf returns the seconds from the request until X-RateLimit-Reset.
@@ -230,9 +224,8 @@ func TestDenial_limitInErrorRoutes(t *testing.T) {
 	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, n.Get(t, "/limited"), http.StatusTooManyRequests), 2, 0)
 	caddytest.CheckRefusal(t, n.Get(t, "/closed"), http.StatusServiceUnavailable)
 	n.Get(t, "/empty").Want(t, http.StatusBadRequest, caddytest.Any)
-	if lines := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Level == "error" }); len(lines) > 0 {
-		t.Errorf("the log has the errors %v", lines)
-	}
+	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Level == "error" })
+	redistest.ErrorIf(t, len(lines) > 0, "the log has the errors %v", lines)
 }
 
 // TestDenial_cachedHeaders has one of two policies deny from the deny cache. The other one is not decided
@@ -256,8 +249,7 @@ func TestDenial_cachedHeaders(t *testing.T) {
 		fields := regexp.MustCompile(`t=\d+`).ReplaceAllString(a.Header.Get("RateLimit"), "t=T")
 		redistest.ErrorIf(t, a.Body != want.body || fields != want.fields, "got %v; want %s and %s", a, want.body, want.fields)
 		caddytest.CheckQuota(t, a, 2, 0)
-		if quotas := a.Header.Get("RateLimit-Policy"); quotas != `"small";q=2;w=86400, "large";q=100;w=86400` {
-			t.Errorf("RateLimit-Policy: %s", quotas)
-		}
+		quotas := a.Header.Get("RateLimit-Policy")
+		redistest.ErrorIf(t, quotas != `"small";q=2;w=86400, "large";q=100;w=86400`, "RateLimit-Policy: %s", quotas)
 	}
 }

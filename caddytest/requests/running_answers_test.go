@@ -77,9 +77,8 @@ func checkDenials(t *testing.T, n *caddytest.Node, source string) {
 	for _, form := range []string{"dry", "later"} {
 		n.Get(t, "/quick?k=a", "X-Form: "+form).Want(t, 0, "allowed  places", caddytest.NoQuota)
 	}
-	if e := n.Explain(t, "/quick?k=a", ""); e.Decision != "denied" || e.Policies[len(e.Policies)-1].Reason != "max_concurrent" || e.Policies[len(e.Policies)-1].Source != source {
-		t.Errorf("explained as %+v", e)
-	}
+	e := n.Explain(t, "/quick?k=a", "")
+	redistest.ErrorIf(t, e.Decision != "denied" || e.Policies[len(e.Policies)-1].Reason != "max_concurrent" || e.Policies[len(e.Policies)-1].Source != source, "explained as %+v", e)
 	n.Get(t, "/usage?k=a").Want(t, 0, `*"remaining":0,"reset_after":*`)
 }
 
@@ -87,12 +86,10 @@ func checkDenials(t *testing.T, n *caddytest.Node, source string) {
 func checkCommands(t *testing.T, n *caddytest.Node, source string) {
 	t.Helper()
 	n.Ratelimit(t, "policies").Want(t, 0, "max_concurrent 2", "NODE TIMEOUT", "20 s", "RUNNING HERE")
-	if e := n.Ratelimit(t, "policies"); strings.Contains(e.Stdout, "WINDOW") {
-		t.Errorf("got %v; want no window", e)
-	}
-	if a := n.Ask(t, http.MethodGet, "policies", ""); !strings.Contains(a.Body, `"max_concurrent":2,"node_timeout":20,"running":2`) || strings.Contains(a.Body, `"window"`) || strings.Contains(a.Body, `"algorithm"`) || strings.Contains(a.Body, `"limit"`) {
-		t.Errorf("got %v", a)
-	}
+	e := n.Ratelimit(t, "policies")
+	redistest.ErrorIf(t, strings.Contains(e.Stdout, "WINDOW"), "got %v; want no window", e)
+	a := n.Ask(t, http.MethodGet, "policies", "")
+	redistest.ErrorIf(t, !strings.Contains(a.Body, `"max_concurrent":2,"node_timeout":20,"running":2`) || strings.Contains(a.Body, `"window"`) || strings.Contains(a.Body, `"algorithm"`) || strings.Contains(a.Body, `"limit"`), "got %v", a)
 	n.Ratelimit(t, "state", "--policy", "places", "--key", "a").Want(t, 0, "remaining    0")
 	if source == "redis" {
 		n.Ratelimit(t, "state", "--policy", "places", "--key", "a").Want(t, 0, "running=2", "RUNNING\n", "2  this node\n")
@@ -119,9 +116,8 @@ func TestRunning_notify(t *testing.T) {
 		upstream := caddytest.NewHolder(t)
 		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit {\npolicy watched {\nkey {query.k}\nmax_concurrent 2\nnode_timeout 10m\nnotify 50% 100%\n}\n}\nreverse_proxy "+upstream.Addr))
 		upstream.Begin(t, n, "/?k=a")
-		if e := waitForThresholds(t, n, 50)[0]; e.Remaining != 1 || e.Limit != 2 || e.Source != source {
-			t.Errorf("got %+v", e)
-		}
+		e := waitForThresholds(t, n, 50)[0]
+		redistest.ErrorIf(t, e.Remaining != 1 || e.Limit != 2 || e.Source != source, "got %+v", e)
 		for range 5 {
 			n.Get(t, "/quick?k=a")
 		}

@@ -216,9 +216,8 @@ func TestRunning_grpc(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = client.EmptyCall(withKey(t, "a"), &echo.Empty{})
-		if s := status.Convert(err); s.Code() != codes.ResourceExhausted || s.Message() != "too many calls are running: policy places, retry in 1 s" {
-			t.Errorf("%s: got %v", transport, err)
-		}
+		s := status.Convert(err)
+		redistest.ErrorIf(t, s.Code() != codes.ResourceExhausted || s.Message() != "too many calls are running: policy places, retry in 1 s", "%s: got %v", transport, err)
 		redistest.Must(t, stream.CloseSend())
 		redistest.WaitFor(t, "the place is free", func() error {
 			_, err := client.EmptyCall(withKey(t, "a"), &echo.Empty{})

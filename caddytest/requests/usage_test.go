@@ -52,9 +52,8 @@ func TestUsage(t *testing.T) {
 					quotas[0].RetryAfter <= 0 || quotas[0].RetryAfter != quotas[0].ResetAfter {
 					t.Fatalf("got %+v", quotas)
 				}
-				if q := quotas[1]; q.Name != "all" || q.Remaining != 9 || q.Window != 604800 || q.RetryAfter != 0 || q.ResetAfter <= 0 {
-					t.Fatalf("got %+v", q)
-				}
+				q := quotas[1]
+				redistest.FatalIf(t, q.Name != "all" || q.Remaining != 9 || q.Window != 604800 || q.RetryAfter != 0 || q.ResetAfter <= 0, "got %+v", q)
 			}
 			a := n.Get(t, "/api/quota?k=a")
 			caddytest.CheckQuota(t, a, 3, 1)
@@ -65,9 +64,8 @@ func TestUsage(t *testing.T) {
 			if quotas := usageOf(t, n.Get(t, "/api/quota?k=fresh")); quotas[0].Remaining != 3 || quotas[0].ResetAfter != 0 || quotas[1].Remaining != 10 {
 				t.Errorf("got %+v", quotas)
 			}
-			if got := n.Metric(t, `decisions_total{decision="allowed",policy="all",source="memory"}`) + n.Metric(t, `decisions_total{decision="allowed",policy="all",source="redis"}`); got != 2 {
-				t.Errorf("%v requests are counted, want 2", got)
-			}
+			got := n.Metric(t, `decisions_total{decision="allowed",policy="all",source="memory"}`) + n.Metric(t, `decisions_total{decision="allowed",policy="all",source="redis"}`)
+			redistest.ErrorIf(t, got != 2, "%v requests are counted, want 2", got)
 		})
 	}
 }
@@ -127,9 +125,8 @@ func TestUsage_outage(t *testing.T) {
 			server.Kill()
 			a := n.Get(t, "/quota?k=a").Want(t, want, caddytest.Any, "Cache-Control: no-store")
 			if mode == "local" {
-				if quotas := usageOf(t, a); quotas[0].Remaining != 4 {
-					t.Errorf("got %+v; want what this node knows", quotas)
-				}
+				quotas := usageOf(t, a)
+				redistest.ErrorIf(t, quotas[0].Remaining != 4, "got %+v; want what this node knows", quotas)
 			} else if a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, "temporary-reduced-capacity") {
 				t.Errorf("got %v", a)
 			}
@@ -159,9 +156,8 @@ func TestUsage_flood(t *testing.T) {
 	n.Get(t, "/?k=a")
 	before, began := runs(), time.Now()
 	for range 1000 {
-		if quotas := usageOf(t, n.Get(t, "/quota?k=a")); quotas[0].Remaining != 4 {
-			t.Fatalf("got %+v", quotas)
-		}
+		quotas := usageOf(t, n.Get(t, "/quota?k=a"))
+		redistest.FatalIf(t, quotas[0].Remaining != 4, "got %+v", quotas)
 	}
 	looks, most := runs()-before, 12+int(time.Since(began)/(100*time.Millisecond))
 	redistest.ErrorIf(t, looks > most || looks < 10, "a thousand looks in %v are %d script runs, want 10 to %d", time.Since(began), looks, most)
@@ -177,9 +173,8 @@ func TestUsage_keyless(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /quota\non_empty_key reject\n}"+caddytest.ShowDecision))
 	n.Get(t, "/quota").Want(t, http.StatusBadRequest, caddytest.Any)
-	if e := n.Explain(t, "/quota?k=a", ""); e.Decision != "usage" {
-		t.Errorf("explained as %+v", e)
-	}
+	e := n.Explain(t, "/quota?k=a", "")
+	redistest.ErrorIf(t, e.Decision != "usage", "explained as %+v", e)
 }
 
 const calendarSite = `redis_ratelimit {
@@ -212,12 +207,10 @@ func TestCalendar(t *testing.T) {
 					t.Fatal(passed)
 				}
 				reset, _ := strconv.ParseInt(passed.Header.Get("X-RateLimit-Reset"), 10, 64)
-				if difference := reset - ends.Unix(); difference < -1 || difference > 1 {
-					t.Errorf("reset at %d, the month ends at %d", reset, ends.Unix())
-				}
-				if policies := strings.Join(passed.Header.Values("RateLimit-Policy"), ", "); policies != `"monthly";q=5, "yearly";q=100, "hourly";q=50;w=3600` {
-					t.Errorf("RateLimit-Policy: %s", policies)
-				}
+				difference := reset - ends.Unix()
+				redistest.ErrorIf(t, difference < -1 || difference > 1, "reset at %d, the month ends at %d", reset, ends.Unix())
+				policies := strings.Join(passed.Header.Values("RateLimit-Policy"), ", ")
+				redistest.ErrorIf(t, policies != `"monthly";q=5, "yearly";q=100, "hourly";q=50;w=3600`, "RateLimit-Policy: %s", policies)
 				denied := n.Get(t, "/?w=3&k="+k+"&other="+k)
 				if denied.Status != http.StatusTooManyRequests || denied.Header.Get("Retry-After") == "" {
 					t.Fatal(denied)
@@ -232,9 +225,8 @@ func TestCalendar(t *testing.T) {
 						Window    any
 					}
 				}](t, n.Get(t, "/quota?k="+k+"&other="+k)).Policies
-				if got := fmt.Sprint(quotas); got != "[{monthly 2 month} {yearly 99 year} {hourly 49 3600}]" {
-					t.Errorf("the page of quotas: %s", got)
-				}
+				got := fmt.Sprint(quotas)
+				redistest.ErrorIf(t, got != "[{monthly 2 month} {yearly 99 year} {hourly 49 3600}]", "the page of quotas: %s", got)
 			}
 		})
 	}

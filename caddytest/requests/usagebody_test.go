@@ -157,9 +157,8 @@ func TestUsageBody_fallback(t *testing.T) {
 	n.Send(t, http.MethodHead, n.URL+"/absent", "") // has no body in which a number could be
 	n.WaitForRefund(t, "default", "/absent", 900)
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="default"}`, float64(len(bodies)))
-	if log := n.Log.String(); !strings.Contains(log, "json a: ") {
-		t.Errorf("the log does not name the path:\n%s", log)
-	}
+	log := n.Log.String()
+	redistest.ErrorIf(t, !strings.Contains(log, "json a: "), "the log does not name the path:\n%s", log)
 }
 
 // TestUsageBody_prices has factors from placeholders. Where one has no value the fallback counts, and the log
@@ -197,9 +196,8 @@ func TestUsageBody_prices(t *testing.T) {
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="mapped"}`, 7)
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="sent"}`, 7)
 	ours := n.Log.Lines(caddytest.Ours)
-	if text := fmt.Sprint(ours); !strings.Contains(text, "is no decimal") || strings.Contains(text, "odd") {
-		t.Errorf("got the log %s; want the placeholder without its value", text)
-	}
+	text := fmt.Sprint(ours)
+	redistest.ErrorIf(t, !strings.Contains(text, "is no decimal") || strings.Contains(text, "odd"), "got the log %s; want the placeholder without its value", text)
 }
 
 // TestUsageBody_brokenOff has clients that leave, and a server that breaks off, within a stream that has
