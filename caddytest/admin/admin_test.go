@@ -13,8 +13,7 @@ import (
 )
 
 func TestAdmin_badRequests(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 2 24h\nrespond ok"))
+	n := caddytest.InProcess(t, "redis_ratelimit same 2 24h\nrespond ok")
 	n.Get(t, "/")
 	for _, test := range []struct {
 		name, method, path, body string
@@ -68,9 +67,7 @@ func TestAdmin_badRequests(t *testing.T) {
 func TestAdmin_keysOfAnyBytes(t *testing.T) {
 	caddytest.OnEachStore(t, "redis_ratelimit {header.X-Key}|{path} 1 24h {\nname odd\n}"+caddytest.ShowDecision, func(t *testing.T, n *caddytest.Node, _ string) {
 		for _, key := range []string{"plain", `back\slash`, "b{ra}ce%|", "Zo\xc3\xab", "\xff\xfe\x80", strings.Repeat("long", 50)} {
-			for range 3 {
-				n.Get(t, "/", "X-Key: "+key)
-			}
+			n.GetTimes(t, 3, "/", "X-Key: "+key)
 		}
 		type topKey struct {
 			Key    string
@@ -99,9 +96,7 @@ func TestAdmin_reload(t *testing.T) {
 		return caddytest.Config("redis_ratelimit {\nredis redis://:secretword@"+server.Addr+"\n}", "redis_ratelimit same "+limit+" 24h\nrespond ok")
 	}
 	n := caddytest.Start(t, text("2"))
-	for range 5 {
-		n.Get(t, "/")
-	}
+	n.GetTimes(t, 5, "/")
 	before := caddytest.ParseJSON[struct{ Keys []any }](t, n.Ask(t, "GET", "top", ""))
 	for _, limit := range []string{"3", "4", "5"} {
 		n.Reload(t, text(limit))
@@ -119,8 +114,7 @@ func TestAdmin_reload(t *testing.T) {
 
 // TestAdmin_addressHint checks the hint that a policy counts an IPv6 client by its prefix.
 func TestAdmin_addressHint(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {client_ip} 2 24h\nrespond ok"))
+	n := caddytest.InProcess(t, "redis_ratelimit {client_ip} 2 24h\nrespond ok")
 	a := n.Ask(t, "POST", "reset", `{"policy":"default","key":"2001:db8:1:2::42"}`)
 	r := caddytest.ParseJSON[struct{ Hint string }](t, a)
 	redistest.ErrorIf(t, !strings.Contains(r.Hint, "2001:db8:1:2::/64"), "got %v", a)
@@ -180,8 +174,7 @@ func unnamedWarnings(n *caddytest.Node) []caddytest.LogLine {
 
 // TestUnnamed_warning loads handlers that share the policy default by accident, and such as do not.
 func TestUnnamed_warning(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "respond ok"))
+	n := caddytest.InProcess(t, "respond ok")
 	port, second := freePort(t), freePort(t)
 	const (
 		unnamed = "redis_ratelimit /a/* {client_ip} 10 1m\nredis_ratelimit /b/* {client_ip} 10 1m\n"

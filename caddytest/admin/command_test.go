@@ -18,9 +18,7 @@ func startLimited(t *testing.T, server *redistest.Server) *caddytest.Node {
 	t.Helper()
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), caddytest.LimitedSite))
 	caddytest.WaitForRedis(t, n, "/")
-	for range 3 {
-		n.Get(t, "/", "X-Key: greedy")
-	}
+	n.GetTimes(t, 3, "/", "X-Key: greedy")
 	return n
 }
 
@@ -98,8 +96,7 @@ func TestCommands_unknown(t *testing.T) {
 }
 
 func TestCommands_invalidUTF8(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
+	n := caddytest.InProcess(t, caddytest.LimitedSite)
 	key, header := "caf\xe9", "X-Key: caf\xe9"
 	n.Get(t, "/", header)
 	for _, command := range []string{"state", "reset"} {
@@ -111,8 +108,7 @@ func TestCommands_invalidUTF8(t *testing.T) {
 }
 
 func TestCommands_exitCode4(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {header.X-Key} 1 24h {\non_empty_key reject\n}\n"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit {header.X-Key} 1 24h {\non_empty_key reject\n}\n"+caddytest.ShowDecision)
 	explain := []string{"explain", "--url", n.URL, "--header"}
 	n.Ratelimit(t, append(explain, "X-Key: k")...).Want(t, 0, ": allowed\n")
 	n.Ratelimit(t, append(explain, "X-Other: k")...).Want(t, 4, ": rejected\n")
@@ -121,8 +117,7 @@ func TestCommands_exitCode4(t *testing.T) {
 }
 
 func TestCommands_adminEndpoint(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
+	n := caddytest.InProcess(t, caddytest.LimitedSite)
 	file := caddytest.WriteCaddyfile(t, "{\n\tadmin "+strings.TrimPrefix(n.Admin, "http://")+"\n}\n")
 	e := caddytest.RunRatelimit(t, nil, "policies", "--config", file)
 	if e.Want(t, 0, "memory of this process: 0 of at most 1,000,000 keys", "api"); e.Stderr != "" {
@@ -149,8 +144,7 @@ func TestCommands_redisDown(t *testing.T) {
 }
 
 func TestCommands_completion(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
+	n := caddytest.InProcess(t, caddytest.LimitedSite)
 	asks := func(args ...string) string {
 		output, err := caddytest.RunCaddy(t, nil, append([]string{"__completeNoDesc", "redis-ratelimit"}, args...)...)
 		redistest.ErrorIf(t, err != nil, "%v: %v", args, err)
@@ -204,8 +198,7 @@ func TestCommands_watch(t *testing.T) {
 
 // TestCommands_fullDisk prints the results of commands to a disk without room.
 func TestCommands_fullDisk(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit same 3 24h"+caddytest.ShowDecision)
 	for _, args := range [][]string{
 		{"policies"}, {"policies", "--json"}, {"top"}, {"top", "--watch"}, {"state", "--policy", "default", "--key", "same"},
 		{"reset", "--policy", "default", "--key", "same"}, {"explain", "--url", "http://localhost/"},

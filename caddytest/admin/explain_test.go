@@ -98,15 +98,14 @@ func checkForetold(t *testing.T, e caddytest.Explanation, a caddytest.Response) 
 
 // TestExplain_answeringHandlers has handlers that always respond, and others that may.
 func TestExplain_answeringHandlers(t *testing.T) {
-	t.Parallel()
 	const after = "\nredis_ratelimit same 5 24h {\nname after\n}\nrespond after\n}\n"
-	n := caddytest.Start(t, caddytest.Config("", "encode\ntracing\n"+
+	n := caddytest.InProcess(t, "encode\ntracing\n"+
 		"route /proxy {\nreverse_proxy 127.0.0.1:1"+after+
 		"route /forward {\nforward_auth 127.0.0.1:1 {\nuri /\n}"+after+
 		"route /files {\nfile_server"+after+
 		"route /perhaps {\nfile_server {\npass_thru\n}"+after+
 		"route /metrics {\nmetrics"+after+
-		"route /handled {\nreverse_proxy 127.0.0.1:1 {\n@ok status 2xx\nhandle_response @ok {\nrespond ok\n}\n}"+after))
+		"route /handled {\nreverse_proxy 127.0.0.1:1 {\n@ok status 2xx\nhandle_response @ok {\nrespond ok\n}\n}"+after)
 	for _, test := range []struct {
 		path, decision string
 		leftOut        string
@@ -169,8 +168,7 @@ func TestExplain_serverByAddress(t *testing.T) {
 
 // TestExplain_localAddress has a key with the local address: the one of the site, not of the admin endpoint.
 func TestExplain_localAddress(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {http.request.local}|{http.request.local.port} 5 24h\nrespond ok"))
+	n := caddytest.InProcess(t, "redis_ratelimit {http.request.local}|{http.request.local.port} 5 24h\nrespond ok")
 	address := strings.TrimPrefix(n.URL, "http://")
 	want := `"key":"` + address + "|" + address[strings.LastIndex(address, ":")+1:] + `"`
 	for _, url := range []string{n.URL + "/", "/", strings.Replace(n.URL, "127.0.0.1", "example.com", 1)} {

@@ -39,9 +39,7 @@ func TestOperator_questions(t *testing.T) {
 		t.Run(test.store, func(t *testing.T) {
 			t.Parallel()
 			n := operatedNode(t, test.store)
-			for range 5 {
-				n.Get(t, "/login", "X-User: mallory")
-			}
+			n.GetTimes(t, 5, "/login", "X-User: mallory")
 			n.Get(t, "/login", "X-User: alice")
 			ask := []string{"explain", "--url", n.URL + "/login", "--client-ip", "192.0.2.7", "--header", "X-User: mallory"}
 			n.Ratelimit(t, "policies").Want(t, 0, "login", "everything", "sliding_window_counter", test.working)  // is it working

@@ -87,8 +87,7 @@ func TestOverride_actions(t *testing.T) {
 // TestOverride_exempt_and_dry_run has a block of an exempt client, whose other requests are exempt, and one
 // of a policy that pretends.
 func TestOverride_exempt_and_dry_run(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", strings.Replace(overridden, "exempt 127.0.0.2", "exempt 127.0.0.1", 1)))
+	n := caddytest.InProcess(t, strings.Replace(overridden, "exempt 127.0.0.2", "exempt 127.0.0.1", 1))
 	want(t, n, "/", "acme", "exempt ")
 	override(t, n, `{"policy":"api","key":"acme","block":true}`, 200)
 	want(t, n, "/", "acme", "denied override")
@@ -128,8 +127,7 @@ func TestOverride_shown(t *testing.T) {
 
 // TestOverride_refused sends what is wrong. Nothing is changed by it.
 func TestOverride_refused(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", overridden))
+	n := caddytest.InProcess(t, overridden)
 	for _, test := range []struct {
 		body   string
 		status int
@@ -214,7 +212,6 @@ func TestOverride_commands(t *testing.T) {
 
 // TestOverride_hint names the key that an address counts by.
 func TestOverride_hint(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {client_ip} 2 24h {\nname api\n}\n"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit {client_ip} 2 24h {\nname api\n}\n"+caddytest.ShowDecision)
 	n.Ratelimit(t, "override", "--policy", "api", "--key", "2001:db8::5", "--block").Want(t, 0, "2001:db8::/64")
 }

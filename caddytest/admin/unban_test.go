@@ -27,9 +27,7 @@ const banningSite = `redis_ratelimit /api {
 // ban has a client banned.
 func ban(t *testing.T, n *caddytest.Node, path, key string) {
 	t.Helper()
-	for range 4 {
-		n.Get(t, path+"?k="+key)
-	}
+	n.GetTimes(t, 4, path+"?k="+key)
 	n.Get(t, path+"?k="+key).Want(t, 0, "denied ban")
 }
 

@@ -96,9 +96,7 @@ func TestNeverSet_warning(t *testing.T) {
 	}
 	send := func(times int, plan string) {
 		t.Helper()
-		for range times {
-			n.Get(t, "/", "X-Plan: "+plan)
-		}
+		n.GetTimes(t, times, "/", "X-Plan: "+plan)
 	}
 	send(1, "pro")
 	if send(98, "secret-plan"); len(warnings()) > 0 {

@@ -200,9 +200,7 @@ func TestOperations_rights(t *testing.T) {
 			{"state", "--key", "127.0.0.1"}, {"bans"}, {"override", "--key", "127.0.0.1", "--unban"}, {"override", "--all", "--unban"},
 			{"reset", "--key", "127.0.0.1"}, {"reset", "--all"},
 		} {
-			for range 6 {
-				n.Get(t, "/")
-			}
+			n.GetTimes(t, 6, "/")
 			if e := n.Ratelimit(t, append(args, "--policy", "default")...); e.Code != 0 {
 				return fmt.Errorf("%s: %v", args[0], e)
 			}

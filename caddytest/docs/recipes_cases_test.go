@@ -17,9 +17,7 @@ func recipeTiers(t *testing.T, e recipeEnv) {
 	for key, limit := range map[string]int64{"key-of-acme": 600, "key-of-bolt": 120} {
 		caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: "+key), limit, limit-1)
 	}
-	for range 5 {
-		e.Get(t, "/")
-	}
+	e.GetTimes(t, 5, "/")
 	e.spend(t, 15, 20*minutely, "/", "X-Api-Key: made-up")
 	caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: key-of-acme"), 600, 598)
 }
@@ -47,9 +45,7 @@ func recipeBurst(t *testing.T, e recipeEnv) {
 }
 
 func recipeBots(t *testing.T, e recipeEnv) {
-	for range 5 {
-		e.Get(t, "/", "User-Agent: GOOGLEBOT-Image/1.0")
-	}
+	e.GetTimes(t, 5, "/", "User-Agent: GOOGLEBOT-Image/1.0")
 	e.spend(t, 25, 30*minutely, "/", "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1)")
 	for _, agent := range []string{"bingbot/2.0", "MySpider", ""} {
 		caddytest.CheckQuota(t, e.Get(t, "/", "User-Agent: "+agent), 30, 29)

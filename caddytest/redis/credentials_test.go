@@ -312,8 +312,7 @@ func TestCredentials_reload(t *testing.T) {
 
 // TestCredentials_refusedFiles loads configurations whose files hold no password.
 func TestCredentials_refusedFiles(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit same 3 24h"+caddytest.ShowDecision)
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)

@@ -90,8 +90,7 @@ func TestReload_failedStart(t *testing.T) {
 
 // TestConflict_JSON loads a configuration that no Caddyfile yields.
 func TestConflict_JSON(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 5 24h"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit same 5 24h"+caddytest.ShowDecision)
 	handler := func(limit string) string {
 		return `{"handle":[{"handler":"redis_ratelimit","policies":[{"name":"p","limit":` + limit + `,"window":"1m"}]}]}`
 	}

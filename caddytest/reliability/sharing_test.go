@@ -128,13 +128,9 @@ func TestMetrics_reloadsAndOutages(t *testing.T) {
 	n := caddytest.Start(t, text)
 	caddytest.WaitForRedis(t, n, "/b")
 	wide := n.Metric(t, `decisions_total{decision="allowed",policy="wide",source="redis"}`)
-	for range 2 {
-		n.Get(t, "/a?k=secretkey")
-	}
+	n.GetTimes(t, 2, "/a?k=secretkey")
 	n.Reload(t, text)
-	for range 3 {
-		n.Get(t, "/a?k=secretkey")
-	}
+	n.GetTimes(t, 3, "/a?k=secretkey")
 	n.Get(t, "/b")
 	n.CheckMetric(t, `decisions_total{decision="allowed",policy="tight",source="redis"}`, 2)
 	n.CheckMetric(t, `decisions_total{decision="denied",policy="tight",source="redis"}`, 1)

@@ -56,11 +56,8 @@ func TestBan_passwordGuesser(t *testing.T) {
 
 // TestBan_failing has handlers that fail: such requests count.
 func TestBan_failing(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", strings.Replace(passwordSite, "respond /401 401", "error /broken 500", 1)))
-	for range 6 {
-		n.Get(t, "/broken?k=breaker")
-	}
+	n := caddytest.InProcess(t, strings.Replace(passwordSite, "respond /401 401", "error /broken 500", 1))
+	n.GetTimes(t, 6, "/broken?k=breaker")
 	left := bannedFor(t, n, "login", "breaker")
 	redistest.ErrorIf(t, left == 0, "a client that breaks what is behind the limit is not banned")
 }
@@ -75,9 +72,7 @@ func TestBan_twoNodes(t *testing.T) {
 	server := redistest.Start(t)
 	config := caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 2s\n}", banSite)
 	one, two := caddytest.Start(t, config), caddytest.Start(t, config)
-	for range 5 {
-		one.Get(t, "/?k=bad")
-	}
+	one.GetTimes(t, 5, "/?k=bad")
 	for i, n := range []*caddytest.Node{one, one, two, two} {
 		a := n.Get(t, "/?k=bad")
 		want := "denied deny_cache"
@@ -101,9 +96,7 @@ func TestBan_twoNodes(t *testing.T) {
 		a := one.Get(t, "/?k=bad")
 		return a.Status != http.StatusOK, a
 	})
-	for range 5 {
-		two.Get(t, "/?k=bad")
-	}
+	two.GetTimes(t, 5, "/?k=bad")
 	if a := one.Get(t, "/?k=bad"); !a.DeniedByRedis() {
 		t.Errorf("got %v", a)
 	}

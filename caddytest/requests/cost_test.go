@@ -95,15 +95,14 @@ func TestCost_several(t *testing.T) {
 
 // TestCost_denied takes nothing where the estimate does not fit, and settles nothing.
 func TestCost_denied(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit /ask {query.k} 150 24h {
+	n := caddytest.InProcess(t, `redis_ratelimit /ask {query.k} 150 24h {
 		algorithm token_bucket
 		weight 100
 		cost {http.reverse_proxy.header.X-Tokens-Used} 70
 		notify 40% 90%
 	}
 	redis_ratelimit /look {query.k} 150 24h { algorithm token_bucket; count_if status 418 }
-	reverse_proxy `+model(t)))
+	reverse_proxy `+model(t))
 	n.Get(t, "/ask?k=a&tokens=80")
 	checkRemaining(t, n, "/look?k=a", "70")
 	waitForThresholds(t, n, 40) // and not by the estimate
@@ -150,15 +149,14 @@ func TestCost_bytes(t *testing.T) {
 
 // TestCost_denied_further_in has a second handler that denies what the first allowed, and a policy in dry run.
 func TestCost_denied_further_in(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `route {
+	n := caddytest.InProcess(t, `route {
 		redis_ratelimit /get same 1000 24h { name outer; algorithm fixed_window; cost response_bytes }
 		redis_ratelimit /get same 1 24h { name inner }
 		redis_ratelimit /dry same 2 24h { name dry; algorithm fixed_window; cost response_bytes; dry_run }
 		redis_ratelimit /look same 1000 24h { name outer; algorithm fixed_window; count_if status 418 }
 		reverse_proxy `+model(t)+`
 	}
-	handle_errors { respond "a body that is not charged" }`))
+	handle_errors { respond "a body that is not charged" }`)
 	n.Get(t, "/get?bytes=99")
 	n.Get(t, "/get?bytes=99")
 	checkRemaining(t, n, "/look", "900")

@@ -126,9 +126,7 @@ func TestCountIf_dryRun(t *testing.T) {
 			policy pretended { key same; limit 3; window 24h; count_if status 401; dry_run }
 		}
 		respond ok`+errors))
-		for range 10 {
-			n.Get(t, "/")
-		}
+		n.GetTimes(t, 10, "/")
 		n.CheckMetric(t, `decisions_total{decision="dry_run_allowed",policy="pretended",source="memory"}`, 10)
 		n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 0)
 	}
@@ -201,19 +199,18 @@ func (s *nested) config(n *caddytest.Node) string {
 func (s *nested) used(t *testing.T, n *caddytest.Node, status int, headers ...string) int64 {
 	t.Helper()
 	s.addr = redistest.FreeAddr(t)
-	a := n.Send(t, http.MethodPost, n.Admin+"/load", s.config(n), "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
+	n.Send(t, http.MethodPost, n.Admin+"/load", s.config(n), "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
 	for range 3 {
 		n.Send(t, http.MethodGet, "http://"+s.addr, "", headers...).Want(t, status, caddytest.Any)
 	}
-	a = n.Ask(t, http.MethodPost, "state", `{"policy":"`+s.name+`","key":"same"}`)
+	a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+s.name+`","key":"same"}`)
 	return 9 - caddytest.ParseJSON[struct{ Remaining int64 }](t, a).Remaining
 }
 
 // TestCountIf_innerRefusal has each error route around each refusal. This module writes the refusal itself
 // or returns an error.
 func TestCountIf_innerRefusal(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "respond old"))
+	n := caddytest.InProcess(t, "respond old")
 	away := `"redis_ratelimit": {"redis": {"addresses": ["` + redistest.FreeAddr(t) + `"]}}, `
 	for refusal, test := range map[string]struct {
 		status       int
@@ -246,8 +243,7 @@ func TestCountIf_innerRefusal(t *testing.T) {
 
 // TestCountIf_innerError has another module's handler that ends the request with an error.
 func TestCountIf_innerError(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "respond old"))
+	n := caddytest.InProcess(t, "respond old")
 	for status, want := range map[int]int64{401: 3, 404: 0, 500: 3} { // 5xx count
 		for _, routes := range []string{"none", "unrelated", "matching"} {
 			name := fmt.Sprintf("e-%d-%s", status, routes)

@@ -24,8 +24,7 @@ var refusingDryRuns = map[string]string{
 }
 
 func TestDryRun_handlers(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "respond old"))
+	n := caddytest.InProcess(t, "respond old")
 	for name, limit := range refusingDryRuns {
 		t.Run(name, func(t *testing.T) {
 			policy := "p_" + strings.ReplaceAll(name, " ", "_")
@@ -87,9 +86,7 @@ func TestDryRun_countIf(t *testing.T) {
 			}
 			respond ok
 			handle_errors 404 { respond lost }`))
-			for range 8 {
-				n.Get(t, "/")
-			}
+			n.GetTimes(t, 8, "/")
 			a := n.Get(t, "/")
 			redistest.ErrorIf(t, a.Status == http.StatusOK, "got %v; want it refused", a)
 			n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 0)

@@ -48,13 +48,12 @@ func TestLimit_byPlan(t *testing.T) {
 
 // TestWeight_fromClient has clients that set their own weight.
 func TestWeight_fromClient(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
+	n := caddytest.InProcess(t, `redis_ratelimit {
 		key {query.k}
 		limit 10
 		window 24h
 		weight {header.X-Cost} 2
-	}`+caddytest.ShowDecision))
+	}`+caddytest.ShowDecision)
 	for cost, want := range map[string]int64{"": 8, "3": 7, "0": 9, "-5": 9, "1.5": 8, "x": 8, "99999999999999999999": 8} {
 		caddytest.CheckQuota(t, n.Get(t, "/?k=cost"+cost, "X-Cost: "+cost), 10, want)
 	}
@@ -63,15 +62,14 @@ func TestWeight_fromClient(t *testing.T) {
 
 // TestLimit_burstFallback has an invalid value of one option, which does not affect the other.
 func TestLimit_burstFallback(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
+	n := caddytest.InProcess(t, `redis_ratelimit {
 		key {query.k}
 		limit {header.L} 60
 		window 1m
 		algorithm token_bucket
 		burst {header.B} 10
 		headers ietf
-	}`+caddytest.ShowDecision))
+	}`+caddytest.ShowDecision)
 	for _, c := range []struct{ limit, burst, want string }{
 		{"", "", `"default";q=10;w=10`},
 		{"30", "20", `"default";q=20;w=40`},
@@ -147,15 +145,14 @@ func TestRepeated_inKeys(t *testing.T) {
 
 // TestRepeated_numbers has clients that send a number several times: the fallback counts.
 func TestRepeated_numbers(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
+	n := caddytest.InProcess(t, `redis_ratelimit {
 		name numbers
 		key {path}
 		limit {query.limit} 100
 		window 24h
 		weight {cookie.cost} 50
 	}
-	redis_ratelimit { name charged; key {path}; limit 100; window 24h; cost {header.X-Cost} 30; headers off }`+caddytest.ShowDecision))
+	redis_ratelimit { name charged; key {path}; limit 100; window 24h; cost {header.X-Cost} 30; headers off }`+caddytest.ShowDecision)
 	caddytest.CheckQuota(t, n.Get(t, "/a?limit=60&limit=70", "Cookie: COST=1; cost=2", "X-Cost: 1"), 100, 50)
 	caddytest.CheckQuota(t, n.Get(t, "/b?limit=60", "Cookie: cost=2", "X-Cost: 1", "X-Cost: 2"), 60, 58)
 	for _, series := range []string{`option="limit",policy="numbers"`, `option="weight",policy="numbers"`, `option="cost",policy="charged"`} {

@@ -82,8 +82,7 @@ func firstHeaders(t *testing.T, addr, path, contentType string) *http2.MetaHeade
 
 // TestGRPC_otherTypes sends content types that no client of gRPC sends, which are refused as any other.
 func TestGRPC_otherTypes(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", fmt.Sprintf(grpcLimit, "")+"respond ok\nhandle_errors {\nrespond refused\n}"))
+	n := caddytest.InProcess(t, fmt.Sprintf(grpcLimit, "")+"respond ok\nhandle_errors {\nrespond refused\n}")
 	n.Send(t, http.MethodPost, n.URL, "", "X-Key: k")
 	for _, contentType := range []string{
 		"", "application/json", "application/grpcs", "application/grpc+", "application/grpc+<script>alert(1)</script>",

@@ -123,8 +123,7 @@ func TestGRPC_refusals(t *testing.T) {
 
 // TestGRPC_countIf has handlers further out count by the status of the refusal, under all error routes.
 func TestGRPC_countIf(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "respond old"))
+	n := caddytest.InProcess(t, "respond old")
 	away := `"redis_ratelimit": {"redis": {"addresses": ["` + redistest.FreeAddr(t) + `"]}}, `
 	for refusal, test := range map[string]struct {
 		status       string

@@ -78,9 +78,8 @@ func checkNamesAreWhole(t *testing.T, server *redistest.Server, clients int) {
 }
 
 func TestHostile_compositeKeys(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {\nkey {query.a}|{query.b}\nlimit 1\nwindow 24h\n}\n"+
-		"redis_ratelimit /adjacent {\nname adjacent\nkey {query.a}{query.b}\nlimit 1\nwindow 24h\n}"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit {\nkey {query.a}|{query.b}\nlimit 1\nwindow 24h\n}\n"+
+		"redis_ratelimit /adjacent {\nname adjacent\nkey {query.a}{query.b}\nlimit 1\nwindow 24h\n}"+caddytest.ShowDecision)
 	pairs := [][2]string{
 		{"a|b", "c"}, {"a", "b|c"}, {"a%7Cb", "c"}, {"a", "b%7Cc"}, {"a|", "c"}, {"a", "|c"}, {"a||c", "x"}, {"a", "|c|x"},
 		{"ab", "c"}, {"a", "bc"}, {"a%", "7Cc"}, {"a%7", "Cc"}, {"%", "%"}, {"%%", "%25"},
@@ -122,8 +121,7 @@ func TestForwardedAddress_trustedProxies(t *testing.T) {
 
 // TestEmptyKey_collision has a client without a key, and others whose header imitates its stored key.
 func TestEmptyKey_collision(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {header.X-Key} 1 24h"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit {header.X-Key} 1 24h"+caddytest.ShowDecision)
 	for _, header := range []string{"X-Key: 127.0.0.1", "X-Key: %ip:127.0.0.1", "X-Key: %25ip:127.0.0.1", "X-Key: %ip%3A127.0.0.1", "X-Other: none"} {
 		caddytest.CheckAdmitted(t, n.Get(t, "/", header), "memory")
 	}
@@ -133,11 +131,10 @@ func TestEmptyKey_collision(t *testing.T) {
 }
 
 func TestEmptyKey_skipAndReject(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `
+	n := caddytest.InProcess(t, `
 	redis_ratelimit /skip {header.X-Key} 1 24h { on_empty_key skip }
 	redis_ratelimit /reject {header.X-Key} 1 24h { on_empty_key reject }
-	respond ok`))
+	respond ok`)
 	for range 3 {
 		n.Get(t, "/skip").WantFree(t)
 		n.Get(t, "/reject").Want(t, http.StatusBadRequest, caddytest.Any, caddytest.NoQuota)

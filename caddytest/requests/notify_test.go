@@ -62,28 +62,20 @@ func notifySite(options string) string {
 // TestNotify_take reaches both marks, once each, whatever comes after.
 func TestNotify_take(t *testing.T) {
 	caddytest.OnEachStore(t, notifySite("log_keys"), func(t *testing.T, n *caddytest.Node, source string) {
-		for range 7 {
-			n.Get(t, "/?k=a")
-		}
+		n.GetTimes(t, 7, "/?k=a")
 		n.Get(t, "/?k=b")
 		events := thresholdEvents(t, n)
 		redistest.ErrorIf(t, len(events) > 0, "got %+v for 7 of 10", events)
 		n.Get(t, "/?k=a")
 		e := waitForThresholds(t, n, 80)[0]
 		redistest.ErrorIf(t, e.Key != "a" || e.Limit != 10 || e.Remaining != 2 || e.Source != source || e.DryRun, "got %+v", e)
-		for range 10 {
-			n.Get(t, "/?k=a")
-		}
+		n.GetTimes(t, 10, "/?k=a")
 		if e := waitForThresholds(t, n, 80, 100)[1]; e.Remaining != 0 {
 			t.Errorf("got %+v", e)
 		}
 		n.Ratelimit(t, "reset", "--policy", "watched", "--key", "a").Want(t, 0)
-		for range 10 { // the same window
-			n.Get(t, "/?k=a")
-		}
-		for range 9 {
-			n.Get(t, "/?k=b")
-		}
+		n.GetTimes(t, 10, "/?k=a") // the same window
+		n.GetTimes(t, 9, "/?k=b")
 		waitForThresholds(t, n, 80, 80, 100, 100)
 		n.Ratelimit(t, "policies").Want(t, 0, "notify 80% 100%")
 	})
@@ -121,9 +113,7 @@ func TestNotify_cost(t *testing.T) {
 // TestNotify_countIf tells of units that stay, and not of those that are refunded.
 func TestNotify_countIf(t *testing.T) {
 	caddytest.OnEachStore(t, notifySite("count_if status 401"), func(t *testing.T, n *caddytest.Node, _ string) {
-		for range 7 {
-			n.Get(t, "/401?k=a")
-		}
+		n.GetTimes(t, 7, "/401?k=a")
 		for range 3 {
 			n.Get(t, "/?k=a")
 			n.WaitForRefund(t, "watched", "a", 3)
@@ -218,18 +208,14 @@ func TestNotify_override(t *testing.T) {
 	n.Get(t, "/?k=a")
 	e := waitForThresholds(t, n, 50)[0]
 	redistest.ErrorIf(t, e.Limit != 4 || e.Remaining != 2, "got %+v", e)
-	for range 3 {
-		n.Get(t, "/?k=b&limit=6")
-	}
+	n.GetTimes(t, 3, "/?k=b&limit=6")
 	if e := waitForThresholds(t, n, 50, 50)[1]; e.Limit != 6 || e.Remaining != 3 {
 		t.Errorf("got %+v", e)
 	}
 	server.Kill()
 	n.Await(t, "/?k=other", 0, "*fallback")
 	before := len(thresholdEvents(t, n))
-	for range 3 { // of 5, which is the half of 10
-		n.Get(t, "/?k=c")
-	}
+	n.GetTimes(t, 3, "/?k=c") // of 5, which is the half of 10
 	redistest.WaitFor(t, "the event of the fallback", func() error {
 		for _, e := range thresholdEvents(t, n)[before:] {
 			if e.Key == "c" && e.Source == "fallback" && e.Remaining == 2 {
@@ -242,11 +228,8 @@ func TestNotify_override(t *testing.T) {
 
 // TestNotify_dryRun tells of a limit that is tried.
 func TestNotify_dryRun(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", notifySite("dry_run")))
-	for range 8 {
-		n.Get(t, "/?k=a")
-	}
+	n := caddytest.InProcess(t, notifySite("dry_run"))
+	n.GetTimes(t, 8, "/?k=a")
 	e := waitForThresholds(t, n, 80)[0]
 	redistest.ErrorIf(t, !e.DryRun, "got %+v", e)
 }
@@ -255,9 +238,7 @@ func TestNotify_dryRun(t *testing.T) {
 func TestNotify_silent(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Quietly(caddytest.Config("", notifySite(""))))
-	for range 12 {
-		n.Get(t, "/?k=a")
-	}
+	n.GetTimes(t, 12, "/?k=a")
 	events := thresholdEvents(t, n)
 	redistest.ErrorIf(t, len(events) > 0, "got %+v", events)
 }

@@ -15,8 +15,7 @@ import (
 )
 
 func TestMatch_requests(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `@api path /api/*
+	n := caddytest.InProcess(t, `@api path /api/*
 	redis_ratelimit {
 		policy named { key same; limit 1; window 24h; match @api }
 		policy block {
@@ -25,7 +24,7 @@ func TestMatch_requests(t *testing.T) {
 			window 24h
 			match { path /form; method POST }
 		}
-	}`+caddytest.ShowDecision))
+	}`+caddytest.ShowDecision)
 	for range 3 {
 		n.Get(t, "/elsewhere").WantFree(t)
 		n.Get(t, "/form").WantFree(t)

@@ -18,14 +18,13 @@ import (
 
 // TestHeaders_ietf reads the headers with a parser of structured fields.
 func TestHeaders_ietf(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
+	n := caddytest.InProcess(t, `redis_ratelimit {
 		policy burst { key same; limit 10; window 1s; algorithm token_bucket; burst 2 }
 		policy sustained { key same; limit 100; window 1m; algorithm fixed_window }
 		headers x_ratelimit ietf
 	}
 	redis_ratelimit /hidden same 5 1h { name hidden; headers off }
-	respond ok`))
+	respond ok`)
 	a := n.Get(t, "/hidden")
 	checkItems(t, a, "RateLimit-Policy", `"burst";q=2, "sustained";q=100;w=60`)
 	items := caddytest.CheckItemNames(t, a, "RateLimit", "burst", "sustained")
@@ -52,16 +51,14 @@ func checkItems(t *testing.T, a caddytest.Response, header, want string) {
 }
 
 func TestHeaders_off(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 24h {\nheaders off\n}\nrespond ok"))
+	n := caddytest.InProcess(t, "redis_ratelimit same 1 24h {\nheaders off\n}\nrespond ok")
 	n.Get(t, "/").Want(t, 0, caddytest.Any, caddytest.NoQuota)
 	caddytest.CheckRefusal(t, n.Get(t, "/").Want(t, 0, caddytest.Any, caddytest.NoQuota, "RateLimit:"), http.StatusTooManyRequests)
 }
 
 // TestReset_ofDenials compares the time with that of Retry-After. The whole quotas come back after days.
 func TestReset_ofDenials(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `route {
+	n := caddytest.InProcess(t, `route {
 	redis_ratelimit same 24 24h { name outer; algorithm token_bucket; burst 48 }
 	redis_ratelimit /jitter jitter 1 24h { name jitter; retry_jitter 24h }
 	redis_ratelimit /hidden hidden 1 24h { name hidden; headers off }
@@ -69,7 +66,7 @@ func TestReset_ofDenials(t *testing.T) {
 	redis_ratelimit /zero { name zero; limit {query.limit} 1; window 24h }
 	respond ok
 }
-handle_errors { respond sorry }`))
+handle_errors { respond sorry }`)
 	for _, path := range []string{"/jitter", "/hidden", "/inner"} {
 		passed := n.Get(t, path)
 		redistest.ErrorIf(t, passed.Status != http.StatusOK || resetOf(t, passed) < 0 || passed.Header.Get("Retry-After") != "", "%s: got %v", path, passed)
@@ -93,11 +90,10 @@ func resetOf(t *testing.T, a caddytest.Response) float64 {
 }
 
 func TestHeaders_exposed(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `header /open Access-Control-Allow-Origin *
+	n := caddytest.InProcess(t, `header /open Access-Control-Allow-Origin *
 	header /open Access-Control-Expose-Headers X-Other
 	redis_ratelimit {path} 1 24h
-	respond ok`))
+	respond ok`)
 	n.Get(t, "/closed").Want(t, 0, caddytest.Any, "Access-Control-Expose-Headers:")
 	const fields = "X-Other, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset"
 	checkItems(t, n.Get(t, "/open"), "Access-Control-Expose-Headers", fields)
@@ -114,8 +110,7 @@ func TestHeaders_exposed_redisDown(t *testing.T) {
 }
 
 func TestRetryJitter(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 24h {\nalgorithm fixed_window\nretry_jitter 1h\n}\nrespond ok"))
+	n := caddytest.InProcess(t, "redis_ratelimit same 1 24h {\nalgorithm fixed_window\nretry_jitter 1h\n}\nrespond ok")
 	n.Get(t, "/")
 	seen := map[string]bool{}
 	for range 10 {
@@ -238,9 +233,7 @@ func TestDenial_cachedHeaders(t *testing.T) {
 		policy large { limit 100; window 24h }
 		headers x_ratelimit ietf
 	}`+caddytest.ShowDecision))
-	for range 2 {
-		n.Get(t, "/")
-	}
+	n.GetTimes(t, 2, "/")
 	for _, want := range []struct{ body, fields string }{
 		{"denied redis", `"small";r=0;t=T, "large";r=98;t=T`},
 		{"denied deny_cache", `"small";r=0;t=T`},

@@ -43,25 +43,22 @@ func upstream(t *testing.T) *httptest.Server {
 }
 
 func TestUpstream_headers(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {http.request.uri.path} 10 24h\nreverse_proxy "+upstream(t).Listener.Addr().String()))
+	n := caddytest.InProcess(t, "redis_ratelimit {http.request.uri.path} 10 24h\nreverse_proxy "+upstream(t).Listener.Addr().String())
 	for path, status := range map[string]int{"/": 200, "/hint": 200, "/stream": 200, "/away": 504} {
 		caddytest.CheckQuota(t, n.Get(t, path).Want(t, status, caddytest.Any, "X-Upstream: yes"), 10, 9)
 	}
 }
 
 func TestUpstream_down(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 10 24h\nreverse_proxy "+redistest.FreeAddr(t)+"\nhandle_errors {\nrespond \"sorry\"\n}"))
+	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h\nreverse_proxy "+redistest.FreeAddr(t)+"\nhandle_errors {\nrespond \"sorry\"\n}")
 	caddytest.CheckQuota(t, n.Get(t, "/").Want(t, http.StatusBadGateway, "sorry"), 10, 9) // 502 through the error route
 }
 
 func TestHeaders_filesAndCompression(t *testing.T) {
-	t.Parallel()
 	root := t.TempDir()
 	text := strings.Repeat("hello ", 1000)
 	redistest.Must(t, os.WriteFile(filepath.Join(root, "a.txt"), []byte(text), 0o600))
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {header.Accept-Encoding}x 10 24h\nroot "+root+"\nencode gzip\nfile_server"))
+	n := caddytest.InProcess(t, "redis_ratelimit {header.Accept-Encoding}x 10 24h\nroot "+root+"\nencode gzip\nfile_server")
 	for _, encoding := range []string{"identity", "gzip"} {
 		a := n.Get(t, "/a.txt", "Accept-Encoding: "+encoding)
 		caddytest.CheckQuota(t, a, 10, 9)
@@ -75,8 +72,7 @@ func TestHeaders_filesAndCompression(t *testing.T) {
 }
 
 func TestHeaders_headAndLargeBodies(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 10 24h\nrespond {http.request.method}"))
+	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h\nrespond {http.request.method}")
 	caddytest.CheckQuota(t, n.Send(t, http.MethodHead, n.URL, ""), 10, 9)
 	caddytest.CheckQuota(t, n.Send(t, http.MethodPost, n.URL, strings.Repeat("x", 1<<20)).Want(t, 0, http.MethodPost), 10, 8)
 }
@@ -117,8 +113,7 @@ func TestAccessLog_decision(t *testing.T) {
 }
 
 func TestMemory_logLine(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 10 24h"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h"+caddytest.ShowDecision)
 	n.Reload(t, caddytest.Config("", "redis_ratelimit same 11 24h"+caddytest.ShowDecision))
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && l.Level == "info" })
 	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Message, "not shared"), "the log has %v; want once that limits are not shared", lines)

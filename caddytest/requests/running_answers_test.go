@@ -118,9 +118,7 @@ func TestRunning_notify(t *testing.T) {
 		upstream.Begin(t, n, "/?k=a")
 		e := waitForThresholds(t, n, 50)[0]
 		redistest.ErrorIf(t, e.Remaining != 1 || e.Limit != 2 || e.Source != source, "got %+v", e)
-		for range 5 {
-			n.Get(t, "/quick?k=a")
-		}
+		n.GetTimes(t, 5, "/quick?k=a")
 		waitForThresholds(t, n, 50, 100)
 	})
 }

@@ -89,9 +89,8 @@ func TestRunning_lifetimes(t *testing.T) {
 
 // TestRunning_handleResponse runs a request in the routes that answer for its upstream.
 func TestRunning_handleResponse(t *testing.T) {
-	t.Parallel()
 	upstream, first := caddytest.NewHolder(t), caddytest.Serve(t, func(http.ResponseWriter, *http.Request) {})
-	n := caddytest.Start(t, caddytest.Config("", onePlace+"reverse_proxy "+first+" {\nhandle_response {\nreverse_proxy "+upstream.Addr+"\n}\n}"+showReason))
+	n := caddytest.InProcess(t, onePlace+"reverse_proxy "+first+" {\nhandle_response {\nreverse_proxy "+upstream.Addr+"\n}\n}"+showReason)
 	r := upstream.Begin(t, n, "/?k=a")
 	checkNonePasses(t, n, "/quick?k=a")
 	upstream.EndOne()
@@ -102,9 +101,8 @@ func TestRunning_handleResponse(t *testing.T) {
 // TestRunning_errorRoutes has error routes answer for long. The request has ended for the limit before: its
 // handlers have returned.
 func TestRunning_errorRoutes(t *testing.T) {
-	t.Parallel()
 	upstream := caddytest.NewHolder(t)
-	n := caddytest.Start(t, caddytest.Config("", onePlace+"@failing path /failing\nerror @failing 500\nreverse_proxy "+upstream.Addr+"\nhandle_errors 500 {\nrewrite /slow\nreverse_proxy "+upstream.Addr+"\n}"+showReason))
+	n := caddytest.InProcess(t, onePlace+"@failing path /failing\nerror @failing 500\nreverse_proxy "+upstream.Addr+"\nhandle_errors 500 {\nrewrite /slow\nreverse_proxy "+upstream.Addr+"\n}"+showReason)
 	r := upstream.Begin(t, n, "/failing?k=a")
 	checkPassesAgain(t, n, "/quick?k=a")
 	upstream.EndOne()
@@ -136,12 +134,11 @@ func TestRunning_deniedFurtherIn(t *testing.T) {
 
 // TestRunning_queue counts requests from their decision: those that a queue holds are running.
 func TestRunning_queue(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
+	n := caddytest.InProcess(t, `redis_ratelimit {
 		policy places { key {query.k}; max_concurrent 2 }
 		policy queue { key same; limit 1; window 24h; algorithm leaky_bucket; burst 1000; max_delay 2400h }
 	}
-	respond hello`+showReason))
+	respond hello`+showReason)
 	n.Get(t, "/?k=first").Want(t, http.StatusOK, caddytest.Any)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()

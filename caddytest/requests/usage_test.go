@@ -73,9 +73,7 @@ func TestUsage(t *testing.T) {
 // TestUsage_refused shows banned, blocked and exempt clients what is true for them.
 func TestUsage_refused(t *testing.T) {
 	caddytest.OnEachStore(t, usageSite, func(t *testing.T, n *caddytest.Node, _ string) {
-		for range 11 {
-			n.Get(t, "/api/?k=bad")
-		}
+		n.GetTimes(t, 11, "/api/?k=bad")
 		q := usageOf(t, n.Get(t, "/api/quota?k=bad"))[1]
 		redistest.ErrorIf(t, q.Remaining != 0 || q.RetryAfter < 3000, "banned: got %+v", q)
 		for body, check := range map[string]func(q usageQuota) bool{
@@ -99,8 +97,7 @@ func TestUsage_refused(t *testing.T) {
 
 // TestUsage_paths asks at paths that are, or are not, the one of the option by Caddy's rules.
 func TestUsage_paths(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /my/quota\nexempt 127.0.0.1\n}\n@there path /my/quota\nrespond @there there\nrespond elsewhere"))
+	n := caddytest.InProcess(t, "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /my/quota\nexempt 127.0.0.1\n}\n@there path /my/quota\nrespond @there there\nrespond elsewhere")
 	for _, path := range []string{
 		"/my/quota", "/MY/Quota", "//my//quota", "/my/./quota", "/x/../my/quota", "/m%79/quota", "/my%2Fquota", "/my/quota/", "/my/quota/x",
 		"/my/quot", "/my/quota%00", "/my/quota;x", "/my/quota%3Fk=1", "/my/quota?k=a", "/my/%2e%2e/my/quota", "/my/quota%20", "/my\\quota", "/ſmy/quota",
@@ -170,8 +167,7 @@ func TestUsage_flood(t *testing.T) {
 
 // TestUsage_keyless refuses clients without a key as requests are refused.
 func TestUsage_keyless(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /quota\non_empty_key reject\n}"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /quota\non_empty_key reject\n}"+caddytest.ShowDecision)
 	n.Get(t, "/quota").Want(t, http.StatusBadRequest, caddytest.Any)
 	e := n.Explain(t, "/quota?k=a", "")
 	redistest.ErrorIf(t, e.Decision != "usage", "explained as %+v", e)

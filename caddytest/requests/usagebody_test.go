@@ -164,14 +164,13 @@ func TestUsageBody_fallback(t *testing.T) {
 // TestUsageBody_prices has factors from placeholders. Where one has no value the fallback counts, and the log
 // does not quote it.
 func TestUsageBody_prices(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `route {
+	n := caddytest.InProcess(t, `route {
 		map {query.model} {price} {discount} { cheap 0.15 0.1; dear 1e-06 0 }
 		redis_ratelimit {query.k} 1000000 24h { name mapped; cost json {price}*a-{discount}*b 500 }
 		redis_ratelimit {query.k} 1000000 24h { name sent; cost json {header.X-Price}*a+{query.more}*a 500 }
 		header Content-Type application/json
 		respond "{\"a\":1000,\"b\":501}"
-	}`))
+	}`)
 	for i, test := range []struct {
 		query        string
 		headers      []string
@@ -248,8 +247,7 @@ func TestUsageBody_brokenOff(t *testing.T) {
 // TestUsageBody_severalPolicies has two policies that read one body, and a handler further in that reads it
 // before it is compressed.
 func TestUsageBody_severalPolicies(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `route {
+	n := caddytest.InProcess(t, `route {
 		redis_ratelimit {
 			policy in { key same; limit 1000; window 24h; cost json usage.in 50 }
 			policy both { key same; limit 1000; window 24h; weight 10; cost json usage.in+usage.out 50 }
@@ -258,7 +256,7 @@ func TestUsageBody_severalPolicies(t *testing.T) {
 		redis_ratelimit same 1000 24h { name inner; cost json usage.out 50 }
 		header Content-Type application/json
 		respond `+"`"+`{"usage":{"in":3,"out":4},"text":"`+strings.Repeat("x", 1000)+`"}`+"`"+`
-	}`))
+	}`)
 	n.Get(t, "/").Want(t, http.StatusOK, caddytest.Any)
 	n.WaitForRefund(t, "in", "same", 997)
 	n.WaitForRefund(t, "both", "same", 993)
@@ -271,13 +269,12 @@ func TestUsageBody_severalPolicies(t *testing.T) {
 
 // TestUsageBody_file is a file, which Caddy sends by ReadFrom.
 func TestUsageBody_file(t *testing.T) {
-	t.Parallel()
 	folder := t.TempDir()
 	body := `{"text":"` + strings.Repeat("x", 1<<20) + `","size":7}`
 	redistest.Must(t, os.WriteFile(filepath.Join(folder, "a.json"), []byte(body), 0o600))
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {query.k} 1000 24h { algorithm fixed_window; cost json size 50 }
+	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000 24h { algorithm fixed_window; cost json size 50 }
 	root * `+folder+`
-	file_server`))
+	file_server`)
 	n.Get(t, "/a.json?k=whole").Want(t, 0, body)
 	n.WaitForRefund(t, "default", "whole", 993)
 	n.Get(t, "/a.json?k=range", "Range: bytes=0-9").Want(t, http.StatusPartialContent, body[:10])

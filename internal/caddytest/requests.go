@@ -59,6 +59,14 @@ func (n *Node) Get(t testing.TB, path string, headers ...string) Response {
 	return n.Send(t, http.MethodGet, n.URL+path, "", headers...)
 }
 
+// GetTimes requests a path so many times, one after the other.
+func (n *Node) GetTimes(t testing.TB, times int, path string, headers ...string) {
+	t.Helper()
+	for range times {
+		n.Get(t, path, headers...)
+	}
+}
+
 // Send sends a request and fails without a response. It retries where a reload has closed the socket with
 // the connection in its queue, because Caddy has not read the request then.
 func (n *Node) Send(t testing.TB, method, url, body string, headers ...string) (a Response) {

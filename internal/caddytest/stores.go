@@ -26,6 +26,13 @@ func Connections(t testing.TB, server *redistest.Server) []string {
 	return ids
 }
 
+// InProcess starts a node whose site limits in the process, for a test beside others.
+func InProcess(t *testing.T, site string) *Node {
+	t.Helper()
+	t.Parallel()
+	return Start(t, Config("", site))
+}
+
 // OnBothStores runs a test in process and on Redis, with the global option for each, and beside other tests.
 func OnBothStores(t *testing.T, test func(t *testing.T, option, source string)) {
 	t.Helper()
