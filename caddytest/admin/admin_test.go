@@ -1,10 +1,10 @@
-// Package admin tests the admin API and the commands of an operator on a running Caddy, and the replay of
-// access logs.
+// Package admin tests the admin API and the commands of an operator on a running Caddy, and the replay of access logs.
 package admin
 
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,8 +13,7 @@ import (
 )
 
 func TestAdmin_badRequests(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 2 24h\nrespond ok"))
+	n := caddytest.InProcess(t, "redis_ratelimit same 2 24h\nrespond ok")
 	n.Get(t, "/")
 	for _, test := range []struct {
 		name, method, path, body string
@@ -64,45 +63,31 @@ func TestAdmin_badRequests(t *testing.T) {
 			}
 		})
 	}
-	if a := n.Get(t, "/"); a.Header.Get("X-Ratelimit-Remaining") != "0" {
-		t.Errorf("got %v; want nothing changed", a)
-	}
+	n.Get(t, "/").Want(t, 0, caddytest.Any, "X-Ratelimit-Remaining: 0") // nothing changed
 }
 
 // TestAdmin_keysOfAnyBytes denies keys of odd bytes, lists them, reads their state and resets them.
 func TestAdmin_keysOfAnyBytes(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit {header.X-Key}|{path} 1 24h {\nname odd\n}"+caddytest.ShowDecision))
+	caddytest.OnEachStore(t, "redis_ratelimit {header.X-Key}|{path} 1 24h {\nname odd\n}"+caddytest.ShowDecision, func(t *testing.T, n *caddytest.Node, _ string) {
 		for _, key := range []string{"plain", `back\slash`, "b{ra}ce%|", "Zo\xc3\xab", "\xff\xfe\x80", strings.Repeat("long", 50)} {
-			for range 3 {
-				n.Get(t, "/", "X-Key: "+key)
-			}
+			n.GetTimes(t, 3, "/", "X-Key: "+key)
 		}
 		type topKey struct {
 			Key    string
 			Denied int64
 		}
 		top := caddytest.ParseJSON[struct{ Keys []topKey }](t, n.Ask(t, "GET", "top?policy=odd", ""))
-		if len(top.Keys) != 6 {
-			t.Fatalf("got %v, want six keys", top)
-		}
+		redistest.FatalIf(t, len(top.Keys) != 6, "got %v, want six keys", top)
 		for _, k := range top.Keys {
 			question, err := json.Marshal(map[string]string{"policy": "odd", "key": k.Key})
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, err)
 			type quota struct{ Limit, Remaining int64 }
-			if s := caddytest.ParseJSON[quota](t, n.Ask(t, "POST", "state", string(question))); k.Denied != 2 || s != (quota{1, 0}) {
-				t.Errorf("%s: denied %d times, %+v", k.Key, k.Denied, s)
-			}
-			if r := caddytest.ParseJSON[struct{ Deleted int }](t, n.Ask(t, "POST", "reset", string(question))); r.Deleted != 1 {
-				t.Errorf("%s: %+v", k.Key, r)
-			}
+			s := caddytest.ParseJSON[quota](t, n.Ask(t, "POST", "state", string(question)))
+			redistest.ErrorIf(t, k.Denied != 2 || s != (quota{1, 0}), "%s: denied %d times, %+v", k.Key, k.Denied, s)
+			r := caddytest.ParseJSON[struct{ Deleted int }](t, n.Ask(t, "POST", "reset", string(question)))
+			redistest.ErrorIf(t, r.Deleted != 1, "%s: %+v", k.Key, r)
 		}
-		if a := n.Get(t, "/", "X-Key: \xff\xfe\x80"); a.Status != http.StatusOK {
-			t.Errorf("got %v; want it reset", a)
-		}
+		n.Get(t, "/", "X-Key: \xff\xfe\x80").Want(t, http.StatusOK, caddytest.Any) // reset
 	})
 }
 
@@ -114,46 +99,32 @@ func TestAdmin_reload(t *testing.T) {
 		return caddytest.Config("redis_ratelimit {\nredis redis://:secretword@"+server.Addr+"\n}", "redis_ratelimit same "+limit+" 24h\nrespond ok")
 	}
 	n := caddytest.Start(t, text("2"))
-	for range 5 {
-		n.Get(t, "/")
-	}
+	n.GetTimes(t, 5, "/")
 	before := caddytest.ParseJSON[struct{ Keys []any }](t, n.Ask(t, "GET", "top", ""))
 	for _, limit := range []string{"3", "4", "5"} {
 		n.Reload(t, text(limit))
-		if a := n.Load(t, "nonsense {"); a.Status == http.StatusOK {
-			t.Fatal("an invalid configuration was loaded")
-		}
+		a := n.Load(t, "nonsense {")
+		redistest.FatalIf(t, a.Status == http.StatusOK, "an invalid configuration was loaded")
 	}
 	policies := n.Ask(t, "GET", "policies", "")
 	report := caddytest.ParseJSON[struct{ Policies []struct{ Limit int64 } }](t, policies)
-	if len(report.Policies) != 1 || report.Policies[0].Limit != 5 || strings.Contains(policies.Body, "secretword") {
-		t.Errorf("got %v", policies)
-	}
+	redistest.ErrorIf(t, len(report.Policies) != 1 || report.Policies[0].Limit != 5 || strings.Contains(policies.Body, "secretword"), "got %v", policies)
 	after := caddytest.ParseJSON[struct{ Keys []any }](t, n.Ask(t, "GET", "top", ""))
-	if len(before.Keys) != 1 || len(after.Keys) != 1 {
-		t.Errorf("top has %v, before %v", after, before)
-	}
+	redistest.ErrorIf(t, len(before.Keys) != 1 || len(after.Keys) != 1, "top has %v, before %v", after, before)
 	n.Reload(t, "{\n\tadmin {$ADMIN}\n}\n:{$PORT} {\nrespond bare\n}")
-	if a := n.Ask(t, "GET", "policies", ""); a.Status != http.StatusNotFound {
-		t.Errorf("without limits: got %v", a)
-	}
+	n.Ask(t, "GET", "policies", "").Want(t, http.StatusNotFound, caddytest.Any)
 }
 
 // TestAdmin_addressHint checks the hint that a policy counts an IPv6 client by its prefix.
 func TestAdmin_addressHint(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {client_ip} 2 24h\nrespond ok"))
+	n := caddytest.InProcess(t, "redis_ratelimit {client_ip} 2 24h\nrespond ok")
 	a := n.Ask(t, "POST", "reset", `{"policy":"default","key":"2001:db8:1:2::42"}`)
-	if r := caddytest.ParseJSON[struct{ Hint string }](t, a); !strings.Contains(r.Hint, "2001:db8:1:2::/64") {
-		t.Errorf("got %v", a)
-	}
-	if output, code := n.Operate(t, "state", "--policy", "default", "--key", "2001:db8:1:2::42"); code != 0 || !strings.Contains(output, "Hint: ") {
-		t.Errorf("exit code %d: %s", code, output)
-	}
+	r := caddytest.ParseJSON[struct{ Hint string }](t, a)
+	redistest.ErrorIf(t, !strings.Contains(r.Hint, "2001:db8:1:2::/64"), "got %v", a)
+	n.Ratelimit(t, "state", "--policy", "default", "--key", "2001:db8:1:2::42").Want(t, 0, "Hint: ")
 }
 
-// TestState_redisDown has policies with and without a local fallback. Only the first kind has a state in
-// the node.
+// TestState_redisDown has policies with and without a local fallback. Only the first kind has a state in the node.
 func TestState_redisDown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -161,16 +132,12 @@ func TestState_redisDown(t *testing.T) {
 	caddytest.CheckQuota(t, n.Get(t, "/local"), 5, 4)
 	caddytest.CheckQuota(t, n.Get(t, "/closed"), 5, 4)
 	server.Kill()
-	if a := n.Ask(t, "POST", "state", `{"policy":"local","key":"same"}`); a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, `"remaining":4`) {
-		t.Errorf("got %v; want the state of the node", a)
-	}
+	n.Ask(t, "POST", "state", `{"policy":"local","key":"same"}`).Want(t, http.StatusServiceUnavailable, `*"remaining":4*`) // the state of the node
 	a := n.Ask(t, "POST", "state", `{"policy":"closed","key":"same"}`)
-	if a.Status != http.StatusServiceUnavailable || strings.Contains(a.Body, "remaining") || strings.Contains(a.Body, "source") || !strings.Contains(a.Body, `"error":`) {
-		t.Errorf("got %v; want an error and no state", a)
-	}
-	if output, code := n.Operate(t, "state", "--policy", "closed", "--key", "same"); code != 3 || strings.Contains(output, "remaining") {
-		t.Errorf("exit code %d: %s", code, output)
-	}
+	redistest.ErrorIf(t, a.Status != http.StatusServiceUnavailable || strings.Contains(a.Body, "remaining") || strings.Contains(a.Body, "source") || !strings.Contains(a.Body, `"error":`), "got %v; want an error and no state", a)
+	e := n.Ratelimit(t, "state", "--policy", "closed", "--key", "same")
+	e.Want(t, 3)
+	redistest.ErrorIf(t, strings.Contains(e.String(), "remaining"), "got %v; want no state", e)
 }
 
 // TestState_wrongType has a key of another type, which Redis cannot decide by.
@@ -187,15 +154,93 @@ func TestState_wrongType(t *testing.T) {
 		}
 	}
 	found := caddytest.ParseJSON[state](t, n.Ask(t, "POST", "state", `{"policy":"default","key":"same"}`))
-	if len(found.Keys) != 1 {
-		t.Fatalf("got %+v", found)
-	}
+	redistest.FatalIf(t, len(found.Keys) != 1, "got %+v", found)
 	client := server.Client(t)
 	client.Del(t.Context(), found.Keys[0].Name)
 	client.HSet(t.Context(), found.Keys[0].Name, "field", "value")
 	a := n.Ask(t, "POST", "state", `{"policy":"default","key":"same"}`)
 	odd := caddytest.ParseJSON[state](t, a)
-	if a.Status != http.StatusServiceUnavailable || !strings.Contains(odd.Error, "WRONGTYPE") || len(odd.Keys) != 1 || odd.Keys[0].Type != "hash" || odd.Keys[0].TTL != -1 {
-		t.Errorf("got %v; want the error, and the key beside it", a)
+	redistest.ErrorIf(t, a.Status != http.StatusServiceUnavailable || !strings.Contains(odd.Error, "WRONGTYPE") || len(odd.Keys) != 1 || odd.Keys[0].Type != "hash" || odd.Keys[0].TTL != -1, "got %v; want the error, and the key beside it", a)
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	return strings.TrimPrefix(redistest.FreeAddr(t), "127.0.0.1:")
+}
+
+// unnamedWarnings returns the lines about handlers that share the policy default.
+func unnamedWarnings(n *caddytest.Node) []caddytest.LogLine {
+	return n.Log.Lines(func(l caddytest.LogLine) bool {
+		return l.Logger == "redis_ratelimit" && l.Level == "warn" && strings.HasPrefix(l.Message, "handlers without a name share the policy default")
+	})
+}
+
+// TestUnnamed_warning loads handlers that share the policy default by accident, and such as do not.
+func TestUnnamed_warning(t *testing.T) {
+	n := caddytest.InProcess(t, "respond ok")
+	port, second := freePort(t), freePort(t)
+	const (
+		unnamed = "redis_ratelimit /a/* {client_ip} 10 1m\nredis_ratelimit /b/* {client_ip} 10 1m\n"
+		one     = "redis_ratelimit {client_ip} 10 1m\nrespond ok"
+	)
+	for _, test := range []struct {
+		name, site, rest string
+		handlers         int
+		places           []string
+	}{
+		{"two paths", unnamed + "respond ok", "", 2, []string{" path /a/*; ", " path /b/*"}},
+		{"in error routes, subroutes and responses", one + "\nroute /s {\nredis_ratelimit /s/* {client_ip} 10 1m\n}\nreverse_proxy /p 127.0.0.1:1 {\nhandle_response {\nredis_ratelimit {client_ip} 10 1m\n}\n}\nintercept {\nhandle_response {\nredis_ratelimit {client_ip} 10 1m\n}\n}\nhandle_errors {\nredis_ratelimit {client_ip} 10 1m\n}", "", 5,
+			[]string{" all requests", " path /s path /s/*", " path /p responses", " responses; ", " errors"}},
+		{"a block without a name", "redis_ratelimit /a {\nlimit 10\nwindow 1m\n}\nredis_ratelimit @get {client_ip} 10 1m\n@get {\nmethod GET HEAD\nheader X-Y *\n}", "", 2, []string{" path /a; ", " by header method GET,HEAD"}},
+		{"two sites", one, "http://127.0.0.1:" + port + " {\n" + one + "\n}", 2, []string{":" + port + ") host 127.0.0.1"}},
+		{"a site of many names", one, "http://a.test:" + port + ", http://b.test:" + port + ", http://c.test:" + port + ", http://d.test:" + port + ", http://e.test:" + port + " {\n" + one + "\n}", 2, []string{",c.test and 2 more"}},
+		{"one handler", one, "", 0, nil},
+		{"names", "redis_ratelimit /a {client_ip} 10 1m {\nname a\n}\nredis_ratelimit /b {client_ip} 10 1m {\nname b\n}", "", 0, nil},
+		{"one of them named", "redis_ratelimit /a {client_ip} 10 1m {\nname a\n}\n" + one, "", 0, nil},
+		{"the name default on purpose", strings.ReplaceAll(unnamed, "1m\n", "1m {\nname default\n}\n"), "", 0, nil},
+		{"one site on two ports", "respond ok", "http://localhost:" + port + ", http://localhost:" + second + " {\n" + one + "\n}", 0, nil},
+		{"a named route that two sites invoke", "invoke /a limited\ninvoke /b limited", "", 0, nil},
+	} {
+		text := caddytest.Config("", test.site)
+		if test.rest != "" {
+			text += "\n" + test.rest + "\n"
+		}
+		if strings.Contains(test.site, "invoke") {
+			text += "\n&(limited) {\nredis_ratelimit {client_ip} 10 1m\n}\n"
+		}
+		before := len(unnamedWarnings(n))
+		n.Reload(t, text)
+		lines := unnamedWarnings(n)[before:]
+		if test.handlers == 0 {
+			redistest.ErrorIf(t, len(lines) > 0, "%s: the log has %v; want no warning", test.name, lines)
+			continue
+		}
+		if len(lines) != 1 || !strings.Contains(lines[0].Text, `"handlers":`+strconv.Itoa(test.handlers)) {
+			t.Errorf("%s: the log has %v; want one warning of %d handlers", test.name, lines, test.handlers)
+			continue
+		}
+		for _, place := range test.places {
+			if !strings.Contains(lines[0].Text, place) {
+				t.Errorf("%s: %s\nhas no %q", test.name, lines[0].Text, place)
+			}
+		}
 	}
+}
+
+// TestPolicies_handlers lists who uses a policy, by HTTP and by the command.
+func TestPolicies_handlers(t *testing.T) {
+	t.Parallel()
+	site := "redis_ratelimit {\npolicy login {\nmatch {\npath /login\n}\nlimit 3\nwindow 1m\n}\npolicy all {\nlimit 30\nwindow 1m\n}\n}\n"
+	for i := range 12 {
+		site += "redis_ratelimit /" + strconv.Itoa(i) + " {client_ip} 30 1m {\nname all\n}\n"
+	}
+	n := caddytest.Start(t, caddytest.Config("", site+"respond ok"))
+	report := caddytest.ParseJSON[struct {
+		Policies []struct {
+			Name     string
+			Handlers []string
+		}
+	}](t, n.Ask(t, "GET", "policies", ""))
+	redistest.ErrorIf(t, len(report.Policies) != 2 || len(report.Policies[0].Handlers) != 13 || len(report.Policies[1].Handlers) != 1 || !strings.HasSuffix(report.Policies[1].Handlers[0], ") all requests, match path /login"), "got %+v", report)
+	n.Ratelimit(t, "policies").Want(t, 0, "USED BY", ") path /3", "and 3 more; --json lists all", "login   srv0 (")
 }

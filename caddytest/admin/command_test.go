@@ -18,9 +18,7 @@ func startLimited(t *testing.T, server *redistest.Server) *caddytest.Node {
 	t.Helper()
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), caddytest.LimitedSite))
 	caddytest.WaitForRedis(t, n, "/")
-	for range 3 {
-		n.Get(t, "/", "X-Key: greedy")
-	}
+	n.GetTimes(t, 3, "/", "X-Key: greedy")
 	return n
 }
 
@@ -56,9 +54,8 @@ func TestCommands_json(t *testing.T) {
 	n.Ratelimit(t, "reset", "--policy", "api", "--key", "unknown", "--json").Want(t, 0, came.Body)
 	e := n.Ratelimit(t, "state", "--policy", "none", "--key", "k", "--json")
 	e.Want(t, 2, "none")
-	if answer := e.ParseJSON(t); answer["error"] == "" {
-		t.Errorf("got %v; want the error of the admin API", e)
-	}
+	answer := e.ParseJSON(t)
+	redistest.ErrorIf(t, answer["error"] == "", "got %v; want the error of the admin API", e)
 }
 
 func TestCommands_exitCode2(t *testing.T) {
@@ -70,9 +67,7 @@ func TestCommands_exitCode2(t *testing.T) {
 	} {
 		e := n.Ratelimit(t, args...)
 		e.Want(t, 2, "Error: ")
-		if e.Stdout != "" || strings.Count(e.Stderr, "\n") != 1 {
-			t.Errorf("%v: got %v; want one line", args, e)
-		}
+		redistest.ErrorIf(t, e.Stdout != "" || strings.Count(e.Stderr, "\n") != 1, "%v: got %v; want one line", args, e)
 	}
 }
 
@@ -89,9 +84,7 @@ func TestCommands_exitCode1(t *testing.T) {
 		{"explain", "--url", "/", "--header", "no colon"}, {"policies", "--config", "missing"}, {"bogus"}, {"--json", "bogus"},
 	} {
 		e := caddytest.RunRatelimit(t, nil, args...)
-		if e.Code != 1 || e.Stdout != "" || !strings.Contains(e.Stderr, "Error: ") {
-			t.Errorf("%v: got %v", args, e)
-		}
+		redistest.ErrorIf(t, e.Code != 1 || e.Stdout != "" || !strings.Contains(e.Stderr, "Error: "), "%v: got %v", args, e)
 	}
 }
 
@@ -103,8 +96,7 @@ func TestCommands_unknown(t *testing.T) {
 }
 
 func TestCommands_invalidUTF8(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
+	n := caddytest.InProcess(t, caddytest.LimitedSite)
 	key, header := "caf\xe9", "X-Key: caf\xe9"
 	n.Get(t, "/", header)
 	for _, command := range []string{"state", "reset"} {
@@ -116,8 +108,7 @@ func TestCommands_invalidUTF8(t *testing.T) {
 }
 
 func TestCommands_exitCode4(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {header.X-Key} 1 24h {\non_empty_key reject\n}\n"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit {header.X-Key} 1 24h {\non_empty_key reject\n}\n"+caddytest.ShowDecision)
 	explain := []string{"explain", "--url", n.URL, "--header"}
 	n.Ratelimit(t, append(explain, "X-Key: k")...).Want(t, 0, ": allowed\n")
 	n.Ratelimit(t, append(explain, "X-Other: k")...).Want(t, 4, ": rejected\n")
@@ -126,8 +117,7 @@ func TestCommands_exitCode4(t *testing.T) {
 }
 
 func TestCommands_adminEndpoint(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
+	n := caddytest.InProcess(t, caddytest.LimitedSite)
 	file := caddytest.WriteCaddyfile(t, "{\n\tadmin "+strings.TrimPrefix(n.Admin, "http://")+"\n}\n")
 	e := caddytest.RunRatelimit(t, nil, "policies", "--config", file)
 	if e.Want(t, 0, "memory of this process: 0 of at most 1,000,000 keys", "api"); e.Stderr != "" {
@@ -143,14 +133,10 @@ func TestCommands_redisDown(t *testing.T) {
 	state := []string{"state", "--policy", "api", "--key", "greedy"}
 	e := n.Ratelimit(t, state...)
 	e.Want(t, 3, "Error: Redis cannot be asked: ", "limit        2\n", "source       fallback")
-	if !strings.HasPrefix(e.Stderr, "Error: ") || strings.Contains(e.Stdout, "Error") {
-		t.Errorf("got %v; want the error on stderr", e)
-	}
+	redistest.ErrorIf(t, !strings.HasPrefix(e.Stderr, "Error: ") || strings.Contains(e.Stdout, "Error"), "got %v; want the error on stderr", e)
 	answer := n.Ratelimit(t, append(state, "--json")...)
 	answer.Want(t, 3)
-	if answer.ParseJSON(t)["source"] != "fallback" {
-		t.Errorf("got %v", answer)
-	}
+	redistest.ErrorIf(t, answer.ParseJSON(t)["source"] != "fallback", "got %v", answer)
 	n.Ratelimit(t, "reset", "--policy", "api", "--all").Want(t, 3, "on this node alone")
 	n.Ratelimit(t, "explain", "--url", n.URL, "--client-ip", "203.0.113.7", "--header", "X-Key: other").Want(t, 3, "fallback")
 	n.Ratelimit(t, "policies").Want(t, 0, "does not decide", "handlers do local")
@@ -158,19 +144,15 @@ func TestCommands_redisDown(t *testing.T) {
 }
 
 func TestCommands_completion(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", caddytest.LimitedSite))
+	n := caddytest.InProcess(t, caddytest.LimitedSite)
 	asks := func(args ...string) string {
 		output, err := caddytest.RunCaddy(t, nil, append([]string{"__completeNoDesc", "redis-ratelimit"}, args...)...)
-		if err != nil {
-			t.Errorf("%v: %v", args, err)
-		}
+		redistest.ErrorIf(t, err != nil, "%v: %v", args, err)
 		return output
 	}
 	address := strings.TrimPrefix(n.Admin, "http://")
-	if got := asks("state", "--address", address, "--policy", "a"); !strings.HasPrefix(got, "api\n:4\n") {
-		t.Errorf("got %q", got)
-	}
+	got := asks("state", "--address", address, "--policy", "a")
+	redistest.ErrorIf(t, !strings.HasPrefix(got, "api\n:4\n"), "got %q", got)
 	if got := asks("top", "--address", redistest.FreeAddr(t), "--policy", ""); !strings.HasPrefix(got, ":4\n") {
 		t.Errorf("got %q; want nothing where no Caddy answers", got)
 	}
@@ -199,8 +181,7 @@ func TestCommands_helpWidth(t *testing.T) {
 
 // TestCommands_fullDisk prints the results of commands to a disk without room.
 func TestCommands_fullDisk(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit same 3 24h"+caddytest.ShowDecision)
 	for _, args := range [][]string{
 		{"policies"}, {"policies", "--json"}, {"top"}, {"state", "--policy", "default", "--key", "same"},
 		{"reset", "--policy", "default", "--key", "same"}, {"explain", "--url", "http://localhost/"},
@@ -216,8 +197,7 @@ func TestCommands_fullDisk(t *testing.T) {
 		err = cmd.Run()
 		overdue.Stop()
 		_ = full.Close() // nothing was written
-		if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), "no space left") {
-			t.Errorf("%v: got %v, %s; want exit code 1 and the reason", args, err, stderr.String())
-		}
+		exit := new(exec.ExitError)
+		redistest.ErrorIf(t, !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), "no space left"), "%v: got %v, %s; want exit code 1 and the reason", args, err, stderr.String())
 	}
 }

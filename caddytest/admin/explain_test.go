@@ -3,68 +3,45 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // winding is a site whose limits are reached through every kind of route.
 const winding = `
 	@gold header X-Plan gold
-	map {header.X-Key} {plan.limit} {plan.weight} {
-		a 10 2
-		b 5 3
-		default "" ""
-	}
+	map {header.X-Key} {plan.limit} {plan.weight} { a 10 2; b 5 3; default "" "" }
 	vars tenant {header.X-Tenant}
 	redir /old /new
 	rewrite /alias /api/renamed
 	handle_path /strip/* {
-		redis_ratelimit {path} 8 24h {
-			name stripped
-		}
+		redis_ratelimit {path} 8 24h { name stripped }
 		respond "stripped"
 	}
 	handle /api/* {
 		redis_ratelimit {
-			policy plan {
-				key {vars.tenant}
-				limit {plan.limit} 4
-				window 24h
-				weight {plan.weight} 1
-			}
-			policy gold {
-				key {vars.tenant}
-				limit 3
-				window 24h
-				match @gold
-			}
-			policy pretended {
-				key {vars.tenant}
-				limit 1
-				window 24h
-				dry_run
-			}
+			policy plan { key {vars.tenant}; limit {plan.limit} 4; window 24h; weight {plan.weight} 1 }
+			policy gold { key {vars.tenant}; limit 3; window 24h; match @gold }
+			policy pretended { key {vars.tenant}; limit 1; window 24h; dry_run }
 			exempt 192.0.2.0/24
 			on_empty_key reject
 		}
 		respond "api"
 	}
-	handle /named/* {
-		invoke counted
-	}
+	handle /named/* { invoke counted }
 	handle {
-		redis_ratelimit {path} 6 24h {
-			name rest
-		}
+		redis_ratelimit {path} 6 24h { name rest }
 		respond "rest"
 	}`
 
 // TestExplain_request explains each request before it is sent, and compares both results.
 func TestExplain_request(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		text := caddytest.Config(option, winding)
 		n := caddytest.Start(t, "{\n"+text[2:len(text)-len("}\n")]+"}\n\n&(counted) {\n\tredis_ratelimit {path} 7 24h {\n\t\tname named\n\t}\n\trespond named\n}\n")
@@ -81,9 +58,7 @@ func TestExplain_request(t *testing.T) {
 					foretold := n.Explain(t, test.path, test.headers)
 					var headers map[string]any // a string, or a list of strings
 					if test.headers != "" {
-						if err := json.Unmarshal([]byte(test.headers), &headers); err != nil {
-							t.Fatal(err)
-						}
+						redistest.Must(t, json.Unmarshal([]byte(test.headers), &headers))
 					}
 					var lines []string
 					for name, values := range headers {
@@ -93,9 +68,8 @@ func TestExplain_request(t *testing.T) {
 				})
 			}
 		}
-		if e := n.ExplainFor(t, "/api/x", `{"X-Tenant":["t1"]}`, "192.0.2.77"); e.Decision != "exempt" || len(e.Policies) != 0 {
-			t.Errorf("an exempt client: %+v", e)
-		}
+		e := n.ExplainFor(t, "/api/x", `{"X-Tenant":["t1"]}`, "192.0.2.77")
+		redistest.ErrorIf(t, e.Decision != "exempt" || len(e.Policies) != 0, "an exempt client: %+v", e)
 	})
 }
 
@@ -103,14 +77,10 @@ func TestExplain_request(t *testing.T) {
 func checkForetold(t *testing.T, e caddytest.Explanation, a caddytest.Response) {
 	t.Helper()
 	want := map[string]int{"allowed": 200, "denied": 429, "rejected": 400, "none": 302, "exempt": 200}[e.Decision]
-	if a.Status != want {
-		t.Errorf("foretold %+v, got %v", e, a)
-	}
+	redistest.ErrorIf(t, a.Status != want, "foretold %+v, got %v", e, a)
 	remaining, err := strconv.ParseInt(a.Header.Get("X-Ratelimit-Remaining"), 10, 64)
 	if err != nil {
-		if e.Decision == "allowed" || e.Decision == "denied" {
-			t.Errorf("foretold %+v, got %v", e, a)
-		}
+		redistest.ErrorIf(t, e.Decision == "allowed" || e.Decision == "denied", "foretold %+v, got %v", e, a)
 		return
 	}
 	for i := range e.Policies {
@@ -124,4 +94,122 @@ func checkForetold(t *testing.T, e caddytest.Explanation, a caddytest.Response) 
 		}
 	}
 	t.Errorf("foretold %+v, got %v", e, a)
+}
+
+// TestExplain_answeringHandlers has handlers that always respond, and others that may.
+func TestExplain_answeringHandlers(t *testing.T) {
+	const after = "\nredis_ratelimit same 5 24h {\nname after\n}\nrespond after\n}\n"
+	n := caddytest.InProcess(t, "encode\ntracing\n"+
+		"route /proxy {\nreverse_proxy 127.0.0.1:1"+after+
+		"route /forward {\nforward_auth 127.0.0.1:1 {\nuri /\n}"+after+
+		"route /files {\nfile_server"+after+
+		"route /perhaps {\nfile_server {\npass_thru\n}"+after+
+		"route /metrics {\nmetrics"+after+
+		"route /handled {\nreverse_proxy 127.0.0.1:1 {\n@ok status 2xx\nhandle_response @ok {\nrespond ok\n}\n}"+after)
+	for _, test := range []struct {
+		path, decision string
+		leftOut        string
+	}{
+		{"/proxy", "none", ""},
+		{"/files", "none", ""},
+		{"/metrics", "none", ""},
+		{"/elsewhere", "none", ""},
+		{"/perhaps", "allowed", "http.handlers.file_server"},
+		{"/forward", "allowed", "http.handlers.reverse_proxy"},
+		{"/handled", "allowed", "http.handlers.reverse_proxy"},
+	} {
+		a := n.Ask(t, "POST", "explain", `{"url":"`+n.URL+test.path+`","client_ip":"192.0.2.7"}`)
+		e := caddytest.ParseJSON[struct {
+			Decision string
+			Skipped  []string
+		}](t, a)
+		redistest.ErrorIf(t, e.Decision != test.decision || strings.Join(e.Skipped, " ") != test.leftOut, "%s: got %v; want %s, and left out: %s", test.path, a, test.decision, test.leftOut)
+	}
+	for _, path := range []string{"/proxy", "/files", "/metrics"} {
+		n.Get(t, path).Want(t, 0, caddytest.Any, "X-Ratelimit-Limit:") // no policy is met
+	}
+}
+
+// TestExplain_sameKeyTwice explains each request before it is sent. Its two handlers use one quota, and
+// the first of them may be in dry run.
+func TestExplain_sameKeyTwice(t *testing.T) {
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		limits := func(path, more string) string {
+			return "route " + path + " {\nredis_ratelimit {path} 5 24h {\nname twice\n" + more + "\n}\nredis_ratelimit {path} 5 24h {\nname twice\nweight 2\n}\nrespond ok\n}\n"
+		}
+		heavy := "route /heavy {\nredis_ratelimit {path} 5 24h {\nname twice\n}\nredis_ratelimit {path} 5 24h {\nname twice\nweight {query.weight} 1\n}\nrespond ok\n}\n"
+		n := caddytest.Start(t, caddytest.Config(option, heavy+limits("/enforced", "")+limits("/pretended", "dry_run")))
+		const most = "/heavy?weight=9223372036854775807"
+		foretold := n.Explain(t, most, "")
+		checkForetold(t, foretold, n.Get(t, most))
+		for _, path := range []string{"/enforced", "/pretended"} {
+			for range 2 { // the second is denied, by the second handler
+				foretold := n.Explain(t, path, "")
+				checkForetold(t, foretold, n.Get(t, path))
+			}
+		}
+	})
+}
+
+// TestExplain_serverByAddress has several servers on one port.
+func TestExplain_serverByAddress(t *testing.T) {
+	t.Parallel()
+	site := func(address, name string) string {
+		return ":{$PORT} {\nbind " + address + "\nredis_ratelimit {http.request.local.host} 5 24h {\nname " + name + "\n}\nrespond ok\n}\n"
+	}
+	n := caddytest.Start(t, "{\nadmin {$ADMIN}\nauto_https off\n}\n"+site("127.0.0.1", "one")+site("127.0.0.2", "two"))
+	for address, name := range map[string]string{"127.0.0.1": "one", "127.0.0.2": "two"} {
+		url := strings.Replace(n.URL, "127.0.0.1", address, 1)
+		n.Ask(t, "POST", "explain", `{"url":"`+url+`/","client_ip":"192.0.2.7"}`).Want(t, 0, "*"+`"policy":"`+name+`","key":"`+address+`"`+"*")
+	}
+	url := strings.Replace(n.URL, "127.0.0.1", "example.com", 1)
+	n.Ask(t, "POST", "explain", `{"url":"`+url+`/","client_ip":"192.0.2.7"}`).Want(t, http.StatusBadRequest, "*several servers*") // asks for an address
+}
+
+// TestExplain_localAddress has a key with the local address: the one of the site, not of the admin endpoint.
+func TestExplain_localAddress(t *testing.T) {
+	n := caddytest.InProcess(t, "redis_ratelimit {http.request.local}|{http.request.local.port} 5 24h\nrespond ok")
+	address := strings.TrimPrefix(n.URL, "http://")
+	want := `"key":"` + address + "|" + address[strings.LastIndex(address, ":")+1:] + `"`
+	for _, url := range []string{n.URL + "/", "/", strings.Replace(n.URL, "127.0.0.1", "example.com", 1)} {
+		n.Ask(t, "POST", "explain", `{"url":"`+url+`","client_ip":"192.0.2.7"}`).Want(t, 0, "*"+want+"*")
+	}
+}
+
+// TestExplain_onlySite has a URL that is a path alone. Its host is that of the only site.
+func TestExplain_onlySite(t *testing.T) {
+	t.Parallel()
+	limited := func(host string) string {
+		return "http://" + host + ":{$PORT} {\nredis_ratelimit {host} 5 24h\nrespond ok\n}\n"
+	}
+	global := "{\nadmin {$ADMIN}\nauto_https off\n}\nhttp://bare.test:{$PORT} {\nrespond ok\n}\n"
+	one, two := caddytest.Start(t, global+limited("only.test")), caddytest.Start(t, global+limited("only.test")+limited("other.test"))
+	for body, decides := range map[string]*caddytest.Node{
+		`{"url":"/login","client_ip":"192.0.2.7"}`:                                   one,
+		`{"url":"/login","headers":{"Host":"only.test"},"client_ip":"192.0.2.7"}`:    two,
+		`{"url":"` + two.URL + `","headers":{"Host":"only.test"},"client_ip":"::1"}`: two,
+	} {
+		decides.Ask(t, "POST", "explain", body).Want(t, 0, `*"key":"only.test"*`)
+	}
+	two.Ask(t, "POST", "explain", `{"url":"/login","client_ip":"192.0.2.7"}`).Want(t, http.StatusBadRequest, "*host*") // asks for the host
+}
+
+// TestExplain_redisHangs checks that explain waits once, and that policies in dry run fail locally.
+func TestExplain_redisHangs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var limits strings.Builder
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		limits.WriteString("policy " + name + " {\nkey same\nlimit 5\nwindow 24h\n}\n")
+	}
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 5s\n}",
+		"redis_ratelimit {\nfail_mode closed\n"+limits.String()+"policy g {\nkey same\nlimit 5\nwindow 24h\ndry_run\n}\n}"+caddytest.ShowDecision))
+	n.Get(t, "/")
+	server.Pause(t)
+	defer server.Resume(t)
+	e := n.Explain(t, "/", "") // a wait for each policy would be longer than the client's
+	redistest.FatalIf(t, e.Decision != "denied" || len(e.Policies) != 7, "got %+v", e)
+	at := slices.IndexFunc(e.Policies, func(p caddytest.ExplainedPolicy) bool { return p.Decision != "failed_closed" })
+	pretending := e.Policies[6]
+	redistest.ErrorIf(t, at != 6 || pretending.Decision != "allowed" || pretending.Source != "fallback" || pretending.Remaining != 4, "got %+v", e)
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -11,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // contents returns the files of a folder.
@@ -20,14 +23,10 @@ func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	for _, entry := range entries {
 		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		files[entry.Name()] = string(text)
 	}
 	return files
@@ -50,25 +49,16 @@ func TestReplay_outputIsInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := replayFolder(t, "import sites\nimport empt*\n", log)
-			for _, err := range []error{
+			redistest.Must(t, errors.Join(
 				os.WriteFile(filepath.Join(folder, "sites"), []byte(perClient), 0o600),
 				os.WriteFile(filepath.Join(folder, "empty"), nil, 0o600),
 				os.Link(filepath.Join(folder, "access.log"), filepath.Join(folder, "link")),
-				os.Symlink("sites", filepath.Join(folder, "soft")),
-			} {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+				os.Symlink("sites", filepath.Join(folder, "soft"))))
 			before := contents(t, folder)
-			output, complaints, code := replaysIn(t, folder, nil, args...)
-			if code != 1 || output != "" || complaints == "" {
-				t.Errorf("exit code %d: %s%s", code, output, complaints)
-			}
+			e := replaysIn(t, folder, nil, args...)
+			redistest.ErrorIf(t, e.Code != 1 || e.Stdout != "" || e.Stderr == "", "got %v", e)
 			after := contents(t, folder)
-			if !maps.Equal(before, after) {
-				t.Errorf("before %q, after %q", before, after)
-			}
+			redistest.ErrorIf(t, !maps.Equal(before, after), "before %q, after %q", before, after)
 		})
 	}
 }
@@ -81,20 +71,13 @@ func TestReplay_olderFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"--report", "report.html", "--decisions", "decisions.csv", "-"}
-	if output, complaints, code := replaysIn(t, folder, []byte("no log\n"), args...); code != 1 {
-		t.Fatalf("exit code %d: %s%s", code, output, complaints)
-	}
-	if files := contents(t, folder); len(files) != 3 || files["report.html"] != "<!DOCTYPE html>older" {
-		t.Errorf("after a log that cannot be read: %q", files)
-	}
-	if output, complaints, code := replaysIn(t, folder, logLines("192.0.2.1"), args...); code != 0 {
-		t.Fatalf("exit code %d: %s%s", code, output, complaints)
-	}
+	replaysIn(t, folder, []byte("no log\n"), args...).Want(t, 1)
 	files := contents(t, folder)
+	redistest.ErrorIf(t, len(files) != 3 || files["report.html"] != "<!DOCTYPE html>older", "after a log that cannot be read: %q", files)
+	replaysIn(t, folder, logLines("192.0.2.1"), args...).Want(t, 0)
+	files = contents(t, folder)
 	rows, err := csv.NewReader(strings.NewReader(files["decisions.csv"])).ReadAll()
-	if len(files) != 4 || !strings.Contains(files["report.html"], "</html>") || len(rows) != 2 || err != nil {
-		t.Errorf("after a log: %q, %v", files, err)
-	}
+	redistest.ErrorIf(t, len(files) != 4 || !strings.Contains(files["report.html"], "</html>") || len(rows) != 2 || err != nil, "after a log: %q, %v", files, err)
 	for name, mode := range map[string]fs.FileMode{"report.html": 0o640, "decisions.csv": 0o600} {
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
@@ -105,10 +88,8 @@ func TestReplay_olderFiles(t *testing.T) {
 // TestReplay_pipe writes decisions to a pipe.
 func TestReplay_pipe(t *testing.T) {
 	t.Parallel()
-	output, complaints, code := replays(t, perClient, logLines("192.0.2.1"), "--decisions", "/dev/stdout", "--report", "/dev/null")
-	if code != 0 || !strings.HasPrefix(output, "line,time,") || !strings.Contains(output, "1 requests") && !strings.Contains(output, "1 request ") {
-		t.Errorf("exit code %d: %s%s", code, output, complaints)
-	}
+	e := replays(t, perClient, logLines("192.0.2.1"), "--decisions", "/dev/stdout", "--report", "/dev/null")
+	redistest.ErrorIf(t, e.Code != 0 || !strings.HasPrefix(e.Stdout, "line,time,") || !strings.Contains(e.Stdout, "1 requests") && !strings.Contains(e.Stdout, "1 request "), "got %v", e)
 }
 
 func TestReplay_fullDisk(t *testing.T) {
@@ -132,10 +113,8 @@ func TestReplay_keys(t *testing.T) {
 	t.Parallel()
 	log := logLines(slices.Repeat([]string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, 4)...)
 	for worst, keys := range map[string]int{"0": 0, "2": 2, "9": 3} {
-		output, complaints, code := replays(t, perClient, log, "--worst", worst, "--json")
-		if code != 0 || strings.Count(output, `"first_denied"`) != keys {
-			t.Errorf("--worst %s: exit code %d, want %d keys: %s%s", worst, code, keys, output, complaints)
-		}
+		e := replays(t, perClient, log, "--worst", worst, "--json")
+		redistest.ErrorIf(t, e.Code != 0 || strings.Count(e.Stdout, `"first_denied"`) != keys, "--worst %s: got %v; want %d keys", worst, e, keys)
 	}
 }
 
@@ -155,10 +134,8 @@ func TestReplay_host(t *testing.T) {
 		{"named", sites, []string{"--host", "two.test"}, "1 requests denied"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			output, complaints, code := replays(t, test.caddyfile, log, test.args...)
-			if code != 0 || !strings.Contains(strings.ReplaceAll(output, "1 request denied", "1 requests denied"), test.says) {
-				t.Errorf("exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
-			}
+			e := replays(t, test.caddyfile, log, test.args...)
+			redistest.ErrorIf(t, e.Code != 0 || !strings.Contains(strings.ReplaceAll(e.Stdout, "1 request denied", "1 requests denied"), test.says), "no word of %q in %v", test.says, e)
 		})
 	}
 }

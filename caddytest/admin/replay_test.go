@@ -14,10 +14,11 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // replays replays a log through a Caddyfile with the built Caddy, in a folder of its own.
-func replays(t *testing.T, caddyfile string, log []byte, args ...string) (output, complaints string, code int) {
+func replays(t *testing.T, caddyfile string, log []byte, args ...string) caddytest.Ending {
 	t.Helper()
 	if len(args) == 0 || args[len(args)-1] != "-" {
 		args = append(args, "access.log")
@@ -30,15 +31,13 @@ func replayFolder(t *testing.T, caddyfile string, log []byte) string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, text := range map[string][]byte{"Caddyfile": []byte(caddyfile), "access.log": log} {
-		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, os.WriteFile(filepath.Join(folder, name), text, 0o600))
 	}
 	return folder
 }
 
 // replaysIn replays in a folder, with a log at the standard input too.
-func replaysIn(t *testing.T, folder string, log []byte, args ...string) (output, complaints string, code int) {
+func replaysIn(t *testing.T, folder string, log []byte, args ...string) caddytest.Ending {
 	t.Helper()
 	command := exec.Command(caddytest.Binary(t), append([]string{"redis-ratelimit", "replay", "--config", "Caddyfile"}, args...)...)
 	var out, errs bytes.Buffer
@@ -49,11 +48,9 @@ func replaysIn(t *testing.T, folder string, log []byte, args ...string) (output,
 		t.Fatal(err)
 	}
 	for _, hostile := range []string{"\x1b]", "\x1b[2J", "panic", "goroutine "} {
-		if strings.Contains(out.String()+errs.String(), hostile) {
-			t.Errorf("%q is in the output: %s%s", hostile, &out, &errs)
-		}
+		redistest.ErrorIf(t, strings.Contains(out.String()+errs.String(), hostile), "%q is in the output: %s%s", hostile, &out, &errs)
 	}
-	return out.String(), errs.String(), command.ProcessState.ExitCode()
+	return caddytest.Ending{Stdout: out.String(), Stderr: errs.String(), Code: command.ProcessState.ExitCode()}
 }
 
 // played holds the tested fields of a replay's JSON.
@@ -76,9 +73,9 @@ type played struct {
 
 func playedJSON(t *testing.T, caddyfile string, log []byte) (result played) {
 	t.Helper()
-	output, complaints, code := replays(t, caddyfile, log, "--json")
-	if err := json.Unmarshal([]byte(output), &result); err != nil || code != 0 {
-		t.Fatalf("exit code %d, %v: %s%s", code, err, output, complaints)
+	e := replays(t, caddyfile, log, "--json")
+	if err := json.Unmarshal([]byte(e.Stdout), &result); err != nil || e.Code != 0 {
+		t.Fatalf("got %v, %v", e, err)
 	}
 	return result
 }
@@ -99,18 +96,9 @@ func TestReplay_refusals(t *testing.T) {
 	t.Parallel()
 	log := logLines("192.0.2.1", "192.0.2.1", "host.example", "192.0.2.1", "192.0.2.1", "host.example")
 	result := playedJSON(t, perClient, log)
-	if result.Requests != 6 || result.Denied != 2 || len(result.Policies) != 1 || result.Policies[0].Denied != 2 || result.Policies[0].Clients != 2 {
-		t.Errorf("got %+v", result)
-	}
-	if len(result.Skipped) != 1 || result.Skipped[0] != "http.handlers.reverse_proxy" {
-		t.Errorf("left out: %v", result.Skipped)
-	}
-	output, _, _ := replays(t, perClient, log)
-	for _, word := range []string{"6 requests of 2 clients", "2 requests denied (33.3 %)", "192.0.2.1", "reverse_proxy"} {
-		if !strings.Contains(output, word) {
-			t.Errorf("no word of %q in:\n%s", word, output)
-		}
-	}
+	redistest.ErrorIf(t, result.Requests != 6 || result.Denied != 2 || len(result.Policies) != 1 || result.Policies[0].Denied != 2 || result.Policies[0].Clients != 2, "got %+v", result)
+	redistest.ErrorIf(t, len(result.Skipped) != 1 || result.Skipped[0] != "http.handlers.reverse_proxy", "left out: %v", result.Skipped)
+	replays(t, perClient, log).Want(t, 0, "6 requests of 2 clients", "2 requests denied (33.3 %)", "192.0.2.1", "reverse_proxy")
 }
 
 // TestReplay_routes has matchers, a map, an exemption and several sites.
@@ -160,9 +148,7 @@ func TestReplay_routes(t *testing.T) {
 		log.WriteString(line("192.0.2.3", "other.example.com", "/", "browser"))
 	}
 	result := playedJSON(t, site, []byte(log.String()))
-	if result.Requests != 25 || result.Unlimited != 5 || result.Exempt != 5 || result.Denied != 2+4+4 {
-		t.Errorf("got %+v", result)
-	}
+	redistest.ErrorIf(t, result.Requests != 25 || result.Unlimited != 5 || result.Exempt != 5 || result.Denied != 2+4+4, "got %+v", result)
 }
 
 func TestReplay_badLogs(t *testing.T) {
@@ -189,16 +175,13 @@ func TestReplay_badLogs(t *testing.T) {
 		{"clock jumps", append(logLines("192.0.2.1"), bytes.ReplaceAll(logLines("192.0.2.1"), []byte("2026"), []byte("1999"))...), 2, "1999", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			output, complaints, code := replays(t, perClient, test.log, "--report", "report.html", "--suggest", "--decisions", "decisions.csv")
-			if code != test.code || !strings.Contains(output, test.says) || (code != 0) != strings.Contains(complaints, "no request could be read") {
-				t.Errorf("exit code %d, no word of %q in:\n%s%s", code, test.says, output, complaints)
-			}
+			e := replays(t, perClient, test.log, "--report", "report.html", "--suggest", "--decisions", "decisions.csv")
+			redistest.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stdout, test.says) || (e.Code != 0) != strings.Contains(e.Stderr, "no request could be read"), "no word of %q in %v", test.says, e)
 			if test.code != 0 {
 				return
 			}
-			if result := playedJSON(t, perClient, test.log); test.requests >= 0 && result.Requests != test.requests {
-				t.Errorf("%d requests, want %d", result.Requests, test.requests)
-			}
+			result := playedJSON(t, perClient, test.log)
+			redistest.ErrorIf(t, test.requests >= 0 && result.Requests != test.requests, "%d requests, want %d", result.Requests, test.requests)
 		})
 	}
 }
@@ -207,14 +190,10 @@ func TestReplay_missingKey(t *testing.T) {
 	t.Parallel()
 	const site = ":80 {\n\tredis_ratelimit {header.X-Api-Key} 2 1m\n\trespond ok\n}\n"
 	result := playedJSON(t, site, logLines("192.0.2.1", "192.0.2.2", "192.0.2.3"))
-	if len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "X-Api-Key") {
-		t.Errorf("warnings: %q", result.Warnings)
-	}
+	redistest.ErrorIf(t, len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "X-Api-Key"), "warnings: %q", result.Warnings)
 	redacted := strings.ReplaceAll(`{"ts":1790000000,"logger":"http.log.access","request":{"client_ip":"192.0.2.1","method":"GET","host":"h","uri":"/","headers":{"Authorization":["REDACTED"]}},"duration":0.1,"size":0,"status":200}`+"\n", "\t", "")
 	result = playedJSON(t, strings.Replace(site, "X-Api-Key", "Authorization", 1), []byte(strings.Repeat(redacted, 4)))
-	if len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "Authorization") {
-		t.Errorf("warnings: %q", result.Warnings)
-	}
+	redistest.ErrorIf(t, len(result.Warnings) == 0 || !strings.Contains(strings.Join(result.Warnings, " "), "Authorization"), "warnings: %q", result.Warnings)
 }
 
 func TestReplay_badFlags(t *testing.T) {
@@ -235,38 +214,25 @@ func TestReplay_badFlags(t *testing.T) {
 		{"a bad Caddyfile", ":80 {\n\tredis_ratelimit {client_ip} 0 1m\n}\n", nil, 1, "limit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			output, complaints, code := replays(t, test.caddyfile, logLines("192.0.2.1"), test.args...)
-			if code != test.code || !strings.Contains(complaints, test.says) {
-				t.Errorf("exit code %d, want %d, and no word of %q in:\n%s%s", code, test.code, test.says, output, complaints)
-			}
+			e := replays(t, test.caddyfile, logLines("192.0.2.1"), test.args...)
+			redistest.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stderr, test.says), "got %v; want exit code %d and a word of %q", e, test.code, test.says)
 		})
 	}
-	if _, complaints, code := replays(t, perClient, logLines("192.0.2.1"), "-"); code != 0 {
-		t.Errorf("the standard input: %d: %s", code, complaints)
-	}
+	replays(t, perClient, logLines("192.0.2.1"), "-").Want(t, 0) // the standard input
 }
 
-// TestReplay_page plays the log that docs/replay.md names, and wants every line
-// of output that the page shows.
+// TestReplay_page plays the log that docs/replay.md names, and wants every line of output that the page shows.
 func TestReplay_page(t *testing.T) {
 	t.Parallel()
 	_, shown, found := strings.Cut(caddytest.ReadFile(t, "docs/replay.md"), "$ caddy redis-ratelimit replay ")
 	shown, _, ended := strings.Cut(shown, "\n```")
-	if !found || !ended {
-		t.Fatal("docs/replay.md shows no replay")
-	}
+	redistest.FatalIf(t, !found || !ended, "docs/replay.md shows no replay")
 	log, err := os.ReadFile(caddytest.Path(t, "internal/replay/testdata/nasa-1995-08-01.log.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, complaints, code := replays(t, ":80 {\n\tredis_ratelimit {client_ip} 10 1m\n\trespond ok\n}\n", log)
-	if code != 0 {
-		t.Fatal(complaints)
-	}
+	redistest.Must(t, err)
+	e := replays(t, ":80 {\n\tredis_ratelimit {client_ip} 10 1m\n\trespond ok\n}\n", log)
+	e.Want(t, 0)
 	for _, line := range strings.Split(shown, "\n")[1:] {
-		if !strings.Contains(output, line+"\n") {
-			t.Errorf("no line %q in:\n%s", line, output)
-		}
+		redistest.ErrorIf(t, !strings.Contains(e.Stdout, line+"\n"), "no line %q in:\n%s", line, e.Stdout)
 	}
 }
 
@@ -278,15 +244,7 @@ func TestReplay_concurrency(t *testing.T) {
 	}
 	log := []byte(line(1, 0.5) + line(2, 0.5) + line(3, 2.8) + line(9000, 8999.9) + line(9001, 8999))
 	const site = ":80 {\n\tredis_ratelimit {\n\t\tkey {client_ip}\n\t\tmax_concurrent 2\n\t}\n\trespond ok\n}\n"
-	output, complaints, code := replays(t, site, log, "--suggest", "--report", "report.html")
-	for _, want := range []string{
-		"5 requests of 1 client", "3 requests denied (60.0 %)", "policy default: max_concurrent 2\n", "at most 3 of one key",
-		"     3       3    3  max_concurrent\n",
-	} {
-		if code != 0 || !strings.Contains(output, want) {
-			t.Errorf("exit code %d, no %q in:\n%s%s", code, want, output, complaints)
-		}
-	}
+	replays(t, site, log, "--suggest", "--report", "report.html").Want(t, 0, "5 requests of 1 client", "3 requests denied (60.0 %)", "policy default: max_concurrent 2\n", "at most 3 of one key", "     3       3    3  max_concurrent\n")
 	var result struct {
 		Policies []struct {
 			Running struct {
@@ -295,8 +253,8 @@ func TestReplay_concurrency(t *testing.T) {
 			}
 		}
 	}
-	output, complaints, _ = replays(t, site, log, "--json", "--worst", "0")
-	if err := json.Unmarshal([]byte(output), &result); err != nil || result.Policies[0].Running.Peak != 3 || len(result.Policies[0].Running.Busiest) != 0 {
-		t.Errorf("%v: %s%s", err, output, complaints)
+	e := replays(t, site, log, "--json", "--worst", "0")
+	if err := json.Unmarshal([]byte(e.Stdout), &result); err != nil || result.Policies[0].Running.Peak != 3 || len(result.Policies[0].Running.Busiest) != 0 {
+		t.Errorf("got %v, %v", e, err)
 	}
 }

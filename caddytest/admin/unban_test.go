@@ -13,50 +13,28 @@ import (
 
 // banningSite bans for an hour who is denied, and has policies whose names begin alike.
 const banningSite = `redis_ratelimit /api {
-		policy api {
-			key {query.k}
-			limit 2
-			window 24h
-			ban 1h
-		}
+		policy api { key {query.k}; limit 2; window 24h; ban 1h }
 	}
 	redis_ratelimit /api2 {
-		policy api2 {
-			key {query.k}
-			limit 2
-			window 24h
-			ban 1h
-		}
+		policy api2 { key {query.k}; limit 2; window 24h; ban 1h }
 	}
 	redis_ratelimit /plain {
-		policy plain {
-			key {query.k}
-			limit 2
-			window 24h
-		}
+		policy plain { key {query.k}; limit 2; window 24h }
 	}
 	respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}"
-	handle_errors {
-		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}"
-	}`
+	handle_errors { respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}" }`
 
 // ban has a client banned.
 func ban(t *testing.T, n *caddytest.Node, path, key string) {
 	t.Helper()
-	for range 4 {
-		n.Get(t, path+"?k="+key)
-	}
-	if a := n.Get(t, path+"?k="+key); a.Body != "denied ban" {
-		t.Fatalf("%s of %s: got %v, want a ban", path, key, a)
-	}
+	n.GetTimes(t, 4, path+"?k="+key)
+	n.Get(t, path+"?k="+key).Want(t, 0, "denied ban")
 }
 
 // wantReason checks the decision and the reason of the next request.
 func wantReason(t *testing.T, n *caddytest.Node, path, key, body string) {
 	t.Helper()
-	if a := n.Get(t, path+"?k="+key); a.Body != body {
-		t.Errorf("%s of %s: got %v, want %q", path, key, a, body)
-	}
+	n.Get(t, path+"?k="+key).Want(t, 0, body)
 }
 
 // everyStore are the global options of all stores.
@@ -90,9 +68,8 @@ func TestUnban(t *testing.T) {
 			n.Ratelimit(t, "override", "--policy", "api", "--key", "*", "--unban").Want(t, 0, "1 ban lifted")
 			wantReason(t, n, "/api", "all", "allowed ")
 			wantReason(t, n, "/api", "a", "denied ban")
-			if a := override(t, n, `{"policy":"api","key":"nobody","unban":true}`, 200); strings.TrimSpace(a.Body) != `{"unbanned":0}` {
-				t.Errorf("got %v; want the number of bans", a)
-			}
+			a := override(t, n, `{"policy":"api","key":"nobody","unban":true}`, 200)
+			redistest.ErrorIf(t, strings.TrimSpace(a.Body) != `{"unbanned":0}`, "got %v; want the number of bans", a)
 			override(t, n, `{"policy":"api","all":true,"limit":50}`, 200)
 			if a := override(t, n, `{"policy":"api","all":true,"unban":true}`, 200); strings.TrimSpace(a.Body) != `{"unbanned":2}` {
 				t.Errorf("got %v; want the bans of a and b", a)
@@ -123,9 +100,7 @@ func TestUnban_part(t *testing.T) {
 	}
 	masters[2].Kill()
 	n.Ratelimit(t, "override", "--policy", "api", "--all", "--unban").Want(t, 3, "2 bans lifted in a part of Redis; the rest could not be asked")
-	if a := override(t, n, `{"policy":"api","all":true,"unban":true}`, 503); !strings.Contains(a.Body, `"error"`) {
-		t.Errorf("got %v", a)
-	}
+	override(t, n, `{"policy":"api","all":true,"unban":true}`, 503).Want(t, 0, `*"error"*`)
 }
 
 // TestUnban_listed lifts a ban by the key that the list of the banned shows.
@@ -139,18 +114,12 @@ func TestUnban_listed(t *testing.T) {
 			for _, key := range []string{"%25", "%1b%5b2J%0aall", "%5cx41", strings.Repeat("long", 100), "%7d%3aapi%3ab1d"} {
 				ban(t, n, "/api", key)
 				list := caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))
-				if len(list.Bans) != 1 {
-					t.Fatalf("%s: listed are %+v", key, list)
-				}
+				redistest.FatalIf(t, len(list.Bans) != 1, "%s: listed are %+v", key, list)
 				n.Ratelimit(t, "override", "--policy", "api", "--key", list.Bans[0].Key, "--unban").Want(t, 0, "1 ban lifted")
-				if a := n.Get(t, "/api?k="+key); a.Body != "denied ban" || a.Header.Get("X-RateLimit-Remaining") != "0" {
-					t.Errorf("%s: got %v; want a new ban, because the count stays", key, a)
-				}
+				n.Get(t, "/api?k="+key).Want(t, 0, "denied ban", "X-RateLimit-Remaining: 0") // a new ban, because the count stays
 				override(t, n, `{"policy":"api","all":true,"unban":true}`, 200)
 				list = caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))
-				if len(list.Bans) != 0 {
-					t.Errorf("%s: listed are %+v", key, list)
-				}
+				redistest.ErrorIf(t, len(list.Bans) != 0, "%s: listed are %+v", key, list)
 			}
 		})
 	}
@@ -164,11 +133,9 @@ func TestUnban_outage(t *testing.T) {
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", site))
 	ban(t, n, "/api", "a")
 	server.Kill()
-	redistest.WaitFor(t, "the node decides by itself", func() error {
-		if a := n.Get(t, "/plain?k=x"); n.Metric(t, `decisions_total{decision="allowed",policy="plain",source="fallback"}`) == 0 {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, "the node decides by itself", func() (again bool, seen any) {
+		a := n.Get(t, "/plain?k=x")
+		return n.Metric(t, `decisions_total{decision="allowed",policy="plain",source="fallback"}`) == 0, a
 	})
 	wantReason(t, n, "/api", "a", "denied ban")
 	for _, whom := range [][]string{{"--key", "a"}, {"--all"}} {
@@ -186,9 +153,7 @@ func TestUnban_all_slowly(t *testing.T) {
 	ban(t, n, "/api", "a")
 	client := server.Client(t)
 	for i := range 3000 {
-		if err := client.Set(t.Context(), fmt.Sprint("other", i), "", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, client.Set(t.Context(), fmt.Sprint("other", i), "", 0).Err())
 	}
 	proxy.Delay(1500 * time.Millisecond)
 	n.Ratelimit(t, "override", "--policy", "api", "--all", "--unban").Want(t, 0, "1 ban lifted")

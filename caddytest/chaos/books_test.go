@@ -41,9 +41,7 @@ type books struct {
 	redis   string // lines of the global option
 	began   time.Time
 	isOut   atomic.Bool // the hot quota is used in outages alone
-	over    chan struct{}
-	clients sync.WaitGroup
-	stop    sync.Once
+	load
 	stalled func() time.Duration
 
 	mu       sync.Mutex
@@ -69,41 +67,22 @@ func keyName(key int) string { return "k" + strconv.Itoa(key) }
 // begin starts the load.
 func (b *books) begin(t *testing.T) {
 	t.Helper()
-	b.over, b.began, b.stalled = make(chan struct{}), time.Now(), watchStalls(t)
-	t.Cleanup(b.end)
+	b.began, b.stalled = time.Now(), watchStalls(t)
 	var quotas []quota
 	for policy := range settledPolicies {
 		for key := range settledKeys {
 			quotas = append(quotas, quota{policy, keyName(key)})
 		}
 	}
-	for client := range stormClients {
-		b.clients.Go(func() { b.ask(client, quotas) })
-	}
-}
-
-// end stops the load. It may be called twice.
-func (b *books) end() {
-	b.stop.Do(func() { close(b.over) })
-	b.clients.Wait()
-}
-
-// ask sends the requests of one client until the load is over.
-func (b *books) ask(client int, quotas []quota) {
-	pace := time.NewTicker(requestPace())
-	defer pace.Stop()
-	n := b.running[client%len(b.running)]
-	for turn := client; ; turn++ {
-		if turn%8 == 0 && b.isOut.Load() {
-			b.request(n, quota{"hot", "hot"})
+	b.start(t, stormClients, requestPace(), func(client int) func() {
+		n, turn := b.running[client%len(b.running)], client-1
+		return func() {
+			if turn++; turn%8 == 0 && b.isOut.Load() {
+				b.request(n, quota{"hot", "hot"})
+			}
+			b.request(n, quotas[turn%len(quotas)])
 		}
-		b.request(n, quotas[turn%len(quotas)])
-		select {
-		case <-pace.C:
-		case <-b.over:
-			return
-		}
-	}
+	})
 }
 
 // request sends one request and notes what came of it.

@@ -29,8 +29,7 @@ const (
 	crowdLook = 500 * time.Millisecond
 )
 
-// crowd is more clients than may run at once, on two nodes with fail_mode closed, and a backend that counts
-// what runs.
+// crowd is more clients than may run at once, on two nodes with fail_mode closed, and a backend that counts what runs.
 type crowd struct {
 	limit     int
 	redis     string        // lines of the global option; empty: addresses
@@ -127,8 +126,7 @@ func (c *crowd) look() int {
 	return most
 }
 
-// begin starts the nodes, requests that run until the end, and the clients. It waits until the limit is
-// reached.
+// begin starts the nodes, requests that run until the end, and the clients. It waits until the limit is reached.
 func (c *crowd) begin(t *testing.T, held ...int) {
 	t.Helper()
 	for i := range c.addresses {
@@ -147,11 +145,9 @@ func (c *crowd) begin(t *testing.T, held ...int) {
 		}
 	}
 	want := int64(held[0] + held[1])
-	redistest.WaitFor(t, "the held requests run", func() error {
-		if now := c.held.Load(); now != want {
-			return fmt.Errorf("%d of %d do", now, want)
-		}
-		return nil
+	redistest.Retry(t, "the held requests run", func() (again bool, seen any) {
+		now := c.held.Load()
+		return now != want, fmt.Sprintf("%d of %d do", now, want)
 	})
 	for i, n := range c.nodes {
 		for range c.clientsOf[i] {
@@ -221,21 +217,15 @@ func (c *crowd) checkHealed(t *testing.T, since time.Time) {
 			c.healed = max(c.healed, took)
 			break
 		}
-		if isLong() && took > crowdTimeout*4/3+10*crowdLook || took > time.Minute {
-			t.Fatalf("%d requests run at once after %v, want %d", most, took, c.limit)
-		}
+		redistest.FatalIf(t, isLong() && took > crowdTimeout*4/3+10*crowdLook || took > time.Minute, "%d requests run at once after %v, want %d", most, took, c.limit)
 	}
-	if isLong() && c.healed > crowdTimeout*4/3+2*crowdLook {
-		t.Errorf("it took %v until as many requests as allowed ran again, want at most %v", c.healed, crowdTimeout*4/3)
-	}
+	redistest.ErrorIf(t, isLong() && c.healed > crowdTimeout*4/3+2*crowdLook, "it took %v until as many requests as allowed ran again, want at most %v", c.healed, crowdTimeout*4/3)
 	most = 0
 	for looks := 1; looks <= lasting(4, 2) || most < c.limit && !isLong() && looks <= 120; looks++ {
 		<-time.After(crowdLook)
 		most = max(most, c.look())
 	}
-	if most != c.limit {
-		t.Errorf("%d requests run at once afterwards, want %d", most, c.limit)
-	}
+	redistest.ErrorIf(t, most != c.limit, "%d requests run at once afterwards, want %d", most, c.limit)
 }
 
 // end stops the load.

@@ -2,12 +2,16 @@ package chaos
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -98,8 +102,174 @@ func do(t *testing.T, server *redistest.Server, words ...any) any {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close() //nolint:errcheck // the reply was read
 	answer, err := client.Do(context.Background(), words...).Result()
-	if err != nil {
-		t.Fatalf("%v: %v", words, err)
-	}
+	redistest.FatalIf(t, err != nil, "%v: %v", words, err)
 	return answer
+}
+
+// toxiproxy starts a proxy before a new Redis. It returns the Redis too, for direct connections.
+func toxiproxy(t *testing.T) (*redistest.Toxiproxy, *redistest.Server) {
+	t.Helper()
+	path, err := builtToxiproxy()
+	redistest.Must(t, err)
+	server := redistest.Start(t)
+	return redistest.StartToxiproxy(t, path, server.Addr), server
+}
+
+// builtToxiproxy returns the path of the binary of make, built where it is missing or old.
+var builtToxiproxy = sync.OnceValues(func() (string, error) {
+	return caddytest.Build("toxiproxy-server", "tools", "github.com/Shopify/toxiproxy/v2/cmd/server")
+})
+
+// latency delays replies by that many milliseconds.
+func latency(milliseconds int) redistest.Toxic {
+	return redistest.Toxic{Type: "latency", Stream: "downstream", Attributes: map[string]int{"latency": milliseconds}}
+}
+
+// nearby adds a latency below the timeout.
+func nearby(milliseconds int) func(*testing.T, *row) {
+	return func(t *testing.T, r *row) {
+		proxy, _ := toxiproxy(t)
+		s := newStorm(t, plainly(proxy.Addr))
+		s.blow(t, func() {
+			proxy.Poison(t, latency(milliseconds))
+			s.hold()
+			proxy.Cure(t)
+		})
+		r.check(t, s, properties{outage: true})
+		if isLong() && r.elsewhere > r.sent/20 { // a new connection takes another round trip
+			t.Errorf("Redis did not decide %d of %d requests; want fewer than one in 20", r.elsewhere, r.sent)
+		}
+	}
+}
+
+// tooFar adds a latency above the timeout.
+func tooFar(t *testing.T, r *row) {
+	poisoned(t, r, latency(500), func(s *storm, _ *redistest.Server) {
+		s.hold()
+		redistest.ErrorIf(t, s.now().elsewhere == 0, "no request was decided elsewhere")
+	})
+}
+
+// poisoned applies a toxic to all connections for a while.
+func poisoned(t *testing.T, r *row, toxic redistest.Toxic, meanwhile func(s *storm, server *redistest.Server)) {
+	t.Helper()
+	proxy, server := toxiproxy(t)
+	s := newStorm(t, plainly(proxy.Addr))
+	s.blow(t, func() {
+		proxy.Poison(t, toxic)
+		meanwhile(s, server)
+		proxy.Cure(t)
+	})
+	r.check(t, s, properties{outage: true})
+}
+
+func resets(t *testing.T, r *row) {
+	toxic := redistest.Toxic{Type: "reset_peer", Stream: "downstream", Attributes: map[string]int{"timeout": 0}}
+	poisoned(t, r, toxic, func(s *storm, _ *redistest.Server) { s.hold() })
+}
+
+// slowClose closes connections on the side of Redis. The client sees that late: its commands in between get no reply.
+func slowClose(t *testing.T, r *row) {
+	toxic := redistest.Toxic{Type: "slow_close", Stream: "downstream", Attributes: map[string]int{"delay": 1000}}
+	poisoned(t, r, toxic, func(s *storm, server *redistest.Server) {
+		s.repeat(200*time.Millisecond, func() { do(t, server, "client", "kill", "type", "normal") })
+	})
+}
+
+// exactly returns a setting in which the hot key's admissions equal the count of Redis: its quota neither
+// ends nor refills.
+func exactly(address string) setting {
+	with := plainly(address)
+	with.limit, with.hot = largeLimit, "window 24h\nalgorithm sliding_window_log"
+	return with
+}
+
+// repliesCut ends every connection within a reply, after a number of bytes. Most replies arrive, so that
+// the breaker stays closed and every request is sent to Redis.
+func repliesCut(t *testing.T, r *row) {
+	proxy, _ := toxiproxy(t)
+	s := newStorm(t, exactly(proxy.Addr))
+	s.blow(t, func() {
+		proxy.Poison(t, redistest.Toxic{Type: "limit_data", Stream: "downstream", Attributes: map[string]int{"bytes": lasting(10_010, 1_010)}})
+		s.hold()
+		proxy.Cure(t)
+	})
+	r.check(t, s, properties{outage: true})
+	s.countsOnce(t)
+}
+
+// repliesDropped drops all replies for a moment, again and again. Commands arrive.
+func repliesDropped(t *testing.T, r *row) {
+	proxy, _ := toxiproxy(t)
+	s := newStorm(t, exactly(proxy.Addr))
+	s.blow(t, func() {
+		s.repeat(time.Second/10, func() {
+			lost := s.now().elsewhere
+			proxy.Poison(t, redistest.Toxic{Type: "timeout", Stream: "downstream", Attributes: map[string]int{"timeout": 1000}})
+			redistest.Retry(t, "replies are missed", func() (again bool, seen any) {
+				return s.now().elsewhere < lost+stormClients, fmt.Sprintf("%d requests were decided elsewhere before, now %d", lost, s.now().elsewhere)
+			})
+			proxy.Cure(t)
+			s.awaitRedis(t)
+		})
+	})
+	r.check(t, s, properties{outage: true})
+	s.countsOnce(t)
+}
+
+// countsOnce checks that Redis has counted its admissions of the hot key, and each request without a
+// reply at most once.
+func (s *storm) countsOnce(t *testing.T) {
+	t.Helper()
+	now, consumed := s.now(), s.consumed(t)
+	t.Logf("of the hot key Redis admitted %d and has counted %d; %d more were sent", now.hotRedis, consumed, now.hotLost)
+	redistest.ErrorIf(t, consumed < now.hotRedis || consumed > now.hotRedis+now.hotLost, "of the hot key Redis admitted %d and has counted %d; %d more were sent", now.hotRedis, consumed, now.hotLost)
+}
+
+// reloaded loads another configuration again and again. It checks that no connections and goroutines of
+// earlier ones are left.
+func reloaded(t *testing.T, r *row) {
+	server := redistest.Start(t)
+	with := plainly(server.Addr)
+	with.reloads = true
+	s := newStorm(t, with)
+	n, times := s.running[0], lasting(100, 10)
+	warmUp := func(from, to int) {
+		for round := from; round < to; round++ {
+			n.Load(t, s.caddyfile(round)).Want(t, http.StatusOK, caddytest.Any)
+		}
+	}
+	warmUp(1, 3)
+	goroutines := n.Goroutines(t)
+	s.begin(t)
+	s.hold()
+	open := len(caddytest.Connections(t, server))
+	warmUp(3, 3+times)
+	s.hold()
+	now := len(caddytest.Connections(t, server))
+	r.check(t, s, properties{outage: true})
+	redistest.ErrorIf(t, r.elsewhere > r.sent/lasting(100, 10), "Redis did not decide %d of %d requests", r.elsewhere, r.sent)
+	t.Logf("%d connections to Redis, before %d", now, open)
+	redistest.ErrorIf(t, now > open+stormClients, "%d connections to Redis, before %d", now, open)
+	redistest.Retry(t, "there are no more goroutines than before", func() (again bool, seen any) {
+		// Each connection of the pool may have kept one or two.
+		left := n.Goroutines(t)
+		return left > goroutines+4, fmt.Sprintf("%d, before %d", left, goroutines)
+	})
+}
+
+// clocksApart has two nodes on a Redis whose clock differs from theirs by 10 s. Go reads the time from the kernel, so
+// that faketime cannot move a node's clock. Only the difference matters: a decision or a cached denial that used a
+// node's clock would be wrong here. Nodes with different clocks would each differ from the server in the same way.
+func clocksApart(t *testing.T, r *row) {
+	server := redistest.StartAt(t, 10*time.Second)
+	with := patiently(server.Addr)
+	with.nodes = 2
+	s := newStorm(t, with)
+	s.begin(t)
+	s.hold()
+	s.hold()
+	s.hold()
+	r.check(t, s, properties{})
+	redistest.ErrorIf(t, r.hotRedis != smallLimit, "both nodes together admitted %d of the hot key, want %d", r.hotRedis, smallLimit)
 }

@@ -80,9 +80,7 @@ func TestChaos_lease(t *testing.T) {
 					continue
 				}
 				if !rushes[algorithm].request(t, n, "/"+algorithm) {
-					if n != nodes[2] || !killed.Load() {
-						t.Error("a node that was not killed has not answered")
-					}
+					redistest.ErrorIf(t, n != nodes[2] || !killed.Load(), "a node that was not killed has not answered")
 					n = nodes[0]
 				}
 			}
@@ -113,9 +111,7 @@ func TestChaos_lease(t *testing.T) {
 		r := rushes[algorithm]
 		worst, bound := r.worst(r.passed)
 		lines += fmt.Sprintf("\n%s | %d | %d | %d | %d / %d", algorithm, len(r.passed), r.leased, r.denied, worst, bound)
-		if worst > bound {
-			t.Errorf("%s: %d units passed in a span that may hold %d", algorithm, worst, bound)
-		}
+		redistest.ErrorIf(t, worst > bound, "%s: %d units passed in a span that may hold %d", algorithm, worst, bound)
 	}
 	t.Logf("\n%s", aligned(lines))
 }

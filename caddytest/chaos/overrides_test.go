@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -67,13 +66,10 @@ func TestOverrides_failover(t *testing.T) {
 				mu.Lock()
 				before := len(confirmed)
 				mu.Unlock()
-				redistest.WaitFor(t, what, func() error {
+				redistest.Retry(t, what, func() (again bool, seen any) {
 					mu.Lock()
 					defer mu.Unlock()
-					if len(confirmed) < before+20 {
-						return errors.New("none is set")
-					}
-					return nil
+					return len(confirmed) < before+20, "none is set"
 				})
 			}
 			more("overrides are set")

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -45,18 +44,15 @@ func undisturbed(t *testing.T) *crowd {
 	return c
 }
 
-// nodeKilled kills a node at once. Its places are free when Redis has not had contact with it for the node
-// timeout.
+// nodeKilled kills a node at once. Its places are free when Redis has not had contact with it for the node timeout.
 func nodeKilled(t *testing.T) *crowd {
 	c := newCrowd(t, 60, redistest.Start(t).Addr)
 	c.clientsOf = [2]int{0, 70}
 	c.begin(t, 50, 0)
 	_ = c.nodes[0].Command.Process.Kill() // its end is seen at the backend
-	redistest.WaitFor(t, "the backend has lost the node", func() error {
-		if held := c.held.Load(); held > 0 {
-			return fmt.Errorf("it still runs %d of its requests", held)
-		}
-		return nil
+	redistest.Retry(t, "the backend has lost the node", func() (again bool, seen any) {
+		held := c.held.Load()
+		return held > 0, fmt.Sprintf("it still runs %d of its requests", held)
 	})
 	killed := time.Now()
 	c.look()
@@ -122,11 +118,8 @@ func nodeParted(t *testing.T) *crowd {
 	c.look()
 	before := c.passedBy[0].Load()
 	proxy.Join()
-	redistest.WaitFor(t, "the node has told Redis what it runs", func() error {
-		if c.passedBy[0].Load() == before {
-			return errors.New("it lets no request through")
-		}
-		return nil
+	redistest.Retry(t, "the node has told Redis what it runs", func() (again bool, seen any) {
+		return c.passedBy[0].Load() == before, "it lets no request through"
 	})
 	c.checkHealed(t, time.Now())
 	return c

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,8 +55,7 @@ func pause(t *testing.T, server *redistest.Server) (end func()) {
 // outageLength returns how long all of an outage's failures take together.
 func outageLength() time.Duration { return lasting(10*time.Second, time.Second) }
 
-// TestChaos_settlement lets Redis fail under load and compares its counts afterwards with what was
-// admitted.
+// TestChaos_settlement lets Redis fail under load and compares its counts afterwards with what was admitted.
 func TestChaos_settlement(t *testing.T) {
 	playAll(t, settlementHeader, outages, func(o outage) string { return o.name }, func(t *testing.T, o outage) fmt.Stringer {
 		b := o.play(t)
@@ -165,21 +166,15 @@ func (b *books) checkQuota(t *testing.T, q quota, a admissions) {
 		least = min(least, a.redis)
 	}
 	counted := 0
-	redistest.WaitFor(t, fmt.Sprintf("%v is settled", q), func() error {
-		if counted = capacity - b.remaining(t, q); counted < least {
-			return fmt.Errorf("Redis has counted %d of %+v; want at least %d", counted, a, least)
-		}
-		return nil
+	redistest.Retry(t, fmt.Sprintf("%v is settled", q), func() (again bool, seen any) {
+		counted = capacity - b.remaining(t, q)
+		return counted < least, fmt.Sprintf("Redis has counted %d of %+v; want at least %d", counted, a, least)
 	})
-	if counted > most {
-		t.Errorf("of %v Redis has counted %d of %+v; want at most %d", q, counted, a, most)
-	}
+	redistest.ErrorIf(t, counted > most, "of %v Redis has counted %d of %+v; want at most %d", q, counted, a, most)
 	switch q.policy {
 	case "hot":
 		b.hotAdmitted, b.hotCounted = a.redis+a.local, windowUnits(t, b.server, "rl:{hot}:hot:*")
-		if b.hotCounted > smallLimit {
-			t.Errorf("of %v Redis has counted %d; the limit is %d", q, b.hotCounted, smallLimit)
-		}
+		redistest.ErrorIf(t, b.hotCounted > smallLimit, "of %v Redis has counted %d; the limit is %d", q, b.hotCounted, smallLimit)
 	case "bucket": // what it drained stands nowhere
 	default:
 		b.counted += counted
@@ -194,9 +189,7 @@ func windowUnits(t *testing.T, server *redistest.Server, pattern string) (sum in
 	client := server.Client(t)
 	for keys := client.Scan(t.Context(), 0, pattern, 10_000).Iterator(); keys.Next(t.Context()); {
 		state, err := client.Get(t.Context(), keys.Val()).Bytes()
-		if err != nil || len(state) != 16 {
-			t.Fatalf("%s is %q, %v", keys.Val(), state, err)
-		}
+		redistest.FatalIf(t, err != nil || len(state) != 16, "%s is %q, %v", keys.Val(), state, err)
 		sum += int(math.Float64frombits(binary.LittleEndian.Uint64(state[8:])))
 	}
 	return sum
@@ -216,4 +209,61 @@ func (b *books) metric(t *testing.T, series string) (sum int) {
 		sum += int(n.Metric(t, series))
 	}
 	return sum
+}
+
+// manyKeys returns how many clients a node admits in one outage.
+func manyKeys() int64 { return lasting[int64](100_000, 500) }
+
+// TestChaos_settlement_keys admits a unit each of many clients in an outage, none of whom comes again. All
+// are settled, at the pace that docs/reliability.md names.
+func TestChaos_settlement_keys(t *testing.T) {
+	beside(t)
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "no")
+	n := caddytest.Start(t, caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}",
+		"redis_ratelimit {query.k} 10 24h {\nname many\nalgorithm fixed_window\n}\n"+caddytest.ShowDecision)))
+	caddytest.WaitForRedis(t, n, "/?k=ready")
+	end := kill(t, server)
+	redistest.Retry(t, "the outage begins", func() (again bool, seen any) {
+		a := n.Get(t, "/?k=ready")
+		return a.Body == "allowed redis", a
+	})
+	admitOnce(t, n, manyKeys())
+	end()
+	const settled = `settled_units_total{direction="outage",policy="many"}`
+	began, arrived := time.Now(), int64(0)
+	for arrived < manyKeys() {
+		next := min(manyKeys(), arrived+100) // within the time of WaitFor, on a busy machine too
+		redistest.Retry(t, fmt.Sprintf("%d keys are settled", next), func() (again bool, seen any) {
+			arrived = int64(n.Metric(t, settled))
+			return arrived < next, fmt.Sprintf("%d are", arrived)
+		})
+	}
+	took := time.Since(began)
+	t.Logf("%d keys were settled in %v: %.0f a second", arrived, took, float64(arrived)/took.Seconds())
+	units := int64(windowUnits(t, server, "rl:{m*}:many:*"))
+	redistest.ErrorIf(t, units != manyKeys(), "Redis has counted %d units; want %d", units, manyKeys())
+	const perSecond = 4 * 128
+	least := time.Duration(manyKeys()/perSecond-1) * time.Second
+	redistest.ErrorIf(t, took < least, "%d keys were settled in %v; want at least %v", arrived, took, least)
+	if arrived > manyKeys()+1 { // with the key that has found the outage
+		t.Errorf("%d units were settled; want %d", arrived, manyKeys()+1)
+	}
+}
+
+// admitOnce sends a request of each of so many clients.
+func admitOnce(t *testing.T, n *caddytest.Node, clients int64) {
+	t.Helper()
+	var next atomic.Int64
+	var senders sync.WaitGroup
+	for range stormClients {
+		senders.Go(func() {
+			for i := next.Add(1); i <= clients; i = next.Add(1) {
+				if a, err := n.Try(http.MethodGet, fmt.Sprintf("%s/?k=m%d", n.URL, i), ""); err != nil || a.Body != "allowed fallback" {
+					t.Errorf("client %d: %v, %v", i, a, err)
+					return
+				}
+			}
+		})
+	}
+	senders.Wait()
 }

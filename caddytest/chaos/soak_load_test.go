@@ -19,28 +19,12 @@ import (
 // begin starts the load.
 func (s *soak) begin(t *testing.T) {
 	t.Helper()
-	t.Cleanup(s.end)
-	for client := range soakClients {
-		s.clients.Go(func() {
-			pace := time.NewTicker(redistest.Rounds(20*time.Millisecond, 10*time.Millisecond))
-			defer pace.Stop()
-			for {
-				s.request(client%len(s.nodes), pick())
-				s.turns[client].Add(1)
-				select {
-				case <-pace.C:
-				case <-s.over:
-					return
-				}
-			}
-		})
-	}
-}
-
-// end stops the load. It may be called twice.
-func (s *soak) end() {
-	s.stop.Do(func() { close(s.over) })
-	s.clients.Wait()
+	s.start(t, soakClients, redistest.Rounds(20*time.Millisecond, 10*time.Millisecond), func(client int) func() {
+		return func() {
+			s.request(client%len(s.nodes), pick())
+			s.turns[client].Add(1)
+		}
+	})
 }
 
 // awaitTurns waits until all requests that are on their way have ended.
@@ -48,11 +32,8 @@ func (s *soak) awaitTurns(t *testing.T) {
 	t.Helper()
 	for i := range s.turns {
 		before := s.turns[i].Load()
-		redistest.WaitFor(t, "a request ends", func() error {
-			if s.turns[i].Load() == before {
-				return errors.New("none has")
-			}
-			return nil
+		redistest.Retry(t, "a request ends", func() (again bool, seen any) {
+			return s.turns[i].Load() == before, "none has"
 		})
 	}
 }
@@ -114,12 +95,10 @@ func (s *soak) restart(t *testing.T, i int, signal os.Signal) {
 	t.Helper()
 	s.leaving[i].Store(true)
 	n := s.nodes[i].Swap(nil)
-	if err := n.Command.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, n.Command.Process.Signal(signal))
 	n.Stop(t)
 	s.warnings += warnings(t, n)
-	s.start(t, i)
+	s.startNode(t, i)
 }
 
 // warnings counts the warnings and errors of this module in a log.
@@ -135,15 +114,12 @@ func warnings(t *testing.T, n *caddytest.Node) int {
 // check checks what holds for the whole soak.
 func (s *soak) check(t *testing.T, stalled time.Duration) {
 	t.Helper()
-	if s.wrong > 0 {
-		t.Errorf("%d responses were wrong; the first: %s", s.wrong, s.complaint)
-	}
+	redistest.ErrorIf(t, s.wrong > 0, "%d responses were wrong; the first: %s", s.wrong, s.complaint)
 	for i := range s.nodes {
 		s.warnings += warnings(t, s.nodes[i].Load())
 	}
-	if most := 6 * (len(s.faults) + 1); s.warnings > most {
-		t.Errorf("the nodes logged %d warnings for %d faults, want at most %d", s.warnings, len(s.faults), most)
-	}
+	most := 6 * (len(s.faults) + 1)
+	redistest.ErrorIf(t, s.warnings > most, "the nodes logged %d warnings for %d faults, want at most %d", s.warnings, len(s.faults), most)
 	if !isSoak() {
 		return
 	}
@@ -152,9 +128,8 @@ func (s *soak) check(t *testing.T, stalled time.Duration) {
 			s.full, s.ran, s.snapshot(features[0]).leased)
 	}
 	for _, f := range features {
-		if slowest := s.snapshot(f).slowest; slowest > caddytest.DefaultTimeout+caddytest.Slack+stalled {
-			t.Errorf("%s: the slowest response took %v, the machine stalled for %v", f.name, slowest, stalled)
-		}
+		slowest := s.snapshot(f).slowest
+		redistest.ErrorIf(t, slowest > caddytest.DefaultTimeout+caddytest.Slack+stalled, "%s: the slowest response took %v, the machine stalled for %v", f.name, slowest, stalled)
 	}
 }
 

@@ -30,6 +30,41 @@ const (
 // lost or is stored elsewhere.
 var smallLimit = lasting(200, 16)
 
+// load is clients that take turns at a pace until it ends.
+type load struct {
+	over    chan struct{}
+	clients sync.WaitGroup
+	stop    sync.Once
+}
+
+// start starts the clients, each with a function for its turns.
+func (l *load) start(t *testing.T, clients int, pace time.Duration, client func(i int) (turn func())) {
+	t.Helper()
+	l.over = make(chan struct{})
+	t.Cleanup(l.end)
+	for i := range clients {
+		turn := client(i)
+		l.clients.Go(func() {
+			ticker := time.NewTicker(pace)
+			defer ticker.Stop()
+			for {
+				turn()
+				select {
+				case <-ticker.C:
+				case <-l.over:
+					return
+				}
+			}
+		})
+	}
+}
+
+// end stops the load. It may be called twice.
+func (l *load) end() {
+	l.stop.Do(func() { close(l.over) })
+	l.clients.Wait()
+}
+
 // setting is the configuration of the nodes of a storm.
 type setting struct {
 	redis    string // lines of the global option: how to reach Redis
@@ -47,10 +82,8 @@ type storm struct {
 	running []*caddytest.Node
 	phase   time.Duration
 	early   int // admissions of the hot key without Redis before its quota was used: a stall
-	over    chan struct{}
 	stalled func() time.Duration
-	clients sync.WaitGroup
-	stop    sync.Once
+	load
 
 	mu sync.Mutex
 	tally
@@ -77,7 +110,7 @@ func newStorm(t *testing.T, with setting) *storm {
 	if with.failMode == "" {
 		with.failMode = "local"
 	}
-	s := &storm{setting: with, over: make(chan struct{}), phase: stormPhase()}
+	s := &storm{setting: with, phase: stormPhase()}
 	for range max(1, with.nodes) {
 		s.running = append(s.running, caddytest.Start(t, s.caddyfile(0)))
 	}
@@ -85,8 +118,7 @@ func newStorm(t *testing.T, with setting) *storm {
 	return s
 }
 
-// blow sends the load for a while without a fault, during the fault, until Redis decides again, and for
-// another while.
+// blow sends the load for a while without a fault, during the fault, until Redis decides again, and for another while.
 func (s *storm) blow(t *testing.T, fault func()) {
 	t.Helper()
 	s.begin(t)
@@ -100,27 +132,16 @@ func (s *storm) blow(t *testing.T, fault func()) {
 // begin starts the load. Where the hot key's limit is small it waits until the quota is used.
 func (s *storm) begin(t *testing.T) {
 	t.Helper()
-	t.Cleanup(s.end)
 	s.stalled = watchStalls(t)
-	for i := range stormClients {
-		s.clients.Go(func() { s.ask(i) })
-	}
+	s.start(t, stormClients, requestPace(), s.client)
 	if s.limit != smallLimit {
 		return
 	}
-	redistest.WaitFor(t, "the hot key's quota is used", func() error {
-		if now := s.now(); now.hotDenied == 0 {
-			return fmt.Errorf("%d of its requests were admitted", now.hotRedis+now.hotLocal)
-		}
-		return nil
+	redistest.Retry(t, "the hot key's quota is used", func() (again bool, seen any) {
+		now := s.now()
+		return now.hotDenied == 0, fmt.Sprintf("%d of its requests were admitted", now.hotRedis+now.hotLocal)
 	})
 	s.early = s.now().hotLocal
-}
-
-// end stops the load. It may be called twice.
-func (s *storm) end() {
-	s.stop.Do(func() { close(s.over) })
-	s.clients.Wait()
 }
 
 // hold waits for a third of the load's time.
@@ -141,23 +162,16 @@ func (s *storm) repeat(every time.Duration, do func()) {
 	}
 }
 
-// ask sends the requests of one client until the storm is over.
-func (s *storm) ask(client int) {
-	pace := time.NewTicker(requestPace())
-	defer pace.Stop()
-	n := s.running[client%len(s.running)]
-	for turn, big := 0, client; ; turn++ {
-		if turn%8 == 0 {
+// client returns what a client does in its turns.
+func (s *storm) client(client int) (turn func()) {
+	n, turns, big := s.running[client%len(s.running)], 0, client
+	return func() {
+		if turns++; turns%8 == 1 {
 			s.request(n, "/hot", -1)
-		} else {
-			s.request(n, bigPath(big), big)
-			big = (big + stormClients) % bigKeys
-		}
-		select {
-		case <-pace.C:
-		case <-s.over:
 			return
 		}
+		s.request(n, bigPath(big), big)
+		big = (big + stormClients) % bigKeys
 	}
 }
 
@@ -198,9 +212,7 @@ func (s *storm) consumed(t *testing.T) int {
 	t.Helper()
 	a := s.running[0].Get(t, "/hot")
 	remaining, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
-	if err != nil || a.Body != "allowed redis" {
-		t.Fatalf("got %v; want the remaining quota from Redis", a)
-	}
+	redistest.FatalIf(t, err != nil || a.Body != "allowed redis", "got %v; want the remaining quota from Redis", a)
 	return s.limit - remaining - 1
 }
 

@@ -1,5 +1,4 @@
-// Package config tests Caddyfiles from their text to what Caddy loads, their errors, and that no secret of
-// them shows.
+// Package config tests Caddyfiles from their text to what Caddy loads, their errors, and that no secret of them shows.
 package config
 
 import (
@@ -19,6 +18,7 @@ import (
 
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // update writes the golden files anew. Read the difference before you keep it.
@@ -30,38 +30,24 @@ const separator = "\n----------\n"
 // them, or an error with the first and last line of that text. Imports are relative to this package.
 func TestAdapt_goldenFiles(t *testing.T) {
 	paths, err := filepath.Glob("adapt/*.caddyfiletest")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("there are no golden files, error %v", err)
-	}
+	redistest.FatalIf(t, err != nil || len(paths) == 0, "there are no golden files, error %v", err)
 	for _, path := range paths {
 		path, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".caddyfiletest"), func(t *testing.T) {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, err)
 			input, want, found := strings.Cut(string(text), separator)
-			if !found && !*update {
-				t.Fatal("the file has no line of ten dashes")
-			}
+			redistest.FatalIf(t, !found && !*update, "the file has no line of ten dashes")
 			input = strings.TrimSuffix(input, "\n") + "\n"
 			got, adapted := adapt(t, input)
 			if *update && (adapted || !isFramed(got, want)) {
 				want = got + "\n"
-				if err := os.WriteFile(path, []byte(strings.TrimSuffix(input, "\n")+separator+want), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				redistest.Must(t, os.WriteFile(path, []byte(strings.TrimSuffix(input, "\n")+separator+want), 0o600))
 			}
-			if adapted == strings.HasPrefix(filepath.Base(path), "error_") {
-				t.Errorf("the name of the file has another result: %s", got)
-			}
+			redistest.ErrorIf(t, adapted == strings.HasPrefix(filepath.Base(path), "error_"), "the name of the file has another result: %s", got)
 			if adapted {
-				if got+"\n" != want {
-					t.Errorf("got\n%s\nwant\n%s", got, want)
-				}
+				redistest.ErrorIf(t, got+"\n" != want, "got\n%s\nwant\n%s", got, want)
 				checkFormat(t, input)
 				checkLoads(t, input, got)
 			} else if !isFramed(got, want) || !strings.Contains(got, "Caddyfile:") {
@@ -71,8 +57,7 @@ func TestAdapt_goldenFiles(t *testing.T) {
 	}
 }
 
-// isFramed reports whether the text begins with the first line and ends with the last, which names file
-// and line.
+// isFramed reports whether the text begins with the first line and ends with the last, which names file and line.
 func isFramed(text, lines string) bool {
 	all := strings.Split(strings.TrimSpace(lines), "\n")
 	return lines != "" && strings.HasPrefix(text, all[0]) && strings.HasSuffix(text, all[len(all)-1])
@@ -87,18 +72,15 @@ func adapt(t *testing.T, input string) (output string, adapted bool) {
 		return err.Error(), false
 	}
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, result, "", "\t"); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, json.Indent(&indented, result, "", "\t"))
 	return indented.String(), true
 }
 
 // checkFormat checks that `caddy fmt` would change nothing.
 func checkFormat(t *testing.T, input string) {
 	t.Helper()
-	if formatted := string(caddyfile.Format([]byte(input))); formatted != input {
-		t.Errorf("caddy fmt makes of it\n%s", formatted)
-	}
+	formatted := string(caddyfile.Format([]byte(input)))
+	redistest.ErrorIf(t, formatted != input, "caddy fmt makes of it\n%s", formatted)
 }
 
 // checkLoads provisions the configuration, unless it needs files that are missing.
@@ -112,9 +94,7 @@ func checkLoads(t *testing.T, input, output string) {
 	}
 	t.Setenv("THIRD_NODE", "10.0.0.3:6379")
 	config := new(caddy.Config)
-	if err := json.Unmarshal([]byte(output), config); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, json.Unmarshal([]byte(output), config))
 	if err := caddy.Validate(config); err != nil {
 		t.Errorf("the configuration does not load: %v", err)
 	}

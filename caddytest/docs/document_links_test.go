@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // readmeBytes bounds the README, so that it stays a front door.
@@ -98,25 +99,21 @@ func TestDocuments_brokenLinks(t *testing.T) {
 		"[elsewhere](https://example.com/#x) `[code](nothing.go)`\n" +
 		"```\n# Gone\n[code](nothing.go)\n```\n"
 	want := []string{"docs/new.md: #gone", "docs/new.md: nothing.md", "docs/new.md: keys.md#nothing", "docs/new.md: nothing.svg"}
-	if got := brokenLinks(t, "docs/new.md", text); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	got := brokenLinks(t, "docs/new.md", text)
+	redistest.ErrorIf(t, !slices.Equal(got, want), "got %q, want %q", got, want)
 }
 
 func TestReadme_size(t *testing.T) {
 	t.Parallel()
-	if size := len(caddytest.ReadFile(t, "README.md")); size > readmeBytes {
-		t.Errorf("README.md has %d bytes, at most %d: move reference to docs/", size, readmeBytes)
-	}
+	size := len(caddytest.ReadFile(t, "README.md"))
+	redistest.ErrorIf(t, size > readmeBytes, "README.md has %d bytes, at most %d: move reference to docs/", size, readmeBytes)
 }
 
 func TestReadme_formerAnchors(t *testing.T) {
 	t.Parallel()
 	anchors := anchorsOf(caddytest.ReadFile(t, "README.md"))
 	for _, heading := range formerHeadings {
-		if !anchors[anchor(heading)] {
-			t.Errorf("README.md has no anchor #%s", anchor(heading))
-		}
+		redistest.ErrorIf(t, !anchors[anchor(heading)], "README.md has no anchor #%s", anchor(heading))
 	}
 }
 
@@ -127,9 +124,7 @@ func TestReadme_pages(t *testing.T) {
 		if page == "README.md" || page == "docs/benchmarks.md" {
 			continue // they stand in chapters of their own
 		}
-		if !strings.Contains(contents, "]("+page+")") {
-			t.Errorf("README.md does not list %s", page)
-		}
+		redistest.ErrorIf(t, !strings.Contains(contents, "]("+page+")"), "README.md does not list %s", page)
 	}
 }
 
@@ -138,9 +133,7 @@ func TestReadme_start(t *testing.T) {
 	t.Parallel()
 	_, loop, found := strings.Cut(caddytest.ReadFile(t, "README.md"), "$ for i in 1 2 3 4; do curl -s http://localhost:8080/search; done\n")
 	shown, _, ended := strings.Cut(loop, "```")
-	if !found || !ended {
-		t.Fatal("README.md has no loop of searches")
-	}
+	redistest.FatalIf(t, !found || !ended, "README.md has no loop of searches")
 	n := caddytest.Start(t, example(t))
 	served := ""
 	for range 4 {
@@ -159,9 +152,8 @@ func TestDocuments_words(t *testing.T) {
 	t.Parallel()
 	for _, page := range append(documents(t), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md") {
 		for i, line := range strings.Split(caddytest.ReadFile(t, page), "\n") {
-			if word := avoidedWords.FindString(line); word != "" {
-				t.Errorf("%s:%d: write the sentence without %q", page, i+1, word)
-			}
+			word := avoidedWords.FindString(line)
+			redistest.ErrorIf(t, word != "", "%s:%d: write the sentence without %q", page, i+1, word)
 		}
 	}
 }

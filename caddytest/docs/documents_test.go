@@ -26,9 +26,7 @@ func TestCaddyfileExample_redis(t *testing.T) {
 	t.Parallel()
 	text := caddytest.ReadFile(t, "Caddyfile.example")
 	const off, on = "# redis redis://", "redis redis://"
-	if strings.Count(text, off) != 1 {
-		t.Fatalf("Caddyfile.example has no line %q to uncomment", off)
-	}
+	redistest.FatalIf(t, strings.Count(text, off) != 1, "Caddyfile.example has no line %q to uncomment", off)
 	checkCaddyfile(t, strings.Replace(text, off, on, 1), nil)
 }
 
@@ -42,9 +40,7 @@ var (
 func documents(t *testing.T) []string {
 	t.Helper()
 	pages, err := filepath.Glob(caddytest.Path(t, "docs/*.md"))
-	if err != nil || len(pages) == 0 {
-		t.Fatal("docs/ has no pages", err)
-	}
+	redistest.FatalIf(t, err != nil || len(pages) == 0, "docs/ has no pages: %v", err)
 	for i, page := range pages {
 		pages[i] = "docs/" + filepath.Base(page)
 	}
@@ -73,9 +69,8 @@ func TestDocuments_caddyfiles(t *testing.T) {
 			})
 		}
 	}
-	if least := 12; count < least {
-		t.Errorf("%d blocks begin with ```caddyfile, want %d or more", count, least)
-	}
+	least := 12
+	redistest.ErrorIf(t, count < least, "%d blocks begin with ```caddyfile, want %d or more", count, least)
 }
 
 // variables returns a value for each environment variable of a Caddyfile.
@@ -103,9 +98,7 @@ func stand(t *testing.T) standIns {
 	authority := redistest.NewAuthority(t)
 	files := standIns{ca: authority.CA, secret: filepath.Join(t.TempDir(), "secret")}
 	files.cert, files.key = authority.Issue(t, "caddy.test")
-	if err := os.WriteFile(files.secret, []byte("example"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, os.WriteFile(files.secret, []byte("example"), 0o600))
 	return files
 }
 

@@ -42,9 +42,7 @@ func matches(t *testing.T, pattern *regexp.Regexp, text string) []string {
 	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
 		found = append(found, match[len(match)-1])
 	}
-	if len(found) == 0 {
-		t.Fatalf("docs/operations.md has nothing like %s", pattern)
-	}
+	redistest.FatalIf(t, len(found) == 0, "docs/operations.md has nothing like %s", pattern)
 	return found
 }
 
@@ -71,21 +69,17 @@ func startOperations(t *testing.T, text string) *caddytest.Node {
 	t.Helper()
 	file := matches(t, wholeCaddyfile, text)[0]
 	for old, replacement := range map[string]string{
-		"{\n\tredis_ratelimit {": "{\n\tadmin {$ADMIN}\n\tauto_https off\n\tgrace_period 1s\n\tredis_ratelimit {",
+		"{\n\tredis_ratelimit {": "{\n\tadmin {$ADMIN}\n\tauto_https off\n\tgrace_period 1s\n\tredis_ratelimit {\n\t\ttimeout 10s",
 		operationsRedis:          redistest.Start(t).Addr,
 		":8080":                  ":{$PORT}",
 	} {
-		if strings.Count(file, old) != 1 {
-			t.Fatalf("the first Caddyfile has no %q, or several:\n%s", old, file)
-		}
+		redistest.FatalIf(t, strings.Count(file, old) != 1, "the first Caddyfile has no %q, or several:\n%s", old, file)
 		file = strings.Replace(file, old, replacement, 1)
 	}
 	n := caddytest.Start(t, file)
-	redistest.WaitFor(t, "Redis decides", func() error {
-		if output, code := n.Operate(t, "policies"); code != 0 || !strings.Contains(output, "breaker closed") {
-			return fmt.Errorf("exit code %d: %s", code, output)
-		}
-		return nil
+	redistest.Retry(t, "Redis decides", func() (again bool, seen any) {
+		e := n.Ratelimit(t, "policies")
+		return e.Code != 0 || !strings.Contains(e.Stdout, "breaker closed"), e
 	})
 	return n
 }
@@ -119,14 +113,10 @@ func TestOperations_commands(t *testing.T) {
 			args[at+1] = config
 		}
 		flood(t, n)
-		output, code := n.Operate(t, args...)
-		if code != 0 && (code != 4 || args[0] != "explain") {
-			t.Errorf("caddy redis-ratelimit %s: exit code %d\n%s", line, code, output)
-		}
+		e := n.Ratelimit(t, args...)
+		redistest.ErrorIf(t, e.Code != 0 && (e.Code != 4 || args[0] != "explain"), "caddy redis-ratelimit %s: %v", line, e)
 		for _, title := range titlesAfter(text, line) {
-			if !strings.Contains(strings.Join(strings.Fields(output), " "), title) {
-				t.Errorf("caddy redis-ratelimit %s: no %q in\n%s", line, title, output)
-			}
+			redistest.ErrorIf(t, !strings.Contains(strings.Join(strings.Fields(e.Stdout), " "), title), "caddy redis-ratelimit %s: no %q in %v", line, title, e)
 		}
 	}
 }
@@ -163,15 +153,11 @@ func TestOperations_adminAPI(t *testing.T) {
 				method, body = http.MethodPost, words[i+1]
 			}
 		}
-		if a := n.Send(t, method, url, body); a.Status != http.StatusOK {
-			t.Errorf("curl %s: %v", line, a)
-		}
+		n.Send(t, method, url, body).Want(t, http.StatusOK, caddytest.Any)
 		asked[operationsPath.FindString(url)] = true
 	}
 	for _, path := range operationsPath.FindAllString(text, -1) {
-		if !asked[path] {
-			t.Errorf("no example requests %s", path)
-		}
+		redistest.ErrorIf(t, !asked[path], "no example requests %s", path)
 	}
 }
 
@@ -210,11 +196,9 @@ func TestOperations_rights(t *testing.T) {
 			{"state", "--key", "127.0.0.1"}, {"bans"}, {"override", "--key", "127.0.0.1", "--unban"}, {"override", "--all", "--unban"},
 			{"reset", "--key", "127.0.0.1"}, {"reset", "--all"},
 		} {
-			for range 6 {
-				n.Get(t, "/")
-			}
-			if output, code := n.Operate(t, append(args, "--policy", "default")...); code != 0 {
-				return fmt.Errorf("%s: exit code %d\n%s", args[0], code, output)
+			n.GetTimes(t, 6, "/")
+			if e := n.Ratelimit(t, append(args, "--policy", "default")...); e.Code != 0 {
+				return fmt.Errorf("%s: %v", args[0], e)
 			}
 		}
 		return nil

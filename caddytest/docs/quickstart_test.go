@@ -2,13 +2,19 @@ package docs
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // example returns Caddyfile.example on the ports that [caddytest.Start] sets.
@@ -16,9 +22,7 @@ func example(t *testing.T) string {
 	t.Helper()
 	text := caddytest.ReadFile(t, "Caddyfile.example")
 	for _, port := range []string{"admin localhost:2019", "\n:8080 {"} {
-		if !strings.Contains(text, port) {
-			t.Fatalf("Caddyfile.example has no %q, which this test replaces", port)
-		}
+		redistest.FatalIf(t, !strings.Contains(text, port), "Caddyfile.example has no %q, which this test replaces", port)
 	}
 	return strings.NewReplacer("admin localhost:2019", "admin {$ADMIN}", "\n:8080 {", "\n:{$PORT} {").Replace(text)
 }
@@ -29,9 +33,8 @@ func TestQuickStart_searches(t *testing.T) {
 	for i := range 3 {
 		a := n.Get(t, "/search")
 		caddytest.CheckQuota(t, a, 3, int64(2-i))
-		if want := "Hello. " + strconv.Itoa(2-i) + " of 3 left.\n"; a.Status != http.StatusOK || a.Body != want {
-			t.Errorf("search %d: %v; want 200 and %q", i+1, a, want)
-		}
+		want := "Hello. " + strconv.Itoa(2-i) + " of 3 left.\n"
+		redistest.ErrorIf(t, a.Status != http.StatusOK || a.Body != want, "search %d: %v; want 200 and %q", i+1, a, want)
 	}
 	a := n.Get(t, "/search")
 	caddytest.CheckQuota(t, a, 3, 0)
@@ -57,14 +60,147 @@ func TestQuickStart_all(t *testing.T) {
 		case http.StatusTooManyRequests:
 			caddytest.CheckQuota(t, a, 100, 0)
 			caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-			if !strings.Contains(a.Body, "policy default, retry in") {
-				t.Errorf("the error page says %q", a.Body)
-			}
+			redistest.ErrorIf(t, !strings.Contains(a.Body, "policy default, retry in"), "the error page says %q", a.Body)
 		default:
 			t.Fatalf("got %v", a)
 		}
 	}
-	if most := 100 + 2 + int(time.Since(begin)*100/time.Minute); admitted < 100 || admitted > most {
-		t.Errorf("%d requests passed in %v, want 100 to %d", admitted, time.Since(begin), most)
+	most := 100 + 2 + int(time.Since(begin)*100/time.Minute)
+	redistest.ErrorIf(t, admitted < 100 || admitted > most, "%d requests passed in %v, want 100 to %d", admitted, time.Since(begin), most)
+}
+
+// TestReadme_twoNodes plays the chapter on two nodes: its Caddyfile, on the ports that
+// [caddytest.Start] gives, and its loops of curl, of which the second one is after Redis was stopped.
+func TestReadme_twoNodes(t *testing.T) {
+	t.Parallel()
+	_, chapter, _ := strings.Cut(caddytest.ReadFile(t, "README.md"), "\n## Two nodes, one Redis\n")
+	chapter, _, _ = strings.Cut(chapter, "\n## ")
+	caddyfile := wholeCaddyfile.FindStringSubmatch(chapter)
+	loops := regexp.MustCompile(`(?s)\$ for port in ([\d ]+); do curl.*?done\n(.*?)\n`+"```").FindAllStringSubmatch(chapter, -1)
+	redistest.FatalIf(t, caddyfile == nil || len(loops) != 2, "the chapter has the Caddyfile %q and the loops %q", caddyfile, loops)
+	server := redistest.Start(t)
+	site := strings.NewReplacer("localhost:{$ADMIN_PORT:2019}", "{$ADMIN}", "127.0.0.1:6379", server.Addr).Replace(caddyfile[1])
+	nodes := map[string]*caddytest.Node{"8081": caddytest.Start(t, site), "8082": caddytest.Start(t, site)}
+	for _, n := range nodes {
+		n.Await(t, "/", 0, "*redis")
 	}
+	server.Client(t).FlushAll(t.Context())
+	for i, loop := range loops {
+		if i == 1 {
+			server.Kill()
+		}
+		said := ""
+		for port := range strings.FieldsSeq(loop[1]) {
+			a := nodes[port].Get(t, "/")
+			said += fmt.Sprintf("%s  %d\n", a.Body, a.Status)
+		}
+		if said != loop[2]+"\n" {
+			t.Errorf("%s\nthe README shows\n%s", said, loop[2])
+		}
+	}
+}
+
+// goProgram finds the programs of docs/go.md.
+var goProgram = regexp.MustCompile("\n```go\n(package main\n(?s:.*?)\n)```\n")
+
+// goPrograms returns the programs of docs/go.md: in the process, and with Redis.
+func goPrograms(t *testing.T) []string {
+	t.Helper()
+	var programs []string
+	for _, block := range goProgram.FindAllStringSubmatch(caddytest.ReadFile(t, "docs/go.md"), -1) {
+		programs = append(programs, block[1])
+	}
+	redistest.FatalIf(t, len(programs) != 2, "docs/go.md has %d programs, want 2", len(programs))
+	return programs
+}
+
+// buildOutside builds a program in a module of its own, which requires this one as it is.
+func buildOutside(t *testing.T, program string) (path string) {
+	t.Helper()
+	folder := t.TempDir()
+	const module = "github.com/redis-ratelimit/caddy-redis-ratelimit"
+	requirements := strings.Replace(caddytest.ReadFile(t, "go.mod"), "module "+module,
+		"module example.com/program\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+caddytest.Path(t, "."), 1)
+	for name, text := range map[string]string{"main.go": program, "go.mod": requirements, "go.sum": caddytest.ReadFile(t, "go.sum")} {
+		redistest.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	path = filepath.Join(folder, "program")
+	// The flags of Caddy's build, so that both use the same cache.
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-mod=mod", "-o", path, ".")
+	build.Dir = folder
+	build.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return path
+}
+
+// runProgram runs a program until the test's end and returns its URL.
+func runProgram(t *testing.T, path string, env ...string) (url string) {
+	t.Helper()
+	address := redistest.FreeAddr(t)
+	command := exec.Command(path)
+	command.Env = append(append(os.Environ(), "LISTEN="+address), env...)
+	command.Stderr = os.Stderr
+	redistest.Must(t, command.Start())
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	redistest.WaitFor(t, "the program listens", func() error {
+		connection, err := net.Dial("tcp", address)
+		if err == nil {
+			err = connection.Close()
+		}
+		return err
+	})
+	return "http://" + address
+}
+
+// requestAs sends a request of a client to a server and returns the response's status.
+func requestAs(t *testing.T, url, client string) int {
+	t.Helper()
+	request := caddytest.GetRequest(t.Context(), t, url)
+	request.Header.Set("X-Api-Key", client)
+	response, err := http.DefaultClient.Do(request)
+	redistest.Must(t, err)
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+// TestGo_memory runs the program of docs/go.md without Redis.
+func TestGo_memory(t *testing.T) {
+	t.Parallel()
+	program := goPrograms(t)[0]
+	url := runProgram(t, buildOutside(t, program))
+	for i, want := range []int{200, 200, 200, 429, 429} {
+		got := requestAs(t, url, "{alice}%")
+		redistest.ErrorIf(t, got != want, "request %d: status %d, want %d", i, got, want)
+	}
+	if got := requestAs(t, url, "bob"); got != 200 {
+		t.Errorf("another client: status %d", got)
+	}
+}
+
+// TestGo_shares_quotas_with_Caddy runs the program and the Caddyfile of docs/go.md on one Redis. Each
+// client makes three requests, whichever of them it uses.
+func TestGo_shares_quotas_with_Caddy(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	page := wholeCaddyfile.FindStringSubmatch(caddytest.ReadFile(t, "docs/go.md"))
+	redistest.FatalIf(t, page == nil, "docs/go.md has no Caddyfile")
+	text := strings.Replace(strings.Replace(page[1], ":8080", "http://127.0.0.1:{$PORT}", 1), "{\n", "{\nadmin {$ADMIN}\n", 1)
+	n := caddytest.Start(t, text, "REDIS_ADDR="+server.Addr)
+	url := runProgram(t, buildOutside(t, goPrograms(t)[1]), "REDIS_ADDR="+server.Addr)
+	for _, client := range []string{"alice", "100%", "}", "{b}", strings.Repeat("long ", 60), "Zoë|größe"} {
+		for i, step := range []struct {
+			url  string
+			want int
+		}{{n.URL, 200}, {url, 200}, {n.URL, 200}, {url, 429}, {n.URL, 429}} {
+			got := requestAs(t, step.url, client)
+			redistest.ErrorIf(t, got != step.want, "%q, request %d: status %d, want %d", client, i, got, step.want)
+		}
+	}
+	states := server.Client(t).DBSize(t.Context()).Val()
+	redistest.ErrorIf(t, states != 6, "Redis has %d keys, want one for each of 6 clients", states)
 }

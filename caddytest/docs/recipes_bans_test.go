@@ -1,13 +1,18 @@
 package docs
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // This file tests the recipes of bans and overrides, with the commands of the page.
@@ -25,11 +30,9 @@ func (e recipeEnv) operate(t *testing.T, heading, name string) (output string) {
 		if args[0] != name {
 			continue
 		}
-		output, code := e.Operate(t, args...)
-		if code != 0 {
-			t.Errorf("%q: exit code %d\n%s", args, code, output)
-		}
-		return output
+		ending := e.Ratelimit(t, args...)
+		ending.Want(t, 0)
+		return ending.Stdout
 	}
 	t.Fatalf("the recipe %q has no command %s", heading, name)
 	return ""
@@ -41,30 +44,23 @@ func recipeBan(t *testing.T, e recipeEnv) {
 		return e.Send(t, http.MethodPost, e.URL+"/login", "password="+password, "Content-Type: application/x-www-form-urlencoded")
 	}
 	for range 5 {
-		if a := logIn("guess"); a.Status != http.StatusUnauthorized {
-			t.Errorf("got %v; want a wrong password refused by the backend", a)
-		}
+		logIn("guess").Want(t, http.StatusUnauthorized, caddytest.Any) // a wrong password refused by the backend
 	}
 	refusal := logIn("right")
 	caddytest.CheckRefusal(t, refusal, http.StatusTooManyRequests)
-	if wait := retryAfter(t, refusal); wait < 890 || wait > 900 {
-		t.Errorf("got %v; want the client locked out for 15 minutes", refusal)
-	}
-	if output := strings.Fields(e.operate(t, heading, "bans")); !slices.Contains(output, "127.0.0.1") {
-		t.Errorf("got %q; want the client banned", output)
-	}
+	wait := retryAfter(t, refusal)
+	redistest.ErrorIf(t, wait < 890 || wait > 900, "got %v; want the client locked out for 15 minutes", refusal)
+	output := strings.Fields(e.operate(t, heading, "bans"))
+	redistest.ErrorIf(t, !slices.Contains(output, "127.0.0.1"), "got %q; want the client banned", output)
 	e.operate(t, heading, "reset")
-	if a := logIn("right"); a.Status != http.StatusOK {
-		t.Errorf("got %v; want the client let in", a)
-	}
+	logIn("right").Want(t, http.StatusOK, caddytest.Any) // the client let in
 }
 
 func recipeLift(t *testing.T, e recipeEnv) {
 	_, refusal := e.spend(t, 100, 100*minutely, "/", "X-Api-Key: acme")
 	caddytest.CheckQuota(t, refusal, 100, 0)
-	if output := e.operate(t, "Lift one customer's limit tonight", "override"); !strings.Contains(output, "limit 5000") || !strings.Contains(output, "import, ticket 4711") {
-		t.Errorf("got %s", output)
-	}
+	output := e.operate(t, "Lift one customer's limit tonight", "override")
+	redistest.ErrorIf(t, !strings.Contains(output, "limit 5000") || !strings.Contains(output, "import, ticket 4711"), "got %s", output)
 	if a := e.Get(t, "/", "X-Api-Key: acme"); a.Status != http.StatusOK {
 		t.Errorf("got %v; want the limit lifted", a)
 	} else if left := remaining(t, a, 5000); left < 4890 || left > 4950 { // more than 4899 where a minute begins
@@ -78,13 +74,134 @@ func recipeBlock(t *testing.T, e recipeEnv) {
 	e.operate(t, "Block a client now", "override")
 	a := e.Get(t, "/")
 	caddytest.CheckRefusal(t, a, http.StatusForbidden)
-	if wait := retryAfter(t, a); wait < 7190 || wait > 7200 || a.Body != "Blocked. Write to abuse@example.com." {
-		t.Errorf("got %v; want the client blocked for two hours", a)
-	}
-	if _, code := e.Operate(t, "override", "--policy", "site", "--key", "127.0.0.1", "--remove"); code != 0 {
-		t.Errorf("--remove: exit code %d", code)
-	}
+	wait := retryAfter(t, a)
+	redistest.ErrorIf(t, wait < 7190 || wait > 7200 || a.Body != "Blocked. Write to abuse@example.com.", "got %v; want the client blocked for two hours", a)
+	e.Ratelimit(t, "override", "--policy", "site", "--key", "127.0.0.1", "--remove").Want(t, 0)
 	if a := e.Get(t, "/"); a.Status != http.StatusOK || remaining(t, a, 300) < 298 {
 		t.Errorf("got %v; want the client let in", a)
 	}
+}
+
+// recipeRollout sends requests of one client, which is not in the first tenth, and asks about others.
+func recipeRollout(t *testing.T, e recipeEnv) {
+	for range 70 {
+		e.Get(t, "/").WantFree(t)
+	}
+	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
+	redistest.ErrorIf(t, !strings.Contains(text, `decisions_total{decision="dry_run_denied",policy="candidate"`), "the metrics have no dry_run_denied")
+	e.Ratelimit(t, "state", "--policy", "candidate", "--key", "127.0.0.1").Want(t, 0, "no handler limits this key")
+	limited := 0
+	for i := range 100 {
+		if p := e.ExplainFor(t, "/", "", fmt.Sprint("192.0.2.", i)).Policies; len(p) == 1 && !p[0].DryRun {
+			limited++
+		}
+	}
+	redistest.ErrorIf(t, limited < 2 || limited > 25, "%d clients of a hundred are limited, want about ten", limited)
+}
+
+func recipeUsage(t *testing.T, e recipeEnv) {
+	const acme = "X-Api-Key: acme"
+	e.GetTimes(t, 3, "/v1/things", acme)
+	for range 3 {
+		a := e.Get(t, "/v1/usage", acme)
+		for _, part := range []string{`{"policies":[{"name":"minute","limit":60,"remaining":57,`, `{"name":"day","limit":5000,"remaining":4997,`, `"retry_after":0,"window":86400}]}`} {
+			redistest.ErrorIf(t, !strings.Contains(a.Body, part), "got %v; want %s", a, part)
+		}
+		redistest.ErrorIf(t, a.Header.Get("Cache-Control") != "no-store", "got %v; want it not stored", a)
+	}
+	e.Get(t, "/v1/usage").Want(t, http.StatusBadRequest, caddytest.Any) // a key is required
+	e.Get(t, "/v1/usage", "X-Api-Key: bolt").Want(t, 0, `*"remaining":60,"reset_after":0,*`)
+}
+
+// swarm sends the requests of all addresses, each of an autonomous system, twenty at a time. It returns how many
+// passed, and how long it took.
+func (e recipeEnv) swarm(t *testing.T, system string, addresses []string) (passed int, took time.Duration) {
+	t.Helper()
+	begin := time.Now()
+	var group sync.WaitGroup
+	var admitted atomic.Int64
+	for part := range slices.Chunk(addresses, (len(addresses)+19)/20) {
+		group.Go(func() {
+			for _, address := range part {
+				a, err := e.Try(http.MethodGet, e.URL+"/", "", "X-Forwarded-For: "+address, "X-As: "+system)
+				switch {
+				case err != nil:
+					t.Error(err)
+				case a.Status == http.StatusOK:
+					admitted.Add(1)
+				default:
+					caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return int(admitted.Load()), time.Since(begin)
+}
+
+// list makes a list of so many addresses.
+func list(n int, address func(i int) string) (addresses []string) {
+	for i := range n {
+		addresses = append(addresses, address(i))
+	}
+	return addresses
+}
+
+func recipeLadder(t *testing.T, e recipeEnv) {
+	for name, test := range map[string]struct {
+		limit     int
+		addresses []string
+	}{
+		"one address":      {60, list(80, func(int) string { return "198.16.1.1" })},
+		"one IPv6 address": {60, list(80, func(int) string { return "2001:db8:16:1::1" })},
+		"a /24":            {300, list(400, func(i int) string { return fmt.Sprint("198.17.1.", i%200) })},
+		"a /64":            {300, list(400, func(i int) string { return fmt.Sprintf("2001:db8:17:1::%x", i) })},
+		"a /16":            {1200, list(2000, func(i int) string { return fmt.Sprintf("198.18.%d.%d", i%200, i/200) })},
+		"a /48":            {1200, list(2000, func(i int) string { return fmt.Sprintf("2001:db8:18:%x::%x", i%200, i) })},
+		"a system":         {3000, list(4000, func(i int) string { return fmt.Sprintf("198.%d.%d.%d", 20+i%4, i/4%250, i%2000/1000) })},
+	} {
+		passed, took := e.swarm(t, name, test.addresses)
+		most := test.limit + int(took.Seconds()*float64(test.limit)/60) + 1
+		redistest.ErrorIf(t, passed < test.limit || passed > most, "%s: %d requests of the swarm passed, want %d to %d", name, passed, test.limit, most)
+	}
+	for i, network := range []string{"198.18.%d.%d", "2001:db8:18:%x::%x"} { // until no unit has flowed back
+		a := caddytest.Response{Status: http.StatusOK}
+		for n := 0; a.Status == http.StatusOK && n < 5000; n++ {
+			a = e.Get(t, "/", "X-Forwarded-For: "+fmt.Sprintf(network, 201+n%50, n/50))
+		}
+		caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+		caddytest.CheckQuota(t, a, 1200, 0)
+		wait := retryAfter(t, a)
+		redistest.ErrorIf(t, wait != 1, "bystander %d: got %v; want it to wait for a second", i, a)
+	}
+	e.Get(t, "/", "X-Forwarded-For: 198.19.1.1").Want(t, http.StatusOK, caddytest.Any) // other blocks notice nothing
+}
+
+func recipeElsewhere(t *testing.T, e recipeEnv) {
+	begin := time.Now()
+	large, small := 0, 0
+	for range 103 {
+		switch a := e.Get(t, "/", "X-Api-Key: acme"); {
+		case a.Status != http.StatusOK:
+			t.Fatalf("got %v; want no request denied", a)
+		case a.Body == "small":
+			small++
+		default:
+			large++
+		}
+	}
+	most := 100 + int(time.Since(begin).Seconds()*100/60) + 1
+	redistest.ErrorIf(t, large < 100 || large > most || len(e.backend.seen()) != large, "%d requests went to the large model, which saw %d; want 100 to %d", large, len(e.backend.seen()), most)
+	for labels, want := range map[string]int{`allowed",policy="all`: 103, `dry_run_allowed",policy="large`: large, `dry_run_denied",policy="large`: small} {
+		counted := 0.0
+		for _, source := range []string{"memory", "redis", "deny_cache"} {
+			counted += e.Metric(t, `decisions_total{decision="`+labels+`",source="`+source+`"}`)
+		}
+		redistest.ErrorIf(t, counted != float64(want), "%s is counted %v times, want %d", labels, counted, want)
+	}
+	e.spend(t, 897, 1000*minutely, "/", "X-Api-Key: acme")
+	if a := e.Get(t, "/", "X-Api-Key: bolt"); a.Status != http.StatusOK || a.Body == "small" {
+		t.Errorf("got %v; want another customer at the large model", a)
+	}
+	e.Get(t, "/").Want(t, http.StatusBadRequest, caddytest.Any) // 400 without a key
 }

@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,9 +17,7 @@ func recipeTiers(t *testing.T, e recipeEnv) {
 	for key, limit := range map[string]int64{"key-of-acme": 600, "key-of-bolt": 120} {
 		caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: "+key), limit, limit-1)
 	}
-	for range 5 {
-		e.Get(t, "/")
-	}
+	e.GetTimes(t, 5, "/")
 	e.spend(t, 15, 20*minutely, "/", "X-Api-Key: made-up")
 	caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: key-of-acme"), 600, 598)
 }
@@ -43,40 +40,30 @@ func recipeBurst(t *testing.T, e recipeEnv) {
 	if left, ok := r.(int64); !ok || left < int64(1000-passed) {
 		t.Errorf("got %v; want the day to have %d left", refusal, 1000-passed)
 	}
-	if wait := retryAfter(t, refusal); wait > 2 {
-		t.Errorf("got %v; want one message back in 2 seconds", refusal)
-	}
+	wait := retryAfter(t, refusal)
+	redistest.ErrorIf(t, wait > 2, "got %v; want one message back in 2 seconds", refusal)
 }
 
 func recipeBots(t *testing.T, e recipeEnv) {
-	for range 5 {
-		e.Get(t, "/", "User-Agent: GOOGLEBOT-Image/1.0")
-	}
+	e.GetTimes(t, 5, "/", "User-Agent: GOOGLEBOT-Image/1.0")
 	e.spend(t, 25, 30*minutely, "/", "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1)")
 	for _, agent := range []string{"bingbot/2.0", "MySpider", ""} {
 		caddytest.CheckQuota(t, e.Get(t, "/", "User-Agent: "+agent), 30, 29)
 	}
 	for range 40 {
-		if a := e.Get(t, "/", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-			t.Fatalf("got %v; want a browser left alone", a)
-		}
+		e.Get(t, "/", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)").WantFree(t)
 	}
-	if a := e.Get(t, "/robots.txt", "User-Agent: Googlebot/2.1"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-		t.Errorf("got %v; want robots.txt to be free", a)
-	}
+	e.Get(t, "/robots.txt", "User-Agent: Googlebot/2.1").WantFree(t)
 }
 
 func recipeSmoothing(t *testing.T, e recipeEnv) {
 	begin := time.Now()
 	passed := e.queue(t, "/")
 	arrivals := e.backend.seen()
-	if len(arrivals) != passed {
-		t.Fatalf("%d requests reached the backend, %d passed", len(arrivals), passed)
-	}
+	redistest.FatalIf(t, len(arrivals) != passed, "%d requests reached the backend, %d passed", len(arrivals), passed)
 	for i, at := range arrivals {
-		if soonest := time.Duration(i-1) * 100 * time.Millisecond; at.Sub(begin) < soonest {
-			t.Errorf("request %d reached the backend after %v, want %v or more", i+1, at.Sub(begin), soonest)
-		}
+		soonest := time.Duration(i-1) * 100 * time.Millisecond
+		redistest.ErrorIf(t, at.Sub(begin) < soonest, "request %d reached the backend after %v, want %v or more", i+1, at.Sub(begin), soonest)
 	}
 }
 
@@ -87,7 +74,7 @@ func (e recipeEnv) queue(t *testing.T, path string) (passed int) {
 	t.Helper()
 	begin, slowest, sent := time.Now(), time.Duration(0), 0
 	for sent == passed && sent < 3000 {
-		for _, a := range e.crowd(t, path, 30) {
+		for _, a := range e.Crowd(t, 30, path) {
 			sent++
 			if a.Status == http.StatusOK {
 				passed++
@@ -98,37 +85,27 @@ func (e recipeEnv) queue(t *testing.T, path string) (passed int) {
 		}
 	}
 	const interval = 100 * time.Millisecond
-	if took := time.Since(begin); passed < 21 || sent == passed || took < time.Duration(passed-3)*interval {
-		t.Errorf("%d of %d passed in %v, want 21, one each %v, and others refused", passed, sent, took, interval)
-	}
-	if slowest < 1500*time.Millisecond {
-		t.Errorf("the slowest answer took %v, want about 2s", slowest)
-	}
+	took := time.Since(begin)
+	redistest.ErrorIf(t, passed < 21 || sent == passed || took < time.Duration(passed-3)*interval, "%d of %d passed in %v, want 21, one each %v, and others refused", passed, sent, took, interval)
+	redistest.ErrorIf(t, slowest < 1500*time.Millisecond, "the slowest answer took %v, want about 2s", slowest)
 	return passed
 }
 
 func recipeDryRun(t *testing.T, e recipeEnv) {
 	for range 70 {
-		if a := e.Get(t, "/"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-			t.Fatalf("got %v; want no effect on the response", a)
-		}
+		e.Get(t, "/").WantFree(t)
 	}
 	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
 	for _, decision := range []string{"dry_run_allowed", "dry_run_denied"} {
-		if !strings.Contains(text, `decisions_total{decision="`+decision+`",policy="candidate"`) {
-			t.Errorf("the metrics have no %s", decision)
-		}
+		redistest.ErrorIf(t, !strings.Contains(text, `decisions_total{decision="`+decision+`",policy="candidate"`), "the metrics have no %s", decision)
 	}
-	redistest.WaitFor(t, "the access log names the policy", func() error {
-		if len(e.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"ratelimit_dry_run":"candidate"`) })) == 0 {
-			return errors.New("the log does not name it")
-		}
-		return nil
+	redistest.Retry(t, "the access log names the policy", func() (again bool, seen any) {
+		return len(e.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"ratelimit_dry_run":"candidate"`) })) == 0, "the log does not name it"
 	})
 }
 
 func recipeCDN(t *testing.T, e recipeEnv) {
-	for i, test := range []struct {
+	for _, test := range []struct {
 		forwarded, client string
 		left              int64
 	}{
@@ -139,14 +116,9 @@ func recipeCDN(t *testing.T, e recipeEnv) {
 		{"2001:db8::2", "2001:db8::2", 98},
 		{"2001:db8:0:1::1", "2001:db8:0:1::1", 99},
 	} {
-		a := e.Get(t, "/", "X-Forwarded-For: "+test.forwarded)
-		if caddytest.CheckQuota(t, a, 100, test.left); a.Body != "Hello, "+test.client+"." {
-			t.Errorf("request %d: got %v; want it to be of %s", i, a, test.client)
-		}
+		caddytest.CheckQuota(t, e.Get(t, "/", "X-Forwarded-For: "+test.forwarded).Want(t, 0, "Hello, "+test.client+"."), 100, test.left)
 	}
-	if a := e.Get(t, "/", "X-Forwarded-For: 192.0.2.10"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-		t.Errorf("got %v; want it exempt", a)
-	}
+	e.Get(t, "/", "X-Forwarded-For: 192.0.2.10").WantFree(t)
 }
 
 func recipeMove(t *testing.T, e recipeEnv) {
@@ -155,9 +127,8 @@ func recipeMove(t *testing.T, e recipeEnv) {
 	for range 20 {
 		waits[retryAfter(t, e.Get(t, "/api/"))] = true
 	}
-	if wait := retryAfter(t, refusal); refusal.Body != "Zone api is full." || wait < 30 || wait > 71 || len(waits) < 3 {
-		t.Errorf("got %v and waits of %v; want the name of the zone, and to wait for a minute and up to 10s more", refusal, waits)
-	}
+	wait := retryAfter(t, refusal)
+	redistest.ErrorIf(t, refusal.Body != "Zone api is full." || wait < 30 || wait > 71 || len(waits) < 3, "got %v and waits of %v; want the name of the zone, and to wait for a minute and up to 10s more", refusal, waits)
 	if a := e.Get(t, "/"); a.Status != http.StatusOK {
 		t.Errorf("got %v; want other paths open", a)
 	} else if left := remaining(t, a, 1000); left < 980 {
@@ -174,17 +145,66 @@ func recipeWords(t *testing.T, e recipeEnv) {
 func remaining(t *testing.T, a caddytest.Response, capacity int) int {
 	t.Helper()
 	left, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
-	if err != nil || a.Header.Get("X-Ratelimit-Limit") != strconv.Itoa(capacity) {
-		t.Fatalf("got %v; want a limit of %d", a, capacity)
-	}
+	redistest.FatalIf(t, err != nil || a.Header.Get("X-Ratelimit-Limit") != strconv.Itoa(capacity), "got %v; want a limit of %d", a, capacity)
 	return left
 }
 
 func retryAfter(t *testing.T, a caddytest.Response) int {
 	t.Helper()
 	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
-	if err != nil {
-		t.Fatalf("got %v; want Retry-After", a)
-	}
+	redistest.FatalIf(t, err != nil, "got %v; want Retry-After", a)
 	return seconds
+}
+
+func recipeMonth(t *testing.T, e recipeEnv) {
+	const acme = "X-Api-Key: acme"
+	e.Get(t, "/v1/search", acme)
+	e.Get(t, "/v1/export", acme)
+	a := e.Get(t, "/v1/budget", acme)
+	for _, part := range []string{`{"policies":[{"name":"budget","limit":10000,"remaining":9899,`, `"retry_after":0,"window":"month"}]}`} {
+		redistest.ErrorIf(t, !strings.Contains(a.Body, part), "got %v; want %s", a, part)
+	}
+	headers := e.Get(t, "/v1/search", acme).Header
+	redistest.ErrorIf(t, headers.Get("X-RateLimit-Limit") != "10000" || headers.Get("X-RateLimit-Remaining") != "9898", "got %v", headers)
+}
+
+func recipeUnlimited(t *testing.T, e recipeEnv) {
+	for range 150 {
+		e.Get(t, "/", "X-Api-Key: key-of-acme").WantFree(t)
+	}
+	caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: key-of-bolt"), 120, 119)
+	for _, key := range []string{"key-of-late", "made-up", ""} {
+		e.Get(t, "/", "X-Api-Key: "+key).Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:", "X-Ratelimit-Limit: 0", "X-Ratelimit-Remaining: 0") // refused for good
+	}
+}
+
+// recipeShed fills the backend by exports, then by browsing, then by checkouts. Units are refilled meanwhile,
+// so that more pass. Each look at what remains takes a unit.
+func recipeShed(t *testing.T, e recipeEnv) {
+	for _, class := range []struct {
+		path, reason string
+		atLeast      int
+	}{{"/export/1", "reserve", 25}, {"/", "reserve", 14}, {"/checkout/1", "limit", 9}} {
+		passed := 0
+		a := caddytest.Response{Status: http.StatusOK}
+		for a.Status == http.StatusOK && passed < 5000 { // several at once, to be faster than the refill
+			for _, answer := range e.Crowd(t, 5, class.path) {
+				if answer.Status == http.StatusOK {
+					passed++
+				} else {
+					a = answer
+				}
+			}
+		}
+		redistest.ErrorIf(t, passed < class.atLeast, "%s: %d requests passed, want at least %d", class.path, passed, class.atLeast)
+		caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+		if reason := a.Header.Get("X-Shed"); reason != class.reason {
+			t.Errorf("%s: the reason is %q, want %q", class.path, reason, class.reason)
+		}
+		if class.reason != "reserve" {
+			continue
+		}
+		left, err := strconv.Atoi(e.Get(t, "/checkout/1").Header.Get("X-Ratelimit-Remaining"))
+		redistest.ErrorIf(t, err != nil || left < 9, "%s is refused, and %d units remain for checkouts", class.path, left)
+	}
 }

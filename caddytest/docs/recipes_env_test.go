@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // recipeEnv is a Caddy that runs a recipe, with the backend of the recipe.
@@ -29,18 +30,16 @@ const (
 // runRecipe starts the Caddyfile of a recipe, with addresses and global options of the test.
 func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 	t.Helper()
-	b := &backend{ended: make(chan struct{})}
+	b := &backend{}
 	server := httptest.NewUnstartedServer(b)
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
 	t.Cleanup(server.Close)
-	t.Cleanup(b.end) // before the server waits for what runs
+	b.holder = caddytest.NewHolder(t) // which ends what runs before the server waits for it
 	text := "\n" + caddyfile + "\n"
-	if strings.Count(text, recipeAddress) != 1 {
-		t.Fatalf("the recipe has no one site on :8080:\n%s", text)
-	}
+	redistest.FatalIf(t, strings.Count(text, recipeAddress) != 1, "the recipe has no one site on :8080:\n%s", text)
 	text = strings.Replace(text, recipeAddress, "\n:{$PORT} {\n", 1)
 	text = strings.ReplaceAll(text, recipeBackend, server.Listener.Addr().String())
 	text = strings.ReplaceAll(text, recipeSmall, caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("small")) }))
@@ -58,15 +57,11 @@ func (e recipeEnv) checkSource(t *testing.T, source string) {
 	t.Helper()
 	others := map[string][]string{"memory": {"redis", "deny_cache", "fallback"}, "redis": {"memory", "fallback"}}[source]
 	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
-	if !strings.Contains(text, `source="`+source+`"`) {
-		t.Errorf("nothing was decided by %s", source)
-	}
+	redistest.ErrorIf(t, !strings.Contains(text, `source="`+source+`"`), "nothing was decided by %s", source)
 	for _, other := range others {
 		for line := range strings.Lines(text) {
 			byZero := other == "memory" && strings.Contains(line, `decision="denied"`) // a limit of 0 needs no store
-			if strings.Contains(line, `source="`+other+`"`) && !byZero {
-				t.Errorf("%s has decided a request: %s", other, line)
-			}
+			redistest.ErrorIf(t, strings.Contains(line, `source="`+other+`"`) && !byZero, "%s has decided a request: %s", other, line)
 		}
 	}
 }
@@ -81,7 +76,7 @@ func (e recipeEnv) spend(t *testing.T, limit int, perSecond float64, path string
 		atOnce = 10
 	}
 	for {
-		for _, a := range e.crowd(t, path, atOnce, headers...) {
+		for _, a := range e.Crowd(t, atOnce, path, headers...) {
 			if a.Status == http.StatusOK {
 				passed++
 				continue
@@ -90,41 +85,19 @@ func (e recipeEnv) spend(t *testing.T, limit int, perSecond float64, path string
 			refused, refusal = true, a
 		}
 		most := limit + int(math.Ceil(perSecond*time.Since(begin).Seconds())) // an estimate rounds down what is used
-		if refused && passed < limit || passed > most {
-			t.Fatalf("%s: %d requests passed, want %d to %d", path, passed, limit, most)
-		}
+		redistest.FatalIf(t, refused && passed < limit || passed > most, "%s: %d requests passed, want %d to %d", path, passed, limit, most)
 		if refused {
 			return passed, refusal
 		}
 	}
 }
 
-// crowd sends so many requests at once and returns the answers.
-func (e recipeEnv) crowd(t *testing.T, path string, size int, headers ...string) []caddytest.Response {
-	t.Helper()
-	answers := make([]caddytest.Response, size)
-	var group sync.WaitGroup
-	for i := range answers {
-		group.Go(func() {
-			a, err := e.Try(http.MethodGet, e.URL+path, "", headers...)
-			if err != nil {
-				t.Error(err)
-			}
-			answers[i] = a
-		})
-	}
-	group.Wait()
-	return answers
-}
-
 // backend is the server that the recipes protect.
 type backend struct {
+	holder *caddytest.Holder
+
 	mu       sync.Mutex
 	arrivals []time.Time
-	running  int // requests that are held
-
-	ended chan struct{} // closed: no request is held any more
-	once  sync.Once
 }
 
 // ServeHTTP checks passwords at /login, reports used tokens at /v1/ in headers or bodies, answers gRPC calls,

@@ -65,9 +65,7 @@ func TestRecipes_modelPaths(t *testing.T) {
 	_, section, _ := strings.Cut(readRecipesText(t), "\n## Tokens per minute of a model's API\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := modelRow.FindAllStringSubmatch(section, -1)
-	if len(rows) != len(modelCalls) {
-		t.Fatalf("the table has %d APIs, the test %d", len(rows), len(modelCalls))
-	}
+	redistest.FatalIf(t, len(rows) != len(modelCalls), "the table has %d APIs, the test %d", len(rows), len(modelCalls))
 	const limit = 1_000_000
 	for _, row := range rows {
 		t.Run(row[1], func(t *testing.T) {
@@ -79,14 +77,9 @@ func TestRecipes_modelPaths(t *testing.T) {
 			).Replace(wholeCaddyfile.FindStringSubmatch(section)[1])
 			e, left := runRecipe(t, caddyfile, ""), int64(limit)
 			calls := modelCalls[row[1]]
-			if calls == nil {
-				t.Fatal("the test has no calls of the API")
-			}
+			redistest.FatalIf(t, calls == nil, "the test has no calls of the API")
 			for _, call := range calls {
-				a := e.Send(t, http.MethodPost, e.URL+call.path, call.answer, row[2]+": acme", "X-Answer-Type: "+call.contentType)
-				if a.Status != http.StatusOK || a.Body != call.answer {
-					t.Fatalf("got %v", a)
-				}
+				e.Send(t, http.MethodPost, e.URL+call.path, call.answer, row[2]+": acme", "X-Answer-Type: "+call.contentType).Want(t, http.StatusOK, call.answer)
 				left -= max(1, call.cost)
 				e.WaitForRefund(t, "tokens", "acme", left)
 			}
@@ -105,9 +98,8 @@ func (e recipeEnv) checkRetries(t *testing.T) {
 			if a.Status != http.StatusTooManyRequests {
 				return fmt.Errorf("got %v", a)
 			}
-			if got := a.Header.Get("X-Should-Retry"); got != want {
-				t.Errorf("got %v; want X-Should-Retry %q", a, want)
-			}
+			got := a.Header.Get("X-Should-Retry")
+			redistest.ErrorIf(t, got != want, "got %v; want X-Should-Retry %q", a, want)
 			return nil
 		})
 	}
@@ -132,20 +124,14 @@ func recipeOrigins(t *testing.T, e recipeEnv) {
 	const origin = "Origin: " + recipeOrigin
 	_, refusal := e.spend(t, 60, 60*minutely, "/", asAcme, origin)
 	for range 70 {
-		if a := e.Send(t, http.MethodOptions, e.URL, "", origin, "Access-Control-Request-Headers: authorization"); a.Status != http.StatusNoContent || caddytest.HasQuota(a) {
-			t.Fatalf("got %v; want preflights not limited", a)
-		}
+		e.Send(t, http.MethodOptions, e.URL, "", origin, "Access-Control-Request-Headers: authorization").Want(t, http.StatusNoContent, caddytest.Any, caddytest.NoQuota) // preflights are not limited
 	}
 	caddytest.CheckQuota(t, refusal, 60, 0)
 	for name, a := range map[string]caddytest.Response{"passed": e.Get(t, "/", asBolt, origin), "denied": refusal, "rejected": e.Get(t, "/", origin)} {
-		if allowed := a.Header["Access-Control-Allow-Origin"]; len(allowed) != 1 || allowed[0] != recipeOrigin {
-			t.Errorf("%s: got %v; want it readable", name, a)
-		}
-		if exposed := a.Header.Get("Access-Control-Expose-Headers"); !strings.Contains(strings.ToLower(exposed), "x-ratelimit-remaining") {
-			t.Errorf("%s: got %v; want the quota readable", name, a)
-		}
+		allowed := a.Header["Access-Control-Allow-Origin"]
+		redistest.ErrorIf(t, len(allowed) != 1 || allowed[0] != recipeOrigin, "%s: got %v; want it readable", name, a)
+		exposed := a.Header.Get("Access-Control-Expose-Headers")
+		redistest.ErrorIf(t, !strings.Contains(strings.ToLower(exposed), "x-ratelimit-remaining"), "%s: got %v; want the quota readable", name, a)
 	}
-	if !strings.Contains(refusal.Header.Get("Access-Control-Expose-Headers"), "Retry-After") || refusal.Body != "429 Too Many Requests" {
-		t.Errorf("got %v; want a denial that scripts understand", refusal)
-	}
+	redistest.ErrorIf(t, !strings.Contains(refusal.Header.Get("Access-Control-Expose-Headers"), "Retry-After") || refusal.Body != "429 Too Many Requests", "got %v; want a denial that scripts understand", refusal)
 }

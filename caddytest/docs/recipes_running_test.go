@@ -1,104 +1,55 @@
 package docs
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// hold runs a WebSocket until its client closes it, and a request with hold in its query until the client
-// leaves. It reports whether the request is one of these.
+// hold keeps a WebSocket until its client closes it, and a request with hold in its query until the client leaves. It reports
+// whether the request is one of these.
 func (b *backend) hold(w http.ResponseWriter, r *http.Request) bool {
-	gone := r.Context().Done()
-	switch {
-	case r.Header.Get("Upgrade") == "websocket":
-		conn, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			panic(err)
-		}
-		defer conn.Close() //nolint:errcheck // both sides know
-		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-		closed := make(chan struct{})
-		go func(conn net.Conn, from *bufio.ReadWriter) {
-			defer close(closed)
-			_, _ = io.Copy(conn, from)
-		}(conn, buffered)
-		gone = closed
-	case !r.URL.Query().Has("hold"):
-		return false
+	held := r.Header.Get("Upgrade") == "websocket" || r.URL.Query().Has("hold")
+	if held {
+		b.holder.ServeHTTP(w, r)
 	}
-	b.run(1)
-	defer b.run(-1)
-	select {
-	case <-gone:
-	case <-b.ended:
-	}
-	return true
-}
-
-func (b *backend) run(change int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.running += change
-}
-
-// end ends the requests that are held, and those to come.
-func (b *backend) end() { b.once.Do(func() { close(b.ended) }) }
-
-// waitRunning waits until the backend holds so many requests.
-func (b *backend) waitRunning(t *testing.T, want int) {
-	t.Helper()
-	redistest.WaitFor(t, fmt.Sprintf("the backend runs %d requests", want), func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.running != want {
-			return fmt.Errorf("it runs %d", b.running)
-		}
-		return nil
-	})
+	return held
 }
 
 // start sends requests that the backend holds, and returns the function by which their clients leave.
 func (e recipeEnv) start(t *testing.T, count int, path string, headers ...string) (leave func()) {
 	t.Helper()
-	e.backend.mu.Lock()
-	before := e.backend.running
-	e.backend.mu.Unlock()
-	ctx, leave := context.WithCancel(t.Context())
-	t.Cleanup(leave)
+	var begun []*caddytest.HeldRequest
 	for range count {
-		request := caddytest.GetRequest(ctx, t, e.URL+path)
-		for _, line := range headers {
-			name, value, _ := strings.Cut(line, ": ")
-			request.Header.Set(name, value)
-		}
-		go func() {
-			response, err := e.Client.Transport.RoundTrip(request)
-			if err == nil {
-				context.AfterFunc(ctx, func() { _ = response.Body.Close() }) // of a WebSocket
-			}
-		}()
+		begun = append(begun, e.backend.holder.Begin(t, e.Node, path, headers...))
 	}
-	e.backend.waitRunning(t, before+count)
-	return leave
+	return func() {
+		for _, r := range begun {
+			r.Leave()
+		}
+	}
 }
 
 // checkAllowedAgain waits until a request passes.
 func (e recipeEnv) checkAllowedAgain(t *testing.T, path string, headers ...string) {
 	t.Helper()
-	redistest.WaitFor(t, "a place is free", func() error {
-		if a := e.Get(t, path, headers...); a.Status != http.StatusOK {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, "a place is free", func() (again bool, seen any) {
+		a := e.Get(t, path, headers...)
+		return a.Status != http.StatusOK, a
 	})
 }
 
@@ -108,13 +59,9 @@ func recipeParallel(t *testing.T, e recipeEnv) {
 	caddytest.CheckRefusal(t, e.Get(t, "/reports", key), http.StatusTooManyRequests)
 	caddytest.CheckQuota(t, e.Get(t, "/", key), 4, 1)
 	e.start(t, 2, "/?hold", key)
-	a := e.Get(t, "/", key)
-	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-	caddytest.CheckQuota(t, a, 4, 0)
+	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, e.Get(t, "/", key), http.StatusTooManyRequests), 4, 0)
 	caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: key-of-bolt"), 4, 3)
-	if a := e.Get(t, "/"); a.Status != http.StatusBadRequest {
-		t.Errorf("got %v for no key", a)
-	}
+	e.Get(t, "/").Want(t, http.StatusBadRequest, caddytest.Any)
 	leave()
 	e.checkAllowedAgain(t, "/", key)
 	e.WaitForRefund(t, "hour", "key-of-acme", 1000-6) // the denied are not counted
@@ -123,9 +70,7 @@ func recipeParallel(t *testing.T, e recipeEnv) {
 func recipeDownloads(t *testing.T, e recipeEnv) {
 	leave := e.start(t, 2, "/files/large?hold")
 	caddytest.CheckRefusal(t, e.Get(t, "/files/small"), http.StatusTooManyRequests)
-	if a := e.Get(t, "/page"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-		t.Errorf("got %v; want other paths left alone", a)
-	}
+	e.Get(t, "/page").WantFree(t)
 	leave()
 	e.checkAllowedAgain(t, "/files/small")
 }
@@ -135,9 +80,7 @@ func recipeWebSockets(t *testing.T, e recipeEnv) {
 	upgrade := []string{"Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", session}
 	leave := e.start(t, 3, "/socket", upgrade...)
 	caddytest.CheckRefusal(t, e.Get(t, "/socket", upgrade...), http.StatusTooManyRequests)
-	if a := e.Get(t, "/page", session); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-		t.Errorf("got %v; want other requests left alone", a)
-	}
+	e.Get(t, "/page", session).WantFree(t)
 	leave()
 	e.CheckMetric(t, `running{policy="websockets"}`, 0)
 	e.start(t, 3, "/socket", upgrade...)
@@ -145,10 +88,84 @@ func recipeWebSockets(t *testing.T, e recipeEnv) {
 
 func recipeSlowBackend(t *testing.T, e recipeEnv) {
 	e.start(t, 8, "/?hold")
-	a := e.Get(t, "/")
-	caddytest.CheckRefusal(t, a, http.StatusServiceUnavailable)
-	caddytest.CheckQuota(t, a, 8, 0)
-	e.backend.end()
+	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, e.Get(t, "/"), http.StatusServiceUnavailable), 8, 0)
+	e.backend.holder.EndAll()
 	e.checkAllowedAgain(t, "/")
 	e.CheckMetric(t, `running{policy="backend"}`, 0)
+}
+
+// grpcBackend answers calls of any method with an empty message.
+var grpcBackend = grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+	if err := stream.RecvMsg(new(grpc_testing.Empty)); err != nil {
+		return err
+	}
+	return stream.SendMsg(new(grpc_testing.Empty))
+}))
+
+// grpcClient calls the service of a recipe.
+type grpcClient struct{ *grpc.ClientConn }
+
+// call makes a call of a customer, who has no key where it is empty.
+func (c grpcClient) call(t *testing.T, method, key string, options ...grpc.CallOption) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if key != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "x-api-key", key)
+	}
+	return c.Invoke(ctx, "/shop.v1.Orders/"+method, new(grpc_testing.Empty), new(grpc_testing.Empty), options...)
+}
+
+func recipeGRPC(t *testing.T, e recipeEnv) {
+	_, section, _ := strings.Cut(readRecipesText(t), "\n## gRPC service\n")
+	configured := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(section)
+	redistest.FatalIf(t, configured == nil, "the recipe has no service configuration")
+	dial := func(config string) grpcClient {
+		connection, err := grpc.NewClient(strings.TrimPrefix(e.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(config))
+		redistest.Must(t, err)
+		t.Cleanup(func() { _ = connection.Close() }) // no call is open
+		return grpcClient{connection}
+	}
+	patient, hasty := dial(configured[1]), dial("{}")
+	for range 40 { // half of them beyond the burst
+		if err := patient.call(t, "List", "patient"); err != nil {
+			t.Fatalf("a call that waits: %v", err)
+		}
+	}
+	passed := len(e.backend.seen())
+	redistest.ErrorIf(t, passed != 40, "%d calls have reached the service, want 40", passed)
+	for range 5 {
+		if err := patient.call(t, "Export", "exporter"); err != nil {
+			t.Fatalf("an export: %v", err)
+		}
+	}
+	var trailer metadata.MD
+	err := patient.call(t, "Export", "exporter", grpc.Trailer(&trailer))
+	redistest.ErrorIf(t, status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "policy exports") || strings.Join(trailer["grpc-retry-pushback-ms"], "|") != "-1", "the sixth export got %v, %v", err, trailer)
+	if err := patient.call(t, "List", "exporter"); err != nil {
+		t.Errorf("a call after the exports: %v", err)
+	}
+	if err := patient.call(t, "List", ""); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a call without a key got %v", err)
+	}
+	var group sync.WaitGroup
+	for range 8 { // as fast as they can, without a retry policy
+		group.Go(func() {
+			var err error
+			for err == nil {
+				err = hasty.call(t, "List", "hasty")
+			}
+			redistest.ErrorIf(t, status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "policy calls, retry in 1 s"), "the hasty client got %v", err)
+		})
+	}
+	group.Wait()
+}
+
+// serveGRPC answers a call. It reports whether the request is one.
+func serveGRPC(w http.ResponseWriter, r *http.Request) bool {
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		return false
+	}
+	grpcBackend.ServeHTTP(w, r)
+	return true
 }

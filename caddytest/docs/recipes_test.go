@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // recipe is a section of docs/recipes.md.
@@ -59,9 +61,7 @@ func TestRecipes(t *testing.T) {
 		t.Run(r.heading, func(t *testing.T) {
 			t.Parallel()
 			run := recipeTests[r.heading]
-			if run == nil || len(r.caddyfiles) != 1 {
-				t.Fatal("the recipe has no test, or not one Caddyfile")
-			}
+			redistest.FatalIf(t, run == nil || len(r.caddyfiles) != 1, "the recipe has no test, or not one Caddyfile")
 			checkCaddyfile(t, r.caddyfiles[0], nil)
 			for source, option := range caddytest.Stores(t) {
 				t.Run(source, func(t *testing.T) {
@@ -89,9 +89,7 @@ func awayFromMinute(started time.Duration) {
 func TestRecipes_complete(t *testing.T) {
 	t.Parallel()
 	text, recipes := readRecipesText(t), readRecipes(t)
-	if len(recipes) == 0 {
-		t.Fatal("docs/recipes.md has no recipe")
-	}
+	redistest.FatalIf(t, len(recipes) == 0, "docs/recipes.md has no recipe")
 	for _, problem := range gaps(text, recipes) {
 		t.Error(problem)
 	}
@@ -109,9 +107,8 @@ func TestRecipes_incomplete(t *testing.T) {
 		"a recipe that is missing": {strings.Replace(text, "\n## Behind a CDN\n", "\n### Behind a CDN\n", 1), "Behind a CDN: no recipe"},
 		"contents that lack one":   {strings.Replace(text, "[Behind a CDN]", "[Behind]", 1), "Behind a CDN: not in the contents"},
 	} {
-		if problems := gaps(test.text, parseRecipes(test.text)); !slices.Contains(problems, test.want) {
-			t.Errorf("%s: got %q, want %q among them", name, problems, test.want)
-		}
+		problems := gaps(test.text, parseRecipes(test.text))
+		redistest.ErrorIf(t, !slices.Contains(problems, test.want), "%s: got %q, want %q among them", name, problems, test.want)
 	}
 }
 
@@ -180,7 +177,76 @@ func recipeLogIn(t *testing.T, e recipeEnv) {
 	}
 	caddytest.CheckRefusal(t, logIn("guess"), http.StatusTooManyRequests)
 	caddytest.CheckRefusal(t, logIn("right"), http.StatusTooManyRequests)
-	if a := e.Get(t, "/login"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-		t.Errorf("got %v; want the form without a limit", a)
+	e.Get(t, "/login").WantFree(t)
+}
+
+// TestRecipes_longWindows compares the ends of windows with docs/recipes.md: a
+// week ends on a Thursday, and Envoy's MONTH and YEAR are 30 and 365 days from the Unix epoch.
+func TestRecipes_longWindows(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, `{
+	admin {$ADMIN}
+	auto_https off
+}
+
+:{$PORT} {
+	redis_ratelimit /7d {
+		name week
+		limit 5
+		window 7d
+		algorithm fixed_window
 	}
+	redis_ratelimit /30d {
+		name month
+		limit 5
+		window 30d
+		algorithm fixed_window
+	}
+	redis_ratelimit /365d {
+		name year
+		limit 5
+		window 365d
+		algorithm fixed_window
+	}
+	respond "Hello."
+}
+`)
+	for path, days := range map[string]int64{"/7d": 7, "/30d": 30, "/365d": 365} {
+		a := n.Get(t, path)
+		ends, err := strconv.ParseInt(a.Header.Get("X-Ratelimit-Reset"), 10, 64)
+		redistest.FatalIf(t, err != nil, "%s: got %v; want X-RateLimit-Reset", path, a)
+		// The header is rounded up to whole seconds, and time has passed since the decision.
+		end := time.Unix(ends, 0).UTC().Truncate(time.Minute)
+		past := end.Unix() % (days * 86400)
+		redistest.ErrorIf(t, past != 0 || (days == 7 && end.Weekday() != time.Thursday), "%s: the window ends at %v, %d s past %d days from the epoch", path, end.Format(time.RFC1123), past, days)
+	}
+}
+
+// TestJSON_example loads the example of docs/json.md, with each of the stores.
+func TestJSON_example(t *testing.T) {
+	_, example, _ := strings.Cut(caddytest.ReadFile(t, "docs/json.md"), "```json\n")
+	example, _, _ = strings.Cut(example, "```")
+	caddytest.OnBothStores(t, func(t *testing.T, global, source string) {
+		began := time.Now()
+		n := caddytest.Start(t, caddytest.ConfigWithSites("", ""))
+		app, _, _ := strings.Cut(strings.TrimPrefix(global, "redis_ratelimit {\nredis redis://"), "\n")
+		config := strings.NewReplacer(
+			`":8080"`, `"`+strings.TrimPrefix(n.URL, "http://")+`"`,
+			"127.0.0.1:6379/0", app, `"100ms"`, `"10s"`,
+			"{\n\t\"apps\"", `{"admin": {"listen": "`+strings.TrimPrefix(n.Admin, "http://")+`"}, "apps"`,
+		).Replace(example)
+		if source == "memory" {
+			config = strings.Replace(config, `"redis": {"url": "redis://"}, `, "", 1)
+		}
+		n.Send(t, http.MethodPost, n.Admin+"/load", config, "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
+		awayFromMinute(time.Since(began))
+		for left := int64(99); left > 96; left-- {
+			if a := n.Get(t, "/"); a.Status != http.StatusOK || a.Body != "Hello." {
+				t.Errorf("got %v", a)
+			} else {
+				caddytest.CheckQuota(t, a, 100, left)
+			}
+		}
+		recipeEnv{Node: n}.checkSource(t, source)
+	})
 }

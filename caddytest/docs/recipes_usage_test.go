@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -72,12 +73,10 @@ func (e recipeEnv) left(t *testing.T, policy, key string) int {
 func (e recipeEnv) waitForCost(t *testing.T, policy, key string, before, cost int, perSecond float64) {
 	t.Helper()
 	begin := time.Now()
-	redistest.WaitFor(t, "the cost is settled", func() error {
+	redistest.Retry(t, "the cost is settled", func() (again bool, seen any) {
 		refilled := int(perSecond*time.Since(begin).Seconds()*1.1) + 1000*int(min(perSecond, 1))
-		if paid := before - e.left(t, policy, key); paid > cost || paid < cost-refilled {
-			return fmt.Errorf("%d are paid", paid)
-		}
-		return nil
+		paid := before - e.left(t, policy, key)
+		return paid > cost || paid < cost-refilled, fmt.Sprintf("%d are paid", paid)
 	})
 }
 
@@ -90,30 +89,21 @@ func recipeTokensPerMinute(t *testing.T, e recipeEnv) {
 		{"bolt", `{"stream":true,"stream_options":{"include_usage":true}}`, 5000},
 		{"hidden", `{"stream":true}`, 3000}, // the fallback
 	} {
-		a := e.Send(t, http.MethodPost, e.URL+chatPath, test.question, "Authorization: Bearer "+test.client, "Accept-Encoding: gzip")
-		if a.Header.Get("Content-Encoding") != "" {
-			t.Fatalf("got %v; want the server asked for no compression", a)
-		}
+		a := e.Send(t, http.MethodPost, e.URL+chatPath, test.question, "Authorization: Bearer "+test.client, "Accept-Encoding: gzip").Want(t, 0, caddytest.Any, "Content-Encoding:") // the server asked for no compression
 		caddytest.CheckQuota(t, a, 10000, 9999)
 		e.waitForCost(t, "tokens", "Bearer "+test.client, 10000, test.cost, 10000*minutely)
 	}
-	if a := e.Get(t, "/v1/models", asAcme); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-		t.Errorf("got %v; want the list of models not limited", a)
-	}
+	e.Get(t, "/v1/models", asAcme).WantFree(t)
 	for _, path := range []string{"/v1/messages/count_tokens", "/v1beta/models/m:countTokens", "/v1/responses/input_tokens"} {
-		if a := e.Send(t, http.MethodPost, e.URL+path, "{}", asAcme); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-			t.Errorf("got %v; want %s not limited", a, path)
-		}
+		e.Send(t, http.MethodPost, e.URL+path, "{}", asAcme).WantFree(t)
 	}
 	e.checkRetries(t)
 	for range 4 {
 		e.Send(t, http.MethodPost, e.URL+chatPath, "{}", asAcme)
 	}
-	redistest.WaitFor(t, "the debt counts", func() error {
-		if a := e.Send(t, http.MethodPost, e.URL+chatPath, "{}", asAcme); a.Status != http.StatusTooManyRequests {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, "the debt counts", func() (again bool, seen any) {
+		a := e.Send(t, http.MethodPost, e.URL+chatPath, "{}", asAcme)
+		return a.Status != http.StatusTooManyRequests, a
 	})
 }
 
@@ -124,15 +114,10 @@ func recipeEstimate(t *testing.T, e recipeEnv) {
 		e.WaitForRefund(t, "tokens", "Bearer acme", int64(20000-4000*(i+1)))
 	}
 	caddytest.CheckRefusal(t, e.Send(t, http.MethodPost, e.URL+chatPath, question, asAcme), http.StatusTooManyRequests)
-	if a := e.Send(t, http.MethodPost, e.URL+chatPath, strings.Repeat("a", 1e6+1), asBolt); a.Status != http.StatusRequestEntityTooLarge || caddytest.HasQuota(a) {
-		t.Errorf("got %v; want it refused by its size, uncounted", a)
-	}
+	e.Send(t, http.MethodPost, e.URL+chatPath, strings.Repeat("a", 1e6+1), asBolt).Want(t, http.StatusRequestEntityTooLarge, caddytest.Any, caddytest.NoQuota) // refused by its size, uncounted
 	caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, "{}", asBolt), 20000, 16000)
 	e.WaitForRefund(t, "tokens", "Bearer bolt", 16000)
-	a := e.Send(t, http.MethodPost, e.URL+chatPath, `{"max_tokens":20001}`, asBolt)
-	if a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "" {
-		t.Errorf("got %v; want it refused for good", a)
-	}
+	e.Send(t, http.MethodPost, e.URL+chatPath, `{"max_tokens":20001}`, asBolt).Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:") // refused for good
 }
 
 func recipeMoney(t *testing.T, e recipeEnv) {
@@ -152,17 +137,13 @@ func recipeMoney(t *testing.T, e recipeEnv) {
 		{`{"model":"small","stream":true}`, small},
 		{`{"model":"other","stream":true}`, estimate},
 	} {
-		a := e.Send(t, http.MethodPost, e.URL+chatPath, test.question, asAcme)
-		if caddytest.CheckQuota(t, a, 5_000_000, left-estimate); a.Status != http.StatusOK {
-			t.Fatalf("%s: got %v", test.question, a)
-		}
+		caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, test.question, asAcme).Want(t, http.StatusOK, caddytest.Any), 5_000_000, left-estimate)
 		left -= test.cost
 		e.WaitForRefund(t, "money", "Bearer acme", left)
 	}
 	a := e.Get(t, "/v1/budget", asAcme)
-	if want := fmt.Sprintf(`"limit":5000000,"remaining":%d,`, left); !strings.Contains(a.Body, want) {
-		t.Errorf("got %v; want %s", a, want)
-	}
+	want := fmt.Sprintf(`"limit":5000000,"remaining":%d,`, left)
+	redistest.ErrorIf(t, !strings.Contains(a.Body, want), "got %v; want %s", a, want)
 	e.CheckMetric(t, `invalid_values_total{option="cost",policy="money"}`, 1) // no usage
 }
 
@@ -174,9 +155,7 @@ func recipeGraphQL(t *testing.T, e recipeEnv) {
 func recipeVolume(t *testing.T, e recipeEnv) {
 	for i := range 2 {
 		response, err := e.Client.Get(e.URL + "/downloads/film") //nolint:noctx // ends with the node
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		if n, err := io.Copy(io.Discard, response.Body); n != filmLength || err != nil {
 			t.Fatalf("got %d bytes, %v", n, err)
 		}
@@ -184,4 +163,43 @@ func recipeVolume(t *testing.T, e recipeEnv) {
 		e.WaitForRefund(t, "volume", "127.0.0.1", max(0, 1e8-int64(i+1)*filmLength))
 	}
 	caddytest.CheckRefusal(t, e.Get(t, "/downloads/film"), http.StatusTooManyRequests)
+}
+
+func recipeTokens(t *testing.T, e recipeEnv) {
+	const acme, bolt = "Authorization: Bearer acme", "Authorization: Bearer bolt"
+	for _, left := range []int{6000, 2000} {
+		e.Get(t, "/v1/chat", acme).Want(t, http.StatusOK, caddytest.Any)
+		e.waitForTokens(t, acme, left)
+	}
+	e.Get(t, "/v1/chat", acme).Want(t, http.StatusOK, caddytest.Any) // answered, into debt
+	redistest.WaitFor(t, "the debt counts", func() error {
+		a := e.Get(t, "/v1/free", acme)
+		if a.Status == http.StatusOK {
+			return errors.New("more is answered")
+		}
+		if caddytest.CheckRefusal(t, a, http.StatusTooManyRequests); retryAfter(t, a) < 600 || retryAfter(t, a) > 900 {
+			t.Errorf("got %v; want to wait for 12 minutes", a)
+		}
+		return nil
+	})
+	caddytest.CheckQuota(t, e.Get(t, "/v1/silent", bolt), 10000, 9999)
+	e.waitForTokens(t, bolt, 9500)                                     // the fallback
+	e.Get(t, "/v1/chat").Want(t, http.StatusBadRequest, caddytest.Any) // requests without a customer refused
+}
+
+// waitForTokens waits until a customer has at most so many tokens left. The requests of the wait, which
+// cost one each, are added back.
+func (e recipeEnv) waitForTokens(t *testing.T, customer string, most int) {
+	t.Helper()
+	looks := 0
+	redistest.WaitFor(t, "the tokens are charged", func() error {
+		a := e.Get(t, "/v1/free", customer)
+		looks++
+		left := remaining(t, a, 10000) + looks
+		redistest.FatalIf(t, left < most-10, "got %v; want about %d left", a, most)
+		if left > most+10 { // three a second are refilled
+			return errors.New("the tokens are not charged yet")
+		}
+		return nil
+	})
 }

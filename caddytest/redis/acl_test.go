@@ -1,8 +1,10 @@
 package redis
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -74,8 +76,7 @@ func TestACL_cluster(t *testing.T) {
 	})
 }
 
-// reshard begins to move the slot of a client key to another master. New counts are made there, after
-// an ASK.
+// reshard begins to move the slot of a client key to another master. New counts are made there, after an ASK.
 func reshard(t *testing.T, masters []*redistest.Server, key string) {
 	t.Helper()
 	ctx := t.Context()
@@ -87,12 +88,8 @@ func reshard(t *testing.T, masters []*redistest.Server, key string) {
 		ids[i] = ids[i][strings.LastIndexByte(ids[i], ' ')+1:]
 	}
 	next := (owner + 1) % len(masters)
-	if err := masters[next].Client(t).Do(ctx, "cluster", "setslot", slot, "importing", ids[owner]).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := masters[owner].Client(t).Do(ctx, "cluster", "setslot", slot, "migrating", ids[next]).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, masters[next].Client(t).Do(ctx, "cluster", "setslot", slot, "importing", ids[owner]).Err())
+	redistest.Must(t, masters[owner].Client(t).Do(ctx, "cluster", "setslot", slot, "migrating", ids[next]).Err())
 }
 
 // race sends requests of many clients at once. Some find the quota used between peek and take, and
@@ -127,7 +124,109 @@ func TestACL_sentinel(t *testing.T) {
 		defer n.Stop(t)
 		return askAll(n, paths)
 	})
-	if objects := caddytest.RefusedByACL(t, []*redistest.Server{master}); len(objects) > 0 {
-		t.Errorf("the master refuses %v", objects)
+	objects := caddytest.RefusedByACL(t, []*redistest.Server{master})
+	redistest.ErrorIf(t, len(objects) > 0, "the master refuses %v", objects)
+}
+
+// TestACL_bans bans with the rights of decisions alone, and lists and lifts bans with those of operators.
+func TestACL_bans(t *testing.T) {
+	t.Parallel()
+	for mode, start := range map[string]func(t *testing.T) (servers []*redistest.Server, option, rights string){
+		"standalone": func(t *testing.T) ([]*redistest.Server, string, string) {
+			s := redistest.Start(t)
+			return []*redistest.Server{s}, "address " + s.Addr, ""
+		},
+		"cluster": func(t *testing.T) ([]*redistest.Server, string, string) {
+			servers := redistest.StartCluster(t)
+			return servers, "mode cluster\naddress " + servers[0].Addr, caddytest.ACLClusterCommands
+		},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			servers, option, rights := start(t)
+			caddytest.RestrictUser(t, servers, strings.Fields(caddytest.ACLCommands+" "+rights))
+			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis {\n"+option+"\nusername limiter\npassword secret\n}\n}",
+				"redis_ratelimit {header.X-Key} 1 24h {\nname api\nban 1h\n}\n"+caddytest.ShowDecision))
+			ban := func() {
+				for _, want := range []string{"allowed redis", "denied redis"} {
+					n.Get(t, "/", "X-Key: bad").Want(t, 0, want)
+				}
+				n.CheckMetric(t, `bans_total{policy="api"}`, 1)
+			}
+			ban()
+			a := n.Ask(t, http.MethodGet, "bans", "")
+			redistest.ErrorIf(t, a.Status != 503 || !strings.Contains(a.Body, `"complete":false`) || !strings.Contains(a.Body, "NOPERM"), "without the right to search: got %v", a)
+			for _, body := range []string{`{"policy":"api","key":"bad","unban":true}`, `{"policy":"api","all":true,"unban":true}`} {
+				n.Ask(t, http.MethodPost, "override", body).Want(t, 503, "*NOPERM*")
+			}
+			caddytest.RestrictUser(t, servers, strings.Fields(caddytest.ACLCommands+" "+rights+" "+caddytest.ACLOperatorCommands))
+			n.Ratelimit(t, "bans").Want(t, 0, "bad")
+			n.Ratelimit(t, "override", "--policy", "api", "--key", "bad", "--unban").Want(t, 0, "1 ban lifted")
+			n.Get(t, "/", "X-Key: bad") // banned again
+			n.Ratelimit(t, "override", "--policy", "api", "--all", "--unban").Want(t, 0, "1 ban lifted")
+			refused := caddytest.RefusedByACL(t, servers)
+			redistest.ErrorIf(t, len(refused) > 0, "refused are %v", refused)
+		})
 	}
+}
+
+// TestACL_without_overrides has overrides in Redis and a user that may not read them: one line says so, and
+// requests are decided as without overrides.
+func TestACL_without_overrides(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	config := func(user string) string {
+		return caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis redis://"+user+server.Addr+"\n}", caddytest.LimitedSite)
+	}
+	knows := caddytest.Start(t, config(""))
+	knows.Ask(t, http.MethodPost, "override", `{"policy":"api","key":"bad","block":true}`).Want(t, http.StatusOK, caddytest.Any)
+	caddytest.RestrictUser(t, []*redistest.Server{server}, strings.Fields(caddytest.ACLCommands))
+	n := caddytest.Start(t, config("limiter:secret@"))
+	redistest.WaitFor(t, "some polls", func() error {
+		if polls := len(caddytest.RefusedByACL(t, []*redistest.Server{server})); polls == 0 {
+			return errors.New("no poll was refused")
+		}
+		n.Get(t, "/", fmt.Sprint("X-Key: other", len(n.Log.String()))).Want(t, 0, "* redis")
+		log := server.Client(t).Do(t.Context(), "acl", "log").Val()
+		if entries, _ := log.([]any); !strings.Contains(fmt.Sprint(entries), "count:3") {
+			return fmt.Errorf("got %v", entries)
+		}
+		return nil
+	})
+	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "overrides cannot be read") })
+	redistest.ErrorIf(t, len(lines) != 1 || n.Metric(t, "breaker_open") != 0, "%d lines, and the breaker is %v; want one and a closed one", len(lines), n.Metric(t, "breaker_open"))
+	n.Get(t, "/", "X-Key: bad").Want(t, 0, "allowed redis")
+}
+
+// TestACL_overrides sets, reads, loses and removes an override with the rights that docs/redis.md lists.
+func TestACL_overrides(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	text := caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis redis://limiter:secret@"+server.Addr+"\n}", caddytest.LimitedSite)
+	needed := strings.Fields(caddytest.ACLOverrideCommands)
+	all := slices.Concat(needed, strings.Fields(caddytest.ACLCommands))
+	redis := server.Client(t)
+	caddytest.CheckExactRights(t, []*redistest.Server{server}, all, needed, nil, func(t *testing.T) error {
+		n := caddytest.Start(t, text)
+		defer n.Stop(t)
+		a := n.Ask(t, http.MethodPost, "override", `{"policy":"api","key":"secretkey","block":true}`)
+		if a.Status != http.StatusOK {
+			redistest.ErrorIf(t, a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "NOPERM") && !strings.Contains(a.Body, "can't run this") && !strings.Contains(a.Body, "ACL failure"), "got %v; want 503 with the reason", a)
+			return fmt.Errorf("got %v", a)
+		}
+		if a := n.Get(t, "/", "X-Key: good"); a.DeniedByRedis() || !strings.HasSuffix(a.Body, " redis") {
+			return fmt.Errorf("got %v", a)
+		}
+		if err := redis.Del(t.Context(), "rl:{%!overrides}:version", "rl:{good}:api:c1d").Err(); err != nil {
+			return err
+		}
+		for _, question := range []struct{ method, path, body string }{
+			{http.MethodGet, "overrides", ""}, {http.MethodPost, "override", `{"policy":"api","key":"secretkey","remove":true}`},
+		} {
+			if a := n.Ask(t, question.method, question.path, question.body); a.Status != http.StatusOK {
+				return fmt.Errorf("got %v", a)
+			}
+		}
+		redistest.ErrorIf(t, strings.Contains(n.Log.String(), "secretkey"), "a key is in the log: %s", n.Log)
+		return nil
+	})
 }

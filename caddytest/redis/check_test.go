@@ -14,8 +14,11 @@ import (
 // finding is a line of the output of 'check'.
 type finding struct{ Check, Result, Detail, Advice string }
 
-// check runs 'check' on a global option, as a table and as JSON, and returns the second.
-func check(t *testing.T, option, site string, env ...string) (findings []finding, code int) {
+// failing is any exit code but 0.
+const failing = -1
+
+// check runs 'check' on a global option, as a table and as JSON, checks the exit code of both, and returns the second.
+func check(t *testing.T, code int, option, site string, env ...string) (findings []finding) {
 	t.Helper()
 	file := caddytest.WriteCaddyfile(t, "{\nredis_ratelimit {\n"+option+"\n}\n}\n:8080 {\n"+site+"\n}\n")
 	table := caddytest.RunRatelimit(t, env, "check", "--config", file)
@@ -23,15 +26,14 @@ func check(t *testing.T, option, site string, env ...string) (findings []finding
 	if err := json.Unmarshal([]byte(e.Stdout), &findings); err != nil || len(findings) == 0 {
 		t.Fatalf("%v: %v", err, e)
 	}
-	if table.Code != e.Code || !strings.HasPrefix(table.Stdout, "CHECK ") {
-		t.Errorf("the table: %v", table)
-	}
+	redistest.ErrorIf(t, table.Code != e.Code || !strings.HasPrefix(table.Stdout, "CHECK "), "the table: %v", table)
 	for _, pair := range env {
 		if name, value, _ := strings.Cut(pair, "="); name == "REDIS_PASSWORD" {
 			caddytest.CheckHidden(t, "check", table.String()+e.String(), value)
 		}
 	}
-	return findings, e.Code
+	redistest.ErrorIf(t, e.Code != code && (code != failing || e.Code == 0), "%s: got exit code %d; want %d", option, e.Code, code)
+	return findings
 }
 
 // wantFinding checks that there is a finding of that check and result, whose detail and advice hold a text.
@@ -48,19 +50,14 @@ func wantFinding(t *testing.T, findings []finding, check, result, text string) {
 func wantNothing(t *testing.T, findings []finding, result string) {
 	t.Helper()
 	for _, f := range findings {
-		if f.Result == result {
-			t.Errorf("got %+v", f)
-		}
+		redistest.ErrorIf(t, f.Result == result, "got %+v", f)
 	}
 }
 
 func TestCheck_goodRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	findings, code := check(t, "redis redis://"+server.Addr+"/3\ntimeout 20s\nhash_keys pepper\nkey_prefix mine", caddytest.LimitedSite)
-	if code != 0 {
-		t.Errorf("got exit code %d", code)
-	}
+	findings := check(t, 0, "redis redis://"+server.Addr+"/3\ntimeout 20s\nhash_keys pepper\nkey_prefix mine", caddytest.LimitedSite)
 	for _, name := range []string{"reachable", "mode", "version", "writable", "permissions", "admin rights", "overrides", "script", "round trip", "eviction"} {
 		wantFinding(t, findings, name, "ok", "")
 	}
@@ -71,18 +68,15 @@ func TestCheck_goodRedis(t *testing.T) {
 	defer conn.Close() //nolint:errcheck // the test is over
 	conn.Select(t.Context(), 3)
 	for _, key := range conn.Keys(t.Context(), "*").Val() {
-		if ttl := conn.PTTL(t.Context(), key).Val(); !strings.HasPrefix(key, "mine:{") || ttl == -1 || ttl > 10*time.Second { // -1: forever
-			t.Errorf("the key %s stays for %v", key, ttl)
-		}
+		ttl := conn.PTTL(t.Context(), key).Val() // -1: forever
+		redistest.ErrorIf(t, !strings.HasPrefix(key, "mine:{") || ttl == -1 || ttl > 10*time.Second, "the key %s stays for %v", key, ttl)
 	}
 }
 
 func TestCheck_withoutRedis(t *testing.T) {
 	t.Parallel()
-	findings, code := check(t, "fail_mode open", caddytest.LimitedSite)
-	if wantFinding(t, findings, "redis", "ok", "in each Caddy process"); code != 0 {
-		t.Errorf("got exit code %d", code)
-	}
+	findings := check(t, 0, "fail_mode open", caddytest.LimitedSite)
+	wantFinding(t, findings, "redis", "ok", "in each Caddy process")
 	caddytest.RunRatelimit(t, nil, "check").Want(t, 1, "--config")
 	caddytest.RunRatelimit(t, nil, "check", "--config", caddytest.WriteCaddyfile(t, "{\nredis_ratelimit {\nnonsense\n}\n}")).Want(t, 1, "nonsense")
 }
@@ -108,10 +102,8 @@ func TestCheck_unreachable(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			findings, code := check(t, tt.option, caddytest.LimitedSite, env...)
-			if wantFinding(t, findings, tt.check, "failed", tt.text); code != tt.code {
-				t.Errorf("got exit code %d; want %d", code, tt.code)
-			}
+			findings := check(t, tt.code, tt.option, caddytest.LimitedSite, env...)
+			wantFinding(t, findings, tt.check, "failed", tt.text)
 		})
 	}
 }
@@ -128,35 +120,27 @@ func TestCheck_missingCommands(t *testing.T) {
 		"\nredis_ratelimit {\nname running\nmax_concurrent 5\n}"
 
 	caddytest.RestrictUser(t, servers, all)
-	findings, code := check(t, option, withLog)
+	findings := check(t, 0, option, withLog)
 	wantFinding(t, findings, "permissions", "ok", "")
 	wantFinding(t, findings, "script", "ok", "")
 	wantFinding(t, findings, "eviction", "ok", "unknown")
-	if wantFinding(t, findings, "admin rights", "warning", "ACL SETUSER limiter +type +pttl +scan +unlink"); code != 0 {
-		t.Errorf("got exit code %d; want 0 with the commands of docs/redis.md", code)
-	}
+	wantFinding(t, findings, "admin rights", "warning", "ACL SETUSER limiter +type +pttl +scan +unlink")
 	wantFinding(t, findings, "overrides", "warning", "ACL SETUSER limiter +hget +hlen +hscan +unlink")
 	for _, left := range all {
 		caddytest.RestrictUser(t, servers, caddytest.Only(all, func(c string) bool { return c != left }))
-		findings, code := check(t, option, withLog)
-		if wantFinding(t, findings, "permissions", "failed", "ACL SETUSER limiter +"+left); code != 2 {
-			t.Errorf("without %s: got exit code %d", left, code)
-		}
+		findings := check(t, 2, option, withLog)
+		wantFinding(t, findings, "permissions", "failed", "ACL SETUSER limiter +"+left)
 		if slices.Contains([]string{"time", "get", "set", "rpush"}, left) {
 			wantFinding(t, findings, "script", "failed", "grant the rights")
 		}
 	}
 	caddytest.RestrictUser(t, servers, caddytest.Only(all, func(c string) bool { return !slices.Contains(inLog, c) && !slices.Contains(inRunning, c) }))
-	findings, code = check(t, option, caddytest.LimitedSite)
+	findings = check(t, 0, option, caddytest.LimitedSite) // no policy is one of sliding_window_log
 	wantFinding(t, findings, "permissions", "ok", "")
-	if wantFinding(t, findings, "script", "ok", ""); code != 0 {
-		t.Errorf("got exit code %d; want 0, because no policy is one of sliding_window_log", code)
-	}
+	wantFinding(t, findings, "script", "ok", "")
 	caddytest.RestrictUser(t, servers, all)
-	findings, code = check(t, option+"\nkey_prefix other", caddytest.LimitedSite)
-	if wantFinding(t, findings, "permissions", "failed", "~other:*"); code != 2 {
-		t.Errorf("with another prefix: got exit code %d", code)
-	}
+	findings = check(t, 2, option+"\nkey_prefix other", caddytest.LimitedSite)
+	wantFinding(t, findings, "permissions", "failed", "~other:*")
 }
 
 func TestCheck_replica(t *testing.T) {
@@ -164,11 +148,9 @@ func TestCheck_replica(t *testing.T) {
 	master := redistest.Start(t)
 	host, port, _ := strings.Cut(master.Addr, ":")
 	replica := redistest.Start(t, "--replicaof", host, port)
-	findings, code := check(t, "redis redis://"+replica.Addr, caddytest.LimitedSite)
+	findings := check(t, 2, "redis redis://"+replica.Addr, caddytest.LimitedSite)
 	wantFinding(t, findings, "writable", "failed", "mode sentinel")
-	if wantFinding(t, findings, "script", "failed", "READONLY"); code != 2 {
-		t.Errorf("got exit code %d", code)
-	}
+	wantFinding(t, findings, "script", "failed", "READONLY")
 }
 
 func TestCheck_cluster(t *testing.T) {
@@ -177,22 +159,16 @@ func TestCheck_cluster(t *testing.T) {
 	option := "hash_keys pepper\nredis {\nmode cluster\naddress " + masters[0].Addr + " " + redistest.FreeAddr(t) + "\nusername limiter\npassword secret\n}"
 	all := strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLClusterCommands + " " + caddytest.ACLOperatorCommands + " " + caddytest.ACLOverrideCommands)
 	caddytest.RestrictUser(t, masters, all)
-	findings, code := check(t, option, caddytest.LimitedSite)
+	findings := check(t, 0, option, caddytest.LimitedSite)
 	wantNothing(t, findings, "failed")
 	wantFinding(t, findings, "reachable", "warning", "refused")
 	wantFinding(t, findings, "mode", "ok", "3 masters")
-	if wantFinding(t, findings, "permissions", "ok", "(all 3 masters)"); code != 0 {
-		t.Errorf("got exit code %d", code)
-	}
+	wantFinding(t, findings, "permissions", "ok", "(all 3 masters)")
 	caddytest.RestrictUser(t, masters[1:2], caddytest.Only(all, func(c string) bool { return c != "asking" }))
-	findings, code = check(t, option, caddytest.LimitedSite)
-	if wantFinding(t, findings, "permissions", "failed", masters[1].Addr+": missing: +asking"); code != 2 {
-		t.Errorf("got exit code %d", code)
-	}
-	findings, code = check(t, "redis redis://"+masters[0].Addr, caddytest.LimitedSite)
-	if wantFinding(t, findings, "mode", "failed", "set mode cluster"); code != 2 {
-		t.Errorf("as standalone: got exit code %d", code)
-	}
+	findings = check(t, 2, option, caddytest.LimitedSite)
+	wantFinding(t, findings, "permissions", "failed", masters[1].Addr+": missing: +asking")
+	findings = check(t, 2, "redis redis://"+masters[0].Addr, caddytest.LimitedSite)
+	wantFinding(t, findings, "mode", "failed", "set mode cluster")
 }
 
 func TestCheck_sentinels(t *testing.T) {
@@ -205,27 +181,19 @@ func TestCheck_sentinels(t *testing.T) {
 	all := strings.Fields(caddytest.ACLSentinelCommands)
 	channels := strings.Fields(caddytest.ACLSentinelChannels)
 	caddytest.RestrictUser(t, []*redistest.Server{sentinel}, all, channels...)
-	findings, code := check(t, option("main", sentinel.Addr), caddytest.LimitedSite)
+	findings := check(t, 0, option("main", sentinel.Addr), caddytest.LimitedSite)
 	wantNothing(t, findings, "failed")
-	if wantFinding(t, findings, "mode", "ok", "master main"); code != 0 {
-		t.Errorf("got exit code %d", code)
-	}
-	findings, code = check(t, option("other", sentinel.Addr), caddytest.LimitedSite)
-	if wantFinding(t, findings, "master", "failed", "watches no master called other"); code != 2 {
-		t.Errorf("got exit code %d", code)
-	}
+	wantFinding(t, findings, "mode", "ok", "master main")
+	findings = check(t, 2, option("other", sentinel.Addr), caddytest.LimitedSite)
+	wantFinding(t, findings, "master", "failed", "watches no master called other")
 	for _, left := range slices.Concat(all, channels) {
 		other := func(word string) bool { return word != left }
 		caddytest.RestrictUser(t, []*redistest.Server{sentinel}, caddytest.Only(all, other), caddytest.Only(channels, other)...)
-		findings, code = check(t, option("main", sentinel.Addr), caddytest.LimitedSite)
-		if wantFinding(t, findings, "permissions", "failed", left); code != 2 {
-			t.Errorf("without %s: got exit code %d", left, code)
-		}
+		findings = check(t, 2, option("main", sentinel.Addr), caddytest.LimitedSite)
+		wantFinding(t, findings, "permissions", "failed", left)
 	}
-	findings, code = check(t, "redis {\nmode sentinel\nmaster main\naddress "+master.Addr+"\n}", caddytest.LimitedSite)
-	if wantFinding(t, findings, "mode", "failed", "leave mode out"); code != 2 {
-		t.Errorf("got exit code %d", code)
-	}
+	findings = check(t, 2, "redis {\nmode sentinel\nmaster main\naddress "+master.Addr+"\n}", caddytest.LimitedSite)
+	wantFinding(t, findings, "mode", "failed", "leave mode out")
 }
 
 func TestCheck_warnings(t *testing.T) {
@@ -233,16 +201,12 @@ func TestCheck_warnings(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(40 * time.Millisecond)
-	findings, code := check(t, "redis redis://"+proxy.Addr, caddytest.LimitedSite)
+	findings := check(t, 0, "redis redis://"+proxy.Addr, caddytest.LimitedSite)
 	wantFinding(t, findings, "round trip", "warning", "set timeout to")
 	wantFinding(t, findings, "eviction", "warning", "noeviction")
-	if wantNothing(t, findings, "failed"); code != 0 {
-		t.Errorf("got exit code %d", code)
-	}
-	masters, code := check(t, "redis {\nmode cluster\naddress "+server.Addr+"\n}", caddytest.LimitedSite)
-	if wantFinding(t, masters, "mode", "failed", "leave mode out"); code != 2 {
-		t.Errorf("as a cluster: got exit code %d", code)
-	}
+	wantNothing(t, findings, "failed")
+	masters := check(t, 2, "redis {\nmode cluster\naddress "+server.Addr+"\n}", caddytest.LimitedSite)
+	wantFinding(t, masters, "mode", "failed", "leave mode out")
 }
 
 func TestCheck_TLS(t *testing.T) {
@@ -251,16 +215,10 @@ func TestCheck_TLS(t *testing.T) {
 	address, args := authority.ServeTLS(t)
 	redistest.Start(t, args...)
 	option := func(tls string) string { return "redis {\naddress " + address + "\n" + tls + "\n}" }
-	findings, code := check(t, option("tls {\nca "+authority.CA+"\nserver_name redis.test\n}"), caddytest.LimitedSite)
-	if wantNothing(t, findings, "failed"); code != 0 {
-		t.Errorf("got exit code %d", code)
-	}
-	findings, code = check(t, option("tls"), caddytest.LimitedSite)
-	if wantFinding(t, findings, "reachable", "failed", "set ca and server_name"); code != 3 {
-		t.Errorf("with an untrusted authority: got exit code %d", code)
-	}
-	findings, code = check(t, option(""), caddytest.LimitedSite)
-	if wantFinding(t, findings, "reachable", "failed", "the port may speak TLS only"); code != 3 {
-		t.Errorf("without TLS: got exit code %d", code)
-	}
+	findings := check(t, 0, option("tls {\nca "+authority.CA+"\nserver_name redis.test\n}"), caddytest.LimitedSite)
+	wantNothing(t, findings, "failed")
+	findings = check(t, 3, option("tls"), caddytest.LimitedSite)
+	wantFinding(t, findings, "reachable", "failed", "set ca and server_name")
+	findings = check(t, 3, option(""), caddytest.LimitedSite)
+	wantFinding(t, findings, "reachable", "failed", "the port may speak TLS only")
 }

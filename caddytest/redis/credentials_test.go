@@ -40,9 +40,7 @@ func mountFirst(t *testing.T) *mountedFile {
 	t.Helper()
 	m := &mountedFile{dir: t.TempDir()}
 	m.path = filepath.Join(m.dir, "password")
-	if err := os.Symlink(filepath.Join("..data", "password"), m.path); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, os.Symlink(filepath.Join("..data", "password"), m.path))
 	m.replace(t, firstPassword)
 	return m
 }
@@ -52,17 +50,10 @@ func (m *mountedFile) replace(t *testing.T, text string) {
 	t.Helper()
 	m.n++
 	folder, next := fmt.Sprint("..", m.n), filepath.Join(m.dir, "..next")
-	must(t, os.Mkdir(filepath.Join(m.dir, folder), 0o700))
-	must(t, os.WriteFile(filepath.Join(m.dir, folder, "password"), []byte(text+"\n"), 0o600))
-	must(t, os.Symlink(folder, next))
-	must(t, os.Rename(next, filepath.Join(m.dir, "..data")))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, os.Mkdir(filepath.Join(m.dir, folder), 0o700))
+	redistest.Must(t, os.WriteFile(filepath.Join(m.dir, folder, "password"), []byte(text+"\n"), 0o600))
+	redistest.Must(t, os.Symlink(folder, next))
+	redistest.Must(t, os.Rename(next, filepath.Join(m.dir, "..data")))
 }
 
 // appUser is the ACL user of the node under test.
@@ -78,7 +69,7 @@ func newAppUser(t *testing.T, server *redistest.Server) appUser {
 // set changes the user.
 func (u appUser) set(t *testing.T, rules ...any) {
 	t.Helper()
-	must(t, u.admin.Do(context.Background(), append([]any{"acl", "setuser", "app"}, rules...)...).Err())
+	redistest.Must(t, u.admin.Do(context.Background(), append([]any{"acl", "setuser", "app"}, rules...)...).Err())
 }
 
 // connections returns the IDs of the user's connections.
@@ -99,7 +90,7 @@ var clientOfApp = regexp.MustCompile(`^id=(\d+) .* user=app\s`)
 func (u appUser) disconnect(t *testing.T) int {
 	t.Helper()
 	ended := u.connections(t)
-	must(t, u.admin.Do(context.Background(), "client", "kill", "user", "app").Err())
+	redistest.Must(t, u.admin.Do(context.Background(), "client", "kill", "user", "app").Err())
 	redistest.WaitFor(t, "the connections are closed", func() error {
 		for _, id := range u.connections(t) {
 			if slices.Contains(ended, id) {
@@ -111,8 +102,7 @@ func (u appUser) disconnect(t *testing.T) int {
 	return len(ended)
 }
 
-// startApp runs Caddy on a Redis 10 ms away, which takes several connections, as the user of a password's
-// file.
+// startApp runs Caddy on a Redis 10 ms away, which takes several connections, as the user of a password's file.
 func startApp(t *testing.T, server *redistest.Server, file string) (*caddytest.Node, *redistest.Proxy) {
 	t.Helper()
 	proxy := redistest.NewProxy(t, server.Addr)
@@ -178,21 +168,15 @@ func TestCredentials_rotation(t *testing.T) {
 	group.Wait()
 
 	ended := user.disconnect(t)
-	redistest.WaitFor(t, "the ends have arrived", func() error {
-		if open := proxy.Clients(); open > 0 {
-			return fmt.Errorf("%d connections are open", open)
-		}
-		return nil
+	redistest.Retry(t, "the ends have arrived", func() (again bool, seen any) {
+		open := proxy.Clients()
+		return open > 0, fmt.Sprintf("%d connections are open", open)
 	})
 	checkAllByRedis(t, n, 64, 5)
 	opened := len(user.connections(t))
-	if ended < 2 || opened < 2 {
-		t.Errorf("%d connections ended and %d new ones are open; want several", ended, opened)
-	}
+	redistest.ErrorIf(t, ended < 2 || opened < 2, "%d connections ended and %d new ones are open; want several", ended, opened)
 	t.Logf("%d requests of one client and 640 of crowds; %d connections ended, %d new ones", sent.Load(), ended, opened)
-	if len(n.Log.Outages())+len(refusals(n)) > 0 {
-		t.Errorf("the log has %v %v", n.Log.Outages(), refusals(n))
-	}
+	redistest.ErrorIf(t, len(n.Log.Outages())+len(refusals(n)) > 0, "the log has %v %v", n.Log.Outages(), refusals(n))
 	n.CheckMetric(t, `store_errors_total{kind="auth"}`, 0)
 	checkPasswordsHidden(t, n)
 }
@@ -205,20 +189,15 @@ func TestCredentials_lateFile(t *testing.T) {
 	n, _ := startApp(t, server, file.path)
 	user.set(t, ">"+secondPassword, "<"+firstPassword)
 	checkAllByRedis(t, n, 64, 5)
-	if lines := refusals(n); len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"auth"`) || len(n.Log.Outages()) > 0 {
-		t.Errorf("the log has the refusals %v and outages %v; want one refusal", lines, n.Log.Outages())
-	}
-	if n.Metric(t, `store_errors_total{kind="auth"}`) == 0 {
-		t.Error("no refusal is counted")
-	}
+	lines := refusals(n)
+	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"auth"`) || len(n.Log.Outages()) > 0, "the log has the refusals %v and outages %v; want one refusal", lines, n.Log.Outages())
+	redistest.ErrorIf(t, n.Metric(t, `store_errors_total{kind="auth"}`) == 0, "no refusal is counted")
 	n.CheckMetric(t, "breaker_open", 0)
 
 	user.disconnect(t) // now no older connection works
-	redistest.WaitFor(t, "the breaker opens", func() error {
-		if a := n.Get(t, "/"); a.Body != "allowed fallback" || len(n.Log.Outages()) == 0 {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, "the breaker opens", func() (again bool, seen any) {
+		a := n.Get(t, "/")
+		return a.Body != "allowed fallback" || len(n.Log.Outages()) == 0, a
 	})
 	n.CheckMetric(t, "breaker_open", 1)
 	file.replace(t, secondPassword)
@@ -234,13 +213,10 @@ func TestCredentials_lostUser(t *testing.T) {
 	user, file := newAppUser(t, server), mountFirst(t)
 	n, _ := startApp(t, server, file.path)
 	user.set(t, "-@all")
-	if a := n.Get(t, "/"); a.Body != "allowed fallback" {
-		t.Errorf("got %v", a)
-	}
+	n.Get(t, "/").Want(t, 0, "allowed fallback")
 	n.CheckMetric(t, "breaker_open", 1) // after one request
-	if lines := refusals(n); len(lines) > 0 {
-		t.Errorf("the log has %v", lines)
-	}
+	lines := refusals(n)
+	redistest.ErrorIf(t, len(lines) > 0, "the log has %v", lines)
 }
 
 // TestCredentials_sentinel rotates the passwords of sentinel and master.
@@ -256,29 +232,24 @@ func TestCredentials_sentinel(t *testing.T) {
 	option := "redis {\nmode sentinel\nmaster main\naddress " + sentinel.Addr + "\nusername app\ncredentials file " + passwords.path + "\nsentinel_credentials file " + guards.path + "\n}"
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+caddytest.ShowDecision))
 	caddytest.WaitForRedis(t, n, "/")
-	must(t, guard.Do(ctx, "acl", "setuser", "default", ">"+secondPassword).Err())
+	redistest.Must(t, guard.Do(ctx, "acl", "setuser", "default", ">"+secondPassword).Err())
 	user.set(t, ">"+secondPassword)
 	passwords.replace(t, secondPassword)
 	guards.replace(t, secondPassword)
-	must(t, guard.Do(ctx, "acl", "setuser", "default", "<"+firstPassword).Err())
+	redistest.Must(t, guard.Do(ctx, "acl", "setuser", "default", "<"+firstPassword).Err())
 	user.set(t, "<"+firstPassword)
-	must(t, guard.Do(ctx, "client", "kill", "skipme", "yes").Err())
+	redistest.Must(t, guard.Do(ctx, "client", "kill", "skipme", "yes").Err())
 	user.disconnect(t)
 	checkAllByRedis(t, n, 8, 10)
-	if lines := n.Log.Outages(); len(lines) > 0 {
-		t.Errorf("the log has %v", lines)
-	}
+	lines := n.Log.Outages()
+	redistest.ErrorIf(t, len(lines) > 0, "the log has %v", lines)
 	checkPasswordsHidden(t, n)
-	findings, code := check(t, option, caddytest.LimitedSite)
-	if wantNothing(t, findings, "failed"); code != 0 {
-		t.Errorf("check: got exit code %d", code)
-	}
+	findings := check(t, 0, option, caddytest.LimitedSite)
+	wantNothing(t, findings, "failed")
 	guards.replace(t, firstPassword)
-	findings, code = check(t, option, caddytest.LimitedSite)
+	findings = check(t, failing, option, caddytest.LimitedSite)
 	wantFinding(t, findings, "reachable", "failed", "WRONGPASS")
-	if wantFinding(t, findings, "reachable", "failed", "change sentinel_username and sentinel_password"); code == 0 {
-		t.Errorf("check with a wrong password: got exit code %d", code)
-	}
+	wantFinding(t, findings, "reachable", "failed", "change sentinel_username and sentinel_password")
 }
 
 // TestCredentials_certificates replaces both sides' certificates and their authority.
@@ -293,9 +264,9 @@ func TestCredentials_certificates(t *testing.T) {
 		cert, key := a.Issue(t, "client")
 		for name, from := range map[string]string{"ca": a.CA, "cert": cert, "key": key} {
 			text, err := os.ReadFile(from)
-			must(t, err)
-			must(t, os.WriteFile(filepath.Join(dir, "next"), text, 0o600))
-			must(t, os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, name)))
+			redistest.Must(t, err)
+			redistest.Must(t, os.WriteFile(filepath.Join(dir, "next"), text, 0o600))
+			redistest.Must(t, os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, name)))
 		}
 	}
 	install(old)
@@ -308,16 +279,13 @@ func TestCredentials_certificates(t *testing.T) {
 	cert, key := next.Issue(t, "redis.test")
 	skipBefore(t, user.admin.Do(context.Background(), "config", "set", "tls-ca-cert-file", next.CA, "tls-cert-file", cert, "tls-key-file", key).Err(), "7.0")
 	checkAllByRedis(t, n, 64, 10)
-	if lines := refusals(n); len(lines) != 1 {
-		t.Errorf("with the old certificates: the log has %v; want one refusal", lines)
-	}
+	lines := refusals(n)
+	redistest.ErrorIf(t, len(lines) != 1, "with the old certificates: the log has %v; want one refusal", lines)
 	install(next)
-	redistest.WaitFor(t, "there are new connections", func() error {
+	redistest.Retry(t, "there are new connections", func() (again bool, seen any) {
 		checkAllByRedis(t, n, 64, 5)
-		if after := user.connections(t); len(after) <= len(before)+1 {
-			return fmt.Errorf("%d connections, before %d", len(after), len(before))
-		}
-		return nil
+		after := user.connections(t)
+		return len(after) <= len(before)+1, fmt.Sprintf("%d connections, before %d", len(after), len(before))
 	})
 	if lines := n.Log.Outages(); len(lines) > 0 {
 		t.Errorf("the log has %v", lines)
@@ -338,23 +306,21 @@ func TestCredentials_reload(t *testing.T) {
 	file.replace(t, secondPassword)
 	n.Reload(t, text("2000"))
 	caddytest.WaitForRedis(t, n, "/")
-	if after := user.connections(t); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("connections %v, before %v; want the same store", after, before)
-	}
+	after := user.connections(t)
+	redistest.ErrorIf(t, fmt.Sprint(after) != fmt.Sprint(before), "connections %v, before %v; want the same store", after, before)
 }
 
 // TestCredentials_refusedFiles loads configurations whose files hold no password.
 func TestCredentials_refusedFiles(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit same 3 24h"+caddytest.ShowDecision)
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		redistest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	pipe := filepath.Join(dir, "pipe")
-	must(t, syscall.Mkfifo(pipe, 0o600))
+	redistest.Must(t, syscall.Mkfifo(pipe, 0o600))
 	long := write("long", string(bytes.Repeat([]byte(firstPassword), 5000)))
 	for name, c := range map[string]struct{ option, want string }{
 		"missing":            {"credentials file " + dir + "/none", "credentials: reading " + dir + "/none: no such file"},
@@ -369,18 +335,13 @@ func TestCredentials_refusedFiles(t *testing.T) {
 		"a URL":              {"credentials file redis://:" + firstPassword + "@127.0.0.1", "credentials: use the path of a file"},
 	} {
 		text := caddytest.Config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\n"+c.option+"\n}\n}", "redis_ratelimit same 3 24h")
-		if a := n.Load(t, text); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, c.want) || strings.Contains(a.Body, firstPassword) {
-			t.Errorf("%s: got %v; want status 400 and %q", name, a, c.want)
-		}
+		a := n.Load(t, text)
+		redistest.ErrorIf(t, a.Status != http.StatusBadRequest || !strings.Contains(a.Body, c.want) || strings.Contains(a.Body, firstPassword), "%s: got %v; want status 400 and %q", name, a, c.want)
 	}
-	findings, code := check(t, "redis {\naddress 127.0.0.1:1\ncredentials file "+dir+"/none\n}", caddytest.LimitedSite)
-	if wantFinding(t, findings, "configuration", "failed", "credentials: reading "+dir+"/none"); code != 2 {
-		t.Errorf("check: got exit code %d", code)
-	}
+	findings := check(t, 2, "redis {\naddress 127.0.0.1:1\ncredentials file "+dir+"/none\n}", caddytest.LimitedSite)
+	wantFinding(t, findings, "configuration", "failed", "credentials: reading "+dir+"/none")
 	both := strings.Replace(`{"admin": {"listen": "ADMIN"}, "apps": {"redis_ratelimit": {"redis": {"url": "redis://127.0.0.1:1", "credentials": {"source": "file", "path": "/x"}}}}}`, "ADMIN", strings.TrimPrefix(n.Admin, "http://"), 1)
-	if a := n.Send(t, http.MethodPost, n.Admin+"/load", both, "Content-Type: application/json"); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "url: has address, user, password") {
-		t.Errorf("a URL and a file: got %v", a)
-	}
+	n.Send(t, http.MethodPost, n.Admin+"/load", both, "Content-Type: application/json").Want(t, http.StatusBadRequest, "*url: has address, user, password*") // a URL and a file
 }
 
 // skipBefore skips the rest of a test where the server does not have a command that came with a version of Redis.
@@ -389,5 +350,5 @@ func skipBefore(t *testing.T, err error, version string) {
 	if err != nil && strings.HasPrefix(strings.ToLower(err.Error()), "err unknown ") {
 		t.Skip("Redis can do this since " + version)
 	}
-	must(t, err)
+	redistest.Must(t, err)
 }

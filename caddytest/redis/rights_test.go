@@ -1,12 +1,15 @@
 package redis
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -19,13 +22,10 @@ func setRight(t *testing.T, s *redistest.Server, rights ...string) {
 	for _, right := range rights {
 		rule = append(rule, right)
 	}
-	if err := s.Client(t).Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, s.Client(t).Do(t.Context(), rule...).Err())
 }
 
-// TestRights_revoked revokes a right that only the script needs, during traffic and before any, and grants
-// it again.
+// TestRights_revoked revokes a right that only the script needs, during traffic and before any, and grants it again.
 func TestRights_revoked(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{"local": "allowed fallback", "open": "failed_open redis", "closed": "failed_closed redis"} {
@@ -40,21 +40,15 @@ func TestRights_revoked(t *testing.T) {
 				setRight(t, server, "-"+right)
 				checkReported(t, n, "closed", want) // by commands alone, before any request
 				for range 5 {
-					if a := n.Get(t, "/"); a.Body != want {
-						t.Errorf("got %v, want %s", a, want)
-					}
+					n.Get(t, "/").Want(t, 0, want)
 				}
 				n.CheckMetric(t, "breaker_open", 1)
-				if n.Metric(t, `store_errors_total{kind="auth"}`) != 1 || n.Metric(t, `store_errors_total{kind="breaker"}`) != 4 {
-					t.Error("the errors are not counted by kind")
-				}
+				redistest.ErrorIf(t, n.Metric(t, `store_errors_total{kind="auth"}`) != 1 || n.Metric(t, `store_errors_total{kind="breaker"}`) != 4, "the errors are not counted by kind")
 				checkReported(t, n, "open", want)
 				setRight(t, server, "+"+right)
 				n.CheckMetric(t, "breaker_open", 0) // without requests
 				caddytest.CheckOutageLog(t, n)
-				if a := n.Get(t, "/"); a.Body != "allowed redis" {
-					t.Errorf("got %v", a)
-				}
+				n.Get(t, "/").Want(t, 0, "allowed redis")
 				n.Ratelimit(t, "policies").Want(t, 0, "decides in", "breaker closed")
 			})
 		}
@@ -73,29 +67,19 @@ func checkReported(t *testing.T, n *caddytest.Node, breaker, want string) {
 	}
 }
 
-// TestRights_renamedCommand has a command that no user can run. The log has the error, and check the
-// remedy.
+// TestRights_renamedCommand has a command that no user can run. The log has the error, and check the remedy.
 func TestRights_renamedCommand(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--rename-command", "SET", "")
 	option := "redis redis://" + server.Addr + "\nfail_mode open"
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+caddytest.ShowDecision))
-	redistest.WaitFor(t, "the log has an outage", func() error {
-		if a := n.Get(t, "/"); a.Body != "failed_open redis" {
-			t.Fatalf("got %v", a)
-		}
-		if len(n.Log.Outages()) != 1 {
-			return fmt.Errorf("%v", n.Log.Lines(caddytest.Ours))
-		}
-		return nil
+	redistest.Retry(t, "the log has an outage", func() (again bool, seen any) {
+		n.Get(t, "/").Want(t, 0, "failed_open redis")
+		return len(n.Log.Outages()) != 1, n.Log.Lines(caddytest.Ours)
 	})
-	if line := n.Log.Outages()[0].Text; !strings.Contains(line, `"kind":"command"`) {
-		t.Errorf("the log says %s", line)
-	}
-	findings, code := check(t, option, "redis_ratelimit same 10 1m")
-	if code == 0 {
-		t.Error("check finds nothing")
-	}
+	line := n.Log.Outages()[0].Text
+	redistest.ErrorIf(t, !strings.Contains(line, `"kind":"command"`), "the log says %s", line)
+	findings := check(t, failing, option, "redis_ratelimit same 10 1m")
 	wantFinding(t, findings, "commands", "failed", "unknown to this Redis: set")
 	wantFinding(t, findings, "script", "failed", "see the check of commands")
 }
@@ -146,9 +130,7 @@ func TestRefund_lost(t *testing.T) {
 		return nil
 	})
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Message, "refunds") })
-	if len(lines) != 1 || lines[0].Level != "warn" || strings.Contains(lines[0].Text, "secretkey") {
-		t.Errorf("the log has %v", lines)
-	}
+	redistest.ErrorIf(t, len(lines) != 1 || lines[0].Level != "warn" || strings.Contains(lines[0].Text, "secretkey"), "the log has %v", lines)
 	server.Run(t)
 	n.CheckMetric(t, "breaker_open", 0)
 	caddytest.CheckOutageLog(t, n)
@@ -160,21 +142,75 @@ func TestForeignValue_log(t *testing.T) {
 	server := redistest.Start(t)
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit {query.k} 100 24h"+caddytest.ShowDecision))
 	caddytest.WaitForRedis(t, n, "/?k=good")
-	if err := server.Client(t).Set(t.Context(), "rl:{secretkey}:default:c1d", "a foreign value", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, server.Client(t).Set(t.Context(), "rl:{secretkey}:default:c1d", "a foreign value", 0).Err())
 	for range 5 {
-		if a := n.Get(t, "/?k=secretkey"); a.Body != "allowed fallback" {
-			t.Errorf("got %v", a)
-		}
+		n.Get(t, "/?k=secretkey").Want(t, 0, "allowed fallback")
 	}
-	if a := n.Get(t, "/?k=good"); a.Body != "allowed redis" {
-		t.Errorf("got %v", a)
-	}
+	n.Get(t, "/?k=good").Want(t, 0, "allowed redis")
 	n.CheckMetric(t, `store_errors_total{kind="value"}`, 5)
 	n.CheckMetric(t, "breaker_open", 0)
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && l.Level == "warn" })
-	if len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"value"`) || strings.Contains(lines[0].Text, "secretkey") {
-		t.Errorf("the log has %v", lines)
+	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"value"`) || strings.Contains(lines[0].Text, "secretkey"), "the log has %v", lines)
+	for kind, write := range map[string][]any{ // these too affect their own client alone
+		"list": {"rpush", "rl:{secretkeylist}:default:c1d", "x"}, "short": {"set", "rl:{secretkeyshort}:default:c1d", "x"},
+		"long": {"set", "rl:{secretkeylong}:default:c1d", strings.Repeat("\xff", 24)},
+	} {
+		redistest.Must(t, server.Client(t).Do(t.Context(), write...).Err())
+		a := n.Get(t, "/?k=secretkey"+kind)
+		redistest.ErrorIf(t, a.Status != http.StatusOK && a.Status != http.StatusTooManyRequests, "%s: got %v", kind, a)
+		n.Get(t, "/?k=good").Want(t, http.StatusOK, "allowed redis")
+	}
+	redistest.ErrorIf(t, len(n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, "secretkey") })) > 0, "a key is logged")
+}
+
+func TestCheck_busyRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--lua-time-limit", "1")
+	caddytest.RestrictUser(t, []*redistest.Server{server}, caddytest.Only(strings.Fields(caddytest.ACLCommands), func(c string) bool { return c != "time" }))
+	admin := server.Client(t)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = admin.Eval(context.Background(), "while true do end", nil).Err() // SCRIPT KILL ends it
+	}()
+	t.Cleanup(func() {
+		redistest.WaitFor(t, "the script is killed", func() error { return admin.ScriptKill(context.Background()).Err() })
+		<-ended
+	})
+	redistest.Retry(t, "the script runs", func() (again bool, seen any) {
+		return !redis.HasErrorPrefix(admin.Ping(t.Context()).Err(), "BUSY"), "it does not"
+	})
+	findings := check(t, 3, "redis redis://"+server.Addr, caddytest.LimitedSite)
+	wantFinding(t, findings, "script", "failed", "SCRIPT KILL")
+	wantFinding(t, findings, "eviction", "warning", "BUSY")
+	// Redis checks rights before it replies BUSY.
+	findings = check(t, failing, "redis redis://limiter:secret@"+server.Addr, caddytest.LimitedSite)
+	wantFinding(t, findings, "permissions", "failed", "missing: +time")
+}
+
+func TestCheck_maxclients(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	held := server.Client(t).Conn()
+	defer held.Close() //nolint:errcheck // the test is over
+	redistest.Must(t, held.ConfigSet(t.Context(), "maxclients", "1").Err())
+	findings := check(t, failing, "redis redis://"+server.Addr, caddytest.LimitedSite)
+	wantFinding(t, findings, "reachable", "failed", "maxclients")
+}
+
+func TestCheck_masterHangs(t *testing.T) {
+	t.Parallel()
+	masters := redistest.StartCluster(t)
+	for _, master := range masters {
+		redistest.Must(t, master.Client(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+	}
+	masters[0].Pause(t)
+	defer masters[0].Resume(t)
+	findings := check(t, 3, "redis {\nmode cluster\naddress "+masters[1].Addr+"\n}", caddytest.LimitedSite)
+	wantFinding(t, findings, "reachable", "failed", masters[0].Addr)
+	wantFinding(t, findings, "mode", "ok", "3 masters, of which 2 answer")
+	for _, master := range masters[1:] {
+		wantFinding(t, findings, "script", "ok", master.Addr)
+		wantFinding(t, findings, "version", "ok", master.Addr)
 	}
 }

@@ -1,5 +1,4 @@
-// Package redis tests every way to connect to Redis, the rights that the module needs there, and the check of
-// a Redis.
+// Package redis tests every way to connect to Redis, the rights that the module needs there, and the check of a Redis.
 package redis
 
 import (
@@ -117,18 +116,13 @@ func TestRedis_variants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := prepare(t)
 			ctx := t.Context()
-			if err := v.client.FlushDB(ctx).Err(); err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, v.client.FlushDB(ctx).Err())
 			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+v.options+"\n}", "redis_ratelimit {header.User} 3 24h"+caddytest.ShowDecision), v.env...)
 			for i := range int64(3) {
-				a := n.Get(t, "/", "User: jane")
-				caddytest.CheckAdmitted(t, a, "redis")
-				caddytest.CheckQuota(t, a, 3, 2-i)
+				caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, "/", "User: jane"), "redis"), 3, 2-i)
 			}
-			if a := n.Get(t, "/", "User: jane"); !a.DeniedByRedis() {
-				t.Errorf("got %v; want it denied by redis", a)
-			}
+			a := n.Get(t, "/", "User: jane")
+			redistest.ErrorIf(t, !a.DeniedByRedis(), "got %v; want it denied by redis", a)
 			checkKeys(t, v)
 			caddytest.CheckSecrets(t, n, v.env)
 		})
@@ -139,9 +133,7 @@ func TestRedis_variants(t *testing.T) {
 func checkKeys(t *testing.T, v variant) {
 	t.Helper()
 	names, err := v.client.Keys(context.Background(), "*").Result()
-	if err != nil || len(names) != 1 {
-		t.Fatalf("Redis has the keys %q, error %v; want one", names, err)
-	}
+	redistest.FatalIf(t, err != nil || len(names) != 1, "Redis has the keys %q, error %v; want one", names, err)
 	want := v.keys
 	if want == "" {
 		want = usualKeys
@@ -154,8 +146,7 @@ func checkKeys(t *testing.T, v variant) {
 	}
 }
 
-// TestRedis_cluster spreads many clients over the slots, each with two policies whose keys lie in
-// different ones.
+// TestRedis_cluster spreads many clients over the slots, each with two policies whose keys lie in different ones.
 func TestRedis_cluster(t *testing.T) {
 	t.Parallel()
 	masters := redistest.StartCluster(t)
@@ -182,9 +173,7 @@ func TestRedis_cluster(t *testing.T) {
 			used++
 		}
 	}
-	if used != len(masters) {
-		t.Errorf("only %d of the masters hold counts", used)
-	}
+	redistest.ErrorIf(t, used != len(masters), "only %d of the masters hold counts", used)
 }
 
 // TestRedis_sentinelUnknownMaster has a sentinel without the named master.
@@ -192,9 +181,7 @@ func TestRedis_sentinelUnknownMaster(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
 	_, port, err := net.SplitHostPort(sentinel.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis {\nmode sentinel\nmaster other\naddress 127.0.0.1:"+port+"\n}\n}", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
 	caddytest.CheckAdmitted(t, n.Get(t, "/"), "fallback")
 }
@@ -204,8 +191,6 @@ func TestRedis_sentinelUnknownMaster(t *testing.T) {
 func startLocked(t *testing.T) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
-	if err := s.Client(t).ConfigSet(t.Context(), "requirepass", caddytest.Password).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, s.Client(t).ConfigSet(t.Context(), "requirepass", caddytest.Password).Err())
 	return s
 }

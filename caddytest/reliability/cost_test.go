@@ -1,7 +1,6 @@
 package reliability
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -19,7 +18,6 @@ import (
 // TestCost_budget sends requests of 25 senders at once through two Caddys, whose estimates are at least their
 // costs. What the backend has served never costs more than the budget, on Redis and in one process.
 func TestCost_budget(t *testing.T) {
-	t.Parallel()
 	const senders = 25
 	requests := redistest.Rounds(250, 1000)
 	budget := int64(20 * requests)
@@ -32,9 +30,8 @@ func TestCost_budget(t *testing.T) {
 					t.Error(err)
 				}
 				served.Add(1)
-				if sum := spent.Add(cost); sum > budget {
-					t.Errorf("%s, %s: %d units were served of %d", source, algorithm, sum, budget)
-				}
+				sum := spent.Add(cost)
+				redistest.ErrorIf(t, sum > budget, "%s, %s: %d units were served of %d", source, algorithm, sum, budget)
 				w.Header().Set("X-Tokens-Used", strconv.FormatInt(cost, 10))
 				_, _ = io.WriteString(w, "tokens")
 			})
@@ -83,12 +80,8 @@ func TestCost_budget(t *testing.T) {
 			}
 			t.Logf("%s, %-22s: budget %d, offered %d, estimated %d of %d served, cost %d, refunded %.0f, denied %d", source, algorithm,
 				budget, offered.Load(), estimated.Load(), served.Load(), spent.Load(), refunded, denied.Load())
-			if refunded != float64(estimated.Load()-spent.Load()) {
-				t.Errorf("%.0f units were refunded, want %d", refunded, estimated.Load()-spent.Load())
-			}
-			if denied.Load() == 0 || spent.Load() < budget*9/10 {
-				t.Errorf("%d were denied, %d units were served of %d", denied.Load(), spent.Load(), budget)
-			}
+			redistest.ErrorIf(t, refunded != float64(estimated.Load()-spent.Load()), "%.0f units were refunded, want %d", refunded, estimated.Load()-spent.Load())
+			redistest.ErrorIf(t, denied.Load() == 0 || spent.Load() < budget*9/10, "%d were denied, %d units were served of %d", denied.Load(), spent.Load(), budget)
 		}
 	})
 }
@@ -110,24 +103,13 @@ func TestCost_reload(t *testing.T) {
 		_, _ = io.WriteString(w, "and ends")
 	})
 	server := redistest.Start(t)
-	site := `redis_ratelimit {
-		name budget
-		key same
-		limit 1000
-		window 24h
-		weight 50
-		cost {http.reverse_proxy.header.X-Tokens-Used} 50
-	}
-	reverse_proxy ` + upstream + ` {
-		flush_interval -1
-	}`
+	site := `redis_ratelimit { name budget; key same; limit 1000; window 24h; weight 50; cost {http.reverse_proxy.header.X-Tokens-Used} 50 }
+	reverse_proxy ` + upstream + ` { flush_interval -1 }`
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), site))
 	var answered sync.WaitGroup
 	for i := range requests {
 		answered.Go(func() {
-			if a := n.Get(t, "/?tokens="+strconv.Itoa(10+10*(i%2)*8)); a.Status != http.StatusOK || a.Body != "begins and ends" {
-				t.Errorf("got %v", a)
-			}
+			n.Get(t, "/?tokens="+strconv.Itoa(10+10*(i%2)*8)).Want(t, http.StatusOK, "begins and ends")
 		})
 	}
 	arrived.Wait()
@@ -168,27 +150,20 @@ func TestCost_outage(t *testing.T) {
 	var answered sync.WaitGroup
 	for _, query := range []string{"?k=less&tokens=40", "?k=more&tokens=250"} {
 		answered.Go(func() {
-			if a := n.Get(t, "/"+query); a.Status != http.StatusOK {
-				t.Errorf("got %v", a)
-			}
+			n.Get(t, "/"+query).Want(t, http.StatusOK, caddytest.Any)
 		})
 	}
 	arrived.Wait()
 	server.Kill()
-	redistest.WaitFor(t, "the breaker is open", func() error {
+	redistest.Retry(t, "the breaker is open", func() (again bool, seen any) {
 		n.Get(t, "/?k=other")
-		if n.Metric(t, "breaker_open") != 1 {
-			return errors.New("it is closed")
-		}
-		return nil
+		return n.Metric(t, "breaker_open") != 1, "it is closed"
 	})
 	close(answer)
 	answered.Wait()
-	redistest.WaitFor(t, "the refund is counted as not applied", func() error {
-		if got := n.Metric(t, `refund_errors_total{kind="breaker"}`); got != 1 {
-			return fmt.Errorf("%v", got)
-		}
-		return nil
+	redistest.Retry(t, "the refund is counted as not applied", func() (again bool, seen any) {
+		got := n.Metric(t, `refund_errors_total{kind="breaker"}`)
+		return got != 1, got
 	})
 	server.Run(t)
 	n.WaitForRefund(t, "budget", "more", 1000-150) // this Redis is empty

@@ -61,9 +61,8 @@ func TestLease_stop(t *testing.T) {
 	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
 	requests, units := hold(t, n)
 	n.Stop(t)
-	if got := leasedBy(t, other).Remaining; got != leaseLimit-requests {
-		t.Errorf("%d units are used after %d requests and the end of a node that held %d", leaseLimit-got, requests, units)
-	}
+	got := leasedBy(t, other).Remaining
+	redistest.ErrorIf(t, got != leaseLimit-requests, "%d units are used after %d requests and the end of a node that held %d", leaseLimit-got, requests, units)
 }
 
 // TestLease_kill kills a node at once. What it held counts as used, and no more than that.
@@ -75,12 +74,8 @@ func TestLease_kill(t *testing.T) {
 	_ = n.Command.Process.Kill() // its end is awaited by Stop
 	n.Stop(t)
 	used := leaseLimit - leasedBy(t, other).Remaining
-	if used < requests || used > requests+2*max(units, 200) {
-		t.Errorf("%d units are used after %d requests and the death of a node that held %d", used, requests, units)
-	}
-	if a := other.Get(t, "/", "X-Tenant: a"); a.Status != http.StatusOK {
-		t.Errorf("got %v", a)
-	}
+	redistest.ErrorIf(t, used < requests || used > requests+2*max(units, 200), "%d units are used after %d requests and the death of a node that held %d", used, requests, units)
+	other.Get(t, "/", "X-Tenant: a").Want(t, http.StatusOK, caddytest.Any)
 }
 
 // tenants are clients that send requests of tenant a until they are stopped.
@@ -134,11 +129,9 @@ func startTenants(t *testing.T, nodes ...*caddytest.Node) *tenants {
 func (c *tenants) awaitLeases(t *testing.T) {
 	t.Helper()
 	until := c.byLease.Load() + 10
-	redistest.WaitFor(t, "leases decide", func() error {
-		if n := c.byLease.Load(); n < until {
-			return fmt.Errorf("leases have decided %d requests; want %d", n, until)
-		}
-		return nil
+	redistest.Retry(t, "leases decide", func() (again bool, seen any) {
+		n := c.byLease.Load()
+		return n < until, fmt.Sprintf("leases have decided %d requests; want %d", n, until)
 	})
 }
 
@@ -147,9 +140,8 @@ func (c *tenants) awaitLeases(t *testing.T) {
 func (c *tenants) checkUsed(t *testing.T, n *caddytest.Node, before int64) {
 	t.Helper()
 	c.stop()
-	if cut := c.cut.Load(); cut > 0 {
-		t.Errorf("%d requests were not decided by Redis", cut)
-	}
+	cut := c.cut.Load()
+	redistest.ErrorIf(t, cut > 0, "%d requests were not decided by Redis", cut)
 	n.WaitForRefund(t, "tenant", "a", leaseLimit-c.admitted.Load()-before)
 }
 
@@ -171,17 +163,13 @@ func TestLease_reloads(t *testing.T) {
 	}
 	clients.stop()
 	admitted, cut := clients.admitted.Load(), clients.cut.Load()
-	redistest.WaitFor(t, "units are given back", func() error {
-		if used := leaseLimit - leasedBy(t, other).Remaining - first; used < admitted || used > admitted+cut {
-			return fmt.Errorf("%d units are used; want %d, and at most %d more", used, admitted, cut)
-		}
-		return nil
+	redistest.Retry(t, "units are given back", func() (again bool, seen any) {
+		used := leaseLimit - leasedBy(t, other).Remaining - first
+		return used < admitted || used > admitted+cut, fmt.Sprintf("%d units are used; want %d, and at most %d more", used, admitted, cut)
 	})
-	redistest.WaitFor(t, "no more goroutines than before", func() error {
-		if now := n.Goroutines(t); now > goroutines+4 {
-			return fmt.Errorf("there are %d; there were %d", now, goroutines)
-		}
-		return nil
+	redistest.Retry(t, "no more goroutines than before", func() (again bool, seen any) {
+		now := n.Goroutines(t)
+		return now > goroutines+4, fmt.Sprintf("there are %d; there were %d", now, goroutines)
 	})
 }
 
@@ -194,9 +182,7 @@ func TestLease_faults(t *testing.T) {
 	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
 	clients := startTenants(t, n, other)
 	for range 10 {
-		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, client.ScriptFlush(t.Context()).Err())
 		server.Pause(t)
 		<-time.After(20 * time.Millisecond) // what is held may be spent
 		server.Resume(t)
@@ -206,10 +192,7 @@ func TestLease_faults(t *testing.T) {
 
 	hold(t, n)
 	server.Kill()
-	a := n.Get(t, "/", "X-Tenant: a")
-	if !strings.HasPrefix(a.Body, "allowed ") {
-		t.Errorf("got %v from a node without Redis", a)
-	}
+	n.Get(t, "/", "X-Tenant: a").Want(t, 0, "allowed *")
 }
 
 // TestLease_clock steps Redis's clock ahead and back while units are held, within a window. Exactly the admitted
@@ -238,18 +221,13 @@ func TestLease_elsewhere(t *testing.T) {
 	n.WaitForRefund(t, "tenant", "a", leaseLimit)
 
 	hold(t, n)
-	if a := other.Ask(t, http.MethodPost, "override", `{"policy":"tenant","key":"a","block":true}`); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
+	other.Ask(t, http.MethodPost, "override", `{"policy":"tenant","key":"a","block":true}`).Want(t, http.StatusOK, caddytest.Any)
 	began := time.Now()
-	redistest.WaitFor(t, "the key is blocked", func() error {
-		if a := n.Get(t, "/", "X-Tenant: a"); a.Status != http.StatusTooManyRequests {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, "the key is blocked", func() (again bool, seen any) {
+		a := n.Get(t, "/", "X-Tenant: a")
+		return a.Status != http.StatusTooManyRequests, a
 	})
 	t.Logf("blocked elsewhere after %v", time.Since(began))
-	if held := leasedBy(t, n).Leased.Units; held != 0 {
-		t.Errorf("%d units of a blocked key are held", held)
-	}
+	held := leasedBy(t, n).Leased.Units
+	redistest.ErrorIf(t, held != 0, "%d units of a blocked key are held", held)
 }

@@ -2,9 +2,9 @@
 package reliability
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -32,9 +32,7 @@ func TestOutage_failModes(t *testing.T) {
 		"local": func(t testing.TB, a caddytest.Response) {
 			switch a.Body {
 			case "allowed redis", "allowed fallback":
-				if a.Status != http.StatusOK || a.Header.Get("X-Ratelimit-Limit") != "1000000" {
-					t.Errorf("got %v; want a decision by the same policy", a)
-				}
+				redistest.ErrorIf(t, a.Status != http.StatusOK || a.Header.Get("X-Ratelimit-Limit") != "1000000", "got %v; want a decision by the same policy", a)
 			default:
 				t.Errorf("got %v", a)
 			}
@@ -43,18 +41,14 @@ func TestOutage_failModes(t *testing.T) {
 			if a.Status == http.StatusOK && a.Body == "allowed redis" {
 				return // it was decided before the breaker opened
 			}
-			if a.Status != http.StatusOK || a.Body != "failed_open redis" || caddytest.HasQuota(a) || a.Header.Get("Retry-After") != "" {
-				t.Errorf("got %v; want it let through, without X-RateLimit headers", a)
-			}
+			redistest.ErrorIf(t, a.Status != http.StatusOK || a.Body != "failed_open redis" || caddytest.HasQuota(a) || a.Header.Get("Retry-After") != "", "got %v; want it let through, without X-RateLimit headers", a)
 		},
 		"closed": func(t testing.TB, a caddytest.Response) {
 			if a.Status == http.StatusOK && a.Body == "allowed redis" {
 				return // it was decided before the breaker opened
 			}
 			caddytest.CheckRefusal(t, a, http.StatusServiceUnavailable)
-			if a.Body != "failed_closed redis" || caddytest.HasQuota(a) {
-				t.Errorf("got %v; want failed_closed without X-RateLimit headers", a)
-			}
+			redistest.ErrorIf(t, a.Body != "failed_closed redis" || caddytest.HasQuota(a), "got %v; want failed_closed without X-RateLimit headers", a)
 		},
 	}
 	for mode, check := range checks {
@@ -106,21 +100,15 @@ func TestOutage_localState(t *testing.T) {
 	caddytest.WaitForRedis(t, n, "/")
 	server.Pause(t)
 	for i := range int64(2) {
-		a := n.Get(t, "/")
-		caddytest.CheckAdmitted(t, a, "fallback")
-		caddytest.CheckQuota(t, a, 3, 1-i)
+		caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, "/"), "fallback"), 3, 1-i)
 	}
 	a := n.Get(t, "/")
 	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-	if a.Body != "denied fallback" {
-		t.Errorf("got %v; want it denied by the fallback", a)
-	}
+	redistest.ErrorIf(t, a.Body != "denied fallback", "got %v; want it denied by the fallback", a)
 	server.Resume(t)
-	redistest.WaitFor(t, "redis decides again", func() error {
-		if a = n.Get(t, "/"); a.Body != "denied redis" && a.Body != "allowed redis" {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, "redis decides again", func() (again bool, seen any) {
+		a = n.Get(t, "/")
+		return a.Body != "denied redis" && a.Body != "allowed redis", a
 	})
 	caddytest.CheckOutageLog(t, n)
 }
@@ -146,11 +134,8 @@ func TestOutage_oneTimeoutPerRequest(t *testing.T) {
 		answers <- a
 	}()
 	const byNode = `decisions_total{decision="allowed",policy="default",source="fallback"}`
-	redistest.WaitFor(t, "the first handler has waited", func() error {
-		if n.Metric(t, byNode) == 0 {
-			return errors.New("none decides by the node")
-		}
-		return nil
+	redistest.Retry(t, "the first handler has waited", func() (again bool, seen any) {
+		return n.Metric(t, byNode) == 0, "none decides by the node"
 	})
 	server.Resume(t)
 	caddytest.CheckAdmitted(t, <-answers, "fallback")
@@ -169,8 +154,97 @@ func TestOutage_failModePerHandler(t *testing.T) {
 	caddytest.WaitForRedis(t, n, "/local")
 	server.Kill()
 	for path, want := range map[string]string{"/local": "allowed fallback", "/open": "failed_open redis", "/closed": "failed_closed redis"} {
-		if a := n.Get(t, path); a.Body != want {
-			t.Errorf("%s: got %v, want %s", path, a, want)
+		n.Get(t, path).Want(t, 0, want)
+	}
+}
+
+// nowhere are global options of Redis servers that are down: nothing listens, or nothing replies.
+func nowhere(t *testing.T) map[string]string {
+	t.Helper()
+	paused := redistest.Start(t)
+	paused.Pause(t)
+	refusing := redistest.FreeAddr(t)
+	return map[string]string{
+		"refusing": "redis_ratelimit {\nredis redis://" + refusing + "\n}",
+		"hanging":  "redis_ratelimit {\nredis redis://" + paused.Addr + "\n}",
+		"cluster":  "redis_ratelimit {\nredis {\nmode cluster\naddress " + refusing + " " + paused.Addr + "\n}\n}",
+		"sentinel": "redis_ratelimit {\nredis {\nmode sentinel\nmaster m\naddress " + refusing + " " + paused.Addr + "\n}\n}",
+		"socket":   "redis_ratelimit {\nredis unix:///nowhere.sock\n}",
+	}
+}
+
+func TestRedisDown_commands(t *testing.T) {
+	t.Parallel()
+	const site = "redis_ratelimit same 2 24h" + caddytest.ShowDecision
+	for name, global := range nowhere(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := caddytest.WriteCaddyfile(t, caddytest.Config(global, site))
+			for _, verb := range []string{"adapt", "validate"} {
+				output, err := caddytest.RunCaddy(t, []string{"PORT=1", "ADMIN=127.0.0.1:1"}, verb, "--config", path, "--adapter", "caddyfile")
+				redistest.ErrorIf(t, err != nil, "caddy %s: %v\n%s", verb, err, output)
+			}
+			n := caddytest.Start(t, caddytest.Config(global, site))
+			caddytest.CheckAdmitted(t, n.Get(t, "/"), "fallback")
+			n.Reload(t, caddytest.Config(global, site+"\nheader X-Round 2"))
+			caddytest.CheckAdmitted(t, n.Get(t, "/"), "fallback")
+			caddytest.CheckRefusal(t, n.Get(t, "/").Want(t, 0, caddytest.Any, "X-Round: 2"), http.StatusTooManyRequests)
+		})
+	}
+}
+
+// TestRedisDown_startsLater starts Caddy before Redis.
+func TestRedisDown_startsLater(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Kill()
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", "redis_ratelimit {query.k} 1000000 24h"+caddytest.ShowDecision))
+	caddytest.CheckAdmitted(t, n.Get(t, "/?k=before"), "fallback")
+	server.Run(t)
+	caddytest.WaitForRedis(t, n, "/?k=after")
+	caddytest.CheckOutageLog(t, n)
+}
+
+// TestNetwork_distantRedis has a round trip of 40ms under the default timeout of 100ms, with TLS and a
+// password. Connecting takes several round trips, so that the first requests of a crowd may be decided
+// elsewhere, and some whenever a busy machine loses 60ms.
+func TestNetwork_distantRedis(t *testing.T) {
+	authority := redistest.NewAuthority(t)
+	address, args := authority.ServeTLS(t)
+	redistest.Start(t, append(args, "--requirepass", "secret")...)
+	proxy := redistest.NewProxy(t, address)
+	proxy.Delay(40 * time.Millisecond)
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis {\naddress "+proxy.Addr+"\npassword {env.REDIS_PASSWORD}\ntls {\nca "+authority.CA+"\n}\n}\n}",
+		"redis_ratelimit same 1000000 24h"+caddytest.ShowDecision), "REDIS_PASSWORD=secret")
+	redistest.Retry(t, "Redis decides all of 320 requests in a row", func() (again bool, seen any) {
+		elsewhere := caddytest.DecidedElsewhere(t, n, 16, 20)
+		return elsewhere > 0, fmt.Sprintf("%d were decided elsewhere\n%v", elsewhere, n.Log.Lines(caddytest.Ours))
+	})
+}
+
+// TestNetwork_lostReply cuts the connection between a decision of Redis and its reply. The request counts at most once.
+func TestNetwork_lostReply(t *testing.T) {
+	t.Parallel()
+	const limit, cuts = 1000, 5
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+proxy.Addr+"\ntimeout 10s\nfail_mode closed\n}", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
+	admitted, lost := 0, 0
+	for i := range 10 * cuts {
+		if i%10 == 5 {
+			proxy.CutNextReply()
+		}
+		switch a := n.Get(t, "/"); a.Status {
+		case http.StatusOK:
+			admitted++
+		case http.StatusServiceUnavailable:
+			lost++
+		default:
+			t.Fatalf("got %v", a)
 		}
 	}
+	last := n.Get(t, "/")
+	remaining, err := strconv.Atoi(last.Header.Get("X-Ratelimit-Remaining"))
+	redistest.FatalIf(t, err != nil, "got %v", last)
+	counted := limit - remaining - 1
+	redistest.ErrorIf(t, lost != cuts || counted < admitted || counted > admitted+cuts, "%d were admitted, %d lost and %d counted; want %d lost, and each counted at most once", admitted, lost, counted, cuts)
 }

@@ -22,25 +22,20 @@ func overrideNode(t *testing.T, options string) *caddytest.Node {
 
 func setOverride(t *testing.T, n *caddytest.Node, body string, status int) {
 	t.Helper()
-	if a := n.Ask(t, http.MethodPost, "override", body); a.Status != status {
-		t.Fatalf("%s: got %v, want status %d", body, a, status)
-	}
+	n.Ask(t, http.MethodPost, "override", body).Want(t, status, caddytest.Any)
 }
 
 // waitForDecision waits until a node answers a key so.
 func waitForDecision(t *testing.T, n *caddytest.Node, key, decision string) {
 	t.Helper()
-	redistest.WaitFor(t, decision+" for "+key, func() error {
-		if a := n.Get(t, "/", "X-Key: "+key); !strings.HasPrefix(a.Body, decision) {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, decision+" for "+key, func() (again bool, seen any) {
+		a := n.Get(t, "/", "X-Key: "+key)
+		return !strings.HasPrefix(a.Body, decision), a
 	})
 }
 
-// load sends requests of 4 clients with keys of their own to both nodes until it is stopped. None of these
-// keys has an override: a policy of 2 a day denies them, and one answer by anything but Redis or a
-// remembered denial is wrong.
+// load sends requests of 4 clients with keys of their own to both nodes until it is stopped. None of these keys has an
+// override: a policy of 2 a day denies them, and one answer by anything but Redis or a remembered denial is wrong.
 func load(t *testing.T, nodes ...*caddytest.Node) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,9 +99,8 @@ func TestOverride_twoNodes(t *testing.T) {
 				{`{"policy":"api","key":"acme","remove":true}`, "denied redis"},
 			} {
 				setOverride(t, a, step.body, 200)
-				if got := a.Get(t, "/", "X-Key: acme"); !strings.HasPrefix(got.Body, step.decision) {
-					t.Errorf("%s: the node itself answers %v", step.body, got)
-				}
+				got := a.Get(t, "/", "X-Key: acme")
+				redistest.ErrorIf(t, !strings.HasPrefix(got.Body, step.decision), "%s: the node itself answers %v", step.body, got)
 				waitForDecision(t, b, "acme", strings.TrimSuffix(step.decision, " redis"))
 			}
 			if err := stop(); err != nil {
@@ -130,15 +124,13 @@ func TestOverride_outage(t *testing.T) {
 	setOverride(t, a, `{"policy":"api","key":"bad","block":true}`, 200)
 	waitForDecision(t, b, "bad", "denied override") // with the other, which was set before it
 	client := server.Client(t)
-	if ttl := client.TTL(t.Context(), "rl:{%!overrides}:entries").Val(); ttl != -1 {
-		t.Errorf("the TTL of the entries is %v, want none", ttl)
-	}
+	ttl := client.TTL(t.Context(), "rl:{%!overrides}:entries").Val()
+	redistest.ErrorIf(t, ttl != -1, "the TTL of the entries is %v, want none", ttl)
 	server.Kill()
 	for _, n := range []*caddytest.Node{a, b} {
 		waitForDecision(t, n, "vip", "allowed fallback")
-		if got := n.Get(t, "/", "X-Key: vip"); got.Header.Get("X-RateLimit-Limit") != "500" {
-			t.Errorf("in the outage: got %v", got)
-		}
+		got := n.Get(t, "/", "X-Key: vip")
+		redistest.ErrorIf(t, got.Header.Get("X-RateLimit-Limit") != "500", "in the outage: got %v", got)
 		waitForDecision(t, n, "bad", "denied override")
 		setOverride(t, n, `{"policy":"api","key":"bad","remove":true}`, 503)
 		list := n.Ratelimit(t, "overrides")
@@ -150,39 +142,28 @@ func TestOverride_outage(t *testing.T) {
 	unread := func(n *caddytest.Node) int {
 		return len(n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "overrides cannot be read") }))
 	}
-	redistest.WaitFor(t, "a poll fails", func() error {
-		if unread(b) == 0 {
-			return errors.New("no line says so")
-		}
-		return nil
+	redistest.Retry(t, "a poll fails", func() (again bool, seen any) {
+		return unread(b) == 0, "no line says so"
 	})
 	server.Run(t)
-	redistest.WaitFor(t, "Redis has the overrides", func() error {
-		if got := client.HLen(t.Context(), "rl:{%!overrides}:entries").Val(); got != 2 {
-			return fmt.Errorf("it has %d", got)
-		}
-		return nil
+	redistest.Retry(t, "Redis has the overrides", func() (again bool, seen any) {
+		got := client.HLen(t.Context(), "rl:{%!overrides}:entries").Val()
+		return got != 2, fmt.Sprintf("it has %d", got)
 	})
 	newcomer := caddytest.Start(t, config(text))
 	waitForDecision(t, newcomer, "bad", "denied override")
 	for _, n := range []*caddytest.Node{a, b, newcomer} {
 		waitForDecision(t, n, "vip", "allowed redis")
 	}
-	if unread(b) != 1 || unread(newcomer) != 0 {
-		t.Errorf("%d and %d lines say that overrides cannot be read, want 1 and 0", unread(b), unread(newcomer))
-	}
-	redistest.WaitFor(t, "a change is possible", func() error {
-		if got := b.Ask(t, http.MethodPost, "override", `{"policy":"api","key":"bad","remove":true}`); got.Status != 200 {
-			return fmt.Errorf("got %v", got)
-		}
-		return nil
+	redistest.ErrorIf(t, unread(b) != 1 || unread(newcomer) != 0, "%d and %d lines say that overrides cannot be read, want 1 and 0", unread(b), unread(newcomer))
+	redistest.Retry(t, "a change is possible", func() (again bool, seen any) {
+		got := b.Ask(t, http.MethodPost, "override", `{"policy":"api","key":"bad","remove":true}`)
+		return got.Status != 200, got
 	})
 	// Its first requests may have come before it had read Redis, and have used the quota up.
-	redistest.WaitFor(t, "the block has ended", func() error {
-		if got := newcomer.Get(t, "/", "X-Key: bad"); got.Body == "denied override" {
-			return fmt.Errorf("got %v", got)
-		}
-		return nil
+	redistest.Retry(t, "the block has ended", func() (again bool, seen any) {
+		got := newcomer.Get(t, "/", "X-Key: bad")
+		return got.Body == "denied override", got
 	})
 }
 
@@ -198,14 +179,11 @@ func TestOverride_goroutines(t *testing.T) {
 	before := n.Goroutines(t)
 	for i := range 8 {
 		n.Reload(t, config(i+1))
-		if got := n.Get(t, "/", "X-Key: bad"); got.Body != "denied override" {
-			t.Fatalf("after reload %d: got %v", i, got)
-		}
+		got := n.Get(t, "/", "X-Key: bad")
+		redistest.FatalIf(t, got.Body != "denied override", "after reload %d: got %v", i, got)
 	}
-	redistest.WaitFor(t, "the polls have ended", func() error {
-		if now := n.Goroutines(t); now > before+4 {
-			return fmt.Errorf("there were %d goroutines, now %d", before, now)
-		}
-		return nil
+	redistest.Retry(t, "the polls have ended", func() (again bool, seen any) {
+		now := n.Goroutines(t)
+		return now > before+4, fmt.Sprintf("there were %d goroutines, now %d", before, now)
 	})
 }

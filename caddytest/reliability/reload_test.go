@@ -4,57 +4,34 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
+// TestReload_counts reloads before each request: with another header, another limit, which goes on from what is used, and
+// another window, which begins anew.
 func TestReload_counts(t *testing.T) {
-	t.Parallel()
-	for source, global := range caddytest.Stores(t) {
-		t.Run(source, func(t *testing.T) {
-			site := "redis_ratelimit same 5 24h" + caddytest.ShowDecision
-			n := caddytest.Start(t, caddytest.Config(global, site))
-			for i := range int64(5) {
-				a := n.Get(t, "/")
-				caddytest.CheckAdmitted(t, a, source)
-				caddytest.CheckQuota(t, a, 5, 4-i)
-				n.Reload(t, caddytest.Config(global, site+"\nheader X-Round "+strings.Repeat("x", int(i+1))))
+	caddytest.OnBothStores(t, func(t *testing.T, global, source string) {
+		n := caddytest.Start(t, caddytest.Config(global, "respond old"))
+		for i, step := range []struct {
+			limit, left int64 // left -1: denied
+			window      string
+		}{
+			{5, 4, "24h"}, {5, 3, "24h"}, {5, 2, "24h"}, {5, 1, "24h"}, {10, 5, "24h"}, {5, -1, "24h"}, {3, -1, "24h"}, {20, 14, "24h"}, {1, 0, "48h"}, {1, -1, "48h"},
+		} {
+			n.Reload(t, caddytest.Config(global, fmt.Sprintf("redis_ratelimit same %d %s\nheader X-Round %d%s", step.limit, step.window, i, caddytest.ShowDecision)))
+			if step.left < 0 {
+				caddytest.CheckRefusal(t, n.Get(t, "/"), http.StatusTooManyRequests)
+			} else {
+				caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, "/"), source), step.limit, step.left)
 			}
-			caddytest.CheckRefusal(t, n.Get(t, "/"), http.StatusTooManyRequests)
-		})
-	}
-}
-
-func TestReload_otherLimit(t *testing.T) {
-	t.Parallel()
-	for source, global := range caddytest.Stores(t) {
-		t.Run(source, func(t *testing.T) {
-			n := caddytest.Start(t, caddytest.Config(global, "redis_ratelimit same 5 24h"+caddytest.ShowDecision))
-			for range 4 {
-				caddytest.CheckAdmitted(t, n.Get(t, "/"), source)
-			}
-			n.Reload(t, caddytest.Config(global, "redis_ratelimit same 10 24h"+caddytest.ShowDecision))
-			caddytest.CheckQuota(t, n.Get(t, "/"), 10, 5)
-			n.Reload(t, caddytest.Config(global, "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
-			caddytest.CheckRefusal(t, n.Get(t, "/"), http.StatusTooManyRequests)
-			n.Reload(t, caddytest.Config(global, "redis_ratelimit same 20 24h"+caddytest.ShowDecision))
-			caddytest.CheckQuota(t, n.Get(t, "/"), 20, 14)
-		})
-	}
-}
-
-func TestReload_otherWindow(t *testing.T) {
-	t.Parallel()
-	for source, global := range caddytest.Stores(t) {
-		t.Run(source, func(t *testing.T) {
-			n := caddytest.Start(t, caddytest.Config(global, "redis_ratelimit same 1 24h"+caddytest.ShowDecision))
-			caddytest.CheckAdmitted(t, n.Get(t, "/"), source)
-			n.Reload(t, caddytest.Config(global, "redis_ratelimit same 1 48h"+caddytest.ShowDecision))
-			caddytest.CheckAdmitted(t, n.Get(t, "/"), source)
-		})
-	}
+		}
+	})
 }
 
 func TestReload_failed(t *testing.T) {
@@ -72,11 +49,8 @@ func TestReload_failed(t *testing.T) {
 		t.Run(source, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(global, site))
 			caddytest.CheckAdmitted(t, n.Get(t, "/"), source)
-			for name, mistake := range mistakes {
-				a := n.Load(t, mistake.text)
-				if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, mistake.complaint) {
-					t.Errorf("reload with %s: %v; want status 400 and %q", name, a, mistake.complaint)
-				}
+			for _, mistake := range mistakes {
+				n.Load(t, mistake.text).Want(t, http.StatusBadRequest, "*"+mistake.complaint+"*")
 			}
 			caddytest.CheckQuota(t, n.Get(t, "/"), 5, 3)
 			n.Reload(t, caddytest.Config(global, site+"\nheader X-Round 2"))
@@ -88,55 +62,151 @@ func TestReload_failed(t *testing.T) {
 // TestReload_failedStart loads configurations whose server cannot listen. Caddy starts apps in any order,
 // so that only some of them start the limits first.
 func TestReload_failedStart(t *testing.T) {
-	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = taken.Close() }) // it has no connections
 	const site = "redis_ratelimit {query.k} 5 24h" + caddytest.ShowDecision
 	failing := caddytest.Config("redis_ratelimit {\nmemory {\nmax_keys 1\n}\n}", site) + "http://" + taken.Addr().String() + " {\nrespond x\n}\n"
-	for source, global := range caddytest.Stores(t) {
-		t.Run(source, func(t *testing.T) {
-			n := caddytest.Start(t, caddytest.Config(global, site))
-			caddytest.CheckAdmitted(t, n.Get(t, "/?k=first"), source)
-			for range 12 {
-				if a := n.Load(t, failing); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "address already in use") {
-					t.Fatalf("got %v; want the load to fail", a)
+	caddytest.OnEachStore(t, site, func(t *testing.T, n *caddytest.Node, source string) {
+		caddytest.CheckAdmitted(t, n.Get(t, "/?k=first"), source)
+		for range 12 {
+			n.Load(t, failing).Want(t, http.StatusBadRequest, "*address already in use*") // it cannot listen
+			answer := n.Ask(t, "GET", "policies", "")
+			report := caddytest.ParseJSON[struct {
+				Store struct {
+					Kind    string
+					MaxKeys int `json:"max_keys"`
 				}
-				answer := n.Ask(t, "GET", "policies", "")
-				report := caddytest.ParseJSON[struct {
-					Store struct {
-						Kind    string
-						MaxKeys int `json:"max_keys"`
-					}
-				}](t, answer)
-				if answer.Status != http.StatusOK || report.Store.Kind != source || report.Store.MaxKeys != 1_000_000 {
-					t.Fatalf("got %v", answer)
-				}
-			}
-			for i := range 3 {
-				n.Get(t, fmt.Sprint("/?k=", i))
-			}
-			n.CheckMetric(t, "memory_keys", 4)
-			n.CheckMetric(t, "memory_overflows_total", 0)
-		})
-	}
+			}](t, answer)
+			redistest.FatalIf(t, answer.Status != http.StatusOK || report.Store.Kind != source || report.Store.MaxKeys != 1_000_000, "got %v", answer)
+		}
+		for i := range 3 {
+			n.Get(t, fmt.Sprint("/?k=", i))
+		}
+		n.CheckMetric(t, "memory_keys", 4)
+		n.CheckMetric(t, "memory_overflows_total", 0)
+	})
 }
 
 // TestConflict_JSON loads a configuration that no Caddyfile yields.
 func TestConflict_JSON(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 5 24h"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit same 5 24h"+caddytest.ShowDecision)
 	handler := func(limit string) string {
 		return `{"handle":[{"handler":"redis_ratelimit","policies":[{"name":"p","limit":` + limit + `,"window":"1m"}]}]}`
 	}
 	text := `{"apps":{"http":{"servers":{"s":{"listen":["127.0.0.1:0"],"routes":[` + handler("5") + "," + handler("6") + `]}}}}}`
 	a := n.Send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: application/json")
 	for _, part := range []string{`policy \"p\"`, "limit 5,", "limit 6,"} {
-		if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, part) {
-			t.Errorf("got %v; want status 400 and %s", a, part)
-		}
+		redistest.ErrorIf(t, a.Status != http.StatusBadRequest || !strings.Contains(a.Body, part), "got %v; want status 400 and %s", a, part)
 	}
 	caddytest.CheckQuota(t, n.Get(t, "/"), 5, 4)
+}
+
+func TestReload_equalSettings(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
+	caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
+	before := caddytest.Connections(t, server)
+	for i := range 5 {
+		n.Reload(t, caddytest.Config(caddytest.PatientRedis(server), fmt.Sprintf("redis_ratelimit same %d 24h%s", 1001+i, caddytest.ShowDecision)))
+		caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
+	}
+	// The ping of a reload opens another connection where the first one is busy.
+	for _, id := range before {
+		after := caddytest.Connections(t, server)
+		redistest.ErrorIf(t, !slices.Contains(after, id), "connection %s is gone; there were %v, now %v", id, before, after)
+	}
+}
+
+func TestReload_otherSettings(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
+	caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
+	before := caddytest.Connections(t, server)
+	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "10s", "11s", 1), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
+	caddytest.CheckQuota(t, n.Get(t, "/"), 1000, 998)
+	redistest.WaitFor(t, "the old connections are closed", func() error {
+		after := caddytest.Connections(t, server)
+		for _, id := range before {
+			if slices.Contains(after, id) {
+				return fmt.Errorf("there were %v, now %v", before, after)
+			}
+		}
+		return nil
+	})
+	n.Reload(t, caddytest.Config("", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
+	caddytest.CheckAdmitted(t, n.Get(t, "/"), "memory")
+	redistest.Retry(t, "all connections are closed", func() (again bool, seen any) {
+		left := caddytest.Connections(t, server)
+		return len(left) > 0, fmt.Sprintf("%v are left", left)
+	})
+}
+
+// TestReload_leaks alternates between two clients. Each reload opens one and closes one, with failed reloads between.
+func TestReload_leaks(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	text := func(i int) string {
+		timeout := fmt.Sprintf("%ds", 10+i%2)
+		return caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "10s", timeout, 1), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision)
+	}
+	n := caddytest.Start(t, text(0))
+	turn := func(i int) {
+		n.Reload(t, text(i))
+		caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
+		broken := caddytest.Config("redis_ratelimit {\nredis redis://:{env.NOWHERE}@127.0.0.1:1\n}", "redis_ratelimit same 5 24h")
+		n.Load(t, broken).Want(t, http.StatusBadRequest, caddytest.Any)
+	}
+	for i := range 3 {
+		turn(i)
+	}
+	goroutines := n.Goroutines(t)
+	for i := range 20 {
+		turn(i)
+	}
+	// One connection serves requests, a second one the ping at the start, a third one the first look at overrides.
+	redistest.Retry(t, "no more goroutines and connections than before", func() (again bool, seen any) {
+		now, open := n.Goroutines(t), caddytest.Connections(t, server)
+		return now > goroutines+2 || len(open) > 3, fmt.Sprintf("%d goroutines, before %d; connections %v", now, goroutines, open)
+	})
+	caddytest.CheckQuota(t, n.Get(t, "/"), 1000, 1000-24)
+}
+
+// TestReload_requestsInFlight loads other Redis settings while requests wait for their upstream. Their
+// refunds and charges go to the store that decided them.
+func TestReload_requestsInFlight(t *testing.T) {
+	t.Parallel()
+	const requests = 20
+	var arrived sync.WaitGroup
+	arrived.Add(requests)
+	answer := make(chan struct{})
+	upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/slow") {
+			arrived.Done()
+			<-answer
+		}
+		w.Header().Set("X-Tokens-Used", "3")
+	})
+	server := redistest.Start(t)
+	site := `redis_ratelimit /slow {
+		policy attempts { key same; limit 100; window 24h; algorithm gcra; count_if status 401 }
+		policy budget { key same; limit 1000; window 24h; algorithm fixed_window; cost {http.reverse_proxy.header.X-Tokens-Used} }
+	}
+	reverse_proxy ` + upstream
+	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), site))
+	var answered sync.WaitGroup
+	for range requests {
+		answered.Go(func() {
+			n.Get(t, "/slow").Want(t, http.StatusOK, caddytest.Any)
+		})
+	}
+	arrived.Wait()
+	n.WaitForRefund(t, "attempts", "same", 100-requests)
+	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout 10s", "timeout 9s", 1), site))
+	close(answer)
+	answered.Wait()
+	n.WaitForRefund(t, "attempts", "same", 100)
+	n.WaitForRefund(t, "budget", "same", 1000-3*requests)
 }

@@ -1,12 +1,12 @@
 package reliability
 
 import (
-	"context"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -21,39 +21,11 @@ func runningSite(limit int, upstream string) string {
 		"reverse_proxy " + upstream + " {\nstream_close_delay 1h\ntransport http {\nkeepalive off\n}\n}\nhandle_errors {\nrespond \"{http.redis_ratelimit.decision} {http.redis_ratelimit.source}\"\n}"
 }
 
-// startRunning sends a request that the upstream holds.
-func startRunning(t *testing.T, n *caddytest.Node, upstream *caddytest.Holder, path string) {
-	t.Helper()
-	before, _ := upstream.Running()
-	ctx, leave := context.WithCancel(context.Background())
-	t.Cleanup(leave)
-	request := caddytest.GetRequest(ctx, t, n.URL+path)
-	if path == "/websocket" {
-		for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
-			request.Header.Set(name, value)
-		}
-	}
-	go func() {
-		response, err := n.Client.Transport.RoundTrip(request)
-		if err == nil {
-			context.AfterFunc(ctx, func() { _ = response.Body.Close() }) // of a WebSocket
-			_, _ = io.Copy(io.Discard, response.Body)
-			_ = response.Body.Close() // Caddy waits for both ends of a WebSocket
-		}
-	}()
-	upstream.WaitRunning(t, before+1)
-}
-
 // waitForAnswer waits until the answer to a request that ends at once begins so. A node that runs as much as
 // allowed by itself denies without a query.
 func waitForAnswer(t *testing.T, n *caddytest.Node, want string) {
 	t.Helper()
-	redistest.WaitFor(t, "the answer "+want, func() error {
-		if a := n.Get(t, "/now"); !strings.HasPrefix(a.Body, want) {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
-	})
+	n.Await(t, "/now", 0, want+"*")
 }
 
 // TestReload_running keeps requests running over reloads: with the same settings, other settings of Redis,
@@ -73,16 +45,14 @@ func TestReload_running(t *testing.T) {
 	waitForAnswer(t, n, "allowed redis")
 	goroutines, connections := n.Goroutines(t), len(caddytest.Connections(t, server))
 	for name, other := range others {
-		startRunning(t, n, upstream, "/websocket")
-		startRunning(t, n, upstream, "/")
-		startRunning(t, n, upstream, "/stream")
+		upstream.Begin(t, n, "/websocket")
+		upstream.Begin(t, n, "/")
+		upstream.Begin(t, n, "/stream")
 		waitForAnswer(t, n, "denied ")
 		n.Reload(t, other)
 		if name != "no policy" {
 			n.CheckMetric(t, `running{policy="places"}`, 3)
-			if a := n.Get(t, "/now"); !strings.HasPrefix(a.Body, "denied ") {
-				t.Errorf("%s: got %v", name, a)
-			}
+			n.Get(t, "/now").Want(t, 0, "denied *")
 		}
 		for range 3 {
 			upstream.EndOne()
@@ -91,11 +61,9 @@ func TestReload_running(t *testing.T) {
 		n.Reload(t, text)
 		waitForAnswer(t, n, "allowed redis")
 		n.CheckMetric(t, `running{policy="places"}`, 0)
-		redistest.WaitFor(t, "nothing runs by Redis", func() error {
-			if a := n.Ask(t, http.MethodPost, "state", `{"policy":"places","key":"same"}`); !strings.Contains(a.Body, `"remaining":3`) {
-				return fmt.Errorf("after %s: %v", name, a)
-			}
-			return nil
+		redistest.Retry(t, "nothing runs by Redis", func() (again bool, seen any) {
+			a := n.Ask(t, http.MethodPost, "state", `{"policy":"places","key":"same"}`)
+			return !strings.Contains(a.Body, `"remaining":3`), fmt.Sprintf("after %s: %v", name, a)
 		})
 	}
 	redistest.WaitFor(t, "nothing is left", func() error {
@@ -116,14 +84,12 @@ func TestReload_running_withoutStore(t *testing.T) {
 	upstream := caddytest.NewHolder(t)
 	text := caddytest.Config("", runningSite(2, upstream.Addr))
 	n := caddytest.Start(t, text)
-	startRunning(t, n, upstream, "/websocket")
-	startRunning(t, n, upstream, "/")
+	upstream.Begin(t, n, "/websocket")
+	upstream.Begin(t, n, "/")
 	waitForAnswer(t, n, "denied ")
 	n.Reload(t, caddytest.Config("", "respond none"))
 	n.Reload(t, text)
-	if a := n.Get(t, "/now"); !strings.HasPrefix(a.Body, "denied ") {
-		t.Errorf("got %v", a)
-	}
+	n.Get(t, "/now").Want(t, 0, "denied *")
 	upstream.EndOne()
 	waitForAnswer(t, n, "allowed memory")
 	upstream.EndOne()
@@ -133,8 +99,7 @@ func TestReload_running_withoutStore(t *testing.T) {
 	waitForAnswer(t, n, "allowed memory")
 }
 
-// TestOutage_running lets requests run while Redis is away, by each fail mode, and counts them when it is
-// back.
+// TestOutage_running lets requests run while Redis is away, by each fail mode, and counts them when it is back.
 func TestOutage_running(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]struct {
@@ -150,23 +115,113 @@ func TestOutage_running(t *testing.T) {
 			server, upstream := redistest.Start(t), caddytest.NewHolder(t)
 			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 1s\nfail_mode "+mode+"\n}", runningSite(2, upstream.Addr)))
 			caddytest.WaitForRedis(t, n, "/now")
-			startRunning(t, n, upstream, "/")
+			upstream.Begin(t, n, "/")
 			server.Kill()
 			waitForAnswer(t, n, want.during)
 			for range want.after - 1 {
-				startRunning(t, n, upstream, "/stream")
+				upstream.Begin(t, n, "/stream")
 			}
 			waitForAnswer(t, n, want.beyond)
 			n.CheckMetric(t, `running{policy="places"}`, float64(want.after))
 			server.Run(t) // empty
 			if mode == "closed" {
 				caddytest.WaitForRedis(t, n, "/now")
-				startRunning(t, n, upstream, "/")
+				upstream.Begin(t, n, "/")
 			}
 			waitForAnswer(t, n, "denied ")
 			upstream.EndAll()
 			waitForAnswer(t, n, "allowed redis")
 			n.CheckMetric(t, `running{policy="places"}`, 0)
+		})
+	}
+}
+
+// gatedSite has a slow handler between two limits.
+func gatedSite(second, gate, end string) string {
+	return "route {\nredis_ratelimit {\nname first\nkey same\nlimit 100\nwindow 24h\n}\n" +
+		"@gated path /gated*\nforward_auth @gated " + gate + " {\nuri /gate\n}\n" +
+		"redis_ratelimit {\nname second\nkey same\n" + second + "\n}\n" + end + "\n}"
+}
+
+// startGated sends requests that wait at the gate, and returns the function that waits for their statuses.
+func startGated(t *testing.T, n *caddytest.Node, gate *caddytest.Holder, requests int) (statuses func() map[int]int) {
+	t.Helper()
+	var sent sync.WaitGroup
+	var mu sync.Mutex
+	counts := map[int]int{}
+	for range requests {
+		sent.Go(func() {
+			a := n.Get(t, "/gated")
+			mu.Lock()
+			defer mu.Unlock()
+			counts[a.Status]++
+		})
+	}
+	gate.WaitRunning(t, requests)
+	return func() map[int]int {
+		sent.Wait()
+		return counts
+	}
+}
+
+// waitForNoStore loads a configuration without a store and waits until Redis has no connection any more.
+func waitForNoStore(t *testing.T, n *caddytest.Node, server *redistest.Server) {
+	t.Helper()
+	n.Reload(t, caddytest.Config("", "respond ok"))
+	redistest.Retry(t, "all connections are closed", func() (again bool, seen any) {
+		left := caddytest.Connections(t, server)
+		return len(left) > 0, fmt.Sprintf("%v are left", left)
+	})
+}
+
+// TestReload_betweenLimits loads other options of Redis while requests are between two limits. The second one
+// is as exact for them as the first.
+func TestReload_betweenLimits(t *testing.T) {
+	t.Parallel()
+	site := func(gate string) string { return gatedSite("limit 3\nwindow 24h", gate, "respond ok") }
+	for change, other := range map[string]string{"timeout": "timeout 9s", "prefix": "timeout 10s\nkey_prefix other"} {
+		for _, mode := range []string{"closed", "open"} {
+			t.Run(change+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				server, gate := redistest.Start(t), caddytest.NewHolder(t)
+				text := caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout", "fail_mode "+mode+"\ntimeout", 1), site(gate.Addr))
+				n := caddytest.Start(t, text)
+				statuses := startGated(t, n, gate, 5)
+				n.Reload(t, strings.Replace(text, "timeout 10s", other, 1))
+				gate.EndAll()
+				if got, want := statuses(), (map[int]int{http.StatusOK: 3, http.StatusTooManyRequests: 2}); !maps.Equal(got, want) {
+					t.Errorf("got the statuses %v, want %v", got, want)
+				}
+				waitForNoStore(t, n, server)
+			})
+		}
+	}
+}
+
+// TestReload_betweenRunning does the same with a limit of running requests: those of both configurations count
+// together, for as long as they run.
+func TestReload_betweenRunning(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"closed", "open"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			server, gate, upstream := redistest.Start(t), caddytest.NewHolder(t), caddytest.NewHolder(t)
+			text := caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout", "fail_mode "+mode+"\ntimeout", 1),
+				gatedSite("max_concurrent 2\nnode_timeout 10m", gate.Addr, "reverse_proxy "+upstream.Addr))
+			n := caddytest.Start(t, text)
+			statuses := startGated(t, n, gate, 5)
+			n.Reload(t, strings.Replace(text, "timeout 10s", "timeout 9s", 1))
+			upstream.Begin(t, n, "/")
+			gate.EndAll()
+			upstream.WaitRunning(t, 2)
+			n.Get(t, "/").Want(t, http.StatusTooManyRequests, caddytest.Any)
+			upstream.EndAll()
+			got := statuses()
+			redistest.ErrorIf(t, got[http.StatusTooManyRequests] != 4 || got[http.StatusOK] != 1, "got the statuses %v, want one of 200", got)
+			if _, most := upstream.Running(); most > 2 {
+				t.Errorf("%d ran at once", most)
+			}
+			waitForNoStore(t, n, server)
 		})
 	}
 }

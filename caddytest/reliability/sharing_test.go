@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,9 +42,7 @@ func crowd(t *testing.T, path string, each int, nodes ...*caddytest.Node) int {
 		})
 	}
 	group.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, errors.Join(errs...))
 	return admitted
 }
 
@@ -70,22 +69,17 @@ func TestSharing_twoNodes(t *testing.T) {
 		for _, window := range windows[algorithm] {
 			t.Run(algorithm+" "+window, func(t *testing.T) {
 				length, err := time.ParseDuration(window)
-				if err != nil {
-					t.Fatal(err)
-				}
+				redistest.Must(t, err)
 				admitted := withinOneWindow(t, length, func(key string) int {
 					return crowd(t, "/"+algorithm+"-"+window+"?k="+key, 4, first, second)
 				})
-				if admitted != 100 {
-					t.Errorf("%d requests passed, want 100", admitted)
-				}
+				redistest.ErrorIf(t, admitted != 100, "%d requests passed, want 100", admitted)
 			})
 		}
 	}
 }
 
-// withinOneWindow makes a count. It repeats it with another key if a fixed window of that length ended
-// meanwhile.
+// withinOneWindow makes a count. It repeats it with another key if a fixed window of that length ended meanwhile.
 func withinOneWindow(t *testing.T, window time.Duration, count func(key string) int) int {
 	t.Helper()
 	for attempt := range 2 {
@@ -122,10 +116,64 @@ func TestSharing_scriptFlush(t *testing.T) {
 	admitted := crowd(t, "/", 20, n)
 	close(done)
 	group.Wait()
-	if admitted != 1000 || flushes < 3 {
-		t.Errorf("%d requests passed during %d flushes, want 1000 during 3 or more", admitted, flushes)
+	redistest.ErrorIf(t, admitted != 1000 || flushes < 3, "%d requests passed during %d flushes, want 1000 during 3 or more", admitted, flushes)
+	lines := n.Log.Outages()
+	redistest.ErrorIf(t, len(lines) > 0, "the log has an outage: %v", lines)
+}
+
+func TestMetrics_reloadsAndOutages(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	text := caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit /a {query.k} 2 24h {\nname tight\n}\nredis_ratelimit /b same 1000 24h {\nfail_mode closed\nname wide\n}"+caddytest.ShowDecision)
+	n := caddytest.Start(t, text)
+	caddytest.WaitForRedis(t, n, "/b")
+	wide := n.Metric(t, `decisions_total{decision="allowed",policy="wide",source="redis"}`)
+	n.GetTimes(t, 2, "/a?k=secretkey")
+	n.Reload(t, text)
+	n.GetTimes(t, 3, "/a?k=secretkey")
+	n.Get(t, "/b")
+	n.CheckMetric(t, `decisions_total{decision="allowed",policy="tight",source="redis"}`, 2)
+	n.CheckMetric(t, `decisions_total{decision="denied",policy="tight",source="redis"}`, 1)
+	n.CheckMetric(t, `decisions_total{decision="denied",policy="tight",source="deny_cache"}`, 2)
+	n.CheckMetric(t, `decisions_total{decision="allowed",policy="wide",source="redis"}`, wide+1)
+	n.CheckMetric(t, "breaker_open", 0)
+	n.CheckMetric(t, "memory_keys", 1) // wide is closed in outages, so that no state of it is stored
+	batches := n.Metric(t, "batch_size_count")
+	redistest.ErrorIf(t, batches < 4 || n.Metric(t, `store_duration_seconds_count{store="redis"}`) != batches, "%v batches, %v of them timed", batches, n.Metric(t, `store_duration_seconds_count{store="redis"}`))
+	server.Kill()
+	n.Get(t, "/b")
+	n.Get(t, "/a?k=another")
+	n.CheckMetric(t, "breaker_open", 1)
+	n.CheckMetric(t, `decisions_total{decision="failed_closed",policy="wide",source="redis"}`, 1)
+	n.CheckMetric(t, `decisions_total{decision="allowed",policy="tight",source="fallback"}`, 1)
+	redistest.ErrorIf(t, n.Metric(t, `store_errors_total{kind="refused"}`)+n.Metric(t, `store_errors_total{kind="connection"}`) == 0 || n.Metric(t, `store_errors_total{kind="breaker"}`) == 0, "the errors of the outage are not counted")
+	if text := n.Send(t, "GET", n.Admin+"/metrics", "").Body; strings.Contains(text, "secretkey") {
+		t.Error("a client's key is in the metrics")
 	}
-	if lines := n.Log.Outages(); len(lines) > 0 {
-		t.Errorf("the log has an outage: %v", lines)
+	server.Run(t)
+	caddytest.WaitForRedis(t, n, "/b")
+	n.CheckMetric(t, "breaker_open", 0)
+}
+
+func TestMemory_full(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nmemory {\nmax_keys 100\n}\n}", "redis_ratelimit {query.k} 5 24h"+caddytest.ShowDecision))
+	for i := range 300 {
+		caddytest.CheckAdmitted(t, n.Get(t, fmt.Sprint("/?k=", i)), "memory")
 	}
+	n.CheckMetric(t, "memory_keys", 100)
+	n.CheckMetric(t, "memory_overflows_total", 200)
+	n.CheckMetric(t, `store_duration_seconds_count{store="memory"}`, 300)
+	warnings := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Message, "max_keys") })
+	redistest.ErrorIf(t, len(warnings) != 1 || warnings[0].Level != "warn", "warnings %v, want one", warnings)
+}
+
+// TestLocalShare has no Redis from the beginning.
+func TestLocalShare(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nlocal_share 25%\n}", "redis_ratelimit {query.k} 8 24h"+caddytest.ShowDecision))
+	for range 2 {
+		caddytest.CheckAdmitted(t, n.Get(t, "/?k=x"), "fallback")
+	}
+	n.Get(t, "/?k=x").Want(t, 0, "denied fallback", "X-Ratelimit-Limit: 8") // denied: a quarter of 8 is 2
 }

@@ -25,70 +25,41 @@ func bannedFor(t *testing.T, n *caddytest.Node, policy, key string) float64 {
 }
 
 // passwordSite bans who guesses passwords.
-const passwordSite = `redis_ratelimit {
-		name login
-		key {query.k}
-		limit 5
-		window 24h
-		count_if status 401
-		ban 1s 1h
-	}
+const passwordSite = `redis_ratelimit { name login; key {query.k}; limit 5; window 24h; count_if status 401; ban 1s 1h }
 	respond /401 401
 	respond "welcome"`
 
 // TestBan_passwordGuesser bans a guesser, and again for longer once the first ban has ended. Log-ins that
 // go well ban no client, however many come at once.
 func TestBan_passwordGuesser(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, passwordSite))
-		var group sync.WaitGroup
-		for range 40 {
-			group.Go(func() {
-				if _, err := n.Try(http.MethodGet, n.URL+"/200?k=user", ""); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		group.Wait()
+	caddytest.OnEachStore(t, passwordSite, func(t *testing.T, n *caddytest.Node, _ string) {
+		n.Crowd(t, 40, "/200?k=user")
 		n.WaitForRefund(t, "login", "user", 5)
 		if n.Get(t, "/401?k=user"); n.Metric(t, `bans_total{policy="login"}`) != 0 || bannedFor(t, n, "login", "user") != 0 {
 			t.Errorf("parallel log-ins that went well banned the user")
 		}
-		for i := range 5 {
-			if a := n.Get(t, "/401?k=guesser"); a.Status != http.StatusUnauthorized {
-				t.Errorf("guess %d: %v", i, a)
-			}
+		for range 5 {
+			n.Get(t, "/401?k=guesser").Want(t, http.StatusUnauthorized, caddytest.Any)
 		}
-		if a := n.Get(t, "/200?k=guesser"); a.Status != http.StatusTooManyRequests || a.Header.Get("X-Ratelimit-Remaining") != "0" || a.Header.Get("Retry-After") == "" {
-			t.Errorf("got %v; want even the right password refused", a)
-		}
+		n.Get(t, "/200?k=guesser").Want(t, http.StatusTooManyRequests, caddytest.Any, "X-Ratelimit-Remaining: 0", "Retry-After: *") // even the right password refused
 		n.CheckMetric(t, `bans_total{policy="login"}`, 1)
-		redistest.WaitFor(t, "the second offense", func() error {
+		redistest.Retry(t, "the second offense", func() (again bool, seen any) {
 			n.Get(t, "/401?k=guesser")
-			if left := bannedFor(t, n, "login", "guesser"); left < 3000 {
-				return fmt.Errorf("banned for %v s", left)
-			}
-			return nil
+			left := bannedFor(t, n, "login", "guesser")
+			return left < 3000, fmt.Sprintf("banned for %v s", left)
 		})
 		n.CheckMetric(t, `bans_total{policy="login"}`, 2)
 		n.Ratelimit(t, "reset", "--policy", "login", "--key", "guesser").Want(t, 0, "1 quota reset")
-		if a := n.Get(t, "/200?k=guesser"); a.Status != http.StatusOK {
-			t.Errorf("after a reset: %v", a)
-		}
+		n.Get(t, "/200?k=guesser").Want(t, http.StatusOK, caddytest.Any)
 	})
 }
 
 // TestBan_failing has handlers that fail: such requests count.
 func TestBan_failing(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", strings.Replace(passwordSite, "respond /401 401", "error /broken 500", 1)))
-	for range 6 {
-		n.Get(t, "/broken?k=breaker")
-	}
-	if left := bannedFor(t, n, "login", "breaker"); left == 0 {
-		t.Error("a client that breaks what is behind the limit is not banned")
-	}
+	n := caddytest.InProcess(t, strings.Replace(passwordSite, "respond /401 401", "error /broken 500", 1))
+	n.GetTimes(t, 6, "/broken?k=breaker")
+	left := bannedFor(t, n, "login", "breaker")
+	redistest.ErrorIf(t, left == 0, "a client that breaks what is behind the limit is not banned")
 }
 
 // banSite bans for an hour who is denied three times.
@@ -101,42 +72,31 @@ func TestBan_twoNodes(t *testing.T) {
 	server := redistest.Start(t)
 	config := caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 2s\n}", banSite)
 	one, two := caddytest.Start(t, config), caddytest.Start(t, config)
-	for range 5 {
-		one.Get(t, "/?k=bad")
-	}
+	one.GetTimes(t, 5, "/?k=bad")
 	for i, n := range []*caddytest.Node{one, one, two, two} {
 		a := n.Get(t, "/?k=bad")
 		want := "denied deny_cache"
 		if i == 2 {
 			want = "denied redis"
 		}
-		if a.Status != http.StatusTooManyRequests || a.Body != want || a.Header.Get("X-Ratelimit-Remaining") != "0" {
-			t.Errorf("request %d: %v, want %s", i, a, want)
-		}
+		redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || a.Body != want || a.Header.Get("X-Ratelimit-Remaining") != "0", "request %d: %v, want %s", i, a, want)
 	}
-	if a := one.Get(t, "/?k=good"); a.Status != http.StatusOK {
-		t.Errorf("another client: %v", a)
-	}
+	one.Get(t, "/?k=good").Want(t, http.StatusOK, caddytest.Any)
 	one.Ratelimit(t, "top").Want(t, 0, "BANNED FOR", "bad")
 	two.Ratelimit(t, "bans").Want(t, 0, "OFFENSES", "api", "bad")
 	two.Ratelimit(t, "bans", "--policy", "nope").Want(t, 2)
 	one.Ratelimit(t, "policies").Want(t, 0, "after 3")
 	one.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 0, "banned", "offenses=1", ":b1d")
-	if e := one.Explain(t, "/?k=bad", ""); e.Decision != "denied" {
-		t.Errorf("explained as %+v", e)
-	}
+	e := one.Explain(t, "/?k=bad", "")
+	redistest.ErrorIf(t, e.Decision != "denied", "explained as %+v", e)
 	one.Ratelimit(t, "explain", "--url", one.URL+"/?k=bad").Want(t, 4, "srv0: denied", "banned")
 	two.Ratelimit(t, "reset", "--policy", "api", "--key", "bad").Want(t, 0, "1 quota reset")
 	two.Ratelimit(t, "bans").Want(t, 0, "no client is banned")
-	redistest.WaitFor(t, "the other node lets the client in", func() error {
-		if a := one.Get(t, "/?k=bad"); a.Status != http.StatusOK {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, "the other node lets the client in", func() (again bool, seen any) {
+		a := one.Get(t, "/?k=bad")
+		return a.Status != http.StatusOK, a
 	})
-	for range 5 {
-		two.Get(t, "/?k=bad")
-	}
+	two.GetTimes(t, 5, "/?k=bad")
 	if a := one.Get(t, "/?k=bad"); !a.DeniedByRedis() {
 		t.Errorf("got %v", a)
 	}
@@ -150,9 +110,8 @@ func TestBan_twoNodes(t *testing.T) {
 			}
 			return nil
 		})
-		if left := bannedFor(t, n, "api", "bad"); left < 3000 {
-			t.Errorf("without Redis the client is banned for %v s", left)
-		}
+		left := bannedFor(t, n, "api", "bad")
+		redistest.ErrorIf(t, left < 3000, "without Redis the client is banned for %v s", left)
 		n.Ratelimit(t, "bans").Want(t, 3)
 	}
 }
@@ -172,35 +131,146 @@ func TestBan_burst(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if left := bannedFor(t, nodes[0], "api", "burst"); left < 3000 || left > 3600 {
-		t.Errorf("banned for %v s, want the first duration", left)
-	}
+	left := bannedFor(t, nodes[0], "api", "burst")
+	redistest.ErrorIf(t, left < 3000 || left > 3600, "banned for %v s, want the first duration", left)
 	const series = `bans_total{policy="api"}`
-	redistest.WaitFor(t, "one ban", func() error {
-		if got := nodes[0].Metric(t, series) + nodes[1].Metric(t, series); got != 1 {
-			return fmt.Errorf("%v bans", got)
-		}
-		return nil
+	redistest.Retry(t, "one ban", func() (again bool, seen any) {
+		got := nodes[0].Metric(t, series) + nodes[1].Metric(t, series)
+		return got != 1, fmt.Sprintf("%v bans", got)
 	})
 }
 
 // TestBan_dryRun tries a ban: it is shown and refuses no request, and an enforced handler keeps it.
 func TestBan_dryRun(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		policy := "policy api {\nkey {query.k}\nlimit 2\nwindow 24h\nban 1h after 2\n"
 		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit /enforced {\n"+policy+"}\n}\nredis_ratelimit /try {\n"+policy+"dry_run\n}\n}"+showDryRun))
-		if text := n.Send(t, http.MethodGet, n.Admin+"/metrics", "").Body; !strings.Contains(text, `bans_total{policy="api"} 0`) {
-			t.Error("the bans are not counted from 0: a rate would not show the first one")
+		text := n.Send(t, http.MethodGet, n.Admin+"/metrics", "").Body
+		redistest.ErrorIf(t, !strings.Contains(text, `bans_total{policy="api"} 0`), "the bans are not counted from 0: a rate would not show the first one")
+		for _, want := range []string{"", "", "api", "api:banned", "api:banned"} {
+			n.Get(t, "/try?k=x").Want(t, http.StatusOK, "ok allowed "+want)
 		}
-		for i, want := range []string{"", "", "api", "api:banned", "api:banned"} {
-			if a := n.Get(t, "/try?k=x"); a.Status != http.StatusOK || a.Body != "ok allowed "+want {
-				t.Errorf("request %d: %v, want %q", i, a, want)
-			}
-		}
-		if a := n.Get(t, "/enforced?k=x"); a.Status != http.StatusTooManyRequests {
-			t.Errorf("got %v", a)
-		}
+		n.Get(t, "/enforced?k=x").Want(t, http.StatusTooManyRequests, caddytest.Any)
 		n.CheckMetric(t, `bans_total{policy="api"}`, 1)
+	})
+}
+
+// reasons ends a site: every answer has the reason in a header, and the decision as its body.
+const reasons = `
+	header >X-Reason "<{http.redis_ratelimit.reason}>"
+	respond "{http.redis_ratelimit.decision}"
+	handle_errors { header X-Reason "<{http.redis_ratelimit.reason}>"; respond "{http.redis_ratelimit.decision}" }`
+
+// change sets an override, or lifts a ban.
+func change(t *testing.T, n *caddytest.Node, body string) {
+	t.Helper()
+	n.Ask(t, http.MethodPost, "override", body).Want(t, http.StatusOK, caddytest.Any)
+}
+
+// expect sends a request and checks its status and reason.
+func expect(t *testing.T, n *caddytest.Node, method, path string, status int, reason string) caddytest.Response {
+	t.Helper()
+	a := n.Send(t, method, n.URL+path, "")
+	got := a.Header.Get("X-Reason")
+	redistest.ErrorIf(t, a.Status != status || got != "<"+reason+">", "%s %s: got %v, want %d by %q", method, path, a, status, reason)
+	return a
+}
+
+// TestBan_overridden changes what applies to a client that is banned, in the order of the documentation: a
+// block, an exemption, the client's own limit, that of all.
+func TestBan_overridden(t *testing.T) {
+	caddytest.OnEachStore(t, "redis_ratelimit {\nname api\nkey {query.k}\nlimit 2\nwindow 24h\nban 1h after 2\n}\nlog"+reasons, func(t *testing.T, n *caddytest.Node, _ string) {
+		for _, reason := range []string{"", "", "limit", "ban", "ban"} {
+			status := http.StatusTooManyRequests
+			if reason == "" {
+				status = http.StatusOK
+			}
+			expect(t, n, http.MethodGet, "/?k=bad", status, reason)
+		}
+		change(t, n, `{"policy":"api","all":true,"limit":1000}`)
+		expect(t, n, http.MethodGet, "/?k=bad", 429, "ban")
+		change(t, n, `{"policy":"api","key":"bad","limit":500}`)
+		expect(t, n, http.MethodHead, "/?k=bad", 429, "ban").Want(t, 0, caddytest.Any, "X-RateLimit-Limit: 500", "X-RateLimit-Remaining: 0", "Retry-After: *")
+		left := bannedFor(t, n, "api", "bad")
+		redistest.ErrorIf(t, left < 3000, "the state shows a ban of %v s", left)
+		change(t, n, `{"policy":"api","key":"bad","exempt":true}`)
+		for range 3 {
+			expect(t, n, http.MethodGet, "/?k=bad", 200, "").Want(t, 0, "exempt")
+		}
+		change(t, n, `{"policy":"api","key":"bad","block":true,"for":"2h"}`)
+		expect(t, n, http.MethodGet, "/?k=bad", 429, "block")
+		change(t, n, `{"policy":"api","key":"bad","remove":true}`)
+		expect(t, n, http.MethodGet, "/?k=bad", 429, "ban")
+		change(t, n, `{"policy":"api","key":"bad","unban":true}`)
+		expect(t, n, http.MethodGet, "/?k=bad", 200, "").Want(t, 0, caddytest.Any, "X-RateLimit-Remaining: 997") // two units used before, and none while exempt or blocked
+		change(t, n, `{"policy":"api","all":true,"remove":true}`)
+		expect(t, n, http.MethodGet, "/?k=bad", 429, "limit") // the first of two: offenses are forgotten
+
+		change(t, n, `{"policy":"api","key":"low","limit":1}`)
+		expect(t, n, http.MethodGet, "/?k=low", 200, "")
+		expect(t, n, http.MethodGet, "/?k=low", 429, "limit")
+		expect(t, n, http.MethodGet, "/?k=low", 429, "ban")
+		n.CheckMetric(t, `bans_total{policy="api"}`, 2)
+		change(t, n, `{"policy":"api","key":"calm","block":true}`)
+		for range 5 { // a block is no offense
+			expect(t, n, http.MethodGet, "/?k=calm", 429, "block")
+		}
+		change(t, n, `{"policy":"api","key":"calm","remove":true}`)
+		expect(t, n, http.MethodGet, "/?k=calm", 200, "")
+		for _, reason := range []string{"limit", "ban", "block"} {
+			redistest.ErrorIf(t, !strings.Contains(n.Log.String(), `"ratelimit_reason":"`+reason+`"`), "the access log has no denial by %s", reason)
+		}
+	})
+}
+
+// TestReason_several has requests that meet several policies and handlers.
+func TestReason_several(t *testing.T) {
+	policies := `redis_ratelimit %PATH% {
+		policy %NAME%bans { key {query.k}; limit 1; window 1h; ban 2h 20h }
+		policy %NAME%long {
+			key {query.long}
+			match { query long=* }
+			limit 1
+			window 365d
+		}
+		%MORE%
+	}
+	`
+	site := func(path, name, more string) string {
+		return strings.NewReplacer("%PATH%", path, "%NAME%", name, "%MORE%", more).Replace(policies)
+	}
+	dry := strings.ReplaceAll(site("/dry", "dry", ""), "limit 1", "limit 1\ndry_run")
+	caddytest.OnEachStore(t, site("/several", "a", "")+site("/problem", "b", "problem_details")+dry+site("/two/*", "c", "")+site("/two/inner*", "d", "")+reasons, func(t *testing.T, n *caddytest.Node, _ string) {
+		expect(t, n, http.MethodGet, "/several?k=x&long=1", 200, "")
+		expect(t, n, http.MethodGet, "/several?k=x", 429, "ban").Want(t, 0, caddytest.Any, "X-RateLimit-Reset: *")
+		expect(t, n, http.MethodGet, "/several?k=y&long=1", 429, "limit")
+		if a := expect(t, n, http.MethodGet, "/several?k=x&long=1", 429, "limit"); len(a.Header.Get("Retry-After")) < 6 {
+			t.Errorf("got %v; want the policy that waits longest", a)
+		}
+		left := bannedFor(t, n, "abans", "y")
+		redistest.ErrorIf(t, left != 0, "a denial by another policy bans for %v s", left)
+		for _, block := range []string{"x", "z"} { // of a banned client, and of one that is not
+			change(t, n, `{"policy":"abans","key":"`+block+`","block":true}`)
+			expect(t, n, http.MethodGet, "/several?k="+block+"&long=1", 429, "block")
+		}
+
+		const prefix = `"type":"https://iana.org/assignments/http-problem-types#`
+		n.Get(t, "/problem?k=x")
+		for body, text := range map[string]string{"/problem?k=x": prefix + "abnormal-usage-detected", "/problem?k=blocked": prefix + "quota-exceeded"} {
+			change(t, n, `{"policy":"bbans","key":"blocked","block":true}`)
+			if a := n.Get(t, body); !strings.Contains(a.Body, text) || strings.Count(a.Body, "bbans") != 1 {
+				t.Errorf("%s: got %v, want %s", body, a, text)
+			}
+			n.Send(t, http.MethodHead, n.URL+body, "").Want(t, 429, "", "Content-Type: application/problem+json")
+		}
+
+		change(t, n, `{"policy":"drybans","key":"blocked","block":true}`)
+		for _, query := range []string{"k=x", "k=x", "k=x", "k=blocked"} {
+			expect(t, n, http.MethodGet, "/dry?"+query, 200, "")
+		}
+
+		expect(t, n, http.MethodGet, "/two/inner?k=x&long=1", 200, "")
+		expect(t, n, http.MethodGet, "/two/other?k=x", 429, "ban")          // by the outer one
+		expect(t, n, http.MethodGet, "/two/inner?k=y&long=1", 429, "limit") // by either
 	})
 }

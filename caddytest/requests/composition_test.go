@@ -9,99 +9,73 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestSnippets_arguments(t *testing.T) {
-	t.Parallel()
-	for source, global := range caddytest.Stores(t) {
-		t.Run(source, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "limited.caddy")
-			if err := os.WriteFile(path, []byte("redis_ratelimit {args[0]} same {args[1]} 24h {\n\tname file\n}\n"), 0o600); err != nil {
-				t.Fatal(err)
+	caddytest.OnBothStores(t, func(t *testing.T, global, source string) {
+		path := filepath.Join(t.TempDir(), "limited.caddy")
+		redistest.Must(t, os.WriteFile(path, []byte("redis_ratelimit {args[0]} same {args[1]} 24h {\n\tname file\n}\n"), 0o600))
+		n := caddytest.Start(t, caddytest.ConfigWithSites(global, `(limited) {
+			redis_ratelimit {args[0]} { name {args[1]}; key same; limit {args[2]}; window 24h; {block} }
+		}
+		:{$PORT} {
+			import limited /search search 3
+			import limited /login login 1 { status 420 }
+			import `+path+` /file 2
+		`+caddytest.ShowDecision+"\n}\n"))
+		for route, want := range map[string]struct{ limit, status int }{
+			"/search": {3, 429}, "/login": {1, 420}, "/file": {2, 429}, "/none": {},
+		} {
+			for i := range want.limit {
+				caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, route), source), int64(want.limit), int64(want.limit-i-1))
 			}
-			n := caddytest.Start(t, caddytest.ConfigWithSites(global, `(limited) {
-				redis_ratelimit {args[0]} {
-					name {args[1]}
-					key same
-					limit {args[2]}
-					window 24h
-					{block}
-				}
+			a := n.Get(t, route)
+			if want.limit == 0 {
+				redistest.ErrorIf(t, a.Status != http.StatusOK || caddytest.HasQuota(a), "%s: got %v; want it left alone", route, a)
+				continue
 			}
-			:{$PORT} {
-				import limited /search search 3
-				import limited /login login 1 {
-					status 420
-				}
-				import `+path+` /file 2
-			`+caddytest.ShowDecision+"\n}\n"))
-			for route, want := range map[string]struct{ limit, status int }{
-				"/search": {3, 429}, "/login": {1, 420}, "/file": {2, 429}, "/none": {},
-			} {
-				for i := range want.limit {
-					a := n.Get(t, route)
-					caddytest.CheckAdmitted(t, a, source)
-					caddytest.CheckQuota(t, a, int64(want.limit), int64(want.limit-i-1))
-				}
-				a := n.Get(t, route)
-				if want.limit == 0 {
-					if a.Status != http.StatusOK || caddytest.HasQuota(a) {
-						t.Errorf("%s: got %v; want it left alone", route, a)
-					}
-					continue
-				}
-				caddytest.CheckRefusal(t, a, want.status)
-			}
-		})
-	}
+			caddytest.CheckRefusal(t, a, want.status)
+		}
+	})
 }
 
 // sharing is a Caddyfile of two sites. The second has a limit and an option of its own.
 func sharing(global, limit, option string) string {
 	return caddytest.ConfigWithSites(global, `http://127.0.0.1:{$PORT} {
-		redis_ratelimit same 10 24h {
-			name shared
-		}`+caddytest.ShowDecision+`
+		redis_ratelimit same 10 24h { name shared }`+caddytest.ShowDecision+`
 	}
 	http://localhost:{$PORT} {
-		redis_ratelimit same `+limit+` 24h {
-			name shared
-			`+option+`
-		}`+caddytest.ShowDecision+`
+		redis_ratelimit same `+limit+` 24h { name shared; `+option+` }`+caddytest.ShowDecision+`
 	}
 	`)
 }
 
 func TestSites_sharedPolicy(t *testing.T) {
-	t.Parallel()
-	for source, global := range caddytest.Stores(t) {
-		t.Run(source, func(t *testing.T) {
-			n := caddytest.Start(t, sharing(global, "10", "weight 3"))
-			for _, test := range []struct {
-				url  string
-				left int64
-			}{{n.URL, 9}, {n.LocalhostURL(), 6}, {n.LocalhostURL(), 3}, {n.URL, 2}} {
-				a := n.Send(t, http.MethodGet, test.url, "")
-				caddytest.CheckAdmitted(t, a, source)
-				caddytest.CheckQuota(t, a, 10, test.left)
+	caddytest.OnBothStores(t, func(t *testing.T, global, source string) {
+		n := caddytest.Start(t, sharing(global, "10", "weight 3"))
+		for _, test := range []struct {
+			url  string
+			left int64
+		}{{n.URL, 9}, {n.LocalhostURL(), 6}, {n.LocalhostURL(), 3}, {n.URL, 2}} {
+			a := n.Send(t, http.MethodGet, test.url, "")
+			caddytest.CheckAdmitted(t, a, source)
+			caddytest.CheckQuota(t, a, 10, test.left)
+		}
+		caddytest.CheckRefusal(t, n.Send(t, http.MethodGet, n.LocalhostURL(), ""), http.StatusTooManyRequests)
+		caddytest.CheckAdmitted(t, n.Get(t, "/"), source) // whose weight is 1
+		for _, test := range []struct{ limit, option, complaint string }{
+			{"11", "", "limit 11"},
+			{"10", "algorithm fixed_window", "fixed_window"},
+			{"10", "ipv6_prefix 48", "48"},
+		} {
+			a := n.Load(t, caddytest.WithPorts(n, sharing(global, test.limit, test.option)))
+			for _, part := range []string{`policy \"shared\"`, "two meanings", test.complaint} {
+				redistest.ErrorIf(t, a.Status != http.StatusBadRequest || !strings.Contains(a.Body, part), "limit %s, %q: got %v; want it refused with %s", test.limit, test.option, a, part)
 			}
-			caddytest.CheckRefusal(t, n.Send(t, http.MethodGet, n.LocalhostURL(), ""), http.StatusTooManyRequests)
-			caddytest.CheckAdmitted(t, n.Get(t, "/"), source) // whose weight is 1
-			for _, test := range []struct{ limit, option, complaint string }{
-				{"11", "", "limit 11"},
-				{"10", "algorithm fixed_window", "fixed_window"},
-				{"10", "ipv6_prefix 48", "48"},
-			} {
-				a := n.Load(t, caddytest.WithPorts(n, sharing(global, test.limit, test.option)))
-				for _, part := range []string{`policy \"shared\"`, "two meanings", test.complaint} {
-					if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, part) {
-						t.Errorf("limit %s, %q: got %v; want it refused with %s", test.limit, test.option, a, part)
-					}
-				}
-			}
-			caddytest.CheckQuota(t, n.Get(t, "/"), 10, 0)
-		})
-	}
+		}
+		caddytest.CheckQuota(t, n.Get(t, "/"), 10, 0)
+	})
 }
 
 // everything is a body with each placeholder.
@@ -109,18 +83,8 @@ const everything = `"{http.redis_ratelimit.decision}|{http.redis_ratelimit.polic
 
 // twoPolicies are a policy in dry run and an enforced one with 2 requests a day.
 const twoPolicies = `redis_ratelimit {
-	policy pretend {
-		key {path}
-		limit 1
-		window 24h
-		dry_run
-	}
-	policy real {
-		key {path}
-		limit 2
-		window 24h
-		algorithm sliding_window_log
-	}
+	policy pretend { key {path}; limit 1; window 24h; dry_run }
+	policy real { key {path}; limit 2; window 24h; algorithm sliding_window_log }
 	{$MORE}
 }
 `
@@ -129,9 +93,7 @@ const twoPolicies = `redis_ratelimit {
 func checkEverything(t *testing.T, a caddytest.Response, decision, source string) {
 	t.Helper()
 	got := strings.Split(a.Body, "|")
-	if len(got) != 8 {
-		t.Fatalf("got %v; want eight values", a)
-	}
+	redistest.FatalIf(t, len(got) != 8, "got %v; want eight values", a)
 	for i, want := range map[int]string{0: decision, 1: "real", 2: "2", 3: "0", 7: "pretend"} {
 		if got[i] != want {
 			t.Errorf("value %d is %q, want %q: %v", i, got[i], want, a)
@@ -158,23 +120,17 @@ func TestPlaceholders_handlers(t *testing.T) {
 	t.Parallel()
 	sites := map[string]string{
 		"handle_errors": twoPolicies + "respond " + everything + "\nhandle_errors {\nrespond " + everything + "\n}",
-		"intercept inside": `handle_errors {
-			respond ` + everything + `
-		}
+		"intercept inside": `handle_errors { respond ` + everything + ` }
 		` + twoPolicies + `
 		intercept {
 			@teapot status 418
-			handle_response @teapot {
-				respond ` + everything + ` 200
-			}
+			handle_response @teapot { respond ` + everything + ` 200 }
 		}
 		respond 418`,
 		"intercept around": `route {
 			intercept {
 				@known status 418 429
-				handle_response @known {
-					respond ` + everything + ` {http.intercept.status_code}
-				}
+				handle_response @known { respond ` + everything + ` {http.intercept.status_code} }
 			}
 			` + strings.Replace(twoPolicies, "{$MORE}", "problem_details", 1) + `
 			respond 418

@@ -2,12 +2,15 @@ package requests
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // breakingModel responds with used tokens and 10 bytes, or breaks off: before the response or within it. It
@@ -49,32 +52,20 @@ func breakingModel(t *testing.T) (address string, began, left chan struct{}) {
 // brokenSite settles estimates of 100 units of 1000.
 func brokenSite(option, source, upstream string) string {
 	name := "by-" + strings.Trim(strings.Split(source, ".")[0], "{_")
-	return caddytest.Config(option, `redis_ratelimit /ask* {query.k} 1000 24h {
-		name `+name+`
-		algorithm fixed_window
-		weight 100
-		cost `+source+`
-	}
-	redis_ratelimit /look {query.k} 1000 24h {
-		name `+name+`
-		algorithm fixed_window
-		count_if status 418
-	}
+	return caddytest.Config(option, `redis_ratelimit /ask* {query.k} 1000 24h { name `+name+`; algorithm fixed_window; weight 100; cost `+source+` }
+	redis_ratelimit /look {query.k} 1000 24h { name `+name+`; algorithm fixed_window; count_if status 418 }
 	error /ask/500 500
 	error /ask/404 404
 	respond /ask/answer500 500
 	respond /ask/304 304
 	respond /ask/204 204
 	reverse_proxy /ask/gone 127.0.0.1:1
-	reverse_proxy `+upstream+` {
-		flush_interval -1
-	}`)
+	reverse_proxy `+upstream+` { flush_interval -1 }`)
 }
 
 // TestCost_brokenOff has responses break off by what is behind the handlers. The estimate stays where the
 // cost is not known, by a header or by bytes that were sent.
 func TestCost_brokenOff(t *testing.T) {
-	t.Parallel()
 	upstream, _, _ := breakingModel(t)
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		for _, source := range []string{"{http.reverse_proxy.header.X-Tokens-Used} 70", "response_bytes"} {
@@ -111,7 +102,6 @@ func TestCost_brokenOff(t *testing.T) {
 
 // TestCost_clientGone has clients leave before a response and within it.
 func TestCost_clientGone(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		for _, source := range []string{"{http.reverse_proxy.header.X-Tokens-Used} 70", "response_bytes"} {
 			upstream, began, left := breakingModel(t)
@@ -149,4 +139,144 @@ func TestCost_clientGone(t *testing.T) {
 			}
 		}
 	})
+}
+
+// streamedTokens is a stream of 40 tokens, as models of the known APIs end it.
+const streamedTokens = "data: {\"usage\":{\"total_tokens\":40}}\n\ndata: [DONE]\n\n"
+
+// lingering sends the body that the path names, and ends it only after the client has left.
+func lingering(t *testing.T, bodies map[string][2]string) string {
+	t.Helper()
+	return caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body := bodies[strings.TrimPrefix(r.URL.Path, "/")]
+		w.Header().Set("Content-Type", body[0])
+		_, _ = io.WriteString(w, body[1])
+		_ = http.NewResponseController(w).Flush() // it can
+		<-r.Context().Done()
+	})
+}
+
+// readAndLeave reads so much of a response and leaves at once.
+func readAndLeave(t *testing.T, speaker http.RoundTripper, url string, length int) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	response, err := speaker.RoundTrip(caddytest.GetRequest(ctx, t, url))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if _, err := io.ReadFull(response.Body, make([]byte, length)); err != nil {
+		t.Error(err)
+	}
+	leave()
+	_ = response.Body.Close()
+}
+
+// TestComplete_leftAtTheEnd has clients that leave as soon as they have everything, while the server ends the body a
+// moment later, and clients that leave before.
+func TestComplete_leftAtTheEnd(t *testing.T) {
+	bodies := map[string][2]string{
+		"stream":   {"text/event-stream", streamedTokens},
+		"document": {"application/json", `{"usage":{"total_tokens":40}}`},
+		"within":   {"text/event-stream", strings.TrimSuffix(streamedTokens, "data: [DONE]\n\n")},
+		"half":     {"application/json", `{"usage":{"total_tokens":40}`},
+	}
+	upstream := lingering(t, bodies)
+	policy := func(name, option string) string {
+		return "policy " + name + " {\nkey {query.k}\nlimit 1000000\nwindow 24h\nalgorithm fixed_window\n" + option + "\n}\n"
+	}
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		for _, version := range []string{"HTTP/1.1", "HTTP/2.0 cleartext"} {
+			n := caddytest.Start(t, caddytest.Config(option+"\nservers {\nprotocols h1 h2c\n}\n", "redis_ratelimit {\n"+
+				policy("settled", "weight 11260\ncost json usage.total_tokens 11260")+policy("charged", "cost json usage.total_tokens 11260")+
+				"}\nreverse_proxy "+upstream))
+			speaker := speakers(t)[version]
+			for path, cost := range map[string]int64{"stream": 40, "document": 40, "within": 11260, "half": 11260} {
+				key := fmt.Sprintf("%s%c", path, version[5])
+				for range 20 {
+					readAndLeave(t, speaker, n.URL+"/"+path+"?k="+key, len(bodies[path][1]))
+				}
+				n.WaitForRefund(t, "settled", key, 1_000_000-20*cost)
+				n.WaitForRefund(t, "charged", key, 1_000_000-20*cost)
+			}
+			for _, series := range []string{`option="cost",policy="settled"`, `option="cost",policy="charged"`} {
+				n.CheckMetric(t, "invalid_values_total{"+series+"}", 0)
+			}
+		}
+	})
+}
+
+// TestComplete_withoutKeepAlive has clients of HTTP/1.1 that close with the last byte, which none has broken off.
+func TestComplete_withoutKeepAlive(t *testing.T) {
+	upstream := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "0123456789") })
+	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000000 24h {
+		algorithm fixed_window
+		weight 1000
+		cost {http.reverse_proxy.header.X-None} 7
+	}
+	reverse_proxy `+upstream+` { flush_interval -1 }`)
+	transport := &http.Transport{DisableKeepAlives: true}
+	var clients sync.WaitGroup
+	for range 16 {
+		clients.Go(func() {
+			for range 100 {
+				readAndLeave(t, transport, n.URL+"/?k=a", 10)
+			}
+		})
+	}
+	clients.Wait()
+	n.WaitForRefund(t, "default", "a", 1_000_000-16*100*7)
+}
+
+// TestComplete_leftBeforeTheHeader has a client that leaves before the upstream has answered. It pays the estimate,
+// and no configuration is wrong.
+func TestComplete_leftBeforeTheHeader(t *testing.T) {
+	t.Parallel()
+	began := make(chan struct{})
+	upstream := caddytest.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		began <- struct{}{}
+		<-r.Context().Done()
+	})
+	for source, want := range map[string]int64{"json a 70": 100, "json a 170": 170, "{http.reverse_proxy.header.X-None} 70": 100, "response_bytes": 100} {
+		n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1000 24h {\nalgorithm fixed_window\nweight 100\ncost "+source+"\n}\nreverse_proxy "+upstream))
+		ctx, leave := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			if response, err := n.Client.Do(caddytest.GetRequest(ctx, t, n.URL)); err == nil {
+				_ = response.Body.Close()
+			}
+		}()
+		<-began
+		leave()
+		<-gone
+		n.CheckMetric(t, `decisions_total{decision="allowed",policy="default",source="memory"}`, 1)
+		n.WaitForRefund(t, "default", "same", 1000-want)
+		n.Stop(t) // which waits for the request
+		redistest.ErrorIf(t, strings.Contains(n.Log.String(), "a value cannot be used"), "%s: the log has an invalid value:\n%s", source, n.Log)
+	}
+}
+
+// TestComplete_bytesOfAFailedWrite has a client of HTTP/2 that reads a part of a piece, of which Go says that nothing
+// was sent.
+func TestComplete_bytesOfAFailedWrite(t *testing.T) {
+	t.Parallel()
+	const window, piece = 16 << 10, 32 << 10
+	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}\n", `redis_ratelimit {query.k} 1000000 24h {
+		algorithm fixed_window
+		weight 100
+		cost response_bytes
+	}
+	respond /long `+strings.Repeat("x", 100_000)+`
+	respond `+strings.Repeat("x", piece)))
+	speaker := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: window}}
+	speaker.Protocols.SetUnencryptedHTTP2(true)
+	defer speaker.CloseIdleConnections()
+	for _, path := range []string{"/?k=short", "/long?k=long"} {
+		readAndLeave(t, speaker, n.URL+path, window-2<<10)
+		n.WaitForRefund(t, "default", path[strings.Index(path, "=")+1:], 1_000_000-piece)
+	}
+	readAndLeave(t, speaker, n.URL+"/?k=all", piece)
+	n.WaitForRefund(t, "default", "all", 1_000_000-piece)
 }

@@ -1,31 +1,27 @@
 package requests
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // costlySite is a directive that costs what responses tell, and one that shows the quota unchanged.
 func costlySite(t *testing.T, algorithm, more string) string {
 	t.Helper()
-	return `redis_ratelimit /ask* {query.k} 1000 24h {
-		algorithm ` + algorithm + `
-		cost {http.reverse_proxy.header.X-Tokens-Used} 70
-		` + more + `
-	}
-	redis_ratelimit /look {query.k} 1000 24h {
-		algorithm ` + algorithm + `
-		count_if status 418
-	}
+	return `redis_ratelimit /ask* {query.k} 1000 24h { algorithm ` + algorithm + `; cost {http.reverse_proxy.header.X-Tokens-Used} 70; ` + more + ` }
+	redis_ratelimit /look {query.k} 1000 24h { algorithm ` + algorithm + `; count_if status 418 }
 	reverse_proxy ` + model(t)
 }
 
 // TestCost_afterwards corrects weights by the tokens of responses, with every algorithm.
 func TestCost_afterwards(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
 			for at, weight := range []string{"weight 100", "weight 1"} {
@@ -42,14 +38,10 @@ func TestCost_afterwards(t *testing.T) {
 					{"&tokens=4503599627370497", "330", "329"}, // the same: above 2^52
 					{"&tokens=4503599627370496", "0", "0"},     // into debt
 				} {
-					if a := n.Get(t, "/ask"+key+step.path); a.Status != http.StatusOK || a.Header.Get("X-Ratelimit-Limit") != "1000" {
-						t.Fatalf("%s%s: got %v", algorithm, step.path, a)
-					}
+					n.Get(t, "/ask"+key+step.path).Want(t, http.StatusOK, caddytest.Any, "X-Ratelimit-Limit: 1000")
 					checkRemaining(t, n, "/look"+key, []string{step.remain, step.remainOfOne}[at])
 				}
-				if a := n.Get(t, "/ask"+key); a.Status != http.StatusTooManyRequests {
-					t.Errorf("%s: got %v; want the debt to be paid first", algorithm, a)
-				}
+				n.Get(t, "/ask"+key).Want(t, http.StatusTooManyRequests, caddytest.Any) // the debt is to be paid first
 				n.CheckMetric(t, `invalid_values_total{option="cost",policy="default"}`, 4)
 			}
 		}
@@ -58,27 +50,21 @@ func TestCost_afterwards(t *testing.T) {
 
 // TestCost_countIf refunds everything if the response does not count, and settles if it does.
 func TestCost_countIf(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, costlySite(t, "token_bucket", "weight 100\ncount_if header X-Tokens-Used *")))
+	caddytest.OnEachStore(t, costlySite(t, "token_bucket", "weight 100\ncount_if header X-Tokens-Used *"), func(t *testing.T, n *caddytest.Node, _ string) {
 		n.Get(t, "/ask?k=a&tokens=40")
 		checkRemaining(t, n, "/look?k=a", "960")
 		n.Get(t, "/ask?k=a&tokens=150")
 		checkRemaining(t, n, "/look?k=a", "810")
-		if a := n.Get(t, "/ask?k=a"); a.Header.Get("X-Ratelimit-Remaining") != "810" {
-			t.Errorf("got %v; want the refund in the headers", a)
-		}
+		n.Get(t, "/ask?k=a").Want(t, 0, caddytest.Any, "X-Ratelimit-Remaining: 810") // the refund in the headers
 		checkRemaining(t, n, "/look?k=a", "810")
 		n.CheckMetric(t, `settled_units_total{direction="refunded",policy="default"}`, 60)
 		n.CheckMetric(t, `settled_units_total{direction="charged",policy="default"}`, 50)
 	})
 }
 
-// TestCost_several settles each policy of a request by itself: of one handler, of a handler further in,
-// and of a dry run. The site denies every second request further in: its estimates stay, and nothing is
-// settled.
+// TestCost_several settles each policy of a request by itself: of one handler, of a handler further in, and of a dry
+// run. The site denies every second request further in: its estimates stay, and nothing is settled.
 func TestCost_several(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		policy := func(name, more string) string {
 			return "policy " + name + " {\nkey {query.k}\nlimit 1000\nwindow 24h\nalgorithm fixed_window\n" + more + "\n}\n"
@@ -99,9 +85,7 @@ func TestCost_several(t *testing.T) {
 		}
 		n.Get(t, "/ask?k=b&deny=1&tokens=40&bytes=200")
 		checkRemaining(t, n, "/inner?k=b", "960")
-		if a := n.Get(t, "/ask?k=b&deny=1"); a.Status != http.StatusTooManyRequests {
-			t.Fatalf("got %v", a)
-		}
+		n.Get(t, "/ask?k=b&deny=1").Want(t, http.StatusTooManyRequests, caddytest.Any)
 		n.Get(t, "/ask?k=end&tokens=100&bytes=10") // what is settled before it is done by then
 		for name, left := range map[string]string{"one": "860", "two": "790", "three": "799", "inner": "860", "pretended": "860"} {
 			checkRemaining(t, n, "/"+name+"?k=b", left)
@@ -111,28 +95,101 @@ func TestCost_several(t *testing.T) {
 
 // TestCost_denied takes nothing where the estimate does not fit, and settles nothing.
 func TestCost_denied(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit /ask {query.k} 150 24h {
+	n := caddytest.InProcess(t, `redis_ratelimit /ask {query.k} 150 24h {
 		algorithm token_bucket
 		weight 100
 		cost {http.reverse_proxy.header.X-Tokens-Used} 70
 		notify 40% 90%
 	}
-	redis_ratelimit /look {query.k} 150 24h {
-		algorithm token_bucket
-		count_if status 418
-	}
-	reverse_proxy `+model(t)))
+	redis_ratelimit /look {query.k} 150 24h { algorithm token_bucket; count_if status 418 }
+	reverse_proxy `+model(t))
 	n.Get(t, "/ask?k=a&tokens=80")
 	checkRemaining(t, n, "/look?k=a", "70")
 	waitForThresholds(t, n, 40) // and not by the estimate
-	if a := n.Get(t, "/ask?k=a&tokens=0"); a.Status != http.StatusTooManyRequests {
-		t.Fatalf("got %v", a)
-	}
+	n.Get(t, "/ask?k=a&tokens=0").Want(t, http.StatusTooManyRequests, caddytest.Any)
 	checkRemaining(t, n, "/look?k=a", "70")
 	n.Get(t, "/ask?k=b&tokens=140")
 	checkRemaining(t, n, "/look?k=b", "10")
 	waitForThresholds(t, n, 40, 40, 90) // by what was charged
 	n.Ratelimit(t, "policies").Want(t, 0, "cost {http.reverse_proxy.header.X-Tokens-Used}")
 	n.Ratelimit(t, "explain", "--url", n.URL+"/ask?k=a").Want(t, 4, "after the response it costs {http.reverse_proxy.header.X-Tokens-Used} in all")
+}
+
+// model responds with the number of bytes and of used tokens that the request names.
+func model(t *testing.T) string {
+	t.Helper()
+	return caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if tokens := r.URL.Query().Get("tokens"); tokens != "" {
+			w.Header().Set("X-Tokens-Used", tokens)
+		}
+		var length int
+		_, _ = fmt.Sscan(r.URL.Query().Get("bytes"), &length) // none is 0
+		_, _ = io.WriteString(w, strings.Repeat("x", length))
+	})
+}
+
+// checkRemaining waits until a peek shows the remaining units.
+func checkRemaining(t *testing.T, n *caddytest.Node, path, want string) {
+	t.Helper()
+	n.Await(t, path, 0, caddytest.Any, "X-Ratelimit-Remaining: "+want)
+}
+
+func TestCost_bytes(t *testing.T) {
+	caddytest.OnEachStore(t, `redis_ratelimit /get {query.k} 1000 24h { algorithm fixed_window; cost response_bytes }
+	redis_ratelimit /look {query.k} 1000 24h { algorithm fixed_window; count_if status 418 }
+	reverse_proxy `+model(t), func(t *testing.T, n *caddytest.Node, _ string) {
+		n.Get(t, "/get?k=a&bytes=100")
+		checkRemaining(t, n, "/look?k=a", "900")
+		n.Get(t, "/get?k=a&bytes=100000")
+		checkRemaining(t, n, "/look?k=a", "0")
+		n.Get(t, "/get?k=b&bytes=0")
+		checkRemaining(t, n, "/look?k=b", "999")
+	})
+}
+
+// TestCost_denied_further_in has a second handler that denies what the first allowed, and a policy in dry run.
+func TestCost_denied_further_in(t *testing.T) {
+	n := caddytest.InProcess(t, `route {
+		redis_ratelimit /get same 1000 24h { name outer; algorithm fixed_window; cost response_bytes }
+		redis_ratelimit /get same 1 24h { name inner }
+		redis_ratelimit /dry same 2 24h { name dry; algorithm fixed_window; cost response_bytes; dry_run }
+		redis_ratelimit /look same 1000 24h { name outer; algorithm fixed_window; count_if status 418 }
+		reverse_proxy `+model(t)+`
+	}
+	handle_errors { respond "a body that is not charged" }`)
+	n.Get(t, "/get?bytes=99")
+	n.Get(t, "/get?bytes=99")
+	checkRemaining(t, n, "/look", "900")
+	n.Get(t, "/get?bytes=99")
+	checkRemaining(t, n, "/look", "899")
+	for range 2 {
+		n.Get(t, "/dry?bytes=10").Want(t, http.StatusOK, caddytest.Any)
+	}
+	n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="dry",source="memory"}`, 1)
+}
+
+// TestCost_bytes_compressed has a handler outside of the compression, one inside of it, and clients that send HEAD.
+func TestCost_bytes_compressed(t *testing.T) {
+	t.Parallel()
+	limit := func(path, name, more string) string {
+		return `redis_ratelimit ` + path + ` {query.k} 10000 24h { name ` + name + `; algorithm fixed_window; ` + more + ` }
+		`
+	}
+	n := caddytest.Start(t, caddytest.Config("", "route {\n"+limit("/get", "outer", "cost response_bytes")+"encode gzip\n"+limit("/get", "inner", "cost response_bytes")+
+		limit("/outer", "outer", "count_if status 418")+limit("/inner", "inner", "count_if status 418")+`
+		respond /get `+strings.Repeat("x", 5000)+`
+	}`))
+	n.Get(t, "/get?k=zipped", "Accept-Encoding: gzip")
+	checkRemaining(t, n, "/inner?k=zipped", "5000")
+	redistest.Retry(t, "few bytes are charged outside", func() (again bool, seen any) {
+		a := n.Get(t, "/outer?k=zipped")
+		left, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
+		return err != nil || left < 9000 || left > 9990, a
+	})
+	n.Send(t, http.MethodHead, n.URL+"/get?k=head", "")
+	n.Get(t, "/get?k=both", "Accept-Encoding: identity") // by then the other is charged too
+	checkRemaining(t, n, "/outer?k=both", "5000")
+	checkRemaining(t, n, "/inner?k=both", "5000")
+	checkRemaining(t, n, "/inner?k=head", "9999")
+	checkRemaining(t, n, "/outer?k=head", "9999")
 }

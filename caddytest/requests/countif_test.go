@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -15,10 +13,7 @@ import (
 
 // logIn is a site whose path is the status of the log-in.
 func logIn(algorithm, more string) string {
-	return `redis_ratelimit {query.k} 5 24h {
-		algorithm ` + algorithm + `
-		count_if status 401 403
-	}
+	return `redis_ratelimit {query.k} 5 24h { algorithm ` + algorithm + `; count_if status 401 403 }
 	` + more + `
 	@ok path /200
 	respond @ok "welcome"
@@ -30,7 +25,6 @@ func logIn(algorithm, more string) string {
 }
 
 func TestCountIf_statuses(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
 			n := caddytest.Start(t, caddytest.Config(option, logIn(algorithm, "")))
@@ -38,9 +32,8 @@ func TestCountIf_statuses(t *testing.T) {
 				return n.Get(t, path+"?k="+algorithm).Header.Get("X-Ratelimit-Remaining")
 			}
 			for range 20 {
-				if got := remaining("/200"); got != "5" {
-					t.Errorf("%s: %s remain after a log-in that went well", algorithm, got)
-				}
+				got := remaining("/200")
+				redistest.ErrorIf(t, got != "5", "%s: %s remain after a log-in that went well", algorithm, got)
 				n.WaitForRefund(t, "default", algorithm, 5)
 			}
 			for i, path := range []string{"/401", "/error", "/404", "/401", "/broken"} {
@@ -50,33 +43,21 @@ func TestCountIf_statuses(t *testing.T) {
 				n.WaitForRefund(t, "default", algorithm, []int64{4, 3, 3, 2, 1}[i])
 			}
 			n.Get(t, "/401?k="+algorithm)
-			if a := n.Get(t, "/200?k="+algorithm); a.Status != http.StatusTooManyRequests {
-				t.Errorf("%s: got %v; want even the right password refused", algorithm, a)
-			}
+			n.Get(t, "/200?k="+algorithm).Want(t, http.StatusTooManyRequests, caddytest.Any) // even the right password refused
 		}
 	})
 }
 
 // TestCountIf_concurrent tries many passwords at once.
 func TestCountIf_concurrent(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, logIn("sliding_window_log", "")))
-		var tried atomic.Int64
-		var group sync.WaitGroup
-		for range 100 {
-			group.Go(func() {
-				if a, err := n.Try(http.MethodGet, n.URL+"/401?k=crowd", ""); err != nil {
-					t.Error(err)
-				} else if a.Status == http.StatusUnauthorized {
-					tried.Add(1)
-				}
-			})
+	caddytest.OnEachStore(t, logIn("sliding_window_log", ""), func(t *testing.T, n *caddytest.Node, _ string) {
+		tried := 0
+		for _, a := range n.Crowd(t, 100, "/401?k=crowd") {
+			if a.Status == http.StatusUnauthorized {
+				tried++
+			}
 		}
-		group.Wait()
-		if tried.Load() != 5 {
-			t.Errorf("%d passwords were tried, want 5", tried.Load())
-		}
+		redistest.ErrorIf(t, tried != 5, "%d passwords were tried, want 5", tried)
 	})
 }
 
@@ -101,29 +82,17 @@ func TestCountIf_aborted(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit same 5 24h {
-		algorithm fixed_window
-		count_if status 401
-	}
+	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit same 5 24h { algorithm fixed_window; count_if status 401 }
 	reverse_proxy /gone `+redistest.FreeAddr(t)+`
 	reverse_proxy `+slow))
-	if a := n.Get(t, "/stream"); a.Body != "part part part " || a.Header.Get("X-Ratelimit-Remaining") != "5" {
-		t.Errorf("got %v; want it given back at the first part", a)
-	}
-	if a := n.Get(t, "/gone"); a.Status != http.StatusBadGateway || a.Header.Get("X-Ratelimit-Remaining") != "4" {
-		t.Errorf("got %v; want it counted", a)
-	}
+	n.Get(t, "/stream").Want(t, 0, "part part part ", "X-Ratelimit-Remaining: 5")               // given back at the first part
+	n.Get(t, "/gone").Want(t, http.StatusBadGateway, caddytest.Any, "X-Ratelimit-Remaining: 4") // counted
 	request := caddytest.GetRequest(ctx, t, n.URL+"/slow")
 	if response, err := n.Client.Do(request); err == nil {
 		_ = response.Body.Close()
 		t.Fatal("the slow upstream answered")
 	}
-	redistest.WaitFor(t, "who left is counted", func() error {
-		if a := n.Get(t, "/stream"); a.Header.Get("X-Ratelimit-Remaining") != "3" {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
-	})
+	n.Await(t, "/stream", 0, caddytest.Any, "X-Ratelimit-Remaining: 3")
 }
 
 // TestCountIf_websocket upgrades a connection.
@@ -134,49 +103,30 @@ func TestCountIf_websocket(t *testing.T) {
 		w.Header().Set("Upgrade", "websocket")
 		w.WriteHeader(http.StatusSwitchingProtocols)
 	})
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit same 5 24h {
-		algorithm fixed_window
-		count_if status 101
-	}
+	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit same 5 24h { algorithm fixed_window; count_if status 101 }
 	reverse_proxy `+upgrading))
 	for want := 4; want >= 3; want-- {
 		request := caddytest.GetRequest(t.Context(), t, n.URL)
 		request.Header.Set("Connection", "Upgrade")
 		request.Header.Set("Upgrade", "websocket")
 		response, err := n.Client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		_ = response.Body.Close()
-		if got := response.Header.Get("X-Ratelimit-Remaining"); response.StatusCode != http.StatusSwitchingProtocols || got != fmt.Sprint(want) {
-			t.Errorf("status %s, %s remain, want %d", response.Status, got, want)
-		}
+		got := response.Header.Get("X-Ratelimit-Remaining")
+		redistest.ErrorIf(t, response.StatusCode != http.StatusSwitchingProtocols || got != fmt.Sprint(want), "status %s, %s remain, want %d", response.Status, got, want)
 	}
 }
 
-// TestCountIf_dryRun has another policy deny: the dry run refunds, because its count_if does not match
-// the denial.
+// TestCountIf_dryRun has another policy deny: the dry run refunds, because its count_if does not match the denial.
 func TestCountIf_dryRun(t *testing.T) {
 	t.Parallel()
 	for _, errors := range []string{"", "\n\thandle_errors {\n\t\trespond refused\n\t}"} {
 		n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
-			policy tight {
-				key same
-				limit 1
-				window 24h
-			}
-			policy pretended {
-				key same
-				limit 3
-				window 24h
-				count_if status 401
-				dry_run
-			}
+			policy tight { key same; limit 1; window 24h }
+			policy pretended { key same; limit 3; window 24h; count_if status 401; dry_run }
 		}
 		respond ok`+errors))
-		for range 10 {
-			n.Get(t, "/")
-		}
+		n.GetTimes(t, 10, "/")
 		n.CheckMetric(t, `decisions_total{decision="dry_run_allowed",policy="pretended",source="memory"}`, 10)
 		n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 0)
 	}
@@ -184,37 +134,22 @@ func TestCountIf_dryRun(t *testing.T) {
 
 // TestCountIf_outerHandlers has outer handlers that replace the response after count_if has matched.
 func TestCountIf_outerHandlers(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, `route {
-			redis_ratelimit same 1000 24h {
-				name all
-			}
-			intercept {
-				@bad status 401
-				handle_response @bad {
-					respond 200
-				}
-			}
-			redis_ratelimit same 3 24h {
-				name logins
-				count_if status 401
-			}
-			redis_ratelimit same 500 24h {
-				name between
-			}
-			reverse_proxy `+statusUpstream(t)+`
-		}`))
+	caddytest.OnEachStore(t, `route {
+		redis_ratelimit same 1000 24h { name all }
+		intercept {
+			@bad status 401
+			handle_response @bad { respond 200 }
+		}
+		redis_ratelimit same 3 24h { name logins; count_if status 401 }
+		redis_ratelimit same 500 24h { name between }
+		reverse_proxy `+statusUpstream(t)+`
+	}`, func(t *testing.T, n *caddytest.Node, _ string) {
 		for i := range int64(5) {
 			caddytest.CheckQuota(t, n.Get(t, "/200"), 500, 499-i) // the binding policy where the log-ins are refunded
 			n.WaitForRefund(t, "logins", "same", 3)
 		}
 		for left := int64(2); left >= 0; left-- {
-			a := n.Get(t, "/401")
-			caddytest.CheckQuota(t, a, 3, left)
-			if a.Status != http.StatusOK {
-				t.Errorf("got %v; want the status that is answered instead", a)
-			}
+			caddytest.CheckQuota(t, n.Get(t, "/401").Want(t, http.StatusOK, caddytest.Any), 3, left) // the status that is answered instead
 		}
 		caddytest.CheckRefusal(t, n.Get(t, "/401"), http.StatusTooManyRequests)
 	})
@@ -227,4 +162,96 @@ func statusUpstream(t *testing.T) string {
 		_, _ = fmt.Sscan(strings.TrimPrefix(r.URL.Path, "/"), &status) // other paths get 404
 		w.WriteHeader(status)
 	})
+}
+
+// errorRoutes may surround a handler that denies: error routes of the server, and of its subroute.
+var errorRoutes = map[string]struct{ server, subroute, options string }{
+	"none":            {},
+	"unrelated":       {server: unrelated},
+	"matching":        {server: matching},
+	"subroute":        {subroute: matching},
+	"both":            {server: unrelated, subroute: matching},
+	"problem_details": {options: `, "problem_details": true`},
+	"with_unrelated":  {server: unrelated, options: `, "problem_details": true`},
+}
+
+const (
+	unrelated = `, "errors": {"routes": [{"match": [{"expression": "{http.error.status_code} == 404"}], "handle": [{"handler": "static_response", "body": "lost"}]}]}`
+	matching  = `, "errors": {"routes": [{"handle": [{"handler": "static_response", "body": "refused"}]}]}`
+)
+
+// nested returns a site whose outer handler counts by the response of an inner one, which refuses.
+type nested struct {
+	// addr is another one for each configuration: the server of the last one may yet accept a connection.
+	addr string
+
+	redis, name, countIf, options, refusing, subroute, server string
+}
+
+func (s *nested) config(n *caddytest.Node) string {
+	outer := fmt.Sprintf(`{"handler": "redis_ratelimit", "policies": [{"name": %q, "key": "same", "limit": 9, "window": "24h", "algorithm": "gcra", "count_if": {"status_code": [%s]}%s}]}`, s.name, s.countIf, s.options)
+	inner := `{"handler": "subroute", "routes": [{"handle": [` + s.refusing + `]}]` + s.subroute + `}`
+	return `{"admin": {"listen": "` + strings.TrimPrefix(n.Admin, "http://") + `"}, "apps": {` + s.redis + `"http": {"grace_period": "1s", "servers": {"s": {"listen": ["` +
+		s.addr + `"], "automatic_https": {"disable": true}, "routes": [{"handle": [` + outer + `, ` + inner + `]}]` + s.server + `}}}}}`
+}
+
+// used returns how many units of the outer policy three refused requests have used.
+func (s *nested) used(t *testing.T, n *caddytest.Node, status int, headers ...string) int64 {
+	t.Helper()
+	s.addr = redistest.FreeAddr(t)
+	n.Send(t, http.MethodPost, n.Admin+"/load", s.config(n), "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
+	for range 3 {
+		n.Send(t, http.MethodGet, "http://"+s.addr, "", headers...).Want(t, status, caddytest.Any)
+	}
+	a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+s.name+`","key":"same"}`)
+	return 9 - caddytest.ParseJSON[struct{ Remaining int64 }](t, a).Remaining
+}
+
+// TestCountIf_innerRefusal has each error route around each refusal. This module writes the refusal itself
+// or returns an error.
+func TestCountIf_innerRefusal(t *testing.T) {
+	n := caddytest.InProcess(t, "respond old")
+	away := `"redis_ratelimit": {"redis": {"addresses": ["` + redistest.FreeAddr(t) + `"]}}, `
+	for refusal, test := range map[string]struct {
+		status       int
+		redis, inner string
+	}{
+		"denied_429":  {429, "", `"status": 429, "policies": [{"name": "inner", "key": "same", "limit": 1, "window": "24h", "weight_from": "{http.vars.heavy}"}]`},
+		"denied_503":  {503, "", `"status": 503, "policies": [{"name": "inner", "key": "same", "limit": 1, "window": "24h", "weight_from": "{http.vars.heavy}"}]`},
+		"closed_503":  {503, away, `"fail_mode": "closed", "policies": [{"name": "inner", "key": "same", "limit": 1, "window": "24h"}]`},
+		"rejects_400": {400, "", `"on_empty_key": "reject", "policies": [{"name": "inner", "key": "{http.vars.none}", "limit": 1, "window": "24h"}]`},
+	} {
+		for routes, around := range errorRoutes {
+			for countIf, options := range map[string]string{"429": "", "401": "", "2": "", "5": `, "dry_run": true`} {
+				name := strings.Join([]string{"p", refusal, routes, countIf}, "-")
+				t.Run(name, func(t *testing.T) {
+					s := nested{
+						redis: test.redis, name: name, countIf: countIf, options: options, server: around.server, subroute: around.subroute,
+						refusing: `{"handler": "vars", "heavy": "2"}, {"handler": "redis_ratelimit", ` + test.inner + around.options + `}`,
+					}
+					want := int64(0)
+					if strings.HasPrefix(fmt.Sprint(test.status), countIf) {
+						want = 3
+					}
+					got := s.used(t, n, test.status)
+					redistest.ErrorIf(t, got != want, "%d units are used, want %d", got, want)
+				})
+			}
+		}
+	}
+}
+
+// TestCountIf_innerError has another module's handler that ends the request with an error.
+func TestCountIf_innerError(t *testing.T) {
+	n := caddytest.InProcess(t, "respond old")
+	for status, want := range map[int]int64{401: 3, 404: 0, 500: 3} { // 5xx count
+		for _, routes := range []string{"none", "unrelated", "matching"} {
+			name := fmt.Sprintf("e-%d-%s", status, routes)
+			t.Run(name, func(t *testing.T) {
+				s := nested{name: name, countIf: "401", server: errorRoutes[routes].server, refusing: fmt.Sprintf(`{"handler": "error", "status_code": %d}`, status)}
+				got := s.used(t, n, status)
+				redistest.ErrorIf(t, got != want, "%d units are used, want %d", got, want)
+			})
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,8 +14,7 @@ import (
 // showDryRun ends a site: the body names the dry-run policies that would have denied.
 const showDryRun = "\nrespond \"ok {http.redis_ratelimit.decision} {http.redis_ratelimit.dry_run}\"\n"
 
-// refusingDryRuns are handlers whose policy p would refuse every request without a decision, if it were
-// enforced.
+// refusingDryRuns are handlers whose policy p would refuse every request without a decision, if it were enforced.
 var refusingDryRuns = map[string]string{
 	"empty key":         "redis_ratelimit {\non_empty_key reject\npolicy p {\nkey {header.X-Key}\nlimit 9\nwindow 24h\ndry_run\n}\n}",
 	"matcher":           "redis_ratelimit {\npolicy p {\nlimit 9\nwindow 24h\ndry_run\nmatch `int({query.n}) > 1`\n}\n}",
@@ -24,8 +24,7 @@ var refusingDryRuns = map[string]string{
 }
 
 func TestDryRun_handlers(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "respond old"))
+	n := caddytest.InProcess(t, "respond old")
 	for name, limit := range refusingDryRuns {
 		t.Run(name, func(t *testing.T) {
 			policy := "p_" + strings.ReplaceAll(name, " ", "_")
@@ -33,80 +32,42 @@ func TestDryRun_handlers(t *testing.T) {
 			n.Reload(t, caddytest.WithPorts(n, caddytest.Config("", limit+showDryRun)))
 			said := len(n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "request would be denied" }))
 			for _, client := range []string{"one", "two"} {
-				a := n.Get(t, "/?n="+client)
-				if a.Status != http.StatusOK || a.Body != "ok allowed "+policy || caddytest.HasQuota(a) {
-					t.Errorf("got %v", a)
-				}
+				n.Get(t, "/?n="+client).Want(t, http.StatusOK, "ok allowed "+policy, caddytest.NoQuota)
 			}
 			n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="`+policy+`",source="memory"}`, 2)
 			lines := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "request would be denied" })[said:]
-			if len(lines) != 2 || lines[0].Level != "debug" || !strings.Contains(lines[0].Text, `"policy":"`+policy+`"`) {
-				t.Errorf("the log has %v", lines)
-			}
+			redistest.ErrorIf(t, len(lines) != 2 || lines[0].Level != "debug" || !strings.Contains(lines[0].Text, `"policy":"`+policy+`"`), "the log has %v", lines)
 			e := n.Explain(t, "/?n=none", "")
 			at := slices.IndexFunc(e.Policies, func(p caddytest.ExplainedPolicy) bool { return p.Policy == policy })
-			if e.Decision != "allowed" || at < 0 || e.Policies[at].Decision != "rejected" || !e.Policies[at].DryRun {
-				t.Errorf("explained as %+v", e)
-			}
+			redistest.ErrorIf(t, e.Decision != "allowed" || at < 0 || e.Policies[at].Decision != "rejected" || !e.Policies[at].DryRun, "explained as %+v", e)
 		})
 	}
 }
 
 // TestDryRun_besideEnforced has an enforced policy beside one in dry run.
 func TestDryRun_besideEnforced(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
-		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
-			on_empty_key reject
-			policy pretended {
-				key {header.X-Key}
-				limit 9
-				window 24h
-				dry_run
-			}
-			policy enforced {
-				key same
-				limit 2
-				window 24h
-			}
-		}`+caddytest.ShowDecision))
+	caddytest.OnEachStore(t, `redis_ratelimit {
+		on_empty_key reject
+		policy pretended { key {header.X-Key}; limit 9; window 24h; dry_run }
+		policy enforced { key same; limit 2; window 24h }
+	}`+caddytest.ShowDecision, func(t *testing.T, n *caddytest.Node, source string) {
 		for left := int64(1); left >= 0; left-- {
-			a := n.Get(t, "/")
-			caddytest.CheckAdmitted(t, a, source)
-			caddytest.CheckQuota(t, a, 2, left)
+			caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, "/"), source), 2, left)
 		}
-		a := n.Get(t, "/")
-		caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-		caddytest.CheckQuota(t, a, 2, 0)
+		caddytest.CheckQuota(t, caddytest.CheckRefusal(t, n.Get(t, "/"), http.StatusTooManyRequests), 2, 0)
 		n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 3)
 	})
 }
 
-// TestDryRun_redisDown has only policies in dry run, and no Redis. The second request would be held for a
-// day.
+// TestDryRun_redisDown has only policies in dry run, and no Redis. The second request would be held for a day.
 func TestDryRun_redisDown(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\nfail_mode closed\n}", `redis_ratelimit {
-		policy plain {
-			key same
-			limit 1
-			window 24h
-			dry_run
-		}
-		policy queue {
-			key same
-			limit 1
-			window 24h
-			algorithm leaky_bucket
-			burst 2
-			max_delay 30h
-			dry_run
-		}
+		policy plain { key same; limit 1; window 24h; dry_run }
+		policy queue { key same; limit 1; window 24h; algorithm leaky_bucket; burst 2; max_delay 30h; dry_run }
 	}`+showDryRun))
-	for i, want := range []string{"ok allowed ", "ok allowed plain", "ok allowed plain,queue"} {
-		if a := n.Get(t, "/"); a.Status != http.StatusOK || a.Body != want || caddytest.HasQuota(a) {
-			t.Errorf("request %d: got %v, want %s", i, a, want)
-		}
+	for _, want := range []string{"ok allowed ", "ok allowed plain", "ok allowed plain,queue"} {
+		n.Get(t, "/").Want(t, http.StatusOK, want, caddytest.NoQuota)
 	}
 }
 
@@ -119,32 +80,132 @@ func TestDryRun_countIf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(test.global, `redis_ratelimit {
-				policy enforced {
-					key same
-					limit 1
-					window 24h
-				}
-				policy pretended {
-					key same
-					limit 5
-					window 24h
-					count_if status 401
-					dry_run
-				}
+				policy enforced { key same; limit 1; window 24h }
+				policy pretended { key same; limit 5; window 24h; count_if status 401; dry_run }
 				`+test.more+`
 			}
 			respond ok
-			handle_errors 404 {
-				respond lost
-			}`))
-			for range 8 {
-				n.Get(t, "/")
-			}
-			if a := n.Get(t, "/"); a.Status == http.StatusOK {
-				t.Errorf("got %v; want it refused", a)
-			}
+			handle_errors 404 { respond lost }`))
+			n.GetTimes(t, 8, "/")
+			a := n.Get(t, "/")
+			redistest.ErrorIf(t, a.Status == http.StatusOK, "got %v; want it refused", a)
 			n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 0)
 			n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="fallback"}`, 0)
 		})
 	}
+}
+
+// rolloutSite limits a part of the keys to one request a day.
+func rolloutSite(percent string) string {
+	return "redis_ratelimit {\nname rollout\nkey {query.k}\nlimit 1\nwindow 24h\nenforce " + percent + "\n}" + showDryRun
+}
+
+// rolloutKeys are keys of clients.
+func rolloutKeys() (keys []string) {
+	for i := range 60 {
+		keys = append(keys, fmt.Sprint("client", i))
+	}
+	return keys
+}
+
+// limitedKeys returns the keys that are denied, each of which has used up its quota. The others have no
+// header and are named as a dry run.
+func limitedKeys(t *testing.T, n *caddytest.Node) (limited []string) {
+	t.Helper()
+	for _, key := range rolloutKeys() {
+		switch a := n.Get(t, "/?k="+key); {
+		case a.Status == http.StatusTooManyRequests:
+			limited = append(limited, key)
+			caddytest.CheckQuota(t, a, 1, 0)
+		case a.Status != http.StatusOK || a.Body != "ok allowed rollout" || caddytest.HasQuota(a):
+			t.Errorf("%s: got %v; want a dry run", key, a)
+		}
+	}
+	return limited
+}
+
+// TestEnforce_stores expects the same keys to be limited in a process, on a Redis, with hashed keys, on a
+// Cluster and on a second node, and more of them with a larger percentage.
+func TestEnforce_stores(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	shared := caddytest.PatientRedis(server)
+	cluster := "redis_ratelimit {\nredis {\nmode cluster\naddress " + redistest.StartCluster(t)[0].Addr + "\n}\ntimeout 10s\n}"
+	const few, many = 15, 45 // of 60 keys, roughly
+	var first [2][]string
+	for i, option := range []string{"", shared, shared, strings.Replace(shared, "timeout", "hash_keys secret\ntimeout", 1), cluster} {
+		n := caddytest.Start(t, caddytest.Quietly(caddytest.Config(option, rolloutSite("25%"))))
+		for _, key := range rolloutKeys() {
+			n.Get(t, "/?k="+key)
+		}
+		var limited [2][]string
+		limited[0] = limitedKeys(t, n)
+		n.Reload(t, caddytest.WithPorts(n, caddytest.Quietly(caddytest.Config(option, rolloutSite("75%")))))
+		limited[1] = limitedKeys(t, n)
+		if i == 0 {
+			first = limited
+		}
+		redistest.ErrorIf(t, !slices.Equal(limited[0], first[0]) || !slices.Equal(limited[1], first[1]), "%s: limits %v, elsewhere %v", option, limited, first)
+		n.Stop(t)
+	}
+	for _, key := range first[0] {
+		redistest.ErrorIf(t, !slices.Contains(first[1], key), "%s is limited at 25%% and not at 75%%", key)
+	}
+	if len(first[0]) < few-10 || len(first[0]) > few+10 || len(first[1]) < many-10 || len(first[1]) > many+10 {
+		t.Errorf("limits %d and %d of 60 keys, want about %d and %d", len(first[0]), len(first[1]), few, many)
+	}
+}
+
+// TestEnforce_operators asks the admin API about a key that is limited and one that is not.
+func TestEnforce_operators(t *testing.T) {
+	caddytest.OnEachStore(t, rolloutSite("50%"), func(t *testing.T, n *caddytest.Node, source string) {
+		var limited, pretended string
+		for _, key := range rolloutKeys() {
+			n.Get(t, "/?k="+key)
+			if a := n.Get(t, "/?k="+key); a.Status == http.StatusOK {
+				pretended = key
+			} else {
+				limited = key
+			}
+		}
+		for key, dry := range map[string]bool{limited: false, pretended: true} {
+			e := n.Explain(t, "/?k="+key, "")
+			want := map[bool]string{false: "denied", true: "allowed"}[dry]
+			redistest.ErrorIf(t, len(e.Policies) != 1 || e.Policies[0].DryRun != dry || e.Policies[0].Decision != "denied" || e.Decision != want, "%s: explained as %+v", key, e)
+			got, _ := stateOf(t, n, "rollout", key)["dry_run"].(bool)
+			redistest.ErrorIf(t, got != dry, "%s: the state says dry_run %v", key, got)
+			n.Ask(t, http.MethodPost, "override", `{"policy":"rollout","key":"`+key+`","block":true}`)
+		}
+		n.Ratelimit(t, "state", "--policy", "rollout", "--key", pretended).Want(t, 0, "no handler limits this key")
+		n.Ratelimit(t, "policies").Want(t, 0, "enforce 50%")
+		n.Get(t, "/?k="+limited).Want(t, http.StatusTooManyRequests, caddytest.Any)
+		n.Get(t, "/?k="+pretended).Want(t, http.StatusOK, "ok allowed rollout")
+		if got := n.Metric(t, `decisions_total{decision="dry_run_denied",policy="rollout",source="`+source+`"}`); got < 15 || got > 45 {
+			t.Errorf("%v requests would have been denied, want about 30", got)
+		}
+	})
+}
+
+// TestEnforce_keyless refuses requests without a key only when all keys are limited.
+func TestEnforce_keyless(t *testing.T) {
+	t.Parallel()
+	site := func(option string) string {
+		return "redis_ratelimit {\nname keyless\nkey {query.k}\nlimit 1\nwindow 24h\non_empty_key reject\n" + option + "\n}" + showDryRun
+	}
+	n := caddytest.Start(t, caddytest.Config("", site("enforce 99%")))
+	n.Get(t, "/").Want(t, http.StatusOK, "ok allowed keyless") // a dry run
+	n.Reload(t, caddytest.WithPorts(n, caddytest.Config("", site("enforce 100%"))))
+	n.Get(t, "/").Want(t, http.StatusBadRequest, caddytest.Any) // the request refused
+}
+
+// TestEnforce_countIf refunds units of keys that are limited and of those that are not.
+func TestEnforce_countIf(t *testing.T) {
+	caddytest.OnEachStore(t, "redis_ratelimit {\nname rollout\nkey {query.k}\nlimit 2\nwindow 24h\nenforce 50%\ncount_if status 401\n}"+showDryRun, func(t *testing.T, n *caddytest.Node, _ string) {
+		for _, key := range rolloutKeys()[:10] {
+			for range 3 {
+				n.Get(t, "/?k="+key).Want(t, http.StatusOK, "ok allowed ")
+				n.WaitForRefund(t, "rollout", key, 2)
+			}
+		}
+	})
 }

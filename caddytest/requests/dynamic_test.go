@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestLimit_byPlan maps each API key to a plan by Caddy's map.
 func TestLimit_byPlan(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n := caddytest.Start(t, caddytest.Config(option, `map {header.X-Api-Key} {plan_limit} {plan_burst} {
 			gold 4 6
@@ -19,9 +19,7 @@ func TestLimit_byPlan(t *testing.T) {
 			broken many -1
 			default "" ""
 		}
-		redis_ratelimit /window {header.X-Api-Key} 1 24h {
-			name window
-		}
+		redis_ratelimit /window {header.X-Api-Key} 1 24h { name window }
 		redis_ratelimit {
 			name plan
 			key {header.X-Api-Key}
@@ -33,56 +31,45 @@ func TestLimit_byPlan(t *testing.T) {
 		}`+caddytest.ShowDecision))
 		for key, want := range map[string]int64{"gold": 6, "silver": 3, "unknown": 1, "broken": 1} {
 			for i := range want {
-				a := n.Get(t, "/", "X-Api-Key: "+key)
-				caddytest.CheckAdmitted(t, a, source)
-				caddytest.CheckQuota(t, a, want, want-1-i)
+				caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, "/", "X-Api-Key: "+key), source), want, want-1-i)
 			}
 			caddytest.CheckRefusal(t, n.Get(t, "/", "X-Api-Key: "+key), http.StatusTooManyRequests)
 		}
-		if bad := n.Metric(t, `invalid_values_total{option="limit",policy="plan"}`); bad < 2 {
-			t.Errorf("%v bad values are counted", bad)
-		}
+		bad := n.Metric(t, `invalid_values_total{option="limit",policy="plan"}`)
+		redistest.ErrorIf(t, bad < 2, "%v bad values are counted", bad)
 		for _, option := range []string{"limit", "burst"} { // of which each has its line, whatever else is wrong
 			complaints := n.Log.Lines(func(l caddytest.LogLine) bool {
 				return caddytest.Ours(l) && strings.Contains(l.Message, "cannot be used") && strings.Contains(l.Text, `"option":"`+option+`"`)
 			})
-			if len(complaints) != 1 || strings.Contains(complaints[0].Text, "many") {
-				t.Errorf("%s: the log has %v; want one line a minute, without the value", option, complaints)
-			}
+			redistest.ErrorIf(t, len(complaints) != 1 || strings.Contains(complaints[0].Text, "many"), "%s: the log has %v; want one line a minute, without the value", option, complaints)
 		}
 	})
 }
 
 // TestWeight_fromClient has clients that set their own weight.
 func TestWeight_fromClient(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
+	n := caddytest.InProcess(t, `redis_ratelimit {
 		key {query.k}
 		limit 10
 		window 24h
 		weight {header.X-Cost} 2
-	}`+caddytest.ShowDecision))
+	}`+caddytest.ShowDecision)
 	for cost, want := range map[string]int64{"": 8, "3": 7, "0": 9, "-5": 9, "1.5": 8, "x": 8, "99999999999999999999": 8} {
-		a := n.Get(t, "/?k=cost"+cost, "X-Cost: "+cost)
-		caddytest.CheckQuota(t, a, 10, want)
+		caddytest.CheckQuota(t, n.Get(t, "/?k=cost"+cost, "X-Cost: "+cost), 10, want)
 	}
-	a := n.Get(t, "/?k=much", "X-Cost: 11")
-	if a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "" {
-		t.Errorf("got %v; want it denied for ever", a)
-	}
+	n.Get(t, "/?k=much", "X-Cost: 11").Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:") // denied for ever
 }
 
 // TestLimit_burstFallback has an invalid value of one option, which does not affect the other.
 func TestLimit_burstFallback(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
+	n := caddytest.InProcess(t, `redis_ratelimit {
 		key {query.k}
 		limit {header.L} 60
 		window 1m
 		algorithm token_bucket
 		burst {header.B} 10
 		headers ietf
-	}`+caddytest.ShowDecision))
+	}`+caddytest.ShowDecision)
 	for _, c := range []struct{ limit, burst, want string }{
 		{"", "", `"default";q=10;w=10`},
 		{"30", "20", `"default";q=20;w=40`},
@@ -95,26 +82,22 @@ func TestLimit_burstFallback(t *testing.T) {
 		{"9223372036854775807", "20", `"default";q=20;w=20`},
 	} {
 		a := n.Get(t, "/?k="+c.limit+"_"+c.burst, "L: "+c.limit, "B: "+c.burst)
-		if got := a.Header.Get("RateLimit-Policy"); got != c.want {
-			t.Errorf("limit %q and burst %q: %s, want %s", c.limit, c.burst, got, c.want)
-		}
+		got := a.Header.Get("RateLimit-Policy")
+		redistest.ErrorIf(t, got != c.want, "limit %q and burst %q: %s, want %s", c.limit, c.burst, got, c.want)
 	}
 	for _, value := range []string{"-5", "9223372036854775807"} {
-		if lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, value) }); len(lines) > 0 {
-			t.Errorf("the log shows the value: %v", lines)
-		}
+		lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, value) })
+		redistest.ErrorIf(t, len(lines) > 0, "the log shows the value: %v", lines)
 	}
 }
 
 // TestLimit_farFromFallback has limits of a day that alone would count in different units of time.
 func TestLimit_farFromFallback(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
-		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
-			key {query.k}
-			limit {header.L} 1000
-			window 24h
-		}`+caddytest.ShowDecision))
+	caddytest.OnEachStore(t, `redis_ratelimit {
+		key {query.k}
+		limit {header.L} 1000
+		window 24h
+	}`+caddytest.ShowDecision, func(t *testing.T, n *caddytest.Node, source string) {
 		for i, limit := range []int64{100, 52_124, 60_000, 10_000_000, 2} {
 			a := n.Get(t, "/?k=same", "L: "+strconv.FormatInt(limit, 10))
 			if limit == 2 {
@@ -125,4 +108,57 @@ func TestLimit_farFromFallback(t *testing.T) {
 			caddytest.CheckQuota(t, a, limit, limit-1-int64(i))
 		}
 	})
+}
+
+// TestRepeated_inKeys has clients that send the value of a key several times, of which a backend reads one.
+func TestRepeated_inKeys(t *testing.T) {
+	t.Parallel()
+	requests := map[string]struct {
+		path    string
+		headers []string
+	}{
+		"{header.X-Key}":       {"/", []string{"X-Key: acme", "X-Key: fresh"}},
+		"{header.X-Key}-{uri}": {"/", []string{"X-Key: acme", "X-Key: fresh"}},
+		"{cookie.session}":     {"/", []string{"Cookie: SESSION=fresh; session=acme"}},
+		"{query.token}":        {"/?token=acme&token=fresh", nil},
+	}
+	for key, request := range requests {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			for mode, want := range map[string][]int{"client_ip": {200, 429}, "skip": {400, 400}, "reject": {400, 400}} {
+				n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit "+key+" 1 24h {\nname keyed\non_empty_key "+mode+"\n}\nrespond ok"))
+				for i, status := range want {
+					fresh := strings.NewReplacer("fresh", "fresh"+strings.Repeat("x", i))
+					var headers []string
+					for _, header := range request.headers {
+						headers = append(headers, fresh.Replace(header))
+					}
+					n.Get(t, fresh.Replace(request.path), headers...).Want(t, status, caddytest.Any)
+				}
+				n.CheckMetric(t, `invalid_values_total{option="key",policy="keyed"}`, 2)
+				complaints := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, "fresh") })
+				redistest.ErrorIf(t, len(complaints) > 0, "%s: the log has the value: %v", mode, complaints)
+			}
+		})
+	}
+}
+
+// TestRepeated_numbers has clients that send a number several times: the fallback counts.
+func TestRepeated_numbers(t *testing.T) {
+	n := caddytest.InProcess(t, `redis_ratelimit {
+		name numbers
+		key {path}
+		limit {query.limit} 100
+		window 24h
+		weight {cookie.cost} 50
+	}
+	redis_ratelimit { name charged; key {path}; limit 100; window 24h; cost {header.X-Cost} 30; headers off }`+caddytest.ShowDecision)
+	caddytest.CheckQuota(t, n.Get(t, "/a?limit=60&limit=70", "Cookie: COST=1; cost=2", "X-Cost: 1"), 100, 50)
+	caddytest.CheckQuota(t, n.Get(t, "/b?limit=60", "Cookie: cost=2", "X-Cost: 1", "X-Cost: 2"), 60, 58)
+	for _, series := range []string{`option="limit",policy="numbers"`, `option="weight",policy="numbers"`, `option="cost",policy="charged"`} {
+		n.CheckMetric(t, "invalid_values_total{"+series+"}", 1)
+	}
+	if e := n.Explain(t, "/?limit=1&limit=2", ""); e.Policies[0].Limit != 100 {
+		t.Errorf("explain shows the limit %d; want the fallback", e.Policies[0].Limit)
+	}
 }

@@ -2,7 +2,6 @@ package requests
 
 import (
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -50,17 +49,13 @@ func TestEarlyData(t *testing.T) {
 			url, release := holdAnswers(t, strings.TrimPrefix(n.URL, "http://"))
 			early := make(chan caddytest.Response, 1)
 			go func() { early <- askEarly(t, speaker, http3.MethodGet0RTT, url+test.path+"?k=k", n) }()
-			redistest.WaitFor(t, "the request is answered during the handshake", func() error {
-				if len(n.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"uri":"`+test.path) })) == 0 {
-					return errors.New("it is not in the access log")
-				}
-				return nil
+			redistest.Retry(t, "the request is answered during the handshake", func() (again bool, seen any) {
+				return len(n.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"uri":"`+test.path) })) == 0, "it is not in the access log"
 			})
 			release()
-			if a := <-early; a.Status != test.early {
-				t.Errorf("in early data: got %v; want %d", a, test.early)
-			}
-			a := askEarly(t, speaker, http.MethodGet, url+test.path+"?k=k", n)
+			a := <-early
+			redistest.ErrorIf(t, a.Status != test.early, "in early data: got %v; want %d", a, test.early)
+			a = askEarly(t, speaker, http.MethodGet, url+test.path+"?k=k", n)
 			switch {
 			case a.Status != http.StatusOK:
 				t.Errorf("after the handshake: got %v", a)
@@ -114,13 +109,9 @@ func askEarly(t *testing.T, speaker *http3.Transport, method, url string, n *cad
 func holdAnswers(t *testing.T, server string) (url string, release func()) {
 	t.Helper()
 	front, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	back, err := net.Dial("udp", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() {
 		_ = front.Close()
 		_ = back.Close()

@@ -1,17 +1,28 @@
 package requests
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
+	"io"
 	"net"
 	"net/http"
+	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestGRPC_trailersOnly reads the frames of a denial: one HEADERS with END_STREAM.
@@ -39,9 +50,7 @@ func TestGRPC_trailersOnly(t *testing.T) {
 func firstHeaders(t *testing.T, addr, path, contentType string) *http2.MetaHeadersFrame {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	defer conn.Close() //nolint:errcheck // the call ends with it
 	var block strings.Builder
 	encoder := hpack.NewEncoder(&block)
@@ -49,9 +58,7 @@ func firstHeaders(t *testing.T, addr, path, contentType string) *http2.MetaHeade
 		{":method", http.MethodPost}, {":scheme", "http"}, {":authority", addr}, {":path", path},
 		{"content-type", contentType}, {"te", "trailers"}, {"x-key", contentType}, {"accept-encoding", "gzip"},
 	} {
-		if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}
 	framer := http2.NewFramer(conn, conn)
 	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
@@ -75,8 +82,7 @@ func firstHeaders(t *testing.T, addr, path, contentType string) *http2.MetaHeade
 
 // TestGRPC_otherTypes sends content types that no client of gRPC sends, which are refused as any other.
 func TestGRPC_otherTypes(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", fmt.Sprintf(grpcLimit, "")+"respond ok\nhandle_errors {\nrespond refused\n}"))
+	n := caddytest.InProcess(t, fmt.Sprintf(grpcLimit, "")+"respond ok\nhandle_errors {\nrespond refused\n}")
 	n.Send(t, http.MethodPost, n.URL, "", "X-Key: k")
 	for _, contentType := range []string{
 		"", "application/json", "application/grpcs", "application/grpc+", "application/grpc+<script>alert(1)</script>",
@@ -84,10 +90,146 @@ func TestGRPC_otherTypes(t *testing.T) {
 	} {
 		a := n.Send(t, http.MethodPost, n.URL, "", "X-Key: k", "Content-Type: "+contentType)
 		caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-		if a.Body != "refused" || a.Header.Get("Grpc-Status") != "" || strings.Contains(a.Header.Get("Content-Type"), "grpc") {
-			t.Errorf("%.40q: got %v", contentType, a)
-		}
+		redistest.ErrorIf(t, a.Body != "refused" || a.Header.Get("Grpc-Status") != "" || strings.Contains(a.Header.Get("Content-Type"), "grpc"), "%.40q: got %v", contentType, a)
 	}
-	a := n.Send(t, http.MethodPost, n.URL, "", "X-Key: k", "Content-Type: application/grpc", "Content-Type: text/html")
-	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+	caddytest.CheckRefusal(t, n.Send(t, http.MethodPost, n.URL, "", "X-Key: k", "Content-Type: application/grpc", "Content-Type: text/html"), http.StatusTooManyRequests)
+}
+
+// retryOn returns a service configuration whose backoff is far below any wait of these tests.
+func retryOn(code string) string {
+	return `{"methodConfig": [{"name": [{}], "waitForReady": true, "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.01s",
+		"maxBackoff": "0.01s", "backoffMultiplier": 1, "retryableStatusCodes": ["` + code + `"]}}]}`
+}
+
+// denied returns how many attempts were denied.
+func (n *grpcNode) denied(t *testing.T) (sum float64) {
+	t.Helper()
+	for _, source := range []string{"memory", "redis", "deny_cache"} {
+		sum += n.Metric(t, `decisions_total{decision="denied",policy="calls",source="`+source+`"}`)
+	}
+	return sum
+}
+
+// TestGRPC_pushback has a client wait for as long as it is told to. Its next attempt passes. With its own
+// backoff all its attempts would be denied.
+func TestGRPC_pushback(t *testing.T) {
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		service := startGRPCService(t)
+		n := startGRPCNode(t, option, "redis_ratelimit {header.X-Key} 1 1s {\nname calls\nalgorithm gcra\n}\nreverse_proxy h2c://"+service.addr)
+		for _, kind := range []string{"unary", "server_stream", "bidirectional"} {
+			client, before := n.dial(t, "h2c", retryOn("RESOURCE_EXHAUSTED")), n.denied(t)
+			for n.denied(t) == before { // until a call comes within a second of the one before
+				if err := grpcCalls[kind](withKey(t, kind), client); err != nil {
+					t.Fatalf("%s: %v", kind, err)
+				}
+			}
+			attempts := n.denied(t) - before
+			redistest.ErrorIf(t, attempts != 1, "%s: %v attempts were denied, want 1: the next one came too early", kind, attempts)
+		}
+	})
+}
+
+// TestGRPC_noRetry has clients give up at once: where the wait is too long, and where their policy is for
+// other codes, for which they ignore the pushback. Without gRPC's form they repeat the call in vain.
+func TestGRPC_noRetry(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		window, options, retried string
+		code                     codes.Code
+		attempts                 float64
+	}{
+		"too_long":   {"1h", "", "RESOURCE_EXHAUSTED", codes.ResourceExhausted, 1},
+		"never":      {"50s", "weight {header.X-Weight} 1", "RESOURCE_EXHAUSTED", codes.ResourceExhausted, 1},
+		"other_code": {"50s", "", "UNAVAILABLE", codes.ResourceExhausted, 1},
+		"off":        {"50s", "grpc off", "UNAVAILABLE", codes.Unavailable, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			service := startGRPCService(t)
+			n := startGRPCNode(t, "", "redis_ratelimit {header.X-Key} 1 "+test.window+" {\nname calls\nalgorithm gcra\n"+test.options+"\n}\nreverse_proxy h2c://"+service.addr)
+			client := n.dial(t, "h2c", retryOn(test.retried))
+			redistest.Must(t, grpcCalls["unary"](withKey(t, name), client))
+			err := grpcCalls["unary"](metadata.AppendToOutgoingContext(withKey(t, name), "x-weight", "2"), client)
+			if attempts := n.denied(t); status.Code(err) != test.code || attempts != test.attempts || service.calls.Load() != 1 {
+				t.Errorf("got %v after %v attempts, want %v after %v", err, attempts, test.code, test.attempts)
+			}
+		})
+	}
+}
+
+// callingPage makes two gRPC-Web calls to another origin and shows what its script may read of the responses.
+const callingPage = `<!doctype html><title>calls</title><pre id="seen"></pre><script>
+const names = ["content-type", "grpc-status", "grpc-message", "grpc-retry-pushback-ms", "retry-after", "x-ratelimit-remaining"];
+async function call() {
+	const headers = {"Content-Type": "application/grpc-web+proto", "X-Grpc-Web": "1"};
+	const response = await fetch("%s/grpc.testing.TestService/EmptyCall", {method: "POST", headers, body: new Uint8Array(5)});
+	const size = (await response.arrayBuffer()).byteLength;
+	return {status: response.status, size, header: names.map(name => response.headers.get(name) ?? "none")};
+}
+(async () => {
+	const seen = [];
+	try { seen.push(await call(), await call()); } catch (e) { seen.push({header: [String(e)]}); }
+	document.getElementById("seen").textContent = JSON.stringify(seen);
+})();
+</script>`
+
+// seenCall is what a page reads of a response.
+type seenCall struct {
+	Status, Size int
+	Header       []string
+}
+
+// TestGRPC_browser has a page of another origin make gRPC-Web calls, of which the second is denied.
+func TestGRPC_browser(t *testing.T) {
+	t.Parallel()
+	browser := caddytest.Chromium(t)
+	backend := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+		const trailers = "grpc-status: 0\r\n"
+		fmt.Fprintf(w, "\x00\x00\x00\x00\x00\x80\x00\x00\x00%c%s", len(trailers), trailers)
+	})
+	seconds := regexp.MustCompile(`31[45]\d{5}|31536000`)
+	for options, want := range map[string]seenCall{
+		"":         {200, 0, []string{"application/grpc-web+proto", "8", "rate limit exceeded: policy calls, retry in WAIT s", "-1", "WAIT", "0"}},
+		"grpc off": {429, 0, []string{"none", "none", "none", "none", "WAIT", "0"}},
+	} {
+		n := caddytest.Start(t, caddytest.Config("", `@preflight method OPTIONS
+			@calls not method OPTIONS
+			header Access-Control-Allow-Origin *
+			header @preflight Access-Control-Allow-Headers "Content-Type, X-Grpc-Web"
+			redis_ratelimit @calls {client_ip} 1 365d { name calls; algorithm gcra; `+options+` }
+			respond @preflight 204
+			reverse_proxy `+backend))
+		page := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, fmt.Sprintf(callingPage, n.URL)) // the browser shows what has come
+		})
+		calls := shownCalls(t, browser, "http://"+page)
+		redistest.FatalIf(t, len(calls) != 2 || calls[0].Status != http.StatusOK || calls[0].Size != 26 || calls[0].Header[1] != "none", "%q: the page has seen %+v", options, calls)
+		for i, text := range calls[1].Header {
+			calls[1].Header[i] = seconds.ReplaceAllString(text, "WAIT") // a year, less what has passed since the first call
+		}
+		got := calls[1]
+		redistest.ErrorIf(t, got.Status != want.Status || got.Size != 0 || !slices.Equal(got.Header, want.Header), "%q: the page has seen %+v, want %+v", options, got, want)
+	}
+}
+
+// shownCalls opens a page in a headless browser and returns what it shows. Nothing leaves the machine.
+func shownCalls(t *testing.T, browser, url string) (calls []seenCall) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), browser,
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+		"--user-data-dir="+t.TempDir(), "--proxy-server=http://127.0.0.1:9", "--proxy-bypass-list=127.0.0.1",
+		"--virtual-time-budget=10000", "--dump-dom", url)
+	var document, messages bytes.Buffer
+	command.Stdout, command.Stderr = &document, &messages
+	if err := command.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, messages.String())
+	}
+	shown := regexp.MustCompile(`<pre id="seen">(.*)</pre>`).FindStringSubmatch(document.String())
+	redistest.FatalIf(t, shown == nil, "the page is %s", document.String())
+	if err := json.Unmarshal([]byte(html.UnescapeString(shown[1])), &calls); err != nil {
+		t.Fatalf("%v: %s", err, shown[1])
+	}
+	return calls
 }

@@ -31,9 +31,7 @@ type grpcService struct {
 func startGRPCService(t *testing.T) *grpcService {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	s := &grpcService{addr: listener.Addr().String()}
 	server := grpc.NewServer()
 	echo.RegisterTestServiceServer(server, s)
@@ -165,9 +163,7 @@ func (n *grpcNode) dial(t *testing.T, transport, serviceConfig string) echo.Test
 	}
 	connection, err := grpc.NewClient(n.addresses[transport], grpc.WithTransportCredentials(security),
 		grpc.WithDefaultServiceConfig(serviceConfig), grpc.WithDefaultCallOptions(grpc.WaitForReady(true))) // until the certificate is issued
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = connection.Close() }) // what is open ends with it
 	return echo.NewTestServiceClient(connection)
 }

@@ -2,6 +2,7 @@ package requests
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +22,6 @@ const grpcLimit = "redis_ratelimit {header.X-Key} 1 24h {\nname calls\nalgorithm
 // TestGRPC_kinds has a call of each kind pass and its repetition denied, over each transport, with error
 // routes that are for other requests.
 func TestGRPC_kinds(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		service := startGRPCService(t)
 		n := startGRPCNode(t, option, "encode gzip\n"+fmt.Sprintf(grpcLimit, "headers x_ratelimit ietf")+"reverse_proxy h2c://"+service.addr+"\nhandle_errors {\nrespond refused\n}")
@@ -36,9 +36,7 @@ func TestGRPC_kinds(t *testing.T) {
 					var header, trailer metadata.MD
 					err := call(ctx, client, grpc.Header(&header), grpc.Trailer(&trailer))
 					checkDeniedCall(t, err, trailer)
-					if len(header) > 0 || service.calls.Load() != before+1 {
-						t.Errorf("%d calls have reached the service, want 1; the headers before the trailers are %v", service.calls.Load()-before, header)
-					}
+					redistest.ErrorIf(t, len(header) > 0 || service.calls.Load() != before+1, "%d calls have reached the service, want 1; the headers before the trailers are %v", service.calls.Load()-before, header)
 				})
 			}
 		}
@@ -50,17 +48,15 @@ func TestGRPC_kinds(t *testing.T) {
 func checkDeniedCall(t *testing.T, err error, trailer metadata.MD) {
 	t.Helper()
 	seconds := strings.Join(trailer["retry-after"], "|")
-	if want := "rate limit exceeded: policy calls, retry in " + seconds + " s"; status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() != want {
-		t.Errorf("got %v; want %q", err, want)
-	}
+	want := "rate limit exceeded: policy calls, retry in " + seconds + " s"
+	redistest.ErrorIf(t, status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() != want, "got %v; want %q", err, want)
 	wants := map[string]string{
 		"content-type": "application/grpc", "grpc-retry-pushback-ms": "-1", "cache-control": "no-store",
 		"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0", "ratelimit-policy": `"calls";q=1;w=86400`, "ratelimit": `"calls";r=0;t=` + seconds,
 	}
 	for name, want := range wants {
-		if got := strings.Join(trailer[name], "|"); got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
-		}
+		got := strings.Join(trailer[name], "|")
+		redistest.ErrorIf(t, got != want, "%s is %q, want %q", name, got, want)
 	}
 }
 
@@ -71,18 +67,15 @@ func (n *grpcNode) checkLoggedCall(t *testing.T) {
 	redistest.WaitFor(t, "the access log has the denials", func() error {
 		lines := n.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"ratelimit_decision":"denied"`) })
 		for _, l := range lines {
-			if !strings.Contains(l.Text, `"status":200`) || !strings.Contains(l.Text, `"ratelimit_reason":"limit"`) || !strings.Contains(l.Text, `"Grpc-Status":["8"]`) {
-				t.Errorf("got %s", l.Text)
-			}
+			redistest.ErrorIf(t, !strings.Contains(l.Text, `"status":200`) || !strings.Contains(l.Text, `"ratelimit_reason":"limit"`) || !strings.Contains(l.Text, `"Grpc-Status":["8"]`), "got %s", l.Text)
 		}
 		if denied = len(lines); denied < 2*len(grpcCalls) {
 			return fmt.Errorf("%d have come", denied)
 		}
 		return nil
 	})
-	if counted := n.denied(t); counted != float64(denied) {
-		t.Errorf("the metrics count %v denials, the access log has %d", counted, denied)
-	}
+	counted := n.denied(t)
+	redistest.ErrorIf(t, counted != float64(denied), "the metrics count %v denials, the access log has %d", counted, denied)
 }
 
 // TestGRPC_refusals has calls refused for each reason, under error routes and problem details, which are
@@ -108,30 +101,79 @@ func TestGRPC_refusals(t *testing.T) {
 			n := startGRPCNode(t, test.global, limit+"reverse_proxy h2c://"+service.addr+"\nhandle_errors {\nrespond refused\n}")
 			client := n.dial(t, "h2c", "")
 			if test.code == codes.ResourceExhausted || test.pushback == "none" {
-				if err := grpcCalls["unary"](withKey(t, name), client); err != nil {
-					t.Fatal(err)
-				}
+				redistest.Must(t, grpcCalls["unary"](withKey(t, name), client))
 			}
 			var trailer metadata.MD
 			err := grpcCalls["unary"](withKey(t, name), client, grpc.Trailer(&trailer))
-			if status.Code(err) != test.code {
-				t.Errorf("got %v; want %v", err, test.code)
-			}
+			redistest.ErrorIf(t, status.Code(err) != test.code, "got %v; want %v", err, test.code)
 			pushback := strings.Join(trailer["grpc-retry-pushback-ms"], "|")
 			switch test.pushback {
 			case "none":
-				if pushback != "" {
-					t.Errorf("the pushback is %s, want none", pushback)
-				}
+				redistest.ErrorIf(t, pushback != "", "the pushback is %s, want none", pushback)
 			case "":
 				if wait, err := strconv.Atoi(pushback); err != nil || wait < 1 || wait > 60_000 || trailer["retry-after"] == nil {
 					t.Errorf("the pushback is %q, Retry-After %q", pushback, trailer["retry-after"])
 				}
 			default:
-				if pushback != test.pushback {
-					t.Errorf("the pushback is %s, want %s", pushback, test.pushback)
-				}
+				redistest.ErrorIf(t, pushback != test.pushback, "the pushback is %s, want %s", pushback, test.pushback)
 			}
 		})
+	}
+}
+
+// TestGRPC_countIf has handlers further out count by the status of the refusal, under all error routes.
+func TestGRPC_countIf(t *testing.T) {
+	n := caddytest.InProcess(t, "respond old")
+	away := `"redis_ratelimit": {"redis": {"addresses": ["` + redistest.FreeAddr(t) + `"]}}, `
+	for refusal, test := range map[string]struct {
+		status       string
+		redis, inner string
+	}{
+		"denied_429":  {"429", "", `"policies": [{"name": "inner", "key": "same", "limit": 1, "window": "24h", "weight_from": "{http.vars.heavy}"}]`},
+		"denied_503":  {"503", "", `"status": 503, "policies": [{"name": "inner", "key": "same", "limit": 1, "window": "24h", "weight_from": "{http.vars.heavy}"}]`},
+		"closed_503":  {"503", away, `"fail_mode": "closed", "policies": [{"name": "inner", "key": "same", "limit": 1, "window": "24h"}]`},
+		"rejects_400": {"400", "", `"on_empty_key": "reject", "policies": [{"name": "inner", "key": "{http.vars.none}", "limit": 1, "window": "24h"}]`},
+	} {
+		for _, routes := range []string{"none", "both"} {
+			for countIf, want := range map[string]int64{test.status: 3, "2": 0, "401": 0} {
+				name := strings.Join([]string{"call", refusal, routes, countIf}, "-")
+				t.Run(name, func(t *testing.T) {
+					around := errorRoutes[routes]
+					s := nested{
+						redis: test.redis, name: name, countIf: countIf, server: around.server, subroute: around.subroute,
+						refusing: `{"handler": "vars", "heavy": "2"}, {"handler": "redis_ratelimit", ` + test.inner + `}`,
+					}
+					got := s.used(t, n, http.StatusOK, "Content-Type: application/grpc")
+					redistest.ErrorIf(t, got != want, "%d units are used, want %d", got, want)
+				})
+			}
+		}
+	}
+}
+
+// TestGRPC_countIf_replaced has a handler in between answer a denial with a response of its own, by which
+// the handler further out counts.
+func TestGRPC_countIf_replaced(t *testing.T) {
+	t.Parallel()
+	for _, replaced := range []int{http.StatusOK, http.StatusForbidden} {
+		for _, countIf := range []int{http.StatusOK, http.StatusForbidden, http.StatusTooManyRequests} {
+			n := caddytest.Start(t, caddytest.Config("", fmt.Sprintf(`route {
+				redis_ratelimit same 9 24h { name outer; count_if status %d }
+				intercept {
+					@call header Grpc-Status 8
+					handle_response @call { header -Grpc-Status; respond %d }
+				}
+				redis_ratelimit same 1 24h { name inner }
+				respond 204
+			}`, countIf, replaced)))
+			for range 3 {
+				n.Send(t, http.MethodPost, n.URL, "", "Content-Type: application/grpc")
+			}
+			want := int64(9)
+			if replaced == countIf {
+				want = 7
+			}
+			n.WaitForRefund(t, "outer", "same", want)
+		}
 	}
 }

@@ -1,9 +1,13 @@
 package requests
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -41,9 +45,7 @@ func TestHostile_keys(t *testing.T) {
 			keys := hostileKeys()
 			for _, want := range []string{"allowed ", "denied "} {
 				for _, key := range keys {
-					if a := n.Get(t, "/?k="+url.QueryEscape(key)); a.Body != want+source {
-						t.Errorf("key %.40q: got %v; want %s%s", key, a, want, source)
-					}
+					n.Get(t, "/?k="+url.QueryEscape(key)).Want(t, 0, want+source)
 				}
 			}
 			checkNoKeyIsLogged(t, n)
@@ -59,34 +61,25 @@ func checkNoKeyIsLogged(t *testing.T, n *caddytest.Node) {
 	t.Helper()
 	lines := n.Log.Lines(caddytest.Ours)
 	for _, line := range lines {
-		if strings.Contains(line.Text, canary) {
-			t.Errorf("a client's key is logged: %s", line.Text)
-		}
+		redistest.ErrorIf(t, strings.Contains(line.Text, canary), "a client's key is logged: %s", line.Text)
 	}
-	if len(lines) == 0 {
-		t.Error("nothing is logged at all, not even denials at DEBUG")
-	}
+	redistest.ErrorIf(t, len(lines) == 0, "nothing is logged at all, not even denials at DEBUG")
 }
 
 // checkNamesAreWhole checks that each client has one Redis key, with one pair of braces.
 func checkNamesAreWhole(t *testing.T, server *redistest.Server, clients int) {
 	t.Helper()
 	names, err := server.Client(t).Keys(t.Context(), "*").Result()
-	if err != nil || len(names) != clients {
-		t.Errorf("there are %d keys in Redis, error %v; want %d", len(names), err, clients)
-	}
+	redistest.ErrorIf(t, err != nil || len(names) != clients, "there are %d keys in Redis, error %v; want %d", len(names), err, clients)
 	whole := regexp.MustCompile(`^rl:\{[^{}]{1,128}\}:default:c1d$`)
 	for _, name := range names {
-		if !whole.MatchString(name) {
-			t.Errorf("a key is called %q", name)
-		}
+		redistest.ErrorIf(t, !whole.MatchString(name), "a key is called %q", name)
 	}
 }
 
 func TestHostile_compositeKeys(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {\nkey {query.a}|{query.b}\nlimit 1\nwindow 24h\n}\n"+
-		"redis_ratelimit /adjacent {\nname adjacent\nkey {query.a}{query.b}\nlimit 1\nwindow 24h\n}"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit {\nkey {query.a}|{query.b}\nlimit 1\nwindow 24h\n}\n"+
+		"redis_ratelimit /adjacent {\nname adjacent\nkey {query.a}{query.b}\nlimit 1\nwindow 24h\n}"+caddytest.ShowDecision)
 	pairs := [][2]string{
 		{"a|b", "c"}, {"a", "b|c"}, {"a%7Cb", "c"}, {"a", "b%7Cc"}, {"a|", "c"}, {"a", "|c"}, {"a||c", "x"}, {"a", "|c|x"},
 		{"ab", "c"}, {"a", "bc"}, {"a%", "7Cc"}, {"a%7", "Cc"}, {"%", "%"}, {"%%", "%25"},
@@ -95,9 +88,7 @@ func TestHostile_compositeKeys(t *testing.T) {
 		for _, want := range []string{"allowed memory", "denied memory"} {
 			for _, pair := range pairs {
 				query := url.Values{"a": {path + pair[0]}, "b": {pair[1]}}.Encode()
-				if a := n.Get(t, path+"?"+query); a.Body != want {
-					t.Errorf("%s with %q: got %v; want %s", path, pair, a, want)
-				}
+				n.Get(t, path+"?"+query).Want(t, 0, want)
 			}
 		}
 	}
@@ -109,9 +100,7 @@ func TestHostile_longHeaders(t *testing.T) {
 	long := strings.Repeat("x", 900_000)
 	for _, want := range []string{"allowed memory", "denied memory"} {
 		for _, end := range []string{"a", "b"} {
-			if a := n.Get(t, "/", "X-Key: "+long+end); a.Body != want {
-				t.Errorf("key …%s: status %d, body %q; want %s", end, a.Status, a.Body, want)
-			}
+			n.Get(t, "/", "X-Key: "+long+end).Want(t, 0, want)
 		}
 	}
 }
@@ -123,80 +112,99 @@ func TestForwardedAddress_trustedProxies(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(trusted, "redis_ratelimit {client_ip} 1 24h"+caddytest.ShowDecision))
 			caddytest.CheckAdmitted(t, n.Get(t, "/", "X-Forwarded-For: 192.0.2.1"), "memory")
 			for _, spoofed := range []string{"192.0.2.2", "192.0.2.3", "2001:db8::1", "2001:db8:0:1::1"} {
-				if a := n.Get(t, "/", "X-Forwarded-For: "+spoofed); a.Status != want {
-					t.Errorf("from %s: %v; want status %d", spoofed, a, want)
-				}
+				n.Get(t, "/", "X-Forwarded-For: "+spoofed).Want(t, want, caddytest.Any)
 			}
-			if a := n.Get(t, "/", "X-Forwarded-For: 192.0.2.1"); a.Status != http.StatusTooManyRequests {
-				t.Errorf("the first address again: %v; want it denied", a)
-			}
+			n.Get(t, "/", "X-Forwarded-For: 192.0.2.1").Want(t, http.StatusTooManyRequests, caddytest.Any)
 		})
 	}
 }
 
 // TestEmptyKey_collision has a client without a key, and others whose header imitates its stored key.
 func TestEmptyKey_collision(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {header.X-Key} 1 24h"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit {header.X-Key} 1 24h"+caddytest.ShowDecision)
 	for _, header := range []string{"X-Key: 127.0.0.1", "X-Key: %ip:127.0.0.1", "X-Key: %25ip:127.0.0.1", "X-Key: %ip%3A127.0.0.1", "X-Other: none"} {
 		caddytest.CheckAdmitted(t, n.Get(t, "/", header), "memory")
 	}
 	for _, header := range []string{"X-Other: none", "X-Key:  ", "X-Key: 127.0.0.1"} {
-		if a := n.Get(t, "/", header); a.Body != "denied memory" {
-			t.Errorf("%s: got %v; want it denied", header, a)
-		}
+		n.Get(t, "/", header).Want(t, 0, "denied memory")
 	}
 }
 
 func TestEmptyKey_skipAndReject(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `
-	redis_ratelimit /skip {header.X-Key} 1 24h {
-		on_empty_key skip
-	}
-	redis_ratelimit /reject {header.X-Key} 1 24h {
-		on_empty_key reject
-	}
-	respond ok`))
+	n := caddytest.InProcess(t, `
+	redis_ratelimit /skip {header.X-Key} 1 24h { on_empty_key skip }
+	redis_ratelimit /reject {header.X-Key} 1 24h { on_empty_key reject }
+	respond ok`)
 	for range 3 {
-		if a := n.Get(t, "/skip"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-			t.Errorf("skip: got %v; want it passed without rate limit headers", a)
-		}
-		if a := n.Get(t, "/reject"); a.Status != http.StatusBadRequest || caddytest.HasQuota(a) {
-			t.Errorf("reject: got %v; want status 400", a)
-		}
+		n.Get(t, "/skip").WantFree(t)
+		n.Get(t, "/reject").Want(t, http.StatusBadRequest, caddytest.Any, caddytest.NoQuota)
 	}
-	if a := n.Get(t, "/skip", "X-Key: jane"); a.Status != http.StatusOK {
-		t.Errorf("skip with a key: got %v; want it allowed", a)
-	}
-	if a := n.Get(t, "/reject", "X-Key: jane"); a.Status != http.StatusTooManyRequests {
-		t.Errorf("reject with the same key: got %v; want it denied, because both are called default", a)
+	n.Get(t, "/skip", "X-Key: jane").Want(t, http.StatusOK, caddytest.Any)
+	n.Get(t, "/reject", "X-Key: jane").Want(t, http.StatusTooManyRequests, caddytest.Any) // denied, because both are called default
+}
+
+// behindSocket starts a site that listens on a unix socket alone.
+func behindSocket(t *testing.T, servers, limit string) *caddytest.Node {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s") // a socket's path is short
+	redistest.Must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	n := caddytest.Start(t, caddytest.ConfigWithSites("servers unix/{$SOCKET} {\n"+servers+"\n}", "http:// {\nbind unix/{$SOCKET}\n"+limit+caddytest.ShowDecision+"\n}\n"), "SOCKET="+socket)
+	n.Client.Transport = &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if strings.HasSuffix(n.Admin, address) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	return n
+}
+
+// TestUnixSocket_addresses has two clients behind a proxy that connects to Caddy by a unix socket.
+func TestUnixSocket_addresses(t *testing.T) {
+	t.Parallel()
+	const trusted = "trusted_proxies_unix"
+	for name, test := range map[string]struct {
+		servers, limit string
+		header         string
+		left           []int64 // of a client, another one, and the first again
+		remedy         string  // in the warning; empty: no warning
+	}{
+		"untrusted":      {"", "redis_ratelimit {client_ip} 9 24h", "X-Forwarded-For", []int64{8, 7, 6}, trusted},
+		"trusted":        {trusted, "redis_ratelimit {client_ip} 9 24h", "X-Forwarded-For", []int64{8, 8, 7}, ""},
+		"other header":   {trusted, "redis_ratelimit {client_ip} 9 24h", "X-Real-Ip", []int64{8, 7, 6}, "client_ip_headers"},
+		"remote host":    {trusted, "redis_ratelimit {remote_host} 9 24h", "X-Forwarded-For", []int64{8, 7, 6}, "{client_ip}"},
+		"in place of it": {"", "redis_ratelimit {header.X-Key} 9 24h", "X-Forwarded-For", []int64{8, 7, 6}, trusted},
+		"key without it": {"", "redis_ratelimit {header.X-Forwarded-For} 9 24h", "X-Forwarded-For", []int64{8, 8, 7}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := behindSocket(t, test.servers, test.limit)
+			for i, client := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"} {
+				caddytest.CheckQuota(t, n.Get(t, "/", test.header+": "+client), 9, test.left[i])
+			}
+			warnings := n.Log.Lines(func(l caddytest.LogLine) bool {
+				return l.Level == "warn" && caddytest.Ours(l) && strings.Contains(l.Message, "unix socket")
+			})
+			switch {
+			case test.remedy == "" && len(warnings) > 0, test.remedy != "" && len(warnings) != 1:
+				t.Errorf("the log warns %v", warnings)
+			case test.remedy != "" && (!strings.Contains(warnings[0].Message, test.remedy) || strings.Contains(warnings[0].Text, "192.0.2.")):
+				t.Errorf("the log warns %v; want %s in it", warnings[0], test.remedy)
+			}
+		})
 	}
 }
 
-// TestForeignValue_otherClients writes a value that the scripts cannot read. Other clients are not
-// affected.
-func TestForeignValue_otherClients(t *testing.T) {
+// TestUnixSocket_skip has on_empty_key skip, with which no client is limited.
+func TestUnixSocket_skip(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client(t)
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit {query.k} 1000 24h"+caddytest.ShowDecision))
-	for key, write := range map[string][]any{
-		canary + "list":  {"rpush", "rl:{canarylist}:default:c1d", "x"},
-		canary + "short": {"set", "rl:{canaryshort}:default:c1d", "x"},
-		canary + "long":  {"set", "rl:{canarylong}:default:c1d", strings.Repeat("\xff", 24)},
-	} {
-		if err := client.Do(t.Context(), write...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if a := n.Get(t, "/?k="+key); a.Status != http.StatusOK && a.Status != http.StatusTooManyRequests {
-			t.Errorf("%s: got %v", key, a)
-		}
-		caddytest.CheckAdmitted(t, n.Get(t, "/?k=other"), "redis")
+	n := behindSocket(t, "", "redis_ratelimit {client_ip} 1 24h {\non_empty_key skip\n}")
+	for range 3 {
+		n.Get(t, "/").WantFree(t)
 	}
-	for _, line := range n.Log.Lines(caddytest.Ours) {
-		if strings.Contains(line.Text, canary) {
-			t.Errorf("a client's key is logged: %s", line.Text)
-		}
+	if warnings := n.Log.Lines(func(l caddytest.LogLine) bool {
+		return l.Level == "warn" && strings.Contains(l.Message, "on_empty_key skip")
+	}); len(warnings) != 1 {
+		t.Errorf("the log warns %v", warnings)
 	}
 }

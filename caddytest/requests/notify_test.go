@@ -31,9 +31,7 @@ func thresholdEvents(t *testing.T, n *caddytest.Node) (events []thresholdEvent) 
 		return l.Message == "event" && strings.Contains(l.Text, `"name":"redis_ratelimit.threshold"`)
 	}) {
 		var logged struct{ Data thresholdEvent }
-		if err := json.Unmarshal([]byte(line.Text), &logged); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, json.Unmarshal([]byte(line.Text), &logged))
 		events = append(events, logged.Data)
 	}
 	return events
@@ -63,34 +61,21 @@ func notifySite(options string) string {
 
 // TestNotify_take reaches both marks, once each, whatever comes after.
 func TestNotify_take(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
-		n := caddytest.Start(t, caddytest.Config(option, notifySite("log_keys")))
-		for range 7 {
-			n.Get(t, "/?k=a")
-		}
+	caddytest.OnEachStore(t, notifySite("log_keys"), func(t *testing.T, n *caddytest.Node, source string) {
+		n.GetTimes(t, 7, "/?k=a")
 		n.Get(t, "/?k=b")
-		if events := thresholdEvents(t, n); len(events) > 0 {
-			t.Errorf("got %+v for 7 of 10", events)
-		}
+		events := thresholdEvents(t, n)
+		redistest.ErrorIf(t, len(events) > 0, "got %+v for 7 of 10", events)
 		n.Get(t, "/?k=a")
 		e := waitForThresholds(t, n, 80)[0]
-		if e.Key != "a" || e.Limit != 10 || e.Remaining != 2 || e.Source != source || e.DryRun {
-			t.Errorf("got %+v", e)
-		}
-		for range 10 {
-			n.Get(t, "/?k=a")
-		}
+		redistest.ErrorIf(t, e.Key != "a" || e.Limit != 10 || e.Remaining != 2 || e.Source != source || e.DryRun, "got %+v", e)
+		n.GetTimes(t, 10, "/?k=a")
 		if e := waitForThresholds(t, n, 80, 100)[1]; e.Remaining != 0 {
 			t.Errorf("got %+v", e)
 		}
 		n.Ratelimit(t, "reset", "--policy", "watched", "--key", "a").Want(t, 0)
-		for range 10 { // the same window
-			n.Get(t, "/?k=a")
-		}
-		for range 9 {
-			n.Get(t, "/?k=b")
-		}
+		n.GetTimes(t, 10, "/?k=a") // the same window
+		n.GetTimes(t, 9, "/?k=b")
 		waitForThresholds(t, n, 80, 80, 100, 100)
 		n.Ratelimit(t, "policies").Want(t, 0, "notify 80% 100%")
 	})
@@ -105,26 +90,21 @@ func TestNotify_nodes(t *testing.T) {
 	for i := range 10 {
 		[]*caddytest.Node{one, two}[i%2].Get(t, "/?k=a")
 	}
-	if e := waitForThresholds(t, two, 80, 100)[0]; e.Key != "" {
-		t.Errorf("an event has a key without log_keys: %+v", e)
-	}
-	if events := thresholdEvents(t, one); len(events) > 0 {
-		t.Errorf("the other node tells of %+v", events)
-	}
+	e := waitForThresholds(t, two, 80, 100)[0]
+	redistest.ErrorIf(t, e.Key != "", "an event has a key without log_keys: %+v", e)
+	events := thresholdEvents(t, one)
+	redistest.ErrorIf(t, len(events) > 0, "the other node tells of %+v", events)
 }
 
 // TestNotify_cost reaches marks by what responses cost.
 func TestNotify_cost(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
-		n := caddytest.Start(t, caddytest.Config(option, notifySite("cost response_bytes")))
+	caddytest.OnEachStore(t, notifySite("cost response_bytes"), func(t *testing.T, n *caddytest.Node, source string) {
 		n.Get(t, "/?k=a&body=1234567") // 7 of 10
 		if e := n.Get(t, "/?k=b&body=12345678"); e.Status != http.StatusOK {
 			t.Fatal(e)
 		}
-		if e := waitForThresholds(t, n, 80)[0]; e.Remaining != 2 || e.Source != source {
-			t.Errorf("got %+v", e)
-		}
+		e := waitForThresholds(t, n, 80)[0]
+		redistest.ErrorIf(t, e.Remaining != 2 || e.Source != source, "got %+v", e)
 		n.Get(t, "/?k=c&body=12345678901234567890")
 		waitForThresholds(t, n, 80, 80, 100)
 	})
@@ -132,20 +112,15 @@ func TestNotify_cost(t *testing.T) {
 
 // TestNotify_countIf tells of units that stay, and not of those that are refunded.
 func TestNotify_countIf(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, notifySite("count_if status 401")))
-		for range 7 {
-			n.Get(t, "/401?k=a")
-		}
+	caddytest.OnEachStore(t, notifySite("count_if status 401"), func(t *testing.T, n *caddytest.Node, _ string) {
+		n.GetTimes(t, 7, "/401?k=a")
 		for range 3 {
 			n.Get(t, "/?k=a")
 			n.WaitForRefund(t, "watched", "a", 3)
 		}
 		n.Get(t, "/401?k=b")
-		if events := thresholdEvents(t, n); len(events) > 0 {
-			t.Errorf("got %+v for units that are refunded", events)
-		}
+		events := thresholdEvents(t, n)
+		redistest.ErrorIf(t, len(events) > 0, "got %+v for units that are refunded", events)
 		n.Get(t, "/401?k=a")
 		waitForThresholds(t, n, 80)
 	})
@@ -161,19 +136,12 @@ func TestNotify_estimate(t *testing.T) {
 		"dry run":    "redis_ratelimit {\npolicy watched {\n" + watched + "dry_run\n}\npolicy once {\n" + once + "}\n}\nrespond hello",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-				n := caddytest.Start(t, caddytest.Config(option, site))
-				if a := n.Get(t, "/?k=a&cost=0"); a.Status != http.StatusOK {
-					t.Fatal(a)
-				}
+			caddytest.OnEachStore(t, site, func(t *testing.T, n *caddytest.Node, _ string) {
+				n.Get(t, "/?k=a&cost=0").Want(t, http.StatusOK, caddytest.Any)
 				n.WaitForRefund(t, "watched", "a", 10)
-				if a := n.Get(t, "/?k=a&cost=0"); a.Status != http.StatusTooManyRequests {
-					t.Fatal(a)
-				}
-				if e := waitForThresholds(t, n, 80)[0]; e.Remaining != 1 {
-					t.Errorf("got %+v", e)
-				}
+				n.Get(t, "/?k=a&cost=0").Want(t, http.StatusTooManyRequests, caddytest.Any)
+				e := waitForThresholds(t, n, 80)[0]
+				redistest.ErrorIf(t, e.Remaining != 1, "got %+v", e)
 			})
 		})
 	}
@@ -212,9 +180,7 @@ func TestNotify_lease(t *testing.T) {
 				for _, events := range [][]thresholdEvent{thresholdEvents(t, one)[before:], thresholdEvents(t, two)} {
 					own := map[float64]bool{}
 					for _, e := range events {
-						if own[e.Threshold] {
-							t.Fatalf("a second event of %v on one node", e.Threshold)
-						}
+						redistest.FatalIf(t, own[e.Threshold], "a second event of %v on one node", e.Threshold)
 						own[e.Threshold], seen[e.Threshold] = true, true
 					}
 				}
@@ -235,38 +201,21 @@ func TestNotify_override(t *testing.T) {
 	const policy = "key {query.k}\nlimit {query.limit} 10\nwindow 24h\nalgorithm fixed_window\nnotify 50%\n"
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 10s\nlocal_share 50%\n}",
 		"redis_ratelimit {\nname watched\n"+policy+"log_keys\n}"+caddytest.ShowDecision))
-	if a := n.Ask(t, http.MethodPost, "override", `{"policy":"watched","key":"a","limit":4}`); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
-	redistest.WaitFor(t, "the override applies", func() error {
-		if a := n.Get(t, "/?k=a"); a.Header.Get("X-Ratelimit-Limit") != "4" {
-			return errors.New("not yet")
-		}
-		return nil
-	})
+	n.Ask(t, http.MethodPost, "override", `{"policy":"watched","key":"a","limit":4}`).Want(t, http.StatusOK, caddytest.Any)
+	n.Await(t, "/?k=a", 0, caddytest.Any, "X-Ratelimit-Limit: 4")
 	n.Ratelimit(t, "reset", "--policy", "watched", "--key", "a").Want(t, 0)
 	n.Get(t, "/?k=a")
 	n.Get(t, "/?k=a")
-	if e := waitForThresholds(t, n, 50)[0]; e.Limit != 4 || e.Remaining != 2 {
-		t.Errorf("got %+v", e)
-	}
-	for range 3 {
-		n.Get(t, "/?k=b&limit=6")
-	}
+	e := waitForThresholds(t, n, 50)[0]
+	redistest.ErrorIf(t, e.Limit != 4 || e.Remaining != 2, "got %+v", e)
+	n.GetTimes(t, 3, "/?k=b&limit=6")
 	if e := waitForThresholds(t, n, 50, 50)[1]; e.Limit != 6 || e.Remaining != 3 {
 		t.Errorf("got %+v", e)
 	}
 	server.Kill()
-	redistest.WaitFor(t, "the node decides by itself", func() error {
-		if a := n.Get(t, "/?k=other"); !strings.HasSuffix(a.Body, "fallback") {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
-	})
+	n.Await(t, "/?k=other", 0, "*fallback")
 	before := len(thresholdEvents(t, n))
-	for range 3 { // of 5, which is the half of 10
-		n.Get(t, "/?k=c")
-	}
+	n.GetTimes(t, 3, "/?k=c") // of 5, which is the half of 10
 	redistest.WaitFor(t, "the event of the fallback", func() error {
 		for _, e := range thresholdEvents(t, n)[before:] {
 			if e.Key == "c" && e.Source == "fallback" && e.Remaining == 2 {
@@ -279,24 +228,17 @@ func TestNotify_override(t *testing.T) {
 
 // TestNotify_dryRun tells of a limit that is tried.
 func TestNotify_dryRun(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", notifySite("dry_run")))
-	for range 8 {
-		n.Get(t, "/?k=a")
-	}
-	if e := waitForThresholds(t, n, 80)[0]; !e.DryRun {
-		t.Errorf("got %+v", e)
-	}
+	n := caddytest.InProcess(t, notifySite("dry_run"))
+	n.GetTimes(t, 8, "/?k=a")
+	e := waitForThresholds(t, n, 80)[0]
+	redistest.ErrorIf(t, !e.DryRun, "got %+v", e)
 }
 
 // TestNotify_silent has no listener, and no event.
 func TestNotify_silent(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Quietly(caddytest.Config("", notifySite(""))))
-	for range 12 {
-		n.Get(t, "/?k=a")
-	}
-	if events := thresholdEvents(t, n); len(events) > 0 {
-		t.Errorf("got %+v", events)
-	}
+	n.GetTimes(t, 12, "/?k=a")
+	events := thresholdEvents(t, n)
+	redistest.ErrorIf(t, len(events) > 0, "got %+v", events)
 }

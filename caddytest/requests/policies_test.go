@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,32 +15,19 @@ import (
 )
 
 func TestMatch_requests(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `@api path /api/*
+	n := caddytest.InProcess(t, `@api path /api/*
 	redis_ratelimit {
-		policy named {
-			key same
-			limit 1
-			window 24h
-			match @api
-		}
+		policy named { key same; limit 1; window 24h; match @api }
 		policy block {
 			key same
 			limit 1
 			window 24h
-			match {
-				path /form
-				method POST
-			}
+			match { path /form; method POST }
 		}
-	}`+caddytest.ShowDecision))
+	}`+caddytest.ShowDecision)
 	for range 3 {
-		if a := n.Get(t, "/elsewhere"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-			t.Errorf("got %v; want it to meet no policy", a)
-		}
-		if a := n.Get(t, "/form"); a.Status != http.StatusOK || caddytest.HasQuota(a) {
-			t.Errorf("got %v; want a GET to meet no policy", a)
-		}
+		n.Get(t, "/elsewhere").WantFree(t)
+		n.Get(t, "/form").WantFree(t)
 	}
 	caddytest.CheckAdmitted(t, n.Get(t, "/api/x"), "memory")
 	caddytest.CheckRefusal(t, n.Get(t, "/api/y"), http.StatusTooManyRequests)
@@ -54,9 +42,7 @@ func TestExempt_clients(t *testing.T) {
 	}`+caddytest.ShowDecision))
 	for _, exempt := range []string{"192.0.2.7", "2001:db8::5", "::ffff:192.0.2.7"} {
 		for range 3 {
-			if a := n.Get(t, "/", "X-Forwarded-For: "+exempt); a.Status != http.StatusOK || a.Body != "exempt " || caddytest.HasQuota(a) {
-				t.Errorf("%s: got %v; want it exempt", exempt, a)
-			}
+			n.Get(t, "/", "X-Forwarded-For: "+exempt).Want(t, http.StatusOK, "exempt ", caddytest.NoQuota) // exempt
 		}
 	}
 	caddytest.CheckAdmitted(t, n.Get(t, "/", "X-Forwarded-For: 192.0.2.8"), "memory")
@@ -64,57 +50,30 @@ func TestExempt_clients(t *testing.T) {
 }
 
 func TestDryRun_counts(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
-			policy pretend {
-				key same
-				limit 2
-				window 24h
-				dry_run
-			}
-			policy real {
-				key same
-				limit 5
-				window 24h
-			}
+			policy pretend { key same; limit 2; window 24h; dry_run }
+			policy real { key same; limit 5; window 24h }
 		}
-		redis_ratelimit /all all 1 24h {
-			name all
-			dry_run
-		}
+		redis_ratelimit /all all 1 24h { name all; dry_run }
 		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.source} {http.redis_ratelimit.dry_run}"
-		handle_errors {
-			respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.dry_run}"
-		}`))
+		handle_errors { respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.dry_run}" }`))
 		for i, want := range []string{"", "", "pretend", "pretend"} {
-			a := n.Get(t, "/")
-			if a.Status != http.StatusOK || a.Body != "allowed "+source+" "+want {
-				t.Errorf("request %d: got %v; want it allowed, dry run %q", i, a, want)
-			}
-			caddytest.CheckQuota(t, a, 5, int64(4-i))
+			caddytest.CheckQuota(t, n.Get(t, "/").Want(t, http.StatusOK, "allowed "+source+" "+want), 5, int64(4-i))
 		}
 		n.Get(t, "/all")
-		if a := n.Get(t, "/all"); a.Status != http.StatusTooManyRequests || !strings.Contains(a.Body, "pretend") {
-			t.Errorf("got %v; want the real policy to deny", a)
-		}
+		n.Get(t, "/all").Want(t, http.StatusTooManyRequests, "*pretend*") // the real policy denies
 		n.CheckMetric(t, `decisions_total{decision="dry_run_allowed",policy="pretend",source="`+source+`"}`, 2)
-		if n.Metric(t, `decisions_total{decision="denied",policy="pretend",source="`+source+`"}`) != 0 {
-			t.Error("a dry run counts as a denial")
-		}
+		redistest.ErrorIf(t, n.Metric(t, `decisions_total{decision="denied",policy="pretend",source="`+source+`"}`) != 0, "a dry run counts as a denial")
 	})
 }
 
 // TestMaxDelay_pacing sends crowds at once, to two nodes on Redis. Where the machine stalls more requests of a crowd fit,
 // but none leaves early.
 func TestMaxDelay_pacing(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		const interval, size, fit, crowds = 100 * time.Millisecond, 10, 6, 20
-		text := caddytest.Config(option, `redis_ratelimit {query.k} 10 1s {
-			algorithm leaky_bucket
-			max_delay 500ms
-		}`+caddytest.ShowDecision)
+		text := caddytest.Config(option, `redis_ratelimit {query.k} 10 1s { algorithm leaky_bucket; max_delay 500ms }`+caddytest.ShowDecision)
 		nodes := []*caddytest.Node{caddytest.Start(t, text)}
 		if option != "" {
 			nodes = append(nodes, caddytest.Start(t, text))
@@ -122,13 +81,10 @@ func TestMaxDelay_pacing(t *testing.T) {
 		for crowd := range crowds {
 			left := paced(t, nodes, size, fmt.Sprint("/?k=", crowd))
 			for i, after := range left {
-				if soonest := time.Duration(i) * interval; after < soonest {
-					t.Errorf("request %d left after %v, want %v or more", i+1, after, soonest)
-				}
+				soonest := time.Duration(i) * interval
+				redistest.ErrorIf(t, after < soonest, "request %d left after %v, want %v or more", i+1, after, soonest)
 			}
-			if len(left) < fit {
-				t.Fatalf("%d requests left, want %d", len(left), fit)
-			}
+			redistest.FatalIf(t, len(left) < fit, "%d requests left, want %d", len(left), fit)
 			if len(left) == fit {
 				nodes[0].CheckMetric(t, "held_requests", 0)
 				return
@@ -188,21 +144,10 @@ func TestLogKeys(t *testing.T) {
 
 // TestWeight_sum has two blocks of one policy. The weight of one is set by the client.
 func TestWeight_sum(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
-		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
-			policy stat {
-				key same
-				limit 5
-				window 24h
-			}
-			policy stat {
-				key same
-				limit 5
-				window 24h
-				weight {header.X-Batch-Size} 1
-			}
-		}`+caddytest.ShowDecision))
+	caddytest.OnEachStore(t, `redis_ratelimit {
+		policy stat { key same; limit 5; window 24h }
+		policy stat { key same; limit 5; window 24h; weight {header.X-Batch-Size} 1 }
+	}`+caddytest.ShowDecision, func(t *testing.T, n *caddytest.Node, source string) {
 		for _, weight := range []string{"9223372036854775807", "9223372036854775806", "9223372036854775808", "5"} {
 			a := n.Get(t, "/", "X-Batch-Size: "+weight)
 			if weight == "9223372036854775808" { // beyond int64, so that the fallback is used
@@ -213,5 +158,110 @@ func TestWeight_sum(t *testing.T) {
 			}
 		}
 		caddytest.CheckQuota(t, n.Get(t, "/"), 5, 1)
+	})
+}
+
+// ladderSite has one decision by four prefixes of an address, each with its own quota.
+const ladderSite = `redis_ratelimit {
+		policy address { limit 2; window 24h; ipv4_prefix 32; ipv6_prefix 128 }
+		policy network { limit 3; window 24h; ipv6_prefix 64 }
+		policy provider { limit 4; window 24h; ipv4_prefix 16 }
+		policy system { key {header.X-As}; match not vars {header.X-As} 0; limit 5; window 24h; on_empty_key skip }
+		ipv4_prefix 24
+		ipv6_prefix 48
+		usage /usage
+	}
+	respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.policy}"
+	handle_errors { respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.policy}" }`
+
+// TestLadder_prefixes climbs from an address to its provider. No denial takes a unit of any step.
+func TestLadder_prefixes(t *testing.T) {
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		n := caddytest.Start(t, caddytest.Config(option+"\nservers {\ntrusted_proxies static 127.0.0.0/8\n}", ladderSite))
+		for form, address := range map[string]func(network, host int) string{
+			"IPv4":              func(network, host int) string { return fmt.Sprintf("10.1.%d.%d", network, host) },
+			"IPv4 in IPv6 form": func(network, host int) string { return fmt.Sprintf("::ffff:10.2.%d.%d", network, host) },
+			"IPv6":              func(network, host int) string { return fmt.Sprintf("2001:db8:1:%d::%d", network, host) },
+		} {
+			t.Run(form, func(t *testing.T) { climb(t, n, address) })
+		}
+		for i := range 6 {
+			a := n.Get(t, "/", fmt.Sprintf("X-Forwarded-For: 10.%d.1.1", 100+i), "X-As: 64500")
+			redistest.ErrorIf(t, i < 5 && a.Status != http.StatusOK || i == 5 && a.Body != "denied system", "request %d of the system: got %v; want 5 to pass", i, a)
+		}
+	})
+}
+
+func climb(t *testing.T, n *caddytest.Node, address func(network, host int) string) {
+	for i, test := range []struct {
+		network, host int
+		want          string
+	}{
+		{1, 1, "allowed address"}, {1, 1, "allowed address"}, {1, 1, "denied address"}, {1, 1, "denied address"},
+		{1, 2, "allowed network"}, {1, 2, "denied network"}, {1, 3, "denied network"},
+		{2, 1, "allowed provider"}, {2, 2, "denied provider"}, {3, 1, "denied provider"},
+	} {
+		a := n.Get(t, "/", "X-Forwarded-For: "+address(test.network, test.host), "X-As: 0") // 0 is not known
+		redistest.ErrorIf(t, a.Body != test.want, "request %d: got %v; want %s", i, a, test.want)
+	}
+	for i, want := range [][]int64{{0, 0, 0}, {1, 0, 0}, {2, 0, 0}} {
+		quotas := usageOf(t, n.Get(t, "/usage", "X-Forwarded-For: "+address(1, i+1)))
+		left := remainders(quotas)
+		redistest.ErrorIf(t, !slices.Equal(left, want), "host %d of the first network: %v remain, want %v", i+1, left, want)
+	}
+	if left := remainders(usageOf(t, n.Get(t, "/usage", "X-Forwarded-For: "+address(2, 1)))); !slices.Equal(left, []int64{1, 2, 0}) {
+		t.Errorf("the second network: %v remain, want 1, 2, 0", left)
+	}
+}
+
+// remainders lists what remains of each quota.
+func remainders(quotas []usageQuota) (left []int64) {
+	for _, q := range quotas {
+		left = append(left, q.Remaining)
+	}
+	return left
+}
+
+// TestLadder_emptyKeys has policies in one decision that each do something else about an empty key.
+func TestLadder_emptyKeys(t *testing.T) {
+	policy := func(name, mode string) string {
+		return "policy " + name + " {\nkey {header.X-" + name + "}\nlimit 2\nwindow 24h\n" + mode + "\n}\n"
+	}
+	caddytest.OnEachStore(t, "redis_ratelimit {\n"+policy("Stand", "ipv4_prefix 8\non_empty_key client_ip")+policy("Skip", "")+
+		policy("Must", "on_empty_key reject")+"on_empty_key skip\nusage /usage\n}"+caddytest.ShowDecision, func(t *testing.T, n *caddytest.Node, _ string) {
+		for _, test := range []struct {
+			headers   string
+			status    int
+			explained string
+		}{
+			{"X-Must: a", 200, "allowed skipped allowed"},
+			{"X-Must: b,X-Stand: b", 200, "allowed skipped allowed"},
+			{"X-Must: c,X-Stand: 127.0.0.0/8", 200, "allowed skipped allowed"},
+			{"X-Must: d,X-Skip: d", 200, "allowed allowed allowed"},
+			{"X-Must: e,X-Skip: d", 429, "denied allowed allowed"}, // the third of 127.0.0.0/8
+			{"X-Must: f,X-Stand: f,X-Skip: d", 200, "allowed allowed allowed"},
+			{"X-Must: g,X-Stand: g,X-Skip: d", 429, "allowed denied allowed"},
+			{"X-Stand: h,X-Skip: h", 400, "skipped skipped rejected"},
+			{"X-Stand: h,X-Skip: h,X-Must: h,X-Must: i", 400, "skipped skipped rejected"},
+			{"X-Stand: h,X-Skip: h,X-Skip: i,X-Must: h", 400, "skipped rejected skipped"},
+		} {
+			headers, lists := strings.Split(test.headers, ","), map[string][]string{}
+			for _, line := range headers {
+				name, value, _ := strings.Cut(line, ": ")
+				lists[name] = append(lists[name], value)
+			}
+			given, err := json.Marshal(lists)
+			redistest.Must(t, err)
+			var explained []string
+			for _, p := range n.Explain(t, "/", string(given)).Policies {
+				explained = append(explained, p.Decision)
+			}
+			got := strings.Join(explained, " ")
+			redistest.ErrorIf(t, got != test.explained, "%s: explained as %s, want %s", test.headers, got, test.explained)
+			n.Get(t, "/", headers...).Want(t, test.status, caddytest.Any)
+		}
+		n.Get(t, "/usage", "X-Skip: d").Want(t, http.StatusBadRequest, caddytest.Any) // no quotas without the key that must be
+		left := remainders(usageOf(t, n.Get(t, "/usage", "X-Must: a")))
+		redistest.ErrorIf(t, !slices.Equal(left, []int64{0, 1}), "%v remain, want 0 of the address and 1 of the key", left)
 	})
 }

@@ -47,9 +47,7 @@ func newHTTP3(t *testing.T) http.RoundTripper {
 		Versions: []string{"3"},
 		TLS:      &reverseproxy.TLSConfig{InsecureSkipVerify: true, ServerName: "localhost"},
 	}
-	if err := transport.Provision(ctx); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, transport.Provision(ctx))
 	t.Cleanup(func() {
 		cancel()
 		if err := transport.Cleanup(); err != nil {
@@ -61,34 +59,31 @@ func newHTTP3(t *testing.T) http.RoundTripper {
 
 // TestProtocols_versions sends requests by each version, with a quota of two for each.
 func TestProtocols_versions(t *testing.T) {
-	t.Parallel()
 	const options = "skip_install_trust\nservers {\nprotocols h1 h2 h2c h3\n}\n"
 	const site = "redis_ratelimit {query.k} 2 24h\nrespond {http.request.proto}\n}\n"
-	for source, global := range caddytest.Stores(t) {
-		t.Run(source, func(t *testing.T) {
-			open := redistest.FreeAddr(t)
-			text := caddytest.ConfigWithSites(options+global, "https://localhost:{$PORT} {\ntls internal\n"+site+"http://"+open+" {\n"+site)
-			n := caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
-			for name, speaker := range speakers(t) {
-				t.Run(name, func(t *testing.T) {
-					version, cleartext, _ := strings.Cut(name, " ")
-					url := strings.Replace(n.LocalhostURL(), "http:", "https:", 1)
-					if cleartext != "" {
-						url = "http://" + open
+	caddytest.OnBothStores(t, func(t *testing.T, global, _ string) {
+		open := redistest.FreeAddr(t)
+		text := caddytest.ConfigWithSites(options+global, "https://localhost:{$PORT} {\ntls internal\n"+site+"http://"+open+" {\n"+site)
+		n := caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
+		for name, speaker := range speakers(t) {
+			t.Run(name, func(t *testing.T) {
+				version, cleartext, _ := strings.Cut(name, " ")
+				url := strings.Replace(n.LocalhostURL(), "http:", "https:", 1)
+				if cleartext != "" {
+					url = "http://" + open
+				}
+				for left := int64(1); left >= -1; left-- {
+					a := ask(t, speaker, url+"/?k="+strings.ReplaceAll(name, " ", ""))
+					caddytest.CheckQuota(t, a, 2, max(left, 0))
+					if left < 0 {
+						caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+					} else if a.Status != http.StatusOK || a.Body != version {
+						t.Errorf("got %v; want it served by %s", a, version)
 					}
-					for left := int64(1); left >= -1; left-- {
-						a := ask(t, speaker, url+"/?k="+strings.ReplaceAll(name, " ", ""))
-						caddytest.CheckQuota(t, a, 2, max(left, 0))
-						if left < 0 {
-							caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-						} else if a.Status != http.StatusOK || a.Body != version {
-							t.Errorf("got %v; want it served by %s", a, version)
-						}
-					}
-				})
-			}
-		})
-	}
+				}
+			})
+		}
+	})
 }
 
 // ask sends a request until the certificate has been issued.
@@ -110,39 +105,23 @@ func ask(t *testing.T, speaker http.RoundTripper, url string) (a caddytest.Respo
 
 // TestProtocols_websocket sends frames through a proxied connection.
 func TestProtocols_websocket(t *testing.T) {
-	t.Parallel()
-	echo := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		conn, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close() //nolint:errcheck // the test ends with it
-		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
-			t.Error(err)
-		}
-		_, _ = io.Copy(conn, buffered) // until the client closes
-	})
-	for source, global := range caddytest.Stores(t) {
-		t.Run(source, func(t *testing.T) {
-			n := caddytest.Start(t, caddytest.Config(global, "redis_ratelimit same 2 24h\nreverse_proxy "+echo))
-			for left := int64(1); left >= 0; left-- {
-				conversation := upgrade(t, n, http.StatusSwitchingProtocols, left)
-				for _, word := range []string{"hello", "again"} {
-					frame := append([]byte{0x81, 0x80 | byte(len(word)), 0, 0, 0, 0}, word...) // text, masked by zeros
-					if _, err := conversation.Write(frame); err != nil {
-						t.Fatal(err)
-					}
-					got := make([]byte, len(frame))
-					if _, err := io.ReadFull(conversation, got); err != nil || string(got) != string(frame) {
-						t.Errorf("the echo of %q is %q, error %v", frame, got, err)
-					}
+	caddytest.OnEachStore(t, "redis_ratelimit same 2 24h\nreverse_proxy "+caddytest.NewHolder(t).Addr, func(t *testing.T, n *caddytest.Node, _ string) {
+		for left := int64(1); left >= 0; left-- {
+			conversation := upgrade(t, n, http.StatusSwitchingProtocols, left)
+			for _, word := range []string{"hello", "again"} {
+				frame := append([]byte{0x81, 0x80 | byte(len(word)), 0, 0, 0, 0}, word...) // text, masked by zeros
+				if _, err := conversation.Write(frame); err != nil {
+					t.Fatal(err)
 				}
-				_ = conversation.Close() // no frames follow
+				got := make([]byte, len(frame))
+				if _, err := io.ReadFull(conversation, got); err != nil || string(got) != string(frame) {
+					t.Errorf("the echo of %q is %q, error %v", frame, got, err)
+				}
 			}
-			upgrade(t, n, http.StatusTooManyRequests, 0)
-		})
-	}
+			_ = conversation.Close() // no frames follow
+		}
+		upgrade(t, n, http.StatusTooManyRequests, 0)
+	})
 }
 
 // upgrade requests a WebSocket and checks the response. The connection ends after half a minute.
@@ -150,14 +129,10 @@ func upgrade(t *testing.T, n *caddytest.Node, status int, left int64) io.ReadWri
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
-	request := caddytest.GetRequest(ctx, t, n.URL)
-	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
-		request.Header.Set(name, value)
-	}
+	request := caddytest.GetRequest(ctx, t, n.URL+"/websocket")
+	caddytest.Upgrade(request)
 	response, err := n.Client.Transport.RoundTrip(request) // the client's timeout would wrap the body, which could not be written then
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	a := caddytest.Response{Status: response.StatusCode, Header: response.Header}
 	caddytest.CheckQuota(t, a, 2, left)
 	if status == http.StatusTooManyRequests {
@@ -166,9 +141,7 @@ func upgrade(t *testing.T, n *caddytest.Node, status int, left int64) io.ReadWri
 		return nil
 	}
 	conversation, ok := response.Body.(io.ReadWriteCloser)
-	if !ok || a.Status != status {
-		t.Fatalf("got %v; want the connection upgraded", a)
-	}
+	redistest.FatalIf(t, !ok || a.Status != status, "got %v; want the connection upgraded", a)
 	context.AfterFunc(ctx, func() { _ = conversation.Close() }) // it may be closed already
 	return conversation
 }
@@ -182,29 +155,19 @@ func TestProtocols_extendedConnect(t *testing.T) {
 		"policy bytes {\nkey same\nlimit 100\nwindow 24h\nweight 10\ncost response_bytes\n}\n}\nreverse_proxy " + upstream.Addr
 	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}", site), "GODEBUG=http2xconnect=1")
 	connection, err := net.Dial("tcp", strings.TrimPrefix(n.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	speaker, err := new(http2.Transport).NewClientConn(connection) //nolint:staticcheck // http.Transport refuses the field :protocol
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	defer speaker.Close() //nolint:errcheck // the test ends with it
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodConnect, n.URL+"/websocket", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	reading, writing := io.Pipe()
 	request.Body, request.ContentLength = reading, -1
 	request.Header = http.Header{":protocol": {"websocket"}, "Sec-Websocket-Version": {"13"}}
 	response, err := speaker.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("got %s", response.Status)
-	}
+	redistest.FatalIf(t, response.StatusCode != http.StatusOK, "got %s", response.Status)
 	if _, err := io.WriteString(writing, "hello"); err != nil {
 		t.Fatal(err)
 	}
@@ -215,19 +178,15 @@ func TestProtocols_extendedConnect(t *testing.T) {
 	upstream.EndOne()
 	_ = writing.Close() // it cannot fail
 	for policy, remaining := range map[string]string{"upgrades": "99", "bytes": "100"} {
-		redistest.WaitFor(t, policy+" are counted", func() error {
-			if a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"same"}`); !strings.Contains(a.Body, `"remaining":`+remaining) {
-				return fmt.Errorf("got %v", a)
-			}
-			return nil
+		redistest.Retry(t, policy+" are counted", func() (again bool, seen any) {
+			a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"same"}`)
+			return !strings.Contains(a.Body, `"remaining":`+remaining), a
 		})
 	}
 }
 
-// TestProtocols_serverSentEvents has an upstream that sends its second event only after the client has
-// read the first.
+// TestProtocols_serverSentEvents has an upstream that sends its second event only after the client has read the first.
 func TestProtocols_serverSentEvents(t *testing.T) {
-	t.Parallel()
 	read := make(chan struct{})
 	events := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -239,23 +198,18 @@ func TestProtocols_serverSentEvents(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	for source, global := range caddytest.Stores(t) {
-		t.Run(source, func(t *testing.T) {
-			n := caddytest.Start(t, caddytest.Config(global, "redis_ratelimit same 1 24h\nreverse_proxy "+events))
-			request := caddytest.GetRequest(t.Context(), t, n.URL)
-			response, err := n.Client.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer response.Body.Close()
-			caddytest.CheckQuota(t, caddytest.Response{Header: response.Header}, 1, 0)
-			lines := bufio.NewReader(response.Body)
-			checkEvent(t, lines, "first")
-			read <- struct{}{}
-			checkEvent(t, lines, "second")
-			caddytest.CheckRefusal(t, n.Get(t, "/"), http.StatusTooManyRequests)
-		})
-	}
+	caddytest.OnEachStore(t, "redis_ratelimit same 1 24h\nreverse_proxy "+events, func(t *testing.T, n *caddytest.Node, _ string) {
+		request := caddytest.GetRequest(t.Context(), t, n.URL)
+		response, err := n.Client.Do(request)
+		redistest.Must(t, err)
+		defer response.Body.Close()
+		caddytest.CheckQuota(t, caddytest.Response{Header: response.Header}, 1, 0)
+		lines := bufio.NewReader(response.Body)
+		checkEvent(t, lines, "first")
+		read <- struct{}{}
+		checkEvent(t, lines, "second")
+		caddytest.CheckRefusal(t, n.Get(t, "/"), http.StatusTooManyRequests)
+	})
 }
 
 func checkEvent(t *testing.T, lines *bufio.Reader, want string) {

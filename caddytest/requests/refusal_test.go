@@ -1,10 +1,14 @@
+// Package requests tests what requests get while all is well: decisions, headers, refunds, charges and logs.
 package requests
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,34 +18,18 @@ import (
 
 // TestHeaders_ietf reads the headers with a parser of structured fields.
 func TestHeaders_ietf(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
-		policy burst {
-			key same
-			limit 10
-			window 1s
-			algorithm token_bucket
-			burst 2
-		}
-		policy sustained {
-			key same
-			limit 100
-			window 1m
-			algorithm fixed_window
-		}
+	n := caddytest.InProcess(t, `redis_ratelimit {
+		policy burst { key same; limit 10; window 1s; algorithm token_bucket; burst 2 }
+		policy sustained { key same; limit 100; window 1m; algorithm fixed_window }
 		headers x_ratelimit ietf
 	}
-	redis_ratelimit /hidden same 5 1h {
-		name hidden
-		headers off
-	}
-	respond ok`))
+	redis_ratelimit /hidden same 5 1h { name hidden; headers off }
+	respond ok`)
 	a := n.Get(t, "/hidden")
 	checkItems(t, a, "RateLimit-Policy", `"burst";q=2, "sustained";q=100;w=60`)
 	items := caddytest.CheckItemNames(t, a, "RateLimit", "burst", "sustained")
-	if r, _ := items[1].Params.Get("r"); r != int64(99) {
-		t.Errorf("got %v", a)
-	}
+	r, _ := items[1].Params.Get("r")
+	redistest.ErrorIf(t, r != int64(99), "got %v", a)
 	value, _ := items[1].Params.Get("t")
 	if seconds, ok := value.(int64); !ok || seconds < 1 || seconds > 60 {
 		t.Errorf("got %v", a)
@@ -58,91 +46,55 @@ func TestHeaders_ietf(t *testing.T) {
 
 func checkItems(t *testing.T, a caddytest.Response, header, want string) {
 	t.Helper()
-	if got := a.Header.Values(header); !slices.Equal(got, []string{want}) {
-		t.Errorf("%s is %q, want %q", header, got, want)
-	}
+	got := a.Header.Values(header)
+	redistest.ErrorIf(t, !slices.Equal(got, []string{want}), "%s is %q, want %q", header, got, want)
 }
 
 func TestHeaders_off(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 24h {\nheaders off\n}\nrespond ok"))
-	if a := n.Get(t, "/"); caddytest.HasQuota(a) {
-		t.Errorf("got %v", a)
-	}
-	a := n.Get(t, "/")
-	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-	if caddytest.HasQuota(a) || a.Header.Get("RateLimit") != "" {
-		t.Errorf("got %v", a)
-	}
+	n := caddytest.InProcess(t, "redis_ratelimit same 1 24h {\nheaders off\n}\nrespond ok")
+	n.Get(t, "/").Want(t, 0, caddytest.Any, caddytest.NoQuota)
+	caddytest.CheckRefusal(t, n.Get(t, "/").Want(t, 0, caddytest.Any, caddytest.NoQuota, "RateLimit:"), http.StatusTooManyRequests)
 }
 
 // TestReset_ofDenials compares the time with that of Retry-After. The whole quotas come back after days.
 func TestReset_ofDenials(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `route {
-	redis_ratelimit same 24 24h {
-		name outer
-		algorithm token_bucket
-		burst 48
-	}
-	redis_ratelimit /jitter jitter 1 24h {
-		name jitter
-		retry_jitter 24h
-	}
-	redis_ratelimit /hidden hidden 1 24h {
-		name hidden
-		headers off
-	}
-	redis_ratelimit /inner inner 1 24h {
-		name inner
-	}
-	redis_ratelimit /zero {
-		name zero
-		limit {query.limit} 1
-		window 24h
-	}
+	n := caddytest.InProcess(t, `route {
+	redis_ratelimit same 24 24h { name outer; algorithm token_bucket; burst 48 }
+	redis_ratelimit /jitter jitter 1 24h { name jitter; retry_jitter 24h }
+	redis_ratelimit /hidden hidden 1 24h { name hidden; headers off }
+	redis_ratelimit /inner inner 1 24h { name inner }
+	redis_ratelimit /zero { name zero; limit {query.limit} 1; window 24h }
 	respond ok
 }
-handle_errors {
-	respond sorry
-}`))
+handle_errors { respond sorry }`)
 	for _, path := range []string{"/jitter", "/hidden", "/inner"} {
 		passed := n.Get(t, path)
-		if passed.Status != http.StatusOK || resetOf(t, passed) < 0 || passed.Header.Get("Retry-After") != "" {
-			t.Errorf("%s: got %v", path, passed)
-		}
+		redistest.ErrorIf(t, passed.Status != http.StatusOK || resetOf(t, passed) < 0 || passed.Header.Get("Retry-After") != "", "%s: got %v", path, passed)
 		denied := n.Get(t, path)
 		caddytest.CheckRefusal(t, denied, http.StatusTooManyRequests)
 		wait, _ := strconv.ParseFloat(denied.Header.Get("Retry-After"), 64)
 		// It was decided between the request and its answer.
-		if left := resetOf(t, denied); left-denied.Took.Seconds() > wait+1 || left < wait-3 {
-			t.Errorf("%s: Retry-After is %v, X-RateLimit-Reset in %v s", path, wait, left)
-		}
+		left := resetOf(t, denied)
+		redistest.ErrorIf(t, left-denied.Took.Seconds() > wait+1 || left < wait-3, "%s: Retry-After is %v, X-RateLimit-Reset in %v s", path, wait, left)
 	}
-	if a := n.Get(t, "/zero?limit=0"); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After")+a.Header.Get("X-Ratelimit-Reset") != "" {
-		t.Errorf("got %v; want neither time for what never passes", a)
-	}
+	a := n.Get(t, "/zero?limit=0")
+	redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After")+a.Header.Get("X-Ratelimit-Reset") != "", "got %v; want neither time for what never passes", a)
 }
 
 // resetOf returns the seconds from the request until X-RateLimit-Reset.
 func resetOf(t *testing.T, a caddytest.Response) float64 {
 	t.Helper()
 	reset, err := strconv.ParseInt(a.Header.Get("X-Ratelimit-Reset"), 10, 64)
-	if err != nil {
-		t.Errorf("X-RateLimit-Reset is %q", a.Header.Values("X-Ratelimit-Reset"))
-	}
+	redistest.ErrorIf(t, err != nil, "X-RateLimit-Reset is %q", a.Header.Values("X-Ratelimit-Reset"))
 	return time.Unix(reset, 0).Sub(a.Sent).Seconds()
 }
 
 func TestHeaders_exposed(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `header /open Access-Control-Allow-Origin *
+	n := caddytest.InProcess(t, `header /open Access-Control-Allow-Origin *
 	header /open Access-Control-Expose-Headers X-Other
 	redis_ratelimit {path} 1 24h
-	respond ok`))
-	if a := n.Get(t, "/closed"); a.Header.Get("Access-Control-Expose-Headers") != "" {
-		t.Errorf("got %v", a)
-	}
+	respond ok`)
+	n.Get(t, "/closed").Want(t, 0, caddytest.Any, "Access-Control-Expose-Headers:")
 	const fields = "X-Other, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset"
 	checkItems(t, n.Get(t, "/open"), "Access-Control-Expose-Headers", fields)
 	checkItems(t, n.Get(t, "/open"), "Access-Control-Expose-Headers", fields+", Retry-After")
@@ -158,8 +110,7 @@ func TestHeaders_exposed_redisDown(t *testing.T) {
 }
 
 func TestRetryJitter(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 24h {\nalgorithm fixed_window\nretry_jitter 1h\n}\nrespond ok"))
+	n := caddytest.InProcess(t, "redis_ratelimit same 1 24h {\nalgorithm fixed_window\nretry_jitter 1h\n}\nrespond ok")
 	n.Get(t, "/")
 	seen := map[string]bool{}
 	for range 10 {
@@ -170,34 +121,19 @@ func TestRetryJitter(t *testing.T) {
 			t.Errorf("got %v", a)
 		}
 	}
-	if len(seen) < 5 {
-		t.Errorf("10 clients get %v", seen)
-	}
+	redistest.ErrorIf(t, len(seen) < 5, "10 clients get %v", seen)
 }
 
 func TestProblemDetails(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", `redis_ratelimit {
-		policy tight {
-			key same
-			limit 1
-			window 24h
-		}
-		policy wide {
-			key same
-			limit 100
-			window 24h
-		}
+		policy tight { key same; limit 1; window 24h }
+		policy wide { key same; limit 100; window 24h }
 		problem_details
 	}
-	redis_ratelimit /closed other 1 24h {
-		fail_mode closed
-		problem_details
-	}
+	redis_ratelimit /closed other 1 24h { fail_mode closed; problem_details }
 	respond ok
-	handle_errors {
-		respond "error route"
-	}`))
+	handle_errors { respond "error route" }`))
 	n.Get(t, "/")
 	for _, test := range []struct {
 		path, kind string
@@ -222,5 +158,91 @@ func TestProblemDetails(t *testing.T) {
 			!slices.Equal(body.Policies, test.policies) || a.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("got %v", a)
 		}
+	}
+}
+
+// TestDenial_errorRoutes has error routes at the server, in a subroute, in one that invokes the limit as a
+// named route, and none.
+func TestDenial_errorRoutes(t *testing.T) {
+	t.Parallel()
+	const (
+		limit   = `{"handler": "redis_ratelimit", "policies": [{"name": "%s", "limit": 1, "window": "24h"}]}`
+		respond = `{"handler": "static_response", "body": "{http.error.status_code} %s"}`
+	)
+	errorRoutes := func(who string) string {
+		return `"errors": {"routes": [{"handle": [` + fmt.Sprintf(respond, who) + `]}]}`
+	}
+	const invoke = `{"handler": "invoke", "name": "limits"}`
+	inner := func(handler, more string) string {
+		return `{"handler": "subroute"` + more + `, "routes": [{"handle": [` + handler + `]}]}`
+	}
+	for name, test := range map[string]struct{ subroute, server, want string }{
+		"nowhere":     {"", "", ""},
+		"at_server":   {"", ", " + errorRoutes("server"), "429 server"},
+		"in_subroute": {", " + errorRoutes("subroute"), "", "429 subroute"},
+		"in_both":     {", " + errorRoutes("subroute"), ", " + errorRoutes("server"), "429 subroute"},
+		"invoked":     {", " + errorRoutes("subroute"), `, "named_routes": {"limits": {"handle": [` + fmt.Sprintf(limit, "invoked") + `]}}`, "429 subroute"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := caddytest.Start(t, caddytest.Config("", "respond old"))
+			listen := strings.TrimPrefix(n.URL, "http://")
+			handler := fmt.Sprintf(limit, name)
+			if name == "invoked" {
+				handler = invoke
+			}
+			a := n.Send(t, http.MethodPost, n.Admin+"/load", `{"admin": {"listen": "`+strings.TrimPrefix(n.Admin, "http://")+`"},
+				"apps": {"http": {"grace_period": "1s", "servers": {"s": {"listen": ["`+listen+`"], "automatic_https": {"disable": true},
+				"routes": [{"handle": [`+inner(handler, test.subroute)+`]}]`+test.server+`}}}}}`, "Content-Type: application/json")
+			redistest.FatalIf(t, a.Status != http.StatusOK, "got %v", a)
+			n.Client.CloseIdleConnections()
+			caddytest.CheckQuota(t, n.Get(t, "/"), 1, 0)
+			a = n.Get(t, "/").Want(t, http.StatusTooManyRequests, test.want)
+			caddytest.CheckQuota(t, a, 1, 0)
+			redistest.ErrorIf(t, a.Header.Get("Retry-After") == "" || a.Header.Get("Cache-Control") != "no-store", "got %v", a)
+		})
+	}
+}
+
+// TestDenial_limitInErrorRoutes has error routes with limits of their own.
+func TestDenial_limitInErrorRoutes(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", `handle_errors 404 {
+		redis_ratelimit /limited same 2 24h { name e404 }
+		redis_ratelimit /closed same 2 24h { name closed; fail_mode closed }
+		redis_ratelimit /empty {header.X-Key} 2 24h { name empty; on_empty_key reject }
+		respond "not here"
+	}
+	error 404`))
+	for left := int64(1); left >= 0; left-- {
+		caddytest.CheckQuota(t, n.Get(t, "/limited").Want(t, http.StatusNotFound, "not here"), 2, left) // the error route's answer
+	}
+	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, n.Get(t, "/limited"), http.StatusTooManyRequests), 2, 0)
+	caddytest.CheckRefusal(t, n.Get(t, "/closed"), http.StatusServiceUnavailable)
+	n.Get(t, "/empty").Want(t, http.StatusBadRequest, caddytest.Any)
+	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Level == "error" })
+	redistest.ErrorIf(t, len(lines) > 0, "the log has the errors %v", lines)
+}
+
+// TestDenial_cachedHeaders has one of two policies deny from the deny cache. The other one is not decided
+// then, and only its limit is shown.
+func TestDenial_cachedHeaders(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), `redis_ratelimit {
+		policy small { limit 2; window 24h }
+		policy large { limit 100; window 24h }
+		headers x_ratelimit ietf
+	}`+caddytest.ShowDecision))
+	n.GetTimes(t, 2, "/")
+	for _, want := range []struct{ body, fields string }{
+		{"denied redis", `"small";r=0;t=T, "large";r=98;t=T`},
+		{"denied deny_cache", `"small";r=0;t=T`},
+	} {
+		a := n.Get(t, "/")
+		fields := regexp.MustCompile(`t=\d+`).ReplaceAllString(a.Header.Get("RateLimit"), "t=T")
+		redistest.ErrorIf(t, a.Body != want.body || fields != want.fields, "got %v; want %s and %s", a, want.body, want.fields)
+		caddytest.CheckQuota(t, a, 2, 0)
+		quotas := a.Header.Get("RateLimit-Policy")
+		redistest.ErrorIf(t, quotas != `"small";q=2;w=86400, "large";q=100;w=86400`, "RateLimit-Policy: %s", quotas)
 	}
 }

@@ -1,7 +1,7 @@
 package requests
 
 import (
-	"fmt"
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,38 +15,19 @@ import (
 const leavingSite = `
 	@export path /export
 	route {
-		redis_ratelimit @export {
-			name api
-			key {query.k}
-			limit 5
-			window 24h
-			reserve 40%
-			headers x_ratelimit ietf
-		}
+		redis_ratelimit @export { name api; key {query.k}; limit 5; window 24h; reserve 40%; headers x_ratelimit ietf }
 		@rest not path /export
-		redis_ratelimit @rest {
-			name api
-			key {query.k}
-			limit 5
-			window 24h
-			headers x_ratelimit ietf
-		}
+		redis_ratelimit @rest { name api; key {query.k}; limit 5; window 24h; headers x_ratelimit ietf }
 		header Reason "{http.redis_ratelimit.reason}"
 		respond "{http.redis_ratelimit.decision}"
 	}
-	handle_errors {
-		header Reason "{http.redis_ratelimit.reason}"
-		respond "{http.redis_ratelimit.decision}"
-	}`
+	handle_errors { header Reason "{http.redis_ratelimit.reason}"; respond "{http.redis_ratelimit.decision}" }`
 
 // TestReserve has the less important be denied first, and told that it is for others.
 func TestReserve(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, leavingSite))
+	caddytest.OnEachStore(t, leavingSite, func(t *testing.T, n *caddytest.Node, _ string) {
 		for i := range 3 {
-			a := n.Get(t, "/export?k=a")
-			caddytest.CheckQuota(t, a, 5, int64(2-i))
+			caddytest.CheckQuota(t, n.Get(t, "/export?k=a"), 5, int64(2-i))
 		}
 		for range 3 { // also from the deny cache
 			a := n.Get(t, "/export?k=a")
@@ -57,65 +38,39 @@ func TestReserve(t *testing.T) {
 			}
 		}
 		state := stateOf(t, n, "api", "a")
-		if state["remaining"] != 2.0 || state["retry_after"] != 0.0 {
-			t.Errorf("state of a quota of which 2 are left to others: %v", state)
-		}
+		redistest.ErrorIf(t, state["remaining"] != 2.0 || state["retry_after"] != 0.0, "state of a quota of which 2 are left to others: %v", state)
 		exported, checkout := n.Explain(t, "/export?k=a", "{}"), n.Explain(t, "/checkout?k=a", "{}")
-		if p := exported.Policies[0]; exported.Decision != "denied" || p.Reason != "reserve" || p.Reserve != 2 || p.Remaining != 0 || p.RetryAfter <= 0 {
-			t.Errorf("explained: %+v", exported)
-		}
+		p := exported.Policies[0]
+		redistest.ErrorIf(t, exported.Decision != "denied" || p.Reason != "reserve" || p.Reserve != 2 || p.Remaining != 0 || p.RetryAfter <= 0, "explained: %+v", exported)
 		if p := checkout.Policies; checkout.Decision != "allowed" || p[len(p)-1].Remaining != 2 || p[len(p)-1].Reserve != 0 {
 			t.Errorf("explained: %+v", checkout)
 		}
-		output, _ := n.Operate(t, "explain", "--url", n.URL+"/export?k=a")
-		if !strings.Contains(output, "denied by reserve") || !strings.Contains(output, "RESERVE") {
-			t.Errorf("explain prints\n%s", output)
-		}
-		if output, _ := n.Operate(t, "policies"); !strings.Contains(output, " path /export, reserve 40%") {
-			t.Errorf("policies prints\n%s", output)
-		}
+		n.Ratelimit(t, "explain", "--url", n.URL+"/export?k=a").Want(t, 4, "denied by reserve", "RESERVE")
+		n.Ratelimit(t, "policies").Want(t, 0, " path /export, reserve 40%")
 		for i := range 2 {
 			caddytest.CheckQuota(t, n.Get(t, "/checkout?k=a"), 5, int64(1-i))
 		}
-		if a := n.Get(t, "/checkout?k=a"); a.Status != http.StatusTooManyRequests || a.Header.Get("Reason") != "limit" {
-			t.Errorf("a sixth request: %v", a)
-		}
-		if a := n.Get(t, "/export?k=a"); a.Status != http.StatusTooManyRequests {
-			t.Errorf("an export of a full quota: %v", a)
-		}
+		n.Get(t, "/checkout?k=a").Want(t, http.StatusTooManyRequests, caddytest.Any, "Reason: limit")
+		n.Get(t, "/export?k=a").Want(t, http.StatusTooManyRequests, caddytest.Any)
 	})
 }
 
 // TestReserve_of_any_limit has an operator and requests bring small limits along: a unit stays to take.
 func TestReserve_of_any_limit(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
-			name api
-			key {query.k}
-			limit {query.l} 100
-			window 24h
-			reserve 50
-		}
-		respond ok`))
+	caddytest.OnEachStore(t, `redis_ratelimit { name api; key {query.k}; limit {query.l} 100; window 24h; reserve 50 }
+	respond ok`, func(t *testing.T, n *caddytest.Node, _ string) {
 		for _, c := range []struct {
 			limit  string
 			passes int
 		}{{"", 50}, {"60", 10}, {"51", 1}, {"50", 1}, {"1", 1}} {
 			key := "limit" + c.limit
 			for i := range c.passes + 1 {
-				if a := n.Get(t, "/?k="+key+"&l="+c.limit); (a.Status == http.StatusOK) != (i < c.passes) {
-					t.Errorf("limit %q, request %d: %v", c.limit, i, a)
-				}
+				a := n.Get(t, "/?k="+key+"&l="+c.limit)
+				redistest.ErrorIf(t, (a.Status == http.StatusOK) != (i < c.passes), "limit %q, request %d: %v", c.limit, i, a)
 			}
 		}
 		n.Ratelimit(t, "override", "--policy", "api", "--key", "overridden", "--limit", "3").Want(t, 0)
-		redistest.WaitFor(t, "the override", func() error {
-			if a := n.Get(t, "/?k=overridden"); a.Header.Get("X-Ratelimit-Limit") != "3" {
-				return fmt.Errorf("got %v", a)
-			}
-			return nil
-		})
+		n.Await(t, "/?k=overridden", 0, caddytest.Any, "X-Ratelimit-Limit: 3")
 		n.Ratelimit(t, "reset", "--policy", "api", "--key", "overridden").Want(t, 0)
 		for i := range 2 {
 			if a := n.Get(t, "/?k=overridden"); (a.Status == http.StatusOK) != (i < 1) {
@@ -127,75 +82,42 @@ func TestReserve_of_any_limit(t *testing.T) {
 
 // TestLimit_unlimited has requests bring along that they are unlimited, and that they are blocked.
 func TestLimit_unlimited(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n := caddytest.Start(t, caddytest.Config(option, `route {
-			map {query.plan} {limit} {
-				free 2
-				partner unlimited
-				banned 0
-				odd Unlimited
-				default ""
-			}
-			redis_ratelimit {
-				name plan
-				key {query.k}
-				limit {limit} unlimited
-				window 24h
-				headers x_ratelimit ietf
-			}
+			map {query.plan} {limit} { free 2; partner unlimited; banned 0; odd Unlimited; default "" }
+			redis_ratelimit { name plan; key {query.k}; limit {limit} unlimited; window 24h; headers x_ratelimit ietf }
 			respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.source} {http.redis_ratelimit.limit}"
 		}
 		handle_errors {
 			respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason} {http.redis_ratelimit.source} {http.redis_ratelimit.limit} {http.redis_ratelimit.retry_after}"
 		}`))
 		for i := range 3 {
-			if a := n.Get(t, "/?plan=free&k=free"); (a.Status == http.StatusOK) != (i < 2) {
-				t.Errorf("free, request %d: %v", i, a)
-			}
+			a := n.Get(t, "/?plan=free&k=free")
+			redistest.ErrorIf(t, (a.Status == http.StatusOK) != (i < 2), "free, request %d: %v", i, a)
 		}
 		for _, plan := range []string{"partner", "", "odd"} {
 			for range 5 {
-				a := n.Get(t, "/?plan="+plan+"&k="+plan)
-				if a.Status != http.StatusOK || a.Header.Get("X-Ratelimit-Limit") != "" || a.Header.Get("RateLimit") != "" {
-					t.Errorf("plan %q: %v", plan, a)
-				}
+				n.Get(t, "/?plan="+plan+"&k="+plan).Want(t, http.StatusOK, caddytest.Any, "X-Ratelimit-Limit:", "RateLimit:")
 			}
 		}
-		a := n.Get(t, "/?plan=banned&k=banned")
-		if a.Status != http.StatusTooManyRequests || a.Body != "denied limit memory 0 -1" {
-			t.Errorf("a limit of 0: %v", a)
-		}
+		a := n.Get(t, "/?plan=banned&k=banned").Want(t, http.StatusTooManyRequests, "denied limit memory 0 -1") // a limit of 0
 		for name, want := range map[string]string{"Retry-After": "", "X-Ratelimit-Limit": "0", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "", "Cache-Control": "no-store", "RateLimit-Policy": `"plan";q=0`, "RateLimit": `"plan";r=0`} {
-			if got := a.Header.Get(name); got != want {
-				t.Errorf("a limit of 0: %s %q, want %q", name, got, want)
-			}
+			got := a.Header.Get(name)
+			redistest.ErrorIf(t, got != want, "a limit of 0: %s %q, want %q", name, got, want)
 		}
 		n.CheckMetric(t, `decisions_total{decision="denied",policy="plan",source="memory"}`, map[string]float64{"memory": 2, "redis": 1}[source])
 		n.CheckMetric(t, `invalid_values_total{option="limit",policy="plan"}`, 5) // odd
 		for plan, want := range map[string]string{"partner": "unlimited", "banned": "denied", "free": "denied", "": "unlimited"} {
 			e := n.Explain(t, "/?plan="+plan+"&k=free", "{}")
-			if len(e.Policies) != 1 || e.Policies[0].Decision != want {
-				t.Errorf("plan %q is explained as %+v, want %s", plan, e, want)
-			}
+			redistest.ErrorIf(t, len(e.Policies) != 1 || e.Policies[0].Decision != want, "plan %q is explained as %+v, want %s", plan, e, want)
 		}
 		report := n.Ask(t, http.MethodGet, "policies", "")
-		if !strings.Contains(report.Body, `"algorithm":"sliding_window_counter","limit_from":"{limit}","unlimited":true`) {
-			t.Errorf("policies: %s", report.Body)
-		}
-		if output, _ := n.Operate(t, "policies"); !strings.Contains(output, "or unlimited") {
-			t.Errorf("policies prints\n%s", output)
-		}
-		if state := stateOf(t, n, "plan", "free"); state["limit"] != nil || state["hint"] == nil {
-			t.Errorf("state: %v", state)
-		}
+		redistest.ErrorIf(t, !strings.Contains(report.Body, `"algorithm":"sliding_window_counter","limit_from":"{limit}","unlimited":true`), "policies: %s", report.Body)
+		n.Ratelimit(t, "policies").Want(t, 0, "or unlimited")
+		state := stateOf(t, n, "plan", "free")
+		redistest.ErrorIf(t, state["limit"] != nil || state["hint"] == nil, "state: %v", state)
 		n.Ratelimit(t, "override", "--policy", "plan", "--key", "partner", "--limit", "7").Want(t, 0)
-		redistest.WaitFor(t, "the override", func() error {
-			if a := n.Get(t, "/?plan=partner&k=partner"); a.Header.Get("X-Ratelimit-Limit") != "7" {
-				return fmt.Errorf("got %v", a)
-			}
-			return nil
-		})
+		n.Await(t, "/?plan=partner&k=partner", 0, caddytest.Any, "X-Ratelimit-Limit: 7")
 		if state := stateOf(t, n, "plan", "partner"); state["limit"] != 7.0 {
 			t.Errorf("state of an overridden key: %v", state)
 		}
@@ -205,63 +127,39 @@ func TestLimit_unlimited(t *testing.T) {
 // TestLimit_zero_with_others has a limit of 0 beside another policy, which it leaves uncharged, as a dry run
 // beside it, and as a policy that bans.
 func TestLimit_zero_with_others(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
-			policy other {
-				key {query.k}
-				limit 5
-				window 24h
-			}
-			policy plan {
-				key {query.k}
-				limit {query.l} 5
-				window 24h
-				ban 1h
-			}
-			policy pretended {
-				key {query.k}
-				limit {query.p} 5
-				window 24h
-				dry_run
-			}
-		}
-		respond "{http.redis_ratelimit.dry_run}"`))
+	caddytest.OnEachStore(t, `redis_ratelimit {
+		policy other { key {query.k}; limit 5; window 24h }
+		policy plan { key {query.k}; limit {query.l} 5; window 24h; ban 1h }
+		policy pretended { key {query.k}; limit {query.p} 5; window 24h; dry_run }
+	}
+	respond "{http.redis_ratelimit.dry_run}"`, func(t *testing.T, n *caddytest.Node, _ string) {
 		for range 3 {
-			if a := n.Get(t, "/?k=a&l=0"); a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "" {
-				t.Errorf("a limit of 0: %v", a)
-			}
+			n.Get(t, "/?k=a&l=0").Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:")
 		}
-		if a := n.Get(t, "/?k=a&p=0"); a.Status != http.StatusOK || a.Body != "pretended" || a.Header.Get("X-Ratelimit-Remaining") != "4" {
-			t.Errorf("after denials by a limit of 0: %v", a)
-		}
+		n.Get(t, "/?k=a&p=0").Want(t, http.StatusOK, "pretended", "X-Ratelimit-Remaining: 4")
 		n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 1)
-		if banned := bannedFor(t, n, "plan", "a"); banned != 0 {
-			t.Errorf("a limit of 0 has banned for %v s", banned)
-		}
+		banned := bannedFor(t, n, "plan", "a")
+		redistest.ErrorIf(t, banned != 0, "a limit of 0 has banned for %v s", banned)
 		for value, limit := range map[string]int{"-1": 5, "1.0": 5, "00": 0, " 3 ": 3, "0x0": 5, "unlimited ": 5, strconv.Itoa(1 << 60): 5} {
 			got := n.Get(t, "/?k=v"+strconv.Itoa(len(value))+"&l="+strings.ReplaceAll(value, " ", "%20"))
-			if shown := got.Header.Get("X-Ratelimit-Limit"); shown != strconv.Itoa(limit) {
-				t.Errorf("limit %q shows %s, want %d", value, shown, limit)
-			}
+			shown := got.Header.Get("X-Ratelimit-Limit")
+			redistest.ErrorIf(t, shown != strconv.Itoa(limit), "limit %q shows %s, want %d", value, shown, limit)
 		}
 	})
 }
 
 // TestReserve_refunded has a lesser request's units refunded: its headers show what lesser ones could take.
 func TestReserve_refunded(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
-			name api
-			key {query.k}
-			limit 5
-			window 24h
-			count_if status 401
-			reserve 2
-		}
-		respond /401 401
-		respond ok`))
+	caddytest.OnEachStore(t, `redis_ratelimit {
+		name api
+		key {query.k}
+		limit 5
+		window 24h
+		count_if status 401
+		reserve 2
+	}
+	respond /401 401
+	respond ok`, func(t *testing.T, n *caddytest.Node, _ string) {
 		for range 3 {
 			caddytest.CheckQuota(t, n.Get(t, "/?k=a"), 5, 3)
 			n.WaitForRefund(t, "api", "a", 5)
@@ -286,15 +184,82 @@ func TestReserve_outage(t *testing.T) {
 	}`+caddytest.ShowDecision))
 	caddytest.CheckAdmitted(t, n.Get(t, "/?k=before"), "redis")
 	server.Kill()
-	redistest.WaitFor(t, "the fallback", func() error {
-		if a := n.Get(t, "/?k=other"); a.Body != "allowed fallback" {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
-	})
+	n.Await(t, "/?k=other", 0, "allowed fallback")
 	for i := range 6 {
-		if a := n.Get(t, "/?k=outage"); (a.Status == http.StatusOK) != (i < 5) || !strings.HasSuffix(a.Body, "fallback") {
-			t.Errorf("request %d of an outage: %v", i, a)
-		}
+		a := n.Get(t, "/?k=outage")
+		redistest.ErrorIf(t, (a.Status == http.StatusOK) != (i < 5) || !strings.HasSuffix(a.Body, "fallback"), "request %d of an outage: %v", i, a)
 	}
+}
+
+// TestRefundWait has seven requests at once at a limit of 5 whose units may be refunded. Those that are denied may
+// come back in a second, also after a reload, and not while the units stay because clients have left.
+func TestRefundWait(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]string{"count_if": "count_if status 401 403", "cost": "weight {query.weight} 1\ncost {http.reverse_proxy.header.X-Cost} 1"} {
+		t.Run(name, func(t *testing.T) {
+			caddytest.OnBothStores(t, func(t *testing.T, store, _ string) {
+				holder := caddytest.NewHolder(t)
+				site := func(more string) string {
+					return caddytest.Config(store, `redis_ratelimit {query.k} 5 24h {
+						name logins
+						algorithm fixed_window
+						headers x_ratelimit ietf
+						`+option+`
+					}
+					`+more+`
+					reverse_proxy `+holder.Addr)
+				}
+				n := caddytest.Start(t, site(""))
+				ctx, leave := context.WithCancel(t.Context())
+				begin := func(key string, requests int) <-chan *http.Response {
+					answers := make(chan *http.Response, requests)
+					for range requests {
+						request := caddytest.GetRequest(ctx, t, n.URL+"/?k="+key)
+						go func() {
+							response, err := n.Client.Do(request)
+							for err != nil && ctx.Err() == nil { // a server that a reload ends may close a new connection
+								response, err = n.Client.Do(request)
+							}
+							if err == nil {
+								_ = response.Body.Close()
+								answers <- response
+							}
+						}()
+					}
+					return answers
+				}
+				soon := func(header http.Header) {
+					t.Helper()
+					redistest.ErrorIf(t, header.Get("Retry-After") != "1" || header.Get("X-Ratelimit-Remaining") != "0" || header.Get("Ratelimit") != `"logins";r=0;t=1`, "got %v; want it to come back in a second", header)
+				}
+				answers := begin("right", 7)
+				for range 2 {
+					soon((<-answers).Header)
+				}
+				holder.WaitRunning(t, 5)
+				n.Reload(t, site("header X-Reloaded yes"))
+				soon(n.Get(t, "/?k=right").Header)
+
+				begin("left", 5)
+				holder.WaitRunning(t, 10)
+				soon(n.Get(t, "/?k=left").Header)
+				leave()
+				holder.WaitRunning(t, 0)
+				redistest.Retry(t, "the units of the clients that left stay", func() (again bool, seen any) {
+					a := n.Get(t, "/?k=left")
+					return a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "1", a
+				})
+			})
+		})
+	}
+}
+
+// TestRefundWait_nothing_returns has a crowd at a limit that wrong passwords have used up.
+func TestRefundWait_nothing_returns(t *testing.T) {
+	caddytest.OnEachStore(t, logIn("fixed_window", ""), func(t *testing.T, n *caddytest.Node, _ string) {
+		n.GetTimes(t, 5, "/401?k=full")
+		for _, a := range n.Crowd(t, 100, "/200?k=full") {
+			redistest.ErrorIf(t, a.Header.Get("Retry-After") == "1", "got %v; want the wait for the window", a)
+		}
+	})
 }

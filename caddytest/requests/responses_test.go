@@ -2,6 +2,7 @@ package requests
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -41,41 +43,26 @@ func upstream(t *testing.T) *httptest.Server {
 }
 
 func TestUpstream_headers(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {http.request.uri.path} 10 24h\nreverse_proxy "+upstream(t).Listener.Addr().String()))
+	n := caddytest.InProcess(t, "redis_ratelimit {http.request.uri.path} 10 24h\nreverse_proxy "+upstream(t).Listener.Addr().String())
 	for path, status := range map[string]int{"/": 200, "/hint": 200, "/stream": 200, "/away": 504} {
-		a := n.Get(t, path)
-		caddytest.CheckQuota(t, a, 10, 9)
-		if a.Status != status || a.Header.Get("X-Upstream") != "yes" {
-			t.Errorf("%s: got %v; want status %d of the upstream", path, a, status)
-		}
+		caddytest.CheckQuota(t, n.Get(t, path).Want(t, status, caddytest.Any, "X-Upstream: yes"), 10, 9)
 	}
 }
 
 func TestUpstream_down(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 10 24h\nreverse_proxy "+redistest.FreeAddr(t)+"\nhandle_errors {\nrespond \"sorry\"\n}"))
-	a := n.Get(t, "/")
-	caddytest.CheckQuota(t, a, 10, 9)
-	if a.Status != http.StatusBadGateway || a.Body != "sorry" {
-		t.Errorf("got %v; want 502 through the error route", a)
-	}
+	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h\nreverse_proxy "+redistest.FreeAddr(t)+"\nhandle_errors {\nrespond \"sorry\"\n}")
+	caddytest.CheckQuota(t, n.Get(t, "/").Want(t, http.StatusBadGateway, "sorry"), 10, 9) // 502 through the error route
 }
 
 func TestHeaders_filesAndCompression(t *testing.T) {
-	t.Parallel()
 	root := t.TempDir()
 	text := strings.Repeat("hello ", 1000)
-	if err := os.WriteFile(filepath.Join(root, "a.txt"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {header.Accept-Encoding}x 10 24h\nroot "+root+"\nencode gzip\nfile_server"))
+	redistest.Must(t, os.WriteFile(filepath.Join(root, "a.txt"), []byte(text), 0o600))
+	n := caddytest.InProcess(t, "redis_ratelimit {header.Accept-Encoding}x 10 24h\nroot "+root+"\nencode gzip\nfile_server")
 	for _, encoding := range []string{"identity", "gzip"} {
 		a := n.Get(t, "/a.txt", "Accept-Encoding: "+encoding)
 		caddytest.CheckQuota(t, a, 10, 9)
-		if (a.Header.Get("Content-Encoding") == "gzip") != (encoding == "gzip") || (a.Body == text) == (encoding == "gzip") {
-			t.Errorf("with %s: got status %d, %d bytes, %v", encoding, a.Status, len(a.Body), a.Header)
-		}
+		redistest.ErrorIf(t, (a.Header.Get("Content-Encoding") == "gzip") != (encoding == "gzip") || (a.Body == text) == (encoding == "gzip"), "with %s: got status %d, %d bytes, %v", encoding, a.Status, len(a.Body), a.Header)
 	}
 	if a := n.Get(t, "/missing.txt", "Accept-Encoding: identity"); a.Status != http.StatusNotFound {
 		t.Errorf("got %v; want 404", a)
@@ -85,14 +72,9 @@ func TestHeaders_filesAndCompression(t *testing.T) {
 }
 
 func TestHeaders_headAndLargeBodies(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 10 24h\nrespond {http.request.method}"))
+	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h\nrespond {http.request.method}")
 	caddytest.CheckQuota(t, n.Send(t, http.MethodHead, n.URL, ""), 10, 9)
-	a := n.Send(t, http.MethodPost, n.URL, strings.Repeat("x", 1<<20))
-	caddytest.CheckQuota(t, a, 10, 8)
-	if a.Body != http.MethodPost {
-		t.Errorf("got %v", a)
-	}
+	caddytest.CheckQuota(t, n.Send(t, http.MethodPost, n.URL, strings.Repeat("x", 1<<20)).Want(t, 0, http.MethodPost), 10, 8)
 }
 
 // TestAccessLog_decision checks the fields for each kind of request, and the placeholder of the reason.
@@ -101,9 +83,7 @@ func TestAccessLog_decision(t *testing.T) {
 	server := redistest.Start(t)
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode open\n}", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond <{http.redis_ratelimit.reason}>\nhandle_errors {\nrespond <{http.redis_ratelimit.reason}>\n}"))
 	waitForAccess := func(path, decision, reason, policy string) {
-		if a := n.Get(t, path); a.Body != "<"+reason+">" {
-			t.Errorf("%s: got %v; want the reason %q", path, a, reason)
-		}
+		n.Get(t, path).Want(t, 0, "<"+reason+">")
 		redistest.WaitFor(t, path+" is logged", func() error {
 			lines := n.Log.Lines(func(l caddytest.LogLine) bool {
 				return strings.HasPrefix(l.Logger, "http.log.access") && strings.Contains(l.Text, `"uri":"`+path)
@@ -119,9 +99,7 @@ func TestAccessLog_decision(t *testing.T) {
 			if err := json.Unmarshal([]byte(lines[0].Text), &fields); err != nil {
 				return err
 			}
-			if fields.Decision != decision || fields.Reason != reason || fields.Policy != policy {
-				t.Errorf("%s: got %+v; want %s for %q by %q", path, fields, decision, reason, policy)
-			}
+			redistest.ErrorIf(t, fields.Decision != decision || fields.Reason != reason || fields.Policy != policy, "%s: got %+v; want %s for %q by %q", path, fields, decision, reason, policy)
 			if reason == "" && strings.Contains(lines[0].Text, "ratelimit_reason") {
 				t.Errorf("%s: the line has a reason: %s", path, lines[0].Text)
 			}
@@ -135,11 +113,68 @@ func TestAccessLog_decision(t *testing.T) {
 }
 
 func TestMemory_logLine(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 10 24h"+caddytest.ShowDecision))
+	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h"+caddytest.ShowDecision)
 	n.Reload(t, caddytest.Config("", "redis_ratelimit same 11 24h"+caddytest.ShowDecision))
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && l.Level == "info" })
-	if len(lines) != 1 || !strings.Contains(lines[0].Message, "not shared") {
-		t.Errorf("the log has %v; want once that limits are not shared", lines)
+	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Message, "not shared"), "the log has %v; want once that limits are not shared", lines)
+}
+
+// collector stores the spans that a Caddy exports.
+type collector struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // a truncated body has no span
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.text.Write(body)
+	w.WriteHeader(http.StatusOK)
+}
+
+// has reports whether the spans contain a text.
+func (c *collector) has(text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Contains(c.text.String(), text)
+}
+
+// TestTracing_spans exports the spans of Caddy's tracing to a collector.
+func TestTracing_spans(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	spans := new(collector)
+	address := caddytest.Serve(t, spans.ServeHTTP)
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n\tredis redis://"+server.Addr+"\n}", "tracing {\n\tspan outer-span\n}\nredis_ratelimit same 1000 24h"+caddytest.ShowDecision),
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://"+address, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50",
+		"OTEL_METRICS_EXPORTER=none", "OTEL_LOGS_EXPORTER=none")
+	caddytest.WaitForRedis(t, n, "/")
+	redistest.WaitFor(t, "the spans have come", func() error {
+		for _, text := range []string{"outer-span", "EVALSHA", "db.system.name", "server.port"} {
+			if !spans.has(text) {
+				return errors.New("none has " + text)
+			}
+		}
+		return nil
+	})
+	redistest.ErrorIf(t, spans.has("rl:{"), "a client's key is in a span")
+}
+
+// TestTemplates_includes has pages that include others by requests of their own, which are no client's.
+func TestTemplates_includes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"page.html": `page {{httpInclude "/part.html"}}`, "part.html": `part {{httpInclude "/leaf.html"}}`, "leaf.html": "leaf",
+	} {
+		redistest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	n := caddytest.Start(t, caddytest.Config("", "root "+dir+"\nredis_ratelimit {\nkey {client_ip}\nlimit 3\nwindow 24h\n}\ntemplates\nfile_server"))
+	for left := int64(2); left >= 0; left-- {
+		caddytest.CheckQuota(t, n.Get(t, "/page.html").Want(t, http.StatusOK, "page part leaf"), 3, left) // the page with its parts
+	}
+	for _, path := range []string{"/page.html", "/leaf.html"} {
+		caddytest.CheckRefusal(t, n.Get(t, path, "Caddy-Templates-Include: 1"), http.StatusTooManyRequests)
 	}
 }

@@ -31,11 +31,10 @@ func runningSite(upstream *caddytest.Holder) string {
 
 // TestRunning_answers shows what requests get beside those that run.
 func TestRunning_answers(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		upstream := caddytest.NewHolder(t)
 		n := caddytest.Start(t, caddytest.Config(option, runningSite(upstream)))
-		run(t, n, upstream, "/?k=a")
+		upstream.Begin(t, n, "/?k=a")
 		a := n.Get(t, "/quick?k=a")
 		caddytest.CheckQuota(t, a, 2, 0)
 		checkFields(t, a, `"places";q=2;qu="concurrent-requests"`, `"places";r=0`)
@@ -45,11 +44,9 @@ func TestRunning_answers(t *testing.T) {
 		for form, want := range map[string]string{
 			"minor": "denied reserve", "heavy": "denied max_concurrent", "dry": "allowed  ", "later": "allowed  ",
 		} {
-			if a := n.Get(t, "/quick?k=a", "X-Form: "+form); a.Body != want {
-				t.Errorf("%s: got %v, want %q", form, a, want)
-			}
+			n.Get(t, "/quick?k=a", "X-Form: "+form).Want(t, 0, want)
 		}
-		run(t, n, upstream, "/?k=a")
+		upstream.Begin(t, n, "/?k=a")
 		checkDenials(t, n, source)
 		checkCommands(t, n, source)
 		upstream.EndAll()
@@ -65,45 +62,34 @@ func checkDenials(t *testing.T, n *caddytest.Node, source string) {
 	a := n.Get(t, "/quick?k=a")
 	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
 	checkFields(t, a, `"places";q=2;qu="concurrent-requests"`, `"places";r=0`)
-	if a.Body != "denied max_concurrent" || a.Header.Get("Retry-After") != "1" {
-		t.Errorf("got %v", a)
-	}
+	redistest.ErrorIf(t, a.Body != "denied max_concurrent" || a.Header.Get("Retry-After") != "1", "got %v", a)
 	if a := n.Get(t, "/quick?k=a", "X-Form: problem"); a.Status != http.StatusTooManyRequests || !strings.Contains(a.Body, `#quota-exceeded"`) || !strings.Contains(a.Body, `"violated-policies":["places"]`) {
 		t.Errorf("got %v", a)
 	}
-	redistest.WaitFor(t, "a wait with jitter", func() error {
-		if a := n.Get(t, "/quick?k=a", "X-Form: jitter"); len(a.Header.Get("Retry-After")) < 2 {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, "a wait with jitter", func() (again bool, seen any) {
+		a := n.Get(t, "/quick?k=a", "X-Form: jitter")
+		return len(a.Header.Get("Retry-After")) < 2, a
 	})
 	if a := n.Get(t, "/quick?k=a", "Content-Type: application/grpc"); a.Status != http.StatusOK || a.Header.Get("Grpc-Status") != "8" ||
 		a.Header.Get("Grpc-Message") != "too many calls are running: policy places, retry in 1 s" || a.Header.Get("Grpc-Retry-Pushback-Ms") != "1000" {
 		t.Errorf("got %v", a)
 	}
 	for _, form := range []string{"dry", "later"} {
-		if a := n.Get(t, "/quick?k=a", "X-Form: "+form); a.Body != "allowed  places" || caddytest.HasQuota(a) {
-			t.Errorf("%s: got %v", form, a)
-		}
+		n.Get(t, "/quick?k=a", "X-Form: "+form).Want(t, 0, "allowed  places", caddytest.NoQuota)
 	}
-	if e := n.Explain(t, "/quick?k=a", ""); e.Decision != "denied" || e.Policies[len(e.Policies)-1].Reason != "max_concurrent" || e.Policies[len(e.Policies)-1].Source != source {
-		t.Errorf("explained as %+v", e)
-	}
-	if a := n.Get(t, "/usage?k=a"); !strings.Contains(a.Body, `"remaining":0,"reset_after":`) {
-		t.Errorf("got %v", a)
-	}
+	e := n.Explain(t, "/quick?k=a", "")
+	redistest.ErrorIf(t, e.Decision != "denied" || e.Policies[len(e.Policies)-1].Reason != "max_concurrent" || e.Policies[len(e.Policies)-1].Source != source, "explained as %+v", e)
+	n.Get(t, "/usage?k=a").Want(t, 0, `*"remaining":0,"reset_after":*`)
 }
 
 // checkCommands reads the policy with both its places taken, and overrides it.
 func checkCommands(t *testing.T, n *caddytest.Node, source string) {
 	t.Helper()
 	n.Ratelimit(t, "policies").Want(t, 0, "max_concurrent 2", "NODE TIMEOUT", "20 s", "RUNNING HERE")
-	if e := n.Ratelimit(t, "policies"); strings.Contains(e.Stdout, "WINDOW") {
-		t.Errorf("got %v; want no window", e)
-	}
-	if a := n.Ask(t, http.MethodGet, "policies", ""); !strings.Contains(a.Body, `"max_concurrent":2,"node_timeout":20,"running":2`) || strings.Contains(a.Body, `"window"`) || strings.Contains(a.Body, `"algorithm"`) || strings.Contains(a.Body, `"limit"`) {
-		t.Errorf("got %v", a)
-	}
+	e := n.Ratelimit(t, "policies")
+	redistest.ErrorIf(t, strings.Contains(e.Stdout, "WINDOW"), "got %v; want no window", e)
+	a := n.Ask(t, http.MethodGet, "policies", "")
+	redistest.ErrorIf(t, !strings.Contains(a.Body, `"max_concurrent":2,"node_timeout":20,"running":2`) || strings.Contains(a.Body, `"window"`) || strings.Contains(a.Body, `"algorithm"`) || strings.Contains(a.Body, `"limit"`), "got %v", a)
 	n.Ratelimit(t, "state", "--policy", "places", "--key", "a").Want(t, 0, "remaining    0")
 	if source == "redis" {
 		n.Ratelimit(t, "state", "--policy", "places", "--key", "a").Want(t, 0, "running=2", "RUNNING\n", "2  this node\n")
@@ -113,39 +99,26 @@ func checkCommands(t *testing.T, n *caddytest.Node, source string) {
 	for _, override := range []struct{ change, want string }{
 		{`"limit":3`, "allowed 0 "}, {`"limit":1`, "denied max_concurrent"}, {`"exempt":true`, "exempt  "}, {`"block":true`, "denied block"}, {`"remove":true`, "denied max_concurrent"},
 	} {
-		if a := n.Ask(t, http.MethodPost, "override", `{"policy":"places","key":"a",`+override.change+`}`); a.Status != http.StatusOK {
-			t.Fatal(a)
-		}
-		redistest.WaitFor(t, "the override "+override.change, func() error {
-			if a := n.Get(t, "/quick?k=a"); a.Body != override.want {
-				return fmt.Errorf("got %v, want %q", a, override.want)
-			}
-			return nil
-		})
+		n.Ask(t, http.MethodPost, "override", `{"policy":"places","key":"a",`+override.change+`}`).Want(t, http.StatusOK, caddytest.Any)
+		n.Await(t, "/quick?k=a", 0, override.want)
 	}
 }
 
 // checkFields checks the headers of the IETF's draft.
 func checkFields(t *testing.T, a caddytest.Response, policy, quota string) {
 	t.Helper()
-	if a.Header.Get("RateLimit-Policy") != policy || a.Header.Get("RateLimit") != quota {
-		t.Errorf("got %v, want %s and %s", a, policy, quota)
-	}
+	redistest.ErrorIf(t, a.Header.Get("RateLimit-Policy") != policy || a.Header.Get("RateLimit") != quota, "got %v, want %s and %s", a, policy, quota)
 }
 
 // TestRunning_notify emits an event when a take crosses a mark, once in a node timeout.
 func TestRunning_notify(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		upstream := caddytest.NewHolder(t)
 		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit {\npolicy watched {\nkey {query.k}\nmax_concurrent 2\nnode_timeout 10m\nnotify 50% 100%\n}\n}\nreverse_proxy "+upstream.Addr))
-		run(t, n, upstream, "/?k=a")
-		if e := waitForThresholds(t, n, 50)[0]; e.Remaining != 1 || e.Limit != 2 || e.Source != source {
-			t.Errorf("got %+v", e)
-		}
-		for range 5 {
-			n.Get(t, "/quick?k=a")
-		}
+		upstream.Begin(t, n, "/?k=a")
+		e := waitForThresholds(t, n, 50)[0]
+		redistest.ErrorIf(t, e.Remaining != 1 || e.Limit != 2 || e.Source != source, "got %+v", e)
+		n.GetTimes(t, 5, "/quick?k=a")
 		waitForThresholds(t, n, 50, 100)
 	})
 }
@@ -153,55 +126,42 @@ func TestRunning_notify(t *testing.T) {
 // TestRunning_placeholder has requests bring along how many may run: numbers, unlimited, 0, nothing, and what is
 // none of these.
 func TestRunning_placeholder(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		const one = `redis_ratelimit @%[1]s {
-			policy %[1]s {
-				key {query.k}
-				max_concurrent {header.X-Places} %[2]s
-			}
+			policy %[1]s { key {query.k}; max_concurrent {header.X-Places} %[2]s }
 		}
 		`
 		upstream := caddytest.NewHolder(t)
 		n := caddytest.Start(t, caddytest.Config(option, "@bounded not header X-Plan free\n@free header X-Plan free\n"+fmt.Sprintf(one, "bounded", "1")+fmt.Sprintf(one, "free", "unlimited")+
 			"@quick path /quick\nrespond @quick ok\nreverse_proxy "+upstream.Addr+showReason))
-		run(t, n, upstream, "/?k=a")
+		upstream.Begin(t, n, "/?k=a")
 		for value, want := range map[string]string{
 			"": "denied max_concurrent", "1": "denied max_concurrent", "2": "ok", "unlimited": "ok", "0": "denied max_concurrent",
 			"-1": "denied max_concurrent", "many": "denied max_concurrent", "1000000001": "denied max_concurrent",
 		} {
-			if a := n.Get(t, "/quick?k=a", "X-Places: "+value); a.Body != want {
-				t.Errorf("%q places: got %v, want %s", value, a, want)
-			}
+			n.Get(t, "/quick?k=a", "X-Places: "+value).Want(t, 0, want)
 		}
 		n.CheckMetric(t, `invalid_values_total{option="max_concurrent",policy="bounded"}`, 3)
 		for value, want := range map[string]string{"": "ok", "many": "ok", "1": "ok", "0": "denied max_concurrent"} {
-			if a := n.Get(t, "/quick?k=a", "X-Plan: free", "X-Places: "+value); a.Body != want {
-				t.Errorf("%q places, otherwise unlimited: got %v, want %s", value, a, want)
-			}
+			n.Get(t, "/quick?k=a", "X-Plan: free", "X-Places: "+value).Want(t, 0, want)
 		}
 		n.Ratelimit(t, "policies").Want(t, 0, "max_concurrent {http.request.header.X-Places} or 1", "max_concurrent {http.request.header.X-Places} or unlimited")
-		if a := n.Ask(t, http.MethodGet, "policies", ""); !strings.Contains(a.Body, `"unlimited":true,"max_concurrent_from":"{http.request.header.X-Places}","node_timeout":15`) {
-			t.Errorf("got %v", a)
-		}
+		n.Ask(t, http.MethodGet, "policies", "").Want(t, 0, `*"unlimited":true,"max_concurrent_from":"{http.request.header.X-Places}","node_timeout":15*`)
 	})
 }
 
 // TestRunning_twice passes two handlers with the policy: each takes a place, as with any policy.
 func TestRunning_twice(t *testing.T) {
-	t.Parallel()
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		upstream := caddytest.NewHolder(t)
 		const one = "redis_ratelimit {\npolicy places {\nkey {query.k}\nmax_concurrent 3\n}\n}\n"
 		n := caddytest.Start(t, caddytest.Config(option, "route {\n"+one+one+"reverse_proxy "+upstream.Addr+"\n}"+showReason))
-		r := run(t, n, upstream, "/?k=a")
+		r := upstream.Begin(t, n, "/?k=a")
 		n.CheckMetric(t, `running{policy="places"}`, 2)
-		if a := n.Get(t, "/quick?k=a"); a.Body != "denied max_concurrent" {
-			t.Errorf("got %v", a)
-		}
+		n.Get(t, "/quick?k=a").Want(t, 0, "denied max_concurrent")
 		n.CheckMetric(t, `running{policy="places"}`, 2)
 		upstream.EndOne()
-		<-r.ended
+		<-r.Ended
 		n.CheckMetric(t, `running{policy="places"}`, 0)
 	})
 }

@@ -3,10 +3,13 @@ package requests
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	echo "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -14,72 +17,25 @@ import (
 
 // onePlace is a policy that lets one request of a key run.
 const onePlace = `redis_ratelimit {
-		policy places {
-			key {query.k}
-			max_concurrent 1
-		}
+		policy places { key {query.k}; max_concurrent 1 }
 	}
 	`
 
 // showReason ends a site whose refusals show their reason.
 const showReason = `
-	handle_errors {
-		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}"
-	}`
-
-// runningRequest is a request that runs, as its client sees it.
-type runningRequest struct {
-	leave func() // the client goes away
-	ended chan struct{}
-}
-
-// run sends a request that the upstream holds, and waits until it runs there.
-func run(t *testing.T, n *caddytest.Node, upstream *caddytest.Holder, path string) *runningRequest {
-	t.Helper()
-	before, _ := upstream.Running()
-	ctx, leave := context.WithCancel(t.Context())
-	request := caddytest.GetRequest(ctx, t, n.URL+path)
-	if strings.HasPrefix(path, "/websocket") {
-		for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
-			request.Header.Set(name, value)
-		}
-	}
-	r := &runningRequest{leave: leave, ended: make(chan struct{})}
-	t.Cleanup(leave)
-	go func() {
-		defer close(r.ended)
-		response, err := n.Client.Transport.RoundTrip(request)
-		if err == nil { // otherwise the upstream broke it off, or the client left
-			context.AfterFunc(ctx, func() { _ = response.Body.Close() }) // of a WebSocket, which the context does not end
-			_, _ = io.Copy(io.Discard, response.Body)
-			_ = response.Body.Close() // it was read
-		}
-	}()
-	upstream.WaitRunning(t, before+1)
-	return r
-}
+	handle_errors { respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.reason}" }`
 
 // checkNonePasses sends a request of a key whose place is taken.
 func checkNonePasses(t *testing.T, n *caddytest.Node, path string) {
 	t.Helper()
-	a := n.Get(t, path)
-	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-	caddytest.CheckQuota(t, a, 1, 0)
-	if a.Body != "denied max_concurrent" || a.Header.Get("Retry-After") != "1" {
-		t.Errorf("got %v; want a denial for a second, for max_concurrent", a)
-	}
+	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, n.Get(t, path).Want(t, 0, "denied max_concurrent", "Retry-After: 1"), http.StatusTooManyRequests), 1, 0) // a denial for a second, for max_concurrent
 }
 
 // checkPassesAgain waits until the place of a key is free: a request has ended a moment after its client got
 // the last byte.
 func checkPassesAgain(t *testing.T, n *caddytest.Node, path string) {
 	t.Helper()
-	redistest.WaitFor(t, "the place is free", func() error {
-		if a := n.Get(t, path); a.Status != http.StatusOK {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
-	})
+	n.Await(t, path, http.StatusOK, caddytest.Any)
 	n.CheckMetric(t, `running{policy="places"}`, 0)
 }
 
@@ -114,18 +70,16 @@ func TestRunning_lifetimes(t *testing.T) {
 				t.Run(source, func(t *testing.T) {
 					upstream := caddytest.NewHolder(t)
 					n := caddytest.Start(t, caddytest.Config(global, onePlace+test.site+"\nreverse_proxy "+upstream.Addr+showReason))
-					r := run(t, n, upstream, test.path+"?k=a")
+					r := upstream.Begin(t, n, test.path+"?k=a")
 					n.CheckMetric(t, `running{policy="places"}`, 1)
 					checkNonePasses(t, n, "/quick?k=a")
-					if a := n.Get(t, "/quick?k=b"); a.Status != http.StatusOK {
-						t.Errorf("another key got %v", a)
-					}
+					n.Get(t, "/quick?k=b").Want(t, http.StatusOK, caddytest.Any)
 					if test.end == "client" {
-						r.leave()
+						r.Leave()
 					} else {
 						upstream.EndOne()
 					}
-					<-r.ended
+					<-r.Ended
 					checkPassesAgain(t, n, "/quick?k=a")
 				})
 			}
@@ -135,26 +89,24 @@ func TestRunning_lifetimes(t *testing.T) {
 
 // TestRunning_handleResponse runs a request in the routes that answer for its upstream.
 func TestRunning_handleResponse(t *testing.T) {
-	t.Parallel()
 	upstream, first := caddytest.NewHolder(t), caddytest.Serve(t, func(http.ResponseWriter, *http.Request) {})
-	n := caddytest.Start(t, caddytest.Config("", onePlace+"reverse_proxy "+first+" {\nhandle_response {\nreverse_proxy "+upstream.Addr+"\n}\n}"+showReason))
-	r := run(t, n, upstream, "/?k=a")
+	n := caddytest.InProcess(t, onePlace+"reverse_proxy "+first+" {\nhandle_response {\nreverse_proxy "+upstream.Addr+"\n}\n}"+showReason)
+	r := upstream.Begin(t, n, "/?k=a")
 	checkNonePasses(t, n, "/quick?k=a")
 	upstream.EndOne()
-	<-r.ended
+	<-r.Ended
 	checkPassesAgain(t, n, "/quick?k=a")
 }
 
 // TestRunning_errorRoutes has error routes answer for long. The request has ended for the limit before: its
 // handlers have returned.
 func TestRunning_errorRoutes(t *testing.T) {
-	t.Parallel()
 	upstream := caddytest.NewHolder(t)
-	n := caddytest.Start(t, caddytest.Config("", onePlace+"@failing path /failing\nerror @failing 500\nreverse_proxy "+upstream.Addr+"\nhandle_errors 500 {\nrewrite /slow\nreverse_proxy "+upstream.Addr+"\n}"+showReason))
-	r := run(t, n, upstream, "/failing?k=a")
+	n := caddytest.InProcess(t, onePlace+"@failing path /failing\nerror @failing 500\nreverse_proxy "+upstream.Addr+"\nhandle_errors 500 {\nrewrite /slow\nreverse_proxy "+upstream.Addr+"\n}"+showReason)
+	r := upstream.Begin(t, n, "/failing?k=a")
 	checkPassesAgain(t, n, "/quick?k=a")
 	upstream.EndOne()
-	<-r.ended
+	<-r.Ended
 }
 
 // TestRunning_deniedFurtherIn denies requests behind a policy that they have passed. Their places are free at
@@ -173,9 +125,7 @@ func TestRunning_deniedFurtherIn(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config("", site+"\nrespond hello"+showReason))
 			for i := range 20 {
 				a := n.Get(t, "/?k=a")
-				if i > 0 && a.Body != "denied limit" {
-					t.Fatalf("request %d got %v", i, a)
-				}
+				redistest.FatalIf(t, i > 0 && a.Body != "denied limit", "request %d got %v", i, a)
 			}
 			n.CheckMetric(t, `running{policy="places"}`, 0)
 		})
@@ -184,25 +134,12 @@ func TestRunning_deniedFurtherIn(t *testing.T) {
 
 // TestRunning_queue counts requests from their decision: those that a queue holds are running.
 func TestRunning_queue(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
-		policy places {
-			key {query.k}
-			max_concurrent 2
-		}
-		policy queue {
-			key same
-			limit 1
-			window 24h
-			algorithm leaky_bucket
-			burst 1000
-			max_delay 2400h
-		}
+	n := caddytest.InProcess(t, `redis_ratelimit {
+		policy places { key {query.k}; max_concurrent 2 }
+		policy queue { key same; limit 1; window 24h; algorithm leaky_bucket; burst 1000; max_delay 2400h }
 	}
-	respond hello`+showReason))
-	if a := n.Get(t, "/?k=first"); a.Status != http.StatusOK {
-		t.Fatal(a)
-	}
+	respond hello`+showReason)
+	n.Get(t, "/?k=first").Want(t, http.StatusOK, caddytest.Any)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	ended := make(chan error, 2)
@@ -217,9 +154,7 @@ func TestRunning_queue(t *testing.T) {
 		}()
 	}
 	n.CheckMetric(t, "held_requests", 2)
-	if a := n.Get(t, "/?k=a"); a.Body != "denied max_concurrent" {
-		t.Errorf("got %v", a)
-	}
+	n.Get(t, "/?k=a").Want(t, 0, "denied max_concurrent")
 	n.CheckMetric(t, `running{policy="places"}`, 2)
 	leave()
 	for range 2 {
@@ -228,4 +163,63 @@ func TestRunning_queue(t *testing.T) {
 		}
 	}
 	n.CheckMetric(t, `running{policy="places"}`, 0)
+}
+
+// TestRunning_versions has clients of each version of HTTP leave, in a stream and before the response has begun.
+func TestRunning_versions(t *testing.T) {
+	t.Parallel()
+	upstream := caddytest.NewHolder(t)
+	const options = "skip_install_trust\nservers {\nprotocols h1 h2 h2c h3\n}\n"
+	open, site := redistest.FreeAddr(t), onePlace+"reverse_proxy "+upstream.Addr+showReason+"\n}\n"
+	text := caddytest.ConfigWithSites(options, "https://localhost:{$PORT} {\ntls internal\n"+site+"http://"+open+" {\n"+site)
+	n := caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
+	for name, speaker := range speakers(t) {
+		url := strings.Replace(n.LocalhostURL(), "http:", "https:", 1)
+		if strings.Contains(name, "cleartext") {
+			url = "http://" + open
+		}
+		for _, path := range []string{"/stream?k=a", "/?k=a"} {
+			ask(t, speaker, url+"/quick?k=b") // the certificate is issued
+			ctx, leave := context.WithCancel(t.Context())
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				response, err := speaker.RoundTrip(caddytest.GetRequest(ctx, t, url+path))
+				if err == nil {
+					<-ctx.Done()
+					_ = response.Body.Close() // its client has left
+				}
+			}()
+			n.CheckMetric(t, `running{policy="places"}`, 1)
+			ask(t, speaker, url+"/quick?k=a").Want(t, 0, "denied max_concurrent")
+			leave()
+			<-left
+			n.CheckMetric(t, `running{policy="places"}`, 0)
+		}
+	}
+}
+
+// TestRunning_grpc counts a call until its streams have ended.
+func TestRunning_grpc(t *testing.T) {
+	t.Parallel()
+	service := startGRPCService(t)
+	n := startGRPCNode(t, "", strings.ReplaceAll(onePlace, "{query.k}", "same")+"reverse_proxy h2c://"+service.addr)
+	for transport := range n.addresses {
+		client := n.dial(t, transport, "")
+		stream, err := client.FullDuplexCall(withKey(t, "a"))
+		redistest.Must(t, err)
+		redistest.Must(t, stream.Send(&echo.StreamingOutputCallRequest{}))
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.EmptyCall(withKey(t, "a"), &echo.Empty{})
+		s := status.Convert(err)
+		redistest.ErrorIf(t, s.Code() != codes.ResourceExhausted || s.Message() != "too many calls are running: policy places, retry in 1 s", "%s: got %v", transport, err)
+		redistest.Must(t, stream.CloseSend())
+		redistest.WaitFor(t, "the place is free", func() error {
+			_, err := client.EmptyCall(withKey(t, "a"), &echo.Empty{})
+			return err
+		})
+		n.CheckMetric(t, `running{policy="places"}`, 0)
+	}
 }

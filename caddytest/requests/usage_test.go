@@ -3,6 +3,7 @@ package requests
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,34 +25,14 @@ type usageQuota struct {
 // usageOf returns what a client gets of its quotas.
 func usageOf(t *testing.T, a caddytest.Response) []usageQuota {
 	t.Helper()
-	if a.Status != http.StatusOK || a.Header.Get("Cache-Control") != "no-store" {
-		t.Fatalf("got %v; want the quotas, not to be stored", a)
-	}
+	redistest.FatalIf(t, a.Status != http.StatusOK || a.Header.Get("Cache-Control") != "no-store", "got %v; want the quotas, not to be stored", a)
 	return caddytest.ParseJSON[struct{ Policies []usageQuota }](t, a).Policies
 }
 
 const usageSite = `redis_ratelimit /api/* {
-		policy search {
-			match path /api/search
-			key {query.k}
-			limit 3
-			window 24h
-			algorithm fixed_window
-			weight 2
-		}
-		policy all {
-			key {query.k}
-			limit 10
-			window 7d
-			algorithm fixed_window
-			ban 1h
-		}
-		policy tried {
-			key {query.k}
-			limit 1
-			window 24h
-			dry_run
-		}
+		policy search { match path /api/search; key {query.k}; limit 3; window 24h; algorithm fixed_window; weight 2 }
+		policy all { key {query.k}; limit 10; window 7d; algorithm fixed_window; ban 1h }
+		policy tried { key {query.k}; limit 1; window 24h; dry_run }
 		exempt 127.0.0.2
 		usage /api/quota
 	}` + caddytest.ShowDecision
@@ -71,70 +52,52 @@ func TestUsage(t *testing.T) {
 					quotas[0].RetryAfter <= 0 || quotas[0].RetryAfter != quotas[0].ResetAfter {
 					t.Fatalf("got %+v", quotas)
 				}
-				if q := quotas[1]; q.Name != "all" || q.Remaining != 9 || q.Window != 604800 || q.RetryAfter != 0 || q.ResetAfter <= 0 {
-					t.Fatalf("got %+v", q)
-				}
+				q := quotas[1]
+				redistest.FatalIf(t, q.Name != "all" || q.Remaining != 9 || q.Window != 604800 || q.RetryAfter != 0 || q.ResetAfter <= 0, "got %+v", q)
 			}
 			a := n.Get(t, "/api/quota?k=a")
 			caddytest.CheckQuota(t, a, 3, 1)
 			if a := n.Send(t, http.MethodHead, n.URL+"/api/quota?k=a", ""); a.Status != http.StatusOK || a.Body != "" || a.Header.Get("Content-Length") == "" || !caddytest.HasQuota(a) {
 				t.Errorf("HEAD: got %v", a)
 			}
-			if a := n.Send(t, http.MethodPost, n.URL+"/api/quota?k=a", ""); !strings.HasPrefix(a.Body, "allowed") {
-				t.Errorf("POST: got %v; want a request as any other", a)
-			}
+			n.Send(t, http.MethodPost, n.URL+"/api/quota?k=a", "").Want(t, 0, "allowed*") // a request as any other
 			if quotas := usageOf(t, n.Get(t, "/api/quota?k=fresh")); quotas[0].Remaining != 3 || quotas[0].ResetAfter != 0 || quotas[1].Remaining != 10 {
 				t.Errorf("got %+v", quotas)
 			}
-			if got := n.Metric(t, `decisions_total{decision="allowed",policy="all",source="memory"}`) + n.Metric(t, `decisions_total{decision="allowed",policy="all",source="redis"}`); got != 2 {
-				t.Errorf("%v requests are counted, want 2", got)
-			}
+			got := n.Metric(t, `decisions_total{decision="allowed",policy="all",source="memory"}`) + n.Metric(t, `decisions_total{decision="allowed",policy="all",source="redis"}`)
+			redistest.ErrorIf(t, got != 2, "%v requests are counted, want 2", got)
 		})
 	}
 }
 
 // TestUsage_refused shows banned, blocked and exempt clients what is true for them.
 func TestUsage_refused(t *testing.T) {
-	t.Parallel()
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, usageSite))
-		for range 11 {
-			n.Get(t, "/api/?k=bad")
-		}
+	caddytest.OnEachStore(t, usageSite, func(t *testing.T, n *caddytest.Node, _ string) {
+		n.GetTimes(t, 11, "/api/?k=bad")
 		q := usageOf(t, n.Get(t, "/api/quota?k=bad"))[1]
-		if q.Remaining != 0 || q.RetryAfter < 3000 {
-			t.Errorf("banned: got %+v", q)
-		}
+		redistest.ErrorIf(t, q.Remaining != 0 || q.RetryAfter < 3000, "banned: got %+v", q)
 		for body, check := range map[string]func(q usageQuota) bool{
 			`"block":true,"for":"1h"`: func(q usageQuota) bool { return q.Remaining == 0 && q.RetryAfter > 3500 && q.RetryAfter <= 3600 },
 			`"block":true`:            func(q usageQuota) bool { return q.Remaining == 0 && q.RetryAfter == -1 && q.ResetAfter == -1 },
 			`"limit":4`:               func(q usageQuota) bool { return q.Limit == 4 && q.Remaining == 4 },
 		} {
-			if a := n.Ask(t, http.MethodPost, "override", `{"policy":"search","key":"o",`+body+`}`); a.Status != http.StatusOK {
-				t.Fatal(a)
-			}
-			redistest.WaitFor(t, "the override "+body, func() error {
+			n.Ask(t, http.MethodPost, "override", `{"policy":"search","key":"o",`+body+`}`).Want(t, http.StatusOK, caddytest.Any)
+			redistest.Retry(t, "the override "+body, func() (again bool, seen any) {
 				quotas := usageOf(t, n.Get(t, "/api/quota?k=o"))
-				if len(quotas) != 2 || !check(quotas[0]) || quotas[1].Remaining != 10 {
-					return fmt.Errorf("got %+v", quotas)
-				}
-				return nil
+				return len(quotas) != 2 || !check(quotas[0]) || quotas[1].Remaining != 10, quotas
 			})
 		}
 		n.Ask(t, http.MethodPost, "override", `{"policy":"search","key":"o","exempt":true}`)
-		redistest.WaitFor(t, "the exemption", func() error {
-			if quotas := usageOf(t, n.Get(t, "/api/quota?k=o")); len(quotas) != 1 || quotas[0].Name != "all" {
-				return fmt.Errorf("got %+v", quotas)
-			}
-			return nil
+		redistest.Retry(t, "the exemption", func() (again bool, seen any) {
+			quotas := usageOf(t, n.Get(t, "/api/quota?k=o"))
+			return len(quotas) != 1 || quotas[0].Name != "all", quotas
 		})
 	})
 }
 
 // TestUsage_paths asks at paths that are, or are not, the one of the option by Caddy's rules.
 func TestUsage_paths(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /my/quota\nexempt 127.0.0.1\n}\n@there path /my/quota\nrespond @there there\nrespond elsewhere"))
+	n := caddytest.InProcess(t, "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /my/quota\nexempt 127.0.0.1\n}\n@there path /my/quota\nrespond @there there\nrespond elsewhere")
 	for _, path := range []string{
 		"/my/quota", "/MY/Quota", "//my//quota", "/my/./quota", "/x/../my/quota", "/m%79/quota", "/my%2Fquota", "/my/quota/", "/my/quota/x",
 		"/my/quot", "/my/quota%00", "/my/quota;x", "/my/quota%3Fk=1", "/my/quota?k=a", "/my/%2e%2e/my/quota", "/my/quota%20", "/my\\quota", "/ſmy/quota",
@@ -142,9 +105,7 @@ func TestUsage_paths(t *testing.T) {
 		a := n.Send(t, http.MethodGet, n.URL+path, "")
 		answered := strings.HasPrefix(a.Body, `{"policies":[]}`)
 		there := n.Send(t, http.MethodPost, n.URL+path, "").Body == "there"
-		if answered != there {
-			t.Errorf("%s: got %v; Caddy's path matcher says %v", path, a, there)
-		}
+		redistest.ErrorIf(t, answered != there, "%s: got %v; Caddy's path matcher says %v", path, a, there)
 	}
 }
 
@@ -159,27 +120,19 @@ func TestUsage_outage(t *testing.T) {
 				"redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nfail_mode "+mode+"\nproblem_details\nusage /quota\n}"+caddytest.ShowDecision))
 			n.Get(t, "/?k=a")
 			server.Kill()
-			a := n.Get(t, "/quota?k=a")
-			if a.Status != want || a.Header.Get("Cache-Control") != "no-store" {
-				t.Fatalf("got %v, want %d", a, want)
-			}
+			a := n.Get(t, "/quota?k=a").Want(t, want, caddytest.Any, "Cache-Control: no-store")
 			if mode == "local" {
-				if quotas := usageOf(t, a); quotas[0].Remaining != 4 {
-					t.Errorf("got %+v; want what this node knows", quotas)
-				}
+				quotas := usageOf(t, a)
+				redistest.ErrorIf(t, quotas[0].Remaining != 4, "got %+v; want what this node knows", quotas)
 			} else if a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, "temporary-reduced-capacity") {
 				t.Errorf("got %v", a)
 			}
-			redistest.WaitFor(t, "the breaker is open", func() error {
-				if n.Get(t, "/?k=a"); n.Metric(t, "breaker_open") != 1 {
-					return fmt.Errorf("it is not")
-				}
-				return nil
+			redistest.Retry(t, "the breaker is open", func() (again bool, seen any) {
+				n.Get(t, "/?k=a")
+				return n.Metric(t, "breaker_open") != 1, "it is not"
 			})
 			for range 20 {
-				if a := n.Get(t, "/quota?k=a"); a.Status != want {
-					t.Errorf("got %v, want %d", a, want)
-				}
+				n.Get(t, "/quota?k=a").Want(t, want, caddytest.Any)
 			}
 		})
 	}
@@ -200,31 +153,77 @@ func TestUsage_flood(t *testing.T) {
 	n.Get(t, "/?k=a")
 	before, began := runs(), time.Now()
 	for range 1000 {
-		if quotas := usageOf(t, n.Get(t, "/quota?k=a")); quotas[0].Remaining != 4 {
-			t.Fatalf("got %+v", quotas)
-		}
+		quotas := usageOf(t, n.Get(t, "/quota?k=a"))
+		redistest.FatalIf(t, quotas[0].Remaining != 4, "got %+v", quotas)
 	}
 	looks, most := runs()-before, 12+int(time.Since(began)/(100*time.Millisecond))
-	if looks > most || looks < 10 {
-		t.Errorf("a thousand looks in %v are %d script runs, want 10 to %d", time.Since(began), looks, most)
-	}
+	redistest.ErrorIf(t, looks > most || looks < 10, "a thousand looks in %v are %d script runs, want 10 to %d", time.Since(began), looks, most)
 	n.Get(t, "/?k=a")
-	redistest.WaitFor(t, "the answer is true again", func() error {
-		if quotas := usageOf(t, n.Get(t, "/quota?k=a")); quotas[0].Remaining != 3 {
-			return fmt.Errorf("got %+v", quotas)
-		}
-		return nil
+	redistest.Retry(t, "the answer is true again", func() (again bool, seen any) {
+		quotas := usageOf(t, n.Get(t, "/quota?k=a"))
+		return quotas[0].Remaining != 3, quotas
 	})
 }
 
 // TestUsage_keyless refuses clients without a key as requests are refused.
 func TestUsage_keyless(t *testing.T) {
+	n := caddytest.InProcess(t, "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /quota\non_empty_key reject\n}"+caddytest.ShowDecision)
+	n.Get(t, "/quota").Want(t, http.StatusBadRequest, caddytest.Any)
+	e := n.Explain(t, "/quota?k=a", "")
+	redistest.ErrorIf(t, e.Decision != "usage", "explained as %+v", e)
+}
+
+const calendarSite = `redis_ratelimit {
+		policy monthly { key {query.k}; limit 5; window month America/Santiago; weight {query.w} 1 }
+		policy yearly { key {query.other}; limit 100; window year }
+		policy hourly { key {query.k}; limit 50; window 1h; algorithm fixed_window }
+		headers x_ratelimit ietf
+		usage /quota
+	}` + caddytest.ShowDecision
+
+// TestCalendar has a month of a zone on every store: the quota, what clients see of it, and the word.
+func TestCalendar(t *testing.T) {
 	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /quota\non_empty_key reject\n}"+caddytest.ShowDecision))
-	if a := n.Get(t, "/quota"); a.Status != http.StatusBadRequest {
-		t.Errorf("got %v", a)
-	}
-	if e := n.Explain(t, "/quota?k=a", ""); e.Decision != "usage" {
-		t.Errorf("explained as %+v", e)
+	zone, err := time.LoadLocation("America/Santiago")
+	redistest.Must(t, err)
+	stores := caddytest.Stores(t)
+	stores["cluster"] = "redis_ratelimit {\nredis {\nmode cluster\naddress " + redistest.StartCluster(t)[0].Addr + "\n}\ntimeout 10s\n}"
+	for store, option := range stores {
+		t.Run(store, func(t *testing.T) {
+			n := caddytest.Start(t, caddytest.Config(option, calendarSite))
+			for i := range 4 { // keys of several slots
+				k := fmt.Sprint("k", i)
+				begins := time.Now().In(zone)
+				ends := time.Date(begins.Year(), begins.Month()+1, 1, 0, 0, 0, 0, zone)
+				if time.Until(ends) < time.Minute {
+					t.Skip("a month of Santiago ends while this runs")
+				}
+				passed := n.Get(t, "/?w=3&k="+k+"&other="+k)
+				if passed.Status != http.StatusOK || passed.Header.Get("X-RateLimit-Limit") != "5" || passed.Header.Get("X-RateLimit-Remaining") != "2" {
+					t.Fatal(passed)
+				}
+				reset, _ := strconv.ParseInt(passed.Header.Get("X-RateLimit-Reset"), 10, 64)
+				difference := reset - ends.Unix()
+				redistest.ErrorIf(t, difference < -1 || difference > 1, "reset at %d, the month ends at %d", reset, ends.Unix())
+				policies := strings.Join(passed.Header.Values("RateLimit-Policy"), ", ")
+				redistest.ErrorIf(t, policies != `"monthly";q=5, "yearly";q=100, "hourly";q=50;w=3600`, "RateLimit-Policy: %s", policies)
+				denied := n.Get(t, "/?w=3&k="+k+"&other="+k)
+				if denied.Status != http.StatusTooManyRequests || denied.Header.Get("Retry-After") == "" {
+					t.Fatal(denied)
+				}
+				retry, _ := strconv.ParseInt(denied.Header.Get("Retry-After"), 10, 64)
+				after := time.Duration(retry)*time.Second - ends.Sub(denied.Sent)
+				redistest.ErrorIf(t, after > 2*time.Second || after+denied.Took < -2*time.Second, "Retry-After is %d, the month ended %v after %v", retry, ends.Sub(denied.Sent), denied)
+				quotas := caddytest.ParseJSON[struct {
+					Policies []struct {
+						Name      string
+						Remaining int64
+						Window    any
+					}
+				}](t, n.Get(t, "/quota?k="+k+"&other="+k)).Policies
+				got := fmt.Sprint(quotas)
+				redistest.ErrorIf(t, got != "[{monthly 2 month} {yearly 99 year} {hourly 49 3600}]", "the page of quotas: %s", got)
+			}
+		})
 	}
 }

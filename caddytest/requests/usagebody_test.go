@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // usageShape is a response of a public API, written after its documentation, and the paths of what it costs.
@@ -91,7 +92,6 @@ func usageUpstream(t *testing.T) string {
 // TestUsageBody_shapes settles the tokens of models and the cost of a query, on both stores and by each
 // version of HTTP that a client on TCP has, in one piece, in odd ones and byte by byte.
 func TestUsageBody_shapes(t *testing.T) {
-	t.Parallel()
 	upstream := usageUpstream(t)
 	var site strings.Builder
 	for name, shape := range usageShapes {
@@ -105,10 +105,7 @@ func TestUsageBody_shapes(t *testing.T) {
 			for name, shape := range usageShapes {
 				for _, length := range []int{1, 37, 1 << 20} {
 					key := fmt.Sprintf("%c%d", version[5], length)
-					a := ask(t, clients[version], fmt.Sprintf("%s/%s?k=%s&n=%d", n.URL, name, key, length))
-					if a.Status != http.StatusOK || a.Body != shape.body {
-						t.Fatalf("%s: got %v; want the body as it is", name, a)
-					}
+					ask(t, clients[version], fmt.Sprintf("%s/%s?k=%s&n=%d", n.URL, name, key, length)).Want(t, http.StatusOK, shape.body) // the body as it is
 					n.WaitForRefund(t, name, key, 100_000-shape.cost)
 				}
 			}
@@ -150,46 +147,30 @@ func TestUsageBody_fallback(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, body.body)
 	})
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {path} 1000 24h {
-		algorithm fixed_window
-		cost json a 50
-	}
+	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {path} 1000 24h { algorithm fixed_window; cost json a 50 }
 	reverse_proxy `+upstream))
 	for name, body := range bodies {
-		if a := n.Get(t, "/"+name, "Accept-Encoding: gzip"); a.Body != body.body || a.Header.Get("Content-Encoding") != body.encoding {
-			t.Errorf("%s: got %v; want the body as it is", name, a)
-		}
+		n.Get(t, "/"+name, "Accept-Encoding: gzip").Want(t, 0, body.body, "Content-Encoding: "+body.encoding) // the body as it is
 		n.WaitForRefund(t, "default", "/"+name, 950)
 	}
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="default"}`, float64(len(bodies)))
 	n.Send(t, http.MethodHead, n.URL+"/absent", "") // has no body in which a number could be
 	n.WaitForRefund(t, "default", "/absent", 900)
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="default"}`, float64(len(bodies)))
-	if log := n.Log.String(); !strings.Contains(log, "json a: ") {
-		t.Errorf("the log does not name the path:\n%s", log)
-	}
+	log := n.Log.String()
+	redistest.ErrorIf(t, !strings.Contains(log, "json a: "), "the log does not name the path:\n%s", log)
 }
 
 // TestUsageBody_prices has factors from placeholders. Where one has no value the fallback counts, and the log
 // does not quote it.
 func TestUsageBody_prices(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `route {
-		map {query.model} {price} {discount} {
-			cheap 0.15 0.1
-			dear 1e-06 0
-		}
-		redis_ratelimit {query.k} 1000000 24h {
-			name mapped
-			cost json {price}*a-{discount}*b 500
-		}
-		redis_ratelimit {query.k} 1000000 24h {
-			name sent
-			cost json {header.X-Price}*a+{query.more}*a 500
-		}
+	n := caddytest.InProcess(t, `route {
+		map {query.model} {price} {discount} { cheap 0.15 0.1; dear 1e-06 0 }
+		redis_ratelimit {query.k} 1000000 24h { name mapped; cost json {price}*a-{discount}*b 500 }
+		redis_ratelimit {query.k} 1000000 24h { name sent; cost json {header.X-Price}*a+{query.more}*a 500 }
 		header Content-Type application/json
 		respond "{\"a\":1000,\"b\":501}"
-	}`))
+	}`)
 	for i, test := range []struct {
 		query        string
 		headers      []string
@@ -214,9 +195,8 @@ func TestUsageBody_prices(t *testing.T) {
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="mapped"}`, 7)
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="sent"}`, 7)
 	ours := n.Log.Lines(caddytest.Ours)
-	if text := fmt.Sprint(ours); !strings.Contains(text, "is no decimal") || strings.Contains(text, "odd") {
-		t.Errorf("got the log %s; want the placeholder without its value", text)
-	}
+	text := fmt.Sprint(ours)
+	redistest.ErrorIf(t, !strings.Contains(text, "is no decimal") || strings.Contains(text, "odd"), "got the log %s; want the placeholder without its value", text)
 }
 
 // TestUsageBody_brokenOff has clients that leave, and a server that breaks off, within a stream that has
@@ -249,9 +229,7 @@ func TestUsageBody_brokenOff(t *testing.T) {
 			key := end + test.a
 			ctx, leave := context.WithCancel(t.Context())
 			response, err := n.Client.Do(caddytest.GetRequest(ctx, t, fmt.Sprintf("%s/%s?k=%s&a=%s&%s", n.URL, test.path, key, test.a, end)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, err)
 			if _, err := io.ReadFull(response.Body, make([]byte, 5)); err != nil {
 				t.Fatal(err)
 			}
@@ -269,43 +247,21 @@ func TestUsageBody_brokenOff(t *testing.T) {
 // TestUsageBody_severalPolicies has two policies that read one body, and a handler further in that reads it
 // before it is compressed.
 func TestUsageBody_severalPolicies(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("", `route {
+	n := caddytest.InProcess(t, `route {
 		redis_ratelimit {
-			policy in {
-				key same
-				limit 1000
-				window 24h
-				cost json usage.in 50
-			}
-			policy both {
-				key same
-				limit 1000
-				window 24h
-				weight 10
-				cost json usage.in+usage.out 50
-			}
+			policy in { key same; limit 1000; window 24h; cost json usage.in 50 }
+			policy both { key same; limit 1000; window 24h; weight 10; cost json usage.in+usage.out 50 }
 		}
-		encode {
-			gzip
-			minimum_length 1
-		}
-		redis_ratelimit same 1000 24h {
-			name inner
-			cost json usage.out 50
-		}
+		encode { gzip; minimum_length 1 }
+		redis_ratelimit same 1000 24h { name inner; cost json usage.out 50 }
 		header Content-Type application/json
 		respond `+"`"+`{"usage":{"in":3,"out":4},"text":"`+strings.Repeat("x", 1000)+`"}`+"`"+`
-	}`))
-	if a := n.Get(t, "/"); a.Status != http.StatusOK {
-		t.Fatalf("got %v", a)
-	}
+	}`)
+	n.Get(t, "/").Want(t, http.StatusOK, caddytest.Any)
 	n.WaitForRefund(t, "in", "same", 997)
 	n.WaitForRefund(t, "both", "same", 993)
 	n.WaitForRefund(t, "inner", "same", 996)
-	if a := n.Get(t, "/", "Accept-Encoding: gzip"); a.Header.Get("Content-Encoding") != "gzip" {
-		t.Fatalf("got %v", a)
-	}
+	n.Get(t, "/", "Accept-Encoding: gzip").Want(t, 0, caddytest.Any, "Content-Encoding: gzip")
 	n.WaitForRefund(t, "in", "same", 947) // the fallback: the outer handler sees what is compressed
 	n.WaitForRefund(t, "both", "same", 943)
 	n.WaitForRefund(t, "inner", "same", 992)
@@ -313,24 +269,14 @@ func TestUsageBody_severalPolicies(t *testing.T) {
 
 // TestUsageBody_file is a file, which Caddy sends by ReadFrom.
 func TestUsageBody_file(t *testing.T) {
-	t.Parallel()
 	folder := t.TempDir()
 	body := `{"text":"` + strings.Repeat("x", 1<<20) + `","size":7}`
-	if err := os.WriteFile(filepath.Join(folder, "a.json"), []byte(body), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {query.k} 1000 24h {
-		algorithm fixed_window
-		cost json size 50
-	}
+	redistest.Must(t, os.WriteFile(filepath.Join(folder, "a.json"), []byte(body), 0o600))
+	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000 24h { algorithm fixed_window; cost json size 50 }
 	root * `+folder+`
-	file_server`))
-	if a := n.Get(t, "/a.json?k=whole"); a.Body != body {
-		t.Errorf("got %d bytes, want the file", len(a.Body))
-	}
+	file_server`)
+	n.Get(t, "/a.json?k=whole").Want(t, 0, body)
 	n.WaitForRefund(t, "default", "whole", 993)
-	if a := n.Get(t, "/a.json?k=range", "Range: bytes=0-9"); a.Status != http.StatusPartialContent || a.Body != body[:10] {
-		t.Errorf("got %v, want the part", a)
-	}
+	n.Get(t, "/a.json?k=range", "Range: bytes=0-9").Want(t, http.StatusPartialContent, body[:10])
 	n.WaitForRefund(t, "default", "range", 950)
 }

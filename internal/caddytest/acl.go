@@ -55,9 +55,7 @@ func RestrictUser(t *testing.T, servers []*redistest.Server, commands []string, 
 			if err != nil && strings.HasPrefix(err.Error(), "ERR unknown command") {
 				t.Skip("the sentinels of this Redis have no users, which came with 6.2")
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, err)
 		}
 	}
 }
@@ -68,9 +66,7 @@ func RefusedByACL(t *testing.T, servers []*redistest.Server) []string {
 	var objects []string
 	for _, s := range servers {
 		entries, err := s.Client(t).ACLLog(t.Context(), 128).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		for _, entry := range entries {
 			objects = append(objects, entry.Object)
 		}
@@ -78,9 +74,8 @@ func RefusedByACL(t *testing.T, servers []*redistest.Server) []string {
 	return objects
 }
 
-// CheckExactRights checks that the commands and channels suffice together, and that Redis refuses something
-// without any one channel or needed command. The exercise returns an error for a request that Redis did
-// not decide.
+// CheckExactRights checks that the commands and channels suffice together, and that Redis refuses something without any
+// one channel or needed command. The exercise returns an error for a request that Redis did not decide.
 func CheckExactRights(t *testing.T, servers []*redistest.Server, all, needed, channels []string, exercise func(t *testing.T) error) {
 	t.Helper()
 	RestrictUser(t, servers, all, channels...)
@@ -96,12 +91,10 @@ func CheckExactRights(t *testing.T, servers []*redistest.Server, all, needed, ch
 		for _, s := range servers {
 			_ = s.Client(t).ScriptFlush(t.Context()).Err() // a sentinel has no scripts
 		}
-		redistest.WaitFor(t, "Redis refuses "+left, func() error {
+		redistest.Retry(t, "Redis refuses "+left, func() (again bool, seen any) {
 			_ = exercise(t)
-			if objects := RefusedByACL(t, servers); !slices.ContainsFunc(objects, names(left)) {
-				return fmt.Errorf("it is never needed, but %v", objects)
-			}
-			return nil
+			objects := RefusedByACL(t, servers)
+			return !slices.ContainsFunc(objects, names(left)), fmt.Sprintf("it is never needed, but %v", objects)
 		})
 	}
 }

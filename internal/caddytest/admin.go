@@ -28,12 +28,10 @@ func ParseJSON[T any](t testing.TB, a Response) (answered T) {
 // the next request may overtake it.
 func (n *Node) WaitForRefund(t testing.TB, policy, key string, remaining int64) {
 	t.Helper()
-	redistest.WaitFor(t, "the unit is given back", func() error {
+	redistest.Retry(t, "the unit is given back", func() (again bool, seen any) {
 		a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"`+key+`"}`)
-		if left := ParseJSON[struct{ Remaining int64 }](t, a).Remaining; left != remaining {
-			return fmt.Errorf("%d remain", left)
-		}
-		return nil
+		left := ParseJSON[struct{ Remaining int64 }](t, a).Remaining
+		return left != remaining, fmt.Sprintf("%d remain", left)
 	})
 }
 

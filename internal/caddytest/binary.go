@@ -10,15 +10,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // Binary returns the path of the Caddy under test: built once per run, or named by CADDY_BINARY.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := builtBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return path
 }
 

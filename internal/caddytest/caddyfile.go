@@ -5,23 +5,27 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // WriteCaddyfile writes a Caddyfile to a folder of its own and returns its path.
 func WriteCaddyfile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "Caddyfile")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
-// Config returns a Caddyfile of global options and one site, on the ports that [Start] sets.
+// Config returns a Caddyfile of global options and one site, on the ports that [Start] sets. A block of either may stand
+// in one line, as Caddy itself does not allow: "policy api { limit 2; window 24h }".
 func Config(global, site string) string {
 	return "{\n\tadmin {$ADMIN}\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tgrace_period 1s\n\tlog {\n\t\tlevel DEBUG\n\t}\n" +
-		global + "\n}\n\n:{$PORT} {\n" + site + "\n}\n"
+		unfolded.Replace(global) + "\n}\n\n:{$PORT} {\n" + unfolded.Replace(site) + "\n}\n"
 }
+
+// unfolded gives each line of a block a line of its own.
+var unfolded = strings.NewReplacer(" { ", " {\n", "; ", "\n", " }", "\n}\n")
 
 // Quietly turns off the log of denials in a Caddyfile of [Config], which would slow a flood.
 func Quietly(text string) string { return strings.Replace(text, "level DEBUG", "level INFO", 1) }
@@ -39,7 +43,7 @@ const LimitedSite = "redis_ratelimit {header.X-Key} 2 24h {\nname api\n}\n" + Sh
 // ConfigWithSites returns a Caddyfile of global options, snippets and sites on the ports that [Start] sets.
 func ConfigWithSites(global, rest string) string {
 	options, _, _ := strings.Cut(Config(global, ""), "\n\n:{$PORT}")
-	return options + "\n\n" + rest
+	return options + "\n\n" + unfolded.Replace(rest)
 }
 
 // WithPorts replaces {$PORT} and {$ADMIN} in a text by the ports of a node.

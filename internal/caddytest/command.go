@@ -69,17 +69,3 @@ func (e Ending) ParseJSON(t testing.TB) (answer map[string]any) {
 	}
 	return answer
 }
-
-// Operate runs a command as an operator would, in a shell without a terminal.
-func (n *Node) Operate(t *testing.T, args ...string) (output string, code int) {
-	t.Helper()
-	args = append([]string{"redis-ratelimit"}, args...)
-	command := exec.Command(Binary(t), append(args, "--address", strings.TrimPrefix(n.Admin, "http://"))...)
-	command.Dir, command.Env = t.TempDir(), Environment(t)
-	text, err := command.CombinedOutput()
-	var exited *exec.ExitError
-	if err != nil && !errors.As(err, &exited) {
-		t.Fatal(err)
-	}
-	return string(text), command.ProcessState.ExitCode()
-}

@@ -1,6 +1,7 @@
 package caddytest
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -29,15 +30,19 @@ type Holder struct {
 func NewHolder(t testing.TB) *Holder {
 	t.Helper()
 	h := &Holder{ends: make(chan struct{}), all: make(chan struct{})}
-	h.Addr = Serve(t, h.serve)
+	h.Addr = Serve(t, h.ServeHTTP)
 	t.Cleanup(h.EndAll) // before the server waits for them
 	return h
 }
 
-func (h *Holder) serve(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements [http.Handler]. A request for a WebSocket is one on any path.
+func (h *Holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.count(1)
 	defer h.count(-1)
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if r.Header.Get("Upgrade") == "websocket" {
+		kind = "websocket"
+	}
 	switch kind {
 	case "quick":
 	case "websocket":
@@ -102,14 +107,53 @@ func (h *Holder) Running() (now, most int) {
 	return h.running, h.most
 }
 
+// HeldRequest is a request that an upstream holds, as its client sees it.
+type HeldRequest struct {
+	Leave func()        // the client goes away
+	Ended chan struct{} // the client has the whole response, or none
+}
+
+// Begin sends a request that the upstream holds, and waits until it runs there.
+func (h *Holder) Begin(t testing.TB, n *Node, path string, headers ...string) *HeldRequest {
+	t.Helper()
+	before, _ := h.Running()
+	ctx, leave := context.WithCancel(t.Context())
+	t.Cleanup(leave)
+	request := GetRequest(ctx, t, n.URL+path)
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Set(name, value)
+	}
+	if strings.HasPrefix(path, "/websocket") {
+		Upgrade(request)
+	}
+	r := &HeldRequest{Leave: leave, Ended: make(chan struct{})}
+	go func() {
+		defer close(r.Ended)
+		response, err := n.Client.Transport.RoundTrip(request)
+		if err == nil { // otherwise the upstream broke it off, or the client left
+			context.AfterFunc(ctx, func() { _ = response.Body.Close() }) // of a WebSocket, which the context does not end
+			_, _ = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close() // Caddy waits for both ends of a WebSocket
+		}
+	}()
+	h.WaitRunning(t, before+1)
+	return r
+}
+
+// Upgrade has a request ask for a WebSocket.
+func Upgrade(request *http.Request) {
+	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+		request.Header.Set(name, value)
+	}
+}
+
 // WaitRunning waits until so many requests run.
 func (h *Holder) WaitRunning(t testing.TB, want int) {
 	t.Helper()
-	redistest.WaitFor(t, fmt.Sprintf("%d requests run", want), func() error {
-		if now, _ := h.Running(); now != want {
-			return fmt.Errorf("%d do", now)
-		}
-		return nil
+	redistest.Retry(t, fmt.Sprintf("%d requests run", want), func() (again bool, seen any) {
+		now, _ := h.Running()
+		return now != want, fmt.Sprintf("%d do", now)
 	})
 }
 

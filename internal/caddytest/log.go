@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // Log is what a process prints; that of Caddy is one JSON object a line. The process writes it to a file, not to a
@@ -16,9 +18,7 @@ type Log struct{ path string }
 func OpenLog(t testing.TB) (*Log, *os.File) {
 	t.Helper()
 	file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return &Log{file.Name()}, file
 }
 

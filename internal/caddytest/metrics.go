@@ -19,19 +19,15 @@ func (n *Node) Metric(t testing.TB, series string) float64 {
 		return 0
 	}
 	value, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return value
 }
 
 // CheckMetric waits for a value, because some are counted after the response was sent.
 func (n *Node) CheckMetric(t testing.TB, series string, want float64) {
 	t.Helper()
-	redistest.WaitFor(t, series+" is as it should be", func() error {
-		if got := n.Metric(t, series); got != want {
-			return fmt.Errorf("it is %v, want %v", got, want)
-		}
-		return nil
+	redistest.Retry(t, series+" is as it should be", func() (again bool, seen any) {
+		value := n.Metric(t, series)
+		return value != want, fmt.Sprintf("%v, want %v", value, want)
 	})
 }

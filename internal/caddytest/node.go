@@ -47,9 +47,7 @@ func (n *Node) run(t testing.TB, path string, env []string) bool {
 	t.Helper()
 	site, admin := redistest.FreeAddr(t), redistest.FreeAddr(t)
 	_, port, err := net.SplitHostPort(site)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	n.URL, n.Admin = "http://"+site, "http://"+admin
 	n.Command = exec.Command(Binary(t), "run", "--config", path, "--adapter", "caddyfile")
 	n.Command.Env = Environment(t, append(env, "PORT="+port, "ADMIN="+admin)...)
@@ -57,9 +55,7 @@ func (n *Node) run(t testing.TB, path string, env []string) bool {
 	defer file.Close() //nolint:errcheck // the process has its own
 	n.Log = log
 	n.Command.Dir, n.Command.Stdout, n.Command.Stderr = t.TempDir(), file, file
-	if err := n.Command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, n.Command.Start())
 	go func() {
 		_ = n.Command.Wait() // an error here is how Stop ends it
 		close(n.exited)

@@ -1,7 +1,6 @@
 package caddytest
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -37,22 +36,17 @@ func CheckNoneWaits(t testing.TB, slowest, stalled time.Duration) {
 // WaitForRedis sends requests until Redis decides.
 func WaitForRedis(t testing.TB, n *Node, path string) {
 	t.Helper()
-	redistest.WaitFor(t, "Redis decides", func() error {
-		if a := n.Get(t, path); a.Body != "allowed redis" {
-			return fmt.Errorf("got %v", a)
-		}
-		return nil
+	redistest.Retry(t, "Redis decides", func() (again bool, seen any) {
+		a := n.Get(t, path)
+		return a.Body != "allowed redis", a
 	})
 }
 
 // CheckOutageLog checks for one line at the beginning of the outage and one at its end.
 func CheckOutageLog(t testing.TB, n *Node) {
 	t.Helper()
-	redistest.WaitFor(t, "the log has the recovery", func() error {
-		if len(n.Log.Recoveries()) == 0 {
-			return fmt.Errorf("%v", n.Log.Lines(Ours))
-		}
-		return nil
+	redistest.Retry(t, "the log has the recovery", func() (again bool, seen any) {
+		return len(n.Log.Recoveries()) == 0, n.Log.Lines(Ours)
 	})
 	if begun, ended := n.Log.Outages(), n.Log.Recoveries(); len(begun) != 1 || len(ended) != 1 ||
 		!strings.HasPrefix(begun[0].Message, "redis cannot decide") {

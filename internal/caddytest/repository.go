@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // repositoryRoot returns the folder of go.mod, above the package under test.
@@ -32,9 +34,7 @@ var repositoryRoot = sync.OnceValues(func() (string, error) {
 func Path(t testing.TB, name string) string {
 	t.Helper()
 	root, err := repositoryRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return filepath.Join(root, filepath.FromSlash(name))
 }
 
@@ -42,8 +42,6 @@ func Path(t testing.TB, name string) string {
 func ReadFile(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(Path(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return string(text)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,9 +28,7 @@ func newClient() *http.Client {
 func GetRequest(ctx context.Context, t testing.TB, url string) *http.Request {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return request
 }
 
@@ -40,11 +39,13 @@ type Response struct {
 	Body   string
 	Sent   time.Time
 	Took   time.Duration // from the request to the end of the body
+
+	asked string // the request
 }
 
 // String formats a response for a test's error.
 func (a Response) String() string {
-	return fmt.Sprintf("status %d, body %q, headers %v, after %v", a.Status, a.Body, a.Header, a.Took)
+	return fmt.Sprintf("%.300s: status %d, body %q, headers %v, after %v", a.asked, a.Status, a.Body, a.Header, a.Took)
 }
 
 // DeniedByRedis reports whether Redis denied the request, or the deny cache repeated a denial.
@@ -56,6 +57,14 @@ func (a Response) DeniedByRedis() bool {
 func (n *Node) Get(t testing.TB, path string, headers ...string) Response {
 	t.Helper()
 	return n.Send(t, http.MethodGet, n.URL+path, "", headers...)
+}
+
+// GetTimes requests a path so many times, one after the other.
+func (n *Node) GetTimes(t testing.TB, times int, path string, headers ...string) {
+	t.Helper()
+	for range times {
+		n.Get(t, path, headers...)
+	}
 }
 
 // Send sends a request and fails without a response. It retries where a reload has closed the socket with
@@ -90,7 +99,25 @@ func (n *Node) Try(method, url, body string, headers ...string) (Response, error
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	return Response{response.StatusCode, response.Header, string(text), begin, time.Since(begin)}, err
+	asked := fmt.Sprintf("%s %s %q", method, url, headers)
+	return Response{response.StatusCode, response.Header, string(text), begin, time.Since(begin), asked}, err
+}
+
+// Crowd sends so many requests at once and returns the responses.
+func (n *Node) Crowd(t testing.TB, size int, path string, headers ...string) []Response {
+	t.Helper()
+	responses := make([]Response, size)
+	var group sync.WaitGroup
+	for i := range responses {
+		group.Go(func() {
+			var err error
+			if responses[i], err = n.Try(http.MethodGet, n.URL+path, "", headers...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	return responses
 }
 
 // Load loads another Caddyfile and returns the response of the admin API.

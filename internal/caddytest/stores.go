@@ -14,12 +14,8 @@ func Connections(t testing.TB, server *redistest.Server) []string {
 	t.Helper()
 	client := server.Client(t)
 	list, err := client.ClientList(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
+	redistest.Must(t, client.Close())
 	var ids []string
 	for _, line := range regexp.MustCompile(`(?m)^id=(\d+).*$`).FindAllStringSubmatch(list, -1) {
 		if !strings.Contains(line[0], "cmd=client") {
@@ -30,9 +26,17 @@ func Connections(t testing.TB, server *redistest.Server) []string {
 	return ids
 }
 
-// OnBothStores runs a test in process and on Redis, with the global option for each.
+// InProcess starts a node whose site limits in the process, for a test beside others.
+func InProcess(t *testing.T, site string) *Node {
+	t.Helper()
+	t.Parallel()
+	return Start(t, Config("", site))
+}
+
+// OnBothStores runs a test in process and on Redis, with the global option for each, and beside other tests.
 func OnBothStores(t *testing.T, test func(t *testing.T, option, source string)) {
 	t.Helper()
+	t.Parallel()
 	t.Run("in process", func(t *testing.T) {
 		t.Parallel()
 		test(t, "", "memory")
@@ -41,6 +45,12 @@ func OnBothStores(t *testing.T, test func(t *testing.T, option, source string)) 
 		t.Parallel()
 		test(t, SharedRedis(t), "redis")
 	})
+}
+
+// OnEachStore runs a test as [OnBothStores] does, with a node for each store that serves a site.
+func OnEachStore(t *testing.T, site string, test func(t *testing.T, n *Node, source string)) {
+	t.Helper()
+	OnBothStores(t, func(t *testing.T, option, source string) { test(t, Start(t, Config(option, site)), source) })
 }
 
 // Stores returns the global option for each store, by the source of its decisions.

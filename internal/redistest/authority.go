@@ -33,9 +33,7 @@ func NewAuthority(t testing.TB) *Authority {
 	template.KeyUsage = x509.KeyUsageCertSign
 	a.key = newKey(t)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +41,7 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue signs a certificate of 127.0.0.1 and that name, good for servers and clients, and returns
-// its files.
+// Issue signs a certificate of 127.0.0.1 and that name, good for servers and clients, and returns its files.
 func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	t.Helper()
 	template := a.template(t, name)
@@ -52,13 +49,9 @@ func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	pair := newKey(t)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &pair.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(pair)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return a.write(t, name+".pem", "CERTIFICATE", der), a.write(t, name+".key", "PRIVATE KEY", pkcs8)
 }
 
@@ -68,9 +61,7 @@ func (a *Authority) ServeTLS(t testing.TB) (address string, args []string) {
 	t.Helper()
 	address = FreeAddr(t)
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	cert, key := a.Issue(t, "redis.test")
 	return address, []string{"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-ca-cert-file", a.CA, "--tls-auth-clients", "no"}
@@ -79,9 +70,7 @@ func (a *Authority) ServeTLS(t testing.TB) (address string, args []string) {
 func (*Authority) template(t testing.TB, name string) *x509.Certificate {
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -91,17 +80,13 @@ func (*Authority) template(t testing.TB, name string) *x509.Certificate {
 func (a *Authority) write(t testing.TB, name, kind string, der []byte) string {
 	t.Helper()
 	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 	return path
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return key
 }

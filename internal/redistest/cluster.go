@@ -85,18 +85,14 @@ func follow(t testing.TB, s, master *Server) {
 	t.Helper()
 	ctx, client := context.Background(), s.Client(t)
 	host, port, _ := net.SplitHostPort(master.Addr)
-	if err := client.ClusterMeet(ctx, host, port).Err(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, client.ClusterMeet(ctx, host, port).Err())
 	id := master.ClusterID(t)
 	WaitFor(t, "the server finds its master", func() error { return client.ClusterReplicate(ctx, id).Err() })
 	// The master decides: it buffers writes until the replica reports that it is ready.
 	owner := master.Client(t)
-	WaitFor(t, "the replica follows", func() error {
-		if info := owner.Info(ctx, "replication").Val(); !strings.Contains(info, "state=online") {
-			return fmt.Errorf("replication: %s", info)
-		}
-		return nil
+	Retry(t, "the replica follows", func() (again bool, seen any) {
+		info := owner.Info(ctx, "replication").Val()
+		return !strings.Contains(info, "state=online"), fmt.Sprintf("replication: %s", info)
 	})
 }
 
@@ -105,13 +101,10 @@ func follow(t testing.TB, s, master *Server) {
 func AwaitReplica(t testing.TB, replica, master *Server) {
 	t.Helper()
 	ctx, from, to := context.Background(), master.Client(t), replica.Client(t)
-	WaitFor(t, "the replica has all writes", func() error {
+	Retry(t, "the replica has all writes", func() (again bool, seen any) {
 		written := from.InfoMap(ctx, "replication").Item("Replication", "master_repl_offset")
 		read := to.InfoMap(ctx, "replication").Val()["Replication"]
-		if read["master_link_status"] != "up" || written == "" || read["slave_repl_offset"] != written {
-			return fmt.Errorf("the master is at %s, the replica: %v", written, read)
-		}
-		return nil
+		return read["master_link_status"] != "up" || written == "" || read["slave_repl_offset"] != written, fmt.Sprintf("the master is at %s, the replica: %v", written, read)
 	})
 }
 
@@ -119,9 +112,7 @@ func AwaitReplica(t testing.TB, replica, master *Server) {
 func (s *Server) ClusterID(t testing.TB) string {
 	t.Helper()
 	id, err := s.Client(t).ClusterMyID(context.Background()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return id
 }
 
@@ -130,29 +121,20 @@ func formCluster(t testing.TB, masters []*Server) {
 	t.Helper()
 	ctx := context.Background()
 	for i, s := range masters { // as redis-cli does: masters of one epoch have to find others first
-		if err := s.Client(t).Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, s.Client(t).Do(ctx, "cluster", "set-config-epoch", i+1).Err())
 	}
 	for i, s := range masters {
 		client := s.Client(t)
 		first, last := 16384*i/len(masters), 16384*(i+1)/len(masters)-1
-		if err := client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, client.ClusterAddSlotsRange(ctx, first, last).Err())
 		host, port, _ := net.SplitHostPort(masters[0].Addr)
-		if err := client.ClusterMeet(ctx, host, port).Err(); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, client.ClusterMeet(ctx, host, port).Err())
 	}
 	for _, s := range masters {
 		client := s.Client(t)
-		WaitFor(t, "the cluster is complete", func() error {
+		Retry(t, "the cluster is complete", func() (again bool, seen any) {
 			info := client.ClusterInfo(ctx).Val()
-			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_size:3") {
-				return fmt.Errorf("cluster info: %s", info)
-			}
-			return nil
+			return !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_size:3"), fmt.Sprintf("cluster info: %s", info)
 		})
 	}
 }
@@ -161,11 +143,9 @@ func formCluster(t testing.TB, masters []*Server) {
 // before would return: the other's claim to it would be the older one.
 func (s *Server) AwaitEpoch(t testing.TB, other *Server) {
 	t.Helper()
-	WaitFor(t, "the master knows the other's epoch", func() error {
-		if own, known := s.epoch(t, "cluster_my_epoch"), other.epoch(t, "cluster_current_epoch"); known < own {
-			return fmt.Errorf("%d of %d", known, own)
-		}
-		return nil
+	Retry(t, "the master knows the other's epoch", func() (again bool, seen any) {
+		own, known := s.epoch(t, "cluster_my_epoch"), other.epoch(t, "cluster_current_epoch")
+		return known < own, fmt.Sprintf("%d of %d", known, own)
 	})
 }
 

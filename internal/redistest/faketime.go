@@ -35,9 +35,7 @@ func StartStepping(t testing.TB, args ...string) (s *Server, step func(ahead tim
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "clock")
 	write := func(ahead time.Duration) {
-		if err := os.WriteFile(file, fmt.Appendf(nil, "%+d\n", int(ahead.Seconds())), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, os.WriteFile(file, fmt.Appendf(nil, "%+d\n", int(ahead.Seconds())), 0o600))
 	}
 	write(0)
 	env := slices.DeleteFunc(clock(t, 0), func(line string) bool { return strings.HasPrefix(line, "FAKETIME=") })
@@ -75,9 +73,7 @@ func clock(t testing.TB, ahead time.Duration) []string {
 		t.Skip("the server of REDIS_SERVER may not run with this machine's faketime")
 	}
 	library, err := faketimeLibrary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return []string{
 		"LD_PRELOAD=" + library + ":libc.so.6",
 		fmt.Sprintf("FAKETIME=%+d", int(ahead.Seconds())), "FAKETIME_DONT_FAKE_MONOTONIC=1",

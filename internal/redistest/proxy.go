@@ -27,9 +27,7 @@ type Proxy struct {
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	p := &Proxy{Addr: listener.Addr().String(), target: target}
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -68,14 +68,11 @@ func (s *Server) Run(t testing.TB) {
 func (s *Server) run(t testing.TB) bool {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no"}, s.args...)
 	s.start(t, args...)
 	served := false
-	// The server's own output proves more than an answer on its port, which another process may have
-	// taken.
+	// The server's own output proves more than an answer on its port, which another process may have taken.
 	WaitFor(t, "redis-server is ready", func() error {
 		printed := s.output.String()
 		if served = strings.Contains(printed, "Ready to accept connections"); served || strings.Contains(printed, "Address already in use") {
@@ -128,9 +125,7 @@ func (s *Server) start(t testing.TB, args ...string) {
 	}
 	s.command.Dir, s.command.Stdout, s.command.Stderr = s.Dir, s.output, s.output
 	s.command.Env = append(os.Environ(), s.env...)
-	if err := s.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, s.command.Start())
 	go func(command *exec.Cmd, exited chan struct{}) {
 		_ = command.Wait() // Kill causes an error here
 		close(exited)
@@ -161,9 +156,7 @@ func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 	if s.shared {
 		t.Fatal("other tests use this server")
 	}
-	if err := s.command.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, s.command.Process.Signal(signal))
 }
 
 // URL returns the address of the test's database.
@@ -175,6 +168,42 @@ func (s *Server) Client(t testing.TB) *goredis.Client {
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, DB: s.DB})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// Must ends a test with an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ErrorIf fails a test where something is not as wanted. The format and its arguments say what was got.
+func ErrorIf(t testing.TB, wrong bool, format string, args ...any) {
+	t.Helper()
+	if wrong {
+		t.Errorf(format, args...)
+	}
+}
+
+// FatalIf is [ErrorIf], and ends the test.
+func FatalIf(t testing.TB, wrong bool, format string, args ...any) {
+	t.Helper()
+	if wrong {
+		t.Fatalf(format, args...)
+	}
+}
+
+// Retry tries until it is not needed again, for at most a minute. An error shows what was seen last.
+func Retry(t testing.TB, what string, try func() (again bool, seen any)) {
+	t.Helper()
+	WaitFor(t, what, func() error {
+		again, seen := try()
+		if again {
+			return fmt.Errorf("got %v", seen)
+		}
+		return nil
+	})
 }
 
 // WaitFor tries a condition until it holds, for at most a minute.

@@ -10,24 +10,19 @@ import (
 	"testing"
 )
 
-// StartSentinel starts a sentinel that watches the master under that name. The lines are added to its
-// configuration.
+// StartSentinel starts a sentinel that watches the master under that name. The lines are added to its configuration.
 func StartSentinel(t testing.TB, master *Server, name string, lines ...string) *Server {
 	t.Helper()
 	s := &Server{Addr: FreeAddr(t), Dir: t.TempDir()}
 	_, port, err := net.SplitHostPort(s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	config := append([]string{
 		"port " + port,
 		"bind 127.0.0.1",
 		"sentinel monitor " + name + " " + strings.ReplaceAll(master.Addr, ":", " ") + " 1",
 	}, lines...)
 	path := filepath.Join(s.Dir, "sentinel.conf") // the sentinel rewrites it
-	if err := os.WriteFile(path, []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.WriteFile(path, []byte(strings.Join(config, "\n")+"\n"), 0o600))
 	s.start(t, path, "--sentinel")
 	t.Cleanup(s.Kill)
 	client := s.Client(t)

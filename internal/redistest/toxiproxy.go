@@ -30,15 +30,11 @@ type Toxic struct {
 func StartToxiproxy(t testing.TB, binary, target string) *Toxiproxy {
 	t.Helper()
 	host, port, err := net.SplitHostPort(FreeAddr(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	printed := &output{}
 	command := exec.Command(binary, "-host", host, "-port", port)
 	command.Stdout, command.Stderr = printed, printed
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill() // it may be gone already
 		_ = command.Wait()         // it was killed
@@ -61,21 +57,16 @@ func StartToxiproxy(t testing.TB, binary, target string) *Toxiproxy {
 // Poison adds a toxic, also to open connections. There is at most one of each type.
 func (p *Toxiproxy) Poison(t testing.TB, toxic Toxic) {
 	t.Helper()
-	if err := p.ask(http.MethodPost, "/proxies/redis/toxics", toxic, nil); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, p.ask(http.MethodPost, "/proxies/redis/toxics", toxic, nil))
 }
 
 // Cure removes all toxics.
 func (p *Toxiproxy) Cure(t testing.TB) {
 	t.Helper()
-	if err := p.ask(http.MethodPost, "/reset", nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, p.ask(http.MethodPost, "/reset", nil, nil))
 }
 
-// ask sends a request to the API, with a body where there is one, and reads the answer into result
-// unless that is nil.
+// ask sends a request to the API, with a body where there is one, and reads the answer into result unless that is nil.
 func (p *Toxiproxy) ask(method, path string, body, result any) error {
 	var text []byte
 	if body != nil {
