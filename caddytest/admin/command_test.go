@@ -153,13 +153,11 @@ func TestCommands_completion(t *testing.T) {
 	address := strings.TrimPrefix(n.Admin, "http://")
 	got := asks("state", "--address", address, "--policy", "a")
 	redistest.ErrorIf(t, !strings.HasPrefix(got, "api\n:4\n"), "got %q", got)
-	if got := asks("top", "--address", redistest.FreeAddr(t), "--policy", ""); !strings.HasPrefix(got, ":4\n") {
-		t.Errorf("got %q; want nothing where no Caddy answers", got)
-	}
+	got = asks("top", "--address", redistest.FreeAddr(t), "--policy", "")
+	redistest.ErrorIf(t, !strings.HasPrefix(got, ":4\n"), "got %q; want nothing where no Caddy answers", got)
 	for _, name := range []string{"bans", "check", "explain", "override", "overrides", "policies", "reset", "state", "top"} {
-		if got := asks(""); !strings.Contains("\n"+got, "\n"+name+"\n") {
-			t.Errorf("got %q; want %s among them", got, name)
-		}
+		got := asks("")
+		redistest.ErrorIf(t, !strings.Contains("\n"+got, "\n"+name+"\n"), "got %q; want %s among them", got, name)
 	}
 	if got, err := caddytest.RunCaddy(t, nil, "completion", "bash"); err != nil || !strings.Contains(got, "_caddy_redis-ratelimit_top") {
 		t.Errorf("error %v, got %q", err, got)

@@ -33,13 +33,6 @@ const overridden = `redis_ratelimit {
 		}
 	}` + caddytest.ShowDecision
 
-// override sends an override and checks its status.
-func override(t *testing.T, n *caddytest.Node, body string, status int) caddytest.Response {
-	t.Helper()
-	a := n.Ask(t, http.MethodPost, "override", body).Want(t, status, caddytest.Any)
-	return a
-}
-
 // want checks the body of a request, which is its decision.
 func want(t *testing.T, n *caddytest.Node, path, key, body string) caddytest.Response {
 	t.Helper()
@@ -53,30 +46,30 @@ func TestOverride_actions(t *testing.T) {
 			want(t, n, "/", "acme", "allowed "+source)
 		}
 		want(t, n, "/", "acme", "denied "+source)
-		override(t, n, `{"policy":"api","key":"acme","limit":5,"for":"2h","note":"tonight"}`, 200)
+		n.Override(t, 200, `{"policy":"api","key":"acme","limit":5,"for":"2h","note":"tonight"}`)
 		for left := range int64(3) { // the two that are used count on
 			caddytest.CheckQuota(t, want(t, n, "/", "acme", "allowed "+source), 5, 2-left)
 		}
 		want(t, n, "/", "acme", "denied "+source)
 
-		override(t, n, `{"policy":"api","key":"acme","block":true,"for":"90s"}`, 200)
+		n.Override(t, 200, `{"policy":"api","key":"acme","block":true,"for":"90s"}`)
 		a := want(t, n, "/", "acme", "denied override")
 		wait, _ := strconv.Atoi(a.Header.Get("Retry-After"))
 		redistest.ErrorIf(t, a.Status != 429 || a.Header.Get("X-RateLimit-Remaining") != "0" || wait < 80 || wait > 90, "got %v; want 0 remaining, and to wait for the end of the block", a)
-		override(t, n, `{"policy":"api","key":"acme","block":true}`, 200)
+		n.Override(t, 200, `{"policy":"api","key":"acme","block":true}`)
 		a = want(t, n, "/", "acme", "denied override")
 		redistest.ErrorIf(t, a.Header.Get("Retry-After")+a.Header.Get("X-RateLimit-Reset") != "" || a.Header.Get("X-RateLimit-Remaining") != "0", "got %v; want nothing that says when a block without an end passes", a)
 		want(t, n, "/", "other", "allowed "+source)
 
-		override(t, n, `{"policy":"api","key":"acme","exempt":true}`, 200)
+		n.Override(t, 200, `{"policy":"api","key":"acme","exempt":true}`)
 		want(t, n, "/", "acme", "exempt override").Want(t, 0, caddytest.Any, "X-RateLimit-Limit:")         // no headers
 		want(t, n, "/bucket", "acme", "allowed "+source).Want(t, 0, caddytest.Any, "X-RateLimit-Limit: 5") // the other policy's headers
-		override(t, n, `{"policy":"api","all":true,"block":true}`, 200)
+		n.Override(t, 200, `{"policy":"api","all":true,"block":true}`)
 		want(t, n, "/", "acme", "exempt override") // its own goes first
 		want(t, n, "/", "other", "denied override")
-		override(t, n, `{"policy":"api","key":"acme","remove":true}`, 200)
+		n.Override(t, 200, `{"policy":"api","key":"acme","remove":true}`)
 		want(t, n, "/", "acme", "denied override")
-		override(t, n, `{"policy":"api","all":true,"remove":true}`, 200)
+		n.Override(t, 200, `{"policy":"api","all":true,"remove":true}`)
 		want(t, n, "/", "other", "allowed "+source)
 		want(t, n, "/", "acme", "denied "+source)
 		n.CheckMetric(t, `decisions_total{decision="denied",policy="api",source="override"}`, 4)
@@ -89,13 +82,13 @@ func TestOverride_actions(t *testing.T) {
 func TestOverride_exempt_and_dry_run(t *testing.T) {
 	n := caddytest.InProcess(t, strings.Replace(overridden, "exempt 127.0.0.2", "exempt 127.0.0.1", 1))
 	want(t, n, "/", "acme", "exempt ")
-	override(t, n, `{"policy":"api","key":"acme","block":true}`, 200)
+	n.Override(t, 200, `{"policy":"api","key":"acme","block":true}`)
 	want(t, n, "/", "acme", "denied override")
 	want(t, n, "/", "other", "exempt ")
 	e := n.Explain(t, "/", `{"X-Key":["acme"]}`)
 	redistest.ErrorIf(t, e.Decision != "denied" || e.Policies[0].Source != "override", "explained as %+v", e)
 	n = caddytest.Start(t, caddytest.Config("", overridden))
-	override(t, n, `{"policy":"tried","key":"acme","block":true}`, 200)
+	n.Override(t, 200, `{"policy":"tried","key":"acme","block":true}`)
 	want(t, n, "/tried", "acme", "allowed memory")
 	n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="tried",source="override"}`, 1)
 }
@@ -103,10 +96,10 @@ func TestOverride_exempt_and_dry_run(t *testing.T) {
 func TestOverride_shown(t *testing.T) {
 	caddytest.OnEachStore(t, overridden, func(t *testing.T, n *caddytest.Node, source string) {
 		want(t, n, "/", "acme", "allowed "+source)
-		override(t, n, `{"policy":"api","key":"acme","limit":50}`, 200)
-		override(t, n, `{"policy":"api","key":"bad","block":true}`, 200)
-		override(t, n, `{"policy":"api","key":"vip","exempt":true}`, 200)
-		override(t, n, `{"policy":"bucket","all":true,"limit":70}`, 200)
+		n.Override(t, 200, `{"policy":"api","key":"acme","limit":50}`)
+		n.Override(t, 200, `{"policy":"api","key":"bad","block":true}`)
+		n.Override(t, 200, `{"policy":"api","key":"vip","exempt":true}`)
+		n.Override(t, 200, `{"policy":"bucket","all":true,"limit":70}`)
 		for key, wanted := range map[string]struct {
 			decision, source string
 			limit, remaining int64
@@ -174,7 +167,7 @@ func TestOverride_refused(t *testing.T) {
 		{`[]`, 400, "JSON"},
 		{``, 400, "JSON"},
 	} {
-		override(t, n, test.body, test.status).Want(t, 0, "*"+test.says+"*")
+		n.Override(t, test.status, test.body).Want(t, 0, "*"+test.says+"*")
 	}
 	n.Ask(t, http.MethodGet, "override", "").Want(t, 405, caddytest.Any)
 	a := n.Ask(t, http.MethodGet, "overrides", "")

@@ -61,19 +61,18 @@ func TestUnban(t *testing.T) {
 				ban(t, n, "/api", key)
 			}
 			ban(t, n, "/api2", "a")
-			override(t, n, `{"policy":"api","key":"all","limit":50}`, 200) // room, once the ban is lifted
+			n.Override(t, 200, `{"policy":"api","key":"all","limit":50}`) // room, once the ban is lifted
 			wantReason(t, n, "/api", "all", "denied ban")
 			n.Ratelimit(t, "override", "--policy", "api", "--key", "all", "--unban").Want(t, 0, "1 ban lifted")
 			n.Ratelimit(t, "override", "--policy", "api", "--key", "all", "--unban").Want(t, 0, "0 bans lifted")
 			n.Ratelimit(t, "override", "--policy", "api", "--key", "*", "--unban").Want(t, 0, "1 ban lifted")
 			wantReason(t, n, "/api", "all", "allowed ")
 			wantReason(t, n, "/api", "a", "denied ban")
-			a := override(t, n, `{"policy":"api","key":"nobody","unban":true}`, 200)
+			a := n.Override(t, 200, `{"policy":"api","key":"nobody","unban":true}`)
 			redistest.ErrorIf(t, strings.TrimSpace(a.Body) != `{"unbanned":0}`, "got %v; want the number of bans", a)
-			override(t, n, `{"policy":"api","all":true,"limit":50}`, 200)
-			if a := override(t, n, `{"policy":"api","all":true,"unban":true}`, 200); strings.TrimSpace(a.Body) != `{"unbanned":2}` {
-				t.Errorf("got %v; want the bans of a and b", a)
-			}
+			n.Override(t, 200, `{"policy":"api","all":true,"limit":50}`)
+			a = n.Override(t, 200, `{"policy":"api","all":true,"unban":true}`)
+			redistest.ErrorIf(t, strings.TrimSpace(a.Body) != `{"unbanned":2}`, "got %v; want the bans of a and b", a)
 			for _, key := range []string{"a", "b", "all", "*"} {
 				wantReason(t, n, "/api", key, "allowed ")
 			}
@@ -84,7 +83,7 @@ func TestUnban(t *testing.T) {
 				`{"policy":"plain","key":"a","unban":true}`: 400, `{"policy":"plain","all":true,"unban":true}`: 400,
 				`{"policy":"api","key":"a","unban":true,"for":"1h"}`: 400, `{"policy":"api","unban":true}`: 400,
 			} {
-				override(t, n, body, status)
+				n.Override(t, status, body)
 			}
 		})
 	}
@@ -100,7 +99,7 @@ func TestUnban_part(t *testing.T) {
 	}
 	masters[2].Kill()
 	n.Ratelimit(t, "override", "--policy", "api", "--all", "--unban").Want(t, 3, "2 bans lifted in a part of Redis; the rest could not be asked")
-	override(t, n, `{"policy":"api","all":true,"unban":true}`, 503).Want(t, 0, `*"error"*`)
+	n.Override(t, 503, `{"policy":"api","all":true,"unban":true}`).Want(t, 0, `*"error"*`)
 }
 
 // TestUnban_listed lifts a ban by the key that the list of the banned shows.
@@ -110,14 +109,14 @@ func TestUnban_listed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := caddytest.Start(t, caddytest.Config(option, banningSite))
-			override(t, n, `{"policy":"api","all":true,"limit":3}`, 200)
+			n.Override(t, 200, `{"policy":"api","all":true,"limit":3}`)
 			for _, key := range []string{"%25", "%1b%5b2J%0aall", "%5cx41", strings.Repeat("long", 100), "%7d%3aapi%3ab1d"} {
 				ban(t, n, "/api", key)
 				list := caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))
 				redistest.FatalIf(t, len(list.Bans) != 1, "%s: listed are %+v", key, list)
 				n.Ratelimit(t, "override", "--policy", "api", "--key", list.Bans[0].Key, "--unban").Want(t, 0, "1 ban lifted")
 				n.Get(t, "/api?k="+key).Want(t, 0, "denied ban", "X-RateLimit-Remaining: 0") // a new ban, because the count stays
-				override(t, n, `{"policy":"api","all":true,"unban":true}`, 200)
+				n.Override(t, 200, `{"policy":"api","all":true,"unban":true}`)
 				list = caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))
 				redistest.ErrorIf(t, len(list.Bans) != 0, "%s: listed are %+v", key, list)
 			}

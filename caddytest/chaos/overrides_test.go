@@ -93,9 +93,8 @@ func TestOverrides_failover(t *testing.T) {
 				return nil
 			})
 			for _, key := range []string{confirmed[0], confirmed[len(confirmed)/2], confirmed[len(confirmed)-1]} {
-				if r := b.Get(t, "/", "X-Key: "+key); r.Body != "denied override" {
-					t.Errorf("%s: got %v", key, r)
-				}
+				r := b.Get(t, "/", "X-Key: "+key)
+				redistest.ErrorIf(t, r.Body != "denied override", "%s: got %v", key, r)
 			}
 		})
 	}

@@ -141,7 +141,7 @@ func (s *soak) startNode(t *testing.T, i int) {
 	s.numbers[i] = s.started
 	n := caddytest.Start(t, s.config(s.started))
 	if s.started == 1 {
-		n.Ask(t, http.MethodPost, "override", `{"policy":"blocked","key":"hot","block":true}`).Want(t, http.StatusOK, caddytest.Any)
+		n.Override(t, http.StatusOK, `{"policy":"blocked","key":"hot","block":true}`)
 	}
 	n.Await(t, "/blocked", 0, "denied override")
 	n.Await(t, "/ready", 0, "redis")

@@ -177,9 +177,8 @@ func TestGo_memory(t *testing.T) {
 		got := requestAs(t, url, "{alice}%")
 		redistest.ErrorIf(t, got != want, "request %d: status %d, want %d", i, got, want)
 	}
-	if got := requestAs(t, url, "bob"); got != 200 {
-		t.Errorf("another client: status %d", got)
-	}
+	got := requestAs(t, url, "bob")
+	redistest.ErrorIf(t, got != 200, "another client: status %d", got)
 }
 
 // TestGo_shares_quotas_with_Caddy runs the program and the Caddyfile of docs/go.md on one Redis. Each

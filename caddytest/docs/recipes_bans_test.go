@@ -77,9 +77,8 @@ func recipeBlock(t *testing.T, e recipeEnv) {
 	wait := retryAfter(t, a)
 	redistest.ErrorIf(t, wait < 7190 || wait > 7200 || a.Body != "Blocked. Write to abuse@example.com.", "got %v; want the client blocked for two hours", a)
 	e.Ratelimit(t, "override", "--policy", "site", "--key", "127.0.0.1", "--remove").Want(t, 0)
-	if a := e.Get(t, "/"); a.Status != http.StatusOK || remaining(t, a, 300) < 298 {
-		t.Errorf("got %v; want the client let in", a)
-	}
+	a = e.Get(t, "/")
+	redistest.ErrorIf(t, a.Status != http.StatusOK || remaining(t, a, 300) < 298, "got %v; want the client let in", a)
 }
 
 // recipeRollout sends requests of one client, which is not in the first tenth, and asks about others.

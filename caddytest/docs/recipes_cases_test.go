@@ -198,9 +198,8 @@ func recipeShed(t *testing.T, e recipeEnv) {
 		}
 		redistest.ErrorIf(t, passed < class.atLeast, "%s: %d requests passed, want at least %d", class.path, passed, class.atLeast)
 		caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-		if reason := a.Header.Get("X-Shed"); reason != class.reason {
-			t.Errorf("%s: the reason is %q, want %q", class.path, reason, class.reason)
-		}
+		reason := a.Header.Get("X-Shed")
+		redistest.ErrorIf(t, reason != class.reason, "%s: the reason is %q, want %q", class.path, reason, class.reason)
 		if class.reason != "reserve" {
 			continue
 		}

@@ -178,7 +178,7 @@ func TestACL_without_overrides(t *testing.T) {
 		return caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis redis://"+user+server.Addr+"\n}", caddytest.LimitedSite)
 	}
 	knows := caddytest.Start(t, config(""))
-	knows.Ask(t, http.MethodPost, "override", `{"policy":"api","key":"bad","block":true}`).Want(t, http.StatusOK, caddytest.Any)
+	knows.Override(t, http.StatusOK, `{"policy":"api","key":"bad","block":true}`)
 	caddytest.RestrictUser(t, []*redistest.Server{server}, strings.Fields(caddytest.ACLCommands))
 	n := caddytest.Start(t, config("limiter:secret@"))
 	redistest.WaitFor(t, "some polls", func() error {

@@ -287,9 +287,8 @@ func TestCredentials_certificates(t *testing.T) {
 		after := user.connections(t)
 		return len(after) <= len(before)+1, fmt.Sprintf("%d connections, before %d", len(after), len(before))
 	})
-	if lines := n.Log.Outages(); len(lines) > 0 {
-		t.Errorf("the log has %v", lines)
-	}
+	lines = n.Log.Outages()
+	redistest.ErrorIf(t, len(lines) > 0, "the log has %v", lines)
 }
 
 // TestCredentials_reload reloads while the file's content changes. The connections stay.

@@ -161,9 +161,8 @@ func TestRedis_cluster(t *testing.T) {
 		for range 2 {
 			caddytest.CheckAdmitted(t, n.Get(t, "/", user), "redis")
 		}
-		if a := n.Get(t, "/", user); !a.DeniedByRedis() {
-			t.Fatalf("got %v; want it denied by redis", a)
-		}
+		a := n.Get(t, "/", user)
+		redistest.FatalIf(t, !a.DeniedByRedis(), "got %v; want it denied by redis", a)
 	}
 	a := n.Get(t, "/", "User: last")
 	caddytest.CheckQuota(t, a, 2, 1) // the tighter policy, compared with 1000-101 of 1000

@@ -221,7 +221,7 @@ func TestLease_elsewhere(t *testing.T) {
 	n.WaitForRefund(t, "tenant", "a", leaseLimit)
 
 	hold(t, n)
-	other.Ask(t, http.MethodPost, "override", `{"policy":"tenant","key":"a","block":true}`).Want(t, http.StatusOK, caddytest.Any)
+	other.Override(t, http.StatusOK, `{"policy":"tenant","key":"a","block":true}`)
 	began := time.Now()
 	redistest.Retry(t, "the key is blocked", func() (again bool, seen any) {
 		a := n.Get(t, "/", "X-Tenant: a")

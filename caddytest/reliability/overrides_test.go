@@ -20,11 +20,6 @@ func overrideNode(t *testing.T, options string) *caddytest.Node {
 	return caddytest.Start(t, caddytest.Quietly(caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+options+"\n}", caddytest.LimitedSite)))
 }
 
-func setOverride(t *testing.T, n *caddytest.Node, body string, status int) {
-	t.Helper()
-	n.Ask(t, http.MethodPost, "override", body).Want(t, status, caddytest.Any)
-}
-
 // waitForDecision waits until a node answers a key so.
 func waitForDecision(t *testing.T, n *caddytest.Node, key, decision string) {
 	t.Helper()
@@ -98,7 +93,7 @@ func TestOverride_twoNodes(t *testing.T) {
 				{`{"policy":"api","key":"acme","limit":50000}`, "allowed redis"},
 				{`{"policy":"api","key":"acme","remove":true}`, "denied redis"},
 			} {
-				setOverride(t, a, step.body, 200)
+				a.Override(t, 200, step.body)
 				got := a.Get(t, "/", "X-Key: acme")
 				redistest.ErrorIf(t, !strings.HasPrefix(got.Body, step.decision), "%s: the node itself answers %v", step.body, got)
 				waitForDecision(t, b, "acme", strings.TrimSuffix(step.decision, " redis"))
@@ -120,8 +115,8 @@ func TestOverride_outage(t *testing.T) {
 		return caddytest.Config("redis_ratelimit {\n"+text+"\n}", caddytest.LimitedSite)
 	}
 	a, b := caddytest.Start(t, config(text)), caddytest.Start(t, config(text))
-	setOverride(t, a, `{"policy":"api","key":"vip","limit":500,"for":"1h","note":"n"}`, 200)
-	setOverride(t, a, `{"policy":"api","key":"bad","block":true}`, 200)
+	a.Override(t, 200, `{"policy":"api","key":"vip","limit":500,"for":"1h","note":"n"}`)
+	a.Override(t, 200, `{"policy":"api","key":"bad","block":true}`)
 	waitForDecision(t, b, "bad", "denied override") // with the other, which was set before it
 	client := server.Client(t)
 	ttl := client.TTL(t.Context(), "rl:{%!overrides}:entries").Val()
@@ -132,7 +127,7 @@ func TestOverride_outage(t *testing.T) {
 		got := n.Get(t, "/", "X-Key: vip")
 		redistest.ErrorIf(t, got.Header.Get("X-RateLimit-Limit") != "500", "in the outage: got %v", got)
 		waitForDecision(t, n, "bad", "denied override")
-		setOverride(t, n, `{"policy":"api","key":"bad","remove":true}`, 503)
+		n.Override(t, 503, `{"policy":"api","key":"bad","remove":true}`)
 		list := n.Ratelimit(t, "overrides")
 		list.Want(t, 3, "bad", "vip", "limit 500")
 	}
@@ -175,7 +170,7 @@ func TestOverride_goroutines(t *testing.T) {
 		return caddytest.Config(fmt.Sprintf("redis_ratelimit {\nredis redis://%s\ntimeout %dms\n}", server.Addr, 10_000+i), caddytest.LimitedSite)
 	}
 	n := caddytest.Start(t, config(0))
-	setOverride(t, n, `{"policy":"api","key":"bad","block":true}`, 200)
+	n.Override(t, 200, `{"policy":"api","key":"bad","block":true}`)
 	before := n.Goroutines(t)
 	for i := range 8 {
 		n.Reload(t, config(i+1))

@@ -97,9 +97,8 @@ func TestBan_twoNodes(t *testing.T) {
 		return a.Status != http.StatusOK, a
 	})
 	two.GetTimes(t, 5, "/?k=bad")
-	if a := one.Get(t, "/?k=bad"); !a.DeniedByRedis() {
-		t.Errorf("got %v", a)
-	}
+	a := one.Get(t, "/?k=bad")
+	redistest.ErrorIf(t, !a.DeniedByRedis(), "got %v", a)
 	server.Kill()
 	for _, n := range []*caddytest.Node{one, two} {
 		redistest.WaitFor(t, "the node decides by itself", func() error {
@@ -161,12 +160,6 @@ const reasons = `
 	respond "{http.redis_ratelimit.decision}"
 	handle_errors { header X-Reason "<{http.redis_ratelimit.reason}>"; respond "{http.redis_ratelimit.decision}" }`
 
-// change sets an override, or lifts a ban.
-func change(t *testing.T, n *caddytest.Node, body string) {
-	t.Helper()
-	n.Ask(t, http.MethodPost, "override", body).Want(t, http.StatusOK, caddytest.Any)
-}
-
 // expect sends a request and checks its status and reason.
 func expect(t *testing.T, n *caddytest.Node, method, path string, status int, reason string) caddytest.Response {
 	t.Helper()
@@ -187,35 +180,35 @@ func TestBan_overridden(t *testing.T) {
 			}
 			expect(t, n, http.MethodGet, "/?k=bad", status, reason)
 		}
-		change(t, n, `{"policy":"api","all":true,"limit":1000}`)
+		n.Override(t, 200, `{"policy":"api","all":true,"limit":1000}`)
 		expect(t, n, http.MethodGet, "/?k=bad", 429, "ban")
-		change(t, n, `{"policy":"api","key":"bad","limit":500}`)
+		n.Override(t, 200, `{"policy":"api","key":"bad","limit":500}`)
 		expect(t, n, http.MethodHead, "/?k=bad", 429, "ban").Want(t, 0, caddytest.Any, "X-RateLimit-Limit: 500", "X-RateLimit-Remaining: 0", "Retry-After: *")
 		left := bannedFor(t, n, "api", "bad")
 		redistest.ErrorIf(t, left < 3000, "the state shows a ban of %v s", left)
-		change(t, n, `{"policy":"api","key":"bad","exempt":true}`)
+		n.Override(t, 200, `{"policy":"api","key":"bad","exempt":true}`)
 		for range 3 {
 			expect(t, n, http.MethodGet, "/?k=bad", 200, "").Want(t, 0, "exempt")
 		}
-		change(t, n, `{"policy":"api","key":"bad","block":true,"for":"2h"}`)
+		n.Override(t, 200, `{"policy":"api","key":"bad","block":true,"for":"2h"}`)
 		expect(t, n, http.MethodGet, "/?k=bad", 429, "block")
-		change(t, n, `{"policy":"api","key":"bad","remove":true}`)
+		n.Override(t, 200, `{"policy":"api","key":"bad","remove":true}`)
 		expect(t, n, http.MethodGet, "/?k=bad", 429, "ban")
-		change(t, n, `{"policy":"api","key":"bad","unban":true}`)
+		n.Override(t, 200, `{"policy":"api","key":"bad","unban":true}`)
 		expect(t, n, http.MethodGet, "/?k=bad", 200, "").Want(t, 0, caddytest.Any, "X-RateLimit-Remaining: 997") // two units used before, and none while exempt or blocked
-		change(t, n, `{"policy":"api","all":true,"remove":true}`)
+		n.Override(t, 200, `{"policy":"api","all":true,"remove":true}`)
 		expect(t, n, http.MethodGet, "/?k=bad", 429, "limit") // the first of two: offenses are forgotten
 
-		change(t, n, `{"policy":"api","key":"low","limit":1}`)
+		n.Override(t, 200, `{"policy":"api","key":"low","limit":1}`)
 		expect(t, n, http.MethodGet, "/?k=low", 200, "")
 		expect(t, n, http.MethodGet, "/?k=low", 429, "limit")
 		expect(t, n, http.MethodGet, "/?k=low", 429, "ban")
 		n.CheckMetric(t, `bans_total{policy="api"}`, 2)
-		change(t, n, `{"policy":"api","key":"calm","block":true}`)
+		n.Override(t, 200, `{"policy":"api","key":"calm","block":true}`)
 		for range 5 { // a block is no offense
 			expect(t, n, http.MethodGet, "/?k=calm", 429, "block")
 		}
-		change(t, n, `{"policy":"api","key":"calm","remove":true}`)
+		n.Override(t, 200, `{"policy":"api","key":"calm","remove":true}`)
 		expect(t, n, http.MethodGet, "/?k=calm", 200, "")
 		for _, reason := range []string{"limit", "ban", "block"} {
 			redistest.ErrorIf(t, !strings.Contains(n.Log.String(), `"ratelimit_reason":"`+reason+`"`), "the access log has no denial by %s", reason)
@@ -250,21 +243,20 @@ func TestReason_several(t *testing.T) {
 		left := bannedFor(t, n, "abans", "y")
 		redistest.ErrorIf(t, left != 0, "a denial by another policy bans for %v s", left)
 		for _, block := range []string{"x", "z"} { // of a banned client, and of one that is not
-			change(t, n, `{"policy":"abans","key":"`+block+`","block":true}`)
+			n.Override(t, 200, `{"policy":"abans","key":"`+block+`","block":true}`)
 			expect(t, n, http.MethodGet, "/several?k="+block+"&long=1", 429, "block")
 		}
 
 		const prefix = `"type":"https://iana.org/assignments/http-problem-types#`
 		n.Get(t, "/problem?k=x")
 		for body, text := range map[string]string{"/problem?k=x": prefix + "abnormal-usage-detected", "/problem?k=blocked": prefix + "quota-exceeded"} {
-			change(t, n, `{"policy":"bbans","key":"blocked","block":true}`)
-			if a := n.Get(t, body); !strings.Contains(a.Body, text) || strings.Count(a.Body, "bbans") != 1 {
-				t.Errorf("%s: got %v, want %s", body, a, text)
-			}
+			n.Override(t, 200, `{"policy":"bbans","key":"blocked","block":true}`)
+			a := n.Get(t, body)
+			redistest.ErrorIf(t, !strings.Contains(a.Body, text) || strings.Count(a.Body, "bbans") != 1, "%s: got %v, want %s", body, a, text)
 			n.Send(t, http.MethodHead, n.URL+body, "").Want(t, 429, "", "Content-Type: application/problem+json")
 		}
 
-		change(t, n, `{"policy":"drybans","key":"blocked","block":true}`)
+		n.Override(t, 200, `{"policy":"drybans","key":"blocked","block":true}`)
 		for _, query := range []string{"k=x", "k=x", "k=x", "k=blocked"} {
 			expect(t, n, http.MethodGet, "/dry?"+query, 200, "")
 		}

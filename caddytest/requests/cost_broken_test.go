@@ -210,11 +210,7 @@ func TestComplete_leftAtTheEnd(t *testing.T) {
 // TestComplete_withoutKeepAlive has clients of HTTP/1.1 that close with the last byte, which none has broken off.
 func TestComplete_withoutKeepAlive(t *testing.T) {
 	upstream := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "0123456789") })
-	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000000 24h {
-		algorithm fixed_window
-		weight 1000
-		cost {http.reverse_proxy.header.X-None} 7
-	}
+	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000000 24h { algorithm fixed_window; weight 1000; cost {http.reverse_proxy.header.X-None} 7 }
 	reverse_proxy `+upstream+` { flush_interval -1 }`)
 	transport := &http.Transport{DisableKeepAlives: true}
 	var clients sync.WaitGroup

@@ -180,9 +180,8 @@ func TestEnforce_operators(t *testing.T) {
 		n.Ratelimit(t, "policies").Want(t, 0, "enforce 50%")
 		n.Get(t, "/?k="+limited).Want(t, http.StatusTooManyRequests, caddytest.Any)
 		n.Get(t, "/?k="+pretended).Want(t, http.StatusOK, "ok allowed rollout")
-		if got := n.Metric(t, `decisions_total{decision="dry_run_denied",policy="rollout",source="`+source+`"}`); got < 15 || got > 45 {
-			t.Errorf("%v requests would have been denied, want about 30", got)
-		}
+		got := n.Metric(t, `decisions_total{decision="dry_run_denied",policy="rollout",source="`+source+`"}`)
+		redistest.ErrorIf(t, got < 15 || got > 45, "%v requests would have been denied, want about 30", got)
 	})
 }
 

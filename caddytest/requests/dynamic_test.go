@@ -13,12 +13,7 @@ import (
 // TestLimit_byPlan maps each API key to a plan by Caddy's map.
 func TestLimit_byPlan(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
-		n := caddytest.Start(t, caddytest.Config(option, `map {header.X-Api-Key} {plan_limit} {plan_burst} {
-			gold 4 6
-			silver 2 3
-			broken many -1
-			default "" ""
-		}
+		n := caddytest.Start(t, caddytest.Config(option, `map {header.X-Api-Key} {plan_limit} {plan_burst} { gold 4 6; silver 2 3; broken many -1; default "" "" }
 		redis_ratelimit /window {header.X-Api-Key} 1 24h { name window }
 		redis_ratelimit {
 			name plan
@@ -48,12 +43,7 @@ func TestLimit_byPlan(t *testing.T) {
 
 // TestWeight_fromClient has clients that set their own weight.
 func TestWeight_fromClient(t *testing.T) {
-	n := caddytest.InProcess(t, `redis_ratelimit {
-		key {query.k}
-		limit 10
-		window 24h
-		weight {header.X-Cost} 2
-	}`+caddytest.ShowDecision)
+	n := caddytest.InProcess(t, `redis_ratelimit { key {query.k}; limit 10; window 24h; weight {header.X-Cost} 2 }`+caddytest.ShowDecision)
 	for cost, want := range map[string]int64{"": 8, "3": 7, "0": 9, "-5": 9, "1.5": 8, "x": 8, "99999999999999999999": 8} {
 		caddytest.CheckQuota(t, n.Get(t, "/?k=cost"+cost, "X-Cost: "+cost), 10, want)
 	}
@@ -145,13 +135,7 @@ func TestRepeated_inKeys(t *testing.T) {
 
 // TestRepeated_numbers has clients that send a number several times: the fallback counts.
 func TestRepeated_numbers(t *testing.T) {
-	n := caddytest.InProcess(t, `redis_ratelimit {
-		name numbers
-		key {path}
-		limit {query.limit} 100
-		window 24h
-		weight {cookie.cost} 50
-	}
+	n := caddytest.InProcess(t, `redis_ratelimit { name numbers; key {path}; limit {query.limit} 100; window 24h; weight {cookie.cost} 50 }
 	redis_ratelimit { name charged; key {path}; limit 100; window 24h; cost {header.X-Cost} 30; headers off }`+caddytest.ShowDecision)
 	caddytest.CheckQuota(t, n.Get(t, "/a?limit=60&limit=70", "Cookie: COST=1; cost=2", "X-Cost: 1"), 100, 50)
 	caddytest.CheckQuota(t, n.Get(t, "/b?limit=60", "Cookie: cost=2", "X-Cost: 1", "X-Cost: 2"), 60, 58)

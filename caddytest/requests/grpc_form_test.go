@@ -150,9 +150,8 @@ func TestGRPC_noRetry(t *testing.T) {
 			client := n.dial(t, "h2c", retryOn(test.retried))
 			redistest.Must(t, grpcCalls["unary"](withKey(t, name), client))
 			err := grpcCalls["unary"](metadata.AppendToOutgoingContext(withKey(t, name), "x-weight", "2"), client)
-			if attempts := n.denied(t); status.Code(err) != test.code || attempts != test.attempts || service.calls.Load() != 1 {
-				t.Errorf("got %v after %v attempts, want %v after %v", err, attempts, test.code, test.attempts)
-			}
+			attempts := n.denied(t)
+			redistest.ErrorIf(t, status.Code(err) != test.code || attempts != test.attempts || service.calls.Load() != 1, "got %v after %v attempts, want %v after %v", err, attempts, test.code, test.attempts)
 		})
 	}
 }

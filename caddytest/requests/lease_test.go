@@ -96,11 +96,10 @@ func TestLease(t *testing.T) {
 	spent = leaseOf(t, n, "a")
 
 	// A changed override ends the leases of its key, and applies to the next request.
-	n.Ask(t, http.MethodPost, "override", `{"policy":"tenant","key":"a","block":true}`).Want(t, 200, caddytest.Any)
+	n.Override(t, 200, `{"policy":"tenant","key":"a","block":true}`)
 	n.Get(t, "/", "X-Tenant: a").Want(t, http.StatusTooManyRequests, caddytest.Any)
-	if state := stateOf(t, n, "tenant", "a"); state["leased"] != nil {
-		t.Errorf("state of a blocked key: %v", state)
-	}
+	state = stateOf(t, n, "tenant", "a")
+	redistest.ErrorIf(t, state["leased"] != nil, "state of a blocked key: %v", state)
 	if a := n.Ask(t, http.MethodPost, "override", `{"policy":"tenant","key":"a","remove":true}`); a.Status != 200 {
 		t.Fatal(a) // nothing remains of a blocked key, once the other node knows of the block
 	}
@@ -165,9 +164,8 @@ func TestLease_options(t *testing.T) {
 	// A policy that limits half of the keys admits all of a key that it does not limit.
 	limited, free := rolledKeys(t, n)
 	checkRoom(t, "a limited key was admitted", 1+flood(t, n, "/rolled?k="+limited, more))
-	if got := flood(t, n, "/rolled?k="+free, more); got != more {
-		t.Errorf("a key that is not limited was admitted %d of %d times", got, more)
-	}
+	got = flood(t, n, "/rolled?k="+free, more)
+	redistest.ErrorIf(t, got != more, "a key that is not limited was admitted %d of %d times", got, more)
 
 	// Less important requests are denied when a quarter is left, also where the others leased it, or earlier by
 	// what is held for the others, some hundred requests. The others get the rest.
@@ -179,9 +177,8 @@ func TestLease_options(t *testing.T) {
 	checkRoom(t, "all requests", admitted+flood(t, n, "/rest?k=a", optionsRoom/2))
 
 	for _, policy := range []string{"tried", "rolled", "shared"} {
-		if got := decisionsBy(t, n, "lease", policy, "allowed") + decisionsBy(t, n, "lease", policy, "dry_run_allowed"); got < optionsRoom/4 {
-			t.Errorf("%s: %d requests were decided by leases; the test shows nothing", policy, got)
-		}
+		got := decisionsBy(t, n, "lease", policy, "allowed") + decisionsBy(t, n, "lease", policy, "dry_run_allowed")
+		redistest.ErrorIf(t, got < optionsRoom/4, "%s: %d requests were decided by leases; the test shows nothing", policy, got)
 	}
 }
 

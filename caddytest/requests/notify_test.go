@@ -70,9 +70,8 @@ func TestNotify_take(t *testing.T) {
 		e := waitForThresholds(t, n, 80)[0]
 		redistest.ErrorIf(t, e.Key != "a" || e.Limit != 10 || e.Remaining != 2 || e.Source != source || e.DryRun, "got %+v", e)
 		n.GetTimes(t, 10, "/?k=a")
-		if e := waitForThresholds(t, n, 80, 100)[1]; e.Remaining != 0 {
-			t.Errorf("got %+v", e)
-		}
+		e = waitForThresholds(t, n, 80, 100)[1]
+		redistest.ErrorIf(t, e.Remaining != 0, "got %+v", e)
 		n.Ratelimit(t, "reset", "--policy", "watched", "--key", "a").Want(t, 0)
 		n.GetTimes(t, 10, "/?k=a") // the same window
 		n.GetTimes(t, 9, "/?k=b")
@@ -201,7 +200,7 @@ func TestNotify_override(t *testing.T) {
 	const policy = "key {query.k}\nlimit {query.limit} 10\nwindow 24h\nalgorithm fixed_window\nnotify 50%\n"
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 10s\nlocal_share 50%\n}",
 		"redis_ratelimit {\nname watched\n"+policy+"log_keys\n}"+caddytest.ShowDecision))
-	n.Ask(t, http.MethodPost, "override", `{"policy":"watched","key":"a","limit":4}`).Want(t, http.StatusOK, caddytest.Any)
+	n.Override(t, http.StatusOK, `{"policy":"watched","key":"a","limit":4}`)
 	n.Await(t, "/?k=a", 0, caddytest.Any, "X-Ratelimit-Limit: 4")
 	n.Ratelimit(t, "reset", "--policy", "watched", "--key", "a").Want(t, 0)
 	n.Get(t, "/?k=a")
@@ -209,9 +208,8 @@ func TestNotify_override(t *testing.T) {
 	e := waitForThresholds(t, n, 50)[0]
 	redistest.ErrorIf(t, e.Limit != 4 || e.Remaining != 2, "got %+v", e)
 	n.GetTimes(t, 3, "/?k=b&limit=6")
-	if e := waitForThresholds(t, n, 50, 50)[1]; e.Limit != 6 || e.Remaining != 3 {
-		t.Errorf("got %+v", e)
-	}
+	e = waitForThresholds(t, n, 50, 50)[1]
+	redistest.ErrorIf(t, e.Limit != 6 || e.Remaining != 3, "got %+v", e)
 	server.Kill()
 	n.Await(t, "/?k=other", 0, "*fallback")
 	before := len(thresholdEvents(t, n))

@@ -42,9 +42,8 @@ func TestReserve(t *testing.T) {
 		exported, checkout := n.Explain(t, "/export?k=a", "{}"), n.Explain(t, "/checkout?k=a", "{}")
 		p := exported.Policies[0]
 		redistest.ErrorIf(t, exported.Decision != "denied" || p.Reason != "reserve" || p.Reserve != 2 || p.Remaining != 0 || p.RetryAfter <= 0, "explained: %+v", exported)
-		if p := checkout.Policies; checkout.Decision != "allowed" || p[len(p)-1].Remaining != 2 || p[len(p)-1].Reserve != 0 {
-			t.Errorf("explained: %+v", checkout)
-		}
+		rest := checkout.Policies
+		redistest.ErrorIf(t, checkout.Decision != "allowed" || rest[len(rest)-1].Remaining != 2 || rest[len(rest)-1].Reserve != 0, "explained: %+v", checkout)
 		n.Ratelimit(t, "explain", "--url", n.URL+"/export?k=a").Want(t, 4, "denied by reserve", "RESERVE")
 		n.Ratelimit(t, "policies").Want(t, 0, " path /export, reserve 40%")
 		for i := range 2 {
@@ -73,9 +72,8 @@ func TestReserve_of_any_limit(t *testing.T) {
 		n.Await(t, "/?k=overridden", 0, caddytest.Any, "X-Ratelimit-Limit: 3")
 		n.Ratelimit(t, "reset", "--policy", "api", "--key", "overridden").Want(t, 0)
 		for i := range 2 {
-			if a := n.Get(t, "/?k=overridden"); (a.Status == http.StatusOK) != (i < 1) {
-				t.Errorf("overridden, request %d: %v", i, a)
-			}
+			a := n.Get(t, "/?k=overridden")
+			redistest.ErrorIf(t, (a.Status == http.StatusOK) != (i < 1), "overridden, request %d: %v", i, a)
 		}
 	})
 }
@@ -118,9 +116,8 @@ func TestLimit_unlimited(t *testing.T) {
 		redistest.ErrorIf(t, state["limit"] != nil || state["hint"] == nil, "state: %v", state)
 		n.Ratelimit(t, "override", "--policy", "plan", "--key", "partner", "--limit", "7").Want(t, 0)
 		n.Await(t, "/?plan=partner&k=partner", 0, caddytest.Any, "X-Ratelimit-Limit: 7")
-		if state := stateOf(t, n, "plan", "partner"); state["limit"] != 7.0 {
-			t.Errorf("state of an overridden key: %v", state)
-		}
+		state = stateOf(t, n, "plan", "partner")
+		redistest.ErrorIf(t, state["limit"] != 7.0, "state of an overridden key: %v", state)
 	})
 }
 
@@ -150,14 +147,7 @@ func TestLimit_zero_with_others(t *testing.T) {
 
 // TestReserve_refunded has a lesser request's units refunded: its headers show what lesser ones could take.
 func TestReserve_refunded(t *testing.T) {
-	caddytest.OnEachStore(t, `redis_ratelimit {
-		name api
-		key {query.k}
-		limit 5
-		window 24h
-		count_if status 401
-		reserve 2
-	}
+	caddytest.OnEachStore(t, `redis_ratelimit { name api; key {query.k}; limit 5; window 24h; count_if status 401; reserve 2 }
 	respond /401 401
 	respond ok`, func(t *testing.T, n *caddytest.Node, _ string) {
 		for range 3 {
@@ -200,12 +190,7 @@ func TestRefundWait(t *testing.T) {
 			caddytest.OnBothStores(t, func(t *testing.T, store, _ string) {
 				holder := caddytest.NewHolder(t)
 				site := func(more string) string {
-					return caddytest.Config(store, `redis_ratelimit {query.k} 5 24h {
-						name logins
-						algorithm fixed_window
-						headers x_ratelimit ietf
-						`+option+`
-					}
+					return caddytest.Config(store, `redis_ratelimit {query.k} 5 24h { name logins; algorithm fixed_window; headers x_ratelimit ietf; `+option+` }
 					`+more+`
 					reverse_proxy `+holder.Addr)
 				}

@@ -38,9 +38,8 @@ func TestRunning_answers(t *testing.T) {
 		a := n.Get(t, "/quick?k=a")
 		caddytest.CheckQuota(t, a, 2, 0)
 		checkFields(t, a, `"places";q=2;qu="concurrent-requests"`, `"places";r=0`)
-		if a := n.Get(t, "/usage?k=a"); !strings.HasPrefix(a.Body, `{"policies":[{"name":"places","limit":2,"remaining":1,"reset_after":`) || strings.Contains(a.Body, "window") {
-			t.Errorf("usage: got %v", a)
-		}
+		a = n.Get(t, "/usage?k=a")
+		redistest.ErrorIf(t, !strings.HasPrefix(a.Body, `{"policies":[{"name":"places","limit":2,"remaining":1,"reset_after":`) || strings.Contains(a.Body, "window"), "usage: got %v", a)
 		for form, want := range map[string]string{
 			"minor": "denied reserve", "heavy": "denied max_concurrent", "dry": "allowed  ", "later": "allowed  ",
 		} {
@@ -63,9 +62,8 @@ func checkDenials(t *testing.T, n *caddytest.Node, source string) {
 	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
 	checkFields(t, a, `"places";q=2;qu="concurrent-requests"`, `"places";r=0`)
 	redistest.ErrorIf(t, a.Body != "denied max_concurrent" || a.Header.Get("Retry-After") != "1", "got %v", a)
-	if a := n.Get(t, "/quick?k=a", "X-Form: problem"); a.Status != http.StatusTooManyRequests || !strings.Contains(a.Body, `#quota-exceeded"`) || !strings.Contains(a.Body, `"violated-policies":["places"]`) {
-		t.Errorf("got %v", a)
-	}
+	a = n.Get(t, "/quick?k=a", "X-Form: problem")
+	redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || !strings.Contains(a.Body, `#quota-exceeded"`) || !strings.Contains(a.Body, `"violated-policies":["places"]`), "got %v", a)
 	redistest.Retry(t, "a wait with jitter", func() (again bool, seen any) {
 		a := n.Get(t, "/quick?k=a", "X-Form: jitter")
 		return len(a.Header.Get("Retry-After")) < 2, a
@@ -99,7 +97,7 @@ func checkCommands(t *testing.T, n *caddytest.Node, source string) {
 	for _, override := range []struct{ change, want string }{
 		{`"limit":3`, "allowed 0 "}, {`"limit":1`, "denied max_concurrent"}, {`"exempt":true`, "exempt  "}, {`"block":true`, "denied block"}, {`"remove":true`, "denied max_concurrent"},
 	} {
-		n.Ask(t, http.MethodPost, "override", `{"policy":"places","key":"a",`+override.change+`}`).Want(t, http.StatusOK, caddytest.Any)
+		n.Override(t, http.StatusOK, `{"policy":"places","key":"a",`+override.change+`}`)
 		n.Await(t, "/quick?k=a", 0, override.want)
 	}
 }

@@ -61,9 +61,8 @@ func TestUsage(t *testing.T) {
 				t.Errorf("HEAD: got %v", a)
 			}
 			n.Send(t, http.MethodPost, n.URL+"/api/quota?k=a", "").Want(t, 0, "allowed*") // a request as any other
-			if quotas := usageOf(t, n.Get(t, "/api/quota?k=fresh")); quotas[0].Remaining != 3 || quotas[0].ResetAfter != 0 || quotas[1].Remaining != 10 {
-				t.Errorf("got %+v", quotas)
-			}
+			quotas := usageOf(t, n.Get(t, "/api/quota?k=fresh"))
+			redistest.ErrorIf(t, quotas[0].Remaining != 3 || quotas[0].ResetAfter != 0 || quotas[1].Remaining != 10, "got %+v", quotas)
 			got := n.Metric(t, `decisions_total{decision="allowed",policy="all",source="memory"}`) + n.Metric(t, `decisions_total{decision="allowed",policy="all",source="redis"}`)
 			redistest.ErrorIf(t, got != 2, "%v requests are counted, want 2", got)
 		})
@@ -81,7 +80,7 @@ func TestUsage_refused(t *testing.T) {
 			`"block":true`:            func(q usageQuota) bool { return q.Remaining == 0 && q.RetryAfter == -1 && q.ResetAfter == -1 },
 			`"limit":4`:               func(q usageQuota) bool { return q.Limit == 4 && q.Remaining == 4 },
 		} {
-			n.Ask(t, http.MethodPost, "override", `{"policy":"search","key":"o",`+body+`}`).Want(t, http.StatusOK, caddytest.Any)
+			n.Override(t, http.StatusOK, `{"policy":"search","key":"o",`+body+`}`)
 			redistest.Retry(t, "the override "+body, func() (again bool, seen any) {
 				quotas := usageOf(t, n.Get(t, "/api/quota?k=o"))
 				return len(quotas) != 2 || !check(quotas[0]) || quotas[1].Remaining != 10, quotas

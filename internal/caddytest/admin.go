@@ -15,6 +15,12 @@ func (n *Node) Ask(t testing.TB, method, path, body string) Response {
 	return n.Send(t, method, n.Admin+"/redis_ratelimit/"+path, body)
 }
 
+// Override sets or removes an override, or lifts bans, and checks the status of the response.
+func (n *Node) Override(t testing.TB, status int, body string) Response {
+	t.Helper()
+	return n.Ask(t, http.MethodPost, "override", body).Want(t, status, Any)
+}
+
 // ParseJSON parses a response of the admin API, whose Content-Type must be that of JSON.
 func ParseJSON[T any](t testing.TB, a Response) (answered T) {
 	t.Helper()
