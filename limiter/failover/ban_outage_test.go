@@ -20,7 +20,7 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 	for _, fraction := range []float64{0, 0.5} {
 		server := redistest.Start(t)
 		f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: banned(3600)})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}})
 		if err := p.AllowRefunds(); err != nil {
 			t.Fatal(err)
 		}

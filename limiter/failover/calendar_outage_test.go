@@ -18,7 +18,7 @@ import (
 func TestCalendar_outage(t *testing.T) {
 	const day = 24 * time.Hour
 	server := redistest.Shared(t)
-	begins := micros(t, "2026-06-30T10:00:00+02:00")
+	begins := storetest.Micros(t, "2026-06-30T10:00:00+02:00")
 	for _, ahead := range []time.Duration{0, time.Hour, 3 * day, -3 * day, 400 * day} {
 		for _, fraction := range []float64{0, 0.5} {
 			t.Run(fmt.Sprint(ahead, " ", fraction), func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestCalendar_outage(t *testing.T) {
 					local = begins + ahead.Microseconds() + to.Microseconds()
 					n.Clock.Fix(-ahead)
 				}
-				p := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Location: zone(t, "Europe/Berlin"), Limit: 10})
+				p := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Location: storetest.Zone(t, "Europe/Berlin"), Limit: 10})
 				decide := func(reason error) limiter.Result {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
 					var err error
@@ -82,10 +82,10 @@ func TestCalendar_outage(t *testing.T) {
 
 // TestCalendar_owed pays back the units of the current period alone.
 func TestCalendar_owed(t *testing.T) {
-	p := storetest.NewPolicy(t, limiter.Settings{Calendar: "day", Location: zone(t, "Europe/Berlin"), Limit: 10})
+	p := storetest.NewPolicy(t, limiter.Settings{Calendar: "day", Location: storetest.Zone(t, "Europe/Berlin"), Limit: 10})
 	k, params := p.Rule().Algorithm.Kernel, &p.Rule().Params
-	at := micros(t, "2026-10-25T12:00:00+01:00")
-	start, end := micros(t, "2026-10-25T00:00:00+02:00"), micros(t, "2026-10-26T00:00:00+01:00")
+	at := storetest.Micros(t, "2026-10-25T12:00:00+01:00")
+	start, end := storetest.Micros(t, "2026-10-25T00:00:00+02:00"), storetest.Micros(t, "2026-10-26T00:00:00+01:00")
 	s := k.Charge(kernel.State{}, at, params, 4)
 	if owed := k.Owed(s, kernel.State{}, end-1, params); len(owed) != 1 || owed[0] != (kernel.Debt{At: start, Amount: 4}) {
 		t.Errorf("%+v", owed)

@@ -21,79 +21,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
-func zone(t testing.TB, name string) *time.Location {
-	t.Helper()
-	location, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return location
-}
-
-func micros(t testing.TB, text string) int64 {
-	t.Helper()
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at.UnixMicro()
-}
-
-// TestCalendar_periods plays whole periods at their edges: they begin where the zone's dates do, whatever
-// their length, and on both stores alike.
-func TestCalendar_periods(t *testing.T) {
-	server := redistest.Shared(t)
-	for _, test := range []struct{ name, unit, zone, begins, ends string }{
-		{"Berlin's January", "month", "Europe/Berlin", "2026-01-01T00:00:00+01:00", "2026-02-01T00:00:00+01:00"},
-		{"Berlin's March", "month", "Europe/Berlin", "2026-03-01T00:00:00+01:00", "2026-04-01T00:00:00+02:00"},
-		{"23 hours", "day", "Europe/Berlin", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
-		{"25 hours", "day", "Europe/Berlin", "2026-10-25T00:00:00+02:00", "2026-10-26T00:00:00+01:00"},
-		{"without a first hour", "day", "America/Santiago", "2026-09-06T01:00:00-03:00", "2026-09-07T00:00:00-03:00"},
-		{"before it", "day", "America/Santiago", "2026-09-05T00:00:00-04:00", "2026-09-06T01:00:00-03:00"},
-		{"Santiago's September", "month", "America/Santiago", "2026-09-01T00:00:00-04:00", "2026-10-01T00:00:00-03:00"},
-		{"Santiago's April", "month", "America/Santiago", "2026-04-01T00:00:00-03:00", "2026-05-01T00:00:00-04:00"},
-		{"without the 30th", "day", "Pacific/Apia", "2011-12-29T00:00:00-10:00", "2011-12-31T00:00:00+14:00"},
-		{"week 53", "week", "UTC", "2026-12-28T00:00:00Z", "2027-01-04T00:00:00Z"},
-		{"February of a leap year", "month", "UTC", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"},
-		{"a leap year", "year", "America/New_York", "2028-01-01T00:00:00-05:00", "2029-01-01T00:00:00-05:00"},
-	} {
-		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-			t.Run(test.name+"/"+s.name, func(t *testing.T) {
-				server.Client(t).FlushDB(context.Background())
-				p := storetest.NewPolicy(t, limiter.Settings{Calendar: test.unit, Location: zone(t, test.zone), Limit: 2})
-				begins, ends := micros(t, test.begins), micros(t, test.ends)
-				for _, step := range []struct {
-					at, weight      int64
-					wait, remaining int64
-				}{
-					{begins - 1, 2, 0, 0},
-					{begins - 1, 1, 1, 0},
-					{begins, 1, 0, 1},
-					{begins + (ends-begins)/2, 1, 0, 0},
-					{begins + (ends-begins)/2, 1, ends - begins - (ends-begins)/2, 0},
-					{ends - 1, 1, 1, 0},
-					{ends - 1, 0, 0, 0},
-					{ends, 0, 0, 2},
-					{ends, 3, -1, 2},
-					{ends, 1, 0, 1},
-				} {
-					r := play(t, s, step.at, p, step.weight)
-					if r.RetryAfter != decision.Duration(step.wait) || r.Remaining != step.remaining {
-						t.Fatalf("weight %d at %v: wait %v, remaining %d; want %v, %d", step.weight, time.UnixMicro(step.at).In(p.Settings().Location), r.RetryAfter, r.Remaining, decision.Duration(step.wait), step.remaining)
-					}
-				}
-			})
-		}
-	}
-}
-
 // nodes returns stores on one Redis, as nodes whose clocks are so far ahead of Redis's.
 func nodes(t *testing.T, server *redistest.Server, ahead ...time.Duration) []*testStore {
 	t.Helper()
 	var all []*testStore
 	for _, d := range ahead {
 		s := redisStore(t, server)
-		s.shared.Topology.AnyNode.Clock.Fix(-d)
+		s.f.shared.Topology.AnyNode.Clock.Fix(-d)
 		all = append(all, s)
 	}
 	return all
@@ -190,7 +124,7 @@ func TestCalendar_tables(t *testing.T) {
 						at -= random.Int64N(3_000_000)
 					}
 					i := random.IntN(2)
-					if play(t, stores[i], at, policies[i], 1).Passes() {
+					if stores[i].Play(t, at, policies[i], 1).Passes() {
 						passed[at/day]++
 					}
 				}
@@ -211,8 +145,7 @@ func TestCalendar_tables(t *testing.T) {
 // TestCalendar_matching goes on with the counts of a start that another table, another zone or another
 // limit has written, and of none that is further away.
 func TestCalendar_matching(t *testing.T) {
-	server := redistest.Shared(t)
-	begins := micros(t, "2026-06-01T00:00:00Z")
+	begins := storetest.Micros(t, "2026-06-01T00:00:00Z")
 	const hour = 3_600_000_000
 	for _, test := range []struct {
 		unit      string
@@ -222,57 +155,28 @@ func TestCalendar_matching(t *testing.T) {
 		{"day", begins, 3}, {"day", begins + hour, 3}, {"day", begins - hour, 3}, {"day", begins - 24*hour, 10},
 		{"day", begins + 12*hour, 3}, {"day", begins - 12*hour, 3}, {"day", begins - 12*hour - 1, 10},
 		{"day", begins + 24*hour, 3}, {"day", begins + 48*hour, 10}, {"day", begins + 1000*24*hour, 10}, {"day", 0, 10},
-		{"month", begins + 10*24*hour, 3}, {"month", begins - 30*24*hour, 10}, {"year", micros(t, "2026-01-01T00:00:00Z") - 13*hour, 3},
+		{"month", begins + 10*24*hour, 3}, {"month", begins - 30*24*hour, 10}, {"year", storetest.Micros(t, "2026-01-01T00:00:00Z") - 13*hour, 3},
 	} {
-		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+		for _, s := range testStores(t) {
 			p := storetest.NewPolicy(t, limiter.Settings{Calendar: test.unit, Limit: 10})
-			play(t, s, begins, p, 0) // makes the table
-			if s.shared == nil {
-				s.local.TableOf(p).ShardOf("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
+			s.Play(t, begins, p, 0) // makes the table
+			if s.f.shared == nil {
+				s.f.local.TableOf(p).ShardOf("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
 			} else {
 				m := wire.Message{}
 				m.WriteNumber(test.start)
 				m.WriteNumber(7)
-				server.Client(t).Set(context.Background(), s.shared.RedisKey(p, limiter.EncodeKey("k")), m.Text.Bytes, time.Hour)
+				s.f.shared.Client().Set(context.Background(), s.f.shared.RedisKey(p, limiter.EncodeKey("k")), m.Text.Bytes, time.Hour)
 			}
-			if r := play(t, s, begins+hour/2, p, 0); r.Remaining != test.remaining {
-				t.Errorf("%s, %s begun %+d h: %d remain, want %d", s.name, test.unit, (test.start-begins)/hour, r.Remaining, test.remaining)
+			if r := s.Play(t, begins+hour/2, p, 0); r.Remaining != test.remaining {
+				t.Errorf("%s, %s begun %+d h: %d remain, want %d", s.Name, test.unit, (test.start-begins)/hour, r.Remaining, test.remaining)
 			}
-		}
-	}
-}
-
-// TestCalendar_zone_changes changes the zone and the limit in the middle of a period: the count goes on, and
-// the period ends where the new zone has its end.
-func TestCalendar_zone_changes(t *testing.T) {
-	server := redistest.Shared(t)
-	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-		at := micros(t, "2026-06-15T12:00:00Z")
-		utc := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Limit: 10})
-		play(t, s, at, utc, 7)
-		auckland := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Location: zone(t, "Pacific/Auckland"), Limit: 10})
-		r := play(t, s, at, auckland, 1)
-		if want := time.Duration(micros(t, "2026-07-01T00:00:00+12:00")-at) * time.Microsecond; r.Remaining != 2 || r.ResetAfter != want {
-			t.Errorf("%s: %+v, want 2 until %v", s.name, r, want)
-		}
-		other, err := auckland.WithLimit(5, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r = play(t, s, at, other, 1); r.Passes() || r.Remaining != 0 {
-			t.Errorf("%s, with a lower limit: %+v", s.name, r)
-		}
-		if other, err = auckland.WithLimit(limiter.MaxCharge, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r = play(t, s, at, other, limiter.MaxCharge-8); !r.Passes() || r.Remaining != 0 {
-			t.Errorf("%s, with a limit of 2^52: %+v", s.name, r)
 		}
 	}
 }
 
 func TestCalendar_settings(t *testing.T) {
-	berlin := zone(t, "Europe/Berlin")
+	berlin := storetest.Zone(t, "Europe/Berlin")
 	for want, s := range map[string]limiter.Settings{
 		`Calendar "decade": use one of [day week month year]`:                                               {Calendar: "decade"},
 		`Algorithm gcra: calendar periods are counted by fixed_window alone; leave the algorithm out`:       {Calendar: "day", Algorithm: limiter.GCRA},
@@ -298,7 +202,7 @@ func TestCalendar_settings(t *testing.T) {
 		}
 		s := p.Settings()
 		again := s
-		again.Location = zone(t, "Europe/Berlin")
+		again.Location = storetest.Zone(t, "Europe/Berlin")
 		if !s.Equal(again) || s.Window != time.Duration(calendar.Unit(unit).Days())*24*time.Hour {
 			t.Errorf("%v, %v", s, again)
 		}

@@ -197,23 +197,3 @@ func TestFailover_Settle_ban(t *testing.T) {
 		}
 	}
 }
-
-// TestFailover_Settle_ban_once has a cost of 9 of which 5 were taken for good: nine units count for bans and not
-// fourteen, so that a denial behind a unit that may be refunded is no offense.
-func TestFailover_Settle_ban_once(t *testing.T) {
-	t.Parallel()
-	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
-		s.set(storetest.Epoch)
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "once", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour, Ban: []time.Duration{time.Minute}})
-		if err := p.AllowRefunds(); err != nil {
-			t.Fatal(err)
-		}
-		key := limiter.EncodeKey("k")
-		s.settleCost(storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: 5})[0], 9)
-		s.decide(t, []limiter.Check{{Policy: p, Key: key, Refundable: true}})
-		denied := []limiter.Check{{Policy: p, Key: key, Refundable: true}}
-		if s.decide(t, denied); denied[0].Result.Passes() || denied[0].Result.Banned {
-			t.Errorf("%s: %+v; want it denied and not banned", s.name, denied[0].Result)
-		}
-	}
-}

@@ -21,18 +21,18 @@ import (
 func TestNode_refund_lease(t *testing.T) {
 	t.Parallel()
 	s := redisStore(t, redistest.Shared(t))
-	s.set(storetest.Epoch)
+	s.SetClock(storetest.Epoch)
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
-	if err := s.shared.DecideWithin(context.Background(), checks); err != nil {
+	if err := s.f.shared.DecideWithin(context.Background(), checks); err != nil {
 		t.Fatal(err)
 	}
 	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-	if _, l := leaseOnRedis(s)(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{}); l.Units != 50 {
+	if _, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{}); l.Units != 50 {
 		t.Fatalf("leased %+v; want 50 units", l)
 	}
-	s.shared.Topology.AnyNode.Refund(0, checks)
-	if got := remainingOf(t, s, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends
+	s.f.shared.Topology.AnyNode.Refund(0, checks)
+	if got := s.Remaining(t, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends
 		t.Errorf("%d remain; want 940", got)
 	}
 }

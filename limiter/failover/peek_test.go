@@ -73,3 +73,30 @@ func TestFailover_Peek_outage(t *testing.T) {
 		return err
 	})
 }
+
+// TestPeek_reserve peeks by a check that was decided before: its unused units are those of now.
+func TestPeek_reserve(t *testing.T) {
+	t.Parallel()
+	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
+	for name, f := range map[string]*Store{"redis": New(shared, memory.New(), Options{}), "memory": New(nil, memory.New(), Options{})} {
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Reserve: 4}}
+		source, err := f.Decide(t.Context(), checks)
+		if err != nil || checks[0].Unused() != 9 {
+			t.Fatalf("%s: %d unused after one of 10, %v", name, checks[0].Unused(), err)
+		}
+		cost := checks[0]
+		cost.Weight = 7
+		chargeAll(f, []limiter.Check{cost}, source)
+		for way, peek := range map[string]func(*limiter.Check) error{
+			"Peek":   func(c *limiter.Check) error { _, err := f.Peek(t.Context(), c); return err },
+			"PeekIn": func(c *limiter.Check) error { _, err := f.PeekIn(t.Context(), FailClosed, c); return err },
+		} {
+			looked := checks[0]
+			looked.Peek = true
+			if err := peek(&looked); err != nil || looked.Result.Remaining != 0 || looked.Unused() != 2 {
+				t.Errorf("%s, %s: %d remain and %d are unused after 8 of 10, %v; want 0 and 2", name, way, looked.Result.Remaining, looked.Unused(), err)
+			}
+		}
+	}
+}

@@ -38,8 +38,8 @@ func TestRedis_offset(t *testing.T) {
 func TestRedis_offset_set(t *testing.T) {
 	s := redisStore(t, redistest.Shared(t))
 	for _, ahead := range []time.Duration{0, time.Hour, -2 * time.Hour, 10 * time.Second} {
-		s.set(time.Now().Add(ahead).UnixMicro())
-		if got := offsetOf(t, s, s.shared); (got - ahead).Abs() > 2*time.Second {
+		s.SetClock(time.Now().Add(ahead).UnixMicro())
+		if got := offsetOf(t, s, s.f.shared); (got - ahead).Abs() > 2*time.Second {
 			t.Errorf("an offset of %v right after the clock was set; want %v", got, ahead)
 		}
 	}

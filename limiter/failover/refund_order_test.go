@@ -7,78 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
-
-// refundOrders returns orders of so many refunds: all of up to five, else some of all kinds.
-func refundOrders(n int, random *rand.Rand) (orders [][]int) {
-	forward := make([]int, n)
-	for i := range forward {
-		forward[i] = i
-	}
-	if n <= 5 {
-		return permutations(forward)
-	}
-	backward, apart := slices.Clone(forward), []int(nil)
-	slices.Reverse(backward)
-	for first := range 2 {
-		for i := first; i < n; i += 2 {
-			apart = append(apart, i) // every other one, then those between them
-		}
-	}
-	inward := slices.Clone(apart)
-	slices.Reverse(inward[n/2:])
-	return append(orders, forward, backward, apart, inward, random.Perm(n), random.Perm(n))
-}
-
-func permutations(of []int) (all [][]int) {
-	if len(of) < 2 {
-		return [][]int{slices.Clone(of)}
-	}
-	for i := range of {
-		rest := slices.Delete(slices.Clone(of), i, i+1)
-		for _, p := range permutations(rest) {
-			all = append(all, append(p, of[i]))
-		}
-	}
-	return all
-}
-
-// TestStores_Refund_any_order takes units at one instant and refunds them in many orders. Each comes
-// back at once.
-func TestStores_Refund_any_order(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(5, 8))
-	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
-		s.set(storetest.Epoch)
-		for n := 2; n <= 20; n++ {
-			p := storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("order", n), Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: int64(10 * n)})
-			for _, order := range refundOrders(n, random) {
-				key := limiter.EncodeKey(fmt.Sprint(order))
-				left, reserved := int64(10*n), make([][]limiter.Check, n)
-				for i := range reserved {
-					reserved[i] = []limiter.Check{{Policy: p, Key: key, Weight: 1 + int64(i)%3, Refundable: true}}
-					s.decide(t, reserved[i])
-					left -= reserved[i][0].Weight
-				}
-				for _, i := range order {
-					s.refund(reserved[i])
-					left += reserved[i][0].Weight
-					peek := []limiter.Check{{Policy: p, Key: key, Peek: true}}
-					s.decide(t, peek)
-					if got := peek[0].Result.Remaining; got != left {
-						t.Fatalf("%s: %d units left after refund %d of %v; want %d", s.name, got, i, order, left)
-					}
-				}
-			}
-		}
-	}
-}
 
 // refundTrace plays the same on a bucket in both stores, whose states it compares byte by byte.
 type refundTrace struct {
@@ -104,13 +38,13 @@ func (r *refundTrace) step(t *testing.T) {
 	part := r.random.IntN(4) == 0
 	var answers [2][]limiter.Check
 	for i, s := range r.stores {
-		s.set(r.now)
+		s.SetClock(r.now)
 		answers[i] = []limiter.Check{check}
 		switch {
 		case kind < 8:
-			s.decide(t, answers[i])
+			s.Request(t, answers[i]...)
 		case kind == 8:
-			s.charge(answers[i])
+			s.Charge(answers[i])
 		case kind == 9:
 			r.repay(t, i, check.Weight*p.Rule().Params.Window*2/3)
 		case len(r.open) > 0:
@@ -118,7 +52,7 @@ func (r *refundTrace) step(t *testing.T) {
 			if part {
 				refund[0].Weight = 1
 			}
-			s.refund(refund)
+			s.Refund(refund)
 		}
 	}
 	if kind > 9 && len(r.open) > 0 {
@@ -137,7 +71,7 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 	t.Helper()
 	p := r.p
 	if store == 0 {
-		s := r.stores[0].local.Lock(p, "k")
+		s := r.stores[0].f.local.Lock(p, "k")
 		held, _ := s.Kept("k")
 		if after, units := p.Rule().Algorithm.Kernel.Repay(held, r.now/p.Rule().Params.Tick, &p.Rule().Params, kernel.Debt{At: 0, Amount: amount}); units > 0 || after != held {
 			s.Put("k", after)
@@ -160,7 +94,7 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 // compare compares the states, but for the instants at which they were stored where nothing is owed.
 func (r *refundTrace) compare(t *testing.T) {
 	t.Helper()
-	s := r.stores[0].local.Lock(r.p, "k")
+	s := r.stores[0].f.local.Lock(r.p, "k")
 	held, found := s.Kept("k")
 	s.Mu.Unlock()
 	if !found {
@@ -193,12 +127,11 @@ func (r *refundTrace) compare(t *testing.T) {
 // TestStores_Refund_agree compares answers and states of both stores, with and without sums of holes.
 func TestStores_Refund_agree(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
 	most, sums := 0, 0
 	for seed := range uint64(8) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("agree", seed), Algorithm: limiter.TokenBucket, Limit: 2, Window: time.Second, Burst: 20 + 40*int64(seed)})
-		r := &refundTrace{p: p, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: []*testStore{memoryStore(), redisStore(t, server)}}
-		r.redis = r.stores[1].shared
+		r := &refundTrace{p: p, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: testStores(t)}
+		r.redis = r.stores[1].f.shared
 		for range 1200 {
 			switch r.random.IntN(150) {
 			case 0:

@@ -135,7 +135,6 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 // for themselves.
 func TestStores_reserve_ban(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
 	queue := new(20 * time.Second)
 	for _, settings := range []limiter.Settings{
 		{Algorithm: limiter.FixedWindow, Limit: 10}, {Algorithm: limiter.SlidingWindowCounter, Limit: 10}, {Algorithm: limiter.SlidingWindowLog, Limit: 10},
@@ -143,26 +142,26 @@ func TestStores_reserve_ban(t *testing.T) {
 	} {
 		settings.Name, settings.Window, settings.Ban, settings.BanAfter = "ban-"+settings.Algorithm, time.Minute, []time.Duration{time.Hour}, 2
 		p := storetest.NewPolicy(t, settings)
-		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-			s.set(storetest.Epoch)
+		for _, s := range testStores(t) {
+			s.SetClock(storetest.Epoch)
 			state := new(memory.State)
 			one := func(weight, reserve int64) limiter.Result {
 				r := storetest.Decide(t, s, leaving(p, weight, reserve))[0].Result
 				if twin := state.TakeReserving(p, storetest.Epoch, weight, reserve); twin != r {
-					t.Errorf("%s/%s: %+v, by itself %+v", settings.Algorithm, s.name, r, twin)
+					t.Errorf("%s/%s: %+v, by itself %+v", settings.Algorithm, s.Name, r, twin)
 				}
 				return r
 			}
 			one(5, 5)
 			for range 5 {
 				if r := one(1, 5); r.Passes() || r.Banned || !r.ForOthers {
-					t.Errorf("%s/%s: a lesser request: %+v", settings.Algorithm, s.name, r)
+					t.Errorf("%s/%s: a lesser request: %+v", settings.Algorithm, s.Name, r)
 				}
 			}
 			one(5, 0)
 			for i := range 3 {
 				if r := one(1, 5); r.Banned != (i > 0) || r.ForOthers {
-					t.Errorf("%s/%s: lesser request %d of a full quota: %+v", settings.Algorithm, s.name, i, r)
+					t.Errorf("%s/%s: lesser request %d of a full quota: %+v", settings.Algorithm, s.Name, i, r)
 				}
 			}
 		}

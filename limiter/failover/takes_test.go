@@ -124,7 +124,7 @@ func TestScripts_agree_on_takes(t *testing.T) {
 	kernels := map[string][]*limiter.Policy{}
 	patient := time.Hour
 	queue := storetest.NewPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 100_000, Window: 24 * time.Hour, MaxDelay: &patient})
-	for _, p := range append(tracePolicies(t), queue) { // the last one has delays in milliseconds
+	for _, p := range append(storetest.TracePolicies(t), queue) { // the last one has delays in milliseconds
 		if name := p.Rule().Algorithm.Script; p.Rule().Ban == nil && scripts.HasTakes(name) {
 			kernels[name] = append(kernels[name], p)
 		}

@@ -1,4 +1,4 @@
-package failover
+package memory
 
 import (
 	"fmt"
@@ -7,11 +7,10 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // holesOf counts the states with holes in a policy's table.
-func holesOf(m *memory.Store, p *limiter.Policy) (count int) {
+func holesOf(m *Store, p *limiter.Policy) (count int) {
 	table := m.TableOf(p)
 	for i := range table.Shards {
 		count += len(table.Shards[i].Holes)
@@ -20,7 +19,7 @@ func holesOf(m *memory.Store, p *limiter.Policy) (count int) {
 }
 
 // reserveThree takes three units of a key and refunds the second, which leaves a hole.
-func reserveThree(t *testing.T, m *memory.Store, p *limiter.Policy, key string) (open [][]limiter.Check) {
+func reserveThree(t *testing.T, m *Store, p *limiter.Policy, key string) (open [][]limiter.Check) {
 	t.Helper()
 	for range 3 {
 		open = append(open, storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}))
@@ -32,47 +31,47 @@ func reserveThree(t *testing.T, m *memory.Store, p *limiter.Policy, key string) 
 // TestMemory_holes_end has every way by which a state ends, or its holes, drop them.
 func TestMemory_holes_end(t *testing.T) {
 	now := storetest.Epoch
-	for name, end := range map[string]func(t *testing.T, m *memory.Store, p *limiter.Policy, open [][]limiter.Check){
-		"refunds of the others": func(_ *testing.T, m *memory.Store, _ *limiter.Policy, open [][]limiter.Check) {
+	for name, end := range map[string]func(t *testing.T, m *Store, p *limiter.Policy, open [][]limiter.Check){
+		"refunds of the others": func(_ *testing.T, m *Store, _ *limiter.Policy, open [][]limiter.Check) {
 			storetest.RefundIn(m, open[2])
 			storetest.RefundIn(m, open[0])
 		},
-		"a take of a drained bucket": func(t *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
+		"a take of a drained bucket": func(t *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
 			now += 10 * storetest.Sec
 			storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})
 		},
-		"a charge of a drained bucket": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
+		"a charge of a drained bucket": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
 			now += 10 * storetest.Sec
 			storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		},
-		"a charge that saturates": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
+		"a charge that saturates": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
 			storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: limiter.MaxCharge}})
 		},
-		"a reset of the key": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
+		"a reset of the key": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
 			s := m.Lock(p, "k")
 			s.Drop("k")
 			s.Mu.Unlock()
 		},
-		"a reset of the policy": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
+		"a reset of the policy": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
 			s := m.Lock(p, "k")
 			s.DropAll()
 			s.Mu.Unlock()
 		},
-		"a sweep": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
+		"a sweep": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
 			now += 60 * storetest.Sec
 			s := m.Lock(p, "k")
 			s.Sweep(now, 1)
 			s.Mu.Unlock()
 		},
-		"the end of the table": func(_ *testing.T, m *memory.Store, p *limiter.Policy, _ [][]limiter.Check) {
+		"the end of the table": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
 			now += 60 * storetest.Sec
 			s := m.Lock(p, "k")
 			s.ClearIfReset(now)
 			s.Mu.Unlock()
 		},
 	} {
-		m := memory.NewOnClock(func() int64 { return now })
-		p := storetest.NewPolicy(t, bucketOfTen)
+		m := NewOnClock(func() int64 { return now })
+		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, Burst: 10})
 		open := reserveThree(t, m, p, "k")
 		if got := holesOf(m, p); got != 1 {
 			t.Errorf("%s: %d states have holes before it", name, got)
@@ -86,7 +85,7 @@ func TestMemory_holes_end(t *testing.T) {
 
 // TestMemory_holes_overflow refunds in a place without holes: less than was taken, and never more.
 func TestMemory_holes_overflow(t *testing.T) {
-	m := memory.NewOnClock(func() int64 { return storetest.Epoch })
+	m := NewOnClock(func() int64 { return storetest.Epoch })
 	m.Limit(1, nil)
 	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 100})
 	reserveThree(t, m, p, "kept")

@@ -1,9 +1,10 @@
-package failover
+package storetest
 
 import (
 	queue "container/heap"
 	"hash/maphash"
 	"math/rand/v2"
+	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
@@ -17,6 +18,7 @@ import (
 // time: that of the store's clock, in microseconds. The nodes' tables and the kernels are the real ones;
 // the network between them loses, delays and reorders.
 type leaseWorld struct {
+	t      *testing.T
 	random *rand.Rand
 	policy *limiter.Policy
 	key    limiter.EncodedKey
@@ -24,32 +26,17 @@ type leaseWorld struct {
 	now    int64
 	nodes  []*leaseNode
 
-	store    leaseStoreInWorld
+	store    *Store
 	admitted []admission
 	special  []int64 // instants at which something changes
 
 	decisions, leased, spent, returned, late, lost, restored, paused int64
 }
 
-// leaseStoreInWorld is the store: it gives back and leases, or takes without a lease.
-type leaseStoreInWorld interface {
-	Lease(now int64, c *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) (limiter.Result, kernel.Lease)
-}
-
-// kernelStore is the Go twin's state of one key.
-type kernelStore struct{ held kernel.State }
-
-func (s *kernelStore) Lease(now int64, c *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) (limiter.Result, kernel.Lease) {
-	t, k := &c.Policy.Rule().Params, leasingKernelOf(c.Policy)
-	tick := now / t.Tick
-	if rest > 0 {
-		s.held = k.GiveBack(s.held, tick, t, rest, r)
-	}
-	v, l, next := k.Lease(s.held, tick, t, decision.Units(c), 0, wish)
-	s.held = next
-	decision.Answer(c, v, now)
-	l.Lasts = t.Micros(l.Lasts, now%t.Tick)
-	return c.Result, l
+// lease has the store give back and lease, or take without a lease.
+func (w *leaseWorld) lease(c *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) (limiter.Result, kernel.Lease) {
+	w.store.SetClock(w.now)
+	return w.store.Lease(w.t, c, wish, rest, r)
 }
 
 // leaseNode is a process: its leases, and its monotonic clock, which runs at a rate of its own.
@@ -178,7 +165,7 @@ func (n *leaseNode) giveBack(l lease.HeldUnits) {
 		delay += w.random.Int64N(2 * w.policy.Rule().Params.Window * w.policy.Rule().Params.Tick)
 	}
 	w.later(delay, func() {
-		w.store.Lease(w.now, &limiter.Check{Policy: w.policy, Key: w.key, Peek: true}, kernel.Wish{}, l.Left, l.Receipt)
+		w.lease(&limiter.Check{Policy: w.policy, Key: w.key, Peek: true}, kernel.Wish{}, l.Left, l.Receipt)
 	})
 }
 
@@ -195,7 +182,7 @@ func (n *leaseNode) ask(t *lease.Table, q lease.Question, c *limiter.Check) {
 		return
 	}
 	w.later(w.delay(), func() {
-		result, l := w.store.Lease(w.now, c, q.Wish, q.Rest.Left, q.Rest.Receipt)
+		result, l := w.lease(c, q.Wish, q.Rest.Left, q.Rest.Receipt)
 		w.decisions++
 		granted := w.now
 		if decision.Units(c) > 0 && result.Passes() {
@@ -279,7 +266,7 @@ func (n *leaseNode) request(weight int64) (local bool) {
 		return false
 	}
 	w.later(w.delay(), func() {
-		if result, _ := w.store.Lease(w.now, c, kernel.Wish{}, 0, kernel.Receipt{}); result.Passes() {
+		if result, _ := w.lease(c, kernel.Wish{}, 0, kernel.Receipt{}); result.Passes() {
 			w.admit(w.now, weight)
 		}
 	})

@@ -1,7 +1,6 @@
-package failover
+package memory
 
 import (
-	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 func TestState_Take_like_Memory(t *testing.T) {
@@ -20,6 +18,7 @@ func TestState_Take_like_Memory(t *testing.T) {
 			{Limit: 1, Window: time.Millisecond},
 			{Limit: 7, Window: time.Second},
 			{Limit: 100_000, Window: 24 * time.Hour}, // counts in milliseconds
+			{Limit: 3, Window: time.Second, Ban: []time.Duration{time.Second, 3 * time.Second}, BanAfter: 2},
 		}
 		if kernel.Named(algorithm).Bursts {
 			settings = append(settings, limiter.Settings{Limit: 5, Window: time.Second, Burst: 12}, limiter.Settings{Limit: 5, Window: time.Second, MaxDelay: &delay})
@@ -36,25 +35,22 @@ func TestState_Take_like_Memory(t *testing.T) {
 func compareState(t *testing.T, s limiter.Settings) {
 	t.Helper()
 	p := storetest.NewPolicy(t, s)
-	store := memoryStore()
 	random := rand.New(rand.NewPCG(1, uint64(s.Limit)))
 	window := s.Window.Microseconds()
 	now := int64(1_750_000_000_000_000)
+	store := NewOnClock(func() int64 { return now })
+	store.Grace = 1 << 50 // the clock runs backwards
 	steps := []int64{0, 1, window / 10, window / 3, window - 1, window, window + 1, 3 * window, -1, -window / 2}
-	var state memory.State
+	var state State
 	for i := range 20_000 {
 		now += steps[random.IntN(len(steps))]
 		weight := random.Int64N(4)
 		if random.IntN(20) == 0 {
 			weight = p.Capacity() + random.Int64N(3) - 1
 		}
-		store.set(now)
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-		if _, err := store.Decide(context.Background(), checks); err != nil {
-			t.Fatal(err)
-		}
-		if got := state.Take(p, now, weight); got != checks[0].Result {
-			t.Fatalf("request %d of weight %d: %+v, the store says %+v", i, weight, got, checks[0].Result)
+		want := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0})[0].Result
+		if got := state.Take(p, now, weight); got != want {
+			t.Fatalf("request %d of weight %d: %+v, the store says %+v", i, weight, got, want)
 		}
 	}
 }
@@ -65,7 +61,7 @@ func TestState_Take_allocations(t *testing.T) {
 			continue
 		}
 		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 10, Window: time.Second})
-		var state memory.State
+		var state State
 		now := int64(1_750_000_000_000_000)
 		allocs := testing.AllocsPerRun(1000, func() {
 			now += 50_000

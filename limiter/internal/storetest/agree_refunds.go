@@ -1,4 +1,4 @@
-package failover
+package storetest
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 // This file has the operations of the conformance suite on reserved units.
 
 // reserveBoth makes a take that can be refunded in all stores.
-func reserveBoth(t *testing.T, tr *trace, stores []*testStore) {
+func reserveBoth(t *testing.T, tr *Trace, stores []*Store) {
 	t.Helper()
 	request := slices.DeleteFunc(tr.request(), func(c limiter.Check) bool { return c.Peek })
 	if len(request) == 0 {
@@ -22,9 +22,9 @@ func reserveBoth(t *testing.T, tr *trace, stores []*testStore) {
 	}
 	answers := make([][]limiter.Check, len(stores))
 	for i, s := range stores {
-		s.set(tr.now)
+		s.SetClock(tr.Now)
 		answers[i] = slices.Clone(request)
-		s.decide(t, answers[i])
+		s.Request(t, answers[i]...)
 	}
 	compare(t, tr, stores, answers)
 	if limiter.Allowed(answers[0]) {
@@ -34,44 +34,44 @@ func reserveBoth(t *testing.T, tr *trace, stores []*testStore) {
 
 // refundBoth undoes one of the takes made so far in all stores: often one of the last, whose units are
 // still there, with others reserved before and after it.
-func refundBoth(tr *trace, stores []*testStore) {
+func refundBoth(tr *Trace, stores []*Store) {
 	for i, checks := range tr.oneReserved() {
-		stores[i].set(tr.now)
-		stores[i].refund(checks)
+		stores[i].SetClock(tr.Now)
+		stores[i].Refund(checks)
 	}
 }
 
 // settleCostBoth settles one of the takes made so far in all stores: to less than was taken, or rarely to
 // more.
-func settleCostBoth(tr *trace, stores []*testStore) {
+func settleCostBoth(tr *Trace, stores []*Store) {
 	reserved := tr.oneReserved()
 	if reserved == nil {
 		return
 	}
 	var costs []int64
 	for _, c := range reserved[0] {
-		cost := tr.random.Int64N(decision.Units(&c) + 1)
-		if tr.random.IntN(10) == 0 {
+		cost := tr.Random.Int64N(decision.Units(&c) + 1)
+		if tr.Random.IntN(10) == 0 {
 			cost += decision.Units(&c)
 		}
 		costs = append(costs, cost)
 	}
 	for i, checks := range reserved {
-		stores[i].set(tr.now)
+		stores[i].SetClock(tr.Now)
 		for j := range checks {
-			stores[i].settleCost(checks[j], costs[j])
+			stores[i].SettleCost(checks[j], costs[j])
 		}
 	}
 }
 
 // oneReserved removes one of the takes made so far, by store; nil without any.
-func (tr *trace) oneReserved() [][]limiter.Check {
+func (tr *Trace) oneReserved() [][]limiter.Check {
 	if len(tr.reserved) == 0 {
 		return nil
 	}
-	at := tr.random.IntN(len(tr.reserved))
-	if tr.random.IntN(2) == 0 {
-		at = max(at, len(tr.reserved)-1-tr.random.IntN(3))
+	at := tr.Random.IntN(len(tr.reserved))
+	if tr.Random.IntN(2) == 0 {
+		at = max(at, len(tr.reserved)-1-tr.Random.IntN(3))
 	}
 	r := tr.reserved[at]
 	tr.reserved = slices.Delete(tr.reserved, at, at+1)
@@ -79,16 +79,15 @@ func (tr *trace) oneReserved() [][]limiter.Check {
 }
 
 // confirmBoth counts one of the last takes that can be refunded in all stores.
-func confirmBoth(tr *trace, stores []*testStore) {
+func confirmBoth(tr *Trace, stores []*Store) {
 	if len(tr.reserved) == 0 {
 		return
 	}
-	at := max(0, len(tr.reserved)-1-tr.random.IntN(3))
+	at := max(0, len(tr.reserved)-1-tr.Random.IntN(3))
 	r := tr.reserved[at]
 	tr.reserved = slices.Delete(tr.reserved, at, at+1)
 	for i, s := range stores {
-		s.set(tr.now)
-		keepAll(s.Store, r[i], s.source)
-		s.settle()
+		s.SetClock(tr.Now)
+		s.Keep(r[i])
 	}
 }

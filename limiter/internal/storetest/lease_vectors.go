@@ -1,13 +1,11 @@
-package failover
+package storetest
 
 import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // leaseStep is one step of a vector with leases, at a time in microseconds.
@@ -42,25 +40,25 @@ var leaseVectors = []struct {
 		{0, "lease", 0, 50, 100 * milli, 0, 12, 0, 0},
 	}},
 	{"no longer than a hundredth of the window", limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 100, Window: 10 * time.Second}, []leaseStep{
-		{0, "lease", 0, 10, 10 * storetest.Sec, 0, 100, 10, 100 * milli},
+		{0, "lease", 0, 10, 10 * Sec, 0, 100, 10, 100 * milli},
 	}},
 	{"the window before", limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 100, Window: 10 * time.Second}, []leaseStep{
 		{0, "take", 40, 0, 0, 0, 60, 0, 0},
-		{15 * storetest.Sec, "take", 9, 0, 0, 0, 71, 0, 0},
-		{15 * storetest.Sec, "lease", 1, 50, 100 * milli, 0, 70, 17, 100 * milli},
-		{21 * storetest.Sec, "back", 17, 0, 0, 0, 0, 0, 0}, // in the window after
-		{21 * storetest.Sec, "take", 0, 0, 0, 0, 91, 0, 0},
+		{15 * Sec, "take", 9, 0, 0, 0, 71, 0, 0},
+		{15 * Sec, "lease", 1, 50, 100 * milli, 0, 70, 17, 100 * milli},
+		{21 * Sec, "back", 17, 0, 0, 0, 0, 0, 0}, // in the window after
+		{21 * Sec, "take", 0, 0, 0, 0, 91, 0, 0},
 		{29_950 * milli, "lease", 1, 50, 100 * milli, 0, 99, 24, 50 * milli}, // ends with the window, wants half
 	}},
 	{"the end of the lease", limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 100, Window: time.Minute}, []leaseStep{
 		{0, "take", 19, 0, 0, 0, 81, 0, 0},
-		{20 * storetest.Sec, "lease", 1, 50, 100 * milli, 0, 80, 20, 100 * milli},
-		{20*storetest.Sec + 50*milli, "take", 10, 0, 0, 0, 50, 0, 0}, // keeps the order: counts from the same tick
-		{60 * storetest.Sec, "take", 0, 0, 0, 0, 69, 0, 0},
-		{60 * storetest.Sec, "back", 12, 0, 0, 0, 0, 0, 0},
-		{60 * storetest.Sec, "take", 0, 0, 0, 0, 81, 0, 0},
-		{80*storetest.Sec + 99*milli, "take", 0, 0, 0, 0, 81, 0, 0},
-		{80*storetest.Sec + 100*milli, "take", 0, 0, 0, 0, 100, 0, 0},
+		{20 * Sec, "lease", 1, 50, 100 * milli, 0, 80, 20, 100 * milli},
+		{20*Sec + 50*milli, "take", 10, 0, 0, 0, 50, 0, 0}, // keeps the order: counts from the same tick
+		{60 * Sec, "take", 0, 0, 0, 0, 69, 0, 0},
+		{60 * Sec, "back", 12, 0, 0, 0, 0, 0, 0},
+		{60 * Sec, "take", 0, 0, 0, 0, 81, 0, 0},
+		{80*Sec + 99*milli, "take", 0, 0, 0, 0, 81, 0, 0},
+		{80*Sec + 100*milli, "take", 0, 0, 0, 0, 100, 0, 0},
 	}},
 	{"a take behind a lease does not set the clock ahead", limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 100, Window: time.Minute}, []leaseStep{
 		{0, "take", 50, 0, 0, 0, 50, 0, 0},
@@ -95,34 +93,28 @@ var leaseVectors = []struct {
 	}},
 }
 
-func TestStores_lease_vectors(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
+func leaseVectorsHold(t *testing.T, open Open) {
 	for _, v := range leaseVectors {
-		var now int64
-		memory, remote := memoryStore(), redisStore(t, server)
-		stores := map[*testStore]leaseStore{memory: leaseInMemory(memory, &now), remote: leaseOnRedis(remote)}
-		for s, leases := range stores {
-			t.Run(v.name+"/"+s.name, func(t *testing.T) {
+		for _, s := range open(t) {
+			t.Run(v.name+"/"+s.Name, func(t *testing.T) {
 				v.settings.Name = "lease"
-				p := storetest.NewPolicy(t, v.settings)
+				p := NewPolicy(t, v.settings)
 				var held []kernel.Lease
 				for i, step := range v.steps {
-					now = storetest.Epoch + step.at
-					s.set(now)
+					s.SetClock(Epoch + step.at)
 					check := limiter.Check{Policy: p, Key: limiter.EncodeKey(v.name), Weight: step.units, Peek: step.units == 0}
 					got := kernel.Lease{}
 					switch step.do {
 					case "back":
 						check.Peek = true
-						leases(t, &check, kernel.Wish{}, step.units, held[step.of].Receipt)
+						s.Lease(t, &check, kernel.Wish{}, step.units, held[step.of].Receipt)
 						continue
 					case "lease":
-						check.Result, got = leases(t, &check, kernel.Wish{Units: step.want, Lasts: step.lasts}, 0, kernel.Receipt{})
+						check.Result, got = s.Lease(t, &check, kernel.Wish{Units: step.want, Lasts: step.lasts}, 0, kernel.Receipt{})
 						held = append(held, got)
 					default:
-						s.decide(t, []limiter.Check{check})
-						check.Result.Remaining = remainingOf(t, s, p, v.name)
+						s.Request(t, check)
+						check.Result.Remaining = s.Remaining(t, p, v.name)
 					}
 					if check.Result.Remaining != step.remaining || got.Units != step.leased || got.Lasts != step.leasedFor || !check.Result.Passes() {
 						t.Errorf("step %d, %+v: %+v, leased %+v", i, step, check.Result, got)
@@ -133,30 +125,19 @@ func TestStores_lease_vectors(t *testing.T) {
 	}
 }
 
-// remainingOf peeks at a quota.
-func remainingOf(t *testing.T, s *testStore, p *limiter.Policy, key string) int64 {
-	t.Helper()
-	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Peek: true}}
-	s.decide(t, checks)
-	return checks[0].Result.Remaining
-}
-
-// TestStores_lease_reserve leases a quarter of what is left without the units for others.
-func TestStores_lease_reserve(t *testing.T) {
-	t.Parallel()
-	now := storetest.Epoch
-	remote := redisStore(t, redistest.Shared(t))
-	remote.set(now)
-	for name, leases := range map[string]leaseStore{"memory": leaseInMemory(memoryStore(), &now), "redis": leaseOnRedis(remote)} {
+// leasesLeaveReserve leases a quarter of what is left without the units for others.
+func leasesLeaveReserve(t *testing.T, open Open) {
+	for _, s := range open(t) {
+		s.SetClock(Epoch)
 		for _, algorithm := range limiter.Algorithms() {
-			p := storetest.NewPolicy(t, limiter.Settings{Name: "reserve", Algorithm: algorithm, Limit: 100, Window: 100 * time.Second})
+			p := NewPolicy(t, limiter.Settings{Name: "reserve", Algorithm: algorithm, Limit: 100, Window: 100 * time.Second})
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(algorithm), Peek: true, Reserve: 40}
 			want := int64(15)
 			if p.IsBucket() {
 				want = 14 // a unit drains until the lease ends
 			}
-			if _, l := leases(t, &check, kernel.Wish{Units: 50, Lasts: 1000 * milli}, 0, kernel.Receipt{}); l.Units != want {
-				t.Errorf("%s, %s: %d units are leased; want %d, a quarter of those above the reserve", name, algorithm, l.Units, want)
+			if _, l := s.Lease(t, &check, kernel.Wish{Units: 50, Lasts: 1000 * milli}, 0, kernel.Receipt{}); l.Units != want {
+				t.Errorf("%s, %s: %d units are leased; want %d, a quarter of those above the reserve", s.Name, algorithm, l.Units, want)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package failover
+package storetest
 
 import (
 	"fmt"
@@ -9,19 +9,18 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // This file makes up the traces of the conformance suite.
 
-// tracePolicies returns the policies that traces choose from: every algorithm with small and large
+// TracePolicies returns the policies that traces choose from: every algorithm with small and large
 // limits, bursts, queues, bans, and one that counts in milliseconds.
-func tracePolicies(t *testing.T) []*limiter.Policy {
+func TracePolicies(t testing.TB) []*limiter.Policy {
 	t.Helper()
 	var policies []*limiter.Policy
 	add := func(s limiter.Settings) {
 		s.Name = fmt.Sprintf("p%d", len(policies))
-		policies = append(policies, storetest.NewPolicy(t, s))
+		policies = append(policies, NewPolicy(t, s))
 	}
 	strict, patient := time.Duration(0), 700*time.Millisecond
 	for _, algorithm := range limiter.Algorithms() {
@@ -58,12 +57,12 @@ func tracePolicies(t *testing.T) []*limiter.Policy {
 	return policies
 }
 
-// trace is a random walk through requests, biased to the edges of windows and waits.
-type trace struct {
-	random   *rand.Rand
-	policies []*limiter.Policy
-	changed  []*limiter.Policy // the same policies with another limit and burst, on the same states
-	now      int64
+// Trace is a random walk through requests, biased to the edges of windows and waits.
+type Trace struct {
+	Random   *rand.Rand
+	Policies []*limiter.Policy
+	Now      int64               // microseconds
+	changed  []*limiter.Policy   // the same policies with another limit and burst, on the same states
 	waits    []int64             // waits lately answered, in microseconds
 	reserved [][][]limiter.Check // requests that may be refunded, as each store has answered them
 	leases   []heldLease         // that may be given back
@@ -71,99 +70,99 @@ type trace struct {
 
 // newTrace chooses four policies, for every other seed of one algorithm, for every third of those that
 // ban. Some of these refund.
-func newTrace(t *testing.T, seed uint64) *trace {
+func newTrace(t *testing.T, seed uint64) *Trace {
 	t.Helper()
-	tr := &trace{random: rand.New(rand.NewPCG(seed, 1)), now: storetest.Epoch}
-	all := tracePolicies(t)
+	tr := &Trace{Random: rand.New(rand.NewPCG(seed, 1)), Now: Epoch}
+	all := TracePolicies(t)
 	if only := limiter.Algorithms()[seed/2%uint64(len(limiter.Algorithms()))]; seed%2 == 1 {
 		all = slices.DeleteFunc(all, func(p *limiter.Policy) bool { return p.Settings().Algorithm != only })
 	} else if seed%3 == 0 {
 		all = slices.DeleteFunc(all, func(p *limiter.Policy) bool { return p.Rule().Ban == nil })
 	}
-	for _, i := range tr.random.Perm(len(all))[:4] {
+	for _, i := range tr.Random.Perm(len(all))[:4] {
 		s := all[i].Settings()
-		if all[i].Rule().Ban != nil && tr.random.IntN(3) == 0 {
+		if all[i].Rule().Ban != nil && tr.Random.IntN(3) == 0 {
 			_ = all[i].AllowRefunds() // not those that queue
 		}
-		tr.policies = append(tr.policies, all[i])
+		tr.Policies = append(tr.Policies, all[i])
 		s.Limit = max(1, s.Limit/2)
 		if s.Burst > 0 {
 			s.Burst = max(1, s.Burst/3)
 		}
-		changed := storetest.NewPolicy(t, s)
+		changed := NewPolicy(t, s)
 		changed.Rule().Refunds.Store(all[i].Rule().Refunds.Load())
 		tr.changed = append(tr.changed, changed)
 	}
 	return tr
 }
 
-// step moves the clock: often not at all, often to an edge plus or minus a tick, now and then
+// Step moves the clock: often not at all, often to an edge plus or minus a tick, now and then
 // backwards.
-func (tr *trace) step() {
-	p := tr.policies[tr.random.IntN(len(tr.policies))]
+func (tr *Trace) Step() {
+	p := tr.Policies[tr.Random.IntN(len(tr.Policies))]
 	window := p.Settings().Window.Microseconds()
-	nudge := (tr.random.Int64N(3) - 1) * p.Rule().Params.Tick
-	switch tr.random.IntN(10) {
+	nudge := (tr.Random.Int64N(3) - 1) * p.Rule().Params.Tick
+	switch tr.Random.IntN(10) {
 	case 0, 1, 2:
 	case 3:
-		tr.now = (tr.now/window+1)*window + nudge
+		tr.Now = (tr.Now/window+1)*window + nudge
 		if p.Rule().Params.Periods != nil {
-			tr.now = p.Rule().Params.Periods.Around(tr.now)[2] + nudge
+			tr.Now = p.Rule().Params.Periods.Around(tr.Now)[2] + nudge
 		}
 	case 4:
-		tr.now += window + nudge
+		tr.Now += window + nudge
 	case 5, 6:
 		if len(tr.waits) > 0 {
-			tr.now += tr.waits[tr.random.IntN(len(tr.waits))] + nudge
+			tr.Now += tr.waits[tr.Random.IntN(len(tr.waits))] + nudge
 		}
 	case 7:
-		tr.now += tr.random.Int64N(window/4 + 1)
+		tr.Now += tr.Random.Int64N(window/4 + 1)
 	case 8:
-		tr.now += tr.random.Int64N(2000)
+		tr.Now += tr.Random.Int64N(2000)
 	case 9:
 		full := p.Rule().Params.Full * p.Rule().Params.Tick
-		back := []int64{tr.random.Int64N(2*window + 1), window + nudge, full + nudge, p.Rule().Params.Tick}
-		if tr.random.IntN(3) == 0 {
-			tr.now -= back[tr.random.IntN(len(back))]
+		back := []int64{tr.Random.Int64N(2*window + 1), window + nudge, full + nudge, p.Rule().Params.Tick}
+		if tr.Random.IntN(3) == 0 {
+			tr.Now -= back[tr.Random.IntN(len(back))]
 		}
 	}
-	tr.now = max(tr.now, storetest.Epoch-86_400_000_000)
+	tr.Now = max(tr.Now, Epoch-86_400_000_000)
 }
 
-// stepFor moves the clock, for a policy that bans never backwards: a count that a wrong clock wrote and
+// StepFor moves the clock, for a policy that bans never backwards: a count that a wrong clock wrote and
 // that is none now may count again when the ban ends.
-func (tr *trace) stepFor(p *limiter.Policy) {
-	before := tr.now
-	tr.step()
+func (tr *Trace) StepFor(p *limiter.Policy) {
+	before := tr.Now
+	tr.Step()
 	if p.Rule().Ban != nil {
-		tr.now = max(tr.now, before)
+		tr.Now = max(tr.Now, before)
 	}
 }
 
 // request makes up one to three checks of different policies.
-func (tr *trace) request() []limiter.Check {
-	checks := make([]limiter.Check, 1+tr.random.IntN(3)*tr.random.IntN(2))
-	for i, at := range tr.random.Perm(len(tr.policies))[:len(checks)] {
-		p := tr.policies[at]
-		if tr.random.IntN(8) == 0 {
+func (tr *Trace) request() []limiter.Check {
+	checks := make([]limiter.Check, 1+tr.Random.IntN(3)*tr.Random.IntN(2))
+	for i, at := range tr.Random.Perm(len(tr.Policies))[:len(checks)] {
+		p := tr.Policies[at]
+		if tr.Random.IntN(8) == 0 {
 			p = tr.changed[at]
 		}
-		weights := []int64{0, 1, 1, 1, 1, 2, 3, p.Capacity(), p.Capacity() + 1, 1 + tr.random.Int64N(p.Capacity())}
-		checks[i] = limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("k", tr.random.IntN(2))), Weight: weights[tr.random.IntN(len(weights))]}
+		weights := []int64{0, 1, 1, 1, 1, 2, 3, p.Capacity(), p.Capacity() + 1, 1 + tr.Random.Int64N(p.Capacity())}
+		checks[i] = limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("k", tr.Random.IntN(2))), Weight: weights[tr.Random.IntN(len(weights))]}
 		checks[i].Peek = checks[i].Weight == 0
-		checks[i].Reserve = tr.reserve(p)
+		checks[i].Reserve = tr.Reserve(p)
 	}
 	return checks
 }
 
-// reserve makes up what a request leaves to others: often nothing, now and then more than there can be.
-func (tr *trace) reserve(p *limiter.Policy) int64 {
-	reserves := []int64{0, 0, 0, 1, 2, p.MostReserve(), p.Capacity(), tr.random.Int64N(p.Capacity())}
-	return reserves[tr.random.IntN(len(reserves))]
+// Reserve makes up what a request leaves to others: often nothing, now and then more than there can be.
+func (tr *Trace) Reserve(p *limiter.Policy) int64 {
+	reserves := []int64{0, 0, 0, 1, 2, p.MostReserve(), p.Capacity(), tr.Random.Int64N(p.Capacity())}
+	return reserves[tr.Random.IntN(len(reserves))]
 }
 
-// learn keeps the answers' waits, so that later steps land on them.
-func (tr *trace) learn(checks []limiter.Check) {
+// Learn keeps the answers' waits, so that later steps land on them.
+func (tr *Trace) Learn(checks []limiter.Check) {
 	for i := range checks {
 		for _, wait := range []time.Duration{checks[i].Result.RetryAfter, checks[i].Result.ResetAfter} {
 			if wait > 0 && wait < 1000*24*time.Hour && len(tr.waits) < 8 {
