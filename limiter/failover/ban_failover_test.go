@@ -64,10 +64,7 @@ func TestFailover_ban_denied_elsewhere(t *testing.T) {
 	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	bans, plain := hourBan(t, "bans", 3), storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
 	both := func() limiter.Result {
-		checks := []limiter.Check{{Policy: plain, Key: limiter.EncodeKey("k")}, {Policy: bans, Key: limiter.EncodeKey("k")}}
-		if _, err := f.Decide(context.Background(), checks); err != nil {
-			t.Fatal(err)
-		}
+		checks := storetest.Decide(t, f, limiter.Check{Policy: plain, Key: limiter.EncodeKey("k")}, limiter.Check{Policy: bans, Key: limiter.EncodeKey("k")})
 		return checks[1].Result
 	}
 	both()
@@ -243,9 +240,7 @@ func TestFailover_ban_full_redis(t *testing.T) {
 	oneOf(t, f, p, "k")
 	oneOf(t, f, p, "k")
 	client := server.Client(t)
-	if err := client.ConfigSet(context.Background(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, client.ConfigSet(context.Background(), "maxmemory", "1").Err())
 	if r, source := oneOf(t, f, p, "k"); r.Passes() || r.Banned || source != limiter.SourceRedis {
 		t.Errorf("%+v from %s", r, source)
 	}
@@ -263,10 +258,7 @@ func TestCluster_bans(t *testing.T) {
 	f := New(r, memory.New(), Options{DenyAge: time.Second})
 	perUser, perAddress := hourBan(t, "user", 3), hourBan(t, "address", 1)
 	both := func(user, address string) (a, b limiter.Result) {
-		checks := []limiter.Check{{Policy: perUser, Key: limiter.EncodeKey(user)}, {Policy: perAddress, Key: limiter.EncodeKey(address)}}
-		if _, err := f.Decide(context.Background(), checks); err != nil {
-			t.Fatal(err)
-		}
+		checks := storetest.Decide(t, f, limiter.Check{Policy: perUser, Key: limiter.EncodeKey(user)}, limiter.Check{Policy: perAddress, Key: limiter.EncodeKey(address)})
 		return checks[0].Result, checks[1].Result
 	}
 	both("u", "1")

@@ -33,9 +33,7 @@ func TestForeignValue_bans(t *testing.T) {
 	} {
 		for _, lift := range []string{"unban", "unban all", "reset"} {
 			client.FlushDB(t.Context())
-			if err := write(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, write())
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 			if _, err := r.Decide(t.Context(), checks); limiter.Kind(err) != "value" || !limiter.FailedAlone(err) {
 				t.Errorf("%s: got %v", what, err)
@@ -63,9 +61,7 @@ func TestForeignValue_bans(t *testing.T) {
 			}
 		}
 	}
-	if err := client.Set(t.Context(), name, doubles(0, 0, 1, far, far), 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, client.Set(t.Context(), name, doubles(0, 0, 1, far, far), 0).Err())
 	if result, _ := oneOf(t, f, p, "k"); !result.Passes() {
 		t.Errorf("a ban of a wrong clock: %+v", result)
 	}

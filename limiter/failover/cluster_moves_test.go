@@ -30,9 +30,7 @@ func startMove(t *testing.T, source, target *redistest.Server, slot uint16, name
 		{target, []any{"cluster", "setslot", slot, "importing", source.ClusterID(t)}},
 		{source, []any{"cluster", "setslot", slot, "migrating", target.ClusterID(t)}},
 	} {
-		if err := step.server.Client(t).Do(ctx, step.words...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, step.server.Client(t).Do(ctx, step.words...).Err())
 	}
 	for _, name := range names {
 		if moved, err := source.Client(t).Do(ctx, "migrate", host, port, name, 0, 5000).Text(); err != nil || moved != "OK" {

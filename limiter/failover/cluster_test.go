@@ -169,9 +169,7 @@ func openTolerantCluster(t *testing.T) (*redis.Store, []*redistest.Server) {
 	t.Helper()
 	r, masters := openCluster(t)
 	for _, master := range masters {
-		if err := master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
 	}
 	return r, masters
 }
@@ -219,9 +217,7 @@ func TestCluster_unserved_slot(t *testing.T) {
 	p := storetest.DayPolicy(t, "hole", limiter.GCRA, 100)
 	slot := int(wire.NewWriter(r.KeyFormat).SlotOf("lost"))
 	for _, master := range masters {
-		if err := master.Client(t).ClusterDelSlots(context.Background(), slot).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, master.Client(t).ClusterDelSlots(context.Background(), slot).Err())
 	}
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("client"), Weight: 1})
 	for i := range 30 {

@@ -29,9 +29,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 		word      string
 	}{{target, source, "importing"}, {source, target, "migrating"}} {
 		id := masters[state.other].ClusterID(t)
-		if err := masters[state.of].Client(t).Do(ctx, "cluster", "setslot", slot, state.word, id).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, masters[state.of].Client(t).Do(ctx, "cluster", "setslot", slot, state.word, id).Err())
 	}
 	if got := storetest.Decide(t, r, check(moved)...)[0].Result.Remaining; got != 9 { // made on the target, after an ASK
 		t.Fatalf("%d remain after one of 10", got)

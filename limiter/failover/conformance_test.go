@@ -178,9 +178,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 		if before, _ := testClocks.Swap(server, micros); before == micros {
 			return
 		}
-		if err := client.Set(context.Background(), "test:clock", micros, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, client.Set(context.Background(), "test:clock", micros, 0).Err())
 	}
 	s.Await = func() {
 		for {
@@ -207,6 +205,14 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 		return call.Checks[0].Result, call.Lease.Got
 	}
 	return s
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // pause waits between two looks at a condition that soon holds. It leaves the processor to others.

@@ -130,10 +130,7 @@ func TestFailover_Settle_paid(t *testing.T) {
 	n.away()
 	var taken [][]limiter.Check
 	for range 2 {
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true}}
-		if _, err := n.Decide(t.Context(), checks); err != nil {
-			t.Fatal(err)
-		}
+		checks := storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true})
 		taken = append(taken, checks)
 	}
 	n.back()

@@ -25,12 +25,8 @@ import (
 func putFile(t testing.TB, path, text string) {
 	t.Helper()
 	next := path + ".next"
-	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, path); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(next, []byte(text), 0o600))
+	noError(t, os.Rename(next, path))
 }
 
 // secretFile returns a file with a password.
@@ -56,9 +52,7 @@ func loginsAt(t testing.TB, servers ...*redistest.Server) (all logins) {
 func (l logins) do(t testing.TB, command ...any) {
 	t.Helper()
 	for _, client := range l {
-		if err := client.Do(context.Background(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, client.Do(context.Background(), command...).Err())
 	}
 }
 
@@ -168,9 +162,7 @@ func TestRedis_credentials_late(t *testing.T) {
 		t.Error("no login was refused: the test has tried nothing")
 	}
 	t.Logf("%d connections decided; %d more were refused", before, refused.Load())
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(file))
 	putFile(t, file, "second")
 	redistest.WaitFor(t, "new connections open", func() error {
 		crowd(t, r, 64, 5)
@@ -190,9 +182,7 @@ func TestRedis_credentials_unreadable(t *testing.T) {
 	file := secretFile(t, "first")
 	r, refused := openWith(t, dial.Options{Addresses: []string{proxy.Addr}, Username: "app", PasswordFile: file})
 	crowd(t, r, 2, 20)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(file))
 	crowd(t, r, 64, 20)
 	if refused.Load() == 0 {
 		t.Error("no connection failed: the test has tried nothing")
@@ -224,9 +214,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 			}
 			set("reset", "on", ">old", "~*", "&*", "+@all")
 			if user != "" {
-				if err := at.Do(ctx, "acl", "setuser", "default", "resetpass").Err(); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, at.Do(ctx, "acl", "setuser", "default", "resetpass").Err())
 			}
 			file := secretFile(t, "old\n")
 			r, refused := openWith(t, dial.Options{
@@ -237,9 +225,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 			set(">new")
 			putFile(t, file, "new\n")
 			set("<old")
-			if err := at.Do(ctx, "client", "kill", "skipme", "yes").Err(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, at.Do(ctx, "client", "kill", "skipme", "yes").Err())
 			app.disconnect(t)
 			crowd(t, r, 8, 5)
 			if n := refused.Load(); n > 0 {

@@ -100,9 +100,7 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 		_, err := f.DecideIn(context.Background(), FailClosed, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		return err
 	}
-	if err := ask(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, ask())
 	server.Pause(t)
 	defer server.Resume(t)
 	for range health.FailuresInARow {

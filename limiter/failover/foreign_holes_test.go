@@ -42,9 +42,7 @@ func (b *damagedBucket) write(t *testing.T, tail string) (text string) {
 
 func (b *damagedBucket) writeAll(t *testing.T, text string) {
 	t.Helper()
-	if err := b.r.Client().Set(t.Context(), b.name, text, time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.r.Client().Set(t.Context(), b.name, text, time.Hour).Err())
 }
 
 func (b *damagedBucket) read(t *testing.T) string {

@@ -95,9 +95,7 @@ func TestForeignValue_string(t *testing.T) {
 		}
 		for _, value := range values {
 			for _, op := range everyOperation {
-				if err := client.Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), value, 0).Err(); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, client.Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), value, 0).Err())
 				err := operate(r, op.Operation, op.change, p, "bad")
 				shared := slices.ContainsFunc(counts, func(count int) bool { return isState(value, count) })
 				if shared != (err == nil) || !shared && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)) {
@@ -131,9 +129,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 		for _, op := range everyOperation {
 			name := r.RedisKey(p, limiter.EncodeKey("bad"))
 			client.Del(t.Context(), name)
-			if err := client.RPush(t.Context(), name, entries...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, client.RPush(t.Context(), name, entries...).Err())
 			err := operate(r, op.Operation, op.change, p, "bad")
 			if (err != nil || wrong) && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)) {
 				t.Errorf("round %d, operation %d: %v of kind %s", round, op, err, limiter.Kind(err))
@@ -149,9 +145,7 @@ func TestForeignValue_breaker(t *testing.T) {
 	r := openRedis(t, server, 10*time.Second)
 	p := storetest.DayPolicy(t, "nan", limiter.GCRA, 10)
 	ctx := t.Context()
-	if err := server.Client(t).Set(ctx, r.RedisKey(p, limiter.EncodeKey("bad")), doubles(math.NaN(), math.NaN()), 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, server.Client(t).Set(ctx, r.RedisKey(p, limiter.EncodeKey("bad")), doubles(math.NaN(), math.NaN()), 0).Err())
 	at := clock.Now()
 	r.Topology.AnyNode.Breaker.Now = func() clock.Moment { return at }
 	for i := range 2 * health.FailuresInARow {

@@ -40,9 +40,7 @@ func moveSlot(t *testing.T, masters []*redistest.Server, slot uint16, from, to i
 	t.Helper()
 	ctx := context.Background()
 	do := func(s *redistest.Server, words ...any) {
-		if err := s.Client(t).Do(ctx, words...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Client(t).Do(ctx, words...).Err())
 	}
 	source, target := masters[from], masters[to]
 	source.AwaitEpoch(t, target)
@@ -173,9 +171,7 @@ func TestFailover_lease_Cluster_failover(t *testing.T) {
 	})
 	// What was held when the master died has lapsed, or is back.
 	for range 500 {
-		if _, err := f.Decide(context.Background(), request); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Decide(t, f, request...)
 	}
 	f.EndLeases()
 	t.Logf("%d units were used when the master died, %d of them held", used, before)

@@ -94,10 +94,7 @@ func lendTo(t *testing.T, f *Store, p *limiter.Policy) {
 		if units, lasts := f.Leased(p.Name(), limiter.EncodeKey("k")); units > 0 && lasts > 0 {
 			return
 		}
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
-		if _, err := f.Decide(context.Background(), checks); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})
 	}
 	t.Fatal("nothing is leased")
 }

@@ -24,9 +24,7 @@ func TestNode_refund_lease(t *testing.T) {
 	s.SetClock(storetest.Epoch)
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
-	if err := s.f.shared.DecideWithin(context.Background(), checks); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.f.shared.DecideWithin(context.Background(), checks))
 	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 	if _, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{}); l.Units != 50 {
 		t.Fatalf("leased %+v; want 50 units", l)
@@ -143,9 +141,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 			redistest.WaitFor(t, "units are leased", func() error {
 				for range 100 {
 					checks := checks()
-					if _, err := f.Decide(context.Background(), checks); err != nil {
-						t.Fatal(err)
-					}
+					storetest.Decide(t, f, checks...)
 					if units, _ := f.Leased("slow", checks[0].Key); units > 0 {
 						return nil
 					}

@@ -100,10 +100,7 @@ func TestFailover_wrongSource(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 	for _, source := range []limiter.Source{limiter.SourceRedis, limiter.SourceFallback, limiter.SourceMemory, ""} {
 		store := New(nil, memory.New(), Options{LocalFraction: 0.5})
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3, Refundable: true}}
-		if _, err := store.Decide(t.Context(), checks); err != nil {
-			t.Fatal(err)
-		}
+		checks := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3, Refundable: true})
 		refundAll(store, checks, source)
 		chargeAll(store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}, source)
 		if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 8 {

@@ -22,9 +22,7 @@ func TestNode_wrong_type(t *testing.T) {
 	at := clock.Now()
 	r.Topology.AnyNode.Breaker.Now = func() clock.Moment { return at }
 	p := storetest.DayPolicy(t, "mixed", limiter.FixedWindow, 100)
-	if err := server.Client(t).RPush(context.Background(), r.RedisKey(p, limiter.EncodeKey("bad")), "x").Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, server.Client(t).RPush(context.Background(), r.RedisKey(p, limiter.EncodeKey("bad")), "x").Err())
 	for range 2 * health.FailuresInARow {
 		at = at.Add(health.FailuresSpan)
 		if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("bad"), Weight: 1}}); limiter.Kind(err) != "value" {

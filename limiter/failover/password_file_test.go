@@ -46,9 +46,7 @@ func TestReadPassword_no_regular_file(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)))
 	for _, path := range []string{pipe, link, os.DevNull, "/dev/zero"} {
 		if got, err := dial.ReadPassword(path); got != "" || !errors.Is(err, dial.ErrNotRegular) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %q, %v; want errNotRegular", path, got, err)

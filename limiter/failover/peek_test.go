@@ -34,10 +34,7 @@ func TestFailover_Peek(t *testing.T) {
 					t.Errorf("a new quota: %+v", got)
 				}
 				for remaining := int64(2); remaining >= 0; remaining-- {
-					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
-					if _, err := f.Decide(context.Background(), checks); err != nil {
-						t.Fatal(err)
-					}
+					storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 					for range 5 {
 						if got := peek(1); got.Remaining != remaining || got.Passes() != (remaining > 0) || got.ResetAfter <= 0 {
 							t.Errorf("%d should remain: %+v", remaining, got)
@@ -58,9 +55,7 @@ func TestFailover_Peek_outage(t *testing.T) {
 	server := redistest.Start(t)
 	f := New(openRedis(t, server, time.Second), memory.New(), Options{})
 	p := storetest.DayPolicy(t, "peek-outage", limiter.TokenBucket, 3)
-	if _, err := f.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
 	server.Kill()
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
 	source, err := f.Peek(context.Background(), &check)

@@ -52,9 +52,7 @@ func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissio
 		for _, right := range rights {
 			command = append(command, right)
 		}
-		if err := admin.Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, admin.Do(t.Context(), command...).Err())
 	}
 	setPermissions("+@all")
 	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second})
@@ -268,9 +266,7 @@ func TestProbe_ends(t *testing.T) {
 	a.Topology.To(0) // retires it
 	redistest.WaitFor(t, "the probes of a retired server end", none)
 	a.Topology.To(0).Report(wire.OpTake, 0, nil, clock.Now(), refused)
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Close())
 	redistest.WaitFor(t, "the probes of a closed store end", none)
 }
 

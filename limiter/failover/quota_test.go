@@ -19,9 +19,7 @@ func TestFailover_PeekIn(t *testing.T) {
 	server := redistest.Start(t)
 	f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: 0.5})
 	p := storetest.DayPolicy(t, "peek-in", limiter.TokenBucket, 10)
-	if _, err := f.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4}}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4})
 	peek := func(mode FailMode) (limiter.Source, int64, error) {
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
 		source, err := f.PeekIn(context.Background(), mode, &check)

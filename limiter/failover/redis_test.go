@@ -219,9 +219,7 @@ func TestRedis_Decide_closed(t *testing.T) {
 	server := redistest.Shared(t)
 	r := openRedis(t, server, time.Second)
 	p := storetest.DayPolicy(t, "closed", limiter.GCRA, 1_000)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Close())
 	if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}); !errors.Is(err, limiter.ErrUndecided) {
 		t.Errorf("error %v", err)
 	}

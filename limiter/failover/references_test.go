@@ -34,9 +34,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 		t.Fatal("the store is closed")
 	}
 	reserved := storetest.Decide(t, store, check)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Close())
 	if left := storetest.Decide(t, store, check)[0].Result.Remaining; left != 20 {
 		t.Errorf("%d units remain, want 20", left)
 	}
@@ -68,9 +66,7 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 	for range 2_000 {
 		chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}}, limiter.SourceRedis)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, store.Close())
 	after := storetest.Decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	if left := after[0].Result.Remaining; left != 94_000 {
 		t.Errorf("%d units remain, want 94000", left)

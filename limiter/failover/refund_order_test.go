@@ -86,9 +86,7 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 	v := &p.Rule().Params
 	message := doubles(1, 1, float64(v.Limit), float64(v.Window), float64(v.Capacity), float64(v.MaxDelay), float64(v.MaxDebt), float64(v.Tick),
 		float64(wire.OpRepay), 1, 1, 1, 1, 0, float64(amount))
-	if err := r.redis.Client().Eval(t.Context(), built.Text, []string{r.redis.RedisKey(p, limiter.EncodeKey("k"))}, message).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.redis.Client().Eval(t.Context(), built.Text, []string{r.redis.RedisKey(p, limiter.EncodeKey("k"))}, message).Err())
 }
 
 // compare compares the states, but for the instants at which they were stored where nothing is owed.

@@ -61,9 +61,7 @@ func TestRepayment_flapping(t *testing.T) {
 		if flap%2 == 1 {
 			memory = "0"
 		}
-		if err := admin.ConfigSet(t.Context(), "maxmemory", memory).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, admin.ConfigSet(t.Context(), "maxmemory", memory).Err())
 		if memory == "0" { // without waiting for the probe
 			for _, n := range nodes {
 				n.shared.Topology.AnyNode.Breaker.Close()

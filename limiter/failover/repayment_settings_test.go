@@ -118,10 +118,7 @@ func TestRepayment_policies(t *testing.T) {
 	wide, narrow := storetest.DayPolicy(t, "wide", limiter.FixedWindow, 10), storetest.DayPolicy(t, "narrow", limiter.TokenBucket, 2)
 	n.away()
 	for range 5 {
-		checks := []limiter.Check{{Policy: wide, Key: limiter.EncodeKey("k")}, {Policy: narrow, Key: limiter.EncodeKey("k")}}
-		if _, err := n.Decide(t.Context(), checks); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Decide(t, n, limiter.Check{Policy: wide, Key: limiter.EncodeKey("k")}, limiter.Check{Policy: narrow, Key: limiter.EncodeKey("k")})
 	}
 	n.back()
 	if left, err := limiter.Peek(t.Context(), n, wide, "k"); err != nil || left.Remaining != 8 {
@@ -140,9 +137,7 @@ func TestRepayment_foreign(t *testing.T) {
 		p := storetest.DayPolicy(t, "foreign-"+algorithm, algorithm, 10)
 		n.away()
 		n.take(t, p, 2)
-		if err := server.Client(t).HSet(t.Context(), n.shared.RedisKey(p, limiter.EncodeKey("k")), "a", "b").Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, server.Client(t).HSet(t.Context(), n.shared.RedisKey(p, limiter.EncodeKey("k")), "a", "b").Err())
 		n.back()
 		for range 3 {
 			n.take(t, p, 1)
@@ -187,9 +182,7 @@ func TestRepayment_closed(t *testing.T) {
 				}
 			}
 		}
-		if err := f.shared.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, f.shared.Close())
 		redistest.WaitFor(t, "the debts are given up", func() error {
 			if left := f.ledger.size.Load(); left > 0 {
 				return fmt.Errorf("%d accounts", left)

@@ -45,9 +45,7 @@ func newOutageNode(t *testing.T, server *redistest.Server, address string) *outa
 	admin := server.Client(t)
 	n.set = func(micros int64) {
 		now.Store(micros)
-		if err := admin.Set(t.Context(), "test:clock", micros, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, admin.Set(t.Context(), "test:clock", micros, 0).Err())
 	}
 	return n
 }
@@ -59,10 +57,7 @@ func (n *outageNode) back() { n.shared.Topology.AnyNode.Breaker.Close() }
 // take takes units and reports whether they passed.
 func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {
 	t.Helper()
-	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: units}}
-	if _, err := n.Decide(t.Context(), checks); err != nil {
-		t.Fatal(err)
-	}
+	checks := storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units})
 	return limiter.Allowed(checks)
 }
 
@@ -303,9 +298,7 @@ func TestRepayment_refused(t *testing.T) {
 		n.away()
 		n.take(t, p, 2)
 		n.back()
-		if err := server.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err())
 		n.take(t, p, 3)
 		redistest.WaitFor(t, "the debts are back", func() error {
 			if got := n.ledger.debtsOf(p); n.ledger.size.Load() != 1 || len(got) != 1 {
@@ -313,9 +306,7 @@ func TestRepayment_refused(t *testing.T) {
 			}
 			return nil
 		})
-		if err := server.Client(t).ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "0").Err())
 		n.back()
 		n.wantRepaid(t, p, 5, 5)
 	}

@@ -52,10 +52,7 @@ func TestResetAll_deny_cache(t *testing.T) {
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	p := storetest.DayPolicy(t, "denied", limiter.FixedWindow, 1)
 	pass := func() bool {
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
-		if _, err := f.Decide(context.Background(), checks); err != nil {
-			t.Fatal(err)
-		}
+		checks := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 		return limiter.Allowed(checks)
 	}
 	if !pass() || pass() {
@@ -89,9 +86,7 @@ func TestResetAll_hung_master(t *testing.T) {
 	fill(t, r, p, 300)
 	fill(t, local, p, 300)
 	for _, master := range masters {
-		if err := master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
 	}
 	masters[1].Pause(t)
 	defer masters[1].Resume(t)

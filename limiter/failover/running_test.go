@@ -22,10 +22,7 @@ func memoryFailover() (*Store, *memory.Store) {
 
 func decideRunning(t testing.TB, f *Store, p *limiter.Policy, key string, weight int64) []limiter.Check {
 	t.Helper()
-	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: weight}}
-	if _, err := f.Decide(context.Background(), checks); err != nil {
-		t.Fatal(err)
-	}
+	checks := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: weight})
 	return checks
 }
 

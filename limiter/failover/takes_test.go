@@ -45,9 +45,7 @@ func newTakesPair(t *testing.T) *takesPair {
 // send sends a batch to both stores, and returns the answers and errors as texts.
 func (pair *takesPair) send(t *testing.T, checks []limiter.Check, outcomes map[string]int) (answers [2][]string) {
 	t.Helper()
-	if err := pair.client.Set(t.Context(), "test:clock", pair.now, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pair.client.Set(t.Context(), "test:clock", pair.now, 0).Err())
 	for i, r := range pair.stores {
 		calls := make([]*queue.Call, len(checks))
 		for j := range checks {
@@ -82,9 +80,7 @@ func (pair *takesPair) stored(t *testing.T, store int, p *limiter.Policy, key li
 func (pair *takesPair) spoil(t *testing.T, random *rand.Rand, p *limiter.Policy, key string) {
 	t.Helper()
 	for _, r := range pair.stores {
-		if err := pair.client.Del(t.Context(), r.RedisKey(p, limiter.EncodeKey(key))).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, pair.client.Del(t.Context(), r.RedisKey(p, limiter.EncodeKey(key))).Err())
 	}
 	values := []string{"x", doubles(-1, 0.5), doubles(1, 2, 3, 4), doubles(0, 1<<52), doubles(1<<53, 0, 1)}
 	value, kind := values[random.IntN(len(values))], random.IntN(3)

@@ -201,9 +201,7 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	a.Topology.Discover()
 	p := storetest.DayPolicy(t, "moved", limiter.SlidingWindowLog, 10)
 	group := a.GroupBySlot([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})[0]
-	if err := a.EnqueueGroup(context.Background(), group, wire.OpPeek, clock.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.EnqueueGroup(context.Background(), group, wire.OpPeek, clock.Now().Add(time.Minute)))
 	before := group.Node
 	before.Breaker.Failure(refused)
 	a.assign(t, owned(0, 16383, masterB))

@@ -127,9 +127,7 @@ func TestUnban_rights(t *testing.T) {
 	for range 3 {
 		oneOf(t, f, p, "a")
 	}
-	if err := server.Client(t).Do(t.Context(), "acl", "setuser", "limiter", "on", ">secret", "~*", "+@all", "-get").Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, server.Client(t).Do(t.Context(), "acl", "setuser", "limiter", "on", ">secret", "~*", "+@all", "-get").Err())
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })

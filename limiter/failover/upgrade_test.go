@@ -147,9 +147,7 @@ func TestUpgrade_lost_serial(t *testing.T) {
 	checks := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, limiter.EncodeKey("k"))
 	state := r.Client().Get(t.Context(), name).Val()
-	if err := r.Client().SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Client().SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err())
 	storetest.RefundIn(r, checks)
 	wantLeft(t, r, p, false, 4)
 	wantSize(t, r, p, 16)
