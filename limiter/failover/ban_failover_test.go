@@ -126,28 +126,24 @@ func TestFailover_ban_burst(t *testing.T) {
 	for range 2 {
 		nodes = append(nodes, New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second}))
 	}
-	var running sync.WaitGroup
 	var mu sync.Mutex
 	passed, began := 0, 0
-	for i := range 400 {
-		running.Go(func() {
-			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
-			_, err := nodes[i%2].Decide(context.Background(), checks)
-			mu.Lock()
-			defer mu.Unlock()
-			switch r := checks[0].Result; {
-			case err != nil:
-				t.Error(err)
-			case r.Passes():
-				passed++
-			case !r.Banned || r.BanLeft > time.Hour:
-				t.Errorf("%+v", r)
-			case r.BanBegins:
-				began++
-			}
-		})
-	}
-	running.Wait()
+	inParallel(400, func(i int) {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+		_, err := nodes[i%2].Decide(context.Background(), checks)
+		mu.Lock()
+		defer mu.Unlock()
+		switch r := checks[0].Result; {
+		case err != nil:
+			t.Error(err)
+		case r.Passes():
+			passed++
+		case !r.Banned || r.BanLeft > time.Hour:
+			t.Errorf("%+v", r)
+		case r.BanBegins:
+			began++
+		}
+	})
 	if passed != 2 || began != 1 {
 		t.Errorf("%d passed and %d bans began; want 2 and 1", passed, began)
 	}

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,24 +55,20 @@ func benchRedis(b *testing.B, server *redistest.Server) *redis.Store {
 func takeMany(b *testing.B, s limiter.Store, p *limiter.Policy, keys []string, callers, n int) {
 	b.Helper()
 	var taken atomic.Int64
-	var group sync.WaitGroup
-	for range callers {
-		group.Go(func() {
-			checks := make([]limiter.Check, 1)
-			for i := taken.Add(1); i <= int64(n); i = taken.Add(1) {
-				checks[0] = limiter.Check{Policy: p, Key: limiter.EncodeKey(keys[int(i)%len(keys)]), Weight: 1}
-				if _, err := s.Decide(context.Background(), checks); err != nil {
-					b.Error(err)
-					return
-				}
-				if !checks[0].Result.Passes() {
-					b.Error("a request was denied")
-					return
-				}
+	inParallel(callers, func(_ int) {
+		checks := make([]limiter.Check, 1)
+		for i := taken.Add(1); i <= int64(n); i = taken.Add(1) {
+			checks[0] = limiter.Check{Policy: p, Key: limiter.EncodeKey(keys[int(i)%len(keys)]), Weight: 1}
+			if _, err := s.Decide(context.Background(), checks); err != nil {
+				b.Error(err)
+				return
 			}
-		})
-	}
-	group.Wait()
+			if !checks[0].Result.Passes() {
+				b.Error("a request was denied")
+				return
+			}
+		}
+	})
 }
 
 // measureTakes is the body of a benchmark of takeMany.

@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,18 +18,14 @@ func TestRedis_Decide_timeout(t *testing.T) {
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	server.Pause(t)
 	defer server.Resume(t)
-	var group sync.WaitGroup
-	for range 64 {
-		group.Go(func() {
-			for range 3 {
-				_, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
-				if kind := limiter.Kind(err); kind != "timeout" && kind != "breaker" {
-					t.Errorf("error %v of kind %s", err, limiter.Kind(err))
-				}
+	inParallel(64, func(_ int) {
+		for range 3 {
+			_, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+			if kind := limiter.Kind(err); kind != "timeout" && kind != "breaker" {
+				t.Errorf("error %v of kind %s", err, limiter.Kind(err))
 			}
-		})
-	}
-	group.Wait()
+		}
+	})
 }
 
 func TestRedis_Decide_canceled(t *testing.T) {

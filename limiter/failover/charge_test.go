@@ -14,32 +14,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
-// TestFailover_Charge has every algorithm charged into debt, on Redis, in process, in an outage, and
-// with a fraction of the limit.
-func TestFailover_Charge(t *testing.T) {
-	t.Parallel()
-	for name, f := range failovers(t) {
-		for _, algorithm := range limiter.Algorithms() {
-			t.Run(name+"/"+algorithm, func(t *testing.T) {
-				checks := []limiter.Check{{Policy: storetest.DayPolicy(t, "charge-"+name+"-"+algorithm, algorithm, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
-				source, err := f.Decide(context.Background(), checks)
-				if err != nil || !limiter.Allowed(checks) {
-					t.Fatal(checks, err)
-				}
-				checks[0].Weight = 1000
-				chargeAll(f, checks, source)
-				checks[0].Weight = 1
-				redistest.WaitFor(t, "the state is in debt", func() error {
-					if _, err := f.Decide(context.Background(), checks); err != nil || limiter.Allowed(checks) {
-						return fmt.Errorf("%+v, %w", checks, err)
-					}
-					return nil
-				})
-			})
-		}
-	}
-}
-
 // TestFailover_Charge_outage shows that a debt is not lost to a failure
 // between the decision and the charge.
 func TestFailover_Charge_outage(t *testing.T) {

@@ -37,9 +37,7 @@ func TestAllow_and_Peek(t *testing.T) {
 			t.Errorf("%s: after all: %+v, %v", name, left, err)
 		}
 		for range 2 {
-			if left, err := limiter.Peek(t.Context(), store, p, "other"); err != nil || left.Remaining != 2 {
-				t.Errorf("%s: another key: %+v, %v", name, left, err)
-			}
+			wantRemaining(t, store, p, "other", 2)
 		}
 	}
 }
@@ -74,9 +72,7 @@ func TestStore_Decide_invalid(t *testing.T) {
 				t.Errorf("%s: got %v; want an error about %q", name, err, problem)
 			}
 		}
-		if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 2 {
-			t.Errorf("%s: %+v, %v; want the whole quota", name, left, err)
-		}
+		wantRemaining(t, store, p, "k", 2)
 	}
 }
 

@@ -27,13 +27,7 @@ func openCluster(t testing.TB) (*redis.Store, []*redistest.Server) {
 // openClusterWithin returns a store on a Cluster, with a timeout.
 func openClusterWithin(t testing.TB, masters []*redistest.Server, timeout time.Duration) *redis.Store {
 	t.Helper()
-	client, err := dial.New(dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	t.Cleanup(func() { _ = r.Close() })
-	return r
+	return openStore(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: timeout}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 }
 
 func TestCluster(t *testing.T) {
@@ -121,20 +115,16 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 		t.Fatal("the keys must be in different slots")
 	}
 	var allowed atomic.Int64
-	var group sync.WaitGroup
-	for range 32 {
-		group.Go(func() {
-			for range 4 {
-				request := checks()
-				if _, err := r.Decide(context.Background(), request); err != nil {
-					t.Error(err)
-				} else if limiter.Allowed(request) {
-					allowed.Add(1)
-				}
+	inParallel(32, func(_ int) {
+		for range 4 {
+			request := checks()
+			if _, err := r.Decide(context.Background(), request); err != nil {
+				t.Error(err)
+			} else if limiter.Allowed(request) {
+				allowed.Add(1)
 			}
-		})
-	}
-	group.Wait()
+		}
+	})
 	if got := allowed.Load(); got > 30 || got < 15 {
 		t.Errorf("%d requests passed a limit of 30", got)
 	}

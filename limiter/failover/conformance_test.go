@@ -16,8 +16,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // This file has both stores pass the conformance suite.
@@ -205,53 +203,4 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 		return call.Checks[0].Result, call.Lease.Got
 	}
 	return s
-}
-
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// pause waits between two looks at a condition that soon holds. It leaves the processor to others.
-func pause() { <-time.After(20 * time.Microsecond) }
-
-// refundAll refunds what checks took, keepAll has it stay.
-func refundAll(f *Store, checks []limiter.Check, source limiter.Source) {
-	for _, c := range checks {
-		f.Settle(c, 0, source)
-	}
-}
-
-func keepAll(f *Store, checks []limiter.Check, source limiter.Source) {
-	for _, c := range checks {
-		f.Settle(c, decision.Units(&c), source)
-	}
-}
-
-// chargeAll charges the weights of checks that have taken nothing.
-func chargeAll(f *Store, checks []limiter.Check, source limiter.Source) {
-	for _, c := range checks {
-		units := c.Weight
-		c.Peek = true
-		f.Settle(c, units, source)
-	}
-}
-
-// newRefund returns a call that refunds a unit of each check.
-func newRefund(checks ...limiter.Check) *queue.Call {
-	return queue.NewSettlement(checks, slices.Repeat([]decision.Change{{Units: -1}}, len(checks))...)
-}
-
-func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration, format limiter.KeyFormat) *redis.Store {
-	t.Helper()
-	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: format})
-	t.Cleanup(func() { _ = r.Close() })
-	return r
 }

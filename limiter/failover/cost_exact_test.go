@@ -2,7 +2,6 @@ package failover
 
 import (
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,32 +24,28 @@ func TestFailover_Settle_concurrent(t *testing.T) {
 				if err := p.AllowRefunds(); err != nil {
 					t.Fatal(err)
 				}
-				var running sync.WaitGroup
 				var spent, passed atomic.Int64
-				for sender := range senders {
-					running.Go(func() {
-						random := rand.New(rand.NewPCG(uint64(sender), 2))
-						for range requests / senders {
-							estimate := 1 + random.Int64N(100)
-							checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: estimate, Refundable: true}}
-							source, err := f.Decide(t.Context(), checks)
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							if !limiter.Allowed(checks) {
-								continue
-							}
-							cost := random.Int64N(estimate + 1)
-							passed.Add(1)
-							if got := spent.Add(cost); got > limit {
-								t.Errorf("%d units were spent of %d", got, limit)
-							}
-							f.Settle(checks[0], cost, source)
+				inParallel(senders, func(sender int) {
+					random := rand.New(rand.NewPCG(uint64(sender), 2))
+					for range requests / senders {
+						estimate := 1 + random.Int64N(100)
+						checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: estimate, Refundable: true}}
+						source, err := f.Decide(t.Context(), checks)
+						if err != nil {
+							t.Error(err)
+							return
 						}
-					})
-				}
-				running.Wait()
+						if !limiter.Allowed(checks) {
+							continue
+						}
+						cost := random.Int64N(estimate + 1)
+						passed.Add(1)
+						if got := spent.Add(cost); got > limit {
+							t.Errorf("%d units were spent of %d", got, limit)
+						}
+						f.Settle(checks[0], cost, source)
+					}
+				})
 				t.Logf("%d requests passed and cost %d units", passed.Load(), spent.Load())
 				if passed.Load() < limit/100 {
 					t.Errorf("%d requests passed", passed.Load())

@@ -85,26 +85,35 @@ func TestFailover_Settle_fraction(t *testing.T) {
 	}
 }
 
-// TestFailover_Settle_others charges the rest of a cost whatever the check was, and refunds only what
-// was reserved.
+// TestFailover_Settle_others charges the rest of a cost whatever the check was, into debt if need be, and refunds only
+// what was reserved.
 func TestFailover_Settle_others(t *testing.T) {
 	t.Parallel()
 	for name, f := range failovers(t) {
-		p := storetest.DayPolicy(t, "others-"+name, limiter.GCRA, 400)
-		for _, check := range []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}, {Policy: p, Key: limiter.EncodeKey("k"), Peek: true}} {
-			checks := []limiter.Check{check}
-			source, err := f.Decide(t.Context(), checks)
-			if err != nil {
-				t.Fatal(err)
+		for _, algorithm := range limiter.Algorithms() {
+			p := storetest.DayPolicy(t, "others-"+name+"-"+algorithm, algorithm, 400)
+			for _, check := range []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}, {Policy: p, Key: limiter.EncodeKey("k"), Peek: true}} {
+				checks := []limiter.Check{check}
+				source, err := f.Decide(t.Context(), checks)
+				noError(t, err)
+				f.Settle(checks[0], 0, source)
+				f.Settle(checks[0], 5, source)
+				f.Settle(checks[0], 20, source)
 			}
-			f.Settle(checks[0], 5, source)
-			f.Settle(checks[0], 20, source)
+			want := int64(400 - 20 - 5 - 20) // a peek took nothing
+			if name == "part" {
+				want -= 200
+			}
+			checkLeft(t, f, p, want)
+			peek := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}}
+			source, err := f.Decide(t.Context(), peek)
+			noError(t, err)
+			f.Settle(peek[0], 5000, source)
+			checkLeft(t, f, p, 0)
+			if limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})) {
+				t.Errorf("%s: a unit passes in debt", p.Name())
+			}
 		}
-		want := int64(400 - 20 - 5 - 20) // a peek took nothing
-		if name == "part" {
-			want -= 200
-		}
-		checkLeft(t, f, p, want)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -94,17 +93,13 @@ func openRefusedBy(t testing.TB, o dial.Options, kind string) (r *redis.Store, r
 func crowd(t testing.TB, r *redis.Store, clients, each int) {
 	t.Helper()
 	p := storetest.DayPolicy(t, "crowd", limiter.GCRA, 1_000_000)
-	var group sync.WaitGroup
-	for i := range clients {
-		group.Go(func() {
-			for range each {
-				if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1}}); err != nil {
-					t.Error(err)
-				}
+	inParallel(clients, func(i int) {
+		for range each {
+			if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1}}); err != nil {
+				t.Error(err)
 			}
-		})
-	}
-	group.Wait()
+		}
+	})
 }
 
 // TestRedis_credentials rotates a password while connections are replaced, on each kind of Redis.
@@ -258,12 +253,7 @@ func TestRedis_sentinels_down(t *testing.T) {
 func TestRedis_unknown_master(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
-	client, err := dial.New(dial.Options{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	t.Cleanup(func() { _ = r.Close() })
+	r := openStore(t, dial.Options{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: 10 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	ctx, p := context.Background(), hourBan(t, "p", 1)
 	_, decided := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}})
 	_, ran := r.Command(ctx, 1, "get", "k")

@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -69,22 +68,18 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 	t.Parallel()
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
 	for _, p := range refundingPolicies(t, 200) {
-		var group sync.WaitGroup
-		for i := range 20 {
-			group.Go(func() {
-				for j := range 5 {
-					reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + int64(i%3), Refundable: true}}
-					source, err := f.Decide(context.Background(), reserved)
-					if err != nil || source != limiter.SourceRedis {
-						t.Errorf("source %s, error %v", source, err)
-					}
-					if i > 0 || j > 0 {
-						refundAll(f, reserved, source)
-					}
+		inParallel(20, func(i int) {
+			for j := range 5 {
+				reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + int64(i%3), Refundable: true}}
+				source, err := f.Decide(context.Background(), reserved)
+				if err != nil || source != limiter.SourceRedis {
+					t.Errorf("source %s, error %v", source, err)
 				}
-			})
-		}
-		group.Wait()
+				if i > 0 || j > 0 {
+					refundAll(f, reserved, source)
+				}
+			}
+		})
 		waitForLeft(t, f, p, limiter.EncodeKey("k"), 199, 199)
 	}
 }

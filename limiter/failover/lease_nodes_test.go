@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,33 +24,29 @@ func TestFailover_lease_nodes(t *testing.T) {
 			p := storetest.NewPolicy(t, limiter.Settings{Name: "nodes", Algorithm: algorithm, Limit: limit, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 			scarce := storetest.NewPolicy(t, limiter.Settings{Name: "scarce", Limit: 100, Window: 24 * time.Hour})
 			var admitted, leased atomic.Int64
-			var running sync.WaitGroup
 			nodes := []*Store{newLeasingFailover(t, server), newLeasingFailover(t, server)}
-			for worker := range 8 {
-				running.Go(func() {
-					random := rand.New(rand.NewPCG(uint64(worker), 3))
-					for range requests {
-						checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(2)}}
-						if random.IntN(4) == 0 {
-							checks = append(checks, limiter.Check{Policy: scarce, Key: limiter.EncodeKey("k")})
-						}
-						source, err := nodes[worker%2].Decide(context.Background(), checks)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						if source == limiter.SourceLease {
-							leased.Add(1)
-						}
-						if limiter.Allowed(checks) {
-							admitted.Add(checks[0].Weight)
-						} else if len(checks) == 1 && source == limiter.SourceLease {
-							t.Errorf("a lease denied: %+v", checks[0].Result)
-						}
+			inParallel(8, func(worker int) {
+				random := rand.New(rand.NewPCG(uint64(worker), 3))
+				for range requests {
+					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(2)}}
+					if random.IntN(4) == 0 {
+						checks = append(checks, limiter.Check{Policy: scarce, Key: limiter.EncodeKey("k")})
 					}
-				})
-			}
-			running.Wait()
+					source, err := nodes[worker%2].Decide(context.Background(), checks)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if source == limiter.SourceLease {
+						leased.Add(1)
+					}
+					if limiter.Allowed(checks) {
+						admitted.Add(checks[0].Weight)
+					} else if len(checks) == 1 && source == limiter.SourceLease {
+						t.Errorf("a lease denied: %+v", checks[0].Result)
+					}
+				}
+			})
 			for _, node := range nodes {
 				node.EndLeases()
 			}

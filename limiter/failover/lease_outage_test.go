@@ -63,12 +63,7 @@ func TestFailover_lease_unanswered(t *testing.T) {
 // exchange has a request exchange a lease during a fault, after which the lease is held or not.
 func exchange(t *testing.T, address string, fault func(), held bool) {
 	t.Helper()
-	client, err := dial.New(dial.Options{Addresses: []string{address}, Timeout: 2 * time.Second, PoolSize: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
-	t.Cleanup(func() { _ = r.Close() })
+	r := openStore(t, dial.Options{Addresses: []string{address}, Timeout: 2 * time.Second, PoolSize: 1}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	f := New(r, memory.New(), Options{})
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "lost", Algorithm: limiter.FixedWindow, Limit: 100_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	lendTo(t, f, p)

@@ -12,46 +12,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
-// storesOfAllKinds returns a store that decides in this process, one that decides on Redis, and one whose Redis
-// fails.
-func storesOfAllKinds(t *testing.T) map[string]*Store {
-	t.Helper()
-	server := redistest.Shared(t)
-	away := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
-	keepOpen(away.shared)
-	return map[string]*Store{
-		"local":    New(nil, memory.New(), Options{}),
-		"shared":   New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
-		"fallback": away,
-	}
-}
-
-// TestFailover_Refund_reserved passes all checks of a request to Refund. Those without Refundable stay charged,
-// on every kind of store.
-func TestFailover_Refund_reserved(t *testing.T) {
-	t.Parallel()
-	for name, store := range storesOfAllKinds(t) {
-		stays := storetest.NewPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
-		returns := storetest.NewPolicy(t, limiter.Settings{Name: "returns-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
-		if err := returns.AllowRefunds(); err != nil {
-			t.Fatal(err)
-		}
-		key := limiter.EncodeKey("k")
-		checks := []limiter.Check{{Policy: stays, Key: key}, {Policy: returns, Key: key, Refundable: true}}
-		source, err := store.Decide(t.Context(), checks)
-		if err != nil || !limiter.Allowed(checks) {
-			t.Fatal(name, err, checks)
-		}
-		refundAll(store, checks, source)
-		for p, want := range map[*limiter.Policy]int64{stays: 9, returns: 10} {
-			if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != want {
-				t.Errorf("%s: %s has %d left, %v; want %d", name, p.Name(), left.Remaining, err, want)
-			}
-		}
-	}
-}
-
-// TestStore_Refund_reserved does the same without a Failover.
+// TestStore_Refund_reserved settles all checks of a request to nothing, by the stores alone: those without Refundable
+// stay charged.
 func TestStore_Refund_reserved(t *testing.T) {
 	t.Parallel()
 	shared, local := openRedis(t, redistest.Shared(t), 10*time.Second), memory.New()
@@ -67,28 +29,7 @@ func TestStore_Refund_reserved(t *testing.T) {
 			storetest.RefundIn(local, checks)
 		}
 		for key, want := range map[string]int64{"k": 9, "other": 10} {
-			if left, err := limiter.Peek(t.Context(), store, p, key); err != nil || left.Remaining != want {
-				t.Errorf("%s: %s has %d left, %v; want %d", name, key, left.Remaining, err, want)
-			}
-		}
-	}
-}
-
-// TestFailover_Charge_peeked charges a check that was decided with Peek: the charge has the check's weight on
-// every kind of store.
-func TestFailover_Charge_peeked(t *testing.T) {
-	t.Parallel()
-	for name, store := range storesOfAllKinds(t) {
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}}
-		source, err := store.Decide(t.Context(), checks)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		checks[0].Weight = 4
-		chargeAll(store, checks, source)
-		if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 6 {
-			t.Errorf("%s: %d left, %v; want 6", name, left.Remaining, err)
+			wantRemaining(t, store, p, key, want)
 		}
 	}
 }
@@ -103,9 +44,7 @@ func TestFailover_wrongSource(t *testing.T) {
 		checks := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3, Refundable: true})
 		refundAll(store, checks, source)
 		chargeAll(store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}, source)
-		if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 8 {
-			t.Errorf("%q: %d left, %v; want 8", source, left.Remaining, err)
-		}
+		wantRemaining(t, store, p, "k", 8)
 	}
 }
 

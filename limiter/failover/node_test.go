@@ -4,33 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
-
-func TestNode_wrong_type(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	r := openRedis(t, server, 5*time.Second)
-	at := clock.Now()
-	r.Topology.AnyNode.Breaker.Now = func() clock.Moment { return at }
-	p := storetest.DayPolicy(t, "mixed", limiter.FixedWindow, 100)
-	noError(t, server.Client(t).RPush(context.Background(), r.RedisKey(p, limiter.EncodeKey("bad")), "x").Err())
-	for range 2 * health.FailuresInARow {
-		at = at.Add(health.FailuresSpan)
-		if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("bad"), Weight: 1}}); limiter.Kind(err) != "value" {
-			t.Fatalf("the client with the bad key: %v", err)
-		}
-	}
-	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1})
-}
 
 // TestNode_refund_postponed has one of two refunds postponed, and the second try fail. The probe needs
 // the policies of what was left.

@@ -55,18 +55,13 @@ func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissio
 		noError(t, admin.Do(t.Context(), command...).Err())
 	}
 	setPermissions("+@all")
-	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
 	reported = &listener{}
-	r = redis.New(client, redis.Options{
+	r = openStore(t, dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second}, redis.Options{
 		KeyFormat:  limiter.KeyFormat{Prefix: "rl"},
 		OnOutage:   func(err error) { reported.add("outage:" + limiter.Kind(err)) },
 		OnRecovery: func(time.Duration) { reported.add("recovery") },
 		OnLost:     func(err error) { reported.add("lost:" + limiter.Kind(err)) },
 	})
-	t.Cleanup(func() { _ = r.Close() })
 	return r, reported, setPermissions
 }
 

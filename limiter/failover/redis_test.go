@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,21 +38,17 @@ func TestStores_Decide_concurrent(t *testing.T) {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := storetest.DayPolicy(t, "busy-"+algorithm, algorithm, limit)
 				var allowed atomic.Int64
-				var group sync.WaitGroup
-				for i := range goroutines {
-					group.Go(func() {
-						for range each {
-							checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-							if _, err := nodes[i%len(nodes)].Decide(context.Background(), checks); err != nil {
-								t.Error(err)
-							}
-							if limiter.Allowed(checks) {
-								allowed.Add(1)
-							}
+				inParallel(goroutines, func(i int) {
+					for range each {
+						checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
+						if _, err := nodes[i%len(nodes)].Decide(context.Background(), checks); err != nil {
+							t.Error(err)
 						}
-					})
-				}
-				group.Wait()
+						if limiter.Allowed(checks) {
+							allowed.Add(1)
+						}
+					}
+				})
 				if got := allowed.Load(); got != limit/weight {
 					t.Errorf("%d requests of weight %d passed, want %d", got, weight, limit/weight)
 				}
@@ -231,12 +226,7 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
-	client, err := dial.New(dial.Options{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	t.Cleanup(func() { _ = r.Close() })
+	r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	p := storetest.DayPolicy(t, "lost", limiter.FixedWindow, 1_000)
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	const lost = 20

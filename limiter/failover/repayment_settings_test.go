@@ -61,9 +61,7 @@ func TestRepayment_settings(t *testing.T) {
 					break
 				}
 				f.shared.Topology.AnyNode.Breaker.Close()
-				if left, err := limiter.Peek(t.Context(), f, p, "k"); err != nil || left.Remaining != 7-s.admits {
-					t.Errorf("%s: %+v, %v; want %d left", algorithm, left, err, 7-s.admits)
-				}
+				wantRemaining(t, f, p, "k", 7-s.admits)
 			}
 		})
 	}
@@ -121,9 +119,7 @@ func TestRepayment_policies(t *testing.T) {
 		storetest.Decide(t, n, limiter.Check{Policy: wide, Key: limiter.EncodeKey("k")}, limiter.Check{Policy: narrow, Key: limiter.EncodeKey("k")})
 	}
 	n.back()
-	if left, err := limiter.Peek(t.Context(), n, wide, "k"); err != nil || left.Remaining != 8 {
-		t.Errorf("%+v, %v; want 8 left", left, err)
-	}
+	wantRemaining(t, n, wide, "k", 8)
 	n.wantRepaid(t, narrow, 4, 0)
 }
 

@@ -31,12 +31,7 @@ type outageNode struct {
 func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
 	t.Helper()
 	n := &outageNode{}
-	client, err := dial.New(dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
-	t.Cleanup(func() { _ = r.Close() })
+	r := openStore(t, dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: 10 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
 	r.Scripts.Clock = testClockFragment
 	var now atomic.Int64
 	n.Store = New(r, memory.NewOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
@@ -401,9 +396,7 @@ func TestRepayment_paced(t *testing.T) {
 		if i == 7 {
 			want = 10
 		}
-		if left, err := limiter.Peek(t.Context(), f, p, fmt.Sprint(i)); err != nil || left.Remaining != want {
-			t.Errorf("key %d: %+v, %v; want %d left", i, left, err, want)
-		}
+		wantRemaining(t, f, p, fmt.Sprint(i), want)
 	}
 	redistest.WaitFor(t, "the timer has ended", func() error {
 		if f.ledger.running.Load() {
@@ -423,7 +416,5 @@ func TestRepayment_off(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.shared.Topology.AnyNode.Breaker.Close()
-	if left, err := limiter.Peek(t.Context(), f, p, "k"); err != nil || left.Remaining != 10 {
-		t.Errorf("%+v, %v", left, err)
-	}
+	wantRemaining(t, f, p, "k", 10)
 }

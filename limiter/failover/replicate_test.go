@@ -78,16 +78,11 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 	t.Parallel()
 	reported := &listener{}
 	server := redistest.Shared(t)
-	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{
+	r := openStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: 10 * time.Second}, redis.Options{
 		KeyFormat:  limiter.KeyFormat{Prefix: "t"},
 		OnOutage:   func(err error) { reported.add(limiter.Kind(err) + ": " + err.Error()) },
 		OnRecovery: func(time.Duration) { reported.add("recovery") },
 	})
-	t.Cleanup(func() { _ = r.Close() })
 	clock, err := scripts.Fragment(scripts.ClockFragment)
 	if err != nil {
 		t.Fatal(err)

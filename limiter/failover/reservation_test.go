@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -138,22 +137,18 @@ func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 	for _, s := range awaitingStores(t) {
 		p := refundingDay(t, "parallel", limiter.SlidingWindowCounter, 1)
 		for round := range 200 {
-			var group sync.WaitGroup
-			for range 4 {
-				group.Go(func() {
-					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(round)), Refundable: true}}
-					source, err := s.Decide(context.Background(), checks)
-					switch wait := checks[0].Result.RetryAfter; {
-					case err != nil:
-						t.Error(err)
-					case wait == 0:
-						refundAll(s.f, checks, source)
-					case wait != time.Second:
-						t.Errorf("%s: wait %v, want a second", s.Name, wait)
-					}
-				})
-			}
-			group.Wait()
+			inParallel(4, func(_ int) {
+				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(round)), Refundable: true}}
+				source, err := s.Decide(context.Background(), checks)
+				switch wait := checks[0].Result.RetryAfter; {
+				case err != nil:
+					t.Error(err)
+				case wait == 0:
+					refundAll(s.f, checks, source)
+				case wait != time.Second:
+					t.Errorf("%s: wait %v, want a second", s.Name, wait)
+				}
+			})
 		}
 	}
 }

@@ -174,17 +174,11 @@ func TestRedis_concurrency_closed(t *testing.T) {
 func TestCluster_concurrency(t *testing.T) {
 	t.Parallel()
 	masters := redistest.StartCluster(t)
-	client, err := dial.New(dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
-	t.Cleanup(func() { _ = r.Close() })
+	r := openStore(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: 10 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	p := storetest.ConcurrencyPolicy(t, 3)
 	both := func(a, b int64) []limiter.Check {
 		t.Helper()
-		checks := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("a"), Weight: a}, limiter.Check{Policy: p, Key: limiter.EncodeKey("b"), Weight: b})
-		return checks
+		return storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("a"), Weight: a}, limiter.Check{Policy: p, Key: limiter.EncodeKey("b"), Weight: b})
 	}
 	first := both(1, 2)
 	if !limiter.Allowed(first) || counted(t, r, p, "a") != 1 || counted(t, r, p, "b") != 2 {

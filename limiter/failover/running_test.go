@@ -22,8 +22,7 @@ func memoryFailover() (*Store, *memory.Store) {
 
 func decideRunning(t testing.TB, f *Store, p *limiter.Policy, key string, weight int64) []limiter.Check {
 	t.Helper()
-	checks := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: weight})
-	return checks
+	return storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: weight})
 }
 
 func TestMemory_concurrency(t *testing.T) {
@@ -129,24 +128,20 @@ func (p *peak) add(units int64) {
 func TestMemory_concurrency_parallel(t *testing.T) {
 	f, m := memoryFailover()
 	p := storetest.ConcurrencyPolicy(t, 7)
-	var group sync.WaitGroup
 	gauge := new(peak)
-	for range 16 {
-		group.Go(func() {
-			for range 2000 {
-				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
-				if _, err := f.Decide(context.Background(), checks); err != nil {
-					t.Error(err)
-				}
-				if limiter.Allowed(checks) {
-					gauge.add(1)
-					gauge.add(-1)
-					f.EndRunning(checks)
-				}
+	inParallel(16, func(_ int) {
+		for range 2000 {
+			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+			if _, err := f.Decide(context.Background(), checks); err != nil {
+				t.Error(err)
 			}
-		})
-	}
-	group.Wait()
+			if limiter.Allowed(checks) {
+				gauge.add(1)
+				gauge.add(-1)
+				f.EndRunning(checks)
+			}
+		}
+	})
 	if gauge.most > 7 || f.Running("running") != 0 || m.Len() != 0 {
 		t.Errorf("up to %d ran at once, %d run now, %d states are kept", gauge.most, f.Running("running"), m.Len())
 	}
