@@ -10,7 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -182,31 +181,6 @@ func TestFailover_ban_outage(t *testing.T) {
 	}
 	if r, _ := oneOf(t, f, p, "banned"); r.Banned {
 		t.Errorf("after a reset: %+v", r)
-	}
-}
-
-// TestFailover_ban_answers has answers that say nothing of a ban follow the one that tells of it: one that was decided
-// before it, by the time of Redis, and one to a request above the capacity.
-func TestFailover_ban_answers(t *testing.T) {
-	t.Parallel()
-	p, m := hourBan(t, "answers", 1), memory.New()
-	banned := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: 10}), Result: limiter.Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
-	for _, after := range []struct {
-		asOf   int64
-		answer limiter.Result
-		banned bool
-	}{
-		{9, limiter.Result{Remaining: 1}, true},
-		{10, limiter.Result{RetryAfter: time.Minute}, true},
-		{11, limiter.Result{RetryAfter: limiter.Never}, true},
-		{11, limiter.Result{Remaining: 1}, false},
-	} {
-		m.Remember(&banned)
-		later := limiter.Check{Policy: p, Key: banned.Key, Ticket: kernel.Keep(kernel.Kept{AsOf: after.asOf}), Result: after.answer}
-		m.Remember(&later)
-		if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: banned.Key})[0].Result; got.Banned != after.banned {
-			t.Errorf("after %+v: %+v", after, got)
-		}
 	}
 }
 

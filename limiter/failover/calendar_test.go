@@ -10,7 +10,6 @@ import (
 	"time"
 	_ "time/tzdata" // zones of machines without a table
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -171,46 +170,6 @@ func TestCalendar_matching(t *testing.T) {
 			if r := s.Play(t, begins+hour/2, p, 0); r.Remaining != test.remaining {
 				t.Errorf("%s, %s begun %+d h: %d remain, want %d", s.Name, test.unit, (test.start-begins)/hour, r.Remaining, test.remaining)
 			}
-		}
-	}
-}
-
-func TestCalendar_settings(t *testing.T) {
-	berlin := storetest.Zone(t, "Europe/Berlin")
-	for want, s := range map[string]limiter.Settings{
-		`Calendar "decade": use one of [day week month year]`:                                               {Calendar: "decade"},
-		`Algorithm gcra: calendar periods are counted by fixed_window alone; leave the algorithm out`:       {Calendar: "day", Algorithm: limiter.GCRA},
-		`Window 1h0m0s: a calendar period is a window of its own; leave one of them out`:                    {Calendar: "day", Window: time.Hour},
-		`Location Local: nodes may differ in it; name a time zone such as Europe/Berlin`:                    {Calendar: "day", Location: time.Local},
-		`Location Europe/Berlin: only calendar periods have a time zone; set Calendar too, or leave it out`: {Location: berlin, Window: time.Hour},
-		`Limit 4503599627370497: use a number up to 2^52`:                                                   {Calendar: "day", Limit: limiter.MaxCharge + 1},
-		`Burst: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                         {Calendar: "day", Burst: 5},
-		`MaxDelay: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                      {Calendar: "day", MaxDelay: new(time.Duration)},
-	} {
-		s.Name, s.Limit = "p", max(1, s.Limit)
-		if _, err := limiter.NewPolicy(s); err == nil || err.Error() != want {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
-	}
-	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
-		p := storetest.NewPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
-		if p.ID() != "p:"+code || !wire.CodePattern.MatchString(code) {
-			t.Errorf("%s: %s", unit, p.ID())
-		}
-		if largest := p.LargestLimit(); largest != limiter.MaxCharge {
-			t.Errorf("the largest limit per %s is %d", unit, largest)
-		}
-		s := p.Settings()
-		again := s
-		again.Location = storetest.Zone(t, "Europe/Berlin")
-		if !s.Equal(again) || s.Window != time.Duration(calendar.Unit(unit).Days())*24*time.Hour {
-			t.Errorf("%v, %v", s, again)
-		}
-		if again.Location = time.UTC; s.Equal(again) {
-			t.Errorf("%v equals %v", s, again)
-		}
-		if want := "limit 5, window " + unit + " Europe/Berlin, algorithm fixed_window"; s.String() != want {
-			t.Errorf("%s, want %s", s, want)
 		}
 	}
 }

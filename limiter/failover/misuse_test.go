@@ -58,15 +58,3 @@ func TestStore_Decide_zeroPolicy(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
-
-// TestAsEncoded_String returns every key by the text that it returned.
-func TestAsEncoded_String(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"", "a", strings.Repeat("{", 100), strings.Repeat("}", 128), strings.Repeat("{", 129), strings.Repeat("x", 300)} {
-		for _, key := range []limiter.EncodedKey{limiter.AsEncoded(text), limiter.EncodeKey(text)} {
-			if again := limiter.AsEncoded(key.String()); again != key || len(key.String()) > 128 {
-				t.Errorf("%q has the key %q, and that has %q", text, key, again)
-			}
-		}
-	}
-}

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -70,37 +68,6 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 	after := storetest.Decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	if left := after[0].Result.Remaining; left != 94_000 {
 		t.Errorf("%d units remain, want 94000", left)
-	}
-}
-
-// TestReferences_end_once has many acquire and release at the moment that the owner ends.
-func TestReferences_end_once(t *testing.T) {
-	t.Parallel()
-	for range 200 {
-		var ended, using atomic.Int32
-		r := queue.NewReferences(func() {
-			if ended.Add(1) != 1 || using.Load() != 0 {
-				t.Errorf("ended %d times, with %d in use", ended.Load(), using.Load())
-			}
-		})
-		var users sync.WaitGroup
-		for range 4 {
-			users.Go(func() {
-				for range 20 {
-					if r.Acquire() {
-						using.Add(1)
-						using.Add(-1)
-						r.Release()
-					}
-				}
-			})
-		}
-		users.Go(r.Release)
-		users.Wait()
-		<-r.Closed
-		if r.Acquire() {
-			t.Error("acquired after the end")
-		}
 	}
 }
 

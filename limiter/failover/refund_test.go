@@ -81,11 +81,3 @@ func TestFailover_Refund(t *testing.T) {
 		}
 	}
 }
-
-func TestPolicy_AllowRefunds_queue(t *testing.T) {
-	t.Parallel()
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, MaxDelay: new(time.Second)})
-	if p.AllowRefunds() == nil {
-		t.Error("no error")
-	}
-}

@@ -96,20 +96,6 @@ func TestResetAll_hung_master(t *testing.T) {
 	}
 }
 
-func TestResetAll_in_process(t *testing.T) {
-	t.Parallel()
-	m := memory.New()
-	one, two := storetest.DayPolicy(t, "one", limiter.SlidingWindowLog, 5), storetest.DayPolicy(t, "two", limiter.GCRA, 5)
-	fill(t, m, one, 100)
-	fill(t, m, two, 50)
-	if found := m.ResetAll("one"); found != 100 || m.Len() != 50 {
-		t.Errorf("forgot %d, %d are left; want 100 and 50", found, m.Len())
-	}
-	if c := storetest.Decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey("client-1"), Weight: 1})[0]; c.Result.Remaining != 4 {
-		t.Errorf("got %+v, want a fresh quota", c.Result)
-	}
-}
-
 // beforeCommand runs a function before commands of a name are sent.
 type beforeCommand struct {
 	name string

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -113,6 +114,72 @@ func TestMemory_Settle_exact(t *testing.T) {
 				}
 				now += storetest.Sec
 			}
+		}
+	}
+}
+
+// TestBucket_debt: 1 unit a second, 5 at most, and 20 charged: 20 seconds until the whole quota is
+// free again, 16 until the next unit.
+func TestBucket_debt(t *testing.T) {
+	now := storetest.Epoch
+	m := NewOnClock(func() int64 { return now })
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1, Window: time.Second, Burst: 5})
+	storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 20}})
+	want := limiter.Result{RetryAfter: 16 * time.Second, ResetAfter: 20 * time.Second}
+	if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	now += 16_000_000
+	if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
+		t.Errorf("after the wait: %+v", got)
+	}
+}
+
+// TestMemory_Charge_debt holds the documentation to what becomes of 1,000 units that are charged to
+// a limit of 10 per 4 seconds: windows forget their units, buckets earn every one of them.
+func TestMemory_Charge_debt(t *testing.T) {
+	t.Parallel()
+	const window = 4 * time.Second
+	for _, algorithm := range limiter.Algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			now := storetest.Epoch
+			m := NewOnClock(func() int64 { return now })
+			p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 10, Window: window})
+			storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1000}})
+			wait := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.RetryAfter
+			t.Logf("the next request passes after %v", wait)
+			least, most := 396*time.Second, 397*time.Second // 1,001 units less the 10 that fit, at 10 per 4 s
+			if !p.IsBucket() {
+				least, most = time.Microsecond, 2*window
+			}
+			if wait < least || wait > most {
+				t.Errorf("the next request passes after %v, want %v to %v", wait, least, most)
+			}
+			now += wait.Microseconds()
+			if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
+				t.Errorf("after %v: %+v", wait, got)
+			}
+		})
+	}
+}
+
+// TestMemory_Charge_bounds charges what is no charge, and more than there can be.
+func TestMemory_Charge_bounds(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range limiter.Algorithms() {
+		m, p := New(), storetest.DayPolicy(t, "p", algorithm, 10)
+		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}
+		storetest.Decide(t, m, check)
+		check.Weight = -5
+		storetest.ChargeIn(m, []limiter.Check{check})
+		if left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: check.Key, Peek: true})[0].Result.Remaining; left != 7 {
+			t.Errorf("%s: %d of 10 are left after 3 and a charge of -5", algorithm, left)
+		}
+		check.Weight = math.MaxInt64
+		storetest.ChargeIn(m, []limiter.Check{check})
+		if r := storetest.Decide(t, m, limiter.Check{Policy: p, Key: check.Key})[0].Result; r.Passes() || r.Remaining != 0 {
+			t.Errorf("%s: after an enormous charge: %+v", algorithm, r)
 		}
 	}
 }

@@ -136,26 +136,3 @@ func TestMemory_bound_together(t *testing.T) {
 		}
 	}
 }
-
-// TestMemory_ban_full has room for a count and none for a ban: denials stay denials.
-func TestMemory_ban_full(t *testing.T) {
-	t.Parallel()
-	p, m := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}}), New()
-	m.Limit(1, nil)
-	decide := func() limiter.Result {
-		result, err := limiter.Allow(t.Context(), m, p, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result
-	}
-	for i, want := range []bool{true, true, false, false} {
-		if r := decide(); r.Passes() != want || r.Banned {
-			t.Errorf("request %d: %+v", i, r)
-		}
-	}
-	m.Limit(2, nil)
-	if r := decide(); !r.BanBegins {
-		t.Errorf("with room: %+v", r)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -144,4 +145,26 @@ func TestDenyCache_bounded(t *testing.T) {
 	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*DenyShards*DenyShardSize - 1)), Weight: 1}}, now).Denies {
 		t.Error("a denial is used longer than its age")
 	}
+}
+
+// TestDenyCache_quiet lets denials expire that no request asks for again.
+func TestDenyCache_quiet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCache(time.Second)
+		c.StartSweeps()
+		for i := range 1000 {
+			c.Learn([]limiter.Check{{Policy: storetest.DayPolicy(t, "api", limiter.FixedWindow, 1), Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, time.Now())
+		}
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		for i := range c.Shards {
+			if left := c.Shards[i].Len(); left > 0 {
+				t.Fatalf("%d denials are left", left)
+			}
+		}
+		if c.Shards[0].Sweeper.IsSet() {
+			t.Error("the timer is set")
+		}
+	})
 }

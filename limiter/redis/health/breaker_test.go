@@ -1,30 +1,35 @@
-package failover
+package health
 
 import (
+	"errors"
+
 	"sync"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
+// refused is a failure that opens a breaker at once.
+var refused = &limiter.UndecidedError{Kind: "refused", Err: errors.New("refused")}
+
 // newTestBreaker returns a breaker on a clock that the test moves, and counts of its reports.
-func newTestBreaker() (b *health.Breaker, instant *clock.Moment, opened, closed *int) {
+func newTestBreaker() (b *Breaker, instant *clock.Moment, opened, closed *int) {
 	instant, opened, closed = new(clock.Moment), new(int), new(int)
-	b = &health.Breaker{Now: func() clock.Moment { return *instant }, OnOpen: func(error) { *opened++ }, OnClose: func() { *closed++ }}
+	b = &Breaker{Now: func() clock.Moment { return *instant }, OnOpen: func(error) { *opened++ }, OnClose: func() { *closed++ }}
 	return b, instant, opened, closed
 }
 
 func TestBreaker_retire(t *testing.T) {
 	t.Parallel()
-	for name, late := range map[string]func(b *health.Breaker){
-		"a probe that succeeds":   func(b *health.Breaker) { b.Close() },
-		"a failure of a request":  func(b *health.Breaker) { b.Failure(refused) },
-		"a request that succeeds": func(b *health.Breaker) { b.Success(0) },
-		"nothing":                 func(*health.Breaker) {},
+	for name, late := range map[string]func(b *Breaker){
+		"a probe that succeeds":   func(b *Breaker) { b.Close() },
+		"a failure of a request":  func(b *Breaker) { b.Failure(refused) },
+		"a request that succeeds": func(b *Breaker) { b.Success(0) },
+		"nothing":                 func(*Breaker) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, _, opened, closed := newTestBreaker()
@@ -49,21 +54,21 @@ func TestBreaker(t *testing.T) {
 			t.Fatalf("%s: open %v", what, !open)
 		}
 	}
-	for range health.FailuresInARow - 1 {
+	for range FailuresInARow - 1 {
 		b.Failure(timeout)
 	}
 	b.Success(*clock)
-	for range health.FailuresInARow - 1 {
+	for range FailuresInARow - 1 {
 		b.Failure(timeout)
 	}
 	expect("after fewer failures in a row than it takes", false)
 	b.Failure(timeout)
 	b.Failure(timeout)
 	expect("after failures that come all at once", false)
-	*clock = clock.Add(health.FailuresSpan)
+	*clock = clock.Add(FailuresSpan)
 	b.Failure(timeout)
 	expect("after failures in a row", true)
-	*clock = clock.Add(health.ProbeInterval)
+	*clock = clock.Add(ProbeInterval)
 	b.Success(*clock)
 	expect("after a late answer to a request", true)
 	b.Failure(timeout) // a request that was in flight
@@ -71,7 +76,7 @@ func TestBreaker(t *testing.T) {
 		t.Errorf("a late failure postpones the probe by %v", wait)
 	}
 	b.Postpone()
-	if _, wait := b.UntilProbe(); wait != health.ProbeInterval {
+	if _, wait := b.UntilProbe(); wait != ProbeInterval {
 		t.Errorf("%v until the next probe", wait)
 	}
 	b.Close()
@@ -92,13 +97,13 @@ func TestBreaker_half_fails(t *testing.T) {
 		if i > 200 {
 			t.Fatal("never opened")
 		}
-		*clock = clock.Add(health.ProbeInterval / 50)
+		*clock = clock.Add(ProbeInterval / 50)
 		if i%2 == 0 {
 			b.Failure(decision.ErrTimeout)
 		} else {
 			b.Success(*clock)
 		}
-		if b.Open() && i < health.MinSample {
+		if b.Open() && i < MinSample {
 			t.Errorf("opened after %d requests", i)
 		}
 	}
@@ -117,7 +122,7 @@ func TestBreaker_wall_clock(t *testing.T) {
 	for _, step := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
 		t.Run(step.String(), func(t *testing.T) {
 			by := time.Duration(0)
-			b := &health.Breaker{OnOpen: func(error) {}, OnClose: func() {}}
+			b := &Breaker{OnOpen: func(error) {}, OnClose: func() {}}
 			b.Now = func() clock.Moment { return clock.MomentOf(stepped(time.Now(), by)) }
 			b.Failure(refused)
 			by = step
@@ -125,7 +130,7 @@ func TestBreaker_wall_clock(t *testing.T) {
 				t.Fatalf("the wall clock was not set: %v", shown)
 			}
 			open, wait := b.UntilProbe()
-			if !open || wait > health.ProbeInterval || wait < health.ProbeInterval/4 {
+			if !open || wait > ProbeInterval || wait < ProbeInterval/4 {
 				t.Errorf("open %v, the next probe in %v", open, wait)
 			}
 		})
@@ -146,7 +151,7 @@ func TestOutages_inTurn(t *testing.T) {
 		failing = fails
 		reports++
 	}
-	o := health.Outages{OnOutage: func(error) { report(true) }, OnRecovery: func(time.Duration) { report(false) }}
+	o := Outages{OnOutage: func(error) { report(true) }, OnRecovery: func(time.Duration) { report(false) }}
 	var nodes sync.WaitGroup
 	for range 4 {
 		nodes.Go(func() {

@@ -1,4 +1,4 @@
-package failover
+package memory
 
 import (
 	"context"
@@ -10,9 +10,7 @@ import (
 	"weak"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
 // pass lets time pass in a bubble, and waits for what that has begun.
@@ -26,26 +24,26 @@ func pass(d time.Duration) {
 func TestMemory_quiet(t *testing.T) {
 	t.Parallel()
 	const clients = 20_000
-	take := func(m *memory.Store, c limiter.Check) { _, _ = m.Decide(context.Background(), []limiter.Check{c}) }
+	take := func(m *Store, c limiter.Check) { _, _ = m.Decide(context.Background(), []limiter.Check{c}) }
 	for name, test := range map[string]struct {
 		settings limiter.Settings
 		maxKeys  int64
-		store    func(m *memory.Store, c limiter.Check)
+		store    func(m *Store, c limiter.Check)
 		kept     int64
 	}{
-		"counts": {limiter.Settings{Algorithm: limiter.SlidingWindowCounter}, memory.DefaultMaxKeys, take, clients},
-		"logs":   {limiter.Settings{Algorithm: limiter.SlidingWindowLog}, memory.DefaultMaxKeys, take, clients},
-		"answers": {limiter.Settings{Algorithm: limiter.GCRA}, memory.DefaultMaxKeys, func(m *memory.Store, c limiter.Check) {
+		"counts": {limiter.Settings{Algorithm: limiter.SlidingWindowCounter}, DefaultMaxKeys, take, clients},
+		"logs":   {limiter.Settings{Algorithm: limiter.SlidingWindowLog}, DefaultMaxKeys, take, clients},
+		"answers": {limiter.Settings{Algorithm: limiter.GCRA}, DefaultMaxKeys, func(m *Store, c limiter.Check) {
 			c.Result = limiter.Result{Remaining: 1, ResetAfter: time.Minute}
 			m.Remember(&c)
 		}, clients},
-		"bans":     {limiter.Settings{Algorithm: limiter.GCRA, Ban: []time.Duration{time.Minute}}, memory.DefaultMaxKeys, func(m *memory.Store, c limiter.Check) { c.Weight = 2; take(m, c); take(m, c) }, 2 * clients},
+		"bans":     {limiter.Settings{Algorithm: limiter.GCRA, Ban: []time.Duration{time.Minute}}, DefaultMaxKeys, func(m *Store, c limiter.Check) { c.Weight = 2; take(m, c); take(m, c) }, 2 * clients},
 		"overflow": {limiter.Settings{Algorithm: limiter.TokenBucket}, 100, take, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m := memory.New()
+				m := New()
 				m.Limit(test.maxKeys, nil)
 				test.settings.Name, test.settings.Limit, test.settings.Window = name, 2, time.Minute
 				short := storetest.NewPolicy(t, test.settings)
@@ -55,7 +53,7 @@ func TestMemory_quiet(t *testing.T) {
 				if m.Len() != test.kept {
 					t.Fatalf("%d states, want %d", m.Len(), test.kept)
 				}
-				m.Limit(memory.DefaultMaxKeys, nil)
+				m.Limit(DefaultMaxKeys, nil)
 				long := limiter.Check{Policy: storetest.NewPolicy(t, limiter.Settings{Name: "long", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}), Key: limiter.EncodeKey("a"), Weight: 1}
 				take(m, long)
 				pass(20 * time.Minute)
@@ -77,33 +75,12 @@ func TestMemory_quiet(t *testing.T) {
 // TestMemory_dropped drops a store whose states last for long: its sweeps do not keep it.
 func TestMemory_dropped(t *testing.T) {
 	t.Parallel()
-	kept := func() weak.Pointer[memory.Store] {
-		m := memory.New()
+	kept := func() weak.Pointer[Store] {
+		m := New()
 		_, _ = m.Decide(context.Background(), []limiter.Check{{Policy: storetest.DayPolicy(t, "long", limiter.FixedWindow, 1), Key: limiter.EncodeKey("a"), Weight: 1}})
 		return weak.Make(m)
 	}()
 	if runtime.GC(); kept.Value() != nil {
 		t.Error("the store is still in memory")
 	}
-}
-
-// TestDenyCache_quiet lets denials expire that no request asks for again.
-func TestDenyCache_quiet(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := deny.NewCache(MaxDenyAge)
-		c.StartSweeps()
-		for i := range 1000 {
-			c.Learn([]limiter.Check{{Policy: storetest.DayPolicy(t, "api", limiter.FixedWindow, 1), Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, time.Now())
-		}
-		pass(10 * time.Second)
-		for i := range c.Shards {
-			if left := c.Shards[i].Len(); left > 0 {
-				t.Fatalf("%d denials are left", left)
-			}
-		}
-		if c.Shards[0].Sweeper.IsSet() {
-			t.Error("the timer is set")
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package failover
+package dial
 
 import (
 	"errors"
@@ -7,9 +7,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
+
+// putFile writes a file.
+func putFile(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestReadPassword(t *testing.T) {
 	dir := t.TempDir()
@@ -21,21 +27,21 @@ func TestReadPassword(t *testing.T) {
 				continue
 			}
 			putFile(t, path, want+ending)
-			if got, err := dial.ReadPassword(path); got != want || err != nil {
+			if got, err := ReadPassword(path); got != want || err != nil {
 				t.Errorf("%q: got %q, %v; want %q", want+ending, got, err, want)
 			}
 		}
 	}
 	for text, want := range map[string]string{
-		"": "is empty", "\n": "is empty", strings.Repeat("secret", dial.MaxPasswordFile): "is longer than",
+		"": "is empty", "\n": "is empty", strings.Repeat("secret", MaxPasswordFile): "is longer than",
 	} {
 		putFile(t, path, text)
-		if got, err := dial.ReadPassword(path); got != "" || err == nil || !strings.Contains(err.Error(), path+" "+want) || strings.Contains(err.Error(), "secret") {
+		if got, err := ReadPassword(path); got != "" || err == nil || !strings.Contains(err.Error(), path+" "+want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%.9q: got %q, %v", text, got, err)
 		}
 	}
 	for _, path := range []string{filepath.Join(dir, "none"), dir} {
-		if _, err := dial.ReadPassword(path); err == nil || strings.Count(err.Error(), path) != 1 {
+		if _, err := ReadPassword(path); err == nil || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%s: got %v, want an error that names it", path, err)
 		}
 	}
@@ -46,9 +52,11 @@ func TestReadPassword_no_regular_file(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
-	noError(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)))
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)); err != nil {
+		t.Fatal(err)
+	}
 	for _, path := range []string{pipe, link, os.DevNull, "/dev/zero"} {
-		if got, err := dial.ReadPassword(path); got != "" || !errors.Is(err, dial.ErrNotRegular) || !strings.Contains(err.Error(), path) {
+		if got, err := ReadPassword(path); got != "" || !errors.Is(err, ErrNotRegular) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %q, %v; want errNotRegular", path, got, err)
 		}
 	}
@@ -61,7 +69,7 @@ func TestReadPassword_secret_for_path(t *testing.T) {
 		"hunter2", "/hunter2", "./hunter2", "aGVs/hunter2==", "/9j4/hunter2", "correct horse/hunter2", "../../hunter2/x",
 		"hunter2/" + strings.Repeat("x", 300), "hunter2\x00", strings.Repeat("/hunter2", 10_000),
 	} {
-		if _, err := dial.ReadPassword(secret); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "an absolute path") {
+		if _, err := ReadPassword(secret); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "an absolute path") {
 			t.Errorf("%.20q: got %v; want an error without it", secret, err)
 		}
 	}
@@ -71,11 +79,11 @@ func TestReadPassword_secret_for_path(t *testing.T) {
 func TestReadPassword_working_folder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	putFile(t, "password", "secret\n")
-	if got, err := dial.ReadPassword("password"); got != "secret" || err != nil {
+	if got, err := ReadPassword("password"); got != "secret" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 	putFile(t, "password", "")
-	if _, err := dial.ReadPassword("password"); err == nil || err.Error() != "the file is empty; write the password into it" {
+	if _, err := ReadPassword("password"); err == nil || err.Error() != "the file is empty; write the password into it" {
 		t.Errorf("an empty file: got %v", err)
 	}
 }
