@@ -25,9 +25,7 @@ func oneOf(t *testing.T, f *Store, p *limiter.Policy, key string) (limiter.Resul
 	t.Helper()
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key)}}
 	source, err := f.Decide(context.Background(), checks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return checks[0].Result, source
 }
 
@@ -92,9 +90,7 @@ func TestFailover_ban_filled_elsewhere(t *testing.T) {
 	both := func() limiter.Result {
 		checks := []limiter.Check{{Policy: plain, Key: limiter.EncodeKey("k")}, {Policy: bans, Key: limiter.EncodeKey("k")}}
 		source, err := f.Decide(context.Background(), checks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		sources[source]++
 		return checks[1].Result
 	}

@@ -83,9 +83,7 @@ func measureTakes(b *testing.B, s limiter.Store, p *limiter.Policy, keys []strin
 // those of scripts included. The function that it returns reports them per decision.
 func reportCalls(b *testing.B, client *goredis.Client) (report func()) {
 	b.Helper()
-	if err := client.ConfigResetStat(context.Background()).Err(); err != nil {
-		b.Fatal(err)
-	}
+	noError(b, client.ConfigResetStat(context.Background()).Err())
 	return func() {
 		var scripts, all int
 		stats := client.Info(context.Background(), "commandstats").Val()
@@ -255,9 +253,7 @@ func BenchmarkRedisMemory(b *testing.B) {
 	usage := func(b *testing.B, algorithm string, takes int) (bytes float64) {
 		b.Helper()
 		ctx := context.Background()
-		if err := client.FlushDB(ctx).Err(); err != nil {
-			b.Fatal(err)
-		}
+		noError(b, client.FlushDB(ctx).Err())
 		takeMany(b, store, lastingPolicy(b, algorithm), benchKeys(1), 1, takes)
 		names := client.Keys(ctx, "*").Val()
 		if len(names) != 1 || len(names[0]) != 30 {

@@ -43,9 +43,7 @@ func TestCalendar_outage(t *testing.T) {
 					} else {
 						_, err = f.Fallback(FailLocal, checks, reason)
 					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					return checks[0].Result
 				}
 				move(0)

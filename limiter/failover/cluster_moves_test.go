@@ -20,9 +20,7 @@ func startMove(t *testing.T, source, target *redistest.Server, slot uint16, name
 	t.Helper()
 	ctx := context.Background()
 	host, port, err := net.SplitHostPort(target.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, step := range []struct {
 		server *redistest.Server
 		words  []any

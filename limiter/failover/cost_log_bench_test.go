@@ -45,9 +45,7 @@ func BenchmarkRefundLog(b *testing.B) {
 				b.Fatal("Redis has no statistics of the script")
 			}
 			took, err := strconv.ParseFloat(found[1], 64)
-			if err != nil {
-				b.Fatal(err)
-			}
+			noError(b, err)
 			b.ReportMetric(took, "redis-µs/op")
 		})
 	}

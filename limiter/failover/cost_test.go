@@ -51,9 +51,7 @@ func TestFailover_Settle(t *testing.T) {
 				for _, step := range steps {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: step.estimate, Refundable: true}}
 					source, err := f.Decide(t.Context(), checks)
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					if checks[0].Result.Passes() {
 						f.Settle(checks[0], step.cost, source)
 					}
@@ -187,9 +185,7 @@ func TestFailover_Settle_ban(t *testing.T) {
 		}
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}
 		source, err := f.Decide(t.Context(), []limiter.Check{check})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		f.Settle(check, 10, source)
 		redistest.WaitFor(t, "the cost is charged", func() error {
 			left, err := limiter.Peek(t.Context(), f, p, "k")

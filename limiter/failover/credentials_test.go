@@ -73,9 +73,7 @@ func openRefusedBy(t testing.TB, o dial.Options, kind string) (r *redis.Store, r
 	refused = new(atomic.Int32)
 	o.Timeout = 5 * time.Second
 	client, err := dial.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r = redis.New(client, redis.Options{
 		KeyFormat: limiter.KeyFormat{Prefix: "rl"},
 		OnRefusedLogin: func(err error) {
@@ -203,9 +201,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 				if redis.IsUnknownCommand(err) || err != nil && strings.Contains(err.Error(), "'&*'") {
 					t.Skip("sentinels have users, and users have channels, since Redis 6.2")
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 			}
 			set("reset", "on", ">old", "~*", "&*", "+@all")
 			if user != "" {

@@ -66,9 +66,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 	ask := func(key int) limiter.Source {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(key)), Weight: 1}}
 		source, err := f.Decide(context.Background(), checks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return source
 	}
 	for key := range keys {

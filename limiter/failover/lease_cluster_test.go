@@ -27,9 +27,7 @@ func newClusterFailover(t *testing.T, servers []*redistest.Server) *Store {
 		options.Addresses = append(options.Addresses, s.Addr)
 	}
 	client, err := dial.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	t.Cleanup(func() { _ = r.Close() })
 	return New(r, memory.New(), Options{DenyAge: time.Second})
@@ -47,9 +45,7 @@ func moveSlot(t *testing.T, masters []*redistest.Server, slot uint16, from, to i
 	do(target, "cluster", "setslot", slot, "importing", source.ClusterID(t))
 	do(source, "cluster", "setslot", slot, "migrating", target.ClusterID(t))
 	host, port, err := net.SplitHostPort(target.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for {
 		keys := source.Client(t).ClusterGetKeysInSlot(ctx, int(slot), 100).Val()
 		if len(keys) == 0 {

@@ -94,9 +94,7 @@ func TestFailover_lease_refill(t *testing.T) {
 			request := func() {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 				source, err := f.Decide(context.Background(), checks)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				if limiter.Allowed(checks) {
 					passed[source]++
 				}

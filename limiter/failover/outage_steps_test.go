@@ -22,9 +22,7 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 		t.Helper()
 		words = words[1:]
 		value, err := strconv.ParseInt(words[0], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return value
 	}
 	for ; len(words) > 0; words = words[1:] {

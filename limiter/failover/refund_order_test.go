@@ -80,9 +80,7 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 		return
 	}
 	built, err := r.redis.Scripts.Get(wire.KernelSetOf(p.Rule().Algorithm))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	v := &p.Rule().Params
 	message := doubles(1, 1, float64(v.Limit), float64(v.Window), float64(v.Capacity), float64(v.MaxDelay), float64(v.MaxDebt), float64(v.Tick),
 		float64(wire.OpRepay), 1, 1, 1, 1, 0, float64(amount))

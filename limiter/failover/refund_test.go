@@ -52,9 +52,7 @@ func TestFailover_Refund(t *testing.T) {
 				take := func() ([]limiter.Check, limiter.Source) {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}}
 					source, err := f.Decide(context.Background(), checks)
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					return checks, source
 				}
 				var last []limiter.Check

@@ -49,9 +49,7 @@ func TestRepayment_settings(t *testing.T) {
 				keepOpen(f.shared)
 				for admitted := int64(0); ; admitted++ {
 					result, err := limiter.Allow(t.Context(), f, p, "k")
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					if result.Passes() {
 						continue
 					}
@@ -87,9 +85,7 @@ func TestRepayment_limits(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		large := storetest.NewPolicy(t, limiter.Settings{Name: "limits-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour, Dynamic: true})
 		small, err := large.WithLimit(10, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		n.settled.Store(0)
 		n.away()
 		n.take(t, large, 4)
@@ -164,9 +160,7 @@ func TestRepayment_closed(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
 		client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var lost atomic.Int64
 		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), memory.New(), Options{})
 		keepOpen(f.shared)

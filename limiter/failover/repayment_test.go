@@ -170,9 +170,7 @@ func TestRepayment_unknown(t *testing.T) {
 		} {
 			n.settled.Store(0)
 			before, err := limiter.Peek(t.Context(), n, p, "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if _, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, outcome.reason); err != nil {
 				t.Fatal(err)
 			}

@@ -40,9 +40,7 @@ func TestRedis_DecideBeforeEffects(t *testing.T) {
 	t.Parallel()
 	r := newTestRedis(t, redistest.Shared(t), 10*time.Second, limiter.KeyFormat{Prefix: "t"})
 	clock, err := scripts.Fragment(scripts.ClockFragment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r.Scripts.Clock = verbatimFragment + clock
 	for _, algorithm := range limiter.Algorithms() {
 		policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: windowOfBothClocks(0)})
@@ -84,9 +82,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 		OnRecovery: func(time.Duration) { reported.add("recovery") },
 	})
 	clock, err := scripts.Fragment(scripts.ClockFragment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r.Scripts.Clock = olderFragment + clock
 	policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 2000, Window: windowOfBothClocks(0)})
 	for range 2 {

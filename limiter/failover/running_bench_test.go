@@ -77,9 +77,7 @@ func redisSeconds(b *testing.B, server *redistest.Server) (seconds float64) {
 			b.Skip("this Redis does not report the time of its main thread")
 		}
 		n, err := strconv.ParseFloat(found[1], 64)
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		seconds += n
 	}
 	return seconds

@@ -77,9 +77,7 @@ func processorTime(b *testing.B, client *goredis.Client) (micros float64) {
 	b.Helper()
 	for _, found := range mainThreadTime.FindAllStringSubmatch(client.Info(context.Background(), "cpu").Val(), -1) {
 		seconds, err := strconv.ParseFloat(found[1], 64)
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		micros += seconds * 1e6
 	}
 	return micros

@@ -95,9 +95,7 @@ func (pair *takesPair) spoil(t *testing.T, random *rand.Rand, p *limiter.Policy,
 		default:
 			err = pair.client.SAdd(t.Context(), name, value).Err()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 }
 

@@ -17,9 +17,7 @@ import (
 func raised(t *testing.T, p *limiter.Policy) *limiter.Policy {
 	t.Helper()
 	other, err := p.WithLimit(50, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return other
 }
 

@@ -27,9 +27,7 @@ import (
 func olderNode(t *testing.T, server *redistest.Server) *redis.Store {
 	t.Helper()
 	bucket, err := os.ReadFile("testdata/bucket_of_two_numbers.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text := ""
 	for _, name := range []string{scripts.ClockFragment, "prelude", "kernels", "", "batch"} {
 		fragment := string(bucket)
