@@ -18,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // nodes returns stores on one Redis, as nodes whose clocks are so far ahead of Redis's.
@@ -170,6 +171,105 @@ func TestCalendar_matching(t *testing.T) {
 			if r := s.Play(t, begins+hour/2, p, 0); r.Remaining != test.remaining {
 				t.Errorf("%s, %s begun %+d h: %d remain, want %d", s.Name, test.unit, (test.start-begins)/hour, r.Remaining, test.remaining)
 			}
+		}
+	}
+}
+
+// TestCalendar_outage takes units in an outage on a node whose clock is wrong. It goes on with the quota that
+// it saw last, in the period that Redis was in, and what it admits is settled afterwards.
+func TestCalendar_outage(t *testing.T) {
+	const day = 24 * time.Hour
+	server := redistest.Shared(t)
+	begins := storetest.Micros(t, "2026-06-30T10:00:00+02:00")
+	for _, ahead := range []time.Duration{0, time.Hour, 3 * day, -3 * day, 400 * day} {
+		for _, fraction := range []float64{0, 0.5} {
+			t.Run(fmt.Sprint(ahead, " ", fraction), func(t *testing.T) {
+				ctx := context.Background()
+				client := server.Client(t)
+				client.FlushDB(ctx)
+				r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+				r.Scripts.Clock = testClockFragment
+				local := begins + ahead.Microseconds()
+				f := New(r, memory.NewOnClock(func() int64 { return local }), Options{LocalFraction: fraction})
+				n := r.Topology.AnyNode
+				move := func(to time.Duration) {
+					client.Set(ctx, "test:clock", begins+to.Microseconds(), 0)
+					local = begins + ahead.Microseconds() + to.Microseconds()
+					n.Clock.Fix(-ahead)
+				}
+				p := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Location: storetest.Zone(t, "Europe/Berlin"), Limit: 10})
+				decide := func(reason error) limiter.Result {
+					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
+					var err error
+					if reason == nil {
+						_, err = f.Decide(ctx, checks)
+					} else {
+						_, err = f.Fallback(FailLocal, checks, reason)
+					}
+					noError(t, err)
+					return checks[0].Result
+				}
+				move(0)
+				for range 4 {
+					decide(nil)
+				}
+				limit := int64(10)
+				left := int64(6)
+				if fraction > 0 {
+					limit, left = 5, 3 // the units used count by the same fraction
+				}
+				ends := 14 * time.Hour
+				move(time.Hour)
+				if got := decide(limiter.ErrOutage); got.Remaining != left-1 || (got.ResetAfter-(ends-time.Hour)).Abs() > time.Second {
+					t.Errorf("in the outage: %+v, want %d left for %v", got, left-1, ends-time.Hour)
+				}
+				move(ends - time.Microsecond)
+				if got := decide(limiter.ErrOutage); got.Remaining != left-2 {
+					t.Errorf("at the month's end: %+v, want %d left", got, left-2)
+				}
+				move(ends + 2*time.Second)
+				if got := decide(limiter.ErrOutage); got.Remaining != limit-1 || got.ResetAfter < 30*day {
+					t.Errorf("in the next month: %+v, want %d left", got, limit-1)
+				}
+				// The unit of the outage is settled ahead of it.
+				if got := decide(nil); got.Remaining != 8 {
+					t.Errorf("afterwards: %+v, want 8 left", got)
+				}
+			})
+		}
+	}
+}
+
+// offsetOf returns the offset of a store after a request.
+func offsetOf(t *testing.T, s limiter.Store, r *redis.Store) time.Duration {
+	t.Helper()
+	storetest.Decide(t, s, limiter.Check{Policy: storetest.DayPolicy(t, "offset", limiter.GCRA, 1_000), Key: limiter.EncodeKey("k")})
+	offset, known := r.Offset(0)
+	if !known {
+		t.Error("no offset after a decision")
+	}
+	return offset
+}
+
+func TestRedis_offset(t *testing.T) {
+	for _, ahead := range []time.Duration{0, -3 * time.Hour} {
+		r := openRedis(t, redistest.StartAt(t, ahead), time.Second)
+		redistest.WaitFor(t, "the offset is known", func() error {
+			if got := offsetOf(t, r, r); (got - ahead).Abs() > 50*time.Millisecond {
+				return fmt.Errorf("an offset of %v; want %v", got, ahead)
+			}
+			return nil
+		})
+	}
+}
+
+// TestRedis_offset_set sets Redis's clock between requests.
+func TestRedis_offset_set(t *testing.T) {
+	s := redisStore(t, redistest.Shared(t))
+	for _, ahead := range []time.Duration{0, time.Hour, -2 * time.Hour, 10 * time.Second} {
+		s.SetClock(time.Now().Add(ahead).UnixMicro())
+		if got := offsetOf(t, s, s.f.shared); (got - ahead).Abs() > 2*time.Second {
+			t.Errorf("an offset of %v right after the clock was set; want %v", got, ahead)
 		}
 	}
 }

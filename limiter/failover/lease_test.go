@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,5 +78,120 @@ func awaitUsed(t *testing.T, f *Store, p *limiter.Policy, least, most int64) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d units are used; want %d to %d", used, least, most)
 		}
+	}
+}
+
+// TestFailover_lease_nodes has two nodes decide more requests at once than there are units, some of them
+// with a second policy that denies most. In the end Redis has counted exactly what was admitted.
+func TestFailover_lease_nodes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog} {
+		t.Run(algorithm, func(t *testing.T) {
+			const limit, requests = 10_000, 2500
+			// Nothing decays meanwhile: the window ends in another year.
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "nodes", Algorithm: algorithm, Limit: limit, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
+			scarce := storetest.NewPolicy(t, limiter.Settings{Name: "scarce", Limit: 100, Window: 24 * time.Hour})
+			var admitted, leased atomic.Int64
+			nodes := []*Store{newLeasingFailover(t, server), newLeasingFailover(t, server)}
+			inParallel(8, func(worker int) {
+				random := rand.New(rand.NewPCG(uint64(worker), 3))
+				for range requests {
+					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(2)}}
+					if random.IntN(4) == 0 {
+						checks = append(checks, limiter.Check{Policy: scarce, Key: limiter.EncodeKey("k")})
+					}
+					source, err := nodes[worker%2].Decide(context.Background(), checks)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if source == limiter.SourceLease {
+						leased.Add(1)
+					}
+					if limiter.Allowed(checks) {
+						admitted.Add(checks[0].Weight)
+					} else if len(checks) == 1 && source == limiter.SourceLease {
+						t.Errorf("a lease denied: %+v", checks[0].Result)
+					}
+				}
+			})
+			for _, node := range nodes {
+				node.EndLeases()
+			}
+			if admitted.Load() > limit || leased.Load() < requests {
+				t.Errorf("%d units of %d were admitted, %d requests by leases", admitted.Load(), limit, leased.Load())
+			}
+			awaitUsed(t, nodes[0], p, admitted.Load(), admitted.Load())
+			t.Logf("%d units admitted, %d of %d requests decided by leases", admitted.Load(), leased.Load(), 8*requests)
+		})
+	}
+}
+
+// TestFailover_lease_reset resets a key whose units are leased: nothing of the old count is left, and
+// nothing that was leased from it is spent or given back.
+func TestFailover_lease_reset(t *testing.T) {
+	t.Parallel()
+	f := newLeasingFailover(t, redistest.Shared(t))
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "reset", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
+	key := limiter.EncodeKey("k")
+	lendTo(t, f, p)
+	if _, err := f.Reset(context.Background(), p, key); err != nil {
+		t.Fatal(err)
+	}
+	if units, _ := f.Leased("reset", key); units != 0 {
+		t.Errorf("%d units are held after the reset", units)
+	}
+	awaitUsed(t, f, p, 0, 0)
+	lendTo(t, f, p)
+	f.ForgetDenials("reset", key) // as a changed override does
+	if units, _ := f.Leased("reset", key); units != 0 {
+		t.Errorf("%d units are held after the override", units)
+	}
+	awaitUsed(t, f, p, 0, 1000) // the rest is back
+}
+
+// lendTo makes requests of a key until this node holds units of it.
+func lendTo(t *testing.T, f *Store, p *limiter.Policy) {
+	t.Helper()
+	for range 10_000 {
+		if units, lasts := f.Leased(p.Name(), limiter.EncodeKey("k")); units > 0 && lasts > 0 {
+			return
+		}
+		storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})
+	}
+	t.Fatal("nothing is leased")
+}
+
+// TestFailover_lease_outage spends what was leased while Redis is away, and counts it as used afterwards.
+func TestFailover_lease_outage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := newLeasingFailover(t, server)
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "outage", Algorithm: limiter.SlidingWindowLog, Limit: 1000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
+	admitted := int64(0)
+	source := limiter.SourceRedis
+	decide := func() {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+		var err error
+		if source, err = f.Decide(context.Background(), checks); err != nil {
+			t.Fatal(err)
+		}
+		if limiter.Allowed(checks) {
+			admitted++
+		}
+	}
+	for source != limiter.SourceLease {
+		decide()
+	}
+	server.Kill()
+	if decide(); source != limiter.SourceLease {
+		t.Errorf("decided by %s; want the lease", source)
+	}
+	for range 3000 {
+		decide()
+	}
+	if source != limiter.SourceFallback || admitted > 1000 {
+		t.Errorf("decided by %s in the end, %d of 1000 admitted", source, admitted)
 	}
 }

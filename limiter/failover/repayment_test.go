@@ -3,7 +3,6 @@ package failover
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,62 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
-
-// outageNode is a node whose Redis is away and back as the test says, on a clock of the test's.
-type outageNode struct {
-	*Store
-	set     func(micros int64)
-	settled atomic.Int64
-	lost    atomic.Int64
-}
-
-// newOutageNode returns a node on a Redis that takes its time from the test. The address is that of a
-// server or of a proxy before it.
-func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
-	t.Helper()
-	n := &outageNode{}
-	r := openStore(t, dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: 10 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
-	r.Scripts.Clock = testClockFragment
-	var now atomic.Int64
-	n.Store = New(r, memory.NewOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
-	n.ledger.clock = func(string) (int64, int64) { return now.Load(), 0 }
-	n.ledger.running.Store(true) // no timer: debts leave ahead of requests alone
-	admin := server.Client(t)
-	n.set = func(micros int64) {
-		now.Store(micros)
-		noError(t, admin.Set(t.Context(), "test:clock", micros, 0).Err())
-	}
-	return n
-}
-
-// away keeps requests from Redis, back sends them again.
-func (n *outageNode) away() { keepOpen(n.shared) }
-func (n *outageNode) back() { n.shared.Topology.AnyNode.Breaker.Close() }
-
-// take takes units and reports whether they passed.
-func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {
-	t.Helper()
-	checks := storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units})
-	return limiter.Allowed(checks)
-}
-
-// wantRepaid compares what is left on Redis after the node's debts were settled, and how many units they
-// were.
-func (n *outageNode) wantRepaid(t *testing.T, p *limiter.Policy, units, remaining int64) {
-	t.Helper()
-	left, err := limiter.Peek(t.Context(), n, p, "k")
-	if err != nil || left.Remaining != remaining {
-		t.Errorf("%+v, %v; want %d left", left, err, remaining)
-	}
-	if got := n.settled.Load(); got != units {
-		t.Errorf("%d units settled; want %d", got, units)
-	}
-	if !n.ledger.isEmpty() {
-		t.Errorf("%d accounts left", n.ledger.size.Load())
-	}
-}
 
 // TestRepayment_vectors plays the vectors of the design: what a node owes after an outage, and what that
 // leaves on Redis.
@@ -349,70 +293,4 @@ func TestRepayment_Charge(t *testing.T) {
 	n := newOutageNode(t, server, server.Addr)
 	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: time.Hour})
 	n.play(t, p, "at 0 take 1 away charge 4 back repaid 4 5 away owe 100 back repaid 9 0") // up to the capacity
-}
-
-// TestRepayment_paced settles keys that no request asks for, and gives those up that were reset or have
-// decayed.
-func TestRepayment_paced(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	var settled atomic.Int64
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
-	p := storetest.DayPolicy(t, "paced", limiter.SlidingWindowCounter, 10)
-	short := storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
-	keepOpen(f.shared)
-	const keys = 500
-	for i := range keys {
-		for _, policy := range []*limiter.Policy{p, short} {
-			if result, err := limiter.Allow(t.Context(), f, policy, fmt.Sprint(i)); err != nil || !result.Passes() {
-				t.Fatal(result, err)
-			}
-		}
-	}
-	if _, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Reset(t.Context(), p, limiter.EncodeKey("7")); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	f.shared.Topology.AnyNode.Breaker.Close()
-	redistest.WaitFor(t, "all debts are settled", func() error {
-		if left := f.ledger.size.Load(); left > 0 || settled.Load() < keys-1 {
-			return fmt.Errorf("%d accounts left, %d settled", left, settled.Load())
-		}
-		return nil
-	})
-	if took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan; took < least {
-		t.Errorf("settled within %v; want at least %v", took, least)
-	}
-	if got := settled.Load(); got != keys-1 {
-		t.Errorf("%d units settled, want %d", got, keys-1)
-	}
-	for _, i := range []int{0, 7, keys - 1} {
-		want := int64(9)
-		if i == 7 {
-			want = 10
-		}
-		wantRemaining(t, f, p, fmt.Sprint(i), want)
-	}
-	redistest.WaitFor(t, "the timer has ended", func() error {
-		if f.ledger.running.Load() {
-			return errors.New("it runs")
-		}
-		return nil
-	})
-}
-
-// TestRepayment_off forgives outages.
-func TestRepayment_off(t *testing.T) {
-	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{ForgiveOutages: true})
-	p := storetest.DayPolicy(t, "off", limiter.FixedWindow, 10)
-	keepOpen(f.shared)
-	if _, err := limiter.Allow(t.Context(), f, p, "k"); err != nil {
-		t.Fatal(err)
-	}
-	f.shared.Topology.AnyNode.Breaker.Close()
-	wantRemaining(t, f, p, "k", 10)
 }

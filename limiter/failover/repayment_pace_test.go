@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -93,4 +94,70 @@ func TestRepayment_flapping(t *testing.T) {
 		t.Error("Redis decided all requests")
 	}
 	t.Logf("%d of %d requests were decided by the nodes", fallbacks.Load(), sent.Load())
+}
+
+// TestRepayment_paced settles keys that no request asks for, and gives those up that were reset or have
+// decayed.
+func TestRepayment_paced(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	var settled atomic.Int64
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
+	p := storetest.DayPolicy(t, "paced", limiter.SlidingWindowCounter, 10)
+	short := storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
+	keepOpen(f.shared)
+	const keys = 500
+	for i := range keys {
+		for _, policy := range []*limiter.Policy{p, short} {
+			if result, err := limiter.Allow(t.Context(), f, policy, fmt.Sprint(i)); err != nil || !result.Passes() {
+				t.Fatal(result, err)
+			}
+		}
+	}
+	if _, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Reset(t.Context(), p, limiter.EncodeKey("7")); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	f.shared.Topology.AnyNode.Breaker.Close()
+	redistest.WaitFor(t, "all debts are settled", func() error {
+		if left := f.ledger.size.Load(); left > 0 || settled.Load() < keys-1 {
+			return fmt.Errorf("%d accounts left, %d settled", left, settled.Load())
+		}
+		return nil
+	})
+	if took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan; took < least {
+		t.Errorf("settled within %v; want at least %v", took, least)
+	}
+	if got := settled.Load(); got != keys-1 {
+		t.Errorf("%d units settled, want %d", got, keys-1)
+	}
+	for _, i := range []int{0, 7, keys - 1} {
+		want := int64(9)
+		if i == 7 {
+			want = 10
+		}
+		wantRemaining(t, f, p, fmt.Sprint(i), want)
+	}
+	redistest.WaitFor(t, "the timer has ended", func() error {
+		if f.ledger.running.Load() {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+}
+
+// TestRepayment_off forgives outages.
+func TestRepayment_off(t *testing.T) {
+	t.Parallel()
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{ForgiveOutages: true})
+	p := storetest.DayPolicy(t, "off", limiter.FixedWindow, 10)
+	keepOpen(f.shared)
+	if _, err := limiter.Allow(t.Context(), f, p, "k"); err != nil {
+		t.Fatal(err)
+	}
+	f.shared.Topology.AnyNode.Breaker.Close()
+	wantRemaining(t, f, p, "k", 10)
 }
