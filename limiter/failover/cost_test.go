@@ -189,13 +189,7 @@ func TestFailover_Settle_ban(t *testing.T) {
 		source, err := f.Decide(t.Context(), []limiter.Check{check})
 		noError(t, err)
 		f.Settle(check, 10, source)
-		redistest.WaitFor(t, "the cost is charged", func() error {
-			left, err := limiter.Peek(t.Context(), f, p, "k")
-			if err == nil && left.Remaining > 0 {
-				err = fmt.Errorf("%d remain", left.Remaining)
-			}
-			return err
-		})
+		checkLeft(t, f, p, 0)
 		if got := storetest.Decide(t, f, check)[0].Result; !got.Banned {
 			t.Errorf("%s: %+v", source, got)
 		}

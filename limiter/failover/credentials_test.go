@@ -72,9 +72,7 @@ func openRefusedBy(t testing.TB, o dial.Options, kind string) (r *redis.Store, r
 	t.Helper()
 	refused = new(atomic.Int32)
 	o.Timeout = 5 * time.Second
-	client, err := dial.New(o)
-	noError(t, err)
-	r = redis.New(client, redis.Options{
+	r = openStore(t, o, redis.Options{
 		KeyFormat: limiter.KeyFormat{Prefix: "rl"},
 		OnRefusedLogin: func(err error) {
 			if refused.Add(1); limiter.Kind(err) != kind {
@@ -83,7 +81,6 @@ func openRefusedBy(t testing.TB, o dial.Options, kind string) (r *redis.Store, r
 		},
 		OnOutage: func(err error) { t.Errorf("the breaker has opened: %v", err) },
 	})
-	t.Cleanup(func() { _ = r.Close() })
 	return r, refused
 }
 

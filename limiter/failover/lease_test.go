@@ -81,49 +81,78 @@ func awaitUsed(t *testing.T, f *Store, p *limiter.Policy, least, most int64) {
 	}
 }
 
-// TestFailover_lease_nodes has two nodes decide more requests at once than there are units, some of them
-// with a second policy that denies most. In the end Redis has counted exactly what was admitted.
+// leaseLoad is requests of two nodes that lease from the key k: more at once than there are units, some of them with
+// another check that is denied mostly. Nothing decays meanwhile: the window ends in another year.
+type leaseLoad struct {
+	nodes                       [2]*Store
+	policy                      *limiter.Policy
+	scarce                      limiter.Check
+	workers, requests           int
+	admitted, leased, fallbacks atomic.Int64
+}
+
+func newLeaseLoad(t *testing.T, open func() *Store, algorithm, scarceKey string, limit int64) *leaseLoad {
+	t.Helper()
+	return &leaseLoad{
+		nodes:  [2]*Store{open(), open()},
+		policy: storetest.NewPolicy(t, limiter.Settings{Name: "load", Algorithm: algorithm, Limit: limit, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease}),
+		scarce: limiter.Check{Policy: storetest.NewPolicy(t, limiter.Settings{Name: "scarce-" + algorithm, Limit: 100, Window: 24 * time.Hour}), Key: limiter.EncodeKey(scarceKey)},
+	}
+}
+
+func (l *leaseLoad) run(t *testing.T) {
+	t.Helper()
+	inParallel(l.workers, func(worker int) {
+		random := rand.New(rand.NewPCG(uint64(worker), 3))
+		for range l.requests {
+			checks := []limiter.Check{{Policy: l.policy, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(2)}}
+			if random.IntN(4) == 0 {
+				checks = append(checks, l.scarce)
+			}
+			source, err := l.nodes[worker%2].Decide(context.Background(), checks)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			switch source {
+			case limiter.SourceLease:
+				l.leased.Add(1)
+			case limiter.SourceFallback:
+				l.fallbacks.Add(1)
+			}
+			if limiter.Allowed(checks) {
+				l.admitted.Add(checks[0].Weight)
+			} else if len(checks) == 1 && source == limiter.SourceLease {
+				t.Errorf("a lease denied: %+v", checks[0].Result)
+			}
+		}
+	})
+}
+
+// wantExact ends the leases. Redis has counted exactly what was admitted.
+func (l *leaseLoad) wantExact(t *testing.T) {
+	t.Helper()
+	for _, node := range l.nodes {
+		node.EndLeases()
+	}
+	admitted, leased := l.admitted.Load(), l.leased.Load()
+	if admitted > l.policy.Capacity() || leased < int64(l.requests) {
+		t.Errorf("%d units of %d were admitted, %d requests by leases", admitted, l.policy.Capacity(), leased)
+	}
+	awaitUsed(t, l.nodes[1], l.policy, admitted, admitted)
+	t.Logf("%d units admitted, %d of %d requests decided by leases", admitted, leased, l.workers*l.requests)
+}
+
+// TestFailover_lease_nodes has two nodes lease from a key.
 func TestFailover_lease_nodes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog} {
 		t.Run(algorithm, func(t *testing.T) {
-			const limit, requests = 10_000, 2500
-			// Nothing decays meanwhile: the window ends in another year.
-			p := storetest.NewPolicy(t, limiter.Settings{Name: "nodes", Algorithm: algorithm, Limit: limit, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
-			scarce := storetest.NewPolicy(t, limiter.Settings{Name: "scarce", Limit: 100, Window: 24 * time.Hour})
-			var admitted, leased atomic.Int64
-			nodes := []*Store{newLeasingFailover(t, server), newLeasingFailover(t, server)}
-			inParallel(8, func(worker int) {
-				random := rand.New(rand.NewPCG(uint64(worker), 3))
-				for range requests {
-					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(2)}}
-					if random.IntN(4) == 0 {
-						checks = append(checks, limiter.Check{Policy: scarce, Key: limiter.EncodeKey("k")})
-					}
-					source, err := nodes[worker%2].Decide(context.Background(), checks)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if source == limiter.SourceLease {
-						leased.Add(1)
-					}
-					if limiter.Allowed(checks) {
-						admitted.Add(checks[0].Weight)
-					} else if len(checks) == 1 && source == limiter.SourceLease {
-						t.Errorf("a lease denied: %+v", checks[0].Result)
-					}
-				}
-			})
-			for _, node := range nodes {
-				node.EndLeases()
-			}
-			if admitted.Load() > limit || leased.Load() < requests {
-				t.Errorf("%d units of %d were admitted, %d requests by leases", admitted.Load(), limit, leased.Load())
-			}
-			awaitUsed(t, nodes[0], p, admitted.Load(), admitted.Load())
-			t.Logf("%d units admitted, %d of %d requests decided by leases", admitted.Load(), leased.Load(), 8*requests)
+			load := newLeaseLoad(t, func() *Store { return newLeasingFailover(t, server) }, algorithm, "k", 10_000)
+			load.workers, load.requests = 8, 2500
+			load.run(t)
+			load.wantExact(t)
 		})
 	}
 }

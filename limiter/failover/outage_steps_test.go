@@ -105,8 +105,7 @@ func (n *outageNode) back() { n.shared.Topology.AnyNode.Breaker.Close() }
 // take takes units and reports whether they passed.
 func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {
 	t.Helper()
-	checks := storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units})
-	return limiter.Allowed(checks)
+	return limiter.Allowed(storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units}))
 }
 
 // wantRepaid compares what is left on Redis after the node's debts were settled, and how many units they

@@ -52,8 +52,7 @@ func TestResetAll_deny_cache(t *testing.T) {
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	p := storetest.DayPolicy(t, "denied", limiter.FixedWindow, 1)
 	pass := func() bool {
-		checks := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
-		return limiter.Allowed(checks)
+		return limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}))
 	}
 	if !pass() || pass() {
 		t.Fatal("want one request to pass")

@@ -41,8 +41,7 @@ func banVectorsHold(t *testing.T, open Open) {
 			t.Run(v.name+"/"+s.Name, func(t *testing.T) {
 				for i, step := range v.steps {
 					s.SetClock(step.at * Sec)
-					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(v.name), Weight: step.weight}}
-					s.Request(t, checks...)
+					checks := s.Request(t, limiter.Check{Policy: p, Key: limiter.EncodeKey(v.name), Weight: step.weight})
 					want := time.Duration(step.wait) * time.Second
 					if step.wait < 0 {
 						want = limiter.Never
@@ -62,9 +61,7 @@ func bansBegin(t *testing.T, open Open) {
 	p := NewPolicy(t, limiter.Settings{Name: "began", Algorithm: limiter.FixedWindow, Limit: 3, Window: 10 * time.Second, Ban: banned(30)})
 	for _, s := range open(t) {
 		one := func(weight int64, peek bool) limiter.Result {
-			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: peek}}
-			s.Request(t, checks...)
-			return checks[0].Result
+			return s.Request(t, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: peek})[0].Result
 		}
 		s.SetClock(1000 * Sec)
 		one(2, false)
@@ -94,8 +91,7 @@ func bansDenyWithOthers(t *testing.T, open Open) {
 	for _, s := range open(t) {
 		both := func(at int64) (a, b limiter.Result) {
 			s.SetClock(at * Sec)
-			checks := []limiter.Check{{Policy: narrow, Key: limiter.EncodeKey("k")}, {Policy: wide, Key: limiter.EncodeKey("k")}}
-			s.Request(t, checks...)
+			checks := s.Request(t, limiter.Check{Policy: narrow, Key: limiter.EncodeKey("k")}, limiter.Check{Policy: wide, Key: limiter.EncodeKey("k")})
 			return checks[0].Result, checks[1].Result
 		}
 		both(1000)
@@ -122,9 +118,7 @@ func bansCount(t *testing.T, open Open) {
 	for _, s := range open(t) {
 		s.SetClock(Epoch)
 		take := func() []limiter.Check {
-			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
-			s.Request(t, checks...)
-			return checks
+			return s.Request(t, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
 		}
 		var taken [][]limiter.Check
 		for range 5 {
@@ -159,8 +153,7 @@ func bansCountElsewhere(t *testing.T, open Open) {
 	}
 	for _, s := range open(t) {
 		s.SetClock(Epoch)
-		check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}
-		s.Request(t, check...)
+		check := s.Request(t, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
 		s.Charge(check)
 		if s.Request(t, check...); !check[0].Result.BanBegins {
 			t.Errorf("%s: %+v", s.Name, check[0].Result)

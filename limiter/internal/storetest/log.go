@@ -68,8 +68,7 @@ func logRefundsTail(t *testing.T, open Open) {
 				if i == 100 {
 					s.SetClock(Epoch + 1_000)
 				}
-				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: int64(1 + i%2), Refundable: true}}
-				s.Request(t, checks...)
+				checks := s.Request(t, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: int64(1 + i%2), Refundable: true})
 				reserved = append(reserved, checks)
 			}
 			remaining := s.Play(t, Epoch+1_000, p, 0).Remaining

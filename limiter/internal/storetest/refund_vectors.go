@@ -136,9 +136,7 @@ func refundsOfFlood(t *testing.T, open Open) {
 	for _, s := range open(t) {
 		s.SetClock(Epoch)
 		reserved := func(units int64) []limiter.Check {
-			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: units, Refundable: true}}
-			s.Request(t, checks...)
-			return checks
+			return s.Request(t, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units, Refundable: true})
 		}
 		var units [][]limiter.Check
 		for i := range int64(9) {
