@@ -133,20 +133,21 @@ func TestFailover_Settle_debt(t *testing.T) {
 func TestFailover_Settle_paid(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
-	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1000, Window: 24 * time.Hour})
-	n.set(storetest.Epoch)
-	n.away()
-	var taken [][]limiter.Check
-	for range 2 {
-		checks := storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true})
-		taken = append(taken, checks)
+	for _, algorithm := range limiter.Algorithms() {
+		n := newOutageNode(t, server, server.Addr)
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "paid-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
+		n.set(storetest.Epoch)
+		n.away()
+		var taken []limiter.Check
+		for range 2 {
+			taken = append(taken, storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true})...)
+		}
+		n.back()
+		n.wantRepaid(t, p, 200, 800)
+		n.Settle(taken[0], 30, limiter.SourceFallback)
+		n.Settle(taken[1], 130, limiter.SourceFallback)
+		n.wantRepaid(t, p, 230, 770)
 	}
-	n.back()
-	n.wantRepaid(t, p, 200, 800)
-	n.Settle(taken[0][0], 30, limiter.SourceFallback)
-	n.Settle(taken[1][0], 130, limiter.SourceFallback)
-	n.wantRepaid(t, p, 230, 770)
 }
 
 // TestFailover_Settle_outage loses Redis between a take and its cost: a refund is reported as lost, the

@@ -209,17 +209,6 @@ func TestRedis_Decide_kinds(t *testing.T) {
 	check("refused")
 }
 
-func TestRedis_Decide_closed(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	r := openRedis(t, server, time.Second)
-	p := storetest.DayPolicy(t, "closed", limiter.GCRA, 1_000)
-	noError(t, r.Close())
-	if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}); !errors.Is(err, limiter.ErrUndecided) {
-		t.Errorf("error %v", err)
-	}
-}
-
 // TestRedis_Decide_lost_reply cuts the connection after every request, when Redis has executed it
 // and before its reply arrives.
 func TestRedis_Decide_lost_reply(t *testing.T) {
@@ -258,19 +247,4 @@ func TestRedis_Decide_timeout(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestRedis_Decide_canceled(t *testing.T) {
-	server := redistest.Start(t)
-	r := openRedis(t, server, 300*time.Millisecond)
-	p := storetest.DayPolicy(t, "gone", limiter.GCRA, 1_000)
-	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
-	server.Pause(t)
-	defer server.Resume(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(20*time.Millisecond, cancel)
-	_, err := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
-	if !errors.Is(err, context.Canceled) || errors.Is(err, limiter.ErrUndecided) {
-		t.Error(err)
-	}
 }

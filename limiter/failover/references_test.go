@@ -40,7 +40,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 	chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 7}}, limiter.SourceRedis)
 	f.Release()
 	<-store.Uses.Closed
-	if _, err := store.Decide(context.Background(), []limiter.Check{check}); !errors.Is(err, decision.ErrClosed) {
+	if _, err := store.Decide(context.Background(), []limiter.Check{check}); !errors.Is(err, decision.ErrClosed) || !errors.Is(err, limiter.ErrUndecided) {
 		t.Errorf("a decision after the end: %v", err)
 	}
 	if f.Retain() {

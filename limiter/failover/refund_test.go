@@ -100,29 +100,6 @@ func TestFailover_Charge_outage(t *testing.T) {
 	}
 }
 
-// TestRedis_Charge_debt peeks at Redis for how long the wait is.
-func TestRedis_Charge_debt(t *testing.T) {
-	t.Parallel()
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
-	f := New(r, memory.New(), Options{})
-	for _, algorithm := range limiter.Algorithms() {
-		t.Run(algorithm, func(t *testing.T) {
-			p := storetest.NewPolicy(t, limiter.Settings{Name: "debt-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
-			chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1000}}, limiter.SourceRedis)
-			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
-			redistest.WaitFor(t, "the debt is charged", func() error {
-				if _, err := f.Peek(t.Context(), &check); err != nil || check.Result.Passes() {
-					return fmt.Errorf("%+v, %w", check.Result, err)
-				}
-				return nil
-			})
-			if owed := check.Result.RetryAfter > 2*time.Hour; owed != p.IsBucket() {
-				t.Errorf("the next request passes after %v", check.Result.RetryAfter)
-			}
-		})
-	}
-}
-
 // TestFailover_Charge_outage_begins charges requests that Redis has decided when it refuses to write. No charge has
 // run there: all are kept and made when Redis decides again, and none is reported as lost. Where nothing is kept
 // of outages each is, and where there is no room to keep it.

@@ -261,31 +261,6 @@ func (l *ledger) debtsOf(p *limiter.Policy) []kernel.Debt {
 	return l.owed(a)
 }
 
-// TestRepayment_Refund refunds units that were reserved in an outage, before and after they were settled.
-func TestRepayment_Refund(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
-	n.set(storetest.Epoch)
-	for _, algorithm := range limiter.Algorithms() {
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "refund-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
-		n.settled.Store(0)
-		n.away()
-		var reserved [3][]limiter.Check
-		for i := range reserved {
-			reserved[i] = []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: int64(i + 1), Refundable: true}}
-			if source, err := n.Decide(t.Context(), reserved[i]); err != nil || source != limiter.SourceFallback {
-				t.Fatal(source, err)
-			}
-		}
-		refundAll(n.Store, reserved[2], limiter.SourceFallback)
-		n.back()
-		n.wantRepaid(t, p, 3, 7)
-		refundAll(n.Store, reserved[0], limiter.SourceFallback) // too late
-		n.wantRepaid(t, p, 3, 7)
-	}
-}
-
 // TestRepayment_Charge charges what requests turned out to cost while Redis is away.
 func TestRepayment_Charge(t *testing.T) {
 	t.Parallel()

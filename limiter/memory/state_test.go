@@ -48,9 +48,10 @@ func compareState(t *testing.T, s limiter.Settings) {
 		if random.IntN(20) == 0 {
 			weight = p.Capacity() + random.Int64N(3) - 1
 		}
-		want := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0})[0].Result
-		if got := state.Take(p, now, weight); got != want {
-			t.Fatalf("request %d of weight %d: %+v, the store says %+v", i, weight, got, want)
+		reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
+		want := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve, Peek: weight == 0})[0].Result
+		if got := state.TakeReserving(p, now, weight, reserve); got != want {
+			t.Fatalf("request %d of weight %d, %d left: %+v, the store says %+v", i, weight, reserve, got, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -79,6 +80,51 @@ func reservesHold(t *testing.T, open Open) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// reservesBeginNoBan has lesser requests denied many times. That is no offense before they would be denied
+// for themselves.
+func reservesBeginNoBan(t *testing.T, open Open) {
+	queue := new(20 * time.Second)
+	for _, settings := range []limiter.Settings{
+		{Algorithm: limiter.FixedWindow, Limit: 10}, {Algorithm: limiter.SlidingWindowCounter, Limit: 10}, {Algorithm: limiter.SlidingWindowLog, Limit: 10},
+		{Algorithm: limiter.GCRA, Limit: 10}, {Algorithm: limiter.LeakyBucket, Limit: 60, Burst: 10, MaxDelay: queue},
+	} {
+		settings.Name, settings.Window, settings.Ban, settings.BanAfter = "ban-"+settings.Algorithm, time.Minute, []time.Duration{time.Hour}, 2
+		p := NewPolicy(t, settings)
+		for _, s := range open(t) {
+			s.SetClock(Epoch)
+			one := func(weight, reserve int64) limiter.Result { return s.PlayLeaving(t, Epoch, p, weight, reserve) }
+			one(5, 5)
+			for range 5 {
+				if r := one(1, 5); r.Passes() || r.Banned || !r.ForOthers {
+					t.Errorf("%s/%s: a lesser request: %+v", settings.Algorithm, s.Name, r)
+				}
+			}
+			one(5, 0)
+			for i := range 3 {
+				if r := one(1, 5); r.Banned != (i > 0) || r.ForOthers {
+					t.Errorf("%s/%s: lesser request %d of a full quota: %+v", settings.Algorithm, s.Name, i, r)
+				}
+			}
+		}
+	}
+}
+
+// enormousReservesNeverPass has weights that overflow with what they leave.
+func enormousReservesNeverPass(t *testing.T, open Open) {
+	for _, s := range open(t) {
+		s.SetClock(Epoch)
+		for _, algorithm := range limiter.Algorithms() {
+			p := DayPolicy(t, "enormous-"+algorithm, algorithm, 10)
+			for _, units := range [][2]int64{{math.MaxInt64, 1}, {math.MaxInt64 - 1, 2}, {math.MaxInt64, 9}, {math.MaxInt64, 0}, {11, 0}, {10, 1}} {
+				c := Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units[0], Reserve: units[1]})[0]
+				if c.Result.RetryAfter != limiter.Never || c.Unused() != 10 {
+					t.Errorf("%s, %s, %d that leaves %d: %+v", algorithm, s.Name, units[0], units[1], c.Result)
+				}
+			}
 		}
 	}
 }

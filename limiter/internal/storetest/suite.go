@@ -10,6 +10,7 @@ func Run(t *testing.T, open Open) {
 		run  func(t *testing.T, open Open)
 	}{
 		{"published_vectors", publishedVectorsHold}, {"queue", queuesHold}, {"reserve", reservesHold},
+		{"reserve_ban", reservesBeginNoBan}, {"reserve_enormous", enormousReservesNeverPass},
 		{"changed_settings", settingsChange}, {"states_apart", statesStayApart}, {"denied_charges_nothing", denialsChargeNothing},
 		{"ban_vectors", banVectorsHold}, {"ban_began", bansBegin}, {"ban_denied_with_others", bansDenyWithOthers},
 		{"ban_counted", bansCount}, {"ban_counted_elsewhere", bansCountElsewhere}, {"ban_counted_once", bansCountOnce},
