@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,40 +15,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
-// reports collects what a store reports, also from its probes in the background.
-type reports struct {
-	mu           sync.Mutex
-	began, ended []string
-}
-
-func (o *reports) listen(r *redis.Store) {
-	r.Topology.Outages.OnOutage = func(err error) { o.add(&o.began, limiter.Kind(err)) }
-	r.Topology.Outages.OnRecovery = func(time.Duration) { o.add(&o.ended, "recovery") }
-}
-
-func (o *reports) add(to *[]string, report string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	*to = append(*to, report)
-}
-
-// outages returns the kinds of those that began, and how many ended.
-func (o *reports) outages() (began []string, ended int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(o.began), len(o.ended)
-}
-
-// String shows the reports.
-func (o *reports) String() string {
-	began, ended := o.outages()
-	return fmt.Sprintf("%d outages %v, %d recoveries", len(began), began, ended)
-}
-
 func TestFailover_Decide_outage(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 2*time.Second)
-	var reported reports
+	var reported listener
 	reported.listen(r)
 	f := New(r, memory.New(), Options{})
 	p := storetest.DayPolicy(t, "guarded", limiter.GCRA, 5)
@@ -74,7 +42,7 @@ func TestFailover_Decide_outage(t *testing.T) {
 			t.Errorf("%s: error %v", mode, err)
 		}
 	}
-	if failing, _ := f.Failing(); !failing || reported.String() != "1 outages [refused], 0 recoveries" {
+	if failing, _ := f.Failing(); !failing || reported.String() != "outage:refused" {
 		t.Errorf("failing %v, reported %v", failing, &reported)
 	}
 	server.Run(t)
@@ -85,7 +53,7 @@ func TestFailover_Decide_outage(t *testing.T) {
 		return nil
 	})
 	redistest.WaitFor(t, "the recovery is reported", func() error {
-		if failing, _ := f.Failing(); failing || reported.String() != "1 outages [refused], 1 recoveries" {
+		if failing, _ := f.Failing(); failing || reported.String() != "outage:refused recovery" {
 			return fmt.Errorf("failing %v, reported %v", failing, &reported)
 		}
 		return nil
@@ -117,7 +85,7 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 
 func TestFailover_Decide_canceled(t *testing.T) {
 	server := redistest.Start(t)
-	var reported reports
+	var reported listener
 	r := openRedis(t, server, 5*time.Second)
 	reported.listen(r)
 	f := New(r, memory.New(), Options{})
@@ -139,7 +107,7 @@ func TestFailover_Decide_canceled(t *testing.T) {
 			t.Errorf("error %v, want %v", err, want)
 		}
 	}
-	if failing, _ := f.Failing(); failing || reported.String() != "0 outages [], 0 recoveries" {
+	if failing, _ := f.Failing(); failing || reported.String() != "" {
 		t.Errorf("clients that left opened the breaker: %v", &reported)
 	}
 }

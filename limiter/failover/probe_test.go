@@ -34,6 +34,12 @@ func (l *listener) add(line string) {
 	l.lines = append(l.lines, line)
 }
 
+// listen collects the outages of a store, also those that its probes in the background end.
+func (l *listener) listen(r *redis.Store) {
+	r.Topology.Outages.OnOutage = func(err error) { l.add("outage:" + limiter.Kind(err)) }
+	r.Topology.Outages.OnRecovery = func(time.Duration) { l.add("recovery") }
+}
+
 func (l *listener) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,12 +62,9 @@ func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissio
 	}
 	setPermissions("+@all")
 	reported = &listener{}
-	r = openStore(t, dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second}, redis.Options{
-		KeyFormat:  limiter.KeyFormat{Prefix: "rl"},
-		OnOutage:   func(err error) { reported.add("outage:" + limiter.Kind(err)) },
-		OnRecovery: func(time.Duration) { reported.add("recovery") },
-		OnLost:     func(err error) { reported.add("lost:" + limiter.Kind(err)) },
-	})
+	r = openStore(t, dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second},
+		redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}, OnLost: func(err error) { reported.add("lost:" + limiter.Kind(err)) }})
+	reported.listen(r)
 	return r, reported, setPermissions
 }
 
