@@ -29,6 +29,14 @@ func oneOf(t *testing.T, f *Store, p *limiter.Policy, key string) (limiter.Resul
 	return checks[0].Result, source
 }
 
+// ask has a client request one unit again and again.
+func ask(t *testing.T, f *Store, p *limiter.Policy, key string, times int) {
+	t.Helper()
+	for range times {
+		oneOf(t, f, p, key)
+	}
+}
+
 // TestFailover_ban_flood has a client go on after it is denied: each of its denials counts, though the
 // cache repeats denials, and once it is banned Redis is not asked again.
 func TestFailover_ban_flood(t *testing.T) {
@@ -157,9 +165,7 @@ func TestFailover_ban_outage(t *testing.T) {
 	server := redistest.Start(t)
 	p, f := hourBan(t, "outage", 2), New(openRedis(t, server, time.Second), memory.New(), Options{})
 	for _, key := range []string{"banned", "lifted"} {
-		for range 4 {
-			oneOf(t, f, p, key)
-		}
+		ask(t, f, p, key, 4)
 	}
 	if _, err := f.shared.Reset(context.Background(), p, limiter.EncodeKey("lifted")); err != nil {
 		t.Fatal(err)
@@ -185,9 +191,7 @@ func TestFailover_ban_above_capacity(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	p, f := hourBan(t, "heavy", 1), New(openRedis(t, server, time.Second), memory.New(), Options{})
-	for range 3 {
-		oneOf(t, f, p, "k")
-	}
+	ask(t, f, p, "k", 3)
 	if got := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})[0]; got.Result.RetryAfter != limiter.Never || decision.Kept(&got).AsOf == 0 {
 		t.Errorf("%+v", got)
 	}

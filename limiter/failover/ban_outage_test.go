@@ -75,9 +75,7 @@ func TestRepayment_overridden(t *testing.T) {
 			f := New(openRedis(t, server, time.Second), memory.New(), Options{DenyAge: time.Second})
 			p := storetest.NewPolicy(t, limiter.Settings{Name: "settled", Algorithm: algorithm, Limit: 5, Window: 30 * 24 * time.Hour})
 			q := raised(t, p)
-			for range 3 {
-				oneOf(t, f, q, "k")
-			}
+			ask(t, f, q, "k", 3)
 			server.Pause(t)
 			redistest.WaitFor(t, "the breaker opens", func() error { // the units of a timeout may be charged
 				if failing, _ := f.Failing(); !failing {

@@ -49,9 +49,7 @@ func TestCluster_administration_moves(t *testing.T) {
 	ban := func(keys ...string) {
 		t.Helper()
 		for _, key := range keys {
-			for range 3 {
-				oneOf(t, f, p, key)
-			}
+			ask(t, f, p, key, 3)
 		}
 	}
 	placeOf := func(key string) (slot uint16, from, to int) {
@@ -98,9 +96,7 @@ func TestCluster_administration_uncovered(t *testing.T) {
 	ctx, masters := context.Background(), redistest.StartCluster(t)
 	f := newClusterFailover(t, masters)
 	p := hourBan(t, "uncovered", 1)
-	for range 3 {
-		oneOf(t, f, p, "k")
-	}
+	ask(t, f, p, "k", 3)
 	lost := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / wire.ClusterSlots
 	first, last := wire.ClusterSlots*lost/len(masters), wire.ClusterSlots*(lost+1)/len(masters)-1
 	var clients []*goredis.Client

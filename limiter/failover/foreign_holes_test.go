@@ -209,9 +209,7 @@ func TestUnbanAll_prefix(t *testing.T) {
 		f := New(newTestRedis(t, server, time.Second, limiter.KeyFormat{Prefix: prefix}), memory.New(), Options{})
 		other := New(newTestRedis(t, server, time.Second, limiter.KeyFormat{Prefix: similar}), memory.New(), Options{})
 		for _, g := range []*Store{f, other} {
-			for range 3 {
-				oneOf(t, g, p, "k")
-			}
+			ask(t, g, p, "k", 3)
 		}
 		if list, _, err := f.Banned(t.Context(), ""); err != nil || len(list) != 1 {
 			t.Errorf("%s: listed are %+v, %v", prefix, list, err)

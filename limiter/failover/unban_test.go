@@ -26,9 +26,7 @@ func TestFailover_ban_reset(t *testing.T) {
 			func() (ResetCount, error) { return f.Reset(context.Background(), p, limiter.EncodeKey("k")) },
 			func() (ResetCount, error) { return f.ResetAll(context.Background(), "reset") },
 		} {
-			for range 3 {
-				oneOf(t, f, p, "k")
-			}
+			ask(t, f, p, "k", 3)
 			if r, _ := oneOf(t, f, p, "k"); !r.Banned {
 				t.Fatalf("%+v", r)
 			}
@@ -103,9 +101,7 @@ func TestUnban_clock(t *testing.T) {
 	p := hourBan(t, "clock", 1)
 	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
 	for _, key := range []string{"a", "b", "c"} {
-		for range 3 {
-			oneOf(t, f, p, key)
-		}
+		ask(t, f, p, key, 3)
 	}
 	newNode := func() *Store {
 		return New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
@@ -127,9 +123,7 @@ func TestUnban_rights(t *testing.T) {
 	server := redistest.Start(t)
 	p := hourBan(t, "rights", 1)
 	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
-	for range 3 {
-		oneOf(t, f, p, "a")
-	}
+	ask(t, f, p, "a", 3)
 	noError(t, server.Client(t).Do(t.Context(), "acl", "setuser", "limiter", "on", ">secret", "~*", "+@all", "-get").Err())
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
@@ -150,9 +144,7 @@ func raised(t *testing.T, p *limiter.Policy) *limiter.Policy {
 // banOn has a client banned, and sees to it that a count denies it no more.
 func banOn(t *testing.T, f *Store, p *limiter.Policy, key string) {
 	t.Helper()
-	for range 3 {
-		oneOf(t, f, p, key)
-	}
+	ask(t, f, p, key, 3)
 	if r, _ := oneOf(t, f, p, key); !r.Banned {
 		t.Fatalf("%+v; want a ban", r)
 	}
@@ -193,9 +185,7 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 	server := redistest.Start(t)
 	f := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: MaxDenyAge})
 	p := hourBan(t, "refreshed", 2)
-	for range 2 {
-		oneOf(t, f, p, "k")
-	}
+	ask(t, f, p, "k", 2)
 	banOn(t, f, p, "k")
 	if _, err := f.shared.Unban(t.Context(), p, limiter.EncodeKey("k")); err != nil { // as another node
 		t.Fatal(err)
