@@ -10,7 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -26,10 +25,16 @@ func oneOf(t *testing.T, f *Store, p *limiter.Policy, key string) (limiter.Resul
 	t.Helper()
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key)}}
 	source, err := f.Decide(context.Background(), checks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return checks[0].Result, source
+}
+
+// ask has a client request one unit again and again.
+func ask(t *testing.T, f *Store, p *limiter.Policy, key string, times int) {
+	t.Helper()
+	for range times {
+		oneOf(t, f, p, key)
+	}
 }
 
 // TestFailover_ban_flood has a client go on after it is denied: each of its denials counts, though the
@@ -64,10 +69,7 @@ func TestFailover_ban_denied_elsewhere(t *testing.T) {
 	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	bans, plain := hourBan(t, "bans", 3), storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
 	both := func() limiter.Result {
-		checks := []limiter.Check{{Policy: plain, Key: limiter.EncodeKey("k")}, {Policy: bans, Key: limiter.EncodeKey("k")}}
-		if _, err := f.Decide(context.Background(), checks); err != nil {
-			t.Fatal(err)
-		}
+		checks := storetest.Decide(t, f, limiter.Check{Policy: plain, Key: limiter.EncodeKey("k")}, limiter.Check{Policy: bans, Key: limiter.EncodeKey("k")})
 		return checks[1].Result
 	}
 	both()
@@ -96,9 +98,7 @@ func TestFailover_ban_filled_elsewhere(t *testing.T) {
 	both := func() limiter.Result {
 		checks := []limiter.Check{{Policy: plain, Key: limiter.EncodeKey("k")}, {Policy: bans, Key: limiter.EncodeKey("k")}}
 		source, err := f.Decide(context.Background(), checks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		sources[source]++
 		return checks[1].Result
 	}
@@ -129,28 +129,24 @@ func TestFailover_ban_burst(t *testing.T) {
 	for range 2 {
 		nodes = append(nodes, New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second}))
 	}
-	var running sync.WaitGroup
 	var mu sync.Mutex
 	passed, began := 0, 0
-	for i := range 400 {
-		running.Go(func() {
-			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
-			_, err := nodes[i%2].Decide(context.Background(), checks)
-			mu.Lock()
-			defer mu.Unlock()
-			switch r := checks[0].Result; {
-			case err != nil:
-				t.Error(err)
-			case r.Passes():
-				passed++
-			case !r.Banned || r.BanLeft > time.Hour:
-				t.Errorf("%+v", r)
-			case r.BanBegins:
-				began++
-			}
-		})
-	}
-	running.Wait()
+	inParallel(400, func(i int) {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+		_, err := nodes[i%2].Decide(context.Background(), checks)
+		mu.Lock()
+		defer mu.Unlock()
+		switch r := checks[0].Result; {
+		case err != nil:
+			t.Error(err)
+		case r.Passes():
+			passed++
+		case !r.Banned || r.BanLeft > time.Hour:
+			t.Errorf("%+v", r)
+		case r.BanBegins:
+			began++
+		}
+	})
 	if passed != 2 || began != 1 {
 		t.Errorf("%d passed and %d bans began; want 2 and 1", passed, began)
 	}
@@ -169,9 +165,7 @@ func TestFailover_ban_outage(t *testing.T) {
 	server := redistest.Start(t)
 	p, f := hourBan(t, "outage", 2), New(openRedis(t, server, time.Second), memory.New(), Options{})
 	for _, key := range []string{"banned", "lifted"} {
-		for range 4 {
-			oneOf(t, f, p, key)
-		}
+		ask(t, f, p, key, 4)
 	}
 	if _, err := f.shared.Reset(context.Background(), p, limiter.EncodeKey("lifted")); err != nil {
 		t.Fatal(err)
@@ -192,39 +186,12 @@ func TestFailover_ban_outage(t *testing.T) {
 	}
 }
 
-// TestFailover_ban_answers has answers that say nothing of a ban follow the one that tells of it: one that was decided
-// before it, by the time of Redis, and one to a request above the capacity.
-func TestFailover_ban_answers(t *testing.T) {
-	t.Parallel()
-	p, m := hourBan(t, "answers", 1), memory.New()
-	banned := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: 10}), Result: limiter.Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
-	for _, after := range []struct {
-		asOf   int64
-		answer limiter.Result
-		banned bool
-	}{
-		{9, limiter.Result{Remaining: 1}, true},
-		{10, limiter.Result{RetryAfter: time.Minute}, true},
-		{11, limiter.Result{RetryAfter: limiter.Never}, true},
-		{11, limiter.Result{Remaining: 1}, false},
-	} {
-		m.Remember(&banned)
-		later := limiter.Check{Policy: p, Key: banned.Key, Ticket: kernel.Keep(kernel.Kept{AsOf: after.asOf}), Result: after.answer}
-		m.Remember(&later)
-		if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: banned.Key})[0].Result; got.Banned != after.banned {
-			t.Errorf("after %+v: %+v", after, got)
-		}
-	}
-}
-
 // TestFailover_ban_above_capacity has a banned client ask for more than there can be, before an outage.
 func TestFailover_ban_above_capacity(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	p, f := hourBan(t, "heavy", 1), New(openRedis(t, server, time.Second), memory.New(), Options{})
-	for range 3 {
-		oneOf(t, f, p, "k")
-	}
+	ask(t, f, p, "k", 3)
 	if got := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})[0]; got.Result.RetryAfter != limiter.Never || decision.Kept(&got).AsOf == 0 {
 		t.Errorf("%+v", got)
 	}
@@ -243,9 +210,7 @@ func TestFailover_ban_full_redis(t *testing.T) {
 	oneOf(t, f, p, "k")
 	oneOf(t, f, p, "k")
 	client := server.Client(t)
-	if err := client.ConfigSet(context.Background(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, client.ConfigSet(context.Background(), "maxmemory", "1").Err())
 	if r, source := oneOf(t, f, p, "k"); r.Passes() || r.Banned || source != limiter.SourceRedis {
 		t.Errorf("%+v from %s", r, source)
 	}
@@ -263,10 +228,7 @@ func TestCluster_bans(t *testing.T) {
 	f := New(r, memory.New(), Options{DenyAge: time.Second})
 	perUser, perAddress := hourBan(t, "user", 3), hourBan(t, "address", 1)
 	both := func(user, address string) (a, b limiter.Result) {
-		checks := []limiter.Check{{Policy: perUser, Key: limiter.EncodeKey(user)}, {Policy: perAddress, Key: limiter.EncodeKey(address)}}
-		if _, err := f.Decide(context.Background(), checks); err != nil {
-			t.Fatal(err)
-		}
+		checks := storetest.Decide(t, f, limiter.Check{Policy: perUser, Key: limiter.EncodeKey(user)}, limiter.Check{Policy: perAddress, Key: limiter.EncodeKey(address)})
 		return checks[0].Result, checks[1].Result
 	}
 	both("u", "1")

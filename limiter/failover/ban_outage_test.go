@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -20,7 +21,7 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 	for _, fraction := range []float64{0, 0.5} {
 		server := redistest.Start(t)
 		f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: banned(3600), Refunds: true})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, Refunds: true})
 		capacity := 6
 		if fraction > 0 {
 			capacity = 3
@@ -71,9 +72,7 @@ func TestRepayment_overridden(t *testing.T) {
 			f := New(openRedis(t, server, time.Second), memory.New(), Options{DenyAge: time.Second})
 			p := storetest.NewPolicy(t, limiter.Settings{Name: "settled", Algorithm: algorithm, Limit: 5, Window: 30 * 24 * time.Hour})
 			q := raised(t, p)
-			for range 3 {
-				oneOf(t, f, q, "k")
-			}
+			ask(t, f, q, "k", 3)
 			server.Pause(t)
 			redistest.WaitFor(t, "the breaker opens", func() error { // the units of a timeout may be charged
 				if failing, _ := f.Failing(); !failing {
@@ -102,5 +101,40 @@ func TestRepayment_overridden(t *testing.T) {
 				t.Errorf("%+v, %v; want 23 of 50 used", check.Result, err)
 			}
 		})
+	}
+}
+
+// TestFailover_ban_bound has more clients banned on Redis than the deny cache and the memory for outages
+// hold: both keep to their bounds, and every client stays banned.
+func TestFailover_ban_bound(t *testing.T) {
+	t.Parallel()
+	const bound = 300
+	m := memory.New()
+	m.Limit(bound, nil)
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), m, Options{DenyAge: time.Second})
+	p := hourBan(t, "bound", 1)
+	for i := range 2000 {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 2}}
+		for n := range 3 {
+			if _, err := f.Decide(context.Background(), checks); err != nil || checks[0].Result.Banned != (n > 0) {
+				t.Fatalf("client %d, request %d: %+v, %v", i, n, checks[0].Result, err)
+			}
+		}
+	}
+	if m.Len() > bound {
+		t.Errorf("%d keys are kept for outages, want at most %d", m.Len(), bound)
+	}
+	for i := range f.denied.Shards {
+		if n := f.denied.Shards[i].Len(); n > deny.DenyShardSize {
+			t.Errorf("%d denials are in a shard", n)
+		}
+	}
+	if n, err := f.UnbanAll(context.Background(), "bound"); n != 2000 || err != nil {
+		t.Errorf("%d bans lifted, %v", n, err)
+	}
+	for i := range f.denied.Shards {
+		if n := f.denied.Shards[i].Len(); n > 0 {
+			t.Errorf("%d denials are left in a shard", n)
+		}
 	}
 }

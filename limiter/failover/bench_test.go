@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,24 +55,20 @@ func benchRedis(b *testing.B, server *redistest.Server) *redis.Store {
 func takeMany(b *testing.B, s limiter.Store, p *limiter.Policy, keys []string, callers, n int) {
 	b.Helper()
 	var taken atomic.Int64
-	var group sync.WaitGroup
-	for range callers {
-		group.Go(func() {
-			checks := make([]limiter.Check, 1)
-			for i := taken.Add(1); i <= int64(n); i = taken.Add(1) {
-				checks[0] = limiter.Check{Policy: p, Key: limiter.EncodeKey(keys[int(i)%len(keys)]), Weight: 1}
-				if _, err := s.Decide(context.Background(), checks); err != nil {
-					b.Error(err)
-					return
-				}
-				if !checks[0].Result.Passes() {
-					b.Error("a request was denied")
-					return
-				}
+	inParallel(callers, func(_ int) {
+		checks := make([]limiter.Check, 1)
+		for i := taken.Add(1); i <= int64(n); i = taken.Add(1) {
+			checks[0] = limiter.Check{Policy: p, Key: limiter.EncodeKey(keys[int(i)%len(keys)]), Weight: 1}
+			if _, err := s.Decide(context.Background(), checks); err != nil {
+				b.Error(err)
+				return
 			}
-		})
-	}
-	group.Wait()
+			if !checks[0].Result.Passes() {
+				b.Error("a request was denied")
+				return
+			}
+		}
+	})
 }
 
 // measureTakes is the body of a benchmark of takeMany.
@@ -88,9 +83,7 @@ func measureTakes(b *testing.B, s limiter.Store, p *limiter.Policy, keys []strin
 // those of scripts included. The function that it returns reports them per decision.
 func reportCalls(b *testing.B, client *goredis.Client) (report func()) {
 	b.Helper()
-	if err := client.ConfigResetStat(context.Background()).Err(); err != nil {
-		b.Fatal(err)
-	}
+	noError(b, client.ConfigResetStat(context.Background()).Err())
 	return func() {
 		var scripts, all int
 		stats := client.Info(context.Background(), "commandstats").Val()
@@ -260,9 +253,7 @@ func BenchmarkRedisMemory(b *testing.B) {
 	usage := func(b *testing.B, algorithm string, takes int) (bytes float64) {
 		b.Helper()
 		ctx := context.Background()
-		if err := client.FlushDB(ctx).Err(); err != nil {
-			b.Fatal(err)
-		}
+		noError(b, client.FlushDB(ctx).Err())
 		takeMany(b, store, lastingPolicy(b, algorithm), benchKeys(1), 1, takes)
 		names := client.Keys(ctx, "*").Val()
 		if len(names) != 1 || len(names[0]) != 30 {

@@ -10,7 +10,6 @@ import (
 	"time"
 	_ "time/tzdata" // zones of machines without a table
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -19,73 +18,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
-
-func zone(t testing.TB, name string) *time.Location {
-	t.Helper()
-	location, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return location
-}
-
-func micros(t testing.TB, text string) int64 {
-	t.Helper()
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at.UnixMicro()
-}
-
-// TestCalendar_periods plays whole periods at their edges: they begin where the zone's dates do, whatever
-// their length, and on both stores alike.
-func TestCalendar_periods(t *testing.T) {
-	server := redistest.Shared(t)
-	for _, test := range []struct{ name, unit, zone, begins, ends string }{
-		{"Berlin's January", "month", "Europe/Berlin", "2026-01-01T00:00:00+01:00", "2026-02-01T00:00:00+01:00"},
-		{"Berlin's March", "month", "Europe/Berlin", "2026-03-01T00:00:00+01:00", "2026-04-01T00:00:00+02:00"},
-		{"23 hours", "day", "Europe/Berlin", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
-		{"25 hours", "day", "Europe/Berlin", "2026-10-25T00:00:00+02:00", "2026-10-26T00:00:00+01:00"},
-		{"without a first hour", "day", "America/Santiago", "2026-09-06T01:00:00-03:00", "2026-09-07T00:00:00-03:00"},
-		{"before it", "day", "America/Santiago", "2026-09-05T00:00:00-04:00", "2026-09-06T01:00:00-03:00"},
-		{"Santiago's September", "month", "America/Santiago", "2026-09-01T00:00:00-04:00", "2026-10-01T00:00:00-03:00"},
-		{"Santiago's April", "month", "America/Santiago", "2026-04-01T00:00:00-03:00", "2026-05-01T00:00:00-04:00"},
-		{"without the 30th", "day", "Pacific/Apia", "2011-12-29T00:00:00-10:00", "2011-12-31T00:00:00+14:00"},
-		{"week 53", "week", "UTC", "2026-12-28T00:00:00Z", "2027-01-04T00:00:00Z"},
-		{"February of a leap year", "month", "UTC", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"},
-		{"a leap year", "year", "America/New_York", "2028-01-01T00:00:00-05:00", "2029-01-01T00:00:00-05:00"},
-	} {
-		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-			t.Run(test.name+"/"+s.name, func(t *testing.T) {
-				server.Client(t).FlushDB(context.Background())
-				p := storetest.NewPolicy(t, limiter.Settings{Calendar: test.unit, Location: zone(t, test.zone), Limit: 2})
-				begins, ends := micros(t, test.begins), micros(t, test.ends)
-				for _, step := range []struct {
-					at, weight      int64
-					wait, remaining int64
-				}{
-					{begins - 1, 2, 0, 0},
-					{begins - 1, 1, 1, 0},
-					{begins, 1, 0, 1},
-					{begins + (ends-begins)/2, 1, 0, 0},
-					{begins + (ends-begins)/2, 1, ends - begins - (ends-begins)/2, 0},
-					{ends - 1, 1, 1, 0},
-					{ends - 1, 0, 0, 0},
-					{ends, 0, 0, 2},
-					{ends, 3, -1, 2},
-					{ends, 1, 0, 1},
-				} {
-					r := play(t, s, step.at, p, step.weight)
-					if r.RetryAfter != decision.Duration(step.wait) || r.Remaining != step.remaining {
-						t.Fatalf("weight %d at %v: wait %v, remaining %d; want %v, %d", step.weight, time.UnixMicro(step.at).In(p.Settings().Location), r.RetryAfter, r.Remaining, decision.Duration(step.wait), step.remaining)
-					}
-				}
-			})
-		}
-	}
-}
 
 // nodes returns stores on one Redis, as nodes whose clocks are so far ahead of Redis's.
 func nodes(t *testing.T, server *redistest.Server, ahead ...time.Duration) []*testStore {
@@ -93,7 +27,7 @@ func nodes(t *testing.T, server *redistest.Server, ahead ...time.Duration) []*te
 	var all []*testStore
 	for _, d := range ahead {
 		s := redisStore(t, server)
-		s.shared.Topology.AnyNode.Clock.Fix(-d)
+		s.f.shared.Topology.AnyNode.Clock.Fix(-d)
 		all = append(all, s)
 	}
 	return all
@@ -190,7 +124,7 @@ func TestCalendar_tables(t *testing.T) {
 						at -= random.Int64N(3_000_000)
 					}
 					i := random.IntN(2)
-					if play(t, stores[i], at, policies[i], 1).Passes() {
+					if stores[i].Play(t, at, policies[i], 1).Passes() {
 						passed[at/day]++
 					}
 				}
@@ -211,8 +145,7 @@ func TestCalendar_tables(t *testing.T) {
 // TestCalendar_matching goes on with the counts of a start that another table, another zone or another
 // limit has written, and of none that is further away.
 func TestCalendar_matching(t *testing.T) {
-	server := redistest.Shared(t)
-	begins := micros(t, "2026-06-01T00:00:00Z")
+	begins := storetest.Micros(t, "2026-06-01T00:00:00Z")
 	const hour = 3_600_000_000
 	for _, test := range []struct {
 		unit      string
@@ -222,91 +155,121 @@ func TestCalendar_matching(t *testing.T) {
 		{"day", begins, 3}, {"day", begins + hour, 3}, {"day", begins - hour, 3}, {"day", begins - 24*hour, 10},
 		{"day", begins + 12*hour, 3}, {"day", begins - 12*hour, 3}, {"day", begins - 12*hour - 1, 10},
 		{"day", begins + 24*hour, 3}, {"day", begins + 48*hour, 10}, {"day", begins + 1000*24*hour, 10}, {"day", 0, 10},
-		{"month", begins + 10*24*hour, 3}, {"month", begins - 30*24*hour, 10}, {"year", micros(t, "2026-01-01T00:00:00Z") - 13*hour, 3},
+		{"month", begins + 10*24*hour, 3}, {"month", begins - 30*24*hour, 10}, {"year", storetest.Micros(t, "2026-01-01T00:00:00Z") - 13*hour, 3},
 	} {
-		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
+		for _, s := range testStores(t) {
 			p := storetest.NewPolicy(t, limiter.Settings{Calendar: test.unit, Limit: 10})
-			play(t, s, begins, p, 0) // makes the table
-			if s.shared == nil {
-				s.local.TableOf(p).ShardOf("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
+			s.Play(t, begins, p, 0) // makes the table
+			if s.f.shared == nil {
+				s.f.local.TableOf(p).ShardOf("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
 			} else {
 				m := wire.Message{}
 				m.WriteNumber(test.start)
 				m.WriteNumber(7)
-				server.Client(t).Set(context.Background(), s.shared.RedisKey(p, limiter.EncodeKey("k")), m.Text.Bytes, time.Hour)
+				s.f.shared.Client().Set(context.Background(), s.f.shared.RedisKey(p, limiter.EncodeKey("k")), m.Text.Bytes, time.Hour)
 			}
-			if r := play(t, s, begins+hour/2, p, 0); r.Remaining != test.remaining {
-				t.Errorf("%s, %s begun %+d h: %d remain, want %d", s.name, test.unit, (test.start-begins)/hour, r.Remaining, test.remaining)
+			if r := s.Play(t, begins+hour/2, p, 0); r.Remaining != test.remaining {
+				t.Errorf("%s, %s begun %+d h: %d remain, want %d", s.Name, test.unit, (test.start-begins)/hour, r.Remaining, test.remaining)
 			}
 		}
 	}
 }
 
-// TestCalendar_zone_changes changes the zone and the limit in the middle of a period: the count goes on, and
-// the period ends where the new zone has its end.
-func TestCalendar_zone_changes(t *testing.T) {
+// TestCalendar_outage takes units in an outage on a node whose clock is wrong. It goes on with the quota that
+// it saw last, in the period that Redis was in, and what it admits is settled afterwards.
+func TestCalendar_outage(t *testing.T) {
+	const day = 24 * time.Hour
 	server := redistest.Shared(t)
-	for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-		at := micros(t, "2026-06-15T12:00:00Z")
-		utc := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Limit: 10})
-		play(t, s, at, utc, 7)
-		auckland := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Location: zone(t, "Pacific/Auckland"), Limit: 10})
-		r := play(t, s, at, auckland, 1)
-		if want := time.Duration(micros(t, "2026-07-01T00:00:00+12:00")-at) * time.Microsecond; r.Remaining != 2 || r.ResetAfter != want {
-			t.Errorf("%s: %+v, want 2 until %v", s.name, r, want)
-		}
-		other, err := auckland.WithLimit(5, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r = play(t, s, at, other, 1); r.Passes() || r.Remaining != 0 {
-			t.Errorf("%s, with a lower limit: %+v", s.name, r)
-		}
-		if other, err = auckland.WithLimit(limiter.MaxCharge, 0); err != nil {
-			t.Fatal(err)
-		}
-		if r = play(t, s, at, other, limiter.MaxCharge-8); !r.Passes() || r.Remaining != 0 {
-			t.Errorf("%s, with a limit of 2^52: %+v", s.name, r)
+	begins := storetest.Micros(t, "2026-06-30T10:00:00+02:00")
+	for _, ahead := range []time.Duration{0, time.Hour, 3 * day, -3 * day, 400 * day} {
+		for _, fraction := range []float64{0, 0.5} {
+			t.Run(fmt.Sprint(ahead, " ", fraction), func(t *testing.T) {
+				ctx := context.Background()
+				client := server.Client(t)
+				client.FlushDB(ctx)
+				r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+				r.Scripts.Clock = testClockFragment
+				local := begins + ahead.Microseconds()
+				f := New(r, memory.NewOnClock(func() int64 { return local }), Options{LocalFraction: fraction})
+				n := r.Topology.AnyNode
+				move := func(to time.Duration) {
+					client.Set(ctx, "test:clock", begins+to.Microseconds(), 0)
+					local = begins + ahead.Microseconds() + to.Microseconds()
+					n.Clock.Fix(-ahead)
+				}
+				p := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Location: storetest.Zone(t, "Europe/Berlin"), Limit: 10})
+				decide := func(reason error) limiter.Result {
+					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
+					var err error
+					if reason == nil {
+						_, err = f.Decide(ctx, checks)
+					} else {
+						_, err = f.Fallback(FailLocal, checks, reason)
+					}
+					noError(t, err)
+					return checks[0].Result
+				}
+				move(0)
+				for range 4 {
+					decide(nil)
+				}
+				limit := int64(10)
+				left := int64(6)
+				if fraction > 0 {
+					limit, left = 5, 3 // the units used count by the same fraction
+				}
+				ends := 14 * time.Hour
+				move(time.Hour)
+				if got := decide(limiter.ErrOutage); got.Remaining != left-1 || (got.ResetAfter-(ends-time.Hour)).Abs() > time.Second {
+					t.Errorf("in the outage: %+v, want %d left for %v", got, left-1, ends-time.Hour)
+				}
+				move(ends - time.Microsecond)
+				if got := decide(limiter.ErrOutage); got.Remaining != left-2 {
+					t.Errorf("at the month's end: %+v, want %d left", got, left-2)
+				}
+				move(ends + 2*time.Second)
+				if got := decide(limiter.ErrOutage); got.Remaining != limit-1 || got.ResetAfter < 30*day {
+					t.Errorf("in the next month: %+v, want %d left", got, limit-1)
+				}
+				// The unit of the outage is settled ahead of it.
+				if got := decide(nil); got.Remaining != 8 {
+					t.Errorf("afterwards: %+v, want 8 left", got)
+				}
+			})
 		}
 	}
 }
 
-func TestCalendar_settings(t *testing.T) {
-	berlin := zone(t, "Europe/Berlin")
-	for want, s := range map[string]limiter.Settings{
-		`Calendar "decade": use one of [day week month year]`:                                               {Calendar: "decade"},
-		`Algorithm gcra: calendar periods are counted by fixed_window alone; leave the algorithm out`:       {Calendar: "day", Algorithm: limiter.GCRA},
-		`Window 1h0m0s: a calendar period is a window of its own; leave one of them out`:                    {Calendar: "day", Window: time.Hour},
-		`Location Local: nodes may differ in it; name a time zone such as Europe/Berlin`:                    {Calendar: "day", Location: time.Local},
-		`Location Europe/Berlin: only calendar periods have a time zone; set Calendar too, or leave it out`: {Location: berlin, Window: time.Hour},
-		`Limit 4503599627370497: use a number up to 2^52`:                                                   {Calendar: "day", Limit: limiter.MaxCharge + 1},
-		`Burst: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                         {Calendar: "day", Burst: 5},
-		`MaxDelay: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                      {Calendar: "day", MaxDelay: new(time.Duration)},
-	} {
-		s.Name, s.Limit = "p", max(1, s.Limit)
-		if _, err := limiter.NewPolicy(s); err == nil || err.Error() != want {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
+// offsetOf returns the offset of a store after a request.
+func offsetOf(t *testing.T, s limiter.Store, r *redis.Store) time.Duration {
+	t.Helper()
+	storetest.Decide(t, s, limiter.Check{Policy: storetest.DayPolicy(t, "offset", limiter.GCRA, 1_000), Key: limiter.EncodeKey("k")})
+	offset, known := r.Offset(0)
+	if !known {
+		t.Error("no offset after a decision")
 	}
-	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
-		p := storetest.NewPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
-		if p.ID() != "p:"+code || !wire.CodePattern.MatchString(code) {
-			t.Errorf("%s: %s", unit, p.ID())
-		}
-		if largest := p.LargestLimit(); largest != limiter.MaxCharge {
-			t.Errorf("the largest limit per %s is %d", unit, largest)
-		}
-		s := p.Settings()
-		again := s
-		again.Location = zone(t, "Europe/Berlin")
-		if !s.Equal(again) || s.Window != time.Duration(calendar.Unit(unit).Days())*24*time.Hour {
-			t.Errorf("%v, %v", s, again)
-		}
-		if again.Location = time.UTC; s.Equal(again) {
-			t.Errorf("%v equals %v", s, again)
-		}
-		if want := "limit 5, window " + unit + " Europe/Berlin, algorithm fixed_window"; s.String() != want {
-			t.Errorf("%s, want %s", s, want)
+	return offset
+}
+
+func TestRedis_offset(t *testing.T) {
+	for _, ahead := range []time.Duration{0, -3 * time.Hour} {
+		r := openRedis(t, redistest.StartAt(t, ahead), time.Second)
+		redistest.WaitFor(t, "the offset is known", func() error {
+			if got := offsetOf(t, r, r); (got - ahead).Abs() > 50*time.Millisecond {
+				return fmt.Errorf("an offset of %v; want %v", got, ahead)
+			}
+			return nil
+		})
+	}
+}
+
+// TestRedis_offset_set sets Redis's clock between requests.
+func TestRedis_offset_set(t *testing.T) {
+	s := redisStore(t, redistest.Shared(t))
+	for _, ahead := range []time.Duration{0, time.Hour, -2 * time.Hour, 10 * time.Second} {
+		s.SetClock(time.Now().Add(ahead).UnixMicro())
+		if got := offsetOf(t, s, s.f.shared); (got - ahead).Abs() > 2*time.Second {
+			t.Errorf("an offset of %v right after the clock was set; want %v", got, ahead)
 		}
 	}
 }

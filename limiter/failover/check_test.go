@@ -37,9 +37,7 @@ func TestAllow_and_Peek(t *testing.T) {
 			t.Errorf("%s: after all: %+v, %v", name, left, err)
 		}
 		for range 2 {
-			if left, err := limiter.Peek(t.Context(), store, p, "other"); err != nil || left.Remaining != 2 {
-				t.Errorf("%s: another key: %+v, %v", name, left, err)
-			}
+			wantRemaining(t, store, p, "other", 2)
 		}
 	}
 }
@@ -74,51 +72,53 @@ func TestStore_Decide_invalid(t *testing.T) {
 				t.Errorf("%s: got %v; want an error about %q", name, err, problem)
 			}
 		}
-		if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 2 {
-			t.Errorf("%s: %+v, %v; want the whole quota", name, left, err)
+		wantRemaining(t, store, p, "k", 2)
+	}
+}
+
+// TestStore_Refund_reserved settles all checks of a request to nothing, by the stores alone: those without Refundable
+// stay charged.
+func TestStore_Refund_reserved(t *testing.T) {
+	t.Parallel()
+	shared, local := openRedis(t, redistest.Shared(t), 10*time.Second), memory.New()
+	for name, store := range map[string]limiter.Store{"redis": shared, "memory": local} {
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}, {Policy: p, Key: limiter.EncodeKey("other"), Refundable: true}}
+		if _, err := store.Decide(t.Context(), checks); err != nil || !limiter.Allowed(checks) {
+			t.Fatal(name, err, checks)
+		}
+		if store == shared {
+			storetest.RefundIn(shared, checks)
+		} else {
+			storetest.RefundIn(local, checks)
+		}
+		for key, want := range map[string]int64{"k": 9, "other": 10} {
+			wantRemaining(t, store, p, key, want)
 		}
 	}
 }
 
-func TestEncodeKey(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "192.0.2.7": "192.0.2.7", "a b|ü\n\x00\xff": "a b|ü\n\x00\xff", "%": "%25", "{a}": "%7Ba%7D", "%7B": "%257B",
-		strings.Repeat("a", 128): strings.Repeat("a", 128),
-		strings.Repeat("a", 129): "%~",
-	} {
-		got := limiter.EncodeKey(text).String()
-		if len(text) > 128 {
-			if len(got) != 66 || !strings.HasPrefix(got, want) {
-				t.Errorf("%d bytes: got %q", len(text), got)
-			}
-			continue
-		}
-		if got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-		if again := limiter.AsEncoded(got).String(); again != got {
-			t.Errorf("%q: as encoded it is %q", got, again)
-		}
-	}
-	if got := limiter.AsEncoded("a{b}").String(); got != "a%7Bb%7D" {
-		t.Errorf("braces in an encoded text: %q", got)
+// TestFailover_wrongSource refunds and charges by the source of another store: a store without Redis uses its
+// own states.
+func TestFailover_wrongSource(t *testing.T) {
+	t.Parallel()
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+	for _, source := range []limiter.Source{limiter.SourceRedis, limiter.SourceFallback, limiter.SourceMemory, ""} {
+		store := New(nil, memory.New(), Options{LocalFraction: 0.5})
+		checks := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3, Refundable: true})
+		refundAll(store, checks, source)
+		chargeAll(store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}, source)
+		wantRemaining(t, store, p, "k", 8)
 	}
 }
 
-// FuzzEncodeKey tries two texts: their keys differ where they do, and no key has braces or is long.
-func FuzzEncodeKey(f *testing.F) {
-	f.Add("", "%")
-	f.Add("{", "%7B")
-	f.Add("}x", "x")
-	f.Add(strings.Repeat("%", 60), strings.Repeat("{", 60))
-	f.Add(limiter.EncodeKey(strings.Repeat("a", 200)).String(), strings.Repeat("a", 200))
-	f.Fuzz(func(t *testing.T, a, b string) {
-		x, y := limiter.EncodeKey(a), limiter.EncodeKey(b)
-		if (a == b) != (x == y) {
-			t.Errorf("%q and %q have the keys %q and %q", a, b, x, y)
-		}
-		if len(x.String()) > 128 || strings.ContainsAny(x.String(), "{}") {
-			t.Errorf("%q has the key %q", a, x)
-		}
-	})
+// TestStore_Decide_zeroPolicy decides by a policy that NewPolicy did not make.
+func TestStore_Decide_zeroPolicy(t *testing.T) {
+	t.Parallel()
+	if _, err := limiter.Allow(t.Context(), memory.New(), storetest.ConcurrencyPolicy(t, 2), "k"); !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "EndRunning") {
+		t.Errorf("a request that nothing ends: %v", err)
+	}
+	if _, err := limiter.Allow(t.Context(), memory.New(), &limiter.Policy{}, "k"); !errors.Is(err, limiter.ErrInvalidCheck) {
+		t.Errorf("the error is %v", err)
+	}
 }

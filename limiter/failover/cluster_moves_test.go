@@ -7,11 +7,14 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -20,9 +23,7 @@ func startMove(t *testing.T, source, target *redistest.Server, slot uint16, name
 	t.Helper()
 	ctx := context.Background()
 	host, port, err := net.SplitHostPort(target.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, step := range []struct {
 		server *redistest.Server
 		words  []any
@@ -30,9 +31,7 @@ func startMove(t *testing.T, source, target *redistest.Server, slot uint16, name
 		{target, []any{"cluster", "setslot", slot, "importing", source.ClusterID(t)}},
 		{source, []any{"cluster", "setslot", slot, "migrating", target.ClusterID(t)}},
 	} {
-		if err := step.server.Client(t).Do(ctx, step.words...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, step.server.Client(t).Do(ctx, step.words...).Err())
 	}
 	for _, name := range names {
 		if moved, err := source.Client(t).Do(ctx, "migrate", host, port, name, 0, 5000).Text(); err != nil || moved != "OK" {
@@ -50,9 +49,7 @@ func TestCluster_administration_moves(t *testing.T) {
 	ban := func(keys ...string) {
 		t.Helper()
 		for _, key := range keys {
-			for range 3 {
-				oneOf(t, f, p, key)
-			}
+			ask(t, f, p, key, 3)
 		}
 	}
 	placeOf := func(key string) (slot uint16, from, to int) {
@@ -99,9 +96,7 @@ func TestCluster_administration_uncovered(t *testing.T) {
 	ctx, masters := context.Background(), redistest.StartCluster(t)
 	f := newClusterFailover(t, masters)
 	p := hourBan(t, "uncovered", 1)
-	for range 3 {
-		oneOf(t, f, p, "k")
-	}
+	ask(t, f, p, "k", 3)
 	lost := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / wire.ClusterSlots
 	first, last := wire.ClusterSlots*lost/len(masters), wire.ClusterSlots*(lost+1)/len(masters)-1
 	var clients []*goredis.Client
@@ -124,4 +119,64 @@ func TestCluster_administration_uncovered(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A slot is on its way to another master. The state of one policy has moved, another policy has none: a
+// script of both is refused with TRYAGAIN.
+func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
+	t.Parallel()
+	r, masters := openCluster(t)
+	ctx := t.Context()
+	moved, fresh := storetest.DayPolicy(t, "moved", limiter.SlidingWindowCounter, 10), storetest.DayPolicy(t, "fresh", limiter.SlidingWindowLog, 10)
+	check := func(p *limiter.Policy) []limiter.Check {
+		return []limiter.Check{{Policy: p, Key: limiter.EncodeKey("same"), Weight: 1}}
+	}
+	slot := r.SlotOf(limiter.EncodeKey("same"))
+	source := int(slot) * len(masters) / 16384
+	target := (source + 1) % len(masters)
+	for _, state := range []struct {
+		of, other int
+		word      string
+	}{{target, source, "importing"}, {source, target, "migrating"}} {
+		id := masters[state.other].ClusterID(t)
+		noError(t, masters[state.of].Client(t).Do(ctx, "cluster", "setslot", slot, state.word, id).Err())
+	}
+	if got := storetest.Decide(t, r, check(moved)...)[0].Result.Remaining; got != 9 { // made on the target, after an ASK
+		t.Fatalf("%d remain after one of 10", got)
+	}
+
+	calls := []*queue.Call{queue.NewCall(wire.OpTake, check(moved)), queue.NewCall(wire.OpTake, check(fresh)), queue.NewCall(wire.OpTake, check(moved))}
+	for _, c := range calls {
+		c.Slot = slot
+	}
+	if !r.Send(context.Background(), r.Topology.To(slot), calls) {
+		t.Error("the batch counts as unanswered")
+	}
+	for i, want := range []int64{8, 9, 7} {
+		if calls[i].Err != nil || calls[i].Checks[0].Result.Remaining != want {
+			t.Errorf("call %d: %d remain, %v; want %d", i, calls[i].Checks[0].Result.Remaining, calls[i].Err, want)
+		}
+	}
+
+	// A call that leaves alone is sent again where its calendar periods were not around Redis's time.
+	calendar := storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 10})
+	n := r.Topology.To(slot)
+	n.Clock.Fix(400 * 24 * time.Hour)
+	calls = []*queue.Call{queue.NewCall(wire.OpTake, check(moved)), queue.NewCall(wire.OpTake, check(calendar))}
+	for _, c := range calls {
+		c.Slot = slot
+	}
+	if !r.Send(context.Background(), n, calls) {
+		t.Error("the batch with a calendar counts as unanswered")
+	}
+	for i, want := range []int64{6, 9} {
+		if calls[i].Err != nil || calls[i].Checks[0].Result.Remaining != want {
+			t.Errorf("call %d beside a calendar: %d remain, %v; want %d", i, calls[i].Checks[0].Result.Remaining, calls[i].Err, want)
+		}
+	}
+
+	both := append(check(moved), check(storetest.DayPolicy(t, "later", limiter.GCRA, 10))...)
+	if _, err := r.Decide(ctx, both); limiter.Kind(err) != "tryagain" {
+		t.Errorf("a request with keys on both masters: %v, want tryagain", err)
+	}
 }

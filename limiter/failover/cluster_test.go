@@ -27,13 +27,7 @@ func openCluster(t testing.TB) (*redis.Store, []*redistest.Server) {
 // openClusterWithin returns a store on a Cluster, with a timeout.
 func openClusterWithin(t testing.TB, masters []*redistest.Server, timeout time.Duration) *redis.Store {
 	t.Helper()
-	client, err := dial.New(dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	t.Cleanup(func() { _ = r.Close() })
-	return r
+	return openStore(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: timeout}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 }
 
 func TestCluster(t *testing.T) {
@@ -121,20 +115,16 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 		t.Fatal("the keys must be in different slots")
 	}
 	var allowed atomic.Int64
-	var group sync.WaitGroup
-	for range 32 {
-		group.Go(func() {
-			for range 4 {
-				request := checks()
-				if _, err := r.Decide(context.Background(), request); err != nil {
-					t.Error(err)
-				} else if limiter.Allowed(request) {
-					allowed.Add(1)
-				}
+	inParallel(32, func(_ int) {
+		for range 4 {
+			request := checks()
+			if _, err := r.Decide(context.Background(), request); err != nil {
+				t.Error(err)
+			} else if limiter.Allowed(request) {
+				allowed.Add(1)
 			}
-		})
-	}
-	group.Wait()
+		}
+	})
 	if got := allowed.Load(); got > 30 || got < 15 {
 		t.Errorf("%d requests passed a limit of 30", got)
 	}
@@ -169,9 +159,7 @@ func openTolerantCluster(t *testing.T) (*redis.Store, []*redistest.Server) {
 	t.Helper()
 	r, masters := openCluster(t)
 	for _, master := range masters {
-		if err := master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
 	}
 	return r, masters
 }
@@ -219,9 +207,7 @@ func TestCluster_unserved_slot(t *testing.T) {
 	p := storetest.DayPolicy(t, "hole", limiter.GCRA, 100)
 	slot := int(wire.NewWriter(r.KeyFormat).SlotOf("lost"))
 	for _, master := range masters {
-		if err := master.Client(t).ClusterDelSlots(context.Background(), slot).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, master.Client(t).ClusterDelSlots(context.Background(), slot).Err())
 	}
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("client"), Weight: 1})
 	for i := range 30 {

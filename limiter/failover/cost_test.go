@@ -2,6 +2,8 @@ package failover
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,13 +46,11 @@ func TestFailover_Settle(t *testing.T) {
 	for name, f := range failovers(t) {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
-				p := refundingDay(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
+				p := storetest.RefundingPolicy(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
 				for _, step := range steps {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: step.estimate, Refundable: true}}
 					source, err := f.Decide(t.Context(), checks)
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					if checks[0].Result.Passes() {
 						f.Settle(checks[0], step.cost, source)
 					}
@@ -82,26 +82,35 @@ func TestFailover_Settle_fraction(t *testing.T) {
 	}
 }
 
-// TestFailover_Settle_others charges the rest of a cost whatever the check was, and refunds only what
-// was reserved.
+// TestFailover_Settle_others charges the rest of a cost whatever the check was, into debt if need be, and refunds only
+// what was reserved.
 func TestFailover_Settle_others(t *testing.T) {
 	t.Parallel()
 	for name, f := range failovers(t) {
-		p := storetest.DayPolicy(t, "others-"+name, limiter.GCRA, 400)
-		for _, check := range []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}, {Policy: p, Key: limiter.EncodeKey("k"), Peek: true}} {
-			checks := []limiter.Check{check}
-			source, err := f.Decide(t.Context(), checks)
-			if err != nil {
-				t.Fatal(err)
+		for _, algorithm := range limiter.Algorithms() {
+			p := storetest.DayPolicy(t, "others-"+name+"-"+algorithm, algorithm, 400)
+			for _, check := range []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}, {Policy: p, Key: limiter.EncodeKey("k"), Peek: true}} {
+				checks := []limiter.Check{check}
+				source, err := f.Decide(t.Context(), checks)
+				noError(t, err)
+				f.Settle(checks[0], 0, source)
+				f.Settle(checks[0], 5, source)
+				f.Settle(checks[0], 20, source)
 			}
-			f.Settle(checks[0], 5, source)
-			f.Settle(checks[0], 20, source)
+			want := int64(400 - 20 - 5 - 20) // a peek took nothing
+			if name == "part" {
+				want -= 200
+			}
+			checkLeft(t, f, p, want)
+			peek := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}}
+			source, err := f.Decide(t.Context(), peek)
+			noError(t, err)
+			f.Settle(peek[0], 5000, source)
+			checkLeft(t, f, p, 0)
+			if limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})) {
+				t.Errorf("%s: a unit passes in debt", p.Name())
+			}
 		}
-		want := int64(400 - 20 - 5 - 20) // a peek took nothing
-		if name == "part" {
-			want -= 200
-		}
-		checkLeft(t, f, p, want)
 	}
 }
 
@@ -121,23 +130,21 @@ func TestFailover_Settle_debt(t *testing.T) {
 func TestFailover_Settle_paid(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
-	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1000, Window: 24 * time.Hour})
-	n.set(storetest.Epoch)
-	n.away()
-	var taken [][]limiter.Check
-	for range 2 {
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true}}
-		if _, err := n.Decide(t.Context(), checks); err != nil {
-			t.Fatal(err)
+	for _, algorithm := range limiter.Algorithms() {
+		n := newOutageNode(t, server, server.Addr)
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "paid-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
+		n.set(storetest.Epoch)
+		n.away()
+		var taken []limiter.Check
+		for range 2 {
+			taken = append(taken, storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true})...)
 		}
-		taken = append(taken, checks)
+		n.back()
+		n.wantRepaid(t, p, 200, 800)
+		n.Settle(taken[0], 30, limiter.SourceFallback)
+		n.Settle(taken[1], 130, limiter.SourceFallback)
+		n.wantRepaid(t, p, 230, 770)
 	}
-	n.back()
-	n.wantRepaid(t, p, 200, 800)
-	n.Settle(taken[0][0], 30, limiter.SourceFallback)
-	n.Settle(taken[1][0], 130, limiter.SourceFallback)
-	n.wantRepaid(t, p, 230, 770)
 }
 
 // TestFailover_Settle_outage loses Redis between a take and its cost: a refund is reported as lost, the
@@ -175,36 +182,56 @@ func TestFailover_Settle_ban(t *testing.T) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}, Refunds: true})
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}
 		source, err := f.Decide(t.Context(), []limiter.Check{check})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		f.Settle(check, 10, source)
-		redistest.WaitFor(t, "the cost is charged", func() error {
-			left, err := limiter.Peek(t.Context(), f, p, "k")
-			if err == nil && left.Remaining > 0 {
-				err = fmt.Errorf("%d remain", left.Remaining)
-			}
-			return err
-		})
+		checkLeft(t, f, p, 0)
 		if got := storetest.Decide(t, f, check)[0].Result; !got.Banned {
 			t.Errorf("%s: %+v", source, got)
 		}
 	}
 }
 
-// TestFailover_Settle_ban_once has a cost of 9 of which 5 were taken for good: nine units count for bans and not
-// fourteen, so that a denial behind a unit that may be refunded is no offense.
-func TestFailover_Settle_ban_once(t *testing.T) {
+// TestFailover_Settle_concurrent has a thousand requests at once whose estimates are at least their
+// costs. What all that pass cost together never exceeds the limit, and in the end just that is taken.
+func TestFailover_Settle_concurrent(t *testing.T) {
 	t.Parallel()
-	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
-		s.set(storetest.Epoch)
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "once", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour, Ban: []time.Duration{time.Minute}, Refunds: true})
-		key := limiter.EncodeKey("k")
-		s.settleCost(storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: 5})[0], 9)
-		s.decide(t, []limiter.Check{{Policy: p, Key: key, Refundable: true}})
-		denied := []limiter.Check{{Policy: p, Key: key, Refundable: true}}
-		if s.decide(t, denied); denied[0].Result.Passes() || denied[0].Result.Banned {
-			t.Errorf("%s: %+v; want it denied and not banned", s.name, denied[0].Result)
+	const limit, requests, senders = 20_000, 1000, 100
+	stores := failovers(t)
+	for _, name := range []string{"redis", "memory"} {
+		for _, algorithm := range limiter.Algorithms() {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				f := stores[name]
+				p := storetest.NewPolicy(t, limiter.Settings{Name: "parallel-" + name + "-" + algorithm, Algorithm: algorithm, Limit: limit, Window: 90 * 24 * time.Hour, Refunds: true})
+				var spent, passed atomic.Int64
+				inParallel(senders, func(sender int) {
+					random := rand.New(rand.NewPCG(uint64(sender), 2))
+					for range requests / senders {
+						estimate := 1 + random.Int64N(100)
+						checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: estimate, Refundable: true}}
+						source, err := f.Decide(t.Context(), checks)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if !limiter.Allowed(checks) {
+							continue
+						}
+						cost := random.Int64N(estimate + 1)
+						passed.Add(1)
+						if got := spent.Add(cost); got > limit {
+							t.Errorf("%d units were spent of %d", got, limit)
+						}
+						f.Settle(checks[0], cost, source)
+					}
+				})
+				t.Logf("%d requests passed and cost %d units", passed.Load(), spent.Load())
+				if passed.Load() < limit/100 {
+					t.Errorf("%d requests passed", passed.Load())
+				}
+				if algorithm == limiter.FixedWindow || algorithm == limiter.SlidingWindowCounter {
+					checkLeft(t, f, p, limit-spent.Load())
+				}
+			})
 		}
 	}
 }

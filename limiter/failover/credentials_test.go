@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,12 +24,8 @@ import (
 func putFile(t testing.TB, path, text string) {
 	t.Helper()
 	next := path + ".next"
-	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, path); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(next, []byte(text), 0o600))
+	noError(t, os.Rename(next, path))
 }
 
 // secretFile returns a file with a password.
@@ -56,9 +51,7 @@ func loginsAt(t testing.TB, servers ...*redistest.Server) (all logins) {
 func (l logins) do(t testing.TB, command ...any) {
 	t.Helper()
 	for _, client := range l {
-		if err := client.Do(context.Background(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, client.Do(context.Background(), command...).Err())
 	}
 }
 
@@ -79,11 +72,7 @@ func openRefusedBy(t testing.TB, o dial.Options, kind string) (r *redis.Store, r
 	t.Helper()
 	refused = new(atomic.Int32)
 	o.Timeout = 5 * time.Second
-	client, err := dial.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r = redis.New(client, redis.Options{
+	r = openStore(t, o, redis.Options{
 		KeyFormat: limiter.KeyFormat{Prefix: "rl"},
 		OnRefusedLogin: func(err error) {
 			if refused.Add(1); limiter.Kind(err) != kind {
@@ -92,7 +81,6 @@ func openRefusedBy(t testing.TB, o dial.Options, kind string) (r *redis.Store, r
 		},
 		OnOutage: func(err error) { t.Errorf("the breaker has opened: %v", err) },
 	})
-	t.Cleanup(func() { _ = r.Close() })
 	return r, refused
 }
 
@@ -100,17 +88,13 @@ func openRefusedBy(t testing.TB, o dial.Options, kind string) (r *redis.Store, r
 func crowd(t testing.TB, r *redis.Store, clients, each int) {
 	t.Helper()
 	p := storetest.DayPolicy(t, "crowd", limiter.GCRA, 1_000_000)
-	var group sync.WaitGroup
-	for i := range clients {
-		group.Go(func() {
-			for range each {
-				if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1}}); err != nil {
-					t.Error(err)
-				}
+	inParallel(clients, func(i int) {
+		for range each {
+			if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1}}); err != nil {
+				t.Error(err)
 			}
-		})
-	}
-	group.Wait()
+		}
+	})
 }
 
 // TestRedis_credentials rotates a password while connections are replaced, on each kind of Redis.
@@ -168,9 +152,7 @@ func TestRedis_credentials_late(t *testing.T) {
 		t.Error("no login was refused: the test has tried nothing")
 	}
 	t.Logf("%d connections decided; %d more were refused", before, refused.Load())
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(file))
 	putFile(t, file, "second")
 	redistest.WaitFor(t, "new connections open", func() error {
 		crowd(t, r, 64, 5)
@@ -190,9 +172,7 @@ func TestRedis_credentials_unreadable(t *testing.T) {
 	file := secretFile(t, "first")
 	r, refused := openWith(t, dial.Options{Addresses: []string{proxy.Addr}, Username: "app", PasswordFile: file})
 	crowd(t, r, 2, 20)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(file))
 	crowd(t, r, 64, 20)
 	if refused.Load() == 0 {
 		t.Error("no connection failed: the test has tried nothing")
@@ -218,15 +198,11 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 				if redis.IsUnknownCommand(err) || err != nil && strings.Contains(err.Error(), "'&*'") {
 					t.Skip("sentinels have users, and users have channels, since Redis 6.2")
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 			}
 			set("reset", "on", ">old", "~*", "&*", "+@all")
 			if user != "" {
-				if err := at.Do(ctx, "acl", "setuser", "default", "resetpass").Err(); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, at.Do(ctx, "acl", "setuser", "default", "resetpass").Err())
 			}
 			file := secretFile(t, "old\n")
 			r, refused := openWith(t, dial.Options{
@@ -237,9 +213,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 			set(">new")
 			putFile(t, file, "new\n")
 			set("<old")
-			if err := at.Do(ctx, "client", "kill", "skipme", "yes").Err(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, at.Do(ctx, "client", "kill", "skipme", "yes").Err())
 			app.disconnect(t)
 			crowd(t, r, 8, 5)
 			if n := refused.Load(); n > 0 {
@@ -272,12 +246,7 @@ func TestRedis_sentinels_down(t *testing.T) {
 func TestRedis_unknown_master(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
-	client, err := dial.New(dial.Options{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	t.Cleanup(func() { _ = r.Close() })
+	r := openStore(t, dial.Options{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: 10 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	ctx, p := context.Background(), hourBan(t, "p", 1)
 	_, decided := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}})
 	_, ran := r.Command(ctx, 1, "get", "k")

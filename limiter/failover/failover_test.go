@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,40 +15,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
-// reports collects what a store reports, also from its probes in the background.
-type reports struct {
-	mu           sync.Mutex
-	began, ended []string
-}
-
-func (o *reports) listen(r *redis.Store) {
-	r.Topology.Outages.OnOutage = func(err error) { o.add(&o.began, limiter.Kind(err)) }
-	r.Topology.Outages.OnRecovery = func(time.Duration) { o.add(&o.ended, "recovery") }
-}
-
-func (o *reports) add(to *[]string, report string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	*to = append(*to, report)
-}
-
-// outages returns the kinds of those that began, and how many ended.
-func (o *reports) outages() (began []string, ended int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(o.began), len(o.ended)
-}
-
-// String shows the reports.
-func (o *reports) String() string {
-	began, ended := o.outages()
-	return fmt.Sprintf("%d outages %v, %d recoveries", len(began), began, ended)
-}
-
 func TestFailover_Decide_outage(t *testing.T) {
 	server := redistest.Start(t)
 	r := openRedis(t, server, 2*time.Second)
-	var reported reports
+	var reported listener
 	reported.listen(r)
 	f := New(r, memory.New(), Options{})
 	p := storetest.DayPolicy(t, "guarded", limiter.GCRA, 5)
@@ -74,7 +42,7 @@ func TestFailover_Decide_outage(t *testing.T) {
 			t.Errorf("%s: error %v", mode, err)
 		}
 	}
-	if failing, _ := f.Failing(); !failing || reported.String() != "1 outages [refused], 0 recoveries" {
+	if failing, _ := f.Failing(); !failing || reported.String() != "outage:refused" {
 		t.Errorf("failing %v, reported %v", failing, &reported)
 	}
 	server.Run(t)
@@ -85,7 +53,7 @@ func TestFailover_Decide_outage(t *testing.T) {
 		return nil
 	})
 	redistest.WaitFor(t, "the recovery is reported", func() error {
-		if failing, _ := f.Failing(); failing || reported.String() != "1 outages [refused], 1 recoveries" {
+		if failing, _ := f.Failing(); failing || reported.String() != "outage:refused recovery" {
 			return fmt.Errorf("failing %v, reported %v", failing, &reported)
 		}
 		return nil
@@ -100,9 +68,7 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 		_, err := f.DecideIn(context.Background(), FailClosed, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		return err
 	}
-	if err := ask(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, ask())
 	server.Pause(t)
 	defer server.Resume(t)
 	for range health.FailuresInARow {
@@ -119,22 +85,149 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 
 func TestFailover_Decide_canceled(t *testing.T) {
 	server := redistest.Start(t)
-	var reported reports
+	var reported listener
 	r := openRedis(t, server, 5*time.Second)
 	reported.listen(r)
 	f := New(r, memory.New(), Options{})
 	p := storetest.DayPolicy(t, "left", limiter.GCRA, 1_000)
 	server.Pause(t)
 	defer server.Resume(t)
-	for range 2 * health.FailuresInARow {
+	for i := range 2 * health.FailuresInARow {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		want := context.DeadlineExceeded
+		if i%2 == 0 {
+			cancel()
+			ctx, cancel = context.WithCancel(context.Background())
+			time.AfterFunc(5*time.Millisecond, cancel)
+			want = context.Canceled
+		}
 		_, err := f.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, limiter.ErrUndecided) {
-			t.Errorf("error %v", err)
+		if !errors.Is(err, want) || errors.Is(err, limiter.ErrUndecided) {
+			t.Errorf("error %v, want %v", err, want)
 		}
 	}
-	if failing, _ := f.Failing(); failing || reported.String() != "0 outages [], 0 recoveries" {
+	if failing, _ := f.Failing(); failing || reported.String() != "" {
 		t.Errorf("clients that left opened the breaker: %v", &reported)
 	}
+}
+
+// TestFailover_scaleDown has a quarter of a limit of 8 enforced in an outage.
+func TestFailover_scaleDown(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range limiter.Algorithms() {
+		p := storetest.DayPolicy(t, "part", algorithm, 8)
+		for weight, want := range map[int64]bool{1: true, 2: true, 8: true, 9: false} {
+			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.25, ForgiveOutages: true})
+			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
+			source, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut)
+			if err != nil || source != limiter.SourceFallback || checks[0].Result.Passes() != want {
+				t.Errorf("%s: weight %d: %s, %+v, %v; want it to pass: %v", algorithm, weight, source, checks[0].Result, err, want)
+			}
+			if !want && checks[0].Result.RetryAfter != limiter.Never {
+				t.Errorf("%s: weight %d may come back after %v, and never can", algorithm, weight, checks[0].Result.RetryAfter)
+			}
+		}
+	}
+}
+
+func TestPolicy_scaled(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range limiter.Algorithms() {
+		p := storetest.DayPolicy(t, "whole", algorithm, 10)
+		for part, want := range map[float64]int64{0.5: 5, 0.34: 3, 0.01: 1} {
+			m := memory.New()
+			admitted := int64(0)
+			for range 20 {
+				if limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: scaled(p, part), Key: limiter.EncodeKey("k"), Weight: 1})) {
+					admitted++
+				}
+			}
+			if admitted != want {
+				t.Errorf("%s: a part of %v of 10 admitted %d, want %d", algorithm, part, admitted, want)
+			}
+		}
+	}
+}
+
+func TestFailover_Decide_deny_cache(t *testing.T) {
+	server := redistest.Shared(t)
+	r := openRedis(t, server, time.Second)
+	f := New(r, memory.New(), Options{DenyAge: time.Second})
+	p := storetest.DayPolicy(t, "repeat", limiter.GCRA, 2)
+	ask := func(weight int64, want limiter.Source, passes bool) {
+		t.Helper()
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
+		source, err := f.Decide(context.Background(), checks)
+		if err != nil || source != want || checks[0].Result.Passes() != passes {
+			t.Errorf("weight %d: %s %+v %v; want %s, passes %v", weight, source, checks[0].Result, err, want, passes)
+		}
+	}
+	ask(1, limiter.SourceRedis, true)
+	ask(2, limiter.SourceRedis, false)
+	ask(2, limiter.SourceDenyCache, false)
+	ask(1, limiter.SourceRedis, true) // a smaller weight is sent
+	ask(1, limiter.SourceRedis, false)
+	ask(1, limiter.SourceDenyCache, false)
+	if found, err := f.Reset(context.Background(), p, limiter.EncodeKey("k")); found.Shared != 1 || err != nil {
+		t.Errorf("reset: %v %v", found, err)
+	}
+	ask(1, limiter.SourceRedis, true)
+	if found, err := f.Reset(context.Background(), p, limiter.EncodeKey("unknown")); found.Shared != 0 || err != nil {
+		t.Errorf("reset of no state: %v %v", found, err)
+	}
+	ask(2, limiter.SourceRedis, false)
+	ask(2, limiter.SourceDenyCache, false)
+	if _, err := r.Reset(context.Background(), p, limiter.EncodeKey("k")); err != nil { // as another node would
+		t.Error(err)
+	}
+	redistest.WaitFor(t, "the reset elsewhere is felt", func() error {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}
+		if source, err := f.Decide(context.Background(), checks); source != limiter.SourceRedis || err != nil || !checks[0].Result.Passes() {
+			return fmt.Errorf("%s %+v: %w", source, checks[0].Result, err)
+		}
+		return nil
+	})
+}
+
+// TestDenyRefresher_batches floods for longer than a denial may be repeated.
+func TestDenyRefresher_batches(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	r := openRedis(t, server, time.Second)
+	const age, keys = 500 * time.Millisecond, 100
+	f := New(r, memory.New(), Options{DenyAge: age})
+	p := storetest.DayPolicy(t, "flood", limiter.GCRA, 1)
+	ask := func(key int) limiter.Source {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(key)), Weight: 1}}
+		source, err := f.Decide(context.Background(), checks)
+		noError(t, err)
+		return source
+	}
+	for key := range keys {
+		ask(key)
+		ask(key) // denied
+	}
+	// On a busy machine some refreshes come too late.
+	redistest.WaitFor(t, "few requests wait, and renewals leave in few scripts", func() error {
+		client.ConfigResetStat(context.Background())
+		asked, redis := 0, 0
+		const ages = 5
+		for began := time.Now(); time.Since(began) < ages*age; {
+			for key := range keys {
+				asked++
+				if ask(key) == limiter.SourceRedis {
+					redis++
+				}
+			}
+			pause()
+		}
+		scripts := int(infoSum(t, client, "commandstats", `cmdstat_evalsha:calls=(\d+)`))
+		// Without refreshes each key is sent once an age.
+		if most := ages * keys / 2; redis > most || scripts == 0 || scripts > most {
+			return fmt.Errorf("of %d requests %d waited for Redis, which ran %d scripts", asked, redis, scripts)
+		}
+		return nil
+	})
 }

@@ -95,9 +95,7 @@ func TestForeignValue_string(t *testing.T) {
 		}
 		for _, value := range values {
 			for _, op := range everyOperation {
-				if err := client.Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), value, 0).Err(); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, client.Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), value, 0).Err())
 				err := operate(r, op.Operation, op.change, p, "bad")
 				shared := slices.ContainsFunc(counts, func(count int) bool { return isState(value, count) })
 				if shared != (err == nil) || !shared && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)) {
@@ -131,9 +129,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 		for _, op := range everyOperation {
 			name := r.RedisKey(p, limiter.EncodeKey("bad"))
 			client.Del(t.Context(), name)
-			if err := client.RPush(t.Context(), name, entries...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, client.RPush(t.Context(), name, entries...).Err())
 			err := operate(r, op.Operation, op.change, p, "bad")
 			if (err != nil || wrong) && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)) {
 				t.Errorf("round %d, operation %d: %v of kind %s", round, op, err, limiter.Kind(err))
@@ -142,26 +138,27 @@ func TestForeignValue_log_entry(t *testing.T) {
 	}
 }
 
-// TestForeignValue_breaker has a client whose state is NaN send many requests.
+// TestForeignValue_breaker has clients send many requests whose states are NaN and of another type.
 func TestForeignValue_breaker(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r := openRedis(t, server, 10*time.Second)
+	r, client := openRedis(t, server, 10*time.Second), server.Client(t)
 	p := storetest.DayPolicy(t, "nan", limiter.GCRA, 10)
 	ctx := t.Context()
-	if err := server.Client(t).Set(ctx, r.RedisKey(p, limiter.EncodeKey("bad")), doubles(math.NaN(), math.NaN()), 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, client.Set(ctx, r.RedisKey(p, limiter.EncodeKey("nan")), doubles(math.NaN(), math.NaN()), 0).Err())
+	noError(t, client.RPush(ctx, r.RedisKey(p, limiter.EncodeKey("list")), "x").Err())
 	at := clock.Now()
 	r.Topology.AnyNode.Breaker.Now = func() clock.Moment { return at }
-	for i := range 2 * health.FailuresInARow {
-		at = at.Add(health.FailuresSpan)
-		if _, err := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("bad"), Weight: 1}}); limiter.Kind(err) != "value" {
-			t.Errorf("request %d: %v of kind %s", i, err, limiter.Kind(err))
+	for _, key := range []string{"nan", "list"} {
+		for i := range 2 * health.FailuresInARow {
+			at = at.Add(health.FailuresSpan)
+			if err := errorOf(r, p, key); limiter.Kind(err) != "value" {
+				t.Errorf("request %d of %s: %v of kind %s", i, key, err, limiter.Kind(err))
+			}
 		}
-	}
-	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1})
-	if stored, err := r.Inspect(ctx, p, limiter.EncodeKey("bad")); err != nil || len(stored) != 1 || stored[0].Value != nil {
-		t.Errorf("a foreign value is shown as a state: %+v, %v", stored, fmt.Sprint(err))
+		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1})
+		if stored, err := r.Inspect(ctx, p, limiter.EncodeKey(key)); err != nil || len(stored) != 1 || stored[0].Value != nil {
+			t.Errorf("a foreign value is shown as a state: %+v, %v", stored, fmt.Sprint(err))
+		}
 	}
 }

@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -64,22 +63,18 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 	t.Parallel()
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
 	for _, p := range refundingPolicies(t, 200) {
-		var group sync.WaitGroup
-		for i := range 20 {
-			group.Go(func() {
-				for j := range 5 {
-					reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + int64(i%3), Refundable: true}}
-					source, err := f.Decide(context.Background(), reserved)
-					if err != nil || source != limiter.SourceRedis {
-						t.Errorf("source %s, error %v", source, err)
-					}
-					if i > 0 || j > 0 {
-						refundAll(f, reserved, source)
-					}
+		inParallel(20, func(i int) {
+			for j := range 5 {
+				reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + int64(i%3), Refundable: true}}
+				source, err := f.Decide(context.Background(), reserved)
+				if err != nil || source != limiter.SourceRedis {
+					t.Errorf("source %s, error %v", source, err)
 				}
-			})
-		}
-		group.Wait()
+				if i > 0 || j > 0 {
+					refundAll(f, reserved, source)
+				}
+			}
+		})
 		waitForLeft(t, f, p, limiter.EncodeKey("k"), 199, 199)
 	}
 }
@@ -155,6 +150,22 @@ func TestLastSeen_refund_shown(t *testing.T) {
 				t.Errorf("%s, %s: %+v, error %v; want %d remaining", p.Name(), key, got, c.Err, left)
 			}
 			c.Recycle()
+		}
+	}
+}
+
+// TestLastSeen_charge charges after an answer: an outage goes on from what Redis has charged.
+func TestLastSeen_charge(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
+	for _, charge := range []struct{ weight, units, left int64 }{{1, 99, 0}, {1, 5000, 0}, {20, 30, 50}, {0, 60, 40}} {
+		for _, p := range refundingPolicies(t, 100) {
+			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(charge)), Weight: charge.weight, Peek: charge.weight == 0}
+			decided := storetest.Decide(t, f, check)[0]
+			decided.Weight, decided.Peek = charge.units, false
+			chargeAll(f, []limiter.Check{decided}, limiter.SourceRedis)
+			waitForLeft(t, f, p, check.Key, charge.left, charge.left)
 		}
 	}
 }

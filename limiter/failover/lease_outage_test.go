@@ -21,18 +21,16 @@ import (
 func TestNode_refund_lease(t *testing.T) {
 	t.Parallel()
 	s := redisStore(t, redistest.Shared(t))
-	s.set(storetest.Epoch)
+	s.SetClock(storetest.Epoch)
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
-	if err := s.shared.DecideWithin(context.Background(), checks); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.f.shared.DecideWithin(context.Background(), checks))
 	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-	if _, l := leaseOnRedis(s)(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{}); l.Units != 50 {
+	if _, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{}); l.Units != 50 {
 		t.Fatalf("leased %+v; want 50 units", l)
 	}
-	s.shared.Topology.AnyNode.Refund(0, checks)
-	if got := remainingOf(t, s, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends
+	s.f.shared.Topology.AnyNode.Refund(0, checks)
+	if got := s.Remaining(t, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends
 		t.Errorf("%d remain; want 940", got)
 	}
 }
@@ -65,12 +63,7 @@ func TestFailover_lease_unanswered(t *testing.T) {
 // exchange has a request exchange a lease during a fault, after which the lease is held or not.
 func exchange(t *testing.T, address string, fault func(), held bool) {
 	t.Helper()
-	client, err := dial.New(dial.Options{Addresses: []string{address}, Timeout: 2 * time.Second, PoolSize: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
-	t.Cleanup(func() { _ = r.Close() })
+	r := openStore(t, dial.Options{Addresses: []string{address}, Timeout: 2 * time.Second, PoolSize: 1}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	f := New(r, memory.New(), Options{})
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "lost", Algorithm: limiter.FixedWindow, Limit: 100_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	lendTo(t, f, p)
@@ -101,9 +94,7 @@ func TestFailover_lease_refill(t *testing.T) {
 			request := func() {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 				source, err := f.Decide(context.Background(), checks)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				if limiter.Allowed(checks) {
 					passed[source]++
 				}
@@ -143,9 +134,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 			redistest.WaitFor(t, "units are leased", func() error {
 				for range 100 {
 					checks := checks()
-					if _, err := f.Decide(context.Background(), checks); err != nil {
-						t.Fatal(err)
-					}
+					storetest.Decide(t, f, checks...)
 					if units, _ := f.Leased("slow", checks[0].Key); units > 0 {
 						return nil
 					}

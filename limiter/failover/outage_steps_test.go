@@ -4,10 +4,16 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // play plays the steps of an outage: "away" and "back", "at" so many milliseconds, "take" and "denied" so many units,
@@ -22,9 +28,7 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 		t.Helper()
 		words = words[1:]
 		value, err := strconv.ParseInt(words[0], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return value
 	}
 	for ; len(words) > 0; words = words[1:] {
@@ -63,5 +67,59 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 		if err != nil {
 			t.Fatal(words, err)
 		}
+	}
+}
+
+// outageNode is a node whose Redis is away and back as the test says, on a clock of the test's.
+type outageNode struct {
+	*Store
+	set     func(micros int64)
+	settled atomic.Int64
+	lost    atomic.Int64
+}
+
+// newOutageNode returns a node on a Redis that takes its time from the test. The address is that of a
+// server or of a proxy before it.
+func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
+	t.Helper()
+	n := &outageNode{}
+	r := openStore(t, dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: 10 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
+	r.Scripts.Clock = testClockFragment
+	var now atomic.Int64
+	n.Store = New(r, memory.NewOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
+	n.ledger.clock = func(string) (int64, int64) { return now.Load(), 0 }
+	n.ledger.repays.Run = nil // no timer: debts leave ahead of requests alone
+	admin := server.Client(t)
+	n.set = func(micros int64) {
+		now.Store(micros)
+		noError(t, admin.Set(t.Context(), "test:clock", micros, 0).Err())
+	}
+	return n
+}
+
+// away keeps requests from Redis, back sends them again.
+func (n *outageNode) away() { keepOpen(n.shared) }
+
+func (n *outageNode) back() { n.shared.Topology.AnyNode.Breaker.Close() }
+
+// take takes units and reports whether they passed.
+func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {
+	t.Helper()
+	return limiter.Allowed(storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units}))
+}
+
+// wantRepaid compares what is left on Redis after the node's debts were settled, and how many units they
+// were.
+func (n *outageNode) wantRepaid(t *testing.T, p *limiter.Policy, units, remaining int64) {
+	t.Helper()
+	left, err := limiter.Peek(t.Context(), n, p, "k")
+	if err != nil || left.Remaining != remaining {
+		t.Errorf("%+v, %v; want %d left", left, err, remaining)
+	}
+	if got := n.settled.Load(); got != units {
+		t.Errorf("%d units settled; want %d", got, units)
+	}
+	if !n.ledger.isEmpty() {
+		t.Errorf("%d accounts left", n.ledger.size.Load())
 	}
 }

@@ -34,10 +34,7 @@ func TestFailover_Peek(t *testing.T) {
 					t.Errorf("a new quota: %+v", got)
 				}
 				for remaining := int64(2); remaining >= 0; remaining-- {
-					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
-					if _, err := f.Decide(context.Background(), checks); err != nil {
-						t.Fatal(err)
-					}
+					storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 					for range 5 {
 						if got := peek(1); got.Remaining != remaining || got.Passes() != (remaining > 0) || got.ResetAfter <= 0 {
 							t.Errorf("%d should remain: %+v", remaining, got)
@@ -58,9 +55,7 @@ func TestFailover_Peek_outage(t *testing.T) {
 	server := redistest.Start(t)
 	f := New(openRedis(t, server, time.Second), memory.New(), Options{})
 	p := storetest.DayPolicy(t, "peek-outage", limiter.TokenBucket, 3)
-	if _, err := f.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
 	server.Kill()
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
 	source, err := f.Peek(context.Background(), &check)
@@ -72,4 +67,81 @@ func TestFailover_Peek_outage(t *testing.T) {
 		_, err := f.Peek(context.Background(), &check)
 		return err
 	})
+}
+
+// TestPeek_reserve peeks by a check that was decided before: its unused units are those of now.
+func TestPeek_reserve(t *testing.T) {
+	t.Parallel()
+	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
+	for name, f := range map[string]*Store{"redis": New(shared, memory.New(), Options{}), "memory": New(nil, memory.New(), Options{})} {
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Reserve: 4}}
+		source, err := f.Decide(t.Context(), checks)
+		if err != nil || checks[0].Unused() != 9 {
+			t.Fatalf("%s: %d unused after one of 10, %v", name, checks[0].Unused(), err)
+		}
+		cost := checks[0]
+		cost.Weight = 7
+		chargeAll(f, []limiter.Check{cost}, source)
+		for way, peek := range map[string]func(*limiter.Check) error{
+			"Peek":   func(c *limiter.Check) error { _, err := f.Peek(t.Context(), c); return err },
+			"PeekIn": func(c *limiter.Check) error { _, err := f.PeekIn(t.Context(), FailClosed, c); return err },
+		} {
+			looked := checks[0]
+			looked.Peek = true
+			if err := peek(&looked); err != nil || looked.Result.Remaining != 0 || looked.Unused() != 2 {
+				t.Errorf("%s, %s: %d remain and %d are unused after 8 of 10, %v; want 0 and 2", name, way, looked.Result.Remaining, looked.Unused(), err)
+			}
+		}
+	}
+}
+
+// TestFailover_PeekIn reads a quota while Redis answers and after its end, in every mode. No peek waits once
+// the breaker is open.
+func TestFailover_PeekIn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: 0.5})
+	p := storetest.DayPolicy(t, "peek-in", limiter.TokenBucket, 10)
+	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4})
+	peek := func(mode FailMode) (limiter.Source, int64, error) {
+		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
+		source, err := f.PeekIn(context.Background(), mode, &check)
+		return source, check.Result.Remaining, err
+	}
+	for _, mode := range FailModes() {
+		if source, remaining, err := peek(mode); source != limiter.SourceRedis || remaining != 6 || err != nil {
+			t.Errorf("%s: got %d from %s, %v", mode, remaining, source, err)
+		}
+	}
+	server.Kill()
+	redistest.WaitFor(t, "the breaker opens", func() error {
+		if _, _, err := peek(FailClosed); !errors.Is(err, limiter.ErrUndecided) {
+			t.Fatalf("got %v from a dead Redis", err)
+		}
+		if failing, _ := f.Failing(); !failing {
+			return errors.New("it is closed")
+		}
+		return nil
+	})
+	for _, mode := range []FailMode{FailOpen, FailClosed} {
+		if _, _, err := peek(mode); !errors.Is(err, limiter.ErrOutage) {
+			t.Errorf("%s: got %v, want the outage at once", mode, err)
+		}
+	}
+	if source, remaining, err := peek(FailLocal); source != limiter.SourceFallback || remaining > 5 || err != nil {
+		t.Errorf("got %d from %s, %v; want at most the half", remaining, source, err)
+	}
+	gone, leave := context.WithCancel(context.Background())
+	leave()
+	alone := New(nil, memory.New(), Options{})
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
+	if source, err := alone.PeekIn(gone, FailClosed, &check); source != limiter.SourceMemory || err != nil || check.Result.Remaining != 10 {
+		t.Errorf("in process: got %+v from %s, %v", check.Result, source, err)
+	}
+	for source, want := range map[limiter.Source]int64{limiter.SourceRedis: 10, limiter.SourceMemory: 10, limiter.SourceFallback: 5} {
+		if got := f.CapacityIn(p, source); got != want {
+			t.Errorf("the capacity of %s is %d, want %d", source, got, want)
+		}
+	}
 }

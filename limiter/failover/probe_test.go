@@ -34,6 +34,12 @@ func (l *listener) add(line string) {
 	l.lines = append(l.lines, line)
 }
 
+// listen collects the outages of a store, also those that its probes in the background end.
+func (l *listener) listen(r *redis.Store) {
+	r.Topology.Outages.OnOutage = func(err error) { l.add("outage:" + limiter.Kind(err)) }
+	r.Topology.Outages.OnRecovery = func(time.Duration) { l.add("recovery") }
+}
+
 func (l *listener) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,23 +58,13 @@ func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissio
 		for _, right := range rights {
 			command = append(command, right)
 		}
-		if err := admin.Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, admin.Do(t.Context(), command...).Err())
 	}
 	setPermissions("+@all")
-	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
 	reported = &listener{}
-	r = redis.New(client, redis.Options{
-		KeyFormat:  limiter.KeyFormat{Prefix: "rl"},
-		OnOutage:   func(err error) { reported.add("outage:" + limiter.Kind(err)) },
-		OnRecovery: func(time.Duration) { reported.add("recovery") },
-		OnLost:     func(err error) { reported.add("lost:" + limiter.Kind(err)) },
-	})
-	t.Cleanup(func() { _ = r.Close() })
+	r = openStore(t, dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second},
+		redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}, OnLost: func(err error) { reported.add("lost:" + limiter.Kind(err)) }})
+	reported.listen(r)
 	return r, reported, setPermissions
 }
 
@@ -146,7 +142,7 @@ func TestProbe_refund(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			r, reported, setPermissions := openLimited(t)
-			p := refundingDay(t, "limited", limiter.SlidingWindowLog, 100)
+			p := storetest.RefundingPolicy(t, "limited", limiter.SlidingWindowLog, 100)
 			first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
 			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)
@@ -237,41 +233,35 @@ func TestProbe_keys(t *testing.T) {
 	}
 }
 
-// probing counts the goroutines that probe for a store, and a probe of a node that is due. Requests that other
-// tests left running keep the stores of these open.
-func probing(r *redis.Store, n *redis.Node) (probes int) {
-	if n.Probes.IsSet() {
-		probes++
-	}
+// probing counts the goroutines that probe for a store. Requests that other tests left running keep the stores of
+// these open.
+func probing(r *redis.Store) int {
 	stacks := make([]byte, 1<<20)
-	return probes + strings.Count(string(stacks[:runtime.Stack(stacks, true)]), fmt.Sprintf("redis.(*Store).recover(%p,", r))
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), fmt.Sprintf("redis.(*Store).recover(%p,", r))
 }
 
 func TestProbe_ends(t *testing.T) {
 	a := newTestCluster(t, owned(0, 16383, masterA))
-	a.Topology.Discover()
-	s := a.Topology.To(0)
 	none := func() error {
-		if n := probing(a.Store, s); n > 0 {
-			return fmt.Errorf("%d probes", n)
+		if n := probing(a.Store); n > 0 {
+			return fmt.Errorf("%d goroutines probe", n)
 		}
 		return nil
 	}
+	a.Topology.Discover()
+	s := a.Topology.To(0)
 	s.Report(wire.OpTake, 0, nil, clock.Now(), refused)
-	redistest.WaitFor(t, "the server is probed once at a time", func() error {
-		if n := probing(a.Store, s); n != 1 || !s.Breaker.Open() {
-			return fmt.Errorf("%d probes", n)
+	redistest.WaitFor(t, "the server is probed by one goroutine", func() error {
+		if n := probing(a.Store); n != 1 || !s.Breaker.Open() {
+			return fmt.Errorf("%d goroutines probe", n)
 		}
 		return nil
 	})
 	a.assign(t, owned(0, 16383, masterB))
 	a.Topology.To(0) // retires it
 	redistest.WaitFor(t, "the probes of a retired server end", none)
-	s = a.Topology.To(0)
-	s.Report(wire.OpTake, 0, nil, clock.Now(), refused)
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	a.Topology.To(0).Report(wire.OpTake, 0, nil, clock.Now(), refused)
+	noError(t, a.Close())
 	redistest.WaitFor(t, "the probes of a closed store end", none)
 }
 

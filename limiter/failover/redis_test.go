@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,21 +38,17 @@ func TestStores_Decide_concurrent(t *testing.T) {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := storetest.DayPolicy(t, "busy-"+algorithm, algorithm, limit)
 				var allowed atomic.Int64
-				var group sync.WaitGroup
-				for i := range goroutines {
-					group.Go(func() {
-						for range each {
-							checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-							if _, err := nodes[i%len(nodes)].Decide(context.Background(), checks); err != nil {
-								t.Error(err)
-							}
-							if limiter.Allowed(checks) {
-								allowed.Add(1)
-							}
+				inParallel(goroutines, func(i int) {
+					for range each {
+						checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
+						if _, err := nodes[i%len(nodes)].Decide(context.Background(), checks); err != nil {
+							t.Error(err)
 						}
-					})
-				}
-				group.Wait()
+						if limiter.Allowed(checks) {
+							allowed.Add(1)
+						}
+					}
+				})
 				if got := allowed.Load(); got != limit/weight {
 					t.Errorf("%d requests of weight %d passed, want %d", got, weight, limit/weight)
 				}
@@ -214,31 +209,13 @@ func TestRedis_Decide_kinds(t *testing.T) {
 	check("refused")
 }
 
-func TestRedis_Decide_closed(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	r := openRedis(t, server, time.Second)
-	p := storetest.DayPolicy(t, "closed", limiter.GCRA, 1_000)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}); !errors.Is(err, limiter.ErrUndecided) {
-		t.Errorf("error %v", err)
-	}
-}
-
 // TestRedis_Decide_lost_reply cuts the connection after every request, when Redis has executed it
 // and before its reply arrives.
 func TestRedis_Decide_lost_reply(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
-	client, err := dial.New(dial.Options{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	t.Cleanup(func() { _ = r.Close() })
+	r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	p := storetest.DayPolicy(t, "lost", limiter.FixedWindow, 1_000)
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	const lost = 20
@@ -253,4 +230,21 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 	if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 1_000-1-lost {
 		t.Errorf("%d remain of 1000 after 1 answered and %d lost requests", got, lost)
 	}
+}
+
+func TestRedis_Decide_timeout(t *testing.T) {
+	server := redistest.Start(t)
+	r := openRedis(t, server, 500*time.Millisecond)
+	p := storetest.DayPolicy(t, "hung", limiter.GCRA, 1_000)
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+	server.Pause(t)
+	defer server.Resume(t)
+	inParallel(64, func(_ int) {
+		for range 3 {
+			_, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+			if kind := limiter.Kind(err); kind != "timeout" && kind != "breaker" {
+				t.Errorf("error %v of kind %s", err, limiter.Kind(err))
+			}
+		}
+	})
 }

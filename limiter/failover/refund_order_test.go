@@ -1,84 +1,24 @@
 package failover
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
-
-// refundOrders returns orders of so many refunds: all of up to five, else some of all kinds.
-func refundOrders(n int, random *rand.Rand) (orders [][]int) {
-	forward := make([]int, n)
-	for i := range forward {
-		forward[i] = i
-	}
-	if n <= 5 {
-		return permutations(forward)
-	}
-	backward, apart := slices.Clone(forward), []int(nil)
-	slices.Reverse(backward)
-	for first := range 2 {
-		for i := first; i < n; i += 2 {
-			apart = append(apart, i) // every other one, then those between them
-		}
-	}
-	inward := slices.Clone(apart)
-	slices.Reverse(inward[n/2:])
-	return append(orders, forward, backward, apart, inward, random.Perm(n), random.Perm(n))
-}
-
-func permutations(of []int) (all [][]int) {
-	if len(of) < 2 {
-		return [][]int{slices.Clone(of)}
-	}
-	for i := range of {
-		rest := slices.Delete(slices.Clone(of), i, i+1)
-		for _, p := range permutations(rest) {
-			all = append(all, append(p, of[i]))
-		}
-	}
-	return all
-}
-
-// TestStores_Refund_any_order takes units at one instant and refunds them in many orders. Each comes
-// back at once.
-func TestStores_Refund_any_order(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(5, 8))
-	for _, s := range []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))} {
-		s.set(storetest.Epoch)
-		for n := 2; n <= 20; n++ {
-			p := storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("order", n), Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: int64(10 * n)})
-			for _, order := range refundOrders(n, random) {
-				key := limiter.EncodeKey(fmt.Sprint(order))
-				left, reserved := int64(10*n), make([][]limiter.Check, n)
-				for i := range reserved {
-					reserved[i] = []limiter.Check{{Policy: p, Key: key, Weight: 1 + int64(i)%3, Refundable: true}}
-					s.decide(t, reserved[i])
-					left -= reserved[i][0].Weight
-				}
-				for _, i := range order {
-					s.refund(reserved[i])
-					left += reserved[i][0].Weight
-					peek := []limiter.Check{{Policy: p, Key: key, Peek: true}}
-					s.decide(t, peek)
-					if got := peek[0].Result.Remaining; got != left {
-						t.Fatalf("%s: %d units left after refund %d of %v; want %d", s.name, got, i, order, left)
-					}
-				}
-			}
-		}
-	}
-}
 
 // refundTrace plays the same on a bucket in both stores, whose states it compares byte by byte.
 type refundTrace struct {
@@ -104,13 +44,13 @@ func (r *refundTrace) step(t *testing.T) {
 	part := r.random.IntN(4) == 0
 	var answers [2][]limiter.Check
 	for i, s := range r.stores {
-		s.set(r.now)
+		s.SetClock(r.now)
 		answers[i] = []limiter.Check{check}
 		switch {
 		case kind < 8:
-			s.decide(t, answers[i])
+			s.Request(t, answers[i]...)
 		case kind == 8:
-			s.charge(answers[i])
+			s.Charge(answers[i])
 		case kind == 9:
 			r.repay(t, i, check.Weight*p.Rule().Params.Window*2/3)
 		case len(r.open) > 0:
@@ -118,7 +58,7 @@ func (r *refundTrace) step(t *testing.T) {
 			if part {
 				refund[0].Weight = 1
 			}
-			s.refund(refund)
+			s.Refund(refund)
 		}
 	}
 	if kind > 9 && len(r.open) > 0 {
@@ -137,7 +77,7 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 	t.Helper()
 	p := r.p
 	if store == 0 {
-		s := r.stores[0].local.Lock(p, "k")
+		s := r.stores[0].f.local.Lock(p, "k")
 		held, _ := s.Kept("k")
 		if after, units := p.Rule().Algorithm.Kernel.Repay(held, r.now/p.Rule().Params.Tick, &p.Rule().Params, kernel.Debt{At: 0, Amount: amount}); units > 0 || after != held {
 			s.Put("k", after)
@@ -146,21 +86,17 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 		return
 	}
 	built, err := r.redis.Scripts.Get(wire.KernelSetOf(p.Rule().Algorithm))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	v := &p.Rule().Params
 	message := doubles(1, 1, float64(v.Limit), float64(v.Window), float64(v.Capacity), float64(v.MaxDelay), float64(v.MaxDebt), float64(v.Tick),
 		float64(wire.OpRepay), 1, 1, 1, 1, 0, float64(amount))
-	if err := r.redis.Client().Eval(t.Context(), built.Text, []string{r.redis.RedisKey(p, limiter.EncodeKey("k"))}, message).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.redis.Client().Eval(t.Context(), built.Text, []string{r.redis.RedisKey(p, limiter.EncodeKey("k"))}, message).Err())
 }
 
 // compare compares the states, but for the instants at which they were stored where nothing is owed.
 func (r *refundTrace) compare(t *testing.T) {
 	t.Helper()
-	s := r.stores[0].local.Lock(r.p, "k")
+	s := r.stores[0].f.local.Lock(r.p, "k")
 	held, found := s.Kept("k")
 	s.Mu.Unlock()
 	if !found {
@@ -193,12 +129,11 @@ func (r *refundTrace) compare(t *testing.T) {
 // TestStores_Refund_agree compares answers and states of both stores, with and without sums of holes.
 func TestStores_Refund_agree(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
 	most, sums := 0, 0
 	for seed := range uint64(8) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("agree", seed), Algorithm: limiter.TokenBucket, Limit: 2, Window: time.Second, Burst: 20 + 40*int64(seed)})
-		r := &refundTrace{p: p, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: []*testStore{memoryStore(), redisStore(t, server)}}
-		r.redis = r.stores[1].shared
+		r := &refundTrace{p: p, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: testStores(t)}
+		r.redis = r.stores[1].f.shared
 		for range 1200 {
 			switch r.random.IntN(150) {
 			case 0:
@@ -215,5 +150,127 @@ func TestStores_Refund_agree(t *testing.T) {
 	}
 	if most != kernel.MaxHoles || sums == 0 {
 		t.Errorf("at most %d holes, %d sums", most, sums)
+	}
+}
+
+// TestRedis_Refund_long_tail moves up as many later entries as a refund may rewrite.
+func TestRedis_Refund_long_tail(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	r, client := openRedis(t, server, 5*time.Second), server.Client(t)
+	p := storetest.RefundingPolicy(t, "log", limiter.SlidingWindowLog, 10_000)
+	const later = kernel.LogRewritten
+	first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
+	for range later / 100 {
+		var calls []*queue.Call
+		for range 100 {
+			calls = append(calls, queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}))
+		}
+		r.Send(context.Background(), r.Topology.AnyNode, calls)
+	}
+	storetest.RefundIn(r, first)
+	redistest.WaitFor(t, "the entry is gone", func() error {
+		n, err := client.LLen(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Result()
+		if err == nil && n != later {
+			err = fmt.Errorf("%d entries", n)
+		}
+		return err
+	})
+	entries := client.LRange(t.Context(), r.RedisKey(p, limiter.EncodeKey("k")), 0, -1).Val()
+	for i, entry := range entries {
+		if total := int(entry[9])<<8 | int(entry[10]); total != i+1 {
+			t.Fatalf("entry %d of %d has the total %d", i, len(entries), total)
+		}
+	}
+	if ttl := client.PTTL(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Val(); ttl <= 0 {
+		t.Errorf("the list has a TTL of %v", ttl)
+	}
+	if left := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 10_000-later {
+		t.Errorf("%d remain, want %d", left, 10_000-later)
+	}
+}
+
+// TestSlidingWindowLog_refund_run sends refunds that together rewrite more than one run may.
+func TestSlidingWindowLog_refund_run(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	p := storetest.DayPolicy(t, "run", limiter.SlidingWindowLog, 100_000)
+	const refunds, later = 20, 400
+	var calls []*queue.Call
+	for i := range refunds + later {
+		c := queue.NewCall(wire.OpTakeRefundable, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+		if r.Send(context.Background(), r.Topology.AnyNode, []*queue.Call{c}); c.Err != nil {
+			t.Fatal(c.Err)
+		}
+		if i < refunds {
+			calls = append(calls, newRefund(c.Checks...))
+		}
+	}
+	for runs := 1; len(calls) > 0; runs++ {
+		r.Send(context.Background(), r.Topology.AnyNode, calls)
+		before := len(calls)
+		calls = slices.DeleteFunc(calls, func(c *queue.Call) bool { return !c.IsPostponed() })
+		if done := before - len(calls); done < 1 || done > 2 {
+			t.Fatalf("run %d made %d refunds of about %d entries each, and may rewrite 1000", runs, done, later)
+		}
+	}
+	if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 100_000-later {
+		t.Errorf("%d remain, want %d", got, 100_000-later)
+	}
+}
+
+// TestRedis_Refund_lifetime has a state with a serial, and one with a hole, live as long as a full bucket drains after
+// every take, and others as long as they drain.
+func TestRedis_Refund_lifetime(t *testing.T) {
+	server := redistest.Shared(t)
+	client, s := server.Client(t), redisStore(t, server)
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "lifetime", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 10})
+	const grace = time.Hour // of the test's clock
+	holds := func(size int64, lives time.Duration) {
+		t.Helper()
+		name := "t:{k}:lifetime:g1s"
+		got, ttl := client.StrLen(t.Context(), name).Val(), client.PTTL(t.Context(), name).Val()-grace
+		if got != size || ttl > lives || ttl < lives-500*time.Millisecond {
+			t.Errorf("%d bytes that live for %v; want %d and %v", got, ttl, size, lives)
+		}
+	}
+	reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2, Refundable: true}}
+	s.Play(t, storetest.Epoch, p, 1)
+	holds(16, time.Second)
+	s.Request(t, reserved...)
+	holds(24, 10*time.Second)
+	s.Play(t, storetest.Epoch, p, 1)
+	holds(24, 10*time.Second)
+	s.Charge([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}})
+	holds(24, 14*time.Second)
+	s.Refund(reserved)
+	holds(40, 14*time.Second)
+}
+
+// TestNode_refund_postponed has one of two refunds postponed, and the second try fail. The probe needs
+// the policies of what was left.
+func TestNode_refund_postponed(t *testing.T) {
+	t.Parallel()
+	p, q := storetest.DayPolicy(t, "done", limiter.SlidingWindowLog, 100), storetest.DayPolicy(t, "postponed", limiter.SlidingWindowLog, 100)
+	n := &redis.Node{Failed: func() {}}
+	n.Breaker = health.Breaker{Now: clock.Now, OnOpen: func(error) {}}
+	tries := 0
+	n.Batcher.Send = func(_ context.Context, calls []*queue.Call) bool {
+		if tries++; tries == 1 {
+			calls[0].Settlements[1].Postponed = true
+		} else {
+			calls[0].Err = &limiter.UndecidedError{Kind: "refused", Err: errors.New("down")}
+		}
+		return true
+	}
+	n.Refund(0, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: q, Key: limiter.EncodeKey("k"), Weight: 1}})
+	redistest.WaitFor(t, "the breaker opens", func() error {
+		if n.Cause.Load() == nil {
+			return errors.New("closed")
+		}
+		return nil
+	})
+	if got := n.Cause.Load().Policies; len(got) != 1 || got[0] != q {
+		t.Errorf("policies %v, want the postponed one alone", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
@@ -44,13 +45,11 @@ func TestFailover_Refund(t *testing.T) {
 				if name == "part" {
 					capacity = 2
 				}
-				p := refundingDay(t, "give-"+name+"-"+algorithm, algorithm, 4)
+				p := storetest.RefundingPolicy(t, "give-"+name+"-"+algorithm, algorithm, 4)
 				take := func() ([]limiter.Check, limiter.Source) {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}}
 					source, err := f.Decide(context.Background(), checks)
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					return checks, source
 				}
 				var last []limiter.Check
@@ -78,7 +77,68 @@ func TestFailover_Refund(t *testing.T) {
 	}
 }
 
-func TestNewPolicy_refunds_queue(t *testing.T) {
+// TestFailover_Charge_outage shows that a debt is not lost to a failure
+// between the decision and the charge.
+func TestFailover_Charge_outage(t *testing.T) {
 	t.Parallel()
-	wantFieldError(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, MaxDelay: new(time.Second), Refunds: true}, "MaxDelay, Refunds")
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	f := New(r, memory.New(), Options{})
+	checks := []limiter.Check{{Policy: storetest.DayPolicy(t, "late", limiter.GCRA, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
+	source, err := f.Decide(context.Background(), checks)
+	if err != nil || source != limiter.SourceRedis {
+		t.Fatal(source, err)
+	}
+	keepOpen(r)
+	checks[0].Weight = 1000
+	chargeAll(f, checks, source)
+	checks[0].Weight = 1
+	if source, err := f.Decide(context.Background(), checks); err != nil || source != limiter.SourceFallback || limiter.Allowed(checks) {
+		t.Errorf("%v, %v, %+v", source, err, checks)
+	}
+}
+
+// TestFailover_Charge_outage_begins charges requests that Redis has decided when it refuses to write. No charge has
+// run there: all are kept and made when Redis decides again, and none is reported as lost. Where nothing is kept
+// of outages each is, and where there is no room to keep it.
+func TestFailover_Charge_outage_begins(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"kept", "forgiven", "no room"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, reported, setPermissions := openLimited(t)
+			local := memory.New()
+			f := New(r, local, Options{ForgiveOutages: name == "forgiven"})
+			p := storetest.DayPolicy(t, "charged", limiter.SlidingWindowCounter, 1000)
+			if name == "no room" {
+				local.Limit(1, nil)
+				f.ledger.size.Store(1)
+			}
+			setPermissions("-set")
+			for range 3 {
+				chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100}}, limiter.SourceRedis)
+				redistest.WaitFor(t, "the charge is answered", func() error {
+					if r.Uses.Count.Load() > 1 {
+						return errors.New("it is under way")
+					}
+					return nil
+				})
+			}
+			if name != "kept" {
+				waitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker")
+				return
+			}
+			waitReported(t, reported, "outage:auth")
+			setPermissions("+set")
+			redistest.WaitFor(t, "the charges are made", func() error {
+				look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
+				if err := r.Peek(t.Context(), &look); err != nil || look.Result.Remaining != 700 {
+					return fmt.Errorf("%d remain, %w", look.Result.Remaining, err)
+				}
+				return nil
+			})
+			if got := reported.String(); got != "outage:auth recovery" {
+				t.Errorf("reported %s", got)
+			}
+		})
+	}
 }

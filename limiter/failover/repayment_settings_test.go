@@ -49,9 +49,7 @@ func TestRepayment_settings(t *testing.T) {
 				keepOpen(f.shared)
 				for admitted := int64(0); ; admitted++ {
 					result, err := limiter.Allow(t.Context(), f, p, "k")
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					if result.Passes() {
 						continue
 					}
@@ -61,9 +59,7 @@ func TestRepayment_settings(t *testing.T) {
 					break
 				}
 				f.shared.Topology.AnyNode.Breaker.Close()
-				if left, err := limiter.Peek(t.Context(), f, p, "k"); err != nil || left.Remaining != 7-s.admits {
-					t.Errorf("%s: %+v, %v; want %d left", algorithm, left, err, 7-s.admits)
-				}
+				wantRemaining(t, f, p, "k", 7-s.admits)
 			}
 		})
 	}
@@ -89,9 +85,7 @@ func TestRepayment_limits(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		large := storetest.NewPolicy(t, limiter.Settings{Name: "limits-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour, Dynamic: true})
 		small, err := large.WithLimit(10, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		n.settled.Store(0)
 		n.away()
 		n.take(t, large, 4)
@@ -118,15 +112,10 @@ func TestRepayment_policies(t *testing.T) {
 	wide, narrow := storetest.DayPolicy(t, "wide", limiter.FixedWindow, 10), storetest.DayPolicy(t, "narrow", limiter.TokenBucket, 2)
 	n.away()
 	for range 5 {
-		checks := []limiter.Check{{Policy: wide, Key: limiter.EncodeKey("k")}, {Policy: narrow, Key: limiter.EncodeKey("k")}}
-		if _, err := n.Decide(t.Context(), checks); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Decide(t, n, limiter.Check{Policy: wide, Key: limiter.EncodeKey("k")}, limiter.Check{Policy: narrow, Key: limiter.EncodeKey("k")})
 	}
 	n.back()
-	if left, err := limiter.Peek(t.Context(), n, wide, "k"); err != nil || left.Remaining != 8 {
-		t.Errorf("%+v, %v; want 8 left", left, err)
-	}
+	wantRemaining(t, n, wide, "k", 8)
 	n.wantRepaid(t, narrow, 4, 0)
 }
 
@@ -140,9 +129,7 @@ func TestRepayment_foreign(t *testing.T) {
 		p := storetest.DayPolicy(t, "foreign-"+algorithm, algorithm, 10)
 		n.away()
 		n.take(t, p, 2)
-		if err := server.Client(t).HSet(t.Context(), n.shared.RedisKey(p, limiter.EncodeKey("k")), "a", "b").Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, server.Client(t).HSet(t.Context(), n.shared.RedisKey(p, limiter.EncodeKey("k")), "a", "b").Err())
 		n.back()
 		for range 3 {
 			n.take(t, p, 1)
@@ -173,9 +160,7 @@ func TestRepayment_closed(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
 		client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var lost atomic.Int64
 		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), memory.New(), Options{})
 		keepOpen(f.shared)
@@ -187,9 +172,7 @@ func TestRepayment_closed(t *testing.T) {
 				}
 			}
 		}
-		if err := f.shared.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, f.shared.Close())
 		redistest.WaitFor(t, "the debts are given up", func() error {
 			if left := f.ledger.size.Load(); left > 0 {
 				return fmt.Errorf("%d accounts", left)

@@ -3,7 +3,6 @@ package failover
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,72 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
-
-// outageNode is a node whose Redis is away and back as the test says, on a clock of the test's.
-type outageNode struct {
-	*Store
-	set     func(micros int64)
-	settled atomic.Int64
-	lost    atomic.Int64
-}
-
-// newOutageNode returns a node on a Redis that takes its time from the test. The address is that of a
-// server or of a proxy before it.
-func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
-	t.Helper()
-	n := &outageNode{}
-	client, err := dial.New(dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
-	t.Cleanup(func() { _ = r.Close() })
-	r.Scripts.Clock = testClockFragment
-	var now atomic.Int64
-	n.Store = New(r, memory.NewOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
-	n.ledger.clock = func(string) (int64, int64) { return now.Load(), 0 }
-	n.ledger.repays.Run = nil // no timer: debts leave ahead of requests alone
-	admin := server.Client(t)
-	n.set = func(micros int64) {
-		now.Store(micros)
-		if err := admin.Set(t.Context(), "test:clock", micros, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return n
-}
-
-// away keeps requests from Redis, back sends them again.
-func (n *outageNode) away() { keepOpen(n.shared) }
-func (n *outageNode) back() { n.shared.Topology.AnyNode.Breaker.Close() }
-
-// take takes units and reports whether they passed.
-func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {
-	t.Helper()
-	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: units}}
-	if _, err := n.Decide(t.Context(), checks); err != nil {
-		t.Fatal(err)
-	}
-	return limiter.Allowed(checks)
-}
-
-// wantRepaid compares what is left on Redis after the node's debts were settled, and how many units they
-// were.
-func (n *outageNode) wantRepaid(t *testing.T, p *limiter.Policy, units, remaining int64) {
-	t.Helper()
-	left, err := limiter.Peek(t.Context(), n, p, "k")
-	if err != nil || left.Remaining != remaining {
-		t.Errorf("%+v, %v; want %d left", left, err, remaining)
-	}
-	if got := n.settled.Load(); got != units {
-		t.Errorf("%d units settled; want %d", got, units)
-	}
-	if !n.ledger.isEmpty() {
-		t.Errorf("%d accounts left", n.ledger.size.Load())
-	}
-}
 
 // TestRepayment_vectors plays the vectors of the design: what a node owes after an outage, and what that
 // leaves on Redis.
@@ -101,7 +35,7 @@ func TestRepayment_vectors(t *testing.T) {
 		{"both windows", counterOfTen, "take 2 away at 5000 take 6 at 15000 take 3 back repaid 9 3 repaid 9 3"},
 		{"the current window", windowOfTen, "away at 8000 take 6 at 9500 back repaid 6 4 repaid 6 4"},
 		{"a window that has ended", windowOfTen, "away at 8000 take 6 at 12000 back repaid 0 10 repaid 0 10"},
-		{"a log", logOfTen, "take 1 away at 1000 take 2 at 5000 take 3 at 11500 back repaid 3 7 repaid 3 7"},
+		{"a log", limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 10, Window: 10 * time.Second}, "take 1 away at 1000 take 2 at 5000 take 3 at 11500 back repaid 3 7 repaid 3 7"},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			server := redistest.Shared(t)
@@ -180,9 +114,7 @@ func TestRepayment_unknown(t *testing.T) {
 		} {
 			n.settled.Store(0)
 			before, err := limiter.Peek(t.Context(), n, p, "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if _, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, outcome.reason); err != nil {
 				t.Fatal(err)
 			}
@@ -303,9 +235,7 @@ func TestRepayment_refused(t *testing.T) {
 		n.away()
 		n.take(t, p, 2)
 		n.back()
-		if err := server.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err())
 		n.take(t, p, 3)
 		redistest.WaitFor(t, "the debts are back", func() error {
 			if got := n.ledger.debtsOf(p); n.ledger.size.Load() != 1 || len(got) != 1 {
@@ -313,9 +243,7 @@ func TestRepayment_refused(t *testing.T) {
 			}
 			return nil
 		})
-		if err := server.Client(t).ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "0").Err())
 		n.back()
 		n.wantRepaid(t, p, 5, 5)
 	}
@@ -333,31 +261,6 @@ func (l *ledger) debtsOf(p *limiter.Policy) []kernel.Debt {
 	return l.owed(a)
 }
 
-// TestRepayment_Refund refunds units that were reserved in an outage, before and after they were settled.
-func TestRepayment_Refund(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
-	n.set(storetest.Epoch)
-	for _, algorithm := range limiter.Algorithms() {
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "refund-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour})
-		n.settled.Store(0)
-		n.away()
-		var reserved [3][]limiter.Check
-		for i := range reserved {
-			reserved[i] = []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: int64(i + 1), Refundable: true}}
-			if source, err := n.Decide(t.Context(), reserved[i]); err != nil || source != limiter.SourceFallback {
-				t.Fatal(source, err)
-			}
-		}
-		refundAll(n.Store, reserved[2], limiter.SourceFallback)
-		n.back()
-		n.wantRepaid(t, p, 3, 7)
-		refundAll(n.Store, reserved[0], limiter.SourceFallback) // too late
-		n.wantRepaid(t, p, 3, 7)
-	}
-}
-
 // TestRepayment_Charge charges what requests turned out to cost while Redis is away.
 func TestRepayment_Charge(t *testing.T) {
 	t.Parallel()
@@ -365,74 +268,4 @@ func TestRepayment_Charge(t *testing.T) {
 	n := newOutageNode(t, server, server.Addr)
 	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: time.Hour})
 	n.play(t, p, "at 0 take 1 away charge 4 back repaid 4 5 away owe 100 back repaid 9 0") // up to the capacity
-}
-
-// TestRepayment_paced settles keys that no request asks for, and gives those up that were reset or have
-// decayed.
-func TestRepayment_paced(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	var settled atomic.Int64
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
-	p := storetest.DayPolicy(t, "paced", limiter.SlidingWindowCounter, 10)
-	short := storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
-	keepOpen(f.shared)
-	const keys = 500
-	for i := range keys {
-		for _, policy := range []*limiter.Policy{p, short} {
-			if result, err := limiter.Allow(t.Context(), f, policy, fmt.Sprint(i)); err != nil || !result.Passes() {
-				t.Fatal(result, err)
-			}
-		}
-	}
-	if _, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Reset(t.Context(), p, limiter.EncodeKey("7")); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	f.shared.Topology.AnyNode.Breaker.Close()
-	redistest.WaitFor(t, "all debts are settled", func() error {
-		if left := f.ledger.size.Load(); left > 0 || settled.Load() < keys-1 {
-			return fmt.Errorf("%d accounts left, %d settled", left, settled.Load())
-		}
-		return nil
-	})
-	if took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan; took < least {
-		t.Errorf("settled within %v; want at least %v", took, least)
-	}
-	if got := settled.Load(); got != keys-1 {
-		t.Errorf("%d units settled, want %d", got, keys-1)
-	}
-	for _, i := range []int{0, 7, keys - 1} {
-		want := int64(9)
-		if i == 7 {
-			want = 10
-		}
-		if left, err := limiter.Peek(t.Context(), f, p, fmt.Sprint(i)); err != nil || left.Remaining != want {
-			t.Errorf("key %d: %+v, %v; want %d left", i, left, err, want)
-		}
-	}
-	redistest.WaitFor(t, "the timer has ended", func() error {
-		if f.ledger.repays.IsSet() {
-			return errors.New("it runs")
-		}
-		return nil
-	})
-}
-
-// TestRepayment_off forgives outages.
-func TestRepayment_off(t *testing.T) {
-	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{ForgiveOutages: true})
-	p := storetest.DayPolicy(t, "off", limiter.FixedWindow, 10)
-	keepOpen(f.shared)
-	if _, err := limiter.Allow(t.Context(), f, p, "k"); err != nil {
-		t.Fatal(err)
-	}
-	f.shared.Topology.AnyNode.Breaker.Close()
-	if left, err := limiter.Peek(t.Context(), f, p, "k"); err != nil || left.Remaining != 10 {
-		t.Errorf("%+v, %v", left, err)
-	}
 }

@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,10 +17,10 @@ import (
 // awaitingStores returns a store of each kind that awaits refunds.
 func awaitingStores(t *testing.T) []*testStore {
 	t.Helper()
-	stores := []*testStore{memoryStore(), redisStore(t, redistest.Shared(t))}
+	stores := testStores(t)
 	for _, s := range stores {
-		s.set(storetest.Epoch)
-		s.awaitsRefunds = true
+		s.SetClock(storetest.Epoch)
+		s.f.awaitsRefunds = true
 	}
 	return stores
 }
@@ -29,17 +28,18 @@ func awaitingStores(t *testing.T) []*testStore {
 // refundingDay returns a policy of some units a day that may be refunded.
 func refundingDay(t *testing.T, name, algorithm string, limit int64) *limiter.Policy {
 	t.Helper()
-	return storetest.NewPolicy(t, limiter.Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: 24 * time.Hour, Refunds: true})
+	p := storetest.RefundingPolicy(t, name, algorithm, limit)
+	return p
 }
 
 // TestFailover_AwaitsRefunds takes a limit of 10 by two reservations of 4 and one of 2, and has a request denied
 // beside them: after some of them have ended, in the ways that there are.
 func TestFailover_AwaitsRefunds(t *testing.T) {
 	t.Parallel()
-	stay, refund, cost := func(s *testStore, c []limiter.Check) { keepAll(s.Store, c, s.source) }, func(s *testStore, c []limiter.Check) { refundAll(s.Store, c, s.source) },
-		func(units int64) func(s *testStore, c []limiter.Check) {
-			return func(s *testStore, c []limiter.Check) { s.Settle(c[0], units, s.source) }
-		}
+	stay, refund := (*testStore).Keep, (*testStore).Refund
+	cost := func(units int64) func(s *testStore, c []limiter.Check) {
+		return func(s *testStore, c []limiter.Check) { s.SettleCost(c[0], units) }
+	}
 	for name, test := range map[string]struct {
 		ends            []func(s *testStore, c []limiter.Check) // of the reservations
 		weight, reserve int64
@@ -73,10 +73,9 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 				for i, end := range test.ends {
 					end(s, reserved[i])
 				}
-				s.settle()
 				denied := storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: test.weight, Reserve: test.reserve, Refundable: true})[0].Result
 				if denied.Passes() || (denied.RetryAfter == time.Second) != test.soon {
-					t.Errorf("%s, %s, %s: %+v; want it denied, a second: %v", s.name, algorithm, name, denied, test.soon)
+					t.Errorf("%s, %s, %s: %+v; want it denied, a second: %v", s.Name, algorithm, name, denied, test.soon)
 				}
 			}
 		}
@@ -87,24 +86,23 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 	t.Parallel()
 	for _, s := range awaitingStores(t) {
-		s.denied = deny.NewCache(time.Second)
+		s.f.denied = deny.NewCache(time.Second)
 		logins, all := refundingDay(t, "logins", limiter.FixedWindow, 1), storetest.DayPolicy(t, "all", limiter.FixedWindow, 1)
 		banning := storetest.NewPolicy(t, limiter.Settings{Name: "banning", Algorithm: limiter.FixedWindow, Limit: 1, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}, Refunds: true})
 		key := limiter.EncodeKey("k")
 		reserved := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key}, limiter.Check{Policy: banning, Key: key})
 		denied := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key})
 		if denied[0].Result.RetryAfter != time.Second || denied[1].Result.RetryAfter <= time.Second || limiter.Binding(denied) != 1 {
-			t.Errorf("%s: %+v; want the policy to bind that refunds nothing", s.name, denied)
+			t.Errorf("%s: %+v; want the policy to bind that refunds nothing", s.Name, denied)
 		}
-		s.settle()
+		s.Await()
 		banned := storetest.Decide(t, s, limiter.Check{Policy: banning, Key: key, Refundable: true})[0].Result
 		if !banned.BanBegins || banned.RetryAfter < time.Hour {
-			t.Errorf("%s: %+v; want a ban", s.name, banned)
+			t.Errorf("%s: %+v; want a ban", s.Name, banned)
 		}
-		refundAll(s.Store, reserved[:1], s.source)
-		s.settle()
+		s.Refund(reserved[:1])
 		if again := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true})[0].Result; !again.Passes() {
-			t.Errorf("%s: %+v; want it to pass after the refund", s.name, again)
+			t.Errorf("%s: %+v; want it to pass after the refund", s.Name, again)
 		}
 	}
 }
@@ -116,13 +114,13 @@ func TestFailover_AwaitsRefunds_refunded_meanwhile(t *testing.T) {
 	for _, s := range awaitingStores(t) {
 		p := refundingDay(t, "meanwhile", limiter.GCRA, 1)
 		reserved := storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
-		s.awaitsRefunds = false
+		s.f.awaitsRefunds = false
 		denied := storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
-		s.awaitsRefunds = true
-		refundAll(s.Store, reserved, s.source)
-		s.hasten(t.Context(), s.source, denied, clock.Now().Add(time.Minute))
+		s.f.awaitsRefunds = true
+		refundAll(s.f, reserved, s.Source)
+		s.f.hasten(t.Context(), s.Source, denied, clock.Now().Add(time.Minute))
 		if wait := denied[0].Result.RetryAfter; wait != time.Second {
-			t.Errorf("%s: wait %v, want a second", s.name, wait)
+			t.Errorf("%s: wait %v, want a second", s.Name, wait)
 		}
 	}
 }
@@ -133,22 +131,18 @@ func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 	for _, s := range awaitingStores(t) {
 		p := refundingDay(t, "parallel", limiter.SlidingWindowCounter, 1)
 		for round := range 200 {
-			var group sync.WaitGroup
-			for range 4 {
-				group.Go(func() {
-					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(round)), Refundable: true}}
-					source, err := s.Decide(context.Background(), checks)
-					switch wait := checks[0].Result.RetryAfter; {
-					case err != nil:
-						t.Error(err)
-					case wait == 0:
-						refundAll(s.Store, checks, source)
-					case wait != time.Second:
-						t.Errorf("%s: wait %v, want a second", s.name, wait)
-					}
-				})
-			}
-			group.Wait()
+			inParallel(4, func(_ int) {
+				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(round)), Refundable: true}}
+				source, err := s.Decide(context.Background(), checks)
+				switch wait := checks[0].Result.RetryAfter; {
+				case err != nil:
+					t.Error(err)
+				case wait == 0:
+					refundAll(s.f, checks, source)
+				case wait != time.Second:
+					t.Errorf("%s: wait %v, want a second", s.Name, wait)
+				}
+			})
 		}
 	}
 }

@@ -2,7 +2,6 @@ package failover
 
 import (
 	"errors"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -131,44 +130,6 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 	}
 }
 
-// TestStores_reserve_ban has lesser requests denied many times. That is no offense before they would be denied
-// for themselves.
-func TestStores_reserve_ban(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	queue := new(20 * time.Second)
-	for _, settings := range []limiter.Settings{
-		{Algorithm: limiter.FixedWindow, Limit: 10}, {Algorithm: limiter.SlidingWindowCounter, Limit: 10}, {Algorithm: limiter.SlidingWindowLog, Limit: 10},
-		{Algorithm: limiter.GCRA, Limit: 10}, {Algorithm: limiter.LeakyBucket, Limit: 60, Burst: 10, MaxDelay: queue},
-	} {
-		settings.Name, settings.Window, settings.Ban, settings.BanAfter = "ban-"+settings.Algorithm, time.Minute, []time.Duration{time.Hour}, 2
-		p := storetest.NewPolicy(t, settings)
-		for _, s := range []*testStore{memoryStore(), redisStore(t, server)} {
-			s.set(storetest.Epoch)
-			state := new(memory.State)
-			one := func(weight, reserve int64) limiter.Result {
-				r := storetest.Decide(t, s, leaving(p, weight, reserve))[0].Result
-				if twin := state.TakeReserving(p, storetest.Epoch, weight, reserve); twin != r {
-					t.Errorf("%s/%s: %+v, by itself %+v", settings.Algorithm, s.name, r, twin)
-				}
-				return r
-			}
-			one(5, 5)
-			for range 5 {
-				if r := one(1, 5); r.Passes() || r.Banned || !r.ForOthers {
-					t.Errorf("%s/%s: a lesser request: %+v", settings.Algorithm, s.name, r)
-				}
-			}
-			one(5, 0)
-			for i := range 3 {
-				if r := one(1, 5); r.Banned != (i > 0) || r.ForOthers {
-					t.Errorf("%s/%s: lesser request %d of a full quota: %+v", settings.Algorithm, s.name, i, r)
-				}
-			}
-		}
-	}
-}
-
 // TestStores_reserve_with_others has a request of two policies, of which one is denied for the sake of others.
 // Neither is charged.
 func TestStores_reserve_with_others(t *testing.T) {
@@ -230,22 +191,5 @@ func TestCheck_Reserve_negative(t *testing.T) {
 	_, err := memory.New().Decide(t.Context(), []limiter.Check{leaving(storetest.DayPolicy(t, "negative", limiter.GCRA, 5), 1, -1)})
 	if !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "Reserve -1; use a number from 0") {
 		t.Error(err)
-	}
-}
-
-// TestStores_reserve_enormous has weights that overflow with what they leave: no store lets one pass.
-func TestStores_reserve_enormous(t *testing.T) {
-	t.Parallel()
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
-	for _, algorithm := range limiter.Algorithms() {
-		p := storetest.DayPolicy(t, "enormous-"+strings.ReplaceAll(algorithm, "_", "-"), algorithm, 10)
-		for _, units := range [][2]int64{{math.MaxInt64, 1}, {math.MaxInt64 - 1, 2}, {math.MaxInt64, 9}, {math.MaxInt64, 0}, {11, 0}, {10, 1}} {
-			for name, s := range map[string]limiter.Store{"redis": r, "memory": memory.New()} {
-				checks := storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units[0], Reserve: units[1]})
-				if checks[0].Result.RetryAfter != limiter.Never || checks[0].Unused() != 10 {
-					t.Errorf("%s, %s, %d that leaves %d: %+v", algorithm, name, units[0], units[1], checks[0].Result)
-				}
-			}
-		}
 	}
 }

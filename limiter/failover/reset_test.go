@@ -52,11 +52,7 @@ func TestResetAll_deny_cache(t *testing.T) {
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	p := storetest.DayPolicy(t, "denied", limiter.FixedWindow, 1)
 	pass := func() bool {
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
-		if _, err := f.Decide(context.Background(), checks); err != nil {
-			t.Fatal(err)
-		}
-		return limiter.Allowed(checks)
+		return limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}))
 	}
 	if !pass() || pass() {
 		t.Fatal("want one request to pass")
@@ -89,29 +85,13 @@ func TestResetAll_hung_master(t *testing.T) {
 	fill(t, r, p, 300)
 	fill(t, local, p, 300)
 	for _, master := range masters {
-		if err := master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
 	}
 	masters[1].Pause(t)
 	defer masters[1].Resume(t)
 	found, err := f.ResetAll(context.Background(), "partly")
 	if !errors.Is(err, limiter.ErrUndecided) || found.Shared < 100 || found.Shared >= 300 || found.Here != 300 {
 		t.Errorf("forgot %+v, %v; want about 200 of 300 on the cluster, and all here", found, err)
-	}
-}
-
-func TestResetAll_in_process(t *testing.T) {
-	t.Parallel()
-	m := memory.New()
-	one, two := storetest.DayPolicy(t, "one", limiter.SlidingWindowLog, 5), storetest.DayPolicy(t, "two", limiter.GCRA, 5)
-	fill(t, m, one, 100)
-	fill(t, m, two, 50)
-	if found := m.ResetAll("one"); found != 100 || m.Len() != 50 {
-		t.Errorf("forgot %d, %d are left; want 100 and 50", found, m.Len())
-	}
-	if c := storetest.Decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey("client-1"), Weight: 1})[0]; c.Result.Remaining != 4 {
-		t.Errorf("got %+v, want a fresh quota", c.Result)
 	}
 }
 
@@ -167,5 +147,38 @@ func TestReset_meanwhile(t *testing.T) {
 				t.Error("this process goes on from the count that was reset")
 			}
 		})
+	}
+}
+
+// TestRedis_Inspect reads the state of every algorithm back.
+func TestRedis_Inspect(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	for _, algorithm := range limiter.Algorithms() {
+		p := storetest.DayPolicy(t, "stored-"+algorithm, algorithm, 9)
+		if stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k")); err != nil || len(stored) != 0 {
+			t.Errorf("%s: nothing is stored yet: %v, %v", algorithm, stored, err)
+		}
+		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
+		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})
+		stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k"))
+		if err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, limiter.EncodeKey("k")) || stored[0].TTL <= 0 {
+			t.Fatalf("%s: %+v, %v", algorithm, stored, err)
+		}
+		words := map[string]any{"units": int64(5), "units_after_first_entry": int64(3), "entries": int64(2)}
+		found := false
+		for word, want := range words {
+			if got, described := stored[0].Value[word]; described {
+				if found = true; got != want {
+					t.Errorf("%s: %s is %v, want %v", algorithm, word, got, want)
+				}
+			}
+		}
+		if owed, described := stored[0].Value["units_owed"].(float64); described {
+			found = owed > 4.99 && owed <= 5 // it drains
+		}
+		if !found {
+			t.Errorf("%s: %v", algorithm, stored[0].Value)
+		}
 	}
 }

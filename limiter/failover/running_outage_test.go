@@ -157,9 +157,7 @@ func TestRedis_concurrency_closed(t *testing.T) {
 	other := openRedis(t, server, 10*time.Second)
 	p := storetest.ConcurrencyPolicy(t, 5)
 	running := decideRunning(t, f, p, "k", 3)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Close())
 	if n := counted(t, other, p, "k"); n != 3 {
 		t.Errorf("Redis counts %d after the store was closed; its requests run on", n)
 	}
@@ -176,20 +174,11 @@ func TestRedis_concurrency_closed(t *testing.T) {
 func TestCluster_concurrency(t *testing.T) {
 	t.Parallel()
 	masters := redistest.StartCluster(t)
-	client, err := dial.New(dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
-	t.Cleanup(func() { _ = r.Close() })
+	r := openStore(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: 10 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	p := storetest.ConcurrencyPolicy(t, 3)
 	both := func(a, b int64) []limiter.Check {
 		t.Helper()
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("a"), Weight: a}, {Policy: p, Key: limiter.EncodeKey("b"), Weight: b}}
-		if _, err := r.Decide(context.Background(), checks); err != nil {
-			t.Fatal(err)
-		}
-		return checks
+		return storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("a"), Weight: a}, limiter.Check{Policy: p, Key: limiter.EncodeKey("b"), Weight: b})
 	}
 	first := both(1, 2)
 	if !limiter.Allowed(first) || counted(t, r, p, "a") != 1 || counted(t, r, p, "b") != 2 {
@@ -270,9 +259,7 @@ func TestProbe_concurrency_often(t *testing.T) {
 	r, _, setPermissions := openLimited(t)
 	checks := []limiter.Check{{Policy: storetest.ConcurrencyPolicy(t, 6), Key: limiter.EncodeKey("k")}}
 	for range 510 {
-		if err := r.Probe(t.Context(), checks); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.Probe(t.Context(), checks))
 	}
 	setPermissions("-hset")
 	if err := r.Probe(t.Context(), checks); limiter.Kind(err) != "auth" {

@@ -1,9 +1,7 @@
 package failover
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -22,11 +20,7 @@ func memoryFailover() (*Store, *memory.Store) {
 
 func decideRunning(t testing.TB, f *Store, p *limiter.Policy, key string, weight int64) []limiter.Check {
 	t.Helper()
-	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: weight}}
-	if _, err := f.Decide(context.Background(), checks); err != nil {
-		t.Fatal(err)
-	}
-	return checks
+	return storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: weight})
 }
 
 func TestMemory_concurrency(t *testing.T) {
@@ -132,84 +126,21 @@ func (p *peak) add(units int64) {
 func TestMemory_concurrency_parallel(t *testing.T) {
 	f, m := memoryFailover()
 	p := storetest.ConcurrencyPolicy(t, 7)
-	var group sync.WaitGroup
 	gauge := new(peak)
-	for range 16 {
-		group.Go(func() {
-			for range 2000 {
-				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
-				if _, err := f.Decide(context.Background(), checks); err != nil {
-					t.Error(err)
-				}
-				if limiter.Allowed(checks) {
-					gauge.add(1)
-					gauge.add(-1)
-					f.EndRunning(checks)
-				}
+	inParallel(16, func(_ int) {
+		for range 2000 {
+			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+			if _, err := f.Decide(context.Background(), checks); err != nil {
+				t.Error(err)
 			}
-		})
-	}
-	group.Wait()
+			if limiter.Allowed(checks) {
+				gauge.add(1)
+				gauge.add(-1)
+				f.EndRunning(checks)
+			}
+		}
+	})
 	if gauge.most > 7 || f.Running("running") != 0 || m.Len() != 0 {
 		t.Errorf("up to %d ran at once, %d run now, %d states are kept", gauge.most, f.Running("running"), m.Len())
-	}
-}
-
-// wantFieldError wants settings to be refused for a field.
-func wantFieldError(t *testing.T, s limiter.Settings, want string) {
-	t.Helper()
-	_, err := limiter.NewPolicy(s)
-	var field *limiter.FieldError
-	if !errors.As(err, &field) || field.Field != want {
-		t.Errorf("%+v: %v; want an error about %s", s, err, want)
-	}
-}
-
-func TestSettings_concurrency(t *testing.T) {
-	delay := time.Second
-	for _, c := range []struct {
-		field string
-		s     limiter.Settings
-	}{
-		{"Limit, MaxConcurrent", limiter.Settings{Limit: 5}},
-		{"Window, MaxConcurrent", limiter.Settings{Window: time.Minute}},
-		{"Window, MaxConcurrent", limiter.Settings{Calendar: "month"}},
-		{"Location, MaxConcurrent", limiter.Settings{Location: time.UTC}},
-		{"Algorithm, MaxConcurrent", limiter.Settings{Algorithm: limiter.FixedWindow}},
-		{"Burst, MaxConcurrent", limiter.Settings{Burst: 5}},
-		{"MaxDelay, MaxConcurrent", limiter.Settings{MaxDelay: &delay}},
-		{"Ban, MaxConcurrent", limiter.Settings{Ban: []time.Duration{time.Minute}}},
-		{"Ban, MaxConcurrent", limiter.Settings{BanAfter: 3}},
-		{"Lease, MaxConcurrent", limiter.Settings{Lease: limiter.MaxLease}},
-		{"Refunds, MaxConcurrent", limiter.Settings{Refunds: true}},
-		{"NodeTimeout", limiter.Settings{NodeTimeout: 4 * time.Second}},
-		{"NodeTimeout", limiter.Settings{NodeTimeout: 11 * time.Minute}},
-		{"NodeTimeout", limiter.Settings{NodeTimeout: 6*time.Second + 1}},
-		{"NodeTimeout", limiter.Settings{NodeTimeout: -time.Second}},
-		{"MaxConcurrent", limiter.Settings{MaxConcurrent: limiter.MaxRunning + 1}},
-		{"MaxConcurrent", limiter.Settings{MaxConcurrent: -1}},
-	} {
-		s := c.s
-		s.Name, s.MaxConcurrent = "p", cmp.Or(s.MaxConcurrent, 10)
-		wantFieldError(t, s, c.field)
-	}
-	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, NodeTimeout: time.Minute}, "NodeTimeout, MaxConcurrent")
-	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, Algorithm: "concurrency"}, "Algorithm")
-	p := storetest.ConcurrencyPolicy(t, 5)
-	if p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.LargestLimit() != limiter.MaxRunning {
-		t.Errorf("%s, largest limit %d", p.ID(), p.LargestLimit())
-	}
-	same := limiter.Settings{Name: "running", MaxConcurrent: 5}
-	if !p.Settings().Equal(same) || !same.Equal(p.Settings()) {
-		t.Error("the default makes settings differ")
-	}
-	if text := same.String(); text != "max_concurrent 5, node_timeout 15s" {
-		t.Error(text)
-	}
-	if s := p.Settings(); s.Limit != 0 || s.Algorithm != "" || p.Limit() != 5 {
-		t.Errorf("%+v, limit %d", s, p.Limit())
-	}
-	if other, err := p.WithLimit(limiter.MaxRunning, 0); err != nil || other.ID() != p.ID() {
-		t.Error(err)
 	}
 }

@@ -45,9 +45,7 @@ func newTakesPair(t *testing.T) *takesPair {
 // send sends a batch to both stores, and returns the answers and errors as texts.
 func (pair *takesPair) send(t *testing.T, checks []limiter.Check, outcomes map[string]int) (answers [2][]string) {
 	t.Helper()
-	if err := pair.client.Set(t.Context(), "test:clock", pair.now, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pair.client.Set(t.Context(), "test:clock", pair.now, 0).Err())
 	for i, r := range pair.stores {
 		calls := make([]*queue.Call, len(checks))
 		for j := range checks {
@@ -82,9 +80,7 @@ func (pair *takesPair) stored(t *testing.T, store int, p *limiter.Policy, key li
 func (pair *takesPair) spoil(t *testing.T, random *rand.Rand, p *limiter.Policy, key string) {
 	t.Helper()
 	for _, r := range pair.stores {
-		if err := pair.client.Del(t.Context(), r.RedisKey(p, limiter.EncodeKey(key))).Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, pair.client.Del(t.Context(), r.RedisKey(p, limiter.EncodeKey(key))).Err())
 	}
 	values := []string{"x", doubles(-1, 0.5), doubles(1, 2, 3, 4), doubles(0, 1<<52), doubles(1<<53, 0, 1)}
 	value, kind := values[random.IntN(len(values))], random.IntN(3)
@@ -99,9 +95,7 @@ func (pair *takesPair) spoil(t *testing.T, random *rand.Rand, p *limiter.Policy,
 		default:
 			err = pair.client.SAdd(t.Context(), name, value).Err()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 }
 
@@ -124,7 +118,7 @@ func TestScripts_agree_on_takes(t *testing.T) {
 	kernels := map[string][]*limiter.Policy{}
 	patient := time.Hour
 	queue := storetest.NewPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 100_000, Window: 24 * time.Hour, MaxDelay: &patient})
-	for _, p := range append(tracePolicies(t), queue) { // the last one has delays in milliseconds
+	for _, p := range append(storetest.TracePolicies(t), queue) { // the last one has delays in milliseconds
 		if name := p.Rule().Algorithm.Script; p.Rule().Ban == nil && scripts.HasTakes(name) {
 			kernels[name] = append(kernels[name], p)
 		}

@@ -32,7 +32,7 @@ var refused = &limiter.UndecidedError{Kind: "refused", Err: errors.New("refused"
 // testCluster is a store on a Cluster whose slots the test assigns. It sends nothing.
 type testCluster struct {
 	*redis.Store
-	reports
+	listener
 
 	owners atomic.Pointer[[]goredis.ClusterSlot]
 }
@@ -51,12 +51,6 @@ func newTestCluster(t *testing.T, owners ...goredis.ClusterSlot) *testCluster {
 	a.listen(a.Store)
 	t.Cleanup(func() { _ = a.Close() })
 	return a
-}
-
-// counts returns how many outages began and ended.
-func (a *testCluster) counts() [2]int {
-	began, ended := a.outages()
-	return [2]int{len(began), ended}
 }
 
 // owned returns slots that a master has.
@@ -122,8 +116,8 @@ func TestTopology_to(t *testing.T) {
 		}
 	}
 	a.Topology.AnyNode.Breaker.Failure(refused) // of a request that was in flight
-	if failing, _ := a.Topology.Failing(); failing || a.counts()[1] != 1 {
-		t.Errorf("failing %v; reported %v, though anyNode is not in use any more", failing, &a.reports)
+	if failing, _ := a.Topology.Failing(); failing || a.listener.String() != "outage:refused recovery" {
+		t.Errorf("failing %v; reported %v, though anyNode is not in use any more", failing, &a.listener)
 	}
 }
 
@@ -141,8 +135,8 @@ func TestTopology_moved_slot(t *testing.T) {
 	if of := a.nodes(1, 20); len(of) != 1 || of[0] != first {
 		t.Errorf("the other slots have %d servers", len(of))
 	}
-	if failing, _ := a.Topology.Failing(); !failing || a.counts()[1] != 0 {
-		t.Errorf("failing %v; reported %v, though the master still fails", failing, &a.reports)
+	if failing, _ := a.Topology.Failing(); !failing || a.listener.String() != "outage:refused" {
+		t.Errorf("failing %v; reported %v, though the master still fails", failing, &a.listener)
 	}
 }
 
@@ -164,12 +158,12 @@ func TestTopology_outages(t *testing.T) {
 			if of := a.nodes(0, 2); len(of) != 1 || of[0] == gone {
 				t.Errorf("the slots have %d servers", len(of))
 			}
-			if failing, _ := a.Topology.Failing(); failing || a.counts() != [2]int{1, 1} {
-				t.Errorf("after the first outage: failing %v; reported %v", failing, &a.reports)
+			if failing, _ := a.Topology.Failing(); failing || a.listener.String() != "outage:refused recovery" {
+				t.Errorf("after the first outage: failing %v; reported %v", failing, &a.listener)
 			}
 			a.Topology.To(0).Breaker.Failure(refused)
-			if failing, _ := a.Topology.Failing(); !failing || a.counts() != [2]int{2, 1} {
-				t.Errorf("in the second outage: failing %v; reported %v", failing, &a.reports)
+			if failing, _ := a.Topology.Failing(); !failing || a.listener.String() != "outage:refused recovery outage:refused" {
+				t.Errorf("in the second outage: failing %v; reported %v", failing, &a.listener)
 			}
 		})
 	}
@@ -201,9 +195,7 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	a.Topology.Discover()
 	p := storetest.DayPolicy(t, "moved", limiter.SlidingWindowLog, 10)
 	group := a.GroupBySlot([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})[0]
-	if err := a.EnqueueGroup(context.Background(), group, wire.OpPeek, clock.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.EnqueueGroup(context.Background(), group, wire.OpPeek, clock.Now().Add(time.Minute)))
 	before := group.Node
 	before.Breaker.Failure(refused)
 	a.assign(t, owned(0, 16383, masterB))

@@ -21,16 +21,12 @@ import (
 func reserveMany(t *testing.T, f *Store, p *limiter.Policy, key string, n int) [][]limiter.Check {
 	t.Helper()
 	reserved := make([][]limiter.Check, n)
-	var group sync.WaitGroup
-	for i := range reserved {
-		group.Go(func() {
-			reserved[i] = []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Refundable: true}}
-			if _, err := f.DecideIn(context.Background(), FailClosed, reserved[i]); err != nil || !limiter.Allowed(reserved[i]) {
-				t.Errorf("%+v %v", reserved[i], err)
-			}
-		})
-	}
-	group.Wait()
+	inParallel(len(reserved), func(i int) {
+		reserved[i] = []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Refundable: true}}
+		if _, err := f.DecideIn(context.Background(), FailClosed, reserved[i]); err != nil || !limiter.Allowed(reserved[i]) {
+			t.Errorf("%+v %v", reserved[i], err)
+		}
+	})
 	return reserved
 }
 
@@ -98,12 +94,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			server := redistest.Start(t)
 			proxy := redistest.NewProxy(t, server.Addr)
 			proxy.Delay(trip)
-			client, err := dial.New(dial.Options{Addresses: []string{proxy.Addr}, Timeout: 10 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := redis.New(client, redis.Options{})
-			t.Cleanup(func() { _ = r.Close() })
+			r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: 10 * time.Second}, redis.Options{})
 			f := New(r, memory.New(), Options{})
 			p, budget := refundingDay(t, "one", limiter.FixedWindow, 1), storetest.DayPolicy(t, "budget", limiter.FixedWindow, 1)
 			stop := keepBusy(t, f, p, budget)

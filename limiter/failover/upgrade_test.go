@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
@@ -27,9 +28,7 @@ import (
 func olderNode(t *testing.T, server *redistest.Server) *redis.Store {
 	t.Helper()
 	bucket, err := os.ReadFile("testdata/bucket_of_two_numbers.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text := ""
 	for _, name := range []string{scripts.ClockFragment, "prelude", "kernels", "", "batch"} {
 		fragment := string(bucket)
@@ -143,10 +142,88 @@ func TestUpgrade_lost_serial(t *testing.T) {
 	checks := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, limiter.EncodeKey("k"))
 	state := r.Client().Get(t.Context(), name).Val()
-	if err := r.Client().SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Client().SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err())
 	storetest.RefundIn(r, checks)
 	wantLeft(t, r, p, false, 4)
 	wantSize(t, r, p, 16)
+}
+
+// verbatimFragment runs before clock.lua and makes Redis 7 behave like an older one, whose scripts
+// are replicated themselves: after TIME it refuses to write, unless the script first requests that
+// its writes are replicated. Redis 6.2 does so with lua-replicate-commands off.
+const verbatimFragment = `
+local server, timed, effects = redis, false, false
+local redis = {
+  replicate_commands = function()
+    effects = not timed
+    return effects
+  end,
+  call = function(name, ...)
+    local upper = string.upper(name)
+    timed = timed or upper == 'TIME'
+    if timed and not effects and (upper == 'SET' or upper == 'RPUSH') then
+      error('Write commands not allowed after non deterministic commands')
+    end
+    return server.call(name, ...)
+  end,
+}
+`
+
+// TestRedis_DecideBeforeEffects decides on a Redis before 7 whose scripts are replicated verbatim.
+func TestRedis_DecideBeforeEffects(t *testing.T) {
+	t.Parallel()
+	r := newTestRedis(t, redistest.Shared(t), 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+	clock, err := scripts.Fragment(scripts.ClockFragment)
+	noError(t, err)
+	r.Scripts.Clock = verbatimFragment + clock
+	for _, algorithm := range limiter.Algorithms() {
+		policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: windowOfBothClocks(0)})
+		got := ""
+		for range 3 {
+			checks := []limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Weight: 1}}
+			_, err := r.Decide(context.Background(), checks)
+			got += fmt.Sprint(err == nil && limiter.Allowed(checks), err, " ")
+		}
+		if want := "true <nil> true <nil> false <nil> "; got != want {
+			t.Errorf("%s: got %s; want %s", algorithm, got, want)
+		}
+	}
+}
+
+// olderFragment runs before clock.lua and makes Redis behave like 5, whose SET has no KEEPTTL.
+const olderFragment = `
+local server = redis
+local redis = {
+  call = function(name, ...)
+    local options = {...}
+    if name == 'SET' and options[3] == 'KEEPTTL' then
+      error('ERR syntax error', 0)
+    end
+    return server.call(name, ...)
+  end,
+}
+`
+
+// TestRedis_DecideWithoutKeepTTL decides on a Redis that is too old: the first take of a window writes, the
+// next ones fail. The store reports it once, and no probe ends that outage.
+func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
+	t.Parallel()
+	reported := &listener{}
+	server := redistest.Shared(t)
+	r := openStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: 10 * time.Second}, redis.Options{
+		KeyFormat:  limiter.KeyFormat{Prefix: "t"},
+		OnOutage:   func(err error) { reported.add(limiter.Kind(err) + ": " + err.Error()) },
+		OnRecovery: func(time.Duration) { reported.add("recovery") },
+	})
+	clock, err := scripts.Fragment(scripts.ClockFragment)
+	noError(t, err)
+	r.Scripts.Clock = olderFragment + clock
+	policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 2000, Window: windowOfBothClocks(0)})
+	for range 2 {
+		_, _ = r.Decide(context.Background(), []limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Weight: 1}}) // the store reports it
+	}
+	const want = "incompatible: rate limit store could not decide: this server does not know KEEPTTL of SET, which Redis has since 6.0: ERR syntax error"
+	waitReported(t, reported, want)
+	waitProbes(t, r.Topology.AnyNode)
+	waitReported(t, reported, want)
 }

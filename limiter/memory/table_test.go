@@ -152,3 +152,19 @@ func TestMemory_lockEach_many_tables(t *testing.T) {
 		}
 	}
 }
+
+func TestResetAll_in_process(t *testing.T) {
+	t.Parallel()
+	m := New()
+	one, two := storetest.DayPolicy(t, "one", limiter.SlidingWindowLog, 5), storetest.DayPolicy(t, "two", limiter.GCRA, 5)
+	for i := range 100 {
+		storetest.Decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey(fmt.Sprint("client-", i))})
+		storetest.Decide(t, m, limiter.Check{Policy: two, Key: limiter.EncodeKey(fmt.Sprint("client-", i/2))})
+	}
+	if found := m.ResetAll("one"); found != 100 || m.Len() != 50 {
+		t.Errorf("forgot %d, %d are left; want 100 and 50", found, m.Len())
+	}
+	if c := storetest.Decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey("client-1"), Weight: 1})[0]; c.Result.Remaining != 4 {
+		t.Errorf("got %+v, want a fresh quota", c.Result)
+	}
+}

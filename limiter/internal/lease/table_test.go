@@ -1,4 +1,4 @@
-package lease
+package lease_test
 
 import (
 	"testing"
@@ -7,18 +7,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
 
 // leaseDesk is a table of leases whose clock, timers and messages the test moves.
 type leaseDesk struct {
 	t     *testing.T
-	table *Table
+	table *lease.Table
 	check limiter.Check
 	clock clock.Moment
 	timer func() // of the key; nil where none is set
-	asked []Question
-	back  []HeldUnits // given back
+	asked []lease.Question
+	back  []lease.HeldUnits // given back
 	fates map[limiter.LeaseFate]int64
 
 	whenBack func() // runs while units are given back; may be nil
@@ -43,21 +44,21 @@ const (
 func newLeaseDesk(t *testing.T) *leaseDesk {
 	t.Helper()
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "desk", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: time.Minute, Lease: limiter.MaxLease})
-	d := &leaseDesk{t: t, table: NewTable(), check: limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}, clock: clock.Moment(time.Hour), fates: map[limiter.LeaseFate]int64{}}
+	d := &leaseDesk{t: t, table: lease.NewTable(), check: limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}, clock: clock.Moment(time.Hour), fates: map[limiter.LeaseFate]int64{}}
 	d.table.Now = func() clock.Moment { return d.clock }
 	d.table.After = func(_ time.Duration, f func()) clock.Timer {
 		d.timer = f
 		return deskTimer{d, f}
 	}
-	d.table.Ask = func(q Question) { d.asked = append(d.asked, q) }
-	d.table.GiveBack = func(_ *BusyKey, l HeldUnits) {
+	d.table.Ask = func(q lease.Question) { d.asked = append(d.asked, q) }
+	d.table.GiveBack = func(_ *lease.BusyKey, l lease.HeldUnits) {
 		d.back = append(d.back, l)
 		if d.whenBack != nil {
 			d.whenBack()
 		}
 	}
 	d.table.Ended = func(_ string, fate limiter.LeaseFate, units int64) { d.fates[fate] += units }
-	for range BusyAfter {
+	for range lease.BusyAfter {
 		d.spend(false)
 		d.pass(time.Millisecond)
 	}
@@ -68,7 +69,7 @@ func newLeaseDesk(t *testing.T) *leaseDesk {
 func (d *leaseDesk) pass(by time.Duration) { d.clock = d.clock.Add(by) }
 
 // spend makes a request, which a lease decides or not.
-func (d *leaseDesk) spend(want bool) (*BusyKey, HeldUnits) {
+func (d *leaseDesk) spend(want bool) (*lease.BusyKey, lease.HeldUnits) {
 	d.t.Helper()
 	k, spent := d.table.Spend(&d.check, d.clock)
 	if (spent.Number != 0) != want {
@@ -78,7 +79,7 @@ func (d *leaseDesk) spend(want bool) (*BusyKey, HeldUnits) {
 }
 
 // ask sends the question of a request that no lease decides.
-func (d *leaseDesk) ask() Question {
+func (d *leaseDesk) ask() lease.Question {
 	d.t.Helper()
 	k, _ := d.spend(false)
 	q := d.table.Question(k)
@@ -90,7 +91,7 @@ func (d *leaseDesk) ask() Question {
 }
 
 // answer answers it with so many units.
-func (d *leaseDesk) answer(q Question, units int64) {
+func (d *leaseDesk) answer(q lease.Question, units int64) {
 	d.table.Answered(q, 5000, time.Minute, kernel.Lease{Units: units, Lasts: deskLease.Microseconds()})
 }
 
@@ -189,11 +190,11 @@ func TestLeaseTable_question(t *testing.T) {
 // TestLeaseTable_end gives back what the key's leases hold, once; nothing where its state is gone. The same
 // holds for answers that are under way.
 func TestLeaseTable_end(t *testing.T) {
-	for why, want := range map[BusyState][]int64{KeyEnded: {99, 7}, KeyReset: {}} {
+	for why, want := range map[lease.BusyState][]int64{lease.KeyEnded: {99, 7}, lease.KeyReset: {}} {
 		d := newLeaseDesk(t)
 		d.answer(d.ask(), 100)
 		k, _ := d.spend(true)
-		other := Question{Key: k, Wish: kernel.Wish{Units: 7}, Sent: d.clock}
+		other := lease.Question{Key: k, Wish: kernel.Wish{Units: 7}, Sent: d.clock}
 		end := func() { d.table.End("k", func(p *limiter.Policy) bool { return p == d.check.Policy }, why) }
 		d.whenBack = func() { d.spend(false) }
 		end()
@@ -202,7 +203,7 @@ func TestLeaseTable_end(t *testing.T) {
 		d.answer(other, 7)
 		d.spend(false)
 		d.givenBack(want...)
-		if why == KeyReset && d.fates[limiter.LeaseLapsed] != 106 {
+		if why == lease.KeyReset && d.fates[limiter.LeaseLapsed] != 106 {
 			t.Errorf("fates %v; want 106 units lapsed", d.fates)
 		}
 	}
@@ -214,9 +215,9 @@ func TestLeaseTable_close(t *testing.T) {
 	d.answer(d.ask(), 100)
 	k, _ := d.spend(true)
 	d.table.Close()
-	d.answer(Question{Key: k, Wish: kernel.Wish{Units: 7}, Sent: d.clock}, 7)
+	d.answer(lease.Question{Key: k, Wish: kernel.Wish{Units: 7}, Sent: d.clock}, 7)
 	d.givenBack(99, 7)
-	for range 2 * BusyAfter {
+	for range 2 * lease.BusyAfter {
 		if k, _ := d.spend(false); k != nil {
 			t.Fatal("a key is busy")
 		}
@@ -242,11 +243,11 @@ func TestLeaseTable_putBack(t *testing.T) {
 	d.answer(q, 2)
 	k, first := d.spend(true)
 	_, second := d.spend(true) // the lease is used up
-	d.answer(Question{Key: k, Wish: kernel.Wish{Units: 10}, Sent: d.clock}, 10)
+	d.answer(lease.Question{Key: k, Wish: kernel.Wish{Units: 10}, Sent: d.clock}, 10)
 	_, third := d.spend(true)
 	d.table.PutBack(k, first, &d.check)
 	d.givenBack(1)
-	d.table.Answered(Question{Key: k, Sent: d.clock}, 5000, time.Minute, kernel.Lease{})
+	d.table.Answered(lease.Question{Key: k, Sent: d.clock}, 5000, time.Minute, kernel.Lease{})
 	if d.fates[limiter.LeaseSpent] != 2 {
 		t.Errorf("fates %v; want 2 units spent", d.fates)
 	}
@@ -255,7 +256,7 @@ func TestLeaseTable_putBack(t *testing.T) {
 	if units, _ := d.table.Held("desk", "k"); units != 10 {
 		t.Errorf("%d units are held; want 10", units)
 	}
-	d.table.End("k", Named("desk"), KeyReset)
+	d.table.End("k", lease.Named("desk"), lease.KeyReset)
 	d.table.PutBack(k, second, &d.check)
 	d.givenBack(1)
 	if d.fates[limiter.LeaseLapsed] != 11 {

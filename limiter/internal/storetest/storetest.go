@@ -1,5 +1,6 @@
-// Package storetest has what the tests of several rooms of the limiter share: policies, and a request in one line. It
-// imports limiter alone, so that each store's own tests can import it.
+// Package storetest is the conformance suite: a new store is right when it passes. It also has what the tests of
+// several rooms share: policies, traces, and a request in one line. It imports limiter, its rooms decision, kernel and
+// lease, and no store, so that each store's own tests can import it.
 package storetest
 
 import (
@@ -27,6 +28,14 @@ func NewPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
 func DayPolicy(t testing.TB, name, algorithm string, limit int64) *limiter.Policy {
 	t.Helper()
 	return NewPolicy(t, limiter.Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: 24 * time.Hour})
+}
+
+// RefundingPolicy is a [DayPolicy] that refunds.
+func RefundingPolicy(t testing.TB, name, algorithm string, limit int64) *limiter.Policy {
+	t.Helper()
+	s := DayPolicy(t, name, algorithm, limit).Settings()
+	s.Refunds = true
+	return NewPolicy(t, s)
 }
 
 // ConcurrencyPolicy returns a policy of so many requests at once.

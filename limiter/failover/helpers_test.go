@@ -1,0 +1,85 @@
+package failover
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
+)
+
+// openStore returns a store that is closed when the test ends.
+func openStore(t testing.TB, o dial.Options, options redis.Options) *redis.Store {
+	t.Helper()
+	client, err := dial.New(o)
+	noError(t, err)
+	r := redis.New(client, options)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// inParallel calls a function with each number below n at once, and waits for all.
+func inParallel(n int, do func(i int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { do(i) })
+	}
+	group.Wait()
+}
+
+// wantRemaining compares what is left of a key's quota.
+func wantRemaining(t testing.TB, s limiter.Store, p *limiter.Policy, key string, want int64) {
+	t.Helper()
+	if left, err := limiter.Peek(t.Context(), s, p, key); err != nil || left.Remaining != want {
+		t.Errorf("%s, key %s: %+v, %v; want %d left", p.Name(), key, left, err, want)
+	}
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pause waits between two looks at a condition that soon holds. It leaves the processor to others.
+func pause() { <-time.After(20 * time.Microsecond) }
+
+// refundAll refunds what checks took, keepAll has it stay.
+func refundAll(f *Store, checks []limiter.Check, source limiter.Source) {
+	for _, c := range checks {
+		f.Settle(c, 0, source)
+	}
+}
+
+func keepAll(f *Store, checks []limiter.Check, source limiter.Source) {
+	for _, c := range checks {
+		f.Settle(c, decision.Units(&c), source)
+	}
+}
+
+// chargeAll charges the weights of checks that have taken nothing.
+func chargeAll(f *Store, checks []limiter.Check, source limiter.Source) {
+	for _, c := range checks {
+		units := c.Weight
+		c.Peek = true
+		f.Settle(c, units, source)
+	}
+}
+
+// newRefund returns a call that refunds a unit of each check.
+func newRefund(checks ...limiter.Check) *queue.Call {
+	return queue.NewSettlement(checks, slices.Repeat([]decision.Change{{Units: -1}}, len(checks))...)
+}
+
+func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration, format limiter.KeyFormat) *redis.Store {
+	t.Helper()
+	return openStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: timeout}, redis.Options{KeyFormat: format})
+}

@@ -1,0 +1,163 @@
+package failover
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+)
+
+// TestRepayment_flapping has Redis refuse writes again and again under load. Requests and settlements that
+// it refuses have certainly not run, so that each unit that two nodes admitted arrives once.
+func TestRepayment_flapping(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	nodes := []*Store{
+		New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
+		New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
+	}
+	policies := []*limiter.Policy{
+		storetest.DayPolicy(t, "window", limiter.FixedWindow, 1_000_000), storetest.DayPolicy(t, "counter", limiter.SlidingWindowCounter, 1_000_000),
+		storetest.DayPolicy(t, "log", limiter.SlidingWindowLog, 100_000),
+	}
+	const keys, requests, flaps = 4, 3000, 20
+	var admitted [3][keys]atomic.Int64
+	var fallbacks, sent atomic.Int64
+	var load sync.WaitGroup
+	for client := range 4 {
+		load.Go(func() {
+			for range requests {
+				p, k, units := rand.IntN(3), rand.IntN(keys), rand.Int64N(3)+1
+				checks := []limiter.Check{{Policy: policies[p], Key: limiter.EncodeKey(fmt.Sprint(k)), Weight: units}}
+				source, err := nodes[client%2].Decide(t.Context(), checks)
+				if err != nil || !limiter.Allowed(checks) {
+					t.Errorf("%v, %+v", err, checks)
+					return
+				}
+				if source == limiter.SourceFallback {
+					fallbacks.Add(1)
+				}
+				admitted[p][k].Add(units)
+				sent.Add(1)
+			}
+		})
+	}
+	admin := server.Client(t)
+	for flap := range flaps {
+		redistest.WaitFor(t, "more requests were sent", func() error {
+			if got := sent.Load(); got < int64(4*requests*(flap+1)/(flaps+1)) {
+				return fmt.Errorf("%d", got)
+			}
+			return nil
+		})
+		memory := "1"
+		if flap%2 == 1 {
+			memory = "0"
+		}
+		noError(t, admin.ConfigSet(t.Context(), "maxmemory", memory).Err())
+		if memory == "0" { // without waiting for the probe
+			for _, n := range nodes {
+				n.shared.Topology.AnyNode.Breaker.Close()
+			}
+		}
+	}
+	load.Wait()
+	redistest.WaitFor(t, "all debts are settled", func() error {
+		for _, n := range nodes {
+			if !n.ledger.isEmpty() {
+				return fmt.Errorf("%d accounts are left", n.ledger.size.Load())
+			}
+		}
+		return nil
+	})
+	for p, policy := range policies {
+		for k := range keys {
+			var left limiter.Result
+			var err error
+			for _, n := range nodes { // each answers after its own settlements
+				left, err = limiter.Peek(t.Context(), n, policy, fmt.Sprint(k))
+			}
+			if got, want := policy.Capacity()-left.Remaining, admitted[p][k].Load(); err != nil || got != want {
+				t.Errorf("%s, key %d: Redis has counted %d, %v; want %d", policy.Name(), k, got, err, want)
+			}
+		}
+	}
+	if fallbacks.Load() == 0 {
+		t.Error("Redis decided all requests")
+	}
+	t.Logf("%d of %d requests were decided by the nodes", fallbacks.Load(), sent.Load())
+}
+
+// TestRepayment_paced settles keys that no request asks for, and gives those up that were reset or have
+// decayed.
+func TestRepayment_paced(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	var settled atomic.Int64
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
+	p := storetest.DayPolicy(t, "paced", limiter.SlidingWindowCounter, 10)
+	short := storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
+	keepOpen(f.shared)
+	const keys = 500
+	for i := range keys {
+		for _, policy := range []*limiter.Policy{p, short} {
+			if result, err := limiter.Allow(t.Context(), f, policy, fmt.Sprint(i)); err != nil || !result.Passes() {
+				t.Fatal(result, err)
+			}
+		}
+	}
+	if _, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Reset(t.Context(), p, limiter.EncodeKey("7")); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	f.shared.Topology.AnyNode.Breaker.Close()
+	redistest.WaitFor(t, "all debts are settled", func() error {
+		if left := f.ledger.size.Load(); left > 0 || settled.Load() < keys-1 {
+			return fmt.Errorf("%d accounts left, %d settled", left, settled.Load())
+		}
+		return nil
+	})
+	if took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan; took < least {
+		t.Errorf("settled within %v; want at least %v", took, least)
+	}
+	if got := settled.Load(); got != keys-1 {
+		t.Errorf("%d units settled, want %d", got, keys-1)
+	}
+	for _, i := range []int{0, 7, keys - 1} {
+		want := int64(9)
+		if i == 7 {
+			want = 10
+		}
+		wantRemaining(t, f, p, fmt.Sprint(i), want)
+	}
+	redistest.WaitFor(t, "the timer has ended", func() error {
+		if f.ledger.repays.IsSet() {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+}
+
+// TestRepayment_off forgives outages.
+func TestRepayment_off(t *testing.T) {
+	t.Parallel()
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{ForgiveOutages: true})
+	p := storetest.DayPolicy(t, "off", limiter.FixedWindow, 10)
+	keepOpen(f.shared)
+	if _, err := limiter.Allow(t.Context(), f, p, "k"); err != nil {
+		t.Fatal(err)
+	}
+	f.shared.Topology.AnyNode.Breaker.Close()
+	wantRemaining(t, f, p, "k", 10)
+}

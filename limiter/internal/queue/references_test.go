@@ -1,0 +1,38 @@
+package queue
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestReferences_end_once has many acquire and release at the moment that the owner ends.
+func TestReferences_end_once(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		var ended, using atomic.Int32
+		r := NewReferences(func() {
+			if ended.Add(1) != 1 || using.Load() != 0 {
+				t.Errorf("ended %d times, with %d in use", ended.Load(), using.Load())
+			}
+		})
+		var users sync.WaitGroup
+		for range 4 {
+			users.Go(func() {
+				for range 20 {
+					if r.Acquire() {
+						using.Add(1)
+						using.Add(-1)
+						r.Release()
+					}
+				}
+			})
+		}
+		users.Go(r.Release)
+		users.Wait()
+		<-r.Closed
+		if r.Acquire() {
+			t.Error("acquired after the end")
+		}
+	}
+}

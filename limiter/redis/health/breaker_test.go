@@ -1,0 +1,167 @@
+package health
+
+import (
+	"errors"
+
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+)
+
+// refused is a failure that opens a breaker at once.
+var refused = &limiter.UndecidedError{Kind: "refused", Err: errors.New("refused")}
+
+// newTestBreaker returns a breaker on a clock that the test moves, and counts of its reports.
+func newTestBreaker() (b *Breaker, instant *clock.Moment, opened, closed *int) {
+	instant, opened, closed = new(clock.Moment), new(int), new(int)
+	b = &Breaker{Now: func() clock.Moment { return *instant }, OnOpen: func(error) { *opened++ }, OnClose: func() { *closed++ }}
+	return b, instant, opened, closed
+}
+
+func TestBreaker_retire(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]func(b *Breaker){
+		"a probe that succeeds":   func(b *Breaker) { b.Close() },
+		"a failure of a request":  func(b *Breaker) { b.Failure(refused) },
+		"a request that succeeds": func(b *Breaker) { b.Success(0) },
+		"nothing":                 func(*Breaker) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _, opened, closed := newTestBreaker()
+			b.Failure(refused)
+			b.Retire()
+			late(b)
+			b.Retire()
+			if *opened != 1 || *closed != 1 || b.Open() || b.Closed() {
+				t.Errorf("reported %d openings and %d closings, open %v, closed %v", *opened, *closed, b.Open(), b.Closed())
+			}
+		})
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	timeout := error(decision.ErrTimeout)
+	b, clock, opened, closed := newTestBreaker()
+	expect := func(what string, open bool) {
+		t.Helper()
+		if b.Open() != open {
+			t.Fatalf("%s: open %v", what, !open)
+		}
+	}
+	for range FailuresInARow - 1 {
+		b.Failure(timeout)
+	}
+	b.Success(*clock)
+	for range FailuresInARow - 1 {
+		b.Failure(timeout)
+	}
+	expect("after fewer failures in a row than it takes", false)
+	b.Failure(timeout)
+	b.Failure(timeout)
+	expect("after failures that come all at once", false)
+	*clock = clock.Add(FailuresSpan)
+	b.Failure(timeout)
+	expect("after failures in a row", true)
+	*clock = clock.Add(ProbeInterval)
+	b.Success(*clock)
+	expect("after a late answer to a request", true)
+	b.Failure(timeout) // a request that was in flight
+	if _, wait := b.UntilProbe(); wait != 0 {
+		t.Errorf("a late failure postpones the probe by %v", wait)
+	}
+	b.Postpone()
+	if _, wait := b.UntilProbe(); wait != ProbeInterval {
+		t.Errorf("%v until the next probe", wait)
+	}
+	b.Close()
+	expect("after a probe that succeeded", false)
+	b.Failure(timeout)
+	expect("after one failure more", false)
+	b.Failure(refused)
+	expect("after one certain failure", true)
+	if *opened != 2 || *closed != 1 {
+		t.Errorf("reported %d openings and %d closings", *opened, *closed)
+	}
+}
+
+func TestBreaker_half_fails(t *testing.T) {
+	t.Parallel()
+	b, clock, _, _ := newTestBreaker()
+	for i := 0; !b.Open(); i++ {
+		if i > 200 {
+			t.Fatal("never opened")
+		}
+		*clock = clock.Add(ProbeInterval / 50)
+		if i%2 == 0 {
+			b.Failure(decision.ErrTimeout)
+		} else {
+			b.Success(*clock)
+		}
+		if b.Open() && i < MinSample {
+			t.Errorf("opened after %d requests", i)
+		}
+	}
+}
+
+// stepped returns a reading of a clock whose wall clock was set by a duration while its monotonic
+// clock went on: the upper 33 bits of a Time that has both, below the flag, are its seconds.
+func stepped(t time.Time, by time.Duration) time.Time {
+	wall := (*uint64)(unsafe.Pointer(&t))
+	*wall += uint64(by/time.Second) << 30
+	return t
+}
+
+func TestBreaker_wall_clock(t *testing.T) {
+	t.Parallel()
+	for _, step := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
+		t.Run(step.String(), func(t *testing.T) {
+			by := time.Duration(0)
+			b := &Breaker{OnOpen: func(error) {}, OnClose: func() {}}
+			b.Now = func() clock.Moment { return clock.MomentOf(stepped(time.Now(), by)) }
+			b.Failure(refused)
+			by = step
+			if shown := stepped(time.Now(), by); shown.Round(0).Sub(time.Now().Round(0)).Abs() < time.Hour {
+				t.Fatalf("the wall clock was not set: %v", shown)
+			}
+			open, wait := b.UntilProbe()
+			if !open || wait > ProbeInterval || wait < ProbeInterval/4 {
+				t.Errorf("open %v, the next probe in %v", open, wait)
+			}
+		})
+	}
+}
+
+// TestOutages_inTurn has many nodes fail and recover: what is reported begins and ends in turn.
+func TestOutages_inTurn(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	failing, reports := false, 0
+	report := func(fails bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if failing == fails {
+			t.Error("an outage is reported as begun or ended twice in a row")
+		}
+		failing = fails
+		reports++
+	}
+	o := Outages{OnOutage: func(error) { report(true) }, OnRecovery: func(time.Duration) { report(false) }}
+	var nodes sync.WaitGroup
+	for range 4 {
+		nodes.Go(func() {
+			for range 5000 {
+				o.Begin(decision.ErrTimeout)
+				o.End()
+			}
+		})
+	}
+	if nodes.Wait(); failing || reports == 0 {
+		t.Errorf("after %d reports failing is %v", reports, failing)
+	}
+}

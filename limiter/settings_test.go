@@ -1,0 +1,288 @@
+package limiter_test
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // zones of machines without a table
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
+)
+
+func TestNewPolicy_errors(t *testing.T) {
+	second := time.Second
+	negative := -time.Second
+	good := limiter.Settings{Name: "p", Algorithm: limiter.LeakyBucket, Limit: 10, Window: time.Minute}
+	tests := []struct {
+		name  string
+		with  func(*limiter.Settings)
+		wants string // part of the error; empty: valid
+	}{
+		{"nothing wrong", func(*limiter.Settings) {}, ""},
+		{"the default algorithm", func(s *limiter.Settings) { s.Algorithm = "" }, ""},
+		{"no name", func(s *limiter.Settings) { s.Name = "" }, "Name"},
+		{"a long name", func(s *limiter.Settings) { s.Name = strings.Repeat("x", 65) }, "Name"},
+		{"a name with a colon", func(s *limiter.Settings) { s.Name = "a:b" }, "Name"},
+		{"an unknown algorithm", func(s *limiter.Settings) { s.Algorithm = "magic" }, "use one of"},
+		{"limit 0", func(s *limiter.Settings) { s.Limit = 0 }, "Limit"},
+		{"window 0", func(s *limiter.Settings) { s.Window = 0 }, "Window"},
+		{"a window below 1ms", func(s *limiter.Settings) { s.Window = 999 * time.Microsecond }, "Window"},
+		{"a window in nanoseconds", func(s *limiter.Settings) { s.Window = time.Second + 1 }, "Window"},
+		{"a negative burst", func(s *limiter.Settings) { s.Burst = -1 }, "Burst"},
+		{"a burst on a window", func(s *limiter.Settings) { s.Algorithm, s.Burst = limiter.FixedWindow, 3 }, "only token_bucket"},
+		{"a queue", func(s *limiter.Settings) { s.MaxDelay = &second }, ""},
+		{"a queue on gcra", func(s *limiter.Settings) { s.Algorithm, s.MaxDelay = limiter.GCRA, &second }, ""},
+		{"a queue on a window", func(s *limiter.Settings) { s.Algorithm, s.MaxDelay = limiter.FixedWindow, &second }, "MaxDelay: fixed_window has none; only token_bucket"},
+		{"a negative queue", func(s *limiter.Settings) { s.MaxDelay = &negative }, "MaxDelay"},
+		{"numbers for microseconds", func(s *limiter.Settings) { s.Limit, s.Window = 52_000, 24*time.Hour }, ""},
+		{"numbers for milliseconds", func(s *limiter.Settings) { s.Limit, s.Window = 53_000, 24*time.Hour }, ""},
+		{"numbers beyond milliseconds", func(s *limiter.Settings) { s.Limit, s.Window = 53_000_000, 24*time.Hour }, "2^53"},
+		{"numbers beyond 64 bits", func(s *limiter.Settings) { s.Limit = 1 << 62 }, "2^53"},
+		{"milliseconds and a window that has none", func(s *limiter.Settings) { s.Limit, s.Window = 1e9, 10*time.Second+time.Microsecond }, "whole milliseconds"},
+		{"a burst of centuries", func(s *limiter.Settings) { s.Limit, s.Window, s.Burst = 1, 24*time.Hour, 51_000_000 }, "142 years"},
+		{"a window of centuries", func(s *limiter.Settings) { s.Window, s.Burst = 100_000*24*time.Hour, 0 }, "Window 2400000h0m0s: must be below"},
+		{"a window too long for its burst", func(s *limiter.Settings) { s.Limit, s.Window, s.Burst = 10, 100_000*24*time.Hour, 6 }, "Burst: the time to earn it"},
+		{"a log beyond its running total", func(s *limiter.Settings) {
+			s.Algorithm, s.Limit, s.Window = limiter.SlidingWindowLog, 1<<39+1, time.Millisecond
+		}, "counts up to"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := good
+			test.with(&s)
+			p, err := limiter.NewPolicy(s)
+			switch {
+			case test.wants == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.wants != "" && (err == nil || !strings.Contains(err.Error(), test.wants)):
+				t.Errorf("got policy %v, error %v; want an error about %q", p, err, test.wants)
+			}
+		})
+	}
+}
+
+func TestPolicy_ID(t *testing.T) {
+	tests := map[string]limiter.Settings{
+		"p:c1m":      {Name: "p", Algorithm: limiter.SlidingWindowCounter, Limit: 5, Window: time.Minute},
+		"p:l90s":     {Name: "p", Algorithm: limiter.SlidingWindowLog, Limit: 5, Window: 90 * time.Second},
+		"p:f1d":      {Name: "p", Algorithm: limiter.FixedWindow, Limit: 5, Window: 24 * time.Hour},
+		"p:t1500us":  {Name: "p", Algorithm: limiter.TokenBucket, Limit: 5, Window: 1500 * time.Microsecond},
+		"p:k250ms":   {Name: "p", Algorithm: limiter.LeakyBucket, Limit: 5, Window: 250 * time.Millisecond},
+		"p:g1d-ms":   {Name: "p", Algorithm: limiter.GCRA, Limit: 100_000, Window: 24 * time.Hour},
+		"api_2:c36h": {Name: "api_2", Algorithm: limiter.SlidingWindowCounter, Limit: 5, Window: 36 * time.Hour},
+	}
+	for want, settings := range tests {
+		if got := storetest.NewPolicy(t, settings).ID(); got != want {
+			t.Errorf("%v: got %s, want %s", settings, got, want)
+		}
+	}
+}
+
+// TestPolicy_WithLimit_unit has limits on both sides of the bound between microseconds and milliseconds.
+func TestPolicy_WithLimit_unit(t *testing.T) {
+	for _, limit := range []int64{100, 1_000_000} { // of a day
+		p := storetest.DayPolicy(t, "unit", limiter.TokenBucket, limit)
+		largest := p.LargestLimit()
+		for _, other := range []int64{1, limit, largest} {
+			q, err := p.WithLimit(other, 0)
+			if err != nil || q.ID() != p.ID() || q.Capacity() != other {
+				t.Errorf("limit %d of a policy with %d: %v", other, limit, err)
+			}
+			if q, err = p.WithLimit(limit, other); err != nil || q.ID() != p.ID() {
+				t.Errorf("burst %d of a policy with %d: %v", other, limit, err)
+			}
+		}
+		for _, other := range []int64{0, -1, largest + 1, 1 << 62} {
+			if _, err := p.WithLimit(other, 0); err == nil {
+				t.Errorf("limit %d of a policy with %d is possible", other, limit)
+			}
+		}
+	}
+	if got := storetest.DayPolicy(t, "unit", limiter.SlidingWindowLog, 100).LargestLimit(); got < 1000 || got > 1_000_000_000 {
+		t.Errorf("the largest limit of a log is %d", got)
+	}
+}
+
+// TestNewPolicy_lease refuses what leases exclude.
+func TestNewPolicy_lease(t *testing.T) {
+	second := time.Second
+	for _, test := range []struct {
+		name     string
+		settings limiter.Settings
+		wants    string // part of the error; empty: valid
+	}{
+		{"the shortest", limiter.Settings{Lease: limiter.MinLease}, ""},
+		{"the longest", limiter.Settings{Lease: limiter.MaxLease}, ""},
+		{"too short", limiter.Settings{Lease: limiter.MinLease - 1}, "from 5ms to 1s"},
+		{"too long", limiter.Settings{Lease: limiter.MaxLease + 1}, "from 5ms to 1s"},
+		{"negative", limiter.Settings{Lease: -limiter.MinLease}, "from 5ms to 1s"},
+		{"calendar periods", limiter.Settings{Lease: limiter.MaxLease, Window: 0, Algorithm: limiter.FixedWindow, Calendar: "month"}, "Lease, Window month: "},
+		{"a queue", limiter.Settings{Lease: limiter.MaxLease, Algorithm: limiter.LeakyBucket, MaxDelay: &second}, "Lease, MaxDelay: "},
+		{"a bucket with limits of requests", limiter.Settings{Lease: limiter.MaxLease, Algorithm: limiter.GCRA, Dynamic: true}, "Lease, Algorithm gcra: "},
+		{"a window with limits of requests", limiter.Settings{Lease: limiter.MaxLease, Dynamic: true}, ""},
+		{"bans", limiter.Settings{Lease: limiter.MaxLease, Ban: []time.Duration{time.Minute}}, "Lease, Ban: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := test.settings
+			s.Name, s.Limit = "p", 1000
+			if s.Calendar == "" {
+				s.Window = time.Minute
+			}
+			p, err := limiter.NewPolicy(s)
+			switch {
+			case test.wants == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.wants != "" && (err == nil || !strings.Contains(err.Error(), "Lease") || !strings.Contains(err.Error(), test.wants)):
+				t.Errorf("got policy %v, error %v; want an error about Lease and %q", p, err, test.wants)
+			}
+		})
+	}
+	wantFieldError(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute, Lease: limiter.MaxLease, Refunds: true}, "Lease, Refunds")
+	leasing := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute, Lease: limiter.MaxLease})
+	other, err := leasing.WithLimit(10, 0)
+	if err != nil || other.LongestLease() != leasing.LongestLease() {
+		t.Errorf("a window with another limit leases for %v, error %v; want %v", other.LongestLease(), err, leasing.LongestLease())
+	}
+}
+
+// TestPolicy_LongestLease bounds the longest lease by what it costs.
+func TestPolicy_LongestLease(t *testing.T) {
+	for _, test := range []struct {
+		settings limiter.Settings
+		want     time.Duration
+	}{
+		{limiter.Settings{Algorithm: limiter.FixedWindow, Window: time.Minute}, 600 * time.Millisecond},
+		{limiter.Settings{Algorithm: limiter.FixedWindow, Window: time.Hour}, time.Second},
+		{limiter.Settings{Algorithm: limiter.FixedWindow, Window: time.Minute, Lease: 20 * time.Millisecond}, 20 * time.Millisecond},
+		{limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Window: 500 * time.Millisecond}, 5 * time.Millisecond},
+		{limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Window: 499 * time.Millisecond}, 0},
+		{limiter.Settings{Algorithm: limiter.SlidingWindowLog, Window: time.Minute}, 300 * time.Millisecond},
+		{limiter.Settings{Algorithm: limiter.SlidingWindowLog, Window: time.Second}, 5 * time.Millisecond},
+		{limiter.Settings{Algorithm: limiter.SlidingWindowLog, Window: 999 * time.Millisecond}, 0},
+		{limiter.Settings{Algorithm: limiter.GCRA, Window: time.Minute}, 600 * time.Millisecond},
+		{limiter.Settings{Algorithm: limiter.GCRA, Window: time.Minute, Burst: 100}, 60 * time.Millisecond},
+		{limiter.Settings{Algorithm: limiter.TokenBucket, Window: time.Minute, Burst: 8}, 0},
+		{limiter.Settings{Algorithm: limiter.LeakyBucket, Window: time.Second, Burst: 10_000}, 10 * time.Millisecond},
+	} {
+		s := test.settings
+		s.Name, s.Limit = "p", 1000
+		if s.Lease == 0 {
+			s.Lease = limiter.MaxLease
+		}
+		if got := storetest.NewPolicy(t, s).LongestLease(); got != test.want {
+			t.Errorf("%v: leases last for %v; want %v", s, got, test.want)
+		}
+	}
+	if got := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute}).LongestLease(); got != 0 {
+		t.Errorf("without leases they last for %v", got)
+	}
+}
+
+// wantFieldError wants settings to be refused for a field.
+func wantFieldError(t *testing.T, s limiter.Settings, want string) {
+	t.Helper()
+	_, err := limiter.NewPolicy(s)
+	var field *limiter.FieldError
+	if !errors.As(err, &field) || field.Field != want {
+		t.Errorf("%+v: %v; want an error about %s", s, err, want)
+	}
+}
+
+func TestSettings_concurrency(t *testing.T) {
+	delay := time.Second
+	for _, c := range []struct {
+		field string
+		s     limiter.Settings
+	}{
+		{"Limit, MaxConcurrent", limiter.Settings{Limit: 5}},
+		{"Window, MaxConcurrent", limiter.Settings{Window: time.Minute}},
+		{"Window, MaxConcurrent", limiter.Settings{Calendar: "month"}},
+		{"Location, MaxConcurrent", limiter.Settings{Location: time.UTC}},
+		{"Algorithm, MaxConcurrent", limiter.Settings{Algorithm: limiter.FixedWindow}},
+		{"Burst, MaxConcurrent", limiter.Settings{Burst: 5}},
+		{"MaxDelay, MaxConcurrent", limiter.Settings{MaxDelay: &delay}},
+		{"Ban, MaxConcurrent", limiter.Settings{Ban: []time.Duration{time.Minute}}},
+		{"Ban, MaxConcurrent", limiter.Settings{BanAfter: 3}},
+		{"Lease, MaxConcurrent", limiter.Settings{Lease: limiter.MaxLease}},
+		{"Refunds, MaxConcurrent", limiter.Settings{Refunds: true}},
+		{"NodeTimeout", limiter.Settings{NodeTimeout: 4 * time.Second}},
+		{"NodeTimeout", limiter.Settings{NodeTimeout: 11 * time.Minute}},
+		{"NodeTimeout", limiter.Settings{NodeTimeout: 6*time.Second + 1}},
+		{"NodeTimeout", limiter.Settings{NodeTimeout: -time.Second}},
+		{"MaxConcurrent", limiter.Settings{MaxConcurrent: limiter.MaxRunning + 1}},
+		{"MaxConcurrent", limiter.Settings{MaxConcurrent: -1}},
+	} {
+		s := c.s
+		s.Name, s.MaxConcurrent = "p", cmp.Or(s.MaxConcurrent, 10)
+		wantFieldError(t, s, c.field)
+	}
+	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, NodeTimeout: time.Minute}, "NodeTimeout, MaxConcurrent")
+	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, Algorithm: "concurrency"}, "Algorithm")
+	p := storetest.ConcurrencyPolicy(t, 5)
+	if p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.LargestLimit() != limiter.MaxRunning {
+		t.Errorf("%s, largest limit %d", p.ID(), p.LargestLimit())
+	}
+	same := limiter.Settings{Name: "running", MaxConcurrent: 5}
+	if !p.Settings().Equal(same) || !same.Equal(p.Settings()) {
+		t.Error("the default makes settings differ")
+	}
+	if text := same.String(); text != "max_concurrent 5, node_timeout 15s" {
+		t.Error(text)
+	}
+	if s := p.Settings(); s.Limit != 0 || s.Algorithm != "" || p.Limit() != 5 {
+		t.Errorf("%+v, limit %d", s, p.Limit())
+	}
+	if other, err := p.WithLimit(limiter.MaxRunning, 0); err != nil || other.ID() != p.ID() {
+		t.Error(err)
+	}
+}
+
+func TestCalendar_settings(t *testing.T) {
+	berlin := storetest.Zone(t, "Europe/Berlin")
+	for want, s := range map[string]limiter.Settings{
+		`Calendar "decade": use one of [day week month year]`:                                               {Calendar: "decade"},
+		`Algorithm gcra: calendar periods are counted by fixed_window alone; leave the algorithm out`:       {Calendar: "day", Algorithm: limiter.GCRA},
+		`Window 1h0m0s: a calendar period is a window of its own; leave one of them out`:                    {Calendar: "day", Window: time.Hour},
+		`Location Local: nodes may differ in it; name a time zone such as Europe/Berlin`:                    {Calendar: "day", Location: time.Local},
+		`Location Europe/Berlin: only calendar periods have a time zone; set Calendar too, or leave it out`: {Location: berlin, Window: time.Hour},
+		`Limit 4503599627370497: use a number up to 2^52`:                                                   {Calendar: "day", Limit: limiter.MaxCharge + 1},
+		`Burst: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                         {Calendar: "day", Burst: 5},
+		`MaxDelay: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                      {Calendar: "day", MaxDelay: new(time.Duration)},
+	} {
+		s.Name, s.Limit = "p", max(1, s.Limit)
+		if _, err := limiter.NewPolicy(s); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
+		p := storetest.NewPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
+		if p.ID() != "p:"+code || !wire.CodePattern.MatchString(code) {
+			t.Errorf("%s: %s", unit, p.ID())
+		}
+		if largest := p.LargestLimit(); largest != limiter.MaxCharge {
+			t.Errorf("the largest limit per %s is %d", unit, largest)
+		}
+		s := p.Settings()
+		again := s
+		again.Location = storetest.Zone(t, "Europe/Berlin")
+		if !s.Equal(again) || s.Window != time.Duration(calendar.Unit(unit).Days())*24*time.Hour {
+			t.Errorf("%v, %v", s, again)
+		}
+		if again.Location = time.UTC; s.Equal(again) {
+			t.Errorf("%v equals %v", s, again)
+		}
+		if want := "limit 5, window " + unit + " Europe/Berlin, algorithm fixed_window"; s.String() != want {
+			t.Errorf("%s, want %s", s, want)
+		}
+	}
+}
+
+func TestSettings_refunding_queue(t *testing.T) {
+	t.Parallel()
+	wantFieldError(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, MaxDelay: new(time.Second), Refunds: true}, "MaxDelay, Refunds")
+}
