@@ -28,7 +28,7 @@ func TestRegistry_scripts(t *testing.T) {
 	want := slices.Clone(KernelNames)
 	for i, name := range KernelNames {
 		if scripts.HasTakes(name) {
-			want = append(want, name+"_changes")
+			want = append(want, name+"_changes", name+"_takes")
 		}
 		if Leasing&(1<<i) != 0 {
 			want = append(want, name+"_lease")
