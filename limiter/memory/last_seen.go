@@ -48,7 +48,7 @@ func (m *Store) RememberRefund(c *limiter.Check) {
 // learn keeps the quota of an answer, unless Redis gave the one that is kept later, and reports whether
 // there is room for it.
 func (s *Shard) learn(c *limiter.Check, leased, now int64) bool {
-	a := LastSeen{used: c.Policy.Rule().Params.Capacity - c.Unused() + leased, Resets: now + c.Result.ResetAfter.Microseconds(),
+	a := LastSeen{used: c.Policy.Rule().Params.Capacity - c.Unused() + leased, limit: c.Policy.Rule().Params.Limit, Resets: now + c.Result.ResetAfter.Microseconds(),
 		asOf: decision.Kept(c).AsOf, turn: decision.Kept(c).Turn, least: c.Unused() == 0}
 	if before, known := s.Seen[c.Key.String()]; known && before.Resets > now {
 		older := a.precedes(&before)
@@ -84,7 +84,7 @@ func (m *Store) RememberCharge(c *limiter.Check, units int64, p *limiter.Policy)
 	now := m.Clock()
 	s := m.Lock(p, c.Key.String())
 	defer s.Mu.Unlock()
-	held, a := kernel.State{}, LastSeen{asOf: decision.Kept(c).AsOf, turn: decision.Kept(c).Turn}
+	held, a := kernel.State{}, LastSeen{limit: p.Rule().Params.Limit, asOf: decision.Kept(c).AsOf, turn: decision.Kept(c).Turn}
 	if before := s.Seen[c.Key.String()]; before.Resets > now {
 		older := decision.Kept(c).AsOf > 0 && a.precedes(&before)
 		if older && !before.least {

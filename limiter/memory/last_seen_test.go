@@ -85,6 +85,40 @@ func TestLastSeen_lower_limit(t *testing.T) {
 	}
 }
 
+// TestLastSeen_other_limits decides here by other limits than the one that Redis has answered to. What remains is at
+// most what Redis has, and for buckets at most a unit less.
+func TestLastSeen_other_limits(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, algorithm := range limiter.Algorithms() {
+		for range 300 {
+			now := storetest.Epoch
+			remote, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
+			p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 1000, Window: time.Hour, Dynamic: true})
+			whole := int64(0) // when the quota is whole again by the limit of the answer, which Redis keeps it for
+			for range 1 + random.IntN(3) {
+				answer := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(300)})[0]
+				local.Remember(&answer)
+				whole = now + answer.Result.ResetAfter.Microseconds()
+				now += random.Int64N(60_000_000)
+			}
+			if now >= whole {
+				continue
+			}
+			other, err := p.WithLimit(1+random.Int64N(3000), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := limiter.Check{Policy: other, Key: limiter.EncodeKey("k"), Peek: true}
+			want := storetest.Decide(t, remote, check)[0].Result.Remaining
+			got := storetest.Decide(t, local, check)[0].Result.Remaining
+			if least := want - 1 - other.Capacity()/1000; got > want || p.IsBucket() && got < least {
+				t.Fatalf("%s, limit %d: %d remain, want %d to %d", algorithm, other.Capacity(), got, least, want)
+			}
+		}
+	}
+}
+
 // TestLastSeen_clock_steps_back has the clocks of the node and of Redis set back by three hours: the newest
 // answer counts, and not the stricter one of before.
 func TestLastSeen_clock_steps_back(t *testing.T) {

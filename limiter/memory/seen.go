@@ -11,6 +11,7 @@ import (
 // store goes on from the last answer that this node received.
 type LastSeen struct {
 	used   int64 // units
+	limit  int64 // of the answer's policy, by which a bucket drains until it resets
 	Resets int64 // local microseconds since the Unix epoch
 	asOf   int64 // Redis's time at the answer, in microseconds
 	turn   int32 // in which Redis answered at that time
@@ -32,7 +33,7 @@ func (l *LastSeen) precedes(other *LastSeen) bool {
 // orStricter returns an answer that leaves no more than another one about the same quota. A bucket is as full as
 // its reset says.
 func (l LastSeen) orStricter(other *LastSeen, older bool) LastSeen {
-	l.used, l.Resets, l.least = max(l.used, other.used), max(l.Resets, other.Resets), l.least || other.least
+	l.used, l.limit, l.Resets, l.least = max(l.used, other.used), max(l.limit, other.limit), max(l.Resets, other.Resets), l.least || other.least
 	if older {
 		l.asOf, l.turn = other.asOf, other.turn
 	}
@@ -42,9 +43,13 @@ func (l LastSeen) orStricter(other *LastSeen, older bool) LastSeen {
 // Restore rebuilds a state from an answer, for the policy or one that is scaled from it.
 func (l LastSeen) Restore(p *limiter.Policy, now int64) kernel.State {
 	t := &p.Rule().Params
-	used := l.used
+	used, limit := l.used, l.limit
 	if t.Fraction > 0 {
-		used = int64(math.Ceil(float64(used) * t.Fraction))
+		used, limit = int64(math.Ceil(float64(used)*t.Fraction)), max(1, int64(float64(limit)*t.Fraction))
 	}
-	return p.Rule().Algorithm.Kernel.RestoreState(min(used, t.Capacity), kernel.CeilDiv(l.Resets, t.Tick), now/t.Tick, t)
+	resets := kernel.CeilDiv(l.Resets, t.Tick)
+	if p.IsBucket() && limit != t.Limit {
+		return kernel.RestoreBucket(used, limit, resets, now/t.Tick, t)
+	}
+	return p.Rule().Algorithm.Kernel.RestoreState(min(used, t.Capacity), resets, now/t.Tick, t)
 }

@@ -183,6 +183,21 @@ func (bucket) RestoreState(_, resets, now int64, t *Params) State {
 	return State{Numbers: l.numbers()}
 }
 
+// RestoreBucket does so if the answer was to a request of another limit, by which the bucket would drain until the
+// reset. When it was given is known within the time of a unit: the end of that counts which leaves less by the limit of
+// the next request.
+func RestoreBucket(used, limit, resets, now int64, t *Params) State {
+	drained := CeilDiv(used*t.Window, limit)
+	if t.Limit > limit {
+		drained = (used - 1) * t.Window / limit
+	}
+	l := level{debt: t.MaxDebt, at: min(resets-drained, now)}
+	if drains := resets - l.at; drains <= t.MaxDebt/limit {
+		l.debt = drains * limit
+	}
+	return State{Numbers: l.numbers()}
+}
+
 func (bucket) Expires(s State, _ int64, t *Params) int64 {
 	l := levelOf(s.Numbers)
 	drains := CeilDiv(l.debt, t.Limit)
