@@ -92,9 +92,13 @@ func resetOf(t *testing.T, a caddytest.Response) float64 {
 func TestHeaders_exposed(t *testing.T) {
 	n := caddytest.InProcess(t, `header /open Access-Control-Allow-Origin *
 	header /open Access-Control-Expose-Headers X-Other
+	header /deferred >Access-Control-Allow-Origin *
 	redis_ratelimit {path} 1 24h
 	respond ok`)
 	n.Get(t, "/closed").Want(t, 0, caddytest.Any, "Access-Control-Expose-Headers:")
+	for _, more := range []string{"", ", Retry-After"} {
+		checkItems(t, n.Get(t, "/deferred", "Origin: https://app.example.com"), "Access-Control-Expose-Headers", "X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset"+more)
+	}
 	const fields = "X-Other, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset"
 	checkItems(t, n.Get(t, "/open"), "Access-Control-Expose-Headers", fields)
 	checkItems(t, n.Get(t, "/open"), "Access-Control-Expose-Headers", fields+", Retry-After")

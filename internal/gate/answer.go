@@ -65,7 +65,7 @@ func (v *Visit) turnAway(status int, after time.Duration) (wait time.Duration) {
 // for its error log, even if that is off: a quarter of a flood's throughput.
 func (v *Visit) answer(status int, reason error, call func() quotaheader.RefusedCall, problem func() quotaheader.Problem) error {
 	l := v.limiter
-	v.decision.quotas.SetHeaders(v.Header())
+	v.decision.quotas.SetHeaders(v.Header(), v.request.Header)
 	contentType := v.callType()
 	switch {
 	case contentType != "":
@@ -105,7 +105,7 @@ func (v *Visit) Hold(verdict *Verdict) error {
 // letGo ends the wait of an allowed request by an error.
 func (v *Visit) letGo(err error) error {
 	v.judgeError(err)
-	v.decision.quotas.SetHeaders(v.Header())
+	v.decision.quotas.SetHeaders(v.Header(), v.request.Header)
 	return err
 }
 
@@ -163,7 +163,7 @@ func (v *Visit) refuseCall(status int, contentType string, refusal quotaheader.R
 	if d, ok := caddyhttp.GetVar(v.request.Context(), decisionVar).(*decision); ok {
 		d.callStatus = uint16(status)
 	}
-	refusal.Write(v.ResponseWriter, contentType)
+	refusal.Write(v.ResponseWriter, v.request.Header, contentType)
 }
 
 // fail ends a request with an error, which Caddy's error routes answer. If the limit stands in these

@@ -87,7 +87,7 @@ func isTunnel(r *http.Request) bool {
 // setHeaders sets the headers, unless a handler further out does.
 func (v *Visit) setHeaders() {
 	if v.outermost {
-		v.decision.quotas.SetHeaders(v.Header())
+		v.decision.quotas.SetHeaders(v.Header(), v.request.Header)
 	}
 }
 

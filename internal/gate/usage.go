@@ -93,7 +93,7 @@ func (v *Visit) writeUsage(answer *usage) error {
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
-	v.decision.quotas.SetHeaders(header)
+	v.decision.quotas.SetHeaders(header, v.request.Header)
 	v.ResponseWriter.WriteHeader(http.StatusOK)
 	if v.request.Method == http.MethodHead {
 		return nil

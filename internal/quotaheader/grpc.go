@@ -124,8 +124,8 @@ func ofPolicy(denier *limiter.Check, wait time.Duration) string {
 	return text
 }
 
-// Write answers with the refusal. The content type is that of [GRPCType].
-func (c RefusedCall) Write(w http.ResponseWriter, contentType string) {
+// Write answers a request with those headers with the refusal. The content type is that of [GRPCType].
+func (c RefusedCall) Write(w http.ResponseWriter, request http.Header, contentType string) {
 	header := w.Header()
 	header["Content-Type"] = []string{contentType}
 	header[GRPCStatus] = []string{strconv.Itoa(c.code)}
@@ -134,9 +134,7 @@ func (c RefusedCall) Write(w http.ResponseWriter, contentType string) {
 	if c.wait != 0 {
 		header[grpcPushback] = []string{c.pushback()}
 	}
-	if len(header["Access-Control-Allow-Origin"]) > 0 {
-		expose(header, grpcExposable)
-	}
+	expose(header, request, grpcExposable)
 	w.WriteHeader(http.StatusOK)
 }
 

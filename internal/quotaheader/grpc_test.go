@@ -109,7 +109,7 @@ func TestRefusedCall_Write(t *testing.T) {
 		w := httptest.NewRecorder()
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set(grpcPushback, "7")
-		test.refusal.Write(w, "application/grpc+proto")
+		test.refusal.Write(w, nil, "application/grpc+proto")
 		got := w.Result()
 		if got.StatusCode != http.StatusOK || w.Body.Len() > 0 || got.Header.Get("Content-Type") != "application/grpc+proto" || got.Header.Get("Access-Control-Expose-Headers") != "" {
 			t.Errorf("%s: got %v", name, got)
@@ -133,7 +133,7 @@ func TestRefusedCall_exposed(t *testing.T) {
 		if exposed != "" {
 			w.Header().Set("Access-Control-Expose-Headers", exposed)
 		}
-		UndecidedCall(time.Second).Write(w, "application/grpc-web")
+		UndecidedCall(time.Second).Write(w, nil, "application/grpc-web")
 		if got := w.Header().Get("Access-Control-Expose-Headers"); got != want {
 			t.Errorf("%q: got %q, want %q", exposed, got, want)
 		}

@@ -27,10 +27,14 @@ const (
 // exposable are the headers that scripts of other origins may read where they may read the answer.
 var exposable = []string{Limit, Remaining, Reset, Policy, Quota, RetryAfter}
 
-// expose lets scripts of other origins read those of the headers that are set. To browsers * means all of
-// them, but in an answer to a request with credentials it is the name of a header.
-func expose(header http.Header, exposable []string) {
+// expose lets scripts of other origins read those of the headers that are set: of a response that allows an origin, or
+// to a request that has one, because the origin may be allowed later. To browsers * means all of them, but in an answer
+// to a request with credentials it is the name of a header.
+func expose(header, request http.Header, exposable []string) {
 	const name = "Access-Control-Expose-Headers"
+	if len(header["Access-Control-Allow-Origin"])+len(request["Origin"]) == 0 {
+		return
+	}
 	exposed := strings.Join(header[name], ", ")
 	if strings.TrimSpace(exposed) == "*" && header.Get("Access-Control-Allow-Credentials") != "true" {
 		return

@@ -130,8 +130,8 @@ func (q *Quotas) Refund(check *limiter.Check) {
 	}
 }
 
-// SetHeaders shows the quotas in place of any headers of the same names.
-func (q *Quotas) SetHeaders(header http.Header) {
+// SetHeaders shows the quotas in place of any headers of the same names, by the headers of the request.
+func (q *Quotas) SetHeaders(header, request http.Header) {
 	q.bind()
 	if q.shown != nil {
 		q.values[0] = textsOf(q.shown.Policy).capacity
@@ -148,9 +148,7 @@ func (q *Quotas) SetHeaders(header http.Header) {
 	if items := q.items(); len(items) > 0 {
 		setIETF(header, items)
 	}
-	if len(header["Access-Control-Allow-Origin"]) > 0 {
-		expose(header, exposable)
-	}
+	expose(header, request, exposable)
 }
 
 // decimals writes two numbers, by one allocation for both.

@@ -37,6 +37,7 @@ func TestPolicyText(t *testing.T) {
 
 func TestExpose(t *testing.T) {
 	for _, test := range []struct{ credentials, exposed, want string }{
+		{"", "", Limit},
 		{"", "*", "*"},
 		{"false", "*", "*"},
 		{"true", "*", "*, " + Limit},
@@ -45,7 +46,7 @@ func TestExpose(t *testing.T) {
 		header := http.Header{Limit: {"10"}}
 		header.Set("Access-Control-Allow-Credentials", test.credentials)
 		header.Set("Access-Control-Expose-Headers", test.exposed)
-		expose(header, exposable)
+		expose(header, http.Header{"Origin": {"https://app.example.com"}}, exposable)
 		if got := header.Get("Access-Control-Expose-Headers"); got != test.want {
 			t.Errorf("with credentials %q and %q: got %q, want %q", test.credentials, test.exposed, got, test.want)
 		}
@@ -71,7 +72,7 @@ func FuzzHeaders(f *testing.F) {
 		if result.RetryAfter != 0 { // denied
 			q.Deny(now, wait)
 		}
-		q.SetHeaders(header)
+		q.SetHeaders(header, nil)
 		for name, least := range map[string]int64{Limit: 100, Remaining: 0, Reset: now.Unix(), "Retry-After": 1} {
 			value := header.Get(name)
 			if (name == "Retry-After" || name == Reset) && result.RetryAfter == limiter.Never {
