@@ -175,8 +175,8 @@ local function make_others()
     if weight == 0 or wait ~= 0 then
       answer(i, wait, remaining, reset, 0)
     elseif passes then
-      changed = true
       policy.kernel.take(policy, KEYS[done + i], reset, x, y, z, kept)
+      changed = true
       answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y, z))
     else
       local _, rest, ends = policy.kernel.decide(policy, KEYS[done + i], 0, reserve_of(i))
@@ -231,6 +231,7 @@ local function make_others()
     end
     if stays > 0 then
       bans.confirm(i, policy, stays, done)
+      changed = true
     end
     if change > 0 then
       kernel.charge(policy, key, change)
@@ -281,6 +282,7 @@ local function make_others()
       local longest = min(floor(policy.window / 100), floor(1000000 / policy.tick))
       if rest > 0 then
         policy.kernel.give_back(policy, key, rest, longest, first, second)
+        changed = true
       end
       lasts = min(lasts, longest)
       local wait, remaining, reset, units

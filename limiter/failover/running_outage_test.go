@@ -266,3 +266,26 @@ func TestProbe_concurrency_often(t *testing.T) {
 		t.Errorf("without the permission to write: %v", err)
 	}
 }
+
+// TestFailover_concurrency_late_check has Redis lose what it knows of one of two policies, so that a request is sent
+// twice: the other one counts it once.
+func TestFailover_concurrency_late_check(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := openRedis(t, server, 10*time.Second)
+	f := New(r, memory.New(), Options{})
+	all := storetest.NewPolicy(t, limiter.Settings{Name: "all", MaxConcurrent: 5, NodeTimeout: time.Minute})
+	own := storetest.NewPolicy(t, limiter.Settings{Name: "own", MaxConcurrent: 1, NodeTimeout: time.Minute})
+	key := limiter.EncodeKey("k")
+	first := storetest.Decide(t, f, limiter.Check{Policy: all, Key: key})
+	for range 3 {
+		noError(t, server.Client(t).FlushAll(t.Context()).Err())
+		both := storetest.Decide(t, f, limiter.Check{Policy: all, Key: key}, limiter.Check{Policy: own, Key: key})
+		if !limiter.Allowed(both) {
+			t.Fatalf("%+v", both)
+		}
+		f.EndRunning(both)
+	}
+	f.EndRunning(first)
+	waitCounted(t, r, all, 0)
+}

@@ -117,6 +117,9 @@ func readAnswer(c *limiter.Check, text string) error {
 		c.Result.Banned, c.Result.BanBegins, c.Result.BanLeft = true, number%2 == 1, decision.Duration(number/2)
 	}
 	decision.Withhold(c)
+	if late != kernel.InTime {
+		c.Result.RetryAfter = decision.Duration(kernel.RunningHint) // nothing passes that is to be sent again
+	}
 	return nil
 }
 
