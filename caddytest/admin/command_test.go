@@ -74,13 +74,14 @@ func TestCommands_exitCode2(t *testing.T) {
 func TestCommands_exitCode1(t *testing.T) {
 	t.Parallel()
 	nowhere := redistest.FreeAddr(t)
+	caddytest.RunRatelimit(t, nil, "policies", "--config", caddytest.WriteCaddyfile(t, "{\n\tadmin off\n}\n")).Want(t, 1, "admin off", "--address")
 	caddytest.RunRatelimit(t, nil, "policies", "--address", nowhere).Want(t, 1, "no Caddy answers at the admin address "+nowhere, "--address")
 	n := caddytest.Start(t, caddytest.Config("", "respond ok"))
 	n.Ratelimit(t, "policies").Want(t, 1, "the running configuration has no redis_ratelimit")
 	site := strings.TrimPrefix(n.URL, "http://")
 	caddytest.RunRatelimit(t, nil, "policies", "--address", site).Want(t, 1, "has no endpoint /redis_ratelimit/policies")
 	for _, args := range [][]string{
-		{"state", "--policy", "api"}, {"reset", "--policy", "api"}, {"explain"}, {"top", "--watch"}, {"policies", "surplus"},
+		{"state", "--policy", "api"}, {"reset", "--policy", "api"}, {"explain"}, {"policies", "surplus"},
 		{"explain", "--url", "/", "--header", "no colon"}, {"policies", "--config", "missing"}, {"bogus"}, {"--json", "bogus"},
 	} {
 		e := caddytest.RunRatelimit(t, nil, args...)

@@ -70,6 +70,14 @@ func (i *invocation) adminAddress() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w; use --address instead of a configuration", err)
 	}
+	var adapted struct {
+		Admin struct {
+			Disabled bool `json:"disabled"`
+		} `json:"admin"`
+	}
+	if json.Unmarshal(config, &adapted) == nil && adapted.Admin.Disabled { // what is no JSON is refused below
+		return "", exitf(exitNotAsked, "the configuration switches the admin API off; remove 'admin off', or name another Caddy with --address")
+	}
 	return caddycmd.DetermineAdminAPIAddress("", config, file, adapter)
 }
 
