@@ -116,7 +116,7 @@ func TestTopology_to(t *testing.T) {
 		}
 	}
 	a.Topology.AnyNode.Breaker.Failure(refused) // of a request that was in flight
-	if failing, _ := a.Topology.Failing(); failing || a.listener.String() != "outage:refused recovery" {
+	if failing, _ := a.Topology.Failing(); failing || a.String() != "outage:refused recovery" {
 		t.Errorf("failing %v; reported %v, though anyNode is not in use any more", failing, &a.listener)
 	}
 }
@@ -135,7 +135,7 @@ func TestTopology_moved_slot(t *testing.T) {
 	if of := a.nodes(1, 20); len(of) != 1 || of[0] != first {
 		t.Errorf("the other slots have %d servers", len(of))
 	}
-	if failing, _ := a.Topology.Failing(); !failing || a.listener.String() != "outage:refused" {
+	if failing, _ := a.Topology.Failing(); !failing || a.String() != "outage:refused" {
 		t.Errorf("failing %v; reported %v, though the master still fails", failing, &a.listener)
 	}
 }
@@ -158,11 +158,11 @@ func TestTopology_outages(t *testing.T) {
 			if of := a.nodes(0, 2); len(of) != 1 || of[0] == gone {
 				t.Errorf("the slots have %d servers", len(of))
 			}
-			if failing, _ := a.Topology.Failing(); failing || a.listener.String() != "outage:refused recovery" {
+			if failing, _ := a.Topology.Failing(); failing || a.String() != "outage:refused recovery" {
 				t.Errorf("after the first outage: failing %v; reported %v", failing, &a.listener)
 			}
 			a.Topology.To(0).Breaker.Failure(refused)
-			if failing, _ := a.Topology.Failing(); !failing || a.listener.String() != "outage:refused recovery outage:refused" {
+			if failing, _ := a.Topology.Failing(); !failing || a.String() != "outage:refused recovery outage:refused" {
 				t.Errorf("in the second outage: failing %v; reported %v", failing, &a.listener)
 			}
 		})
