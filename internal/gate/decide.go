@@ -49,7 +49,7 @@ func (v *Visit) decide(q Question) Verdict {
 		return Verdict{Question: q, Outcome: rule.Denied, at: start}
 	}
 	l, d := v.limiter, v.decision
-	source, err := v.ask(&q, d.timedOut)
+	source, err := v.asker()(&q)
 	took := time.Since(start)
 	switch {
 	case source == limiter.SourceMemory:
@@ -65,13 +65,16 @@ func (v *Visit) decide(q Question) Verdict {
 	return verdict
 }
 
-// ask has the store decide a question. A request that has waited for Redis in vain does not wait again,
-// so that the waits of several handlers do not add up.
-func (v *Visit) ask(q *Question, timedOut bool) (limiter.Source, error) {
-	if timedOut {
-		return v.stores.Fallback(q.Mode, q.Checks, limiter.ErrAlreadyTimedOut)
+// asker returns what has the stores of this moment decide a question. A request that has waited for Redis in vain does
+// not wait again, so that the waits of several handlers do not add up.
+func (v *Visit) asker() func(q *Question) (limiter.Source, error) {
+	stores, ctx, timedOut := v.stores, v.request.Context(), v.decision.timedOut
+	return func(q *Question) (limiter.Source, error) {
+		if timedOut {
+			return stores.Fallback(q.Mode, q.Checks, limiter.ErrAlreadyTimedOut)
+		}
+		return stores.DecideIn(ctx, q.Mode, q.Checks)
 	}
-	return v.stores.DecideIn(v.request.Context(), q.Mode, q.Checks)
 }
 
 // isTimeout reports whether a request without an answer for so long has waited for one, and was not refused

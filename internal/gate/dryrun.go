@@ -27,9 +27,9 @@ func (v *Visit) startDryRuns(e *rule.Evaluation) *dryRuns {
 		return nil
 	}
 	d := &dryRuns{refusals: e.DryRefusals, questions: questions, began: time.Now()}
-	timedOut := v.decision.timedOut // before the enforced checks, which are decided meanwhile
+	ask := v.asker() // before the enforced checks, which are decided meanwhile
 	decide := func(q *Question) {
-		source, err := v.ask(q, timedOut)
+		source, err := ask(q)
 		if err == nil {
 			q.Source = source // stays empty if the client has left
 		}

@@ -60,7 +60,7 @@ func (p *preflight) tryScripts(ctx context.Context, client goredis.UniversalClie
 		}
 		slowest = max(slowest, took)
 	}
-	p.ok("script", s.address, "each algorithm decides within "+humanize.Duration(slowest))
+	p.ok("script", s.address, "each algorithm that was tried decides within "+humanize.Duration(slowest))
 	if p.options.Client.Mode != dial.Cluster {
 		p.trySeveralKeys(ctx, s)
 	}

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"math"
 	"strconv"
 	"time"
 )
@@ -28,7 +29,11 @@ func (p *parser) duration(value string) (micros int64, known bool) {
 			took = read
 		}
 	} else if n, err := strconv.ParseFloat(value, 64); err == nil && n >= 0 && n < 1e15 {
-		took = time.Duration(min(n*float64(p.durationUnit), float64(2*longestRequest)))
+		unit := p.durationUnit
+		if n != math.Trunc(n) {
+			unit = time.Second // in other units Caddy writes whole numbers
+		}
+		took = time.Duration(min(n*float64(unit), float64(2*longestRequest)))
 	}
 	if took < 0 || took > longestRequest {
 		return 0, false
