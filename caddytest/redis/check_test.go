@@ -67,7 +67,6 @@ func TestCheck_goodRedis(t *testing.T) {
 	conn := client.Conn()
 	defer conn.Close() //nolint:errcheck // the test is over
 	conn.Select(t.Context(), 3)
-	const gone = -2 // the TTL of a key that has ended meanwhile
 	for _, key := range conn.Keys(t.Context(), "*").Val() {
 		ttl := conn.PTTL(t.Context(), key).Val() // -1: forever
 		redistest.ErrorIf(t, !strings.HasPrefix(key, "mine:{") || ttl == -1 || ttl > 10*time.Second, "the key %s stays for %v", key, ttl)
