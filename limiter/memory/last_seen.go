@@ -56,7 +56,7 @@ func (s *Shard) learn(c *limiter.Check, leased, now int64) bool {
 		case older && !before.least:
 			return true
 		case older || a.least:
-			a = a.orStricter(&before, older)
+			a = a.orStricter(&before, older, c.Policy.IsBucket(), now)
 		}
 	}
 	if a.used == 0 || a.Resets <= now {

@@ -79,8 +79,10 @@ func TestLastSeen_lower_limit(t *testing.T) {
 			t.Fatalf("%s: the lower limit passes", algorithm)
 		}
 		local.Remember(&denied[0])
-		if got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 101})[0].Result; got.Passes() {
-			t.Errorf("%s: 101 units pass beside 900 of 1,000", algorithm)
+		for weight, passes := range map[int64]bool{99: true, 101: false} {
+			if got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight})[0].Result; got.Passes() != passes {
+				t.Errorf("%s: %d units beside 900 of 1,000: %+v", algorithm, weight, got)
+			}
 		}
 	}
 }

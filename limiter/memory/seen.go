@@ -30,10 +30,14 @@ func (l *LastSeen) precedes(other *LastSeen) bool {
 	return l.asOf < other.asOf && other.asOf-l.asOf < outOfOrder
 }
 
-// orStricter returns an answer that leaves no more than another one about the same quota. A bucket is as full as
-// its reset says.
-func (l LastSeen) orStricter(other *LastSeen, older bool) LastSeen {
-	l.used, l.limit, l.Resets, l.least = max(l.used, other.used), max(l.limit, other.limit), max(l.Resets, other.Resets), l.least || other.least
+// orStricter returns an answer that leaves no more at an instant than another one about the same quota. Of a bucket it
+// is one of the two: what it owes is what drains by the limit of the answer until the reset.
+func (l LastSeen) orStricter(other *LastSeen, older, isBucket bool, now int64) LastSeen {
+	if l.least = l.least || other.least; !isBucket {
+		l.used, l.Resets = max(l.used, other.used), max(l.Resets, other.Resets)
+	} else if float64(other.Resets-now)*float64(other.limit) > float64(l.Resets-now)*float64(l.limit) {
+		l.used, l.limit, l.Resets = other.used, other.limit, other.Resets
+	}
 	if older {
 		l.asOf, l.turn = other.asOf, other.turn
 	}
