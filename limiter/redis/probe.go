@@ -34,9 +34,9 @@ func (r *Store) recover(n *Node) {
 	n.Probes.Start(health.ProbeInterval)
 }
 
-// probe repeats an attempt on a node, on the reserved key. A take is followed by a second one, which
-// keeps the key's TTL, and by one that is denied, which a log answers by other commands. Before a
-// refund it takes two units, and refunds the first of them, so that a log has an entry to move.
+// probe repeats an attempt on a node, on the reserved key. A take is followed by two more, of which one is in the
+// window of the take before it and keeps the key's TTL, and by one that is denied, which a log answers by other
+// commands. Before a refund it takes two units, and refunds the first of them, so that a log has an entry to move.
 func (r *Store) probe(ctx context.Context, n *Node, a *health.Attempt) error {
 	checks := r.probeChecks(a)
 	if a.Op != wire.OpSettle {
@@ -44,7 +44,7 @@ func (r *Store) probe(ctx context.Context, n *Node, a *health.Attempt) error {
 		for i := range denied {
 			denied[i].Weight = denied[i].Policy.Capacity()
 		}
-		for _, take := range [][]limiter.Check{checks, checks, denied} {
+		for _, take := range [][]limiter.Check{checks, checks, checks, denied} {
 			if err := r.try(ctx, n, wire.OpTake, a.Slot, take); err != nil {
 				return err
 			}
