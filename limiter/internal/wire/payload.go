@@ -76,6 +76,63 @@ func (p *Payload) Fill(op Operation, checks []limiter.Check) {
 	}
 }
 
+// writeSettlements writes the receipt of each check and what settling it changes.
+func writeSettlements(m *Message, p *Payload) {
+	shows := int64(0)
+	if p.Shows {
+		shows = 1
+	}
+	for i, s := range p.Settlements {
+		m.writeReceipt(decision.Kept(&p.Checks[i]).Receipt)
+		m.WriteNumber(s.Units)
+		m.WriteNumber(s.Stays)
+		m.WriteNumber(shows)
+	}
+}
+
+// writeDebts writes debts.
+func writeDebts(m *Message, p *Payload) {
+	for _, d := range p.Debts {
+		m.WriteNumber(d.At)
+		m.WriteNumber(d.Amount)
+	}
+}
+
+// writeLease writes what a lease asks for.
+func writeLease(m *Message, p *Payload) {
+	m.WriteNumber(p.Lease.Wish.Units)
+	m.WriteNumber(p.Lease.Wish.Lasts)
+	m.WriteNumber(p.Lease.Rest)
+	m.WriteNumber(0) // nothing reads it
+	m.writeReceipt(p.Lease.Receipt)
+}
+
+func (m *Message) writeReceipt(r kernel.Receipt) {
+	m.WriteNumber(r.First)
+	m.WriteNumber(r.Second)
+}
+
+// writeStamps writes the epoch and the base of each check that counts running requests.
+func (m *Message) writeStamps(calls []*Payload) {
+	for _, c := range calls {
+		for i := range c.Checks {
+			if c.Checks[i].Policy.CountsRunning() {
+				stamp := stampOf(&c.Checks[i])
+				m.WriteNumber(stamp.Epoch)
+				m.WriteNumber(stamp.Base)
+			}
+		}
+	}
+}
+
+// stampOf returns the stamp of a check; zero for a probe.
+func stampOf(c *limiter.Check) (stamp Stamp) {
+	if s, ok := decision.Kept(c).Held.(Stamped); ok {
+		stamp = s.StampOf()
+	}
+	return stamp
+}
+
 // readReceipt reads the receipt of a take.
 func (p *Payload) readReceipt(check int, text string) error {
 	decision.Kept(&p.Checks[check]).Receipt = kernel.Receipt{First: int64(Double(text, 4)), Second: int64(Double(text, 5))}

@@ -12,7 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // Message is a batch on its way to Redis and back: the script, the keys and arguments, and the order
@@ -241,63 +240,6 @@ func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 			write(m, c)
 		}
 	}
-}
-
-// writeSettlements writes the receipt of each check and what settling it changes.
-func writeSettlements(m *Message, p *Payload) {
-	shows := int64(0)
-	if p.Shows {
-		shows = 1
-	}
-	for i, s := range p.Settlements {
-		m.writeReceipt(decision.Kept(&p.Checks[i]).Receipt)
-		m.WriteNumber(s.Units)
-		m.WriteNumber(s.Stays)
-		m.WriteNumber(shows)
-	}
-}
-
-// writeDebts writes debts.
-func writeDebts(m *Message, p *Payload) {
-	for _, d := range p.Debts {
-		m.WriteNumber(d.At)
-		m.WriteNumber(d.Amount)
-	}
-}
-
-// writeLease writes what a lease asks for.
-func writeLease(m *Message, p *Payload) {
-	m.WriteNumber(p.Lease.Wish.Units)
-	m.WriteNumber(p.Lease.Wish.Lasts)
-	m.WriteNumber(p.Lease.Rest)
-	m.WriteNumber(0) // nothing reads it
-	m.writeReceipt(p.Lease.Receipt)
-}
-
-func (m *Message) writeReceipt(r kernel.Receipt) {
-	m.WriteNumber(r.First)
-	m.WriteNumber(r.Second)
-}
-
-// writeStamps writes the epoch and the base of each check that counts running requests.
-func (m *Message) writeStamps(calls []*Payload) {
-	for _, c := range calls {
-		for i := range c.Checks {
-			if c.Checks[i].Policy.CountsRunning() {
-				stamp := stampOf(&c.Checks[i])
-				m.WriteNumber(stamp.Epoch)
-				m.WriteNumber(stamp.Base)
-			}
-		}
-	}
-}
-
-// stampOf returns the stamp of a check; zero for a probe.
-func stampOf(c *limiter.Check) (stamp Stamp) {
-	if s, ok := decision.Kept(c).Held.(Stamped); ok {
-		stamp = s.StampOf()
-	}
-	return stamp
 }
 
 // writeBanKeys writes the keys of bans behind those of the states, the last check first: the script
