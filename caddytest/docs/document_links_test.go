@@ -12,19 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// readmeBytes bounds the README, so that it stays a front door.
-const readmeBytes = 10_240
-
-// formerHeadings are the README's anchors from when it was the whole reference. Links from elsewhere still
-// lead to them.
-var formerHeadings = []string{
-	"Start", "Two nodes, one Redis", "How it works", "Choosing an algorithm", "The directive", "Smoothing instead of refusing",
-	"Limits by plan", "Counting by outcome", "Charging afterwards", "Trying a limit before it is enforced", "Where it stands",
-	"Policies are shared by name", "Errors", "Keys", "Responses", "The global option", "Redis", "Keys and memory", "ACL",
-	"Recommended settings", "When Redis fails", "Operating it", "Choosing a limit by replay", "Metrics", "How fast it is",
-	"JSON", "Development",
-}
-
 var (
 	fencedCode   = regexp.MustCompile("(?s)\n *```.*?\n *```\n")
 	inlineCode   = regexp.MustCompile("`[^`\n]*`")
@@ -103,26 +90,12 @@ func TestDocuments_brokenLinks(t *testing.T) {
 	redistest.ErrorIf(t, !slices.Equal(got, want), "got %q, want %q", got, want)
 }
 
-func TestReadme_size(t *testing.T) {
-	t.Parallel()
-	size := len(caddytest.ReadFile(t, "README.md"))
-	redistest.ErrorIf(t, size > readmeBytes, "README.md has %d bytes, at most %d: move reference to docs/", size, readmeBytes)
-}
-
-func TestReadme_formerAnchors(t *testing.T) {
-	t.Parallel()
-	anchors := anchorsOf(caddytest.ReadFile(t, "README.md"))
-	for _, heading := range formerHeadings {
-		redistest.ErrorIf(t, !anchors[anchor(heading)], "README.md has no anchor #%s", anchor(heading))
-	}
-}
-
 func TestReadme_pages(t *testing.T) {
 	t.Parallel()
 	_, contents, _ := strings.Cut(caddytest.ReadFile(t, "README.md"), "\n## Documentation\n")
 	for _, page := range documents(t) {
 		if page == "README.md" || page == "docs/benchmarks.md" {
-			continue // they stand in chapters of their own
+			continue // it stands in a chapter of its own
 		}
 		redistest.ErrorIf(t, !strings.Contains(contents, "]("+page+")"), "README.md does not list %s", page)
 	}
