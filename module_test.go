@@ -41,6 +41,7 @@ func TestHandler_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 		`{"policies":[{"limit":5,"window":"24h","notify":[99.99999]}]}`:                    "notify 99.99999%: use at most four decimals",
 		`{"policies":[{"limit":5,"window":"24h"}],"usage":"quota"}`:                        "usage quota: use one path",
 		`{"policies":[{"limit":5,"window":"24h"}],"usage":" /quota"}`:                      "usage  /quota: use one path",
+		`{"policies":[{"limit":5,"window":"24h"}],"usage":"/a/../quota"}`:                  "usage /a/../quota: no request has this path; write it without /./ and /../",
 		`{"policies":[{"limit":5,"window":"24h"}],"exempt":[null]}`:                        "exempt : use",
 		`{"policies":[{"limit":5,"window":"24h"}],"headers":[null]}`:                       "headers : use",
 		`{"policies":[{"limit":5,"window":"24h"}],"retry_jitter":-1}`:                      "retry_jitter -1ns: use a duration from 0 to 24h",

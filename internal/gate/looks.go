@@ -1,9 +1,11 @@
 package gate
 
 import (
+	"context"
 	"fmt"
 	"hash/maphash"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -28,7 +30,25 @@ func ParseUsagePath(text string) (UsagePath, error) {
 		return UsagePath{}, fmt.Errorf("usage %s: use one path that begins with / and has no wildcard, placeholder or query, such as /usage", text)
 	}
 	p := UsagePath{matcher: caddyhttp.MatchPath{text}}
-	return p, p.matcher.Provision(caddy.Context{})
+	if err := p.matcher.Provision(caddy.Context{}); err != nil {
+		return UsagePath{}, err
+	}
+	if !p.isPossible(text) {
+		return UsagePath{}, fmt.Errorf("usage %s: no request has this path; write it without /./ and /../, and a percent sign as %%25", text)
+	}
+	return p, nil
+}
+
+// isPossible reports whether any request has the path, which is the one that asks for it: cleaning a path twice is
+// cleaning it once.
+func (p UsagePath) isPossible(text string) bool {
+	sent := strings.ReplaceAll((&url.URL{Path: text}).EscapedPath(), "%25", "%") // a % of the option is one of the request
+	target, err := url.ParseRequestURI(sent)
+	if err != nil {
+		return false
+	}
+	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
+	return p.Matches((&http.Request{Method: http.MethodGet, URL: target}).WithContext(ctx))
 }
 
 // Matches reports whether a request asks for its client's quotas.

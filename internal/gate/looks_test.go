@@ -124,3 +124,17 @@ func TestLooks_look_bounded(t *testing.T) {
 		t.Errorf("%d clients are kept after a minute", len(l.clients))
 	}
 }
+
+// TestParseUsagePath refuses the paths that Caddy's matcher compares with no request's, and no others.
+func TestParseUsagePath(t *testing.T) {
+	for _, path := range []string{"/", "/x/", "//x", "/x//y", "/a b", "/a%20b", "/A%2fb", "/a%2Fb^c d", "/%2e%2e/x", "/100%25", "/é", "/x;y:z"} {
+		if _, err := ParseUsagePath(path); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, path := range []string{"/./x", "/a/../x", "/x/.", "/..", "//../x", "/a%20b/../x", "/100%", "/a%2", "/a%zz", "x", "/x?y", "/x#y", "/x*", "/{x}", "/x "} {
+		if _, err := ParseUsagePath(path); err == nil {
+			t.Errorf("usage %s is accepted", path)
+		}
+	}
+}
