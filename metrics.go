@@ -54,10 +54,8 @@ var gauges = []prometheus.Collector{
 	}, fromRunning(func(a *App) float64 {
 		stores := a.use()
 		defer stores.End()
-		if failing, _ := stores.Failing(); failing {
-			return 1
-		}
-		return 0
+		failing, _ := stores.Failing()
+		return oneIf(failing)
 	})),
 	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: metricsNamespace, Name: "held_requests",
@@ -71,6 +69,18 @@ var gauges = []prometheus.Collector{
 		Namespace: metricsNamespace, Name: "overrides",
 		Help: "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.",
 	}, fromRunning(func(a *App) float64 { return float64(a.overrides.Len()) })),
+	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: metricsNamespace, Name: "overrides_stale",
+		Help: "1 while overrides cannot be read from Redis, so that this node goes on with those that it has.",
+	}, fromRunning(func(a *App) float64 { return oneIf(a.overrides.Stale()) })),
+}
+
+// oneIf is the value of a gauge that says yes or no.
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // fromRunning returns a function that reads a value of the running app, and 0 where there is none.

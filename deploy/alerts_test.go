@@ -121,6 +121,9 @@ var alertCases = []struct {
 	{"the in-process store was full for a moment", []string{`memory_overflows_total{instance="a"} 0x4 10x36`}, 15 * time.Minute, nil},
 	{"a limit cannot be used", []string{`invalid_values_total{policy="plan",option="limit",instance="a"} 0+30x60`}, 25 * time.Minute, []string{"ValuesUnusable plan limit"}},
 	{"few limits cannot be used", []string{`invalid_values_total{policy="plan",option="limit",instance="a"} 0+1x60`}, 25 * time.Minute, nil},
+	{"a user may not read overrides", []string{`overrides_stale{instance="a"} 1x20`, `overrides_stale{instance="b"} 0x20`, `breaker_open{instance="a"} 0x20`}, 8 * time.Minute, []string{"OverridesStale a"}},
+	{"overrides were not read for a moment", []string{`overrides_stale{instance="a"} 0x4 1x2 0x14`}, 8 * time.Minute, nil},
+	{"overrides are not read in an outage", []string{`overrides_stale{instance="a"} 1x20`, `breaker_open{instance="a"} 1x20`}, 8 * time.Minute, []string{"BreakerOpen a"}},
 	{"too many requests are held", []string{`held_requests{instance="a"} 60000x20`, `held_requests{instance="b"} 900x20`}, 8 * time.Minute, []string{"HoldsTooMany a"}},
 }
 

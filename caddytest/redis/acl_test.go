@@ -169,8 +169,8 @@ func TestACL_bans(t *testing.T) {
 	}
 }
 
-// TestACL_without_overrides has overrides in Redis and a user that may not read them: one line says so, and
-// requests are decided as without overrides.
+// TestACL_without_overrides has overrides in Redis and a user that may not read them: one line and a metric say so,
+// and requests are decided as without overrides.
 func TestACL_without_overrides(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -194,6 +194,8 @@ func TestACL_without_overrides(t *testing.T) {
 	})
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "overrides cannot be read") })
 	redistest.ErrorIf(t, len(lines) != 1 || n.Metric(t, "breaker_open") != 0, "%d lines, and the breaker is %v; want one and a closed one", len(lines), n.Metric(t, "breaker_open"))
+	n.CheckMetric(t, "overrides_stale", 1)
+	knows.CheckMetric(t, "overrides_stale", 0)
 	n.Get(t, "/", "X-Key: bad").Want(t, 0, "allowed redis")
 }
 

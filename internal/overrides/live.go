@@ -26,7 +26,7 @@ type Live struct {
 
 	started atomic.Bool
 	polls   clock.Task
-	failed  bool            // the last poll; used by polls alone
+	failed  atomic.Bool     // the last poll
 	life    context.Context //nolint:containedctx // ends with the store
 	end     context.CancelFunc
 }
@@ -86,6 +86,9 @@ func (l *Live) lock(ctx context.Context) error {
 }
 
 func (l *Live) unlock() { <-l.turn }
+
+// Stale reports whether the last poll has failed, so that other overrides than those of Redis may apply.
+func (l *Live) Stale() bool { return l.failed.Load() }
 
 // Len counts the overrides that have not ended.
 func (l *Live) Len() int { return len(l.list()) }

@@ -29,10 +29,9 @@ func (l *Live) poll() {
 	if l.life.Err() != nil {
 		return
 	}
-	if l.hooks.OnUnread != nil && (err != nil || l.failed) {
+	if failed := l.failed.Swap(err != nil); l.hooks.OnUnread != nil && (err != nil || failed) {
 		l.hooks.OnUnread(err)
 	}
-	l.failed = err != nil
 	l.polls.StartBy(began.Add(PollInterval), clock.Now())
 }
 
