@@ -58,7 +58,7 @@ func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 func TestReplay_bans(t *testing.T) {
 	const failed = `"X-Login":["failed"]`
 	for options, denied := range map[string]int64{
-		"": 9, "ban 1h": 18, "ban 3s after 2": 9, "ban 1h\ncount_if header X-Login failed": 17, "ban 1h\ncount_if header X-Login passed": 0,
+		"": 9, "ban 1h": 18, "ban 3s after 2": 9, "ban 1h\ncount_if header X-Login failed": 18, "ban 1h\ncount_if header X-Login passed": 0,
 	} {
 		site := ":8080 {\n\tredis_ratelimit {client_ip} 1 2s {\n\talgorithm fixed_window\n\t" + options + "\n\t}\n}\n"
 		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(slices.Repeat([]string{failed}, 20)...)}, replay.Options{})

@@ -41,8 +41,9 @@ func (s *Simulation) response(v *visit, r *rule.Rule) rule.Response {
 	return response
 }
 
-// settle makes what checks took what the request costs, once it is known whether it passes all policies. If one
-// refuses it, the refusal is the response.
+// settle makes what checks took what the request costs, once it is known whether it passes all policies: when its
+// response ends, as a log does not tell when its header came. If a policy refuses the request, the refusal is the
+// response.
 func (s *Simulation) settle() {
 	for i := range s.taken {
 		t := &s.taken[i]
@@ -54,12 +55,12 @@ func (s *Simulation) settle() {
 			t.response.Begun = t.response.Begun || len(t.response.Header[name]) > 0
 		}
 		effect, _ := t.limiter.Follow(&t.passed, &t.response)
-		check := &t.passed.Check
+		check, source := t.passed.Check, t.passed.Source
 		if !effect.Told {
 			s.missing.costs[s.indices[check.Policy.Name()]]++
 		}
 		d := &s.verdict.Decisions[t.decision]
 		d.Charged, d.Refunded = max(0, effect.Cost-check.Weight), max(0, check.Weight-effect.Cost)
-		s.store.Settle(*check, effect.Cost, t.passed.Source)
+		s.atEnd(func() { s.store.Settle(check, effect.Cost, source) })
 	}
 }

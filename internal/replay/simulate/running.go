@@ -1,14 +1,16 @@
 package simulate
 
 import (
+	"slices"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// runningEnd is when a request ends that has units of a policy until then.
-type runningEnd struct {
+// ending is what a response does when it ends: it settles what its request took, and returns the units of a
+// running request.
+type ending struct {
 	at    int64 // microseconds
-	check limiter.Check
+	apply func()
 }
 
 // begin keeps of checks that passed those whose units are returned when the request ends, and how long queues
@@ -24,27 +26,31 @@ func (s *Simulation) begin(q *gate.Question) {
 	}
 }
 
-// run has the request run for as long as it did in the log, after the queues. A request that a policy refuses
-// ends at once, as does one without a duration in the log.
+// run has the request run until it ends.
 func (s *Simulation) run() {
 	if len(s.begun) == 0 {
 		return
 	}
-	at := s.entry.Ends + s.held
-	if s.refused != 0 || s.entry.Ends == 0 || at <= s.now {
-		s.store.EndRunning(s.begun)
-		return
-	}
-	for i := range s.begun {
-		s.ends.Push(runningEnd{at: at, check: s.begun[i]})
-	}
+	begun := slices.Clone(s.begun)
+	s.atEnd(func() { s.store.EndRunning(begun) })
 }
 
-// endUntil ends the requests that end until an instant. One that ends as another begins makes room for it.
+// atEnd applies something when the response ends. It lasts as long as in the log, after the queues. That of a
+// request that a policy refuses ends at once, as does one without a duration in the log.
+func (s *Simulation) atEnd(apply func()) {
+	at := s.entry.Ends + s.held
+	if s.refused != 0 || s.entry.Ends == 0 || at <= s.now {
+		apply()
+		return
+	}
+	s.ends.Push(ending{at: at, apply: apply})
+}
+
+// endUntil ends the responses that end until an instant. One that ends as another request begins makes room for it.
 func (s *Simulation) endUntil(at int64) {
 	for s.ends.Len() > 0 && s.ends.First().at <= at {
 		ended := s.ends.Pop()
 		s.now = ended.at
-		s.store.EndRunning([]limiter.Check{ended.check})
+		ended.apply()
 	}
 }

@@ -64,7 +64,7 @@ type Simulation struct {
 	held      int64           // how long queues have it wait, in microseconds
 	refused   int             // the status that a policy refuses the request with; 0: none
 
-	ends minheap.Heap[runningEnd] // of requests that run
+	ends minheap.Heap[ending] // of responses that are under way
 }
 
 // New sets a configuration up. If a policy is named it alone decides.
@@ -82,7 +82,7 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 		only: only, end: end, skipped: skipped, log: reduced.log,
 	}
 	s.tracer.OnLimiter, s.onFinding = s.onLimiter, s.noteSkipped
-	s.ends.Less = func(a, b *runningEnd) bool { return a.at < b.at }
+	s.ends.Less = func(a, b *ending) bool { return a.at < b.at }
 	memory := memory.NewOnClock(func() int64 { return s.now })
 	memory.Limit(math.MaxInt64, nil)
 	s.store = failover.New(nil, memory, failover.Options{})
