@@ -21,13 +21,9 @@ import (
 func zones(t *testing.T) map[string]*time.Location {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	table, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = table.Close() })
 	found := map[string]*time.Location{}
 	seen := map[string]bool{}
@@ -36,24 +32,18 @@ func zones(t *testing.T) map[string]*time.Location {
 			continue
 		}
 		content, err := file.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		var data bytes.Buffer
 		if _, err = data.ReadFrom(content); err != nil {
 			t.Fatal(err)
 		}
 		zone, err := time.LoadLocationFromTZData(file.Name, data.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		if !seen[data.String()] || slices.Contains(odd, file.Name) {
 			found[file.Name], seen[data.String()] = zone, true
 		}
 	}
-	if len(found) < 300 {
-		t.Fatalf("only %d zones", len(found))
-	}
+	redistest.FatalIf(t, len(found) < 300, "only %d zones", len(found))
 	return found
 }
 
@@ -145,9 +135,7 @@ func TestMidnight_everywhere(t *testing.T) {
 		}
 	}
 	t.Logf("%d midnights of %d zones; time.Date differs in %d zones", checked, len(all), len(wrong))
-	if len(wrong) == 0 {
-		t.Error("time.Date is right everywhere, so that Midnight is not needed")
-	}
+	redistest.ErrorIf(t, len(wrong) == 0, "time.Date is right everywhere, so that Midnight is not needed")
 }
 
 // TestPeriods_everywhere holds the periods of all units against those that the midnights make up.
@@ -210,13 +198,9 @@ func TestPeriods_vectors(t *testing.T) {
 		{"UTC", "2255-06-01T00:00:00Z", Year, "2255-01-01T00:00:00Z 2256-01-01T00:00:00Z"},
 	} {
 		zone, err := time.LoadLocation(test.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		at, err := time.Parse(time.RFC3339, test.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		bounds := New(test.unit, zone).Around(at.UnixMicro())
 		for i, text := range strings.Fields(test.want) {
 			want, err := time.Parse(time.RFC3339, text)
@@ -241,9 +225,7 @@ func TestPeriods_By(t *testing.T) {
 	for _, ahead := range []int64{0, 5, -5, 3 * 86_400_000_000} {
 		got := *New(Month, time.UTC).By(ahead).Around(at - ahead)
 		for i := range got {
-			if got[i] != right[i]-ahead {
-				t.Errorf("%d ahead: bound %d is %d, want %d", ahead, i, got[i], right[i]-ahead)
-			}
+			redistest.ErrorIf(t, got[i] != right[i]-ahead, "%d ahead: bound %d is %d, want %d", ahead, i, got[i], right[i]-ahead)
 		}
 	}
 }
@@ -251,31 +233,25 @@ func TestPeriods_By(t *testing.T) {
 func TestBounds_Nearest(t *testing.T) {
 	b := Bounds{0, 100, 190, 300} // the shortest period is of 90
 	for start, want := range map[int64]int{0: 0, 45: 0, 46: -1, 54: -1, 55: 1, 100: 1, 145: 2, 144: 1, 190: 2, 235: 2, 236: -1, 255: 3, 345: 3, 346: -1} {
-		if got := b.Nearest(start); got != want {
-			t.Errorf("%d: %d, want %d", start, got, want)
-		}
+		got := b.Nearest(start)
+		redistest.ErrorIf(t, got != want, "%d: %d, want %d", start, got, want)
 	}
 }
 
 // TestPeriods_Around_is_cached allows no allocation, and so no search of a zone, within a period.
 func TestPeriods_Around_is_cached(t *testing.T) {
 	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	periods := New(Month, zone)
 	at := time.Date(2026, 6, 15, 0, 0, 0, 0, zone).UnixMicro()
 	periods.Around(at)
-	if allocations := testing.AllocsPerRun(1000, func() { at++; periods.Around(at) }); allocations > 0 {
-		t.Errorf("%v allocations for each instant", allocations)
-	}
+	allocations := testing.AllocsPerRun(1000, func() { at++; periods.Around(at) })
+	redistest.ErrorIf(t, allocations > 0, "%v allocations for each instant", allocations)
 }
 
 func BenchmarkPeriods_Around(b *testing.B) {
 	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		b.Fatal(err)
-	}
+	redistest.Must(b, err)
 	at := time.Date(2026, 6, 15, 0, 0, 0, 0, zone).UnixMicro()
 	b.Run("same period", func(b *testing.B) {
 		periods := New(Month, zone)

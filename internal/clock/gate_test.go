@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // stepBack is an instant as [time.Now] gives it after the wall clock was set back: its monotonic reading
@@ -35,12 +37,9 @@ func TestGate_Pass(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var g Gate
-			if !g.Pass(now, time.Minute) {
-				t.Error("the first one did not pass")
-			}
-			if got := g.Pass(test.second, time.Minute); got != test.want {
-				t.Errorf("the second one: %v, want %v", got, test.want)
-			}
+			redistest.ErrorIf(t, !g.Pass(now, time.Minute), "the first one did not pass")
+			got := g.Pass(test.second, time.Minute)
+			redistest.ErrorIf(t, got != test.want, "the second one: %v, want %v", got, test.want)
 		})
 	}
 }
@@ -58,7 +57,6 @@ func TestGate_Pass_one_of_many(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n := passed.Load(); n != 1 {
-		t.Errorf("%d passed, want 1", n)
-	}
+	n := passed.Load()
+	redistest.ErrorIf(t, n != 1, "%d passed, want 1", n)
 }

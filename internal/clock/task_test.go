@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 	"weak"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestTask_runs starts a task at several moments: it runs at the earliest, and again if it was started after that.
@@ -24,9 +26,7 @@ func TestTask_runs(t *testing.T) {
 				t.Fatalf("it ran after %v, want %v; set %v", ran, want, task.IsSet())
 			}
 			for i := range want {
-				if ran[i] != want[i] {
-					t.Errorf("it ran after %v, want %v", ran, want)
-				}
+				redistest.ErrorIf(t, ran[i] != want[i], "it ran after %v, want %v", ran, want)
 			}
 			begin, ran = time.Now(), nil
 		}
@@ -51,9 +51,7 @@ func TestTask_alone(t *testing.T) {
 		var running, runs atomic.Int32
 		task := &Task{}
 		task.Run = func() {
-			if running.Add(1) > 1 {
-				t.Error("it runs twice at once")
-			}
+			redistest.ErrorIf(t, running.Add(1) > 1, "it runs twice at once")
 			if runs.Add(1) < 3 {
 				task.Start(time.Millisecond)
 			}
@@ -63,9 +61,8 @@ func TestTask_alone(t *testing.T) {
 		task.Start(0)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if got := runs.Load(); got != 3 {
-			t.Errorf("%d runs, want 3", got)
-		}
+		got := runs.Load()
+		redistest.ErrorIf(t, got != 3, "%d runs, want 3", got)
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestShort(t *testing.T) {
@@ -35,9 +37,7 @@ func TestShort(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Short(tt.text, tt.most)
-			if got != tt.want || utf8.RuneCountInString(got) > tt.most {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			redistest.ErrorIf(t, got != tt.want || utf8.RuneCountInString(got) > tt.most, "got %q, want %q", got, tt.want)
 		})
 	}
 }
@@ -54,9 +54,8 @@ func TestText(t *testing.T) {
 		"not UTF-8: \x9b":   `not UTF-8: \x9b`,
 		"a\\x1b is written": `a\x1b is written`,
 	} {
-		if got := Text(text); got != want {
-			t.Errorf("%q is shown as %q; want %q", text, got, want)
-		}
+		got := Text(text)
+		redistest.ErrorIf(t, got != want, "%q is shown as %q; want %q", text, got, want)
 	}
 }
 
@@ -68,9 +67,7 @@ func TestJSON(t *testing.T) {
 		`"\u001b is escaped once"`: `"\u001b is escaped once"`,
 	} {
 		got := JSON(text)
-		if got != want {
-			t.Errorf("%q is shown as %q; want %q", text, got, want)
-		}
+		redistest.ErrorIf(t, got != want, "%q is shown as %q; want %q", text, got, want)
 		var before, after any
 		if json.Unmarshal([]byte(text), &before) != nil || json.Unmarshal([]byte(got), &after) != nil || !reflect.DeepEqual(before, after) {
 			t.Errorf("%q means %q, not %q", got, after, before)

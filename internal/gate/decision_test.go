@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -19,9 +20,7 @@ import (
 func TestDecision_reason(t *testing.T) {
 	t.Parallel()
 	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	passes := []limiter.Check{{Policy: policy}}
 	denies := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
 	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields)), http.MethodGet, "/", nil)
@@ -51,9 +50,7 @@ func TestDecision_reason(t *testing.T) {
 func TestProblem_ban(t *testing.T) {
 	t.Parallel()
 	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	checks := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
 	d := &decision{}
 	d.add(&Verdict{Question: Question{Checks: checks, Source: limiter.SourceMemory}, Outcome: rule.Denied, at: time.Now()}, quotaheader.Formats{})

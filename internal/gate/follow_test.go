@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -16,13 +17,9 @@ import (
 func TestLimiter_Follow(t *testing.T) {
 	t.Parallel()
 	policy, err := limiter.NewPolicy(limiter.Settings{Name: "followed", Limit: 1000, Window: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	cost, err := rule.ParseCost(rule.ResponseBytes, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	countIf := &caddyhttp.ResponseMatcher{StatusCode: []int{401}}
 	for name, test := range map[string]struct {
 		rule     rule.Rule
@@ -41,14 +38,10 @@ func TestLimiter_Follow(t *testing.T) {
 		l := New(Limiter{Rules: rule.NewSet([]rule.Rule{test.rule})})
 		q := Question{Checks: []limiter.Check{{Policy: policy, Weight: 100}}}
 		passed, waits := l.Passed(&q, 0)
-		if !waits {
-			t.Fatalf("%s: nothing waits for the response", name)
-		}
+		redistest.FatalIf(t, !waits, "%s: nothing waits for the response", name)
 		response := rule.Response{Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), Status: test.status, Begun: true, Bytes: 40}
 		effect, waits := l.Follow(&passed, &response)
-		if waits == test.atHeader {
-			t.Errorf("%s: it waits for the end: %t", name, waits)
-		}
+		redistest.ErrorIf(t, waits == test.atHeader, "%s: it waits for the end: %t", name, waits)
 		if waits {
 			response.Ended, response.Complete = true, true
 			effect, _ = l.Follow(&passed, &response)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/quic-go/quic-go/http3"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestInclude_forged has clients of each protocol that claim to be an include, even with its address.
@@ -19,9 +21,7 @@ func TestInclude_forged(t *testing.T) {
 	forged := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		r.RemoteAddr = includeAddr
-		if IsInclude(r) {
-			t.Errorf("a request by %s passes as an include", r.Proto)
-		}
+		redistest.ErrorIf(t, IsInclude(r), "a request by %s passes as an include", r.Proto)
 	})
 	open, secure := httptest.NewUnstartedServer(forged), httptest.NewUnstartedServer(forged)
 	open.Config.Protocols = protocols((*http.Protocols).SetHTTP1, (*http.Protocols).SetUnencryptedHTTP2)
@@ -45,14 +45,11 @@ func TestInclude_forged(t *testing.T) {
 		r.RequestURI = ""
 		r.Header.Set(includeHeader, "1")
 		response, err := (&http.Client{Transport: client.transport}).Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		_ = response.Body.Close()
 	}
-	if n := served.Load(); n != 5 {
-		t.Errorf("%d requests were served, want 5", n)
-	}
+	n := served.Load()
+	redistest.ErrorIf(t, n != 5, "%d requests were served, want 5", n)
 }
 
 func protocols(set ...func(*http.Protocols, bool)) *http.Protocols {
@@ -68,13 +65,9 @@ func serveElsewhere(t *testing.T, server *http.Server, certificates *tls.Config)
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	datagrams, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	third := &http3.Server{Handler: server.Handler, TLSConfig: http3.ConfigureTLSConfig(certificates.Clone())}
 	go func() { _ = server.Serve(listener) }()
 	go func() { _ = third.Serve(datagrams) }()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -31,9 +32,7 @@ func (l *lookingAt) at(t *testing.T, c limiter.Check) int64 {
 		checks[0].Result.Remaining = l.reads
 		return limiter.SourceRedis, l.err
 	})
-	if !errors.Is(err, l.err) {
-		t.Fatal(err)
-	}
+	redistest.FatalIf(t, !errors.Is(err, l.err), "%v", err)
 	if err != nil {
 		return -1
 	}
@@ -43,9 +42,7 @@ func (l *lookingAt) at(t *testing.T, c limiter.Check) int64 {
 func checkOf(t *testing.T, limit int64, key string) limiter.Check {
 	t.Helper()
 	policy, err := limiter.NewPolicy(limiter.Settings{Name: "looked", Limit: limit, Window: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return limiter.Check{Policy: policy, Key: limiter.EncodeKey(key), Weight: 1}
 }
 
@@ -53,22 +50,18 @@ func checkOf(t *testing.T, limit int64, key string) limiter.Check {
 func TestLooks_look(t *testing.T) {
 	l, c := newLooking(), checkOf(t, 5, "a")
 	for i := range int64(10) {
-		if got := l.at(t, c); got != i+1 {
-			t.Fatalf("look %d: the answer of read %d", i, got)
-		}
+		got := l.at(t, c)
+		redistest.FatalIf(t, got != i+1, "look %d: the answer of read %d", i, got)
 	}
 	for range 1000 {
-		if got := l.at(t, c); got != 10 {
-			t.Fatalf("got the answer of read %d", got)
-		}
+		got := l.at(t, c)
+		redistest.FatalIf(t, got != 10, "got the answer of read %d", got)
 	}
 	for range 1000 {
 		l.clock = l.clock.Add(time.Millisecond)
 		l.at(t, c)
 	}
-	if l.reads < 19 || l.reads > 21 {
-		t.Errorf("%d reads in a second of looks, want 10 more than before", l.reads)
-	}
+	redistest.ErrorIf(t, l.reads < 19 || l.reads > 21, "%d reads in a second of looks, want 10 more than before", l.reads)
 	l.clock = l.clock.Add(freshPace)
 	if before := l.reads; l.at(t, c) != before+1 {
 		t.Error("an answer is older than 0.1 s")
@@ -78,9 +71,7 @@ func TestLooks_look(t *testing.T) {
 	for range 10 {
 		l.at(t, c)
 	}
-	if l.reads != before+10 {
-		t.Errorf("%d reads of ten looks after a minute", l.reads-before)
-	}
+	redistest.ErrorIf(t, l.reads != before+10, "%d reads of ten looks after a minute", l.reads-before)
 }
 
 // TestLooks_look_others keeps clients, limits, weights and blocks apart, and keeps no error.
@@ -93,16 +84,13 @@ func TestLooks_look_others(t *testing.T) {
 	heavy.Weight = 2
 	blocked.Result.RetryAfter = limiter.Never
 	for name, other := range map[string]limiter.Check{"key": checkOf(t, 5, "b"), "limit": checkOf(t, 6, "a"), "weight": heavy, "block": blocked} {
-		if before := l.reads; l.at(t, other) != before+1 {
-			t.Errorf("another %s gets an answer that is not its own", name)
-		}
+		before := l.reads
+		redistest.ErrorIf(t, l.at(t, other) != before+1, "another %s gets an answer that is not its own", name)
 	}
 	l.err = errors.New("no answer")
 	fresh := checkOf(t, 5, "c")
 	for range 30 {
-		if l.at(t, fresh) != -1 {
-			t.Fatal("an error is an answer")
-		}
+		redistest.FatalIf(t, l.at(t, fresh) != -1, "an error is an answer")
 	}
 }
 
@@ -111,18 +99,13 @@ func TestLooks_look_bounded(t *testing.T) {
 	l := newLooking()
 	for i := range 3 * maxLookers {
 		c := checkOf(t, 5, fmt.Sprint(i))
-		if before := l.reads; l.at(t, c) != before+1 {
-			t.Fatal("a new client gets the answer of another")
-		}
+		before := l.reads
+		redistest.FatalIf(t, l.at(t, c) != before+1, "a new client gets the answer of another")
 	}
-	if len(l.clients) > maxLookers {
-		t.Errorf("%d clients are kept", len(l.clients))
-	}
+	redistest.ErrorIf(t, len(l.clients) > maxLookers, "%d clients are kept", len(l.clients))
 	l.clock = l.clock.Add(time.Minute)
 	l.at(t, checkOf(t, 5, "late"))
-	if len(l.clients) != 1 {
-		t.Errorf("%d clients are kept after a minute", len(l.clients))
-	}
+	redistest.ErrorIf(t, len(l.clients) != 1, "%d clients are kept after a minute", len(l.clients))
 }
 
 // TestParseUsagePath refuses the paths that Caddy's matcher compares with no request's, and no others.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestSketch_List_frequent_keys adds a few frequent keys in a flood of others, over two periods
@@ -26,20 +28,14 @@ func TestSketch_List_frequent_keys(t *testing.T) {
 		exact[key]++
 	}
 	keys, since := sketch.List()
-	if since != Period {
-		t.Errorf("counts go back %v, want %v", since, Period)
-	}
+	redistest.ErrorIf(t, since != Period, "counts go back %v, want %v", since, Period)
 	for i, k := range keys {
 		if k.Count < exact[k.Key] || k.Count-k.Error > exact[k.Key] {
 			t.Errorf("%s came %d times, not %d with an error of %d", k.Key, exact[k.Key], k.Count, k.Error)
 		}
-		if i < 8 && k.Key[:5] != "often" {
-			t.Errorf("place %d has %+v", i, k)
-		}
+		redistest.ErrorIf(t, i < 8 && k.Key[:5] != "often", "place %d has %+v", i, k)
 	}
-	if len(keys) > 2*Kept {
-		t.Errorf("%d keys are kept", len(keys))
-	}
+	redistest.ErrorIf(t, len(keys) > 2*Kept, "%d keys are kept", len(keys))
 }
 
 func TestSketch_List_old_keys(t *testing.T) {

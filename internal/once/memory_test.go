@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestMemory_Pass(t *testing.T) {
@@ -19,9 +21,8 @@ func TestMemory_Pass(t *testing.T) {
 		{"api", "80", "a", 0, true}, {"api", "80", "a", 0, false}, {"api", "100", "a", 0, true}, {"api", "80", "b", 0, true}, {"login", "80", "a", 0, true},
 		{"api", "80", "a", time.Hour - 1, false}, {"api", "80", "a", time.Hour, true}, {"api", "80", "a", time.Hour + 1, false}, {"api", "100", "a", 2 * time.Hour, true},
 	} {
-		if got := m.Pass(now.Add(step.after), time.Hour, step.policy, step.mark, step.key); got != step.want {
-			t.Errorf("%+v: got %v", step, got)
-		}
+		got := m.Pass(now.Add(step.after), time.Hour, step.policy, step.mark, step.key)
+		redistest.ErrorIf(t, got != step.want, "%+v: got %v", step, got)
 	}
 }
 
@@ -61,9 +62,7 @@ func TestMemory_Pass_together(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if passed.Load() != 100 {
-		t.Errorf("%d events of 100 marks", passed.Load())
-	}
+	redistest.ErrorIf(t, passed.Load() != 100, "%d events of 100 marks", passed.Load())
 }
 
 // TestMemory_Pass_flood has more marks than are remembered: each has its event. Ten thousand are remembered
@@ -77,9 +76,7 @@ func TestMemory_Pass_flood(t *testing.T) {
 			}
 		}
 	}
-	if again != 10_000 {
-		t.Errorf("%d events of 10,000 marks", again)
-	}
+	redistest.ErrorIf(t, again != 10_000, "%d events of 10,000 marks", again)
 	for i := range 200_000 {
 		if !m.Pass(now.Add(time.Duration(i)), time.Hour, "many", "80", fmt.Sprint(i)) {
 			t.Fatal("a new mark has no event")

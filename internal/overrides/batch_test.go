@@ -20,9 +20,7 @@ import (
 func TestEntry_Policy_batch(t *testing.T) {
 	server := redistest.Start(t)
 	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	var batches, sent atomic.Int64
 	store := redis.New(client, redis.Options{OnBatch: func(size int, _ time.Duration) {
 		batches.Add(1)
@@ -30,9 +28,7 @@ func TestEntry_Policy_batch(t *testing.T) {
 	}})
 	t.Cleanup(func() { _ = store.Close() })
 	base, err := limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	l := NewLocal(Hooks{})
 	const clients = 256
 	for i := range clients {

@@ -25,9 +25,7 @@ func TestLive_foreign_version(t *testing.T) {
 		a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
 		put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
 		refresh(t, b)
-		if err := client.Set(t.Context(), versionKey, text, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, client.Set(t.Context(), versionKey, text, 0).Err())
 		for _, l := range []*Live{a, b} {
 			refresh(t, l)
 		}
@@ -57,9 +55,7 @@ func TestLive_foreign_types(t *testing.T) {
 		client.Del(t.Context(), name)
 		client.LPush(t.Context(), name, "foreign")
 		_, err := l.Put(t.Context(), l.Target("api", key("other")), Rule{Action: Block}, 0)
-		if !errors.Is(err, limiter.ErrUndecided) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided), "%s: got %v", name, err)
 		newcomer := newNode(t, plain, dial.Standalone, server.Addr)
 		if _, err := newcomer.Put(t.Context(), l.Target("api", key("other")), Rule{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
 			t.Errorf("%s: a new node gets %v", name, err)
@@ -105,13 +101,10 @@ func TestLive_foreign_entries(t *testing.T) {
 		}
 		t.Errorf("%v", err)
 	}
-	if unreadable != 21 {
-		t.Errorf("%d entries are left out, want 21", unreadable)
-	}
+	redistest.ErrorIf(t, unreadable != 21, "%d entries are left out, want 21", unreadable)
 	for _, e := range list {
-		if _, err := json.Marshal(e.Until.UTC()); err != nil {
-			t.Error(err)
-		}
+		_, err := json.Marshal(e.Until.UTC())
+		redistest.ErrorIf(t, err != nil, "%v", err)
 	}
 }
 
@@ -124,9 +117,7 @@ func TestLive_foreign_many(t *testing.T) {
 	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
 	refresh(t, b)
 	script := `for i = 1, 200000 do redis.call('HSET', KEYS[1], 'api:' .. i, '0 {"do":"block"}') end`
-	if err := client.Eval(t.Context(), script+" return 1", []string{entriesKey}).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, client.Eval(t.Context(), script+" return 1", []string{entriesKey}).Err())
 	newcomer := newNode(t, plain, dial.Standalone, server.Addr)
 	for range 2 {
 		if err := newcomer.Refresh(t.Context()); !errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), "200001 overrides") || newcomer.Len() > 0 {
@@ -167,9 +158,7 @@ func TestLive_lost_before_change(t *testing.T) {
 			refresh(t, l)
 			wantLimit(t, l, "api", "acme", 5)
 			wantLimit(t, l, "api", "other", 6)
-			if t.Failed() {
-				t.Fatal(by)
-			}
+			redistest.FatalIf(t, t.Failed(), "%v", by)
 		}
 	}
 }

@@ -17,9 +17,7 @@ import (
 func newStore(t testing.TB, format limiter.KeyFormat, options dial.Options) *redis.Store {
 	t.Helper()
 	client, err := dial.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	store := redis.New(client, redis.Options{KeyFormat: format})
 	t.Cleanup(func() { _ = store.Close() })
 	return store
@@ -40,17 +38,13 @@ func key(text string) limiter.EncodedKey { return limiter.EncodeKey(text) }
 func put(t testing.TB, l *Live, target Target, r Rule, lasts time.Duration) *Entry {
 	t.Helper()
 	e, err := l.Put(t.Context(), target, r, lasts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return e
 }
 
 func refresh(t testing.TB, l *Live) {
 	t.Helper()
-	if err := l.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, l.Refresh(t.Context()))
 }
 
 // wantLimit checks the limit that a key has by an override; 0: it has none.
@@ -60,9 +54,7 @@ func wantLimit(t testing.TB, l *Live, policy, client string, want int64) {
 	if e := l.Find(policy, key(client)); e != nil {
 		got = e.Limit
 	}
-	if got != want {
-		t.Errorf("policy %s, key %q: the limit is %d, want %d", policy, client, got, want)
-	}
+	redistest.ErrorIf(t, got != want, "policy %s, key %q: the limit is %d, want %d", policy, client, got, want)
 }
 
 // TestLive_stores runs tests on two nodes of each kind of store. Without Redis both are one.
@@ -108,22 +100,16 @@ func putAndRemove(t *testing.T, a, b *Live) {
 		if left := raised.Until.Sub(l.Now()); raised.Note != "tonight" || left < 119*time.Minute || left > 2*time.Hour {
 			t.Errorf("the note is %q, it ends in %v", raised.Note, left)
 		}
-		if !l.Blocks("login") || l.Blocks("api") {
-			t.Error("login blocks, and api does not")
-		}
+		redistest.ErrorIf(t, !l.Blocks("login") || l.Blocks("api"), "login blocks, and api does not")
 	}
-	if err := b.Remove(t.Context(), b.Target("api", key("acme"))); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, b.Remove(t.Context(), b.Target("api", key("acme"))))
 	if err := b.Remove(t.Context(), b.Target("api", key("acme"))); !errors.Is(err, ErrAbsent) {
 		t.Errorf("removing it twice: %v", err)
 	}
 	refresh(t, a)
 	wantLimit(t, a, "api", "acme", 7)
 	for _, target := range []Target{{Policy: "api"}, a.Target("login", key("acme"))} {
-		if err := a.Remove(t.Context(), target); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, a.Remove(t.Context(), target))
 	}
 	if refresh(t, b); b.applied.Load() != nil || b.Len() != 0 {
 		t.Error("without overrides a request looks at more than a nil pointer")
@@ -142,9 +128,8 @@ func findHostile(t *testing.T, a, b *Live) {
 		wantLimit(t, b, "login", text, 0)
 	}
 	wantLimit(t, b, "api", "acme", 0)
-	if all, clients := b.OfPolicy("api"); all != nil || clients != len(hostile) {
-		t.Errorf("all: %v, clients: %d", all, clients)
-	}
+	all, clients := b.OfPolicy("api")
+	redistest.ErrorIf(t, all != nil || clients != len(hostile), "all: %v, clients: %d", all, clients)
 }
 
 func putFull(t *testing.T, a, b *Live) {
@@ -158,21 +143,15 @@ func putFull(t *testing.T, a, b *Live) {
 	}
 	refresh(t, a) // restores them in Redis
 	refresh(t, b)
-	if b.Len() != MaxEntries {
-		t.Fatalf("there are %d", b.Len())
-	}
+	redistest.FatalIf(t, b.Len() != MaxEntries, "there are %d", b.Len())
 	if _, err := b.Put(t.Context(), Target{"api", "one more"}, Rule{Action: Block}, 0); !errors.Is(err, ErrFull) {
 		t.Errorf("one more: %v", err)
 	}
 	put(t, b, Target{"api", "17"}, Rule{Action: Block}, 0) // another one in its place
-	if err := b.Remove(t.Context(), Target{"api", "18"}); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, b.Remove(t.Context(), Target{"api", "18"}))
 	put(t, b, Target{"api", "one more"}, Rule{Action: Block}, 0)
 	refresh(t, a)
-	if a.Len() != MaxEntries || a.held.Load().entries["api:17"].Action != Block {
-		t.Errorf("there are %d", a.Len())
-	}
+	redistest.ErrorIf(t, a.Len() != MaxEntries || a.held.Load().entries["api:17"].Action != Block, "there are %d", a.Len())
 }
 
 // findEnded moves the clock past the end of overrides. The next change removes them.
@@ -209,7 +188,6 @@ func TestLive_OnChange(t *testing.T) {
 	put(t, l, l.Target("login", key("")), Rule{Action: Block}, 0)
 	put(t, l, Target{Policy: "api"}, Rule{Action: Block}, 0)
 	_ = l.Remove(t.Context(), l.Target("api", key("acme")))
-	if want := []string{"api1 [acme]", "login1 []", "api0 []", "api1 [acme]"}; !slices.Equal(changes, want) {
-		t.Errorf("the changes are %q, want %q", changes, want)
-	}
+	want := []string{"api1 [acme]", "login1 []", "api0 []", "api1 [acme]"}
+	redistest.ErrorIf(t, !slices.Equal(changes, want), "the changes are %q, want %q", changes, want)
 }

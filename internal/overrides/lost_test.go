@@ -19,9 +19,7 @@ func TestLive_restart(t *testing.T) {
 	put(t, a, Target{"api", "removed"}, Rule{Action: Block}, 0)
 	refresh(t, stale)
 	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 6}, time.Hour)
-	if err := a.Remove(t.Context(), Target{"api", "removed"}); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, a.Remove(t.Context(), Target{"api", "removed"}))
 	refresh(t, b)
 	server.Kill()
 	if err := b.Refresh(t.Context()); !errors.Is(err, limiter.ErrUndecided) {
@@ -39,9 +37,7 @@ func TestLive_restart(t *testing.T) {
 	refresh(t, newcomer)
 	for _, l := range []*Live{stale, a, b, newcomer} {
 		wantLimit(t, l, "api", "acme", 6)
-		if l.Len() != 1 || l.Find("api", key("acme")).Until.IsZero() {
-			t.Errorf("it has %d overrides", l.Len())
-		}
+		redistest.ErrorIf(t, l.Len() != 1 || l.Find("api", key("acme")).Until.IsZero(), "it has %d overrides", l.Len())
 	}
 }
 
@@ -51,9 +47,7 @@ func TestLive_lost_entries(t *testing.T) {
 	a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
 	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
 	client := server.Client(t)
-	if err := client.Del(t.Context(), a.keys.entries).Err(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, client.Del(t.Context(), a.keys.entries).Err())
 	refresh(t, b) // finds that entries are missing, and so restores nothing
 	b.lookedAt, a.lookedAt = time.Time{}, time.Time{}
 	refresh(t, b)
@@ -64,10 +58,7 @@ func TestLive_lost_entries(t *testing.T) {
 	client.HSet(t.Context(), a.keys.entries, "api:x", "nonsense")
 	client.Set(t.Context(), a.keys.version, "9000000000000000 2", 0)
 	refresh(t, b)
-	if err := b.Remove(t.Context(), Target{"api", "acme"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := client.HLen(t.Context(), a.keys.entries).Val(); got != 1 {
-		t.Errorf("%d of another version are left", got)
-	}
+	redistest.Must(t, b.Remove(t.Context(), Target{"api", "acme"}))
+	got := client.HLen(t.Context(), a.keys.entries).Val()
+	redistest.ErrorIf(t, got != 1, "%d of another version are left", got)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -22,9 +23,7 @@ func TestNames_with_counts(t *testing.T) {
 	first.Top.Add("k")
 	names.Release([]*Policy{first})
 	second := names.Use("p")
-	if first != second || second.dropped {
-		t.Error("a name that came back with counts begins anew")
-	}
+	redistest.ErrorIf(t, first != second || second.dropped, "a name that came back with counts begins anew")
 	names.Release([]*Policy{second})
 	clear(living)
 	names.prune()
@@ -33,13 +32,9 @@ func TestNames_with_counts(t *testing.T) {
 	}
 	now = now.Add(2 * heavyhitters.Period)
 	names.prune()
-	if names.known["p"] != nil || names.look.IsSet() {
-		t.Error("the name is kept after its counts have ended")
-	}
+	redistest.ErrorIf(t, names.known["p"] != nil || names.look.IsSet(), "the name is kept after its counts have ended")
 	third := names.Use("p")
-	if third == second {
-		t.Error("a name that came back without counts goes on")
-	}
+	redistest.ErrorIf(t, third == second, "a name that came back without counts goes on")
 	names.Release([]*Policy{third})
 }
 
@@ -50,12 +45,8 @@ func TestPolicy_CountInvalid(t *testing.T) {
 	first, second := names.Use("first"), names.Use("second")
 	for _, p := range []*Policy{first, second} {
 		for _, option := range []string{"limit", "cost"} {
-			if !p.CountInvalid(option) {
-				t.Errorf("the first invalid %s of %s is not logged", option, p.name)
-			}
-			if p.CountInvalid(option) {
-				t.Errorf("the second invalid %s of %s is logged at once", option, p.name)
-			}
+			redistest.ErrorIf(t, !p.CountInvalid(option), "the first invalid %s of %s is not logged", option, p.name)
+			redistest.ErrorIf(t, p.CountInvalid(option), "the second invalid %s of %s is logged at once", option, p.name)
 		}
 	}
 }
@@ -95,7 +86,5 @@ func TestNames_prune_alone(t *testing.T) {
 		return nil
 	}, time.Now)
 	names.Release([]*Policy{names.Use("p")})
-	if names.Len() != 0 {
-		t.Error("the name is kept")
-	}
+	redistest.ErrorIf(t, names.Len() != 0, "the name is kept")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -52,17 +53,15 @@ var grpcTypes = map[string]string{
 
 func TestGRPCType(t *testing.T) {
 	for asked, want := range grpcTypes {
-		if got := GRPCType(http.Header{"Content-Type": {asked}}); got != want {
-			t.Errorf("%q: got %q, want %q", asked, got, want)
-		}
+		got := GRPCType(http.Header{"Content-Type": {asked}})
+		redistest.ErrorIf(t, got != want, "%q: got %q, want %q", asked, got, want)
 	}
 	const one = "application/grpc"
 	for name, values := range map[string][]string{
 		"none": nil, "two": {one, one}, "two kinds": {"text/html", one}, "endless": {one + "+" + strings.Repeat("a", maxGRPCType)},
 	} {
-		if got := GRPCType(http.Header{"Content-Type": values}); got != "" {
-			t.Errorf("%s: got %q, want none", name, got)
-		}
+		got := GRPCType(http.Header{"Content-Type": values})
+		redistest.ErrorIf(t, got != "", "%s: got %q, want none", name, got)
 	}
 	longest := one + "+" + strings.Repeat("a", maxGRPCType-len(one)-1)
 	if got := GRPCType(http.Header{"Content-Type": {longest}}); got != longest {
@@ -85,9 +84,7 @@ func FuzzGRPCType(f *testing.F) {
 
 func TestRefusedCall_Write(t *testing.T) {
 	policy, err := limiter.NewPolicy(limiter.Settings{Name: "api", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	check := &limiter.Check{Policy: policy}
 	for name, test := range map[string]struct {
 		refusal                 RefusedCall
@@ -115,9 +112,8 @@ func TestRefusedCall_Write(t *testing.T) {
 			t.Errorf("%s: got %v", name, got)
 		}
 		for header, want := range map[string]string{GRPCStatus: test.status, grpcMessage: test.message, grpcPushback: test.pushed} {
-			if values := got.Header.Values(header); strings.Join(values, "|") != want {
-				t.Errorf("%s: %s is %q, want %q", name, header, values, want)
-			}
+			values := got.Header.Values(header)
+			redistest.ErrorIf(t, strings.Join(values, "|") != want, "%s: %s is %q, want %q", name, header, values, want)
 		}
 	}
 }
@@ -134,9 +130,8 @@ func TestRefusedCall_exposed(t *testing.T) {
 			w.Header().Set("Access-Control-Expose-Headers", exposed)
 		}
 		UndecidedCall(time.Second).Write(w, nil, "application/grpc-web")
-		if got := w.Header().Get("Access-Control-Expose-Headers"); got != want {
-			t.Errorf("%q: got %q, want %q", exposed, got, want)
-		}
+		got := w.Header().Get("Access-Control-Expose-Headers")
+		redistest.ErrorIf(t, got != want, "%q: got %q, want %q", exposed, got, want)
 	}
 }
 
@@ -147,12 +142,9 @@ func FuzzPercentEncoded(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		encoded := percentEncoded(text)
 		for _, b := range []byte(encoded) {
-			if b < ' ' || b > '~' {
-				t.Errorf("%q is written %q", text, encoded)
-			}
+			redistest.ErrorIf(t, b < ' ' || b > '~', "%q is written %q", text, encoded)
 		}
-		if decoded, err := url.PathUnescape(encoded); err != nil || decoded != text {
-			t.Errorf("%q is read as %q, error %v", text, decoded, err)
-		}
+		decoded, err := url.PathUnescape(encoded)
+		redistest.ErrorIf(t, err != nil || decoded != text, "%q is read as %q, error %v", text, decoded, err)
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -29,9 +30,7 @@ func FuzzQuotaText(f *testing.F) {
 	named := func(s limiter.Settings) *limiter.Policy {
 		s.Name = "p-1_x"
 		p, err := limiter.NewPolicy(s)
-		if err != nil {
-			f.Fatal(err)
-		}
+		redistest.Must(f, err)
 		return p
 	}
 	policies := []*limiter.Policy{
@@ -54,9 +53,8 @@ func FuzzQuotaText(f *testing.F) {
 		}
 		for _, p := range policies {
 			c := &limiter.Check{Policy: p, Result: result}
-			if got, want := quotaText(c), itemText(quotaItem(c)); got != want {
-				t.Errorf("%+v of %s: got %q, want %q", result, p.Settings(), got, want)
-			}
+			got, want := quotaText(c), itemText(quotaItem(c))
+			redistest.ErrorIf(t, got != want, "%+v of %s: got %q, want %q", result, p.Settings(), got, want)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -26,9 +27,7 @@ func TestPolicyText(t *testing.T) {
 		{1, 50_000, 24 * time.Hour, "q=50000;w=4320000000"},
 	} {
 		policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: test.limit, Burst: test.burst, Window: test.window})
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		if got := textsOf(policy).item; got != `"p";`+test.want {
 			t.Errorf("limit %d, burst %d, window %v: got %s, want %s", test.limit, test.burst, test.window, got, test.want)
 		}
@@ -60,9 +59,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Add(int64(5), int64(-1), int64(60e9))
 	f.Fuzz(func(t *testing.T, remaining, retryAfter, resetAfter int64) {
 		policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: 100, Window: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)/2), ResetAfter: max(0, time.Duration(resetAfter)) / 2}
 		var q Quotas
 		now := time.Now()
@@ -76,9 +73,7 @@ func FuzzHeaders(f *testing.F) {
 		for name, least := range map[string]int64{Limit: 100, Remaining: 0, Reset: now.Unix(), "Retry-After": 1} {
 			value := header.Get(name)
 			if (name == "Retry-After" || name == Reset) && result.RetryAfter == limiter.Never {
-				if value != "" {
-					t.Errorf("%s %q of what can never pass", name, value)
-				}
+				redistest.ErrorIf(t, value != "", "%s %q of what can never pass", name, value)
 				continue
 			}
 			if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < least {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestSet_Evaluate_empty_keys has policies in one decision that each do something else about an empty key.
@@ -15,9 +17,7 @@ func TestSet_Evaluate_empty_keys(t *testing.T) {
 	rules := manyRules(t, 4, 0)[:3]
 	for i, mode := range EmptyKeys() {
 		key, err := ParseKey("{http.request.header.X-"+string(mode)+"}", Prefixes{IPv4: 16 + 8*i, IPv6: 64})
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		rules[i].Key, rules[i].OnEmptyKey = key, mode
 	}
 	const stand = addressMark + "192.0.0.0/16"
@@ -57,8 +57,6 @@ func TestSet_Evaluate_empty_keys(t *testing.T) {
 		for i := range e.Enforced {
 			keys = append(keys, e.Enforced[i].Key.String())
 		}
-		if !slices.Equal(keys, test.keys) {
-			t.Errorf("%s: counted for %q, want %q", name, keys, test.keys)
-		}
+		redistest.ErrorIf(t, !slices.Equal(keys, test.keys), "%s: counted for %q, want %q", name, keys, test.keys)
 	}
 }

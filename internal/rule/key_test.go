@@ -13,6 +13,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"pgregory.net/rapid"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // exact are prefixes that leave every address whole.
@@ -41,9 +43,7 @@ func keyOf(t testing.TB, template string, values ...string) string {
 func keysOf(t testing.TB, template string) func(values ...string) string {
 	t.Helper()
 	parsed, err := ParseKey(template, exact)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	named := map[string]string{}
 	r, repl := keyRequest("192.0.2.1", named)
 	return func(values ...string) string {
@@ -80,9 +80,8 @@ func TestKey_encodes_what_could_be_mistaken(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := keyOf(t, test.template, test.values...); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			got := keyOf(t, test.template, test.values...)
+			redistest.ErrorIf(t, got != test.want, "got %q, want %q", got, test.want)
 		})
 	}
 }
@@ -90,18 +89,15 @@ func TestKey_encodes_what_could_be_mistaken(t *testing.T) {
 func TestKey_over_128_bytes_is_known_by_its_hash(t *testing.T) {
 	long := strings.Repeat("x", 128)
 	first, second := keyOf(t, "{p.0}", long+"a"), keyOf(t, "{p.0}", long+"b")
-	if first == second {
-		t.Errorf("two long values have the key %q", first)
-	}
+	redistest.ErrorIf(t, first == second, "two long values have the key %q", first)
 	hashed := keyOf(t, "{p.0}", strings.Repeat("{", 128)) // which gets long by encoding
 	for _, key := range []string{first, second, hashed, keyOf(t, "a{p.0}", long)} {
 		if len(key) != len("%~")+64 || !strings.HasPrefix(key, "%~") {
 			t.Errorf("got %q, want %s and 64 digits", key, "%~")
 		}
 	}
-	if forged := keyOf(t, "{p.0}", first); forged == first {
-		t.Errorf("a client that sends %q gets that key", first)
-	}
+	forged := keyOf(t, "{p.0}", first)
+	redistest.ErrorIf(t, forged == first, "a client that sends %q gets that key", first)
 }
 
 // pieces draws the parts of a template: literals, and placeholders as "".
@@ -199,9 +195,7 @@ func TestKey_is_injective_for_any_values(t *testing.T) {
 // as Caddy's placeholders are.
 func TestKey_keeps_nothing_of_the_text_that_it_is_cut_from(t *testing.T) {
 	key, err := ParseKey("{p.0}", exact)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	const line, keys = 64 << 10, 1000
 	kept := make([]string, 0, keys)
 	before := heap()
@@ -210,9 +204,8 @@ func TestKey_keeps_nothing_of_the_text_that_it_is_cut_from(t *testing.T) {
 		r, repl := keyRequest("192.0.2.1", map[string]string{"p.0": cookie[:8]})
 		kept = append(kept, key.Key(r, repl).String())
 	}
-	if grown := heap() - before; grown > keys*line/10 {
-		t.Errorf("%d keys of %d bytes keep %d bytes", keys, len(kept[0]), grown)
-	}
+	grown := heap() - before
+	redistest.ErrorIf(t, grown > keys*line/10, "%d keys of %d bytes keep %d bytes", keys, len(kept[0]), grown)
 	runtime.KeepAlive(kept)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -12,9 +13,7 @@ import (
 // denials are of a policy.
 func TestVariants_with_together(t *testing.T) {
 	base, err := limiter.NewPolicy(limiter.Settings{Name: "plans", Algorithm: limiter.GCRA, Limit: 1, Window: time.Minute, Dynamic: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	v := NewVariants(base)
 	for limit := int64(2); limit < 1000; limit++ {
 		var policies [8]*limiter.Policy
@@ -24,9 +23,7 @@ func TestVariants_with_together(t *testing.T) {
 		}
 		requests.Wait()
 		for _, p := range policies {
-			if p == nil || p != policies[0] {
-				t.Fatalf("two policies of limit %d", limit)
-			}
+			redistest.FatalIf(t, p == nil || p != policies[0], "two policies of limit %d", limit)
 		}
 	}
 }

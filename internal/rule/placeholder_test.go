@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -92,9 +93,7 @@ func TestShorthands_are_those_of_Caddy(t *testing.T) {
 func neverSet(t *testing.T, key string) (set *Set, warnings map[string]int) {
 	t.Helper()
 	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1000, Window: time.Hour, Algorithm: "gcra", Dynamic: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	r := Rule{Policy: policy, Numbers: Numbers{Weight: 1, Variants: NewVariants(policy)}, OnEmptyKey: EmptyKeyClientIP}
 	if r.Key, err = ParseKey(key, exact); err != nil {
 		t.Fatal(err)
@@ -132,22 +131,16 @@ func TestOnNeverSet(t *testing.T) {
 		}
 		for i := range requests {
 			r, repl := keyRequest("", test.requests(i))
-			if err := set.Evaluate(r, repl, new(Evaluation)); err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, set.Evaluate(r, repl, new(Evaluation)))
 		}
-		if !maps.Equal(warnings, test.want) {
-			t.Errorf("%s: got %v, want %v", name, warnings, test.want)
-		}
+		redistest.ErrorIf(t, !maps.Equal(warnings, test.want), "%s: got %v, want %v", name, warnings, test.want)
 	}
 }
 
 func TestOnNeverSet_allocates_nothing(t *testing.T) {
 	for _, values := range []map[string]string{nil, {"p.0": "x"}} {
 		p, err := ParsePlaceholder("limit", "{p.0}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		warned := 0
 		if n := testing.AllocsPerRun(300, func() {
 			if p.saw(values["p.0"]); p.isSuspect() {

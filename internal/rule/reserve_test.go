@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -13,9 +14,7 @@ import (
 func reservePolicy(t *testing.T, capacity int64) *limiter.Policy {
 	t.Helper()
 	p, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: capacity, Window: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return p
 }
 
@@ -57,9 +56,7 @@ func TestReserve_Check(t *testing.T) {
 		{"1", 100, 100, false, false}, {"99", 100, math.MaxInt64, false, false},
 	} {
 		reserve, err := ParseReserve(c.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		if err := reserve.Check(reservePolicy(t, c.capacity), c.weight, c.dynamic); (err == nil) != c.ok {
 			t.Errorf("reserve %s of %d with weight %d: %v", c.text, c.capacity, c.weight, err)
 		}

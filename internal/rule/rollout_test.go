@@ -11,15 +11,14 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 func rollout(t testing.TB, policy string, percent float64) *Rollout {
 	t.Helper()
 	r, err := ParseRollout(policy, &percent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return r
 }
 
@@ -39,9 +38,7 @@ func TestRollout_vectors(t *testing.T) {
 				least = percent
 			}
 		}
-		if least != v.least {
-			t.Errorf("policy %s, key %q: limited from %v%%, want %v%%", v.policy, v.key, least, v.least)
-		}
+		redistest.ErrorIf(t, least != v.least, "policy %s, key %q: limited from %v%%, want %v%%", v.policy, v.key, least, v.least)
 	}
 }
 
@@ -82,17 +79,13 @@ func TestRollout_policies(t *testing.T) {
 			both++
 		}
 	}
-	if both < 2250 || both > 2750 {
-		t.Errorf("two policies limit %d of 10,000 keys both, want a quarter", both)
-	}
+	redistest.ErrorIf(t, both < 2250 || both > 2750, "two policies limit %d of 10,000 keys both, want a quarter", both)
 }
 
 // TestRollout_refusals has requests that yield no key, though their clients could have one.
 func TestRollout_refusals(t *testing.T) {
 	key, err := ParseKey("{http.request.header.X-Key}", exact)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	for percent, want := range map[float64][]int{0: {0, 0, 0}, 1: {0, 400, 425}, 100: {400, 400, 425}} {
 		rules := manyRules(t, 2, 0)[:1]
 		rules[0].Key, rules[0].Rollout = key, rollout(t, "api", percent)
@@ -119,9 +112,8 @@ func TestParseFraction(t *testing.T) {
 		}
 	}
 	for _, percent := range []float64{-0.0001, -1, 100.0001, 1e9, math.Inf(1), math.NaN(), 0.00001, 33.33333} {
-		if got, err := ParseFraction(percent); err == nil {
-			t.Errorf("%v%% is read as %v", percent, got)
-		}
+		got, err := ParseFraction(percent)
+		redistest.ErrorIf(t, err == nil, "%v%% is read as %v", percent, got)
 	}
 }
 
@@ -131,8 +123,7 @@ func TestFraction_Of(t *testing.T) {
 		of, to  int64
 	}{{80, 5, 4}, {80, 4, 4}, {50, 1, 1}, {0.0001, 10, 1}, {100, 1<<53 - 1, 1<<53 - 1}, {99.9999, 1 << 53, 9007190247541738}, {1, 0, 0}} {
 		fraction, err := ParseFraction(c.percent)
-		if got := fraction.Of(c.of); err != nil || got != c.to {
-			t.Errorf("%v%% of %d: got %d, want %d", c.percent, c.of, got, c.to)
-		}
+		got := fraction.Of(c.of)
+		redistest.ErrorIf(t, err != nil || got != c.to, "%v%% of %d: got %d, want %d", c.percent, c.of, got, c.to)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -14,13 +15,9 @@ func manyRules(t *testing.T, n, again int) []Rule {
 	var rules []Rule
 	for i := range n {
 		policy, err := limiter.NewPolicy(limiter.Settings{Name: fmt.Sprint("many", i), Limit: 1000, Window: time.Hour, Algorithm: "gcra"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		key, err := ParseKey("{http.vars.client_ip}", exact)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		rules = append(rules, Rule{Policy: policy, Key: key, Numbers: Numbers{Weight: 1}})
 	}
 	rules[n-1].Policy = rules[again].Policy
@@ -30,9 +27,8 @@ func manyRules(t *testing.T, n, again int) []Rule {
 func TestSet_RuleOf_many_policies(t *testing.T) {
 	set := NewSet(manyRules(t, 2000, 20))
 	for i := range set.Rules[:1999] {
-		if got := set.RuleOf(&limiter.Check{Policy: set.Rules[i].Policy}); got != &set.Rules[i] || got.repeats || got.Index != i {
-			t.Fatalf("rule %d is taken for rule %d", i, got.Index)
-		}
+		got := set.RuleOf(&limiter.Check{Policy: set.Rules[i].Policy})
+		redistest.FatalIf(t, got != &set.Rules[i] || got.repeats || got.Index != i, "rule %d is taken for rule %d", i, got.Index)
 	}
 	if last := &set.Rules[1999]; !last.repeats || set.RuleOf(&limiter.Check{Policy: last.Policy}).Index != 20 {
 		t.Error("the last rule repeats the policy of rule 20")
@@ -52,9 +48,7 @@ func TestSet_Evaluate_merges_repeated_policies(t *testing.T) {
 func TestSet_Evaluate_visits_rules_after_a_refusal(t *testing.T) {
 	rules := manyRules(t, 3, 0)[:2]
 	empty, err := ParseKey("{http.request.header.X-Key}", exact)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	rules[0].Key, rules[0].OnEmptyKey = empty, EmptyKeyReject
 	for _, visited := range []bool{false, true} {
 		set := NewSet(rules)
@@ -65,9 +59,7 @@ func TestSet_Evaluate_visits_rules_after_a_refusal(t *testing.T) {
 		}
 		r, repl := keyRequest("192.0.2.1", nil)
 		refused := set.Evaluate(r, repl, &e)
-		if !IsRefusal(refused) || e.Concerns() {
-			t.Errorf("got %v and %+v; want a refusal and no checks", refused, e)
-		}
+		redistest.ErrorIf(t, !IsRefusal(refused) || e.Concerns(), "got %v and %+v; want a refusal and no checks", refused, e)
 		if visited && (len(statuses) != 2 || statuses[0] != Rejected || statuses[1] != Counts) {
 			t.Errorf("got the statuses %v, want rejected and counts", statuses)
 		}

@@ -14,9 +14,7 @@ import (
 func newRead(t testing.TB, paths, contentType, body string, length int) *Body {
 	t.Helper()
 	sum, err := ParseSum(paths)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	var plan Plan
 	plan.Add(sum)
 	b := plan.NewBody(http.Header{"Content-Type": {contentType}})
@@ -231,9 +229,8 @@ func TestBody_contentType(t *testing.T) {
 		"application/jsonl":                         nil,
 		"application/jsonl; charset=\"utf-8\"; x=y": nil,
 	} {
-		if _, err := newRead(t, "a", contentType, `{"a":1}`, 0).Sum(0, nil); !errors.Is(err, want) {
-			t.Errorf("%q: got %v, want %v", contentType, err, want)
-		}
+		_, err := newRead(t, "a", contentType, `{"a":1}`, 0).Sum(0, nil)
+		redistest.ErrorIf(t, !errors.Is(err, want), "%q: got %v, want %v", contentType, err, want)
 	}
 }
 
@@ -242,9 +239,8 @@ func TestBody_contentEncoding(t *testing.T) {
 		"gzip": ErrEncoded, "identity": nil, "": nil, "Identity, identity": nil, "identity, br": ErrEncoded, "identity|zstd": ErrEncoded,
 	} {
 		header := http.Header{"Content-Type": {"application/json"}, "Content-Encoding": strings.Split(encodings, "|")}
-		if _, err := formOf(header); !errors.Is(err, want) {
-			t.Errorf("%q: got %v, want %v", encodings, err, want)
-		}
+		_, err := formOf(header)
+		redistest.ErrorIf(t, !errors.Is(err, want), "%q: got %v, want %v", encodings, err, want)
 	}
 }
 
@@ -303,26 +299,21 @@ func TestPlan_severalSums(t *testing.T) {
 	texts := []string{"u.in", "u.out", "u.in+u.out", "u.in.x|u.all", "v"}
 	for i, text := range texts {
 		sum, err := ParseSum(text)
-		if err != nil || plan.Add(sum) != i {
-			t.Fatalf("%s: got %v, %v", text, sum, err)
-		}
+		redistest.FatalIf(t, err != nil || plan.Add(sum) != i, "%s: got %v, %v", text, sum, err)
 	}
 	b := plan.NewBody(http.Header{"Content-Type": {"application/json"}})
 	b.Write([]byte(`{"u":{"in":3,"out":4,"all":5}}`))
 	b.End()
 	for i, want := range []string{"3 <nil>", "4 <nil>", "7 <nil>", "5 <nil>", "0 " + ErrAbsent.Error()} {
-		if n, err := b.Sum(i, nil); fmt.Sprint(n, " ", err) != want {
-			t.Errorf("%s: got %d, %v; want %s", texts[i], n, err, want)
-		}
+		n, err := b.Sum(i, nil)
+		redistest.ErrorIf(t, fmt.Sprint(n, " ", err) != want, "%s: got %d, %v; want %s", texts[i], n, err, want)
 	}
 }
 
 // TestBody_hostile has bodies that never end. No piece of them allocates, and no number is found.
 func TestBody_hostile(t *testing.T) {
 	sum, err := ParseSum("usage.total_tokens|a.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	var plan Plan
 	plan.Add(sum)
 	for head, more := range map[string]string{
@@ -349,9 +340,8 @@ func TestBody_hostile(t *testing.T) {
 				t.Errorf("%s %q and %q: %v allocations for a piece", contentType, head, more, allocations)
 			}
 			b.End()
-			if n, err := b.Sum(0, nil); n != 0 || err == nil {
-				t.Errorf("%s %q and %q: got %d, %v; want none", contentType, head, more, n, err)
-			}
+			n, err := b.Sum(0, nil)
+			redistest.ErrorIf(t, n != 0 || err == nil, "%s %q and %q: got %d, %v; want none", contentType, head, more, n, err)
 		}
 	}
 }

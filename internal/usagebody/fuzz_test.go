@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // fuzzedSums lead to places that the seeds have.
@@ -76,9 +78,7 @@ func FuzzBody_reference(f *testing.F) {
 		b := plan.NewBody(http.Header{"Content-Type": {"application/json"}})
 		b.Write(body)
 		b.End()
-		if !b.Complete() {
-			t.Errorf("%q is not complete", body)
-		}
+		redistest.ErrorIf(t, !b.Complete(), "%q is not complete", body)
 		found := map[string]json.Number{}
 		decoder := json.NewDecoder(bytes.NewReader(body))
 		decoder.UseNumber()
@@ -99,9 +99,7 @@ func fuzzedPlan(t *testing.T) *Plan {
 	plan := new(Plan)
 	for _, text := range fuzzedSums {
 		sum, err := ParseSum(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		plan.Add(sum)
 	}
 	return plan
@@ -197,9 +195,7 @@ func referenceSum(t *testing.T, text string, found map[string]json.Number) (int6
 func referenceRat(t *testing.T, text string) *big.Rat {
 	t.Helper()
 	r, ok := new(big.Rat).SetString(text)
-	if !ok {
-		t.Fatalf("%q is no number", text)
-	}
+	redistest.FatalIf(t, !ok, "%q is no number", text)
 	return r
 }
 

@@ -103,9 +103,8 @@ func TestBody_Sum_prices(t *testing.T) {
 			}
 			return []Factor{1.5e6, 2e6}[i], nil
 		})
-		if got := fmt.Sprint(n, " ", err); got != want {
-			t.Errorf("%s: got %s, want %s", body, got, want)
-		}
+		got := fmt.Sprint(n, " ", err)
+		redistest.ErrorIf(t, got != want, "%s: got %s, want %s", body, got, want)
 	}
 }
 
@@ -113,17 +112,15 @@ func TestParseFactor(t *testing.T) {
 	for text, want := range map[string]Factor{
 		"0": 0, "1": 1e6, "0.15": 150_000, "0.000001": 1, "1000000": 1e12, "1000000.0": 1e12, "007.50": 7_500_000, "999999.999999": 1e12 - 1,
 	} {
-		if got, ok := ParseFactor(text); !ok || got != want {
-			t.Errorf("%s: got %d, %t; want %d", text, got, ok, want)
-		}
+		got, ok := ParseFactor(text)
+		redistest.ErrorIf(t, !ok || got != want, "%s: got %d, %t; want %d", text, got, ok, want)
 	}
 	for _, text := range []string{
 		"", ".", "1.", ".5", "-1", "+1", "-0", "1e3", "0x1", "1_0", " 1", "1 ", "1,5", "0.0000001", "0.0000000", "1000000.000001", "1000001",
 		"99999999999999999999", "1.+5", "1.-5", "1.5.5", "NaN", "Inf", "1.5\x00", "²", strings.Repeat("9", 1000),
 	} {
-		if got, ok := ParseFactor(text); ok {
-			t.Errorf("%q: got %d; want none", text, got)
-		}
+		got, ok := ParseFactor(text)
+		redistest.ErrorIf(t, ok, "%q: got %d; want none", text, got)
 	}
 }
 
