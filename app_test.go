@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
@@ -49,9 +50,7 @@ func TestApp_has_defaults(t *testing.T) {
 	ctx, end := newContext(t, "")
 	defer end()
 	app, err := loadApp(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	if time.Duration(app.Timeout) != 100*time.Millisecond || app.FailMode != failover.FailLocal || *app.KeyPrefix != "rl" {
 		t.Errorf("got timeout %v, fail_mode %s, key_prefix %q; want 100ms, local, rl", time.Duration(app.Timeout), app.FailMode, *app.KeyPrefix)
 	}
@@ -71,13 +70,10 @@ func TestHandler_has_defaults(t *testing.T) {
 func TestHandler_takes_the_fail_mode_of_the_app(t *testing.T) {
 	ctx, end := newContext(t, `{"fail_mode":"closed"}`)
 	defer end()
-	if h := loadHandler(t, ctx, policyJSON("p", "5")); h.FailMode != failover.FailClosed {
-		t.Errorf("got fail_mode %s, want closed", h.FailMode)
-	}
+	h := loadHandler(t, ctx, policyJSON("p", "5"))
+	redistest.ErrorIf(t, h.FailMode != failover.FailClosed, "got fail_mode %s, want closed", h.FailMode)
 	own := loadHandler(t, ctx, strings.Replace(policyJSON("p", "5"), "{", `{"fail_mode":"open",`, 1))
-	if own.FailMode != failover.FailOpen {
-		t.Errorf("got fail_mode %s, want the handler's own", own.FailMode)
-	}
+	redistest.ErrorIf(t, own.FailMode != failover.FailOpen, "got fail_mode %s, want the handler's own", own.FailMode)
 }
 
 func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testing.T) {
@@ -87,9 +83,7 @@ func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testi
 	apps := make([]*App, 3)
 	for i, ctx := range []caddy.Context{first, second, third} {
 		app, err := loadApp(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		apps[i] = app
 	}
 	if apps[0].opened.Redis != apps[1].opened.Redis || apps[0].opened.Redis == apps[2].opened.Redis {
@@ -129,12 +123,9 @@ func TestStores_are_told_apart_by_every_setting(t *testing.T) {
 		ctx, end := newContext(t, text)
 		t.Cleanup(end)
 		app, err := loadApp(ctx)
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		if other, found := seen[app.opened.Redis]; found {
-			t.Errorf("%s and %s share a client", text, other)
-		}
+		redistest.FatalIf(t, err != nil, "%s: %v", text, err)
+		other, found := seen[app.opened.Redis]
+		redistest.ErrorIf(t, found, "%s and %s share a client", text, other)
 		seen[app.opened.Redis] = text
 	}
 }
@@ -211,9 +202,7 @@ func TestCleanup_twice_releases_once(t *testing.T) {
 	ctx, end := newContext(t, nowhere)
 	other, endOther := newContext(t, nowhere)
 	app, err := loadApp(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	if _, err := loadApp(other); err != nil {
 		t.Fatal(err)
 	}
@@ -232,26 +221,20 @@ func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *test
 		ctx, end := newContext(t, text)
 		t.Cleanup(end)
 		app, err := loadApp(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		return app
 	}
 	check := func(want *App, after string) {
 		t.Helper()
-		if apps.newest() != want {
-			t.Errorf("%s another app answers", after)
-		}
+		redistest.ErrorIf(t, apps.newest() != want, "%s another app answers", after)
 	}
 	start := func(a *App) {
-		if err := a.Start(); err != nil {
-			t.Error(err)
-		}
+		err := a.Start()
+		redistest.ErrorIf(t, err != nil, "%v", err)
 	}
 	cleanUp := func(a *App) {
-		if err := a.Cleanup(); err != nil {
-			t.Error(err)
-		}
+		err := a.Cleanup()
+		redistest.ErrorIf(t, err != nil, "%v", err)
 	}
 	first, failing, validated, second := load(""), load(`{"memory":{"max_keys":1}}`), load(""), load("")
 	start(first)

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -35,9 +36,8 @@ func TestPlaceholders_tell_times_in_seconds(t *testing.T) {
 		"decision": "allowed", "source": "memory", "policy": "p", "limit": "3", "remaining": "2",
 		"retry_after": "0", "reset_after": "1800", "nonsense": "",
 	} {
-		if got := header.Get(name); got != want {
-			t.Errorf("{http.redis_ratelimit.%s} is %q, want %q", name, got, want)
-		}
+		got := header.Get(name)
+		redistest.ErrorIf(t, got != want, "{http.redis_ratelimit.%s} is %q, want %q", name, got, want)
 	}
 	later := fetch(t, server.URL).Header.Get("reset_after")
 	if seconds, err := strconv.ParseFloat(later, 64); err != nil || seconds <= 3590 || seconds > 3600 {
@@ -57,9 +57,8 @@ func TestDecision_writes_its_outcome_alone(t *testing.T) {
 	}, newHandler(t, policyJSON("p", `5,"key":"secret"`)))
 	header := fetch(t, server.URL).Header
 	for _, name := range []string{"Placeholder", "Format"} {
-		if got := header.Get(name); got != "allowed" {
-			t.Errorf("%s: got %q, want allowed", name, got)
-		}
+		got := header.Get(name)
+		redistest.ErrorIf(t, got != "allowed", "%s: got %q, want allowed", name, got)
 	}
 }
 
@@ -76,13 +75,11 @@ func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
 		0: "0", time.Second: "1", 1500 * time.Millisecond: "1.5", time.Microsecond: "0.000001",
 		24 * time.Hour: "86400", limiter.Never: "-1", 5866889 * time.Microsecond: "5.866889", 100 * time.Second: "100",
 	} {
-		if got := quotaheader.Seconds(duration); got != want {
-			t.Errorf("%v is written %q, want %q", duration, got, want)
-		}
+		got := quotaheader.Seconds(duration)
+		redistest.ErrorIf(t, got != want, "%v is written %q, want %q", duration, got, want)
 	}
 	for duration, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, time.Minute: 60} {
-		if got := quotaheader.CeilSeconds(duration); got != want {
-			t.Errorf("%v is rounded up to %d, want %d", duration, got, want)
-		}
+		got := quotaheader.CeilSeconds(duration)
+		redistest.ErrorIf(t, got != want, "%v is rounded up to %d, want %d", duration, got, want)
 	}
 }

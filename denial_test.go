@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // hello is a handler that answers.
@@ -74,9 +75,7 @@ func TestTwo_policies_of_one_handler_are_charged_together(t *testing.T) {
 	for _, status := range []int{200, 429, 429} {
 		response := fetch(t, server.URL)
 		checkShare(t, response.Header, "1", "0")
-		if response.StatusCode != status {
-			t.Errorf("the status is %d, want %d", response.StatusCode, status)
-		}
+		redistest.ErrorIf(t, response.StatusCode != status, "the status is %d, want %d", response.StatusCode, status)
 	}
 	wide := serve(t, hello, newHandler(t, `{"policies":[{"name":"wide","key":"x","limit":10,"window":"24h"}]}`))
 	checkShare(t, fetch(t, wide.URL).Header, "10", "8")
@@ -90,7 +89,5 @@ func TestOne_policy_twice_takes_the_sum(t *testing.T) {
 	checkShare(t, fetch(t, server.URL).Header, "10", "3")
 	response := fetch(t, server.URL)
 	checkShare(t, response.Header, "10", "3")
-	if response.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("the status is %d, want 429", response.StatusCode)
-	}
+	redistest.ErrorIf(t, response.StatusCode != http.StatusTooManyRequests, "the status is %d, want 429", response.StatusCode)
 }

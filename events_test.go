@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -30,9 +31,7 @@ func listening(t *testing.T, handler string) (*Handler, listener) {
 	ctx, end := newContext(t, "")
 	t.Cleanup(end)
 	module, err := ctx.App("events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	heard := make(listener, 100)
 	for _, event := range []string{eventDenied, eventBanned} {
 		if err := module.(*caddyevents.App).On(event, heard); err != nil { //nolint:forcetypeassert,errcheck // nothing else has the name
@@ -50,13 +49,10 @@ func TestEvent_tells_of_a_denial_once_a_second(t *testing.T) {
 	}
 	e := <-heard
 	for name, want := range map[string]any{"policy": "events", "limit": int64(2), "source": "memory", "key": "same"} {
-		if e.Data[name] != want {
-			t.Errorf("%s is %v, want %v", name, e.Data[name], want)
-		}
+		redistest.ErrorIf(t, e.Data[name] != want, "%s is %v, want %v", name, e.Data[name], want)
 	}
-	if wait, _ := e.Data["retry_after"].(string); wait == "" || strings.HasPrefix(wait, "-") {
-		t.Errorf("retry_after is %q", wait)
-	}
+	wait, _ := e.Data["retry_after"].(string)
+	redistest.ErrorIf(t, wait == "" || strings.HasPrefix(wait, "-"), "retry_after is %q", wait)
 	if more := len(heard); more > 1 { // two where a second ended among the requests
 		t.Errorf("%d events more", more)
 	}
@@ -68,9 +64,8 @@ func TestEvent_has_no_key_unless_keys_may_be_logged(t *testing.T) {
 	for range 2 {
 		fetch(t, server.URL)
 	}
-	if e := <-heard; e.Data["key"] != nil || e.Data["policy"] != "quiet-events" {
-		t.Errorf("got %v", e.Data)
-	}
+	e := <-heard
+	redistest.ErrorIf(t, e.Data["key"] != nil || e.Data["policy"] != "quiet-events", "got %v", e.Data)
 }
 
 // TestEvents_wait_for_nobody has a listener that never ends: requests go on, and the events on their
@@ -79,9 +74,7 @@ func TestEvents_wait_for_nobody(t *testing.T) {
 	ctx, end := newContext(t, "")
 	t.Cleanup(end)
 	module, err := ctx.App("events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	stuck := make(listener)
 	if err := module.(*caddyevents.App).On(eventDenied, stuck); err != nil { //nolint:forcetypeassert,errcheck // nothing else has the name
 		t.Fatal(err)
@@ -91,13 +84,11 @@ func TestEvents_wait_for_nobody(t *testing.T) {
 	for i := range 3 * maxEmitting {
 		key := "?" + string(rune('a'+i%26)) + strings.Repeat("k", i)
 		fetch(t, server.URL+key)
-		if response := fetch(t, server.URL+key); response.StatusCode != http.StatusTooManyRequests {
-			t.Fatalf("got %v", response)
-		}
+		response := fetch(t, server.URL+key)
+		redistest.FatalIf(t, response.StatusCode != http.StatusTooManyRequests, "got %v", response)
 	}
-	if got := len(h.events.emitting); got != maxEmitting {
-		t.Errorf("%d events are on their way, want %d", got, maxEmitting)
-	}
+	got := len(h.events.emitting)
+	redistest.ErrorIf(t, got != maxEmitting, "%d events are on their way, want %d", got, maxEmitting)
 	for range maxEmitting {
 		<-stuck
 	}

@@ -10,20 +10,18 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // FuzzCaddyfile reads any text as the directive and as the global option. What is accepted must
 // load, and what is refused must be told with its line.
 func FuzzCaddyfile(f *testing.F) {
 	paths, err := filepath.Glob("caddytest/config/adapt/*.caddyfiletest")
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("there are no golden files to begin with, error %v", err)
-	}
+	redistest.FatalIf(f, err != nil || len(paths) == 0, "there are no golden files to begin with, error %v", err)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		redistest.Must(f, err)
 		input, _, _ := strings.Cut(string(text), "\n----------\n")
 		if at := strings.Index(input, appName); at >= 0 { // the directive or option at its beginning
 			f.Add(input[at:])
@@ -37,9 +35,8 @@ func FuzzCaddyfile(f *testing.F) {
 		option, err := parseGlobalOption(caddyfile.NewDispenser(tokens), nil)
 		checkParsed(t, option, err)
 		if app, ok := option.(httpcaddyfile.App); ok && err == nil {
-			if err := json.Unmarshal(app.Value, new(App)); err != nil {
-				t.Errorf("the option cannot be loaded: %v", err)
-			}
+			err := json.Unmarshal(app.Value, new(App))
+			redistest.ErrorIf(t, err != nil, "the option cannot be loaded: %v", err)
 		}
 		handler, err := parseHandler(httpcaddyfile.Helper{Dispenser: caddyfile.NewDispenser(tokens), State: map[string]any{}})
 		checkParsed(t, handler, err)
@@ -51,21 +48,15 @@ func FuzzCaddyfile(f *testing.F) {
 
 func checkParsed(t *testing.T, value any, err error) {
 	t.Helper()
-	if err != nil && !strings.Contains(err.Error(), "Caddyfile:") {
-		t.Errorf("the error names no line: %v", err)
-	}
-	if err == nil && value == nil {
-		t.Error("neither a value nor an error")
-	}
+	redistest.ErrorIf(t, err != nil && !strings.Contains(err.Error(), "Caddyfile:"), "the error names no line: %v", err)
+	redistest.ErrorIf(t, err == nil && value == nil, "neither a value nor an error")
 }
 
 // checkHandlerLoads sends a handler through JSON, as Caddy does.
 func checkHandlerLoads(t *testing.T, h *Handler) {
 	t.Helper()
 	text, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	loaded := new(Handler)
 	if err := json.Unmarshal(text, loaded); err != nil {
 		t.Fatalf("%s cannot be loaded: %v", text, err)

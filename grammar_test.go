@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // grammarOf returns the text that describes what a parser reads: the indented lines of its comment, which also
@@ -18,9 +20,7 @@ import (
 func grammarOf(t *testing.T, file, function string) string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	for _, declaration := range parsed.Decls {
 		if f, ok := declaration.(*ast.FuncDecl); ok && f.Name.Name == function {
 			_, text, _ := strings.Cut(f.Doc.Text(), "\n\t")
@@ -142,9 +142,7 @@ func (f form) values(t *testing.T, word string) (values []string) {
 		if !found {
 			known = samples[name]
 		}
-		if len(known) == 0 {
-			t.Fatalf("%s: no samples of %s", f.option, name)
-		}
+		redistest.FatalIf(t, len(known) == 0, "%s: no samples of %s", f.option, name)
 		if values = append(values, strings.Replace(part, name, known[0], 1)); repeated {
 			values = append(values, strings.Join(known, " "))
 		}
@@ -170,9 +168,8 @@ func checkForms(t *testing.T, block string, forms []form, around string, base, f
 		}
 		for _, line := range f.texts(t) {
 			text := within(strings.Join(append(f.companions(block, line, base), line+inner[0]), "\n"))
-			if err := parses(text); err != nil {
-				t.Errorf("%s: %v\n%s", line, err, text)
-			}
+			err := parses(text)
+			redistest.ErrorIf(t, err != nil, "%s: %v\n%s", line, err, text)
 		}
 	}
 	words := wordsOf(forms)
@@ -194,9 +191,7 @@ func sampleLines(t *testing.T, forms []form) []string {
 		return first.texts(t)[:1]
 	}
 	name := strings.TrimSuffix(strings.TrimSpace(forms[0].option+" "+forms[0].rest), "...")
-	if len(samples[name]) == 0 {
-		t.Fatalf("no samples of %s", name)
-	}
+	redistest.FatalIf(t, len(samples[name]) == 0, "no samples of %s", name)
 	return samples[name]
 }
 
@@ -234,17 +229,15 @@ func TestGrammar_directive(t *testing.T) {
 	forms := whole[0].block
 	ofPolicies := slices.Concat(policyOptions, commonOptions)
 	words := slices.Sorted(slices.Values(slices.Concat(ofPolicies, handlerOptions)))
-	if got := wordsOf(forms); !slices.Equal(got, words) {
-		t.Fatalf("the comment of parseHandler has the options %q, parsed are %q", got, words)
-	}
+	got := wordsOf(forms)
+	redistest.FatalIf(t, !slices.Equal(got, words), "the comment of parseHandler has the options %q, parsed are %q", got, words)
 	for _, head := range whole[0].texts(t) {
 		inner := ""
 		if !strings.Contains(head, "{client_ip}") {
 			inner = strings.Join(policyBase, "\n")
 		}
-		if err := parses(":8080 {\n" + head + " {\n" + inner + "\n}\n}"); err != nil {
-			t.Errorf("%s: %v", head, err)
-		}
+		err := parses(":8080 {\n" + head + " {\n" + inner + "\n}\n}")
+		redistest.ErrorIf(t, err != nil, "%s: %v", head, err)
 	}
 	const site = ":8080 {\n@api path /api/*\nredis_ratelimit {\nLINES\n}\n}\n"
 	foreign := slices.Concat(appOptions, redisBlockOptions, memoryOptions, tlsOptions)
@@ -288,9 +281,7 @@ func checkBlock(t *testing.T, name string, forms []form, around string, foreign 
 // TestGrammar_isInTheDocs holds the syntax of the page to the comments of the parsers.
 func TestGrammar_isInTheDocs(t *testing.T) {
 	page, err := os.ReadFile("docs/caddyfile.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	for file, function := range map[string]string{"caddyfile.go": "parseHandler", "caddyfile_global.go": "parseGlobalOption"} {
 		if text := grammarOf(t, file, function); !strings.Contains(string(page), "\n```\n"+text+"```\n") {
 			t.Errorf("docs/caddyfile.md has no block with the comment of %s:\n%s", function, text)

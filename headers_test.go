@@ -16,15 +16,14 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // fetch asks a server once.
 func fetch(t testing.TB, url string) *http.Response {
 	t.Helper()
 	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		t.Fatal(err)
@@ -36,14 +35,11 @@ func fetch(t testing.TB, url string) *http.Response {
 func checkShare(t testing.TB, header http.Header, limit, remaining string) {
 	t.Helper()
 	for name, want := range map[string]string{quotaheader.Limit: limit, quotaheader.Remaining: remaining} {
-		if got := header.Values(name); len(got) != 1 || got[0] != want {
-			t.Errorf("%s is %q, want %s", name, got, want)
-		}
+		got := header.Values(name)
+		redistest.ErrorIf(t, len(got) != 1 || got[0] != want, "%s is %q, want %s", name, got, want)
 	}
 	resets := header.Values(quotaheader.Reset)
-	if len(resets) != 1 {
-		t.Fatalf("%s is %q, want one", quotaheader.Reset, resets)
-	}
+	redistest.FatalIf(t, len(resets) != 1, "%s is %q, want one", quotaheader.Reset, resets)
 	reset, err := strconv.ParseInt(resets[0], 10, 64)
 	if left := time.Until(time.Unix(reset, 0)); err != nil || left < -time.Minute || left > 48*time.Hour+time.Minute {
 		t.Errorf("%s is %q, want a time until 48 hours from now", quotaheader.Reset, resets[0])
@@ -122,9 +118,7 @@ func TestHeaders_leave_informational_responses_alone(t *testing.T) {
 		return nil
 	}, newHandler(t, policyJSON("p", "10")))
 	r, err := http.NewRequest(http.MethodGet, server.URL, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	hints := 0
 	r = r.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
@@ -136,13 +130,9 @@ func TestHeaders_leave_informational_responses_alone(t *testing.T) {
 		},
 	}))
 	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	defer response.Body.Close()
-	if hints != 1 {
-		t.Errorf("%d informational responses came, want 1", hints)
-	}
+	redistest.ErrorIf(t, hints != 1, "%d informational responses came, want 1", hints)
 	checkShare(t, response.Header, "10", "9")
 }
 
@@ -166,22 +156,16 @@ func TestHeaders_stand_on_a_switch_of_protocols(t *testing.T) {
 		return err
 	}, newHandler(t, policyJSON("p", "10")))
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	defer conn.Close() //nolint:errcheck // all was read
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	reader := bufio.NewReader(conn)
 	response, err := http.ReadResponse(reader, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusSwitchingProtocols {
-		t.Errorf("the status is %d, want 101", response.StatusCode)
-	}
+	redistest.ErrorIf(t, response.StatusCode != http.StatusSwitchingProtocols, "the status is %d, want 101", response.StatusCode)
 	checkShare(t, response.Header, "10", "9")
 	if _, err := io.WriteString(conn, "hello\n"); err != nil {
 		t.Fatal(err)

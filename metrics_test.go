@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // renamedMetrics maps deprecated names to the current ones.
@@ -36,14 +37,10 @@ func gatherMetrics(t *testing.T) (found map[string]gathered, problems []promlint
 	policystats.InvalidValues.WithLabelValues("metrics-test", "burst").Inc()
 	registry := prometheus.NewPedanticRegistry()
 	for range 2 { // registering again is no error
-		if err := registerMetrics(registry); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, registerMetrics(registry))
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	found = make(map[string]gathered, len(families))
 	for _, f := range families {
 		name := strings.TrimPrefix(f.GetName(), metricsNamespace+"_")
@@ -60,9 +57,7 @@ func TestMetrics_deprecatedNames(t *testing.T) {
 	for oldName, newName := range renamedMetrics {
 		got, want := found[oldName], found[newName]
 		want.help = "Deprecated: use " + metricsNamespace + "_" + newName + "."
-		if got.series == "" || got != want {
-			t.Errorf("%s is %+v, want %+v", oldName, got, want)
-		}
+		redistest.ErrorIf(t, got.series == "" || got != want, "%s is %+v, want %+v", oldName, got, want)
 	}
 	if values := found["bad_values_total"].series; !strings.Contains(values, "limit") || !strings.Contains(values, "burst") {
 		t.Errorf("bad_values_total is %s, want both options", values)
@@ -73,10 +68,9 @@ func TestMetrics_promlint(t *testing.T) {
 	found, problems := gatherMetrics(t)
 	for _, name := range []string{"decisions_total", "store_duration_seconds", "store_errors_total", "refund_errors_total", "batch_size",
 		"invalid_values_total", "memory_overflows_total", "memory_keys", "breaker_open", "held_requests"} {
-		if found[name].series == "" {
-			t.Errorf("%s is missing", name)
-		}
-		if i := slices.IndexFunc(problems, func(p promlint.Problem) bool { return p.Metric == metricsNamespace+"_"+name }); i >= 0 {
+		redistest.ErrorIf(t, found[name].series == "", "%s is missing", name)
+		i := slices.IndexFunc(problems, func(p promlint.Problem) bool { return p.Metric == metricsNamespace+"_"+name })
+		if i >= 0 {
 			t.Errorf("%s: %s", name, problems[i].Text)
 		}
 	}

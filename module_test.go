@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -63,9 +64,8 @@ func TestHandler_of_JSON_is_refused_for_its_prefix(t *testing.T) {
 	for _, text := range []string{`"ipv4_prefix":33`, `"ipv4_prefix":-1`, `"ipv6_prefix":129`, `"ipv6_prefix":-1`} {
 		for _, before := range []string{`{"policies"`, `{"name"`} {
 			_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(strings.Replace(policyJSON("prefixed", "5"), before, "{"+text+","+before[1:], 1)))
-			if want := strings.NewReplacer(`"`, "", ":", " ").Replace(text) + ": use a number"; err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v; want an error with %q", err, want)
-			}
+			want := strings.NewReplacer(`"`, "", ":", " ").Replace(text) + ": use a number"
+			redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "got %v; want an error with %q", err, want)
 		}
 	}
 }
@@ -88,15 +88,11 @@ func TestHandler_of_JSON_fills_policies(t *testing.T) {
 // TestHandler_Provision_again has a handler that a second configuration uses.
 func TestHandler_Provision_again(t *testing.T) {
 	h := new(Handler)
-	if err := json.Unmarshal([]byte(policyJSON("again", "5")), h); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, json.Unmarshal([]byte(policyJSON("again", "5")), h))
 	for range 2 {
 		ctx, end := newContext(t, "")
 		t.Cleanup(end)
-		if err := h.Provision(ctx); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, h.Provision(ctx))
 		if len(h.limiter.Counters) != len(h.limiter.Rules.Rules) {
 			t.Errorf("%d counters of %d rules", len(h.limiter.Counters), len(h.limiter.Rules.Rules))
 		}
@@ -106,9 +102,7 @@ func TestHandler_Provision_again(t *testing.T) {
 func TestHandler_of_JSON_takes_null_for_what_is_left_out(t *testing.T) {
 	h := newHandler(t, `{"policies":[{"name":null,"key":null,"algorithm":null,"weight":null,"match":null,"count_if":null,"max_delay":null,"limit":5,"window":"24h"}],
 		"status":null,"ipv4_prefix":null,"ipv6_prefix":null,"exempt":null,"headers":null,"retry_jitter":null,"fail_mode":null}`)
-	if h.Status != 429 || *h.IPv4Prefix != 32 || h.Policies[0].Key != defaultKey {
-		t.Errorf("got the handler %+v", *h)
-	}
+	redistest.ErrorIf(t, h.Status != 429 || *h.IPv4Prefix != 32 || h.Policies[0].Key != defaultKey, "got the handler %+v", *h)
 }
 
 func TestApp_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
@@ -134,13 +128,11 @@ func TestApp_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 func TestReserve_UnmarshalJSON(t *testing.T) {
 	for text, want := range map[string]Reserve{`20`: "20", `"20"`: "20", `"20%"`: "20%", `0`: "0", `1.5`: "1.5", `-1`: "-1"} {
 		var p Policy
-		if err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), &p); err != nil || p.Reserve != want {
-			t.Errorf("%s is %q, %v; want %q", text, p.Reserve, err, want)
-		}
+		err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), &p)
+		redistest.ErrorIf(t, err != nil || p.Reserve != want, "%s is %q, %v; want %q", text, p.Reserve, err, want)
 	}
 	for _, text := range []string{`true`, `[20]`, `{"units":20}`} {
-		if err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), new(Policy)); err == nil {
-			t.Errorf("%s is taken", text)
-		}
+		err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), new(Policy))
+		redistest.ErrorIf(t, err == nil, "%s is taken", text)
 	}
 }

@@ -43,9 +43,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 			brief.limiter.Counters[0].Count(o, limiter.SourceRedis)
 		}
 		brief.limiter.Counters[0].CountInvalid("burst")
-		if again.limiter.Counters[0] != h.limiter.Counters[0] {
-			t.Fatal("the policy that stays begins anew")
-		}
+		redistest.FatalIf(t, again.limiter.Counters[0] != h.limiter.Counters[0], "the policy that stays begins anew")
 		end()
 		brief.limiter.Counters[0].Count(rule.Denied, limiter.SourceMemory) // a request that outlives it
 		brief.limiter.Counters[0].CountInvalid("weight")
@@ -69,9 +67,8 @@ func TestPolicyNames_keep_counts(t *testing.T) {
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 		ctx, end := newContext(t, "")
 		h := loadHandler(t, ctx, `{"policies":[{"name":"returns","key":"same","limit":1,"window":"24h"}]}`)
-		if response := fetch(t, serve(t, hello, h).URL); response.StatusCode != want {
-			t.Errorf("got %v, want %d", response.Status, want)
-		}
+		response := fetch(t, serve(t, hello, h).URL)
+		redistest.ErrorIf(t, response.StatusCode != want, "got %v, want %d", response.Status, want)
 		end()
 	}
 }

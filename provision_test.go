@@ -9,6 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // newContext is a configuration with this app, or none where it is empty, and what ends it.
@@ -16,9 +18,7 @@ func newContext(t testing.TB, app string) (ctx caddy.Context, end func()) {
 	t.Helper()
 	config := new(caddy.Config)
 	base, err := caddy.ProvisionContext(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	if app != "" { // loaded at its first use, so that this context cleans it up
 		config.AppsRaw = caddy.ModuleMap{appName: json.RawMessage(app)}
 	}
@@ -36,13 +36,9 @@ func newHandler(t testing.TB, handler string) *Handler {
 func loadHandler(t testing.TB, ctx caddy.Context, handler string) *Handler {
 	t.Helper()
 	module, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(handler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	h, ok := module.(*Handler)
-	if !ok {
-		t.Fatalf("the module is a %T", module)
-	}
+	redistest.FatalIf(t, !ok, "the module is a %T", module)
 	return h
 }
 

@@ -12,15 +12,14 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // call sends a request with a content type.
 func call(t testing.TB, url, contentType string) *http.Response {
 	t.Helper()
 	response, err := http.Post(url, contentType, strings.NewReader("\x00\x00\x00\x00\x00"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || len(body) > 0 && response.Header.Get("Grpc-Status") != "" {
@@ -65,9 +64,7 @@ func TestRefusedCall_jitter(t *testing.T) {
 		for range 20 {
 			header := call(t, server.URL, "application/grpc").Header
 			seconds, err := strconv.ParseInt(header.Get("Retry-After"), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, err)
 			pushback, err := strconv.ParseInt(header.Get("Grpc-Retry-Pushback-Ms"), 10, 64)
 			if err != nil || (seconds > 60) != (pushback == -1) || (seconds <= 60 && (pushback+999)/1000 != seconds) {
 				t.Errorf("Retry-After is %d, the pushback %d, error %v", seconds, pushback, err)
@@ -104,8 +101,7 @@ func TestRefusedCall_matcherError(t *testing.T) {
 	failed := errors.New("a matcher failed")
 	for _, err := range []error{failed, caddyhttp.Error(http.StatusBadRequest, failed)} {
 		server := serve(t, func(w http.ResponseWriter, r *http.Request) error { return h.limiter.Visit(w, r).Refuse(err) })
-		if response := call(t, server.URL, "application/grpc"); response.StatusCode < 400 || response.Header.Get("Grpc-Status") != "" {
-			t.Errorf("got %v", response)
-		}
+		response := call(t, server.URL, "application/grpc")
+		redistest.ErrorIf(t, response.StatusCode < 400 || response.Header.Get("Grpc-Status") != "", "got %v", response)
 	}
 }

@@ -73,21 +73,14 @@ func loadServer(tb testing.TB, app, handler string) *caddyhttp.Server {
 	config := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"level":"ERROR"}}},
 		"apps":{"http":{"servers":{"bench":{"listen":["127.0.0.1:0"],"automatic_https":{"disable":true},
 		"routes":[{"handle":[%s{"handler":"static_response","body":"hello"}]}]}}}%s}}`, handler, app)
-	if err := caddy.Load([]byte(config), true); err != nil {
-		tb.Fatal(err)
-	}
+	redistest.Must(tb, caddy.Load([]byte(config), true))
 	tb.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			tb.Error(err)
-		}
+		err := caddy.Stop()
+		redistest.ErrorIf(tb, err != nil, "%v", err)
 	})
 	module, err := caddy.ActiveContext().App("http")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	redistest.Must(tb, err)
 	served, ok := module.(*caddyhttp.App)
-	if !ok {
-		tb.Fatalf("the app is a %T", module)
-	}
+	redistest.FatalIf(tb, !ok, "the app is a %T", module)
 	return served.Servers["bench"]
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -25,9 +26,7 @@ type repeated struct {
 func newRepeated(t testing.TB, lines int) *repeated {
 	t.Helper()
 	text, err := io.ReadAll(openNASA(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return &repeated{lines: bytes.SplitAfter(bytes.TrimSpace(text), []byte("\n")), left: lines, day: time.Date(1995, 8, 1, 0, 0, 0, 0, time.UTC)}
 }
 
@@ -56,9 +55,7 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	result := play(b, nasaSite("10 1m", "sliding_window_counter"), accesslog.Options{Files: []string{"-"}, Stdin: newRepeated(b, b.N)}, replay.Options{})
-	if result.Requests != int64(b.N) {
-		b.Fatalf("%d requests", result.Requests)
-	}
+	redistest.FatalIf(b, result.Requests != int64(b.N), "%d requests", result.Requests)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
 }
 
@@ -96,7 +93,5 @@ func BenchmarkReplay_memory(b *testing.B) {
 	runtime.ReadMemStats(&memory)
 	b.ReportMetric(float64(memory.Sys)/1e6, "MB")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
-	if result.Requests != int64(b.N) {
-		b.Fatalf("%d requests", result.Requests)
-	}
+	redistest.FatalIf(b, result.Requests != int64(b.N), "%d requests", result.Requests)
 }

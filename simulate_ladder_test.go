@@ -16,9 +16,7 @@ import (
 // send one request a second at random. docs/recipes.md says how many of the bystanders' requests pass.
 func TestReplay_ladder_bystanders(t *testing.T) {
 	text, err := os.ReadFile("docs/recipes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	_, recipe, _ := strings.Cut(string(text), "\n## A ladder against swarms\n")
 	_, recipe, _ = strings.Cut(recipe, "```caddyfile\n")
 	recipe, _, _ = strings.Cut(recipe, "```\n")
@@ -69,8 +67,7 @@ func TestReplay_ladder_bystanders(t *testing.T) {
 	r, e := simulateOnly(t, recipe, "provider"), visitOf("h")
 	for client, want := range map[string]string{"198.18.7.7": "198.18.0.0/16", "2001:db8:7:7::7": "2001:db8:7::/48"} {
 		e.Client = client
-		if d := r.Play(e).Decisions; len(d) != 1 || d[0].Key != want {
-			t.Errorf("%s: got %+v, want the key %s", client, d, want)
-		}
+		d := r.Play(e).Decisions
+		redistest.ErrorIf(t, len(d) != 1 || d[0].Key != want, "%s: got %+v, want the key %s", client, d, want)
 	}
 }

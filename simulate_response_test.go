@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -62,9 +63,7 @@ func TestReplay_bans(t *testing.T) {
 	} {
 		site := ":8080 {\n\tredis_ratelimit {client_ip} 1 2s {\n\talgorithm fixed_window\n\t" + options + "\n\t}\n}\n"
 		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(slices.Repeat([]string{failed}, 20)...)}, replay.Options{})
-		if result.Denied != denied {
-			t.Errorf("%q: %d denied, want %d", options, result.Denied, denied)
-		}
+		redistest.ErrorIf(t, result.Denied != denied, "%q: %d denied, want %d", options, result.Denied, denied)
 	}
 }
 
@@ -76,9 +75,8 @@ func TestReplay_warns_where_the_log_lacks_the_headers_of_responses(t *testing.T)
 	if !r.LogOptions().Responses || !warns(r, "count_if", ": 3") {
 		t.Errorf("%+v, warnings: %q", r.LogOptions(), r.Warnings())
 	}
-	if plain := simulateCaddyfile(t, perStatus); plain.LogOptions().Responses {
-		t.Error("headers are read that no rule needs")
-	}
+	plain := simulateCaddyfile(t, perStatus)
+	redistest.ErrorIf(t, plain.LogOptions().Responses, "headers are read that no rule needs")
 }
 
 // perStatus counts failures only.
@@ -138,33 +136,26 @@ func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
 
 func TestReplay_tries_keys_with_the_prefixes_of_the_policy(t *testing.T) {
 	r := simulateCaddyfile(t, ":8080 {\n\tredis_ratelimit {client_ip} 3 1h {\n\t\tipv4_prefix 24\n\t\tipv6_prefix 48\n\t}\n}\n")
-	if err := r.SuggestKey("{client_ip}"); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, r.SuggestKey("{client_ip}"))
 	for client, want := range map[string]string{"2001:db8:0:7::1": "2001:db8::/48", "192.0.2.7": "192.0.2.0/24"} {
 		e := visitOf("h")
 		e.Client = client
-		if d := r.Play(e).Decisions[0]; d.SuggestKey != want || d.Key != want {
-			t.Errorf("%s: %+v, want %s", client, d, want)
-		}
+		d := r.Play(e).Decisions[0]
+		redistest.ErrorIf(t, d.SuggestKey != want || d.Key != want, "%s: %+v, want %s", client, d, want)
 	}
 }
 
 func TestReplay_looks_at_the_headers_of_the_policies_that_decide(t *testing.T) {
 	const site = ":8080 {\n\tredis_ratelimit {\n\t\tpolicy a {\n\t\t\tkey {header.Authorization}\n\t\t\tlimit 1\n\t\t\twindow 1h\n\t\t}\n\t\tpolicy b {\n\t\t\tkey {header.X-Key}\n\t\t\tlimit 300\n\t\t\twindow 1h\n\t\t}\n\t}\n}\n"
 	r := simulateOnly(t, site, "b")
-	if err := r.SuggestKey("{header.Cookie}{http.auth.user.id}"); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.KeyHeaders(); !slices.Equal(got, []string{"X-Key", "Cookie", "user_id"}) {
-		t.Errorf("headers %q", got)
-	}
+	redistest.Must(t, r.SuggestKey("{header.Cookie}{http.auth.user.id}"))
+	got := r.KeyHeaders()
+	redistest.ErrorIf(t, !slices.Equal(got, []string{"X-Key", "Cookie", "user_id"}), "headers %q", got)
 	e := visitOf("h")
 	e.Header = http.Header{"X-Key": {"x"}}
 	for range 2 {
-		if v := r.Play(e); v.Outcome != replay.Allowed || len(v.Decisions) != 1 {
-			t.Errorf("%+v", v)
-		}
+		v := r.Play(e)
+		redistest.ErrorIf(t, v.Outcome != replay.Allowed || len(v.Decisions) != 1, "%+v", v)
 	}
 }
 
@@ -208,9 +199,8 @@ func TestReplay_ends_where_a_handler_always_answers(t *testing.T) {
 		if passed {
 			met = 2
 		}
-		if v := r.Play(visitOf("h")); len(v.Decisions) != met {
-			t.Errorf("%s: %d policies are met, want %d", handler, len(v.Decisions), met)
-		}
+		v := r.Play(visitOf("h"))
+		redistest.ErrorIf(t, len(v.Decisions) != met, "%s: %d policies are met, want %d", handler, len(v.Decisions), met)
 	}
 }
 
@@ -276,15 +266,12 @@ func TestReplay_units_of_what_broke_off(t *testing.T) {
 	} {
 		site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\tweight 30\n\tcost " + test.source + "\n\t}\n}\n"
 		log, err := io.ReadAll(answered(test.header))
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		log = bytes.Replace(log, []byte(`"size":9,"status":200`), []byte(test.end), 1)
 		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: bytes.NewReader(log)}, replay.Options{})
 		want := replay.Units{Offered: 30, Admitted: 30, Charged: test.charged, Refunded: test.refunded}
-		if got := result.Policies[0].Units; got == nil || *got != want {
-			t.Errorf("%s, %s: %+v, want %+v", test.source, test.end, got, want)
-		}
+		got := result.Policies[0].Units
+		redistest.ErrorIf(t, got == nil || *got != want, "%s, %s: %+v, want %+v", test.source, test.end, got, want)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -28,12 +29,9 @@ func TestReplay_enforce(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s", entry.Client, v, want)
 		}
 	}
-	if denied < 10 || denied > 40 {
-		t.Errorf("%d of 100 clients are limited, want about 25", denied)
-	}
-	if p := r.Policies()[0]; p.DryRun || !slices.Contains(p.Options(), "enforce 25%") {
-		t.Errorf("got the policy %+v", p)
-	}
+	redistest.ErrorIf(t, denied < 10 || denied > 40, "%d of 100 clients are limited, want about 25", denied)
+	p := r.Policies()[0]
+	redistest.ErrorIf(t, p.DryRun || !slices.Contains(p.Options(), "enforce 25%"), "got the policy %+v", p)
 }
 
 // TestReplay_usage has looks at a usage page in the log: they meet no policy.
@@ -44,8 +42,7 @@ func TestReplay_usage(t *testing.T) {
 		if entry.Method = "GET"; i%2 == 0 {
 			entry.URI = "/Quota?x=y"
 		}
-		if v := r.Play(entry); v.Outcome != want {
-			t.Errorf("request %d: got %+v, want %s", i, v, want)
-		}
+		v := r.Play(entry)
+		redistest.ErrorIf(t, v.Outcome != want, "request %d: got %+v, want %s", i, v, want)
 	}
 }

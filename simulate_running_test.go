@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -49,9 +50,8 @@ func TestSimulation_running(t *testing.T) {
 		{"a queue's wait counts", runningSite("2", queue), [][2]float64{{0, 0.1}, {0, 0.1}, {0.5, 0.6}, {0.9, 1}, {1.2, 1.3}}, "aaada"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := outcomes(t, test.caddyfile, test.pairs...); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
+			got := outcomes(t, test.caddyfile, test.pairs...)
+			redistest.ErrorIf(t, got != test.want, "got %s, want %s", got, test.want)
 		})
 	}
 }
@@ -65,13 +65,9 @@ func TestSimulation_running_behind_a_denial(t *testing.T) {
 		got := string(v.Outcome)
 		for _, d := range v.Decisions {
 			got += " " + r.Policies()[d.Policy].Name
-			if d.Denied != (v.Outcome == replay.Denied && d.Policy == 1) {
-				t.Errorf("request %d: %+v", i, d)
-			}
+			redistest.ErrorIf(t, d.Denied != (v.Outcome == replay.Denied && d.Policy == 1), "request %d: %+v", i, d)
 		}
-		if got != want {
-			t.Errorf("request %d: %s, want %s", i, got, want)
-		}
+		redistest.ErrorIf(t, got != want, "request %d: %s, want %s", i, got, want)
 	}
 }
 
@@ -82,9 +78,8 @@ func TestSimulation_running_placeholder(t *testing.T) {
 		query, outcome, _ := strings.Cut(want, " ")
 		e := runOf("192.0.2.1", float64(i), 100)
 		e.URI = "/?" + query
-		if v := r.Play(e); string(v.Outcome) != outcome {
-			t.Errorf("%q: %s, want %s", query, v.Outcome, outcome)
-		}
+		v := r.Play(e)
+		redistest.ErrorIf(t, string(v.Outcome) != outcome, "%q: %s, want %s", query, v.Outcome, outcome)
 	}
 	if p := r.Policies()[0]; !p.CountsRunning() || p.LimitText() != "max_concurrent {http.request.uri.query.n}, else unlimited" {
 		t.Errorf("%s", p.LimitText())
@@ -96,9 +91,8 @@ func TestSimulation_running_without_durations(t *testing.T) {
 	for range 5 {
 		e := runOf("192.0.2.1", 0, 0)
 		e.Ends = 0
-		if v := r.Play(e); v.Outcome != replay.Allowed {
-			t.Errorf("%+v", v)
-		}
+		v := r.Play(e)
+		redistest.ErrorIf(t, v.Outcome != replay.Allowed, "%+v", v)
 	}
 }
 
@@ -126,9 +120,8 @@ func TestSimulation_running_random(t *testing.T) {
 				want = replay.Allowed
 				through[client] = append(through[client], e)
 			}
-			if v := r.Play(e); v.Outcome != want {
-				t.Fatalf("with %d of %d running: %s, want %s", count, limit, v.Outcome, want)
-			}
+			v := r.Play(e)
+			redistest.FatalIf(t, v.Outcome != want, "with %d of %d running: %s, want %s", count, limit, v.Outcome, want)
 		}
 	}
 }

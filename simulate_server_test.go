@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
@@ -62,9 +63,8 @@ func TestReplay_plays_a_request_at_the_server_of_its_port(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			e := visitOf(test.host)
 			e.TLS = test.tls
-			if got := met(r, e); got != test.want {
-				t.Errorf("met %q, want %q", got, test.want)
-			}
+			got := met(r, e)
+			redistest.ErrorIf(t, got != test.want, "met %q, want %q", got, test.want)
 		})
 	}
 }
@@ -87,9 +87,8 @@ func TestReplay_keeps_what_Caddy_notes_of_requests(t *testing.T) {
 		t.Run(key, func(t *testing.T) {
 			r := simulateCaddyfile(t, ":8080 {\n\tredis_ratelimit "+key+" 5 1m\n}\n")
 			for range 2 {
-				if v := r.Play(visitOf("example.com:8080")); v.Outcome != replay.Allowed || v.Decisions[0].EmptyKey {
-					t.Errorf("%+v", v)
-				}
+				v := r.Play(visitOf("example.com:8080"))
+				redistest.ErrorIf(t, v.Outcome != replay.Allowed || v.Decisions[0].EmptyKey, "%+v", v)
 			}
 		})
 	}
@@ -130,9 +129,7 @@ func TestReplay_gives_requests_the_only_host_of_the_limits(t *testing.T) {
 // TestReplay_looks_for_no_files has a site whose files are on this machine.
 func TestReplay_looks_for_no_files(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "there.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, os.WriteFile(filepath.Join(folder, "there.txt"), nil, 0o600))
 	for name, way := range map[string]string{
 		"matcher":         "@there file /there.txt\n\tredis_ratelimit @there {client_ip} 1 1h",
 		"not":             "@there not not file /there.txt\n\tredis_ratelimit @there {client_ip} 1 1h",
@@ -145,16 +142,11 @@ func TestReplay_looks_for_no_files(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := bytes.Replace(adapt(t, ":8080 {\n\troot * "+folder+"\n\t"+way+"\n}\n"), []byte(`"apps":{`), []byte(`"apps":{"caddy.filesystems":{"filesystems":[{"name":"other","file_system":{"backend":"none"}}]},`), 1)
 			r, err := simulate.New(config, "", limiterOf)
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, err)
 			defer r.Close()
-			if v := r.Play(visitOf("h")); v.Outcome != replay.Unlimited {
-				t.Errorf("%+v", v)
-			}
-			if !warns(r, "files") {
-				t.Errorf("warnings: %q", r.Warnings())
-			}
+			v := r.Play(visitOf("h"))
+			redistest.ErrorIf(t, v.Outcome != replay.Unlimited, "%+v", v)
+			redistest.ErrorIf(t, !warns(r, "files"), "warnings: %q", r.Warnings())
 		})
 	}
 }
@@ -179,9 +171,7 @@ func TestReplay_warns_of_redacted_values(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := simulateOnly(t, ":8080 {\n"+test.site+"}\n", test.only)
 			if test.tried != "" {
-				if err := r.SuggestKey(test.tried); err != nil {
-					t.Fatal(err)
-				}
+				redistest.Must(t, r.SuggestKey(test.tried))
 			}
 			e := visitOf("h")
 			e.URI, e.Header = "/"+strings.Repeat("long", 50), http.Header{"Authorization": {"REDACTED"}}

@@ -19,6 +19,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/logging"              // register
 	_ "github.com/caddyserver/caddy/v2/modules/metrics"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
@@ -36,14 +37,10 @@ func nasaLog() string {
 func openNASA(t testing.TB) io.Reader {
 	t.Helper()
 	file, err := os.Open(nasaLog())
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = file.Close() }) // it was only read
 	unpacked, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return unpacked
 }
 
@@ -56,9 +53,7 @@ func nasaSite(limit, algorithm string) string {
 func adapt(t testing.TB, caddyfile string) []byte {
 	t.Helper()
 	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return config
 }
 
@@ -72,9 +67,7 @@ func simulateCaddyfile(t testing.TB, caddyfile string) *simulate.Simulation {
 func simulateOnly(t testing.TB, caddyfile, policy string) *simulate.Simulation {
 	t.Helper()
 	r, err := simulate.New(adapt(t, caddyfile), policy, limiterOf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -86,14 +79,10 @@ func play(t testing.TB, caddyfile string, log accesslog.Options, options replay.
 	asked := r.LogOptions()
 	asked.Files, asked.Stdin = log.Files, log.Stdin
 	reader, err := accesslog.Open(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = reader.Close() })
 	result, err := replay.Run(reader, r, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return result
 }
 
@@ -111,13 +100,9 @@ func visits(t *testing.T) (list []loggedVisit) {
 	lines := bufio.NewScanner(openNASA(t))
 	for lines.Scan() {
 		found := commonLog.FindStringSubmatch(lines.Text())
-		if found == nil {
-			t.Fatalf("the test cannot read %q", lines.Text())
-		}
+		redistest.FatalIf(t, found == nil, "the test cannot read %q", lines.Text())
 		at, err := time.Parse("02/Jan/2006:15:04:05 -0700", found[2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		list = append(list, loggedVisit{found[1], at.Unix()})
 	}
 	return list
@@ -184,9 +169,7 @@ func TestReplay_decides_a_real_log_as_others_would(t *testing.T) {
 						denied++
 					}
 					row, err := lines.Read()
-					if err != nil {
-						t.Fatal(err)
-					}
+					redistest.Must(t, err)
 					if row[2] != v.client || row[6] != want {
 						t.Fatalf("line %d: %v, want %s %s", i+1, row, v.client, want)
 					}

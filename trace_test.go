@@ -47,14 +47,11 @@ func TestTrace_has_a_span_for_each_question_to_Redis(t *testing.T) {
 		"db.system.name": "redis", "db.operation.name": "EVALSHA", "db.namespace": "3", "server.address": "127.0.0.1",
 	}
 	for _, a := range spans[0].Attributes {
-		if text, known := want[string(a.Key)]; known && a.Value.AsString() != text {
-			t.Errorf("%s is %v, want %s", a.Key, a.Value, text)
-		}
+		text, known := want[string(a.Key)]
+		redistest.ErrorIf(t, known && a.Value.AsString() != text, "%s is %v, want %s", a.Key, a.Value, text)
 		delete(want, string(a.Key))
 	}
-	if len(want) > 0 || spans[0].Status.Code == codes.Error {
-		t.Errorf("missing %v; status %v", want, spans[0].Status)
-	}
+	redistest.ErrorIf(t, len(want) > 0 || spans[0].Status.Code == codes.Error, "missing %v; status %v", want, spans[0].Status)
 	if spans := spansOf(t, h); len(spans) != 2 {
 		t.Errorf("a denial by Redis: got %v", spans)
 	}
@@ -67,9 +64,7 @@ func TestTrace_tells_why_Redis_could_not_decide(t *testing.T) {
 	ctx, end := newContext(t, nowhere)
 	t.Cleanup(end)
 	spans := spansOf(t, loadHandler(t, ctx, tracedPolicy))
-	if len(spans) != 2 || spans[0].Status.Code != codes.Error {
-		t.Fatalf("got %v", spans)
-	}
+	redistest.FatalIf(t, len(spans) != 2 || spans[0].Status.Code != codes.Error, "got %v", spans)
 	want := attribute.String("error.type", "refused")
 	for _, a := range spans[0].Attributes {
 		if a == want {
