@@ -28,7 +28,7 @@ type Source string
 // The sources of a decision.
 const (
 	SourceRedis     Source = "redis"
-	SourceMemory    Source = "memory"
+	SourceMemory    Source = "memory" // this process alone: without a shared store, or because it runs all that may run
 	SourceFallback  Source = "fallback"
 	SourceDenyCache Source = "deny_cache"
 	SourceLease     Source = "lease" // units of the shared store that were taken ahead

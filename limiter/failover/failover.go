@@ -146,8 +146,8 @@ func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 // decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
 // unless it is nil, is the busy one of the only check, for which units may be leased.
 func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment) (limiter.Source, error) {
-	if f.refuse(mode, checks, now).Denies() {
-		return limiter.SourceDenyCache, nil
+	if source := f.refuse(mode, checks, now); source != "" {
+		return source, nil
 	}
 	f.awaitRefunds(checks, false)
 	leased, err := f.askShared(ctx, checks, k)
@@ -170,20 +170,20 @@ func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limite
 	return f.Fallback(mode, checks, err)
 }
 
-// refuse denies what a remembered denial or this process's own running requests deny, without a query. In an
-// outage [FailOpen] lets more requests run.
-func (f *Store) refuse(mode FailMode, checks []limiter.Check, now clock.Moment) deny.Refusal {
+// refuse denies what a remembered denial or this process's own running requests deny, without a query, and returns
+// which of the two; empty: none. In an outage [FailOpen] lets more requests run.
+func (f *Store) refuse(mode FailMode, checks []limiter.Check, now clock.Moment) limiter.Source {
 	deny.ForgetResults(checks)
-	if denied := f.denied.Deny(checks, now); denied.Denies() {
-		return denied
+	if f.denied.Deny(checks, now).Denies() {
+		return limiter.SourceDenyCache
 	}
-	full := denyFull(f.shared.Running, checks)
-	if full.Denies() && mode == FailOpen {
-		if failing, _ := f.Failing(); failing {
-			return deny.Refusal{}
-		}
+	if !denyFull(f.shared.Running, checks).Denies() {
+		return ""
 	}
-	return full
+	if failing, _ := f.Failing(); failing && mode == FailOpen {
+		return ""
+	}
+	return limiter.SourceMemory
 }
 
 // Fallback does what [Store.DecideIn] does where the shared store cannot decide, for the given

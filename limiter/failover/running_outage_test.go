@@ -138,7 +138,7 @@ func TestFailover_concurrency_full(t *testing.T) {
 	running := n.take(p, 2)
 	checks := []limiter.Check{{Policy: storetest.DayPolicy(t, "rate", limiter.FixedWindow, 5), Key: limiter.EncodeKey("k")}, {Policy: p, Key: limiter.EncodeKey("k")}}
 	source, err := n.Decide(context.Background(), checks)
-	if source != limiter.SourceDenyCache || err != nil || checks[0].Result.Remaining != limiter.Unknown || checks[1].Result.RetryAfter != time.Second || checks[1].Result.Remaining != 0 {
+	if source != limiter.SourceMemory || err != nil || checks[0].Result.Remaining != limiter.Unknown || checks[1].Result.RetryAfter != time.Second || checks[1].Result.Remaining != 0 {
 		t.Errorf("a full process: %s %+v %v", source, checks, err)
 	}
 	n.EndRunning(running)

@@ -120,7 +120,7 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 						t.Error(err)
 					}
 					if limiter.Allowed(checks) {
-						if source == limiter.SourceDenyCache {
+						if source == limiter.SourceMemory {
 							t.Error("what may only deny let a request through")
 						}
 						passed++
