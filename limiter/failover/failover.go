@@ -177,7 +177,7 @@ func (f *Store) refuse(mode FailMode, checks []limiter.Check, now clock.Moment) 
 	if f.denied.Deny(checks, now).Denies() {
 		return limiter.SourceDenyCache
 	}
-	if !denyFull(f.shared.Running, checks).Denies() {
+	if !denyFull(f.local, checks).Denies() {
 		return ""
 	}
 	if failing, _ := f.Failing(); failing && mode == FailOpen {

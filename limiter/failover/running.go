@@ -4,7 +4,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -44,15 +44,15 @@ func (f *Store) letRun(checks []limiter.Check) {
 // any store. 0 for a policy that does not count them.
 func (f *Store) Running(policy string) int64 { return f.local.Running(policy) }
 
-// denyFull denies the checks if this process alone runs as much as one of them allows: no answer of Redis
-// could differ. It leaves requests with policies that count denials to the store.
-func denyFull(t *running.Tracker, checks []limiter.Check) (full deny.Refusal) {
+// denyFull denies the checks if this process alone runs as much as one of them allows. What began before a reload
+// to another Redis is of it, and unknown there. It leaves requests with policies that count denials to the store.
+func denyFull(local *memory.Store, checks []limiter.Check) (full deny.Refusal) {
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.Rule().Ban != nil {
 			return deny.Refusal{}
 		}
-		if t.IsFull(c) {
+		if local.RunsAll(c) {
 			full.Deny(c, limiter.Result{RetryAfter: decision.Duration(kernel.RunningHint), ResetAfter: decision.Duration(kernel.RunningHint)})
 		}
 	}

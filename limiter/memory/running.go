@@ -39,6 +39,16 @@ func (m *Store) Running(policy string) (units int64) {
 	return units
 }
 
+// RunsAll reports whether as many units of a check's key run here as its policy allows on all nodes.
+func (m *Store) RunsAll(c *limiter.Check) bool {
+	if !c.Policy.CountsRunning() || c.Peek || decision.NeverPasses(c) {
+		return false
+	}
+	s := m.Lock(c.Policy, c.Key.String())
+	defer s.Mu.Unlock()
+	return s.running[c.Key.String()] >= c.Policy.Rule().Params.Limit
+}
+
 // AddRunning changes the units of a key's running requests.
 func (m *Store) AddRunning(c *limiter.Check, units int64) {
 	s := m.Lock(c.Policy, c.Key.String())

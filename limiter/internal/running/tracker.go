@@ -237,18 +237,6 @@ func (t *Tracker) Release(m Run) {
 	t.Send(next)
 }
 
-// IsFull reports whether this process alone runs as much as the check's policy allows.
-func (t *Tracker) IsFull(c *limiter.Check) bool {
-	if !c.Policy.CountsRunning() || c.Peek || decision.NeverPasses(c) {
-		return false
-	}
-	s := t.Shards.Of(c.Key.String())
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	r := s.Records[decision.QuotaNameOf(c)]
-	return r != nil && r.running >= c.Policy.Rule().Params.Limit
-}
-
 // Finish ends a release or a state. What follows one that failed waits: nothing else paces it.
 func (t *Tracker) Finish(m Run, outcome Outcome) {
 	now, s := t.Now(), t.Shards.Of(m.Record.Key)
