@@ -1,0 +1,127 @@
+package requests
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/quic-go/quic-go/http3"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// startHTTP3 starts a node that serves a site over TLS by HTTP/2 and HTTP/3, and returns the site's URL.
+func startHTTP3(t *testing.T, site string) (n *caddytest.Node, url string) {
+	t.Helper()
+	text := caddytest.ConfigWithSites("skip_install_trust", "https://localhost:{$PORT} {\ntls internal\n"+site+"\n}\n")
+	n = caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
+	return n, strings.Replace(n.LocalhostURL(), "http:", "https:", 1)
+}
+
+// TestHTTP3_grpc has calls in frames by hand, since no client of gRPC speaks HTTP/3. They are answered as over HTTP/2.
+func TestHTTP3_grpc(t *testing.T) {
+	t.Parallel()
+	service := startGRPCService(t)
+	_, url := startHTTP3(t, "redis_ratelimit /grpc.testing* {header.X-Key} 1 24h {\nname calls\nalgorithm gcra\n}\nreverse_proxy /grpc.testing* h2c://"+service.addr)
+	clients := speakers(t)
+	for _, version := range []string{"HTTP/2.0", "HTTP/3.0"} {
+		ask(t, clients[version], url) // the certificate is issued
+		for call, want := range []map[string]string{
+			{"Grpc-Status": "0", "X-Ratelimit-Remaining": "0"},
+			{"Grpc-Status": "8", "X-Ratelimit-Remaining": "0", "Grpc-Retry-Pushback-Ms": "-1", "Grpc-Message": "rate limit exceeded: policy calls, retry in *"},
+		} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/grpc.testing.TestService/EmptyCall", strings.NewReader("\x00\x00\x00\x00\x00"))
+			redistest.Must(t, err)
+			request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "X-Key": {version}}
+			response, err := clients[version].RoundTrip(request)
+			redistest.Must(t, err)
+			_, err = io.ReadAll(response.Body)
+			redistest.Must(t, err)
+			_ = response.Body.Close() // it is read
+			a := caddytest.Response{Status: response.StatusCode, Header: response.Header}
+			for name, values := range response.Trailer {
+				a.Header[name] = values
+			}
+			for name, value := range want {
+				a.Want(t, http.StatusOK, "", name+": "+value)
+			}
+			redistest.ErrorIf(t, service.calls.Swap(0) != int64(1-call), "%s: call %d has reached the service, or has not", version, call+1)
+		}
+	}
+}
+
+// TestHTTP3_websocket opens a WebSocket by extended CONNECT (RFC 9220). It counts as over HTTP/1.1: by 101, until its
+// end, and what passes it is no body.
+func TestHTTP3_websocket(t *testing.T) {
+	t.Parallel()
+	upstream := caddytest.NewHolder(t)
+	n, url := startHTTP3(t, `redis_ratelimit {
+		policy upgrades { key same; limit 100; window 24h; count_if status 101 }
+		policy bytes { key same; limit 100; window 24h; weight 10; cost response_bytes }
+		policy places { key same; max_concurrent 1 }
+	}
+	reverse_proxy `+upstream.Addr)
+	ask(t, speakers(t)["HTTP/3.0"], url+"/quick") // the certificate is issued
+	speaker := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}}
+	defer speaker.Close() //nolint:errcheck // the test ends with it
+	reading, writing := io.Pipe()
+	connect := func(body io.Reader) *http.Response {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodConnect, url+"/websocket", body)
+		redistest.Must(t, err)
+		request.Proto, request.ContentLength = "websocket", -1
+		request.Header.Set("Sec-Websocket-Version", "13")
+		response, err := speaker.RoundTrip(request)
+		redistest.Must(t, err)
+		return response
+	}
+	first := connect(reading)
+	defer first.Body.Close()
+	redistest.FatalIf(t, first.StatusCode != http.StatusOK, "got %s", first.Status)
+	_, err := io.WriteString(writing, "hello")
+	redistest.Must(t, err)
+	echoed := make([]byte, len("hello"))
+	if _, err := io.ReadFull(first.Body, echoed); err != nil || string(echoed) != "hello" {
+		t.Fatalf("the echo is %q, error %v", echoed, err)
+	}
+	second := connect(http.NoBody)
+	_ = second.Body.Close() // it has none
+	caddytest.CheckRefusal(t, caddytest.Response{Status: second.StatusCode, Header: second.Header}, http.StatusTooManyRequests)
+	upstream.EndOne()
+	_ = writing.Close() // it cannot fail
+	for policy, remaining := range map[string]string{"upgrades": "99", "bytes": "100", "places": "1"} {
+		redistest.Retry(t, policy+" are counted", func() (again bool, seen any) {
+			a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"same"}`)
+			return !strings.Contains(a.Body, `"remaining":`+remaining+","), a
+		})
+	}
+}
+
+// TestHTTP3_queue has clients leave a queue that have sent a part of a body. They give back what they hold at once.
+func TestHTTP3_queue(t *testing.T) {
+	t.Parallel()
+	n, url := startHTTP3(t, "redis_ratelimit /queue same 1 24h {\nalgorithm leaky_bucket\nburst 1000\nmax_delay 2400h\n}\nrespond hello")
+	clients := speakers(t)
+	ask(t, clients["HTTP/3.0"], url+"/queue") // the certificate is issued, and the turn of others is tomorrow
+	for _, version := range []string{"HTTP/2.0", "HTTP/3.0"} {
+		reading, writing := io.Pipe()
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/queue", reading)
+			if err == nil {
+				_, err = clients[version].RoundTrip(request) //nolint:bodyclose // there is none
+			}
+			left <- err
+		}()
+		_, err := io.WriteString(writing, "half")
+		redistest.Must(t, err)
+		n.CheckMetric(t, "held_requests", 1)
+		leave()
+		redistest.ErrorIf(t, <-left == nil, "%s: the request was answered", version)
+		n.CheckMetric(t, "held_requests", 0)
+	}
+}
