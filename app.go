@@ -223,6 +223,9 @@ func (a *App) Stop() error { return nil }
 // this app acquired. The app keeps its references, for questions that are being answered.
 func (a *App) Cleanup() error {
 	apps.remove(a)
+	if caddy.Exiting() { // requests that run are cut: the servers' grace period is over
+		pool.Leave()
+	}
 	if a.released || a.opened == nil {
 		return nil
 	}

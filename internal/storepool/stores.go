@@ -73,6 +73,20 @@ func (p *Pool) Open(o *Options) (*Stores, error) {
 	return s, nil
 }
 
+// Leave gives back what requests that run hold on every Redis, before the process ends.
+func (p *Pool) Leave() {
+	var stores []*Redis
+	p.Range(func(_, value any) bool {
+		if store, ok := value.(*Redis); ok {
+			stores = append(stores, store)
+		}
+		return true
+	})
+	for _, s := range stores {
+		s.Store.Leave()
+	}
+}
+
 // Overrides returns what operators have set for keys of the stores.
 func (s *Stores) Overrides() *overrides.Live {
 	if s.Redis != nil {

@@ -193,13 +193,21 @@ func (r *Store) Close() error {
 		return nil
 	}
 	r.Uses.Release()
+	if !r.awaitOrTimeout(r.Uses.Closed) {
+		return nil
+	}
+	return r.closeError
+}
+
+// awaitOrTimeout waits until something is done, not longer than the timeout, and reports whether it is.
+func (r *Store) awaitOrTimeout(done <-chan struct{}) bool {
 	wait := time.NewTimer(min(r.Timeout, dial.ConnectBudget))
 	defer wait.Stop()
 	select {
-	case <-r.Uses.Closed:
-		return r.closeError
+	case <-done:
+		return true
 	case <-wait.C:
-		return nil
+		return false
 	}
 }
 

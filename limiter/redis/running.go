@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -20,7 +21,7 @@ var ErrLate = &limiter.UndecidedError{Kind: "other", Err: errors.New("redis has 
 // startRunning makes the store's tracker.
 func (r *Store) startRunning() {
 	r.Running = running.NewTracker()
-	r.Running.Send = r.sendStatement
+	r.Running.Send = func(s running.Statement) { r.sendStatement(s, func() {}) }
 	r.Running.Failed = func() bool { return r.Topology.cluster == nil && r.Topology.AnyNode.Breaker.Open() }
 }
 
@@ -108,7 +109,7 @@ func (r *Store) LetRun(checks []limiter.Check) {
 
 // sendStatement sends a release or a state. Its failure counts for the breaker: streams may run for hours
 // without a request that would show an outage.
-func (r *Store) sendStatement(s running.Statement) {
+func (r *Store) sendStatement(s running.Statement, ended func()) {
 	record, m := s.Run.Record, s.Run
 	n, slot := r.NodeOf(limiter.AsEncoded(record.Key))
 	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, Ticket: kernel.Keep(kernel.Kept{Held: &s.Run})}
@@ -120,5 +121,21 @@ func (r *Store) sendStatement(s running.Statement) {
 			outcome = running.RanLate
 		}
 		r.Running.Finish(m, outcome)
+		ended()
 	})
+}
+
+// Leave gives back the places of all requests that run, before the process ends. It waits for Redis as Close does.
+func (r *Store) Leave() {
+	var sent sync.WaitGroup
+	for _, s := range r.Running.Leave() {
+		sent.Add(1)
+		r.sendStatement(s, sent.Done)
+	}
+	done := make(chan struct{})
+	go func() {
+		sent.Wait()
+		close(done)
+	}()
+	r.awaitOrTimeout(done)
 }

@@ -30,7 +30,8 @@ type Tracker struct {
 	Records  atomic.Int64
 	policies sync.Map   // the first policy of each ID, so that states of one ID have one shape
 	Ticks    clock.Task // sends the states that are due
-	next     int        // the shard that the next tick begins with; only the tick uses it
+	leaving  atomic.Bool
+	next     int // the shard that the next tick begins with; only the tick uses it
 }
 
 // Shard is the records of some keys.
@@ -230,11 +231,33 @@ func (t *Tracker) tidy(r *Record, now clock.Moment) {
 func (t *Tracker) Release(m Run) {
 	now, r, s := t.Now(), m.Record, t.Shards.Of(m.Record.Key)
 	s.Mu.Lock()
+	if t.leaving.Load() {
+		s.Mu.Unlock()
+		return
+	}
 	r.running -= m.Units
 	next := Statement{wire.OpRelease, r.beginRelease(m.Units, now)}
 	t.tidy(r, now)
 	s.Mu.Unlock()
 	t.Send(next)
+}
+
+// Leave returns releases of all that runs, before the process ends. Requests that end later release nothing.
+func (t *Tracker) Leave() (releases []Statement) {
+	t.leaving.Store(true)
+	now := t.Now()
+	for s := range t.Shards.All() {
+		s.Mu.Lock()
+		for _, r := range s.Records {
+			if units := r.running; units > 0 {
+				r.running = 0
+				releases = append(releases, Statement{wire.OpRelease, r.beginRelease(units, now)})
+				t.tidy(r, now)
+			}
+		}
+		s.Mu.Unlock()
+	}
+	return releases
 }
 
 // Finish ends a release or a state. What follows one that failed waits: nothing else paces it.
