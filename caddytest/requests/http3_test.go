@@ -125,3 +125,31 @@ func TestHTTP3_queue(t *testing.T) {
 		n.CheckMetric(t, "held_requests", 0)
 	}
 }
+
+// TestHTTP3_reload reloads while requests run for longer than the grace period. Caddy cuts those of HTTP/3, which give
+// their places back, and lets others go on.
+func TestHTTP3_reload(t *testing.T) {
+	t.Parallel()
+	upstream := caddytest.NewHolder(t)
+	n, url := startHTTP3(t, onePlace+"reverse_proxy "+upstream.Addr)
+	clients := speakers(t)
+	ask(t, clients["HTTP/2.0"], url+"/quick") // the certificate is issued
+	ended := map[string]chan error{"HTTP/2.0": make(chan error, 1), "HTTP/3.0": make(chan error, 1)}
+	for version, end := range ended {
+		go func() {
+			response, err := clients[version].RoundTrip(caddytest.GetRequest(t.Context(), t, url+"/?k="+version))
+			if err == nil {
+				_, err = io.ReadAll(response.Body)
+				_ = response.Body.Close() // it is read
+			}
+			end <- err
+		}()
+	}
+	upstream.WaitRunning(t, 2)
+	n.Reload(t, caddytest.Config("", onePlace+"respond hello"))
+	redistest.ErrorIf(t, <-ended["HTTP/3.0"] == nil, "the request over HTTP/3 was answered")
+	n.CheckMetric(t, `running{policy="places"}`, 1)
+	upstream.EndOne()
+	redistest.Must(t, <-ended["HTTP/2.0"])
+	n.CheckMetric(t, `running{policy="places"}`, 0)
+}
