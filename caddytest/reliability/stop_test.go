@@ -2,6 +2,7 @@ package reliability
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,4 +41,30 @@ func TestStop_requestsInFlight(t *testing.T) {
 		a := other.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"same"}`)
 		redistest.ErrorIf(t, !strings.Contains(a.Body, `"remaining":`+remaining+","), "got %v; want %s left", a, remaining)
 	}
+}
+
+// TestReload_forced loads the same configuration anew, whose configuration Caddy keeps nowhere. Counts and connections
+// to Redis go on, and counts do so over a restart.
+func TestReload_forced(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	text := caddytest.Config("persist_config off\n"+caddytest.PatientRedis(server), "redis_ratelimit same 9 24h"+caddytest.ShowDecision)
+	n := caddytest.Start(t, text)
+	caddytest.CheckQuota(t, n.Get(t, "/"), 9, 8)
+	before := caddytest.Connections(t, server)
+	path := caddytest.WriteCaddyfile(t, caddytest.WithPorts(n, text))
+	for left := int64(7); left > 4; left-- {
+		output, err := caddytest.RunCaddy(t, nil, "reload", "--force", "--config", path, "--adapter", "caddyfile", "--address", strings.TrimPrefix(n.Admin, "http://"))
+		redistest.FatalIf(t, err != nil, "the reload failed: %v: %s", err, output)
+		n.Client.CloseIdleConnections()
+		caddytest.CheckQuota(t, n.Get(t, "/"), 9, left)
+	}
+	loads := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "load complete" })
+	redistest.ErrorIf(t, len(loads) != 3 || n.Log.Has("autosaved config"), "%d configurations were loaded, or one was kept: %s", len(loads), n.Log)
+	for _, id := range before {
+		after := caddytest.Connections(t, server)
+		redistest.ErrorIf(t, !slices.Contains(after, id), "connection %s is gone; there were %v, now %v", id, before, after)
+	}
+	n.Stop(t)
+	caddytest.CheckQuota(t, caddytest.Start(t, text).Get(t, "/"), 9, 4)
 }
