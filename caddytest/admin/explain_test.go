@@ -213,3 +213,28 @@ func TestExplain_redisHangs(t *testing.T) {
 	pretending := e.Policies[6]
 	redistest.ErrorIf(t, at != 6 || pretending.Decision != "allowed" || pretending.Source != "fallback" || pretending.Remaining != 4, "got %+v", e)
 }
+
+// TestExplain_redisRefusesWrites explains requests on a node that has seen none of the clients, while Redis can deny
+// and takes nothing.
+func TestExplain_redisRefusesWrites(t *testing.T) {
+	t.Parallel()
+	for setting, value := range map[string]string{"maxmemory": "1", "min-replicas-to-write": "1"} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			text := caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit {\npolicy bans {\nkey {header.X-Key}\nlimit 2\nwindow 24h\nban 1h after 2\n}\npolicy all {\nkey {header.X-Key}\nlimit 10\nwindow 24h\n}\n}\n"+caddytest.ShowDecision)
+			limits, n := caddytest.Start(t, text), caddytest.Start(t, text)
+			limits.GetTimes(t, 2, "/", "X-Key: full")
+			limits.GetTimes(t, 4, "/", "X-Key: banned")
+			redistest.Must(t, server.Client(t).ConfigSet(t.Context(), setting, value).Err())
+			for _, key := range []string{"banned", "full"} {
+				e := n.Explain(t, "/", `{"X-Key":"`+key+`"}`)
+				redistest.ErrorIf(t, e.Decision != "denied" || e.Policies[0].Source != "redis" || e.Policies[1].Decision != "allowed", "%s: got %+v", key, e)
+				n.Get(t, "/", "X-Key: "+key).Want(t, 0, "denied redis")
+			}
+			e := n.Explain(t, "/", `{"X-Key":"new"}`)
+			redistest.ErrorIf(t, e.Decision != "allowed" || e.Policies[0].Source != "fallback", "a new client: got %+v", e)
+			n.Get(t, "/", "X-Key: new").Want(t, 0, "allowed fallback")
+		})
+	}
+}

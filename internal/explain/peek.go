@@ -21,7 +21,7 @@ type peek struct {
 }
 
 // peekAll peeks at the quotas of all checks at once, so that a Redis that does not answer is waited for
-// once. A peek only reads; a probe finds out before whether Redis would decide, for all checks that are
+// once. A peek only reads; a probe finds out before whether Redis would decide all checks that are
 // decided together.
 func (e *explanation) peekAll(ctx context.Context, l *gate.Limiter, evaluation *rule.Evaluation) (peeks []peek) {
 	for _, q := range append([]gate.Question{l.Enforced(evaluation)}, gate.DryRuns(evaluation)...) {

@@ -53,9 +53,8 @@ func (f *Store) PeekLocal(check *limiter.Check) limiter.Source {
 	return limiter.SourceFallback
 }
 
-// Probe reports why the shared store does not decide requests of such checks now, nil where it does.
-// A peek only reads, and may be answered where a decision is not. Probe charges nothing of the
-// checks.
+// Probe reports why the shared store does not decide a request of the checks now, nil where it does.
+// A peek only reads, and may be answered where a take is not. Probe charges nothing of the checks.
 func (f *Store) Probe(ctx context.Context, checks []limiter.Check) error {
 	if f.shared == nil || len(checks) == 0 {
 		return nil

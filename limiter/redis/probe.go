@@ -139,17 +139,21 @@ func forAnyProbe() *limiter.Policy {
 	return p
 }
 
-// Probe reports why Redis does not decide requests of such checks now, nil where it does. It takes
-// units of a reserved key under their policies, in their slots, and charges nothing of the checks.
+// Probe reports why Redis does not decide a request of the checks now, nil where it does. A request that is denied
+// needs no write, and a Redis that refuses these denies it. For any other it takes
+// units of a reserved key under the policies, in their slots, and charges nothing of the checks.
 // Where the breaker is open nothing is sent, and the error is that of the last probe.
 func (r *Store) Probe(ctx context.Context, checks []limiter.Check) error {
 	if !r.hold() {
 		return decision.ErrClosed
 	}
 	defer r.Uses.Release()
-	groups := []*SlotGroup{{checks: checks}}
+	groups := []*SlotGroup{{checks: slices.Clone(checks)}}
 	if r.Slotted.Load() {
 		groups = r.GroupBySlot(checks)
+	}
+	if denied, err := r.peekUnlessOpen(ctx, groups); denied || err != nil {
+		return err
 	}
 	for _, g := range groups {
 		if err := r.probeUnlessOpen(ctx, r.Topology.To(g.slot), health.AttemptOf(wire.OpTake, g.slot, g.checks, nil)); err != nil {
@@ -189,10 +193,33 @@ func onePerScript(policies []*limiter.Policy) []*limiter.Policy {
 	return kept
 }
 
+// peekUnlessOpen reports whether Redis denies one of the groups, or returns why a node of theirs does not answer.
+func (r *Store) peekUnlessOpen(ctx context.Context, groups []*SlotGroup) (denied bool, err error) {
+	for _, g := range groups {
+		n := r.Topology.To(g.slot)
+		if err := whyOpen(n); err != nil {
+			return false, err
+		}
+		if err := r.try(ctx, n, wire.OpPeek, g.slot, g.checks); err != nil {
+			return false, err
+		}
+		denied = denied || !limiter.Allowed(g.checks)
+	}
+	return denied, nil
+}
+
 // probeUnlessOpen probes a node, or returns why its breaker is open.
 func (r *Store) probeUnlessOpen(ctx context.Context, n *Node, a *health.Attempt) error {
+	if err := whyOpen(n); err != nil {
+		return err
+	}
+	return r.probe(ctx, n, a)
+}
+
+// whyOpen returns why a node's breaker is open, nil if it is not.
+func whyOpen(n *Node) error {
 	if cause := n.Cause.Load(); cause != nil && n.Breaker.Open() {
 		return cause.Err
 	}
-	return r.probe(ctx, n, a)
+	return nil
 }
