@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/load"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func names(sections []*section) []string {
@@ -31,14 +32,12 @@ func TestSelected_comparisons(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.words, func(t *testing.T) {
-			if got := names(selected(plan(), test.words)); !slices.Equal(got, test.want) {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
+			got := names(selected(plan(), test.words))
+			redistest.ErrorIf(t, !slices.Equal(got, test.want), "got %v, want %v", got, test.want)
 		})
 	}
-	if all := names(selected(plan(), "")); !slices.Equal(all, names(plan())) {
-		t.Errorf("no words select %v", all)
-	}
+	all := names(selected(plan(), ""))
+	redistest.ErrorIf(t, !slices.Equal(all, names(plan())), "no words select %v", all)
 }
 
 func TestSection_inTurn(t *testing.T) {
@@ -54,9 +53,7 @@ func TestSection_inTurn(t *testing.T) {
 				got = append(got, t.name)
 			}
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("round %d: got %v, want %v", round, got, want)
-		}
+		redistest.ErrorIf(t, !slices.Equal(got, want), "round %d: got %v, want %v", round, got, want)
 	}
 }
 
@@ -70,9 +67,8 @@ func TestServers_answer(t *testing.T) {
 	t.Cleanup(f.stop)
 	for _, s := range plan() {
 		for _, trial := range s.trials {
-			if _, err := f.target(trial.server); err != nil && !errors.Is(err, errLeftOut) {
-				t.Errorf("%s: %v", trial.name, err)
-			}
+			_, err := f.target(trial.server)
+			redistest.ErrorIf(t, err != nil && !errors.Is(err, errLeftOut), "%s: %v", trial.name, err)
 		}
 	}
 }

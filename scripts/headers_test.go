@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // noScripts are files of Lua that no Redis runs.
@@ -39,26 +41,19 @@ func TestHeaders(t *testing.T) {
 		checkHeader(t, root, path, headOf.FindString(string(text)))
 		return nil
 	})
-	if err != nil || read < 30 {
-		t.Errorf("read %d scripts: %v", read, err)
-	}
+	redistest.ErrorIf(t, err != nil || read < 30, "read %d scripts: %v", read, err)
 }
 
 func checkHeader(t *testing.T, root fs.FS, path, head string) {
 	t.Helper()
 	has := func(row string) bool { return strings.Contains(head, "\n-- "+row+": ") }
 	for _, row := range []string{"Go twin", "KEYS", "ARGV"} {
-		if !has(row) {
-			t.Errorf("%s: its header has no line with %s", path, row)
-		}
+		redistest.ErrorIf(t, !has(row), "%s: its header has no line with %s", path, row)
 	}
-	if !has("Defines") && (!has("Returns") || !has("Example")) {
-		t.Errorf("%s: its header has neither Defines nor Returns and Example", path)
-	}
+	redistest.ErrorIf(t, !has("Defines") && (!has("Returns") || !has("Example")), "%s: its header has neither Defines nor Returns and Example", path)
 	_, twin, _ := strings.Cut(head, "Go twin: ")
 	twin, _, _ = strings.Cut(twin, "\n")
 	file := goFile.FindString(twin)
-	if _, err := fs.Stat(root, file); file != "" && err != nil || file == "" && !strings.HasPrefix(twin, "none; ") {
-		t.Errorf("%s: its Go twin %q is no file", path, twin)
-	}
+	_, err := fs.Stat(root, file)
+	redistest.ErrorIf(t, file != "" && err != nil || file == "" && !strings.HasPrefix(twin, "none; "), "%s: its Go twin %q is no file", path, twin)
 }

@@ -11,9 +11,7 @@ func TestLimiters_count(t *testing.T) {
 	for _, way := range []string{EvalSHA, AutoPipeline, RedisRate} {
 		t.Run(way, func(t *testing.T) {
 			l, err := newLimiter(way, []string{server.Addr})
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, err)
 			t.Cleanup(func() { _ = l.Close() })
 			for i := range int64(3) {
 				got, err := l.take(t.Context(), "client of "+way)
@@ -31,8 +29,6 @@ func TestCounter_denies_above_the_limit(t *testing.T) {
 	const limit, window = 2, 3_600_000_000
 	for i, want := range []int64{1, 1, 0} {
 		got, err := counter.Run(t.Context(), client, []string{"key"}, limit, window).Int64Slice()
-		if err != nil || len(got) != 3 || got[0] != want {
-			t.Errorf("request %d: got %v, %v; want %d first", i, got, err, want)
-		}
+		redistest.ErrorIf(t, err != nil || len(got) != 3 || got[0] != want, "request %d: got %v, %v; want %d first", i, got, err, want)
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // echo sends every line back.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -35,14 +35,10 @@ func echo(t *testing.T) string {
 func dial(t *testing.T, options Options) (*Proxy, net.Conn) {
 	t.Helper()
 	p, err := Start(t.Context(), echo(t), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(p.Close)
 	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return p, conn
 }
@@ -59,12 +55,10 @@ func TestProxy_delay(t *testing.T) {
 	}()
 	reader := bufio.NewReader(conn)
 	for i := range lines {
-		if _, err := reader.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); i == 0 && took < delay {
-			t.Errorf("the first reply came after %v, want at least %v", took, delay)
-		}
+		_, err := reader.ReadString('\n')
+		redistest.FatalIf(t, err != nil, "%v", err)
+		took := time.Since(start)
+		redistest.ErrorIf(t, i == 0 && took < delay, "the first reply came after %v, want at least %v", took, delay)
 	}
 	if took := time.Since(start); took > 20*delay {
 		t.Errorf("%d replies took %v: the delay limits throughput", lines, took)
@@ -80,10 +74,8 @@ func TestProxy_slowFraction(t *testing.T) {
 	if _, err := io.ReadFull(conn, make([]byte, 4)); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took < 10*time.Millisecond {
-		t.Errorf("the reply came after %v", took)
-	}
-	if all, slow := p.Counts(); all != 4 || slow != 4 {
-		t.Errorf("counted %d bytes, %d of them slow; want 4 and 4", all, slow)
-	}
+	took := time.Since(start)
+	redistest.ErrorIf(t, took < 10*time.Millisecond, "the reply came after %v", took)
+	all, slow := p.Counts()
+	redistest.ErrorIf(t, all != 4 || slow != 4, "counted %d bytes, %d of them slow; want 4 and 4", all, slow)
 }

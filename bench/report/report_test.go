@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 const us = time.Microsecond
@@ -85,9 +87,8 @@ func TestRow_Targets(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r := measured("row", base, test.target, 36500, 6*us, test.rate)
-			if got := r.Targets(); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			got := r.Targets()
+			redistest.ErrorIf(t, got != test.want, "got %q, want %q", got, test.want)
 		})
 	}
 	r := measured("row", nil, Target{Within: 20 * time.Millisecond}, 0, 0, 1)
@@ -101,26 +102,20 @@ func TestRow_Targets(t *testing.T) {
 
 func TestWritePage_has_a_line_for_every_row(t *testing.T) {
 	var text strings.Builder
-	if err := WritePage(&text, Page{Facts: [][2]string{{"cores", "2"}}, Groups: example(), Notes: []string{"A note."}}); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, WritePage(&text, Page{Facts: [][2]string{{"cores", "2"}}, Groups: example(), Notes: []string{"A note."}}))
 	for _, want := range []string{
 		"| cores | 2 |\n",
 		"| bare Caddy |  |  | 32.0 | 100,000 | 1.00 | 25.0 | 0 | 1.00 |  |\n",
 		"| this module, Redis 20 ms away | 6.5 (6.5–7.0) | 6.0 (6.0–6.0) | 38.5 | 64,000 | 1.00 | 25.0 | 0 | 0.70 (0.60–0.75) | <= 7.0 µs met, >= 0.75 missed |\n",
 		"\nA note.\n",
 	} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in:\n%s", want, text.String())
-		}
+		redistest.ErrorIf(t, !strings.Contains(text.String(), want), "no %q in:\n%s", want, text.String())
 	}
 }
 
 func TestWriteChart_is_well_formed(t *testing.T) {
 	var text strings.Builder
-	if err := WriteChart(&text, example()); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, WriteChart(&text, example()))
 	for decoder := xml.NewDecoder(strings.NewReader(text.String())); ; {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			break
@@ -128,7 +123,6 @@ func TestWriteChart_is_well_formed(t *testing.T) {
 			t.Fatalf("%v in:\n%s", err, text.String())
 		}
 	}
-	if want := "this module, Redis 20 ms away 6.5 + 6.0. "; !strings.Contains(text.String(), want) {
-		t.Errorf("the description lacks %q", want)
-	}
+	want := "this module, Redis 20 ms away 6.5 + 6.0. "
+	redistest.ErrorIf(t, !strings.Contains(text.String(), want), "the description lacks %q", want)
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 const minute = 60 * second
@@ -19,12 +21,8 @@ func example(algorithm string, limit, window int64) scenario {
 func run1(t *testing.T, sc scenario) result {
 	t.Helper()
 	r, err := simulate(sc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Excess != 0 {
-		t.Errorf("%s: %d of %d admitted requests are denied by the algorithm", sc.policy.algorithm, r.Excess, r.Admitted)
-	}
+	redistest.Must(t, err)
+	redistest.ErrorIf(t, r.Excess != 0, "%s: %d of %d admitted requests are denied by the algorithm", sc.policy.algorithm, r.Excess, r.Admitted)
 	return r
 }
 
@@ -111,9 +109,7 @@ func TestSimulate_core(t *testing.T) {
 	r := run1(t, sc)
 	// 50,000 decisions take 5 µs each, and their runs 10 µs each.
 	want := (50_000*5 + 50_000/r.Batch*10) / (5 * second)
-	if !near(r.Core, want, 0.03) {
-		t.Errorf("the core is busy for %.3f of the time in runs of %.1f, want %.3f", r.Core, r.Batch, want)
-	}
+	redistest.ErrorIf(t, !near(r.Core, want, 0.03), "the core is busy for %.3f of the time in runs of %.1f, want %.3f", r.Core, r.Batch, want)
 	if sc.costs.decision = 200; run1(t, sc).Core < 0.99 {
 		t.Errorf("at twice what a core can do it is busy for %.3f of the time", r.Core)
 	}
@@ -121,12 +117,9 @@ func TestSimulate_core(t *testing.T) {
 
 func TestRun_prints_both(t *testing.T) {
 	var out strings.Builder
-	if got, want := (costs{decision: 9}).orMeasured(slidingLog), (costs{33, 9, 1.5}); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if err := run(strings.Fields("-duration 2s -nodes 2 -rate 5000 -both"), &out); err != nil {
-		t.Fatal(err)
-	}
+	got, want := (costs{decision: 9}).orMeasured(slidingLog), (costs{33, 9, 1.5})
+	redistest.ErrorIf(t, got != want, "got %v, want %v", got, want)
+	redistest.Must(t, run(strings.Fields("-duration 2s -nodes 2 -rate 5000 -both"), &out))
 	if lines := strings.Split(out.String(), "\n"); len(lines) != 5 || !strings.HasPrefix(lines[2], "| 2 | no | 1.0000 |") || !strings.HasPrefix(lines[3], "| 2 | yes | 0.0") {
 		t.Errorf("got:\n%s", out.String())
 	}
