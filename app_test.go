@@ -161,9 +161,8 @@ func TestFailed_Provision_of_the_app_releases_what_it_acquired(t *testing.T) {
 		`{"redis":{"url":"redis://127.0.0.1:1","credentials":{"source":"file","path":"/etc/hostname"}}}`: "leave the other fields out",
 	} {
 		ctx, end := newContext(t, text)
-		if _, err := loadApp(ctx); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want one about %q", text, err, want)
-		}
+		_, err := loadApp(ctx)
+		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one about %q", text, err, want)
 		end()
 		checkReferences(t, 2, 2) // of the running one
 	}
@@ -190,9 +189,8 @@ func TestFailed_Provision_of_a_handler_releases_what_the_app_acquired(t *testing
 	} {
 		ctx, end := newContext(t, nowhere)
 		loadHandler(t, ctx, `{"policies":[{"limit":5,"window":"24h"}]}`)
-		if _, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want one about %q", text, err, want)
-		}
+		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(text))
+		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one about %q", text, err, want)
 		end()
 		checkReferences(t, 0, 0)
 	}

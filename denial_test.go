@@ -60,9 +60,7 @@ func TestTwo_handlers_show_the_policy_that_binds(t *testing.T) {
 			}
 			response := fetch(t, server.URL)
 			checkShare(t, response.Header, "5", "0")
-			if response.StatusCode != http.StatusTooManyRequests {
-				t.Errorf("the status is %d, want 429", response.StatusCode)
-			}
+			redistest.ErrorIf(t, response.StatusCode != http.StatusTooManyRequests, "the status is %d, want 429", response.StatusCode)
 		})
 	}
 }

@@ -47,7 +47,7 @@ func checkShare(t testing.TB, header http.Header, limit, remaining string) {
 }
 
 func TestHeaders_stand_on_every_kind_of_response(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name   string
 		inside caddyhttp.HandlerFunc
 		status int
@@ -97,14 +97,11 @@ func TestHeaders_stand_on_every_kind_of_response(t *testing.T) {
 			w.WriteHeader(http.StatusNotModified)
 			return nil
 		}, 304},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := serve(t, test.inside, newHandler(t, policyJSON("p", "10")))
 			response := fetch(t, server.URL)
-			if response.StatusCode != test.status {
-				t.Errorf("the status is %d, want %d", response.StatusCode, test.status)
-			}
+			redistest.ErrorIf(t, response.StatusCode != test.status, "the status is %d, want %d", response.StatusCode, test.status)
 			checkShare(t, response.Header, "10", "9")
 		})
 	}

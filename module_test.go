@@ -49,9 +49,7 @@ func TestHandler_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 		`{"policies":[{"limit":5,"window":"24h"}],"retry_jitter":"24h1ns"}`:                "retry_jitter 24h0m0.000000001s: use a duration from 0 to 24h",
 	} {
 		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(text))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want one with %q", text, err, want)
-		}
+		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one with %q", text, err, want)
 	}
 }
 
@@ -117,9 +115,8 @@ func TestApp_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 		`{"deny_cache":"2562047h"}`:                                 "deny_cache 2562047h0m0s: use off",
 	} {
 		ctx, end := newContext(t, text)
-		if _, err := loadApp(ctx); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want one with %q", text, err, want)
-		}
+		_, err := loadApp(ctx)
+		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one with %q", text, err, want)
 		end()
 	}
 }

@@ -22,9 +22,7 @@ func call(t testing.TB, url, contentType string) *http.Response {
 	redistest.Must(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil || len(body) > 0 && response.Header.Get("Grpc-Status") != "" {
-		t.Fatalf("the body is %q, error %v", body, err)
-	}
+	redistest.FatalIf(t, err != nil || len(body) > 0 && response.Header.Get("Grpc-Status") != "", "the body is %q, error %v", body, err)
 	return response
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -27,9 +28,8 @@ func TestReplay_reserve(t *testing.T) {
 			t.Errorf("request %d: got %+v, want %s", i, v, want)
 		}
 	}
-	if options := r.Policies()[0].Options(); !strings.Contains(fmt.Sprint(options), "reserve 40%") {
-		t.Errorf("the options are %v", options)
-	}
+	options := r.Policies()[0].Options()
+	redistest.ErrorIf(t, !strings.Contains(fmt.Sprint(options), "reserve 40%"), "the options are %v", options)
 }
 
 // TestReplay_unlimited replays requests whose limits are unlimited, 0 and numbers.
@@ -44,9 +44,7 @@ func TestReplay_unlimited(t *testing.T) {
 			e.URI = "/?l=" + limit
 			v := r.Play(e)
 			decided := len(v.Decisions) == 1 && v.Decisions[0].Denied == (i == 1 || i == 3)
-			if v.Outcome != outcomes[i] || decided != (i > 0) {
-				t.Errorf("%s: limit %q: got %+v, want %s", dryRun, limit, v, outcomes[i])
-			}
+			redistest.ErrorIf(t, v.Outcome != outcomes[i] || decided != (i > 0), "%s: limit %q: got %+v, want %s", dryRun, limit, v, outcomes[i])
 		}
 		if p := r.Policies()[0]; p.Limit != 0 || !p.Unlimited || p.LimitText() != "{query.l}, else unlimited" && p.LimitText() != "{http.request.uri.query.l}, else unlimited" {
 			t.Errorf("the policy is %+v, its limit %s", p, p.LimitText())

@@ -72,9 +72,7 @@ func TestReplay_warns_where_the_log_lacks_the_headers_of_responses(t *testing.T)
 	for range 3 {
 		r.Play(visitOf("h"))
 	}
-	if !r.LogOptions().Responses || !warns(r, "count_if", ": 3") {
-		t.Errorf("%+v, warnings: %q", r.LogOptions(), r.Warnings())
-	}
+	redistest.ErrorIf(t, !r.LogOptions().Responses || !warns(r, "count_if", ": 3"), "%+v, warnings: %q", r.LogOptions(), r.Warnings())
 	plain := simulateCaddyfile(t, perStatus)
 	redistest.ErrorIf(t, plain.LogOptions().Responses, "headers are read that no rule needs")
 }
@@ -129,9 +127,7 @@ func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
 	if a.LimitFrom != "{http.request.header.X-Limit}" || a.BurstFrom != "{http.request.header.X-Burst}" || a.MaxDelay != 3*time.Second || a.CountIf || a.Cost != "" {
 		t.Errorf("%+v", a)
 	}
-	if b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != 0 || !b.CountIf || b.Cost != "response_bytes" {
-		t.Errorf("%+v", b)
-	}
+	redistest.ErrorIf(t, b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != 0 || !b.CountIf || b.Cost != "response_bytes", "%+v", b)
 }
 
 func TestReplay_tries_keys_with_the_prefixes_of_the_policy(t *testing.T) {
@@ -285,9 +281,7 @@ func TestReplay_units_with_another_denial(t *testing.T) {
 	} {
 		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered("", "", "")}, replay.Options{})
 		for _, p := range result.Policies {
-			if p.Name == "weights" && (p.Units == nil || *p.Units != want) {
-				t.Errorf("%s: %+v, want %+v", site, p.Units, want)
-			}
+			redistest.ErrorIf(t, p.Name == "weights" && (p.Units == nil || *p.Units != want), "%s: %+v, want %+v", site, p.Units, want)
 		}
 	}
 }

@@ -75,9 +75,7 @@ func TestReplay_knows_encrypted_requests_by_the_log(t *testing.T) {
 	for _, tls := range []bool{true, false, true} {
 		e.TLS = tls
 		v := r.Play(e)
-		if (v.Outcome == replay.Allowed) != tls || tls && v.Decisions[0].Key != "https-example.com" {
-			t.Errorf("TLS %t: %+v", tls, v)
-		}
+		redistest.ErrorIf(t, (v.Outcome == replay.Allowed) != tls || tls && v.Decisions[0].Key != "https-example.com", "TLS %t: %+v", tls, v)
 	}
 }
 
@@ -187,9 +185,7 @@ func TestSimulation_local_address(t *testing.T) {
 	r := simulateCaddyfile(t, "http://127.0.0.1:8080 {\n\tredis_ratelimit {http.request.local.host} 5 1h\n}\n")
 	defer r.Close()
 	v := r.Play(&accesslog.Entry{Method: "GET", Host: "127.0.0.1", URI: "/", Client: "192.0.2.7"})
-	if v.Outcome != replay.Allowed || len(v.Decisions) != 1 || v.Decisions[0].Key == "" || v.Decisions[0].EmptyKey {
-		t.Errorf("got %+v", v)
-	}
+	redistest.ErrorIf(t, v.Outcome != replay.Allowed || len(v.Decisions) != 1 || v.Decisions[0].Key == "" || v.Decisions[0].EmptyKey, "got %+v", v)
 }
 
 // TestSimulation_refuses_the_app_by_itself has an app that is wrong, and no limit that needs it.

@@ -170,9 +170,7 @@ func TestReplay_decides_a_real_log_as_others_would(t *testing.T) {
 					}
 					row, err := lines.Read()
 					redistest.Must(t, err)
-					if row[2] != v.client || row[6] != want {
-						t.Fatalf("line %d: %v, want %s %s", i+1, row, v.client, want)
-					}
+					redistest.FatalIf(t, row[2] != v.client || row[6] != want, "line %d: %v, want %s %s", i+1, row, v.client, want)
 				}
 				if _, err := lines.Read(); err != io.EOF || result.Denied != denied || result.Requests != int64(len(list)) || denied == 0 {
 					t.Errorf("%d of %d requests denied, want %d of %d; then %v", result.Denied, result.Requests, denied, len(list), err)

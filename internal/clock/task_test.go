@@ -22,9 +22,7 @@ func TestTask_runs(t *testing.T) {
 			t.Helper()
 			<-time.After(time.Hour)
 			synctest.Wait()
-			if len(ran) != len(want) || task.IsSet() {
-				t.Fatalf("it ran after %v, want %v; set %v", ran, want, task.IsSet())
-			}
+			redistest.FatalIf(t, len(ran) != len(want) || task.IsSet(), "it ran after %v, want %v; set %v", ran, want, task.IsSet())
 			for i := range want {
 				redistest.ErrorIf(t, ran[i] != want[i], "it ran after %v, want %v", ran, want)
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestShort(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, text string
 		most       int
 		want       string
@@ -33,8 +33,7 @@ func TestShort(t *testing.T) {
 		{"HTML stays", "<b>", 20, "<b>"},
 		{"no room", "ab", 0, ""},
 		{"room for one", "ab", 1, "…"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Short(tt.text, tt.most)
 			redistest.ErrorIf(t, got != tt.want || utf8.RuneCountInString(got) > tt.most, "got %q, want %q", got, tt.want)

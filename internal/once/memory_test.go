@@ -78,8 +78,6 @@ func TestMemory_Pass_flood(t *testing.T) {
 	}
 	redistest.ErrorIf(t, again != 10_000, "%d events of 10,000 marks", again)
 	for i := range 200_000 {
-		if !m.Pass(now.Add(time.Duration(i)), time.Hour, "many", "80", fmt.Sprint(i)) {
-			t.Fatal("a new mark has no event")
-		}
+		redistest.FatalIf(t, !m.Pass(now.Add(time.Duration(i)), time.Hour, "many", "80", fmt.Sprint(i)), "a new mark has no event")
 	}
 }

@@ -93,9 +93,7 @@ func putAndRemove(t *testing.T, a, b *Live) {
 		wantLimit(t, l, "api", "other", 7)
 		wantLimit(t, l, "search", "acme", 0)
 		e := l.Find("login", key("acme"))
-		if e == nil || e.Action != Block || !e.Until.IsZero() || l.Len() != 3 {
-			t.Fatalf("the block is %v, of %d", e, l.Len())
-		}
+		redistest.FatalIf(t, e == nil || e.Action != Block || !e.Until.IsZero() || l.Len() != 3, "the block is %v, of %d", e, l.Len())
 		raised := l.Find("api", key("acme"))
 		if left := raised.Until.Sub(l.Now()); raised.Note != "tonight" || left < 119*time.Minute || left > 2*time.Hour {
 			t.Errorf("the note is %q, it ends in %v", raised.Note, left)
@@ -103,9 +101,8 @@ func putAndRemove(t *testing.T, a, b *Live) {
 		redistest.ErrorIf(t, !l.Blocks("login") || l.Blocks("api"), "login blocks, and api does not")
 	}
 	redistest.Must(t, b.Remove(t.Context(), b.Target("api", key("acme"))))
-	if err := b.Remove(t.Context(), b.Target("api", key("acme"))); !errors.Is(err, ErrAbsent) {
-		t.Errorf("removing it twice: %v", err)
-	}
+	err := b.Remove(t.Context(), b.Target("api", key("acme")))
+	redistest.ErrorIf(t, !errors.Is(err, ErrAbsent), "removing it twice: %v", err)
 	refresh(t, a)
 	wantLimit(t, a, "api", "acme", 7)
 	for _, target := range []Target{{Policy: "api"}, a.Target("login", key("acme"))} {
@@ -144,9 +141,8 @@ func putFull(t *testing.T, a, b *Live) {
 	refresh(t, a) // restores them in Redis
 	refresh(t, b)
 	redistest.FatalIf(t, b.Len() != MaxEntries, "there are %d", b.Len())
-	if _, err := b.Put(t.Context(), Target{"api", "one more"}, Rule{Action: Block}, 0); !errors.Is(err, ErrFull) {
-		t.Errorf("one more: %v", err)
-	}
+	_, err := b.Put(t.Context(), Target{"api", "one more"}, Rule{Action: Block}, 0)
+	redistest.ErrorIf(t, !errors.Is(err, ErrFull), "one more: %v", err)
 	put(t, b, Target{"api", "17"}, Rule{Action: Block}, 0) // another one in its place
 	redistest.Must(t, b.Remove(t.Context(), Target{"api", "18"}))
 	put(t, b, Target{"api", "one more"}, Rule{Action: Block}, 0)

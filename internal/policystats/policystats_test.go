@@ -27,9 +27,7 @@ func TestNames_with_counts(t *testing.T) {
 	names.Release([]*Policy{second})
 	clear(living)
 	names.prune()
-	if names.known["p"] == nil || !names.look.IsSet() {
-		t.Error("the name was dropped with its denials, or is not looked after")
-	}
+	redistest.ErrorIf(t, names.known["p"] == nil || !names.look.IsSet(), "the name was dropped with its denials, or is not looked after")
 	now = now.Add(2 * heavyhitters.Period)
 	names.prune()
 	redistest.ErrorIf(t, names.known["p"] != nil || names.look.IsSet(), "the name is kept after its counts have ended")

@@ -46,9 +46,8 @@ func TestExpose(t *testing.T) {
 		header.Set("Access-Control-Allow-Credentials", test.credentials)
 		header.Set("Access-Control-Expose-Headers", test.exposed)
 		expose(header, http.Header{"Origin": {"https://app.example.com"}}, exposable)
-		if got := header.Get("Access-Control-Expose-Headers"); got != test.want {
-			t.Errorf("with credentials %q and %q: got %q, want %q", test.credentials, test.exposed, got, test.want)
-		}
+		got := header.Get("Access-Control-Expose-Headers")
+		redistest.ErrorIf(t, got != test.want, "with credentials %q and %q: got %q, want %q", test.credentials, test.exposed, got, test.want)
 	}
 }
 
@@ -76,9 +75,8 @@ func FuzzHeaders(f *testing.F) {
 				redistest.ErrorIf(t, value != "", "%s %q of what can never pass", name, value)
 				continue
 			}
-			if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < least {
-				t.Errorf("%s is %q for %+v, want a whole number from %d", name, value, result, least)
-			}
+			n, err := strconv.ParseInt(value, 10, 64)
+			redistest.ErrorIf(t, err != nil || n < least, "%s is %q for %+v, want a whole number from %d", name, value, result, least)
 		}
 	})
 }

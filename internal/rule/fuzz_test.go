@@ -3,6 +3,8 @@ package rule
 import (
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // FuzzParseKey gives all placeholders of a key one value, then another, and wants two keys.
@@ -15,9 +17,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, first, second string) {
 		template, err := ParseKey(text, exact)
 		if err != nil {
-			if !strings.Contains(err.Error(), "key") {
-				t.Errorf("the error does not name its option: %v", err)
-			}
+			redistest.ErrorIf(t, !strings.Contains(err.Error(), "key"), "the error does not name its option: %v", err)
 			return
 		}
 		placeholders := 0
@@ -35,12 +35,9 @@ func FuzzParseKey(f *testing.F) {
 		for i := range keys {
 			r, repl := keyRequest("192.0.2.1", values[i])
 			keys[i] = template.Key(r, repl).String()
-			if len(keys[i]) > 128 || strings.ContainsAny(keys[i], "{}") {
-				t.Errorf("the key %q is too long or has braces", keys[i])
-			}
-			if again := template.Key(r, repl).String(); again != keys[i] {
-				t.Errorf("a request has the keys %q and %q", keys[i], again)
-			}
+			redistest.ErrorIf(t, len(keys[i]) > 128 || strings.ContainsAny(keys[i], "{}"), "the key %q is too long or has braces", keys[i])
+			again := template.Key(r, repl).String()
+			redistest.ErrorIf(t, again != keys[i], "a request has the keys %q and %q", keys[i], again)
 		}
 		if placeholders > 0 && first != second && keys[0] == keys[1] {
 			t.Errorf("key %q is %q for %q and for %q", text, keys[0], first, second)

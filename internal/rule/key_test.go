@@ -56,7 +56,7 @@ func keysOf(t testing.TB, template string) func(values ...string) string {
 
 func TestKey_encodes_what_could_be_mistaken(t *testing.T) {
 	long := strings.Repeat("x", 128)
-	tests := []struct {
+	for _, test := range []struct {
 		name, template string
 		values         []string
 		want           string
@@ -77,8 +77,7 @@ func TestKey_encodes_what_could_be_mistaken(t *testing.T) {
 		{"an empty value", "{p.0}", []string{""}, ""},
 		{"an empty value among others", "a:{p.0}:{p.1}", []string{"x", ""}, ""},
 		{"an unknown placeholder", "{p.9}", nil, ""},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := keyOf(t, test.template, test.values...)
 			redistest.ErrorIf(t, got != test.want, "got %q, want %q", got, test.want)
@@ -92,9 +91,7 @@ func TestKey_over_128_bytes_is_known_by_its_hash(t *testing.T) {
 	redistest.ErrorIf(t, first == second, "two long values have the key %q", first)
 	hashed := keyOf(t, "{p.0}", strings.Repeat("{", 128)) // which gets long by encoding
 	for _, key := range []string{first, second, hashed, keyOf(t, "a{p.0}", long)} {
-		if len(key) != len("%~")+64 || !strings.HasPrefix(key, "%~") {
-			t.Errorf("got %q, want %s and 64 digits", key, "%~")
-		}
+		redistest.ErrorIf(t, len(key) != len("%~")+64 || !strings.HasPrefix(key, "%~"), "got %q, want %s and 64 digits", key, "%~")
 	}
 	forged := keyOf(t, "{p.0}", first)
 	redistest.ErrorIf(t, forged == first, "a client that sends %q gets that key", first)

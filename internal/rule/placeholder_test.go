@@ -29,9 +29,8 @@ func TestParseKey_says_what_is_wrong(t *testing.T) {
 		"{p.0}-{clientip}":    "did you mean {client_ip}? In JSON it is {http.vars.client_ip}",
 		"{p.0}-{remote_ip}-x": "write {client_ip}, or {remote_host}",
 	} {
-		if _, err := ParseKey(text, exact); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got error %v, want one about %q", text, err, want)
-		}
+		_, err := ParseKey(text, exact)
+		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%q: got error %v, want one about %q", text, err, want)
 	}
 }
 
@@ -83,9 +82,8 @@ func TestShorthands_are_those_of_Caddy(t *testing.T) {
 		}
 	}
 	for known, want := range map[*[]string][]string{&shorthands: names, &dottedShorthands: dotted} {
-		if got := slices.Sorted(slices.Values(*known)); !slices.Equal(got, slices.Sorted(slices.Values(want))) || len(got) == 0 {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		got := slices.Sorted(slices.Values(*known))
+		redistest.ErrorIf(t, !slices.Equal(got, slices.Sorted(slices.Values(want))) || len(got) == 0, "got %q, want %q", got, want)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 func TestAddress_is_cut_to_its_prefix(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		address  string
 		prefixes Prefixes
 		want     string
@@ -30,8 +30,7 @@ func TestAddress_is_cut_to_its_prefix(t *testing.T) {
 		{"", Prefixes{32, 64}, ""},
 		{"@", Prefixes{24, 64}, "@"},
 		{"no:address", Prefixes{24, 64}, "no:address"},
-	}
-	for _, test := range tests {
+	} {
 		got := test.prefixes.Shorten(test.address)
 		redistest.ErrorIf(t, got != test.want, "%q with %+v: got %q, want %q", test.address, test.prefixes, got, test.want)
 	}

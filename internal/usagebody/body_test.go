@@ -75,9 +75,8 @@ func TestBody_Complete(t *testing.T) {
 		{"text/html", `{"a":1}`, false},
 	} {
 		for _, length := range []int{0, 1, 2, 3, 7} {
-			if got := newRead(t, "a", test.contentType, test.body, length).Complete(); got != test.want {
-				t.Errorf("%s %q, pieces of %d: complete is %t", test.contentType, test.body, length, got)
-			}
+			got := newRead(t, "a", test.contentType, test.body, length).Complete()
+			redistest.ErrorIf(t, got != test.want, "%s %q, pieces of %d: complete is %t", test.contentType, test.body, length, got)
 		}
 	}
 }
@@ -336,9 +335,8 @@ func TestBody_hostile(t *testing.T) {
 			}
 			b.Write([]byte(head))
 			piece := []byte(strings.Repeat(more, 1+(64<<10)/len(more)))
-			if allocations := testing.AllocsPerRun(10, func() { b.Write(piece) }); allocations > 0 {
-				t.Errorf("%s %q and %q: %v allocations for a piece", contentType, head, more, allocations)
-			}
+			allocations := testing.AllocsPerRun(10, func() { b.Write(piece) })
+			redistest.ErrorIf(t, allocations > 0, "%s %q and %q: %v allocations for a piece", contentType, head, more, allocations)
 			b.End()
 			n, err := b.Sum(0, nil)
 			redistest.ErrorIf(t, n != 0 || err == nil, "%s %q and %q: got %d, %v; want none", contentType, head, more, n, err)

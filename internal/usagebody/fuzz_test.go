@@ -52,9 +52,7 @@ func FuzzBody_pieces(f *testing.F) {
 		}
 		one.End()
 		pieces.End()
-		if one.Complete() != pieces.Complete() {
-			t.Errorf("complete: %t in one piece, %t in pieces", one.Complete(), pieces.Complete())
-		}
+		redistest.ErrorIf(t, one.Complete() != pieces.Complete(), "complete: %t in one piece, %t in pieces", one.Complete(), pieces.Complete())
 		for i, text := range fuzzedSums {
 			n, err := one.Sum(i, fuzzedPrice)
 			m, errPieces := pieces.Sum(i, fuzzedPrice)

@@ -171,9 +171,8 @@ func TestParseSum_errors(t *testing.T) {
 		"{price-in*a":                    `'{' is not part of a path`,
 		strings.Repeat("2*a-", 16) + "a": "at most 16 paths",
 	} {
-		if _, err := ParseSum(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got error %v, want one with %q", text, err, want)
-		}
+		_, err := ParseSum(text)
+		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%q: got error %v, want one with %q", text, err, want)
 	}
 }
 
@@ -254,7 +253,5 @@ func checkSum(t *testing.T, numbers []string, shape []byte, length int) {
 	}
 	want, wantErr := referenceSum(t, text.String(), found)
 	got, err := newRead(t, text.String(), "application/json", body, length).Sum(0, fuzzedPrice)
-	if got != want || !errors.Is(err, wantErr) {
-		t.Errorf("%s in %s: got %d, %v; want %d, %v", &text, body, got, err, want, wantErr)
-	}
+	redistest.ErrorIf(t, got != want || !errors.Is(err, wantErr), "%s in %s: got %d, %v; want %d, %v", &text, body, got, err, want, wantErr)
 }
