@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,121 +16,46 @@ import (
 	"github.com/prometheus/prometheus/rules"
 )
 
-// alertCases are series in promqltest's form, one value every 30 seconds, and the alerts that fire after
-// a time.
-var alertCases = []struct {
+// alertCase is series, and the alerts that fire after a time.
+type alertCase struct {
 	name   string
 	series []string
 	after  time.Duration
 	want   []string
-}{
-	{"nothing is wrong", []string{
-		`breaker_open{instance="a"} 0x40`,
-		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+3000x40`,
-		`decisions_total{policy="api",decision="denied",source="deny_cache",instance="a"} 0+300x40`,
-		`store_duration_seconds_bucket{store="redis",le="0.001",instance="a"} 0+3000x40`,
-		`store_duration_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+3000x40`,
-		`store_errors_total{kind="timeout",instance="a"} 0x40`,
-		`memory_overflows_total{instance="a"} 0x40`,
-		`held_requests{instance="a"} 100x40`,
-	}, 20 * time.Minute, nil},
+}
 
-	{"the breaker stays open", []string{`breaker_open{instance="a"} 0x4 1x16`, `breaker_open{instance="b"} 0x20`}, 10 * time.Minute, []string{"BreakerOpen a"}},
-	{"the breaker opens again and again", []string{`breaker_open{instance="a"} 1 1 0 1 1 1 0 1 1 0 1 1 1 0 1 1 0 1 1 1`}, 8 * time.Minute, []string{"BreakerOpen a"}},
-	{"the breaker was open for a minute", []string{`breaker_open{instance="a"} 0x4 1x2 0x16`}, 4 * time.Minute, nil},
-
-	{"one request in fifty times out", []string{
-		`batch_size_sum{instance="a"} 0+3000x40`,
-		`store_errors_total{kind="timeout",instance="a"} 0+60x40`,
-	}, 12 * time.Minute, []string{"StoreErrors a"}},
-	{"one request in fifty times out, and each meets four policies", []string{
-		`batch_size_sum{instance="a"} 0+3000x40`,
-		`decisions_total{policy="a",decision="allowed",source="redis",instance="a"} 0+3000x40`,
-		`decisions_total{policy="b",decision="allowed",source="redis",instance="a"} 0+3000x40`,
-		`decisions_total{policy="c",decision="allowed",source="redis",instance="a"} 0+3000x40`,
-		`decisions_total{policy="d",decision="allowed",source="redis",instance="a"} 0+3000x40`,
-		`store_errors_total{kind="timeout",instance="a"} 0+60x40`,
-	}, 12 * time.Minute, []string{"StoreErrors a"}},
-	{"one request in a thousand times out", []string{
-		`batch_size_sum{instance="a"} 0+3000x40`,
-		`store_errors_total{kind="timeout",instance="a"} 0+3x40`,
-	}, 12 * time.Minute, nil},
-	{"errors of a moment are over", []string{
-		`batch_size_sum{instance="a"} 0+3000x40`,
-		`store_errors_total{kind="timeout",instance="a"} 0x10 900x30`,
-	}, 9 * time.Minute, nil},
-	{"requests kept back by the breaker are no new errors", []string{
-		`batch_size_sum{instance="a"} 0+30x40`,
-		`store_errors_total{kind="refused",instance="a"} 0+30x40`,
-		`store_errors_total{kind="breaker",instance="a"} 0+6000x40`,
-	}, 12 * time.Minute, nil},
-
-	{"refunds fail", []string{
-		`refund_errors_total{kind="timeout",instance="a"} 0+2x60`,
-		`refund_errors_total{kind="connection",instance="a"} 0+2x60`,
-		`refund_errors_total{kind="timeout",instance="b"} 0+1x60`,
-	}, 16 * time.Minute, []string{"RefundErrors a"}},
-	{"refunds failed for a moment", []string{`refund_errors_total{kind="timeout",instance="a"} 0x4 300x56`}, 16 * time.Minute, nil},
-
-	{"Redis takes 100 ms", []string{
-		`store_duration_seconds_bucket{store="redis",le="0.05",instance="a"} 0x40`,
-		`store_duration_seconds_bucket{store="redis",le="0.1",instance="a"} 0+300x40`,
-		`store_duration_seconds_bucket{store="redis",le="+Inf",instance="a"} 0+300x40`,
-	}, 16 * time.Minute, []string{"StoreSlow a"}},
-
-	{"the fallback decides", []string{`decisions_total{policy="api",decision="allowed",source="fallback",instance="a"} 0x4 0+300x16`}, 10 * time.Minute, []string{"FallbackActive a api"}},
-	{"the fallback decided for a moment", []string{`decisions_total{policy="api",decision="allowed",source="fallback",instance="a"} 0x4 300x16`}, 5 * time.Minute, nil},
-	{"requests fail open", []string{`decisions_total{policy="api",decision="failed_open",source="redis",instance="a"} 0+30x20`}, 6 * time.Minute, []string{"FailedOpen api"}},
-	{"requests fail closed", []string{`decisions_total{policy="api",decision="failed_closed",source="redis",instance="a"} 0+30x20`}, 6 * time.Minute, []string{"FailedClosed api"}},
-	{"a request failed closed", []string{`decisions_total{policy="api",decision="failed_closed",source="redis",instance="a"} 0x4 1x16`}, 4 * time.Minute, nil},
-
-	// 360 values are three hours.
-	{"a policy denies half instead of a tenth", []string{
-		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+900x360 324450+450x60`,
-		`decisions_total{policy="api",decision="denied",source="redis",instance="a"} 0+100x360 36450+450x60`,
-		`decisions_total{policy="login",decision="allowed",source="redis",instance="a"} 0+900x420`,
-		`decisions_total{policy="login",decision="denied",source="redis",instance="a"} 0+100x420`,
-	}, 200 * time.Minute, []string{"PolicyDeniesMore api"}},
-	{"a policy never denied before", []string{
-		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+900x420`,
-		`decisions_total{policy="api",decision="denied",source="deny_cache",instance="a"} _x360 0+900x60`,
-	}, 200 * time.Minute, []string{"PolicyDeniesMore api"}},
-	{"a policy always denies half", []string{
-		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+900x420`,
-		`decisions_total{policy="api",decision="denied",source="redis",instance="a"} 0+900x420`,
-	}, 200 * time.Minute, nil},
-	{"a policy with little traffic denies more", []string{
-		`decisions_total{policy="api",decision="allowed",source="redis",instance="a"} 0+9x420`,
-		`decisions_total{policy="api",decision="denied",source="redis",instance="a"} 0x360 0+9x60`,
-	}, 200 * time.Minute, nil},
-	{"a policy in dry run would deny", []string{
-		`decisions_total{policy="api",decision="dry_run_allowed",source="redis",instance="a"} 0+900x420`,
-		`decisions_total{policy="api",decision="dry_run_denied",source="redis",instance="a"} 0x360 0+900x60`,
-	}, 200 * time.Minute, nil},
-
-	{"a policy bans one client a second instead of one in five minutes", []string{
-		`bans_total{policy="login",instance="a"} 0+0.1x360 36+15x60`,
-		`bans_total{policy="login",instance="b"} 0+0.1x360 36+15x60`,
-		`bans_total{policy="api",instance="a"} 0+2x420`,
-	}, 200 * time.Minute, []string{"PolicyBansMore login"}},
-	{"a policy never banned before", []string{`bans_total{policy="login",instance="a"} 0x360 0+15x60`}, 200 * time.Minute, []string{"PolicyBansMore login"}},
-	{"a policy always bans one client a second", []string{`bans_total{policy="login",instance="a"} 0+30x420`}, 200 * time.Minute, nil},
-	{"a policy bans one client a minute instead of none", []string{`bans_total{policy="login",instance="a"} 0x360 0+0.5x60`}, 200 * time.Minute, nil},
-	{"a policy banned many clients for a moment", []string{`bans_total{policy="login",instance="a"} 0x360 0 60 90x58`}, 190 * time.Minute, nil},
-
-	{"the in-process store is full", []string{`memory_overflows_total{instance="a"} 0+10x40`}, 15 * time.Minute, []string{"MemoryFull a"}},
-	{"the in-process store was full for a moment", []string{`memory_overflows_total{instance="a"} 0x4 10x36`}, 15 * time.Minute, nil},
-	{"a limit cannot be used", []string{`invalid_values_total{policy="plan",option="limit",instance="a"} 0+30x60`}, 25 * time.Minute, []string{"ValuesUnusable plan limit"}},
-	{"few limits cannot be used", []string{`invalid_values_total{policy="plan",option="limit",instance="a"} 0+1x60`}, 25 * time.Minute, nil},
-	{"a user may not read overrides", []string{`overrides_stale{instance="a"} 1x20`, `overrides_stale{instance="b"} 0x20`, `breaker_open{instance="a"} 0x20`}, 8 * time.Minute, []string{"OverridesStale a"}},
-	{"overrides were not read for a moment", []string{`overrides_stale{instance="a"} 0x4 1x2 0x14`}, 8 * time.Minute, nil},
-	{"overrides are not read in an outage", []string{`overrides_stale{instance="a"} 1x20`, `breaker_open{instance="a"} 1x20`}, 8 * time.Minute, []string{"BreakerOpen a"}},
-	{"too many requests are held", []string{`held_requests{instance="a"} 60000x20`, `held_requests{instance="b"} 900x20`}, 8 * time.Minute, []string{"HoldsTooMany a"}},
+// alertCases reads testdata/alerts.txt.
+func alertCases(t *testing.T) (cases []alertCase) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/alerts.txt")
+	must(t, err)
+	var c alertCase
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		after, alerts, last := strings.Cut(strings.TrimPrefix(line, "after "), ": ")
+		switch name, isName := strings.CutSuffix(line, ":"); {
+		case line == "" || strings.HasPrefix(line, "# "):
+		case strings.HasPrefix(line, "\t"):
+			c.series = append(c.series, line[1:])
+		case isName:
+			c.name = name
+		case last:
+			c.after, err = time.ParseDuration(after)
+			must(t, err)
+			if alerts != "no alert" {
+				c.want = strings.Split(alerts, ", ")
+			}
+			cases, c = append(cases, c), alertCase{}
+		default:
+			t.Fatalf("testdata/alerts.txt: %q is no line of a case", line)
+		}
+	}
+	return cases
 }
 
 func TestAlerts_firing(t *testing.T) {
 	fired := map[string]bool{}
-	for _, c := range alertCases {
+	for _, c := range alertCases(t) {
 		t.Run(c.name, func(t *testing.T) {
 			got := firing(t, c.series, c.after)
 			for _, alert := range got {

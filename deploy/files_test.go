@@ -52,10 +52,16 @@ func loadDashboard(t *testing.T) *dashboard {
 	if err == nil {
 		err = json.Unmarshal(text, d)
 	}
+	must(t, err)
+	return d
+}
+
+// must ends a test with an error.
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
 }
 
 // ruleSet holds the expressions and names of the rules.

@@ -66,9 +66,7 @@ func (r *recording) traffic(t *testing.T) {
 func (r *recording) get(t *testing.T, path, client string, headers ...string) int {
 	t.Helper()
 	status, err := r.scene.get(path, client, headers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return status
 }
 

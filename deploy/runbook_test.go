@@ -47,9 +47,7 @@ func run(m *testing.M) int {
 func binary(t *testing.T) string {
 	t.Helper()
 	path, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 

@@ -22,9 +22,7 @@ type samples struct {
 func newSamples(t *testing.T) samples {
 	t.Helper()
 	db, err := tsdb.Open(t.TempDir(), nil, nil, tsdb.DefaultOptions(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() }) // the test removes its folder
 	return samples{db, promql.NewEngine(promql.EngineOpts{MaxSamples: 10e6, Timeout: time.Minute})}
 }
@@ -34,15 +32,11 @@ func (s samples) add(t *testing.T, text []byte, at time.Time) {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	appender := s.db.Appender(t.Context())
 	for _, family := range families {
 		vector, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(at.UnixNano())}, family)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, sample := range vector {
 			series := labels.NewBuilder(labels.EmptyLabels()).Set("instance", "node-1:2019").Set("job", "caddy")
 			for name, value := range sample.Metric {
@@ -53,9 +47,7 @@ func (s samples) add(t *testing.T, text []byte, at time.Time) {
 			}
 		}
 	}
-	if err := appender.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, appender.Commit())
 }
 
 // values evaluates an expression at every step from one time to another. NaN and infinite values, such as

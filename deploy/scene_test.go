@@ -42,9 +42,7 @@ func startScene(t *testing.T) *scene {
 	}))
 	t.Cleanup(upstream.Close)
 	file, err := filepath.Abs("scene.caddyfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, port, _ := strings.Cut(s.site, ":")
 	env := []string{"PORT=" + port, "ADMIN=" + s.admin, "REDIS=" + s.redisAt, "UPSTREAM=" + upstream.Listener.Addr().String()}
 	startServer(t, s.site, env, binary(t), "run", "--config", file, "--adapter", "caddyfile")
@@ -74,9 +72,7 @@ func (s *scene) killRedisDuring(t *testing.T, path, client string) {
 		_ = s.redis.Process.Kill() // it may have exited already
 		wait(t, "Redis is gone", func() bool { return !listens(s.redisAt) })
 		close(respond)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-done)
 	case err := <-done:
 		t.Fatalf("the upstream got no request: %v", err)
 	}
@@ -106,9 +102,7 @@ func (s *scene) get(path, client string, headers ...string) (int, error) {
 func (s *scene) metrics(t *testing.T) []byte {
 	t.Helper()
 	response, err := s.client.Get("http://" + s.admin + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -124,9 +118,7 @@ func startServer(t *testing.T, addr string, env []string, name string, args ...s
 	command, exited := exec.Command(name, args...), make(chan struct{})
 	command.Dir, command.Stdout, command.Stderr = t.TempDir(), &output, &output
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + command.Dir}, env...)
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, command.Start())
 	go func() {
 		_ = command.Wait() // an error here is how it ends when stopped
 		close(exited)
@@ -168,9 +160,7 @@ func listens(addr string) bool {
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close() //nolint:errcheck // nothing was accepted
 	return listener.Addr().String()
 }
