@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,6 +37,27 @@ func checkRead(t *testing.T, paths, contentType, body string, want int64, wantEr
 		if got, err := newRead(t, paths, contentType, body, length).Sum(0, nil); got != want || !errors.Is(err, wantErr) {
 			t.Errorf("%s in %q, pieces of %d: got %d, %v; want %d, %v", paths, body[:min(len(body), 200)], length, got, err, want, wantErr)
 		}
+	}
+}
+
+// checkFile reads the documents of a file in testdata.
+func checkFile(t *testing.T, name string) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	redistest.Must(t, err)
+	wrong := map[string]error{"absent": ErrAbsent, "invalid": ErrInvalid, "out of range": ErrRange}
+	for line := range strings.Lines(string(text)) {
+		columns := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if columns[0] == "" || strings.HasPrefix(line, "# ") {
+			continue
+		}
+		redistest.FatalIf(t, len(columns) != 3, "%s has %d columns: %s", name, len(columns), line)
+		want, wantErr := int64(0), wrong[columns[2]]
+		if wantErr == nil {
+			want, err = strconv.ParseInt(columns[2], 10, 64)
+			redistest.Must(t, err)
+		}
+		checkRead(t, columns[0], "application/json", columns[1], want, wantErr)
 	}
 }
 
@@ -81,8 +104,9 @@ func TestBody_Complete(t *testing.T) {
 	}
 }
 
-// TestBody_document has the rules for one document.
+// TestBody_document has the rules for one document: those of the file, and others that are long or have special characters.
 func TestBody_document(t *testing.T) {
+	checkFile(t, "documents.txt")
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	many := redistest.Rounds(20_000, 1_000_000)
 	long := strings.Repeat("0123456789", many/10)
@@ -91,82 +115,13 @@ func TestBody_document(t *testing.T) {
 		want        int64
 		err         error
 	}{
-		{"usage.total_tokens", `{"usage":{"total_tokens":42}}`, 42, nil},
 		{"usage.total_tokens", " {\r\n\t\"usage\" : { \"x\":[1,{}], \"total_tokens\" : 42 } } \n", 42, nil},
-		{"a+b", `{"a":1,"b":2}`, 3, nil},
-		{"a+a", `{"a":1}`, 2, nil},
 		{"a", "\ufeff{\"a\":1}", 1, nil},
 		{"a", "\xef\xbb{\"a\":1}", 0, ErrInvalid},
-
-		// Alternatives.
-		{"a|b", `{"b":2,"a":1}`, 1, nil},
-		{"a|b", `{"b":2}`, 2, nil},
-		{"a|b+c|d", `{"b":2,"d":3}`, 5, nil},
-		{"a|b", `{"a":null,"b":2}`, 2, nil},
-		{"a|b", `{"a":-1,"b":2}`, 0, ErrRange},
-		{"a+b", `{"a":1}`, 0, ErrAbsent},
-
-		// Arrays.
-		{"a.1", `{"a":[5,6,7]}`, 6, nil},
-		{"a.1.b", `{"a":[{"b":5},{"b":6},{"b":7}]}`, 6, nil},
-		{"a.1", `{"a":{"1":8}}`, 8, nil},
-		{"a.01", `{"a":[5,6]}`, 0, ErrAbsent},
-		{"a.2", `{"a":[5,6]}`, 0, ErrAbsent},
-		{"a.0+b", `{"a":[5,[6,"]"],{"x":"}"}],"b":1}`, 6, nil},
-		{"0.a", `[{"a":3},[]]`, 3, nil},
-		{"a.0", `{"a":[]}`, 0, ErrAbsent},
-
-		// The last number counts.
-		{"a", `{"a":1,"a":2}`, 2, nil},
-		{"a.b", `{"a":{"b":1},"a":{"b":2}}`, 2, nil},
-		{"a", `{"a":1,"a":"x"}`, 1, nil},
-		{"a", `{"a":1,"a":-1}`, 0, ErrRange},
-		{"a+a.b", `{"a":1,"a":{"b":2}}`, 3, nil},
-
-		// What is no number.
-		{"a", `{"a":"12"}`, 0, ErrAbsent},
-		{"a", `{"a":null}`, 0, ErrAbsent},
-		{"a", `{"a":true}`, 0, ErrAbsent},
-		{"a", `{"a":[1]}`, 0, ErrAbsent},
-		{"a", `{"a":{"a":1}}`, 0, ErrAbsent},
-		{"a", `{"b":{"a":1}}`, 0, ErrAbsent},
-		{"a", `{"b":"\"a\":1"}`, 0, ErrAbsent},
-		{"a", `{"A":1}`, 0, ErrAbsent},
-		{"a", `7`, 0, ErrAbsent},
-
-		// Numbers.
-		{"a", `{"a":0}`, 0, nil},
-		{"a", `{"a":-0.0e5}`, 0, nil},
-		{"a", `{"a":0.1}`, 1, nil},
-		{"a", `{"a":1.000}`, 1, nil},
-		{"a", `{"a":1.5}`, 2, nil},
-		{"a", `{"a":-0.5}`, 0, ErrRange},
-		{"a", `{"a":12e2}`, 1200, nil},
-		{"a", `{"a":1200E-2}`, 12, nil},
-		{"a", `{"a":1201e-2}`, 13, nil},
-		{"a", `{"a":1e-400}`, 1, nil},
-		{"a", `{"a":0e999999999999999999999999}`, 0, nil},
-		{"a", `{"a":4503599627370496}`, Max, nil},
-		{"a", `{"a":4503599627370495.0000000000000000000001}`, Max, nil},
-		{"a", `{"a":4503599627370496.0000000000000000000001}`, 0, ErrRange},
-		{"a", `{"a":4503599627370497}`, 0, ErrRange},
-		{"a", `{"a":1e309}`, 0, ErrRange},
-		{"a", `{"a":1e99999999999999999999999}`, 0, ErrRange},
-		{"a", `{"a":1e-99999999999999999999999}`, 1, nil},
-		{"a", `{"a":-1e-99999999999999999999999}`, 0, ErrRange},
 		{"a", `{"a":1` + long + `}`, 0, ErrRange},
 		{"a", `{"a":0.` + long + `}`, 1, nil},
 		{"a", fmt.Sprintf(`{"a":7%se-%d}`, strings.Repeat("0", many), many), 7, nil},
 		{"a", fmt.Sprintf(`{"a":0.%s7e%d}`, strings.Repeat("0", many), many+1), 7, nil},
-		{"a+b", `{"a":4503599627370496,"b":1}`, 0, ErrRange},
-
-		// Names.
-		{"total", `{"\u0074otal":1}`, 1, nil},
-		{"total", `{"t\u006Ftal":1}`, 1, nil},
-		{"ü.😀", `{"\u00fc":{"\ud83d\ude00":1}}`, 1, nil},
-		{"ü.😀", `{"ü":{"😀":1}}`, 1, nil},
-		{`a\.b\|c\+d\\e`, `{"a.b|c+d\\e":1}`, 1, nil},
-		{`a\"b`, `{"a\"b":1}`, 1, nil},
 		{"a\ufffd", `{"a\ud83d":1}`, 1, nil},
 		{"a\ufffdb", `{"a\ude00b":1}`, 1, nil},
 		{"a\ufffd\ufffd", `{"a\ud83d\ud83d":1}`, 1, nil},
@@ -174,37 +129,12 @@ func TestBody_document(t *testing.T) {
 		{"a", `{"` + long + `":1,"a":2}`, 2, nil},
 		{strings.Repeat("n", maxName), `{"` + strings.Repeat("n", maxName) + `x":1,"` + strings.Repeat("n", maxName) + `":2}`, 2, nil},
 		{strings.Repeat("n", maxName), `{"\u006e` + strings.Repeat("n", maxName) + `":1,"\u006e` + strings.Repeat("n", maxName-1) + `":2}`, 2, nil},
-
-		// What paths do not lead into is passed over, at any depth.
 		{"a", `{"x":` + deep(many) + `,"a":1}`, 1, nil},
 		{"a", `{"x":"` + long + `\\","y":["\"]","\\"],"a":1}`, 1, nil},
-		{"a.b", `{"x":{"a":{"b":1}},"a":{"c":[{"b":2}],"b":3}}`, 3, nil},
 		{"a", `{"x":{"` + strings.Repeat(`\\`, 40) + `":"` + strings.Repeat(`\"`, 40) + `}"},"a":1}`, 1, nil},
 		{"a", `{"x":[` + strings.Repeat(`1.5,`, 100) + `[` + strings.Repeat(`-2,`, 50) + `3]],"a":1}`, 1, nil},
-
-		// No JSON.
-		{"a", ``, 0, ErrInvalid},
-		{"a", `{"a":1`, 0, ErrInvalid},
-		{"a", `{"a":1}}`, 0, ErrInvalid},
-		{"a", `{"a":1}{"a":2}`, 0, ErrInvalid},
-		{"a", `{"a":1,}`, 0, ErrInvalid},
-		{"a", `{"a" 1}`, 0, ErrInvalid},
-		{"a", `{a:1}`, 0, ErrInvalid},
-		{"a", `{"a":1]`, 0, ErrInvalid},
-		{"a.0", `{"a":[1}}`, 0, ErrInvalid},
-		{"a", `{"a":01}`, 0, ErrInvalid},
-		{"a", `{"a":1.}`, 0, ErrInvalid},
-		{"a", `{"a":.5}`, 0, ErrInvalid},
-		{"a", `{"a":+1}`, 0, ErrInvalid},
-		{"a", `{"a":1e}`, 0, ErrInvalid},
-		{"a", `{"a":-}`, 0, ErrInvalid},
-		{"a", `{"a":NaN}`, 0, ErrInvalid},
-		{"a", `{"b":nul,"a":1}`, 0, ErrInvalid},
 		{"a", `{"b":"` + long, 0, ErrInvalid},
-		{"a", `{"b":"x\`, 0, ErrInvalid},
-		{"a", `{"b":[`, 0, ErrInvalid},
 		{"a", deep(many)[:many/2*3], 0, ErrInvalid},
-		{"a", `<html>`, 0, ErrInvalid},
 	} {
 		checkRead(t, test.paths, "application/json", test.body, test.want, test.err)
 	}
