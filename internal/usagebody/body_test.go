@@ -40,24 +40,34 @@ func checkRead(t *testing.T, paths, contentType, body string, want int64, wantEr
 	}
 }
 
-// checkFile reads the documents of a file in testdata.
-func checkFile(t *testing.T, name string) {
+// rows reads a file in testdata, whose lines have that many columns between tabs.
+func rows(t *testing.T, name string, columns int) (rows [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
 	redistest.Must(t, err)
-	wrong := map[string]error{"absent": ErrAbsent, "invalid": ErrInvalid, "out of range": ErrRange}
 	for line := range strings.Lines(string(text)) {
-		columns := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if columns[0] == "" || strings.HasPrefix(line, "# ") {
+		if line == "\n" || strings.HasPrefix(line, "# ") {
 			continue
 		}
-		redistest.FatalIf(t, len(columns) != 3, "%s has %d columns: %s", name, len(columns), line)
-		want, wantErr := int64(0), wrong[columns[2]]
-		if wantErr == nil {
-			want, err = strconv.ParseInt(columns[2], 10, 64)
-			redistest.Must(t, err)
+		row := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		redistest.FatalIf(t, len(row) != columns, "%s has %d columns: %s", name, len(row), line)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// checkFile reads the documents of a file in testdata.
+func checkFile(t *testing.T, name string) {
+	t.Helper()
+	wrong := map[string]error{"absent": ErrAbsent, "invalid": ErrInvalid, "out of range": ErrRange}
+	for _, row := range rows(t, name, 3) {
+		want, err := int64(0), wrong[row[2]]
+		if err == nil {
+			var parsing error
+			want, parsing = strconv.ParseInt(row[2], 10, 64)
+			redistest.Must(t, parsing)
 		}
-		checkRead(t, columns[0], "application/json", columns[1], want, wantErr)
+		checkRead(t, row[0], "application/json", row[1], want, err)
 	}
 }
 
