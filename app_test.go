@@ -136,30 +136,7 @@ func TestFailed_Provision_of_the_app_releases_what_it_acquired(t *testing.T) {
 	if _, err := loadApp(running); err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]string{
-		`{"timeout":-1}`:                "timeout",
-		`{"fail_mode":"panic"}`:         "fail_mode",
-		`{"key_prefix":"{x}"}`:          "key_prefix",
-		`{"redis":{}}`:                  "address",
-		`{"redis":{"url":"x:y"}}`:       "scheme",
-		`{"hash_keys":"{env.NOWHERE}"}`: "hash_keys",
-		`{"timeout":100}`:               "from 100us",
-		`{"redis":{"url":"redis://:{env.NOWHERE}@127.0.0.1:1"}}`:                        "env.NOWHERE",
-		`{"redis":{"url":"redis://127.0.0.1:1"},"hash_keys":"{env.NOWHERE}"}`:           "hash_keys",
-		`{"redis":{"url":"redis://127.0.0.1:1","db":3}}`:                                "leave the other fields out",
-		`{"redis":{"url":"redis://127.0.0.1:1","tls":{"ca":"/nowhere.pem"}}}`:           "ca",
-		`{"redis":{"url":"redis://127.0.0.1:1","tls":{"cert":"/nowhere.pem"}}}`:         "cert and key",
-		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel"}}`:                     "master",
-		`{"redis":{"addresses":["127.0.0.1:1"],"password":"{file./nowhere/password}"}}`: "password",
-		`{"local_share":0}`:        "local_share 0%: use a percentage above 0%",
-		`{"local_share":100.5}`:    "local_share 100.5%: use a percentage above 0%",
-		`{"local_share":0.000001}`: "at most four decimals",
-		`{"redis":{"addresses":["127.0.0.1:1"],"credentials":{"source":"file"}}}`:                        `credentials: use the source "file" and a path`,
-		`{"redis":{"addresses":["127.0.0.1:1"],"credentials":{"path":"/dev/null"}}}`:                     `credentials: use the source "file" and a path`,
-		`{"redis":{"addresses":["127.0.0.1:1"],"sentinel_credentials":{"source":"aws"}}}`:                `sentinel_credentials: use the source "file" and a path`,
-		`{"redis":{"addresses":["127.0.0.1:1"],"credentials":{"source":"file","path":"/dev/null"}}}`:     "credentials: reading /dev/null: it is no regular file",
-		`{"redis":{"url":"redis://127.0.0.1:1","credentials":{"source":"file","path":"/etc/hostname"}}}`: "leave the other fields out",
-	} {
+	for text, want := range refused(t, "refused_apps.txt") {
 		ctx, end := newContext(t, text)
 		_, err := loadApp(ctx)
 		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one about %q", text, err, want)
@@ -169,24 +146,7 @@ func TestFailed_Provision_of_the_app_releases_what_it_acquired(t *testing.T) {
 }
 
 func TestFailed_Provision_of_a_handler_releases_what_the_app_acquired(t *testing.T) {
-	for text, want := range map[string]string{
-		`{}`: "at least one",
-		`{"policies":[{"limit":6,"window":"24h"}]}`:                                              "two limits without a name of their own",
-		`{"policies":[{"name":"a","window":"24h"}]}`:                                             "limit: missing",
-		`{"policies":[{"name":"a","limit":-5,"window":"24h"}]}`:                                  "limit -5",
-		`{"policies":[{"name":"a","limit":5}]}`:                                                  "window: missing",
-		`{"policies":[{"name":"a","limit":5,"window":"24h","weight":-1}]}`:                       "weight",
-		`{"policies":[{"name":"a","limit":5,"window":"24h","key":"{host}"}]}`:                    "in JSON write",
-		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"status":200}`:                      "status",
-		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"ipv4_prefix":33}`:                  "ipv4_prefix",
-		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"ipv6_prefix":-1}`:                  "ipv6_prefix",
-		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"on_empty_key":"x"}`:                "on_empty_key",
-		`{"policies":[{"name":"a","limit":5,"window":"24h"}],"fail_mode":"x"}`:                   "fail_mode",
-		`{"policies":[{"name":"default","limit":5,"window":"24h"}],"ipv6_prefix":48}`:            "two limits without a name of their own",
-		`{"policies":[{"name":"default","limit":5,"window":"24h","ipv6_prefix":48}]}`:            "two limits without a name of their own",
-		`{"policies":[{"name":"a","limit":5,"window":"24h","on_empty_key":"x"}]}`:                `policy "a": on_empty_key "x"`,
-		`{"policies":[{"name":"a","limit":5,"window":"24h"},{"name":"a","limit":5,"window":1}]}`: "window",
-	} {
+	for text, want := range refused(t, "refused_handlers.txt") {
 		ctx, end := newContext(t, nowhere)
 		loadHandler(t, ctx, `{"policies":[{"limit":5,"window":"24h"}]}`)
 		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(text))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -40,6 +42,20 @@ func loadHandler(t testing.TB, ctx caddy.Context, handler string) *Handler {
 	h, ok := module.(*Handler)
 	redistest.FatalIf(t, !ok, "the module is a %T", module)
 	return h
+}
+
+// refused reads a file of testdata: a configuration a line, and behind a tab what its error says.
+func refused(t testing.TB, file string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	redistest.Must(t, err)
+	errorOf := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		configuration, says, found := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		redistest.FatalIf(t, !found || says == "" || errorOf[configuration] != "", "%s has the line %q", file, line)
+		errorOf[configuration] = says
+	}
+	return errorOf
 }
 
 // policyJSON is a handler of one policy that no test waits for.
