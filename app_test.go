@@ -46,11 +46,16 @@ func loadApp(ctx caddy.Context) (*App, error) {
 	return module.(*App), nil //nolint:forcetypeassert,errcheck // nothing else has the name
 }
 
-func TestApp_has_defaults(t *testing.T) {
-	ctx, end := newContext(t, "")
-	defer end()
+// appOf loads an app that is right.
+func appOf(t testing.TB, ctx caddy.Context) *App {
+	t.Helper()
 	app, err := loadApp(ctx)
 	redistest.Must(t, err)
+	return app
+}
+
+func TestApp_has_defaults(t *testing.T) {
+	app := appOf(t, lastingContext(t, ""))
 	if time.Duration(app.Timeout) != 100*time.Millisecond || app.FailMode != failover.FailLocal || *app.KeyPrefix != "rl" {
 		t.Errorf("got timeout %v, fail_mode %s, key_prefix %q; want 100ms, local, rl", time.Duration(app.Timeout), app.FailMode, *app.KeyPrefix)
 	}
@@ -80,12 +85,7 @@ func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testi
 	first, endFirst := newContext(t, nowhere)
 	second, endSecond := newContext(t, nowhere)
 	third, endThird := newContext(t, strings.Replace(nowhere, "127.0.0.1:1", "127.0.0.1:2", 1))
-	apps := make([]*App, 3)
-	for i, ctx := range []caddy.Context{first, second, third} {
-		app, err := loadApp(ctx)
-		redistest.Must(t, err)
-		apps[i] = app
-	}
+	apps := []*App{appOf(t, first), appOf(t, second), appOf(t, third)}
 	if apps[0].opened.Redis != apps[1].opened.Redis || apps[0].opened.Redis == apps[2].opened.Redis {
 		t.Error("equal settings do not share a client, or different ones do")
 	}
@@ -120,8 +120,7 @@ func TestStores_are_told_apart_by_every_setting(t *testing.T) {
 		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel","master":"a"}}`,
 		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel","master":"a","sentinel_password":"x"}}`,
 	} {
-		ctx, end := newContext(t, text)
-		t.Cleanup(end)
+		ctx := lastingContext(t, text)
 		app, err := loadApp(ctx)
 		redistest.FatalIf(t, err != nil, "%s: %v", text, err)
 		other, found := seen[app.opened.Redis]
@@ -133,9 +132,7 @@ func TestStores_are_told_apart_by_every_setting(t *testing.T) {
 func TestFailed_Provision_of_the_app_releases_what_it_acquired(t *testing.T) {
 	running, end := newContext(t, nowhere)
 	defer func() { end(); checkReferences(t, 0, 0) }()
-	if _, err := loadApp(running); err != nil {
-		t.Fatal(err)
-	}
+	appOf(t, running)
 	for text, want := range refused(t, "refused_apps.txt") {
 		ctx, end := newContext(t, text)
 		_, err := loadApp(ctx)
@@ -159,11 +156,8 @@ func TestFailed_Provision_of_a_handler_releases_what_the_app_acquired(t *testing
 func TestCleanup_twice_releases_once(t *testing.T) {
 	ctx, end := newContext(t, nowhere)
 	other, endOther := newContext(t, nowhere)
-	app, err := loadApp(ctx)
-	redistest.Must(t, err)
-	if _, err := loadApp(other); err != nil {
-		t.Fatal(err)
-	}
+	app := appOf(t, ctx)
+	appOf(t, other)
 	if err := app.Cleanup(); err != nil {
 		t.Error(err)
 	}
@@ -175,13 +169,7 @@ func TestCleanup_twice_releases_once(t *testing.T) {
 
 // TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up plays what Caddy does at reloads.
 func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *testing.T) {
-	load := func(text string) *App {
-		ctx, end := newContext(t, text)
-		t.Cleanup(end)
-		app, err := loadApp(ctx)
-		redistest.Must(t, err)
-		return app
-	}
+	load := func(text string) *App { return appOf(t, lastingContext(t, text)) }
 	check := func(want *App, after string) {
 		t.Helper()
 		redistest.ErrorIf(t, apps.newest() != want, "%s another app answers", after)

@@ -91,8 +91,7 @@ func TestGiving_back_shows_the_policy_that_binds_then(t *testing.T) {
 // another one enforces.
 func TestGiving_back_of_a_dry_run_is_not_shown(t *testing.T) {
 	pretending := `{"policies":[{"name":"p","key":"x","limit":10,"window":"24h","dry_run":true,"count_if":{"status_code":[401]}}]}`
-	ctx, end := newContext(t, "")
-	t.Cleanup(end)
+	ctx := lastingContext(t, "")
 	server := serve(t, answerAs, loadHandler(t, ctx, policyJSON("p", `10,"key":"x"`)), loadHandler(t, ctx, pretending))
 	for remaining := 9; remaining >= 8; remaining-- {
 		checkShare(t, fetch(t, server.URL+"?200").Header, "10", strconv.Itoa(remaining))
@@ -121,8 +120,7 @@ func TestCount_if_counts_errors_without_a_status(t *testing.T) {
 
 // TestCount_if_makes_a_policy_refund_in_all_handlers has handlers before and after the one that refunds.
 func TestCount_if_makes_a_policy_refund_in_all_handlers(t *testing.T) {
-	ctx, end := newContext(t, "")
-	t.Cleanup(end)
+	ctx := lastingContext(t, "")
 	const numbers = `"limit":5,"window":"24h"`
 	without := `{"policies":[{"name":"p","key":"x",` + numbers + `}]}`
 	handlers := []*Handler{loadHandler(t, ctx, without), loadHandler(t, ctx, counting("p", numbers)), loadHandler(t, ctx, without)}

@@ -28,17 +28,22 @@ func (l listener) Handle(_ context.Context, e caddy.Event) error {
 func listening(t *testing.T, handler string) (*Handler, listener) {
 	t.Helper()
 	lastEvents = once.NewMemory()
-	ctx, end := newContext(t, "")
-	t.Cleanup(end)
+	heard := make(listener, 100)
+	return hearing(t, handler, heard, eventDenied, eventBanned), heard
+}
+
+// hearing provisions a handler whose configuration has a listener for events.
+func hearing(t *testing.T, handler string, heard listener, events ...string) *Handler {
+	t.Helper()
+	ctx := lastingContext(t, "")
 	module, err := ctx.App("events")
 	redistest.Must(t, err)
-	heard := make(listener, 100)
-	for _, event := range []string{eventDenied, eventBanned} {
+	for _, event := range events {
 		if err := module.(*caddyevents.App).On(event, heard); err != nil { //nolint:forcetypeassert,errcheck // nothing else has the name
 			t.Fatal(err)
 		}
 	}
-	return loadHandler(t, ctx, handler), heard
+	return loadHandler(t, ctx, handler)
 }
 
 func TestEvent_tells_of_a_denial_once_a_second(t *testing.T) {
@@ -71,15 +76,8 @@ func TestEvent_has_no_key_unless_keys_may_be_logged(t *testing.T) {
 // TestEvents_wait_for_nobody has a listener that never ends: requests go on, and the events on their
 // way stay few.
 func TestEvents_wait_for_nobody(t *testing.T) {
-	ctx, end := newContext(t, "")
-	t.Cleanup(end)
-	module, err := ctx.App("events")
-	redistest.Must(t, err)
 	stuck := make(listener)
-	if err := module.(*caddyevents.App).On(eventDenied, stuck); err != nil { //nolint:forcetypeassert,errcheck // nothing else has the name
-		t.Fatal(err)
-	}
-	h := loadHandler(t, ctx, `{"policies":[{"name":"many-events","key":"{http.request.uri.query}","limit":1,"window":"24h"}]}`)
+	h := hearing(t, `{"policies":[{"name":"many-events","key":"{http.request.uri.query}","limit":1,"window":"24h"}]}`, stuck, eventDenied)
 	server := serve(t, hello, h)
 	for i := range 3 * maxEmitting {
 		key := "?" + string(rune('a'+i%26)) + strings.Repeat("k", i)
@@ -95,9 +93,7 @@ func TestEvents_wait_for_nobody(t *testing.T) {
 }
 
 func BenchmarkEvent(b *testing.B) {
-	ctx, end := newContext(b, "")
-	b.Cleanup(end)
-	h := loadHandler(b, ctx, policyJSON("p", "1"))
+	h := newHandler(b, policyJSON("p", "1"))
 	check := limiter.Check{Policy: h.limiter.Rules.Rules[0].Policy, Key: limiter.EncodeKey("k")}
 	b.Run("nobody_listens", func(b *testing.B) {
 		b.ReportAllocs()

@@ -54,8 +54,7 @@ func TestHandler_Provision_again(t *testing.T) {
 	h := new(Handler)
 	redistest.Must(t, json.Unmarshal([]byte(policyJSON("again", "5")), h))
 	for range 2 {
-		ctx, end := newContext(t, "")
-		t.Cleanup(end)
+		ctx := lastingContext(t, "")
 		redistest.Must(t, h.Provision(ctx))
 		if len(h.limiter.Counters) != len(h.limiter.Rules.Rules) {
 			t.Errorf("%d counters of %d rules", len(h.limiter.Counters), len(h.limiter.Rules.Rules))

@@ -29,9 +29,7 @@ func series(c prometheus.Collector) (n int) {
 // TestPolicyNames_of_configurations_that_came_and_went loads configurations that each name another policy, beside
 // one that goes on: what is kept stays as much as one configuration needs.
 func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
-	stays, end := newContext(t, "")
-	defer end()
-	h := loadHandler(t, stays, policyJSON("stays", "5"))
+	h := newHandler(t, policyJSON("stays", "5"))
 	h.limiter.Counters[0].Count(rule.Allowed, limiter.SourceMemory)
 	h.limiter.Counters[0].CountInvalid("limit")
 	decisions, invalid, known := series(policystats.Decisions), series(policystats.InvalidValues), h.app.opened.Memory.Names.Len()
@@ -61,9 +59,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 
 // TestPolicyNames_keep_counts has a handler deny a client, be removed, and come back.
 func TestPolicyNames_keep_counts(t *testing.T) {
-	stays, end := newContext(t, "")
-	defer end()
-	loadHandler(t, stays, policyJSON("stays", "5"))
+	newHandler(t, policyJSON("stays", "5"))
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 		ctx, end := newContext(t, "")
 		h := loadHandler(t, ctx, `{"policies":[{"name":"returns","key":"same","limit":1,"window":"24h"}]}`)

@@ -27,12 +27,18 @@ func newContext(t testing.TB, app string) (ctx caddy.Context, end func()) {
 	return caddy.NewContext(base)
 }
 
+// lastingContext is a [newContext] that ends with the test.
+func lastingContext(t testing.TB, app string) caddy.Context {
+	t.Helper()
+	ctx, end := newContext(t, app)
+	t.Cleanup(end)
+	return ctx
+}
+
 // newHandler provisions a handler, which is cleaned up with the test.
 func newHandler(t testing.TB, handler string) *Handler {
 	t.Helper()
-	ctx, end := newContext(t, "")
-	t.Cleanup(end)
-	return loadHandler(t, ctx, handler)
+	return loadHandler(t, lastingContext(t, ""), handler)
 }
 
 func loadHandler(t testing.TB, ctx caddy.Context, handler string) *Handler {

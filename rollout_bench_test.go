@@ -32,8 +32,7 @@ func BenchmarkEnforce(b *testing.B) {
 func BenchmarkUsage(b *testing.B) {
 	stores := map[string]string{"memory": "{}", "redis": `{"redis":{"url":"redis://` + redistest.Start(b).Addr + `"},"timeout":"5s"}`}
 	for _, store := range []string{"memory", "redis"} {
-		ctx, end := newContext(b, stores[store])
-		b.Cleanup(end)
+		ctx := lastingContext(b, stores[store])
 		h := loadHandler(b, ctx, `{"policies":[{"name":"looked","key":"same","limit":1000000000,"window":"1m","algorithm":"gcra"}],"usage":"/usage"}`)
 		for _, path := range []string{"/", "/usage"} {
 			b.Run(store+path, func(b *testing.B) {

@@ -36,8 +36,7 @@ const tracedPolicy = `{"policies":[{"name":"traced","key":"same","limit":1,"wind
 
 func TestTrace_has_a_span_for_each_question_to_Redis(t *testing.T) {
 	server := redistest.Start(t)
-	ctx, end := newContext(t, `{"redis":{"url":"redis://`+server.Addr+`/3"},"timeout":"10s"}`)
-	t.Cleanup(end)
+	ctx := lastingContext(t, `{"redis":{"url":"redis://`+server.Addr+`/3"},"timeout":"10s"}`)
 	h := loadHandler(t, ctx, tracedPolicy)
 	spans := spansOf(t, h)
 	if len(spans) != 2 || spans[0].Name != "EVALSHA" || spans[0].Parent.SpanID() != spans[1].SpanContext.SpanID() || spans[0].SpanKind != trace.SpanKindClient {
@@ -61,8 +60,7 @@ func TestTrace_has_a_span_for_each_question_to_Redis(t *testing.T) {
 }
 
 func TestTrace_tells_why_Redis_could_not_decide(t *testing.T) {
-	ctx, end := newContext(t, nowhere)
-	t.Cleanup(end)
+	ctx := lastingContext(t, nowhere)
 	spans := spansOf(t, loadHandler(t, ctx, tracedPolicy))
 	redistest.FatalIf(t, len(spans) != 2 || spans[0].Status.Code != codes.Error, "got %v", spans)
 	want := attribute.String("error.type", "refused")
