@@ -69,7 +69,7 @@ func TestDocuments_caddyfiles(t *testing.T) {
 			})
 		}
 	}
-	least := 12
+	least := 10
 	redistest.ErrorIf(t, count < least, "%d blocks begin with ```caddyfile, want %d or more", count, least)
 }
 
