@@ -48,7 +48,7 @@ func documents(t *testing.T) []string {
 }
 
 // testedElsewhere are pages whose Caddyfiles have tests of their own.
-var testedElsewhere = []string{"docs/install.md", "docs/operations.md", "docs/recipes.md"}
+var testedElsewhere = []string{"docs/install.md", "docs/migrating.md", "docs/operations.md", "docs/recipes.md"}
 
 // TestDocuments_caddyfiles takes every block that is a whole Caddyfile.
 func TestDocuments_caddyfiles(t *testing.T) {

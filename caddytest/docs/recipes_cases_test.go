@@ -20,6 +20,18 @@ func recipeTiers(t *testing.T, e recipeEnv) {
 	e.GetTimes(t, 5, "/")
 	e.spend(t, 15, 20*minutely, "/", "X-Api-Key: made-up")
 	caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: key-of-acme"), 600, 598)
+	for range 150 {
+		e.Get(t, "/", "X-Api-Key: key-of-partner").WantFree(t)
+	}
+	e.Get(t, "/", "X-Api-Key: key-of-late").Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:", "X-Ratelimit-Limit: 0", "X-Ratelimit-Remaining: 0") // refused for good
+}
+
+func recipeClaim(t *testing.T, e recipeEnv) {
+	for left := int64(999); left > 997; left-- {
+		caddytest.CheckQuota(t, e.Get(t, "/", "X-Tenant: acme"), 1000, left)
+	}
+	caddytest.CheckQuota(t, e.Get(t, "/", "X-Tenant: bolt"), 1000, 999)
+	e.Get(t, "/").Want(t, http.StatusBadRequest, caddytest.Any) // a token without the claim
 }
 
 func recipeRouteAndSite(t *testing.T, e recipeEnv) {
@@ -56,7 +68,7 @@ func recipeBots(t *testing.T, e recipeEnv) {
 	e.Get(t, "/robots.txt", "User-Agent: Googlebot/2.1").WantFree(t)
 }
 
-func recipeSmoothing(t *testing.T, e recipeEnv) {
+func recipeWeakBackend(t *testing.T, e recipeEnv) {
 	begin := time.Now()
 	passed := e.queue(t, "/")
 	arrivals := e.backend.seen()
@@ -65,6 +77,7 @@ func recipeSmoothing(t *testing.T, e recipeEnv) {
 		soonest := time.Duration(i-1) * 100 * time.Millisecond
 		redistest.ErrorIf(t, at.Sub(begin) < soonest, "request %d reached the backend after %v, want %v or more", i+1, at.Sub(begin), soonest)
 	}
+	recipeSlowBackend(t, e)
 }
 
 // queue sends 30 requests at once to a queue of 20 that passes ten a second, and again where a busy machine sent them
@@ -154,28 +167,6 @@ func retryAfter(t *testing.T, a caddytest.Response) int {
 	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
 	redistest.FatalIf(t, err != nil, "got %v; want Retry-After", a)
 	return seconds
-}
-
-func recipeMonth(t *testing.T, e recipeEnv) {
-	const acme = "X-Api-Key: acme"
-	e.Get(t, "/v1/search", acme)
-	e.Get(t, "/v1/export", acme)
-	a := e.Get(t, "/v1/budget", acme)
-	for _, part := range []string{`{"policies":[{"name":"budget","limit":10000,"remaining":9899,`, `"retry_after":0,"window":"month"}]}`} {
-		redistest.ErrorIf(t, !strings.Contains(a.Body, part), "got %v; want %s", a, part)
-	}
-	headers := e.Get(t, "/v1/search", acme).Header
-	redistest.ErrorIf(t, headers.Get("X-RateLimit-Limit") != "10000" || headers.Get("X-RateLimit-Remaining") != "9898", "got %v", headers)
-}
-
-func recipeUnlimited(t *testing.T, e recipeEnv) {
-	for range 150 {
-		e.Get(t, "/", "X-Api-Key: key-of-acme").WantFree(t)
-	}
-	caddytest.CheckQuota(t, e.Get(t, "/", "X-Api-Key: key-of-bolt"), 120, 119)
-	for _, key := range []string{"key-of-late", "made-up", ""} {
-		e.Get(t, "/", "X-Api-Key: "+key).Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:", "X-Ratelimit-Limit: 0", "X-Ratelimit-Remaining: 0") // refused for good
-	}
 }
 
 // recipeShed fills the backend by exports, then by browsing, then by checkouts. Units are refilled meanwhile,

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -24,8 +25,14 @@ const (
 	recipeBackend = "127.0.0.1:9000"
 	recipeSmall   = "127.0.0.1:9001" // another backend, which answers "small"
 	recipeSystem  = "{geo.geolite2-asn.autonomous_system_number}"
-	recipeRedis   = "\tredis_ratelimit {\n\t\tredis redis://127.0.0.1:6379\n\t}\n"
+	recipeJWT     = "jwtauth {\n\t\t\tjwk_url https://id.example.com/.well-known/jwks.json\n\t\t\tuser_claims sub\n\t\t\tmeta_claims tenant\n\t\t}\n"
 )
+
+// recipeRedis is the global option of a recipe, in place of which a test has its own.
+var recipeRedis = regexp.MustCompile(`\tredis_ratelimit \{\n\t\tredis redis://127\.0\.0\.1:6379\n(?:\t\thash_keys .*\n)?\t\}\n`)
+
+// withoutJWT puts a header in place of a claim: the module that reads it is no part of this Caddy.
+var withoutJWT = strings.NewReplacer(recipeJWT, "map {header.X-Tenant} {http.auth.user.tenant} {\n\t\t\t~(.+) ${1}\n\t\t}\n")
 
 // runRecipe starts the Caddyfile of a recipe, with addresses and global options of the test.
 func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
@@ -44,7 +51,7 @@ func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 	text = strings.ReplaceAll(text, recipeBackend, server.Listener.Addr().String())
 	text = strings.ReplaceAll(text, recipeSmall, caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("small")) }))
 	text = strings.ReplaceAll(text, recipeSystem, "{header.X-As}") // the module that has it is no part of this Caddy
-	text = strings.Replace(text, recipeRedis, "", 1)
+	text = withoutJWT.Replace(recipeRedis.ReplaceAllString(text, ""))
 	options := "\tadmin {$ADMIN}\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tgrace_period 1s\n" + option + "\n"
 	if own, found := strings.CutPrefix(text, "\n{\n"); found {
 		return recipeEnv{caddytest.Start(t, "{\n"+options+own), b}

@@ -68,11 +68,13 @@ func recipeParallel(t *testing.T, e recipeEnv) {
 }
 
 func recipeDownloads(t *testing.T, e recipeEnv) {
-	leave := e.start(t, 2, "/files/large?hold")
-	caddytest.CheckRefusal(t, e.Get(t, "/files/small"), http.StatusTooManyRequests)
+	leave := e.start(t, 2, "/downloads/large?hold")
+	caddytest.CheckRefusal(t, e.Get(t, "/downloads/small"), http.StatusTooManyRequests)
 	e.Get(t, "/page").WantFree(t)
 	leave()
-	e.checkAllowedAgain(t, "/files/small")
+	e.checkAllowedAgain(t, "/downloads/small")
+	e.CheckMetric(t, `running{policy="parallel"}`, 0)
+	recipeVolume(t, e)
 }
 
 func recipeWebSockets(t *testing.T, e recipeEnv) {

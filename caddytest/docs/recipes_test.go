@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// recipe is a section of docs/recipes.md.
+// recipe is a section of docs/recipes.md or docs/migrating.md.
 type recipe struct {
 	heading    string
 	caddyfiles []string // its blocks that are whole Caddyfiles; exactly one
@@ -21,38 +21,30 @@ type recipe struct {
 
 // recipeTests are the tests of the recipes, by heading.
 var recipeTests = map[string]func(*testing.T, recipeEnv){
-	"Log-in protection":                    recipeLogIn,
-	"Banning password guessers":            recipeBan,
-	"Lift one customer's limit tonight":    recipeLift,
-	"Block a client now":                   recipeBlock,
-	"A budget per month":                   recipeMonth,
-	"A budget in money":                    recipeMoney,
-	"API tiers by key":                     recipeTiers,
-	"Plans with an unlimited one":          recipeUnlimited,
-	"Shedding load by class":               recipeShed,
-	"Over quota, go elsewhere":             recipeElsewhere,
-	"One route and the whole site":         recipeRouteAndSite,
-	"Calls from scripts of other sites":    recipeOrigins,
-	"Burst and sustained rate":             recipeBurst,
-	"Bots by User-Agent":                   recipeBots,
-	"A ladder against swarms":              recipeLadder,
-	"LLM token budgets":                    recipeTokens,
-	"Tokens per minute of a model's API":   recipeTokensPerMinute,
-	"Estimates of tokens":                  recipeEstimate,
-	"GraphQL query costs":                  recipeGraphQL,
-	"Download volume":                      recipeVolume,
-	"gRPC service":                         recipeGRPC,
-	"Smoothing in front of a weak backend": recipeSmoothing,
-	"Parallel requests of a customer":      recipeParallel,
-	"Downloads per address":                recipeDownloads,
-	"WebSockets per user":                  recipeWebSockets,
-	"A slow backend behind a queue":        recipeSlowBackend,
-	"Dry run before enforcing":             recipeDryRun,
-	"Roll a limit out":                     recipeRollout,
-	"Usage page of an API":                 recipeUsage,
-	"Behind a CDN":                         recipeCDN,
-	"Moving from mholt/caddy-ratelimit":    recipeMove,
-	"The words of other limiters":          recipeWords,
+	"Log-in protection":                 recipeLogIn,
+	"Block a client now":                recipeBlock,
+	"Bots by User-Agent":                recipeBots,
+	"A ladder against swarms":           recipeLadder,
+	"Behind a CDN":                      recipeCDN,
+	"API tiers by key":                  recipeTiers,
+	"A claim of a JWT as key":           recipeClaim,
+	"One route and the whole site":      recipeRouteAndSite,
+	"Burst and sustained rate":          recipeBurst,
+	"A budget per month":                recipeMonth,
+	"Calls from scripts of other sites": recipeOrigins,
+	"gRPC service":                      recipeGRPC,
+	"GraphQL query costs":               recipeGraphQL,
+	"Language-model gateway":            recipeGateway,
+	"A budget in money":                 recipeMoney,
+	"Over quota, go elsewhere":          recipeElsewhere,
+	"A weak backend":                    recipeWeakBackend,
+	"Shedding load by class":            recipeShed,
+	"Parallel requests of a customer":   recipeParallel,
+	"WebSockets per user":               recipeWebSockets,
+	"Downloads":                         recipeDownloads,
+	"Roll a limit out":                  recipeDryRun,
+	"Moving from mholt/caddy-ratelimit": recipeMove,
+	"The words of other limiters":       recipeWords,
 }
 
 func TestRecipes(t *testing.T) {
@@ -62,17 +54,48 @@ func TestRecipes(t *testing.T) {
 			t.Parallel()
 			run := recipeTests[r.heading]
 			redistest.FatalIf(t, run == nil || len(r.caddyfiles) != 1, "the recipe has no test, or not one Caddyfile")
-			checkCaddyfile(t, r.caddyfiles[0], nil)
-			for source, option := range caddytest.Stores(t) {
-				t.Run(source, func(t *testing.T) {
-					t.Parallel()
-					began := time.Now()
-					e := runRecipe(t, r.caddyfiles[0], option)
-					awayFromMinute(time.Since(began))
-					run(t, e)
-					e.checkSource(t, source)
-				})
+			checkCaddyfile(t, withoutJWT.Replace(r.caddyfiles[0]), variables(r.caddyfiles[0]))
+			onRecipe(t, r.caddyfiles[0], run)
+		})
+	}
+}
+
+// TestRecipes_variants plays what the recipes say of other lines.
+func TestRecipes_variants(t *testing.T) {
+	t.Parallel()
+	for name, variant := range map[string]struct {
+		heading string
+		changes []string
+		run     func(*testing.T, recipeEnv)
+	}{
+		"a part of the clients": {"Roll a limit out", []string{"dry_run", "enforce 10%"}, recipeRollout},
+		"tokens in a header": {"Language-model gateway", []string{
+			"method POST\n", "", "limit 100000", "limit 10000", "window day", "window 1h\n\t\t\talgorithm token_bucket", "weight {vars.max_tokens} 4000\n", "",
+			"cost json usage.total_tokens|response.usage.total_tokens 4000", "cost {http.reverse_proxy.header.X-Tokens-Used} 500",
+		}, recipeTokens},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range readRecipes(t) {
+				if r.heading == variant.heading {
+					onRecipe(t, strings.NewReplacer(variant.changes...).Replace(r.caddyfiles[0]), variant.run)
+				}
 			}
+		})
+	}
+}
+
+// onRecipe runs a recipe in the process and on Redis.
+func onRecipe(t *testing.T, caddyfile string, run func(*testing.T, recipeEnv)) {
+	t.Helper()
+	for source, option := range caddytest.Stores(t) {
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			e := runRecipe(t, caddyfile, option)
+			awayFromMinute(time.Since(began))
+			run(t, e)
+			e.checkSource(t, source)
 		})
 	}
 }
@@ -137,7 +160,7 @@ func gaps(text string, recipes []recipe) (problems []string) {
 
 func readRecipesText(t *testing.T) string {
 	t.Helper()
-	return caddytest.ReadFile(t, "docs/recipes.md")
+	return caddytest.ReadFile(t, "docs/recipes.md") + "\n" + caddytest.ReadFile(t, "docs/migrating.md")
 }
 
 func readRecipes(t *testing.T) []recipe {
@@ -178,9 +201,11 @@ func recipeLogIn(t *testing.T, e recipeEnv) {
 	caddytest.CheckRefusal(t, logIn("guess"), http.StatusTooManyRequests)
 	caddytest.CheckRefusal(t, logIn("right"), http.StatusTooManyRequests)
 	e.Get(t, "/login").WantFree(t)
+	e.operate(t, "Log-in protection", "reset")
+	recipeBan(t, e)
 }
 
-// TestRecipes_longWindows compares the ends of windows with docs/recipes.md: a
+// TestRecipes_longWindows compares the ends of windows with docs/migrating.md: a
 // week ends on a Thursday, and Envoy's MONTH and YEAR are 30 and 365 days from the Unix epoch.
 func TestRecipes_longWindows(t *testing.T) {
 	t.Parallel()
