@@ -223,19 +223,13 @@ func (a *App) Stop() error { return nil }
 // this app acquired. The app keeps its references, for questions that are being answered.
 func (a *App) Cleanup() error {
 	apps.remove(a)
-	if caddy.Exiting() { // requests that run are cut: the servers' grace period is over
-		pool.Leave()
-	}
 	if a.released || a.opened == nil {
 		return nil
 	}
 	a.released = true
 	a.opened.Prune()
 	a.opened.Memory.Names.Release(a.registered.counters())
-	if a.opened.Last() {
-		return a.opened.Release()
-	}
-	return nil
+	return a.opened.Leave()
 }
 
 // policy returns the policy of that name in this configuration. If it is made anew, the rules of earlier handlers decide

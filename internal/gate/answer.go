@@ -81,7 +81,9 @@ func (v *Visit) answer(status int, reason error, call func() quotaheader.Refused
 }
 
 // Hold holds an allowed request for as long as its queues want. Too many held requests, and a client that
-// leaves meanwhile, are errors.
+// leaves meanwhile, are errors. Go notices over HTTP/1.1 only behind the body that a client has left. Nothing of a body
+// is read ahead for that: a read answers Expect: 100-continue, the bodies of all who wait would lie in memory, and
+// no read from a slow client can be taken back.
 func (v *Visit) Hold(verdict *Verdict) error {
 	delay := Delay(verdict.Checks)
 	if delay == 0 || verdict.Outcome != rule.Allowed {

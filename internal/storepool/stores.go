@@ -73,8 +73,20 @@ func (p *Pool) Open(o *Options) (*Stores, error) {
 	return s, nil
 }
 
-// Leave gives back what requests that run hold on every Redis, before the process ends.
-func (p *Pool) Leave() {
+// Leave ends the use of an app that is cleaned up. If the process ends, requests that run are cut: the servers' grace
+// period is over.
+func (s *Stores) Leave() error {
+	if caddy.Exiting() {
+		s.pool.leave()
+	}
+	if s.Last() {
+		return s.Release()
+	}
+	return nil
+}
+
+// leave gives back what requests that run hold on every Redis.
+func (p *Pool) leave() {
 	var stores []*Redis
 	p.Range(func(_, value any) bool {
 		if store, ok := value.(*Redis); ok {
