@@ -113,7 +113,7 @@ func TestHTTP3_queue(t *testing.T) {
 		go func() {
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/queue", reading)
 			if err == nil {
-				_, err = clients[version].RoundTrip(request) //nolint:bodyclose // there is none
+				_, err = clients[version].RoundTrip(request)
 			}
 			left <- err
 		}()
