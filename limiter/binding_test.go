@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
@@ -32,9 +33,8 @@ func TestBinding(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := limiter.Binding(test.checks); got != test.want {
-				t.Errorf("got %d, want %d", got, test.want)
-			}
+			got := limiter.Binding(test.checks)
+			redistest.ErrorIf(t, got != test.want, "got %d, want %d", got, test.want)
 		})
 	}
 }

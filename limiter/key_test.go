@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -15,21 +16,15 @@ func TestEncodeKey(t *testing.T) {
 	} {
 		got := limiter.EncodeKey(text).String()
 		if len(text) > 128 {
-			if len(got) != 66 || !strings.HasPrefix(got, want) {
-				t.Errorf("%d bytes: got %q", len(text), got)
-			}
+			redistest.ErrorIf(t, len(got) != 66 || !strings.HasPrefix(got, want), "%d bytes: got %q", len(text), got)
 			continue
 		}
-		if got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-		if again := limiter.AsEncoded(got).String(); again != got {
-			t.Errorf("%q: as encoded it is %q", got, again)
-		}
+		redistest.ErrorIf(t, got != want, "%q: got %q, want %q", text, got, want)
+		again := limiter.AsEncoded(got).String()
+		redistest.ErrorIf(t, again != got, "%q: as encoded it is %q", got, again)
 	}
-	if got := limiter.AsEncoded("a{b}").String(); got != "a%7Bb%7D" {
-		t.Errorf("braces in an encoded text: %q", got)
-	}
+	got := limiter.AsEncoded("a{b}").String()
+	redistest.ErrorIf(t, got != "a%7Bb%7D", "braces in an encoded text: %q", got)
 }
 
 // FuzzEncodeKey tries two texts: their keys differ where they do, and no key has braces or is long.
@@ -41,12 +36,8 @@ func FuzzEncodeKey(f *testing.F) {
 	f.Add(limiter.EncodeKey(strings.Repeat("a", 200)).String(), strings.Repeat("a", 200))
 	f.Fuzz(func(t *testing.T, a, b string) {
 		x, y := limiter.EncodeKey(a), limiter.EncodeKey(b)
-		if (a == b) != (x == y) {
-			t.Errorf("%q and %q have the keys %q and %q", a, b, x, y)
-		}
-		if len(x.String()) > 128 || strings.ContainsAny(x.String(), "{}") {
-			t.Errorf("%q has the key %q", a, x)
-		}
+		redistest.ErrorIf(t, (a == b) != (x == y), "%q and %q have the keys %q and %q", a, b, x, y)
+		redistest.ErrorIf(t, len(x.String()) > 128 || strings.ContainsAny(x.String(), "{}"), "%q has the key %q", a, x)
 	})
 }
 
@@ -55,9 +46,8 @@ func TestAsEncoded_String(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "a", strings.Repeat("{", 100), strings.Repeat("}", 128), strings.Repeat("{", 129), strings.Repeat("x", 300)} {
 		for _, key := range []limiter.EncodedKey{limiter.AsEncoded(text), limiter.EncodeKey(text)} {
-			if again := limiter.AsEncoded(key.String()); again != key || len(key.String()) > 128 {
-				t.Errorf("%q has the key %q, and that has %q", text, key, again)
-			}
+			again := limiter.AsEncoded(key.String())
+			redistest.ErrorIf(t, again != key || len(key.String()) > 128, "%q has the key %q, and that has %q", text, key, again)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	_ "time/tzdata" // zones of machines without a table
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
@@ -77,9 +78,8 @@ func TestPolicy_ID(t *testing.T) {
 		"api_2:c36h": {Name: "api_2", Algorithm: limiter.SlidingWindowCounter, Limit: 5, Window: 36 * time.Hour},
 	}
 	for want, settings := range tests {
-		if got := storetest.NewPolicy(t, settings).ID(); got != want {
-			t.Errorf("%v: got %s, want %s", settings, got, want)
-		}
+		got := storetest.NewPolicy(t, settings).ID()
+		redistest.ErrorIf(t, got != want, "%v: got %s, want %s", settings, got, want)
 	}
 }
 
@@ -90,22 +90,19 @@ func TestPolicy_WithLimit_unit(t *testing.T) {
 		largest := p.LargestLimit()
 		for _, other := range []int64{1, limit, largest} {
 			q, err := p.WithLimit(other, 0)
-			if err != nil || q.ID() != p.ID() || q.Capacity() != other {
-				t.Errorf("limit %d of a policy with %d: %v", other, limit, err)
-			}
+			redistest.ErrorIf(t, err != nil || q.ID() != p.ID() || q.Capacity() != other,
+				"limit %d of a policy with %d: %v", other, limit, err)
 			if q, err = p.WithLimit(limit, other); err != nil || q.ID() != p.ID() {
 				t.Errorf("burst %d of a policy with %d: %v", other, limit, err)
 			}
 		}
 		for _, other := range []int64{0, -1, largest + 1, 1 << 62} {
-			if _, err := p.WithLimit(other, 0); err == nil {
-				t.Errorf("limit %d of a policy with %d is possible", other, limit)
-			}
+			_, err := p.WithLimit(other, 0)
+			redistest.ErrorIf(t, err == nil, "limit %d of a policy with %d is possible", other, limit)
 		}
 	}
-	if got := storetest.DayPolicy(t, "unit", limiter.SlidingWindowLog, 100).LargestLimit(); got < 1000 || got > 1_000_000_000 {
-		t.Errorf("the largest limit of a log is %d", got)
-	}
+	got := storetest.DayPolicy(t, "unit", limiter.SlidingWindowLog, 100).LargestLimit()
+	redistest.ErrorIf(t, got < 1000 || got > 1_000_000_000, "the largest limit of a log is %d", got)
 }
 
 // TestNewPolicy_lease refuses what leases exclude.
@@ -145,9 +142,8 @@ func TestNewPolicy_lease(t *testing.T) {
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute, Lease: limiter.MaxLease, Refunds: true}, "Lease, Refunds")
 	leasing := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute, Lease: limiter.MaxLease})
 	other, err := leasing.WithLimit(10, 0)
-	if err != nil || other.LongestLease() != leasing.LongestLease() {
-		t.Errorf("a window with another limit leases for %v, error %v; want %v", other.LongestLease(), err, leasing.LongestLease())
-	}
+	redistest.ErrorIf(t, err != nil || other.LongestLease() != leasing.LongestLease(),
+		"a window with another limit leases for %v, error %v; want %v", other.LongestLease(), err, leasing.LongestLease())
 }
 
 // TestPolicy_LongestLease bounds the longest lease by what it costs.
@@ -174,13 +170,11 @@ func TestPolicy_LongestLease(t *testing.T) {
 		if s.Lease == 0 {
 			s.Lease = limiter.MaxLease
 		}
-		if got := storetest.NewPolicy(t, s).LongestLease(); got != test.want {
-			t.Errorf("%v: leases last for %v; want %v", s, got, test.want)
-		}
+		got := storetest.NewPolicy(t, s).LongestLease()
+		redistest.ErrorIf(t, got != test.want, "%v: leases last for %v; want %v", s, got, test.want)
 	}
-	if got := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute}).LongestLease(); got != 0 {
-		t.Errorf("without leases they last for %v", got)
-	}
+	got := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute}).LongestLease()
+	redistest.ErrorIf(t, got != 0, "without leases they last for %v", got)
 }
 
 // wantFieldError wants settings to be refused for a field.
@@ -188,9 +182,7 @@ func wantFieldError(t *testing.T, s limiter.Settings, want string) {
 	t.Helper()
 	_, err := limiter.NewPolicy(s)
 	var field *limiter.FieldError
-	if !errors.As(err, &field) || field.Field != want {
-		t.Errorf("%+v: %v; want an error about %s", s, err, want)
-	}
+	redistest.ErrorIf(t, !errors.As(err, &field) || field.Field != want, "%+v: %v; want an error about %s", s, err, want)
 }
 
 func TestSettings_concurrency(t *testing.T) {
@@ -224,22 +216,16 @@ func TestSettings_concurrency(t *testing.T) {
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, NodeTimeout: time.Minute}, "NodeTimeout, MaxConcurrent")
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, Algorithm: "concurrency"}, "Algorithm")
 	p := storetest.ConcurrencyPolicy(t, 5)
-	if p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.LargestLimit() != limiter.MaxRunning {
-		t.Errorf("%s, largest limit %d", p.ID(), p.LargestLimit())
-	}
+	redistest.ErrorIf(t, p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.LargestLimit() != limiter.MaxRunning,
+		"%s, largest limit %d", p.ID(), p.LargestLimit())
 	same := limiter.Settings{Name: "running", MaxConcurrent: 5}
-	if !p.Settings().Equal(same) || !same.Equal(p.Settings()) {
-		t.Error("the default makes settings differ")
-	}
-	if text := same.String(); text != "max_concurrent 5, node_timeout 15s" {
-		t.Error(text)
-	}
-	if s := p.Settings(); s.Limit != 0 || s.Algorithm != "" || p.Limit() != 5 {
-		t.Errorf("%+v, limit %d", s, p.Limit())
-	}
-	if other, err := p.WithLimit(limiter.MaxRunning, 0); err != nil || other.ID() != p.ID() {
-		t.Error(err)
-	}
+	redistest.ErrorIf(t, !p.Settings().Equal(same) || !same.Equal(p.Settings()), "the default makes settings differ")
+	text := same.String()
+	redistest.ErrorIf(t, text != "max_concurrent 5, node_timeout 15s", "%+v", text)
+	s := p.Settings()
+	redistest.ErrorIf(t, s.Limit != 0 || s.Algorithm != "" || p.Limit() != 5, "%+v, limit %d", s, p.Limit())
+	other, err := p.WithLimit(limiter.MaxRunning, 0)
+	redistest.ErrorIf(t, err != nil || other.ID() != p.ID(), "%+v", err)
 }
 
 func TestCalendar_settings(t *testing.T) {
@@ -255,30 +241,24 @@ func TestCalendar_settings(t *testing.T) {
 		`MaxDelay: fixed_window has none; only token_bucket, leaky_bucket and gcra do`:                      {Calendar: "day", MaxDelay: new(time.Duration)},
 	} {
 		s.Name, s.Limit = "p", max(1, s.Limit)
-		if _, err := limiter.NewPolicy(s); err == nil || err.Error() != want {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
+		_, err := limiter.NewPolicy(s)
+		redistest.ErrorIf(t, err == nil || err.Error() != want, "got  %v\nwant %s", err, want)
 	}
 	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
 		p := storetest.NewPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
-		if p.ID() != "p:"+code || !wire.CodePattern.MatchString(code) {
-			t.Errorf("%s: %s", unit, p.ID())
-		}
-		if largest := p.LargestLimit(); largest != limiter.MaxCharge {
-			t.Errorf("the largest limit per %s is %d", unit, largest)
-		}
+		redistest.ErrorIf(t, p.ID() != "p:"+code || !wire.CodePattern.MatchString(code), "%s: %s", unit, p.ID())
+		largest := p.LargestLimit()
+		redistest.ErrorIf(t, largest != limiter.MaxCharge, "the largest limit per %s is %d", unit, largest)
 		s := p.Settings()
 		again := s
 		again.Location = storetest.Zone(t, "Europe/Berlin")
-		if !s.Equal(again) || s.Window != time.Duration(calendar.Unit(unit).Days())*24*time.Hour {
-			t.Errorf("%v, %v", s, again)
-		}
+		redistest.ErrorIf(t, !s.Equal(again) || s.Window != time.Duration(calendar.Unit(unit).Days())*24*time.Hour,
+			"%v, %v", s, again)
 		if again.Location = time.UTC; s.Equal(again) {
 			t.Errorf("%v equals %v", s, again)
 		}
-		if want := "limit 5, window " + unit + " Europe/Berlin, algorithm fixed_window"; s.String() != want {
-			t.Errorf("%s, want %s", s, want)
-		}
+		want := "limit 5, window " + unit + " Europe/Berlin, algorithm fixed_window"
+		redistest.ErrorIf(t, s.String() != want, "%s, want %s", s, want)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -38,14 +39,12 @@ func TestMemory_ban_bound(t *testing.T) {
 				storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(name, i))})
 			}
 		}
-		if m.Len() > bound || m.Len() != counted() {
-			t.Errorf("%s: %d keys are counted, and %d are there; want at most %d", name, m.Len(), counted(), bound)
-		}
+		redistest.ErrorIf(t, m.Len() > bound || m.Len() != counted(),
+			"%s: %d keys are counted, and %d are there; want at most %d", name, m.Len(), counted(), bound)
 	}
 	flood("first")
-	if n := int64(len(m.Banned("bound"))); n == 0 || n > bound {
-		t.Errorf("%d clients are banned", n)
-	}
+	n := int64(len(m.Banned("bound")))
+	redistest.ErrorIf(t, n == 0 || n > bound, "%d clients are banned", n)
 	m.UnbanAll("bound")
 	if n := len(m.Banned("bound")); n != 0 || m.Len() != counted() {
 		t.Errorf("%d clients are banned, %d keys of %d counted", n, counted(), m.Len())
@@ -53,9 +52,7 @@ func TestMemory_ban_bound(t *testing.T) {
 	flood("second")
 	now += 10 * int64(time.Hour/time.Microsecond)
 	m.Prune()
-	if m.Len() != 0 {
-		t.Errorf("%d keys are left when all has ended", m.Len())
-	}
+	redistest.ErrorIf(t, m.Len() != 0, "%d keys are left when all has ended", m.Len())
 }
 
 // TestMemory_ban_answers has answers that say nothing of a ban follow the one that tells of it: one that was decided
@@ -77,9 +74,8 @@ func TestMemory_ban_answers(t *testing.T) {
 		m.Remember(&banned)
 		later := limiter.Check{Policy: p, Key: banned.Key, Ticket: kernel.Keep(kernel.Kept{AsOf: after.asOf}), Result: after.answer}
 		m.Remember(&later)
-		if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: banned.Key})[0].Result; got.Banned != after.banned {
-			t.Errorf("after %+v: %+v", after, got)
-		}
+		got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: banned.Key})[0].Result
+		redistest.ErrorIf(t, got.Banned != after.banned, "after %+v: %+v", after, got)
 	}
 }
 
@@ -90,18 +86,14 @@ func TestMemory_ban_full(t *testing.T) {
 	m.Limit(1, nil)
 	decide := func() limiter.Result {
 		result, err := limiter.Allow(t.Context(), m, p, "k")
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		return result
 	}
 	for i, want := range []bool{true, true, false, false} {
-		if r := decide(); r.Passes() != want || r.Banned {
-			t.Errorf("request %d: %+v", i, r)
-		}
+		r := decide()
+		redistest.ErrorIf(t, r.Passes() != want || r.Banned, "request %d: %+v", i, r)
 	}
 	m.Limit(2, nil)
-	if r := decide(); !r.BanBegins {
-		t.Errorf("with room: %+v", r)
-	}
+	r := decide()
+	redistest.ErrorIf(t, !r.BanBegins, "with room: %+v", r)
 }

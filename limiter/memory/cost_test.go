@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
@@ -55,9 +56,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 		}
 		part := float64(refunded) / float64(owed)
 		t.Logf("responses of %v: %.1f %% of %d units came back", took, 100*part, owed)
-		if part < least {
-			t.Errorf("responses of %v: %.1f %% of %d units came back", took, 100*part, owed)
-		}
+		redistest.ErrorIf(t, part < least, "responses of %v: %.1f %% of %d units came back", took, 100*part, owed)
 	}
 }
 
@@ -101,9 +100,8 @@ func TestMemory_Settle_exact(t *testing.T) {
 						t.Fatalf("%s, seed %d: a cost of %d is denied where its estimate of %d passed", algorithm, seed, cost, estimate)
 					}
 				}
-				if a, b := left(estimated), left(exact); a > b {
-					t.Fatalf("%s, seed %d: %d left, more than the %d of exact takes", algorithm, seed, a, b)
-				}
+				a, b := left(estimated), left(exact)
+				redistest.FatalIf(t, a > b, "%s, seed %d: %d left, more than the %d of exact takes", algorithm, seed, a, b)
 			}
 			for len(running) > 0 {
 				end(0)
@@ -126,13 +124,11 @@ func TestBucket_debt(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1, Window: time.Second, Burst: 5})
 	storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 20}})
 	want := limiter.Result{RetryAfter: 16 * time.Second, ResetAfter: 20 * time.Second}
-	if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result
+	redistest.ErrorIf(t, got != want, "got %+v, want %+v", got, want)
 	now += 16_000_000
-	if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
-		t.Errorf("after the wait: %+v", got)
-	}
+	got = storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result
+	redistest.ErrorIf(t, !got.Passes(), "after the wait: %+v", got)
 }
 
 // TestMemory_Charge_debt holds the documentation to what becomes of 1,000 units that are charged to
@@ -153,13 +149,11 @@ func TestMemory_Charge_debt(t *testing.T) {
 			if !p.IsBucket() {
 				least, most = time.Microsecond, 2*window
 			}
-			if wait < least || wait > most {
-				t.Errorf("the next request passes after %v, want %v to %v", wait, least, most)
-			}
+			redistest.ErrorIf(t, wait < least || wait > most,
+				"the next request passes after %v, want %v to %v", wait, least, most)
 			now += wait.Microseconds()
-			if got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result; !got.Passes() {
-				t.Errorf("after %v: %+v", wait, got)
-			}
+			got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result
+			redistest.ErrorIf(t, !got.Passes(), "after %v: %+v", wait, got)
 		})
 	}
 }
@@ -173,13 +167,11 @@ func TestMemory_Charge_bounds(t *testing.T) {
 		storetest.Decide(t, m, check)
 		check.Weight = -5
 		storetest.ChargeIn(m, []limiter.Check{check})
-		if left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: check.Key, Peek: true})[0].Result.Remaining; left != 7 {
-			t.Errorf("%s: %d of 10 are left after 3 and a charge of -5", algorithm, left)
-		}
+		left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: check.Key, Peek: true})[0].Result.Remaining
+		redistest.ErrorIf(t, left != 7, "%s: %d of 10 are left after 3 and a charge of -5", algorithm, left)
 		check.Weight = math.MaxInt64
 		storetest.ChargeIn(m, []limiter.Check{check})
-		if r := storetest.Decide(t, m, limiter.Check{Policy: p, Key: check.Key})[0].Result; r.Passes() || r.Remaining != 0 {
-			t.Errorf("%s: after an enormous charge: %+v", algorithm, r)
-		}
+		r := storetest.Decide(t, m, limiter.Check{Policy: p, Key: check.Key})[0].Result
+		redistest.ErrorIf(t, r.Passes() || r.Remaining != 0, "%s: after an enormous charge: %+v", algorithm, r)
 	}
 }

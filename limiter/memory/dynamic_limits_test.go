@@ -21,17 +21,14 @@ func TestMemory_slowest_limit(t *testing.T) {
 		m := NewOnClock(func() int64 { return now })
 		slow := storetest.NewPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: algorithm, Limit: 10, Window: time.Hour})
 		fast, err := slow.WithLimit(10_000, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("slow"), Weight: 10})
 		now += 10_000_000
 		for i := range 3000 {
 			storetest.Decide(t, m, limiter.Check{Policy: fast, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
 		}
-		if limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("slow"), Weight: 1})) {
-			t.Errorf("%s: who has used up 10 an hour passes after ten seconds", algorithm)
-		}
+		redistest.ErrorIf(t, limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("slow"), Weight: 1})),
+			"%s: who has used up 10 an hour passes after ten seconds", algorithm)
 	}
 }
 
@@ -91,9 +88,7 @@ func TestMemory_longest_drain(t *testing.T) {
 	m := NewOnClock(func() int64 { return now })
 	slow := storetest.NewPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Dynamic: true})
 	large, err := slow.WithLimit(10, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	kept := func() bool {
 		_, found := m.TableOf(large).ShardOf("k").Kept("k")
 		for i := range 10_000 {
@@ -106,12 +101,9 @@ func TestMemory_longest_drain(t *testing.T) {
 	for _, refundable := range []bool{false, true} {
 		storetest.Decide(t, m, limiter.Check{Policy: large, Key: limiter.EncodeKey("k"), Refundable: refundable})
 		now += 90_000_000
-		if kept() != refundable {
-			t.Errorf("after 90 s of 100 in which a full bucket drains: kept is %v, refundable %v", !refundable, refundable)
-		}
+		redistest.ErrorIf(t, kept() != refundable,
+			"after 90 s of 100 in which a full bucket drains: kept is %v, refundable %v", !refundable, refundable)
 		now += 11_000_000
-		if kept() {
-			t.Errorf("a state that has ended is kept, refundable %v", refundable)
-		}
+		redistest.ErrorIf(t, kept(), "a state that has ended is kept, refundable %v", refundable)
 	}
 }

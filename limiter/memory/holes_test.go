@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
@@ -73,13 +74,11 @@ func TestMemory_holes_end(t *testing.T) {
 		m := NewOnClock(func() int64 { return now })
 		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, Burst: 10})
 		open := reserveThree(t, m, p, "k")
-		if got := holesOf(m, p); got != 1 {
-			t.Errorf("%s: %d states have holes before it", name, got)
-		}
+		got := holesOf(m, p)
+		redistest.ErrorIf(t, got != 1, "%s: %d states have holes before it", name, got)
 		end(t, m, p, open)
-		if got := holesOf(m, p); got != 0 {
-			t.Errorf("%s: %d states have holes after it", name, got)
-		}
+		got = holesOf(m, p)
+		redistest.ErrorIf(t, got != 0, "%s: %d states have holes after it", name, got)
 	}
 }
 
@@ -94,9 +93,8 @@ func TestMemory_holes_overflow(t *testing.T) {
 		storetest.RefundIn(m, open[0])
 		storetest.RefundIn(m, open[2])
 	}
-	if got := holesOf(m, p); got != 1 {
-		t.Errorf("%d states have holes; want that of the kept key alone", got)
-	}
+	got := holesOf(m, p)
+	redistest.ErrorIf(t, got != 1, "%d states have holes; want that of the kept key alone", got)
 	less := 0
 	for i := range 20 {
 		left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Peek: true})[0].Result.Remaining

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -48,14 +49,11 @@ func TestLastSeen_out_of_order(t *testing.T) {
 			now += 1000
 			answers = append(answers, storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0])
 		}
-		if !answers[4].Result.Passes() || answers[5].Result.Passes() {
-			t.Fatalf("%s: %v", algorithm, answers)
-		}
+		redistest.FatalIf(t, !answers[4].Result.Passes() || answers[5].Result.Passes(), "%s: %v", algorithm, answers)
 		local.Remember(&answers[5])
 		local.Remember(&answers[3])
-		if storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Passes() {
-			t.Errorf("%s: a sixth request of 5 passes", algorithm)
-		}
+		redistest.ErrorIf(t, storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Passes(),
+			"%s: a sixth request of 5 passes", algorithm)
 	}
 }
 
@@ -68,21 +66,16 @@ func TestLastSeen_lower_limit(t *testing.T) {
 		remote, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
 		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour, Dynamic: true})
 		low, err := p.WithLimit(10, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		used := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 900})
 		local.Remember(&used[0])
 		now += 3_000_000
 		denied := storetest.Decide(t, remote, limiter.Check{Policy: low, Key: limiter.EncodeKey("k")})
-		if denied[0].Result.Passes() {
-			t.Fatalf("%s: the lower limit passes", algorithm)
-		}
+		redistest.FatalIf(t, denied[0].Result.Passes(), "%s: the lower limit passes", algorithm)
 		local.Remember(&denied[0])
 		for weight, passes := range map[int64]bool{99: true, 101: false} {
-			if got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight})[0].Result; got.Passes() != passes {
-				t.Errorf("%s: %d units beside 900 of 1,000: %+v", algorithm, weight, got)
-			}
+			got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight})[0].Result
+			redistest.ErrorIf(t, got.Passes() != passes, "%s: %d units beside 900 of 1,000: %+v", algorithm, weight, got)
 		}
 	}
 }
@@ -108,9 +101,7 @@ func TestLastSeen_other_limits(t *testing.T) {
 				continue
 			}
 			other, err := p.WithLimit(1+random.Int64N(3000), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, err)
 			check := limiter.Check{Policy: other, Key: limiter.EncodeKey("k"), Peek: true}
 			want := storetest.Decide(t, remote, check)[0].Result.Remaining
 			got := storetest.Decide(t, local, check)[0].Result.Remaining
@@ -131,9 +122,8 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: limiter.Result{Remaining: 0, ResetAfter: time.Hour}})
 	now -= 3 * time.Hour.Microseconds()
 	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: limiter.Result{Remaining: 4, ResetAfter: time.Hour}})
-	if left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 4 {
-		t.Errorf("%d units remain, want 4", left)
-	}
+	left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+	redistest.ErrorIf(t, left != 4, "%d units remain, want 4", left)
 }
 
 // TestKernel_restoreState compares states, at random later instants, with those restored from the
@@ -162,12 +152,10 @@ func TestKernel_restoreState(t *testing.T) {
 					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick)
 					have := storetest.Decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
 					got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
-					if got.Remaining > have.Remaining {
-						t.Fatalf("round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
-					}
-					if have.ResetAfter == 0 && got.Remaining != p.Capacity() {
-						t.Fatalf("round %d, %v: %d remain of a quota that is free again", round, p.Settings(), got.Remaining)
-					}
+					redistest.FatalIf(t, got.Remaining > have.Remaining,
+						"round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
+					redistest.FatalIf(t, have.ResetAfter == 0 && got.Remaining != p.Capacity(),
+						"round %d, %v: %d remain of a quota that is free again", round, p.Settings(), got.Remaining)
 				}
 			}
 		})
@@ -183,8 +171,7 @@ func TestLastSeen_no_room(t *testing.T) {
 	for i, want := range []int64{0, 1, 2} {
 		answer := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey(strconv.Itoa(i))})[0]
 		local.Remember(&answer)
-		if n := local.Overflows(); n != want {
-			t.Errorf("client %d: %d overflows, want %d", i, n, want)
-		}
+		n := local.Overflows()
+		redistest.ErrorIf(t, n != want, "client %d: %d overflows, want %d", i, n, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -111,9 +112,7 @@ func FuzzTraffic(f *testing.F) {
 			if want := reference.allows(now, weight); result.Passes() != want {
 				t.Fatalf("%v at %d, weight %d: %+v, want it to pass: %v; admitted before: %v", s, now, weight, result, want, reference.admitted)
 			}
-			if result.Remaining < 0 || result.Remaining > p.Capacity() {
-				t.Fatalf("%+v", result)
-			}
+			redistest.FatalIf(t, result.Remaining < 0 || result.Remaining > p.Capacity(), "%+v", result)
 		}
 	})
 }

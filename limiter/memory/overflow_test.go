@@ -48,16 +48,12 @@ func TestMemory_full_quota(t *testing.T) {
 			spend("before the flood ")
 			spend("in the flood ")
 			for key, n := range admitted {
-				if n > limit {
-					t.Errorf("%s: %d admitted, the limit is %d", key, n, limit)
-				}
+				redistest.ErrorIf(t, n > limit, "%s: %d admitted, the limit is %d", key, n, limit)
 			}
-			if n := admitted["before the flood 7"]; n != limit {
-				t.Errorf("who came before the flood was admitted %d times, want %d", n, limit)
-			}
-			if m.Len() > bound || m.Overflows() < bound || warnings != 1 {
-				t.Errorf("%d states kept, %d overflows, %d warnings; want at most %d kept and one warning", m.Len(), m.Overflows(), warnings, bound)
-			}
+			n := admitted["before the flood 7"]
+			redistest.ErrorIf(t, n != limit, "who came before the flood was admitted %d times, want %d", n, limit)
+			redistest.ErrorIf(t, m.Len() > bound || m.Overflows() < bound || warnings != 1,
+				"%d states kept, %d overflows, %d warnings; want at most %d kept and one warning", m.Len(), m.Overflows(), warnings, bound)
 		})
 	}
 }
@@ -76,12 +72,10 @@ func TestMemory_full_flood(t *testing.T) {
 			_, _ = m.Decide(t.Context(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprintf("%016x", i)), Weight: 1}}) // cannot fail
 		}
 		grown := liveHeap() - before
-		if most := 300*bound + 256*65536; grown > most {
-			t.Errorf("%s: %d keys take %d bytes, want at most %d", algorithm, keys, grown, most)
-		}
-		if limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: spent, Key: limiter.EncodeKey("k"), Weight: 1})) {
-			t.Error("the flood gave a spent client a fresh quota")
-		}
+		most := 300*bound + 256*65536
+		redistest.ErrorIf(t, grown > most, "%s: %d keys take %d bytes, want at most %d", algorithm, keys, grown, most)
+		redistest.ErrorIf(t, limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: spent, Key: limiter.EncodeKey("k"), Weight: 1})),
+			"the flood gave a spent client a fresh quota")
 		t.Logf("%s: %d keys in a store for %d take %d bytes", algorithm, keys, bound, grown)
 		runtime.KeepAlive(m)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -50,9 +51,8 @@ func compareState(t *testing.T, s limiter.Settings) {
 		}
 		reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
 		want := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve, Peek: weight == 0})[0].Result
-		if got := state.TakeReserving(p, now, weight, reserve); got != want {
-			t.Fatalf("request %d of weight %d, %d left: %+v, the store says %+v", i, weight, reserve, got, want)
-		}
+		got := state.TakeReserving(p, now, weight, reserve)
+		redistest.FatalIf(t, got != want, "request %d of weight %d, %d left: %+v, the store says %+v", i, weight, reserve, got, want)
 	}
 }
 
@@ -68,8 +68,6 @@ func TestState_Take_allocations(t *testing.T) {
 			now += 50_000
 			state.Take(p, now, 1)
 		})
-		if allocs != 0 {
-			t.Errorf("%s: %v allocations per take", algorithm, allocs)
-		}
+		redistest.ErrorIf(t, allocs != 0, "%s: %v allocations per take", algorithm, allocs)
 	}
 }

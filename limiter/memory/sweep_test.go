@@ -9,6 +9,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
@@ -50,23 +51,19 @@ func TestMemory_quiet(t *testing.T) {
 				for i := range clients {
 					test.store(m, limiter.Check{Policy: short, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
 				}
-				if m.Len() != test.kept {
-					t.Fatalf("%d states, want %d", m.Len(), test.kept)
-				}
+				redistest.FatalIf(t, m.Len() != test.kept, "%d states, want %d", m.Len(), test.kept)
 				m.Limit(DefaultMaxKeys, nil)
 				long := limiter.Check{Policy: storetest.NewPolicy(t, limiter.Settings{Name: "long", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}), Key: limiter.EncodeKey("a"), Weight: 1}
 				take(m, long)
 				pass(20 * time.Minute)
-				if m.Len() != 1 || m.Spills.Load() != 0 {
-					t.Errorf("%d states and %d overflows are left, want the one that counts", m.Len(), m.Spills.Load())
-				}
+				redistest.ErrorIf(t, m.Len() != 1 || m.Spills.Load() != 0,
+					"%d states and %d overflows are left, want the one that counts", m.Len(), m.Spills.Load())
 				if take(m, long); !m.Sweeps.IsSet() {
 					t.Error("the sweeps ended before the states")
 				}
 				pass(time.Hour)
-				if m.Len() != 0 || m.Sweeps.IsSet() {
-					t.Errorf("%d states are left, the timer is set: %v", m.Len(), m.Sweeps.IsSet())
-				}
+				redistest.ErrorIf(t, m.Len() != 0 || m.Sweeps.IsSet(),
+					"%d states are left, the timer is set: %v", m.Len(), m.Sweeps.IsSet())
 			})
 		})
 	}

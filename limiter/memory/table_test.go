@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
@@ -31,17 +32,14 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 				now += 100_000
 				most = max(most, len(m.Tables))
 			}
-			if most > 2*MinTables {
-				t.Errorf("%d tables, want %d at the most", most, 2*MinTables)
-			}
+			redistest.ErrorIf(t, most > 2*MinTables, "%d tables, want %d at the most", most, 2*MinTables)
 			now += 10_000_000
 			if living := m.Prune(); len(living) != 1 || !living["lasting"] || len(m.Tables) != 1 || m.Len() != 1 {
 				t.Errorf("%v live, in %d tables with %d states; want the lasting one alone", living, len(m.Tables), m.Len())
 			}
 			again := storetest.NewPolicy(t, lasting.Settings()) // of a later configuration
-			if left := storetest.Decide(t, m, limiter.Check{Policy: again, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 6 {
-				t.Errorf("%d units remain, want 6", left)
-			}
+			left := storetest.Decide(t, m, limiter.Check{Policy: again, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+			redistest.ErrorIf(t, left != 6, "%d units remain, want 6", left)
 		})
 	}
 }
@@ -57,13 +55,11 @@ func TestMemory_Prune_full(t *testing.T) {
 	for i := range 10 {
 		storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
 	}
-	if living := m.Prune(); !living["full"] {
-		t.Error("the table was dropped before its states had reset")
-	}
+	living := m.Prune()
+	redistest.ErrorIf(t, !living["full"], "the table was dropped before its states had reset")
 	now += 10_000_000
-	if living := m.Prune(); len(living) != 0 || m.Len() != 0 {
-		t.Errorf("%v live, with %d states", living, m.Len())
-	}
+	living = m.Prune()
+	redistest.ErrorIf(t, len(living) != 0 || m.Len() != 0, "%v live, with %d states", living, m.Len())
 }
 
 // TestMemory_Prune_refunded has a table whose only unit was refunded.
@@ -76,9 +72,8 @@ func TestMemory_Prune_refunded(t *testing.T) {
 			p := storetest.NewPolicy(t, limiter.Settings{Name: "refunded", Algorithm: algorithm, Limit: 1, Window: time.Second})
 			storetest.RefundIn(m, storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}))
 			now += 10_000_000
-			if living := m.Prune(); len(living) != 0 || m.Len() != 0 {
-				t.Errorf("%v live, with %d states", living, m.Len())
-			}
+			living := m.Prune()
+			redistest.ErrorIf(t, len(living) != 0 || m.Len() != 0, "%v live, with %d states", living, m.Len())
 		})
 	}
 }
@@ -94,9 +89,8 @@ func TestMemory_refunded_flood(t *testing.T) {
 		storetest.RefundIn(m, storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Refundable: true}))
 		now += 10_000
 	}
-	if n := m.Overflows(); n > 0 {
-		t.Errorf("%d keys found no room of their own", n)
-	}
+	n := m.Overflows()
+	redistest.ErrorIf(t, n > 0, "%d keys found no room of their own", n)
 }
 
 // TestMemory_Prune_loses_no_charge drops tables while requests charge them, one by one and several
@@ -126,9 +120,8 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 		}
 		users.Wait()
 		got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}, limiter.Check{Policy: q, Key: limiter.EncodeKey("k"), Peek: true})
-		if a, b := got[0].Result.Remaining, got[1].Result.Remaining; a != 960 || b != 980 {
-			t.Fatalf("%d and %d units remain, want 960 and 980", a, b)
-		}
+		a, b := got[0].Result.Remaining, got[1].Result.Remaining
+		redistest.FatalIf(t, a != 960 || b != 980, "%d and %d units remain, want 960 and 980", a, b)
 	}
 }
 
@@ -142,13 +135,11 @@ func TestMemory_lockEach_many_tables(t *testing.T) {
 		for i := range 10 * MinTables {
 			checks = append(checks, limiter.Check{Policy: storetest.DayPolicy(t, fmt.Sprintf("p%d-%d", round, i), limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 		}
-		if _, err := m.Decide(t.Context(), checks); err != nil || !limiter.Allowed(checks) {
-			t.Fatalf("got %v; want all of %d to pass", err, len(checks))
-		}
+		_, err := m.Decide(t.Context(), checks)
+		redistest.FatalIf(t, err != nil || !limiter.Allowed(checks), "got %v; want all of %d to pass", err, len(checks))
 		for i := range checks {
-			if checks[i].Result.Remaining != 9 {
-				t.Fatalf("%d of policy %d remain, want 9", checks[i].Result.Remaining, i)
-			}
+			redistest.FatalIf(t, checks[i].Result.Remaining != 9,
+				"%d of policy %d remain, want 9", checks[i].Result.Remaining, i)
 		}
 	}
 }
@@ -161,10 +152,8 @@ func TestResetAll_in_process(t *testing.T) {
 		storetest.Decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey(fmt.Sprint("client-", i))})
 		storetest.Decide(t, m, limiter.Check{Policy: two, Key: limiter.EncodeKey(fmt.Sprint("client-", i/2))})
 	}
-	if found := m.ResetAll("one"); found != 100 || m.Len() != 50 {
-		t.Errorf("forgot %d, %d are left; want 100 and 50", found, m.Len())
-	}
-	if c := storetest.Decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey("client-1"), Weight: 1})[0]; c.Result.Remaining != 4 {
-		t.Errorf("got %+v, want a fresh quota", c.Result)
-	}
+	found := m.ResetAll("one")
+	redistest.ErrorIf(t, found != 100 || m.Len() != 50, "forgot %d, %d are left; want 100 and 50", found, m.Len())
+	c := storetest.Decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey("client-1"), Weight: 1})[0]
+	redistest.ErrorIf(t, c.Result.Remaining != 4, "got %+v, want a fresh quota", c.Result)
 }

@@ -46,9 +46,8 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				want := s.PlayLeaving(t, tr.Now, p, weight, reserve)
 				if cached {
 					denials++
-					if want.Passes() || (fromCache.RetryAfter > want.RetryAfter && want.RetryAfter != limiter.Never) {
-						t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings(), weight, reserve, fromCache, want)
-					}
+					redistest.FatalIf(t, want.Passes() || (fromCache.RetryAfter > want.RetryAfter && want.RetryAfter != limiter.Never),
+						"%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings(), weight, reserve, fromCache, want)
 				} else {
 					checks[0].Result = want
 					cache.Learn(checks, clock.MomentOf(time.UnixMicro(tr.Now)))
@@ -57,9 +56,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 			}
 		}
 	}
-	if denials < 10_000 {
-		t.Errorf("the cache denied only %d times", denials)
-	}
+	redistest.ErrorIf(t, denials < 10_000, "the cache denied only %d times", denials)
 }
 
 // TestDenyCache_deny_weights has one client send several weights in turn. For as long as none
@@ -96,9 +93,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 			}
 		}
 	}
-	if repeated < 10_000 {
-		t.Errorf("the cache denied only %d times", repeated)
-	}
+	redistest.ErrorIf(t, repeated < 10_000, "the cache denied only %d times", repeated)
 }
 
 // TestDenyCache_weights_apart has a client alternate weights: each is sent to Redis once.
@@ -112,19 +107,16 @@ func TestDenyCache_weights_apart(t *testing.T) {
 	for range 3 {
 		for weight, wait := range waits {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-			if !cache.Deny(checks, now).Denies() || checks[0].Result.RetryAfter != wait {
-				t.Errorf("weight %d: %+v, want retry after %v", weight, checks[0].Result, wait)
-			}
+			redistest.ErrorIf(t, !cache.Deny(checks, now).Denies() || checks[0].Result.RetryAfter != wait,
+				"weight %d: %+v, want retry after %v", weight, checks[0].Result, wait)
 		}
 	}
-	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 12}}, now).Denies() {
-		t.Error("a weight that was never asked about is answered")
-	}
+	redistest.ErrorIf(t, cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 12}}, now).Denies(),
+		"a weight that was never asked about is answered")
 	cache.Forget(p.ID(), "k")
 	for weight := range waits {
-		if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}, now).Denies() {
-			t.Errorf("weight %d is denied after a reset", weight)
-		}
+		redistest.ErrorIf(t, cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}, now).Denies(),
+			"weight %d is denied after a reset", weight)
 	}
 }
 
@@ -140,9 +132,8 @@ func TestDenyCache_bounded(t *testing.T) {
 	for i := range cache.Shards {
 		total += len(cache.Shards[i].Denials)
 	}
-	if total > shards.Count*DenyShardSize || total < shards.Count*DenyShardSize/2 {
-		t.Errorf("%d denials are kept, want about %d", total, shards.Count*DenyShardSize)
-	}
+	redistest.ErrorIf(t, total > shards.Count*DenyShardSize || total < shards.Count*DenyShardSize/2,
+		"%d denials are kept, want about %d", total, shards.Count*DenyShardSize)
 	now = now.Add(time.Second)
 	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*shards.Count*DenyShardSize - 1)), Weight: 1}}, now).Denies() {
 		t.Error("a denial is used longer than its age")
@@ -161,12 +152,9 @@ func TestDenyCache_quiet(t *testing.T) {
 		<-time.After(10 * time.Second)
 		synctest.Wait()
 		for i := range c.Shards {
-			if left := c.Shards[i].Len(); left > 0 {
-				t.Fatalf("%d denials are left", left)
-			}
+			left := c.Shards[i].Len()
+			redistest.FatalIf(t, left > 0, "%d denials are left", left)
 		}
-		if c.Sweeps.IsSet() {
-			t.Error("the timer is set")
-		}
+		redistest.ErrorIf(t, c.Sweeps.IsSet(), "the timer is set")
 	})
 }

@@ -146,9 +146,8 @@ func TestBucket_Refund_list_of_takes(t *testing.T) {
 		}
 	}
 	t.Logf("of %d schedules %d have more than three holes at once, %d a sum, %d refund less by it", schedules, several, sums, less)
-	if several < schedules/4 || sums < schedules/100 {
-		t.Errorf("only %d of %d schedules have more than three holes at once, %d a sum", several, schedules, sums)
-	}
+	redistest.ErrorIf(t, several < schedules/4 || sums < schedules/100,
+		"only %d of %d schedules have more than three holes at once, %d a sum", several, schedules, sums)
 }
 
 // TestBucket_Refund_one_instant refunds takes of one instant in random orders. Up to 32 leave at most
@@ -200,9 +199,7 @@ func TestBucket_Refund_many_at_one_instant(t *testing.T) {
 		}
 		mean := float64(kept) / rounds / float64(takes)
 		t.Logf("%d takes: %.1f %% are not returned", takes, 100*mean)
-		if mean > bound.most {
-			t.Errorf("%d takes: %.1f %% of the units are not returned", takes, 100*mean)
-		}
+		redistest.ErrorIf(t, mean > bound.most, "%d takes: %.1f %% of the units are not returned", takes, 100*mean)
 	}
 }
 
@@ -218,7 +215,6 @@ func TestBucket_Refund_twice(t *testing.T) {
 			b.state = bucket{}.Refund(b.state, b.now, &b.p, 1, 1, open[i].receipt)
 		}
 	}
-	if got := b.debt(); got != 2*sec {
-		t.Errorf("a debt of %d with two of five units reserved", got)
-	}
+	got := b.debt()
+	redistest.ErrorIf(t, got != 2*sec, "a debt of %d with two of five units reserved", got)
 }

@@ -187,7 +187,5 @@ func TestBucket_Refund_overlapping(t *testing.T) {
 			refunds++
 		}
 	}
-	if refunds < schedules/2 {
-		t.Errorf("only %d of %d schedules refunded anything", refunds, schedules)
-	}
+	redistest.ErrorIf(t, refunds < schedules/2, "only %d of %d schedules refunded anything", refunds, schedules)
 }

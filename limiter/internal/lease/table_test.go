@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
@@ -72,9 +73,7 @@ func (d *leaseDesk) pass(by time.Duration) { d.clock = d.clock.Add(by) }
 func (d *leaseDesk) spend(want bool) (*lease.BusyKey, lease.HeldUnits) {
 	d.t.Helper()
 	k, spent := d.table.Spend(&d.check, d.clock)
-	if (spent.Number != 0) != want {
-		d.t.Errorf("a request was decided by a lease: %v; want %v", !want, want)
-	}
+	redistest.ErrorIf(d.t, (spent.Number != 0) != want, "a request was decided by a lease: %v; want %v", !want, want)
 	return k, spent
 }
 
@@ -84,9 +83,7 @@ func (d *leaseDesk) ask() lease.Question {
 	k, _ := d.spend(false)
 	q := d.table.Question(k)
 	q.Sent = d.clock
-	if q.Wish.Units == 0 {
-		d.t.Fatal("nothing is asked for")
-	}
+	redistest.FatalIf(d.t, q.Wish.Units == 0, "nothing is asked for")
 	return q
 }
 
@@ -98,13 +95,9 @@ func (d *leaseDesk) answer(q lease.Question, units int64) {
 // givenBack checks how many units were given back so far.
 func (d *leaseDesk) givenBack(units ...int64) {
 	d.t.Helper()
-	if len(d.back) != len(units) {
-		d.t.Fatalf("given back %+v; want %v", d.back, units)
-	}
+	redistest.FatalIf(d.t, len(d.back) != len(units), "given back %+v; want %v", d.back, units)
 	for i, want := range units {
-		if d.back[i].Left != want {
-			d.t.Errorf("given back %+v; want %v", d.back, units)
-		}
+		redistest.ErrorIf(d.t, d.back[i].Left != want, "given back %+v; want %v", d.back, units)
 	}
 }
 
@@ -127,9 +120,7 @@ func TestLeaseTable_ends(t *testing.T) {
 	}
 	d.timer()
 	d.givenBack(98)
-	if d.fates[limiter.LeaseSpent] != 2 {
-		t.Errorf("%v; want 2 units spent", d.fates)
-	}
+	redistest.ErrorIf(t, d.fates[limiter.LeaseSpent] != 2, "%v; want 2 units spent", d.fates)
 	d.timer()
 	d.givenBack(98)
 }
@@ -166,9 +157,7 @@ func TestLeaseTable_question(t *testing.T) {
 			one := d.check
 			d.check.Weight = 11 // more than there is
 			q := d.ask()
-			if q.Rest.Left != 10 {
-				t.Fatalf("the question gives %d back; want 10", q.Rest.Left)
-			}
+			redistest.FatalIf(t, q.Rest.Left != 10, "the question gives %d back; want 10", q.Rest.Left)
 			d.check = one
 			d.spend(false)
 			if test.late {
@@ -180,9 +169,8 @@ func TestLeaseTable_question(t *testing.T) {
 				d.answer(q, 0)
 			}
 			d.spend(test.held)
-			if test.held == (d.fates[limiter.LeaseReturned]+d.fates[limiter.LeaseLapsed] > 0) {
-				t.Errorf("fates %v", d.fates)
-			}
+			redistest.ErrorIf(t, test.held == (d.fates[limiter.LeaseReturned]+d.fates[limiter.LeaseLapsed] > 0),
+				"fates %v", d.fates)
 		})
 	}
 }
@@ -203,9 +191,8 @@ func TestLeaseTable_end(t *testing.T) {
 		d.answer(other, 7)
 		d.spend(false)
 		d.givenBack(want...)
-		if why == lease.KeyReset && d.fates[limiter.LeaseLapsed] != 106 {
-			t.Errorf("fates %v; want 106 units lapsed", d.fates)
-		}
+		redistest.ErrorIf(t, why == lease.KeyReset && d.fates[limiter.LeaseLapsed] != 106,
+			"fates %v; want 106 units lapsed", d.fates)
 	}
 }
 
@@ -218,9 +205,8 @@ func TestLeaseTable_close(t *testing.T) {
 	d.answer(lease.Question{Key: k, Wish: kernel.Wish{Units: 7}, Sent: d.clock}, 7)
 	d.givenBack(99, 7)
 	for range 2 * lease.BusyAfter {
-		if k, _ := d.spend(false); k != nil {
-			t.Fatal("a key is busy")
-		}
+		k, _ := d.spend(false)
+		redistest.FatalIf(t, k != nil, "a key is busy")
 		d.pass(time.Millisecond)
 	}
 }
@@ -248,18 +234,13 @@ func TestLeaseTable_putBack(t *testing.T) {
 	d.table.PutBack(k, first, &d.check)
 	d.givenBack(1)
 	d.table.Answered(lease.Question{Key: k, Sent: d.clock}, 5000, time.Minute, kernel.Lease{})
-	if d.fates[limiter.LeaseSpent] != 2 {
-		t.Errorf("fates %v; want 2 units spent", d.fates)
-	}
+	redistest.ErrorIf(t, d.fates[limiter.LeaseSpent] != 2, "fates %v; want 2 units spent", d.fates)
 	d.table.PutBack(k, third, &d.check)
 	d.givenBack(1)
-	if units, _ := d.table.Held("desk", "k"); units != 10 {
-		t.Errorf("%d units are held; want 10", units)
-	}
+	units, _ := d.table.Held("desk", "k")
+	redistest.ErrorIf(t, units != 10, "%d units are held; want 10", units)
 	d.table.End("k", lease.Named("desk"), lease.KeyReset)
 	d.table.PutBack(k, second, &d.check)
 	d.givenBack(1)
-	if d.fates[limiter.LeaseLapsed] != 11 {
-		t.Errorf("fates %v; want 11 units lapsed", d.fates)
-	}
+	redistest.ErrorIf(t, d.fates[limiter.LeaseLapsed] != 11, "fates %v; want 11 units lapsed", d.fates)
 }

@@ -47,13 +47,10 @@ func (g *gate) request(ctx context.Context, timeout time.Duration, done func(err
 
 func (g *gate) waitForQueue(t *testing.T, n int) {
 	t.Helper()
-	redistest.WaitFor(t, "the queue is filled", func() error {
+	redistest.Retry(t, "the queue is filled", func() (again bool, seen any) {
 		g.Mu.Lock()
 		defer g.Mu.Unlock()
-		if len(g.Waiting) != n {
-			return fmt.Errorf("%d calls wait", len(g.Waiting))
-		}
-		return nil
+		return len(g.Waiting) != n, fmt.Sprintf("%d calls wait", len(g.Waiting))
 	})
 }
 
@@ -65,17 +62,15 @@ func TestBatcher_waiting_calls(t *testing.T) {
 		g.request(context.Background(), time.Minute, func(error) { group.Done() })
 	}
 	ask()
-	if n := <-g.started; n != 1 {
-		t.Errorf("a lone request went with %d", n)
-	}
+	n := <-g.started
+	redistest.ErrorIf(t, n != 1, "a lone request went with %d", n)
 	for range wire.MaxBatch + 10 {
 		ask()
 	}
 	g.waitForQueue(t, wire.MaxBatch+10)
 	g.release <- struct{}{}
-	if n := <-g.started; n != wire.MaxBatch {
-		t.Errorf("the next batch has %d requests, want %d", n, wire.MaxBatch)
-	}
+	n = <-g.started
+	redistest.ErrorIf(t, n != wire.MaxBatch, "the next batch has %d requests, want %d", n, wire.MaxBatch)
 	for range 10 {
 		g.release <- struct{}{}
 	}
@@ -95,33 +90,23 @@ func TestBatcher_abandoned_calls(t *testing.T) {
 	for range 20 {
 		g.request(context.Background(), time.Millisecond, func(err error) { errs <- err })
 	}
-	redistest.WaitFor(t, "the requests time out", func() error {
-		if len(errs) < 20 {
-			return fmt.Errorf("%d of them", len(errs))
-		}
-		return nil
+	redistest.Retry(t, "the requests time out", func() (again bool, seen any) {
+		return len(errs) < 20, fmt.Sprintf("%d of them", len(errs))
 	})
 	cancel()
 	kinds := map[error]int{}
 	for range 40 {
 		kinds[<-errs]++
 	}
-	if kinds[context.Canceled] != 20 || kinds[decision.ErrUnsent] != 20 {
-		t.Errorf("errors %v", kinds)
-	}
+	redistest.ErrorIf(t, kinds[context.Canceled] != 20 || kinds[decision.ErrUnsent] != 20, "errors %v", kinds)
 	close(g.release)
-	if err := <-errs; err != nil {
-		t.Error(err)
-	}
-	redistest.WaitFor(t, "all goroutines are gone", func() error {
-		if n := runtime.NumGoroutine(); n > before {
-			return fmt.Errorf("%d goroutines, %d before", n, before)
-		}
-		return nil
+	err := <-errs
+	redistest.ErrorIf(t, err != nil, "%+v", err)
+	redistest.Retry(t, "all goroutines are gone", func() (again bool, seen any) {
+		n := runtime.NumGoroutine()
+		return n > before, fmt.Sprintf("%d goroutines, %d before", n, before)
 	})
-	if len(g.started) != 0 {
-		t.Errorf("%d requests were sent after their clients had left", len(g.started))
-	}
+	redistest.ErrorIf(t, len(g.started) != 0, "%d requests were sent after their clients had left", len(g.started))
 }
 
 func TestBatcher_full_queue(t *testing.T) {
@@ -131,13 +116,10 @@ func TestBatcher_full_queue(t *testing.T) {
 	g.request(context.Background(), time.Minute, func(error) { group.Done() })
 	<-g.started
 	for range MaxQueue {
-		if err := g.Enqueue(NewCall(wire.OpTake, nil)); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, g.Enqueue(NewCall(wire.OpTake, nil)))
 	}
-	if err := g.Enqueue(NewCall(wire.OpTake, nil)); limiter.Kind(err) != "overload" {
-		t.Errorf("error %v", err)
-	}
+	err := g.Enqueue(NewCall(wire.OpTake, nil))
+	redistest.ErrorIf(t, limiter.Kind(err) != "overload", "error %v", err)
 	close(g.release)
 	group.Wait()
 }
@@ -153,13 +135,11 @@ func TestBatcher_stalled_batches(t *testing.T) {
 	}
 	close(g.release)
 	group.Wait()
-	redistest.WaitFor(t, "surplus senders end", func() error {
+	redistest.Retry(t, "surplus senders end", func() (again bool, seen any) {
 		g.Mu.Lock()
 		defer g.Mu.Unlock()
-		if l := &g.Senders; l.Open != 0 || l.stalled != 0 || len(l.inflights) != 0 || g.stalls.IsSet() {
-			return fmt.Errorf("%+v, watched %v", g.Senders, g.stalls.IsSet())
-		}
-		return nil
+		l := &g.Senders
+		return l.Open != 0 || l.stalled != 0 || len(l.inflights) != 0 || g.stalls.IsSet(), fmt.Sprintf("%+v, watched %v", g.Senders, g.stalls.IsSet())
 	})
 }
 
@@ -174,14 +154,11 @@ func TestBatcher_lost_answer(t *testing.T) {
 	}
 	for range 2 {
 		c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
-		if err := b.Do(context.Background(), c, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, b.Do(context.Background(), c, time.Minute))
 		c.Recycle()
 	}
-	if want := []bool{true, false}; !slices.Equal(alone, want) {
-		t.Errorf("sent within a request's own timeout: %v, want %v", alone, want)
-	}
+	want := []bool{true, false}
+	redistest.ErrorIf(t, !slices.Equal(alone, want), "sent within a request's own timeout: %v, want %v", alone, want)
 }
 
 // TestBatcher_crowd has a batch of several calls. The next request leaves by a sender, which takes those along
@@ -205,9 +182,8 @@ func TestBatcher_crowd(t *testing.T) {
 	}
 	ask := func() {
 		c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
-		if err := b.Do(context.Background(), c, time.Minute); err != nil {
-			t.Error(err)
-		}
+		err := b.Do(context.Background(), c, time.Minute)
+		redistest.ErrorIf(t, err != nil, "%+v", err)
 		c.Recycle()
 	}
 	var crowd sync.WaitGroup
@@ -216,28 +192,21 @@ func TestBatcher_crowd(t *testing.T) {
 	for range 5 {
 		crowd.Go(ask)
 	}
-	redistest.WaitFor(t, "five requests wait", func() error {
+	redistest.Retry(t, "five requests wait", func() (again bool, seen any) {
 		b.Mu.Lock()
 		defer b.Mu.Unlock()
-		if len(b.Waiting) != 5 {
-			return fmt.Errorf("%d", len(b.Waiting))
-		}
-		return nil
+		return len(b.Waiting) != 5, fmt.Sprintf("%d", len(b.Waiting))
 	})
 	close(first)
 	crowd.Wait()
 	for range 2 {
-		redistest.WaitFor(t, "the senders end", func() error {
+		redistest.Retry(t, "the senders end", func() (again bool, seen any) {
 			b.Mu.Lock()
 			defer b.Mu.Unlock()
-			if b.Senders.Open != 0 {
-				return fmt.Errorf("%d are open", b.Senders.Open)
-			}
-			return nil
+			return b.Senders.Open != 0, fmt.Sprintf("%d are open", b.Senders.Open)
 		})
 		ask()
 	}
-	if want := []batch{{1, true}, {5, false}, {1, false}, {1, true}}; !slices.Equal(sent, want) {
-		t.Errorf("sent %v, want %v", sent, want)
-	}
+	want := []batch{{1, true}, {5, false}, {1, false}, {1, true}}
+	redistest.ErrorIf(t, !slices.Equal(sent, want), "sent %v, want %v", sent, want)
 }

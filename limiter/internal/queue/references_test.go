@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestReferences_end_once has many acquire and release at the moment that the owner ends.
@@ -12,9 +14,8 @@ func TestReferences_end_once(t *testing.T) {
 	for range 200 {
 		var ended, using atomic.Int32
 		r := NewReferences(func() {
-			if ended.Add(1) != 1 || using.Load() != 0 {
-				t.Errorf("ended %d times, with %d in use", ended.Load(), using.Load())
-			}
+			redistest.ErrorIf(t, ended.Add(1) != 1 || using.Load() != 0,
+				"ended %d times, with %d in use", ended.Load(), using.Load())
 		})
 		var users sync.WaitGroup
 		for range 4 {
@@ -31,8 +32,6 @@ func TestReferences_end_once(t *testing.T) {
 		users.Go(r.Release)
 		users.Wait()
 		<-r.Closed
-		if r.Acquire() {
-			t.Error("acquired after the end")
-		}
+		redistest.ErrorIf(t, r.Acquire(), "acquired after the end")
 	}
 }

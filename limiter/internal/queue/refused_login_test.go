@@ -79,11 +79,9 @@ func (d *door) request(timeout time.Duration) <-chan error {
 
 func (d *door) waitForBatches(t *testing.T, n int32) {
 	t.Helper()
-	redistest.WaitFor(t, "the batches are sent", func() error {
-		if got := d.sent.Load(); got != n {
-			return errors.New("another number was sent")
-		}
-		return nil
+	redistest.Retry(t, "the batches are sent", func() (again bool, seen any) {
+		got := d.sent.Load()
+		return got != n, "another number was sent"
 	})
 }
 
@@ -95,22 +93,17 @@ func TestBatcher_refused_login(t *testing.T) {
 			d.waitForBatches(t, 1)
 			d.idle(ready)
 			newer := d.request(time.Minute)
-			redistest.WaitFor(t, "the refused batch is reported", func() error {
-				if d.reports.Load() == 0 {
-					return errors.New("it is not")
-				}
-				return nil
+			redistest.Retry(t, "the refused batch is reported", func() (again bool, seen any) {
+				return d.reports.Load() == 0, "it is not"
 			})
 			third := d.request(time.Minute) // opens no connection
 			close(d.open)
 			for which, outcome := range map[string]<-chan error{"older": older, "newer": newer, "third": third} {
-				if err := <-outcome; err != nil {
-					t.Errorf("the %s request: %v", which, err)
-				}
+				err := <-outcome
+				redistest.ErrorIf(t, err != nil, "the %s request: %v", which, err)
 			}
-			if got := d.reports.Load(); got != 1 {
-				t.Errorf("%d reports, want 1", got)
-			}
+			got := d.reports.Load()
+			redistest.ErrorIf(t, got != 1, "%d reports, want 1", got)
 		})
 	}
 }
@@ -122,9 +115,8 @@ func TestBatcher_refused_login_alone(t *testing.T) {
 	if err := <-d.request(time.Minute); limiter.Kind(err) != "auth" || d.reports.Load() != 0 {
 		t.Errorf("got %v and %d reports; want the refusal", err, d.reports.Load())
 	}
-	if err := <-d.request(time.Minute); err != nil {
-		t.Errorf("the next request: %v", err)
-	}
+	err := <-d.request(time.Minute)
+	redistest.ErrorIf(t, err != nil, "the next request: %v", err)
 }
 
 // TestBatcher_refused_login_timeout has a caller that leaves before the older connection is free.
@@ -133,24 +125,18 @@ func TestBatcher_refused_login_timeout(t *testing.T) {
 	older := d.request(time.Minute)
 	d.waitForBatches(t, 1)
 	d.idle(0)
-	if err := <-d.request(300 * time.Millisecond); !errors.Is(err, decision.ErrUnsent) {
-		t.Errorf("got %v, want one without a sending", err)
-	}
+	err := <-d.request(300 * time.Millisecond)
+	redistest.ErrorIf(t, !errors.Is(err, decision.ErrUnsent), "got %v, want one without a sending", err)
 	close(d.open)
-	if err := <-older; err != nil {
-		t.Error(err)
-	}
-	redistest.WaitFor(t, "the queue is empty", func() error {
+	err = <-older
+	redistest.ErrorIf(t, err != nil, "%+v", err)
+	redistest.Retry(t, "the queue is empty", func() (again bool, seen any) {
 		d.Mu.Lock()
 		defer d.Mu.Unlock()
-		if len(d.Waiting) > 0 {
-			return errors.New("a call waits")
-		}
-		return nil
+		return len(d.Waiting) > 0, "a call waits"
 	})
-	if got := d.sent.Load(); got != 2 {
-		t.Errorf("%d batches were sent; want none for the caller that left", got)
-	}
+	got := d.sent.Load()
+	redistest.ErrorIf(t, got != 2, "%d batches were sent; want none for the caller that left", got)
 }
 
 func TestRefusedLogin(t *testing.T) {
@@ -163,29 +149,24 @@ func TestRefusedLogin(t *testing.T) {
 		sentinelsRefuse + "...: NOAUTH Authentication needed":   true,
 		sentinelsRefuse + "...: ERR No such master with that n": false,
 	} {
-		if got := refusedLogin(wire.Undecided(reply(text))); got != want {
-			t.Errorf("%s: %v, want %v", text, got, want)
-		}
+		got := refusedLogin(wire.Undecided(reply(text)))
+		redistest.ErrorIf(t, got != want, "%s: %v, want %v", text, got, want)
 	}
 	for cause, want := range map[error]bool{syscall.ECONNREFUSED: true, os.ErrDeadlineExceeded: false, io.EOF: false} {
 		err := wire.Undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
-		if got := refusedLogin(err); got != want {
-			t.Errorf("sentinels: %v: %v, want %v", cause, got, want)
-		}
+		got := refusedLogin(err)
+		redistest.ErrorIf(t, got != want, "sentinels: %v: %v, want %v", cause, got, want)
 	}
 	for alert, want := range map[string]bool{
 		"bad certificate": true, "certificate required": true, "unknown certificate authority": true, "handshake failure": true,
 		"internal error": false, "user canceled": false, "bad record MAC": false,
 	} {
 		err := wire.Undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
-		if got := refusedLogin(err); got != want {
-			t.Errorf("alert %q: %v, want %v", alert, got, want)
-		}
+		got := refusedLogin(err)
+		redistest.ErrorIf(t, got != want, "alert %q: %v, want %v", alert, got, want)
 	}
-	if refusedLogin(wire.Undecided(syscall.ECONNREFUSED)) {
-		t.Error("a server that refuses connections is a refused login")
-	}
-	if refusedLogin(nil) || refusedLogin(decision.ErrTimeout) || refusedLogin(wire.Undecided(wire.Failure(wrongPassword))) {
-		t.Error("an error of no connection is a refused login")
-	}
+	redistest.ErrorIf(t, refusedLogin(wire.Undecided(syscall.ECONNREFUSED)),
+		"a server that refuses connections is a refused login")
+	redistest.ErrorIf(t, refusedLogin(nil) || refusedLogin(decision.ErrTimeout) || refusedLogin(wire.Undecided(wire.Failure(wrongPassword))),
+		"an error of no connection is a refused login")
 }

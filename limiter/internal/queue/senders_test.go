@@ -3,6 +3,8 @@ package queue
 import (
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestSenders_allowed(t *testing.T) {
@@ -10,9 +12,8 @@ func TestSenders_allowed(t *testing.T) {
 		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxSenders,
 	} {
 		l := senders{RoundTrip: trip}
-		if got := l.allowed(); got != want {
-			t.Errorf("%v: %d senders, want %d", trip, got, want)
-		}
+		got := l.allowed()
+		redistest.ErrorIf(t, got != want, "%v: %d senders, want %d", trip, got, want)
 	}
 }
 
@@ -31,7 +32,6 @@ func TestSenders_observe(t *testing.T) {
 	for range 200 {
 		l.observe(20 * time.Millisecond)
 	}
-	if l.RoundTrip < 15*time.Millisecond || l.Usual < 15*time.Millisecond {
-		t.Errorf("round trip %v and usual round trip %v on a link that has become longer", l.RoundTrip, l.Usual)
-	}
+	redistest.ErrorIf(t, l.RoundTrip < 15*time.Millisecond || l.Usual < 15*time.Millisecond,
+		"round trip %v and usual round trip %v on a link that has become longer", l.RoundTrip, l.Usual)
 }

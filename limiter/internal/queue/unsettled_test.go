@@ -25,29 +25,20 @@ func TestBatcher_holds(t *testing.T) {
 	p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
 	back := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	back.Detach(nil)
-	if err := g.Enqueue(back); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, g.Enqueue(back))
 	<-g.started
 	for _, key := range []string{"k", "other"} {
 		c := NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
-		if err := g.Enqueue(c); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, g.Enqueue(c))
 	}
 	var sizes []int
 	sizes = append(sizes, <-g.started, <-g.started) // the other, and then the one that was held
-	if !slices.Equal(sizes, []int{1, 1}) {
-		t.Errorf("batches of %v", sizes)
-	}
+	redistest.ErrorIf(t, !slices.Equal(sizes, []int{1, 1}), "batches of %v", sizes)
 	close(g.release)
-	redistest.WaitFor(t, "nothing is under way", func() error {
+	redistest.Retry(t, "nothing is under way", func() (again bool, seen any) {
 		g.Mu.Lock()
 		defer g.Mu.Unlock()
-		if len(g.Unsettled.Quotas)+len(g.Waiting)+g.Senders.Open > 0 {
-			return fmt.Errorf("%+v", g.Unsettled)
-		}
-		return nil
+		return len(g.Unsettled.Quotas)+len(g.Waiting)+g.Senders.Open > 0, fmt.Sprintf("%+v", g.Unsettled)
 	})
 }
 
@@ -57,9 +48,8 @@ func TestBatcher_fill_left_refund(t *testing.T) {
 	back := refundOf(limiter.Check{Policy: storetest.DayPolicy(t, "left", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 	b.Unsettled.Add(back)
 	b.Waiting = append(b.Waiting, back)
-	if left, sent := back.Leave(); !left || sent {
-		t.Fatalf("left is %v, sent is %v", left, sent)
-	}
+	left, sent := back.Leave()
+	redistest.FatalIf(t, !left || sent, "left is %v, sent is %v", left, sent)
 	if calls := b.Fill(nil); len(calls)+len(b.Waiting)+len(b.Unsettled.Quotas) > 0 {
 		t.Errorf("%d calls leave, %d wait, %d quotas", len(calls), len(b.Waiting), len(b.Unsettled.Quotas))
 	}
@@ -76,13 +66,9 @@ func TestBatcher_watch_held(t *testing.T) {
 			p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
 			back := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			back.Detach(nil)
-			if err := g.Enqueue(back); err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, g.Enqueue(back))
 			<-g.started
-			if err := g.Enqueue(NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})); err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, g.Enqueue(NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})))
 			select {
 			case <-g.started:
 			case <-time.After(10 * time.Second):
@@ -90,9 +76,8 @@ func TestBatcher_watch_held(t *testing.T) {
 			}
 			g.Mu.Lock()
 			defer g.Mu.Unlock()
-			if tries := g.Unsettled.Batch; tries > 20 {
-				t.Errorf("%d batches were filled, most of them empty", tries)
-			}
+			tries := g.Unsettled.Batch
+			redistest.ErrorIf(t, tries > 20, "%d batches were filled, most of them empty", tries)
 		})
 	}
 }
@@ -108,9 +93,8 @@ func TestBatcher_next_watch(t *testing.T) {
 	postponed := refundOf(limiter.Check{Policy: storetest.DayPolicy(t, "postponed", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 	g.Unsettled.Add(postponed)
 	g.Waiting = append(g.Waiting, postponed)
-	if calls := g.Next(nil, &Inflight{}); len(calls) > 0 {
-		t.Fatal("the refund left at once")
-	}
+	calls := g.Next(nil, &Inflight{})
+	redistest.FatalIf(t, len(calls) > 0, "the refund left at once")
 	select {
 	case <-g.started:
 	case <-time.After(10 * time.Second):
@@ -133,7 +117,6 @@ func TestBatcher_fill(t *testing.T) {
 		}
 		batches = append(batches, sizes)
 	}
-	if got, want := fmt.Sprint(batches), "[[100 28] [1] [1000] [1 127] [1]]"; got != want {
-		t.Errorf("batches of requests with so many checks: %s, want %s", got, want)
-	}
+	got, want := fmt.Sprint(batches), "[[100 28] [1] [1000] [1 127] [1]]"
+	redistest.ErrorIf(t, got != want, "batches of requests with so many checks: %s, want %s", got, want)
 }

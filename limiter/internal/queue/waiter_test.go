@@ -61,16 +61,12 @@ func TestWaiter_of_calls_that_change_hands(t *testing.T) {
 	}
 	callers.Wait()
 	t.Log(outcomes)
-	if outcomes[nil] == 0 || outcomes[decision.ErrTimeout] == 0 {
-		t.Errorf("outcomes %v, want answers and timeouts", outcomes)
-	}
-	redistest.WaitFor(t, "the looks end", func() error {
+	redistest.ErrorIf(t, outcomes[nil] == 0 || outcomes[decision.ErrTimeout] == 0,
+		"outcomes %v, want answers and timeouts", outcomes)
+	redistest.Retry(t, "the looks end", func() (again bool, seen any) {
 		b.Mu.Lock()
 		defer b.Mu.Unlock()
-		if b.expiry.IsSet() || len(b.Waiting) > 0 {
-			return fmt.Errorf("looking %v, %d calls wait", b.expiry.IsSet(), len(b.Waiting))
-		}
-		return nil
+		return b.expiry.IsSet() || len(b.Waiting) > 0, fmt.Sprintf("looking %v, %d calls wait", b.expiry.IsSet(), len(b.Waiting))
 	})
 }
 
@@ -85,15 +81,13 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	w := NewCall(wire.OpTake, nil).AwaitedBy(ctx, clock.Now().Add(time.Millisecond))
 	g.Mu.Lock()
 	g.expireBy(w)
-	if due := g.expiry.Due(); due != w.until && clock.Now() < w.until {
-		t.Errorf("looking at %v, want %v", due, w.until)
-	}
+	due := g.expiry.Due()
+	redistest.ErrorIf(t, due != w.until && clock.Now() < w.until, "looking at %v, want %v", due, w.until)
 	g.Mu.Unlock()
 	w.Recycle()
 	leave()
-	if err := <-errs; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v of a call that was sent, want the client's leave", err)
-	}
+	err := <-errs
+	redistest.ErrorIf(t, !errors.Is(err, context.Canceled), "got %v of a call that was sent, want the client's leave", err)
 }
 
 // TestBatcher_expireBy_after_a_look has no second look within a millisecond, however soon a call is due.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
@@ -15,9 +16,7 @@ import (
 // TestRegistry_scripts holds the registry against the files of scripts/.
 func TestRegistry_scripts(t *testing.T) {
 	files, err := os.ReadDir("../../../scripts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	var found []string
 	for _, file := range files {
 		name, isLua := strings.CutSuffix(file.Name(), ".lua")
@@ -35,10 +34,7 @@ func TestRegistry_scripts(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if fmt.Sprint(found) != fmt.Sprint(want) {
-		t.Errorf("scripts/ has %v, the registry %v", found, want)
-	}
-	if kernel.Registry[0].Name != limiter.DefaultAlgorithm {
-		t.Errorf("the registry begins with %s, not with the default", kernel.Registry[0].Name)
-	}
+	redistest.ErrorIf(t, fmt.Sprint(found) != fmt.Sprint(want), "scripts/ has %v, the registry %v", found, want)
+	redistest.ErrorIf(t, kernel.Registry[0].Name != limiter.DefaultAlgorithm,
+		"the registry begins with %s, not with the default", kernel.Registry[0].Name)
 }

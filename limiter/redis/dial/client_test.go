@@ -5,6 +5,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestNewClient_idle_connections(t *testing.T) {
@@ -15,9 +17,7 @@ func TestNewClient_idle_connections(t *testing.T) {
 			o.Master = "main"
 		}
 		client, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		t.Cleanup(func() { _ = client.Close() })
 		var idle time.Duration
 		switch client := client.(type) {
@@ -26,8 +26,6 @@ func TestNewClient_idle_connections(t *testing.T) {
 		case *goredis.Client:
 			idle = client.Options().ConnMaxIdleTime
 		}
-		if idle >= 0 {
-			t.Errorf("%s: closed after %v", mode, idle)
-		}
+		redistest.ErrorIf(t, idle >= 0, "%s: closed after %v", mode, idle)
 	}
 }

@@ -8,15 +8,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/regularfile"
 )
 
 // putFile writes a file.
 func putFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestReadPassword(t *testing.T) {
@@ -29,9 +28,8 @@ func TestReadPassword(t *testing.T) {
 				continue
 			}
 			putFile(t, path, want+ending)
-			if got, err := ReadPassword(path); got != want || err != nil {
-				t.Errorf("%q: got %q, %v; want %q", want+ending, got, err, want)
-			}
+			got, err := ReadPassword(path)
+			redistest.ErrorIf(t, got != want || err != nil, "%q: got %q, %v; want %q", want+ending, got, err, want)
 		}
 	}
 	for text, want := range map[string]string{
@@ -43,9 +41,8 @@ func TestReadPassword(t *testing.T) {
 		}
 	}
 	for _, path := range []string{filepath.Join(dir, "none"), dir} {
-		if _, err := ReadPassword(path); err == nil || strings.Count(err.Error(), path) != 1 {
-			t.Errorf("%s: got %v, want an error that names it", path, err)
-		}
+		_, err := ReadPassword(path)
+		redistest.ErrorIf(t, err == nil || strings.Count(err.Error(), path) != 1, "%s: got %v, want an error that names it", path, err)
 	}
 }
 
@@ -54,9 +51,7 @@ func TestReadPassword_no_regular_file(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)))
 	for _, path := range []string{pipe, link, os.DevNull, "/dev/zero"} {
 		if got, err := ReadPassword(path); got != "" || !errors.Is(err, regularfile.ErrNotRegular) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %q, %v; want errNotRegular", path, got, err)
@@ -81,11 +76,9 @@ func TestReadPassword_secret_for_path(t *testing.T) {
 func TestReadPassword_working_folder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	putFile(t, "password", "secret\n")
-	if got, err := ReadPassword("password"); got != "secret" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
+	got, err := ReadPassword("password")
+	redistest.ErrorIf(t, got != "secret" || err != nil, "got %q, %v", got, err)
 	putFile(t, "password", "")
-	if _, err := ReadPassword("password"); err == nil || err.Error() != "the file is empty; write the password into it" {
-		t.Errorf("an empty file: got %v", err)
-	}
+	_, err = ReadPassword("password")
+	redistest.ErrorIf(t, err == nil || err.Error() != "the file is empty; write the password into it", "an empty file: got %v", err)
 }

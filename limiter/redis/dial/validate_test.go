@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -38,18 +39,15 @@ func TestOptions_Validate(t *testing.T) {
 	} {
 		err := c.options.Validate()
 		var field *limiter.FieldError
-		if !errors.As(err, &field) || err.Error() != c.want || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: got %v, want %s", name, err, c.want)
-		}
-		if isURL := strings.HasSuffix(c.want, "URLs"); errors.Is(err, ErrUseParseURL) != isURL {
-			t.Errorf("%s: %v is ErrUseParseURL: %v, want %v", name, err, !isURL, isURL)
-		}
+		redistest.ErrorIf(t, !errors.As(err, &field) || err.Error() != c.want || strings.Contains(err.Error(), "hunter2"),
+			"%s: got %v, want %s", name, err, c.want)
+		isURL := strings.HasSuffix(c.want, "URLs")
+		redistest.ErrorIf(t, errors.Is(err, ErrUseParseURL) != isURL, "%s: %v is ErrUseParseURL: %v, want %v", name, err, !isURL, isURL)
 	}
 }
 
 func TestParseURL_parameters(t *testing.T) {
 	t.Parallel()
-	if _, err := ParseURL("redis://127.0.0.1?password=hunter2"); !errors.Is(err, ErrURLParameters) {
-		t.Errorf("got %v, want ErrURLParameters", err)
-	}
+	_, err := ParseURL("redis://127.0.0.1?password=hunter2")
+	redistest.ErrorIf(t, !errors.Is(err, ErrURLParameters), "got %v, want ErrURLParameters", err)
 }

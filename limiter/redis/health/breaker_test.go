@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 )
@@ -50,9 +51,7 @@ func TestBreaker(t *testing.T) {
 	b, clock, opened, closed := newTestBreaker()
 	expect := func(what string, open bool) {
 		t.Helper()
-		if b.Open() != open {
-			t.Fatalf("%s: open %v", what, !open)
-		}
+		redistest.FatalIf(t, b.Open() != open, "%s: open %v", what, !open)
 	}
 	for range FailuresInARow - 1 {
 		b.Failure(timeout)
@@ -72,13 +71,11 @@ func TestBreaker(t *testing.T) {
 	b.Success(*clock)
 	expect("after a late answer to a request", true)
 	b.Failure(timeout) // a request that was in flight
-	if _, wait := b.UntilProbe(); wait != 0 {
-		t.Errorf("a late failure postpones the probe by %v", wait)
-	}
+	_, wait := b.UntilProbe()
+	redistest.ErrorIf(t, wait != 0, "a late failure postpones the probe by %v", wait)
 	b.Postpone()
-	if _, wait := b.UntilProbe(); wait != ProbeInterval {
-		t.Errorf("%v until the next probe", wait)
-	}
+	_, wait = b.UntilProbe()
+	redistest.ErrorIf(t, wait != ProbeInterval, "%v until the next probe", wait)
 	b.Close()
 	expect("after a probe that succeeded", false)
 	b.Failure(timeout)
@@ -94,18 +91,14 @@ func TestBreaker_half_fails(t *testing.T) {
 	t.Parallel()
 	b, clock, _, _ := newTestBreaker()
 	for i := 0; !b.Open(); i++ {
-		if i > 200 {
-			t.Fatal("never opened")
-		}
+		redistest.FatalIf(t, i > 200, "never opened")
 		*clock = clock.Add(ProbeInterval / 50)
 		if i%2 == 0 {
 			b.Failure(decision.ErrTimeout)
 		} else {
 			b.Success(*clock)
 		}
-		if b.Open() && i < MinSample {
-			t.Errorf("opened after %d requests", i)
-		}
+		redistest.ErrorIf(t, b.Open() && i < MinSample, "opened after %d requests", i)
 	}
 }
 
@@ -126,13 +119,11 @@ func TestBreaker_wall_clock(t *testing.T) {
 			b.Now = func() clock.Moment { return clock.MomentOf(stepped(time.Now(), by)) }
 			b.Failure(refused)
 			by = step
-			if shown := stepped(time.Now(), by); shown.Round(0).Sub(time.Now().Round(0)).Abs() < time.Hour {
-				t.Fatalf("the wall clock was not set: %v", shown)
-			}
+			shown := stepped(time.Now(), by)
+			redistest.FatalIf(t, shown.Round(0).Sub(time.Now().Round(0)).Abs() < time.Hour, "the wall clock was not set: %v", shown)
 			open, wait := b.UntilProbe()
-			if !open || wait > ProbeInterval || wait < ProbeInterval/4 {
-				t.Errorf("open %v, the next probe in %v", open, wait)
-			}
+			redistest.ErrorIf(t, !open || wait > ProbeInterval || wait < ProbeInterval/4,
+				"open %v, the next probe in %v", open, wait)
 		})
 	}
 }
@@ -145,9 +136,7 @@ func TestOutages_inTurn(t *testing.T) {
 	report := func(fails bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if failing == fails {
-			t.Error("an outage is reported as begun or ended twice in a row")
-		}
+		redistest.ErrorIf(t, failing == fails, "an outage is reported as begun or ended twice in a row")
 		failing = fails
 		reports++
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
@@ -37,12 +38,10 @@ func TestKind(t *testing.T) {
 	} {
 		err := wire.Undecided(wire.Failure(text))
 		alone := want == "value"
-		if limiter.Kind(err) != want || limiter.FailedAlone(err) != alone || certain(err) == alone {
-			t.Errorf("%s: kind %s, alone %v, certain %v", text, limiter.Kind(err), limiter.FailedAlone(err), certain(err))
-		}
+		redistest.ErrorIf(t, limiter.Kind(err) != want || limiter.FailedAlone(err) != alone || certain(err) == alone,
+			"%s: kind %s, alone %v, certain %v", text, limiter.Kind(err), limiter.FailedAlone(err), certain(err))
 	}
 	lost := errors.New("CLUSTERDOWN Hash slot not served")
-	if !limiter.FailedAlone(lost) || limiter.FailedAlone(nil) {
-		t.Error("a slot without a master is no failure of the others")
-	}
+	redistest.ErrorIf(t, !limiter.FailedAlone(lost) || limiter.FailedAlone(nil),
+		"a slot without a master is no failure of the others")
 }
