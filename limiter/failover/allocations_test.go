@@ -34,8 +34,7 @@ func TestMemory_Decide_allocations(t *testing.T) {
 }
 
 func TestRedis_Decide_allocations(t *testing.T) {
-	server := redistest.Shared(t)
-	r := openRedis(t, server, 10*time.Second)
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.DayPolicy(t, "alloc-"+algorithm, algorithm, 1_000_000)
 		const batch = 32

@@ -41,49 +41,42 @@ func ask(t *testing.T, f *Store, p *limiter.Policy, key string, times int) {
 // cache repeats denials, and once it is banned Redis is not asked again.
 func TestFailover_ban_flood(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	p, f := hourBan(t, "flood", 3), New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second})
+	p, f := hourBan(t, "flood", 3), New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	for i, banned := range []bool{false, false, false, false, true} {
-		if r, source := oneOf(t, f, p, "k"); r.Banned != banned || source != limiter.SourceRedis {
-			t.Fatalf("request %d: %+v from %s", i, r, source)
-		}
+		r, source := oneOf(t, f, p, "k")
+		redistest.FatalIf(t, r.Banned != banned || source != limiter.SourceRedis, "request %d: %+v from %s", i, r, source)
 	}
 	for range 100 {
 		if r, source := oneOf(t, f, p, "k"); !r.Banned || r.BanBegins || r.Remaining != 0 || r.BanLeft < 59*time.Minute || source != limiter.SourceDenyCache {
 			t.Fatalf("%+v from %s", r, source)
 		}
 	}
-	if found, err := f.Unban(context.Background(), p, limiter.EncodeKey("k")); err != nil || !found {
-		t.Fatalf("unbanned: %v, %v", found, err)
-	}
-	if r, source := oneOf(t, f, p, "k"); r.Banned || r.Passes() || source != limiter.SourceRedis {
-		t.Errorf("after it was unbanned: %+v from %s", r, source)
-	}
+	found, err := f.Unban(context.Background(), p, limiter.EncodeKey("k"))
+	redistest.FatalIf(t, err != nil || !found, "unbanned: %v, %v", found, err)
+	r, source := oneOf(t, f, p, "k")
+	redistest.ErrorIf(t, r.Banned || r.Passes() || source != limiter.SourceRedis, "after it was unbanned: %+v from %s", r, source)
 }
 
 // TestFailover_ban_denied_elsewhere has another policy of the request deny by the cache: the denials of
 // the one that bans go on to count.
 func TestFailover_ban_denied_elsewhere(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second})
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 	bans, plain := hourBan(t, "bans", 3), storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
 	both := func() limiter.Result {
 		checks := storetest.Decide(t, f, limiter.Check{Policy: plain, Key: limiter.EncodeKey("k")}, limiter.Check{Policy: bans, Key: limiter.EncodeKey("k")})
 		return checks[1].Result
 	}
 	both()
-	if r := both(); !r.Passes() {
-		t.Fatalf("denied by the other policy alone: %+v", r)
-	}
+	r := both()
+	redistest.FatalIf(t, !r.Passes(), "denied by the other policy alone: %+v", r)
 	oneOf(t, f, bans, "k")
 	oneOf(t, f, bans, "k")
 	for range 5 {
 		both()
 	}
-	if r := both(); !r.Banned {
-		t.Errorf("%+v; want a ban after three denials of its own", r)
-	}
+	r = both()
+	redistest.ErrorIf(t, !r.Banned, "%+v; want a ban after three denials of its own", r)
 }
 
 // TestFailover_ban_filled_elsewhere has another node use up a quota whose denials count, while the deny cache repeats
@@ -104,19 +97,14 @@ func TestFailover_ban_filled_elsewhere(t *testing.T) {
 	}
 	both()
 	for range 50 {
-		if r := both(); !r.Passes() {
-			t.Fatalf("denied by the other policy alone: %+v", r)
-		}
+		r := both()
+		redistest.FatalIf(t, !r.Passes(), "denied by the other policy alone: %+v", r)
 	}
-	if sources[limiter.SourceDenyCache] == 0 {
-		t.Errorf("decided by %v; want the deny cache too", sources)
-	}
+	redistest.ErrorIf(t, sources[limiter.SourceDenyCache] == 0, "decided by %v; want the deny cache too", sources)
 	storetest.Decide(t, other, limiter.Check{Policy: bans, Key: limiter.EncodeKey("k"), Weight: 1})
-	redistest.WaitFor(t, "the client is banned", func() error {
-		if r := both(); !r.Banned {
-			return fmt.Errorf("%+v", r)
-		}
-		return nil
+	redistest.Retry(t, "the client is banned", func() (again bool, seen any) {
+		r := both()
+		return !r.Banned, fmt.Sprintf("%+v", r)
 	})
 }
 
@@ -147,9 +135,7 @@ func TestFailover_ban_burst(t *testing.T) {
 			began++
 		}
 	})
-	if passed != 2 || began != 1 {
-		t.Errorf("%d passed and %d bans began; want 2 and 1", passed, began)
-	}
+	redistest.ErrorIf(t, passed != 2 || began != 1, "%d passed and %d bans began; want 2 and 1", passed, began)
 	for _, f := range nodes {
 		list, complete, err := f.Banned(context.Background(), "")
 		if err != nil || !complete || len(list) != 1 || list[0].Policy != "burst" || list[0].Key.String() != "k" || list[0].Offenses != 1 || list[0].Left < 59*time.Minute {
@@ -167,23 +153,19 @@ func TestFailover_ban_outage(t *testing.T) {
 	for _, key := range []string{"banned", "lifted"} {
 		ask(t, f, p, key, 4)
 	}
-	if _, err := f.shared.Reset(context.Background(), p, limiter.EncodeKey("lifted")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.shared.Reset(context.Background(), p, limiter.EncodeKey("lifted"))
+	noError(t, err)
 	oneOf(t, f, p, "lifted") // by another node's reset
 	server.Kill()
 	if r, source := oneOf(t, f, p, "banned"); !r.Banned || r.BanLeft < 59*time.Minute || source != limiter.SourceFallback {
 		t.Errorf("%+v from %s", r, source)
 	}
-	if r, source := oneOf(t, f, p, "lifted"); r.Banned || source != limiter.SourceFallback {
-		t.Errorf("lifted: %+v from %s", r, source)
-	}
-	if f.HasLocalState(p, limiter.EncodeKey("banned")) != true || f.local.Reset(p, limiter.EncodeKey("banned")) == 0 {
-		t.Error("the ban that is remembered is no state")
-	}
-	if r, _ := oneOf(t, f, p, "banned"); r.Banned {
-		t.Errorf("after a reset: %+v", r)
-	}
+	r, source := oneOf(t, f, p, "lifted")
+	redistest.ErrorIf(t, r.Banned || source != limiter.SourceFallback, "lifted: %+v from %s", r, source)
+	redistest.ErrorIf(t, f.HasLocalState(p, limiter.EncodeKey("banned")) != true || f.local.Reset(p, limiter.EncodeKey("banned")) == 0,
+		"the ban that is remembered is no state")
+	r, _ = oneOf(t, f, p, "banned")
+	redistest.ErrorIf(t, r.Banned, "after a reset: %+v", r)
 }
 
 // TestFailover_ban_above_capacity has a banned client ask for more than there can be, before an outage.
@@ -192,13 +174,11 @@ func TestFailover_ban_above_capacity(t *testing.T) {
 	server := redistest.Start(t)
 	p, f := hourBan(t, "heavy", 1), New(openRedis(t, server, time.Second), memory.New(), Options{})
 	ask(t, f, p, "k", 3)
-	if got := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})[0]; got.Result.RetryAfter != limiter.Never || decision.Kept(&got).AsOf == 0 {
-		t.Errorf("%+v", got)
-	}
+	got := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})[0]
+	redistest.ErrorIf(t, got.Result.RetryAfter != limiter.Never || decision.Kept(&got).AsOf == 0, "%+v", got)
 	server.Kill()
-	if r, source := oneOf(t, f, p, "k"); !r.Banned || source != limiter.SourceFallback {
-		t.Errorf("%+v from %s", r, source)
-	}
+	r, source := oneOf(t, f, p, "k")
+	redistest.ErrorIf(t, !r.Banned || source != limiter.SourceFallback, "%+v from %s", r, source)
 }
 
 // TestFailover_ban_full_redis fills Redis: denials stay denials.
@@ -234,9 +214,8 @@ func TestCluster_bans(t *testing.T) {
 	both("u", "1")
 	both("u", "2")
 	for i := range 2 {
-		if a, b := both("u", "3"); a.Passes() || a.Banned || !b.Passes() || b.Banned {
-			t.Fatalf("denial %d: %+v and %+v", i, a, b)
-		}
+		a, b := both("u", "3")
+		redistest.FatalIf(t, a.Passes() || a.Banned || !b.Passes() || b.Banned, "denial %d: %+v and %+v", i, a, b)
 	}
 	if a, b := both("u", "3"); !a.BanBegins || a.BanLeft != time.Hour || b.Banned || b.Remaining != 2 {
 		t.Errorf("%+v and %+v; want the user banned by the third denial, the address unchanged", a, b)
@@ -247,16 +226,13 @@ func TestCluster_bans(t *testing.T) {
 	if _, err := r.Decide(context.Background(), checks); err != nil || !checks[0].Result.Banned || checks[1].Result.Passes() || checks[1].Result.Banned {
 		t.Errorf("%+v, %v; want no offense of the address while the user is banned", checks, err)
 	}
-	if result, _ := oneOf(t, f, perAddress, "3"); !result.BanBegins {
-		t.Errorf("%+v", result)
-	}
+	result, _ := oneOf(t, f, perAddress, "3")
+	redistest.ErrorIf(t, !result.BanBegins, "%+v", result)
 	list, complete, err := f.Banned(context.Background(), "")
-	if err != nil || !complete || len(list) != 2 {
-		t.Errorf("%+v, %v, %v; want the bans of all masters", list, complete, err)
-	}
-	if found, err := f.Unban(context.Background(), perUser, limiter.EncodeKey("u")); err != nil || !found {
-		t.Errorf("%v, %v", found, err)
-	}
+	redistest.ErrorIf(t, err != nil || !complete || len(list) != 2,
+		"%+v, %v, %v; want the bans of all masters", list, complete, err)
+	found, err := f.Unban(context.Background(), perUser, limiter.EncodeKey("u"))
+	redistest.ErrorIf(t, err != nil || !found, "%v, %v", found, err)
 	if stored, err := r.Inspect(context.Background(), perAddress, limiter.EncodeKey("3")); err != nil || len(stored) != 2 || stored[1].Value["offenses"] != int64(1) || stored[1].TTL < time.Hour {
 		t.Errorf("%+v, %v", stored, err)
 	}

@@ -29,9 +29,8 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 		server.Kill()
 		take := func() []limiter.Check {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
-			if source, err := f.Decide(context.Background(), checks); err != nil || source != limiter.SourceFallback {
-				t.Fatalf("%s, %v", source, err)
-			}
+			source, err := f.Decide(context.Background(), checks)
+			redistest.FatalIf(t, err != nil || source != limiter.SourceFallback, "%s, %v", source, err)
 			return checks
 		}
 		var taken [][]limiter.Check
@@ -39,25 +38,20 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 			taken = append(taken, take())
 		}
 		for range 3 {
-			if r := take()[0].Result; r.Passes() || r.Banned {
-				t.Fatalf("fraction %v: parallel requests that may all be refunded: %+v", fraction, r)
-			}
+			r := take()[0].Result
+			redistest.FatalIf(t, r.Passes() || r.Banned, "fraction %v: parallel requests that may all be refunded: %+v", fraction, r)
 		}
 		refundAll(f, taken[0], limiter.SourceFallback)
 		for _, checks := range taken[1:] {
 			keepAll(f, checks, limiter.SourceFallback)
 		}
 		last := take()
-		if !last[0].Result.Passes() {
-			t.Fatalf("fraction %v: after a refund: %+v", fraction, last[0].Result)
-		}
-		if r := take()[0].Result; r.Passes() || r.Banned {
-			t.Fatalf("fraction %v: one unit is not known to stay: %+v", fraction, r)
-		}
+		redistest.FatalIf(t, !last[0].Result.Passes(), "fraction %v: after a refund: %+v", fraction, last[0].Result)
+		r := take()[0].Result
+		redistest.FatalIf(t, r.Passes() || r.Banned, "fraction %v: one unit is not known to stay: %+v", fraction, r)
 		keepAll(f, last, limiter.SourceFallback)
-		if r := take()[0].Result; !r.BanBegins {
-			t.Errorf("fraction %v: all units stay: %+v", fraction, r)
-		}
+		r = take()[0].Result
+		redistest.ErrorIf(t, !r.BanBegins, "fraction %v: all units stay: %+v", fraction, r)
 	}
 }
 
@@ -82,24 +76,19 @@ func TestRepayment_overridden(t *testing.T) {
 				return nil
 			})
 			for range 20 {
-				if r, source := oneOf(t, f, q, "k"); !r.Passes() || source != limiter.SourceFallback {
-					t.Fatalf("%+v from %s", r, source)
-				}
+				r, source := oneOf(t, f, q, "k")
+				redistest.FatalIf(t, !r.Passes() || source != limiter.SourceFallback, "%+v from %s", r, source)
 			}
-			if r, source := oneOf(t, f, p, "k"); r.Passes() || source != limiter.SourceFallback {
-				t.Errorf("without the override: %+v from %s", r, source)
-			}
+			r, source := oneOf(t, f, p, "k")
+			redistest.ErrorIf(t, r.Passes() || source != limiter.SourceFallback, "without the override: %+v from %s", r, source)
 			server.Resume(t)
-			redistest.WaitFor(t, "Redis decides again", func() error {
-				if r, source := oneOf(t, f, p, "k"); source == limiter.SourceFallback || r.Passes() {
-					return fmt.Errorf("%+v from %s", r, source)
-				}
-				return nil
+			redistest.Retry(t, "Redis decides again", func() (again bool, seen any) {
+				r, source := oneOf(t, f, p, "k")
+				return source == limiter.SourceFallback || r.Passes(), fmt.Sprintf("%+v from %s", r, source)
 			})
 			check := limiter.Check{Policy: q, Key: limiter.EncodeKey("k"), Peek: true}
-			if err := f.shared.Peek(t.Context(), &check); err != nil || check.Result.Remaining != 50-23 {
-				t.Errorf("%+v, %v; want 23 of 50 used", check.Result, err)
-			}
+			err := f.shared.Peek(t.Context(), &check)
+			redistest.ErrorIf(t, err != nil || check.Result.Remaining != 50-23, "%+v, %v; want 23 of 50 used", check.Result, err)
 		})
 	}
 }
@@ -121,20 +110,15 @@ func TestFailover_ban_bound(t *testing.T) {
 			}
 		}
 	}
-	if m.Len() > bound {
-		t.Errorf("%d keys are kept for outages, want at most %d", m.Len(), bound)
-	}
+	redistest.ErrorIf(t, m.Len() > bound, "%d keys are kept for outages, want at most %d", m.Len(), bound)
 	for i := range f.denied.Shards {
-		if n := f.denied.Shards[i].Len(); n > deny.DenyShardSize {
-			t.Errorf("%d denials are in a shard", n)
-		}
+		n := f.denied.Shards[i].Len()
+		redistest.ErrorIf(t, n > deny.DenyShardSize, "%d denials are in a shard", n)
 	}
-	if n, err := f.UnbanAll(context.Background(), "bound"); n != 2000 || err != nil {
-		t.Errorf("%d bans lifted, %v", n, err)
-	}
+	n, err := f.UnbanAll(context.Background(), "bound")
+	redistest.ErrorIf(t, n != 2000 || err != nil, "%d bans lifted, %v", n, err)
 	for i := range f.denied.Shards {
-		if n := f.denied.Shards[i].Len(); n > 0 {
-			t.Errorf("%d denials are left in a shard", n)
-		}
+		n := f.denied.Shards[i].Len()
+		redistest.ErrorIf(t, n > 0, "%d denials are left in a shard", n)
 	}
 }

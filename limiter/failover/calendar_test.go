@@ -50,16 +50,13 @@ func TestCalendar_wrong_clock(t *testing.T) {
 			for i := range int64(5) {
 				checks := []limiter.Check{{Policy: perDay, Key: limiter.EncodeKey("k")}, {Policy: perYear, Key: limiter.EncodeKey("k"), Weight: 2}, {Policy: other, Key: limiter.EncodeKey("k")}}
 				source, err := f.Decide(context.Background(), checks)
-				if err != nil || source != limiter.SourceRedis {
-					t.Fatal(source, err)
-				}
+				redistest.FatalIf(t, err != nil || source != limiter.SourceRedis, "%+v %+v", source, err)
 				if !limiter.Allowed(checks) || checks[0].Result.Remaining != 4-i || checks[1].Result.Remaining != 98-2*i || checks[2].Result.Remaining != 9-i {
 					t.Fatalf("decision %d: %+v", i, checks)
 				}
 			}
-			if offset, known := r.Topology.AnyNode.Clock.Ahead(); !known || offset.Abs() > time.Second {
-				t.Errorf("the offset is still %v", offset)
-			}
+			offset, known := r.Topology.AnyNode.Clock.Ahead()
+			redistest.ErrorIf(t, !known || offset.Abs() > time.Second, "the offset is still %v", offset)
 		})
 	}
 }
@@ -87,15 +84,11 @@ func TestCalendar_jumping_clock(t *testing.T) {
 			}
 		}
 	}
-	if ids := server.Client(t).Keys(context.Background(), "t:*").Val(); len(ids) != 0 {
-		t.Errorf("undecided requests have left %v", ids)
-	}
-	if r.Topology.AnyNode.Breaker.Open() {
-		t.Error("the breaker is open")
-	}
-	if text := fmt.Sprint(r.DecideWithin(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}})); strings.Contains(text, "user_script") {
-		t.Error(text)
-	}
+	ids := server.Client(t).Keys(context.Background(), "t:*").Val()
+	redistest.ErrorIf(t, len(ids) != 0, "undecided requests have left %v", ids)
+	redistest.ErrorIf(t, r.Topology.AnyNode.Breaker.Open(), "the breaker is open")
+	text := fmt.Sprint(r.DecideWithin(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}))
+	redistest.ErrorIf(t, strings.Contains(text, "user_script"), "%+v", text)
 }
 
 // TestCalendar_tables plays two nodes whose tables of time zones differ, with clocks of their own that are
@@ -133,9 +126,7 @@ func TestCalendar_tables(t *testing.T) {
 					most = 3 * limit
 				}
 				for period, n := range passed {
-					if n > most {
-						t.Errorf("%d units passed in period %d", n, period)
-					}
+					redistest.ErrorIf(t, n > most, "%d units passed in period %d", n, period)
 				}
 			})
 		}
@@ -224,17 +215,15 @@ func TestCalendar_outage(t *testing.T) {
 					t.Errorf("in the outage: %+v, want %d left for %v", got, left-1, ends-time.Hour)
 				}
 				move(ends - time.Microsecond)
-				if got := decide(limiter.ErrOutage); got.Remaining != left-2 {
-					t.Errorf("at the month's end: %+v, want %d left", got, left-2)
-				}
+				got := decide(limiter.ErrOutage)
+				redistest.ErrorIf(t, got.Remaining != left-2, "at the month's end: %+v, want %d left", got, left-2)
 				move(ends + 2*time.Second)
 				if got := decide(limiter.ErrOutage); got.Remaining != limit-1 || got.ResetAfter < 30*day {
 					t.Errorf("in the next month: %+v, want %d left", got, limit-1)
 				}
 				// The unit of the outage is settled ahead of it.
-				if got := decide(nil); got.Remaining != 8 {
-					t.Errorf("afterwards: %+v, want 8 left", got)
-				}
+				got = decide(nil)
+				redistest.ErrorIf(t, got.Remaining != 8, "afterwards: %+v, want 8 left", got)
 			})
 		}
 	}
@@ -245,20 +234,16 @@ func offsetOf(t *testing.T, s limiter.Store, r *redis.Store) time.Duration {
 	t.Helper()
 	storetest.Decide(t, s, limiter.Check{Policy: storetest.DayPolicy(t, "offset", limiter.GCRA, 1_000), Key: limiter.EncodeKey("k")})
 	offset, known := r.Offset(0)
-	if !known {
-		t.Error("no offset after a decision")
-	}
+	redistest.ErrorIf(t, !known, "no offset after a decision")
 	return offset
 }
 
 func TestRedis_offset(t *testing.T) {
 	for _, ahead := range []time.Duration{0, -3 * time.Hour} {
 		r := openRedis(t, redistest.StartAt(t, ahead), time.Second)
-		redistest.WaitFor(t, "the offset is known", func() error {
-			if got := offsetOf(t, r, r); (got - ahead).Abs() > 50*time.Millisecond {
-				return fmt.Errorf("an offset of %v; want %v", got, ahead)
-			}
-			return nil
+		redistest.Retry(t, "the offset is known", func() (again bool, seen any) {
+			got := offsetOf(t, r, r)
+			return (got - ahead).Abs() > 50*time.Millisecond, fmt.Sprintf("an offset of %v; want %v", got, ahead)
 		})
 	}
 }

@@ -25,17 +25,12 @@ func TestAllow_and_Peek(t *testing.T) {
 		var got []bool
 		for range 3 {
 			result, err := limiter.Allow(t.Context(), store, p, "k")
-			if err != nil {
-				t.Fatal(name, err)
-			}
+			redistest.FatalIf(t, err != nil, "%+v %+v", name, err)
 			got = append(got, result.Passes())
 		}
-		if !got[0] || !got[1] || got[2] {
-			t.Errorf("%s: passes are %v; want two of three", name, got)
-		}
-		if left, err := limiter.Peek(t.Context(), store, p, "k"); err != nil || left.Remaining != 0 || !left.Passes() {
-			t.Errorf("%s: after all: %+v, %v", name, left, err)
-		}
+		redistest.ErrorIf(t, !got[0] || !got[1] || got[2], "%s: passes are %v; want two of three", name, got)
+		left, err := limiter.Peek(t.Context(), store, p, "k")
+		redistest.ErrorIf(t, err != nil || left.Remaining != 0 || !left.Passes(), "%s: after all: %+v, %v", name, left, err)
 		for range 2 {
 			wantRemaining(t, store, p, "other", 2)
 		}
@@ -68,9 +63,8 @@ func TestStore_Decide_invalid(t *testing.T) {
 			"numbers 0 and 1 take fro": {{Policy: p}, {Policy: p, Peek: true}},
 		} {
 			_, err := store.Decide(context.Background(), checks)
-			if !errors.Is(err, limiter.ErrInvalidCheck) || errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), problem) {
-				t.Errorf("%s: got %v; want an error about %q", name, err, problem)
-			}
+			redistest.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck) || errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), problem),
+				"%s: got %v; want an error about %q", name, err, problem)
 		}
 		wantRemaining(t, store, p, "k", 2)
 	}
@@ -84,9 +78,8 @@ func TestStore_Refund_reserved(t *testing.T) {
 	for name, store := range map[string]limiter.Store{"redis": shared, "memory": local} {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}, {Policy: p, Key: limiter.EncodeKey("other"), Refundable: true}}
-		if _, err := store.Decide(t.Context(), checks); err != nil || !limiter.Allowed(checks) {
-			t.Fatal(name, err, checks)
-		}
+		_, err := store.Decide(t.Context(), checks)
+		redistest.FatalIf(t, err != nil || !limiter.Allowed(checks), "%+v %+v %+v", name, err, checks)
 		if store == shared {
 			storetest.RefundIn(shared, checks)
 		} else {
@@ -118,7 +111,6 @@ func TestStore_Decide_zeroPolicy(t *testing.T) {
 	if _, err := limiter.Allow(t.Context(), memory.New(), storetest.ConcurrencyPolicy(t, 2), "k"); !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "EndRunning") {
 		t.Errorf("a request that nothing ends: %v", err)
 	}
-	if _, err := limiter.Allow(t.Context(), memory.New(), &limiter.Policy{}, "k"); !errors.Is(err, limiter.ErrInvalidCheck) {
-		t.Errorf("the error is %v", err)
-	}
+	_, err := limiter.Allow(t.Context(), memory.New(), &limiter.Policy{}, "k")
+	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck), "the error is %v", err)
 }

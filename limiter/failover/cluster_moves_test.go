@@ -34,9 +34,8 @@ func startMove(t *testing.T, source, target *redistest.Server, slot uint16, name
 		noError(t, step.server.Client(t).Do(ctx, step.words...).Err())
 	}
 	for _, name := range names {
-		if moved, err := source.Client(t).Do(ctx, "migrate", host, port, name, 0, 5000).Text(); err != nil || moved != "OK" {
-			t.Fatalf("%s: %s, %v", name, moved, err)
-		}
+		moved, err := source.Client(t).Do(ctx, "migrate", host, port, name, 0, 5000).Text()
+		redistest.FatalIf(t, err != nil || moved != "OK", "%s: %s, %v", name, moved, err)
 	}
 }
 
@@ -61,9 +60,8 @@ func TestCluster_administration_moves(t *testing.T) {
 
 	slot, from, to := placeOf("moved")
 	moveSlot(t, masters, slot, from, to)
-	if banned, err := f.Unban(ctx, p, limiter.EncodeKey("moved")); err != nil || !banned {
-		t.Errorf("the slot has moved: %v, %v", banned, err)
-	}
+	banned, err := f.Unban(ctx, p, limiter.EncodeKey("moved"))
+	redistest.ErrorIf(t, err != nil || !banned, "the slot has moved: %v, %v", banned, err)
 
 	slot, from, to = placeOf("moving")
 	key := limiter.EncodeKey("moving")
@@ -74,12 +72,10 @@ func TestCluster_administration_moves(t *testing.T) {
 	if list, complete, err := f.Banned(ctx, p.Name()); err != nil || !complete || len(list) != 5 {
 		t.Errorf("slots move: %v are listed, complete: %v, %v", list, complete, err)
 	}
-	if found, err := f.Reset(ctx, p, key); err != nil || found.Shared != 1 {
-		t.Errorf("half of the keys have moved: %+v, %v", found, err)
-	}
-	if banned, err := f.Unban(ctx, p, limiter.EncodeKey("moving")); err != nil || !banned {
-		t.Errorf("the slot moves: %v, %v", banned, err)
-	}
+	found, err := f.Reset(ctx, p, key)
+	redistest.ErrorIf(t, err != nil || found.Shared != 1, "half of the keys have moved: %+v, %v", found, err)
+	banned, err = f.Unban(ctx, p, limiter.EncodeKey("moving"))
+	redistest.ErrorIf(t, err != nil || !banned, "the slot moves: %v, %v", banned, err)
 	slot, from, to = placeOf("b")
 	startMove(t, masters[from], masters[to], slot, r.BanKey(p, limiter.EncodeKey("b")))
 	if banned, err := f.UnbanAll(ctx, p.Name()); err != nil || banned != 3 {
@@ -149,13 +145,10 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	for _, c := range calls {
 		c.Slot = slot
 	}
-	if !r.Send(context.Background(), r.Topology.To(slot), calls) {
-		t.Error("the batch counts as unanswered")
-	}
+	redistest.ErrorIf(t, !r.Send(context.Background(), r.Topology.To(slot), calls), "the batch counts as unanswered")
 	for i, want := range []int64{8, 9, 7} {
-		if calls[i].Err != nil || calls[i].Checks[0].Result.Remaining != want {
-			t.Errorf("call %d: %d remain, %v; want %d", i, calls[i].Checks[0].Result.Remaining, calls[i].Err, want)
-		}
+		redistest.ErrorIf(t, calls[i].Err != nil || calls[i].Checks[0].Result.Remaining != want,
+			"call %d: %d remain, %v; want %d", i, calls[i].Checks[0].Result.Remaining, calls[i].Err, want)
 	}
 
 	// A call that leaves alone is sent again where its calendar periods were not around Redis's time.
@@ -166,17 +159,13 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	for _, c := range calls {
 		c.Slot = slot
 	}
-	if !r.Send(context.Background(), n, calls) {
-		t.Error("the batch with a calendar counts as unanswered")
-	}
+	redistest.ErrorIf(t, !r.Send(context.Background(), n, calls), "the batch with a calendar counts as unanswered")
 	for i, want := range []int64{6, 9} {
-		if calls[i].Err != nil || calls[i].Checks[0].Result.Remaining != want {
-			t.Errorf("call %d beside a calendar: %d remain, %v; want %d", i, calls[i].Checks[0].Result.Remaining, calls[i].Err, want)
-		}
+		redistest.ErrorIf(t, calls[i].Err != nil || calls[i].Checks[0].Result.Remaining != want,
+			"call %d beside a calendar: %d remain, %v; want %d", i, calls[i].Checks[0].Result.Remaining, calls[i].Err, want)
 	}
 
 	both := append(check(moved), check(storetest.DayPolicy(t, "later", limiter.GCRA, 10))...)
-	if _, err := r.Decide(ctx, both); limiter.Kind(err) != "tryagain" {
-		t.Errorf("a request with keys on both masters: %v, want tryagain", err)
-	}
+	_, err := r.Decide(ctx, both)
+	redistest.ErrorIf(t, limiter.Kind(err) != "tryagain", "a request with keys on both masters: %v, want tryagain", err)
 }

@@ -52,13 +52,11 @@ func TestCluster(t *testing.T) {
 			}
 		}
 		group.Wait()
-		if got := allowed.Load(); got != clients*7 {
-			t.Errorf("%d requests passed, want %d", got, clients*7)
-		}
+		got := allowed.Load()
+		redistest.ErrorIf(t, got != clients*7, "%d requests passed, want %d", got, clients*7)
 		for _, master := range masters {
-			if n := master.Client(t).DBSize(context.Background()).Val(); n == 0 {
-				t.Errorf("master %s has no key", master.Addr)
-			}
+			n := master.Client(t).DBSize(context.Background()).Val()
+			redistest.ErrorIf(t, n == 0, "master %s has no key", master.Addr)
 		}
 	})
 
@@ -68,9 +66,8 @@ func TestCluster(t *testing.T) {
 
 	t.Run("asks the right master at once", func(t *testing.T) {
 		for _, master := range masters {
-			if stats := master.Client(t).Info(context.Background(), "errorstats").Val(); strings.Contains(stats, "MOVED") {
-				t.Errorf("master %s sent requests elsewhere: %s", master.Addr, stats)
-			}
+			stats := master.Client(t).Info(context.Background(), "errorstats").Val()
+			redistest.ErrorIf(t, strings.Contains(stats, "MOVED"), "master %s sent requests elsewhere: %s", master.Addr, stats)
 		}
 	})
 
@@ -84,9 +81,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 		for _, n := range r.Topology.Nodes() {
-			if n.Breaker.Open() {
-				t.Error("a breaker has opened")
-			}
+			redistest.ErrorIf(t, n.Breaker.Open(), "a breaker has opened")
 		}
 	})
 
@@ -96,9 +91,8 @@ func TestCluster(t *testing.T) {
 			for _, master := range masters {
 				master.Client(t).ScriptFlush(context.Background())
 			}
-			if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining; got != int64(99-i) {
-				t.Errorf("request %d: %d remaining", i, got)
-			}
+			got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining
+			redistest.ErrorIf(t, got != int64(99-i), "request %d: %d remaining", i, got)
 		}
 	})
 }
@@ -111,9 +105,7 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 	checks := func() []limiter.Check {
 		return []limiter.Check{{Policy: large, Key: limiter.EncodeKey("all"), Weight: 2}, {Policy: small, Key: limiter.EncodeKey("one"), Weight: 1}}
 	}
-	if len(r.GroupBySlot(checks())) == 1 {
-		t.Fatal("the keys must be in different slots")
-	}
+	redistest.FatalIf(t, len(r.GroupBySlot(checks())) == 1, "the keys must be in different slots")
 	var allowed atomic.Int64
 	inParallel(32, func(_ int) {
 		for range 4 {
@@ -125,15 +117,12 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 			}
 		}
 	})
-	if got := allowed.Load(); got > 30 || got < 15 {
-		t.Errorf("%d requests passed a limit of 30", got)
-	}
-	redistest.WaitFor(t, "lost races are refunded", func() error {
+	got := allowed.Load()
+	redistest.ErrorIf(t, got > 30 || got < 15, "%d requests passed a limit of 30", got)
+	redistest.Retry(t, "lost races are refunded", func() (again bool, seen any) {
 		left := storetest.Decide(t, r, limiter.Check{Policy: large, Key: limiter.EncodeKey("all"), Peek: true})[0].Result.Remaining
-		if want := 1_000 - 2*allowed.Load(); left != want {
-			return fmt.Errorf("%d remain of the large budget, want %d", left, want)
-		}
-		return nil
+		want := 1_000 - 2*allowed.Load()
+		return left != want, fmt.Sprintf("%d remain of the large budget, want %d", left, want)
 	})
 }
 
@@ -146,9 +135,8 @@ func TestKeyWriter_slotOf(t *testing.T) {
 		n := wire.NewWriter(naming)
 		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
 			want := client.ClusterKeySlot(context.Background(), string(n.Append(nil, p.Rule().ID, key))).Val()
-			if got := n.SlotOf(key); int64(got) != want {
-				t.Errorf("%q: slot %d, Redis says %d", key, got, want)
-			}
+			got := n.SlotOf(key)
+			redistest.ErrorIf(t, int64(got) != want, "%q: slot %d, Redis says %d", key, got, want)
 		}
 	}
 }
@@ -187,17 +175,12 @@ func TestCluster_dead_master(t *testing.T) {
 			alive, seen[slot] = append(alive, key), true
 		}
 	}
-	if errorOf(r, p, gone[0]) == nil {
-		t.Fatal("a dead master decides")
-	}
+	redistest.FatalIf(t, errorOf(r, p, gone[0]) == nil, "a dead master decides")
 	redistest.WaitFor(t, "the masters are known", func() error { return errorOf(r, p, alive[0]) })
 	for i := range 50 {
-		if errorOf(r, p, gone[i]) == nil {
-			t.Error("a dead master decides")
-		}
-		if err := errorOf(r, p, alive[i]); err != nil {
-			t.Errorf("client %d of a master that is there: %v", i, err)
-		}
+		redistest.ErrorIf(t, errorOf(r, p, gone[i]) == nil, "a dead master decides")
+		err := errorOf(r, p, alive[i])
+		redistest.ErrorIf(t, err != nil, "client %d of a master that is there: %v", i, err)
 	}
 }
 
@@ -211,9 +194,8 @@ func TestCluster_unserved_slot(t *testing.T) {
 	}
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("client"), Weight: 1})
 	for i := range 30 {
-		if err := errorOf(r, p, "lost"); limiter.Kind(err) != "clusterdown" {
-			t.Errorf("a slot without a master: %v", err)
-		}
+		err := errorOf(r, p, "lost")
+		redistest.ErrorIf(t, limiter.Kind(err) != "clusterdown", "a slot without a master: %v", err)
 		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
 	}
 }

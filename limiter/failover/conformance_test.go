@@ -167,9 +167,8 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	batcher := &r.Topology.AnyNode.Batcher
 	do := func(t testing.TB, call *queue.Call) {
 		t.Helper()
-		if err := batcher.Do(context.Background(), call, 10*time.Second); err != nil || call.Err != nil {
-			t.Fatal(err, call.Err)
-		}
+		err := batcher.Do(context.Background(), call, 10*time.Second)
+		redistest.FatalIf(t, err != nil || call.Err != nil, "%+v %+v", err, call.Err)
 	}
 	s := newTestStore(New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }}), "redis", limiter.SourceRedis)
 	s.SetClock = func(micros int64) {

@@ -17,12 +17,10 @@ import (
 // checkLeft waits until so many units of a quota are left, by the store that decided.
 func checkLeft(t *testing.T, f *Store, p *limiter.Policy, want int64) {
 	t.Helper()
-	redistest.WaitFor(t, fmt.Sprint(want, " units are left"), func() error {
+	redistest.Retry(t, fmt.Sprint(want, " units are left"), func() (again bool, seen any) {
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-		if _, err := f.PeekIn(t.Context(), FailLocal, &check); err != nil || check.Result.Remaining != want {
-			return fmt.Errorf("%+v, %w", check.Result, err)
-		}
-		return nil
+		_, err := f.PeekIn(t.Context(), FailLocal, &check)
+		return err != nil || check.Result.Remaining != want, fmt.Sprintf("%+v, %v", check.Result, err)
 	})
 }
 
@@ -74,9 +72,7 @@ func TestFailover_Settle_fraction(t *testing.T) {
 		p := storetest.DayPolicy(t, fmt.Sprint("fraction-", cost), limiter.FixedWindow, 1000)
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 600, Refundable: true}}
 		source, err := f.Decide(t.Context(), checks)
-		if err != nil || !limiter.Allowed(checks) {
-			t.Fatal(checks, err)
-		}
+		redistest.FatalIf(t, err != nil || !limiter.Allowed(checks), "%+v %+v", checks, err)
 		f.Settle(checks[0], cost, source)
 		checkLeft(t, f, p, left)
 	}
@@ -107,9 +103,8 @@ func TestFailover_Settle_others(t *testing.T) {
 			noError(t, err)
 			f.Settle(peek[0], 5000, source)
 			checkLeft(t, f, p, 0)
-			if limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})) {
-				t.Errorf("%s: a unit passes in debt", p.Name())
-			}
+			redistest.ErrorIf(t, limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})),
+				"%s: a unit passes in debt", p.Name())
 		}
 	}
 }
@@ -151,24 +146,20 @@ func TestFailover_Settle_paid(t *testing.T) {
 // rest of a higher cost is charged here, and on Redis when it decides again.
 func TestFailover_Settle_outage(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
+	n := newSharedOutageNode(t)
 	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 1000, Window: 24 * time.Hour})
-	n.set(storetest.Epoch)
 	var taken [][]limiter.Check
 	for range 2 {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true}}
-		if source, err := n.Decide(t.Context(), checks); err != nil || source != limiter.SourceRedis {
-			t.Fatal(source, err)
-		}
+		source, err := n.Decide(t.Context(), checks)
+		redistest.FatalIf(t, err != nil || source != limiter.SourceRedis, "%+v %+v", source, err)
 		taken = append(taken, checks)
 	}
 	n.away()
 	n.Settle(taken[0][0], 30, limiter.SourceRedis)
 	n.Settle(taken[1][0], 130, limiter.SourceRedis)
-	if got := n.lost.Load(); got != 1 {
-		t.Errorf("%d losses, want the refund alone: the charge is made here", got)
-	}
+	got := n.lost.Load()
+	redistest.ErrorIf(t, got != 1, "%d losses, want the refund alone: the charge is made here", got)
 	n.back()
 	n.wantRepaid(t, p, 30, 770)
 }
@@ -185,9 +176,8 @@ func TestFailover_Settle_ban(t *testing.T) {
 		noError(t, err)
 		f.Settle(check, 10, source)
 		checkLeft(t, f, p, 0)
-		if got := storetest.Decide(t, f, check)[0].Result; !got.Banned {
-			t.Errorf("%s: %+v", source, got)
-		}
+		got := storetest.Decide(t, f, check)[0].Result
+		redistest.ErrorIf(t, !got.Banned, "%s: %+v", source, got)
 	}
 }
 
@@ -225,9 +215,7 @@ func TestFailover_Settle_concurrent(t *testing.T) {
 					}
 				})
 				t.Logf("%d requests passed and cost %d units", passed.Load(), spent.Load())
-				if passed.Load() < limit/100 {
-					t.Errorf("%d requests passed", passed.Load())
-				}
+				redistest.ErrorIf(t, passed.Load() < limit/100, "%d requests passed", passed.Load())
 				if algorithm == limiter.FixedWindow || algorithm == limiter.SlidingWindowCounter {
 					checkLeft(t, f, p, limit-spent.Load())
 				}

@@ -127,9 +127,8 @@ func TestRedis_credentials(t *testing.T) {
 			crowd(t, r, 16, 10)
 			app.disconnect(t)
 			crowd(t, r, 16, 10)
-			if n := refused.Load(); n > 0 {
-				t.Errorf("%d logins were refused", n)
-			}
+			n := refused.Load()
+			redistest.ErrorIf(t, n > 0, "%d logins were refused", n)
 		})
 	}
 }
@@ -148,18 +147,14 @@ func TestRedis_credentials_late(t *testing.T) {
 	before := r.Client().PoolStats().TotalConns
 	app.do(t, "acl", "setuser", "app", ">second", "<first")
 	crowd(t, r, 64, 20)
-	if refused.Load() == 0 {
-		t.Error("no login was refused: the test has tried nothing")
-	}
+	redistest.ErrorIf(t, refused.Load() == 0, "no login was refused: the test has tried nothing")
 	t.Logf("%d connections decided; %d more were refused", before, refused.Load())
 	noError(t, os.Remove(file))
 	putFile(t, file, "second")
-	redistest.WaitFor(t, "new connections open", func() error {
+	redistest.Retry(t, "new connections open", func() (again bool, seen any) {
 		crowd(t, r, 64, 5)
-		if got := r.Client().PoolStats().TotalConns; got <= before+1 {
-			return fmt.Errorf("%d connections", got)
-		}
-		return nil
+		got := r.Client().PoolStats().TotalConns
+		return got <= before+1, fmt.Sprintf("%d connections", got)
 	})
 }
 
@@ -174,9 +169,7 @@ func TestRedis_credentials_unreadable(t *testing.T) {
 	crowd(t, r, 2, 20)
 	noError(t, os.Remove(file))
 	crowd(t, r, 64, 20)
-	if refused.Load() == 0 {
-		t.Error("no connection failed: the test has tried nothing")
-	}
+	redistest.ErrorIf(t, refused.Load() == 0, "no connection failed: the test has tried nothing")
 }
 
 // TestRedis_sentinel_credentials rotates the sentinels' password, and has the client ask them anew.
@@ -216,9 +209,8 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 			noError(t, at.Do(ctx, "client", "kill", "skipme", "yes").Err())
 			app.disconnect(t)
 			crowd(t, r, 8, 5)
-			if n := refused.Load(); n > 0 {
-				t.Errorf("%d logins were refused", n)
-			}
+			n := refused.Load()
+			redistest.ErrorIf(t, n > 0, "%d logins were refused", n)
 		})
 	}
 }
@@ -235,9 +227,7 @@ func TestRedis_sentinels_down(t *testing.T) {
 	before := r.Client().PoolStats().TotalConns
 	sentinel.Kill()
 	crowd(t, r, 64, 20)
-	if refused.Load() == 0 {
-		t.Error("no connection was refused: the test has tried nothing")
-	}
+	redistest.ErrorIf(t, refused.Load() == 0, "no connection was refused: the test has tried nothing")
 	t.Logf("%d connections decided; %d more were refused", before, refused.Load())
 }
 
@@ -252,8 +242,7 @@ func TestRedis_unknown_master(t *testing.T) {
 	_, ran := r.Command(ctx, 1, "get", "k")
 	_, inspected := r.Inspect(ctx, p, limiter.EncodeKey("k"))
 	for name, err := range map[string]error{"Decide": decided, "Command": ran, "Inspect": inspected} {
-		if !errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), "the sentinels know no master of this name") {
-			t.Errorf("%s: %v", name, err)
-		}
+		redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), "the sentinels know no master of this name"),
+			"%s: %v", name, err)
 	}
 }

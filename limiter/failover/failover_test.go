@@ -27,36 +27,28 @@ func TestFailover_Decide_outage(t *testing.T) {
 		source, err := f.DecideIn(context.Background(), mode, checks)
 		return source, checks[0].Result, err
 	}
-	if source, result, err := ask(FailLocal); source != limiter.SourceRedis || result.Remaining != 4 || err != nil {
-		t.Fatalf("healthy: %s %+v %v", source, result, err)
-	}
+	source, result, err := ask(FailLocal)
+	redistest.FatalIf(t, source != limiter.SourceRedis || result.Remaining != 4 || err != nil, "healthy: %s %+v %v", source, result, err)
 	server.Kill()
 	for i := range 8 {
 		source, result, err := ask(FailLocal)
-		if source != limiter.SourceFallback || err != nil || result.Passes() != (i < 4) {
-			t.Errorf("local, request %d: %s %+v %v; want the four units that are left", i, source, result, err)
-		}
+		redistest.ErrorIf(t, source != limiter.SourceFallback || err != nil || result.Passes() != (i < 4),
+			"local, request %d: %s %+v %v; want the four units that are left", i, source, result, err)
 	}
 	for _, mode := range []FailMode{FailOpen, FailClosed} {
-		if _, _, err := ask(mode); !errors.Is(err, limiter.ErrUndecided) {
-			t.Errorf("%s: error %v", mode, err)
-		}
+		_, _, err := ask(mode)
+		redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided), "%s: error %v", mode, err)
 	}
-	if failing, _ := f.Failing(); !failing || reported.String() != "outage:refused" {
-		t.Errorf("failing %v, reported %v", failing, &reported)
-	}
+	failing, _ := f.Failing()
+	redistest.ErrorIf(t, !failing || reported.String() != "outage:refused", "failing %v, reported %v", failing, &reported)
 	server.Run(t)
-	redistest.WaitFor(t, "a probe succeeds", func() error {
-		if source, _, _ := ask(FailLocal); source != limiter.SourceRedis {
-			return fmt.Errorf("source %s", source)
-		}
-		return nil
+	redistest.Retry(t, "a probe succeeds", func() (again bool, seen any) {
+		source, _, _ := ask(FailLocal)
+		return source != limiter.SourceRedis, fmt.Sprintf("source %s", source)
 	})
-	redistest.WaitFor(t, "the recovery is reported", func() error {
-		if failing, _ := f.Failing(); failing || reported.String() != "outage:refused recovery" {
-			return fmt.Errorf("failing %v, reported %v", failing, &reported)
-		}
-		return nil
+	redistest.Retry(t, "the recovery is reported", func() (again bool, seen any) {
+		failing, _ := f.Failing()
+		return failing || reported.String() != "outage:refused recovery", fmt.Sprintf("failing %v, reported %v", failing, &reported)
 	})
 }
 
@@ -72,14 +64,12 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 	server.Pause(t)
 	defer server.Resume(t)
 	for range health.FailuresInARow {
-		if err := ask(); limiter.Kind(err) != "timeout" {
-			t.Errorf("%v of kind %s", err, limiter.Kind(err))
-		}
+		err := ask()
+		redistest.ErrorIf(t, limiter.Kind(err) != "timeout", "%v of kind %s", err, limiter.Kind(err))
 	}
 	for range 200 {
-		if err := ask(); !errors.Is(err, limiter.ErrOutage) {
-			t.Fatalf("a request waited for a server that hangs: %v", err)
-		}
+		err := ask()
+		redistest.FatalIf(t, !errors.Is(err, limiter.ErrOutage), "a request waited for a server that hangs: %v", err)
 	}
 }
 
@@ -103,13 +93,10 @@ func TestFailover_Decide_canceled(t *testing.T) {
 		}
 		_, err := f.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		cancel()
-		if !errors.Is(err, want) || errors.Is(err, limiter.ErrUndecided) {
-			t.Errorf("error %v, want %v", err, want)
-		}
+		redistest.ErrorIf(t, !errors.Is(err, want) || errors.Is(err, limiter.ErrUndecided), "error %v, want %v", err, want)
 	}
-	if failing, _ := f.Failing(); failing || reported.String() != "" {
-		t.Errorf("clients that left opened the breaker: %v", &reported)
-	}
+	failing, _ := f.Failing()
+	redistest.ErrorIf(t, failing || reported.String() != "", "clients that left opened the breaker: %v", &reported)
 }
 
 // TestFailover_scaleDown has a quarter of a limit of 8 enforced in an outage.
@@ -121,12 +108,10 @@ func TestFailover_scaleDown(t *testing.T) {
 			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.25, ForgiveOutages: true})
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 			source, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut)
-			if err != nil || source != limiter.SourceFallback || checks[0].Result.Passes() != want {
-				t.Errorf("%s: weight %d: %s, %+v, %v; want it to pass: %v", algorithm, weight, source, checks[0].Result, err, want)
-			}
-			if !want && checks[0].Result.RetryAfter != limiter.Never {
-				t.Errorf("%s: weight %d may come back after %v, and never can", algorithm, weight, checks[0].Result.RetryAfter)
-			}
+			redistest.ErrorIf(t, err != nil || source != limiter.SourceFallback || checks[0].Result.Passes() != want,
+				"%s: weight %d: %s, %+v, %v; want it to pass: %v", algorithm, weight, source, checks[0].Result, err, want)
+			redistest.ErrorIf(t, !want && checks[0].Result.RetryAfter != limiter.Never,
+				"%s: weight %d may come back after %v, and never can", algorithm, weight, checks[0].Result.RetryAfter)
 		}
 	}
 }
@@ -143,25 +128,22 @@ func TestPolicy_scaled(t *testing.T) {
 					admitted++
 				}
 			}
-			if admitted != want {
-				t.Errorf("%s: a part of %v of 10 admitted %d, want %d", algorithm, part, admitted, want)
-			}
+			redistest.ErrorIf(t, admitted != want,
+				"%s: a part of %v of 10 admitted %d, want %d", algorithm, part, admitted, want)
 		}
 	}
 }
 
 func TestFailover_Decide_deny_cache(t *testing.T) {
-	server := redistest.Shared(t)
-	r := openRedis(t, server, time.Second)
+	r := openRedis(t, redistest.Shared(t), time.Second)
 	f := New(r, memory.New(), Options{DenyAge: time.Second})
 	p := storetest.DayPolicy(t, "repeat", limiter.GCRA, 2)
 	ask := func(weight int64, want limiter.Source, passes bool) {
 		t.Helper()
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 		source, err := f.Decide(context.Background(), checks)
-		if err != nil || source != want || checks[0].Result.Passes() != passes {
-			t.Errorf("weight %d: %s %+v %v; want %s, passes %v", weight, source, checks[0].Result, err, want, passes)
-		}
+		redistest.ErrorIf(t, err != nil || source != want || checks[0].Result.Passes() != passes,
+			"weight %d: %s %+v %v; want %s, passes %v", weight, source, checks[0].Result, err, want, passes)
 	}
 	ask(1, limiter.SourceRedis, true)
 	ask(2, limiter.SourceRedis, false)
@@ -169,24 +151,20 @@ func TestFailover_Decide_deny_cache(t *testing.T) {
 	ask(1, limiter.SourceRedis, true) // a smaller weight is sent
 	ask(1, limiter.SourceRedis, false)
 	ask(1, limiter.SourceDenyCache, false)
-	if found, err := f.Reset(context.Background(), p, limiter.EncodeKey("k")); found.Shared != 1 || err != nil {
-		t.Errorf("reset: %v %v", found, err)
-	}
+	found, err := f.Reset(context.Background(), p, limiter.EncodeKey("k"))
+	redistest.ErrorIf(t, found.Shared != 1 || err != nil, "reset: %v %v", found, err)
 	ask(1, limiter.SourceRedis, true)
-	if found, err := f.Reset(context.Background(), p, limiter.EncodeKey("unknown")); found.Shared != 0 || err != nil {
-		t.Errorf("reset of no state: %v %v", found, err)
-	}
+	found, err = f.Reset(context.Background(), p, limiter.EncodeKey("unknown"))
+	redistest.ErrorIf(t, found.Shared != 0 || err != nil, "reset of no state: %v %v", found, err)
 	ask(2, limiter.SourceRedis, false)
 	ask(2, limiter.SourceDenyCache, false)
 	if _, err := r.Reset(context.Background(), p, limiter.EncodeKey("k")); err != nil { // as another node would
 		t.Error(err)
 	}
-	redistest.WaitFor(t, "the reset elsewhere is felt", func() error {
+	redistest.Retry(t, "the reset elsewhere is felt", func() (again bool, seen any) {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}
-		if source, err := f.Decide(context.Background(), checks); source != limiter.SourceRedis || err != nil || !checks[0].Result.Passes() {
-			return fmt.Errorf("%s %+v: %w", source, checks[0].Result, err)
-		}
-		return nil
+		source, err := f.Decide(context.Background(), checks)
+		return source != limiter.SourceRedis || err != nil || !checks[0].Result.Passes(), fmt.Sprintf("%s %+v: %v", source, checks[0].Result, err)
 	})
 }
 

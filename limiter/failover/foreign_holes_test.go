@@ -74,9 +74,8 @@ func TestForeignValue_holes_lengths(t *testing.T) {
 		for _, op := range everyOperation {
 			b.writeAll(t, whole[:length])
 			err := operate(b.r, op.Operation, op.change, b.p, "torn")
-			if valid != (err == nil) || (!valid && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err))) {
-				t.Errorf("%d bytes, operation %d: %v", length, op, err)
-			}
+			redistest.ErrorIf(t, valid != (err == nil) || (!valid && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err))),
+				"%d bytes, operation %d: %v", length, op, err)
 		}
 		b.writeAll(t, whole[:length])
 		if stored, err := b.r.Inspect(t.Context(), b.p, limiter.EncodeKey("torn")); err != nil || (valid && stored[0].Value["units_owed"] == nil) {
@@ -97,17 +96,13 @@ func TestForeignValue_holes_numbers(t *testing.T) {
 			tail := doubles(numbers...)
 			for _, op := range everyOperation[1:] {
 				b.write(t, tail)
-				if err := operate(b.r, op.Operation, op.change, b.p, "torn"); err != nil || b.read(t)[24:] != tail {
-					t.Errorf("%v at %d, operation %d: %v, %q", n, at, op, err, b.read(t))
-				}
+				err := operate(b.r, op.Operation, op.change, b.p, "torn")
+				redistest.ErrorIf(t, err != nil || b.read(t)[24:] != tail, "%v at %d, operation %d: %v, %q", n, at, op, err, b.read(t))
 			}
 			before := b.write(t, tail)
-			if err := b.refund(3); limiter.Kind(err) != "value" || !limiter.FailedAlone(err) {
-				t.Errorf("%v at %d: a refund returns %v", n, at, err)
-			}
-			if b.read(t) != before {
-				t.Errorf("%v at %d: a refund has written %q", n, at, b.read(t))
-			}
+			err := b.refund(3)
+			redistest.ErrorIf(t, limiter.Kind(err) != "value" || !limiter.FailedAlone(err), "%v at %d: a refund returns %v", n, at, err)
+			redistest.ErrorIf(t, b.read(t) != before, "%v at %d: a refund has written %q", n, at, b.read(t))
 		}
 	}
 }
@@ -138,9 +133,7 @@ func TestForeignValue_holes_order(t *testing.T) {
 			changed++
 		}
 	}
-	if changed == 0 || changed == 3000 {
-		t.Errorf("%d of 3000 refunds returned something", changed)
-	}
+	redistest.ErrorIf(t, changed == 0 || changed == 3000, "%d of 3000 refunds returned something", changed)
 }
 
 // TestForeignValue_bans has values that no ban is in place of one: they fail that client's requests alone,
@@ -170,9 +163,8 @@ func TestForeignValue_bans(t *testing.T) {
 			if _, err := r.Decide(t.Context(), checks); limiter.Kind(err) != "value" || !limiter.FailedAlone(err) {
 				t.Errorf("%s: got %v", what, err)
 			}
-			if _, source := oneOf(t, f, p, "other"); source != limiter.SourceRedis {
-				t.Errorf("%s: another client is decided by %s", what, source)
-			}
+			_, source := oneOf(t, f, p, "other")
+			redistest.ErrorIf(t, source != limiter.SourceRedis, "%s: another client is decided by %s", what, source)
 			if list, complete, err := f.Banned(t.Context(), ""); len(list) != 0 || !complete || err != nil {
 				t.Errorf("%s: listed are %+v, %v, %v", what, list, complete, err)
 			}
@@ -185,18 +177,15 @@ func TestForeignValue_bans(t *testing.T) {
 			default:
 				_, err = f.Reset(t.Context(), p, limiter.EncodeKey("k"))
 			}
-			if n := client.Exists(t.Context(), name).Val(); n != 0 || err != nil {
-				t.Errorf("%s: after %s: it is there: %v, %v", what, lift, n, err)
-			}
-			if result, source := oneOf(t, f, p, "k"); !result.Passes() || source != limiter.SourceRedis {
-				t.Errorf("%s: after %s: %+v by %s", what, lift, result, source)
-			}
+			n := client.Exists(t.Context(), name).Val()
+			redistest.ErrorIf(t, n != 0 || err != nil, "%s: after %s: it is there: %v, %v", what, lift, n, err)
+			result, source := oneOf(t, f, p, "k")
+			redistest.ErrorIf(t, !result.Passes() || source != limiter.SourceRedis, "%s: after %s: %+v by %s", what, lift, result, source)
 		}
 	}
 	noError(t, client.Set(t.Context(), name, doubles(0, 0, 1, far, far), 0).Err())
-	if result, _ := oneOf(t, f, p, "k"); !result.Passes() {
-		t.Errorf("a ban of a wrong clock: %+v", result)
-	}
+	result, _ := oneOf(t, f, p, "k")
+	redistest.ErrorIf(t, !result.Passes(), "a ban of a wrong clock: %+v", result)
 }
 
 // TestUnbanAll_prefix has a prefix of characters that a search would take for wildcards.
@@ -211,19 +200,15 @@ func TestUnbanAll_prefix(t *testing.T) {
 		for _, g := range []*Store{f, other} {
 			ask(t, g, p, "k", 3)
 		}
-		if list, _, err := f.Banned(t.Context(), ""); err != nil || len(list) != 1 {
-			t.Errorf("%s: listed are %+v, %v", prefix, list, err)
-		}
+		list, _, err := f.Banned(t.Context(), "")
+		redistest.ErrorIf(t, err != nil || len(list) != 1, "%s: listed are %+v, %v", prefix, list, err)
 		before := client.DBSize(t.Context()).Val()
-		if n, err := f.UnbanAll(t.Context(), "prefix"); n != 1 || err != nil {
-			t.Errorf("%s: %d bans lifted, %v", prefix, n, err)
-		}
-		if found, err := f.ResetAll(t.Context(), "prefix"); found.Shared != 1 || err != nil {
-			t.Errorf("%s: reset are %+v, %v", prefix, found, err)
-		}
-		if after := client.DBSize(t.Context()).Val(); after != before-2 {
-			t.Errorf("%s: %d keys are deleted, want 2", prefix, before-after)
-		}
+		n, err := f.UnbanAll(t.Context(), "prefix")
+		redistest.ErrorIf(t, n != 1 || err != nil, "%s: %d bans lifted, %v", prefix, n, err)
+		found, err := f.ResetAll(t.Context(), "prefix")
+		redistest.ErrorIf(t, found.Shared != 1 || err != nil, "%s: reset are %+v, %v", prefix, found, err)
+		after := client.DBSize(t.Context()).Val()
+		redistest.ErrorIf(t, after != before-2, "%s: %d keys are deleted, want 2", prefix, before-after)
 		client.FlushDB(t.Context())
 	}
 }

@@ -98,9 +98,8 @@ func TestForeignValue_string(t *testing.T) {
 				noError(t, client.Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), value, 0).Err())
 				err := operate(r, op.Operation, op.change, p, "bad")
 				shared := slices.ContainsFunc(counts, func(count int) bool { return isState(value, count) })
-				if shared != (err == nil) || !shared && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)) {
-					t.Errorf("%s, operation %d, %q: %v of kind %s", algorithm, op, value, err, limiter.Kind(err))
-				}
+				redistest.ErrorIf(t, shared != (err == nil) || !shared && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)),
+					"%s, operation %d, %q: %v of kind %s", algorithm, op, value, err, limiter.Kind(err))
 			}
 		}
 	}
@@ -131,9 +130,8 @@ func TestForeignValue_log_entry(t *testing.T) {
 			client.Del(t.Context(), name)
 			noError(t, client.RPush(t.Context(), name, entries...).Err())
 			err := operate(r, op.Operation, op.change, p, "bad")
-			if (err != nil || wrong) && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)) {
-				t.Errorf("round %d, operation %d: %v of kind %s", round, op, err, limiter.Kind(err))
-			}
+			redistest.ErrorIf(t, (err != nil || wrong) && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)),
+				"round %d, operation %d: %v of kind %s", round, op, err, limiter.Kind(err))
 		}
 	}
 }
@@ -152,9 +150,8 @@ func TestForeignValue_breaker(t *testing.T) {
 	for _, key := range []string{"nan", "list"} {
 		for i := range 2 * health.FailuresInARow {
 			at = at.Add(health.FailuresSpan)
-			if err := errorOf(r, p, key); limiter.Kind(err) != "value" {
-				t.Errorf("request %d of %s: %v of kind %s", i, key, err, limiter.Kind(err))
-			}
+			err := errorOf(r, p, key)
+			redistest.ErrorIf(t, limiter.Kind(err) != "value", "request %d of %s: %v of kind %s", i, key, err, limiter.Kind(err))
 		}
 		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1})
 		if stored, err := r.Inspect(ctx, p, limiter.EncodeKey(key)); err != nil || len(stored) != 1 || stored[0].Value != nil {

@@ -3,6 +3,7 @@ package failover
 import (
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
@@ -20,14 +21,11 @@ func TestFailover_permission_of_one_policy(t *testing.T) {
 	if source, err := f.Decide(t.Context(), checks); source != limiter.SourceFallback || err != nil || !limiter.Allowed(checks) {
 		t.Fatalf("decided by %s: %+v %v", source, checks, err)
 	}
-	if !f.ledger.isEmpty() {
-		t.Error("something is owed for a request that Redis may have charged")
-	}
+	redistest.ErrorIf(t, !f.ledger.isEmpty(), "something is owed for a request that Redis may have charged")
 	setPermissions("+rpush")
 	waitReported(t, reported, "outage:auth recovery")
 	for p, left := range map[*limiter.Policy]int64{first: 99, second: 100} {
-		if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; got != left {
-			t.Errorf("%s: %d remain, want %d", p.Name(), got, left)
-		}
+		got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+		redistest.ErrorIf(t, got != left, "%s: %d remain, want %d", p.Name(), got, left)
 	}
 }

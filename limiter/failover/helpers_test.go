@@ -36,9 +36,8 @@ func inParallel(n int, do func(i int)) {
 // wantRemaining compares what is left of a key's quota.
 func wantRemaining(t testing.TB, s limiter.Store, p *limiter.Policy, key string, want int64) {
 	t.Helper()
-	if left, err := limiter.Peek(t.Context(), s, p, key); err != nil || left.Remaining != want {
-		t.Errorf("%s, key %s: %+v, %v; want %d left", p.Name(), key, left, err, want)
-	}
+	left, err := limiter.Peek(t.Context(), s, p, key)
+	redistest.ErrorIf(t, err != nil || left.Remaining != want, "%s, key %s: %+v, %v; want %d left", p.Name(), key, left, err, want)
 }
 
 // noError ends a test that cannot go on.

@@ -93,9 +93,8 @@ func TestLastSeen_refund_local_share(t *testing.T) {
 	for _, p := range policies {
 		check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
 		source, err := f.Decide(t.Context(), check)
-		if err != nil || source != limiter.SourceFallback || !limiter.Allowed(check) {
-			t.Errorf("%s: source %s, result %+v, error %v; want it allowed", p.Name(), source, check[0].Result, err)
-		}
+		redistest.ErrorIf(t, err != nil || source != limiter.SourceFallback || !limiter.Allowed(check),
+			"%s: source %s, result %+v, error %v; want it allowed", p.Name(), source, check[0].Result, err)
 		refundAll(f, check, limiter.SourceRedis) // which Redis does not do
 		local := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 		if f.PeekLocal(&local); local.Result.Remaining != 0 {
@@ -128,9 +127,8 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 			} else {
 				local.Remember(step.answer)
 			}
-			if left := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != step.left {
-				t.Errorf("%s, step %d: %d remain, want %d", p.Name(), i, left, step.left)
-			}
+			left := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+			redistest.ErrorIf(t, left != step.left, "%s, step %d: %d remain, want %d", p.Name(), i, left, step.left)
 		}
 	}
 }
@@ -157,8 +155,7 @@ func TestLastSeen_refund_shown(t *testing.T) {
 // TestLastSeen_charge charges after an answer: an outage goes on from what Redis has charged.
 func TestLastSeen_charge(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
 	for _, charge := range []struct{ weight, units, left int64 }{{1, 99, 0}, {1, 5000, 0}, {20, 30, 50}, {0, 60, 40}} {
 		for _, p := range refundingPolicies(t, 100) {
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(charge)), Weight: charge.weight, Peek: charge.weight == 0}

@@ -67,9 +67,8 @@ func TestFailover_lease_Cluster(t *testing.T) {
 			load := newLeaseLoad(t, func() *Store { return newClusterFailover(t, masters) }, algorithm, "other", 12_000)
 			load.workers, load.requests = 6, 2000
 			slot := load.nodes[0].shared.SlotOf(limiter.EncodeKey("k"))
-			if slot == load.nodes[0].shared.SlotOf(load.scarce.Key) {
-				t.Fatal("the keys must be in different slots")
-			}
+			redistest.FatalIf(t, slot == load.nodes[0].shared.SlotOf(load.scarce.Key),
+				"the keys must be in different slots")
 			done := make(chan struct{})
 			go func() {
 				load.run(t)
@@ -91,9 +90,8 @@ func TestFailover_lease_Cluster(t *testing.T) {
 				}
 			}
 			load.wantExact(t)
-			if n := load.fallbacks.Load(); n > 0 {
-				t.Errorf("%d requests were not decided by Redis", n)
-			}
+			n := load.fallbacks.Load()
+			redistest.ErrorIf(t, n > 0, "%d requests were not decided by Redis", n)
 			t.Logf("%d moves", moves)
 			moveSlot(t, masters, slot, from, to)
 		})
@@ -117,9 +115,8 @@ func TestFailover_lease_Cluster_failover(t *testing.T) {
 	redistest.AwaitReplica(t, replicas[dead], masters[dead])
 	masters[dead].Kill()
 	request := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
-	if source, err := f.Decide(context.Background(), request); source != limiter.SourceLease || err != nil {
-		t.Errorf("decided by %s, %v; want the lease", source, err)
-	}
+	source, err := f.Decide(context.Background(), request)
+	redistest.ErrorIf(t, source != limiter.SourceLease || err != nil, "decided by %s, %v; want the lease", source, err)
 	redistest.WaitFor(t, "the replica is the master", func() error {
 		if info := replicas[dead].Client(t).Info(context.Background(), "replication").Val(); !strings.Contains(info, "role:master") {
 			return limiter.ErrOutage

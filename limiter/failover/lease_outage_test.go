@@ -26,9 +26,8 @@ func TestNode_refund_lease(t *testing.T) {
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
 	noError(t, s.f.shared.DecideWithin(context.Background(), checks))
 	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-	if _, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{}); l.Units != 50 {
-		t.Fatalf("leased %+v; want 50 units", l)
-	}
+	_, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{})
+	redistest.FatalIf(t, l.Units != 50, "leased %+v; want 50 units", l)
 	s.f.shared.Topology.AnyNode.Refund(0, checks)
 	if got := s.Remaining(t, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends
 		t.Errorf("%d remain; want 940", got)
@@ -72,9 +71,8 @@ func exchange(t *testing.T, address string, fault func(), held bool) {
 	fault()
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10_000}}
 	source, err := f.Decide(context.Background(), checks)
-	if err != nil || source != limiter.SourceFallback {
-		t.Fatalf("decided by %s, %v; want the fallback", source, err)
-	}
+	redistest.FatalIf(t, err != nil || source != limiter.SourceFallback,
+		"decided by %s, %v; want the fallback", source, err)
 	if after, _ := f.Leased("lost", limiter.EncodeKey("k")); before == 0 || (after == before) != held || (after == 0) == held {
 		t.Errorf("%d units of %d are held; want them held: %v", after, before, held)
 	}

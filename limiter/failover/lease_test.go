@@ -42,14 +42,10 @@ func TestFailover_lease(t *testing.T) {
 			for range requests {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 				source, err := f.Decide(context.Background(), checks)
-				if err != nil || !checks[0].Result.Passes() {
-					t.Fatal(source, err, checks[0].Result)
-				}
+				redistest.FatalIf(t, err != nil || !checks[0].Result.Passes(), "%+v %+v %+v", source, err, checks[0].Result)
 				sources[source]++
 			}
-			if sources[limiter.SourceLease] < requests*9/10 {
-				t.Errorf("decided by %v", sources)
-			}
+			redistest.ErrorIf(t, sources[limiter.SourceLease] < requests*9/10, "decided by %v", sources)
 			f.EndLeases()
 			least, most := int64(requests), int64(requests)
 			if p.IsBucket() {
@@ -68,16 +64,13 @@ func awaitUsed(t *testing.T, f *Store, p *limiter.Policy, least, most int64) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-		if _, err := f.Peek(context.Background(), &check); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Peek(context.Background(), &check)
+		noError(t, err)
 		used := p.Capacity() - check.Result.Remaining
 		if used >= least && used <= most {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d units are used; want %d to %d", used, least, most)
-		}
+		redistest.FatalIf(t, time.Now().After(deadline), "%d units are used; want %d to %d", used, least, most)
 	}
 }
 
@@ -136,9 +129,8 @@ func (l *leaseLoad) wantExact(t *testing.T) {
 		node.EndLeases()
 	}
 	admitted, leased := l.admitted.Load(), l.leased.Load()
-	if admitted > l.policy.Capacity() || leased < int64(l.requests) {
-		t.Errorf("%d units of %d were admitted, %d requests by leases", admitted, l.policy.Capacity(), leased)
-	}
+	redistest.ErrorIf(t, admitted > l.policy.Capacity() || leased < int64(l.requests),
+		"%d units of %d were admitted, %d requests by leases", admitted, l.policy.Capacity(), leased)
 	awaitUsed(t, l.nodes[1], l.policy, admitted, admitted)
 	t.Logf("%d units admitted, %d of %d requests decided by leases", admitted, leased, l.workers*l.requests)
 }
@@ -165,18 +157,15 @@ func TestFailover_lease_reset(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "reset", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
 	key := limiter.EncodeKey("k")
 	lendTo(t, f, p)
-	if _, err := f.Reset(context.Background(), p, key); err != nil {
-		t.Fatal(err)
-	}
-	if units, _ := f.Leased("reset", key); units != 0 {
-		t.Errorf("%d units are held after the reset", units)
-	}
+	_, err := f.Reset(context.Background(), p, key)
+	noError(t, err)
+	units, _ := f.Leased("reset", key)
+	redistest.ErrorIf(t, units != 0, "%d units are held after the reset", units)
 	awaitUsed(t, f, p, 0, 0)
 	lendTo(t, f, p)
 	f.ForgetDenials("reset", key) // as a changed override does
-	if units, _ := f.Leased("reset", key); units != 0 {
-		t.Errorf("%d units are held after the override", units)
-	}
+	units, _ = f.Leased("reset", key)
+	redistest.ErrorIf(t, units != 0, "%d units are held after the override", units)
 	awaitUsed(t, f, p, 0, 1000) // the rest is back
 }
 
@@ -220,7 +209,6 @@ func TestFailover_lease_outage(t *testing.T) {
 	for range 3000 {
 		decide()
 	}
-	if source != limiter.SourceFallback || admitted > 1000 {
-		t.Errorf("decided by %s in the end, %d of 1000 admitted", source, admitted)
-	}
+	redistest.ErrorIf(t, source != limiter.SourceFallback || admitted > 1000,
+		"decided by %s in the end, %d of 1000 admitted", source, admitted)
 }

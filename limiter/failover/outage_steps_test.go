@@ -64,9 +64,7 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 		default:
 			err = errors.New("no such step")
 		}
-		if err != nil {
-			t.Fatal(words, err)
-		}
+		redistest.FatalIf(t, err != nil, "%+v %+v", words, err)
 	}
 }
 
@@ -97,6 +95,15 @@ func newOutageNode(t *testing.T, server *redistest.Server, address string) *outa
 	return n
 }
 
+// newSharedOutageNode returns a node on the server that tests share, at the epoch.
+func newSharedOutageNode(t *testing.T) *outageNode {
+	t.Helper()
+	server := redistest.Shared(t)
+	n := newOutageNode(t, server, server.Addr)
+	n.set(storetest.Epoch)
+	return n
+}
+
 // away keeps requests from Redis, back sends them again.
 func (n *outageNode) away() { keepOpen(n.shared) }
 
@@ -113,13 +120,8 @@ func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {
 func (n *outageNode) wantRepaid(t *testing.T, p *limiter.Policy, units, remaining int64) {
 	t.Helper()
 	left, err := limiter.Peek(t.Context(), n, p, "k")
-	if err != nil || left.Remaining != remaining {
-		t.Errorf("%+v, %v; want %d left", left, err, remaining)
-	}
-	if got := n.settled.Load(); got != units {
-		t.Errorf("%d units settled; want %d", got, units)
-	}
-	if !n.ledger.isEmpty() {
-		t.Errorf("%d accounts left", n.ledger.size.Load())
-	}
+	redistest.ErrorIf(t, err != nil || left.Remaining != remaining, "%+v, %v; want %d left", left, err, remaining)
+	got := n.settled.Load()
+	redistest.ErrorIf(t, got != units, "%d units settled; want %d", got, units)
+	redistest.ErrorIf(t, !n.ledger.isEmpty(), "%d accounts left", n.ledger.size.Load())
 }

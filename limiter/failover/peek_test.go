@@ -25,14 +25,12 @@ func TestFailover_Peek(t *testing.T) {
 				p := storetest.DayPolicy(t, "peek-"+name+"-"+algorithm, algorithm, 3)
 				peek := func(weight int64) limiter.Result {
 					check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}
-					if source, err := f.Peek(context.Background(), &check); err != nil || string(source) != name {
-						t.Fatal(source, err)
-					}
+					source, err := f.Peek(context.Background(), &check)
+					redistest.FatalIf(t, err != nil || string(source) != name, "%+v %+v", source, err)
 					return check.Result
 				}
-				if got := peek(1); got.Remaining != 3 || got.ResetAfter != 0 || !got.Passes() {
-					t.Errorf("a new quota: %+v", got)
-				}
+				got := peek(1)
+				redistest.ErrorIf(t, got.Remaining != 3 || got.ResetAfter != 0 || !got.Passes(), "a new quota: %+v", got)
 				for remaining := int64(2); remaining >= 0; remaining-- {
 					storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 					for range 5 {
@@ -41,9 +39,8 @@ func TestFailover_Peek(t *testing.T) {
 						}
 					}
 				}
-				if got := peek(4); got.RetryAfter != limiter.Never {
-					t.Errorf("more than the capacity: %+v", got)
-				}
+				got = peek(4)
+				redistest.ErrorIf(t, got.RetryAfter != limiter.Never, "more than the capacity: %+v", got)
 			})
 		}
 	}
@@ -59,9 +56,8 @@ func TestFailover_Peek_outage(t *testing.T) {
 	server.Kill()
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
 	source, err := f.Peek(context.Background(), &check)
-	if !errors.Is(err, limiter.ErrUndecided) || source != limiter.SourceFallback || check.Result.Remaining != 1 {
-		t.Errorf("%v, %v, %+v", source, err, check.Result)
-	}
+	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || source != limiter.SourceFallback || check.Result.Remaining != 1,
+		"%v, %v, %+v", source, err, check.Result)
 	server.Run(t)
 	redistest.WaitFor(t, "a peek succeeds as soon as Redis is back, even while the breaker is open", func() error {
 		_, err := f.Peek(context.Background(), &check)
@@ -77,9 +73,8 @@ func TestPeek_reserve(t *testing.T) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Reserve: 4}}
 		source, err := f.Decide(t.Context(), checks)
-		if err != nil || checks[0].Unused() != 9 {
-			t.Fatalf("%s: %d unused after one of 10, %v", name, checks[0].Unused(), err)
-		}
+		redistest.FatalIf(t, err != nil || checks[0].Unused() != 9,
+			"%s: %d unused after one of 10, %v", name, checks[0].Unused(), err)
 		cost := checks[0]
 		cost.Weight = 7
 		chargeAll(f, []limiter.Check{cost}, source)
@@ -115,19 +110,15 @@ func TestFailover_PeekIn(t *testing.T) {
 		}
 	}
 	server.Kill()
-	redistest.WaitFor(t, "the breaker opens", func() error {
-		if _, _, err := peek(FailClosed); !errors.Is(err, limiter.ErrUndecided) {
-			t.Fatalf("got %v from a dead Redis", err)
-		}
-		if failing, _ := f.Failing(); !failing {
-			return errors.New("it is closed")
-		}
-		return nil
+	redistest.Retry(t, "the breaker opens", func() (again bool, seen any) {
+		_, _, err := peek(FailClosed)
+		redistest.FatalIf(t, !errors.Is(err, limiter.ErrUndecided), "got %v from a dead Redis", err)
+		failing, _ := f.Failing()
+		return !failing, "it is closed"
 	})
 	for _, mode := range []FailMode{FailOpen, FailClosed} {
-		if _, _, err := peek(mode); !errors.Is(err, limiter.ErrOutage) {
-			t.Errorf("%s: got %v, want the outage at once", mode, err)
-		}
+		_, _, err := peek(mode)
+		redistest.ErrorIf(t, !errors.Is(err, limiter.ErrOutage), "%s: got %v, want the outage at once", mode, err)
 	}
 	if source, remaining, err := peek(FailLocal); source != limiter.SourceFallback || remaining > 5 || err != nil {
 		t.Errorf("got %d from %s, %v; want at most the half", remaining, source, err)
@@ -140,8 +131,7 @@ func TestFailover_PeekIn(t *testing.T) {
 		t.Errorf("in process: got %+v from %s, %v", check.Result, source, err)
 	}
 	for source, want := range map[limiter.Source]int64{limiter.SourceRedis: 10, limiter.SourceMemory: 10, limiter.SourceFallback: 5} {
-		if got := f.CapacityIn(p, source); got != want {
-			t.Errorf("the capacity of %s is %d, want %d", source, got, want)
-		}
+		got := f.CapacityIn(p, source)
+		redistest.ErrorIf(t, got != want, "the capacity of %s is %d, want %d", source, got, want)
 	}
 }

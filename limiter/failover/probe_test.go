@@ -71,11 +71,9 @@ func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissio
 // waitReported waits until a store has reported this and nothing else.
 func waitReported(t *testing.T, reported *listener, want string) {
 	t.Helper()
-	redistest.WaitFor(t, "the store reports "+want, func() error {
-		if got := reported.String(); got != want {
-			return fmt.Errorf("it reports %q", got)
-		}
-		return nil
+	redistest.Retry(t, "the store reports "+want, func() (again bool, seen any) {
+		got := reported.String()
+		return got != want, fmt.Sprintf("it reports %q", got)
 	})
 }
 
@@ -92,9 +90,7 @@ func waitProbes(t *testing.T, s *redis.Node) {
 			return errors.New("not yet")
 		})
 	}
-	if !s.Breaker.Open() {
-		t.Error("the probe has closed the breaker")
-	}
+	redistest.ErrorIf(t, !s.Breaker.Open(), "the probe has closed the breaker")
 }
 
 func TestProbe_missing_permission(t *testing.T) {
@@ -112,22 +108,17 @@ func TestProbe_missing_permission(t *testing.T) {
 			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}
-			if err := r.Probe(t.Context(), []limiter.Check{check}); limiter.Kind(err) != "auth" {
-				t.Errorf("a probe before any decision: %v", err)
-			}
-			if err := r.ProbeAll(t.Context(), []*limiter.Policy{other, p}); limiter.Kind(err) != "auth" {
-				t.Errorf("a probe of all policies: %v", err)
-			}
-			if _, err := r.Decide(t.Context(), []limiter.Check{check}); limiter.Kind(err) != "auth" {
-				t.Errorf("a decision: %v of kind %s", err, limiter.Kind(err))
-			}
-			if _, err := r.Decide(t.Context(), []limiter.Check{check}); !errors.Is(err, limiter.ErrOutage) {
-				t.Errorf("the next decision: %v", err)
-			}
+			err := r.Probe(t.Context(), []limiter.Check{check})
+			redistest.ErrorIf(t, limiter.Kind(err) != "auth", "a probe before any decision: %v", err)
+			err = r.ProbeAll(t.Context(), []*limiter.Policy{other, p})
+			redistest.ErrorIf(t, limiter.Kind(err) != "auth", "a probe of all policies: %v", err)
+			_, err = r.Decide(t.Context(), []limiter.Check{check})
+			redistest.ErrorIf(t, limiter.Kind(err) != "auth", "a decision: %v of kind %s", err, limiter.Kind(err))
+			_, err = r.Decide(t.Context(), []limiter.Check{check})
+			redistest.ErrorIf(t, !errors.Is(err, limiter.ErrOutage), "the next decision: %v", err)
 			waitProbes(t, r.Topology.AnyNode)
-			if err := r.Probe(t.Context(), []limiter.Check{check}); limiter.Kind(err) != "auth" {
-				t.Errorf("a probe while the breaker is open: %v", err)
-			}
+			err = r.Probe(t.Context(), []limiter.Check{check})
+			redistest.ErrorIf(t, limiter.Kind(err) != "auth", "a probe while the breaker is open: %v", err)
 			setPermissions("+" + right)
 			waitReported(t, reported, "outage:auth recovery")
 			storetest.Decide(t, r, check)
@@ -156,9 +147,7 @@ func TestProbe_refund(t *testing.T) {
 					t.Errorf("a charge while the breaker is open: %v", e.Err())
 				}
 			})
-			if unsent != 1 {
-				t.Error("a charge is sent while the breaker is open")
-			}
+			redistest.ErrorIf(t, unsent != 1, "a charge is sent while the breaker is open")
 			setPermissions("+" + right)
 			waitReported(t, reported, "outage:auth lost:auth lost:breaker recovery")
 		})
@@ -171,24 +160,19 @@ func TestProbe_idle_store(t *testing.T) {
 	r := openRedis(t, server, time.Second)
 	p := storetest.DayPolicy(t, "idle", limiter.GCRA, 100)
 	server.Kill()
-	if err := errorOf(r, p, "k"); err == nil {
-		t.Fatal("a dead Redis decides")
-	}
+	err := errorOf(r, p, "k")
+	redistest.FatalIf(t, err == nil, "a dead Redis decides")
 	server.Run(t)
-	redistest.WaitFor(t, "the breaker closes without a request", func() error {
-		if failing, _ := r.Topology.Failing(); failing {
-			return errors.New("it is open")
-		}
-		return nil
+	redistest.Retry(t, "the breaker closes without a request", func() (again bool, seen any) {
+		failing, _ := r.Topology.Failing()
+		return failing, "it is open"
 	})
 	client, ctx := server.Client(t), t.Context()
 	name := r.RedisKey(p, limiter.AsEncoded(wire.ProbeKey))
-	if keys := client.Keys(ctx, "*").Val(); len(keys) > 1 || len(keys) == 1 && keys[0] != name {
-		t.Errorf("the probe has left %v", keys)
-	}
-	if ttl := client.PTTL(ctx, name).Val(); ttl > 3*time.Second || ttl == -1 {
-		t.Errorf("its key lives for %v", ttl)
-	}
+	keys := client.Keys(ctx, "*").Val()
+	redistest.ErrorIf(t, len(keys) > 1 || len(keys) == 1 && keys[0] != name, "the probe has left %v", keys)
+	ttl := client.PTTL(ctx, name).Val()
+	redistest.ErrorIf(t, ttl > 3*time.Second || ttl == -1, "its key lives for %v", ttl)
 }
 
 func TestProbe_idle_master(t *testing.T) {
@@ -204,12 +188,10 @@ func TestProbe_idle_master(t *testing.T) {
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	masters[2].Kill()
-	redistest.WaitFor(t, "the breaker opens", func() error {
+	redistest.Retry(t, "the breaker opens", func() (again bool, seen any) {
 		_ = errorOf(r, p, key)
-		if failing, _ := r.Topology.Failing(); !failing {
-			return errors.New("closed")
-		}
-		return nil
+		failing, _ := r.Topology.Failing()
+		return !failing, "closed"
 	})
 	masters[2].Run(t)
 	redistest.WaitFor(t, "the breaker closes without a request", func() error {
@@ -251,11 +233,9 @@ func TestProbe_ends(t *testing.T) {
 	a.Topology.Discover()
 	s := a.Topology.To(0)
 	s.Report(wire.OpTake, 0, nil, clock.Now(), refused)
-	redistest.WaitFor(t, "the server is probed by one goroutine", func() error {
-		if n := probing(a.Store); n != 1 || !s.Breaker.Open() {
-			return fmt.Errorf("%d goroutines probe", n)
-		}
-		return nil
+	redistest.Retry(t, "the server is probed by one goroutine", func() (again bool, seen any) {
+		n := probing(a.Store)
+		return n != 1 || !s.Breaker.Open(), fmt.Sprintf("%d goroutines probe", n)
 	})
 	a.assign(t, owned(0, 16383, masterB))
 	a.Topology.To(0) // retires it
@@ -273,11 +253,9 @@ func TestProbe_replaced_master(t *testing.T) {
 	gone := a.Topology.To(0)
 	gone.Report(wire.OpTake, 0, nil, clock.Now(), refused)
 	a.assign(t, owned(0, 16383, masterB))
-	redistest.WaitFor(t, "the outage ends", func() error {
-		if failing, _ := a.Topology.Failing(); failing {
-			return errors.New("it fails")
-		}
-		return nil
+	redistest.Retry(t, "the outage ends", func() (again bool, seen any) {
+		failing, _ := a.Topology.Failing()
+		return failing, "it fails"
 	})
 }
 
@@ -290,8 +268,7 @@ func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	s.Lost = func(err error) { reported.add(limiter.Kind(err)) }
 	s.Batcher.Waiting = make([]*queue.Call, queue.MaxQueue)
 	storetest.RefundIn(r, []limiter.Check{{Policy: storetest.DayPolicy(t, "full", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Refundable: true}})
-	if reported.String() != "overload" || s.Breaker.Row.Load()%(health.FailuresInARow+1) != 1 {
-		t.Errorf("reported %q, %d failures", reported, s.Breaker.Row.Load()%(health.FailuresInARow+1))
-	}
+	redistest.ErrorIf(t, reported.String() != "overload" || s.Breaker.Row.Load()%(health.FailuresInARow+1) != 1,
+		"reported %q, %d failures", reported, s.Breaker.Row.Load()%(health.FailuresInARow+1))
 	s.Batcher.Waiting = nil
 }

@@ -49,9 +49,8 @@ func TestStores_Decide_concurrent(t *testing.T) {
 						}
 					}
 				})
-				if got := allowed.Load(); got != limit/weight {
-					t.Errorf("%d requests of weight %d passed, want %d", got, weight, limit/weight)
-				}
+				got := allowed.Load()
+				redistest.ErrorIf(t, got != limit/weight, "%d requests of weight %d passed, want %d", got, weight, limit/weight)
 			})
 		}
 	}
@@ -69,8 +68,7 @@ func sendBatch(r *redis.Store, requests [][]limiter.Check) []*queue.Call {
 
 func TestBatch_as_if_alone(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	r := openRedis(t, server, 10*time.Second)
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	for _, size := range []int{1, 2, 128} {
 		for _, algorithm := range limiter.Algorithms() {
 			name := fmt.Sprintf("batch-%d-%s", size, algorithm)
@@ -82,9 +80,8 @@ func TestBatch_as_if_alone(t *testing.T) {
 			}
 			for i, c := range sendBatch(r, requests) {
 				want := max(0, limit-1-int64(i))
-				if c.Err != nil || c.Checks[0].Result.Passes() != (int64(i) < limit) || c.Checks[0].Result.Remaining != want {
-					t.Errorf("%s, request %d: %+v, error %v; want %d remaining", name, i, c.Checks[0].Result, c.Err, want)
-				}
+				redistest.ErrorIf(t, c.Err != nil || c.Checks[0].Result.Passes() != (int64(i) < limit) || c.Checks[0].Result.Remaining != want,
+					"%s, request %d: %+v, error %v; want %d remaining", name, i, c.Checks[0].Result, c.Err, want)
 			}
 		}
 	}
@@ -92,8 +89,7 @@ func TestBatch_as_if_alone(t *testing.T) {
 
 func TestBatch_shapes(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	r := openRedis(t, server, 10*time.Second)
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
 	var requests [][]limiter.Check
 	for i := range 128 {
 		p := storetest.DayPolicy(t, fmt.Sprintf("shape-%d", i%7), limiter.Algorithms()[i%6], int64(100+i%7))
@@ -104,9 +100,7 @@ func TestBatch_shapes(t *testing.T) {
 		requests = append(requests, checks)
 	}
 	for i, c := range sendBatch(r, requests) {
-		if c.Err != nil {
-			t.Fatal(c.Err)
-		}
+		noError(t, c.Err)
 		for j := range c.Checks {
 			if want := c.Checks[j].Policy.Capacity() - c.Checks[j].Weight; c.Checks[j].Result.Remaining != want {
 				t.Errorf("request %d, check %d: %d remaining, want %d", i, j, c.Checks[j].Result.Remaining, want)
@@ -118,8 +112,7 @@ func TestBatch_shapes(t *testing.T) {
 func TestBatch_wrong_type(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	client := server.Client(t)
-	ctx := context.Background()
+	client, ctx := server.Client(t), context.Background()
 	r := openRedis(t, server, 10*time.Second)
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.DayPolicy(t, "typed-"+algorithm, algorithm, 10)
@@ -145,20 +138,17 @@ func TestBatch_wrong_type(t *testing.T) {
 func TestRedis_key_TTL(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	client := server.Client(t)
-	ctx := context.Background()
+	client, ctx := server.Client(t), context.Background()
 	r := openRedis(t, server, 10*time.Second)
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
 		result := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40})[0].Result
 		ttl := client.PTTL(ctx, "rl:{k}:"+p.ID()).Val()
-		if ttl > result.ResetAfter+2*time.Millisecond || ttl < result.ResetAfter-5*time.Second {
-			t.Errorf("%s: the key lives %v, the state %v", algorithm, ttl, result.ResetAfter)
-		}
+		redistest.ErrorIf(t, ttl > result.ResetAfter+2*time.Millisecond || ttl < result.ResetAfter-5*time.Second,
+			"%s: the key lives %v, the state %v", algorithm, ttl, result.ResetAfter)
 		unused := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("unused"), Peek: true})[0].Result
-		if n := client.Exists(ctx, "rl:{unused}:"+p.ID()).Val(); n != 0 || unused.Remaining != 100 {
-			t.Errorf("%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
-		}
+		n := client.Exists(ctx, "rl:{unused}:"+p.ID()).Val()
+		redistest.ErrorIf(t, n != 0 || unused.Remaining != 100, "%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
 	}
 }
 
@@ -172,25 +162,22 @@ func TestRedis_script_flush(t *testing.T) {
 		if i%3 == 0 {
 			client.ScriptFlush(context.Background())
 		}
-		if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining; got != int64(99-i) {
-			t.Fatalf("request %d: %d remaining", i, got)
-		}
+		got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining
+		redistest.FatalIf(t, got != int64(99-i), "request %d: %d remaining", i, got)
 	}
 }
 
 func TestRedis_Decide_kinds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
-	client := server.Client(t)
-	ctx := context.Background()
+	client, ctx := server.Client(t), context.Background()
 	p := storetest.DayPolicy(t, "kinds", limiter.GCRA, 1_000)
 	check := func(kind string) {
 		t.Helper()
 		r := openRedis(t, server, time.Second)
 		_, err := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
-		if limiter.Kind(err) != kind || !errors.Is(err, limiter.ErrUndecided) {
-			t.Errorf("got %v of kind %s, want %s", err, limiter.Kind(err), kind)
-		}
+		redistest.ErrorIf(t, limiter.Kind(err) != kind || !errors.Is(err, limiter.ErrUndecided),
+			"got %v of kind %s, want %s", err, limiter.Kind(err), kind)
 	}
 	for i := 0; client.Set(ctx, fmt.Sprint("fill", i), strings.Repeat("x", 10_000), 0).Err() == nil; i++ {
 		continue
@@ -213,8 +200,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 // and before its reply arrives.
 func TestRedis_Decide_lost_reply(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr)
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
 	r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	p := storetest.DayPolicy(t, "lost", limiter.FixedWindow, 1_000)
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
@@ -223,13 +209,11 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}) // opens a connection
 		proxy.CutNextReply()
 		_, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
-		if !errors.Is(err, limiter.ErrUndecided) || limiter.Kind(err) != "connection" {
-			t.Fatalf("a request without a reply was decided: %v", err)
-		}
+		redistest.FatalIf(t, !errors.Is(err, limiter.ErrUndecided) || limiter.Kind(err) != "connection",
+			"a request without a reply was decided: %v", err)
 	}
-	if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 1_000-1-lost {
-		t.Errorf("%d remain of 1000 after 1 answered and %d lost requests", got, lost)
-	}
+	got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+	redistest.ErrorIf(t, got != 1_000-1-lost, "%d remain of 1000 after 1 answered and %d lost requests", got, lost)
 }
 
 func TestRedis_Decide_timeout(t *testing.T) {

@@ -25,14 +25,11 @@ func TestRedis_Close_last_use(t *testing.T) {
 	f := New(store, memory.New(), Options{})
 	p := refundingDay(t, "closing", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40, Refundable: true}
-	if !f.Retain() {
-		t.Fatal("the store is closed")
-	}
+	redistest.FatalIf(t, !f.Retain(), "the store is closed")
 	reserved := storetest.Decide(t, store, check)
 	noError(t, store.Close())
-	if left := storetest.Decide(t, store, check)[0].Result.Remaining; left != 20 {
-		t.Errorf("%d units remain, want 20", left)
-	}
+	left := storetest.Decide(t, store, check)[0].Result.Remaining
+	redistest.ErrorIf(t, left != 20, "%d units remain, want 20", left)
 	refundAll(f, reserved, limiter.SourceRedis)
 	chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 7}}, limiter.SourceRedis)
 	f.Release()
@@ -40,13 +37,10 @@ func TestRedis_Close_last_use(t *testing.T) {
 	if _, err := store.Decide(context.Background(), []limiter.Check{check}); !errors.Is(err, decision.ErrClosed) || !errors.Is(err, limiter.ErrUndecided) {
 		t.Errorf("a decision after the end: %v", err)
 	}
-	if f.Retain() {
-		t.Error("a closed store is kept open")
-	}
+	redistest.ErrorIf(t, f.Retain(), "a closed store is kept open")
 	after := storetest.Decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
-	if left := after[0].Result.Remaining; left != 53 {
-		t.Errorf("%d units remain, want 53", left)
-	}
+	left = after[0].Result.Remaining
+	redistest.ErrorIf(t, left != 53, "%d units remain, want 53", left)
 }
 
 // TestRedis_Close_drains_its_queue has many refunds and charges in the queue when the owner closes the
@@ -63,9 +57,8 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 	}
 	noError(t, store.Close())
 	after := storetest.Decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
-	if left := after[0].Result.Remaining; left != 94_000 {
-		t.Errorf("%d units remain, want 94000", left)
-	}
+	left := after[0].Result.Remaining
+	redistest.ErrorIf(t, left != 94_000, "%d units remain, want 94000", left)
 }
 
 // TestRedis_Close_during_questions closes a store at the moment that a question of an operator is sent. It is
@@ -88,13 +81,11 @@ func TestRedis_Close_during_questions(t *testing.T) {
 					runtime.Gosched()
 				}
 			})})
-			if err := ask(store); err != nil {
-				t.Error(err)
-			}
+			err := ask(store)
+			redistest.ErrorIf(t, err != nil, "%+v", err)
 			<-store.Uses.Closed
-			if err := ask(store); !errors.Is(err, decision.ErrClosed) {
-				t.Errorf("a question after the end: %v", err)
-			}
+			err = ask(store)
+			redistest.ErrorIf(t, !errors.Is(err, decision.ErrClosed), "a question after the end: %v", err)
 		})
 	}
 }

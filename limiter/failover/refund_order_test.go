@@ -64,9 +64,7 @@ func (r *refundTrace) step(t *testing.T) {
 	if kind > 9 && len(r.open) > 0 {
 		r.open = slices.Delete(r.open, at, at+1)
 	}
-	if answers[0][0].Result != answers[1][0].Result {
-		t.Fatalf("%+v and %+v", answers[0], answers[1])
-	}
+	redistest.FatalIf(t, answers[0][0].Result != answers[1][0].Result, "%+v and %+v", answers[0], answers[1])
 	if check.Refundable && limiter.Allowed(answers[0]) {
 		r.open = append(r.open, [][]limiter.Check{answers[0], answers[1]})
 	}
@@ -148,9 +146,7 @@ func TestStores_Refund_agree(t *testing.T) {
 		}
 		most, sums = max(most, r.most), sums+r.sums
 	}
-	if most != kernel.MaxHoles || sums == 0 {
-		t.Errorf("at most %d holes, %d sums", most, sums)
-	}
+	redistest.ErrorIf(t, most != kernel.MaxHoles || sums == 0, "at most %d holes, %d sums", most, sums)
 }
 
 // TestRedis_Refund_long_tail moves up as many later entries as a refund may rewrite.
@@ -178,16 +174,13 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 	})
 	entries := client.LRange(t.Context(), r.RedisKey(p, limiter.EncodeKey("k")), 0, -1).Val()
 	for i, entry := range entries {
-		if total := int(entry[9])<<8 | int(entry[10]); total != i+1 {
-			t.Fatalf("entry %d of %d has the total %d", i, len(entries), total)
-		}
+		total := int(entry[9])<<8 | int(entry[10])
+		redistest.FatalIf(t, total != i+1, "entry %d of %d has the total %d", i, len(entries), total)
 	}
-	if ttl := client.PTTL(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Val(); ttl <= 0 {
-		t.Errorf("the list has a TTL of %v", ttl)
-	}
-	if left := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; left != 10_000-later {
-		t.Errorf("%d remain, want %d", left, 10_000-later)
-	}
+	ttl := client.PTTL(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Val()
+	redistest.ErrorIf(t, ttl <= 0, "the list has a TTL of %v", ttl)
+	left := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+	redistest.ErrorIf(t, left != 10_000-later, "%d remain, want %d", left, 10_000-later)
 }
 
 // TestSlidingWindowLog_refund_run sends refunds that together rewrite more than one run may.
@@ -214,9 +207,8 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 			t.Fatalf("run %d made %d refunds of about %d entries each, and may rewrite 1000", runs, done, later)
 		}
 	}
-	if got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining; got != 100_000-later {
-		t.Errorf("%d remain, want %d", got, 100_000-later)
-	}
+	got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+	redistest.ErrorIf(t, got != 100_000-later, "%d remain, want %d", got, 100_000-later)
 }
 
 // TestRedis_Refund_lifetime has a state with a serial, and one with a hole, live as long as a full bucket drains after
@@ -265,13 +257,9 @@ func TestNode_refund_postponed(t *testing.T) {
 		return true
 	}
 	n.Refund(0, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: q, Key: limiter.EncodeKey("k"), Weight: 1}})
-	redistest.WaitFor(t, "the breaker opens", func() error {
-		if n.Cause.Load() == nil {
-			return errors.New("closed")
-		}
-		return nil
+	redistest.Retry(t, "the breaker opens", func() (again bool, seen any) {
+		return n.Cause.Load() == nil, "closed"
 	})
-	if got := n.Cause.Load().Policies; len(got) != 1 || got[0] != q {
-		t.Errorf("policies %v, want the postponed one alone", got)
-	}
+	got := n.Cause.Load().Policies
+	redistest.ErrorIf(t, len(got) != 1 || got[0] != q, "policies %v, want the postponed one alone", got)
 }

@@ -59,19 +59,15 @@ func TestFailover_Refund(t *testing.T) {
 						t.Fatalf("denied: %+v", last)
 					}
 				}
-				if denied, _ := take(); limiter.Allowed(denied) {
-					t.Fatalf("allowed: %+v", denied)
-				}
+				denied, _ := take()
+				redistest.FatalIf(t, limiter.Allowed(denied), "allowed: %+v", denied)
 				refundAll(f, last, source)
-				redistest.WaitFor(t, "a unit is there again, at once", func() error {
-					if again, _ := take(); !limiter.Allowed(again) {
-						return fmt.Errorf("%+v", again)
-					}
-					return nil
+				redistest.Retry(t, "a unit is there again, at once", func() (again bool, seen any) {
+					got, _ := take()
+					return !limiter.Allowed(got), fmt.Sprintf("%+v", got)
 				})
-				if denied, _ := take(); limiter.Allowed(denied) {
-					t.Errorf("more was refunded than was taken: %+v", denied)
-				}
+				denied, _ = take()
+				redistest.ErrorIf(t, limiter.Allowed(denied), "more was refunded than was taken: %+v", denied)
 			})
 		}
 	}
@@ -85,16 +81,13 @@ func TestFailover_Charge_outage(t *testing.T) {
 	f := New(r, memory.New(), Options{})
 	checks := []limiter.Check{{Policy: storetest.DayPolicy(t, "late", limiter.GCRA, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
 	source, err := f.Decide(context.Background(), checks)
-	if err != nil || source != limiter.SourceRedis {
-		t.Fatal(source, err)
-	}
+	redistest.FatalIf(t, err != nil || source != limiter.SourceRedis, "%+v %+v", source, err)
 	keepOpen(r)
 	checks[0].Weight = 1000
 	chargeAll(f, checks, source)
 	checks[0].Weight = 1
-	if source, err := f.Decide(context.Background(), checks); err != nil || source != limiter.SourceFallback || limiter.Allowed(checks) {
-		t.Errorf("%v, %v, %+v", source, err, checks)
-	}
+	source, err = f.Decide(context.Background(), checks)
+	redistest.ErrorIf(t, err != nil || source != limiter.SourceFallback || limiter.Allowed(checks), "%v, %v, %+v", source, err, checks)
 }
 
 // TestFailover_Charge_outage_begins charges requests that Redis has decided when it refuses to write. No charge has
@@ -116,11 +109,8 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 			setPermissions("-set")
 			for range 3 {
 				chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100}}, limiter.SourceRedis)
-				redistest.WaitFor(t, "the charge is answered", func() error {
-					if r.Uses.Count.Load() > 1 {
-						return errors.New("it is under way")
-					}
-					return nil
+				redistest.Retry(t, "the charge is answered", func() (again bool, seen any) {
+					return r.Uses.Count.Load() > 1, "it is under way"
 				})
 			}
 			if name != "kept" {
@@ -129,16 +119,13 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 			}
 			waitReported(t, reported, "outage:auth")
 			setPermissions("+set")
-			redistest.WaitFor(t, "the charges are made", func() error {
+			redistest.Retry(t, "the charges are made", func() (again bool, seen any) {
 				look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
-				if err := r.Peek(t.Context(), &look); err != nil || look.Result.Remaining != 700 {
-					return fmt.Errorf("%d remain, %w", look.Result.Remaining, err)
-				}
-				return nil
+				err := r.Peek(t.Context(), &look)
+				return err != nil || look.Result.Remaining != 700, fmt.Sprintf("%d remain, %v", look.Result.Remaining, err)
 			})
-			if got := reported.String(); got != "outage:auth recovery" {
-				t.Errorf("reported %s", got)
-			}
+			got := reported.String()
+			redistest.ErrorIf(t, got != "outage:auth recovery", "reported %s", got)
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -52,11 +51,9 @@ func TestRepayment_flapping(t *testing.T) {
 	}
 	admin := server.Client(t)
 	for flap := range flaps {
-		redistest.WaitFor(t, "more requests were sent", func() error {
-			if got := sent.Load(); got < int64(4*requests*(flap+1)/(flaps+1)) {
-				return fmt.Errorf("%d", got)
-			}
-			return nil
+		redistest.Retry(t, "more requests were sent", func() (again bool, seen any) {
+			got := sent.Load()
+			return got < int64(4*requests*(flap+1)/(flaps+1)), fmt.Sprintf("%d", got)
 		})
 		memory := "1"
 		if flap%2 == 1 {
@@ -90,9 +87,7 @@ func TestRepayment_flapping(t *testing.T) {
 			}
 		}
 	}
-	if fallbacks.Load() == 0 {
-		t.Error("Redis decided all requests")
-	}
+	redistest.ErrorIf(t, fallbacks.Load() == 0, "Redis decided all requests")
 	t.Logf("%d of %d requests were decided by the nodes", fallbacks.Load(), sent.Load())
 }
 
@@ -109,31 +104,24 @@ func TestRepayment_paced(t *testing.T) {
 	const keys = 500
 	for i := range keys {
 		for _, policy := range []*limiter.Policy{p, short} {
-			if result, err := limiter.Allow(t.Context(), f, policy, fmt.Sprint(i)); err != nil || !result.Passes() {
-				t.Fatal(result, err)
-			}
+			result, err := limiter.Allow(t.Context(), f, policy, fmt.Sprint(i))
+			redistest.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
 		}
 	}
-	if _, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Reset(t.Context(), p, limiter.EncodeKey("7")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none"))
+	noError(t, err)
+	_, err = f.Reset(t.Context(), p, limiter.EncodeKey("7"))
+	noError(t, err)
 	began := time.Now()
 	f.shared.Topology.AnyNode.Breaker.Close()
-	redistest.WaitFor(t, "all debts are settled", func() error {
-		if left := f.ledger.size.Load(); left > 0 || settled.Load() < keys-1 {
-			return fmt.Errorf("%d accounts left, %d settled", left, settled.Load())
-		}
-		return nil
+	redistest.Retry(t, "all debts are settled", func() (again bool, seen any) {
+		left := f.ledger.size.Load()
+		return left > 0 || settled.Load() < keys-1, fmt.Sprintf("%d accounts left, %d settled", left, settled.Load())
 	})
-	if took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan; took < least {
-		t.Errorf("settled within %v; want at least %v", took, least)
-	}
-	if got := settled.Load(); got != keys-1 {
-		t.Errorf("%d units settled, want %d", got, keys-1)
-	}
+	took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan
+	redistest.ErrorIf(t, took < least, "settled within %v; want at least %v", took, least)
+	got := settled.Load()
+	redistest.ErrorIf(t, got != keys-1, "%d units settled, want %d", got, keys-1)
 	for _, i := range []int{0, 7, keys - 1} {
 		want := int64(9)
 		if i == 7 {
@@ -141,11 +129,8 @@ func TestRepayment_paced(t *testing.T) {
 		}
 		wantRemaining(t, f, p, fmt.Sprint(i), want)
 	}
-	redistest.WaitFor(t, "the timer has ended", func() error {
-		if f.ledger.repays.IsSet() {
-			return errors.New("it runs")
-		}
-		return nil
+	redistest.Retry(t, "the timer has ended", func() (again bool, seen any) {
+		return f.ledger.repays.IsSet(), "it runs"
 	})
 }
 
@@ -155,9 +140,8 @@ func TestRepayment_off(t *testing.T) {
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{ForgiveOutages: true})
 	p := storetest.DayPolicy(t, "off", limiter.FixedWindow, 10)
 	keepOpen(f.shared)
-	if _, err := limiter.Allow(t.Context(), f, p, "k"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := limiter.Allow(t.Context(), f, p, "k")
+	noError(t, err)
 	f.shared.Topology.AnyNode.Breaker.Close()
 	wantRemaining(t, f, p, "k", 10)
 }

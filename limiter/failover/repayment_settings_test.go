@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -42,9 +41,8 @@ func TestRepayment_settings(t *testing.T) {
 			for _, algorithm := range limiter.Algorithms()[:5] {
 				p := storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window})
 				for range 3 {
-					if result, err := limiter.Allow(t.Context(), f, p, "k"); err != nil || !result.Passes() {
-						t.Fatal(result, err)
-					}
+					result, err := limiter.Allow(t.Context(), f, p, "k")
+					redistest.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
 				}
 				keepOpen(f.shared)
 				for admitted := int64(0); ; admitted++ {
@@ -53,9 +51,8 @@ func TestRepayment_settings(t *testing.T) {
 					if result.Passes() {
 						continue
 					}
-					if admitted != s.admits {
-						t.Errorf("%s: %d units were admitted, want %d", algorithm, admitted, s.admits)
-					}
+					redistest.ErrorIf(t, admitted != s.admits,
+						"%s: %d units were admitted, want %d", algorithm, admitted, s.admits)
 					break
 				}
 				f.shared.Topology.AnyNode.Breaker.Close()
@@ -79,9 +76,7 @@ func windowOfBothClocks(apart time.Duration) time.Duration {
 // TestRepayment_limits has requests bring limits of their own: the last one caps what is settled.
 func TestRepayment_limits(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
-	n.set(storetest.Epoch)
+	n := newSharedOutageNode(t)
 	for _, algorithm := range limiter.Algorithms() {
 		large := storetest.NewPolicy(t, limiter.Settings{Name: "limits-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour, Dynamic: true})
 		small, err := large.WithLimit(10, 0)
@@ -95,9 +90,7 @@ func TestRepayment_limits(t *testing.T) {
 		n.wantRepaid(t, large, 15, 85)
 		n.away()
 		n.take(t, large, 5)
-		if n.take(t, small, 1) {
-			t.Errorf("%s: the small limit admits one more", algorithm)
-		}
+		redistest.ErrorIf(t, n.take(t, small, 1), "%s: the small limit admits one more", algorithm)
 		n.back()
 		n.wantRepaid(t, large, 20, 80)
 	}
@@ -106,9 +99,7 @@ func TestRepayment_limits(t *testing.T) {
 // TestRepayment_policies denies requests by the second of two policies: the first owes nothing.
 func TestRepayment_policies(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
-	n.set(storetest.Epoch)
+	n := newSharedOutageNode(t)
 	wide, narrow := storetest.DayPolicy(t, "wide", limiter.FixedWindow, 10), storetest.DayPolicy(t, "narrow", limiter.TokenBucket, 2)
 	n.away()
 	for range 5 {
@@ -143,9 +134,7 @@ func TestRepayment_foreign(t *testing.T) {
 // TestRepayment_Reset resets keys in an outage, and after it before and after their debts were sent.
 func TestRepayment_Reset(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
-	n.set(storetest.Epoch)
+	n := newSharedOutageNode(t)
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.DayPolicy(t, "reset-"+algorithm, algorithm, 10)
 		n.play(t, p, "away take 10 reset take 4 back reset repaid 0 10 away take 3 back repaid 3 7 reset repaid 3 10 "+
@@ -167,26 +156,19 @@ func TestRepayment_closed(t *testing.T) {
 		day, short := storetest.DayPolicy(t, "day", limiter.FixedWindow, 10), storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
 		for i := range 100 {
 			for _, p := range []*limiter.Policy{day, short} {
-				if result, err := limiter.Allow(t.Context(), f, p, fmt.Sprint(i)); err != nil || !result.Passes() {
-					t.Fatal(result, err)
-				}
+				result, err := limiter.Allow(t.Context(), f, p, fmt.Sprint(i))
+				redistest.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
 			}
 		}
 		noError(t, f.shared.Close())
-		redistest.WaitFor(t, "the debts are given up", func() error {
-			if left := f.ledger.size.Load(); left > 0 {
-				return fmt.Errorf("%d accounts", left)
-			}
-			return nil
+		redistest.Retry(t, "the debts are given up", func() (again bool, seen any) {
+			left := f.ledger.size.Load()
+			return left > 0, fmt.Sprintf("%d accounts", left)
 		})
-		if got := lost.Load(); got != 100 {
-			t.Errorf("%d losses, want one of each debt", got)
-		}
+		got := lost.Load()
+		redistest.ErrorIf(t, got != 100, "%d losses, want one of each debt", got)
 	}
-	redistest.WaitFor(t, "all goroutines have ended", func() error {
-		if runtime.NumGoroutine() > before {
-			return errors.New("some are left")
-		}
-		return nil
+	redistest.Retry(t, "all goroutines have ended", func() (again bool, seen any) {
+		return runtime.NumGoroutine() > before, "some are left"
 	})
 }

@@ -73,23 +73,17 @@ func TestRepayment_capacity(t *testing.T) {
 			n := newOutageNode(t, server, server.Addr)
 			n.set(storetest.Epoch + 1)
 			n.away()
-			if !n.take(t, p, 10) {
-				t.Fatal("a node has no quota of its own")
-			}
+			redistest.FatalIf(t, !n.take(t, p, 10), "a node has no quota of its own")
 			n.back()
-			if left, err := limiter.Peek(t.Context(), n, p, "k"); err != nil || left.Remaining != 0 || left.ResetAfter > 2*time.Hour {
-				t.Errorf("%s: %+v, %v", algorithm, left, err)
-			}
+			left, err := limiter.Peek(t.Context(), n, p, "k")
+			redistest.ErrorIf(t, err != nil || left.Remaining != 0 || left.ResetAfter > 2*time.Hour, "%s: %+v, %v", algorithm, left, err)
 		}
 		n := newOutageNode(t, server, server.Addr)
 		n.set(storetest.Epoch + 1)
 		denied := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}}
-		if n.take(t, p, 1) {
-			t.Errorf("%s: a unit passes", algorithm)
-		}
-		if _, err := n.Decide(t.Context(), denied); err != nil || denied[0].Result.RetryAfter > 2*time.Hour {
-			t.Errorf("%s: %+v, %v", algorithm, denied[0].Result, err)
-		}
+		redistest.ErrorIf(t, n.take(t, p, 1), "%s: a unit passes", algorithm)
+		_, err := n.Decide(t.Context(), denied)
+		redistest.ErrorIf(t, err != nil || denied[0].Result.RetryAfter > 2*time.Hour, "%s: %+v, %v", algorithm, denied[0].Result, err)
 	}
 }
 
@@ -97,9 +91,7 @@ func TestRepayment_capacity(t *testing.T) {
 // certainly not sent is owed.
 func TestRepayment_unknown(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
-	n.set(storetest.Epoch)
+	n := newSharedOutageNode(t)
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "unknown-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour})
 		for _, outcome := range []struct {
@@ -115,9 +107,8 @@ func TestRepayment_unknown(t *testing.T) {
 			n.settled.Store(0)
 			before, err := limiter.Peek(t.Context(), n, p, "k")
 			noError(t, err)
-			if _, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, outcome.reason); err != nil {
-				t.Fatal(err)
-			}
+			_, err = n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, outcome.reason)
+			noError(t, err)
 			n.wantRepaid(t, p, outcome.units, before.Remaining-outcome.units)
 		}
 	}
@@ -127,14 +118,11 @@ func TestRepayment_unknown(t *testing.T) {
 // it. What was seen of the bucket before drains beneath all that is admitted afterwards.
 func TestRepayment_unknownFirst(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
+	n := newSharedOutageNode(t)
 	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second})
-	n.set(storetest.Epoch)
 	n.take(t, p, 9)
-	if _, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, decision.ErrTimeout); err != nil {
-		t.Fatal(err)
-	}
+	_, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, decision.ErrTimeout)
+	noError(t, err)
 	n.play(t, p, "away at 1000 take 1 at 2000 take 1 at 3000 take 1 at 4000 take 1 at 5000 take 1 "+
 		"at 6000 take 1 at 7000 take 1 at 8000 take 1 at 9000 take 1 at 10000 take 1 back repaid 10 0")
 }
@@ -143,10 +131,8 @@ func TestRepayment_unknownFirst(t *testing.T) {
 // the account of the other.
 func TestRepayment_atOnce(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
+	n := newSharedOutageNode(t)
 	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second})
-	n.set(storetest.Epoch)
 	n.take(t, p, 8)
 	n.away()
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
@@ -162,8 +148,7 @@ func TestRepayment_atOnce(t *testing.T) {
 // places to others.
 func TestRepayment_decayed(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
+	n := newSharedOutageNode(t)
 	n.local.Limit(5, nil)
 	n.set(storetest.Epoch)
 	n.away()
@@ -177,14 +162,12 @@ func TestRepayment_decayed(t *testing.T) {
 		}
 	}
 	scan()
-	if got := n.ledger.size.Load(); got != 5 {
-		t.Fatalf("%d accounts, want 5", got)
-	}
+	got := n.ledger.size.Load()
+	redistest.FatalIf(t, got != 5, "%d accounts, want 5", got)
 	n.set(storetest.Epoch + 3*storetest.Sec)
 	scan()
-	if got := n.ledger.size.Load(); got != 0 {
-		t.Errorf("%d accounts, want none", got)
-	}
+	got = n.ledger.size.Load()
+	redistest.ErrorIf(t, got != 0, "%d accounts, want none", got)
 	day := storetest.DayPolicy(t, "day", limiter.FixedWindow, 10)
 	n.take(t, day, 3)
 	n.back()
@@ -208,14 +191,10 @@ func TestRepayment_lostReply(t *testing.T) {
 	n.take(t, p, 3)
 	n.back()
 	proxy.CutNextReply()
-	if _, err := limiter.Peek(t.Context(), n, p, "k"); err != nil {
-		t.Fatal(err)
-	}
-	redistest.WaitFor(t, "the loss is reported", func() error {
-		if n.lost.Load() != 1 {
-			return fmt.Errorf("%d losses", n.lost.Load())
-		}
-		return nil
+	_, err := limiter.Peek(t.Context(), n, p, "k")
+	noError(t, err)
+	redistest.Retry(t, "the loss is reported", func() (again bool, seen any) {
+		return n.lost.Load() != 1, fmt.Sprintf("%d losses", n.lost.Load())
 	})
 	n.away()
 	n.take(t, p, 2)
@@ -237,11 +216,9 @@ func TestRepayment_refused(t *testing.T) {
 		n.back()
 		noError(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err())
 		n.take(t, p, 3)
-		redistest.WaitFor(t, "the debts are back", func() error {
-			if got := n.ledger.debtsOf(p); n.ledger.size.Load() != 1 || len(got) != 1 {
-				return fmt.Errorf("%s: %d accounts, owed %v", algorithm, n.ledger.size.Load(), got)
-			}
-			return nil
+		redistest.Retry(t, "the debts are back", func() (again bool, seen any) {
+			got := n.ledger.debtsOf(p)
+			return n.ledger.size.Load() != 1 || len(got) != 1, fmt.Sprintf("%s: %d accounts, owed %v", algorithm, n.ledger.size.Load(), got)
 		})
 		noError(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "0").Err())
 		n.back()
@@ -264,8 +241,7 @@ func (l *ledger) debtsOf(p *limiter.Policy) []kernel.Debt {
 // TestRepayment_Charge charges what requests turned out to cost while Redis is away.
 func TestRepayment_Charge(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
+	n := newSharedOutageNode(t)
 	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: time.Hour})
 	n.play(t, p, "at 0 take 1 away charge 4 back repaid 4 5 away owe 100 back repaid 9 0") // up to the capacity
 }

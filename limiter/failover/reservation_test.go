@@ -74,9 +74,8 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 					end(s, reserved[i])
 				}
 				denied := storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: test.weight, Reserve: test.reserve, Refundable: true})[0].Result
-				if denied.Passes() || (denied.RetryAfter == time.Second) != test.soon {
-					t.Errorf("%s, %s, %s: %+v; want it denied, a second: %v", s.Name, algorithm, name, denied, test.soon)
-				}
+				redistest.ErrorIf(t, denied.Passes() || (denied.RetryAfter == time.Second) != test.soon,
+					"%s, %s, %s: %+v; want it denied, a second: %v", s.Name, algorithm, name, denied, test.soon)
 			}
 		}
 	}
@@ -92,18 +91,14 @@ func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 		key := limiter.EncodeKey("k")
 		reserved := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key}, limiter.Check{Policy: banning, Key: key})
 		denied := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key})
-		if denied[0].Result.RetryAfter != time.Second || denied[1].Result.RetryAfter <= time.Second || limiter.Binding(denied) != 1 {
-			t.Errorf("%s: %+v; want the policy to bind that refunds nothing", s.Name, denied)
-		}
+		redistest.ErrorIf(t, denied[0].Result.RetryAfter != time.Second || denied[1].Result.RetryAfter <= time.Second || limiter.Binding(denied) != 1,
+			"%s: %+v; want the policy to bind that refunds nothing", s.Name, denied)
 		s.Await()
 		banned := storetest.Decide(t, s, limiter.Check{Policy: banning, Key: key, Refundable: true})[0].Result
-		if !banned.BanBegins || banned.RetryAfter < time.Hour {
-			t.Errorf("%s: %+v; want a ban", s.Name, banned)
-		}
+		redistest.ErrorIf(t, !banned.BanBegins || banned.RetryAfter < time.Hour, "%s: %+v; want a ban", s.Name, banned)
 		s.Refund(reserved[:1])
-		if again := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true})[0].Result; !again.Passes() {
-			t.Errorf("%s: %+v; want it to pass after the refund", s.Name, again)
-		}
+		again := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true})[0].Result
+		redistest.ErrorIf(t, !again.Passes(), "%s: %+v; want it to pass after the refund", s.Name, again)
 	}
 }
 
@@ -119,9 +114,8 @@ func TestFailover_AwaitsRefunds_refunded_meanwhile(t *testing.T) {
 		s.f.awaitsRefunds = true
 		refundAll(s.f, reserved, s.Source)
 		s.f.hasten(t.Context(), s.Source, denied, clock.Now().Add(time.Minute))
-		if wait := denied[0].Result.RetryAfter; wait != time.Second {
-			t.Errorf("%s: wait %v, want a second", s.Name, wait)
-		}
+		wait := denied[0].Result.RetryAfter
+		redistest.ErrorIf(t, wait != time.Second, "%s: wait %v, want a second", s.Name, wait)
 	}
 }
 
@@ -184,8 +178,7 @@ func TestReservations_sweep(t *testing.T) {
 		after time.Duration
 		left  int
 	}{{0, 2}, {refundSpan, 1}, {25 * time.Hour, 0}} {
-		if left := f.reserved.sweep(clock.Now().Add(step.after)); left != step.left {
-			t.Errorf("after %v %d quotas are left, want %d", step.after, left, step.left)
-		}
+		left := f.reserved.sweep(clock.Now().Add(step.after))
+		redistest.ErrorIf(t, left != step.left, "after %v %d quotas are left, want %d", step.after, left, step.left)
 	}
 }

@@ -35,15 +35,12 @@ func TestFailover_reserve_deny_cache(t *testing.T) {
 				t.Errorf("%s: lesser request %d: %s, %+v, %v; want a denial by %s", algorithm, i, source, r, err, want)
 			}
 		}
-		if r := storetest.Decide(t, f, leaving(p, 1, 1))[0].Result; !r.Passes() || r.Remaining != 0 {
-			t.Errorf("%s: a request that leaves 1 of 2: %+v", algorithm, r)
-		}
-		if r := storetest.Decide(t, f, leaving(p, 1, 0))[0].Result; !r.Passes() || r.Remaining != 0 {
-			t.Errorf("%s: a request that leaves nothing: %+v", algorithm, r)
-		}
-		if r := storetest.Decide(t, f, leaving(p, 1, 0))[0].Result; r.Passes() || r.ForOthers {
-			t.Errorf("%s: a sixth unit of 5: %+v", algorithm, r)
-		}
+		r := storetest.Decide(t, f, leaving(p, 1, 1))[0].Result
+		redistest.ErrorIf(t, !r.Passes() || r.Remaining != 0, "%s: a request that leaves 1 of 2: %+v", algorithm, r)
+		r = storetest.Decide(t, f, leaving(p, 1, 0))[0].Result
+		redistest.ErrorIf(t, !r.Passes() || r.Remaining != 0, "%s: a request that leaves nothing: %+v", algorithm, r)
+		r = storetest.Decide(t, f, leaving(p, 1, 0))[0].Result
+		redistest.ErrorIf(t, r.Passes() || r.ForOthers, "%s: a sixth unit of 5: %+v", algorithm, r)
 	}
 }
 
@@ -56,9 +53,8 @@ func TestFailover_reserve_outage(t *testing.T) {
 			r := openRedis(t, redistest.Shared(t), 10*time.Second)
 			f := New(r, memory.New(), Options{LocalFraction: fraction, ForgiveOutages: true})
 			p := storetest.DayPolicy(t, "outage-"+algorithm, algorithm, 20)
-			if left := storetest.Decide(t, f, leaving(p, 4, 10))[0].Result.Remaining; left != 6 {
-				t.Fatalf("%s: %d remain, want 6", algorithm, left)
-			}
+			left := storetest.Decide(t, f, leaving(p, 4, 10))[0].Result.Remaining
+			redistest.FatalIf(t, left != 6, "%s: %d remain, want 6", algorithm, left)
 			keepOpen(r)
 			var lesser, others int64
 			for range 20 {
@@ -74,9 +70,8 @@ func TestFailover_reserve_outage(t *testing.T) {
 			if want := int64(6 * fraction); lesser != want {
 				t.Errorf("%s: of %v of the limit lesser requests got %d, want %d", algorithm, fraction, lesser, want)
 			}
-			if want := int64(10 * fraction); others != want {
-				t.Errorf("%s: of %v of the limit others got %d, want %d", algorithm, fraction, others, want)
-			}
+			want := int64(10 * fraction)
+			redistest.ErrorIf(t, others != want, "%s: of %v of the limit others got %d, want %d", algorithm, fraction, others, want)
 		}
 	}
 }
@@ -115,9 +110,8 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 		} {
 			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.1, ForgiveOutages: true})
 			checks := []limiter.Check{leaving(p, test.weight, test.reserve)}
-			if _, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut); err != nil {
-				t.Fatal(err)
-			}
+			_, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut)
+			noError(t, err)
 			if r := checks[0].Result; r.Passes() == test.never || (r.RetryAfter == limiter.Never) != test.never {
 				t.Errorf("%v: %d units, %d left: %+v; never: %v", p.Settings(), test.weight, test.reserve, r, test.never)
 			}
@@ -142,14 +136,12 @@ func TestStores_reserve_with_others(t *testing.T) {
 		for name, s := range stores {
 			for i, passes := range []bool{true, true, false, false} {
 				checks := storetest.Decide(t, s, leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})
-				if limiter.Allowed(checks) != passes || checks[0].Result.ForOthers == passes {
-					t.Errorf("%s/%s: lesser request %d: %+v", name, algorithm, i, checks)
-				}
+				redistest.ErrorIf(t, limiter.Allowed(checks) != passes || checks[0].Result.ForOthers == passes,
+					"%s/%s: lesser request %d: %+v", name, algorithm, i, checks)
 			}
 			checks := storetest.Decide(t, s, leaving(small, 2, 0), limiter.Check{Policy: large, Key: limiter.EncodeKey("another")})
-			if !limiter.Allowed(checks) || checks[0].Result.Remaining != 0 || checks[1].Result.Remaining != 97 {
-				t.Errorf("%s/%s: others: %+v", name, algorithm, checks)
-			}
+			redistest.ErrorIf(t, !limiter.Allowed(checks) || checks[0].Result.Remaining != 0 || checks[1].Result.Remaining != 97,
+				"%s/%s: others: %+v", name, algorithm, checks)
 		}
 	}
 }
@@ -189,7 +181,6 @@ func TestWire_reserve(t *testing.T) {
 func TestCheck_Reserve_negative(t *testing.T) {
 	t.Parallel()
 	_, err := memory.New().Decide(t.Context(), []limiter.Check{leaving(storetest.DayPolicy(t, "negative", limiter.GCRA, 5), 1, -1)})
-	if !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "Reserve -1; use a number from 0") {
-		t.Error(err)
-	}
+	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "Reserve -1; use a number from 0"),
+		"%+v", err)
 }

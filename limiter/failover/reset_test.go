@@ -39,12 +39,10 @@ func TestResetAll_one_policy(t *testing.T) {
 	for _, name := range foreign {
 		client.Set(context.Background(), name, "foreign", 0)
 	}
-	if found, err := f.ResetAll(context.Background(), "one"); found.Shared != 2510 || err != nil {
-		t.Errorf("forgot %+v, %v, want 2510: also those of former settings", found, err)
-	}
-	if left := client.DBSize(context.Background()).Val(); left != int64(10+len(foreign)) {
-		t.Errorf("%d keys are left, want %d", left, 10+len(foreign))
-	}
+	found, err := f.ResetAll(context.Background(), "one")
+	redistest.ErrorIf(t, found.Shared != 2510 || err != nil, "forgot %+v, %v, want 2510: also those of former settings", found, err)
+	left := client.DBSize(context.Background()).Val()
+	redistest.ErrorIf(t, left != int64(10+len(foreign)), "%d keys are left, want %d", left, 10+len(foreign))
 }
 
 func TestResetAll_deny_cache(t *testing.T) {
@@ -54,12 +52,9 @@ func TestResetAll_deny_cache(t *testing.T) {
 	pass := func() bool {
 		return limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}))
 	}
-	if !pass() || pass() {
-		t.Fatal("want one request to pass")
-	}
-	if _, err := f.ResetAll(context.Background(), "denied"); err != nil || !pass() {
-		t.Errorf("still denied, %v", err)
-	}
+	redistest.FatalIf(t, !pass() || pass(), "want one request to pass")
+	_, err := f.ResetAll(context.Background(), "denied")
+	redistest.ErrorIf(t, err != nil || !pass(), "still denied, %v", err)
 }
 
 func TestResetAll_Cluster(t *testing.T) {
@@ -67,12 +62,10 @@ func TestResetAll_Cluster(t *testing.T) {
 	r, _ := openCluster(t)
 	p := storetest.DayPolicy(t, "spread", limiter.GCRA, 5)
 	fill(t, r, p, 300)
-	if found, err := r.ResetAll(context.Background(), "spread"); found != 300 || err != nil {
-		t.Errorf("forgot %d, %v, want 300", found, err)
-	}
-	if found, err := r.ResetAll(context.Background(), "spread"); found != 0 || err != nil {
-		t.Errorf("then %d, %v, want none", found, err)
-	}
+	found, err := r.ResetAll(context.Background(), "spread")
+	redistest.ErrorIf(t, found != 300 || err != nil, "forgot %d, %v, want 300", found, err)
+	found, err = r.ResetAll(context.Background(), "spread")
+	redistest.ErrorIf(t, found != 0 || err != nil, "then %d, %v, want none", found, err)
 }
 
 // TestResetAll_hung_master: the other masters are reset all the same.
@@ -90,9 +83,8 @@ func TestResetAll_hung_master(t *testing.T) {
 	masters[1].Pause(t)
 	defer masters[1].Resume(t)
 	found, err := f.ResetAll(context.Background(), "partly")
-	if !errors.Is(err, limiter.ErrUndecided) || found.Shared < 100 || found.Shared >= 300 || found.Here != 300 {
-		t.Errorf("forgot %+v, %v; want about 200 of 300 on the cluster, and all here", found, err)
-	}
+	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || found.Shared < 100 || found.Shared >= 300 || found.Here != 300,
+		"forgot %+v, %v; want about 200 of 300 on the cluster, and all here", found, err)
 }
 
 // beforeCommand runs a function before commands of a name are sent.
@@ -143,9 +135,7 @@ func TestReset_meanwhile(t *testing.T) {
 			if found, err := reset(f); found != (ResetCount{Shared: 1, Here: 1}) || err != nil || asked == 0 {
 				t.Fatalf("found %+v, %v, after %d requests meanwhile", found, err, asked)
 			}
-			if f.HasLocalState(p, key) {
-				t.Error("this process goes on from the count that was reset")
-			}
+			redistest.ErrorIf(t, f.HasLocalState(p, key), "this process goes on from the count that was reset")
 		})
 	}
 }
@@ -162,9 +152,8 @@ func TestRedis_Inspect(t *testing.T) {
 		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
 		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})
 		stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k"))
-		if err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, limiter.EncodeKey("k")) || stored[0].TTL <= 0 {
-			t.Fatalf("%s: %+v, %v", algorithm, stored, err)
-		}
+		redistest.FatalIf(t, err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, limiter.EncodeKey("k")) || stored[0].TTL <= 0,
+			"%s: %+v, %v", algorithm, stored, err)
 		words := map[string]any{"units": int64(5), "units_after_first_entry": int64(3), "entries": int64(2)}
 		found := false
 		for word, want := range words {
@@ -177,8 +166,6 @@ func TestRedis_Inspect(t *testing.T) {
 		if owed, described := stored[0].Value["units_owed"].(float64); described {
 			found = owed > 4.99 && owed <= 5 // it drains
 		}
-		if !found {
-			t.Errorf("%s: %v", algorithm, stored[0].Value)
-		}
+		redistest.ErrorIf(t, !found, "%s: %v", algorithm, stored[0].Value)
 	}
 }

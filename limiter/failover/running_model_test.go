@@ -101,9 +101,8 @@ func (n *rawNode) send(p *limiter.Policy, key string, msg runningMessage) (wait,
 	n.t.Helper()
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, Ticket: kernel.Keep(kernel.Kept{Held: msg})}
 	c := queue.NewCall(msg.op, []limiter.Check{check})
-	if err := n.Topology.AnyNode.Batcher.Do(context.Background(), c, 10*time.Second); err != nil || c.Err != nil {
-		n.t.Fatal(err, c.Err)
-	}
+	err := n.Topology.AnyNode.Batcher.Do(context.Background(), c, 10*time.Second)
+	redistest.FatalIf(n.t, err != nil || c.Err != nil, "%+v %+v", err, c.Err)
 	result := c.Checks[0].Result
 	wait = result.RetryAfter.Microseconds()
 	switch decision.Kept(&c.Checks[0]).Late {
@@ -119,9 +118,7 @@ func (n *rawNode) send(p *limiter.Policy, key string, msg runningMessage) (wait,
 func (n *rawNode) checkStored(p *limiter.Policy, key string, m *runningModel) {
 	n.t.Helper()
 	fields, err := n.Client().HGetAll(context.Background(), n.RedisKey(p, limiter.EncodeKey(key))).Result()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	noError(n.t, err)
 	total := int64(0)
 	for id, e := range m.entries {
 		total += e.count

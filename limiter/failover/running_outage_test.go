@@ -32,11 +32,9 @@ func counted(t testing.TB, r *redis.Store, p *limiter.Policy, key string) int64 
 
 func waitCounted(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
 	t.Helper()
-	redistest.WaitFor(t, fmt.Sprintf("Redis counts %d units", want), func() error {
-		if n := counted(t, r, p, "k"); n != want {
-			return fmt.Errorf("it counts %d", n)
-		}
-		return nil
+	redistest.Retry(t, fmt.Sprintf("Redis counts %d units", want), func() (again bool, seen any) {
+		n := counted(t, r, p, "k")
+		return n != want, fmt.Sprintf("it counts %d", n)
 	})
 }
 
@@ -55,42 +53,36 @@ func TestFailover_concurrency_outage(t *testing.T) {
 		return checks, source, err
 	}
 	first, source, err := ask(FailLocal, 2)
-	if source != limiter.SourceRedis || err != nil || !limiter.Allowed(first) {
-		t.Fatalf("healthy: %s %v", source, err)
-	}
+	redistest.FatalIf(t, source != limiter.SourceRedis || err != nil || !limiter.Allowed(first),
+		"healthy: %s %v", source, err)
 	server.Kill()
 	if checks, source, err := ask(FailLocal, 2); source != limiter.SourceFallback || err != nil || limiter.Allowed(checks) {
 		t.Errorf("2 beside the 2 of half of 6: %s %+v %v", source, checks[0].Result, err)
 	}
 	second, source, err := ask(FailLocal, 1)
-	if source != limiter.SourceFallback || err != nil || !limiter.Allowed(second) {
-		t.Errorf("1 beside 2 of 3: %s %+v %v", source, second[0].Result, err)
-	}
+	redistest.ErrorIf(t, source != limiter.SourceFallback || err != nil || !limiter.Allowed(second),
+		"1 beside 2 of 3: %s %+v %v", source, second[0].Result, err)
 	if closed, _, err := ask(FailClosed, 1); !errors.Is(err, limiter.ErrUndecided) || decision.Kept(&closed[0]).Places != 0 {
 		t.Errorf("closed: %+v %v", closed[0], err)
 	}
 	open, _, err := ask(FailOpen, 1)
-	if !errors.Is(err, limiter.ErrUndecided) || f.Running("running") != 4 {
-		t.Errorf("open: %v; %d run, want 4", err, f.Running("running"))
-	}
+	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || f.Running("running") != 4,
+		"open: %v; %d run, want 4", err, f.Running("running"))
 	f.EndRunning(first)
 	heavy, source, err := ask(FailLocal, 5)
-	if source != limiter.SourceFallback || err != nil || limiter.Allowed(heavy) {
-		t.Errorf("5 beside 2 of 3: %s %+v %v", source, heavy[0].Result, err)
-	}
+	redistest.ErrorIf(t, source != limiter.SourceFallback || err != nil || limiter.Allowed(heavy),
+		"5 beside 2 of 3: %s %+v %v", source, heavy[0].Result, err)
 	server.Run(t)
 	waitCounted(t, other, p, 2)
 	third, source, err := ask(FailLocal, 4)
-	if source != limiter.SourceRedis || err != nil || !limiter.Allowed(third) || third[0].Result.Remaining != 0 {
-		t.Errorf("4 beside 2 of 6 after the outage: %s %+v %v", source, third[0].Result, err)
-	}
+	redistest.ErrorIf(t, source != limiter.SourceRedis || err != nil || !limiter.Allowed(third) || third[0].Result.Remaining != 0,
+		"4 beside 2 of 6 after the outage: %s %+v %v", source, third[0].Result, err)
 	for _, checks := range [][]limiter.Check{second, open, third} {
 		f.EndRunning(checks)
 	}
 	waitCounted(t, other, p, 0)
-	if n := f.Running("running"); n != 0 {
-		t.Errorf("%d run", n)
-	}
+	n := f.Running("running")
+	redistest.ErrorIf(t, n != 0, "%d run", n)
 }
 
 // TestFailover_concurrency_partly runs a weight above this process's fraction of the limit.
@@ -101,16 +93,12 @@ func TestFailover_concurrency_partly(t *testing.T) {
 	p := storetest.ConcurrencyPolicy(t, 20)
 	server.Kill()
 	heavy := decideRunning(t, f, p, "k", 7)
-	if !limiter.Allowed(heavy) || f.Running("running") != 7 {
-		t.Fatalf("%+v, %d run", heavy[0].Result, f.Running("running"))
-	}
-	if limiter.Allowed(decideRunning(t, f, p, "k", 1)) {
-		t.Error("one more passes beside all of the fraction")
-	}
+	redistest.FatalIf(t, !limiter.Allowed(heavy) || f.Running("running") != 7,
+		"%+v, %d run", heavy[0].Result, f.Running("running"))
+	redistest.ErrorIf(t, limiter.Allowed(decideRunning(t, f, p, "k", 1)), "one more passes beside all of the fraction")
 	f.EndRunning(heavy)
-	if n := f.Running("running"); n != 0 {
-		t.Errorf("%d run after the end", n)
-	}
+	n := f.Running("running")
+	redistest.ErrorIf(t, n != 0, "%d run after the end", n)
 }
 
 // TestRedis_concurrency_flush loses Redis's data while requests run.
@@ -121,9 +109,8 @@ func TestRedis_concurrency_flush(t *testing.T) {
 	first := n.take(p, 3)
 	server.Client(t).FlushDB(context.Background())
 	second := n.take(p, 1)
-	if r := second[0].Result; !r.Passes() || r.Remaining != 1 {
-		t.Errorf("the first after the flush: %+v", r)
-	}
+	r := second[0].Result
+	redistest.ErrorIf(t, !r.Passes() || r.Remaining != 1, "the first after the flush: %+v", r)
 	server.Client(t).FlushDB(context.Background())
 	n.EndRunning(first)
 	waitCounted(t, other, p, 1)
@@ -132,8 +119,7 @@ func TestRedis_concurrency_flush(t *testing.T) {
 
 // TestFailover_concurrency_full asks Redis only where another process could make a difference.
 func TestFailover_concurrency_full(t *testing.T) {
-	server := redistest.Shared(t)
-	n := newRunningNode(t, server)
+	n := newRunningNode(t, redistest.Shared(t))
 	p := storetest.ConcurrencyPolicy(t, 2)
 	running := n.take(p, 2)
 	checks := []limiter.Check{{Policy: storetest.DayPolicy(t, "rate", limiter.FixedWindow, 5), Key: limiter.EncodeKey("k")}, {Policy: p, Key: limiter.EncodeKey("k")}}
@@ -158,9 +144,8 @@ func TestRedis_concurrency_closed(t *testing.T) {
 	p := storetest.ConcurrencyPolicy(t, 5)
 	running := decideRunning(t, f, p, "k", 3)
 	noError(t, r.Close())
-	if n := counted(t, other, p, "k"); n != 3 {
-		t.Errorf("Redis counts %d after the store was closed; its requests run on", n)
-	}
+	n := counted(t, other, p, "k")
+	redistest.ErrorIf(t, n != 3, "Redis counts %d after the store was closed; its requests run on", n)
 	f.EndRunning(running)
 	waitCounted(t, other, p, 0)
 	select {
@@ -181,19 +166,14 @@ func TestCluster_concurrency(t *testing.T) {
 		return storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("a"), Weight: a}, limiter.Check{Policy: p, Key: limiter.EncodeKey("b"), Weight: b})
 	}
 	first := both(1, 2)
-	if !limiter.Allowed(first) || counted(t, r, p, "a") != 1 || counted(t, r, p, "b") != 2 {
-		t.Fatalf("%+v", first)
-	}
-	if denied := both(1, 2); limiter.Allowed(denied) || counted(t, r, p, "a") != 1 {
-		t.Errorf("%+v; %d of a", denied, counted(t, r, p, "a"))
-	}
+	redistest.FatalIf(t, !limiter.Allowed(first) || counted(t, r, p, "a") != 1 || counted(t, r, p, "b") != 2, "%+v", first)
+	denied := both(1, 2)
+	redistest.ErrorIf(t, limiter.Allowed(denied) || counted(t, r, p, "a") != 1, "%+v; %d of a", denied, counted(t, r, p, "a"))
 	r.EndRunning(first)
 	for _, key := range []string{"a", "b"} {
-		redistest.WaitFor(t, "both are released", func() error {
-			if n := counted(t, r, p, key); n != 0 {
-				return fmt.Errorf("%d of %s", n, key)
-			}
-			return nil
+		redistest.Retry(t, "both are released", func() (again bool, seen any) {
+			n := counted(t, r, p, key)
+			return n != 0, fmt.Sprintf("%d of %s", n, key)
 		})
 	}
 }
@@ -210,14 +190,12 @@ func TestFailover_concurrency_open_heavy(t *testing.T) {
 	var open [][]limiter.Check
 	for range 3 {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: math.MaxInt64}}
-		if _, err := f.DecideIn(context.Background(), FailOpen, checks); !errors.Is(err, limiter.ErrUndecided) {
-			t.Fatal(err)
-		}
+		_, err := f.DecideIn(context.Background(), FailOpen, checks)
+		redistest.FatalIf(t, !errors.Is(err, limiter.ErrUndecided), "%+v", err)
 		open = append(open, checks)
 	}
-	if n := f.Running("running"); n != 18 {
-		t.Errorf("%d run, want the limit three times", n)
-	}
+	n := f.Running("running")
+	redistest.ErrorIf(t, n != 18, "%d run, want the limit three times", n)
 	server.Run(t)
 	waitCounted(t, other, p, 6)
 	for _, checks := range open {
@@ -245,9 +223,8 @@ func TestRedis_concurrency_refused(t *testing.T) {
 	setPermissions("-hset")
 	waitReported(t, reported, "outage:auth")
 	waitProbes(t, r.Topology.AnyNode)
-	if n := sent.Load(); n > 200 {
-		t.Errorf("%d messages of 5 keys in some seconds", n)
-	}
+	n := sent.Load()
+	redistest.ErrorIf(t, n > 200, "%d messages of 5 keys in some seconds", n)
 	setPermissions("+hset")
 	waitReported(t, reported, "outage:auth recovery")
 }
@@ -262,9 +239,8 @@ func TestProbe_concurrency_often(t *testing.T) {
 		noError(t, r.Probe(t.Context(), checks))
 	}
 	setPermissions("-hset")
-	if err := r.Probe(t.Context(), checks); limiter.Kind(err) != "auth" {
-		t.Errorf("without the permission to write: %v", err)
-	}
+	err := r.Probe(t.Context(), checks)
+	redistest.ErrorIf(t, limiter.Kind(err) != "auth", "without the permission to write: %v", err)
 }
 
 // TestFailover_concurrency_late_check has Redis lose what it knows of one of two policies, so that a request is sent
@@ -281,9 +257,7 @@ func TestFailover_concurrency_late_check(t *testing.T) {
 	for range 3 {
 		noError(t, server.Client(t).FlushAll(t.Context()).Err())
 		both := storetest.Decide(t, f, limiter.Check{Policy: all, Key: key}, limiter.Check{Policy: own, Key: key})
-		if !limiter.Allowed(both) {
-			t.Fatalf("%+v", both)
-		}
+		redistest.FatalIf(t, !limiter.Allowed(both), "%+v", both)
 		f.EndRunning(both)
 	}
 	f.EndRunning(first)

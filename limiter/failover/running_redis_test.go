@@ -34,9 +34,8 @@ func newRunningNode(t testing.TB, server *redistest.Server) *runningNode {
 func (n *runningNode) take(p *limiter.Policy, weight int64) []limiter.Check {
 	n.t.Helper()
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}}
-	if source, err := n.Decide(context.Background(), checks); err != nil || source != limiter.SourceRedis {
-		n.t.Fatalf("decided by %s: %v", source, err)
-	}
+	source, err := n.Decide(context.Background(), checks)
+	redistest.FatalIf(n.t, err != nil || source != limiter.SourceRedis, "decided by %s: %v", source, err)
 	return checks
 }
 
@@ -72,33 +71,26 @@ func TestRedis_concurrency_two_nodes(t *testing.T) {
 	a, b := newRunningNode(t, server), newRunningNode(t, server)
 	p := storetest.ConcurrencyPolicy(t, 3)
 	first, second := a.take(p, 1), b.take(p, 2)
-	if r := second[0].Result; !r.Passes() || r.Remaining != 0 || r.ResetAfter != time.Second {
-		t.Fatalf("the second: %+v", r)
-	}
-	if r := a.take(p, 1)[0].Result; r.RetryAfter != time.Second || r.Remaining != 0 {
-		t.Errorf("beyond the limit: %+v", r)
-	}
+	r := second[0].Result
+	redistest.FatalIf(t, !r.Passes() || r.Remaining != 0 || r.ResetAfter != time.Second, "the second: %+v", r)
+	r = a.take(p, 1)[0].Result
+	redistest.ErrorIf(t, r.RetryAfter != time.Second || r.Remaining != 0, "beyond the limit: %+v", r)
 	b.EndRunning(second)
 	b.settle()
-	if r := a.take(p, 3)[0].Result; r.Passes() || r.Remaining != 2 {
-		t.Errorf("3 beside 1 of 3: %+v", r)
-	}
+	r = a.take(p, 3)[0].Result
+	redistest.ErrorIf(t, r.Passes() || r.Remaining != 2, "3 beside 1 of 3: %+v", r)
 	third := a.take(p, 2)
-	if r := third[0].Result; !r.Passes() || r.Remaining != 0 {
-		t.Errorf("2 beside 1 of 3: %+v", r)
-	}
+	r = third[0].Result
+	redistest.ErrorIf(t, !r.Passes() || r.Remaining != 0, "2 beside 1 of 3: %+v", r)
 	a.EndRunning(first)
 	a.settle()
 	a.EndRunning(third)
 	a.settle()
 	keys, err := server.Client(t).Keys(context.Background(), "*").Result()
-	if err != nil || len(keys) != 0 {
-		t.Errorf("nothing runs; keys %v, error %v", keys, err)
-	}
+	redistest.ErrorIf(t, err != nil || len(keys) != 0, "nothing runs; keys %v, error %v", keys, err)
 	for _, n := range []*runningNode{a, b} {
-		if n.redis.Running.Records.Load() != 0 || n.Running("running") != 0 {
-			t.Errorf("%d records, %d run", n.redis.Running.Records.Load(), n.Running("running"))
-		}
+		redistest.ErrorIf(t, n.redis.Running.Records.Load() != 0 || n.Running("running") != 0,
+			"%d records, %d run", n.redis.Running.Records.Load(), n.Running("running"))
 	}
 }
 
@@ -138,9 +130,7 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 	for range 2 * clients {
 		passed += <-finished
 	}
-	if gauge.most > limit || passed == 0 {
-		t.Errorf("up to %d ran at once, %d passed", gauge.most, passed)
-	}
+	redistest.ErrorIf(t, gauge.most > limit || passed == 0, "up to %d ran at once, %d passed", gauge.most, passed)
 	t.Logf("%d of %d passed, up to %d at once", passed, 2*clients*rounds, gauge.most)
 }
 
@@ -151,25 +141,21 @@ func TestRedis_Inspect_concurrency(t *testing.T) {
 	p, ctx, key := storetest.ConcurrencyPolicy(t, 9), context.Background(), limiter.EncodeKey("k")
 	running := [][]limiter.Check{a.take(p, 2), b.take(p, 3)}
 	stored, err := a.redis.Inspect(ctx, p, key)
-	if err != nil || len(stored) != 1 || stored[0].Type != "hash" || stored[0].TTL <= 0 || stored[0].Value["running"] != int64(5) {
-		t.Fatalf("%+v, %v", stored, err)
-	}
+	redistest.FatalIf(t, err != nil || len(stored) != 1 || stored[0].Type != "hash" || stored[0].TTL <= 0 || stored[0].Value["running"] != int64(5),
+		"%+v, %v", stored, err)
 	nodes, _ := stored[0].Value["nodes"].([]map[string]any)
 	found := map[any]any{}
 	for _, n := range nodes {
 		found[n["node"]] = n["running"]
 	}
-	if found[a.redis.NodeName()] != int64(2) || found[b.redis.NodeName()] != int64(3) || len(found) != 2 {
-		t.Errorf("%+v", nodes)
-	}
-	if n, err := a.redis.Reset(ctx, p, key); n != 1 || err != nil {
-		t.Errorf("a reset found %d, %v", n, err)
-	}
+	redistest.ErrorIf(t, found[a.redis.NodeName()] != int64(2) || found[b.redis.NodeName()] != int64(3) || len(found) != 2,
+		"%+v", nodes)
+	n, err := a.redis.Reset(ctx, p, key)
+	redistest.ErrorIf(t, n != 1 || err != nil, "a reset found %d, %v", n, err)
 	// This node's count is back with its next request, the other's with its next state.
 	third := a.take(p, 4)
-	if r := third[0].Result; !r.Passes() || r.Remaining != 3 {
-		t.Errorf("after the reset: %+v", r)
-	}
+	r := third[0].Result
+	redistest.ErrorIf(t, !r.Passes() || r.Remaining != 3, "after the reset: %+v", r)
 	a.EndRunning(third)
 	a.EndRunning(running[0])
 	b.EndRunning(running[1])
@@ -183,11 +169,9 @@ func TestRedis_Inspect_concurrency(t *testing.T) {
 		client, name := server.Client(t), a.redis.RedisKey(p, key)
 		client.Del(ctx, name)
 		foreign(client, name)
-		if _, err := a.redis.Decide(ctx, []limiter.Check{{Policy: p, Key: key}}); limiter.Kind(err) != "value" {
-			t.Errorf("decided with the error %v", err)
-		}
-		if stored, err := a.redis.Inspect(ctx, p, key); err != nil || len(stored) != 1 {
-			t.Errorf("%+v, %v", stored, err)
-		}
+		_, err := a.redis.Decide(ctx, []limiter.Check{{Policy: p, Key: key}})
+		redistest.ErrorIf(t, limiter.Kind(err) != "value", "decided with the error %v", err)
+		stored, err := a.redis.Inspect(ctx, p, key)
+		redistest.ErrorIf(t, err != nil || len(stored) != 1, "%+v, %v", stored, err)
 	}
 }

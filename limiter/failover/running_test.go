@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
@@ -27,32 +28,24 @@ func TestMemory_concurrency(t *testing.T) {
 	f, m := memoryFailover()
 	p := storetest.ConcurrencyPolicy(t, 5)
 	first := decideRunning(t, f, p, "k", 3)
-	if r := first[0].Result; !r.Passes() || r.Remaining != 2 || r.ResetAfter != time.Second {
-		t.Fatalf("the first: %+v", r)
-	}
+	r := first[0].Result
+	redistest.FatalIf(t, !r.Passes() || r.Remaining != 2 || r.ResetAfter != time.Second, "the first: %+v", r)
 	denied := decideRunning(t, f, p, "k", 3)
 	if r := denied[0].Result; r.RetryAfter != time.Second || r.Remaining != 2 || r.ResetAfter != time.Second {
 		t.Fatalf("beyond the limit: %+v", r)
 	}
 	f.EndRunning(denied)
-	if decideRunning(t, f, p, "k", 3)[0].Result.Passes() {
-		t.Error("the end of a denied request returned units")
-	}
-	if !decideRunning(t, f, p, "other", 5)[0].Result.Passes() {
-		t.Error("another key has no units")
-	}
+	redistest.ErrorIf(t, decideRunning(t, f, p, "k", 3)[0].Result.Passes(), "the end of a denied request returned units")
+	redistest.ErrorIf(t, !decideRunning(t, f, p, "other", 5)[0].Result.Passes(), "another key has no units")
 	second := decideRunning(t, f, p, "k", 2)
-	if n := f.Running("running"); n != 10 || m.Len() != 2 {
-		t.Errorf("%d units run, %d states; want 10, 2", n, m.Len())
-	}
+	n := f.Running("running")
+	redistest.ErrorIf(t, n != 10 || m.Len() != 2, "%d units run, %d states; want 10, 2", n, m.Len())
 	f.EndRunning(first)
 	f.EndRunning(second)
-	if r := decideRunning(t, f, p, "k", 5)[0].Result; !r.Passes() || r.Remaining != 0 {
-		t.Errorf("after all ended: %+v", r)
-	}
-	if r := decideRunning(t, f, p, "k", 6)[0].Result; r.RetryAfter != limiter.Never {
-		t.Errorf("a weight above the limit: %+v", r)
-	}
+	r = decideRunning(t, f, p, "k", 5)[0].Result
+	redistest.ErrorIf(t, !r.Passes() || r.Remaining != 0, "after all ended: %+v", r)
+	r = decideRunning(t, f, p, "k", 6)[0].Result
+	redistest.ErrorIf(t, r.RetryAfter != limiter.Never, "a weight above the limit: %+v", r)
 }
 
 // TestMemory_concurrency_together decides checks of a policy that counts running requests beside others: all or
@@ -63,21 +56,17 @@ func TestMemory_concurrency_together(t *testing.T) {
 	all := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}, {Policy: rate, Key: limiter.EncodeKey("k")}}
 	for i, want := range []bool{true, true, false, false} {
 		checks := slices.Clone(all)
-		if _, err := f.Decide(context.Background(), checks); err != nil || limiter.Allowed(checks) != want {
-			t.Fatalf("request %d: %+v, %v", i, checks, err)
-		}
+		_, err := f.Decide(context.Background(), checks)
+		redistest.FatalIf(t, err != nil || limiter.Allowed(checks) != want, "request %d: %+v, %v", i, checks, err)
 	}
-	if n := f.Running("running"); n != 2 {
-		t.Errorf("%d run; the denied ones do not", n)
-	}
+	n := f.Running("running")
+	redistest.ErrorIf(t, n != 2, "%d run; the denied ones do not", n)
 	peek := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}}
-	if _, err := f.Decide(context.Background(), peek); err != nil || peek[0].Result.Remaining != 3 {
-		t.Errorf("a peek: %+v, %v", peek, err)
-	}
+	_, err := f.Decide(context.Background(), peek)
+	redistest.ErrorIf(t, err != nil || peek[0].Result.Remaining != 3, "a peek: %+v, %v", peek, err)
 	f.EndRunning(peek)
-	if n := f.Running("running"); n != 2 {
-		t.Errorf("%d run after the end of a peek", n)
-	}
+	n = f.Running("running")
+	redistest.ErrorIf(t, n != 2, "%d run after the end of a peek", n)
 }
 
 // TestMemory_concurrency_survives drops what can be dropped: requests that run still do.
@@ -96,17 +85,12 @@ func TestMemory_concurrency_survives(t *testing.T) {
 		storetest.Decide(t, m, limiter.Check{Policy: storetest.DayPolicy(t, "other", limiter.FixedWindow, 1), Key: limiter.EncodeKey(string(rune('a' + i%26)))})
 	}
 	m.Prune()
-	if n := m.Reset(p, limiter.EncodeKey("a")) + m.ResetAll("running"); n != 0 {
-		t.Errorf("a reset found %d", n)
-	}
+	n := m.Reset(p, limiter.EncodeKey("a")) + m.ResetAll("running")
+	redistest.ErrorIf(t, n != 0, "a reset found %d", n)
 	for i, key := range []string{"a", "b", "c"} {
-		if decideRunning(t, f, p, key, 1)[0].Result.Passes() {
-			t.Errorf("%s runs a second time", key)
-		}
+		redistest.ErrorIf(t, decideRunning(t, f, p, key, 1)[0].Result.Passes(), "%s runs a second time", key)
 		f.EndRunning(running[i])
-		if !decideRunning(t, f, p, key, 1)[0].Result.Passes() {
-			t.Errorf("%s is full after its request ended", key)
-		}
+		redistest.ErrorIf(t, !decideRunning(t, f, p, key, 1)[0].Result.Passes(), "%s is full after its request ended", key)
 	}
 }
 
@@ -140,7 +124,6 @@ func TestMemory_concurrency_parallel(t *testing.T) {
 			}
 		}
 	})
-	if gauge.most > 7 || f.Running("running") != 0 || m.Len() != 0 {
-		t.Errorf("up to %d ran at once, %d run now, %d states are kept", gauge.most, f.Running("running"), m.Len())
-	}
+	redistest.ErrorIf(t, gauge.most > 7 || f.Running("running") != 0 || m.Len() != 0,
+		"up to %d ran at once, %d run now, %d states are kept", gauge.most, f.Running("running"), m.Len())
 }

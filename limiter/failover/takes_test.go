@@ -146,30 +146,22 @@ func TestScripts_agree_on_takes(t *testing.T) {
 				checks[i].Key = limiter.EncodeKey(keys[random.IntN(len(keys))])
 			}
 			answers := pair.send(t, checks, outcomes)
-			if !slices.Equal(answers[0], answers[1]) {
-				t.Fatalf("%s, %+v:\n%q\n%q", name, checks, answers[0], answers[1])
-			}
+			redistest.FatalIf(t, !slices.Equal(answers[0], answers[1]),
+				"%s, %+v:\n%q\n%q", name, checks, answers[0], answers[1])
 			for i := range checks {
 				a, livesA := pair.stored(t, 0, checks[i].Policy, checks[i].Key)
 				b, livesB := pair.stored(t, 1, checks[i].Policy, checks[i].Key)
-				if a != b || (livesA-livesB).Abs() > time.Minute {
-					t.Fatalf("%s, %+v: states %s for %v, and %s for %v", name, checks[i], a, livesA, b, livesB)
-				}
+				redistest.FatalIf(t, a != b || (livesA-livesB).Abs() > time.Minute,
+					"%s, %+v: states %s for %v, and %s for %v", name, checks[i], a, livesA, b, livesB)
 			}
 		}
 		set := wire.KernelSet(1<<slices.Index(wire.KernelNames, name)) | wire.TakesFragment
-		if pair.stores[0].Scripts.Built[set] == nil {
-			t.Errorf("%s: no takes were decided by takes.lua", name)
-		}
+		redistest.ErrorIf(t, pair.stores[0].Scripts.Built[set] == nil, "%s: no takes were decided by takes.lua", name)
 	}
 	for set := range pair.stores[1].Scripts.Built {
-		if set&wire.TakesFragment != 0 {
-			t.Error("the second store does not use batch.lua alone")
-		}
+		redistest.ErrorIf(t, set&wire.TakesFragment != 0, "the second store does not use batch.lua alone")
 	}
 	for _, outcome := range []string{"passes", "denied", "value"} {
-		if outcomes[outcome] < 100 {
-			t.Errorf("outcomes %v", outcomes)
-		}
+		redistest.ErrorIf(t, outcomes[outcome] < 100, "outcomes %v", outcomes)
 	}
 }

@@ -88,25 +88,20 @@ func TestSlotKeys(t *testing.T) {
 	t.Parallel()
 	keys := redis.SlotKeys()
 	for slot := range wire.ClusterSlots {
-		if got := wire.SlotOfTag([]byte(keys[2*slot:][:2])); int(got) != slot {
-			t.Fatalf("the key of slot %d lies in %d", slot, got)
-		}
+		got := wire.SlotOfTag([]byte(keys[2*slot:][:2]))
+		redistest.FatalIf(t, int(got) != slot, "the key of slot %d lies in %d", slot, got)
 	}
 }
 
 func TestTopology_to(t *testing.T) {
 	t.Parallel()
 	a := newTestCluster(t, owned(0, 99, masterA), owned(100, 16383, masterB))
-	if s := a.Topology.To(0); s != a.Topology.AnyNode {
-		t.Fatal("before, a slot is not that of the whole")
-	}
+	s := a.Topology.To(0)
+	redistest.FatalIf(t, s != a.Topology.AnyNode, "before, a slot is not that of the whole")
 	a.Topology.AnyNode.Breaker.Failure(refused)
 	a.Topology.AnyNode.Failed()
-	redistest.WaitFor(t, "a failure has the masters asked for", func() error {
-		if !a.Topology.Known.Load() || a.Topology.AnyNode.Breaker.Open() {
-			return errors.New("not known")
-		}
-		return nil
+	redistest.Retry(t, "a failure has the masters asked for", func() (again bool, seen any) {
+		return !a.Topology.Known.Load() || a.Topology.AnyNode.Breaker.Open(), "not known"
 	})
 	for master, slots := range map[string][2]uint16{masterA: {0, 99}, masterB: {100, 300}} {
 		of := a.nodes(slots[0], slots[1])
@@ -129,12 +124,10 @@ func TestTopology_moved_slot(t *testing.T) {
 	a.nodes(1, 20)
 	a.assign(t, owned(0, 0, masterB), owned(1, 8191, masterA), owned(8192, 16383, masterB))
 	first.Breaker.Failure(refused)
-	if s := a.Topology.To(0); s == first {
-		t.Error("the slot that has moved is still asked of its old master")
-	}
-	if of := a.nodes(1, 20); len(of) != 1 || of[0] != first {
-		t.Errorf("the other slots have %d servers", len(of))
-	}
+	s := a.Topology.To(0)
+	redistest.ErrorIf(t, s == first, "the slot that has moved is still asked of its old master")
+	of := a.nodes(1, 20)
+	redistest.ErrorIf(t, len(of) != 1 || of[0] != first, "the other slots have %d servers", len(of))
 	if failing, _ := a.Topology.Failing(); !failing || a.String() != "outage:refused" {
 		t.Errorf("failing %v; reported %v, though the master still fails", failing, &a.listener)
 	}
@@ -155,9 +148,8 @@ func TestTopology_outages(t *testing.T) {
 			a.assign(t, owned(0, 16383, masterB)) // a replica has been promoted
 			a.Topology.To(0)
 			late(gone)
-			if of := a.nodes(0, 2); len(of) != 1 || of[0] == gone {
-				t.Errorf("the slots have %d servers", len(of))
-			}
+			of := a.nodes(0, 2)
+			redistest.ErrorIf(t, len(of) != 1 || of[0] == gone, "the slots have %d servers", len(of))
 			if failing, _ := a.Topology.Failing(); failing || a.String() != "outage:refused recovery" {
 				t.Errorf("after the first outage: failing %v; reported %v", failing, &a.listener)
 			}
@@ -180,13 +172,10 @@ func TestTopology_returning_master(t *testing.T) {
 	a.assign(t, owned(0, 16383, masterA))
 	a.Topology.To(0).Breaker.Failure(refused)
 	of := a.nodes(0, 9)
-	if len(of) != 1 || of[0] == first {
-		t.Fatalf("the slots have %d servers", len(of))
-	}
+	redistest.FatalIf(t, len(of) != 1 || of[0] == first, "the slots have %d servers", len(of))
 	of[0].Breaker.Failure(refused)
-	if failing, _ := a.Topology.Failing(); !failing {
-		t.Error("it fails, and that is not known")
-	}
+	failing, _ := a.Topology.Failing()
+	redistest.ErrorIf(t, !failing, "it fails, and that is not known")
 }
 
 func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
@@ -199,7 +188,6 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	before := group.Node
 	before.Breaker.Failure(refused)
 	a.assign(t, owned(0, 16383, masterB))
-	if err := a.EnqueueGroup(context.Background(), group, wire.OpTakeRefundable, clock.Now().Add(time.Minute)); err != nil || group.Node == before {
-		t.Errorf("error %v, sent to the old master: %v", err, group.Node == before)
-	}
+	err := a.EnqueueGroup(context.Background(), group, wire.OpTakeRefundable, clock.Now().Add(time.Minute))
+	redistest.ErrorIf(t, err != nil || group.Node == before, "error %v, sent to the old master: %v", err, group.Node == before)
 }

@@ -28,21 +28,16 @@ func TestFailover_ban_reset(t *testing.T) {
 			func() (ResetCount, error) { return f.ResetAll(context.Background(), "reset") },
 		} {
 			ask(t, f, p, "k", 3)
-			if r, _ := oneOf(t, f, p, "k"); !r.Banned {
-				t.Fatalf("%+v", r)
-			}
-			if _, err := reset(); err != nil {
-				t.Fatal(err)
-			}
-			if r, _ := oneOf(t, f, p, "k"); !r.Passes() || r.Remaining != 1 {
-				t.Errorf("after a reset: %+v", r)
-			}
-			if list, _, err := f.Banned(context.Background(), "reset"); err != nil || len(list) > 0 {
-				t.Errorf("%+v, %v", list, err)
-			}
-			if _, err := reset(); err != nil {
-				t.Fatal(err)
-			}
+			r, _ := oneOf(t, f, p, "k")
+			redistest.FatalIf(t, !r.Banned, "%+v", r)
+			_, err := reset()
+			noError(t, err)
+			r, _ = oneOf(t, f, p, "k")
+			redistest.ErrorIf(t, !r.Passes() || r.Remaining != 1, "after a reset: %+v", r)
+			list, _, err := f.Banned(context.Background(), "reset")
+			redistest.ErrorIf(t, err != nil || len(list) > 0, "%+v, %v", list, err)
+			_, err = reset()
+			noError(t, err)
 		}
 	}
 }
@@ -64,22 +59,17 @@ func TestFailover_UnbanAll(t *testing.T) {
 			oneOf(t, f, kept, "a")
 		}
 		for _, pattern := range []string{"", "*", "l*", "lifte?"} {
-			if n, err := f.UnbanAll(context.Background(), pattern); n != 0 || err != nil {
-				t.Errorf("%s: %d bans of %q lifted, %v; want none", name, n, pattern, err)
-			}
+			n, err := f.UnbanAll(context.Background(), pattern)
+			redistest.ErrorIf(t, n != 0 || err != nil, "%s: %d bans of %q lifted, %v; want none", name, n, pattern, err)
 		}
 		n, err := f.UnbanAll(context.Background(), "lifted")
-		if n != 2 || err != nil {
-			t.Errorf("%s: %d bans lifted, %v; want 2", name, n, err)
-		}
+		redistest.ErrorIf(t, n != 2 || err != nil, "%s: %d bans lifted, %v; want 2", name, n, err)
 		for _, key := range []string{"a", "counted"} {
-			if r, _ := oneOf(t, f, lifted, key); r.Passes() || r.Banned {
-				t.Errorf("%s: %s gets %+v; want a denial without a ban, the first of two", name, key, r)
-			}
+			r, _ := oneOf(t, f, lifted, key)
+			redistest.ErrorIf(t, r.Passes() || r.Banned, "%s: %s gets %+v; want a denial without a ban, the first of two", name, key, r)
 		}
-		if r, _ := oneOf(t, f, kept, "a"); !r.Banned {
-			t.Errorf("%s: the other policy's client gets %+v; want a ban", name, r)
-		}
+		r, _ := oneOf(t, f, kept, "a")
+		redistest.ErrorIf(t, !r.Banned, "%s: the other policy's client gets %+v; want a ban", name, r)
 	}
 }
 
@@ -90,9 +80,7 @@ func TestUnban_foreign_value(t *testing.T) {
 	r, p := openRedis(t, server, 10*time.Second), hourBan(t, "foreign", 1)
 	server.Client(t).LPush(context.Background(), r.BanKey(p, limiter.EncodeKey("k")), "x")
 	banned, err := r.Unban(context.Background(), p, limiter.EncodeKey("k"))
-	if banned || err != nil {
-		t.Errorf("%v, %v; want no ban", banned, err)
-	}
+	redistest.ErrorIf(t, banned || err != nil, "%v, %v; want no ban", banned, err)
 }
 
 // TestUnban_clock lists and lifts bans of a Redis whose clock is behind, on nodes that have decided nothing.
@@ -110,12 +98,10 @@ func TestUnban_clock(t *testing.T) {
 	if list, _, err := newNode().Banned(context.Background(), "clock"); err != nil || len(list) != 3 || list[0].Left > time.Hour || list[0].Left < 59*time.Minute {
 		t.Errorf("listed are %+v, %v", list, err)
 	}
-	if banned, err := newNode().Unban(context.Background(), p, limiter.EncodeKey("a")); err != nil || !banned {
-		t.Errorf("%v, %v; want one ban lifted", banned, err)
-	}
-	if n, err := newNode().UnbanAll(context.Background(), "clock"); err != nil || n != 2 {
-		t.Errorf("%v, %v; want two bans lifted", n, err)
-	}
+	banned, err := newNode().Unban(context.Background(), p, limiter.EncodeKey("a"))
+	redistest.ErrorIf(t, err != nil || !banned, "%v, %v; want one ban lifted", banned, err)
+	n, err := newNode().UnbanAll(context.Background(), "clock")
+	redistest.ErrorIf(t, err != nil || n != 2, "%v, %v; want two bans lifted", n, err)
 }
 
 // TestUnban_rights has a user that may not read: no list is short, and no ban is lifted unseen.
@@ -129,9 +115,8 @@ func TestUnban_rights(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
-	if list, complete, err := New(r, memory.New(), Options{}).Banned(t.Context(), ""); err == nil || complete {
-		t.Errorf("listed are %v, complete: %v; want an error", list, complete)
-	}
+	list, complete, err := New(r, memory.New(), Options{}).Banned(t.Context(), "")
+	redistest.ErrorIf(t, err == nil || complete, "listed are %v, complete: %v; want an error", list, complete)
 }
 
 // raised returns the policy with a limit that the clients of a test never reach, as an override does.
@@ -146,9 +131,8 @@ func raised(t *testing.T, p *limiter.Policy) *limiter.Policy {
 func banOn(t *testing.T, f *Store, p *limiter.Policy, key string) {
 	t.Helper()
 	ask(t, f, p, key, 3)
-	if r, _ := oneOf(t, f, p, key); !r.Banned {
-		t.Fatalf("%+v; want a ban", r)
-	}
+	r, _ := oneOf(t, f, p, key)
+	redistest.FatalIf(t, !r.Banned, "%+v; want a ban", r)
 }
 
 // TestFailover_Unban_elsewhere floods a node with a banned client while another node lifts the ban: the
@@ -161,22 +145,17 @@ func TestFailover_Unban_elsewhere(t *testing.T) {
 	p := hourBan(t, "elsewhere", 1)
 	banOn(t, a, p, "k")
 	q := raised(t, p)
-	if r, _ := oneOf(t, b, q, "k"); !r.Banned {
-		t.Fatalf("%+v", r)
-	}
-	if _, err := a.Unban(t.Context(), p, limiter.EncodeKey("k")); err != nil {
-		t.Fatal(err)
-	}
-	redistest.WaitFor(t, "the other node lets the client through", func() error {
-		if r, source := oneOf(t, b, q, "k"); !r.Passes() {
-			return fmt.Errorf("%+v from %s", r, source)
-		}
-		return nil
+	r, _ := oneOf(t, b, q, "k")
+	redistest.FatalIf(t, !r.Banned, "%+v", r)
+	_, err := a.Unban(t.Context(), p, limiter.EncodeKey("k"))
+	noError(t, err)
+	redistest.Retry(t, "the other node lets the client through", func() (again bool, seen any) {
+		r, source := oneOf(t, b, q, "k")
+		return !r.Passes(), fmt.Sprintf("%+v from %s", r, source)
 	})
 	server.Kill()
-	if r, source := oneOf(t, b, q, "k"); !r.Passes() || source != limiter.SourceFallback {
-		t.Errorf("in an outage: %+v from %s", r, source)
-	}
+	r, source := oneOf(t, b, q, "k")
+	redistest.ErrorIf(t, !r.Passes() || source != limiter.SourceFallback, "in an outage: %+v from %s", r, source)
 }
 
 // TestFailover_Unban_refreshed has a node learn that a ban was lifted by a refresh of its deny cache alone:
@@ -211,9 +190,7 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 		if source != limiter.SourceFallback {
 			return fmt.Errorf("%s decides", source)
 		}
-		if r.Banned {
-			t.Errorf("%+v; want no ban", r)
-		}
+		redistest.ErrorIf(t, r.Banned, "%+v; want no ban", r)
 		return nil
 	})
 }
@@ -228,19 +205,15 @@ func TestFailover_ban_of_outage(t *testing.T) {
 	server.Kill()
 	banOn(t, f, p, "k")
 	server.Run(t)
-	redistest.WaitFor(t, "Redis decides again", func() error {
-		if r, source := oneOf(t, f, p, "k"); source != limiter.SourceRedis || !r.Passes() {
-			return fmt.Errorf("%+v from %s", r, source)
-		}
-		return nil
+	redistest.Retry(t, "Redis decides again", func() (again bool, seen any) {
+		r, source := oneOf(t, f, p, "k")
+		return source != limiter.SourceRedis || !r.Passes(), fmt.Sprintf("%+v from %s", r, source)
 	})
-	if list, _, err := f.Banned(context.Background(), ""); err != nil || len(list) > 0 {
-		t.Errorf("listed are %+v, %v", list, err)
-	}
+	list, _, err := f.Banned(context.Background(), "")
+	redistest.ErrorIf(t, err != nil || len(list) > 0, "listed are %+v, %v", list, err)
 	server.Kill()
-	if r, source := oneOf(t, f, raised(t, p), "k"); r.Banned || source != limiter.SourceFallback {
-		t.Errorf("%+v from %s", r, source)
-	}
+	r, source := oneOf(t, f, raised(t, p), "k")
+	redistest.ErrorIf(t, r.Banned || source != limiter.SourceFallback, "%+v from %s", r, source)
 	if b := f.local.Lock(p, "k"); b.Bans["k"].Offenses != 1 {
 		t.Errorf("the offenses are %+v; want that of the outage", b.Bans["k"])
 		b.Mu.Unlock()

@@ -36,8 +36,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 	for _, later := range []int{300, 9000} {
 		t.Run(fmt.Sprint("later=", later), func(t *testing.T) {
 			server := redistest.Start(t)
-			client := server.Client(t)
-			ctx := context.Background()
+			client, ctx := server.Client(t), context.Background()
 			r := openRedis(t, server, 2*time.Second)
 			f := New(r, memory.New(), Options{})
 			p, other := refundingDay(t, "log", limiter.SlidingWindowLog, 100_000), storetest.DayPolicy(t, "other", limiter.GCRA, 1_000_000)
@@ -56,7 +55,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 				refundAll(f, checks, limiter.SourceRedis)
 			}
 			var asked, undecided int
-			redistest.WaitFor(t, "all is refunded", func() error {
+			redistest.Retry(t, "all is refunded", func() (again bool, seen any) {
 				for range 20 {
 					_, err := f.DecideIn(ctx, FailClosed, []limiter.Check{{Policy: other, Key: limiter.EncodeKey(fmt.Sprint(asked)), Weight: 1}})
 					if asked++; err != nil {
@@ -64,10 +63,8 @@ func TestFailover_Refund_long_log(t *testing.T) {
 					}
 				}
 				check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-				if err := r.Peek(ctx, &check); err != nil || check.Result.Remaining != want {
-					return fmt.Errorf("%+v, want %d, %w", check.Result, want, err)
-				}
-				return nil
+				err := r.Peek(ctx, &check)
+				return err != nil || check.Result.Remaining != want, fmt.Sprintf("%+v, want %d, %v", check.Result, want, err)
 			})
 			var runs []time.Duration
 			for _, entry := range client.SlowLogGet(ctx, 100_000).Val() {
@@ -77,9 +74,8 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			}
 			slices.Sort(runs)
 			t.Logf("%d other requests; runs of the script: median %v, longest %v", asked, runs[len(runs)/2], runs[len(runs)-1])
-			if undecided > 0 || len(runs) < 10 {
-				t.Errorf("%d of %d requests of others were not decided; all was refunded in %d runs", undecided, asked, len(runs))
-			}
+			redistest.ErrorIf(t, undecided > 0 || len(runs) < 10,
+				"%d of %d requests of others were not decided; all was refunded in %d runs", undecided, asked, len(runs))
 		})
 	}
 }
@@ -91,8 +87,7 @@ func TestFailover_Refund_order(t *testing.T) {
 	t.Parallel()
 	for trip, rounds := range map[time.Duration]int{0: 400, 6 * time.Millisecond: 120} {
 		t.Run(fmt.Sprint("round trip ", trip), func(t *testing.T) {
-			server := redistest.Start(t)
-			proxy := redistest.NewProxy(t, server.Addr)
+			proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
 			proxy.Delay(trip)
 			r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: 10 * time.Second}, redis.Options{})
 			f := New(r, memory.New(), Options{})
@@ -102,9 +97,8 @@ func TestFailover_Refund_order(t *testing.T) {
 			overtook, unpaid := 0, 0
 			for i := range rounds {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}}
-				if _, err := f.DecideIn(context.Background(), FailClosed, checks); err != nil {
-					t.Fatal(err)
-				}
+				_, err := f.DecideIn(context.Background(), FailClosed, checks)
+				noError(t, err)
 				if !limiter.Allowed(checks) {
 					overtook++
 					continue // already refunded
@@ -119,18 +113,14 @@ func TestFailover_Refund_order(t *testing.T) {
 					unpaid++
 				}
 			}
-			if overtook > 0 || unpaid > 0 {
-				t.Errorf("of %d requests %d overtook a refund, and of %d so many a charge: %d", rounds, overtook, rounds/4, unpaid)
-			}
+			redistest.ErrorIf(t, overtook > 0 || unpaid > 0,
+				"of %d requests %d overtook a refund, and of %d so many a charge: %d", rounds, overtook, rounds/4, unpaid)
 			stop()
-			redistest.WaitFor(t, "nothing is left of those that were followed", func() error {
+			redistest.Retry(t, "nothing is left of those that were followed", func() (again bool, seen any) {
 				b := &r.Topology.AnyNode.Batcher
 				b.Mu.Lock()
 				defer b.Mu.Unlock()
-				if len(b.Waiting)+len(b.Unsettled.Quotas) > 0 {
-					return fmt.Errorf("%d calls wait, %d quotas", len(b.Waiting), len(b.Unsettled.Quotas))
-				}
-				return nil
+				return len(b.Waiting)+len(b.Unsettled.Quotas) > 0, fmt.Sprintf("%d calls wait, %d quotas", len(b.Waiting), len(b.Unsettled.Quotas))
 			})
 		})
 	}

@@ -55,17 +55,15 @@ func upgradePolicy(t *testing.T) *limiter.Policy {
 func wantLeft(t *testing.T, r *redis.Store, p *limiter.Policy, refundable bool, want int64) {
 	t.Helper()
 	c := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: refundable})
-	if got := c[0].Result; !got.Passes() || got.Remaining != want {
-		t.Errorf("%+v; want %d left", got, want)
-	}
+	got := c[0].Result
+	redistest.ErrorIf(t, !got.Passes() || got.Remaining != want, "%+v; want %d left", got, want)
 }
 
 // wantSize compares the length of the stored state.
 func wantSize(t *testing.T, r *redis.Store, p *limiter.Policy, want int64) {
 	t.Helper()
-	if got := r.Client().StrLen(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Val(); got != want {
-		t.Errorf("a state of %d bytes; want %d", got, want)
-	}
+	got := r.Client().StrLen(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Val()
+	redistest.ErrorIf(t, got != want, "a state of %d bytes; want %d", got, want)
 }
 
 func TestUpgrade_without_refunds(t *testing.T) {
@@ -100,17 +98,14 @@ func TestUpgrade_new_state(t *testing.T) {
 	for i := range 2 * health.FailuresInARow {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
 		source, err := node.Decide(context.Background(), checks)
-		if err != nil || source != limiter.SourceFallback || checks[0].Result.Remaining != int64(9-i) {
-			t.Errorf("request %d: %+v by %s, %v", i, checks[0].Result, source, err)
-		}
+		redistest.ErrorIf(t, err != nil || source != limiter.SourceFallback || checks[0].Result.Remaining != int64(9-i),
+			"request %d: %+v by %s, %v", i, checks[0].Result, source, err)
 		_, err = node.DecideIn(context.Background(), FailClosed, checks)
-		if limiter.Kind(err) != "value" || !limiter.FailedAlone(err) {
-			t.Errorf("fail mode closed: %v of kind %s", err, limiter.Kind(err))
-		}
+		redistest.ErrorIf(t, limiter.Kind(err) != "value" || !limiter.FailedAlone(err),
+			"fail mode closed: %v of kind %s", err, limiter.Kind(err))
 	}
-	if after := newer.Client().Get(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val(); after != before {
-		t.Errorf("the state is %q and was %q", after, before)
-	}
+	after := newer.Client().Get(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val()
+	redistest.ErrorIf(t, after != before, "the state is %q and was %q", after, before)
 	storetest.Decide(t, older, limiter.Check{Policy: p, Key: limiter.EncodeKey("another")})
 	wantLeft(t, newer, p, false, 7)
 }
@@ -121,9 +116,8 @@ func TestUpgrade_new_state_ends(t *testing.T) {
 	older, newer := olderNode(t, server), openRedis(t, server, 10*time.Second)
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.GCRA, Limit: 100, Window: time.Second, Burst: 10})
 	wantLeft(t, newer, p, true, 9)
-	if ttl := newer.Client().PTTL(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val(); ttl > 102*time.Millisecond {
-		t.Errorf("the state lives for %v; a full bucket drains in 100 ms", ttl)
-	}
+	ttl := newer.Client().PTTL(t.Context(), newer.RedisKey(p, limiter.EncodeKey("k"))).Val()
+	redistest.ErrorIf(t, ttl > 102*time.Millisecond, "the state lives for %v; a full bucket drains in 100 ms", ttl)
 	redistest.WaitFor(t, "older nodes count again", func() error {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 		_, err := older.Decide(context.Background(), checks)
@@ -184,9 +178,8 @@ func TestRedis_DecideBeforeEffects(t *testing.T) {
 			_, err := r.Decide(context.Background(), checks)
 			got += fmt.Sprint(err == nil && limiter.Allowed(checks), err, " ")
 		}
-		if want := "true <nil> true <nil> false <nil> "; got != want {
-			t.Errorf("%s: got %s; want %s", algorithm, got, want)
-		}
+		want := "true <nil> true <nil> false <nil> "
+		redistest.ErrorIf(t, got != want, "%s: got %s; want %s", algorithm, got, want)
 	}
 }
 

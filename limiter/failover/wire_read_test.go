@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -20,9 +21,7 @@ func TestMessage_read_invalid(t *testing.T) {
 		m.Command("evalsha", "")
 		m.Sent.SetVal(reply)
 		m.Deliver(nil)
-		if c.Err == nil {
-			t.Errorf("%q was read as %+v", reply, c.Checks[0].Result)
-		}
+		redistest.ErrorIf(t, c.Err == nil, "%q was read as %+v", reply, c.Checks[0].Result)
 	}
 }
 
