@@ -48,31 +48,20 @@ var memoryOverflows = prometheus.NewCounterFunc(prometheus.CounterOpts{
 
 // gauges read the running app.
 var gauges = []prometheus.Collector{
-	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: metricsNamespace, Name: "breaker_open",
-		Help: "1 while no requests are sent to Redis, or to a part of a Cluster, because it fails.",
-	}, fromRunning(func(a *App) float64 {
+	gauge("breaker_open", "1 while no requests are sent to Redis, or to a part of a Cluster, because it fails.", fromRunning(func(a *App) float64 {
 		stores := a.use()
 		defer stores.End()
 		failing, _ := stores.Failing()
 		return oneIf(failing)
 	})),
-	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: metricsNamespace, Name: "held_requests",
-		Help: "Requests that max_delay holds now.",
-	}, func() float64 { return float64(process.Held.Load()) }),
-	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: metricsNamespace, Name: "memory_keys",
-		Help: "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.",
-	}, fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Len()) })),
-	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: metricsNamespace, Name: "overrides",
-		Help: "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.",
-	}, fromRunning(func(a *App) float64 { return float64(a.overrides.Len()) })),
-	prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: metricsNamespace, Name: "overrides_stale",
-		Help: "1 while overrides cannot be read from Redis, so that this node goes on with those that it has.",
-	}, fromRunning(func(a *App) float64 { return oneIf(a.overrides.Stale()) })),
+	gauge("held_requests", "Requests that max_delay holds now.", func() float64 { return float64(process.Held.Load()) }),
+	gauge("memory_keys", "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.", fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Len()) })),
+	gauge("overrides", "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.", fromRunning(func(a *App) float64 { return float64(a.overrides.Len()) })),
+	gauge("overrides_stale", "1 while overrides cannot be read from Redis, so that this node goes on with those that it has.", fromRunning(func(a *App) float64 { return oneIf(a.overrides.Stale()) })),
+}
+
+func gauge(name, help string, value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: metricsNamespace, Name: name, Help: help}, value)
 }
 
 // oneIf is the value of a gauge that says yes or no.
