@@ -139,12 +139,14 @@ local function decide(policy, key, weight, reserve)
   return wait, remaining, reset, 0, tick, total, keep_from, lead
 end
 
+-- An error after the first write says so; limiter/internal/wire/errors.go matches the word.
 local function take(policy, key, reset, tick, total, keep_from, lead)
   local entry = log_pack(tick, total, lead)
   call('RPUSH', key, entry)
-  if keep_from ~= 0 then
-    call('LTRIM', key, keep_from, -1)
-  end
+  local trimmed = keep_from ~= 0 and redis.pcall('LTRIM', key, keep_from, -1)
   local lives = ttl(policy, reset)
-  call('PEXPIRE', key, lives)
+  local expires = redis.pcall('PEXPIRE', key, lives)
+  if expires ~= 1 or trimmed and trimmed.err then
+    error('CHANGED ' .. (trimmed and trimmed.err or expires.err), 0)
+  end
 end

@@ -204,11 +204,12 @@ local function run(now_us, grace, answers, KEYS, ARGV)
           entry_16 = pack(LOG_ENTRY, x % LOG_TICKS, y % LOG_UNITS)
         end
         call('RPUSH', key, entry_16)
-        if z ~= 0 then
-          call('LTRIM', key, z, -1)
-        end
+        local trimmed_16 = z ~= 0 and redis.pcall('LTRIM', key, z, -1)
         local lives_16 = ((floor(((reset * policy_tick - policy_offset) + 1000 - 1) / 1000)) + grace)
-        call('PEXPIRE', key, lives_16)
+        local expires_16 = redis.pcall('PEXPIRE', key, lives_16)
+        if expires_16 ~= 1 or trimmed_16 and trimmed_16.err then
+          error('CHANGED ' .. (trimmed_16 and trimmed_16.err or expires_16.err), 0)
+        end
       end
       if policy_tick ~= 1 then
         wait = wait > 0 and wait * policy_tick - policy_offset or wait

@@ -33,10 +33,14 @@ const failedHalfway = -3
 
 // redisError makes an error of the text that the script caught.
 func redisError(text any) error {
-	if s, ok := text.(string); ok {
-		return Failure(s)
+	s, ok := text.(string)
+	if !ok {
+		return errReply
 	}
-	return errReply
+	if caught, halfway := strings.CutPrefix(s, "CHANGED "); halfway {
+		return halfwayError{Failure(caught)}
+	}
+	return Failure(s)
 }
 
 // foreignValue matches the error that a script caught about a foreign stored value: one of another
