@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/delay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 )
 
@@ -18,15 +16,14 @@ type fleet struct {
 	ctx         context.Context
 	dir         string
 	caddyBinary string
-	redis       map[string]*serve.Process // by program
-	cluster     []*serve.Process
+	redis       *serve.Process
 	targets     map[string]*target // by name
 	stops       []func()
 	notes       []string
 }
 
 func newFleet(ctx context.Context, dir string) *fleet {
-	return &fleet{ctx: ctx, dir: dir, redis: map[string]*serve.Process{}, targets: map[string]*target{}}
+	return &fleet{ctx: ctx, dir: dir, targets: map[string]*target{}}
 }
 
 func (f *fleet) stop() {
@@ -71,8 +68,7 @@ func (f *fleet) build() error {
 
 // startEnvoy builds and starts envoyproxy/ratelimit.
 func (f *fleet) startEnvoy() (*target, error) {
-	var on store
-	addrs, err := f.open(&on)
+	redis, err := f.openRedis()
 	if err != nil {
 		return nil, err
 	}
@@ -81,75 +77,23 @@ func (f *fleet) startEnvoy() (*target, error) {
 	err = serve.Build(f.ctx, "envoy", serve.EnvoyPackage, binary)
 	if err == nil {
 		var process *serve.Process
-		if process, err = serve.Envoy(f.ctx, f.dir, binary, addrs[0]); err == nil {
+		if process, err = serve.Envoy(f.ctx, f.dir, binary, redis.Addr); err == nil {
 			f.stops = append(f.stops, process.Stop)
-			return &target{process: process, store: on, path: "/json"}, nil
+			return &target{process: process, redis: redis, path: "/json"}, nil
 		}
 	}
 	return nil, fmt.Errorf("%w: %w", errLeftOut, err)
 }
 
-// open starts what the store needs and returns the addresses that clients use.
-func (f *fleet) open(on *store) ([]string, error) {
-	if on.cluster {
-		return f.openCluster(on)
-	}
-	server, err := f.openRedis(on.program)
-	if err != nil {
-		return nil, err
-	}
-	on.processes = []*serve.Process{server}
-	if on.delay == (delay.Options{}) {
-		return []string{server.Addr}, nil
-	}
-	proxy, err := delay.Start(f.ctx, server.Addr, on.delay)
-	if err != nil {
-		return nil, err
-	}
-	f.stops = append(f.stops, proxy.Close)
-	on.proxy = proxy
-	return []string{proxy.Addr()}, nil
-}
-
-// openRedis returns the running server of a program, by default of the machine's own Redis.
-func (f *fleet) openRedis(p program) (*serve.Process, error) {
-	path := serve.RedisServer
-	if p.path != "" {
-		var err error
-		if path, err = filepath.Abs(p.path); err != nil { // servers run in a folder of their own
-			return nil, err
-		}
-		if _, err := os.Stat(path); err != nil {
-			return nil, p.missing()
-		}
-	}
-	if server := f.redis[path]; server != nil {
-		return server, nil
-	}
-	server, err := serve.Redis(f.ctx, f.dir, path)
-	if err != nil {
-		return nil, err
-	}
-	f.redis[path] = server
-	f.stops = append(f.stops, server.Stop)
-	return server, nil
-}
-
-func (f *fleet) openCluster(on *store) ([]string, error) {
-	if f.cluster == nil {
-		nodes, err := serve.Cluster(f.ctx, f.dir)
-		for _, node := range nodes {
-			f.stops = append(f.stops, node.Stop)
-		}
+// openRedis returns the one Redis that all servers use.
+func (f *fleet) openRedis() (*serve.Process, error) {
+	if f.redis == nil {
+		server, err := serve.Redis(f.ctx, f.dir)
 		if err != nil {
 			return nil, err
 		}
-		f.cluster = nodes
+		f.redis = server
+		f.stops = append(f.stops, server.Stop)
 	}
-	on.processes = f.cluster
-	var addrs []string
-	for _, node := range f.cluster {
-		addrs = append(addrs, node.Addr)
-	}
-	return addrs, nil
+	return f.redis, nil
 }

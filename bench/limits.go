@@ -13,6 +13,7 @@ var (
 	limitAllowed        = fmt.Sprintf("redis_ratelimit %s %s", clientKey, mostAllowed)
 	limitDenied         = fmt.Sprintf("redis_ratelimit %s 1 24h", clientKey)
 	limitWithoutHeaders = block("redis_ratelimit "+clientKey+" "+mostAllowed, "headers off")
+	limitHot            = block("redis_ratelimit "+clientKey+" 10000000 1m", "lease") // that no run uses up by one key
 	limitMholt          = block("rate_limit", "zone clients {", "key "+clientKey, "events 200", "window 10s", "}")
 )
 
@@ -20,21 +21,6 @@ const clientKey = "{http.request.header.X-Key}"
 
 // mostAllowed is the limit and window of all contenders.
 var mostAllowed = fmt.Sprintf("%d %v", contenders.Limit, contenders.Window)
-
-// limitHot is a limit that no run uses up by one key, with further options.
-func limitHot(options ...string) string {
-	return block("redis_ratelimit "+clientKey+" 10000000 1m", options...)
-}
-
-// limitSeveral lets a request meet so many policies.
-func limitSeveral(n int) string {
-	var lines []string
-	for i := range n {
-		lines = append(lines, fmt.Sprintf("policy policy%d {", i), "key "+clientKey,
-			fmt.Sprint("limit ", contenders.Limit-i), fmt.Sprint("window ", contenders.Window), "}")
-	}
-	return block("redis_ratelimit", lines...)
-}
 
 // block returns a directive with lines in braces.
 func block(directive string, lines ...string) string {

@@ -14,32 +14,28 @@ import (
 
 // facts returns what was measured, where and when.
 func facts(ctx context.Context, o options) [][2]string {
+	module := func(dir, path string) string {
+		return found(ctx, `\S+`, "go", "-C", dir, "list", "-m", "-f", "{{.Version}}", path)
+	}
 	return [][2]string{
-		{"command", "`" + command() + "`"},
 		{"date", time.Now().UTC().Format(time.DateOnly)},
-		{"run", fmt.Sprintf("%d rounds, %d s a row after %v of warming up; slower links, the cluster and latencies in every second round", o.rounds, o.seconds, warmUp)},
-		{"load average before", o.loadBefore},
-		{"processor", fmt.Sprintf("%s, %d cores", procField("/proc/cpuinfo", "model name"), runtime.NumCPU())},
-		{"memory", procField("/proc/meminfo", "MemTotal")},
-		{"system", runtime.GOOS + "/" + runtime.GOARCH + " " + firstLine("/proc/sys/kernel/osrelease")},
-		{"Go", strings.TrimPrefix(runtime.Version(), "go")},
-		{"Redis", found(ctx, `v=(\S+)`, "redis-server", "--version")},
-		{"Caddy", version(ctx, ".", "github.com/caddyserver/caddy/v2")},
-		{"go-redis", version(ctx, ".", "github.com/redis/go-redis/v9")},
-		{"Valkey", found(ctx, `v=(\S+)`, valkey9.path, "--version")},
-		{"mholt/caddy-ratelimit", version(ctx, ".", "github.com/mholt/caddy-ratelimit")},
-		{"redis_rate", version(ctx, ".", "github.com/go-redis/redis_rate/v10")},
-		{"envoyproxy/ratelimit", version(ctx, "envoy", "github.com/envoyproxy/ratelimit")},
-		{"wrk", found(ctx, `wrk (\S+)`, "wrk", "-v")},
+		{"run", fmt.Sprintf("%#q, %d rounds, %d s a row after %v of warming up, load average before %s", command(), o.rounds, o.seconds, warmUp, o.loadBefore)},
+		{"machine", fmt.Sprintf("%s, %d cores, %s/%s %s", procField("/proc/cpuinfo", "model name"), runtime.NumCPU(),
+			runtime.GOOS, runtime.GOARCH, firstLine("/proc/sys/kernel/osrelease"))},
+		{"versions", strings.Join([]string{
+			"Go " + strings.TrimPrefix(runtime.Version(), "go"),
+			"Redis " + found(ctx, `v=(\S+)`, "redis-server", "--version"),
+			"Caddy " + module(".", "github.com/caddyserver/caddy/v2"),
+			"go-redis " + module(".", "github.com/redis/go-redis/v9"),
+			"mholt/caddy-ratelimit " + module(".", "github.com/mholt/caddy-ratelimit"),
+			"redis_rate " + module(".", "github.com/go-redis/redis_rate/v10"),
+			"envoyproxy/ratelimit " + module("envoy", "github.com/envoyproxy/ratelimit"),
+			"wrk " + found(ctx, `wrk (\S+)`, "wrk", "-v"),
+		}, ", ")},
 	}
 }
 
 const unknown = "unknown"
-
-// version returns a Go module's version, as the go.mod of a directory resolves it.
-func version(ctx context.Context, dir, module string) string {
-	return found(ctx, `\S+`, "go", "-C", dir, "list", "-m", "-f", "{{.Version}}", module)
-}
 
 // found runs a command and returns what a pattern's last group matches in its output.
 func found(ctx context.Context, pattern, name string, args ...string) string {

@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -34,7 +33,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.IntVar(&o.rounds, "rounds", 8, "how often the rows of processor time are measured; slower links, the cluster and\nlatencies are measured in every second round")
+	flag.IntVar(&o.rounds, "rounds", 8, "how often each row is measured")
 	flag.IntVar(&o.seconds, "seconds", 2, "how long a row is measured in a round, after a second of warming up")
 	flag.StringVar(&o.only, "only", "", "measure only rows whose name contains one of these comma-separated words,\nand the rows that they are compared with; names are printed during a run")
 	flag.StringVar(&o.out, "out", "", "write benchmarks.md and benchmarks.svg into this directory")
@@ -66,7 +65,6 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(runtime.NumCPU() + 2) // one thread waits in a system call until requests are due
 	groups := selected(plan(), o.only)
 	if len(groups) == 0 {
 		return fmt.Errorf("-only %s: no row has such a name", o.only)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -32,38 +31,33 @@ func (s server) quiet() server {
 // caddyServer is a Caddy with directives and a response, without a Redis.
 func caddyServer(name string, directives ...string) server {
 	return server{name: name, start: func(f *fleet, s server) (*target, error) {
-		return f.caddy(s, store{}, nil, directives...)
+		return f.caddy(s, nil, nil, directives...)
 	}}
 }
 
-// moduleServer is a Caddy with this repository's handler on a store. Requests that Redis does not decide
+// redisServer is a Caddy whose options and directives depend on a Redis.
+func redisServer(name string, configure func(addr string) (options []string, directive string)) server {
+	return server{name: name, start: func(f *fleet, s server) (*target, error) {
+		redis, err := f.openRedis()
+		if err != nil {
+			return nil, err
+		}
+		options, directive := configure(redis.Addr)
+		return f.caddy(s, redis, options, directive)
+	}}
+}
+
+// moduleServer is a Caddy with this repository's handler on Redis. Requests that Redis does not decide
 // get 503, so that only decisions of Redis count.
-func moduleServer(name string, on store, policy string) server {
-	return server{name: name, start: func(f *fleet, s server) (*target, error) {
-		on := on // one start's own
-		addrs, err := f.open(&on)
-		if err != nil {
-			return nil, err
-		}
-		options := []string{"redis_ratelimit {", "\tredis redis://" + addrs[0]}
-		if on.cluster {
-			options = []string{"redis_ratelimit {", "\tredis {", "\t\tmode cluster", "\t\taddress " + strings.Join(addrs, " "), "\t}"}
-		}
-		options = append(options, "\tfail_mode closed", "}")
-		return f.caddy(s, on, options, policy)
-	}}
+func moduleServer(name string, policy string) server {
+	return redisServer(name, func(addr string) ([]string, string) {
+		return []string{"redis_ratelimit {", "\tredis redis://" + addr, "\tfail_mode closed", "}"}, policy
+	})
 }
 
-// contenderServer is a Caddy with another limiter on a store.
-func contenderServer(name string, on store, way string) server {
-	return server{name: name, start: func(f *fleet, s server) (*target, error) {
-		on := on // one start's own
-		addrs, err := f.open(&on)
-		if err != nil {
-			return nil, err
-		}
-		return f.caddy(s, on, nil, "contender "+way+" "+strings.Join(addrs, " "))
-	}}
+// contenderServer is a Caddy with another limiter on Redis.
+func contenderServer(way string) server {
+	return redisServer(way, func(addr string) ([]string, string) { return nil, "contender " + way + " " + addr })
 }
 
 // envoyServer is envoyproxy/ratelimit by itself, as a web server for JSON.
@@ -72,7 +66,7 @@ func envoyServer(name string) server {
 }
 
 // caddy starts a Caddy whose requests are answered with ok, unless a directive answers them.
-func (f *fleet) caddy(s server, on store, options []string, directives ...string) (*target, error) {
+func (f *fleet) caddy(s server, redis *serve.Process, options []string, directives ...string) (*target, error) {
 	answers := func(d string) bool { return strings.HasPrefix(d, "respond ") || strings.HasPrefix(d, "error ") }
 	if !slices.ContainsFunc(directives, answers) {
 		directives = append(slices.Clone(directives), `respond "ok"`)
@@ -82,7 +76,7 @@ func (f *fleet) caddy(s server, on store, options []string, directives ...string
 		return nil, err
 	}
 	f.stops = append(f.stops, process.Stop)
-	return &target{process: process, store: on, path: "/"}, nil
+	return &target{process: process, redis: redis, path: "/"}, nil
 }
 
 // status is the status of the server's responses.
@@ -91,12 +85,4 @@ func (s server) status() int {
 		return http.StatusTooManyRequests
 	}
 	return http.StatusOK
-}
-
-// valkey9 is the program of Valkey 9.
-var valkey9 = program{name: "Valkey 9", path: "../.build/compat/sid/valkey-server.sh", brings: "make compat SERVERS=sid/valkey-server"}
-
-// missing says how to bring a program.
-func (p program) missing() error {
-	return fmt.Errorf("%w: there is no %s; `%s` brings it", errLeftOut, p.name, p.brings)
 }

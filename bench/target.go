@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/delay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/load"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 )
@@ -16,31 +15,16 @@ import (
 type target struct {
 	server  server
 	process *serve.Process
-	store   store
+	redis   *serve.Process // nil: none
 	path    string
 }
 
-// store holds the counts of a server: none, a Redis or a cluster. A proxy may stand before the Redis.
-type store struct {
-	program   program
-	cluster   bool
-	delay     delay.Options
-	proxy     *delay.Proxy
-	processes []*serve.Process
-}
-
-// program is another server than the machine's own Redis.
-type program struct {
-	name, path string
-	brings     string // the command that installs it
-}
-
-// storeCPU returns the processor time of the stores.
-func (t *target) storeCPU() (sum time.Duration) {
-	for _, process := range t.store.processes {
-		sum += process.CPU()
+// redisCPU returns the processor time of Redis.
+func (t *target) redisCPU() time.Duration {
+	if t.redis == nil {
+		return 0
 	}
-	return sum
+	return t.redis.CPU()
 }
 
 // check sends requests until the response is right: its status and, from a Caddy, the headers of a

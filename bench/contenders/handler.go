@@ -34,8 +34,8 @@ type Handler struct {
 	// The name of the contender, a key of ways.
 	Way string `json:"way,omitempty"`
 
-	// The addresses of Redis, or of several nodes of a cluster.
-	Addresses []string `json:"addresses,omitempty"`
+	// The address of Redis.
+	Address string `json:"address,omitempty"`
 
 	limiter limiter
 	limit   []string // the value of X-RateLimit-Limit, which is constant
@@ -51,7 +51,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 
 // parse reads the directive:
 //
-//	contender <way> <address>...
+//	contender <way> <address>
 func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	handler := new(Handler)
 	err := handler.UnmarshalCaddyfile(h.Dispenser)
@@ -61,18 +61,16 @@ func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 // UnmarshalCaddyfile implements [caddyfile.Unmarshaler].
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
-	args := d.RemainingArgs()
-	if len(args) < 2 {
+	if !d.Args(&h.Way, &h.Address) {
 		return d.ArgErr()
 	}
-	h.Way, h.Addresses = args[0], args[1:]
 	return nil
 }
 
 // Provision builds the contender's client.
 func (h *Handler) Provision(caddy.Context) (err error) {
 	h.limit = []string{strconv.Itoa(Limit)}
-	h.limiter, err = newLimiter(h.Way, h.Addresses)
+	h.limiter, err = newLimiter(h.Way, h.Address)
 	return err
 }
 

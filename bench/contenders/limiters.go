@@ -26,30 +26,20 @@ type answer struct {
 
 // The ways to limit.
 const (
-	EvalSHA      = "evalsha"
-	AutoPipeline = "autopipeline"
-	RedisRate    = "redis_rate"
+	EvalSHA   = "evalsha"
+	RedisRate = "redis_rate"
 )
 
 // newLimiter returns the limiter of that name, on a go-redis client with default options.
-func newLimiter(way string, addresses []string) (limiter, error) {
-	client := goredis.NewUniversalClient(&goredis.UniversalOptions{Addrs: addresses})
+func newLimiter(way, address string) (limiter, error) {
+	client := goredis.NewClient(&goredis.Options{Addr: address})
 	switch way {
 	case EvalSHA:
-		return scripted{client, client}, nil
-	case AutoPipeline:
-		pipeliner, ok := client.(interface {
-			AutoPipeline() (*goredis.AutoPipeliner, error)
-		})
-		if !ok {
-			return nil, fmt.Errorf("a %T has no AutoPipeline", client)
-		}
-		caller, err := pipeliner.AutoPipeline()
-		return scripted{client, caller}, err
+		return scripted{client}, nil
 	case RedisRate:
 		return rated{client, redis_rate.NewLimiter(client)}, nil
 	}
-	return nil, fmt.Errorf("contender %q: use %s, %s or %s", way, EvalSHA, AutoPipeline, RedisRate)
+	return nil, fmt.Errorf("contender %q: use %s or %s", way, EvalSHA, RedisRate)
 }
 
 //go:embed counter.lua
@@ -57,14 +47,11 @@ var counterText string
 
 var counter = goredis.NewScript(counterText)
 
-// scripted runs one script per request, on the client itself or on an auto-pipeline.
-type scripted struct {
-	goredis.UniversalClient
-	caller goredis.Scripter
-}
+// scripted runs one script per request.
+type scripted struct{ *goredis.Client }
 
 func (s scripted) take(ctx context.Context, key string) (answer, error) {
-	numbers, err := counter.Run(ctx, s.caller, []string{"plain:{" + key + "}"}, Limit, Window.Microseconds()).Int64Slice()
+	numbers, err := counter.Run(ctx, s, []string{"plain:{" + key + "}"}, Limit, Window.Microseconds()).Int64Slice()
 	if err != nil {
 		return answer{}, err
 	}
@@ -76,7 +63,7 @@ func (s scripted) take(ctx context.Context, key string) (answer, error) {
 
 // rated uses the GCRA of redis_rate.
 type rated struct {
-	goredis.UniversalClient
+	*goredis.Client
 	limiter *redis_rate.Limiter
 }
 

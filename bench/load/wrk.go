@@ -1,5 +1,4 @@
-// Package load sends requests to a web server and measures the responses: as many as the server takes,
-// by wrk, or at a constant rate.
+// Package load sends a web server as many requests as it takes, by wrk, and measures the responses.
 package load
 
 import (
@@ -22,7 +21,6 @@ const Keys = 5000
 // Result is the measurement of a server under load.
 type Result struct {
 	Rate    float64 // responses a second
-	P50     time.Duration
 	P99     time.Duration
 	Refused float64 // the fraction of responses with a status from 400
 	Failed  int64   // requests without a response
@@ -72,7 +70,7 @@ func parseWrk(output []byte) (Result, error) {
 		return Result{}, fmt.Errorf("wrk's output:\n%s", output)
 	}
 	var counts struct {
-		Requests, Duration, P50, P99, Refused, Failed int64
+		Requests, Duration, P99, Refused, Failed int64
 	}
 	if err := json.Unmarshal(output[start:], &counts); err != nil {
 		return Result{}, fmt.Errorf("wrk's output: %w\n%s", err, output)
@@ -82,7 +80,6 @@ func parseWrk(output []byte) (Result, error) {
 	}
 	return Result{
 		Rate:    float64(counts.Requests) / (time.Duration(counts.Duration) * time.Microsecond).Seconds(),
-		P50:     time.Duration(counts.P50) * time.Microsecond,
 		P99:     time.Duration(counts.P99) * time.Microsecond,
 		Refused: float64(counts.Refused) / float64(counts.Requests),
 		Failed:  counts.Failed,

@@ -25,7 +25,7 @@ end
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    '{"requests":%d,"duration":%d,"p50":%d,"p99":%d,"refused":%d,"failed":%d}\n',
-    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+    '{"requests":%d,"duration":%d,"p99":%d,"refused":%d,"failed":%d}\n',
+    summary.requests, summary.duration, latency:percentile(99),
     errors.status, errors.connect + errors.read + errors.write + errors.timeout))
 end

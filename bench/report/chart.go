@@ -15,11 +15,11 @@ var chartTemplate = template.Must(template.New("chart").Funcs(template.FuncMap{
 	"px": func(x float64) string { return fmt.Sprintf("%.1f", x) },
 }).Parse(chartText))
 
-// bar is a row of the chart, or a heading without a class. Web, Store and Target are pixels, as is Y, the baseline.
+// bar is a row of the chart, or a heading without a class. Web and Store are pixels, as is Y, the baseline.
 type bar struct {
-	Label, Class       string
-	Y                  int
-	Web, Store, Target float64
+	Label, Class string
+	Y            int
+	Web, Store   float64
 }
 
 // Top is the upper edge of the bar.
@@ -32,7 +32,7 @@ func (b bar) After() float64 { return barLeft + b.Web }
 const barLeft, barRight = 316, 740
 
 // WriteChart draws each row's processor time over that of its group's first row as an SVG, the web
-// server's and behind it Redis's. Rows that compare latencies and invalid rows are left out.
+// server's and behind it Redis's. Invalid rows are left out.
 func WriteChart(w io.Writer, groups []*Group) error {
 	chart := struct {
 		Description string
@@ -53,16 +53,13 @@ func WriteChart(w io.Writer, groups []*Group) error {
 			chart.Height += 22
 			b := r.bar()
 			b.Y = chart.Height
-			longest = max(longest, b.Web+b.Store, b.Target)
+			longest = max(longest, b.Web+b.Store)
 			chart.Bars, chart.Description = append(chart.Bars, b), chart.Description+b.Label+". "
 		}
 	}
 	for i := range chart.Bars {
 		b, scale := &chart.Bars[i], (barRight-barLeft)/longest
 		b.Web, b.Store = b.Web*scale, b.Store*scale
-		if b.Target > 0 {
-			b.Target = barLeft + b.Target*scale
-		}
 	}
 	chart.Height += 16
 	return chartTemplate.Execute(w, chart)
@@ -72,7 +69,7 @@ func WriteChart(w io.Writer, groups []*Group) error {
 // empty.
 func (r *Row) bar() bar {
 	micro := func(d time.Duration) float64 { return d.Seconds() * 1e6 }
-	b := bar{Label: r.Title + " " + added(r), Class: "other", Web: max(0, micro(median(r.Added()))), Store: micro(median(r.StoreCPU())), Target: micro(r.Target.Added + r.Target.StoreCPU)}
+	b := bar{Label: r.Title + " " + added(r), Class: "other", Web: max(0, micro(median(r.Added()))), Store: micro(median(r.StoreCPU()))}
 	if b.Store > 0 {
 		b.Label += " + " + micros(median(r.StoreCPU()))
 	}

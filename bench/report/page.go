@@ -16,58 +16,39 @@ type Page struct {
 
 const page = `# Benchmarks
 
-Written by ` + "`make bench`" + ` from one run; do not edit. Load generator, Caddy and Redis share one
-machine. Every row is measured for some seconds in each round, one after another. **CPU added** is
-the web server's processor time for a request over that of the first row of its table, **CPU, Redis**
-that of Redis. Processor time is the main figure, because other work on the machine moves it less than
-throughput. A number is the median over the rounds, a difference or a ratio the median of the rounds' own,
-with the quartiles behind it.
+Written by ` + "`make bench`" + ` from one run; do not edit. Load generator, Caddy and Redis share one machine. Rows
+are measured in turn, on 64 connections. **CPU added** is the web server's processor time for a request over that of
+its table's first row: the median of the rounds' differences, and its quartiles. Where these lie far apart, it is noise.
+MB are the memory that the web server has in use.
 
 {{if .Chart}}![Processor time for a request over the first row of each table, in microseconds]({{.Chart}})
 
-{{end}}| | |
-|---|---|
-{{range .Facts}}| {{index . 0}} | {{index . 1}} |
+{{end}}{{range .Facts}}- {{index . 0}}: {{index . 1}}
 {{end}}{{range .Groups}}
 ## {{.Title}}
-{{if .Note}}
+
 {{.Note}}
-{{end}}
-| | CPU added µs | CPU, Redis µs | CPU, web server µs | req/s | p50 ms | p99 ms | memory MB | ratio | target |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|---|
-{{range .Rows}}{{$m := .Median}}| {{.Title}} | {{added .}}{{addedSpread .}} | {{micros $m.StoreCPU}}{{storeSpread .}} | {{micros $m.CPU}} | {{thousands $m.Rate}} | {{millis $m.P50}} | {{millis $m.P99}} | {{megabytes $m.Resident}} | {{ratio .}}{{ratioSpread .}} | {{.Targets}} |
-{{end}}{{end}}
-A ratio is that of throughput, or of the latency that a table's title names. Memory is what the web
-server has in use afterwards.
-{{range .Notes}}
+
+| | CPU added µs | Redis µs | req/s | p99 ms | MB |
+|---|--:|--:|--:|--:|--:|
+{{range .Rows}}{{$m := .Median}}| {{.Title}} | {{added .}} | {{micros $m.StoreCPU}} | {{thousands $m.Rate}} | {{millis $m.P99}} | {{megabytes $m.Resident}} |
+{{end}}{{end}}{{range .Notes}}
 {{.}}
 {{end}}`
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"thousands": thousands, "millis": millis, "micros": micros, "megabytes": megabytes, "ratio": ratio, "added": added,
-	"addedSpread": addedSpread, "storeSpread": storeSpread, "ratioSpread": ratioSpread,
+	"thousands": thousands, "millis": millis, "micros": micros, "megabytes": megabytes,
+	"added": func(r *Row) string { return added(r) + addedSpread(r) },
 }).Parse(page))
 
 // WritePage writes the page in Markdown.
 func WritePage(w io.Writer, p Page) error { return pageTemplate.Execute(w, p) }
 
+// addedSpread writes the quartiles behind a median, where there are several rounds.
 func addedSpread(r *Row) string {
-	if !r.hasAdded() {
+	if !r.hasAdded() || len(r.Samples) < 2 {
 		return ""
 	}
-	return spread(r.Added(), tenths)
-}
-
-func storeSpread(r *Row) string {
-	if r.Measure != CPU || median(r.StoreCPU()) == 0 {
-		return ""
-	}
-	return spread(r.StoreCPU(), tenths)
-}
-
-func ratioSpread(r *Row) string {
-	if r.Against == r {
-		return ""
-	}
-	return spread(r.Ratios(), func(n float64) string { return fmt.Sprintf("%.2f", n) })
+	first, third := quartiles(r.Added())
+	return fmt.Sprintf(" (%s–%s)", tenths(first), tenths(third))
 }

@@ -53,10 +53,8 @@ func tenths(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1e6
 
 func megabytes(bytes int64) string { return strconv.FormatInt(bytes/1e6, 10) }
 
-// hasAdded reports whether the row compares processor time with another row.
-func (r *Row) hasAdded() bool {
-	return r.Measure == CPU && r.Against != nil && r.Against != r && len(r.Samples) > 0
-}
+// hasAdded reports whether the row was measured and is compared with another one.
+func (r *Row) hasAdded() bool { return r.Against != r && len(r.Samples) > 0 }
 
 // added writes the web server's processor time over that of the compared row.
 func added(r *Row) string {
@@ -64,20 +62,4 @@ func added(r *Row) string {
 		return ""
 	}
 	return tenths(median(r.Added()))
-}
-
-func ratio(r *Row) string {
-	if r.Against == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.2f", r.Ratio())
-}
-
-// spread writes the quartiles of ascending numbers behind their median, where there are several.
-func spread[N number](ascending []N, write func(N) string) string {
-	if len(ascending) < 2 {
-		return ""
-	}
-	first, third := quartiles(ascending)
-	return fmt.Sprintf(" (%s–%s)", write(first), write(third))
 }

@@ -1,12 +1,12 @@
 package main
 
-import "container/heap"
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
 
 // clock runs events in the order of their instants, and those of one instant as they were added.
 type clock struct {
 	now    int64
 	added  int64
-	events eventHeap
+	events minheap.Heap[event]
 }
 
 type event struct {
@@ -16,31 +16,16 @@ type event struct {
 
 // at adds an event, now at the earliest.
 func (c *clock) at(when int64, run func()) {
+	c.events.Less = func(a, b *event) bool { return a.at < b.at || a.at == b.at && a.number < b.number }
 	c.added++
-	heap.Push(&c.events, event{max(when, c.now), c.added, run})
+	c.events.Push(event{max(when, c.now), c.added, run})
 }
 
 // runAll runs all events, also those that events add.
 func (c *clock) runAll() {
-	for len(c.events) > 0 {
-		e := heap.Pop(&c.events).(event) //nolint:forcetypeassert,errcheck // the heap holds nothing else
+	for c.events.Len() > 0 {
+		e := c.events.Pop()
 		c.now = e.at
 		e.run()
 	}
-}
-
-type eventHeap []event
-
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].number < h[j].number
-}
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(e any)   { *h = append(*h, e.(event)) } //nolint:forcetypeassert,errcheck // clock pushes events
-func (h *eventHeap) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	(*h)[last] = event{}
-	*h = (*h)[:last]
-	return e
 }

@@ -89,13 +89,11 @@ func scenarios(args []string) ([]scenario, error) {
 	warm := flags.Duration("warm-up", 0, "simulated time that is not counted")
 	lease := flags.Bool("lease", false, "nodes take units of busy keys ahead")
 	both := flags.Bool("both", false, "print the results without leases and with them")
-	flags.Float64Var(&sc.costs.run, "run-cost", 0, "processor time of Redis for a script run, beside its decisions, in µs; 0: as measured")
-	flags.Float64Var(&sc.costs.decision, "decision-cost", 0, "processor time of Redis for a decision, in µs; 0: as measured")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	sc.policy.burst, sc.seed = sc.policy.limit, 1
-	sc.costs = sc.costs.orMeasured(sc.policy.algorithm)
+	sc.costs = measured[sc.policy.algorithm]
 	sc.policy.window, sc.roundTrip = window.Microseconds(), roundTrip.Microseconds()
 	sc.seconds, sc.warm = duration.Seconds(), warm.Seconds()
 	var all []scenario

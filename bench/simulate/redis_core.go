@@ -1,7 +1,5 @@
 package main
 
-import "cmp"
-
 // costs is the processor time of Redis in microseconds, as bench/sizing measures it.
 type costs struct {
 	run      float64 // of a script run, beside its decisions
@@ -19,12 +17,6 @@ var measured = map[string]costs{
 
 // mostForLease is the upper bound of what a lease costs Redis more than a plain decision.
 const mostForLease = 1.5
-
-// orMeasured returns the costs, those that are 0 as measured.
-func (c costs) orMeasured(algorithm string) costs {
-	by := measured[algorithm]
-	return costs{cmp.Or(c.run, by.run), cmp.Or(c.decision, by.decision), cmp.Or(c.lease, by.lease)}
-}
 
 // redisCore is the one core on which Redis runs scripts, one after another.
 type redisCore struct {

@@ -26,18 +26,13 @@ func (sc scenario) check() error {
 		return err
 	}
 	switch {
-	case sc.nodes < 1 || sc.keys < 1 || !isFinite(sc.rate) || sc.rate == 0:
+	case sc.nodes < 1 || sc.keys < 1 || !(sc.rate > 0) || math.IsInf(sc.rate, 1):
 		return errors.New("-nodes, -keys and -rate must be above 0")
 	case sc.roundTrip < 0 || sc.seconds <= 0 || sc.warm < 0 || sc.warm >= sc.seconds:
 		return errors.New("-round-trip must be 0 or more, -duration above 0 and above -warm-up")
-	case !isFinite(sc.costs.run) || !isFinite(sc.costs.decision):
-		return errors.New("-run-cost and -decision-cost must be 0 or more")
 	}
 	return nil
 }
-
-// isFinite reports whether a number is one, from 0 on.
-func isFinite(n float64) bool { return n >= 0 && !math.IsInf(n, 1) }
 
 // result counts the requests that came after the warm-up, and what became of them.
 type result struct {

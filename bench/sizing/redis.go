@@ -30,7 +30,7 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := serve.Redis(ctx, dir, serve.RedisServer)
+	server, err := serve.Redis(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
