@@ -2,46 +2,6 @@ package replay
 
 import "math"
 
-// peakParts is the number of parts of a window in which a peak is counted.
-const peakParts = 12
-
-// peak finds the most units that a key asked for in any window. It counts them in twelfths of a window: the
-// current one and the eleven before, which cover a window or up to a twelfth less. So the peak is never too
-// high, and at least that of a window shorter by a twelfth. It takes 64 bytes. An exact peak would need every
-// request of a window. The zero peak is that of a key without requests.
-type peak struct {
-	most  int64 // units
-	now   int64 // the number of the part since the Unix epoch
-	parts [peakParts]uint32
-}
-
-// add counts a request. The instant and the window are in microseconds. An instant before the last one counts
-// as the last one.
-func (k *peak) add(micros, weight, window int64) {
-	now := max(k.now, floorDiv(micros, max(1, window/peakParts)))
-	if now-k.now >= peakParts {
-		clear(k.parts[:])
-	} else {
-		for i := k.now + 1; i <= now; i++ {
-			k.parts[i%peakParts] = 0
-		}
-	}
-	k.now = now
-	part := &k.parts[now%peakParts]
-	*part = uint32(min(int64(*part)+min(weight, math.MaxUint32), math.MaxUint32))
-	sum := int64(0)
-	for _, units := range k.parts {
-		sum += int64(units)
-	}
-	k.most = max(k.most, sum)
-}
-
-// refund subtracts the last request again. Its room still counts in the peak.
-func (k *peak) refund(weight int64) {
-	part := &k.parts[k.now%peakParts]
-	*part -= uint32(min(weight, int64(*part)))
-}
-
 // histogram counts keys by their peak, from the first bin with a key to the last. The bins widen by decade, and
 // one of them ends at the limit. Keys without a peak are not counted.
 func histogram(peaks []int64, limit int64) []PeakRate {

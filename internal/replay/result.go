@@ -115,9 +115,6 @@ type PolicyResult struct {
 	// Worst are the keys that were denied most, the worst first; at most Options.Worst.
 	Worst []ClientResult `json:"worst_clients"`
 
-	// PeakRates counts keys by their peak: the most units that they asked for in any window.
-	PeakRates []PeakRate `json:"peak_rates"`
-
 	// Running is how many requests of a key ran at once, for a policy of max_concurrent; nil for others, and
 	// without a duration in the log.
 	Running *RunningResult `json:"running,omitempty"`
@@ -140,7 +137,7 @@ type ClientResult struct {
 	LongestDenied int64         `json:"longest_denied"`
 }
 
-// PeakRate is the number of keys with a peak of From to To units in a window, both included.
+// PeakRate is the number of keys that had From to To requests running at once at most, both included.
 type PeakRate struct {
 	From    int64 `json:"from"`
 	To      int64 `json:"to"`

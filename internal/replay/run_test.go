@@ -86,15 +86,6 @@ func TestRun_Worst(t *testing.T) {
 	}
 }
 
-func TestRun_refunds_in_peaks(t *testing.T) {
-	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 3, Window: time.Minute, CountIf: true}}}
-	engine.play = everywhere(Verdict{Outcome: Allowed, Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
-	r := runOn(t, strings.Repeat(commonLine(0), 9), engine, Options{})
-	if peaks := r.Policies[0].PeakRates; len(peaks) != 1 || peaks[0] != (PeakRate{1, 1, 1}) {
-		t.Errorf("peaks %+v", peaks)
-	}
-}
-
 func TestResult_MarshalJSON(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})

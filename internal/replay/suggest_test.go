@@ -11,6 +11,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
+// peakStart is when the requests of tests begin.
+const peakStart = int64(1_750_000_000_000_000)
+
 func suggestPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
 	t.Helper()
 	s.Name = "p"

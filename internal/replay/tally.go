@@ -33,7 +33,6 @@ type clientTally struct {
 	requests, denied int64
 	firstDenied      int64
 	streak, longest  streak
-	peak             peak
 }
 
 // streak is a stretch of refusals without an admitted request between. Times are microseconds.
@@ -139,11 +138,6 @@ func (t *tally) addDecision(e *accesslog.Entry, place int, d *Decision) {
 	c.add(e.Time, d.Denied)
 	if p.running != nil {
 		p.running.add(d.Key, e.Time, e.Ends, d.Weight)
-		return
-	}
-	c.peak.add(e.Time, d.Weight, p.result.Window.Microseconds())
-	if d.Returned {
-		c.peak.refund(d.Weight)
 	}
 }
 
@@ -194,9 +188,7 @@ func (p *policyTally) finish(worst int) PolicyResult {
 	r.Units = p.shownUnits()
 	r.Clients = len(p.clients)
 	r.Worst = []ClientResult{}
-	peaks := make([]int64, 0, len(p.clients))
 	for key, c := range p.clients {
-		peaks = append(peaks, c.peak.most)
 		if c.denied == 0 {
 			continue
 		}
@@ -207,7 +199,6 @@ func (p *policyTally) finish(worst int) PolicyResult {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key))
 	})
 	r.Worst = slices.Clone(r.Worst[:min(max(0, worst), len(r.Worst))])
-	r.PeakRates = histogram(peaks, max(r.Limit, r.MaxConcurrent, r.Burst))
 	if p.running != nil {
 		r.Running = p.running.result(worst, r.MaxConcurrent)
 	}

@@ -19,8 +19,8 @@ func ticksOf(c *chart) []chartText {
 func TestLogAxis_labels(t *testing.T) {
 	for high := int64(2); high < 5_000_000; high += 1 + high/7 {
 		for _, low := range []int64{1, high / 30, high / 2} {
-			p := replay.PolicyResult{Limit: high, Window: time.Minute, PeakRates: []replay.PeakRate{{From: max(1, low), To: high, Clients: 1}}}
-			ticks := ticksOf(peaksChart("peaks", p))
+			ladder := replay.Ladder{Limits: []replay.LimitResult{{Limit: max(1, low)}, {Limit: high}}}
+			ticks := ticksOf(curveChart("curve", &replay.Suggestions{Window: time.Minute}, ladder, 0))
 			for i, tick := range ticks[min(1, len(ticks)):] {
 				before := ticks[i]
 				if gap := tick.X - before.X - (textWidth(tick.Text)+textWidth(before.Text))/2; gap < 5.8 {

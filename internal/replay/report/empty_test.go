@@ -14,7 +14,7 @@ func TestWrite_empty_results(t *testing.T) {
 	denied := one
 	denied.Denied = 1
 	idle := replay.PolicyResult{Name: "idle", Algorithm: "gcra", Limit: 5, Window: time.Minute}
-	quiet := replay.PolicyResult{Name: "quiet", Limit: 5, Window: time.Minute, Requests: 1, Clients: 1, PeakRates: []replay.PeakRate{{From: 1, To: 1, Clients: 1}}, Timeline: one.Timeline}
+	quiet := replay.PolicyResult{Name: "quiet", Limit: 5, Window: time.Minute, Requests: 1, Clients: 1, Timeline: one.Timeline}
 	for _, tt := range []struct {
 		name   string
 		result replay.Result
@@ -26,7 +26,6 @@ func TestWrite_empty_results(t *testing.T) {
 		{"a policy without requests", with(one, idle), "No request met this policy."},
 		{"no denial", with(one, quiet), "It would have refused none of them."},
 		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
-		{"a limit of zero", with(one, replay.PolicyResult{PeakRates: []replay.PeakRate{{From: 1, To: 1, Clients: 1}}}), "limit of 0"},
 		{"suggestions without traffic", suggesting(one, replay.Suggestions{Policy: "idle", Ladders: []replay.Ladder{{Limits: []replay.LimitResult{}}}}), "No request met policy idle, so there was nothing to try other limits on."},
 		{"suggestions without limits", suggesting(one, replay.Suggestions{Requests: 1, Ladders: make([]replay.Ladder, 2)}), "Algorithms compared"},
 		{"one limit only", suggesting(one, replay.Suggestions{Requests: 1, Clients: 1, Ladders: []replay.Ladder{{Limits: []replay.LimitResult{{Limit: 7}}}}}), "limit per"},

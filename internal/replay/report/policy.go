@@ -10,13 +10,12 @@ import (
 
 // reportPolicy is the part of the report about one policy.
 type reportPolicy struct {
-	ID, Name, Lede  string
-	DryRun          bool
-	KeyValues       []reportKeyValue
-	Timeline, Peaks *chart
-	PeaksLede       string
-	Worst           *reportTable
-	Running         *reportRunning
+	ID, Name, Lede string
+	DryRun         bool
+	KeyValues      []reportKeyValue
+	Timeline       *chart
+	Worst          *reportTable
+	Running        *reportRunning
 }
 
 // reportKeyValue is a name with a value.
@@ -31,9 +30,6 @@ func newReportPolicy(r *replay.Result, i int) reportPolicy {
 	}
 	page.Timeline = timelineChart(id+"-timeline", ", policy "+page.Name, p.Timeline, r.Step)
 	page.Running = newReportRunning(p.Running)
-	if page.Peaks = peaksChart(id+"-peaks", p); page.Peaks != nil {
-		page.PeaksLede = peaksSentence(p)
-	}
 	if len(p.Worst) > 0 {
 		page.Worst = worstTable(p)
 	}

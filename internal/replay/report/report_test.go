@@ -53,8 +53,8 @@ func TestWrite_charts(t *testing.T) {
 			}
 		}
 	}
-	// A timeline of all, four of policies, three of peaks, two curves.
-	if charts != 10 {
+	// A timeline of all, four of policies, two curves.
+	if charts != 7 {
 		t.Errorf("%d charts", charts)
 	}
 	for _, details := range elements(root, "details") {
@@ -62,7 +62,7 @@ func TestWrite_charts(t *testing.T) {
 			t.Errorf("a table of %d rows behind a chart", len(rows))
 		}
 	}
-	if n := len(elements(root, "details")); n != 10+1 {
+	if n := len(elements(root, "details")); n != 7+1 {
 		t.Errorf("%d tables behind charts", n)
 	}
 }
@@ -71,7 +71,7 @@ func TestWrite_numbers(t *testing.T) {
 	r := sampleResult()
 	page := textOf(parsed(t, reportOf(t, r)))
 	for _, want := range []string{
-		"2001:db8:a1::/64", "limit 100", "100 per minute", "5 per 5 minutes", "{http.request.header.X-Api-Key}",
+		"2001:db8:a1::/64", "100 per minute", "5 per 5 minutes", "{http.request.header.X-Api-Key}",
 		"3,811 requests", "access-2026-11-02.log.gz:2544", "limit now: 100", "100 % untouched: 420", "reverse_proxy",
 		"12 requests stood too far behind later ones to be sorted, by up to 4 s,", humanize.Count(r.Policies[0].Denied),
 	} {

@@ -32,7 +32,6 @@ func sampleResult() *replay.Result {
 	sampleTimelines(r)
 	for i := range r.Policies {
 		p := &r.Policies[i]
-		p.PeakRates = []replay.PeakRate{{From: 1, To: 1, Clients: p.Clients / 2}, {From: 2, To: p.Limit, Clients: p.Clients/2 - p.ClientsDenied}, {From: p.Limit + 1, To: 3 * p.Limit, Clients: p.ClientsDenied}}
 		for n := range min(10, p.ClientsDenied) {
 			began := time.Date(2026, 11, 3, 13, 21+n, 7, 0, time.UTC)
 			p.Worst = append(p.Worst, replay.ClientResult{
