@@ -38,6 +38,10 @@ func TestReader_bad_files(t *testing.T) {
 		{"gzip cut off", cutGzip[:len(cutGzip)*3/4], 100, "unexpected EOF"},
 		{"gzip cut off in its head", cutGzip[:5], 0, "unexpected EOF"},
 		{"gzip with rubbish behind", append(bytes.Clone(cutGzip), noise[:100]...), 400, "gzip: invalid header"},
+		{"xz", []byte("\xfd7zXZ\x00\x00"), 0, "a file of xz: unpack it, or convert it to UTF-8"},
+		{"bzip2", []byte("BZh91AY&SY"), 0, "a file of bzip2: unpack it, or convert it to UTF-8"},
+		{"zip", []byte("PK\x03\x04\x14\x00"), 0, "a file of zip: unpack it, or convert it to UTF-8"},
+		{"UTF-16", []byte("\xff\xfe1\x00\n\x00"), 0, "a file of UTF-16: unpack it, or convert it to UTF-8"},
 		{"zstd cut off", cutZstd[:len(cutZstd)*3/4], 0, "unexpected EOF"},
 	}
 	for _, tt := range tests {

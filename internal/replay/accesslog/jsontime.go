@@ -52,7 +52,7 @@ func (p *parser) time(value string, e *Entry) (ok bool) {
 	text := unquote(value)
 	for i := range p.layouts {
 		at := (p.layout + i) % len(p.layouts)
-		if t, err := time.Parse(p.layouts[at], text); err == nil && plausible(t.UnixMicro()) {
+		if t, err := time.ParseInLocation(p.layouts[at], text, time.UTC); err == nil && plausible(t.UnixMicro()) {
 			p.layout, e.Time = at, t.UnixMicro()
 			e.zoneless = !strings.Contains(p.layouts[at], "-07") && !strings.Contains(p.layouts[at], "Z07")
 			return true

@@ -59,3 +59,15 @@ func TestSummary_Warnings_zones(t *testing.T) {
 		}
 	}
 }
+
+// TestParser_zone_names reads a name of a zone alike on every machine: it has no offset that all agree on.
+func TestParser_zone_names(t *testing.T) {
+	local := time.Local
+	t.Cleanup(func() { time.Local = local })
+	time.Local = time.FixedZone("IST", 19_800)
+	p, e := newParser(&Options{TimeLayouts: []string{"2006-01-02 15:04:05 MST"}}), &Entry{}
+	want := time.Date(2026, 9, 21, 14, 13, 20, 0, time.UTC).UnixMicro()
+	if !p.time(`"2026-09-21 14:13:20 IST"`, e) || e.Time != want || !e.zoneless {
+		t.Errorf("%+v, want %d and no zone", e, want)
+	}
+}
