@@ -13,6 +13,7 @@ import (
 
 // redactedText is what Caddy writes in its logs in place of what may be a secret.
 const redactedText = "REDACTED"
+const shownText = 80 // characters of a text of the configuration in a sentence
 
 // missingData counts requests whose log entry lacks what the configuration asks for.
 type missingData struct {
@@ -62,20 +63,20 @@ func (s *Simulation) Warnings() (sentences []string) {
 	switch {
 	case s.hostGiven:
 	case s.host != "":
-		warn(m.hostless, "requests without a host in the log, played as for %s, the only one that limits are for; --host names another", shown(s.host))
+		warn(m.hostless, "requests without a host in the log, played as for %s, the only one that limits are for; --host names another", escape.Short(s.host, shownText))
 	case len(s.inputs.Hosts) > 0:
-		warn(m.unmet, "requests without a host in the log that met no policy; name theirs with --host, as there are limits for certain hosts such as %s", shown(s.inputs.Hosts[0]))
+		warn(m.unmet, "requests without a host in the log that met no policy; name theirs with --host, as there are limits for certain hosts such as %s", escape.Short(s.inputs.Hosts[0], shownText))
 	}
 	for i, requests := range m.redactedKeys {
-		warn(requests, "policy %s: requests whose key %s is made of a redacted value, so that they count as one client", s.policies[i].Name, shown(s.policies[i].Key))
+		warn(requests, "policy %s: requests whose key %s is made of a redacted value, so that they count as one client", s.policies[i].Name, escape.Short(s.policies[i].Key, shownText))
 	}
 	for i, requests := range m.costs {
-		warn(requests, "policy %s: requests whose cost %s, so that %s", s.policies[i].Name, s.untoldText(i), s.fallbackText(i))
+		warn(requests, "policy %s: requests whose cost %s, so that the fallback of cost counts, %d, after an error at least the weight", s.policies[i].Name, s.untoldText(i), s.rules[i].Cost.Fallback)
 	}
-	warn(m.suggestRedacted, "requests whose key %s is made of a redacted value, so that limits are suggested as if they were one client's", shown(m.suggestKey))
-	warn(m.suggestEmpty, "requests whose key %s is empty in the log; limits are suggested as if their address were it", shown(m.suggestKey))
+	warn(m.suggestRedacted, "requests whose key %s is made of a redacted value, so that limits are suggested as if they were one client's", escape.Short(m.suggestKey, shownText))
+	warn(m.suggestEmpty, "requests whose key %s is empty in the log; limits are suggested as if their address were it", escape.Short(m.suggestKey, shownText))
 	for i, requests := range m.redactedMatchers {
-		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", shown(s.inputs.Headers[i]))
+		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", escape.Short(s.inputs.Headers[i], shownText))
 	}
 	warn(m.unanswered, "requests without headers of the response in the log, although count_if or cost asks for them")
 	if m.files {
@@ -91,14 +92,6 @@ func (s *Simulation) untoldText(policy int) string {
 	}
 	return "the log does not tell"
 }
-
-// fallbackText returns what counts of a policy's requests whose cost is unknown.
-func (s *Simulation) fallbackText(policy int) string {
-	return fmt.Sprintf("the fallback of cost counts, %d, after an error at least the weight", s.rules[policy].Cost.Fallback)
-}
-
-// shown is a text of the configuration as part of a sentence.
-func shown(text string) string { return escape.Short(text, 80) }
 
 // noFiles is what matchers see of the files of a site: none, as they need not be on this machine.
 type noFiles struct{ missing *missingData }
