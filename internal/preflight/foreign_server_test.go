@@ -18,9 +18,7 @@ import (
 func serve(t *testing.T, reply func(words []string) string) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() }) // the test is over
 	go func() {
 		for {
@@ -158,9 +156,7 @@ func TestRun_foreignServers(t *testing.T) {
 func wantFindings(t *testing.T, address string, want map[string]string) {
 	t.Helper()
 	findings, unasked := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Minute}})
-	if unasked {
-		t.Errorf("the server counts as not asked: %+v", findings)
-	}
+	redistest.ErrorIf(t, unasked, "the server counts as not asked: %+v", findings)
 	seen := map[string]string{}
 	for _, f := range findings {
 		seen[f.Check] += f.Result + " " + f.Detail
@@ -170,9 +166,7 @@ func wantFindings(t *testing.T, address string, want map[string]string) {
 		seen[f.Check] += "\n"
 	}
 	for check, text := range want {
-		if !strings.HasPrefix(seen[check], text) {
-			t.Errorf("%s: got %q; want %q", check, seen[check], text)
-		}
+		redistest.ErrorIf(t, !strings.HasPrefix(seen[check], text), "%s: got %q; want %q", check, seen[check], text)
 	}
 }
 

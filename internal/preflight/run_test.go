@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
@@ -22,13 +23,9 @@ func TestRun_unknown_permissions(t *testing.T) {
 		seen[f.Check] = f.Result + " " + f.Detail
 	}
 	for _, check := range []string{"permissions", "admin rights", "overrides", "eviction"} {
-		if !strings.HasPrefix(seen[check], "warning unknown: ") {
-			t.Errorf("%s: got %q of %v", check, seen[check], findings)
-		}
+		redistest.ErrorIf(t, !strings.HasPrefix(seen[check], "warning unknown: "), "%s: got %q of %v", check, seen[check], findings)
 	}
-	if !strings.HasPrefix(seen["reachable"], "ok") || !unasked {
-		t.Errorf("got %v, unasked %v", findings, unasked)
-	}
+	redistest.ErrorIf(t, !strings.HasPrefix(seen["reachable"], "ok") || !unasked, "got %v, unasked %v", findings, unasked)
 }
 
 // TestAskHello_Redis60 asks a server that requires the protocol's version, as Redis 6.0 does.
@@ -40,9 +37,7 @@ func TestAskHello_Redis60(t *testing.T) {
 		return "*2\r\n" + bulk("version") + bulk("6.0.16")
 	})
 	client, err := dial.New(dial.Options{Addresses: []string{address}, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() }) // the test is over
 	if hello, err := askHello(t.Context(), client); err != nil || hello.version != "6.0.16" {
 		t.Errorf("got %+v, %v; want version 6.0.16", hello, err)
