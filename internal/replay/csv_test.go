@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -31,16 +32,11 @@ func TestDecisions_policy(t *testing.T) {
 			var text bytes.Buffer
 			d := newDecisionWriter(&text, policies)
 			d.write(&accesslog.Entry{}, &Verdict{Outcome: tt.outcome, Decisions: tt.decisions})
-			if err := d.end(); err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, d.end())
 			rows, err := csv.NewReader(&text).ReadAll()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if row := rows[1]; row[7] != tt.policy || row[9] != tt.retryAfter {
-				t.Errorf("policy %q, retry after %q", row[7], row[9])
-			}
+			redistest.Must(t, err)
+			row := rows[1]
+			redistest.ErrorIf(t, row[7] != tt.policy || row[9] != tt.retryAfter, "policy %q, retry after %q", row[7], row[9])
 		})
 	}
 }
@@ -52,9 +48,8 @@ func TestHarmless(t *testing.T) {
 		"/a;=1": "/a;'=1", "=1;+1;a;@1": "'=1;'+1;a;'@1", "/a; \"=1": "/a;' \"=1", `/a;"=1`: `/a;'"=1`, "/a;b=1": "/a;b=1",
 		` =1`: `' =1`, `"=1`: `'"=1`, "/a;\u00a0＝1": `/a;\u00a0＝1`, "/a;": "/a;", ";;-1": ";;'-1",
 	} {
-		if got := harmless(cell); got != want {
-			t.Errorf("%q becomes %q, want %q", cell, got, want)
-		}
+		got := harmless(cell)
+		redistest.ErrorIf(t, got != want, "%q becomes %q, want %q", cell, got, want)
 	}
 }
 
@@ -66,21 +61,15 @@ func TestDecisions_NoFormula(t *testing.T) {
 		d.write(&accesslog.Entry{Client: evil, Method: evil, Host: evil, URI: evil},
 			&Verdict{Outcome: Denied, Decisions: []Decision{{Denied: true, Key: evil, RetryAfter: time.Second}}})
 	}
-	if err := d.end(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, d.end())
 	for _, separator := range ",;" {
 		r := csv.NewReader(strings.NewReader(text.String()))
 		r.Comma, r.LazyQuotes, r.FieldsPerRecord = separator, true, -1
 		rows, err := r.ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		for _, row := range rows {
 			for _, cell := range row {
-				if isFormula(cell) {
-					t.Errorf("separated by %c, a cell is %q", separator, cell)
-				}
+				redistest.ErrorIf(t, isFormula(cell), "separated by %c, a cell is %q", separator, cell)
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package replay
 import (
 	"slices"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestHistogram_limit(t *testing.T) {
@@ -14,15 +16,11 @@ func TestHistogram_limit(t *testing.T) {
 		bins := histogram(peaks, limit)
 		clients, next := 0, int64(1)
 		for _, b := range bins {
-			if b.From != next || b.To < b.From {
-				t.Errorf("limit %d: bin %d–%d does not begin at %d", limit, b.From, b.To, next)
-			}
+			redistest.ErrorIf(t, b.From != next || b.To < b.From, "limit %d: bin %d–%d does not begin at %d", limit, b.From, b.To, next)
 			next = b.To + 1
 			clients += b.Clients
 		}
-		if clients != len(peaks)-1 {
-			t.Errorf("limit %d: %d keys in the bins, want %d", limit, clients, len(peaks)-1)
-		}
+		redistest.ErrorIf(t, clients != len(peaks)-1, "limit %d: %d keys in the bins, want %d", limit, clients, len(peaks)-1)
 		if limit < 40_000 && !slices.ContainsFunc(bins, func(b PeakRate) bool { return b.To == limit }) {
 			t.Errorf("limit %d: no bin ends there: %v", limit, bins)
 		}
@@ -32,9 +30,7 @@ func TestHistogram_limit(t *testing.T) {
 func TestHistogram_range(t *testing.T) {
 	got := histogram([]int64{3, 12, 3, 0}, 7)
 	want := []PeakRate{{3, 3, 2}, {4, 5, 0}, {6, 7, 0}, {8, 14, 1}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	redistest.ErrorIf(t, !slices.Equal(got, want), "%v, want %v", got, want)
 	if got := histogram(nil, 7); len(got) != 0 {
 		t.Errorf("%v without keys", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
@@ -38,14 +39,10 @@ func commonLine(second int) string {
 func runOn(t *testing.T, log string, engine Engine, o Options) *Result {
 	t.Helper()
 	reader, err := accesslog.Open(accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = reader.Close() })
 	result, err := Run(reader, engine, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return result
 }
 
@@ -80,9 +77,8 @@ func TestRun_Worst(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: time.Minute}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
 	for worst, want := range map[int]int{-1: 0, 0: 1, 1: 1} {
-		if r := runOn(t, commonLine(0), engine, Options{Worst: worst}); len(r.Policies[0].Worst) != want {
-			t.Errorf("worst %d: %+v", worst, r.Policies[0].Worst)
-		}
+		r := runOn(t, commonLine(0), engine, Options{Worst: worst})
+		redistest.ErrorIf(t, len(r.Policies[0].Worst) != want, "worst %d: %+v", worst, r.Policies[0].Worst)
 	}
 }
 
@@ -90,28 +86,21 @@ func TestResult_MarshalJSON(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
 	text, err := json.Marshal(runOn(t, commonLine(0)+commonLine(2), engine, Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	for _, want := range []string{`"warnings":[]`, `"step":1`, `"window":90`, `"max_delay":1.5`, `"longest_lasted":2`, `"policies":[{`} {
 		if !strings.Contains(string(text), want+",") && !strings.Contains(string(text), want+"}") && !strings.HasSuffix(want, "{") {
 			t.Errorf("no %s in %s", want, text)
 		}
 	}
-	if strings.Contains(string(text), "null") {
-		t.Errorf("null in %s", text)
-	}
+	redistest.ErrorIf(t, strings.Contains(string(text), "null"), "null in %s", text)
 }
 
 func TestResult_MarshalJSON_escapes(t *testing.T) {
 	hostile := "\u009b31m \u202e \x7f \u2028 \U000e0001 é 字 \x1b"
 	text, err := json.Marshal(&Result{Policies: []PolicyResult{{Worst: []ClientResult{{Key: hostile}}}}, Suggestions: &Suggestions{Key: hostile}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if shown := escape.Text(string(text)); shown != string(text) {
-		t.Errorf("%q does not print", text)
-	}
+	redistest.Must(t, err)
+	shown := escape.Text(string(text))
+	redistest.ErrorIf(t, shown != string(text), "%q does not print", text)
 	var back struct {
 		Policies []struct {
 			Worst []struct{ Key string } `json:"worst_clients"`

@@ -5,6 +5,7 @@ import (
 	"time"
 	_ "time/tzdata" // zones of machines without a table
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -12,16 +13,12 @@ import (
 // one without a first hour, and months.
 func TestSuggester_calendar(t *testing.T) {
 	zone, err := time.LoadLocation("America/Santiago")
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	begins := time.Date(2026, 9, 4, 12, 0, 0, 0, time.UTC).UnixMicro()
 	const day = 86_400_000_000
 	for _, calendar := range []string{"day", "month"} {
 		p, err := limiter.NewPolicy(limiter.Settings{Name: "p", Calendar: calendar, Location: zone, Limit: 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		settings := p.Settings()
 		traffic := suggestTraffic(1, 2000, day, 1000, 0.1)
 		first := traffic[0].micros
@@ -37,14 +34,10 @@ func TestSuggester_calendar(t *testing.T) {
 		other := newTestSuggester(t, settings, SuggestOptions{Window: time.Hour})
 		settings.Calendar, settings.Location, settings.Window = "", nil, time.Hour
 		compareSuggestions(t, other, settings, traffic)
-		if len(other.names) != 4 || other.running == nil || other.ownLimit() != 0 {
-			t.Errorf("tried %v", other.names)
-		}
+		redistest.ErrorIf(t, len(other.names) != 4 || other.running == nil || other.ownLimit() != 0, "tried %v", other.names)
 	}
 	p, err := limiter.NewPolicy(limiter.Settings{Name: "p", Calendar: "day", Limit: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	if _, err = NewSuggester(p, "{key}", SuggestOptions{Algorithms: []string{limiter.GCRA}}); err == nil || err.Error() != "algorithm gcra: calendar periods are counted by fixed_window alone; leave the algorithm out" {
 		t.Error(err)
 	}

@@ -89,7 +89,7 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 }
 
 func TestSuggester_exact(t *testing.T) {
-	cases := []struct {
+	for i, c := range []struct {
 		window   time.Duration
 		step     int64
 		max      int64
@@ -104,8 +104,7 @@ func TestSuggester_exact(t *testing.T) {
 		{time.Minute, 1_000_000, 0, 0.9},
 		{time.Minute, 1, 9, 0.5},
 		{24 * time.Hour, 1000, 0, 0.5},
-	}
-	for i, c := range cases {
+	} {
 		t.Run(fmt.Sprintf("window %v step %d up to %d, %v returned", c.window, c.step, c.max, c.returned), func(t *testing.T) {
 			t.Parallel()
 			traffic := suggestTraffic(uint64(i), redistest.Rounds(1000, 10_000), c.window.Microseconds(), c.step, c.returned)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestFrontier_demand(t *testing.T) {
@@ -19,24 +21,19 @@ func TestFrontier_demand(t *testing.T) {
 			all, f = append(all, start{now, units}), f.with(start{now, units})
 			for _, limit := range []int64{peak, peak + 1, peak + random.Int64N(20), 10 * peak} {
 				worst := f[f.worst(0, limit, window)]
-				if got, want := debtSince(worst, limit, now, units, window), worstDebt(all, limit, now, units, window); got != want {
-					t.Fatalf("seed %d, limit %d: a debt of %d, want %d", seed, limit, got, want)
-				}
+				got, want := debtSince(worst, limit, now, units, window), worstDebt(all, limit, now, units, window)
+				redistest.FatalIf(t, got != want, "seed %d, limit %d: a debt of %d, want %d", seed, limit, got, want)
 			}
 			units += weight
 			got, want := f.demand(peak, now, units, window), peak
 			for worstDebt(all, want, now, units, window) > want*window {
 				want++
 			}
-			if got != want {
-				t.Fatalf("seed %d: a demand of %d, want %d", seed, got, want)
-			}
+			redistest.FatalIf(t, got != want, "seed %d: a demand of %d, want %d", seed, got, want)
 			peak = got
 			f = f[f.worst(0, peak, window):]
 		}
-		if len(f) > 20 {
-			t.Errorf("seed %d: %d of %d requests are kept", seed, len(f), len(all))
-		}
+		redistest.ErrorIf(t, len(f) > 20, "seed %d: %d of %d requests are kept", seed, len(f), len(all))
 	}
 }
 
@@ -58,11 +55,8 @@ func TestQuotientUp(t *testing.T) {
 		{10, 3, 3, 10}, {10, 3, 4, 8}, {9, 4, 4, 9}, {1, 1, 1 << 40, 1}, {0, 5, 5, 0},
 		{1 << 40, 1 << 40, 1<<40 + 1, 1 << 40}, {1 << 40, 1 << 40, 1 << 60, 1 << 20},
 	} {
-		if got := quotientUp(c.a, c.b, c.c); got != c.want {
-			t.Errorf("%d*%d/%d is %d, want %d", c.a, c.b, c.c, got, c.want)
-		}
+		got := quotientUp(c.a, c.b, c.c)
+		redistest.ErrorIf(t, got != c.want, "%d*%d/%d is %d, want %d", c.a, c.b, c.c, got, c.want)
 	}
-	if !less(1<<40, 1<<40, 1<<41, 1<<40) || less(3, 4, 4, 3) {
-		t.Error("products are compared wrongly")
-	}
+	redistest.ErrorIf(t, !less(1<<40, 1<<40, 1<<41, 1<<40) || less(3, 4, 4, 3), "products are compared wrongly")
 }

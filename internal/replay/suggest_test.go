@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -18,18 +19,14 @@ func suggestPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
 	t.Helper()
 	s.Name = "p"
 	p, err := limiter.NewPolicy(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return p
 }
 
 func newTestSuggester(t testing.TB, s limiter.Settings, o SuggestOptions) *Suggester {
 	t.Helper()
 	suggester, err := NewSuggester(suggestPolicy(t, s), "{client_ip}", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return suggester
 }
 
@@ -73,9 +70,7 @@ func TestSuggester_useful_limits(t *testing.T) {
 func TestSuggester_without_traffic(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: "gcra", Limit: 5, Window: time.Minute}, SuggestOptions{})
 	r := s.Finish()
-	if len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Policy != "p" || r.Key != "{client_ip}" {
-		t.Errorf("%+v", r)
-	}
+	redistest.ErrorIf(t, len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Policy != "p" || r.Key != "{client_ip}", "%+v", r)
 	for _, l := range r.Ladders {
 		if l.Untouched99 != 0 || l.Untouched999 != 0 || l.Untouched100 != 0 || l.Limits == nil || len(l.Limits) != 0 {
 			t.Errorf("%+v", l)
@@ -83,9 +78,8 @@ func TestSuggester_without_traffic(t *testing.T) {
 	}
 	var table strings.Builder
 	(&Result{Suggestions: r}).WriteTable(terminal.New(&table))
-	if text := table.String(); !strings.Contains(text, "no request met policy p") || strings.Contains(text, "99 %") {
-		t.Error(text)
-	}
+	text := table.String()
+	redistest.ErrorIf(t, !strings.Contains(text, "no request met policy p") || strings.Contains(text, "99 %"), "%v", text)
 }
 
 // crowd is a site with many ordinary clients and one that sends nearly all requests.
@@ -113,9 +107,7 @@ func TestSuggester_dominant_client(t *testing.T) {
 			if fall := before.ClientsDenied - r.ClientsDenied; fall > 79/4 {
 				t.Errorf("%s: from a limit of %d to %d the clients denied fall by %d", l.Algorithm, before.Limit, r.Limit, fall)
 			}
-			if r.Limit > 4*before.Limit {
-				t.Errorf("%s: no limit between %d and %d", l.Algorithm, before.Limit, r.Limit)
-			}
+			redistest.ErrorIf(t, r.Limit > 4*before.Limit, "%s: no limit between %d and %d", l.Algorithm, before.Limit, r.Limit)
 		}
 	}
 }
@@ -148,9 +140,8 @@ func TestNewSuggester_errors(t *testing.T) {
 		{MaxLimit: -1},
 		{MaxLimit: highestLimit + 1},
 	} {
-		if _, err := NewSuggester(p, "", o); err == nil {
-			t.Errorf("%+v is not refused", o)
-		}
+		_, err := NewSuggester(p, "", o)
+		redistest.ErrorIf(t, err == nil, "%+v is not refused", o)
 	}
 }
 
@@ -159,9 +150,7 @@ func TestLadder_mask(t *testing.T) {
 		for _, highest := range []int64{1, 77, highestLimit - 1, highestLimit} {
 			for _, own := range []int64{1, 76, 2_999_998, 1 << 40} {
 				l, err := newLadder(window, own, highest)
-				if err != nil {
-					t.Fatal(err)
-				}
+				redistest.Must(t, err)
 				if !slices.IsSorted(l.limits) || l.limits[0] != 1 || l.top() > highest || l.top()*l.window >= 1<<52 {
 					t.Errorf("window %v, own %d, highest %d: %v", window, own, highest, l.limits)
 				}

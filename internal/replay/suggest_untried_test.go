@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -34,9 +35,8 @@ func TestSuggester_NotTried(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newTestSuggester(t, limiter.Settings{Algorithm: "leaky_bucket", Limit: 5, MaxDelay: tt.delay, Window: time.Minute}, SuggestOptions{})
 			s.leaveOut(&tt.policy)
-			if got := s.Finish().NotTried; !slices.Equal(got, tt.want) {
-				t.Errorf("%q, want %q", got, tt.want)
-			}
+			got := s.Finish().NotTried
+			redistest.ErrorIf(t, !slices.Equal(got, tt.want), "%q, want %q", got, tt.want)
 		})
 	}
 }
@@ -63,15 +63,11 @@ func TestSuggester_OwnLimit(t *testing.T) {
 			s.leaveOut(&tt.policy)
 			suggest(s, 0, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{tt.decided}})
 			r := s.Finish()
-			if r.OwnLimit != tt.want {
-				t.Errorf("own limit %d, want %d", r.OwnLimit, tt.want)
-			}
+			redistest.ErrorIf(t, r.OwnLimit != tt.want, "own limit %d, want %d", r.OwnLimit, tt.want)
 			var table strings.Builder
 			(&Result{Suggestions: r}).WriteTable(terminal.New(&table))
 			for _, sentence := range r.NotTried {
-				if !strings.Contains(table.String(), sentence) {
-					t.Errorf("the table does not say %q", sentence)
-				}
+				redistest.ErrorIf(t, !strings.Contains(table.String(), sentence), "the table does not say %q", sentence)
 			}
 		})
 	}
@@ -82,7 +78,6 @@ func TestRun_suggest_refunds(t *testing.T) {
 	for range 5 {
 		suggest(s, 0, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
 	}
-	if r := s.Finish(); r.Ladders[0].Untouched100 != 1 {
-		t.Errorf("%+v", r.Ladders[0])
-	}
+	r := s.Finish()
+	redistest.ErrorIf(t, r.Ladders[0].Untouched100 != 1, "%+v", r.Ladders[0])
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -33,9 +34,7 @@ func TestRun_suggest_running(t *testing.T) {
 	if len(r.Suggestions.Ladders) != 3 || running.Peak != 3 || running.Limits.Untouched100 != 3 || running.Requests != 4 {
 		t.Errorf("%+v", r.Suggestions)
 	}
-	if r.Policies[0].Running != nil {
-		t.Error("a policy of a window shows what runs at once")
-	}
+	redistest.ErrorIf(t, r.Policies[0].Running != nil, "a policy of a window shows what runs at once")
 	text := tableOf(t, r)
 	for _, want := range []string{
 		"limits of requests running at once, on the 4 requests of 1 key that met policy p,\n",
@@ -44,17 +43,13 @@ func TestRun_suggest_running(t *testing.T) {
 		"        3         4  2025-06-15 15:06  a\n",
 		"      1                2  50.0 %            1  100 %\n",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		redistest.ErrorIf(t, !strings.Contains(text, want), "no %q in\n%s", want, text)
 	}
 }
 
 func TestRun_suggest_running_alone(t *testing.T) {
 	r := suggestsRunning(t, timedLine(1, 0.5), PolicyResult{Name: "p", Limit: 5, Window: time.Minute}, SuggestOptions{Algorithms: []string{maxConcurrent}})
-	if len(r.Suggestions.Ladders) != 0 || r.Suggestions.Running == nil {
-		t.Errorf("%+v", r.Suggestions)
-	}
+	redistest.ErrorIf(t, len(r.Suggestions.Ladders) != 0 || r.Suggestions.Running == nil, "%+v", r.Suggestions)
 	text, err := json.Marshal(r)
 	if err != nil || !strings.Contains(string(text), `"running":{"requests":1,"untimed":0,"peak":1,`) || strings.Contains(string(text), "null") {
 		t.Errorf("%s, %v", text, err)
@@ -80,9 +75,8 @@ func TestRun_running_of_policy(t *testing.T) {
 		return &Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 2, Denied: true}}}
 	}
 	r := runOn(t, timedLine(1, 0.5)+timedLine(1, 0.6), engine, Options{})
-	if got := r.Policies[0].Running; got == nil || got.Peak != 4 || got.Limits != nil {
-		t.Fatalf("%+v", r.Policies[0])
-	}
+	got := r.Policies[0].Running
+	redistest.FatalIf(t, got == nil || got.Peak != 4 || got.Limits != nil, "%+v", r.Policies[0])
 	if text := tableOf(t, r); !strings.Contains(text, "policy p: max_concurrent 5\n") || !strings.Contains(text, "at most 4 of one key") {
 		t.Errorf("in\n%s", text)
 	}
@@ -90,8 +84,7 @@ func TestRun_running_of_policy(t *testing.T) {
 		commonLine(1):                     "policy p: the log has no durations, so that every request ends as it begins",
 		commonLine(1) + timedLine(2, 0.1): "policy p: without a duration in the log, so that they end as they begin: 1 request",
 	} {
-		if r := runOn(t, log, engine, Options{}); len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want) {
-			t.Errorf("warnings %q, want %q", r.Warnings, want)
-		}
+		r := runOn(t, log, engine, Options{})
+		redistest.ErrorIf(t, len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want), "warnings %q, want %q", r.Warnings, want)
 	}
 }

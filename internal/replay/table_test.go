@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestWriteTable_singular(t *testing.T) {
@@ -13,9 +15,7 @@ func TestWriteTable_singular(t *testing.T) {
 	}
 	text := tableOf(t, r)
 	for _, plural := range []string{"1 requests", "1 clients", "1 keys"} {
-		if strings.Contains(text, plural) {
-			t.Errorf("%s in %s", plural, text)
-		}
+		redistest.ErrorIf(t, strings.Contains(text, plural), "%s in %s", plural, text)
 	}
 }
 
@@ -31,9 +31,7 @@ func TestWriteTable_settings(t *testing.T) {
 		"policy queue: 60 per 1m, leaky_bucket, burst 20, max_delay 5s, dry run\n",
 		"policy counts: 1,000 per 1h, fixed_window, count_if, cost response_bytes\n",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		redistest.ErrorIf(t, !strings.Contains(text, want), "no %q in\n%s", want, text)
 	}
 }
 
@@ -44,17 +42,14 @@ func TestWriteTable_unread_lines(t *testing.T) {
 	}}
 	text := tableOf(t, r)
 	for _, want := range []string{"2 of 9 lines could not be read", "a.log:2: cut off: bad text", "played late: 3 (by up to 4s)", "b.log.gz: unexpected end"} {
-		if strings.Count(text, want) != 1 {
-			t.Errorf("%q does not stand once in\n%s", want, text)
-		}
+		redistest.ErrorIf(t, strings.Count(text, want) != 1, "%q does not stand once in\n%s", want, text)
 	}
 }
 
 func TestLasted(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "once", time.Millisecond: "<1s", 499 * time.Millisecond: "<1s", 1200 * time.Millisecond: "1s", 90 * time.Minute: "1h30m"} {
-		if got := lasted(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
+		got := lasted(d)
+		redistest.ErrorIf(t, got != want, "%v is %q, want %q", d, got, want)
 	}
 }
 
@@ -70,9 +65,7 @@ func TestWriteTable_width(t *testing.T) {
 	}
 	text := tableOf(t, r)
 	for line := range strings.Lines(text) {
-		if len(line) > 81 {
-			t.Errorf("%q is wider than 80 columns", line)
-		}
+		redistest.ErrorIf(t, len(line) > 81, "%q is wider than 80 columns", line)
 	}
 	if !strings.Contains(text, "   DENIED         OF  FIRST DENIAL      LONGEST  KEY\n") || !strings.Contains(text, key+"\n") {
 		t.Errorf("got\n%s", text)

@@ -12,20 +12,20 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestReader_bad_files(t *testing.T) {
 	plain, err := os.ReadFile(nasaLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	noise := make([]byte, 4<<20)
 	for i := range noise {
 		noise[i] = byte(rand.Uint32())
 	}
 	copy(noise, "\x7fELF")
 	cutGzip, cutZstd := gzipped(t, string(plain)), zstandard(t, string(plain))
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		content []byte
 		least   int64 // entries
@@ -43,26 +43,20 @@ func TestReader_bad_files(t *testing.T) {
 		{"zip", []byte("PK\x03\x04\x14\x00"), 0, "a file of zip: unpack it, or convert it to UTF-8"},
 		{"UTF-16", []byte("\xff\xfe1\x00\n\x00"), 0, "a file of UTF-16: unpack it, or convert it to UTF-8"},
 		{"zstd cut off", cutZstd[:len(cutZstd)*3/4], 0, "unexpected EOF"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, o := range []Options{
 				{Files: []string{writeFile(t, "log", tt.content)}},
 				{Files: []string{"-"}, Stdin: bytes.NewReader(tt.content)},
 			} {
 				entries, s := readAll(t, o)
-				if int64(len(entries)) < tt.least || s.Entries != int64(len(entries)) {
-					t.Errorf("%d entries", len(entries))
-				}
+				redistest.ErrorIf(t, int64(len(entries)) < tt.least || s.Entries != int64(len(entries)), "%d entries", len(entries))
 				if err := s.Files[0].Err; (err == nil) != (tt.err == "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {
 					t.Errorf("error %v, want %s", err, tt.err)
 				}
-				if total := s.Total(); total.Lines != total.Malformed+s.Entries+total.Formats[Other] {
-					t.Errorf("lines do not add up: %+v", total)
-				}
-				if len(s.Warnings()) > 0 {
-					t.Errorf("reported twice: %q", s.Warnings())
-				}
+				total := s.Total()
+				redistest.ErrorIf(t, total.Lines != total.Malformed+s.Entries+total.Formats[Other], "lines do not add up: %+v", total)
+				redistest.ErrorIf(t, len(s.Warnings()) > 0, "reported twice: %q", s.Warnings())
 			}
 		})
 	}
@@ -84,9 +78,7 @@ func (f failing) Read(p []byte) (int, error) {
 func TestReader_read_error(t *testing.T) {
 	log := clfLine(1, "a") + clfLine(2, "a") + clfLine(3, "a")[:50]
 	entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: failing{strings.NewReader(log)}})
-	if order(entries) != "1 2" || !errors.Is(s.Files[0].Err, errDisk) {
-		t.Errorf("%s, %v", order(entries), s.Files[0].Err)
-	}
+	redistest.ErrorIf(t, order(entries) != "1 2" || !errors.Is(s.Files[0].Err, errDisk), "%s, %v", order(entries), s.Files[0].Err)
 }
 
 func TestReader_long_lines(t *testing.T) {
@@ -98,9 +90,7 @@ func TestReader_long_lines(t *testing.T) {
 	if len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].Line.Line != 5 {
 		t.Fatalf("%d entries, %v", len(entries), s.Malformed)
 	}
-	if s.Total().Malformed != 2 || !strings.Contains(s.Malformed[1].Reason, "1 MiB") {
-		t.Errorf("%+v", s.Total())
-	}
+	redistest.ErrorIf(t, s.Total().Malformed != 2 || !strings.Contains(s.Malformed[1].Reason, "1 MiB"), "%+v", s.Total())
 }
 
 func TestReader_malformed_lines(t *testing.T) {
@@ -113,43 +103,34 @@ func TestReader_malformed_lines(t *testing.T) {
 		t.Fatalf("%d entries, %+v", len(entries), s)
 	}
 	for i, m := range s.Malformed {
-		if want := fmt.Sprintf(`\x1b]0;owned\x07\u202e<script>%d`, i); !strings.HasPrefix(m.Text, want) || m.Line.Line != int64(2*i+2) {
-			t.Errorf("%+v", m)
-		}
-		if utf8.RuneCountInString(m.Text) > shownText {
-			t.Errorf("%d characters", utf8.RuneCountInString(m.Text))
-		}
+		want := fmt.Sprintf(`\x1b]0;owned\x07\u202e<script>%d`, i)
+		redistest.ErrorIf(t, !strings.HasPrefix(m.Text, want) || m.Line.Line != int64(2*i+2), "%+v", m)
+		redistest.ErrorIf(t, utf8.RuneCountInString(m.Text) > shownText, "%d characters", utf8.RuneCountInString(m.Text))
 	}
-	if got := s.Warnings(); len(got) > 0 {
-		t.Errorf("reported twice: %q", got)
-	}
+	got := s.Warnings()
+	redistest.ErrorIf(t, len(got) > 0, "reported twice: %q", got)
 }
 
 func TestSummary_Warnings_no_duplicates(t *testing.T) {
 	log := clfLine(9, "a") + clfLine(1, "a") + clfLine(2, "a") + "malformed\n" + clfLine(3, "a")
 	_, s := readAll(t, Options{Files: []string{"-"}, Stdin: failing{strings.NewReader(log)}, Window: 1})
-	if s.Late != 3 || s.LatestBy != 8*time.Second || len(s.Malformed) != 1 || s.Files[0].Err == nil {
-		t.Errorf("%+v", s)
-	}
-	if got := s.Warnings(); len(got) > 0 {
-		t.Errorf("reported twice: %q", got)
-	}
+	redistest.ErrorIf(t, s.Late != 3 || s.LatestBy != 8*time.Second || len(s.Malformed) != 1 || s.Files[0].Err == nil, "%+v", s)
+	got := s.Warnings()
+	redistest.ErrorIf(t, len(got) > 0, "reported twice: %q", got)
 }
 
 func TestSummary_Warnings_clients(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name, line, want string
 	}{
 		{"redacted", alone("REDACTED"), "client_ip is redacted in 150 requests"},
 		{"missing", alone(""), "150 requests without a client"},
 		{"no client_ip", strings.ReplaceAll(caddyLine("1750000000.5", ""), `"client_ip":"",`, ""), "150 requests without client_ip"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, s := readText(t, strings.Repeat(tt.line, 150))
-			if got := s.Warnings(); len(got) != 1 || !strings.Contains(got[0], tt.want) {
-				t.Errorf("warnings are %q", got)
-			}
+			got := s.Warnings()
+			redistest.ErrorIf(t, len(got) != 1 || !strings.Contains(got[0], tt.want), "warnings are %q", got)
 		})
 	}
 }
@@ -192,9 +173,7 @@ func (l *long) Read(p []byte) (int, error) {
 func TestReader_memory(t *testing.T) {
 	line := strings.Replace(clfLine(1, "a"), "GET /1", "GET /"+strings.Repeat("x", 500_000), 1)
 	r, err := Open(Options{Files: []string{"-"}, Stdin: &long{line: line, n: 800}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}

@@ -3,11 +3,13 @@ package accesslog
 import (
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestParser_CLF(t *testing.T) {
 	const start = `1.2.3.4 - - [15/Jun/2025:15:06:40 +0000] `
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		line   string
 		format Format
@@ -43,15 +45,12 @@ func TestParser_CLF(t *testing.T) {
 			Entry{Client: "1.2.3.4", Method: "GET", URI: "/", Proto: "HTTP/1.1", Status: 200, Size: 1, agent: "Mozilla"}},
 		{"a byte order mark", "\ufeff" + start + `"GET / HTTP/1.1" 200 12`, Common,
 			Entry{Client: "1.2.3.4", Method: "GET", URI: "/", Proto: "HTTP/1.1", Status: 200, Size: 12}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newParser(&Options{})
 			var got Entry
 			format, reason := p.parse(tt.line, &got)
-			if format != tt.format || reason != "" {
-				t.Fatalf("%v, %q; want %v", format, reason, tt.format)
-			}
+			redistest.FatalIf(t, format != tt.format || reason != "", "%v, %q; want %v", format, reason, tt.format)
 			tt.want.Time, tt.want.Remote = second, tt.want.Client
 			if got.Header, tt.want.Header = nil, nil; !sameEntry(&got, &tt.want) {
 				t.Errorf("got  %+v\nwant %+v", got, tt.want)
@@ -72,9 +71,7 @@ func TestParser_CLF_without_request(t *testing.T) {
 	for _, request := range []string{"", "-"} {
 		p := newParser(&Options{})
 		format, reason := p.parse(`1.2.3.4 - - [15/Jun/2025:15:06:40 +0000] "`+request+`" 408 0`, &Entry{})
-		if format != Other || reason != "" {
-			t.Errorf("%q: %v, %q", request, format, reason)
-		}
+		redistest.ErrorIf(t, format != Other || reason != "", "%q: %v, %q", request, format, reason)
 	}
 }
 
@@ -102,9 +99,8 @@ func TestParser_CLF_malformed(t *testing.T) {
 		`{"request":{"client_ip":"1.2.3.4"},"size":1750000000}`,
 	} {
 		p := newParser(&Options{})
-		if format, reason := p.parse(line, &Entry{}); reason == "" {
-			t.Errorf("%s: is taken for %v", line, format)
-		}
+		format, reason := p.parse(line, &Entry{})
+		redistest.ErrorIf(t, reason == "", "%s: is taken for %v", line, format)
 	}
 }
 
@@ -114,9 +110,8 @@ func TestClock(t *testing.T) {
 	for range 5000 {
 		text := at.Format("02/Jan/2006:15:04:05 -0700")
 		for range 2 { // the second answer is remembered
-			if got, ok := c.read(text); !ok || got != at.UnixMicro() {
-				t.Fatalf("%s: %d, %v; want %d", text, got, ok, at.UnixMicro())
-			}
+			got, ok := c.read(text)
+			redistest.FatalIf(t, !ok || got != at.UnixMicro(), "%s: %d, %v; want %d", text, got, ok, at.UnixMicro())
 		}
 		at = at.Add(7*time.Hour + 13*time.Minute + 31*time.Second)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // FuzzLine reads any line twice, as a parser that has learned from the first may take another way.
@@ -25,25 +27,16 @@ func FuzzLine(f *testing.F) {
 		for range 2 {
 			e := &Entry{}
 			format, reason := p.parse(text, e)
-			if format >= formats || format == Other && reason != "" {
-				t.Fatalf("format %d, reason %q", format, reason)
-			}
+			redistest.FatalIf(t, format >= formats || format == Other && reason != "", "format %d, reason %q", format, reason)
 			if format == Other || reason != "" {
 				continue
 			}
-			if at := time.UnixMicro(e.Time).UTC(); at.Year() < 1990 || at.Year() > 2099 {
-				t.Fatalf("%v", at)
-			}
-			if e.Ends != 0 && e.Ends < e.Time {
-				t.Fatalf("ended at %d, before its start at %d", e.Ends, e.Time)
-			}
-			if e.Size < 0 || e.Status < 0 || e.Status > 999 {
-				t.Fatalf("%+v", e)
-			}
+			at := time.UnixMicro(e.Time).UTC()
+			redistest.FatalIf(t, at.Year() < 1990 || at.Year() > 2099, "%v", at)
+			redistest.FatalIf(t, e.Ends != 0 && e.Ends < e.Time, "ended at %d, before its start at %d", e.Ends, e.Time)
+			redistest.FatalIf(t, e.Size < 0 || e.Status < 0 || e.Status > 999, "%+v", e)
 			e.fillHeader()
-			if e.ResponseHeader() == nil {
-				t.Fatal("no header of the response")
-			}
+			redistest.FatalIf(t, e.ResponseHeader() == nil, "no header of the response")
 			s := Summary{Redacted: map[string]int64{}}
 			s.countRedacted(e)
 		}
@@ -68,13 +61,9 @@ func FuzzMembers(f *testing.F) {
 		if !valid || !utf8.ValidString(text) {
 			return
 		}
-		if m.broken || m.skipSpace() != 0 || len(got) != len(want) {
-			t.Fatalf("%s: got %v, broken %v", text, got, m.broken)
-		}
+		redistest.FatalIf(t, m.broken || m.skipSpace() != 0 || len(got) != len(want), "%s: got %v, broken %v", text, got, m.broken)
 		for key, value := range want {
-			if got[key] != string(value) {
-				t.Fatalf("%s: %q is %s, want %s", text, key, got[key], value)
-			}
+			redistest.FatalIf(t, got[key] != string(value), "%s: %q is %s, want %s", text, key, got[key], value)
 		}
 	})
 }

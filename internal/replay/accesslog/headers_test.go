@@ -11,15 +11,14 @@ const responseLine = `{"ts":1750000000,"request":{"client_ip":"1.2.3.4"},"size":
 
 func TestEntry_ResponseHeader(t *testing.T) {
 	log := responseLine + clfLine(1, "a") + strings.Replace(caddyLine(`"2025-06-15T15:06:42Z"`, "a"), "resp_headers", "other", 1)
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		asked bool
 		want  string
 	}{
 		{"asked for", true, `map[Server:[Caddy] Set-Cookie:[REDACTED] X-Cost:[5 1"0] X-Login:[failed]]`},
 		{"not asked for", false, "map[]"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			entries, _ := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), Responses: tt.asked})
 			if len(entries) != 3 {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // nasaLog is an excerpt of a real log.
@@ -41,9 +43,7 @@ func caddyLine(ts, client string) string {
 func writeFile(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
@@ -54,18 +54,14 @@ func gzipped(t testing.TB, text string) []byte {
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, w.Close())
 	return b.Bytes()
 }
 
 func zstandard(t testing.TB, text string) []byte {
 	t.Helper()
 	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return w.EncodeAll([]byte(text), nil)
 }
 
@@ -73,9 +69,7 @@ func zstandard(t testing.TB, text string) []byte {
 func readAll(t testing.TB, o Options) ([]Entry, Summary) {
 	t.Helper()
 	r, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	var all []Entry
 	for {
@@ -83,9 +77,7 @@ func readAll(t testing.TB, o Options) ([]Entry, Summary) {
 		if errors.Is(err, io.EOF) {
 			return all, r.Summary()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		kept := *e
 		kept.Header = e.Header.Clone()
 		all = append(all, kept)

@@ -9,6 +9,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/caddyserver/caddy/v2/modules/logging"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // ended is when the requests of these tests ended; they took 1.5 s.
@@ -26,9 +28,7 @@ func encode(t *testing.T, c logging.LogEncoderConfig, took time.Duration) string
 			{Key: "size", Type: zapcore.Int64Type, Integer: 5},
 			{Key: "status", Type: zapcore.Int64Type, Integer: 200},
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return b.String()
 }
 
@@ -67,21 +67,15 @@ func TestReader_time_formats(t *testing.T) {
 
 func TestReader_Caddy_JSON(t *testing.T) {
 	entries, s := readText(t, caddyLine("1750000000.5", "2001:db8::1"))
-	if len(entries) != 1 || s.Files[0].Formats[CaddyJSON] != 1 {
-		t.Fatalf("%v", s.Malformed)
-	}
+	redistest.FatalIf(t, len(entries) != 1 || s.Files[0].Formats[CaddyJSON] != 1, "%v", s.Malformed)
 	e := entries[0]
 	want := Entry{Time: second, Client: "2001:db8::1", Remote: "10.0.0.1", Method: "GET", Host: "example.com",
 		URI: "/a?b=1", Proto: "HTTP/1.1", Status: 200, Size: 2}
-	if !sameEntry(&e, &want) {
-		t.Errorf("got %+v", e)
-	}
+	redistest.ErrorIf(t, !sameEntry(&e, &want), "got %+v", e)
 	if got := fmt.Sprint(e.Header); got != "map[Accept:[*/* b] Authorization:[REDACTED] User-Agent:[Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36] X-Api-Key:[k1]]" {
 		t.Errorf("header %s", got)
 	}
-	if fmt.Sprint(s.Redacted) != "map[Authorization:1]" {
-		t.Errorf("redacted %v", s.Redacted)
-	}
+	redistest.ErrorIf(t, fmt.Sprint(s.Redacted) != "map[Authorization:1]", "redacted %v", s.Redacted)
 }
 
 func TestReader_renamed_keys(t *testing.T) {
@@ -106,9 +100,8 @@ func TestReader_TLS(t *testing.T) {
 		`{"request":{"uri":"/"}` + rest:                       false,
 		`{"request":{"uri":"/","tls":null}` + rest:            false,
 	} {
-		if entries, _ := readText(t, line); len(entries) != 1 || entries[0].TLS != want {
-			t.Errorf("%s: %+v, want %t", line, entries, want)
-		}
+		entries, _ := readText(t, line)
+		redistest.ErrorIf(t, len(entries) != 1 || entries[0].TLS != want, "%s: %+v, want %t", line, entries, want)
 	}
 }
 

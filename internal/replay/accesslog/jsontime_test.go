@@ -36,7 +36,7 @@ func TestReader_unreadable_times(t *testing.T) {
 }
 
 func TestSummary_Warnings_zones(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		time, layout string
 		zoneless     int64
 	}{
@@ -46,8 +46,7 @@ func TestSummary_Warnings_zones(t *testing.T) {
 		{`"06/15/2025 17:06:40 +02:00"`, "01/02/2006 15:04:05 -07:00", 0},
 		{`1750000000`, "", 0},
 		{`"1750000000.5"`, "", 0},
-	}
-	for _, tt := range tests {
+	} {
 		log := timedLine(tt.time) + clfLine(1, "a")
 		entries, s := readTimed(t, log, append([]string{"wall"}, tt.layout)...)
 		if len(entries) != 2 || entries[0].Time/1e6 != second/1e6 || s.Zoneless != tt.zoneless {

@@ -23,7 +23,7 @@ func TestReader_LongRequests(t *testing.T) {
 	file := Options{Files: []string{writeFile(t, "log", []byte(log))}, Window: 2, LongRequests: true}
 	packed := file
 	packed.Files = []string{writeFile(t, "log.gz", gzipped(t, log))}
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		options Options
 		want    string
@@ -33,16 +33,13 @@ func TestReader_LongRequests(t *testing.T) {
 		{"packed", packed, "4@0.25 6@0.25 1@0.5 2@1.5 3@2.5 5@4.5", 0},
 		{"not asked for", Options{Files: file.Files, Window: 2}, "1@0.5 2@1.5 4@1.5 3@2.5 6@2.5 5@4.5", 2},
 		{"a stream", Options{Files: []string{"-"}, Stdin: strings.NewReader(log), Window: 2, LongRequests: true}, "1@0.5 2@1.5 4@1.5 3@2.5 6@2.5 5@4.5", 2},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			entries, s := readAll(t, tt.options)
 			var got []string
 			for _, e := range entries {
 				ended := float64(e.Ends-second) / 1e6
-				if e.URI != fmt.Sprintf("/%g", ended) {
-					t.Errorf("%s ended after %g s", e.URI, ended)
-				}
+				redistest.ErrorIf(t, e.URI != fmt.Sprintf("/%g", ended), "%s ended after %g s", e.URI, ended)
 				got = append(got, fmt.Sprintf("%g@%g", ended, float64(e.Time-second)/1e6))
 			}
 			if strings.Join(got, " ") != tt.want || s.Late != tt.late || s.Entries != 6 || s.Files[0].Lines != 6 {
@@ -56,9 +53,7 @@ func TestReader_untimed(t *testing.T) {
 	line := `{"ts":1750000000,"request":{"client_ip":"192.0.2.1"},%s"size":1}` + "\n"
 	entries, _ := readText(t, clfLine(0, "a")+fmt.Sprintf(line, "")+fmt.Sprintf(line, `"duration":"long",`)+fmt.Sprintf(line, `"duration":0,`))
 	for i, want := range []int64{0, 0, 0, second} {
-		if entries[i].Ends != want || entries[i].Time != second {
-			t.Errorf("%+v", entries[i])
-		}
+		redistest.ErrorIf(t, entries[i].Ends != want || entries[i].Time != second, "%+v", entries[i])
 	}
 }
 
@@ -87,15 +82,11 @@ func TestReader_LongRequests_random(t *testing.T) {
 			texts[i*len(files)/len(all)].WriteString(endedLine(r.ends, r.took))
 		}
 		for i := range files {
-			if err := os.WriteFile(files[i], []byte(texts[i].String()), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			redistest.Must(t, os.WriteFile(files[i], []byte(texts[i].String()), 0o600))
 		}
 		// short requests of one second stand out of order too, by up to a second
 		entries, s := readAll(t, Options{Files: files, Window: 40 + len(all)/20, LongRequests: true})
-		if s.Late > 0 || len(entries) != len(all) {
-			t.Fatalf("%d late, %d of %d requests", s.Late, len(entries), len(all))
-		}
+		redistest.FatalIf(t, s.Late > 0 || len(entries) != len(all), "%d late, %d of %d requests", s.Late, len(entries), len(all))
 		for _, e := range entries {
 			if took := float64(e.Ends-e.Time) / 1e6; !slices.ContainsFunc(all, func(r request) bool {
 				return fmt.Sprintf("/%g", r.ends) == e.URI && r.took-took < 0.002 && took-r.took < 0.002

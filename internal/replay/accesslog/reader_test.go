@@ -7,16 +7,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestReader_real_log(t *testing.T) {
 	plain, err := os.ReadFile(nasaLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	half := len(plain) / 2
 	half += strings.IndexByte(string(plain[half:]), '\n') + 1
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		content []byte
 		packing string
@@ -29,8 +29,7 @@ func TestReader_real_log(t *testing.T) {
 		{"with a byte order mark", append([]byte("\xef\xbb\xbf"), plain...), "plain"},
 		{"with the line ends of Windows", []byte(strings.ReplaceAll(string(plain), "\n", "\r\n")), "plain"},
 		{"without the last line end", []byte(strings.TrimSuffix(string(plain), "\n")), "plain"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			entries, s := readAll(t, Options{Files: []string{writeFile(t, "log", tt.content)}})
 			if len(entries) != 400 || s.Files[0].Formats[Common] != 400 || s.Files[0].Packing != tt.packing || len(s.Warnings()) > 0 {
@@ -46,7 +45,7 @@ func TestReader_real_log(t *testing.T) {
 }
 
 func TestReader_Window(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		seconds []int
 		window  int
@@ -60,17 +59,15 @@ func TestReader_Window(t *testing.T) {
 		{"the clock was put back", []int{100, 101, 102, 50, 51, 103}, 2, "100 101 50@101 51@101 102 103", 2},
 		{"backwards, all in the window", []int{5, 4, 3, 2, 1}, 5, "1 2 3 4 5", 0},
 		{"a window of one", []int{2, 1}, 1, "2 1@2", 1},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log strings.Builder
 			for _, s := range tt.seconds {
 				log.WriteString(clfLine(s, "a"))
 			}
 			entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log.String()), Window: tt.window})
-			if got := order(entries); got != tt.want || s.Late != tt.late {
-				t.Errorf("got %s, %d late; want %s, %d late", got, s.Late, tt.want, tt.late)
-			}
+			got := order(entries)
+			redistest.ErrorIf(t, got != tt.want || s.Late != tt.late, "got %s, %d late; want %s, %d late", got, s.Late, tt.want, tt.late)
 		})
 	}
 }
@@ -87,9 +84,8 @@ func TestReader_headers(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d %q", len(entries[i].Header), entries[i].Header.Get("User-Agent")))
 	}
 	want := `0 "", 1 "one", 2 "two", 0 "", 4 "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36", 1 "\"<script>\x1b[31m"`
-	if all := strings.Join(got, ", "); all != want {
-		t.Errorf("got  %s\nwant %s", all, want)
-	}
+	all := strings.Join(got, ", ")
+	redistest.ErrorIf(t, all != want, "got  %s\nwant %s", all, want)
 }
 
 func TestOpen_errors(t *testing.T) {
@@ -100,23 +96,18 @@ func TestOpen_errors(t *testing.T) {
 		"stdin, twice":  {Files: []string{"-", "-"}, Stdin: strings.NewReader("")},
 		"one of two is": {Files: []string{nasaLog, "testdata/\x1b"}},
 	} {
-		if r, err := Open(o); err == nil {
-			t.Errorf("%s: opened %v", name, r)
-		}
+		r, err := Open(o)
+		redistest.ErrorIf(t, err == nil, "%s: opened %v", name, r)
 	}
 }
 
 func TestReader_Close(t *testing.T) {
 	r, err := Open(Options{Files: []string{nasaLog}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	for _, want := range []error{nil, io.EOF} {
 		if _, err := r.Next(); err != want { //nolint:errorlint // io.EOF itself is the contract
 			t.Fatalf("got %v, want %v", err, want)
 		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, r.Close())
 	}
 }

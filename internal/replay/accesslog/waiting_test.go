@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestReader_several_files(t *testing.T) {
@@ -14,7 +16,7 @@ func TestReader_several_files(t *testing.T) {
 		}
 		return writeFile(t, name, []byte(log.String()))
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		files []string
 		stdin string
@@ -26,13 +28,11 @@ func TestReader_several_files(t *testing.T) {
 		{"the beginning is not its first line", []string{write("a", 1, 2, 3), write("b", 9, 2, 1)}, "", "1 1 2 2 3 9"},
 		{"with stdin", []string{write("a", 1, 3), "-"}, clfLine(2, "a") + clfLine(4, "a"), "1 2 3 4"},
 		{"with an empty one", []string{write("a"), write("b", 1)}, "", "1"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			entries, s := readAll(t, Options{Files: tt.files, Stdin: strings.NewReader(tt.stdin)})
-			if got := order(entries); got != tt.want || s.Late != 0 {
-				t.Errorf("got %s, %d late; want %s", got, s.Late, tt.want)
-			}
+			got := order(entries)
+			redistest.ErrorIf(t, got != tt.want || s.Late != 0, "got %s, %d late; want %s", got, s.Late, tt.want)
 		})
 	}
 }
@@ -43,18 +43,13 @@ func TestReader_open_files(t *testing.T) {
 		files = append(files, writeFile(t, fmt.Sprint(day), []byte(clfLine(10*day, "a")+clfLine(10*day+9, "a"))))
 	}
 	r, err := Open(Options{Files: files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	for {
 		if _, err = r.Next(); err != nil {
 			break
 		}
-		if r.open.Len() > 2 {
-			t.Fatalf("%d files are open", r.open.Len())
-		}
+		redistest.FatalIf(t, r.open.Len() > 2, "%d files are open", r.open.Len())
 	}
-	if s := r.Summary(); s.Entries != 40 {
-		t.Errorf("%d entries", s.Entries)
-	}
+	s := r.Summary()
+	redistest.ErrorIf(t, s.Entries != 40, "%d entries", s.Entries)
 }

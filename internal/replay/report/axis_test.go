@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -23,9 +24,8 @@ func TestLogAxis_labels(t *testing.T) {
 			ticks := ticksOf(curveChart("curve", &replay.Suggestions{Window: time.Minute}, ladder, 0))
 			for i, tick := range ticks[min(1, len(ticks)):] {
 				before := ticks[i]
-				if gap := tick.X - before.X - (textWidth(tick.Text)+textWidth(before.Text))/2; gap < 5.8 {
-					t.Errorf("from %d to %d: %.1f between %q and %q", low, high, gap, before.Text, tick.Text)
-				}
+				gap := tick.X - before.X - (textWidth(tick.Text)+textWidth(before.Text))/2
+				redistest.ErrorIf(t, gap < 5.8, "from %d to %d: %.1f between %q and %q", low, high, gap, before.Text, tick.Text)
 			}
 		}
 	}
@@ -39,7 +39,5 @@ func TestCurve_without_denials(t *testing.T) {
 	for _, text := range curveChart("curve", s, l, 0).Texts {
 		labels = append(labels, text.Text)
 	}
-	if !slices.Contains(labels, axisPercent(100)) || slices.Contains(labels, axisPercent(0.01)) {
-		t.Errorf("labels %q", labels)
-	}
+	redistest.ErrorIf(t, !slices.Contains(labels, axisPercent(100)) || slices.Contains(labels, axisPercent(0.01)), "labels %q", labels)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -33,9 +34,8 @@ func open(t *testing.T, browser, file string) visit {
 		"--enable-logging=stderr", "--v=0", "--virtual-time-budget=3000", "--dump-dom", "file://"+file)
 	var document, messages bytes.Buffer
 	command.Stdout, command.Stderr = &document, &messages
-	if err := command.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, messages.String())
-	}
+	err := command.Run()
+	redistest.FatalIf(t, err != nil, "%v\n%s", err, messages.String())
 	v := visit{document: document.String(), asked: askedFor(t, netLog)}
 	for line := range strings.Lines(messages.String()) {
 		if strings.Contains(line, ":CONSOLE") {
@@ -50,9 +50,7 @@ func open(t *testing.T, browser, file string) visit {
 func askedFor(t *testing.T, netLog string) []string {
 	t.Helper()
 	text, err := os.ReadFile(netLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	var log struct {
 		Events []struct{ Params json.RawMessage }
 	}
@@ -111,9 +109,7 @@ func TestReport_security_policy(t *testing.T) {
 func writePage(t *testing.T, name, page string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, os.WriteFile(path, []byte(page), 0o600))
 	return path
 }
 
@@ -122,9 +118,7 @@ func withoutPolicy(t *testing.T, page string) string {
 	t.Helper()
 	before, rest, found := strings.Cut(page, `<meta http-equiv="Content-Security-Policy"`)
 	_, after, closed := strings.Cut(rest, ">")
-	if !found || !closed {
-		t.Fatal("the page has no policy")
-	}
+	redistest.FatalIf(t, !found || !closed, "the page has no policy")
 	return before + after
 }
 
@@ -146,11 +140,8 @@ func TestReport_width(t *testing.T) {
 	} {
 		outer := writePage(t, "frame.html", frame)
 		inner := strings.Replace(withoutPolicy(t, page), "</body>", measure, 1)
-		if err := os.WriteFile(filepath.Join(filepath.Dir(outer), "page.html"), []byte(inner), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := textsOf(elements(parsed(t, open(t, caddytest.Chromium(t), outer).document), "p")); len(got) != 1 || got[0] != want {
-			t.Errorf("its width and what is beyond: %q, want %q", got, want)
-		}
+		redistest.Must(t, os.WriteFile(filepath.Join(filepath.Dir(outer), "page.html"), []byte(inner), 0o600))
+		got := textsOf(elements(parsed(t, open(t, caddytest.Chromium(t), outer).document), "p"))
+		redistest.ErrorIf(t, len(got) != 1 || got[0] != want, "its width and what is beyond: %q, want %q", got, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -34,13 +35,9 @@ func TestWrite_empty_results(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			page := reportOf(t, &tt.result)
 			text := strings.ReplaceAll(textOf(parsed(t, page)), noBreak, " ")
-			if !strings.Contains(text, tt.want) {
-				t.Errorf("the report does not say %q", tt.want)
-			}
+			redistest.ErrorIf(t, !strings.Contains(text, tt.want), "the report does not say %q", tt.want)
 			for _, garbage := range []string{"NaN", "Inf", "%!", "<nil>", "0001-01-01"} {
-				if strings.Contains(page, garbage) {
-					t.Errorf("the report says %q", garbage)
-				}
+				redistest.ErrorIf(t, strings.Contains(page, garbage), "the report says %q", garbage)
 			}
 		})
 	}
@@ -64,9 +61,8 @@ func TestWrite_size_of_long_logs(t *testing.T) {
 		{Begins: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Requests: 1, Denied: 1},
 		{Begins: time.Date(9999, 12, 31, 23, 59, 0, 0, time.UTC), Requests: 1},
 	}
-	if page := reportOf(t, r); len(page) > 300_000 || strings.Contains(page, "NaN") {
-		t.Errorf("%d bytes", len(page))
-	}
+	page := reportOf(t, r)
+	redistest.ErrorIf(t, len(page) > 300_000 || strings.Contains(page, "NaN"), "%d bytes", len(page))
 }
 
 func TestWrite_thinned_timeline(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -14,9 +15,7 @@ import (
 func reportOf(t *testing.T, r *replay.Result) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, Write(&b, r))
 	return b.String()
 }
 
@@ -24,9 +23,7 @@ func reportOf(t *testing.T, r *replay.Result) string {
 func parsed(t *testing.T, page string) *html.Node {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 	return root
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestWrite_sections(t *testing.T) {
@@ -14,9 +15,8 @@ func TestWrite_sections(t *testing.T) {
 		"What makes this less than exact", "All requests", "Policy api", "Policy login", "Policy search dry run", "Policy downloads",
 		"Other limits on the same traffic", "The log",
 	}
-	if got := textsOf(elements(root, "h2")); !slices.Equal(got, want) {
-		t.Errorf("sections are %q, want %q", got, want)
-	}
+	got := textsOf(elements(root, "h2"))
+	redistest.ErrorIf(t, !slices.Equal(got, want), "sections are %q, want %q", got, want)
 }
 
 func TestWrite_headline(t *testing.T) {
@@ -25,9 +25,7 @@ func TestWrite_headline(t *testing.T) {
 	got := textOf(elements(parsed(t, reportOf(t, r)), "h1")[0])
 	want := "Of 30,969 requests of 2,365 clients between 00:00 and 23:59 UTC on 3 November 2026, " +
 		"1,234 (4.0 %) would have been refused, 12 clients (0.5 %) affected."
-	if got != want {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	redistest.ErrorIf(t, got != want, "got  %q\nwant %q", got, want)
 }
 
 func TestWrite_charts(t *testing.T) {
@@ -44,9 +42,7 @@ func TestWrite_charts(t *testing.T) {
 			continue
 		}
 		charts++
-		if attribute(svg, "role") != "img" {
-			t.Errorf("a chart without role img: %v", svg.Attr)
-		}
+		redistest.ErrorIf(t, attribute(svg, "role") != "img", "a chart without role img: %v", svg.Attr)
 		for _, key := range []string{"aria-labelledby", "aria-describedby"} {
 			if ids[attribute(svg, key)] != 1 {
 				t.Errorf("%s of a chart is %q, which stands %d times", key, attribute(svg, key), ids[attribute(svg, key)])
@@ -58,9 +54,8 @@ func TestWrite_charts(t *testing.T) {
 		t.Errorf("%d charts", charts)
 	}
 	for _, details := range elements(root, "details") {
-		if rows := elements(details, "tr"); len(rows) < 2 || len(rows) > 1+tableSteps+2 {
-			t.Errorf("a table of %d rows behind a chart", len(rows))
-		}
+		rows := elements(details, "tr")
+		redistest.ErrorIf(t, len(rows) < 2 || len(rows) > 1+tableSteps+2, "a table of %d rows behind a chart", len(rows))
 	}
 	if n := len(elements(root, "details")); n != 7+1 {
 		t.Errorf("%d tables behind charts", n)
