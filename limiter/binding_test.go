@@ -18,7 +18,7 @@ func TestBinding(t *testing.T) {
 	check := func(limit, remaining int64, retry time.Duration) limiter.Check {
 		return limiter.Check{Policy: p(limit), Result: limiter.Result{Remaining: remaining, RetryAfter: retry}}
 	}
-	tests := []struct {
+	for _, test := range []struct {
 		name   string
 		checks []limiter.Check
 		want   int
@@ -30,8 +30,7 @@ func TestBinding(t *testing.T) {
 		{"the longest wait", []limiter.Check{check(10, 0, time.Second), check(10, 0, time.Minute)}, 1},
 		{"never before any wait", []limiter.Check{check(10, 0, time.Minute), check(10, 9, limiter.Never)}, 1},
 		{"the first of nevers", []limiter.Check{check(10, 0, limiter.Never), check(10, 9, limiter.Never)}, 0},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := limiter.Binding(test.checks)
 			redistest.ErrorIf(t, got != test.want, "got %d, want %d", got, test.want)

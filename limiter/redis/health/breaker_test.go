@@ -82,9 +82,7 @@ func TestBreaker(t *testing.T) {
 	expect("after one failure more", false)
 	b.Failure(refused)
 	expect("after one certain failure", true)
-	if *opened != 2 || *closed != 1 {
-		t.Errorf("reported %d openings and %d closings", *opened, *closed)
-	}
+	redistest.ErrorIf(t, *opened != 2 || *closed != 1, "reported %d openings and %d closings", *opened, *closed)
 }
 
 func TestBreaker_half_fails(t *testing.T) {
