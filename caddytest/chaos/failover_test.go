@@ -64,26 +64,23 @@ func (p pair) promoted(t *testing.T) {
 	})
 }
 
-// masterKilled fails over to a replica that has the states and no script.
-func masterKilled(t *testing.T, r *row) {
-	p := startPair(t, 0)
-	s := newStorm(t, p.watched())
-	s.blow(t, func() {
-		p.kill(t)
-		p.promoted(t)
-	})
-	r.check(t, s, properties{outage: true})
+// failOver fails over without a failure.
+func (p pair) failOver(t *testing.T) {
+	t.Helper()
+	do(t, p.sentinel, "sentinel", "failover", "main")
 }
 
-// failoverByCommand fails over without a failure.
-func failoverByCommand(t *testing.T, r *row) {
-	p := startPair(t, 0)
-	s := newStorm(t, p.watched())
-	s.blow(t, func() {
-		do(t, p.sentinel, "sentinel", "failover", "main")
-		p.promoted(t)
-	})
-	r.check(t, s, properties{outage: true})
+// failingOver fails over to a replica that has the states and no script.
+func failingOver(begin func(p pair, t *testing.T)) func(*testing.T, *row) {
+	return func(t *testing.T, r *row) {
+		p := startPair(t, 0)
+		s := newStorm(t, p.watched())
+		s.blow(t, func() {
+			begin(p, t)
+			p.promoted(t)
+		})
+		r.check(t, s, properties{outage: true})
+	}
 }
 
 // masterBehind fails over to a replica whose clock is still in the window before the hot key's. The quota

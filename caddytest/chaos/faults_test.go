@@ -24,76 +24,57 @@ func patiently(address string) setting {
 	return setting{redis: "redis redis://" + address + "\ntimeout 10s"}
 }
 
-// killed restarts a Redis without persistence, which loses its counts.
-func killed(failMode string) func(*testing.T, *row) {
+// onStorm has a fault happen to the one Redis of a storm.
+func onStorm(with func(address string) setting, p properties, fault func(t *testing.T, s *storm, server *redistest.Server), args ...string) func(*testing.T, *row) {
 	return func(t *testing.T, r *row) {
-		server := redistest.Start(t)
-		with := plainly(server.Addr)
-		with.failMode = failMode
-		s := newStorm(t, with)
-		s.blow(t, func() {
-			server.Kill()
-			s.hold()
-			server.Run(t)
-		})
-		r.check(t, s, properties{forgotten: 1, outage: true})
+		server := redistest.Start(t, args...)
+		s := newStorm(t, with(server.Addr))
+		s.blow(t, func() { fault(t, s, server) })
+		r.check(t, s, p)
 	}
 }
 
-func paused(t *testing.T, r *row) {
-	server := redistest.Start(t)
-	s := newStorm(t, plainly(server.Addr))
-	s.blow(t, func() {
-		server.Pause(t)
+// killed restarts a Redis without persistence, which loses its counts.
+func killed(failMode string) func(*testing.T, *row) {
+	with := func(address string) setting {
+		return setting{redis: "redis redis://" + address, failMode: failMode}
+	}
+	return onStorm(with, properties{forgotten: 1, outage: true}, func(t *testing.T, s *storm, server *redistest.Server) {
+		server.Kill()
 		s.hold()
-		server.Resume(t)
+		server.Run(t)
 	})
-	r.check(t, s, properties{outage: true})
 }
 
-func flushed(t *testing.T, r *row) {
-	server := redistest.Start(t)
-	s := newStorm(t, patiently(server.Addr))
-	s.blow(t, func() {
-		do(t, server, "flushall")
-		s.hold()
-	})
-	r.check(t, s, properties{forgotten: 1})
+func paused(t *testing.T, s *storm, server *redistest.Server) {
+	server.Pause(t)
+	s.hold()
+	server.Resume(t)
+}
+
+func flushed(t *testing.T, s *storm, server *redistest.Server) {
+	do(t, server, "flushall")
+	s.hold()
 }
 
 // outOfMemory makes Redis refuse commands that take memory. Denials take none.
-func outOfMemory(t *testing.T, r *row) {
-	server := redistest.Start(t, "--maxmemory-policy", "noeviction")
-	s := newStorm(t, plainly(server.Addr))
-	s.blow(t, func() {
-		do(t, server, "set", "filler", strings.Repeat("x", 2<<20))
-		do(t, server, "config", "set", "maxmemory", "1mb")
-		s.hold()
-		do(t, server, "config", "set", "maxmemory", "0")
-	})
-	r.check(t, s, properties{outage: true})
+func outOfMemory(t *testing.T, s *storm, server *redistest.Server) {
+	do(t, server, "set", "filler", strings.Repeat("x", 2<<20))
+	do(t, server, "config", "set", "maxmemory", "1mb")
+	s.hold()
+	do(t, server, "config", "set", "maxmemory", "0")
 }
 
 // readOnly makes Redis the replica of a master that does not exist. It keeps its data.
-func readOnly(t *testing.T, r *row) {
-	server := redistest.Start(t)
-	s := newStorm(t, plainly(server.Addr))
+func readOnly(t *testing.T, s *storm, server *redistest.Server) {
 	host, port, _ := strings.Cut(redistest.FreeAddr(t), ":")
-	s.blow(t, func() {
-		do(t, server, "replicaof", host, port)
-		s.hold()
-		do(t, server, "replicaof", "no", "one")
-	})
-	r.check(t, s, properties{outage: true})
+	do(t, server, "replicaof", host, port)
+	s.hold()
+	do(t, server, "replicaof", "no", "one")
 }
 
-func connectionsKilled(t *testing.T, r *row) {
-	server := redistest.Start(t)
-	s := newStorm(t, plainly(server.Addr))
-	s.blow(t, func() {
-		s.repeat(20*time.Millisecond, func() { do(t, server, "client", "kill", "type", "normal") })
-	})
-	r.check(t, s, properties{outage: true})
+func connectionsKilled(t *testing.T, s *storm, server *redistest.Server) {
+	s.repeat(20*time.Millisecond, func() { do(t, server, "client", "kill", "type", "normal") })
 }
 
 // do runs a command on a server, on a connection of its own, and returns the reply.
@@ -128,14 +109,7 @@ func latency(milliseconds int) redistest.Toxic {
 // nearby adds a latency below the timeout.
 func nearby(milliseconds int) func(*testing.T, *row) {
 	return func(t *testing.T, r *row) {
-		proxy, _ := toxiproxy(t)
-		s := newStorm(t, plainly(proxy.Addr))
-		s.blow(t, func() {
-			proxy.Poison(t, latency(milliseconds))
-			s.hold()
-			proxy.Cure(t)
-		})
-		r.check(t, s, properties{outage: true})
+		poisoned(t, r, latency(milliseconds), func(s *storm, _ *redistest.Server) { s.hold() })
 		if isLong() && r.elsewhere > r.sent/20 { // a new connection takes another round trip
 			t.Errorf("Redis did not decide %d of %d requests; want fewer than one in 20", r.elsewhere, r.sent)
 		}
