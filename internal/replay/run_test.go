@@ -67,9 +67,7 @@ func TestRun_empty_keys(t *testing.T) {
 		}
 		engine.play = everywhere(v)
 		r := runOn(t, commonLine(0), engine, Options{})
-		if len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want) {
-			t.Errorf("%d policies: %q, want %q", policies, r.Warnings, want)
-		}
+		redistest.ErrorIf(t, len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want), "%d policies: %q, want %q", policies, r.Warnings, want)
 	}
 }
 

@@ -72,9 +72,7 @@ func TestSuggester_without_traffic(t *testing.T) {
 	r := s.Finish()
 	redistest.ErrorIf(t, len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Policy != "p" || r.Key != "{client_ip}", "%+v", r)
 	for _, l := range r.Ladders {
-		if l.Untouched99 != 0 || l.Untouched999 != 0 || l.Untouched100 != 0 || l.Limits == nil || len(l.Limits) != 0 {
-			t.Errorf("%+v", l)
-		}
+		redistest.ErrorIf(t, l.Untouched99 != 0 || l.Untouched999 != 0 || l.Untouched100 != 0 || l.Limits == nil || len(l.Limits) != 0, "%+v", l)
 	}
 	var table strings.Builder
 	(&Result{Suggestions: r}).WriteTable(terminal.New(&table))
@@ -104,9 +102,8 @@ func TestSuggester_dominant_client(t *testing.T) {
 		}
 		for i, r := range l.Limits[1:] {
 			before := l.Limits[i]
-			if fall := before.ClientsDenied - r.ClientsDenied; fall > 79/4 {
-				t.Errorf("%s: from a limit of %d to %d the clients denied fall by %d", l.Algorithm, before.Limit, r.Limit, fall)
-			}
+			fall := before.ClientsDenied - r.ClientsDenied
+			redistest.ErrorIf(t, fall > 79/4, "%s: from a limit of %d to %d the clients denied fall by %d", l.Algorithm, before.Limit, r.Limit, fall)
 			redistest.ErrorIf(t, r.Limit > 4*before.Limit, "%s: no limit between %d and %d", l.Algorithm, before.Limit, r.Limit)
 		}
 	}

@@ -107,9 +107,8 @@ func TestMemory_Settle_exact(t *testing.T) {
 				end(0)
 			}
 			for range 25 {
-				if a, b := left(estimated), left(exact); a != b {
-					t.Fatalf("%s, seed %d, %d µs later: %d left, and %d of exact takes", algorithm, seed, now-storetest.Epoch, a, b)
-				}
+				a, b := left(estimated), left(exact)
+				redistest.FatalIf(t, a != b, "%s, seed %d, %d µs later: %d left, and %d of exact takes", algorithm, seed, now-storetest.Epoch, a, b)
 				now += storetest.Sec
 			}
 		}

@@ -87,9 +87,7 @@ func TestReader_long_lines(t *testing.T) {
 	log := clfLine(1, "a") + fmt.Sprintf(fits, strings.Repeat("x", room)) + fmt.Sprintf(fits, strings.Repeat("x", room+1)) +
 		strings.Repeat("y", 3<<20) + "\n" + clfLine(4, "a")
 	entries, s := readText(t, log)
-	if len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].Line.Line != 5 {
-		t.Fatalf("%d entries, %v", len(entries), s.Malformed)
-	}
+	redistest.FatalIf(t, len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].Line.Line != 5, "%d entries, %v", len(entries), s.Malformed)
 	redistest.ErrorIf(t, s.Total().Malformed != 2 || !strings.Contains(s.Malformed[1].Reason, "1 MiB"), "%+v", s.Total())
 }
 
@@ -99,9 +97,7 @@ func TestReader_malformed_lines(t *testing.T) {
 		fmt.Fprintf(&log, "%s\x1b]0;owned\a\u202e<script>%d%s\n", clfLine(i, "a"), i, strings.Repeat("é", 500))
 	}
 	entries, s := readText(t, log.String())
-	if len(entries) != 9 || s.Total().Malformed != 9 || len(s.Malformed) != shownMalformed {
-		t.Fatalf("%d entries, %+v", len(entries), s)
-	}
+	redistest.FatalIf(t, len(entries) != 9 || s.Total().Malformed != 9 || len(s.Malformed) != shownMalformed, "%d entries, %+v", len(entries), s)
 	for i, m := range s.Malformed {
 		want := fmt.Sprintf(`\x1b]0;owned\x07\u202e<script>%d`, i)
 		redistest.ErrorIf(t, !strings.HasPrefix(m.Text, want) || m.Line.Line != int64(2*i+2), "%+v", m)
@@ -180,7 +176,6 @@ func TestReader_memory(t *testing.T) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	if bytes := (*r.open.First()).window.bytes; bytes > maxWindowBytes+maxLine || m.HeapAlloc > 3*maxWindowBytes {
-		t.Errorf("%d bytes in the window, %d in all", bytes, m.HeapAlloc)
-	}
+	bytes := (*r.open.First()).window.bytes
+	redistest.ErrorIf(t, bytes > maxWindowBytes+maxLine || m.HeapAlloc > 3*maxWindowBytes, "%d bytes in the window, %d in all", bytes, m.HeapAlloc)
 }

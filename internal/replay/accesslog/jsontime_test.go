@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func timedLine(at string) string {
@@ -22,16 +24,14 @@ func TestReader_ambiguous_dates(t *testing.T) {
 		t.Errorf("guessed %+v", entries)
 	}
 	entries, _ := readTimed(t, timedLine(`"05/06/2025 15:06:40"`), "02/01/2006 15:04:05")
-	if want := time.Date(2025, 6, 5, 15, 6, 40, 0, time.UTC).UnixMicro(); len(entries) != 1 || entries[0].Time != want {
-		t.Errorf("got %+v, want the time %d", entries, want)
-	}
+	want := time.Date(2025, 6, 5, 15, 6, 40, 0, time.UTC).UnixMicro()
+	redistest.ErrorIf(t, len(entries) != 1 || entries[0].Time != want, "got %+v, want the time %d", entries, want)
 }
 
 func TestReader_unreadable_times(t *testing.T) {
 	for _, at := range []string{`"06/15/2025 15:06:40"`, `"at noon"`, `null`, `"15:06:40.123"`, `"3:06PM"`, `17`} {
-		if entries, s := readTimed(t, timedLine(at), "3:04PM"); len(entries) != 0 || len(s.Malformed) != 1 || s.Malformed[0].Reason != noTime {
-			t.Errorf("%s: %+v %+v", at, entries, s.Malformed)
-		}
+		entries, s := readTimed(t, timedLine(at), "3:04PM")
+		redistest.ErrorIf(t, len(entries) != 0 || len(s.Malformed) != 1 || s.Malformed[0].Reason != noTime, "%s: %+v %+v", at, entries, s.Malformed)
 	}
 }
 
@@ -53,9 +53,7 @@ func TestSummary_Warnings_zones(t *testing.T) {
 			t.Errorf("%s: %d zoneless, %v, %+v", tt.time, s.Zoneless, entries, s.Malformed)
 		}
 		warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "1 request with a time without a known zone")
-		if warned != (tt.zoneless > 0) {
-			t.Errorf("%s: warnings are %q", tt.time, s.Warnings())
-		}
+		redistest.ErrorIf(t, warned != (tt.zoneless > 0), "%s: warnings are %q", tt.time, s.Warnings())
 	}
 }
 

@@ -74,9 +74,7 @@ func TestReport_browser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := open(t, browser, writePage(t, name+".html", reportOf(t, r)))
-			if len(v.console) > 0 || len(v.asked) > 0 {
-				t.Errorf("the console says %q, the network was asked for %q", v.console, v.asked)
-			}
+			redistest.ErrorIf(t, len(v.console) > 0 || len(v.asked) > 0, "the console says %q, the network was asked for %q", v.console, v.asked)
 			got, want := parsed(t, v.document), parsed(t, reportOf(t, r))
 			if !slices.Equal(textsOf(elements(got, "h1", "h2", "h3", "h4")), textsOf(elements(want, "h1", "h2", "h3", "h4"))) {
 				t.Errorf("headings are %q", textsOf(elements(got, "h1", "h2", "h3", "h4")))

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -55,7 +56,5 @@ func TestWrite_current_limit(t *testing.T) {
 func TestWrite_NotTried(t *testing.T) {
 	r := sampleResult()
 	r.Suggestions.NotTried = []string{"what is charged is left out"}
-	if !strings.Contains(pageText(t, r), "Not everything is tried: what is charged is left out") {
-		t.Error("the report does not say it")
-	}
+	redistest.ErrorIf(t, !strings.Contains(pageText(t, r), "Not everything is tried: what is charged is left out"), "the report does not say it")
 }
