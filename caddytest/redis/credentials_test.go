@@ -10,8 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -91,27 +89,28 @@ func (u appUser) disconnect(t *testing.T) int {
 	t.Helper()
 	ended := u.connections(t)
 	redistest.Must(t, u.admin.Do(context.Background(), "client", "kill", "user", "app").Err())
-	redistest.WaitFor(t, "the connections are closed", func() error {
-		for _, id := range u.connections(t) {
-			if slices.Contains(ended, id) {
-				return fmt.Errorf("%s is open", id)
-			}
-		}
-		return nil
+	redistest.Retry(t, "the connections are closed", func() (again bool, seen any) {
+		open := u.connections(t)
+		return slices.ContainsFunc(open, func(id string) bool { return slices.Contains(ended, id) }), open
 	})
 	return len(ended)
 }
 
 // startApp runs Caddy on a Redis 10 ms away, which takes several connections, as the user of a password's file.
-func startApp(t *testing.T, server *redistest.Server, file string) (*caddytest.Node, *redistest.Proxy) {
+func startApp(t *testing.T) (*caddytest.Node, appUser, *mountedFile, *redistest.Proxy) {
 	t.Helper()
-	proxy := redistest.NewProxy(t, server.Addr)
+	t.Parallel()
+	server := redistest.Start(t)
+	user, file, proxy := newAppUser(t, server), mountFirst(t), redistest.NewProxy(t, server.Addr)
 	proxy.Delay(10 * time.Millisecond)
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis {\naddress "+proxy.Addr+"\nusername app\ncredentials file {env.CREDENTIALS_DIRECTORY}/password\n}\n}",
-		"redis_ratelimit same 1000000 24h"+caddytest.ShowDecision), "CREDENTIALS_DIRECTORY="+filepath.Dir(file))
+		steadySite), "CREDENTIALS_DIRECTORY="+filepath.Dir(file.path))
 	caddytest.WaitForRedis(t, n, "/")
-	return n, proxy
+	return n, user, file, proxy
 }
+
+// steadySite never uses its quota up.
+const steadySite = "redis_ratelimit same 1000000 24h" + caddytest.ShowDecision
 
 // checkAllByRedis has a crowd send requests, all of which Redis must decide.
 func checkAllByRedis(t *testing.T, n *caddytest.Node, clients, each int) {
@@ -143,39 +142,20 @@ func checkPasswordsHidden(t *testing.T, n *caddytest.Node) {
 // TestCredentials_rotation rotates the password in traffic that does not pause. Then all connections end between
 // two requests, so that each has to log in again.
 func TestCredentials_rotation(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	user, file := newAppUser(t, server), mountFirst(t)
-	n, proxy := startApp(t, server, file.path)
-
-	var group sync.WaitGroup
-	var done atomic.Bool
-	var sent atomic.Int64
-	group.Go(func() {
-		for !done.Load() {
-			a, err := n.Try(http.MethodGet, n.URL, "")
-			if sent.Add(1); err != nil || a.Body != "allowed redis" {
-				t.Errorf("while the password changes: got %v, %v", a, err)
-			}
-		}
-	})
+	n, user, file, proxy := startApp(t)
+	stop := n.Meanwhile(t, "/", func(a caddytest.Response) bool { return a.Body == "allowed redis" })
 	checkAllByRedis(t, n, 32, 5)
 	user.set(t, ">"+secondPassword)
 	file.replace(t, secondPassword)
 	user.set(t, "<"+firstPassword)
 	checkAllByRedis(t, n, 32, 5)
-	done.Store(true)
-	group.Wait()
-
+	sent := stop()
 	ended := user.disconnect(t)
-	redistest.Retry(t, "the ends have arrived", func() (again bool, seen any) {
-		open := proxy.Clients()
-		return open > 0, fmt.Sprintf("%d connections are open", open)
-	})
+	redistest.Retry(t, "the ends have arrived", func() (bool, any) { return proxy.Clients() > 0, proxy.Clients() })
 	checkAllByRedis(t, n, 64, 5)
 	opened := len(user.connections(t))
 	redistest.ErrorIf(t, ended < 2 || opened < 2, "%d connections ended and %d new ones are open; want several", ended, opened)
-	t.Logf("%d requests of one client and 640 of crowds; %d connections ended, %d new ones", sent.Load(), ended, opened)
+	t.Logf("%d requests of one client and 640 of crowds; %d connections ended, %d new ones", sent, ended, opened)
 	redistest.ErrorIf(t, len(n.Log.Outages())+len(refusals(n)) > 0, "the log has %v %v", n.Log.Outages(), refusals(n))
 	n.CheckMetric(t, `store_errors_total{kind="auth"}`, 0)
 	checkPasswordsHidden(t, n)
@@ -183,10 +163,7 @@ func TestCredentials_rotation(t *testing.T) {
 
 // TestCredentials_lateFile changes the password in Redis before the file.
 func TestCredentials_lateFile(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	user, file := newAppUser(t, server), mountFirst(t)
-	n, _ := startApp(t, server, file.path)
+	n, user, file, _ := startApp(t)
 	user.set(t, ">"+secondPassword, "<"+firstPassword)
 	checkAllByRedis(t, n, 64, 5)
 	lines := refusals(n)
@@ -208,15 +185,11 @@ func TestCredentials_lateFile(t *testing.T) {
 
 // TestCredentials_lostUser takes the user's permissions away, which no older connection outlives.
 func TestCredentials_lostUser(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	user, file := newAppUser(t, server), mountFirst(t)
-	n, _ := startApp(t, server, file.path)
+	n, user, _, _ := startApp(t)
 	user.set(t, "-@all")
 	n.Get(t, "/").Want(t, 0, "allowed fallback")
 	n.CheckMetric(t, "breaker_open", 1) // after one request
-	lines := refusals(n)
-	redistest.ErrorIf(t, len(lines) > 0, "the log has %v", lines)
+	redistest.Equal(t, len(refusals(n)), 0, "the number of refusals in the log")
 }
 
 // TestCredentials_sentinel rotates the passwords of sentinel and master.
@@ -230,7 +203,7 @@ func TestCredentials_sentinel(t *testing.T) {
 	skipBefore(t, guard.Do(ctx, "acl", "setuser", "default", "resetpass", ">"+firstPassword).Err(), "6.2")
 	passwords, guards := mountFirst(t), mountFirst(t)
 	option := "redis {\nmode sentinel\nmaster main\naddress " + sentinel.Addr + "\nusername app\ncredentials file " + passwords.path + "\nsentinel_credentials file " + guards.path + "\n}"
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+caddytest.ShowDecision))
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+option+"\n}", steadySite))
 	caddytest.WaitForRedis(t, n, "/")
 	redistest.Must(t, guard.Do(ctx, "acl", "setuser", "default", ">"+secondPassword).Err())
 	user.set(t, ">"+secondPassword)
@@ -241,15 +214,12 @@ func TestCredentials_sentinel(t *testing.T) {
 	redistest.Must(t, guard.Do(ctx, "client", "kill", "skipme", "yes").Err())
 	user.disconnect(t)
 	checkAllByRedis(t, n, 8, 10)
-	lines := n.Log.Outages()
-	redistest.ErrorIf(t, len(lines) > 0, "the log has %v", lines)
+	redistest.Equal(t, n.Log.Outages(), nil, "the log of outages")
 	checkPasswordsHidden(t, n)
-	findings := check(t, 0, option, caddytest.LimitedSite)
-	wantNothing(t, findings, "failed")
+	check(t, 0, option, caddytest.LimitedSite, "no failed")
 	guards.replace(t, firstPassword)
-	findings = check(t, failing, option, caddytest.LimitedSite)
-	wantFinding(t, findings, "reachable", "failed", "WRONGPASS")
-	wantFinding(t, findings, "reachable", "failed", "change sentinel_username and sentinel_password")
+	check(t, failing, option, caddytest.LimitedSite, "reachable failed: WRONGPASS",
+		"reachable failed: change sentinel_username and sentinel_password")
 }
 
 // TestCredentials_certificates replaces both sides' certificates and their authority.
@@ -273,22 +243,20 @@ func TestCredentials_certificates(t *testing.T) {
 	proxy := redistest.NewProxy(t, address)
 	proxy.Delay(10 * time.Millisecond) // takes several connections
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis {\naddress "+proxy.Addr+"\nusername app\npassword "+firstPassword+"\ntls {\nca "+dir+"/ca\ncert "+dir+"/cert\nkey "+dir+"/key\n}\n}\n}",
-		"redis_ratelimit same 1000000 24h"+caddytest.ShowDecision))
+		steadySite))
 	caddytest.WaitForRedis(t, n, "/")
 	before := user.connections(t)
 	cert, key := next.Issue(t, "redis.test")
 	skipBefore(t, user.admin.Do(context.Background(), "config", "set", "tls-ca-cert-file", next.CA, "tls-cert-file", cert, "tls-key-file", key).Err(), "7.0")
 	checkAllByRedis(t, n, 64, 10)
-	lines := refusals(n)
-	redistest.ErrorIf(t, len(lines) != 1, "with the old certificates: the log has %v; want one refusal", lines)
+	redistest.Equal(t, len(refusals(n)), 1, "the number of refusals in the log, with the old certificates,")
 	install(next)
 	redistest.Retry(t, "there are new connections", func() (again bool, seen any) {
 		checkAllByRedis(t, n, 64, 5)
 		after := user.connections(t)
 		return len(after) <= len(before)+1, fmt.Sprintf("%d connections, before %d", len(after), len(before))
 	})
-	lines = n.Log.Outages()
-	redistest.ErrorIf(t, len(lines) > 0, "the log has %v", lines)
+	redistest.Equal(t, n.Log.Outages(), nil, "the log of outages")
 }
 
 // TestCredentials_reload reloads while the file's content changes. The connections stay.
@@ -305,8 +273,7 @@ func TestCredentials_reload(t *testing.T) {
 	file.replace(t, secondPassword)
 	n.Reload(t, text("2000"))
 	caddytest.WaitForRedis(t, n, "/")
-	after := user.connections(t)
-	redistest.ErrorIf(t, fmt.Sprint(after) != fmt.Sprint(before), "connections %v, before %v; want the same store", after, before)
+	redistest.Equal(t, user.connections(t), before, "the list of connections, which are of the same store,")
 }
 
 // TestCredentials_refusedFiles loads configurations whose files hold no password.
@@ -333,12 +300,11 @@ func TestCredentials_refusedFiles(t *testing.T) {
 		"a pipe":             {"credentials file " + pipe, "credentials: reading " + pipe + ": it is no regular file"},
 		"a URL":              {"credentials file redis://:" + firstPassword + "@127.0.0.1", "credentials: use the path of a file"},
 	} {
-		text := caddytest.Config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\n"+c.option+"\n}\n}", "redis_ratelimit same 3 24h")
-		a := n.Load(t, text)
+		a := n.Load(t, caddytest.Config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\n"+c.option+"\n}\n}", "redis_ratelimit same 3 24h"))
 		redistest.ErrorIf(t, a.Status != http.StatusBadRequest || !strings.Contains(a.Body, c.want) || strings.Contains(a.Body, firstPassword), "%s: got %v; want status 400 and %q", name, a, c.want)
 	}
-	findings := check(t, 2, "redis {\naddress 127.0.0.1:1\ncredentials file "+dir+"/none\n}", caddytest.LimitedSite)
-	wantFinding(t, findings, "configuration", "failed", "credentials: reading "+dir+"/none")
+	check(t, 2, "redis {\naddress 127.0.0.1:1\ncredentials file "+dir+"/none\n}", caddytest.LimitedSite,
+		"configuration failed: credentials: reading "+dir+"/none")
 	both := strings.Replace(`{"admin": {"listen": "ADMIN"}, "apps": {"redis_ratelimit": {"redis": {"url": "redis://127.0.0.1:1", "credentials": {"source": "file", "path": "/x"}}}}}`, "ADMIN", strings.TrimPrefix(n.Admin, "http://"), 1)
 	n.Send(t, http.MethodPost, n.Admin+"/load", both, "Content-Type: application/json").Want(t, http.StatusBadRequest, "*url: has address, user, password*") // a URL and a file
 }

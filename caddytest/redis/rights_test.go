@@ -2,12 +2,10 @@ package redis
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,13 +14,9 @@ import (
 )
 
 // setRight grants a right to the user "limiter", or revokes it.
-func setRight(t *testing.T, s *redistest.Server, rights ...string) {
+func setRight(t *testing.T, s *redistest.Server, right string) {
 	t.Helper()
-	rule := []any{"acl", "setuser", "limiter"}
-	for _, right := range rights {
-		rule = append(rule, right)
-	}
-	redistest.Must(t, s.Client(t).Do(t.Context(), rule...).Err())
+	redistest.Must(t, s.Client(t).Do(t.Context(), "acl", "setuser", "limiter", right).Err())
 }
 
 // TestRights_revoked revokes a right that only the script needs, during traffic and before any, and grants it again.
@@ -39,9 +33,7 @@ func TestRights_revoked(t *testing.T) {
 				caddytest.WaitForRedis(t, n, "/")
 				setRight(t, server, "-"+right)
 				checkReported(t, n, "closed", want) // by commands alone, before any request
-				for range 5 {
-					n.Get(t, "/").Want(t, 0, want)
-				}
+				n.WantTimes(t, 5, "/", 0, want)
 				n.CheckMetric(t, "breaker_open", 1)
 				redistest.ErrorIf(t, n.Metric(t, `store_errors_total{kind="auth"}`) != 1 || n.Metric(t, `store_errors_total{kind="breaker"}`) != 4, "the errors are not counted by kind")
 				checkReported(t, n, "open", want)
@@ -77,57 +69,28 @@ func TestRights_renamedCommand(t *testing.T) {
 		n.Get(t, "/").Want(t, 0, "failed_open redis")
 		return len(n.Log.Outages()) != 1, n.Log.Lines(caddytest.Ours)
 	})
-	line := n.Log.Outages()[0].Text
-	redistest.ErrorIf(t, !strings.Contains(line, `"kind":"command"`), "the log says %s", line)
-	findings := check(t, failing, option, "redis_ratelimit same 10 1m")
-	wantFinding(t, findings, "commands", "failed", "unknown to this Redis: set")
-	wantFinding(t, findings, "script", "failed", "see the check of commands")
+	redistest.ErrorIf(t, !strings.Contains(n.Log.Outages()[0].Text, `"kind":"command"`), "the log says %v", n.Log.Outages())
+	check(t, failing, option, "redis_ratelimit same 10 1m", "commands failed: unknown to this Redis: set",
+		"script failed: see the check of commands")
 }
 
 // TestRefund_lost kills Redis before the response.
 func TestRefund_lost(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	arrived, answer := make(chan struct{}), make(chan struct{})
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		arrived <- struct{}{}
-		<-answer
-		w.WriteHeader(http.StatusOK)
-	}))
-	t.Cleanup(upstream.Close)
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server),
-		"route /slow {\nredis_ratelimit {query.k} 100 24h {\ncount_if status 401\n}\nreverse_proxy "+strings.TrimPrefix(upstream.URL, "http://")+
-			"\n}\nredis_ratelimit same 1000000 24h {\nname other\n}"+caddytest.ShowDecision))
+	upstream := caddytest.NewHolder(t)
+	n, server := caddytest.OnRedis(t, "timeout 10s", "route /slow {\nredis_ratelimit {query.k} 100 24h {\ncount_if status 401\n}\nreverse_proxy "+
+		upstream.Addr+"\n}\nredis_ratelimit same 1000000 24h {\nname other\n}"+caddytest.ShowDecision)
 	caddytest.WaitForRedis(t, n, "/")
 	const requests = 3
-	done := make(chan error)
-	for range requests {
-		go func() {
-			_, err := n.Try(http.MethodGet, n.URL+"/slow?k=secretkey", "")
-			done <- err
-		}()
-		select {
-		case <-arrived:
-		case <-time.After(time.Minute):
-			t.Fatal("no request arrives")
-		}
-	}
+	await := upstream.BeginAll(t, n, slices.Repeat([]string{"/slow?k=secretkey"}, requests)...)
 	server.Kill()
-	close(answer)
-	for range requests {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-	redistest.WaitFor(t, "lost refunds are counted", func() error {
+	upstream.EndAll()
+	await()
+	redistest.Retry(t, "lost refunds are counted", func() (again bool, seen any) {
 		lost := 0.0
 		for _, kind := range []string{"refused", "connection", "timeout", "breaker"} {
 			lost += n.Metric(t, `refund_errors_total{kind="`+kind+`"}`)
 		}
-		if lost != requests {
-			return fmt.Errorf("%v are", lost)
-		}
-		return nil
+		return lost != requests, lost
 	})
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Message, "refunds") })
 	redistest.ErrorIf(t, len(lines) != 1 || lines[0].Level != "warn" || strings.Contains(lines[0].Text, "secretkey"), "the log has %v", lines)
@@ -138,14 +101,10 @@ func TestRefund_lost(t *testing.T) {
 
 // TestForeignValue_log checks that a foreign value affects its client alone, and is logged once a minute.
 func TestForeignValue_log(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit {query.k} 100 24h"+caddytest.ShowDecision))
+	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit {query.k} 100 24h"+caddytest.ShowDecision)
 	caddytest.WaitForRedis(t, n, "/?k=good")
 	redistest.Must(t, server.Client(t).Set(t.Context(), "rl:{secretkey}:default:c1d", "a foreign value", 0).Err())
-	for range 5 {
-		n.Get(t, "/?k=secretkey").Want(t, 0, "allowed fallback")
-	}
+	n.WantTimes(t, 5, "/?k=secretkey", 0, "allowed fallback")
 	n.Get(t, "/?k=good").Want(t, 0, "allowed redis")
 	n.CheckMetric(t, `store_errors_total{kind="value"}`, 5)
 	n.CheckMetric(t, "breaker_open", 0)
@@ -180,12 +139,11 @@ func TestCheck_busyRedis(t *testing.T) {
 	redistest.Retry(t, "the script runs", func() (again bool, seen any) {
 		return !redis.HasErrorPrefix(admin.Ping(t.Context()).Err(), "BUSY"), "it does not"
 	})
-	findings := check(t, 3, "redis redis://"+server.Addr, caddytest.LimitedSite)
-	wantFinding(t, findings, "script", "failed", "SCRIPT KILL")
-	wantFinding(t, findings, "eviction", "warning", "BUSY")
+	check(t, 3, "redis redis://"+server.Addr, caddytest.LimitedSite, "script failed: SCRIPT KILL",
+		"eviction warning: BUSY")
 	// Redis checks rights before it replies BUSY.
-	findings = check(t, failing, "redis redis://limiter:secret@"+server.Addr, caddytest.LimitedSite)
-	wantFinding(t, findings, "permissions", "failed", "missing: +time")
+	check(t, failing, "redis redis://limiter:secret@"+server.Addr, caddytest.LimitedSite,
+		"permissions failed: missing: +time")
 }
 
 func TestCheck_maxclients(t *testing.T) {
@@ -194,8 +152,7 @@ func TestCheck_maxclients(t *testing.T) {
 	held := server.Client(t).Conn()
 	defer held.Close() //nolint:errcheck // the test is over
 	redistest.Must(t, held.ConfigSet(t.Context(), "maxclients", "1").Err())
-	findings := check(t, failing, "redis redis://"+server.Addr, caddytest.LimitedSite)
-	wantFinding(t, findings, "reachable", "failed", "maxclients")
+	check(t, failing, "redis redis://"+server.Addr, caddytest.LimitedSite, "reachable failed: maxclients")
 }
 
 func TestCheck_masterHangs(t *testing.T) {
@@ -206,11 +163,7 @@ func TestCheck_masterHangs(t *testing.T) {
 	}
 	masters[0].Pause(t)
 	defer masters[0].Resume(t)
-	findings := check(t, 3, "redis {\nmode cluster\naddress "+masters[1].Addr+"\n}", caddytest.LimitedSite)
-	wantFinding(t, findings, "reachable", "failed", masters[0].Addr)
-	wantFinding(t, findings, "mode", "ok", "3 masters, of which 2 answer")
-	for _, master := range masters[1:] {
-		wantFinding(t, findings, "script", "ok", master.Addr)
-		wantFinding(t, findings, "version", "ok", master.Addr)
-	}
+	one, two := masters[1].Addr, masters[2].Addr
+	check(t, 3, "redis {\nmode cluster\naddress "+one+"\n}", caddytest.LimitedSite, "reachable failed: "+masters[0].Addr,
+		"mode ok: 3 masters, of which 2 answer", "script ok: "+one, "version ok: "+one, "script ok: "+two, "version ok: "+two)
 }

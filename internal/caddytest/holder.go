@@ -15,7 +15,8 @@ import (
 
 // Holder is an upstream whose requests run until the test ends them. How a request runs is said by the
 // beginning of its path: /stream is an event stream, /websocket echoes what it gets, /broken ends without a
-// response, /cut in the middle of one, and /quick does not wait. Others are answered when they end.
+// response, /cut in the middle of one, and /quick does not wait. Others are answered when they end. A parameter
+// "tokens" is told in the header X-Tokens-Used.
 type Holder struct {
 	Addr string
 
@@ -42,6 +43,9 @@ func (h *Holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if r.Header.Get("Upgrade") == "websocket" {
 		kind = "websocket"
+	}
+	if tokens := r.URL.Query().Get("tokens"); tokens != "" {
+		w.Header().Set("X-Tokens-Used", tokens)
 	}
 	switch kind {
 	case "quick":
@@ -111,6 +115,8 @@ func (h *Holder) Running() (now, most int) {
 type HeldRequest struct {
 	Leave func()        // the client goes away
 	Ended chan struct{} // the client has the whole response, or none
+
+	Status int // of the response once it has ended; 0: there is none, or a part
 }
 
 // Begin sends a request that the upstream holds, and waits until it runs there.
@@ -133,7 +139,9 @@ func (h *Holder) Begin(t testing.TB, n *Node, path string, headers ...string) *H
 		response, err := n.Client.Transport.RoundTrip(request)
 		if err == nil { // otherwise the upstream broke it off, or the client left
 			context.AfterFunc(ctx, func() { _ = response.Body.Close() }) // of a WebSocket, which the context does not end
-			_, _ = io.Copy(io.Discard, response.Body)
+			if _, err = io.Copy(io.Discard, response.Body); err == nil {
+				r.Status = response.StatusCode
+			}
 			_ = response.Body.Close() // Caddy waits for both ends of a WebSocket
 		}
 	}()
@@ -145,6 +153,22 @@ func (h *Holder) Begin(t testing.TB, n *Node, path string, headers ...string) *H
 func Upgrade(request *http.Request) {
 	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
 		request.Header.Set(name, value)
+	}
+}
+
+// BeginAll is Begin for each path, and returns a function that waits until all have ended with status 200.
+func (h *Holder) BeginAll(t testing.TB, n *Node, paths ...string) (await func()) {
+	t.Helper()
+	var held []*HeldRequest
+	for _, path := range paths {
+		held = append(held, h.Begin(t, n, path))
+	}
+	return func() {
+		t.Helper()
+		for i, r := range held {
+			<-r.Ended
+			redistest.Equal(t, r.Status, http.StatusOK, "%s: the status", paths[i])
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -183,6 +184,14 @@ func ErrorIf(t testing.TB, wrong bool, format string, args ...any) {
 	t.Helper()
 	if wrong {
 		t.Errorf(format, args...)
+	}
+}
+
+// Equal fails a test where something is not exactly as wanted.
+func Equal[T any](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s is %v, want %v", fmt.Sprintf(what, args...), got, want)
 	}
 }
 
