@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,33 +92,17 @@ func TestCost_budget(t *testing.T) {
 func TestCost_reload(t *testing.T) {
 	t.Parallel()
 	const requests = 10
-	var arrived sync.WaitGroup
-	arrived.Add(requests)
-	answer := make(chan struct{})
-	upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Tokens-Used", r.URL.Query().Get("tokens"))
-		_, _ = io.WriteString(w, "begins ")
-		_ = http.NewResponseController(w).Flush()
-		arrived.Done()
-		<-answer
-		_, _ = io.WriteString(w, "and ends")
-	})
+	upstream := caddytest.NewHolder(t)
 	server := redistest.Start(t)
 	site := `redis_ratelimit { name budget; key same; limit 1000; window 24h; weight 50; cost {http.reverse_proxy.header.X-Tokens-Used} 50 }
-	reverse_proxy ` + upstream + ` { flush_interval -1 }`
+	reverse_proxy ` + upstream.Addr + ` { flush_interval -1 }`
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), site))
-	var answered sync.WaitGroup
-	for i := range requests {
-		answered.Go(func() {
-			n.Get(t, "/?tokens="+strconv.Itoa(10+10*(i%2)*8)).Want(t, http.StatusOK, "begins and ends")
-		})
-	}
-	arrived.Wait()
+	await := upstream.BeginAll(t, n, slices.Repeat([]string{"/stream?tokens=10", "/stream?tokens=90"}, requests/2)...)
 	n.WaitForRefund(t, "budget", "same", 1000-50*requests)
 	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout 10s", "timeout 9s", 1), site))
 	n.Reload(t, caddytest.Config(caddytest.PatientRedis(server), "respond none"))
-	close(answer)
-	answered.Wait()
+	upstream.EndAll()
+	await()
 	n.Reload(t, caddytest.Config(caddytest.PatientRedis(server), site))
 	n.WaitForRefund(t, "budget", "same", 1000-5*10-5*90)
 }
@@ -125,19 +110,8 @@ func TestCost_reload(t *testing.T) {
 // TestCost_outage kills Redis while responses run. Refunds are lost and counted, the rest of higher costs
 // is charged when Redis is back.
 func TestCost_outage(t *testing.T) {
-	t.Parallel()
-	answer := make(chan struct{})
-	var arrived sync.WaitGroup
-	arrived.Add(2)
-	upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if tokens := r.URL.Query().Get("tokens"); tokens != "" {
-			arrived.Done()
-			<-answer
-			w.Header().Set("X-Tokens-Used", tokens)
-		}
-	})
-	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 500ms\n}", `redis_ratelimit {
+	upstream := caddytest.NewHolder(t)
+	n, server := caddytest.OnRedis(t, "timeout 500ms", `redis_ratelimit {
 		name budget
 		key {query.k}
 		limit 1000
@@ -146,25 +120,13 @@ func TestCost_outage(t *testing.T) {
 		weight 100
 		cost {http.reverse_proxy.header.X-Tokens-Used} 100
 	}
-	reverse_proxy `+upstream))
-	var answered sync.WaitGroup
-	for _, query := range []string{"?k=less&tokens=40", "?k=more&tokens=250"} {
-		answered.Go(func() {
-			n.Get(t, "/"+query).Want(t, http.StatusOK, caddytest.Any)
-		})
-	}
-	arrived.Wait()
+	reverse_proxy `+upstream.Addr)
+	await := upstream.BeginAll(t, n, "/?k=less&tokens=40", "/?k=more&tokens=250")
 	server.Kill()
-	redistest.Retry(t, "the breaker is open", func() (again bool, seen any) {
-		n.Get(t, "/?k=other")
-		return n.Metric(t, "breaker_open") != 1, "it is closed"
-	})
-	close(answer)
-	answered.Wait()
-	redistest.Retry(t, "the refund is counted as not applied", func() (again bool, seen any) {
-		got := n.Metric(t, `refund_errors_total{kind="breaker"}`)
-		return got != 1, got
-	})
+	n.AwaitBreaker(t, "/quick?k=other")
+	upstream.EndAll()
+	await()
+	n.CheckMetric(t, `refund_errors_total{kind="breaker"}`, 1) // a refund that is not applied
 	server.Run(t)
 	n.WaitForRefund(t, "budget", "more", 1000-150) // this Redis is empty
 	n.WaitForRefund(t, "budget", "less", 1000)

@@ -25,6 +25,14 @@ func leasingConfig(server *redistest.Server) string {
 	return caddytest.Quietly(caddytest.Config(caddytest.PatientRedis(server), site))
 }
 
+// startLeasing starts two nodes on a Redis, for a test beside others.
+func startLeasing(t *testing.T) (n, other *caddytest.Node, server *redistest.Server) {
+	t.Helper()
+	t.Parallel()
+	server = redistest.Start(t)
+	return caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server)), server
+}
+
 // leased is what a node knows of tenant a.
 type leased struct {
 	Remaining int64
@@ -56,9 +64,7 @@ func hold(t *testing.T, n *caddytest.Node) (requests, units int64) {
 
 // TestLease_stop stops a node that holds units. They are back when the process has ended.
 func TestLease_stop(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
+	n, other, _ := startLeasing(t)
 	requests, units := hold(t, n)
 	n.Stop(t)
 	got := leasedBy(t, other).Remaining
@@ -67,9 +73,7 @@ func TestLease_stop(t *testing.T) {
 
 // TestLease_kill kills a node at once. What it held counts as used, and no more than that.
 func TestLease_kill(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
+	n, other, _ := startLeasing(t)
 	requests, units := hold(t, n)
 	_ = n.Command.Process.Kill() // its end is awaited by Stop
 	n.Stop(t)
@@ -90,22 +94,15 @@ type tenants struct {
 func startTenants(t *testing.T, nodes ...*caddytest.Node) *tenants {
 	t.Helper()
 	var c tenants
-	over := make(chan struct{})
+	var over atomic.Bool
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
 			n := nodes[i%len(nodes)]
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
+			for !over.Load() {
 				a, err := n.Try(http.MethodGet, n.URL+"/", "", "X-Tenant: a")
 				switch {
-				case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF):
-					c.cut.Add(1)
-				case err == nil && a.Body == "allowed fallback":
+				case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), a.Body == "allowed fallback":
 					c.cut.Add(1)
 				case err != nil || a.Body != "allowed lease" && a.Body != "allowed redis":
 					t.Errorf("got %v, %v", a, err)
@@ -119,8 +116,7 @@ func startTenants(t *testing.T, nodes ...*caddytest.Node) *tenants {
 			}
 		})
 	}
-	var once sync.Once
-	c.stop = func() { once.Do(func() { close(over) }); group.Wait() }
+	c.stop = func() { over.Store(true); group.Wait() }
 	t.Cleanup(c.stop)
 	return &c
 }
@@ -140,18 +136,15 @@ func (c *tenants) awaitLeases(t *testing.T) {
 func (c *tenants) checkUsed(t *testing.T, n *caddytest.Node, before int64) {
 	t.Helper()
 	c.stop()
-	cut := c.cut.Load()
-	redistest.ErrorIf(t, cut > 0, "%d requests were not decided by Redis", cut)
+	redistest.Equal(t, c.cut.Load(), 0, "the number of requests that Redis did not decide")
 	n.WaitForRefund(t, "tenant", "a", leaseLimit-c.admitted.Load()-before)
 }
 
 // TestLease_reloads reloads a node under load, with other settings of the policy and of the store in turn. In
 // the end exactly the admitted units are used, and nothing of the old configurations is left.
 func TestLease_reloads(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	n, other, server := startLeasing(t)
 	config := leasingConfig(server)
-	n, other := caddytest.Start(t, config), caddytest.Start(t, config)
 	first, _ := hold(t, n)
 	n.Reload(t, config+"\n")
 	goroutines := n.Goroutines(t)
@@ -167,19 +160,14 @@ func TestLease_reloads(t *testing.T) {
 		used := leaseLimit - leasedBy(t, other).Remaining - first
 		return used < admitted || used > admitted+cut, fmt.Sprintf("%d units are used; want %d, and at most %d more", used, admitted, cut)
 	})
-	redistest.Retry(t, "no more goroutines than before", func() (again bool, seen any) {
-		now := n.Goroutines(t)
-		return now > goroutines+4, fmt.Sprintf("there are %d; there were %d", now, goroutines)
-	})
+	n.AwaitGoroutines(t, goroutines+4)
 }
 
 // TestLease_faults drops the scripts, pauses Redis and kills it while units are held. Where it has decided all
 // the time, exactly the admitted units are used.
 func TestLease_faults(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
+	n, other, server := startLeasing(t)
 	client := server.Client(t)
-	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
 	clients := startTenants(t, n, other)
 	for range 10 {
 		redistest.Must(t, client.ScriptFlush(t.Context()).Err())
@@ -213,9 +201,7 @@ func TestLease_clock(t *testing.T) {
 // TestLease_elsewhere has another node reset and block a key whose units are held. That applies within the
 // second that a lease may last.
 func TestLease_elsewhere(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	n, other := caddytest.Start(t, leasingConfig(server)), caddytest.Start(t, leasingConfig(server))
+	n, other, _ := startLeasing(t)
 	hold(t, n)
 	other.Ratelimit(t, "reset", "--policy", "tenant", "--key", "a").Want(t, 0, "")
 	n.WaitForRefund(t, "tenant", "a", leaseLimit)
@@ -228,6 +214,5 @@ func TestLease_elsewhere(t *testing.T) {
 		return a.Status != http.StatusTooManyRequests, a
 	})
 	t.Logf("blocked elsewhere after %v", time.Since(began))
-	held := leasedBy(t, n).Leased.Units
-	redistest.ErrorIf(t, held != 0, "%d units of a blocked key are held", held)
+	redistest.Equal(t, leasedBy(t, n).Leased.Units, 0, "the number of held units of a blocked key")
 }

@@ -2,7 +2,6 @@ package reliability
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -31,38 +30,33 @@ func waitForDecision(t *testing.T, n *caddytest.Node, key, decision string) {
 
 // load sends requests of 4 clients with keys of their own to both nodes until it is stopped. None of these keys has an
 // override: a policy of 2 a day denies them, and one answer by anything but Redis or a remembered denial is wrong.
-func load(t *testing.T, nodes ...*caddytest.Node) (stop func() error) {
+func load(t *testing.T, nodes ...*caddytest.Node) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	errs := make([]error, 4)
 	var group sync.WaitGroup
-	for i := range errs {
+	for i := range 4 {
 		group.Go(func() {
 			admitted := 0
 			pace := time.NewTicker(caddytest.RequestPace)
 			defer pace.Stop()
-			for n := 0; ctx.Err() == nil && errs[i] == nil; n++ {
+			for n := 0; ctx.Err() == nil; n++ {
 				<-pace.C
 				node := nodes[n%len(nodes)]
 				a, err := node.Try(http.MethodGet, node.URL+"/", "", fmt.Sprintf("X-Key: other%d", i))
-				switch {
-				case err != nil:
-					errs[i] = err
-				case a.Body == "allowed redis":
+				if a.Body == "allowed redis" {
 					admitted++
-				case !a.DeniedByRedis():
-					errs[i] = fmt.Errorf("got %v", a)
+				} else if err != nil || !a.DeniedByRedis() {
+					t.Errorf("got %v, %v", a, err)
+					return
 				}
 			}
-			if admitted != 2 && errs[i] == nil {
-				errs[i] = fmt.Errorf("client %d: %d requests are admitted, want 2", i, admitted)
-			}
+			redistest.Equal(t, admitted, 2, "client %d: the number of requests that passed", i)
 		})
 	}
-	return func() error {
+	t.Cleanup(group.Wait)
+	return func() {
 		cancel()
 		group.Wait()
-		return errors.Join(errs...)
 	}
 }
 
@@ -94,13 +88,10 @@ func TestOverride_twoNodes(t *testing.T) {
 				{`{"policy":"api","key":"acme","remove":true}`, "denied redis"},
 			} {
 				a.Override(t, 200, step.body)
-				got := a.Get(t, "/", "X-Key: acme")
-				redistest.ErrorIf(t, !strings.HasPrefix(got.Body, step.decision), "%s: the node itself answers %v", step.body, got)
+				a.Get(t, "/", "X-Key: acme").Want(t, 0, step.decision+"*") // the node itself
 				waitForDecision(t, b, "acme", strings.TrimSuffix(step.decision, " redis"))
 			}
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
+			stop()
 		})
 	}
 }
@@ -119,17 +110,14 @@ func TestOverride_outage(t *testing.T) {
 	a.Override(t, 200, `{"policy":"api","key":"bad","block":true}`)
 	waitForDecision(t, b, "bad", "denied override") // with the other, which was set before it
 	client := server.Client(t)
-	ttl := client.TTL(t.Context(), "rl:{%!overrides}:entries").Val()
-	redistest.ErrorIf(t, ttl != -1, "the TTL of the entries is %v, want none", ttl)
+	redistest.Equal(t, client.TTL(t.Context(), "rl:{%!overrides}:entries").Val(), -1, "the TTL of the entries, which have none,")
 	server.Kill()
 	for _, n := range []*caddytest.Node{a, b} {
 		waitForDecision(t, n, "vip", "allowed fallback")
-		got := n.Get(t, "/", "X-Key: vip")
-		redistest.ErrorIf(t, got.Header.Get("X-RateLimit-Limit") != "500", "in the outage: got %v", got)
+		n.Get(t, "/", "X-Key: vip").Want(t, 0, caddytest.Any, "X-RateLimit-Limit: 500")
 		waitForDecision(t, n, "bad", "denied override")
 		n.Override(t, 503, `{"policy":"api","key":"bad","remove":true}`)
-		list := n.Ratelimit(t, "overrides")
-		list.Want(t, 3, "bad", "vip", "limit 500")
+		n.Ratelimit(t, "overrides").Want(t, 3, "bad", "vip", "limit 500")
 	}
 	a.Reload(t, config(text)+"\n# a reload in the outage")
 	a.Reload(t, config(text+"\ntimeout 200ms")) // another store on the same Redis
@@ -137,13 +125,11 @@ func TestOverride_outage(t *testing.T) {
 	unread := func(n *caddytest.Node) int {
 		return len(n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "overrides cannot be read") }))
 	}
-	redistest.Retry(t, "a poll fails", func() (again bool, seen any) {
-		return unread(b) == 0, "no line says so"
-	})
+	redistest.Retry(t, "a poll fails", func() (bool, any) { return unread(b) == 0, "no line about it" })
 	server.Run(t)
 	redistest.Retry(t, "Redis has the overrides", func() (again bool, seen any) {
 		got := client.HLen(t.Context(), "rl:{%!overrides}:entries").Val()
-		return got != 2, fmt.Sprintf("it has %d", got)
+		return got != 2, got
 	})
 	newcomer := caddytest.Start(t, config(text))
 	waitForDecision(t, newcomer, "bad", "denied override")
@@ -174,11 +160,7 @@ func TestOverride_goroutines(t *testing.T) {
 	before := n.Goroutines(t)
 	for i := range 8 {
 		n.Reload(t, config(i+1))
-		got := n.Get(t, "/", "X-Key: bad")
-		redistest.FatalIf(t, got.Body != "denied override", "after reload %d: got %v", i, got)
+		n.Get(t, "/", "X-Key: bad").Want(t, 0, "denied override")
 	}
-	redistest.Retry(t, "the polls have ended", func() (again bool, seen any) {
-		now := n.Goroutines(t)
-		return now > before+4, fmt.Sprintf("there were %d goroutines, now %d", before, now)
-	})
+	n.AwaitGoroutines(t, before+4) // the polls have ended
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -95,17 +94,13 @@ func TestConflict_JSON(t *testing.T) {
 		return `{"handle":[{"handler":"redis_ratelimit","policies":[{"name":"p","limit":` + limit + `,"window":"1m"}]}]}`
 	}
 	text := `{"apps":{"http":{"servers":{"s":{"listen":["127.0.0.1:0"],"routes":[` + handler("5") + "," + handler("6") + `]}}}}}`
-	a := n.Send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: application/json")
-	for _, part := range []string{`policy \"p\"`, "limit 5,", "limit 6,"} {
-		redistest.ErrorIf(t, a.Status != http.StatusBadRequest || !strings.Contains(a.Body, part), "got %v; want status 400 and %s", a, part)
-	}
+	n.Send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: application/json").
+		Want(t, http.StatusBadRequest, `*policy \"p\"*limit 5,*limit 6,*`)
 	caddytest.CheckQuota(t, n.Get(t, "/"), 5, 4)
 }
 
 func TestReload_equalSettings(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
+	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision)
 	caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
 	before := caddytest.Connections(t, server)
 	for i := range 5 {
@@ -120,28 +115,18 @@ func TestReload_equalSettings(t *testing.T) {
 }
 
 func TestReload_otherSettings(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
+	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision)
 	caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
 	before := caddytest.Connections(t, server)
 	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "10s", "11s", 1), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
 	caddytest.CheckQuota(t, n.Get(t, "/"), 1000, 998)
-	redistest.WaitFor(t, "the old connections are closed", func() error {
+	redistest.Retry(t, "the old connections are closed", func() (again bool, seen any) {
 		after := caddytest.Connections(t, server)
-		for _, id := range before {
-			if slices.Contains(after, id) {
-				return fmt.Errorf("there were %v, now %v", before, after)
-			}
-		}
-		return nil
+		return slices.ContainsFunc(before, func(id string) bool { return slices.Contains(after, id) }), after
 	})
 	n.Reload(t, caddytest.Config("", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
 	caddytest.CheckAdmitted(t, n.Get(t, "/"), "memory")
-	redistest.Retry(t, "all connections are closed", func() (again bool, seen any) {
-		left := caddytest.Connections(t, server)
-		return len(left) > 0, fmt.Sprintf("%v are left", left)
-	})
+	waitForNoConnections(t, server)
 }
 
 // TestReload_leaks alternates between two clients. Each reload opens one and closes one, with failed reloads between.
@@ -179,34 +164,19 @@ func TestReload_leaks(t *testing.T) {
 func TestReload_requestsInFlight(t *testing.T) {
 	t.Parallel()
 	const requests = 20
-	var arrived sync.WaitGroup
-	arrived.Add(requests)
-	answer := make(chan struct{})
-	upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/slow") {
-			arrived.Done()
-			<-answer
-		}
-		w.Header().Set("X-Tokens-Used", "3")
-	})
+	upstream := caddytest.NewHolder(t)
 	server := redistest.Start(t)
 	site := `redis_ratelimit /slow {
 		policy attempts { key same; limit 100; window 24h; algorithm gcra; count_if status 401 }
 		policy budget { key same; limit 1000; window 24h; algorithm fixed_window; cost {http.reverse_proxy.header.X-Tokens-Used} }
 	}
-	reverse_proxy ` + upstream
+	reverse_proxy ` + upstream.Addr
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), site))
-	var answered sync.WaitGroup
-	for range requests {
-		answered.Go(func() {
-			n.Get(t, "/slow").Want(t, http.StatusOK, caddytest.Any)
-		})
-	}
-	arrived.Wait()
+	await := upstream.BeginAll(t, n, slices.Repeat([]string{"/slow?tokens=3"}, requests)...)
 	n.WaitForRefund(t, "attempts", "same", 100-requests)
 	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout 10s", "timeout 9s", 1), site))
-	close(answer)
-	answered.Wait()
+	upstream.EndAll()
+	await()
 	n.WaitForRefund(t, "attempts", "same", 100)
 	n.WaitForRefund(t, "budget", "same", 1000-3*requests)
 }

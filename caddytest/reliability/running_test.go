@@ -164,10 +164,9 @@ func startGated(t *testing.T, n *caddytest.Node, gate *caddytest.Holder, request
 	}
 }
 
-// waitForNoStore loads a configuration without a store and waits until Redis has no connection any more.
-func waitForNoStore(t *testing.T, n *caddytest.Node, server *redistest.Server) {
+// waitForNoConnections waits until Redis has no connection.
+func waitForNoConnections(t *testing.T, server *redistest.Server) {
 	t.Helper()
-	n.Reload(t, caddytest.Config("", "respond ok"))
 	redistest.Retry(t, "all connections are closed", func() (again bool, seen any) {
 		left := caddytest.Connections(t, server)
 		return len(left) > 0, fmt.Sprintf("%v are left", left)
@@ -192,7 +191,8 @@ func TestReload_betweenLimits(t *testing.T) {
 				if got, want := statuses(), (map[int]int{http.StatusOK: 3, http.StatusTooManyRequests: 2}); !maps.Equal(got, want) {
 					t.Errorf("got the statuses %v, want %v", got, want)
 				}
-				waitForNoStore(t, n, server)
+				n.Reload(t, caddytest.Config("", "respond ok"))
+				waitForNoConnections(t, server)
 			})
 		}
 	}
@@ -221,7 +221,8 @@ func TestReload_betweenRunning(t *testing.T) {
 			if _, most := upstream.Running(); most > 2 {
 				t.Errorf("%d ran at once", most)
 			}
-			waitForNoStore(t, n, server)
+			n.Reload(t, caddytest.Config("", "respond ok"))
+			waitForNoConnections(t, server)
 		})
 	}
 }
