@@ -38,9 +38,7 @@ func TestBan_passwordGuesser(t *testing.T) {
 		if n.Get(t, "/401?k=user"); n.Metric(t, `bans_total{policy="login"}`) != 0 || bannedFor(t, n, "login", "user") != 0 {
 			t.Errorf("parallel log-ins that went well banned the user")
 		}
-		for range 5 {
-			n.Get(t, "/401?k=guesser").Want(t, http.StatusUnauthorized, caddytest.Any)
-		}
+		n.WantTimes(t, 5, "/401?k=guesser", http.StatusUnauthorized, caddytest.Any)
 		n.Get(t, "/200?k=guesser").Want(t, http.StatusTooManyRequests, caddytest.Any, "X-Ratelimit-Remaining: 0", "Retry-After: *") // even the right password refused
 		n.CheckMetric(t, `bans_total{policy="login"}`, 1)
 		redistest.Retry(t, "the second offense", func() (again bool, seen any) {
@@ -58,8 +56,7 @@ func TestBan_passwordGuesser(t *testing.T) {
 func TestBan_failing(t *testing.T) {
 	n := caddytest.InProcess(t, strings.Replace(passwordSite, "respond /401 401", "error /broken 500", 1))
 	n.GetTimes(t, 6, "/broken?k=breaker")
-	left := bannedFor(t, n, "login", "breaker")
-	redistest.ErrorIf(t, left == 0, "a client that breaks what is behind the limit is not banned")
+	redistest.ErrorIf(t, bannedFor(t, n, "login", "breaker") == 0, "a client that breaks what is behind the limit is not banned")
 }
 
 // banSite bans for an hour who is denied three times.
@@ -68,37 +65,25 @@ const banSite = "redis_ratelimit {\nname api\nkey {query.k}\nlimit 2\nwindow 24h
 // TestBan_twoNodes bans a client on one node. The other refuses it too, and the node that saw it goes on
 // without Redis. Operators see it and lift it.
 func TestBan_twoNodes(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	config := caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 2s\n}", banSite)
-	one, two := caddytest.Start(t, config), caddytest.Start(t, config)
+	one, server := caddytest.OnRedis(t, "timeout 2s", banSite)
+	two := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 2s"), banSite))
 	one.GetTimes(t, 5, "/?k=bad")
-	for i, n := range []*caddytest.Node{one, one, two, two} {
-		a := n.Get(t, "/?k=bad")
-		want := "denied deny_cache"
-		if i == 2 {
-			want = "denied redis"
-		}
-		redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || a.Body != want || a.Header.Get("X-Ratelimit-Remaining") != "0", "request %d: %v, want %s", i, a, want)
-	}
+	one.WantTimes(t, 2, "/?k=bad", http.StatusTooManyRequests, "denied deny_cache", "X-Ratelimit-Remaining: 0")
+	two.Get(t, "/?k=bad").Want(t, http.StatusTooManyRequests, "denied redis", "X-Ratelimit-Remaining: 0")
+	two.Get(t, "/?k=bad").Want(t, http.StatusTooManyRequests, "denied deny_cache", "X-Ratelimit-Remaining: 0")
 	one.Get(t, "/?k=good").Want(t, http.StatusOK, caddytest.Any)
 	one.Ratelimit(t, "top").Want(t, 0, "BANNED FOR", "bad")
 	two.Ratelimit(t, "bans").Want(t, 0, "OFFENSES", "api", "bad")
 	two.Ratelimit(t, "bans", "--policy", "nope").Want(t, 2)
 	one.Ratelimit(t, "policies").Want(t, 0, "after 3")
 	one.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 0, "banned", "offenses=1", ":b1d")
-	e := one.Explain(t, "/?k=bad", "")
-	redistest.ErrorIf(t, e.Decision != "denied", "explained as %+v", e)
+	redistest.Equal(t, one.Explain(t, "/?k=bad", "").Decision, "denied", "the explained decision")
 	one.Ratelimit(t, "explain", "--url", one.URL+"/?k=bad").Want(t, 4, "srv0: denied", "banned")
 	two.Ratelimit(t, "reset", "--policy", "api", "--key", "bad").Want(t, 0, "1 quota reset")
 	two.Ratelimit(t, "bans").Want(t, 0, "no client is banned")
-	redistest.Retry(t, "the other node lets the client in", func() (again bool, seen any) {
-		a := one.Get(t, "/?k=bad")
-		return a.Status != http.StatusOK, a
-	})
+	one.Await(t, "/?k=bad", http.StatusOK, caddytest.Any)
 	two.GetTimes(t, 5, "/?k=bad")
-	a := one.Get(t, "/?k=bad")
-	redistest.ErrorIf(t, !a.DeniedByRedis(), "got %v", a)
+	redistest.ErrorIf(t, !one.Get(t, "/?k=bad").DeniedByRedis(), "the client is not denied again")
 	server.Kill()
 	for _, n := range []*caddytest.Node{one, two} {
 		redistest.WaitFor(t, "the node decides by itself", func() error {
@@ -122,12 +107,8 @@ func TestBan_burst(t *testing.T) {
 	config := caddytest.Quietly(caddytest.Config(option, strings.Replace(banSite, "ban 1h after 3", "ban 1h 24h", 1)))
 	nodes := []*caddytest.Node{caddytest.Start(t, config), caddytest.Start(t, config)}
 	var group sync.WaitGroup
-	for i := range 200 {
-		group.Go(func() {
-			if _, err := nodes[i%2].Try(http.MethodGet, nodes[i%2].URL+"/?k=burst", ""); err != nil {
-				t.Error(err)
-			}
-		})
+	for _, n := range nodes {
+		group.Go(func() { n.Crowd(t, 100, "/?k=burst") })
 	}
 	group.Wait()
 	left := bannedFor(t, nodes[0], "api", "burst")
@@ -144,8 +125,8 @@ func TestBan_dryRun(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		policy := "policy api {\nkey {query.k}\nlimit 2\nwindow 24h\nban 1h after 2\n"
 		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit /enforced {\n"+policy+"}\n}\nredis_ratelimit /try {\n"+policy+"dry_run\n}\n}"+showDryRun))
-		text := n.Send(t, http.MethodGet, n.Admin+"/metrics", "").Body
-		redistest.ErrorIf(t, !strings.Contains(text, `bans_total{policy="api"} 0`), "the bans are not counted from 0: a rate would not show the first one")
+		// Bans are counted from 0. Otherwise a rate would not show the first one.
+		n.Send(t, http.MethodGet, n.Admin+"/metrics", "").Want(t, 0, `*bans_total{policy="api"} 0*`)
 		for _, want := range []string{"", "", "api", "api:banned", "api:banned"} {
 			n.Get(t, "/try?k=x").Want(t, http.StatusOK, "ok allowed "+want)
 		}
@@ -174,10 +155,7 @@ func expect(t *testing.T, n *caddytest.Node, method, path string, status int, re
 func TestBan_overridden(t *testing.T) {
 	caddytest.OnEachStore(t, "redis_ratelimit {\nname api\nkey {query.k}\nlimit 2\nwindow 24h\nban 1h after 2\n}\nlog"+reasons, func(t *testing.T, n *caddytest.Node, _ string) {
 		for _, reason := range []string{"", "", "limit", "ban", "ban"} {
-			status := http.StatusTooManyRequests
-			if reason == "" {
-				status = http.StatusOK
-			}
+			status := map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[reason == ""]
 			expect(t, n, http.MethodGet, "/?k=bad", status, reason)
 		}
 		n.Override(t, 200, `{"policy":"api","all":true,"limit":1000}`)
@@ -240,8 +218,7 @@ func TestReason_several(t *testing.T) {
 		if a := expect(t, n, http.MethodGet, "/several?k=x&long=1", 429, "limit"); len(a.Header.Get("Retry-After")) < 6 {
 			t.Errorf("got %v; want the policy that waits longest", a)
 		}
-		left := bannedFor(t, n, "abans", "y")
-		redistest.ErrorIf(t, left != 0, "a denial by another policy bans for %v s", left)
+		redistest.Equal(t, bannedFor(t, n, "abans", "y"), 0, "the ban after a denial by another policy")
 		for _, block := range []string{"x", "z"} { // of a banned client, and of one that is not
 			n.Override(t, 200, `{"policy":"abans","key":"`+block+`","block":true}`)
 			expect(t, n, http.MethodGet, "/several?k="+block+"&long=1", 429, "block")

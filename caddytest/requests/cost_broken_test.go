@@ -63,6 +63,18 @@ func brokenSite(option, source, upstream string) string {
 	reverse_proxy `+upstream+` { flush_interval -1 }`)
 }
 
+// checkLook checks what remains of the key of a request, by tokens and by bytes.
+func checkLook(t *testing.T, n *caddytest.Node, source, path string, want [2]string) {
+	t.Helper()
+	left := want[0]
+	if source == "response_bytes" {
+		left = want[1]
+	}
+	_, query, _ := strings.Cut(path, "?")
+	key, _, _ := strings.Cut(query, "&")
+	t.Run(source+path, func(t *testing.T) { checkRemaining(t, n, "/look?"+key, left) })
+}
+
 // TestCost_brokenOff has responses break off by what is behind the handlers. The estimate stays where the
 // cost is not known, by a header or by bytes that were sent.
 func TestCost_brokenOff(t *testing.T) {
@@ -85,17 +97,10 @@ func TestCost_brokenOff(t *testing.T) {
 				"/ask/204?k=empty":                          {"930", "1000"},
 			} {
 				_, _ = n.Try(http.MethodGet, n.URL+path, "") // some have no end
-				left := want[0]
-				if source == "response_bytes" {
-					left = want[1]
-				}
-				_, query, _ := strings.Cut(path, "?")
-				key, _, _ := strings.Cut(query, "&")
-				t.Run(source+path, func(t *testing.T) { checkRemaining(t, n, "/look?"+key, left) })
+				checkLook(t, n, source, path, want)
 			}
 			n.Send(t, http.MethodHead, n.URL+"/ask?k=head&tokens=40", "")
-			left := map[bool]string{true: "1000", false: "960"}[source == "response_bytes"]
-			checkRemaining(t, n, "/look?k=head", left)
+			checkLook(t, n, source, "/ask?k=head", [2]string{"960", "1000"})
 		}
 	})
 }
@@ -130,12 +135,7 @@ func TestCost_clientGone(t *testing.T) {
 				<-left
 				<-gone
 				leave()
-				remain := want[0]
-				if source == "response_bytes" {
-					remain = want[1]
-				}
-				key, _, _ := strings.Cut(path[len("/ask"):], "&")
-				t.Run(source+path, func(t *testing.T) { checkRemaining(t, n, "/look"+key, remain) })
+				checkLook(t, n, source, path, want)
 			}
 		}
 	})
@@ -200,9 +200,8 @@ func TestComplete_leftAtTheEnd(t *testing.T) {
 				n.WaitForRefund(t, "settled", key, 1_000_000-20*cost)
 				n.WaitForRefund(t, "charged", key, 1_000_000-20*cost)
 			}
-			for _, series := range []string{`option="cost",policy="settled"`, `option="cost",policy="charged"`} {
-				n.CheckMetric(t, "invalid_values_total{"+series+"}", 0)
-			}
+			n.CheckMetric(t, `invalid_values_total{option="cost",policy="settled"}`, 0)
+			n.CheckMetric(t, `invalid_values_total{option="cost",policy="charged"}`, 0)
 		}
 	})
 }
@@ -229,24 +228,12 @@ func TestComplete_withoutKeepAlive(t *testing.T) {
 // and no configuration is wrong.
 func TestComplete_leftBeforeTheHeader(t *testing.T) {
 	t.Parallel()
-	began := make(chan struct{})
-	upstream := caddytest.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		began <- struct{}{}
-		<-r.Context().Done()
-	})
+	upstream := caddytest.NewHolder(t)
 	for source, want := range map[string]int64{"json a 70": 100, "json a 170": 170, "{http.reverse_proxy.header.X-None} 70": 100, "response_bytes": 100} {
-		n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1000 24h {\nalgorithm fixed_window\nweight 100\ncost "+source+"\n}\nreverse_proxy "+upstream))
-		ctx, leave := context.WithCancel(t.Context())
-		gone := make(chan struct{})
-		go func() {
-			defer close(gone)
-			if response, err := n.Client.Do(caddytest.GetRequest(ctx, t, n.URL)); err == nil {
-				_ = response.Body.Close()
-			}
-		}()
-		<-began
-		leave()
-		<-gone
+		n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1000 24h {\nalgorithm fixed_window\nweight 100\ncost "+source+"\n}\nreverse_proxy "+upstream.Addr))
+		r := upstream.Begin(t, n, "/")
+		r.Leave()
+		<-r.Ended
 		n.CheckMetric(t, `decisions_total{decision="allowed",policy="default",source="memory"}`, 1)
 		n.WaitForRefund(t, "default", "same", 1000-want)
 		n.Stop(t) // which waits for the request

@@ -162,9 +162,7 @@ func TestCost_denied_further_in(t *testing.T) {
 	checkRemaining(t, n, "/look", "900")
 	n.Get(t, "/get?bytes=99")
 	checkRemaining(t, n, "/look", "899")
-	for range 2 {
-		n.Get(t, "/dry?bytes=10").Want(t, http.StatusOK, caddytest.Any)
-	}
+	n.WantTimes(t, 2, "/dry?bytes=10", http.StatusOK, caddytest.Any)
 	n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="dry",source="memory"}`, 1)
 }
 

@@ -28,19 +28,17 @@ func TestCountIf_statuses(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
 			n := caddytest.Start(t, caddytest.Config(option, logIn(algorithm, "")))
-			remaining := func(path string) string {
-				return n.Get(t, path+"?k="+algorithm).Header.Get("X-Ratelimit-Remaining")
+			expect := func(path string, remaining int64) {
+				t.Helper()
+				a := n.Get(t, path+"?k="+algorithm)
+				redistest.Equal(t, a.Header.Get("X-Ratelimit-Remaining"), fmt.Sprint(remaining), "%s, %s: what remains", algorithm, path)
+				n.WaitForRefund(t, "default", algorithm, remaining)
 			}
 			for range 20 {
-				got := remaining("/200")
-				redistest.ErrorIf(t, got != "5", "%s: %s remain after a log-in that went well", algorithm, got)
-				n.WaitForRefund(t, "default", algorithm, 5)
+				expect("/200", 5)
 			}
 			for i, path := range []string{"/401", "/error", "/404", "/401", "/broken"} {
-				if got, want := remaining(path), []string{"4", "3", "3", "2", "1"}[i]; got != want {
-					t.Errorf("%s, %s: %s remain, want %s", algorithm, path, got, want)
-				}
-				n.WaitForRefund(t, "default", algorithm, []int64{4, 3, 3, 2, 1}[i])
+				expect(path, []int64{4, 3, 3, 2, 1}[i])
 			}
 			n.Get(t, "/401?k="+algorithm)
 			n.Get(t, "/200?k="+algorithm).Want(t, http.StatusTooManyRequests, caddytest.Any) // even the right password refused
@@ -233,8 +231,7 @@ func TestCountIf_innerRefusal(t *testing.T) {
 					if strings.HasPrefix(fmt.Sprint(test.status), countIf) {
 						want = 3
 					}
-					got := s.used(t, n, test.status)
-					redistest.ErrorIf(t, got != want, "%d units are used, want %d", got, want)
+					redistest.Equal(t, s.used(t, n, test.status), want, "the use")
 				})
 			}
 		}
@@ -249,8 +246,7 @@ func TestCountIf_innerError(t *testing.T) {
 			name := fmt.Sprintf("e-%d-%s", status, routes)
 			t.Run(name, func(t *testing.T) {
 				s := nested{name: name, countIf: "401", server: errorRoutes[routes].server, refusing: fmt.Sprintf(`{"handler": "error", "status_code": %d}`, status)}
-				got := s.used(t, n, status)
-				redistest.ErrorIf(t, got != want, "%d units are used, want %d", got, want)
+				redistest.Equal(t, s.used(t, n, status), want, "the use")
 			})
 		}
 	}

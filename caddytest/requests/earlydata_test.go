@@ -53,9 +53,8 @@ func TestEarlyData(t *testing.T) {
 				return len(n.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"uri":"`+test.path) })) == 0, "it is not in the access log"
 			})
 			release()
-			a := <-early
-			redistest.ErrorIf(t, a.Status != test.early, "in early data: got %v; want %d", a, test.early)
-			a = askEarly(t, speaker, http.MethodGet, url+test.path+"?k=k", n)
+			redistest.Equal(t, (<-early).Status, test.early, "in early data: the status")
+			a := askEarly(t, speaker, http.MethodGet, url+test.path+"?k=k", n)
 			switch {
 			case a.Status != http.StatusOK:
 				t.Errorf("after the handshake: got %v", a)

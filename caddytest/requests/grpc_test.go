@@ -55,8 +55,7 @@ func checkDeniedCall(t *testing.T, err error, trailer metadata.MD) {
 		"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0", "ratelimit-policy": `"calls";q=1;w=86400`, "ratelimit": `"calls";r=0;t=` + seconds,
 	}
 	for name, want := range wants {
-		got := strings.Join(trailer[name], "|")
-		redistest.ErrorIf(t, got != want, "%s is %q, want %q", name, got, want)
+		redistest.Equal(t, strings.Join(trailer[name], "|"), want, "%s", name)
 	}
 }
 
@@ -74,8 +73,7 @@ func (n *grpcNode) checkLoggedCall(t *testing.T) {
 		}
 		return nil
 	})
-	counted := n.denied(t)
-	redistest.ErrorIf(t, counted != float64(denied), "the metrics count %v denials, the access log has %d", counted, denied)
+	redistest.Equal(t, n.denied(t), float64(denied), "the number of denials in the metrics, which are those of the access log,")
 }
 
 // TestGRPC_refusals has calls refused for each reason, under error routes and problem details, which are
@@ -143,8 +141,7 @@ func TestGRPC_countIf(t *testing.T) {
 						redis: test.redis, name: name, countIf: countIf, server: around.server, subroute: around.subroute,
 						refusing: `{"handler": "vars", "heavy": "2"}, {"handler": "redis_ratelimit", ` + test.inner + `}`,
 					}
-					got := s.used(t, n, http.StatusOK, "Content-Type: application/grpc")
-					redistest.ErrorIf(t, got != want, "%d units are used, want %d", got, want)
+					redistest.Equal(t, s.used(t, n, http.StatusOK, "Content-Type: application/grpc"), want, "the use")
 				})
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -32,23 +31,8 @@ func leaseOf(t *testing.T, n *caddytest.Node, tenant string) (requests int64) {
 // showsLease keeps tenant b busy until the node and its command show what is held.
 func showsLease(t *testing.T, n *caddytest.Node) {
 	t.Helper()
-	over := make(chan struct{})
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			select {
-			case <-over:
-				return
-			default:
-			}
-			if a, err := n.Try(http.MethodGet, n.URL+"/", "", "X-Tenant: b"); err != nil || a.Status != http.StatusOK {
-				t.Errorf("got %v, %v", a, err)
-				return
-			}
-		}
-	})
-	defer group.Wait()
-	defer close(over)
+	stop := n.Meanwhile(t, "/", func(a caddytest.Response) bool { return a.Status == http.StatusOK }, "X-Tenant: b")
+	defer stop()
 	redistest.WaitFor(t, "the state has a lease", func() error {
 		state := n.Ask(t, http.MethodPost, "state", `{"policy":"tenant","key":"b"}`)
 		leased := caddytest.ParseJSON[struct {
@@ -72,8 +56,7 @@ func showsLease(t *testing.T, n *caddytest.Node) {
 // shows what it holds.
 func TestLease(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	config := caddytest.Config(caddytest.PatientRedis(server), leasingSite)
+	config := caddytest.Config(caddytest.PatientRedis(redistest.Start(t)), leasingSite)
 	n, other := caddytest.Start(t, config), caddytest.Start(t, config)
 	spent := leaseOf(t, n, "a")
 	showsLease(t, n)
@@ -87,8 +70,7 @@ func TestLease(t *testing.T) {
 	redistest.ErrorIf(t, n.Metric(t, `leased_units_total{outcome="returned",policy="tenant"}`) < 1, "no returned unit was counted")
 
 	// A reset forgets what is used, and what is leased of it on this node.
-	leaseOfMore := n.Get(t, "/", "X-Tenant: a")
-	caddytest.CheckQuota(t, leaseOfMore, 100_000, 100_000-spent-1)
+	caddytest.CheckQuota(t, n.Get(t, "/", "X-Tenant: a"), 100_000, 100_000-spent-1)
 	n.Ratelimit(t, "reset", "--policy", "tenant", "--key", "a").Want(t, 0, "")
 	state := stateOf(t, n, "tenant", "a")
 	redistest.ErrorIf(t, state["leased"] != nil || state["remaining"] != 100_000.0, "state after a reset: %v", state)
@@ -98,11 +80,8 @@ func TestLease(t *testing.T) {
 	// A changed override ends the leases of its key, and applies to the next request.
 	n.Override(t, 200, `{"policy":"tenant","key":"a","block":true}`)
 	n.Get(t, "/", "X-Tenant: a").Want(t, http.StatusTooManyRequests, caddytest.Any)
-	state = stateOf(t, n, "tenant", "a")
-	redistest.ErrorIf(t, state["leased"] != nil, "state of a blocked key: %v", state)
-	if a := n.Ask(t, http.MethodPost, "override", `{"policy":"tenant","key":"a","remove":true}`); a.Status != 200 {
-		t.Fatal(a) // nothing remains of a blocked key, once the other node knows of the block
-	}
+	redistest.Equal(t, stateOf(t, n, "tenant", "a")["leased"], nil, "the lease of a blocked key")
+	n.Override(t, 200, `{"policy":"tenant","key":"a","remove":true}`) // nothing remains of a blocked key, once the other node knows of the block
 	other.WaitForRefund(t, "tenant", "a", 100_000-spent)
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,9 +17,9 @@ import (
 )
 
 // upstream starts a server with a rate limiter of its own.
-func upstream(t *testing.T) *httptest.Server {
+func upstream(t *testing.T) (address string) {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
 			w.Header().Add(name, "98")
 			w.Header().Add(name, "99")
@@ -37,13 +36,11 @@ func upstream(t *testing.T) *httptest.Server {
 		case "/away":
 			w.WriteHeader(http.StatusGatewayTimeout)
 		}
-	}))
-	t.Cleanup(server.Close)
-	return server
+	})
 }
 
 func TestUpstream_headers(t *testing.T) {
-	n := caddytest.InProcess(t, "redis_ratelimit {http.request.uri.path} 10 24h\nreverse_proxy "+upstream(t).Listener.Addr().String())
+	n := caddytest.InProcess(t, "redis_ratelimit {http.request.uri.path} 10 24h\nreverse_proxy "+upstream(t))
 	for path, status := range map[string]int{"/": 200, "/hint": 200, "/stream": 200, "/away": 504} {
 		caddytest.CheckQuota(t, n.Get(t, path).Want(t, status, caddytest.Any, "X-Upstream: yes"), 10, 9)
 	}
@@ -64,11 +61,8 @@ func TestHeaders_filesAndCompression(t *testing.T) {
 		caddytest.CheckQuota(t, a, 10, 9)
 		redistest.ErrorIf(t, (a.Header.Get("Content-Encoding") == "gzip") != (encoding == "gzip") || (a.Body == text) == (encoding == "gzip"), "with %s: got status %d, %d bytes, %v", encoding, a.Status, len(a.Body), a.Header)
 	}
-	if a := n.Get(t, "/missing.txt", "Accept-Encoding: identity"); a.Status != http.StatusNotFound {
-		t.Errorf("got %v; want 404", a)
-	} else {
-		caddytest.CheckQuota(t, a, 10, 8)
-	}
+	a := n.Get(t, "/missing.txt", "Accept-Encoding: identity").Want(t, http.StatusNotFound, caddytest.Any)
+	caddytest.CheckQuota(t, a, 10, 8)
 }
 
 func TestHeaders_headAndLargeBodies(t *testing.T) {
@@ -79,9 +73,7 @@ func TestHeaders_headAndLargeBodies(t *testing.T) {
 
 // TestAccessLog_decision checks the fields for each kind of request, and the placeholder of the reason.
 func TestAccessLog_decision(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode open\n}", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond <{http.redis_ratelimit.reason}>\nhandle_errors {\nrespond <{http.redis_ratelimit.reason}>\n}"))
+	n, server := caddytest.OnRedis(t, "fail_mode open", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond <{http.redis_ratelimit.reason}>\nhandle_errors {\nrespond <{http.redis_ratelimit.reason}>\n}")
 	waitForAccess := func(path, decision, reason, policy string) {
 		n.Get(t, path).Want(t, 0, "<"+reason+">")
 		redistest.WaitFor(t, path+" is logged", func() error {
@@ -119,58 +111,47 @@ func TestMemory_logLine(t *testing.T) {
 	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Message, "not shared"), "the log has %v; want once that limits are not shared", lines)
 }
 
-// collector stores the spans that a Caddy exports.
-type collector struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // a truncated body has no span
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.text.Write(body)
-	w.WriteHeader(http.StatusOK)
-}
-
-// has reports whether the spans contain a text.
-func (c *collector) has(text string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return strings.Contains(c.text.String(), text)
-}
-
 // TestTracing_spans exports the spans of Caddy's tracing to a collector.
 func TestTracing_spans(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	spans := new(collector)
-	address := caddytest.Serve(t, spans.ServeHTTP)
+	var mu sync.Mutex
+	var spans strings.Builder
+	address := caddytest.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // a truncated body has no span
+		mu.Lock()
+		defer mu.Unlock()
+		spans.Write(body)
+	})
+	collected := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return spans.String()
+	}
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n\tredis redis://"+server.Addr+"\n}", "tracing {\n\tspan outer-span\n}\nredis_ratelimit same 1000 24h"+caddytest.ShowDecision),
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://"+address, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50",
 		"OTEL_METRICS_EXPORTER=none", "OTEL_LOGS_EXPORTER=none")
 	caddytest.WaitForRedis(t, n, "/")
 	redistest.WaitFor(t, "the spans have come", func() error {
 		for _, text := range []string{"outer-span", "EVALSHA", "db.system.name", "server.port"} {
-			if !spans.has(text) {
+			if !strings.Contains(collected(), text) {
 				return errors.New("none has " + text)
 			}
 		}
 		return nil
 	})
-	redistest.ErrorIf(t, spans.has("rl:{"), "a client's key is in a span")
+	redistest.ErrorIf(t, strings.Contains(collected(), "rl:{"), "a client's key is in a span")
 }
 
 // TestTemplates_includes has pages that include others by requests of their own, which are no client's.
 func TestTemplates_includes(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"page.html": `page {{httpInclude "/part.html"}}`, "part.html": `part {{httpInclude "/leaf.html"}}`, "leaf.html": "leaf",
 	} {
 		redistest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	n := caddytest.Start(t, caddytest.Config("", "root "+dir+"\nredis_ratelimit {\nkey {client_ip}\nlimit 3\nwindow 24h\n}\ntemplates\nfile_server"))
+	n := caddytest.InProcess(t, "root "+dir+"\nredis_ratelimit {\nkey {client_ip}\nlimit 3\nwindow 24h\n}\ntemplates\nfile_server")
 	for left := int64(2); left >= 0; left-- {
 		caddytest.CheckQuota(t, n.Get(t, "/page.html").Want(t, http.StatusOK, "page part leaf"), 3, left) // the page with its parts
 	}

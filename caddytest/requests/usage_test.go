@@ -41,7 +41,7 @@ const usageSite = `redis_ratelimit /api/* {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	stores := caddytest.Stores(t)
-	stores["cluster"] = "redis_ratelimit {\nredis {\nmode cluster\naddress " + redistest.StartCluster(t)[0].Addr + "\n}\ntimeout 10s\n}"
+	stores["cluster"] = caddytest.OnCluster(t)
 	for store, option := range stores {
 		t.Run(store, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(option, usageSite))
@@ -55,8 +55,7 @@ func TestUsage(t *testing.T) {
 				q := quotas[1]
 				redistest.FatalIf(t, q.Name != "all" || q.Remaining != 9 || q.Window != 604800 || q.RetryAfter != 0 || q.ResetAfter <= 0, "got %+v", q)
 			}
-			a := n.Get(t, "/api/quota?k=a")
-			caddytest.CheckQuota(t, a, 3, 1)
+			caddytest.CheckQuota(t, n.Get(t, "/api/quota?k=a"), 3, 1)
 			if a := n.Send(t, http.MethodHead, n.URL+"/api/quota?k=a", ""); a.Status != http.StatusOK || a.Body != "" || a.Header.Get("Content-Length") == "" || !caddytest.HasQuota(a) {
 				t.Errorf("HEAD: got %v", a)
 			}
@@ -113,10 +112,7 @@ func TestUsage_outage(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]int{"local": http.StatusOK, "open": http.StatusServiceUnavailable, "closed": http.StatusServiceUnavailable} {
 		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 2s\n}",
-				"redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nfail_mode "+mode+"\nproblem_details\nusage /quota\n}"+caddytest.ShowDecision))
+			n, server := caddytest.OnRedis(t, "timeout 2s", "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nfail_mode "+mode+"\nproblem_details\nusage /quota\n}"+caddytest.ShowDecision)
 			n.Get(t, "/?k=a")
 			server.Kill()
 			a := n.Get(t, "/quota?k=a").Want(t, want, caddytest.Any, "Cache-Control: no-store")
@@ -126,13 +122,8 @@ func TestUsage_outage(t *testing.T) {
 			} else if a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, "temporary-reduced-capacity") {
 				t.Errorf("got %v", a)
 			}
-			redistest.Retry(t, "the breaker is open", func() (again bool, seen any) {
-				n.Get(t, "/?k=a")
-				return n.Metric(t, "breaker_open") != 1, "it is not"
-			})
-			for range 20 {
-				n.Get(t, "/quota?k=a").Want(t, want, caddytest.Any)
-			}
+			n.AwaitBreaker(t, "/?k=a")
+			n.WantTimes(t, 20, "/quota?k=a", want, caddytest.Any)
 		})
 	}
 }
@@ -158,18 +149,14 @@ func TestUsage_flood(t *testing.T) {
 	looks, most := runs()-before, 12+int(time.Since(began)/(100*time.Millisecond))
 	redistest.ErrorIf(t, looks > most || looks < 10, "a thousand looks in %v are %d script runs, want 10 to %d", time.Since(began), looks, most)
 	n.Get(t, "/?k=a")
-	redistest.Retry(t, "the answer is true again", func() (again bool, seen any) {
-		quotas := usageOf(t, n.Get(t, "/quota?k=a"))
-		return quotas[0].Remaining != 3, quotas
-	})
+	n.Await(t, "/quota?k=a", 0, `*"remaining":3,*`) // the answer is true again
 }
 
 // TestUsage_keyless refuses clients without a key as requests are refused.
 func TestUsage_keyless(t *testing.T) {
 	n := caddytest.InProcess(t, "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /quota\non_empty_key reject\n}"+caddytest.ShowDecision)
 	n.Get(t, "/quota").Want(t, http.StatusBadRequest, caddytest.Any)
-	e := n.Explain(t, "/quota?k=a", "")
-	redistest.ErrorIf(t, e.Decision != "usage", "explained as %+v", e)
+	redistest.Equal(t, n.Explain(t, "/quota?k=a", "").Decision, "usage", "the explained decision")
 }
 
 const calendarSite = `redis_ratelimit {
@@ -186,7 +173,7 @@ func TestCalendar(t *testing.T) {
 	zone, err := time.LoadLocation("America/Santiago")
 	redistest.Must(t, err)
 	stores := caddytest.Stores(t)
-	stores["cluster"] = "redis_ratelimit {\nredis {\nmode cluster\naddress " + redistest.StartCluster(t)[0].Addr + "\n}\ntimeout 10s\n}"
+	stores["cluster"] = caddytest.OnCluster(t)
 	for store, option := range stores {
 		t.Run(store, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(option, calendarSite))
@@ -197,19 +184,13 @@ func TestCalendar(t *testing.T) {
 				if time.Until(ends) < time.Minute {
 					t.Skip("a month of Santiago ends while this runs")
 				}
-				passed := n.Get(t, "/?w=3&k="+k+"&other="+k)
-				if passed.Status != http.StatusOK || passed.Header.Get("X-RateLimit-Limit") != "5" || passed.Header.Get("X-RateLimit-Remaining") != "2" {
-					t.Fatal(passed)
-				}
+				passed := n.Get(t, "/?w=3&k="+k+"&other="+k).
+					Want(t, http.StatusOK, caddytest.Any, "X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 2")
 				reset, _ := strconv.ParseInt(passed.Header.Get("X-RateLimit-Reset"), 10, 64)
 				difference := reset - ends.Unix()
 				redistest.ErrorIf(t, difference < -1 || difference > 1, "reset at %d, the month ends at %d", reset, ends.Unix())
-				policies := strings.Join(passed.Header.Values("RateLimit-Policy"), ", ")
-				redistest.ErrorIf(t, policies != `"monthly";q=5, "yearly";q=100, "hourly";q=50;w=3600`, "RateLimit-Policy: %s", policies)
-				denied := n.Get(t, "/?w=3&k="+k+"&other="+k)
-				if denied.Status != http.StatusTooManyRequests || denied.Header.Get("Retry-After") == "" {
-					t.Fatal(denied)
-				}
+				passed.Want(t, 0, caddytest.Any, `RateLimit-Policy: "monthly";q=5, "yearly";q=100, "hourly";q=50;w=3600`)
+				denied := n.Get(t, "/?w=3&k="+k+"&other="+k).Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After: *")
 				retry, _ := strconv.ParseInt(denied.Header.Get("Retry-After"), 10, 64)
 				after := time.Duration(retry)*time.Second - ends.Sub(denied.Sent)
 				redistest.ErrorIf(t, after > 2*time.Second || after+denied.Took < -2*time.Second, "Retry-After is %d, the month ended %v after %v", retry, ends.Sub(denied.Sent), denied)
@@ -220,8 +201,7 @@ func TestCalendar(t *testing.T) {
 						Window    any
 					}
 				}](t, n.Get(t, "/quota?k="+k+"&other="+k)).Policies
-				got := fmt.Sprint(quotas)
-				redistest.ErrorIf(t, got != "[{monthly 2 month} {yearly 99 year} {hourly 49 3600}]", "the page of quotas: %s", got)
+				redistest.Equal(t, fmt.Sprint(quotas), "[{monthly 2 month} {yearly 99 year} {hourly 49 3600}]", "the page of quotas")
 			}
 		})
 	}
