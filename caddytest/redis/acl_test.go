@@ -41,6 +41,13 @@ func askAll(n *caddytest.Node, paths []string) error {
 	return nil
 }
 
+// askOne starts a node for askAll.
+func askOne(t *testing.T, text string, paths []string, env ...string) error {
+	n := caddytest.Start(t, text, env...)
+	defer n.Stop(t)
+	return askAll(n, paths)
+}
+
 func TestACL_singleRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -51,9 +58,7 @@ func TestACL_singleRedis(t *testing.T) {
 		return c != "lrange" && c != "lset" && c != "hdel" && c != "hgetall"
 	})
 	caddytest.CheckExactRights(t, []*redistest.Server{server}, all, needed, nil, func(t *testing.T) error {
-		n := caddytest.Start(t, text, "REDIS_PASSWORD=secret")
-		defer n.Stop(t)
-		return askAll(n, paths)
+		return askOne(t, text, paths, "REDIS_PASSWORD=secret")
 	})
 }
 
@@ -82,14 +87,9 @@ func reshard(t *testing.T, masters []*redistest.Server, key string) {
 	ctx := t.Context()
 	slot := masters[0].Client(t).ClusterKeySlot(ctx, key).Val()
 	owner := int(slot) * len(masters) / 16384
-	ids := make([]string, len(masters))
-	for i, m := range masters {
-		ids[i] = m.Client(t).Do(ctx, "cluster", "myid").String()
-		ids[i] = ids[i][strings.LastIndexByte(ids[i], ' ')+1:]
-	}
-	next := (owner + 1) % len(masters)
-	redistest.Must(t, masters[next].Client(t).Do(ctx, "cluster", "setslot", slot, "importing", ids[owner]).Err())
-	redistest.Must(t, masters[owner].Client(t).Do(ctx, "cluster", "setslot", slot, "migrating", ids[next]).Err())
+	from, to := masters[owner], masters[(owner+1)%len(masters)]
+	redistest.Must(t, to.Client(t).Do(ctx, "cluster", "setslot", slot, "importing", from.ClusterID(t)).Err())
+	redistest.Must(t, from.Client(t).Do(ctx, "cluster", "setslot", slot, "migrating", to.ClusterID(t)).Err())
 }
 
 // race sends requests of many clients at once. Some find the quota used between peek and take, and
@@ -101,12 +101,7 @@ func race(n *caddytest.Node, path string) error {
 		group.Go(func() { errs[i] = askAll(n, []string{path}) })
 	}
 	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func TestACL_sentinel(t *testing.T) {
@@ -120,12 +115,9 @@ func TestACL_sentinel(t *testing.T) {
 	all := strings.Fields(caddytest.ACLSentinelCommands)
 	needed := caddytest.Only(all, func(c string) bool { return c != "ping" }) // used after 3 idle seconds
 	caddytest.CheckExactRights(t, []*redistest.Server{sentinel}, all, needed, strings.Fields(caddytest.ACLSentinelChannels), func(t *testing.T) error {
-		n := caddytest.Start(t, text)
-		defer n.Stop(t)
-		return askAll(n, paths)
+		return askOne(t, text, paths)
 	})
-	objects := caddytest.RefusedByACL(t, []*redistest.Server{master})
-	redistest.ErrorIf(t, len(objects) > 0, "the master refuses %v", objects)
+	redistest.Equal(t, caddytest.RefusedByACL(t, []*redistest.Server{master}), nil, "the list of what the master refuses")
 }
 
 // TestACL_bans bans with the rights of decisions alone, and lists and lifts bans with those of operators.
@@ -146,25 +138,17 @@ func TestACL_bans(t *testing.T) {
 			caddytest.RestrictUser(t, servers, strings.Fields(caddytest.ACLCommands+" "+rights))
 			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis {\n"+option+"\nusername limiter\npassword secret\n}\n}",
 				"redis_ratelimit {header.X-Key} 1 24h {\nname api\nban 1h\n}\n"+caddytest.ShowDecision))
-			ban := func() {
-				for _, want := range []string{"allowed redis", "denied redis"} {
-					n.Get(t, "/", "X-Key: bad").Want(t, 0, want)
-				}
-				n.CheckMetric(t, `bans_total{policy="api"}`, 1)
-			}
-			ban()
-			a := n.Ask(t, http.MethodGet, "bans", "")
-			redistest.ErrorIf(t, a.Status != 503 || !strings.Contains(a.Body, `"complete":false`) || !strings.Contains(a.Body, "NOPERM"), "without the right to search: got %v", a)
-			for _, body := range []string{`{"policy":"api","key":"bad","unban":true}`, `{"policy":"api","all":true,"unban":true}`} {
-				n.Ask(t, http.MethodPost, "override", body).Want(t, 503, "*NOPERM*")
-			}
+			n.WantBodies(t, "/", []string{"allowed redis", "denied redis"}, "X-Key: bad")
+			n.CheckMetric(t, `bans_total{policy="api"}`, 1)
+			n.Ask(t, http.MethodGet, "bans", "").Want(t, 503, `*"complete":false*`).Want(t, 503, "*NOPERM*") // without the right to search
+			n.Override(t, 503, `{"policy":"api","key":"bad","unban":true}`).Want(t, 503, "*NOPERM*")
+			n.Override(t, 503, `{"policy":"api","all":true,"unban":true}`).Want(t, 503, "*NOPERM*")
 			caddytest.RestrictUser(t, servers, strings.Fields(caddytest.ACLCommands+" "+rights+" "+caddytest.ACLOperatorCommands))
 			n.Ratelimit(t, "bans").Want(t, 0, "bad")
 			n.Ratelimit(t, "override", "--policy", "api", "--key", "bad", "--unban").Want(t, 0, "1 ban lifted")
 			n.Get(t, "/", "X-Key: bad") // banned again
 			n.Ratelimit(t, "override", "--policy", "api", "--all", "--unban").Want(t, 0, "1 ban lifted")
-			refused := caddytest.RefusedByACL(t, servers)
-			redistest.ErrorIf(t, len(refused) > 0, "refused are %v", refused)
+			redistest.Equal(t, caddytest.RefusedByACL(t, servers), nil, "the list of what is refused")
 		})
 	}
 }

@@ -29,13 +29,7 @@ const usualKeys = `^rl:\{jane\}:default:c1d$`
 
 func variants(t *testing.T) map[string]func(t *testing.T) variant {
 	t.Helper()
-	plain := redistest.Start(t)
-	plainClient := plain.Client(t)
-	return map[string]func(t *testing.T) variant{
-		"a URL": func(*testing.T) variant { return variant{options: "redis redis://" + plain.Addr, client: plainClient} },
-		"an address": func(*testing.T) variant {
-			return variant{options: "redis {\naddress " + plain.Addr + "\n}", client: plainClient}
-		},
+	all := map[string]func(t *testing.T) variant{
 		"unix socket": socketVariant,
 		"unix socket by URL": func(t *testing.T) variant {
 			v := socketVariant(t)
@@ -49,22 +43,6 @@ func variants(t *testing.T) map[string]func(t *testing.T) variant {
 		"password in a block": func(t *testing.T) variant {
 			s := startLocked(t)
 			return variant{options: "redis {\naddress " + s.Addr + "\npassword {env.REDIS_PASSWORD}\n}", env: []string{"REDIS_PASSWORD=" + caddytest.Password}, client: withPassword(t, s)}
-		},
-		"database 3": func(t *testing.T) variant {
-			client := redis.NewClient(&redis.Options{Addr: plain.Addr, DB: 3})
-			t.Cleanup(func() { _ = client.Close() })
-			return variant{options: "redis redis://" + plain.Addr + "/3", client: client}
-		},
-		"database 4 in a block": func(t *testing.T) variant {
-			client := redis.NewClient(&redis.Options{Addr: plain.Addr, DB: 4})
-			t.Cleanup(func() { _ = client.Close() })
-			return variant{options: "redis {\naddress " + plain.Addr + "\ndb 4\n}", client: client}
-		},
-		"key_prefix": func(*testing.T) variant {
-			return variant{options: "redis redis://" + plain.Addr + "\nkey_prefix shop:eu", client: plainClient, keys: `^shop:eu:\{jane\}:default:c1d$`}
-		},
-		"hash_keys": func(*testing.T) variant {
-			return variant{options: "redis redis://" + plain.Addr + "\nhash_keys {env.SECRET}", env: []string{"SECRET=pepper"}, client: plainClient, keys: `^rl:\{%~[0-9a-f]{32,64}\}:default:c1d$`}
 		},
 		"rediss with the system's authorities": func(t *testing.T) variant {
 			authority := redistest.NewAuthority(t)
@@ -94,6 +72,23 @@ func variants(t *testing.T) map[string]func(t *testing.T) variant {
 			}
 		},
 	}
+	plain := redistest.Start(t)
+	url, block := "redis redis://"+plain.Addr, "redis {\naddress "+plain.Addr+"\n"
+	on := func(db int) *redis.Client { return connect(t, &redis.Options{Addr: plain.Addr, DB: db}) }
+	for name, v := range map[string]variant{
+		"a URL":                 {options: url, client: on(0)},
+		"an address":            {options: block + "}", client: on(0)},
+		"database 3":            {options: url + "/3", client: on(3)},
+		"database 4 in a block": {options: block + "db 4\n}", client: on(4)},
+		"key_prefix":            {options: url + "\nkey_prefix shop:eu", client: on(0), keys: `^shop:eu:\{jane\}:default:c1d$`},
+		"hash_keys": {
+			options: url + "\nhash_keys {env.SECRET}", env: []string{"SECRET=pepper"}, client: on(0),
+			keys: `^rl:\{%~[0-9a-f]{32,64}\}:default:c1d$`,
+		},
+	} {
+		all[name] = func(*testing.T) variant { return v }
+	}
+	return all
 }
 
 func socketVariant(t *testing.T) variant {
@@ -105,7 +100,12 @@ func socketVariant(t *testing.T) variant {
 
 func withPassword(t *testing.T, s *redistest.Server) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, Password: caddytest.Password})
+	return connect(t, &redis.Options{Addr: s.Addr, Password: caddytest.Password})
+}
+
+func connect(t *testing.T, options *redis.Options) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -118,10 +118,7 @@ func TestRedis_variants(t *testing.T) {
 			ctx := t.Context()
 			redistest.Must(t, v.client.FlushDB(ctx).Err())
 			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+v.options+"\n}", "redis_ratelimit {header.User} 3 24h"+caddytest.ShowDecision), v.env...)
-			for i := range int64(3) {
-				caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, "/", "User: jane"), "redis"), 3, 2-i)
-			}
-			a := n.Get(t, "/", "User: jane")
+			a := n.Spend(t, "/", "redis", 3, "User: jane")
 			redistest.ErrorIf(t, !a.DeniedByRedis(), "got %v; want it denied by redis", a)
 			checkKeys(t, v)
 			caddytest.CheckSecrets(t, n, v.env)
@@ -158,14 +155,11 @@ func TestRedis_cluster(t *testing.T) {
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis {\nmode cluster\naddress "+strings.Join(addresses[:2], " ")+"\n}\n}", site+caddytest.ShowDecision))
 	for i := range 50 {
 		user := "User: user-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
-		for range 2 {
-			caddytest.CheckAdmitted(t, n.Get(t, "/", user), "redis")
-		}
+		n.WantBodies(t, "/", []string{"allowed redis", "allowed redis"}, user)
 		a := n.Get(t, "/", user)
 		redistest.FatalIf(t, !a.DeniedByRedis(), "got %v; want it denied by redis", a)
 	}
-	a := n.Get(t, "/", "User: last")
-	caddytest.CheckQuota(t, a, 2, 1) // the tighter policy, compared with 1000-101 of 1000
+	caddytest.CheckQuota(t, n.Get(t, "/", "User: last"), 2, 1) // the tighter policy, compared with 1000-101 of 1000
 	used := 0
 	for _, m := range masters {
 		if size, err := m.Client(t).DBSize(t.Context()).Result(); err == nil && size > 5 {
