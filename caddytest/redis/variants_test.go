@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 

@@ -61,19 +61,12 @@ func TestReload_running(t *testing.T) {
 		n.Reload(t, text)
 		waitForAnswer(t, n, "allowed redis")
 		n.CheckMetric(t, `running{policy="places"}`, 0)
-		redistest.Retry(t, "nothing runs by Redis", func() (again bool, seen any) {
-			a := n.Ask(t, http.MethodPost, "state", `{"policy":"places","key":"same"}`)
-			return !strings.Contains(a.Body, `"remaining":3`), fmt.Sprintf("after %s: %v", name, a)
-		})
+		n.WaitForRefund(t, "places", "same", 3) // nothing runs by Redis
 	}
-	redistest.WaitFor(t, "nothing is left", func() error {
-		if now := n.Goroutines(t); now > goroutines+6 {
-			return fmt.Errorf("%d goroutines, before %d", now, goroutines)
-		}
-		if now := len(caddytest.Connections(t, server)); now > connections+4 {
-			return fmt.Errorf("%d connections to Redis, before %d", now, connections)
-		}
-		return nil
+	n.AwaitGoroutines(t, goroutines+6)
+	redistest.Retry(t, "connections to Redis have ended", func() (again bool, seen any) {
+		now := len(caddytest.Connections(t, server))
+		return now > connections+4, now
 	})
 }
 
@@ -177,13 +170,13 @@ func waitForNoConnections(t *testing.T, server *redistest.Server) {
 // is as exact for them as the first.
 func TestReload_betweenLimits(t *testing.T) {
 	t.Parallel()
-	site := func(gate string) string { return gatedSite("limit 3\nwindow 24h", gate, "respond ok") }
 	for change, other := range map[string]string{"timeout": "timeout 9s", "prefix": "timeout 10s\nkey_prefix other"} {
 		for _, mode := range []string{"closed", "open"} {
 			t.Run(change+" "+mode, func(t *testing.T) {
 				t.Parallel()
 				server, gate := redistest.Start(t), caddytest.NewHolder(t)
-				text := caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout", "fail_mode "+mode+"\ntimeout", 1), site(gate.Addr))
+				text := caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout", "fail_mode "+mode+"\ntimeout", 1),
+					gatedSite("limit 3\nwindow 24h", gate.Addr, "respond ok"))
 				n := caddytest.Start(t, text)
 				statuses := startGated(t, n, gate, 5)
 				n.Reload(t, strings.Replace(text, "timeout 10s", other, 1))
