@@ -201,14 +201,13 @@ func TestDenial_errorRoutes(t *testing.T) {
 
 // TestDenial_limitInErrorRoutes has error routes with limits of their own.
 func TestDenial_limitInErrorRoutes(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+redistest.FreeAddr(t)+"\n}", `handle_errors 404 {
+	n := caddytest.WithoutRedis(t, "", `handle_errors 404 {
 		redis_ratelimit /limited same 2 24h { name e404 }
 		redis_ratelimit /closed same 2 24h { name closed; fail_mode closed }
 		redis_ratelimit /empty {header.X-Key} 2 24h { name empty; on_empty_key reject }
 		respond "not here"
 	}
-	error 404`))
+	error 404`)
 	for left := int64(1); left >= 0; left-- {
 		caddytest.CheckQuota(t, n.Get(t, "/limited").Want(t, http.StatusNotFound, "not here"), 2, left) // the error route's answer
 	}
