@@ -1,13 +1,22 @@
 package redisratelimit
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // hello is a handler that answers.
@@ -88,4 +97,175 @@ func TestOne_policy_twice_takes_the_sum(t *testing.T) {
 	response := fetch(t, server.URL)
 	checkShare(t, response.Header, "10", "3")
 	redistest.ErrorIf(t, response.StatusCode != http.StatusTooManyRequests, "the status is %d, want 429", response.StatusCode)
+}
+
+// tellPlaceholders is a handler that puts placeholders into headers of their names.
+func tellPlaceholders(names ...string) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		for _, name := range names {
+			if value, found := repl.GetString("http.redis_ratelimit." + name); found {
+				w.Header().Set(name, value)
+			}
+		}
+		return nil
+	}
+}
+
+func TestPlaceholders_tell_times_in_seconds(t *testing.T) {
+	names := []string{"decision", "source", "policy", "limit", "remaining", "retry_after", "reset_after", "nonsense"}
+	server := serve(t, tellPlaceholders(names...), newHandler(t, `{"policies":[{"name":"p","limit":2,"window":"1h","algorithm":"gcra","burst":3}]}`))
+	header := fetch(t, server.URL).Header
+	for name, want := range map[string]string{
+		"decision": "allowed", "source": "memory", "policy": "p", "limit": "3", "remaining": "2",
+		"retry_after": "0", "reset_after": "1800", "nonsense": "",
+	} {
+		got := header.Get(name)
+		redistest.ErrorIf(t, got != want, "{http.redis_ratelimit.%s} is %q, want %q", name, got, want)
+	}
+	later := fetch(t, server.URL).Header.Get("reset_after")
+	if seconds, err := strconv.ParseFloat(later, 64); err != nil || seconds <= 3590 || seconds > 3600 {
+		t.Errorf("after a second request {http.redis_ratelimit.reset_after} is %q, want a bit less than 3600", later)
+	}
+}
+
+// TestDecision_writes_its_outcome_alone reads the variable that handlers keep it in, as a site that
+// writes logs may.
+func TestDecision_writes_its_outcome_alone(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) error {
+		repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		value, _ := repl.GetString("http.vars.redis_ratelimit.decision")
+		w.Header().Set("Placeholder", value)
+		w.Header().Set("Format", fmt.Sprintf("%+v", caddyhttp.GetVar(r.Context(), "redis_ratelimit.decision")))
+		return nil
+	}, newHandler(t, policyJSON("p", `5,"key":"secret"`)))
+	header := fetch(t, server.URL).Header
+	for _, name := range []string{"Placeholder", "Format"} {
+		got := header.Get(name)
+		redistest.ErrorIf(t, got != "allowed", "%s: got %q, want allowed", name, got)
+	}
+}
+
+func TestPlaceholders_of_a_handler_that_decided_nothing_are_unknown(t *testing.T) {
+	skipping := newHandler(t, `{"policies":[{"key":"{http.request.header.X-Key}","limit":2,"window":"1h"}],"on_empty_key":"skip"}`)
+	server := serve(t, tellPlaceholders("decision", "policy"), skipping)
+	if header := fetch(t, server.URL).Header; len(header.Values("decision")) > 0 || len(header.Values("policy")) > 0 || len(header.Values(quotaheader.Limit)) > 0 {
+		t.Errorf("got %v; want no decision", header)
+	}
+}
+
+func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
+	for duration, want := range map[time.Duration]string{
+		0: "0", time.Second: "1", 1500 * time.Millisecond: "1.5", time.Microsecond: "0.000001",
+		24 * time.Hour: "86400", limiter.Never: "-1", 5866889 * time.Microsecond: "5.866889", 100 * time.Second: "100",
+	} {
+		got := quotaheader.Seconds(duration)
+		redistest.ErrorIf(t, got != want, "%v is written %q, want %q", duration, got, want)
+	}
+	for duration, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, time.Minute: 60} {
+		got := quotaheader.CeilSeconds(duration)
+		redistest.ErrorIf(t, got != want, "%v is rounded up to %d, want %d", duration, got, want)
+	}
+}
+
+// call sends a request with a content type.
+func call(t testing.TB, url, contentType string) *http.Response {
+	t.Helper()
+	response, err := http.Post(url, contentType, strings.NewReader("\x00\x00\x00\x00\x00"))
+	redistest.Must(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	redistest.FatalIf(t, err != nil || len(body) > 0 && response.Header.Get("Grpc-Status") != "", "the body is %q, error %v", body, err)
+	return response
+}
+
+func TestRefusedCall_options(t *testing.T) {
+	for i, test := range []struct {
+		options, contentType string
+		status               int
+		grpcStatus           string
+	}{
+		{"", "application/grpc", 200, "8"},
+		{`,"grpc":true,"problem_details":true,"status":503`, "application/grpc-web+proto", 200, "8"},
+		{`,"grpc":null`, "application/grpc", 200, "8"},
+		{`,"grpc":false`, "application/grpc", 429, ""},
+		{`,"grpc":false,"problem_details":true`, "application/grpc", 429, ""},
+		{"", "application/json", 429, ""},
+		{"", "application/grpc<", 429, ""},
+		{`,"status":503`, "application/grpc-evil", 503, ""},
+	} {
+		server := serve(t, hello, newHandler(t, fmt.Sprintf(`{"policies":[{"name":"p","key":"%d","limit":1,"window":"24h"}]%s}`, i, test.options)))
+		if response := call(t, server.URL, test.contentType); response.StatusCode != http.StatusOK || response.Header.Get("Grpc-Status") != "" {
+			t.Errorf("%s: the first call got %v", test.options, response)
+		}
+		response := call(t, server.URL, test.contentType)
+		checkShare(t, response.Header, "1", "0")
+		if response.StatusCode != test.status || response.Header.Get("Grpc-Status") != test.grpcStatus || response.Header.Get("Retry-After") == "" ||
+			response.Header.Get("Cache-Control") != "no-store" || (test.grpcStatus != "" && response.Header.Get("Content-Type") != test.contentType) {
+			t.Errorf("%s, %s: got %v", test.options, test.contentType, response)
+		}
+	}
+}
+
+// TestRefusedCall_jitter has Retry-After round up the pushback, unless it is beyond a minute.
+func TestRefusedCall_jitter(t *testing.T) {
+	for _, jitter := range []string{"2s", "24h"} {
+		server := serve(t, hello, newHandler(t, `{"policies":[{"name":"p","key":"jitter `+jitter+`","limit":1,"window":"55s","algorithm":"gcra"}],"retry_jitter":"`+jitter+`"}`))
+		call(t, server.URL, "application/grpc")
+		for range 20 {
+			header := call(t, server.URL, "application/grpc").Header
+			seconds, err := strconv.ParseInt(header.Get("Retry-After"), 10, 64)
+			redistest.Must(t, err)
+			pushback, err := strconv.ParseInt(header.Get("Grpc-Retry-Pushback-Ms"), 10, 64)
+			if err != nil || (seconds > 60) != (pushback == -1) || (seconds <= 60 && (pushback+999)/1000 != seconds) {
+				t.Errorf("Retry-After is %d, the pushback %d, error %v", seconds, pushback, err)
+			}
+		}
+	}
+}
+
+// TestRefusedCall_undecided has calls that the quota would let through: too many are held, the key is empty.
+func TestRefusedCall_undecided(t *testing.T) {
+	process.Held.Add(gate.MaxHeld)
+	defer process.Held.Add(-gate.MaxHeld)
+	for handler, want := range map[string]string{
+		`{"policies":[{"name":"queue","limit":2,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]}`:                "14",
+		`{"policies":[{"name":"keyed","key":"{http.request.header.X-Key}","limit":1,"window":"24h"}],"on_empty_key":"reject"}`: "3",
+	} {
+		server := serve(t, hello, newHandler(t, handler))
+		if want == "14" {
+			call(t, server.URL, "application/grpc") // passes at once
+		}
+		response := call(t, server.URL, "application/grpc")
+		if response.StatusCode != http.StatusOK || response.Header.Get("Grpc-Status") != want || response.Header.Get("Grpc-Message") == "" {
+			t.Errorf("got %v; want the code %s", response, want)
+		}
+		if want == "14" {
+			checkShare(t, response.Header, "2", "0")
+		}
+	}
+}
+
+// TestRefusedCall_matcherError has a matcher fail: Caddy's log gets its error, as for any other request.
+func TestRefusedCall_matcherError(t *testing.T) {
+	h := newHandler(t, `{"policies":[{"name":"p","limit":1,"window":"24h"}]}`)
+	failed := errors.New("a matcher failed")
+	for _, err := range []error{failed, caddyhttp.Error(http.StatusBadRequest, failed)} {
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) error { return h.limiter.Visit(w, r).Refuse(err) })
+		response := call(t, server.URL, "application/grpc")
+		redistest.ErrorIf(t, response.StatusCode < 400 || response.Header.Get("Grpc-Status") != "", "got %v", response)
+	}
+}
+
+// TestHold_refuses_where_too_many_wait shows the share nevertheless, which was charged.
+func TestHold_refuses_where_too_many_wait(t *testing.T) {
+	server := serve(t, hello, newHandler(t, `{"policies":[{"name":"p","key":"x","limit":5,"window":"48h","algorithm":"leaky_bucket","max_delay":"24h"}]}`))
+	checkShare(t, fetch(t, server.URL).Header, "5", "4")
+	process.Held.Add(gate.MaxHeld)
+	defer process.Held.Add(-gate.MaxHeld)
+	response := fetch(t, server.URL)
+	if response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("the status is %d, want 503", response.StatusCode)
+	}
+	checkShare(t, response.Header, "5", "3")
 }

@@ -2,16 +2,22 @@ package redisratelimit
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // renamedMetrics maps deprecated names to the current ones.
@@ -74,4 +80,109 @@ func TestMetrics_promlint(t *testing.T) {
 			t.Errorf("%s: %s", name, problems[i].Text)
 		}
 	}
+}
+
+// series counts those of a metric.
+func series(c prometheus.Collector) (n int) {
+	all := make(chan prometheus.Metric)
+	go func() {
+		c.Collect(all)
+		close(all)
+	}()
+	for range all {
+		n++
+	}
+	return n
+}
+
+// TestPolicyNames_of_configurations_that_came_and_went loads configurations that each name another policy, beside
+// one that goes on: what is kept stays as much as one configuration needs.
+func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
+	h := newHandler(t, policyJSON("stays", "5"))
+	h.limiter.Counters[0].Count(rule.Allowed, limiter.SourceMemory)
+	h.limiter.Counters[0].CountInvalid("limit")
+	decisions, invalid, known := series(policystats.Decisions), series(policystats.InvalidValues), h.app.opened.Memory.Names.Len()
+	for i := range redistest.Rounds(100, 2_000) {
+		ctx, end := newContext(t, "")
+		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
+		again := loadHandler(t, ctx, policyJSON("stays", "5"))
+		for _, o := range []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed} {
+			brief.limiter.Counters[0].Count(o, limiter.SourceRedis)
+		}
+		brief.limiter.Counters[0].CountInvalid("burst")
+		redistest.FatalIf(t, again.limiter.Counters[0] != h.limiter.Counters[0], "the policy that stays begins anew")
+		end()
+		brief.limiter.Counters[0].Count(rule.Denied, limiter.SourceMemory) // a request that outlives it
+		brief.limiter.Counters[0].CountInvalid("weight")
+	}
+	if got := series(policystats.Decisions); got != decisions {
+		t.Errorf("%d series of decisions, before %d", got, decisions)
+	}
+	if got := series(policystats.InvalidValues); got != invalid {
+		t.Errorf("%d series of invalid values, before %d", got, invalid)
+	}
+	if got := h.app.opened.Memory.Names.Len(); got != known {
+		t.Errorf("%d names, before %d", got, known)
+	}
+}
+
+// TestPolicyNames_keep_counts has a handler deny a client, be removed, and come back.
+func TestPolicyNames_keep_counts(t *testing.T) {
+	newHandler(t, policyJSON("stays", "5"))
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		ctx, end := newContext(t, "")
+		h := loadHandler(t, ctx, `{"policies":[{"name":"returns","key":"same","limit":1,"window":"24h"}]}`)
+		response := fetch(t, serve(t, hello, h).URL)
+		redistest.ErrorIf(t, response.StatusCode != want, "got %v, want %d", response.Status, want)
+		end()
+	}
+}
+
+// checkLeft asks a handler and checks what is left.
+func checkLeft(t *testing.T, h http.Handler, want string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if got := w.Header().Get("X-Ratelimit-Remaining"); got != want {
+		t.Errorf("%q is left, want %s", got, want)
+	}
+}
+
+// TestProcess_with_two_apps has both serve at once, as tests of other modules do. They count together by name and need
+// not agree about its limit.
+func TestProcess_with_two_apps(t *testing.T) {
+	var servers [2]http.Handler
+	var ends [2]func()
+	var started [2]*App
+	for i, limit := range []string{"5", "6"} {
+		ctx, end := newContext(t, "")
+		h := loadHandler(t, ctx, policyJSON("p", limit))
+		if err := h.app.Start(); err != nil {
+			t.Fatal(err)
+		}
+		hello := func(http.ResponseWriter, *http.Request) error { return nil }
+		servers[i], ends[i], started[i] = serve(t, hello, h).Config.Handler, end, h.app
+	}
+	checkLeft(t, servers[0], "4")
+	checkLeft(t, servers[1], "4")
+	ends[1]()
+	if apps.newest() != started[0] {
+		t.Error("the app that goes on is not asked")
+	}
+	checkLeft(t, servers[0], "2")
+	ends[0]()
+	checkReferences(t, 0, 0)
+}
+
+// TestProcess_that_loads_one_after_another counts on until Caddy stops. What loads afterwards counts anew.
+func TestProcess_that_loads_one_after_another(t *testing.T) {
+	const handler = `{"handler":"redis_ratelimit","policies":[{"name":"p","limit":5,"window":"24h"}]},`
+	load := func() *caddyhttp.Server { return loadServer(t, "", handler) }
+	checkLeft(t, load(), "4")
+	checkLeft(t, load(), "3")
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	checkReferences(t, 0, 0)
+	checkLeft(t, load(), "4")
 }

@@ -2,8 +2,14 @@ package redisratelimit
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -78,5 +84,106 @@ func TestReserve_UnmarshalJSON(t *testing.T) {
 	for _, text := range []string{`true`, `[20]`, `{"units":20}`} {
 		err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), new(Policy))
 		redistest.ErrorIf(t, err == nil, "%s is taken", text)
+	}
+}
+
+// TestSecrets_URLInWrongField has a URL with a password in every field of the app's JSON that takes none.
+func TestSecrets_URLInWrongField(t *testing.T) {
+	const url = "redis://user:hunter2@127.0.0.1:1"
+	t.Setenv("WRONG_URL", url)
+	const address = `{"redis":{"addresses":["127.0.0.1:1"],`
+	for _, text := range []string{
+		`{"redis":{"addresses":["VALUE"]}}`,
+		`{"redis":{"addresses":["127.0.0.1:1","VALUE"],"mode":"cluster"}}`,
+		`{"redis":{"addresses":["/VALUE"]}}`,
+		`{"redis":{"url":"redis://127.0.0.1:1","VALUE":1}}`,
+		address + `"mode":"VALUE"}}`,
+		address + `"mode":"sentinel","master":"VALUE"}}`,
+		address + `"mode":"sentinel","master":"m","sentinel_username":"VALUE"}}`,
+		address + `"username":"VALUE"}}`,
+		address + `"credentials":"VALUE"}}`,
+		address + `"credentials":{"source":"VALUE","path":"/x"}}}`,
+		address + `"credentials":{"source":"file","path":"VALUE"}}}`,
+		address + `"credentials":{"source":"file","VALUE":"x"}}}`,
+		address + `"db":"VALUE"}}`,
+		address + `"pool_size":"VALUE"}}`,
+		address + `"tls":"VALUE"}}`,
+		address + `"tls":{"ca":"VALUE"}}}`,
+		address + `"tls":{"cert":"VALUE","key":"/nowhere.pem"}}}`,
+		address + `"tls":{"cert":"/dev/null","key":"VALUE"}}}`,
+		address + `"tls":{"server_name":"VALUE"}}}`,
+		address + `"tls":{"VALUE":"x"}}}`,
+		address + `"password":"a{VALUE}b"}}`,
+		`{"timeout":"VALUE"}`, `{"fail_mode":"VALUE"}`, `{"key_prefix":"VALUE"}`, `{"deny_cache":"VALUE"}`,
+		`{"local_share":"VALUE"}`, `{"memory":"VALUE"}`, `{"memory":{"max_keys":"VALUE"}}`, `{"VALUE":1}`,
+		`{"redis":"VALUE"}`,
+	} {
+		for _, value := range []string{url, "{env.WRONG_URL}"} {
+			text := strings.ReplaceAll(text, "VALUE", value)
+			if strings.Contains(text, "a{{env") {
+				continue // a placeholder that has a value
+			}
+			ctx, end := newContext(t, text)
+			if _, err := loadApp(ctx); err == nil || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s: got the error %v; want one without the password", text, err)
+			}
+			end()
+			if _, err := configuredRedis(json.RawMessage(text)); err == nil || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s: check: got the error %v; want one without the password", text, err)
+			}
+		}
+	}
+}
+
+// FuzzCaddyfile reads any text as the directive and as the global option. What is accepted must
+// load, and what is refused must be told with its line.
+func FuzzCaddyfile(f *testing.F) {
+	paths, err := filepath.Glob("caddytest/config/adapt/*.caddyfiletest")
+	redistest.FatalIf(f, err != nil || len(paths) == 0, "there are no golden files to begin with, error %v", err)
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		redistest.Must(f, err)
+		input, _, _ := strings.Cut(string(text), "\n----------\n")
+		if at := strings.Index(input, appName); at >= 0 { // the directive or option at its beginning
+			f.Add(input[at:])
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		tokens, err := caddyfile.Tokenize([]byte(text), "Caddyfile")
+		if err != nil || len(tokens) == 0 {
+			return
+		}
+		option, err := parseGlobalOption(caddyfile.NewDispenser(tokens), nil)
+		checkParsed(t, option, err)
+		if app, ok := option.(httpcaddyfile.App); ok && err == nil {
+			err := json.Unmarshal(app.Value, new(App))
+			redistest.ErrorIf(t, err != nil, "the option cannot be loaded: %v", err)
+		}
+		handler, err := parseHandler(httpcaddyfile.Helper{Dispenser: caddyfile.NewDispenser(tokens), State: map[string]any{}})
+		checkParsed(t, handler, err)
+		if h, ok := handler.(*Handler); ok && err == nil {
+			checkHandlerLoads(t, h)
+		}
+	})
+}
+
+func checkParsed(t *testing.T, value any, err error) {
+	t.Helper()
+	redistest.ErrorIf(t, err != nil && !strings.Contains(err.Error(), "Caddyfile:"), "the error names no line: %v", err)
+	redistest.ErrorIf(t, err == nil && value == nil, "neither a value nor an error")
+}
+
+// checkHandlerLoads sends a handler through JSON, as Caddy does.
+func checkHandlerLoads(t *testing.T, h *Handler) {
+	t.Helper()
+	text, err := json.Marshal(h)
+	redistest.Must(t, err)
+	loaded := new(Handler)
+	if err := json.Unmarshal(text, loaded); err != nil {
+		t.Fatalf("%s cannot be loaded: %v", text, err)
+	}
+	loaded.setDefaults()
+	if err := errors.Join(loaded.checkPolicies(), loaded.Validate()); err != nil {
+		t.Errorf("%s is refused when it is loaded: %v", text, err)
 	}
 }

@@ -1,17 +1,25 @@
 package redisratelimit
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // BenchmarkRequest measures a whole request in Caddy's server, without a network: of Caddy without this
@@ -83,4 +91,179 @@ func loadServer(tb testing.TB, app, handler string) *caddyhttp.Server {
 	served, ok := module.(*caddyhttp.App)
 	redistest.FatalIf(tb, !ok, "the app is a %T", module)
 	return served.Servers["bench"]
+}
+
+// manyPolicies is a handler of so many policies, all of which refund what a request takes.
+func manyPolicies(n int, options string) string {
+	policies := make([]string, n)
+	for i := range policies {
+		policies[i] = fmt.Sprintf(`{"name":"many%d","limit":1000000,"window":"1h","count_if":{"status_code":[401]}}`, i)
+	}
+	return `{"policies":[` + strings.Join(policies, ",") + `]` + options + `}`
+}
+
+// BenchmarkPolicies is the price of a request by how many policies it meets, in process: in proportion, also for
+// 2,000 policies.
+func BenchmarkPolicies(b *testing.B) {
+	for _, n := range []int{1, 2, 8, 100, 1000, 2000} {
+		b.Run(fmt.Sprintf("policies=%d", n), func(b *testing.B) {
+			h := newHandler(b, manyPolicies(n, `,"headers":["x_ratelimit","ietf"]`))
+			b.ReportAllocs()
+			for b.Loop() {
+				passThrough(b, h)
+			}
+		})
+	}
+}
+
+// requestWithVars is a request as Caddy hands it to handlers.
+func requestWithVars() (*http.Request, *caddy.Replacer) {
+	r, repl := httptest.NewRequest(http.MethodGet, "/", nil), caddy.NewReplacer()
+	ctx := context.WithValue(r.Context(), caddy.ReplacerCtxKey, repl)
+	return r.WithContext(context.WithValue(ctx, caddyhttp.VarsCtxKey, map[string]any{})), repl
+}
+
+// passThrough sends a request through a handler.
+func passThrough(t testing.TB, h *Handler) {
+	t.Helper()
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	})
+	r, _ := requestWithVars()
+	if err := h.ServeHTTP(httptest.NewRecorder(), r, next); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// BenchmarkEnforce compares a request of a policy that is enforced for all keys, for a key within the part and
+// for one outside of it, and of a policy in dry run; with notify, which has no listener.
+func BenchmarkEnforce(b *testing.B) {
+	for _, bench := range []struct{ name, options string }{
+		{"all", ""}, {"within", `,"enforce":99.9999`}, {"outside", `,"enforce":0`}, {"dry_run", `,"dry_run":true`}, {"notify", `,"notify":[80]`},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			h := newHandler(b, `{"policies":[{"name":"rolled","key":"same","limit":1000000000,"window":"1m","algorithm":"gcra"`+bench.options+`}]}`)
+			b.ReportAllocs()
+			for b.Loop() {
+				passThrough(b, h)
+			}
+		})
+	}
+}
+
+// BenchmarkUsage compares a flood of looks with the requests themselves, of one client, in process and on
+// Redis.
+func BenchmarkUsage(b *testing.B) {
+	stores := map[string]string{"memory": "{}", "redis": `{"redis":{"url":"redis://` + redistest.Start(b).Addr + `"},"timeout":"5s"}`}
+	for _, store := range []string{"memory", "redis"} {
+		ctx := lastingContext(b, stores[store])
+		h := loadHandler(b, ctx, `{"policies":[{"name":"looked","key":"same","limit":1000000000,"window":"1m","algorithm":"gcra"}],"usage":"/usage"}`)
+		for _, path := range []string{"/", "/usage"} {
+			b.Run(store+path, func(b *testing.B) {
+				b.ReportAllocs()
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						serveOnce(b, h, path)
+					}
+				})
+			})
+		}
+	}
+}
+
+// serveOnce sends a request of a path through a handler.
+func serveOnce(tb testing.TB, h *Handler, path string) {
+	tb.Helper()
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	})
+	w := httptest.NewRecorder()
+	r := caddyhttp.PrepareRequest(httptest.NewRequest(http.MethodGet, path, nil), caddy.NewReplacer(), w, &caddyhttp.Server{})
+	if err := h.ServeHTTP(w, r, next); err != nil || w.Code != http.StatusOK {
+		tb.Fatal(w.Code, err)
+	}
+}
+
+// repeated is a log that is longer than memory should be: the real one, day after day.
+type repeated struct {
+	lines [][]byte
+	left  int // lines
+	at    int
+	day   time.Time
+	rest  []byte
+}
+
+func newRepeated(t testing.TB, lines int) *repeated {
+	t.Helper()
+	text, err := io.ReadAll(openNASA(t))
+	redistest.Must(t, err)
+	return &repeated{lines: bytes.SplitAfter(bytes.TrimSpace(text), []byte("\n")), left: lines, day: time.Date(1995, 8, 1, 0, 0, 0, 0, time.UTC)}
+}
+
+// Read implements [io.Reader].
+func (r *repeated) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		if len(r.rest) == 0 {
+			if r.left == 0 {
+				return n, io.EOF
+			}
+			if r.at == len(r.lines)-1 { // the last one has no end
+				r.at, r.day = 0, r.day.AddDate(0, 0, 1)
+			}
+			r.rest = bytes.Replace(r.lines[r.at], []byte("01/Aug/1995"), r.day.AppendFormat(nil, "02/Jan/2006"), 1)
+			r.at, r.left = r.at+1, r.left-1
+		}
+		copied := copy(p[n:], r.rest)
+		n, r.rest = n+copied, r.rest[copied:]
+	}
+	return n, nil
+}
+
+// BenchmarkReplay plays a log of Common Log Format through one keyed policy. With -benchtime
+// 10000000x it is ten million lines.
+func BenchmarkReplay(b *testing.B) {
+	b.ReportAllocs()
+	b.ResetTimer()
+	result := play(b, nasaSite("10 1m", "sliding_window_counter"), accesslog.Options{Files: []string{"-"}, Stdin: newRepeated(b, b.N)}, replay.Options{})
+	redistest.FatalIf(b, result.Requests != int64(b.N), "%d requests", result.Requests)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+}
+
+// crowd is a log of so many lines, of so many clients in turn, a thousand lines a second.
+type crowd struct {
+	lines, clients int
+	at             int
+	text, rest     []byte
+}
+
+// Read implements [io.Reader].
+func (c *crowd) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		if len(c.rest) == 0 {
+			if c.at == c.lines {
+				return n, io.EOF
+			}
+			client, when := c.at*7919%c.clients, time.Unix(1_790_000_000+int64(c.at/1000), 0).UTC()
+			c.text = fmt.Appendf(c.text[:0], "10.%d.%d.%d - - [", client>>16, client>>8&255, client&255)
+			c.text = append(when.AppendFormat(c.text, "02/Jan/2006:15:04:05 -0700"), `] "GET /page/`...)
+			c.text = append(strconv.AppendInt(c.text, int64(c.at%5000), 10), " HTTP/1.1\" 200 512\n"...)
+			c.rest, c.at = c.text, c.at+1
+		}
+		copied := copy(p[n:], c.rest)
+		n, c.rest = n+copied, c.rest[copied:]
+	}
+	return n, nil
+}
+
+// BenchmarkReplay_memory plays a log of 100,000 clients, one line for each iteration: with -benchtime
+// 10000000x ten million lines. It tells the memory that was taken from the system.
+func BenchmarkReplay_memory(b *testing.B) {
+	result := play(b, nasaSite("10 1m", "sliding_window_counter"), accesslog.Options{Files: []string{"-"}, Stdin: &crowd{lines: b.N, clients: 100_000}}, replay.Options{})
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	b.ReportMetric(float64(memory.Sys)/1e6, "MB")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+	redistest.FatalIf(b, result.Requests != int64(b.N), "%d requests", result.Requests)
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
+	_ "time/tzdata" // zones of machines without a table
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -166,4 +169,89 @@ func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Set
 			t.Errorf("%s: limit %d leaves all untouched, one more is said to be the smallest", algorithm, settings.Limit)
 		}
 	}
+}
+
+// TestSuggester_calendar tries limits of calendar periods by the log's own clock: days of Santiago around the
+// one without a first hour, and months.
+func TestSuggester_calendar(t *testing.T) {
+	zone, err := time.LoadLocation("America/Santiago")
+	redistest.Must(t, err)
+	begins := time.Date(2026, 9, 4, 12, 0, 0, 0, time.UTC).UnixMicro()
+	const day = 86_400_000_000
+	for _, calendar := range []string{"day", "month"} {
+		p, err := limiter.NewPolicy(limiter.Settings{Name: "p", Calendar: calendar, Location: zone, Limit: 20})
+		redistest.Must(t, err)
+		settings := p.Settings()
+		traffic := suggestTraffic(1, 2000, day, 1000, 0.1)
+		first := traffic[0].micros
+		for i := range traffic {
+			traffic[i].micros += begins - first
+		}
+		s := newTestSuggester(t, settings, SuggestOptions{})
+		compareSuggestions(t, s, settings, traffic)
+		if len(s.names) != 1 || s.names[0] != limiter.FixedWindow || s.running == nil || s.result.WindowText() != calendar+" (America/Santiago)" || s.ownLimit() != 20 {
+			t.Errorf("tried %v of %s, with requests at once: %v", s.names, s.result.WindowText(), s.running != nil)
+		}
+		// Windows of one length are tried as those of any policy.
+		other := newTestSuggester(t, settings, SuggestOptions{Window: time.Hour})
+		settings.Calendar, settings.Location, settings.Window = "", nil, time.Hour
+		compareSuggestions(t, other, settings, traffic)
+		redistest.ErrorIf(t, len(other.names) != 4 || other.running == nil || other.ownLimit() != 0, "tried %v", other.names)
+	}
+	p, err := limiter.NewPolicy(limiter.Settings{Name: "p", Calendar: "day", Limit: 20})
+	redistest.Must(t, err)
+	if _, err = NewSuggester(p, "{key}", SuggestOptions{Algorithms: []string{limiter.GCRA}}); err == nil || err.Error() != "algorithm gcra: calendar periods are counted by fixed_window alone; leave the algorithm out" {
+		t.Error(err)
+	}
+}
+
+// pageViews is traffic like that of a small site: clients that load some pages, each with a handful of
+// files in the seconds after it, with times in whole seconds.
+func pageViews(clients, requests int, span time.Duration) []asked {
+	random := rand.New(rand.NewPCG(1, 1))
+	var traffic []asked
+	for i := 0; len(traffic) < requests; i++ {
+		client := i
+		if i >= clients {
+			client = int(float64(clients) * random.Float64() * random.Float64() * random.Float64())
+		}
+		at := peakStart + random.Int64N(int64(span.Seconds()))*1_000_000
+		for range 1 + random.IntN(3) {
+			at += random.Int64N(60) * 1_000_000
+			for range 1 + random.IntN(8) {
+				traffic = append(traffic, asked{fmt.Sprintf("host-%06d.example.com", client), at + random.Int64N(6)*1_000_000, 1, false})
+			}
+		}
+	}
+	slices.SortStableFunc(traffic, func(a, b asked) int { return int(a.micros - b.micros) })
+	return traffic
+}
+
+func TestSuggester_memory(t *testing.T) {
+	const clients = 5_000
+	traffic := pageViews(clients, 10*clients, 24*time.Hour)
+	for _, c := range []struct {
+		window time.Duration
+		most   uint64 // bytes a key
+	}{{time.Minute, 1500}, {24 * time.Hour, 2000}} {
+		before := heapInUse()
+		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 60, Window: c.window}, SuggestOptions{})
+		for i := range traffic {
+			s.Add(traffic[i].key, traffic[i].micros, traffic[i].weight, false)
+		}
+		each := (heapInUse() - before) / uint64(len(s.keys))
+		runtime.KeepAlive(s)
+		t.Logf("window %v: %d bytes for each of %d keys", c.window, each, len(s.keys))
+		if each > c.most {
+			t.Errorf("window %v: %d bytes a key, want at most %d", c.window, each, c.most)
+		}
+	}
+	runtime.KeepAlive(traffic)
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

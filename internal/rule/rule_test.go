@@ -1,9 +1,16 @@
 package rule
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -70,5 +77,117 @@ func TestSet_Evaluate_visits_rules_after_a_refusal(t *testing.T) {
 	r, repl := keyRequest("192.0.2.1", nil)
 	if err := set.Evaluate(r, repl, &e); err != nil || len(e.DryRefusals) != 1 || len(e.Enforced) != 1 {
 		t.Errorf("got %v and %+v; want one dry refusal and one check", err, e)
+	}
+}
+
+func TestExempt_matches_by_the_address_however_it_is_written(t *testing.T) {
+	for _, test := range []struct {
+		exempt, address string
+		want            bool
+	}{
+		{"10.0.0.0/8", "10.1.1.1", true},
+		{"10.0.0.0/8", "::ffff:10.1.1.1", true},
+		{"::ffff:10.0.0.0/104", "10.1.1.1", true},
+		{"::ffff:10.1.2.3/104", "::ffff:10.1.1.1", true},
+		{"::ffff:10.0.0.0/104", "11.1.1.1", false},
+		{"::ffff:0:0/96", "203.0.113.7", true},
+		{"::ffff:0:0/96", "2001:db8::1", false},
+		{"::ffff:10.1.1.1", "10.1.1.1", true},
+		{"10.1.1.1", "::ffff:10.1.1.1", true},
+		{"2001:db8::/32", "2001:db8::1", true},
+		{"fe80::1", "fe80::1%eth0", true},
+		{privateRanges, "192.168.7.7", true},
+		{privateRanges, "203.0.113.7", false},
+	} {
+		exempt, err := ParseExempt([]string{test.exempt})
+		if err != nil {
+			t.Fatalf("%s: %v", test.exempt, err)
+		}
+		r, _ := keyRequest(test.address, nil)
+		if got := (&Set{Exempt: exempt}).IsExempt(r); got != test.want {
+			t.Errorf("%s, from %s: got %t, want %t", test.exempt, test.address, got, test.want)
+		}
+	}
+}
+
+// TestSet_Evaluate_empty_keys has policies in one decision that each do something else about an empty key.
+func TestSet_Evaluate_empty_keys(t *testing.T) {
+	rules := manyRules(t, 4, 0)[:3]
+	for i, mode := range EmptyKeys() {
+		key, err := ParseKey("{http.request.header.X-"+string(mode)+"}", Prefixes{IPv4: 16 + 8*i, IPv6: 64})
+		redistest.Must(t, err)
+		rules[i].Key, rules[i].OnEmptyKey = key, mode
+	}
+	const stand = addressMark + "192.0.0.0/16"
+	for name, test := range map[string]struct {
+		header  http.Header
+		early   bool
+		refused int
+		keys    []string
+	}{
+		"all":              {http.Header{"X-Client_ip": {"a"}, "X-Skip": {"b"}, "X-Reject": {"c"}}, false, 0, []string{"a", "b", "c"}},
+		"all, early":       {http.Header{"X-Client_ip": {"a"}, "X-Skip": {"b"}, "X-Reject": {"c"}}, true, 0, []string{"a", "b", "c"}},
+		"no first":         {http.Header{"X-Skip": {"b"}, "X-Reject": {"c"}}, false, 0, []string{stand, "b", "c"}},
+		"no first, early":  {http.Header{"X-Skip": {"b"}, "X-Reject": {"c"}}, true, http.StatusTooEarly, nil},
+		"two firsts":       {http.Header{"X-Client_ip": {"a", "b"}, "X-Reject": {"c"}}, false, 0, []string{stand, "c"}},
+		"no second":        {http.Header{"X-Client_ip": {"a"}, "X-Reject": {"c"}}, false, 0, []string{"a", "c"}},
+		"no second, early": {http.Header{"X-Client_ip": {"a"}, "X-Reject": {"c"}}, true, 0, []string{"a", "c"}},
+		"two seconds":      {http.Header{"X-Client_ip": {"a"}, "X-Skip": {"b", "b"}, "X-Reject": {"c"}}, false, http.StatusBadRequest, nil},
+		"no third":         {http.Header{"X-Client_ip": {"a"}, "X-Skip": {"b"}}, false, http.StatusBadRequest, nil},
+		"no third, early":  {http.Header{"X-Client_ip": {"a"}, "X-Skip": {"b"}}, true, http.StatusBadRequest, nil},
+		"two thirds":       {http.Header{"X-Client_ip": {"a"}, "X-Skip": {"b"}, "X-Reject": {"c", "c"}}, false, http.StatusBadRequest, nil},
+		"none":             {nil, false, http.StatusBadRequest, nil},
+		"none, early":      {nil, true, http.StatusTooEarly, nil},
+	} {
+		r, repl := keyRequest("192.0.2.1", nil)
+		for name, values := range test.header {
+			r.Header[name] = values
+		}
+		if test.early {
+			r.TLS = new(tls.ConnectionState)
+		}
+		var e Evaluation
+		refusal := caddyhttp.HandlerError{}
+		if errors.As(NewSet(rules).Evaluate(r, repl, &e), &refusal); refusal.StatusCode != test.refused {
+			t.Errorf("%s: refused with %d, want %d", name, refusal.StatusCode, test.refused)
+		}
+		var keys []string
+		for i := range e.Enforced {
+			keys = append(keys, e.Enforced[i].Key.String())
+		}
+		redistest.ErrorIf(t, !slices.Equal(keys, test.keys), "%s: counted for %q, want %q", name, keys, test.keys)
+	}
+}
+
+func TestField_repeated(t *testing.T) {
+	once := httptest.NewRequest(http.MethodGet, "/?token=a&t=token&x=1;y=token", http.NoBody)
+	once.Header = http.Header{"X-Key": {"a, b"}, "Cookie": {"session=a; other=session; sess=b"}}
+	for _, test := range []struct {
+		placeholder, query string
+		header             http.Header
+	}{
+		{"http.request.header.x-key", "", http.Header{"X-Key": {"a", "b"}}},
+		{"http.request.header.X-Key", "", http.Header{"X-Key": {"a", ""}}},
+		{"http.request.cookie.session", "", http.Header{"Cookie": {"SESSION=1; session=a"}}},
+		{"http.request.cookie.session", "", http.Header{"Cookie": {"session=a", "session=a"}}},
+		{"http.request.cookie.session", "", http.Header{"Cookie": {"session=a;session = b"}}},
+		{"http.request.cookie.session", "", http.Header{"Cookie": {`session="a\b; x=y; session=1`}}}, // Go drops the first
+		{"http.request.uri.query.token", "token=a&token=b", nil},
+		{"http.request.uri.query.token", "token=a&x=y&t%6fken=b", nil},
+		{"http.request.uri.query.token", "token&token=a", nil},
+		{"http.request.uri.query.token", "x=y;token=a&token=b", nil}, // Go drops the first
+	} {
+		twice := httptest.NewRequest(http.MethodGet, "/?"+test.query, http.NoBody)
+		twice.Header = test.header
+		f := fieldOf(test.placeholder)
+		if !f.repeated(twice) {
+			t.Errorf("%s stands once in %q, %v", test.placeholder, test.query, test.header)
+		}
+		if f.repeated(once) || f.repeated(httptest.NewRequest(http.MethodGet, "/", http.NoBody)) {
+			t.Errorf("%s stands several times in another request", test.placeholder)
+		}
+		if allocations := testing.AllocsPerRun(10, func() { f.repeated(once) }); allocations > 0 {
+			t.Errorf("a look for %s allocates %v times", test.placeholder, allocations)
+		}
 	}
 }

@@ -114,3 +114,148 @@ func TestStore_Decide_zeroPolicy(t *testing.T) {
 	_, err := limiter.Allow(t.Context(), memory.New(), &limiter.Policy{}, "k")
 	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck), "the error is %v", err)
 }
+
+// TestFailover_Peek peeks often, on Redis and in process, at states of every algorithm.
+func TestFailover_Peek(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	for name, f := range map[string]*Store{
+		"redis":  New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
+		"memory": New(nil, memory.New(), Options{}),
+	} {
+		for _, algorithm := range limiter.Algorithms() {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				p := storetest.DayPolicy(t, "peek-"+name+"-"+algorithm, algorithm, 3)
+				peek := func(weight int64) limiter.Result {
+					check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}
+					source, err := f.Peek(context.Background(), &check)
+					redistest.FatalIf(t, err != nil || string(source) != name, "%+v %+v", source, err)
+					return check.Result
+				}
+				got := peek(1)
+				redistest.ErrorIf(t, got.Remaining != 3 || got.ResetAfter != 0 || !got.Passes(), "a new quota: %+v", got)
+				for remaining := int64(2); remaining >= 0; remaining-- {
+					storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+					for range 5 {
+						if got := peek(1); got.Remaining != remaining || got.Passes() != (remaining > 0) || got.ResetAfter <= 0 {
+							t.Errorf("%d should remain: %+v", remaining, got)
+						}
+					}
+				}
+				got = peek(4)
+				redistest.ErrorIf(t, got.RetryAfter != limiter.Never, "more than the capacity: %+v", got)
+			})
+		}
+	}
+}
+
+// TestFailover_Peek_outage: the error is the outage's, the state is the local one.
+func TestFailover_Peek_outage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := New(openRedis(t, server, time.Second), memory.New(), Options{})
+	p := storetest.DayPolicy(t, "peek-outage", limiter.TokenBucket, 3)
+	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
+	server.Kill()
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
+	source, err := f.Peek(context.Background(), &check)
+	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || source != limiter.SourceFallback || check.Result.Remaining != 1,
+		"%v, %v, %+v", source, err, check.Result)
+	server.Run(t)
+	redistest.WaitFor(t, "a peek succeeds as soon as Redis is back, even while the breaker is open", func() error {
+		_, err := f.Peek(context.Background(), &check)
+		return err
+	})
+}
+
+// TestPeek_reserve peeks by a check that was decided before: its unused units are those of now.
+func TestPeek_reserve(t *testing.T) {
+	t.Parallel()
+	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
+	for name, f := range map[string]*Store{"redis": New(shared, memory.New(), Options{}), "memory": New(nil, memory.New(), Options{})} {
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Reserve: 4}}
+		source, err := f.Decide(t.Context(), checks)
+		redistest.FatalIf(t, err != nil || checks[0].Unused() != 9,
+			"%s: %d unused after one of 10, %v", name, checks[0].Unused(), err)
+		cost := checks[0]
+		cost.Weight = 7
+		chargeAll(f, []limiter.Check{cost}, source)
+		for way, peek := range map[string]func(*limiter.Check) error{
+			"Peek":   func(c *limiter.Check) error { _, err := f.Peek(t.Context(), c); return err },
+			"PeekIn": func(c *limiter.Check) error { _, err := f.PeekIn(t.Context(), FailClosed, c); return err },
+		} {
+			looked := checks[0]
+			looked.Peek = true
+			if err := peek(&looked); err != nil || looked.Result.Remaining != 0 || looked.Unused() != 2 {
+				t.Errorf("%s, %s: %d remain and %d are unused after 8 of 10, %v; want 0 and 2", name, way, looked.Result.Remaining, looked.Unused(), err)
+			}
+		}
+	}
+}
+
+// TestFailover_PeekIn reads a quota while Redis answers and after its end, in every mode. No peek waits once
+// the breaker is open.
+func TestFailover_PeekIn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: 0.5})
+	p := storetest.DayPolicy(t, "peek-in", limiter.TokenBucket, 10)
+	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4})
+	peek := func(mode FailMode) (limiter.Source, int64, error) {
+		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
+		source, err := f.PeekIn(context.Background(), mode, &check)
+		return source, check.Result.Remaining, err
+	}
+	for _, mode := range FailModes() {
+		if source, remaining, err := peek(mode); source != limiter.SourceRedis || remaining != 6 || err != nil {
+			t.Errorf("%s: got %d from %s, %v", mode, remaining, source, err)
+		}
+	}
+	server.Kill()
+	redistest.Retry(t, "the breaker opens", func() (again bool, seen any) {
+		_, _, err := peek(FailClosed)
+		redistest.FatalIf(t, !errors.Is(err, limiter.ErrUndecided), "got %v from a dead Redis", err)
+		failing, _ := f.Failing()
+		return !failing, "it is closed"
+	})
+	for _, mode := range []FailMode{FailOpen, FailClosed} {
+		_, _, err := peek(mode)
+		redistest.ErrorIf(t, !errors.Is(err, limiter.ErrOutage), "%s: got %v, want the outage at once", mode, err)
+	}
+	if source, remaining, err := peek(FailLocal); source != limiter.SourceFallback || remaining > 5 || err != nil {
+		t.Errorf("got %d from %s, %v; want at most the half", remaining, source, err)
+	}
+	gone, leave := context.WithCancel(context.Background())
+	leave()
+	alone := New(nil, memory.New(), Options{})
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
+	if source, err := alone.PeekIn(gone, FailClosed, &check); source != limiter.SourceMemory || err != nil || check.Result.Remaining != 10 {
+		t.Errorf("in process: got %+v from %s, %v", check.Result, source, err)
+	}
+	for source, want := range map[limiter.Source]int64{limiter.SourceRedis: 10, limiter.SourceMemory: 10, limiter.SourceFallback: 5} {
+		got := f.CapacityIn(p, source)
+		redistest.ErrorIf(t, got != want, "the capacity of %s is %d, want %d", source, got, want)
+	}
+}
+
+// TestFailover_permission_of_one_policy has a script charge the first of two policies and fail at the second, for which
+// its user lacks a permission. The request is decided here, and repaid to neither: Redis may have charged both.
+func TestFailover_permission_of_one_policy(t *testing.T) {
+	t.Parallel()
+	r, reported, setPermissions := openLimited(t)
+	first, second := storetest.DayPolicy(t, "first", limiter.FixedWindow, 100), storetest.DayPolicy(t, "second", limiter.SlidingWindowLog, 100)
+	f := New(r, memory.New(), Options{})
+	setPermissions("-rpush")
+	checks := []limiter.Check{{Policy: first, Key: limiter.EncodeKey("k")}, {Policy: second, Key: limiter.EncodeKey("k")}}
+	if source, err := f.Decide(t.Context(), checks); source != limiter.SourceFallback || err != nil || !limiter.Allowed(checks) {
+		t.Fatalf("decided by %s: %+v %v", source, checks, err)
+	}
+	redistest.ErrorIf(t, !f.ledger.isEmpty(), "something is owed for a request that Redis may have charged")
+	setPermissions("+rpush")
+	waitReported(t, reported, "outage:auth recovery")
+	for p, left := range map[*limiter.Policy]int64{first: 99, second: 100} {
+		got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+		redistest.ErrorIf(t, got != left, "%s: %d remain, want %d", p.Name(), got, left)
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -127,5 +128,159 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 			got := reported.String()
 			redistest.ErrorIf(t, got != "outage:auth recovery", "reported %s", got)
 		})
+	}
+}
+
+// refundingPolicies returns a policy of each algorithm and one of a calendar, whose windows are far from their ends.
+func refundingPolicies(t *testing.T, limit int64) []*limiter.Policy {
+	t.Helper()
+	window := windowOfBothClocks(0)
+	policies := []*limiter.Policy{storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: limit, Calendar: "year", Location: time.UTC, Refunds: true})}
+	for _, algorithm := range limiter.Algorithms() {
+		policies = append(policies, storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: limit, Window: window, Refunds: true}))
+	}
+	return policies
+}
+
+// waitForLeft waits until so many units remain in Redis, and in this process for an outage.
+func waitForLeft(t *testing.T, f *Store, p *limiter.Policy, key limiter.EncodedKey, there, here int64) {
+	t.Helper()
+	redistest.WaitFor(t, "the units are known there and here", func() error {
+		shared, local := limiter.Check{Policy: p, Key: key, Peek: true}, limiter.Check{Policy: p, Key: key, Peek: true}
+		err := f.shared.Peek(t.Context(), &shared)
+		f.PeekLocal(&local)
+		if err != nil || shared.Result.Remaining != there || local.Result.Remaining != here {
+			return fmt.Errorf("%s, %v: %d remain in Redis, %d here, error %w", p.Name(), key, shared.Result.Remaining, local.Result.Remaining, err)
+		}
+		return nil
+	})
+}
+
+// TestLastSeen_refund refunds after an answer: an outage goes on from what Redis has refunded.
+func TestLastSeen_refund(t *testing.T) {
+	t.Parallel()
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
+	for _, p := range refundingPolicies(t, 100) {
+		for _, costs := range [][]int64{{0}, {5}, {0, 20}, {30, 0}, {20, 0, 10, 40}} {
+			key, left := limiter.EncodeKey(fmt.Sprint(costs)), int64(100)
+			var reserved []limiter.Check
+			for range costs {
+				reserved = append(reserved, storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 20, Refundable: true})...)
+			}
+			for i, cost := range costs {
+				f.Settle(reserved[i], cost, limiter.SourceRedis)
+				left -= cost
+			}
+			waitForLeft(t, f, p, key, left, left)
+		}
+	}
+}
+
+// TestLastSeen_refund_in_parallel has requests of one client at once, in batches with one another's refunds.
+func TestLastSeen_refund_in_parallel(t *testing.T) {
+	t.Parallel()
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
+	for _, p := range refundingPolicies(t, 200) {
+		inParallel(20, func(i int) {
+			for j := range 5 {
+				reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + int64(i%3), Refundable: true}}
+				source, err := f.Decide(context.Background(), reserved)
+				if err != nil || source != limiter.SourceRedis {
+					t.Errorf("source %s, error %v", source, err)
+				}
+				if i > 0 || j > 0 {
+					refundAll(f, reserved, source)
+				}
+			}
+		})
+		waitForLeft(t, f, p, limiter.EncodeKey("k"), 199, 199)
+	}
+}
+
+// TestLastSeen_refund_local_share has the share of one unit to give when Redis has refunded the only one taken.
+func TestLastSeen_refund_local_share(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: 0.34})
+	policies := refundingPolicies(t, 5)
+	for _, p := range policies {
+		refundAll(f, storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}), limiter.SourceRedis)
+		waitForLeft(t, f, p, limiter.EncodeKey("k"), 5, 1)
+	}
+	server.Kill()
+	for _, p := range policies {
+		check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
+		source, err := f.Decide(t.Context(), check)
+		redistest.ErrorIf(t, err != nil || source != limiter.SourceFallback || !limiter.Allowed(check),
+			"%s: source %s, result %+v, error %v; want it allowed", p.Name(), source, check[0].Result, err)
+		refundAll(f, check, limiter.SourceRedis) // which Redis does not do
+		local := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
+		if f.PeekLocal(&local); local.Result.Remaining != 0 {
+			t.Errorf("%s: %d remain of a refund that Redis has not done", p.Name(), local.Result.Remaining)
+		}
+	}
+}
+
+// TestLastSeen_refund_out_of_order has the answers to takes arrive after that to a later refund, by Redis's clock.
+func TestLastSeen_refund_out_of_order(t *testing.T) {
+	t.Parallel()
+	for _, p := range refundingPolicies(t, 5) {
+		now := storetest.Epoch
+		remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
+		var answers []limiter.Check
+		for range 3 {
+			now += 1000
+			answers = append(answers, storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})[0])
+		}
+		now += 1000
+		storetest.RefundIn(remote, answers[1:2])
+		refunded := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0]
+		for i, step := range []struct {
+			answer *limiter.Check
+			refund bool
+			left   int64
+		}{{&refunded, true, 5}, {&answers[0], false, 4}, {&refunded, true, 3}, {&answers[2], false, 3}, {&answers[1], false, 3}} {
+			if step.refund {
+				local.RememberRefund(step.answer)
+			} else {
+				local.Remember(step.answer)
+			}
+			left := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+			redistest.ErrorIf(t, left != step.left, "%s, step %d: %d remain, want %d", p.Name(), i, left, step.left)
+		}
+	}
+}
+
+// TestLastSeen_refund_shown refunds a unit of two: the quota is read only where an answer about it is kept.
+func TestLastSeen_refund_shown(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	for _, p := range refundingPolicies(t, 5) {
+		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
+			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}
+			storetest.Decide(t, r, check)
+			c := newRefund(storetest.Decide(t, r, check)...)
+			c.Shows = key == "kept"
+			r.Send(t.Context(), r.Topology.AnyNode, []*queue.Call{c})
+			if got := c.Checks[0].Result; c.Err != nil || got.Remaining != left || (got.ResetAfter > 0) != c.Shows {
+				t.Errorf("%s, %s: %+v, error %v; want %d remaining", p.Name(), key, got, c.Err, left)
+			}
+			c.Recycle()
+		}
+	}
+}
+
+// TestLastSeen_charge charges after an answer: an outage goes on from what Redis has charged.
+func TestLastSeen_charge(t *testing.T) {
+	t.Parallel()
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
+	for _, charge := range []struct{ weight, units, left int64 }{{1, 99, 0}, {1, 5000, 0}, {20, 30, 50}, {0, 60, 40}} {
+		for _, p := range refundingPolicies(t, 100) {
+			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(charge)), Weight: charge.weight, Peek: charge.weight == 0}
+			decided := storetest.Decide(t, f, check)[0]
+			decided.Weight, decided.Peek = charge.units, false
+			chargeAll(f, []limiter.Check{decided}, limiter.SourceRedis)
+			waitForLeft(t, f, p, check.Key, charge.left, charge.left)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,4 +59,198 @@ func TestWrite_NotTried(t *testing.T) {
 	r := sampleResult()
 	r.Suggestions.NotTried = []string{"what is charged is left out"}
 	redistest.ErrorIf(t, !strings.Contains(pageText(t, r), "Not everything is tried: what is charged is left out"), "the report does not say it")
+}
+
+// ticksOf are the labels of a chart's horizontal axis, from left to right.
+func ticksOf(c *chart) []chartText {
+	ticks := slices.DeleteFunc(slices.Clone(c.Texts), func(text chartText) bool { return text.Class != "tick" || text.Anchor != "middle" })
+	slices.SortFunc(ticks, func(a, b chartText) int { return cmp.Compare(a.X, b.X) })
+	return ticks
+}
+
+func TestLogAxis_labels(t *testing.T) {
+	for high := int64(2); high < 5_000_000; high += 1 + high/7 {
+		for _, low := range []int64{1, high / 30, high / 2} {
+			ladder := replay.Ladder{Limits: []replay.LimitResult{{Limit: max(1, low)}, {Limit: high}}}
+			ticks := ticksOf(curveChart("curve", &replay.Suggestions{Window: time.Minute}, ladder, 0))
+			for i, tick := range ticks[min(1, len(ticks)):] {
+				before := ticks[i]
+				gap := tick.X - before.X - (textWidth(tick.Text)+textWidth(before.Text))/2
+				redistest.ErrorIf(t, gap < 5.8, "from %d to %d: %.1f between %q and %q", low, high, gap, before.Text, tick.Text)
+			}
+		}
+	}
+}
+
+func TestCurve_without_denials(t *testing.T) {
+	s := &replay.Suggestions{Requests: 9, Clients: 3, Window: time.Minute}
+	l := replay.Ladder{Limits: []replay.LimitResult{{Limit: 1}, {Limit: 2}}}
+	s.Ladders = []replay.Ladder{l}
+	var labels []string
+	for _, text := range curveChart("curve", s, l, 0).Texts {
+		labels = append(labels, text.Text)
+	}
+	redistest.ErrorIf(t, !slices.Contains(labels, axisPercent(100)) || slices.Contains(labels, axisPercent(0.01)), "labels %q", labels)
+}
+
+func TestWrite_empty_results(t *testing.T) {
+	moment := time.Date(2026, 11, 3, 14, 5, 7, 0, time.UTC)
+	one := replay.Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []replay.Bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
+	denied := one
+	denied.Denied = 1
+	idle := replay.PolicyResult{Name: "idle", Algorithm: "gcra", Limit: 5, Window: time.Minute}
+	quiet := replay.PolicyResult{Name: "quiet", Limit: 5, Window: time.Minute, Requests: 1, Clients: 1, Timeline: one.Timeline}
+	for _, tt := range []struct {
+		name   string
+		result replay.Result
+		want   string
+	}{
+		{"nothing at all", replay.Result{}, "There was no request to play"},
+		{"one request", one, "Of 1 request of 1 client between 14:05 and 14:05 UTC on 3 November 2026, none would have been refused."},
+		{"one request denied", denied, "1 (100 %) would have been refused"},
+		{"a policy without requests", with(one, idle), "No request met this policy."},
+		{"no denial", with(one, quiet), "It would have refused none of them."},
+		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
+		{"suggestions without traffic", suggesting(one, replay.Suggestions{Policy: "idle", Ladders: []replay.Ladder{{Limits: []replay.LimitResult{}}}}), "No request met policy idle, so there was nothing to try other limits on."},
+		{"suggestions without limits", suggesting(one, replay.Suggestions{Requests: 1, Ladders: make([]replay.Ladder, 2)}), "Algorithms compared"},
+		{"one limit only", suggesting(one, replay.Suggestions{Requests: 1, Clients: 1, Ladders: []replay.Ladder{{Limits: []replay.LimitResult{{Limit: 7}}}}}), "limit per"},
+		{"limits that deny nothing", suggesting(one, replay.Suggestions{Requests: 1, Ladders: []replay.Ladder{{Limits: []replay.LimitResult{{Limit: 1}, {Limit: 2}}}}}), "limit per"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			page := reportOf(t, &tt.result)
+			text := strings.ReplaceAll(textOf(parsed(t, page)), noBreak, " ")
+			redistest.ErrorIf(t, !strings.Contains(text, tt.want), "the report does not say %q", tt.want)
+			for _, garbage := range []string{"NaN", "Inf", "%!", "<nil>", "0001-01-01"} {
+				redistest.ErrorIf(t, strings.Contains(page, garbage), "the report says %q", garbage)
+			}
+		})
+	}
+}
+
+func with(r replay.Result, p replay.PolicyResult) replay.Result {
+	r.Policies = []replay.PolicyResult{p}
+	return r
+}
+
+func suggesting(r replay.Result, s replay.Suggestions) replay.Result {
+	r.Suggestions = &s
+	return r
+}
+
+func TestWrite_size_of_long_logs(t *testing.T) {
+	r := sampleResult()
+	r.Timeline = []replay.Bucket{
+		{Begins: time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
+		{Begins: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
+		{Begins: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Requests: 1, Denied: 1},
+		{Begins: time.Date(9999, 12, 31, 23, 59, 0, 0, time.UTC), Requests: 1},
+	}
+	page := reportOf(t, r)
+	redistest.ErrorIf(t, len(page) > 300_000 || strings.Contains(page, "NaN"), "%d bytes", len(page))
+}
+
+func TestWrite_thinned_timeline(t *testing.T) {
+	r := sampleResult()
+	for most := 1; most < 2_000; most += 13 {
+		thin, step := thinTimeline(r.Timeline, r.Step, most)
+		var requests int64
+		for i, m := range thin {
+			requests += m.Requests
+			if i > 0 && m.Begins.Sub(thin[i-1].Begins) != step {
+				t.Fatalf("a step of %s, want %s", m.Begins.Sub(thin[i-1].Begins), step)
+			}
+		}
+		if requests != r.Requests || len(thin) > max(most+1, 2) {
+			t.Errorf("at most %d: %d steps with %d requests, want %d requests", most, len(thin), requests, r.Requests)
+		}
+	}
+}
+
+// runningPage is the report on one policy of running requests.
+func runningPage(t *testing.T, p replay.PolicyResult, s *replay.Suggestions) string {
+	t.Helper()
+	at := time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
+	r := &replay.Result{Requests: 9, Clients: 2, First: at, Last: at, Policies: []replay.PolicyResult{p}, Suggestions: s}
+	return strings.ReplaceAll(textOf(elements(parsed(t, reportOf(t, r)), "main")[0]), noBreak, " ")
+}
+
+func TestReport_running(t *testing.T) {
+	at := time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
+	running := &replay.RunningResult{
+		Requests: 9, Untimed: 2, Peak: 5, PeakAt: at, Together: 6, TogetherAt: at, Clients: 2,
+		Peaks: []replay.PeakRate{{From: 1, To: 1, Clients: 1}, {From: 4, To: 6, Clients: 1}}, Busiest: []replay.RunningKey{{Key: "a", Requests: 8, Peak: 5, PeakAt: at}},
+	}
+	p := replay.PolicyResult{Name: "downloads", MaxConcurrent: 3, Key: "{k}", Requests: 9, Clients: 2, Running: running}
+	page := runningPage(t, p, nil)
+	for _, want := range []string{
+		"max_concurrent 3", "one client had at most 5 requests running at once, first at 00:00 UTC on 3 November 2026, and all clients together 6",
+		"2 requests without a duration in the log were left out", "4–6150.0 %", "a852026-11-03 00:00:00",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
+	}
+	if strings.Contains(page, "max_concurrent 330 s") || strings.Contains(page, "Units offered") {
+		t.Errorf("a window of nothing, or units, in %s", page)
+	}
+
+	tried := *running
+	tried.Limits = &replay.Ladder{Algorithm: "max_concurrent", Untouched99: 5, Limits: []replay.LimitResult{{Limit: 1, Denied: 5, ClientsDenied: 1}, {Limit: 5}}}
+	s := &replay.Suggestions{Policy: "downloads", Key: "{k}", Requests: 9, Clients: 2, Running: &tried}
+	page = runningPage(t, p, s)
+	if !strings.Contains(page, "limit of requests at once") || strings.Count(page, "had at most 5") != 1 {
+		t.Errorf("%d sentences about the peak in %s", strings.Count(page, "had at most 5"), page)
+	}
+	s.Key = "{other}"
+	if page = runningPage(t, p, s); strings.Count(page, "had at most 5") != 2 {
+		t.Errorf("the peaks of other keys do not stand in %s", page)
+	}
+}
+
+func TestReport_units(t *testing.T) {
+	p := replay.PolicyResult{Name: "p", Algorithm: "gcra", Limit: 3, Window: time.Minute, Units: &replay.Units{Offered: 6_000, Admitted: 4_500, Denied: 1_500}}
+	page := runningPage(t, p, nil)
+	if !strings.Contains(page, "Units offered6,000") || !strings.Contains(page, "Units denied1,500 (25.0 %)") || strings.Contains(page, "after responses") {
+		t.Error(page)
+	}
+	p.Units.Refunded = 500
+	if page = runningPage(t, p, nil); !strings.Contains(page, "Refunded after responses500") || !strings.Contains(page, "Units used4,000") {
+		t.Error(page)
+	}
+}
+
+func TestWrite_unread_lines(t *testing.T) {
+	const pointer = "Not all of the log was read as it should be"
+	for _, tt := range []struct {
+		log  replay.LogReport
+		want string
+	}{
+		{replay.LogReport{Lines: 9}, "All of them could be read."},
+		{replay.LogReport{Lines: 9, Malformed: 2, First5: []replay.BadLine{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}, "bad text"},
+		{replay.LogReport{Lines: 9, Late: 3}, "stood too far behind"},
+		{replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.gz", Error: "unexpected end"}}}, "unexpected end"},
+	} {
+		text := pageText(t, &replay.Result{Log: tt.log})
+		if strings.Count(text, tt.want) != 1 || strings.Contains(text, pointer) != incomplete(tt.log) {
+			t.Errorf("%+v: %q does not stand once, or the pointer is wrong", tt.log, tt.want)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	day := time.Date(2026, 11, 3, 14, 5, 7, 0, time.FixedZone("", 3600))
+	for _, tt := range []struct{ got, want string }{
+		{sayCounted(1, "request"), "1 request"}, {sayCounted(2_000, "request"), "2,000 requests"},
+		{sayPercent(0, 0), "–"}, {sayPercent(0, 7), "0 %"}, {sayPercent(1, 30_000), "< 0.01 %"},
+		{sayDuration(90 * time.Second), "1 min 30 s"}, {sayPeriod(5 * time.Minute), "5 minutes"},
+		{sayTime(day), "13:05 UTC on 3 November 2026"}, {sayTime(time.Time{}), "–"}, {sayCell(day), "2026-11-03 13:05:07"},
+		{sayBetween(day, day.Add(time.Hour)), "between 13:05 and 14:05 UTC on 3 November 2026"},
+		{sayBetween(day, day.Add(24*time.Hour)), "between 13:05 UTC on 3 November 2026 and 13:05 UTC on 4 November 2026"},
+		{sayRange(3, 3), "3"}, {sayRange(1_000, 1_499), "1,000–1,499"},
+		{axisCount(12_000), "12,000"}, {axisPercent(0.02), "0.02 %"}, {axisPercent(100), "100 %"},
+	} {
+		if got := strings.ReplaceAll(tt.got, noBreak, " "); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
 }

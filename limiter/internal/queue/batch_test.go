@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,4 +210,61 @@ func TestBatcher_crowd(t *testing.T) {
 	}
 	want := []batch{{1, true}, {5, false}, {1, false}, {1, true}}
 	redistest.ErrorIf(t, !slices.Equal(sent, want), "sent %v, want %v", sent, want)
+}
+
+// TestReferences_end_once has many acquire and release at the moment that the owner ends.
+func TestReferences_end_once(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		var ended, using atomic.Int32
+		r := NewReferences(func() {
+			redistest.ErrorIf(t, ended.Add(1) != 1 || using.Load() != 0,
+				"ended %d times, with %d in use", ended.Load(), using.Load())
+		})
+		var users sync.WaitGroup
+		for range 4 {
+			users.Go(func() {
+				for range 20 {
+					if r.Acquire() {
+						using.Add(1)
+						using.Add(-1)
+						r.Release()
+					}
+				}
+			})
+		}
+		users.Go(r.Release)
+		users.Wait()
+		<-r.Closed
+		redistest.ErrorIf(t, r.Acquire(), "acquired after the end")
+	}
+}
+
+func TestSenders_allowed(t *testing.T) {
+	for trip, want := range map[time.Duration]int{
+		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxSenders,
+	} {
+		l := senders{RoundTrip: trip}
+		got := l.allowed()
+		redistest.ErrorIf(t, got != want, "%v: %d senders, want %d", trip, got, want)
+	}
+}
+
+func TestSenders_observe(t *testing.T) {
+	var l senders
+	for i := range 2000 {
+		if i%20 == 0 {
+			l.observe(50 * time.Millisecond)
+		} else {
+			l.observe(time.Millisecond)
+		}
+	}
+	if l.RoundTrip < time.Millisecond || l.RoundTrip > 2*time.Millisecond || l.Usual < 900*time.Microsecond || l.Usual > 1200*time.Microsecond {
+		t.Errorf("round trip %v and usual round trip %v, want about a millisecond", l.RoundTrip, l.Usual)
+	}
+	for range 200 {
+		l.observe(20 * time.Millisecond)
+	}
+	redistest.ErrorIf(t, l.RoundTrip < 15*time.Millisecond || l.Usual < 15*time.Millisecond,
+		"round trip %v and usual round trip %v on a link that has become longer", l.RoundTrip, l.Usual)
 }
