@@ -86,55 +86,13 @@ func fromRunning(value func(a *App) float64) func() float64 {
 func registerMetrics(registry prometheus.Registerer) error {
 	all := []prometheus.Collector{policystats.Decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, memoryOverflows, runningUnits{}}
 	var errs []error
-	for _, c := range slices.Concat(all, gauges, deprecatedMetrics) {
+	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
-
-// deprecatedMetrics repeat renamed metrics under their old names. They go with the next release.
-var deprecatedMetrics = []prometheus.Collector{
-	deprecate(metrics.storeDuration, "store_seconds", "store_duration_seconds", "store"),
-	deprecate(policystats.InvalidValues, "bad_values_total", "invalid_values_total", "policy", "option"),
-	deprecate(memoryOverflows, "memory_evictions_total", "memory_overflows_total"),
-}
-
-// deprecated collects the metrics of a collector under another name.
-type deprecated struct {
-	collector prometheus.Collector
-	desc      *prometheus.Desc
-}
-
-func deprecate(c prometheus.Collector, oldName, newName string, labels ...string) deprecated {
-	name := prometheus.BuildFQName(metricsNamespace, "", oldName)
-	return deprecated{c, prometheus.NewDesc(name, "Deprecated: use "+metricsNamespace+"_"+newName+".", labels, nil)}
-}
-
-// Describe implements prometheus.Collector.
-func (d deprecated) Describe(descs chan<- *prometheus.Desc) { descs <- d.desc }
-
-// Collect implements prometheus.Collector.
-func (d deprecated) Collect(collected chan<- prometheus.Metric) {
-	current := make(chan prometheus.Metric)
-	go func() {
-		d.collector.Collect(current)
-		close(current)
-	}()
-	for m := range current {
-		collected <- renamedMetric{m, d.desc}
-	}
-}
-
-// renamedMetric is a metric with another description.
-type renamedMetric struct {
-	prometheus.Metric
-	desc *prometheus.Desc
-}
-
-// Desc implements prometheus.Metric.
-func (m renamedMetric) Desc() *prometheus.Desc { return m.desc }
 
 // observeBatch counts a batch that was sent to Redis, decided or failed.
 func observeBatch(size int, took time.Duration) {

@@ -20,13 +20,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// renamedMetrics maps deprecated names to the current ones.
-var renamedMetrics = map[string]string{
-	"store_seconds":          "store_duration_seconds",
-	"bad_values_total":       "invalid_values_total",
-	"memory_evictions_total": "memory_overflows_total",
-}
-
 // gathered is a metric with all its series.
 type gathered struct{ help, kind, series string }
 
@@ -56,18 +49,6 @@ func gatherMetrics(t *testing.T) (found map[string]gathered, problems []promlint
 		t.Fatal(err)
 	}
 	return found, problems
-}
-
-func TestMetrics_deprecatedNames(t *testing.T) {
-	found, _ := gatherMetrics(t)
-	for oldName, newName := range renamedMetrics {
-		got, want := found[oldName], found[newName]
-		want.help = "Deprecated: use " + metricsNamespace + "_" + newName + "."
-		redistest.ErrorIf(t, got.series == "" || got != want, "%s is %+v, want %+v", oldName, got, want)
-	}
-	if values := found["bad_values_total"].series; !strings.Contains(values, "limit") || !strings.Contains(values, "burst") {
-		t.Errorf("bad_values_total is %s, want both options", values)
-	}
 }
 
 func TestMetrics_promlint(t *testing.T) {
