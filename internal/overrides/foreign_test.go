@@ -169,7 +169,7 @@ func follow(t *testing.T, to, from *redistest.Server) {
 	t.Helper()
 	host, port, _ := strings.Cut(from.Addr, ":")
 	client := to.Client(t)
-	redistest.Must(t, client.SlaveOf(t.Context(), host, port).Err())
+	redistest.Must(t, client.ReplicaOf(t.Context(), host, port).Err())
 	redistest.WaitFor(t, "the replica follows", func() error {
 		info, err := client.Info(t.Context(), "replication").Result()
 		if err == nil && !strings.Contains(info, "master_link_status:up") {
@@ -177,7 +177,7 @@ func follow(t *testing.T, to, from *redistest.Server) {
 		}
 		return err
 	})
-	redistest.Must(t, client.SlaveOf(t.Context(), "NO", "ONE").Err())
+	redistest.Must(t, client.ReplicaOf(t.Context(), "NO", "ONE").Err())
 }
 
 // TestLive_promoted has a Redis replaced by a replica that has not received the last change. The node that made it gives it back. Where

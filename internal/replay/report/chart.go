@@ -50,10 +50,6 @@ func (c *chart) text(class, anchor string, x, y float64, text string) {
 	c.Texts = append(c.Texts, chartText{Class: class, Anchor: anchor, Text: text, X: round1(x), Y: round1(y)})
 }
 
-func (c *chart) box(class string, left, top, right, bottom float64) {
-	c.path(class, "M"+at(left, bottom)+"V"+px(top)+"H"+px(right)+"V"+px(bottom)+"Z")
-}
-
 func (c *chart) line(class string, x1, y1, x2, y2 float64) {
 	c.path(class, "M"+at(x1, y1)+"L"+at(x2, y2))
 }
