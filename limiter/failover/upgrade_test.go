@@ -148,6 +148,7 @@ func TestUpgrade_lost_serial(t *testing.T) {
 const verbatimFragment = `
 local server, timed, effects = redis, false, false
 local redis = {
+  pcall = server.pcall,
   replicate_commands = function()
     effects = not timed
     return effects
