@@ -2,6 +2,10 @@ package scripts
 
 import (
 	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,4 +39,50 @@ func TestBuildTakes_closures(t *testing.T) {
 	for _, kernel := range []string{"charge", "refund", "kernels"} {
 		redistest.ErrorIf(t, strings.Contains(text, kernel), "a script of takes has %q", kernel)
 	}
+}
+
+// noScripts are files of Lua that no Redis runs.
+var noScripts = []string{"bench/load/wrk.lua"}
+
+var (
+	headOf = regexp.MustCompile(`^(?:--.*\n)+`)
+	goFile = regexp.MustCompile(`[\w/]+\.go\b`)
+)
+
+// TestHeaders reads what each script of the repository says of itself.
+func TestHeaders(t *testing.T) {
+	root, read := os.DirFS(".."), 0
+	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && strings.HasPrefix(path, ".") && path != "." {
+			return fs.SkipDir
+		}
+		if filepath.Ext(path) != ".lua" || slices.Contains(noScripts, path) {
+			return nil
+		}
+		read++
+		text, err := fs.ReadFile(root, path)
+		if err != nil {
+			return err
+		}
+		checkHeader(t, root, path, headOf.FindString(string(text)))
+		return nil
+	})
+	redistest.ErrorIf(t, err != nil || read < 30, "read %d scripts: %v", read, err)
+}
+
+func checkHeader(t *testing.T, root fs.FS, path, head string) {
+	t.Helper()
+	has := func(row string) bool { return strings.Contains(head, "\n-- "+row+": ") }
+	for _, row := range []string{"Go twin", "KEYS", "ARGV"} {
+		redistest.ErrorIf(t, !has(row), "%s: its header has no line with %s", path, row)
+	}
+	redistest.ErrorIf(t, !has("Defines") && (!has("Returns") || !has("Example")), "%s: its header has neither Defines nor Returns and Example", path)
+	_, twin, _ := strings.Cut(head, "Go twin: ")
+	twin, _, _ = strings.Cut(twin, "\n")
+	file := goFile.FindString(twin)
+	_, err := fs.Stat(root, file)
+	redistest.ErrorIf(t, file != "" && err != nil || file == "" && !strings.HasPrefix(twin, "none; "), "%s: its Go twin %q is no file", path, twin)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -103,4 +104,112 @@ func TestBatcher_expireBy_after_a_look(t *testing.T) {
 	if got := b.expiry.Due().Since(b.expired); got != expirySpacing && clock.Now().Since(b.expired) < expirySpacing {
 		t.Errorf("the next look is %v after the last one, want %v", got, expirySpacing)
 	}
+}
+
+// refundOf returns a call that refunds a unit of a check.
+func refundOf(c limiter.Check) *Call {
+	return NewSettlement([]limiter.Check{c}, decision.Change{Units: -1})
+}
+
+// TestBatcher_holds stalls a batch with a refund: the requests behind it leave nevertheless.
+func TestBatcher_holds(t *testing.T) {
+	g := newGate()
+	g.Senders.Usual, g.Timeout = 0, 40*time.Millisecond
+	p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
+	back := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+	back.Detach(nil)
+	redistest.Must(t, g.Enqueue(back))
+	<-g.started
+	for _, key := range []string{"k", "other"} {
+		c := NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
+		redistest.Must(t, g.Enqueue(c))
+	}
+	for left := 2; left > 0; { // the other, and then the one that was held; both at once if this test was held up
+		left -= <-g.started
+	}
+	close(g.release)
+	redistest.Retry(t, "nothing is under way", func() (again bool, seen any) {
+		g.Mu.Lock()
+		defer g.Mu.Unlock()
+		return len(g.Unsettled.Quotas)+len(g.Waiting)+g.Senders.Open > 0, fmt.Sprintf("%+v", g.Unsettled)
+	})
+}
+
+// TestBatcher_fill_left_refund has a caller leave its refund while that waits in the queue.
+func TestBatcher_fill_left_refund(t *testing.T) {
+	b := Batcher{Timeout: time.Second}
+	back := refundOf(limiter.Check{Policy: storetest.DayPolicy(t, "left", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
+	b.Unsettled.Add(back)
+	b.Waiting = append(b.Waiting, back)
+	left, sent := back.Leave()
+	redistest.FatalIf(t, !left || sent, "left is %v, sent is %v", left, sent)
+	if calls := b.Fill(nil); len(calls)+len(b.Waiting)+len(b.Unsettled.Quotas) > 0 {
+		t.Errorf("%d calls leave, %d wait, %d quotas", len(calls), len(b.Waiting), len(b.Unsettled.Quotas))
+	}
+}
+
+// TestBatcher_watch_held has the batch with a refund not come back, while further senders may open: the
+// request behind it leaves at half of the timeout, and until then nothing tries to send it.
+func TestBatcher_watch_held(t *testing.T) {
+	for name, usual := range map[string]time.Duration{"stalled": 0, "not stalled": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate()
+			defer close(g.release)
+			g.Senders.RoundTrip, g.Senders.Usual, g.Timeout = 2*time.Millisecond, usual, 20*time.Millisecond
+			p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
+			back := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			back.Detach(nil)
+			redistest.Must(t, g.Enqueue(back))
+			<-g.started
+			redistest.Must(t, g.Enqueue(NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})))
+			select {
+			case <-g.started:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the request does not leave")
+			}
+			g.Mu.Lock()
+			defer g.Mu.Unlock()
+			tries := g.Unsettled.Batch
+			redistest.ErrorIf(t, tries > 20, "%d batches were filled, most of them empty", tries)
+		})
+	}
+}
+
+// TestBatcher_next_watch has a sender end because it is too soon for the postponed refund that it has put
+// back. The batch in flight does not come back.
+func TestBatcher_next_watch(t *testing.T) {
+	g := newGate()
+	defer close(g.release)
+	g.Senders.RoundTrip = 500 * time.Millisecond // no busy machine stalls for so long
+	g.Senders.Open = 2
+	g.Senders.Begin(&Inflight{})
+	postponed := refundOf(limiter.Check{Policy: storetest.DayPolicy(t, "postponed", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
+	g.Unsettled.Add(postponed)
+	g.Waiting = append(g.Waiting, postponed)
+	calls := g.Next(nil, &Inflight{})
+	redistest.FatalIf(t, len(calls) > 0, "the refund left at once")
+	select {
+	case <-g.started:
+	case <-time.After(10 * time.Second):
+		t.Error("the refund does not leave")
+	}
+}
+
+// TestBatcher_fill fills batches with requests of many checks: a request above the bound leaves in
+// the next batch, and one that is too large for any leaves alone.
+func TestBatcher_fill(t *testing.T) {
+	b := Batcher{Timeout: time.Second}
+	for _, checks := range []int{100, 28, 1, 1000, 1, 127, 1} {
+		b.Waiting = append(b.Waiting, NewCall(wire.OpTake, make([]limiter.Check, checks)))
+	}
+	var batches [][]int
+	for len(b.Waiting) > 0 {
+		var sizes []int
+		for _, c := range b.Fill(nil) {
+			sizes = append(sizes, len(c.Checks))
+		}
+		batches = append(batches, sizes)
+	}
+	got, want := fmt.Sprint(batches), "[[100 28] [1] [1000] [1 127] [1]]"
+	redistest.ErrorIf(t, got != want, "batches of requests with so many checks: %s, want %s", got, want)
 }

@@ -28,3 +28,112 @@ func TestGenerate_closure_that_reads_its_policy(t *testing.T) {
 		}
 	}
 }
+
+func TestInline(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"a declaration": {`
+local function double(a)
+  local b = 2 * a
+  return b
+end
+local x = double(n)`, `
+-- x = double(n)
+local x = 2 * n`},
+
+		"an argument that is an expression, and a target whose name the function uses": {`
+local function rest(limit, used)
+  local left, most = limit - used, limit
+  return left, most, 0
+end
+local most, limit, none = rest(policy.limit, used + 1)`, `
+-- most, limit, none = rest(policy.limit, used + 1)
+local limit_1 = policy.limit
+local used_1 = used + 1
+local left_1, most_1 = limit_1 - used_1, limit_1
+local most, limit, none = left_1, most_1, 0`},
+
+		"an assignment": {`
+local function least(a, b)
+  local c = a
+  if b < c then
+    c = b
+  end
+  return c
+end
+c = least(c, 'b')`, `
+-- c = least(c, 'b')
+local c_1 = c
+if 'b' < c_1 then
+  c_1 = 'b'
+end
+c = c_1`},
+
+		"a parameter that the function changes, and one that is not passed": {`
+local function add(a, b)
+  a = a + 1
+  call('SET', 'a', a.a, b)
+end
+  add(n)`, `
+  -- add(n)
+  local a_1 = n
+  local b_1
+  a_1 = a_1 + 1
+  call('SET', 'a', a_1.a, b_1)`},
+
+		"an expression": {`
+local function ceil_div(a, b)
+  return floor((a + b - 1) / b)
+end
+local x = 1 + ceil_div(n - 1, limit) + t.ceil_div(a, b)`, `
+local x = 1 + (floor(((n - 1) + limit - 1) / limit)) + t.ceil_div(a, b)`},
+
+		"functions in functions": {`
+local function one(a)
+  local b = a
+  return b
+end
+local function two(a)
+  local b = one(a)
+  local c = one(b)
+  return c
+end
+local x, y = two(n), 1
+local x = two(n)`, `
+local function two(a)
+  -- b = one(a)
+  local b = a
+  -- c = one(b)
+  local c = b
+  return c
+end
+local x, y = two(n), 1
+-- x = two(n)
+-- b_3 = one(n)
+local b_3 = n
+-- x = one(b_3)
+local x = b_3`},
+
+		"what returns early stays, and what has no call goes": {`
+local function early(a)
+  if a then
+    return a
+  end
+  return 0
+end
+local function unused(a)
+  error(a)
+end
+local x = early(1)`, `
+local function early(a)
+  if a then
+    return a
+  end
+  return 0
+end
+local x = early(1)`},
+	} {
+		if got := "\n" + strings.Join(inline(c.text), "\n"); got != c.want {
+			t.Errorf("%s:%s\nwant:%s", name, got, c.want)
+		}
+	}
+}

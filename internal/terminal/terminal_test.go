@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -27,5 +28,17 @@ func TestKeyValues_Write(t *testing.T) {
 	values.Add("remaining", "3")
 	if values.Write(New(&text)); text.String() != "key        a\\x0ab\nremaining  3\n" {
 		t.Errorf("got %q", &text)
+	}
+}
+
+func TestWriter_Err(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	defer full.Close() //nolint:errcheck // its writes fail on purpose
+	w := New(full)
+	if w.Print("lost\n"); w.Err() == nil {
+		t.Error("no error of a full disk")
 	}
 }

@@ -4,13 +4,65 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dunglas/httpsfv"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
+
+// quotaItem is what quotaText writes, by the library.
+func quotaItem(c *limiter.Check) httpsfv.Item {
+	item := httpsfv.NewItem(c.Policy.Name())
+	item.Params.Add("r", c.Result.Remaining)
+	switch {
+	case c.Policy.CountsRunning():
+	case c.Result.Passes():
+		item.Params.Add("t", CeilSeconds(c.Result.ResetAfter))
+	case c.Result.RetryAfter != limiter.Never:
+		item.Params.Add("t", CeilSeconds(c.Result.RetryAfter))
+	}
+	return item
+}
+
+// FuzzQuotaText compares the quotas of any results, those of running requests too, with what the library for
+// structured fields writes.
+func FuzzQuotaText(f *testing.F) {
+	named := func(s limiter.Settings) *limiter.Policy {
+		s.Name = "p-1_x"
+		p, err := limiter.NewPolicy(s)
+		redistest.Must(f, err)
+		return p
+	}
+	policies := []*limiter.Policy{
+		named(limiter.Settings{Algorithm: limiter.GCRA, Limit: 100, Window: time.Minute}),
+		named(limiter.Settings{MaxConcurrent: 100}),
+	}
+	for _, remaining := range []int64{0, 99, maxInteger, maxInteger + 1} {
+		for _, wait := range []int64{int64(limiter.Never), 0, 1, 60e9, 1<<63 - 1e9} {
+			f.Add(remaining, wait, int64(0))
+			f.Add(remaining, int64(0), wait)
+			f.Add(remaining, wait, wait)
+		}
+	}
+	f.Fuzz(func(t *testing.T, remaining, retryAfter, resetAfter int64) {
+		const most = 1<<63 - 1 - time.Second // so that rounding up does not overflow
+		result := limiter.Result{
+			Remaining:  max(0, remaining),
+			RetryAfter: min(most, max(limiter.Never, time.Duration(retryAfter))),
+			ResetAfter: min(most, max(limiter.Never, time.Duration(resetAfter))),
+		}
+		for _, p := range policies {
+			c := &limiter.Check{Policy: p, Result: result}
+			got, want := quotaText(c), itemText(quotaItem(c))
+			redistest.ErrorIf(t, got != want, "%+v of %s: got %q, want %q", result, p.Settings(), got, want)
+		}
+	})
+}
 
 // grpcTypes are content types of requests, with those of their refusals; empty: no refusal of gRPC's.
 var grpcTypes = map[string]string{
@@ -146,5 +198,76 @@ func FuzzPercentEncoded(f *testing.F) {
 		}
 		decoded, err := url.PathUnescape(encoded)
 		redistest.ErrorIf(t, err != nil || decoded != text, "%q is read as %q, error %v", text, decoded, err)
+	})
+}
+
+func TestPolicyText(t *testing.T) {
+	for _, test := range []struct {
+		limit, burst int64
+		window       time.Duration
+		want         string
+	}{
+		{13, 0, time.Minute, "q=13;w=60"},
+		{29, 0, time.Second, "q=29;w=1"},
+		{7, 0, 999 * time.Millisecond, "q=7"},
+		{3, 2, time.Second, "q=2"},
+		{3, 4, time.Second, "q=4;w=1"},
+		{10, 29, 7 * time.Second, "q=29;w=20"},
+		{1, 3, 24 * time.Hour, "q=3;w=259200"},
+		{49_999, 0, 24 * time.Hour, "q=49999;w=86400"},
+		{1, 50_000, 24 * time.Hour, "q=50000;w=4320000000"},
+	} {
+		policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: test.limit, Burst: test.burst, Window: test.window})
+		redistest.Must(t, err)
+		if got := textsOf(policy).item; got != `"p";`+test.want {
+			t.Errorf("limit %d, burst %d, window %v: got %s, want %s", test.limit, test.burst, test.window, got, test.want)
+		}
+	}
+}
+
+func TestExpose(t *testing.T) {
+	for _, test := range []struct{ credentials, exposed, want string }{
+		{"", "", Limit},
+		{"", "*", "*"},
+		{"false", "*", "*"},
+		{"true", "*", "*, " + Limit},
+		{"true", "X-Other, x-ratelimit-limit", "X-Other, x-ratelimit-limit"},
+	} {
+		header := http.Header{Limit: {"10"}}
+		header.Set("Access-Control-Allow-Credentials", test.credentials)
+		header.Set("Access-Control-Expose-Headers", test.exposed)
+		expose(header, http.Header{"Origin": {"https://app.example.com"}}, exposable)
+		got := header.Get("Access-Control-Expose-Headers")
+		redistest.ErrorIf(t, got != test.want, "with credentials %q and %q: got %q, want %q", test.credentials, test.exposed, got, test.want)
+	}
+}
+
+// FuzzHeaders shows any result that a store may give.
+func FuzzHeaders(f *testing.F) {
+	f.Add(int64(0), int64(0), int64(0))
+	f.Add(int64(99), int64(1), int64(1e18))
+	f.Add(int64(5), int64(-1), int64(60e9))
+	f.Fuzz(func(t *testing.T, remaining, retryAfter, resetAfter int64) {
+		policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: 100, Window: time.Minute})
+		redistest.Must(t, err)
+		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)/2), ResetAfter: max(0, time.Duration(resetAfter)) / 2}
+		var q Quotas
+		now := time.Now()
+		q.Record([]limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Result: result}}, Formats{XRateLimit: true, IETF: true}, now)
+		header := http.Header{}
+		wait := SetRefusal(header, result.RetryAfter, 0)
+		if result.RetryAfter != 0 { // denied
+			q.Deny(now, wait)
+		}
+		q.SetHeaders(header, nil)
+		for name, least := range map[string]int64{Limit: 100, Remaining: 0, Reset: now.Unix(), "Retry-After": 1} {
+			value := header.Get(name)
+			if (name == "Retry-After" || name == Reset) && result.RetryAfter == limiter.Never {
+				redistest.ErrorIf(t, value != "", "%s %q of what can never pass", name, value)
+				continue
+			}
+			n, err := strconv.ParseInt(value, 10, 64)
+			redistest.ErrorIf(t, err != nil || n < least, "%s is %q for %+v, want a whole number from %d", name, value, result, least)
+		}
 	})
 }
