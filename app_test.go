@@ -180,12 +180,10 @@ func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *test
 		redistest.ErrorIf(t, apps.newest() != want, "%s another app answers", after)
 	}
 	start := func(a *App) {
-		err := a.Start()
-		redistest.ErrorIf(t, err != nil, "%v", err)
+		redistest.Must(t, a.Start())
 	}
 	cleanUp := func(a *App) {
-		err := a.Cleanup()
-		redistest.ErrorIf(t, err != nil, "%v", err)
+		redistest.Must(t, a.Cleanup())
 	}
 	first, failing, validated, second := load(""), load(`{"memory":{"max_keys":1}}`), load(""), load("")
 	start(first)

@@ -120,8 +120,7 @@ func TestPlaceholders_tell_times_in_seconds(t *testing.T) {
 		"decision": "allowed", "source": "memory", "policy": "p", "limit": "3", "remaining": "2",
 		"retry_after": "0", "reset_after": "1800", "nonsense": "",
 	} {
-		got := header.Get(name)
-		redistest.ErrorIf(t, got != want, "{http.redis_ratelimit.%s} is %q, want %q", name, got, want)
+		redistest.Equal(t, header.Get(name), want, "{http.redis_ratelimit.%s}", name)
 	}
 	later := fetch(t, server.URL).Header.Get("reset_after")
 	if seconds, err := strconv.ParseFloat(later, 64); err != nil || seconds <= 3590 || seconds > 3600 {
@@ -141,8 +140,7 @@ func TestDecision_writes_its_outcome_alone(t *testing.T) {
 	}, newHandler(t, policyJSON("p", `5,"key":"secret"`)))
 	header := fetch(t, server.URL).Header
 	for _, name := range []string{"Placeholder", "Format"} {
-		got := header.Get(name)
-		redistest.ErrorIf(t, got != "allowed", "%s: got %q, want allowed", name, got)
+		redistest.Equal(t, header.Get(name), "allowed", "%s", name)
 	}
 }
 
@@ -159,12 +157,10 @@ func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
 		0: "0", time.Second: "1", 1500 * time.Millisecond: "1.5", time.Microsecond: "0.000001",
 		24 * time.Hour: "86400", limiter.Never: "-1", 5866889 * time.Microsecond: "5.866889", 100 * time.Second: "100",
 	} {
-		got := quotaheader.Seconds(duration)
-		redistest.ErrorIf(t, got != want, "%v is written %q, want %q", duration, got, want)
+		redistest.Equal(t, quotaheader.Seconds(duration), want, "%v written", duration)
 	}
 	for duration, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, time.Minute: 60} {
-		got := quotaheader.CeilSeconds(duration)
-		redistest.ErrorIf(t, got != want, "%v is rounded up to %d, want %d", duration, got, want)
+		redistest.Equal(t, quotaheader.CeilSeconds(duration), want, "%v rounded up to", duration)
 	}
 }
 

@@ -93,8 +93,7 @@ func TestEvents_wait_for_nobody(t *testing.T) {
 		response := fetch(t, server.URL+key)
 		redistest.FatalIf(t, response.StatusCode != http.StatusTooManyRequests, "got %v", response)
 	}
-	got := len(h.events.emitting)
-	redistest.ErrorIf(t, got != maxEmitting, "%d events are on their way, want %d", got, maxEmitting)
+	redistest.Equal(t, len(h.events.emitting), maxEmitting, "the number of events that are on their way")
 	for range maxEmitting {
 		<-stuck
 	}

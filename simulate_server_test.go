@@ -63,8 +63,7 @@ func TestReplay_plays_a_request_at_the_server_of_its_port(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			e := visitOf(test.host)
 			e.TLS = test.tls
-			got := met(r, e)
-			redistest.ErrorIf(t, got != test.want, "met %q, want %q", got, test.want)
+			redistest.Equal(t, met(r, e), test.want, "what it meets")
 		})
 	}
 }

@@ -78,8 +78,7 @@ func TestPolicy_ID(t *testing.T) {
 		"api_2:c36h": {Name: "api_2", Algorithm: limiter.SlidingWindowCounter, Limit: 5, Window: 36 * time.Hour},
 	}
 	for want, settings := range tests {
-		got := storetest.NewPolicy(t, settings).ID()
-		redistest.ErrorIf(t, got != want, "%v: got %s, want %s", settings, got, want)
+		redistest.Equal(t, storetest.NewPolicy(t, settings).ID(), want, "%v", settings)
 	}
 }
 
@@ -170,8 +169,7 @@ func TestPolicy_LongestLease(t *testing.T) {
 		if s.Lease == 0 {
 			s.Lease = limiter.MaxLease
 		}
-		got := storetest.NewPolicy(t, s).LongestLease()
-		redistest.ErrorIf(t, got != test.want, "%v: leases last for %v; want %v", s, got, test.want)
+		redistest.Equal(t, storetest.NewPolicy(t, s).LongestLease(), test.want, "%v: leases last for", s)
 	}
 	got := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute}).LongestLease()
 	redistest.ErrorIf(t, got != 0, "without leases they last for %v", got)
@@ -247,8 +245,7 @@ func TestCalendar_settings(t *testing.T) {
 	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
 		p := storetest.NewPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
 		redistest.ErrorIf(t, p.ID() != "p:"+code || !wire.CodePattern.MatchString(code), "%s: %s", unit, p.ID())
-		largest := p.LargestLimit()
-		redistest.ErrorIf(t, largest != limiter.MaxCharge, "the largest limit per %s is %d", unit, largest)
+		redistest.Equal(t, p.LargestLimit(), limiter.MaxCharge, "the largest limit per %s", unit)
 		s := p.Settings()
 		again := s
 		again.Location = storetest.Zone(t, "Europe/Berlin")

@@ -233,8 +233,7 @@ func TestPeriods_By(t *testing.T) {
 func TestBounds_Nearest(t *testing.T) {
 	b := Bounds{0, 100, 190, 300} // the shortest period is of 90
 	for start, want := range map[int64]int{0: 0, 45: 0, 46: -1, 54: -1, 55: 1, 100: 1, 145: 2, 144: 1, 190: 2, 235: 2, 236: -1, 255: 3, 345: 3, 346: -1} {
-		got := b.Nearest(start)
-		redistest.ErrorIf(t, got != want, "%d: %d, want %d", start, got, want)
+		redistest.Equal(t, b.Nearest(start), want, "%d", start)
 	}
 }
 

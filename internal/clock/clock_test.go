@@ -42,8 +42,7 @@ func TestGate_Pass(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var g Gate
 			redistest.ErrorIf(t, !g.Pass(now, time.Minute), "the first one did not pass")
-			got := g.Pass(test.second, time.Minute)
-			redistest.ErrorIf(t, got != test.want, "the second one: %v, want %v", got, test.want)
+			redistest.Equal(t, g.Pass(test.second, time.Minute), test.want, "the second one")
 		})
 	}
 }
@@ -61,8 +60,7 @@ func TestGate_Pass_one_of_many(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	n := passed.Load()
-	redistest.ErrorIf(t, n != 1, "%d passed, want 1", n)
+	redistest.Equal(t, passed.Load(), 1, "how many passed")
 }
 
 func TestOffset_add(t *testing.T) {
@@ -176,8 +174,7 @@ func TestTask_alone(t *testing.T) {
 		task.Start(0)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		got := runs.Load()
-		redistest.ErrorIf(t, got != 3, "%d runs, want 3", got)
+		redistest.Equal(t, runs.Load(), 3, "the number of runs")
 	})
 }
 

@@ -94,8 +94,7 @@ func TestText(t *testing.T) {
 		"not UTF-8: \x9b":   `not UTF-8: \x9b`,
 		"a\\x1b is written": `a\x1b is written`,
 	} {
-		got := Text(text)
-		redistest.ErrorIf(t, got != want, "%q is shown as %q; want %q", text, got, want)
+		redistest.Equal(t, Text(text), want, "%q shown as", text)
 	}
 }
 

@@ -21,8 +21,7 @@ func TestMemory_Pass(t *testing.T) {
 		{"api", "80", "a", 0, true}, {"api", "80", "a", 0, false}, {"api", "100", "a", 0, true}, {"api", "80", "b", 0, true}, {"login", "80", "a", 0, true},
 		{"api", "80", "a", time.Hour - 1, false}, {"api", "80", "a", time.Hour, true}, {"api", "80", "a", time.Hour + 1, false}, {"api", "100", "a", 2 * time.Hour, true},
 	} {
-		got := m.Pass(now.Add(step.after), time.Hour, step.policy, step.mark, step.key)
-		redistest.ErrorIf(t, got != step.want, "%+v: got %v", step, got)
+		redistest.Equal(t, m.Pass(now.Add(step.after), time.Hour, step.policy, step.mark, step.key), step.want, "%+v", step)
 	}
 }
 

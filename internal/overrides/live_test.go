@@ -237,6 +237,5 @@ func TestLive_lost_entries(t *testing.T) {
 	client.Set(t.Context(), a.keys.version, "9000000000000000 2", 0)
 	refresh(t, b)
 	redistest.Must(t, b.Remove(t.Context(), Target{"api", "acme"}))
-	got := client.HLen(t.Context(), a.keys.entries).Val()
-	redistest.ErrorIf(t, got != 1, "%d of another version are left", got)
+	redistest.Equal(t, client.HLen(t.Context(), a.keys.entries).Val(), 1, "what is left of another version")
 }

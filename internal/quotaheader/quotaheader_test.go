@@ -105,15 +105,13 @@ var grpcTypes = map[string]string{
 
 func TestGRPCType(t *testing.T) {
 	for asked, want := range grpcTypes {
-		got := GRPCType(http.Header{"Content-Type": {asked}})
-		redistest.ErrorIf(t, got != want, "%q: got %q, want %q", asked, got, want)
+		redistest.Equal(t, GRPCType(http.Header{"Content-Type": {asked}}), want, "%q", asked)
 	}
 	const one = "application/grpc"
 	for name, values := range map[string][]string{
 		"none": nil, "two": {one, one}, "two kinds": {"text/html", one}, "endless": {one + "+" + strings.Repeat("a", maxGRPCType)},
 	} {
-		got := GRPCType(http.Header{"Content-Type": values})
-		redistest.ErrorIf(t, got != "", "%s: got %q, want none", name, got)
+		redistest.Equal(t, GRPCType(http.Header{"Content-Type": values}), "", "%s", name)
 	}
 	longest := one + "+" + strings.Repeat("a", maxGRPCType-len(one)-1)
 	if got := GRPCType(http.Header{"Content-Type": {longest}}); got != longest {
@@ -182,8 +180,7 @@ func TestRefusedCall_exposed(t *testing.T) {
 			w.Header().Set("Access-Control-Expose-Headers", exposed)
 		}
 		UndecidedCall(time.Second).Write(w, nil, "application/grpc-web")
-		got := w.Header().Get("Access-Control-Expose-Headers")
-		redistest.ErrorIf(t, got != want, "%q: got %q, want %q", exposed, got, want)
+		redistest.Equal(t, w.Header().Get("Access-Control-Expose-Headers"), want, "%q", exposed)
 	}
 }
 

@@ -206,8 +206,7 @@ func TestQuotientUp(t *testing.T) {
 		{10, 3, 3, 10}, {10, 3, 4, 8}, {9, 4, 4, 9}, {1, 1, 1 << 40, 1}, {0, 5, 5, 0},
 		{1 << 40, 1 << 40, 1<<40 + 1, 1 << 40}, {1 << 40, 1 << 40, 1 << 60, 1 << 20},
 	} {
-		got := quotientUp(c.a, c.b, c.c)
-		redistest.ErrorIf(t, got != c.want, "%d*%d/%d is %d, want %d", c.a, c.b, c.c, got, c.want)
+		redistest.Equal(t, quotientUp(c.a, c.b, c.c), c.want, "%d*%d/%d", c.a, c.b, c.c)
 	}
 	redistest.ErrorIf(t, !less(1<<40, 1<<40, 1<<41, 1<<40) || less(3, 4, 4, 3), "products are compared wrongly")
 }

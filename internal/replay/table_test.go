@@ -55,8 +55,7 @@ func TestWriteTable_unread_lines(t *testing.T) {
 
 func TestLasted(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "once", time.Millisecond: "<1s", 499 * time.Millisecond: "<1s", 1200 * time.Millisecond: "1s", 90 * time.Minute: "1h30m"} {
-		got := lasted(d)
-		redistest.ErrorIf(t, got != want, "%v is %q, want %q", d, got, want)
+		redistest.Equal(t, lasted(d), want, "%v", d)
 	}
 }
 
@@ -222,8 +221,7 @@ func TestHarmless(t *testing.T) {
 		"/a;=1": "/a;'=1", "=1;+1;a;@1": "'=1;'+1;a;'@1", "/a; \"=1": "/a;' \"=1", `/a;"=1`: `/a;'"=1`, "/a;b=1": "/a;b=1",
 		` =1`: `' =1`, `"=1`: `'"=1`, "/a;\u00a0＝1": `/a;\u00a0＝1`, "/a;": "/a;", ";;-1": ";;'-1",
 	} {
-		got := harmless(cell)
-		redistest.ErrorIf(t, got != want, "%q becomes %q, want %q", cell, got, want)
+		redistest.Equal(t, harmless(cell), want, "%q", cell)
 	}
 }
 

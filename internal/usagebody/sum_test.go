@@ -44,8 +44,7 @@ func TestBody_Sum_prices(t *testing.T) {
 			}
 			return []Factor{1.5e6, 2e6}[i], nil
 		})
-		got := fmt.Sprint(n, " ", err)
-		redistest.ErrorIf(t, got != want, "%s: got %s, want %s", body, got, want)
+		redistest.Equal(t, fmt.Sprint(n, " ", err), want, "%s", body)
 	}
 }
 

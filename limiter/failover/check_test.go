@@ -234,8 +234,7 @@ func TestFailover_PeekIn(t *testing.T) {
 		t.Errorf("in process: got %+v from %s, %v", check.Result, source, err)
 	}
 	for source, want := range map[limiter.Source]int64{limiter.SourceRedis: 10, limiter.SourceMemory: 10, limiter.SourceFallback: 5} {
-		got := f.CapacityIn(p, source)
-		redistest.ErrorIf(t, got != want, "the capacity of %s is %d, want %d", source, got, want)
+		redistest.Equal(t, f.CapacityIn(p, source), want, "the capacity of %s", source)
 	}
 }
 

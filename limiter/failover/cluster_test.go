@@ -52,8 +52,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 		group.Wait()
-		got := allowed.Load()
-		redistest.ErrorIf(t, got != clients*7, "%d requests passed, want %d", got, clients*7)
+		redistest.Equal(t, allowed.Load(), clients*7, "the number of requests that passed")
 		for _, master := range masters {
 			n := master.Client(t).DBSize(context.Background()).Val()
 			redistest.ErrorIf(t, n == 0, "master %s has no key", master.Addr)

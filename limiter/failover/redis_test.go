@@ -49,8 +49,7 @@ func TestStores_Decide_concurrent(t *testing.T) {
 						}
 					}
 				})
-				got := allowed.Load()
-				redistest.ErrorIf(t, got != limit/weight, "%d requests of weight %d passed, want %d", got, weight, limit/weight)
+				redistest.Equal(t, allowed.Load(), limit/weight, "the number of requests of weight %d that passed", weight)
 			})
 		}
 	}

@@ -125,8 +125,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 				err := r.Peek(t.Context(), &look)
 				return err != nil || look.Result.Remaining != 700, fmt.Sprintf("%d remain, %v", look.Result.Remaining, err)
 			})
-			got := reported.String()
-			redistest.ErrorIf(t, got != "outage:auth recovery", "reported %s", got)
+			redistest.Equal(t, reported.String(), "outage:auth recovery", "what is reported")
 		})
 	}
 }

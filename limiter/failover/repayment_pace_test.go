@@ -125,8 +125,7 @@ func TestRepayment_paced(t *testing.T) {
 	})
 	took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan
 	redistest.ErrorIf(t, took < least, "settled within %v; want at least %v", took, least)
-	got := settled.Load()
-	redistest.ErrorIf(t, got != keys-1, "%d units settled, want %d", got, keys-1)
+	redistest.Equal(t, settled.Load(), keys-1, "the number of units settled")
 	for _, i := range []int{0, 7, keys - 1} {
 		want := int64(9)
 		if i == 7 {
@@ -256,7 +255,6 @@ func (n *outageNode) wantRepaid(t *testing.T, p *limiter.Policy, units, remainin
 	t.Helper()
 	left, err := limiter.Peek(t.Context(), n, p, "k")
 	redistest.ErrorIf(t, err != nil || left.Remaining != remaining, "%+v, %v; want %d left", left, err, remaining)
-	got := n.settled.Load()
-	redistest.ErrorIf(t, got != units, "%d units settled; want %d", got, units)
+	redistest.Equal(t, n.settled.Load(), units, "the number of units settled")
 	redistest.ErrorIf(t, !n.ledger.isEmpty(), "%d accounts left", n.ledger.size.Load())
 }

@@ -165,8 +165,7 @@ func TestRepayment_closed(t *testing.T) {
 			left := f.ledger.size.Load()
 			return left > 0, fmt.Sprintf("%d accounts", left)
 		})
-		got := lost.Load()
-		redistest.ErrorIf(t, got != 100, "%d losses, want one of each debt", got)
+		redistest.Equal(t, lost.Load(), 100, "the number of losses")
 	}
 	redistest.Retry(t, "all goroutines have ended", func() (again bool, seen any) {
 		return runtime.NumGoroutine() > before, "some are left"

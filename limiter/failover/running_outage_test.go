@@ -81,8 +81,7 @@ func TestFailover_concurrency_outage(t *testing.T) {
 		f.EndRunning(checks)
 	}
 	waitCounted(t, other, p, 0)
-	n := f.Running("running")
-	redistest.ErrorIf(t, n != 0, "%d run", n)
+	redistest.Equal(t, f.Running("running"), 0, "how much runs")
 }
 
 // TestFailover_concurrency_partly runs a weight above this process's fraction of the limit.
@@ -97,8 +96,7 @@ func TestFailover_concurrency_partly(t *testing.T) {
 		"%+v, %d run", heavy[0].Result, f.Running("running"))
 	redistest.ErrorIf(t, limiter.Allowed(decideRunning(t, f, p, "k", 1)), "one more passes beside all of the fraction")
 	f.EndRunning(heavy)
-	n := f.Running("running")
-	redistest.ErrorIf(t, n != 0, "%d run after the end", n)
+	redistest.Equal(t, f.Running("running"), 0, "what runs after the end")
 }
 
 // TestRedis_concurrency_flush loses Redis's data while requests run.
@@ -194,8 +192,7 @@ func TestFailover_concurrency_open_heavy(t *testing.T) {
 		redistest.FatalIf(t, !errors.Is(err, limiter.ErrUndecided), "%+v", err)
 		open = append(open, checks)
 	}
-	n := f.Running("running")
-	redistest.ErrorIf(t, n != 18, "%d run, want the limit three times", n)
+	redistest.Equal(t, f.Running("running"), 18, "how much runs")
 	server.Run(t)
 	waitCounted(t, other, p, 6)
 	for _, checks := range open {

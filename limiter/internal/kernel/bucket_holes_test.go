@@ -215,6 +215,5 @@ func TestBucket_Refund_twice(t *testing.T) {
 			b.state = bucket{}.Refund(b.state, b.now, &b.p, 1, 1, open[i].receipt)
 		}
 	}
-	got := b.debt()
-	redistest.ErrorIf(t, got != 2*sec, "a debt of %d with two of five units reserved", got)
+	redistest.Equal(t, b.debt(), 2*sec, "the debt with two of five units reserved")
 }

@@ -101,8 +101,7 @@ func TestBatcher_abandoned_calls(t *testing.T) {
 	}
 	redistest.ErrorIf(t, kinds[context.Canceled] != 20 || kinds[decision.ErrUnsent] != 20, "errors %v", kinds)
 	close(g.release)
-	err := <-errs
-	redistest.ErrorIf(t, err != nil, "%+v", err)
+	redistest.Must(t, <-errs)
 	redistest.Retry(t, "all goroutines are gone", func() (again bool, seen any) {
 		n := runtime.NumGoroutine()
 		return n > before, fmt.Sprintf("%d goroutines, %d before", n, before)
@@ -183,8 +182,7 @@ func TestBatcher_crowd(t *testing.T) {
 	}
 	ask := func() {
 		c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
-		err := b.Do(context.Background(), c, time.Minute)
-		redistest.ErrorIf(t, err != nil, "%+v", err)
+		redistest.Must(t, b.Do(context.Background(), c, time.Minute))
 		c.Recycle()
 	}
 	var crowd sync.WaitGroup
@@ -245,8 +243,7 @@ func TestSenders_allowed(t *testing.T) {
 		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxSenders,
 	} {
 		l := senders{RoundTrip: trip}
-		got := l.allowed()
-		redistest.ErrorIf(t, got != want, "%v: %d senders, want %d", trip, got, want)
+		redistest.Equal(t, l.allowed(), want, "%v: the number of senders", trip)
 	}
 }
 

@@ -102,8 +102,7 @@ func TestBatcher_refused_login(t *testing.T) {
 				err := <-outcome
 				redistest.ErrorIf(t, err != nil, "the %s request: %v", which, err)
 			}
-			got := d.reports.Load()
-			redistest.ErrorIf(t, got != 1, "%d reports, want 1", got)
+			redistest.Equal(t, d.reports.Load(), 1, "the number of reports")
 		})
 	}
 }
@@ -135,8 +134,7 @@ func TestBatcher_refused_login_timeout(t *testing.T) {
 		defer d.Mu.Unlock()
 		return len(d.Waiting) > 0, "a call waits"
 	})
-	got := d.sent.Load()
-	redistest.ErrorIf(t, got != 2, "%d batches were sent; want none for the caller that left", got)
+	redistest.Equal(t, d.sent.Load(), 2, "the number of batches that were sent")
 }
 
 func TestRefusedLogin(t *testing.T) {
@@ -149,21 +147,18 @@ func TestRefusedLogin(t *testing.T) {
 		sentinelsRefuse + "...: NOAUTH Authentication needed":   true,
 		sentinelsRefuse + "...: ERR No such master with that n": false,
 	} {
-		got := refusedLogin(wire.Undecided(reply(text)))
-		redistest.ErrorIf(t, got != want, "%s: %v, want %v", text, got, want)
+		redistest.Equal(t, refusedLogin(wire.Undecided(reply(text))), want, "%s", text)
 	}
 	for cause, want := range map[error]bool{syscall.ECONNREFUSED: true, os.ErrDeadlineExceeded: false, io.EOF: false} {
 		err := wire.Undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
-		got := refusedLogin(err)
-		redistest.ErrorIf(t, got != want, "sentinels: %v: %v, want %v", cause, got, want)
+		redistest.Equal(t, refusedLogin(err), want, "sentinels: %v", cause)
 	}
 	for alert, want := range map[string]bool{
 		"bad certificate": true, "certificate required": true, "unknown certificate authority": true, "handshake failure": true,
 		"internal error": false, "user canceled": false, "bad record MAC": false,
 	} {
 		err := wire.Undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
-		got := refusedLogin(err)
-		redistest.ErrorIf(t, got != want, "alert %q: %v, want %v", alert, got, want)
+		redistest.Equal(t, refusedLogin(err), want, "alert %q", alert)
 	}
 	redistest.ErrorIf(t, refusedLogin(wire.Undecided(syscall.ECONNREFUSED)),
 		"a server that refuses connections is a refused login")
