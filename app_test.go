@@ -91,9 +91,8 @@ func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testi
 	second, endSecond := newContext(t, nowhere)
 	third, endThird := newContext(t, strings.Replace(nowhere, "127.0.0.1:1", "127.0.0.1:2", 1))
 	apps := []*App{appOf(t, first), appOf(t, second), appOf(t, third)}
-	if apps[0].opened.Redis != apps[1].opened.Redis || apps[0].opened.Redis == apps[2].opened.Redis {
-		t.Error("equal settings do not share a client, or different ones do")
-	}
+	redistest.ErrorIf(t, apps[0].opened.Redis != apps[1].opened.Redis || apps[0].opened.Redis == apps[2].opened.Redis,
+		"equal settings do not share a client, or different ones do")
 	checkReferences(t, 6, 3) // the in-process store, and two clients
 	endFirst()
 	checkReferences(t, 4, 3)
@@ -163,9 +162,8 @@ func TestCleanup_twice_releases_once(t *testing.T) {
 	other, endOther := newContext(t, nowhere)
 	app := appOf(t, ctx)
 	appOf(t, other)
-	if err := app.Cleanup(); err != nil {
-		t.Error(err)
-	}
+	err := app.Cleanup()
+	redistest.ErrorIf(t, err != nil, "%v", err)
 	end() // cleans up again
 	checkReferences(t, 2, 2)
 	endOther()

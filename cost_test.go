@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -196,9 +197,8 @@ func TestCost_of_response_bytes_takes_no_fallback(t *testing.T) {
 		ctx, end := newContext(t, "")
 		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit",
 			json.RawMessage(`{"policies":[{"limit":10,"window":"1m","cost_from":`+cost+`}]}`))
-		if err == nil || !strings.Contains(err.Error(), "takes no fallback") {
-			t.Errorf("%s: got error %v, want one about the fallback", cost, err)
-		}
+		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), "takes no fallback"),
+			"%s: got error %v, want one about the fallback", cost, err)
 		end()
 	}
 }

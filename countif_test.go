@@ -11,6 +11,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // answerAs is a handler that answers with the status that the request's query names.
@@ -127,9 +128,8 @@ func TestCount_if_makes_a_policy_refund_in_all_handlers(t *testing.T) {
 	one := handlers[0].app.registered["p"]
 	for i, h := range handlers {
 		for _, r := range h.limiter.Rules.Rules {
-			if r.Policy != one.policy || r.Numbers.Variants != one.variants || !r.Policy.Settings().Refunds {
-				t.Errorf("handler %d has a policy of its own", i)
-			}
+			redistest.ErrorIf(t, r.Policy != one.policy || r.Numbers.Variants != one.variants || !r.Policy.Settings().Refunds,
+				"handler %d has a policy of its own", i)
 		}
 	}
 }

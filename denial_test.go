@@ -260,8 +260,6 @@ func TestHold_refuses_where_too_many_wait(t *testing.T) {
 	process.Held.Add(gate.MaxHeld)
 	defer process.Held.Add(-gate.MaxHeld)
 	response := fetch(t, server.URL)
-	if response.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("the status is %d, want 503", response.StatusCode)
-	}
+	redistest.Equal(t, response.StatusCode, http.StatusServiceUnavailable, "the status")
 	checkShare(t, response.Header, "5", "3")
 }

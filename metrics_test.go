@@ -102,9 +102,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	if got := series(policystats.InvalidValues); got != invalid {
 		t.Errorf("%d series of invalid values, before %d", got, invalid)
 	}
-	if got := h.app.opened.Memory.Names.Len(); got != known {
-		t.Errorf("%d names, before %d", got, known)
-	}
+	redistest.Equal(t, h.app.opened.Memory.Names.Len(), known, "the number of names after it")
 }
 
 // TestPolicyNames_keep_counts has a handler deny a client, be removed, and come back.
@@ -124,9 +122,8 @@ func checkLeft(t *testing.T, h http.Handler, want string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	if got := w.Header().Get("X-Ratelimit-Remaining"); got != want {
-		t.Errorf("%q is left, want %s", got, want)
-	}
+	got := w.Header().Get("X-Ratelimit-Remaining")
+	redistest.ErrorIf(t, got != want, "%q is left, want %s", got, want)
 }
 
 // TestProcess_with_two_apps has both serve at once, as tests of other modules do. They count together by name and need
@@ -138,18 +135,14 @@ func TestProcess_with_two_apps(t *testing.T) {
 	for i, limit := range []string{"5", "6"} {
 		ctx, end := newContext(t, "")
 		h := loadHandler(t, ctx, policyJSON("p", limit))
-		if err := h.app.Start(); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, h.app.Start())
 		hello := func(http.ResponseWriter, *http.Request) error { return nil }
 		servers[i], ends[i], started[i] = serve(t, hello, h).Config.Handler, end, h.app
 	}
 	checkLeft(t, servers[0], "4")
 	checkLeft(t, servers[1], "4")
 	ends[1]()
-	if apps.newest() != started[0] {
-		t.Error("the app that goes on is not asked")
-	}
+	redistest.ErrorIf(t, apps.newest() != started[0], "the app that goes on is not asked")
 	checkLeft(t, servers[0], "2")
 	ends[0]()
 	checkReferences(t, 0, 0)
@@ -161,9 +154,7 @@ func TestProcess_that_loads_one_after_another(t *testing.T) {
 	load := func() *caddyhttp.Server { return loadServer(t, "", handler) }
 	checkLeft(t, load(), "4")
 	checkLeft(t, load(), "3")
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, caddy.Stop())
 	checkReferences(t, 0, 0)
 	checkLeft(t, load(), "4")
 }

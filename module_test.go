@@ -62,9 +62,8 @@ func TestHandler_Provision_again(t *testing.T) {
 	for range 2 {
 		ctx := lastingContext(t, "")
 		redistest.Must(t, h.Provision(ctx))
-		if len(h.limiter.Counters) != len(h.limiter.Rules.Rules) {
-			t.Errorf("%d counters of %d rules", len(h.limiter.Counters), len(h.limiter.Rules.Rules))
-		}
+		redistest.ErrorIf(t, len(h.limiter.Counters) != len(h.limiter.Rules.Rules),
+			"%d counters of %d rules", len(h.limiter.Counters), len(h.limiter.Rules.Rules))
 	}
 }
 

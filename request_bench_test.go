@@ -131,9 +131,7 @@ func passThrough(t testing.TB, h *Handler) {
 		return nil
 	})
 	r, _ := requestWithVars()
-	if err := h.ServeHTTP(httptest.NewRecorder(), r, next); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, h.ServeHTTP(httptest.NewRecorder(), r, next))
 }
 
 // BenchmarkEnforce compares a request of a policy that is enforced for all keys, for a key within the part and
@@ -181,9 +179,8 @@ func serveOnce(tb testing.TB, h *Handler, path string) {
 	})
 	w := httptest.NewRecorder()
 	r := caddyhttp.PrepareRequest(httptest.NewRequest(http.MethodGet, path, nil), caddy.NewReplacer(), w, &caddyhttp.Server{})
-	if err := h.ServeHTTP(w, r, next); err != nil || w.Code != http.StatusOK {
-		tb.Fatal(w.Code, err)
-	}
+	err := h.ServeHTTP(w, r, next)
+	redistest.FatalIf(tb, err != nil || w.Code != http.StatusOK, "%v %v", w.Code, err)
 }
 
 // repeated is a log that is longer than memory should be: the real one, day after day.

@@ -30,9 +30,8 @@ func TestReplay_reserve(t *testing.T) {
 			want = replay.Denied
 		}
 		v := r.Play(e)
-		if v.Outcome != want || len(v.Decisions) != 1 || (v.Decisions[0].Reserve == 2) != (i < 5) {
-			t.Errorf("request %d: got %+v, want %s", i, v, want)
-		}
+		redistest.ErrorIf(t, v.Outcome != want || len(v.Decisions) != 1 || (v.Decisions[0].Reserve == 2) != (i < 5),
+			"request %d: got %+v, want %s", i, v, want)
 	}
 	options := r.Policies()[0].Options()
 	redistest.ErrorIf(t, !strings.Contains(fmt.Sprint(options), "reserve 40%"), "the options are %v", options)
@@ -106,9 +105,8 @@ func TestReplay_ladder_bystanders(t *testing.T) {
 		if share := float64(passed) / float64(all); share < test.least || share > test.most {
 			t.Errorf("%d of %d requests of bystanders passed, want %v to %v", passed, all, test.least, test.most)
 		}
-		if longest > test.longest || first < test.shortestFirst {
-			t.Errorf("bystanders are to wait for %v at first, and for %v at most", first, longest)
-		}
+		redistest.ErrorIf(t, longest > test.longest || first < test.shortestFirst,
+			"bystanders are to wait for %v at first, and for %v at most", first, longest)
 	}
 	r, e := simulateOnly(t, recipe, "provider"), visitOf("h")
 	for client, want := range map[string]string{"198.18.7.7": "198.18.0.0/16", "2001:db8:7:7::7": "2001:db8:7::/48"} {
@@ -128,14 +126,12 @@ func TestReplay_dry_run_refuses_nothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := simulateCaddyfile(t, ":8080 {\nredis_ratelimit {\n"+more+"\n}\nredis_ratelimit same 2 1h {\nname b\n}\n}\n")
 			for i, want := range []replay.Outcome{replay.Allowed, replay.Allowed, replay.Denied} {
-				if v := r.Play(visitOf("h")); v.Outcome != want {
-					t.Errorf("request %d: got %+v, want %s", i, v, want)
-				}
+				v := r.Play(visitOf("h"))
+				redistest.ErrorIf(t, v.Outcome != want, "request %d: got %+v, want %s", i, v, want)
 			}
 			alone := simulateCaddyfile(t, ":8080 {\nredis_ratelimit {\n"+more+"\n}\n}\n")
-			if v := alone.Play(visitOf("h")); v.Outcome != replay.Allowed {
-				t.Errorf("alone: got %+v, want allowed", v)
-			}
+			v := alone.Play(visitOf("h"))
+			redistest.ErrorIf(t, v.Outcome != replay.Allowed, "alone: got %+v, want allowed", v)
 		})
 	}
 }
@@ -160,9 +156,7 @@ func TestReplay_refused_request_settles_by_the_refusal(t *testing.T) {
 				for range 10 {
 					r.Play(e)
 				}
-				if got := 1000 - r.Remaining("p", "same"); got != want {
-					t.Errorf("%d units are used, want %d", got, want)
-				}
+				redistest.Equal(t, 1000-r.Remaining("p", "same"), want, "what is used")
 			})
 		}
 	}

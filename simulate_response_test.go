@@ -48,9 +48,8 @@ func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			site := ":8080 {\n\tredis_ratelimit {client_ip} 2 10h {\n\t" + test.option + "\n\t}\n}\n"
 			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)}, replay.Options{})
-			if result.Denied != test.denied || strings.Join(result.Warnings, "") != test.warning {
-				t.Errorf("%d denied, want %d; warnings: %q", result.Denied, test.denied, result.Warnings)
-			}
+			redistest.ErrorIf(t, result.Denied != test.denied || strings.Join(result.Warnings, "") != test.warning,
+				"%d denied, want %d; warnings: %q", result.Denied, test.denied, result.Warnings)
 		})
 	}
 }
@@ -177,9 +176,8 @@ func TestReplay_reads_logs_in_the_formats_that_the_configuration_names(t *testin
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := simulateCaddyfile(t, test.caddyfile).LogOptions()
-			if !slices.Equal(got.TimeLayouts, test.times) || got.DurationFormat != test.duration {
-				t.Errorf("%q %q, want %q %q", got.TimeLayouts, got.DurationFormat, test.times, test.duration)
-			}
+			redistest.ErrorIf(t, !slices.Equal(got.TimeLayouts, test.times) || got.DurationFormat != test.duration,
+				"%q %q, want %q %q", got.TimeLayouts, got.DurationFormat, test.times, test.duration)
 		})
 	}
 }

@@ -207,9 +207,7 @@ func TestSimulation_settles_when_responses_end(t *testing.T) {
 				for _, e := range []*accesslog.Entry{long, runOf("192.0.2.1", began, 20)} {
 					got += string(r.Play(e).Outcome[0])
 				}
-				if got != want {
-					t.Errorf("from %v on: %s, want %s", began, got, want)
-				}
+				redistest.Equal(t, got, want, "from %v on", began)
 			}
 		})
 	}

@@ -24,9 +24,8 @@ func stepBack(now time.Time, by time.Duration) time.Time {
 func TestGate_Pass(t *testing.T) {
 	now := time.Now()
 	stepped := stepBack(now, 3*time.Hour)
-	if stepped.Sub(now) != 0 || now.Round(0).Sub(stepped.Round(0)) != 3*time.Hour {
-		t.Fatalf("%v is not %v with the wall clock set back", stepped, now)
-	}
+	redistest.FatalIf(t, stepped.Sub(now) != 0 || now.Round(0).Sub(stepped.Round(0)) != 3*time.Hour,
+		"%v is not %v with the wall clock set back", stepped, now)
 	for _, test := range []struct {
 		name   string
 		second time.Time
@@ -88,9 +87,8 @@ func TestOffset_add(t *testing.T) {
 		for i := range test.samples {
 			o.add(&test.samples[i])
 		}
-		if got, known := o.Ahead(); got != test.want || !known {
-			t.Errorf("%s: %v, known %v; want %v", test.name, got, known, test.want)
-		}
+		got, known := o.Ahead()
+		redistest.ErrorIf(t, got != test.want || !known, "%s: %v, known %v; want %v", test.name, got, known, test.want)
 	}
 }
 

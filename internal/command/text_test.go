@@ -6,25 +6,21 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func TestWaitTime(t *testing.T) {
 	for seconds, want := range map[float64]string{0: "now", -1: "never", 2: "2 s"} {
-		if got := waitTime(seconds); got != want {
-			t.Errorf("%v seconds are %q; want %q", seconds, got, want)
-		}
-		if got := strings.TrimPrefix(inTime(seconds), "in "); got != want {
-			t.Errorf("%v seconds are %q; want %q", seconds, got, want)
-		}
+		redistest.Equal(t, waitTime(seconds), want, "%v seconds", seconds)
+		redistest.Equal(t, strings.TrimPrefix(inTime(seconds), "in "), want, "%v seconds", seconds)
 	}
 }
 
 func TestPairs(t *testing.T) {
 	value := map[string]any{"units": float64(1_500_000), "begins": "2026-11-21T15:21:00Z"}
-	if got, want := pairs(value), `begins=2026-11-21T15:21:00Z units=1500000`; got != want {
-		t.Errorf("got %q; want %q", got, want)
-	}
+	got, want := pairs(value), `begins=2026-11-21T15:21:00Z units=1500000`
+	redistest.ErrorIf(t, got != want, "got %q; want %q", got, want)
 }
 
 // TestTables_whole writes tables with long values, and expects whole ones.
@@ -65,9 +61,7 @@ func TestTables_whole(t *testing.T) {
 			var text strings.Builder
 			tt.table.Write(terminal.New(&text))
 			for _, whole := range tt.whole {
-				if !strings.Contains(text.String(), whole) {
-					t.Errorf("%s is missing in\n%s", whole, &text)
-				}
+				redistest.ErrorIf(t, !strings.Contains(text.String(), whole), "%s is missing in\n%s", whole, &text)
 			}
 		})
 	}
@@ -83,8 +77,7 @@ func TestResetText(t *testing.T) {
 		"0 quotas reset on this node alone":                              {adminapi.ResetReport{}, false},
 		"2 quotas reset in a part of Redis; the rest could not be asked": {adminapi.ResetReport{Deleted: 2, DeletedHere: 19}, false},
 	} {
-		if got := resetText(test.report, test.everywhere); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		got := resetText(test.report, test.everywhere)
+		redistest.ErrorIf(t, got != want, "got %q, want %q", got, want)
 	}
 }

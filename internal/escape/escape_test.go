@@ -23,17 +23,14 @@ func TestKey(t *testing.T) {
 		`\x41`:             `\\x41`,
 		"\ufffd is a rune": "\ufffd is a rune",
 	} {
-		if got := Key(key); got != want {
-			t.Errorf("%q: got %s, want %s", key, got, want)
-		}
+		redistest.Equal(t, Key(key), want, "%q", key)
 	}
 	if key, err := ParseKey(`\x41\x7C`); err != nil || key != "A|" {
 		t.Errorf("escapes that need not be: got %q, %v", key, err)
 	}
 	for _, text := range []string{`\`, `a\b`, `\x`, `\x4`, `\xzz`} {
-		if key, err := ParseKey(text); err == nil {
-			t.Errorf("%s: got %q, want an error", text, key)
-		}
+		key, err := ParseKey(text)
+		redistest.ErrorIf(t, err == nil, "%s: got %q, want an error", text, key)
 	}
 }
 
@@ -45,9 +42,8 @@ func FuzzKey(f *testing.F) {
 		if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q: %q cannot be printed", key, text)
 		}
-		if back, err := ParseKey(text); err != nil || back != key {
-			t.Errorf("%q: %q comes back as %q, %v", key, text, back, err)
-		}
+		back, err := ParseKey(text)
+		redistest.ErrorIf(t, err != nil || back != key, "%q: %q comes back as %q, %v", key, text, back, err)
 		_, _ = ParseKey(key) // must not panic
 	})
 }

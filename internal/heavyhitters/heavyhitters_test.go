@@ -30,9 +30,8 @@ func TestSketch_List_frequent_keys(t *testing.T) {
 	keys, since := sketch.List()
 	redistest.ErrorIf(t, since != Period, "counts go back %v, want %v", since, Period)
 	for i, k := range keys {
-		if k.Count < exact[k.Key] || k.Count-k.Error > exact[k.Key] {
-			t.Errorf("%s came %d times, not %d with an error of %d", k.Key, exact[k.Key], k.Count, k.Error)
-		}
+		redistest.ErrorIf(t, k.Count < exact[k.Key] || k.Count-k.Error > exact[k.Key],
+			"%s came %d times, not %d with an error of %d", k.Key, exact[k.Key], k.Count, k.Error)
 		redistest.ErrorIf(t, i < 8 && k.Key[:5] != "often", "place %d has %+v", i, k)
 	}
 	redistest.ErrorIf(t, len(keys) > 2*Kept, "%d keys are kept", len(keys))

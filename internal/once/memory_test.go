@@ -31,9 +31,8 @@ func TestMemory_Forget(t *testing.T) {
 	m.Pass(now, time.Hour, "api", "80", "a")
 	m.Pass(now, time.Hour, "api", "100", "a")
 	m.Forget("api", "80", "a")
-	if !m.Pass(now, time.Hour, "api", "80", "a") || m.Pass(now, time.Hour, "api", "100", "a") {
-		t.Error("another mark was forgotten than the one")
-	}
+	redistest.ErrorIf(t, !m.Pass(now, time.Hour, "api", "80", "a") || m.Pass(now, time.Hour, "api", "100", "a"),
+		"another mark was forgotten than the one")
 }
 
 // TestMemory_Pass_wallClock sets the wall clock back: only monotonic time counts.

@@ -68,9 +68,7 @@ func TestEntry_Policy_batch(t *testing.T) {
 func TestEntry_Policy(t *testing.T) {
 	policy := func(limit int64, window time.Duration) *limiter.Policy {
 		p, err := limiter.NewPolicy(limiter.Settings{Name: "api", Limit: limit, Window: window})
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Must(t, err)
 		return p
 	}
 	e := &Entry{Rule: Rule{Action: Limit, Limit: 500}}

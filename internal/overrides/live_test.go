@@ -164,13 +164,9 @@ func findEnded(t *testing.T, a, b *Live) {
 		t.Errorf("after an hour there is %v", e)
 	}
 	put(t, a, a.Target("login", key("acme")), Rule{Action: Exempt}, 0)
-	if got := len(a.held.Load().stored); got != 1 {
-		t.Errorf("%d are kept, want the one that has not ended", got)
-	}
+	redistest.Equal(t, len(a.held.Load().stored), 1, "how many are kept")
 	refresh(t, b)
-	if got := len(b.held.Load().stored); got != 1 {
-		t.Errorf("%d are kept in Redis", got)
-	}
+	redistest.Equal(t, len(b.held.Load().stored), 1, "how many are kept in Redis")
 }
 
 // TestLive_OnChange names what has changed.

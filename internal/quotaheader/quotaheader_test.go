@@ -114,9 +114,8 @@ func TestGRPCType(t *testing.T) {
 		redistest.Equal(t, GRPCType(http.Header{"Content-Type": values}), "", "%s", name)
 	}
 	longest := one + "+" + strings.Repeat("a", maxGRPCType-len(one)-1)
-	if got := GRPCType(http.Header{"Content-Type": {longest}}); got != longest {
-		t.Errorf("got %q for the longest type", got)
-	}
+	got := GRPCType(http.Header{"Content-Type": {longest}})
+	redistest.ErrorIf(t, got != longest, "got %q for the longest type", got)
 }
 
 // FuzzGRPCType answers no content type with anything but the harmless beginning of it.

@@ -75,9 +75,8 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 	for _, a := range traffic {
 		now = a.micros
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(a.key), Weight: a.weight, Peek: a.weight == 0, Refundable: a.returned}}
-		if _, err := store.Decide(context.Background(), checks); err != nil {
-			t.Fatal(err)
-		}
+		_, err := store.Decide(context.Background(), checks)
+		redistest.FatalIf(t, err != nil, "%v", err)
 		passes := checks[0].Result.Passes()
 		switch {
 		case !passes:
@@ -153,9 +152,8 @@ func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Set
 			settings.Limit = limit
 			want := decideAll(t, settings, traffic)
 			got := suggester.limitResult(j, suggester.denied[i], peaks)
-			if got != (LimitResult{limit, want.denied, want.clients}) {
-				t.Errorf("%s: %+v, a store denies %d requests of %d clients", algorithm, got, want.denied, want.clients)
-			}
+			redistest.ErrorIf(t, got != (LimitResult{limit, want.denied, want.clients}),
+				"%s: %+v, a store denies %d requests of %d clients", algorithm, got, want.denied, want.clients)
 		}
 		settings.Limit = result.Ladders[i].Untouched100
 		if settings.Limit == 0 {
@@ -242,9 +240,7 @@ func TestSuggester_memory(t *testing.T) {
 		each := (heapInUse() - before) / uint64(len(s.keys))
 		runtime.KeepAlive(s)
 		t.Logf("window %v: %d bytes for each of %d keys", c.window, each, len(s.keys))
-		if each > c.most {
-			t.Errorf("window %v: %d bytes a key, want at most %d", c.window, each, c.most)
-		}
+		redistest.ErrorIf(t, each > c.most, "window %v: %d bytes a key, want at most %d", c.window, each, c.most)
 	}
 	runtime.KeepAlive(traffic)
 }

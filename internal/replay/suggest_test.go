@@ -39,9 +39,8 @@ func TestSuggester_untouched(t *testing.T) {
 		s.Add(fmt.Sprint(client), peakStart, int64(client), false)
 	}
 	for _, l := range s.Finish().Ladders {
-		if l.Untouched99 != 989 || l.Untouched999 != 998 || l.Untouched100 != 999 {
-			t.Errorf("%s: %d, %d, %d", l.Algorithm, l.Untouched99, l.Untouched999, l.Untouched100)
-		}
+		redistest.ErrorIf(t, l.Untouched99 != 989 || l.Untouched999 != 998 || l.Untouched100 != 999,
+			"%s: %d, %d, %d", l.Algorithm, l.Untouched99, l.Untouched999, l.Untouched100)
 	}
 }
 
@@ -64,9 +63,8 @@ func TestSuggester_useful_limits(t *testing.T) {
 	for _, l := range s.Finish().Ladders {
 		own := slices.ContainsFunc(l.Limits, func(r LimitResult) bool { return r.Limit == 77 })
 		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
-		if !own || len(l.Limits) > mostLimits || last.Denied != 0 || first.Denied > 19_600 && first.Limit != 77 {
-			t.Errorf("%s: %d limits, own %v, from %+v to %+v", l.Algorithm, len(l.Limits), own, first, last)
-		}
+		redistest.ErrorIf(t, !own || len(l.Limits) > mostLimits || last.Denied != 0 || first.Denied > 19_600 && first.Limit != 77,
+			"%s: %d limits, own %v, from %+v to %+v", l.Algorithm, len(l.Limits), own, first, last)
 	}
 }
 
@@ -100,9 +98,8 @@ func TestSuggester_dominant_client(t *testing.T) {
 	crowd(s)
 	for _, l := range s.Finish().Ladders {
 		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
-		if first.ClientsDenied < 71 || last.Denied != 0 || len(l.Limits) > mostLimits {
-			t.Errorf("%s: %d limits, from %+v to %+v", l.Algorithm, len(l.Limits), first, last)
-		}
+		redistest.ErrorIf(t, first.ClientsDenied < 71 || last.Denied != 0 || len(l.Limits) > mostLimits,
+			"%s: %d limits, from %+v to %+v", l.Algorithm, len(l.Limits), first, last)
 		for i, r := range l.Limits[1:] {
 			before := l.Limits[i]
 			fall := before.ClientsDenied - r.ClientsDenied
@@ -124,9 +121,8 @@ func TestSuggester_distant_own_limit(t *testing.T) {
 					t.Errorf("%s: own %d, %d limits, none between %d and %d", l.Algorithm, own, len(l.Limits), before.Limit, r.Limit)
 				}
 			}
-			if !slices.ContainsFunc(l.Limits, func(r LimitResult) bool { return r.Limit == own }) {
-				t.Errorf("%s: not the policy's own %d", l.Algorithm, own)
-			}
+			redistest.ErrorIf(t, !slices.ContainsFunc(l.Limits, func(r LimitResult) bool { return r.Limit == own }),
+				"%s: not the policy's own %d", l.Algorithm, own)
 		}
 	}
 }

@@ -169,9 +169,8 @@ func TestHistogram_limit(t *testing.T) {
 			clients += b.Clients
 		}
 		redistest.ErrorIf(t, clients != len(peaks)-1, "limit %d: %d keys in the bins, want %d", limit, clients, len(peaks)-1)
-		if limit < 40_000 && !slices.ContainsFunc(bins, func(b PeakRate) bool { return b.To == limit }) {
-			t.Errorf("limit %d: no bin ends there: %v", limit, bins)
-		}
+		redistest.ErrorIf(t, limit < 40_000 && !slices.ContainsFunc(bins, func(b PeakRate) bool { return b.To == limit }),
+			"limit %d: no bin ends there: %v", limit, bins)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestMatchersText(t *testing.T) {
@@ -27,9 +29,8 @@ func TestMatchersText(t *testing.T) {
 		`path "/a,b","/a b","/(a)"`:           {{paths("/a,b", "/a b", "/(a)")}},
 		"path /a,/b,/c and 2 more":            {{paths("/a", "/b", "/c", "/d", "/e")}},
 	} {
-		if got := MatchersText(sets); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		got := MatchersText(sets)
+		redistest.ErrorIf(t, got != want, "got %q, want %q", got, want)
 	}
 }
 
@@ -49,12 +50,9 @@ func TestLocalAddress(t *testing.T) {
 		{nil, "/", "[::]:0"},
 	} {
 		target, err := url.Parse(test.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := localAddress(&caddyhttp.Server{Listen: test.listen}, target).String(); got != test.want {
-			t.Errorf("%v, %s: got %s, want %s", test.listen, test.url, got, test.want)
-		}
+		redistest.Must(t, err)
+		got := localAddress(&caddyhttp.Server{Listen: test.listen}, target).String()
+		redistest.ErrorIf(t, got != test.want, "%v, %s: got %s, want %s", test.listen, test.url, got, test.want)
 	}
 }
 
@@ -73,8 +71,7 @@ func TestTracer_Run_again(t *testing.T) {
 	plan := &Plan{Routes: []Route{{Steps: []Step{{Mutates: mutates}}}}}
 	tracer := new(Tracer)
 	for range 3 {
-		if _, err := tracer.Run(plan, httptest.NewRequest(http.MethodGet, "/", nil)); err != nil || mutates.seen != 1 {
-			t.Fatalf("%d fields of the response, %v; want 1", mutates.seen, err)
-		}
+		_, err := tracer.Run(plan, httptest.NewRequest(http.MethodGet, "/", nil))
+		redistest.FatalIf(t, err != nil || mutates.seen != 1, "%d fields of the response, %v; want 1", mutates.seen, err)
 	}
 }

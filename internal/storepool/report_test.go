@@ -3,6 +3,8 @@ package storepool
 import (
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestLossLines plays outages and losses, each a number of seconds after the one before it. An outage has one line,
@@ -33,9 +35,7 @@ func TestLossLines(t *testing.T) {
 				case "recovery":
 					l.end()
 				default:
-					if got := l.due(now); got != (s.what == "line") {
-						t.Errorf("step %d, %s: a line is due: %v", i, s.what, got)
-					}
+					redistest.Equal(t, l.due(now), s.what == "line", "step %d, %s: a line is due", i, s.what)
 				}
 			}
 		})

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestTable_Write_alignment(t *testing.T) {
@@ -15,9 +17,8 @@ func TestTable_Write_alignment(t *testing.T) {
 	}
 	table.Write(New(&text))
 	want := "KEY      COUNT  DETAIL\nä            5  first\nlonger    1000  " + long + "\n\\x1b[2J      1\n"
-	if got := text.String(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	got := text.String()
+	redistest.ErrorIf(t, got != want, "got\n%swant\n%s", got, want)
 }
 
 func TestKeyValues_Write(t *testing.T) {

@@ -56,9 +56,8 @@ func FuzzBody_pieces(f *testing.F) {
 		for i, text := range fuzzedSums {
 			n, err := one.Sum(i, fuzzedPrice)
 			m, errPieces := pieces.Sum(i, fuzzedPrice)
-			if n != m || fmt.Sprint(err) != fmt.Sprint(errPieces) {
-				t.Errorf("%s: %d, %v in one piece; %d, %v in pieces", text, n, err, m, errPieces)
-			}
+			redistest.ErrorIf(t, n != m || fmt.Sprint(err) != fmt.Sprint(errPieces),
+				"%s: %d, %v in one piece; %d, %v in pieces", text, n, err, m, errPieces)
 		}
 	})
 }
@@ -234,9 +233,7 @@ func BenchmarkBody(b *testing.B) {
 		"prices":  {"application/json", "{a}*usage.prompt_tokens+10*usage.completion_tokens", `{"id":"c1",` + usage + `}`},
 	} {
 		sum, err := ParseSum(test.sum)
-		if err != nil {
-			b.Fatal(err)
-		}
+		redistest.Must(b, err)
 		var plan Plan
 		plan.Add(sum)
 		header, data := http.Header{"Content-Type": {test.contentType}}, []byte(test.body)
@@ -249,9 +246,8 @@ func BenchmarkBody(b *testing.B) {
 					body.Write(rest[:min(len(rest), piece)])
 				}
 				body.End()
-				if n, err := body.Sum(0, func(int) (Factor, error) { return 2.5e6, nil }); n < 1000 || err != nil {
-					b.Fatal(n, err)
-				}
+				n, err := body.Sum(0, func(int) (Factor, error) { return 2.5e6, nil })
+				redistest.FatalIf(b, n < 1000 || err != nil, "%v %v", n, err)
 			}
 		})
 	}

@@ -207,9 +207,8 @@ func TestFailover_Settle_concurrent(t *testing.T) {
 						}
 						cost := random.Int64N(estimate + 1)
 						passed.Add(1)
-						if got := spent.Add(cost); got > limit {
-							t.Errorf("%d units were spent of %d", got, limit)
-						}
+						got := spent.Add(cost)
+						redistest.ErrorIf(t, got > limit, "%d units were spent of %d", got, limit)
 						f.Settle(checks[0], cost, source)
 					}
 				})

@@ -43,9 +43,7 @@ func wantRemaining(t testing.TB, s limiter.Store, p *limiter.Policy, key string,
 // noError ends a test that cannot go on.
 func noError(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Must(t, err)
 }
 
 // pause waits between two looks at a condition that soon holds. It leaves the processor to others.

@@ -41,9 +41,8 @@ func TestStores_Decide_concurrent(t *testing.T) {
 				inParallel(goroutines, func(i int) {
 					for range each {
 						checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-						if _, err := nodes[i%len(nodes)].Decide(context.Background(), checks); err != nil {
-							t.Error(err)
-						}
+						_, err := nodes[i%len(nodes)].Decide(context.Background(), checks)
+						redistest.ErrorIf(t, err != nil, "%v", err)
 						if limiter.Allowed(checks) {
 							allowed.Add(1)
 						}

@@ -184,9 +184,7 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 			for j := range 5 {
 				reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + int64(i%3), Refundable: true}}
 				source, err := f.Decide(context.Background(), reserved)
-				if err != nil || source != limiter.SourceRedis {
-					t.Errorf("source %s, error %v", source, err)
-				}
+				redistest.ErrorIf(t, err != nil || source != limiter.SourceRedis, "source %s, error %v", source, err)
 				if i > 0 || j > 0 {
 					refundAll(f, reserved, source)
 				}

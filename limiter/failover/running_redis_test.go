@@ -108,13 +108,10 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 				for range rounds {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 					source, err := n.Decide(context.Background(), checks)
-					if err != nil {
-						t.Error(err)
-					}
+					redistest.ErrorIf(t, err != nil, "%v", err)
 					if limiter.Allowed(checks) {
-						if source == limiter.SourceMemory {
-							t.Error("what may only deny let a request through")
-						}
+						redistest.ErrorIf(t, source == limiter.SourceMemory,
+							"what may only deny let a request through")
 						passed++
 						gauge.add(1)
 						runtime.Gosched()

@@ -113,9 +113,8 @@ func TestMemory_concurrency_parallel(t *testing.T) {
 	inParallel(16, func(_ int) {
 		for range 2000 {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
-			if _, err := f.Decide(context.Background(), checks); err != nil {
-				t.Error(err)
-			}
+			_, err := f.Decide(context.Background(), checks)
+			redistest.ErrorIf(t, err != nil, "%v", err)
 			if limiter.Allowed(checks) {
 				gauge.add(1)
 				gauge.add(-1)
@@ -140,9 +139,7 @@ func TestFailover_concurrency_reload(t *testing.T) {
 	want := func(f *Store, passes bool) []limiter.Check {
 		t.Helper()
 		checks := decideRunning(t, f, p, "k", 1)
-		if limiter.Allowed(checks) != passes {
-			t.Errorf("%+v; want it to pass: %t", checks[0].Result, passes)
-		}
+		redistest.ErrorIf(t, limiter.Allowed(checks) != passes, "%+v; want it to pass: %t", checks[0].Result, passes)
 		return checks
 	}
 	want(node, false)

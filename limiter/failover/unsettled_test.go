@@ -238,9 +238,8 @@ func TestFailover_many_nodes(t *testing.T) {
 	over.Store(true)
 	group.Wait()
 	left, err := limiter.Peek(t.Context(), openStore(t, dial.Options{Addresses: []string{replica.Addr}}, redis.Options{}), rate, "k")
-	if err != nil || left.Remaining != 0 || lost.Load() > 0 || passed.Load() < limit {
-		t.Errorf("%+v, %v; %d passed, %d were not decided", left, err, passed.Load(), lost.Load())
-	}
+	redistest.ErrorIf(t, err != nil || left.Remaining != 0 || lost.Load() > 0 || passed.Load() < limit,
+		"%+v, %v; %d passed, %d were not decided", left, err, passed.Load(), lost.Load())
 }
 
 // startReplicated starts a master with a replica that follows it, and a sentinel.

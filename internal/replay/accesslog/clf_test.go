@@ -193,9 +193,8 @@ func benchmarkRead(b *testing.B, text string) {
 			}
 		}
 		if _, err := r.Next(); errors.Is(err, io.EOF) {
-			if s := r.Summary(); s.Total().Malformed > 0 {
-				b.Fatal(s.Malformed)
-			}
+			s := r.Summary()
+			redistest.FatalIf(b, s.Total().Malformed > 0, "%v", s.Malformed)
 			r = nil
 		}
 	}

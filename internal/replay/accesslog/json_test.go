@@ -57,9 +57,8 @@ func TestReader_time_formats(t *testing.T) {
 			}
 			line := encode(t, c, 1500*time.Millisecond)
 			entries, s := readTimed(t, line+line, layouts...)
-			if len(entries) != 2 || entries[0].Time != second-lost || entries[1].Time != second-lost {
-				t.Errorf("%s: %+v %v", line, entries, s.Malformed)
-			}
+			redistest.ErrorIf(t, len(entries) != 2 || entries[0].Time != second-lost || entries[1].Time != second-lost,
+				"%s: %+v %v", line, entries, s.Malformed)
 		}
 	}
 }
@@ -85,9 +84,8 @@ func TestReader_renamed_keys(t *testing.T) {
 		"two times":            `{"time":"2024-06-15T15:06:40Z","request":{"client_ip":"1.2.3.4"},"size":1,"ts":1750000000}`,
 	} {
 		entries, s := readText(t, line)
-		if len(entries) != 1 || entries[0].Time != second || entries[0].Client != "1.2.3.4" {
-			t.Errorf("%s: %+v %v", name, entries, s.Malformed)
-		}
+		redistest.ErrorIf(t, len(entries) != 1 || entries[0].Time != second || entries[0].Client != "1.2.3.4",
+			"%s: %+v %v", name, entries, s.Malformed)
 	}
 }
 
@@ -157,9 +155,8 @@ func TestSummary_Warnings_zones(t *testing.T) {
 	} {
 		log := timedLine(tt.time) + clfLine(1, "a")
 		entries, s := readTimed(t, log, append([]string{"wall"}, tt.layout)...)
-		if len(entries) != 2 || entries[0].Time/1e6 != second/1e6 || s.Zoneless != tt.zoneless {
-			t.Errorf("%s: %d zoneless, %v, %+v", tt.time, s.Zoneless, entries, s.Malformed)
-		}
+		redistest.ErrorIf(t, len(entries) != 2 || entries[0].Time/1e6 != second/1e6 || s.Zoneless != tt.zoneless,
+			"%s: %d zoneless, %v, %+v", tt.time, s.Zoneless, entries, s.Malformed)
 		warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "1 request with a time without a known zone")
 		redistest.ErrorIf(t, warned != (tt.zoneless > 0), "%s: warnings are %q", tt.time, s.Warnings())
 	}
@@ -172,9 +169,8 @@ func TestParser_zone_names(t *testing.T) {
 	time.Local = time.FixedZone("IST", 19_800)
 	p, e := newParser(&Options{TimeLayouts: []string{"2006-01-02 15:04:05 MST"}}), &Entry{}
 	want := time.Date(2026, 9, 21, 14, 13, 20, 0, time.UTC).UnixMicro()
-	if !p.time(`"2026-09-21 14:13:20 IST"`, e) || e.Time != want || !e.zoneless {
-		t.Errorf("%+v, want %d and no zone", e, want)
-	}
+	redistest.ErrorIf(t, !p.time(`"2026-09-21 14:13:20 IST"`, e) || e.Time != want || !e.zoneless,
+		"%+v, want %d and no zone", e, want)
 }
 
 func TestReader_DurationFormat(t *testing.T) {
@@ -204,8 +200,6 @@ func TestParser_duration(t *testing.T) {
 		if !known {
 			got = "none"
 		}
-		if got != want {
-			t.Errorf("%s: got %s, want %s", value, got, want)
-		}
+		redistest.Equal(t, got, want, "%s", value)
 	}
 }

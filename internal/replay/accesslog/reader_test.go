@@ -179,13 +179,10 @@ func TestEntry_ResponseHeader(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			entries, _ := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), Responses: tt.asked})
-			if len(entries) != 3 {
-				t.Fatalf("%d entries", len(entries))
-			}
+			redistest.FatalIf(t, len(entries) != 3, "%d entries", len(entries))
 			for i, want := range []string{tt.want, "map[]", "map[]"} {
-				if got := entries[i].ResponseHeader(); got == nil || fmt.Sprint(got) != want {
-					t.Errorf("entry %d: got %v, want %s", i, got, want)
-				}
+				got := entries[i].ResponseHeader()
+				redistest.ErrorIf(t, got == nil || fmt.Sprint(got) != want, "entry %d: got %v, want %s", i, got, want)
 			}
 		})
 	}
@@ -226,9 +223,8 @@ func gzipped(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(w, text)
+	redistest.FatalIf(t, err != nil, "%v", err)
 	redistest.Must(t, w.Close())
 	return b.Bytes()
 }

@@ -81,9 +81,7 @@ func TestReport_browser(t *testing.T) {
 			if !slices.Equal(textsOf(elements(got, "h1", "h2", "h3", "h4")), textsOf(elements(want, "h1", "h2", "h3", "h4"))) {
 				t.Errorf("headings are %q", textsOf(elements(got, "h1", "h2", "h3", "h4")))
 			}
-			if len(elements(got, "svg")) != len(elements(want, "svg")) {
-				t.Errorf("%d drawings, want %d", len(elements(got, "svg")), len(elements(want, "svg")))
-			}
+			redistest.Equal(t, len(elements(got, "svg")), len(elements(want, "svg")), "the number of drawings")
 		})
 	}
 }
@@ -97,13 +95,11 @@ func TestReport_security_policy(t *testing.T) {
 		`</header><img src="http://192.0.2.1/picture"><script>console.log("ran");document.title="ran"</script>`, 1)
 
 	v := open(t, browser, writePage(t, "slipped.html", page))
-	if len(v.asked) > 0 || strings.Contains(v.document, "<title>ran") || len(v.console) == 0 {
-		t.Errorf("with the policy the network was asked for %q, the console says %q", v.asked, v.console)
-	}
+	redistest.ErrorIf(t, len(v.asked) > 0 || strings.Contains(v.document, "<title>ran") || len(v.console) == 0,
+		"with the policy the network was asked for %q, the console says %q", v.asked, v.console)
 	v = open(t, browser, writePage(t, "open.html", withoutPolicy(t, page)))
-	if !slices.Contains(v.asked, "http://192.0.2.1/picture") || !strings.Contains(v.document, "<title>ran") {
-		t.Errorf("without the policy the network was asked for %q, the console says %q: this test sees nothing", v.asked, v.console)
-	}
+	redistest.ErrorIf(t, !slices.Contains(v.asked, "http://192.0.2.1/picture") || !strings.Contains(v.document, "<title>ran"),
+		"without the policy the network was asked for %q, the console says %q: this test sees nothing", v.asked, v.console)
 }
 
 func writePage(t *testing.T, name, page string) string {
@@ -224,9 +220,8 @@ func TestWrite_hostile_text(t *testing.T) {
 // assertHarmless allows an element to show something, and to lead to another place of the page.
 func assertHarmless(t *testing.T, n *html.Node) {
 	t.Helper()
-	if slices.Contains([]string{"script", "img", "base", "iframe", "object", "embed", "link", "form"}, n.Data) {
-		t.Errorf("a %s", n.Data)
-	}
+	redistest.ErrorIf(t, slices.Contains([]string{"script", "img", "base", "iframe", "object", "embed", "link", "form"}, n.Data),
+		"a %s", n.Data)
 	for _, a := range n.Attr {
 		key := strings.ToLower(a.Key)
 		if strings.HasPrefix(key, "on") || key == "style" || key == "src" || key == "href" && !strings.HasPrefix(a.Val, "#") {

@@ -27,9 +27,7 @@ func TestWrite_settings(t *testing.T) {
 		"{http.request.header.X-Limit}, else 5, per minute",
 		"burst 20, max_delay 5s", "count_if, cost response_bytes",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the report does not say %q", want)
-		}
+		redistest.ErrorIf(t, !strings.Contains(text, want), "the report does not say %q", want)
 	}
 }
 
@@ -160,9 +158,8 @@ func TestWrite_thinned_timeline(t *testing.T) {
 				t.Fatalf("a step of %s, want %s", m.Begins.Sub(thin[i-1].Begins), step)
 			}
 		}
-		if requests != r.Requests || len(thin) > max(most+1, 2) {
-			t.Errorf("at most %d: %d steps with %d requests, want %d requests", most, len(thin), requests, r.Requests)
-		}
+		redistest.ErrorIf(t, requests != r.Requests || len(thin) > max(most+1, 2),
+			"at most %d: %d steps with %d requests, want %d requests", most, len(thin), requests, r.Requests)
 	}
 }
 
@@ -186,13 +183,10 @@ func TestReport_running(t *testing.T) {
 		"max_concurrent 3", "one client had at most 5 requests running at once, first at 00:00 UTC on 3 November 2026, and all clients together 6",
 		"2 requests without a duration in the log were left out", "4–6150.0 %", "a852026-11-03 00:00:00",
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %q in %s", want, page)
-		}
+		redistest.ErrorIf(t, !strings.Contains(page, want), "no %q in %s", want, page)
 	}
-	if strings.Contains(page, "max_concurrent 330 s") || strings.Contains(page, "Units offered") {
-		t.Errorf("a window of nothing, or units, in %s", page)
-	}
+	redistest.ErrorIf(t, strings.Contains(page, "max_concurrent 330 s") || strings.Contains(page, "Units offered"),
+		"a window of nothing, or units, in %s", page)
 
 	tried := *running
 	tried.Limits = &replay.Ladder{Algorithm: "max_concurrent", Untouched99: 5, Limits: []replay.LimitResult{{Limit: 1, Denied: 5, ClientsDenied: 1}, {Limit: 5}}}
@@ -231,9 +225,8 @@ func TestWrite_unread_lines(t *testing.T) {
 		{replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.gz", Error: "unexpected end"}}}, "unexpected end"},
 	} {
 		text := pageText(t, &replay.Result{Log: tt.log})
-		if strings.Count(text, tt.want) != 1 || strings.Contains(text, pointer) != incomplete(tt.log) {
-			t.Errorf("%+v: %q does not stand once, or the pointer is wrong", tt.log, tt.want)
-		}
+		redistest.ErrorIf(t, strings.Count(text, tt.want) != 1 || strings.Contains(text, pointer) != incomplete(tt.log),
+			"%+v: %q does not stand once, or the pointer is wrong", tt.log, tt.want)
 	}
 }
 
@@ -249,8 +242,7 @@ func TestWords(t *testing.T) {
 		{sayRange(3, 3), "3"}, {sayRange(1_000, 1_499), "1,000–1,499"},
 		{axisCount(12_000), "12,000"}, {axisPercent(0.02), "0.02 %"}, {axisPercent(100), "100 %"},
 	} {
-		if got := strings.ReplaceAll(tt.got, noBreak, " "); got != tt.want {
-			t.Errorf("got %q, want %q", got, tt.want)
-		}
+		got := strings.ReplaceAll(tt.got, noBreak, " ")
+		redistest.ErrorIf(t, got != tt.want, "got %q, want %q", got, tt.want)
 	}
 }

@@ -51,22 +51,17 @@ func TestWrite_charts(t *testing.T) {
 		charts++
 		redistest.ErrorIf(t, attribute(svg, "role") != "img", "a chart without role img: %v", svg.Attr)
 		for _, key := range []string{"aria-labelledby", "aria-describedby"} {
-			if ids[attribute(svg, key)] != 1 {
-				t.Errorf("%s of a chart is %q, which stands %d times", key, attribute(svg, key), ids[attribute(svg, key)])
-			}
+			redistest.ErrorIf(t, ids[attribute(svg, key)] != 1,
+				"%s of a chart is %q, which stands %d times", key, attribute(svg, key), ids[attribute(svg, key)])
 		}
 	}
 	// A timeline of all, four of policies, two curves.
-	if charts != 7 {
-		t.Errorf("%d charts", charts)
-	}
+	redistest.Equal(t, charts, 7, "the number of charts")
 	for _, details := range elements(root, "details") {
 		rows := elements(details, "tr")
 		redistest.ErrorIf(t, len(rows) < 2 || len(rows) > 1+tableSteps+2, "a table of %d rows behind a chart", len(rows))
 	}
-	if n := len(elements(root, "details")); n != 7+1 {
-		t.Errorf("%d tables behind charts", n)
-	}
+	redistest.Equal(t, len(elements(root, "details")), 7+1, "the number of tables behind charts")
 }
 
 func TestWrite_numbers(t *testing.T) {
@@ -77,9 +72,8 @@ func TestWrite_numbers(t *testing.T) {
 		"3,811 requests", "access-2026-11-02.log.gz:2544", "limit now: 100", "100 % untouched: 420", "reverse_proxy",
 		"12 requests stood too far behind later ones to be sorted, by up to 4 s,", humanize.Count(r.Policies[0].Denied),
 	} {
-		if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, " ", noBreak)) {
-			t.Errorf("the report does not say %q", want)
-		}
+		redistest.ErrorIf(t, !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, " ", noBreak)),
+			"the report does not say %q", want)
 	}
 }
 

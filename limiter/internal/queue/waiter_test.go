@@ -50,9 +50,8 @@ func TestWaiter_of_calls_that_change_hands(t *testing.T) {
 					}
 					c.Recycle()
 				}
-				if errors.Is(err, context.Canceled) && caller%2 != 0 {
-					t.Error("a caller got the error of a client that left, and its own did not")
-				}
+				redistest.ErrorIf(t, errors.Is(err, context.Canceled) && caller%2 != 0,
+					"a caller got the error of a client that left, and its own did not")
 				cancel()
 				mu.Lock()
 				outcomes[err]++

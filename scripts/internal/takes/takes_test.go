@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestGenerate_closure_that_reads_its_policy calls a function of several lines within an expression.
@@ -23,9 +25,8 @@ func TestGenerate_closure_that_reads_its_policy(t *testing.T) {
 		if want == "" && (err != nil || !strings.Contains(scripts["k_takes.lua"], "= policy_limit\n")) {
 			t.Errorf("%s: %s, %v", call, scripts["k_takes.lua"], err)
 		}
-		if want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
-			t.Errorf("%s: error %v; want %s", call, err, want)
-		}
+		redistest.ErrorIf(t, want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)),
+			"%s: error %v; want %s", call, err, want)
 	}
 }
 
@@ -132,8 +133,7 @@ local function early(a)
 end
 local x = early(1)`},
 	} {
-		if got := "\n" + strings.Join(inline(c.text), "\n"); got != c.want {
-			t.Errorf("%s:%s\nwant:%s", name, got, c.want)
-		}
+		got := "\n" + strings.Join(inline(c.text), "\n")
+		redistest.ErrorIf(t, got != c.want, "%s:%s\nwant:%s", name, got, c.want)
 	}
 }
