@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"crypto/tls"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -105,6 +106,20 @@ func TestProblem_ban(t *testing.T) {
 			t.Errorf("%s: got %+v, want the type %s", reason, got, want)
 		}
 	}
+}
+
+// TestLimiter_Follow_longest has a response cost at most what can be charged, whatever length a log tells.
+func TestLimiter_Follow_longest(t *testing.T) {
+	t.Parallel()
+	policy, err := limiter.NewPolicy(limiter.Settings{Name: "followed", Limit: 1000, Window: time.Hour})
+	redistest.Must(t, err)
+	cost, err := rule.ParseCost(rule.ResponseBytes, 0)
+	redistest.Must(t, err)
+	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Cost: cost}})})
+	passed, _ := l.Passed(&Question{Checks: []limiter.Check{{Policy: policy, Weight: 1}}}, 0)
+	response := rule.Response{Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), Status: 200, Begun: true, Ended: true, Bytes: math.MaxInt64}
+	effect, _ := l.Follow(&passed, &response)
+	redistest.ErrorIf(t, effect.Cost != limiter.MaxCharge, "got a cost of %d", effect.Cost)
 }
 
 // TestInclude_forged has clients of each protocol that claim to be an include, even with its address.

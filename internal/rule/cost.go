@@ -147,7 +147,7 @@ func (s *Set) responseCost(rule *Rule, repl *caddy.Replacer, response *Response,
 	cost, complete := &rule.Cost, response.Complete
 	switch {
 	case cost.From == ResponseBytes && response.Begun:
-		return response.Bytes, true
+		return min(response.Bytes, limiter.MaxCharge), true
 	case cost.From == ResponseBytes:
 		return taken, true
 	case cost.ReadsBody():
