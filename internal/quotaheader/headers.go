@@ -65,7 +65,7 @@ func SetRefusal(header http.Header, retryAfter, jitter time.Duration) time.Durat
 		return retryAfter
 	}
 	if jitter > 0 {
-		retryAfter += rand.N(jitter + 1) //nolint:gosec // spreads clients; nothing depends on it
+		retryAfter = later(retryAfter, rand.N(jitter+1)) //nolint:gosec // spreads clients; nothing depends on it
 	}
 	if retryAfter <= 0 {
 		retryAfter = time.Second

@@ -3,6 +3,7 @@
 package quotaheader
 
 import (
+	"math"
 	"math/bits"
 	"net/http"
 	"slices"
@@ -196,7 +197,7 @@ func (s *status) hasPolicyOf(other *status) bool { return s.Policy.Name() == oth
 func (q *Quotas) Deny(now time.Time, wait time.Duration) {
 	q.passes = wait
 	if wait != limiter.Never {
-		q.passes += time.Duration(now.UnixNano())
+		q.passes = later(time.Duration(now.UnixNano()), wait)
 	}
 }
 
@@ -209,8 +210,11 @@ func (q *Quotas) reset() time.Duration {
 	case q.shown.Result.ResetAfter == limiter.Never:
 		return limiter.Never
 	}
-	return q.shown.decided + q.shown.Result.ResetAfter
+	return later(q.shown.decided, q.shown.Result.ResetAfter)
 }
+
+// later is so much after a time, or the last time that there is: a block by an override may last for centuries.
+func later(at, wait time.Duration) time.Duration { return at + min(wait, math.MaxInt64-at) }
 
 // refund adds units back: nothing is used any more, or, of a bucket, so much less has to be earned. The
 // end of a window that other units began stays.
@@ -251,4 +255,10 @@ func earning(p *limiter.Policy, units int64) time.Duration {
 }
 
 // CeilSeconds rounds a duration up to whole seconds.
-func CeilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+func CeilSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds
+}
