@@ -1,6 +1,7 @@
 package quotaheader
 
 import (
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -243,15 +244,17 @@ func FuzzHeaders(f *testing.F) {
 	f.Add(int64(0), int64(0), int64(0))
 	f.Add(int64(99), int64(1), int64(1e18))
 	f.Add(int64(5), int64(-1), int64(60e9))
+	f.Add(int64(0), int64(math.MaxInt64), int64(math.MaxInt64)) // a block by an override that ends in the year 9999
+	f.Add(int64(5), int64(0), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, remaining, retryAfter, resetAfter int64) {
 		policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: 100, Window: time.Minute})
 		redistest.Must(t, err)
-		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)/2), ResetAfter: max(0, time.Duration(resetAfter)) / 2}
+		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)), ResetAfter: max(0, time.Duration(resetAfter))}
 		var q Quotas
 		now := time.Now()
 		q.Record([]limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Result: result}}, Formats{XRateLimit: true, IETF: true}, now)
 		header := http.Header{}
-		wait := SetRefusal(header, result.RetryAfter, 0)
+		wait := SetRefusal(header, result.RetryAfter, time.Second)
 		if result.RetryAfter != 0 { // denied
 			q.Deny(now, wait)
 		}
@@ -265,5 +268,6 @@ func FuzzHeaders(f *testing.F) {
 			n, err := strconv.ParseInt(value, 10, 64)
 			redistest.ErrorIf(t, err != nil || n < least, "%s is %q for %+v, want a whole number from %d", name, value, result, least)
 		}
+		redistest.ErrorIf(t, strings.Contains(header.Get(Quota), "=-"), "%s is %q for %+v", Quota, header.Get(Quota), result)
 	})
 }
