@@ -46,17 +46,21 @@ func (l *Limiter) notifyCost(stores *storepool.Stores, passed *Passed, units int
 }
 
 // notifySettled emits them in the background. A settlement has no answer, so that the quota is read after it. What
-// other requests took between the two counts as charged; their own events come first. It ends a use of the stores.
+// other requests took between the two counts as charged; their own events come first. It ends a use of the stores
+// before it waits for listeners.
 func (l *Limiter) notifySettled(stores *storepool.Stores, passed *Passed, units int64) {
-	defer stores.End()
 	c := &passed.Check
 	c.Weight, c.Peek = units, true
+	var err error
 	if passed.Source == limiter.SourceFallback {
 		stores.PeekLocal(c)
-	} else if _, err := stores.Peek(context.Background(), c); err != nil {
-		return
+	} else {
+		_, err = stores.Peek(context.Background(), c)
 	}
-	l.emitThresholds(c, l.reachedMarks(c, passed.Rule, passed.Source), passed.Source, passed.DryRun)
+	stores.End()
+	if err == nil {
+		l.emitThresholds(c, l.reachedMarks(c, passed.Rule, passed.Source), passed.Source, passed.DryRun)
+	}
 }
 
 // reachedMarks returns the marks of a rule that the units of a check, with the result after them, have reached,

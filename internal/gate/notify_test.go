@@ -1,0 +1,51 @@
+package gate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// slowListener is a listener that does not return before it is told to.
+type slowListener struct{ begun, end chan struct{} }
+
+func (slowListener) Denied(*limiter.Check, limiter.Source)       {}
+func (slowListener) Banned(*limiter.Check, limiter.Source, bool) {}
+func (slowListener) ListensForThresholds() bool                  { return true }
+
+func (l slowListener) Threshold(*limiter.Check, rule.Fraction, limiter.Source, bool) {
+	close(l.begun)
+	<-l.end
+}
+
+func (slowListener) InBackground(emit func()) bool {
+	go emit()
+	return true
+}
+
+// TestNotifyCost_slowListener has a listener wait while the configuration ends. It keeps no store open.
+func TestNotifyCost_slowListener(t *testing.T) {
+	t.Parallel()
+	policy, err := limiter.NewPolicy(limiter.Settings{Name: "notified", Limit: 10, Window: time.Hour})
+	redistest.Must(t, err)
+	pool := storepool.NewPool(func() *storepool.Stores { return nil }, storepool.Metrics{})
+	stores, err := pool.Open(nil)
+	redistest.Must(t, err)
+	check := limiter.Check{Policy: policy, Key: limiter.EncodeKey("a"), Weight: 10}
+	_, err = stores.Decide(t.Context(), []limiter.Check{check})
+	redistest.Must(t, err)
+	marks, err := rule.ParseMarks([]float64{100})
+	redistest.Must(t, err)
+	listener := slowListener{make(chan struct{}), make(chan struct{})}
+	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Events: listener, Process: &Process{Thresholds: once.NewMemory()}})
+	l.notifyCost(stores, &Passed{Check: check, Rule: &l.Rules.Rules[0], Source: limiter.SourceMemory}, 10)
+	<-listener.begun
+	last := stores.Last()
+	redistest.ErrorIf(t, !last, "the stores are in use while a listener waits")
+	close(listener.end)
+}
