@@ -54,8 +54,7 @@ func loadApp(ctx caddy.Context) (*App, error) {
 // appOf loads an app that is right.
 func appOf(t testing.TB, ctx caddy.Context) *App {
 	t.Helper()
-	app, err := loadApp(ctx)
-	redistest.Must(t, err)
+	app := redistest.NoError(loadApp(ctx))(t)
 	return app
 }
 
@@ -209,8 +208,7 @@ func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *test
 func newContext(t testing.TB, app string) (ctx caddy.Context, end func()) {
 	t.Helper()
 	config := new(caddy.Config)
-	base, err := caddy.ProvisionContext(config)
-	redistest.Must(t, err)
+	base := redistest.NoError(caddy.ProvisionContext(config))(t)
 	if app != "" { // loaded at its first use, so that this context cleans it up
 		config.AppsRaw = caddy.ModuleMap{appName: json.RawMessage(app)}
 	}
@@ -233,8 +231,7 @@ func newHandler(t testing.TB, handler string) *Handler {
 
 func loadHandler(t testing.TB, ctx caddy.Context, handler string) *Handler {
 	t.Helper()
-	module, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(handler))
-	redistest.Must(t, err)
+	module := redistest.NoError(ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(handler)))(t)
 	h, ok := module.(*Handler)
 	redistest.FatalIf(t, !ok, "the module is a %T", module)
 	return h
@@ -243,8 +240,7 @@ func loadHandler(t testing.TB, ctx caddy.Context, handler string) *Handler {
 // refused reads a file of testdata: a configuration a line, and behind a tab what its error says.
 func refused(t testing.TB, file string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + file)
-	redistest.Must(t, err)
+	text := redistest.NoError(os.ReadFile("testdata/" + file))(t)
 	errorOf := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		configuration, says, found := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")

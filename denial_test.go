@@ -167,8 +167,7 @@ func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
 // call sends a request with a content type.
 func call(t testing.TB, url, contentType string) *http.Response {
 	t.Helper()
-	response, err := http.Post(url, contentType, strings.NewReader("\x00\x00\x00\x00\x00"))
-	redistest.Must(t, err)
+	response := redistest.NoError(http.Post(url, contentType, strings.NewReader("\x00\x00\x00\x00\x00")))(t)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	redistest.FatalIf(t, err != nil || len(body) > 0 && response.Header.Get("Grpc-Status") != "", "the body is %q, error %v", body, err)
@@ -210,8 +209,7 @@ func TestRefusedCall_jitter(t *testing.T) {
 		call(t, server.URL, "application/grpc")
 		for range 20 {
 			header := call(t, server.URL, "application/grpc").Header
-			seconds, err := strconv.ParseInt(header.Get("Retry-After"), 10, 64)
-			redistest.Must(t, err)
+			seconds := redistest.NoError(strconv.ParseInt(header.Get("Retry-After"), 10, 64))(t)
 			pushback, err := strconv.ParseInt(header.Get("Grpc-Retry-Pushback-Ms"), 10, 64)
 			if err != nil || (seconds > 60) != (pushback == -1) || (seconds <= 60 && (pushback+999)/1000 != seconds) {
 				t.Errorf("Retry-After is %d, the pushback %d, error %v", seconds, pushback, err)

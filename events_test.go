@@ -44,8 +44,7 @@ func listening(t *testing.T, handler string) (*Handler, listener) {
 func hearing(t *testing.T, handler string, heard listener, events ...string) *Handler {
 	t.Helper()
 	ctx := lastingContext(t, "")
-	module, err := ctx.App("events")
-	redistest.Must(t, err)
+	module := redistest.NoError(ctx.App("events"))(t)
 	for _, event := range events {
 		if err := module.(*caddyevents.App).On(event, heard); err != nil { //nolint:forcetypeassert,errcheck // nothing else has the name
 			t.Fatal(err)

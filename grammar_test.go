@@ -19,8 +19,7 @@ import (
 // stand in docs/caddyfile.md.
 func grammarOf(t *testing.T, file, function string) string {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-	redistest.Must(t, err)
+	parsed := redistest.NoError(parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments))(t)
 	for _, declaration := range parsed.Decls {
 		if f, ok := declaration.(*ast.FuncDecl); ok && f.Name.Name == function {
 			_, text, _ := strings.Cut(f.Doc.Text(), "\n\t")
@@ -283,8 +282,7 @@ var defaultComment = regexp.MustCompile(`(?m) +# .*$`)
 
 // TestGrammar_isInTheDocs holds the syntax of the page, without its comments, to the comments of the parsers.
 func TestGrammar_isInTheDocs(t *testing.T) {
-	page, err := os.ReadFile("docs/caddyfile.md")
-	redistest.Must(t, err)
+	page := redistest.NoError(os.ReadFile("docs/caddyfile.md"))(t)
 	syntax := defaultComment.ReplaceAllString(string(page), "")
 	for file, function := range map[string]string{"caddyfile.go": "parseHandler", "caddyfile_global.go": "parseGlobalOption"} {
 		if text := grammarOf(t, file, function); !strings.Contains(syntax, "\n```\n"+text+"```\n") {

@@ -24,8 +24,7 @@ import (
 // fetch asks a server once.
 func fetch(t testing.TB, url string) *http.Response {
 	t.Helper()
-	response, err := http.Get(url)
-	redistest.Must(t, err)
+	response := redistest.NoError(http.Get(url))(t)
 	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		t.Fatal(err)
@@ -116,8 +115,7 @@ func TestHeaders_leave_informational_responses_alone(t *testing.T) {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}, newHandler(t, policyJSON("p", "10")))
-	r, err := http.NewRequest(http.MethodGet, server.URL, http.NoBody)
-	redistest.Must(t, err)
+	r := redistest.NoError(http.NewRequest(http.MethodGet, server.URL, http.NoBody))(t)
 	hints := 0
 	r = r.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
@@ -128,8 +126,7 @@ func TestHeaders_leave_informational_responses_alone(t *testing.T) {
 			return nil
 		},
 	}))
-	response, err := http.DefaultClient.Do(r)
-	redistest.Must(t, err)
+	response := redistest.NoError(http.DefaultClient.Do(r))(t)
 	defer response.Body.Close()
 	redistest.ErrorIf(t, hints != 1, "%d informational responses came, want 1", hints)
 	checkShare(t, response.Header, "10", "9")
@@ -154,15 +151,13 @@ func TestHeaders_stand_on_a_switch_of_protocols(t *testing.T) {
 		_, err = io.WriteString(conn, line)
 		return err
 	}, newHandler(t, policyJSON("p", "10")))
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	redistest.Must(t, err)
+	conn := redistest.NoError(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	defer conn.Close() //nolint:errcheck // all was read
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	reader := bufio.NewReader(conn)
-	response, err := http.ReadResponse(reader, nil)
-	redistest.Must(t, err)
+	response := redistest.NoError(http.ReadResponse(reader, nil))(t)
 	defer response.Body.Close()
 	redistest.ErrorIf(t, response.StatusCode != http.StatusSwitchingProtocols, "the status is %d, want 101", response.StatusCode)
 	checkShare(t, response.Header, "10", "9")

@@ -175,8 +175,7 @@ func checkParsed(t *testing.T, value any, err error) {
 // checkHandlerLoads sends a handler through JSON, as Caddy does.
 func checkHandlerLoads(t *testing.T, h *Handler) {
 	t.Helper()
-	text, err := json.Marshal(h)
-	redistest.Must(t, err)
+	text := redistest.NoError(json.Marshal(h))(t)
 	loaded := new(Handler)
 	if err := json.Unmarshal(text, loaded); err != nil {
 		t.Fatalf("%s cannot be loaded: %v", text, err)

@@ -86,8 +86,7 @@ func loadServer(tb testing.TB, app, handler string) *caddyhttp.Server {
 		err := caddy.Stop()
 		redistest.ErrorIf(tb, err != nil, "%v", err)
 	})
-	module, err := caddy.ActiveContext().App("http")
-	redistest.Must(tb, err)
+	module := redistest.NoError(caddy.ActiveContext().App("http"))(tb)
 	served, ok := module.(*caddyhttp.App)
 	redistest.FatalIf(tb, !ok, "the app is a %T", module)
 	return served.Servers["bench"]
@@ -194,8 +193,7 @@ type repeated struct {
 
 func newRepeated(t testing.TB, lines int) *repeated {
 	t.Helper()
-	text, err := io.ReadAll(openNASA(t))
-	redistest.Must(t, err)
+	text := redistest.NoError(io.ReadAll(openNASA(t)))(t)
 	return &repeated{lines: bytes.SplitAfter(bytes.TrimSpace(text), []byte("\n")), left: lines, day: time.Date(1995, 8, 1, 0, 0, 0, 0, time.UTC)}
 }
 

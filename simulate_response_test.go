@@ -259,8 +259,7 @@ func TestReplay_units_of_what_broke_off(t *testing.T) {
 		{"response_bytes", "", `"size":0,"status":499`, 0, 0},
 	} {
 		site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\tweight 30\n\tcost " + test.source + "\n\t}\n}\n"
-		log, err := io.ReadAll(answered(test.header))
-		redistest.Must(t, err)
+		log := redistest.NoError(io.ReadAll(answered(test.header)))(t)
 		log = bytes.Replace(log, []byte(`"size":9,"status":200`), []byte(test.end), 1)
 		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: bytes.NewReader(log)}, replay.Options{})
 		want := replay.Units{Offered: 30, Admitted: 30, Charged: test.charged, Refunded: test.refunded}

@@ -138,8 +138,7 @@ func TestReplay_looks_for_no_files(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := bytes.Replace(adapt(t, ":8080 {\n\troot * "+folder+"\n\t"+way+"\n}\n"), []byte(`"apps":{`), []byte(`"apps":{"caddy.filesystems":{"filesystems":[{"name":"other","file_system":{"backend":"none"}}]},`), 1)
-			r, err := simulate.New(config, "", limiterOf)
-			redistest.Must(t, err)
+			r := redistest.NoError(simulate.New(config, "", limiterOf))(t)
 			defer r.Close()
 			v := r.Play(visitOf("h"))
 			redistest.ErrorIf(t, v.Outcome != replay.Unlimited, "%+v", v)

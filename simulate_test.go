@@ -38,11 +38,9 @@ func nasaLog() string {
 // openNASA reads the log's lines.
 func openNASA(t testing.TB) io.Reader {
 	t.Helper()
-	file, err := os.Open(nasaLog())
-	redistest.Must(t, err)
+	file := redistest.NoError(os.Open(nasaLog()))(t)
 	t.Cleanup(func() { _ = file.Close() }) // it was only read
-	unpacked, err := gzip.NewReader(file)
-	redistest.Must(t, err)
+	unpacked := redistest.NoError(gzip.NewReader(file))(t)
 	return unpacked
 }
 
@@ -68,8 +66,7 @@ func simulateCaddyfile(t testing.TB, caddyfile string) *simulate.Simulation {
 // simulateOnly has one policy alone decide.
 func simulateOnly(t testing.TB, caddyfile, policy string) *simulate.Simulation {
 	t.Helper()
-	r, err := simulate.New(adapt(t, caddyfile), policy, limiterOf)
-	redistest.Must(t, err)
+	r := redistest.NoError(simulate.New(adapt(t, caddyfile), policy, limiterOf))(t)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -80,11 +77,9 @@ func play(t testing.TB, caddyfile string, log accesslog.Options, options replay.
 	r := simulateCaddyfile(t, caddyfile)
 	asked := r.LogOptions()
 	asked.Files, asked.Stdin = log.Files, log.Stdin
-	reader, err := accesslog.Open(asked)
-	redistest.Must(t, err)
+	reader := redistest.NoError(accesslog.Open(asked))(t)
 	t.Cleanup(func() { _ = reader.Close() })
-	result, err := replay.Run(reader, r, options)
-	redistest.Must(t, err)
+	result := redistest.NoError(replay.Run(reader, r, options))(t)
 	return result
 }
 
@@ -103,8 +98,7 @@ func visits(t *testing.T) (list []loggedVisit) {
 	for lines.Scan() {
 		found := commonLog.FindStringSubmatch(lines.Text())
 		redistest.FatalIf(t, found == nil, "the test cannot read %q", lines.Text())
-		at, err := time.Parse("02/Jan/2006:15:04:05 -0700", found[2])
-		redistest.Must(t, err)
+		at := redistest.NoError(time.Parse("02/Jan/2006:15:04:05 -0700", found[2]))(t)
 		list = append(list, loggedVisit{found[1], at.Unix()})
 	}
 	return list
@@ -170,8 +164,7 @@ func TestReplay_decides_a_real_log_as_others_would(t *testing.T) {
 					} else {
 						denied++
 					}
-					row, err := lines.Read()
-					redistest.Must(t, err)
+					row := redistest.NoError(lines.Read())(t)
 					redistest.FatalIf(t, row[2] != v.client || row[6] != want, "line %d: %v, want %s %s", i+1, row, v.client, want)
 				}
 				if _, err := lines.Read(); err != io.EOF || result.Denied != denied || result.Requests != int64(len(list)) || denied == 0 {

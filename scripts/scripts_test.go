@@ -15,8 +15,7 @@ import (
 
 // TestTakes_generated compares the scripts of takes with what they are made of.
 func TestTakes_generated(t *testing.T) {
-	wanted, err := takes.Generate(files)
-	redistest.Must(t, err)
+	wanted := redistest.NoError(takes.Generate(files))(t)
 	for name, want := range wanted {
 		got, err := files.ReadFile(name)
 		redistest.ErrorIf(t, err != nil || string(got) != want, "scripts/%s is not current, run: go generate ./scripts (%v)", name, err)
@@ -29,13 +28,11 @@ func TestTakes_generated(t *testing.T) {
 // TestBuildTakes_closures counts what each run of a script of takes has to make.
 func TestBuildTakes_closures(t *testing.T) {
 	for kernel, most := range map[string]int{"fixed_window": 1, "sliding_window_counter": 1, "bucket": 1} {
-		text, err := BuildTakes("", kernel)
-		redistest.Must(t, err)
+		text := redistest.NoError(BuildTakes("", kernel))(t)
 		n := strings.Count(text, "function")
 		redistest.ErrorIf(t, n > most, "%s: %d functions, want %d:\n%s", kernel, n, most, text)
 	}
-	text, err := BuildTakes("", "sliding_window_log")
-	redistest.Must(t, err)
+	text := redistest.NoError(BuildTakes("", "sliding_window_log"))(t)
 	for _, kernel := range []string{"charge", "refund", "kernels"} {
 		redistest.ErrorIf(t, strings.Contains(text, kernel), "a script of takes has %q", kernel)
 	}

@@ -20,8 +20,7 @@ import (
 // zones returns every zone of the Go distribution's table, one name for each content.
 func zones(t *testing.T) map[string]*time.Location {
 	t.Helper()
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	redistest.Must(t, err)
+	root := redistest.NoError(exec.Command("go", "env", "GOROOT").Output())(t)
 	table, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
 	redistest.Must(t, err)
 	t.Cleanup(func() { _ = table.Close() })
@@ -37,8 +36,7 @@ func zones(t *testing.T) map[string]*time.Location {
 		if _, err = data.ReadFrom(content); err != nil {
 			t.Fatal(err)
 		}
-		zone, err := time.LoadLocationFromTZData(file.Name, data.Bytes())
-		redistest.Must(t, err)
+		zone := redistest.NoError(time.LoadLocationFromTZData(file.Name, data.Bytes()))(t)
 		if !seen[data.String()] || slices.Contains(odd, file.Name) {
 			found[file.Name], seen[data.String()] = zone, true
 		}
@@ -197,10 +195,8 @@ func TestPeriods_vectors(t *testing.T) {
 		{"America/New_York", "1970-01-01T00:00:10Z", Month, "0 1970-01-01T05:00:00Z"}, // none is below 0
 		{"UTC", "2255-06-01T00:00:00Z", Year, "2255-01-01T00:00:00Z 2256-01-01T00:00:00Z"},
 	} {
-		zone, err := time.LoadLocation(test.zone)
-		redistest.Must(t, err)
-		at, err := time.Parse(time.RFC3339, test.at)
-		redistest.Must(t, err)
+		zone := redistest.NoError(time.LoadLocation(test.zone))(t)
+		at := redistest.NoError(time.Parse(time.RFC3339, test.at))(t)
 		bounds := New(test.unit, zone).Around(at.UnixMicro())
 		for i, text := range strings.Fields(test.want) {
 			want, err := time.Parse(time.RFC3339, text)
@@ -239,8 +235,7 @@ func TestBounds_Nearest(t *testing.T) {
 
 // TestPeriods_Around_is_cached allows no allocation, and so no search of a zone, within a period.
 func TestPeriods_Around_is_cached(t *testing.T) {
-	zone, err := time.LoadLocation("Europe/Berlin")
-	redistest.Must(t, err)
+	zone := redistest.NoError(time.LoadLocation("Europe/Berlin"))(t)
 	periods := New(Month, zone)
 	at := time.Date(2026, 6, 15, 0, 0, 0, 0, zone).UnixMicro()
 	periods.Around(at)
@@ -249,8 +244,7 @@ func TestPeriods_Around_is_cached(t *testing.T) {
 }
 
 func BenchmarkPeriods_Around(b *testing.B) {
-	zone, err := time.LoadLocation("Europe/Berlin")
-	redistest.Must(b, err)
+	zone := redistest.NoError(time.LoadLocation("Europe/Berlin"))(b)
 	at := time.Date(2026, 6, 15, 0, 0, 0, 0, zone).UnixMicro()
 	b.Run("same period", func(b *testing.B) {
 		periods := New(Month, zone)

@@ -19,8 +19,7 @@ import (
 // a script.
 func TestEntry_Policy_batch(t *testing.T) {
 	server := redistest.Start(t)
-	client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, Timeout: 10 * time.Second})
-	redistest.Must(t, err)
+	client := redistest.NoError(dial.New(dial.Options{Addresses: []string{server.Addr}, Timeout: 10 * time.Second}))(t)
 	var batches, sent atomic.Int64
 	store := redis.New(client, redis.Options{OnBatch: func(size int, _ time.Duration) {
 		batches.Add(1)
@@ -67,8 +66,7 @@ func TestEntry_Policy_batch(t *testing.T) {
 // TestEntry_Policy keeps the variant of a policy, and makes another of another policy of that name.
 func TestEntry_Policy(t *testing.T) {
 	policy := func(limit int64, window time.Duration) *limiter.Policy {
-		p, err := limiter.NewPolicy(limiter.Settings{Name: "api", Limit: limit, Window: window})
-		redistest.Must(t, err)
+		p := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Limit: limit, Window: window}))(t)
 		return p
 	}
 	e := &Entry{Rule: Rule{Action: Limit, Limit: 500}}

@@ -16,8 +16,7 @@ import (
 // newStore returns a store on a Redis, closed with the test.
 func newStore(t testing.TB, format limiter.KeyFormat, options dial.Options) *redis.Store {
 	t.Helper()
-	client, err := dial.New(options)
-	redistest.Must(t, err)
+	client := redistest.NoError(dial.New(options))(t)
 	store := redis.New(client, redis.Options{KeyFormat: format})
 	t.Cleanup(func() { _ = store.Close() })
 	return store
@@ -37,8 +36,7 @@ func key(text string) limiter.EncodedKey { return limiter.EncodeKey(text) }
 // put sets an override of a client; empty for all.
 func put(t testing.TB, l *Live, target Target, r Rule, lasts time.Duration) *Entry {
 	t.Helper()
-	e, err := l.Put(t.Context(), target, r, lasts)
-	redistest.Must(t, err)
+	e := redistest.NoError(l.Put(t.Context(), target, r, lasts))(t)
 	return e
 }
 

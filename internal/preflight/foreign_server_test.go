@@ -17,8 +17,7 @@ import (
 // first in lower case. Without a reply the connection is closed.
 func serve(t *testing.T, reply func(words []string) string) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	redistest.Must(t, err)
+	listener := redistest.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() }) // the test is over
 	go func() {
 		for {
@@ -242,8 +241,7 @@ func TestAskHello_Redis60(t *testing.T) {
 		}
 		return "*2\r\n" + bulk("version") + bulk("6.0.16")
 	})
-	client, err := dial.New(dial.Options{Addresses: []string{address}, Timeout: time.Minute})
-	redistest.Must(t, err)
+	client := redistest.NoError(dial.New(dial.Options{Addresses: []string{address}, Timeout: time.Minute}))(t)
 	t.Cleanup(func() { _ = client.Close() }) // the test is over
 	if hello, err := askHello(t.Context(), client); err != nil || hello.version != "6.0.16" {
 		t.Errorf("got %+v, %v; want version 6.0.16", hello, err)

@@ -179,6 +179,15 @@ func Must(t testing.TB, err error) {
 	}
 }
 
+// NoError returns a value, and ends the test if there is an error beside it.
+func NoError[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Must(t, err)
+		return value
+	}
+}
+
 // ErrorIf fails a test where something is not as wanted. The format and its arguments say what was got.
 func ErrorIf(t testing.TB, wrong bool, format string, args ...any) {
 	t.Helper()

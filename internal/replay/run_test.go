@@ -41,11 +41,9 @@ func commonLine(second int) string {
 // runOn plays a log.
 func runOn(t *testing.T, log string, engine Engine, o Options) *Result {
 	t.Helper()
-	reader, err := accesslog.Open(accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log)})
-	redistest.Must(t, err)
+	reader := redistest.NoError(accesslog.Open(accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log)}))(t)
 	t.Cleanup(func() { _ = reader.Close() })
-	result, err := Run(reader, engine, o)
-	redistest.Must(t, err)
+	result := redistest.NoError(Run(reader, engine, o))(t)
 	return result
 }
 
@@ -86,8 +84,7 @@ func TestRun_Worst(t *testing.T) {
 func TestResult_MarshalJSON(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
-	text, err := json.Marshal(runOn(t, commonLine(0)+commonLine(2), engine, Options{}))
-	redistest.Must(t, err)
+	text := redistest.NoError(json.Marshal(runOn(t, commonLine(0)+commonLine(2), engine, Options{})))(t)
 	for _, want := range []string{`"warnings":[]`, `"step":1`, `"window":90`, `"max_delay":1.5`, `"longest_lasted":2`, `"policies":[{`} {
 		if !strings.Contains(string(text), want+",") && !strings.Contains(string(text), want+"}") && !strings.HasSuffix(want, "{") {
 			t.Errorf("no %s in %s", want, text)

@@ -172,8 +172,7 @@ func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Set
 // TestSuggester_calendar tries limits of calendar periods by the log's own clock: days of Santiago around the
 // one without a first hour, and months.
 func TestSuggester_calendar(t *testing.T) {
-	zone, err := time.LoadLocation("America/Santiago")
-	redistest.Must(t, err)
+	zone := redistest.NoError(time.LoadLocation("America/Santiago"))(t)
 	begins := time.Date(2026, 9, 4, 12, 0, 0, 0, time.UTC).UnixMicro()
 	const day = 86_400_000_000
 	for _, calendar := range []string{"day", "month"} {

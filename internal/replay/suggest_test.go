@@ -21,15 +21,13 @@ const peakStart = int64(1_750_000_000_000_000)
 func suggestPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
 	t.Helper()
 	s.Name = "p"
-	p, err := limiter.NewPolicy(s)
-	redistest.Must(t, err)
+	p := redistest.NoError(limiter.NewPolicy(s))(t)
 	return p
 }
 
 func newTestSuggester(t testing.TB, s limiter.Settings, o SuggestOptions) *Suggester {
 	t.Helper()
-	suggester, err := NewSuggester(suggestPolicy(t, s), "{client_ip}", o)
-	redistest.Must(t, err)
+	suggester := redistest.NoError(NewSuggester(suggestPolicy(t, s), "{client_ip}", o))(t)
 	return suggester
 }
 
@@ -145,8 +143,7 @@ func TestLadder_mask(t *testing.T) {
 	for _, window := range []time.Duration{time.Millisecond, time.Second, time.Hour, 13 * time.Hour, 13*time.Hour + time.Microsecond, 400 * 24 * time.Hour} {
 		for _, highest := range []int64{1, 77, highestLimit - 1, highestLimit} {
 			for _, own := range []int64{1, 76, 2_999_998, 1 << 40} {
-				l, err := newLadder(window, own, highest)
-				redistest.Must(t, err)
+				l := redistest.NoError(newLadder(window, own, highest))(t)
 				if !slices.IsSorted(l.limits) || l.limits[0] != 1 || l.top() > highest || l.top()*l.window >= 1<<52 {
 					t.Errorf("window %v, own %d, highest %d: %v", window, own, highest, l.limits)
 				}

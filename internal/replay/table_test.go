@@ -205,8 +205,7 @@ func TestDecisions_policy(t *testing.T) {
 			d := newDecisionWriter(&text, policies)
 			d.write(&accesslog.Entry{}, &Verdict{Outcome: tt.outcome, Decisions: tt.decisions})
 			redistest.Must(t, d.end())
-			rows, err := csv.NewReader(&text).ReadAll()
-			redistest.Must(t, err)
+			rows := redistest.NoError(csv.NewReader(&text).ReadAll())(t)
 			row := rows[1]
 			redistest.ErrorIf(t, row[7] != tt.policy || row[9] != tt.retryAfter, "policy %q, retry after %q", row[7], row[9])
 		})
@@ -236,8 +235,7 @@ func TestDecisions_NoFormula(t *testing.T) {
 	for _, separator := range ",;" {
 		r := csv.NewReader(strings.NewReader(text.String()))
 		r.Comma, r.LazyQuotes, r.FieldsPerRecord = separator, true, -1
-		rows, err := r.ReadAll()
-		redistest.Must(t, err)
+		rows := redistest.NoError(r.ReadAll())(t)
 		for _, row := range rows {
 			for _, cell := range row {
 				redistest.ErrorIf(t, isFormula(cell), "separated by %c, a cell is %q", separator, cell)

@@ -49,8 +49,7 @@ func TestLocalAddress(t *testing.T) {
 		{[]string{"unix//run/site.sock"}, "/", "/run/site.sock"},
 		{nil, "/", "[::]:0"},
 	} {
-		target, err := url.Parse(test.url)
-		redistest.Must(t, err)
+		target := redistest.NoError(url.Parse(test.url))(t)
 		got := localAddress(&caddyhttp.Server{Listen: test.listen}, target).String()
 		redistest.ErrorIf(t, got != test.want, "%v, %s: got %s, want %s", test.listen, test.url, got, test.want)
 	}

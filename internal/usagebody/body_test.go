@@ -15,8 +15,7 @@ import (
 // newRead returns the reader of a body that came in pieces of a length; 0: in one.
 func newRead(t testing.TB, paths, contentType, body string, length int) *Body {
 	t.Helper()
-	sum, err := ParseSum(paths)
-	redistest.Must(t, err)
+	sum := redistest.NoError(ParseSum(paths))(t)
 	var plan Plan
 	plan.Add(sum)
 	b := plan.NewBody(http.Header{"Content-Type": {contentType}})
@@ -43,8 +42,7 @@ func checkRead(t *testing.T, paths, contentType, body string, want int64, wantEr
 // rows reads a file in testdata, whose lines have that many columns between tabs.
 func rows(t *testing.T, name string, columns int) (rows [][]string) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
-	redistest.Must(t, err)
+	text := redistest.NoError(os.ReadFile("testdata/" + name))(t)
 	for line := range strings.Lines(string(text)) {
 		if line == "\n" || strings.HasPrefix(line, "# ") {
 			continue
@@ -251,8 +249,7 @@ func TestPlan_severalSums(t *testing.T) {
 
 // TestBody_hostile has bodies that never end. No piece of them allocates, and no number is found.
 func TestBody_hostile(t *testing.T) {
-	sum, err := ParseSum("usage.total_tokens|a.1")
-	redistest.Must(t, err)
+	sum := redistest.NoError(ParseSum("usage.total_tokens|a.1"))(t)
 	var plan Plan
 	plan.Add(sum)
 	for head, more := range map[string]string{

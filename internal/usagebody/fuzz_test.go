@@ -95,8 +95,7 @@ func fuzzedPlan(t *testing.T) *Plan {
 	t.Helper()
 	plan := new(Plan)
 	for _, text := range fuzzedSums {
-		sum, err := ParseSum(text)
-		redistest.Must(t, err)
+		sum := redistest.NoError(ParseSum(text))(t)
 		plan.Add(sum)
 	}
 	return plan
@@ -232,8 +231,7 @@ func BenchmarkBody(b *testing.B) {
 		"events":  {"text/event-stream", "usage.prompt_tokens", fill(`data: {"id":"c1","choices":[{"index":0,"delta":{"content":" limit"}}],"usage":null}`+"\n\n") + "data: {" + usage + "}\n\n"},
 		"prices":  {"application/json", "{a}*usage.prompt_tokens+10*usage.completion_tokens", `{"id":"c1",` + usage + `}`},
 	} {
-		sum, err := ParseSum(test.sum)
-		redistest.Must(b, err)
+		sum := redistest.NoError(ParseSum(test.sum))(b)
 		var plan Plan
 		plan.Add(sum)
 		header, data := http.Header{"Content-Type": {test.contentType}}, []byte(test.body)

@@ -24,8 +24,7 @@ func hourBan(t *testing.T, name string, after int) *limiter.Policy {
 func oneOf(t *testing.T, f *Store, p *limiter.Policy, key string) (limiter.Result, limiter.Source) {
 	t.Helper()
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key)}}
-	source, err := f.Decide(context.Background(), checks)
-	noError(t, err)
+	source := redistest.NoError(f.Decide(context.Background(), checks))(t)
 	return checks[0].Result, source
 }
 
@@ -90,8 +89,7 @@ func TestFailover_ban_filled_elsewhere(t *testing.T) {
 	sources := map[limiter.Source]int{}
 	both := func() limiter.Result {
 		checks := []limiter.Check{{Policy: plain, Key: limiter.EncodeKey("k")}, {Policy: bans, Key: limiter.EncodeKey("k")}}
-		source, err := f.Decide(context.Background(), checks)
-		noError(t, err)
+		source := redistest.NoError(f.Decide(context.Background(), checks))(t)
 		sources[source]++
 		return checks[1].Result
 	}
@@ -153,8 +151,7 @@ func TestFailover_ban_outage(t *testing.T) {
 	for _, key := range []string{"banned", "lifted"} {
 		ask(t, f, p, key, 4)
 	}
-	_, err := f.shared.Reset(context.Background(), p, limiter.EncodeKey("lifted"))
-	noError(t, err)
+	redistest.NoError(f.shared.Reset(context.Background(), p, limiter.EncodeKey("lifted")))(t)
 	oneOf(t, f, p, "lifted") // by another node's reset
 	server.Kill()
 	if r, source := oneOf(t, f, p, "banned"); !r.Banned || r.BanLeft < 59*time.Minute || source != limiter.SourceFallback {

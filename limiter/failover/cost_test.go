@@ -47,8 +47,7 @@ func TestFailover_Settle(t *testing.T) {
 				p := storetest.RefundingPolicy(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
 				for _, step := range steps {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: step.estimate, Refundable: true}}
-					source, err := f.Decide(t.Context(), checks)
-					noError(t, err)
+					source := redistest.NoError(f.Decide(t.Context(), checks))(t)
 					if checks[0].Result.Passes() {
 						f.Settle(checks[0], step.cost, source)
 					}
@@ -87,8 +86,7 @@ func TestFailover_Settle_others(t *testing.T) {
 			p := storetest.DayPolicy(t, "others-"+name+"-"+algorithm, algorithm, 400)
 			for _, check := range []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}, {Policy: p, Key: limiter.EncodeKey("k"), Peek: true}} {
 				checks := []limiter.Check{check}
-				source, err := f.Decide(t.Context(), checks)
-				noError(t, err)
+				source := redistest.NoError(f.Decide(t.Context(), checks))(t)
 				f.Settle(checks[0], 0, source)
 				f.Settle(checks[0], 5, source)
 				f.Settle(checks[0], 20, source)
@@ -99,8 +97,7 @@ func TestFailover_Settle_others(t *testing.T) {
 			}
 			checkLeft(t, f, p, want)
 			peek := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}}
-			source, err := f.Decide(t.Context(), peek)
-			noError(t, err)
+			source := redistest.NoError(f.Decide(t.Context(), peek))(t)
 			f.Settle(peek[0], 5000, source)
 			checkLeft(t, f, p, 0)
 			redistest.ErrorIf(t, limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})),
@@ -171,8 +168,7 @@ func TestFailover_Settle_ban(t *testing.T) {
 		f := New(shared, memory.New(), Options{})
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}, Refunds: true})
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}
-		source, err := f.Decide(t.Context(), []limiter.Check{check})
-		noError(t, err)
+		source := redistest.NoError(f.Decide(t.Context(), []limiter.Check{check}))(t)
 		f.Settle(check, 10, source)
 		checkLeft(t, f, p, 0)
 		got := storetest.Decide(t, f, check)[0].Result

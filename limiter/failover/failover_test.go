@@ -182,8 +182,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 	p := storetest.DayPolicy(t, "flood", limiter.GCRA, 1)
 	ask := func(key int) limiter.Source {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(key)), Weight: 1}}
-		source, err := f.Decide(context.Background(), checks)
-		noError(t, err)
+		source := redistest.NoError(f.Decide(context.Background(), checks))(t)
 		return source
 	}
 	for key := range keys {

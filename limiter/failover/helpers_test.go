@@ -17,8 +17,7 @@ import (
 // openStore returns a store that is closed when the test ends.
 func openStore(t testing.TB, o dial.Options, options redis.Options) *redis.Store {
 	t.Helper()
-	client, err := dial.New(o)
-	noError(t, err)
+	client := redistest.NoError(dial.New(o))(t)
 	r := redis.New(client, options)
 	t.Cleanup(func() { _ = r.Close() })
 	return r

@@ -94,8 +94,7 @@ func TestFailover_lease_refill(t *testing.T) {
 			passed := map[limiter.Source]int{}
 			request := func() {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
-				source, err := f.Decide(context.Background(), checks)
-				noError(t, err)
+				source := redistest.NoError(f.Decide(context.Background(), checks))(t)
 				if limiter.Allowed(checks) {
 					passed[source]++
 				}

@@ -64,8 +64,7 @@ func awaitUsed(t *testing.T, f *Store, p *limiter.Policy, least, most int64) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-		_, err := f.Peek(context.Background(), &check)
-		noError(t, err)
+		redistest.NoError(f.Peek(context.Background(), &check))(t)
 		used := p.Capacity() - check.Result.Remaining
 		if used >= least && used <= most {
 			return
@@ -157,8 +156,7 @@ func TestFailover_lease_reset(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "reset", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
 	key := limiter.EncodeKey("k")
 	lendTo(t, f, p)
-	_, err := f.Reset(context.Background(), p, key)
-	noError(t, err)
+	redistest.NoError(f.Reset(context.Background(), p, key))(t)
 	units, _ := f.Leased("reset", key)
 	redistest.ErrorIf(t, units != 0, "%d units are held after the reset", units)
 	awaitUsed(t, f, p, 0, 0)

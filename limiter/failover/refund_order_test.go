@@ -83,8 +83,7 @@ func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
 		s.Mu.Unlock()
 		return
 	}
-	built, err := r.redis.Scripts.Get(wire.KernelSetOf(p.Rule().Algorithm))
-	noError(t, err)
+	built := redistest.NoError(r.redis.Scripts.Get(wire.KernelSetOf(p.Rule().Algorithm)))(t)
 	v := &p.Rule().Params
 	message := doubles(1, 1, float64(v.Limit), float64(v.Window), float64(v.Capacity), float64(v.MaxDelay), float64(v.MaxDebt), float64(v.Tick),
 		float64(wire.OpRepay), 1, 1, 1, 1, 0, float64(amount))

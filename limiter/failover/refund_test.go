@@ -49,8 +49,7 @@ func TestFailover_Refund(t *testing.T) {
 				p := storetest.RefundingPolicy(t, "give-"+name+"-"+algorithm, algorithm, 4)
 				take := func() ([]limiter.Check, limiter.Source) {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}}
-					source, err := f.Decide(context.Background(), checks)
-					noError(t, err)
+					source := redistest.NoError(f.Decide(context.Background(), checks))(t)
 					return checks, source
 				}
 				var last []limiter.Check

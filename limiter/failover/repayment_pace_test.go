@@ -115,8 +115,7 @@ func TestRepayment_paced(t *testing.T) {
 	}
 	_, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none"))
 	noError(t, err)
-	_, err = f.Reset(t.Context(), p, limiter.EncodeKey("7"))
-	noError(t, err)
+	redistest.NoError(f.Reset(t.Context(), p, limiter.EncodeKey("7")))(t)
 	began := time.Now()
 	f.shared.Topology.AnyNode.Breaker.Close()
 	redistest.Retry(t, "all debts are settled", func() (again bool, seen any) {
@@ -144,8 +143,7 @@ func TestRepayment_off(t *testing.T) {
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{ForgiveOutages: true})
 	p := storetest.DayPolicy(t, "off", limiter.FixedWindow, 10)
 	keepOpen(f.shared)
-	_, err := limiter.Allow(t.Context(), f, p, "k")
-	noError(t, err)
+	redistest.NoError(limiter.Allow(t.Context(), f, p, "k"))(t)
 	f.shared.Topology.AnyNode.Breaker.Close()
 	wantRemaining(t, f, p, "k", 10)
 }
@@ -161,8 +159,7 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 	number := func() int64 {
 		t.Helper()
 		words = words[1:]
-		value, err := strconv.ParseInt(words[0], 10, 64)
-		noError(t, err)
+		value := redistest.NoError(strconv.ParseInt(words[0], 10, 64))(t)
 		return value
 	}
 	for ; len(words) > 0; words = words[1:] {

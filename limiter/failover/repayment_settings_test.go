@@ -46,8 +46,7 @@ func TestRepayment_settings(t *testing.T) {
 				}
 				keepOpen(f.shared)
 				for admitted := int64(0); ; admitted++ {
-					result, err := limiter.Allow(t.Context(), f, p, "k")
-					noError(t, err)
+					result := redistest.NoError(limiter.Allow(t.Context(), f, p, "k"))(t)
 					if result.Passes() {
 						continue
 					}
@@ -79,8 +78,7 @@ func TestRepayment_limits(t *testing.T) {
 	n := newSharedOutageNode(t)
 	for _, algorithm := range limiter.Algorithms() {
 		large := storetest.NewPolicy(t, limiter.Settings{Name: "limits-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour, Dynamic: true})
-		small, err := large.WithLimit(10, 0)
-		noError(t, err)
+		small := redistest.NoError(large.WithLimit(10, 0))(t)
 		n.settled.Store(0)
 		n.away()
 		n.take(t, large, 4)
@@ -148,8 +146,7 @@ func TestRepayment_closed(t *testing.T) {
 	server := redistest.Shared(t)
 	before := runtime.NumGoroutine()
 	for range 5 {
-		client, err := dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB})
-		noError(t, err)
+		client := redistest.NoError(dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB}))(t)
 		var lost atomic.Int64
 		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), memory.New(), Options{})
 		keepOpen(f.shared)

@@ -191,8 +191,7 @@ func TestRepayment_lostReply(t *testing.T) {
 	n.take(t, p, 3)
 	n.back()
 	proxy.CutNextReply()
-	_, err := limiter.Peek(t.Context(), n, p, "k")
-	noError(t, err)
+	redistest.NoError(limiter.Peek(t.Context(), n, p, "k"))(t)
 	redistest.Retry(t, "the loss is reported", func() (again bool, seen any) {
 		return n.lost.Load() != 1, fmt.Sprintf("%d losses", n.lost.Load())
 	})

@@ -30,14 +30,12 @@ func TestFailover_ban_reset(t *testing.T) {
 			ask(t, f, p, "k", 3)
 			r, _ := oneOf(t, f, p, "k")
 			redistest.FatalIf(t, !r.Banned, "%+v", r)
-			_, err := reset()
-			noError(t, err)
+			redistest.NoError(reset())(t)
 			r, _ = oneOf(t, f, p, "k")
 			redistest.ErrorIf(t, !r.Passes() || r.Remaining != 1, "after a reset: %+v", r)
 			list, _, err := f.Banned(context.Background(), "reset")
 			redistest.ErrorIf(t, err != nil || len(list) > 0, "%+v, %v", list, err)
-			_, err = reset()
-			noError(t, err)
+			redistest.NoError(reset())(t)
 		}
 	}
 }
@@ -122,8 +120,7 @@ func TestUnban_rights(t *testing.T) {
 // raised returns the policy with a limit that the clients of a test never reach, as an override does.
 func raised(t *testing.T, p *limiter.Policy) *limiter.Policy {
 	t.Helper()
-	other, err := p.WithLimit(50, 0)
-	noError(t, err)
+	other := redistest.NoError(p.WithLimit(50, 0))(t)
 	return other
 }
 
@@ -147,8 +144,7 @@ func TestFailover_Unban_elsewhere(t *testing.T) {
 	q := raised(t, p)
 	r, _ := oneOf(t, b, q, "k")
 	redistest.FatalIf(t, !r.Banned, "%+v", r)
-	_, err := a.Unban(t.Context(), p, limiter.EncodeKey("k"))
-	noError(t, err)
+	redistest.NoError(a.Unban(t.Context(), p, limiter.EncodeKey("k")))(t)
 	redistest.Retry(t, "the other node lets the client through", func() (again bool, seen any) {
 		r, source := oneOf(t, b, q, "k")
 		return !r.Passes(), fmt.Sprintf("%+v from %s", r, source)

@@ -99,8 +99,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			overtook, unpaid := 0, 0
 			for i := range rounds {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}}
-				_, err := f.DecideIn(context.Background(), FailClosed, checks)
-				noError(t, err)
+				redistest.NoError(f.DecideIn(context.Background(), FailClosed, checks))(t)
 				if !limiter.Allowed(checks) {
 					overtook++
 					continue // already refunded

@@ -168,8 +168,7 @@ local redis = {
 func TestRedis_DecideBeforeEffects(t *testing.T) {
 	t.Parallel()
 	r := newTestRedis(t, redistest.Shared(t), 10*time.Second, limiter.KeyFormat{Prefix: "t"})
-	clock, err := scripts.Fragment(scripts.ClockFragment)
-	noError(t, err)
+	clock := redistest.NoError(scripts.Fragment(scripts.ClockFragment))(t)
 	r.Scripts.Clock = verbatimFragment + clock
 	for _, algorithm := range limiter.Algorithms() {
 		policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: windowOfBothClocks(0)})
@@ -209,8 +208,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 		OnOutage:   func(err error) { reported.add(limiter.Kind(err) + ": " + err.Error()) },
 		OnRecovery: func(time.Duration) { reported.add("recovery") },
 	})
-	clock, err := scripts.Fragment(scripts.ClockFragment)
-	noError(t, err)
+	clock := redistest.NoError(scripts.Fragment(scripts.ClockFragment))(t)
 	r.Scripts.Clock = olderFragment + clock
 	policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 2000, Window: windowOfBothClocks(0)})
 	for range 2 {

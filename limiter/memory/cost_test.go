@@ -186,8 +186,7 @@ func TestMemory_slowest_limit(t *testing.T) {
 		now := int64(1_000_000_000_000)
 		m := NewOnClock(func() int64 { return now })
 		slow := storetest.NewPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: algorithm, Limit: 10, Window: time.Hour})
-		fast, err := slow.WithLimit(10_000, 0)
-		redistest.Must(t, err)
+		fast := redistest.NoError(slow.WithLimit(10_000, 0))(t)
 		storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("slow"), Weight: 10})
 		now += 10_000_000
 		for i := range 3000 {
@@ -253,8 +252,7 @@ func TestMemory_longest_drain(t *testing.T) {
 	now := int64(1_000_000_000_000)
 	m := NewOnClock(func() int64 { return now })
 	slow := storetest.NewPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Dynamic: true})
-	large, err := slow.WithLimit(10, 1000)
-	redistest.Must(t, err)
+	large := redistest.NoError(slow.WithLimit(10, 1000))(t)
 	kept := func() bool {
 		_, found := m.TableOf(large).ShardOf("k").Kept("k")
 		for i := range 10_000 {

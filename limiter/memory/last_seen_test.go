@@ -66,8 +66,7 @@ func TestLastSeen_lower_limit(t *testing.T) {
 		now := storetest.Epoch
 		remote, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
 		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour, Dynamic: true})
-		low, err := p.WithLimit(10, 0)
-		redistest.Must(t, err)
+		low := redistest.NoError(p.WithLimit(10, 0))(t)
 		used := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 900})
 		local.Remember(&used[0])
 		now += 3_000_000
@@ -101,8 +100,7 @@ func TestLastSeen_other_limits(t *testing.T) {
 			if now >= whole {
 				continue
 			}
-			other, err := p.WithLimit(1+random.Int64N(3000), 0)
-			redistest.Must(t, err)
+			other := redistest.NoError(p.WithLimit(1+random.Int64N(3000), 0))(t)
 			check := limiter.Check{Policy: other, Key: limiter.EncodeKey("k"), Peek: true}
 			want := storetest.Decide(t, remote, check)[0].Result.Remaining
 			got := storetest.Decide(t, local, check)[0].Result.Remaining
@@ -250,8 +248,7 @@ func TestMemory_ban_full(t *testing.T) {
 	p, m := hourBan(t), New()
 	m.Limit(1, nil)
 	decide := func() limiter.Result {
-		result, err := limiter.Allow(t.Context(), m, p, "k")
-		redistest.Must(t, err)
+		result := redistest.NoError(limiter.Allow(t.Context(), m, p, "k"))(t)
 		return result
 	}
 	for i, want := range []bool{true, true, false, false} {

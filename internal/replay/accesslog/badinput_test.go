@@ -170,8 +170,7 @@ func (l *long) Read(p []byte) (int, error) {
 
 func TestReader_memory(t *testing.T) {
 	line := strings.Replace(clfLine(1, "a"), "GET /1", "GET /"+strings.Repeat("x", 500_000), 1)
-	r, err := Open(Options{Files: []string{"-"}, Stdin: &long{line: line, n: 800}})
-	redistest.Must(t, err)
+	r := redistest.NoError(Open(Options{Files: []string{"-"}, Stdin: &long{line: line, n: 800}}))(t)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}

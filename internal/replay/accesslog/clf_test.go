@@ -84,8 +84,7 @@ func TestParser_CLF_without_request(t *testing.T) {
 
 // TestParser_CLF_malformed reads a log in which each line is malformed in another way.
 func TestParser_CLF_malformed(t *testing.T) {
-	text, err := os.ReadFile("testdata/malformed.log")
-	redistest.Must(t, err)
+	text := redistest.NoError(os.ReadFile("testdata/malformed.log"))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	redistest.ErrorIf(t, len(lines) != 20, "the log has %d lines", len(lines))
 	for _, line := range lines {

@@ -18,8 +18,7 @@ import (
 )
 
 func TestReader_real_log(t *testing.T) {
-	plain, err := os.ReadFile(nasaLog)
-	redistest.Must(t, err)
+	plain := redistest.NoError(os.ReadFile(nasaLog))(t)
 	half := len(plain) / 2
 	half += strings.IndexByte(string(plain[half:]), '\n') + 1
 	for _, tt := range []struct {
@@ -108,8 +107,7 @@ func TestOpen_errors(t *testing.T) {
 }
 
 func TestReader_Close(t *testing.T) {
-	r, err := Open(Options{Files: []string{nasaLog}})
-	redistest.Must(t, err)
+	r := redistest.NoError(Open(Options{Files: []string{nasaLog}}))(t)
 	for _, want := range []error{nil, io.EOF} {
 		if _, err := r.Next(); err != want { //nolint:errorlint // io.EOF itself is the contract
 			t.Fatalf("got %v, want %v", err, want)
@@ -231,16 +229,14 @@ func gzipped(t testing.TB, text string) []byte {
 
 func zstandard(t testing.TB, text string) []byte {
 	t.Helper()
-	w, err := zstd.NewWriter(nil)
-	redistest.Must(t, err)
+	w := redistest.NoError(zstd.NewWriter(nil))(t)
 	return w.EncodeAll([]byte(text), nil)
 }
 
 // readAll returns copies of all entries, with headers of their own.
 func readAll(t testing.TB, o Options) ([]Entry, Summary) {
 	t.Helper()
-	r, err := Open(o)
-	redistest.Must(t, err)
+	r := redistest.NoError(Open(o))(t)
 	t.Cleanup(func() { _ = r.Close() })
 	var all []Entry
 	for {

@@ -51,8 +51,7 @@ func open(t *testing.T, browser, file string) visit {
 // asks for by itself, such as its updates, has no page as its initiator.
 func askedFor(t *testing.T, netLog string) []string {
 	t.Helper()
-	text, err := os.ReadFile(netLog)
-	redistest.Must(t, err)
+	text := redistest.NoError(os.ReadFile(netLog))(t)
 	var log struct {
 		Events []struct{ Params json.RawMessage }
 	}

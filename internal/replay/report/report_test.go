@@ -88,8 +88,7 @@ func reportOf(t *testing.T, r *replay.Result) string {
 // parsed is the report as a browser would understand it.
 func parsed(t *testing.T, page string) *html.Node {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(page))
-	redistest.Must(t, err)
+	root := redistest.NoError(html.Parse(strings.NewReader(page)))(t)
 	return root
 }
 

@@ -15,8 +15,7 @@ import (
 
 // TestRegistry_scripts holds the registry against the files of scripts/.
 func TestRegistry_scripts(t *testing.T) {
-	files, err := os.ReadDir("../../../scripts")
-	redistest.Must(t, err)
+	files := redistest.NoError(os.ReadDir("../../../scripts"))(t)
 	var found []string
 	for _, file := range files {
 		name, isLua := strings.CutSuffix(file.Name(), ".lua")
