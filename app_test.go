@@ -123,8 +123,7 @@ func TestStores_are_told_apart_by_every_setting(t *testing.T) {
 		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel","master":"a"}}`,
 		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel","master":"a","sentinel_password":"x"}}`,
 	} {
-		ctx := lastingContext(t, text)
-		app, err := loadApp(ctx)
+		app, err := loadApp(lastingContext(t, text))
 		redistest.FatalIf(t, err != nil, "%s: %v", text, err)
 		other, found := seen[app.opened.Redis]
 		redistest.ErrorIf(t, found, "%s and %s share a client", text, other)

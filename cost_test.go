@@ -211,8 +211,7 @@ func answerOnce(t *testing.T, h *Handler, inside leaving, proto, room int) {
 	w := &cutWriter{httptest.NewRecorder(), room}
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 	r.ProtoMajor = proto
-	repl := caddy.NewReplacer()
-	r = caddyhttp.PrepareRequest(r, repl, w, &caddyhttp.Server{})
+	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
 	defer func() {
 		if reason := recover(); reason != nil && reason != http.ErrAbortHandler { //nolint:errorlint // it is that value
 			panic(reason)

@@ -82,8 +82,7 @@ func TestGiving_back_shows_the_policy_that_binds_then(t *testing.T) {
 			for _, text := range handlers {
 				all = append(all, newHandler(t, text))
 			}
-			server := serve(t, answerAs, all...)
-			checkShare(t, fetch(t, server.URL+"?200").Header, "100", "10")
+			checkShare(t, fetch(t, serve(t, answerAs, all...).URL+"?200").Header, "100", "10")
 		})
 	}
 }

@@ -64,8 +64,7 @@ func TestTwo_handlers_show_the_policy_that_binds(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server := serve(t, hello, newHandler(t, policyJSON("outer", test.outer)), newHandler(t, policyJSON("inner", test.inner)))
 			for remaining := 4; remaining >= 0; remaining-- {
-				response := fetch(t, server.URL)
-				checkShare(t, response.Header, "5", strconv.Itoa(remaining))
+				checkShare(t, fetch(t, server.URL).Header, "5", strconv.Itoa(remaining))
 			}
 			response := fetch(t, server.URL)
 			checkShare(t, response.Header, "5", "0")

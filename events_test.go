@@ -176,8 +176,7 @@ func TestTrace_has_a_span_for_each_question_to_Redis(t *testing.T) {
 }
 
 func TestTrace_tells_why_Redis_could_not_decide(t *testing.T) {
-	ctx := lastingContext(t, nowhere)
-	spans := spansOf(t, loadHandler(t, ctx, tracedPolicy))
+	spans := spansOf(t, loadHandler(t, lastingContext(t, nowhere), tracedPolicy))
 	redistest.FatalIf(t, len(spans) != 2 || spans[0].Status.Code != codes.Error, "got %v", spans)
 	want := attribute.String("error.type", "refused")
 	for _, a := range spans[0].Attributes {

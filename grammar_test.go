@@ -223,8 +223,7 @@ func (f form) companions(block, line string, base []string) (lines []string) {
 var policyBase = []string{"limit 100", "window 1h"}
 
 func TestGrammar_directive(t *testing.T) {
-	text := grammarOf(t, "caddyfile.go", "parseHandler")
-	whole, _ := formsOf(strings.Split(text, "\n"))
+	whole, _ := formsOf(strings.Split(grammarOf(t, "caddyfile.go", "parseHandler"), "\n"))
 	forms := whole[0].block
 	ofPolicies := slices.Concat(policyOptions, commonOptions)
 	words := slices.Sorted(slices.Values(slices.Concat(ofPolicies, handlerOptions)))
@@ -250,8 +249,7 @@ func TestGrammar_directive(t *testing.T) {
 }
 
 func TestGrammar_globalOption(t *testing.T) {
-	text := grammarOf(t, "caddyfile_global.go", "parseGlobalOption")
-	whole, _ := formsOf(strings.Split(text, "\n"))
+	whole, _ := formsOf(strings.Split(grammarOf(t, "caddyfile_global.go", "parseGlobalOption"), "\n"))
 	all := slices.Concat(policyOptions, commonOptions, handlerOptions, appOptions, redisBlockOptions, memoryOptions, tlsOptions)
 	checkBlock(t, "global", whole[0].block, "{\nredis_ratelimit {\nLINES\n}\n}\n", all)
 }

@@ -60,8 +60,7 @@ func TestHandler_Provision_again(t *testing.T) {
 	h := new(Handler)
 	redistest.Must(t, json.Unmarshal([]byte(policyJSON("again", "5")), h))
 	for range 2 {
-		ctx := lastingContext(t, "")
-		redistest.Must(t, h.Provision(ctx))
+		redistest.Must(t, h.Provision(lastingContext(t, "")))
 		redistest.ErrorIf(t, len(h.limiter.Counters) != len(h.limiter.Rules.Rules),
 			"%d counters of %d rules", len(h.limiter.Counters), len(h.limiter.Rules.Rules))
 	}

@@ -97,8 +97,7 @@ func TestResult_MarshalJSON_escapes(t *testing.T) {
 	hostile := "\u009b31m \u202e \x7f \u2028 \U000e0001 é 字 \x1b"
 	text, err := json.Marshal(&Result{Policies: []PolicyResult{{Worst: []ClientResult{{Key: hostile}}}}, Suggestions: &Suggestions{Key: hostile}})
 	redistest.Must(t, err)
-	shown := escape.Text(string(text))
-	redistest.ErrorIf(t, shown != string(text), "%q does not print", text)
+	redistest.ErrorIf(t, escape.Text(string(text)) != string(text), "%q does not print", text)
 	var back struct {
 		Policies []struct {
 			Worst []struct{ Key string } `json:"worst_clients"`

@@ -71,8 +71,7 @@ func FuzzBody_reference(f *testing.F) {
 		if !json.Valid(body) || !utf8.Valid(body) {
 			t.Skip()
 		}
-		plan := fuzzedPlan(t)
-		b := plan.NewBody(http.Header{"Content-Type": {"application/json"}})
+		b := fuzzedPlan(t).NewBody(http.Header{"Content-Type": {"application/json"}})
 		b.Write(body)
 		b.End()
 		redistest.ErrorIf(t, !b.Complete(), "%q is not complete", body)

@@ -218,8 +218,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 // TestRedis_sentinels_down ends the only sentinel while connections to the master work. More clients want
 // more connections, whose address no sentinel gives.
 func TestRedis_sentinels_down(t *testing.T) {
-	master := redistest.Start(t)
-	proxy := redistest.NewProxy(t, master.Addr)
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
 	proxy.Delay(10 * time.Millisecond)
 	sentinel := redistest.StartSentinel(t, &redistest.Server{Addr: proxy.Addr}, "main")
 	r, refused := openRefusedBy(t, dial.Options{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, "refused")

@@ -219,7 +219,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 	server := redistest.Shared(t)
 	store := openRedis(t, server, 2*time.Second)
 	f := New(store, memory.New(), Options{})
-	p := refundingDay(t, "closing", limiter.GCRA, 100)
+	p := storetest.RefundingPolicy(t, "closing", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40, Refundable: true}
 	redistest.FatalIf(t, !f.Retain(), "the store is closed")
 	reserved := storetest.Decide(t, store, check)

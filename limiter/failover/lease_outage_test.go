@@ -236,8 +236,7 @@ func TestFailover_lease_Cluster_failover(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "failover", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	lendTo(t, f, p)
 	prolong(f)
-	slot := f.shared.SlotOf(limiter.EncodeKey("k"))
-	dead := int(slot) * len(masters) / wire.ClusterSlots
+	dead := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / wire.ClusterSlots
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 	before, _ := f.Leased(p.Name(), limiter.EncodeKey("k"))
 	used := p.Capacity() - storetest.Decide(t, f.shared, check)[0].Result.Remaining

@@ -250,8 +250,7 @@ func TestProbe_replaced_master(t *testing.T) {
 	t.Parallel()
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.Topology.Discover()
-	gone := a.Topology.To(0)
-	gone.Report(wire.OpTake, 0, nil, clock.Now(), refused)
+	a.Topology.To(0).Report(wire.OpTake, 0, nil, clock.Now(), refused)
 	a.assign(t, owned(0, 16383, masterB))
 	redistest.Retry(t, "the outage ends", func() (again bool, seen any) {
 		failing, _ := a.Topology.Failing()

@@ -25,13 +25,6 @@ func awaitingStores(t *testing.T) []*testStore {
 	return stores
 }
 
-// refundingDay returns a policy of some units a day that may be refunded.
-func refundingDay(t *testing.T, name, algorithm string, limit int64) *limiter.Policy {
-	t.Helper()
-	p := storetest.RefundingPolicy(t, name, algorithm, limit)
-	return p
-}
-
 // TestFailover_AwaitsRefunds takes a limit of 10 by two reservations of 4 and one of 2, and has a request denied
 // beside them: after some of them have ended, in the ways that there are.
 func TestFailover_AwaitsRefunds(t *testing.T) {
@@ -64,7 +57,7 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 	} {
 		for _, s := range awaitingStores(t) {
 			for _, algorithm := range limiter.Algorithms() {
-				p := refundingDay(t, "awaits", algorithm, 10)
+				p := storetest.RefundingPolicy(t, "awaits", algorithm, 10)
 				key := limiter.EncodeKey(name + algorithm)
 				var reserved [][]limiter.Check
 				for _, weight := range []int64{4, 4, 2} {
@@ -86,7 +79,7 @@ func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 	t.Parallel()
 	for _, s := range awaitingStores(t) {
 		s.f.denied = deny.NewCache(time.Second)
-		logins, all := refundingDay(t, "logins", limiter.FixedWindow, 1), storetest.DayPolicy(t, "all", limiter.FixedWindow, 1)
+		logins, all := storetest.RefundingPolicy(t, "logins", limiter.FixedWindow, 1), storetest.DayPolicy(t, "all", limiter.FixedWindow, 1)
 		banning := storetest.NewPolicy(t, limiter.Settings{Name: "banning", Algorithm: limiter.FixedWindow, Limit: 1, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}, Refunds: true})
 		key := limiter.EncodeKey("k")
 		reserved := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key}, limiter.Check{Policy: banning, Key: key})
@@ -107,7 +100,7 @@ func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 func TestFailover_AwaitsRefunds_refunded_meanwhile(t *testing.T) {
 	t.Parallel()
 	for _, s := range awaitingStores(t) {
-		p := refundingDay(t, "meanwhile", limiter.GCRA, 1)
+		p := storetest.RefundingPolicy(t, "meanwhile", limiter.GCRA, 1)
 		reserved := storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
 		s.f.awaitsRefunds = false
 		denied := storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
@@ -122,7 +115,7 @@ func TestFailover_AwaitsRefunds_refunded_meanwhile(t *testing.T) {
 func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 	t.Parallel()
 	for _, s := range awaitingStores(t) {
-		p := refundingDay(t, "parallel", limiter.SlidingWindowCounter, 1)
+		p := storetest.RefundingPolicy(t, "parallel", limiter.SlidingWindowCounter, 1)
 		for round := range 200 {
 			inParallel(4, func(_ int) {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(round)), Refundable: true}}
@@ -146,7 +139,7 @@ func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	f := New(openRedis(t, server, time.Second), memory.New(), Options{AwaitsRefunds: true, LocalFraction: 0.5})
-	p := refundingDay(t, "outage", limiter.FixedWindow, 4)
+	p := storetest.RefundingPolicy(t, "outage", limiter.FixedWindow, 4)
 	there, here := limiter.EncodeKey("there"), limiter.EncodeKey("here")
 	for range 4 {
 		storetest.Decide(t, f, limiter.Check{Policy: p, Key: there, Refundable: true})
@@ -166,7 +159,7 @@ func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 func TestReservations_sweep(t *testing.T) {
 	t.Parallel()
 	f := New(nil, memory.New(), Options{AwaitsRefunds: true})
-	p := refundingDay(t, "sweep", limiter.TokenBucket, 10)
+	p := storetest.RefundingPolicy(t, "sweep", limiter.TokenBucket, 10)
 	reserved := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("refunded"), Refundable: true})
 	stays := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("stays"), Refundable: true})
 	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("forgotten"), Refundable: true})

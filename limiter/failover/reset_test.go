@@ -59,8 +59,7 @@ func TestResetAll_deny_cache(t *testing.T) {
 func TestResetAll_Cluster(t *testing.T) {
 	t.Parallel()
 	r, _ := openCluster(t)
-	p := storetest.DayPolicy(t, "spread", limiter.GCRA, 5)
-	fill(t, r, p, 300)
+	fill(t, r, storetest.DayPolicy(t, "spread", limiter.GCRA, 5), 300)
 	found, err := r.ResetAll(context.Background(), "spread")
 	redistest.ErrorIf(t, found != 300 || err != nil, "forgot %d, %v, want 300", found, err)
 	found, err = r.ResetAll(context.Background(), "spread")

@@ -43,8 +43,7 @@ func waitCounted(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
 func TestFailover_concurrency_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := openRedis(t, server, 2*time.Second)
-	f := New(r, memory.New(), Options{LocalFraction: 0.5})
+	f := New(openRedis(t, server, 2*time.Second), memory.New(), Options{LocalFraction: 0.5})
 	other := openRedis(t, server, 10*time.Second)
 	p := storetest.ConcurrencyPolicy(t, 6)
 	ask := func(mode FailMode, weight int64) ([]limiter.Check, limiter.Source, error) {
@@ -87,8 +86,7 @@ func TestFailover_concurrency_outage(t *testing.T) {
 // TestFailover_concurrency_partly runs a weight above this process's fraction of the limit.
 func TestFailover_concurrency_partly(t *testing.T) {
 	server := redistest.Start(t)
-	r := openRedis(t, server, 2*time.Second)
-	f := New(r, memory.New(), Options{LocalFraction: 0.1})
+	f := New(openRedis(t, server, 2*time.Second), memory.New(), Options{LocalFraction: 0.1})
 	p := storetest.ConcurrencyPolicy(t, 20)
 	server.Kill()
 	heavy := decideRunning(t, f, p, "k", 7)

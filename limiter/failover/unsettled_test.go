@@ -41,7 +41,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			client, ctx := server.Client(t), context.Background()
 			r := openRedis(t, server, 2*time.Second)
 			f := New(r, memory.New(), Options{})
-			p, other := refundingDay(t, "log", limiter.SlidingWindowLog, 100_000), storetest.DayPolicy(t, "other", limiter.GCRA, 1_000_000)
+			p, other := storetest.RefundingPolicy(t, "log", limiter.SlidingWindowLog, 100_000), storetest.DayPolicy(t, "other", limiter.GCRA, 1_000_000)
 			reserved := reserveMany(t, f, p, "k", 600)
 			for left := later; left > 0; left -= 300 {
 				reserveMany(t, f, p, "k", 300)
@@ -93,7 +93,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			proxy.Delay(trip)
 			r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: 10 * time.Second}, redis.Options{})
 			f := New(r, memory.New(), Options{})
-			p, budget := refundingDay(t, "one", limiter.FixedWindow, 1), storetest.DayPolicy(t, "budget", limiter.FixedWindow, 1)
+			p, budget := storetest.RefundingPolicy(t, "one", limiter.FixedWindow, 1), storetest.DayPolicy(t, "budget", limiter.FixedWindow, 1)
 			stop := keepBusy(t, f, p, budget)
 			defer stop()
 			overtook, unpaid := 0, 0

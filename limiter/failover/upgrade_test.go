@@ -131,8 +131,7 @@ func TestUpgrade_new_state_ends(t *testing.T) {
 
 // TestUpgrade_lost_serial refunds a take whose serial an even older node has dropped.
 func TestUpgrade_lost_serial(t *testing.T) {
-	server := redistest.Shared(t)
-	r, p := openRedis(t, server, 10*time.Second), upgradePolicy(t)
+	r, p := openRedis(t, redistest.Shared(t), 10*time.Second), upgradePolicy(t)
 	checks := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, limiter.EncodeKey("k"))
 	state := r.Client().Get(t.Context(), name).Val()

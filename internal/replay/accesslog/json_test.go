@@ -18,8 +18,7 @@ var ended = time.Date(2025, 6, 15, 15, 6, 41, 500_000_000, time.UTC)
 // encode writes a line as Caddy does under settings of its encoder.
 func encode(t *testing.T, c logging.LogEncoderConfig, took time.Duration) string {
 	t.Helper()
-	encoder := zapcore.NewJSONEncoder(c.ZapcoreEncoderConfig())
-	b, err := encoder.EncodeEntry(
+	b, err := zapcore.NewJSONEncoder(c.ZapcoreEncoderConfig()).EncodeEntry(
 		zapcore.Entry{Time: ended, LoggerName: "http.log.access.log0", Message: "handled request"},
 		[]zapcore.Field{
 			{Key: "request", Type: zapcore.ObjectMarshalerType, Interface: request{}},

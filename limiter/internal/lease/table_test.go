@@ -225,8 +225,7 @@ func TestLeaseTable_reserve(t *testing.T) {
 // TestLeaseTable_putBack returns units of a denied request to their lease, or to Redis where that is closed.
 func TestLeaseTable_putBack(t *testing.T) {
 	d := newLeaseDesk(t)
-	q := d.ask()
-	d.answer(q, 2)
+	d.answer(d.ask(), 2)
 	k, first := d.spend(true)
 	_, second := d.spend(true) // the lease is used up
 	d.answer(lease.Question{Key: k, Wish: kernel.Wish{Units: 10}, Sent: d.clock}, 10)

@@ -80,8 +80,7 @@ func (d *door) request(timeout time.Duration) <-chan error {
 func (d *door) waitForBatches(t *testing.T, n int32) {
 	t.Helper()
 	redistest.Retry(t, "the batches are sent", func() (again bool, seen any) {
-		got := d.sent.Load()
-		return got != n, "another number was sent"
+		return d.sent.Load() != n, "another number was sent"
 	})
 }
 
