@@ -129,23 +129,11 @@ func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
 	redistest.ErrorIf(t, b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != 0 || !b.CountIf || b.Cost != "response_bytes", "%+v", b)
 }
 
-func TestReplay_tries_keys_with_the_prefixes_of_the_policy(t *testing.T) {
-	r := simulateCaddyfile(t, ":8080 {\n\tredis_ratelimit {client_ip} 3 1h {\n\t\tipv4_prefix 24\n\t\tipv6_prefix 48\n\t}\n}\n")
-	redistest.Must(t, r.SuggestKey("{client_ip}"))
-	for client, want := range map[string]string{"2001:db8:0:7::1": "2001:db8::/48", "192.0.2.7": "192.0.2.0/24"} {
-		e := visitOf("h")
-		e.Client = client
-		d := r.Play(e).Decisions[0]
-		redistest.ErrorIf(t, d.SuggestKey != want || d.Key != want, "%s: %+v, want %s", client, d, want)
-	}
-}
-
 func TestReplay_looks_at_the_headers_of_the_policies_that_decide(t *testing.T) {
 	const site = ":8080 {\n\tredis_ratelimit {\n\t\tpolicy a {\n\t\t\tkey {header.Authorization}\n\t\t\tlimit 1\n\t\t\twindow 1h\n\t\t}\n\t\tpolicy b {\n\t\t\tkey {header.X-Key}\n\t\t\tlimit 300\n\t\t\twindow 1h\n\t\t}\n\t}\n}\n"
 	r := simulateOnly(t, site, "b")
-	redistest.Must(t, r.SuggestKey("{header.Cookie}{http.auth.user.id}"))
 	got := r.KeyHeaders()
-	redistest.ErrorIf(t, !slices.Equal(got, []string{"X-Key", "Cookie", "user_id"}), "headers %q", got)
+	redistest.ErrorIf(t, !slices.Equal(got, []string{"X-Key"}), "headers %q", got)
 	e := visitOf("h")
 	e.Header = http.Header{"X-Key": {"x"}}
 	for range 2 {

@@ -42,10 +42,6 @@ type Simulation interface {
 	// SetHost sets the host of requests whose log has none.
 	SetHost(name string)
 
-	// SuggestKey sets the key that limits are suggested for, as written in a Caddyfile, for the first
-	// policy.
-	SuggestKey(text string) error
-
 	// Close releases the configuration.
 	Close()
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
@@ -47,8 +46,6 @@ durations.`,
 	flags.String("report", "", "Write an HTML report to this `file`")
 	flags.String("decisions", "", "Write every request's decision to this CSV `file`")
 	flags.Bool("suggest", false, "Try other limits on the same traffic")
-	flags.String("key", "", "With --suggest: for another `key`")
-	flags.String("window", "", "With --suggest: for another window, a `duration`")
 	flags.StringSlice("algorithm", nil, "With --suggest: for these `algorithms`")
 	return cmd
 }
@@ -121,8 +118,8 @@ func (h Host) simulation(i *invocation) (Simulation, error) {
 func (i *invocation) suggest(s Simulation, o *replay.Options) error {
 	flags := caddycmd.Flags{FlagSet: i.cmd.Flags()}
 	if !flags.Bool("suggest") {
-		if i.flag("key") != "" || i.flag("window") != "" || i.cmd.Flags().Changed("algorithm") {
-			return exitf(exitNotAsked, "--key, --window and --algorithm need --suggest")
+		if i.cmd.Flags().Changed("algorithm") {
+			return exitf(exitNotAsked, "--algorithm needs --suggest")
 		}
 		return nil
 	}
@@ -130,26 +127,12 @@ func (i *invocation) suggest(s Simulation, o *replay.Options) error {
 	if len(policies) != 1 {
 		return exitf(exitNotAsked, "--suggest needs one policy: name it with --policy")
 	}
-	policy := policies[0]
-	options := replay.SuggestOptions{Window: policy.Window}
-	if text := i.flag("window"); text != "" {
-		window, err := caddy.ParseDuration(text)
-		if err != nil || window <= 0 {
-			return exitf(exitNotAsked, "--window %s: use a duration above zero such as 1m", text)
-		}
-		options.Window = window
-	}
-	if text := i.flag("key"); text != "" {
-		if err := s.SuggestKey(text); err != nil {
-			return exitf(exitNotAsked, "--%s", err)
-		}
-		policy.Key = text
-	}
+	var options replay.SuggestOptions
 	var err error
 	if options.Algorithms, err = i.cmd.Flags().GetStringSlice("algorithm"); err != nil {
 		return err
 	}
-	if o.Suggest, err = replay.NewSuggester(s.Policy(0), policy.Key, options); err != nil {
+	if o.Suggest, err = replay.NewSuggester(s.Policy(0), policies[0].Key, options); err != nil {
 		return exitf(exitNotAsked, "--suggest: %s", err)
 	}
 	return nil

@@ -48,9 +48,6 @@ type Decision struct {
 	EmptyKey bool  // a placeholder of the key was empty in the log
 	LeftOut  bool  // the policy did not count the request for that reason
 
-	// SuggestKey is the key that limits are suggested for, if it is not the policy's own.
-	SuggestKey string
-
 	// RetryAfter is the time until the denied request would have passed; negative for never.
 	RetryAfter time.Duration
 }

@@ -19,9 +19,8 @@ type Options struct {
 	// Decisions, if not nil, receives a line of CSV for every request.
 	Decisions io.Writer
 
-	// Suggest, if not nil, receives every request that meets the policy of the index SuggestFor.
-	Suggest    *Suggester
-	SuggestFor int
+	// Suggest, if not nil, receives every request that meets the first policy.
+	Suggest *Suggester
 }
 
 // defaultWorst is the default of Options.Worst.
@@ -36,7 +35,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	tally := newTally(policies)
 	if o.Suggest != nil {
 		o.Suggest.busiest = o.Worst
-		o.Suggest.leaveOut(&policies[o.SuggestFor])
+		o.Suggest.leaveOut(&policies[0])
 	}
 	var rows *decisionWriter
 	if o.Decisions != nil {
@@ -53,7 +52,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 		verdict := engine.Play(entry)
 		tally.add(entry, verdict)
 		if o.Suggest != nil {
-			suggest(o.Suggest, o.SuggestFor, entry, verdict)
+			suggest(o.Suggest, entry, verdict)
 		}
 		if rows != nil {
 			rows.write(entry, verdict)
@@ -78,19 +77,15 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	return result, rows.end()
 }
 
-// suggest adds the requests that met the policy, of any decision.
-func suggest(s *Suggester, policy int, e *accesslog.Entry, v *Verdict) {
+// suggest adds the requests that met the first policy, of any decision.
+func suggest(s *Suggester, e *accesslog.Entry, v *Verdict) {
 	for i := range v.Decisions {
 		d := &v.Decisions[i]
-		if d.Policy != policy || d.LeftOut {
+		if d.Policy != 0 || d.LeftOut {
 			continue
 		}
-		key := d.Key
-		if d.SuggestKey != "" && d.SuggestKey != key {
-			key, s.otherKeys = d.SuggestKey, true
-		}
-		s.Add(key, e.Time, d.Weight, d.Returned)
-		s.AddRunning(key, e.Time, e.Ends, d.Weight)
+		s.Add(d.Key, e.Time, d.Weight, d.Returned)
+		s.AddRunning(d.Key, e.Time, e.Ends, d.Weight)
 	}
 }
 

@@ -24,9 +24,6 @@ type SuggestOptions struct {
 	// limits of requests that run at once are tried too; without a window no others are.
 	Algorithms []string
 
-	// Window is the window to try. Default: the policy's own. A policy of max_concurrent has none.
-	Window time.Duration
-
 	// MaxLimit is the highest limit to try, in units. Default and maximum: 3,000,000, or with windows of
 	// months the highest limit that can be counted exactly.
 	MaxLimit int64
@@ -36,18 +33,17 @@ type SuggestOptions struct {
 // the keys and, for the sliding window log, with the requests of a key within one window. A bucket's burst is
 // the limit that is tried. The policy's own burst and max_delay are not tried.
 type Suggester struct {
-	result    Suggestions // without the counts below
-	own       limiter.Settings
-	otherKeys bool // the keys are not the policy's own
-	ladder    *ladder
-	names     []string // of the algorithms
-	columns   []column // one each
-	denied    [][]int64
-	keys      map[string]int32
-	running   *running // nil unless limits of running requests are tried
-	busiest   int      // how many keys with the most running requests are listed
-	requests  int64
-	last      int64 // microseconds
+	result   Suggestions // without the counts below
+	own      limiter.Settings
+	ladder   *ladder
+	names    []string // of the algorithms
+	columns  []column // one each
+	denied   [][]int64
+	keys     map[string]int32
+	running  *running // nil unless limits of running requests are tried
+	busiest  int      // how many keys with the most running requests are listed
+	requests int64
+	last     int64 // microseconds
 }
 
 // NewSuggester returns a suggester for the traffic of a policy. The key template is copied into the result. The
@@ -59,7 +55,7 @@ func NewSuggester(policy *limiter.Policy, keyTemplate string, o SuggestOptions) 
 		return nil, err
 	}
 	s := &Suggester{own: own, keys: map[string]int32{}}
-	s.result = Suggestions{Policy: own.Name, Key: keyTemplate, Window: o.Window, NotTried: []string{}}
+	s.result = Suggestions{Policy: own.Name, Key: keyTemplate, Window: own.Window, NotTried: []string{}}
 	for _, algorithm := range o.Algorithms {
 		if algorithm != maxConcurrent {
 			s.names = append(s.names, algorithm)
@@ -67,16 +63,16 @@ func NewSuggester(policy *limiter.Policy, keyTemplate string, o SuggestOptions) 
 			return nil, err
 		}
 	}
-	ladder, err := newLadder(max(o.Window, time.Microsecond), own.Limit, o.MaxLimit)
+	ladder, err := newLadder(max(own.Window, time.Microsecond), own.Limit, o.MaxLimit)
 	if err != nil {
 		return nil, err
 	}
-	if o.inPeriods(own) {
+	if own.Calendar != "" {
 		s.result.Calendar, s.result.TimeZone = own.Calendar, own.Zone()
 	}
 	s.ladder = ladder
 	for _, algorithm := range s.names {
-		c, err := newColumn(ladder, algorithm, o.settings(own, algorithm))
+		c, err := newColumn(ladder, algorithm, tried(own, algorithm))
 		if err != nil {
 			return nil, err
 		}
@@ -94,38 +90,28 @@ func (o SuggestOptions) completed(own limiter.Settings) (SuggestOptions, error) 
 	case o.MaxLimit == 0:
 		o.MaxLimit = highestLimit
 	}
-	if o.Window == 0 {
-		o.Window = own.Window
-	}
 	if len(o.Algorithms) == 0 {
-		o.Algorithms = append(o.usualAlgorithms(own), maxConcurrent)
+		o.Algorithms = append(usualAlgorithms(own), maxConcurrent)
 	}
 	for _, algorithm := range o.Algorithms {
 		if algorithm == maxConcurrent {
 			continue
 		}
-		if o.Window == 0 {
-			return o, fmt.Errorf("algorithm %s: it counts in a window; name one with --window", algorithm)
+		if own.Window == 0 {
+			return o, fmt.Errorf("algorithm %s: it counts in a window, which policy %s does not have", algorithm, own.Name)
 		}
-		if _, err := limiter.NewPolicy(o.settings(own, algorithm)); err != nil {
+		if _, err := limiter.NewPolicy(tried(own, algorithm)); err != nil {
 			return o, optionError(err)
 		}
 	}
 	return o, nil
 }
 
-// inPeriods reports whether the policy's calendar periods are tried, and no window of one length.
-func (o *SuggestOptions) inPeriods(own limiter.Settings) bool {
-	return own.Calendar != "" && o.Window == own.Window
-}
-
-// settings returns the settings of an algorithm that is tried, with a limit of 1.
-func (o *SuggestOptions) settings(own limiter.Settings, algorithm string) limiter.Settings {
-	s := limiter.Settings{Name: own.Name, Algorithm: algorithm, Limit: 1, Window: o.Window}
-	if o.inPeriods(own) {
-		s.Calendar, s.Location = own.Calendar, own.Location
+// tried returns the settings of an algorithm that is tried, with a limit of 1.
+func tried(own limiter.Settings, algorithm string) limiter.Settings {
+	return limiter.Settings{
+		Name: own.Name, Algorithm: algorithm, Limit: 1, Window: own.Window, Calendar: own.Calendar, Location: own.Location,
 	}
-	return s
 }
 
 // optionError calls a field of the limiter's settings by the option that it comes from.
@@ -139,15 +125,12 @@ func optionError(err error) error {
 
 // usualAlgorithms returns the algorithms that are tried by default in windows. One bucket stands for all: with the
 // limit as the burst and without a queue they decide alike. Calendar periods have one algorithm.
-func (o *SuggestOptions) usualAlgorithms(own limiter.Settings) []string {
-	var algorithms []string
-	if o.Window == 0 {
-		return algorithms
+func usualAlgorithms(own limiter.Settings) []string {
+	if own.Window == 0 {
+		return nil
 	}
-	if own.MaxConcurrent == 0 {
-		algorithms = append(algorithms, own.Algorithm)
-	}
-	if o.inPeriods(own) {
+	algorithms := []string{own.Algorithm}
+	if own.Calendar != "" {
 		return algorithms
 	}
 	for _, other := range []string{counterName, logName} {

@@ -189,11 +189,6 @@ func TestSuggester_calendar(t *testing.T) {
 		if len(s.names) != 1 || s.names[0] != limiter.FixedWindow || s.running == nil || s.result.WindowText() != calendar+" (America/Santiago)" || s.ownLimit() != 20 {
 			t.Errorf("tried %v of %s, with requests at once: %v", s.names, s.result.WindowText(), s.running != nil)
 		}
-		// Windows of one length are tried as those of any policy.
-		other := newTestSuggester(t, settings, SuggestOptions{Window: time.Hour})
-		settings.Calendar, settings.Location, settings.Window = "", nil, time.Hour
-		compareSuggestions(t, other, settings, traffic)
-		redistest.ErrorIf(t, len(other.names) != 4 || other.running == nil || other.ownLimit() != 0, "tried %v", other.names)
 	}
 	p, err := limiter.NewPolicy(limiter.Settings{Name: "p", Calendar: "day", Limit: 20})
 	redistest.Must(t, err)

@@ -36,7 +36,7 @@ func (s *Suggester) finishRunning(r *Suggestions) {
 		return
 	}
 	own := int64(0)
-	if len(s.result.NotTried) == 0 && !s.otherKeys {
+	if len(s.result.NotTried) == 0 {
 		own = s.own.MaxConcurrent
 	}
 	if r.Running = s.running.result(s.busiest, own); r.Running == nil {

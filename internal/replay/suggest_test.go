@@ -129,8 +129,6 @@ func TestNewSuggester_errors(t *testing.T) {
 	p := suggestPolicy(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute})
 	for _, o := range []SuggestOptions{
 		{Algorithms: []string{"leaky"}},
-		{Window: time.Microsecond},
-		{Window: -time.Second},
 		{MaxLimit: -1},
 		{MaxLimit: highestLimit + 1},
 	} {
@@ -236,24 +234,17 @@ func TestSuggester_NotTried(t *testing.T) {
 func TestSuggester_OwnLimit(t *testing.T) {
 	settings := limiter.Settings{Algorithm: counterName, Limit: 77, Window: time.Minute}
 	for _, tt := range []struct {
-		name    string
-		window  time.Duration
-		policy  PolicyResult
-		decided Decision
-		want    int64
+		name   string
+		policy PolicyResult
+		want   int64
 	}{
-		{"as it is", 0, PolicyResult{Limit: 77}, Decision{Key: "a"}, 77},
-		{"the same window, named", time.Minute, PolicyResult{Limit: 77}, Decision{Key: "a"}, 77},
-		{"another window", time.Hour, PolicyResult{Limit: 77}, Decision{Key: "a"}, 0},
-		{"another key", 0, PolicyResult{Limit: 77}, Decision{Key: "a", SuggestKey: "b"}, 0},
-		{"a key that says the same", 0, PolicyResult{Limit: 77}, Decision{Key: "a", SuggestKey: "a"}, 77},
-		{"something that is not tried", 0, PolicyResult{Limit: 77, Cost: "response_bytes"}, Decision{Key: "a"}, 0},
+		{"as it is", PolicyResult{Limit: 77}, 77},
+		{"something that is not tried", PolicyResult{Limit: 77, Cost: "response_bytes"}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.decided.Weight = 1
-			s := newTestSuggester(t, settings, SuggestOptions{Window: tt.window})
+			s := newTestSuggester(t, settings, SuggestOptions{})
 			s.leaveOut(&tt.policy)
-			suggest(s, 0, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{tt.decided}})
+			suggest(s, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1}}})
 			r := s.Finish()
 			redistest.ErrorIf(t, r.OwnLimit != tt.want, "own limit %d, want %d", r.OwnLimit, tt.want)
 			var table strings.Builder
@@ -268,7 +259,7 @@ func TestSuggester_OwnLimit(t *testing.T) {
 func TestRun_suggest_refunds(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 1, Window: time.Minute}, SuggestOptions{})
 	for range 5 {
-		suggest(s, 0, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
+		suggest(s, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
 	}
 	r := s.Finish()
 	redistest.ErrorIf(t, r.Ladders[0].Untouched100 != 1, "%+v", r.Ladders[0])

@@ -43,7 +43,7 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 
 // ownLimit returns the policy's own limit, or 0 if no ladder shows the policy as it is.
 func (s *Suggester) ownLimit() int64 {
-	if s.own.MaxConcurrent > 0 || len(s.result.NotTried) > 0 || s.result.Window != s.own.Window || s.otherKeys {
+	if s.own.MaxConcurrent > 0 || len(s.result.NotTried) > 0 {
 		return 0
 	}
 	return s.own.Limit

@@ -24,9 +24,6 @@ type missingData struct {
 	costs            []int64 // whose cost the log does not tell, by policy
 	files            bool    // some were looked for
 
-	suggestKey                    string // as it was written
-	suggestEmpty, suggestRedacted int64
-
 	responseAsked, responseKnown bool // of the request that is being played
 }
 
@@ -73,8 +70,6 @@ func (s *Simulation) Warnings() (sentences []string) {
 	for i, requests := range m.costs {
 		warn(requests, "policy %s: requests whose cost %s, so that the fallback of cost counts, %d, after an error at least the weight", s.policies[i].Name, s.untoldText(i), s.rules[i].Cost.Fallback)
 	}
-	warn(m.suggestRedacted, "requests whose key %s is made of a redacted value, so that limits are suggested as if they were one client's", escape.Short(m.suggestKey, shownText))
-	warn(m.suggestEmpty, "requests whose key %s is empty in the log; limits are suggested as if their address were it", escape.Short(m.suggestKey, shownText))
 	for i, requests := range m.redactedMatchers {
 		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", escape.Short(s.inputs.Headers[i], shownText))
 	}

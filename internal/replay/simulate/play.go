@@ -108,7 +108,7 @@ func (s *Simulation) decide(v *visit, q gate.Question) (passes bool) {
 		response := s.response(v, r)
 		d := replay.Decision{
 			Key: c.Key.String(), Weight: c.Weight, Reserve: c.Reserve, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
-			EmptyKey: rule.IsAddressKey(c.Key), DryRun: q.DryRun, SuggestKey: s.suggestKey(v),
+			EmptyKey: rule.IsAddressKey(c.Key), DryRun: q.DryRun,
 			Returned: !r.Counts(&response), Taken: passes,
 		}
 		if r.Key.Contains(v.request, v.repl, redactedText) {
@@ -120,22 +120,6 @@ func (s *Simulation) decide(v *visit, q gate.Question) (passes bool) {
 		s.note(c.Policy, d)
 	}
 	return passes
-}
-
-// suggestKey is the request's key of those that limits are suggested for.
-func (s *Simulation) suggestKey(v *visit) string {
-	if s.suggested == nil {
-		return ""
-	}
-	if s.suggested.Contains(v.request, v.repl, redactedText) {
-		s.missing.suggestRedacted++
-	}
-	key := s.suggested.Key(v.request, v.repl)
-	if key == (limiter.EncodedKey{}) {
-		s.missing.suggestEmpty++
-		key = s.suggested.AddressKey(v.request)
-	}
-	return key.String()
 }
 
 // note adds what a policy decided.

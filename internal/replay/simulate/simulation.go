@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
@@ -46,7 +44,6 @@ type Simulation struct {
 	store     *failover.Store
 	now       int64
 	end       func()
-	suggested *rule.KeyTemplate // the key that limits are suggested for; nil: the policy's own
 
 	host      string // of requests whose log lacks it
 	hostGiven bool   // by the user, not found out
@@ -210,19 +207,6 @@ func (s *Simulation) Remaining(policy, key string) int64 {
 
 // Close ends the simulation.
 func (s *Simulation) Close() { s.end() }
-
-// SuggestKey has limits suggested for a key, given as its text with placeholders.
-func (s *Simulation) SuggestKey(text string) error {
-	segment := caddyfile.Segment{{Text: text}}
-	httpcaddyfile.NewShorthandReplacer().ApplyToSegment(&segment)
-	key, err := rule.ParseKey(segment[0].Text, s.rules[0].Key.Prefixes())
-	if err != nil {
-		return err
-	}
-	s.suggested, s.missing.suggestKey = &key, text
-	s.headers = append(s.headers, key.Headers()...)
-	return nil
-}
 
 // SetHost names the host of requests whose log lacks it.
 func (s *Simulation) SetHost(name string) { s.host, s.hostGiven = name, true }
