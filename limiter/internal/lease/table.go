@@ -122,6 +122,9 @@ func MayDecide(c *limiter.Check) bool { return c.Policy.Rule().Lease > 0 && !c.P
 // Spend decides a check by a lease, if one holds enough units at an instant, and returns the units with
 // their lease. Otherwise it returns the key if it is busy, so that the caller may ask for a lease.
 func (t *Table) Spend(c *limiter.Check, now clock.Moment) (k *BusyKey, spent HeldUnits) {
+	if decision.NeverPasses(c) { // no lease is sized by what clients ask for in vain
+		return nil, HeldUnits{}
+	}
 	hash := shards.Hash(c.Key.String())
 	s := &t.Shards[hash%shards.Count]
 	s.Mu.Lock()

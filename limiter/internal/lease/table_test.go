@@ -222,6 +222,18 @@ func TestLeaseTable_reserve(t *testing.T) {
 	d.spend(true)
 }
 
+// TestLeaseTable_neverPasses asks in vain for more than there can be, which changes no lease.
+func TestLeaseTable_neverPasses(t *testing.T) {
+	d, want := newLeaseDesk(t), newLeaseDesk(t).ask().Wish
+	d.check.Weight = 1 << 60
+	for range 100 {
+		d.spend(false)
+	}
+	d.check.Weight = 1
+	got := d.ask().Wish
+	redistest.ErrorIf(t, got != want, "asked for %+v; want %+v", got, want)
+}
+
 // TestLeaseTable_putBack returns units of a denied request to their lease, or to Redis where that is closed.
 func TestLeaseTable_putBack(t *testing.T) {
 	d := newLeaseDesk(t)

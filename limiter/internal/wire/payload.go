@@ -135,7 +135,11 @@ func stampOf(c *limiter.Check) (stamp Stamp) {
 
 // readReceipt reads the receipt of a take.
 func (p *Payload) readReceipt(check int, text string) error {
-	decision.Kept(&p.Checks[check]).Receipt = kernel.Receipt{First: int64(Double(text, 4)), Second: int64(Double(text, 5))}
+	first, second := Double(text, 4), Double(text, 5)
+	if !(first >= 0 && first < kernel.Precision) || !(second >= 0 && second < kernel.Precision) {
+		return Undecided(fmt.Errorf("%w: receipt %v %v", errValue, first, second))
+	}
+	decision.Kept(&p.Checks[check]).Receipt = kernel.Receipt{First: int64(first), Second: int64(second)}
 	return nil
 }
 
