@@ -141,7 +141,10 @@ func (s *soak) startNode(t *testing.T, i int) {
 	s.numbers[i] = s.started
 	n := caddytest.Start(t, s.config(s.started))
 	if s.started == 1 {
-		n.Override(t, http.StatusOK, `{"policy":"blocked","key":"hot","block":true}`)
+		redistest.Retry(t, "the node finds Redis", func() (again bool, seen any) {
+			a := n.Ask(t, http.MethodPost, "override", `{"policy":"blocked","key":"hot","block":true}`)
+			return a.Status != http.StatusOK, a
+		})
 	}
 	n.Await(t, "/blocked", 0, "denied override")
 	n.Await(t, "/ready", 0, "redis")
