@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -132,4 +134,126 @@ func (b *backend) seen() []time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.arrivals
+}
+
+// modelCall is a call of a model's API, with an answer in the form of that API.
+type modelCall struct {
+	path, contentType, answer string
+	cost                      int64
+}
+
+const modelFallback = 4000
+
+// modelCalls has the calls of each API in the recipe's table.
+var modelCalls = map[string][]modelCall{
+	"OpenAI chat completions, and what is compatible with it": {
+		{"/v1/chat", "application/json", `{"usage":{"prompt_tokens":20,"completion_tokens":40,"total_tokens":60}}`, 60},
+	},
+	"OpenAI responses": {
+		{"/v1/responses", "application/json", `{"usage":{"input_tokens":20,"output_tokens":40,"total_tokens":60}}`, 60},
+		{"/v1/responses", "text/event-stream", "event: response.completed\ndata: {\"response\":{\"usage\":{\"total_tokens\":60}}}\n\n", 60},
+	},
+	"Anthropic messages": {
+		{"/v1/messages", "application/json", `{"usage":{"input_tokens":21,"cache_creation_input_tokens":500,"cache_read_input_tokens":20000,"output_tokens":19}}`, 20540},
+		{"/v1/messages", "text/event-stream", "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":21,\"cache_creation_input_tokens\":500,\"cache_read_input_tokens\":20000,\"output_tokens\":1}}}\n\nevent: message_delta\ndata: {\"usage\":{\"output_tokens\":19}}\n\nevent: message_stop\ndata: {}\n\n", 20540},
+		{"/v1/messages", "application/json", `{"usage":{"input_tokens":21,"cache_creation_input_tokens":null,"cache_read_input_tokens":0,"output_tokens":19}}`, modelFallback},
+	},
+	"Gemini, streams with `alt=sse`": {
+		{"/v1beta/models/m:generateContent", "application/json", `{"usageMetadata":{"promptTokenCount":8,"thoughtsTokenCount":60,"totalTokenCount":68}}`, 68},
+		{"/v1beta/models/m:streamGenerateContent?alt=sse", "text/event-stream", "data: {\"usageMetadata\":{\"promptTokenCount\":8,\"candidatesTokenCount\":5,\"totalTokenCount\":13}}\r\n\r\ndata: {\"usageMetadata\":{\"promptTokenCount\":8,\"candidatesTokenCount\":30,\"totalTokenCount\":38}}\r\n\r\n", 38},
+		{"/v1beta/models/m:streamGenerateContent", "application/json", `[{"usageMetadata":{"totalTokenCount":13}},{"usageMetadata":{"totalTokenCount":38}}]`, modelFallback},
+	},
+	"Ollama's own API, `/api/chat`": {
+		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true,\"prompt_eval_count\":26,\"eval_count\":40}\n", 66},
+		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true,\"eval_count\":40}\n", modelFallback},
+	},
+}
+
+// serveModel answers as the test of a model's API asks it to.
+func serveModel(w http.ResponseWriter, r *http.Request) bool {
+	contentType := r.Header.Get("X-Answer-Type")
+	if contentType == "" {
+		return false
+	}
+	w.Header().Set("Content-Type", contentType)
+	_, _ = io.Copy(w, r.Body)
+	return true
+}
+
+// modelRow finds the rows of the recipe's table: an API, the key of its clients and its paths.
+var modelRow = regexp.MustCompile("(?m)^\\| (.+) \\| `\\{header\\.([\\w-]+)\\}` \\| `(.+)` \\|$")
+
+// TestRecipes_modelPaths writes each row of the table into the recipe, and charges answers of that API.
+func TestRecipes_modelPaths(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(readRecipesText(t), "\n## Language-model gateway\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := modelRow.FindAllStringSubmatch(section, -1)
+	redistest.FatalIf(t, len(rows) != len(modelCalls), "the table has %d APIs, the test %d", len(rows), len(modelCalls))
+	const limit = 1_000_000
+	for _, row := range rows {
+		t.Run(row[1], func(t *testing.T) {
+			t.Parallel()
+			caddyfile := strings.NewReplacer("{header.Authorization}", "{header."+row[2]+"}",
+				"usage.total_tokens|response.usage.total_tokens", strings.ReplaceAll(row[3], `\|`, "|"),
+				"/v1beta/*", "/v1beta/* /api/chat",
+				"limit 100000", fmt.Sprint("limit ", limit),
+			).Replace(wholeCaddyfile.FindStringSubmatch(section)[1])
+			e, left := runRecipe(t, caddyfile, ""), int64(limit)
+			calls := modelCalls[row[1]]
+			redistest.FatalIf(t, calls == nil, "the test has no calls of the API")
+			for _, call := range calls {
+				e.Send(t, http.MethodPost, e.URL+call.path, call.answer, row[2]+": acme", "X-Answer-Type: "+call.contentType).Want(t, http.StatusOK, call.answer)
+				left -= max(1, call.cost)
+				e.WaitForRefund(t, "tokens", "acme", left)
+			}
+		})
+	}
+}
+
+// checkRetries checks that a client with a debt is told not to try again.
+func (e recipeEnv) checkRetries(t *testing.T) {
+	t.Helper()
+	const client = "Authorization: in debt"
+	e.Send(t, http.MethodPost, e.URL+chatPath, `{"costs":200000}`, client)
+	redistest.WaitFor(t, "the debt counts", func() error {
+		a := e.Send(t, http.MethodPost, e.URL+chatPath, `{"costs":0}`, client)
+		if a.Status != http.StatusTooManyRequests {
+			return fmt.Errorf("got %v", a)
+		}
+		got := a.Header.Get("X-Should-Retry")
+		redistest.ErrorIf(t, got != "false", "got %v; want X-Should-Retry false", a)
+		return nil
+	})
+}
+
+const recipeOrigin = "https://app.example.com"
+
+// serveOrigin allows scripts of another site to read answers.
+func serveOrigin(w http.ResponseWriter, r *http.Request) bool {
+	if r.Header.Get("Origin") != recipeOrigin {
+		return false
+	}
+	w.Header().Set("Access-Control-Allow-Origin", recipeOrigin)
+	if r.Method == http.MethodOptions {
+		w.Header().Set("Access-Control-Allow-Headers", "Authorization")
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return true
+}
+
+func recipeOrigins(t *testing.T, e recipeEnv) {
+	const origin = "Origin: " + recipeOrigin
+	_, refusal := e.spend(t, 60, 60*minutely, "/", asAcme, origin)
+	for range 70 {
+		e.Send(t, http.MethodOptions, e.URL, "", origin, "Access-Control-Request-Headers: authorization").Want(t, http.StatusNoContent, caddytest.Any, caddytest.NoQuota) // preflights are not limited
+	}
+	caddytest.CheckQuota(t, refusal, 60, 0)
+	for name, a := range map[string]caddytest.Response{"passed": e.Get(t, "/", asBolt, origin), "denied": refusal, "rejected": e.Get(t, "/", origin)} {
+		allowed := a.Header["Access-Control-Allow-Origin"]
+		redistest.ErrorIf(t, len(allowed) != 1 || allowed[0] != recipeOrigin, "%s: got %v; want it readable", name, a)
+		exposed, shown := a.Header.Get("Access-Control-Expose-Headers"), a.Header.Get("X-Ratelimit-Remaining") != ""
+		redistest.ErrorIf(t, shown == (name == "rejected") || shown && !strings.Contains(strings.ToLower(exposed), "x-ratelimit-remaining"), "%s: got %v; want the quota readable", name, a)
+	}
+	redistest.ErrorIf(t, !strings.Contains(refusal.Header.Get("Access-Control-Expose-Headers"), "Retry-After") || refusal.Body != "429 Too Many Requests", "got %v; want a denial that scripts understand", refusal)
 }

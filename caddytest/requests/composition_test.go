@@ -1,11 +1,16 @@
 package requests
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -145,5 +150,149 @@ func TestPlaceholders_handlers(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// upstream starts a server with a rate limiter of its own.
+func upstream(t *testing.T) (address string) {
+	t.Helper()
+	return caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
+			w.Header().Add(name, "98")
+			w.Header().Add(name, "99")
+		}
+		w.Header().Set("X-Upstream", "yes")
+		switch r.URL.Path {
+		case "/hint":
+			w.WriteHeader(http.StatusEarlyHints)
+		case "/stream":
+			for range 3 {
+				fmt.Fprint(w, "part ")
+				_ = http.NewResponseController(w).Flush() // it is supported
+			}
+		case "/away":
+			w.WriteHeader(http.StatusGatewayTimeout)
+		}
+	})
+}
+
+func TestUpstream_headers(t *testing.T) {
+	n := caddytest.InProcess(t, "redis_ratelimit {http.request.uri.path} 10 24h\nreverse_proxy "+upstream(t))
+	for path, status := range map[string]int{"/": 200, "/hint": 200, "/stream": 200, "/away": 504} {
+		caddytest.CheckQuota(t, n.Get(t, path).Want(t, status, caddytest.Any, "X-Upstream: yes"), 10, 9)
+	}
+}
+
+func TestUpstream_down(t *testing.T) {
+	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h\nreverse_proxy "+redistest.FreeAddr(t)+"\nhandle_errors {\nrespond \"sorry\"\n}")
+	caddytest.CheckQuota(t, n.Get(t, "/").Want(t, http.StatusBadGateway, "sorry"), 10, 9) // 502 through the error route
+}
+
+func TestHeaders_filesAndCompression(t *testing.T) {
+	root := t.TempDir()
+	text := strings.Repeat("hello ", 1000)
+	redistest.Must(t, os.WriteFile(filepath.Join(root, "a.txt"), []byte(text), 0o600))
+	n := caddytest.InProcess(t, "redis_ratelimit {header.Accept-Encoding}x 10 24h\nroot "+root+"\nencode gzip\nfile_server")
+	for _, encoding := range []string{"identity", "gzip"} {
+		a := n.Get(t, "/a.txt", "Accept-Encoding: "+encoding)
+		caddytest.CheckQuota(t, a, 10, 9)
+		redistest.ErrorIf(t, (a.Header.Get("Content-Encoding") == "gzip") != (encoding == "gzip") || (a.Body == text) == (encoding == "gzip"), "with %s: got status %d, %d bytes, %v", encoding, a.Status, len(a.Body), a.Header)
+	}
+	a := n.Get(t, "/missing.txt", "Accept-Encoding: identity").Want(t, http.StatusNotFound, caddytest.Any)
+	caddytest.CheckQuota(t, a, 10, 8)
+}
+
+func TestHeaders_headAndLargeBodies(t *testing.T) {
+	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h\nrespond {http.request.method}")
+	caddytest.CheckQuota(t, n.Send(t, http.MethodHead, n.URL, ""), 10, 9)
+	caddytest.CheckQuota(t, n.Send(t, http.MethodPost, n.URL, strings.Repeat("x", 1<<20)).Want(t, 0, http.MethodPost), 10, 8)
+}
+
+// TestAccessLog_decision checks the fields for each kind of request, and the placeholder of the reason.
+func TestAccessLog_decision(t *testing.T) {
+	n, server := caddytest.OnRedis(t, "fail_mode open", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond <{http.redis_ratelimit.reason}>\nhandle_errors {\nrespond <{http.redis_ratelimit.reason}>\n}")
+	waitForAccess := func(path, decision, reason, policy string) {
+		n.Get(t, path).Want(t, 0, "<"+reason+">")
+		redistest.WaitFor(t, path+" is logged", func() error {
+			lines := n.Log.Lines(func(l caddytest.LogLine) bool {
+				return strings.HasPrefix(l.Logger, "http.log.access") && strings.Contains(l.Text, `"uri":"`+path)
+			})
+			if len(lines) == 0 {
+				return io.EOF
+			}
+			var fields struct {
+				Decision string `json:"ratelimit_decision"`
+				Reason   string `json:"ratelimit_reason"`
+				Policy   string `json:"ratelimit_policy"`
+			}
+			if err := json.Unmarshal([]byte(lines[0].Text), &fields); err != nil {
+				return err
+			}
+			redistest.ErrorIf(t, fields.Decision != decision || fields.Reason != reason || fields.Policy != policy, "%s: got %+v; want %s for %q by %q", path, fields, decision, reason, policy)
+			if reason == "" && strings.Contains(lines[0].Text, "ratelimit_reason") {
+				t.Errorf("%s: the line has a reason: %s", path, lines[0].Text)
+			}
+			return nil
+		})
+	}
+	waitForAccess("/first?k=a", "allowed", "", "api")
+	waitForAccess("/second?k=a", "denied", "limit", "api")
+	server.Kill()
+	waitForAccess("/third?k=b", "failed_open", "", "")
+}
+
+func TestMemory_logLine(t *testing.T) {
+	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h"+caddytest.ShowDecision)
+	n.Reload(t, caddytest.Config("", "redis_ratelimit same 11 24h"+caddytest.ShowDecision))
+	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && l.Level == "info" })
+	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Message, "not shared"), "the log has %v; want once that limits are not shared", lines)
+}
+
+// TestTracing_spans exports the spans of Caddy's tracing to a collector.
+func TestTracing_spans(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var mu sync.Mutex
+	var spans strings.Builder
+	address := caddytest.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // a truncated body has no span
+		mu.Lock()
+		defer mu.Unlock()
+		spans.Write(body)
+	})
+	collected := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return spans.String()
+	}
+	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n\tredis redis://"+server.Addr+"\n}", "tracing {\n\tspan outer-span\n}\nredis_ratelimit same 1000 24h"+caddytest.ShowDecision),
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://"+address, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50",
+		"OTEL_METRICS_EXPORTER=none", "OTEL_LOGS_EXPORTER=none")
+	caddytest.WaitForRedis(t, n, "/")
+	redistest.WaitFor(t, "the spans have come", func() error {
+		for _, text := range []string{"outer-span", "EVALSHA", "db.system.name", "server.port"} {
+			if !strings.Contains(collected(), text) {
+				return errors.New("none has " + text)
+			}
+		}
+		return nil
+	})
+	redistest.ErrorIf(t, strings.Contains(collected(), "rl:{"), "a client's key is in a span")
+}
+
+// TestTemplates_includes has pages that include others by requests of their own, which are no client's.
+func TestTemplates_includes(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"page.html": `page {{httpInclude "/part.html"}}`, "part.html": `part {{httpInclude "/leaf.html"}}`, "leaf.html": "leaf",
+	} {
+		redistest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	n := caddytest.InProcess(t, "root "+dir+"\nredis_ratelimit {\nkey {client_ip}\nlimit 3\nwindow 24h\n}\ntemplates\nfile_server")
+	for left := int64(2); left >= 0; left-- {
+		caddytest.CheckQuota(t, n.Get(t, "/page.html").Want(t, http.StatusOK, "page part leaf"), 3, left) // the page with its parts
+	}
+	for _, path := range []string{"/page.html", "/leaf.html"} {
+		caddytest.CheckRefusal(t, n.Get(t, path, "Caddy-Templates-Include: 1"), http.StatusTooManyRequests)
 	}
 }
