@@ -115,21 +115,6 @@ func TestCountIf_websocket(t *testing.T) {
 	}
 }
 
-// TestCountIf_dryRun has another policy deny: the dry run refunds, because its count_if does not match the denial.
-func TestCountIf_dryRun(t *testing.T) {
-	t.Parallel()
-	for _, errors := range []string{"", "\n\thandle_errors {\n\t\trespond refused\n\t}"} {
-		n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {
-			policy tight { key same; limit 1; window 24h }
-			policy pretended { key same; limit 3; window 24h; count_if status 401; dry_run }
-		}
-		respond ok`+errors))
-		n.GetTimes(t, 10, "/")
-		n.CheckMetric(t, `decisions_total{decision="dry_run_allowed",policy="pretended",source="memory"}`, 10)
-		n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 0)
-	}
-}
-
 // TestCountIf_outerHandlers has outer handlers that replace the response after count_if has matched.
 func TestCountIf_outerHandlers(t *testing.T) {
 	caddytest.OnEachStore(t, `route {

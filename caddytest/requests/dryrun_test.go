@@ -71,8 +71,13 @@ func TestDryRun_redisDown(t *testing.T) {
 func TestDryRun_countIf(t *testing.T) {
 	t.Parallel()
 	away := "redis_ratelimit {\nredis redis://" + redistest.FreeAddr(t) + "\n}"
-	for name, test := range map[string]struct{ global, more string }{
-		"denied": {"", ""}, "closed": {away, "fail_mode closed"}, "closed, written": {away, "fail_mode closed\nproblem_details"},
+	const lost = "handle_errors 404 { respond lost }"
+	for name, test := range map[string]struct{ global, more, errors string }{
+		"denied":          {"", "", lost},
+		"denied, bare":    {"", "", ""},
+		"denied, written": {"", "", "handle_errors { respond refused }"},
+		"closed":          {away, "fail_mode closed", lost},
+		"closed, written": {away, "fail_mode closed\nproblem_details", lost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(test.global, `redis_ratelimit {
@@ -81,9 +86,12 @@ func TestDryRun_countIf(t *testing.T) {
 				`+test.more+`
 			}
 			respond ok
-			handle_errors 404 { respond lost }`))
+			`+test.errors))
 			n.GetTimes(t, 8, "/")
-			redistest.ErrorIf(t, n.Get(t, "/").Status == http.StatusOK, "a request is not refused")
+			n.Get(t, "/").Want(t, map[bool]int{true: 429, false: 503}[test.global == ""], caddytest.Any)
+			if test.global == "" {
+				n.CheckMetric(t, `decisions_total{decision="dry_run_allowed",policy="pretended",source="memory"}`, 9)
+			}
 			n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 0)
 			n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="fallback"}`, 0)
 		})
