@@ -189,19 +189,26 @@ func TestCommands_fullDisk(t *testing.T) {
 		{"policies"}, {"policies", "--json"}, {"top"}, {"state", "--policy", "default", "--key", "same"},
 		{"reset", "--policy", "default", "--key", "same"}, {"explain", "--url", "http://localhost/"},
 	} {
-		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		if err != nil {
-			t.Skip("there is no /dev/full")
-		}
-		var stderr bytes.Buffer
-		cmd := exec.Command(caddytest.Binary(t), append(append([]string{"redis-ratelimit"}, args...), "--address", strings.TrimPrefix(n.Admin, "http://"))...)
-		cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = caddytest.Environment(t), t.TempDir(), full, &stderr
-		overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
-		err = cmd.Run()
-		overdue.Stop()
-		_ = full.Close() // nothing was written
-		exit := new(exec.ExitError)
-		redistest.ErrorIf(t, !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), "no space left"), "%v: got %v, %s; want exit code 1 and the reason", args, err, stderr.String())
+		wantFullDisk(t, t.TempDir(), append(args, "--address", strings.TrimPrefix(n.Admin, "http://"))...)
+	}
+}
+
+// wantFullDisk runs a command in a folder, with an output that has no room.
+func wantFullDisk(t *testing.T, folder string, args ...string) {
+	t.Helper()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	defer full.Close() //nolint:errcheck // nothing was written
+	var stderr bytes.Buffer
+	cmd := exec.Command(caddytest.Binary(t), append([]string{"redis-ratelimit"}, args...)...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = caddytest.Environment(t), folder, full, &stderr
+	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
+	defer overdue.Stop()
+	exit := new(exec.ExitError)
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("%v: got %v, %s; want exit code 1 and the reason", args, err, &stderr)
 	}
 }
 
