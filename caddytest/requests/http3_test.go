@@ -174,15 +174,14 @@ func TestEarlyData(t *testing.T) {
 		{"/pretended", "{client_ip} {\ndry_run", http.StatusOK, -1},
 		{"/usage", "{client_ip} {\nusage /usage", http.StatusTooEarly, 9},
 	}
-	site := "https://localhost:{$PORT} {\ntls internal\nlog\n"
+	site := "log\n"
 	for _, test := range tests {
 		key, options, _ := strings.Cut(test.limit, " {\n")
 		site += "redis_ratelimit " + test.path + " " + key + " 9 24h {\nname " + test.path[1:] + "\n" + options + "\n}\n"
 	}
-	text := caddytest.ConfigWithSites("skip_install_trust", site+"respond ok\n}\n")
-	n := caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
+	n, secure := startHTTP3(t, site+"respond ok")
 	tickets := &ticketCache{ClientSessionCache: tls.NewLRUClientSessionCache(1), got: make(chan struct{}, 100)}
-	ask(t, newEarlySpeaker(t, tickets), strings.Replace(n.LocalhostURL(), "http:", "https:", 1)+"/issued")
+	ask(t, newEarlySpeaker(t, tickets), secure+"/issued")
 	for _, test := range tests {
 		t.Run(test.path, func(t *testing.T) {
 			<-tickets.got
