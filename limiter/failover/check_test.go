@@ -60,6 +60,7 @@ func TestStore_Decide_invalid(t *testing.T) {
 			"numbers 0 and 1 take":     {good, good},
 			"numbers 1 and 2 take":     {{Policy: p, Key: limiter.EncodeKey("l")}, good, {Policy: twin, Key: limiter.EncodeKey("k")}},
 			"number 0 has Weight -9":   {{Policy: p, Weight: -9, Peek: true}},
+			"Reserve -1; use a number": {{Policy: p, Reserve: -1}},
 			"numbers 0 and 1 take fro": {{Policy: p}, {Policy: p, Peek: true}},
 		} {
 			_, err := store.Decide(context.Background(), checks)

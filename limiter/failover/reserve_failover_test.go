@@ -1,8 +1,6 @@
 package failover
 
 import (
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -175,11 +173,4 @@ func TestWire_reserve(t *testing.T) {
 			t.Errorf("operation %d, reserves %v: %d bytes, %d groups; want %d and %d", test.op, test.reserves, bytes, groups, test.bytes, test.groups)
 		}
 	}
-}
-
-func TestCheck_Reserve_negative(t *testing.T) {
-	t.Parallel()
-	_, err := memory.New().Decide(t.Context(), []limiter.Check{leaving(storetest.DayPolicy(t, "negative", limiter.GCRA, 5), 1, -1)})
-	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck) || !strings.Contains(err.Error(), "Reserve -1; use a number from 0"),
-		"%+v", err)
 }

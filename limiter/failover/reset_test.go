@@ -44,18 +44,6 @@ func TestResetAll_one_policy(t *testing.T) {
 	redistest.Equal(t, client.DBSize(context.Background()).Val(), int64(10+len(foreign)), "the number of keys that are left")
 }
 
-func TestResetAll_deny_cache(t *testing.T) {
-	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
-	p := storetest.DayPolicy(t, "denied", limiter.FixedWindow, 1)
-	pass := func() bool {
-		return limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}))
-	}
-	redistest.FatalIf(t, !pass() || pass(), "want one request to pass")
-	_, err := f.ResetAll(context.Background(), "denied")
-	redistest.ErrorIf(t, err != nil || !pass(), "still denied, %v", err)
-}
-
 func TestResetAll_Cluster(t *testing.T) {
 	t.Parallel()
 	r, _ := openCluster(t)

@@ -71,16 +71,6 @@ func TestFailover_UnbanAll(t *testing.T) {
 	}
 }
 
-// TestUnban_foreign_value deletes a foreign value in place of a ban, and calls it none.
-func TestUnban_foreign_value(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	r, p := openRedis(t, server, 10*time.Second), hourBan(t, "foreign", 1)
-	server.Client(t).LPush(context.Background(), r.BanKey(p, limiter.EncodeKey("k")), "x")
-	banned, err := r.Unban(context.Background(), p, limiter.EncodeKey("k"))
-	redistest.ErrorIf(t, banned || err != nil, "%v, %v; want no ban", banned, err)
-}
-
 // TestUnban_clock lists and lifts bans of a Redis whose clock is behind, on nodes that have decided nothing.
 func TestUnban_clock(t *testing.T) {
 	t.Parallel()
