@@ -3,6 +3,8 @@ package gate
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -25,10 +27,8 @@ import (
 // TestLimiter_Follow has rules with count_if, a cost and both see a response at its header and at its end.
 func TestLimiter_Follow(t *testing.T) {
 	t.Parallel()
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: "followed", Limit: 1000, Window: time.Hour})
-	redistest.Must(t, err)
-	cost, err := rule.ParseCost(rule.ResponseBytes, 0)
-	redistest.Must(t, err)
+	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "followed", Limit: 1000, Window: time.Hour}))(t)
+	cost := redistest.NoError(rule.ParseCost(rule.ResponseBytes, 0))(t)
 	countIf := &caddyhttp.ResponseMatcher{StatusCode: []int{401}}
 	for name, test := range map[string]struct {
 		rule     rule.Rule
@@ -55,17 +55,15 @@ func TestLimiter_Follow(t *testing.T) {
 			response.Ended, response.Complete = true, true
 			effect, _ = l.Follow(&passed, &response)
 		}
-		if effect.Cost != test.cost || effect.Counts != (test.status != 200 || test.rule.CountIf == nil) {
-			t.Errorf("%s: got the cost %d, counted %t, want %d", name, effect.Cost, effect.Counts, test.cost)
-		}
+		redistest.ErrorIf(t, effect.Cost != test.cost || effect.Counts != (test.status != 200 || test.rule.CountIf == nil),
+			"%s: got the cost %d, counted %t, want %d", name, effect.Cost, effect.Counts, test.cost)
 	}
 }
 
 // TestDecision_reason follows a request that is denied, and then passes a limit of the error routes.
 func TestDecision_reason(t *testing.T) {
 	t.Parallel()
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour})
-	redistest.Must(t, err)
+	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour}))(t)
 	passes := []limiter.Check{{Policy: policy}}
 	denies := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
 	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields)), http.MethodGet, "/", nil)
@@ -94,8 +92,7 @@ func TestDecision_reason(t *testing.T) {
 
 func TestProblem_ban(t *testing.T) {
 	t.Parallel()
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour})
-	redistest.Must(t, err)
+	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour}))(t)
 	checks := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
 	d := &decision{}
 	d.add(&Verdict{Question: Question{Checks: checks, Source: limiter.SourceMemory}, Outcome: rule.Denied, at: time.Now()}, quotaheader.Formats{})
@@ -155,8 +152,7 @@ func TestInclude_forged(t *testing.T) {
 		redistest.Must(t, err)
 		_ = response.Body.Close()
 	}
-	n := served.Load()
-	redistest.ErrorIf(t, n != 5, "%d requests were served, want 5", n)
+	redistest.Equal(t, served.Load(), 5, "the number of requests that were served")
 }
 
 func protocols(set ...func(*http.Protocols, bool)) *http.Protocols {
@@ -171,10 +167,8 @@ func protocols(set ...func(*http.Protocols, bool)) *http.Protocols {
 func serveElsewhere(t *testing.T, server *http.Server, certificates *tls.Config) (dial func(context.Context, string, string) (net.Conn, error), url string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
-	listener, err := net.Listen("unix", socket)
-	redistest.Must(t, err)
-	datagrams, err := net.ListenPacket("udp", "127.0.0.1:0")
-	redistest.Must(t, err)
+	listener := redistest.NoError(net.Listen("unix", socket))(t)
+	datagrams := redistest.NoError(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	third := &http3.Server{Handler: server.Handler, TLSConfig: http3.ConfigureTLSConfig(certificates.Clone())}
 	go func() { _ = server.Serve(listener) }()
 	go func() { _ = third.Serve(datagrams) }()
@@ -186,4 +180,113 @@ func serveElsewhere(t *testing.T, server *http.Server, certificates *tls.Config)
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
 	return dial, "https://" + datagrams.LocalAddr().String()
+}
+
+// lookingAt is a page with a clock of its own, and what counts how often quotas are read.
+type lookingAt struct {
+	*looks
+	clock time.Time
+	reads int64
+	err   error
+}
+
+func newLooking() *lookingAt {
+	l := &lookingAt{looks: newLooks(), clock: time.Now()}
+	l.now = func() time.Time { return l.clock }
+	return l
+}
+
+// at returns the remaining units of the answer, which are the number of reads so far.
+func (l *lookingAt) at(t *testing.T, c limiter.Check) int64 {
+	t.Helper()
+	answer, err := l.look([]limiter.Check{c}, func(checks []limiter.Check) (limiter.Source, error) {
+		l.reads++
+		checks[0].Result.Remaining = l.reads
+		return limiter.SourceRedis, l.err
+	})
+	redistest.FatalIf(t, !errors.Is(err, l.err), "%v", err)
+	if err != nil {
+		return -1
+	}
+	return answer.checks[0].Result.Remaining
+}
+
+func checkOf(t *testing.T, limit int64, key string) limiter.Check {
+	t.Helper()
+	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "looked", Limit: limit, Window: time.Hour}))(t)
+	return limiter.Check{Policy: policy, Key: limiter.EncodeKey(key), Weight: 1}
+}
+
+// TestLooks_look reads anew ten times, then ten times a second, whatever comes.
+func TestLooks_look(t *testing.T) {
+	l, c := newLooking(), checkOf(t, 5, "a")
+	for i := range int64(10) {
+		got := l.at(t, c)
+		redistest.FatalIf(t, got != i+1, "look %d: the answer of read %d", i, got)
+	}
+	for range 1000 {
+		got := l.at(t, c)
+		redistest.FatalIf(t, got != 10, "got the answer of read %d", got)
+	}
+	for range 1000 {
+		l.clock = l.clock.Add(time.Millisecond)
+		l.at(t, c)
+	}
+	redistest.ErrorIf(t, l.reads < 19 || l.reads > 21, "%d reads in a second of looks, want 10 more than before", l.reads)
+	l.clock = l.clock.Add(freshPace)
+	if before := l.reads; l.at(t, c) != before+1 {
+		t.Error("an answer is older than 0.1 s")
+	}
+	l.clock = l.clock.Add(time.Minute)
+	before := l.reads
+	for range 10 {
+		l.at(t, c)
+	}
+	redistest.ErrorIf(t, l.reads != before+10, "%d reads of ten looks after a minute", l.reads-before)
+}
+
+// TestLooks_look_others keeps clients, limits, weights and blocks apart, and keeps no error.
+func TestLooks_look_others(t *testing.T) {
+	l, c := newLooking(), checkOf(t, 5, "a")
+	for range 20 {
+		l.at(t, c)
+	}
+	heavy, blocked := c, c
+	heavy.Weight = 2
+	blocked.Result.RetryAfter = limiter.Never
+	for name, other := range map[string]limiter.Check{"key": checkOf(t, 5, "b"), "limit": checkOf(t, 6, "a"), "weight": heavy, "block": blocked} {
+		before := l.reads
+		redistest.ErrorIf(t, l.at(t, other) != before+1, "another %s gets an answer that is not its own", name)
+	}
+	l.err = errors.New("no answer")
+	fresh := checkOf(t, 5, "c")
+	for range 30 {
+		redistest.FatalIf(t, l.at(t, fresh) != -1, "an error is an answer")
+	}
+}
+
+// TestLooks_look_bounded has more clients than are kept.
+func TestLooks_look_bounded(t *testing.T) {
+	l := newLooking()
+	for i := range 3 * maxLookers {
+		c := checkOf(t, 5, fmt.Sprint(i))
+		before := l.reads
+		redistest.FatalIf(t, l.at(t, c) != before+1, "a new client gets the answer of another")
+	}
+	redistest.ErrorIf(t, len(l.clients) > maxLookers, "%d clients are kept", len(l.clients))
+	l.clock = l.clock.Add(time.Minute)
+	l.at(t, checkOf(t, 5, "late"))
+	redistest.ErrorIf(t, len(l.clients) != 1, "%d clients are kept after a minute", len(l.clients))
+}
+
+// TestParseUsagePath refuses the paths that Caddy's matcher compares with no request's, and no others.
+func TestParseUsagePath(t *testing.T) {
+	for _, path := range []string{"/", "/x/", "//x", "/x//y", "/a b", "/a%20b", "/A%2fb", "/a%2Fb^c d", "/%2e%2e/x", "/100%25", "/é", "/x;y:z"} {
+		_, err := ParseUsagePath(path)
+		redistest.ErrorIf(t, err != nil, "%v", err)
+	}
+	for _, path := range []string{"/./x", "/a/../x", "/x/.", "/..", "//../x", "/a%20b/../x", "/100%", "/a%2", "/a%zz", "x", "/x?y", "/x#y", "/x*", "/{x}", "/x "} {
+		_, err := ParseUsagePath(path)
+		redistest.ErrorIf(t, err == nil, "usage %s is accepted", path)
+	}
 }

@@ -17,8 +17,7 @@ import (
 
 func rollout(t testing.TB, policy string, percent float64) *Rollout {
 	t.Helper()
-	r, err := ParseRollout(policy, &percent)
-	redistest.Must(t, err)
+	r := redistest.NoError(ParseRollout(policy, &percent))(t)
 	return r
 }
 
@@ -84,8 +83,7 @@ func TestRollout_policies(t *testing.T) {
 
 // TestRollout_refusals has requests that yield no key, though their clients could have one.
 func TestRollout_refusals(t *testing.T) {
-	key, err := ParseKey("{http.request.header.X-Key}", exact)
-	redistest.Must(t, err)
+	key := redistest.NoError(ParseKey("{http.request.header.X-Key}", exact))(t)
 	for percent, want := range map[float64][]int{0: {0, 0, 0}, 1: {0, 400, 425}, 100: {400, 400, 425}} {
 		rules := manyRules(t, 2, 0)[:1]
 		rules[0].Key, rules[0].Rollout = key, rollout(t, "api", percent)

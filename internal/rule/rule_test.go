@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,8 +24,7 @@ func manyRules(t *testing.T, n, again int) []Rule {
 	for i := range n {
 		policy, err := limiter.NewPolicy(limiter.Settings{Name: fmt.Sprint("many", i), Limit: 1000, Window: time.Hour, Algorithm: "gcra"})
 		redistest.Must(t, err)
-		key, err := ParseKey("{http.vars.client_ip}", exact)
-		redistest.Must(t, err)
+		key := redistest.NoError(ParseKey("{http.vars.client_ip}", exact))(t)
 		rules = append(rules, Rule{Policy: policy, Key: key, Numbers: Numbers{Weight: 1}})
 	}
 	rules[n-1].Policy = rules[again].Policy
@@ -54,8 +54,7 @@ func TestSet_Evaluate_merges_repeated_policies(t *testing.T) {
 // TestSet_Evaluate_visits_rules_after_a_refusal holds what explain relies on.
 func TestSet_Evaluate_visits_rules_after_a_refusal(t *testing.T) {
 	rules := manyRules(t, 3, 0)[:2]
-	empty, err := ParseKey("{http.request.header.X-Key}", exact)
-	redistest.Must(t, err)
+	empty := redistest.NoError(ParseKey("{http.request.header.X-Key}", exact))(t)
 	rules[0].Key, rules[0].OnEmptyKey = empty, EmptyKeyReject
 	for _, visited := range []bool{false, true} {
 		set := NewSet(rules)
@@ -67,9 +66,8 @@ func TestSet_Evaluate_visits_rules_after_a_refusal(t *testing.T) {
 		r, repl := keyRequest("192.0.2.1", nil)
 		refused := set.Evaluate(r, repl, &e)
 		redistest.ErrorIf(t, !IsRefusal(refused) || e.Concerns(), "got %v and %+v; want a refusal and no checks", refused, e)
-		if visited && (len(statuses) != 2 || statuses[0] != Rejected || statuses[1] != Counts) {
-			t.Errorf("got the statuses %v, want rejected and counts", statuses)
-		}
+		redistest.ErrorIf(t, visited && (len(statuses) != 2 || statuses[0] != Rejected || statuses[1] != Counts),
+			"got the statuses %v, want rejected and counts", statuses)
 	}
 	rules[0].DryRun = true
 	set := NewSet(rules)
@@ -100,13 +98,9 @@ func TestExempt_matches_by_the_address_however_it_is_written(t *testing.T) {
 		{privateRanges, "203.0.113.7", false},
 	} {
 		exempt, err := ParseExempt([]string{test.exempt})
-		if err != nil {
-			t.Fatalf("%s: %v", test.exempt, err)
-		}
+		redistest.FatalIf(t, err != nil, "%s: %v", test.exempt, err)
 		r, _ := keyRequest(test.address, nil)
-		if got := (&Set{Exempt: exempt}).IsExempt(r); got != test.want {
-			t.Errorf("%s, from %s: got %t, want %t", test.exempt, test.address, got, test.want)
-		}
+		redistest.Equal(t, (&Set{Exempt: exempt}).IsExempt(r), test.want, "%s, from %s", test.exempt, test.address)
 	}
 }
 
@@ -180,14 +174,48 @@ func TestField_repeated(t *testing.T) {
 		twice := httptest.NewRequest(http.MethodGet, "/?"+test.query, http.NoBody)
 		twice.Header = test.header
 		f := fieldOf(test.placeholder)
-		if !f.repeated(twice) {
-			t.Errorf("%s stands once in %q, %v", test.placeholder, test.query, test.header)
-		}
-		if f.repeated(once) || f.repeated(httptest.NewRequest(http.MethodGet, "/", http.NoBody)) {
-			t.Errorf("%s stands several times in another request", test.placeholder)
-		}
-		if allocations := testing.AllocsPerRun(10, func() { f.repeated(once) }); allocations > 0 {
-			t.Errorf("a look for %s allocates %v times", test.placeholder, allocations)
-		}
+		redistest.ErrorIf(t, !f.repeated(twice),
+			"%s stands once in %q, %v", test.placeholder, test.query, test.header)
+		redistest.ErrorIf(t, f.repeated(once) || f.repeated(httptest.NewRequest(http.MethodGet, "/", http.NoBody)),
+			"%s stands several times in another request", test.placeholder)
+		allocations := testing.AllocsPerRun(10, func() { f.repeated(once) })
+		redistest.ErrorIf(t, allocations > 0, "a look for %s allocates %v times", test.placeholder, allocations)
 	}
+}
+
+// FuzzParseKey gives all placeholders of a key one value, then another, and wants two keys.
+func FuzzParseKey(f *testing.F) {
+	for _, text := range []string{"{p.0}", "{p.0}|{p.1}", "{p.0}{p.1}", `\{a\}{p.0}%41`, "{http.vars.client_ip}", "{", "a}b", `\`, `\{`, "{a.{b}"} {
+		f.Add(text, "a", "a|b")
+		f.Add(text, "%7C", "|")
+		f.Add(text, strings.Repeat("x", 129), strings.Repeat("x", 130))
+	}
+	f.Fuzz(func(t *testing.T, text, first, second string) {
+		template, err := ParseKey(text, exact)
+		if err != nil {
+			redistest.ErrorIf(t, !strings.Contains(err.Error(), "key"), "the error does not name its option: %v", err)
+			return
+		}
+		placeholders := 0
+		values := [2]map[string]string{{}, {}}
+		for _, part := range template.parts {
+			if part.address || part.field.kind == headerField {
+				return // whose values come from elsewhere
+			}
+			if part.Name != "" {
+				placeholders++
+				values[0][part.Name], values[1][part.Name] = first, second
+			}
+		}
+		var keys [2]string
+		for i := range keys {
+			r, repl := keyRequest("192.0.2.1", values[i])
+			keys[i] = template.Key(r, repl).String()
+			redistest.ErrorIf(t, len(keys[i]) > 128 || strings.ContainsAny(keys[i], "{}"), "the key %q is too long or has braces", keys[i])
+			redistest.Equal(t, template.Key(r, repl).String(), keys[i], "the key of a request that had %q", keys[i])
+		}
+		if placeholders > 0 && first != second && keys[0] == keys[1] {
+			t.Errorf("key %q is %q for %q and for %q", text, keys[0], first, second)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // TestLossLines plays outages and losses, each a number of seconds after the one before it. An outage has one line,
@@ -39,5 +40,13 @@ func TestLossLines(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTrace_is_nothing_without_a_span(t *testing.T) {
+	ask := traceStore(dial.Options{})
+	redistest.ErrorIf(t, ask(t.Context()) != nil, "a span began")
+	if allocations := testing.AllocsPerRun(100, func() { ask(t.Context()) }); allocations > 1 { // that of t.Context
+		t.Errorf("%v allocations", allocations)
 	}
 }
