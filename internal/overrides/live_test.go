@@ -34,10 +34,9 @@ var plain = limiter.KeyFormat{Prefix: "rl"}
 func key(text string) limiter.EncodedKey { return limiter.EncodeKey(text) }
 
 // put sets an override of a client; empty for all.
-func put(t testing.TB, l *Live, target Target, r Rule, lasts time.Duration) *Entry {
+func put(t testing.TB, l *Live, target Target, r Rule, lasts time.Duration) {
 	t.Helper()
-	e := redistest.NoError(l.Put(t.Context(), target, r, lasts))(t)
-	return e
+	redistest.NoError(l.Put(t.Context(), target, r, lasts))(t)
 }
 
 func refresh(t testing.TB, l *Live) {
