@@ -131,7 +131,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 			return err
 		}
 	} else {
-		resolved, err := a.resolve()
+		resolved, err := a.resolve(ctx)
 		if err != nil {
 			return fmt.Errorf("redis: %w", err)
 		}

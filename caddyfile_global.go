@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/credentialsource"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -188,7 +189,7 @@ func parseRedis(d *caddyfile.Dispenser, app *App) error {
 	return nil
 }
 
-func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
+func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) (err error) {
 	switch option {
 	case "address":
 		r.Addresses = d.RemainingArgs()
@@ -199,9 +200,11 @@ func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
 	case "tls":
 		return parseTLS(d, r)
 	case "credentials":
-		return parseCredentials(d, &r.Credentials)
+		r.CredentialsRaw, err = credentialsource.Parse(d)
+		return err
 	case "sentinel_credentials":
-		return parseCredentials(d, &r.SentinelCredentials)
+		r.SentinelCredentialsRaw, err = credentialsource.Parse(d)
+		return err
 	}
 	value, err := caddyfileopt.Value(d)
 	if err != nil {
@@ -219,15 +222,6 @@ func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) error {
 		}[option] = value
 	}
 	return err
-}
-
-// parseCredentials reads a source of passwords. Its error quotes no value: a password may stand in place of a path.
-func parseCredentials(d *caddyfile.Dispenser, c *Credentials) error {
-	option := d.Val()
-	if !d.Args(&c.Source, &c.Path) || c.Source != sourceFile || c.Path == "" || d.NextArg() || d.NextBlock(d.Nesting()) {
-		return d.Errf("%s takes the word file and the path of a file with the password, such as %[1]s file /run/secrets/redis", option)
-	}
-	return nil
 }
 
 func parseTLS(d *caddyfile.Dispenser, r *Redis) error {

@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -38,7 +39,9 @@ func configuredRedis(raw json.RawMessage) (*preflight.Options, error) {
 	if err := app.Validate(); err != nil || app.Redis == nil {
 		return nil, err
 	}
-	options, err := app.resolve()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	defer cancel()
+	options, err := app.resolve(ctx)
 	if err != nil {
 		return nil, err
 	}

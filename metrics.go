@@ -54,6 +54,9 @@ var gauges = []prometheus.Collector{
 		failing, _ := stores.Failing()
 		return oneIf(failing)
 	})),
+	gauge("credentials_stale", "1 while credentials cannot be renewed, so that connections to Redis go on with the last login.", fromRunning(func(a *App) float64 {
+		return oneIf(a.opened.Redis != nil && a.opened.Redis.LoginFailing.Load())
+	})),
 	gauge("held_requests", "Requests that max_delay holds now.", func() float64 { return float64(process.Held.Load()) }),
 	gauge("memory_keys", "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.", fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Len()) })),
 	gauge("overrides", "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.", fromRunning(func(a *App) float64 { return float64(a.overrides.Len()) })),

@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -8,8 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/credentialsource"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -41,8 +45,8 @@ type Redis struct {
 	// The user's password. Default: none.
 	Password string `json:"password,omitempty"`
 
-	// Where the user's password comes from, instead of `password`. Default: none.
-	Credentials Credentials `json:"credentials,omitzero"`
+	// Where the user's login comes from if it changes, instead of `password`. Default: none.
+	CredentialsRaw json.RawMessage `json:"credentials,omitempty" caddy:"namespace=redis_ratelimit.credentials inline_key=source"`
 
 	// The user at the sentinels. Default: their default user.
 	SentinelUsername string `json:"sentinel_username,omitempty"`
@@ -50,8 +54,8 @@ type Redis struct {
 	// The password at the sentinels. Default: none.
 	SentinelPassword string `json:"sentinel_password,omitempty"`
 
-	// Where the password at the sentinels comes from, instead of `sentinel_password`. Default: none.
-	SentinelCredentials Credentials `json:"sentinel_credentials,omitzero"`
+	// Where the login at the sentinels comes from, instead of `sentinel_password`. Default: none.
+	SentinelCredentialsRaw json.RawMessage `json:"sentinel_credentials,omitempty" caddy:"namespace=redis_ratelimit.credentials inline_key=source"`
 
 	// The database's number. Default: 0, which is the only one of a cluster.
 	DB int `json:"db,omitempty"`
@@ -64,8 +68,8 @@ type Redis struct {
 }
 
 // resolve makes the final options of what is configured: placeholders replaced, files read.
-func (a *App) resolve() (storepool.Options, error) {
-	client, err := a.Redis.clientOptions()
+func (a *App) resolve(ctx caddy.Context) (storepool.Options, error) {
+	client, err := a.Redis.clientOptions(ctx)
 	if err != nil {
 		return storepool.Options{}, err
 	}
@@ -123,10 +127,10 @@ func (r *Redis) check() error {
 	return tlsfiles.ValidServerName(r.TLS.ServerName)
 }
 
-func (r *Redis) clientOptions() (dial.Options, error) {
+func (r *Redis) clientOptions(ctx caddy.Context) (dial.Options, error) {
 	if r.URL != "" {
-		if len(r.Addresses) > 0 || r.Mode != "" || r.Master != "" || r.Username != "" || r.Password != "" || r.Credentials != (Credentials{}) ||
-			r.SentinelUsername != "" || r.SentinelPassword != "" || r.SentinelCredentials != (Credentials{}) || r.DB != 0 {
+		if len(r.Addresses) > 0 || r.Mode != "" || r.Master != "" || r.Username != "" || r.Password != "" || r.CredentialsRaw != nil ||
+			r.SentinelUsername != "" || r.SentinelPassword != "" || r.SentinelCredentialsRaw != nil || r.DB != 0 {
 			return dial.Options{}, errors.New("url: has address, user, password and database in itself; leave the other fields out, except tls and pool_size")
 		}
 		text, err := caddyfileopt.ResolveURL(r.URL)
@@ -147,21 +151,27 @@ func (r *Redis) clientOptions() (dial.Options, error) {
 	}
 	err := caddyfileopt.ResolveTexts(texts)
 	if err == nil {
-		o.PasswordFile, err = r.Credentials.resolve("credentials")
+		o.Credentials, err = credentialsource.Load(ctx, "credentials", r.CredentialsRaw)
 	}
 	if err == nil {
-		o.SentinelPasswordFile, err = r.SentinelCredentials.resolve("sentinel_credentials")
+		o.SentinelCredentials, err = credentialsource.Load(ctx, "sentinel_credentials", r.SentinelCredentialsRaw)
 	}
 	return o, err
 }
 
-// written returns the options as they are written, with placeholders.
+// written returns the options as they are written, with placeholders. No file stands for sources of logins.
 func (r *Redis) written() dial.Options {
-	return dial.Options{
+	o := dial.Options{
 		Addresses: slices.Clone(r.Addresses), Mode: r.Mode, Master: r.Master, DB: r.DB, PoolSize: r.PoolSize,
-		Username: r.Username, Password: r.Password, PasswordFile: r.Credentials.Path,
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, SentinelPasswordFile: r.SentinelCredentials.Path,
+		Username: r.Username, Password: r.Password, SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
 	}
+	if r.CredentialsRaw != nil {
+		o.Credentials = credentials.File("")
+	}
+	if r.SentinelCredentialsRaw != nil {
+		o.SentinelCredentials = credentials.File("")
+	}
+	return o
 }
 
 // parseURL reads a URL without placeholders. Sentinels and clusters have several addresses, and no URL.
@@ -177,37 +187,6 @@ func parseURL(text string) (dial.Options, error) {
 		err = caddyfileopt.NameFields(err)
 	}
 	return o, err
-}
-
-// Credentials say where a password comes from.
-type Credentials struct {
-	// The kind of source: `file`. Required.
-	Source string `json:"source,omitempty"`
-
-	// The path of a file with the password. It is read at every new connection, so that a rotated password
-	// needs no reload. One line break at its end is left out. Required.
-	Path string `json:"path,omitempty"`
-}
-
-const sourceFile = "file"
-
-// resolve replaces placeholders of the path, and refuses a file that holds no password. Without credentials the path
-// is empty. Errors name the path as [dial.ReadPassword] does.
-func (c Credentials) resolve(option string) (string, error) {
-	switch {
-	case c == Credentials{}:
-		return "", nil
-	case c.Source != sourceFile || c.Path == "":
-		return "", fmt.Errorf(`%s: use the source "file" and a path`, option)
-	}
-	path, err := caddyfileopt.ResolveText(option, c.Path)
-	if err != nil {
-		return "", err
-	}
-	if _, err := dial.ReadPassword(path); err != nil {
-		return "", fmt.Errorf("%s: %s", option, strings.ReplaceAll(err.Error(), path, humanize.Shown(path)))
-	}
-	return path, nil
 }
 
 // RedisTLS says how to trust Redis and how to be trusted by it.

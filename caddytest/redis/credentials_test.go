@@ -183,6 +183,27 @@ func TestCredentials_lateFile(t *testing.T) {
 	checkPasswordsHidden(t, n)
 }
 
+// TestCredentials_lostFile removes the file while connections end and open.
+func TestCredentials_lostFile(t *testing.T) {
+	n, user, file, _ := startApp(t)
+	stale := func(want float64) {
+		t.Helper()
+		redistest.Retry(t, fmt.Sprint("credentials_stale is ", want), func() (again bool, seen any) {
+			got := n.Metric(t, "credentials_stale")
+			return got != want, got
+		})
+	}
+	redistest.Must(t, os.Remove(file.path))
+	stale(1)
+	user.disconnect(t)
+	checkAllByRedis(t, n, 64, 5)
+	redistest.Must(t, os.Symlink(filepath.Join("..data", "password"), file.path))
+	stale(0)
+	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "credentials ") })
+	redistest.ErrorIf(t, len(lines) != 2 || len(n.Log.Outages()) > 0, "the log has %v and the outages %v; want two lines", lines, n.Log.Outages())
+	checkPasswordsHidden(t, n)
+}
+
 // TestCredentials_lostUser takes the user's permissions away, which no older connection outlives.
 func TestCredentials_lostUser(t *testing.T) {
 	n, user, _, _ := startApp(t)
@@ -297,7 +318,7 @@ func TestCredentials_refusedFiles(t *testing.T) {
 		"empty":              {"credentials file " + write("empty", "\n"), "credentials: " + dir + "/empty is empty; write the password into it"},
 		"another file":       {"credentials file " + long, "credentials: " + long + " is longer than 65536 bytes"},
 		"of the sentinels":   {"mode sentinel\nmaster m\nsentinel_credentials file " + dir + "/none", "sentinel_credentials: reading " + dir + "/none: no such file"},
-		"a placeholder":      {"credentials file {env.NO_SUCH_PATH}", "credentials: the placeholder {env.NO_SUCH_PATH} is unknown or empty"},
+		"a placeholder":      {"credentials file {env.NO_SUCH_PATH}", "credentials: path: the placeholder {env.NO_SUCH_PATH} is unknown or empty"},
 		"a secret":           {"credentials file " + firstPassword, "credentials: reading the file: no such file or directory; name an existing file by an absolute path"},
 		"a secret in base64": {"mode sentinel\nmaster m\nsentinel_credentials file /c2Vj/" + firstPassword, "sentinel_credentials: reading the file: no such file or directory"},
 		"a pipe":             {"credentials file " + pipe, "credentials: reading " + pipe + ": it is no regular file"},

@@ -37,10 +37,6 @@ func optionOf(field string) string {
 		return "address"
 	case "DB":
 		return "db"
-	case "PasswordFile":
-		return "credentials"
-	case "SentinelPasswordFile":
-		return "sentinel_credentials"
 	case "BanAfter":
 		return "ban: after"
 	}

@@ -108,9 +108,9 @@ func (p *preflight) seedOptions(mode dial.Mode, address string) dial.Options {
 	o := p.clientOptions()
 	o.Addresses, o.Mode, o.Master = []string{address}, dial.Standalone, ""
 	if mode == dial.Sentinel {
-		o.Username, o.Password, o.PasswordFile, o.DB = o.SentinelUsername, o.SentinelPassword, o.SentinelPasswordFile, 0
+		o.Username, o.Password, o.Credentials, o.DB = o.SentinelUsername, o.SentinelPassword, o.SentinelCredentials, 0
 	}
-	o.SentinelUsername, o.SentinelPassword, o.SentinelPasswordFile = "", "", ""
+	o.SentinelUsername, o.SentinelPassword, o.SentinelCredentials = "", "", nil
 	return o
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -28,6 +29,8 @@ type reporter struct {
 	foreign clock.Gate
 	unread  bool // overrides; used by the poll alone
 	metrics Metrics
+
+	loginFailing atomic.Bool
 }
 
 // loggerName is that of the app.
@@ -91,6 +94,16 @@ func (s *reporter) loginRefused(err error) {
 		text = "no sentinel gives an address for new connections to redis; older ones decide the requests. Start the sentinels before these end"
 	}
 	s.logger().Warn(text, causeOf(err)...)
+}
+
+// loggedIn takes what came of logging open connections in again; nil: all of them have.
+func (s *reporter) loggedIn(err error) {
+	switch failed := s.loginFailing.Swap(err != nil); {
+	case err != nil && !failed:
+		s.logger().Warn("credentials cannot be renewed; open connections to redis go on with the last login until redis ends them", causeOf(err)...)
+	case err == nil && failed:
+		s.logger().Info("credentials are renewed again")
+	}
 }
 
 // refundLost takes the error of a refund or a charge that Redis did not do. It is counted once it is logged.

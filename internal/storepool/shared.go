@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
@@ -69,16 +70,26 @@ type Options struct {
 	ForgiveOutages bool
 }
 
-// poolKey tells options apart without holding them: a digest, credentials included.
+// poolKey tells options apart without holding them: a digest, passwords included.
 func (o Options) poolKey() string {
-	o.Client.TLS, o.Client.LoadTLS = nil, nil
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", o))
+	sources := [2]string{identity(o.Client.Credentials), identity(o.Client.SentinelCredentials)}
+	o.Client.TLS, o.Client.LoadTLS, o.Client.Credentials, o.Client.SentinelCredentials = nil, nil, nil, nil
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v %q", o, sources))
 	return "redis:" + hex.EncodeToString(sum[:])
+}
+
+// identity tells sources of logins apart, which are other values after each reload.
+func identity(p credentials.Provider) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%T %s", p, p.Identity())
 }
 
 // Redis is a store on one Redis, behind a failover.
 type Redis struct {
-	Store *redis.Store
+	Store        *redis.Store
+	LoginFailing *atomic.Bool // open connections cannot log in again
 
 	key       string
 	failover  *failover.Store
@@ -114,11 +125,12 @@ func (o Options) samePlace(other *Options) bool {
 func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 	key := o.poolKey()
 	value, _, err := p.LoadOrNew(key, func() (caddy.Destructor, error) {
+		troubles := &reporter{metrics: p.Metrics}
+		o.Client.OnLogin = troubles.loggedIn
 		client, err := dial.New(o.Client)
 		if err != nil {
 			return nil, caddyfileopt.NameFields(err)
 		}
-		troubles := &reporter{metrics: p.Metrics}
 		store := redis.New(client, troubles.watch(o))
 		failover := failover.New(store, memory.Store, failover.Options{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
@@ -126,7 +138,7 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
 		live := overrides.NewShared(store, o.Naming, p.sameOverrides(o), troubles.watchOverrides(failover))
-		return &Redis{key: key, Store: store, failover: failover, overrides: live}, nil
+		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, failover: failover, overrides: live}, nil
 	})
 	if err != nil {
 		return nil, err

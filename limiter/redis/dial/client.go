@@ -1,6 +1,6 @@
 // Package dial makes clients for a single Redis, for Sentinel and for a Cluster. It decides which options and URLs
-// are valid, and reads passwords and certificates at every new connection. It may import limiter, its room
-// wire, and internal/regularfile.
+// are valid, and when connections log in, and with what. It may import limiter, its room wire, credentials and
+// internal/clock.
 package dial
 
 import (
@@ -17,6 +17,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
@@ -40,9 +41,13 @@ type Options struct {
 	SentinelUsername, SentinelPassword string
 	DB                                 int // not on a cluster
 
-	// PasswordFile and SentinelPasswordFile are paths of files with the passwords, instead of
-	// these. They are read at every new connection, by [ReadPassword].
-	PasswordFile, SentinelPasswordFile string
+	// Credentials and SentinelCredentials provide logins that change, instead of passwords. Open connections log in
+	// again with a new login of Credentials. May be nil.
+	Credentials, SentinelCredentials credentials.Provider
+
+	// OnLogin is called when Credentials were asked in the background, or open connections have logged in again, with
+	// the reason if that failed. It must not block. May be nil.
+	OnLogin func(err error)
 
 	TLS *tls.Config // nil: plain
 
@@ -91,23 +96,25 @@ func New(o Options) (goredis.UniversalClient, error) {
 		ReadTimeout: o.Timeout, WriteTimeout: o.Timeout, ContextTimeoutEnabled: true,
 		Protocol: 2, DisableIdentity: true, // fewest commands to connect, none that an ACL must allow
 	}
-	o.readAtEachConnection(u)
+	s := o.askAtEachConnection(u)
 	// With this mode enabled the client stretches every timeout to 10 s.
 	maintenance := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch o.Mode {
 	case Sentinel:
-		return goredis.NewFailoverClient(u.Failover()), nil
+		return s.keep(goredis.NewFailoverClient(u.Failover())), nil
 	case Cluster:
 		options := u.Cluster()
 		options.MaintNotificationsConfig = maintenance
-		return goredis.NewClusterClient(options), nil
+		cluster := goredis.NewClusterClient(options)
+		cluster.OnNewNode(func(node *goredis.Client) { s.keep(node) })
+		return cluster, nil
 	default:
 		options := u.Simple()
 		options.MaintNotificationsConfig = maintenance
 		if isSocket(o.Addresses[0]) {
 			options.Network = "unix"
 		}
-		return goredis.NewClient(options), nil
+		return s.keep(goredis.NewClient(options)), nil
 	}
 }
 

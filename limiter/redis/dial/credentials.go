@@ -12,28 +12,20 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
-// This file logs new connections in with what the files of the options hold at that moment. Redis
-// asks for a password once per connection, so that connections outlive the password that they were
-// opened with.
+// This file logs new connections in with what the providers of the options return at that moment, and sessions.go
+// the open ones.
 
-// passwordIn reads a file of the options.
-func passwordIn(what, path string) (string, error) {
-	password, err := ReadPassword(path)
-	if err != nil {
-		return "", &wire.CredentialsError{What: what, Err: err}
+// askAtEachConnection makes the client ask the providers of the options and read certificates whenever it connects.
+// It returns the sessions of the client; nil without Credentials.
+func (o *Options) askAtEachConnection(u *goredis.UniversalOptions) (s *sessions) {
+	if o.Credentials != nil {
+		s = newSessions(&source{what: "credentials", provider: o.Credentials, username: o.Username}, o.OnLogin)
+		u.CredentialsProviderContext = s.login
+		// Each connection becomes the next one in its turn, and pipelines have no pool of their own.
+		u.PoolFIFO, u.PipelinePoolSize = true, -1
 	}
-	return password, nil
-}
-
-// readAtEachConnection makes the client read the files of the options whenever it connects.
-func (o *Options) readAtEachConnection(u *goredis.UniversalOptions) {
-	if path, username := o.PasswordFile, o.Username; path != "" {
-		u.CredentialsProviderContext = func(context.Context) (string, string, error) {
-			password, err := passwordIn("password file", path)
-			return username, password, err
-		}
-	}
-	if path, username := o.SentinelPasswordFile, o.SentinelUsername; path != "" {
+	if o.SentinelCredentials != nil {
+		logins := &source{what: "sentinel credentials", provider: o.SentinelCredentials, username: o.SentinelUsername}
 		// The client asks no provider for its sentinels, so that they are connected to without a
 		// user, and logged in after that.
 		u.SentinelUsername, u.SentinelPassword = "", ""
@@ -41,7 +33,11 @@ func (o *Options) readAtEachConnection(u *goredis.UniversalOptions) {
 			if isMaster(conn) {
 				return nil
 			}
-			return logInToSentinel(ctx, conn, username, path)
+			login, err := logins.get(ctx)
+			if err != nil {
+				return err
+			}
+			return logIn(ctx, conn, login)
 		}
 	}
 	if load := o.LoadTLS; load != nil {
@@ -54,23 +50,13 @@ func (o *Options) readAtEachConnection(u *goredis.UniversalOptions) {
 			return (&tls.Dialer{NetDialer: netDialer(), Config: config}).DialContext(ctx, network, address)
 		}
 	}
+	return s
 }
 
 // isMaster reports whether a connection of a client with sentinels leads to the master. The client
 // calls all of these by one name, since their address changes.
 func isMaster(conn *goredis.Conn) bool {
 	return strings.HasPrefix(conn.String(), "Redis<FailoverClient ")
-}
-
-func logInToSentinel(ctx context.Context, conn *goredis.Conn, username, path string) error {
-	password, err := passwordIn("sentinel password file", path)
-	switch {
-	case err != nil:
-		return err
-	case username == "":
-		return conn.Auth(ctx, password).Err()
-	}
-	return conn.AuthACL(ctx, username, password).Err()
 }
 
 // netDialer returns the dialer that the client uses where it has none of its own.

@@ -26,12 +26,12 @@ func (o *Options) Validate() error {
 		return wrong("Master", "only mode sentinel has one")
 	case o.Mode != Sentinel && (o.SentinelUsername != "" || o.SentinelPassword != ""):
 		return wrong("SentinelUsername, SentinelPassword", "only mode sentinel has them")
-	case o.Mode != Sentinel && o.SentinelPasswordFile != "":
-		return wrong("SentinelPasswordFile", "only mode sentinel has it")
-	case o.Password != "" && o.PasswordFile != "":
-		return wrong("Password, PasswordFile", "leave one of them out")
-	case o.SentinelPassword != "" && o.SentinelPasswordFile != "":
-		return wrong("SentinelPassword, SentinelPasswordFile", "leave one of them out")
+	case o.Mode != Sentinel && o.SentinelCredentials != nil:
+		return wrong("SentinelCredentials", "only mode sentinel has it")
+	case o.Password != "" && o.Credentials != nil:
+		return wrong("Password, Credentials", "leave one of them out")
+	case o.SentinelPassword != "" && o.SentinelCredentials != nil:
+		return wrong("SentinelPassword, SentinelCredentials", "leave one of them out")
 	case o.Mode == Cluster && o.DB != 0:
 		return wrong("DB", "a cluster has only database 0")
 	case o.DB < 0:
@@ -62,7 +62,7 @@ func urlInPlace(field, value, problem string) error {
 // validNames refuses a URL in place of a name. Redis, its client and the commands repeat names in
 // errors and advice, and a URL may have a password in it.
 func (o *Options) validNames() error {
-	const user, path = "use the name of an ACL user", "use the path of a file"
+	const user = "use the name of an ACL user"
 	switch {
 	case strings.ContainsAny(o.Master, "@/"):
 		return urlInPlace("Master", "", "use the name that the sentinels watch")
@@ -70,10 +70,6 @@ func (o *Options) validNames() error {
 		return urlInPlace("Username", "", user)
 	case strings.Contains(o.SentinelUsername, "://"):
 		return urlInPlace("SentinelUsername", "", user)
-	case strings.Contains(o.PasswordFile, "://"):
-		return urlInPlace("PasswordFile", "", path)
-	case strings.Contains(o.SentinelPasswordFile, "://"):
-		return urlInPlace("SentinelPasswordFile", "", path)
 	}
 	return nil
 }
@@ -82,9 +78,9 @@ func (o *Options) validNames() error {
 func (o *Options) validUsers() error {
 	const problem = "needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"
 	switch {
-	case o.Username != "" && o.Password == "" && o.PasswordFile == "":
+	case o.Username != "" && o.Password == "" && o.Credentials == nil:
 		return &limiter.FieldError{Field: "Username", Value: "", Problem: problem}
-	case o.SentinelUsername != "" && o.SentinelPassword == "" && o.SentinelPasswordFile == "":
+	case o.SentinelUsername != "" && o.SentinelPassword == "" && o.SentinelCredentials == nil:
 		return &limiter.FieldError{Field: "SentinelUsername", Value: "", Problem: problem}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -22,8 +23,8 @@ func TestOptions_Validate(t *testing.T) {
 		"an unknown mode":         {Options{Addresses: one, Mode: "hunter2"}, "Mode: use standalone, sentinel or cluster"},
 		"no master":               {Options{Addresses: one, Mode: Sentinel}, "Master: mode sentinel needs the master's name"},
 		"a sentinel's user":       {Options{Addresses: one, SentinelUsername: "hunter2"}, "SentinelUsername, SentinelPassword: only mode sentinel has them"},
-		"a sentinel's file":       {Options{Addresses: one, SentinelPasswordFile: "/hunter2"}, "SentinelPasswordFile: only mode sentinel has it"},
-		"password and file":       {Options{Addresses: one, Password: "hunter2", PasswordFile: "/x"}, "Password, PasswordFile: leave one of them out"},
+		"a sentinel's file":       {Options{Addresses: one, SentinelCredentials: credentials.File("/hunter2")}, "SentinelCredentials: only mode sentinel has it"},
+		"password and file":       {Options{Addresses: one, Password: "hunter2", Credentials: credentials.File("/x")}, "Password, Credentials: leave one of them out"},
 		"a database of a cluster": {Options{Addresses: one, Mode: Cluster, DB: 1}, "DB: a cluster has only database 0"},
 		"a negative database":     {Options{Addresses: one, DB: -1}, "DB -1: use a number from 0"},
 		"too many connections":    {Options{Addresses: one, PoolSize: 65536}, "PoolSize 65536: use a whole number from 1 to 65535"},
@@ -34,7 +35,6 @@ func TestOptions_Validate(t *testing.T) {
 		"a URL for a user":        {Options{Addresses: one, Username: url}, "Username: use the name of an ACL user; ParseURL reads URLs"},
 		"a user alone":            {Options{Addresses: one, Username: "hunter2"}, "Username: needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"},
 		"a sentinel's user alone": {Options{Addresses: one, Mode: Sentinel, Master: "m", SentinelUsername: "hunter2"}, "SentinelUsername: needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"},
-		"a URL for a file":        {Options{Addresses: one, PasswordFile: url}, "PasswordFile: use the path of a file; ParseURL reads URLs"},
 		"a URL for a master":      {Options{Addresses: one, Mode: Sentinel, Master: url}, "Master: use the name that the sentinels watch; ParseURL reads URLs"},
 	} {
 		err := c.options.Validate()
