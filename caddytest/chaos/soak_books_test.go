@@ -243,19 +243,25 @@ func (s *soak) checkFaults(t *testing.T) {
 			if at.node != "" {
 				bound = most * max(1, faults) // a timeout of a busy machine is an outage too
 			}
-			redistest.ErrorIf(t, units > bound, "%s: node %q let %d units pass in the window at %v, with %d faults; at most %d may", f.name, at.node, units, from, faults, bound)
+			redistest.ErrorIf(t, units > bound, "%s: node %q let %d units pass in the window at %v, with %d faults or failovers; at most %d may", f.name, at.node, units, from, faults, bound)
 		}
 	}
 }
 
-// faultsIn returns how many faults a span has.
+// faultsIn returns how many faults a span has, or how many failovers if these are more.
 func (s *soak) faultsIn(in span) (count int) {
 	for _, fault := range s.faults {
 		if fault.from.Before(in.to) && in.from.Before(fault.to) {
 			count++
 		}
 	}
-	return count
+	failovers := 0
+	for _, at := range s.replaced() {
+		if at.After(in.from) && at.Before(in.to.Add(time.Second)) {
+			failovers++
+		}
+	}
+	return max(count, failovers)
 }
 
 // table returns the sums of each feature.

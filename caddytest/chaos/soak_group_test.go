@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -120,6 +122,28 @@ func (g *group) replaced(t *testing.T, old int) (master int) {
 		return nil
 	})
 	return master
+}
+
+// failovers returns when a sentinel has got another master so far. On a busy machine there may be several in a fault.
+func (g *group) failovers(t *testing.T) func() []time.Time {
+	t.Helper()
+	events := g.sentinels[0].Subscribe(context.Background(), "+switch-master")
+	t.Cleanup(func() { _ = events.Close() })
+	redistest.NoError(events.Receive(t.Context()))(t)
+	var mu sync.Mutex
+	var seen []time.Time
+	go func() {
+		for range events.Channel() {
+			mu.Lock()
+			seen = append(seen, time.Now())
+			mu.Unlock()
+		}
+	}()
+	return func() []time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(seen)
+	}
 }
 
 // soakFault is what happens while all features are in use.

@@ -42,7 +42,8 @@ type soak struct {
 	backend  string
 	warnings int // in the logs of nodes that were stopped
 	faults   []span
-	vip      int // the limit by the override
+	replaced func() []time.Time // when the master was replaced
+	vip      int                // the limit by the override
 
 	ran             int // at once, in the last calm span
 	elsewhere, full int // in calm spans: requests that passed without Redis, and windows that are full
@@ -67,6 +68,7 @@ func TestSoak(t *testing.T) {
 	}
 	s.backend = caddytest.Serve(t, s.serve)
 	s.group = startGroup(t)
+	s.replaced = s.group.failovers(t)
 	for i := range s.nodes {
 		s.startNode(t, i)
 	}
