@@ -11,7 +11,7 @@ GOVULNCHECK   = .build/govulncheck
 TOXIPROXY     = .build/toxiproxy-server
 
 # Separate modules, to keep their dependencies out of the root module.
-MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod))
+MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod credentials/*/go.mod))
 
 # All code is Go; only the race detector needs a C compiler.
 export CGO_ENABLED = 0
@@ -44,9 +44,9 @@ PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 test: ## run all tests, with the race detector if there is gcc
 	.ci/need redis-server faketime
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
-	go -C deploy test -timeout $(TIMEOUT) ./... & deploy=$$!; \
+	for module in deploy $(wildcard credentials/*/go.mod); do go -C "$${module%/go.mod}" test -timeout $(TIMEOUT) ./... || exit; done & modules=$$!; \
 	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) -p $(PACKAGES) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./...; failed=$$?; \
-	wait $$deploy && exit $$failed
+	wait $$modules && exit $$failed
 
 # The time for each target. Failing inputs are written to testdata/fuzz and serve as tests.
 FUZZTIME ?= 30s
@@ -122,9 +122,23 @@ fmt: $(GOLANGCI_LINT) ## format the Go code
 xcaddy: $(XCADDY) ## build ./caddy-xcaddy from the working tree with xcaddy
 	$(XCADDY) build $(CADDY_VERSION) --with $(MODULE)@v0.0.0=. --output caddy-xcaddy
 
+# The clouds' sources of credentials, each a module of its own.
+CLOUDS = $(notdir $(patsubst %/go.mod,%,$(wildcard credentials/*/go.mod)))
+
+.PHONY: clouds
+clouds: $(XCADDY) ## test the clouds' sources of credentials, build ./caddy-clouds with them
+	@for cloud in $(CLOUDS); do \
+		go -C credentials/$$cloud test -timeout $(TIMEOUT) ./... || exit 1; \
+	done
+	$(XCADDY) build $(CADDY_VERSION) --with $(MODULE)@v0.0.0=. \
+		$(foreach cloud,$(CLOUDS),--with $(MODULE)/credentials/$(cloud)@v0.0.0=./credentials/$(cloud)) --output caddy-clouds
+	@for cloud in $(CLOUDS); do \
+		./caddy-clouds list-modules | grep -x redis_ratelimit.credentials.$$cloud || exit 1; \
+	done
+
 .PHONY: clean
 clean: ## remove the files that the other targets have built
-	rm -rf .build caddy caddy-xcaddy coverage*
+	rm -rf .build caddy caddy-xcaddy caddy-clouds coverage*
 
 # $(call tool,PACKAGE) builds a tool in the version of tools/go.mod.
 tool = go -C tools build -o ../$@ $(1)
