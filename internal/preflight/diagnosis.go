@@ -84,6 +84,7 @@ const (
 )
 
 var diagnoses = []diagnosis{
+	{"credentials: ", false, "mend what the source of credentials lacks; Redis was not asked"},
 	{"WRONGPASS", true, "change username and password, or the user in Redis"},
 	{"NOAUTH", true, "set username and password: this Redis requires them"},
 	{"invalid password", true, "change the password"},
