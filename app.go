@@ -187,6 +187,9 @@ func (a *App) Start() error {
 		return nil
 	}
 	a.overrides.Start()
+	if slices.ContainsFunc(a.rules, (*rule.Set).Challenges) {
+		a.opened.Challenges().Start()
+	}
 	stores := a.use()
 	go func(logger *zap.Logger) {
 		defer stores.End()

@@ -36,6 +36,7 @@ func init() {
 //		reserve        <n>|<percentage>
 //		ban            <duration>... [after <n>]
 //		lease          [<duration>]
+//		challenge      [<passes> [<limit>]]
 //		enforce        <percentage>
 //		notify         <percentage>...
 //		match          <matcher> | @<name>
@@ -167,7 +168,7 @@ var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_
 // policyOptions are the words of a policy.
 var policyOptions = []string{
 	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "weight", "match", "count_if", "cost", "ban", "lease",
-	"reserve", "enforce", "notify",
+	"reserve", "enforce", "notify", "challenge",
 }
 
 // ownPolicyOptions are those of a policy that stand in the directive itself.

@@ -61,6 +61,8 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		return p.parseBan(policy)
 	case "lease":
 		return p.parseLease(policy)
+	case "challenge":
+		return p.parseChallenge(policy)
 	case "notify":
 		return p.parseNotify(policy)
 	case "window":
@@ -210,6 +212,22 @@ func (p *handlerParser) parseLease(policy *Policy) (err error) {
 	policy.Lease = caddy.Duration(limiter.MaxLease)
 	if len(args) == 1 {
 		policy.Lease, err = caddyfileopt.Duration(p.Dispenser, "lease", args[0], limiter.MinLease, form)
+	}
+	return err
+}
+
+// parseChallenge reads how many passes a key has, and the limit of each.
+func (p *handlerParser) parseChallenge(policy *Policy) (err error) {
+	args := p.RemainingArgs()
+	if len(args) > 2 || p.NextBlock(p.Nesting()) {
+		return p.Err("challenge takes how many passes a key has, from 1 to 1000, and the limit of a pass, or none for 10 passes with the policy's limit")
+	}
+	policy.Challenge = new(Challenge)
+	if len(args) > 0 {
+		policy.Challenge.Passes, err = caddyfileopt.Number(p.Dispenser, "challenge "+humanize.Shown(args[0]), args[0], 1, rule.MaxPasses)
+	}
+	if len(args) == 2 && err == nil {
+		policy.Challenge.Limit, err = p.wholeNumber("challenge "+args[0], args[1])
 	}
 	return err
 }

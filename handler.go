@@ -22,6 +22,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	switch meeting, err := visit.Meet(repl, &met); meeting {
 	case gate.Nothing:
 		return next.ServeHTTP(w, r)
+	case gate.BringsTicket:
+		return visit.Exchange(repl)
 	case gate.AsksUsage:
 		return visit.AnswerUsage(repl, &met)
 	case gate.Refused:

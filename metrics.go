@@ -19,6 +19,7 @@ var metrics = struct {
 	storeErrors   *prometheus.CounterVec
 	refundErrors  *prometheus.CounterVec
 	batchSize     prometheus.Histogram
+	challenges    *prometheus.CounterVec
 }{
 	storeDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "store_duration_seconds",
@@ -33,6 +34,10 @@ var metrics = struct {
 		Namespace: metricsNamespace, Name: "refund_errors_total",
 		Help: "Refunds and charges after the response (count_if, cost) and repayments of outages that Redis did not apply, by the kind of error; breaker: those not sent because Redis fails.",
 	}, []string{"kind"}),
+	challenges: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Name: "challenges_total",
+		Help: "Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.",
+	}, []string{"outcome"}),
 	batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "batch_size",
 		Help:    "Requests decided by one batch.",
@@ -87,7 +92,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 
 // registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	all := []prometheus.Collector{policystats.Decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, memoryOverflows, runningUnits{}}
+	all := []prometheus.Collector{policystats.Decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, metrics.challenges, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, memoryOverflows, runningUnits{}}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

@@ -124,6 +124,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // makeLimiter makes what decides by the policies, which were checked.
 func (h *Handler) makeLimiter(ctx caddy.Context) (err error) {
 	l := gate.Limiter{
+		Challenges: h.app.opened.Challenges(),
 		Stores: h.app.opened, FailMode: h.FailMode, Timeout: time.Duration(h.app.Timeout),
 		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), ProblemDetails: h.ProblemDetails, GRPC: *h.GRPC,
 		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx),
@@ -161,7 +162,8 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	_, limitFrom, _ := p.limit()
 	r = rule.Rule{
 		Policy: registered.policy, OnEmptyKey: rule.EmptyKey(p.OnEmptyKey), DryRun: p.DryRun, CountIf: p.CountIf,
-		Texts: rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, Cost: p.CostFrom},
+		Challenge: p.challenge(),
+		Texts:     rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, Cost: p.CostFrom},
 	}
 	if r.Match, err = p.loadMatchers(ctx); err != nil {
 		return r, nil, err

@@ -47,6 +47,8 @@ func (h *Handler) checkRepeated() error {
 			depends[p.Name] = "enforce"
 		case len(p.Notify) > 0:
 			depends[p.Name] = "notify"
+		case p.Challenge != nil:
+			depends[p.Name] = "challenge"
 		case p.Reserve != "":
 			depends[p.Name] = "reserve"
 		}

@@ -91,6 +91,10 @@ type Policy struct {
 	// Refuses a client for a while that is denied too often. Default: none is banned.
 	Ban *Ban `json:"ban,omitempty"`
 
+	// Lets denied browsers wait on a page instead of refusing them, and gives those that have waited quotas of
+	// their own. It excludes `ban`, `max_delay` and `max_concurrent`. Default: all are refused.
+	Challenge *Challenge `json:"challenge,omitempty"`
+
 	// For keys that are asked for again and again: a node takes units ahead in one question to Redis, and
 	// decides requests with them for at most so long, and at most a hundredth of the window. What is left
 	// over is given back. From 5ms to 1s. Without Redis it has no effect. It excludes `count_if`, `cost`,
@@ -202,6 +206,17 @@ type Ban struct {
 	After int `json:"after,omitempty"`
 }
 
+// Challenge gives each client key a number of quotas beside its own. A browser that has waited takes from one of them,
+// for an hour.
+type Challenge struct {
+	// How many quotas a key has beside its own, from 1 to 1000. Default: 10.
+	Passes int `json:"passes,omitempty"`
+
+	// The limit of each of them, from that of the policy. Not beside a placeholder for limit or burst. Default: that
+	// of the policy.
+	Limit int64 `json:"limit,omitempty"`
+}
+
 // Reserve is a number of units, or percent of a capacity. In JSON units may be a number.
 type Reserve string
 
@@ -218,12 +233,16 @@ func (r *Reserve) UnmarshalJSON(text []byte) error {
 const (
 	defaultPolicy = "default"
 	defaultKey    = "{http.vars.client_ip}"
+	defaultPasses = 10
 )
 
 // setDefaults fills in what was left out, also by the handler.
 func (p *Policy) setDefaults(common *Common) {
 	p.fill(common)
 	p.Name, p.Key, p.Weight = cmp.Or(p.Name, defaultPolicy), cmp.Or(p.Key, defaultKey), cmp.Or(p.Weight, 1)
+	if p.Challenge != nil {
+		p.Challenge.Passes = cmp.Or(p.Challenge.Passes, defaultPasses)
+	}
 	if p.Algorithm == "" && !p.countsRunning() {
 		p.Algorithm = limiter.DefaultAlgorithm
 		if p.Calendar != "" {
@@ -245,6 +264,14 @@ func (p *Policy) limit() (option, from string, n int64) {
 
 // isDynamic reports whether requests bring a limit or a burst along.
 func (p *Policy) isDynamic() bool { return p.LimitFrom+p.MaxConcurrentFrom+p.BurstFrom != "" }
+
+// challenge returns what the option says; the zero value for none.
+func (p *Policy) challenge() rule.Challenge {
+	if p.Challenge == nil {
+		return rule.Challenge{}
+	}
+	return rule.Challenge{Passes: p.Challenge.Passes, Limit: p.Challenge.Limit}
+}
 
 // estimates reports whether the weight is an estimate of the cost, which may be refunded.
 func (p *Policy) estimates() bool { return p.CostFrom != "" && (p.Weight > 1 || p.WeightFrom != "") }

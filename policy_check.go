@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	_ "time/tzdata" // nodes of one build have the same zones where machines have no table
 
@@ -92,6 +93,9 @@ func (p *Policy) checkTogether() error {
 	if _, err = rule.ParseMarks(p.Notify); err != nil {
 		return err
 	}
+	if err := p.checkChallenge(policy); err != nil {
+		return err
+	}
 	if err := p.checkRollout(); err != nil {
 		return err
 	}
@@ -109,6 +113,35 @@ func (p *Policy) checkCost() error {
 		return errors.New("cost, max_delay: a queue cannot refund what a weight takes too much; leave out max_delay or the weight")
 	case p.Ban != nil:
 		return errors.New("cost, ban: a client would be banned for weights that are refunded; leave out the weight, or give ban a policy of its own")
+	}
+	return nil
+}
+
+// checkChallenge refuses a challenge that cannot be, and what it excludes.
+func (p *Policy) checkChallenge(policy *limiter.Policy) error {
+	c := p.challenge()
+	switch {
+	case c == rule.Challenge{}:
+		return nil
+	case c.Passes < 1 || c.Passes > rule.MaxPasses:
+		return fmt.Errorf("challenge %d: use a number of passes from 1 to %d", c.Passes, rule.MaxPasses)
+	case p.Ban != nil:
+		return errors.New("challenge, ban: a pass would leave the ban behind; give ban a policy of its own")
+	case p.MaxDelay != nil:
+		return errors.New("challenge, max_delay: requests that are held are not denied; use one of them")
+	case p.countsRunning():
+		return errors.New("challenge, max_concurrent: what runs ends without a wait; give max_concurrent a policy of its own")
+	case !strings.Contains(p.Key, "{"):
+		return fmt.Errorf("challenge: all clients share the key %s, and so its passes; use a key with a placeholder such as {client_ip}", p.Key)
+	case c.Limit != 0 && p.isDynamic():
+		return errors.New("challenge: a pass cannot have a limit beside a placeholder for limit or burst; leave the limit of the pass out")
+	case c.Limit != 0 && c.Limit < policy.Limit():
+		return fmt.Errorf("challenge: a pass of %d would allow less than the limit of %d; use at least that, or leave it out", c.Limit, policy.Limit())
+	}
+	if c.Limit != 0 {
+		if _, err := policy.WithLimit(c.Limit, p.Burst); err != nil {
+			return fmt.Errorf("challenge: a pass of %d: %w", c.Limit, caddyfileopt.NameFields(err))
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
@@ -31,7 +32,7 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 var lastEvents = once.NewMemory()
 
 // process is what all limiters share.
-var process = gate.Process{Thresholds: once.NewMemory(), MemorySeconds: memorySeconds}
+var process = gate.Process{Thresholds: once.NewMemory(), MemorySeconds: memorySeconds, Challenged: func(o challenge.Outcome) { metrics.challenges.WithLabelValues(string(o)).Inc() }}
 
 // apps are those whose configurations run: commands, metrics and the admin API ask them.
 var apps startedApps

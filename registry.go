@@ -15,11 +15,12 @@ type identity struct {
 	rule.Prefixes
 	limitFrom, burstFrom string
 	unlimited            bool
+	challenge            rule.Challenge
 }
 
 func (p *Policy) identity() identity {
 	_, limitFrom, _ := p.limit()
-	return identity{p.prefixes(), limitFrom, p.BurstFrom, p.Unlimited}
+	return identity{p.prefixes(), limitFrom, p.BurstFrom, p.Unlimited, p.challenge()}
 }
 
 // registeredPolicies holds the policies of one configuration by name.
@@ -89,6 +90,9 @@ func describe(s limiter.Settings, id identity) string {
 	}
 	if id.burstFrom != "" {
 		text += ", burst from " + id.burstFrom
+	}
+	if id.challenge != (rule.Challenge{}) {
+		text += ", challenge " + id.challenge.String()
 	}
 	return text
 }

@@ -48,6 +48,9 @@ func (v *Visit) Deny(verdict *Verdict) error {
 	l.Events.Denied(denier, d.source)
 	wait := v.turnAway(l.Status, denier.Result.RetryAfter)
 	d.quotas.Deny(verdict.at, wait)
+	if v.callType() == "" && l.WouldWait(v.request, verdict.Checks, verdict.pass) {
+		return v.showPage(verdict)
+	}
 	return v.answer(l.Status, errDenied,
 		func() quotaheader.RefusedCall { return d.deniedCall(denier, wait) },
 		func() quotaheader.Problem { return d.problem(l.Status, verdict.Checks) })

@@ -21,6 +21,7 @@ func (v *Visit) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 		return Verdict{Outcome: rule.Allowed}
 	}
 	verdict := v.decide(l.Enforced(e))
+	verdict.pass = e.Pass
 	v.endDryRuns(dry)
 	v.keepRunning(verdict.Checks)
 	switch {

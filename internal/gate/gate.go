@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
@@ -34,6 +35,9 @@ type Limiter struct {
 	ProblemDetails bool          // refusals are answered directly
 	GRPC           bool          // refused calls are answered in gRPC's form
 
+	// Challenges signs what browsers bring along that wait. Nil: none does.
+	Challenges *challenge.Keeper
+
 	OnlyServerHandlesErrors bool // no handler between this one and the server does
 
 	Logger  *zap.Logger
@@ -44,6 +48,7 @@ type Limiter struct {
 	settles       bool // one of the rules settles units after its decision
 	notifies      bool // one of the rules has events at fractions of its capacity
 	countsRunning bool // one of the rules counts the requests that run
+	challenges    bool // one of the rules lets browsers wait
 
 	looks *looks // at quotas
 }
@@ -74,6 +79,9 @@ type Process struct {
 	// Thresholds are the marks of quotas that have had their event.
 	Thresholds *once.Memory
 
+	// Challenged counts what became of challenges.
+	Challenged func(challenge.Outcome)
+
 	// MemorySeconds records the time that decisions of the store in this process take.
 	MemorySeconds interface{ Observe(seconds float64) }
 }
@@ -85,6 +93,7 @@ func New(l Limiter) *Limiter {
 		l.countsRunning = l.countsRunning || r.Policy.CountsRunning()
 		l.settles = l.settles || r.AwaitsResponse()
 		l.notifies = l.notifies || len(r.Notify) > 0
+		l.challenges = l.challenges || l.Challenges != nil && r.Challenge.Passes > 0
 	}
 	l.looks = newLooks()
 	return &l

@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -15,17 +16,21 @@ type Meeting int
 
 // The meetings.
 const (
-	Nothing   Meeting = iota // no rule concerns the request
-	AsksUsage                // it asks for its client's quotas
-	Refused                  // it yields no key, or a matcher fails
-	Exempt                   // by the option or by an override
-	Decided                  // rules decide about it
+	Nothing      Meeting = iota // no rule concerns the request
+	BringsTicket                // it has waited, and asks for a pass
+	AsksUsage                   // it asks for its client's quotas
+	Refused                     // it yields no key, or a matcher fails
+	Exempt                      // by the option or by an override
+	Decided                     // rules decide about it
 )
 
 // Meet finds out what a request has to do with the limiter, and evaluates its rules. The error says why the request
 // is refused.
 func (l *Limiter) Meet(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation) (Meeting, error) {
-	if l.Usage.Matches(r) {
+	switch {
+	case l.challenges && challenge.BringsTicket(r):
+		return BringsTicket, nil
+	case l.Usage.Matches(r):
 		return AsksUsage, nil
 	}
 	return l.evaluate(r, repl, e)
@@ -33,6 +38,9 @@ func (l *Limiter) Meet(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation
 
 // evaluate evaluates the rules. Blocks concern exempt clients too.
 func (l *Limiter) evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation) (Meeting, error) {
+	if l.challenges {
+		e.Pass = l.passOf(r)
+	}
 	if l.Rules.IsExempt(r) {
 		if !l.Rules.BlocksExempt(r, repl, e) {
 			return Exempt, nil

@@ -75,4 +75,5 @@ type Verdict struct {
 	Outcome rule.Outcome // empty: nothing was decided, because the client left or its time was up
 	Err     error        // why nothing was decided
 	at      time.Time
+	pass    rule.Pass
 }

@@ -32,6 +32,9 @@ type Evaluation struct {
 	// Exempted says that an override has left a rule out.
 	Exempted bool
 
+	// Pass is what the client's browser brings along.
+	Pass Pass
+
 	// AnyMatch has all rules concern the request, whatever they match: to read quotas, not to take from them.
 	// Rules with one quota keep the weight of the first.
 	AnyMatch bool

@@ -53,6 +53,9 @@ type Rule struct {
 	// Reserve is what must stay for others.
 	Reserve Reserve
 
+	// Challenge lets denied browsers wait.
+	Challenge Challenge
+
 	// Texts are the rule's options as they are configured.
 	Texts Texts
 
@@ -113,6 +116,10 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		dry := !rule.Enforces(key)
 		if err != nil {
 			dry = !rule.refuses(err)
+		}
+		if e.Pass.Valid && status == Counts && !dry && rule.Challenge.Passes > 0 {
+			rule.admit(&check, e.Pass, override != nil)
+			key = check.Key
 		}
 		if e.OnFinding != nil {
 			e.OnFinding(Finding{Rule: rule, Status: status, Key: key, DryRun: dry, Override: override, Err: err, Refused: refused != nil})

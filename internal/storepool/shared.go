@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -32,6 +33,7 @@ type Memory struct {
 
 	failover  *failover.Store
 	overrides *overrides.Live
+	keeper    *challenge.Keeper
 }
 
 // Destruct ends what was kept for policies. No configuration uses it any more.
@@ -46,7 +48,7 @@ func (p *Pool) acquireMemory() (*Memory, error) {
 		store := memory.New()
 		return &Memory{
 			Store: store, failover: failover.New(nil, store, failover.Options{AwaitsRefunds: true}),
-			overrides: overrides.NewLocal(overrides.Hooks{}), Names: policystats.New(store.Prune, time.Now),
+			overrides: overrides.NewLocal(overrides.Hooks{}), keeper: challenge.NewLocal(), Names: policystats.New(store.Prune, time.Now),
 		}, nil
 	})
 	if err != nil {
@@ -94,11 +96,13 @@ type Redis struct {
 	key       string
 	failover  *failover.Store
 	overrides *overrides.Live
+	keeper    *challenge.Keeper
 }
 
 // Destruct ends the polls, gives leases back and closes the client when no configuration uses it any more.
 func (s *Redis) Destruct() error {
 	s.overrides.Close()
+	s.keeper.Close()
 	s.failover.EndLeases()
 	return s.Store.Close()
 }
@@ -108,6 +112,14 @@ func (s *Redis) Destruct() error {
 func (p *Pool) sameOverrides(o Options) *overrides.Live {
 	if newest := p.Newest(); newest != nil && o.samePlace(newest.Options) {
 		return newest.Overrides()
+	}
+	return nil
+}
+
+// sameSecret returns the secret of challenges of the running configuration, in the same way.
+func (p *Pool) sameSecret(o Options) *challenge.Keeper {
+	if newest := p.Newest(); newest != nil && o.samePlace(newest.Options) {
+		return newest.Challenges()
 	}
 	return nil
 }
@@ -138,7 +150,8 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
 		live := overrides.NewShared(store, o.Naming, p.sameOverrides(o), troubles.watchOverrides(failover))
-		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, failover: failover, overrides: live}, nil
+		keeper := challenge.NewShared(store, o.Naming, p.sameSecret(o))
+		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, failover: failover, overrides: live, keeper: keeper}, nil
 	})
 	if err != nil {
 		return nil, err

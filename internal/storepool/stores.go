@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
@@ -105,6 +106,14 @@ func (s *Stores) Overrides() *overrides.Live {
 		return s.Redis.overrides
 	}
 	return s.Memory.overrides
+}
+
+// Challenges returns the secret that the nodes of the stores share.
+func (s *Stores) Challenges() *challenge.Keeper {
+	if s.Redis != nil {
+		return s.Redis.keeper
+	}
+	return s.Memory.keeper
 }
 
 // Use returns the stores, which stay open until their end. All that decides goes this way. Requests of a

@@ -1,0 +1,134 @@
+package challenge
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Keeper keeps the secret that signs tokens. It is safe for concurrent use.
+type Keeper struct {
+	now     func() time.Time
+	secrets atomic.Pointer[secrets] // nil: none is known yet
+
+	redis Redis // nil: the secret is fixed
+	key   string
+	polls clock.Task
+	end   context.CancelFunc
+}
+
+// secrets sign by the first, and read by the others too.
+type secrets struct {
+	Secret
+
+	former *Secret
+}
+
+// read returns the token of a text that one of the secrets has signed.
+func (s *secrets) read(text string, n network) (t token, ok bool) {
+	if t, ok = s.Secret.read(text, n); !ok && s.former != nil {
+		t, ok = s.former.read(text, n)
+	}
+	return t, ok
+}
+
+// Redis sends a command whose key is the second word.
+type Redis interface {
+	Command(ctx context.Context, key int8, words ...any) (any, error)
+}
+
+const (
+	retryInterval = time.Second // until the secret is known
+	pollInterval  = time.Minute // afterwards, for a secret that was changed by hand
+)
+
+// NewLocal returns a keeper of a secret that this process alone has.
+func NewLocal() *Keeper { return newKeeper(random()) }
+
+func newKeeper(s Secret) *Keeper {
+	k := &Keeper{now: time.Now}
+	k.secrets.Store(&secrets{Secret: s})
+	return k
+}
+
+// random returns a new secret.
+func random() (s Secret) {
+	_, _ = rand.Read(s[:]) // never fails
+	return s
+}
+
+// NewShared returns a keeper of the secret of all nodes: derived of what hides keys, or in Redis. From there it is
+// read once the keeper is started; until then, that of an earlier keeper is good, which may be nil.
+func NewShared(redis Redis, format limiter.KeyFormat, earlier *Keeper) *Keeper {
+	if format.Secret != "" {
+		return newKeeper(SecretOf(format.Secret))
+	}
+	k := &Keeper{now: time.Now, redis: redis, key: format.Reserved("challenge", "secret")}
+	if earlier != nil {
+		k.secrets.Store(earlier.secrets.Load())
+	}
+	k.polls.Life, k.end = context.WithCancel(context.Background())
+	k.polls.Run = k.poll
+	return k
+}
+
+// Start begins to read the secret. It is called by each configuration that has challenges.
+func (k *Keeper) Start() {
+	if k.redis != nil {
+		k.polls.Start(0)
+	}
+}
+
+// Close ends the polls.
+func (k *Keeper) Close() {
+	if k.redis != nil {
+		k.end()
+	}
+}
+
+// poll reads the secret, and writes the own one if there is none.
+func (k *Keeper) poll() {
+	next := retryInterval
+	if k.sync(k.polls.Life) == nil {
+		next = pollInterval
+	}
+	k.polls.Start(next)
+}
+
+var errSecret = errors.New("the secret of challenges in redis is not 64 hexadecimal digits")
+
+func (k *Keeper) sync(ctx context.Context) error {
+	own := random()
+	held := k.secrets.Load()
+	if held != nil {
+		own = held.Secret
+	}
+	if _, err := k.redis.Command(ctx, 1, "set", k.key, hex.EncodeToString(own[:]), "nx"); err != nil {
+		return err
+	}
+	reply, err := k.redis.Command(ctx, 1, "get", k.key)
+	if err != nil {
+		return err
+	}
+	text, _ := reply.(string)
+	read, err := hex.DecodeString(text)
+	if err != nil || len(read) != len(own) {
+		return errSecret
+	}
+	adopted := &secrets{Secret: Secret(read)}
+	switch {
+	case held == nil:
+	case held.Secret == adopted.Secret:
+		return nil
+	default:
+		adopted.former = &held.Secret
+	}
+	k.secrets.Store(adopted)
+	return nil
+}

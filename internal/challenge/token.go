@@ -1,0 +1,115 @@
+// Package challenge lets browsers wait instead of being refused.
+//
+// A denied navigation gets a page that waits. The page leads to an exchange, which gives the browser a pass: a cookie
+// with a number. Requests with a pass take from a quota of the client's key and the number. Nothing is stored, so that
+// whatever is replayed, forged or hoarded, a client has one quota for each number and no more.
+package challenge
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"net/netip"
+	"time"
+)
+
+const (
+	// wait is how long the page waits.
+	wait = 3 * time.Second
+
+	// earliest is how long after the second of its issue a ticket can be exchanged.
+	earliest = 2 * time.Second
+
+	// life is how long a ticket can be exchanged from then on, and how much longer its pass lasts.
+	life = time.Hour
+)
+
+// kind is what a token is good for.
+type kind byte
+
+const (
+	kindTicket kind = 1 // its time is when it can be exchanged from
+	kindPass   kind = 2 // its time is when it ends
+)
+
+// token is what a browser brings back.
+type token struct {
+	kind   kind
+	number uint16
+	time   int64 // seconds since 1970, 40 bits
+}
+
+// A token is its kind in a byte, its number in 2 bytes and its time in 5, big-endian, and its MAC.
+const (
+	signedBytes = 8
+	macBytes    = 16
+	tokenLength = (signedBytes + macBytes) / 3 * 4 // in base64url, which needs no padding
+)
+
+var encoding = base64.RawURLEncoding.Strict()
+
+// network is what tokens are bound to: an address's /24 or /48 with its family, or nothing of what is no address.
+type network [7]byte
+
+// networkOf returns the network of the text of an address.
+func networkOf(address string) (n network) {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return n
+	}
+	if ip = ip.Unmap(); ip.Is4() {
+		bytes := ip.As4()
+		n[0] = 4
+		copy(n[1:4], bytes[:])
+		return n
+	}
+	bytes := ip.As16()
+	n[0] = 6
+	copy(n[1:], bytes[:])
+	return n
+}
+
+// Secret signs tokens. All nodes have the same.
+type Secret [32]byte
+
+// SecretOf derives the secret of nodes that hide keys by the same text.
+func SecretOf(hashKeys string) Secret {
+	mac := hmac.New(sha256.New, []byte(hashKeys))
+	_, _ = mac.Write([]byte("redis_ratelimit challenge 1"))
+	return Secret(mac.Sum(nil))
+}
+
+// mac returns the MAC of the bytes of a token for a network.
+func (s *Secret) mac(signed []byte, n network) []byte {
+	mac := hmac.New(sha256.New, s[:])
+	_, _ = mac.Write(signed)
+	_, _ = mac.Write(n[:])
+	return mac.Sum(nil)[:macBytes]
+}
+
+// sign returns the text of a token for a network.
+func (s *Secret) sign(t token, n network) string {
+	bytes := binary.BigEndian.AppendUint64(nil, uint64(t.time))
+	bytes[0] = byte(t.kind)
+	binary.BigEndian.PutUint16(bytes[1:], t.number)
+	return encoding.EncodeToString(append(bytes, s.mac(bytes, n)...))
+}
+
+// read returns the token of a text that the secret has signed for a network.
+func (s *Secret) read(text string, n network) (t token, ok bool) {
+	var bytes [signedBytes + macBytes]byte
+	if len(text) != tokenLength {
+		return t, false
+	}
+	if _, err := encoding.Decode(bytes[:], []byte(text)); err != nil {
+		return t, false
+	}
+	signed := bytes[:signedBytes]
+	if !hmac.Equal(bytes[signedBytes:], s.mac(signed, n)) {
+		return t, false
+	}
+	t.kind, t.number = kind(signed[0]), binary.BigEndian.Uint16(signed[1:])
+	t.time = int64(binary.BigEndian.Uint64(signed) & (1<<40 - 1))
+	return t, true
+}

@@ -1,0 +1,75 @@
+package gate
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// This file is what a challenge adds: a request may bring a pass or a ticket along, and a denied browser may wait.
+
+// browser returns a request as challenges see it.
+func (l *Limiter) browser(r *http.Request) challenge.Browser {
+	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return l.Challenges.Browser(r, address)
+}
+
+// passOf returns the pass that a request brings along.
+func (l *Limiter) passOf(r *http.Request) rule.Pass {
+	browser := l.browser(r)
+	number, valid := browser.Pass()
+	return rule.Pass{Number: number, Valid: valid}
+}
+
+// Exchange answers a request that brings a ticket along. It asks no store and charges nothing.
+func (v *Visit) Exchange(repl *caddy.Replacer) error {
+	browser := v.limiter.browser(v.request)
+	outcome, err := browser.Exchange(v.ResponseWriter, v.limiter.Status)
+	v.decisionFor(repl).logChallenge(v.request, outcome)
+	v.limiter.Process.Challenged(outcome)
+	return err
+}
+
+// WouldWait reports whether a browser gets the page that waits, instead of a denial by checks: the quota of each of
+// those that deny is used up for a while, and there is another pass.
+func (l *Limiter) WouldWait(r *http.Request, checks []limiter.Check, pass rule.Pass) bool {
+	if !l.challenges || limiter.Allowed(checks) {
+		return false
+	}
+	for i := range checks {
+		c := &checks[i]
+		if c.Result.Passes() {
+			continue
+		}
+		passes := l.Rules.RuleOf(c).Challenge.Passes
+		if passes == 0 || passes == 1 && pass.Valid || rule.ReasonOf(checks[i:i+1], "") != rule.ReasonLimit || c.Result.RetryAfter == limiter.Never {
+			return false
+		}
+	}
+	browser := l.browser(r)
+	return browser.Waits()
+}
+
+// showPage answers a denied request with the page that waits. Its ticket has another number than the pass that is used
+// up.
+func (v *Visit) showPage(verdict *Verdict) error {
+	l, d := v.limiter, v.decision
+	d.logChallenge(v.request, challenge.Shown)
+	l.Process.Challenged(challenge.Shown)
+	d.quotas.SetHeaders(v.Header(), v.request.Header)
+	browser := l.browser(v.request)
+	return browser.Page(v.ResponseWriter, l.Status, func(number uint16) bool {
+		for i := range verdict.Checks {
+			c := l.Rules.RuleOf(&verdict.Checks[i]).Challenge
+			if !verdict.Checks[i].Result.Passes() && verdict.pass.Valid && c.Of(verdict.pass) == c.Of(rule.Pass{Number: number}) {
+				return false
+			}
+		}
+		return true
+	})
+}
