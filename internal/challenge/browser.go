@@ -3,6 +3,7 @@ package challenge
 import (
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -97,19 +98,19 @@ func (b *Browser) setCookie(header http.Header, name, value string, age time.Dur
 	header.Add("Set-Cookie", text)
 }
 
-// original returns a request as the client sent it.
-func original(r *http.Request) *http.Request {
+// original returns the method and the URL that the client sent.
+func original(r *http.Request) (method string, target *url.URL) {
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		return &original
+		return original.Method, original.URL
 	}
-	return r
+	return r.Method, r.URL
 }
 
 // Waits reports whether the browser would wait: tokens can be signed, and the request is a navigation, whose answer a
 // person sees.
 func (b *Browser) Waits() bool {
 	header := b.request.Header
-	if b.keeper.secrets.Load() == nil || b.request.Method != http.MethodGet || original(b.request).Method != http.MethodGet ||
+	if method, _ := original(b.request); b.keeper.secrets.Load() == nil || method != http.MethodGet ||
 		!strings.HasPrefix(header.Get("Accept"), "text/html") || header.Get("Range") != "" || header.Get("X-Requested-With") != "" {
 		return false
 	}
@@ -133,11 +134,12 @@ func (b *Browser) Waits() bool {
 func (b *Browser) Page(w http.ResponseWriter, status int, accepts func(number uint16) bool) error {
 	number := uint16(rand.Uint32())
 	for !accepts(number) {
-		number++
+		number = uint16(rand.Uint32())
 	}
 	ready := b.keeper.now().Add(earliest).Unix()
 	text := b.keeper.secrets.Load().sign(token{kindTicket, number, ready}, b.network)
-	query := original(b.request).URL.RawQuery
+	_, target := original(b.request)
+	query := target.RawQuery
 	if query != "" {
 		query += "&"
 	}
@@ -145,31 +147,34 @@ func (b *Browser) Page(w http.ResponseWriter, status int, accepts func(number ui
 	return writePage(w, b.request, status, "?"+query+ticketParameter+text, true)
 }
 
-// ticketAt returns where the ticket's parameter begins in the query that a client sent; below 0: there is none.
-func ticketAt(original *http.Request) int {
-	query := original.URL.RawQuery
-	at := strings.LastIndex(query, ticketParameter)
-	if at > 0 && query[at-1] != '&' || at >= 0 && strings.Contains(query[at:], "&") ||
-		original.Method != http.MethodGet && original.Method != http.MethodHead {
-		return -1
+// cutTicket returns the text of the ticket that a query ends in, and the query before it.
+func cutTicket(query string) (before, ticket string, found bool) {
+	before, last := "", query
+	if at := strings.LastIndexByte(query, '&'); at >= 0 {
+		before, last = query[:at], query[at+1:]
 	}
-	return at
+	ticket, found = strings.CutPrefix(last, ticketParameter)
+	return before, ticket, found
 }
 
 // BringsTicket reports whether a request is one of the page that waits.
-func BringsTicket(r *http.Request) bool { return ticketAt(original(r)) >= 0 }
+func BringsTicket(r *http.Request) bool {
+	method, target := original(r)
+	_, _, found := cutTicket(target.RawQuery)
+	return found && (method == http.MethodGet || method == http.MethodHead)
+}
 
 // Exchange answers a request that brings a ticket, with a redirection to the page that the browser wanted, and says what
 // became of the ticket. The status is that of a page without cookies.
 func (b *Browser) Exchange(w http.ResponseWriter, status int) (Outcome, error) {
-	original := original(b.request)
-	query, at := original.URL.RawQuery, ticketAt(original)
-	path := original.URL.EscapedPath()
+	_, wanted := original(b.request)
+	query, text, _ := cutTicket(wanted.RawQuery)
+	path := wanted.EscapedPath()
 	target := "./" + path[strings.LastIndexByte(path, '/')+1:]
-	if at > 0 {
-		target += "?" + query[:at-1]
+	if query != "" {
+		target += "?" + query
 	}
-	t, valid := b.ticket(query[at+len(ticketParameter):])
+	t, valid := b.ticket(text)
 	if valid && !b.hasCookies() {
 		return NoCookies, writePage(w, b.request, status, target, false)
 	}

@@ -17,10 +17,11 @@ type Keeper struct {
 	now     func() time.Time
 	secrets atomic.Pointer[secrets] // nil: none is known yet
 
-	redis Redis // nil: the secret is fixed
-	key   string
-	polls clock.Task
-	end   context.CancelFunc
+	redis    Redis // nil: the secret is fixed
+	key      string
+	onUnread func(err error)
+	polls    clock.Task
+	end      context.CancelFunc
 }
 
 // secrets sign by the first, and read by the others too.
@@ -64,12 +65,13 @@ func random() (s Secret) {
 }
 
 // NewShared returns a keeper of the secret of all nodes: derived of what hides keys, or in Redis. From there it is
-// read once the keeper is started; until then, that of an earlier keeper is good, which may be nil.
-func NewShared(redis Redis, format limiter.KeyFormat, earlier *Keeper) *Keeper {
+// read once the keeper is started; until then, that of an earlier keeper is good, which may be nil. A function is
+// told why no secret is known.
+func NewShared(redis Redis, format limiter.KeyFormat, earlier *Keeper, onUnread func(err error)) *Keeper {
 	if format.Secret != "" {
 		return newKeeper(SecretOf(format.Secret))
 	}
-	k := &Keeper{now: time.Now, redis: redis, key: format.Reserved("challenge", "secret")}
+	k := &Keeper{now: time.Now, redis: redis, key: format.Reserved("challenge", "secret"), onUnread: onUnread}
 	if earlier != nil {
 		k.secrets.Store(earlier.secrets.Load())
 	}
@@ -94,14 +96,15 @@ func (k *Keeper) Close() {
 
 // poll reads the secret, and writes the own one if there is none.
 func (k *Keeper) poll() {
-	next := retryInterval
-	if k.sync(k.polls.Life) == nil {
-		next = pollInterval
+	next, err := pollInterval, k.sync(k.polls.Life)
+	if k.secrets.Load() == nil {
+		next = retryInterval
+		k.onUnread(err)
 	}
 	k.polls.Start(next)
 }
 
-var errSecret = errors.New("the secret of challenges in redis is not 64 hexadecimal digits")
+var errSecret = errors.New("the secret of challenges in redis is not 64 hexadecimal digits; delete its key for a new one")
 
 func (k *Keeper) sync(ctx context.Context) error {
 	own := random()

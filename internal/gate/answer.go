@@ -48,7 +48,7 @@ func (v *Visit) Deny(verdict *Verdict) error {
 	l.Events.Denied(denier, d.source)
 	wait := v.turnAway(l.Status, denier.Result.RetryAfter)
 	d.quotas.Deny(verdict.at, wait)
-	if v.callType() == "" && l.WouldWait(v.request, verdict.Checks, verdict.pass) {
+	if v.callType() == "" && l.WouldWait(v.request, &verdict.Question, verdict.pass) {
 		return v.showPage(verdict)
 	}
 	return v.answer(l.Status, errDenied,

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -35,19 +36,19 @@ func (v *Visit) Exchange(repl *caddy.Replacer) error {
 	return err
 }
 
-// WouldWait reports whether a browser gets the page that waits, instead of a denial by checks: the quota of each of
-// those that deny is used up for a while, and there is another pass.
-func (l *Limiter) WouldWait(r *http.Request, checks []limiter.Check, pass rule.Pass) bool {
-	if !l.challenges || limiter.Allowed(checks) {
+// WouldWait reports whether a browser that is denied gets the page that waits: the quota of each check that denies it
+// is used up for a while, and the client's key has another pass.
+func (l *Limiter) WouldWait(r *http.Request, q *Question, pass rule.Pass) bool {
+	if !l.challenges {
 		return false
 	}
-	for i := range checks {
-		c := &checks[i]
+	for i := range q.Checks {
+		c := &q.Checks[i]
 		if c.Result.Passes() {
 			continue
 		}
 		passes := l.Rules.RuleOf(c).Challenge.Passes
-		if passes == 0 || passes == 1 && pass.Valid || rule.ReasonOf(checks[i:i+1], "") != rule.ReasonLimit || c.Result.RetryAfter == limiter.Never {
+		if passes == 0 || passes == 1 && pass.Valid || rule.ReasonOf(q.Checks[i:i+1], q.Source) != rule.ReasonLimit || c.Result.RetryAfter == limiter.Never {
 			return false
 		}
 	}
@@ -64,12 +65,9 @@ func (v *Visit) showPage(verdict *Verdict) error {
 	d.quotas.SetHeaders(v.Header(), v.request.Header)
 	browser := l.browser(v.request)
 	return browser.Page(v.ResponseWriter, l.Status, func(number uint16) bool {
-		for i := range verdict.Checks {
-			c := l.Rules.RuleOf(&verdict.Checks[i]).Challenge
-			if !verdict.Checks[i].Result.Passes() && verdict.pass.Valid && c.Of(verdict.pass) == c.Of(rule.Pass{Number: number}) {
-				return false
-			}
-		}
-		return true
+		return !verdict.pass.Valid || !slices.ContainsFunc(verdict.Checks, func(c limiter.Check) bool {
+			passes := l.Rules.RuleOf(&c).Challenge
+			return !c.Result.Passes() && passes.Of(verdict.pass) == passes.Of(rule.Pass{Number: number})
+		})
 	})
 }

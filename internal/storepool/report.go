@@ -27,6 +27,7 @@ type reporter struct {
 	refused clock.Gate
 	losses  lossLines
 	foreign clock.Gate
+	secret  clock.Gate
 	unread  bool // overrides; used by the poll alone
 	metrics Metrics
 
@@ -71,6 +72,13 @@ func (s *reporter) watchOverrides(failover *failover.Store) overrides.Hooks {
 				s.logger().Warn("an override in redis is left out; another version may have written it", zap.Error(err))
 			}
 		},
+	}
+}
+
+// secretUnread takes the reason why there is no secret of challenges.
+func (s *reporter) secretUnread(err error) {
+	if s.secret.Pass(time.Now(), time.Minute) {
+		s.logger().Warn("the secret of challenges cannot be read from redis; denied browsers get no page that waits", causeOf(err)...)
 	}
 }
 

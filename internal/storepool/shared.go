@@ -107,21 +107,13 @@ func (s *Redis) Destruct() error {
 	return s.Store.Close()
 }
 
-// sameOverrides returns the overrides of the running configuration, if they lie where options lead to, so that
-// they apply in the first moments of a store with other options too; otherwise nil.
-func (p *Pool) sameOverrides(o Options) *overrides.Live {
+// atSamePlace returns the overrides and the secret of challenges of the running configuration, if they lie where
+// options lead to, so that they apply in the first moments of a store with other options too; otherwise nil.
+func (p *Pool) atSamePlace(o Options) (*overrides.Live, *challenge.Keeper) {
 	if newest := p.Newest(); newest != nil && o.samePlace(newest.Options) {
-		return newest.Overrides()
+		return newest.Overrides(), newest.Challenges()
 	}
-	return nil
-}
-
-// sameSecret returns the secret of challenges of the running configuration, in the same way.
-func (p *Pool) sameSecret(o Options) *challenge.Keeper {
-	if newest := p.Newest(); newest != nil && o.samePlace(newest.Options) {
-		return newest.Challenges()
-	}
-	return nil
+	return nil, nil
 }
 
 // samePlace reports whether other options, which may be nil, lead to the same keys of the same Redis.
@@ -149,8 +141,9 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true, OnRepaid: memory.Names.CountOutage, OnLeaseEnd: memory.Names.CountLeased,
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
-		live := overrides.NewShared(store, o.Naming, p.sameOverrides(o), troubles.watchOverrides(failover))
-		keeper := challenge.NewShared(store, o.Naming, p.sameSecret(o))
+		earlier, secret := p.atSamePlace(o)
+		live := overrides.NewShared(store, o.Naming, earlier, troubles.watchOverrides(failover))
+		keeper := challenge.NewShared(store, o.Naming, secret, troubles.secretUnread)
 		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, failover: failover, overrides: live, keeper: keeper}, nil
 	})
 	if err != nil {
