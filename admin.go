@@ -89,7 +89,7 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 		p := adminapi.PolicyReport{
 			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom, MaxConcurrent: s.MaxConcurrent,
 			Calendar: s.Calendar, TimeZone: s.Zone(), Burst: s.Burst, BurstFrom: id.burstFrom,
-			Unlimited: id.unlimited, Ban: banReport(s), Lease: a.leaseReport(registered.policy), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
+			Unlimited: id.unlimited, Ban: banReport(s), Challenge: challengeReport(id.challenge), Lease: a.leaseReport(registered.policy), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
 		}
 		if id.unlimited {
 			p.Limit, p.MaxConcurrent = 0, 0

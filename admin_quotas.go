@@ -53,8 +53,8 @@ func banReport(s limiter.Settings) *adminapi.BanReport {
 	return report
 }
 
-// maxBanPeeks is how many keys are peeked at at a time.
-const maxBanPeeks = 64
+// maxPeeks is how many keys the store is asked for at a time.
+const maxPeeks = 64
 
 // addBans adds which of the keys are banned: by the store, or, once it does not answer, as far as this
 // process remembers.
@@ -63,7 +63,7 @@ func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
 	defer stores.End()
 	var peeking sync.WaitGroup
 	var failed atomic.Bool
-	slots := make(chan struct{}, maxBanPeeks)
+	slots := make(chan struct{}, maxPeeks)
 	for i := range keys {
 		policy := a.registered[keys[i].Policy].policy
 		parsed, err := escape.ParseKey(keys[i].Key)
@@ -143,13 +143,18 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	}
 	stores := a.use()
 	defer stores.End()
-	override := a.overrides.Find(registered.policy.Name(), *key)
+	client, _, _ := rule.CutPass(*key)
+	override := a.overrides.Find(registered.policy.Name(), client)
 	policy, status := rule.UnderOverride(override, registered.policy)
-	check := limiter.Check{Policy: policy, Key: *key}
+	checks := registered.quotas(policy, *key, override != nil)
+	check := checks[0]
 	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key), Override: explain.Override(override),
 		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
 	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
 		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: explain.Seconds(lasts)}
+	}
+	if status == rule.Counts {
+		report.Passes = passesInUse(r.Context(), stores, checks[1:])
 	}
 	source, err := stores.Peek(r.Context(), &check)
 	if err == nil || stores.HasLocalState(registered.policy, *key) {
@@ -200,7 +205,7 @@ func (a *App) serveReset(r *http.Request) (any, bool, error) {
 	var found failover.ResetCount
 	if key != nil {
 		report.Hint = registered.hint(*key)
-		found, err = stores.Reset(r.Context(), registered.policy, *key)
+		found, err = resetQuotas(r.Context(), stores, registered.quotas(registered.policy, *key, true))
 	} else {
 		found, err = stores.ResetAll(r.Context(), registered.policy.Name())
 	}

@@ -70,10 +70,11 @@ type PolicyReport struct {
 	NodeTimeout float64 `json:"node_timeout,omitempty"`
 	Running     *int64  `json:"running,omitempty"`
 
-	Ban        *BanReport `json:"ban,omitempty"`
-	Lease      *float64   `json:"lease,omitempty"` // the longest, in seconds; 0: it would be too short
-	IPv4Prefix int        `json:"ipv4_prefix"`
-	IPv6Prefix int        `json:"ipv6_prefix"`
+	Challenge  *ChallengeReport `json:"challenge,omitempty"`
+	Ban        *BanReport       `json:"ban,omitempty"`
+	Lease      *float64         `json:"lease,omitempty"` // the longest, in seconds; 0: it would be too short
+	IPv4Prefix int              `json:"ipv4_prefix"`
+	IPv6Prefix int              `json:"ipv6_prefix"`
 
 	// Handlers are the places of the handlers that use the policy: server, addresses, and what requests
 	// must be to come there, with the policy's own match. Those that stand in no route of Caddy's own are
@@ -145,6 +146,9 @@ type StateReport struct {
 	*QuotaReport
 	Source   string         `json:"source,omitempty"`
 	Override *OverrideEntry `json:"override,omitempty"`
+
+	// Passes are the quotas of the key's passes that are in use.
+	Passes []PassReport `json:"passes,omitempty"`
 
 	// Leased is units that this node has taken ahead, which Redis counts as used.
 	Leased *LeasedReport `json:"leased,omitempty"`
@@ -244,9 +248,12 @@ type ExplainReport struct {
 	// Server is the name of the server that receives such a request.
 	Server string `json:"server"`
 
-	// Decision is allowed, denied, exempt, usage if a handler answers with the client's quotas, or none if
-	// the request meets no policy.
+	// Decision is allowed, denied, exempt, usage if a handler answers with the client's quotas, challenge if
+	// the request brings back what a page that waits has given it, or none if the request meets no policy.
 	Decision string `json:"decision"`
+
+	// Page is true if a browser that navigates there gets a page that waits, by the option challenge.
+	Page bool `json:"page,omitempty"`
 
 	Policies []ExplainedPolicy `json:"policies"`
 

@@ -106,11 +106,10 @@ func original(r *http.Request) (method string, target *url.URL) {
 	return r.Method, r.URL
 }
 
-// Waits reports whether the browser would wait: tokens can be signed, and the request is a navigation, whose answer a
-// person sees.
-func (b *Browser) Waits() bool {
-	header := b.request.Header
-	if method, _ := original(b.request); b.keeper.secrets.Load() == nil || method != http.MethodGet ||
+// IsNavigation reports whether a person sees the answer of a request.
+func IsNavigation(r *http.Request) bool {
+	header := r.Header
+	if method, _ := original(r); method != http.MethodGet ||
 		!strings.HasPrefix(header.Get("Accept"), "text/html") || header.Get("Range") != "" || header.Get("X-Requested-With") != "" {
 		return false
 	}

@@ -71,7 +71,7 @@ func NewShared(redis Redis, format limiter.KeyFormat, earlier *Keeper, onUnread 
 	if format.Secret != "" {
 		return newKeeper(SecretOf(format.Secret))
 	}
-	k := &Keeper{now: time.Now, redis: redis, key: format.Reserved("challenge", "secret"), onUnread: onUnread}
+	k := &Keeper{now: time.Now, redis: redis, key: SecretKey(format), onUnread: onUnread}
 	if earlier != nil {
 		k.secrets.Store(earlier.secrets.Load())
 	}
@@ -79,6 +79,12 @@ func NewShared(redis Redis, format limiter.KeyFormat, earlier *Keeper, onUnread 
 	k.polls.Run = k.poll
 	return k
 }
+
+// Ready reports whether the secret is known.
+func (k *Keeper) Ready() bool { return k.secrets.Load() != nil }
+
+// SecretKey returns the key that holds the secret in Redis.
+func SecretKey(format limiter.KeyFormat) string { return format.Reserved("challenge", "secret") }
 
 // Start begins to read the secret. It is called by each configuration that has challenges.
 func (k *Keeper) Start() {
@@ -97,7 +103,7 @@ func (k *Keeper) Close() {
 // poll reads the secret, and writes the own one if there is none.
 func (k *Keeper) poll() {
 	next, err := pollInterval, k.sync(k.polls.Life)
-	if k.secrets.Load() == nil {
+	if !k.Ready() {
 		next = retryInterval
 		k.onUnread(err)
 	}

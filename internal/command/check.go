@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -89,9 +90,12 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 	}
 	options.Logs = bytes.Contains(text, []byte(`"sliding_window_log"`))
 	options.Runs = bytes.Contains(text, []byte(`"max_concurrent`))
+	options.Challenges = challengePattern.Match(text)
 	findings, unasked = preflight.Run(i.cmd.Context(), *options)
 	return findings, unasked, nil
 }
+
+var challengePattern = regexp.MustCompile(`"challenge"\s*:\s*\{`)
 
 func findingTable(findings []preflight.Finding) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "CHECK"}, {Title: "RESULT"}, {Title: "DETAIL"}}}

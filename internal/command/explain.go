@@ -81,6 +81,11 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 		decision = "no policy is met"
 	case "usage":
 		decision = "answered with the client's quotas"
+	case "challenge":
+		decision = "sent on, with a pass if its ticket is valid"
+	}
+	if report.Page {
+		decision += "; a browser that navigates there gets a page that waits"
 	}
 	i.terminal.Print("server " + escape.Text(report.Server) + ": " + decision + "\n")
 	if len(report.Policies) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
@@ -75,7 +76,7 @@ func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Title: "NAME"}, {Title: "ALGORITHM"}, {Title: "LIMIT", Right: true}, {Title: "WINDOW", Right: true},
 		{Title: "BURST", Right: true}, {Title: "MAX DELAY", Right: true}, {Title: "NODE TIMEOUT", Right: true}, {Title: "RUNNING HERE", Right: true},
-		{Title: "PREFIXES"}, {Title: "OVERRIDES"}, {Title: "BAN"}, {Title: "LEASE"},
+		{Title: "PREFIXES"}, {Title: "OVERRIDES"}, {Title: "BAN"}, {Title: "CHALLENGE"}, {Title: "LEASE"},
 	}}
 	for _, p := range policies {
 		window, nodeTimeout, running := windowText(&p), "", ""
@@ -89,9 +90,17 @@ func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
 		if p.IPv4Prefix != 32 || p.IPv6Prefix != 64 { // the defaults are left out
 			prefixes = "/" + strconv.Itoa(p.IPv4Prefix) + " /" + strconv.Itoa(p.IPv6Prefix)
 		}
-		t.Add(p.Name, p.Algorithm, limitText(&p), window, amount(p.BurstFrom, p.Burst), delay, nodeTimeout, running, prefixes, overridesText(&p), banText(p.Ban), leaseText(p.Lease))
+		t.Add(p.Name, p.Algorithm, limitText(&p), window, amount(p.BurstFrom, p.Burst), delay, nodeTimeout, running, prefixes, overridesText(&p), banText(p.Ban), challengeText(p.Challenge), leaseText(p.Lease))
 	}
 	return t
+}
+
+// challengeText returns the option as it is configured.
+func challengeText(c *adminapi.ChallengeReport) string {
+	if c == nil {
+		return ""
+	}
+	return rule.Challenge{Passes: c.Passes, Limit: c.Limit}.String()
 }
 
 // leaseText says how long a node leases units at most.

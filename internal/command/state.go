@@ -55,6 +55,9 @@ func runState(i *invocation) error {
 	if report.DryRun {
 		quota.Add("dry run", "no handler limits this key")
 	}
+	for _, p := range report.Passes {
+		quota.Add("pass "+p.Key, strconv.FormatInt(p.Remaining, 10)+"/"+strconv.FormatInt(p.Limit, 10)+", reset "+inTime(p.ResetAfter))
+	}
 	quota.Write(i.terminal)
 	if len(report.Keys) > 0 {
 		i.terminal.Print("\n")

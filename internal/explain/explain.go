@@ -23,6 +23,7 @@ import (
 const (
 	decisionNone       = "none"
 	decisionUsage      = "usage"
+	decisionChallenge  = "challenge"
 	decisionNotMatched = "not_matched"
 	decisionSkipped    = "skipped"
 	decisionRejected   = "rejected"
@@ -73,7 +74,12 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 		e.report.Policies = append(e.report.Policies, explainRule(&findings[i], peeks))
 	}
 	goesOn = e.record(peeks)
+	if enforced := denied(peeks); !goesOn && r.Method == http.MethodGet && l.MayWait(&enforced, evaluation.Pass) {
+		e.report.Page = true
+	}
 	switch {
+	case met == gate.BringsTicket:
+		e.report.Decision, goesOn = decisionChallenge, false
 	case met == gate.AsksUsage:
 		e.report.Decision, goesOn = decisionUsage, false
 	case met == gate.Refused:
@@ -86,6 +92,24 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 		e.report.Decision = string(rule.Allowed)
 	}
 	return goesOn, nil
+}
+
+// denied returns the question about the checks that deny the request; without any where the fail mode decides.
+func denied(peeks []peek) (q gate.Question) {
+	for i := range peeks {
+		p := &peeks[i]
+		if p.dryRun || p.outcome() == rule.Allowed {
+			continue
+		}
+		if p.undecided() {
+			return gate.Question{}
+		}
+		q.Checks = append(q.Checks, p.check)
+		if p.source == rule.SourceOverride {
+			q.Source = p.source
+		}
+	}
+	return q
 }
 
 // record records what a limiter would have charged and why Redis was not asked, and reports whether the

@@ -36,10 +36,10 @@ func (v *Visit) Exchange(repl *caddy.Replacer) error {
 	return err
 }
 
-// WouldWait reports whether a browser that is denied gets the page that waits: the quota of each check that denies it
-// is used up for a while, and the client's key has another pass.
-func (l *Limiter) WouldWait(r *http.Request, q *Question, pass rule.Pass) bool {
-	if !l.challenges {
+// MayWait reports whether a browser that checks deny gets the page that waits where it navigates: the quota of each of
+// them is used up for a while, and the client's key has another pass.
+func (l *Limiter) MayWait(q *Question, pass rule.Pass) bool {
+	if !l.challenges || !l.Challenges.Ready() || limiter.Allowed(q.Checks) {
 		return false
 	}
 	for i := range q.Checks {
@@ -52,8 +52,7 @@ func (l *Limiter) WouldWait(r *http.Request, q *Question, pass rule.Pass) bool {
 			return false
 		}
 	}
-	browser := l.browser(r)
-	return browser.Waits()
+	return true
 }
 
 // showPage answers a denied request with the page that waits. Its ticket has another number than the pass that is used

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -21,7 +22,7 @@ func (v *Visit) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 		return Verdict{Outcome: rule.Allowed}
 	}
 	verdict := v.decide(l.Enforced(e))
-	verdict.pass = e.Pass
+	verdict.pass, d.pass = e.Pass, cmp.Or(d.pass, e.Pass.Taken)
 	v.endDryRuns(dry)
 	v.keepRunning(verdict.Checks)
 	switch {

@@ -24,6 +24,7 @@ type decision struct {
 	refusal  rule.Reason // of the last denial
 	quotas   quotaheader.Quotas
 	dryRun   []string // the dry-run policies that would have denied, with ":banned" by a ban
+	pass     string   // number of the first pass that units were taken by; empty: there is none
 	serving  bool     // a handler sees the response and sets the headers
 	timedOut bool     // the request has waited for Redis in vain, which it does once
 
@@ -88,6 +89,9 @@ func (d *decision) log(r *http.Request) {
 	if len(d.dryRun) > 0 {
 		fields.Set(zap.String("ratelimit_dry_run", d.dryRunText()))
 	}
+	if d.pass != "" {
+		fields.Set(zap.String("ratelimit_pass", d.pass))
+	}
 	if binding := d.quotas.Binding(); binding != nil {
 		fields.Set(zap.String("ratelimit_policy", binding.Policy.Name()))
 	}
@@ -119,6 +123,8 @@ func (d *decision) placeholder(name string) (any, bool) {
 		return string(d.source), true
 	case "dry_run":
 		return d.dryRunText(), true
+	case "pass":
+		return d.pass, true
 	}
 	binding := d.quotas.Binding()
 	if binding == nil {

@@ -93,7 +93,7 @@ func New(l Limiter) *Limiter {
 		l.countsRunning = l.countsRunning || r.Policy.CountsRunning()
 		l.settles = l.settles || r.AwaitsResponse()
 		l.notifies = l.notifies || len(r.Notify) > 0
-		l.challenges = l.challenges || l.Challenges != nil && r.Challenge.Passes > 0
+		l.challenges = l.challenges || l.Challenges != nil && r.Challenge.Passes > 0 && !r.DryRun
 	}
 	l.looks = newLooks()
 	return &l

@@ -39,6 +39,9 @@ type Options struct {
 	// Logs is true if sliding_window_log is used, whose commands must then be permitted.
 	Logs bool
 
+	// Challenges is true if challenge is used, whose secret must then be permitted.
+	Challenges bool
+
 	// Runs is true if max_concurrent is used, whose commands must then be permitted.
 	Runs bool
 }

@@ -9,6 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -66,6 +67,15 @@ func permissionsToRoute() []permission {
 	}
 }
 
+// permissionsToChallenge lists the commands for the secret of challenges. The SET that is permitted has no effect: its
+// options exclude each other.
+func permissionsToChallenge(key string) []permission {
+	return []permission{
+		{"get", []any{"get", key}},
+		{"set", []any{"set", key, "1", "nx", "xx"}},
+	}
+}
+
 func permissionsToAdminister(key string) []permission {
 	return []permission{
 		{"type", []any{"type", key}},
@@ -94,6 +104,9 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	needed := permissionsToCount(key)
 	if p.options.Client.Mode == dial.Cluster {
 		needed = append(needed, permissionsToRoute()...)
+	}
+	if p.options.Challenges && p.options.Naming.Secret == "" {
+		needed = append(needed, permissionsToChallenge(challenge.SecretKey(p.options.Naming))...)
 	}
 	missing, keys, unknown := p.missing(ctx, s, needed)
 	hasKey := !slices.Contains(missing, "+set") && !slices.Contains(s.absent, "set") && !keys

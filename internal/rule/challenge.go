@@ -1,8 +1,10 @@
 package rule
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -33,14 +35,29 @@ func (c Challenge) String() string {
 type Pass struct {
 	Number uint16
 	Valid  bool
+
+	// Taken is its number in the first policy that the request takes from by it; empty: in none.
+	Taken string
 }
 
 // Of returns the number of a pass in a policy.
 func (c Challenge) Of(p Pass) int { return int(p.Number) % c.Passes }
 
-// KeyOf returns the key of a pass of a client's key, by its number in the policy.
-func (c Challenge) KeyOf(key limiter.EncodedKey, number int) limiter.EncodedKey {
-	return limiter.AsEncoded(key.String() + passMark + strconv.Itoa(number))
+// CutPass returns the client's key of that of a pass, and the pass's number in the policy.
+func CutPass(key limiter.EncodedKey) (client limiter.EncodedKey, number string, isPass bool) {
+	text, number, isPass := strings.Cut(key.String(), passMark)
+	return limiter.AsEncoded(text), number, isPass
+}
+
+// Admit has a check take from the quota of a pass, in place of the key's own. An override holds for passes too.
+func (c Challenge) Admit(check *limiter.Check, number string, v *Variants, overridden bool) {
+	check.Key = limiter.AsEncoded(check.Key.String() + passMark + number)
+	if c.Limit == 0 || overridden {
+		return
+	}
+	if policy, err := v.with(c.Limit, check.Policy.Settings().Burst); err == nil { // which was tried before
+		check.Policy = policy
+	}
 }
 
 // Challenges reports whether a rule lets browsers wait.
@@ -48,13 +65,10 @@ func (s *Set) Challenges() bool {
 	return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Challenge.Passes > 0 })
 }
 
-// admit has a check take from the quota of a pass, in place of the key's own. An override holds for passes too.
-func (r *Rule) admit(c *limiter.Check, p Pass, overridden bool) {
-	c.Key = r.Challenge.KeyOf(c.Key, r.Challenge.Of(p))
-	if r.Challenge.Limit == 0 || overridden {
-		return
-	}
-	if policy, err := r.Numbers.Variants.with(r.Challenge.Limit, r.Policy.Settings().Burst); err == nil { // it was tried before
-		c.Policy, c.Reserve = policy, r.Reserve.Of(policy)
-	}
+// admit has a check take from the quota of the request's pass.
+func (e *Evaluation) admit(r *Rule, c *limiter.Check, overridden bool) {
+	number := strconv.Itoa(r.Challenge.Of(e.Pass))
+	r.Challenge.Admit(c, number, r.Numbers.Variants, overridden)
+	c.Reserve = r.Reserve.Of(c.Policy)
+	e.Pass.Taken = cmp.Or(e.Pass.Taken, number)
 }

@@ -118,7 +118,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 			dry = !rule.refuses(err)
 		}
 		if e.Pass.Valid && status == Counts && !dry && rule.Challenge.Passes > 0 {
-			rule.admit(&check, e.Pass, override != nil)
+			e.admit(rule, &check, override != nil)
 			key = check.Key
 		}
 		if e.OnFinding != nil {

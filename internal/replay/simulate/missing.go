@@ -74,6 +74,11 @@ func (s *Simulation) Warnings() (sentences []string) {
 		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", escape.Short(s.inputs.Headers[i], shownText))
 	}
 	warn(m.unanswered, "requests without headers of the response in the log, although count_if or cost asks for them")
+	for i, r := range s.rules {
+		if r.Challenge.Passes > 0 {
+			sentences = append(sentences, fmt.Sprintf("policy %s: passes of challenge are ignored, as a log hides cookies; who would wait counts as denied, and who has waited by the client's own quota", s.policies[i].Name))
+		}
+	}
 	if m.files {
 		sentences = append(sentences, "the configuration looks for files of the site, as try_files, php_fastcgi and file matchers do; none was looked for here, and all were taken as missing")
 	}

@@ -58,7 +58,7 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 	v := &visit{limiter: l, request: request, repl: repl}
 	evaluation := rule.Evaluation{Enforced: s.checks[:0], OnFinding: s.onFinding}
 	switch met, err := l.Meet(request, repl, &evaluation); {
-	case met == gate.AsksUsage:
+	case met == gate.AsksUsage || met == gate.BringsTicket:
 		return false, nil
 	case met == gate.Exempt:
 		verdict.Outcome = replay.Exempt
