@@ -36,7 +36,7 @@ func init() {
 //		reserve        <n>|<percentage>
 //		ban            <duration>... [after <n>]
 //		lease          [<duration>]
-//		challenge      [<passes> [<limit>]]
+//		challenge      [<passes>] | <passes> <limit>
 //		enforce        <percentage>
 //		notify         <percentage>...
 //		match          <matcher> | @<name>

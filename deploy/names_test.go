@@ -66,6 +66,9 @@ func (r *recording) traffic(t *testing.T) {
 		}
 		r.get(t, path, "other")
 	}
+	for range 2 {
+		r.get(t, "/pages", "reader", "Accept", "text/html")
+	}
 	r.get(t, "/plan", "customer", "X-Limit", "many")
 	r.get(t, "/tokens", "customer", "X-Cost", "4")
 	r.get(t, "/tokens", "customer", "X-Cost", "25")
