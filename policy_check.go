@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	_ "time/tzdata" // nodes of one build have the same zones where machines have no table
 
@@ -120,9 +119,13 @@ func (p *Policy) checkCost() error {
 // checkChallenge refuses a challenge that cannot be, and what it excludes.
 func (p *Policy) checkChallenge(policy *limiter.Policy) error {
 	c := p.challenge()
-	switch {
-	case c == rule.Challenge{}:
+	if p.Challenge == nil {
 		return nil
+	}
+	key, err := rule.ParseKey(p.Key, p.prefixes())
+	switch {
+	case err != nil:
+		return err
 	case c.Passes < 1 || c.Passes > rule.MaxPasses:
 		return fmt.Errorf("challenge %d: use a number of passes from 1 to %d", c.Passes, rule.MaxPasses)
 	case p.Ban != nil:
@@ -131,7 +134,7 @@ func (p *Policy) checkChallenge(policy *limiter.Policy) error {
 		return errors.New("challenge, max_delay: requests that are held are not denied; use one of them")
 	case p.countsRunning():
 		return errors.New("challenge, max_concurrent: what runs ends without a wait; give max_concurrent a policy of its own")
-	case !strings.Contains(p.Key, "{"):
+	case key.IsFixed():
 		return fmt.Errorf("challenge: all clients share the key %s, and so its passes; use a key with a placeholder such as {client_ip}", p.Key)
 	case c.Limit != 0 && p.isDynamic():
 		return errors.New("challenge: a pass cannot have a limit beside a placeholder for limit or burst; leave the limit of the pass out")

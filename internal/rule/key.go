@@ -80,6 +80,11 @@ func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
 	return t, nil
 }
 
+// IsFixed reports whether all requests have the same key.
+func (t *KeyTemplate) IsFixed() bool {
+	return !slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.Name != "" })
+}
+
 // addPlaceholder adds a placeholder, behind a border to one before it. Requests without an address have a
 // warning of their own.
 func (t *KeyTemplate) addPlaceholder(name string) error {
