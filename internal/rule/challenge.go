@@ -45,8 +45,12 @@ func (c Challenge) Of(p Pass) int { return int(p.Number) % c.Passes }
 
 // CutPass returns the client's key of that of a pass, and the pass's number in the policy.
 func CutPass(key limiter.EncodedKey) (client limiter.EncodedKey, number string, isPass bool) {
-	text, number, isPass := strings.Cut(key.String(), passMark)
-	return limiter.AsEncoded(text), number, isPass
+	text := key.String()
+	at := strings.LastIndex(text, passMark)
+	if at < 0 || (at-len(strings.TrimRight(text[:at], "%")))%2 != 0 { // behind an odd number it is the end of %%
+		return key, "", false
+	}
+	return limiter.AsEncoded(text[:at]), text[at+len(passMark):], true
 }
 
 // Admit has a check take from the quota of a pass, in place of the key's own. An override holds for passes too.
