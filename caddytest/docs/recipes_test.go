@@ -25,6 +25,7 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Block a client now":                recipeBlock,
 	"Bots by User-Agent":                recipeBots,
 	"A ladder against swarms":           recipeLadder,
+	"Against crawlers":                  recipeCrawlers,
 	"Behind a CDN":                      recipeCDN,
 	"API tiers by key":                  recipeTiers,
 	"A claim of a JWT as key":           recipeClaim,
@@ -69,6 +70,7 @@ func TestRecipes_variants(t *testing.T) {
 		run     func(*testing.T, recipeEnv)
 	}{
 		"a part of the clients": {"Roll a limit out", []string{"dry_run", "enforce 10%"}, recipeRollout},
+		"no challenge":          {"Against crawlers", []string{"\t\t\tchallenge\n", ""}, recipeCrawlersWithout},
 		"tokens in a header": {"Language-model gateway", []string{
 			"method POST\n", "", "limit 100000", "limit 10000", "window day", "window 1h\n\t\t\talgorithm token_bucket", "weight {vars.max_tokens} 4000\n", "",
 			"cost json usage.total_tokens|response.usage.total_tokens 4000", "cost {http.reverse_proxy.header.X-Tokens-Used} 500",

@@ -37,7 +37,7 @@ func TestChallenge(t *testing.T) {
 	for name, option := range options {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := caddytest.Start(t, caddytest.Config(option, challenged))
+			n := caddytest.Start(t, caddytest.Config(option, challenged+"\nlog"))
 			v := &visitor{Node: n}
 			a := open(t, v, "/a/b?x=%41", 0)
 			a.Want(t, http.StatusOK, "allowed *")
