@@ -161,6 +161,23 @@ func TestRedis_rotating(t *testing.T) {
 	}
 }
 
+// TestRedis_rotating_without_a_master rotates while one master of a Cluster hangs. The others' connections log in.
+func TestRedis_rotating_without_a_master(t *testing.T) {
+	t.Parallel()
+	masters := redistest.StartCluster(t)
+	p := &tokens{}
+	for _, s := range masters {
+		p.logins = append(p.logins, s.Client(t))
+	}
+	p.logins.do(t, "acl", "setuser", "app0", "on", ">secret0", "~*", "+@all")
+	r, _ := openWith(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Credentials: p, PoolSize: 3})
+	openAll(t, r, 3)
+	masters[0].Pause(t)
+	t.Cleanup(func() { masters[0].Resume(t) })
+	p.logins = p.logins[1:]
+	p.rotate(t)
+}
+
 // TestRedis_failing_provider fails while connections open and log in. The last login goes on.
 func TestRedis_failing_provider(t *testing.T) {
 	t.Parallel()

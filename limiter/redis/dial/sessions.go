@@ -70,7 +70,6 @@ func (s *sessions) renew() {
 	if s.logins.wait() == 0 || err != nil {
 		login, err = s.logins.renew(ctx)
 	}
-	var refused goredis.Error
 	if err == nil {
 		err = s.sweep(login)
 	}
@@ -78,7 +77,7 @@ func (s *sessions) renew() {
 	switch problem := s.logins.problem(); {
 	case problem != nil:
 		s.report(wire.Undecided(&wire.CredentialsError{What: s.logins.what, Err: problem}))
-	case err == nil, errors.As(err, &refused):
+	case err == nil, isRefused(err):
 		s.report(wire.Undecided(err))
 	}
 	if err != nil {
@@ -87,19 +86,28 @@ func (s *sessions) renew() {
 	s.task.Start(max(wait, pollPause))
 }
 
-// sweep logs all connections in that have not yet done so with a login.
-func (s *sessions) sweep(login credentials.Login) error {
-	attempts := s.begin(login)
-	for client := s.stale(); client != nil; client = s.stale() {
+// sweep logs all connections in that have not yet done so with a login. A node of a Cluster that does not answer keeps
+// no other waiting.
+func (s *sessions) sweep(login credentials.Login) (err error) {
+	attempts, failed := s.begin(login), map[*goredis.Client]bool{}
+	for client := s.stale(failed); client != nil; client = s.stale(failed) {
 		if attempts--; attempts < 0 {
-			return errBusy
+			return errors.Join(err, errBusy)
 		}
-		if err := logInIdle(client, login); err != nil {
-			s.round.Add(1) // whoever was refused tries again
-			return err
+		if e := logInIdle(client, login); e != nil {
+			err, failed[client] = errors.Join(err, e), true
 		}
 	}
-	return nil
+	if isRefused(err) {
+		s.round.Add(1) // who was refused has noted AUTH, and tries again
+	}
+	return err
+}
+
+// isRefused reports whether a server has answered AUTH with an error.
+func isRefused(err error) bool {
+	var reply goredis.Error
+	return errors.As(err, &reply)
 }
 
 // errBusy is the error of a sweep that has not met all connections. The next one goes on.
@@ -117,12 +125,12 @@ func (s *sessions) begin(login credentials.Login) (attempts int) {
 	return 50 * (1 + len(s.open))
 }
 
-// stale returns a client with a connection that is to log in; nil: there is none.
-func (s *sessions) stale() *goredis.Client {
+// stale returns a client with a connection that is to log in, except for those that failed; nil: there is none.
+func (s *sessions) stale(failed map[*goredis.Client]bool) *goredis.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c, client := range s.open {
-		if c.round.Load() != s.round.Load() {
+		if c.round.Load() != s.round.Load() && !failed[client] {
 			return client
 		}
 	}
