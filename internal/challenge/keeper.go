@@ -71,7 +71,7 @@ func NewShared(redis Redis, format limiter.KeyFormat, earlier *Keeper, onUnread 
 	if format.Secret != "" {
 		return newKeeper(SecretOf(format.Secret))
 	}
-	k := &Keeper{now: time.Now, redis: redis, key: SecretKey(format), onUnread: onUnread}
+	k := &Keeper{now: time.Now, redis: redis, key: format.Reserved("challenge", "secret"), onUnread: onUnread}
 	if earlier != nil {
 		k.secrets.Store(earlier.secrets.Load())
 	}
@@ -82,9 +82,6 @@ func NewShared(redis Redis, format limiter.KeyFormat, earlier *Keeper, onUnread 
 
 // Ready reports whether the secret is known.
 func (k *Keeper) Ready() bool { return k.secrets.Load() != nil }
-
-// SecretKey returns the key that holds the secret in Redis.
-func SecretKey(format limiter.KeyFormat) string { return format.Reserved("challenge", "secret") }
 
 // Start begins to read the secret. It is called by each configuration that has challenges.
 func (k *Keeper) Start() {

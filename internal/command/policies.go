@@ -11,7 +11,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
@@ -100,7 +99,7 @@ func challengeText(c *adminapi.ChallengeReport) string {
 	if c == nil {
 		return ""
 	}
-	return rule.Challenge{Passes: c.Passes, Limit: c.Limit}.String()
+	return strings.TrimSpace(strconv.Itoa(c.Passes) + " " + amount("", c.Limit))
 }
 
 // leaseText says how long a node leases units at most.

@@ -9,7 +9,6 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -106,7 +105,7 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 		needed = append(needed, permissionsToRoute()...)
 	}
 	if p.options.Challenges && p.options.Naming.Secret == "" {
-		needed = append(needed, permissionsToChallenge(challenge.SecretKey(p.options.Naming))...)
+		needed = append(needed, permissionsToChallenge(p.options.Naming.Reserved("challenge", "secret"))...)
 	}
 	missing, keys, unknown := p.missing(ctx, s, needed)
 	hasKey := !slices.Contains(missing, "+set") && !slices.Contains(s.absent, "set") && !keys
