@@ -1,6 +1,6 @@
 -- What Redis gives a script: Lua 5.1 and these names.
 std = "lua51"
-read_globals = {"redis", "struct", "cjson", "cmsgpack", "bit", "KEYS", "ARGV"}
+read_globals = {"redis", "struct", "cjson", "cmsgpack", "bit", "KEYS", "ARGV", table = {fields = {"unpack"}}}
 max_line_length = 100
 
 -- Go joins fragments into one script, so that the locals of one reach the later ones. luacheck sees

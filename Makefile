@@ -43,6 +43,7 @@ PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 .PHONY: test
 test: ## run all tests, with the race detector if there is gcc
 	.ci/need redis-server faketime
+	@.ci/need lua5.4 || echo 'no lua5.4: testing without it'
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	for module in deploy $(wildcard credentials/*/go.mod); do go -C "$${module%/go.mod}" test -timeout $(TIMEOUT) ./... || exit; done & modules=$$!; \
 	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) -p $(PACKAGES) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./...; failed=$$?; \

@@ -321,7 +321,7 @@ end
 
 -- Answers the current request, which failed with an error, and goes on to the next one.
 local function fail(problem)
-  failures[#failures + 1] = done + 1
+  failures[#failures + 1] = floor(done + 1)   -- Lua 5.4: the reply takes no float
   failures[#failures + 1] = type(problem) == 'table' and problem.err or problem
   local wait = changed and -3 or -2
   for i = 1, checks do
@@ -369,4 +369,5 @@ local answer = table.concat(answers, '', 0)
 if #failures == 0 then
   return answer
 end
-return {answer, unpack(failures)}
+table.insert(failures, 1, answer)
+return failures

@@ -5,4 +5,6 @@
 -- ARGV: none
 -- Defines: kernels  the table that each algorithm's fragment adds itself to
 --          bans     the functions of ban.lua; nil in scripts without it
+--          unpack   the function that Lua 5.1 has alone, and later versions in table
 local kernels, bans = {}
+local unpack = table.unpack or unpack

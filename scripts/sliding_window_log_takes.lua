@@ -236,4 +236,5 @@ local answer = table.concat(answers)
 if not failures then
   return answer
 end
-return {answer, unpack(failures)}
+table.insert(failures, 1, answer)
+return failures

@@ -76,6 +76,7 @@ func TestLive_stores(t *testing.T) {
 		})
 		t.Run(name+"/standalone", onRedis(dial.Standalone, "", server.Addr))
 		t.Run(name+"/hashed", onRedis(dial.Standalone, "secret", server.Addr))
+		t.Run(name+"/lua54", func(t *testing.T) { onRedis(dial.Standalone, "", redistest.StartLua54(t).Addr)(t) })
 		t.Run(name+"/cluster", onRedis(dial.Cluster, "", addresses...))
 	}
 }

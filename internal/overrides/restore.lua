@@ -7,6 +7,7 @@
 -- Returns: the version that Redis has then.
 -- Example: nothing stored, ARGV {'7000000', 'f', '0 rule'} -> '7000000 1'.
 
+local unpack = table.unpack or unpack   -- Lua 5.1 has it alone, later versions in table
 local version = redis.call('GET', KEYS[1]) or ''
 local number = tonumber(string.match(version, '^%d+')) or 0
 if number >= tonumber(ARGV[1]) and number < 9.005e15 then -- a larger one is foreign

@@ -83,7 +83,11 @@ func isState(value string, count int) bool {
 
 func TestForeignValue_string(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
+	foreignStringsFail(t, redistest.Shared(t))
+}
+
+func foreignStringsFail(t *testing.T, server *redistest.Server) {
+	t.Helper()
 	client := server.Client(t)
 	r := openRedis(t, server, 10*time.Second)
 	random := rand.NewChaCha8([32]byte{1})

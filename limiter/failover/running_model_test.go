@@ -136,8 +136,12 @@ func (n *rawNode) checkStored(p *limiter.Policy, key string, m *runningModel) {
 
 // TestConcurrency_vectors plays published traces on both twins: limit and units, a timeout of 15 s.
 func TestConcurrency_vectors(t *testing.T) {
+	concurrencyVectorsHold(t, redistest.Shared(t))
+}
+
+func concurrencyVectorsHold(t *testing.T, server *redistest.Server) {
+	t.Helper()
 	const second = 1_000_000
-	server := redistest.Shared(t)
 	client := server.Client(t)
 	a, b := newRawNode(t, server), newRawNode(t, server)
 	take, release, state, peek := wire.OpTake, wire.OpRelease, wire.OpState, wire.OpPeek
@@ -223,8 +227,12 @@ func TestConcurrency_vectors(t *testing.T) {
 // directions.
 func TestConcurrency_twins_agree(t *testing.T) {
 	t.Parallel()
+	concurrencyTwinsAgree(t, redistest.Shared(t))
+}
+
+func concurrencyTwinsAgree(t *testing.T, server *redistest.Server) {
+	t.Helper()
 	const second, steps = 1_000_000, 250
-	server := redistest.Shared(t)
 	client := server.Client(t)
 	nodes := []*rawNode{newRawNode(t, server), newRawNode(t, server), newRawNode(t, server)}
 	for seed := range redistest.Rounds[uint64](30, 400) {
