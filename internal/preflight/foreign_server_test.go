@@ -125,6 +125,19 @@ func TestRun_foreignServers(t *testing.T) {
 				"script":  "failed sliding_window_counter: rate limit store could not decide: the Lua of this server has no library struct",
 			},
 		},
+		"Valkey without its module lua": {
+			func(words []string) string {
+				if words[0] == "eval" {
+					return "-ERR Could not find scripting engine 'lua'\r\n"
+				}
+				return foreign(answers("valkey", "9.1.2"), bulk(""), "")(words)
+			},
+			map[string]string{
+				"version": "ok valkey 9.1.2",
+				"script": "failed sliding_window_counter: rate limit store could not decide: this server has no Lua, which is a module of Valkey since 9.1: " +
+					"ERR Could not find scripting engine 'lua'; load the module lua in Valkey",
+			},
+		},
 		"a proxy that parses scripts": {
 			foreign(unknownCommand, unknownCommand, "-ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array\r\n"),
 			map[string]string{

@@ -85,6 +85,9 @@ func (p *preflight) trySeveralKeys(ctx context.Context, s *checkedServer) {
 func (p *preflight) undecided(s *checkedServer, algorithm string, err error) {
 	t := diagnose(err.Error())
 	p.unasked = p.unasked || (t.advice != "" && !t.answered)
+	if strings.Contains(err.Error(), "Could not find scripting engine") {
+		s.scriptAdvice = "load the module lua in Valkey: loadmodule in its configuration, or a build with it"
+	}
 	advice := cmp.Or(s.scriptAdvice, scriptAdvice[limiter.Kind(err)], t.advice, "check whether this is a Redis, and whether it permits scripts")
 	p.failed("script", s.address, algorithm+": "+err.Error(), advice)
 }

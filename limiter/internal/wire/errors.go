@@ -72,6 +72,7 @@ var incompatibilities = []struct{ words, meaning string }{
 	{"ERR syntax error", "this server does not know KEEPTTL of SET, which Redis has since 6.0"},
 	{"'struct'", "the Lua of this server has no library struct"},
 	{"'unpack'", "the Lua of this server has no unpack, as that of Redis has"},
+	{"Could not find scripting engine", "this server has no Lua, which is a module of Valkey since 9.1"},
 	{"bad lua script for redis cluster", "this server allows no script that passes keys in variables"},
 }
 

@@ -169,8 +169,9 @@ func TestKind(t *testing.T) {
 		"ERR Unknown command called from script script: 6f, on @user_script:12.":                                                  "command",
 		"@user_script: 7: -OOM command not allowed when used memory > 'maxmemory'.":                                               "oom",
 		"FOREIGNVALUE the stored value is none of this module":                                                                    "value",
-		// Redis 5; Redis whose Lua lacks a library; a proxy that parses the script.
-		"ERR syntax error": "incompatible",
+		// Valkey without its module lua; Redis 5; Redis whose Lua lacks a library; a proxy that parses the script.
+		"ERR Could not find scripting engine 'lua'": "incompatible",
+		"ERR syntax error":                          "incompatible",
 		"ERR Error running script: @enable_strict_lua:15: user_script:1: Script attempted to access nonexistent global variable 'struct'": "incompatible",
 		"ERR user_script:10: attempt to index a nil value (global 'struct')":                                                              "incompatible",
 		"ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array":                   "incompatible",
