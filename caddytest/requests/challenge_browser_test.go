@@ -43,7 +43,13 @@ func TestChallenge_browser(t *testing.T) {
 			})
 			n := caddytest.Start(t, caddytest.Config("", "log\nredis_ratelimit {\nlimit 1\nwindow 24h\nchallenge 2 50\n}\nreverse_proxy "+strings.TrimPrefix(upstream, "http://")))
 			n.Get(t, "/used-up")
-			profile := t.TempDir()
+			profile := redistest.NoError(os.MkdirTemp("", "challenge"))(t)
+			t.Cleanup(func() { // processes of the browser write to it a little longer than the first one lives
+				redistest.Retry(t, "the profile is removed", func() (again bool, seen any) {
+					err := os.RemoveAll(profile)
+					return err != nil, err
+				})
+			})
 			redistest.Must(t, os.MkdirAll(filepath.Join(profile, "Default"), 0o700))
 			redistest.Must(t, os.WriteFile(filepath.Join(profile, "Default", "Preferences"), []byte(`{"profile":{"default_content_setting_values":{`+test.preference+`}}}`), 0o600))
 			command := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
