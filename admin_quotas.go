@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
@@ -61,28 +60,22 @@ const maxPeeks = 64
 func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
 	stores := a.use()
 	defer stores.End()
-	var peeking sync.WaitGroup
 	var failed atomic.Bool
-	slots := make(chan struct{}, maxPeeks)
-	for i := range keys {
+	eachAtOnce(len(keys), func(i int) bool {
 		policy := a.registered[keys[i].Policy].policy
 		parsed, err := escape.ParseKey(keys[i].Key)
 		if policy == nil || !policy.Bans() || err != nil {
-			continue
+			return true
 		}
-		slots <- struct{}{}
-		peeking.Go(func() {
-			defer func() { <-slots }()
-			check := limiter.Check{Policy: policy, Key: limiter.AsEncoded(parsed)}
-			if failed.Load() {
-				stores.PeekLocal(&check)
-			} else if _, err := stores.Peek(r.Context(), &check); err != nil {
-				failed.Store(true)
-			}
-			keys[i].Banned = explain.Seconds(check.Result.BanLeft)
-		})
-	}
-	peeking.Wait()
+		check := limiter.Check{Policy: policy, Key: limiter.AsEncoded(parsed)}
+		if failed.Load() {
+			stores.PeekLocal(&check)
+		} else if _, err := stores.Peek(r.Context(), &check); err != nil {
+			failed.Store(true)
+		}
+		keys[i].Banned = explain.Seconds(check.Result.BanLeft)
+		return true // those that are left are looked up here
+	})
 }
 
 // unban lifts the ban of a key, or with nil those of all keys of a policy, and returns how many there were.

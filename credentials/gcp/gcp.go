@@ -44,7 +44,7 @@ func (Credentials) Identity() string { return "" }
 // scope is what a token permits.
 const scope = "https://www.googleapis.com/auth/cloud-platform"
 
-// longest is how long a request may take, which nobody waits for any more.
+// longest is how long a request may take. A login has stopped waiting by then.
 const longest = 10 * time.Second
 
 // Login implements credentials.Provider. Each login asks anew: the SDK would keep a token until 10 seconds before its
