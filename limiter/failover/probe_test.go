@@ -1,11 +1,12 @@
 package failover
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -215,34 +216,40 @@ func TestProbe_keys(t *testing.T) {
 	}
 }
 
-// probing counts the goroutines that probe for a store. Requests that other tests left running keep the stores of
-// these open.
-func probing(r *redis.Store) int {
-	stacks := make([]byte, 64<<20) // beside other tests there are many
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), fmt.Sprintf("redis.(*Store).recover(%p,", r))
-}
-
 func TestProbe_ends(t *testing.T) {
+	t.Parallel()
 	a := newTestCluster(t, owned(0, 16383, masterA))
-	none := func() error {
-		if n := probing(a.Store); n > 0 {
-			return fmt.Errorf("%d goroutines probe", n)
+	var probing atomic.Int32
+	a.Topology.Send = func(_ context.Context, n *redis.Node, calls []*queue.Call) bool {
+		redistest.ErrorIf(t, probing.Add(1) > 1, "two probe at once")
+		<-n.Probes.Life.Done()
+		probing.Add(-1)
+		for _, c := range calls {
+			c.Err = refused
 		}
-		return nil
+		return true
+	}
+	probed := func() *redis.Node {
+		n := a.Topology.To(0)
+		n.Report(wire.OpTake, 0, nil, clock.Now(), refused)
+		redistest.Retry(t, "the server is probed", func() (again bool, seen any) {
+			return probing.Load() == 0 || !n.Breaker.Open(), "no probe"
+		})
+		return n
+	}
+	ends := func(n *redis.Node) {
+		redistest.Retry(t, "the probes end", func() (again bool, seen any) {
+			return probing.Load() > 0 || n.Probes.Life.Err() == nil, "one under way"
+		})
 	}
 	a.Topology.Discover()
-	s := a.Topology.To(0)
-	s.Report(wire.OpTake, 0, nil, clock.Now(), refused)
-	redistest.Retry(t, "the server is probed by one goroutine", func() (again bool, seen any) {
-		n := probing(a.Store)
-		return n != 1 || !s.Breaker.Open(), fmt.Sprintf("%d goroutines probe", n)
-	})
+	retired := probed()
 	a.assign(t, owned(0, 16383, masterB))
 	a.Topology.To(0) // retires it
-	redistest.WaitFor(t, "the probes of a retired server end", none)
-	a.Topology.To(0).Report(wire.OpTake, 0, nil, clock.Now(), refused)
+	ends(retired)
+	last := probed()
 	noError(t, a.Close())
-	redistest.WaitFor(t, "the probes of a closed store end", none)
+	ends(last)
 }
 
 // TestProbe_replaced_master sends no further request for the slot.
