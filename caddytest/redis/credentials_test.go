@@ -109,6 +109,14 @@ func startApp(t *testing.T) (*caddytest.Node, appUser, *mountedFile, *redistest.
 	return n, user, file, proxy
 }
 
+// disconnect ends the user's connections and waits until that has arrived. It returns their number.
+func disconnect(t *testing.T, user appUser, proxy *redistest.Proxy) int {
+	t.Helper()
+	ended := user.disconnect(t)
+	redistest.Retry(t, "the ends have arrived", func() (bool, any) { return proxy.Clients() > 0, proxy.Clients() })
+	return ended
+}
+
 // steadySite never uses its quota up.
 const steadySite = "redis_ratelimit same 1000000 24h" + caddytest.ShowDecision
 
@@ -150,8 +158,7 @@ func TestCredentials_rotation(t *testing.T) {
 	user.set(t, "<"+firstPassword)
 	checkAllByRedis(t, n, 32, 5)
 	sent := stop()
-	ended := user.disconnect(t)
-	redistest.Retry(t, "the ends have arrived", func() (bool, any) { return proxy.Clients() > 0, proxy.Clients() })
+	ended := disconnect(t, user, proxy)
 	checkAllByRedis(t, n, 64, 5)
 	opened := len(user.connections(t))
 	redistest.ErrorIf(t, ended < 2 || opened < 2, "%d connections ended and %d new ones are open; want several", ended, opened)
@@ -185,7 +192,7 @@ func TestCredentials_lateFile(t *testing.T) {
 
 // TestCredentials_lostFile removes the file while connections end and open.
 func TestCredentials_lostFile(t *testing.T) {
-	n, user, file, _ := startApp(t)
+	n, user, file, proxy := startApp(t)
 	stale := func(want float64) {
 		t.Helper()
 		redistest.Retry(t, fmt.Sprint("credentials_stale is ", want), func() (again bool, seen any) {
@@ -195,7 +202,7 @@ func TestCredentials_lostFile(t *testing.T) {
 	}
 	redistest.Must(t, os.Remove(file.path))
 	stale(1)
-	user.disconnect(t)
+	disconnect(t, user, proxy)
 	checkAllByRedis(t, n, 64, 5)
 	redistest.Must(t, os.Symlink(filepath.Join("..data", "password"), file.path))
 	stale(0)

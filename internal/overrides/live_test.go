@@ -25,7 +25,7 @@ func newStore(t testing.TB, format limiter.KeyFormat, options dial.Options) *red
 // newNode returns the overrides of a node of its own, which does not poll.
 func newNode(t testing.TB, format limiter.KeyFormat, mode dial.Mode, addresses ...string) *Live {
 	t.Helper()
-	store := newStore(t, format, dial.Options{Mode: mode, Addresses: addresses, Timeout: 2 * time.Second})
+	store := newStore(t, format, dial.Options{Mode: mode, Addresses: addresses, Timeout: 20 * time.Second})
 	return NewShared(store, format, nil, Hooks{})
 }
 
