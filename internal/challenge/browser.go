@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +25,10 @@ const (
 	cookieWait = "rl-wait" // set with the page, so that the exchange sees whether there are cookies
 	cookiePass = "rl-pass"
 
+	// hostPrefix begins the names over TLS, which only the host itself can set: the cookies of http and https do not
+	// replace each other.
+	hostPrefix = "__Host-"
+
 	ticketParameter = "rl-pass="
 
 	// maxCookies is how many cookies of a name are tried: others may be set by other sites of a domain.
@@ -46,56 +49,35 @@ func (k *Keeper) Browser(r *http.Request, address string) Browser {
 
 // Pass returns the number of a valid pass that a request brings along.
 func (b *Browser) Pass() (number uint16, ok bool) {
-	secrets := b.keeper.secrets.Load()
-	if secrets == nil || len(b.request.Header["Cookie"]) == 0 {
-		return 0, false
-	}
-	now := b.keeper.now().Unix()
-	b.cookies(cookiePass, func(text string) bool {
-		t, signed := secrets.read(text, b.network)
-		if ok = signed && t.kind == kindPass && t.time > now; ok {
-			number = t.number
+	for _, text := range b.cookies(cookiePass) {
+		if t, valid := b.keeper.read(text, b.network, kindPass); valid && b.keeper.now().Unix() < t.time {
+			return t.number, true
 		}
-		return ok
-	})
-	return number, ok
+	}
+	return 0, false
 }
 
-// cookies calls a function for the cookies of a name, until it returns true.
-func (b *Browser) cookies(name string, found func(value string) bool) {
-	name = b.cookieName(name) + "="
-	left := maxCookies
+// cookies returns the values of the first cookies of a name.
+func (b *Browser) cookies(name string) (values []string) {
 	for _, line := range b.request.Header["Cookie"] {
-		for line != "" && left > 0 {
-			var pair string
-			pair, line, _ = strings.Cut(line, ";")
-			value, matches := strings.CutPrefix(strings.TrimSpace(pair), name)
-			if !matches {
-				continue
-			}
-			if left--; found(value) {
-				return
+		for pair := range strings.SplitSeq(line, ";") {
+			key, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+			key, overTLS := strings.CutPrefix(key, hostPrefix)
+			if key == name && overTLS == (b.request.TLS != nil) && len(values) < maxCookies {
+				values = append(values, value)
 			}
 		}
 	}
-}
-
-// cookieName returns the name that a cookie has. Over TLS it is another one, which only the host itself can set: the
-// cookies of http and https do not replace each other.
-func (b *Browser) cookieName(name string) string {
-	if b.request.TLS != nil {
-		return "__Host-" + name
-	}
-	return name
+	return values
 }
 
 // setCookie sets a cookie for a while.
-func (b *Browser) setCookie(header http.Header, name, value string, age time.Duration) {
-	text := b.cookieName(name) + "=" + value + "; Path=/; Max-Age=" + strconv.FormatInt(int64(age/time.Second), 10) + "; HttpOnly; SameSite=Lax"
+func (b *Browser) setCookie(w http.ResponseWriter, name, value string, age time.Duration) {
+	cookie := http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if b.request.TLS != nil {
-		text += "; Secure"
+		cookie.Name, cookie.Secure = hostPrefix+name, true
 	}
-	header.Add("Set-Cookie", text)
+	http.SetCookie(w, &cookie)
 }
 
 // original returns the method and the URL that the client sent.
@@ -136,24 +118,20 @@ func (b *Browser) Page(w http.ResponseWriter, status int, accepts func(number ui
 		number = uint16(rand.Uint32())
 	}
 	ready := b.keeper.now().Add(earliest).Unix()
-	text := b.keeper.secrets.Load().sign(token{kindTicket, number, ready}, b.network)
-	_, target := original(b.request)
-	query := target.RawQuery
+	_, wanted := original(b.request)
+	query := wanted.RawQuery
 	if query != "" {
 		query += "&"
 	}
-	b.setCookie(w.Header(), cookieWait, "1", life)
-	return writePage(w, b.request, status, "?"+query+ticketParameter+text, true)
+	b.setCookie(w, cookieWait, "1", life)
+	return writePage(w, b.request, status, "?"+query+ticketParameter+b.keeper.sign(token{kindTicket, number, ready}, b.network), true)
 }
 
 // cutTicket returns the text of the ticket that a query ends in, and the query before it.
 func cutTicket(query string) (before, ticket string, found bool) {
-	before, last := "", query
-	if at := strings.LastIndexByte(query, '&'); at >= 0 {
-		before, last = query[:at], query[at+1:]
-	}
-	ticket, found = strings.CutPrefix(last, ticketParameter)
-	return before, ticket, found
+	last := strings.LastIndexByte(query, '&')
+	ticket, found = strings.CutPrefix(query[last+1:], ticketParameter)
+	return query[:max(last, 0)], ticket, found
 }
 
 // BringsTicket reports whether a request is one of the page that waits.
@@ -173,38 +151,20 @@ func (b *Browser) Exchange(w http.ResponseWriter, status int) (Outcome, error) {
 	if query != "" {
 		target += "?" + query
 	}
-	t, valid := b.ticket(text)
-	if valid && !b.hasCookies() {
+	now := b.keeper.now()
+	t, valid := b.keeper.read(text, b.network, kindTicket)
+	ends := time.Unix(t.time, 0).Add(life)
+	valid = valid && t.time <= now.Unix() && now.Before(ends)
+	if valid && len(b.cookies(cookieWait))+len(b.cookies(cookiePass)) == 0 {
 		return NoCookies, writePage(w, b.request, status, target, false)
 	}
-	header, outcome := w.Header(), Invalid
-	begin(header)
+	begin(w.Header())
+	outcome := Invalid
 	if valid {
-		ends := time.Unix(t.time, 0).Add(life)
-		pass := b.keeper.secrets.Load().sign(token{kindPass, t.number, ends.Unix()}, b.network)
-		b.setCookie(header, cookiePass, pass, ends.Sub(b.keeper.now()))
+		b.setCookie(w, cookiePass, b.keeper.sign(token{kindPass, t.number, ends.Unix()}, b.network), ends.Sub(now))
 		outcome = Passed
 	}
-	header.Set("Location", target)
+	w.Header().Set("Location", target)
 	w.WriteHeader(http.StatusFound)
 	return outcome, nil
-}
-
-// ticket returns the ticket of a text, if it can be exchanged.
-func (b *Browser) ticket(text string) (t token, ok bool) {
-	secrets := b.keeper.secrets.Load()
-	if secrets == nil {
-		return t, false
-	}
-	t, ok = secrets.read(text, b.network)
-	now := b.keeper.now().Unix()
-	return t, ok && t.kind == kindTicket && t.time <= now && now < t.time+int64(life/time.Second)
-}
-
-// hasCookies reports whether the browser sends cookies of this package.
-func (b *Browser) hasCookies() (has bool) {
-	for _, name := range []string{cookieWait, cookiePass} {
-		b.cookies(name, func(string) bool { has = true; return true })
-	}
-	return has
 }

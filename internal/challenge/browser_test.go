@@ -30,7 +30,7 @@ func bring(k *Keeper, at time.Time, ticket, address string) (Outcome, http.Heade
 func TestBrowser_times(t *testing.T) {
 	k := newKeeper(counting())
 	issued := time.Unix(1795418711, 999_999_999)
-	ticket := k.secrets.Load().sign(token{kindTicket, 7, issued.Add(earliest).Unix()}, networkOf("203.0.113.7"))
+	ticket := k.sign(token{kindTicket, 7, issued.Add(earliest).Unix()}, networkOf("203.0.113.7"))
 	for after, want := range map[time.Duration]Outcome{
 		0: Invalid, time.Second: Invalid, time.Second + time.Nanosecond: Passed, 3 * time.Second: Passed,
 		time.Hour + time.Second: Passed, time.Hour + time.Second + time.Nanosecond: Invalid,
@@ -115,11 +115,11 @@ func TestKeeper_sync(t *testing.T) {
 	if redis.value != hex.EncodeToString(first[:]) || a.secrets.Load().Secret != first {
 		t.Error("a flushed Redis has another secret")
 	}
-	text := a.secrets.Load().sign(token{kindPass, 1, 2}, network{})
+	text := a.sign(token{kindPass, 1, 2}, network{})
 	rotated := counting()
 	redis.value = hex.EncodeToString(rotated[:])
 	sync(a)
-	if _, ok := a.secrets.Load().read(text, network{}); !ok || a.secrets.Load().Secret != rotated {
+	if _, ok := a.read(text, network{}, kindPass); !ok || a.secrets.Load().Secret != rotated {
 		t.Error("the former secret reads no token, or the new one signs none")
 	}
 	redis.value = "garbage"

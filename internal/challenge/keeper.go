@@ -17,26 +17,33 @@ type Keeper struct {
 	now     func() time.Time
 	secrets atomic.Pointer[secrets] // nil: none is known yet
 
-	redis    Redis // nil: the secret is fixed
+	redis    Redis // the rest is for a secret that is read from there
 	key      string
 	onUnread func(err error)
 	polls    clock.Task
 	end      context.CancelFunc
 }
 
-// secrets sign by the first, and read by the others too.
+// secrets sign by the first, and read by the former too.
 type secrets struct {
 	Secret
 
 	former *Secret
 }
 
-// read returns the token of a text that one of the secrets has signed.
-func (s *secrets) read(text string, n network) (t token, ok bool) {
+// sign returns the text of a token for a network. The secret has to be known.
+func (k *Keeper) sign(t token, n network) string { return k.secrets.Load().Secret.sign(t, n) }
+
+// read returns the token of a kind that a text is, if the keeper has signed it for a network.
+func (k *Keeper) read(text string, n network, wanted kind) (t token, ok bool) {
+	s := k.secrets.Load()
+	if s == nil {
+		return t, false
+	}
 	if t, ok = s.Secret.read(text, n); !ok && s.former != nil {
 		t, ok = s.former.read(text, n)
 	}
-	return t, ok
+	return t, ok && t.kind == wanted
 }
 
 // Redis sends a command whose key is the second word.
@@ -52,6 +59,7 @@ const (
 // NewLocal returns a keeper of a secret that this process alone has.
 func NewLocal() *Keeper { return newKeeper(random()) }
 
+// newKeeper returns a keeper of a secret that stays.
 func newKeeper(s Secret) *Keeper {
 	k := &Keeper{now: time.Now}
 	k.secrets.Store(&secrets{Secret: s})
@@ -84,15 +92,11 @@ func NewShared(redis Redis, format limiter.KeyFormat, earlier *Keeper, onUnread 
 func (k *Keeper) Ready() bool { return k.secrets.Load() != nil }
 
 // Start begins to read the secret. It is called by each configuration that has challenges.
-func (k *Keeper) Start() {
-	if k.redis != nil {
-		k.polls.Start(0)
-	}
-}
+func (k *Keeper) Start() { k.polls.Start(0) }
 
 // Close ends the polls.
 func (k *Keeper) Close() {
-	if k.redis != nil {
+	if k.end != nil {
 		k.end()
 	}
 }
@@ -127,14 +131,10 @@ func (k *Keeper) sync(ctx context.Context) error {
 	if err != nil || len(read) != len(own) {
 		return errSecret
 	}
-	adopted := &secrets{Secret: Secret(read)}
-	switch {
-	case held == nil:
-	case held.Secret == adopted.Secret:
-		return nil
-	default:
-		adopted.former = &held.Secret
+	if adopted := Secret(read); held == nil {
+		k.secrets.Store(&secrets{Secret: adopted})
+	} else if adopted != held.Secret {
+		k.secrets.Store(&secrets{adopted, &held.Secret})
 	}
-	k.secrets.Store(adopted)
 	return nil
 }

@@ -20,12 +20,11 @@ var sentences = map[string][2]string{
 
 const style = "body{font:1.1rem/1.5 sans-serif;margin:0}main{max-width:40rem;margin:20vh auto;padding:0 1rem}"
 
+var styleHash = sha256.Sum256([]byte(style))
+
 // policy lets the page load nothing and be framed nowhere.
-var policy = func() string {
-	sum := sha256.Sum256([]byte(style))
-	return "default-src 'none';style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"';base-uri 'none';form-action 'none';frame-ancestors 'none'"
-}()
+var policy = "default-src 'none';style-src 'sha256-" + base64.StdEncoding.EncodeToString(styleHash[:]) +
+	"';base-uri 'none';form-action 'none';frame-ancestors 'none'"
 
 // languageOf returns the first language of a header Accept-Language, if there are sentences in it.
 func languageOf(header string) string {
@@ -56,9 +55,6 @@ func writePage(w http.ResponseWriter, r *http.Request, status int, target string
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Content-Security-Policy", policy)
 	w.WriteHeader(status)
-	if r.Method == http.MethodHead {
-		return nil
-	}
 	_, err := w.Write([]byte(body))
 	return err
 }

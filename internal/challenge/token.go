@@ -54,19 +54,17 @@ type network [7]byte
 
 // networkOf returns the network of the text of an address.
 func networkOf(address string) (n network) {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		return n
-	}
-	if ip = ip.Unmap(); ip.Is4() {
+	ip, _ := netip.ParseAddr(address) // which is of no family if it fails
+	switch ip = ip.Unmap(); {
+	case ip.Is4():
 		bytes := ip.As4()
 		n[0] = 4
 		copy(n[1:4], bytes[:])
-		return n
+	case ip.Is6():
+		bytes := ip.As16()
+		n[0] = 6
+		copy(n[1:], bytes[:])
 	}
-	bytes := ip.As16()
-	n[0] = 6
-	copy(n[1:], bytes[:])
 	return n
 }
 
@@ -102,11 +100,9 @@ func (s *Secret) read(text string, n network) (t token, ok bool) {
 	if len(text) != tokenLength {
 		return t, false
 	}
-	if _, err := encoding.Decode(bytes[:], []byte(text)); err != nil {
-		return t, false
-	}
+	_, err := encoding.Decode(bytes[:], []byte(text))
 	signed := bytes[:signedBytes]
-	if !hmac.Equal(bytes[signedBytes:], s.mac(signed, n)) {
+	if err != nil || !hmac.Equal(bytes[signedBytes:], s.mac(signed, n)) {
 		return t, false
 	}
 	t.kind, t.number = kind(signed[0]), binary.BigEndian.Uint16(signed[1:])

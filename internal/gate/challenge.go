@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -31,17 +32,23 @@ func (l *Limiter) passOf(r *http.Request) rule.Pass {
 func (v *Visit) Exchange(repl *caddy.Replacer) error {
 	browser := v.limiter.browser(v.request)
 	outcome, err := browser.Exchange(v.ResponseWriter, v.limiter.Status)
-	v.decisionFor(repl).logChallenge(v.request, outcome)
-	v.limiter.Process.Challenged(outcome)
+	v.decisionFor(repl)
+	v.challenged(outcome)
 	return err
+}
+
+// challenged counts and logs what became of a challenge.
+func (v *Visit) challenged(o challenge.Outcome) {
+	v.limiter.Process.Challenged(o)
+	if fields, ok := v.request.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+		fields.Set(zap.String("ratelimit_challenge", string(o)))
+	}
 }
 
 // MayWait reports whether a browser that checks deny gets the page that waits where it navigates: the quota of each of
 // them is used up for a while, and the client's key has another pass.
 func (l *Limiter) MayWait(q *Question, pass rule.Pass) bool {
-	if !l.challenges || !l.Challenges.Ready() || limiter.Allowed(q.Checks) {
-		return false
-	}
+	may := false
 	for i := range q.Checks {
 		c := &q.Checks[i]
 		if c.Result.Passes() {
@@ -51,17 +58,17 @@ func (l *Limiter) MayWait(q *Question, pass rule.Pass) bool {
 		if passes == 0 || passes == 1 && pass.Valid || rule.ReasonOf(q.Checks[i:i+1], q.Source) != rule.ReasonLimit || c.Result.RetryAfter == limiter.Never {
 			return false
 		}
+		may = true
 	}
-	return true
+	return may && l.challenges && l.Challenges.Ready()
 }
 
 // showPage answers a denied request with the page that waits. Its ticket has another number than the pass that is used
 // up.
 func (v *Visit) showPage(verdict *Verdict) error {
-	l, d := v.limiter, v.decision
-	d.logChallenge(v.request, challenge.Shown)
-	l.Process.Challenged(challenge.Shown)
-	d.quotas.SetHeaders(v.Header(), v.request.Header)
+	l := v.limiter
+	v.challenged(challenge.Shown)
+	v.decision.quotas.SetHeaders(v.Header(), v.request.Header)
 	browser := l.browser(v.request)
 	return browser.Page(v.ResponseWriter, l.Status, func(number uint16) bool {
 		return !verdict.pass.Valid || !slices.ContainsFunc(verdict.Checks, func(c limiter.Check) bool {

@@ -10,7 +10,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -94,13 +93,6 @@ func (d *decision) log(r *http.Request) {
 	}
 	if binding := d.quotas.Binding(); binding != nil {
 		fields.Set(zap.String("ratelimit_policy", binding.Policy.Name()))
-	}
-}
-
-// logChallenge adds to the access log what became of a challenge.
-func (d *decision) logChallenge(r *http.Request, o challenge.Outcome) {
-	if fields, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
-		fields.Set(zap.String("ratelimit_challenge", string(o)))
 	}
 }
 
