@@ -1,35 +1,34 @@
 package requests
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"net/http"
+	"golang.org/x/net/websocket"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// TestChallenge_browser has a real browser wait, with scripts and without, with cookies and without. Its pages are
+// TestChallenge_browser has real browsers wait, with scripts and without, with cookies and without. Their pages are
 // counted by the upstream, and the pages that wait by the log.
 func TestChallenge_browser(t *testing.T) {
 	t.Parallel()
-	browser := caddytest.Chromium(t)
-	for name, test := range map[string]struct {
-		preference string // of the browser's profile
-		argument   string
-		opens      bool
-	}{
-		"scripts": {"", "--lang=en", true}, "no scripts": {`"javascript":2`, "--blink-settings=scriptEnabled=false", true},
-		"no cookies": {`"cookies":2`, "--lang=en", false}, "neither": {`"javascript":2,"cookies":2`, "--blink-settings=scriptEnabled=false", false},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for i := range 8 {
+		b := caddytest.Browser{Kind: caddytest.Chromium, Scripts: i&1 == 0, Cookies: i&2 == 0}
+		if i >= 4 {
+			b.Kind = caddytest.Firefox
+		}
+		t.Run(fmt.Sprintf("%s/scripts=%t/cookies=%t", b.Kind, b.Scripts, b.Cookies), func(t *testing.T) {
 			t.Parallel()
+			b.Kind.Find(t)
 			var opened, scripted atomic.Int64
 			upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/html")
@@ -41,39 +40,117 @@ func TestChallenge_browser(t *testing.T) {
 					scripted.Add(1)
 				}
 			})
-			n := caddytest.Start(t, caddytest.Config("", "log\nredis_ratelimit {\nlimit 1\nwindow 24h\nchallenge 2 50\n}\nreverse_proxy "+strings.TrimPrefix(upstream, "http://")))
+			n := caddytest.Start(t, caddytest.Config("", "log\nredis_ratelimit {\nlimit 1\nwindow 24h\nchallenge 2 50\n}\nreverse_proxy "+upstream))
 			n.Get(t, "/used-up")
-			profile := redistest.NoError(os.MkdirTemp("", "challenge"))(t)
-			t.Cleanup(func() { // processes of the browser write to it a little longer than the first one lives
-				redistest.Retry(t, "the profile is removed", func() (again bool, seen any) {
-					err := os.RemoveAll(profile)
-					return err != nil, err
-				})
-			})
-			redistest.Must(t, os.MkdirAll(filepath.Join(profile, "Default"), 0o700))
-			redistest.Must(t, os.WriteFile(filepath.Join(profile, "Default", "Preferences"), []byte(`{"profile":{"default_content_setting_values":{`+test.preference+`}}}`), 0o600))
-			command := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-				"--disable-background-networking", "--user-data-dir="+profile, "--remote-debugging-port=0", test.argument, n.URL+"/dir/page?a=b&c=%41")
-			command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
-			command.WaitDelay = 5 * time.Second
-			redistest.Must(t, command.Start())
-			t.Cleanup(func() {
-				_ = command.Process.Signal(os.Interrupt) // it may have exited
-				_ = command.Wait()                       // which says how it was ended
-			})
-			outcome := func(o string) bool { return strings.Contains(n.Log.String(), `"ratelimit_challenge":"`+o+`"`) }
+			b.Open(t, n.URL+"/dir/page?a=b&c=%41")
 			redistest.Retry(t, "the browser comes through", func() (again bool, seen any) {
-				if !test.opens {
-					return !outcome("no_cookies"), "no page without cookies"
+				if !b.Cookies {
+					return !strings.Contains(n.Log.String(), `"ratelimit_challenge":"no_cookies"`), "no page without cookies"
 				}
-				return opened.Load() == 0 || name == "scripts" && scripted.Load() == 0, []int64{opened.Load(), scripted.Load()}
+				return opened.Load() == 0 || b.Scripts && scripted.Load() == 0, []int64{opened.Load(), scripted.Load()}
 			})
-			if !test.opens {
+			if !b.Cookies {
 				<-time.After(4 * time.Second) // a loop would go on
 			}
 			shown := n.Metric(t, `challenges_total{outcome="shown"}`)
-			redistest.ErrorIf(t, shown != 1 || (opened.Load() > 0) != test.opens || name == "no scripts" && scripted.Load() > 0,
+			redistest.ErrorIf(t, shown != 1 || (opened.Load() > 0) != b.Cookies || !b.Scripts && scripted.Load() > 0,
 				"%v pages waited, %d opened, %d scripts ran", shown, opened.Load(), scripted.Load())
 		})
+	}
+}
+
+// TestChallenge_tree has Chromium say what a screen reader finds on both pages: a title, a language and one link, whose
+// name is the sentence.
+func TestChallenge_tree(t *testing.T) {
+	caddytest.Chromium.Find(t)
+	n := caddytest.InProcess(t, challenged)
+	n.Get(t, "/")
+	waits := n.Get(t, "/", navigation, "Accept-Language: de")
+	pages := map[string]caddytest.Response{"/de": waits}
+	redistest.Retry(t, "the ticket is good", func() (again bool, seen any) {
+		pages["/fr"] = n.Get(t, "/"+caddytest.WaitingLink(waits), navigation, "Accept-Language: fr")
+		return pages["/fr"].Status == http.StatusFound, pages["/fr"]
+	})
+	site := "http://" + caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		page := pages[r.URL.Path]
+		w.Header().Set("Content-Type", page.Header.Get("Content-Type"))
+		w.Header().Set("Content-Security-Policy", page.Header.Get("Content-Security-Policy"))
+		_, _ = w.Write([]byte(strings.Replace(page.Body, `content="3;`, `content="3000;`, 1))) // it stays until it was read
+	})
+	for path, sentence := range map[string]string{
+		"/de": "Diese Seite öffnet sich in wenigen Sekunden von selbst, wenn Cookies erlaubt sind.",
+		"/fr": "Autorisez les cookies, puis ouvrez cette page à nouveau.",
+	} {
+		ask := devTools(t, caddytest.Browser{Kind: caddytest.Chromium, Scripts: true, Cookies: true}.Open(t, site+path))
+		var tree struct {
+			Nodes []struct {
+				Ignored    bool
+				Role, Name struct{ Value any }
+			}
+		}
+		var found []string // roles and names
+		redistest.Retry(t, "the page is read", func() (again bool, seen any) {
+			ask("Accessibility.getFullAXTree", nil, &tree)
+			found = nil
+			for _, node := range tree.Nodes {
+				if role := node.Role.Value; !node.Ignored && (role == "RootWebArea" || role == "link" || role == "StaticText" || role == "heading" || role == "image") {
+					found = append(found, fmt.Sprintf("%v: %v", role, node.Name.Value))
+				}
+			}
+			return len(found) < 3, found
+		})
+		want := []string{"RootWebArea: " + sentence, "link: " + sentence, "StaticText: " + sentence}
+		redistest.Equal(t, strings.Join(found, "\n"), strings.Join(want, "\n"), "the tree of %s", path)
+		var language struct{ Result struct{ Value string } }
+		ask("Runtime.evaluate", map[string]any{"expression": "document.documentElement.lang"}, &language)
+		redistest.Equal(t, "/"+language.Result.Value, path, "the language")
+	}
+}
+
+// devTools connects to the page of a Chromium by its profile, and returns a function that has it answer a question.
+func devTools(t *testing.T, profile string) (ask func(method string, params map[string]any, result any)) {
+	t.Helper()
+	var targets []struct{ Type, WebSocketDebuggerURL string }
+	redistest.WaitFor(t, "the browser has a page", func() error {
+		text, err := os.ReadFile(filepath.Join(profile, "DevToolsActivePort"))
+		if err != nil {
+			return err
+		}
+		port, _, _ := strings.Cut(string(text), "\n")
+		response, err := http.DefaultClient.Do(caddytest.GetRequest(t.Context(), t, "http://127.0.0.1:"+port+"/json/list"))
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close() //nolint:errcheck // it was read
+		if err := json.NewDecoder(response.Body).Decode(&targets); err != nil {
+			return err
+		}
+		for _, target := range targets {
+			if target.Type == "page" {
+				targets[0] = target
+				return nil
+			}
+		}
+		return fmt.Errorf("it has %v", targets)
+	})
+	conn, err := websocket.Dial(targets[0].WebSocketDebuggerURL, "", "http://127.0.0.1")
+	redistest.Must(t, err)
+	t.Cleanup(func() { _ = conn.Close() }) // the test is over
+	id := 0
+	return func(method string, params map[string]any, result any) {
+		t.Helper()
+		id++
+		redistest.Must(t, websocket.JSON.Send(conn, map[string]any{"id": id, "method": method, "params": params}))
+		for {
+			var answer struct {
+				ID     int
+				Result json.RawMessage
+			}
+			redistest.Must(t, websocket.JSON.Receive(conn, &answer))
+			if answer.ID == id {
+				redistest.Must(t, json.Unmarshal(answer.Result, result))
+				return
+			}
+		}
 	}
 }

@@ -181,7 +181,7 @@ type seenCall struct {
 // TestGRPC_browser has a page of another origin make gRPC-Web calls, of which the second is denied.
 func TestGRPC_browser(t *testing.T) {
 	t.Parallel()
-	browser := caddytest.Chromium(t)
+	browser := caddytest.Chromium.Find(t)
 	backend := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 		const trailers = "grpc-status: 0\r\n"

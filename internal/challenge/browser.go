@@ -61,9 +61,9 @@ func (b *Browser) Pass() (number uint16, ok bool) {
 func (b *Browser) cookies(name string) (values []string) {
 	for _, line := range b.request.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {
-			key, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+			key, value, found := strings.Cut(strings.TrimSpace(pair), "=")
 			key, overTLS := strings.CutPrefix(key, hostPrefix)
-			if key == name && overTLS == (b.request.TLS != nil) && len(values) < maxCookies {
+			if found && key == name && overTLS == (b.request.TLS != nil) && len(values) < maxCookies {
 				values = append(values, value)
 			}
 		}

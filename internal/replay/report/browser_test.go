@@ -70,7 +70,7 @@ func askedFor(t *testing.T, netLog string) []string {
 }
 
 func TestReport_browser(t *testing.T) {
-	browser := caddytest.Chromium(t)
+	browser := caddytest.Chromium.Find(t)
 	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, " ")), "empty": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +89,7 @@ func TestReport_browser(t *testing.T) {
 // same markup loads and runs, so that the test above would notice it.
 func TestReport_security_policy(t *testing.T) {
 	t.Parallel()
-	browser := caddytest.Chromium(t)
+	browser := caddytest.Chromium.Find(t)
 	page := strings.Replace(reportOf(t, sampleResult()), "</header>",
 		`</header><img src="http://192.0.2.1/picture"><script>console.log("ran");document.title="ran"</script>`, 1)
 
@@ -136,7 +136,7 @@ func TestReport_width(t *testing.T) {
 		outer := writePage(t, "frame.html", frame)
 		inner := strings.Replace(withoutPolicy(t, page), "</body>", measure, 1)
 		redistest.Must(t, os.WriteFile(filepath.Join(filepath.Dir(outer), "page.html"), []byte(inner), 0o600))
-		got := textsOf(elements(parsed(t, open(t, caddytest.Chromium(t), outer).document), "p"))
+		got := textsOf(elements(parsed(t, open(t, caddytest.Chromium.Find(t), outer).document), "p"))
 		redistest.ErrorIf(t, len(got) != 1 || got[0] != want, "its width and what is beyond: %q, want %q", got, want)
 	}
 }
