@@ -254,14 +254,18 @@ func TestChallenge_no_secret(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	const key = "rl:{%!challenge}:secret"
-	redistest.Must(t, client.RPush(t.Context(), key, "a list").Err())
+	redistest.Must(t, client.Do(t.Context(), "ACL", "SETUSER", "default", "resetkeys", "~rl:{1*", "~rl:{%!override*").Err())
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), challenged))
 	n.Get(t, "/").Want(t, http.StatusOK, "allowed redis")
 	redistest.Retry(t, "the log says why", func() (again bool, seen any) {
 		return !n.Log.Has("the secret of challenges cannot be read"), "it does not"
 	})
-	for _, garbage := range []string{"", "garbage", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
-		redistest.Must(t, client.Set(t.Context(), key, garbage, 0).Err())
+	redistest.Must(t, client.Do(t.Context(), "ACL", "SETUSER", "default", "allkeys").Err())
+	for _, garbage := range []string{"a list", "", "garbage", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
+		if redistest.Must(t, client.Set(t.Context(), key, garbage, 0).Err()); garbage == "a list" {
+			redistest.Must(t, client.Del(t.Context(), key).Err())
+			redistest.Must(t, client.RPush(t.Context(), key, garbage).Err())
+		}
 		a := n.Get(t, "/", navigation)
 		redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || caddytest.WaitingLink(a) != "" || a.Header.Get("Set-Cookie") != "", "with %q: %v", garbage, a)
 	}

@@ -15,54 +15,54 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// bring sends a ticket or a pass at a time, and returns the outcome.
-func bring(k *Keeper, at time.Time, ticket, address string) (Outcome, http.Header) {
-	k.now = func() time.Time { return at }
-	r := httptest.NewRequest(http.MethodGet, "/a?b&rl-pass="+ticket, http.NoBody)
-	r.Header.Set("Cookie", "rl-wait=1")
-	w := httptest.NewRecorder()
-	browser := k.Browser(r, address)
-	outcome, _ := browser.Exchange(w, http.StatusTooManyRequests)
-	return outcome, w.Header()
-}
-
 // TestBrowser_times exchanges tickets at their edges, and brings passes at theirs.
 func TestBrowser_times(t *testing.T) {
 	k := newKeeper(counting())
 	issued := time.Unix(1795418711, 999_999_999)
-	ticket := k.sign(token{kindTicket, 7, issued.Add(earliest).Unix()}, networkOf("203.0.113.7"))
-	for after, want := range map[time.Duration]Outcome{
-		0: Invalid, time.Second: Invalid, time.Second + time.Nanosecond: Passed, 3 * time.Second: Passed,
-		time.Hour + time.Second: Passed, time.Hour + time.Second + time.Nanosecond: Invalid,
+	ready := issued.Add(earliest).Truncate(time.Second)
+	ends := ready.Add(life)
+	const home, neighbour, elsewhere = "203.0.113.7", "203.0.113.99", "203.0.114.7"
+	ticket := k.sign(token{kindTicket, 7, ready.Unix()}, networkOf(home))
+	pass := k.sign(token{kindPass, 7, ends.Unix()}, networkOf(home))
+	for _, test := range []struct {
+		after         time.Duration // since the issue
+		text, address string
+		exchanged     bool
+		tls, passes   bool
+	}{
+		{0, ticket, home, false, false, false},
+		{time.Second, ticket, home, false, false, false},
+		{time.Second + time.Nanosecond, ticket, neighbour, true, false, false},
+		{3 * time.Second, ticket, home, true, true, false},
+		{3 * time.Second, ticket, elsewhere, false, false, false},
+		{time.Hour + time.Second, ticket, home, true, false, false},
+		{time.Hour + time.Second + time.Nanosecond, ticket, home, false, false, false},
+		{0, pass, home, false, false, true},
+		{0, pass, home, false, true, true},
+		{0, pass, elsewhere, false, false, false},
+		{ends.Sub(issued) - time.Nanosecond, pass, neighbour, false, false, true},
+		{ends.Sub(issued), pass, home, false, false, false},
+		{ends.Sub(issued) + life, pass, home, false, false, false},
 	} {
-		outcome, header := bring(k, issued.Add(after), ticket, "203.0.113.99")
-		if outcome != want || (len(header["Set-Cookie"]) > 0) != (want == Passed) || header.Get("Location") != "./a?b" {
-			t.Errorf("after %v: %s, %v", after, outcome, header)
+		k.now = func() time.Time { return issued.Add(test.after) }
+		r := httptest.NewRequest(http.MethodGet, "/a?b&rl-pass="+test.text, http.NoBody)
+		prefix, other := "", hostPrefix // the names of cookies over http and TLS
+		if test.tls {
+			r.TLS, prefix, other = &tls.ConnectionState{}, hostPrefix, ""
 		}
-	}
-	if outcome, _ := bring(k, issued.Add(3*time.Second), ticket, "203.0.114.7"); outcome != Invalid {
-		t.Error("another network has the ticket")
-	}
-	_, header := bring(k, issued.Add(3*time.Second), ticket, "203.0.113.7")
-	cookie, _, _ := strings.Cut(header.Get("Set-Cookie"), ";")
-	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
-	r.Header.Set("Cookie", cookie)
-	ends := issued.Add(earliest).Add(life).Truncate(time.Second)
-	for at, want := range map[time.Time]bool{issued: true, ends.Add(-time.Nanosecond): true, ends: false, ends.Add(life): false} {
-		k.now = func() time.Time { return at }
-		browser := k.Browser(r, "203.0.113.7")
-		if number, ok := browser.Pass(); ok != want || ok && number != 7 {
-			t.Errorf("at %v the pass is %d, %t", at, number, ok)
+		r.Header.Set("Cookie", prefix+"rl-wait=1; "+prefix+"rl-pass="+test.text)
+		w, b := httptest.NewRecorder(), k.Browser(r, test.address)
+		number, passes := b.Pass()
+		outcome, _ := b.Exchange(w, http.StatusTooManyRequests) // writes to memory
+		cookie := w.Header().Get("Set-Cookie")
+		if passes != test.passes || passes && number != 7 || (outcome == Passed) != test.exchanged ||
+			strings.HasPrefix(cookie, prefix+"rl-pass="+pass) != test.exchanged || w.Header().Get("Location") != "./a?b" {
+			t.Errorf("%+v: pass %d, %t; %s, %v", test, number, passes, outcome, w.Header())
 		}
-	}
-	r.TLS = &tls.ConnectionState{} // another cookie's name
-	k.now = func() time.Time { return issued }
-	browser := k.Browser(r, "203.0.113.7")
-	if _, ok := browser.Pass(); ok {
-		t.Error("a cookie of http is read over TLS")
-	}
-	if outcome, _ := bring(k, issued.Add(3*time.Second), strings.TrimPrefix(cookie, "rl-pass="), "203.0.113.7"); outcome != Invalid {
-		t.Error("a pass is exchanged as a ticket")
+		r.Header.Set("Cookie", other+"rl-wait=1; "+other+"rl-pass="+test.text)
+		if _, passes = b.Pass(); passes {
+			t.Errorf("%+v: a cookie of the other scheme is read", test)
+		}
 	}
 }
 
@@ -82,74 +82,60 @@ func (f *fake) Command(_ context.Context, _ int8, words ...any) (any, error) {
 	return f.value, f.err
 }
 
-// TestKeeper_sync has nodes agree, through a flush and a rotation.
+// TestKeeper_sync has two nodes agree, through failures, a flush, a rotation and a reload.
 func TestKeeper_sync(t *testing.T) {
-	redis := &fake{err: errors.New("down")}
+	first, rotated := SecretOf("first"), counting()
+	text := hex.EncodeToString(first[:])
+	redis := &fake{}
 	shared := func(earlier *Keeper) *Keeper {
 		return NewShared(redis, limiter.KeyFormat{Prefix: "rl"}, earlier, func(error) {})
 	}
-	a, b := shared(nil), shared(nil)
-	sync := func(keepers ...*Keeper) {
-		for _, k := range keepers {
+	nodes := []*Keeper{shared(nil), shared(nil)}
+	for _, step := range []struct {
+		value any
+		err   error
+		want  *Secret
+	}{
+		{nil, errors.New("down"), nil}, {"", nil, nil}, {"garbage", nil, nil}, {strings.Repeat("g", 64), nil, nil}, {text + "00", nil, nil}, {int64(7), nil, nil}, {[]any{"a"}, nil, nil},
+		{text, nil, &first}, {nil, nil, &first}, {"garbage", nil, &first}, {nil, errors.New("down"), &first},
+		{hex.EncodeToString(rotated[:]), nil, &rotated}, {"garbage", nil, &rotated},
+	} {
+		redis.value, redis.err = step.value, step.err
+		for i, k := range nodes {
 			_ = k.sync(t.Context()) // what it knows then is checked
+			if k.Ready() != (step.want != nil) || k.Ready() && k.secrets.Load().Secret != *step.want {
+				t.Errorf("%+v: node %d has %v", step, i, k.secrets.Load())
+			}
+		}
+		if step.value == nil && step.err == nil && redis.value != text {
+			t.Errorf("a flushed Redis has %v", redis.value)
 		}
 	}
-	sync(a)
-	if a.Ready() {
-		t.Fatal("a secret is known without Redis")
+	if _, ok := nodes[0].read(first.sign(token{kindPass, 1, 2}, network{}), network{}, kindPass); !ok {
+		t.Error("the former secret reads no token")
 	}
-	for _, garbage := range []any{"", "garbage", strings.Repeat("g", 64), strings.Repeat("0", 66), int64(7), []any{"a"}} {
-		redis.value, redis.err = garbage, nil
-		if sync(a); a.Ready() {
-			t.Fatalf("%v became a secret", garbage)
-		}
+	if k := shared(nodes[0]); !k.Ready() || k.secrets.Load() != nodes[0].secrets.Load() {
+		t.Error("a reload forgets the secret")
 	}
 	redis.value = nil
-	sync(a, b)
-	first := a.secrets.Load().Secret
-	if !a.Ready() || b.secrets.Load().Secret != first {
-		t.Fatal("two nodes have two secrets")
-	}
-	redis.value = nil // flushed
-	sync(b, a)
-	if redis.value != hex.EncodeToString(first[:]) || a.secrets.Load().Secret != first {
-		t.Error("a flushed Redis has another secret")
-	}
-	text := a.sign(token{kindPass, 1, 2}, network{})
-	rotated := counting()
-	redis.value = hex.EncodeToString(rotated[:])
-	sync(a)
-	if _, ok := a.read(text, network{}, kindPass); !ok || a.secrets.Load().Secret != rotated {
-		t.Error("the former secret reads no token, or the new one signs none")
-	}
-	redis.value = "garbage"
-	if sync(a); a.secrets.Load().Secret != rotated {
-		t.Error("garbage has ended a secret")
-	}
-	if c := shared(a); !c.Ready() || c.secrets.Load() != a.secrets.Load() {
-		t.Error("a reload forgets the secret")
+	fresh := []*Keeper{shared(nil), shared(nil)}
+	if fresh[0].sync(t.Context()) != nil || fresh[1].sync(t.Context()) != nil || fresh[0].secrets.Load().Secret != fresh[1].secrets.Load().Secret {
+		t.Error("two nodes at an empty Redis have two secrets")
 	}
 }
 
-// TestKeeper_race reads and signs while the secret changes and keepers come and go.
+// TestKeeper_race reads while the secret changes and keepers come and go.
 func TestKeeper_race(t *testing.T) {
 	redis := &fake{}
 	k := NewShared(redis, limiter.KeyFormat{}, nil, func(error) {})
 	k.Start()
+	defer k.Close()
+	ctx, stop := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
-	stop := make(chan struct{})
 	for range 4 {
 		readers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
-				r.Header.Set("Cookie", "rl-pass="+vectors[1].text)
-				browser := k.Browser(r, "203.0.113.7")
-				browser.Pass()
+			for ctx.Err() == nil {
+				k.read(vectors[1].text, networkOf(vectors[1].address), kindPass)
 			}
 		})
 	}
@@ -163,52 +149,47 @@ func TestKeeper_race(t *testing.T) {
 		next.Start()
 		next.Close()
 	}
-	close(stop)
+	stop()
 	readers.Wait()
-	k.Close()
 }
 
 // BenchmarkBrowser measures what a request with a pass, one with none, and a page add.
 func BenchmarkBrowser(b *testing.B) {
 	k := newKeeper(counting())
 	k.now = func() time.Time { return time.Unix(1795418711, 0) }
-	r := httptest.NewRequest(http.MethodGet, "/a?b=c", http.NoBody)
-	b.Run("none", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			browser := k.Browser(r, "203.0.113.7")
-			if _, ok := browser.Pass(); ok || BringsTicket(r) {
-				b.Fatal("there is a pass")
+	w := httptest.NewRecorder()
+	for _, row := range []struct {
+		name, cookies string
+		page, passes  bool
+	}{
+		{"none", "", false, false}, {"pass", "session=x; rl-pass=" + vectors[1].text, false, true}, {"page", "", true, false},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/a?b=c", http.NoBody)
+		if row.cookies != "" {
+			r.Header.Set("Cookie", row.cookies)
+		}
+		b.Run(row.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				browser := k.Browser(r, "203.0.113.7")
+				if _, ok := browser.Pass(); ok != row.passes || BringsTicket(r) {
+					b.Fatal("there is a pass, or none")
+				}
+				if row.page {
+					clear(w.Header())
+					w.Body.Reset()
+					_ = browser.Page(w, http.StatusTooManyRequests, func(uint16) bool { return true }) // writes to memory
+				}
 			}
-		}
-	})
-	with := r.Clone(b.Context())
-	with.Header.Set("Cookie", "session=x; rl-pass="+vectors[1].text)
-	b.Run("pass", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			browser := k.Browser(with, "203.0.113.7")
-			if _, ok := browser.Pass(); !ok {
-				b.Fatal("there is no pass")
-			}
-		}
-	})
-	b.Run("page", func(b *testing.B) {
-		b.ReportAllocs()
-		w := httptest.NewRecorder()
-		for b.Loop() {
-			clear(w.Header())
-			w.Body.Reset()
-			browser := k.Browser(r, "203.0.113.7")
-			_ = browser.Page(w, http.StatusTooManyRequests, func(uint16) bool { return true })
-		}
-	})
+		})
+	}
 }
 
-// TestBrowser_no_allocation has requests without a cookie cost none.
+// TestBrowser_no_allocation has requests without a pass cost none.
 func TestBrowser_no_allocation(t *testing.T) {
 	k := newKeeper(counting())
 	r := httptest.NewRequest(http.MethodGet, "/a?b=c", http.NoBody)
+	r.Header.Set("Cookie", "session=x")
 	if n := testing.AllocsPerRun(100, func() {
 		browser := k.Browser(r, "203.0.113.7")
 		if _, ok := browser.Pass(); ok || BringsTicket(r) {
