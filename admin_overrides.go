@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -99,7 +100,11 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 	if err != nil {
 		return nil, adminapi.BadInput("%v", err)
 	}
-	return new(limiter.AsEncoded(text)), nil
+	encoded := limiter.AsEncoded(text)
+	if client, _, isPass := rule.CutPass(encoded); isPass {
+		return nil, adminapi.BadInput("key: an override holds for a client and its passes; give the key of the client, %s", escape.Key(client.String()))
+	}
+	return &encoded, nil
 }
 
 // putOverride sets an override of a policy.

@@ -34,6 +34,7 @@ func BenchmarkRequest(b *testing.B) {
 		{"bare", "", `{"handler":"headers","response":{"set":{"X-Ratelimit-Limit":["1000000000"],"X-Ratelimit-Remaining":["999"],"X-Ratelimit-Reset":["1700000000"]}}},`},
 		{"plain", "", ""},
 		{"memory/key=ip", "", handler(byIP, "")},
+		{"memory/challenge", "", handler(byIP+`,"challenge":{}`, "")},
 		{"memory/key=header", "", handler(byHeader, "")},
 		{"memory/headers=off", "", handler(byIP, `,"headers":["off"]`)},
 		{"memory/headers=ietf", "", handler(byIP, `,"headers":["ietf"]`)},

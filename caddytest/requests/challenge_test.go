@@ -96,10 +96,35 @@ func open(t *testing.T, v *visitor, path string, waits int) caddytest.Response {
 	return a
 }
 
-// TestChallenge_no_page has requests that no person sees get the plain denial.
+// TestChallenge_no_page has requests that no person sees, and denials that no wait ends, get the plain denial.
 func TestChallenge_no_page(t *testing.T) {
-	n := caddytest.InProcess(t, challenged)
+	n := caddytest.InProcess(t, `redis_ratelimit /heavy {
+		name heavy
+		limit 1
+		window 24h
+		weight {query.weight} 1
+		challenge
+	}
+	redis_ratelimit /reserve {
+		name reserve
+		limit 2
+		window 24h
+		reserve 1
+		challenge
+	}
+	redis_ratelimit /none {
+		name none
+		limit {query.none} 1
+		window 24h
+		challenge
+	}
+	`+challenged)
 	n.Get(t, "/")
+	for path, reason := range map[string]string{"/heavy?weight=2": "limit", "/reserve": "reserve", "/none?none=0": "limit"} {
+		n.Get(t, "/reserve") // takes what is not for others
+		a := n.Get(t, path, navigation)
+		redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || caddytest.WaitingLink(a) != "", "%s got the page, in spite of %s: %v", path, reason, a)
+	}
 	for _, headers := range [][]string{
 		{}, {"Accept: */*"}, {"Accept: image/avif,text/html"}, {navigation, "Range: bytes=0-"}, {navigation, "X-Requested-With: XMLHttpRequest"},
 		{navigation, "Sec-Purpose: prefetch;prerender"}, {navigation, "Purpose: Prefetch"}, {navigation, "X-Moz: prefetch"},
@@ -134,6 +159,12 @@ func TestChallenge_others(t *testing.T) {
 		usage /both/usage
 		problem_details
 	}
+	redis_ratelimit /one {
+		name one
+		limit 1
+		window 24h
+		challenge 1
+	}
 	redis_ratelimit /dry {
 		name dry
 		limit 1
@@ -144,6 +175,11 @@ func TestChallenge_others(t *testing.T) {
 	n.GetTimes(t, 3, "/dry", navigation)
 	n.Get(t, "/dry?rl-pass=x", navigation).Want(t, http.StatusOK, "allowed ") // no challenge, no ticket
 	v := &visitor{Node: n}
+	open(t, v, "/one", 0).Want(t, http.StatusOK, "allowed *")
+	open(t, v, "/one", 1).Want(t, http.StatusOK, "allowed *")
+	open(t, v, "/one", 1).Want(t, http.StatusTooManyRequests, "denied *") // there is no other pass
+	v.Cookies = nil
+	n.Override(t, http.StatusBadRequest, `{"policy":"site","key":"127.0.0.1%#3","block":true}`)
 	open(t, v, "/both", 0).Want(t, http.StatusOK, "allowed *")
 	open(t, v, "/both", 1).Want(t, http.StatusOK, "allowed *")
 	a, err := v.Load(http.MethodGet, n.URL+"/both/usage")
