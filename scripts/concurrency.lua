@@ -17,6 +17,7 @@
 local ALL, ENTRY, HEAD = 'all', '<ddd', '<ddddd'
 local SUPERSEDED, LOST, HINT = -4, -5, 1000000
 local NOTHING_LEFT = -2   -- a base
+local arguments = ARGV[1]
 
 -- Forgets the nodes whose count has expired. Where the clock went back it shortens the time of the
 -- others.
@@ -52,18 +53,18 @@ local function expire(policy, key)
   return total, nodes, least, last
 end
 
--- The stored numbers as they stand now: those of all nodes, and this node's epoch and count.
+-- Returns the stored numbers as they stand now: units of all nodes, number of nodes, when the first
+-- and the last of their counts expire, until when the key lives, and this node's count and epoch.
+-- Without an epoch Redis has no entry of it.
 local function standing(policy, key)
   local stored = call('HMGET', key, ALL, policy.node)
   local head, own = stored[1], stored[2]
-  local s = {total = 0, nodes = 0, least = 0, last = 0, till = 0, count = 0}
   if not head then
     if own then
       foreign()
     end
-    return s
-  end
-  if #head ~= 40 then
+    return 0, 0, 0, 0, 0, 0
+  elseif #head ~= 40 then
     foreign()
   end
   local total, nodes, least, last, till = unpack_state(HEAD, head)
@@ -72,62 +73,54 @@ local function standing(policy, key)
     or max(total, nodes, least, last, till) > 2 * MAX_CHARGE then
     foreign()
   end
-  s.total, s.nodes, s.least, s.last, s.till = total, nodes, least, last, till
-  if s.least <= now_us or s.last > now_us + policy.window then
-    s.total, s.nodes, s.least, s.last = expire(policy, key)
-    if s.nodes == 0 then
-      s.till = 0
-      return s
+  if least <= now_us or last > now_us + policy.window then
+    total, nodes, least, last = expire(policy, key)
+    if nodes == 0 then
+      return 0, 0, 0, 0, 0, 0
     end
-    call('HSET', key, ALL, pack(HEAD, s.total, s.nodes, s.least, s.last, s.till))
+    call('HSET', key, ALL, pack(HEAD, total, nodes, least, last, till))
     own = call('HMGET', key, policy.node)[1]
   end
-  if own then
-    s.epoch, s.count = stored_numbers(own, ENTRY, 24)
+  if not own then
+    return total, nodes, least, last, till, 0
   end
-  return s
+  local epoch, count = stored_numbers(own, ENTRY, 24)
+  return total, nodes, least, last, till, count, epoch
 end
 
 -- The node's count that an operation of this epoch and base begins with, or nil and why there is
 -- none.
-local function count_of(s, given)
-  if s.epoch and given.epoch < s.epoch then
+local function count_of(count, own, epoch, base)
+  if own and epoch < own then
     return nil, SUPERSEDED
-  elseif s.epoch and given.epoch == s.epoch then
-    return s.count
-  elseif given.base < 0 then
+  elseif own and epoch == own then
+    return count
+  elseif base < 0 then
     return nil, LOST
   end
-  return given.base
+  return base
 end
 
--- Stores the node's count, or removes it where it is 0 and not kept.
-local function store_count(policy, key, s, count, given)
-  local total, nodes = s.total - s.count + count, s.nodes
-  local expiry = now_us + policy.window
-  if count == 0 and given.base == NOTHING_LEFT then
-    if nodes == 1 then
-      call('HDEL', key, policy.node, ALL)
-    else
-      call('HDEL', key, policy.node)
-      call('HSET', key, ALL, pack(HEAD, total, nodes - 1, s.least, s.last, s.till))
-    end
-    return total
+-- Returns the fields with the node's entry, and whether the key has to live for longer.
+local function with_entry(policy, total, nodes, least, till, own, epoch, count)
+  local expiry, lives = now_us + policy.window, false
+  if nodes == 0 then
+    least = expiry
   end
-  if not s.epoch then
+  if not own then
     nodes = nodes + 1
   end
-  local least = s.nodes == 0 and expiry or s.least
-  local till = s.till
   if till < expiry then
-    till = expiry + policy.window
+    till, lives = expiry + policy.window, true
   end
-  call('HSET', key, ALL, pack(HEAD, total, nodes, least, expiry, till),
-    policy.node, pack(ENTRY, given.epoch, count, expiry))
-  if till ~= s.till then
-    call('PEXPIRE', key, ceil_div(till - now_us, 1000) + grace)
+  return pack(HEAD, total, nodes, least, expiry, till), pack(ENTRY, epoch, count, expiry), lives
+end
+
+local function store(policy, key, head, entry, lives)
+  call('HSET', key, ALL, head, policy.node, entry)
+  if lives then
+    call('PEXPIRE', key, policy.lives)
   end
-  return total
 end
 
 local function reset_of(total)
@@ -139,36 +132,36 @@ kernels[#kernels + 1] = {
     local node
     node, position = unpack_state('<d', message, position)
     policy.node = pack('<d', node)
+    policy.lives = string.format('%d', ceil_div(2 * policy.window, 1000) + grace)
     return position
   end,
 
-  -- Reads the numbers of one check.
-  given = function(message, position)
-    local epoch, base
-    epoch, base, position = unpack_state('<dd', message, position)
-    return {epoch = epoch, base = base}, position
+  -- Returns where the numbers of one check stand.
+  given = function(_, position)
+    return position, position + 16
   end,
 
   decide = function(policy, key, weight, reserve, _, given)
-    local s = standing(policy, key)
-    local count = s.count
-    if given and weight > 0 then
-      local problem
-      count, problem = count_of(s, given)
-      if problem then
-        return problem, max(0, policy.limit - s.total), reset_of(s.total), 0
-      end
+    local total, nodes, least, _, till, count, own = standing(policy, key)
+    if not given or weight == 0 then
+      return 0, max(0, policy.limit - total), reset_of(total), 0
     end
-    local total = s.total - s.count + count
-    if weight > 0 and total + weight + reserve > policy.limit then
+    local epoch, base = unpack_state('<dd', arguments, given)
+    local begun, problem = count_of(count, own, epoch, base)
+    if problem then
+      return problem, max(0, policy.limit - total), reset_of(total), 0
+    end
+    total = total - count + begun
+    if total + weight + reserve > policy.limit then
       return HINT, max(0, policy.limit - total), reset_of(total), 0
     end
-    s.given, s.next, total = given, count + weight, total + weight
-    return 0, max(0, policy.limit - total), reset_of(total), 0, s
+    total = total + weight
+    return 0, max(0, policy.limit - total), HINT, 0,
+      with_entry(policy, total, nodes, least, till, own, epoch, begun + weight)
   end,
 
-  take = function(policy, key, _, s)
-    store_count(policy, key, s, s.next, s.given)
+  take = function(policy, key, _, head, entry, lives)
+    store(policy, key, head, entry, lives)
   end,
 
   receipt = function()
@@ -184,12 +177,22 @@ kernels[#kernels + 1] = {
 
   -- States the node's count less the units released. Returns a wait and what remains.
   state = function(policy, key, weight, given)
-    local s = standing(policy, key)
-    local count, problem = count_of(s, given)
+    local total, nodes, least, last, till, count, own = standing(policy, key)
+    local epoch, base = unpack_state('<dd', arguments, given)
+    local begun, problem = count_of(count, own, epoch, base)
     if problem then
-      return problem, max(0, policy.limit - s.total)
+      return problem, max(0, policy.limit - total)
     end
-    local total = store_count(policy, key, s, max(0, count - weight), given)
+    local left = max(0, begun - weight)
+    total = total - count + left
+    if left > 0 or base ~= NOTHING_LEFT then
+      store(policy, key, with_entry(policy, total, nodes, least, till, own, epoch, left))
+    elseif nodes == 1 then
+      call('HDEL', key, policy.node, ALL)
+    else
+      call('HDEL', key, policy.node)
+      call('HSET', key, ALL, pack(HEAD, total, nodes - 1, least, last, till))
+    end
     return 0, max(0, policy.limit - total)
   end,
 }
