@@ -64,11 +64,9 @@ func (s *sessions) renew() {
 	if !s.areOpen() {
 		return // the next connection starts the task
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), ConnectBudget)
-	defer cancel()
 	login, err := s.logins.answer()
 	if s.logins.wait() == 0 || err != nil {
-		login, err = s.logins.renew(ctx)
+		login, err = s.logins.renew(context.Background())
 	}
 	if err == nil {
 		err = s.sweep(login)

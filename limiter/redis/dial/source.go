@@ -41,13 +41,15 @@ func (s *source) get(ctx context.Context) (credentials.Login, error) {
 	return s.renew(ctx)
 }
 
-// renew asks the provider. Those who come meanwhile get the same answer.
+// renew asks the provider, for as long as connecting may take. Those who come meanwhile get the same answer.
 func (s *source) renew(ctx context.Context) (credentials.Login, error) {
 	began := time.Now()
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	if !s.hasAnswered(began) {
-		s.note(s.provider.Login(ctx))
+		limited, cancel := context.WithTimeout(ctx, ConnectBudget)
+		defer cancel()
+		s.note(s.provider.Login(limited))
 	}
 	return s.answer()
 }
