@@ -2,11 +2,15 @@ package aws
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +20,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// TestSign compares tokens with ones that another implementation of Signature Version 4 has made, from its
-// description alone.
+// TestSign compares tokens with ones that another implementation of Signature Version 4 has made, and with those of
+// signedByHand.
 func TestSign(t *testing.T) {
 	signer := sdk.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", SessionToken: "a/session+token="}
 	for _, c := range []struct {
@@ -28,11 +32,82 @@ func TestSign(t *testing.T) {
 		{&Credentials{Region: "us-east-1", Cluster: "my-cache", User: "app user", Service: "elasticache", Serverless: true}, "my-cache/?Action=connect&ResourceType=ServerlessCache&User=app%20user&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIDEXAMPLE%2F20260102%2Fus-east-1%2Felasticache%2Faws4_request&X-Amz-Date=20260102T030405Z&X-Amz-Expires=900&X-Amz-Security-Token=a%2Fsession%2Btoken%3D&X-Amz-SignedHeaders=host&X-Amz-Signature=59251f8b73c6818f0c1fb3170deb9b83f1d9adda144a39c775662c524176abf6"},
 		{&Credentials{Region: "ap-southeast-2", Cluster: "shop", User: "app", Service: "memorydb", Serverless: false}, "shop/?Action=connect&User=app&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIDEXAMPLE%2F20260102%2Fap-southeast-2%2Fmemorydb%2Faws4_request&X-Amz-Date=20260102T030405Z&X-Amz-Expires=900&X-Amz-Security-Token=a%2Fsession%2Btoken%3D&X-Amz-SignedHeaders=host&X-Amz-Signature=fbbbc49c0cce454aff52558ec27b3d003f606303b762832f860d0ab3fa7fe8fa"},
 	} {
-		got, err := c.given.sign(t.Context(), signer, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		got, err := c.given.sign(t.Context(), signer, at)
 		if err != nil || parts(t, got) != parts(t, c.want) {
 			t.Errorf("%s: got %s, %v; want %s", c.given.Identity(), got, err, c.want)
 		}
+		if want := signedByHand(c.given, signer, at); parts(t, got) != parts(t, want) {
+			t.Errorf("%s: got %s; the description gives %s", c.given.Identity(), got, want)
+		}
 	}
+}
+
+// TestSign_by_hand compares tokens of random users, sessions and moments with those of signedByHand.
+func TestSign_by_hand(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	text := func() string {
+		b := make([]byte, 1+random.IntN(40))
+		for i := range b {
+			b[i] = byte(random.IntN(256))
+		}
+		return string(b)
+	}
+	for range 2000 {
+		c := example()
+		c.User, c.Serverless = text(), random.IntN(2) == 0
+		signer := sdk.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: text()}
+		if random.IntN(2) == 0 {
+			signer.SessionToken = text()
+		}
+		at := time.Unix(random.Int64N(4e9), 0).UTC()
+		got, err := c.sign(t.Context(), signer, at)
+		if want := signedByHand(c, signer, at); err != nil || parts(t, got) != parts(t, want) {
+			t.Fatalf("got %s, %v; want %s", got, err, want)
+		}
+	}
+}
+
+// signedByHand returns the token by the description of Signature Version 4 alone: the canonical request, the text that
+// is signed, and a key for the day, the region and the service.
+func signedByHand(c *Credentials, signer sdk.Credentials, at time.Time) string {
+	moment := at.Format("20060102T150405Z")
+	day := moment[:8]
+	scope := strings.Join([]string{day, c.Region, c.Service, "aws4_request"}, "/")
+	pairs := []string{
+		"Action=connect", "User=" + escaped(c.User), "X-Amz-Algorithm=AWS4-HMAC-SHA256", "X-Amz-Credential=" + escaped(signer.AccessKeyID+"/"+scope),
+		"X-Amz-Date=" + moment, "X-Amz-Expires=900", "X-Amz-SignedHeaders=host",
+	}
+	if signer.SessionToken != "" {
+		pairs = append(pairs, "X-Amz-Security-Token="+escaped(signer.SessionToken))
+	}
+	if c.Serverless {
+		pairs = append(pairs, "ResourceType=ServerlessCache")
+	}
+	slices.Sort(pairs)
+	query := strings.Join(pairs, "&")
+	canonical := strings.Join([]string{"GET", "/", query, "host:" + c.Cluster + "\n", "host", fmt.Sprintf("%x", sha256.Sum256(nil))}, "\n")
+	text := strings.Join([]string{"AWS4-HMAC-SHA256", moment, scope, fmt.Sprintf("%x", sha256.Sum256([]byte(canonical)))}, "\n")
+	key := []byte("AWS4" + signer.SecretAccessKey)
+	for _, word := range []string{day, c.Region, c.Service, "aws4_request", text} {
+		mac := hmac.New(sha256.New, key)
+		_, _ = mac.Write([]byte(word)) // never fails
+		key = mac.Sum(nil)
+	}
+	return fmt.Sprintf("%s/?%s&X-Amz-Signature=%x", c.Cluster, query, key)
+}
+
+// escaped escapes all bytes but letters, digits and -._~, as signatures need it.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if strings.IndexByte("-._~", c) >= 0 || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' {
+			_ = b.WriteByte(c) // never fails
+		} else {
+			_, _ = fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 // parts returns what a token holds, whatever the order of its query.
