@@ -19,6 +19,8 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -131,10 +133,13 @@ func (c *Credentials) Login(ctx context.Context) (credentials.Login, error) {
 		return credentials.Login{}, fmt.Errorf("reading the configuration of AWS: %w", err)
 	}
 	signer, err := source.Retrieve(ctx)
-	if ctx.Err() != nil {
+	var refused smithy.APIError
+	switch {
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		return credentials.Login{}, errors.New("AWS gives this process no identity in time; let it reach the metadata service, or STS")
-	}
-	if err != nil {
+	case errors.As(err, &refused):
+		return credentials.Login{}, fmt.Errorf("AWS refuses an identity: %s: %s", refused.ErrorCode(), refused.ErrorMessage())
+	case err != nil:
 		return credentials.Login{}, fmt.Errorf("AWS gives this process no identity: %w", err)
 	}
 	now := time.Now()
@@ -154,7 +159,7 @@ func (c *Credentials) source(ctx context.Context) (sdk.CredentialsProvider, erro
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.identity == nil {
-		loaded, err := config.LoadDefaultConfig(ctx, config.WithRegion(c.Region),
+		loaded, err := config.LoadDefaultConfig(ctx, config.WithRegion(c.Region), config.WithLogger(logging.Nop{}),
 			config.WithCredentialsCacheOptions(func(o *sdk.CredentialsCacheOptions) { o.ExpiryWindow = lifetime / 3 }))
 		if err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"cloud.google.com/go/compute/metadata"
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"golang.org/x/oauth2"
@@ -77,18 +78,26 @@ func (Credentials) Login(ctx context.Context) (credentials.Login, error) {
 	}
 }
 
-var errNone = errors.New("Google gives this process no token; give the machine a service account, or set GOOGLE_APPLICATION_CREDENTIALS to a file that can be read") //nolint:staticcheck // it begins with a name
+var errNone = errors.New("Google gives this process no token; give the machine a service account and let it reach the metadata service, or set GOOGLE_APPLICATION_CREDENTIALS to a file that can be read") //nolint:staticcheck // it begins with a name
 
 // noToken is the error of an identity without a token. It quotes no answer, which may hold one.
 func noToken(ctx context.Context, err error) error {
 	var refused *oauth2.RetrieveError
+	var missing *metadata.Error
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("Google gives this process no token in time; let it reach the metadata service, or oauth2.googleapis.com") //nolint:staticcheck // it begins with a name
 	case errors.As(err, &refused) && refused.Response != nil:
-		return fmt.Errorf("Google refuses a token: status %d", refused.Response.StatusCode) //nolint:staticcheck // it begins with a name
+		return statusError(refused.Response.StatusCode)
+	case errors.As(err, &missing):
+		return statusError(missing.Code)
 	}
 	return errNone
+}
+
+// statusError is the error of a service that refuses a token.
+func statusError(status int) error {
+	return fmt.Errorf("Google refuses a token: status %d; check the service account, its key and this machine's clock", status) //nolint:staticcheck // it begins with a name
 }
 
 // Interface guards

@@ -86,7 +86,7 @@ func TestLogin_failing(t *testing.T) {
 			pause  time.Duration
 			want   string
 		}{
-			"refused": {http.StatusForbidden, 0, "Google "},
+			"refused": {http.StatusForbidden, 0, "Google refuses a token: status 403; "},
 			"slow":    {http.StatusOK, time.Minute, "Google gives this process no token in time; "},
 		} {
 			t.Run(name+" "+failure, func(t *testing.T) {

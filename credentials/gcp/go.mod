@@ -6,12 +6,11 @@ go 1.26.8
 replace github.com/redis-ratelimit/caddy-redis-ratelimit => ../..
 
 require (
+	cloud.google.com/go/compute/metadata v0.9.1
 	github.com/caddyserver/caddy/v2 v2.11.9
 	github.com/redis-ratelimit/caddy-redis-ratelimit v0.0.0-00010101000000-000000000000
 	golang.org/x/oauth2 v0.37.0
 )
-
-require cloud.google.com/go/compute/metadata v0.9.1 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
