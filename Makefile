@@ -11,7 +11,7 @@ GOVULNCHECK   = .build/govulncheck
 TOXIPROXY     = .build/toxiproxy-server
 
 # Separate modules, to keep their dependencies out of the root module.
-MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod credentials/*/go.mod))
+MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod caddytest/*/go.mod credentials/*/go.mod))
 
 # All code is Go; only the race detector needs a C compiler.
 export CGO_ENABLED = 0
@@ -45,7 +45,7 @@ test: ## run all tests, with the race detector if there is gcc
 	.ci/need redis-server faketime
 	@.ci/need lua5.4 || echo 'no lua5.4: testing without it'
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
-	for module in deploy $(wildcard credentials/*/go.mod); do go -C "$${module%/go.mod}" test -timeout $(TIMEOUT) ./... || exit; done & modules=$$!; \
+	for module in deploy $(wildcard caddytest/*/go.mod credentials/*/go.mod); do go -C "$${module%/go.mod}" test -timeout $(TIMEOUT) ./... || exit; done & modules=$$!; \
 	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) -p $(PACKAGES) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./...; failed=$$?; \
 	wait $$modules && exit $$failed
 
@@ -128,8 +128,8 @@ CLOUDS = $(notdir $(patsubst %/go.mod,%,$(wildcard credentials/*/go.mod)))
 
 .PHONY: clouds
 clouds: $(XCADDY) ## test the clouds' sources of credentials, build ./caddy-clouds with them
-	@for cloud in $(CLOUDS); do \
-		go -C credentials/$$cloud test -timeout $(TIMEOUT) ./... || exit 1; \
+	@for module in $(CLOUDS:%=credentials/%) caddytest/clouds; do \
+		go -C $$module test -timeout $(TIMEOUT) ./... || exit 1; \
 	done
 	$(XCADDY) build $(CADDY_VERSION) --with $(MODULE)@v0.0.0=. \
 		$(foreach cloud,$(CLOUDS),--with $(MODULE)/credentials/$(cloud)@v0.0.0=./credentials/$(cloud)) --output caddy-clouds
