@@ -121,7 +121,7 @@ func devTools(t *testing.T, profile string) (ask func(method string, params map[
 		if err != nil {
 			return err
 		}
-		defer response.Body.Close() //nolint:errcheck // it was read
+		defer response.Body.Close()
 		if err := json.NewDecoder(response.Body).Decode(&targets); err != nil {
 			return err
 		}

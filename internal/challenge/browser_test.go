@@ -21,7 +21,7 @@ func TestBrowser_times(t *testing.T) {
 	issued := time.Unix(1795418711, 999_999_999)
 	ready := issued.Add(earliest).Truncate(time.Second)
 	ends := ready.Add(life)
-	const home, neighbour, elsewhere = "203.0.113.7", "203.0.113.99", "203.0.114.7"
+	const home, neighbor, elsewhere = "203.0.113.7", "203.0.113.99", "203.0.114.7"
 	ticket := k.sign(token{kindTicket, 7, ready.Unix()}, networkOf(home))
 	pass := k.sign(token{kindPass, 7, ends.Unix()}, networkOf(home))
 	for _, test := range []struct {
@@ -32,7 +32,7 @@ func TestBrowser_times(t *testing.T) {
 	}{
 		{0, ticket, home, false, false, false},
 		{time.Second, ticket, home, false, false, false},
-		{time.Second + time.Nanosecond, ticket, neighbour, true, false, false},
+		{time.Second + time.Nanosecond, ticket, neighbor, true, false, false},
 		{3 * time.Second, ticket, home, true, true, false},
 		{3 * time.Second, ticket, elsewhere, false, false, false},
 		{time.Hour + time.Second, ticket, home, true, false, false},
@@ -40,7 +40,7 @@ func TestBrowser_times(t *testing.T) {
 		{0, pass, home, false, false, true},
 		{0, pass, home, false, true, true},
 		{0, pass, elsewhere, false, false, false},
-		{ends.Sub(issued) - time.Nanosecond, pass, neighbour, false, false, true},
+		{ends.Sub(issued) - time.Nanosecond, pass, neighbor, false, false, true},
 		{ends.Sub(issued), pass, home, false, false, false},
 		{ends.Sub(issued) + life, pass, home, false, false, false},
 	} {

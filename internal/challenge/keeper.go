@@ -32,7 +32,7 @@ type secrets struct {
 }
 
 // sign returns the text of a token for a network. The secret has to be known.
-func (k *Keeper) sign(t token, n network) string { return k.secrets.Load().Secret.sign(t, n) }
+func (k *Keeper) sign(t token, n network) string { return k.secrets.Load().sign(t, n) }
 
 // read returns the token of a kind that a text is, if the keeper has signed it for a network.
 func (k *Keeper) read(text string, n network, wanted kind) (t token, ok bool) {
@@ -40,7 +40,7 @@ func (k *Keeper) read(text string, n network, wanted kind) (t token, ok bool) {
 	if s == nil {
 		return t, false
 	}
-	if t, ok = s.Secret.read(text, n); !ok && s.former != nil {
+	if t, ok = s.read(text, n); !ok && s.former != nil {
 		t, ok = s.former.read(text, n)
 	}
 	return t, ok && t.kind == wanted
