@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"encoding/csv"
 	"errors"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -32,16 +30,15 @@ func TestReplay_outputIsInput(t *testing.T) {
 	t.Parallel()
 	log := logLines("192.0.2.1")
 	for name, args := range map[string][]string{
-		"the log":                    {"--decisions", "access.log", "access.log"},
-		"the log by another path":    {"--decisions", "./access.log", "access.log"},
+		"the log":                    {"--report", "access.log", "access.log"},
+		"the log by another path":    {"--report", "./access.log", "access.log"},
 		"the log by another name":    {"--report", "link", "access.log"},
 		"the configuration":          {"--report", "Caddyfile", "access.log"},
-		"one file twice":             {"--report", "new", "--decisions", "./new", "access.log"},
-		"into a folder that is none": {"--report", "nowhere/report.html", "--decisions", "new", "access.log"},
+		"into a folder that is none": {"--report", "nowhere/report.html", "access.log"},
 		"a folder":                   {"--report", ".", "access.log"},
-		"what is imported":           {"--decisions", "sites", "access.log"},
+		"what is imported":           {"--report", "sites", "access.log"},
 		"an import without tokens":   {"--report", "./empty", "access.log"},
-		"an import by another name":  {"--decisions", "soft", "access.log"},
+		"an import by another name":  {"--report", "soft", "access.log"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := replayFolder(t, "import sites\nimport empt*\n", log)
@@ -66,26 +63,22 @@ func TestReplay_olderFiles(t *testing.T) {
 	if err := os.WriteFile(report, []byte("<!DOCTYPE html>older"), 0o640); err != nil { //nolint:gosec // the mode must stay
 		t.Fatal(err)
 	}
-	args := []string{"--report", "report.html", "--decisions", "decisions.csv", "-"}
+	args := []string{"--report", "report.html", "-"}
 	replaysIn(t, folder, []byte("no log\n"), args...).Want(t, 1)
 	files := contents(t, folder)
 	redistest.ErrorIf(t, len(files) != 3 || files["report.html"] != "<!DOCTYPE html>older", "after a log that cannot be read: %q", files)
 	replaysIn(t, folder, logLines("192.0.2.1"), args...).Want(t, 0)
 	files = contents(t, folder)
-	rows, err := csv.NewReader(strings.NewReader(files["decisions.csv"])).ReadAll()
-	redistest.ErrorIf(t, len(files) != 4 || !strings.Contains(files["report.html"], "</html>") || len(rows) != 2 || err != nil, "after a log: %q, %v", files, err)
-	for name, mode := range map[string]fs.FileMode{"report.html": 0o640, "decisions.csv": 0o600} {
-		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode() != mode {
-			t.Errorf("%s: %v, %v", name, info.Mode(), err)
-		}
-	}
+	redistest.ErrorIf(t, len(files) != 3 || !strings.Contains(files["report.html"], "</html>"), "after a log: %q", files)
+	info, err := os.Stat(report)
+	redistest.ErrorIf(t, err != nil || info.Mode() != 0o640, "%v, %v", info, err)
 }
 
-// TestReplay_pipe writes decisions to a pipe.
+// TestReplay_pipe writes a report to a pipe.
 func TestReplay_pipe(t *testing.T) {
 	t.Parallel()
-	e := replays(t, perClient, logLines("192.0.2.1"), "--decisions", "/dev/stdout", "--report", "/dev/null")
-	redistest.ErrorIf(t, e.Code != 0 || !strings.HasPrefix(e.Stdout, "line,time,") || !strings.Contains(e.Stdout, "1 requests") && !strings.Contains(e.Stdout, "1 request "), "got %v", e)
+	e := replays(t, perClient, logLines("192.0.2.1"), "--report", "/dev/stdout")
+	redistest.ErrorIf(t, e.Code != 0 || !strings.HasPrefix(e.Stdout, "<!DOCTYPE html>") || !strings.Contains(e.Stdout, "1 request of 1 client"), "got %v", e)
 }
 
 func TestReplay_fullDisk(t *testing.T) {

@@ -175,7 +175,7 @@ func TestReplay_badLogs(t *testing.T) {
 		{"clock jumps", append(logLines("192.0.2.1"), bytes.ReplaceAll(logLines("192.0.2.1"), []byte("2026"), []byte("1999"))...), 2, "1999", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e := replays(t, perClient, test.log, "--report", "report.html", "--suggest", "--decisions", "decisions.csv")
+			e := replays(t, perClient, test.log, "--report", "report.html", "--suggest")
 			redistest.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stdout, test.says) || (e.Code != 0) != strings.Contains(e.Stderr, "no request could be read"), "no word of %q in %v", test.says, e)
 			if test.code != 0 {
 				return

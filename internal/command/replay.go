@@ -1,7 +1,12 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"slices"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -44,7 +49,6 @@ durations.`,
 	flags.String("host", "", "The `host` of requests whose log has none")
 	flags.Int("worst", 10, "How many of the worst keys to list")
 	flags.String("report", "", "Write an HTML report to this `file`")
-	flags.String("decisions", "", "Write every request's decision to this CSV `file`")
 	flags.Bool("suggest", false, "Try other limits on the same traffic")
 	flags.StringSlice("algorithm", nil, "With --suggest: for these `algorithms`")
 	return cmd
@@ -75,19 +79,14 @@ func (h Host) runReplay(i *invocation) error {
 		return exitf(exitNotAsked, "%s", err)
 	}
 	defer func() { _ = log.Close() }() // it was only read
-	files, err := i.openOutputs()
-	if err != nil {
+	if err := checkReport(i.flag("report")); err != nil {
 		return exitf(exitNotAsked, "%s", err)
-	}
-	defer files.discard() // after an error
-	if files.decisions != nil {
-		options.Decisions = files.decisions
 	}
 	result, err := replay.Run(log, simulation, options)
 	if err != nil {
 		return exitf(exitNotAsked, "%s", err)
 	}
-	return i.finish(result, files)
+	return i.finish(result)
 }
 
 // countsRunning reports whether a policy counts requests while they run.
@@ -138,16 +137,34 @@ func (i *invocation) suggest(s Simulation, o *replay.Options) error {
 	return nil
 }
 
-// finish writes the files and prints the result. Without a request that could be read it writes no files.
-func (i *invocation) finish(result *replay.Result, files *outputs) error {
-	unread := unread(result)
-	if !unread {
-		if files.report != nil {
-			if err := report.Write(files.report, result); err != nil {
-				return exitf(exitNotAsked, "%s", err)
-			}
+// checkReport refuses to replace a file that does not begin as a report does, such as a log or a Caddyfile. An empty
+// path is no file.
+func checkReport(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil //nolint:nilerr // there is none yet; writing it finds out what else is wrong
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	if info, err := file.Stat(); err != nil || info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe) != 0 {
+		return err
+	}
+	begin := make([]byte, len(report.Begin))
+	if _, err := io.ReadFull(file, begin); err != nil || string(begin) != report.Begin {
+		return fmt.Errorf("--report: %s is there, and no report: name another file to write", path)
+	}
+	return nil
+}
+
+// finish writes the report and prints the result. Without a request that could be read it writes none.
+func (i *invocation) finish(result *replay.Result) error {
+	unread, path := unread(result), i.flag("report")
+	if path != "" && !unread {
+		var page bytes.Buffer
+		err := report.Write(&page, result)
+		if err == nil {
+			err = os.WriteFile(path, page.Bytes(), 0o666) //nolint:gosec // the umask decides, as for any output
 		}
-		if err := files.keep(); err != nil {
+		if err != nil {
 			return exitf(exitNotAsked, "%s", err)
 		}
 	}

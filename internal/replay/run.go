@@ -16,9 +16,6 @@ type Options struct {
 	// Worst is the number of worst keys listed for each policy. Default: 10; negative: none.
 	Worst int
 
-	// Decisions, if not nil, receives a line of CSV for every request.
-	Decisions io.Writer
-
 	// Suggest, if not nil, receives every request that meets the first policy.
 	Suggest *Suggester
 }
@@ -26,7 +23,7 @@ type Options struct {
 // defaultWorst is the default of Options.Worst.
 const defaultWorst = 10
 
-// Run plays a log through an engine and returns the result. Its errors are those of reading and writing.
+// Run plays a log through an engine and returns the result. Its errors are those of reading.
 func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	if o.Worst == 0 {
 		o.Worst = defaultWorst
@@ -36,10 +33,6 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	if o.Suggest != nil {
 		o.Suggest.busiest = o.Worst
 		o.Suggest.leaveOut(&policies[0])
-	}
-	var rows *decisionWriter
-	if o.Decisions != nil {
-		rows = newDecisionWriter(o.Decisions, policies)
 	}
 	for {
 		entry, err := log.Next()
@@ -53,9 +46,6 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 		tally.add(entry, verdict)
 		if o.Suggest != nil {
 			suggest(o.Suggest, entry, verdict)
-		}
-		if rows != nil {
-			rows.write(entry, verdict)
 		}
 	}
 	result := tally.finish(o.Worst)
@@ -71,10 +61,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 			result.Warnings = append(result.Warnings, text)
 		}
 	}
-	if rows == nil {
-		return result, nil
-	}
-	return result, rows.end()
+	return result, nil
 }
 
 // suggest adds the requests that met the first policy, of any decision.

@@ -15,6 +15,9 @@ import (
 //go:embed *.gohtml report.css
 var reportFiles embed.FS
 
+// Begin is how each report begins.
+const Begin = "<!DOCTYPE html>"
+
 // Write writes a result as one HTML file that needs nothing else: no script, font or picture from elsewhere. The
 // text of a log comes from strangers. The template escapes all text, and the page's own policy forbids the
 // browser to load or run anything.
