@@ -13,122 +13,82 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
+// probeKey is the key of the harmless calls, under the prefix. It holds a string for some seconds, so that
+// commands for lists fail by its type once they are permitted.
+const probeKey = "{" + checkPolicyName + "}:probe"
+
+// The harmless calls that try the commands that a Redis user needs. KEY stands for the key of a call. docs/redis.md
+// lists the commands.
+var (
+	callsToCount      = []string{"ping", "time", "get KEY", "set KEY 1 px 5000", "eval return 0", "evalsha 0000000000000000000000000000000000000000 0"}
+	callsToLog        = []string{"llen KEY", "lindex KEY 0", "lrange KEY 0 0", "lset KEY 0 1", "ltrim KEY 0 0", "rpush KEY 1"}
+	callsToRun        = []string{"hdel KEY field", "hgetall KEY", "hmget KEY field", "hset KEY field 1"}
+	callsToRoute      = []string{"cluster slots", "command", "asking"}
+	callsToAdminister = []string{"type KEY", "pttl KEY", "scan 0 match KEY count 1", "unlink KEY"}
+
+	// The SET that is permitted has no effect: its options exclude each other.
+	callsToChallenge = []string{"get KEY", "set KEY 1 nx xx"}
+
+	// They fail by the type of the probe's key once they are permitted, and touch no override.
+	callsToOverride = []string{"hdel KEY field", "hget KEY field", "hlen KEY", "hscan KEY 0", "hset KEY field 1", "unlink KEY"}
+)
+
 // permission is a command that a Redis user needs, with a harmless call that tests it.
 type permission struct {
 	name    string
 	command []any
 }
 
-// probeKey is the key of the harmless calls, under the prefix. It holds a string for some seconds, so that
-// commands for lists fail by its type once they are permitted.
-const probeKey = "{" + checkPolicyName + "}:probe"
-
-// permissionsToCount lists the commands that every server that decides needs. permissionsToLog is for
-// sliding_window_log alone, permissionsToRun for max_concurrent, permissionsToRoute for a Cluster, and
-// permissionsToAdminister for the admin API. docs/redis.md lists them.
-func permissionsToCount(key string) []permission {
-	const unknown = "0000000000000000000000000000000000000000" // answered with NOSCRIPT
-	return []permission{
-		{"ping", []any{"ping"}},
-		{"time", []any{"time"}},
-		{"get", []any{"get", key}},
-		{"set", []any{"set", key, "1", "px", 5000}},
-		{"eval", []any{"eval", "return 1", 0}},
-		{"evalsha", []any{"evalsha", unknown, 0}},
+// permissions returns those that calls test on a key. Without the key, calls that would create one, perhaps without
+// a TTL, are left out.
+func permissions(key string, hasKey bool, calls ...string) (all []permission) {
+	for _, call := range calls {
+		words := strings.Fields(call)
+		r := permission{name: words[0]}
+		if r.name == "cluster" {
+			r.name += "|" + words[1]
+		}
+		for _, word := range words {
+			if word == "KEY" {
+				word = key
+			}
+			r.command = append(r.command, word)
+		}
+		if hasKey || r.name != "rpush" && r.name != "hset" {
+			all = append(all, r)
+		}
 	}
-}
-
-func permissionsToLog(key string) []permission {
-	return []permission{
-		{"llen", []any{"llen", key}},
-		{"lindex", []any{"lindex", key, 0}},
-		{"lrange", []any{"lrange", key, 0, 0}},
-		{"lset", []any{"lset", key, 0, "1"}},
-		{"ltrim", []any{"ltrim", key, 0, 0}},
-		{"rpush", []any{"rpush", key, "1"}},
-	}
-}
-
-func permissionsToRun(key string) []permission {
-	return []permission{
-		{"hdel", []any{"hdel", key, "field"}},
-		{"hgetall", []any{"hgetall", key}},
-		{"hmget", []any{"hmget", key, "field"}},
-		{"hset", []any{"hset", key, "field", "1"}},
-	}
-}
-
-func permissionsToRoute() []permission {
-	return []permission{
-		{"cluster|slots", []any{"cluster", "slots"}},
-		{"command", []any{"command"}},
-		{"asking", []any{"asking"}},
-	}
-}
-
-// permissionsToChallenge lists the commands for the secret of challenges. The SET that is permitted has no effect: its
-// options exclude each other.
-func permissionsToChallenge(key string) []permission {
-	return []permission{
-		{"get", []any{"get", key}},
-		{"set", []any{"set", key, "1", "nx", "xx"}},
-	}
-}
-
-func permissionsToAdminister(key string) []permission {
-	return []permission{
-		{"type", []any{"type", key}},
-		{"pttl", []any{"pttl", key}},
-		{"scan", []any{"scan", 0, "match", key, "count", 1}},
-		{"unlink", []any{"unlink", key}},
-	}
-}
-
-// permissionsToOverride lists the commands for the entries of overrides. The calls fail by the type of the
-// reserved key once they are permitted, and touch no override.
-func permissionsToOverride(key string) []permission {
-	return []permission{
-		{"hdel", []any{"hdel", key, "field"}},
-		{"hget", []any{"hget", key, "field"}},
-		{"hlen", []any{"hlen", key}},
-		{"hscan", []any{"hscan", key, 0}},
-		{"hset", []any{"hset", key, "field", "1"}},
-		{"unlink", []any{"unlink", key}},
-	}
+	return all
 }
 
 // tryPermissions reports every command that the user may not run.
 func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	key := p.prefixed(probeKey)
-	needed := permissionsToCount(key)
+	needed := permissions(key, true, callsToCount...)
 	if p.options.Client.Mode == dial.Cluster {
-		needed = append(needed, permissionsToRoute()...)
+		needed = append(needed, permissions(key, true, callsToRoute...)...)
 	}
 	if p.options.Challenges && p.options.Naming.Secret == "" {
-		needed = append(needed, permissionsToChallenge(p.options.Naming.Reserved("challenge", "secret"))...)
+		needed = append(needed, permissions(p.options.Naming.Reserved("challenge", "secret"), true, callsToChallenge...)...)
 	}
 	missing, keys, unknown := p.missing(ctx, s, needed)
 	hasKey := !slices.Contains(missing, "+set") && !slices.Contains(s.absent, "set") && !keys
 	if keys {
 		missing = append(missing, "~"+p.prefixed("*"))
 	}
-	needed = nil
+	var calls []string
 	if p.options.Logs {
-		needed = permissionsToLog(key)
+		calls = append(calls, callsToLog...)
 	}
 	if p.options.Runs {
-		needed = append(needed, permissionsToRun(key)...)
+		calls = append(calls, callsToRun...)
 	}
-	if len(needed) > 0 {
-		needed = append(needed, permission{"pexpire", []any{"pexpire", key, 5000}})
-	}
-	if !hasKey {
-		// The key does not exist, so these would create one, perhaps without a TTL.
-		needed = slices.DeleteFunc(needed, func(r permission) bool { return r.name == "rpush" || r.name == "hset" })
+	if len(calls) > 0 {
+		calls = append(calls, "pexpire KEY 5000")
 	}
 	if unknown == nil {
 		var lacks []string
-		lacks, _, unknown = p.missing(ctx, s, needed)
+		lacks, _, unknown = p.missing(ctx, s, permissions(key, hasKey, calls...))
 		missing = append(missing, lacks...)
 	}
 	if len(s.absent) > 0 {
@@ -151,18 +111,14 @@ const checkAgain = "check again when Redis answers"
 
 // tryAdminPermissions reports every command of the admin API that the user may not run.
 func (p *preflight) tryAdminPermissions(ctx context.Context, s *checkedServer) {
-	p.tryOptional(ctx, s, "admin rights", "state and reset", permissionsToAdminister(p.prefixed(probeKey)))
+	p.tryOptional(ctx, s, "admin rights", "state and reset", permissions(p.prefixed(probeKey), true, callsToAdminister...))
 }
 
 // tryOverridePermissions reports every command of overrides that the user may not run.
 func (p *preflight) tryOverridePermissions(ctx context.Context, s *checkedServer) {
 	key := p.prefixed(probeKey)
-	needed := permissionsToOverride(key)
-	if !isPermitted(s.client.Set(ctx, key, "1", 5*time.Second).Err()) {
-		// The key does not exist, so a write would create it without a TTL.
-		needed = slices.DeleteFunc(needed, func(r permission) bool { return r.name == "hset" })
-	}
-	p.tryOptional(ctx, s, "overrides", "override and overrides", needed)
+	hasKey := isPermitted(s.client.Set(ctx, key, "1", 5*time.Second).Err())
+	p.tryOptional(ctx, s, "overrides", "override and overrides", permissions(key, hasKey, callsToOverride...))
 }
 
 // tryOptional reports what is missing for commands that decisions do not need.
