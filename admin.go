@@ -3,7 +3,6 @@ package redisratelimit
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -57,7 +56,7 @@ func toRunning(ask func(a *App, r *http.Request) (any, bool, error)) adminapi.An
 	return func(r *http.Request) (any, bool, error) {
 		app := apps.newest()
 		if app == nil {
-			return nil, false, caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("the running configuration has no %s", appName)}
+			return nil, false, adminapi.Absent("the running configuration has no %s", appName)
 		}
 		defer app.use().End() // what else the app holds stays open too
 		return ask(app, r)
@@ -68,7 +67,7 @@ func toRunning(ask func(a *App, r *http.Request) (any, bool, error)) adminapi.An
 func (a *App) registeredNamed(name string) (registeredPolicy, error) {
 	registered, found := a.registered[name]
 	if !found {
-		return registered, adminapi.UnknownPolicyError{Name: name}
+		return registered, adminapi.Absent("policy %q: the running configuration has none of this name", name)
 	}
 	return registered, nil
 }

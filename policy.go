@@ -274,7 +274,7 @@ func (p *Policy) challenge() rule.Challenge {
 }
 
 // estimates reports whether the weight is an estimate of the cost, which may be refunded.
-func (p *Policy) estimates() bool { return p.CostFrom != "" && (p.Weight > 1 || p.WeightFrom != "") }
+func (p *Policy) estimates() bool { return rule.Estimates(p.CostFrom, p.Weight, p.WeightFrom) }
 
 func (p *Policy) settings() limiter.Settings {
 	s := limiter.Settings{

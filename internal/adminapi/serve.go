@@ -41,26 +41,16 @@ func Serve(method string, ask Answer) caddy.AdminHandlerFunc {
 	}
 }
 
-// apiError gives an error its status.
+// apiError gives an error its status, unless it has one.
 func apiError(err error) error {
-	if errors.As(err, new(caddy.APIError)) {
-		return err
-	}
-	status := http.StatusInternalServerError
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.As(err, new(caddy.APIError)):
+		return err
 	case errors.As(err, &tooLarge):
-		status, err = http.StatusRequestEntityTooLarge, fmt.Errorf("the body is over %d bytes", tooLarge.Limit)
-	case errors.As(err, new(BadInputError)):
-		status = http.StatusBadRequest
-	case errors.As(err, new(UnknownPolicyError)), errors.As(err, new(AbsentError)):
-		status = http.StatusNotFound
-	case errors.As(err, new(ConflictError)):
-		status = http.StatusConflict
-	case errors.As(err, new(UnavailableError)):
-		status = http.StatusServiceUnavailable
+		return caddy.APIError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: fmt.Errorf("the body is over %d bytes", tooLarge.Limit)}
 	}
-	return caddy.APIError{HTTPStatus: status, Err: err}
+	return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err}
 }
 
 // ReadQuestion reads the JSON object of a body, which must hold nothing else. The JSON library would replace

@@ -47,7 +47,7 @@ durations.`,
 	flags := cmd.Flags()
 	flags.StringP("policy", "p", "", "Let one `policy` decide alone")
 	flags.String("host", "", "The `host` of requests whose log has none")
-	flags.Int("worst", 10, "How many of the worst keys to list")
+	flags.Uint16("worst", 10, "How many of the worst keys to list")
 	flags.String("report", "", "Write an HTML report to this `file`")
 	flags.Bool("suggest", false, "Try other limits on the same traffic")
 	flags.StringSlice("algorithm", nil, "With --suggest: for these `algorithms`")
@@ -55,14 +55,11 @@ durations.`,
 }
 
 func (h Host) runReplay(i *invocation) error {
-	flags := caddycmd.Flags{FlagSet: i.cmd.Flags()}
-	options := replay.Options{Worst: flags.Int("worst")}
-	switch {
-	case options.Worst < 0:
-		return exitf(exitNotAsked, "--worst %d: use 0 or more", options.Worst)
-	case options.Worst == 0:
-		options.Worst = -1 // for replay.Run 0 is the default
+	worst, err := i.cmd.Flags().GetUint16("worst")
+	if err != nil {
+		return err
 	}
+	options := replay.Options{Worst: int(worst)}
 	simulation, err := h.simulation(i)
 	if err != nil {
 		return err

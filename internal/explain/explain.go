@@ -37,7 +37,7 @@ type explanation struct {
 }
 
 // Explain reports what the limiters that a request meets would decide. The servers are provisioned. An
-// [adminapi.BadInputError] says what is wrong with the request.
+// error of [adminapi.BadInput] says what is wrong with the request.
 func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP string, limiterOf routetrace.LimiterOf) (*adminapi.ExplainReport, error) {
 	plans := map[string]*routetrace.Plan{}
 	for name, server := range servers {

@@ -12,8 +12,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
-// NewRequest makes the request that is to be explained. An [adminapi.BadInputError] says what is wrong with
-// the question.
+// NewRequest makes the request that is to be explained. An error of [adminapi.BadInput] says what is wrong
+// with the question.
 func NewRequest(ctx context.Context, e *adminapi.ExplainRequest) (*http.Request, error) {
 	if e.Method == "" {
 		e.Method = http.MethodGet

@@ -13,21 +13,15 @@ import (
 
 // Options are what a replay finds out.
 type Options struct {
-	// Worst is the number of worst keys listed for each policy. Default: 10; negative: none.
+	// Worst is the number of worst keys listed for each policy.
 	Worst int
 
 	// Suggest, if not nil, receives every request that meets the first policy.
 	Suggest *Suggester
 }
 
-// defaultWorst is the default of Options.Worst.
-const defaultWorst = 10
-
 // Run plays a log through an engine and returns the result. Its errors are those of reading.
 func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
-	if o.Worst == 0 {
-		o.Worst = defaultWorst
-	}
 	policies := engine.Policies()
 	tally := newTally(policies)
 	if o.Suggest != nil {

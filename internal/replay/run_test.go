@@ -75,7 +75,7 @@ func TestRun_empty_keys(t *testing.T) {
 func TestRun_Worst(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: time.Minute}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
-	for worst, want := range map[int]int{-1: 0, 0: 1, 1: 1} {
+	for worst, want := range map[int]int{0: 0, 1: 1, 2: 1} {
 		r := runOn(t, commonLine(0), engine, Options{Worst: worst})
 		redistest.ErrorIf(t, len(r.Policies[0].Worst) != want, "worst %d: %+v", worst, r.Policies[0].Worst)
 	}
@@ -84,7 +84,7 @@ func TestRun_Worst(t *testing.T) {
 func TestResult_MarshalJSON(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
-	text := redistest.NoError(json.Marshal(runOn(t, commonLine(0)+commonLine(2), engine, Options{})))(t)
+	text := redistest.NoError(json.Marshal(runOn(t, commonLine(0)+commonLine(2), engine, Options{Worst: 1})))(t)
 	for _, want := range []string{`"warnings":[]`, `"step":1`, `"window":90`, `"max_delay":1.5`, `"longest_lasted":2`, `"policies":[{`} {
 		if !strings.Contains(string(text), want+",") && !strings.Contains(string(text), want+"}") && !strings.HasSuffix(want, "{") {
 			t.Errorf("no %s in %s", want, text)

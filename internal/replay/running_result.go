@@ -67,7 +67,7 @@ func (r *running) result(worst int, limit int64) *RunningResult {
 		result.Peak, result.PeakAt = result.Busiest[0].Peak, result.Busiest[0].PeakAt
 		result.TogetherAt = instant(r.togetherAt)
 	}
-	result.Busiest = slices.Clone(result.Busiest[:min(max(0, worst), len(result.Busiest))])
+	result.Busiest = slices.Clone(result.Busiest[:min(worst, len(result.Busiest))])
 	result.Peaks = histogram(peaks, limit)
 	return result
 }

@@ -198,7 +198,7 @@ func (p *policyTally) finish(worst int) PolicyResult {
 	slices.SortFunc(r.Worst, func(a, b ClientResult) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key))
 	})
-	r.Worst = slices.Clone(r.Worst[:min(max(0, worst), len(r.Worst))])
+	r.Worst = slices.Clone(r.Worst[:min(worst, len(r.Worst))])
 	if p.running != nil {
 		r.Running = p.running.result(worst, r.MaxConcurrent)
 	}

@@ -227,9 +227,13 @@ func (r *Rule) ReadsResponseHeader() bool {
 	return ok
 }
 
-// estimates reports whether the weight is an estimate of the cost, which may be refunded.
+// Estimates reports whether a weight, or one from a placeholder, is an estimate of a cost, which may be refunded.
+func Estimates(cost string, weight int64, weightFrom string) bool {
+	return cost != "" && (weight > 1 || weightFrom != "")
+}
+
 func (r *Rule) estimates() bool {
-	return r.Cost.From != "" && (r.Numbers.Weight > 1 || r.Numbers.WeightFrom.Name != "")
+	return Estimates(r.Cost.From, r.Numbers.Weight, r.Numbers.WeightFrom.Name)
 }
 
 // Refunds reports whether what the rule takes may be refunded after the response.

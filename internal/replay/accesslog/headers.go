@@ -2,8 +2,8 @@ package accesslog
 
 import "net/http"
 
-// redacted is what Caddy writes instead of a header that may hold a secret.
-const redacted = "REDACTED"
+// Redacted is what Caddy writes instead of a header that may hold a secret.
+const Redacted = "REDACTED"
 
 // fillHeader sets the header of an entry; it stays nil without a field.
 func (e *Entry) fillHeader() {

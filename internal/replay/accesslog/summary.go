@@ -112,17 +112,17 @@ func (s *Summary) malformed(line Position, reason, text string) {
 
 // countRedacted counts the values that Caddy or a filter has replaced in an entry.
 func (s *Summary) countRedacted(e *Entry) {
-	if e.Client == redacted {
+	if e.Client == Redacted {
 		s.redact(clientIP)
 	}
-	if e.User == redacted {
+	if e.User == Redacted {
 		s.redact(userID)
 	}
-	if e.headers == "" || !strings.Contains(e.headers, redacted) {
+	if e.headers == "" || !strings.Contains(e.headers, Redacted) {
 		return
 	}
 	for name, values := range e.Header {
-		if slices.Contains(values, redacted) {
+		if slices.Contains(values, Redacted) {
 			s.redact(name)
 		}
 	}

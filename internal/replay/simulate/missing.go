@@ -11,8 +11,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
-// redactedText is what Caddy writes in its logs in place of what may be a secret.
-const redactedText = "REDACTED"
 const shownText = 80 // characters of a text of the configuration in a sentence
 
 // missingData counts requests whose log entry lacks what the configuration asks for.

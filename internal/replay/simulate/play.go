@@ -111,7 +111,7 @@ func (s *Simulation) decide(v *visit, q gate.Question) (passes bool) {
 			EmptyKey: rule.IsAddressKey(c.Key), DryRun: q.DryRun,
 			Returned: !r.Counts(&response), Taken: passes,
 		}
-		if r.Key.Contains(v.request, v.repl, redactedText) {
+		if r.Key.Contains(v.request, v.repl, accesslog.Redacted) {
 			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++
 		}
 		if passed, waits := v.limiter.Passed(&q, i); passes && waits {
