@@ -109,7 +109,7 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 
 // putOverride sets an override of a policy.
 func (a *App) putOverride(ctx context.Context, registered registeredPolicy, target overrides.Target, o *adminapi.OverrideRequest) (*adminapi.OverrideEntry, error) {
-	lasts, err := o.For.Parse()
+	lasts, err := o.Lasts()
 	if err != nil {
 		return nil, err
 	}

@@ -114,27 +114,30 @@ type BanEntry struct {
 // QuotaRequest is the body of POST /redis_ratelimit/state and reset. Without a key it means all keys of the
 // policy.
 type QuotaRequest struct {
-	Policy string   `json:"policy"`
-	Key    GivenKey `json:"key,omitzero"`
+	Policy string `json:"policy"`
+	Key    Given  `json:"key,omitzero"`
 }
 
-// GivenKey is a key in the form of [escape.Key] that may be left out.
-type GivenKey struct {
+// Given is a text that may be left out, such as a key in the form of [escape.Key].
+type Given struct {
 	Text  string
 	Given bool
 }
 
-// MarshalJSON implements [json.Marshaler].
-func (k GivenKey) MarshalJSON() ([]byte, error) { return json.Marshal(k.Text) }
+// Give returns a text that is given.
+func Give(text string) Given { return Given{text, true} }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It refuses null: a caller that lost its key must not reset
-// all clients.
-func (k *GivenKey) UnmarshalJSON(text []byte) error {
+// MarshalJSON implements [json.Marshaler].
+func (g Given) MarshalJSON() ([]byte, error) { return json.Marshal(g.Text) }
+
+// UnmarshalJSON implements [json.Unmarshaler]. It refuses null: a caller that lost its key must not reset all clients,
+// and one that lost its duration must not set an override without an end.
+func (g *Given) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
-		return errors.New("key: null is no key; leave it out for all keys of the policy")
+		return errors.New("null is no key and no duration; leave the field out for all keys, or for no end")
 	}
-	k.Given = true
-	return json.Unmarshal(text, &k.Text)
+	g.Given = true
+	return json.Unmarshal(text, &g.Text)
 }
 
 // StateReport answers POST /redis_ratelimit/state. With the status 503 Redis did not answer, and the quota is

@@ -1,8 +1,6 @@
 package adminapi
 
 import (
-	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -11,9 +9,9 @@ import (
 // OverrideRequest is the body of POST /redis_ratelimit/override: whose quota, and one of Limit, Block,
 // Exempt, Unban and Remove.
 type OverrideRequest struct {
-	Policy string   `json:"policy"`
-	Key    GivenKey `json:"key,omitzero"`
-	All    bool     `json:"all,omitempty"`
+	Policy string `json:"policy"`
+	Key    Given  `json:"key,omitzero"`
+	All    bool   `json:"all,omitempty"`
 
 	Limit  *int64 `json:"limit,omitempty"`
 	Burst  *int64 `json:"burst,omitempty"`
@@ -22,8 +20,8 @@ type OverrideRequest struct {
 	Unban  bool   `json:"unban,omitempty"`
 	Remove bool   `json:"remove,omitempty"`
 
-	For  GivenDuration `json:"for,omitzero"`
-	Note string        `json:"note,omitempty"`
+	For  Given  `json:"for,omitzero"` // a duration such as 90s, 2h or 7d
+	Note string `json:"note,omitempty"`
 }
 
 // Actions lists the actions of a request by the names of their fields.
@@ -39,37 +37,18 @@ func (o *OverrideRequest) Actions() (names []string) {
 	return names
 }
 
-// GivenDuration is a duration, such as 90s, 2h or 7d, that may be left out.
-type GivenDuration struct {
-	Text  string
-	Given bool
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (d GivenDuration) MarshalJSON() ([]byte, error) { return json.Marshal(d.Text) }
-
-// UnmarshalJSON implements [json.Unmarshaler]. It refuses null: a caller that lost its duration must not set
-// an override without an end.
-func (d *GivenDuration) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
-		return errors.New("for: null is no duration; leave it out for an override without an end")
-	}
-	d.Given = true
-	return json.Unmarshal(text, &d.Text)
-}
-
 // The bounds of a duration of an override. An override takes a second to reach all nodes.
 const (
 	leastFor = time.Second
 	mostFor  = 10 * 365 * 24 * time.Hour
 )
 
-// Parse returns the duration; 0 where it was left out.
-func (d GivenDuration) Parse() (time.Duration, error) {
-	if !d.Given {
+// Lasts returns how long the override lasts; 0 for no end.
+func (o *OverrideRequest) Lasts() (time.Duration, error) {
+	if !o.For.Given {
 		return 0, nil
 	}
-	parsed, err := caddy.ParseDuration(d.Text)
+	parsed, err := caddy.ParseDuration(o.For.Text)
 	switch {
 	case err != nil:
 		return 0, BadInput("for: use a duration such as 30m, 2h or 7d, from 1s to 3650d")

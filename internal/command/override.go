@@ -65,10 +65,10 @@ func runOverride(i *invocation) error {
 		Note: i.flag("note"),
 	}
 	if flags.Changed("key") {
-		question.Key = adminapi.GivenKey{Text: i.flag("key"), Given: true}
+		question.Key = adminapi.Give(i.flag("key"))
 	}
 	if flags.Changed("for") {
-		question.For = adminapi.GivenDuration{Text: i.flag("for"), Given: true}
+		question.For = adminapi.Give(i.flag("for"))
 	}
 	for _, number := range []struct {
 		flag  string

@@ -35,7 +35,7 @@ func runReset(i *invocation) error {
 	question := adminapi.QuotaRequest{Policy: i.flag("policy")}
 	switch {
 	case i.cmd.Flags().Changed("key"):
-		question.Key = adminapi.GivenKey{Text: i.flag("key"), Given: true}
+		question.Key = adminapi.Give(i.flag("key"))
 	case i.flag("all") != "true":
 		return exitf(exitNotAsked, "use --key to reset the quota of one client, or --all to reset those of all clients")
 	}
