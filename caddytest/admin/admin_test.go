@@ -48,12 +48,13 @@ func TestAdmin_badRequests(t *testing.T) {
 		{"too many keys", "GET", "top?n=100000", "", 400, "n:"},
 		{"no URL", "POST", "explain", `{"client_ip":"192.0.2.7"}`, 400, "url"},
 		{"a URL that is none", "POST", "explain", `{"url":"http://[","client_ip":"192.0.2.7"}`, 400, "url"},
+		{"a path alone", "POST", "explain", `{"url":"/login","client_ip":"192.0.2.7"}`, 400, "http://"},
 		{"a URL without a scheme", "POST", "explain", `{"url":"only.test/login","client_ip":"192.0.2.7"}`, 400, "http://"},
 		{"a URL without a scheme but with a port", "POST", "explain", `{"url":"localhost:8080/","client_ip":"192.0.2.7"}`, 400, "http://"},
 		{"a header of bytes that are no text", "POST", "explain", "{\"url\":\"/\",\"headers\":{\"X\":\"\xff\"},\"client_ip\":\"192.0.2.7\"}", 400, "UTF-8"},
-		{"no address", "POST", "explain", `{"url":"/","client_ip":"unknown"}`, 400, "client_ip"},
+		{"no address", "POST", "explain", `{"url":"http://h/","client_ip":"unknown"}`, 400, "client_ip"},
 		{"a port without a listener", "POST", "explain", `{"url":"http://localhost:1/","client_ip":"192.0.2.7"}`, 400, "port 1"},
-		{"a method that is none", "POST", "explain", `{"url":"/","method":"GET IT","client_ip":"192.0.2.7"}`, 400, "method"},
+		{"a method that is none", "POST", "explain", `{"url":"http://h/","method":"GET IT","client_ip":"192.0.2.7"}`, 400, "method"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := n.Ask(t, test.method, test.path, test.body)

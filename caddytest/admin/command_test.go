@@ -67,7 +67,7 @@ func TestCommands_exitCode2(t *testing.T) {
 	n := startLimited(t, redistest.Start(t))
 	for _, args := range [][]string{
 		{"state", "--policy", "none", "--key", "k"}, {"reset", "--policy", "none", "--all"}, {"top", "--policy", "none"},
-		{"state", "--policy", "api", "--key", `\x`}, {"top", "-n", "0"}, {"explain", "--url", "/", "--client-ip", "unknown"},
+		{"state", "--policy", "api", "--key", `\x`}, {"top", "-n", "0"}, {"explain", "--url", "http://h/", "--client-ip", "unknown"},
 	} {
 		e := n.Ratelimit(t, args...)
 		e.Want(t, 2, "Error: ")

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -19,8 +18,8 @@ func NewRequest(ctx context.Context, e *adminapi.ExplainRequest) (*http.Request,
 		e.Method = http.MethodGet
 	}
 	target, err := url.Parse(e.URL)
-	if err != nil || (target.Scheme != "http" && target.Scheme != "https" && !strings.HasPrefix(e.URL, "/")) {
-		return nil, adminapi.BadInput("url: begin it with http:// or https://, as in https://example.com/search?q=x, or with / where only one server has limits")
+	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return nil, adminapi.BadInput("url: begin it with http:// or https://, as in https://example.com/search?q=x")
 	}
 	client, err := netip.ParseAddr(e.ClientIP)
 	if err != nil {

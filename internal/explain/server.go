@@ -12,13 +12,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
-// serverOf finds the server that takes a request. For a URL that is a mere path it is the only one that
-// has limits, and the request gets the host of the only site there that has.
+// serverOf finds the server that takes a request: the one that listens at its URL's port, or for a URL without a port
+// the only one that has limits.
 func serverOf(servers map[string]*caddyhttp.Server, plans map[string]*routetrace.Plan, r *http.Request) (string, error) {
-	if r.URL.Host != "" {
-		if name, err := listenerAt(servers, r.URL); name != "" || err != nil {
-			return name, err
-		}
+	if name, err := listenerAt(servers, r.URL); name != "" || err != nil {
+		return name, err
 	}
 	var limited []string
 	for name, plan := range plans {
@@ -30,9 +28,7 @@ func serverOf(servers map[string]*caddyhttp.Server, plans map[string]*routetrace
 	case len(limited) == 0:
 		return "", adminapi.BadInput("url: no server of this configuration has limits")
 	case len(limited) == 1 && r.URL.Port() == "":
-		return limited[0], nameHost(r, plans[limited[0]])
-	case r.URL.Host == "":
-		return "", adminapi.BadInput("url: several servers have limits; name host and port, such as https://example.com:8443/search")
+		return limited[0], nil
 	}
 	return "", adminapi.BadInput("url: no server listens at port %s", routetrace.PortOf(r.URL))
 }
@@ -58,20 +54,4 @@ func listenerAt(servers map[string]*caddyhttp.Server, target *url.URL) (string, 
 		return found[0], nil
 	}
 	return "", adminapi.BadInput("url: several servers listen at port %s; put the address of one into the URL, and the site's name into the header Host", port)
-}
-
-// nameHost gives a request without a host the one of the only site that has limits.
-func nameHost(r *http.Request, plan *routetrace.Plan) error {
-	if r.Host != "" {
-		return nil
-	}
-	var inputs routetrace.MatcherInputs
-	inputs.Add(plan)
-	switch host := inputs.OnlyHost(); {
-	case host != "":
-		r.Host = host
-	case len(inputs.Hosts) > 0:
-		return adminapi.BadInput("url: the sites that have limits go by the host; name one, such as https://example.com/search")
-	}
-	return nil
 }

@@ -48,12 +48,7 @@ func ReasonOf(checks []limiter.Check, source limiter.Source) Reason {
 	if source == SourceOverride {
 		return ReasonBlock
 	}
-	return reasonOf(&checks[limiter.Binding(checks)])
-}
-
-// reasonOf returns why a store denies a check.
-func reasonOf(c *limiter.Check) Reason {
-	switch {
+	switch c := &checks[limiter.Binding(checks)]; {
 	case c.Result.Banned:
 		return ReasonBan
 	case c.Result.ForOthers:
