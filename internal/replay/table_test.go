@@ -87,7 +87,7 @@ func suggestsRunning(t *testing.T, log string, policy PolicyResult, o SuggestOpt
 	suggester := newTestSuggester(t, limiter.Settings{Limit: 5, Window: time.Minute}, o)
 	engine := fakeEngine{policies: []PolicyResult{policy}}
 	engine.play = everywhere(Verdict{Outcome: Allowed, Decisions: []Decision{{Key: "a", Weight: 3}}})
-	return runOn(t, log, engine, Options{Suggest: suggester})
+	return runOn(t, log, engine, Options{Suggest: suggester, Worst: 10})
 }
 
 func TestRun_suggest_running(t *testing.T) {

@@ -41,7 +41,7 @@ func (m *missingData) add(e *accesslog.Entry, v *replay.Verdict, inputs *routetr
 		if i == len(m.redactedMatchers) {
 			m.redactedMatchers = append(m.redactedMatchers, 0)
 		}
-		if slices.Contains(e.Header[name], redactedText) {
+		if slices.Contains(e.Header[name], accesslog.Redacted) {
 			m.redactedMatchers[i]++
 		}
 	}
