@@ -80,8 +80,7 @@ func TestAdmin_keysOfAnyBytes(t *testing.T) {
 		top := caddytest.ParseJSON[struct{ Keys []topKey }](t, n.Ask(t, "GET", "top?policy=odd", ""))
 		redistest.FatalIf(t, len(top.Keys) != 6, "got %v, want six keys", top)
 		for _, k := range top.Keys {
-			question, err := json.Marshal(map[string]string{"policy": "odd", "key": k.Key})
-			redistest.Must(t, err)
+			question := redistest.NoError(json.Marshal(map[string]string{"policy": "odd", "key": k.Key}))(t)
 			type quota struct{ Limit, Remaining int64 }
 			s := caddytest.ParseJSON[quota](t, n.Ask(t, "POST", "state", string(question)))
 			redistest.ErrorIf(t, k.Denied != 2 || s != (quota{1, 0}), "%s: denied %d times, %+v", k.Key, k.Denied, s)
@@ -127,9 +126,7 @@ func TestAdmin_addressHint(t *testing.T) {
 
 // TestState_redisDown has policies with and without a local fallback. Only the first kind has a state in the node.
 func TestState_redisDown(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit /local same 5 24h {\nname local\n}\nredis_ratelimit /closed same 5 24h {\nname closed\nfail_mode closed\n}"+caddytest.ShowDecision))
+	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit /local same 5 24h {\nname local\n}\nredis_ratelimit /closed same 5 24h {\nname closed\nfail_mode closed\n}"+caddytest.ShowDecision)
 	caddytest.CheckQuota(t, n.Get(t, "/local"), 5, 4)
 	caddytest.CheckQuota(t, n.Get(t, "/closed"), 5, 4)
 	server.Kill()
@@ -143,9 +140,7 @@ func TestState_redisDown(t *testing.T) {
 
 // TestState_wrongType has a key of another type, which Redis cannot decide by.
 func TestState_wrongType(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit same 5 24h"+caddytest.ShowDecision))
+	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit same 5 24h"+caddytest.ShowDecision)
 	n.Get(t, "/")
 	type state struct {
 		Error string

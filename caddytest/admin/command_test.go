@@ -1,17 +1,13 @@
 package admin
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -151,9 +147,9 @@ func TestCommands_redisDown(t *testing.T) {
 func TestCommands_completion(t *testing.T) {
 	n := caddytest.InProcess(t, caddytest.LimitedSite)
 	asks := func(args ...string) string {
-		output, err := caddytest.RunCaddy(t, nil, append([]string{"__completeNoDesc", "redis-ratelimit"}, args...)...)
-		redistest.ErrorIf(t, err != nil, "%v: %v", args, err)
-		return output
+		e := caddytest.Run{}.Caddy(t, append([]string{"__completeNoDesc", "redis-ratelimit"}, args...)...)
+		e.Want(t, 0)
+		return e.Stdout
 	}
 	address := strings.TrimPrefix(n.Admin, "http://")
 	got := asks("state", "--address", address, "--policy", "a")
@@ -164,9 +160,7 @@ func TestCommands_completion(t *testing.T) {
 		got := asks("")
 		redistest.ErrorIf(t, !strings.Contains("\n"+got, "\n"+name+"\n"), "got %q; want %s among them", got, name)
 	}
-	if got, err := caddytest.RunCaddy(t, nil, "completion", "bash"); err != nil || !strings.Contains(got, "_caddy_redis-ratelimit_top") {
-		t.Errorf("error %v, got %q", err, got)
-	}
+	caddytest.Run{}.Caddy(t, "completion", "bash").Want(t, 0, "_caddy_redis-ratelimit_top")
 }
 
 func TestCommands_helpWidth(t *testing.T) {
@@ -201,15 +195,7 @@ func wantFullDisk(t *testing.T, folder string, args ...string) {
 		t.Skip("there is no /dev/full")
 	}
 	defer full.Close() //nolint:errcheck // nothing was written
-	var stderr bytes.Buffer
-	cmd := exec.Command(caddytest.Binary(t), append([]string{"redis-ratelimit"}, args...)...)
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = caddytest.Environment(t), folder, full, &stderr
-	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
-	defer overdue.Stop()
-	exit := new(exec.ExitError)
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), "no space left") {
-		t.Errorf("%v: got %v, %s; want exit code 1 and the reason", args, err, &stderr)
-	}
+	caddytest.Run{Folder: folder, Stdout: full}.Ratelimit(t, args...).Want(t, 1, "no space left")
 }
 
 // operated is a site with a high and a low limit.

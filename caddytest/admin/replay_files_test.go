@@ -16,11 +16,9 @@ import (
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	entries, err := os.ReadDir(folder)
-	redistest.Must(t, err)
+	entries := redistest.NoError(os.ReadDir(folder))(t)
 	for _, entry := range entries {
-		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
-		redistest.Must(t, err)
+		text := redistest.NoError(os.ReadFile(filepath.Join(folder, entry.Name())))(t)
 		files[entry.Name()] = string(text)
 	}
 	return files

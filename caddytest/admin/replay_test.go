@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,18 +37,7 @@ func replayFolder(t *testing.T, caddyfile string, log []byte) string {
 // replaysIn replays in a folder, with a log at the standard input too.
 func replaysIn(t *testing.T, folder string, log []byte, args ...string) caddytest.Ending {
 	t.Helper()
-	command := exec.Command(caddytest.Binary(t), append([]string{"redis-ratelimit", "replay", "--config", "Caddyfile"}, args...)...)
-	var out, errs bytes.Buffer
-	command.Dir, command.Env, command.Stdout, command.Stderr = folder, caddytest.Environment(t), &out, &errs
-	command.Stdin = bytes.NewReader(log)
-	var exited *exec.ExitError
-	if err := command.Run(); err != nil && !errors.As(err, &exited) {
-		t.Fatal(err)
-	}
-	for _, hostile := range []string{"\x1b]", "\x1b[2J", "panic", "goroutine "} {
-		redistest.ErrorIf(t, strings.Contains(out.String()+errs.String(), hostile), "%q is in the output: %s%s", hostile, &out, &errs)
-	}
-	return caddytest.Ending{Stdout: out.String(), Stderr: errs.String(), Code: command.ProcessState.ExitCode()}
+	return caddytest.Run{Folder: folder, Stdin: bytes.NewReader(log)}.Ratelimit(t, append([]string{"replay", "--config", "Caddyfile"}, args...)...)
 }
 
 // played holds the tested fields of a replay's JSON.
@@ -225,8 +212,7 @@ func TestReplay_page(t *testing.T) {
 	_, shown, found := strings.Cut(caddytest.ReadFile(t, "docs/replay.md"), "$ caddy redis-ratelimit replay ")
 	shown, _, ended := strings.Cut(shown, "\n```")
 	redistest.FatalIf(t, !found || !ended, "docs/replay.md shows no replay")
-	log, err := os.ReadFile(caddytest.Path(t, "internal/replay/testdata/nasa-1995-08-01.log.gz"))
-	redistest.Must(t, err)
+	log := redistest.NoError(os.ReadFile(caddytest.Path(t, "internal/replay/testdata/nasa-1995-08-01.log.gz")))(t)
 	e := replays(t, ":80 {\n\tredis_ratelimit {client_ip} 10 1m\n\trespond ok\n}\n", log)
 	e.Want(t, 0)
 	for _, line := range strings.Split(shown, "\n")[1:] {

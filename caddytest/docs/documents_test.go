@@ -128,9 +128,8 @@ func checkCaddyfile(t *testing.T, text string, env []string) {
 		{"adapt", "--config", path, "--adapter", "caddyfile"},
 		{"validate", "--config", path, "--adapter", "caddyfile"},
 	} {
-		if output, err := caddytest.RunCaddy(t, env, args...); err != nil {
-			t.Errorf("caddy %s: %v\n%s\n%s", args[0], err, output, text)
-		}
+		e := caddytest.Run{Env: env}.Caddy(t, args...)
+		redistest.ErrorIf(t, e.Code != 0, "caddy %s: %v\n%s", args[0], e, text)
 	}
 }
 

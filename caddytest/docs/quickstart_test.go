@@ -162,8 +162,7 @@ func requestAs(t *testing.T, url, client string) int {
 	t.Helper()
 	request := caddytest.GetRequest(t.Context(), t, url)
 	request.Header.Set("X-Api-Key", client)
-	response, err := http.DefaultClient.Do(request)
-	redistest.Must(t, err)
+	response := redistest.NoError(http.DefaultClient.Do(request))(t)
 	_ = response.Body.Close()
 	return response.StatusCode
 }

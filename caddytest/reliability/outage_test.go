@@ -91,21 +91,6 @@ func requestsDuring(t *testing.T, n *caddytest.Node, length time.Duration, check
 	group.Wait()
 }
 
-// TestOutage_localState uses a part of a quota on Redis, then the rest in the node during the outage, and
-// then finds the state of Redis unchanged.
-func TestOutage_localState(t *testing.T) {
-	n, server := caddytest.OnRedis(t, "", "redis_ratelimit same 3 24h"+caddytest.ShowDecision)
-	caddytest.WaitForRedis(t, n, "/")
-	server.Pause(t)
-	for i := range int64(2) {
-		caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, "/"), "fallback"), 3, 1-i)
-	}
-	caddytest.CheckRefusal(t, n.Get(t, "/").Want(t, 0, "denied fallback"), http.StatusTooManyRequests)
-	server.Resume(t)
-	n.Await(t, "/", 0, "* redis")
-	caddytest.CheckOutageLog(t, n)
-}
-
 // TestOutage_oneTimeoutPerRequest has a request pass three handlers and a dry run. Redis goes on as soon as the first
 // of them has waited: none of the others waits for it.
 func TestOutage_oneTimeoutPerRequest(t *testing.T) {
@@ -165,8 +150,8 @@ func TestRedisDown_commands(t *testing.T) {
 			t.Parallel()
 			path := caddytest.WriteCaddyfile(t, caddytest.Config(global, site))
 			for _, verb := range []string{"adapt", "validate"} {
-				output, err := caddytest.RunCaddy(t, []string{"PORT=1", "ADMIN=127.0.0.1:1"}, verb, "--config", path, "--adapter", "caddyfile")
-				redistest.ErrorIf(t, err != nil, "caddy %s: %v\n%s", verb, err, output)
+				ports := caddytest.Run{Env: []string{"PORT=1", "ADMIN=127.0.0.1:1"}}
+				ports.Caddy(t, verb, "--config", path, "--adapter", "caddyfile").Want(t, 0)
 			}
 			n := caddytest.Start(t, caddytest.Config(global, site))
 			caddytest.CheckAdmitted(t, n.Get(t, "/"), "fallback")

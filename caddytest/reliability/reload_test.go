@@ -62,8 +62,7 @@ func TestReload_failed(t *testing.T) {
 // TestReload_failedStart loads configurations whose server cannot listen. Caddy starts apps in any order,
 // so that only some of them start the limits first.
 func TestReload_failedStart(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	redistest.Must(t, err)
+	taken := redistest.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = taken.Close() }) // it has no connections
 	const site = "redis_ratelimit {query.k} 5 24h" + caddytest.ShowDecision
 	failing := caddytest.Config("redis_ratelimit {\nmemory {\nmax_keys 1\n}\n}", site) + "http://" + taken.Addr().String() + " {\nrespond x\n}\n"
@@ -91,21 +90,6 @@ func TestConflict_JSON(t *testing.T) {
 	n.Send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: application/json").
 		Want(t, http.StatusBadRequest, `*policy \"p\"*limit 5,*limit 6,*`)
 	caddytest.CheckQuota(t, n.Get(t, "/"), 5, 4)
-}
-
-func TestReload_equalSettings(t *testing.T) {
-	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision)
-	caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
-	before := caddytest.Connections(t, server)
-	for i := range 5 {
-		n.Reload(t, caddytest.Config(caddytest.PatientRedis(server), fmt.Sprintf("redis_ratelimit same %d 24h%s", 1001+i, caddytest.ShowDecision)))
-		caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
-	}
-	// The ping of a reload opens another connection where the first one is busy.
-	for _, id := range before {
-		after := caddytest.Connections(t, server)
-		redistest.ErrorIf(t, !slices.Contains(after, id), "connection %s is gone; there were %v, now %v", id, before, after)
-	}
 }
 
 func TestReload_otherSettings(t *testing.T) {
@@ -218,8 +202,8 @@ func TestReload_forced(t *testing.T) {
 	before := caddytest.Connections(t, server)
 	path := caddytest.WriteCaddyfile(t, caddytest.WithPorts(n, text))
 	for left := int64(7); left > 4; left-- {
-		output, err := caddytest.RunCaddy(t, nil, "reload", "--force", "--config", path, "--adapter", "caddyfile", "--address", strings.TrimPrefix(n.Admin, "http://"))
-		redistest.FatalIf(t, err != nil, "the reload failed: %v: %s", err, output)
+		address := strings.TrimPrefix(n.Admin, "http://")
+		caddytest.Run{}.Caddy(t, "reload", "--force", "--config", path, "--adapter", "caddyfile", "--address", address).Want(t, 0)
 		n.Client.CloseIdleConnections()
 		caddytest.CheckQuota(t, n.Get(t, "/"), 9, left)
 	}

@@ -62,8 +62,7 @@ func TestSharing_twoNodes(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		for _, window := range windows[algorithm] {
 			t.Run(algorithm+" "+window, func(t *testing.T) {
-				length, err := time.ParseDuration(window)
-				redistest.Must(t, err)
+				length := redistest.NoError(time.ParseDuration(window))(t)
 				admitted := withinOneWindow(t, length, func(key string) int {
 					return crowd(t, "/"+algorithm+"-"+window+"?k="+key, 4, first, second)
 				})

@@ -65,8 +65,7 @@ func RefusedByACL(t *testing.T, servers []*redistest.Server) []string {
 	t.Helper()
 	var objects []string
 	for _, s := range servers {
-		entries, err := s.Client(t).ACLLog(t.Context(), 128).Result()
-		redistest.Must(t, err)
+		entries := redistest.NoError(s.Client(t).ACLLog(t.Context(), 128).Result())(t)
 		for _, entry := range entries {
 			objects = append(objects, entry.Object)
 		}

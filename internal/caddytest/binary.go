@@ -1,7 +1,6 @@
 package caddytest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,7 +8,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -17,8 +15,7 @@ import (
 // Binary returns the path of the Caddy under test: built once per run, or named by CADDY_BINARY.
 func Binary(t testing.TB) string {
 	t.Helper()
-	path, err := builtBinary()
-	redistest.Must(t, err)
+	path := redistest.NoError(builtBinary())(t)
 	return path
 }
 
@@ -69,18 +66,4 @@ func Environment(t testing.TB, env ...string) []string {
 		"XDG_CONFIG_HOME=" + home, "XDG_DATA_HOME=" + home, "XDG_CACHE_HOME=" + home,
 		"GOGC=off", "GOMEMLIMIT=128MiB",
 	}, env...)
-}
-
-// RunCaddy runs a command of Caddy, for at most a minute. The error is that of its exit code.
-func RunCaddy(t testing.TB, env []string, args ...string) (output string, err error) {
-	t.Helper()
-	cmd := exec.Command(Binary(t), args...)
-	cmd.Env, cmd.Dir, cmd.WaitDelay = Environment(t, env...), t.TempDir(), time.Second
-	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
-	defer overdue.Stop()
-	text, err := cmd.CombinedOutput()
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return string(text), err
 }

@@ -2,9 +2,11 @@ package caddytest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
@@ -22,24 +24,44 @@ func (e Ending) String() string {
 	return fmt.Sprintf("exit code %d\nstdout: %s\nstderr: %s", e.Code, e.Stdout, e.Stderr)
 }
 
-// RunRatelimit runs 'caddy redis-ratelimit' with arguments, for at most a minute.
-func RunRatelimit(t testing.TB, env []string, args ...string) Ending {
+// Run is how a command runs. By default it has a folder of its own and no input, and its output is read.
+type Run struct {
+	Folder string
+	Env    []string
+	Stdin  io.Reader
+	Stdout io.Writer
+}
+
+// Caddy runs a command of Caddy, for at most a minute.
+func (r Run) Caddy(t testing.TB, args ...string) Ending {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.Command(Binary(t), append([]string{"redis-ratelimit"}, args...)...)
-	cmd.Env, cmd.Dir, cmd.WaitDelay = Environment(t, env...), t.TempDir(), time.Second
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd := exec.Command(Binary(t), args...)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = Environment(t, r.Env...), cmp.Or(r.Folder, t.TempDir()), time.Second
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, cmp.Or(r.Stdout, io.Writer(&stdout)), &stderr
 	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
 	defer overdue.Stop()
 	exit := new(exec.ExitError)
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	e := Ending{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
-	if strings.Contains(e.Stdout+e.Stderr, "\x1b") {
-		t.Errorf("%v has colors or other orders to a terminal in a pipe: %v", args, e)
+	return Ending{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// Ratelimit runs 'caddy redis-ratelimit' with arguments.
+func (r Run) Ratelimit(t testing.TB, args ...string) Ending {
+	t.Helper()
+	e := r.Caddy(t, append([]string{"redis-ratelimit"}, args...)...)
+	if strings.Contains(e.Stdout+e.Stderr, "\x1b") || strings.Contains(e.Stderr, "goroutine ") {
+		t.Errorf("%v prints colors or other orders to a terminal in a pipe, or panics: %v", args, e)
 	}
 	return e
+}
+
+// RunRatelimit runs 'caddy redis-ratelimit' with arguments.
+func RunRatelimit(t testing.TB, env []string, args ...string) Ending {
+	t.Helper()
+	return Run{Env: env}.Ratelimit(t, args...)
 }
 
 // Ratelimit runs a command with the admin address of this node.

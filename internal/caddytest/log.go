@@ -17,8 +17,7 @@ type Log struct{ path string }
 // OpenLog makes an empty log, and returns the file for the process to write.
 func OpenLog(t testing.TB) (*Log, *os.File) {
 	t.Helper()
-	file, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	redistest.Must(t, err)
+	file := redistest.NoError(os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600))(t)
 	return &Log{file.Name()}, file
 }
 

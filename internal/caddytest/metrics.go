@@ -18,8 +18,7 @@ func (n *Node) Metric(t testing.TB, series string) float64 {
 	if found == nil {
 		return 0
 	}
-	value, err := strconv.ParseFloat(found[1], 64)
-	redistest.Must(t, err)
+	value := redistest.NoError(strconv.ParseFloat(found[1], 64))(t)
 	return value
 }
 

@@ -27,8 +27,7 @@ func newClient() *http.Client {
 // GetRequest returns a GET request without a body.
 func GetRequest(ctx context.Context, t testing.TB, url string) *http.Request {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	redistest.Must(t, err)
+	request := redistest.NoError(http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody))(t)
 	return request
 }
 

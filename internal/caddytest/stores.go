@@ -13,8 +13,7 @@ import (
 func Connections(t testing.TB, server *redistest.Server) []string {
 	t.Helper()
 	client := server.Client(t)
-	list, err := client.ClientList(t.Context()).Result()
-	redistest.Must(t, err)
+	list := redistest.NoError(client.ClientList(t.Context()).Result())(t)
 	redistest.Must(t, client.Close())
 	var ids []string
 	for _, line := range regexp.MustCompile(`(?m)^id=(\d+).*$`).FindAllStringSubmatch(list, -1) {
