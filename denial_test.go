@@ -25,79 +25,6 @@ func hello(w http.ResponseWriter, _ *http.Request) error {
 	return err
 }
 
-func TestDenial_tells_when_to_come_back(t *testing.T) {
-	server := serve(t, hello, newHandler(t, `{"policies":[{"name":"p","limit":2,"window":"10s","algorithm":"gcra"}],"status":503}`))
-	for range 2 {
-		if response := fetch(t, server.URL); response.StatusCode != http.StatusOK || response.Header.Get("Retry-After") != "" || response.Header.Get("Cache-Control") != "" {
-			t.Fatalf("got %v", response)
-		}
-	}
-	response := fetch(t, server.URL)
-	checkShare(t, response.Header, "2", "0")
-	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("got %v; want status 503 and Cache-Control: no-store", response)
-	}
-	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 5 {
-		t.Errorf("Retry-After is %q; the next unit comes within 5 seconds", response.Header.Get("Retry-After"))
-	}
-}
-
-// TestDenial_that_never_ends_names_no_time has two rules that together weigh more than the limit.
-func TestDenial_that_never_ends_names_no_time(t *testing.T) {
-	server := serve(t, hello, newHandler(t, `{"policies":[
-		{"name":"p","key":"x","limit":3,"window":"10s","weight":2},
-		{"name":"p","key":"x","limit":3,"window":"10s","weight":2}]}`))
-	response := fetch(t, server.URL)
-	if h := response.Header; response.StatusCode != http.StatusTooManyRequests || h.Get(quotaheader.Remaining) != "3" || len(h["Retry-After"])+len(h[quotaheader.Reset]) > 0 {
-		t.Errorf("got %v; want status 429 with 3 units and without times", response)
-	}
-}
-
-func TestTwo_handlers_show_the_policy_that_binds(t *testing.T) {
-	for _, test := range []struct {
-		name         string
-		outer, inner string
-	}{
-		{"the outer one binds", "5", "10"},
-		{"the inner one binds", "10", "5"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			server := serve(t, hello, newHandler(t, policyJSON("outer", test.outer)), newHandler(t, policyJSON("inner", test.inner)))
-			for remaining := 4; remaining >= 0; remaining-- {
-				checkShare(t, fetch(t, server.URL).Header, "5", strconv.Itoa(remaining))
-			}
-			response := fetch(t, server.URL)
-			checkShare(t, response.Header, "5", "0")
-			redistest.ErrorIf(t, response.StatusCode != http.StatusTooManyRequests, "the status is %d, want 429", response.StatusCode)
-		})
-	}
-}
-
-// TestTwo_policies_of_one_handler_are_charged_together has the second deny, which must leave the
-// first one's share alone.
-func TestTwo_policies_of_one_handler_are_charged_together(t *testing.T) {
-	both := newHandler(t, `{"policies":[{"name":"wide","key":"x","limit":10,"window":"24h"},{"name":"tight","key":"x","limit":1,"window":"24h"}]}`)
-	server := serve(t, hello, both)
-	for _, status := range []int{200, 429, 429} {
-		response := fetch(t, server.URL)
-		checkShare(t, response.Header, "1", "0")
-		redistest.ErrorIf(t, response.StatusCode != status, "the status is %d, want %d", response.StatusCode, status)
-	}
-	wide := serve(t, hello, newHandler(t, `{"policies":[{"name":"wide","key":"x","limit":10,"window":"24h"}]}`))
-	checkShare(t, fetch(t, wide.URL).Header, "10", "8")
-}
-
-// TestOne_policy_twice_takes_the_sum has two rules yield the same share.
-func TestOne_policy_twice_takes_the_sum(t *testing.T) {
-	server := serve(t, hello, newHandler(t, `{"policies":[
-		{"name":"p","key":"x","limit":10,"window":"24h","weight":2},
-		{"name":"p","key":"x","limit":10,"window":"24h","weight":5}]}`))
-	checkShare(t, fetch(t, server.URL).Header, "10", "3")
-	response := fetch(t, server.URL)
-	checkShare(t, response.Header, "10", "3")
-	redistest.ErrorIf(t, response.StatusCode != http.StatusTooManyRequests, "the status is %d, want 429", response.StatusCode)
-}
-
 // tellPlaceholders is a handler that puts placeholders into headers of their names.
 func tellPlaceholders(names ...string) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -171,34 +98,6 @@ func call(t testing.TB, url, contentType string) *http.Response {
 	body, err := io.ReadAll(response.Body)
 	redistest.FatalIf(t, err != nil || len(body) > 0 && response.Header.Get("Grpc-Status") != "", "the body is %q, error %v", body, err)
 	return response
-}
-
-func TestRefusedCall_options(t *testing.T) {
-	for i, test := range []struct {
-		options, contentType string
-		status               int
-		grpcStatus           string
-	}{
-		{"", "application/grpc", 200, "8"},
-		{`,"grpc":true,"problem_details":true,"status":503`, "application/grpc-web+proto", 200, "8"},
-		{`,"grpc":null`, "application/grpc", 200, "8"},
-		{`,"grpc":false`, "application/grpc", 429, ""},
-		{`,"grpc":false,"problem_details":true`, "application/grpc", 429, ""},
-		{"", "application/json", 429, ""},
-		{"", "application/grpc<", 429, ""},
-		{`,"status":503`, "application/grpc-evil", 503, ""},
-	} {
-		server := serve(t, hello, newHandler(t, fmt.Sprintf(`{"policies":[{"name":"p","key":"%d","limit":1,"window":"24h"}]%s}`, i, test.options)))
-		if response := call(t, server.URL, test.contentType); response.StatusCode != http.StatusOK || response.Header.Get("Grpc-Status") != "" {
-			t.Errorf("%s: the first call got %v", test.options, response)
-		}
-		response := call(t, server.URL, test.contentType)
-		checkShare(t, response.Header, "1", "0")
-		if response.StatusCode != test.status || response.Header.Get("Grpc-Status") != test.grpcStatus || response.Header.Get("Retry-After") == "" ||
-			response.Header.Get("Cache-Control") != "no-store" || (test.grpcStatus != "" && response.Header.Get("Content-Type") != test.contentType) {
-			t.Errorf("%s, %s: got %v", test.options, test.contentType, response)
-		}
-	}
 }
 
 // TestRefusedCall_jitter has Retry-After round up the pushback, unless it is beyond a minute.

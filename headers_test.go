@@ -1,10 +1,8 @@
 package redisratelimit
 
 import (
-	"bufio"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -130,43 +128,6 @@ func TestHeaders_leave_informational_responses_alone(t *testing.T) {
 	defer response.Body.Close()
 	redistest.ErrorIf(t, hints != 1, "%d informational responses came, want 1", hints)
 	checkShare(t, response.Header, "10", "9")
-}
-
-// TestHeaders_stand_on_a_switch_of_protocols does what reverse_proxy does for a websocket.
-func TestHeaders_stand_on_a_switch_of_protocols(t *testing.T) {
-	server := serve(t, func(w http.ResponseWriter, _ *http.Request) error {
-		w.Header().Set("Connection", "Upgrade")
-		w.Header().Set("Upgrade", "echo")
-		w.Header().Set("X-Ratelimit-Limit", "99")
-		w.WriteHeader(http.StatusSwitchingProtocols)
-		conn, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return err
-		}
-		defer conn.Close() //nolint:errcheck // all was read
-		line, err := buffered.ReadString('\n')
-		if err != nil {
-			return err
-		}
-		_, err = io.WriteString(conn, line)
-		return err
-	}, newHandler(t, policyJSON("p", "10")))
-	conn := redistest.NoError(net.Dial("tcp", server.Listener.Addr().String()))(t)
-	defer conn.Close() //nolint:errcheck // all was read
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	reader := bufio.NewReader(conn)
-	response := redistest.NoError(http.ReadResponse(reader, nil))(t)
-	defer response.Body.Close()
-	redistest.ErrorIf(t, response.StatusCode != http.StatusSwitchingProtocols, "the status is %d, want 101", response.StatusCode)
-	checkShare(t, response.Header, "10", "9")
-	if _, err := io.WriteString(conn, "hello\n"); err != nil {
-		t.Fatal(err)
-	}
-	if echo, err := reader.ReadString('\n'); err != nil || echo != "hello\n" {
-		t.Errorf("the connection echoes %q, error %v", echo, err)
-	}
 }
 
 // checkOnlyItem checks that the headers have one item, of so many units that remain.

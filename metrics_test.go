@@ -38,17 +38,13 @@ func gatherMetrics(t *testing.T) (found map[string]gathered, problems []promlint
 	for range 2 { // registering again is no error
 		redistest.Must(t, registerMetrics(registry))
 	}
-	families, err := registry.Gather()
-	redistest.Must(t, err)
+	families := redistest.NoError(registry.Gather())(t)
 	found = make(map[string]gathered, len(families))
 	for _, f := range families {
 		name := strings.TrimPrefix(f.GetName(), metricsNamespace+"_")
 		found[name] = gathered{f.GetHelp(), f.GetType().String(), fmt.Sprint(f.GetMetric())}
 	}
-	if problems, err = promlint.NewWithMetricFamilies(families).Lint(); err != nil {
-		t.Fatal(err)
-	}
-	return found, problems
+	return found, redistest.NoError(promlint.NewWithMetricFamilies(families).Lint())(t)
 }
 
 func TestMetrics_promlint(t *testing.T) {
