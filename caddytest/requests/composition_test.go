@@ -176,16 +176,16 @@ func upstream(t *testing.T) (address string) {
 	})
 }
 
+// TestUpstream_headers has an upstream that sends the same headers, and one that is down.
 func TestUpstream_headers(t *testing.T) {
-	n := caddytest.InProcess(t, "redis_ratelimit {http.request.uri.path} 10 24h\nreverse_proxy "+upstream(t))
+	n := caddytest.InProcess(t, "redis_ratelimit {http.request.uri.path} 10 24h\n@method path /method\nrespond @method {http.request.method}\n"+
+		"reverse_proxy /down "+redistest.FreeAddr(t)+"\nreverse_proxy "+upstream(t)+"\nhandle_errors {\nrespond sorry\n}")
 	for path, status := range map[string]int{"/": 200, "/hint": 200, "/stream": 200, "/away": 504} {
 		caddytest.CheckQuota(t, n.Get(t, path).Want(t, status, caddytest.Any, "X-Upstream: yes"), 10, 9)
 	}
-}
-
-func TestUpstream_down(t *testing.T) {
-	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h\nreverse_proxy "+redistest.FreeAddr(t)+"\nhandle_errors {\nrespond \"sorry\"\n}")
-	caddytest.CheckQuota(t, n.Get(t, "/").Want(t, http.StatusBadGateway, "sorry"), 10, 9) // 502 through the error route
+	caddytest.CheckQuota(t, n.Get(t, "/down").Want(t, http.StatusBadGateway, "sorry"), 10, 9) // 502 through the error route
+	caddytest.CheckQuota(t, n.Send(t, http.MethodHead, n.URL+"/method", ""), 10, 9)
+	caddytest.CheckQuota(t, n.Send(t, http.MethodPost, n.URL+"/method", strings.Repeat("x", 1<<20)).Want(t, 0, http.MethodPost), 10, 8)
 }
 
 func TestHeaders_filesAndCompression(t *testing.T) {
@@ -200,12 +200,6 @@ func TestHeaders_filesAndCompression(t *testing.T) {
 	}
 	a := n.Get(t, "/missing.txt", "Accept-Encoding: identity").Want(t, http.StatusNotFound, caddytest.Any)
 	caddytest.CheckQuota(t, a, 10, 8)
-}
-
-func TestHeaders_headAndLargeBodies(t *testing.T) {
-	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h\nrespond {http.request.method}")
-	caddytest.CheckQuota(t, n.Send(t, http.MethodHead, n.URL, ""), 10, 9)
-	caddytest.CheckQuota(t, n.Send(t, http.MethodPost, n.URL, strings.Repeat("x", 1<<20)).Want(t, 0, http.MethodPost), 10, 8)
 }
 
 // TestAccessLog_decision checks the fields for each kind of request, and the placeholder of the reason.

@@ -134,19 +134,6 @@ func checkRemaining(t *testing.T, n *caddytest.Node, path, want string) {
 	n.Await(t, path, 0, caddytest.Any, "X-Ratelimit-Remaining: "+want)
 }
 
-func TestCost_bytes(t *testing.T) {
-	caddytest.OnEachStore(t, `redis_ratelimit /get {query.k} 1000 24h { algorithm fixed_window; cost response_bytes }
-	redis_ratelimit /look {query.k} 1000 24h { algorithm fixed_window; count_if status 418 }
-	reverse_proxy `+model(t), func(t *testing.T, n *caddytest.Node, _ string) {
-		n.Get(t, "/get?k=a&bytes=100")
-		checkRemaining(t, n, "/look?k=a", "900")
-		n.Get(t, "/get?k=a&bytes=100000")
-		checkRemaining(t, n, "/look?k=a", "0")
-		n.Get(t, "/get?k=b&bytes=0")
-		checkRemaining(t, n, "/look?k=b", "999")
-	})
-}
-
 // TestCost_denied_further_in has a second handler that denies what the first allowed, and a policy in dry run.
 func TestCost_denied_further_in(t *testing.T) {
 	n := caddytest.InProcess(t, `route {

@@ -107,8 +107,7 @@ func TestCountIf_websocket(t *testing.T) {
 		request := caddytest.GetRequest(t.Context(), t, n.URL)
 		request.Header.Set("Connection", "Upgrade")
 		request.Header.Set("Upgrade", "websocket")
-		response, err := n.Client.Do(request)
-		redistest.Must(t, err)
+		response := redistest.NoError(n.Client.Do(request))(t)
 		_ = response.Body.Close()
 		got := response.Header.Get("X-Ratelimit-Remaining")
 		redistest.ErrorIf(t, response.StatusCode != http.StatusSwitchingProtocols || got != fmt.Sprint(want), "status %s, %s remain, want %d", response.Status, got, want)
@@ -190,8 +189,8 @@ func (s *nested) used(t *testing.T, n *caddytest.Node, status int, headers ...st
 	return 9 - caddytest.ParseJSON[struct{ Remaining int64 }](t, a).Remaining
 }
 
-// TestCountIf_innerRefusal has each error route around each refusal. This module writes the refusal itself
-// or returns an error.
+// TestCountIf_innerRefusal has each error route around each refusal, of requests and of calls of gRPC, whose refusals
+// have the status 200. This module writes the refusal itself or returns an error.
 func TestCountIf_innerRefusal(t *testing.T) {
 	n := caddytest.InProcess(t, "respond old")
 	away := `"redis_ratelimit": {"redis": {"addresses": ["` + redistest.FreeAddr(t) + `"]}}, `
@@ -217,6 +216,10 @@ func TestCountIf_innerRefusal(t *testing.T) {
 						want = 3
 					}
 					redistest.Equal(t, s.used(t, n, test.status), want, "the use")
+					if routes == "none" || routes == "both" {
+						s.name += "-call"
+						redistest.Equal(t, s.used(t, n, http.StatusOK, "Content-Type: application/grpc"), want, "the use by calls")
+					}
 				})
 			}
 		}

@@ -30,8 +30,7 @@ type grpcService struct {
 
 func startGRPCService(t *testing.T) *grpcService {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	redistest.Must(t, err)
+	listener := redistest.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &grpcService{addr: listener.Addr().String()}
 	server := grpc.NewServer()
 	echo.RegisterTestServiceServer(server, s)

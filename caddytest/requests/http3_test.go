@@ -38,8 +38,7 @@ func TestHTTP3_grpc(t *testing.T) {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/grpc.testing.TestService/EmptyCall", strings.NewReader("\x00\x00\x00\x00\x00"))
 			redistest.Must(t, err)
 			request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "X-Key": {version}}
-			response, err := clients[version].RoundTrip(request)
-			redistest.Must(t, err)
+			response := redistest.NoError(clients[version].RoundTrip(request))(t)
 			_, err = io.ReadAll(response.Body)
 			redistest.Must(t, err)
 			_ = response.Body.Close() // it is read
@@ -71,19 +70,16 @@ func TestHTTP3_websocket(t *testing.T) {
 	defer speaker.Close() //nolint:errcheck // the test ends with it
 	reading, writing := io.Pipe()
 	connect := func(body io.Reader) *http.Response {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodConnect, url+"/websocket", body)
-		redistest.Must(t, err)
+		request := redistest.NoError(http.NewRequestWithContext(t.Context(), http.MethodConnect, url+"/websocket", body))(t)
 		request.Proto, request.ContentLength = "websocket", -1
 		request.Header.Set("Sec-Websocket-Version", "13")
-		response, err := speaker.RoundTrip(request)
-		redistest.Must(t, err)
+		response := redistest.NoError(speaker.RoundTrip(request))(t)
 		return response
 	}
 	first := connect(reading)
 	defer first.Body.Close()
 	redistest.FatalIf(t, first.StatusCode != http.StatusOK, "got %s", first.Status)
-	_, err := io.WriteString(writing, "hello")
-	redistest.Must(t, err)
+	redistest.NoError(io.WriteString(writing, "hello"))(t)
 	echoed := make([]byte, len("hello"))
 	if _, err := io.ReadFull(first.Body, echoed); err != nil || string(echoed) != "hello" {
 		t.Fatalf("the echo is %q, error %v", echoed, err)
@@ -118,8 +114,7 @@ func TestHTTP3_queue(t *testing.T) {
 			}
 			left <- err
 		}()
-		_, err := io.WriteString(writing, "half")
-		redistest.Must(t, err)
+		redistest.NoError(io.WriteString(writing, "half"))(t)
 		n.CheckMetric(t, "held_requests", 1)
 		leave()
 		redistest.ErrorIf(t, <-left == nil, "%s: the request was answered", version)
@@ -247,10 +242,8 @@ func askEarly(t *testing.T, speaker *http3.Transport, method, url string, n *cad
 // then no handshake is complete.
 func holdAnswers(t *testing.T, server string) (url string, release func()) {
 	t.Helper()
-	front, err := net.ListenPacket("udp", "127.0.0.1:0")
-	redistest.Must(t, err)
-	back, err := net.Dial("udp", server)
-	redistest.Must(t, err)
+	front := redistest.NoError(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	back := redistest.NoError(net.Dial("udp", server))(t)
 	t.Cleanup(func() {
 		_ = front.Close()
 		_ = back.Close()

@@ -14,27 +14,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-func TestMatch_requests(t *testing.T) {
-	n := caddytest.InProcess(t, `@api path /api/*
-	redis_ratelimit {
-		policy named { key same; limit 1; window 24h; match @api }
-		policy block {
-			key same
-			limit 1
-			window 24h
-			match { path /form; method POST }
-		}
-	}`+caddytest.ShowDecision)
-	for range 3 {
-		n.Get(t, "/elsewhere").WantFree(t)
-		n.Get(t, "/form").WantFree(t)
-	}
-	caddytest.CheckAdmitted(t, n.Get(t, "/api/x"), "memory")
-	caddytest.CheckRefusal(t, n.Get(t, "/api/y"), http.StatusTooManyRequests)
-	caddytest.CheckAdmitted(t, n.Send(t, http.MethodPost, n.URL+"/form", ""), "memory")
-	caddytest.CheckRefusal(t, n.Send(t, http.MethodPost, n.URL+"/form", ""), http.StatusTooManyRequests)
-}
-
 func TestExempt_clients(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("servers {\ntrusted_proxies static 127.0.0.1/32\n}", `redis_ratelimit same 1 24h {
@@ -246,8 +225,7 @@ func TestLadder_emptyKeys(t *testing.T) {
 				name, value, _ := strings.Cut(line, ": ")
 				lists[name] = append(lists[name], value)
 			}
-			given, err := json.Marshal(lists)
-			redistest.Must(t, err)
+			given := redistest.NoError(json.Marshal(lists))(t)
 			var explained []string
 			for _, p := range n.Explain(t, "/", string(given)).Policies {
 				explained = append(explained, p.Decision)

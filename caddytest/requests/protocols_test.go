@@ -153,18 +153,15 @@ func TestProtocols_extendedConnect(t *testing.T) {
 	site := "redis_ratelimit {\nheaders off\npolicy upgrades {\nkey same\nlimit 100\nwindow 24h\ncount_if status 101\n}\n" +
 		"policy bytes {\nkey same\nlimit 100\nwindow 24h\nweight 10\ncost response_bytes\n}\n}\nreverse_proxy " + upstream.Addr
 	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}", site), "GODEBUG=http2xconnect=1")
-	connection, err := net.Dial("tcp", strings.TrimPrefix(n.URL, "http://"))
-	redistest.Must(t, err)
+	connection := redistest.NoError(net.Dial("tcp", strings.TrimPrefix(n.URL, "http://")))(t)
 	speaker, err := new(http2.Transport).NewClientConn(connection) //nolint:staticcheck // http.Transport refuses the field :protocol
 	redistest.Must(t, err)
 	defer speaker.Close() //nolint:errcheck // the test ends with it
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodConnect, n.URL+"/websocket", http.NoBody)
-	redistest.Must(t, err)
+	request := redistest.NoError(http.NewRequestWithContext(t.Context(), http.MethodConnect, n.URL+"/websocket", http.NoBody))(t)
 	reading, writing := io.Pipe()
 	request.Body, request.ContentLength = reading, -1
 	request.Header = http.Header{":protocol": {"websocket"}, "Sec-Websocket-Version": {"13"}}
-	response, err := speaker.RoundTrip(request)
-	redistest.Must(t, err)
+	response := redistest.NoError(speaker.RoundTrip(request))(t)
 	defer response.Body.Close()
 	redistest.FatalIf(t, response.StatusCode != http.StatusOK, "got %s", response.Status)
 	if _, err := io.WriteString(writing, "hello"); err != nil {
@@ -195,8 +192,7 @@ func TestProtocols_serverSentEvents(t *testing.T) {
 	})
 	caddytest.OnEachStore(t, "redis_ratelimit same 1 24h\nreverse_proxy "+events, func(t *testing.T, n *caddytest.Node, _ string) {
 		request := caddytest.GetRequest(t.Context(), t, n.URL)
-		response, err := n.Client.Do(request)
-		redistest.Must(t, err)
+		response := redistest.NoError(n.Client.Do(request))(t)
 		defer response.Body.Close()
 		caddytest.CheckQuota(t, caddytest.Response{Header: response.Header}, 1, 0)
 		lines := bufio.NewReader(response.Body)

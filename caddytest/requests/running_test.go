@@ -197,13 +197,12 @@ func TestRunning_grpc(t *testing.T) {
 	n := startGRPCNode(t, "", strings.ReplaceAll(onePlace, "{query.k}", "same")+"reverse_proxy h2c://"+service.addr)
 	for transport := range n.addresses {
 		client := n.dial(t, transport, "")
-		stream, err := client.FullDuplexCall(withKey(t, "a"))
-		redistest.Must(t, err)
+		stream := redistest.NoError(client.FullDuplexCall(withKey(t, "a")))(t)
 		redistest.Must(t, stream.Send(&echo.StreamingOutputCallRequest{}))
 		if _, err := stream.Recv(); err != nil {
 			t.Fatal(err)
 		}
-		_, err = client.EmptyCall(withKey(t, "a"), &echo.Empty{})
+		_, err := client.EmptyCall(withKey(t, "a"), &echo.Empty{})
 		s := status.Convert(err)
 		redistest.ErrorIf(t, s.Code() != codes.ResourceExhausted || s.Message() != "too many calls are running: policy places, retry in 1 s", "%s: got %v", transport, err)
 		redistest.Must(t, stream.CloseSend())

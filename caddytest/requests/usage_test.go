@@ -170,8 +170,7 @@ const calendarSite = `redis_ratelimit {
 // TestCalendar has a month of a zone on every store: the quota, what clients see of it, and the word.
 func TestCalendar(t *testing.T) {
 	t.Parallel()
-	zone, err := time.LoadLocation("America/Santiago")
-	redistest.Must(t, err)
+	zone := redistest.NoError(time.LoadLocation("America/Santiago"))(t)
 	stores := caddytest.Stores(t)
 	stores["cluster"] = caddytest.OnCluster(t)
 	for store, option := range stores {

@@ -228,8 +228,7 @@ func TestUsageBody_brokenOff(t *testing.T) {
 		for _, end := range []string{"leave", "break"} {
 			key := end + test.a
 			ctx, leave := context.WithCancel(t.Context())
-			response, err := n.Client.Do(caddytest.GetRequest(ctx, t, fmt.Sprintf("%s/%s?k=%s&a=%s&%s", n.URL, test.path, key, test.a, end)))
-			redistest.Must(t, err)
+			response := redistest.NoError(n.Client.Do(caddytest.GetRequest(ctx, t, fmt.Sprintf("%s/%s?k=%s&a=%s&%s", n.URL, test.path, key, test.a, end))))(t)
 			if _, err := io.ReadFull(response.Body, make([]byte, 5)); err != nil {
 				t.Fatal(err)
 			}
