@@ -148,8 +148,7 @@ func clustered(masters []*redistest.Server) string {
 // slotOf returns the slot of a client key. All states of the key are in it.
 func slotOf(t *testing.T, server *redistest.Server, key string) int {
 	t.Helper()
-	slot, err := strconv.Atoi(fmt.Sprint(do(t, server, "cluster", "keyslot", key)))
-	redistest.Must(t, err)
+	slot := redistest.NoError(strconv.Atoi(fmt.Sprint(do(t, server, "cluster", "keyslot", key))))(t)
 	return slot
 }
 

@@ -90,8 +90,7 @@ func do(t *testing.T, server *redistest.Server, words ...any) any {
 // toxiproxy starts a proxy before a new Redis. It returns the Redis too, for direct connections.
 func toxiproxy(t *testing.T) (*redistest.Toxiproxy, *redistest.Server) {
 	t.Helper()
-	path, err := builtToxiproxy()
-	redistest.Must(t, err)
+	path := redistest.NoError(builtToxiproxy())(t)
 	server := redistest.Start(t)
 	return redistest.StartToxiproxy(t, path, server.Addr), server
 }

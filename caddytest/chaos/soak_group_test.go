@@ -28,8 +28,7 @@ type group struct {
 // startGroup starts all nine processes. The first server is the master.
 func startGroup(t *testing.T) *group {
 	t.Helper()
-	path, err := builtToxiproxy()
-	redistest.Must(t, err)
+	path := redistest.NoError(builtToxiproxy())(t)
 	g := &group{}
 	for i := range 3 {
 		server := redistest.Start(t, "--repl-diskless-sync-delay", "0")

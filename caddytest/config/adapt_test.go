@@ -32,11 +32,9 @@ func TestAdapt_goldenFiles(t *testing.T) {
 	paths, err := filepath.Glob("adapt/*.caddyfiletest")
 	redistest.FatalIf(t, err != nil || len(paths) == 0, "there are no golden files, error %v", err)
 	for _, path := range paths {
-		path, err := filepath.Abs(path)
-		redistest.Must(t, err)
+		path := redistest.NoError(filepath.Abs(path))(t)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".caddyfiletest"), func(t *testing.T) {
-			text, err := os.ReadFile(path)
-			redistest.Must(t, err)
+			text := redistest.NoError(os.ReadFile(path))(t)
 			input, want, found := strings.Cut(string(text), separator)
 			redistest.FatalIf(t, !found && !*update, "the file has no line of ten dashes")
 			input = strings.TrimSuffix(input, "\n") + "\n"

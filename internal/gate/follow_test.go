@@ -108,10 +108,8 @@ func TestProblem_ban(t *testing.T) {
 // TestLimiter_Follow_longest has a response cost at most what can be charged, whatever length a log tells.
 func TestLimiter_Follow_longest(t *testing.T) {
 	t.Parallel()
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: "followed", Limit: 1000, Window: time.Hour})
-	redistest.Must(t, err)
-	cost, err := rule.ParseCost(rule.ResponseBytes, 0)
-	redistest.Must(t, err)
+	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "followed", Limit: 1000, Window: time.Hour}))(t)
+	cost := redistest.NoError(rule.ParseCost(rule.ResponseBytes, 0))(t)
 	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Cost: cost}})})
 	passed, _ := l.Passed(&Question{Checks: []limiter.Check{{Policy: policy, Weight: 1}}}, 0)
 	response := rule.Response{Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), Status: 200, Begun: true, Ended: true, Bytes: math.MaxInt64}
@@ -148,8 +146,7 @@ func TestInclude_forged(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, client.url, http.NoBody)
 		r.RequestURI = ""
 		r.Header.Set(includeHeader, "1")
-		response, err := (&http.Client{Transport: client.transport}).Do(r)
-		redistest.Must(t, err)
+		response := redistest.NoError((&http.Client{Transport: client.transport}).Do(r))(t)
 		_ = response.Body.Close()
 	}
 	redistest.Equal(t, served.Load(), 5, "the number of requests that were served")

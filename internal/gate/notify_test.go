@@ -31,16 +31,12 @@ func (slowListener) InBackground(emit func()) bool {
 // TestNotifyCost_slowListener has a listener wait while the configuration ends. It keeps no store open.
 func TestNotifyCost_slowListener(t *testing.T) {
 	t.Parallel()
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: "notified", Limit: 10, Window: time.Hour})
-	redistest.Must(t, err)
+	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "notified", Limit: 10, Window: time.Hour}))(t)
 	pool := storepool.NewPool(func() *storepool.Stores { return nil }, storepool.Metrics{})
-	stores, err := pool.Open(nil)
-	redistest.Must(t, err)
+	stores := redistest.NoError(pool.Open(nil))(t)
 	check := limiter.Check{Policy: policy, Key: limiter.EncodeKey("a"), Weight: 10}
-	_, err = stores.Decide(t.Context(), []limiter.Check{check})
-	redistest.Must(t, err)
-	marks, err := rule.ParseMarks([]float64{100})
-	redistest.Must(t, err)
+	redistest.NoError(stores.Decide(t.Context(), []limiter.Check{check}))(t)
+	marks := redistest.NoError(rule.ParseMarks([]float64{100}))(t)
 	listener := slowListener{make(chan struct{}), make(chan struct{})}
 	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Events: listener, Process: &Process{Thresholds: once.NewMemory()}})
 	l.notifyCost(stores, &Passed{Check: check, Rule: &l.Rules.Rules[0], Source: limiter.SourceMemory}, 10)

@@ -19,8 +19,7 @@ import (
 )
 
 func TestReader_bad_files(t *testing.T) {
-	plain, err := os.ReadFile(nasaLog)
-	redistest.Must(t, err)
+	plain := redistest.NoError(os.ReadFile(nasaLog))(t)
 	noise := make([]byte, 4<<20)
 	for i := range noise {
 		noise[i] = byte(rand.Uint32())

@@ -150,10 +150,9 @@ func TestReader_open_files(t *testing.T) {
 	for day := range 20 {
 		files = append(files, writeFile(t, fmt.Sprint(day), []byte(clfLine(10*day, "a")+clfLine(10*day+9, "a"))))
 	}
-	r, err := Open(Options{Files: files})
-	redistest.Must(t, err)
+	r := redistest.NoError(Open(Options{Files: files}))(t)
 	for {
-		if _, err = r.Next(); err != nil {
+		if _, err := r.Next(); err != nil {
 			break
 		}
 		redistest.FatalIf(t, r.open.Len() > 2, "%d files are open", r.open.Len())
@@ -221,8 +220,7 @@ func gzipped(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	_, err := io.WriteString(w, text)
-	redistest.FatalIf(t, err != nil, "%v", err)
+	redistest.NoError(io.WriteString(w, text))(t)
 	redistest.Must(t, w.Close())
 	return b.Bytes()
 }
