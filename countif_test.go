@@ -98,22 +98,25 @@ func TestGiving_back_of_a_dry_run_is_not_shown(t *testing.T) {
 	}
 }
 
-// TestCount_if_tells_an_upstream_from_a_client_that_left: servers log 499 for the second.
-func TestCount_if_tells_an_upstream_from_a_client_that_left(t *testing.T) {
-	server := serve(t, answerAs, newHandler(t, counting("p", `"limit":5,"window":"24h"`)))
-	checkShare(t, fetch(t, server.URL+"?499").Header, "5", "5")
-}
-
-// TestCount_if_counts_errors_without_a_status has a handler break the way that Caddy answers with 500.
-func TestCount_if_counts_errors_without_a_status(t *testing.T) {
-	for name, broken := range map[string]error{
-		"plain":    errors.New("broken"),
-		"unstated": caddyhttp.HandlerError{Err: errors.New("broken")},
+// TestCount_if_counts_by_the_response has an upstream answer 499, which servers log of a client that left, and handlers
+// break the way that Caddy answers with 500.
+func TestCount_if_counts_by_the_response(t *testing.T) {
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		inside caddyhttp.HandlerFunc
+		counts bool
+	}{
+		"upstream": {writing(499, ""), false},
+		"plain":    {func(http.ResponseWriter, *http.Request) error { return broken }, true},
+		"unstated": {func(http.ResponseWriter, *http.Request) error { return caddyhttp.HandlerError{Err: broken} }, true},
 	} {
-		h := newHandler(t, counting("unstated-"+name, `"limit":5,"window":"24h"`))
-		server := serve(t, func(http.ResponseWriter, *http.Request) error { return broken }, h)
-		for want := range 3 {
-			checkShare(t, fetch(t, server.URL).Header, "5", strconv.Itoa(4-want))
+		server := serve(t, test.inside, newHandler(t, counting("counts-"+name, `"limit":5,"window":"24h"`)))
+		for used := range 3 {
+			left := 5
+			if test.counts {
+				left = 4 - used
+			}
+			checkShare(t, fetch(t, server.URL).Header, "5", strconv.Itoa(left))
 		}
 	}
 }

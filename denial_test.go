@@ -20,10 +20,7 @@ import (
 )
 
 // hello is a handler that answers.
-func hello(w http.ResponseWriter, _ *http.Request) error {
-	_, err := io.WriteString(w, "hello")
-	return err
-}
+var hello = writing(0, "hello")
 
 // tellPlaceholders is a handler that puts placeholders into headers of their names.
 func tellPlaceholders(names ...string) func(http.ResponseWriter, *http.Request) error {
@@ -116,28 +113,6 @@ func TestRefusedCall_jitter(t *testing.T) {
 	}
 }
 
-// TestRefusedCall_undecided has calls that the quota would let through: too many are held, the key is empty.
-func TestRefusedCall_undecided(t *testing.T) {
-	process.Held.Add(gate.MaxHeld)
-	defer process.Held.Add(-gate.MaxHeld)
-	for handler, want := range map[string]string{
-		`{"policies":[{"name":"queue","limit":2,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]}`:                "14",
-		`{"policies":[{"name":"keyed","key":"{http.request.header.X-Key}","limit":1,"window":"24h"}],"on_empty_key":"reject"}`: "3",
-	} {
-		server := serve(t, hello, newHandler(t, handler))
-		if want == "14" {
-			call(t, server.URL, "application/grpc") // passes at once
-		}
-		response := call(t, server.URL, "application/grpc")
-		if response.StatusCode != http.StatusOK || response.Header.Get("Grpc-Status") != want || response.Header.Get("Grpc-Message") == "" {
-			t.Errorf("got %v; want the code %s", response, want)
-		}
-		if want == "14" {
-			checkShare(t, response.Header, "2", "0")
-		}
-	}
-}
-
 // TestRefusedCall_matcherError has a matcher fail: Caddy's log gets its error, as for any other request.
 func TestRefusedCall_matcherError(t *testing.T) {
 	h := newHandler(t, `{"policies":[{"name":"p","limit":1,"window":"24h"}]}`)
@@ -151,11 +126,14 @@ func TestRefusedCall_matcherError(t *testing.T) {
 
 // TestHold_refuses_where_too_many_wait shows the share nevertheless, which was charged.
 func TestHold_refuses_where_too_many_wait(t *testing.T) {
-	server := serve(t, hello, newHandler(t, `{"policies":[{"name":"p","key":"x","limit":5,"window":"48h","algorithm":"leaky_bucket","max_delay":"24h"}]}`))
+	server := serve(t, hello, newHandler(t, `{"policies":[{"name":"p","key":"x","limit":5,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]}`))
 	checkShare(t, fetch(t, server.URL).Header, "5", "4")
 	process.Held.Add(gate.MaxHeld)
 	defer process.Held.Add(-gate.MaxHeld)
 	response := fetch(t, server.URL)
 	redistest.Equal(t, response.StatusCode, http.StatusServiceUnavailable, "the status")
 	checkShare(t, response.Header, "5", "3")
+	refused := call(t, server.URL, "application/grpc")
+	checkShare(t, refused.Header, "5", "2")
+	redistest.ErrorIf(t, refused.StatusCode != http.StatusOK || refused.Header.Get("Grpc-Status") != "14" || refused.Header.Get("Grpc-Message") == "", "got %v", refused)
 }

@@ -45,25 +45,48 @@ func checkShare(t testing.TB, header http.Header, limit, remaining string) {
 	}
 }
 
+// writing is a handler that writes a status, unless it is 0, and a body, unless it is empty.
+func writing(status int, body string) caddyhttp.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) error {
+		if status != 0 {
+			w.WriteHeader(status)
+		}
+		if body == "" {
+			return nil
+		}
+		_, err := io.WriteString(w, body)
+		return err
+	}
+}
+
+// addingHeaders is a handler that adds headers of the names that this module sets, and goes on as another one.
+func addingHeaders(then caddyhttp.HandlerFunc) caddyhttp.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		for _, name := range []string{"X-RateLimit-Limit", "x-ratelimit-remaining", "X-Ratelimit-Reset"} {
+			w.Header().Add(name, "98")
+			w.Header().Add(name, "99")
+		}
+		return then(w, r)
+	}
+}
+
 func TestHeaders_stand_on_every_kind_of_response(t *testing.T) {
+	failing := func(err error) caddyhttp.HandlerFunc {
+		return func(http.ResponseWriter, *http.Request) error { return err }
+	}
+	broken := errors.New("broken")
 	for _, test := range []struct {
 		name   string
 		inside caddyhttp.HandlerFunc
 		status int
 	}{
-		{"nothing written", func(http.ResponseWriter, *http.Request) error { return nil }, 200},
-		{"an error", func(http.ResponseWriter, *http.Request) error { return errors.New("broken") }, 500},
-		{"an error with a status", func(http.ResponseWriter, *http.Request) error {
-			return caddyhttp.Error(http.StatusNotFound, errors.New("not here"))
-		}, 404},
-		{"a status alone", func(w http.ResponseWriter, _ *http.Request) error {
-			w.WriteHeader(http.StatusNoContent)
-			return nil
-		}, 204},
-		{"a body alone", func(w http.ResponseWriter, _ *http.Request) error {
-			_, err := io.WriteString(w, "hello")
-			return err
-		}, 200},
+		{"nothing written", writing(0, ""), 200},
+		{"an error", failing(broken), 500},
+		{"an error with a status", failing(caddyhttp.Error(http.StatusNotFound, broken)), 404},
+		{"a status alone", writing(http.StatusNoContent, ""), 204},
+		{"a body alone", writing(0, "hello"), 200},
+		{"headers of the same names", addingHeaders(writing(http.StatusBadGateway, "")), 502},
+		{"headers of the same names and an error", addingHeaders(failing(broken)), 500},
 		{"a body read from elsewhere", func(w http.ResponseWriter, _ *http.Request) error {
 			_, err := w.(io.ReaderFrom).ReadFrom(strings.NewReader("hello")) //nolint:forcetypeassert,errcheck // it panics otherwise
 			return err
@@ -72,29 +95,12 @@ func TestHeaders_stand_on_every_kind_of_response(t *testing.T) {
 			_, err := io.Copy(w, io.LimitReader(strings.NewReader("hello"), 3))
 			return err
 		}, 200},
-		{"a stream", func(w http.ResponseWriter, _ *http.Request) error {
-			if err := http.NewResponseController(w).Flush(); err != nil {
-				return err
-			}
-			_, err := io.WriteString(w, "hello")
-			return err
+		{"a stream", func(w http.ResponseWriter, r *http.Request) error {
+			return errors.Join(http.NewResponseController(w).Flush(), writing(0, "hello")(w, r))
 		}, 200},
-		{"headers of the same names", func(w http.ResponseWriter, _ *http.Request) error {
-			for _, name := range []string{"X-RateLimit-Limit", "x-ratelimit-remaining", "X-Ratelimit-Reset"} {
-				w.Header().Add(name, "98")
-				w.Header().Add(name, "99")
-			}
-			w.WriteHeader(http.StatusBadGateway)
-			return nil
-		}, 502},
-		{"headers of the same names and an error", func(w http.ResponseWriter, _ *http.Request) error {
-			w.Header().Add("X-RateLimit-Limit", "99")
-			return errors.New("broken")
-		}, 500},
-		{"two statuses", func(w http.ResponseWriter, _ *http.Request) error {
+		{"two statuses", func(w http.ResponseWriter, r *http.Request) error {
 			w.WriteHeader(http.StatusEarlyHints)
-			w.WriteHeader(http.StatusNotModified)
-			return nil
+			return writing(http.StatusNotModified, "")(w, r)
 		}, 304},
 	} {
 		t.Run(test.name, func(t *testing.T) {

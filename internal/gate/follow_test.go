@@ -34,21 +34,23 @@ func TestLimiter_Follow(t *testing.T) {
 		rule     rule.Rule
 		status   int // as it is judged at the header; 0: all count
 		atHeader bool
+		bytes    int64
 		cost     int64
 	}{
-		"count_if counts":              {rule.Rule{CountIf: countIf}, 401, true, 100},
-		"count_if does not count":      {rule.Rule{CountIf: countIf}, 200, true, 0},
-		"the client left":              {rule.Rule{CountIf: countIf}, 0, true, 100},
-		"a cost":                       {rule.Rule{Cost: cost}, 200, false, 40},
-		"count_if counts, and a cost":  {rule.Rule{CountIf: countIf, Cost: cost}, 401, false, 40},
-		"neither is counted nor costs": {rule.Rule{CountIf: countIf, Cost: cost}, 200, true, 0},
+		"count_if counts":              {rule.Rule{CountIf: countIf}, 401, true, 40, 100},
+		"count_if does not count":      {rule.Rule{CountIf: countIf}, 200, true, 40, 0},
+		"the client left":              {rule.Rule{CountIf: countIf}, 0, true, 40, 100},
+		"a cost":                       {rule.Rule{Cost: cost}, 200, false, 40, 40},
+		"more than can be charged":     {rule.Rule{Cost: cost}, 200, false, math.MaxInt64, limiter.MaxCharge},
+		"count_if counts, and a cost":  {rule.Rule{CountIf: countIf, Cost: cost}, 401, false, 40, 40},
+		"neither is counted nor costs": {rule.Rule{CountIf: countIf, Cost: cost}, 200, true, 40, 0},
 	} {
 		test.rule.Policy, test.rule.Numbers.Weight = policy, 100
 		l := New(Limiter{Rules: rule.NewSet([]rule.Rule{test.rule})})
 		q := Question{Checks: []limiter.Check{{Policy: policy, Weight: 100}}}
 		passed, waits := l.Passed(&q, 0)
 		redistest.FatalIf(t, !waits, "%s: nothing waits for the response", name)
-		response := rule.Response{Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), Status: test.status, Begun: true, Bytes: 40}
+		response := rule.Response{Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), Status: test.status, Begun: true, Bytes: test.bytes}
 		effect, waits := l.Follow(&passed, &response)
 		redistest.ErrorIf(t, waits == test.atHeader, "%s: it waits for the end: %t", name, waits)
 		if waits {
@@ -103,18 +105,6 @@ func TestProblem_ban(t *testing.T) {
 			t.Errorf("%s: got %+v, want the type %s", reason, got, want)
 		}
 	}
-}
-
-// TestLimiter_Follow_longest has a response cost at most what can be charged, whatever length a log tells.
-func TestLimiter_Follow_longest(t *testing.T) {
-	t.Parallel()
-	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "followed", Limit: 1000, Window: time.Hour}))(t)
-	cost := redistest.NoError(rule.ParseCost(rule.ResponseBytes, 0))(t)
-	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Cost: cost}})})
-	passed, _ := l.Passed(&Question{Checks: []limiter.Check{{Policy: policy, Weight: 1}}}, 0)
-	response := rule.Response{Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), Status: 200, Begun: true, Ended: true, Bytes: math.MaxInt64}
-	effect, _ := l.Follow(&passed, &response)
-	redistest.ErrorIf(t, effect.Cost != limiter.MaxCharge, "got a cost of %d", effect.Cost)
 }
 
 // TestInclude_forged has clients of each protocol that claim to be an include, even with its address.

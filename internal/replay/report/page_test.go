@@ -17,20 +17,6 @@ func pageText(t *testing.T, r *replay.Result) string {
 	return strings.ReplaceAll(textOf(parsed(t, reportOf(t, r))), noBreak, " ")
 }
 
-func TestWrite_settings(t *testing.T) {
-	text := pageText(t, &replay.Result{Policies: []replay.PolicyResult{
-		{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Window: time.Minute},
-		{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: 5 * time.Second, Window: time.Minute},
-		{Name: "counts", Algorithm: "fixed_window", Limit: 7, CountIf: true, Cost: "response_bytes", Window: time.Hour},
-	}})
-	for _, want := range []string{
-		"{http.request.header.X-Limit}, else 5, per minute",
-		"burst 20, max_delay 5s", "count_if, cost response_bytes",
-	} {
-		redistest.ErrorIf(t, !strings.Contains(text, want), "the report does not say %q", want)
-	}
-}
-
 func TestWrite_current_limit(t *testing.T) {
 	now := "limit now"
 	for _, tt := range []struct {
@@ -51,12 +37,6 @@ func TestWrite_current_limit(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestWrite_NotTried(t *testing.T) {
-	r := sampleResult()
-	r.Suggestions.NotTried = []string{"what is charged is left out"}
-	redistest.ErrorIf(t, !strings.Contains(pageText(t, r), "Not everything is tried: what is charged is left out"), "the report does not say it")
 }
 
 // ticksOf are the labels of a chart's horizontal axis, from left to right.
@@ -91,13 +71,21 @@ func TestCurve_without_denials(t *testing.T) {
 	redistest.ErrorIf(t, !slices.Contains(labels, axisPercent(100)) || slices.Contains(labels, axisPercent(0.01)), "labels %q", labels)
 }
 
-func TestWrite_empty_results(t *testing.T) {
+// TestWrite_says has results, and what a reader is told of them.
+func TestWrite_says(t *testing.T) {
 	moment := time.Date(2026, 11, 3, 14, 5, 7, 0, time.UTC)
 	one := replay.Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []replay.Bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
 	denied := one
 	denied.Denied = 1
 	idle := replay.PolicyResult{Name: "idle", Algorithm: "gcra", Limit: 5, Window: time.Minute}
 	quiet := replay.PolicyResult{Name: "quiet", Limit: 5, Window: time.Minute, Requests: 1, Clients: 1, Timeline: one.Timeline}
+	dynamic := replay.PolicyResult{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Window: time.Minute}
+	queue := replay.PolicyResult{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: 5 * time.Second, Window: time.Minute}
+	counts := replay.PolicyResult{Name: "counts", Algorithm: "fixed_window", Limit: 7, CountIf: true, Cost: "response_bytes", Window: time.Hour}
+	untried := *sampleResult()
+	untried.Suggestions.NotTried = []string{"what is charged is left out"}
+	read := func(l replay.LogReport) replay.Result { return replay.Result{Log: l} }
+	malformed := replay.LogReport{Lines: 9, Malformed: 2, First5: []replay.BadLine{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
 	for _, tt := range []struct {
 		name   string
 		result replay.Result
@@ -106,6 +94,14 @@ func TestWrite_empty_results(t *testing.T) {
 		{"nothing at all", replay.Result{}, "There was no request to play"},
 		{"one request", one, "Of 1 request of 1 client between 14:05 and 14:05 UTC on 3 November 2026, none would have been refused."},
 		{"one request denied", denied, "1 (100 %) would have been refused"},
+		{"a limit of requests", with(one, dynamic), "{http.request.header.X-Limit}, else 5, per minute"},
+		{"a queue", with(one, queue), "burst 20, max_delay 5s"},
+		{"a cost", with(one, counts), "count_if, cost response_bytes"},
+		{"something not tried", untried, "Not everything is tried: what is charged is left out"},
+		{"a whole log", read(replay.LogReport{Lines: 9}), "All of them could be read."},
+		{"malformed lines", read(malformed), "bad text"},
+		{"late lines", read(replay.LogReport{Lines: 9, Late: 3}), "stood too far behind"},
+		{"a file cut off", read(replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.gz", Error: "unexpected end"}}}), "unexpected end"},
 		{"a policy without requests", with(one, idle), "No request met this policy."},
 		{"no denial", with(one, quiet), "It would have refused none of them."},
 		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
@@ -118,6 +114,8 @@ func TestWrite_empty_results(t *testing.T) {
 			page := reportOf(t, &tt.result)
 			text := strings.ReplaceAll(textOf(parsed(t, page)), noBreak, " ")
 			redistest.ErrorIf(t, !strings.Contains(text, tt.want), "the report does not say %q", tt.want)
+			unread := strings.Contains(text, "Not all of the log was read as it should be")
+			redistest.ErrorIf(t, unread != incomplete(tt.result.Log), "the report says that not all was read: %t", unread)
 			for _, garbage := range []string{"NaN", "Inf", "%!", "<nil>", "0001-01-01"} {
 				redistest.ErrorIf(t, strings.Contains(page, garbage), "the report says %q", garbage)
 			}
@@ -210,23 +208,6 @@ func TestReport_units(t *testing.T) {
 	p.Units.Refunded = 500
 	if page = runningPage(t, p, nil); !strings.Contains(page, "Refunded after responses500") || !strings.Contains(page, "Units used4,000") {
 		t.Error(page)
-	}
-}
-
-func TestWrite_unread_lines(t *testing.T) {
-	const pointer = "Not all of the log was read as it should be"
-	for _, tt := range []struct {
-		log  replay.LogReport
-		want string
-	}{
-		{replay.LogReport{Lines: 9}, "All of them could be read."},
-		{replay.LogReport{Lines: 9, Malformed: 2, First5: []replay.BadLine{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}, "bad text"},
-		{replay.LogReport{Lines: 9, Late: 3}, "stood too far behind"},
-		{replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.gz", Error: "unexpected end"}}}, "unexpected end"},
-	} {
-		text := pageText(t, &replay.Result{Log: tt.log})
-		redistest.ErrorIf(t, strings.Count(text, tt.want) != 1 || strings.Contains(text, pointer) != incomplete(tt.log),
-			"%+v: %q does not stand once, or the pointer is wrong", tt.log, tt.want)
 	}
 }
 
