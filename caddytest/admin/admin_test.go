@@ -216,9 +216,7 @@ func TestUnnamed_warning(t *testing.T) {
 			continue
 		}
 		for _, place := range test.places {
-			if !strings.Contains(lines[0].Text, place) {
-				t.Errorf("%s: %s\nhas no %q", test.name, lines[0].Text, place)
-			}
+			redistest.ErrorIf(t, !strings.Contains(lines[0].Text, place), "%s: %s\nhas no %q", test.name, lines[0].Text, place)
 		}
 	}
 }

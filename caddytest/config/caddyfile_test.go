@@ -62,9 +62,7 @@ func TestUnwritten_warning(t *testing.T) {
 			continue
 		}
 		for i, want := range test.want {
-			if !strings.Contains(lines[i].Text, want) {
-				t.Errorf("%s: the log has %v; want %q in it", test.name, lines[i], want)
-			}
+			redistest.ErrorIf(t, !strings.Contains(lines[i].Text, want), "%s: the log has %v; want %q in it", test.name, lines[i], want)
 		}
 	}
 }

@@ -142,9 +142,7 @@ var (
 func documentedRights(t *testing.T) (server, sentinel []string) {
 	t.Helper()
 	lines := aclLine.FindAllString(caddytest.ReadFile(t, "docs/redis.md"), -1)
-	if len(lines) != 2 {
-		t.Fatalf("docs/redis.md has %d lines of ACL SETUSER, want one for Redis and one for the sentinels", len(lines))
-	}
+	redistest.FatalIf(t, len(lines) != 2, "docs/redis.md has %d lines of ACL SETUSER, want one for Redis and one for the sentinels", len(lines))
 	var rights [2][]string
 	for i, line := range lines {
 		for _, match := range granted.FindAllStringSubmatch(line, -1) {

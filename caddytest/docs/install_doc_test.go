@@ -70,9 +70,7 @@ func TestInstall_versions(t *testing.T) {
 		found := pattern.FindAllStringSubmatch(page.text, -1)
 		redistest.ErrorIf(t, len(found) == 0, "docs/install.md names no %s", what)
 		for _, match := range found {
-			if match[1] != want[what] {
-				t.Errorf("docs/install.md has %q, go.mod has %s %s", match[0], what, want[what])
-			}
+			redistest.ErrorIf(t, match[1] != want[what], "docs/install.md has %q, go.mod has %s %s", match[0], what, want[what])
 		}
 	}
 }

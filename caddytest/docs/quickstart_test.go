@@ -94,9 +94,7 @@ func TestReadme_twoNodes(t *testing.T) {
 			a := nodes[port].Get(t, "/")
 			said += fmt.Sprintf("%s  %d\n", a.Body, a.Status)
 		}
-		if said != loop[2]+"\n" {
-			t.Errorf("%s\nthe README shows\n%s", said, loop[2])
-		}
+		redistest.ErrorIf(t, said != loop[2]+"\n", "%s\nthe README shows\n%s", said, loop[2])
 	}
 }
 

@@ -134,9 +134,7 @@ func checkKeys(t *testing.T, v variant) {
 	if want == "" {
 		want = usualKeys
 	}
-	if !regexp.MustCompile(want).MatchString(names[0]) {
-		t.Errorf("the key is called %q, want %s", names[0], want)
-	}
+	redistest.ErrorIf(t, !regexp.MustCompile(want).MatchString(names[0]), "the key is called %q, want %s", names[0], want)
 	if ttl, err := v.client.TTL(context.Background(), names[0]).Result(); err != nil || ttl <= 0 {
 		t.Errorf("the key has TTL %v, error %v", ttl, err)
 	}

@@ -97,9 +97,7 @@ func checkEverything(t *testing.T, a caddytest.Response, decision, source string
 	got := strings.Split(a.Body, "|")
 	redistest.FatalIf(t, len(got) != 8, "got %v; want eight values", a)
 	for i, want := range map[int]string{0: decision, 1: "real", 2: "2", 3: "0", 7: "pretend"} {
-		if got[i] != want {
-			t.Errorf("value %d is %q, want %q: %v", i, got[i], want, a)
-		}
+		redistest.ErrorIf(t, got[i] != want, "value %d is %q, want %q: %v", i, got[i], want, a)
 	}
 	if got[6] != source && (got[6] != "deny_cache" || source != "redis" || decision != "denied") {
 		t.Errorf("it was decided by %s, want %s", got[6], source)
