@@ -59,8 +59,7 @@ func TestCommands_json(t *testing.T) {
 }
 
 func TestCommands_exitCode2(t *testing.T) {
-	t.Parallel()
-	n := startLimited(t, redistest.Start(t))
+	n := caddytest.InProcess(t, caddytest.LimitedSite)
 	for _, args := range [][]string{
 		{"state", "--policy", "none", "--key", "k"}, {"reset", "--policy", "none", "--all"}, {"top", "--policy", "none"},
 		{"state", "--policy", "api", "--key", `\x`}, {"top", "-n", "0"}, {"explain", "--url", "http://h/", "--client-ip", "unknown"},

@@ -13,12 +13,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// rushLimit units may pass in a rushWindow, a bucket's burst included. A client's next request follows rushPause
-// after a response. In the short suite twenty requests a second reach the limit, which a core that is busy sends too.
+// rushLimit units may pass in a rushWindow, a bucket's burst included. A client sends a request each rushPause, or as
+// soon as the last one is answered. In the short suite twenty requests a second reach the limit, which a core that is
+// busy sends too.
 var (
 	rushLimit  = lasting(1000, 80)
 	rushWindow = lasting(10*time.Second, 4*time.Second)
-	rushPause  = lasting(0, 10*time.Millisecond)
+	rushPause  = lasting(time.Microsecond, 10*time.Millisecond)
 )
 
 const (
@@ -55,37 +56,22 @@ func TestChaos_lease(t *testing.T) {
 	for range 3 {
 		nodes = append(nodes, caddytest.Start(t, config))
 	}
-	over, killed := make(chan struct{}), atomic.Bool{}
+	var killed atomic.Bool
 	var only atomic.Pointer[string] // the algorithm of all requests, empty for none; nil: they take turns
-	var clients sync.WaitGroup
-	end := sync.OnceFunc(func() {
-		close(over)
-		clients.Wait()
-	})
-	t.Cleanup(end)
-	for client := range rushClients {
-		clients.Go(func() {
-			n := nodes[client%len(nodes)]
-			for {
-				select {
-				case <-over:
-					return
-				case <-time.After(rushPause):
-				}
-				algorithm := rushAlgorithms[time.Now().UnixMilli()/rushTurn.Milliseconds()%int64(len(rushAlgorithms))]
-				if chosen := only.Load(); chosen != nil {
-					algorithm = *chosen
-				}
-				if algorithm == "" {
-					continue
-				}
-				if !rushes[algorithm].request(t, n, "/"+algorithm) {
-					redistest.ErrorIf(t, n != nodes[2] || !killed.Load(), "a node that was not killed has not answered")
-					n = nodes[0]
-				}
+	var clients load
+	clients.start(t, rushClients, rushPause, func(client int) func() {
+		n := nodes[client%len(nodes)]
+		return func() {
+			algorithm := rushAlgorithms[time.Now().UnixMilli()/rushTurn.Milliseconds()%int64(len(rushAlgorithms))]
+			if chosen := only.Load(); chosen != nil {
+				algorithm = *chosen
 			}
-		})
-	}
+			if algorithm != "" && !rushes[algorithm].request(t, n, "/"+algorithm) {
+				redistest.ErrorIf(t, n != nodes[2] || !killed.Load(), "a node that was not killed has not answered")
+				n = nodes[0]
+			}
+		}
+	})
 	hold := func(by time.Duration) { <-time.After(by) }
 	hold(rushWindow / 2)
 	server.Pause(t)
@@ -105,7 +91,7 @@ func TestChaos_lease(t *testing.T) {
 		only.Store(&algorithm)
 		redistest.WaitFor(t, algorithm+" leases and denies", shown)
 	}
-	end()
+	clients.end()
 	lines := "algorithm | admitted | by leases | denied | most in a span / bound"
 	for _, algorithm := range rushAlgorithms {
 		r := rushes[algorithm]

@@ -57,7 +57,7 @@ func TestSharing_twoNodes(t *testing.T) {
 			site += fmt.Sprintf("redis_ratelimit /%[1]s-%[2]s {query.k} 100 %[2]s {\nname %[1]s-%[2]s\nalgorithm %[1]s\n}\n", algorithm, window)
 		}
 	}
-	global := caddytest.PatientRedis(redistest.Start(t))
+	global := caddytest.SharedRedis(t)
 	first, second := caddytest.Start(t, caddytest.Config(global, site+caddytest.ShowDecision)), caddytest.Start(t, caddytest.Config(global, site+caddytest.ShowDecision))
 	for _, algorithm := range limiter.Algorithms() {
 		for _, window := range windows[algorithm] {

@@ -103,7 +103,7 @@ func TestBan_twoNodes(t *testing.T) {
 // TestBan_burst sends a burst to two nodes: it is one offense.
 func TestBan_burst(t *testing.T) {
 	t.Parallel()
-	option := caddytest.PatientRedis(redistest.Start(t))
+	option := caddytest.SharedRedis(t)
 	config := caddytest.Quietly(caddytest.Config(option, strings.Replace(banSite, "ban 1h after 3", "ban 1h 24h", 1)))
 	nodes := []*caddytest.Node{caddytest.Start(t, config), caddytest.Start(t, config)}
 	var group sync.WaitGroup

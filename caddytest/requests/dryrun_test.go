@@ -131,7 +131,7 @@ func limitedKeys(t *testing.T, n *caddytest.Node) (limited []string) {
 // Cluster and on a second node, and more of them with a larger percentage.
 func TestEnforce_stores(t *testing.T) {
 	t.Parallel()
-	shared := caddytest.PatientRedis(redistest.Start(t))
+	shared := caddytest.SharedRedis(t)
 	const few, many = 15, 45 // of 60 keys, roughly
 	var first [2][]string
 	for i, option := range []string{"", shared, shared, strings.Replace(shared, "timeout", "hash_keys secret\ntimeout", 1), caddytest.OnCluster(t)} {

@@ -56,7 +56,7 @@ func showsLease(t *testing.T, n *caddytest.Node) {
 // shows what it holds.
 func TestLease(t *testing.T) {
 	t.Parallel()
-	config := caddytest.Config(caddytest.PatientRedis(redistest.Start(t)), leasingSite)
+	config := caddytest.Config(caddytest.SharedRedis(t), leasingSite)
 	n, other := caddytest.Start(t, config), caddytest.Start(t, config)
 	spent := leaseOf(t, n, "a")
 	showsLease(t, n)
@@ -131,7 +131,7 @@ func checkRoom(t *testing.T, what string, got int) {
 // Each counts as it would without leases.
 func TestLease_options(t *testing.T) {
 	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(redistest.Start(t)), optionsSite))
+	n := caddytest.Start(t, caddytest.Config(caddytest.SharedRedis(t), optionsSite))
 	const more = optionsRoom + 100
 
 	// A dry run admits all, and counts those that would be denied.

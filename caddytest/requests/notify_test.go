@@ -140,7 +140,7 @@ func TestNotify_estimate(t *testing.T) {
 // every mark has an event.
 func TestNotify_lease(t *testing.T) {
 	t.Parallel()
-	option := caddytest.PatientRedis(redistest.Start(t))
+	option := caddytest.SharedRedis(t)
 	site := func(lease string) string {
 		return "redis_ratelimit {query.k} 2000 24h {\nname watched\nalgorithm fixed_window\nnotify 5% 15% 25% 35% 45% 55% 65% 75% 85% 95%\n" + lease + "\n}\nrespond hello"
 	}
