@@ -2,18 +2,15 @@ package redisratelimit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -189,17 +186,6 @@ func TestCost_outcomes(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestCost_of_response_bytes_takes_no_fallback(t *testing.T) {
-	for _, cost := range []string{`"response_bytes","cost":5`, `"{response_bytes}","cost":7`, `"{response_bytes}"`} {
-		ctx, end := newContext(t, "")
-		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit",
-			json.RawMessage(`{"policies":[{"limit":10,"window":"1m","cost_from":`+cost+`}]}`))
-		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), "takes no fallback"),
-			"%s: got error %v, want one about the fallback", cost, err)
-		end()
 	}
 }
 
