@@ -126,7 +126,9 @@ func TestAdmin_addressHint(t *testing.T) {
 
 // TestState_redisDown has policies with and without a local fallback. Only the first kind has a state in the node.
 func TestState_redisDown(t *testing.T) {
-	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit /local same 5 24h {\nname local\n}\nredis_ratelimit /closed same 5 24h {\nname closed\nfail_mode closed\n}"+caddytest.ShowDecision)
+	n, server := caddytest.OnRedis(t, "timeout 10s", `redis_ratelimit /local same 5 24h { name local }
+	redis_ratelimit /closed same 5 24h { name closed; fail_mode closed }
+	`+caddytest.ShowDecision)
 	caddytest.CheckQuota(t, n.Get(t, "/local"), 5, 4)
 	caddytest.CheckQuota(t, n.Get(t, "/closed"), 5, 4)
 	server.Kill()

@@ -19,7 +19,6 @@ import (
 
 var (
 	installCompose   = regexp.MustCompile("\n```yaml\n((?s:.*?)\n)```\n")
-	installFile      = regexp.MustCompile(`\{file\.(/[^}]+)\}`)
 	installCaddy     = regexp.MustCompile(`(?:xcaddy build v|FROM caddy:|\x60v)(2\.\d+\.\d+)`)
 	installGo        = regexp.MustCompile(`needs Go (\S+)\. `)
 	installWith      = regexp.MustCompile(`--with (github\.com/\S+)`)
@@ -43,16 +42,6 @@ func readInstallPage(t *testing.T) installPage {
 	redistest.FatalIf(t, len(page.caddyfiles) != 2 || len(blocks) != 1, "docs/install.md has %d Caddyfiles and %d compose files, want 2 and 1", len(page.caddyfiles), len(blocks))
 	redistest.Must(t, yaml.Unmarshal([]byte(blocks[0][1]), &page.compose))
 	return page
-}
-
-func TestInstall_caddyfiles(t *testing.T) {
-	t.Parallel()
-	files := stand(t)
-	for i, body := range readInstallPage(t).caddyfiles {
-		t.Run(fmt.Sprint("block ", i+1), func(t *testing.T) {
-			checkCaddyfile(t, installFile.ReplaceAllString(body, "{file."+files.secret+"}"), variables(body))
-		})
-	}
 }
 
 // TestInstall_versions compares the page's Caddy, Go and module path with go.mod.

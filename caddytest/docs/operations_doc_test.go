@@ -55,15 +55,6 @@ func shellWords(line string) []string {
 	return words
 }
 
-func TestOperations_caddyfiles(t *testing.T) {
-	t.Parallel()
-	for i, body := range matches(t, wholeCaddyfile, operationsText(t)) {
-		t.Run(fmt.Sprint("block ", i+1), func(t *testing.T) {
-			checkCaddyfile(t, body, variables(body))
-		})
-	}
-}
-
 // startOperations starts the document's first Caddyfile on a Redis of its own.
 func startOperations(t *testing.T, text string) *caddytest.Node {
 	t.Helper()
