@@ -4,6 +4,7 @@ package docs
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -263,8 +264,14 @@ func TestReadme_start(t *testing.T) {
 	redistest.FatalIf(t, !found || !ended, "README.md has no loop of searches")
 	n := caddytest.Start(t, example(t))
 	served := ""
-	for range 4 {
-		served += n.Get(t, "/search").Body
+	for i := range int64(4) {
+		a := n.Get(t, "/search")
+		caddytest.CheckQuota(t, a, 3, max(2-i, 0))
+		served += a.Body
+		if i == 3 {
+			wait := retryAfter(t, caddytest.CheckRefusal(t, a, http.StatusTooManyRequests))
+			redistest.ErrorIf(t, wait > 6, "got %v; want a search back within 6 seconds", a)
+		}
 	}
 	seconds := regexp.MustCompile(`in \d\.\d+ s`)
 	if got, want := seconds.ReplaceAllString(served, "in N s"), seconds.ReplaceAllString(shown, "in N s"); got != want {

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,27 +24,6 @@ func example(t *testing.T) string {
 		redistest.FatalIf(t, !strings.Contains(text, port), "Caddyfile.example has no %q, which this test replaces", port)
 	}
 	return strings.NewReplacer("admin localhost:2019", "admin {$ADMIN}", "\n:8080 {", "\n:{$PORT} {").Replace(text)
-}
-
-func TestQuickStart_searches(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, example(t))
-	for i := range 3 {
-		a := n.Get(t, "/search")
-		caddytest.CheckQuota(t, a, 3, int64(2-i))
-		want := "Hello. " + strconv.Itoa(2-i) + " of 3 left.\n"
-		redistest.ErrorIf(t, a.Status != http.StatusOK || a.Body != want, "search %d: %v; want 200 and %q", i+1, a, want)
-	}
-	a := n.Get(t, "/search")
-	caddytest.CheckQuota(t, a, 3, 0)
-	caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-	if seconds, err := strconv.Atoi(a.Header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 6 {
-		t.Errorf("Retry-After: %q; a search comes back within 6 seconds", a.Header.Get("Retry-After"))
-	}
-	var seconds float64
-	if _, err := fmt.Sscanf(a.Body, "429 Too Many Requests: policy search, retry in %f s.\n", &seconds); err != nil || seconds <= 0 || seconds > 6 {
-		t.Errorf("the error page says %q (%v)", a.Body, err)
-	}
 }
 
 func TestQuickStart_all(t *testing.T) {
