@@ -142,11 +142,8 @@ func recipeMove(t *testing.T, e recipeEnv) {
 	}
 	wait := retryAfter(t, refusal)
 	redistest.ErrorIf(t, refusal.Body != "Zone api is full." || wait < 30 || wait > 71 || len(waits) < 3, "got %v and waits of %v; want the name of the zone, and to wait for a minute and up to 10s more", refusal, waits)
-	if a := e.Get(t, "/"); a.Status != http.StatusOK {
-		t.Errorf("got %v; want other paths open", a)
-	} else if left := remaining(t, a, 1000); left < 980 {
-		t.Errorf("got %v; want the policy of the whole site", a)
-	}
+	left := remaining(t, e.Get(t, "/").Want(t, http.StatusOK, caddytest.Any), 1000)
+	redistest.ErrorIf(t, left < 980, "%d are left; want the policy of the whole site", left)
 }
 
 func recipeWords(t *testing.T, e recipeEnv) {

@@ -183,25 +183,20 @@ func parseRecipes(text string) (recipes []recipe) {
 	return recipes
 }
 
+// logIn sends a password.
+func (e recipeEnv) logIn(t *testing.T, password string) caddytest.Response {
+	t.Helper()
+	return e.Send(t, http.MethodPost, e.URL+"/login", "password="+password, "Content-Type: application/x-www-form-urlencoded")
+}
+
 func recipeLogIn(t *testing.T, e recipeEnv) {
-	logIn := func(password string) caddytest.Response {
-		return e.Send(t, http.MethodPost, e.URL+"/login", "password="+password, "Content-Type: application/x-www-form-urlencoded")
-	}
 	for left := int64(4); left >= 0; left-- {
-		if a := logIn("right"); a.Status != http.StatusOK {
-			t.Errorf("got %v; want the right password accepted", a)
-		} else {
-			caddytest.CheckQuota(t, a, 5, left+1)
-		}
+		caddytest.CheckQuota(t, e.logIn(t, "right").Want(t, http.StatusOK, caddytest.Any), 5, left+1)
 		e.WaitForRefund(t, "failed-logins", "127.0.0.1", left+1)
-		if a := logIn("guess"); a.Status != http.StatusUnauthorized {
-			t.Errorf("got %v; want a wrong password refused by the backend", a)
-		} else {
-			caddytest.CheckQuota(t, a, 5, left)
-		}
+		caddytest.CheckQuota(t, e.logIn(t, "guess").Want(t, http.StatusUnauthorized, caddytest.Any), 5, left)
 	}
-	caddytest.CheckRefusal(t, logIn("guess"), http.StatusTooManyRequests)
-	caddytest.CheckRefusal(t, logIn("right"), http.StatusTooManyRequests)
+	caddytest.CheckRefusal(t, e.logIn(t, "guess"), http.StatusTooManyRequests)
+	caddytest.CheckRefusal(t, e.logIn(t, "right"), http.StatusTooManyRequests)
 	e.Get(t, "/login").WantFree(t)
 	e.operate(t, "Log-in protection", "reset")
 	recipeBan(t, e)
@@ -210,34 +205,10 @@ func recipeLogIn(t *testing.T, e recipeEnv) {
 // TestRecipes_longWindows compares the ends of windows with docs/migrating.md: a
 // week ends on a Thursday, and Envoy's MONTH and YEAR are 30 and 365 days from the Unix epoch.
 func TestRecipes_longWindows(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, `{
-	admin {$ADMIN}
-	auto_https off
-}
-
-:{$PORT} {
-	redis_ratelimit /7d {
-		name week
-		limit 5
-		window 7d
-		algorithm fixed_window
-	}
-	redis_ratelimit /30d {
-		name month
-		limit 5
-		window 30d
-		algorithm fixed_window
-	}
-	redis_ratelimit /365d {
-		name year
-		limit 5
-		window 365d
-		algorithm fixed_window
-	}
-	respond "Hello."
-}
-`)
+	n := caddytest.InProcess(t, `redis_ratelimit /7d same 5 7d { name week; algorithm fixed_window }
+	redis_ratelimit /30d same 5 30d { name month; algorithm fixed_window }
+	redis_ratelimit /365d same 5 365d { name year; algorithm fixed_window }
+	respond "Hello."`)
 	for path, days := range map[string]int64{"/7d": 7, "/30d": 30, "/365d": 365} {
 		a := n.Get(t, path)
 		ends, err := strconv.ParseInt(a.Header.Get("X-Ratelimit-Reset"), 10, 64)
@@ -268,11 +239,7 @@ func TestJSON_example(t *testing.T) {
 		n.Send(t, http.MethodPost, n.Admin+"/load", config, "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
 		awayFromMinute(time.Since(began))
 		for left := int64(99); left > 96; left-- {
-			if a := n.Get(t, "/"); a.Status != http.StatusOK || a.Body != "Hello." {
-				t.Errorf("got %v", a)
-			} else {
-				caddytest.CheckQuota(t, a, 100, left)
-			}
+			caddytest.CheckQuota(t, n.Get(t, "/").Want(t, http.StatusOK, "Hello."), 100, left)
 		}
 		recipeEnv{Node: n}.checkSource(t, source)
 	})

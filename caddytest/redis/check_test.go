@@ -188,9 +188,7 @@ func TestCheck_warnings(t *testing.T) {
 
 func TestCheck_TLS(t *testing.T) {
 	t.Parallel()
-	authority := redistest.NewAuthority(t)
-	address, args := authority.ServeTLS(t)
-	redistest.Start(t, args...)
+	authority, address, _ := startTLS(t)
 	option := func(tls string) string { return "redis {\naddress " + address + "\n" + tls + "\n}" }
 	check(t, 0, option("tls {\nca "+authority.CA+"\nserver_name redis.test\n}"), caddytest.LimitedSite,
 		"no failed")

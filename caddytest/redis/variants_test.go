@@ -44,21 +44,15 @@ func variants(t *testing.T) map[string]func(t *testing.T) variant {
 			return variant{options: "redis {\naddress " + s.Addr + "\npassword {env.REDIS_PASSWORD}\n}", env: []string{"REDIS_PASSWORD=" + caddytest.Password}, client: withPassword(t, s)}
 		},
 		"rediss with the system's authorities": func(t *testing.T) variant {
-			authority := redistest.NewAuthority(t)
-			address, args := authority.ServeTLS(t)
-			s := redistest.Start(t, args...)
+			authority, address, s := startTLS(t)
 			return variant{options: "redis rediss://" + address, env: []string{"SSL_CERT_FILE=" + authority.CA}, client: s.Client(t)}
 		},
 		"tls with ca and server_name": func(t *testing.T) variant {
-			authority := redistest.NewAuthority(t)
-			address, args := authority.ServeTLS(t)
-			s := redistest.Start(t, args...)
+			authority, address, s := startTLS(t)
 			return variant{options: "redis {\naddress " + address + "\ntls {\nca {env.CA}\nserver_name redis.test\n}\n}", env: []string{"CA=" + authority.CA}, client: s.Client(t)}
 		},
 		"mutual TLS": func(t *testing.T) variant {
-			authority := redistest.NewAuthority(t)
-			address, args := authority.ServeTLS(t)
-			s := redistest.Start(t, append(args, "--tls-auth-clients", "yes")...)
+			authority, address, s := startTLS(t, "--tls-auth-clients", "yes")
 			cert, key := authority.Issue(t, "caddy.test")
 			return variant{options: "redis {\naddress " + address + "\ntls {\nca " + authority.CA + "\ncert " + cert + "\nkey " + key + "\n}\n}", client: s.Client(t)}
 		},
@@ -88,6 +82,14 @@ func variants(t *testing.T) map[string]func(t *testing.T) variant {
 		all[name] = func(*testing.T) variant { return v }
 	}
 	return all
+}
+
+// startTLS starts a server that listens with TLS at an address of its own.
+func startTLS(t *testing.T, options ...string) (authority *redistest.Authority, address string, server *redistest.Server) {
+	t.Helper()
+	authority = redistest.NewAuthority(t)
+	address, args := authority.ServeTLS(t)
+	return authority, address, redistest.Start(t, append(args, options...)...)
 }
 
 func socketVariant(t *testing.T) variant {
