@@ -217,3 +217,18 @@ func TestNetwork_lostReply(t *testing.T) {
 	counted := limit - remaining - 1
 	redistest.ErrorIf(t, lost != cuts || counted < admitted || counted > admitted+cuts, "%d were admitted, %d lost and %d counted; want %d lost, and each counted at most once", admitted, lost, counted, cuts)
 }
+
+// TestOutage_localState uses a part of a quota on Redis, then the rest in the node during the outage, and
+// then finds the state of Redis unchanged.
+func TestOutage_localState(t *testing.T) {
+	n, server := caddytest.OnRedis(t, "", "redis_ratelimit same 3 24h"+caddytest.ShowDecision)
+	caddytest.WaitForRedis(t, n, "/")
+	server.Pause(t)
+	for i := range int64(2) {
+		caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, "/"), "fallback"), 3, 1-i)
+	}
+	caddytest.CheckRefusal(t, n.Get(t, "/").Want(t, 0, "denied fallback"), http.StatusTooManyRequests)
+	server.Resume(t)
+	n.Await(t, "/", 0, "* redis")
+	caddytest.CheckOutageLog(t, n)
+}

@@ -189,3 +189,30 @@ func TestReload_forced(t *testing.T) {
 	n.Stop(t)
 	caddytest.CheckQuota(t, caddytest.Start(t, text).Get(t, "/"), 9, 4)
 }
+
+func TestReload_otherSettings(t *testing.T) {
+	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision)
+	caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
+	before := caddytest.Connections(t, server)
+	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "10s", "11s", 1), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
+	caddytest.CheckQuota(t, n.Get(t, "/"), 1000, 998)
+	redistest.Retry(t, "the old connections are closed", func() (again bool, seen any) {
+		after := caddytest.Connections(t, server)
+		return slices.ContainsFunc(before, func(id string) bool { return slices.Contains(after, id) }), after
+	})
+	n.Reload(t, caddytest.Config("", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
+	caddytest.CheckAdmitted(t, n.Get(t, "/"), "memory")
+	waitForNoConnections(t, server)
+}
+
+// TestConflict_JSON loads a configuration that no Caddyfile yields.
+func TestConflict_JSON(t *testing.T) {
+	n := caddytest.InProcess(t, "redis_ratelimit same 5 24h"+caddytest.ShowDecision)
+	handler := func(limit string) string {
+		return `{"handle":[{"handler":"redis_ratelimit","policies":[{"name":"p","limit":` + limit + `,"window":"1m"}]}]}`
+	}
+	text := `{"apps":{"http":{"servers":{"s":{"listen":["127.0.0.1:0"],"routes":[` + handler("5") + "," + handler("6") + `]}}}}}`
+	n.Send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: application/json").
+		Want(t, http.StatusBadRequest, `*policy \"p\"*limit 5,*limit 6,*`)
+	caddytest.CheckQuota(t, n.Get(t, "/"), 5, 4)
+}

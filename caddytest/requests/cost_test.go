@@ -159,3 +159,22 @@ func TestCost_bytes_compressed(t *testing.T) {
 	checkRemaining(t, n, "/inner?k=head", "9999")
 	checkRemaining(t, n, "/outer?k=head", "9999")
 }
+
+// TestCost_denied_further_in has a second handler that denies what the first allowed, and a policy in dry run.
+func TestCost_denied_further_in(t *testing.T) {
+	n := caddytest.InProcess(t, `route {
+		redis_ratelimit /get same 1000 24h { name outer; algorithm fixed_window; cost response_bytes }
+		redis_ratelimit /get same 1 24h { name inner }
+		redis_ratelimit /dry same 2 24h { name dry; algorithm fixed_window; cost response_bytes; dry_run }
+		redis_ratelimit /look same 1000 24h { name outer; algorithm fixed_window; count_if status 418 }
+		reverse_proxy `+model(t)+`
+	}
+	handle_errors { respond "a body that is not charged" }`)
+	n.Get(t, "/get?bytes=99")
+	n.Get(t, "/get?bytes=99")
+	checkRemaining(t, n, "/look", "900")
+	n.Get(t, "/get?bytes=99")
+	checkRemaining(t, n, "/look", "899")
+	n.WantTimes(t, 2, "/dry?bytes=10", http.StatusOK, caddytest.Any)
+	n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="dry",source="memory"}`, 1)
+}
