@@ -2,7 +2,7 @@
 // handler never inherit the contenders' dependencies.
 module github.com/redis-ratelimit/caddy-redis-ratelimit/bench
 
-go 1.26.8
+go 1.26.0
 
 replace github.com/redis-ratelimit/caddy-redis-ratelimit => ..
 

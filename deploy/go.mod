@@ -1,6 +1,6 @@
 module github.com/redis-ratelimit/caddy-redis-ratelimit/deploy
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/prometheus/common v0.69.0

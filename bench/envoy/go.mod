@@ -2,7 +2,7 @@
 // newer OpenTelemetry that Caddy brings along. Here it has the versions that it asks for.
 module github.com/redis-ratelimit/caddy-redis-ratelimit/bench/envoy
 
-go 1.26.8
+go 1.26.0
 
 tool github.com/envoyproxy/ratelimit/src/service_cmd
 

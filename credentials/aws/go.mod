@@ -1,7 +1,7 @@
 // Logins at Amazon ElastiCache and MemoryDB, kept out of the main module so that nobody else inherits the SDK.
 module github.com/redis-ratelimit/caddy-redis-ratelimit/credentials/aws
 
-go 1.26.8
+go 1.26.0
 
 replace github.com/redis-ratelimit/caddy-redis-ratelimit => ../..
 

@@ -1,7 +1,7 @@
 // Logins at Google Memorystore, kept out of the main module so that nobody else inherits the SDK.
 module github.com/redis-ratelimit/caddy-redis-ratelimit/credentials/gcp
 
-go 1.26.8
+go 1.26.0
 
 replace github.com/redis-ratelimit/caddy-redis-ratelimit => ../..
 
