@@ -26,7 +26,7 @@ func TestCommands_stateAndReset(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	n := startLimited(t, server)
-	n.Ratelimit(t, "policies").Want(t, 0, "redis standalone "+server.Addr+": decides in", "breaker closed",
+	n.Ratelimit(t, "policies").Want(t, 0, "caddy-redis-ratelimit ", ", Caddy v2.", "redis standalone "+server.Addr+": decides in", "breaker closed",
 		"NAME", "api   sliding_window_counter      2    24 h")
 	state := []string{"state", "--policy", "api", "--key", "greedy"}
 	n.Ratelimit(t, state...).Want(t, 0, "remaining    0\n", "retry after  in ", "source       redis", "rl:{greedy}:api:c1d  string", "units=2")

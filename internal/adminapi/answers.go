@@ -10,6 +10,10 @@ import (
 
 // PoliciesReport answers GET /redis_ratelimit/policies.
 type PoliciesReport struct {
+	// Version and Caddy are the versions of this module and of Caddy, "(devel)" if they were built from a folder.
+	Version string `json:"version"`
+	Caddy   string `json:"caddy"`
+
 	Store    StoreReport    `json:"store"`
 	Policies []PolicyReport `json:"policies"`
 }

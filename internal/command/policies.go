@@ -19,7 +19,7 @@ func policiesCommand() *cobra.Command {
 		Use:   "policies",
 		Short: "Shows every policy, and whether the store works",
 		Long: `
-Shows where the running Caddy counts and whether that store decides, then every
+Shows the versions of the running Caddy, where it counts and whether that store decides, then every
 policy with its settings. A limit from a placeholder stands before the limit
 that applies if the placeholder is empty. Below stand the handlers that use each
 policy: server, addresses, and what requests must be to come there.`,
@@ -35,7 +35,7 @@ func runPolicies(i *invocation) error {
 	if err != nil || i.json {
 		return err
 	}
-	i.terminal.Print(storeLine(report.Store) + "\n")
+	i.terminal.Print(escape.Text("caddy-redis-ratelimit "+report.Version+", Caddy "+report.Caddy) + "\n" + storeLine(report.Store) + "\n")
 	if len(report.Policies) == 0 {
 		i.terminal.Print("no policies\n")
 		return nil
