@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +59,37 @@ func TestMetrics_promlint(t *testing.T) {
 			t.Errorf("%s: %s", name, problems[i].Text)
 		}
 	}
+}
+
+// nameList is a registry that lists the names and labels of metrics.
+type nameList struct {
+	prometheus.Registerer
+	lines []string
+}
+
+var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: (\{.*\})\}$`)
+
+func (l *nameList) Register(c prometheus.Collector) error {
+	all := make(chan *prometheus.Desc, 100)
+	c.Describe(all)
+	close(all)
+	for d := range all {
+		parts := described.FindStringSubmatch(d.String())
+		if parts == nil {
+			return fmt.Errorf("no name in %s", d)
+		}
+		l.lines = append(l.lines, parts[1]+parts[2])
+	}
+	return nil
+}
+
+// TestMetrics_kept compares names and labels with those that stay within a major version.
+func TestMetrics_kept(t *testing.T) {
+	t.Parallel()
+	var list nameList
+	redistest.Must(t, registerMetrics(&list))
+	slices.Sort(list.lines)
+	compareGolden(t, filepath.Join("testdata", "metrics.txt"), strings.Join(list.lines, "\n")+"\n")
 }
 
 // series counts those of a metric.
