@@ -9,9 +9,12 @@ GOLANGCI_LINT = .build/golangci-lint
 XCADDY        = .build/xcaddy
 GOVULNCHECK   = .build/govulncheck
 TOXIPROXY     = .build/toxiproxy-server
+GORELEASER    = .build/goreleaser
+CYCLONEDX     = .build/cyclonedx-gomod
+ACTIONLINT    = .build/actionlint
 
 # Separate modules, to keep their dependencies out of the root module.
-MODULES = . tools $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod caddytest/*/go.mod credentials/*/go.mod))
+MODULES = . tools tools/release $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod caddytest/*/go.mod credentials/*/go.mod))
 
 # All code is Go; only the race detector needs a C compiler.
 export CGO_ENABLED = 0
@@ -20,11 +23,11 @@ export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' \
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' \
 		$(MAKEFILE_LIST)
 
 # The flags of xcaddy, so that these targets use its build cache.
-build vet lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
+build vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
 build: ## build ./caddy, Caddy with the rate limiter (needs only Go)
@@ -95,6 +98,27 @@ compat: ## test with other versions of Redis and with Valkey (20 minutes)
 vet: ## run go vet
 	go vet ./...
 
+# The Go and the Caddy of go.mod are the oldest that are promised. GOTOOLCHAIN
+# selects this Go, whatever is installed.
+.PHONY: oldest
+oldest: export GOTOOLCHAIN = go$(shell sed -n 's/^go //p' go.mod)
+oldest: ## build and vet with the oldest Go and Caddy, run the limiter's short tests
+	go version
+	go build -o /dev/null ./cmd/caddy
+	go vet ./...
+	go test ./limiter ./limiter/memory ./limiter/internal/kernel
+
+# The systems beside Linux that releases are made for.
+SYSTEMS ?= darwin freebsd windows
+
+.PHONY: systems
+systems: ## build and vet for other systems
+	@for system in $(SYSTEMS); do \
+		echo "$$system"; \
+		GOOS=$$system go build -o /dev/null ./cmd/caddy || exit 1; \
+		GOOS=$$system go vet ./limiter/... ./internal/... . ./credentials || exit 1; \
+	done
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vulnerabilities
 	@test -z "$$(gofmt -l .)" || { echo 'make fmt is due for:'; gofmt -l .; exit 1; }
@@ -107,7 +131,8 @@ lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vuln
 	$(GOLANGCI_LINT) config verify
 	go -C tools run ./structure ..
 	go -C tools run ./words ..
-	@for module in $(MODULES); do \
+	go -C tools run ./api ..
+	@for module in $(filter-out tools/release,$(MODULES)); do \
 		echo "golangci-lint run, in $$module"; \
 		(cd $$module && "$(CURDIR)/$(GOLANGCI_LINT)" run --config "$(CURDIR)/.golangci.yml" ./...) || exit 1; \
 	done
@@ -137,9 +162,23 @@ clouds: $(XCADDY) ## test the clouds' sources of credentials, build ./caddy-clou
 		./caddy-clouds list-modules | grep -x redis_ratelimit.credentials.$$cloud || exit 1; \
 	done
 
+.PHONY: release-check
+release-check: $(GORELEASER) $(ACTIONLINT) ## check the workflows and what releases are made of
+	$(ACTIONLINT)
+	$(GORELEASER) check
+
+.PHONY: snapshot
+snapshot: $(GORELEASER) $(CYCLONEDX) ## make all files of a release in dist/, publish nothing
+	$(GORELEASER) release --snapshot --clean --skip=publish
+
+# On the commit of a tag, with a token in GITHUB_TOKEN; .github/workflows/release.yml calls it.
+.PHONY: release
+release: $(GORELEASER) $(CYCLONEDX) ## make a release and publish it
+	$(GORELEASER) release --clean
+
 .PHONY: clean
 clean: ## remove the files that the other targets have built
-	rm -rf .build caddy caddy-xcaddy caddy-clouds coverage*
+	rm -rf .build dist caddy caddy-xcaddy caddy-clouds coverage*
 
 # $(call tool,PACKAGE) builds a tool in the version of tools/go.mod.
 tool = go -C tools build -o ../$@ $(1)
@@ -155,6 +194,10 @@ $(GOVULNCHECK): tools/go.mod tools/go.sum
 
 $(TOXIPROXY): tools/go.mod tools/go.sum
 	$(call tool,github.com/Shopify/toxiproxy/v2/cmd/server)
+
+# The tools of releases have a module of their own.
+$(GORELEASER) $(CYCLONEDX) $(ACTIONLINT): tools/release/go.mod tools/release/go.sum
+	go -C tools/release build -o ../../.build/ tool
 
 # BENCHFLAGS, for example '-rounds=1 -only=lone'; see go -C bench run . -help
 .PHONY: bench
