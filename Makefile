@@ -169,12 +169,12 @@ release-check: $(GORELEASER) $(ACTIONLINT) ## check the workflows and what relea
 
 .PHONY: snapshot
 snapshot: $(GORELEASER) $(CYCLONEDX) ## make all files of a release in dist/, publish nothing
-	$(GORELEASER) release --snapshot --clean --skip=publish
+	PATH="$(CURDIR)/.build:$$PATH" $(GORELEASER) release --snapshot --clean --skip=publish
 
 # On the commit of a tag, with a token in GITHUB_TOKEN; .github/workflows/release.yml calls it.
 .PHONY: release
 release: $(GORELEASER) $(CYCLONEDX) ## make a release and publish it
-	$(GORELEASER) release --clean
+	PATH="$(CURDIR)/.build:$$PATH" $(GORELEASER) release --clean
 
 .PHONY: clean
 clean: ## remove the files that the other targets have built
