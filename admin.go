@@ -89,7 +89,7 @@ func (a *App) servePolicies(r *http.Request) (any, bool, error) {
 	stores := a.use()
 	defer stores.End()
 	report := adminapi.PoliciesReport{Store: a.storeReport(r, stores), Policies: []adminapi.PolicyReport{}}
-	report.Version, report.Caddy = moduleVersions()
+	report.Version, report.Caddy = adminapi.ModuleVersions()
 	handlers := a.handlersOf()
 	for _, registered := range a.registered {
 		s, id := registered.policy.Settings(), registered.identity

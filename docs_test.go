@@ -67,6 +67,8 @@ func compareGolden(t *testing.T, path, got string) {
 	}
 }
 
+const modulePath = "github.com/redis-ratelimit/caddy-redis-ratelimit"
+
 // docReader walks types and finds their comments.
 type docReader struct {
 	t        *testing.T

@@ -1,4 +1,4 @@
-package redisratelimit
+package adminapi
 
 import (
 	"runtime/debug"

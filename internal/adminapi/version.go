@@ -1,12 +1,12 @@
-package redisratelimit
+package adminapi
 
 import "runtime/debug"
 
 const modulePath = "github.com/redis-ratelimit/caddy-redis-ratelimit"
 
-// moduleVersions returns the versions of this module and of Caddy in the binary that runs. A module that was built
+// ModuleVersions returns the versions of this module and of Caddy in the binary that runs. A module that was built
 // from a folder has "(devel)".
-func moduleVersions() (module, caddy string) {
+func ModuleVersions() (module, caddy string) {
 	info, found := debug.ReadBuildInfo()
 	if !found {
 		return "(devel)", "(devel)"
