@@ -143,21 +143,24 @@ kernels[#kernels + 1] = {
 
   decide = function(policy, key, weight, reserve, _, given)
     local total, nodes, least, _, till, count, own = standing(policy, key)
-    if not given or weight == 0 then
-      return 0, max(0, policy.limit - total), reset_of(total), 0
+    local epoch, base
+    if given and weight > 0 then
+      epoch, base = unpack_state('<dd', arguments, given)
+      local begun, problem = count_of(count, own, epoch, base)
+      if problem then
+        return problem, max(0, policy.limit - total), reset_of(total), 0
+      end
+      total, count = total - count + begun, begun
     end
-    local epoch, base = unpack_state('<dd', arguments, given)
-    local begun, problem = count_of(count, own, epoch, base)
-    if problem then
-      return problem, max(0, policy.limit - total), reset_of(total), 0
-    end
-    total = total - count + begun
-    if total + weight + reserve > policy.limit then
+    if weight > 0 and total + weight + reserve > policy.limit then
       return HINT, max(0, policy.limit - total), reset_of(total), 0
     end
     total = total + weight
-    return 0, max(0, policy.limit - total), HINT, 0,
-      with_entry(policy, total, nodes, least, till, own, epoch, begun + weight)
+    if not epoch then   -- nothing is to be taken
+      return 0, max(0, policy.limit - total), reset_of(total), 0
+    end
+    return 0, max(0, policy.limit - total), reset_of(total), 0,
+      with_entry(policy, total, nodes, least, till, own, epoch, count + weight)
   end,
 
   take = function(policy, key, _, head, entry, lives)
