@@ -199,8 +199,8 @@ $(TOXIPROXY): tools/go.mod tools/go.sum
 $(GORELEASER) $(CYCLONEDX) $(ACTIONLINT): tools/release/go.mod tools/release/go.sum
 	go -C tools/release build -o ../../.build/ tool
 
-# BENCHFLAGS, for example '-rounds=1 -only=lone'; see go -C bench run . -help
+# BENCHFLAGS, for example '-rounds=5 -budget=1m -only=plain'; see go -C bench run . -help
 .PHONY: bench
-bench: ## compare with others, write docs/benchmarks.md (15 minutes)
-	.ci/need redis-server wrk
+bench: ## compare with others, write docs/benchmarks.md (20 minutes)
+	.ci/need redis-server
 	go -C bench run . -out ../docs $(BENCHFLAGS)

@@ -4,31 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
-	"slices"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 )
 
-// fleet starts each server when it is first needed, and stops all of them in the end. They run until
-// then, because rounds measure them in turns. Idle servers use no processor time.
+// fleet starts each server when it is first needed. They run together, because rounds measure them in turns:
+// idle servers use no processor time.
 type fleet struct {
-	ctx         context.Context
-	dir         string
-	caddyBinary string
-	redis       *serve.Process
-	targets     map[string]*target // by name
-	stops       []func()
-	notes       []string
+	ctx      context.Context
+	dir      string
+	binaries map[string]string // that were built, by package
+	redis    *serve.Process
+	targets  map[string]*target // by name
+	notes    []string
 }
 
 func newFleet(ctx context.Context, dir string) *fleet {
-	return &fleet{ctx: ctx, dir: dir, targets: map[string]*target{}}
+	return &fleet{ctx: ctx, dir: dir, binaries: map[string]string{}, targets: map[string]*target{}}
 }
 
+// stop stops all servers.
 func (f *fleet) stop() {
-	for _, stop := range slices.Backward(f.stops) {
-		stop()
+	for name, t := range f.targets {
+		t.stop()
+		delete(f.targets, name)
+	}
+	if f.redis != nil {
+		f.redis.Stop()
+		f.redis = nil
 	}
 }
 
@@ -39,9 +44,6 @@ var errLeftOut = errors.New("left out")
 func (f *fleet) target(s server) (*target, error) {
 	if t := f.targets[s.name]; t != nil {
 		return t, nil
-	}
-	if err := f.build(); err != nil {
-		return nil, err
 	}
 	t, err := s.start(f, s)
 	if err != nil {
@@ -56,33 +58,35 @@ func (f *fleet) target(s server) (*target, error) {
 	return t, err
 }
 
-// build builds the Caddy that has all handlers, with the flags of the Makefile.
-func (f *fleet) build() error {
-	if f.caddyBinary != "" {
-		return nil
+// build returns the binary of a package in the module of a directory.
+func (f *fleet) build(module, pkg string, flags ...string) (string, error) {
+	if f.binaries[pkg] != "" {
+		return f.binaries[pkg], nil
 	}
-	progress("building Caddy")
-	f.caddyBinary = filepath.Join(f.dir, "caddy")
-	return serve.Build(f.ctx, ".", "./cmd/caddy", f.caddyBinary, "-trimpath", "-tags", "nobadger,nomysql,nopgx")
+	progress("building %s", pkg)
+	binary := filepath.Join(f.dir, path.Base(pkg))
+	if err := serve.Build(f.ctx, module, pkg, binary, flags...); err != nil {
+		return "", err
+	}
+	f.binaries[pkg] = binary
+	return binary, nil
 }
 
-// startEnvoy builds and starts envoyproxy/ratelimit.
+// startEnvoy starts envoyproxy/ratelimit.
 func (f *fleet) startEnvoy() (*target, error) {
 	redis, err := f.openRedis()
 	if err != nil {
 		return nil, err
 	}
-	progress("building envoyproxy/ratelimit")
-	binary := filepath.Join(f.dir, "ratelimit")
-	err = serve.Build(f.ctx, "envoy", serve.EnvoyPackage, binary)
-	if err == nil {
-		var process *serve.Process
-		if process, err = serve.Envoy(f.ctx, f.dir, binary, redis.Addr); err == nil {
-			f.stops = append(f.stops, process.Stop)
-			return &target{process: process, redis: redis, path: "/json"}, nil
-		}
+	binary, err := f.build("envoy", serve.EnvoyPackage)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errLeftOut, err)
 	}
-	return nil, fmt.Errorf("%w: %w", errLeftOut, err)
+	process, err := serve.Envoy(f.ctx, f.dir, binary, redis.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errLeftOut, err)
+	}
+	return &target{process: process, redis: redis, path: "/json"}, nil
 }
 
 // openRedis returns the one Redis that all servers use.
@@ -93,7 +97,6 @@ func (f *fleet) openRedis() (*serve.Process, error) {
 			return nil, err
 		}
 		f.redis = server
-		f.stops = append(f.stops, server.Stop)
 	}
 	return f.redis, nil
 }

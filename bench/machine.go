@@ -13,13 +13,13 @@ import (
 )
 
 // facts returns what was measured, where and when.
-func facts(ctx context.Context, o options) [][2]string {
+func facts(ctx context.Context, o options, rounds int) [][2]string {
 	module := func(dir, path string) string {
 		return found(ctx, `\S+`, "go", "-C", dir, "list", "-m", "-f", "{{.Version}}", path)
 	}
 	return [][2]string{
 		{"date", time.Now().UTC().Format(time.DateOnly)},
-		{"run", fmt.Sprintf("%#q, %d rounds, %d s a row after %v of warming up, load average before %s", command(), o.rounds, o.seconds, warmUp, o.loadBefore)},
+		{"run", fmt.Sprintf("%#q, %d rounds, seed %d, load average before %s", command(), rounds, o.seed, o.loadBefore)},
 		{"machine", fmt.Sprintf("%s, %d cores, %s/%s %s", procField("/proc/cpuinfo", "model name"), runtime.NumCPU(),
 			runtime.GOOS, runtime.GOARCH, firstLine("/proc/sys/kernel/osrelease"))},
 		{"versions", strings.Join([]string{
@@ -30,7 +30,6 @@ func facts(ctx context.Context, o options) [][2]string {
 			"mholt/caddy-ratelimit " + module(".", "github.com/mholt/caddy-ratelimit"),
 			"redis_rate " + module(".", "github.com/go-redis/redis_rate/v10"),
 			"envoyproxy/ratelimit " + module("envoy", "github.com/envoyproxy/ratelimit"),
-			"wrk " + found(ctx, `wrk (\S+)`, "wrk", "-v"),
 		}, ", ")},
 	}
 }
@@ -39,7 +38,7 @@ const unknown = "unknown"
 
 // found runs a command and returns what a pattern's last group matches in its output.
 func found(ctx context.Context, pattern, name string, args ...string) string {
-	output, _ := exec.CommandContext(ctx, name, args...).CombinedOutput() // wrk -v prints its version and fails
+	output, _ := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	groups := regexp.MustCompile(pattern).FindSubmatch(output)
 	if groups == nil {
 		return unknown

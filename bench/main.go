@@ -1,8 +1,8 @@
 // Command bench compares the processor time, throughput and latency of Caddy without limits, with this
 // repository's handler, and with other limiters in its place.
 //
-// It starts all servers itself on loopback ports, measures the rows of the table in rounds, one after
-// another, and prints a page or, with -out, writes it with a chart.
+// It starts all servers itself on loopback ports, measures the rows of all tables in many short rounds, and
+// prints a page or, with -out, writes it with a chart. It needs Linux, whose kernel counts for it.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,14 +19,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/load"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/report"
 )
 
 // options are the flags.
 type options struct {
 	rounds     int
-	seconds    int
+	budget     time.Duration
+	seed       uint64
 	only       string
 	out        string
 	loadBefore string // of the machine, in the last minute
@@ -33,8 +34,9 @@ type options struct {
 
 func main() {
 	var o options
-	flag.IntVar(&o.rounds, "rounds", 8, "how often each row is measured")
-	flag.IntVar(&o.seconds, "seconds", 2, "how long a row is measured in a round, after a second of warming up")
+	flag.IntVar(&o.rounds, "rounds", 30, "how often each row is measured at least; more often until its interval is narrow")
+	flag.DurationVar(&o.budget, "budget", 19*time.Minute, "after which no round begins, counted from the start")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "of the order of rows")
 	flag.StringVar(&o.only, "only", "", "measure only rows whose name contains one of these comma-separated words,\nand the rows that they are compared with; names are printed during a run")
 	flag.StringVar(&o.out, "out", "", "write benchmarks.md and benchmarks.svg into this directory")
 	flag.Parse()
@@ -48,9 +50,10 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	if o.rounds < 1 || o.seconds < 1 {
-		return errors.New("-rounds and -seconds must be whole numbers from 1")
+	if o.rounds < 2 || o.budget <= 0 {
+		return errors.New("-rounds must be 2 or more, and -budget a time such as 1m")
 	}
+	deadline := time.Now().Add(o.budget)
 	if o.out != "" { // fail before the long run
 		if err := os.MkdirAll(o.out, 0o755); err != nil {
 			return err
@@ -61,27 +64,34 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory may stay
-	wrk, err := load.NewWrk(dir)
-	if err != nil {
-		return err
-	}
-	groups := selected(plan(), o.only)
-	if len(groups) == 0 {
+	sections := selected(plan(), o.only)
+	if len(sections) == 0 {
 		return fmt.Errorf("-only %s: no row has such a name", o.only)
 	}
 	o.loadBefore, _, _ = strings.Cut(firstLine("/proc/loadavg"), " ")
 	fleet := newFleet(ctx, dir)
 	defer fleet.stop()
-	r := &runner{fleet: fleet, wrk: wrk, duration: time.Duration(o.seconds) * time.Second}
-	if err := r.rounds(ctx, groups, o.rounds); err != nil {
+	r := &runner{fleet: fleet, deadline: deadline}
+	if err := r.measure(ctx, sections, o.rounds, rand.New(rand.NewPCG(o.seed, 0))); err != nil {
 		return err
 	}
-	return publish(ctx, o, rows(groups), fleet.notes)
+	for _, s := range sections {
+		for _, t := range s.trials {
+			if t.name == "plain/mholt" {
+				note, err := r.memoryOfManyEvents(t)
+				if err != nil {
+					return err
+				}
+				s.note += " " + note
+			}
+		}
+	}
+	return publish(ctx, o, r.rounds, groups(sections), fleet.notes)
 }
 
 // publish writes the page and the chart, or prints the page.
-func publish(ctx context.Context, o options, groups []*report.Group, notes []string) error {
-	page := report.Page{Facts: facts(ctx, o), Groups: groups, Notes: append(notes, report.Notes(groups)...)}
+func publish(ctx context.Context, o options, rounds int, groups []*report.Group, notes []string) error {
+	page := report.Page{Facts: facts(ctx, o, rounds), Groups: groups, Notes: append(notes, report.Notes(groups)...)}
 	if o.out == "" {
 		return report.WritePage(os.Stdout, page)
 	}

@@ -1,19 +1,24 @@
 package main
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/load"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/report"
 )
 
 // trial is a row of the table, with what is needed to measure it.
 type trial struct {
 	report.Row
-	name   string
-	server server
-	keys   int // clients
+	name        string
+	server      server
+	keys        int // clients
+	connections int
+	requests    int // of a round
+	warmUp      int // requests before these
+	base        *trial
+	leftOut     bool // its server cannot run here
 }
 
 // section holds the trials of one group. All are compared with the first.
@@ -22,24 +27,23 @@ type section struct {
 	trials      []*trial
 }
 
-// connections are those of each trial.
-const connections = 64
-
-// plan returns all trials in the order of the page.
-func plan() []*section {
-	return []*section{allowedSection(), headersOffSection(), hotKeySection(), deniedSection()}
-}
-
+// newTrial is a trial of so many requests that a round measures it for half a second.
 func newTrial(name, title string, s server) *trial {
 	return &trial{
 		Row:  report.Row{Title: title, Ours: strings.HasPrefix(title, "this module")},
-		name: name, server: s, keys: load.Keys,
+		name: name, server: s, keys: 5000, connections: 64, requests: 10_000, warmUp: 1000,
 	}
 }
 
-// ofOneKey has all requests come from one client.
-func (t *trial) ofOneKey() *trial {
-	t.keys = 1
+// of has all requests come from so many clients.
+func (t *trial) of(keys int) *trial {
+	t.keys = keys
+	return t
+}
+
+// on has the trial use so many connections. Their row stands in the table only.
+func (t *trial) on(connections, requests int) *trial {
+	t.connections, t.requests, t.warmUp, t.NoBar = connections, requests, requests/10, true
 	return t
 }
 
@@ -49,15 +53,22 @@ func (t *trial) alone() *trial {
 	return t
 }
 
-// inTurn returns the section's trials for a round, counted from 0. Every second round measures them backwards, so
-// that a drift of the machine's speed does not favor one end.
-func (s *section) inTurn(round int) []*trial {
-	if round%2 == 0 {
-		return s.trials
+// same marks the first row's server in a second process, as a check of the measure.
+func (t *trial) same() *trial {
+	t.Check = true
+	return t
+}
+
+// plan returns all trials in the order of the page.
+func plan() []*section {
+	sections := []*section{headersSection(), plainSection(), deniedSection(), fewSection(8, 10_000), fewSection(1, 3000)}
+	for _, s := range sections {
+		for _, t := range s.trials {
+			t.base = s.trials[0]
+			t.Base = &t.base.Row
+		}
 	}
-	backwards := slices.Clone(s.trials)
-	slices.Reverse(backwards)
-	return backwards
+	return sections
 }
 
 // selected returns the trials whose name contains one of the comma-separated words, with those that they are
@@ -73,13 +84,30 @@ func selected(sections []*section, words string) []*section {
 	})
 }
 
-// rows returns the sections as groups of the report.
-func rows(sections []*section) []*report.Group {
+// due returns the trials of a round in random order: those whose interval is too wide, and what they are
+// compared with.
+func due(sections []*section, random *rand.Rand, leastRounds int) []*trial {
+	var trials []*trial
+	for _, s := range sections {
+		for _, t := range s.trials {
+			if len(t.Samples) < leastRounds || !t.Settled() {
+				trials = append(trials, t)
+				if !slices.Contains(trials, t.base) {
+					trials = append(trials, t.base)
+				}
+			}
+		}
+	}
+	random.Shuffle(len(trials), func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
+	return trials
+}
+
+// groups returns the sections as groups of the report.
+func groups(sections []*section) []*report.Group {
 	var groups []*report.Group
 	for _, s := range sections {
 		g := &report.Group{Title: s.title, Note: s.note}
 		for _, t := range s.trials {
-			t.Against = &s.trials[0].Row
 			g.Rows = append(g.Rows, &t.Row)
 		}
 		groups = append(groups, g)

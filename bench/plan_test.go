@@ -2,8 +2,11 @@ package main
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/report"
 )
 
 func names(sections []*section) []string {
@@ -21,8 +24,8 @@ func TestSelected_comparisons(t *testing.T) {
 		words string
 		want  []string
 	}{
-		{"allowed/memory,denied/redis", []string{"allowed/bare", "allowed/memory", "denied/bare", "denied/redis"}},
-		{"hot/bare", []string{"hot/bare"}},
+		{"headers/memory,denied/redis", []string{"headers/bare", "headers/memory", "denied/bare", "denied/redis"}},
+		{"plain/bare", []string{"plain/bare"}},
 		{"nothing", nil},
 	}
 	for _, test := range tests {
@@ -37,22 +40,43 @@ func TestSelected_comparisons(t *testing.T) {
 	}
 }
 
-func TestSection_inTurn(t *testing.T) {
-	sections := selected(plan(), "denied,hot")
-	want := [][]string{
-		{"hot/bare", "hot/lease", "denied/bare", "denied/error", "denied/redis"},
-		{"hot/lease", "hot/bare", "denied/redis", "denied/error", "denied/bare"},
+// TestDue_measures_until_intervals_are_narrow has a row whose differences are steady, one whose differences
+// are not, and their base.
+func TestDue_measures_until_intervals_are_narrow(t *testing.T) {
+	sections := selected(plan(), "plain")
+	bare, steady, noisy := sections[0].trials[0], sections[0].trials[1], sections[0].trials[2]
+	const least = 4
+	for round := range 2 * least {
+		base := float64(30 + 5*(round%2))
+		for t, cpu := range map[*trial]float64{bare: base, steady: base + 2, noisy: base + float64(round%4)} {
+			t.Samples = append(t.Samples, report.Sample{Round: round, CPU: cpu})
+		}
+		want := []*trial{bare, noisy}
+		if round < least-1 {
+			want = []*trial{bare, steady, noisy}
+		}
+		got := due(sections, rand.New(rand.NewPCG(1, 0)), least)
+		missing := func(t *trial) bool { return !slices.Contains(got, t) }
+		if len(got) != len(want) || slices.ContainsFunc(want, missing) {
+			t.Errorf("after %d rounds: got %d trials, want %d", round+1, len(got), len(want))
+		}
 	}
-	for round, want := range want {
-		var got []string
-		for _, s := range sections {
-			for _, t := range s.inTurn(round) {
-				got = append(got, t.name)
-			}
+	noisy.Samples = steady.Samples
+	if got := due(sections, rand.New(rand.NewPCG(1, 0)), least); len(got) != 0 {
+		t.Errorf("%d trials are due when all intervals are narrow", len(got))
+	}
+}
+
+func TestDue_order_is_that_of_the_seed(t *testing.T) {
+	order := func(seed uint64) []string {
+		var names []string
+		for _, t := range due(plan(), rand.New(rand.NewPCG(seed, 0)), 1) {
+			names = append(names, t.name)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("round %d: got %v, want %v", round, got, want)
-		}
+		return names
+	}
+	if first := order(1); !slices.Equal(first, order(1)) || slices.Equal(first, order(2)) || len(first) != len(names(plan())) {
+		t.Errorf("seed 1: %v, and %v, seed 2: %v", first, order(1), order(2))
 	}
 }
 

@@ -1,58 +1,102 @@
 package main
 
-import "github.com/redis-ratelimit/caddy-redis-ratelimit/bench/contenders"
+import (
+	"fmt"
+	"strings"
+	"time"
 
-// bare is the Caddy of several sections that limits nothing.
-var bare = caddyServer("bare", constantHeaders("1000000", "999999"))
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/contenders"
+)
 
-func allowedSection() *section {
+// clientKey is the header in which the load generator names a client.
+const clientKey = "{http.request.header.X-Key}"
+
+// The limits, as directives.
+var (
+	limitAllowed = fmt.Sprintf("redis_ratelimit %s %d %v", clientKey, contenders.Limit, contenders.Window)
+	limitPlain   = block("redis_ratelimit "+clientKey+" 100 1m", "headers off")
+	limitMholt   = block("rate_limit", "zone clients {", "key "+clientKey, "events 100", "window 1m", "}")
+	limitDenied  = "redis_ratelimit " + clientKey + " 1 24h"
+	limitHot     = block("redis_ratelimit "+clientKey+" 10000000 1m", "lease") // that no run uses up by one key
+)
+
+// block returns a directive with lines in braces.
+func block(directive string, lines ...string) string {
+	return directive + " {\n" + strings.Join(lines, "\n") + "\n}"
+}
+
+// constantHeaders sets the headers of a limiter without one, for their cost.
+func constantHeaders(limit, remaining string) string {
+	return block("header", "X-RateLimit-Limit "+limit, "X-RateLimit-Remaining "+remaining,
+		fmt.Sprint("X-RateLimit-Reset ", time.Now().Add(contenders.Window).Unix()))
+}
+
+// Servers of several sections.
+var (
+	bare    = caddyServer("bare", constantHeaders("1000000", "999999"))
+	redis   = moduleServer("redis", limitAllowed)
+	evalSHA = contenderServer(contenders.EvalSHA)
+)
+
+func headersSection() *section {
 	return &section{
-		title: "Allowed",
-		note: "`respond \"ok\"` to 5,000 clients far below their limit; the bare Caddy sends three constant headers. " +
+		title: "With headers",
+		note: "64 connections, `respond \"ok\"` to 5,000 clients far below their limit; the bare Caddy sends three constant headers. " +
 			"envoyproxy/ratelimit stands alone, without a web server.",
 		trials: []*trial{
-			newTrial("allowed/bare", "bare Caddy", bare),
-			newTrial("allowed/memory", "this module, in process", caddyServer("memory", limitAllowed)),
-			newTrial("allowed/redis", "this module, Redis", moduleServer("redis", limitAllowed)),
-			newTrial("allowed/redis_rate", "redis_rate v10", contenderServer(contenders.RedisRate)),
-			newTrial("allowed/evalsha", "one EVALSHA a request", contenderServer(contenders.EvalSHA)),
-			newTrial("allowed/envoy", "envoyproxy/ratelimit, alone", envoyServer("envoy")).alone(),
+			newTrial("headers/bare", "bare Caddy", bare),
+			newTrial("headers/same", "bare Caddy, a second process", bare.again()).same(),
+			newTrial("headers/memory", "this module, in process", caddyServer("memory", limitAllowed)),
+			newTrial("headers/redis", "this module, Redis", redis),
+			newTrial("headers/lease", "this module, Redis, one client with lease", moduleServer("lease", limitHot)).of(1),
+			newTrial("headers/redis_rate", "redis_rate v10", contenderServer(contenders.RedisRate)),
+			newTrial("headers/evalsha", "one EVALSHA a request", evalSHA),
+			newTrial("headers/envoy", "envoyproxy/ratelimit, alone", envoyServer("envoy")).alone(),
 		},
 	}
 }
 
-func headersOffSection() *section {
+func plainSection() *section {
 	return &section{
 		title: "No headers",
-		note:  "`headers off`, over plain `respond`. mholt/caddy-ratelimit reserves memory for each event of each client, here for 200 in `window 10s`.",
+		note:  "100 a minute for each client, `headers off`, over plain `respond`.",
 		trials: []*trial{
 			newTrial("plain/bare", "bare Caddy", caddyServer("plain").quiet()),
-			newTrial("plain/memory", "this module, in process", caddyServer("memory-plain", limitWithoutHeaders).quiet()),
+			newTrial("plain/memory", "this module, in process", caddyServer("memory-plain", limitPlain).quiet()),
 			newTrial("plain/mholt", "mholt/caddy-ratelimit", caddyServer("mholt", limitMholt).quiet()),
 		},
 	}
 }
 
-func hotKeySection() *section {
+// deniedSection asks so many clients that each comes about four times before its node forgets the denial.
+func deniedSection() *section {
+	const clients = 3000
+	constant := constantHeaders("1", "0")
 	return &section{
-		title: "One hot key",
-		note:  "All requests are those of one client, which may send 10,000,000 a minute.",
+		title: "Denied",
+		note: "A flood from 3,000 clients that have used up their limit. Redis decides every fifth request, the node remembers the others. " +
+			"`error 429` goes through Caddy's error routes, as denials do.",
 		trials: []*trial{
-			newTrial("hot/bare", "bare Caddy", bare).ofOneKey(),
-			newTrial("hot/lease", "this module, Redis, lease", moduleServer("redis-lease", limitHot)).ofOneKey(),
+			newTrial("denied/bare", "bare Caddy", caddyServer("bare-denied", constant, "respond 429").denying()).of(clients),
+			newTrial("denied/error", "bare Caddy, error routes", caddyServer("bare-error", constant, "error 429").denying()).of(clients),
+			newTrial("denied/redis", "this module, Redis", moduleServer("denied", limitDenied).denying()).of(clients),
 		},
 	}
 }
 
-func deniedSection() *section {
-	constant := constantHeaders("1", "0")
-	return &section{
-		title: "Denied",
-		note:  "A flood from 5,000 clients that have used up their limit. `error 429` goes through Caddy's error routes, as denials do.",
-		trials: []*trial{
-			newTrial("denied/bare", "bare Caddy", caddyServer("bare-denied", constant, "respond 429").denying()),
-			newTrial("denied/error", "bare Caddy, error routes", caddyServer("bare-error", constant, "error 429").denying()),
-			newTrial("denied/redis", "this module, Redis", moduleServer("denied", limitDenied).denying()),
-		},
+// fewSection compares requests on few connections, of which few are under way together.
+func fewSection(connections, requests int) *section {
+	s := &section{title: fmt.Sprint(connections, " connections"), note: "With headers, fewer requests under way together."}
+	if connections == 1 {
+		s.title, s.note = "One connection", "Lone requests, with headers."
 	}
+	for _, t := range []*trial{
+		newTrial("bare", "bare Caddy", bare),
+		newTrial("redis", "this module, Redis", redis),
+		newTrial("evalsha", "one EVALSHA a request", evalSHA),
+	} {
+		t.name = fmt.Sprint("few", connections, "/", t.name)
+		s.trials = append(s.trials, t.on(connections, requests))
+	}
+	return s
 }

@@ -28,6 +28,12 @@ func (s server) quiet() server {
 	return s
 }
 
+// again is the server in a second process.
+func (s server) again() server {
+	s.name += "-again"
+	return s
+}
+
 // caddyServer is a Caddy with directives and a response, without a Redis.
 func caddyServer(name string, directives ...string) server {
 	return server{name: name, start: func(f *fleet, s server) (*target, error) {
@@ -71,11 +77,14 @@ func (f *fleet) caddy(s server, redis *serve.Process, options []string, directiv
 	if !slices.ContainsFunc(directives, answers) {
 		directives = append(slices.Clone(directives), `respond "ok"`)
 	}
-	process, err := serve.Caddy(f.ctx, f.dir, f.caddyBinary, serve.Site{Name: s.name, Options: options, Lines: directives})
+	binary, err := f.build(".", "./cmd/caddy", "-trimpath", "-tags", "nobadger,nomysql,nopgx") // the flags of the Makefile
 	if err != nil {
 		return nil, err
 	}
-	f.stops = append(f.stops, process.Stop)
+	process, err := serve.Caddy(f.ctx, f.dir, binary, serve.Site{Name: s.name, Options: options, Lines: directives})
+	if err != nil {
+		return nil, err
+	}
 	return &target{process: process, redis: redis, path: "/"}, nil
 }
 

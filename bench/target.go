@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"time"
 
@@ -17,6 +19,41 @@ type target struct {
 	process *serve.Process
 	redis   *serve.Process // nil: none
 	path    string
+	clients map[int]*load.Client // by their connections
+}
+
+// client returns the load generator of so many connections, which stay open.
+func (t *target) client(connections int) (*load.Client, error) {
+	if t.clients == nil {
+		t.clients = map[int]*load.Client{}
+	}
+	if t.clients[connections] == nil {
+		dialed, err := load.Dial(t.process.Addr, connections)
+		if err != nil {
+			return nil, err
+		}
+		t.clients[connections] = dialed
+	}
+	return t.clients[connections], nil
+}
+
+func (t *target) stop() {
+	for _, client := range t.clients {
+		client.Close()
+	}
+	t.process.Stop()
+}
+
+// requests returns a request of each client.
+func (t *target) requests(clients int) [][]byte {
+	requests := make([][]byte, clients)
+	for i := range requests {
+		request := t.request(fmt.Sprintf("203.0.%03d.%03d", i/256, i%256))
+		var text bytes.Buffer
+		_ = request.Write(&text) // a buffer takes all
+		requests[i] = text.Bytes()
+	}
+	return requests
 }
 
 // redisCPU returns the processor time of Redis.
@@ -33,7 +70,7 @@ func (t *target) check(ctx context.Context) error {
 	const attempts = 50
 	var err error
 	for range attempts {
-		if err = t.request(ctx); err == nil {
+		if err = t.answers(ctx); err == nil {
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -41,16 +78,21 @@ func (t *target) check(ctx context.Context) error {
 	return fmt.Errorf("%s: %w", t.process.Name, err)
 }
 
-func (t *target) request(ctx context.Context) error {
+// request returns a request of a client.
+func (t *target) request(client string) *http.Request {
 	method, body := http.MethodGet, ""
 	if t.path == "/json" {
-		method, body = http.MethodPost, `{"domain":"bench","descriptors":[{"entries":[{"key":"client","value":"check"}]}]}`
+		method, body = http.MethodPost, fmt.Sprintf(`{"domain":"bench","descriptors":[{"entries":[{"key":"client","value":%q}]}]}`, client)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+t.process.Addr+t.path, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("X-Key", "check")
+	request := httptest.NewRequest(method, "http://"+t.process.Addr+t.path, strings.NewReader(body))
+	request.Header.Set("X-Key", client)
+	return request
+}
+
+// answers sends a request and returns what is wrong with the response.
+func (t *target) answers(ctx context.Context) error {
+	request := t.request("check").WithContext(ctx)
+	request.RequestURI = ""
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
@@ -67,11 +109,10 @@ func (t *target) request(ctx context.Context) error {
 	return nil
 }
 
-// wrong returns the fraction of requests without a response or with a wrong status.
-func (t *target) wrong(result load.Result, requests float64) float64 {
-	wrong := result.Refused
+// wrong returns how many requests got a wrong status.
+func (t *target) wrong(result load.Result, requests int) int {
 	if t.server.status() == http.StatusTooManyRequests {
-		wrong = 1 - wrong
+		return requests - result.Denied
 	}
-	return wrong + float64(result.Failed)/requests
+	return result.Denied + result.Failed
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -38,9 +37,6 @@ func TestBuildTakes_closures(t *testing.T) {
 	}
 }
 
-// noScripts are files of Lua that no Redis runs.
-var noScripts = []string{"bench/load/wrk.lua"}
-
 var (
 	headOf = regexp.MustCompile(`^(?:--.*\n)+`)
 	goFile = regexp.MustCompile(`[\w/]+\.go\b`)
@@ -56,7 +52,7 @@ func TestHeaders(t *testing.T) {
 		if entry.IsDir() && strings.HasPrefix(path, ".") && path != "." {
 			return fs.SkipDir
 		}
-		if filepath.Ext(path) != ".lua" || slices.Contains(noScripts, path) {
+		if filepath.Ext(path) != ".lua" {
 			return nil
 		}
 		read++

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"text/template"
-	"time"
 )
 
 //go:embed chart.svg.tmpl
@@ -20,6 +19,7 @@ type bar struct {
 	Label, Class string
 	Y            int
 	Web, Store   float64
+	Cut          bool // is longer than the chart
 }
 
 // Top is the upper edge of the bar.
@@ -29,10 +29,11 @@ func (b bar) Top() int { return b.Y - 12 }
 func (b bar) After() float64 { return barLeft + b.Web }
 
 // The bars begin and end at most here.
-const barLeft, barRight = 316, 740
+const barLeft, barRight = 356, 740
 
-// WriteChart draws each row's processor time over that of its group's first row as an SVG, the web
-// server's and behind it Redis's. Invalid rows are left out.
+// WriteChart draws each row's processor time over that of its base as an SVG, the web server's and behind it
+// Redis's. A row that is not separable has no bar, an invalid one is left out. The longest bar is that of a
+// limiter in a web server; one beside it is cut.
 func WriteChart(w io.Writer, groups []*Group) error {
 	chart := struct {
 		Description string
@@ -43,7 +44,7 @@ func WriteChart(w io.Writer, groups []*Group) error {
 	for _, g := range groups {
 		heading := bar{Label: g.Title, Y: chart.Height + 24}
 		for _, r := range g.Rows {
-			if !r.hasAdded() || r.Wrong() > 0 {
+			if r.NoBar || r.Check || r.Base == r || r.Wrong() > 0 {
 				continue
 			}
 			if heading.Label != "" {
@@ -53,28 +54,42 @@ func WriteChart(w io.Writer, groups []*Group) error {
 			chart.Height += 22
 			b := r.bar()
 			b.Y = chart.Height
-			longest = max(longest, b.Web+b.Store)
+			if !r.Alone {
+				longest = max(longest, b.Web+b.Store)
+			}
 			chart.Bars, chart.Description = append(chart.Bars, b), chart.Description+b.Label+". "
 		}
 	}
 	for i := range chart.Bars {
-		b, scale := &chart.Bars[i], (barRight-barLeft)/longest
-		b.Web, b.Store = b.Web*scale, b.Store*scale
+		chart.Bars[i].scale(longest)
 	}
 	chart.Height += 16
 	return chartTemplate.Execute(w, chart)
 }
 
-// bar returns the row's bar in microseconds. Where noise makes the difference negative, the web server's part is
-// empty.
+// bar returns the row's bar in microseconds. A median below 0 has none.
 func (r *Row) bar() bar {
-	micro := func(d time.Duration) float64 { return d.Seconds() * 1e6 }
-	b := bar{Label: r.Title + " " + added(r), Class: "other", Web: max(0, micro(median(r.Added()))), Store: micro(median(r.StoreCPU()))}
-	if b.Store > 0 {
-		b.Label += " + " + micros(median(r.StoreCPU()))
-	}
+	added, store := r.Added(), r.Store()
+	b := bar{Label: r.Title + " ", Class: "other"}
 	if r.Ours {
 		b.Class = "ours"
 	}
+	if !added.Separable() {
+		b.Label += "not separable"
+		return b
+	}
+	b.Web, b.Store = max(0, added.Median), store.Median
+	b.Label += tenths(added.Median)
+	if b.Store > 0 {
+		b.Label += " + " + tenths(b.Store)
+	}
 	return b
+}
+
+// scale turns microseconds into pixels, of which the longest has all.
+func (b *bar) scale(longest float64) {
+	const room = barRight - barLeft
+	b.Cut = b.Web+b.Store > longest
+	b.Web = min(room, b.Web*room/longest)
+	b.Store = min(room-b.Web, b.Store*room/longest)
 }

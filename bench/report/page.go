@@ -1,8 +1,8 @@
 package report
 
 import (
-	"fmt"
 	"io"
+	"strings"
 	"text/template"
 )
 
@@ -16,12 +16,13 @@ type Page struct {
 
 const page = `# Benchmarks
 
-Written by ` + "`make bench`" + ` from one run; do not edit. Load generator, Caddy and Redis share one machine. Rows
-are measured in turn, on 64 connections. **CPU added** is the web server's processor time for a request over that of
-its table's first row: the median of the rounds' differences, and its quartiles. Where these lie far apart, it is noise.
-MB are the memory that the web server has in use.
+Written by ` + "`make bench`" + ` from one run; do not edit. Load generator, Caddy and Redis share one machine. In each round all rows take turns in random order. Servers start anew after ten rounds.
 
-{{if .Chart}}![Processor time for a request over the first row of each table, in microseconds]({{.Chart}})
+- **Caddy added** is its processor time for a request over that of the table's first row in the same round: the median of the differences, and its 95 % interval by the percentile bootstrap.
+- A row is measured until its intervals are below 1 µs or time is up. A wider one is "not separable".
+{{with .Check}}- **Check**: {{.}}
+{{end}}
+{{if .Chart}}![Processor time for a request over bare Caddy, in microseconds]({{.Chart}})
 
 {{end}}{{range .Facts}}- {{index . 0}}: {{index . 1}}
 {{end}}{{range .Groups}}
@@ -29,26 +30,47 @@ MB are the memory that the web server has in use.
 
 {{.Note}}
 
-| | CPU added µs | Redis µs | req/s | p99 ms | MB |
-|---|--:|--:|--:|--:|--:|
-{{range .Rows}}{{$m := .Median}}| {{.Title}} | {{added .}} | {{micros $m.StoreCPU}} | {{thousands $m.Rate}} | {{millis $m.P99}} | {{megabytes $m.Resident}} |
-{{end}}{{end}}{{range .Notes}}
+||Caddy added µs|Redis µs|{{if $.Counted}}instructions|{{end}}req/s|p50 ms|MB|
+|---|--:|--:|{{if $.Counted}}--:|{{end}}--:|--:|--:|
+{{range .Rows}}{{if not .Check}}{{$m := .Median}}|{{.Title}}|{{.Added}}|{{.Store}}|{{if $.Counted}}{{thousands $m.Instructions}}|{{end}}{{thousands $m.Rate}}|{{millis $m.P50}}|{{megabytes $m.Resident}}|
+{{end}}{{end}}{{end}}{{range .Notes}}
 {{.}}
 {{end}}`
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"thousands": thousands, "millis": millis, "micros": micros, "megabytes": megabytes,
-	"added": func(r *Row) string { return added(r) + addedSpread(r) },
+	"thousands": thousands, "millis": millis, "megabytes": Megabytes,
 }).Parse(page))
 
 // WritePage writes the page in Markdown.
 func WritePage(w io.Writer, p Page) error { return pageTemplate.Execute(w, p) }
 
-// addedSpread writes the quartiles behind a median, where there are several rounds.
-func addedSpread(r *Row) string {
-	if !r.hasAdded() || len(r.Samples) < 2 {
-		return ""
+// Counted reports whether the kernel has counted instructions.
+func (p Page) Counted() bool {
+	for _, g := range p.Groups {
+		for _, r := range g.Rows {
+			if r.Median().Instructions > 0 {
+				return true
+			}
+		}
 	}
-	first, third := quartiles(r.Added())
-	return fmt.Sprintf(" (%s–%s)", tenths(first), tenths(third))
+	return false
+}
+
+// Check says what the rows have shown that measure the same server twice.
+func (p Page) Check() string {
+	var found []string
+	for _, g := range p.Groups {
+		for _, r := range g.Rows {
+			if !r.Check {
+				continue
+			}
+			added := r.Added()
+			text := "a second process of the same Caddy adds " + added.String() + " µs"
+			if !added.holdsZero() {
+				text += ", and should add 0: the run does not hold"
+			}
+			found = append(found, text+".")
+		}
+	}
+	return strings.Join(found, " ")
 }

@@ -1,19 +1,18 @@
-// Package report writes measurements of several rounds as a table, a page and a chart.
+// Package report writes measurements of several rounds as a page and a chart.
 package report
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// Sample is the measurement of one row in one round.
+// Sample is the measurement of one row in one round. Processor times are microseconds for a request.
 type Sample struct {
-	Rate     float64       // requests a second
-	P99      time.Duration // latency
-	CPU      time.Duration // processor time of the web server for a request
-	StoreCPU time.Duration // processor time of Redis for a request
-	Resident int64         // bytes of memory of the web server
-	Wrong    float64       // the fraction of requests without a response or with a wrong status
+	Round        int
+	CPU          float64       // of the web server
+	StoreCPU     float64       // of Redis
+	Instructions float64       // of the web server for a request; 0: not counted
+	Rate         float64       // requests a second
+	P50          time.Duration // latency
+	Resident     int64         // bytes of memory of the web server
+	Wrong        float64       // the fraction of requests with a wrong status
 }
 
 // tolerated is the fraction of responses that may be wrong. With more, the row is invalid.
@@ -29,41 +28,70 @@ type Group struct {
 // Row is one line of the table.
 type Row struct {
 	Title   string
-	Against *Row // the row of the comparison
-	Alone   bool // runs beside the web server: the compared row's processor time is not part of its own
+	Base    *Row // the row of the comparison
+	Alone   bool // runs beside the web server: the base's processor time is not part of its own
 	Ours    bool // measures this repository's handler, for the chart
+	Check   bool // is the base in another process, which checks the measure
+	NoBar   bool // is not in the chart
 	Samples []Sample
 }
 
-// Added returns the web server's processor time for a request of the rounds, ascending: what it takes
-// more than the compared row in the same round.
-func (r *Row) Added() []time.Duration {
-	var added []time.Duration
-	for i := range min(len(r.Samples), len(r.Against.Samples)) {
+// Added returns the web server's processor time for a request over that of the base: the median of the
+// differences of the rounds that have measured both.
+func (r *Row) Added() Estimate {
+	if r.Base == r {
+		return Estimate{}
+	}
+	base := map[int]float64{}
+	for _, s := range r.Base.Samples {
+		base[s.Round] = s.CPU
+	}
+	var added []float64
+	for _, s := range r.Samples {
 		if r.Alone {
-			added = append(added, r.Samples[i].CPU)
-		} else {
-			added = append(added, r.Samples[i].CPU-r.Against.Samples[i].CPU)
+			added = append(added, s.CPU)
+		} else if cpu, paired := base[s.Round]; paired {
+			added = append(added, s.CPU-cpu)
 		}
 	}
-	slices.Sort(added)
-	return added
+	return estimate(added)
 }
 
-// StoreCPU returns Redis's processor time for a request of the rounds, ascending.
-func (r *Row) StoreCPU() []time.Duration {
-	return ascending(r.Samples, func(s Sample) time.Duration { return s.StoreCPU })
+// Store returns Redis's processor time for a request, nothing without a Redis.
+func (r *Row) Store() Estimate {
+	var times []float64
+	for _, s := range r.Samples {
+		if s.StoreCPU > 0 {
+			times = append(times, s.StoreCPU)
+		}
+	}
+	return estimate(times)
+}
+
+// Settled reports whether the row needs no more rounds.
+func (r *Row) Settled() bool {
+	store := r.Store()
+	return r.Base == r || r.Added().Separable() && (store.rounds == 0 || store.Separable())
 }
 
 // Median returns a sample of medians: each number is the median of the rounds.
 func (r *Row) Median() Sample {
 	return Sample{
-		Rate:     medianOf(r.Samples, func(s Sample) float64 { return s.Rate }),
-		P99:      medianOf(r.Samples, func(s Sample) time.Duration { return s.P99 }),
-		CPU:      medianOf(r.Samples, func(s Sample) time.Duration { return s.CPU }),
-		StoreCPU: median(r.StoreCPU()),
-		Resident: medianOf(r.Samples, func(s Sample) int64 { return s.Resident }),
+		CPU:          medianOf(r, func(s Sample) float64 { return s.CPU }),
+		StoreCPU:     r.Store().Median,
+		Instructions: medianOf(r, func(s Sample) float64 { return s.Instructions }),
+		Rate:         medianOf(r, func(s Sample) float64 { return s.Rate }),
+		P50:          medianOf(r, func(s Sample) time.Duration { return s.P50 }),
+		Resident:     medianOf(r, func(s Sample) int64 { return s.Resident }),
 	}
+}
+
+func medianOf[N ~int64 | ~float64](r *Row, of func(Sample) N) N {
+	var numbers []N
+	for _, s := range r.Samples {
+		numbers = append(numbers, of(s))
+	}
+	return median(numbers)
 }
 
 // Wrong returns the largest fraction of wrong responses of a round, 0 where it is tolerated.

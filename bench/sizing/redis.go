@@ -47,9 +47,9 @@ func (r *redisServer) version(ctx context.Context) string {
 	return field(r.client.Info(ctx, "server").Val(), "redis_version")
 }
 
-// spent is the cost of a load: bytes, seconds of processor time of Redis, and script runs.
+// spent is the cost of a load: bytes of memory, seconds of processor time of Redis, and script runs.
 type spent struct {
-	memory, cpu, received, sent, batches float64
+	memory, cpu, batches float64
 }
 
 // measure puts an empty Redis under load and returns the cost.
@@ -74,20 +74,14 @@ func (r *redisServer) measure(ctx context.Context, l load) (spent, error) {
 		return spent{}, err
 	}
 	after, err := r.usage(ctx)
-	return spent{
-		after.memory - before.memory, after.cpu - before.cpu, after.received - before.received, after.sent - before.sent,
-		float64(batches.Load()),
-	}, err
+	return spent{after.memory - before.memory, after.cpu - before.cpu, float64(batches.Load())}, err
 }
 
 // decide sends a load through stores of the module, one for each node, and counts their batches.
 func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64) error {
-	policies := make([]*limiter.Policy, l.policies)
-	for i := range policies {
-		var err error
-		if policies[i], err = l.policy(i); err != nil {
-			return err
-		}
+	p, err := l.policy()
+	if err != nil {
+		return err
 	}
 	var next atomic.Int64
 	var failure atomic.Pointer[error]
@@ -98,7 +92,7 @@ func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64)
 			_ = store.Close() // no command is in flight
 		}
 	}()
-	for range max(1, l.nodes) {
+	for range l.nodes {
 		store, err := r.store(batches)
 		if err != nil {
 			return err
@@ -109,10 +103,10 @@ func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64)
 		for range l.together {
 			workers.Go(func() {
 				for i := next.Add(1) - 1; i < int64(l.clients*l.requests) && failure.Load() == nil; i = next.Add(1) - 1 {
-					checks := l.checks(policies, int(i)%l.clients)
+					checks := []limiter.Check{l.check(p, int(i))}
 					if _, err := store.Decide(ctx, checks); err != nil {
 						failure.Store(&err)
-					} else if !limiter.Allowed(checks) && !l.bans {
+					} else if !limiter.Allowed(checks) && l.settings.Ban == nil {
 						err := fmt.Errorf("%s was denied", checks[0].Key)
 						failure.Store(&err)
 					}
@@ -143,7 +137,7 @@ func (r *redisServer) store(batches *atomic.Int64) (*redis.Store, error) {
 
 // usage returns what Redis has used so far.
 func (r *redisServer) usage(ctx context.Context) (spent, error) {
-	info, err := r.client.Info(ctx, "memory", "cpu", "stats").Result()
+	info, err := r.client.Info(ctx, "memory", "cpu").Result()
 	number := func(name string) float64 {
 		value, parseErr := strconv.ParseFloat(field(info, name), 64)
 		if err == nil && parseErr != nil {
@@ -151,10 +145,7 @@ func (r *redisServer) usage(ctx context.Context) (spent, error) {
 		}
 		return value
 	}
-	return spent{
-		memory: number("used_memory"), cpu: number("used_cpu_user") + number("used_cpu_sys"),
-		received: number("total_net_input_bytes"), sent: number("total_net_output_bytes"),
-	}, err
+	return spent{memory: number("used_memory"), cpu: number("used_cpu_user") + number("used_cpu_sys")}, err
 }
 
 // field returns a value of INFO.
