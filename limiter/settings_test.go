@@ -56,15 +56,17 @@ func TestNewPolicy_errors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := good
 			test.with(&s)
-			p, err := limiter.NewPolicy(s)
-			switch {
-			case test.wants == "" && err != nil:
-				t.Errorf("refused: %v", err)
-			case test.wants != "" && (err == nil || !strings.Contains(err.Error(), test.wants)):
-				t.Errorf("got policy %v, error %v; want an error about %q", p, err, test.wants)
-			}
+			wantError(t, s, test.wants)
 		})
 	}
+}
+
+// wantError wants settings to be refused by an error with a text, and to be accepted if that is empty.
+func wantError(t *testing.T, s limiter.Settings, text string) {
+	t.Helper()
+	p, err := limiter.NewPolicy(s)
+	redistest.ErrorIf(t, (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text),
+		"got policy %v, error %v; want an error about %q", p, err, text)
 }
 
 func TestPolicy_ID(t *testing.T) {
@@ -114,9 +116,9 @@ func TestNewPolicy_lease(t *testing.T) {
 	}{
 		{"the shortest", limiter.Settings{Lease: limiter.MinLease}, ""},
 		{"the longest", limiter.Settings{Lease: limiter.MaxLease}, ""},
-		{"too short", limiter.Settings{Lease: limiter.MinLease - 1}, "from 5ms to 1s"},
-		{"too long", limiter.Settings{Lease: limiter.MaxLease + 1}, "from 5ms to 1s"},
-		{"negative", limiter.Settings{Lease: -limiter.MinLease}, "from 5ms to 1s"},
+		{"too short", limiter.Settings{Lease: limiter.MinLease - 1}, "Lease 4.999999ms: use a duration from 5ms to 1s"},
+		{"too long", limiter.Settings{Lease: limiter.MaxLease + 1}, "Lease 1.000000001s: use a duration from 5ms to 1s"},
+		{"negative", limiter.Settings{Lease: -limiter.MinLease}, "Lease -5ms: use a duration from 5ms to 1s"},
 		{"calendar periods", limiter.Settings{Lease: limiter.MaxLease, Window: 0, Algorithm: limiter.FixedWindow, Calendar: "month"}, "Lease, Window month: "},
 		{"a queue", limiter.Settings{Lease: limiter.MaxLease, Algorithm: limiter.LeakyBucket, MaxDelay: &second}, "Lease, MaxDelay: "},
 		{"a bucket with limits of requests", limiter.Settings{Lease: limiter.MaxLease, Algorithm: limiter.GCRA, Dynamic: true}, "Lease, Algorithm gcra: "},
@@ -129,13 +131,7 @@ func TestNewPolicy_lease(t *testing.T) {
 			if s.Calendar == "" {
 				s.Window = time.Minute
 			}
-			p, err := limiter.NewPolicy(s)
-			switch {
-			case test.wants == "" && err != nil:
-				t.Errorf("refused: %v", err)
-			case test.wants != "" && (err == nil || !strings.Contains(err.Error(), "Lease") || !strings.Contains(err.Error(), test.wants)):
-				t.Errorf("got policy %v, error %v; want an error about Lease and %q", p, err, test.wants)
-			}
+			wantError(t, s, test.wants)
 		})
 	}
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute, Lease: limiter.MaxLease, Refunds: true}, "Lease, Refunds")
