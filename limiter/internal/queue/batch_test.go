@@ -46,6 +46,22 @@ func (g *gate) request(ctx context.Context, timeout time.Duration, done func(err
 	}()
 }
 
+// ask requests in the background, as one of a group.
+func (g *gate) ask(group *sync.WaitGroup) {
+	group.Add(1)
+	g.request(context.Background(), time.Minute, func(error) { group.Done() })
+}
+
+// awaitBatch waits for the next batch.
+func (g *gate) awaitBatch(t *testing.T) {
+	t.Helper()
+	select {
+	case <-g.started:
+	case <-time.After(10 * time.Second):
+		t.Fatal("no batch leaves")
+	}
+}
+
 func (g *gate) waitForQueue(t *testing.T, n int) {
 	t.Helper()
 	redistest.Retry(t, "the queue is filled", func() (again bool, seen any) {
@@ -58,15 +74,11 @@ func (g *gate) waitForQueue(t *testing.T, n int) {
 func TestBatcher_waiting_calls(t *testing.T) {
 	g := newGate()
 	var group sync.WaitGroup
-	ask := func() {
-		group.Add(1)
-		g.request(context.Background(), time.Minute, func(error) { group.Done() })
-	}
-	ask()
+	g.ask(&group)
 	n := <-g.started
 	redistest.ErrorIf(t, n != 1, "a lone request went with %d", n)
 	for range wire.MaxBatch + 10 {
-		ask()
+		g.ask(&group)
 	}
 	g.waitForQueue(t, wire.MaxBatch+10)
 	g.release <- struct{}{}
@@ -112,8 +124,7 @@ func TestBatcher_abandoned_calls(t *testing.T) {
 func TestBatcher_full_queue(t *testing.T) {
 	g := newGate()
 	var group sync.WaitGroup
-	group.Add(1)
-	g.request(context.Background(), time.Minute, func(error) { group.Done() })
+	g.ask(&group)
 	<-g.started
 	for range MaxQueue {
 		redistest.Must(t, g.Enqueue(NewCall(wire.OpTake, nil)))
@@ -129,8 +140,7 @@ func TestBatcher_stalled_batches(t *testing.T) {
 	g.Senders.Usual = 0
 	var group sync.WaitGroup
 	for range wire.MaxOpenSenders {
-		group.Add(1)
-		g.request(context.Background(), time.Minute, func(error) { group.Done() })
+		g.ask(&group)
 		<-g.started // none of the earlier ones has come back
 	}
 	close(g.release)

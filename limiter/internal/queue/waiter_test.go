@@ -110,15 +110,22 @@ func refundOf(c limiter.Check) *Call {
 	return NewSettlement([]limiter.Check{c}, decision.Change{Units: -1})
 }
 
-// TestBatcher_holds stalls a batch with a refund: the requests behind it leave nevertheless.
-func TestBatcher_holds(t *testing.T) {
-	g := newGate()
-	g.Senders.Usual, g.Timeout = 0, 40*time.Millisecond
+// holdRefund has a batch with a refund of the key "k" not come back, and returns the refund's policy.
+func (g *gate) holdRefund(t *testing.T) *limiter.Policy {
+	t.Helper()
 	p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
 	back := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	back.Detach(nil)
 	redistest.Must(t, g.Enqueue(back))
 	<-g.started
+	return p
+}
+
+// TestBatcher_holds stalls a batch with a refund: the requests behind it leave nevertheless.
+func TestBatcher_holds(t *testing.T) {
+	g := newGate()
+	g.Senders.Usual, g.Timeout = 0, 40*time.Millisecond
+	p := g.holdRefund(t)
 	for _, key := range []string{"k", "other"} {
 		c := NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
 		redistest.Must(t, g.Enqueue(c))
@@ -155,17 +162,9 @@ func TestBatcher_watch_held(t *testing.T) {
 			g := newGate()
 			defer close(g.release)
 			g.Senders.RoundTrip, g.Senders.Usual, g.Timeout = 2*time.Millisecond, usual, 20*time.Millisecond
-			p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
-			back := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
-			back.Detach(nil)
-			redistest.Must(t, g.Enqueue(back))
-			<-g.started
+			p := g.holdRefund(t)
 			redistest.Must(t, g.Enqueue(NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})))
-			select {
-			case <-g.started:
-			case <-time.After(10 * time.Second):
-				t.Fatal("the request does not leave")
-			}
+			g.awaitBatch(t) // of the request
 			g.Mu.Lock()
 			defer g.Mu.Unlock()
 			tries := g.Unsettled.Batch
@@ -187,11 +186,7 @@ func TestBatcher_next_watch(t *testing.T) {
 	g.Waiting = append(g.Waiting, postponed)
 	calls := g.Next(nil, &Inflight{})
 	redistest.FatalIf(t, len(calls) > 0, "the refund left at once")
-	select {
-	case <-g.started:
-	case <-time.After(10 * time.Second):
-		t.Error("the refund does not leave")
-	}
+	g.awaitBatch(t) // of the refund
 }
 
 // TestBatcher_fill fills batches with requests of many checks: a request above the bound leaves in
