@@ -255,7 +255,6 @@ func TestFailover_permission_of_one_policy(t *testing.T) {
 	setPermissions("+rpush")
 	waitReported(t, reported, "outage:auth recovery")
 	for p, left := range map[*limiter.Policy]int64{first: 99, second: 100} {
-		got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
-		redistest.ErrorIf(t, got != left, "%s: %d remain, want %d", p.Name(), got, left)
+		wantRemaining(t, r, p, "k", left)
 	}
 }

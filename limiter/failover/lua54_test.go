@@ -13,35 +13,23 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
-// This file has the scripts pass the conformance suite under Lua 5.4, without an edit. TestStores has them pass it in
-// Redis, under Lua 5.1.
-
+// TestLua54 has the scripts pass what they pass in Redis, under Lua 5.1, without an edit: the conformance suite, the
+// traces of the units of nodes, and values that are no states, which fail alone by the clock of the server.
 func TestLua54(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, withLua54)
-}
-
-func TestLua54_agrees_on_random_traces(t *testing.T) {
-	t.Parallel()
-	storetest.Agree(t, withLua54)
-}
-
-func TestLua54_lease_agrees(t *testing.T) {
-	t.Parallel()
-	storetest.AgreeOnLeases(t, withLua54)
-}
-
-// TestLua54_concurrency plays the traces of the units of nodes.
-func TestLua54_concurrency(t *testing.T) {
-	t.Parallel()
-	concurrencyVectorsHold(t, redistest.StartLua54(t))
-	concurrencyTwinsAgree(t, redistest.StartLua54(t))
-}
-
-// TestLua54_foreign_values has requests fail alone, by the clock of the server.
-func TestLua54_foreign_values(t *testing.T) {
-	t.Parallel()
-	foreignStringsFail(t, redistest.StartLua54(t))
+	for name, test := range map[string]func(t *testing.T){
+		"suite":             func(t *testing.T) { storetest.Run(t, withLua54) },
+		"random_traces":     func(t *testing.T) { storetest.Agree(t, withLua54) },
+		"leases":            func(t *testing.T) { storetest.AgreeOnLeases(t, withLua54) },
+		"concurrency":       func(t *testing.T) { concurrencyVectorsHold(t, redistest.StartLua54(t)) },
+		"concurrency_twins": func(t *testing.T) { concurrencyTwinsAgree(t, redistest.StartLua54(t)) },
+		"foreign_values":    func(t *testing.T) { foreignStringsFail(t, redistest.StartLua54(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
 }
 
 // TestLua54_failure_behind has the second request of a batch fail, behind another one of two checks.
