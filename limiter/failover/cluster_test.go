@@ -83,17 +83,6 @@ func TestCluster(t *testing.T) {
 			redistest.ErrorIf(t, n.Breaker.Open(), "a breaker has opened")
 		}
 	})
-
-	t.Run("survives a script flush", func(t *testing.T) {
-		p := storetest.DayPolicy(t, "flush", limiter.GCRA, 100)
-		for i := range 10 {
-			for _, master := range masters {
-				master.Client(t).ScriptFlush(context.Background())
-			}
-			got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining
-			redistest.ErrorIf(t, got != int64(99-i), "request %d: %d remaining", i, got)
-		}
-	})
 }
 
 // raceAcrossSlots has two quotas of different clients, in different slots, race: the small one may
