@@ -106,60 +106,6 @@ func TestFailover_Settle_others(t *testing.T) {
 	}
 }
 
-// TestFailover_Settle_debt owes Redis what requests of an outage cost, not what they took.
-func TestFailover_Settle_debt(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	for _, algorithm := range limiter.Algorithms() {
-		n := newOutageNode(t, server, server.Addr)
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "owed-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
-		n.play(t, p, "at 0 away settle 100 40 settle 100 150 settle 100 0 settle 100 100 back repaid 290 710")
-	}
-}
-
-// TestFailover_Settle_paid ends an outage between a take and its cost. Redis was charged the estimate:
-// the rest of a higher cost follows, a refund is left to drain.
-func TestFailover_Settle_paid(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	for _, algorithm := range limiter.Algorithms() {
-		n := newOutageNode(t, server, server.Addr)
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "paid-" + algorithm, Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour})
-		n.set(storetest.Epoch)
-		n.away()
-		var taken []limiter.Check
-		for range 2 {
-			taken = append(taken, storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true})...)
-		}
-		n.back()
-		n.wantRepaid(t, p, 200, 800)
-		n.Settle(taken[0], 30, limiter.SourceFallback)
-		n.Settle(taken[1], 130, limiter.SourceFallback)
-		n.wantRepaid(t, p, 230, 770)
-	}
-}
-
-// TestFailover_Settle_outage loses Redis between a take and its cost: a refund is reported as lost, the
-// rest of a higher cost is charged here, and on Redis when it decides again.
-func TestFailover_Settle_outage(t *testing.T) {
-	t.Parallel()
-	n := newSharedOutageNode(t)
-	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 1000, Window: 24 * time.Hour})
-	var taken [][]limiter.Check
-	for range 2 {
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100, Refundable: true}}
-		source, err := n.Decide(t.Context(), checks)
-		redistest.FatalIf(t, err != nil || source != limiter.SourceRedis, "%+v %+v", source, err)
-		taken = append(taken, checks)
-	}
-	n.away()
-	n.Settle(taken[0][0], 30, limiter.SourceRedis)
-	n.Settle(taken[1][0], 130, limiter.SourceRedis)
-	redistest.Equal(t, n.lost.Load(), 1, "the number of losses")
-	n.back()
-	n.wantRepaid(t, p, 30, 770)
-}
-
 // TestFailover_Settle_ban settles to more than the estimate: all of the cost stays, and the next denial bans.
 func TestFailover_Settle_ban(t *testing.T) {
 	t.Parallel()

@@ -1,11 +1,9 @@
 package failover
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
-	"strings"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -96,23 +94,30 @@ func TestRepayment_flapping(t *testing.T) {
 	t.Logf("%d of %d requests were decided by the nodes", fallbacks.Load(), sent.Load())
 }
 
+// oweMany begins an outage in which a unit of each key is taken of two policies. The debts of the other one decay at
+// once.
+func oweMany(t *testing.T, f *Store, keys int) *limiter.Policy {
+	t.Helper()
+	keepOpen(f.shared)
+	day := storetest.DayPolicy(t, "day", limiter.SlidingWindowCounter, 10)
+	short := storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
+	for i := range keys {
+		for _, p := range []*limiter.Policy{day, short} {
+			result, err := limiter.Allow(t.Context(), f, p, fmt.Sprint(i))
+			redistest.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
+		}
+	}
+	return day
+}
+
 // TestRepayment_paced settles keys that no request asks for, and gives those up that were reset or have
 // decayed.
 func TestRepayment_paced(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
 	var settled atomic.Int64
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
-	p := storetest.DayPolicy(t, "paced", limiter.SlidingWindowCounter, 10)
-	short := storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
-	keepOpen(f.shared)
+	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
 	const keys = 500
-	for i := range keys {
-		for _, policy := range []*limiter.Policy{p, short} {
-			result, err := limiter.Allow(t.Context(), f, policy, fmt.Sprint(i))
-			redistest.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
-		}
-	}
+	p := oweMany(t, f, keys)
 	_, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none"))
 	noError(t, err)
 	redistest.NoError(f.Reset(t.Context(), p, limiter.EncodeKey("7")))(t)
@@ -125,11 +130,7 @@ func TestRepayment_paced(t *testing.T) {
 	took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan
 	redistest.ErrorIf(t, took < least, "settled within %v; want at least %v", took, least)
 	redistest.Equal(t, settled.Load(), keys-1, "the number of units settled")
-	for _, i := range []int{0, 7, keys - 1} {
-		want := int64(9)
-		if i == 7 {
-			want = 10
-		}
+	for i, want := range map[int]int64{0: 9, 7: 10, keys - 1: 9} {
 		wantRemaining(t, f, p, fmt.Sprint(i), want)
 	}
 	redistest.Retry(t, "the timer has ended", func() (again bool, seen any) {
@@ -137,121 +138,24 @@ func TestRepayment_paced(t *testing.T) {
 	})
 }
 
-// TestRepayment_off forgives outages.
-func TestRepayment_off(t *testing.T) {
-	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{ForgiveOutages: true})
-	p := storetest.DayPolicy(t, "off", limiter.FixedWindow, 10)
-	keepOpen(f.shared)
-	redistest.NoError(limiter.Allow(t.Context(), f, p, "k"))(t)
-	f.shared.Topology.AnyNode.Breaker.Close()
-	wantRemaining(t, f, p, "k", 10)
-}
-
-// play plays the steps of an outage: "away" and "back", "at" so many milliseconds, "take" and "denied" so many units,
-// "settle" an estimate of the outage to a cost, "charge" what a request of Redis cost and "owe" what one of the outage
-// did, "reset" the key, "forget" all keys of the policy. "repaid" compares the units that were settled since the first
-// step, and those that are left.
-func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
-	t.Helper()
-	n.settled.Store(0)
-	words := strings.Fields(steps)
-	number := func() int64 {
-		t.Helper()
-		words = words[1:]
-		value := redistest.NoError(strconv.ParseInt(words[0], 10, 64))(t)
-		return value
-	}
-	for ; len(words) > 0; words = words[1:] {
-		var err error
-		switch do := words[0]; do {
-		case "away":
-			n.away()
-		case "back":
-			n.back()
-		case "at":
-			n.set(storetest.Epoch + number()*1000)
-		case "take", "denied":
-			if units := number(); n.take(t, p, units) != (do == "take") {
-				t.Errorf("%s: want %q %d before %q", p.Name(), do, units, words[1:])
-			}
-		case "settle":
-			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: number(), Refundable: true}}
-			source := limiter.Source("")
-			if source, err = n.Decide(t.Context(), checks); source != limiter.SourceFallback || !limiter.Allowed(checks) {
-				t.Fatal(source, checks, err)
-			}
-			n.Settle(checks[0], number(), source)
-		case "charge", "owe":
-			source := map[string]limiter.Source{"charge": limiter.SourceRedis, "owe": limiter.SourceFallback}[do]
-			chargeAll(n.Store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: number()}}, source)
-		case "reset":
-			_, err = n.Reset(t.Context(), p, limiter.EncodeKey("k"))
-		case "forget":
-			_, err = n.ResetAll(t.Context(), p.Name())
-		case "repaid":
-			units := number()
-			n.wantRepaid(t, p, units, number())
-		default:
-			err = errors.New("no such step")
-		}
-		redistest.FatalIf(t, err != nil, "%+v %+v", words, err)
-	}
-}
-
-// outageNode is a node whose Redis is away and back as the test says, on a clock of the test's.
-type outageNode struct {
-	*Store
-	set     func(micros int64)
-	settled atomic.Int64
-	lost    atomic.Int64
-}
-
-// newOutageNode returns a node on a Redis that takes its time from the test. The address is that of a
-// server or of a proxy before it.
-func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
-	t.Helper()
-	n := &outageNode{}
-	r := openStore(t, dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: 10 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
-	r.Scripts.Clock = testClockFragment
-	var now atomic.Int64
-	n.Store = New(r, memory.NewOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
-	n.ledger.clock = func(string) (int64, int64) { return now.Load(), 0 }
-	n.ledger.repays.Run = nil // no timer: debts leave ahead of requests alone
-	admin := server.Client(t)
-	n.set = func(micros int64) {
-		now.Store(micros)
-		noError(t, admin.Set(t.Context(), "test:clock", micros, 0).Err())
-	}
-	return n
-}
-
-// newSharedOutageNode returns a node on the server that tests share, at the epoch.
-func newSharedOutageNode(t *testing.T) *outageNode {
-	t.Helper()
+// TestRepayment_closed ends a store in an outage, as a reload with another Redis does. What it is still
+// owed is lost and counted; nothing of it goes on. It counts goroutines, and so runs beside no other test.
+func TestRepayment_closed(t *testing.T) {
 	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
-	n.set(storetest.Epoch)
-	return n
-}
-
-// away keeps requests from Redis, back sends them again.
-func (n *outageNode) away() { keepOpen(n.shared) }
-
-func (n *outageNode) back() { n.shared.Topology.AnyNode.Breaker.Close() }
-
-// take takes units and reports whether they passed.
-func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {
-	t.Helper()
-	return limiter.Allowed(storetest.Decide(t, n, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: units}))
-}
-
-// wantRepaid compares what is left on Redis after the node's debts were settled, and how many units they
-// were.
-func (n *outageNode) wantRepaid(t *testing.T, p *limiter.Policy, units, remaining int64) {
-	t.Helper()
-	left, err := limiter.Peek(t.Context(), n, p, "k")
-	redistest.ErrorIf(t, err != nil || left.Remaining != remaining, "%+v, %v; want %d left", left, err, remaining)
-	redistest.Equal(t, n.settled.Load(), units, "the number of units settled")
-	redistest.ErrorIf(t, !n.ledger.isEmpty(), "%d accounts left", n.ledger.size.Load())
+	before := runtime.NumGoroutine()
+	for range 5 {
+		client := redistest.NoError(dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB}))(t)
+		var lost atomic.Int64
+		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), memory.New(), Options{})
+		oweMany(t, f, 100)
+		noError(t, f.shared.Close())
+		redistest.Retry(t, "the debts are given up", func() (again bool, seen any) {
+			left := f.ledger.size.Load()
+			return left > 0, fmt.Sprintf("%d accounts", left)
+		})
+		redistest.Equal(t, lost.Load(), 100, "the number of losses")
+	}
+	redistest.Retry(t, "all goroutines have ended", func() (again bool, seen any) {
+		return runtime.NumGoroutine() > before, "some are left"
+	})
 }

@@ -3,8 +3,6 @@ package failover
 import (
 	"errors"
 	"fmt"
-	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,8 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // TestRepayment_settings pays an outage back with every setting that changes keys, clocks or limits.
@@ -32,6 +28,7 @@ func TestRepayment_settings(t *testing.T) {
 		{name: "Redis an hour behind", ahead: -time.Hour, admits: 7},
 		{name: "hidden keys", format: limiter.KeyFormat{Secret: "secret"}, admits: 7},
 		{name: "local fraction", options: Options{LocalFraction: 0.5}, admits: 3},
+		{name: "forgiven", options: Options{ForgiveOutages: true}, admits: 7},
 		{name: "a proxy that wants one slot", slotted: true, admits: 7},
 	} {
 		t.Run(s.name, func(t *testing.T) {
@@ -56,7 +53,11 @@ func TestRepayment_settings(t *testing.T) {
 					break
 				}
 				f.shared.Topology.AnyNode.Breaker.Close()
-				wantRemaining(t, f, p, "k", 7-s.admits)
+				left := 7 - s.admits
+				if s.options.ForgiveOutages {
+					left = 7
+				}
+				wantRemaining(t, f, p, "k", left)
 			}
 		})
 	}
@@ -107,67 +108,6 @@ func TestRepayment_policies(t *testing.T) {
 	n.back()
 	wantRemaining(t, n, wide, "k", 8)
 	n.wantRepaid(t, narrow, 4, 0)
-}
-
-// TestRepayment_foreign settles a key whose value became a foreign one. The debt is lost once.
-func TestRepayment_foreign(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	n := newOutageNode(t, server, server.Addr)
-	n.set(storetest.Epoch)
-	for i, algorithm := range limiter.Algorithms() {
-		p := storetest.DayPolicy(t, "foreign-"+algorithm, algorithm, 10)
-		n.away()
-		n.take(t, p, 2)
-		noError(t, server.Client(t).HSet(t.Context(), n.shared.RedisKey(p, limiter.EncodeKey("k")), "a", "b").Err())
-		n.back()
-		for range 3 {
-			n.take(t, p, 1)
-		}
-		if got := n.lost.Load(); got != int64(i+1) || !n.ledger.isEmpty() {
-			t.Errorf("%s: %d losses and %d accounts, want %d and none", algorithm, got, n.ledger.size.Load(), i+1)
-		}
-	}
-}
-
-// TestRepayment_Reset resets keys in an outage, and after it before and after their debts were sent.
-func TestRepayment_Reset(t *testing.T) {
-	t.Parallel()
-	n := newSharedOutageNode(t)
-	for _, algorithm := range limiter.Algorithms() {
-		p := storetest.DayPolicy(t, "reset-"+algorithm, algorithm, 10)
-		n.play(t, p, "away take 10 reset take 4 back reset repaid 0 10 away take 3 back repaid 3 7 reset repaid 3 10 "+
-			"away take 3 forget back repaid 3 10")
-	}
-}
-
-// TestRepayment_closed ends a store in an outage, as a reload with another Redis does. What it is still
-// owed is lost and counted; nothing of it goes on. It counts goroutines, and so runs beside no other test.
-func TestRepayment_closed(t *testing.T) {
-	server := redistest.Shared(t)
-	before := runtime.NumGoroutine()
-	for range 5 {
-		client := redistest.NoError(dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB}))(t)
-		var lost atomic.Int64
-		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), memory.New(), Options{})
-		keepOpen(f.shared)
-		day, short := storetest.DayPolicy(t, "day", limiter.FixedWindow, 10), storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
-		for i := range 100 {
-			for _, p := range []*limiter.Policy{day, short} {
-				result, err := limiter.Allow(t.Context(), f, p, fmt.Sprint(i))
-				redistest.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
-			}
-		}
-		noError(t, f.shared.Close())
-		redistest.Retry(t, "the debts are given up", func() (again bool, seen any) {
-			left := f.ledger.size.Load()
-			return left > 0, fmt.Sprintf("%d accounts", left)
-		})
-		redistest.Equal(t, lost.Load(), 100, "the number of losses")
-	}
-	redistest.Retry(t, "all goroutines have ended", func() (again bool, seen any) {
-		return runtime.NumGoroutine() > before, "some are left"
-	})
 }
 
 // TestRepayment_overridden raises the limit of a client by an override before an outage, in which the

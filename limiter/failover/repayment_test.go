@@ -23,24 +23,47 @@ func TestRepayment_vectors(t *testing.T) {
 	bucketOfTen := limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second}
 	counterOfTen := limiter.Settings{Algorithm: limiter.SlidingWindowCounter, Limit: 10, Window: 10 * time.Second}
 	windowOfTen := limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: 10 * time.Second}
+	logOfTen := limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 10, Window: 10 * time.Second}
+	const oneASecond = "at 1000 take 1 at 2000 take 1 at 3000 take 1 at 4000 take 1 at 5000 take 1 " +
+		"at 6000 take 1 at 7000 take 1 at 8000 take 1 at 9000 take 1 at 10000 take 1 "
 	for _, v := range []struct {
 		name     string
 		settings limiter.Settings
 		steps    string
 	}{
-		{"a bucket that was full", bucketOfTen, "take 10 away at 1000 take 1 at 2000 take 1 at 3000 take 1 at 4000 take 1 at 5000 take 1 " +
-			"at 6000 take 1 at 7000 take 1 at 8000 take 1 at 9000 take 1 at 10000 take 1 back repaid 10 0 repaid 10 0"},
+		{"a bucket that was full", bucketOfTen, "take 10 away " + oneASecond + "back repaid 10 0 repaid 10 0"},
 		{"a bucket that was not seen", bucketOfTen, "away take 10 at 5000 back repaid 5 5 repaid 5 5"},
+		{"the first request may be charged", bucketOfTen, "take 9 timeout 1 away " + oneASecond + "back repaid 10 0"},
 		{"the window before", counterOfTen, "away at 5000 take 6 at 12000 back repaid 6 6 repaid 6 6"},
 		{"both windows", counterOfTen, "take 2 away at 5000 take 6 at 15000 take 3 back repaid 9 3 repaid 9 3"},
 		{"the current window", windowOfTen, "away at 8000 take 6 at 9500 back repaid 6 4 repaid 6 4"},
 		{"a window that has ended", windowOfTen, "away at 8000 take 6 at 12000 back repaid 0 10 repaid 0 10"},
-		{"a log", limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 10, Window: 10 * time.Second}, "take 1 away at 1000 take 2 at 5000 take 3 at 11500 back repaid 3 7 repaid 3 7"},
+		{"a log", logOfTen, "take 1 away at 1000 take 2 at 5000 take 3 at 11500 back repaid 3 7 repaid 3 7"},
+		{"costs up to the capacity", bucketOfTen, "take 1 away charge 4 back repaid 4 5 away owe 100 back repaid 9 0"},
+		{"a refund is lost, the rest of a cost follows", counterOfTen, "reserve 3 reserve 3 away cost 1 cost 4 lost 1 back repaid 1 3"},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			server := redistest.Shared(t)
 			newOutageNode(t, server, server.Addr).play(t, storetest.NewPolicy(t, v.settings), "at 0 "+v.steps)
 		})
+	}
+}
+
+// TestRepayment_algorithms plays outages that all algorithms repay alike.
+func TestRepayment_algorithms(t *testing.T) {
+	t.Parallel()
+	n := newSharedOutageNode(t)
+	for name, steps := range map[string]string{
+		"costs":         "away reserve 100 cost 40 reserve 100 cost 150 reserve 100 cost 0 reserve 100 cost 100 back repaid 290 710",
+		"late-costs":    "away reserve 100 reserve 100 back repaid 200 800 cost 30 cost 130 repaid 230 770", // a refund is left to drain
+		"reset-within":  "away take 1000 reset take 400 back reset repaid 0 1000",
+		"reset-after":   "away take 300 back repaid 300 700 reset repaid 300 1000",
+		"forgotten":     "away take 300 forget back repaid 0 1000",
+		"foreign-value": "away take 200 spoil back take 100 take 100 take 100 lost 1 even",
+	} {
+		for _, algorithm := range limiter.Algorithms() {
+			n.play(t, storetest.DayPolicy(t, name+"-"+algorithm, algorithm, 1000), steps)
+		}
 	}
 }
 
@@ -112,19 +135,6 @@ func TestRepayment_unknown(t *testing.T) {
 			n.wantRepaid(t, p, outcome.units, before.Remaining-outcome.units)
 		}
 	}
-}
-
-// TestRepayment_unknownFirst has the first request of an outage time out, so that Redis may have charged
-// it. What was seen of the bucket before drains beneath all that is admitted afterwards.
-func TestRepayment_unknownFirst(t *testing.T) {
-	t.Parallel()
-	n := newSharedOutageNode(t)
-	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: 10 * time.Second})
-	n.take(t, p, 9)
-	_, err := n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, decision.ErrTimeout)
-	noError(t, err)
-	n.play(t, p, "away at 1000 take 1 at 2000 take 1 at 3000 take 1 at 4000 take 1 at 5000 take 1 "+
-		"at 6000 take 1 at 7000 take 1 at 8000 take 1 at 9000 take 1 at 10000 take 1 back repaid 10 0")
 }
 
 // TestRepayment_atOnce has two requests begin an outage at once: the one that has seen the bucket adds to
@@ -235,12 +245,4 @@ func (l *ledger) debtsOf(p *limiter.Policy) []kernel.Debt {
 		return nil
 	}
 	return l.owed(a)
-}
-
-// TestRepayment_Charge charges what requests turned out to cost while Redis is away.
-func TestRepayment_Charge(t *testing.T) {
-	t.Parallel()
-	n := newSharedOutageNode(t)
-	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 10, Window: time.Hour})
-	n.play(t, p, "at 0 take 1 away charge 4 back repaid 4 5 away owe 100 back repaid 9 0") // up to the capacity
 }
