@@ -28,6 +28,7 @@ func checkLeft(t *testing.T, f *Store, p *limiter.Policy, want int64) {
 // outage, and with half of the limit, which counts at most its own capacity of either.
 func TestFailover_Settle(t *testing.T) {
 	t.Parallel()
+	const theRest = -1 // of the quota, behind which a request is denied until the rest is refunded
 	steps := []struct{ estimate, cost, left, part int64 }{
 		{100, 100, 900, 400},
 		{100, 40, 860, 360},
@@ -37,25 +38,39 @@ func TestFailover_Settle(t *testing.T) {
 		{0, 1, 799, 299}, // a weight of 0 is 1
 		{0, 2, 797, 297},
 		{100, 0, 797, 297},
-		{600, 1, 796, 297}, // denied by half of the limit
-		{290, 796, 0, 0},   // 500 are as many as half of the limit has
+		{theRest, 0, 797, 297},
+		{theRest, 1, 796, 296},
+		{600, 1, 795, 296}, // denied by half of the limit
+		{290, 795, 0, 0},   // 500 are as many as half of the limit has
 		{1, 1, 0, 0},       // denied
 	}
 	for name, f := range failovers(t) {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := storetest.RefundingPolicy(t, "cost-"+name+"-"+algorithm, algorithm, 1000)
+				left := int64(1000)
+				if name == "part" {
+					left = 500
+				}
 				for _, step := range steps {
-					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: step.estimate, Refundable: true}}
+					check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: step.estimate, Refundable: true}
+					if step.estimate == theRest {
+						check.Weight = left
+					}
+					checks := []limiter.Check{check}
 					source := redistest.NoError(f.Decide(t.Context(), checks))(t)
+					if step.estimate == theRest {
+						redistest.FatalIf(t, !limiter.Allowed(checks), "the rest is denied: %+v", checks)
+						denied := storetest.Decide(t, f, limiter.Check{Policy: p, Key: check.Key, Refundable: true})
+						redistest.FatalIf(t, limiter.Allowed(denied), "allowed: %+v", denied)
+					}
 					if checks[0].Result.Passes() {
 						f.Settle(checks[0], step.cost, source)
 					}
-					want := step.left
-					if name == "part" {
-						want = step.part
+					if left = step.left; name == "part" {
+						left = step.part
 					}
-					checkLeft(t, f, p, want)
+					checkLeft(t, f, p, left)
 				}
 			})
 		}

@@ -35,44 +35,6 @@ func keepOpen(r *redis.Store) {
 	r.Topology.AnyNode.Breaker.Failure(&limiter.UndecidedError{Kind: "refused", Err: errors.New("down")})
 }
 
-// TestFailover_Refund has every algorithm take and refund, on Redis, in process, in an outage,
-// and with a fraction of the limit.
-func TestFailover_Refund(t *testing.T) {
-	t.Parallel()
-	for name, f := range failovers(t) {
-		for _, algorithm := range limiter.Algorithms() {
-			t.Run(name+"/"+algorithm, func(t *testing.T) {
-				capacity := int64(4)
-				if name == "part" {
-					capacity = 2
-				}
-				p := storetest.RefundingPolicy(t, "give-"+name+"-"+algorithm, algorithm, 4)
-				take := func() ([]limiter.Check, limiter.Source) {
-					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}}
-					source := redistest.NoError(f.Decide(context.Background(), checks))(t)
-					return checks, source
-				}
-				var last []limiter.Check
-				var source limiter.Source
-				for range capacity {
-					if last, source = take(); !limiter.Allowed(last) {
-						t.Fatalf("denied: %+v", last)
-					}
-				}
-				denied, _ := take()
-				redistest.FatalIf(t, limiter.Allowed(denied), "allowed: %+v", denied)
-				refundAll(f, last, source)
-				redistest.Retry(t, "a unit is there again, at once", func() (again bool, seen any) {
-					got, _ := take()
-					return !limiter.Allowed(got), fmt.Sprintf("%+v", got)
-				})
-				denied, _ = take()
-				redistest.ErrorIf(t, limiter.Allowed(denied), "more was refunded than was taken: %+v", denied)
-			})
-		}
-	}
-}
-
 // TestFailover_Charge_outage shows that a debt is not lost to a failure
 // between the decision and the charge.
 func TestFailover_Charge_outage(t *testing.T) {
