@@ -30,6 +30,24 @@ type tokens struct {
 	fails  error
 }
 
+// newTokens returns the first login of servers, with all rights.
+func newTokens(t *testing.T, ends time.Duration, servers ...*redistest.Server) *tokens {
+	t.Helper()
+	p := &tokens{ends: ends}
+	for _, s := range servers {
+		p.logins = append(p.logins, s.Client(t))
+	}
+	p.logins.do(t, "acl", "setuser", "app0", "on", ">secret0", "~*", "+@all")
+	return p
+}
+
+// fail has the provider fail by an error, or work again.
+func (p *tokens) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fails = err
+}
+
 // user returns the name and the password of a rotation.
 func (p *tokens) user() (name, password string) {
 	return fmt.Sprint("app", p.number), fmt.Sprint("secret", p.number)
@@ -118,18 +136,14 @@ func TestRedis_rotating(t *testing.T) {
 			t.Run(name+", "+source, func(t *testing.T) {
 				t.Parallel()
 				o, servers := begin(t)
-				p := &tokens{logins: logins{}, ends: ends}
-				for _, s := range servers {
-					p.logins = append(p.logins, s.Client(t))
-				}
-				p.logins.do(t, "acl", "setuser", "app0", "on", ">secret0", "~*", "+@all")
+				p := newTokens(t, ends, servers...)
 				o.Credentials, o.PoolSize = p, 6
 				o.OnLogin = func(err error) {
 					if err != nil {
 						t.Errorf("a login failed: %v", err)
 					}
 				}
-				r, refused := openWith(t, o)
+				r, refused := openWith(t, o, "auth")
 				connections := openAll(t, r, o.PoolSize)
 				ctx, stop := context.WithCancel(context.Background())
 				decided := make(chan int64)
@@ -165,15 +179,11 @@ func TestRedis_rotating(t *testing.T) {
 func TestRedis_rotating_without_a_master(t *testing.T) {
 	t.Parallel()
 	masters := redistest.StartCluster(t)
-	p := &tokens{}
-	for _, s := range masters {
-		p.logins = append(p.logins, s.Client(t))
-	}
-	p.logins.do(t, "acl", "setuser", "app0", "on", ">secret0", "~*", "+@all")
-	r, _ := openWith(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Credentials: p, PoolSize: 3})
+	p := newTokens(t, 0, masters...)
+	r, _ := openWith(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Credentials: p, PoolSize: 3}, "auth")
 	openAll(t, r, 3)
 	masters[0].Pause(t)
-	t.Cleanup(func() { masters[0].Resume(t) })
+	defer masters[0].Resume(t)
 	p.logins = p.logins[1:]
 	p.rotate(t)
 }
@@ -182,29 +192,21 @@ func TestRedis_rotating_without_a_master(t *testing.T) {
 func TestRedis_failing_provider(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	p := &tokens{logins: logins{server.Client(t)}}
-	p.logins.do(t, "acl", "setuser", "app0", "on", ">secret0", "~*", "+@all")
+	p := newTokens(t, 0, server)
 	outcomes := make(chan error, 100)
-	r, refused := openWith(t, dial.Options{Addresses: []string{server.Addr}, Credentials: p, OnLogin: func(err error) { outcomes <- err }})
+	r, refused := openWith(t, dial.Options{Addresses: []string{server.Addr}, Credentials: p, OnLogin: func(err error) { outcomes <- err }}, "auth")
 	crowd(t, r, 2, 20)
-	p.mu.Lock()
-	p.fails = errors.New("no such token")
-	p.mu.Unlock()
+	p.fail(errors.New("no such token"))
 	p.logins.do(t, "client", "kill", "user", "app0")
 	crowd(t, r, 64, 20)
-	for err := range outcomes {
-		if err != nil {
-			redistest.Equal(t, err.Error(), "rate limit store could not decide: credentials: no such token", "the outcome")
-			break
-		}
+	err := <-outcomes
+	for err == nil {
+		err = <-outcomes
 	}
-	p.mu.Lock()
-	p.fails = nil
-	p.mu.Unlock()
-	for err := range outcomes {
-		if err == nil {
-			break
-		}
+	redistest.Equal(t, err.Error(), "rate limit store could not decide: credentials: no such token", "the outcome")
+	p.fail(nil)
+	for <-outcomes != nil {
+		continue // a login that began before
 	}
 	redistest.Equal(t, refused.Load(), 0, "the number of refused logins")
 }
