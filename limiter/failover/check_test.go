@@ -71,27 +71,6 @@ func TestStore_Decide_invalid(t *testing.T) {
 	}
 }
 
-// TestStore_Refund_reserved settles all checks of a request to nothing, by the stores alone: those without Refundable
-// stay charged.
-func TestStore_Refund_reserved(t *testing.T) {
-	t.Parallel()
-	shared, local := openRedis(t, redistest.Shared(t), 10*time.Second), memory.New()
-	for name, store := range map[string]limiter.Store{"redis": shared, "memory": local} {
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "stays-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}, {Policy: p, Key: limiter.EncodeKey("other"), Refundable: true}}
-		_, err := store.Decide(t.Context(), checks)
-		redistest.FatalIf(t, err != nil || !limiter.Allowed(checks), "%+v %+v %+v", name, err, checks)
-		if store == shared {
-			storetest.RefundIn(shared, checks)
-		} else {
-			storetest.RefundIn(local, checks)
-		}
-		for key, want := range map[string]int64{"k": 9, "other": 10} {
-			wantRemaining(t, store, p, key, want)
-		}
-	}
-}
-
 // TestFailover_wrongSource refunds and charges by the source of another store: a store without Redis uses its
 // own states.
 func TestFailover_wrongSource(t *testing.T) {
@@ -150,25 +129,6 @@ func TestFailover_Peek(t *testing.T) {
 	}
 }
 
-// TestFailover_Peek_outage: the error is the outage's, the state is the local one.
-func TestFailover_Peek_outage(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	f := New(openRedis(t, server, time.Second), memory.New(), Options{})
-	p := storetest.DayPolicy(t, "peek-outage", limiter.TokenBucket, 3)
-	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
-	server.Kill()
-	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
-	source, err := f.Peek(context.Background(), &check)
-	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || source != limiter.SourceFallback || check.Result.Remaining != 1,
-		"%v, %v, %+v", source, err, check.Result)
-	server.Run(t)
-	redistest.WaitFor(t, "a peek succeeds as soon as Redis is back, even while the breaker is open", func() error {
-		_, err := f.Peek(context.Background(), &check)
-		return err
-	})
-}
-
 // TestPeek_reserve peeks by a check that was decided before: its unused units are those of now.
 func TestPeek_reserve(t *testing.T) {
 	t.Parallel()
@@ -214,11 +174,9 @@ func TestFailover_PeekIn(t *testing.T) {
 		}
 	}
 	server.Kill()
-	redistest.Retry(t, "the breaker opens", func() (again bool, seen any) {
+	waitFailing(t, f, true, func() {
 		_, _, err := peek(FailClosed)
 		redistest.FatalIf(t, !errors.Is(err, limiter.ErrUndecided), "got %v from a dead Redis", err)
-		failing, _ := f.Failing()
-		return !failing, "it is closed"
 	})
 	for _, mode := range []FailMode{FailOpen, FailClosed} {
 		_, _, err := peek(mode)
@@ -227,16 +185,24 @@ func TestFailover_PeekIn(t *testing.T) {
 	if source, remaining, err := peek(FailLocal); source != limiter.SourceFallback || remaining > 5 || err != nil {
 		t.Errorf("got %d from %s, %v; want at most the half", remaining, source, err)
 	}
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
+	if source, err := f.Peek(t.Context(), &check); source != limiter.SourceFallback || check.Result.Remaining > 5 || !errors.Is(err, limiter.ErrUndecided) {
+		t.Errorf("Peek: got %+v from %s, %v; want the quota here and the outage's error", check.Result, source, err)
+	}
 	gone, leave := context.WithCancel(context.Background())
 	leave()
 	alone := New(nil, memory.New(), Options{})
-	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
 	if source, err := alone.PeekIn(gone, FailClosed, &check); source != limiter.SourceMemory || err != nil || check.Result.Remaining != 10 {
 		t.Errorf("in process: got %+v from %s, %v", check.Result, source, err)
 	}
 	for source, want := range map[limiter.Source]int64{limiter.SourceRedis: 10, limiter.SourceMemory: 10, limiter.SourceFallback: 5} {
 		redistest.Equal(t, f.CapacityIn(p, source), want, "the capacity of %s", source)
 	}
+	server.Run(t)
+	redistest.WaitFor(t, "a peek succeeds as soon as Redis is back, even while the breaker is open", func() error {
+		_, err := f.Peek(t.Context(), &check)
+		return err
+	})
 }
 
 // TestFailover_permission_of_one_policy has a script charge the first of two policies and fail at the second, for which

@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // startMove begins to move a slot between masters, with some of its keys, and does not end.
@@ -24,15 +25,8 @@ func startMove(t *testing.T, source, target *redistest.Server, slot uint16, name
 	ctx := context.Background()
 	host, port, err := net.SplitHostPort(target.Addr)
 	noError(t, err)
-	for _, step := range []struct {
-		server *redistest.Server
-		words  []any
-	}{
-		{target, []any{"cluster", "setslot", slot, "importing", source.ClusterID(t)}},
-		{source, []any{"cluster", "setslot", slot, "migrating", target.ClusterID(t)}},
-	} {
-		noError(t, step.server.Client(t).Do(ctx, step.words...).Err())
-	}
+	noError(t, target.Client(t).Do(ctx, "cluster", "setslot", slot, "importing", source.ClusterID(t)).Err())
+	noError(t, source.Client(t).Do(ctx, "cluster", "setslot", slot, "migrating", target.ClusterID(t)).Err())
 	for _, name := range names {
 		moved, err := source.Client(t).Do(ctx, "migrate", host, port, name, 0, 5000).Text()
 		redistest.FatalIf(t, err != nil || moved != "OK", "%s: %s, %v", name, moved, err)
@@ -130,40 +124,31 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	slot := r.SlotOf(limiter.EncodeKey("same"))
 	source := int(slot) * len(masters) / 16384
 	target := (source + 1) % len(masters)
-	for _, state := range []struct {
-		of, other int
-		word      string
-	}{{target, source, "importing"}, {source, target, "migrating"}} {
-		id := masters[state.other].ClusterID(t)
-		noError(t, masters[state.of].Client(t).Do(ctx, "cluster", "setslot", slot, state.word, id).Err())
-	}
+	startMove(t, masters[source], masters[target], slot)
 	if got := storetest.Decide(t, r, check(moved)...)[0].Result.Remaining; got != 9 { // made on the target, after an ASK
 		t.Fatalf("%d remain after one of 10", got)
 	}
 
-	calls := []*queue.Call{queue.NewCall(wire.OpTake, check(moved)), queue.NewCall(wire.OpTake, check(fresh)), queue.NewCall(wire.OpTake, check(moved))}
-	for _, c := range calls {
-		c.Slot = slot
+	send := func(n *redis.Node, policies []*limiter.Policy, remaining ...int64) {
+		t.Helper()
+		var calls []*queue.Call
+		for _, p := range policies {
+			c := queue.NewCall(wire.OpTake, check(p))
+			c.Slot = slot
+			calls = append(calls, c)
+		}
+		redistest.ErrorIf(t, !r.Send(context.Background(), n, calls), "the batch counts as unanswered")
+		for i, c := range calls {
+			redistest.ErrorIf(t, c.Err != nil || c.Checks[0].Result.Remaining != remaining[i],
+				"call %d of %s: %d remain, %v; want %d", i, policies[i].Name(), c.Checks[0].Result.Remaining, c.Err, remaining[i])
+		}
 	}
-	redistest.ErrorIf(t, !r.Send(context.Background(), r.Topology.To(slot), calls), "the batch counts as unanswered")
-	for i, want := range []int64{8, 9, 7} {
-		redistest.ErrorIf(t, calls[i].Err != nil || calls[i].Checks[0].Result.Remaining != want,
-			"call %d: %d remain, %v; want %d", i, calls[i].Checks[0].Result.Remaining, calls[i].Err, want)
-	}
-
+	n := r.Topology.To(slot)
+	send(n, []*limiter.Policy{moved, fresh, moved}, 8, 9, 7)
 	// A call that leaves alone is sent again where its calendar periods were not around Redis's time.
 	calendar := storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 10})
-	n := r.Topology.To(slot)
 	n.Clock.Fix(400 * 24 * time.Hour)
-	calls = []*queue.Call{queue.NewCall(wire.OpTake, check(moved)), queue.NewCall(wire.OpTake, check(calendar))}
-	for _, c := range calls {
-		c.Slot = slot
-	}
-	redistest.ErrorIf(t, !r.Send(context.Background(), n, calls), "the batch with a calendar counts as unanswered")
-	for i, want := range []int64{6, 9} {
-		redistest.ErrorIf(t, calls[i].Err != nil || calls[i].Checks[0].Result.Remaining != want,
-			"call %d beside a calendar: %d remain, %v; want %d", i, calls[i].Checks[0].Result.Remaining, calls[i].Err, want)
-	}
+	send(n, []*limiter.Policy{moved, calendar}, 6, 9)
 
 	both := append(check(moved), check(storetest.DayPolicy(t, "later", limiter.GCRA, 10))...)
 	_, err := r.Decide(ctx, both)

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -37,6 +38,16 @@ func wantRemaining(t testing.TB, s limiter.Store, p *limiter.Policy, key string,
 	t.Helper()
 	left, err := limiter.Peek(t.Context(), s, p, key)
 	redistest.ErrorIf(t, err != nil || left.Remaining != want, "%s, key %s: %+v, %v; want %d left", p.Name(), key, left, err, want)
+}
+
+// waitFailing waits until a store fails, or fails no more. It calls a function before each look.
+func waitFailing(t testing.TB, s interface{ Failing() (bool, time.Duration) }, want bool, before func()) {
+	t.Helper()
+	redistest.Retry(t, fmt.Sprint("it fails: ", want), func() (again bool, seen any) {
+		before()
+		failing, _ := s.Failing()
+		return failing != want, "not yet"
+	})
 }
 
 // noError ends a test that cannot go on.

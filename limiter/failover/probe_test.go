@@ -164,10 +164,7 @@ func TestProbe_idle_store(t *testing.T) {
 	err := errorOf(r, p, "k")
 	redistest.FatalIf(t, err == nil, "a dead Redis decides")
 	server.Run(t)
-	redistest.Retry(t, "the breaker closes without a request", func() (again bool, seen any) {
-		failing, _ := r.Topology.Failing()
-		return failing, "it is open"
-	})
+	waitFailing(t, &r.Topology, false, func() {})
 	client, ctx := server.Client(t), t.Context()
 	name := r.RedisKey(p, limiter.AsEncoded(wire.ProbeKey))
 	keys := client.Keys(ctx, "*").Val()
@@ -189,18 +186,9 @@ func TestProbe_idle_master(t *testing.T) {
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	masters[2].Kill()
-	redistest.Retry(t, "the breaker opens", func() (again bool, seen any) {
-		_ = errorOf(r, p, key)
-		failing, _ := r.Topology.Failing()
-		return !failing, "closed"
-	})
+	waitFailing(t, &r.Topology, true, func() { _ = errorOf(r, p, key) })
 	masters[2].Run(t)
-	redistest.WaitFor(t, "the breaker closes without a request", func() error {
-		if failing, _ := r.Topology.Failing(); failing {
-			return fmt.Errorf("open: %w", r.Topology.To(wire.NewWriter(r.KeyFormat).SlotOf(key)).Cause.Load().Err)
-		}
-		return nil
-	})
+	waitFailing(t, &r.Topology, false, func() {})
 }
 
 func TestProbe_keys(t *testing.T) {
@@ -259,10 +247,7 @@ func TestProbe_replaced_master(t *testing.T) {
 	a.Topology.Discover()
 	a.Topology.To(0).Report(wire.OpTake, 0, nil, clock.Now(), refused)
 	a.assign(t, owned(0, 16383, masterB))
-	redistest.Retry(t, "the outage ends", func() (again bool, seen any) {
-		failing, _ := a.Topology.Failing()
-		return failing, "it fails"
-	})
+	waitFailing(t, &a.Topology, false, func() {})
 }
 
 // TestRedis_enqueueAsync_full_queue queues a refund where the queue is full.

@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -123,13 +122,7 @@ func TestRepayment_overridden(t *testing.T) {
 			q := raised(t, p)
 			ask(t, f, q, "k", 3)
 			server.Pause(t)
-			redistest.WaitFor(t, "the breaker opens", func() error { // the units of a timeout may be charged
-				if failing, _ := f.Failing(); !failing {
-					oneOf(t, f, q, "other")
-					return errors.New("it is closed")
-				}
-				return nil
-			})
+			waitFailing(t, f, true, func() { oneOf(t, f, q, "other") }) // the units of a timeout may be charged
 			for range 20 {
 				r, source := oneOf(t, f, q, "k")
 				redistest.FatalIf(t, !r.Passes() || source != limiter.SourceFallback, "%+v from %s", r, source)

@@ -73,6 +73,14 @@ func (a *testCluster) assign(t *testing.T, owners ...goredis.ClusterSlot) {
 	})
 }
 
+// wantReported compares whether a master fails, and what was reported so far.
+func (a *testCluster) wantReported(t *testing.T, failing bool, reported string) {
+	t.Helper()
+	if got, _ := a.Topology.Failing(); got != failing || a.String() != reported {
+		t.Errorf("failing %v, reported %v; want %v and %q", got, &a.listener, failing, reported)
+	}
+}
+
 // nodes returns those of some slots, each once.
 func (a *testCluster) nodes(first, last uint16) []*redis.Node {
 	var found []*redis.Node
@@ -110,10 +118,8 @@ func TestTopology_to(t *testing.T) {
 			t.Errorf("the slots of %s have %d servers, the first at %v", master, len(of), of[0].Client)
 		}
 	}
-	a.Topology.AnyNode.Breaker.Failure(refused) // of a request that was in flight
-	if failing, _ := a.Topology.Failing(); failing || a.String() != "outage:refused recovery" {
-		t.Errorf("failing %v; reported %v, though anyNode is not in use any more", failing, &a.listener)
-	}
+	a.Topology.AnyNode.Breaker.Failure(refused) // of a request that was in flight, when it is not in use any more
+	a.wantReported(t, false, "outage:refused recovery")
 }
 
 func TestTopology_moved_slot(t *testing.T) {
@@ -128,9 +134,7 @@ func TestTopology_moved_slot(t *testing.T) {
 	redistest.ErrorIf(t, s == first, "the slot that has moved is still asked of its old master")
 	of := a.nodes(1, 20)
 	redistest.ErrorIf(t, len(of) != 1 || of[0] != first, "the other slots have %d servers", len(of))
-	if failing, _ := a.Topology.Failing(); !failing || a.String() != "outage:refused" {
-		t.Errorf("failing %v; reported %v, though the master still fails", failing, &a.listener)
-	}
+	a.wantReported(t, true, "outage:refused")
 }
 
 func TestTopology_outages(t *testing.T) {
@@ -150,13 +154,9 @@ func TestTopology_outages(t *testing.T) {
 			late(gone)
 			of := a.nodes(0, 2)
 			redistest.ErrorIf(t, len(of) != 1 || of[0] == gone, "the slots have %d servers", len(of))
-			if failing, _ := a.Topology.Failing(); failing || a.String() != "outage:refused recovery" {
-				t.Errorf("after the first outage: failing %v; reported %v", failing, &a.listener)
-			}
+			a.wantReported(t, false, "outage:refused recovery")
 			a.Topology.To(0).Breaker.Failure(refused)
-			if failing, _ := a.Topology.Failing(); !failing || a.String() != "outage:refused recovery outage:refused" {
-				t.Errorf("in the second outage: failing %v; reported %v", failing, &a.listener)
-			}
+			a.wantReported(t, true, "outage:refused recovery outage:refused")
 		})
 	}
 }

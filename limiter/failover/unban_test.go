@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -77,12 +75,10 @@ func TestUnban_clock(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartAt(t, -2*time.Hour)
 	p := hourBan(t, "clock", 1)
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
+	newNode := func() *Store { return New(openRedis(t, server, 10*time.Second), memory.New(), Options{}) }
+	f := newNode()
 	for _, key := range []string{"a", "b", "c"} {
 		ask(t, f, p, key, 3)
-	}
-	newNode := func() *Store {
-		return New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
 	}
 	if list, _, err := newNode().Banned(context.Background(), "clock"); err != nil || len(list) != 3 || list[0].Left > time.Hour || list[0].Left < 59*time.Minute {
 		t.Errorf("listed are %+v, %v", list, err)
@@ -96,15 +92,11 @@ func TestUnban_clock(t *testing.T) {
 // TestUnban_rights has a user that may not read: no list is short, and no ban is lifted unseen.
 func TestUnban_rights(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	p := hourBan(t, "rights", 1)
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
-	ask(t, f, p, "a", 3)
-	noError(t, server.Client(t).Do(t.Context(), "acl", "setuser", "limiter", "on", ">secret", "~*", "+@all", "-get").Err())
-	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	t.Cleanup(func() { _ = r.Close() })
-	list, complete, err := New(r, memory.New(), Options{}).Banned(t.Context(), "")
+	r, _, setPermissions := openLimited(t)
+	f := New(r, memory.New(), Options{})
+	ask(t, f, hourBan(t, "rights", 1), "a", 3)
+	setPermissions("-get")
+	list, complete, err := f.Banned(t.Context(), "")
 	redistest.ErrorIf(t, err == nil || complete, "listed are %v, complete: %v; want an error", list, complete)
 }
 
@@ -201,12 +193,9 @@ func TestFailover_ban_of_outage(t *testing.T) {
 	server.Kill()
 	r, source := oneOf(t, f, raised(t, p), "k")
 	redistest.ErrorIf(t, r.Banned || source != limiter.SourceFallback, "%+v from %s", r, source)
-	if b := f.local.Lock(p, "k"); b.Bans["k"].Offenses != 1 {
-		t.Errorf("the offenses are %+v; want that of the outage", b.Bans["k"])
-		b.Mu.Unlock()
-	} else {
-		b.Mu.Unlock()
-	}
+	b := f.local.Lock(p, "k")
+	defer b.Mu.Unlock()
+	redistest.Equal(t, b.Bans["k"].Offenses, 1, "the number of offenses, of the outage")
 }
 
 // TestFailover_ban_outage_counted has an outage with a policy that bans and refunds, also where a node
