@@ -14,16 +14,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
-// checkLeft waits until so many units of a quota are left, by the store that decided.
-func checkLeft(t *testing.T, f *Store, p *limiter.Policy, want int64) {
-	t.Helper()
-	redistest.Retry(t, fmt.Sprint(want, " units are left"), func() (again bool, seen any) {
-		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-		_, err := f.PeekIn(t.Context(), FailLocal, &check)
-		return err != nil || check.Result.Remaining != want, fmt.Sprintf("%+v, %v", check.Result, err)
-	})
-}
-
 // TestFailover_Settle settles estimates to costs with every algorithm: on Redis, in process, in an
 // outage, and with half of the limit, which counts at most its own capacity of either.
 func TestFailover_Settle(t *testing.T) {
@@ -177,4 +167,14 @@ func TestFailover_Settle_concurrent(t *testing.T) {
 			})
 		}
 	}
+}
+
+// checkLeft waits until so many units of a quota are left, by the store that decided.
+func checkLeft(t *testing.T, f *Store, p *limiter.Policy, want int64) {
+	t.Helper()
+	redistest.Retry(t, fmt.Sprint(want, " units are left"), func() (again bool, seen any) {
+		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
+		_, err := f.PeekIn(t.Context(), FailLocal, &check)
+		return err != nil || check.Result.Remaining != want, fmt.Sprintf("%+v, %v", check.Result, err)
+	})
 }

@@ -40,6 +40,16 @@ func wantRemaining(t testing.TB, s limiter.Store, p *limiter.Policy, key string,
 	redistest.ErrorIf(t, err != nil || left.Remaining != want, "%s, key %s: %+v, %v; want %d left", p.Name(), key, left, err, want)
 }
 
+// waitLeft waits until so many units remain of the quota of the key "k" on Redis.
+func waitLeft(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
+	t.Helper()
+	redistest.Retry(t, fmt.Sprintf("%d units of %s remain", want, p.Name()), func() (again bool, seen any) {
+		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
+		err := r.Peek(t.Context(), &check)
+		return err != nil || check.Result.Remaining != want, fmt.Sprintf("%+v, %v", check.Result, err)
+	})
+}
+
 // waitFailing waits until a store fails, or fails no more. It calls a function before each look.
 func waitFailing(t testing.TB, s interface{ Failing() (bool, time.Duration) }, want bool, before func()) {
 	t.Helper()

@@ -22,7 +22,7 @@ type estimate struct {
 	source limiter.Source
 }
 
-// play plays the steps of an outage: "away" and "back", "at" so many milliseconds, "take" so many units, "reserve" an
+// play plays the steps of an outage: "away" and "back", "at" so many milliseconds, "take" and "denied" so many units, "reserve" an
 // estimate and settle it to its "cost", the oldest first, "timeout" for a request that Redis may have charged, "charge"
 // what a request of Redis cost and "owe" what one of the outage did, "reset" the key, "forget" all keys of the policy,
 // "spoil" the key's value. "repaid" compares the units that were settled since the first step, and those that are left,
@@ -48,9 +48,9 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 			n.back()
 		case "at":
 			n.set(storetest.Epoch + number()*1000)
-		case "take":
+		case "take", "denied":
 			units := number()
-			redistest.ErrorIf(t, !n.take(t, p, units), "%s: %d are denied before %q", p.Name(), units, words[1:])
+			redistest.ErrorIf(t, n.take(t, p, units) != (do == "take"), "%s: want %q %d before %q", p.Name(), do, units, words[1:])
 		case "reserve":
 			check.Weight, check.Refundable = number(), true
 			reserved = append(reserved, n.reserve(t, check))

@@ -35,23 +35,6 @@ func keepOpen(r *redis.Store) {
 	r.Topology.AnyNode.Breaker.Failure(&limiter.UndecidedError{Kind: "refused", Err: errors.New("down")})
 }
 
-// TestFailover_Charge_outage shows that a debt is not lost to a failure
-// between the decision and the charge.
-func TestFailover_Charge_outage(t *testing.T) {
-	t.Parallel()
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
-	f := New(r, memory.New(), Options{})
-	checks := []limiter.Check{{Policy: storetest.DayPolicy(t, "late", limiter.GCRA, 100), Key: limiter.EncodeKey("k"), Weight: 1}}
-	source, err := f.Decide(context.Background(), checks)
-	redistest.FatalIf(t, err != nil || source != limiter.SourceRedis, "%+v %+v", source, err)
-	keepOpen(r)
-	checks[0].Weight = 1000
-	chargeAll(f, checks, source)
-	checks[0].Weight = 1
-	source, err = f.Decide(context.Background(), checks)
-	redistest.ErrorIf(t, err != nil || source != limiter.SourceFallback || limiter.Allowed(checks), "%v, %v, %+v", source, err, checks)
-}
-
 // TestFailover_Charge_outage_begins charges requests that Redis has decided when it refuses to write. No charge has
 // run there: all are kept and made when Redis decides again, and none is reported as lost. Where nothing is kept
 // of outages each is, and where there is no room to keep it.
@@ -81,11 +64,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 			}
 			waitReported(t, reported, "outage:auth")
 			setPermissions("+set")
-			redistest.Retry(t, "the charges are made", func() (again bool, seen any) {
-				look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
-				err := r.Peek(t.Context(), &look)
-				return err != nil || look.Result.Remaining != 700, fmt.Sprintf("%d remain, %v", look.Result.Remaining, err)
-			})
+			waitLeft(t, r, p, 700)
 			redistest.Equal(t, reported.String(), "outage:auth recovery", "what is reported")
 		})
 	}
@@ -116,22 +95,28 @@ func waitForLeft(t *testing.T, f *Store, p *limiter.Policy, key limiter.EncodedK
 	})
 }
 
-// TestLastSeen_refund refunds after an answer: an outage goes on from what Redis has refunded.
-func TestLastSeen_refund(t *testing.T) {
+// TestLastSeen_settled refunds and charges after an answer: an outage goes on from what Redis has then.
+func TestLastSeen_settled(t *testing.T) {
 	t.Parallel()
 	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
 	for _, p := range refundingPolicies(t, 100) {
-		for _, costs := range [][]int64{{0}, {5}, {0, 20}, {30, 0}, {20, 0, 10, 40}} {
-			key, left := limiter.EncodeKey(fmt.Sprint(costs)), int64(100)
-			var reserved []limiter.Check
-			for range costs {
-				reserved = append(reserved, storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 20, Refundable: true})...)
+		for _, check := range []limiter.Check{{Weight: 20, Refundable: true}, {Weight: 1}, {Peek: true}} {
+			for _, costs := range [][]int64{{0}, {5}, {0, 20}, {30, 0}, {20, 0, 10, 40}, {50}, {100}, {5000}} {
+				check.Policy, check.Key = p, limiter.EncodeKey(fmt.Sprint(check.Weight, costs))
+				var decided []limiter.Check
+				for range costs {
+					decided = append(decided, storetest.Decide(t, f, check)...)
+				}
+				left := int64(100)
+				for i, cost := range costs {
+					f.Settle(decided[i], cost, limiter.SourceRedis)
+					if !check.Refundable {
+						cost = max(cost, check.Weight) // which stays
+					}
+					left = max(0, left-cost)
+				}
+				waitForLeft(t, f, p, check.Key, left, left)
 			}
-			for i, cost := range costs {
-				f.Settle(reserved[i], cost, limiter.SourceRedis)
-				left -= cost
-			}
-			waitForLeft(t, f, p, key, left, left)
 		}
 	}
 }
@@ -224,21 +209,6 @@ func TestLastSeen_refund_shown(t *testing.T) {
 				t.Errorf("%s, %s: %+v, error %v; want %d remaining", p.Name(), key, got, c.Err, left)
 			}
 			c.Recycle()
-		}
-	}
-}
-
-// TestLastSeen_charge charges after an answer: an outage goes on from what Redis has charged.
-func TestLastSeen_charge(t *testing.T) {
-	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
-	for _, charge := range []struct{ weight, units, left int64 }{{1, 99, 0}, {1, 5000, 0}, {20, 30, 50}, {0, 60, 40}} {
-		for _, p := range refundingPolicies(t, 100) {
-			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(charge)), Weight: charge.weight, Peek: charge.weight == 0}
-			decided := storetest.Decide(t, f, check)[0]
-			decided.Weight, decided.Peek = charge.units, false
-			chargeAll(f, []limiter.Check{decided}, limiter.SourceRedis)
-			waitForLeft(t, f, p, check.Key, charge.left, charge.left)
 		}
 	}
 }

@@ -39,6 +39,7 @@ func TestRepayment_vectors(t *testing.T) {
 		{"the current window", windowOfTen, "away at 8000 take 6 at 9500 back repaid 6 4 repaid 6 4"},
 		{"a window that has ended", windowOfTen, "away at 8000 take 6 at 12000 back repaid 0 10 repaid 0 10"},
 		{"a log", logOfTen, "take 1 away at 1000 take 2 at 5000 take 3 at 11500 back repaid 3 7 repaid 3 7"},
+		{"a debt denies at once", bucketOfTen, "take 1 away charge 100 denied 1 back repaid 9 0"},
 		{"costs up to the capacity", bucketOfTen, "take 1 away charge 4 back repaid 4 5 away owe 100 back repaid 9 0"},
 		{"a refund is lost, the rest of a cost follows", counterOfTen, "reserve 3 reserve 3 away cost 1 cost 4 lost 1 back repaid 1 3"},
 	} {
