@@ -98,11 +98,7 @@ func TestStore_Decide_zeroPolicy(t *testing.T) {
 // TestFailover_Peek peeks often, on Redis and in process, at states of every algorithm.
 func TestFailover_Peek(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	for name, f := range map[string]*Store{
-		"redis":  New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
-		"memory": New(nil, memory.New(), Options{}),
-	} {
+	for name, f := range bothStores(t, Options{}) {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := storetest.DayPolicy(t, "peek-"+name+"-"+algorithm, algorithm, 3)
@@ -132,8 +128,7 @@ func TestFailover_Peek(t *testing.T) {
 // TestPeek_reserve peeks by a check that was decided before: its unused units are those of now.
 func TestPeek_reserve(t *testing.T) {
 	t.Parallel()
-	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
-	for name, f := range map[string]*Store{"redis": New(shared, memory.New(), Options{}), "memory": New(nil, memory.New(), Options{})} {
+	for name, f := range bothStores(t, Options{}) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Reserve: 4}}
 		source, err := f.Decide(t.Context(), checks)

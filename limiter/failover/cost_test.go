@@ -10,8 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // TestFailover_Settle settles estimates to costs with every algorithm: on Redis, in process, in an
@@ -114,9 +112,7 @@ func TestFailover_Settle_others(t *testing.T) {
 // TestFailover_Settle_ban settles to more than the estimate: all of the cost stays, and the next denial bans.
 func TestFailover_Settle_ban(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	for _, shared := range []*redis.Store{openRedis(t, server, 10*time.Second), nil} {
-		f := New(shared, memory.New(), Options{})
+	for _, f := range bothStores(t, Options{}) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}, Refunds: true})
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}
 		source := redistest.NoError(f.Decide(t.Context(), []limiter.Check{check}))(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -22,6 +23,13 @@ func openStore(t testing.TB, o dial.Options, options redis.Options) *redis.Store
 	r := redis.New(client, options)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
+}
+
+// bothStores returns a store that decides on Redis and one that decides in process, by the sources of their answers.
+func bothStores(t testing.TB, o Options) map[string]*Store {
+	t.Helper()
+	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
+	return map[string]*Store{string(limiter.SourceRedis): New(shared, memory.New(), o), string(limiter.SourceMemory): New(nil, memory.New(), o)}
 }
 
 // inParallel calls a function with each number below n at once, and waits for all.
@@ -99,4 +107,15 @@ func newRefund(checks ...limiter.Check) *queue.Call {
 func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration, format limiter.KeyFormat) *redis.Store {
 	t.Helper()
 	return openStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: timeout}, redis.Options{KeyFormat: format})
+}
+
+// windowOfBothClocks returns a window of a day or more that clocks so far apart are in together now, and for an hour
+// from now. An outage begins anew, and a debt has decayed, where only one of them is in the next one.
+func windowOfBothClocks(apart time.Duration) time.Duration {
+	now, margin := time.Duration(time.Now().UnixNano()), apart+time.Hour
+	for window := 24 * time.Hour; ; window += time.Hour {
+		if passed := now % window; passed > margin && passed < window-margin {
+			return window
+		}
+	}
 }

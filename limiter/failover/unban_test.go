@@ -13,15 +13,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // TestFailover_ban_reset resets a key and a whole policy: both forget bans.
 func TestFailover_ban_reset(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
 	p := hourBan(t, "reset", 1)
-	for _, f := range []*Store{New(nil, memory.New(), Options{}), New(openRedis(t, server, time.Second), memory.New(), Options{DenyAge: time.Second})} {
+	for _, f := range bothStores(t, Options{DenyAge: time.Second}) {
 		for _, reset := range []func() (ResetCount, error){
 			func() (ResetCount, error) { return f.Reset(context.Background(), p, limiter.EncodeKey("k")) },
 			func() (ResetCount, error) { return f.ResetAll(context.Background(), "reset") },
@@ -43,8 +41,7 @@ func TestFailover_ban_reset(t *testing.T) {
 // not banned, and tells only the bans.
 func TestFailover_UnbanAll(t *testing.T) {
 	t.Parallel()
-	for name, shared := range map[string]*redis.Store{"redis": openRedis(t, redistest.Shared(t), 10*time.Second), "memory": nil} {
-		f := New(shared, memory.New(), Options{DenyAge: time.Minute})
+	for name, f := range bothStores(t, Options{DenyAge: time.Minute}) {
 		lifted, kept := hourBan(t, "lifted", 2), hourBan(t, "kept", 1)
 		for range 4 {
 			for _, key := range []string{"a", "b"} {

@@ -58,15 +58,13 @@ func TestRepayment_flapping(t *testing.T) {
 			got := sent.Load()
 			return got < int64(4*requests*(flap+1)/(flaps+1)), fmt.Sprintf("%d", got)
 		})
-		memory := "1"
-		if flap%2 == 1 {
-			memory = "0"
+		if flap%2 == 0 {
+			noError(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
+			continue
 		}
-		noError(t, admin.ConfigSet(t.Context(), "maxmemory", memory).Err())
-		if memory == "0" { // without waiting for the probe
-			for _, n := range nodes {
-				n.shared.Topology.AnyNode.Breaker.Close()
-			}
+		noError(t, admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
+		for _, n := range nodes { // without waiting for the probe
+			n.shared.Topology.AnyNode.Breaker.Close()
 		}
 	}
 	load.Wait()
@@ -158,4 +156,83 @@ func TestRepayment_closed(t *testing.T) {
 	redistest.Retry(t, "all goroutines have ended", func() (again bool, seen any) {
 		return runtime.NumGoroutine() > before, "some are left"
 	})
+}
+
+// TestRepayment_settings pays an outage back with every setting that changes keys, clocks or limits.
+func TestRepayment_settings(t *testing.T) {
+	t.Parallel()
+	window := windowOfBothClocks(time.Hour)
+	for _, s := range []struct {
+		name    string
+		ahead   time.Duration // of Redis's clock
+		format  limiter.KeyFormat
+		options Options
+		slotted bool
+		admits  int64 // of a limit of 10
+	}{
+		{name: "Redis an hour ahead", ahead: time.Hour, admits: 7},
+		{name: "Redis an hour behind", ahead: -time.Hour, admits: 7},
+		{name: "hidden keys", format: limiter.KeyFormat{Secret: "secret"}, admits: 7},
+		{name: "local fraction", options: Options{LocalFraction: 0.5}, admits: 3},
+		{name: "forgiven", options: Options{ForgiveOutages: true}, admits: 7},
+		{name: "a proxy that wants one slot", slotted: true, admits: 7},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.StartAt(t, s.ahead)
+			f := New(newTestRedis(t, server, 10*time.Second, s.format), memory.New(), s.options)
+			f.shared.Slotted.Store(s.slotted)
+			for _, algorithm := range limiter.Algorithms()[:5] {
+				p := storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window})
+				for range 3 {
+					result, err := limiter.Allow(t.Context(), f, p, "k")
+					redistest.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
+				}
+				keepOpen(f.shared)
+				admitted := int64(0)
+				for redistest.NoError(limiter.Allow(t.Context(), f, p, "k"))(t).Passes() {
+					admitted++
+				}
+				redistest.Equal(t, admitted, s.admits, "%s: the units that were admitted", algorithm)
+				f.shared.Topology.AnyNode.Breaker.Close()
+				left := 7 - s.admits
+				if s.options.ForgiveOutages {
+					left = 7
+				}
+				wantRemaining(t, f, p, "k", left)
+			}
+		})
+	}
+}
+
+// TestRepayment_overridden raises the limit of a client by an override before an outage, in which the
+// override ends. What was admitted by the raised limit is settled, and counts under the configured one.
+func TestRepayment_overridden(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog, limiter.GCRA} {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			f := New(openRedis(t, server, time.Second), memory.New(), Options{DenyAge: time.Second})
+			p := storetest.NewPolicy(t, limiter.Settings{Name: "settled", Algorithm: algorithm, Limit: 5, Window: 30 * 24 * time.Hour})
+			q := raised(t, p)
+			ask(t, f, q, "k", 3)
+			server.Pause(t)
+			waitFailing(t, f, true, func() { oneOf(t, f, q, "other") }) // the units of a timeout may be charged
+			for range 20 {
+				r, source := oneOf(t, f, q, "k")
+				redistest.FatalIf(t, !r.Passes() || source != limiter.SourceFallback, "%+v from %s", r, source)
+			}
+			r, source := oneOf(t, f, p, "k")
+			redistest.ErrorIf(t, r.Passes() || source != limiter.SourceFallback, "without the override: %+v from %s", r, source)
+			server.Resume(t)
+			redistest.Retry(t, "Redis decides again", func() (again bool, seen any) {
+				r, source := oneOf(t, f, p, "k")
+				return source == limiter.SourceFallback || r.Passes(), fmt.Sprintf("%+v from %s", r, source)
+			})
+			check := limiter.Check{Policy: q, Key: limiter.EncodeKey("k"), Peek: true}
+			err := f.shared.Peek(t.Context(), &check)
+			redistest.ErrorIf(t, err != nil || check.Result.Remaining != 50-23, "%+v, %v; want 23 of 50 used", check.Result, err)
+		})
+	}
 }
