@@ -2,7 +2,7 @@
 // SDKs.
 module github.com/redis-ratelimit/caddy-redis-ratelimit/caddytest/clouds
 
-go 1.26.8
+go 1.26.0
 
 replace (
 	github.com/redis-ratelimit/caddy-redis-ratelimit => ../..
