@@ -200,22 +200,33 @@ func TestFailover_PeekIn(t *testing.T) {
 	})
 }
 
-// TestFailover_permission_of_one_policy has a script charge the first of two policies and fail at the second, for which
-// its user lacks a permission. The request is decided here, and repaid to neither: Redis may have charged both.
+// TestFailover_permission_of_one_policy has a script fail at a command for which its user lacks a permission: after it
+// has charged the first of two policies, or between the two writes of a log. The request is decided here, and repaid to
+// no policy: Redis may have charged each of them.
 func TestFailover_permission_of_one_policy(t *testing.T) {
 	t.Parallel()
-	r, reported, setPermissions := openLimited(t)
-	first, second := storetest.DayPolicy(t, "first", limiter.FixedWindow, 100), storetest.DayPolicy(t, "second", limiter.SlidingWindowLog, 100)
-	f := New(r, memory.New(), Options{})
-	setPermissions("-rpush")
-	checks := []limiter.Check{{Policy: first, Key: limiter.EncodeKey("k")}, {Policy: second, Key: limiter.EncodeKey("k")}}
-	if source, err := f.Decide(t.Context(), checks); source != limiter.SourceFallback || err != nil || !limiter.Allowed(checks) {
-		t.Fatalf("decided by %s: %+v %v", source, checks, err)
-	}
-	redistest.ErrorIf(t, !f.ledger.isEmpty(), "something is owed for a request that Redis may have charged")
-	setPermissions("+rpush")
-	waitReported(t, reported, "outage:auth recovery")
-	for p, left := range map[*limiter.Policy]int64{first: 99, second: 100} {
-		wantRemaining(t, r, p, "k", left)
+	window, log := storetest.DayPolicy(t, "window", limiter.FixedWindow, 100), storetest.DayPolicy(t, "log", limiter.SlidingWindowLog, 100)
+	for right, left := range map[string]map[*limiter.Policy]int64{"rpush": {window: 99, log: 100}, "pexpire": {log: 99}} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			r, reported, setPermissions := openLimited(t)
+			f := New(r, memory.New(), Options{})
+			setPermissions("-" + right)
+			var checks []limiter.Check
+			for _, p := range []*limiter.Policy{window, log} {
+				if _, asked := left[p]; asked {
+					checks = append(checks, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})
+				}
+			}
+			if source, err := f.Decide(t.Context(), checks); source != limiter.SourceFallback || err != nil || !limiter.Allowed(checks) {
+				t.Fatalf("decided by %s: %+v %v", source, checks, err)
+			}
+			redistest.ErrorIf(t, !f.ledger.isEmpty(), "something is owed for a request that Redis may have charged")
+			setPermissions("+" + right)
+			waitReported(t, reported, "outage:auth recovery")
+			for p, want := range left {
+				wantRemaining(t, r, p, "k", want)
+			}
+		})
 	}
 }
