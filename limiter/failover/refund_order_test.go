@@ -164,22 +164,19 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 		r.Send(context.Background(), r.Topology.AnyNode, calls)
 	}
 	storetest.RefundIn(r, first)
-	redistest.WaitFor(t, "the entry is gone", func() error {
-		n, err := client.LLen(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Result()
-		if err == nil && n != later {
-			err = fmt.Errorf("%d entries", n)
-		}
-		return err
+	name := r.RedisKey(p, limiter.EncodeKey("k"))
+	redistest.Retry(t, "the entry is gone", func() (again bool, seen any) {
+		n, err := client.LLen(t.Context(), name).Result()
+		return err != nil || n != later, fmt.Sprintf("%d entries, %v", n, err)
 	})
-	entries := client.LRange(t.Context(), r.RedisKey(p, limiter.EncodeKey("k")), 0, -1).Val()
+	entries := client.LRange(t.Context(), name, 0, -1).Val()
 	for i, entry := range entries {
 		total := int(entry[9])<<8 | int(entry[10])
 		redistest.FatalIf(t, total != i+1, "entry %d of %d has the total %d", i, len(entries), total)
 	}
-	ttl := client.PTTL(t.Context(), r.RedisKey(p, limiter.EncodeKey("k"))).Val()
+	ttl := client.PTTL(t.Context(), name).Val()
 	redistest.ErrorIf(t, ttl <= 0, "the list has a TTL of %v", ttl)
-	left := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
-	redistest.ErrorIf(t, left != 10_000-later, "%d remain, want %d", left, 10_000-later)
+	wantRemaining(t, r, p, "k", 10_000-later)
 }
 
 // TestSlidingWindowLog_refund_run sends refunds that together rewrite more than one run may.
@@ -206,8 +203,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 			t.Fatalf("run %d made %d refunds of about %d entries each, and may rewrite 1000", runs, done, later)
 		}
 	}
-	got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
-	redistest.ErrorIf(t, got != 100_000-later, "%d remain, want %d", got, 100_000-later)
+	wantRemaining(t, r, p, "k", 100_000-later)
 }
 
 // TestRedis_Refund_lifetime has a state with a serial, and one with a hole, live as long as a full bucket drains after

@@ -33,12 +33,13 @@ func TestFailover_reserve_deny_cache(t *testing.T) {
 				t.Errorf("%s: lesser request %d: %s, %+v, %v; want a denial by %s", algorithm, i, source, r, err, want)
 			}
 		}
-		r := storetest.Decide(t, f, leaving(p, 1, 1))[0].Result
-		redistest.ErrorIf(t, !r.Passes() || r.Remaining != 0, "%s: a request that leaves 1 of 2: %+v", algorithm, r)
-		r = storetest.Decide(t, f, leaving(p, 1, 0))[0].Result
-		redistest.ErrorIf(t, !r.Passes() || r.Remaining != 0, "%s: a request that leaves nothing: %+v", algorithm, r)
-		r = storetest.Decide(t, f, leaving(p, 1, 0))[0].Result
-		redistest.ErrorIf(t, r.Passes() || r.ForOthers, "%s: a sixth unit of 5: %+v", algorithm, r)
+		for _, step := range []struct {
+			reserve int64
+			passes  bool
+		}{{1, true}, {0, true}, {0, false}} {
+			r := storetest.Decide(t, f, leaving(p, 1, step.reserve))[0].Result
+			redistest.ErrorIf(t, r.Passes() != step.passes || r.ForOthers || r.Remaining != 0, "%s: a request that leaves %d: %+v; passes: %v", algorithm, step.reserve, r, step.passes)
+		}
 	}
 }
 
@@ -54,22 +55,15 @@ func TestFailover_reserve_outage(t *testing.T) {
 			left := storetest.Decide(t, f, leaving(p, 4, 10))[0].Result.Remaining
 			redistest.FatalIf(t, left != 6, "%s: %d remain, want 6", algorithm, left)
 			keepOpen(r)
-			var lesser, others int64
-			for range 20 {
-				if limiter.Allowed(storetest.Decide(t, f, leaving(p, 1, 10))) {
-					lesser++
+			for _, want := range []struct{ reserve, admitted int64 }{{10, int64(6 * fraction)}, {0, int64(10 * fraction)}} {
+				admitted := int64(0)
+				for range 20 {
+					if limiter.Allowed(storetest.Decide(t, f, leaving(p, 1, want.reserve))) {
+						admitted++
+					}
 				}
+				redistest.Equal(t, admitted, want.admitted, "%s, %v of the limit: the requests that passed and leave %d", algorithm, fraction, want.reserve)
 			}
-			for range 20 {
-				if limiter.Allowed(storetest.Decide(t, f, leaving(p, 1, 0))) {
-					others++
-				}
-			}
-			if want := int64(6 * fraction); lesser != want {
-				t.Errorf("%s: of %v of the limit lesser requests got %d, want %d", algorithm, fraction, lesser, want)
-			}
-			want := int64(10 * fraction)
-			redistest.ErrorIf(t, others != want, "%s: of %v of the limit others got %d, want %d", algorithm, fraction, others, want)
 		}
 	}
 }

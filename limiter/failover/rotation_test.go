@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -97,10 +95,8 @@ func (l logins) ask(t testing.TB, command ...any) string {
 // sum returns what a field of INFO is on all servers together.
 func (l logins) sum(t testing.TB, section, field string) (sum int) {
 	t.Helper()
-	for _, found := range regexp.MustCompile(`(?m)^`+field+`(\d+)`).FindAllStringSubmatch(l.ask(t, "info", section), -1) {
-		n, err := strconv.Atoi(found[1])
-		noError(t, err)
-		sum += n
+	for _, client := range l {
+		sum += int(infoSum(t, client, section, "(?m)^"+field+`(\d+)`))
 	}
 	return sum
 }

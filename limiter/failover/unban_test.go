@@ -199,40 +199,36 @@ func TestFailover_ban_of_outage(t *testing.T) {
 // enforces a part of the limits: only units that stay make a denial an offense.
 func TestFailover_ban_outage_counted(t *testing.T) {
 	t.Parallel()
-	for _, fraction := range []float64{0, 0.5} {
+	for fraction, capacity := range map[float64]int{0: 6, 0.5: 3} {
 		server := redistest.Start(t)
 		f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
+		s := newTestStore(f, fmt.Sprint("fraction ", fraction), limiter.SourceFallback)
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, Refunds: true})
-		capacity := 6
-		if fraction > 0 {
-			capacity = 3
-		}
 		server.Kill()
 		take := func() []limiter.Check {
-			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
-			source, err := f.Decide(context.Background(), checks)
-			redistest.FatalIf(t, err != nil || source != limiter.SourceFallback, "%s, %v", source, err)
-			return checks
+			return s.Request(t, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
+		}
+		denied := func(why string) {
+			r := take()[0].Result
+			redistest.FatalIf(t, r.Passes() || r.Banned, "%s: %s: %+v; want a denial without a ban", s.Name, why, r)
 		}
 		var taken [][]limiter.Check
 		for range capacity {
 			taken = append(taken, take())
 		}
 		for range 3 {
-			r := take()[0].Result
-			redistest.FatalIf(t, r.Passes() || r.Banned, "fraction %v: parallel requests that may all be refunded: %+v", fraction, r)
+			denied("parallel requests that may all be refunded")
 		}
-		refundAll(f, taken[0], limiter.SourceFallback)
+		s.Refund(taken[0])
 		for _, checks := range taken[1:] {
-			keepAll(f, checks, limiter.SourceFallback)
+			s.Keep(checks)
 		}
 		last := take()
-		redistest.FatalIf(t, !last[0].Result.Passes(), "fraction %v: after a refund: %+v", fraction, last[0].Result)
+		redistest.FatalIf(t, !limiter.Allowed(last), "%s: after a refund: %+v", s.Name, last)
+		denied("one unit is not known to stay")
+		s.Keep(last)
 		r := take()[0].Result
-		redistest.FatalIf(t, r.Passes() || r.Banned, "fraction %v: one unit is not known to stay: %+v", fraction, r)
-		keepAll(f, last, limiter.SourceFallback)
-		r = take()[0].Result
-		redistest.ErrorIf(t, !r.BanBegins, "fraction %v: all units stay: %+v", fraction, r)
+		redistest.ErrorIf(t, !r.BanBegins, "%s: all units stay: %+v", s.Name, r)
 	}
 }
 
@@ -254,14 +250,15 @@ func TestFailover_ban_bound(t *testing.T) {
 		}
 	}
 	redistest.ErrorIf(t, m.Len() > bound, "%d keys are kept for outages, want at most %d", m.Len(), bound)
-	for i := range f.denied.Shards {
-		n := f.denied.Shards[i].Len()
-		redistest.ErrorIf(t, n > deny.DenyShardSize, "%d denials are in a shard", n)
+	wantDenials := func(most int) {
+		t.Helper()
+		for i := range f.denied.Shards {
+			n := f.denied.Shards[i].Len()
+			redistest.ErrorIf(t, n > most, "%d denials are in a shard, want at most %d", n, most)
+		}
 	}
+	wantDenials(deny.DenyShardSize)
 	n, err := f.UnbanAll(context.Background(), "bound")
 	redistest.ErrorIf(t, n != 2000 || err != nil, "%d bans lifted, %v", n, err)
-	for i := range f.denied.Shards {
-		n := f.denied.Shards[i].Len()
-		redistest.ErrorIf(t, n > 0, "%d denials are left in a shard", n)
-	}
+	wantDenials(0)
 }
