@@ -39,39 +39,36 @@ func TestCluster_administration_moves(t *testing.T) {
 	ctx, masters := context.Background(), redistest.StartCluster(t)
 	f := newClusterFailover(t, masters)
 	r, p := f.shared, hourBan(t, "moves", 1)
-	ban := func(keys ...string) {
-		t.Helper()
-		for _, key := range keys {
-			ask(t, f, p, key, 3)
-		}
-	}
 	placeOf := func(key string) (slot uint16, from, to int) {
 		slot = r.SlotOf(limiter.EncodeKey(key))
 		from = int(slot) * len(masters) / wire.ClusterSlots
 		return slot, from, (from + 1) % len(masters)
 	}
-	ban("moved", "moving", "halved", "b", "c", "d")
+	begin := func(key string, names ...string) {
+		t.Helper()
+		slot, from, to := placeOf(key)
+		startMove(t, masters[from], masters[to], slot, names...)
+	}
+	for _, key := range []string{"moved", "moving", "halved", "b", "c", "d"} {
+		ask(t, f, p, key, 3)
+	}
 
 	slot, from, to := placeOf("moved")
 	moveSlot(t, masters, slot, from, to)
 	banned, err := f.Unban(ctx, p, limiter.EncodeKey("moved"))
 	redistest.ErrorIf(t, err != nil || !banned, "the slot has moved: %v, %v", banned, err)
 
-	slot, from, to = placeOf("moving")
-	key := limiter.EncodeKey("moving")
-	startMove(t, masters[from], masters[to], slot, r.RedisKey(p, key), r.BanKey(p, key))
-	slot, from, to = placeOf("halved")
-	key = limiter.EncodeKey("halved")
-	startMove(t, masters[from], masters[to], slot, r.BanKey(p, key))
+	moving, halved := limiter.EncodeKey("moving"), limiter.EncodeKey("halved")
+	begin("moving", r.RedisKey(p, moving), r.BanKey(p, moving))
+	begin("halved", r.BanKey(p, halved))
 	if list, complete, err := f.Banned(ctx, p.Name()); err != nil || !complete || len(list) != 5 {
 		t.Errorf("slots move: %v are listed, complete: %v, %v", list, complete, err)
 	}
-	found, err := f.Reset(ctx, p, key)
+	found, err := f.Reset(ctx, p, halved)
 	redistest.ErrorIf(t, err != nil || found.Shared != 1, "half of the keys have moved: %+v, %v", found, err)
-	banned, err = f.Unban(ctx, p, limiter.EncodeKey("moving"))
+	banned, err = f.Unban(ctx, p, moving)
 	redistest.ErrorIf(t, err != nil || !banned, "the slot moves: %v, %v", banned, err)
-	slot, from, to = placeOf("b")
-	startMove(t, masters[from], masters[to], slot, r.BanKey(p, limiter.EncodeKey("b")))
+	begin("b", r.BanKey(p, limiter.EncodeKey("b")))
 	if banned, err := f.UnbanAll(ctx, p.Name()); err != nil || banned != 3 {
 		t.Errorf("slots move: %d bans are lifted, %v", banned, err)
 	}

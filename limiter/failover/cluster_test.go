@@ -135,23 +135,25 @@ func errorOf(r *redis.Store, p *limiter.Policy, key string) error {
 	return err
 }
 
+// clientsIn returns keys of clients in slots of a range, no two of a slot.
+func clientsIn(r *redis.Store, count int, from, below uint16) (keys []string) {
+	seen := map[uint16]bool{}
+	for i := 0; len(keys) < count; i++ {
+		key := fmt.Sprint("client-", i)
+		if slot := r.SlotOf(limiter.EncodeKey(key)); slot >= from && slot < below && !seen[slot] {
+			keys, seen[slot] = append(keys, key), true
+		}
+	}
+	return keys
+}
+
 func TestCluster_dead_master(t *testing.T) {
 	t.Parallel()
 	r, masters := openTolerantCluster(t)
 	p := storetest.DayPolicy(t, "dead", limiter.GCRA, 100)
 	masters[2].Kill()
-	var alive, gone []string // clients, no two of a slot
-	seen := map[uint16]bool{}
-	for i := 0; len(alive) < 50 || len(gone) < 50; i++ {
-		key := fmt.Sprint("client-", i)
-		switch slot := wire.NewWriter(r.KeyFormat).SlotOf(key); {
-		case seen[slot]:
-		case slot >= 2*wire.ClusterSlots/3+1:
-			gone, seen[slot] = append(gone, key), true
-		default:
-			alive, seen[slot] = append(alive, key), true
-		}
-	}
+	const first = 2*wire.ClusterSlots/3 + 1 // of the slots of the master that is gone
+	alive, gone := clientsIn(r, 50, 0, first), clientsIn(r, 50, first, wire.ClusterSlots)
 	redistest.FatalIf(t, errorOf(r, p, gone[0]) == nil, "a dead master decides")
 	redistest.WaitFor(t, "the masters are known", func() error { return errorOf(r, p, alive[0]) })
 	for i := range 50 {

@@ -177,12 +177,7 @@ func TestProbe_idle_master(t *testing.T) {
 	t.Parallel()
 	r, masters := openTolerantCluster(t)
 	p := storetest.DayPolicy(t, "idle", limiter.SlidingWindowLog, 100)
-	key := ""
-	for i := 0; key == ""; i++ {
-		if k := fmt.Sprint("client-", i); wire.NewWriter(r.KeyFormat).SlotOf(k) > 2*wire.ClusterSlots/3+1 {
-			key = k
-		}
-	}
+	key := clientsIn(r, 1, 2*wire.ClusterSlots/3+1, wire.ClusterSlots)[0]
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	masters[2].Kill()
