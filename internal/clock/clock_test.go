@@ -14,16 +14,16 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// stepBack is an instant as [time.Now] gives it after the wall clock was set back: its monotonic reading
-// goes on. The wall clock's seconds begin at bit 30 of the first field.
-func stepBack(now time.Time, by time.Duration) time.Time {
-	*(*uint64)(unsafe.Pointer(&now)) -= uint64(by/time.Second) << 30
+// set returns an instant as [time.Now] gives it after the wall clock was set ahead, or back: its
+// monotonic reading goes on. The wall clock's seconds begin at bit 30 of the first field.
+func set(now time.Time, ahead time.Duration) time.Time {
+	*(*uint64)(unsafe.Pointer(&now)) += uint64(ahead/time.Second) << 30 // wraps around below 0
 	return now
 }
 
 func TestGate_Pass(t *testing.T) {
 	now := time.Now()
-	stepped := stepBack(now, 3*time.Hour)
+	stepped := set(now, -3*time.Hour)
 	redistest.FatalIf(t, stepped.Sub(now) != 0 || now.Round(0).Sub(stepped.Round(0)) != 3*time.Hour,
 		"%v is not %v with the wall clock set back", stepped, now)
 	for _, test := range []struct {
@@ -36,7 +36,7 @@ func TestGate_Pass(t *testing.T) {
 		{"after the interval", now.Add(time.Minute), true},
 		{"after a step back, too early", stepped.Add(time.Minute - 1), false},
 		{"after a step back", stepped.Add(time.Minute), true},
-		{"after a step ahead, too early", stepBack(now, -3*time.Hour), false},
+		{"after a step ahead, too early", set(now, 3*time.Hour), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var g Gate
@@ -92,19 +92,9 @@ func TestOffset_add(t *testing.T) {
 	}
 }
 
-// set returns an instant as [time.Now] gives it after the wall clock was set ahead: its monotonic
-// reading goes on. The wall clock's seconds begin at bit 30 of the first field.
-func set(now time.Time, ahead time.Duration) time.Time {
-	*(*uint64)(unsafe.Pointer(&now)) += uint64(ahead/time.Second) << 30
-	return now
-}
-
 func TestOffset_learn(t *testing.T) {
 	const hour, trip = time.Hour, 20 * time.Millisecond
 	sent := time.Now()
-	if ahead := set(sent, hour); ahead.Sub(sent) != 0 || ahead.Round(0).Sub(sent.Round(0)) != hour {
-		t.Fatalf("%v is not %v with the wall clock set ahead", ahead, sent)
-	}
 	redisTime := sent.Add(hour + trip/2).UnixMicro()
 	var o Offset
 	if _, known := o.Ahead(); known {
