@@ -140,53 +140,39 @@ func reserveThree(t *testing.T, m *Store, p *limiter.Policy, key string) (open [
 // TestMemory_holes_end has every way by which a state ends, or its holes, drop them.
 func TestMemory_holes_end(t *testing.T) {
 	now := storetest.Epoch
-	for name, end := range map[string]func(t *testing.T, m *Store, p *limiter.Policy, open [][]limiter.Check){
-		"refunds of the others": func(_ *testing.T, m *Store, _ *limiter.Policy, open [][]limiter.Check) {
-			storetest.RefundIn(m, open[2])
-			storetest.RefundIn(m, open[0])
-		},
-		"a take of a drained bucket": func(t *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
-			now += 10 * storetest.Sec
-			storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})
-		},
-		"a charge of a drained bucket": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
-			now += 10 * storetest.Sec
-			storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
-		},
-		"a charge that saturates": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
-			storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: limiter.MaxCharge}})
-		},
-		"a reset of the key": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
+	m := NewOnClock(func() int64 { return now })
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, Burst: 10})
+	var open [][]limiter.Check
+	charge := func(units int64) {
+		storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: units}})
+	}
+	locked := func(do func(s *Shard)) func() {
+		return func() {
 			s := m.Lock(p, "k")
-			s.Drop("k")
-			s.Mu.Unlock()
-		},
-		"a reset of the policy": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
-			s := m.Lock(p, "k")
-			s.DropAll()
-			s.Mu.Unlock()
-		},
-		"a sweep": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
-			now += 60 * storetest.Sec
-			s := m.Lock(p, "k")
-			s.Sweep(now, 1)
-			s.Mu.Unlock()
-		},
-		"the end of the table": func(_ *testing.T, m *Store, p *limiter.Policy, _ [][]limiter.Check) {
-			now += 60 * storetest.Sec
-			s := m.Lock(p, "k")
-			s.ClearIfReset(now)
-			s.Mu.Unlock()
-		},
+			defer s.Mu.Unlock()
+			do(s)
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		after int64 // seconds
+		end   func()
+	}{
+		{"refunds of the others", 0, func() { storetest.RefundIn(m, open[2]); storetest.RefundIn(m, open[0]) }},
+		{"a take of a drained bucket", 10, func() { storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}) }},
+		{"a charge of a drained bucket", 10, func() { charge(1) }},
+		{"a charge that saturates", 0, func() { charge(limiter.MaxCharge) }},
+		{"a reset of the key", 0, locked(func(s *Shard) { s.Drop("k") })},
+		{"a reset of the policy", 0, locked(func(s *Shard) { s.DropAll() })},
+		{"a sweep", 60, locked(func(s *Shard) { s.Sweep(now, 1) })},
+		{"the end of the table", 60, locked(func(s *Shard) { s.ClearIfReset(now) })},
 	} {
-		m := NewOnClock(func() int64 { return now })
-		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.LeakyBucket, Limit: 1, Window: time.Second, Burst: 10})
-		open := reserveThree(t, m, p, "k")
-		got := holesOf(m, p)
-		redistest.ErrorIf(t, got != 1, "%s: %d states have holes before it", name, got)
-		end(t, m, p, open)
-		got = holesOf(m, p)
-		redistest.ErrorIf(t, got != 0, "%s: %d states have holes after it", name, got)
+		m = NewOnClock(func() int64 { return now })
+		open = reserveThree(t, m, p, "k")
+		redistest.Equal(t, holesOf(m, p), 1, "%s: the number of states that have holes before it", test.name)
+		now += test.after * storetest.Sec
+		test.end()
+		redistest.Equal(t, holesOf(m, p), 0, "%s: the number of states that have holes after it", test.name)
 	}
 }
 

@@ -46,37 +46,33 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 	}
 }
 
-// TestMemory_Prune_full has a table whose states are in the overflow: it is dropped when they have
-// reset.
-func TestMemory_Prune_full(t *testing.T) {
-	t.Parallel()
-	now := storetest.Epoch
-	m := NewOnClock(func() int64 { return now })
-	m.Limit(1, nil)
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "full", Algorithm: limiter.FixedWindow, Limit: 1, Window: time.Second})
-	for i := range 10 {
-		storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
-	}
-	living := m.Prune()
-	redistest.ErrorIf(t, !living["full"], "the table was dropped before its states had reset")
-	now += 10_000_000
-	living = m.Prune()
-	redistest.ErrorIf(t, len(living) != 0 || m.Len() != 0, "%v live, with %d states", living, m.Len())
-}
-
-// TestMemory_Prune_refunded has a table whose only unit was refunded.
-func TestMemory_Prune_refunded(t *testing.T) {
+// TestMemory_Prune_ended drops a table when its states have reset: those of its keys, those in the overflow, and
+// that of a key whose only unit was refunded.
+func TestMemory_Prune_ended(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
-		t.Run(algorithm, func(t *testing.T) {
-			now := storetest.Epoch
-			m := NewOnClock(func() int64 { return now })
-			p := storetest.NewPolicy(t, limiter.Settings{Name: "refunded", Algorithm: algorithm, Limit: 1, Window: time.Second})
-			storetest.RefundIn(m, storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}))
-			now += 10_000_000
-			living := m.Prune()
-			redistest.ErrorIf(t, len(living) != 0 || m.Len() != 0, "%v live, with %d states", living, m.Len())
-		})
+		for name, test := range map[string]struct {
+			maxKeys int64
+			clients int
+			refund  bool
+		}{"full": {1, 10, false}, "refunded": {DefaultMaxKeys, 1, true}} {
+			t.Run(name+"/"+algorithm, func(t *testing.T) {
+				now := storetest.Epoch
+				m := NewOnClock(func() int64 { return now })
+				m.Limit(test.maxKeys, nil)
+				p := storetest.NewPolicy(t, limiter.Settings{Name: "ended", Algorithm: algorithm, Limit: 1, Window: time.Second})
+				for i := range test.clients {
+					taken := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Refundable: test.refund})
+					if test.refund {
+						storetest.RefundIn(m, taken)
+					}
+				}
+				redistest.ErrorIf(t, !test.refund && !m.Prune()["ended"], "the table was dropped before its states had reset")
+				now += 10_000_000
+				living := m.Prune()
+				redistest.ErrorIf(t, len(living) != 0 || m.Len() != 0, "%v live, with %d states", living, m.Len())
+			})
+		}
 	}
 }
 
