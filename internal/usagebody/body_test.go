@@ -39,6 +39,20 @@ func checkRead(t *testing.T, paths, contentType, body string, want int64, wantEr
 	}
 }
 
+// readCase is a body and what the sum of its paths is.
+type readCase struct {
+	paths, body string
+	want        int64
+	err         error
+}
+
+func checkReads(t *testing.T, contentType string, cases []readCase) {
+	t.Helper()
+	for _, c := range cases {
+		checkRead(t, c.paths, contentType, c.body, c.want, c.err)
+	}
+}
+
 // rows reads a file in testdata, whose lines have that many columns between tabs.
 func rows(t *testing.T, name string, columns int) (rows [][]string) {
 	t.Helper()
@@ -118,11 +132,7 @@ func TestBody_document(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	many := redistest.Rounds(20_000, 1_000_000)
 	long := strings.Repeat("0123456789", many/10)
-	for _, test := range []struct {
-		paths, body string
-		want        int64
-		err         error
-	}{
+	checkReads(t, "application/json", []readCase{
 		{"usage.total_tokens", " {\r\n\t\"usage\" : { \"x\":[1,{}], \"total_tokens\" : 42 } } \n", 42, nil},
 		{"a", "\ufeff{\"a\":1}", 1, nil},
 		{"a", "\xef\xbb{\"a\":1}", 0, ErrInvalid},
@@ -143,9 +153,7 @@ func TestBody_document(t *testing.T) {
 		{"a", `{"x":[` + strings.Repeat(`1.5,`, 100) + `[` + strings.Repeat(`-2,`, 50) + `3]],"a":1}`, 1, nil},
 		{"a", `{"b":"` + long, 0, ErrInvalid},
 		{"a", deep(many)[:many/2*3], 0, ErrInvalid},
-	} {
-		checkRead(t, test.paths, "application/json", test.body, test.want, test.err)
-	}
+	})
 }
 
 // TestBody_contentType has what servers call JSON, and what is none.
@@ -183,11 +191,7 @@ func TestBody_contentEncoding(t *testing.T) {
 
 // TestBody_events has event streams with each kind of line.
 func TestBody_events(t *testing.T) {
-	for _, test := range []struct {
-		paths, body string
-		want        int64
-		err         error
-	}{
+	checkReads(t, "text/event-stream; charset=utf-8", []readCase{
 		{"a", "data: {\"a\":1}\n\n", 1, nil},
 		{"a", "data:{\"a\":1}\r\n\r\n", 1, nil},
 		{"a", "data: {\"a\":1}\r\rdata: {\"a\":2}\r\r", 2, nil},
@@ -206,17 +210,11 @@ func TestBody_events(t *testing.T) {
 		{"a", "data: {\"a\":1}\n\ndata: {\"a\":-1}\n\n", 0, ErrRange},
 		{"a", "", 0, ErrAbsent},
 		{"a", "\n\n\r\r\r\n", 0, ErrAbsent},
-	} {
-		checkRead(t, test.paths, "text/event-stream; charset=utf-8", test.body, test.want, test.err)
-	}
+	})
 }
 
 func TestBody_lines(t *testing.T) {
-	for _, test := range []struct {
-		paths, body string
-		want        int64
-		err         error
-	}{
+	checkReads(t, "application/x-ndjson", []readCase{
 		{"a", "{\"a\":1}\n{\"b\":2}\r\n{\"a\":3}\n", 3, nil},
 		{"a", "{\"a\":1}\n{\"a\":3}", 3, nil},
 		{"a", "\n\n{\"a\":1}\n\n", 1, nil},
@@ -225,9 +223,7 @@ func TestBody_lines(t *testing.T) {
 		{"a", "\ufeff{\"a\":1}\n", 1, nil},
 		{"a+b", "{\"a\":1}\n{\"b\":2}\n", 3, nil},
 		{"a", "{\"b\":1}\n", 0, ErrAbsent},
-	} {
-		checkRead(t, test.paths, "application/x-ndjson", test.body, test.want, test.err)
-	}
+	})
 }
 
 // TestPlan_severalSums reads paths that begin alike and that several sums have.
