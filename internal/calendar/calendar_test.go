@@ -2,13 +2,13 @@ package calendar
 
 import (
 	"archive/zip"
-	"bytes"
-	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +21,7 @@ import (
 func zones(t *testing.T) map[string]*time.Location {
 	t.Helper()
 	root := redistest.NoError(exec.Command("go", "env", "GOROOT").Output())(t)
-	table, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
-	redistest.Must(t, err)
+	table := redistest.NoError(zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip")))(t)
 	t.Cleanup(func() { _ = table.Close() })
 	found := map[string]*time.Location{}
 	seen := map[string]bool{}
@@ -30,15 +29,11 @@ func zones(t *testing.T) map[string]*time.Location {
 		if strings.HasSuffix(file.Name, "/") {
 			continue
 		}
-		content, err := file.Open()
-		redistest.Must(t, err)
-		var data bytes.Buffer
-		if _, err = data.ReadFrom(content); err != nil {
-			t.Fatal(err)
-		}
-		zone := redistest.NoError(time.LoadLocationFromTZData(file.Name, data.Bytes()))(t)
-		if !seen[data.String()] || slices.Contains(odd, file.Name) {
-			found[file.Name], seen[data.String()] = zone, true
+		content := redistest.NoError(file.Open())(t)
+		data := redistest.NoError(io.ReadAll(content))(t)
+		zone := redistest.NoError(time.LoadLocationFromTZData(file.Name, data))(t)
+		if !seen[string(data)] || slices.Contains(odd, file.Name) {
+			found[file.Name], seen[string(data)] = zone, true
 		}
 	}
 	redistest.FatalIf(t, len(found) < 300, "only %d zones", len(found))
@@ -201,11 +196,7 @@ func TestPeriods_vectors(t *testing.T) {
 		for i, text := range strings.Fields(test.want) {
 			want, err := time.Parse(time.RFC3339, text)
 			if err != nil {
-				var seconds int64
-				if _, err = fmt.Sscan(text, &seconds); err != nil {
-					t.Fatal(err)
-				}
-				want = time.Unix(seconds, 0)
+				want = time.Unix(redistest.NoError(strconv.ParseInt(text, 10, 64))(t), 0)
 			}
 			if got := time.UnixMicro(bounds[i+1]); !got.Equal(want) {
 				t.Errorf("%s of %s at %s: bound %d is %v, want %v", test.unit, test.zone, test.at, i+1, got.In(zone), want)

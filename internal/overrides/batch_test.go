@@ -26,16 +26,13 @@ func TestEntry_Policy_batch(t *testing.T) {
 		sent.Add(int64(size))
 	}})
 	t.Cleanup(func() { _ = store.Close() })
-	base, err := limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute})
-	redistest.Must(t, err)
+	base := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute}))(t)
 	l := NewLocal(Hooks{})
 	const clients = 256
 	for i := range clients {
 		put(t, l, l.Target("api", key(strconv.Itoa(i))), Rule{Action: Limit, Limit: int64(100 + i)}, 0)
 	}
-	if _, err := limiter.Allow(t.Context(), store, base, "first"); err != nil { // the script is known from here on
-		t.Fatal(err)
-	}
+	redistest.NoError(limiter.Allow(t.Context(), store, base, "first"))(t) // the script is known from here on
 	runs := func() int {
 		info := server.Client(t).Info(t.Context(), "commandstats").Val()
 		total := 0
@@ -65,12 +62,8 @@ func TestEntry_Policy_batch(t *testing.T) {
 
 // TestEntry_Policy keeps the variant of a policy, and makes another of another policy of that name.
 func TestEntry_Policy(t *testing.T) {
-	policy := func(limit int64, window time.Duration) *limiter.Policy {
-		p := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Limit: limit, Window: window}))(t)
-		return p
-	}
 	e := &Entry{Rule: Rule{Action: Limit, Limit: 500}}
-	base := policy(10, time.Minute)
+	base := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute}))(t)
 	if v := e.Policy(base); v.Capacity() != 500 || v.ID() != base.ID() || e.Policy(base) != v {
 		t.Errorf("the variant is %v", v)
 	}

@@ -35,9 +35,7 @@ func quotaItem(c *limiter.Check) httpsfv.Item {
 func FuzzQuotaText(f *testing.F) {
 	named := func(s limiter.Settings) *limiter.Policy {
 		s.Name = "p-1_x"
-		p, err := limiter.NewPolicy(s)
-		redistest.Must(f, err)
-		return p
+		return redistest.NoError(limiter.NewPolicy(s))(f)
 	}
 	policies := []*limiter.Policy{
 		named(limiter.Settings{Algorithm: limiter.GCRA, Limit: 100, Window: time.Minute}),
@@ -133,8 +131,7 @@ func FuzzGRPCType(f *testing.F) {
 }
 
 func TestRefusedCall_Write(t *testing.T) {
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: "api", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour})
-	redistest.Must(t, err)
+	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}))(t)
 	check := &limiter.Check{Policy: policy}
 	for name, test := range map[string]struct {
 		refusal                 RefusedCall
@@ -214,8 +211,7 @@ func TestPolicyText(t *testing.T) {
 		{49_999, 0, 24 * time.Hour, "q=49999;w=86400"},
 		{1, 50_000, 24 * time.Hour, "q=50000;w=4320000000"},
 	} {
-		policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: test.limit, Burst: test.burst, Window: test.window})
-		redistest.Must(t, err)
+		policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: test.limit, Burst: test.burst, Window: test.window}))(t)
 		if got := textsOf(policy).item; got != `"p";`+test.want {
 			t.Errorf("limit %d, burst %d, window %v: got %s, want %s", test.limit, test.burst, test.window, got, test.want)
 		}
@@ -247,8 +243,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Add(int64(0), int64(math.MaxInt64), int64(math.MaxInt64)) // a block by an override that ends in the year 9999
 	f.Add(int64(5), int64(0), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, remaining, retryAfter, resetAfter int64) {
-		policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: 100, Window: time.Minute})
-		redistest.Must(t, err)
+		policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: 100, Window: time.Minute}))(t)
 		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)), ResetAfter: max(0, time.Duration(resetAfter))}
 		var q Quotas
 		now := time.Now()

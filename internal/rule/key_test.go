@@ -240,8 +240,7 @@ func TestAddress_is_cut_to_its_prefix(t *testing.T) {
 
 // TestAddress_is_cut_wherever_it_stands_in_a_key has both placeholders of an address in one key.
 func TestAddress_is_cut_wherever_it_stands_in_a_key(t *testing.T) {
-	template, err := ParseKey("{http.vars.client_ip}|{http.request.remote.host}|{p.0}", Prefixes{IPv4: 24, IPv6: 64})
-	redistest.Must(t, err)
+	template := redistest.NoError(ParseKey("{http.vars.client_ip}|{http.request.remote.host}|{p.0}", Prefixes{IPv4: 24, IPv6: 64}))(t)
 	r, repl := keyRequest("2001:db8::1:2:3:4", map[string]string{"http.request.remote.host": "192.0.2.77", "p.0": "192.0.2.77"})
 	got, want := template.Key(r, repl).String(), "2001:db8::/64|192.0.2.0/24|192.0.2.77"
 	redistest.ErrorIf(t, got != want, "got %q, want %q", got, want)

@@ -92,15 +92,10 @@ func TestShorthands_are_those_of_Caddy(t *testing.T) {
 // neverSet makes a set of a rule with a key and a limit from placeholders. Its warnings are counted by option.
 func neverSet(t *testing.T, key string) (set *Set, warnings map[string]int) {
 	t.Helper()
-	policy, err := limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1000, Window: time.Hour, Algorithm: "gcra", Dynamic: true})
-	redistest.Must(t, err)
+	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1000, Window: time.Hour, Algorithm: "gcra", Dynamic: true}))(t)
 	r := Rule{Policy: policy, Numbers: Numbers{Weight: 1, Variants: NewVariants(policy)}, OnEmptyKey: EmptyKeyClientIP}
-	if r.Key, err = ParseKey(key, exact); err != nil {
-		t.Fatal(err)
-	}
-	if r.Numbers.LimitFrom, err = ParsePlaceholder("limit", "{p.limit}"); err != nil {
-		t.Fatal(err)
-	}
+	r.Key = redistest.NoError(ParseKey(key, exact))(t)
+	r.Numbers.LimitFrom = redistest.NoError(ParsePlaceholder("limit", "{p.limit}"))(t)
 	set, warnings = NewSet([]Rule{r}), map[string]int{}
 	set.OnNeverSet = func(_ *Rule, option, placeholder string) { warnings[option+" "+placeholder]++ }
 	return set, warnings
@@ -154,8 +149,7 @@ func TestOnNeverSet_allocates_nothing(t *testing.T) {
 // TestVariants_with_together has many requests bring the same new limit at once. All get one policy: leases and
 // denials are of a policy.
 func TestVariants_with_together(t *testing.T) {
-	base, err := limiter.NewPolicy(limiter.Settings{Name: "plans", Algorithm: limiter.GCRA, Limit: 1, Window: time.Minute, Dynamic: true})
-	redistest.Must(t, err)
+	base := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "plans", Algorithm: limiter.GCRA, Limit: 1, Window: time.Minute, Dynamic: true}))(t)
 	v := NewVariants(base)
 	for limit := int64(2); limit < 1000; limit++ {
 		var policies [8]*limiter.Policy
@@ -191,8 +185,7 @@ func TestParseCost_factors(t *testing.T) {
 // reservePolicy is a window of that capacity.
 func reservePolicy(t *testing.T, capacity int64) *limiter.Policy {
 	t.Helper()
-	p := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: capacity, Window: time.Second}))(t)
-	return p
+	return redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: capacity, Window: time.Second}))(t)
 }
 
 func TestReserve_Of(t *testing.T) {

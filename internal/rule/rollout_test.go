@@ -17,8 +17,7 @@ import (
 
 func rollout(t testing.TB, policy string, percent float64) *Rollout {
 	t.Helper()
-	r := redistest.NoError(ParseRollout(policy, &percent))(t)
-	return r
+	return redistest.NoError(ParseRollout(policy, &percent))(t)
 }
 
 // TestRollout_vectors has the least whole percentage that limits a key. Nodes of other versions, on other

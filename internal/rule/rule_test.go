@@ -22,8 +22,7 @@ func manyRules(t *testing.T, n, again int) []Rule {
 	t.Helper()
 	var rules []Rule
 	for i := range n {
-		policy, err := limiter.NewPolicy(limiter.Settings{Name: fmt.Sprint("many", i), Limit: 1000, Window: time.Hour, Algorithm: "gcra"})
-		redistest.Must(t, err)
+		policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: fmt.Sprint("many", i), Limit: 1000, Window: time.Hour, Algorithm: "gcra"}))(t)
 		key := redistest.NoError(ParseKey("{http.vars.client_ip}", exact))(t)
 		rules = append(rules, Rule{Policy: policy, Key: key, Numbers: Numbers{Weight: 1}})
 	}
@@ -108,8 +107,7 @@ func TestExempt_matches_by_the_address_however_it_is_written(t *testing.T) {
 func TestSet_Evaluate_empty_keys(t *testing.T) {
 	rules := manyRules(t, 4, 0)[:3]
 	for i, mode := range EmptyKeys() {
-		key, err := ParseKey("{http.request.header.X-"+string(mode)+"}", Prefixes{IPv4: 16 + 8*i, IPv6: 64})
-		redistest.Must(t, err)
+		key := redistest.NoError(ParseKey("{http.request.header.X-"+string(mode)+"}", Prefixes{IPv4: 16 + 8*i, IPv6: 64}))(t)
 		rules[i].Key, rules[i].OnEmptyKey = key, mode
 	}
 	const stand = addressMark + "192.0.0.0/16"

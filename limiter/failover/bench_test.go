@@ -160,8 +160,7 @@ func sendTakes(b *testing.B, client *goredis.Client, r *redis.Store, p *limiter.
 func infoSum(t testing.TB, client *goredis.Client, section, pattern string) (sum float64) {
 	t.Helper()
 	for _, found := range regexp.MustCompile(pattern).FindAllStringSubmatch(client.Info(context.Background(), section).Val(), -1) {
-		n := redistest.NoError(strconv.ParseFloat(found[1], 64))(t)
-		sum += n
+		sum += redistest.NoError(strconv.ParseFloat(found[1], 64))(t)
 	}
 	return sum
 }

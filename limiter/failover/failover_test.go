@@ -182,8 +182,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 	p := storetest.DayPolicy(t, "flood", limiter.GCRA, 1)
 	ask := func(key int) limiter.Source {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(key)), Weight: 1}}
-		source := redistest.NoError(f.Decide(context.Background(), checks))(t)
-		return source
+		return redistest.NoError(f.Decide(context.Background(), checks))(t)
 	}
 	for key := range keys {
 		ask(key)

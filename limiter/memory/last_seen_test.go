@@ -247,15 +247,11 @@ func TestMemory_ban_full(t *testing.T) {
 	t.Parallel()
 	p, m := hourBan(t), New()
 	m.Limit(1, nil)
-	decide := func() limiter.Result {
-		result := redistest.NoError(limiter.Allow(t.Context(), m, p, "k"))(t)
-		return result
-	}
 	for i, want := range []bool{true, true, false, false} {
-		r := decide()
+		r := redistest.NoError(limiter.Allow(t.Context(), m, p, "k"))(t)
 		redistest.ErrorIf(t, r.Passes() != want || r.Banned, "request %d: %+v", i, r)
 	}
 	m.Limit(2, nil)
-	r := decide()
+	r := redistest.NoError(limiter.Allow(t.Context(), m, p, "k"))(t)
 	redistest.ErrorIf(t, !r.BanBegins, "with room: %+v", r)
 }
