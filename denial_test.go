@@ -87,10 +87,10 @@ func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
 	}
 }
 
-// call sends a request with a content type.
-func call(t testing.TB, url, contentType string) *http.Response {
+// call sends a call of gRPC.
+func call(t testing.TB, url string) *http.Response {
 	t.Helper()
-	response := redistest.NoError(http.Post(url, contentType, strings.NewReader("\x00\x00\x00\x00\x00")))(t)
+	response := redistest.NoError(http.Post(url, "application/grpc", strings.NewReader("\x00\x00\x00\x00\x00")))(t)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	redistest.FatalIf(t, err != nil || len(body) > 0 && response.Header.Get("Grpc-Status") != "", "the body is %q, error %v", body, err)
@@ -101,9 +101,9 @@ func call(t testing.TB, url, contentType string) *http.Response {
 func TestRefusedCall_jitter(t *testing.T) {
 	for _, jitter := range []string{"2s", "24h"} {
 		server := serve(t, hello, newHandler(t, `{"policies":[{"name":"p","key":"jitter `+jitter+`","limit":1,"window":"55s","algorithm":"gcra"}],"retry_jitter":"`+jitter+`"}`))
-		call(t, server.URL, "application/grpc")
+		call(t, server.URL)
 		for range 20 {
-			header := call(t, server.URL, "application/grpc").Header
+			header := call(t, server.URL).Header
 			seconds := redistest.NoError(strconv.ParseInt(header.Get("Retry-After"), 10, 64))(t)
 			pushback, err := strconv.ParseInt(header.Get("Grpc-Retry-Pushback-Ms"), 10, 64)
 			if err != nil || (seconds > 60) != (pushback == -1) || (seconds <= 60 && (pushback+999)/1000 != seconds) {
@@ -119,7 +119,7 @@ func TestRefusedCall_matcherError(t *testing.T) {
 	failed := errors.New("a matcher failed")
 	for _, err := range []error{failed, caddyhttp.Error(http.StatusBadRequest, failed)} {
 		server := serve(t, func(w http.ResponseWriter, r *http.Request) error { return h.limiter.Visit(w, r).Refuse(err) })
-		response := call(t, server.URL, "application/grpc")
+		response := call(t, server.URL)
 		redistest.ErrorIf(t, response.StatusCode < 400 || response.Header.Get("Grpc-Status") != "", "got %v", response)
 	}
 }
@@ -133,7 +133,7 @@ func TestHold_refuses_where_too_many_wait(t *testing.T) {
 	response := fetch(t, server.URL)
 	redistest.Equal(t, response.StatusCode, http.StatusServiceUnavailable, "the status")
 	checkShare(t, response.Header, "5", "3")
-	refused := call(t, server.URL, "application/grpc")
+	refused := call(t, server.URL)
 	checkShare(t, refused.Header, "5", "2")
 	redistest.ErrorIf(t, refused.StatusCode != http.StatusOK || refused.Header.Get("Grpc-Status") != "14" || refused.Header.Get("Grpc-Message") == "", "got %v", refused)
 }

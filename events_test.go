@@ -134,7 +134,7 @@ func spansOf(t *testing.T, h *Handler) tracetest.SpanStubs {
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
 	w := httptest.NewRecorder()
 	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
-	_ = chain([]*Handler{h}, caddyhttp.HandlerFunc(hello)).ServeHTTP(w, r) // a denial is an error
+	_ = chain([]*Handler{h}, hello).ServeHTTP(w, r) // a denial is an error
 	span.End()
 	return spans.GetSpans()
 }

@@ -17,7 +17,6 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -194,7 +193,7 @@ func (c *crowd) Read(p []byte) (n int, err error) {
 // 10000000x ten million lines. It reports the memory that was taken from the system.
 func BenchmarkReplay(b *testing.B) {
 	b.ReportAllocs()
-	result := play(b, nasaSite("10 1m", "sliding_window_counter"), accesslog.Options{Files: []string{"-"}, Stdin: &crowd{lines: b.N, clients: 100_000}}, replay.Options{})
+	result := play(b, nasaSite("10 1m", "sliding_window_counter"), accesslog.Options{Files: []string{"-"}, Stdin: &crowd{lines: b.N, clients: 100_000}})
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	b.ReportMetric(float64(memory.Sys)/1e6, "MB")

@@ -47,7 +47,7 @@ func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			site := ":8080 {\n\tredis_ratelimit {client_ip} 2 10h {\n\t" + test.option + "\n\t}\n}\n"
-			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)}, replay.Options{})
+			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)})
 			redistest.ErrorIf(t, result.Denied != test.denied || strings.Join(result.Warnings, "") != test.warning,
 				"%d denied, want %d; warnings: %q", result.Denied, test.denied, result.Warnings)
 		})
@@ -61,7 +61,7 @@ func TestReplay_bans(t *testing.T) {
 		"": 9, "ban 1h": 18, "ban 3s after 2": 9, "ban 1h\ncount_if header X-Login failed": 18, "ban 1h\ncount_if header X-Login passed": 0,
 	} {
 		site := ":8080 {\n\tredis_ratelimit {client_ip} 1 2s {\n\talgorithm fixed_window\n\t" + options + "\n\t}\n}\n"
-		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(slices.Repeat([]string{failed}, 20)...)}, replay.Options{})
+		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(slices.Repeat([]string{failed}, 20)...)})
 		redistest.ErrorIf(t, result.Denied != denied, "%q: %d denied, want %d", options, result.Denied, denied)
 	}
 }
@@ -220,7 +220,7 @@ func TestReplay_units(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\t" + test.option + "\n\t}\n}\n"
-			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)}, replay.Options{})
+			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)})
 			if got := result.Policies[0].Units; (got == nil) != (test.want == nil) || got != nil && *got != *test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
@@ -249,7 +249,7 @@ func TestReplay_units_of_what_broke_off(t *testing.T) {
 		site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\tweight 30\n\tcost " + test.source + "\n\t}\n}\n"
 		log := redistest.NoError(io.ReadAll(answered(test.header)))(t)
 		log = bytes.Replace(log, []byte(`"size":9,"status":200`), []byte(test.end), 1)
-		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: bytes.NewReader(log)}, replay.Options{})
+		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: bytes.NewReader(log)})
 		want := replay.Units{Offered: 30, Admitted: 30, Charged: test.charged, Refunded: test.refunded}
 		got := result.Policies[0].Units
 		redistest.ErrorIf(t, got == nil || *got != want, "%s, %s: %+v, want %+v", test.source, test.end, got, want)
@@ -264,7 +264,7 @@ func TestReplay_units_with_another_denial(t *testing.T) {
 		":80 {\nredis_ratelimit {\n" + weights + one + "}\n}\n":                                        {Offered: 30, Admitted: 10, DeniedByOthers: 20},
 		":80 {\nroute {\nredis_ratelimit {\n" + weights + "}\nredis_ratelimit {\n" + one + "}\n}\n}\n": {Offered: 30, Admitted: 30},
 	} {
-		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered("", "", "")}, replay.Options{})
+		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered("", "", "")})
 		for _, p := range result.Policies {
 			redistest.ErrorIf(t, p.Name == "weights" && (p.Units == nil || *p.Units != want), "%s: %+v, want %+v", site, p.Units, want)
 		}

@@ -70,10 +70,10 @@ func simulateOnly(t testing.TB, caddyfile, policy string) *simulate.Simulation {
 }
 
 // play plays a log through a Caddyfile.
-func play(t testing.TB, caddyfile string, log accesslog.Options, options replay.Options) *replay.Result {
+func play(t testing.TB, caddyfile string, log accesslog.Options) *replay.Result {
 	t.Helper()
 	r := simulateCaddyfile(t, caddyfile)
-	return playOn(t, r, r, log, options)
+	return playOn(t, r, r, log, replay.Options{})
 }
 
 // playOn plays a log through an engine, with a simulation's options for reading it.
