@@ -196,9 +196,8 @@ func TestDocuments_clouds(t *testing.T) {
 		option = "\t\t" + strings.ReplaceAll(strings.TrimSpace(option), "\n", "\n\t\t")
 		file := caddytest.WriteCaddyfile(t, "{\n\tredis_ratelimit {\n"+option+"\n\t}\n}\n\n:8080 {\n\tredis_ratelimit {remote_host} 2 24h\n}\n")
 		for _, args := range [][]string{{"fmt", "--diff", file}, {"validate", "--config", file, "--adapter", "caddyfile"}} {
-			if output, err := caddytest.RunCaddy(t, env, args...); err != nil {
-				t.Errorf("caddy %s of %s: %v\n%s", args[0], name[1], err, output)
-			}
+			ending := caddytest.Run{Env: env}.Caddy(t, args...)
+			redistest.ErrorIf(t, ending.Code != 0, "caddy %s of %s: %v", args[0], name[1], ending)
 		}
 	}
 	redistest.ErrorIf(t, len(shown) != len(sources), "%s shows %v; want all of %v", cloudsPage, shown, sources)
