@@ -24,6 +24,7 @@ type trial struct {
 // section holds the trials of one group. All are compared with the first.
 type section struct {
 	title, note string
+	asked       bool // measured only if a word names its rows
 	trials      []*trial
 }
 
@@ -61,7 +62,7 @@ func (t *trial) same() *trial {
 
 // plan returns all trials in the order of the page.
 func plan() []*section {
-	sections := []*section{headersSection(), plainSection(), deniedSection(), fewSection(8, 10_000), fewSection(1, 3000)}
+	sections := []*section{headersSection(), plainSection(), deniedSection(), fewSection(8, 10_000), fewSection(1, 3000), floorSection()}
 	for _, s := range sections {
 		for _, t := range s.trials {
 			t.base = s.trials[0]
@@ -72,7 +73,7 @@ func plan() []*section {
 }
 
 // selected returns the trials whose name contains one of the comma-separated words, with those that they are
-// compared with. Without words it returns all.
+// compared with. Without words it returns all but those that have to be asked for.
 func selected(sections []*section, words string) []*section {
 	named := func(t *trial) bool {
 		return slices.ContainsFunc(strings.Split(words, ","), func(word string) bool { return strings.Contains(t.name, word) })
@@ -80,7 +81,7 @@ func selected(sections []*section, words string) []*section {
 	return slices.DeleteFunc(sections, func(s *section) bool {
 		some, first := slices.ContainsFunc(s.trials, named), s.trials[0]
 		s.trials = slices.DeleteFunc(s.trials, func(t *trial) bool { return t != first && !named(t) })
-		return !some
+		return !some || s.asked && words == ""
 	})
 }
 

@@ -34,6 +34,7 @@ func constantHeaders(limit, remaining string) string {
 // Servers of several sections.
 var (
 	bare    = caddyServer("bare", constantHeaders("1000000", "999999"))
+	memory  = caddyServer("memory", limitAllowed)
 	redis   = moduleServer("redis", limitAllowed)
 	evalSHA = contenderServer(contenders.EvalSHA)
 )
@@ -46,12 +47,28 @@ func headersSection() *section {
 		trials: []*trial{
 			newTrial("headers/bare", "bare Caddy", bare),
 			newTrial("headers/same", "bare Caddy, a second process", bare.again()).same(),
-			newTrial("headers/memory", "this module, in process", caddyServer("memory", limitAllowed)),
+			newTrial("headers/memory", "this module, in process", memory),
 			newTrial("headers/redis", "this module, Redis", redis),
 			newTrial("headers/lease", "this module, Redis, one client with lease", moduleServer("lease", limitHot)).of(1),
 			newTrial("headers/redis_rate", "redis_rate v10", contenderServer(contenders.RedisRate)),
 			newTrial("headers/evalsha", "one EVALSHA a request", evalSHA),
 			newTrial("headers/envoy", "envoyproxy/ratelimit, alone", envoyServer("envoy")).alone(),
+		},
+	}
+}
+
+// floorSection is what waiting costs that decides nothing, beside what deciding costs that does not wait.
+func floorSection() *section {
+	return &section{
+		asked: true,
+		title: "The floor",
+		note:  "64 connections, with headers. Requests wait for a batch that decides nothing.",
+		trials: []*trial{
+			newTrial("floor/bare", "bare Caddy", bare),
+			newTrial("floor/memory", "this module, in process", memory),
+			newTrial("floor/wait", "a batch that is answered at once", contenderServer(contenders.Wait)),
+			newTrial("floor/ping", "a batch that is a PING", contenderServer(contenders.Ping)),
+			newTrial("floor/redis", "this module, Redis", redis),
 		},
 	}
 }

@@ -28,18 +28,24 @@ type answer struct {
 const (
 	EvalSHA   = "evalsha"
 	RedisRate = "redis_rate"
+	Wait      = "wait" // decides nothing; a batch is answered at once
+	Ping      = "ping" // decides nothing; a batch is a PING
 )
 
 // newLimiter returns the limiter of that name, on a go-redis client with default options.
 func newLimiter(way, address string) (limiter, error) {
 	client := goredis.NewClient(&goredis.Options{Addr: address})
 	switch way {
+	case Wait:
+		return new(floor), client.Close()
+	case Ping:
+		return &floor{Client: client}, nil
 	case EvalSHA:
 		return scripted{client}, nil
 	case RedisRate:
 		return rated{client, redis_rate.NewLimiter(client)}, nil
 	}
-	return nil, fmt.Errorf("contender %q: use %s or %s", way, EvalSHA, RedisRate)
+	return nil, fmt.Errorf("contender %q: use %s, %s, %s or %s", way, EvalSHA, RedisRate, Wait, Ping)
 }
 
 //go:embed counter.lua
