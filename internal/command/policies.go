@@ -19,10 +19,11 @@ func policiesCommand() *cobra.Command {
 		Use:   "policies",
 		Short: "Shows every policy, and whether the store works",
 		Long: `
-Shows the versions of the running Caddy, where it counts and whether that store decides, then every
-policy with its settings. A limit from a placeholder stands before the limit
-that applies if the placeholder is empty. Below stand the handlers that use each
-policy: server, addresses, and what requests must be to come there.`,
+Shows the versions of the running Caddy, where it counts and whether that store
+decides, then every policy with its settings. A limit from a placeholder stands
+before the limit that applies if the placeholder is empty. Below stand the
+handlers that use each policy: server, addresses, and what requests must be to
+come there.`,
 		Example: "  caddy redis-ratelimit policies",
 		Args:    cobra.NoArgs,
 		RunE:    runs(runPolicies),
