@@ -137,14 +137,14 @@ func (i *invocation) suggest(s Simulation, o *replay.Options) error {
 // checkReport refuses to replace a file that does not begin as a report does, such as a log or a Caddyfile. An empty
 // path is no file.
 func checkReport(path string) error {
+	if info, err := os.Stat(path); err != nil || info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe) != 0 {
+		return nil //nolint:nilerr // there is none yet; writing it finds out what else is wrong. Opening a pipe would wait
+	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil //nolint:nilerr // there is none yet; writing it finds out what else is wrong
+		return nil //nolint:nilerr // as above
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	if info, err := file.Stat(); err != nil || info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe) != 0 {
-		return err
-	}
 	begin := make([]byte, len(report.Begin))
 	if _, err := io.ReadFull(file, begin); err != nil || string(begin) != report.Begin {
 		return fmt.Errorf("--report: %s is there, and no report: name another file to write", path)
