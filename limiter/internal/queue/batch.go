@@ -53,9 +53,10 @@ type Batcher struct {
 // Do decides a call within the timeout. It returns nil when the call's err and results are valid;
 // otherwise the call is gone.
 func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error {
-	until := clock.Now().Add(timeout)
-	if b.tryInline(c) {
-		if w := b.sendAlone(ctx, c, timeout, until); w != nil {
+	now := time.Now()
+	until := clock.MomentOf(now).Add(timeout)
+	if l := b.tryInline(c, now.Add(timeout), until); l != nil {
+		if w := b.sendAlone(ctx, c, l); w != nil {
 			return w.Wait()
 		}
 		return nil
@@ -69,28 +70,29 @@ func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error 
 	return w.Wait()
 }
 
-// tryInline reports whether the caller is to send its call itself, as a sender of its own: nothing
+// tryInline returns the context in which the caller is to send its call itself, as a sender of its own: nothing
 // waits, a sender is free, and a connection is ready, so that the call will not wait for one. In a crowd
-// a sender takes others along.
-func (b *Batcher) tryInline(c *Call) bool {
+// a sender takes others along; nil then.
+func (b *Batcher) tryInline(c *Call, deadline time.Time, until clock.Moment) *lone {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	if b.ready == 0 || b.crowded.Load() || len(b.Waiting) > b.held || !b.Senders.mayOpen(1) || b.Unsettled.isFollowedBy(c) {
-		return false
+		return nil
 	}
 	b.Senders.Open++
 	b.ready--
+	l := newLone(deadline, until)
+	c.inflight.alone = l
 	b.Senders.Begin(&c.inflight)
-	return true
+	b.expireBy(until)
+	return l
 }
 
 // sendAlone sends a call on the caller's goroutine. Calls that have arrived meanwhile get a sender
 // of their own. It returns a waiter where the call has returned to the queue.
-func (b *Batcher) sendAlone(ctx context.Context, c *Call, timeout time.Duration, until clock.Moment) (queued *Waiter) {
-	sending, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
+func (b *Batcher) sendAlone(ctx context.Context, c *Call, l *lone) (queued *Waiter) {
 	c.MarkSent()
-	answered := b.Send(sending, c.Alone[:])
+	answered := b.Send(l, c.Alone[:])
 	b.Mu.Lock()
 	b.finish(&c.inflight, answered)
 	refusal := error(nil)
@@ -100,8 +102,8 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, timeout time.Duration,
 	if refusal == nil {
 		c.BeginReservations()
 	} else {
-		queued = c.AwaitedBy(ctx, until)
-		b.expireBy(queued)
+		queued = c.AwaitedBy(ctx, l.until)
+		b.expireBy(l.until)
 	}
 	if len(b.Waiting) > 0 && !b.Senders.tooMany() {
 		go b.sendLoop()
@@ -143,7 +145,7 @@ func (b *Batcher) Enqueue(c *Call) error {
 	}
 	b.Waiting = append(b.Waiting, c)
 	if c.waiter != nil {
-		b.expireBy(c.waiter)
+		b.expireBy(c.waiter.until)
 	}
 	b.Senders.skipStalled()
 	b.startSender()

@@ -55,6 +55,7 @@ type Inflight struct {
 	sent    clock.Moment
 	stalled bool
 	calls   []*Call // nil for a call that its caller sends
+	alone   *lone   // bounds such a call; nil for others
 }
 
 // allowed adapts the number of batches in flight to the round trip: on a link of 20 ms, two batches
@@ -92,7 +93,7 @@ func (s *senders) Begin(f *Inflight) {
 
 // end removes a batch in flight and observes how long it took.
 func (s *senders) end(f *Inflight) {
-	if f.calls = nil; f.stalled {
+	if f.calls, f.alone = nil, nil; f.stalled {
 		s.stalled--
 	}
 	i := slices.Index(s.inflights, f)

@@ -55,16 +55,45 @@ func (w *Waiter) Wait() error {
 	return err
 }
 
-// expireBy has the calls looked at, so that the waiter leaves on time. The lock must be held.
-func (b *Batcher) expireBy(w *Waiter) {
-	if b.expiry.IsDueBy(w.until) {
+// lone is the context of a call that its caller sends. The looks end it, as they end waits: a timer for each call
+// would cost as much as the queue does otherwise.
+type lone struct {
+	context.Context //nolint:containedctx // gives no values
+	deadline        time.Time
+	until           clock.Moment // the same
+	ended           chan struct{}
+}
+
+func newLone(deadline time.Time, until clock.Moment) *lone {
+	return &lone{context.Background(), deadline, until, make(chan struct{})}
+}
+
+// Deadline implements [context.Context].
+func (l *lone) Deadline() (deadline time.Time, ok bool) { return l.deadline, true }
+
+// Done implements [context.Context].
+func (l *lone) Done() <-chan struct{} { return l.ended }
+
+// Err implements [context.Context].
+func (l *lone) Err() error {
+	select {
+	case <-l.ended:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// expireBy has the calls looked at, so that one ends on time that may wait until a moment. The lock must be held.
+func (b *Batcher) expireBy(until clock.Moment) {
+	if b.expiry.IsDueBy(until) {
 		return
 	}
 	if b.expiry.Run == nil {
 		b.expiry.Run = b.expire
 	}
 	current := clock.Now()
-	b.expiry.StartBy(max(min(w.until, current.Add(expirySpan)), b.expired.Add(expirySpacing)), current)
+	b.expiry.StartBy(max(min(until, current.Add(expirySpan)), b.expired.Add(expirySpacing)), current)
 }
 
 // expire has the waiters leave whose time is up or whose client has left.
@@ -76,6 +105,14 @@ func (b *Batcher) expire() {
 	b.expireAmong(b.Waiting, current)
 	for _, f := range b.Senders.inflights {
 		b.expireAmong(f.calls, current)
+		switch l := f.alone; {
+		case l == nil:
+		case current < l.until:
+			b.expireBy(l.until)
+		default:
+			close(l.ended)
+			f.alone = nil
+		}
 	}
 }
 
@@ -88,7 +125,7 @@ func (b *Batcher) expireAmong(calls []*Call, current clock.Moment) {
 		}
 		gone := w.ctx.Err()
 		if gone == nil && current < w.until {
-			b.expireBy(w)
+			b.expireBy(w.until)
 			continue
 		}
 		left, sent := c.Leave()

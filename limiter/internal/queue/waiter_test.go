@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
@@ -80,7 +81,7 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	<-g.started
 	w := NewCall(wire.OpTake, nil).AwaitedBy(ctx, clock.Now().Add(time.Millisecond))
 	g.Mu.Lock()
-	g.expireBy(w)
+	g.expireBy(w.until)
 	due := g.expiry.Due()
 	redistest.ErrorIf(t, due != w.until && clock.Now() < w.until, "looking at %v, want %v", due, w.until)
 	g.Mu.Unlock()
@@ -88,6 +89,26 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	leave()
 	err := <-errs
 	redistest.ErrorIf(t, !errors.Is(err, context.Canceled), "got %v of a call that was sent, want the client's leave", err)
+}
+
+// TestBatcher_alone has a call that its caller sends hang: its context ends on time, and says so.
+func TestBatcher_alone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 100 * time.Millisecond
+		began, took := time.Now(), time.Duration(0)
+		b := &Batcher{ready: 1, expired: clock.Now()}
+		b.Send = func(ctx context.Context, calls []*Call) bool {
+			deadline, bounded := ctx.Deadline()
+			redistest.ErrorIf(t, !bounded || deadline.Sub(began) != timeout || ctx.Err() != nil, "the deadline is %v after the start, %v", deadline.Sub(began), ctx.Err())
+			<-ctx.Done()
+			took, calls[0].Err = time.Since(began), ctx.Err()
+			return false
+		}
+		c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
+		redistest.Must(t, b.Do(t.Context(), c, timeout))
+		redistest.ErrorIf(t, !errors.Is(c.Err, context.DeadlineExceeded), "the call ended with %v", c.Err)
+		redistest.ErrorIf(t, took < timeout || took > timeout+expirySpacing, "it ended after %v", took)
+	})
 }
 
 // TestBatcher_expireBy_after_a_look has no second look within a millisecond, however soon a call is due.
@@ -98,7 +119,7 @@ func TestBatcher_expireBy_after_a_look(t *testing.T) {
 	defer b.Mu.Unlock()
 	b.expired = clock.Now()
 	for _, due := range []time.Duration{time.Hour, time.Microsecond, 0} {
-		b.expireBy(&Waiter{until: b.expired.Add(due)})
+		b.expireBy(b.expired.Add(due))
 	}
 	if got := b.expiry.Due().Since(b.expired); got != expirySpacing && clock.Now().Since(b.expired) < expirySpacing {
 		t.Errorf("the next look is %v after the last one, want %v", got, expirySpacing)
