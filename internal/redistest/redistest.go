@@ -212,7 +212,7 @@ func FatalIf(t testing.TB, wrong bool, format string, args ...any) {
 	}
 }
 
-// Retry tries until it is not needed again, for at most a minute. An error shows what was seen last.
+// Retry tries until it is not needed again, for at most three minutes. An error shows what was seen last.
 func Retry(t testing.TB, what string, try func() (again bool, seen any)) {
 	t.Helper()
 	WaitFor(t, what, func() error {
@@ -224,10 +224,11 @@ func Retry(t testing.TB, what string, try func() (again bool, seen any)) {
 	})
 }
 
-// WaitFor tries a condition until it holds, for at most a minute.
+// WaitFor tries a condition until it holds, for at most three minutes: a busy machine may take one to start a
+// browser.
 func WaitFor(t testing.TB, what string, condition func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
