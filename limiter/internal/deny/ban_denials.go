@@ -34,7 +34,7 @@ func (c *Cache) denyBanned(check *limiter.Check, now clock.Moment, denied *Refus
 	if found && !decision.NeverPasses(check) {
 		r := d.result(now)
 		if decision.Units(check) >= d.weight && check.Reserve >= d.reserve { // it waits as long or longer
-			r.RetryAfter = max(r.RetryAfter, d.retryAt.Since(now))
+			r.RetryAfter = max(r.RetryAfter, d.left(d.retryAt, now))
 		}
 		denied.Deny(check, r)
 		return false

@@ -89,7 +89,7 @@ func (c *Cache) Learn(checks []limiter.Check, sent clock.Moment) {
 // denial returns the entry for a denied check whose query was sent at some instant.
 func (c *Cache) denial(check *limiter.Check, sent clock.Moment) denial {
 	r := check.Result
-	d := denial{remaining: r.Remaining, never: r.RetryAfter == limiter.Never, forOthers: r.ForOthers, resets: sent.Add(r.ResetAfter)}
+	d := denial{remaining: r.Remaining, never: r.RetryAfter == limiter.Never, forOthers: r.ForOthers, sent: sent, resets: sent.Add(r.ResetAfter)}
 	d.expires = sent.Add(c.MaxAge)
 	if !d.never {
 		d.until = sent.Add(r.RetryAfter)

@@ -104,10 +104,10 @@ func TestDenyCache_weights_apart(t *testing.T) {
 	for weight, wait := range waits {
 		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Result: limiter.Result{RetryAfter: wait}}}, now)
 	}
-	for range 3 {
+	for early := range time.Duration(3) { // milliseconds by which a request saw the clock before the denials were asked for
 		for weight, wait := range waits {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-			redistest.ErrorIf(t, !cache.Deny(checks, now).Denies() || checks[0].Result.RetryAfter != wait,
+			redistest.ErrorIf(t, !cache.Deny(checks, now.Add(-early*time.Millisecond)).Denies() || checks[0].Result.RetryAfter != wait,
 				"weight %d: %+v, want retry after %v", weight, checks[0].Result, wait)
 		}
 	}

@@ -2,6 +2,7 @@ package deny
 
 import (
 	"sync"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -49,6 +50,7 @@ type denial struct {
 	weight    int64 // of a ban's answer, which waits until retryAt if that is later
 	reserve   int64 // of the same answer
 	retryAt   clock.Moment
+	sent      clock.Moment // when it was asked for
 	until     clock.Moment // the denial holds before this
 	resets    clock.Moment
 	expires   clock.Moment // the entry is used before this
@@ -62,11 +64,15 @@ func (s *Shard) Len() int {
 	return len(s.Denials)
 }
 
+// left returns how long after an instant a later one is. A request that saw the clock before the denial was asked
+// for waits no longer than one that saw it then.
+func (d *denial) left(until, now clock.Moment) time.Duration { return until.Since(max(now, d.sent)) }
+
 // result returns the answer at an instant before the denial expires.
 func (d *denial) result(now clock.Moment) limiter.Result {
-	r := limiter.Result{Remaining: d.remaining, RetryAfter: limiter.Never, ResetAfter: max(0, d.resets.Since(now))}
+	r := limiter.Result{Remaining: d.remaining, RetryAfter: limiter.Never, ResetAfter: max(0, d.left(d.resets, now))}
 	if !d.never {
-		r.RetryAfter = d.until.Since(now)
+		r.RetryAfter = d.left(d.until, now)
 	}
 	r.ForOthers = d.forOthers
 	if d.kind == kindBanned {
