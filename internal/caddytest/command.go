@@ -37,7 +37,7 @@ func (r Run) Caddy(t testing.TB, args ...string) Ending {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(Binary(t), args...)
-	cmd.Env, cmd.Dir, cmd.WaitDelay = Environment(t, r.Env...), cmp.Or(r.Folder, t.TempDir()), time.Second
+	cmd.Env, cmd.Dir, cmd.WaitDelay = Environment(t, r.Env...), cmp.Or(r.Folder, t.TempDir()), time.Minute
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, cmp.Or(r.Stdout, io.Writer(&stdout)), &stderr
 	overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended already
 	defer overdue.Stop()
