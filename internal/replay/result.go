@@ -5,7 +5,11 @@
 // an HTML report. Memory grows with the number of clients, not with that of the lines.
 package replay
 
-import "time"
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+)
 
 // Result is the result of a replay. Times are those of the log. In JSON, durations are in seconds. Its text comes
 // from the log, which is hostile input: escape it to show it.
@@ -146,12 +150,12 @@ type PeakRate struct {
 
 // LogReport describes the logs as far as they were read.
 type LogReport struct {
-	Files     []FileReport `json:"files"`
-	Lines     int64        `json:"lines"`
-	Malformed int64        `json:"malformed"`
-	Other     int64        `json:"other"` // lines without a request, such as Caddy's own messages
-	Late      int64        `json:"late"`  // requests that stood too far behind later ones to be sorted
-	First5    []BadLine    `json:"malformed_examples,omitempty"`
+	Files     []FileReport          `json:"files"`
+	Lines     int64                 `json:"lines"`
+	Malformed int64                 `json:"malformed"`
+	Other     int64                 `json:"other"` // lines without a request, such as Caddy's own messages
+	Late      int64                 `json:"late"`  // requests that stood too far behind later ones to be sorted
+	First5    []accesslog.Malformed `json:"malformed_examples,omitempty"`
 
 	// LatestBy is how far behind the latest of these requests stood.
 	LatestBy time.Duration `json:"latest_by,omitempty"`
@@ -163,13 +167,6 @@ type FileReport struct {
 	Format string `json:"format"`
 	Lines  int64  `json:"lines"`
 	Error  string `json:"error,omitempty"`
-}
-
-// BadLine is a line that could not be read. Its text is shortened and printable.
-type BadLine struct {
-	Where  string `json:"where"`
-	Reason string `json:"reason"`
-	Text   string `json:"text"`
 }
 
 // Suggestions are the results of other limits on the same traffic.

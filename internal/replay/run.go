@@ -73,7 +73,10 @@ func suggest(s *Suggester, e *accesslog.Entry, v *Verdict) {
 // logReport returns the report on the logs.
 func logReport(s *accesslog.Summary) LogReport {
 	total := s.Total()
-	report := LogReport{Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed, Other: total.Formats[accesslog.Other], Late: s.Late, LatestBy: s.LatestBy}
+	report := LogReport{
+		Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed, First5: s.Malformed,
+		Other: total.Formats[accesslog.Other], Late: s.Late, LatestBy: s.LatestBy,
+	}
 	for i := range s.Files {
 		f := &s.Files[i]
 		file := FileReport{Name: f.Name, Format: formatOf(f), Lines: f.Lines}
@@ -81,9 +84,6 @@ func logReport(s *accesslog.Summary) LogReport {
 			file.Error = f.Err.Error()
 		}
 		report.Files = append(report.Files, file)
-	}
-	for _, m := range s.Malformed {
-		report.First5 = append(report.First5, BadLine{Where: m.Line.String(), Reason: m.Reason, Text: m.Text})
 	}
 	return report
 }

@@ -42,7 +42,7 @@ func TestWriteTable_settings(t *testing.T) {
 
 func TestWriteTable_unread_lines(t *testing.T) {
 	r := &Result{Log: LogReport{
-		Lines: 9, Malformed: 2, Late: 3, LatestBy: 4 * time.Second, First5: []BadLine{{"a.log:2", "cut off", "bad text"}},
+		Lines: 9, Malformed: 2, Late: 3, LatestBy: 4 * time.Second, First5: []accesslog.Malformed{{Where: "a.log:2", Reason: "cut off", Text: "bad text"}},
 		Files: []FileReport{{Name: "b.log.gz", Error: "unexpected end"}},
 	}}
 	text := tableOf(t, r)

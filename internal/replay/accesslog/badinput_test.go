@@ -88,7 +88,7 @@ func TestReader_long_lines(t *testing.T) {
 	log := clfLine(1, "a") + fmt.Sprintf(fits, strings.Repeat("x", room)) + fmt.Sprintf(fits, strings.Repeat("x", room+1)) +
 		strings.Repeat("y", 3<<20) + "\n" + clfLine(4, "a")
 	entries, s := readText(t, log)
-	redistest.FatalIf(t, len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].Line.Line != 5, "%d entries, %v", len(entries), s.Malformed)
+	redistest.FatalIf(t, len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].line != 5, "%d entries, %v", len(entries), s.Malformed)
 	redistest.ErrorIf(t, s.Total().Malformed != 2 || !strings.Contains(s.Malformed[1].Reason, "1 MiB"), "%+v", s.Total())
 }
 
@@ -101,7 +101,7 @@ func TestReader_malformed_lines(t *testing.T) {
 	redistest.FatalIf(t, len(entries) != 9 || s.Total().Malformed != 9 || len(s.Malformed) != shownMalformed, "%d entries, %+v", len(entries), s)
 	for i, m := range s.Malformed {
 		want := fmt.Sprintf(`\x1b]0;owned\x07\u202e<script>%d`, i)
-		redistest.ErrorIf(t, !strings.HasPrefix(m.Text, want) || m.Line.Line != int64(2*i+2), "%+v", m)
+		redistest.ErrorIf(t, !strings.HasPrefix(m.Text, want) || m.Where != fmt.Sprint("-:", 2*i+2), "%+v", m)
 		redistest.ErrorIf(t, utf8.RuneCountInString(m.Text) > shownText, "%d characters", utf8.RuneCountInString(m.Text))
 	}
 	got := s.Warnings()

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // clf reads a line of Common or Combined Log Format:
@@ -19,8 +20,7 @@ func (p *parser) clf(text string, e *Entry) (Format, string) {
 	if !found || open < 0 || len(rest) < open+len(commonLog)+2 || rest[open+1+len(commonLog)] != ']' {
 		return Common, "neither JSON nor Common Log Format: no time in brackets"
 	}
-	var ok bool
-	if e.Time, ok = p.clock.read(rest[open+1 : open+1+len(commonLog)]); !ok {
+	if !p.commonTime(rest[open+1:open+1+len(commonLog)], e) {
 		return Common, "no time in the brackets"
 	}
 	e.Client = noneIfDash(client)
@@ -43,6 +43,22 @@ func (p *parser) clf(text string, e *Entry) (Format, string) {
 	}
 	e.request(unescape(request))
 	return format, ""
+}
+
+// commonLog is the layout of a time in Common Log Format.
+const commonLog = "02/Jan/2006:15:04:05 -0700"
+
+// commonTime reads the text between the brackets. Lines of the same second follow each other.
+func (p *parser) commonTime(text string, e *Entry) (ok bool) {
+	if text != p.lastText {
+		t, err := time.Parse(commonLog, text)
+		if err != nil {
+			return false
+		}
+		p.lastText, p.lastTime = text, t.UnixMicro()
+	}
+	e.Time = p.lastTime
+	return true
 }
 
 // requestEnd returns the place of the quote that ends the request: a status follows it, because a URI may hold

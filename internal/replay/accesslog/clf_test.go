@@ -94,19 +94,6 @@ func TestParser_CLF_malformed(t *testing.T) {
 	}
 }
 
-func TestClock(t *testing.T) {
-	var c clock
-	at := time.Date(1995, 2, 27, 22, 59, 58, 0, time.FixedZone("", -5*3600-30*60))
-	for range 5000 {
-		text := at.Format("02/Jan/2006:15:04:05 -0700")
-		for range 2 { // the second answer is remembered
-			got, ok := c.read(text)
-			redistest.FatalIf(t, !ok || got != at.UnixMicro(), "%s: %d, %v; want %d", text, got, ok, at.UnixMicro())
-		}
-		at = at.Add(7*time.Hour + 13*time.Minute + 31*time.Second)
-	}
-}
-
 // FuzzLine reads any line twice, as a parser that has learned from the first may take another way.
 func FuzzLine(f *testing.F) {
 	for _, line := range []string{

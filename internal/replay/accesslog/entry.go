@@ -3,14 +3,9 @@
 // once. Its memory is bounded for any content.
 package accesslog
 
-import (
-	"net/http"
-	"strconv"
+import "net/http"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-)
-
-// Entry is one request of a log. Its strings are text of strangers: use [escape.Short] to show them.
+// Entry is one request of a log. Its strings are text of strangers: use escape.Short to show them.
 type Entry struct {
 	// Time is when the request arrived, in microseconds since the Unix epoch. Caddy logs a request at its
 	// end, so its duration is subtracted.
@@ -55,28 +50,15 @@ type Entry struct {
 	// Size is the number of bytes of the response's body; 0 if the log has none.
 	Size int64
 
-	// Line is the place of the request.
-	Line Position
-
 	headers  string // the header as JSON, until Next returns the entry
 	referer  string
 	agent    string
 	response string // the response's header as JSON
 	bytes    int    // of text that the entry keeps in memory
 	file     int    // its index among the files
+	line     int64  // its number in the file, from 1
 	peer     bool   // Client is Remote, because the log has no client
 	zoneless bool   // its time has no offset from UTC
-}
-
-// Position is a place in a log.
-type Position struct {
-	File string // as in Options
-	Line int64  // from 1
-}
-
-// String returns file:line, in a form that is safe on a terminal.
-func (p Position) String() string {
-	return escape.Short(p.File, 200) + ":" + strconv.FormatInt(p.Line, 10)
 }
 
 // before reports whether an entry precedes another of the same file.
@@ -84,7 +66,7 @@ func (e *Entry) before(other *Entry) bool {
 	if e.Time != other.Time {
 		return e.Time < other.Time
 	}
-	return e.Line.Line < other.Line.Line
+	return e.line < other.line
 }
 
 // Format is the format of a line.

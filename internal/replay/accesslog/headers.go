@@ -48,9 +48,7 @@ func stringsOf(value string) (values []string) {
 			break
 		}
 		values = append(values, unquote(value[begin:m.at]))
-		if m.skipSpace() == ',' {
-			m.at++
-		}
+		m.skip(',')
 	}
 	return values
 }

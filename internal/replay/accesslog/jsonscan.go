@@ -8,9 +8,8 @@ import (
 // members iterates over the members of a JSON object without allocating: keys and values are substrings of the
 // text. It does not validate nested values, and only finds their ends.
 type members struct {
-	text  string
-	at    int
-	begun bool
+	text string
+	at   int
 
 	key   string // as written, without its quotes
 	value string // as written, a string with its quotes
@@ -20,45 +19,37 @@ type members struct {
 
 // next reads the next member, and reports whether there is one.
 func (m *members) next() bool {
-	opening := byte(',')
-	if !m.begun {
-		m.begun, opening = true, '{'
-	}
-	switch c := m.skipSpace(); {
-	case c == '}' && opening == ',':
-		m.at++
-		return false
-	case c != opening:
-		m.broken = true
+	first := m.at == 0
+	m.broken = first && !m.skip('{')
+	if m.broken || m.skip('}') {
 		return false
 	}
-	m.at++
-	if c := m.skipSpace(); c == '}' && opening == '{' {
-		m.at++
-		return false
-	}
-	return m.member()
-}
-
-// member reads a key and its value.
-func (m *members) member() bool {
 	m.broken = true
+	if !first && !m.skip(',') || m.skipSpace() != '"' {
+		return false
+	}
 	from := m.at
-	if m.skipSpace() != '"' || !m.skipString() {
+	if !m.skipString() {
 		return false
 	}
 	m.key = m.text[from+1 : m.at-1]
-	if m.skipSpace() != ':' {
+	if !m.skip(':') {
+		return false
+	}
+	m.skipSpace()
+	if from = m.at; !m.skipValue() {
+		return false
+	}
+	m.value, m.broken = m.text[from:m.at], false
+	return true
+}
+
+// skip moves behind a byte, if it is the first after blanks.
+func (m *members) skip(c byte) bool {
+	if m.skipSpace() != c {
 		return false
 	}
 	m.at++
-	m.skipSpace()
-	from = m.at
-	if !m.skipValue() {
-		return false
-	}
-	m.value = m.text[from:m.at]
-	m.broken = false
 	return true
 }
 

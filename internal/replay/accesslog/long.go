@@ -10,12 +10,11 @@ func (r *Reader) planAhead() {
 	o := r.options
 	o.LongRequests = false
 	ahead := newReader(o)
-	for _, w := range r.waiting {
-		if w.stream != nil || !w.parser.timed {
-			continue
+	for _, s := range r.waiting {
+		if s.file == nil && s.parser.timed {
+			again := *s
+			ahead.waiting = append(ahead.waiting, &again)
 		}
-		again := *w
-		ahead.waiting = append(ahead.waiting, &again)
 	}
 	if len(ahead.waiting) > 0 {
 		r.ahead = ahead
@@ -31,9 +30,9 @@ func (r *Reader) readAhead() {
 	}
 	r.ahead = nil
 	byFile := make([]map[int64]bool, len(r.summary.Files))
-	for _, w := range r.waiting {
-		w.long = map[int64]bool{}
-		byFile[w.index] = w.long
+	for _, s := range r.waiting {
+		s.long = map[int64]bool{}
+		byFile[s.index] = s.long
 	}
 	ahead.onLate = func(e *Entry) {
 		if r.long.size() >= r.options.Window || r.long.bytes >= maxWindowBytes {
@@ -41,7 +40,7 @@ func (r *Reader) readAhead() {
 		}
 		kept := *e
 		r.long.push(&kept)
-		byFile[e.file][e.Line.Line] = true
+		byFile[e.file][e.line] = true
 	}
 	for {
 		if _, err := ahead.Next(); errors.Is(err, io.EOF) {

@@ -10,7 +10,9 @@ const byteOrderMark = "\ufeff"
 
 // parser reads the lines of one file. State from a line makes the next one cheaper.
 type parser struct {
-	clock   clock
+	lastText string // the last time in Common Log Format, and its microseconds
+	lastTime int64
+
 	timeKey string // of JSON
 	layouts []string
 	layout  int  // the last that fitted a time in JSON

@@ -1,6 +1,9 @@
 package accesslog
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // quoted reads a text in quotes and returns the rest of the line. A text without a closing quote, as in a
 // line that was cut off, reaches to the end.
@@ -49,20 +52,9 @@ func readEscape(text string) (char byte, length int) {
 		return meanings[i], 2
 	}
 	if text[1] == 'x' && len(text) >= 4 {
-		if high, low := hex(text[2]), hex(text[3]); high < 16 && low < 16 {
-			return high<<4 | low, 4
+		if code, err := strconv.ParseUint(text[2:4], 16, 8); err == nil {
+			return byte(code), 4
 		}
 	}
 	return '\\', 1
-}
-
-// hex returns the value of a digit; 16 for any other byte.
-func hex(digit byte) byte {
-	switch lower := digit | 0x20; {
-	case digit >= '0' && digit <= '9':
-		return digit - '0'
-	case lower >= 'a' && lower <= 'f':
-		return lower - 'a' + 10
-	}
-	return 16
 }

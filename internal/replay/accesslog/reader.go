@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -52,7 +53,7 @@ type Options struct {
 // Reader returns the requests of logs in the order of their arrival. It is for a single goroutine.
 type Reader struct {
 	options Options
-	waiting []*waiting // files that are not open yet, the earliest first
+	waiting []*source // files that are not open yet, the earliest first
 
 	// open are files with an entry at least. The file with the earliest entry is the first; of equal ones, the file
 	// that was named first.
@@ -85,14 +86,14 @@ func Open(o Options) (*Reader, error) {
 	}
 	r := newReader(o)
 	for i, name := range o.Files {
-		w, err := r.look(i, name)
+		s, err := newSource(i, name, &r.options)
 		if err != nil {
 			_ = r.Close()
 			return nil, fmt.Errorf("reading logs: %w", err)
 		}
-		r.waiting = append(r.waiting, w)
+		r.waiting = append(r.waiting, s)
 	}
-	slices.SortStableFunc(r.waiting, func(a, b *waiting) int { return cmp.Compare(a.begins, b.begins) })
+	slices.SortStableFunc(r.waiting, func(a, b *source) int { return cmp.Compare(a.begins, b.begins) })
 	if o.LongRequests {
 		r.planAhead()
 	}
@@ -125,6 +126,32 @@ func (r *Reader) Next() (*Entry, error) {
 	}
 	r.prepare(e)
 	return e, nil
+}
+
+// openDue opens the files that begin before the next entry of the open files, and fills their windows.
+func (r *Reader) openDue() {
+	for len(r.waiting) > 0 {
+		s := r.waiting[0]
+		if r.open.Len() > 0 && s.begins > (*r.open.First()).window.first().Time {
+			return
+		}
+		r.waiting = r.waiting[1:]
+		s.report, s.malformed = &r.summary.Files[s.index], r.summary.malformed
+		if s.file == nil {
+			file, err := os.Open(s.report.Name)
+			if err != nil {
+				s.report.Err = err
+				continue
+			}
+			s.file = file
+		}
+		s.open(s.file)
+		if s.fill(r.roomPerFile()); s.window.size() > 0 {
+			r.open.Push(s)
+		} else {
+			s.close()
+		}
+	}
 }
 
 // prepare completes an entry that Next returns.
@@ -168,8 +195,8 @@ func (r *Reader) Close() error {
 	for r.open.Len() > 0 {
 		r.open.Pop().close()
 	}
-	for _, w := range r.waiting {
-		w.close()
+	for _, s := range r.waiting {
+		s.close()
 	}
 	r.waiting, r.long = nil, window{}
 	return nil

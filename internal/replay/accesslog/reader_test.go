@@ -42,7 +42,7 @@ func TestReader_real_log(t *testing.T) {
 			}
 			first := entries[0]
 			if first.Client != "pppa006.compuserve.com" || first.URI != "/images/launch-logo.gif" || first.Size != 1713 ||
-				!time.UnixMicro(first.Time).Equal(time.Date(1995, 8, 1, 6, 0, 0, 0, time.UTC)) || first.Line.Line != 1 {
+				!time.UnixMicro(first.Time).Equal(time.Date(1995, 8, 1, 6, 0, 0, 0, time.UTC)) || first.line != 1 {
 				t.Errorf("first entry %+v", first)
 			}
 		})

@@ -1,37 +1,91 @@
 package accesslog
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
-// source is an open file.
+// maxLine is the length of the longest line that is read, in bytes. A longer one is malformed, and never in
+// memory as a whole.
+const maxLine = 1 << 20
+
+// source is one of the files, before it is opened and then.
 type source struct {
-	index  int // among the files
-	file   io.ReadCloser
+	index     int   // among the files
+	begins    int64 // the time of its first entry
+	parser    parser
+	report    *FileReport
+	malformed func(f *FileReport, reason, text string) // called for each
+	long      map[int64]bool                           // lines whose requests [Reader.readAhead] has kept
+
+	file   io.ReadCloser // before it is opened, only what cannot be opened twice, such as a pipe
 	text   io.ReadCloser
-	lines  lines
-	parser *parser
+	lines  *bufio.Reader
 	window window
 	done   bool
-	report *FileReport
-
-	malformed func(line Position, reason, text string) // called for each
-	long      map[int64]bool                           // lines to leave out: the reader has their requests
 }
 
-// open begins to read a file. After an error the source is done.
-func (s *source) open(file io.ReadCloser, counted io.Reader) {
-	s.file = file
-	text, kind, err := unpack(counted)
+// newSource finds out when a file begins. A stream that cannot be read twice counts as the earliest.
+func newSource(index int, name string, o *Options) (*source, error) {
+	s := &source{index: index, begins: math.MinInt64, parser: newParser(o)}
+	if name == "-" {
+		if o.Stdin == nil {
+			return nil, errors.New("there is no standard input to read")
+		}
+		s.file, o.Stdin = io.NopCloser(o.Stdin), nil
+		return s, nil
+	}
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory", escape.Short(name, 200))
+	case !info.Mode().IsRegular():
+		s.file, err = os.Open(name)
+		return s, err
+	}
+	err = s.findBeginning(name)
+	return s, err
+}
+
+// findBeginning reads a file's first lines for the earliest time among them; without one the file counts as the
+// earliest. It decides when the file is opened: of a year of daily logs only one or two are open at a time. The
+// parser keeps its state from these lines.
+func (s *source) findBeginning(name string) error {
+	const most, mostBytes = 1000, 1 << 20
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	first := source{parser: s.parser, report: &FileReport{Name: name}, malformed: func(*FileReport, string, string) {}, file: file}
+	first.open(io.LimitReader(file, mostBytes))
+	defer first.close()
+	for !first.done && first.report.Lines < most && first.window.bytes < mostBytes {
+		first.step()
+	}
+	if s.parser = first.parser; first.window.size() > 0 {
+		s.begins = first.window.first().Time
+	}
+	return nil
+}
+
+// open begins to read what is packed. After an error the source is done.
+func (s *source) open(packed io.Reader) {
+	text, kind, err := unpack(packed)
 	s.report.Packing = kind
 	if err != nil {
 		s.fail(err)
 		return
 	}
-	s.text, s.lines = text, newLines(text)
+	s.text, s.lines = text, bufio.NewReaderSize(text, maxLine+2)
 }
 
 // fail ends the source. The entries in its window stay.
@@ -48,10 +102,11 @@ func (s *source) fail(err error) {
 }
 
 func (s *source) close() {
-	if s.text != nil {
-		_ = s.text.Close()
+	for _, c := range []io.Closer{s.text, s.file} {
+		if c != nil {
+			_ = c.Close()
+		}
 	}
-	_ = s.file.Close()
 }
 
 // fill reads until the window holds so many entries or bytes.
@@ -63,58 +118,46 @@ func (s *source) fill(entries, bytes int) {
 
 // step reads a line.
 func (s *source) step() {
-	text, tooLong, err := s.lines.next()
+	text, tooLong, err := s.line()
 	if err != nil {
 		s.fail(err)
 		return
 	}
 	s.report.Lines++
-	if tooLong {
-		s.reject("longer than 1 MiB", string(text))
-		return
+	e, copied := &Entry{line: s.report.Lines, file: s.index}, string(text)
+	format, reason := Other, "longer than 1 MiB"
+	if !tooLong {
+		format, reason = s.parser.parse(copied, e)
 	}
-	e, copied := &Entry{}, string(text)
-	format, reason := s.parser.parse(copied, e)
 	if reason != "" {
-		s.reject(reason, copied)
+		s.report.Malformed++
+		s.malformed(s.report, reason, copied)
 		return
 	}
 	s.report.Formats[format]++
-	if format == Other || s.long[s.report.Lines] {
-		return
+	if format != Other && !s.long[e.line] {
+		e.bytes = len(copied)
+		s.window.push(e)
 	}
-	e.Line = Position{File: s.report.Name, Line: s.report.Lines}
-	e.bytes, e.file = len(copied), s.index
-	s.window.push(e)
 }
 
-// reject counts a malformed line.
-func (s *source) reject(reason, text string) {
-	s.report.Malformed++
-	s.malformed(Position{File: s.report.Name, Line: s.report.Lines}, reason, text)
-}
-
-// beginning returns the earliest time among a file's first lines, or the smallest time if they have none. It
-// decides when the file is opened: of a year of daily logs only one or two are open at a time. The parser
-// keeps its state from these lines.
-func beginning(name string, p *parser) (int64, error) {
-	const most, mostBytes = 1000, 1 << 20
-	file, err := os.Open(name)
-	if err != nil {
-		return 0, err
+// line returns a line without its end, valid until the next call. It returns the beginning of a line that is too
+// long. The line at which reading fails is lost, because it may be incomplete.
+func (s *source) line() (line []byte, tooLong bool, err error) {
+	line, err = s.lines.ReadSlice('\n')
+	switch {
+	case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		return line, len(line) > maxLine, nil
+	case !errors.Is(err, bufio.ErrBufferFull):
+		return nil, false, err
 	}
-	s := source{
-		parser:    p,
-		report:    &FileReport{Name: name},
-		malformed: func(Position, string, string) {},
+	line = bytes.Clone(line[:shownText*4])
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = s.lines.ReadSlice('\n')
 	}
-	s.open(file, io.LimitReader(file, mostBytes))
-	defer s.close()
-	for !s.done && s.report.Lines < most && s.window.bytes < mostBytes {
-		s.step()
+	if errors.Is(err, io.EOF) {
+		err = nil // the next call returns it
 	}
-	if first := s.window.first(); first != nil {
-		return first.Time, nil
-	}
-	return math.MinInt64, nil
+	return line, true, err
 }

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,11 +56,11 @@ type Summary struct {
 	Files []FileReport
 }
 
-// Malformed is a line that cannot be read.
+// Malformed is a line that cannot be read. It is safe on a terminal.
 type Malformed struct {
-	Line   Position
-	Reason string
-	Text   string // shortened, safe on a terminal
+	Where  string `json:"where"` // file:line
+	Reason string `json:"reason"`
+	Text   string `json:"text"` // shortened
 }
 
 // FileReport describes one file.
@@ -103,10 +104,11 @@ func (s *Summary) Total() FileReport {
 	return total
 }
 
-// malformed keeps a line, if it is one of the first.
-func (s *Summary) malformed(line Position, reason, text string) {
+// malformed keeps the last line that was read of a file, if it is one of the first.
+func (s *Summary) malformed(f *FileReport, reason, text string) {
 	if len(s.Malformed) < shownMalformed {
-		s.Malformed = append(s.Malformed, Malformed{Line: line, Reason: reason, Text: escape.Short(text, shownText)})
+		where := escape.Short(f.Name, 200) + ":" + strconv.FormatInt(f.Lines, 10)
+		s.Malformed = append(s.Malformed, Malformed{Where: where, Reason: reason, Text: escape.Short(text, shownText)})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // visit is what a browser made of a page: its document, what its console said, and what the page asked
@@ -175,7 +176,7 @@ func hostileResult(text string) *replay.Result {
 		f.Name, f.Format, f.Error = text, text, text
 	}
 	for i := range r.Log.First5 {
-		r.Log.First5[i] = replay.BadLine{Where: text, Reason: text, Text: text}
+		r.Log.First5[i] = accesslog.Malformed{Where: text, Reason: text, Text: text}
 	}
 	r.Warnings, r.Skipped = []string{text}, []string{text}
 	return r

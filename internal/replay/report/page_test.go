@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // pageText is what a reader sees of a report.
@@ -85,7 +86,7 @@ func TestWrite_says(t *testing.T) {
 	untried := *sampleResult()
 	untried.Suggestions.NotTried = []string{"what is charged is left out"}
 	read := func(l replay.LogReport) replay.Result { return replay.Result{Log: l} }
-	malformed := replay.LogReport{Lines: 9, Malformed: 2, First5: []replay.BadLine{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
+	malformed := replay.LogReport{Lines: 9, Malformed: 2, First5: []accesslog.Malformed{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
 	for _, tt := range []struct {
 		name   string
 		result replay.Result

@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 func TestWrite_sections(t *testing.T) {
@@ -157,7 +158,7 @@ func sampleResult() *replay.Result {
 				{Name: "access-2026-11-02.log.gz", Format: "Combined Log Format, gzip", Lines: 2_544, Error: "unexpected end of the compressed data"},
 			},
 			Lines: 35_746, Malformed: 2, Other: 41, Late: 12, LatestBy: 4 * time.Second,
-			First5: []replay.BadLine{{Where: "access-2026-11-02.log.gz:2544", Reason: "cut off", Text: `192.0.2.9 - - [02/Nov/2026:23:5`}},
+			First5: []accesslog.Malformed{{Where: "access-2026-11-02.log.gz:2544", Reason: "cut off", Text: `192.0.2.9 - - [02/Nov/2026:23:5`}},
 		},
 	}
 	sampleTimelines(r)
