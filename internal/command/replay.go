@@ -123,12 +123,11 @@ func (i *invocation) suggest(s Simulation, o *replay.Options) error {
 	if len(policies) != 1 {
 		return exitf(exitNotAsked, "--suggest needs one policy: name it with --policy")
 	}
-	var options replay.SuggestOptions
-	var err error
-	if options.Algorithms, err = i.cmd.Flags().GetStringSlice("algorithm"); err != nil {
+	algorithms, err := i.cmd.Flags().GetStringSlice("algorithm")
+	if err != nil {
 		return err
 	}
-	if o.Suggest, err = replay.NewSuggester(s.Policy(0), policies[0].Key, options); err != nil {
+	if o.Suggest, err = replay.NewSuggester(s.Policy(0), policies[0].Key, algorithms); err != nil {
 		return exitf(exitNotAsked, "--suggest: %s", err)
 	}
 	return nil

@@ -43,8 +43,7 @@ func runOn(t *testing.T, log string, engine Engine, o Options) *Result {
 	t.Helper()
 	reader := redistest.NoError(accesslog.Open(accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log)}))(t)
 	t.Cleanup(func() { _ = reader.Close() })
-	result := redistest.NoError(Run(reader, engine, o))(t)
-	return result
+	return redistest.NoError(Run(reader, engine, o))(t)
 }
 
 func tableOf(t *testing.T, r *Result) string {
@@ -207,7 +206,7 @@ func TestRunning_result(t *testing.T) {
 	if want := (PeakRate{1, 1, 5}); got.Peaks[0] != want {
 		t.Errorf("peaks %+v", got.Peaks)
 	}
-	l := r.ladder(10)
+	l := r.result(2, 10).Limits
 	if l.Untouched99 != 5 || l.Untouched100 != 5 || l.Limits[0] != (LimitResult{1, 4, 1}) || l.Limits[len(l.Limits)-1] != (LimitResult{10, 0, 0}) {
 		t.Errorf("%+v", l)
 	}

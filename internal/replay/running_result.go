@@ -45,7 +45,7 @@ type RunningKey struct {
 
 // result returns what was found out, with so many keys; nil without a duration in the log. The limit is the
 // policy's own, 0 for none.
-func (r *running) result(worst int, limit int64) *RunningResult {
+func (r *running) result(worst int, own int64) *RunningResult {
 	if r.requests == r.untimed {
 		return nil
 	}
@@ -60,6 +60,7 @@ func (r *running) result(worst int, limit int64) *RunningResult {
 			result.Busiest = append(result.Busiest, RunningKey{Key: name, Requests: k.requests, Peak: k.peak, PeakAt: instant(k.peakAt)})
 		}
 	}
+	slices.Sort(peaks)
 	slices.SortFunc(result.Busiest, func(a, b RunningKey) int {
 		return cmp.Or(cmp.Compare(b.Peak, a.Peak), a.PeakAt.Compare(b.PeakAt), strings.Compare(a.Key, b.Key))
 	})
@@ -68,32 +69,13 @@ func (r *running) result(worst int, limit int64) *RunningResult {
 		result.TogetherAt = instant(r.togetherAt)
 	}
 	result.Busiest = slices.Clone(result.Busiest[:min(worst, len(result.Busiest))])
-	result.Peaks = histogram(peaks, limit)
+	result.Peaks = histogram(peaks, own)
+	if len(r.limits) > 0 {
+		ladder := []Ladder{newLadderResult(maxConcurrent, r.limits, r.denied, peaks)}
+		keepUseful(ladder, r.requests-r.untimed, len(r.keys), own)
+		result.Limits = &ladder[0]
+	}
 	return result
-}
-
-// ladder returns what the limits would have denied. The limit is the policy's own, 0 for none.
-func (r *running) ladder(own int64) *Ladder {
-	peaks := make([]int64, 0, len(r.keys))
-	for i := range r.keys {
-		peaks = append(peaks, r.keys[i].peak)
-	}
-	slices.Sort(peaks)
-	results := make([]LimitResult, len(r.limits))
-	for i, limit := range r.limits {
-		results[i] = LimitResult{Limit: limit, Denied: r.denied[i], ClientsDenied: keysAbove(peaks, limit)}
-	}
-	top := r.limits[len(r.limits)-1]
-	l := &Ladder{
-		Algorithm: maxConcurrent, Limits: []LimitResult{},
-		Untouched99:  untouchedLimit(peaks, len(peaks)/100, top),
-		Untouched999: untouchedLimit(peaks, len(peaks)/1000, top),
-		Untouched100: untouchedLimit(peaks, 0, top),
-	}
-	for _, place := range usefulPlaces(fractionsOf(results, r.requests-r.untimed, len(r.keys)), slices.Index(r.limits, own)) {
-		l.Limits = append(l.Limits, results[place])
-	}
-	return l
 }
 
 // untimedSentence returns a sentence about the requests of a policy whose end the log does not tell; empty without

@@ -17,18 +17,6 @@ const (
 	logName     = "sliding_window_log"
 )
 
-// SuggestOptions are what a [Suggester] tries.
-type SuggestOptions struct {
-	// Algorithms are tried in this order. Default: the policy's own, then the others of
-	// sliding_window_counter, sliding_window_log and a bucket. With max_concurrent among them, and by default,
-	// limits of requests that run at once are tried too; without a window no others are.
-	Algorithms []string
-
-	// MaxLimit is the highest limit to try, in units. Default and maximum: 3,000,000, or with windows of
-	// months the highest limit that can be counted exactly.
-	MaxLimit int64
-}
-
 // Suggester tries a ladder of limits on the traffic of one policy, with several algorithms. Its memory grows with
 // the keys and, for the sliding window log, with the requests of a key within one window. A bucket's burst is
 // the limit that is tried. The policy's own burst and max_delay are not tried.
@@ -46,65 +34,53 @@ type Suggester struct {
 	last     int64 // microseconds
 }
 
-// NewSuggester returns a suggester for the traffic of a policy. The key template is copied into the result. The
-// error names the wrong option.
-func NewSuggester(policy *limiter.Policy, keyTemplate string, o SuggestOptions) (*Suggester, error) {
+// NewSuggester returns a suggester for the traffic of a policy. It tries the algorithms in this order. Default: the
+// policy's own, then the others of sliding_window_counter, sliding_window_log and a bucket. With max_concurrent among
+// them, and by default, limits of requests that run at once are tried too; without a window no others are. The highest
+// limit is 3,000,000, or with windows of months the highest that can be counted exactly. The key template is copied
+// into the result. The error names the wrong option.
+func NewSuggester(policy *limiter.Policy, keyTemplate string, algorithms []string) (*Suggester, error) {
+	return newSuggester(policy, keyTemplate, algorithms, highestLimit)
+}
+
+func newSuggester(policy *limiter.Policy, keyTemplate string, algorithms []string, highest int64) (*Suggester, error) {
 	own := policy.Settings()
-	o, err := o.completed(own)
-	if err != nil {
-		return nil, err
-	}
 	s := &Suggester{own: own, keys: map[string]int32{}}
-	s.result = Suggestions{Policy: own.Name, Key: keyTemplate, Window: own.Window, NotTried: []string{}}
-	for _, algorithm := range o.Algorithms {
-		if algorithm != maxConcurrent {
-			s.names = append(s.names, algorithm)
-		} else if s.running, err = newRunningLadder(own, o.MaxLimit); err != nil {
-			return nil, err
-		}
+	s.result = Suggestions{
+		Policy: own.Name, Key: keyTemplate, Window: own.Window, Calendar: own.Calendar, TimeZone: own.Zone(), NotTried: []string{},
 	}
-	ladder, err := newLadder(max(own.Window, time.Microsecond), own.Limit, o.MaxLimit)
-	if err != nil {
+	if len(algorithms) == 0 {
+		algorithms = append(usualAlgorithms(own), maxConcurrent)
+	}
+	for _, algorithm := range algorithms {
+		switch _, err := limiter.NewPolicy(tried(own, algorithm)); {
+		case algorithm == maxConcurrent:
+			atOnce, err := newLadder(time.Microsecond, own.MaxConcurrent, highest) // of any window
+			if err != nil {
+				return nil, err
+			}
+			s.running = newRunning(atOnce.limits)
+			continue
+		case own.Window == 0:
+			return nil, fmt.Errorf("algorithm %s: it counts in a window, which policy %s does not have", algorithm, own.Name)
+		case err != nil:
+			return nil, optionError(err)
+		}
+		s.names = append(s.names, algorithm)
+	}
+	var err error
+	if s.ladder, err = newLadder(max(own.Window, time.Microsecond), own.Limit, highest); err != nil {
 		return nil, err
 	}
-	if own.Calendar != "" {
-		s.result.Calendar, s.result.TimeZone = own.Calendar, own.Zone()
-	}
-	s.ladder = ladder
 	for _, algorithm := range s.names {
-		c, err := newColumn(ladder, algorithm, tried(own, algorithm))
+		c, err := newColumn(s.ladder, algorithm, tried(own, algorithm))
 		if err != nil {
 			return nil, err
 		}
 		s.columns = append(s.columns, c)
-		s.denied = append(s.denied, make([]int64, len(ladder.limits)))
+		s.denied = append(s.denied, make([]int64, len(s.ladder.limits)))
 	}
 	return s, nil
-}
-
-// completed sets the defaults and checks the other options.
-func (o SuggestOptions) completed(own limiter.Settings) (SuggestOptions, error) {
-	switch {
-	case o.MaxLimit < 0 || o.MaxLimit > highestLimit:
-		return o, fmt.Errorf("highest limit %d: use a whole number from 1 to %d", o.MaxLimit, highestLimit)
-	case o.MaxLimit == 0:
-		o.MaxLimit = highestLimit
-	}
-	if len(o.Algorithms) == 0 {
-		o.Algorithms = append(usualAlgorithms(own), maxConcurrent)
-	}
-	for _, algorithm := range o.Algorithms {
-		if algorithm == maxConcurrent {
-			continue
-		}
-		if own.Window == 0 {
-			return o, fmt.Errorf("algorithm %s: it counts in a window, which policy %s does not have", algorithm, own.Name)
-		}
-		if _, err := limiter.NewPolicy(tried(own, algorithm)); err != nil {
-			return o, optionError(err)
-		}
-	}
-	return o, nil
 }
 
 // tried returns the settings of an algorithm that is tried, with a limit of 1.

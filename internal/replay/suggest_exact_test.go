@@ -97,22 +97,22 @@ func TestSuggester_exact(t *testing.T) {
 		max      int64
 		returned float64
 	}{
-		{time.Second, 1, 0, 0},
-		{time.Minute, 1, 0, 0},
-		{time.Minute, 1_000_000, 0, 0}, // as logs in the common format have it
-		{time.Minute, 1, 9, 0},         // most keys are over the top
-		{24 * time.Hour, 1000, 0, 0},   // counts in milliseconds
-		{time.Minute, 1, 0, 0.5},       // with count_if
-		{time.Minute, 1_000_000, 0, 0.9},
+		{time.Second, 1, highestLimit, 0},
+		{time.Minute, 1, highestLimit, 0},
+		{time.Minute, 1_000_000, highestLimit, 0}, // as logs in the common format have it
+		{time.Minute, 1, 9, 0},                    // most keys are over the top
+		{24 * time.Hour, 1000, highestLimit, 0},   // counts in milliseconds
+		{time.Minute, 1, highestLimit, 0.5},       // with count_if
+		{time.Minute, 1_000_000, highestLimit, 0.9},
 		{time.Minute, 1, 9, 0.5},
-		{24 * time.Hour, 1000, 0, 0.5},
+		{24 * time.Hour, 1000, highestLimit, 0.5},
 	} {
 		t.Run(fmt.Sprintf("window %v step %d up to %d, %v returned", c.window, c.step, c.max, c.returned), func(t *testing.T) {
 			t.Parallel()
 			traffic := suggestTraffic(uint64(i), redistest.Rounds(1000, 10_000), c.window.Microseconds(), c.step, c.returned)
 			settings := limiter.Settings{Algorithm: "fixed_window", Limit: 7, Window: c.window}
-			o := SuggestOptions{MaxLimit: c.max, Algorithms: limiter.Algorithms()}
-			compareSuggestions(t, newTestSuggester(t, settings, o), settings, traffic)
+			s := redistest.NoError(newSuggester(suggestPolicy(t, settings), "", limiter.Algorithms(), c.max))(t)
+			compareSuggestions(t, s, settings, traffic)
 		})
 	}
 }
@@ -130,7 +130,7 @@ func TestSuggester_exact_without_pauses(t *testing.T) {
 				gap *= growth
 				traffic = append(traffic, asked{key: "a", micros: now, weight: 1})
 			}
-			compareSuggestions(t, newTestSuggester(t, settings, SuggestOptions{}), settings, traffic)
+			compareSuggestions(t, newTestSuggester(t, settings), settings, traffic)
 		})
 	}
 }
@@ -145,14 +145,13 @@ func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Set
 	for i, algorithm := range suggester.names {
 		settings.Algorithm = algorithm
 		peaks := suggester.peaks(suggester.columns[i])
-		for j, limit := range suggester.ladder.limits {
-			if limit > 2*peaks[len(peaks)-1] {
+		for _, got := range newLadderResult(algorithm, suggester.ladder.limits, suggester.denied[i], peaks).Limits {
+			if got.Limit > 2*peaks[len(peaks)-1] {
 				break
 			}
-			settings.Limit = limit
+			settings.Limit = got.Limit
 			want := decideAll(t, settings, traffic)
-			got := suggester.limitResult(j, suggester.denied[i], peaks)
-			redistest.ErrorIf(t, got != (LimitResult{limit, want.denied, want.clients}),
+			redistest.ErrorIf(t, got != (LimitResult{got.Limit, want.denied, want.clients}),
 				"%s: %+v, a store denies %d requests of %d clients", algorithm, got, want.denied, want.clients)
 		}
 		settings.Limit = result.Ladders[i].Untouched100
@@ -176,24 +175,17 @@ func TestSuggester_calendar(t *testing.T) {
 	begins := time.Date(2026, 9, 4, 12, 0, 0, 0, time.UTC).UnixMicro()
 	const day = 86_400_000_000
 	for _, calendar := range []string{"day", "month"} {
-		p, err := limiter.NewPolicy(limiter.Settings{Name: "p", Calendar: calendar, Location: zone, Limit: 20})
-		redistest.Must(t, err)
-		settings := p.Settings()
+		settings := suggestPolicy(t, limiter.Settings{Calendar: calendar, Location: zone, Limit: 20}).Settings()
 		traffic := suggestTraffic(1, 2000, day, 1000, 0.1)
 		first := traffic[0].micros
 		for i := range traffic {
 			traffic[i].micros += begins - first
 		}
-		s := newTestSuggester(t, settings, SuggestOptions{})
+		s := newTestSuggester(t, settings)
 		compareSuggestions(t, s, settings, traffic)
 		if len(s.names) != 1 || s.names[0] != limiter.FixedWindow || s.running == nil || s.result.WindowText() != calendar+" (America/Santiago)" || s.ownLimit() != 20 {
 			t.Errorf("tried %v of %s, with requests at once: %v", s.names, s.result.WindowText(), s.running != nil)
 		}
-	}
-	p, err := limiter.NewPolicy(limiter.Settings{Name: "p", Calendar: "day", Limit: 20})
-	redistest.Must(t, err)
-	if _, err = NewSuggester(p, "{key}", SuggestOptions{Algorithms: []string{limiter.GCRA}}); err == nil || err.Error() != "algorithm gcra: calendar periods are counted by fixed_window alone; leave the algorithm out" {
-		t.Error(err)
 	}
 }
 
@@ -227,7 +219,7 @@ func TestSuggester_memory(t *testing.T) {
 		most   uint64 // bytes a key
 	}{{time.Minute, 1500}, {24 * time.Hour, 2000}} {
 		before := heapInUse()
-		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 60, Window: c.window}, SuggestOptions{})
+		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 60, Window: c.window})
 		for i := range traffic {
 			s.Add(traffic[i].key, traffic[i].micros, traffic[i].weight, false)
 		}

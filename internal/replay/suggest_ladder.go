@@ -2,7 +2,6 @@ package replay
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sort"
 	"time"
@@ -45,9 +44,6 @@ func newLadder(window time.Duration, own, highest int64) (*ladder, error) {
 	}
 	slices.Sort(l.limits)
 	l.limits = slices.Compact(l.limits)
-	if len(l.limits) > 64 {
-		return nil, fmt.Errorf("%d limits: a mask has 64 bits", len(l.limits))
-	}
 	return l, nil
 }
 

@@ -1,20 +1,5 @@
 package replay
 
-import "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-
-// newRunningLadder returns what tries limits of running requests, a policy's own among them if it is one.
-func newRunningLadder(own limiter.Settings, highest int64) (*running, error) {
-	limit := highest
-	if own.MaxConcurrent > 0 {
-		limit = own.MaxConcurrent
-	}
-	l, err := newLadder(1000, limit, highest) // of any window
-	if err != nil {
-		return nil, err
-	}
-	return newRunning(l.limits), nil
-}
-
 // TriesRunning reports whether limits of running requests are tried.
 func (s *Suggester) TriesRunning() bool { return s.running != nil }
 
@@ -41,7 +26,5 @@ func (s *Suggester) finishRunning(r *Suggestions) {
 	}
 	if r.Running = s.running.result(s.busiest, own); r.Running == nil {
 		r.NotTried = append(r.NotTried, "limits of requests that run at once are not tried: the log has no durations")
-		return
 	}
-	r.Running.Limits = s.running.ladder(own)
 }

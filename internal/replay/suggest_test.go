@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -21,18 +20,16 @@ const peakStart = int64(1_750_000_000_000_000)
 func suggestPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
 	t.Helper()
 	s.Name = "p"
-	p := redistest.NoError(limiter.NewPolicy(s))(t)
-	return p
+	return redistest.NoError(limiter.NewPolicy(s))(t)
 }
 
-func newTestSuggester(t testing.TB, s limiter.Settings, o SuggestOptions) *Suggester {
+func newTestSuggester(t testing.TB, s limiter.Settings, algorithms ...string) *Suggester {
 	t.Helper()
-	suggester := redistest.NoError(NewSuggester(suggestPolicy(t, s), "{client_ip}", o))(t)
-	return suggester
+	return redistest.NoError(NewSuggester(suggestPolicy(t, s), "{client_ip}", algorithms))(t)
 }
 
 func TestSuggester_untouched(t *testing.T) {
-	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute}, SuggestOptions{})
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute})
 	for client := range 1000 { // client n asks for n units
 		s.Add(fmt.Sprint(client), peakStart, int64(client), false)
 	}
@@ -43,7 +40,7 @@ func TestSuggester_untouched(t *testing.T) {
 }
 
 func TestSuggester_untouched_none(t *testing.T) {
-	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute}, SuggestOptions{})
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute})
 	s.Add("a", peakStart, 1<<62, false)
 	s.Add("a", peakStart, highestLimit, false)
 	for _, l := range s.Finish().Ladders {
@@ -53,29 +50,14 @@ func TestSuggester_untouched_none(t *testing.T) {
 	}
 }
 
-func TestSuggester_useful_limits(t *testing.T) {
-	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 77, Window: time.Minute}, SuggestOptions{})
-	for i := range 20_000 {
-		s.Add("busy", peakStart+int64(i), 1, false)
-	}
-	for _, l := range s.Finish().Ladders {
-		own := slices.ContainsFunc(l.Limits, func(r LimitResult) bool { return r.Limit == 77 })
-		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
-		redistest.ErrorIf(t, !own || len(l.Limits) > mostLimits || last.Denied != 0 || first.Denied > 19_600 && first.Limit != 77,
-			"%s: %d limits, own %v, from %+v to %+v", l.Algorithm, len(l.Limits), own, first, last)
-	}
-}
-
 func TestSuggester_without_traffic(t *testing.T) {
-	s := newTestSuggester(t, limiter.Settings{Algorithm: "gcra", Limit: 5, Window: time.Minute}, SuggestOptions{})
+	s := newTestSuggester(t, limiter.Settings{Algorithm: "gcra", Limit: 5, Window: time.Minute})
 	r := s.Finish()
 	redistest.ErrorIf(t, len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Policy != "p" || r.Key != "{client_ip}", "%+v", r)
 	for _, l := range r.Ladders {
 		redistest.ErrorIf(t, l.Untouched99 != 0 || l.Untouched999 != 0 || l.Untouched100 != 0 || l.Limits == nil || len(l.Limits) != 0, "%+v", l)
 	}
-	var table strings.Builder
-	(&Result{Suggestions: r}).WriteTable(terminal.New(&table))
-	text := table.String()
+	text := tableOf(t, &Result{Suggestions: r})
 	redistest.ErrorIf(t, !strings.Contains(text, "no request met policy p") || strings.Contains(text, "99 %"), "%v", text)
 }
 
@@ -92,7 +74,7 @@ func crowd(s *Suggester) {
 }
 
 func TestSuggester_dominant_client(t *testing.T) {
-	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 100, Window: time.Minute}, SuggestOptions{})
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 100, Window: time.Minute})
 	crowd(s)
 	for _, l := range s.Finish().Ladders {
 		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
@@ -107,17 +89,19 @@ func TestSuggester_dominant_client(t *testing.T) {
 	}
 }
 
-func TestSuggester_distant_own_limit(t *testing.T) {
-	for _, own := range []int64{3, 1_000_000} {
-		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: own, Window: time.Minute}, SuggestOptions{})
+func TestSuggester_useful_limits(t *testing.T) {
+	for _, own := range []int64{3, 77, 1_000_000} {
+		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: own, Window: time.Minute})
 		for i := range 20_000 {
 			s.Add("busy", peakStart+int64(i), 1, false)
 		}
 		for _, l := range s.Finish().Ladders {
+			first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
+			redistest.ErrorIf(t, len(l.Limits) > mostLimits || last.Denied != 0 || first.Denied > 19_600 && first.Limit != own,
+				"%s: own %d, %d limits from %+v to %+v", l.Algorithm, own, len(l.Limits), first, last)
 			for i, r := range l.Limits[1:] {
-				if before := l.Limits[i]; r.Limit > 4*before.Limit && before.Denied > 0 || len(l.Limits) > mostLimits {
-					t.Errorf("%s: own %d, %d limits, none between %d and %d", l.Algorithm, own, len(l.Limits), before.Limit, r.Limit)
-				}
+				before := l.Limits[i]
+				redistest.ErrorIf(t, r.Limit > 4*before.Limit && before.Denied > 0, "%s: own %d, none between %d and %d", l.Algorithm, own, before.Limit, r.Limit)
 			}
 			redistest.ErrorIf(t, !slices.ContainsFunc(l.Limits, func(r LimitResult) bool { return r.Limit == own }),
 				"%s: not the policy's own %d", l.Algorithm, own)
@@ -126,14 +110,16 @@ func TestSuggester_distant_own_limit(t *testing.T) {
 }
 
 func TestNewSuggester_errors(t *testing.T) {
-	p := suggestPolicy(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute})
-	for _, o := range []SuggestOptions{
-		{Algorithms: []string{"leaky"}},
-		{MaxLimit: -1},
-		{MaxLimit: highestLimit + 1},
+	for _, tt := range []struct {
+		policy          limiter.Settings
+		algorithm, want string
+	}{
+		{limiter.Settings{Limit: 5, Window: time.Minute}, "leaky", `algorithm "leaky": use one of`},
+		{limiter.Settings{Limit: 5, Calendar: "day"}, "gcra", "algorithm gcra: calendar periods are counted by fixed_window alone; leave the algorithm out"},
+		{limiter.Settings{MaxConcurrent: 5}, "gcra", "algorithm gcra: it counts in a window, which policy p does not have"},
 	} {
-		_, err := NewSuggester(p, "", o)
-		redistest.ErrorIf(t, err == nil, "%+v is not refused", o)
+		_, err := NewSuggester(suggestPolicy(t, tt.policy), "", []string{tt.algorithm})
+		redistest.ErrorIf(t, err == nil || !strings.HasPrefix(err.Error(), tt.want), "%v, want %s", err, tt.want)
 	}
 }
 
@@ -142,7 +128,7 @@ func TestLadder_mask(t *testing.T) {
 		for _, highest := range []int64{1, 77, highestLimit - 1, highestLimit} {
 			for _, own := range []int64{1, 76, 2_999_998, 1 << 40} {
 				l := redistest.NoError(newLadder(window, own, highest))(t)
-				if !slices.IsSorted(l.limits) || l.limits[0] != 1 || l.top() > highest || l.top()*l.window >= 1<<52 {
+				if !slices.IsSorted(l.limits) || l.limits[0] != 1 || l.top() > highest || l.top()*l.window >= 1<<52 || len(l.limits) > 64 {
 					t.Errorf("window %v, own %d, highest %d: %v", window, own, highest, l.limits)
 				}
 			}
@@ -223,41 +209,20 @@ func TestSuggester_NotTried(t *testing.T) {
 		{"a queue of no length", PolicyResult{Limit: 5}, &none, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own max_delay 0s is not"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newTestSuggester(t, limiter.Settings{Algorithm: "leaky_bucket", Limit: 5, MaxDelay: tt.delay, Window: time.Minute}, SuggestOptions{})
+			s := newTestSuggester(t, limiter.Settings{Algorithm: "leaky_bucket", Limit: 5, MaxDelay: tt.delay, Window: time.Minute})
 			s.leaveOut(&tt.policy)
-			got := s.Finish().NotTried
-			redistest.ErrorIf(t, !slices.Equal(got, tt.want), "%q, want %q", got, tt.want)
-		})
-	}
-}
-
-func TestSuggester_OwnLimit(t *testing.T) {
-	settings := limiter.Settings{Algorithm: counterName, Limit: 77, Window: time.Minute}
-	for _, tt := range []struct {
-		name   string
-		policy PolicyResult
-		want   int64
-	}{
-		{"as it is", PolicyResult{Limit: 77}, 77},
-		{"something that is not tried", PolicyResult{Limit: 77, Cost: "response_bytes"}, 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newTestSuggester(t, settings, SuggestOptions{})
-			s.leaveOut(&tt.policy)
-			suggest(s, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1}}})
+			s.Add("a", peakStart, 1, false)
 			r := s.Finish()
-			redistest.ErrorIf(t, r.OwnLimit != tt.want, "own limit %d, want %d", r.OwnLimit, tt.want)
-			var table strings.Builder
-			(&Result{Suggestions: r}).WriteTable(terminal.New(&table))
-			for _, sentence := range r.NotTried {
-				redistest.ErrorIf(t, !strings.Contains(table.String(), sentence), "the table does not say %q", sentence)
+			redistest.ErrorIf(t, !slices.Equal(r.NotTried, tt.want) || (r.OwnLimit == 5) != (tt.want == nil), "own limit %d, %q, want %q", r.OwnLimit, r.NotTried, tt.want)
+			for _, sentence := range tt.want {
+				redistest.ErrorIf(t, !strings.Contains(tableOf(t, &Result{Suggestions: r}), sentence), "the table does not say %q", sentence)
 			}
 		})
 	}
 }
 
 func TestRun_suggest_refunds(t *testing.T) {
-	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 1, Window: time.Minute}, SuggestOptions{})
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 1, Window: time.Minute})
 	for range 5 {
 		suggest(s, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
 	}

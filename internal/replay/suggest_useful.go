@@ -38,6 +38,25 @@ func (s fractions) span() (first, last int) {
 	return first, last
 }
 
+// keepUseful keeps the limits of ladders that are shown, the same of each, none without a request.
+func keepUseful(ladders []Ladder, requests int64, clients int, own int64) {
+	var all []fractions
+	for _, l := range ladders {
+		all = append(all, fractionsOf(l.Limits, requests, clients)...)
+	}
+	var places []int
+	if requests > 0 && len(all) > 0 {
+		places = usefulPlaces(all, slices.IndexFunc(ladders[0].Limits, func(r LimitResult) bool { return r.Limit == own }))
+	}
+	for i := range ladders {
+		shown := make([]LimitResult, len(places))
+		for j, place := range places {
+			shown[j] = ladders[i].Limits[place]
+		}
+		ladders[i].Limits = shown
+	}
+}
+
 // usefulPlaces returns the limits that are shown, by their places on the ladder: from where the first fraction
 // begins to fall, or from the policy's own limit if that is lower, to where the last fraction is 0. If these are
 // too many, those with the least information are dropped. An own limit above is added alone, because nothing

@@ -82,9 +82,9 @@ func timedLine(ended, took float64) string {
 }
 
 // suggestsRunning plays a log with limits of running requests suggested for a policy.
-func suggestsRunning(t *testing.T, log string, policy PolicyResult, o SuggestOptions) *Result {
+func suggestsRunning(t *testing.T, log string, policy PolicyResult, algorithms ...string) *Result {
 	t.Helper()
-	suggester := newTestSuggester(t, limiter.Settings{Limit: 5, Window: time.Minute}, o)
+	suggester := newTestSuggester(t, limiter.Settings{Limit: 5, Window: time.Minute}, algorithms...)
 	engine := fakeEngine{policies: []PolicyResult{policy}}
 	engine.play = everywhere(Verdict{Outcome: Allowed, Decisions: []Decision{{Key: "a", Weight: 3}}})
 	return runOn(t, log, engine, Options{Suggest: suggester, Worst: 10})
@@ -93,7 +93,7 @@ func suggestsRunning(t *testing.T, log string, policy PolicyResult, o SuggestOpt
 func TestRun_suggest_running(t *testing.T) {
 	log := timedLine(1, 0.5) + timedLine(2, 2) + timedLine(3, 2.5) + timedLine(3.5, 0.1)
 	policy := PolicyResult{Name: "p", Limit: 5, Window: time.Minute}
-	r := suggestsRunning(t, log, policy, SuggestOptions{})
+	r := suggestsRunning(t, log, policy)
 	running := r.Suggestions.Running
 	if len(r.Suggestions.Ladders) != 3 || running.Peak != 3 || running.Limits.Untouched100 != 3 || running.Requests != 4 {
 		t.Errorf("%+v", r.Suggestions)
@@ -112,7 +112,7 @@ func TestRun_suggest_running(t *testing.T) {
 }
 
 func TestRun_suggest_running_alone(t *testing.T) {
-	r := suggestsRunning(t, timedLine(1, 0.5), PolicyResult{Name: "p", Limit: 5, Window: time.Minute}, SuggestOptions{Algorithms: []string{maxConcurrent}})
+	r := suggestsRunning(t, timedLine(1, 0.5), PolicyResult{Name: "p", Limit: 5, Window: time.Minute}, maxConcurrent)
 	redistest.ErrorIf(t, len(r.Suggestions.Ladders) != 0 || r.Suggestions.Running == nil, "%+v", r.Suggestions)
 	text, err := json.Marshal(r)
 	if err != nil || !strings.Contains(string(text), `"running":{"requests":1,"untimed":0,"peak":1,`) || strings.Contains(string(text), "null") {
@@ -123,11 +123,11 @@ func TestRun_suggest_running_alone(t *testing.T) {
 func TestRun_suggest_running_without_durations(t *testing.T) {
 	policy := PolicyResult{Name: "p", Limit: 5, Window: time.Minute}
 	const sentence = "limits of requests that run at once are not tried: the log has no durations"
-	r := suggestsRunning(t, commonLine(1)+commonLine(2), policy, SuggestOptions{})
+	r := suggestsRunning(t, commonLine(1)+commonLine(2), policy)
 	if r.Suggestions.Running != nil || len(r.Suggestions.NotTried) != 1 || !strings.Contains(tableOf(t, r), sentence) || r.Suggestions.OwnLimit != 5 {
 		t.Errorf("%+v", r.Suggestions)
 	}
-	r = suggestsRunning(t, commonLine(1)+timedLine(2, 0.1), policy, SuggestOptions{})
+	r = suggestsRunning(t, commonLine(1)+timedLine(2, 0.1), policy)
 	if r.Suggestions.Running == nil || !strings.Contains(tableOf(t, r), "left out, without a duration in the log: 1 request\n") {
 		t.Errorf("%+v", r.Suggestions)
 	}
@@ -173,7 +173,7 @@ func TestHistogram_limit(t *testing.T) {
 }
 
 func TestHistogram_range(t *testing.T) {
-	got := histogram([]int64{3, 12, 3, 0}, 7)
+	got := histogram([]int64{0, 3, 3, 12}, 7)
 	want := []PeakRate{{3, 3, 2}, {4, 5, 0}, {6, 7, 0}, {8, 14, 1}}
 	redistest.ErrorIf(t, !slices.Equal(got, want), "%v, want %v", got, want)
 	if got := histogram(nil, 7); len(got) != 0 {

@@ -98,7 +98,7 @@ func (t *tally) addClient(client string, denied bool) {
 
 func (t *tally) addMinute(micros, denied int64) {
 	const length = 60_000_000
-	if number := floorDiv(micros, length); number != t.minuteAt || t.minute.Requests == 0 {
+	if number := micros / length; number != t.minuteAt || t.minute.Requests == 0 {
 		t.endMinute()
 		t.minuteAt, t.minute = number, Bucket{Begins: instant(number * length)}
 	}

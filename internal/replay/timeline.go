@@ -23,20 +23,18 @@ type counts struct{ requests, denied int64 }
 // micros is the length of a step.
 func (t *timeline) micros() int64 { return steps[t.step].Microseconds() }
 
-// at extends the timeline to an instant, and returns the index of its step.
+// at extends the timeline to an instant, and returns the index of its step. The longest steps reach 700 years, more
+// than the times that are read.
 func (t *timeline) at(micros int64) int {
 	if len(t.series[0]) == 0 {
-		t.first = floorDiv(micros, t.micros())
+		t.first = micros / t.micros()
 	}
-	for {
-		place := floorDiv(micros, t.micros()) - t.first
-		if place < maxBuckets || t.step == len(steps)-1 {
-			place = min(place, maxBuckets-1) // beyond 700 years
-			t.reach(int(place) + 1)
-			return int(place)
-		}
+	for micros/t.micros()-t.first >= maxBuckets {
 		t.coarsen()
 	}
+	place := int(micros/t.micros() - t.first)
+	t.reach(place + 1)
+	return place
 }
 
 func (t *timeline) reach(length int) {
@@ -51,11 +49,11 @@ func (t *timeline) reach(length int) {
 func (t *timeline) coarsen() {
 	before := t.micros()
 	t.step++
-	first := floorDiv(t.first*before, t.micros())
+	first := t.first * before / t.micros()
 	for i, series := range t.series {
 		var merged []counts
 		for j, m := range series {
-			place := int(floorDiv((t.first+int64(j))*before, t.micros()) - first)
+			place := int((t.first+int64(j))*before/t.micros() - first)
 			for len(merged) <= place {
 				merged = append(merged, counts{})
 			}
@@ -78,12 +76,3 @@ func (t *timeline) buckets(series int) []Bucket {
 
 // instant is a time of the log.
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
-
-// floorDiv returns a quotient rounded down, also for times before 1970.
-func floorDiv(a, b int64) int64 {
-	quotient := a / b
-	if a%b < 0 {
-		quotient--
-	}
-	return quotient
-}
