@@ -27,7 +27,7 @@ func (p printer) running(r *RunningResult) {
 // runningLimits prints what limits of running requests would have denied, and the peaks unless they stand above.
 func (p printer) runningLimits(s *Suggestions, peaksAbove bool) {
 	r := s.Running
-	if r == nil || r.Limits == nil {
+	if r == nil {
 		return
 	}
 	timed := r.Requests - r.Untimed
@@ -48,8 +48,9 @@ func (p printer) runningLimits(s *Suggestions, peaksAbove bool) {
 	p.ladder(r.Limits, timed, r.Clients)
 }
 
-// showsRunningOf reports whether the policy that limits are suggested for shows the running requests of the same
-// keys.
-func (r *Result) showsRunningOf(s *Suggestions) bool {
-	return slices.ContainsFunc(r.Policies, func(p PolicyResult) bool { return p.Name == s.Policy && p.Key == s.Key && p.Running != nil })
+// ShowsRunning reports whether the policy that limits are suggested for shows the running requests of the same keys.
+func (r *Result) ShowsRunning() bool {
+	return slices.ContainsFunc(r.Policies, func(p PolicyResult) bool {
+		return p.Name == r.Suggestions.Policy && p.Key == r.Suggestions.Key && p.Running != nil
+	})
 }

@@ -30,7 +30,7 @@ func (p printer) suggestions(r *Result) {
 		p.line("  %s:", s.Ladders[i].Algorithm)
 		p.ladder(&s.Ladders[i], s.Requests, s.Clients)
 	}
-	p.runningLimits(s, r.showsRunningOf(s))
+	p.runningLimits(s, r.ShowsRunning())
 }
 
 // windowLimits prints the smallest limits per window that leave keys untouched.

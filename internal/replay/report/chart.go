@@ -14,7 +14,7 @@ type chart struct {
 	Height          float64
 	Paths           []chartPath
 	Texts           []chartText
-	Table           reportTable
+	Table           *reportTable
 }
 
 // chartKey explains a mark: its class and its meaning.
@@ -61,11 +61,11 @@ func at(x, y float64) string { return px(x) + " " + px(y) }
 
 func round1(x float64) float64 { return math.Round(x*10) / 10 }
 
-// polyline connects points.
-func polyline(xs, ys []float64) string {
+// polyline connects points of two scales.
+func polyline(x chartScale, xs []float64, y chartScale, ys []float64) string {
 	points := make([]string, len(xs))
 	for i := range xs {
-		points[i] = at(xs[i], ys[i])
+		points[i] = at(x.at(xs[i]), y.at(ys[i]))
 	}
 	return "M" + strings.Join(points, "L")
 }

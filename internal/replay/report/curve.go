@@ -27,9 +27,9 @@ func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64
 	for _, m := range marks {
 		low, high = min(low, m.limit), max(high, m.limit)
 	}
-	var places, requests, clients []float64
+	var limits, requests, clients []float64
 	for _, r := range l.Limits {
-		places = append(places, float64(max(1, r.Limit)))
+		limits = append(limits, float64(max(1, r.Limit)))
 		requests = append(requests, 100*float64(r.Denied)/float64(max(1, s.Requests)))
 		clients = append(clients, 100*float64(r.ClientsDenied)/float64(max(1, s.Clients)))
 	}
@@ -57,18 +57,9 @@ func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64
 		}
 		c.mark(m, place, 32+16*float64(row), y.start)
 	}
-	c.path("curve", polyline(mapped(places, x), mapped(requests, y)))
-	c.path("curve clients", polyline(mapped(places, x), mapped(clients, y)))
+	c.path("curve", polyline(x, limits, y, requests))
+	c.path("curve clients", polyline(x, limits, y, clients))
 	return c
-}
-
-// mapped returns the places of values.
-func mapped(values []float64, s chartScale) []float64 {
-	places := make([]float64, len(values))
-	for i, value := range values {
-		places[i] = s.at(value)
-	}
-	return places
 }
 
 // curveMarks returns the limits that get a line, from low to high. Equal limits get one line.
@@ -127,28 +118,23 @@ func untouchedSentence(l replay.Ladder) string {
 }
 
 // curveTable returns the numbers of one ladder.
-func curveTable(s *replay.Suggestions, l replay.Ladder) reportTable {
-	t := reportTable{
-		Caption: fmt.Sprintf("Limits %s under %s", perWindow(s), sayName(l.Algorithm)),
-		Columns: []reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Percent", numbers}, {"Clients denied", numbers}, {"Percent", numbers}},
-	}
-	for _, r := range l.Limits {
-		t.Rows = append(t.Rows, []string{humanize.Count(r.Limit), humanize.Count(r.Denied), sayPercent(r.Denied, s.Requests),
-			humanize.Count(r.ClientsDenied), sayPercent(r.ClientsDenied, s.Clients)})
-	}
-	return t
+func curveTable(s *replay.Suggestions, l replay.Ladder) *reportTable {
+	return tableOf(fmt.Sprintf("Limits %s under %s", perWindow(s), sayName(l.Algorithm)),
+		[]reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Percent", numbers}, {"Clients denied", numbers}, {"Percent", numbers}},
+		l.Limits, func(r replay.LimitResult) []string {
+			return []string{humanize.Count(r.Limit), humanize.Count(r.Denied), sayPercent(r.Denied, s.Requests),
+				humanize.Count(r.ClientsDenied), sayPercent(r.ClientsDenied, s.Clients)}
+		})
 }
 
 // untouchedTable compares the algorithms by the limits that they need.
 func untouchedTable(s *replay.Suggestions) *reportTable {
-	t := &reportTable{
-		Caption: "Smallest limit per " + sayWindow(s.Window, s.Calendar) + " that leaves that percentage of the clients untouched",
-		Columns: []reportColumn{{"Algorithm", words}},
-	}
+	columns := []reportColumn{{"Algorithm", words}}
 	for _, u := range untouchedLimits(replay.Ladder{}) {
-		t.Columns = append(t.Columns, reportColumn{u.percent + noBreak + "%", numbers})
+		columns = append(columns, reportColumn{u.percent + noBreak + "%", numbers})
 	}
-	for _, l := range s.Ladders {
+	caption := "Smallest limit per " + sayWindow(s.Window, s.Calendar) + " that leaves that percentage of the clients untouched"
+	return tableOf(caption, columns, s.Ladders, func(l replay.Ladder) []string {
 		row := []string{sayName(l.Algorithm)}
 		for _, u := range untouchedLimits(l) {
 			if u.limit > 0 {
@@ -157,9 +143,8 @@ func untouchedTable(s *replay.Suggestions) *reportTable {
 				row = append(row, nothing)
 			}
 		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t
+		return row
+	})
 }
 
 // algorithmTable returns the numbers of all algorithms, limit by limit. All ladders have the same limits.

@@ -1,10 +1,13 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // reportLog is the part of the report about the files that were read.
@@ -15,31 +18,23 @@ type reportLog struct {
 
 func newReportLog(l replay.LogReport) reportLog {
 	page := reportLog{Lede: logSentence(l)}
-	if len(l.Files) > 0 {
-		page.Files = &reportTable{
-			Caption: "Files that were read",
-			Columns: []reportColumn{{"File", keys}, {"Format", words}, {"Lines", numbers}, {"Error", keys}},
-		}
+	page.Files = tableOf("Files that were read",
+		[]reportColumn{{"File", keys}, {"Format", words}, {"Lines", numbers}, {"Error", keys}},
+		l.Files, func(f replay.FileReport) []string {
+			return []string{sayName(f.Name), sayName(f.Format), humanize.Count(f.Lines), sayName(cmp.Or(f.Error, "none"))}
+		})
+	if slices.ContainsFunc(l.Files, isCutOff) {
+		page.Files.Note = "The lines of a file before its error count."
 	}
-	for _, f := range l.Files {
-		failure := "none"
-		if f.Error != "" {
-			page.Files.Note = "The lines of a file before its error count."
-			failure = sayName(f.Error)
-		}
-		page.Files.Rows = append(page.Files.Rows, []string{sayName(f.Name), sayName(f.Format), humanize.Count(f.Lines), failure})
-	}
-	if len(l.First5) > 0 {
-		page.Broken = &reportTable{
-			Caption: "The first lines that could not be read",
-			Columns: []reportColumn{{"Where", keys}, {"Reason", keys}, {"Text", keys}},
-		}
-	}
-	for _, b := range l.First5 {
-		page.Broken.Rows = append(page.Broken.Rows, []string{sayName(b.Where), sayName(b.Reason), sayName(b.Text)})
-	}
+	page.Broken = tableOf("The first lines that could not be read",
+		[]reportColumn{{"Where", keys}, {"Reason", keys}, {"Text", keys}},
+		l.First5, func(m accesslog.Malformed) []string {
+			return []string{sayName(m.Where), sayName(m.Reason), sayName(m.Text)}
+		})
 	return page
 }
+
+func isCutOff(f replay.FileReport) bool { return f.Error != "" }
 
 func wasWere(n int64) string {
 	if n == 1 {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
@@ -90,10 +91,5 @@ func reportWarnings(r *replay.Result) []string {
 
 // incomplete reports whether lines or the rest of a file were left out, or requests were played late.
 func incomplete(l replay.LogReport) bool {
-	for _, f := range l.Files {
-		if f.Error != "" {
-			return true
-		}
-	}
-	return l.Malformed > 0 || l.Late > 0
+	return l.Malformed > 0 || l.Late > 0 || slices.ContainsFunc(l.Files, isCutOff)
 }

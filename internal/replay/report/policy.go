@@ -29,10 +29,7 @@ func newReportPolicy(r *replay.Result, i int) reportPolicy {
 		page.Name = "without a name"
 	}
 	page.Timeline = timelineChart(id+"-timeline", ", policy "+page.Name, p.Timeline, r.Step)
-	page.Running = newReportRunning(p.Running)
-	if len(p.Worst) > 0 {
-		page.Worst = worstTable(p)
-	}
+	page.Running, page.Worst = newReportRunning(p.Running), worstTable(p)
 	return page
 }
 
@@ -98,15 +95,11 @@ func limitText(p replay.PolicyResult) string {
 }
 
 func worstTable(p replay.PolicyResult) *reportTable {
-	t := &reportTable{
-		Caption: "Clients that policy " + sayName(p.Name) + " denied most",
-		Columns: []reportColumn{{"Key", keys}, {"Requests", numbers}, {"Denied", numbers}, {"First denial (UTC)", times}, {"Longest stretch", times}, {"It began (UTC)", times}},
-	}
-	for _, c := range p.Worst {
-		t.Rows = append(t.Rows, []string{sayName(c.Key), humanize.Count(c.Requests), humanize.Count(c.Denied),
-			sayCell(c.FirstDenied), longestStretch(c), sayCell(c.LongestBegan)})
-	}
-	return t
+	return tableOf("Clients that policy "+sayName(p.Name)+" denied most",
+		[]reportColumn{{"Key", keys}, {"Requests", numbers}, {"Denied", numbers}, {"First denial (UTC)", times}, {"Longest stretch", times}, {"It began (UTC)", times}},
+		p.Worst, func(c replay.ClientResult) []string {
+			return []string{sayName(c.Key), humanize.Count(c.Requests), humanize.Count(c.Denied), sayCell(c.FirstDenied), longestStretch(c), sayCell(c.LongestBegan)}
+		})
 }
 
 func longestStretch(c replay.ClientResult) string {

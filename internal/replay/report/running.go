@@ -18,23 +18,19 @@ func newReportRunning(r *replay.RunningResult) *reportRunning {
 	if r == nil || r.Peak == 0 {
 		return nil
 	}
-	page := &reportRunning{Lede: runningSentence(r), Clients: &reportTable{
-		Caption: "Clients by the most requests that they had running at once",
-		Columns: []reportColumn{{"At once", words}, {"Clients", numbers}, {"Percent of clients", numbers}},
-	}}
-	for _, bin := range r.Peaks {
-		page.Clients.Rows = append(page.Clients.Rows, []string{sayRange(bin.From, bin.To), humanize.Count(bin.Clients), sayPercent(bin.Clients, r.Clients)})
+	return &reportRunning{
+		Lede: runningSentence(r),
+		Clients: tableOf("Clients by the most requests that they had running at once",
+			[]reportColumn{{"At once", words}, {"Clients", numbers}, {"Percent of clients", numbers}},
+			r.Peaks, func(bin replay.PeakRate) []string {
+				return []string{sayRange(bin.From, bin.To), humanize.Count(bin.Clients), sayPercent(bin.Clients, r.Clients)}
+			}),
+		Busiest: tableOf("Clients with the most requests at once",
+			[]reportColumn{{"Key", keys}, {"Requests", numbers}, {"At once", numbers}, {"First (UTC)", times}},
+			r.Busiest, func(k replay.RunningKey) []string {
+				return []string{sayName(k.Key), humanize.Count(k.Requests), humanize.Count(k.Peak), sayCell(k.PeakAt)}
+			}),
 	}
-	if len(r.Busiest) > 0 {
-		page.Busiest = &reportTable{
-			Caption: "Clients with the most requests at once",
-			Columns: []reportColumn{{"Key", keys}, {"Requests", numbers}, {"At once", numbers}, {"First (UTC)", times}},
-		}
-	}
-	for _, k := range r.Busiest {
-		page.Busiest.Rows = append(page.Busiest.Rows, []string{sayName(k.Key), humanize.Count(k.Requests), humanize.Count(k.Peak), sayCell(k.PeakAt)})
-	}
-	return page
 }
 
 // runningSentence returns the highest numbers, and what they lack.

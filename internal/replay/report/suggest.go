@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
@@ -45,17 +44,16 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 // addRunning adds the limits of requests that run at once, and their peaks where no policy shows them.
 func (page *reportSuggestions) addRunning(r *replay.Result) {
 	s := r.Suggestions
-	if s.Running == nil || s.Running.Limits == nil {
+	if s.Running == nil {
 		return
 	}
 	limit := int64(0)
-	shown := slices.ContainsFunc(r.Policies, func(p replay.PolicyResult) bool {
-		if p.Name == s.Policy && p.CountsRunning() && len(s.NotTried) == 0 {
-			limit = p.MaxConcurrent
+	for i := range r.Policies {
+		if r.Policies[i].Name == s.Policy && len(s.NotTried) == 0 {
+			limit = r.Policies[i].MaxConcurrent
 		}
-		return p.Name == s.Policy && p.Key == s.Key && p.Running != nil
-	})
-	if !shown {
+	}
+	if !r.ShowsRunning() {
 		page.Running = newReportRunning(s.Running)
 	}
 	traffic := &replay.Suggestions{Requests: s.Running.Requests - s.Running.Untimed, Clients: s.Running.Clients}

@@ -12,6 +12,18 @@ type reportTable struct {
 // of the rows.
 type reportColumn struct{ Name, Class string }
 
+// tableOf returns a table with a row for each item; nil without items.
+func tableOf[T any](caption string, columns []reportColumn, items []T, row func(T) []string) *reportTable {
+	if len(items) == 0 {
+		return nil
+	}
+	t := &reportTable{Caption: caption, Columns: columns}
+	for _, item := range items {
+		t.Rows = append(t.Rows, row(item))
+	}
+	return t
+}
+
 // The classes of columns. Numbers stand to the right, keys break anywhere, and instants nowhere.
 const (
 	numbers = "n"
@@ -19,20 +31,3 @@ const (
 	words   = "w"
 	times   = "t"
 )
-
-// reportCell is a cell with the properties of its column.
-type reportCell struct {
-	Text, Class string
-	Heads       bool
-}
-
-// Cells returns the table's body, row by row.
-func (t reportTable) Cells() [][]reportCell {
-	rows := make([][]reportCell, len(t.Rows))
-	for i, row := range t.Rows {
-		for j, text := range row {
-			rows[i] = append(rows[i], reportCell{Text: text, Class: t.Columns[j].Class, Heads: j == 0})
-		}
-	}
-	return rows
-}

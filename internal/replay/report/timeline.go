@@ -48,15 +48,13 @@ func busiest(buckets []replay.Bucket) time.Time {
 	return best.Begins
 }
 
-func timelineTable(buckets []replay.Bucket, step time.Duration) reportTable {
-	t := reportTable{
-		Caption: "Requests and denials in steps of " + sayDuration(step) + ", times in UTC",
-		Note:    "The chart may have shorter steps; the table sums them up to stay readable.",
-		Columns: []reportColumn{{"From (UTC)", times}, {"Requests", numbers}, {"Denied", numbers}, {"Percent denied", numbers}},
-	}
-	for _, m := range buckets {
-		t.Rows = append(t.Rows, []string{sayCell(m.Begins), humanize.Count(m.Requests), humanize.Count(m.Denied), sayPercent(m.Denied, m.Requests)})
-	}
+func timelineTable(buckets []replay.Bucket, step time.Duration) *reportTable {
+	t := tableOf("Requests and denials in steps of "+sayDuration(step)+", times in UTC",
+		[]reportColumn{{"From (UTC)", times}, {"Requests", numbers}, {"Denied", numbers}, {"Percent denied", numbers}},
+		buckets, func(m replay.Bucket) []string {
+			return []string{sayCell(m.Begins), humanize.Count(m.Requests), humanize.Count(m.Denied), sayPercent(m.Denied, m.Requests)}
+		})
+	t.Note = "The chart may have shorter steps; the table sums them up to stay readable."
 	return t
 }
 
