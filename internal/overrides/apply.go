@@ -32,11 +32,7 @@ func (l *Live) apply(h holding) {
 		}
 	}
 	l.held.Store(&h)
-	if s := newSnapshot(h.entries); s == nil {
-		l.applied.Store(nil)
-	} else {
-		l.applied.Store(&s)
-	}
+	l.applied.Store(newSnapshot(h.entries))
 	l.reportChanges(changed)
 }
 

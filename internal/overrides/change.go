@@ -34,10 +34,6 @@ func (l *Live) Put(ctx context.Context, t Target, r Rule, lasts time.Duration) (
 	if err != nil {
 		return nil, err
 	}
-	if err := l.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer l.unlock()
 	value, err := l.change(ctx, t.field(), lasts.Microseconds(), body)
 	if err != nil {
 		return nil, err
@@ -47,10 +43,6 @@ func (l *Live) Put(ctx context.Context, t Target, r Rule, lasts time.Duration) (
 
 // Remove ends an override. Where there is none it is [ErrAbsent].
 func (l *Live) Remove(ctx context.Context, t Target) error {
-	if err := l.lock(ctx); err != nil {
-		return err
-	}
-	defer l.unlock()
 	_, err := l.change(ctx, t.field(), -1, "")
 	return err
 }
@@ -76,9 +68,12 @@ func (l *Live) Refresh(ctx context.Context) error {
 	return l.sync(ctx)
 }
 
-// change sets or, with -1 microseconds, removes an entry, and returns its value as it is stored. The caller
-// has the turn.
+// change sets or, with -1 microseconds, removes an entry, and returns its value as it is stored.
 func (l *Live) change(ctx context.Context, field string, micros int64, body string) (value string, err error) {
+	if err := l.lock(ctx); err != nil {
+		return "", err
+	}
+	defer l.unlock()
 	if l.store == nil {
 		return l.changeHere(field, micros, body)
 	}
@@ -97,7 +92,7 @@ func (l *Live) change(ctx context.Context, field string, micros int64, body stri
 // changeHere changes an entry in this process.
 func (l *Live) changeHere(field string, micros int64, body string) (value string, err error) {
 	now, h := l.Now(), l.held.Load()
-	stored := cloned(h.stored)
+	stored := maps.Clone(h.stored)
 	for other, e := range h.entries {
 		if e.ended(now) {
 			delete(stored, other)
@@ -120,36 +115,22 @@ func (l *Live) changeHere(field string, micros int64, body string) (value string
 	return stored[field], nil
 }
 
-// cloned returns a copy that can be written to.
-func cloned(stored map[string]string) map[string]string {
-	if stored == nil {
-		return map[string]string{}
-	}
-	return maps.Clone(stored)
-}
-
 // errBehind is the error of a change where Redis has lost entries. It is tried again.
 var errBehind = errors.New("redis has lost overrides")
 
 // changeInRedis changes an entry in Redis and here, and returns its value.
 func (l *Live) changeInRedis(ctx context.Context, field string, micros int64, body string) (value string, err error) {
 	h, now := l.held.Load(), l.Now()
-	args := []any{h.text(), field, micros, body, MaxEntries}
-	stored := cloned(h.stored)
+	args := []any{h.number, field, micros, body, MaxEntries}
+	stored := maps.Clone(h.stored)
 	for other, e := range h.entries {
 		if e.ended(now) && other != field && len(args) < 2000 {
 			args = append(args, other, h.stored[other])
 			delete(stored, other)
 		}
 	}
-	values, err := l.run(ctx, changeScript, args...)
+	values, err := l.run(ctx, changeScript, 6, args...)
 	if err != nil {
-		return "", err
-	}
-	if len(values) != 6 {
-		return "", errReply
-	}
-	if err := l.readTime(values[4:]); err != nil {
 		return "", err
 	}
 	before, after := parseVersion(fmt.Sprint(values[1])), parseVersion(fmt.Sprint(values[2]))

@@ -35,7 +35,7 @@ type Live struct {
 type holding struct {
 	version
 
-	stored  map[string]string // fields and values as they are in Redis
+	stored  map[string]string // never nil: fields and values as they are in Redis
 	entries map[string]*Entry // of those that can be read, by field
 }
 
@@ -54,24 +54,22 @@ type Hooks struct {
 }
 
 // NewLocal returns overrides that live in this process.
-func NewLocal(hooks Hooks) *Live { return newLive(hooks) }
+func NewLocal(hooks Hooks) *Live {
+	l := &Live{hooks: hooks, turn: make(chan struct{}, 1)}
+	l.held.Store(&holding{stored: map[string]string{}})
+	l.life, l.end = context.WithCancel(context.Background())
+	return l
+}
 
 // NewShared returns the overrides that lie in the Redis of a store, none before [Live.Start]. Those of
 // another Live on the same Redis, which may be nil, apply until Redis has been read.
 func NewShared(store *redis.Store, format limiter.KeyFormat, earlier *Live, hooks Hooks) *Live {
-	l := newLive(hooks)
+	l := NewLocal(hooks)
 	l.store, l.keys, l.hashed = store, newRedisKeys(format), format.Secret != ""
 	if earlier != nil {
 		l.clock.Store(earlier.clock.Load())
 		l.apply(*earlier.held.Load())
 	}
-	return l
-}
-
-func newLive(hooks Hooks) *Live {
-	l := &Live{hooks: hooks, turn: make(chan struct{}, 1)}
-	l.held.Store(&holding{})
-	l.life, l.end = context.WithCancel(context.Background())
 	return l
 }
 
@@ -101,11 +99,11 @@ func (l *Live) OfPolicy(policy string) (all *Entry, clients int) {
 		return nil, 0
 	}
 	for _, e := range p.byClient {
-		if !l.hasEnded(e) {
+		if l.applies(e) {
 			clients++
 		}
 	}
-	if p.all != nil && !l.hasEnded(p.all) {
+	if l.applies(p.all) {
 		all = p.all
 	}
 	return all, clients
@@ -113,18 +111,9 @@ func (l *Live) OfPolicy(policy string) (all *Entry, clients int) {
 
 // list returns the overrides that have not ended.
 func (l *Live) list() (entries []*Entry) {
-	s := l.applied.Load()
-	if s == nil {
-		return nil
-	}
-	for _, p := range *s {
-		if p.all != nil && !l.hasEnded(p.all) {
-			entries = append(entries, p.all)
-		}
-		for _, e := range p.byClient {
-			if !l.hasEnded(e) {
-				entries = append(entries, e)
-			}
+	for _, e := range l.held.Load().entries {
+		if l.applies(e) {
+			entries = append(entries, e)
 		}
 	}
 	return entries
@@ -149,15 +138,5 @@ func (l *Live) learnTime(redis time.Time) {
 	l.lookedAt = time.Now()
 }
 
-// readTime reads the two values of TIME.
-func (l *Live) readTime(values []any) error {
-	seconds, micros := number(values[0]), number(values[1])
-	if seconds <= 0 {
-		return errReply
-	}
-	l.learnTime(time.Unix(seconds, micros*int64(time.Microsecond)))
-	return nil
-}
-
-// hasEnded reports whether an override has ended now. Those without an end ask no clock.
-func (l *Live) hasEnded(e *Entry) bool { return !e.Until.IsZero() && e.ended(l.Now()) }
+// applies reports whether an override, nil for none, has not ended now. Those without an end ask no clock.
+func (l *Live) applies(e *Entry) bool { return e != nil && (e.Until.IsZero() || !e.ended(l.Now())) }

@@ -22,10 +22,12 @@ func (l *Live) Start() {
 // Close ends the polls. A command under way keeps the store open until it has ended.
 func (l *Live) Close() { l.end() }
 
-// poll reads what has changed, again an interval after it began.
+// poll reads what has changed, again an interval after it began. It may connect, which takes longer than a command.
 func (l *Live) poll() {
 	began := clock.Now()
-	err := l.pollOnce()
+	ctx, cancel := context.WithTimeout(l.life, dial.ConnectBudget)
+	defer cancel()
+	err := l.Refresh(ctx)
 	if l.life.Err() != nil {
 		return
 	}
@@ -33,11 +35,4 @@ func (l *Live) poll() {
 		l.hooks.OnUnread(err)
 	}
 	l.polls.StartBy(began.Add(PollInterval), clock.Now())
-}
-
-// pollOnce may connect, which takes longer than a command.
-func (l *Live) pollOnce() error {
-	ctx, cancel := context.WithTimeout(l.life, dial.ConnectBudget)
-	defer cancel()
-	return l.Refresh(ctx)
 }

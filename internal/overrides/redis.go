@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -35,17 +36,22 @@ const scanCount = 500
 
 var errReply = &limiter.UndecidedError{Kind: "other", Err: errors.New("redis replies in another form")}
 
-// run runs a script on both keys.
-func (l *Live) run(ctx context.Context, script string, args ...any) ([]any, error) {
-	command := append([]any{"eval", script, 2, l.keys.version, l.keys.entries}, args...)
-	reply, err := l.store.Command(ctx, 3, command...)
+// eval runs a script on both keys.
+func (l *Live) eval(ctx context.Context, script string, args ...any) (any, error) {
+	return l.store.Command(ctx, 3, append([]any{"eval", script, 2, l.keys.version, l.keys.entries}, args...)...)
+}
+
+// run runs a script that returns so many values. The last two are those of TIME.
+func (l *Live) run(ctx context.Context, script string, count int, args ...any) ([]any, error) {
+	reply, err := l.eval(ctx, script, args...)
 	if err != nil {
 		return nil, err
 	}
-	values, ok := reply.([]any)
-	if !ok {
+	values, _ := reply.([]any)
+	if len(values) != count || number(values[count-2]) <= 0 {
 		return nil, errReply
 	}
+	l.learnTime(time.Unix(number(values[count-2]), number(values[count-1])*int64(time.Microsecond)))
 	return values, nil
 }
 
@@ -58,14 +64,8 @@ func (l *Live) get(ctx context.Context) (version, error) {
 
 // look reads the version and the number of entries, and Redis's clock.
 func (l *Live) look(ctx context.Context) (v version, entries int, err error) {
-	values, err := l.run(ctx, lookScript)
+	values, err := l.run(ctx, lookScript, 4)
 	if err != nil {
-		return v, 0, err
-	}
-	if len(values) != 4 {
-		return v, 0, errReply
-	}
-	if err := l.readTime(values[2:]); err != nil {
 		return v, 0, err
 	}
 	return parseVersion(fmt.Sprint(values[0])), int(number(values[1])), nil

@@ -19,7 +19,7 @@ type ofPolicy struct {
 }
 
 // newSnapshot sorts entries by policy; nil where there is none.
-func newSnapshot(entries map[string]*Entry) snapshot {
+func newSnapshot(entries map[string]*Entry) *snapshot {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -37,7 +37,7 @@ func newSnapshot(entries map[string]*Entry) snapshot {
 			p.byClient[e.Client] = e
 		}
 	}
-	return s
+	return &s
 }
 
 // current returns the overrides of a policy that apply now; nil where there is none.
@@ -60,11 +60,11 @@ func (l *Live) Find(policy string, key limiter.EncodedKey) *Entry {
 		return nil
 	}
 	if len(p.byClient) > 0 {
-		if e := p.byClient[l.clientOf(key)]; e != nil && !l.hasEnded(e) {
+		if e := p.byClient[l.clientOf(key)]; l.applies(e) {
 			return e
 		}
 	}
-	if p.all != nil && !l.hasEnded(p.all) {
+	if l.applies(p.all) {
 		return p.all
 	}
 	return nil
@@ -98,5 +98,3 @@ func parseVersion(text string) (v version) {
 	v.count, _ = strconv.Atoi(count) // 0 where it is missing
 	return v
 }
-
-func (v version) text() string { return strconv.FormatInt(v.number, 10) }

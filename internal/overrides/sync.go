@@ -3,7 +3,6 @@ package overrides
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -50,13 +49,13 @@ func (l *Live) load(ctx context.Context) error {
 	for range scanTries {
 		before, entries, err := l.look(ctx)
 		if err == nil && entries != before.count {
-			_, err = l.run(ctx, lostScript)
+			_, err = l.eval(ctx, lostScript)
 		}
 		switch {
 		case err != nil:
 			return err
 		case entries > MaxEntries:
-			return l.errForeign(entries)
+			return &limiter.UndecidedError{Kind: "value", Err: fmt.Errorf("redis holds %d overrides, and %d is the most: delete the key %s", entries, MaxEntries, l.keys.entries)}
 		case entries != before.count:
 			continue // it has another version now
 		}
@@ -76,20 +75,15 @@ func (l *Live) load(ctx context.Context) error {
 	return nil // they change all the time; the next poll reads them
 }
 
-// errForeign is the error of more entries than this module writes.
-func (l *Live) errForeign(entries int) error {
-	return &limiter.UndecidedError{Kind: "value", Err: fmt.Errorf("redis holds %d overrides, and %d is the most: delete the key %s", entries, MaxEntries, l.keys.entries)}
-}
-
 // restore writes the entries that this process knows to a Redis that has lost them. It gives them a
 // version, which is another one where nodes with fewer entries have to read them again.
 func (l *Live) restore(ctx context.Context, number int64) error {
-	args := []any{"eval", restoreScript, 2, l.keys.version, l.keys.entries, strconv.FormatInt(number, 10)}
+	args := []any{number}
 	h := *l.held.Load()
 	for field, value := range h.stored {
 		args = append(args, field, value)
 	}
-	reply, err := l.store.Command(ctx, 3, args...)
+	reply, err := l.eval(ctx, restoreScript, args...)
 	if err != nil {
 		return err
 	}

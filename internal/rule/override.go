@@ -10,14 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// override returns what an operator has set for a key of a rule's policy; nil for nothing.
-func (s *Set) override(rule *Rule, key limiter.EncodedKey) *overrides.Entry {
-	if s.Overrides == nil {
-		return nil
-	}
-	return s.Overrides.Find(rule.Policy.Name(), key)
-}
-
 // UnderOverride returns the policy that a rule counts by under an override, which may be nil, or what becomes of the
 // rule.
 func UnderOverride(e *overrides.Entry, p *limiter.Policy) (*limiter.Policy, Status) {
@@ -91,7 +83,7 @@ func (s *Set) BlocksExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation)
 		if err != nil || status != Counts {
 			continue
 		}
-		if entry := s.override(rule, key); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {
+		if entry := s.Overrides.Find(rule.Policy.Name(), key); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {
 			if e.OnFinding != nil {
 				e.OnFinding(Finding{Rule: rule, Status: Blocked, Key: key, Override: entry})
 			}
