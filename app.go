@@ -141,7 +141,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	a.opened, a.overrides = opened, opened.Overrides()
+	a.opened, a.overrides = opened, opened.Overrides
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (a *App) Start() error {
 	}
 	a.overrides.Start()
 	if slices.ContainsFunc(a.rules, (*rule.Set).Challenges) {
-		a.opened.Challenges().Start()
+		a.opened.Challenges.Start()
 	}
 	stores := a.use()
 	go func(logger *zap.Logger) {

@@ -124,7 +124,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // makeLimiter makes what decides by the policies, which were checked.
 func (h *Handler) makeLimiter(ctx caddy.Context) (err error) {
 	l := gate.Limiter{
-		Challenges: h.app.opened.Challenges(),
+		Challenges: h.app.opened.Challenges,
 		Stores:     h.app.opened, FailMode: h.FailMode, Timeout: time.Duration(h.app.Timeout),
 		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), ProblemDetails: h.ProblemDetails, GRPC: *h.GRPC,
 		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx),

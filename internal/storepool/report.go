@@ -28,10 +28,9 @@ type reporter struct {
 	losses  lossLines
 	foreign clock.Gate
 	secret  clock.Gate
-	unread  bool // overrides; used by the poll alone
 	metrics Metrics
 
-	loginFailing atomic.Bool
+	unread, loginFailing atomic.Bool // of overrides; of open connections
 }
 
 // loggerName is that of the app.
@@ -59,13 +58,7 @@ func (s *reporter) watchOverrides(failover *failover.Store) overrides.Hooks {
 	return overrides.Hooks{
 		OnChange: failover.ForgetDenials,
 		OnUnread: func(err error) {
-			switch began := err != nil && !s.unread; {
-			case began:
-				s.logger().Warn("overrides cannot be read from redis; this node goes on with those that it has", causeOf(err)...)
-			case err == nil && s.unread:
-				s.logger().Info("overrides are read from redis again")
-			}
-			s.unread = err != nil
+			s.turned(&s.unread, err, "overrides cannot be read from redis; this node goes on with those that it has", "overrides are read from redis again")
 		},
 		OnUnreadable: func(err error) {
 			if s.foreign.Pass(time.Now(), time.Minute) {
@@ -106,11 +99,16 @@ func (s *reporter) loginRefused(err error) {
 
 // loggedIn takes what came of logging open connections in again; nil: all of them have.
 func (s *reporter) loggedIn(err error) {
-	switch failed := s.loginFailing.Swap(err != nil); {
+	s.turned(&s.loginFailing, err, "credentials cannot be renewed; open connections to redis go on with the last login until redis ends them", "credentials are renewed again")
+}
+
+// turned logs that something fails when it begins to, and when it ends.
+func (s *reporter) turned(failing *atomic.Bool, err error, begins, ends string) {
+	switch failed := failing.Swap(err != nil); {
 	case err != nil && !failed:
-		s.logger().Warn("credentials cannot be renewed; open connections to redis go on with the last login until redis ends them", causeOf(err)...)
+		s.logger().Warn(begins, causeOf(err)...)
 	case err == nil && failed:
-		s.logger().Info("credentials are renewed again")
+		s.logger().Info(ends)
 	}
 }
 

@@ -31,9 +31,7 @@ type Memory struct {
 	Names     *policystats.Names
 	Announced atomic.Bool // that the limits live here
 
-	failover  *failover.Store
-	overrides *overrides.Live
-	keeper    *challenge.Keeper
+	deciders Deciders
 }
 
 // Destruct ends what was kept for policies. No configuration uses it any more.
@@ -42,23 +40,28 @@ func (s *Memory) Destruct() error {
 	return nil
 }
 
+// acquire returns what a pool has by a key, and makes it if there is none.
+func acquire[T caddy.Destructor](p *Pool, key string, build caddy.Constructor) (value T, err error) {
+	held, _, err := p.LoadOrNew(key, build)
+	if err != nil {
+		return value, err
+	}
+	value, ok := held.(T)
+	if !ok {
+		return value, fmt.Errorf("the store is a %T", held)
+	}
+	return value, nil
+}
+
 // acquireMemory returns the in-process store.
 func (p *Pool) acquireMemory() (*Memory, error) {
-	value, _, err := p.LoadOrNew(memoryKey, func() (caddy.Destructor, error) {
+	return acquire[*Memory](p, memoryKey, func() (caddy.Destructor, error) {
 		store := memory.New()
 		return &Memory{
-			Store: store, failover: failover.New(nil, store, failover.Options{AwaitsRefunds: true}),
-			overrides: overrides.NewLocal(overrides.Hooks{}), keeper: challenge.NewLocal(), Names: policystats.New(store.Prune, time.Now),
+			Store: store, Names: policystats.New(store.Prune, time.Now),
+			deciders: Deciders{failover.New(nil, store, failover.Options{AwaitsRefunds: true}), overrides.NewLocal(overrides.Hooks{}), challenge.NewLocal()},
 		}, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	memory, ok := value.(*Memory)
-	if !ok {
-		return nil, fmt.Errorf("the store is a %T", value)
-	}
-	return memory, nil
 }
 
 // Options is all that makes two shared stores the same. Its values are resolved and final.
@@ -93,17 +96,15 @@ type Redis struct {
 	Store        *redis.Store
 	LoginFailing *atomic.Bool // open connections cannot log in again
 
-	key       string
-	failover  *failover.Store
-	overrides *overrides.Live
-	keeper    *challenge.Keeper
+	key      string
+	deciders Deciders
 }
 
 // Destruct ends the polls, gives leases back and closes the client when no configuration uses it any more.
 func (s *Redis) Destruct() error {
-	s.overrides.Close()
-	s.keeper.Close()
-	s.failover.EndLeases()
+	s.deciders.Overrides.Close()
+	s.deciders.Challenges.Close()
+	s.deciders.EndLeases()
 	return s.Store.Close()
 }
 
@@ -111,7 +112,7 @@ func (s *Redis) Destruct() error {
 // options lead to, so that they apply in the first moments of a store with other options too; otherwise nil.
 func (p *Pool) atSamePlace(o Options) (*overrides.Live, *challenge.Keeper) {
 	if newest := p.Newest(); newest != nil && o.samePlace(newest.Options) {
-		return newest.Overrides(), newest.Challenges()
+		return newest.Overrides, newest.Challenges
 	}
 	return nil, nil
 }
@@ -128,7 +129,7 @@ func (o Options) samePlace(other *Options) bool {
 // acquireRedis returns the store of options.
 func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 	key := o.poolKey()
-	value, _, err := p.LoadOrNew(key, func() (caddy.Destructor, error) {
+	return acquire[*Redis](p, key, func() (caddy.Destructor, error) {
 		troubles := &reporter{metrics: p.Metrics}
 		o.Client.OnLogin = troubles.loggedIn
 		client, err := dial.New(o.Client)
@@ -144,14 +145,6 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 		earlier, secret := p.atSamePlace(o)
 		live := overrides.NewShared(store, o.Naming, earlier, troubles.watchOverrides(failover))
 		keeper := challenge.NewShared(store, o.Naming, secret, troubles.secretUnread)
-		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, failover: failover, overrides: live, keeper: keeper}, nil
+		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, deciders: Deciders{failover, live, keeper}}, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	remote, ok := value.(*Redis)
-	if !ok {
-		return nil, fmt.Errorf("the store is a %T", value)
-	}
-	return remote, nil
 }

@@ -39,11 +39,22 @@ func NewPool(newest func() *Stores, m Metrics) *Pool {
 	return &Pool{UsagePool: caddy.NewUsagePool(), Newest: newest, Metrics: m}
 }
 
+// Deciders decide by a store.
+type Deciders struct {
+	*failover.Store
+
+	// Overrides are what operators have set for keys of the store.
+	Overrides *overrides.Live
+
+	// Challenges is the secret that the nodes of the store share.
+	Challenges *challenge.Keeper
+}
+
 // Stores are stores of the pool. They stay open for as long as something uses them: the app that opened
 // them until its Cleanup, each request while it decides and while it has units that its response or its end
 // returns, and each question of the admin API. The last one to end returns them to the pool.
 type Stores struct {
-	*failover.Store // decides
+	Deciders
 
 	Memory  *Memory
 	Redis   *Redis   // nil: the counts live in this process
@@ -62,7 +73,7 @@ func (p *Pool) Open(o *Options) (*Stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stores{Store: memory.failover, Memory: memory, Options: o, pool: p}
+	s := &Stores{Deciders: memory.deciders, Memory: memory, Options: o, pool: p}
 	s.uses.Store(1)
 	if o == nil {
 		return s, nil
@@ -70,7 +81,7 @@ func (p *Pool) Open(o *Options) (*Stores, error) {
 	if s.Redis, err = p.acquireRedis(*o, memory); err != nil {
 		return nil, errors.Join(fmt.Errorf("redis: %w", err), s.Release())
 	}
-	s.Store = s.Redis.failover
+	s.Deciders = s.Redis.deciders
 	return s, nil
 }
 
@@ -98,22 +109,6 @@ func (p *Pool) leave() {
 	for _, s := range stores {
 		s.Store.Leave()
 	}
-}
-
-// Overrides returns what operators have set for keys of the stores.
-func (s *Stores) Overrides() *overrides.Live {
-	if s.Redis != nil {
-		return s.Redis.overrides
-	}
-	return s.Memory.overrides
-}
-
-// Challenges returns the secret that the nodes of the stores share.
-func (s *Stores) Challenges() *challenge.Keeper {
-	if s.Redis != nil {
-		return s.Redis.keeper
-	}
-	return s.Memory.keeper
 }
 
 // Use returns the stores, which stay open until their end. All that decides goes this way. Requests of a
