@@ -10,40 +10,34 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 )
 
-const metricsNamespace = "caddy_redis_ratelimit"
+const metricsNamespace = policystats.Namespace
 
-// metrics count for the whole process: Caddy makes a new registry for every configuration, and the
+// These count for the whole process: Caddy makes a new registry for every configuration, and the
 // counts go on over reloads. Those of policies are in package policystats.
-var metrics = struct {
-	storeDuration *prometheus.HistogramVec
-	storeErrors   *prometheus.CounterVec
-	refundErrors  *prometheus.CounterVec
-	batchSize     prometheus.Histogram
-	challenges    *prometheus.CounterVec
-}{
-	storeDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+var (
+	storeDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "store_duration_seconds",
 		Help:    "Time that a store took: redis for the script run or the pipeline of a whole batch, memory for a decision.",
 		Buckets: []float64{1e-6, 1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1},
-	}, []string{"store"}),
-	storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: metricsNamespace, Name: "store_errors_total",
-		Help: "Requests that Redis could not decide, by the kind of error; breaker: requests not sent because Redis fails.",
-	}, []string{"kind"}),
-	refundErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: metricsNamespace, Name: "refund_errors_total",
-		Help: "Refunds and charges after the response (count_if, cost) and repayments of outages that Redis did not apply, by the kind of error; breaker: those not sent because Redis fails.",
-	}, []string{"kind"}),
-	challenges: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: metricsNamespace, Name: "challenges_total",
-		Help: "Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.",
-	}, []string{"outcome"}),
-	batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
+	}, []string{"store"})
+	redisSeconds  = storeDuration.WithLabelValues("redis")
+	memorySeconds = storeDuration.WithLabelValues("memory")
+
+	batchSize = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "batch_size",
 		Help:    "Requests decided by one batch.",
 		Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128},
-	}),
-}
+	})
+
+	storeErrors = policystats.Counter("store_errors_total",
+		"Requests that Redis could not decide, by the kind of error; breaker: requests not sent because Redis fails.", "kind")
+
+	refundErrors = policystats.Counter("refund_errors_total",
+		"Refunds and charges after the response (count_if, cost) and repayments of outages that Redis did not apply, by the kind of error; breaker: those not sent because Redis fails.", "kind")
+
+	challenges = policystats.Counter("challenges_total",
+		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.", "outcome")
+)
 
 // memoryOverflows reads the running app, as gauges do.
 var memoryOverflows = prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -92,7 +86,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 
 // registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	all := []prometheus.Collector{policystats.Decisions, metrics.storeDuration, metrics.storeErrors, metrics.refundErrors, metrics.batchSize, metrics.challenges, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, memoryOverflows, runningUnits{}}
+	all := []prometheus.Collector{policystats.Decisions, storeDuration, storeErrors, refundErrors, batchSize, challenges, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, memoryOverflows, runningUnits{}}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
@@ -105,13 +99,8 @@ func registerMetrics(registry prometheus.Registerer) error {
 // observeBatch counts a batch that was sent to Redis, decided or failed.
 func observeBatch(size int, took time.Duration) {
 	redisSeconds.Observe(took.Seconds())
-	metrics.batchSize.Observe(float64(size))
+	batchSize.Observe(float64(size))
 }
-
-var (
-	redisSeconds  = metrics.storeDuration.WithLabelValues("redis")
-	memorySeconds = metrics.storeDuration.WithLabelValues("memory")
-)
 
 // runningUnits collects what this node runs by policy. It asks the store when it is read, so that a request
 // costs nothing for it, and a policy without running requests is shown with 0.

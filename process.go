@@ -24,15 +24,15 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 	return nil
 }, storepool.Metrics{
 	Batch:       observeBatch,
-	StoreError:  func(kind string) { metrics.storeErrors.WithLabelValues(kind).Inc() },
-	RefundError: func(kind string) { metrics.refundErrors.WithLabelValues(kind).Inc() },
+	StoreError:  func(kind string) { storeErrors.WithLabelValues(kind).Inc() },
+	RefundError: func(kind string) { refundErrors.WithLabelValues(kind).Inc() },
 })
 
 // lastEvents are the last events of all handlers.
 var lastEvents = once.NewMemory()
 
 // process is what all limiters share.
-var process = gate.Process{Thresholds: once.NewMemory(), MemorySeconds: memorySeconds, Challenged: func(o challenge.Outcome) { metrics.challenges.WithLabelValues(string(o)).Inc() }}
+var process = gate.Process{Thresholds: once.NewMemory(), MemorySeconds: memorySeconds, Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() }}
 
 // apps are those whose configurations run: commands, metrics and the admin API ask them.
 var apps startedApps

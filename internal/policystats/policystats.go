@@ -17,33 +17,31 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
+// Namespace begins the names of all metrics.
+const Namespace = "caddy_redis_ratelimit"
+
+// Counter returns a metric that counts by labels.
+func Counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: Namespace, Name: name, Help: help}, labels)
+}
+
 // The collectors of all policies. They count for the whole process: a name has one series for each
 // outcome and source, or option. Client keys are never labels.
 var (
-	Decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "caddy_redis_ratelimit", Name: "decisions_total",
-		Help: "Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, lease, memory, deny_cache, fallback, override).",
-	}, []string{"policy", "decision", "source"})
+	Decisions = Counter("decisions_total",
+		"Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, lease, memory, deny_cache, fallback, override).", "policy", "decision", "source")
 
-	Bans = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "caddy_redis_ratelimit", Name: "bans_total",
-		Help: "Bans that began by a request on this node, also of dry runs.",
-	}, []string{"policy"})
+	Bans = Counter("bans_total",
+		"Bans that began by a request on this node, also of dry runs.", "policy")
 
-	InvalidValues = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "caddy_redis_ratelimit", Name: "invalid_values_total",
-		Help: "Requests whose limit, burst, weight or cost came from a placeholder and could not be used, and those with a repeated value in a key.",
-	}, []string{"policy", "option"})
+	InvalidValues = Counter("invalid_values_total",
+		"Requests whose limit, burst, weight or cost came from a placeholder and could not be used, and those with a repeated value in a key.", "policy", "option")
 
-	SettledUnits = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "caddy_redis_ratelimit", Name: "settled_units_total",
-		Help: "Units that were settled later, by policy and direction: charged and refunded, what weights were too low and too high by (cost); outage, charged on Redis for what this node admitted while Redis did not decide.",
-	}, []string{"policy", "direction"})
+	SettledUnits = Counter("settled_units_total",
+		"Units that were settled later, by policy and direction: charged and refunded, what weights were too low and too high by (cost); outage, charged on Redis for what this node admitted while Redis did not decide.", "policy", "direction")
 
-	LeasedUnits = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "caddy_redis_ratelimit", Name: "leased_units_total",
-		Help: "Units that this node took ahead on Redis, counted when it is known what became of them, by policy and outcome: spent by requests, returned to Redis, and lapsed, neither of these.",
-	}, []string{"policy", "outcome"})
+	LeasedUnits = Counter("leased_units_total",
+		"Units that this node took ahead on Redis, counted when it is known what became of them, by policy and outcome: spent by requests, returned to Redis, and lapsed, neither of these.", "policy", "outcome")
 )
 
 // CountLeased counts units of leases that have ended. A name that was dropped meanwhile has no series any more.
