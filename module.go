@@ -159,32 +159,11 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *
 	if err != nil {
 		return r, nil, err
 	}
-	_, limitFrom, _ := p.limit()
-	r = rule.Rule{
-		Policy: registered.policy, OnEmptyKey: rule.EmptyKey(p.OnEmptyKey), DryRun: p.DryRun, CountIf: p.CountIf,
-		Challenge: p.challenge(),
-		Texts:     rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, Cost: p.CostFrom},
-	}
-	if r.Match, err = p.loadMatchers(ctx); err != nil {
+	if r, err = p.rule(); err != nil {
 		return r, nil, err
 	}
-	if r.Key, err = rule.ParseKey(p.Key, p.prefixes()); err != nil {
-		return r, nil, err
-	}
-	if r.Numbers, err = p.numbers(); err != nil {
-		return r, nil, err
-	}
-	r.Numbers.Variants = registered.variants
-	if r.Reserve, err = rule.ParseReserve(string(p.Reserve)); err != nil {
-		return r, nil, err
-	}
-	if r.Cost, err = rule.ParseCost(p.CostFrom, p.Cost); err != nil {
-		return r, nil, err
-	}
-	if r.Rollout, err = rule.ParseRollout(p.Name, p.Enforce); err != nil {
-		return r, nil, err
-	}
-	r.Notify, err = rule.ParseMarks(p.Notify)
+	r.Policy, r.Numbers.Variants = registered.policy, registered.variants
+	r.Match, err = p.loadMatchers(ctx)
 	return r, registered.counters, err
 }
 

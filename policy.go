@@ -301,18 +301,22 @@ func (p *Policy) settings() limiter.Settings {
 	return s
 }
 
-// numbers reads the weight and the placeholders of a policy.
-func (p *Policy) numbers() (rule.Numbers, error) {
-	n := rule.Numbers{Weight: p.Weight, Unlimited: p.Unlimited}
+// rule returns what the options of a policy make of its rule. The limiter's policy and the matchers are missing.
+func (p *Policy) rule() (rule.Rule, error) {
 	option, limitFrom, _ := p.limit()
-	for _, source := range []struct {
-		option, text string
-		from         *rule.Placeholder
-	}{{option, limitFrom, &n.LimitFrom}, {"burst", p.BurstFrom, &n.BurstFrom}, {"weight", p.WeightFrom, &n.WeightFrom}} {
-		var err error
-		if *source.from, err = rule.ParsePlaceholder(source.option, source.text); err != nil {
-			return n, err
-		}
+	r := rule.Rule{
+		OnEmptyKey: rule.EmptyKey(p.OnEmptyKey), DryRun: p.DryRun, CountIf: p.CountIf, Challenge: p.challenge(),
+		Numbers: rule.Numbers{Weight: p.Weight, Unlimited: p.Unlimited},
+		Texts:   rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, Cost: p.CostFrom},
 	}
-	return n, nil
+	var errs [8]error // the first one counts
+	r.Cost, errs[0] = rule.ParseCost(p.CostFrom, p.Cost)
+	r.Reserve, errs[1] = rule.ParseReserve(string(p.Reserve))
+	r.Numbers.LimitFrom, errs[2] = rule.ParsePlaceholder(option, limitFrom)
+	r.Numbers.BurstFrom, errs[3] = rule.ParsePlaceholder("burst", p.BurstFrom)
+	r.Numbers.WeightFrom, errs[4] = rule.ParsePlaceholder("weight", p.WeightFrom)
+	r.Notify, errs[5] = rule.ParseMarks(p.Notify)
+	r.Rollout, errs[6] = rule.ParseRollout(p.Name, p.Enforce)
+	r.Key, errs[7] = rule.ParseKey(p.Key, p.prefixes())
+	return r, cmp.Or(errs[:]...)
 }

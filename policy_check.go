@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,67 +66,33 @@ func (p *Policy) checkTogether() error {
 	if err := p.checkRunning(refused); err != nil {
 		return err
 	}
-	if p.CountIf != nil {
-		if refused != nil {
-			return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
-		}
-		if err := checkCountIf(p.CountIf); err != nil {
-			return err
-		}
-	}
-	if err := p.checkCost(); err != nil {
-		return err
-	}
-	if p.Weight > policy.Capacity() && !p.Unlimited {
-		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
-	}
-	reserve, err := rule.ParseReserve(string(p.Reserve))
-	if err == nil && !p.Unlimited {
-		err = reserve.Check(policy, p.Weight, p.isDynamic())
-	}
-	if err != nil {
-		return err
-	}
-	if _, err = p.numbers(); err != nil {
-		return err
-	}
-	if _, err = rule.ParseMarks(p.Notify); err != nil {
-		return err
-	}
-	if err := p.checkChallenge(policy); err != nil {
-		return err
-	}
-	if err := p.checkRollout(); err != nil {
-		return err
-	}
-	_, err = rule.ParseKey(p.Key, p.prefixes())
-	return err
-}
-
-// checkCost refuses a cost that cannot be, and what an estimate of it excludes.
-func (p *Policy) checkCost() error {
-	_, err := rule.ParseCost(p.CostFrom, p.Cost)
+	r, err := p.rule()
 	switch {
-	case err != nil || !p.estimates():
+	case p.CountIf != nil && refused != nil:
+		return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
+	case err != nil:
 		return err
-	case p.MaxDelay != nil:
+	case p.estimates() && p.MaxDelay != nil:
 		return errors.New("cost, max_delay: a queue cannot refund what a weight takes too much; leave out max_delay or the weight")
-	case p.Ban != nil:
+	case p.estimates() && p.Ban != nil:
 		return errors.New("cost, ban: a client would be banned for weights that are refunded; leave out the weight, or give ban a policy of its own")
+	case p.Weight > policy.Capacity() && !p.Unlimited:
+		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
+	case p.Enforce != nil && p.DryRun:
+		return errors.New("enforce, dry_run: a dry run limits no key; leave one of them out")
 	}
-	return nil
+	if !p.Unlimited {
+		err = r.Reserve.Check(policy, p.Weight, p.isDynamic())
+	}
+	return cmp.Or(err, checkCountIf(p.CountIf), p.checkChallenge(policy, &r.Key))
 }
 
 // checkChallenge refuses a challenge that cannot be, and what it excludes.
-func (p *Policy) checkChallenge(policy *limiter.Policy) error {
+func (p *Policy) checkChallenge(policy *limiter.Policy, key *rule.KeyTemplate) error {
 	c := p.challenge()
-	if p.Challenge == nil {
-		return nil
-	}
-	key, err := rule.ParseKey(p.Key, p.prefixes())
 	switch {
-	case err != nil:
-		return err
+	case p.Challenge == nil:
+		return nil
 	case c.Passes < 1 || c.Passes > rule.MaxPasses:
 		return fmt.Errorf("challenge %d: use a number of passes from 1 to %d", c.Passes, rule.MaxPasses)
 	case p.Ban != nil:
@@ -152,31 +119,21 @@ func (p *Policy) checkChallenge(policy *limiter.Policy) error {
 // checkRunning refuses what depends on responses beside max_concurrent, as the limiter has refused refunds.
 func (p *Policy) checkRunning(refused error) error {
 	var beside *limiter.FieldError
-	if !p.countsRunning() || !errors.As(refused, &beside) {
-		return nil
-	}
-	for _, other := range []struct {
-		option string
-		given  bool
-	}{{"count_if", p.CountIf != nil}, {"cost", p.CostFrom != ""}} {
-		if other.given {
-			return errors.New(beside.Of(other.option + ", max_concurrent"))
-		}
+	switch {
+	case !p.countsRunning() || !errors.As(refused, &beside):
+	case p.CountIf != nil:
+		return errors.New(beside.Of("count_if, max_concurrent"))
+	case p.CostFrom != "":
+		return errors.New(beside.Of("cost, max_concurrent"))
 	}
 	return nil
 }
 
-// checkRollout refuses a part of the keys that is none, or one of a dry run.
-func (p *Policy) checkRollout() error {
-	if p.Enforce != nil && p.DryRun {
-		return errors.New("enforce, dry_run: a dry run limits no key; leave one of them out")
-	}
-	_, err := rule.ParseRollout(p.Name, p.Enforce)
-	return err
-}
-
 // checkCountIf refuses a response matcher that says nothing, or that no response can meet.
 func checkCountIf(counts *caddyhttp.ResponseMatcher) error {
+	if counts == nil {
+		return nil
+	}
 	if len(counts.StatusCode) == 0 && len(counts.Headers) == 0 {
 		return errors.New("count_if: empty; use a response matcher such as status 401 403, or header X-Failed *")
 	}
