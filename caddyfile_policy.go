@@ -50,47 +50,28 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	if slices.Contains(commonOptions, option) {
 		return p.parseCommon(option, &policy.Common)
 	}
-	switch option {
-	case "match":
-		return p.parseMatch(policy)
-	case "count_if":
-		return p.parseCountIf(policy)
-	case "cost":
-		return p.parseCost(policy)
-	case "ban":
-		return p.parseBan(policy)
-	case "lease":
-		return p.parseLease(policy)
-	case "challenge":
-		return p.parseChallenge(policy)
-	case "notify":
-		return p.parseNotify(policy)
-	case "window":
-		return p.parseWindow(policy)
-	case "limit", "max_concurrent", "burst", "weight":
-		return p.parseNumber(policy, option)
+	if parse := map[string]func(*Policy) error{
+		"match": p.parseMatch, "count_if": p.parseCountIf, "cost": p.parseCost, "ban": p.parseBan, "lease": p.parseLease,
+		"challenge": p.parseChallenge, "notify": p.parseNotify, "window": p.parseWindow,
+		"limit": p.parseNumber, "max_concurrent": p.parseNumber, "burst": p.parseNumber, "weight": p.parseNumber,
+	}[option]; parse != nil {
+		return parse(policy)
 	}
 	value, err := caddyfileopt.Value(p.Dispenser)
 	if err != nil {
 		return err
 	}
 	switch option {
-	case "name":
-		policy.Name = value
-	case "key":
-		policy.Key = value
-	case "algorithm":
-		policy.Algorithm = value
 	case "node_timeout":
 		policy.NodeTimeout, err = caddyfileopt.Duration(p.Dispenser, option, value, limiter.MinNodeTimeout, "a duration from 5s to 10m such as 15s")
 	case "enforce":
 		policy.Enforce = new(float64)
 		*policy.Enforce, err = caddyfileopt.Percent(p.Dispenser, option, value)
-	case "reserve":
-		policy.Reserve = Reserve(value)
 	case "max_delay":
 		policy.MaxDelay = new(caddy.Duration)
 		*policy.MaxDelay, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")
+	default:
+		*map[string]*string{"name": &policy.Name, "key": &policy.Key, "algorithm": &policy.Algorithm, "reserve": (*string)(&policy.Reserve)}[option] = value
 	}
 	return err
 }
@@ -118,10 +99,10 @@ func (p *handlerParser) parseCommon(option string, c *Common) error {
 }
 
 // parseNumber reads a number, or a placeholder and the number that counts where it has none.
-func (p *handlerParser) parseNumber(policy *Policy, option string) (err error) {
+func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 	numbers := map[string]*int64{"limit": &policy.Limit, "max_concurrent": &policy.MaxConcurrent, "burst": &policy.Burst, "weight": &policy.Weight}
 	sources := map[string]*string{"limit": &policy.LimitFrom, "max_concurrent": &policy.MaxConcurrentFrom, "burst": &policy.BurstFrom, "weight": &policy.WeightFrom}
-	args := p.RemainingArgs()
+	option, args := p.Val(), p.RemainingArgs()
 	switch {
 	case p.NextBlock(p.Nesting()):
 		return p.Errf("%s takes no block", option)

@@ -15,16 +15,8 @@ import (
 )
 
 // parseMatch reads match with the name of a matcher of the site, with one matcher, or with a block of them.
-func (p *handlerParser) parseMatch(policy *Policy) error {
-	set, err := p.matcherSet()
-	if err != nil {
-		return err
-	}
-	policy.Match = caddyhttp.RawMatcherSets{set}
-	return nil
-}
-
-func (p *handlerParser) matcherSet() (caddy.ModuleMap, error) {
+func (p *handlerParser) parseMatch(policy *Policy) (err error) {
+	var set caddy.ModuleMap
 	segment := p.NextSegment()
 	d := caddyfile.NewDispenser(segment)
 	d.Next()
@@ -34,17 +26,18 @@ func (p *handlerParser) matcherSet() (caddy.ModuleMap, error) {
 	}
 	switch {
 	case strings.HasPrefix(name, "@") && len(segment) == 2:
-		set, _, err := p.helper.WithDispenser(d).MatcherToken()
-		if err != nil {
-			return nil, p.Errf("match %s: %v; define it in this site, such as %[1]s path /api/*", name, err)
+		if set, _, err = p.helper.WithDispenser(d).MatcherToken(); err != nil {
+			err = p.Errf("match %s: %v; define it in this site, such as %[1]s path /api/*", name, err)
 		}
-		return set, nil
 	case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "*"):
-		return nil, d.Errf("match %s: a matcher has its name in front, such as match path %[1]s", name)
+		return d.Errf("match %s: a matcher has its name in front, such as match path %[1]s", name)
 	case name == "", name[0] == '@', name == "{" && len(segment) == 3:
-		return nil, d.Err("match takes a matcher such as path /api/*, a named matcher such as @api, or a block of matchers")
+		return d.Err("match takes a matcher such as path /api/*, a named matcher such as @api, or a block of matchers")
+	default:
+		set, err = caddyhttp.ParseCaddyfileNestedMatcherSet(d)
 	}
-	return caddyhttp.ParseCaddyfileNestedMatcherSet(d)
+	policy.Match = caddyhttp.RawMatcherSets{set}
+	return err
 }
 
 // parseCountIf reads a response matcher, in a line or in a block.

@@ -24,20 +24,13 @@ func (a *App) handlersOf() map[string][]string {
 		}
 		for i := range h.limiter.Rules.Rules {
 			r, text := &h.limiter.Rules.Rules[i], site.String()
-			if match := routetrace.MatchersText(r.Match); match != "" {
-				text += ", match " + match
-			}
-			if r.Texts.Cost != "" {
-				text += ", cost " + r.Texts.Cost
-			}
-			if reserve := r.Reserve.String(); reserve != "" {
-				text += ", reserve " + reserve
-			}
-			if r.Rollout != nil {
-				text += ", enforce " + r.Rollout.Fraction().String()
-			}
-			if len(r.Notify) > 0 {
-				text += ", notify " + rule.JoinFractions(r.Notify)
+			for _, own := range [][2]string{
+				{", match ", routetrace.MatchersText(r.Match)}, {", cost ", r.Texts.Cost}, {", reserve ", r.Reserve.String()},
+				{", enforce ", r.Rollout.String()}, {", notify ", rule.JoinFractions(r.Notify)},
+			} {
+				if own[1] != "" {
+					text += own[0] + own[1]
+				}
 			}
 			name := r.Policy.Name()
 			sites[name] = append(sites[name], text)
@@ -51,22 +44,16 @@ const maxSites = 10
 
 // enforcesNowhere reports whether all handlers that use a policy only pretend for a key. It is false where no
 // handler is found.
-func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) bool {
-	pretended := false
-	for handler := range routetrace.Handlers(a.servers()) {
-		h, ok := handler.(*Handler)
-		if !ok {
-			continue
-		}
-		for i := range h.limiter.Rules.Rules {
-			r := &h.limiter.Rules.Rules[i]
-			if r.Policy.Name() != policy {
-				continue
-			}
-			if r.Enforces(key) {
+func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) (pretended bool) {
+	for _, set := range a.rules {
+		for i := range set.Rules {
+			switch r := &set.Rules[i]; {
+			case r.Policy.Name() != policy:
+			case r.Enforces(key):
 				return false
+			default:
+				pretended = true
 			}
-			pretended = true
 		}
 	}
 	return pretended

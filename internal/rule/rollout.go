@@ -34,11 +34,14 @@ func ParseRollout(policy string, percent *float64) (*Rollout, error) {
 }
 
 // Fraction returns the fraction of the keys that are selected.
-func (r *Rollout) Fraction() Fraction {
+func (r *Rollout) Fraction() Fraction { return r.fraction }
+
+// String returns the fraction as in a Caddyfile; empty for nil.
+func (r *Rollout) String() string {
 	if r == nil {
-		return whole
+		return ""
 	}
-	return r.fraction
+	return r.fraction.String()
 }
 
 // selects reports whether the rule is enforced for a key.
