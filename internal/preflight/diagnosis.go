@@ -13,8 +13,9 @@ import (
 
 var errNoMaster = errors.New("no master of the cluster answers")
 
-// helloReply is a server's reply to HELLO, which every user who can connect may send.
-type helloReply struct{ server, version, mode, role string }
+// helloReply is a server's reply to HELLO, which every user who can connect may send: among others server, version,
+// mode and role.
+type helloReply map[string]string
 
 // askHello connects and sends HELLO. Redis before 6.0 does not have that command, and 6.0 requires +hello
 // for it: such a server reports the same with INFO. The reply of one that reports neither, such as a proxy, is
@@ -27,19 +28,9 @@ func askHello(ctx context.Context, client goredis.UniversalClient) (helloReply, 
 	if lacksHello(err) {
 		return askInfo(ctx, client), nil
 	}
-	var h helloReply
+	h := helloReply{}
 	for i := 0; i+1 < len(words); i += 2 {
-		value := fmt.Sprint(words[i+1])
-		switch words[i] {
-		case "server":
-			h.server = value
-		case "version":
-			h.version = value
-		case "mode":
-			h.mode = value
-		case "role":
-			h.role = value
-		}
+		h[fmt.Sprint(words[i])] = fmt.Sprint(words[i+1])
 	}
 	return h, err
 }
@@ -55,16 +46,11 @@ func lacksHello(err error) bool {
 }
 
 // askInfo returns what INFO reports of a HELLO; empty if the server does not permit it.
-func askInfo(ctx context.Context, client goredis.UniversalClient) (h helloReply) {
+func askInfo(ctx context.Context, client goredis.UniversalClient) helloReply {
+	h := helloReply{}
 	for line := range strings.Lines(client.Info(ctx).Val()) {
-		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
-		case "redis_version":
-			h.version = value
-		case "redis_mode":
-			h.mode = value
-		case "role":
-			h.role = value
-		}
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		h[strings.TrimPrefix(name, "redis_")] = value // redis_version, redis_mode, role
 	}
 	return h
 }

@@ -256,7 +256,7 @@ func TestAskHello_Redis60(t *testing.T) {
 	})
 	client := redistest.NoError(dial.New(dial.Options{Addresses: []string{address}, Timeout: time.Minute}))(t)
 	t.Cleanup(func() { _ = client.Close() }) // the test is over
-	if hello, err := askHello(t.Context(), client); err != nil || hello.version != "6.0.16" {
+	if hello, err := askHello(t.Context(), client); err != nil || hello["version"] != "6.0.16" {
 		t.Errorf("got %+v, %v; want version 6.0.16", hello, err)
 	}
 }

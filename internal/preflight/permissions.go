@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -17,8 +18,8 @@ import (
 // commands for lists fail by its type once they are permitted.
 const probeKey = "{" + checkPolicyName + "}:probe"
 
-// The harmless calls that try the commands that a Redis user needs. KEY stands for the key of a call. docs/redis.md
-// lists the commands.
+// The harmless calls that try the commands that a Redis user needs. KEY stands for the probe's key, SECRET for that of
+// challenges. docs/redis.md lists the commands.
 var (
 	callsToCount      = []string{"ping", "time", "get KEY", "set KEY 1 px 5000", "eval return 0", "evalsha 0000000000000000000000000000000000000000 0"}
 	callsToLog        = []string{"llen KEY", "lindex KEY 0", "lrange KEY 0 0", "lset KEY 0 1", "ltrim KEY 0 0", "rpush KEY 1"}
@@ -27,51 +28,22 @@ var (
 	callsToAdminister = []string{"type KEY", "pttl KEY", "scan 0 match KEY count 1", "unlink KEY"}
 
 	// The SET that is permitted has no effect: its options exclude each other.
-	callsToChallenge = []string{"get KEY", "set KEY 1 nx xx"}
+	callsToChallenge = []string{"get SECRET", "set SECRET 1 nx xx"}
 
 	// They fail by the type of the probe's key once they are permitted, and touch no override.
 	callsToOverride = []string{"hdel KEY field", "hget KEY field", "hlen KEY", "hscan KEY 0", "hset KEY field 1", "unlink KEY"}
 )
 
-// permission is a command that a Redis user needs, with a harmless call that tests it.
-type permission struct {
-	name    string
-	command []any
-}
-
-// permissions returns those that calls test on a key. Without the key, calls that would create one, perhaps without
-// a TTL, are left out.
-func permissions(key string, hasKey bool, calls ...string) (all []permission) {
-	for _, call := range calls {
-		words := strings.Fields(call)
-		r := permission{name: words[0]}
-		if r.name == "cluster" {
-			r.name += "|" + words[1]
-		}
-		for _, word := range words {
-			if word == "KEY" {
-				word = key
-			}
-			r.command = append(r.command, word)
-		}
-		if hasKey || r.name != "rpush" && r.name != "hset" {
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
 // tryPermissions reports every command that the user may not run.
 func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
-	key := p.prefixed(probeKey)
-	needed := permissions(key, true, callsToCount...)
+	needed := slices.Clone(callsToCount)
 	if p.options.Client.Mode == dial.Cluster {
-		needed = append(needed, permissions(key, true, callsToRoute...)...)
+		needed = append(needed, callsToRoute...)
 	}
 	if p.options.Challenges && p.options.Naming.Secret == "" {
-		needed = append(needed, permissions(p.options.Naming.Reserved("challenge", "secret"), true, callsToChallenge...)...)
+		needed = append(needed, callsToChallenge...)
 	}
-	missing, keys, unknown := p.missing(ctx, s, needed)
+	missing, keys, unknown := p.missing(ctx, s, true, needed)
 	hasKey := !slices.Contains(missing, "+set") && !slices.Contains(s.absent, "set") && !keys
 	if keys {
 		missing = append(missing, "~"+p.prefixed("*"))
@@ -88,7 +60,7 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	}
 	if unknown == nil {
 		var lacks []string
-		lacks, _, unknown = p.missing(ctx, s, permissions(key, hasKey, calls...))
+		lacks, _, unknown = p.missing(ctx, s, hasKey, calls)
 		missing = append(missing, lacks...)
 	}
 	if len(s.absent) > 0 {
@@ -111,20 +83,19 @@ const checkAgain = "check again when Redis answers"
 
 // tryAdminPermissions reports every command of the admin API that the user may not run.
 func (p *preflight) tryAdminPermissions(ctx context.Context, s *checkedServer) {
-	p.tryOptional(ctx, s, "admin rights", "state and reset", permissions(p.prefixed(probeKey), true, callsToAdminister...))
+	p.tryOptional(ctx, s, "admin rights", "state and reset", true, callsToAdminister)
 }
 
 // tryOverridePermissions reports every command of overrides that the user may not run.
 func (p *preflight) tryOverridePermissions(ctx context.Context, s *checkedServer) {
-	key := p.prefixed(probeKey)
-	hasKey := isPermitted(s.client.Set(ctx, key, "1", 5*time.Second).Err())
-	p.tryOptional(ctx, s, "overrides", "override and overrides", permissions(key, hasKey, callsToOverride...))
+	hasKey := isPermitted(s.client.Set(ctx, p.prefixed(probeKey), "1", 5*time.Second).Err())
+	p.tryOptional(ctx, s, "overrides", "override and overrides", hasKey, callsToOverride)
 }
 
 // tryOptional reports what is missing for commands that decisions do not need.
-func (p *preflight) tryOptional(ctx context.Context, s *checkedServer, check, commands string, needed []permission) {
+func (p *preflight) tryOptional(ctx context.Context, s *checkedServer, check, commands string, hasKey bool, calls []string) {
 	s.absent = nil
-	missing, _, unknown := p.missing(ctx, s, needed)
+	missing, _, unknown := p.missing(ctx, s, hasKey, calls)
 	for _, command := range s.absent {
 		missing = append(missing, command+" (unknown to this Redis)")
 	}
@@ -138,20 +109,32 @@ func (p *preflight) tryOptional(ctx context.Context, s *checkedServer, check, co
 	}
 }
 
-// missing runs each command, and returns those that are forbidden and whether the keys are. Commands that
+// missing runs each call, and returns the commands that are forbidden and whether the keys are. Commands that
 // the server does not have are added to its absent ones. An answer that proves neither is returned as unknown
-// and ends the run.
-func (p *preflight) missing(ctx context.Context, s *checkedServer, permissions []permission) (missing []string, keys bool, unknown error) {
-	for _, r := range permissions {
-		err := s.client.Do(ctx, r.command...).Err()
+// and ends the run. Without the probe's key, calls that would create one, perhaps without a TTL, are left out.
+func (p *preflight) missing(ctx context.Context, s *checkedServer, hasKey bool, calls []string) (missing []string, keys bool, unknown error) {
+	names := map[string]string{"KEY": p.prefixed(probeKey), "SECRET": p.options.Naming.Reserved("challenge", "secret")}
+	for _, call := range calls {
+		words := strings.Fields(call)
+		name, command := words[0], []any{}
+		if name == "cluster" {
+			name += "|" + words[1]
+		}
+		if !hasKey && (name == "rpush" || name == "hset") {
+			continue
+		}
+		for _, word := range words {
+			command = append(command, cmp.Or(names[word], word))
+		}
+		err := s.client.Do(ctx, command...).Err()
 		switch {
 		case redis.IsUnknownCommand(err):
-			s.absent = append(s.absent, r.name)
+			s.absent = append(s.absent, name)
 		case isPermitted(err):
 		case !isForbidden(err):
 			return missing, keys, err
 		case strings.Contains(err.Error(), "command"):
-			missing = append(missing, "+"+r.name)
+			missing = append(missing, "+"+name)
 		default:
 			keys = true
 		}

@@ -66,9 +66,9 @@ func (p *preflight) tryAddresses(ctx context.Context, mode dial.Mode) bool {
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", address, err))
-		case hello.mode != "" && hello.mode != string(mode):
+		case hello["mode"] != "" && hello["mode"] != string(mode):
 			wrong++
-			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[hello.mode]), modeAdvice[hello.mode])
+			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[hello["mode"]]), modeAdvice[hello["mode"]])
 		case mode != dial.Sentinel || p.trySentinel(ctx, client, address):
 			good++
 			p.ok("reachable", "", address)

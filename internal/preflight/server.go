@@ -19,13 +19,13 @@ const newerServer = "install Redis 6.0 or later, or Valkey; docs/redis.md lists 
 // have version numbers of their own: the check of the script decides.
 func (p *preflight) tryVersion(_ context.Context, s *checkedServer) {
 	var major int
-	if _, err := fmt.Sscanf(s.hello.version, "%d.", &major); err != nil {
+	if _, err := fmt.Sscanf(s.hello["version"], "%d.", &major); err != nil {
 		p.warn("version", s.address, "unknown: the server does not report it", "see the check of the script")
 		return
 	}
-	name := s.hello.version
-	if s.hello.server != "" && s.hello.server != "redis" {
-		name = s.hello.server + " " + name
+	name := s.hello["version"]
+	if s.hello["server"] != "" && s.hello["server"] != "redis" {
+		name = s.hello["server"] + " " + name
 	} else if major < 6 {
 		p.failed("version", s.address, name+" is too old", newerServer)
 		s.scriptAdvice = "see the check of the version"
@@ -36,13 +36,13 @@ func (p *preflight) tryVersion(_ context.Context, s *checkedServer) {
 
 // tryRole requires a master.
 func (p *preflight) tryRole(_ context.Context, s *checkedServer) {
-	switch s.hello.role {
+	switch s.hello["role"] {
 	case "master":
 		p.ok("writable", s.address, "a master")
 	case "":
 		p.warn("writable", s.address, "unknown: the server does not report its role", "see the check of the script")
 	default:
-		p.failed("writable", s.address, "a "+s.hello.role+", which refuses to count", "set the address of its master, or use mode sentinel, which finds it")
+		p.failed("writable", s.address, "a "+s.hello["role"]+", which refuses to count", "set the address of its master, or use mode sentinel, which finds it")
 	}
 }
 
