@@ -14,20 +14,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-func TestExempt_clients(t *testing.T) {
-	t.Parallel()
-	n := caddytest.Start(t, caddytest.Config("servers {\ntrusted_proxies static 127.0.0.1/32\n}", `redis_ratelimit same 1 24h {
-		exempt 192.0.2.7 2001:db8::/32
-	}`+caddytest.ShowDecision))
-	for _, exempt := range []string{"192.0.2.7", "2001:db8::5", "::ffff:192.0.2.7"} {
-		for range 3 {
-			n.Get(t, "/", "X-Forwarded-For: "+exempt).Want(t, http.StatusOK, "exempt ", caddytest.NoQuota) // exempt
-		}
-	}
-	caddytest.CheckAdmitted(t, n.Get(t, "/", "X-Forwarded-For: 192.0.2.8"), "memory")
-	caddytest.CheckRefusal(t, n.Get(t, "/", "X-Forwarded-For: 192.0.2.8"), http.StatusTooManyRequests)
-}
-
 func TestDryRun_counts(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
@@ -119,25 +105,6 @@ func TestLogKeys(t *testing.T) {
 			return nil
 		})
 	}
-}
-
-// TestWeight_sum has two blocks of one policy. The weight of one is set by the client.
-func TestWeight_sum(t *testing.T) {
-	caddytest.OnEachStore(t, `redis_ratelimit {
-		policy stat { key same; limit 5; window 24h }
-		policy stat { key same; limit 5; window 24h; weight {header.X-Batch-Size} 1 }
-	}`+caddytest.ShowDecision, func(t *testing.T, n *caddytest.Node, source string) {
-		for _, weight := range []string{"9223372036854775807", "9223372036854775806", "9223372036854775808", "5"} {
-			a := n.Get(t, "/", "X-Batch-Size: "+weight)
-			if weight == "9223372036854775808" { // beyond int64, so that the fallback is used
-				caddytest.CheckAdmitted(t, a, source)
-				caddytest.CheckQuota(t, a, 5, 3)
-			} else if a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "" {
-				t.Errorf("weight %s: got %v; want it denied for good", weight, a)
-			}
-		}
-		caddytest.CheckQuota(t, n.Get(t, "/"), 5, 1)
-	})
 }
 
 // ladderSite has one decision by four prefixes of an address, each with its own quota.

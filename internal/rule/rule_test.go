@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -48,6 +49,9 @@ func TestSet_Evaluate_merges_repeated_policies(t *testing.T) {
 	if err := set.Evaluate(r, repl, &e); err != nil || len(e.Enforced) != 39 || e.Enforced[20].Weight != 2 {
 		t.Errorf("%d checks, %v; want 39, of which one takes 2", len(e.Enforced), err)
 	}
+	set.Rules[20].Numbers.Weight, e = math.MaxInt64, Evaluation{}
+	redistest.Must(t, set.Evaluate(r, repl, &e))
+	redistest.Equal(t, e.Enforced[20].Weight, math.MaxInt64, "the sum with the largest weight")
 }
 
 // TestSet_Evaluate_visits_rules_after_a_refusal holds what explain relies on.
