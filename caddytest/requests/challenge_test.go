@@ -267,7 +267,7 @@ func TestChallenge_cookies(t *testing.T) {
 // TestChallenge_protocols speaks HTTP/2 and HTTP/3.
 func TestChallenge_protocols(t *testing.T) {
 	t.Parallel()
-	_, site := startHTTP3(t, challenged)
+	site := startVersions(t, "", challenged).url("HTTP/3.0")
 	clients := speakers(t)
 	ask(t, clients["HTTP/2.0"], site)
 	for _, version := range []string{"HTTP/2.0", "HTTP/3.0"} {

@@ -93,27 +93,6 @@ func TestCountIf_aborted(t *testing.T) {
 	n.Await(t, "/stream", 0, caddytest.Any, "X-Ratelimit-Remaining: 3")
 }
 
-// TestCountIf_websocket upgrades a connection.
-func TestCountIf_websocket(t *testing.T) {
-	t.Parallel()
-	upgrading := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Connection", "Upgrade")
-		w.Header().Set("Upgrade", "websocket")
-		w.WriteHeader(http.StatusSwitchingProtocols)
-	})
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit same 5 24h { algorithm fixed_window; count_if status 101 }
-	reverse_proxy `+upgrading))
-	for want := 4; want >= 3; want-- {
-		request := caddytest.GetRequest(t.Context(), t, n.URL)
-		request.Header.Set("Connection", "Upgrade")
-		request.Header.Set("Upgrade", "websocket")
-		response := redistest.NoError(n.Client.Do(request))(t)
-		_ = response.Body.Close()
-		got := response.Header.Get("X-Ratelimit-Remaining")
-		redistest.ErrorIf(t, response.StatusCode != http.StatusSwitchingProtocols || got != fmt.Sprint(want), "status %s, %s remain, want %d", response.Status, got, want)
-	}
-}
-
 // TestCountIf_outerHandlers has outer handlers that replace the response after count_if has matched.
 func TestCountIf_outerHandlers(t *testing.T) {
 	caddytest.OnEachStore(t, `route {

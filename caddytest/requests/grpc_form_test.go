@@ -32,7 +32,7 @@ func retryOn(code string) string {
 }
 
 // denied returns how many attempts were denied.
-func (n *grpcNode) denied(t *testing.T) (sum float64) {
+func (n *versionsNode) denied(t *testing.T) (sum float64) {
 	t.Helper()
 	for _, source := range []string{"memory", "redis", "deny_cache"} {
 		sum += n.Metric(t, `decisions_total{decision="denied",policy="calls",source="`+source+`"}`)
@@ -45,7 +45,7 @@ func (n *grpcNode) denied(t *testing.T) (sum float64) {
 func TestGRPC_pushback(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		service := startGRPCService(t)
-		n := startGRPCNode(t, option, "redis_ratelimit {header.X-Key} 1 1s {\nname calls\nalgorithm gcra\n}\nreverse_proxy h2c://"+service.addr)
+		n := startVersions(t, option, "redis_ratelimit {header.X-Key} 1 1s {\nname calls\nalgorithm gcra\n}\nreverse_proxy h2c://"+service.addr)
 		for _, kind := range []string{"unary", "server_stream", "bidirectional"} {
 			client, before := n.dial(t, "h2c", retryOn("RESOURCE_EXHAUSTED")), n.denied(t)
 			for n.denied(t) == before { // until a call comes within a second of the one before
@@ -76,7 +76,7 @@ func TestGRPC_noRetry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			service := startGRPCService(t)
-			n := startGRPCNode(t, "", "redis_ratelimit {header.X-Key} 1 "+test.window+" {\nname calls\nalgorithm gcra\n"+test.options+"\n}\nreverse_proxy h2c://"+service.addr)
+			n := startVersions(t, "", "redis_ratelimit {header.X-Key} 1 "+test.window+" {\nname calls\nalgorithm gcra\n"+test.options+"\n}\nreverse_proxy h2c://"+service.addr)
 			client := n.dial(t, "h2c", retryOn(test.retried))
 			redistest.Must(t, grpcCalls["unary"](withKey(t, name), client))
 			err := grpcCalls["unary"](metadata.AppendToOutgoingContext(withKey(t, name), "x-weight", "2"), client)
@@ -166,7 +166,7 @@ func shownCalls(t *testing.T, browser, url string) (calls []seenCall) {
 // TestGRPC_trailersOnly reads the frames of a denial: one HEADERS with END_STREAM.
 func TestGRPC_trailersOnly(t *testing.T) {
 	t.Parallel()
-	n := startGRPCNode(t, "", "encode gzip\n"+fmt.Sprintf(grpcLimit, "")+"respond ok")
+	n := startVersions(t, "", "encode gzip\n"+fmt.Sprintf(grpcLimit, "")+"respond ok")
 	for sent, want := range map[string]string{"application/grpc": "application/grpc", "Application/GRPC+Proto; a=b": "application/grpc+proto"} {
 		for _, path := range []string{"/passes", "/denied"} {
 			frame := firstHeaders(t, n.addresses["h2c"], path, sent)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	echo "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -134,24 +132,8 @@ var grpcCalls = map[string]func(ctx context.Context, c echo.TestServiceClient, o
 	},
 }
 
-// grpcNode is a Caddy that serves one site over TLS and cleartext HTTP/2.
-type grpcNode struct {
-	*caddytest.Node
-	addresses map[string]string // of the site, by transport
-}
-
-// startGRPCNode starts a Caddy with the text of a site.
-func startGRPCNode(t *testing.T, global, site string) *grpcNode {
-	t.Helper()
-	const options = "skip_install_trust\nservers {\nprotocols h1 h2 h2c\n}\n"
-	open := redistest.FreeAddr(t)
-	text := caddytest.ConfigWithSites(options+global, "https://localhost:{$PORT} {\nlog\ntls internal\n"+site+"\n}\n\nhttp://"+open+" {\nlog\n"+site+"\n}\n")
-	n := caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
-	return &grpcNode{n, map[string]string{"TLS": strings.TrimPrefix(n.URL, "http://"), "h2c": open}}
-}
-
 // dial returns a client of the service by a transport. Without a service configuration it has no retry policy.
-func (n *grpcNode) dial(t *testing.T, transport, serviceConfig string) echo.TestServiceClient {
+func (n *versionsNode) dial(t *testing.T, transport, serviceConfig string) echo.TestServiceClient {
 	t.Helper()
 	security := insecure.NewCredentials()
 	if transport == "TLS" {

@@ -24,7 +24,7 @@ const grpcLimit = "redis_ratelimit {header.X-Key} 1 24h {\nname calls\nalgorithm
 func TestGRPC_kinds(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		service := startGRPCService(t)
-		n := startGRPCNode(t, option, "encode gzip\n"+fmt.Sprintf(grpcLimit, "headers x_ratelimit ietf")+"reverse_proxy h2c://"+service.addr+"\nhandle_errors {\nrespond refused\n}")
+		n := startVersions(t, option, "encode gzip\n"+fmt.Sprintf(grpcLimit, "headers x_ratelimit ietf")+"reverse_proxy h2c://"+service.addr+"\nhandle_errors {\nrespond refused\n}")
 		for transport := range n.addresses {
 			client := n.dial(t, transport, "")
 			for kind, call := range grpcCalls {
@@ -60,7 +60,7 @@ func checkDeniedCall(t *testing.T, err error, trailer metadata.MD) {
 }
 
 // checkLoggedCall checks that the access log and the metrics show denials where the status is 200.
-func (n *grpcNode) checkLoggedCall(t *testing.T) {
+func (n *versionsNode) checkLoggedCall(t *testing.T) {
 	t.Helper()
 	denied := 0
 	redistest.WaitFor(t, "the access log has the denials", func() error {
@@ -96,7 +96,7 @@ func TestGRPC_refusals(t *testing.T) {
 			t.Parallel()
 			limit := "redis_ratelimit {\nname calls\nlimit 1\nwindow 24h\nalgorithm gcra\n" + test.options + "\n}\n"
 			service := startGRPCService(t)
-			n := startGRPCNode(t, test.global, limit+"reverse_proxy h2c://"+service.addr+"\nhandle_errors {\nrespond refused\n}")
+			n := startVersions(t, test.global, limit+"reverse_proxy h2c://"+service.addr+"\nhandle_errors {\nrespond refused\n}")
 			client := n.dial(t, "h2c", "")
 			if test.code == codes.ResourceExhausted || test.pushback == "none" {
 				redistest.Must(t, grpcCalls["unary"](withKey(t, name), client))

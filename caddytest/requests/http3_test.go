@@ -15,19 +15,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// startHTTP3 starts a node that serves a site over TLS by HTTP/2 and HTTP/3, and returns the site's URL.
-func startHTTP3(t *testing.T, site string) (n *caddytest.Node, url string) {
-	t.Helper()
-	text := caddytest.ConfigWithSites("skip_install_trust", "https://localhost:{$PORT} {\ntls internal\n"+site+"\n}\n")
-	n = caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
-	return n, strings.Replace(n.LocalhostURL(), "http:", "https:", 1)
-}
-
 // TestHTTP3_grpc has calls in frames by hand, since no client of gRPC speaks HTTP/3. They are answered as over HTTP/2.
 func TestHTTP3_grpc(t *testing.T) {
 	t.Parallel()
 	service := startGRPCService(t)
-	_, url := startHTTP3(t, "redis_ratelimit /grpc.testing* {header.X-Key} 1 24h {\nname calls\nalgorithm gcra\n}\nreverse_proxy /grpc.testing* h2c://"+service.addr)
+	n := startVersions(t, "", "redis_ratelimit /grpc.testing* {header.X-Key} 1 24h {\nname calls\nalgorithm gcra\n}\nreverse_proxy /grpc.testing* h2c://"+service.addr)
+	url := n.url("HTTP/3.0")
 	clients := speakers(t)
 	for _, version := range []string{"HTTP/2.0", "HTTP/3.0"} {
 		ask(t, clients[version], url) // the certificate is issued
@@ -54,53 +47,11 @@ func TestHTTP3_grpc(t *testing.T) {
 	}
 }
 
-// TestHTTP3_websocket opens a WebSocket by extended CONNECT (RFC 9220). It counts as over HTTP/1.1: by 101, until its
-// end, and what passes it is no body.
-func TestHTTP3_websocket(t *testing.T) {
-	t.Parallel()
-	upstream := caddytest.NewHolder(t)
-	n, url := startHTTP3(t, `redis_ratelimit {
-		policy upgrades { key same; limit 100; window 24h; count_if status 101 }
-		policy bytes { key same; limit 100; window 24h; weight 10; cost response_bytes }
-		policy places { key same; max_concurrent 1 }
-	}
-	reverse_proxy `+upstream.Addr)
-	ask(t, speakers(t)["HTTP/3.0"], url+"/quick") // the certificate is issued
-	speaker := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}}
-	defer speaker.Close() //nolint:errcheck // the test ends with it
-	reading, writing := io.Pipe()
-	connect := func(body io.Reader) *http.Response {
-		request := redistest.NoError(http.NewRequestWithContext(t.Context(), http.MethodConnect, url+"/websocket", body))(t)
-		request.Proto, request.ContentLength = "websocket", -1
-		request.Header.Set("Sec-Websocket-Version", "13")
-		response := redistest.NoError(speaker.RoundTrip(request))(t)
-		return response
-	}
-	first := connect(reading)
-	defer first.Body.Close()
-	redistest.FatalIf(t, first.StatusCode != http.StatusOK, "got %s", first.Status)
-	redistest.NoError(io.WriteString(writing, "hello"))(t)
-	echoed := make([]byte, len("hello"))
-	if _, err := io.ReadFull(first.Body, echoed); err != nil || string(echoed) != "hello" {
-		t.Fatalf("the echo is %q, error %v", echoed, err)
-	}
-	second := connect(http.NoBody)
-	_ = second.Body.Close() // it has none
-	caddytest.CheckRefusal(t, caddytest.Response{Status: second.StatusCode, Header: second.Header}, http.StatusTooManyRequests)
-	upstream.EndOne()
-	_ = writing.Close() // it cannot fail
-	for policy, remaining := range map[string]string{"upgrades": "99", "bytes": "100", "places": "1"} {
-		redistest.Retry(t, policy+" are counted", func() (again bool, seen any) {
-			a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"same"}`)
-			return !strings.Contains(a.Body, `"remaining":`+remaining+","), a
-		})
-	}
-}
-
 // TestHTTP3_queue has clients leave a queue that have sent a part of a body. They give back what they hold at once.
 func TestHTTP3_queue(t *testing.T) {
 	t.Parallel()
-	n, url := startHTTP3(t, "redis_ratelimit /queue same 1 24h {\nalgorithm leaky_bucket\nburst 1000\nmax_delay 2400h\n}\nrespond hello")
+	n := startVersions(t, "", "redis_ratelimit /queue same 1 24h {\nalgorithm leaky_bucket\nburst 1000\nmax_delay 2400h\n}\nrespond hello")
+	url := n.url("HTTP/3.0")
 	clients := speakers(t)
 	ask(t, clients["HTTP/3.0"], url+"/queue") // the certificate is issued, and the turn of others is tomorrow
 	for _, version := range []string{"HTTP/2.0", "HTTP/3.0"} {
@@ -127,7 +78,8 @@ func TestHTTP3_queue(t *testing.T) {
 func TestHTTP3_reload(t *testing.T) {
 	t.Parallel()
 	upstream := caddytest.NewHolder(t)
-	n, url := startHTTP3(t, onePlace+"reverse_proxy "+upstream.Addr)
+	n := startVersions(t, "", onePlace+"reverse_proxy "+upstream.Addr)
+	url := n.url("HTTP/3.0")
 	clients := speakers(t)
 	ask(t, clients["HTTP/2.0"], url+"/quick") // the certificate is issued
 	ended := map[string]chan error{"HTTP/2.0": make(chan error, 1), "HTTP/3.0": make(chan error, 1)}
@@ -169,14 +121,14 @@ func TestEarlyData(t *testing.T) {
 		{"/pretended", "{client_ip} {\ndry_run", http.StatusOK, -1},
 		{"/usage", "{client_ip} {\nusage /usage", http.StatusTooEarly, 9},
 	}
-	site := "log\n"
+	var site string
 	for _, test := range tests {
 		key, options, _ := strings.Cut(test.limit, " {\n")
 		site += "redis_ratelimit " + test.path + " " + key + " 9 24h {\nname " + test.path[1:] + "\n" + options + "\n}\n"
 	}
-	n, secure := startHTTP3(t, site+"respond ok")
+	n := startVersions(t, "", site+"respond ok")
 	tickets := &ticketCache{ClientSessionCache: tls.NewLRUClientSessionCache(1), got: make(chan struct{}, 100)}
-	ask(t, newEarlySpeaker(t, tickets), secure+"/issued")
+	ask(t, newEarlySpeaker(t, tickets), n.url("HTTP/3.0")+"/issued")
 	for _, test := range tests {
 		t.Run(test.path, func(t *testing.T) {
 			<-tickets.got
@@ -222,7 +174,7 @@ func newEarlySpeaker(t *testing.T, tickets tls.ClientSessionCache) *http3.Transp
 }
 
 // askEarly sends a request to the site of a node.
-func askEarly(t *testing.T, speaker *http3.Transport, method, url string, n *caddytest.Node) (a caddytest.Response) {
+func askEarly(t *testing.T, speaker *http3.Transport, method, url string, n *versionsNode) (a caddytest.Response) {
 	request := caddytest.GetRequest(t.Context(), t, url)
 	request.Method, request.Host = method, strings.TrimPrefix(n.LocalhostURL(), "http://")
 	response, err := speaker.RoundTrip(request)

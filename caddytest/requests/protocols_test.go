@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/http2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -56,23 +57,39 @@ func newHTTP3(t *testing.T) http.RoundTripper {
 	return transport
 }
 
+// versionsNode is a Caddy that serves one site over TLS, by every version of HTTP, and over cleartext HTTP.
+type versionsNode struct {
+	*caddytest.Node
+	addresses map[string]string // of the site, by transport
+}
+
+// startVersions starts a Caddy with the text of a site.
+func startVersions(t *testing.T, global, site string, env ...string) *versionsNode {
+	t.Helper()
+	open := redistest.FreeAddr(t)
+	text := caddytest.ConfigWithSites("skip_install_trust\nservers {\nprotocols h1 h2 h2c h3\n}\n"+global,
+		"https://localhost:{$PORT} {\nlog\ntls internal\n"+site+"\n}\n\nhttp://"+open+" {\nlog\n"+site+"\n}\n")
+	n := caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1), env...)
+	return &versionsNode{n, map[string]string{"TLS": strings.TrimPrefix(n.URL, "http://"), "h2c": open}}
+}
+
+// url returns the URL of the site for one of the speakers.
+func (n *versionsNode) url(speaker string) string {
+	if strings.HasSuffix(speaker, " cleartext") {
+		return "http://" + n.addresses["h2c"]
+	}
+	return strings.Replace(n.LocalhostURL(), "http:", "https:", 1)
+}
+
 // TestProtocols_versions sends requests by each version, with a quota of two for each.
 func TestProtocols_versions(t *testing.T) {
-	const options = "skip_install_trust\nservers {\nprotocols h1 h2 h2c h3\n}\n"
-	const site = "redis_ratelimit {query.k} 2 24h\nrespond {http.request.proto}\n}\n"
 	caddytest.OnBothStores(t, func(t *testing.T, global, _ string) {
-		open := redistest.FreeAddr(t)
-		text := caddytest.ConfigWithSites(options+global, "https://localhost:{$PORT} {\ntls internal\n"+site+"http://"+open+" {\n"+site)
-		n := caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
+		n := startVersions(t, global, "redis_ratelimit {query.k} 2 24h\nrespond {http.request.proto}")
 		for name, speaker := range speakers(t) {
 			t.Run(name, func(t *testing.T) {
-				version, cleartext, _ := strings.Cut(name, " ")
-				url := strings.Replace(n.LocalhostURL(), "http:", "https:", 1)
-				if cleartext != "" {
-					url = "http://" + open
-				}
+				version, _, _ := strings.Cut(name, " ")
 				for left := int64(1); left >= -1; left-- {
-					a := ask(t, speaker, url+"/?k="+strings.ReplaceAll(name, " ", ""))
+					a := ask(t, speaker, n.url(name)+"/?k="+strings.ReplaceAll(name, " ", ""))
 					caddytest.CheckQuota(t, a, 2, max(left, 0))
 					if left < 0 {
 						caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
@@ -102,9 +119,9 @@ func ask(t *testing.T, speaker http.RoundTripper, url string) (a caddytest.Respo
 	return a
 }
 
-// TestProtocols_websocket sends frames through a proxied connection.
+// TestProtocols_websocket sends frames through a proxied connection, which counts by its status.
 func TestProtocols_websocket(t *testing.T) {
-	caddytest.OnEachStore(t, "redis_ratelimit same 2 24h\nreverse_proxy "+caddytest.NewHolder(t).Addr, func(t *testing.T, n *caddytest.Node, _ string) {
+	caddytest.OnEachStore(t, "redis_ratelimit same 2 24h {\ncount_if status 101\n}\nreverse_proxy "+caddytest.NewHolder(t).Addr, func(t *testing.T, n *caddytest.Node, _ string) {
 		for left := int64(1); left >= 0; left-- {
 			conversation := upgrade(t, n, http.StatusSwitchingProtocols, left)
 			for _, word := range []string{"hello", "again"} {
@@ -145,36 +162,55 @@ func upgrade(t *testing.T, n *caddytest.Node, status int, left int64) io.ReadWri
 	return conversation
 }
 
-// TestProtocols_extendedConnect opens a WebSocket by HTTP/2, which begins with 200 (RFC 8441). It is judged as over
-// HTTP/1.1: by 101, and what passes it is no body.
+// TestProtocols_extendedConnect opens a WebSocket by HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220), which begins with 200. It
+// is judged as over HTTP/1.1: by 101, until its end, and what passes it is no body.
 func TestProtocols_extendedConnect(t *testing.T) {
 	t.Parallel()
 	upstream := caddytest.NewHolder(t)
-	site := "redis_ratelimit {\nheaders off\npolicy upgrades {\nkey same\nlimit 100\nwindow 24h\ncount_if status 101\n}\n" +
-		"policy bytes {\nkey same\nlimit 100\nwindow 24h\nweight 10\ncost response_bytes\n}\n}\nreverse_proxy " + upstream.Addr
-	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}", site), "GODEBUG=http2xconnect=1")
-	connection := redistest.NoError(net.Dial("tcp", strings.TrimPrefix(n.URL, "http://")))(t)
-	speaker, err := new(http2.Transport).NewClientConn(connection) //nolint:staticcheck // http.Transport refuses the field :protocol
+	n := startVersions(t, "", `redis_ratelimit {
+		policy upgrades { key same; limit 100; window 24h; count_if status 101 }
+		policy bytes { key same; limit 100; window 24h; weight 10; cost response_bytes }
+		policy places { key same; max_concurrent 1 }
+	}
+	reverse_proxy `+upstream.Addr, "GODEBUG=http2xconnect=1")
+	ask(t, speakers(t)["HTTP/3.0"], n.url("")+"/quick") // the certificate is issued
+	third := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}}
+	defer third.Close() //nolint:errcheck // the test ends with it
+	connection := redistest.NoError(net.Dial("tcp", n.addresses["h2c"]))(t)
+	second, err := new(http2.Transport).NewClientConn(connection) //nolint:staticcheck // http.Transport refuses the field :protocol
 	redistest.Must(t, err)
-	defer speaker.Close() //nolint:errcheck // the test ends with it
-	request := redistest.NoError(http.NewRequestWithContext(t.Context(), http.MethodConnect, n.URL+"/websocket", http.NoBody))(t)
-	reading, writing := io.Pipe()
-	request.Body, request.ContentLength = reading, -1
-	request.Header = http.Header{":protocol": {"websocket"}, "Sec-Websocket-Version": {"13"}}
-	response := redistest.NoError(speaker.RoundTrip(request))(t)
-	defer response.Body.Close()
-	redistest.FatalIf(t, response.StatusCode != http.StatusOK, "got %s", response.Status)
-	if _, err := io.WriteString(writing, "hello"); err != nil {
-		t.Fatal(err)
+	defer second.Close() //nolint:errcheck // the test ends with it
+	for i, version := range []struct {
+		speaker http.RoundTripper
+		url     string
+		header  http.Header
+	}{
+		{second, n.url("HTTP/2.0 cleartext"), http.Header{":protocol": {"websocket"}, "Sec-Websocket-Version": {"13"}}},
+		{third, n.url("HTTP/3.0"), http.Header{"Sec-Websocket-Version": {"13"}}},
+	} {
+		connect := func(body io.Reader) *http.Response {
+			request := redistest.NoError(http.NewRequestWithContext(t.Context(), http.MethodConnect, version.url+"/websocket", body))(t)
+			request.Proto, request.ContentLength, request.Header = "websocket", -1, version.header
+			return redistest.NoError(version.speaker.RoundTrip(request))(t)
+		}
+		reading, writing := io.Pipe()
+		opened := connect(reading)
+		defer opened.Body.Close()
+		redistest.FatalIf(t, opened.StatusCode != http.StatusOK, "got %s", opened.Status)
+		redistest.NoError(io.WriteString(writing, "hello"))(t)
+		echoed := make([]byte, len("hello"))
+		if _, err := io.ReadFull(opened.Body, echoed); err != nil || string(echoed) != "hello" {
+			t.Fatalf("the echo is %q, error %v", echoed, err)
+		}
+		refused := connect(http.NoBody)
+		_ = refused.Body.Close() // it has none
+		caddytest.CheckRefusal(t, caddytest.Response{Status: refused.StatusCode, Header: refused.Header}, http.StatusTooManyRequests)
+		upstream.EndOne()
+		_ = writing.Close() // it cannot fail
+		n.WaitForRefund(t, "upgrades", "same", int64(99-i))
+		n.WaitForRefund(t, "bytes", "same", 100)
+		n.WaitForRefund(t, "places", "same", 1)
 	}
-	echoed := make([]byte, len("hello"))
-	if _, err := io.ReadFull(response.Body, echoed); err != nil || string(echoed) != "hello" {
-		t.Fatalf("the echo is %q, error %v", echoed, err)
-	}
-	upstream.EndOne()
-	_ = writing.Close() // it cannot fail
-	n.WaitForRefund(t, "upgrades", "same", 99)
-	n.WaitForRefund(t, "bytes", "same", 100)
 }
 
 // TestProtocols_serverSentEvents has an upstream that sends its second event only after the client has read the first.

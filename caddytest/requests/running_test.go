@@ -167,18 +167,12 @@ func TestRunning_queue(t *testing.T) {
 func TestRunning_versions(t *testing.T) {
 	t.Parallel()
 	upstream := caddytest.NewHolder(t)
-	const options = "skip_install_trust\nservers {\nprotocols h1 h2 h2c h3\n}\n"
-	open, site := redistest.FreeAddr(t), onePlace+"reverse_proxy "+upstream.Addr+showReason+"\n}\n"
-	text := caddytest.ConfigWithSites(options, "https://localhost:{$PORT} {\ntls internal\n"+site+"http://"+open+" {\n"+site)
-	n := caddytest.Start(t, strings.Replace(text, "auto_https off", "auto_https disable_redirects", 1))
+	n := startVersions(t, "", onePlace+"reverse_proxy "+upstream.Addr+showReason)
 	for name, speaker := range speakers(t) {
-		url := strings.Replace(n.LocalhostURL(), "http:", "https:", 1)
-		if strings.Contains(name, "cleartext") {
-			url = "http://" + open
-		}
+		url := n.url(name)
 		for _, path := range []string{"/stream?k=a", "/?k=a"} {
 			ask(t, speaker, url+"/quick?k=b") // the certificate is issued
-			client := *n
+			client := *n.Node
 			client.URL, client.Client = url, &http.Client{Transport: speaker}
 			r := upstream.Begin(t, &client, path)
 			n.CheckMetric(t, `running{policy="places"}`, 1)
@@ -194,7 +188,7 @@ func TestRunning_versions(t *testing.T) {
 func TestRunning_grpc(t *testing.T) {
 	t.Parallel()
 	service := startGRPCService(t)
-	n := startGRPCNode(t, "", strings.ReplaceAll(onePlace, "{query.k}", "same")+"reverse_proxy h2c://"+service.addr)
+	n := startVersions(t, "", strings.ReplaceAll(onePlace, "{query.k}", "same")+"reverse_proxy h2c://"+service.addr)
 	for transport := range n.addresses {
 		client := n.dial(t, transport, "")
 		stream := redistest.NoError(client.FullDuplexCall(withKey(t, "a")))(t)
