@@ -115,15 +115,6 @@ func TestAdmin_reload(t *testing.T) {
 	n.Ask(t, "GET", "policies", "").Want(t, http.StatusNotFound, caddytest.Any)
 }
 
-// TestAdmin_addressHint checks the hint that a policy counts an IPv6 client by its prefix.
-func TestAdmin_addressHint(t *testing.T) {
-	n := caddytest.InProcess(t, "redis_ratelimit {client_ip} 2 24h\nrespond ok")
-	a := n.Ask(t, "POST", "reset", `{"policy":"default","key":"2001:db8:1:2::42"}`)
-	r := caddytest.ParseJSON[struct{ Hint string }](t, a)
-	redistest.ErrorIf(t, !strings.Contains(r.Hint, "2001:db8:1:2::/64"), "got %v", a)
-	n.Ratelimit(t, "state", "--policy", "default", "--key", "2001:db8:1:2::42").Want(t, 0, "Hint: ")
-}
-
 // TestState_redisDown has policies with and without a local fallback. Only the first kind has a state in the node.
 func TestState_redisDown(t *testing.T) {
 	n, server := caddytest.OnRedis(t, "timeout 10s", `redis_ratelimit /local same 5 24h { name local }

@@ -138,6 +138,7 @@ func TestCommands_redisDown(t *testing.T) {
 	answer.Want(t, 3)
 	redistest.ErrorIf(t, answer.ParseJSON(t)["source"] != "fallback", "got %v", answer)
 	n.Ratelimit(t, "reset", "--policy", "api", "--all").Want(t, 3, "on this node alone")
+	n.Get(t, "/", "X-Key: greedy").Want(t, http.StatusOK, "allowed fallback")
 	n.Ratelimit(t, "explain", "--url", n.URL, "--client-ip", "203.0.113.7", "--header", "X-Key: other").Want(t, 3, "fallback")
 	n.Ratelimit(t, "policies").Want(t, 0, "does not decide", "handlers do local")
 	n.Ratelimit(t, "top").Want(t, 0, "greedy")
@@ -195,61 +196,6 @@ func wantFullDisk(t *testing.T, folder string, args ...string) {
 	}
 	defer full.Close() //nolint:errcheck // nothing was written
 	caddytest.Run{Folder: folder, Stdout: full}.Ratelimit(t, args...).Want(t, 1, "no space left")
-}
-
-// operated is a site with a high and a low limit.
-const operated = `redis_ratelimit {
-		policy login {
-			key {header.X-User}
-			match { path /login }
-			limit 3
-			window 24h
-		}
-		policy everything { key {header.X-User}; limit 1000; window 24h }
-	}` + caddytest.ShowDecision
-
-// TestOperator_questions answers four questions by one command each: is the limiter working, who is being limited, why
-// was this client refused, and how do I let it through now. It does so with Redis, without it, and while it is down.
-func TestOperator_questions(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		store, source    string
-		working          string
-		explained, reset int // exit codes
-	}{
-		{"redis", "redis", "breaker closed", 4, 0},
-		{"memory", "memory", "memory", 4, 0},
-		{"redis that is gone", "fallback", "does not decide", 3, 3},
-	} {
-		t.Run(test.store, func(t *testing.T) {
-			t.Parallel()
-			n := operatedNode(t, test.store)
-			n.GetTimes(t, 5, "/login", "X-User: mallory")
-			n.Get(t, "/login", "X-User: alice")
-			ask := []string{"explain", "--url", n.URL + "/login", "--client-ip", "192.0.2.7", "--header", "X-User: mallory"}
-			n.Ratelimit(t, "policies").Want(t, 0, "login", "everything", "sliding_window_counter", test.working)  // is it working
-			n.Ratelimit(t, "top", "--policy", "login").Want(t, 0, "mallory", "2")                                 // who is limited
-			n.Ratelimit(t, ask...).Want(t, test.explained, "denied", "mallory", "0/3", "login", test.source)      // why was it refused
-			n.Ratelimit(t, "reset", "--policy", "login", "--key", "mallory").Want(t, test.reset, "1 quota reset") // let it through
-			n.Get(t, "/login", "X-User: mallory").Want(t, 200, caddytest.Any)
-		})
-	}
-}
-
-// operatedNode starts a node with that site, on a store.
-func operatedNode(t *testing.T, store string) *caddytest.Node {
-	t.Helper()
-	if store == "memory" {
-		return caddytest.Start(t, caddytest.Config("", operated))
-	}
-	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), operated))
-	if store == "redis" {
-		caddytest.WaitForRedis(t, n, "/")
-	} else {
-		server.Kill()
-	}
-	return n
 }
 
 // TestCommands_controlCharacters has an admin endpoint with terminal sequences in every text, as in the

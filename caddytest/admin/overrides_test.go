@@ -203,8 +203,10 @@ func TestOverride_commands(t *testing.T) {
 	})
 }
 
-// TestOverride_hint names the key that an address counts by.
+// TestOverride_hint has operators name an address that counts by its prefix: each answer names the key.
 func TestOverride_hint(t *testing.T) {
 	n := caddytest.InProcess(t, "redis_ratelimit {client_ip} 2 24h {\nname api\n}\n"+caddytest.ShowDecision)
 	n.Ratelimit(t, "override", "--policy", "api", "--key", "2001:db8::5", "--block").Want(t, 0, "2001:db8::/64")
+	n.Ratelimit(t, "state", "--policy", "api", "--key", "2001:db8::5").Want(t, 0, "Hint: ", "2001:db8::/64")
+	n.Ask(t, http.MethodPost, "reset", `{"policy":"api","key":"2001:db8::5"}`).Want(t, http.StatusOK, `*"hint":"*2001:db8::/64*`)
 }

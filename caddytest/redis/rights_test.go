@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -72,31 +71,6 @@ func TestRights_renamedCommand(t *testing.T) {
 	redistest.ErrorIf(t, !strings.Contains(n.Log.Outages()[0].Text, `"kind":"command"`), "the log says %v", n.Log.Outages())
 	check(t, failing, option, "redis_ratelimit same 10 1m", "commands failed: unknown to this Redis: set",
 		"script failed: see the check of commands")
-}
-
-// TestRefund_lost kills Redis before the response.
-func TestRefund_lost(t *testing.T) {
-	upstream := caddytest.NewHolder(t)
-	n, server := caddytest.OnRedis(t, "timeout 10s", "route /slow {\nredis_ratelimit {query.k} 100 24h {\ncount_if status 401\n}\nreverse_proxy "+
-		upstream.Addr+"\n}\nredis_ratelimit same 1000000 24h {\nname other\n}"+caddytest.ShowDecision)
-	caddytest.WaitForRedis(t, n, "/")
-	const requests = 3
-	await := upstream.BeginAll(t, n, slices.Repeat([]string{"/slow?k=secretkey"}, requests)...)
-	server.Kill()
-	upstream.EndAll()
-	await()
-	redistest.Retry(t, "lost refunds are counted", func() (again bool, seen any) {
-		lost := 0.0
-		for _, kind := range []string{"refused", "connection", "timeout", "breaker"} {
-			lost += n.Metric(t, `refund_errors_total{kind="`+kind+`"}`)
-		}
-		return lost != requests, lost
-	})
-	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Message, "refunds") })
-	redistest.ErrorIf(t, len(lines) != 1 || lines[0].Level != "warn" || strings.Contains(lines[0].Text, "secretkey"), "the log has %v", lines)
-	server.Run(t)
-	n.CheckMetric(t, "breaker_open", 0)
-	caddytest.CheckOutageLog(t, n)
 }
 
 // TestForeignValue_log checks that a foreign value affects its client alone, and is logged once a minute.

@@ -113,20 +113,6 @@ func TestOutage_oneTimeoutPerRequest(t *testing.T) {
 	n.CheckMetric(t, byNode, 3)
 }
 
-// TestOutage_failModePerHandler has handlers that override the global option.
-func TestOutage_failModePerHandler(t *testing.T) {
-	n, server := caddytest.OnRedis(t, "fail_mode closed", `
-	redis_ratelimit /local same 1000000 24h { fail_mode local }
-	redis_ratelimit /open same 1000000 24h { fail_mode open }
-	redis_ratelimit /closed same 1000000 24h { fail_mode closed }
-	`+caddytest.ShowDecision)
-	caddytest.WaitForRedis(t, n, "/local")
-	server.Kill()
-	for path, want := range map[string]string{"/local": "allowed fallback", "/open": "failed_open redis", "/closed": "failed_closed redis"} {
-		n.Get(t, path).Want(t, 0, want)
-	}
-}
-
 // nowhere are global options of Redis servers that are down: nothing listens, or nothing replies.
 func nowhere(t *testing.T) map[string]string {
 	t.Helper()

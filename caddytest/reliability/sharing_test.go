@@ -229,26 +229,6 @@ func TestCost_budget(t *testing.T) {
 	})
 }
 
-// TestCost_reload loads other Redis settings, and then a configuration without limits, while responses
-// stream. Their costs go to the store that took the estimates.
-func TestCost_reload(t *testing.T) {
-	t.Parallel()
-	const requests = 10
-	upstream := caddytest.NewHolder(t)
-	server := redistest.Start(t)
-	site := `redis_ratelimit { name budget; key same; limit 1000; window 24h; weight 50; cost {http.reverse_proxy.header.X-Tokens-Used} 50 }
-	reverse_proxy ` + upstream.Addr + ` { flush_interval -1 }`
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), site))
-	await := upstream.BeginAll(t, n, slices.Repeat([]string{"/stream?tokens=10", "/stream?tokens=90"}, requests/2)...)
-	n.WaitForRefund(t, "budget", "same", 1000-50*requests)
-	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout 10s", "timeout 9s", 1), site))
-	n.Reload(t, caddytest.Config(caddytest.PatientRedis(server), "respond none"))
-	upstream.EndAll()
-	await()
-	n.Reload(t, caddytest.Config(caddytest.PatientRedis(server), site))
-	n.WaitForRefund(t, "budget", "same", 1000-5*10-5*90)
-}
-
 // TestCost_outage kills Redis while responses run. Refunds are lost and counted, the rest of higher costs
 // is charged when Redis is back.
 func TestCost_outage(t *testing.T) {
@@ -269,7 +249,10 @@ func TestCost_outage(t *testing.T) {
 	upstream.EndAll()
 	await()
 	n.CheckMetric(t, `refund_errors_total{kind="breaker"}`, 1) // a refund that is not applied
+	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Message, "refunds") })
+	redistest.ErrorIf(t, len(lines) != 1 || lines[0].Level != "warn" || strings.Contains(lines[0].Text, "less"), "the log has %v", lines)
 	server.Run(t)
 	n.WaitForRefund(t, "budget", "more", 1000-150) // this Redis is empty
 	n.WaitForRefund(t, "budget", "less", 1000)
+	caddytest.CheckOutageLog(t, n)
 }

@@ -44,18 +44,6 @@ func TestDryRun_handlers(t *testing.T) {
 	}
 }
 
-// TestDryRun_besideEnforced has an enforced policy beside one in dry run.
-func TestDryRun_besideEnforced(t *testing.T) {
-	caddytest.OnEachStore(t, `redis_ratelimit {
-		on_empty_key reject
-		policy pretended { key {header.X-Key}; limit 9; window 24h; dry_run }
-		policy enforced { key same; limit 2; window 24h }
-	}`+caddytest.ShowDecision, func(t *testing.T, n *caddytest.Node, source string) {
-		n.Spend(t, "/", source, 2)
-		n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 3)
-	})
-}
-
 // TestDryRun_redisDown has only policies in dry run, and no Redis. The second request would be held for a day.
 func TestDryRun_redisDown(t *testing.T) {
 	n := caddytest.WithoutRedis(t, "fail_mode closed", `redis_ratelimit {
@@ -183,18 +171,6 @@ func TestEnforce_operators(t *testing.T) {
 		got := n.Metric(t, `decisions_total{decision="dry_run_denied",policy="rollout",source="`+source+`"}`)
 		redistest.ErrorIf(t, got < 15 || got > 45, "%v requests would have been denied, want about 30", got)
 	})
-}
-
-// TestEnforce_keyless refuses requests without a key only when all keys are limited.
-func TestEnforce_keyless(t *testing.T) {
-	t.Parallel()
-	site := func(option string) string {
-		return "redis_ratelimit {\nname keyless\nkey {query.k}\nlimit 1\nwindow 24h\non_empty_key reject\n" + option + "\n}" + showDryRun
-	}
-	n := caddytest.Start(t, caddytest.Config("", site("enforce 99%")))
-	n.Get(t, "/").Want(t, http.StatusOK, "ok allowed keyless") // a dry run
-	n.Reload(t, caddytest.WithPorts(n, caddytest.Config("", site("enforce 100%"))))
-	n.Get(t, "/").Want(t, http.StatusBadRequest, caddytest.Any) // the request refused
 }
 
 // TestEnforce_countIf refunds units of keys that are limited and of those that are not.

@@ -94,44 +94,17 @@ func TestLimit_farFromFallback(t *testing.T) {
 	})
 }
 
-// TestRepeated_inKeys has clients that send the value of a key several times, of which a backend reads one.
-func TestRepeated_inKeys(t *testing.T) {
-	t.Parallel()
-	requests := map[string]struct {
-		path    string
-		headers []string
-	}{
-		"{header.X-Key}":       {"/", []string{"X-Key: acme", "X-Key: fresh"}},
-		"{header.X-Key}-{uri}": {"/", []string{"X-Key: acme", "X-Key: fresh"}},
-		"{cookie.session}":     {"/", []string{"Cookie: SESSION=fresh; session=acme"}},
-		"{query.token}":        {"/?token=acme&token=fresh", nil},
-	}
-	for key, request := range requests {
-		t.Run(key, func(t *testing.T) {
-			t.Parallel()
-			for mode, want := range map[string][]int{"client_ip": {200, 429}, "skip": {400, 400}, "reject": {400, 400}} {
-				n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit "+key+" 1 24h {\nname keyed\non_empty_key "+mode+"\n}\nrespond ok"))
-				for i, status := range want {
-					fresh := strings.NewReplacer("fresh", "fresh"+strings.Repeat("x", i))
-					var headers []string
-					for _, header := range request.headers {
-						headers = append(headers, fresh.Replace(header))
-					}
-					n.Get(t, fresh.Replace(request.path), headers...).Want(t, status, caddytest.Any)
-				}
-				n.CheckMetric(t, `invalid_values_total{option="key",policy="keyed"}`, 2)
-				checkNotLogged(t, n, "fresh")
-			}
-		})
-	}
-}
-
-// TestRepeated_numbers has clients that send a number several times: the fallback counts.
-func TestRepeated_numbers(t *testing.T) {
+// TestRepeated has clients that send a number several times: the fallback counts. A key that they send so is empty.
+func TestRepeated(t *testing.T) {
 	n := caddytest.InProcess(t, `redis_ratelimit { name numbers; key {path}; limit {query.limit} 100; window 24h; weight {cookie.cost} 50 }
-	redis_ratelimit { name charged; key {path}; limit 100; window 24h; cost {header.X-Cost} 30; headers off }`+caddytest.ShowDecision)
+	redis_ratelimit { name charged; key {path}; limit 100; window 24h; cost {header.X-Cost} 30; headers off }
+	redis_ratelimit /keyed { name keyed; key {header.X-Key}-{cookie.id}; limit 1; window 24h; on_empty_key skip }`+caddytest.ShowDecision)
 	caddytest.CheckQuota(t, n.Get(t, "/a?limit=60&limit=70", "Cookie: COST=1; cost=2", "X-Cost: 1"), 100, 50)
 	caddytest.CheckQuota(t, n.Get(t, "/b?limit=60", "Cookie: cost=2", "X-Cost: 1", "X-Cost: 2"), 60, 58)
+	n.Get(t, "/keyed", "X-Key: acme", "X-Key: fresh", "Cookie: id=1").Want(t, http.StatusBadRequest, caddytest.Any)
+	n.Get(t, "/keyed", "X-Key: acme", "Cookie: id=fresh; ID=1").Want(t, http.StatusBadRequest, caddytest.Any)
+	n.CheckMetric(t, `invalid_values_total{option="key",policy="keyed"}`, 2)
+	checkNotLogged(t, n, "fresh")
 	n.CheckMetric(t, `invalid_values_total{option="limit",policy="numbers"}`, 1)
 	n.CheckMetric(t, `invalid_values_total{option="weight",policy="numbers"}`, 1)
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="charged"}`, 1)

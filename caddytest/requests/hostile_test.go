@@ -158,16 +158,3 @@ func TestUnixSocket_skip(t *testing.T) {
 	})
 	redistest.Equal(t, len(warnings), 1, "the number of warnings")
 }
-
-func TestEmptyKey_skipAndReject(t *testing.T) {
-	n := caddytest.InProcess(t, `
-	redis_ratelimit /skip {header.X-Key} 1 24h { on_empty_key skip }
-	redis_ratelimit /reject {header.X-Key} 1 24h { on_empty_key reject }
-	respond ok`)
-	for range 3 {
-		n.Get(t, "/skip").WantFree(t)
-		n.Get(t, "/reject").Want(t, http.StatusBadRequest, caddytest.Any, caddytest.NoQuota)
-	}
-	n.Get(t, "/skip", "X-Key: jane").Want(t, http.StatusOK, caddytest.Any)
-	n.Get(t, "/reject", "X-Key: jane").Want(t, http.StatusTooManyRequests, caddytest.Any) // denied, because both are called default
-}

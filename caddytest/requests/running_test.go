@@ -60,16 +60,19 @@ func TestRunning_lifetimes(t *testing.T) {
 		"encoded":               {path: "/stream", site: "encode"},
 		"intercepted":           {path: "/", site: "intercept {\n@done status 200\nhandle_response @done {\nrespond intercepted 200\n}\n}"},
 		"within route":          {path: "/", site: "route {\nheader X-Seen yes\n}"},
+		"behind a response":     {path: "/", site: "reverse_proxy EMPTY {\nhandle_response {\nreverse_proxy UPSTREAM\n}\n}"},
 		"inner limit":           {path: "/", site: "redis_ratelimit {query.k} 1000 24h {\nname window\n}"},
 		"queue behind it":       {path: "/", site: "redis_ratelimit {\npolicy queue {\nkey same\nlimit 1000\nwindow 1s\nalgorithm leaky_bucket\nburst 1000\nmax_delay 1m\n}\n}"},
 	}
+	empty := caddytest.Serve(t, func(http.ResponseWriter, *http.Request) {})
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for source, global := range caddytest.Stores(t) {
 				t.Run(source, func(t *testing.T) {
 					upstream := caddytest.NewHolder(t)
-					n := caddytest.Start(t, caddytest.Config(global, onePlace+test.site+"\nreverse_proxy "+upstream.Addr+showReason))
+					site := strings.NewReplacer("EMPTY", empty, "UPSTREAM", upstream.Addr).Replace(onePlace + test.site + "\nreverse_proxy UPSTREAM" + showReason)
+					n := caddytest.Start(t, caddytest.Config(global, site))
 					r := upstream.Begin(t, n, test.path+"?k=a")
 					n.CheckMetric(t, `running{policy="places"}`, 1)
 					checkNonePasses(t, n, "/quick?k=a")
@@ -85,17 +88,6 @@ func TestRunning_lifetimes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestRunning_handleResponse runs a request in the routes that answer for its upstream.
-func TestRunning_handleResponse(t *testing.T) {
-	upstream, first := caddytest.NewHolder(t), caddytest.Serve(t, func(http.ResponseWriter, *http.Request) {})
-	n := caddytest.InProcess(t, onePlace+"reverse_proxy "+first+" {\nhandle_response {\nreverse_proxy "+upstream.Addr+"\n}\n}"+showReason)
-	r := upstream.Begin(t, n, "/?k=a")
-	checkNonePasses(t, n, "/quick?k=a")
-	upstream.EndOne()
-	<-r.Ended
-	checkPassesAgain(t, n, "/quick?k=a")
 }
 
 // TestRunning_errorRoutes has error routes answer for long. The request has ended for the limit before: its
