@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -91,28 +90,16 @@ const twoPolicies = `redis_ratelimit {
 }
 `
 
-// checkEverything checks the body of [everything] for the second or a later request.
+// checkEverything checks the body of [everything] for the second or a later request. Times are a day, or a little less.
 func checkEverything(t *testing.T, a caddytest.Response, decision, source string) {
 	t.Helper()
-	got := strings.Split(a.Body, "|")
-	redistest.FatalIf(t, len(got) != 8, "got %v; want eight values", a)
-	for i, want := range map[int]string{0: decision, 1: "real", 2: "2", 3: "0", 7: "pretend"} {
-		redistest.ErrorIf(t, got[i] != want, "value %d is %q, want %q: %v", i, got[i], want, a)
-	}
-	if got[6] != source && (got[6] != "deny_cache" || source != "redis" || decision != "denied") {
-		t.Errorf("it was decided by %s, want %s", got[6], source)
-	}
-	retry, err := strconv.ParseFloat(got[4], 64)
-	if want := decision == "denied"; err != nil || retry > 86400 || (retry > 86000) != want || (retry > 0) != want {
-		t.Errorf("retry_after is %s", got[4])
-	}
-	if reset, err := strconv.ParseFloat(got[5], 64); err != nil || reset < 86000 || reset > 86400 {
-		t.Errorf("reset_after is %s", got[5])
-	}
-	caddytest.CheckQuota(t, a, 2, 0)
+	retry := "0"
 	if decision == "denied" {
 		caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+		retry = "86*"
 	}
+	a.Want(t, 0, decision+"|real|2|0|"+retry+"|86*|"+source+"|pretend")
+	caddytest.CheckQuota(t, a, 2, 0)
 }
 
 // TestPlaceholders_handlers reads the placeholders in the next handler, in handle_errors and in intercept.
@@ -143,9 +130,8 @@ func TestPlaceholders_handlers(t *testing.T) {
 				n := caddytest.Start(t, caddytest.Config(global, site))
 				n.Get(t, "/")
 				checkEverything(t, n.Get(t, "/"), "allowed", source)
-				for range 3 {
-					checkEverything(t, n.Get(t, "/"), "denied", source)
-				}
+				checkEverything(t, n.Get(t, "/"), "denied", source)
+				checkEverything(t, n.Get(t, "/"), "denied", map[string]string{"memory": "memory", "redis": "deny_cache"}[source])
 			})
 		}
 	}

@@ -2,11 +2,9 @@
 package requests
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -135,26 +133,12 @@ func TestProblemDetails(t *testing.T) {
 	respond ok
 	handle_errors { respond "error route" }`)
 	n.Get(t, "/")
-	for _, test := range []struct {
-		path, kind string
-		status     int
-		policies   []string
-	}{{"/", "quota-exceeded", 429, []string{"tight"}}, {"/closed", "temporary-reduced-capacity", 503, nil}} {
-		a := n.Get(t, test.path)
-		caddytest.CheckRefusal(t, a, test.status)
-		var body struct {
-			Type     string
-			Title    string
-			Status   int
-			Policies []string `json:"violated-policies"`
-		}
-		if err := json.Unmarshal([]byte(a.Body), &body); err != nil {
-			t.Fatalf("got %v: %v", a, err)
-		}
-		if body.Type != "https://iana.org/assignments/http-problem-types#"+test.kind || body.Title == "" || body.Status != test.status ||
-			!slices.Equal(body.Policies, test.policies) || a.Header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("got %v", a)
-		}
+	for path, want := range map[string]struct {
+		status int
+		body   string
+	}{"/": {429, `quota-exceeded","title":"*","status":429,"violated-policies":["tight"]*`}, "/closed": {503, `temporary-reduced-capacity","title":"*","status":503}`}} {
+		a := caddytest.CheckRefusal(t, n.Get(t, path), want.status)
+		a.Want(t, 0, `{"type":"https://iana.org/assignments/http-problem-types#`+want.body, "Content-Type: application/problem+json")
 	}
 }
 

