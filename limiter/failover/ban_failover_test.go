@@ -2,14 +2,13 @@ package failover
 
 import (
 	"context"
-	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -36,73 +35,36 @@ func ask(t *testing.T, f *Store, p *limiter.Policy, key string, times int) {
 	}
 }
 
-// TestFailover_ban_flood has a client go on after it is denied: each of its denials counts, though the
-// cache repeats denials, and once it is banned Redis is not asked again.
-func TestFailover_ban_flood(t *testing.T) {
+// TestFailover_ban plays how clients are banned and how bans end: on Redis and in process, by another node, in an outage.
+func TestFailover_ban(t *testing.T) {
 	t.Parallel()
-	p, f := hourBan(t, "flood", 3), New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
-	for i, banned := range []bool{false, false, false, false, true} {
-		r, source := oneOf(t, f, p, "k")
-		redistest.FatalIf(t, r.Banned != banned || source != limiter.SourceRedis, "request %d: %+v from %s", i, r, source)
-	}
-	for range 100 {
-		if r, source := oneOf(t, f, p, "k"); !r.Banned || r.BanBegins || r.Remaining != 0 || r.BanLeft < 59*time.Minute || source != limiter.SourceDenyCache {
-			t.Fatalf("%+v from %s", r, source)
-		}
-	}
-	found, err := f.Unban(context.Background(), p, limiter.EncodeKey("k"))
-	redistest.FatalIf(t, err != nil || !found, "unbanned: %v, %v", found, err)
-	r, source := oneOf(t, f, p, "k")
-	redistest.ErrorIf(t, r.Banned || r.Passes() || source != limiter.SourceRedis, "after it was unbanned: %+v from %s", r, source)
-}
-
-// TestFailover_ban_denied_elsewhere has another policy of the request deny by the cache: the denials of
-// the one that bans go on to count.
-func TestFailover_ban_denied_elsewhere(t *testing.T) {
-	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
-	bans, plain := hourBan(t, "bans", 3), storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
-	both := func() limiter.Result {
-		checks := storetest.Decide(t, f, limiter.Check{Policy: plain, Key: limiter.EncodeKey("k")}, limiter.Check{Policy: bans, Key: limiter.EncodeKey("k")})
-		return checks[1].Result
-	}
-	both()
-	r := both()
-	redistest.FatalIf(t, !r.Passes(), "denied by the other policy alone: %+v", r)
-	oneOf(t, f, bans, "k")
-	oneOf(t, f, bans, "k")
-	for range 5 {
-		both()
-	}
-	r = both()
-	redistest.ErrorIf(t, !r.Banned, "%+v; want a ban after three denials of its own", r)
-}
-
-// TestFailover_ban_filled_elsewhere has another node use up a quota whose denials count, while the deny cache repeats
-// a denial by another policy of the request.
-func TestFailover_ban_filled_elsewhere(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: 100 * time.Millisecond})
-	other := openRedis(t, server, 10*time.Second)
-	bans, plain := hourBan(t, "bans", 3), storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
-	sources := map[limiter.Source]int{}
-	both := func() limiter.Result {
-		checks := []limiter.Check{{Policy: plain, Key: limiter.EncodeKey("k")}, {Policy: bans, Key: limiter.EncodeKey("k")}}
-		source := redistest.NoError(f.Decide(context.Background(), checks))(t)
-		sources[source]++
-		return checks[1].Result
-	}
-	both()
-	for range 50 {
-		r := both()
-		redistest.FatalIf(t, !r.Passes(), "denied by the other policy alone: %+v", r)
-	}
-	redistest.ErrorIf(t, sources[limiter.SourceDenyCache] == 0, "decided by %v; want the deny cache too", sources)
-	storetest.Decide(t, other, limiter.Check{Policy: bans, Key: limiter.EncodeKey("k"), Weight: 1})
-	redistest.Retry(t, "the client is banned", func() (again bool, seen any) {
-		r := both()
-		return !r.Banned, fmt.Sprintf("%+v", r)
+	after := func(denials int) *limiter.Policy { return hourBan(t, "bans", denials) }
+	plain := storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
+	one, kept := []*limiter.Policy{after(1)}, hourBan(t, "kept", 1)
+	override := []*limiter.Policy{after(1), raised(t, after(1))}
+	short, cached, longest := Options{DenyAge: 100 * time.Millisecond}, Options{DenyAge: time.Second}, Options{DenyAge: MaxDenyAge}
+	const twice, reset = "take 1 take 1 ", "take 1 take 1 bans 1 banned 1 reset 1 take 1 left 1 listed 0 reset 1 take 1 take 1 bans 1 banned 1 resetall 2 take 1 left 1 listed 0"
+	const all = `of 0 key b take 1 take 1 denied 1 bans 1 key a take 1 take 1 denied 1 bans 1 key counted take 1 take 1 denied 1 of 1 key a take 1 take 1 bans 1 ` +
+		`unbanall "" 0 unbanall * 0 unbanall b* 0 unbanall ban? 0 unbanall bans 2 of 0 denied 1 key counted denied 1 of 1 key a banned 1`
+	playScenes(t, []*scene{
+		// Each denial counts, though the cache repeats denials. Redis is not asked again about who is banned.
+		{name: "flood", policies: []*limiter.Policy{after(3)}, options: cached, steps: "a take 1 by redis take 1 by redis denied 1 by redis denied 1 by redis bans 1 by redis " +
+			strings.Repeat("banned 1 by deny_cache ", 100) + "unban denied 1 by redis"},
+		{name: "another policy denies", policies: []*limiter.Policy{plain, after(3)}, options: cached, steps: "a take 1 others 1 of 1 take 1 denied 1 of 01 denied 1 bans 1 banned 1"},
+		{name: "another node takes the rest", policies: []*limiter.Policy{plain, after(3)}, options: short, steps: "a take 1 " +
+			strings.Repeat("others 1 ", 50) + "seen deny_cache of 1 b take 1 of 01 a until banned 1 deny_cache"},
+		{name: "outage", policies: []*limiter.Policy{after(2)}, steps: "a key kept " + twice + "denied 1 bans 1 key lifted " + twice + "denied 1 bans 1 b reset 1 a take 1 " +
+			"kill key kept banned 1 by fallback key lifted take 1 by fallback key kept forget take 1"},
+		{name: "more than there can be", policies: one, steps: "a " + twice + "bans 1 never 3 kill banned 1 by fallback"},
+		{name: "a full Redis", policies: one, steps: "a " + twice + "full denied 1 by redis roomy bans 1"},
+		{name: "reset on Redis", policies: one, options: cached, steps: "a " + reset},
+		{name: "reset in process", policies: one, options: cached, steps: "m " + reset},
+		{name: "all of a policy on Redis", policies: []*limiter.Policy{after(2), kept}, options: longest, steps: "a " + all},
+		{name: "all of a policy in process", policies: []*limiter.Policy{after(2), kept}, options: longest, steps: "m " + all},
+		{name: "a Redis whose clock is behind", policies: one, ahead: -2 * time.Hour, steps: "a " + twice + "bans 1 key a " + twice + "bans 1 key b " + twice + "bans 1 b listed 3 c unban d unbanall bans 2"},
+		{name: "another node lifts it", policies: override, options: longest, steps: "a of 0 " + twice + "bans 1 banned 1 b of 1 banned 1 a of 0 unban b of 1 until take 1 redis kill take 1 by fallback"},
+		// Redis does not know of the ban of an outage. The next outage does not bring it back.
+		{name: "of an outage", policies: override, options: Options{DenyAge: MaxDenyAge, ForgiveOutages: true}, steps: "a of 0 kill " + twice + "bans 1 banned 1 start until take 1 redis listed 0 kill of 1 take 1 by fallback of 0 offenses 1"},
 	})
 }
 
@@ -139,61 +101,6 @@ func TestFailover_ban_burst(t *testing.T) {
 		if err != nil || !complete || len(list) != 1 || list[0].Policy != "burst" || list[0].Key.String() != "k" || list[0].Offenses != 1 || list[0].Left < 59*time.Minute {
 			t.Errorf("%+v, %v, %v", list, complete, err)
 		}
-	}
-}
-
-// TestFailover_ban_outage stops Redis: the node that saw the ban keeps it, and one that is lifted
-// is lifted here too.
-func TestFailover_ban_outage(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	p, f := hourBan(t, "outage", 2), New(openRedis(t, server, time.Second), memory.New(), Options{})
-	for _, key := range []string{"banned", "lifted"} {
-		ask(t, f, p, key, 4)
-	}
-	redistest.NoError(f.shared.Reset(context.Background(), p, limiter.EncodeKey("lifted")))(t)
-	oneOf(t, f, p, "lifted") // by another node's reset
-	server.Kill()
-	if r, source := oneOf(t, f, p, "banned"); !r.Banned || r.BanLeft < 59*time.Minute || source != limiter.SourceFallback {
-		t.Errorf("%+v from %s", r, source)
-	}
-	r, source := oneOf(t, f, p, "lifted")
-	redistest.ErrorIf(t, r.Banned || source != limiter.SourceFallback, "lifted: %+v from %s", r, source)
-	redistest.ErrorIf(t, f.HasLocalState(p, limiter.EncodeKey("banned")) != true || f.local.Reset(p, limiter.EncodeKey("banned")) == 0,
-		"the ban that is remembered is no state")
-	r, _ = oneOf(t, f, p, "banned")
-	redistest.ErrorIf(t, r.Banned, "after a reset: %+v", r)
-}
-
-// TestFailover_ban_above_capacity has a banned client ask for more than there can be, before an outage.
-func TestFailover_ban_above_capacity(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	p, f := hourBan(t, "heavy", 1), New(openRedis(t, server, time.Second), memory.New(), Options{})
-	ask(t, f, p, "k", 3)
-	got := storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})[0]
-	redistest.ErrorIf(t, got.Result.RetryAfter != limiter.Never || decision.Kept(&got).AsOf == 0, "%+v", got)
-	server.Kill()
-	r, source := oneOf(t, f, p, "k")
-	redistest.ErrorIf(t, !r.Banned || source != limiter.SourceFallback, "%+v from %s", r, source)
-}
-
-// TestFailover_ban_full_redis fills Redis: denials stay denials.
-func TestFailover_ban_full_redis(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	p, r := hourBan(t, "full", 1), openRedis(t, server, time.Second)
-	f := New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }})
-	oneOf(t, f, p, "k")
-	oneOf(t, f, p, "k")
-	client := server.Client(t)
-	noError(t, client.ConfigSet(context.Background(), "maxmemory", "1").Err())
-	if r, source := oneOf(t, f, p, "k"); r.Passes() || r.Banned || source != limiter.SourceRedis {
-		t.Errorf("%+v from %s", r, source)
-	}
-	client.ConfigSet(context.Background(), "maxmemory", "0")
-	if r, _ := oneOf(t, f, p, "k"); !r.BanBegins {
-		t.Errorf("%+v", r)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,41 +19,26 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
-func TestFailover_Decide_outage(t *testing.T) {
-	server := redistest.Start(t)
-	r := openRedis(t, server, 2*time.Second)
-	var reported listener
-	reported.listen(r)
-	f := New(r, memory.New(), Options{})
-	p := storetest.DayPolicy(t, "guarded", limiter.GCRA, 5)
-	ask := func(mode FailMode) (limiter.Source, limiter.Result, error) {
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
-		source, err := f.DecideIn(context.Background(), mode, checks)
-		return source, checks[0].Result, err
+// TestFailover_Decide plays which part of the store decides, and what an outage goes on from.
+func TestFailover_Decide(t *testing.T) {
+	t.Parallel()
+	day := func(limit int64) []*limiter.Policy {
+		return []*limiter.Policy{storetest.DayPolicy(t, "guarded", limiter.GCRA, limit)}
 	}
-	source, result, err := ask(FailLocal)
-	redistest.FatalIf(t, source != limiter.SourceRedis || result.Remaining != 4 || err != nil, "healthy: %s %+v %v", source, result, err)
-	server.Kill()
-	for i := range 8 {
-		source, result, err := ask(FailLocal)
-		redistest.ErrorIf(t, source != limiter.SourceFallback || err != nil || result.Passes() != (i < 4),
-			"local, request %d: %s %+v %v; want the four units that are left", i, source, result, err)
+	scenes := []*scene{
+		{name: "outage", policies: day(5), steps: "a take 1 by redis left 4 kill take 1 by fallback take 1 by fallback take 1 by fallback take 1 by fallback " +
+			"denied 1 by fallback denied 1 by fallback open 1 closed 1 reports outage:refused start until any 1 redis reports outage:refused,recovery"},
+		// A smaller weight is sent, and a reset elsewhere is felt.
+		{name: "deny cache", policies: day(2), options: Options{DenyAge: time.Second}, steps: "a take 1 by redis denied 2 by redis denied 2 by deny_cache take 1 by redis denied 1 by redis denied 1 by deny_cache " +
+			"reset 1 take 1 by redis key unknown reset 0 key k denied 2 by redis denied 2 by deny_cache b reset 1 a until take 2 redis"},
 	}
-	for _, mode := range []FailMode{FailOpen, FailClosed} {
-		_, _, err := ask(mode)
-		redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided), "%s: error %v", mode, err)
+	// The override of a client ends in an outage: what was admitted by the raised limit is repaid.
+	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog, limiter.GCRA} {
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "settled", Algorithm: algorithm, Limit: 5, Window: 30 * 24 * time.Hour})
+		scenes = append(scenes, &scene{name: "override by " + algorithm, policies: []*limiter.Policy{p, raised(t, p)}, options: Options{DenyAge: time.Second}, steps: "a of 1 take 1 take 1 take 1 pause key other fails key k " +
+			strings.Repeat("take 1 by fallback ", 20) + "of 0 denied 1 by fallback resume until denied 1 redis of 1 owes 27"})
 	}
-	failing, _ := f.Failing()
-	redistest.ErrorIf(t, !failing || reported.String() != "outage:refused", "failing %v, reported %v", failing, &reported)
-	server.Run(t)
-	redistest.Retry(t, "a probe succeeds", func() (again bool, seen any) {
-		source, _, _ := ask(FailLocal)
-		return source != limiter.SourceRedis, fmt.Sprintf("source %s", source)
-	})
-	redistest.Retry(t, "the recovery is reported", func() (again bool, seen any) {
-		failing, _ := f.Failing()
-		return failing || reported.String() != "outage:refused recovery", fmt.Sprintf("failing %v, reported %v", failing, &reported)
-	})
+	playScenes(t, scenes)
 }
 
 func TestFailover_Decide_hung_Redis(t *testing.T) {
@@ -135,40 +121,6 @@ func TestPolicy_scaled(t *testing.T) {
 				"%s: a part of %v of 10 admitted %d, want %d", algorithm, part, admitted, want)
 		}
 	}
-}
-
-func TestFailover_Decide_deny_cache(t *testing.T) {
-	r := openRedis(t, redistest.Shared(t), time.Second)
-	f := New(r, memory.New(), Options{DenyAge: time.Second})
-	p := storetest.DayPolicy(t, "repeat", limiter.GCRA, 2)
-	ask := func(weight int64, want limiter.Source, passes bool) {
-		t.Helper()
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-		source, err := f.Decide(context.Background(), checks)
-		redistest.ErrorIf(t, err != nil || source != want || checks[0].Result.Passes() != passes,
-			"weight %d: %s %+v %v; want %s, passes %v", weight, source, checks[0].Result, err, want, passes)
-	}
-	ask(1, limiter.SourceRedis, true)
-	ask(2, limiter.SourceRedis, false)
-	ask(2, limiter.SourceDenyCache, false)
-	ask(1, limiter.SourceRedis, true) // a smaller weight is sent
-	ask(1, limiter.SourceRedis, false)
-	ask(1, limiter.SourceDenyCache, false)
-	found, err := f.Reset(context.Background(), p, limiter.EncodeKey("k"))
-	redistest.ErrorIf(t, found.Shared != 1 || err != nil, "reset: %v %v", found, err)
-	ask(1, limiter.SourceRedis, true)
-	found, err = f.Reset(context.Background(), p, limiter.EncodeKey("unknown"))
-	redistest.ErrorIf(t, found.Shared != 0 || err != nil, "reset of no state: %v %v", found, err)
-	ask(2, limiter.SourceRedis, false)
-	ask(2, limiter.SourceDenyCache, false)
-	if _, err := r.Reset(context.Background(), p, limiter.EncodeKey("k")); err != nil { // as another node would
-		t.Error(err)
-	}
-	redistest.Retry(t, "the reset elsewhere is felt", func() (again bool, seen any) {
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}
-		source, err := f.Decide(context.Background(), checks)
-		return source != limiter.SourceRedis || err != nil || !checks[0].Result.Passes(), fmt.Sprintf("%s %+v: %v", source, checks[0].Result, err)
-	})
 }
 
 // TestDenyRefresher_batches floods for longer than a denial may be repeated.

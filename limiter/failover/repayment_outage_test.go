@@ -204,35 +204,3 @@ func TestRepayment_settings(t *testing.T) {
 		})
 	}
 }
-
-// TestRepayment_overridden raises the limit of a client by an override before an outage, in which the
-// override ends. What was admitted by the raised limit is settled, and counts under the configured one.
-func TestRepayment_overridden(t *testing.T) {
-	t.Parallel()
-	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog, limiter.GCRA} {
-		t.Run(algorithm, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			f := New(openRedis(t, server, time.Second), memory.New(), Options{DenyAge: time.Second})
-			p := storetest.NewPolicy(t, limiter.Settings{Name: "settled", Algorithm: algorithm, Limit: 5, Window: 30 * 24 * time.Hour})
-			q := raised(t, p)
-			ask(t, f, q, "k", 3)
-			server.Pause(t)
-			waitFailing(t, f, true, func() { oneOf(t, f, q, "other") }) // the units of a timeout may be charged
-			for range 20 {
-				r, source := oneOf(t, f, q, "k")
-				redistest.FatalIf(t, !r.Passes() || source != limiter.SourceFallback, "%+v from %s", r, source)
-			}
-			r, source := oneOf(t, f, p, "k")
-			redistest.ErrorIf(t, r.Passes() || source != limiter.SourceFallback, "without the override: %+v from %s", r, source)
-			server.Resume(t)
-			redistest.Retry(t, "Redis decides again", func() (again bool, seen any) {
-				r, source := oneOf(t, f, p, "k")
-				return source == limiter.SourceFallback || r.Passes(), fmt.Sprintf("%+v from %s", r, source)
-			})
-			check := limiter.Check{Policy: q, Key: limiter.EncodeKey("k"), Peek: true}
-			err := f.shared.Peek(t.Context(), &check)
-			redistest.ErrorIf(t, err != nil || check.Result.Remaining != 50-23, "%+v, %v; want 23 of 50 used", check.Result, err)
-		})
-	}
-}

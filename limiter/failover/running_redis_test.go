@@ -66,34 +66,6 @@ func busy(t *running.Tracker) bool {
 	return false
 }
 
-func TestRedis_concurrency_two_nodes(t *testing.T) {
-	server := redistest.Shared(t)
-	a, b := newRunningNode(t, server), newRunningNode(t, server)
-	p := storetest.ConcurrencyPolicy(t, 3)
-	first, second := a.take(p, 1), b.take(p, 2)
-	r := second[0].Result
-	redistest.FatalIf(t, !r.Passes() || r.Remaining != 0 || r.ResetAfter != time.Second, "the second: %+v", r)
-	r = a.take(p, 1)[0].Result
-	redistest.ErrorIf(t, r.RetryAfter != time.Second || r.Remaining != 0, "beyond the limit: %+v", r)
-	b.EndRunning(second)
-	b.settle()
-	r = a.take(p, 3)[0].Result
-	redistest.ErrorIf(t, r.Passes() || r.Remaining != 2, "3 beside 1 of 3: %+v", r)
-	third := a.take(p, 2)
-	r = third[0].Result
-	redistest.ErrorIf(t, !r.Passes() || r.Remaining != 0, "2 beside 1 of 3: %+v", r)
-	a.EndRunning(first)
-	a.settle()
-	a.EndRunning(third)
-	a.settle()
-	keys, err := server.Client(t).Keys(context.Background(), "*").Result()
-	redistest.ErrorIf(t, err != nil || len(keys) != 0, "nothing runs; keys %v, error %v", keys, err)
-	for _, n := range []*runningNode{a, b} {
-		redistest.ErrorIf(t, n.redis.Running.Records.Load() != 0 || n.Running("running") != 0,
-			"%d records, %d run", n.redis.Running.Records.Load(), n.Running("running"))
-	}
-}
-
 func TestRedis_concurrency_parallel(t *testing.T) {
 	server := redistest.Shared(t)
 	const limit, clients, rounds = 10, 32, 200

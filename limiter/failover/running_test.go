@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,51 +21,6 @@ func memoryFailover() (*Store, *memory.Store) {
 func decideRunning(t testing.TB, f *Store, p *limiter.Policy, key string, weight int64) []limiter.Check {
 	t.Helper()
 	return storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: weight})
-}
-
-func TestMemory_concurrency(t *testing.T) {
-	f, m := memoryFailover()
-	p := storetest.ConcurrencyPolicy(t, 5)
-	first := decideRunning(t, f, p, "k", 3)
-	r := first[0].Result
-	redistest.FatalIf(t, !r.Passes() || r.Remaining != 2 || r.ResetAfter != time.Second, "the first: %+v", r)
-	denied := decideRunning(t, f, p, "k", 3)
-	if r := denied[0].Result; r.RetryAfter != time.Second || r.Remaining != 2 || r.ResetAfter != time.Second {
-		t.Fatalf("beyond the limit: %+v", r)
-	}
-	f.EndRunning(denied)
-	redistest.ErrorIf(t, decideRunning(t, f, p, "k", 3)[0].Result.Passes(), "the end of a denied request returned units")
-	redistest.ErrorIf(t, !decideRunning(t, f, p, "other", 5)[0].Result.Passes(), "another key has no units")
-	second := decideRunning(t, f, p, "k", 2)
-	n := f.Running("running")
-	redistest.ErrorIf(t, n != 10 || m.Len() != 2, "%d units run, %d states; want 10, 2", n, m.Len())
-	f.EndRunning(first)
-	f.EndRunning(second)
-	r = decideRunning(t, f, p, "k", 5)[0].Result
-	redistest.ErrorIf(t, !r.Passes() || r.Remaining != 0, "after all ended: %+v", r)
-	r = decideRunning(t, f, p, "k", 6)[0].Result
-	redistest.ErrorIf(t, r.RetryAfter != limiter.Never, "a weight above the limit: %+v", r)
-}
-
-// TestMemory_concurrency_together decides checks of a policy that counts running requests beside others: all or
-// nothing.
-func TestMemory_concurrency_together(t *testing.T) {
-	f, _ := memoryFailover()
-	p, rate := storetest.ConcurrencyPolicy(t, 5), storetest.DayPolicy(t, "rate", limiter.FixedWindow, 2)
-	all := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}, {Policy: rate, Key: limiter.EncodeKey("k")}}
-	for i, want := range []bool{true, true, false, false} {
-		checks := slices.Clone(all)
-		_, err := f.Decide(context.Background(), checks)
-		redistest.FatalIf(t, err != nil || limiter.Allowed(checks) != want, "request %d: %+v, %v", i, checks, err)
-	}
-	n := f.Running("running")
-	redistest.ErrorIf(t, n != 2, "%d run; the denied ones do not", n)
-	peek := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}}
-	_, err := f.Decide(context.Background(), peek)
-	redistest.ErrorIf(t, err != nil || peek[0].Result.Remaining != 3, "a peek: %+v, %v", peek, err)
-	f.EndRunning(peek)
-	n = f.Running("running")
-	redistest.ErrorIf(t, n != 2, "%d run after the end of a peek", n)
 }
 
 // TestMemory_concurrency_survives drops what can be dropped: requests that run still do.
@@ -126,35 +80,31 @@ func TestMemory_concurrency_parallel(t *testing.T) {
 		"up to %d ran at once, %d run now, %d states are kept", gauge.most, f.Running("running"), m.Len())
 }
 
-// TestFailover_concurrency_reload puts a Redis before requests that run already, as a reload does. They count on their
-// node until they end.
-func TestFailover_concurrency_reload(t *testing.T) {
+// TestFailover_concurrency plays what counts of requests that run: in process, on Redis, in an outage and after it. What
+// was denied is ended too, and returns nothing.
+func TestFailover_concurrency(t *testing.T) {
 	t.Parallel()
-	server, m, p := redistest.Shared(t), memory.New(), storetest.ConcurrencyPolicy(t, 2)
-	open := func(m *memory.Store) *Store {
-		return New(newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"}), m, Options{})
-	}
-	old, node, other := New(nil, m, Options{}), open(m), open(memory.New())
-	before := [][]limiter.Check{decideRunning(t, old, p, "k", 1), decideRunning(t, old, p, "k", 1)}
-	want := func(f *Store, passes bool) []limiter.Check {
-		t.Helper()
-		checks := decideRunning(t, f, p, "k", 1)
-		redistest.ErrorIf(t, limiter.Allowed(checks) != passes, "%+v; want it to pass: %t", checks[0].Result, passes)
-		return checks
-	}
-	want(node, false)
-	old.EndRunning(before[0])
-	first := want(node, true)
-	want(node, false)
-	second := want(other, true) // which knows nothing of the one that is left
-	want(other, false)
-	old.EndRunning(before[1])
-	want(node, false)
-	other.EndRunning(second)
-	waitCounted(t, node.shared, p, 1)
-	third := want(node, true)
-	want(node, false)
-	node.EndRunning(first)
-	node.EndRunning(third)
-	waitCounted(t, node.shared, p, 0)
+	limit := func(units int64) *limiter.Policy { return storetest.ConcurrencyPolicy(t, units) }
+	rate := func(units int64) *limiter.Policy { return storetest.DayPolicy(t, "rate", limiter.FixedWindow, units) }
+	own := storetest.NewPolicy(t, limiter.Settings{Name: "own", MaxConcurrent: 1, NodeTimeout: time.Minute})
+	const units = "take 3 left 2 denied 3 left 2 key other take 5 key k take 2 runs 10 end 1 end 3 take 5 left 0 never 6"
+	playScenes(t, []*scene{
+		{name: "in process", policies: []*limiter.Policy{limit(5)}, steps: "m " + units + " states 2"},
+		{name: "on Redis", policies: []*limiter.Policy{limit(5)}, steps: "a " + units},
+		{name: "beside another policy", policies: []*limiter.Policy{limit(5), rate(2)}, steps: "m take 1 take 1 denied 1 denied 1 of 0 runs 2 peek left 3 end 3 runs 2"},
+		// Requests from before a reload to Redis count on their node, of which another node knows nothing.
+		{name: "reload", policies: []*limiter.Policy{limit(2)}, steps: "m take 1 take 1 a denied 1 end 1 take 1 denied 1 b take 1 denied 1 end 2 a denied 1 end 4 counts 1 take 1 denied 1 end 3 end 5 counts 0"},
+		{name: "two nodes", policies: []*limiter.Policy{limit(3)}, steps: "a take 1 by redis b take 2 by redis left 0 a denied 1 by redis left 0 end 2 counts 1 denied 3 left 2 take 2 left 0 end 1 counts 2 end 3 counts 0 runs 0 b runs 0 idle"},
+		{name: "outage", policies: []*limiter.Policy{limit(6)}, options: Options{LocalFraction: 0.5}, steps: "a take 2 by redis kill denied 2 by fallback take 1 by fallback " +
+			"closed 1 open 1 runs 4 end 1 denied 5 by fallback start counts 2 take 4 by redis left 0 end 2 end 4 end 5 counts 0 runs 0"},
+		{name: "above the fraction", policies: []*limiter.Policy{limit(20)}, options: Options{LocalFraction: 0.1}, steps: "a kill take 7 runs 7 denied 1 end 1 runs 0"},
+		{name: "flush", policies: []*limiter.Policy{limit(5)}, steps: "a take 3 flush take 1 by redis left 1 flush end 1 counts 1 end 2"},
+		// Redis is asked only where another process could make a difference.
+		{name: "full", policies: []*limiter.Policy{limit(2), rate(5)}, steps: "of 0 a take 2 of 10 denied 1 by memory left -1,0 end 1 counts 0 take 1 by redis end 2"},
+		{name: "closed", policies: []*limiter.Policy{limit(5)}, steps: "a take 3 close counts 3 end 1 counts 0 gone"},
+		// No sum of weights makes the key's state foreign, on which Redis would decide nothing more.
+		{name: "heavy in open mode", policies: []*limiter.Policy{limit(6)}, steps: "a kill open 9223372036854775807 open 9223372036854775807 open 9223372036854775807 runs 18 start counts 6 end 1 end 2 end 3 counts 0"},
+		// Redis loses what it knows of one of two policies, so that a request is sent twice. The other one counts it once.
+		{name: "late check", policies: []*limiter.Policy{limit(5), own}, steps: "of 0 a take 1 of 01 flush take 1 end 2 flush take 1 end 3 flush take 1 end 4 end 1 counts 0"},
+	})
 }

@@ -15,77 +15,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
 
-// TestFailover_ban_reset resets a key and a whole policy: both forget bans.
-func TestFailover_ban_reset(t *testing.T) {
-	t.Parallel()
-	p := hourBan(t, "reset", 1)
-	for _, f := range bothStores(t, Options{DenyAge: time.Second}) {
-		for _, reset := range []func() (ResetCount, error){
-			func() (ResetCount, error) { return f.Reset(context.Background(), p, limiter.EncodeKey("k")) },
-			func() (ResetCount, error) { return f.ResetAll(context.Background(), "reset") },
-		} {
-			ask(t, f, p, "k", 3)
-			r, _ := oneOf(t, f, p, "k")
-			redistest.FatalIf(t, !r.Banned, "%+v", r)
-			redistest.NoError(reset())(t)
-			r, _ = oneOf(t, f, p, "k")
-			redistest.ErrorIf(t, !r.Passes() || r.Remaining != 1, "after a reset: %+v", r)
-			list, _, err := f.Banned(context.Background(), "reset")
-			redistest.ErrorIf(t, err != nil || len(list) > 0, "%+v, %v", list, err)
-			redistest.NoError(reset())(t)
-		}
-	}
-}
-
-// TestFailover_UnbanAll lifts all bans of one policy, also where the denials of a client are counted that is
-// not banned, and tells only the bans.
-func TestFailover_UnbanAll(t *testing.T) {
-	t.Parallel()
-	for name, f := range bothStores(t, Options{DenyAge: time.Minute}) {
-		lifted, kept := hourBan(t, "lifted", 2), hourBan(t, "kept", 1)
-		for range 4 {
-			for _, key := range []string{"a", "b"} {
-				oneOf(t, f, lifted, key)
-			}
-		}
-		for range 3 {
-			oneOf(t, f, lifted, "counted")
-			oneOf(t, f, kept, "a")
-		}
-		for _, pattern := range []string{"", "*", "l*", "lifte?"} {
-			n, err := f.UnbanAll(context.Background(), pattern)
-			redistest.ErrorIf(t, n != 0 || err != nil, "%s: %d bans of %q lifted, %v; want none", name, n, pattern, err)
-		}
-		n, err := f.UnbanAll(context.Background(), "lifted")
-		redistest.ErrorIf(t, n != 2 || err != nil, "%s: %d bans lifted, %v; want 2", name, n, err)
-		for _, key := range []string{"a", "counted"} {
-			r, _ := oneOf(t, f, lifted, key)
-			redistest.ErrorIf(t, r.Passes() || r.Banned, "%s: %s gets %+v; want a denial without a ban, the first of two", name, key, r)
-		}
-		r, _ := oneOf(t, f, kept, "a")
-		redistest.ErrorIf(t, !r.Banned, "%s: the other policy's client gets %+v; want a ban", name, r)
-	}
-}
-
-// TestUnban_clock lists and lifts bans of a Redis whose clock is behind, on nodes that have decided nothing.
-func TestUnban_clock(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartAt(t, -2*time.Hour)
-	p := hourBan(t, "clock", 1)
-	newNode := func() *Store { return New(openRedis(t, server, 10*time.Second), memory.New(), Options{}) }
-	f := newNode()
-	for _, key := range []string{"a", "b", "c"} {
-		ask(t, f, p, key, 3)
-	}
-	if list, _, err := newNode().Banned(context.Background(), "clock"); err != nil || len(list) != 3 || list[0].Left > time.Hour || list[0].Left < 59*time.Minute {
-		t.Errorf("listed are %+v, %v", list, err)
-	}
-	banned, err := newNode().Unban(context.Background(), p, limiter.EncodeKey("a"))
-	redistest.ErrorIf(t, err != nil || !banned, "%v, %v; want one ban lifted", banned, err)
-	n, err := newNode().UnbanAll(context.Background(), "clock")
-	redistest.ErrorIf(t, err != nil || n != 2, "%v, %v; want two bans lifted", n, err)
-}
-
 // TestUnban_rights has a user that may not read: no list is short, and no ban is lifted unseen.
 func TestUnban_rights(t *testing.T) {
 	t.Parallel()
@@ -110,28 +39,6 @@ func banOn(t *testing.T, f *Store, p *limiter.Policy, key string) {
 	ask(t, f, p, key, 3)
 	r, _ := oneOf(t, f, p, key)
 	redistest.FatalIf(t, !r.Banned, "%+v; want a ban", r)
-}
-
-// TestFailover_Unban_elsewhere floods a node with a banned client while another node lifts the ban: the
-// node lets it through, and an outage does not bring the ban back.
-func TestFailover_Unban_elsewhere(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: MaxDenyAge})
-	b := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: MaxDenyAge})
-	p := hourBan(t, "elsewhere", 1)
-	banOn(t, a, p, "k")
-	q := raised(t, p)
-	r, _ := oneOf(t, b, q, "k")
-	redistest.FatalIf(t, !r.Banned, "%+v", r)
-	redistest.NoError(a.Unban(t.Context(), p, limiter.EncodeKey("k")))(t)
-	redistest.Retry(t, "the other node lets the client through", func() (again bool, seen any) {
-		r, source := oneOf(t, b, q, "k")
-		return !r.Passes(), fmt.Sprintf("%+v from %s", r, source)
-	})
-	server.Kill()
-	r, source := oneOf(t, b, q, "k")
-	redistest.ErrorIf(t, !r.Passes() || source != limiter.SourceFallback, "in an outage: %+v from %s", r, source)
 }
 
 // TestFailover_Unban_refreshed has a node learn that a ban was lifted by a refresh of its deny cache alone:
@@ -169,30 +76,6 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 		redistest.ErrorIf(t, r.Banned, "%+v; want no ban", r)
 		return nil
 	})
-}
-
-// TestFailover_ban_of_outage has a node ban a client in an outage. Redis does not know of it and decides
-// again: the next outage does not bring the ban back, which no operator can see in between.
-func TestFailover_ban_of_outage(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	f := New(openRedis(t, server, 2*time.Second), memory.New(), Options{DenyAge: MaxDenyAge, ForgiveOutages: true})
-	p := hourBan(t, "of-outage", 1)
-	server.Kill()
-	banOn(t, f, p, "k")
-	server.Run(t)
-	redistest.Retry(t, "Redis decides again", func() (again bool, seen any) {
-		r, source := oneOf(t, f, p, "k")
-		return source != limiter.SourceRedis || !r.Passes(), fmt.Sprintf("%+v from %s", r, source)
-	})
-	list, _, err := f.Banned(context.Background(), "")
-	redistest.ErrorIf(t, err != nil || len(list) > 0, "listed are %+v, %v", list, err)
-	server.Kill()
-	r, source := oneOf(t, f, raised(t, p), "k")
-	redistest.ErrorIf(t, r.Banned || source != limiter.SourceFallback, "%+v from %s", r, source)
-	b := f.local.Lock(p, "k")
-	defer b.Mu.Unlock()
-	redistest.Equal(t, b.Bans["k"].Offenses, 1, "the number of offenses, of the outage")
 }
 
 // TestFailover_ban_outage_counted has an outage with a policy that bans and refunds, also where a node
