@@ -185,7 +185,9 @@ func (t *tally) finish(worst int) *Result {
 // finish returns the policy's result.
 func (p *policyTally) finish(worst int) PolicyResult {
 	r := p.result
-	r.Units = p.shownUnits()
+	if p.weighted || r.Cost != "" { // otherwise they say no more than the requests do
+		r.Units = &p.units
+	}
 	r.Clients = len(p.clients)
 	r.Worst = []ClientResult{}
 	for key, c := range p.clients {

@@ -48,14 +48,6 @@ func addUnits(a, b int64) int64 {
 	return a + b
 }
 
-// shownUnits returns the units where they say more than the numbers of requests do; nil otherwise.
-func (p *policyTally) shownUnits() *Units {
-	if !p.weighted && p.result.Cost == "" {
-		return nil
-	}
-	return &p.units
-}
-
 // units prints the units of a policy's requests.
 func (p printer) units(u *Units) {
 	text := fmt.Sprintf("  %s offered, %s admitted, %s denied (%s)", humanize.Counted(u.Offered, "unit"), humanize.Count(u.Admitted),

@@ -56,14 +56,15 @@ func TestReader_Window(t *testing.T) {
 		window  int
 		want    string
 		late    int64
+		by      time.Duration
 	}{
-		{"in order", []int{1, 2, 3}, 2, "1 2 3", 0},
-		{"swapped", []int{2, 1, 4, 3}, 2, "1 2 3 4", 0},
-		{"one too early", []int{9, 1, 2, 3, 4}, 2, "1 2 3 4 9", 0},
-		{"a late one", []int{1, 2, 3, 4, 0, 5}, 2, "1 2 3 0@3 4 5", 1},
-		{"the clock was put back", []int{100, 101, 102, 50, 51, 103}, 2, "100 101 50@101 51@101 102 103", 2},
-		{"backwards, all in the window", []int{5, 4, 3, 2, 1}, 5, "1 2 3 4 5", 0},
-		{"a window of one", []int{2, 1}, 1, "2 1@2", 1},
+		{"in order", []int{1, 2, 3}, 2, "1 2 3", 0, 0},
+		{"swapped", []int{2, 1, 4, 3}, 2, "1 2 3 4", 0, 0},
+		{"one too early", []int{9, 1, 2, 3, 4}, 2, "1 2 3 4 9", 0, 0},
+		{"a late one", []int{1, 2, 3, 4, 0, 5}, 2, "1 2 3 0@3 4 5", 1, 3 * time.Second},
+		{"the clock was put back", []int{100, 101, 102, 50, 51, 103}, 2, "100 101 50@101 51@101 102 103", 2, 51 * time.Second},
+		{"backwards, all in the window", []int{5, 4, 3, 2, 1}, 5, "1 2 3 4 5", 0, 0},
+		{"a window of one", []int{2, 1}, 1, "2 1@2", 1, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log strings.Builder
@@ -72,7 +73,7 @@ func TestReader_Window(t *testing.T) {
 			}
 			entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log.String()), Window: tt.window})
 			got := order(entries)
-			redistest.ErrorIf(t, got != tt.want || s.Late != tt.late, "got %s, %d late; want %s, %d late", got, s.Late, tt.want, tt.late)
+			redistest.ErrorIf(t, got != tt.want || s.Late != tt.late || s.LatestBy != tt.by || len(s.Warnings()) > 0, "got %s, %+v; want %s", got, s, tt.want)
 		})
 	}
 }
