@@ -46,10 +46,14 @@ func runOn(t *testing.T, log string, engine Engine, o Options) *Result {
 	return redistest.NoError(Run(reader, engine, o))(t)
 }
 
-func tableOf(t *testing.T, r *Result) string {
+// tableSays prints a result, and wants texts in it once each.
+func tableSays(t *testing.T, r *Result, wants ...string) string {
 	t.Helper()
 	var table strings.Builder
 	r.WriteTable(terminal.New(&table))
+	for _, want := range wants {
+		redistest.ErrorIf(t, strings.Count(table.String(), want) != 1, "%q does not stand once in\n%s", want, &table)
+	}
 	return table.String()
 }
 
@@ -214,17 +218,16 @@ func TestRunning_result(t *testing.T) {
 
 func TestWriteTable_units(t *testing.T) {
 	policy := PolicyResult{Name: "p", Limit: 5, Window: time.Minute}
-	for units, want := range map[*Units]string{
-		nil: "",
-		{Offered: 30_000, Admitted: 20_000, Denied: 10_000}:                              "  30,000 units offered, 20,000 admitted, 10,000 denied (33.3 %)\n",
-		{Offered: 30, Admitted: 20, DeniedByOthers: 10}:                                  "20 admitted, 0 denied (0 %), 10 denied by other policies\n",
-		{Offered: 3, Admitted: 3, Charged: 5_000, Refunded: 2}:                           "  3 units offered, 3 admitted, 0 denied (0 %); after responses 5,000 charged, 2 refunded: 5,001 used\n",
-		{Offered: math.MaxInt64, Admitted: math.MaxInt64, Charged: 9, Refunded: 1 << 62}: ": 4,611,686,018,427,387,903 used\n",
+	text := tableSays(t, &Result{Policies: []PolicyResult{policy}})
+	redistest.ErrorIf(t, strings.Contains(text, "unit"), "%v", text)
+	for want, units := range map[string]Units{
+		"  30,000 units offered, 20,000 admitted, 10,000 denied (33.3 %)\n":                                      {Offered: 30_000, Admitted: 20_000, Denied: 10_000},
+		"20 admitted, 0 denied (0 %), 10 denied by other policies\n":                                             {Offered: 30, Admitted: 20, DeniedByOthers: 10},
+		"  3 units offered, 3 admitted, 0 denied (0 %); after responses 5,000 charged, 2 refunded: 5,001 used\n": {Offered: 3, Admitted: 3, Charged: 5_000, Refunded: 2},
+		": 4,611,686,018,427,387,903 used\n":                                                                     {Offered: math.MaxInt64, Admitted: math.MaxInt64, Charged: 9, Refunded: 1 << 62},
 	} {
-		policy.Units = units
-		if text := tableOf(t, &Result{Policies: []PolicyResult{policy}}); !strings.Contains(text, want) || units == nil && strings.Contains(text, "unit") {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		policy.Units = &units
+		tableSays(t, &Result{Policies: []PolicyResult{policy}}, want)
 	}
 }
 

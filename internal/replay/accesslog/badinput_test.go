@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -132,29 +131,13 @@ func alone(client string) string {
 	return strings.ReplaceAll(caddyLine("1750000000.5", client), `"remote_ip":"10.0.0.1",`, "")
 }
 
-// long repeats a line without holding them all.
-type long struct {
-	line string
-	n    int
-	rest string
-}
-
-func (l *long) Read(p []byte) (int, error) {
-	if l.rest == "" {
-		if l.n == 0 {
-			return 0, io.EOF
-		}
-		l.n--
-		l.rest = l.line
-	}
-	n := copy(p, l.rest)
-	l.rest = l.rest[n:]
-	return n, nil
-}
-
 func TestReader_memory(t *testing.T) {
 	line := strings.Replace(clfLine(1, "a"), "GET /1", "GET /"+strings.Repeat("x", 500_000), 1)
-	r := redistest.NoError(Open(Options{Files: []string{"-"}, Stdin: &long{line: line, n: 800}}))(t)
+	log := make([]io.Reader, 800) // of one text
+	for i := range log {
+		log[i] = strings.NewReader(line)
+	}
+	r := redistest.NoError(Open(Options{Files: []string{"-"}, Stdin: io.MultiReader(log...)}))(t)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}
@@ -218,16 +201,12 @@ func TestReader_LongRequests_random(t *testing.T) {
 			}
 		}
 		slices.SortFunc(all, func(a, b request) int { return int(a.ends - b.ends) })
-		folder, files := t.TempDir(), []string{}
-		for i := range 1 + random.IntN(3) {
-			files = append(files, filepath.Join(folder, fmt.Sprint(i)))
-		}
-		texts := make([]strings.Builder, len(files))
+		texts, files := make([]string, 1+random.IntN(3)), []string{}
 		for i, r := range all {
-			texts[i*len(files)/len(all)].WriteString(endedLine(r.ends, r.took))
+			texts[i*len(texts)/len(all)] += endedLine(r.ends, r.took)
 		}
-		for i := range files {
-			redistest.Must(t, os.WriteFile(files[i], []byte(texts[i].String()), 0o600))
+		for _, text := range texts {
+			files = append(files, writeFile(t, "log", []byte(text)))
 		}
 		// short requests of one second stand out of order too, by up to a second
 		entries, s := readAll(t, Options{Files: files, Window: 40 + len(all)/20, LongRequests: true})

@@ -27,15 +27,6 @@ func TestWrite_sections(t *testing.T) {
 	redistest.ErrorIf(t, !slices.Equal(got, want), "sections are %q, want %q", got, want)
 }
 
-func TestWrite_headline(t *testing.T) {
-	r := sampleResult()
-	r.Requests, r.Denied, r.Clients, r.ClientsDenied = 30_969, 1_234, 2_365, 12
-	got := textOf(elements(parsed(t, reportOf(t, r)), "h1")[0])
-	want := "Of 30,969 requests of 2,365 clients between 00:00 and 23:59 UTC on 3 November 2026, " +
-		"1,234 (4.0 %) would have been refused, 12 clients (0.5 %) affected."
-	redistest.ErrorIf(t, got != want, "got  %q\nwant %q", got, want)
-}
-
 func TestWrite_charts(t *testing.T) {
 	root := parsed(t, reportOf(t, sampleResult()))
 	ids := map[string]int{}
@@ -89,23 +80,14 @@ func reportOf(t *testing.T, r *replay.Result) string {
 // parsed is the report as a browser would understand it.
 func parsed(t *testing.T, page string) *html.Node {
 	t.Helper()
-	root := redistest.NoError(html.Parse(strings.NewReader(page)))(t)
-	return root
+	return redistest.NoError(html.Parse(strings.NewReader(page)))(t)
 }
 
 // elements are those with one of the names, in the order of the page; all without a name.
 func elements(root *html.Node, names ...string) []*html.Node {
 	var found []*html.Node
 	for n := range root.Descendants() {
-		if n.Type != html.ElementNode {
-			continue
-		}
-		for _, name := range names {
-			if n.Data == name {
-				found = append(found, n)
-			}
-		}
-		if len(names) == 0 {
+		if n.Type == html.ElementNode && (len(names) == 0 || slices.Contains(names, n.Data)) {
 			found = append(found, n)
 		}
 	}
