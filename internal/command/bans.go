@@ -25,7 +25,6 @@ Redis they are those of this process. With hash_keys a key is its HMAC, which
 'override --unban' takes too.`,
 		Example: `  caddy redis-ratelimit bans
   caddy redis-ratelimit bans --policy login`,
-		Args: cobra.NoArgs,
 		RunE: runs(runBans),
 	}
 	policyFlag(cmd, "Only the policy of that `name` (default: all)")

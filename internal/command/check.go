@@ -32,7 +32,6 @@ cannot be asked. --json prints a list of {"check", "result", "detail",
 "advice"}, where the result is ok, warning or failed.`,
 		Example: `  caddy redis-ratelimit check --config /etc/caddy/Caddyfile
   caddy redis-ratelimit check --config caddy.json --json`,
-		Args: cobra.NoArgs,
 		RunE: runs(h.runCheck),
 	}
 }

@@ -55,13 +55,6 @@ func New(host Host) caddycmd.Command {
 	}
 }
 
-// subcommands returns the subcommands, each from a file of its own.
-func (h Host) subcommands() []*cobra.Command {
-	return []*cobra.Command{
-		policiesCommand(), stateCommand(), resetCommand(), overrideCommand(), overridesCommand(), topCommand(), bansCommand(), explainCommand(), h.check(), h.replay(),
-	}
-}
-
 const commandHelp = `
 Shows and changes the rate limits of the running Caddy, through its admin
 endpoint:
@@ -109,7 +102,14 @@ func (h Host) setUp(cmd *cobra.Command) {
 	flags.StringP("config", "c", "", "Configuration file")
 	flags.StringP("adapter", "a", "", "Name of config adapter to apply")
 	flags.Bool("json", false, "Print JSON instead of tables")
-	cmd.AddCommand(h.subcommands()...)
+	for _, sub := range []*cobra.Command{
+		policiesCommand(), stateCommand(), resetCommand(), overrideCommand(), overridesCommand(), topCommand(), bansCommand(), explainCommand(), h.check(), h.replay(),
+	} {
+		if sub.Args == nil {
+			sub.Args = cobra.NoArgs
+		}
+		cmd.AddCommand(sub)
+	}
 }
 
 // knownSubcommand refuses an unknown subcommand. Cobra refuses it for a root command alone.

@@ -33,7 +33,6 @@ denied, rejected or failed closed.`,
 		Example: `  caddy redis-ratelimit explain --url https://example.com/api/search
   caddy redis-ratelimit explain --url http://localhost/login --method POST \
       --header 'X-Api-Key: 12' --client-ip 203.0.113.7`,
-		Args: cobra.NoArgs,
 		RunE: runs(runExplain),
 	}
 	flags := cmd.Flags()
@@ -116,7 +115,7 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 			decision += " (dry run)"
 		}
 		if p.Source == "" { // the policy has decided nothing
-			t.Add(p.Policy, p.Key, decision, "", "", "", "", "", "", explainedOverride(p.Override))
+			t.Add(p.Policy, p.Key, decision, "", "", "", "", "", "", overrideText(p.Override))
 			continue
 		}
 		reserve := ""
@@ -125,7 +124,7 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 		}
 		t.Add(p.Policy, p.Key, decision, strconv.FormatInt(p.Weight, 10), reserve,
 			strconv.FormatInt(p.Remaining, 10)+"/"+strconv.FormatInt(p.Limit, 10),
-			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source, explainedOverride(p.Override))
+			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source, overrideText(p.Override))
 	}
 	return t
 }
@@ -140,12 +139,4 @@ func (i *invocation) printNotes(policies []adminapi.ExplainedPolicy) {
 			i.terminal.Print(escape.Text(p.Policy+": while the key is busy a node decides by units that it has leased, for up to "+humanize.Seconds(p.Lease)+"; what is left does not count them") + "\n")
 		}
 	}
-}
-
-// explainedOverride says what an override changes; empty for none.
-func explainedOverride(o *adminapi.OverrideEntry) string {
-	if o == nil {
-		return ""
-	}
-	return overrideText(o)
 }

@@ -36,7 +36,6 @@ count stays; 'reset' gives a client its full quota, too.`,
       --note 'scrapes, ticket 12'
   caddy redis-ratelimit override --policy login --key 203.0.113.7 --unban
   caddy redis-ratelimit override --policy api --key acme --remove`,
-		Args: cobra.NoArgs,
 		RunE: runs(runOverride),
 	}
 	policyFlag(cmd, "The policy's `name` (required)")
@@ -132,7 +131,6 @@ Lists the limits, blocks and exemptions that 'override' has set. With hash_keys
 a key is its HMAC, as in Redis. If Redis cannot be asked, the list is what this
 node knows, and the exit code is 3.`,
 		Example: "  caddy redis-ratelimit overrides",
-		Args:    cobra.NoArgs,
 		RunE:    runs(runOverrides),
 	}
 }
@@ -175,9 +173,11 @@ func clientsText(o *adminapi.OverrideEntry) string {
 	return "one"
 }
 
-// overrideText says what an override does.
+// overrideText says what an override does; empty for none.
 func overrideText(o *adminapi.OverrideEntry) string {
 	switch {
+	case o == nil:
+		return ""
 	case o.Block:
 		return "block"
 	case o.Exempt:

@@ -25,7 +25,6 @@ before the limit that applies if the placeholder is empty. Below stand the
 handlers that use each policy: server, addresses, and what requests must be to
 come there.`,
 		Example: "  caddy redis-ratelimit policies",
-		Args:    cobra.NoArgs,
 		RunE:    runs(runPolicies),
 	}
 }

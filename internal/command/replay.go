@@ -73,15 +73,15 @@ func (h Host) runReplay(i *invocation) error {
 	logs.Files, logs.Stdin = i.cmd.Flags().Args(), i.cmd.InOrStdin()
 	log, err := accesslog.Open(logs)
 	if err != nil {
-		return exitf(exitNotAsked, "%s", err)
+		return err
 	}
 	defer func() { _ = log.Close() }() // it was only read
 	if err := checkReport(i.flag("report")); err != nil {
-		return exitf(exitNotAsked, "%s", err)
+		return err
 	}
 	result, err := replay.Run(log, simulation, options)
 	if err != nil {
-		return exitf(exitNotAsked, "%s", err)
+		return err
 	}
 	return i.finish(result)
 }
@@ -95,7 +95,7 @@ func countsRunning(s Simulation) bool {
 func (h Host) simulation(i *invocation) (Simulation, error) {
 	config, _, _, err := i.loadConfig()
 	if err != nil {
-		return nil, exitf(exitNotAsked, "%s", err)
+		return nil, err
 	}
 	if len(config) == 0 {
 		return nil, exitf(exitNotAsked, "no configuration: name one with --config")
@@ -161,16 +161,13 @@ func (i *invocation) finish(result *replay.Result) error {
 			err = os.WriteFile(path, page.Bytes(), 0o666) //nolint:gosec // the umask decides, as for any output
 		}
 		if err != nil {
-			return exitf(exitNotAsked, "%s", err)
+			return err
 		}
 	}
-	if err := i.show(result); err != nil {
-		return exitf(exitNotAsked, "%s", err)
+	if err := i.show(result); err != nil || !unread {
+		return err
 	}
-	if unread {
-		return exitf(exitNotAsked, "no request could be read")
-	}
-	return nil
+	return exitf(exitNotAsked, "no request could be read")
 }
 
 // unread reports whether the logs have lines of which none could be read.

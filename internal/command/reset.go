@@ -20,7 +20,6 @@ that a missing flag does not reset all clients. Other nodes may deny for as long
 as their deny_cache keeps denials, a second at most.`,
 		Example: `  caddy redis-ratelimit reset --policy api --key 203.0.113.7
   caddy redis-ratelimit reset --policy api --all`,
-		Args: cobra.NoArgs,
 		RunE: runs(runReset),
 	}
 	policyFlag(cmd, "The policy's `name` (required)")

@@ -20,7 +20,6 @@ Shows a client's quota of a policy without charging it, and its keys in Redis.
 If Redis cannot be asked, it shows the state of this node, prints the reason to
 stderr and ends with the exit code 3.`,
 		Example: "  caddy redis-ratelimit state --policy api --key 203.0.113.7",
-		Args:    cobra.NoArgs,
 		RunE:    runs(runState),
 	}
 	policyFlag(cmd, "The policy's `name` (required)")
@@ -63,43 +62,31 @@ func runState(i *invocation) error {
 		i.terminal.Print("\n")
 		keyTable(report.Keys).Write(i.terminal)
 	}
-	if nodes := nodesOf(report.Keys); len(nodes) > 0 {
+	if t := nodeTable(report.Keys, report.Node); t != nil {
 		i.terminal.Print("\n")
-		nodeTable(nodes, report.Node).Write(i.terminal)
+		t.Write(i.terminal)
 	}
 	i.hint(report.Hint)
 	return err
 }
 
-// runningNode is what a node runs of a key.
-type runningNode struct {
-	name    string
-	running float64
-}
-
-// nodesOf takes what each node runs out of the values of keys, for a table of its own.
-func nodesOf(keys []adminapi.RedisKeyReport) (nodes []runningNode) {
+// nodeTable lists what each node runs of keys, which their values tell; nil for nothing.
+func nodeTable(keys []adminapi.RedisKeyReport, own string) (t *terminal.Table) {
 	for _, k := range keys {
 		list, _ := k.Value["nodes"].([]any)
 		for _, entry := range list {
 			fields, _ := entry.(map[string]any)
 			name, _ := fields["node"].(string)
 			running, _ := fields["running"].(float64)
-			nodes = append(nodes, runningNode{name, running})
+			this := ""
+			if name == own {
+				this = "this node"
+			}
+			if t == nil {
+				t = &terminal.Table{Columns: []terminal.Column{{Title: "NODE"}, {Title: "RUNNING", Right: true}, {Title: ""}}}
+			}
+			t.Add(name, humanize.Decimal(running, 0), this)
 		}
-	}
-	return nodes
-}
-
-// nodeTable lists what each node runs of a key.
-func nodeTable(nodes []runningNode, own string) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{{Title: "NODE"}, {Title: "RUNNING", Right: true}, {Title: ""}}}
-	for _, n := range nodes {
-		this := ""
-		if n.name == own {
-			this = "this node"
-		}
-		t.Add(n.name, humanize.Decimal(n.running, 0), this)
 	}
 	return t
 }

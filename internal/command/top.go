@@ -24,7 +24,6 @@ that are banned are marked; 'bans' lists those of all nodes.`,
 		Example: `  caddy redis-ratelimit top
   caddy redis-ratelimit top --policy api -n 5
   watch caddy redis-ratelimit top`,
-		Args: cobra.NoArgs,
 		RunE: runs(runTop),
 	}
 	policyFlag(cmd, "Only the policy of that `name` (default: all)")

@@ -21,14 +21,18 @@ import (
 
 // Decisions of an explanation besides the outcomes of requests.
 const (
-	decisionNone       = "none"
-	decisionUsage      = "usage"
-	decisionChallenge  = "challenge"
-	decisionNotMatched = "not_matched"
-	decisionSkipped    = "skipped"
-	decisionRejected   = "rejected"
-	decisionUnlimited  = "unlimited"
+	decisionNone      = "none"
+	decisionUsage     = "usage"
+	decisionChallenge = "challenge"
+	decisionSkipped   = "skipped"
+	decisionRejected  = "rejected"
 )
+
+// decisions are those of rules that no store is asked for.
+var decisions = map[rule.Status]string{
+	rule.Rejected: decisionRejected, rule.NotMatched: "not_matched", rule.Skipped: decisionSkipped,
+	rule.Exempted: string(rule.Exempt), rule.Unlimited: "unlimited",
+}
 
 // explanation is what is found out about a request on its way.
 type explanation struct {
@@ -134,24 +138,12 @@ func (e *explanation) record(peeks []peek) (goesOn bool) {
 // explainRule explains one rule, by the peek that it is part of. Where another rule refuses the request
 // there is none.
 func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
-	explained := adminapi.ExplainedPolicy{Policy: f.Rule.Policy.Name(), DryRun: f.DryRun, Decision: decisionSkipped}
-	switch f.Status {
-	case rule.Rejected:
-		explained.Decision = decisionRejected
-		return explained
-	case rule.NotMatched:
-		explained.Decision = decisionNotMatched
-		return explained
-	case rule.Skipped:
-		return explained
+	explained := adminapi.ExplainedPolicy{
+		Policy: f.Rule.Policy.Name(), DryRun: f.DryRun, Decision: decisionSkipped,
+		Key: escape.Key(f.Key.String()), Override: Override(f.Override),
 	}
-	explained.Key, explained.Override = escape.Key(f.Key.String()), Override(f.Override)
-	if f.Status == rule.Exempted {
-		explained.Decision = string(rule.Exempt)
-		return explained
-	}
-	if f.Status == rule.Unlimited {
-		explained.Decision = decisionUnlimited
+	if decision, found := decisions[f.Status]; found {
+		explained.Decision = decision
 		return explained
 	}
 	for i := range peeks {
