@@ -51,15 +51,16 @@ func (adminRoutes) Routes() []caddy.AdminRoute {
 	}
 }
 
-// toRunning passes a question to the running app.
-func toRunning(ask func(a *App, r *http.Request) (any, bool, error)) adminapi.Answer {
+// toRunning passes a question to the running app, with its stores, which stay open meanwhile.
+func toRunning(ask func(a *App, r *http.Request, stores *storepool.Stores) (any, bool, error)) adminapi.Answer {
 	return func(r *http.Request) (any, bool, error) {
 		app := apps.newest()
 		if app == nil {
 			return nil, false, adminapi.Absent("the running configuration has no %s", appName)
 		}
-		defer app.use().End() // what else the app holds stays open too
-		return ask(app, r)
+		stores := app.use()
+		defer stores.End()
+		return ask(app, r, stores)
 	}
 }
 
@@ -85,9 +86,7 @@ func (a *App) servers() map[string]*caddyhttp.Server {
 }
 
 // servePolicies lists the policies, and tells how the store is.
-func (a *App) servePolicies(r *http.Request) (any, bool, error) {
-	stores := a.use()
-	defer stores.End()
+func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, bool, error) {
 	report := adminapi.PoliciesReport{Store: a.storeReport(r, stores), Policies: []adminapi.PolicyReport{}}
 	report.Version, report.Caddy = adminapi.ModuleVersions()
 	handlers := a.handlersOf()
@@ -156,7 +155,7 @@ func (a *App) leaseReport(p *limiter.Policy) *float64 {
 }
 
 // serveExplain tells what the handlers that a request meets would decide.
-func (a *App) serveExplain(r *http.Request) (any, bool, error) {
+func (a *App) serveExplain(r *http.Request, _ *storepool.Stores) (any, bool, error) {
 	var question adminapi.ExplainRequest
 	if err := adminapi.ReadQuestion(r, &question); err != nil {
 		return nil, false, err

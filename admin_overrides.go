@@ -12,12 +12,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // serveOverrides lists the overrides of all policies, also of those that this configuration does not have.
-func (a *App) serveOverrides(r *http.Request) (any, bool, error) {
+func (a *App) serveOverrides(r *http.Request, _ *storepool.Stores) (any, bool, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), dial.ConnectBudget)
 	defer cancel()
 	entries, err := a.overrides.List(ctx)
@@ -32,7 +33,7 @@ func (a *App) serveOverrides(r *http.Request) (any, bool, error) {
 }
 
 // serveOverride sets or removes an override, or lifts a ban.
-func (a *App) serveOverride(r *http.Request) (any, bool, error) {
+func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, bool, error) {
 	var question adminapi.OverrideRequest
 	if err := adminapi.ReadQuestion(r, &question); err != nil {
 		return nil, false, err
@@ -58,7 +59,7 @@ func (a *App) serveOverride(r *http.Request) (any, bool, error) {
 	}
 	switch {
 	case question.Unban:
-		report.Unbanned, err = a.unban(r.Context(), registered, key)
+		report.Unbanned, err = unban(r.Context(), stores, registered.policy, key)
 		if err != nil && report.Unbanned != nil && *report.Unbanned > 0 { // in a part of Redis
 			report.Error = adminapi.UnavailableText(err)
 			return report, true, nil

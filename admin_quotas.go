@@ -19,7 +19,7 @@ import (
 )
 
 // serveBans lists the clients that are banned on any node, of one policy or of all.
-func (a *App) serveBans(r *http.Request) (any, bool, error) {
+func (a *App) serveBans(r *http.Request, stores *storepool.Stores) (any, bool, error) {
 	query := r.URL.Query()
 	name := query.Get("policy")
 	if query.Has("policy") {
@@ -27,8 +27,6 @@ func (a *App) serveBans(r *http.Request) (any, bool, error) {
 			return nil, false, err
 		}
 	}
-	stores := a.use()
-	defer stores.End()
 	list, complete, err := stores.Banned(r.Context(), name)
 	report := adminapi.BansReport{Complete: complete, Bans: []adminapi.BanEntry{}}
 	if err != nil {
@@ -57,9 +55,7 @@ const maxPeeks = 64
 
 // addBans adds which of the keys are banned: by the store, or, once it does not answer, as far as this
 // process remembers.
-func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
-	stores := a.use()
-	defer stores.End()
+func (a *App) addBans(r *http.Request, stores *storepool.Stores, keys []adminapi.TopEntry) {
 	var failed atomic.Bool
 	eachAtOnce(len(keys), func(i int) bool {
 		policy := a.registered[keys[i].Policy].policy
@@ -79,23 +75,16 @@ func (a *App) addBans(r *http.Request, keys []adminapi.TopEntry) {
 }
 
 // unban lifts the ban of a key, or with nil those of all keys of a policy, and returns how many there were.
-func (a *App) unban(ctx context.Context, registered registeredPolicy, key *limiter.EncodedKey) (*int64, error) {
-	stores := a.use()
-	defer stores.End()
-	p, lifted := registered.policy, int64(0)
+func unban(ctx context.Context, stores *storepool.Stores, p *limiter.Policy, key *limiter.EncodedKey) (*int64, error) {
 	switch {
 	case !p.Bans():
 		return nil, adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
 	case key == nil:
-		var err error
-		lifted, err = stores.UnbanAll(ctx, p.Name()) // has a budget of its own
+		lifted, err := stores.UnbanAll(ctx, p.Name()) // has a budget of its own
 		return &lifted, err
 	}
-	banned, err := stores.Unban(ctx, p, *key)
-	if banned {
-		lifted = 1
-	}
-	return &lifted, err
+	lifted, err := stores.Unban(ctx, p, *key)
+	return new(int64(oneIf(lifted))), err
 }
 
 // readQuota reads which quota a question is about. Without a key it is the whole policy.
@@ -126,7 +115,7 @@ func (r *registeredPolicy) hint(key limiter.EncodedKey) string {
 }
 
 // serveState reports the state of a quota.
-func (a *App) serveState(r *http.Request) (any, bool, error) {
+func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, error) {
 	registered, key, err := a.readQuota(r)
 	if err != nil {
 		return nil, false, err
@@ -134,8 +123,6 @@ func (a *App) serveState(r *http.Request) (any, bool, error) {
 	if key == nil {
 		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
 	}
-	stores := a.use()
-	defer stores.End()
 	client, _, _ := rule.CutPass(*key)
 	override := a.overrides.Find(registered.policy.Name(), client)
 	policy, status := rule.UnderOverride(override, registered.policy)
@@ -187,13 +174,11 @@ func addStored(r *http.Request, remote *storepool.Redis, report *adminapi.StateR
 }
 
 // serveReset forgets a quota, or all of a policy.
-func (a *App) serveReset(r *http.Request) (any, bool, error) {
+func (a *App) serveReset(r *http.Request, stores *storepool.Stores) (any, bool, error) {
 	registered, key, err := a.readQuota(r)
 	if err != nil {
 		return nil, false, err
 	}
-	stores := a.use()
-	defer stores.End()
 	var report adminapi.ResetReport
 	var found failover.ResetCount
 	if key != nil {
@@ -220,7 +205,7 @@ const (
 )
 
 // serveTop lists the keys that were denied most, of one policy or of all.
-func (a *App) serveTop(r *http.Request) (any, bool, error) {
+func (a *App) serveTop(r *http.Request, stores *storepool.Stores) (any, bool, error) {
 	query := r.URL.Query()
 	n := defaultTop
 	if text := query.Get("n"); text != "" {
@@ -250,6 +235,6 @@ func (a *App) serveTop(r *http.Request) (any, bool, error) {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key))
 	})
 	report.Keys = report.Keys[:min(n, len(report.Keys))]
-	a.addBans(r, report.Keys)
+	a.addBans(r, stores, report.Keys)
 	return report, false, nil
 }

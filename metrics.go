@@ -66,7 +66,7 @@ func gauge(name, help string, value func() float64) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: metricsNamespace, Name: name, Help: help}, value)
 }
 
-// oneIf is the value of a gauge that says yes or no.
+// oneIf is 1 for yes, and 0 for no.
 func oneIf(yes bool) float64 {
 	if yes {
 		return 1
