@@ -75,10 +75,7 @@ func (a *App) registeredNamed(name string) (registeredPolicy, error) {
 
 // servers are those of the running configuration.
 func (a *App) servers() map[string]*caddyhttp.Server {
-	module, err := a.ctx.AppIfConfigured("http")
-	if err != nil {
-		return nil
-	}
+	module, _ := a.ctx.AppIfConfigured("http") // nil where there is none
 	if app, ok := module.(*caddyhttp.App); ok {
 		return app.Servers
 	}
@@ -95,10 +92,16 @@ func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, boo
 		p := adminapi.PolicyReport{
 			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom, MaxConcurrent: s.MaxConcurrent,
 			Calendar: s.Calendar, TimeZone: s.Zone(), Burst: s.Burst, BurstFrom: id.burstFrom,
-			Unlimited: id.unlimited, Ban: banReport(s), Challenge: challengeReport(id.challenge), Lease: a.leaseReport(registered.policy), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
+			Unlimited: id.unlimited, Ban: banReport(s), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
 		}
 		if id.unlimited {
 			p.Limit, p.MaxConcurrent = 0, 0
+		}
+		if id.challenge.Passes > 0 {
+			p.Challenge = new(adminapi.ChallengeReport(id.challenge))
+		}
+		if s.Lease != 0 && a.opened.Options != nil {
+			p.Lease = new(explain.Seconds(registered.policy.LongestLease()))
 		}
 		if s.Calendar == "" {
 			p.Window = explain.Seconds(s.Window)
@@ -146,14 +149,6 @@ func (a *App) storeReport(r *http.Request, stores *storepool.Stores) adminapi.St
 	return report
 }
 
-// leaseReport returns how long a node leases units of a policy at most; nil where it has no leases.
-func (a *App) leaseReport(p *limiter.Policy) *float64 {
-	if p.Settings().Lease == 0 || a.opened.Options == nil {
-		return nil
-	}
-	return new(explain.Seconds(p.LongestLease()))
-}
-
 // serveExplain tells what the handlers that a request meets would decide.
 func (a *App) serveExplain(r *http.Request, _ *storepool.Stores) (any, bool, error) {
 	var question adminapi.ExplainRequest
@@ -189,14 +184,6 @@ func (r *registeredPolicy) quotas(p *limiter.Policy, key limiter.EncodedKey, ove
 		checks = append(checks, check)
 	}
 	return checks
-}
-
-// challengeReport describes the passes of a policy; nil for none.
-func challengeReport(c rule.Challenge) *adminapi.ChallengeReport {
-	if c.Passes == 0 {
-		return nil
-	}
-	return &adminapi.ChallengeReport{Passes: c.Passes, Limit: c.Limit}
 }
 
 // passesInUse peeks at the quotas of passes, many at a time, and reports those that were taken from.

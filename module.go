@@ -219,10 +219,10 @@ func (p *Policy) loadMatchers(ctx caddy.Context) (caddyhttp.MatcherSets, error) 
 		return nil, nil
 	}
 	loaded, err := ctx.LoadModule(p, "Match")
-	if err != nil {
-		return nil, fmt.Errorf("match: %w", err)
+	if err == nil {
+		err = sets.FromInterface(loaded)
 	}
-	if err := sets.FromInterface(loaded); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("match: %w", err)
 	}
 	return sets, nil

@@ -270,7 +270,7 @@ func (p *Policy) challenge() rule.Challenge {
 	if p.Challenge == nil {
 		return rule.Challenge{}
 	}
-	return rule.Challenge{Passes: p.Challenge.Passes, Limit: p.Challenge.Limit}
+	return rule.Challenge(*p.Challenge)
 }
 
 // estimates reports whether the weight is an estimate of the cost, which may be refunded.

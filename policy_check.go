@@ -42,10 +42,8 @@ func (p *Policy) check() error {
 		err = errors.New("lease, cost: nodes that have leased would go on without what responses cost; leave out lease, or give cost a policy of its own")
 	case p.BurstFrom != "" && p.Burst == 0:
 		err = errors.New("burst: a placeholder needs a number behind it, for when it is empty")
-	case p.checkCommon() != nil:
-		err = p.checkCommon()
 	default:
-		err = p.checkTogether()
+		err = cmp.Or(p.checkCommon(), p.checkTogether())
 	}
 	if err != nil {
 		return fmt.Errorf("policy %q: %w", p.Name, err)

@@ -52,7 +52,7 @@ func placeholderError(option string, err error) error {
 func ResolveURL(text string) (string, error) {
 	at := strings.LastIndexByte(text, '@')
 	credentials, rest := text[:at+1], text[at+1:]
-	if err := checkEmpty(credentials); err != nil {
+	if _, err := ResolveText("url", credentials); err != nil { // one is unknown or empty
 		return "", err
 	}
 	credentials, err := caddy.NewReplacer().ReplaceFunc(credentials, func(_ string, value any) (any, error) {
@@ -63,10 +63,4 @@ func ResolveURL(text string) (string, error) {
 	}
 	rest, err = ResolveText("url", rest)
 	return credentials + rest, err
-}
-
-// checkEmpty refuses placeholders that are unknown or empty.
-func checkEmpty(text string) error {
-	_, err := ResolveText("url", text)
-	return err
 }

@@ -36,7 +36,7 @@ func ParseExempt(texts []string) ([]netip.Prefix, error) {
 func parseRange(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		prefix, err := netip.ParsePrefix(text)
-		if prefix.Addr().Is4In6() { // isExempt compares without the mapping
+		if prefix.Addr().Is4In6() { // IsExempt compares without the mapping
 			return prefix.Addr().Unmap().Prefix(prefix.Bits() - 96)
 		}
 		return prefix.Masked(), err
@@ -48,9 +48,10 @@ func parseRange(text string) (netip.Prefix, error) {
 	return address.Unmap().Prefix(address.Unmap().BitLen())
 }
 
-// isExempt reports whether the client's address, once it is verified, lies in one of the ranges.
-func isExempt(ranges []netip.Prefix, r *http.Request) bool {
-	if len(ranges) == 0 || isEarly(r) {
+// IsExempt reports whether no rule concerns the request's client: its address, once it is verified, lies in one of
+// the exempt ranges.
+func (s *Set) IsExempt(r *http.Request) bool {
+	if len(s.Exempt) == 0 || isEarly(r) {
 		return false
 	}
 	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -59,7 +60,7 @@ func isExempt(ranges []netip.Prefix, r *http.Request) bool {
 		return false
 	}
 	address = address.Unmap().WithZone("")
-	for _, prefix := range ranges {
+	for _, prefix := range s.Exempt {
 		if prefix.Contains(address) {
 			return true
 		}

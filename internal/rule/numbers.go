@@ -187,31 +187,26 @@ func (s *Set) valueOf(rule *Rule, option string, from *Placeholder, r *http.Requ
 // parse reads a number from the value of a placeholder. It is false if the value is empty, no whole number, out of
 // range or has an error, and warns of all but the first.
 func (s *Set) parse(rule *Rule, option string, from *Placeholder, text string, err error, least, most int64) (n int64, ok bool) {
-	if err == nil {
-		if text == "" {
-			return 0, false
+	switch {
+	case err != nil:
+	case text == "":
+		return 0, false
+	default:
+		n, err = strconv.ParseInt(text, 10, 64)
+		switch { // no error quotes the text, which may come from a client
+		case err != nil:
+			err = fmt.Errorf("{%s} is no whole number", from.Name)
+		case n < least:
+			err = fmt.Errorf("{%s} is below %d", from.Name, least)
+		case n > most:
+			err = fmt.Errorf("{%s} is above %d", from.Name, most)
 		}
-		n, err = from.wholeNumber(text, least, most)
 	}
 	if err != nil {
 		s.warn(rule, option, err)
 		return 0, false
 	}
 	return n, true
-}
-
-// wholeNumber reads a number within bounds. Its error does not quote the text, which may come from a client.
-func (p *Placeholder) wholeNumber(text string, least, most int64) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("{%s} is no whole number", p.Name)
-	case n < least:
-		return 0, fmt.Errorf("{%s} is below %d", p.Name, least)
-	case n > most:
-		return 0, fmt.Errorf("{%s} is above %d", p.Name, most)
-	}
-	return n, nil
 }
 
 func (s *Set) warn(rule *Rule, option string, err error) {

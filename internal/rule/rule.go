@@ -98,9 +98,6 @@ const (
 	Unlimited                // the request's limit leaves the rule out
 )
 
-// IsExempt reports whether no rule concerns the request's client.
-func (s *Set) IsExempt(r *http.Request) bool { return isExempt(s.Exempt, r) }
-
 // Evaluate lists the checks of a request. Rules that yield the same policy and key take the sum of
 // their weights at once. An error refuses the request; there are no checks then.
 func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (refused error) {

@@ -70,13 +70,10 @@ func (p *Plan) slotOf(path path) int {
 	return n.slot
 }
 
-// maxIndex bounds the indexes of arrays, so that they are no question of an int's size.
-const maxIndex = 1 << 30
-
-// indexOf returns the index that a name is in an array, or -1.
+// indexOf returns the index that a name is in an array, or -1. It has 30 bits, and is no question of an int's size.
 func indexOf(name string) int {
-	n, err := strconv.ParseUint(name, 10, 31)
-	if err != nil || n > maxIndex || strconv.FormatUint(n, 10) != name {
+	n, err := strconv.ParseUint(name, 10, 30)
+	if err != nil || strconv.FormatUint(n, 10) != name {
 		return -1
 	}
 	return int(n)
