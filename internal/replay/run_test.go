@@ -85,10 +85,11 @@ func TestRun_Worst(t *testing.T) {
 }
 
 func TestResult_MarshalJSON(t *testing.T) {
-	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond}}}
+	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond, Cost: "{cost}"}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
-	text := redistest.NoError(json.Marshal(runOn(t, commonLine(0)+commonLine(2), engine, Options{Worst: 1})))(t)
-	for _, want := range []string{`"warnings":[]`, `"step":1`, `"window":90`, `"max_delay":1.5`, `"longest_lasted":2`, `"policies":[{`} {
+	text := redistest.NoError(json.Marshal(runOn(t, commonLine(0)+commonLine(2)+commonLine(20)+commonLine(21), engine, Options{Worst: 1})))(t)
+	for _, want := range []string{`"warnings":[]`, `"step":1`, `"window":90`, `"max_delay":1.5`, `"longest_lasted":21`, `"units":{"offered":4`,
+		`"peak_minute":{"begins":"2025-06-15T15:06:00Z","requests":2,"denied":2}`, `"policies":[{`} {
 		if !strings.Contains(string(text), want+",") && !strings.Contains(string(text), want+"}") && !strings.HasSuffix(want, "{") {
 			t.Errorf("no %s in %s", want, text)
 		}

@@ -98,15 +98,11 @@ func (t *tally) addClient(client string, denied bool) {
 
 func (t *tally) addMinute(micros, denied int64) {
 	const length = 60_000_000
-	if number := micros / length; number != t.minuteAt || t.minute.Requests == 0 {
-		t.endMinute()
+	if number := micros / length; number != t.minuteAt {
 		t.minuteAt, t.minute = number, Bucket{Begins: instant(number * length)}
 	}
 	t.minute.Requests++
 	t.minute.Denied += denied
-}
-
-func (t *tally) endMinute() {
 	if t.minute.Requests > t.result.Peak.Requests {
 		t.result.Peak = t.minute
 	}
@@ -165,7 +161,6 @@ func (c *clientTally) add(micros int64, denied bool) {
 
 // finish returns the result, with so many of the worst keys of each policy.
 func (t *tally) finish(worst int) *Result {
-	t.endMinute()
 	r := &t.result
 	r.Clients = len(t.clients)
 	for _, denied := range t.clients {

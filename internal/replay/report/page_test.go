@@ -181,9 +181,10 @@ func TestReport_running(t *testing.T) {
 	if !strings.Contains(page, "limit of requests at once") || strings.Count(page, "had at most 5") != 1 {
 		t.Errorf("%d sentences about the peak in %s", strings.Count(page, "had at most 5"), page)
 	}
-	s.Key = "{other}"
-	if page = runningPage(t, p, s); strings.Count(page, "had at most 5") != 2 {
-		t.Errorf("the peaks of other keys do not stand in %s", page)
+	redistest.ErrorIf(t, !strings.Contains(page, "limit now: 3"), "no limit is marked in %s", page)
+	s.Key, s.NotTried = "{other}", []string{"bans"}
+	if page = runningPage(t, p, s); strings.Count(page, "had at most 5") != 2 || strings.Contains(page, "limit now") {
+		t.Errorf("the peaks of other keys do not stand in %s, or a limit that is not theirs", page)
 	}
 }
 

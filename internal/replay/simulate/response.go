@@ -8,16 +8,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// responseHeader returns the response's header in the log, nil where a rule does not read it.
-func (s *Simulation) responseHeader(r *rule.Rule) http.Header {
-	if !r.ReadsResponseHeader() {
-		return nil
-	}
-	header := s.entry.ResponseHeader()
-	s.missing.responseAsked, s.missing.responseKnown = true, len(header) > 0
-	return header
-}
-
 // taken is a check that passed and that depends on the response.
 type taken struct {
 	visit
@@ -31,7 +21,11 @@ type taken struct {
 func (s *Simulation) response(v *visit, r *rule.Rule) rule.Response {
 	e := s.entry
 	failed := gate.BreaksOff(e.Status)
-	response := rule.Response{Request: v.request, Header: s.responseHeader(r), Begun: !failed || e.Size > 0, Complete: !failed, Ended: true, Bytes: e.Size}
+	response := rule.Response{Request: v.request, Begun: !failed || e.Size > 0, Complete: !failed, Ended: true, Bytes: e.Size}
+	if r.ReadsResponseHeader() {
+		response.Header = e.ResponseHeader()
+		s.missing.responseAsked, s.missing.responseKnown = true, len(response.Header) > 0
+	}
 	if !failed {
 		response.Status = e.Status
 	}

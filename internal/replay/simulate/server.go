@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"cmp"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -91,8 +93,8 @@ func (s *simServer) request(e *accesslog.Entry, host string) *http.Request {
 
 // fill makes a prepared request that of an entry.
 func (s *simServer) fill(r *http.Request, target *url.URL, e *accesslog.Entry, host string) {
-	r.Method, r.URL, r.RequestURI, r.Host = e.Method, target, e.URI, host
-	r.Header, r.Proto, r.RemoteAddr = e.Header, e.Proto, hostPort(e.Remote, e.Client)
+	r.Method, r.URL, r.RequestURI, r.Host = e.Method, target, e.URI, host // the log does not tell the peer's port
+	r.Header, r.Proto, r.RemoteAddr = e.Header, e.Proto, net.JoinHostPort(cmp.Or(e.Remote, e.Client), "0")
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
@@ -123,14 +125,3 @@ const (
 	// userPrefix begins the placeholders of who was authenticated, of which a log tells the id.
 	userPrefix = "http.auth.user."
 )
-
-// hostPort is the address of a connection's peer, whose port the log does not tell.
-func hostPort(remote, client string) string {
-	if remote == "" {
-		remote = client
-	}
-	if strings.Contains(remote, ":") {
-		return "[" + remote + "]:0"
-	}
-	return remote + ":0"
-}
