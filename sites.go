@@ -23,17 +23,17 @@ func (a *App) handlersOf() map[string][]string {
 			continue
 		}
 		for i := range h.limiter.Rules.Rules {
-			r, text := &h.limiter.Rules.Rules[i], site.String()
+			r, parts := &h.limiter.Rules.Rules[i], []string{site.String()}
 			for _, own := range [][2]string{
-				{", match ", routetrace.MatchersText(r.Match)}, {", cost ", r.Texts.Cost}, {", reserve ", r.Reserve.String()},
-				{", enforce ", r.Rollout.String()}, {", notify ", rule.JoinFractions(r.Notify)},
+				{"match", routetrace.MatchersText(r.Match)}, {"cost", r.Texts.Cost}, {"reserve", r.Reserve.String()},
+				{"enforce", r.Rollout.String()}, {"notify", rule.JoinFractions(r.Notify)},
 			} {
 				if own[1] != "" {
-					text += own[0] + own[1]
+					parts = append(parts, own[0]+" "+own[1])
 				}
 			}
 			name := r.Policy.Name()
-			sites[name] = append(sites[name], text)
+			sites[name] = append(sites[name], strings.Join(parts, ", "))
 		}
 	}
 	return sites
