@@ -128,9 +128,6 @@ type Given struct {
 	Given bool
 }
 
-// Give returns a text that is given.
-func Give(text string) Given { return Given{text, true} }
-
 // MarshalJSON implements [json.Marshaler].
 func (g Given) MarshalJSON() ([]byte, error) { return json.Marshal(g.Text) }
 

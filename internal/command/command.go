@@ -11,6 +11,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
@@ -167,6 +168,11 @@ type invocation struct {
 
 // flag returns the value of a flag as text.
 func (i *invocation) flag(name string) string { return i.cmd.Flags().Lookup(name).Value.String() }
+
+// given returns the text of a flag that may be left out.
+func (i *invocation) given(name string) adminapi.Given {
+	return adminapi.Given{Text: i.flag(name), Given: i.cmd.Flags().Changed(name)}
+}
 
 // complain writes a line to stderr.
 func (i *invocation) complain(line string) { i.cmd.PrintErrln(escape.Text(line)) }

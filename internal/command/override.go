@@ -57,28 +57,18 @@ count stays; 'reset' gives a client its full quota, too.`,
 }
 
 func runOverride(i *invocation) error {
-	flags := i.cmd.Flags()
 	question := adminapi.OverrideRequest{
 		Policy: i.flag("policy"), All: i.flag("all") == "true", Block: i.flag("block") == "true",
 		Exempt: i.flag("exempt") == "true", Unban: i.flag("unban") == "true", Remove: i.flag("remove") == "true",
-		Note: i.flag("note"),
+		Key: i.given("key"), For: i.given("for"), Note: i.flag("note"),
 	}
-	if flags.Changed("key") {
-		question.Key = adminapi.Give(i.flag("key"))
-	}
-	if flags.Changed("for") {
-		question.For = adminapi.Give(i.flag("for"))
-	}
-	for _, number := range []struct {
-		flag  string
-		value **int64
-	}{{"limit", &question.Limit}, {"burst", &question.Burst}} {
-		if flags.Changed(number.flag) {
-			n, err := flags.GetInt64(number.flag)
+	for flag, value := range map[string]**int64{"limit": &question.Limit, "burst": &question.Burst} {
+		if i.cmd.Flags().Changed(flag) {
+			n, err := i.cmd.Flags().GetInt64(flag)
 			if err != nil {
 				return err
 			}
-			*number.value = &n
+			*value = &n
 		}
 	}
 	switch {

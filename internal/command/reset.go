@@ -31,11 +31,8 @@ as their deny_cache keeps denials, a second at most.`,
 }
 
 func runReset(i *invocation) error {
-	question := adminapi.QuotaRequest{Policy: i.flag("policy")}
-	switch {
-	case i.cmd.Flags().Changed("key"):
-		question.Key = adminapi.Give(i.flag("key"))
-	case i.flag("all") != "true":
+	question := adminapi.QuotaRequest{Policy: i.flag("policy"), Key: i.given("key")}
+	if !question.Key.Given && i.flag("all") != "true" {
 		return exitf(exitNotAsked, "use --key to reset the quota of one client, or --all to reset those of all clients")
 	}
 	var report adminapi.ResetReport

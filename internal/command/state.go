@@ -30,7 +30,7 @@ stderr and ends with the exit code 3.`,
 
 func runState(i *invocation) error {
 	var report adminapi.StateReport
-	err := i.ask(http.MethodPost, "state", adminapi.QuotaRequest{Policy: i.flag("policy"), Key: adminapi.Give(i.flag("key"))}, &report)
+	err := i.ask(http.MethodPost, "state", adminapi.QuotaRequest{Policy: i.flag("policy"), Key: i.given("key")}, &report)
 	if !i.hasReport(err) || report.Policy == "" {
 		return err
 	}
