@@ -9,7 +9,7 @@ import (
 func (l *Live) apply(h holding) {
 	before := l.held.Load()
 	h.entries = make(map[string]*Entry, len(h.stored))
-	changed := map[string][]string{} // clients by policy
+	changed := map[string][]Target{} // by policy
 	for field, value := range h.stored {
 		earlier, known := before.stored[field]
 		same := known && earlier == value
@@ -21,14 +21,14 @@ func (l *Live) apply(h holding) {
 		switch {
 		case err == nil:
 			h.entries[field] = e
-			noteChange(changed, field)
+			changed[e.Target.Policy] = append(changed[e.Target.Policy], e.Target)
 		case !same && l.hooks.OnUnreadable != nil:
 			l.hooks.OnUnreadable(err)
 		}
 	}
-	for field := range before.entries {
+	for field, e := range before.entries {
 		if h.entries[field] == nil {
-			noteChange(changed, field)
+			changed[e.Target.Policy] = append(changed[e.Target.Policy], e.Target)
 		}
 	}
 	l.held.Store(&h)
@@ -36,28 +36,22 @@ func (l *Live) apply(h holding) {
 	l.reportChanges(changed)
 }
 
-func noteChange(changed map[string][]string, field string) {
-	if t, ok := parseField(field); ok {
-		changed[t.Policy] = append(changed[t.Policy], t.Client)
-	}
-}
-
 // fewChanges is how many clients of a policy are reported one by one.
 const fewChanges = 64
 
 // reportChanges calls the hook. Clients are not known by their keys where these are hashed.
-func (l *Live) reportChanges(changed map[string][]string) {
+func (l *Live) reportChanges(changed map[string][]Target) {
 	if l.hooks.OnChange == nil {
 		return
 	}
-	for policy, clients := range changed {
+	for policy, targets := range changed {
 		var keys []limiter.EncodedKey
-		for _, client := range clients {
-			if l.hashed || client == "" || len(clients) > fewChanges {
+		for _, t := range targets {
+			if l.hashed || t.All() || len(targets) > fewChanges {
 				keys = nil
 				break
 			}
-			keys = append(keys, Target{policy, client}.Key())
+			keys = append(keys, t.Key())
 		}
 		l.hooks.OnChange(policy, keys...)
 	}
