@@ -108,22 +108,18 @@ func (s *Redis) Destruct() error {
 	return s.Store.Close()
 }
 
-// atSamePlace returns the overrides and the secret of challenges of the running configuration, if they lie where
-// options lead to, so that they apply in the first moments of a store with other options too; otherwise nil.
-func (p *Pool) atSamePlace(o Options) (*overrides.Live, *challenge.Keeper) {
-	if newest := p.Newest(); newest != nil && o.samePlace(newest.Options) {
-		return newest.Overrides, newest.Challenges
+// newestAt returns the stores of the running configuration, if they have the same keys of the same Redis as stores of
+// options, which may be nil; otherwise nil.
+func (p *Pool) newestAt(o *Options) *Stores {
+	newest := p.Newest()
+	if o == nil || newest == nil || newest.Options == nil {
+		return nil
 	}
-	return nil, nil
-}
-
-// samePlace reports whether other options, which may be nil, lead to the same keys of the same Redis.
-func (o Options) samePlace(other *Options) bool {
-	if other == nil {
-		return false
+	a, b := o.Client, newest.Options.Client
+	if a.Mode == b.Mode && a.Master == b.Master && a.DB == b.DB && slices.Equal(a.Addresses, b.Addresses) && o.Naming == newest.Options.Naming {
+		return newest
 	}
-	a, b := o.Client, other.Client
-	return a.Mode == b.Mode && a.Master == b.Master && a.DB == b.DB && slices.Equal(a.Addresses, b.Addresses) && o.Naming == other.Naming
+	return nil
 }
 
 // acquireRedis returns the store of options.
@@ -142,9 +138,12 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true, OnRepaid: memory.Names.CountOutage, OnLeaseEnd: memory.Names.CountLeased,
 			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
 		})
-		earlier, secret := p.atSamePlace(o)
-		live := overrides.NewShared(store, o.Naming, earlier, troubles.watchOverrides(failover))
-		keeper := challenge.NewShared(store, o.Naming, secret, troubles.secretUnread)
+		var earlier Deciders // whose overrides and secret apply in the first moments too
+		if newest := p.newestAt(&o); newest != nil {
+			earlier = newest.Deciders
+		}
+		live := overrides.NewShared(store, o.Naming, earlier.Overrides, troubles.watchOverrides(failover))
+		keeper := challenge.NewShared(store, o.Naming, earlier.Challenges, troubles.secretUnread)
 		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, deciders: Deciders{failover, live, keeper}}, nil
 	})
 }

@@ -119,7 +119,7 @@ func (s *Stores) Use() *Stores {
 		return s
 	}
 	options := s.Options
-	if newest := s.pool.Newest(); options != nil && newest != nil && options.samePlace(newest.Options) {
+	if newest := s.pool.newestAt(options); newest != nil {
 		options = newest.Options
 	}
 	again, err := s.pool.Open(options)
