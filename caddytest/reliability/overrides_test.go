@@ -147,20 +147,3 @@ func TestOverride_outage(t *testing.T) {
 		return got.Body == "denied override", got
 	})
 }
-
-// TestOverride_goroutines reloads with other stores: each ends its polls.
-func TestOverride_goroutines(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	config := func(i int) string {
-		return caddytest.Config(fmt.Sprintf("redis_ratelimit {\nredis redis://%s\ntimeout %dms\n}", server.Addr, 10_000+i), caddytest.LimitedSite)
-	}
-	n := caddytest.Start(t, config(0))
-	n.Override(t, 200, `{"policy":"api","key":"bad","block":true}`)
-	before := n.Goroutines(t)
-	for i := range 8 {
-		n.Reload(t, config(i+1))
-		n.Get(t, "/", "X-Key: bad").Want(t, 0, "denied override")
-	}
-	n.AwaitGoroutines(t, before+4) // the polls have ended
-}

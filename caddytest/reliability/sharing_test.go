@@ -86,26 +86,6 @@ func withinOneWindow(t *testing.T, window time.Duration, count func(key string) 
 	return 0
 }
 
-func TestSharing_scriptFlush(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client(t)
-	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
-	var over atomic.Bool
-	var group sync.WaitGroup
-	flushes := 0
-	group.Go(func() {
-		for ; !over.Load(); flushes++ {
-			redistest.ErrorIf(t, client.ScriptFlush(t.Context()).Err() != nil, "a flush failed")
-		}
-	})
-	admitted := crowd(t, "/", 20, n)
-	over.Store(true)
-	group.Wait()
-	redistest.ErrorIf(t, admitted != 1000 || flushes < 3, "%d requests passed during %d flushes, want 1000 during 3 or more", admitted, flushes)
-	redistest.Equal(t, n.Log.Outages(), nil, "the log of outages")
-}
-
 func TestMetrics_reloadsAndOutages(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

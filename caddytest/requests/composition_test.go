@@ -16,31 +16,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-func TestSnippets_arguments(t *testing.T) {
-	caddytest.OnBothStores(t, func(t *testing.T, global, source string) {
-		path := filepath.Join(t.TempDir(), "limited.caddy")
-		redistest.Must(t, os.WriteFile(path, []byte("redis_ratelimit {args[0]} same {args[1]} 24h {\n\tname file\n}\n"), 0o600))
-		n := caddytest.Start(t, caddytest.ConfigWithSites(global, `(limited) {
-			redis_ratelimit {args[0]} { name {args[1]}; key same; limit {args[2]}; window 24h; {block} }
-		}
-		:{$PORT} {
-			import limited /search search 3
-			import limited /login login 1 { status 420 }
-			import `+path+` /file 2
-		`+caddytest.ShowDecision+"\n}\n"))
-		for route, want := range map[string]struct {
-			limit  int64
-			status int
-		}{"/search": {3, 429}, "/login": {1, 420}, "/file": {2, 429}} {
-			for left := want.limit - 1; left >= 0; left-- {
-				caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, route), source), want.limit, left)
-			}
-			caddytest.CheckRefusal(t, n.Get(t, route), want.status)
-		}
-		n.Get(t, "/none").WantFree(t)
-	})
-}
-
 // sharing is a Caddyfile of two sites. The second has a limit and an option of its own.
 func sharing(global, limit, option string) string {
 	return caddytest.ConfigWithSites(global, `http://127.0.0.1:{$PORT} {

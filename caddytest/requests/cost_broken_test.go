@@ -13,40 +13,63 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// breakingModel responds with used tokens and 10 bytes, or breaks off: before the response or within it. It
-// hangs within the response until the client leaves, or before it, and reports when it was left.
-func breakingModel(t *testing.T) (address string, began, left chan struct{}) {
+// model is an upstream that responds with the number of used tokens and of bytes that the request names, or breaks off:
+// before the response or within it. It hangs within the response until the client leaves, or before it.
+type model struct {
+	addr        string
+	began, left chan struct{} // the requests that hang
+}
+
+func newModel(t *testing.T) *model {
 	t.Helper()
-	began, left = make(chan struct{}), make(chan struct{})
-	hang := func(r *http.Request) {
-		began <- struct{}{}
-		<-r.Context().Done()
-		left <- struct{}{}
+	m := &model{began: make(chan struct{}), left: make(chan struct{})}
+	m.addr = caddytest.Serve(t, m.ServeHTTP)
+	return m
+}
+
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query, length := r.URL.Query(), 0
+	breaks := query.Get("break")
+	if tokens := query.Get("tokens"); tokens != "" {
+		w.Header().Set("X-Tokens-Used", tokens)
 	}
-	return caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		query := r.URL.Query()
-		if tokens := query.Get("tokens"); tokens != "" {
-			w.Header().Set("X-Tokens-Used", tokens)
+	_, _ = fmt.Sscan(query.Get("bytes"), &length) // none is 0
+	if breaks == "within" || breaks == "hangs-within" {
+		w.Header().Set("Content-Length", "1000")
+	}
+	if breaks != "before" && breaks != "hangs" {
+		_, _ = io.WriteString(w, strings.Repeat("x", length))
+		_ = http.NewResponseController(w).Flush() // it can
+	}
+	if strings.HasPrefix(breaks, "hangs") {
+		m.began <- struct{}{}
+		<-r.Context().Done()
+		m.left <- struct{}{}
+	} else if breaks != "" {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// leave has a client leave a request that hangs, before the response or after ten bytes of it.
+func (m *model) leave(t *testing.T, n *caddytest.Node, url string) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if response, err := n.Client.Do(caddytest.GetRequest(ctx, t, url)); err == nil {
+			_, _ = io.ReadFull(response.Body, make([]byte, 10))
+			leave()
+			_ = response.Body.Close()
 		}
-		switch query.Get("break") {
-		case "before":
-			panic(http.ErrAbortHandler)
-		case "hang":
-			hang(r)
-			return
-		}
-		if query.Get("break") != "" {
-			w.Header().Set("Content-Length", "1000")
-		}
-		_, _ = io.WriteString(w, strings.Repeat("x", 10))
-		_ = http.NewResponseController(w).Flush()
-		switch query.Get("break") {
-		case "within":
-			panic(http.ErrAbortHandler)
-		case "hangs-within":
-			hang(r)
-		}
-	}), began, left
+	}()
+	<-m.began
+	if !strings.Contains(url, "within") {
+		leave()
+	}
+	<-m.left
+	<-gone
 }
 
 // brokenSite settles estimates of 100 units of 1000.
@@ -75,68 +98,40 @@ func checkLook(t *testing.T, n *caddytest.Node, source, path string, want [2]str
 	t.Run(source+path, func(t *testing.T) { checkRemaining(t, n, "/look?"+key, left) })
 }
 
-// TestCost_brokenOff has responses break off by what is behind the handlers. The estimate stays where the
-// cost is not known, by a header or by bytes that were sent.
+// TestCost_brokenOff has responses break off by what is behind the handlers, and clients leave. The estimate stays where
+// the cost is not known, by a header or by bytes that were sent.
 func TestCost_brokenOff(t *testing.T) {
-	upstream, _, _ := breakingModel(t)
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		upstream := newModel(t)
 		for _, source := range []string{"{http.reverse_proxy.header.X-Tokens-Used} 70", "response_bytes"} {
-			n := caddytest.Start(t, brokenSite(option, source, upstream))
+			n := caddytest.Start(t, brokenSite(option, source, upstream.addr))
 			for path, want := range map[string][2]string{ // by tokens, by bytes
-				"/ask?k=whole&tokens=40":                    {"960", "990"},
-				"/ask?k=fallback":                           {"930", "990"},
-				"/ask?k=before&break=before":                {"900", "900"},
-				"/ask?k=before-told&break=before":           {"900", "900"},
-				"/ask?k=within&break=within":                {"900", "990"},
-				"/ask?k=within-told&break=within&tokens=40": {"960", "990"},
-				"/ask/500?k=error":                          {"900", "900"},
-				"/ask/gone?k=gone":                          {"900", "900"},
-				"/ask/404?k=refused":                        {"900", "900"},
-				"/ask/answer500?k=answer":                   {"930", "1000"},
-				"/ask/304?k=unchanged":                      {"930", "1000"},
-				"/ask/204?k=empty":                          {"930", "1000"},
+				"/ask?k=whole&tokens=40":                       {"960", "990"},
+				"/ask?k=fallback":                              {"930", "990"},
+				"/ask?k=before&break=before":                   {"900", "900"},
+				"/ask?k=before-told&break=before":              {"900", "900"},
+				"/ask?k=within&break=within":                   {"900", "990"},
+				"/ask?k=within-told&break=within&tokens=40":    {"960", "990"},
+				"/ask/500?k=error":                             {"900", "900"},
+				"/ask/gone?k=gone":                             {"900", "900"},
+				"/ask/404?k=refused":                           {"900", "900"},
+				"/ask/answer500?k=answer":                      {"930", "1000"},
+				"/ask/304?k=unchanged":                         {"930", "1000"},
+				"/ask/204?k=empty":                             {"930", "1000"},
+				"/ask?k=left&break=hangs":                      {"900", "900"},
+				"/ask?k=left-told&break=hangs&tokens=40":       {"900", "900"},
+				"/ask?k=left-in&break=hangs-within":            {"900", "990"},
+				"/ask?k=told-in&break=hangs-within&tokens=250": {"750", "990"},
 			} {
-				_, _ = n.Try(http.MethodGet, n.URL+path, "") // some have no end
+				if url := n.URL + path + "&bytes=10"; strings.Contains(path, "hangs") {
+					upstream.leave(t, n, url)
+				} else {
+					_, _ = n.Try(http.MethodGet, url, "") // some have no end
+				}
 				checkLook(t, n, source, path, want)
 			}
 			n.Send(t, http.MethodHead, n.URL+"/ask?k=head&tokens=40", "")
 			checkLook(t, n, source, "/ask?k=head", [2]string{"960", "1000"})
-		}
-	})
-}
-
-// TestCost_clientGone has clients leave before a response and within it.
-func TestCost_clientGone(t *testing.T) {
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		for _, source := range []string{"{http.reverse_proxy.header.X-Tokens-Used} 70", "response_bytes"} {
-			upstream, began, left := breakingModel(t)
-			n := caddytest.Start(t, brokenSite(option, source, upstream))
-			for path, want := range map[string][2]string{ // by tokens, by bytes
-				"/ask?k=before&break=hang":                  {"900", "900"},
-				"/ask?k=before-told&break=hang&tokens=40":   {"900", "900"},
-				"/ask?k=within&break=hangs-within":          {"900", "990"},
-				"/ask?k=told&break=hangs-within&tokens=250": {"750", "990"},
-			} {
-				ctx, leave := context.WithCancel(t.Context())
-				gone := make(chan struct{})
-				go func() {
-					defer close(gone)
-					response, err := n.Client.Do(caddytest.GetRequest(ctx, t, n.URL+path))
-					if err == nil {
-						_, _ = io.ReadFull(response.Body, make([]byte, 10))
-						leave()
-						_ = response.Body.Close()
-					}
-				}()
-				<-began
-				if strings.Contains(path, "break=hang&") || strings.HasSuffix(path, "break=hang") {
-					leave()
-				}
-				<-left
-				<-gone
-				leave()
-				checkLook(t, n, source, path, want)
-			}
 		}
 	})
 }

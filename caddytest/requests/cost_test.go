@@ -1,8 +1,6 @@
 package requests
 
 import (
-	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,7 +15,7 @@ func costlySite(t *testing.T, algorithm, more string) string {
 	t.Helper()
 	return `redis_ratelimit /ask* {query.k} 1000 24h { algorithm ` + algorithm + `; cost {http.reverse_proxy.header.X-Tokens-Used} 70; ` + more + ` }
 	redis_ratelimit /look {query.k} 1000 24h { algorithm ` + algorithm + `; count_if status 418 }
-	reverse_proxy ` + model(t)
+	reverse_proxy ` + newModel(t).addr
 }
 
 // TestCost_afterwards corrects weights by the tokens of responses, with every algorithm.
@@ -78,7 +76,7 @@ func TestCost_several(t *testing.T) {
 			"redis_ratelimit /ask {\n"+policy("inner", "weight 100\n"+tokens)+policy("pretended", "weight 100\ndry_run\n"+tokens)+"}\n"+
 			"redis_ratelimit /ask {query.k} 1 24h {\nname last\nmatch {\nquery deny=1\n}\n}\n"+
 			look("one")+look("two")+look("three")+look("four")+look("inner")+look("pretended")+
-			"reverse_proxy "+model(t)+"\n}"))
+			"reverse_proxy "+newModel(t).addr+"\n}\nhandle_errors {\nrespond \"a body that is not charged\"\n}"))
 		n.Get(t, "/ask?k=a&tokens=40&bytes=200")
 		for name, left := range map[string]string{"one": "960", "two": "800", "three": "800", "four": "999", "inner": "960", "pretended": "960"} {
 			checkRemaining(t, n, "/"+name+"?k=a", left)
@@ -102,7 +100,7 @@ func TestCost_denied(t *testing.T) {
 		notify 40% 90%
 	}
 	redis_ratelimit /look {query.k} 150 24h { algorithm token_bucket; count_if status 418 }
-	reverse_proxy `+model(t))
+	reverse_proxy `+newModel(t).addr)
 	n.Get(t, "/ask?k=a&tokens=80")
 	checkRemaining(t, n, "/look?k=a", "70")
 	waitForThresholds(t, n, 40) // and not by the estimate
@@ -113,19 +111,6 @@ func TestCost_denied(t *testing.T) {
 	waitForThresholds(t, n, 40, 40, 90) // by what was charged
 	n.Ratelimit(t, "policies").Want(t, 0, "cost {http.reverse_proxy.header.X-Tokens-Used}")
 	n.Ratelimit(t, "explain", "--url", n.URL+"/ask?k=a").Want(t, 4, "after the response it costs {http.reverse_proxy.header.X-Tokens-Used} in all")
-}
-
-// model responds with the number of bytes and of used tokens that the request names.
-func model(t *testing.T) string {
-	t.Helper()
-	return caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if tokens := r.URL.Query().Get("tokens"); tokens != "" {
-			w.Header().Set("X-Tokens-Used", tokens)
-		}
-		var length int
-		_, _ = fmt.Sscan(r.URL.Query().Get("bytes"), &length) // none is 0
-		_, _ = io.WriteString(w, strings.Repeat("x", length))
-	})
 }
 
 // checkRemaining waits until a peek shows the remaining units.
@@ -158,23 +143,4 @@ func TestCost_bytes_compressed(t *testing.T) {
 	checkRemaining(t, n, "/inner?k=both", "5000")
 	checkRemaining(t, n, "/inner?k=head", "9999")
 	checkRemaining(t, n, "/outer?k=head", "9999")
-}
-
-// TestCost_denied_further_in has a second handler that denies what the first allowed, and a policy in dry run.
-func TestCost_denied_further_in(t *testing.T) {
-	n := caddytest.InProcess(t, `route {
-		redis_ratelimit /get same 1000 24h { name outer; algorithm fixed_window; cost response_bytes }
-		redis_ratelimit /get same 1 24h { name inner }
-		redis_ratelimit /dry same 2 24h { name dry; algorithm fixed_window; cost response_bytes; dry_run }
-		redis_ratelimit /look same 1000 24h { name outer; algorithm fixed_window; count_if status 418 }
-		reverse_proxy `+model(t)+`
-	}
-	handle_errors { respond "a body that is not charged" }`)
-	n.Get(t, "/get?bytes=99")
-	n.Get(t, "/get?bytes=99")
-	checkRemaining(t, n, "/look", "900")
-	n.Get(t, "/get?bytes=99")
-	checkRemaining(t, n, "/look", "899")
-	n.WantTimes(t, 2, "/dry?bytes=10", http.StatusOK, caddytest.Any)
-	n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="dry",source="memory"}`, 1)
 }

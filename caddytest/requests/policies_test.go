@@ -88,25 +88,6 @@ func paced(t *testing.T, nodes []*caddytest.Node, size int, path string) []time.
 	return left
 }
 
-func TestLogKeys(t *testing.T) {
-	t.Parallel()
-	for option, want := range map[string]bool{"": false, "log_keys": true} {
-		n := caddytest.Start(t, caddytest.Config("", fmt.Sprintf("redis_ratelimit {query.k} 1 24h {\n%s\n}\nrespond ok", option)))
-		n.Get(t, "/?k=a-client")
-		n.Get(t, "/?k=a-client")
-		redistest.WaitFor(t, "the denial is logged", func() error {
-			lines := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "request denied" })
-			if len(lines) == 0 {
-				return fmt.Errorf("the log is %s", n.Log)
-			}
-			if got := strings.Contains(lines[0].Text, `"key":"a-client"`); got != want {
-				t.Errorf("with %q: %s", option, lines[0].Text)
-			}
-			return nil
-		})
-	}
-}
-
 // ladderSite has one decision by four prefixes of an address, each with its own quota.
 const ladderSite = `redis_ratelimit {
 		policy address { limit 2; window 24h; ipv4_prefix 32; ipv6_prefix 128 }
