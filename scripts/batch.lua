@@ -18,7 +18,7 @@
 --       limiter/internal/kernel/kernel.go; for a lease: the
 --       units wanted and for how many ticks, units of an earlier lease to give back, 0, and the two
 --       numbers of its receipt; to take (1, 3) and state the numbers that kernels read by
---       themselves, request by request, check by check.
+--       themselves, request by request, check by check. A state has one check.
 --       A peek charges nothing; a receipt lets a take be refunded; settle corrects what a request
 --       took to what it cost, and charges without the condition of room; repay adds what was
 --       admitted while this Redis did not decide, up to the capacity. A lease gives back, decides
@@ -83,9 +83,11 @@ local function microseconds(policy, ticks)
   return ticks * policy.tick - policy.offset
 end
 
--- The common case in a loop of its own: takes of one check whose weight may pass.
+-- The common case in a loop of its own: takes of one check whose weight may pass, and states, which
+-- are decided as takes of what is released, below 0.
 local function takes_of_one()
   local policy, weight = shape_policies[1], shape_weights[1]
+  weight = operation == STATE and -weight or weight
   local reserve = shape_reserves and shape_reserves[1] or 0
   local decide, take, read_given = policy.kernel.decide, policy.kernel.take, policy.kernel.given
   while left > 0 do
@@ -94,7 +96,7 @@ local function takes_of_one()
       given, position = read_given(message, position)
     end
     local wait, remaining, reset, delay, x, y, z, kept =
-      decide(policy, key, weight, reserve, false, given)
+      decide(policy, key, weight, reserve, given)
     if wait == 0 then
       take(policy, key, reset, x, y, z, kept)
     end
@@ -107,19 +109,6 @@ local function takes_of_one()
   end
 end
 
--- As takes_of_one: states of one check, of which nodes send many.
-local function states_of_one()
-  local policy, weight = shape_policies[1], shape_weights[1]
-  local state, read_given = policy.kernel.state, policy.kernel.given
-  while left > 0 do
-    local given
-    given, position = read_given(message, position)
-    local wait, remaining = state(policy, KEYS[done + 1], weight, given)
-    done, left = done + 1, left - 1
-    answers[done] = pack('<dddd', wait, remaining, 0, 0)
-  end
-end
-
 -- Makes the function that runs any other group. A run without such a group does not define it,
 -- because that takes as long as a few decisions.
 local function make_others()
@@ -128,7 +117,7 @@ local function make_others()
   -- Reads it before anything can fail.
   local function read_givens()
     givens = {}
-    if operation == TAKE or operation == REFUNDABLE or operation == STATE then
+    if operation == TAKE or operation == REFUNDABLE then
       for i = 1, checks do
         local read_given = shape_policies[i].kernel.given
         if read_given then
@@ -150,8 +139,8 @@ local function make_others()
       local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0, reserve)
       return -1, remaining, reset, 0
     end
-    return policy.kernel.decide(policy, KEYS[done + i], weight, reserve, operation == REFUNDABLE,
-      givens[i])
+    return policy.kernel.decide(policy, KEYS[done + i], weight, reserve,
+      weight > 0 and givens[i], operation == REFUNDABLE)
   end
 
   local function answer(i, wait, remaining, reset, delay, first, second)
@@ -263,16 +252,6 @@ local function make_others()
     end
   end
 
-  local function state()
-    read_givens()
-    for i = 1, checks do
-      local policy = shape_policies[i]
-      local wait, remaining =
-        policy.kernel.state(policy, KEYS[done + i], shape_weights[i], givens[i])
-      answer(i, wait, remaining, 0, 0)
-    end
-  end
-
   local function lease()
     local numbers = read_numbers(6)
     for i = 1, checks do
@@ -307,8 +286,6 @@ local function make_others()
         settle()
       elseif operation == REPAY then
         repay()
-      elseif operation == STATE then
-        state()
       elseif operation == LEASE then
         lease()
       else
@@ -349,11 +326,9 @@ while position <= #message do
     shape_policies[i] = policies[number]
   end
   local run, group_bans = takes_of_one, bans and bans.begin(shape_policies, left, done)
-  if operation == STATE and checks == 1 then
-    run = states_of_one
-  elseif operation ~= TAKE or checks > 1 or group_bans or shape_weights[1] == 0
+  if operation ~= STATE and (operation ~= TAKE or checks > 1 or group_bans or shape_weights[1] == 0
     or shape_weights[1] + (shape_reserves and shape_reserves[1] or 0)
-      > shape_policies[1].capacity then
+      > shape_policies[1].capacity) then
     others = others or make_others()
     run = others
   end

@@ -60,7 +60,7 @@ local function drain_time(d, limit)
   return floor((d - 1) / limit) + 1
 end
 
-local function decide(policy, key, weight, reserve, refundable)
+local function decide(policy, key, weight, reserve, _, refundable)
   local limit, window, max_delay = policy.limit, policy.window, policy.max_delay
   local d, te, serial, holes = drained_bucket(policy, key)
   local skew = te - policy.now

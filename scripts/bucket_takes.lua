@@ -16,10 +16,11 @@ local function run(now_us, grace, answers, KEYS, ARGV)
   local SERIALS, HOLES = 2 ^ 52, 16
   local policy
   local message, last = ARGV[1], 0
-  local position = 9 + 56 * unpack_state('<d', message)
+  local policies = unpack_state('<d', message)
+  local position = 9 + 56 * policies
   while position <= #message do
-    local _, count, _, number, weight, reserve
-    _, count, _, number, weight, position = unpack_state('<ddddd', message, position)
+    local operation, count, _, number, weight, reserve
+    operation, count, _, number, weight, position = unpack_state('<ddddd', message, position)
     reserve = 0
     if number < 0 then
       number = -number
@@ -34,7 +35,7 @@ local function run(now_us, grace, answers, KEYS, ARGV)
     local policy_full = floor((policy_volume + policy_limit - 1) / policy_limit)
     for i = #answers, last do
       local key = KEYS[i]
-      -- wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, reserve)
+      -- wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, reserve, at)
       local refundable_7
       local limit_7, window_7, max_delay_7 = policy_limit, policy_window, policy_max_delay
       -- x, y, z, kept = drained_bucket(policy, key)

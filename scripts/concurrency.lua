@@ -20,182 +20,128 @@ local NOTHING_LEFT = -2   -- a base
 local arguments = ARGV[1]
 
 -- Forgets the nodes whose count has expired. Where the clock went back it shortens the time of the
--- others.
-local function expire(policy, key)
-  local entries, latest = call('HGETALL', key), now_us + policy.window
-  local gone, written = {}, {}
-  local total, nodes, least, last = 0, 0, latest, 0
+-- others. Returns the numbers as they stand then, and the entry of a node.
+local function expire(key, node, latest)
+  local entries, gone, written = call('HGETALL', key), {}, {}
+  local total, nodes, least, last, own = 0, 0, latest, 0, false
   for i = 1, #entries, 2 do
-    if entries[i] ~= ALL then
-      local epoch, count, expiry = stored_numbers(entries[i + 1], ENTRY, 24)
-      if expiry <= now_us then
-        gone[#gone + 1] = entries[i]
+    local id, entry = entries[i], entries[i + 1]
+    if id ~= ALL then
+      local epoch, count, ends = stored_numbers(entry, ENTRY, 24)
+      if ends <= now_us then
+        gone[#gone + 1] = id
       else
-        if expiry > latest then
-          expiry = latest
-          written[#written + 1] = entries[i]
-          written[#written + 1] = pack(ENTRY, epoch, count, expiry)
+        if ends > latest then
+          ends, entry = latest, pack(ENTRY, epoch, count, latest)
+          written[id] = entry
+        end
+        if id == node then
+          own = entry
         end
         total, nodes = total + count, nodes + 1
-        least, last = min(least, expiry), max(last, expiry)
+        least, last = min(least, ends), max(last, ends)
       end
     end
   end
   if nodes == 0 then
     gone[#gone + 1] = ALL
   end
-  for i = 1, #gone, 1000 do
-    call('HDEL', key, unpack(gone, i, min(i + 999, #gone)))
+  for i = 1, #gone do
+    call('HDEL', key, gone[i])
   end
-  for i = 1, #written, 1000 do
-    call('HSET', key, unpack(written, i, min(i + 999, #written)))
+  for id, entry in pairs(written) do
+    call('HSET', key, id, entry)
   end
-  return total, nodes, least, last
+  return total, nodes, least, last, own
 end
 
--- Returns the stored numbers as they stand now: units of all nodes, number of nodes, when the first
--- and the last of their counts expire, until when the key lives, and this node's count and epoch.
--- Without an epoch Redis has no entry of it.
-local function standing(policy, key)
-  local stored = call('HMGET', key, ALL, policy.node)
-  local head, own = stored[1], stored[2]
-  if not head then
-    if own then
+-- Decides a take, or the state of a node: its weight is that of the units released, below 0, or 0.
+-- Without the place of its two numbers in the message nothing is to be taken.
+local function decide(policy, key, weight, reserve, given)
+  local limit, node, expiry = policy.limit, policy.node, now_us + policy.window
+  local stored = call('HMGET', key, ALL, node)
+  local head, entry = stored[1], stored[2]
+  local total, nodes, least, last, till = 0, 0, 0, 0, 0
+  if head then
+    if #head ~= 40 then
       foreign()
     end
-    return 0, 0, 0, 0, 0, 0
-  elseif #head ~= 40 then
-    foreign()
-  end
-  local total, nodes, least, last, till = unpack_state(HEAD, head)
-  if total % 1 + nodes % 1 + least % 1 + last % 1 + till % 1 ~= 0
-    or min(total, nodes, least, last, till) < 0
-    or max(total, nodes, least, last, till) > 2 * MAX_CHARGE then
-    foreign()
-  end
-  if least <= now_us or last > now_us + policy.window then
-    total, nodes, least, last = expire(policy, key)
-    if nodes == 0 then
-      return 0, 0, 0, 0, 0, 0
+    total, nodes, least, last, till = unpack_state(HEAD, head)
+    if total % 1 + nodes % 1 + least % 1 + last % 1 + till % 1 ~= 0
+      or total < 0 or nodes < 0 or least < 0 or last < 0 or till < 0
+      or total > MAX_STORED or nodes > MAX_STORED or least > MAX_STORED or last > MAX_STORED
+      or till > MAX_STORED then
+      foreign()
     end
-    call('HSET', key, ALL, pack(HEAD, total, nodes, least, last, till))
-    own = call('HMGET', key, policy.node)[1]
-  end
-  if not own then
-    return total, nodes, least, last, till, 0
-  end
-  local epoch, count = stored_numbers(own, ENTRY, 24)
-  return total, nodes, least, last, till, count, epoch
-end
-
--- The node's count that an operation of this epoch and base begins with, or nil and why there is
--- none.
-local function count_of(count, own, epoch, base)
-  if own and epoch < own then
-    return nil, SUPERSEDED
-  elseif own and epoch == own then
-    return count
-  elseif base < 0 then
-    return nil, LOST
-  end
-  return base
-end
-
--- Returns the fields with the node's entry, and whether the key has to live for longer.
-local function with_entry(policy, total, nodes, least, till, own, epoch, count)
-  local expiry, lives = now_us + policy.window, false
-  if nodes == 0 then
-    least = expiry
-  end
-  if not own then
-    nodes = nodes + 1
-  end
-  if till < expiry then
-    till, lives = expiry + policy.window, true
-  end
-  return pack(HEAD, total, nodes, least, expiry, till), pack(ENTRY, epoch, count, expiry), lives
-end
-
-local function store(policy, key, head, entry, lives)
-  call('HSET', key, ALL, head, policy.node, entry)
-  if lives then
-    call('PEXPIRE', key, policy.lives)
-  end
-end
-
-local function reset_of(total)
-  return total > 0 and HINT or 0
-end
-
-kernels[#kernels + 1] = {
-  read = function(policy, message, position)
-    local node
-    node, position = unpack_state('<d', message, position)
-    policy.node = pack('<d', node)
-    policy.lives = string.format('%d', ceil_div(2 * policy.window, 1000) + grace)
-    return position
-  end,
-
-  -- Returns where the numbers of one check stand.
-  given = function(_, position)
-    return position, position + 16
-  end,
-
-  decide = function(policy, key, weight, reserve, _, given)
-    local total, nodes, least, _, till, count, own = standing(policy, key)
-    local epoch, base
-    if given and weight > 0 then
-      epoch, base = unpack_state('<dd', arguments, given)
-      local begun, problem = count_of(count, own, epoch, base)
-      if problem then
-        return problem, max(0, policy.limit - total), reset_of(total), 0
+    if least <= now_us or last > expiry then
+      total, nodes, least, last, entry = expire(key, node, expiry)
+      if nodes == 0 then
+        till = 0
+      else
+        call('HSET', key, ALL, pack(HEAD, total, nodes, least, last, till))
       end
-      total, count = total - count + begun, begun
     end
-    if weight > 0 and total + weight + reserve > policy.limit then
-      return HINT, max(0, policy.limit - total), reset_of(total), 0
+  elseif entry then
+    foreign()
+  end
+  local known, count = nil, 0   -- the node's epoch and units
+  if entry then
+    known, count = stored_numbers(entry, ENTRY, 24)
+  end
+
+  local wait, epoch, base, begun = 0, nil, 0, count
+  if given then
+    epoch, base = unpack_state('<dd', arguments, given)
+    if known and epoch < known then
+      wait = SUPERSEDED
+    elseif epoch ~= known then
+      if base < 0 then
+        wait = LOST
+      else
+        begun = base
+      end
     end
-    total = total + weight
-    if not epoch then   -- nothing is to be taken
-      return 0, max(0, policy.limit - total), reset_of(total), 0
-    end
-    return 0, max(0, policy.limit - total), reset_of(total), 0,
-      with_entry(policy, total, nodes, least, till, own, epoch, count + weight)
-  end,
-
-  take = function(policy, key, _, head, entry, lives)
-    store(policy, key, head, entry, lives)
-  end,
-
-  receipt = function()
-    return 0, 0
-  end,
-
-  -- What a group of checks shares of other algorithms changes nothing here.
-  refund = function() end,
-  charge = function() end,
-  repay = function()
-    return 0
-  end,
-
-  -- States the node's count less the units released. Returns a wait and what remains.
-  state = function(policy, key, weight, given)
-    local total, nodes, least, last, till, count, own = standing(policy, key)
-    local epoch, base = unpack_state('<dd', arguments, given)
-    local begun, problem = count_of(count, own, epoch, base)
-    if problem then
-      return problem, max(0, policy.limit - total)
-    end
-    local left = max(0, begun - weight)
-    total = total - count + left
+  end
+  total = total - count + begun
+  if wait == 0 and weight > 0 and total + weight + reserve > limit then
+    wait = HINT
+  end
+  local lives, left = false, begun + weight
+  if left < 0 then
+    left = 0
+  end
+  if wait == 0 then
+    total = total - begun + left
+  end
+  if wait == 0 and epoch then   -- else nothing is to be taken
+    head, entry = nil, nil
     if left > 0 or base ~= NOTHING_LEFT then
-      store(policy, key, with_entry(policy, total, nodes, least, till, own, epoch, left))
-    elseif nodes == 1 then
-      call('HDEL', key, policy.node, ALL)
-    else
-      call('HDEL', key, policy.node)
-      call('HSET', key, ALL, pack(HEAD, total, nodes - 1, least, last, till))
+      nodes = known and nodes or nodes + 1
+      least = nodes == 1 and expiry or least
+      lives = till < expiry
+      till = lives and expiry + policy.window or till
+      head, entry = pack(HEAD, total, nodes, least, expiry, till), pack(ENTRY, epoch, left, expiry)
+    elseif nodes > 1 then
+      head = pack(HEAD, total, nodes - 1, least, last, till)
     end
-    return 0, max(0, policy.limit - total)
-  end,
-}
+  end
+  local remaining = total < limit and limit - total or 0
+  local reset = total > 0 and HINT or 0
+  return wait, remaining, reset, 0, head, entry, lives
+end
+
+-- Stores what a take or a state leaves. Without an entry the node's goes, without both all.
+local function take(policy, key, _, head, entry, lives)
+  if entry then
+    call('HSET', key, ALL, head, policy.node, entry)
+    if lives then
+      local milliseconds = ceil_div(2 * policy.window, 1000) + grace
+      call('PEXPIRE', key, milliseconds)
+    end
+  elseif head then
+    call('HDEL', key, policy.node)
+    call('HSET', key, ALL, head)
+  else
+    call('HDEL', key, policy.node, ALL)
+  end
+end

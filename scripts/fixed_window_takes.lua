@@ -15,10 +15,11 @@ local function run(now_us, grace, answers, KEYS, ARGV)
   local MAX_CHARGE, MAX_STORED = 2 ^ 52, 2 ^ 53
   local policy
   local message, last = ARGV[1], 0
-  local position = 9 + 56 * unpack_state('<d', message)
+  local policies = unpack_state('<d', message)
+  local position = 9 + 56 * policies
   while position <= #message do
-    local _, count, _, number, weight, reserve
-    _, count, _, number, weight, position = unpack_state('<ddddd', message, position)
+    local operation, count, _, number, weight, reserve
+    operation, count, _, number, weight, position = unpack_state('<ddddd', message, position)
     reserve = 0
     if number < 0 then
       number = -number
@@ -33,7 +34,7 @@ local function run(now_us, grace, answers, KEYS, ARGV)
     local policy_full = floor((policy_volume + policy_limit - 1) / policy_limit)
     for i = #answers, last do
       local key = KEYS[i]
-      -- wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, reserve)
+      -- wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, reserve, at)
       local limit_5 = policy_limit
       -- x, y, z = rolled_window(policy, key)
       local x, y, z = policy_index, 0, false

@@ -26,7 +26,7 @@ func TestTakes_generated(t *testing.T) {
 
 // TestBuildTakes_closures counts what each run of a script of takes has to make.
 func TestBuildTakes_closures(t *testing.T) {
-	for kernel, most := range map[string]int{"fixed_window": 1, "sliding_window_counter": 1, "bucket": 1} {
+	for kernel, most := range map[string]int{"fixed_window": 1, "sliding_window_counter": 1, "bucket": 1, "concurrency": 1} {
 		text := redistest.NoError(BuildTakes("", kernel))(t)
 		n := strings.Count(text, "function")
 		redistest.ErrorIf(t, n > most, "%s: %d functions, want %d:\n%s", kernel, n, most, text)

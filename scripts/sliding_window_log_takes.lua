@@ -17,10 +17,11 @@ local function run(now_us, grace, answers, KEYS, ARGV)
   local LOG_LED_ENTRY, LOG_LED_BYTES = '>I6I5I3', 14
   local policy
   local message, last = ARGV[1], 0
-  local position = 9 + 56 * unpack_state('<d', message)
+  local policies = unpack_state('<d', message)
+  local position = 9 + 56 * policies
   while position <= #message do
-    local _, count, _, number, weight, reserve
-    _, count, _, number, weight, position = unpack_state('<ddddd', message, position)
+    local operation, count, _, number, weight, reserve
+    operation, count, _, number, weight, position = unpack_state('<ddddd', message, position)
     reserve = 0
     if number < 0 then
       number = -number
@@ -35,7 +36,7 @@ local function run(now_us, grace, answers, KEYS, ARGV)
     local policy_full = floor((policy_volume + policy_limit - 1) / policy_limit)
     for i = #answers, last do
       local key = KEYS[i]
-      -- wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, reserve)
+      -- wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, reserve, at)
       local limit_15, window_15, now_15 = policy_limit, policy_window, policy_now
       -- te_15, used_15, base_15, z, newest_15, dead_15 = log_used(policy, key)
       local window_11_15, now_11_15 = policy_window, policy_now

@@ -2,12 +2,12 @@
 -- does the same, and everything else.
 -- A run costs as much as some decisions, most of it for closures and tables. This script has none
 -- but `run`. go generate sets the prelude and one kernel into it, `decide` and `take` in place of
--- their calls, and a policy's numbers as locals: policy_limit for policy.limit. The scripts that it
--- makes, one for each kernel, are *_takes.lua.
+-- their calls, and a policy's numbers as locals: policy_limit for policy.limit. A line that ends in
+-- "only" and a kernel stands in that one's script alone. The scripts are *_takes.lua.
 -- Go twin: takesOnly in limiter/internal/wire/wire.go chooses between this script and batch.lua.
 -- KEYS: one state per request.
--- ARGV: as for batch.lua: policies of one kernel, which neither ban nor have numbers of their own,
---       and groups of operation 1 with one check, whose weight may pass.
+-- ARGV: as for batch.lua: policies of one kernel, which do not ban, and groups of operation 1 with
+--       one check, whose weight may pass, and of operation 7.
 -- Returns: as batch.lua.
 -- Example: that of batch.lua.
 local answers, failures = {struct.pack('<d', now_us)}, nil
@@ -17,15 +17,20 @@ local function run(now_us, grace, answers, KEYS, ARGV)
   -- The prelude and the kernel.
   local policy   -- only the parameter of functions whose calls stay
   local message, last = ARGV[1], 0
-  local position = 9 + 56 * unpack_state('<d', message)
+  local policies = unpack_state('<d', message)
+  local position = 9 + 56 * policies
+  position = position + 8 * policies   -- only concurrency
   while position <= #message do
-    local _, count, _, number, weight, reserve
-    _, count, _, number, weight, position = unpack_state('<ddddd', message, position)
+    local operation, count, _, number, weight, reserve
+    operation, count, _, number, weight, position = unpack_state('<ddddd', message, position)
+    weight = operation == 7 and -weight or weight   -- only concurrency
     reserve = 0
     if number < 0 then
       number = -number
       reserve, position = unpack_state('<d', message, position)
     end
+    local first = position - 16 * (last + 1)   -- only concurrency
+    position = position + 16 * count   -- only concurrency
     last = last + count
     local policy_limit, policy_window, policy_capacity, policy_max_delay, policy_max_debt,
       policy_tick = unpack_state('<dddddd', message, 56 * number - 39)
@@ -33,9 +38,12 @@ local function run(now_us, grace, answers, KEYS, ARGV)
     local policy_index = floor(policy_now / policy_window)
     local policy_volume = policy_capacity * policy_window
     local policy_full = floor((policy_volume + policy_limit - 1) / policy_limit)
+    local nodes = 56 * policies + 8 * number   -- only concurrency
+    local policy_node = string.sub(message, nodes + 1, nodes + 8)   -- only concurrency
     for i = #answers, last do
       local key = KEYS[i]
-      local wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, reserve)
+      local at = first + 16 * i   -- only concurrency
+      local wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, reserve, at)
       if wait == 0 then
         take(policy, key, reset, x, y, z, kept)
       end

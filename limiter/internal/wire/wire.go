@@ -165,14 +165,17 @@ func (m *Message) writePolicies() {
 	}
 }
 
-// takesOnly reports whether takes.lua decides the message: takes of one check each, whose weight may pass, all of one
-// kernel.
+// takesOnly reports whether takes.lua decides the message: takes of one check each, whose weight may pass, and what a
+// node states of requests that run, all of one kernel.
 func (m *Message) takesOnly() bool {
 	if m.Kernels&^fragments.taking != 0 || bits.OnesCount(uint(m.Kernels)) != 1 {
 		return false
 	}
 	for i := range m.Groups {
 		shape := m.Groups[i].calls[0]
+		if shape.Op == OpRelease || shape.Op == OpState {
+			continue
+		}
 		if shape.Op != OpTake || len(shape.Checks) != 1 {
 			return false
 		}

@@ -16,6 +16,7 @@ const place, end = "  -- The prelude and the kernel.\n", "\nend\n"
 var (
 	header      = regexp.MustCompile(`^(?:--.*\n)+`)
 	twin        = regexp.MustCompile(`(?m)^-- Go twin: .*$`)
+	only        = regexp.MustCompile(`(?m)^.* -- only (\w+)\n`)
 	policyField = regexp.MustCompile(`\bpolicy\.(\w+)`)
 )
 
@@ -48,6 +49,12 @@ func Generate(files fs.FS) (map[string]string, error) {
 // script returns the script of one kernel, of the texts of takes.lua, the prelude and the kernel.
 func script(name, takes, prelude, kernel string) (string, error) {
 	before, after, found := strings.Cut(header.ReplaceAllString(takes, ""), place)
+	after = only.ReplaceAllStringFunc(after, func(line string) string {
+		if only.FindStringSubmatch(line)[1] == name {
+			return line
+		}
+		return ""
+	})
 	behind, last, ends := strings.Cut(after, end)
 	if !found || !ends {
 		return "", errors.New("takes.lua has no place for the kernel")
