@@ -18,6 +18,8 @@ local ALL, ENTRY, HEAD = 'all', '<ddd', '<ddddd'
 local SUPERSEDED, LOST, HINT = -4, -5, 1000000
 local NOTHING_LEFT = -2   -- a base
 local arguments = ARGV[1]
+local stored_key, stored_head, stored_entry   -- the last that this run has stored
+local lives_window, lives_text = 0, ''   -- of the last key that has to live for longer
 
 -- Forgets the nodes whose count has expired. Where the clock went back it shortens the time of the
 -- others. Returns the numbers as they stand then, and the entry of a node.
@@ -59,8 +61,11 @@ end
 -- Without the place of its two numbers in the message nothing is to be taken.
 local function decide(policy, key, weight, reserve, given)
   local limit, node, expiry = policy.limit, policy.node, now_us + policy.window
-  local stored = call('HMGET', key, ALL, node)
-  local head, entry = stored[1], stored[2]
+  local head, entry = stored_head, stored_entry
+  if key ~= stored_key then
+    local stored = call('HMGET', key, ALL, node)
+    head, entry = stored[1], stored[2]
+  end
   local total, nodes, least, last, till = 0, 0, 0, 0, 0
   if head then
     if #head ~= 40 then
@@ -132,11 +137,16 @@ end
 
 -- Stores what a take or a state leaves. Without an entry the node's goes, without both all.
 local function take(policy, key, _, head, entry, lives)
+  stored_key = nil
   if entry then
     call('HSET', key, ALL, head, policy.node, entry)
+    stored_key, stored_head, stored_entry = key, head, entry
     if lives then
-      local milliseconds = ceil_div(2 * policy.window, 1000) + grace
-      call('PEXPIRE', key, milliseconds)
+      if lives_window ~= policy.window then   -- Redis formats a number for longer
+        lives_window = policy.window
+        lives_text = string.format('%d', ceil_div(2 * policy.window, 1000) + grace)
+      end
+      call('PEXPIRE', key, lives_text)
     end
   elseif head then
     call('HDEL', key, policy.node)

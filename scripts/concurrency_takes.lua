@@ -17,6 +17,8 @@ local function run(now_us, grace, answers, KEYS, ARGV)
   local SUPERSEDED, LOST, HINT = -4, -5, 1000000
   local NOTHING_LEFT = -2
   local arguments = ARGV[1]
+  local stored_key, stored_head, stored_entry
+  local lives_window, lives_text = 0, ''
   local policy
   local message, last = ARGV[1], 0
   local policies = unpack_state('<d', message)
@@ -47,8 +49,11 @@ local function run(now_us, grace, answers, KEYS, ARGV)
       local at = first + 16 * i
       -- wait, remaining, reset, delay, x, y, z, kept = decide(policy, key, weight, reserve, at)
       local limit_9, node_9, expiry_9 = policy_limit, policy_node, now_us + policy_window
-      local stored_9 = call('HMGET', key, ALL, node_9)
-      local x, y = stored_9[1], stored_9[2]
+      local x, y = stored_head, stored_entry
+      if key ~= stored_key then
+        local stored_9 = call('HMGET', key, ALL, node_9)
+        x, y = stored_9[1], stored_9[2]
+      end
       local total_9, nodes_9, least_9, last_9, till_9 = 0, 0, 0, 0, 0
       if x then
         if #x ~= 40 then
@@ -172,11 +177,16 @@ local function run(now_us, grace, answers, KEYS, ARGV)
       local delay, kept = 0, nil
       if wait == 0 then
         -- take(policy, key, reset, x, y, z, kept)
+        stored_key = nil
         if y then
           call('HSET', key, ALL, x, policy_node, y)
+          stored_key, stored_head, stored_entry = key, x, y
           if z then
-            local milliseconds_10 = (floor(((2 * policy_window) + 1000 - 1) / 1000)) + grace
-            call('PEXPIRE', key, milliseconds_10)
+            if lives_window ~= policy_window then
+              lives_window = policy_window
+              lives_text = string.format('%d', (floor(((2 * policy_window) + 1000 - 1) / 1000)) + grace)
+            end
+            call('PEXPIRE', key, lives_text)
           end
         elseif x then
           call('HDEL', key, policy_node)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -96,22 +97,41 @@ func newRawNode(t testing.TB, server *redistest.Server) *rawNode {
 	return &rawNode{r, t}
 }
 
+// runningAnswer is what a message is answered with, and its place in the batch.
+type runningAnswer struct {
+	wait, remaining int64
+	turn            int32
+}
+
 // send runs a message and returns its answer.
 func (n *rawNode) send(p *limiter.Policy, key string, msg runningMessage) (wait, remaining int64) {
 	n.t.Helper()
-	check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, Ticket: kernel.Keep(kernel.Kept{Held: msg})}
-	c := queue.NewCall(msg.op, []limiter.Check{check})
-	err := n.Topology.AnyNode.Batcher.Do(context.Background(), c, 10*time.Second)
-	redistest.FatalIf(n.t, err != nil || c.Err != nil, "%+v %+v", err, c.Err)
-	result := c.Checks[0].Result
-	wait = result.RetryAfter.Microseconds()
-	switch decision.Kept(&c.Checks[0]).Late {
-	case kernel.Superseded:
-		wait = superseded
-	case kernel.Lost:
-		wait = lost
+	a := n.sendAll(p, key, msg)[0]
+	return a.wait, a.remaining
+}
+
+// sendAll runs messages in one batch and returns their answers.
+func (n *rawNode) sendAll(p *limiter.Policy, key string, messages ...runningMessage) (answers []runningAnswer) {
+	n.t.Helper()
+	calls := make([]*queue.Call, len(messages))
+	for i, msg := range messages {
+		check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, Ticket: kernel.Keep(kernel.Kept{Held: msg})}
+		calls[i] = queue.NewCall(msg.op, []limiter.Check{check})
 	}
-	return wait, result.Remaining
+	n.Send(context.Background(), n.Topology.AnyNode, calls)
+	for _, c := range calls {
+		redistest.FatalIf(n.t, c.Err != nil, "%+v", c.Err)
+		kept, result := decision.Kept(&c.Checks[0]), c.Checks[0].Result
+		answer := runningAnswer{result.RetryAfter.Microseconds(), result.Remaining, kept.Turn}
+		switch kept.Late {
+		case kernel.Superseded:
+			answer.wait = superseded
+		case kernel.Lost:
+			answer.wait = lost
+		}
+		answers = append(answers, answer)
+	}
+	return answers
 }
 
 // checkStored holds what Redis has of a key equal to a model.
@@ -226,6 +246,22 @@ func concurrencyVectorsHold(t *testing.T, server *redistest.Server) {
 	}
 }
 
+// randomMessage makes up a message about the latest epochs.
+func randomMessage(random *rand.Rand, latest, limit int64) runningMessage {
+	msg := runningMessage{op: wire.OpTake, epoch: latest - random.Int64N(min(latest, 3)), base: random.Int64N(4) - 1, units: min(1+random.Int64N(2), limit)}
+	switch random.IntN(6) {
+	case 0:
+		msg.op, msg.units = wire.OpState, 0
+	case 1:
+		msg = runningMessage{op: wire.OpPeek}
+	case 2:
+		msg.op = wire.OpRelease
+	case 3:
+		msg.op, msg.base = wire.OpRelease, wire.NothingLeft
+	}
+	return msg
+}
+
 // TestConcurrency_twins_agree sends random messages of several nodes under a clock that steps in both
 // directions.
 func TestConcurrency_twins_agree(t *testing.T) {
@@ -259,24 +295,20 @@ func concurrencyTwinsAgree(t *testing.T, server *redistest.Server) {
 				client.Set(context.Background(), "test:clock", now, 0)
 				n := nodes[random.IntN(len(nodes))]
 				n.t = t
-				latest += random.Int64N(2)
-				msg := runningMessage{op: wire.OpTake, epoch: latest - random.Int64N(min(latest, 3)), base: random.Int64N(4) - 1, units: 1 + random.Int64N(2)}
-				switch random.IntN(6) {
-				case 0:
-					msg.op, msg.units = wire.OpState, 0
-				case 1:
-					msg = runningMessage{op: wire.OpPeek}
-				case 2:
-					msg.op = wire.OpRelease
-				case 3:
-					msg.op, msg.base = wire.OpRelease, wire.NothingLeft
+				messages := make([]runningMessage, 1+random.IntN(4))
+				for i := range messages {
+					latest += random.Int64N(2)
+					messages[i] = randomMessage(random, latest, limit)
 				}
-				msg.units = min(msg.units, limit)
-				wait, remaining := n.send(p, "k", msg)
-				if w, r := model.run(now, n.Running.Node, msg); w != wait || r != remaining {
-					t.Fatalf("%+v: Redis answers %d, %d, the model %d, %d", msg, wait, remaining, w, r)
+				answers := n.sendAll(p, "k", messages...)
+				for turn := range messages {
+					i := slices.IndexFunc(answers, func(a runningAnswer) bool { return a.turn == int32(turn+1) })
+					wait, remaining := model.run(now, n.Running.Node, messages[i])
+					if a := answers[i]; a.wait != wait || a.remaining != remaining {
+						t.Fatalf("%+v, message %d: Redis answers %+v, the model %d, %d", messages, i, a, wait, remaining)
+					}
 				}
-				if msg.op != wire.OpPeek {
+				if slices.ContainsFunc(messages, func(m runningMessage) bool { return m.op != wire.OpPeek }) {
 					n.checkStored(p, "k", model)
 				}
 			}
