@@ -28,9 +28,16 @@ func TestFailover_Decide(t *testing.T) {
 	scenes := []*scene{
 		{name: "outage", policies: day(5), steps: "a take 1 by redis left 4 kill take 1 by fallback take 1 by fallback take 1 by fallback take 1 by fallback " +
 			"denied 1 by fallback denied 1 by fallback open 1 closed 1 reports outage:refused start until any 1 redis reports outage:refused,recovery"},
-		// A smaller weight is sent, and a reset elsewhere is felt.
-		{name: "deny cache", policies: day(2), options: Options{DenyAge: time.Second}, steps: "a take 1 by redis denied 2 by redis denied 2 by deny_cache take 1 by redis denied 1 by redis denied 1 by deny_cache " +
+		// Each weight is sent once, and a reset elsewhere is felt.
+		{name: "deny cache", policies: day(2), options: Options{DenyAge: time.Second}, steps: "a take 1 by redis denied 2 by redis denied 2 by deny_cache take 1 by redis denied 1 by redis never 3 by redis denied 1 by deny_cache never 3 by deny_cache " +
 			"reset 1 take 1 by redis key unknown reset 0 key k denied 2 by redis denied 2 by deny_cache b reset 1 a until take 2 redis"},
+	}
+	for _, algorithm := range limiter.Algorithms() {
+		p := storetest.DayPolicy(t, "whole", algorithm, 10)
+		scenes = append(scenes, &scene{name: "a unit at least by " + algorithm, policies: []*limiter.Policy{p}, options: Options{LocalFraction: 0.01}, steps: "a away take 1 by fallback denied 1 by fallback"})
+	}
+	for _, node := range []string{"a", "m"} {
+		scenes = append(scenes, &scene{name: "reset by " + node, policies: append(day(5), storetest.DayPolicy(t, "other", limiter.SlidingWindowLog, 5)), steps: node + " key a take 1 key b take 1 of 0 resetall 2 peek left 5 of 1 peek left 4"})
 	}
 	// The override of a client ends in an outage: what was admitted by the raised limit is repaid.
 	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog, limiter.GCRA} {
@@ -101,24 +108,6 @@ func TestFailover_scaleDown(t *testing.T) {
 				"%s: weight %d: %s, %+v, %v; want it to pass: %v", algorithm, weight, source, checks[0].Result, err, want)
 			redistest.ErrorIf(t, !want && checks[0].Result.RetryAfter != limiter.Never,
 				"%s: weight %d may come back after %v, and never can", algorithm, weight, checks[0].Result.RetryAfter)
-		}
-	}
-}
-
-func TestPolicy_scaled(t *testing.T) {
-	t.Parallel()
-	for _, algorithm := range limiter.Algorithms() {
-		p := storetest.DayPolicy(t, "whole", algorithm, 10)
-		for part, want := range map[float64]int64{0.5: 5, 0.34: 3, 0.01: 1} {
-			m := memory.New()
-			admitted := int64(0)
-			for range 20 {
-				if limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: scaled(p, part), Key: limiter.EncodeKey("k"), Weight: 1})) {
-					admitted++
-				}
-			}
-			redistest.ErrorIf(t, admitted != want,
-				"%s: a part of %v of 10 admitted %d, want %d", algorithm, part, admitted, want)
 		}
 	}
 }

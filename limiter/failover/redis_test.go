@@ -64,27 +64,6 @@ func sendBatch(r *redis.Store, requests [][]limiter.Check) []*queue.Call {
 	return calls
 }
 
-func TestBatch_as_if_alone(t *testing.T) {
-	t.Parallel()
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
-	for _, size := range []int{1, 2, 128} {
-		for _, algorithm := range limiter.Algorithms() {
-			name := fmt.Sprintf("batch-%d-%s", size, algorithm)
-			limit := int64(size/2 + 1)
-			p := storetest.DayPolicy(t, name, algorithm, limit)
-			var requests [][]limiter.Check
-			for range size {
-				requests = append(requests, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("same"), Weight: 1}})
-			}
-			for i, c := range sendBatch(r, requests) {
-				want := max(0, limit-1-int64(i))
-				redistest.ErrorIf(t, c.Err != nil || c.Checks[0].Result.Passes() != (int64(i) < limit) || c.Checks[0].Result.Remaining != want,
-					"%s, request %d: %+v, error %v; want %d remaining", name, i, c.Checks[0].Result, c.Err, want)
-			}
-		}
-	}
-}
-
 func TestBatch_shapes(t *testing.T) {
 	t.Parallel()
 	r := openRedis(t, redistest.Shared(t), 10*time.Second)
@@ -107,32 +86,6 @@ func TestBatch_shapes(t *testing.T) {
 	}
 }
 
-func TestBatch_wrong_type(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	client, ctx := server.Client(t), context.Background()
-	r := openRedis(t, server, 10*time.Second)
-	for _, algorithm := range limiter.Algorithms() {
-		p := storetest.DayPolicy(t, "typed-"+algorithm, algorithm, 10)
-		client.HSet(ctx, "rl:{hash}:"+p.ID(), "field", "value")
-		client.Set(ctx, "rl:{short}:"+p.ID(), "xyz", 0)
-		client.RPush(ctx, "rl:{list}:"+p.ID(), "xyz")
-		requests := [][]limiter.Check{{{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1}}, {{Policy: p, Key: limiter.EncodeKey("hash"), Weight: 1}},
-			{{Policy: p, Key: limiter.EncodeKey("short"), Weight: 1}}, {{Policy: p, Key: limiter.EncodeKey("list"), Weight: 1}}, {{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1}}}
-		calls := sendBatch(r, requests)
-		for _, i := range []int{0, 4} {
-			if c := calls[i]; c.Err != nil || c.Checks[0].Result.Remaining != int64(9-i/4) {
-				t.Errorf("%s, good request %d: %+v, error %v", algorithm, i, c.Checks[0].Result, c.Err)
-			}
-		}
-		for _, i := range []int{1, 2, 3} {
-			if c := calls[i]; !errors.Is(c.Err, limiter.ErrUndecided) || strings.Contains(c.Err.Error(), "typed") {
-				t.Errorf("%s, bad request %d: error %v; want one that names no key", algorithm, i, c.Err)
-			}
-		}
-	}
-}
-
 func TestRedis_key_TTL(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -147,21 +100,6 @@ func TestRedis_key_TTL(t *testing.T) {
 		unused := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("unused"), Peek: true})[0].Result
 		n := client.Exists(ctx, "rl:{unused}:"+p.ID()).Val()
 		redistest.ErrorIf(t, n != 0 || unused.Remaining != 100, "%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
-	}
-}
-
-func TestRedis_script_flush(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client(t)
-	r := openRedis(t, server, 10*time.Second)
-	p := storetest.DayPolicy(t, "flush", limiter.GCRA, 100)
-	for i := range 30 {
-		if i%3 == 0 {
-			client.ScriptFlush(context.Background())
-		}
-		got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Remaining
-		redistest.FatalIf(t, got != int64(99-i), "request %d: %d remaining", i, got)
 	}
 }
 
@@ -211,21 +149,4 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 			"a request without a reply was decided: %v", err)
 	}
 	wantRemaining(t, r, p, "k", 1_000-1-lost) // one was answered
-}
-
-func TestRedis_Decide_timeout(t *testing.T) {
-	server := redistest.Start(t)
-	r := openRedis(t, server, 500*time.Millisecond)
-	p := storetest.DayPolicy(t, "hung", limiter.GCRA, 1_000)
-	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
-	server.Pause(t)
-	defer server.Resume(t)
-	inParallel(64, func(_ int) {
-		for range 3 {
-			_, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
-			if kind := limiter.Kind(err); kind != "timeout" && kind != "breaker" {
-				t.Errorf("error %v of kind %s", err, limiter.Kind(err))
-			}
-		}
-	})
 }

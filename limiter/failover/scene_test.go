@@ -28,8 +28,8 @@ import (
 //	end          the end of the request that passed as number so many, from 1
 //	runs, states what runs by the node, and how many states it has; idle: nothing is left of what ran, here or on Redis
 //	counts, owes what Redis counts as running, and what remains there of the first policy
-//	kill, start, pause, resume, full, roomy, flush
-//	             what happens to Redis
+//	kill, start, pause, resume, full, roomy, flush, away
+//	             what happens to Redis; while it is away the node does not ask it
 //	close, gone  the node's store is replaced; its last request has ended
 //	unban, unbanall, listed, reset, resetall, forget
 //	             what operators ask for, and how many bans or keys they find; forget resets what the node has,
@@ -218,6 +218,8 @@ func (s *scene) step(do string) {
 		})
 	case "owes":
 		waitLeft(t, s.at.shared, p, s.number())
+	case "away":
+		keepOpen(s.at.shared)
 	case "kill":
 		s.server.Kill()
 	case "start":

@@ -118,21 +118,6 @@ func TestMemory_Settle_exact(t *testing.T) {
 	}
 }
 
-// TestBucket_debt: 1 unit a second, 5 at most, and 20 charged: 20 seconds until the whole quota is
-// free again, 16 until the next unit.
-func TestBucket_debt(t *testing.T) {
-	now := storetest.Epoch
-	m := NewOnClock(func() int64 { return now })
-	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.TokenBucket, Limit: 1, Window: time.Second, Burst: 5})
-	storetest.ChargeIn(m, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 20}})
-	want := limiter.Result{RetryAfter: 16 * time.Second, ResetAfter: 20 * time.Second}
-	got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result
-	redistest.ErrorIf(t, got != want, "got %+v, want %+v", got, want)
-	now += 16_000_000
-	got = storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result
-	redistest.ErrorIf(t, !got.Passes(), "after the wait: %+v", got)
-}
-
 // TestMemory_Charge_debt holds the documentation to what becomes of 1,000 units that are charged to
 // a limit of 10 per 4 seconds: windows forget their units, buckets earn every one of them.
 func TestMemory_Charge_debt(t *testing.T) {
@@ -231,19 +216,8 @@ func TestMemory_full_ResetAll(t *testing.T) {
 			_, _ = m.Decide(context.Background(), []limiter.Check{{Policy: limited, Key: limiter.EncodeKey("k"), Weight: 1}}) // cannot fail
 		}
 	})
-	done := make(chan struct{})
-	go func() {
-		group.Wait()
-		close(done)
-	}()
-	redistest.WaitFor(t, "all are done", func() error {
-		select {
-		case <-done:
-			return nil
-		default:
-			return fmt.Errorf("%d states, %d overflows", m.Len(), m.Overflows())
-		}
-	})
+	group.Wait()
+	redistest.ErrorIf(t, m.Len() > 64, "%d states, want 64 at the most", m.Len())
 }
 
 // TestMemory_longest_drain takes refundably from a bucket that takes long to drain, in a table with others of

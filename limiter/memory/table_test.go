@@ -142,20 +142,6 @@ func TestMemory_lockEach_many_tables(t *testing.T) {
 	}
 }
 
-func TestResetAll_in_process(t *testing.T) {
-	t.Parallel()
-	m := New()
-	one, two := storetest.DayPolicy(t, "one", limiter.SlidingWindowLog, 5), storetest.DayPolicy(t, "two", limiter.GCRA, 5)
-	for i := range 100 {
-		storetest.Decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey(fmt.Sprint("client-", i))})
-		storetest.Decide(t, m, limiter.Check{Policy: two, Key: limiter.EncodeKey(fmt.Sprint("client-", i/2))})
-	}
-	found := m.ResetAll("one")
-	redistest.ErrorIf(t, found != 100 || m.Len() != 50, "forgot %d, %d are left; want 100 and 50", found, m.Len())
-	c := storetest.Decide(t, m, limiter.Check{Policy: one, Key: limiter.EncodeKey("client-1"), Weight: 1})[0]
-	redistest.ErrorIf(t, c.Result.Remaining != 4, "got %+v, want a fresh quota", c.Result)
-}
-
 func TestState_Take_like_Memory(t *testing.T) {
 	t.Parallel()
 	delay := 150 * time.Millisecond

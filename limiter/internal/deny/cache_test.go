@@ -96,27 +96,15 @@ func TestDenyCache_deny_weights(t *testing.T) {
 	redistest.ErrorIf(t, repeated < 10_000, "the cache denied only %d times", repeated)
 }
 
-// TestDenyCache_weights_apart has a client alternate weights: each is sent to Redis once.
-func TestDenyCache_weights_apart(t *testing.T) {
+// TestDenyCache_early has requests that saw the clock before a denial was asked for: they wait no longer than it says.
+func TestDenyCache_early(t *testing.T) {
 	t.Parallel()
-	p, cache, now := storetest.DayPolicy(t, "weights", limiter.GCRA, 10), NewCache(time.Second), clock.MomentOf(time.Unix(1_000, 0))
-	waits := map[int64]time.Duration{1: 6 * time.Second, 10: 59 * time.Second, 11: limiter.Never}
-	for weight, wait := range waits {
-		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Result: limiter.Result{RetryAfter: wait}}}, now)
-	}
-	for early := range time.Duration(3) { // milliseconds by which a request saw the clock before the denials were asked for
-		for weight, wait := range waits {
-			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-			redistest.ErrorIf(t, !cache.Deny(checks, now.Add(-early*time.Millisecond)).Denies() || checks[0].Result.RetryAfter != wait,
-				"weight %d: %+v, want retry after %v", weight, checks[0].Result, wait)
-		}
-	}
-	redistest.ErrorIf(t, cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 12}}, now).Denies(),
-		"a weight that was never asked about is answered")
-	cache.Forget(p.ID(), "k")
-	for weight := range waits {
-		redistest.ErrorIf(t, cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}, now).Denies(),
-			"weight %d is denied after a reset", weight)
+	p, cache, now := storetest.DayPolicy(t, "early", limiter.GCRA, 10), NewCache(time.Second), clock.MomentOf(time.Unix(1_000, 0))
+	check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Result: limiter.Result{RetryAfter: time.Minute}}}
+	cache.Learn(check, now)
+	for early := range time.Duration(3) {
+		redistest.ErrorIf(t, !cache.Deny(check, now.Add(-early*time.Millisecond)).Denies() || check[0].Result.RetryAfter != time.Minute,
+			"%d ms early: %+v", early, check[0].Result)
 	}
 }
 

@@ -150,33 +150,6 @@ func TestBucket_Refund_list_of_takes(t *testing.T) {
 		"only %d of %d schedules have more than three holes at once, %d a sum", several, schedules, sums)
 }
 
-// TestBucket_Refund_one_instant refunds takes of one instant in random orders. Up to 32 leave at most
-// MaxHoles holes, and return every unit at once.
-func TestBucket_Refund_one_instant(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 5))
-	for range 20_000 {
-		takes := 2 + random.IntN(2*MaxHoles-1)
-		b := newBucketPair(1, 200, sec)
-		for range takes {
-			b.take(1+random.Int64N(6), true)
-		}
-		for len(b.open) > 0 {
-			i := random.IntN(len(b.open))
-			b.refund(i, b.open[i].units)
-			open := int64(0)
-			for _, r := range b.open {
-				open += r.units
-			}
-			if got := b.debt(); got != open*sec {
-				t.Fatalf("%d takes: a debt of %d while %d units are reserved; %+v", takes, got, open, b.state.Holes)
-			}
-		}
-		if b.state.Holes != nil {
-			t.Fatalf("holes %+v before a debt of 0", *b.state.Holes)
-		}
-	}
-}
-
 // TestBucket_Refund_many_at_one_instant has more holes than a state keeps. Some units stay taken.
 func TestBucket_Refund_many_at_one_instant(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
