@@ -1,6 +1,10 @@
 package lease_test
 
 import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +27,10 @@ type leaseDesk struct {
 	back  []lease.HeldUnits // given back
 	fates map[limiter.LeaseFate]int64
 
-	whenBack func() // runs while units are given back; may be nil
+	open    lease.Question // the last one
+	key     *lease.BusyKey // of the last request
+	spent   []lease.HeldUnits
+	closing bool // requests come while units are given back, whatever their clock was
 }
 
 // deskTimer is the timer of the desk's one key.
@@ -35,11 +42,8 @@ type deskTimer struct {
 func (d deskTimer) Reset(time.Duration) bool { d.desk.timer = d.f; return true }
 func (d deskTimer) Stop() bool               { d.desk.timer = nil; return true }
 
-// deskLease is how long the leases of a desk last, and deskUntil how much of that a node uses.
-const (
-	deskLease = 80 * time.Millisecond
-	deskUntil = 70 * time.Millisecond
-)
+// deskLease is how long the leases of a desk last. A node uses 70 ms of that.
+const deskLease = 80 * time.Millisecond
 
 // newLeaseDesk returns a table with a busy key.
 func newLeaseDesk(t *testing.T) *leaseDesk {
@@ -54,204 +58,141 @@ func newLeaseDesk(t *testing.T) *leaseDesk {
 	d.table.Ask = func(q lease.Question) { d.asked = append(d.asked, q) }
 	d.table.GiveBack = func(_ *lease.BusyKey, l lease.HeldUnits) {
 		d.back = append(d.back, l)
-		if d.whenBack != nil {
-			d.whenBack()
+		if now := d.clock; d.closing {
+			d.clock = d.open.Sent
+			d.request(false)
+			d.clock = now
 		}
 	}
 	d.table.Ended = func(_ string, fate limiter.LeaseFate, units int64) { d.fates[fate] += units }
 	for range lease.BusyAfter {
-		d.spend(false)
-		d.pass(time.Millisecond)
+		d.request(false)
+		d.clock = d.clock.Add(time.Millisecond)
 	}
 	return d
 }
 
-// pass lets time pass.
-func (d *leaseDesk) pass(by time.Duration) { d.clock = d.clock.Add(by) }
-
-// spend makes a request, which a lease decides or not.
-func (d *leaseDesk) spend(want bool) (*lease.BusyKey, lease.HeldUnits) {
+// request makes a request, which a lease decides or not.
+func (d *leaseDesk) request(want bool) {
 	d.t.Helper()
 	k, spent := d.table.Spend(&d.check, d.clock)
 	redistest.ErrorIf(d.t, (spent.Number != 0) != want, "a request was decided by a lease: %v; want %v", !want, want)
-	return k, spent
+	if d.key = k; want {
+		d.spent = append(d.spent, spent)
+	}
 }
 
 // ask sends the question of a request that no lease decides.
 func (d *leaseDesk) ask() lease.Question {
 	d.t.Helper()
-	k, _ := d.spend(false)
-	q := d.table.Question(k)
-	q.Sent = d.clock
-	redistest.FatalIf(d.t, q.Wish.Units == 0, "nothing is asked for")
-	return q
+	d.request(false)
+	d.open = d.table.Question(d.key)
+	d.open.Sent = d.clock
+	redistest.FatalIf(d.t, d.open.Wish.Units == 0, "nothing is asked for")
+	return d.open
 }
 
-// answer answers it with so many units.
-func (d *leaseDesk) answer(q lease.Question, units int64) {
-	d.table.Answered(q, 5000, time.Minute, kernel.Lease{Units: units, Lasts: deskLease.Microseconds()})
-}
-
-// givenBack checks how many units were given back so far.
-func (d *leaseDesk) givenBack(units ...int64) {
-	d.t.Helper()
-	redistest.FatalIf(d.t, len(d.back) != len(units), "given back %+v; want %v", d.back, units)
-	for i, want := range units {
-		redistest.ErrorIf(d.t, d.back[i].Left != want, "given back %+v; want %v", d.back, units)
+// play plays steps: "spend" or "miss" a request, of this "weight" and "reserve"; "ask", which gives a "rest" back, or have
+// "another" question under way for so many units; "answer" it by so many, or learn that it has "failed" or was "unsent";
+// let so many microseconds "pass", or go to so many after the question by "at"; have the "timer" end. "end" and "reset" the
+// key, "shut" the table, "put" units back that the request of this number from 0 has spent. From "closing" on requests
+// come while units are given back. "back" compares the units that were given back so far, "spent" and "lapsed" the fates of units,
+// "held" what is left; "lost" says that some are, "whole" that none are, "idle" that no key is busy.
+func (d *leaseDesk) play(steps string) {
+	words := strings.Fields(steps)
+	number := func() int64 {
+		words = words[1:]
+		return redistest.NoError(strconv.ParseInt(words[0], 10, 64))(d.t)
+	}
+	want := func(step string, got, want any) {
+		d.t.Helper()
+		redistest.FatalIf(d.t, fmt.Sprint(got) != fmt.Sprint(want), "%s: %v, want %v; before %q", step, got, want, words[1:])
+	}
+	lost := func() int64 { return d.fates[limiter.LeaseReturned] + d.fates[limiter.LeaseLapsed] }
+	micros := func() time.Duration { return time.Duration(number()) * time.Microsecond }
+	for ; len(words) > 0; words = words[1:] {
+		switch do := words[0]; do {
+		case "spend", "miss":
+			d.request(do == "spend")
+		case "weight":
+			d.check.Weight = number()
+		case "reserve":
+			d.check.Reserve = number()
+		case "ask":
+			d.ask()
+		case "another":
+			d.open = lease.Question{Key: d.key, Wish: kernel.Wish{Units: number()}, Sent: d.clock}
+		case "rest":
+			want(do, d.open.Rest.Left, number())
+		case "answer":
+			d.table.Answered(d.open, 5000, time.Minute, kernel.Lease{Units: number(), Lasts: deskLease.Microseconds()})
+		case "failed", "unsent":
+			d.table.Failed(d.open, do == "failed")
+		case "pass":
+			d.clock = d.clock.Add(micros())
+		case "at":
+			d.clock = d.open.Sent.Add(micros())
+		case "timer":
+			d.timer()
+		case "end":
+			d.table.End("k", func(p *limiter.Policy) bool { return p == d.check.Policy }, lease.KeyEnded)
+		case "reset":
+			d.table.End("k", lease.Named("desk"), lease.KeyReset)
+		case "shut":
+			d.table.Close()
+		case "put":
+			d.table.PutBack(d.key, d.spent[number()], &d.check)
+		case "closing":
+			d.closing = true
+		case "back":
+			words = words[1:]
+			back := ""
+			for _, l := range d.back {
+				back += fmt.Sprint(l.Left, ";")
+			}
+			want(do, cmp.Or(back, "-"), words[0])
+		case "spent", "lapsed":
+			want(do, d.fates[map[string]limiter.LeaseFate{"spent": limiter.LeaseSpent, "lapsed": limiter.LeaseLapsed}[do]], number())
+		case "held":
+			units, _ := d.table.Held("desk", "k")
+			want(do, units, number())
+		case "lost", "whole":
+			want(do, lost() > 0, do == "lost")
+		case "idle":
+			want(do, d.key == nil, true)
+		default:
+			d.t.Fatalf("no such step: %q", words)
+		}
 	}
 }
 
-// TestLeaseTable_ends counts a lease from before its question, an eighth shorter than Redis does, and closes
-// it before what is left is given back.
-func TestLeaseTable_ends(t *testing.T) {
-	d := newLeaseDesk(t)
-	q := d.ask()
-	d.pass(30 * time.Millisecond)
-	d.answer(q, 100)
-	d.spend(true)
-	d.clock = q.Sent.Add(deskUntil - 1)
-	d.spend(true)
-	d.pass(1)
-	d.spend(false)
-	d.givenBack()
-	d.whenBack = func() {
-		d.clock = q.Sent // whatever the clock of a request was
-		d.spend(false)
-	}
-	d.timer()
-	d.givenBack(98)
-	redistest.ErrorIf(t, d.fates[limiter.LeaseSpent] != 2, "%v; want 2 units spent", d.fates)
-	d.timer()
-	d.givenBack(98)
-}
-
-// TestLeaseTable_late gives units back whose answer comes when the lease has ended.
-func TestLeaseTable_late(t *testing.T) {
-	d := newLeaseDesk(t)
-	q := d.ask()
-	d.pass(deskUntil)
-	d.answer(q, 100)
-	d.givenBack(100)
-	d.clock = q.Sent
-	d.spend(false)
-}
-
-// TestLeaseTable_question closes a lease whose rest it gives back. It stays closed unless the question has
-// certainly not arrived.
-func TestLeaseTable_question(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		failed bool
-		arrive bool
-		late   bool // after the end of the lease
-		held   bool
-	}{
-		{"answered", false, true, false, false},
-		{"lost on either way", true, true, false, false},
-		{"not sent", true, false, false, true},
-		{"not sent, and the lease has ended", true, false, true, false},
+// TestLeaseTable plays what becomes of leases. One lasts from before its question, an eighth shorter than on Redis: it is
+// closed before what is left is given back.
+func TestLeaseTable(t *testing.T) {
+	for name, steps := range map[string]string{
+		"its end":       "ask pass 30000 answer 100 spend at 69999 spend at 70000 miss back - closing timer back 98; spent 2 timer back 98;",
+		"a late answer": "ask pass 70000 answer 100 back 100; at 0 miss",
+		// A lease whose rest a question gives back stays closed unless the question has certainly not arrived.
+		"answered":        "ask answer 10 weight 11 ask rest 10 weight 1 miss answer 0 miss lost",
+		"lost":            "ask answer 10 weight 11 ask rest 10 weight 1 miss failed miss lost",
+		"not sent":        "ask answer 10 weight 11 ask rest 10 weight 1 miss unsent spend whole",
+		"not sent, ended": "ask answer 10 weight 11 ask rest 10 weight 1 miss pass 70000 unsent miss lost",
+		// What the key's leases hold is given back once, also by answers under way; nothing where its state is gone.
+		"a key ends":      "ask answer 100 spend another 7 closing end miss end answer 7 miss back 99;7;",
+		"a key is reset":  "ask answer 100 spend another 7 closing reset miss reset answer 7 miss back - lapsed 106",
+		"the table ends":  "ask answer 100 spend another 7 shut answer 7 back 99;7; " + strings.Repeat("miss idle pass 1000 ", 2*lease.BusyAfter),
+		"left for others": "ask answer 100 reserve 4999 spend miss reserve 4900 spend",
+		// Units of a denied request return to their lease, or to Redis where that is closed.
+		"put back": "ask answer 2 spend spend another 10 answer 10 spend put 0 back 1; another 0 answer 0 spent 2 put 2 back 1; held 10 reset put 1 back 1; lapsed 11",
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			d := newLeaseDesk(t)
-			d.answer(d.ask(), 10)
-			one := d.check
-			d.check.Weight = 11 // more than there is
-			q := d.ask()
-			redistest.FatalIf(t, q.Rest.Left != 10, "the question gives %d back; want 10", q.Rest.Left)
-			d.check = one
-			d.spend(false)
-			if test.late {
-				d.pass(deskUntil)
-			}
-			if test.failed {
-				d.table.Failed(q, test.arrive)
-			} else {
-				d.answer(q, 0)
-			}
-			d.spend(test.held)
-			redistest.ErrorIf(t, test.held == (d.fates[limiter.LeaseReturned]+d.fates[limiter.LeaseLapsed] > 0),
-				"fates %v", d.fates)
-		})
+		t.Run(name, func(t *testing.T) { newLeaseDesk(t).play(steps) })
 	}
-}
-
-// TestLeaseTable_end gives back what the key's leases hold, once; nothing where its state is gone. The same
-// holds for answers that are under way.
-func TestLeaseTable_end(t *testing.T) {
-	for why, want := range map[lease.BusyState][]int64{lease.KeyEnded: {99, 7}, lease.KeyReset: {}} {
-		d := newLeaseDesk(t)
-		d.answer(d.ask(), 100)
-		k, _ := d.spend(true)
-		other := lease.Question{Key: k, Wish: kernel.Wish{Units: 7}, Sent: d.clock}
-		end := func() { d.table.End("k", func(p *limiter.Policy) bool { return p == d.check.Policy }, why) }
-		d.whenBack = func() { d.spend(false) }
-		end()
-		d.spend(false)
-		end()
-		d.answer(other, 7)
-		d.spend(false)
-		d.givenBack(want...)
-		redistest.ErrorIf(t, why == lease.KeyReset && d.fates[limiter.LeaseLapsed] != 106,
-			"fates %v; want 106 units lapsed", d.fates)
-	}
-}
-
-// TestLeaseTable_close gives everything back, also what is answered later, and leases nothing more.
-func TestLeaseTable_close(t *testing.T) {
-	d := newLeaseDesk(t)
-	d.answer(d.ask(), 100)
-	k, _ := d.spend(true)
-	d.table.Close()
-	d.answer(lease.Question{Key: k, Wish: kernel.Wish{Units: 7}, Sent: d.clock}, 7)
-	d.givenBack(99, 7)
-	for range 2 * lease.BusyAfter {
-		k, _ := d.spend(false)
-		redistest.FatalIf(t, k != nil, "a key is busy")
-		d.pass(time.Millisecond)
-	}
-}
-
-// TestLeaseTable_reserve spends only what leaves enough to others.
-func TestLeaseTable_reserve(t *testing.T) {
-	d := newLeaseDesk(t)
-	d.answer(d.ask(), 100) // of 5000
-	d.check.Reserve = 4999
-	d.spend(true)
-	d.spend(false)
-	d.check.Reserve = 4900
-	d.spend(true)
 }
 
 // TestLeaseTable_neverPasses asks in vain for more than there can be, which changes no lease.
 func TestLeaseTable_neverPasses(t *testing.T) {
 	d, want := newLeaseDesk(t), newLeaseDesk(t).ask().Wish
-	d.check.Weight = 1 << 60
-	for range 100 {
-		d.spend(false)
-	}
-	d.check.Weight = 1
+	d.play("weight 1152921504606846976 " + strings.Repeat("miss ", 100) + "weight 1")
 	got := d.ask().Wish
 	redistest.ErrorIf(t, got != want, "asked for %+v; want %+v", got, want)
-}
-
-// TestLeaseTable_putBack returns units of a denied request to their lease, or to Redis where that is closed.
-func TestLeaseTable_putBack(t *testing.T) {
-	d := newLeaseDesk(t)
-	d.answer(d.ask(), 2)
-	k, first := d.spend(true)
-	_, second := d.spend(true) // the lease is used up
-	d.answer(lease.Question{Key: k, Wish: kernel.Wish{Units: 10}, Sent: d.clock}, 10)
-	_, third := d.spend(true)
-	d.table.PutBack(k, first, &d.check)
-	d.givenBack(1)
-	d.table.Answered(lease.Question{Key: k, Sent: d.clock}, 5000, time.Minute, kernel.Lease{})
-	redistest.ErrorIf(t, d.fates[limiter.LeaseSpent] != 2, "fates %v; want 2 units spent", d.fates)
-	d.table.PutBack(k, third, &d.check)
-	d.givenBack(1)
-	units, _ := d.table.Held("desk", "k")
-	redistest.ErrorIf(t, units != 10, "%d units are held; want 10", units)
-	d.table.End("k", lease.Named("desk"), lease.KeyReset)
-	d.table.PutBack(k, second, &d.check)
-	d.givenBack(1)
-	redistest.ErrorIf(t, d.fates[limiter.LeaseLapsed] != 11, "fates %v; want 11 units lapsed", d.fates)
 }
