@@ -46,11 +46,6 @@ func benchPolicy(b *testing.B, algorithm string) *limiter.Policy {
 	return storetest.NewPolicy(b, s)
 }
 
-func benchRedis(b *testing.B, server *redistest.Server) *redis.Store {
-	b.Helper()
-	return newTestRedis(b, server, 10*time.Second, limiter.KeyFormat{Prefix: "rl"})
-}
-
 // takeMany spreads n decisions, client by client, over callers that each wait for their answers.
 func takeMany(b *testing.B, s limiter.Store, p *limiter.Policy, keys []string, callers, n int) {
 	b.Helper()
@@ -70,7 +65,7 @@ func takeMany(b *testing.B, s limiter.Store, p *limiter.Policy, keys []string, c
 // BenchmarkTake measures one decision, by one caller and by many, and counts the scripts that Redis runs for it.
 func BenchmarkTake(b *testing.B) {
 	keys, server := benchKeys(5000), redistest.Start(b)
-	client, store := server.Client(b), benchRedis(b, server)
+	client, store := server.Client(b), openRedis(b, server, 10*time.Second)
 	for _, algorithm := range limiter.Algorithms() {
 		p := benchPolicy(b, algorithm)
 		b.Run("store=memory/algorithm="+algorithm, func(b *testing.B) {
@@ -110,7 +105,7 @@ func BenchmarkScript(b *testing.B) {
 	keys := benchKeys(5000)
 	server := redistest.Start(b)
 	client, random := server.Client(b), rand.New(rand.NewPCG(1, 2))
-	stores := map[string]*redis.Store{"takes": benchRedis(b, server), "batch": benchRedis(b, server)}
+	stores := map[string]*redis.Store{"takes": openRedis(b, server, 10*time.Second), "batch": openRedis(b, server, 10*time.Second)}
 	stores["batch"].Scripts.Always = true
 	for _, algorithm := range limiter.Algorithms() {
 		p := benchPolicy(b, algorithm)

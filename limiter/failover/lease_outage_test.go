@@ -148,12 +148,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 // newClusterFailover returns a leasing store on a Cluster.
 func newClusterFailover(t *testing.T, servers []*redistest.Server) *Store {
 	t.Helper()
-	options := dial.Options{Mode: dial.Cluster, Timeout: 10 * time.Second}
-	for _, s := range servers {
-		options.Addresses = append(options.Addresses, s.Addr)
-	}
-	r := openStore(t, options, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
-	return New(r, memory.New(), Options{DenyAge: time.Second})
+	return New(openClusterWithin(t, servers, 10*time.Second), memory.New(), Options{DenyAge: time.Second})
 }
 
 // moveSlot moves a slot with all its keys from a master to another, as redis-cli does.

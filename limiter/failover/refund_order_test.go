@@ -52,7 +52,7 @@ func (r *refundTrace) step(t *testing.T) {
 		case kind == 8:
 			s.Charge(answers[i])
 		case kind == 9:
-			r.repay(t, i, check.Weight*p.Rule().Params.Window*2/3)
+			s.Repay(t, &check, kernel.Debt{Amount: check.Weight * p.Rule().Params.Window * 2 / 3})
 		case len(r.open) > 0:
 			refund := slices.Clone(r.open[at][i])
 			if part {
@@ -68,26 +68,6 @@ func (r *refundTrace) step(t *testing.T) {
 	if check.Refundable && limiter.Allowed(answers[0]) {
 		r.open = append(r.open, [][]limiter.Check{answers[0], answers[1]})
 	}
-}
-
-// repay adds a debt in one of the stores.
-func (r *refundTrace) repay(t *testing.T, store int, amount int64) {
-	t.Helper()
-	p := r.p
-	if store == 0 {
-		s := r.stores[0].f.local.Lock(p, "k")
-		held, _ := s.Kept("k")
-		if after, units := p.Rule().Algorithm.Kernel.Repay(held, r.now/p.Rule().Params.Tick, &p.Rule().Params, kernel.Debt{At: 0, Amount: amount}); units > 0 || after != held {
-			s.Put("k", after)
-		}
-		s.Mu.Unlock()
-		return
-	}
-	built := redistest.NoError(r.redis.Scripts.Get(wire.KernelSetOf(p.Rule().Algorithm)))(t)
-	v := &p.Rule().Params
-	message := doubles(1, 1, float64(v.Limit), float64(v.Window), float64(v.Capacity), float64(v.MaxDelay), float64(v.MaxDebt), float64(v.Tick),
-		float64(wire.OpRepay), 1, 1, 1, 1, 0, float64(amount))
-	noError(t, r.redis.Client().Eval(t.Context(), built.Text, []string{r.redis.RedisKey(p, limiter.EncodeKey("k"))}, message).Err())
 }
 
 // compare compares the states, but for the instants at which they were stored where nothing is owed.

@@ -1,6 +1,8 @@
 package failover
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,54 +20,21 @@ func leaving(p *limiter.Policy, weight, reserve int64) limiter.Check {
 	return limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve}
 }
 
-// TestFailover_reserve_deny_cache has lesser requests denied, and repeats these denials. Others still get what
-// was left to them.
-func TestFailover_reserve_deny_cache(t *testing.T) {
+// TestFailover_reserve plays lesser requests, which are denied for the sake of others: these still get what was left to
+// them. An outage goes on from what was used, without what was left to others.
+func TestFailover_reserve(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{DenyAge: time.Second})
+	var scenes []*scene
 	for _, algorithm := range limiter.Algorithms() {
-		p := storetest.DayPolicy(t, "cached-"+algorithm, algorithm, 5)
-		storetest.Decide(t, f, leaving(p, 3, 2))
-		for i, want := range []limiter.Source{limiter.SourceRedis, limiter.SourceDenyCache, limiter.SourceDenyCache} {
-			checks := []limiter.Check{leaving(p, 1, 2)}
-			source, err := f.Decide(t.Context(), checks)
-			if r := checks[0].Result; err != nil || source != want || r.Passes() || !r.ForOthers || r.Remaining != 0 {
-				t.Errorf("%s: lesser request %d: %s, %+v, %v; want a denial by %s", algorithm, i, source, r, err, want)
-			}
+		small, large := []*limiter.Policy{storetest.DayPolicy(t, "cached", algorithm, 5)}, []*limiter.Policy{storetest.DayPolicy(t, "outage", algorithm, 20)}
+		outage := func(fraction float64, lesser, others int) *scene {
+			return &scene{name: fmt.Sprint("outage by ", algorithm, fraction), policies: large, options: Options{LocalFraction: fraction, ForgiveOutages: true}, steps: "a reserve 10 take 4 left 6 away " +
+				strings.Repeat("take 1 ", lesser) + "withheld 1 reserve 0 " + strings.Repeat("take 1 ", others) + "denied 1"}
 		}
-		for _, step := range []struct {
-			reserve int64
-			passes  bool
-		}{{1, true}, {0, true}, {0, false}} {
-			r := storetest.Decide(t, f, leaving(p, 1, step.reserve))[0].Result
-			redistest.ErrorIf(t, r.Passes() != step.passes || r.ForOthers || r.Remaining != 0, "%s: a request that leaves %d: %+v; passes: %v", algorithm, step.reserve, r, step.passes)
-		}
+		scenes = append(scenes, outage(1, 6, 10), outage(0.5, 3, 5), &scene{name: "deny cache by " + algorithm, policies: small, options: Options{DenyAge: time.Second},
+			steps: "a reserve 2 take 3 withheld 1 by redis left 0 withheld 1 by deny_cache withheld 1 by deny_cache left 0 reserve 1 take 1 left 0 reserve 0 take 1 left 0 denied 1 left 0"})
 	}
-}
-
-// TestFailover_reserve_outage has the last answer before an outage be that of a lesser request. The outage goes
-// on from what was used, without what was left to others.
-func TestFailover_reserve_outage(t *testing.T) {
-	t.Parallel()
-	for _, algorithm := range limiter.Algorithms() {
-		for _, fraction := range []float64{1, 0.5} {
-			r := openRedis(t, redistest.Shared(t), 10*time.Second)
-			f := New(r, memory.New(), Options{LocalFraction: fraction, ForgiveOutages: true})
-			p := storetest.DayPolicy(t, "outage-"+algorithm, algorithm, 20)
-			left := storetest.Decide(t, f, leaving(p, 4, 10))[0].Result.Remaining
-			redistest.FatalIf(t, left != 6, "%s: %d remain, want 6", algorithm, left)
-			keepOpen(r)
-			for _, want := range []struct{ reserve, admitted int64 }{{10, int64(6 * fraction)}, {0, int64(10 * fraction)}} {
-				admitted := int64(0)
-				for range 20 {
-					if limiter.Allowed(storetest.Decide(t, f, leaving(p, 1, want.reserve))) {
-						admitted++
-					}
-				}
-				redistest.Equal(t, admitted, want.admitted, "%s, %v of the limit: the requests that passed and leave %d", algorithm, fraction, want.reserve)
-			}
-		}
-	}
+	playScenes(t, scenes)
 }
 
 // TestFailover_reserve_Unused decides in an outage by periods and by a fraction of the limits: what is left for others

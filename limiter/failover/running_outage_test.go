@@ -6,14 +6,12 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // counted returns how many units Redis counts for a key of the policy, as another process sees it.
@@ -37,8 +35,7 @@ func waitCounted(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
 // TestCluster_concurrency decides checks of two slots, all or nothing.
 func TestCluster_concurrency(t *testing.T) {
 	t.Parallel()
-	masters := redistest.StartCluster(t)
-	r := openStore(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: 10 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
+	r, _ := openCluster(t)
 	p := storetest.ConcurrencyPolicy(t, 3)
 	both := func(a, b int64) []limiter.Check {
 		t.Helper()

@@ -92,6 +92,7 @@ func TestFailover_concurrency(t *testing.T) {
 		{name: "in process", policies: []*limiter.Policy{limit(5)}, steps: "m " + units + " states 2"},
 		{name: "on Redis", policies: []*limiter.Policy{limit(5)}, steps: "a " + units},
 		{name: "beside another policy", policies: []*limiter.Policy{limit(5), rate(2)}, steps: "m take 1 take 1 denied 1 denied 1 of 0 runs 2 peek left 3 end 3 runs 2"},
+		{name: "a peek beside a take", policies: []*limiter.Policy{limit(3), rate(2)}, steps: "a of 0 take 2 of 01 beside 1 left 1,1 of 0 runs 2 end 1 counts 0"},
 		// Requests from before a reload to Redis count on their node, of which another node knows nothing.
 		{name: "reload", policies: []*limiter.Policy{limit(2)}, steps: "m take 1 take 1 a denied 1 end 1 take 1 denied 1 b take 1 denied 1 end 2 a denied 1 end 4 counts 1 take 1 denied 1 end 3 end 5 counts 0"},
 		{name: "two nodes", policies: []*limiter.Policy{limit(3)}, steps: "a take 1 by redis b take 2 by redis left 0 a denied 1 by redis left 0 end 2 counts 1 denied 3 left 2 take 2 left 0 end 1 counts 2 end 3 counts 0 runs 0 b runs 0 idle"},

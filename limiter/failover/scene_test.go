@@ -17,9 +17,12 @@ import (
 // scene is some nodes on one Redis, and the steps that they play:
 //
 //	a, b, c, d   the node that goes on; m is the process of a without Redis, as before a reload
-//	key, of      the key of the requests that follow, and their policies by their numbers, as in "of 01"
-//	take, denied, others, bans, banned, never, peek
-//	             a request of so many units, and what becomes of it; "others" deny it, but not its last policy
+//	key, of, reserve
+//	             of the requests that follow: their key, their policies by their numbers, as in "of 01", and what they leave
+//	take, denied, withheld, others, bans, banned, never, peek
+//	             a request of so many units, and what becomes of it: withheld for others, or "others" deny it, but not its
+//	             last policy
+//	beside       a request that takes nothing of its first policy
 //	open, closed a request in this mode, which is not decided
 //	until        a request that is made until this becomes of it by this source, as in "until take 1 redis"
 //	fails        requests of one unit until the node counts Redis as failing
@@ -49,6 +52,7 @@ type scene struct {
 	at       *Store // whose turn it is
 	of       []*limiter.Policy
 	key      limiter.EncodedKey
+	reserve  int64
 	words    []string
 	checks   []limiter.Check // of the last request
 	source   limiter.Source
@@ -119,11 +123,11 @@ func (s *scene) node(name string) *Store {
 	return s.nodes[name]
 }
 
-// request decides a request, and returns what becomes of it.
-func (s *scene) request(mode FailMode, units int64, peek bool) string {
+// request decides a request, and returns what becomes of it. Of its first so many policies it takes nothing.
+func (s *scene) request(mode FailMode, units int64, peeks int) string {
 	s.checks = nil
-	for _, p := range s.of {
-		s.checks = append(s.checks, limiter.Check{Policy: p, Key: s.key, Weight: units, Peek: peek})
+	for i, p := range s.of {
+		s.checks = append(s.checks, limiter.Check{Policy: p, Key: s.key, Weight: units, Reserve: s.reserve, Peek: i < peeks})
 	}
 	s.source, s.err = s.at.DecideIn(s.t.Context(), mode, s.checks)
 	s.seen[s.source] = true
@@ -149,6 +153,8 @@ func (s *scene) request(mode FailMode, units int64, peek bool) string {
 	case r.Passes():
 		end()
 		return "others"
+	case r.ForOthers:
+		return "withheld"
 	case last.Policy.CountsRunning() && r.RetryAfter != time.Second:
 		return "denied for another time"
 	default:
@@ -161,7 +167,7 @@ func (s *scene) request(mode FailMode, units int64, peek bool) string {
 func (s *scene) until(outcome string, units int64, source limiter.Source) {
 	s.t.Helper()
 	redistest.Retry(s.t, fmt.Sprintf("%s %d by %s", outcome, units, source), func() (again bool, seen any) {
-		got := s.request(FailLocal, units, false)
+		got := s.request(FailLocal, units, 0)
 		return got != outcome && outcome != "any" || s.source != source, fmt.Sprintf("%s by %s", got, s.source)
 	})
 }
@@ -175,23 +181,27 @@ func (s *scene) step(do string) {
 		s.at = s.node(do)
 	case "key":
 		s.key = limiter.EncodeKey(s.next())
+	case "reserve":
+		s.reserve = s.number()
 	case "of":
 		s.of = nil
 		for _, digit := range s.next() {
 			s.of = append(s.of, s.policies[digit-'0'])
 		}
-	case "take", "denied", "others", "bans", "banned", "never":
-		s.want(do, s.request(FailLocal, s.number(), false), do)
+	case "take", "denied", "others", "bans", "banned", "never", "withheld":
+		s.want(do, s.request(FailLocal, s.number(), 0), do)
 	case "peek":
-		s.want(do, s.request(FailLocal, 0, true), "take")
+		s.want(do, s.request(FailLocal, 0, len(s.of)), "take")
+	case "beside":
+		s.want(do, s.request(FailLocal, s.number(), 1), "take")
 	case "open":
-		s.want(do, s.request(FailOpen, s.number(), false), "undecided")
+		s.want(do, s.request(FailOpen, s.number(), 0), "undecided")
 	case "closed":
-		s.want(do, s.request(FailClosed, s.number(), false), "undecided")
+		s.want(do, s.request(FailClosed, s.number(), 0), "undecided")
 	case "until":
 		s.until(s.next(), s.number(), limiter.Source(s.next()))
 	case "fails":
-		waitFailing(t, s.at, true, func() { s.request(FailLocal, 1, false) })
+		waitFailing(t, s.at, true, func() { s.request(FailLocal, 1, 0) })
 	case "by":
 		s.want(do, s.source, s.next())
 	case "seen":

@@ -163,25 +163,6 @@ func TestMemory_Charge_bounds(t *testing.T) {
 	}
 }
 
-// TestMemory_slowest_limit has many new clients with a fast limit. By that limit the debt of a
-// client with a slow one would drain in no time.
-func TestMemory_slowest_limit(t *testing.T) {
-	t.Parallel()
-	for _, algorithm := range []string{limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA} {
-		now := int64(1_000_000_000_000)
-		m := NewOnClock(func() int64 { return now })
-		slow := storetest.NewPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: algorithm, Limit: 10, Window: time.Hour})
-		fast := redistest.NoError(slow.WithLimit(10_000, 0))(t)
-		storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("slow"), Weight: 10})
-		now += 10_000_000
-		for i := range 3000 {
-			storetest.Decide(t, m, limiter.Check{Policy: fast, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
-		}
-		redistest.ErrorIf(t, limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("slow"), Weight: 1})),
-			"%s: who has used up 10 an hour passes after ten seconds", algorithm)
-	}
-}
-
 // TestMemory_full_ResetAll runs requests in a full store, resets and new limits at once; each of
 // them takes locks.
 func TestMemory_full_ResetAll(t *testing.T) {

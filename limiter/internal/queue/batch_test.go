@@ -62,12 +62,13 @@ func (g *gate) awaitBatch(t *testing.T) {
 	}
 }
 
-func (g *gate) waitForQueue(t *testing.T, n int) {
+// await waits until a condition holds, which is looked at under the lock.
+func (b *Batcher) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	redistest.Retry(t, "the queue is filled", func() (again bool, seen any) {
-		g.Mu.Lock()
-		defer g.Mu.Unlock()
-		return len(g.Waiting) != n, fmt.Sprintf("%d calls wait", len(g.Waiting))
+	redistest.Retry(t, what, func() (again bool, seen any) {
+		b.Mu.Lock()
+		defer b.Mu.Unlock()
+		return !holds(), fmt.Sprintf("%d calls wait, %+v, watched %v, %+v", len(b.Waiting), b.Senders, b.stalls.IsSet(), b.Unsettled)
 	})
 }
 
@@ -80,7 +81,7 @@ func TestBatcher_waiting_calls(t *testing.T) {
 	for range wire.MaxBatch + 10 {
 		g.ask(&group)
 	}
-	g.waitForQueue(t, wire.MaxBatch+10)
+	g.await(t, "the queue is filled", func() bool { return len(g.Waiting) == wire.MaxBatch+10 })
 	g.release <- struct{}{}
 	n = <-g.started
 	redistest.ErrorIf(t, n != wire.MaxBatch, "the next batch has %d requests, want %d", n, wire.MaxBatch)
@@ -145,12 +146,8 @@ func TestBatcher_stalled_batches(t *testing.T) {
 	}
 	close(g.release)
 	group.Wait()
-	redistest.Retry(t, "surplus senders end", func() (again bool, seen any) {
-		g.Mu.Lock()
-		defer g.Mu.Unlock()
-		l := &g.Senders
-		return l.Open != 0 || l.stalled != 0 || len(l.inflights) != 0 || g.stalls.IsSet(), fmt.Sprintf("%+v, watched %v", g.Senders, g.stalls.IsSet())
-	})
+	l := &g.Senders
+	g.await(t, "surplus senders end", func() bool { return l.Open == 0 && l.stalled == 0 && len(l.inflights) == 0 && !g.stalls.IsSet() })
 }
 
 func TestBatcher_lost_answer(t *testing.T) {
@@ -201,19 +198,11 @@ func TestBatcher_crowd(t *testing.T) {
 	for range 5 {
 		crowd.Go(ask)
 	}
-	redistest.Retry(t, "five requests wait", func() (again bool, seen any) {
-		b.Mu.Lock()
-		defer b.Mu.Unlock()
-		return len(b.Waiting) != 5, fmt.Sprintf("%d", len(b.Waiting))
-	})
+	b.await(t, "five requests wait", func() bool { return len(b.Waiting) == 5 })
 	close(first)
 	crowd.Wait()
 	for range 2 {
-		redistest.Retry(t, "the senders end", func() (again bool, seen any) {
-			b.Mu.Lock()
-			defer b.Mu.Unlock()
-			return b.Senders.Open != 0, fmt.Sprintf("%d are open", b.Senders.Open)
-		})
+		b.await(t, "the senders end", func() bool { return b.Senders.Open == 0 })
 		ask()
 	}
 	want := []batch{{1, true}, {5, false}, {1, false}, {1, true}}

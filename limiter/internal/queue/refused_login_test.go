@@ -128,11 +128,7 @@ func TestBatcher_refused_login_timeout(t *testing.T) {
 	close(d.open)
 	err = <-older
 	redistest.ErrorIf(t, err != nil, "%+v", err)
-	redistest.Retry(t, "the queue is empty", func() (again bool, seen any) {
-		d.Mu.Lock()
-		defer d.Mu.Unlock()
-		return len(d.Waiting) > 0, "a call waits"
-	})
+	d.await(t, "the queue is empty", func() bool { return len(d.Waiting) == 0 })
 	redistest.Equal(t, d.sent.Load(), 2, "the number of batches that were sent")
 }
 

@@ -64,11 +64,7 @@ func TestWaiter_of_calls_that_change_hands(t *testing.T) {
 	t.Log(outcomes)
 	redistest.ErrorIf(t, outcomes[nil] == 0 || outcomes[decision.ErrTimeout] == 0,
 		"outcomes %v, want answers and timeouts", outcomes)
-	redistest.Retry(t, "the looks end", func() (again bool, seen any) {
-		b.Mu.Lock()
-		defer b.Mu.Unlock()
-		return b.expiry.IsSet() || len(b.Waiting) > 0, fmt.Sprintf("looking %v, %d calls wait", b.expiry.IsSet(), len(b.Waiting))
-	})
+	b.await(t, "the looks end", func() bool { return !b.expiry.IsSet() && len(b.Waiting) == 0 })
 }
 
 // TestWaiter_of_a_shorter_timeout has a caller leave on time though the next look was to be later.
@@ -155,11 +151,7 @@ func TestBatcher_holds(t *testing.T) {
 		left -= <-g.started
 	}
 	close(g.release)
-	redistest.Retry(t, "nothing is under way", func() (again bool, seen any) {
-		g.Mu.Lock()
-		defer g.Mu.Unlock()
-		return len(g.Unsettled.Quotas)+len(g.Waiting)+g.Senders.Open > 0, fmt.Sprintf("%+v", g.Unsettled)
-	})
+	g.await(t, "nothing is under way", func() bool { return len(g.Unsettled.Quotas)+len(g.Waiting)+g.Senders.Open == 0 })
 }
 
 // TestBatcher_fill_left_refund has a caller leave its refund while that waits in the queue.
