@@ -195,7 +195,7 @@ func TestProtocols_extendedConnect(t *testing.T) {
 		}
 		reading, writing := io.Pipe()
 		opened := connect(reading)
-		defer opened.Body.Close()
+		t.Cleanup(func() { _ = opened.Body.Close() }) // the test is over
 		redistest.FatalIf(t, opened.StatusCode != http.StatusOK, "got %s", opened.Status)
 		redistest.NoError(io.WriteString(writing, "hello"))(t)
 		echoed := make([]byte, len("hello"))

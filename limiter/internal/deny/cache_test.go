@@ -102,8 +102,8 @@ func TestDenyCache_early(t *testing.T) {
 	p, cache, now := storetest.DayPolicy(t, "early", limiter.GCRA, 10), NewCache(time.Second), clock.MomentOf(time.Unix(1_000, 0))
 	check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Result: limiter.Result{RetryAfter: time.Minute}}}
 	cache.Learn(check, now)
-	for early := range time.Duration(3) {
-		redistest.ErrorIf(t, !cache.Deny(check, now.Add(-early*time.Millisecond)).Denies() || check[0].Result.RetryAfter != time.Minute,
+	for early := range 3 {
+		redistest.ErrorIf(t, !cache.Deny(check, now.Add(-time.Duration(early)*time.Millisecond)).Denies() || check[0].Result.RetryAfter != time.Minute,
 			"%d ms early: %+v", early, check[0].Result)
 	}
 }
