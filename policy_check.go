@@ -30,7 +30,7 @@ func (p *Policy) check() error {
 		err = errors.New("unlimited: needs a placeholder for the requests that are limited, such as limit {http.vars.plan_limit} unlimited")
 	case p.Unlimited && n != 0:
 		err = fmt.Errorf("%s %d: requests without a limit are unlimited; leave out the number or unlimited", option, n)
-	case p.hasAlgorithm() && p.checkWindow() != nil:
+	case (p.Algorithm == "" || slices.Contains(limiter.Algorithms(), p.Algorithm)) && p.checkWindow() != nil: // the error of another one comes first
 		err = p.checkWindow()
 	case p.Weight < 0:
 		err = fmt.Errorf("weight %d: use a whole number from 1", p.Weight)
@@ -158,12 +158,6 @@ func (p *Policy) location() (*time.Location, error) {
 		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", humanize.Shown(p.TimeZone))
 	}
 	return location, nil
-}
-
-// hasAlgorithm reports whether the algorithm is one. The error of another one comes first: whether a policy has a window
-// depends on it.
-func (p *Policy) hasAlgorithm() bool {
-	return p.Algorithm == "" || slices.Contains(limiter.Algorithms(), p.Algorithm)
 }
 
 // checkWindow refuses a policy without a window, with two, or with a time zone that says nothing.

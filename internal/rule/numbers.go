@@ -100,7 +100,7 @@ func (s *Set) policyOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (*limi
 	if n.Unlimited {
 		limit = unlimited
 	}
-	if given, ok := s.limitOf(rule, r, repl); ok {
+	if given, ok := s.number(rule, rule.limitOption(), &n.LimitFrom, r, repl, 0); ok {
 		limit = given
 	}
 	switch limit {
@@ -151,19 +151,13 @@ func (r *Rule) limitOption() string {
 	return "limit"
 }
 
-// limitOf reads the placeholder of a limit: a number from 0, or the word unlimited.
-func (s *Set) limitOf(rule *Rule, r *http.Request, repl *caddy.Replacer) (int64, bool) {
-	from, option := &rule.Numbers.LimitFrom, rule.limitOption()
-	text, err := s.valueOf(rule, option, from, r, repl)
-	if text == WordUnlimited {
-		return unlimited, true
-	}
-	return s.parse(rule, option, from, text, err, 0, math.MaxInt64)
-}
-
-// number reads a placeholder. It is false if the value is empty, no whole number or below the least.
+// number reads a placeholder, that of a limit also as the word unlimited. It is false if the value is empty, no whole
+// number or below the least.
 func (s *Set) number(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer, least int64) (int64, bool) {
 	text, err := s.valueOf(rule, option, from, r, repl)
+	if text == WordUnlimited && from == &rule.Numbers.LimitFrom {
+		return unlimited, true
+	}
 	return s.parse(rule, option, from, text, err, least, math.MaxInt64)
 }
 

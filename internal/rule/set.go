@@ -42,26 +42,18 @@ const fewRules = 8
 
 // NewSet makes a set of rules.
 func NewSet(rules []Rule) *Set {
-	s := &Set{}
-	for i := range rules {
-		s.add(rules[i])
+	s := &Set{places: map[string]int{}}
+	for _, r := range rules {
+		if r.Cost.ReadsBody() {
+			r.Cost.number = s.bodies.Add(r.Cost.body)
+		}
+		r.Index, r.repeats = len(s.Rules), s.ruleOf(r.Policy.ID()) != nil
+		s.Rules = append(s.Rules, r)
+		if len(s.Rules) > fewRules && !r.repeats {
+			s.places[r.Policy.ID()] = r.Index
+		}
 	}
 	return s
-}
-
-// add adds a rule and records where it stands.
-func (s *Set) add(r Rule) {
-	if r.Cost.ReadsBody() {
-		r.Cost.number = s.bodies.Add(r.Cost.body)
-	}
-	r.Index, r.repeats = len(s.Rules), s.ruleOf(r.Policy.ID()) != nil
-	s.Rules = append(s.Rules, r)
-	if len(s.Rules) > fewRules && !r.repeats {
-		if s.places == nil {
-			s.places = map[string]int{}
-		}
-		s.places[r.Policy.ID()] = r.Index
-	}
 }
 
 // Replace has the rules of a policy decide by another one of the same states, with its variants. No request may be

@@ -233,7 +233,7 @@ func (d *document) endNumber() {
 
 // readKey reads the name of a member.
 func (d *document) readKey(data []byte) int {
-	if d.key.isNew() { // most keys stand in one piece, without a backslash
+	if len(d.key.raw) == 0 { // most keys stand in one piece, without a backslash
 		if n := bytes.IndexByte(data[:min(len(data), maxName+1)], '"'); n >= 0 && bytes.IndexByte(data[:n], '\\') < 0 {
 			d.endKey(d.frames[d.open-1].node.child(data[:n]))
 			return n + 1

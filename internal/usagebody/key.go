@@ -17,9 +17,6 @@ const maxRaw = maxName * len(`\u0000`)
 // begin prepares for the next name.
 func (k *key) begin() { k.raw, k.escaped = k.raw[:0], false }
 
-// isNew reports whether no character has passed.
-func (k *key) isNew() bool { return len(k.raw) == 0 }
-
 // next takes a character and reports whether the name ends with it.
 func (k *key) next(c byte) bool {
 	if c == '"' && !k.escaped {
