@@ -177,9 +177,10 @@ type Policy struct {
 	users int // configurations; guarded by the lock of all names
 	cells [6][6]atomic.Pointer[prometheus.Counter]
 
+	running atomic.Bool // it counts running requests, or did
+
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool
-	running bool                   // it counts running requests, or did
 	invalid map[string]*clock.Gate // of the log, for each option that has a series of invalid_values_total
 }
 
@@ -260,11 +261,7 @@ func (p *Policy) drop() {
 }
 
 // CountRunning marks the name as one that counts running requests.
-func (p *Policy) CountRunning() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.running = true
-}
+func (p *Policy) CountRunning() { p.running.Store(true) }
 
 // CountingRunning returns the names that count running requests. Those that no configuration uses any more
 // are among them while their requests run.
@@ -272,11 +269,9 @@ func (n *Names) CountingRunning() (names []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for name, p := range n.known {
-		p.mu.Lock()
-		if p.running {
+		if p.running.Load() {
 			names = append(names, name)
 		}
-		p.mu.Unlock()
 	}
 	return names
 }
