@@ -126,8 +126,7 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 	case "hash_keys":
 		app.HashKeys = value
 	case "local_share":
-		app.LocalShare = new(float64)
-		*app.LocalShare, err = caddyfileopt.Percent(d, option, value)
+		app.LocalShare, err = caddyfileopt.Percent(d, option, value)
 	case "settle_outage":
 		app.SettleOutage, err = caddyfileopt.Switch(d, option, value)
 	case "deny_cache":

@@ -65,8 +65,7 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	case "node_timeout":
 		policy.NodeTimeout, err = caddyfileopt.Duration(p.Dispenser, option, value, limiter.MinNodeTimeout, "a duration from 5s to 10m such as 15s")
 	case "enforce":
-		policy.Enforce = new(float64)
-		*policy.Enforce, err = caddyfileopt.Percent(p.Dispenser, option, value)
+		policy.Enforce, err = caddyfileopt.Percent(p.Dispenser, option, value)
 	case "max_delay":
 		policy.MaxDelay = new(caddy.Duration)
 		*policy.MaxDelay, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")
@@ -224,7 +223,7 @@ func (p *handlerParser) parseNotify(policy *Policy) error {
 		if err != nil {
 			return err
 		}
-		policy.Notify = append(policy.Notify, percent)
+		policy.Notify = append(policy.Notify, *percent)
 	}
 	return nil
 }

@@ -72,11 +72,11 @@ func Number(d *caddyfile.Dispenser, option, value string, least, most int) (int,
 }
 
 // Percent reads a percentage such as 12.5%. Which are possible the option decides.
-func Percent(d *caddyfile.Dispenser, option, value string) (float64, error) {
+func Percent(d *caddyfile.Dispenser, option, value string) (*float64, error) {
 	digits, found := strings.CutSuffix(value, "%")
 	percent, err := strconv.ParseFloat(digits, 64)
 	if err == nil && found && strings.Trim(digits, "-0123456789.") == "" {
-		return percent, nil
+		return &percent, nil
 	}
 	switch {
 	case !(percent > 0 && percent <= 100):
@@ -84,7 +84,7 @@ func Percent(d *caddyfile.Dispenser, option, value string) (float64, error) {
 	case percent <= 1: // a part of a whole, as others write it
 		percent *= 100
 	}
-	return 0, d.Errf("%s %s: use a percentage with its sign, such as %[1]s %.6[3]g%%", option, humanize.Shown(value), percent)
+	return nil, d.Errf("%s %s: use a percentage with its sign, such as %[1]s %.6[3]g%%", option, humanize.Shown(value), percent)
 }
 
 // Lines are where the options of a block stand, and under "" where the block begins. Some errors of an
