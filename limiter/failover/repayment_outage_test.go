@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -158,49 +159,36 @@ func TestRepayment_closed(t *testing.T) {
 	})
 }
 
-// TestRepayment_settings pays an outage back with every setting that changes keys, clocks or limits.
+// TestRepayment_settings repays outages with every setting that changes keys, clocks or limits. Of requests with limits of
+// their own the last one caps what is repaid, and a policy owes nothing for requests that another one denies.
 func TestRepayment_settings(t *testing.T) {
 	t.Parallel()
 	window := windowOfBothClocks(time.Hour)
-	for _, s := range []struct {
-		name    string
-		ahead   time.Duration // of Redis's clock
-		format  limiter.KeyFormat
-		options Options
-		slotted bool
-		admits  int64 // of a limit of 10
-	}{
-		{name: "Redis an hour ahead", ahead: time.Hour, admits: 7},
-		{name: "Redis an hour behind", ahead: -time.Hour, admits: 7},
-		{name: "hidden keys", format: limiter.KeyFormat{Secret: "secret"}, admits: 7},
-		{name: "local fraction", options: Options{LocalFraction: 0.5}, admits: 3},
-		{name: "forgiven", options: Options{ForgiveOutages: true}, admits: 7},
-		{name: "a proxy that wants one slot", slotted: true, admits: 7},
-	} {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.StartAt(t, s.ahead)
-			f := New(newTestRedis(t, server, 10*time.Second, s.format), memory.New(), s.options)
-			f.shared.Slotted.Store(s.slotted)
-			for _, algorithm := range limiter.Algorithms()[:5] {
-				p := storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window})
-				for range 3 {
-					result, err := limiter.Allow(t.Context(), f, p, "k")
-					redistest.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
-				}
-				keepOpen(f.shared)
-				admitted := int64(0)
-				for redistest.NoError(limiter.Allow(t.Context(), f, p, "k"))(t).Passes() {
-					admitted++
-				}
-				redistest.Equal(t, admitted, s.admits, "%s: the units that were admitted", algorithm)
-				f.shared.Topology.AnyNode.Breaker.Close()
-				left := 7 - s.admits
-				if s.options.ForgiveOutages {
-					left = 7
-				}
-				wantRemaining(t, f, p, "k", left)
-			}
-		})
+	var policies []*limiter.Policy
+	for _, algorithm := range limiter.Algorithms()[:5] {
+		policies = append(policies, storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window}))
 	}
+	outage := func(admits, left int) (steps string) {
+		for i := range policies {
+			steps += fmt.Sprintf(" of %d take 1 take 1 take 1 away %s denied 1 back peek left %d even", i, strings.Repeat("take 1 ", admits), left)
+		}
+		return steps
+	}
+	scenes := []*scene{
+		{name: "Redis an hour ahead", policies: policies, ahead: time.Hour, steps: "a" + outage(7, 0)},
+		{name: "Redis an hour behind", policies: policies, ahead: -time.Hour, steps: "a" + outage(7, 0)},
+		{name: "hidden keys", policies: policies, secret: "secret", steps: "a" + outage(7, 0)},
+		{name: "local fraction", policies: policies, options: Options{LocalFraction: 0.5}, steps: "a" + outage(3, 4)},
+		{name: "forgiven", policies: policies, options: Options{ForgiveOutages: true}, steps: "a" + outage(7, 7)},
+		{name: "a proxy that wants one slot", policies: policies, steps: "a slotted" + outage(7, 0)},
+		{name: "two policies", policies: []*limiter.Policy{storetest.DayPolicy(t, "wide", limiter.FixedWindow, 10), storetest.DayPolicy(t, "narrow", limiter.TokenBucket, 2)},
+			steps: "a away take 1 take 1 denied 1 denied 1 denied 1 back peek left 8,0 even"},
+	}
+	for _, algorithm := range limiter.Algorithms() {
+		large := storetest.NewPolicy(t, limiter.Settings{Name: "limits", Algorithm: algorithm, Limit: 100, Window: 24 * time.Hour, Dynamic: true})
+		small := redistest.NoError(large.WithLimit(10, 0))(t)
+		scenes = append(scenes, &scene{name: "limits of requests by " + algorithm, policies: []*limiter.Policy{large, small},
+			steps: "a away of 0 take 4 of 1 take 3 of 0 take 8 back peek left 85 even away take 5 of 1 denied 1 back of 0 peek left 80 even"})
+	}
+	playScenes(t, scenes)
 }

@@ -185,42 +185,6 @@ func TestRepayment_decayed(t *testing.T) {
 	n.wantRepaid(t, day, 3, 7)
 }
 
-// TestRepayment_limits has requests bring limits of their own: the last one caps what is settled.
-func TestRepayment_limits(t *testing.T) {
-	t.Parallel()
-	n := newSharedOutageNode(t)
-	for _, algorithm := range limiter.Algorithms() {
-		large := storetest.NewPolicy(t, limiter.Settings{Name: "limits-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Hour, Dynamic: true})
-		small := redistest.NoError(large.WithLimit(10, 0))(t)
-		n.settled.Store(0)
-		n.away()
-		n.take(t, large, 4)
-		n.take(t, small, 3)
-		n.take(t, large, 8)
-		n.back()
-		n.wantRepaid(t, large, 15, 85)
-		n.away()
-		n.take(t, large, 5)
-		redistest.ErrorIf(t, n.take(t, small, 1), "%s: the small limit admits one more", algorithm)
-		n.back()
-		n.wantRepaid(t, large, 20, 80)
-	}
-}
-
-// TestRepayment_policies denies requests by the second of two policies: the first owes nothing.
-func TestRepayment_policies(t *testing.T) {
-	t.Parallel()
-	n := newSharedOutageNode(t)
-	wide, narrow := storetest.DayPolicy(t, "wide", limiter.FixedWindow, 10), storetest.DayPolicy(t, "narrow", limiter.TokenBucket, 2)
-	n.away()
-	for range 5 {
-		storetest.Decide(t, n, limiter.Check{Policy: wide, Key: limiter.EncodeKey("k")}, limiter.Check{Policy: narrow, Key: limiter.EncodeKey("k")})
-	}
-	n.back()
-	wantRemaining(t, n, wide, "k", 8)
-	n.wantRepaid(t, narrow, 4, 0)
-}
-
 // TestRepayment_lostReply loses the reply to a settlement. Its units are never sent again; those that are
 // admitted afterwards are.
 func TestRepayment_lostReply(t *testing.T) {

@@ -31,8 +31,9 @@ import (
 //	end          the end of the request that passed as number so many, from 1
 //	runs, states what runs by the node, and how many states it has; idle: nothing is left of what ran, here or on Redis
 //	counts, owes what Redis counts as running, and what remains there of the first policy
-//	kill, start, pause, resume, full, roomy, flush, away
+//	kill, start, pause, resume, full, roomy, flush, away, back
 //	             what happens to Redis; while it is away the node does not ask it
+//	even         the node owes nothing; slotted: it speaks to a proxy that wants keys of one slot
 //	close, gone  the node's store is replaced; its last request has ended
 //	unban, unbanall, listed, reset, resetall, forget
 //	             what operators ask for, and how many bans or keys they find; forget resets what the node has,
@@ -43,6 +44,7 @@ type scene struct {
 	policies []*limiter.Policy
 	options  Options
 	ahead    time.Duration // of Redis's clock
+	secret   string        // of the names of keys
 	steps    string
 
 	t        *testing.T
@@ -116,7 +118,11 @@ func (s *scene) node(name string) *Store {
 				local = m.local
 			}
 		}
-		r := openRedis(s.t, s.server, 2*time.Second)
+		timeout := 10 * time.Second
+		if strings.Contains(s.steps, "pause") {
+			timeout = time.Second
+		}
+		r := newTestRedis(s.t, s.server, timeout, limiter.KeyFormat{Prefix: "rl", Secret: s.secret})
 		s.reported.listen(r)
 		s.nodes[name] = New(r, local, s.options)
 	}
@@ -230,6 +236,12 @@ func (s *scene) step(do string) {
 		waitLeft(t, s.at.shared, p, s.number())
 	case "away":
 		keepOpen(s.at.shared)
+	case "back":
+		s.at.shared.Topology.AnyNode.Breaker.Close()
+	case "even":
+		s.want(do, s.at.ledger.isEmpty(), true)
+	case "slotted":
+		s.at.shared.Slotted.Store(true)
 	case "kill":
 		s.server.Kill()
 	case "start":
