@@ -28,7 +28,7 @@ func TestReload_counts(t *testing.T) {
 			if step.left < 0 {
 				caddytest.CheckRefusal(t, n.Get(t, "/"), http.StatusTooManyRequests)
 			} else {
-				caddytest.CheckQuota(t, caddytest.CheckAdmitted(t, n.Get(t, "/"), source), step.limit, step.left)
+				caddytest.CheckQuota(t, n.Get(t, "/").Want(t, http.StatusOK, "allowed "+source), step.limit, step.left)
 			}
 		}
 	})
@@ -48,7 +48,7 @@ func TestReload_failed(t *testing.T) {
 		}
 		t.Run(source, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(global, site))
-			caddytest.CheckAdmitted(t, n.Get(t, "/"), source)
+			n.Get(t, "/").Want(t, http.StatusOK, "allowed "+source)
 			for _, mistake := range mistakes {
 				n.Load(t, mistake.text).Want(t, http.StatusBadRequest, "*"+mistake.complaint+"*")
 			}
@@ -67,7 +67,7 @@ func TestReload_failedStart(t *testing.T) {
 	const site = "redis_ratelimit {query.k} 5 24h" + caddytest.ShowDecision
 	failing := caddytest.Config("redis_ratelimit {\nmemory {\nmax_keys 1\n}\n}", site) + "http://" + taken.Addr().String() + " {\nrespond x\n}\n"
 	caddytest.OnEachStore(t, site, func(t *testing.T, n *caddytest.Node, source string) {
-		caddytest.CheckAdmitted(t, n.Get(t, "/?k=first"), source)
+		n.Get(t, "/?k=first").Want(t, http.StatusOK, "allowed "+source)
 		for range 12 {
 			n.Load(t, failing).Want(t, http.StatusBadRequest, "*address already in use*") // it cannot listen
 			n.Ask(t, "GET", "policies", "").Want(t, http.StatusOK, `*"store":{"kind":"`+source+`"*"max_keys":1000000*`)
@@ -91,7 +91,7 @@ func TestReload_leaks(t *testing.T) {
 	n := caddytest.Start(t, text(0))
 	turn := func(i int) {
 		n.Reload(t, text(i))
-		caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
+		n.Get(t, "/").Want(t, http.StatusOK, "allowed redis")
 		broken := caddytest.Config("redis_ratelimit {\nredis redis://:{env.NOWHERE}@127.0.0.1:1\n}", "redis_ratelimit same 5 24h")
 		n.Load(t, broken).Want(t, http.StatusBadRequest, caddytest.Any)
 	}
@@ -194,7 +194,7 @@ func TestReload_forced(t *testing.T) {
 
 func TestReload_otherSettings(t *testing.T) {
 	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision)
-	caddytest.CheckAdmitted(t, n.Get(t, "/"), "redis")
+	n.Get(t, "/").Want(t, http.StatusOK, "allowed redis")
 	before := caddytest.Connections(t, server)
 	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "10s", "11s", 1), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
 	caddytest.CheckQuota(t, n.Get(t, "/"), 1000, 998)
@@ -203,6 +203,6 @@ func TestReload_otherSettings(t *testing.T) {
 		return slices.ContainsFunc(before, func(id string) bool { return slices.Contains(after, id) }), after
 	})
 	n.Reload(t, caddytest.Config("", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
-	caddytest.CheckAdmitted(t, n.Get(t, "/"), "memory")
+	n.Get(t, "/").Want(t, http.StatusOK, "allowed memory")
 	waitForNoConnections(t, server)
 }

@@ -35,11 +35,11 @@ func TestSites_sharedPolicy(t *testing.T) {
 			left int64
 		}{{n.URL, 9}, {n.LocalhostURL(), 6}, {n.LocalhostURL(), 3}, {n.URL, 2}} {
 			a := n.Send(t, http.MethodGet, test.url, "")
-			caddytest.CheckAdmitted(t, a, source)
+			a.Want(t, http.StatusOK, "allowed "+source)
 			caddytest.CheckQuota(t, a, 10, test.left)
 		}
 		caddytest.CheckRefusal(t, n.Send(t, http.MethodGet, n.LocalhostURL(), ""), http.StatusTooManyRequests)
-		caddytest.CheckAdmitted(t, n.Get(t, "/"), source) // whose weight is 1
+		n.Get(t, "/").Want(t, http.StatusOK, "allowed "+source) // whose weight is 1
 		for _, test := range []struct{ limit, option, complaint string }{
 			{"11", "", "limit 11"},
 			{"10", "algorithm fixed_window", "fixed_window"},

@@ -18,7 +18,8 @@ import (
 // response, /cut in the middle of one, and /quick does not wait. Others are answered when they end. A parameter
 // "tokens" is told in the header X-Tokens-Used.
 type Holder struct {
-	Addr string
+	Addr   string
+	EndAll func() // ends all requests, and those that come later at once
 
 	ends chan struct{}
 	all  chan struct{} // closed: every request ends
@@ -31,6 +32,7 @@ type Holder struct {
 func NewHolder(t testing.TB) *Holder {
 	t.Helper()
 	h := &Holder{ends: make(chan struct{}), all: make(chan struct{})}
+	h.EndAll = sync.OnceFunc(func() { close(h.all) })
 	h.Addr = Serve(t, h.ServeHTTP)
 	t.Cleanup(h.EndAll) // before the server waits for them
 	return h
@@ -57,13 +59,12 @@ func (h *Holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush() // it is supported
 		h.wait(r.Context().Done())
 		_, _ = io.WriteString(w, "data: ended\n\n")
-	case "broken":
-		h.wait(r.Context().Done())
-		panic(http.ErrAbortHandler)
-	case "cut":
-		w.Header().Set("Content-Length", "100")
-		_, _ = io.WriteString(w, "begun")
-		_ = http.NewResponseController(w).Flush() // it is supported
+	case "broken", "cut":
+		if kind == "cut" {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "begun")
+			_ = http.NewResponseController(w).Flush() // it is supported
+		}
 		h.wait(r.Context().Done())
 		panic(http.ErrAbortHandler)
 	default:
@@ -183,14 +184,3 @@ func (h *Holder) WaitRunning(t testing.TB, want int) {
 
 // EndOne ends one of the requests that run.
 func (h *Holder) EndOne() { h.ends <- struct{}{} }
-
-// EndAll ends all requests, and those that come later at once.
-func (h *Holder) EndAll() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	select {
-	case <-h.all:
-	default:
-		close(h.all)
-	}
-}

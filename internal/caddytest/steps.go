@@ -57,7 +57,7 @@ func (n *Node) Spend(t testing.TB, path, source string, limit int64, headers ...
 	for left := limit - 1; left >= 0; left-- {
 		a := n.Get(t, path, headers...)
 		if source != "" {
-			CheckAdmitted(t, a, source)
+			a.Want(t, http.StatusOK, "allowed "+source)
 		}
 		CheckQuota(t, a, limit, left)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -70,14 +69,7 @@ func awaitCluster(t testing.TB, s *Server, masters, replicas int) {
 // startClusterServer starts a server that belongs to no Cluster yet.
 func startClusterServer(t testing.TB, args ...string) *Server {
 	t.Helper()
-	for {
-		s := &Server{Addr: FreeAddr(t), Dir: t.TempDir()}
-		s.args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", filepath.Join(s.Dir, "nodes.conf")}, args...)
-		t.Cleanup(s.Kill) // also if it is never ready
-		if s.run(t) {
-			return s
-		} // a port was taken meanwhile
-	}
+	return Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", "nodes.conf"}, args...)...)
 }
 
 // follow adds a server to a master's Cluster as its replica, and waits until it receives all writes.

@@ -3,6 +3,7 @@ package redistest
 import (
 	"bufio"
 	_ "embed" // the server
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -40,23 +41,14 @@ func StartLua54(t testing.TB) *Server {
 	ask := func(words []byte) (reply []byte, err error) {
 		one.Lock()
 		defer one.Unlock()
-		if _, err := input.Write(words); err != nil {
-			return nil, err
-		}
-		length, err := readLength(output)
-		if err != nil {
-			return nil, err
-		}
+		_, err = input.Write(words)
+		length, lost := readLength(output)
 		reply = make([]byte, length)
-		_, err = io.ReadFull(output, reply)
-		return reply, err
+		_, cut := io.ReadFull(output, reply)
+		return reply, errors.Join(err, lost, cut)
 	}
 	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
+		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
 			go serve(conn, ask)
 		}
 	}()
@@ -66,41 +58,28 @@ func StartLua54(t testing.TB) *Server {
 // serve answers the commands of a connection until one of both sides is gone.
 func serve(conn net.Conn, ask func(words []byte) (reply []byte, err error)) {
 	defer conn.Close() //nolint:errcheck // the client is gone
-	for reader := bufio.NewReader(conn); ; {
-		words, err := readWords(reader)
-		if err != nil {
-			return
-		}
-		reply, err := ask(words)
-		if err != nil {
-			return
-		}
-		if _, err := conn.Write(reply); err != nil {
+	reader := bufio.NewReader(conn)
+	words, err := readWords(reader)
+	for ; err == nil; words, err = readWords(reader) {
+		reply, gone := ask(words)
+		if _, err := conn.Write(reply); gone != nil || err != nil {
 			return
 		}
 	}
 }
 
 // readWords reads a command as it was sent.
-func readWords(reader *bufio.Reader) ([]byte, error) {
+func readWords(reader *bufio.Reader) (words []byte, err error) {
 	count, err := readLength(reader)
-	if err != nil {
-		return nil, err
-	}
-	words := fmt.Appendf(nil, "*%d\r\n", count)
+	words = fmt.Appendf(nil, "*%d\r\n", count)
 	for range count {
-		length, err := readLength(reader)
-		if err != nil {
-			return nil, err
-		}
-		words = fmt.Appendf(words, "$%d\r\n", length)
+		length, lost := readLength(reader)
 		word := make([]byte, length+2)
-		if _, err := io.ReadFull(reader, word); err != nil {
-			return nil, err
-		}
-		words = append(words, word...)
+		_, cut := io.ReadFull(reader, word)
+		words = append(fmt.Appendf(words, "$%d\r\n", length), word...)
+		err = errors.Join(err, lost, cut)
 	}
-	return words, nil
+	return words, err
 }
 
 // readLength reads a line with a number, behind the mark of its kind.

@@ -96,9 +96,7 @@ func (p *Proxy) serve(client net.Conn, running *sync.WaitGroup) {
 	p.clients.Add(1)
 	var runs atomic.Bool // the script whose reply is to be dropped
 	asked := func(data []byte) (drop bool) {
-		if bytes.Contains(data, []byte("evalsha")) && p.cut.CompareAndSwap(true, false) {
-			runs.Store(true)
-		}
+		runs.CompareAndSwap(false, bytes.Contains(data, []byte("evalsha")) && p.cut.CompareAndSwap(true, false))
 		return false
 	}
 	replied := func([]byte) (drop bool) { return runs.Load() }
