@@ -185,24 +185,3 @@ func TestLadder_emptyKeys(t *testing.T) {
 		redistest.Equal(t, remainders(usageOf(t, n.Get(t, "/usage", "X-Must: a"))), []int64{0, 1}, "what remains of address and key")
 	})
 }
-
-func TestMatch_requests(t *testing.T) {
-	n := caddytest.InProcess(t, `@api path /api/*
-	redis_ratelimit {
-		policy named { key same; limit 1; window 24h; match @api }
-		policy block {
-			key same
-			limit 1
-			window 24h
-			match { path /form; method POST }
-		}
-	}`+caddytest.ShowDecision)
-	for range 3 {
-		n.Get(t, "/elsewhere").WantFree(t)
-		n.Get(t, "/form").WantFree(t)
-	}
-	n.Get(t, "/api/x").Want(t, http.StatusOK, "allowed memory")
-	caddytest.CheckRefusal(t, n.Get(t, "/api/y"), http.StatusTooManyRequests)
-	n.Send(t, http.MethodPost, n.URL+"/form", "").Want(t, http.StatusOK, "allowed memory")
-	caddytest.CheckRefusal(t, n.Send(t, http.MethodPost, n.URL+"/form", ""), http.StatusTooManyRequests)
-}
