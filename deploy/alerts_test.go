@@ -6,18 +6,18 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // alertCase is series, and the alerts that fire after a time.
@@ -31,8 +31,7 @@ type alertCase struct {
 // alertCases reads testdata/alerts.txt.
 func alertCases(t *testing.T) (cases []alertCase) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/alerts.txt")
-	must(t, err)
+	text := redistest.NoError(os.ReadFile("testdata/alerts.txt"))(t)
 	var c alertCase
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
@@ -44,8 +43,7 @@ func alertCases(t *testing.T) (cases []alertCase) {
 		case isName:
 			c.name = name
 		case last:
-			c.after, err = time.ParseDuration(after)
-			must(t, err)
+			c.after = redistest.NoError(time.ParseDuration(after))(t)
 			if alerts != "no alert" {
 				c.want = strings.Split(alerts, ", ")
 			}
@@ -154,46 +152,6 @@ func active(t *testing.T, groups []*rules.Group) (found []string) {
 	return found
 }
 
-// built builds this repository's Caddy once for all tests. CADDY_BINARY names a Caddy that is used instead.
-var built = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv("CADDY_BINARY"); path != "" {
-		return filepath.Abs(path)
-	}
-	path := filepath.Join(buildDir, "caddy")
-	// The Makefile's flags, so that both use the same build cache.
-	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags", "nobadger,nomysql,nopgx", "-o", path, "./cmd/caddy")
-	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building Caddy: %w\n%s", err, output)
-	}
-	return path, nil
-})
-
-// buildDir is the folder of the built Caddy.
-var buildDir string
-
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "deploy")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	buildDir = dir
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder may stay
-	return m.Run()
-}
-
-func binary(t *testing.T) string {
-	t.Helper()
-	path, err := built()
-	must(t, err)
-	return path
-}
-
 var (
 	runbookCommand = regexp.MustCompile(`"caddy redis-ratelimit ([^"]+)"`)
 	commandFlag    = regexp.MustCompile(`--[a-z-]+`)
@@ -222,9 +180,7 @@ func TestRunbooks_commands(t *testing.T) {
 // help returns the help of a command. For an unknown one Caddy prints another text.
 func help(t *testing.T, name string) string {
 	t.Helper()
-	text, err := exec.Command(binary(t), "redis-ratelimit", name, "--help").CombinedOutput()
-	if err != nil || !strings.Contains(string(text), "Usage:\n  caddy redis-ratelimit "+name) {
-		t.Errorf("there is no command %s: %v\n%s", name, err, text)
-	}
-	return string(text)
+	e := caddytest.RunRatelimit(t, nil, name, "--help")
+	e.Want(t, 0, "Usage:\n  caddy redis-ratelimit "+name)
+	return e.Stdout
 }

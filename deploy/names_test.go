@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +15,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // begin and scrapeEvery are the timestamps of the samples. They do not pass in real time.
@@ -33,14 +37,14 @@ type recording struct {
 func record(t *testing.T) *recording {
 	t.Helper()
 	r := &recording{samples: newSamples(t), scene: startScene(t), end: begin}
-	r.waitFor(t, "/payments", 200) // by Redis
+	r.scene.Await(t, "/payments", 200, caddytest.Any) // by Redis
 	for range 2 {
 		r.traffic(t)
 		r.waitForSeries(t, `leased_units_total{outcome="spent",policy="hot"}`)
 		r.scrape(t)
 	}
 	r.scene.killRedisDuring(t, "/jobs", "other")
-	r.waitFor(t, "/payments", 503)
+	r.scene.Await(t, "/payments", 503, caddytest.Any)
 	for range 2 {
 		r.traffic(t)
 		for i := range 1100 { // more than max_keys
@@ -48,8 +52,8 @@ func record(t *testing.T) *recording {
 		}
 		r.scrape(t)
 	}
-	r.scene.startRedis(t)
-	r.waitFor(t, "/payments", 200)
+	r.scene.redis.Run(t)
+	r.scene.Await(t, "/payments", 200, caddytest.Any)
 	r.waitForSeries(t, `settled_units_total{direction="outage"`) // charged on Redis
 	for range 2 {
 		r.scrape(t)
@@ -67,46 +71,36 @@ func (r *recording) traffic(t *testing.T) {
 		r.get(t, path, "other")
 	}
 	for range 2 {
-		r.get(t, "/pages", "reader", "Accept", "text/html")
+		r.get(t, "/pages", "reader", "Accept: text/html")
 	}
-	r.get(t, "/plan", "customer", "X-Limit", "many")
-	r.get(t, "/tokens", "customer", "X-Cost", "4")
-	r.get(t, "/tokens", "customer", "X-Cost", "25")
+	r.get(t, "/plan", "customer", "X-Limit: many")
+	r.get(t, "/tokens", "customer", "X-Cost: 4")
+	r.get(t, "/tokens", "customer", "X-Cost: 25")
 }
 
-func (r *recording) get(t *testing.T, path, client string, headers ...string) int {
+func (r *recording) get(t *testing.T, path, client string, headers ...string) {
 	t.Helper()
-	status, err := r.scene.get(path, client, headers...)
-	must(t, err)
-	return status
-}
-
-// waitFor sends requests to a path until their status is as wanted.
-func (r *recording) waitFor(t *testing.T, path string, want int) {
-	t.Helper()
-	wait(t, fmt.Sprint(path, " is answered with ", want), func() bool { return r.get(t, path, "probe") == want })
+	r.scene.Get(t, path, append(headers, "X-Client: "+client)...)
 }
 
 // waitForSeries waits until the metrics have a series that begins so.
 func (r *recording) waitForSeries(t *testing.T, series string) {
 	t.Helper()
-	wait(t, "there is "+series, func() bool { return strings.Contains(string(r.scene.metrics(t)), "caddy_redis_ratelimit_"+series) })
+	redistest.Retry(t, "there is "+series, func() (again bool, seen any) {
+		text := r.metrics(t)
+		return !strings.Contains(text, "caddy_redis_ratelimit_"+series), text
+	})
 }
 
-// wait waits until something holds.
-func wait(t *testing.T, what string, holds func() bool) {
+func (r *recording) metrics(t *testing.T) string {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // it looks again
-		if time.Now().After(deadline) {
-			t.Fatal("it never is so that ", what)
-		}
-	}
+	return r.scene.Send(t, http.MethodGet, r.scene.Admin+"/metrics", "").Want(t, http.StatusOK, caddytest.Any).Body
 }
 
 // scrape reads the metrics, with a timestamp scrapeEvery after the last.
 func (r *recording) scrape(t *testing.T) {
 	t.Helper()
-	r.add(t, r.scene.metrics(t), r.end)
+	r.add(t, r.metrics(t), r.end)
 	r.end = r.end.Add(scrapeEvery)
 }
 
@@ -199,21 +193,9 @@ func (d *dashboard) expand(expr, rateInterval string) string {
 
 func loadDashboard(t *testing.T) *dashboard {
 	t.Helper()
-	text, err := os.ReadFile(dashboardFile)
 	d := new(dashboard)
-	if err == nil {
-		err = json.Unmarshal(text, d)
-	}
-	must(t, err)
+	redistest.Must(t, json.Unmarshal(redistest.NoError(os.ReadFile(dashboardFile))(t), d))
 	return d
-}
-
-// must ends a test with an error.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // ruleSet holds the expressions and names of the rules.

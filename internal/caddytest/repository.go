@@ -12,19 +12,22 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// repositoryRoot returns the folder of go.mod, above the package under test.
+// rootFile stands in the root of the repository alone. Other folders have a go.mod too.
+const rootFile = "Caddyfile.example"
+
+// repositoryRoot returns the folder of the repository, above the package under test.
 var repositoryRoot = sync.OnceValues(func() (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(folder, rootFile)); err == nil {
 			return folder, nil
 		}
 		parent := filepath.Dir(folder)
 		if parent == folder {
-			return "", errors.New("no folder above the test has a go.mod")
+			return "", errors.New("no folder above the test has a " + rootFile)
 		}
 		folder = parent
 	}
