@@ -45,17 +45,15 @@ func (f *fleet) target(s server) (*target, error) {
 	if t := f.targets[s.name]; t != nil {
 		return t, nil
 	}
-	t, err := s.start(f, s)
+	t, err := f.start(s)
 	if err != nil {
 		if errors.Is(err, errLeftOut) {
 			f.notes = append(f.notes, fmt.Sprintf("The server %s is %v.", s.name, err))
 		}
 		return nil, err
 	}
-	t.server = s
 	f.targets[s.name] = t
-	err = t.check(f.ctx)
-	return t, err
+	return t, t.check(f.ctx)
 }
 
 // build returns the binary of a package in the module of a directory.
@@ -72,21 +70,16 @@ func (f *fleet) build(module, pkg string, flags ...string) (string, error) {
 	return binary, nil
 }
 
-// startEnvoy starts envoyproxy/ratelimit.
-func (f *fleet) startEnvoy() (*target, error) {
-	redis, err := f.openRedis()
-	if err != nil {
-		return nil, err
-	}
+// startEnvoy starts envoyproxy/ratelimit, which may not build or run here.
+func (f *fleet) startEnvoy(redisAddr string) (process *serve.Process, err error) {
 	binary, err := f.build("envoy", serve.EnvoyPackage)
+	if err == nil {
+		process, err = serve.Envoy(f.ctx, f.dir, binary, redisAddr)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errLeftOut, err)
 	}
-	process, err := serve.Envoy(f.ctx, f.dir, binary, redis.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errLeftOut, err)
-	}
-	return &target{process: process, redis: redis, path: "/json"}, nil
+	return process, nil
 }
 
 // openRedis returns the one Redis that all servers use.

@@ -34,6 +34,7 @@ func constantHeaders(limit, remaining string) string {
 // Servers of several sections.
 var (
 	bare    = caddyServer("bare", constantHeaders("1000000", "999999"))
+	again   = server{name: "bare-again", site: bare.site}
 	memory  = caddyServer("memory", limitAllowed)
 	redis   = moduleServer("redis", limitAllowed)
 	evalSHA = contenderServer(contenders.EvalSHA)
@@ -46,13 +47,13 @@ func headersSection() *section {
 			"envoyproxy/ratelimit stands alone, without a web server.",
 		trials: []*trial{
 			newTrial("headers/bare", "bare Caddy", bare),
-			newTrial("headers/same", "bare Caddy, a second process", bare.again()).same(),
+			newTrial("headers/same", "bare Caddy, a second process", again).same(),
 			newTrial("headers/memory", "this module, in process", memory),
 			newTrial("headers/redis", "this module, Redis", redis),
 			newTrial("headers/lease", "this module, Redis, one client with lease", moduleServer("lease", limitHot)).of(1),
 			newTrial("headers/redis_rate", "redis_rate v10", contenderServer(contenders.RedisRate)),
 			newTrial("headers/evalsha", "one EVALSHA a request", evalSHA),
-			newTrial("headers/envoy", "envoyproxy/ratelimit, alone", envoyServer("envoy")).alone(),
+			newTrial("headers/envoy", "envoyproxy/ratelimit, alone", server{name: "envoy", unlimited: true, envoy: true}).alone(),
 		},
 	}
 }

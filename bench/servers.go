@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
@@ -11,9 +10,11 @@ import (
 // server is a server under load. Trials with servers of one name share the process.
 type server struct {
 	name      string
-	denies    bool // answers with 429
-	unlimited bool // has no headers of a limit
-	start     func(f *fleet, s server) (*target, error)
+	denies    bool   // answers with 429
+	unlimited bool   // has no headers of a limit
+	envoy     bool   // is envoyproxy/ratelimit by itself, as a web server for JSON; others are Caddys
+	options   string // lines of the global options
+	site      string // directives, with {$REDIS} for the address of Redis
 }
 
 // denying is the server, which is expected to answer with 429.
@@ -28,64 +29,46 @@ func (s server) quiet() server {
 	return s
 }
 
-// again is the server in a second process.
-func (s server) again() server {
-	s.name += "-again"
-	return s
-}
-
-// caddyServer is a Caddy with directives and a response, without a Redis.
+// caddyServer is a Caddy with directives. It answers with ok, unless a directive answers.
 func caddyServer(name string, directives ...string) server {
-	return server{name: name, start: func(f *fleet, s server) (*target, error) {
-		return f.caddy(s, nil, nil, directives...)
-	}}
-}
-
-// redisServer is a Caddy whose options and directives depend on a Redis.
-func redisServer(name string, configure func(addr string) (options []string, directive string)) server {
-	return server{name: name, start: func(f *fleet, s server) (*target, error) {
-		redis, err := f.openRedis()
-		if err != nil {
-			return nil, err
-		}
-		options, directive := configure(redis.Addr)
-		return f.caddy(s, redis, options, directive)
-	}}
+	site := strings.Join(directives, "\n")
+	if !strings.Contains("\n"+site, "\nrespond ") && !strings.Contains("\n"+site, "\nerror ") {
+		site += "\nrespond \"ok\""
+	}
+	return server{name: name, site: site}
 }
 
 // moduleServer is a Caddy with this repository's handler on Redis. Requests that Redis does not decide
 // get 503, so that only decisions of Redis count.
 func moduleServer(name string, policy string) server {
-	return redisServer(name, func(addr string) ([]string, string) {
-		return []string{"redis_ratelimit {", "\tredis redis://" + addr, "\tfail_mode closed", "}"}, policy
-	})
+	s := caddyServer(name, policy)
+	s.options = block("redis_ratelimit", "redis redis://{$REDIS}", "fail_mode closed")
+	return s
 }
 
 // contenderServer is a Caddy with another limiter on Redis.
-func contenderServer(way string) server {
-	return redisServer(way, func(addr string) ([]string, string) { return nil, "contender " + way + " " + addr })
-}
+func contenderServer(way string) server { return caddyServer(way, "contender "+way+" {$REDIS}") }
 
-// envoyServer is envoyproxy/ratelimit by itself, as a web server for JSON.
-func envoyServer(name string) server {
-	return server{name: name, unlimited: true, start: func(f *fleet, _ server) (*target, error) { return f.startEnvoy() }}
-}
-
-// caddy starts a Caddy whose requests are answered with ok, unless a directive answers them.
-func (f *fleet) caddy(s server, redis *serve.Process, options []string, directives ...string) (*target, error) {
-	answers := func(d string) bool { return strings.HasPrefix(d, "respond ") || strings.HasPrefix(d, "error ") }
-	if !slices.ContainsFunc(directives, answers) {
-		directives = append(slices.Clone(directives), `respond "ok"`)
+// start starts the server, and the Redis that it uses.
+func (f *fleet) start(s server) (t *target, err error) {
+	t, addr := &target{server: s, path: "/"}, ""
+	if s.envoy || strings.Contains(s.options+s.site, "{$REDIS}") {
+		if t.redis, err = f.openRedis(); err != nil {
+			return nil, err
+		}
+		addr = t.redis.Addr
+	}
+	if s.envoy {
+		t.path = "/json"
+		t.process, err = f.startEnvoy(addr)
+		return t, err
 	}
 	binary, err := f.build(".", "./cmd/caddy", "-trimpath", "-tags", "nobadger,nomysql,nopgx") // the flags of the Makefile
 	if err != nil {
 		return nil, err
 	}
-	process, err := serve.Caddy(f.ctx, f.dir, binary, serve.Site{Name: s.name, Options: options, Lines: directives})
-	if err != nil {
-		return nil, err
-	}
-	return &target{process: process, redis: redis, path: "/"}, nil
+	t.process, err = serve.Caddy(f.ctx, f.dir, binary, s.name, s.options, s.site, addr)
+	return t, err
 }
 
 // status is the status of the server's responses.

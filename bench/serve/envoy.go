@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 )
@@ -31,10 +30,7 @@ func Envoy(ctx context.Context, dir, binary, redisAddr string) (*Process, error)
 	var addrs, ports [3]string // HTTP, gRPC, debugging
 	for i := range addrs {
 		var err error
-		if addrs[i], err = FreeAddr(); err != nil {
-			return nil, err
-		}
-		if _, ports[i], err = net.SplitHostPort(addrs[i]); err != nil {
+		if addrs[i], ports[i], err = freeAddr(); err != nil {
 			return nil, err
 		}
 	}
@@ -44,5 +40,5 @@ func Envoy(ctx context.Context, dir, binary, redisAddr string) (*Process, error)
 		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redisAddr, "USE_STATSD=false",
 		"RUNTIME_ROOT=" + filepath.Join(dir, "envoy"), "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false",
 	}
-	return Start(ctx, "envoyproxy/ratelimit", addrs[0], dir, env, binary)
+	return start(ctx, "envoyproxy/ratelimit", addrs[0], dir, env, binary)
 }

@@ -29,9 +29,9 @@ type Process struct {
 // readyWithin bounds the time until a server listens.
 const readyWithin = 20 * time.Second
 
-// Start runs a command and waits until it listens on an address. The directory is its working directory
+// start runs a command and waits until it listens on an address. The directory is its working directory
 // and its home. The process is killed when the context ends.
-func Start(ctx context.Context, name, addr, dir string, env []string, command string, args ...string) (*Process, error) {
+func start(ctx context.Context, name, addr, dir string, env []string, command string, args ...string) (*Process, error) {
 	p := &Process{Name: name, Addr: addr, exited: make(chan struct{})}
 	p.command = exec.CommandContext(ctx, command, args...)
 	p.command.Dir = dir
@@ -103,11 +103,32 @@ func (p *Process) Resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// FreeAddr returns a loopback address that nothing listens on.
-func FreeAddr() (string, error) {
+// freeAddr returns a loopback address that nothing listens on, and its port.
+func freeAddr() (addr, port string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	return listener.Addr().String(), listener.Close()
+	addr = listener.Addr().String()
+	_, port, _ = net.SplitHostPort(addr) // it is one
+	return addr, port, listener.Close()
+}
+
+// Redis starts an empty Redis that writes nothing to disk.
+func Redis(ctx context.Context, dir string) (*Process, error) {
+	addr, port, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, "redis-server", addr, dir, nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+}
+
+// Build builds a package's binary, in the module of that directory. Its error holds the compiler's output.
+func Build(ctx context.Context, module, pkg, binary string, flags ...string) error {
+	args := append([]string{"-C", module, "build", "-o", binary}, flags...)
+	output, err := exec.CommandContext(ctx, "go", append(args, pkg)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("building %s: %w\n%s", pkg, err, output)
+	}
+	return nil
 }
