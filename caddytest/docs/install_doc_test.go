@@ -108,34 +108,6 @@ func TestInstall_compose(t *testing.T) {
 	}
 }
 
-// TestInstall_composeProblems shows that the test above can fail.
-func TestInstall_composeProblems(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*installPage){
-		"another host": func(p *installPage) { p.caddyfiles[0] = strings.Replace(p.caddyfiles[0], "@redis:", "@valkey:", 1) },
-		"another port": func(p *installPage) { p.caddyfiles[0] = strings.Replace(p.caddyfiles[0], ":8080", ":8000", 1) },
-		"another variable": func(p *installPage) {
-			p.caddyfiles[0] = strings.Replace(p.caddyfiles[0], "env.REDIS_", "env.CACHE_", 1)
-		},
-		"another path":    func(p *installPage) { p.text = strings.ReplaceAll(p.text, "--config /etc/caddy/", "--config /srv/") },
-		"another service": func(p *installPage) { p.text = strings.ReplaceAll(p.text, "exec caddy-1", "exec caddy") },
-		"an open Redis": func(p *installPage) {
-			redis := p.compose.Services["redis"]
-			redis.Ports = []string{"6379:6379"}
-			p.compose.Services["redis"] = redis
-		},
-		"a Redis that evicts": func(p *installPage) {
-			command := p.compose.Services["redis"].Command
-			command[slices.Index(command, "noeviction")] = "allkeys-lru"
-		},
-	} {
-		page := readInstallPage(t)
-		if change(&page); len(composeProblems(page)) == 0 {
-			t.Errorf("%s goes unnoticed", name)
-		}
-	}
-}
-
 // composeProblems returns where the compose file, its Caddyfile and the commands of the page disagree.
 func composeProblems(page installPage) (problems []string) {
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
