@@ -226,23 +226,6 @@ func TestBody_lines(t *testing.T) {
 	})
 }
 
-// TestPlan_severalSums reads paths that begin alike and that several sums have.
-func TestPlan_severalSums(t *testing.T) {
-	var plan Plan
-	texts := []string{"u.in", "u.out", "u.in+u.out", "u.in.x|u.all", "v"}
-	for i, text := range texts {
-		sum, err := ParseSum(text)
-		redistest.FatalIf(t, err != nil || plan.Add(sum) != i, "%s: got %v, %v", text, sum, err)
-	}
-	b := plan.NewBody(http.Header{"Content-Type": {"application/json"}})
-	b.Write([]byte(`{"u":{"in":3,"out":4,"all":5}}`))
-	b.End()
-	for i, want := range []string{"3 <nil>", "4 <nil>", "7 <nil>", "5 <nil>", "0 " + ErrAbsent.Error()} {
-		n, err := b.Sum(i, nil)
-		redistest.ErrorIf(t, fmt.Sprint(n, " ", err) != want, "%s: got %d, %v; want %s", texts[i], n, err, want)
-	}
-}
-
 // TestBody_hostile has bodies that never end. No piece of them allocates, and no number is found.
 func TestBody_hostile(t *testing.T) {
 	sum := redistest.NoError(ParseSum("usage.total_tokens|a.1"))(t)

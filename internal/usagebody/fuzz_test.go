@@ -93,9 +93,8 @@ func FuzzBody_reference(f *testing.F) {
 func fuzzedPlan(t *testing.T) *Plan {
 	t.Helper()
 	plan := new(Plan)
-	for _, text := range fuzzedSums {
-		sum := redistest.NoError(ParseSum(text))(t)
-		plan.Add(sum)
+	for i, text := range fuzzedSums {
+		redistest.Equal(t, plan.Add(redistest.NoError(ParseSum(text))(t)), i, "the number of %s", text)
 	}
 	return plan
 }
