@@ -73,10 +73,6 @@ func readOnly(t *testing.T, s *storm, server *redistest.Server) {
 	do(t, server, "replicaof", "no", "one")
 }
 
-func connectionsKilled(t *testing.T, s *storm, server *redistest.Server) {
-	s.repeat(20*time.Millisecond, func() { do(t, server, "client", "kill", "type", "normal") })
-}
-
 // do runs a command on a server, on a connection of its own, and returns the reply.
 func do(t *testing.T, server *redistest.Server, words ...any) any {
 	t.Helper()
@@ -100,53 +96,50 @@ var builtToxiproxy = sync.OnceValues(func() (string, error) {
 	return caddytest.Build("toxiproxy-server", "tools", "github.com/Shopify/toxiproxy/v2/cmd/server")
 })
 
-// latency delays replies by that many milliseconds.
-func latency(milliseconds int) redistest.Toxic {
-	return redistest.Toxic{Type: "latency", Stream: "downstream", Attributes: map[string]int{"latency": milliseconds}}
+// onReplies is a toxic of replies with one attribute.
+func onReplies(kind, attribute string, value int) redistest.Toxic {
+	return redistest.Toxic{Type: kind, Stream: "downstream", Attributes: map[string]int{attribute: value}}
 }
 
-// nearby adds a latency below the timeout.
-func nearby(milliseconds int) func(*testing.T, *row) {
+// behindProxy has a fault happen to connections, while a proxy applies a toxic to replies. The last function holds
+// the storm's counts to more than all storms.
+func behindProxy(with func(address string) setting, toxic redistest.Toxic, fault func(t *testing.T, s *storm, server *redistest.Server), more ...func(s *storm, t *testing.T)) func(*testing.T, *row) {
 	return func(t *testing.T, r *row) {
-		poisoned(t, r, latency(milliseconds), func(s *storm, _ *redistest.Server) { s.hold() })
-		if isLong() && r.elsewhere > r.sent/20 { // a new connection takes another round trip
-			t.Errorf("Redis did not decide %d of %d requests; want fewer than one in 20", r.elsewhere, r.sent)
+		proxy, server := toxiproxy(t)
+		s := newStorm(t, with(proxy.Addr))
+		s.blow(t, func() {
+			proxy.Poison(t, toxic)
+			fault(t, s, server)
+			proxy.Cure(t)
+		})
+		r.check(t, s, properties{outage: true})
+		for _, check := range more {
+			check(s, t)
 		}
 	}
 }
 
-// tooFar adds a latency above the timeout.
-func tooFar(t *testing.T, r *row) {
-	poisoned(t, r, latency(500), func(s *storm, _ *redistest.Server) {
-		s.hold()
-		redistest.ErrorIf(t, s.now().elsewhere == 0, "no request was decided elsewhere")
-	})
-}
+func held(_ *testing.T, s *storm, _ *redistest.Server) { s.hold() }
 
-// poisoned applies a toxic to all connections for a while.
-func poisoned(t *testing.T, r *row, toxic redistest.Toxic, meanwhile func(s *storm, server *redistest.Server)) {
+// mostlyOnRedis checks that a latency below the timeout keeps Redis from few decisions.
+func (s *storm) mostlyOnRedis(t *testing.T) {
 	t.Helper()
-	proxy, server := toxiproxy(t)
-	s := newStorm(t, plainly(proxy.Addr))
-	s.blow(t, func() {
-		proxy.Poison(t, toxic)
-		meanwhile(s, server)
-		proxy.Cure(t)
-	})
-	r.check(t, s, properties{outage: true})
+	if now := s.now(); isLong() && now.elsewhere > now.sent/20 { // a new connection takes another round trip
+		t.Errorf("Redis did not decide %d of %d requests; want fewer than one in 20", now.elsewhere, now.sent)
+	}
 }
 
-func resets(t *testing.T, r *row) {
-	toxic := redistest.Toxic{Type: "reset_peer", Stream: "downstream", Attributes: map[string]int{"timeout": 0}}
-	poisoned(t, r, toxic, func(s *storm, _ *redistest.Server) { s.hold() })
+// tooFar checks that a latency above the timeout has requests decided elsewhere.
+func tooFar(t *testing.T, s *storm, _ *redistest.Server) {
+	s.hold()
+	redistest.ErrorIf(t, s.now().elsewhere == 0, "no request was decided elsewhere")
 }
 
-// slowClose closes connections on the side of Redis. The client sees that late: its commands in between get no reply.
-func slowClose(t *testing.T, r *row) {
-	toxic := redistest.Toxic{Type: "slow_close", Stream: "downstream", Attributes: map[string]int{"delay": 1000}}
-	poisoned(t, r, toxic, func(s *storm, server *redistest.Server) {
-		s.repeat(200*time.Millisecond, func() { do(t, server, "client", "kill", "type", "normal") })
-	})
+// killedAgain ends connections on the side of Redis again and again.
+func killedAgain(every time.Duration) func(t *testing.T, s *storm, server *redistest.Server) {
+	return func(t *testing.T, s *storm, server *redistest.Server) {
+		s.repeat(every, func() { do(t, server, "client", "kill", "type", "normal") })
+	}
 }
 
 // exactly returns a setting in which the hot key's admissions equal the count of Redis: its quota neither
@@ -157,20 +150,6 @@ func exactly(address string) setting {
 	return with
 }
 
-// repliesCut ends every connection within a reply, after a number of bytes. Most replies arrive, so that
-// the breaker stays closed and every request is sent to Redis.
-func repliesCut(t *testing.T, r *row) {
-	proxy, _ := toxiproxy(t)
-	s := newStorm(t, exactly(proxy.Addr))
-	s.blow(t, func() {
-		proxy.Poison(t, redistest.Toxic{Type: "limit_data", Stream: "downstream", Attributes: map[string]int{"bytes": lasting(10_010, 1_010)}})
-		s.hold()
-		proxy.Cure(t)
-	})
-	r.check(t, s, properties{outage: true})
-	s.countsOnce(t)
-}
-
 // repliesDropped drops all replies for a moment, again and again. Commands arrive.
 func repliesDropped(t *testing.T, r *row) {
 	proxy, _ := toxiproxy(t)
@@ -178,7 +157,7 @@ func repliesDropped(t *testing.T, r *row) {
 	s.blow(t, func() {
 		s.repeat(time.Second/10, func() {
 			lost := s.now().elsewhere
-			proxy.Poison(t, redistest.Toxic{Type: "timeout", Stream: "downstream", Attributes: map[string]int{"timeout": 1000}})
+			proxy.Poison(t, onReplies("timeout", "timeout", 1000))
 			redistest.Retry(t, "replies are missed", func() (again bool, seen any) {
 				return s.now().elsewhere < lost+stormClients, fmt.Sprintf("%d requests were decided elsewhere before, now %d", lost, s.now().elsewhere)
 			})

@@ -179,12 +179,10 @@ var soakFaults = []soakFault{
 		s.group.replaced(t, master)
 		s.group.servers[master].Resume(t)
 	}},
-	{"latency 50 ms", poisonedFor(time.Second, latency(50))},
-	{"latency 300 ms", poisonedFor(time.Second, latency(300))},
-	{"connections reset", poisonedFor(300*time.Millisecond,
-		redistest.Toxic{Type: "reset_peer", Stream: "downstream", Attributes: map[string]int{"timeout": 0}})},
-	{"replies cut off", poisonedFor(time.Second,
-		redistest.Toxic{Type: "limit_data", Stream: "downstream", Attributes: map[string]int{"bytes": 2_010}})},
+	{"latency 50 ms", poisonedFor(time.Second, onReplies("latency", "latency", 50))},
+	{"latency 300 ms", poisonedFor(time.Second, onReplies("latency", "latency", 300))},
+	{"connections reset", poisonedFor(300*time.Millisecond, onReplies("reset_peer", "timeout", 0))},
+	{"replies cut off", poisonedFor(time.Second, onReplies("limit_data", "bytes", 2_010))},
 	{"connections killed by CLIENT KILL", func(t *testing.T, s *soak, master int) {
 		for range 10 {
 			do(t, s.group.servers[master], "client", "kill", "type", "normal")
