@@ -12,22 +12,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// rootFile stands in the root of the repository alone. Other folders have a go.mod too.
-const rootFile = "Caddyfile.example"
-
-// repositoryRoot returns the folder of the repository, above the package under test.
+// repositoryRoot returns the folder of Caddyfile.example, above the package under test. Others have a go.mod too.
 var repositoryRoot = sync.OnceValues(func() (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(folder, rootFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(folder, "Caddyfile.example")); err == nil {
 			return folder, nil
 		}
 		parent := filepath.Dir(folder)
 		if parent == folder {
-			return "", errors.New("no folder above the test has a " + rootFile)
+			return "", errors.New("no folder above the test has a Caddyfile.example")
 		}
 		folder = parent
 	}
