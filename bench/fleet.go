@@ -53,7 +53,8 @@ func (f *fleet) target(s server) (*target, error) {
 		return nil, err
 	}
 	f.targets[s.name] = t
-	return t, t.check(f.ctx)
+	err = t.check(f.ctx)
+	return t, err
 }
 
 // build returns the binary of a package in the module of a directory.
