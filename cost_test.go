@@ -87,6 +87,14 @@ func left(then leaving) leaving {
 	}
 }
 
+// unnoticed answers, and ignores that a write fails, as Caddy's respond does.
+func unnoticed(answer leaving) leaving {
+	return func(w http.ResponseWriter, leave func()) error {
+		_ = answer(w, leave)
+		return nil
+	}
+}
+
 // TestCost_outcomes has the table of what a request is charged by its response: with a weight of 100, and with one
 // of 1, which is never given back.
 func TestCost_outcomes(t *testing.T) {
@@ -114,6 +122,7 @@ func TestCost_outcomes(t *testing.T) {
 		"untold by its header, broken off": {header, "70", aborted(headerOf(200, "", 10)), 1, 10, 100, 70, 0},
 		"the same with a larger fallback":  {header, "170", aborted(headerOf(200, "", 10)), 1, 10, 170, 170, 0},
 		"the same without a fallback":      {header, "0", aborted(headerOf(200, "", 10)), 1, 10, 100, 1, 0},
+		"untold, a write fails":            {header, "70", unnoticed(bodyOf("text/plain", "all")), 1, 2, 100, 70, 0},
 		"no response":                      {header, "70", func(http.ResponseWriter, func()) error { return nil }, 1, 0, 70, 70, 1},
 		"left before the response":         {header, "170", left(headerOf(499, "", 0)), 1, 0, 170, 170, 0},
 		"left and no response":             {header, "70", left(func(http.ResponseWriter, func()) error { return nil }), 1, 0, 100, 70, 0},
