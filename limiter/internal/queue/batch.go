@@ -53,15 +53,14 @@ type Batcher struct {
 // Do decides a call within the timeout. It returns nil when the call's err and results are valid;
 // otherwise the call is gone.
 func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error {
-	now := time.Now()
-	until := clock.MomentOf(now).Add(timeout)
-	if l := b.tryInline(c, now.Add(timeout), until); l != nil {
+	deadline := time.Now().Add(timeout)
+	if l := b.tryInline(c, deadline); l != nil {
 		if w := b.sendAlone(ctx, c, l); w != nil {
 			return w.Wait()
 		}
 		return nil
 	}
-	w := c.AwaitedBy(ctx, until)
+	w := c.AwaitedBy(ctx, clock.MomentOf(deadline))
 	if err := b.Enqueue(c); err != nil {
 		w.Recycle()
 		c.Recycle()
@@ -73,7 +72,7 @@ func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error 
 // tryInline returns the context in which the caller is to send its call itself, as a sender of its own: nothing
 // waits, a sender is free, and a connection is ready, so that the call will not wait for one. In a crowd
 // a sender takes others along; nil then.
-func (b *Batcher) tryInline(c *Call, deadline time.Time, until clock.Moment) *lone {
+func (b *Batcher) tryInline(c *Call, deadline time.Time) *lone {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	if b.ready == 0 || b.crowded.Load() || len(b.Waiting) > b.held || !b.Senders.mayOpen(1) || b.Unsettled.isFollowedBy(c) {
@@ -81,10 +80,10 @@ func (b *Batcher) tryInline(c *Call, deadline time.Time, until clock.Moment) *lo
 	}
 	b.Senders.Open++
 	b.ready--
-	l := newLone(deadline, until)
+	l := &lone{context.Background(), deadline, make(chan struct{})}
 	c.inflight.alone = l
 	b.Senders.Begin(&c.inflight)
-	b.expireBy(until)
+	b.expireBy(l.until())
 	return l
 }
 
@@ -102,8 +101,8 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, l *lone) (queued *Wait
 	if refusal == nil {
 		c.BeginReservations()
 	} else {
-		queued = c.AwaitedBy(ctx, l.until)
-		b.expireBy(l.until)
+		queued = c.AwaitedBy(ctx, l.until())
+		b.expireBy(queued.until)
 	}
 	if len(b.Waiting) > 0 && !b.Senders.tooMany() {
 		go b.sendLoop()

@@ -60,13 +60,11 @@ func (w *Waiter) Wait() error {
 type lone struct {
 	context.Context //nolint:containedctx // gives no values
 	deadline        time.Time
-	until           clock.Moment // the same
 	ended           chan struct{}
 }
 
-func newLone(deadline time.Time, until clock.Moment) *lone {
-	return &lone{context.Background(), deadline, until, make(chan struct{})}
-}
+// until returns the deadline as a moment.
+func (l *lone) until() clock.Moment { return clock.MomentOf(l.deadline) }
 
 // Deadline implements [context.Context].
 func (l *lone) Deadline() (deadline time.Time, ok bool) { return l.deadline, true }
@@ -107,8 +105,8 @@ func (b *Batcher) expire() {
 		b.expireAmong(f.calls, current)
 		switch l := f.alone; {
 		case l == nil:
-		case current < l.until:
-			b.expireBy(l.until)
+		case current < l.until():
+			b.expireBy(l.until())
 		default:
 			close(l.ended)
 			f.alone = nil
