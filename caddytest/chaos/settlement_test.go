@@ -117,7 +117,7 @@ func (b *books) startRedis(t *testing.T) *redistest.Server {
 // refills a unit a second.
 func (b *books) caddyfile() string {
 	site := "redis_ratelimit /ready* {query.k} 1000000 24h {\nname ready\n}\n" +
-		"redis_ratelimit /hot {\nname hot\nkey hot\nlimit " + strconv.Itoa(smallLimit) + "\nwindow 24h\nalgorithm fixed_window\n}\n"
+		"redis_ratelimit /hot {\nname hot\nkey hot\nlimit " + strconv.Itoa(smallLimit) + "\nwindow 400d\nalgorithm fixed_window\n}\n"
 	for policy, algorithm := range settledPolicies {
 		site += "redis_ratelimit /" + policy + " {\nname " + policy + "\nkey {query.k}\nlimit " + strconv.Itoa(settledLimit) +
 			"\nwindow 24h\nalgorithm " + algorithm + "\n}\n"
@@ -220,7 +220,7 @@ func TestChaos_settlement_keys(t *testing.T) {
 	beside(t)
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "no")
 	n := caddytest.Start(t, caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}",
-		"redis_ratelimit {query.k} 10 24h {\nname many\nalgorithm fixed_window\n}\n"+caddytest.ShowDecision)))
+		"redis_ratelimit {query.k} 10 400d {\nname many\nalgorithm fixed_window\n}\n"+caddytest.ShowDecision)))
 	caddytest.WaitForRedis(t, n, "/?k=ready")
 	end := kill(t, server)
 	redistest.Retry(t, "the outage begins", func() (again bool, seen any) {

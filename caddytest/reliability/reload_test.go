@@ -142,8 +142,8 @@ func TestStop_requestsInFlight(t *testing.T) {
 	server, ends, cut := redistest.Start(t), caddytest.NewHolder(t), caddytest.NewHolder(t)
 	link := redistest.NewProxy(t, server.Addr)
 	text := caddytest.Config(caddytest.PatientRedis(server), `redis_ratelimit {
-		policy attempts { key same; limit 1000; window 24h; algorithm fixed_window; count_if status 401 }
-		policy budget { match { not path /websocket }; key same; limit 100000; window 24h; algorithm fixed_window; weight 100; cost response_bytes }
+		policy attempts { key same; limit 1000; window 400d; algorithm fixed_window; count_if status 401 }
+		policy budget { match { not path /websocket }; key same; limit 100000; window 400d; algorithm fixed_window; weight 100; cost response_bytes }
 		policy places { key same; max_concurrent 100; node_timeout 10m }
 	}
 	reverse_proxy /ends `+ends.Addr+"\nreverse_proxy "+cut.Addr)

@@ -217,7 +217,7 @@ func TestCost_outage(t *testing.T) {
 		name budget
 		key {query.k}
 		limit 1000
-		window 24h
+		window 400d
 		algorithm fixed_window
 		weight 100
 		cost {http.reverse_proxy.header.X-Tokens-Used} 100

@@ -75,8 +75,8 @@ func (m *model) leave(t *testing.T, n *caddytest.Node, url string) {
 // brokenSite settles estimates of 100 units of 1000.
 func brokenSite(option, source, upstream string) string {
 	name := "by-" + strings.Trim(strings.Split(source, ".")[0], "{_")
-	return caddytest.Config(option, `redis_ratelimit /ask* {query.k} 1000 24h { name `+name+`; algorithm fixed_window; weight 100; cost `+source+` }
-	redis_ratelimit /look {query.k} 1000 24h { name `+name+`; algorithm fixed_window; count_if status 418 }
+	return caddytest.Config(option, `redis_ratelimit /ask* {query.k} 1000 400d { name `+name+`; algorithm fixed_window; weight 100; cost `+source+` }
+	redis_ratelimit /look {query.k} 1000 400d { name `+name+`; algorithm fixed_window; count_if status 418 }
 	error /ask/500 500
 	error /ask/404 404
 	respond /ask/answer500 500
@@ -179,7 +179,7 @@ func TestComplete_leftAtTheEnd(t *testing.T) {
 	}
 	upstream := lingering(t, bodies)
 	policy := func(name, option string) string {
-		return "policy " + name + " {\nkey {query.k}\nlimit 1000000\nwindow 24h\nalgorithm fixed_window\n" + option + "\n}\n"
+		return "policy " + name + " {\nkey {query.k}\nlimit 1000000\nwindow 400d\nalgorithm fixed_window\n" + option + "\n}\n"
 	}
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		for _, version := range []string{"HTTP/1.1", "HTTP/2.0 cleartext"} {
@@ -204,7 +204,7 @@ func TestComplete_leftAtTheEnd(t *testing.T) {
 // TestComplete_withoutKeepAlive has clients of HTTP/1.1 that close with the last byte, which none has broken off.
 func TestComplete_withoutKeepAlive(t *testing.T) {
 	upstream := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "0123456789") })
-	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000000 24h { algorithm fixed_window; weight 1000; cost {http.reverse_proxy.header.X-None} 7 }
+	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000000 400d { algorithm fixed_window; weight 1000; cost {http.reverse_proxy.header.X-None} 7 }
 	reverse_proxy `+upstream+` { flush_interval -1 }`)
 	transport := &http.Transport{DisableKeepAlives: true}
 	var clients sync.WaitGroup
@@ -225,7 +225,7 @@ func TestComplete_leftBeforeTheHeader(t *testing.T) {
 	t.Parallel()
 	upstream := caddytest.NewHolder(t)
 	for source, want := range map[string]int64{"json a 70": 100, "json a 170": 170, "{http.reverse_proxy.header.X-None} 70": 100, "response_bytes": 100} {
-		n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1000 24h {\nalgorithm fixed_window\nweight 100\ncost "+source+"\n}\nreverse_proxy "+upstream.Addr))
+		n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1000 400d {\nalgorithm fixed_window\nweight 100\ncost "+source+"\n}\nreverse_proxy "+upstream.Addr))
 		r := upstream.Begin(t, n, "/")
 		r.Leave()
 		<-r.Ended
@@ -241,7 +241,7 @@ func TestComplete_leftBeforeTheHeader(t *testing.T) {
 func TestComplete_bytesOfAFailedWrite(t *testing.T) {
 	t.Parallel()
 	const window, piece = 16 << 10, 32 << 10
-	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}\n", `redis_ratelimit {query.k} 1000000 24h {
+	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}\n", `redis_ratelimit {query.k} 1000000 400d {
 		algorithm fixed_window
 		weight 100
 		cost response_bytes

@@ -13,8 +13,8 @@ import (
 // costlySite is a directive that costs what responses tell, and one that shows the quota unchanged.
 func costlySite(t *testing.T, algorithm, more string) string {
 	t.Helper()
-	return `redis_ratelimit /ask* {query.k} 1000 24h { algorithm ` + algorithm + `; cost {http.reverse_proxy.header.X-Tokens-Used} 70; ` + more + ` }
-	redis_ratelimit /look {query.k} 1000 24h { algorithm ` + algorithm + `; count_if status 418 }
+	return `redis_ratelimit /ask* {query.k} 1000 400d { algorithm ` + algorithm + `; cost {http.reverse_proxy.header.X-Tokens-Used} 70; ` + more + ` }
+	redis_ratelimit /look {query.k} 1000 400d { algorithm ` + algorithm + `; count_if status 418 }
 	reverse_proxy ` + newModel(t).addr
 }
 
@@ -65,7 +65,7 @@ func TestCost_countIf(t *testing.T) {
 func TestCost_several(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		policy := func(name, more string) string {
-			return "policy " + name + " {\nkey {query.k}\nlimit 1000\nwindow 24h\nalgorithm fixed_window\n" + more + "\n}\n"
+			return "policy " + name + " {\nkey {query.k}\nlimit 1000\nwindow 400d\nalgorithm fixed_window\n" + more + "\n}\n"
 		}
 		tokens, bytes := "cost {http.reverse_proxy.header.X-Tokens-Used} 70", "cost response_bytes"
 		look := func(name string) string {
@@ -123,7 +123,7 @@ func checkRemaining(t *testing.T, n *caddytest.Node, path, want string) {
 func TestCost_bytes_compressed(t *testing.T) {
 	t.Parallel()
 	limit := func(path, name, more string) string {
-		return `redis_ratelimit ` + path + ` {query.k} 10000 24h { name ` + name + `; algorithm fixed_window; ` + more + ` }
+		return `redis_ratelimit ` + path + ` {query.k} 10000 400d { name ` + name + `; algorithm fixed_window; ` + more + ` }
 		`
 	}
 	n := caddytest.Start(t, caddytest.Config("", "route {\n"+limit("/get", "outer", "cost response_bytes")+"encode gzip\n"+limit("/get", "inner", "cost response_bytes")+

@@ -13,7 +13,7 @@ import (
 
 // logIn is a site whose path is the status of the log-in.
 func logIn(algorithm, more string) string {
-	return `redis_ratelimit {query.k} 5 24h { algorithm ` + algorithm + `; count_if status 401 403 }
+	return `redis_ratelimit {query.k} 5 400d { algorithm ` + algorithm + `; count_if status 401 403 }
 	` + more + `
 	@ok path /200
 	respond @ok "welcome"
@@ -80,7 +80,7 @@ func TestCountIf_aborted(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit same 5 24h { algorithm fixed_window; count_if status 401 }
+	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit same 5 400d { algorithm fixed_window; count_if status 401 }
 	reverse_proxy /gone `+redistest.FreeAddr(t)+`
 	reverse_proxy `+slow))
 	n.Get(t, "/stream").Want(t, 0, "part part part ", "X-Ratelimit-Remaining: 5")               // given back at the first part

@@ -55,7 +55,7 @@ func waitForThresholds(t *testing.T, n *caddytest.Node, want ...float64) []thres
 }
 
 func notifySite(options string) string {
-	return "redis_ratelimit {\nname watched\nkey {query.k}\nlimit 10\nwindow 24h\nalgorithm fixed_window\nnotify 80% 100%\n" + options + "\n}\nrespond /401 401\nrespond {query.body} 200\n"
+	return "redis_ratelimit {\nname watched\nkey {query.k}\nlimit 10\nwindow 400d\nalgorithm fixed_window\nnotify 80% 100%\n" + options + "\n}\nrespond /401 401\nrespond {query.body} 200\n"
 }
 
 // TestNotify_take reaches both marks, once each, whatever comes after.
@@ -122,7 +122,7 @@ func TestNotify_countIf(t *testing.T) {
 // directive: its mark is reached all the same.
 func TestNotify_estimate(t *testing.T) {
 	t.Parallel()
-	const watched, once = "key {query.k}\nlimit 10\nwindow 24h\nalgorithm fixed_window\nnotify 80%\nweight 9\ncost {query.cost} 9\n", "key {query.k}\nlimit 1\nwindow 24h\n"
+	const watched, once = "key {query.k}\nlimit 10\nwindow 400d\nalgorithm fixed_window\nnotify 80%\nweight 9\ncost {query.cost} 9\n", "key {query.k}\nlimit 1\nwindow 400d\n"
 	for name, site := range map[string]string{
 		"further in": "route {\nredis_ratelimit {\nname watched\n" + watched + "}\nredis_ratelimit {\nname once\n" + once + "}\nrespond hello\n}",
 		"dry run":    "redis_ratelimit {\npolicy watched {\n" + watched + "dry_run\n}\npolicy once {\n" + once + "}\n}\nrespond hello",
@@ -144,7 +144,7 @@ func TestNotify_lease(t *testing.T) {
 	t.Parallel()
 	option := caddytest.SharedRedis(t)
 	site := func(lease string) string {
-		return "redis_ratelimit {query.k} 2000 24h {\nname watched\nalgorithm fixed_window\nnotify 5% 15% 25% 35% 45% 55% 65% 75% 85% 95%\n" + lease + "\n}\nrespond hello"
+		return "redis_ratelimit {query.k} 2000 400d {\nname watched\nalgorithm fixed_window\nnotify 5% 15% 25% 35% 45% 55% 65% 75% 85% 95%\n" + lease + "\n}\nrespond hello"
 	}
 	one := caddytest.Start(t, caddytest.Config(option, site("lease")))
 	for name, other := range map[string]struct {
@@ -190,7 +190,7 @@ func TestNotify_override(t *testing.T) {
 	n, server := caddytest.OnRedis(t, "timeout 10s\nlocal_share 50%", `redis_ratelimit {
 		name watched
 		key {query.k}
-		window 24h
+		window 400d
 		limit {query.limit} 10
 		algorithm fixed_window
 		notify 50%

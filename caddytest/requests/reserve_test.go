@@ -166,7 +166,7 @@ func TestRefundWait(t *testing.T) {
 			caddytest.OnBothStores(t, func(t *testing.T, store, _ string) {
 				holder := caddytest.NewHolder(t)
 				site := func(more string) string {
-					return caddytest.Config(store, `redis_ratelimit {query.k} 5 24h { name logins; algorithm fixed_window; headers x_ratelimit ietf; `+option+` }
+					return caddytest.Config(store, `redis_ratelimit {query.k} 5 400d { name logins; algorithm fixed_window; headers x_ratelimit ietf; `+option+` }
 					`+more+`
 					reverse_proxy `+holder.Addr)
 				}

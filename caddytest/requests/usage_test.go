@@ -30,7 +30,7 @@ func usageOf(t *testing.T, a caddytest.Response) []usageQuota {
 }
 
 const usageSite = `redis_ratelimit /api/* {
-		policy search { match path /api/search; key {query.k}; limit 3; window 24h; algorithm fixed_window; weight 2 }
+		policy search { match path /api/search; key {query.k}; limit 3; window 400d; algorithm fixed_window; weight 2 }
 		policy all { key {query.k}; limit 10; window 7d; algorithm fixed_window; ban 1h }
 		policy tried { key {query.k}; limit 1; window 24h; dry_run }
 		exempt 127.0.0.2
@@ -162,7 +162,7 @@ func TestUsage_keyless(t *testing.T) {
 const calendarSite = `redis_ratelimit {
 		policy monthly { key {query.k}; limit 5; window month America/Santiago; weight {query.w} 1 }
 		policy yearly { key {query.other}; limit 100; window year }
-		policy hourly { key {query.k}; limit 50; window 1h; algorithm fixed_window }
+		policy long { key {query.k}; limit 50; window 400d; algorithm fixed_window }
 		headers x_ratelimit ietf
 		usage /quota
 	}` + caddytest.ShowDecision
@@ -188,7 +188,7 @@ func TestCalendar(t *testing.T) {
 				reset, _ := strconv.ParseInt(passed.Header.Get("X-RateLimit-Reset"), 10, 64)
 				difference := reset - ends.Unix()
 				redistest.ErrorIf(t, difference < -1 || difference > 1, "reset at %d, the month ends at %d", reset, ends.Unix())
-				passed.Want(t, 0, caddytest.Any, `RateLimit-Policy: "monthly";q=5, "yearly";q=100, "hourly";q=50;w=3600`)
+				passed.Want(t, 0, caddytest.Any, `RateLimit-Policy: "monthly";q=5, "yearly";q=100, "long";q=50;w=34560000`)
 				denied := n.Get(t, "/?w=3&k="+k+"&other="+k).Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After: *")
 				retry, _ := strconv.ParseInt(denied.Header.Get("Retry-After"), 10, 64)
 				after := time.Duration(retry)*time.Second - ends.Sub(denied.Sent)
@@ -200,7 +200,7 @@ func TestCalendar(t *testing.T) {
 						Window    any
 					}
 				}](t, n.Get(t, "/quota?k="+k+"&other="+k)).Policies
-				redistest.Equal(t, fmt.Sprint(quotas), "[{monthly 2 month} {yearly 99 year} {hourly 49 3600}]", "the page of quotas")
+				redistest.Equal(t, fmt.Sprint(quotas), "[{monthly 2 month} {yearly 99 year} {long 49 34560000}]", "the page of quotas")
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func TestUsageBody_shapes(t *testing.T) {
 	upstream := usageUpstream(t)
 	var site strings.Builder
 	for name, shape := range usageShapes {
-		fmt.Fprintf(&site, "redis_ratelimit /%s {query.k} 100000 24h {\nname %[1]s\nalgorithm fixed_window\nweight 100\ncost json %s 77\n}\n", name, shape.paths)
+		fmt.Fprintf(&site, "redis_ratelimit /%s {query.k} 100000 400d {\nname %[1]s\nalgorithm fixed_window\nweight 100\ncost json %s 77\n}\n", name, shape.paths)
 	}
 	site.WriteString("reverse_proxy " + upstream + " {\nflush_interval -1\n}")
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
@@ -123,7 +123,7 @@ func TestUsageBody_fallback(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, body.body)
 	})
-	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {path} 1000 24h { algorithm fixed_window; cost json a 50 }
+	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit {path} 1000 400d { algorithm fixed_window; cost json a 50 }
 	reverse_proxy `+upstream))
 	for name, body := range bodies {
 		n.Get(t, "/"+name, "Accept-Encoding: gzip").Want(t, 0, body.body, "Content-Encoding: "+body.encoding) // the body as it is
@@ -188,7 +188,7 @@ func TestUsageBody_brokenOff(t *testing.T) {
 		left <- struct{}{}
 	})
 	limit := func(path, option string) string {
-		return "redis_ratelimit " + path + " {query.k} 1000 24h {\nname " + path[1:] + "\nalgorithm fixed_window\n" + option + "\n}\n"
+		return "redis_ratelimit " + path + " {query.k} 1000 400d {\nname " + path[1:] + "\nalgorithm fixed_window\n" + option + "\n}\n"
 	}
 	n := caddytest.Start(t, caddytest.Config("", limit("/one", "cost json a 50")+limit("/more", "weight 100\ncost json a 50")+"reverse_proxy "+upstream))
 	for _, test := range []struct {
@@ -244,7 +244,7 @@ func TestUsageBody_file(t *testing.T) {
 	folder := t.TempDir()
 	body := `{"text":"` + strings.Repeat("x", 1<<20) + `","size":7}`
 	redistest.Must(t, os.WriteFile(filepath.Join(folder, "a.json"), []byte(body), 0o600))
-	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000 24h { algorithm fixed_window; cost json size 50 }
+	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000 400d { algorithm fixed_window; cost json size 50 }
 	root * `+folder+`
 	file_server`)
 	n.Get(t, "/a.json?k=whole").Want(t, 0, body)

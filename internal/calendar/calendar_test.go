@@ -20,7 +20,9 @@ import (
 // zones returns every zone of the Go distribution's table, one name for each content.
 func zones(t *testing.T) map[string]*time.Location {
 	t.Helper()
-	root := redistest.NoError(exec.Command("go", "env", "GOROOT").Output())(t)
+	ask := exec.Command("go", "env", "GOROOT")
+	ask.Env = append(os.Environ(), "GOFLAGS=") // which may ask for JSON
+	root := redistest.NoError(ask.Output())(t)
 	table := redistest.NoError(zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip")))(t)
 	t.Cleanup(func() { _ = table.Close() })
 	found := map[string]*time.Location{}

@@ -46,7 +46,7 @@ func TestCalendar_wrong_clock(t *testing.T) {
 			f := New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }})
 			r.Topology.AnyNode.Clock.Fix(ahead)
 			perDay, perYear := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "day", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Calendar: "year", Limit: 100})
-			other := storetest.NewPolicy(t, limiter.Settings{Name: "c", Limit: 10, Window: windowOfBothClocks(0)})
+			other := storetest.NewPolicy(t, limiter.Settings{Name: "c", Limit: 10, Window: storetest.LongWindow(0)})
 			for i := range int64(5) {
 				checks := []limiter.Check{{Policy: perDay, Key: limiter.EncodeKey("k")}, {Policy: perYear, Key: limiter.EncodeKey("k"), Weight: 2}, {Policy: other, Key: limiter.EncodeKey("k")}}
 				source, err := f.Decide(context.Background(), checks)
@@ -73,7 +73,7 @@ func TestCalendar_jumping_clock(t *testing.T) {
 	server := redistest.Shared(t)
 	r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
 	r.Scripts.Clock = jumpingClockFragment
-	p, other := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "month", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Limit: 10, Window: windowOfBothClocks(0)})
+	p, other := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "month", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Limit: 10, Window: storetest.LongWindow(0)})
 	for range 20 {
 		for _, op := range []wire.Operation{wire.OpTake, wire.OpPeek, wire.OpTakeRefundable, wire.OpSettle, wire.OpRepay, wire.OpOffend} {
 			checks := []limiter.Check{{Policy: other, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}

@@ -21,7 +21,7 @@ func TestAllow_and_Peek(t *testing.T) {
 		"memory": memory.New(), "redis": openRedis(t, server, 10*time.Second),
 		"failover": New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
 	} {
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "allow-" + name, Limit: 2, Window: windowOfBothClocks(0)})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "allow-" + name, Limit: 2, Window: storetest.LongWindow(0)})
 		var got []bool
 		for range 3 {
 			result, err := limiter.Allow(t.Context(), store, p, "k")
@@ -75,7 +75,7 @@ func TestStore_Decide_invalid(t *testing.T) {
 // own states.
 func TestFailover_wrongSource(t *testing.T) {
 	t.Parallel()
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 10, Window: storetest.LongWindow(0)})
 	for _, source := range []limiter.Source{limiter.SourceRedis, limiter.SourceFallback, limiter.SourceMemory, ""} {
 		store := New(nil, memory.New(), Options{LocalFraction: 0.5})
 		checks := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3, Refundable: true})
@@ -129,7 +129,7 @@ func TestFailover_Peek(t *testing.T) {
 func TestPeek_reserve(t *testing.T) {
 	t.Parallel()
 	for name, f := range bothStores(t, Options{}) {
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: 24 * time.Hour})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: storetest.LongWindow(0)})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Reserve: 4}}
 		source, err := f.Decide(t.Context(), checks)
 		redistest.FatalIf(t, err != nil || checks[0].Unused() != 9,

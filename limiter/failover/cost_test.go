@@ -113,7 +113,7 @@ func TestFailover_Settle_others(t *testing.T) {
 func TestFailover_Settle_ban(t *testing.T) {
 	t.Parallel()
 	for _, f := range bothStores(t, Options{}) {
-		p := storetest.NewPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: windowOfBothClocks(0), Ban: []time.Duration{time.Minute}, Refunds: true})
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: storetest.LongWindow(0), Ban: []time.Duration{time.Minute}, Refunds: true})
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}
 		source := redistest.NoError(f.Decide(t.Context(), []limiter.Check{check}))(t)
 		f.Settle(check, 10, source)

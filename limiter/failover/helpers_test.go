@@ -108,14 +108,3 @@ func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration,
 	t.Helper()
 	return openStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: timeout}, redis.Options{KeyFormat: format})
 }
-
-// windowOfBothClocks returns a window of a day or more that clocks so far apart are in together now, and for an hour
-// from now. An outage begins anew, and a debt has decayed, where only one of them is in the next one.
-func windowOfBothClocks(apart time.Duration) time.Duration {
-	now, margin := time.Duration(time.Now().UnixNano()), apart+time.Hour
-	for window := 24 * time.Hour; ; window += time.Hour {
-		if passed := now % window; passed > margin && passed < window-margin {
-			return window
-		}
-	}
-}

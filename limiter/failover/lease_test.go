@@ -152,7 +152,7 @@ func TestFailover_lease_nodes(t *testing.T) {
 func TestFailover_lease_reset(t *testing.T) {
 	t.Parallel()
 	f := newLeasingFailover(t, redistest.Shared(t))
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "reset", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "reset", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: storetest.LongWindow(0), Lease: limiter.MaxLease})
 	key := limiter.EncodeKey("k")
 	lendTo(t, f, p)
 	redistest.NoError(f.Reset(context.Background(), p, key))(t)

@@ -73,7 +73,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 // refundingPolicies returns a policy of each algorithm and one of a calendar, whose windows are far from their ends.
 func refundingPolicies(t *testing.T, limit int64) []*limiter.Policy {
 	t.Helper()
-	window := windowOfBothClocks(0)
+	window := storetest.LongWindow(0)
 	policies := []*limiter.Policy{storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: limit, Calendar: "year", Location: time.UTC, Refunds: true})}
 	for _, algorithm := range limiter.Algorithms() {
 		policies = append(policies, storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: limit, Window: window, Refunds: true}))

@@ -163,7 +163,7 @@ func TestRepayment_closed(t *testing.T) {
 // their own the last one caps what is repaid, and a policy owes nothing for requests that another one denies.
 func TestRepayment_settings(t *testing.T) {
 	t.Parallel()
-	window := windowOfBothClocks(time.Hour)
+	window := storetest.LongWindow(time.Hour)
 	var policies []*limiter.Policy
 	for _, algorithm := range limiter.Algorithms()[:5] {
 		policies = append(policies, storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 10, Window: window}))

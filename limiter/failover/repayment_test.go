@@ -192,7 +192,7 @@ func TestRepayment_lostReply(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	n := newOutageNode(t, server, proxy.Addr)
-	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Hour})
+	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: storetest.LongWindow(0)})
 	n.set(storetest.Epoch)
 	other := storetest.DayPolicy(t, "other", limiter.FixedWindow, 10)
 	wantRemaining(t, n, other, "k", 10) // loads the script that also settles

@@ -80,7 +80,7 @@ func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 	for _, s := range awaitingStores(t) {
 		s.f.denied = deny.NewCache(time.Second)
 		logins, all := storetest.RefundingPolicy(t, "logins", limiter.FixedWindow, 1), storetest.DayPolicy(t, "all", limiter.FixedWindow, 1)
-		banning := storetest.NewPolicy(t, limiter.Settings{Name: "banning", Algorithm: limiter.FixedWindow, Limit: 1, Window: 24 * time.Hour, Ban: []time.Duration{time.Hour}, Refunds: true})
+		banning := storetest.NewPolicy(t, limiter.Settings{Name: "banning", Algorithm: limiter.FixedWindow, Limit: 1, Window: storetest.LongWindow(0), Ban: []time.Duration{time.Hour}, Refunds: true})
 		key := limiter.EncodeKey("k")
 		reserved := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key}, limiter.Check{Policy: banning, Key: key})
 		denied := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key})

@@ -43,7 +43,7 @@ func TestFailover_reserve_Unused(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	for _, fraction := range []float64{1, 0.5} {
-		for _, settings := range []limiter.Settings{{Name: "day", Calendar: "day", Location: time.UTC}, {Name: "24h", Algorithm: limiter.FixedWindow, Window: 24 * time.Hour}} {
+		for _, settings := range []limiter.Settings{{Name: "day", Calendar: "day", Location: time.UTC}, {Name: "24h", Algorithm: limiter.FixedWindow, Window: storetest.LongWindow(0)}} {
 			settings.Limit = 100
 			p, f := storetest.NewPolicy(t, settings), New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: fraction})
 			keepOpen(f.shared)

@@ -59,7 +59,7 @@ func TestRedis_DecideBeforeEffects(t *testing.T) {
 	clock := redistest.NoError(scripts.Fragment(scripts.ClockFragment))(t)
 	r.Scripts.Clock = verbatimFragment + clock
 	for _, algorithm := range limiter.Algorithms() {
-		policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: windowOfBothClocks(0)})
+		policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: storetest.LongWindow(0)})
 		got := ""
 		for range 3 {
 			checks := []limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Weight: 1}}
@@ -98,7 +98,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 	})
 	clock := redistest.NoError(scripts.Fragment(scripts.ClockFragment))(t)
 	r.Scripts.Clock = olderFragment + clock
-	policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 2000, Window: windowOfBothClocks(0)})
+	policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 2000, Window: storetest.LongWindow(0)})
 	for range 2 {
 		_, _ = r.Decide(context.Background(), []limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Weight: 1}}) // the store reports it
 	}

@@ -24,10 +24,21 @@ func NewPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
 	return p
 }
 
-// DayPolicy returns a policy so slow that nothing drains during a test.
+// LongWindow returns a window of a day or more that clocks so far apart are in together now, and for an hour from
+// now. An outage begins anew, and a debt has decayed, where only one of them is in the next one.
+func LongWindow(apart time.Duration) time.Duration {
+	now, margin := time.Duration(time.Now().UnixNano()), apart+time.Hour
+	for window := 24 * time.Hour; ; window += time.Hour {
+		if passed := now % window; passed > margin && passed < window-margin {
+			return window
+		}
+	}
+}
+
+// DayPolicy returns a policy so slow that nothing drains during a test, in a [LongWindow].
 func DayPolicy(t testing.TB, name, algorithm string, limit int64) *limiter.Policy {
 	t.Helper()
-	return NewPolicy(t, limiter.Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: 24 * time.Hour})
+	return NewPolicy(t, limiter.Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: LongWindow(0)})
 }
 
 // RefundingPolicy is a [DayPolicy] that refunds.
