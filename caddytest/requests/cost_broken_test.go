@@ -179,7 +179,7 @@ func TestComplete_leftAtTheEnd(t *testing.T) {
 	}
 	upstream := lingering(t, bodies)
 	policy := func(name, option string) string {
-		return "policy " + name + " {\nkey {query.k}\nlimit 1000000\nwindow 400d\nalgorithm fixed_window\n" + option + "\n}\n"
+		return "policy " + name + " {\nkey {query.k}\nlimit 1000000\nwindow 50d\nalgorithm fixed_window\n" + option + "\n}\n"
 	}
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		for _, version := range []string{"HTTP/1.1", "HTTP/2.0 cleartext"} {
@@ -204,7 +204,7 @@ func TestComplete_leftAtTheEnd(t *testing.T) {
 // TestComplete_withoutKeepAlive has clients of HTTP/1.1 that close with the last byte, which none has broken off.
 func TestComplete_withoutKeepAlive(t *testing.T) {
 	upstream := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "0123456789") })
-	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000000 400d { algorithm fixed_window; weight 1000; cost {http.reverse_proxy.header.X-None} 7 }
+	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000000 50d { algorithm fixed_window; weight 1000; cost {http.reverse_proxy.header.X-None} 7 }
 	reverse_proxy `+upstream+` { flush_interval -1 }`)
 	transport := &http.Transport{DisableKeepAlives: true}
 	var clients sync.WaitGroup
@@ -241,7 +241,7 @@ func TestComplete_leftBeforeTheHeader(t *testing.T) {
 func TestComplete_bytesOfAFailedWrite(t *testing.T) {
 	t.Parallel()
 	const window, piece = 16 << 10, 32 << 10
-	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}\n", `redis_ratelimit {query.k} 1000000 400d {
+	n := caddytest.Start(t, caddytest.Config("servers {\nprotocols h1 h2c\n}\n", `redis_ratelimit {query.k} 1000000 50d {
 		algorithm fixed_window
 		weight 100
 		cost response_bytes

@@ -108,7 +108,7 @@ func TestHeaders_exposed_redisDown(t *testing.T) {
 }
 
 func TestRetryJitter(t *testing.T) {
-	n := caddytest.InProcess(t, "redis_ratelimit same 1 400d {\nalgorithm fixed_window\nretry_jitter 1h\n}\nrespond ok")
+	n := caddytest.InProcess(t, "redis_ratelimit same 1 24h {\nalgorithm sliding_window_log\nretry_jitter 1h\n}\nrespond ok")
 	n.Get(t, "/")
 	seen := map[string]bool{}
 	for range 10 {

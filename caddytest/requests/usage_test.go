@@ -48,7 +48,7 @@ func TestUsage(t *testing.T) {
 			n.Get(t, "/api/search?k=a")
 			for range 5 {
 				quotas := usageOf(t, n.Get(t, "/api/quota?k=a"))
-				if len(quotas) != 2 || quotas[0].Name != "search" || quotas[0].Limit != 3 || quotas[0].Remaining != 1 || quotas[0].Window != 86400 ||
+				if len(quotas) != 2 || quotas[0].Name != "search" || quotas[0].Limit != 3 || quotas[0].Remaining != 1 || quotas[0].Window != 34_560_000 ||
 					quotas[0].RetryAfter <= 0 || quotas[0].RetryAfter != quotas[0].ResetAfter {
 					t.Fatalf("got %+v", quotas)
 				}
@@ -200,7 +200,7 @@ func TestCalendar(t *testing.T) {
 						Window    any
 					}
 				}](t, n.Get(t, "/quota?k="+k+"&other="+k)).Policies
-				redistest.Equal(t, fmt.Sprint(quotas), "[{monthly 2 month} {yearly 99 year} {long 49 34560000}]", "the page of quotas")
+				redistest.Equal(t, fmt.Sprint(quotas), "[{monthly 2 month} {yearly 99 year} {long 49 3.456e+07}]", "the page of quotas")
 			}
 		})
 	}
