@@ -26,8 +26,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' \
 		$(MAKEFILE_LIST)
 
-# The flags of xcaddy, so that these targets use its build cache.
-build vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
+# The flags of xcaddy, so that these targets and it use one build cache.
+build test fuzz chaos soak vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
 build: ## build ./caddy, Caddy with the rate limiter (needs only Go)

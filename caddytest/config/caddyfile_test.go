@@ -232,8 +232,7 @@ func TestPassword_rotation(t *testing.T) {
 	conn.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes")
 	n.Get(t, "/").Want(t, 0, "allowed fallback") // decided here, because the password is wrong now
 	write("second-secret")
-	n.Send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: text/caddyfile", "Cache-Control: must-revalidate").Want(t, http.StatusOK, caddytest.Any)
-	n.Client.CloseIdleConnections()
+	n.Load(t, text, "Cache-Control: must-revalidate").Want(t, http.StatusOK, caddytest.Any)
 	caddytest.WaitForRedis(t, n, "/")
 	caddytest.CheckHidden(t, "the log", n.Log.String(), "first-secret")
 	caddytest.CheckHidden(t, "the log", n.Log.String(), "second-secret")

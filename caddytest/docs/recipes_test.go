@@ -236,7 +236,7 @@ func TestJSON_example(t *testing.T) {
 		if source == "memory" {
 			config = strings.Replace(config, `"redis": {"url": "redis://"}, `, "", 1)
 		}
-		n.Send(t, http.MethodPost, n.Admin+"/load", config, "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
+		n.Load(t, config, "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
 		awayFromMinute(time.Since(began))
 		for left := int64(99); left > 96; left-- {
 			caddytest.CheckQuota(t, n.Get(t, "/").Want(t, http.StatusOK, "Hello."), 100, left)

@@ -346,7 +346,7 @@ func TestCredentials_refusedFiles(t *testing.T) {
 	check(t, 2, "redis {\naddress 127.0.0.1:1\ncredentials file "+dir+"/none\n}", caddytest.LimitedSite,
 		"configuration failed: credentials: reading "+dir+"/none")
 	both := strings.Replace(`{"admin": {"listen": "ADMIN"}, "apps": {"redis_ratelimit": {"redis": {"url": "redis://127.0.0.1:1", "credentials": {"source": "file", "path": "/x"}}}}}`, "ADMIN", strings.TrimPrefix(n.Admin, "http://"), 1)
-	n.Send(t, http.MethodPost, n.Admin+"/load", both, "Content-Type: application/json").Want(t, http.StatusBadRequest, "*url: has address, user, password*") // a URL and a file
+	n.Load(t, both, "Content-Type: application/json").Want(t, http.StatusBadRequest, "*url: has address, user, password*") // a URL and a file
 }
 
 // skipBefore skips the rest of a test where the server does not have a command that came with a version of Redis.

@@ -179,7 +179,7 @@ func TestReload_forced(t *testing.T) {
 	for left := int64(7); left > 4; left-- {
 		address := strings.TrimPrefix(n.Admin, "http://")
 		caddytest.Run{}.Caddy(t, "reload", "--force", "--config", path, "--adapter", "caddyfile", "--address", address).Want(t, 0)
-		n.Client.CloseIdleConnections()
+		n.AwaitReload(t)
 		caddytest.CheckQuota(t, n.Get(t, "/"), 9, left)
 	}
 	loads := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "load complete" })

@@ -160,7 +160,7 @@ func (s *nested) config(n *caddytest.Node) string {
 func (s *nested) used(t *testing.T, n *caddytest.Node, status int, headers ...string) int64 {
 	t.Helper()
 	s.addr = redistest.FreeAddr(t)
-	n.Send(t, http.MethodPost, n.Admin+"/load", s.config(n), "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
+	n.Load(t, s.config(n), "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
 	for range 3 {
 		n.Send(t, http.MethodGet, "http://"+s.addr, "", headers...).Want(t, status, caddytest.Any)
 	}

@@ -171,11 +171,10 @@ func TestDenial_errorRoutes(t *testing.T) {
 			if name == "invoked" {
 				handler = invoke
 			}
-			a := n.Send(t, http.MethodPost, n.Admin+"/load", `{"admin": {"listen": "`+strings.TrimPrefix(n.Admin, "http://")+`"},
+			a := n.Load(t, `{"admin": {"listen": "`+strings.TrimPrefix(n.Admin, "http://")+`"},
 				"apps": {"http": {"grace_period": "1s", "servers": {"s": {"listen": ["`+listen+`"], "automatic_https": {"disable": true},
 				"routes": [{"handle": [`+inner(handler, test.subroute)+`]}]`+test.server+`}}}}}`, "Content-Type: application/json")
 			redistest.FatalIf(t, a.Status != http.StatusOK, "got %v", a)
-			n.Client.CloseIdleConnections()
 			caddytest.CheckQuota(t, n.Get(t, "/"), 1, 0)
 			a = n.Get(t, "/").Want(t, http.StatusTooManyRequests, test.want, "Retry-After: *", "Cache-Control: no-store")
 			caddytest.CheckQuota(t, a, 1, 0)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -119,10 +121,15 @@ func (n *Node) Crowd(t testing.TB, size int, path string, headers ...string) []R
 	return responses
 }
 
-// Load loads another Caddyfile and returns the response of the admin API.
-func (n *Node) Load(t testing.TB, text string) Response {
+// Load loads another configuration, a Caddyfile unless headers say otherwise, and returns the response of the admin
+// API. After a success the new configuration answers alone.
+func (n *Node) Load(t testing.TB, text string, headers ...string) Response {
 	t.Helper()
-	return n.Send(t, http.MethodPost, n.Admin+"/load", text, "Content-Type: text/caddyfile")
+	a := n.Send(t, http.MethodPost, n.Admin+"/load", text, append(headers, "Content-Type: text/caddyfile")...)
+	if a.Status == http.StatusOK {
+		n.AwaitReload(t)
+	}
+	return a
 }
 
 // Reload loads another Caddyfile and fails where Caddy refuses it.
@@ -131,7 +138,32 @@ func (n *Node) Reload(t testing.TB, text string) {
 	if a := n.Load(t, text); a.Status != http.StatusOK {
 		t.Fatalf("the reload failed: %v", a)
 	}
-	n.Client.CloseIdleConnections() // the old configuration may still serve an earlier connection
+}
+
+// AwaitReload waits until the configuration loaded last answers alone. Caddy says that it is loaded while the earlier
+// one may still take connections, by sockets of its own, and serve those that it has.
+func (n *Node) AwaitReload(t testing.TB) {
+	t.Helper()
+	for _, url := range []string{n.URL, n.Admin} {
+		redistest.Retry(t, "one configuration listens", func() (again bool, seen any) {
+			sockets := listening(t, url)
+			return sockets > 1, sockets
+		})
+	}
+	n.Client.CloseIdleConnections()
+}
+
+// listening counts the sockets that listen on the port of a URL, on any address of IPv4.
+func listening(t testing.TB, url string) (sockets int) {
+	t.Helper()
+	_, port, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
+	suffix, table := fmt.Sprintf(":%04X", redistest.NoError(strconv.Atoi(port))(t)), redistest.NoError(os.ReadFile("/proc/net/tcp"))(t)
+	for line := range strings.Lines(string(table)) { // number, local address, remote address, state
+		if fields := strings.Fields(line); strings.HasSuffix(fields[1], suffix) && fields[3] == "0A" {
+			sockets++
+		}
+	}
+	return sockets
 }
 
 // LocalhostURL returns the URL of the site under its other name, localhost.
