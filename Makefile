@@ -43,6 +43,9 @@ PARALLEL ?= 6
 # Packages at once, two for each core, for the same reason.
 PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
+# Most of these processes end before they need a garbage collection.
+test: export GOGC = 400
+
 .PHONY: test
 test: ## run all tests, with the race detector if there is gcc
 	.ci/need redis-server faketime
