@@ -155,7 +155,7 @@ func TestPeek_reserve(t *testing.T) {
 func TestFailover_PeekIn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: 0.5})
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{LocalFraction: 0.5})
 	p := storetest.DayPolicy(t, "peek-in", limiter.TokenBucket, 10)
 	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4})
 	peek := func(mode FailMode) (limiter.Source, int64, error) {

@@ -72,7 +72,7 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 func TestFailover_Decide_canceled(t *testing.T) {
 	server := redistest.Start(t)
 	var reported listener
-	r := openRedis(t, server, 5*time.Second)
+	r := openRedis(t, server, 10*time.Second)
 	reported.listen(r)
 	f := New(r, memory.New(), Options{})
 	p := storetest.DayPolicy(t, "left", limiter.GCRA, 1_000)
@@ -117,7 +117,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	r := openRedis(t, server, time.Second)
+	r := openRedis(t, server, 10*time.Second)
 	const age, keys = 500 * time.Millisecond, 100
 	f := New(r, memory.New(), Options{DenyAge: age})
 	p := storetest.DayPolicy(t, "flood", limiter.GCRA, 1)
@@ -174,7 +174,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 		t.Errorf("a decision after the end: %v", err)
 	}
 	redistest.ErrorIf(t, f.Retain(), "a closed store is kept open")
-	after := storetest.Decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	after := storetest.Decide(t, openRedis(t, server, 10*time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	left = after[0].Result.Remaining
 	redistest.ErrorIf(t, left != 53, "%d units remain, want 53", left)
 }
@@ -192,7 +192,7 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 		chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}}, limiter.SourceRedis)
 	}
 	noError(t, store.Close())
-	after := storetest.Decide(t, openRedis(t, server, time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	after := storetest.Decide(t, openRedis(t, server, 10*time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	redistest.Equal(t, after[0].Result.Remaining, 94_000, "what remains")
 }
 

@@ -110,7 +110,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 	p := storetest.DayPolicy(t, "kinds", limiter.GCRA, 1_000)
 	check := func(kind string) {
 		t.Helper()
-		r := openRedis(t, server, time.Second)
+		r := openRedis(t, server, 10*time.Second)
 		_, err := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		redistest.ErrorIf(t, limiter.Kind(err) != kind || !errors.Is(err, limiter.ErrUndecided),
 			"got %v of kind %s, want %s", err, limiter.Kind(err), kind)

@@ -132,7 +132,7 @@ func TestStores_Refund_agree(t *testing.T) {
 func TestRedis_Refund_long_tail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r, client := openRedis(t, server, 5*time.Second), server.Client(t)
+	r, client := openRedis(t, server, 10*time.Second), server.Client(t)
 	p := storetest.RefundingPolicy(t, "log", limiter.SlidingWindowLog, 10_000)
 	const later = kernel.LogRewritten
 	first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})

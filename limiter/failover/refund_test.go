@@ -20,7 +20,7 @@ import (
 func failovers(t *testing.T) map[string]*Store {
 	t.Helper()
 	server := redistest.Shared(t)
-	down := openRedis(t, server, time.Second)
+	down := openRedis(t, server, 10*time.Second)
 	keepOpen(down)
 	return map[string]*Store{
 		"redis":    New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second}),
@@ -144,7 +144,7 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 func TestLastSeen_refund_local_share(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: 0.34})
+	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{LocalFraction: 0.34})
 	policies := refundingPolicies(t, 5)
 	for _, p := range policies {
 		refundAll(f, storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}), limiter.SourceRedis)

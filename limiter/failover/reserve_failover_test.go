@@ -45,7 +45,7 @@ func TestFailover_reserve_Unused(t *testing.T) {
 	for _, fraction := range []float64{1, 0.5} {
 		for _, settings := range []limiter.Settings{{Name: "day", Calendar: "day", Location: time.UTC}, {Name: "24h", Algorithm: limiter.FixedWindow, Window: storetest.LongWindow(0)}} {
 			settings.Limit = 100
-			p, f := storetest.NewPolicy(t, settings), New(openRedis(t, server, time.Second), memory.New(), Options{LocalFraction: fraction})
+			p, f := storetest.NewPolicy(t, settings), New(openRedis(t, server, 10*time.Second), memory.New(), Options{LocalFraction: fraction})
 			keepOpen(f.shared)
 			if got := storetest.Decide(t, f, leaving(p, 1, 20))[0]; float64(got.Unused()) != 100*fraction-1 || float64(got.Result.Remaining) != 80*fraction-1 {
 				t.Errorf("%s, fraction %v: %d of %d remain", p.Name(), fraction, got.Result.Remaining, got.Unused())

@@ -39,7 +39,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 		t.Run(fmt.Sprint("later=", later), func(t *testing.T) {
 			server := redistest.Start(t)
 			client, ctx := server.Client(t), context.Background()
-			r := openRedis(t, server, 2*time.Second)
+			r := openRedis(t, server, 10*time.Second)
 			f := New(r, memory.New(), Options{})
 			p, other := storetest.RefundingPolicy(t, "log", limiter.SlidingWindowLog, 100_000), storetest.DayPolicy(t, "other", limiter.GCRA, 1_000_000)
 			reserved := reserveMany(t, f, p, "k", 600)
@@ -236,7 +236,7 @@ func TestFailover_many_nodes(t *testing.T) {
 	wantReached("after", 2*limit, places)
 	over.Store(true)
 	group.Wait()
-	left, err := limiter.Peek(t.Context(), openStore(t, dial.Options{Addresses: []string{replica.Addr}}, redis.Options{}), rate, "k")
+	left, err := limiter.Peek(t.Context(), openStore(t, dial.Options{Addresses: []string{replica.Addr}, Timeout: time.Minute}, redis.Options{}), rate, "k")
 	redistest.ErrorIf(t, err != nil || left.Remaining != 0 || lost.Load() > 0 || passed.Load() < limit,
 		"%+v, %v; %d passed, %d were not decided", left, err, passed.Load(), lost.Load())
 }
