@@ -213,7 +213,7 @@ func TestCost_budget(t *testing.T) {
 // is charged when Redis is back.
 func TestCost_outage(t *testing.T) {
 	upstream := caddytest.NewHolder(t)
-	n, server := caddytest.OnRedis(t, "timeout 500ms", `redis_ratelimit {
+	n, server := caddytest.OnRedis(t, "timeout 10s", `redis_ratelimit {
 		name budget
 		key {query.k}
 		limit 1000

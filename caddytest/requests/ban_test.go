@@ -65,8 +65,8 @@ const banSite = "redis_ratelimit {\nname api\nkey {query.k}\nlimit 2\nwindow 24h
 // TestBan_twoNodes bans a client on one node. The other refuses it too, and the node that saw it goes on
 // without Redis. Operators see it and lift it.
 func TestBan_twoNodes(t *testing.T) {
-	one, server := caddytest.OnRedis(t, "timeout 2s", banSite)
-	two := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 2s"), banSite))
+	one, server := caddytest.OnRedis(t, "timeout 10s", banSite)
+	two := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 10s"), banSite))
 	one.GetTimes(t, 5, "/?k=bad")
 	one.WantTimes(t, 2, "/?k=bad", http.StatusTooManyRequests, "denied deny_cache", "X-Ratelimit-Remaining: 0")
 	two.Get(t, "/?k=bad").Want(t, http.StatusTooManyRequests, "denied redis", "X-Ratelimit-Remaining: 0")
