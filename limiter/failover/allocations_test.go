@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -34,7 +33,7 @@ func TestMemory_Decide_allocations(t *testing.T) {
 }
 
 func TestRedis_Decide_allocations(t *testing.T) {
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t))
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.DayPolicy(t, "alloc-"+algorithm, algorithm, 1_000_000)
 		const batch = 32

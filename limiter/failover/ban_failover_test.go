@@ -75,7 +75,7 @@ func TestFailover_ban_burst(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "burst", Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour, 2 * time.Hour}})
 	var nodes []*Store
 	for range 2 {
-		nodes = append(nodes, New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second}))
+		nodes = append(nodes, New(openRedis(t, server), memory.New(), Options{DenyAge: time.Second}))
 	}
 	var mu sync.Mutex
 	passed, began := 0, 0

@@ -65,7 +65,7 @@ func takeMany(b *testing.B, s limiter.Store, p *limiter.Policy, keys []string, c
 // BenchmarkTake measures one decision, by one caller and by many, and counts the scripts that Redis runs for it.
 func BenchmarkTake(b *testing.B) {
 	keys, server := benchKeys(5000), redistest.Start(b)
-	client, store := server.Client(b), openRedis(b, server, 10*time.Second)
+	client, store := server.Client(b), openRedis(b, server)
 	for _, algorithm := range limiter.Algorithms() {
 		p := benchPolicy(b, algorithm)
 		b.Run("store=memory/algorithm="+algorithm, func(b *testing.B) {
@@ -105,7 +105,7 @@ func BenchmarkScript(b *testing.B) {
 	keys := benchKeys(5000)
 	server := redistest.Start(b)
 	client, random := server.Client(b), rand.New(rand.NewPCG(1, 2))
-	stores := map[string]*redis.Store{"takes": openRedis(b, server, 10*time.Second), "batch": openRedis(b, server, 10*time.Second)}
+	stores := map[string]*redis.Store{"takes": openRedis(b, server), "batch": openRedis(b, server)}
 	stores["batch"].Scripts.Always = true
 	for _, algorithm := range limiter.Algorithms() {
 		p := benchPolicy(b, algorithm)

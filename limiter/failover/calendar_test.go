@@ -240,7 +240,7 @@ func offsetOf(t *testing.T, s limiter.Store, r *redis.Store) time.Duration {
 
 func TestRedis_offset(t *testing.T) {
 	for _, ahead := range []time.Duration{0, -3 * time.Hour} {
-		r := openRedis(t, redistest.StartAt(t, ahead), time.Second)
+		r := openRedis(t, redistest.StartAt(t, ahead))
 		redistest.Retry(t, "the offset is known", func() (again bool, seen any) {
 			got := offsetOf(t, r, r)
 			return (got - ahead).Abs() > 50*time.Millisecond, fmt.Sprintf("an offset of %v; want %v", got, ahead)

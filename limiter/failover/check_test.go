@@ -18,8 +18,8 @@ import (
 func TestAllow_and_Peek(t *testing.T) {
 	server := redistest.Shared(t)
 	for name, store := range map[string]limiter.Store{
-		"memory": memory.New(), "redis": openRedis(t, server, 10*time.Second),
-		"failover": New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
+		"memory": memory.New(), "redis": openRedis(t, server),
+		"failover": New(openRedis(t, server), memory.New(), Options{}),
 	} {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "allow-" + name, Limit: 2, Window: storetest.LongWindow(0)})
 		var got []bool
@@ -42,7 +42,7 @@ func TestStore_Decide_invalid(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 2, Window: time.Hour})
 	twin := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 9, Window: time.Hour})
 	good := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
-	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
+	shared := openRedis(t, redistest.Shared(t))
 	for name, store := range map[string]limiter.Store{
 		"memory": memory.New(), "redis": shared,
 		"failover": New(shared, memory.New(), Options{DenyAge: time.Second}),
@@ -155,7 +155,7 @@ func TestPeek_reserve(t *testing.T) {
 func TestFailover_PeekIn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{LocalFraction: 0.5})
+	f := New(openRedis(t, server), memory.New(), Options{LocalFraction: 0.5})
 	p := storetest.DayPolicy(t, "peek-in", limiter.TokenBucket, 10)
 	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4})
 	peek := func(mode FailMode) (limiter.Source, int64, error) {

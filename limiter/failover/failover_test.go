@@ -50,7 +50,7 @@ func TestFailover_Decide(t *testing.T) {
 
 func TestFailover_Decide_hung_Redis(t *testing.T) {
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 500*time.Millisecond), memory.New(), Options{})
+	f := New(newTestRedis(t, server, 500*time.Millisecond, limiter.KeyFormat{Prefix: "rl"}), memory.New(), Options{})
 	p := storetest.DayPolicy(t, "hung", limiter.GCRA, 1_000)
 	ask := func() error {
 		_, err := f.DecideIn(context.Background(), FailClosed, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
@@ -72,7 +72,7 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 func TestFailover_Decide_canceled(t *testing.T) {
 	server := redistest.Start(t)
 	var reported listener
-	r := openRedis(t, server, 10*time.Second)
+	r := openRedis(t, server)
 	reported.listen(r)
 	f := New(r, memory.New(), Options{})
 	p := storetest.DayPolicy(t, "left", limiter.GCRA, 1_000)
@@ -117,7 +117,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	r := openRedis(t, server, 10*time.Second)
+	r := openRedis(t, server)
 	const age, keys = 500 * time.Millisecond, 100
 	f := New(r, memory.New(), Options{DenyAge: age})
 	p := storetest.DayPolicy(t, "flood", limiter.GCRA, 1)
@@ -157,7 +157,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 func TestRedis_Close_last_use(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	store := openRedis(t, server, 2*time.Second)
+	store := newTestRedis(t, server, 2*time.Second, limiter.KeyFormat{Prefix: "rl"})
 	f := New(store, memory.New(), Options{})
 	p := storetest.RefundingPolicy(t, "closing", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40, Refundable: true}
@@ -174,7 +174,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 		t.Errorf("a decision after the end: %v", err)
 	}
 	redistest.ErrorIf(t, f.Retain(), "a closed store is kept open")
-	after := storetest.Decide(t, openRedis(t, server, 10*time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	after := storetest.Decide(t, openRedis(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	left = after[0].Result.Remaining
 	redistest.ErrorIf(t, left != 53, "%d units remain, want 53", left)
 }
@@ -184,7 +184,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 func TestRedis_Close_drains_its_queue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	store := openRedis(t, server, 10*time.Second)
+	store := openRedis(t, server)
 	f := New(store, memory.New(), Options{})
 	p := storetest.DayPolicy(t, "draining", limiter.FixedWindow, 100_000)
 	storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
@@ -192,7 +192,7 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 		chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}}, limiter.SourceRedis)
 	}
 	noError(t, store.Close())
-	after := storetest.Decide(t, openRedis(t, server, 10*time.Second), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	after := storetest.Decide(t, openRedis(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	redistest.Equal(t, after[0].Result.Remaining, 94_000, "what remains")
 }
 
@@ -208,7 +208,7 @@ func TestRedis_Close_during_questions(t *testing.T) {
 		"probeAll": func(r *redis.Store) error { return r.ProbeAll(context.Background(), []*limiter.Policy{p}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := openRedis(t, server, 10*time.Second)
+			store := openRedis(t, server)
 			store.Client().AddHook(beforeCommand{"evalsha", sync.OnceFunc(func() {
 				uses := store.Uses.Count.Load()
 				go store.Close() //nolint:errcheck // it waits for the question

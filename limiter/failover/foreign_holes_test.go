@@ -27,7 +27,7 @@ type damagedBucket struct {
 
 func newDamagedBucket(t *testing.T) *damagedBucket {
 	t.Helper()
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t))
 	p := storetest.DayPolicy(t, "damaged", limiter.GCRA, 10)
 	return &damagedBucket{r, p, r.RedisKey(p, limiter.EncodeKey("torn"))}
 }
@@ -141,7 +141,7 @@ func TestForeignValue_holes_order(t *testing.T) {
 func TestForeignValue_bans(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r, client := openRedis(t, server, 10*time.Second), server.Client(t)
+	r, client := openRedis(t, server), server.Client(t)
 	f := New(r, memory.New(), Options{})
 	p := hourBan(t, "foreign", 1)
 	name := r.BanKey(p, limiter.EncodeKey("k"))

@@ -89,7 +89,7 @@ func TestForeignValue_string(t *testing.T) {
 func foreignStringsFail(t *testing.T, server *redistest.Server) {
 	t.Helper()
 	client := server.Client(t)
-	r := openRedis(t, server, 10*time.Second)
+	r := openRedis(t, server)
 	random := rand.NewChaCha8([32]byte{1})
 	for algorithm, counts := range map[string][]int{limiter.FixedWindow: {2}, limiter.SlidingWindowCounter: {3}, limiter.GCRA: {2, 3}, limiter.SlidingWindowLog: nil} {
 		p := storetest.DayPolicy(t, "foreign-"+algorithm, algorithm, 10)
@@ -113,7 +113,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client := server.Client(t)
-	r := openRedis(t, server, 10*time.Second)
+	r := openRedis(t, server)
 	random := rand.NewChaCha8([32]byte{2})
 	p := storetest.DayPolicy(t, "foreign-log", limiter.SlidingWindowLog, 10)
 	for round := range 200 {
@@ -144,7 +144,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 func TestForeignValue_breaker(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r, client := openRedis(t, server, 10*time.Second), server.Client(t)
+	r, client := openRedis(t, server), server.Client(t)
 	p := storetest.DayPolicy(t, "typed", limiter.GCRA, 10)
 	ctx := t.Context()
 	noError(t, client.Set(ctx, r.RedisKey(p, limiter.EncodeKey("nan")), doubles(math.NaN(), math.NaN()), 0).Err())

@@ -28,7 +28,7 @@ func openStore(t testing.TB, o dial.Options, options redis.Options) *redis.Store
 // bothStores returns a store that decides on Redis and one that decides in process, by the sources of their answers.
 func bothStores(t testing.TB, o Options) map[string]*Store {
 	t.Helper()
-	shared := openRedis(t, redistest.Shared(t), 10*time.Second)
+	shared := openRedis(t, redistest.Shared(t))
 	return map[string]*Store{string(limiter.SourceRedis): New(shared, memory.New(), o), string(limiter.SourceMemory): New(nil, memory.New(), o)}
 }
 

@@ -89,7 +89,7 @@ func TestFailover_lease_refill(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
+			f := New(openRedis(t, server), memory.New(), Options{})
 			p := storetest.NewPolicy(t, limiter.Settings{Name: "refill", Algorithm: algorithm, Limit: 2000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
 			passed := map[limiter.Source]int{}
 			request := func() {
@@ -129,7 +129,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{})
+			f := New(openRedis(t, server), memory.New(), Options{})
 			f.leases.LearnTrip(90 * time.Millisecond)
 			redistest.WaitFor(t, "units are leased", func() error {
 				for range 100 {

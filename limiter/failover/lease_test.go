@@ -16,7 +16,7 @@ import (
 // newLeasingFailover returns a store on a Redis.
 func newLeasingFailover(t testing.TB, server *redistest.Server) *Store {
 	t.Helper()
-	return New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second})
+	return New(openRedis(t, server), memory.New(), Options{DenyAge: time.Second})
 }
 
 // TestFailover_lease spends most requests of a busy key without asking Redis, and counts all of them there.

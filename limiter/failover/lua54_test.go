@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -36,7 +35,7 @@ func TestLua54(t *testing.T) {
 func TestLua54_failure_behind(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartLua54(t)
-	r, p := openRedis(t, server, 10*time.Second), storetest.DayPolicy(t, "p", limiter.GCRA, 10)
+	r, p := openRedis(t, server), storetest.DayPolicy(t, "p", limiter.GCRA, 10)
 	noError(t, server.Client(t).Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), "nonsense", 0).Err())
 	take := func(keys ...string) *queue.Call {
 		var checks []limiter.Check

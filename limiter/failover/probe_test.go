@@ -158,7 +158,7 @@ func TestProbe_refund(t *testing.T) {
 func TestProbe_idle_store(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := openRedis(t, server, 10*time.Second)
+	r := openRedis(t, server)
 	p := storetest.DayPolicy(t, "idle", limiter.GCRA, 100)
 	server.Kill()
 	err := errorOf(r, p, "k")
@@ -248,7 +248,7 @@ func TestProbe_replaced_master(t *testing.T) {
 // TestRedis_enqueueAsync_full_queue queues a refund where the queue is full.
 func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t))
 	reported := &listener{}
 	s := r.Topology.AnyNode
 	s.Lost = func(err error) { reported.add(limiter.Kind(err)) }

@@ -132,7 +132,7 @@ func TestStores_Refund_agree(t *testing.T) {
 func TestRedis_Refund_long_tail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r, client := openRedis(t, server, 10*time.Second), server.Client(t)
+	r, client := openRedis(t, server), server.Client(t)
 	p := storetest.RefundingPolicy(t, "log", limiter.SlidingWindowLog, 10_000)
 	const later = kernel.LogRewritten
 	first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
@@ -162,7 +162,7 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 // TestSlidingWindowLog_refund_run sends refunds that together rewrite more than one run may.
 func TestSlidingWindowLog_refund_run(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t))
 	p := storetest.DayPolicy(t, "run", limiter.SlidingWindowLog, 100_000)
 	const refunds, later = 20, 400
 	var calls []*queue.Call

@@ -20,10 +20,10 @@ import (
 func failovers(t *testing.T) map[string]*Store {
 	t.Helper()
 	server := redistest.Shared(t)
-	down := openRedis(t, server, 10*time.Second)
+	down := openRedis(t, server)
 	keepOpen(down)
 	return map[string]*Store{
-		"redis":    New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: time.Second}),
+		"redis":    New(openRedis(t, server), memory.New(), Options{DenyAge: time.Second}),
 		"memory":   New(nil, memory.New(), Options{}),
 		"fallback": New(down, memory.New(), Options{}),
 		"part":     New(down, memory.New(), Options{LocalFraction: 0.5}),
@@ -98,7 +98,7 @@ func waitForLeft(t *testing.T, f *Store, p *limiter.Policy, key limiter.EncodedK
 // TestLastSeen_settled refunds and charges after an answer: an outage goes on from what Redis has then.
 func TestLastSeen_settled(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
+	f := New(openRedis(t, redistest.Shared(t)), memory.New(), Options{})
 	for _, p := range refundingPolicies(t, 100) {
 		for _, check := range []limiter.Check{{Weight: 20, Refundable: true}, {Weight: 1}, {Peek: true}} {
 			for _, costs := range [][]int64{{0}, {5}, {0, 20}, {30, 0}, {20, 0, 10, 40}, {50}, {100}, {5000}} {
@@ -124,7 +124,7 @@ func TestLastSeen_settled(t *testing.T) {
 // TestLastSeen_refund_in_parallel has requests of one client at once, in batches with one another's refunds.
 func TestLastSeen_refund_in_parallel(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{})
+	f := New(openRedis(t, redistest.Shared(t)), memory.New(), Options{})
 	for _, p := range refundingPolicies(t, 200) {
 		inParallel(20, func(i int) {
 			for j := range 5 {
@@ -144,7 +144,7 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 func TestLastSeen_refund_local_share(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{LocalFraction: 0.34})
+	f := New(openRedis(t, server), memory.New(), Options{LocalFraction: 0.34})
 	policies := refundingPolicies(t, 5)
 	for _, p := range policies {
 		refundAll(f, storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}), limiter.SourceRedis)
@@ -197,7 +197,7 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 // TestLastSeen_refund_shown refunds a unit of two: the quota is read only where an answer about it is kept.
 func TestLastSeen_refund_shown(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t))
 	for _, p := range refundingPolicies(t, 5) {
 		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}

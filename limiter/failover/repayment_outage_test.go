@@ -24,8 +24,8 @@ func TestRepayment_flapping(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	nodes := []*Store{
-		New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
-		New(openRedis(t, server, 10*time.Second), memory.New(), Options{}),
+		New(openRedis(t, server), memory.New(), Options{}),
+		New(openRedis(t, server), memory.New(), Options{}),
 	}
 	policies := []*limiter.Policy{
 		storetest.DayPolicy(t, "window", limiter.FixedWindow, 1_000_000), storetest.DayPolicy(t, "counter", limiter.SlidingWindowCounter, 1_000_000),
@@ -114,7 +114,7 @@ func oweMany(t *testing.T, f *Store, keys int) *limiter.Policy {
 func TestRepayment_paced(t *testing.T) {
 	t.Parallel()
 	var settled atomic.Int64
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
+	f := New(openRedis(t, redistest.Shared(t)), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
 	const keys = 500
 	p := oweMany(t, f, keys)
 	_, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none"))

@@ -138,7 +138,7 @@ func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{AwaitsRefunds: true, LocalFraction: 0.5})
+	f := New(openRedis(t, server), memory.New(), Options{AwaitsRefunds: true, LocalFraction: 0.5})
 	p := storetest.RefundingPolicy(t, "outage", limiter.FixedWindow, 4)
 	there, here := limiter.EncodeKey("there"), limiter.EncodeKey("here")
 	for range 4 {

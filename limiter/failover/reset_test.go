@@ -28,7 +28,7 @@ func TestResetAll_one_policy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client := server.Client(t)
-	r := openRedis(t, server, 10*time.Second)
+	r := openRedis(t, server)
 	f := New(r, memory.New(), Options{DenyAge: time.Second})
 	one, two := storetest.DayPolicy(t, "one", limiter.TokenBucket, 5), storetest.DayPolicy(t, "two", limiter.SlidingWindowLog, 5)
 	before := storetest.NewPolicy(t, limiter.Settings{Name: "one", Algorithm: limiter.FixedWindow, Limit: 5, Window: storetest.LongWindow(0)})
@@ -110,7 +110,7 @@ func TestReset_meanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := openRedis(t, redistest.Shared(t), 10*time.Second)
+			r := openRedis(t, redistest.Shared(t))
 			f := New(r, memory.New(), Options{})
 			storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
 			asked := 0
@@ -129,7 +129,7 @@ func TestReset_meanwhile(t *testing.T) {
 // TestRedis_Inspect reads the state of every algorithm back.
 func TestRedis_Inspect(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t))
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.DayPolicy(t, "stored-"+algorithm, algorithm, 9)
 		if stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k")); err != nil || len(stored) != 0 {

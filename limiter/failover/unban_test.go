@@ -46,7 +46,7 @@ func banOn(t *testing.T, f *Store, p *limiter.Policy, key string) {
 func TestFailover_Unban_refreshed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{DenyAge: MaxDenyAge})
+	f := New(openRedis(t, server), memory.New(), Options{DenyAge: MaxDenyAge})
 	p := hourBan(t, "refreshed", 2)
 	ask(t, f, p, "k", 2)
 	banOn(t, f, p, "k")
@@ -84,7 +84,7 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 	t.Parallel()
 	for fraction, capacity := range map[float64]int{0: 6, 0.5: 3} {
 		server := redistest.Start(t)
-		f := New(openRedis(t, server, 10*time.Second), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
+		f := New(openRedis(t, server), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
 		s := newTestStore(f, fmt.Sprint("fraction ", fraction), limiter.SourceFallback)
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, Refunds: true})
 		server.Kill()
@@ -122,7 +122,7 @@ func TestFailover_ban_bound(t *testing.T) {
 	const bound = 300
 	m := memory.New()
 	m.Limit(bound, nil)
-	f := New(openRedis(t, redistest.Shared(t), 10*time.Second), m, Options{DenyAge: time.Second})
+	f := New(openRedis(t, redistest.Shared(t)), m, Options{DenyAge: time.Second})
 	p := hourBan(t, "bound", 1)
 	for i := range 2000 {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 2}}

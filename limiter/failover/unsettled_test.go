@@ -39,7 +39,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 		t.Run(fmt.Sprint("later=", later), func(t *testing.T) {
 			server := redistest.Start(t)
 			client, ctx := server.Client(t), context.Background()
-			r := openRedis(t, server, 10*time.Second)
+			r := openRedis(t, server)
 			f := New(r, memory.New(), Options{})
 			p, other := storetest.RefundingPolicy(t, "log", limiter.SlidingWindowLog, 100_000), storetest.DayPolicy(t, "other", limiter.GCRA, 1_000_000)
 			reserved := reserveMany(t, f, p, "k", 600)

@@ -18,7 +18,7 @@ import (
 
 // TestUpgrade_lost_serial refunds a take whose serial another version's node has dropped.
 func TestUpgrade_lost_serial(t *testing.T) {
-	r := openRedis(t, redistest.Shared(t), 10*time.Second)
+	r := openRedis(t, redistest.Shared(t))
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "upgrade", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour, Burst: 10, Refunds: true})
 	checks := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, limiter.EncodeKey("k"))
