@@ -72,7 +72,7 @@ func recipeCrawlers(t *testing.T, e recipeEnv) {
 	redistest.ErrorIf(t, house.opened.Load()*10 < house.pages.Load()*9, "too few pages opened")
 	redistest.ErrorIf(t, house.crawled.Load() > 2*60, "the crawler got more than the limit")
 	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
-	redistest.ErrorIf(t, !strings.Contains(text, `challenges_total{outcome="passed"}`), "nobody has passed")
+	redistest.ErrorIf(t, !strings.Contains(text, `challenges_total{outcome="passed"}`), "no client has passed")
 }
 
 // recipeCrawlersWithout is what the challenge is compared with.

@@ -143,9 +143,6 @@ const (
 
 // nested returns a site whose outer handler counts by the response of an inner one, which refuses.
 type nested struct {
-	// addr is another one for each configuration: the server of the last one may yet accept a connection.
-	addr string
-
 	redis, name, countIf, options, refusing, subroute, server string
 }
 
@@ -153,16 +150,15 @@ func (s *nested) config(n *caddytest.Node) string {
 	outer := fmt.Sprintf(`{"handler": "redis_ratelimit", "policies": [{"name": %q, "key": "same", "limit": 9, "window": "24h", "algorithm": "gcra", "count_if": {"status_code": [%s]}%s}]}`, s.name, s.countIf, s.options)
 	inner := `{"handler": "subroute", "routes": [{"handle": [` + s.refusing + `]}]` + s.subroute + `}`
 	return `{"admin": {"listen": "` + strings.TrimPrefix(n.Admin, "http://") + `"}, "apps": {` + s.redis + `"http": {"grace_period": "1s", "servers": {"s": {"listen": ["` +
-		s.addr + `"], "automatic_https": {"disable": true}, "routes": [{"handle": [` + outer + `, ` + inner + `]}]` + s.server + `}}}}}`
+		strings.TrimPrefix(n.URL, "http://") + `"], "automatic_https": {"disable": true}, "routes": [{"handle": [` + outer + `, ` + inner + `]}]` + s.server + `}}}}}`
 }
 
 // used returns how many units of the outer policy three refused requests have used.
 func (s *nested) used(t *testing.T, n *caddytest.Node, status int, headers ...string) int64 {
 	t.Helper()
-	s.addr = redistest.FreeAddr(t)
 	n.Load(t, s.config(n), "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
 	for range 3 {
-		n.Send(t, http.MethodGet, "http://"+s.addr, "", headers...).Want(t, status, caddytest.Any)
+		n.Get(t, "", headers...).Want(t, status, caddytest.Any)
 	}
 	a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+s.name+`","key":"same"}`)
 	return 9 - caddytest.ParseJSON[struct{ Remaining int64 }](t, a).Remaining
