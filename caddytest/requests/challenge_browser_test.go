@@ -77,11 +77,12 @@ func TestChallenge_tree(t *testing.T) {
 		w.Header().Set("Content-Security-Policy", page.Header.Get("Content-Security-Policy"))
 		_, _ = w.Write([]byte(strings.Replace(page.Body, `content="3;`, `content="3000;`, 1))) // it stays until it was read
 	})
+	ask := devTools(t, caddytest.Browser{Kind: caddytest.Chromium, Scripts: true, Cookies: true}.Open(t, "about:blank"))
 	for path, sentence := range map[string]string{
 		"/de": "Diese Seite öffnet sich in wenigen Sekunden von selbst, wenn Cookies erlaubt sind.",
 		"/fr": "Autorisez les cookies, puis ouvrez cette page à nouveau.",
 	} {
-		ask := devTools(t, caddytest.Browser{Kind: caddytest.Chromium, Scripts: true, Cookies: true}.Open(t, site+path))
+		ask("Page.navigate", map[string]any{"url": site + path}, &struct{}{})
 		var tree struct {
 			Nodes []struct {
 				Ignored    bool

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,14 +28,14 @@ type visit struct {
 
 // open shows a file to a headless browser. Its proxy is a port without a listener, so that nothing
 // leaves the machine, not even what the browser itself asks its maker for.
-func open(t *testing.T, browser, file string) visit {
+func open(t *testing.T, file string, flags ...string) visit {
 	t.Helper()
 	netLog := filepath.Join(t.TempDir(), "net.json")
-	command := exec.CommandContext(t.Context(), browser,
+	command := exec.CommandContext(t.Context(), caddytest.Chromium.Find(t), append(flags,
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--user-data-dir="+t.TempDir(), "--hide-scrollbars", "--window-size=1400,900",
 		"--proxy-server=http://127.0.0.1:9", "--proxy-bypass-list=<-loopback>", "--log-net-log="+netLog,
-		"--enable-logging=stderr", "--v=0", "--virtual-time-budget=3000", "--dump-dom", "file://"+file)
+		"--enable-logging=stderr", "--v=0", "--virtual-time-budget=3000", "--dump-dom", "file://"+file)...)
 	var document, messages bytes.Buffer
 	command.Stdout, command.Stderr = &document, &messages
 	err := command.Run()
@@ -70,19 +71,47 @@ func askedFor(t *testing.T, netLog string) []string {
 	return asked
 }
 
+// framed shows pages in frames as narrow as a phone, and returns what the browser made of each: its document, then its
+// width and the elements that end beyond it. Only what a page scrolls by itself may.
+func framed(t *testing.T, pages []string) (all visit, documents, widths []string) {
+	t.Helper()
+	folder, frames := t.TempDir(), "<!DOCTYPE html><title>frames</title>"
+	for i, page := range pages {
+		name := strconv.Itoa(i) + ".html"
+		redistest.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(page), 0o600))
+		frames += `<iframe src="` + name + `" style="width:360px;height:4000px;border:0"></iframe>`
+	}
+	frames += `<script>addEventListener("load", () => document.querySelectorAll("iframe").forEach(f => {
+	const page = f.contentDocument, add = text => document.body.append(Object.assign(document.createElement("pre"), {textContent: text}));
+	add(page.documentElement.outerHTML);
+	page.querySelectorAll("details").forEach(d => d.open = true);
+	const far = [...page.querySelectorAll("body *")].filter(e => !e.closest(".scroll > *") && e.getBoundingClientRect().right > f.contentWindow.innerWidth + 0.5);
+	add([page.documentElement.scrollWidth, ...far.map(e => e.tagName)].join(" "));
+}))</script>`
+	outer := filepath.Join(folder, "frames.html")
+	redistest.Must(t, os.WriteFile(outer, []byte(frames), 0o600))
+	all = open(t, outer, "--allow-file-access-from-files")
+	found := elements(parsed(t, all.document), "pre")
+	redistest.FatalIf(t, len(found) != 2*len(pages), "the browser shows %d texts of %d pages", len(found), len(pages))
+	for i := range pages {
+		documents, widths = append(documents, found[2*i].FirstChild.Data), append(widths, found[2*i+1].FirstChild.Data)
+	}
+	return all, documents, widths
+}
+
 func TestReport_browser(t *testing.T) {
-	browser := caddytest.Chromium.Find(t)
-	for name, r := range map[string]*replay.Result{"sample": sampleResult(), "hostile": hostileResult(strings.Join(hostileTexts, " ")), "empty": {}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := open(t, browser, writePage(t, name+".html", reportOf(t, r)))
-			redistest.ErrorIf(t, len(v.console) > 0 || len(v.asked) > 0, "the console says %q, the network was asked for %q", v.console, v.asked)
-			got, want := parsed(t, v.document), parsed(t, reportOf(t, r))
-			if !slices.Equal(textsOf(elements(got, "h1", "h2", "h3", "h4")), textsOf(elements(want, "h1", "h2", "h3", "h4"))) {
-				t.Errorf("headings are %q", textsOf(elements(got, "h1", "h2", "h3", "h4")))
-			}
-			redistest.Equal(t, len(elements(got, "svg")), len(elements(want, "svg")), "the number of drawings")
-		})
+	t.Parallel()
+	pages := []string{reportOf(t, sampleResult()), reportOf(t, hostileResult(strings.Join(hostileTexts, ""))), reportOf(t, &replay.Result{})}
+	tooWide := strings.Replace(pages[0], "<main>", `<main><div style="width:400px">too wide</div>`, 1) // noticed by this test
+	v, documents, widths := framed(t, append(pages, withoutPolicy(t, tooWide)))
+	redistest.ErrorIf(t, len(v.console) > 0 || len(v.asked) > 0, "the console says %q, the network was asked for %q", v.console, v.asked)
+	redistest.Equal(t, strings.Join(widths, "\n"), "360\n360\n360\n416 DIV", "the widths, and what is beyond")
+	for i, page := range pages {
+		got, want := parsed(t, documents[i]), parsed(t, page)
+		if !slices.Equal(textsOf(elements(got, "h1", "h2", "h3", "h4")), textsOf(elements(want, "h1", "h2", "h3", "h4"))) {
+			t.Errorf("page %d: headings are %q", i, textsOf(elements(got, "h1", "h2", "h3", "h4")))
+		}
+		redistest.Equal(t, len(elements(got, "svg")), len(elements(want, "svg")), "the number of drawings")
 	}
 }
 
@@ -90,14 +119,13 @@ func TestReport_browser(t *testing.T) {
 // same markup loads and runs, so that the test above would notice it.
 func TestReport_security_policy(t *testing.T) {
 	t.Parallel()
-	browser := caddytest.Chromium.Find(t)
 	page := strings.Replace(reportOf(t, sampleResult()), "</header>",
 		`</header><img src="http://192.0.2.1/picture"><script>console.log("ran");document.title="ran"</script>`, 1)
 
-	v := open(t, browser, writePage(t, "slipped.html", page))
+	v := open(t, writePage(t, "slipped.html", page))
 	redistest.ErrorIf(t, len(v.asked) > 0 || strings.Contains(v.document, "<title>ran") || len(v.console) == 0,
 		"with the policy the network was asked for %q, the console says %q", v.asked, v.console)
-	v = open(t, browser, writePage(t, "open.html", withoutPolicy(t, page)))
+	v = open(t, writePage(t, "open.html", withoutPolicy(t, page)))
 	redistest.ErrorIf(t, !slices.Contains(v.asked, "http://192.0.2.1/picture") || !strings.Contains(v.document, "<title>ran"),
 		"without the policy the network was asked for %q, the console says %q: this test sees nothing", v.asked, v.console)
 }
@@ -116,30 +144,6 @@ func withoutPolicy(t *testing.T, page string) string {
 	_, after, closed := strings.Cut(rest, ">")
 	redistest.FatalIf(t, !found || !closed, "the page has no policy")
 	return before + after
-}
-
-// TestReport_width shows pages in a frame as narrow as a phone. Tables and charts may scroll, the page may not.
-func TestReport_width(t *testing.T) {
-	t.Parallel()
-	const measure = `<script>addEventListener("load", () => {
-	document.querySelectorAll("details").forEach(d => d.open = true);
-	const far = [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll > *") && e.getBoundingClientRect().right > innerWidth + 0.5);
-	parent.postMessage(document.documentElement.scrollWidth + " " + far.map(e => e.tagName).join(" "), "*");
-});</script></body>`
-	const frame = `<!DOCTYPE html><title>frame</title><script>addEventListener("message", e => {
-	document.body.append(Object.assign(document.createElement("p"), {textContent: e.data}));
-});</script><iframe src="page.html" style="width:360px;height:4000px;border:0"></iframe>`
-	sample := reportOf(t, sampleResult())
-	for page, want := range map[string]string{
-		sample: "360", reportOf(t, hostileResult(strings.Join(hostileTexts, ""))): "360",
-		strings.Replace(sample, "<main>", `<main><div style="width:400px">too wide</div>`, 1): "416 DIV", // noticed by this test
-	} {
-		outer := writePage(t, "frame.html", frame)
-		inner := strings.Replace(withoutPolicy(t, page), "</body>", measure, 1)
-		redistest.Must(t, os.WriteFile(filepath.Join(filepath.Dir(outer), "page.html"), []byte(inner), 0o600))
-		got := textsOf(elements(parsed(t, open(t, caddytest.Chromium.Find(t), outer).document), "p"))
-		redistest.ErrorIf(t, len(got) != 1 || got[0] != want, "its width and what is beyond: %q, want %q", got, want)
-	}
 }
 
 // hostileTexts is what strangers would like to see in a report.
