@@ -156,8 +156,8 @@ func TestCommands_completion(t *testing.T) {
 	redistest.ErrorIf(t, !strings.HasPrefix(got, "api\n:4\n"), "got %q", got)
 	got = asks("top", "--address", redistest.FreeAddr(t), "--policy", "")
 	redistest.ErrorIf(t, !strings.HasPrefix(got, ":4\n"), "got %q; want nothing where no Caddy answers", got)
+	got = asks("")
 	for _, name := range []string{"bans", "check", "explain", "override", "overrides", "policies", "reset", "state", "top"} {
-		got := asks("")
 		redistest.ErrorIf(t, !strings.Contains("\n"+got, "\n"+name+"\n"), "got %q; want %s among them", got, name)
 	}
 	caddytest.Run{}.Caddy(t, "completion", "bash").Want(t, 0, "_caddy_redis-ratelimit_top")

@@ -193,14 +193,19 @@ func TestOverride_commands(t *testing.T) {
 		}
 		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--remove").Want(t, 0, "override removed")
 		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--remove").Want(t, 2, "no such override")
-		n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "5", "--block").Want(t, 1, "none of the others can be")
-		n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--all", "--block").Want(t, 1, "none of the others can be")
-		n.Ratelimit(t, "override", "--policy", "api", "--block").Want(t, 1, "use --key for one client, or --all")
-		n.Ratelimit(t, "override", "--policy", "api", "--key", "a").Want(t, 1, "use one of --limit")
-		n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "x").Want(t, 1, "invalid argument")
-		n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "5", "--for", "").Want(t, 2, "use a duration")
 		redistest.ErrorIf(t, strings.Contains(n.Log.String(), "fake") || strings.Contains(n.Log.String(), "tonight"), "a key or a note is in the log")
 	})
+}
+
+// TestOverride_flags gives the command what it refuses.
+func TestOverride_flags(t *testing.T) {
+	n := caddytest.InProcess(t, overridden)
+	n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "5", "--block").Want(t, 1, "none of the others can be")
+	n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--all", "--block").Want(t, 1, "none of the others can be")
+	n.Ratelimit(t, "override", "--policy", "api", "--block").Want(t, 1, "use --key for one client, or --all")
+	n.Ratelimit(t, "override", "--policy", "api", "--key", "a").Want(t, 1, "use one of --limit")
+	n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "x").Want(t, 1, "invalid argument")
+	n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "5", "--for", "").Want(t, 2, "use a duration")
 }
 
 // TestOverride_hint has operators name an address that counts by its prefix: each answer names the key.

@@ -129,7 +129,7 @@ func TestUnban_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	site := strings.ReplaceAll(banningSite, "ban 1h", "ban 1h after 2")
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", site))
+	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), site))
 	ban(t, n, "/api", "a")
 	server.Kill()
 	redistest.Retry(t, "the node decides by itself", func() (again bool, seen any) {

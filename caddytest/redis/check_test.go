@@ -17,8 +17,8 @@ type finding struct{ Check, Result, Detail, Advice string }
 // failing is any exit code but 0.
 const failing = -1
 
-// check runs 'check' on a global option, as a table and as JSON, checks the exit code of both, and wants findings. Each is
-// written "check result: text", where the text is in the detail or the advice. "no result" wants none of that result.
+// check runs 'check' on a global option, checks its exit code, and wants findings. Each is written "check result: text",
+// where the text is in the detail or the advice. "no result" wants none of that result.
 func check(t *testing.T, code int, option, site string, wants ...string) {
 	t.Helper()
 	checkWith(t, nil, code, option, site, wants...)
@@ -27,24 +27,36 @@ func check(t *testing.T, code int, option, site string, wants ...string) {
 // checkWith is check with an environment, whose REDIS_PASSWORD nothing shows.
 func checkWith(t *testing.T, env []string, code int, option, site string, wants ...string) {
 	t.Helper()
-	file := caddytest.WriteCaddyfile(t, "{\nredis_ratelimit {\n"+option+"\n}\n}\n:8080 {\n"+site+"\n}\n")
-	table := caddytest.RunRatelimit(t, env, "check", "--config", file)
-	e := caddytest.RunRatelimit(t, env, "check", "--config", file, "--json")
+	e := runCheck(t, env, option, site, "--json")
 	var findings []finding
 	if err := json.Unmarshal([]byte(e.Stdout), &findings); err != nil || len(findings) == 0 {
 		t.Fatalf("%v: %v", err, e)
-	}
-	redistest.ErrorIf(t, table.Code != e.Code || !strings.HasPrefix(table.Stdout, "CHECK "), "the table: %v", table)
-	for _, pair := range env {
-		if name, value, _ := strings.Cut(pair, "="); name == "REDIS_PASSWORD" {
-			caddytest.CheckHidden(t, "check", table.String()+e.String(), value)
-		}
 	}
 	redistest.ErrorIf(t, e.Code != code && (code != failing || e.Code == 0), "%s: got exit code %d; want %d", option, e.Code, code)
 	for _, want := range wants {
 		found := slices.ContainsFunc(findings, func(f finding) bool { return f.is(want) })
 		redistest.ErrorIf(t, found == strings.HasPrefix(want, "no "), "want %s in %+v", want, findings)
 	}
+}
+
+// checkTable is checkWith, and has the findings in a table too.
+func checkTable(t *testing.T, env []string, code int, option, site string, wants ...string) {
+	t.Helper()
+	checkWith(t, env, code, option, site, wants...)
+	table := runCheck(t, env, option, site)
+	redistest.ErrorIf(t, table.Code != code || !strings.HasPrefix(table.Stdout, "CHECK "), "the table: %v", table)
+}
+
+func runCheck(t *testing.T, env []string, option, site string, flags ...string) caddytest.Ending {
+	t.Helper()
+	file := caddytest.WriteCaddyfile(t, "{\nredis_ratelimit {\n"+option+"\n}\n}\n:8080 {\n"+site+"\n}\n")
+	e := caddytest.RunRatelimit(t, env, append([]string{"check", "--config", file}, flags...)...)
+	for _, pair := range env {
+		if name, value, _ := strings.Cut(pair, "="); name == "REDIS_PASSWORD" {
+			caddytest.CheckHidden(t, "check", e.String(), value)
+		}
+	}
+	return e
 }
 
 // is reports whether a finding is as written.
@@ -57,7 +69,7 @@ func (f finding) is(want string) bool {
 func TestCheck_goodRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	check(t, 0, "redis redis://"+server.Addr+"/3\ntimeout 20s\nhash_keys pepper\nkey_prefix mine", caddytest.LimitedSite,
+	checkTable(t, nil, 0, "redis redis://"+server.Addr+"/3\ntimeout 20s\nhash_keys pepper\nkey_prefix mine", caddytest.LimitedSite,
 		"no warning", "no failed", "reachable ok", "mode ok", "version ok", "writable ok", "permissions ok",
 		"admin rights ok", "overrides ok", "script ok", "round trip ok", "eviction ok")
 	conn := server.Client(t).Conn()
@@ -97,7 +109,7 @@ func TestCheck_unreachable(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			checkWith(t, env, test.code, test.option, caddytest.LimitedSite, test.failed)
+			checkTable(t, env, test.code, test.option, caddytest.LimitedSite, test.failed)
 		})
 	}
 }

@@ -163,7 +163,7 @@ func TestHeaders_filesAndCompression(t *testing.T) {
 
 // TestAccessLog_decision checks the fields for each kind of request, and the placeholder of the reason.
 func TestAccessLog_decision(t *testing.T) {
-	n, server := caddytest.OnRedis(t, "fail_mode open", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond <{http.redis_ratelimit.reason}>\nhandle_errors {\nrespond <{http.redis_ratelimit.reason}>\n}")
+	n, server := caddytest.OnRedis(t, "timeout 10s\nfail_mode open", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond <{http.redis_ratelimit.reason}>\nhandle_errors {\nrespond <{http.redis_ratelimit.reason}>\n}")
 	waitForAccess := func(path, decision, reason, policy string) {
 		n.Get(t, path).Want(t, 0, "<"+reason+">")
 		redistest.WaitFor(t, path+" is logged", func() error {

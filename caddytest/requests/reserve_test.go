@@ -143,7 +143,7 @@ func TestReserve_refunded(t *testing.T) {
 
 // TestReserve_outage has Redis fail: lesser requests go on leaving room, with a share of it for a node's share.
 func TestReserve_outage(t *testing.T) {
-	n, server := caddytest.OnRedis(t, "local_share 50%", `redis_ratelimit {
+	n, server := caddytest.OnRedis(t, "timeout 10s\nlocal_share 50%", `redis_ratelimit {
 		key {query.k}
 		limit 20
 		window 24h
