@@ -35,12 +35,12 @@ func TestStores_promises(t *testing.T) {
 // TestStores_agree_on_random_traces has Lua and Go answer the same.
 func TestStores_agree_on_random_traces(t *testing.T) {
 	t.Parallel()
-	storetest.Agree(t, stores)
+	storetest.Agree(t, stores, redistest.Rounds[uint64](48, 400))
 }
 
 func TestStores_lease_agree(t *testing.T) {
 	t.Parallel()
-	storetest.AgreeOnLeases(t, stores)
+	storetest.AgreeOnLeases(t, stores, redistest.Rounds[uint64](18, 300))
 }
 
 // leaseDecisions is how many decisions of a kernel are played.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
@@ -14,10 +13,10 @@ import (
 // This file plays the same traces through every store and holds the answers equal to the last
 // microsecond.
 
-// Agree is the conformance suite: two stores answer the same to any trace.
-func Agree(t *testing.T, open Open) {
+// Agree is the conformance suite: two stores answer the same to any trace, of so many.
+func Agree(t *testing.T, open Open, traces uint64) {
 	const steps = 500
-	for seed := range redistest.Rounds[uint64](48, 400) {
+	for seed := range traces {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			stores := open(t)
 			tr := newTrace(t, seed)

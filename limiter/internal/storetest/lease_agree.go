@@ -7,17 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
 
 // AgreeOnLeases plays takes, leases, what is given back of them, and refunds through both twins of
-// every kernel.
-func AgreeOnLeases(t *testing.T, open Open) {
+// every kernel, in so many traces.
+func AgreeOnLeases(t *testing.T, open Open, traces uint64) {
 	granted := map[string]int{}
-	for seed := range redistest.Rounds[uint64](18, 300) {
+	for seed := range traces {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			stores := open(t)
 			tr := newLeaseTrace(t, seed)
