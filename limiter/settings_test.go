@@ -222,6 +222,31 @@ func TestSettings_concurrency(t *testing.T) {
 	redistest.ErrorIf(t, err != nil || other.ID() != p.ID(), "%+v", err)
 }
 
+func TestSettings_bans(t *testing.T) {
+	t.Parallel()
+	ladder := func(durations ...time.Duration) limiter.Settings { return limiter.Settings{Ban: durations} }
+	after := func(denials int) limiter.Settings {
+		return limiter.Settings{Ban: []time.Duration{time.Minute}, BanAfter: denials}
+	}
+	for _, c := range []struct {
+		field string
+		s     limiter.Settings
+	}{
+		{"BanAfter", limiter.Settings{BanAfter: 3}}, {"BanAfter", after(-1)}, {"BanAfter", after(limiter.MaxBanAfter + 1)},
+		{"Ban", ladder(make([]time.Duration, limiter.MaxBans+1)...)}, {"Ban", ladder(limiter.MinBan - 1)}, {"Ban", ladder(limiter.MaxBan + time.Second)},
+		{"Ban", ladder(limiter.MinBan + 1)}, {"Ban", ladder(time.Hour, time.Minute)},
+	} {
+		s := c.s
+		s.Name, s.Limit, s.Window = "p", 5, time.Minute
+		wantFieldError(t, s, c.field)
+	}
+	s := ladder(time.Minute, time.Hour)
+	s.Name, s.Limit, s.Window, s.Algorithm, s.MaxDelay = "p", 5, time.Minute, limiter.GCRA, new(time.Second)
+	p := storetest.NewPolicy(t, s)
+	redistest.ErrorIf(t, !p.Bans(), "%v bans nobody", s)
+	redistest.Equal(t, p.Settings().String(), "limit 5, window 1m0s, algorithm gcra, max_delay 1s, ban [1m0s 1h0m0s] after 1", "the text")
+}
+
 func TestCalendar_settings(t *testing.T) {
 	berlin := storetest.Zone(t, "Europe/Berlin")
 	for want, s := range map[string]limiter.Settings{

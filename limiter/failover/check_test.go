@@ -55,6 +55,7 @@ func TestStore_Decide_invalid(t *testing.T) {
 		for problem, checks := range map[string][]limiter.Check{
 			"numbers 0 and 21 take":    append(many, good),
 			"there is none":            {},
+			"a request that is refuse": {{Policy: p.None(), Key: limiter.EncodeKey("k")}},
 			"number 1 has no Policy":   {good, {Key: limiter.EncodeKey("k")}},
 			"number 1 has Weight -1":   {good, {Policy: p, Key: limiter.EncodeKey("l"), Weight: -1}},
 			"numbers 0 and 1 take":     {good, good},

@@ -13,6 +13,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -203,7 +206,11 @@ func TestRedis_Close_during_questions(t *testing.T) {
 	server, p := redistest.Shared(t), storetest.DayPolicy(t, "asked", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
 	for name, ask := range map[string]func(r *redis.Store) error{
-		"peek":     func(r *redis.Store) error { return r.Peek(context.Background(), &check) },
+		"peek": func(r *redis.Store) error { return r.Peek(context.Background(), &check) },
+		"lease": func(r *redis.Store) error {
+			_, err := r.Lease(context.Background(), &check, lease.Question{}, func(*limiter.Check, kernel.Lease) {})
+			return err
+		},
 		"probe":    func(r *redis.Store) error { return r.Probe(context.Background(), []limiter.Check{check}) },
 		"probeAll": func(r *redis.Store) error { return r.ProbeAll(context.Background(), []*limiter.Policy{p}) },
 	} {
@@ -223,4 +230,22 @@ func TestRedis_Close_during_questions(t *testing.T) {
 			redistest.ErrorIf(t, !errors.Is(err, decision.ErrClosed), "a question after the end: %v", err)
 		})
 	}
+}
+
+// TestRedis_closed has a closed store do what no request waits for: it fails at once.
+func TestRedis_closed(t *testing.T) {
+	t.Parallel()
+	store := openRedis(t, redistest.Shared(t))
+	noError(t, store.Close())
+	check := limiter.Check{Policy: storetest.RefundingPolicy(t, "late", limiter.GCRA, 100), Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}
+	var ends []error
+	ended := func(e queue.Ended) { ends = append(ends, e.Err()) }
+	store.SettleThen(&check, decision.Change{Units: -1}, false, ended)
+	store.LeaseAsync(&check, lease.Question{}, ended)
+	store.PeekAsync(&check, func(*limiter.Check) { t.Error("a closed store has peeked") })
+	_, err := store.Command(t.Context(), 0, "ping")
+	for _, err := range append(ends, err) {
+		redistest.ErrorIf(t, !errors.Is(err, decision.ErrClosed), "it ends with %v", err)
+	}
+	redistest.Equal(t, len(ends), 2, "the number of ends")
 }

@@ -103,6 +103,24 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 	t.Logf("%d of %d passed, up to %d at once", passed, 2*clients*rounds, gauge.most)
 }
 
+// TestRedis_Leave has a node end: others have its places at once, and a request that ends there later returns none.
+func TestRedis_Leave(t *testing.T) {
+	t.Parallel()
+	server, p := redistest.Shared(t), storetest.ConcurrencyPolicy(t, 5)
+	a, b, c := newRunningNode(t, server), newRunningNode(t, server), newRunningNode(t, server)
+	first, second := a.take(p, 2), b.take(p, 3)
+	a.redis.Leave()
+	third := c.take(p, 2)
+	redistest.ErrorIf(t, !third[0].Result.Passes(), "the places of a node that has left are taken")
+	a.EndRunning(first)
+	a.settle()
+	redistest.ErrorIf(t, b.take(p, 1)[0].Result.Passes(), "a node that has left returns its places again")
+	b.EndRunning(second)
+	c.EndRunning(third)
+	b.settle()
+	c.settle()
+}
+
 // TestRedis_Inspect_concurrency shows what each node runs, and nothing of a foreign value.
 func TestRedis_Inspect_concurrency(t *testing.T) {
 	server := redistest.Shared(t)

@@ -202,3 +202,20 @@ func TestState_Take_allocations(t *testing.T) {
 		redistest.ErrorIf(t, allocs != 0, "%s: %v allocations per take", algorithm, allocs)
 	}
 }
+
+// TestMemory_EndRunning ends requests that run in a store without others, and decides ones that never end by a state.
+func TestMemory_EndRunning(t *testing.T) {
+	t.Parallel()
+	m, p, state := New(), storetest.ConcurrencyPolicy(t, 2), new(State)
+	take := func(weight int64) []limiter.Check {
+		return storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight})
+	}
+	first, denied := take(2), take(1)
+	redistest.ErrorIf(t, !first[0].Result.Passes() || denied[0].Result.Passes(), "%+v, %+v", first, denied)
+	m.EndRunning(denied)
+	redistest.Equal(t, m.Running("running"), 2, "what runs after the end of what was denied")
+	m.EndRunning(first)
+	m.EndRunning(first)
+	redistest.Equal(t, m.Running("running"), 0, "what runs after two ends")
+	redistest.ErrorIf(t, !state.Take(p, 0, 2).Passes() || state.Take(p, 0, 1).Passes(), "a state has other places")
+}

@@ -2,6 +2,7 @@ package dial
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -22,6 +23,11 @@ func TestOptions_Validate(t *testing.T) {
 		"no address":              {Options{}, "Addresses: name at least one host:port"},
 		"an unknown mode":         {Options{Addresses: one, Mode: "hunter2"}, "Mode: use standalone, sentinel or cluster"},
 		"no master":               {Options{Addresses: one, Mode: Sentinel}, "Master: mode sentinel needs the master's name"},
+		"a master alone":          {Options{Addresses: one, Master: "hunter2"}, "Master: only mode sentinel has one"},
+		"two addresses":           {Options{Addresses: []string{"127.0.0.1:1", "hunter2"}}, "Addresses: mode standalone has one; for several use mode sentinel or cluster"},
+		"no port":                 {Options{Addresses: []string{"hunter2"}}, "Addresses: use host:port, or the absolute path of a socket"},
+		"a sentinel's two":        {Options{Addresses: one, Mode: Sentinel, Master: "m", SentinelPassword: "hunter2", SentinelCredentials: credentials.File("/x")}, "SentinelPassword, SentinelCredentials: leave one of them out"},
+		"a URL for its user":      {Options{Addresses: one, Mode: Sentinel, Master: "m", SentinelUsername: url}, "SentinelUsername: use the name of an ACL user; ParseURL reads URLs"},
 		"a sentinel's user":       {Options{Addresses: one, SentinelUsername: "hunter2"}, "SentinelUsername, SentinelPassword: only mode sentinel has them"},
 		"a sentinel's file":       {Options{Addresses: one, SentinelCredentials: credentials.File("/hunter2")}, "SentinelCredentials: only mode sentinel has it"},
 		"password and file":       {Options{Addresses: one, Password: "hunter2", Credentials: credentials.File("/x")}, "Password, Credentials: leave one of them out"},
@@ -46,8 +52,36 @@ func TestOptions_Validate(t *testing.T) {
 	}
 }
 
-func TestParseURL_parameters(t *testing.T) {
+// TestParseURL reads URLs, and quotes none in an error.
+func TestParseURL(t *testing.T) {
 	t.Parallel()
-	_, err := ParseURL("redis://127.0.0.1?password=hunter2")
-	redistest.ErrorIf(t, !errors.Is(err, ErrURLParameters), "got %v, want ErrURLParameters", err)
+	const socket, database = "redis URL: the only parameter of a socket is db", "redis URL: the database must be a number from 0"
+	for text, want := range map[string]string{
+		"redis://":                                `["localhost:6379"] "" "" 0 ""`,
+		"redis://user:p%40ss@10.0.0.1:1/3":        `["10.0.0.1:1"] "user" "p@ss" 3 ""`,
+		"rediss://:secret@[::1]":                  `["[::1]:6379"] "" "secret" 0 "::1"`,
+		"unix:///run/redis.sock":                  `["/run/redis.sock"] "" "" 0 ""`,
+		"unix://user:secret@/run/redis.sock?db=2": `["/run/redis.sock"] "user" "secret" 2 ""`,
+		"redis://127.0.0.1?password=hunter2":      ErrURLParameters.Error(),
+		"redis://127.0.0.1#hunter2":               ErrURLParameters.Error(),
+		"redis://127.0.0.1/hunter2":               database,
+		"unix:///run/redis.sock?db=-1":            database,
+		"unix:///run/redis.sock?word=hunter2":     socket,
+		"unix:///run/redis.sock#hunter2":          socket,
+		"unix://hunter2":                          "redis URL: a socket is written unix:///path/to/redis.sock",
+		"redis:hunter2":                           "redis URL: write // behind the scheme, such as redis://127.0.0.1:6379",
+		"http://hunter2":                          "redis URL: the scheme must be redis://, rediss:// or unix://",
+		"redis://:hunter2%zz@127.0.0.1":           "redis URL: cannot be parsed; use redis://, rediss:// or unix://, with '%', '@', '/' and ':' in user and password percent-encoded",
+	} {
+		o, err := ParseURL(text)
+		name := ""
+		if o.TLS != nil {
+			name = o.TLS.ServerName
+		}
+		got := fmt.Sprintf("%q %q %q %d %q", o.Addresses, o.Username, o.Password, o.DB, name)
+		if err != nil {
+			got = err.Error()
+		}
+		redistest.Equal(t, got, want, "%s", text)
+	}
 }
