@@ -37,6 +37,21 @@ func TestBuildTakes_closures(t *testing.T) {
 	}
 }
 
+// TestBuild has scripts of batches without what only people read, and none of kernels that do not exist.
+func TestBuild(t *testing.T) {
+	text := redistest.NoError(Build("-- the clock\nlocal clock = 1\n", "fixed_window", "sliding_window_log", "concurrency"))(t)
+	for line := range strings.Lines(text) {
+		redistest.ErrorIf(t, strings.HasPrefix(strings.TrimSpace(line), "--") || strings.TrimSpace(line) == "", "the line %q", line)
+	}
+	redistest.ErrorIf(t, strings.Count(text, "local clock = 1\n") != 1, "%s", text)
+	for name, build := range map[string]func() (string, error){
+		"a batch": func() (string, error) { return Build("", "nothing") }, "takes": func() (string, error) { return BuildTakes("", "nothing") },
+	} {
+		text, err := build()
+		redistest.ErrorIf(t, err == nil || text != "", "%s of no kernel: %q", name, text)
+	}
+}
+
 var (
 	headOf = regexp.MustCompile(`^(?:--.*\n)+`)
 	goFile = regexp.MustCompile(`[\w/]+\.go\b`)

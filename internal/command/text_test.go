@@ -67,6 +67,18 @@ func TestTables_whole(t *testing.T) {
 	}
 }
 
+func TestStoreLine(t *testing.T) {
+	for want, s := range map[string]adminapi.StoreReport{
+		"memory of this process: 3 of at most 1,000 keys": {Kind: "memory", MemoryKeys: 3, MaxKeys: 1000},
+		"redis standalone 127.0.0.1:1 database 3: decides in 2 ms; breaker closed": {
+			Kind: "redis", Mode: "standalone", Addresses: []string{"127.0.0.1:1"}, Database: 3, Healthy: true, RoundTrip: 0.002, Breaker: "closed"},
+		"redis cluster a:1, b:2: does not decide (refused); handlers do local; breaker open, next probe in 1.5 s": {
+			Kind: "redis", Mode: "cluster", Addresses: []string{"a:1", "b:2"}, Error: "refused", FailMode: "local", Breaker: "open", NextProbe: 1.5},
+	} {
+		redistest.Equal(t, storeLine(s), want, "the line")
+	}
+}
+
 func TestResetText(t *testing.T) {
 	for want, test := range map[string]struct {
 		report     adminapi.ResetReport

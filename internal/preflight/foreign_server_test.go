@@ -167,7 +167,7 @@ func TestRun_foreignServers(t *testing.T) {
 // wantFindings runs the checks of a server and compares the first finding of each named check by its beginning.
 func wantFindings(t *testing.T, address string, want map[string]string) {
 	t.Helper()
-	findings, unasked := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Minute}})
+	findings, unasked := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Minute}, Logs: true, Runs: true, Challenges: true})
 	redistest.ErrorIf(t, unasked, "the server counts as not asked: %+v", findings)
 	seen := map[string]string{}
 	for _, f := range findings {

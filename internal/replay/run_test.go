@@ -84,6 +84,49 @@ func TestRun_Worst(t *testing.T) {
 	}
 }
 
+// TestRun_outcomes counts what has an outcome of its own.
+func TestRun_outcomes(t *testing.T) {
+	outcomes := []Outcome{Exempt, Unlimited, Rejected, Unplayable, Allowed}
+	engine, played := fakeEngine{}, 0
+	engine.play = func(*accesslog.Entry) *Verdict {
+		played++
+		return &Verdict{Outcome: outcomes[played-1]}
+	}
+	r := runOn(t, strings.Repeat(commonLine(0), len(outcomes)), engine, Options{})
+	redistest.ErrorIf(t, r.Requests != 5 || r.Exempt != 1 || r.Unlimited != 1 || r.Rejected != 1 || r.Unplayable != 1 || r.Denied != 0, "%+v", r)
+}
+
+// TestTimeline counts random requests of years in few steps, and then each step by itself.
+func TestTimeline(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		line := &timeline{series: make([][]counts, 1)}
+		now, longest := rapid.Int64Range(0, 2e15).Draw(t, "first"), rapid.SampledFrom([]int64{1e6, 1e9, 1e12, 1e14}).Draw(t, "longest")
+		var all []int64
+		for range rapid.IntRange(1, 200).Draw(t, "requests") {
+			all = append(all, now)
+			count(&line.series[0][line.at(now)], now&1)
+			now += rapid.Int64Range(0, longest).Draw(t, "pause")
+		}
+		steps := line.buckets(0)
+		if len(steps) > maxBuckets {
+			t.Fatalf("%d steps", len(steps))
+		}
+		for _, at := range all {
+			step := &steps[at/line.micros()-line.first]
+			if begins := step.Begins.UnixMicro(); begins > at || at >= begins+line.micros() {
+				t.Fatalf("the step of %d begins at %d", at, begins)
+			}
+			step.Requests--
+			step.Denied -= at & 1
+		}
+		for _, step := range steps {
+			if step.Requests != 0 || step.Denied != 0 {
+				t.Fatalf("%+v are too many", step)
+			}
+		}
+	})
+}
+
 func TestResult_MarshalJSON(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond, Cost: "{cost}"}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})

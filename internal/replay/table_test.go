@@ -29,18 +29,20 @@ func TestWriteTable_settings(t *testing.T) {
 		{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Burst: 7, BurstFrom: "{b}", Window: time.Minute},
 		{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: 5 * time.Second, Window: time.Minute, DryRun: true},
 		{Name: "counts", Algorithm: "fixed_window", Limit: 1_000, CountIf: true, Cost: "response_bytes", Window: time.Hour},
+		{Name: "some", Algorithm: "gcra", Limit: 9, LimitFrom: "{l}", Unlimited: true, Window: time.Hour, Enforce: new(12.5), Reserve: "20%"},
 	}}
 	tableSays(t, r, "policy dynamic: limit {http.request.header.X-Limit}, else 5, per 1m, gcra, burst {b}, else 7\n",
 		"policy queue: 60 per 1m, leaky_bucket, burst 20, max_delay 5s, dry run\n",
-		"policy counts: 1,000 per 1h, fixed_window, count_if, cost response_bytes\n")
+		"policy counts: 1,000 per 1h, fixed_window, count_if, cost response_bytes\n",
+		"policy some: limit {l}, else unlimited, per 1h, gcra, enforce 12.5%, reserve 20%\n")
 }
 
 func TestWriteTable_unread_lines(t *testing.T) {
 	r := &Result{Log: LogReport{
 		Lines: 9, Malformed: 2, Late: 3, LatestBy: 4 * time.Second, First5: []accesslog.Malformed{{Where: "a.log:2", Reason: "cut off", Text: "bad text"}},
 		Files: []FileReport{{Name: "b.log.gz", Error: "unexpected end"}},
-	}}
-	tableSays(t, r, "2 of 9 lines could not be read", "a.log:2: cut off: bad text", "played late: 3 (by up to 4s)", "b.log.gz: unexpected end")
+	}, Skipped: []string{"encode", "proxy"}, Warnings: []string{"keys are redacted"}}
+	tableSays(t, r, "skipped, because they need real requests: encode, proxy\n", "warning: keys are redacted\n", "2 of 9 lines could not be read", "a.log:2: cut off: bad text", "played late: 3 (by up to 4s)", "b.log.gz: unexpected end")
 }
 
 func TestLasted(t *testing.T) {

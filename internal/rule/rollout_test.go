@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,6 +38,19 @@ func TestRollout_vectors(t *testing.T) {
 			}
 		}
 		redistest.ErrorIf(t, least != v.least, "policy %s, key %q: limited from %v%%, want %v%%", v.policy, v.key, least, v.least)
+	}
+}
+
+// TestParseRollout reads percentages, and writes them as they were.
+func TestParseRollout(t *testing.T) {
+	for _, percent := range []float64{0, 0.0001, 12.5, 99.9999} {
+		redistest.Equal(t, rollout(t, "api", percent).String(), strconv.FormatFloat(percent, 'f', -1, 64)+"%", "the percentage")
+	}
+	none := redistest.NoError(ParseRollout("api", nil))(t)
+	redistest.ErrorIf(t, none != nil || rollout(t, "api", 100) != nil || none.String() != "", "all keys are selected by %v", none)
+	for _, percent := range []float64{-1, 100.1, 0.00001, math.NaN()} {
+		_, err := ParseRollout("api", &percent)
+		redistest.ErrorIf(t, err == nil, "%v%% is read", percent)
 	}
 }
 

@@ -31,6 +31,20 @@ func manyRules(t *testing.T, n, again int) []Rule {
 	return rules
 }
 
+// TestSet_Only leaves rules out of a set of its own.
+func TestSet_Only(t *testing.T) {
+	set := NewSet(manyRules(t, 4, 1))
+	redistest.ErrorIf(t, set.Challenges(), "a set without challenges has one")
+	set.Rules[2].Challenge = Challenge{Passes: 3, Limit: 50}
+	redistest.ErrorIf(t, !set.Challenges(), "the challenge of many2 is not found")
+	redistest.Equal(t, set.Rules[2].Challenge.String()+" "+Challenge{Passes: 7}.String(), "3 50 7", "the challenges")
+	for policy, want := range map[string]int{"many0": 1, "many1": 2, "many2": 1, "none": 0, "": 4} {
+		only := set.Only(policy)
+		redistest.ErrorIf(t, len(only.Rules) != want || len(set.Rules) != 4 || only.Challenges() != (policy == "many2" || policy == ""),
+			"%q: %d rules of %d, challenges: %t", policy, len(only.Rules), len(set.Rules), only.Challenges())
+	}
+}
+
 func TestSet_RuleOf_many_policies(t *testing.T) {
 	set := NewSet(manyRules(t, 2000, 20))
 	for i := range set.Rules[:1999] {

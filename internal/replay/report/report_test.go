@@ -27,6 +27,21 @@ func TestWrite_sections(t *testing.T) {
 	redistest.ErrorIf(t, !slices.Equal(got, want), "sections are %q, want %q", got, want)
 }
 
+// TestWrite_others has a calendar policy without a name, of whose many requests few were denied.
+func TestWrite_others(t *testing.T) {
+	r := sampleResult()
+	p := &r.Policies[0]
+	p.Name, p.Calendar, p.TimeZone = "", "month", "Europe/Berlin"
+	for i := range p.Timeline {
+		p.Timeline[i].Requests, p.Timeline[i].Denied = 1_000, min(1, p.Timeline[i].Denied)
+	}
+	text := textOf(parsed(t, reportOf(t, r)))
+	for _, want := range []string{"without a name", "calendar month (Europe/Berlin)", "denied requests alone, on a larger scale"} {
+		redistest.ErrorIf(t, !strings.Contains(strings.ReplaceAll(text, noBreak, " "), want), "%q is missing in %s", want, text)
+	}
+	redistest.Equal(t, fmt.Sprint(logSteps(1, 1e12)), "[1 100 10000 1e+06 1e+08 1e+10 1e+12]", "the steps of many decades")
+}
+
 func TestWrite_charts(t *testing.T) {
 	root := parsed(t, reportOf(t, sampleResult()))
 	ids := map[string]int{}
