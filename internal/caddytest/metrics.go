@@ -18,8 +18,7 @@ func (n *Node) Metric(t testing.TB, series string) float64 {
 	if found == nil {
 		return 0
 	}
-	value := redistest.NoError(strconv.ParseFloat(found[1], 64))(t)
-	return value
+	return redistest.NoError(strconv.ParseFloat(found[1], 64))(t)
 }
 
 // CheckMetric waits for a value, because some are counted after the response was sent.

@@ -33,13 +33,11 @@ var repositoryRoot = sync.OnceValues(func() (string, error) {
 // Path returns the path of a file or folder of the repository, which is named from its root.
 func Path(t testing.TB, name string) string {
 	t.Helper()
-	root := redistest.NoError(repositoryRoot())(t)
-	return filepath.Join(root, filepath.FromSlash(name))
+	return filepath.Join(redistest.NoError(repositoryRoot())(t), filepath.FromSlash(name))
 }
 
 // ReadFile returns the text of a file of the repository, which is named from its root.
 func ReadFile(t testing.TB, name string) string {
 	t.Helper()
-	text := redistest.NoError(os.ReadFile(Path(t, name)))(t)
-	return string(text)
+	return string(redistest.NoError(os.ReadFile(Path(t, name)))(t))
 }
