@@ -101,7 +101,7 @@ func TestOverride_twoNodes(t *testing.T) {
 func TestOverride_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	text := "redis redis://" + server.Addr
+	text := "timeout 10s\nredis redis://" + server.Addr
 	config := func(text string) string {
 		return caddytest.Config("redis_ratelimit {\n"+text+"\n}", caddytest.LimitedSite)
 	}
@@ -120,7 +120,7 @@ func TestOverride_outage(t *testing.T) {
 		n.Ratelimit(t, "overrides").Want(t, 3, "bad", "vip", "limit 500")
 	}
 	a.Reload(t, config(text)+"\n# a reload in the outage")
-	a.Reload(t, config(text+"\ntimeout 200ms")) // another store on the same Redis
+	a.Reload(t, config(strings.Replace(text, "10s", "9s", 1))) // another store on the same Redis
 	waitForDecision(t, a, "bad", "denied override")
 	unread := func(n *caddytest.Node) int {
 		return len(n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "overrides cannot be read") }))
