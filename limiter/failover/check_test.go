@@ -231,3 +231,18 @@ func TestFailover_permission_of_one_policy(t *testing.T) {
 		})
 	}
 }
+
+// TestFailover_no_name asks for policies by what is no name, and would be a pattern in Redis.
+func TestFailover_no_name(t *testing.T) {
+	t.Parallel()
+	for name, f := range bothStores(t, Options{DenyAge: time.Second}) {
+		p := storetest.DayPolicy(t, "named", limiter.FixedWindow, 3)
+		storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+		found, err := f.ResetAll(t.Context(), "n*")
+		redistest.ErrorIf(t, err != nil || found != (ResetCount{}), "%s: a reset found %+v, %v", name, found, err)
+		list, complete, err := f.Banned(t.Context(), "n*")
+		redistest.ErrorIf(t, err != nil || len(list) > 0 || !complete, "%s: banned are %v, %t, %v", name, list, complete, err)
+		f.Prune()
+		wantRemaining(t, f, p, "k", 2)
+	}
+}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -154,6 +155,9 @@ func TestRefusedLogin(t *testing.T) {
 	} {
 		err := wire.Undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
 		redistest.Equal(t, refusedLogin(err), want, "alert %q", alert)
+	}
+	for _, own := range []error{&wire.CredentialsError{What: "tls", Err: os.ErrNotExist}, &tls.CertificateVerificationError{Err: os.ErrInvalid}} {
+		redistest.ErrorIf(t, !refusedLogin(wire.Undecided(own)), "%v is no refused login", own)
 	}
 	redistest.ErrorIf(t, refusedLogin(wire.Undecided(syscall.ECONNREFUSED)),
 		"a server that refuses connections is a refused login")
