@@ -243,7 +243,7 @@ func TestSettings_bans(t *testing.T) {
 	s := ladder(time.Minute, time.Hour)
 	s.Name, s.Limit, s.Window, s.Algorithm, s.MaxDelay = "p", 5, time.Minute, limiter.GCRA, new(time.Second)
 	p := storetest.NewPolicy(t, s)
-	redistest.ErrorIf(t, !p.Bans(), "%v bans nobody", s)
+	redistest.ErrorIf(t, !p.Bans(), "%v bans no client", s)
 	redistest.Equal(t, p.Settings().String(), "limit 5, window 1m0s, algorithm gcra, max_delay 1s, ban [1m0s 1h0m0s] after 1", "the text")
 }
 

@@ -161,3 +161,9 @@ func benchmarkRead(b *testing.B, text string) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
 }
+
+func TestFormat_String(t *testing.T) {
+	for format, want := range map[Format]string{Other: "other", Common: "Common Log Format", Combined: "Combined Log Format", CaddyJSON: "Caddy JSON"} {
+		redistest.Equal(t, format.String(), want, "the name")
+	}
+}
