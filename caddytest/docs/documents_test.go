@@ -23,8 +23,8 @@ func TestCaddyfileExample(t *testing.T) {
 	const off, on = "# redis redis://", "redis redis://"
 	text := caddytest.ReadFile(t, "Caddyfile.example")
 	redistest.FatalIf(t, strings.Count(text, off) != 1, "Caddyfile.example has no line %q to uncomment", off)
-	checkCaddyfile(t, text, nil)
-	checkCaddyfile(t, strings.Replace(text, off, on, 1), nil)
+	caddytest.CheckCaddyfile(t, text, nil)
+	caddytest.CheckCaddyfile(t, strings.Replace(text, off, on, 1), nil)
 }
 
 var (
@@ -62,7 +62,7 @@ func TestDocuments_caddyfiles(t *testing.T) {
 			line := 1 + strings.Count(text[:block[2]], "\n")
 			t.Run(fmt.Sprintf("%s line %d", page, line), func(t *testing.T) {
 				body := text[block[2]:block[3]]
-				checkCaddyfile(t, usedFile.ReplaceAllStringFunc(body, files.replace), variables(body))
+				caddytest.CheckCaddyfile(t, usedFile.ReplaceAllStringFunc(body, files.replace), variables(body))
 			})
 		}
 	}
@@ -113,13 +113,6 @@ func (s standIns) replace(path string) string {
 		return s.secret
 	}
 	return s.cert
-}
-
-// checkCaddyfile checks that a Caddyfile is valid, and written as caddy fmt writes it.
-func checkCaddyfile(t *testing.T, text string, env []string) {
-	t.Helper()
-	e := caddytest.Run{Env: env}.Caddy(t, "validate", "--config", caddytest.WriteCaddyfile(t, text), "--adapter", "caddyfile")
-	redistest.ErrorIf(t, e.Code != 0 || strings.Contains(e.Stderr, "caddy fmt"), "caddy validate: %v\n%s", e, text)
 }
 
 var (

@@ -55,7 +55,7 @@ func TestRecipes(t *testing.T) {
 			t.Parallel()
 			run := recipeTests[r.heading]
 			redistest.FatalIf(t, run == nil || len(r.caddyfiles) != 1, "the recipe has no test, or not one Caddyfile")
-			checkCaddyfile(t, withoutJWT.Replace(r.caddyfiles[0]), variables(r.caddyfiles[0]))
+			caddytest.CheckCaddyfile(t, withoutJWT.Replace(r.caddyfiles[0]), variables(r.caddyfiles[0]))
 			onRecipe(t, r.caddyfiles[0], run)
 		})
 	}

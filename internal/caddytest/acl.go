@@ -65,8 +65,7 @@ func RefusedByACL(t *testing.T, servers []*redistest.Server) []string {
 	t.Helper()
 	var objects []string
 	for _, s := range servers {
-		entries := redistest.NoError(s.Client(t).ACLLog(t.Context(), 128).Result())(t)
-		for _, entry := range entries {
+		for _, entry := range redistest.NoError(s.Client(t).ACLLog(t.Context(), 128).Result())(t) {
 			objects = append(objects, entry.Object)
 		}
 	}
@@ -78,12 +77,10 @@ func RefusedByACL(t *testing.T, servers []*redistest.Server) []string {
 func CheckExactRights(t *testing.T, servers []*redistest.Server, all, needed, channels []string, exercise func(t *testing.T) error) {
 	t.Helper()
 	RestrictUser(t, servers, all, channels...)
-	if err := exercise(t); err != nil {
-		t.Errorf("with the commands %v: %v", all, err)
-	}
-	if objects := RefusedByACL(t, servers); len(objects) > 0 {
-		t.Errorf("with the commands %v and channels %v these are refused: %v", all, channels, objects)
-	}
+	err := exercise(t)
+	redistest.ErrorIf(t, err != nil, "with the commands %v: %v", all, err)
+	objects := RefusedByACL(t, servers)
+	redistest.ErrorIf(t, len(objects) > 0, "with the commands %v and channels %v these are refused: %v", all, channels, objects)
 	for _, left := range slices.Concat(needed, channels) {
 		RestrictUser(t, servers, Without(all, left), Without(channels, left)...)
 		for _, s := range servers {

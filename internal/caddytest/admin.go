@@ -35,8 +35,7 @@ func ParseJSON[T any](t testing.TB, a Response) (answered T) {
 func (n *Node) WaitForRefund(t testing.TB, policy, key string, remaining int64) {
 	t.Helper()
 	redistest.Retry(t, "the unit is given back", func() (again bool, seen any) {
-		a := n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"`+key+`"}`)
-		left := ParseJSON[struct{ Remaining int64 }](t, a).Remaining
+		left := ParseJSON[struct{ Remaining int64 }](t, n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"`+key+`"}`)).Remaining
 		return left != remaining, fmt.Sprintf("%d remain", left)
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // Ending is the output and exit code of a command.
@@ -48,6 +50,13 @@ func (r Run) Caddy(t testing.TB, args ...string) Ending {
 	return Ending{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
+// CheckCaddyfile checks that a Caddyfile is valid, and written as caddy fmt writes it.
+func CheckCaddyfile(t testing.TB, text string, env []string) {
+	t.Helper()
+	e := Run{Env: env}.Caddy(t, "validate", "--config", WriteCaddyfile(t, text), "--adapter", "caddyfile")
+	redistest.ErrorIf(t, e.Code != 0 || strings.Contains(e.Stderr, "caddy fmt"), "caddy validate: %v\n%s", e, text)
+}
+
 // Ratelimit runs 'caddy redis-ratelimit' with arguments.
 func (r Run) Ratelimit(t testing.TB, args ...string) Ending {
 	t.Helper()
@@ -78,9 +87,7 @@ func (e Ending) Want(t testing.TB, code int, texts ...string) {
 			t.Errorf("%q is missing in %v", text, e)
 		}
 	}
-	if e.Code != code {
-		t.Errorf("got %v; want exit code %d", e, code)
-	}
+	redistest.ErrorIf(t, e.Code != code, "got %v; want exit code %d", e, code)
 }
 
 // ParseJSON parses the output of a command with --json.

@@ -13,8 +13,8 @@ import (
 // alphabetical order, as in Prometheus's format.
 func (n *Node) Metric(t testing.TB, series string) float64 {
 	t.Helper()
-	text := n.Send(t, "GET", n.Admin+"/metrics", "").Body
-	found := regexp.MustCompile(`(?m)^caddy_redis_ratelimit_` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(text)
+	line := regexp.MustCompile(`(?m)^caddy_redis_ratelimit_` + regexp.QuoteMeta(series) + ` (\S+)$`)
+	found := line.FindStringSubmatch(n.Send(t, "GET", n.Admin+"/metrics", "").Body)
 	if found == nil {
 		return 0
 	}
