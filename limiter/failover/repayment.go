@@ -176,14 +176,15 @@ func (s *ledgerShard) some(most int) map[decision.QuotaName]*account {
 	return some
 }
 
-// lose gives all debts up when the store has ended.
+// lose gives all debts up when the store has ended. Each is counted as lost before it is no longer owed.
 func (l *ledger) lose() {
 	for s := range l.shards.All() {
 		s.mu.Lock()
 		for name, a := range s.accounts {
-			if l.drop(s, name); len(l.owed(a)) > 0 {
+			if len(l.owed(a)) > 0 {
 				l.shared.Topology.AnyNode.Lose(decision.ErrClosed)
 			}
+			l.drop(s, name)
 		}
 		s.mu.Unlock()
 	}
