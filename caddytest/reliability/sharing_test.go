@@ -145,6 +145,10 @@ func TestCost_budget(t *testing.T) {
 	requests := redistest.Rounds(250, 1000)
 	budget := int64(20 * requests)
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
+		nodes := []*caddytest.Node{caddytest.Start(t, caddytest.Config("", ""))}
+		if source == "redis" {
+			nodes = append(nodes, caddytest.Start(t, caddytest.Config("", "")))
+		}
 		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket"} {
 			var spent, served atomic.Int64
 			upstream := caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -168,9 +172,8 @@ func TestCost_budget(t *testing.T) {
 				cost {http.reverse_proxy.header.X-Tokens-Used} 1
 			}
 			reverse_proxy `+upstream)
-			nodes := []*caddytest.Node{caddytest.Start(t, site)}
-			if source == "redis" {
-				nodes = append(nodes, caddytest.Start(t, site))
+			for _, n := range nodes {
+				n.Reload(t, site)
 			}
 			var running sync.WaitGroup
 			var offered, estimated, denied atomic.Int64

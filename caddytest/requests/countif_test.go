@@ -26,8 +26,9 @@ func logIn(algorithm, more string) string {
 
 func TestCountIf_statuses(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		n := caddytest.Start(t, caddytest.Config("", ""))
 		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
-			n := caddytest.Start(t, caddytest.Config(option, logIn(algorithm, "")))
+			n.Reload(t, caddytest.Config(option, logIn(algorithm, "")))
 			expect := func(path string, remaining int64) {
 				t.Helper()
 				a := n.Get(t, path+"?k="+algorithm)

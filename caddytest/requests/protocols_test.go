@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/http2"
 
@@ -29,7 +27,9 @@ func speakers(t *testing.T) map[string]http.RoundTripper {
 		"HTTP/2.0":           func(p *http.Protocols) { p.SetHTTP2(true) },
 		"HTTP/2.0 cleartext": func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
 	}
-	speakers := map[string]http.RoundTripper{"HTTP/3.0": newHTTP3(t)}
+	quic := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}}
+	t.Cleanup(func() { redistest.Must(t, quic.Close()) })
+	speakers := map[string]http.RoundTripper{"HTTP/3.0": quic}
 	for name, set := range versions {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}, Protocols: new(http.Protocols)}
 		set(transport.Protocols)
@@ -37,24 +37,6 @@ func speakers(t *testing.T) map[string]http.RoundTripper {
 		speakers[name] = transport
 	}
 	return speakers
-}
-
-// newHTTP3 returns the client of quic-go that Caddy's reverse proxy uses.
-func newHTTP3(t *testing.T) http.RoundTripper {
-	t.Helper()
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
-	transport := &reverseproxy.HTTPTransport{
-		Versions: []string{"3"},
-		TLS:      &reverseproxy.TLSConfig{InsecureSkipVerify: true, ServerName: "localhost"},
-	}
-	redistest.Must(t, transport.Provision(ctx))
-	t.Cleanup(func() {
-		cancel()
-		if err := transport.Cleanup(); err != nil {
-			t.Error(err)
-		}
-	})
-	return transport
 }
 
 // versionsNode is a Caddy that serves one site over TLS, by every version of HTTP, and over cleartext HTTP.

@@ -67,12 +67,12 @@ func TestRunning_lifetimes(t *testing.T) {
 	empty := caddytest.Serve(t, func(http.ResponseWriter, *http.Request) {})
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+			n := caddytest.InProcess(t, "")
 			for source, global := range caddytest.Stores(t) {
 				t.Run(source, func(t *testing.T) {
 					upstream := caddytest.NewHolder(t)
 					site := strings.NewReplacer("EMPTY", empty, "UPSTREAM", upstream.Addr).Replace(onePlace + test.site + "\nreverse_proxy UPSTREAM" + showReason)
-					n := caddytest.Start(t, caddytest.Config(global, site))
+					n.Reload(t, caddytest.Config(global, site))
 					r := upstream.Begin(t, n, test.path+"?k=a")
 					n.CheckMetric(t, `running{policy="places"}`, 1)
 					checkNonePasses(t, n, "/quick?k=a")
