@@ -195,10 +195,14 @@ func windowUnits(t *testing.T, server *redistest.Server, pattern string) (sum in
 	return sum
 }
 
-// remaining returns what Redis has left of a quota.
+// remaining returns what Redis has left of a quota, as soon as it answers.
 func (b *books) remaining(t *testing.T, q quota) int {
 	t.Helper()
-	a := b.running[0].Ask(t, http.MethodPost, "state", `{"policy":"`+q.policy+`","key":"`+q.key+`"}`)
+	var a caddytest.Response
+	redistest.Retry(t, "Redis tells the state", func() (again bool, seen any) {
+		a = b.running[0].Ask(t, http.MethodPost, "state", `{"policy":"`+q.policy+`","key":"`+q.key+`"}`)
+		return a.Status != http.StatusOK, a
+	})
 	return int(caddytest.ParseJSON[struct{ Remaining int64 }](t, a).Remaining)
 }
 

@@ -208,6 +208,10 @@ func TestReload_betweenRunning(t *testing.T) {
 			gate.EndAll()
 			upstream.WaitRunning(t, 2)
 			n.Get(t, "/").Want(t, http.StatusTooManyRequests, caddytest.Any)
+			redistest.Retry(t, "all others are denied while both run", func() (again bool, seen any) {
+				denied := len(n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "request denied" }))
+				return denied < 5, denied
+			})
 			upstream.EndAll()
 			got := statuses()
 			redistest.ErrorIf(t, got[http.StatusTooManyRequests] != 4 || got[http.StatusOK] != 1, "got the statuses %v, want one of 200", got)
