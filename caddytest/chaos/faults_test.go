@@ -37,7 +37,9 @@ func onStorm(with func(address string) setting, p properties, fault func(t *test
 // killed restarts a Redis without persistence, which loses its counts.
 func killed(failMode string) func(*testing.T, *row) {
 	with := func(address string) setting {
-		return setting{redis: "redis redis://" + address, failMode: failMode}
+		s := patiently(address) // a Redis that is empty again has room, which a node goes on from
+		s.failMode = failMode
+		return s
 	}
 	return onStorm(with, properties{forgotten: 1, outage: true}, func(t *testing.T, s *storm, server *redistest.Server) {
 		server.Kill()

@@ -223,7 +223,7 @@ func manyKeys() int64 { return lasting[int64](100_000, 500) }
 func TestChaos_settlement_keys(t *testing.T) {
 	beside(t)
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "no")
-	n := caddytest.Start(t, caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}",
+	n := caddytest.Start(t, caddytest.Quietly(caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 10s"), // what ends late is lost
 		"redis_ratelimit {query.k} 10 400d {\nname many\nalgorithm fixed_window\n}\n"+caddytest.ShowDecision)))
 	caddytest.WaitForRedis(t, n, "/?k=ready")
 	end := kill(t, server)
