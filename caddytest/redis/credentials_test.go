@@ -114,7 +114,7 @@ func disconnect(t *testing.T, user appUser, proxy *redistest.Proxy) int {
 	t.Helper()
 	ended := user.disconnect(t)
 	redistest.Retry(t, "the ends have arrived", func() (again bool, seen any) {
-		left := proxy.Clients()
+		left := proxy.Clients(t)
 		if left > 0 {
 			user.disconnect(t) // what a poll has opened meanwhile
 		}

@@ -2,7 +2,11 @@ package redistest
 
 import (
 	"bytes"
+	"fmt"
 	"net"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,8 +23,6 @@ type Proxy struct {
 	delay  atomic.Int64
 	mu     sync.Mutex
 	open   []net.Conn
-
-	clients atomic.Int32 // their connections, until the proxy has closed them
 }
 
 // NewProxy starts a proxy in front of a server; the test's end stops it.
@@ -63,8 +65,19 @@ func (p *Proxy) Part() {
 // Join ends what Part began.
 func (p *Proxy) Join() { p.apart.Store(false) }
 
-// Clients returns how many of the clients' connections are open.
-func (p *Proxy) Clients() int { return int(p.clients.Load()) }
+// Clients returns how many connections are open to their clients, which learn of an end later than the proxy. Linux
+// lists both addresses of a connection, that of the proxy second, and then its state.
+func (p *Proxy) Clients(t testing.TB) (open int) {
+	t.Helper()
+	_, port, _ := strings.Cut(p.Addr, ":")
+	suffix := fmt.Sprintf(":%04X", NoError(strconv.Atoi(port))(t))
+	for line := range strings.Lines(string(NoError(os.ReadFile("/proc/net/tcp"))(t))) {
+		if fields := strings.Fields(line); strings.HasSuffix(fields[2], suffix) && fields[3] == "01" {
+			open++
+		}
+	}
+	return open
+}
 
 // CutAll closes all connections.
 func (p *Proxy) CutAll() {
@@ -93,15 +106,14 @@ func (p *Proxy) serve(client net.Conn, running *sync.WaitGroup) {
 		return
 	}
 	p.keep(client, server)
-	p.clients.Add(1)
 	var runs atomic.Bool // the script whose reply is to be dropped
 	asked := func(data []byte) (drop bool) {
 		runs.CompareAndSwap(false, bytes.Contains(data, []byte("evalsha")) && p.cut.CompareAndSwap(true, false))
 		return false
 	}
 	replied := func([]byte) (drop bool) { return runs.Load() }
-	running.Go(func() { p.pass(server, client, asked, func() {}, running) })
-	p.pass(client, server, replied, func() { p.clients.Add(-1) }, running)
+	running.Go(func() { p.pass(server, client, asked, running) })
+	p.pass(client, server, replied, running)
 }
 
 // chunk is data and the time to send it.
@@ -111,8 +123,8 @@ type chunk struct {
 }
 
 // pass copies data between connections, each chunk after its delay. The delay does not limit how much is in
-// flight. A chunk that is to be dropped ends the connection. Once to is closed, ended runs.
-func (p *Proxy) pass(to, from net.Conn, drop func(data []byte) bool, ended func(), running *sync.WaitGroup) {
+// flight. A chunk that is to be dropped ends the connection.
+func (p *Proxy) pass(to, from net.Conn, drop func(data []byte) bool, running *sync.WaitGroup) {
 	queue := make(chan chunk, 4096)
 	running.Go(func() {
 		for c := range queue {
@@ -124,7 +136,6 @@ func (p *Proxy) pass(to, from net.Conn, drop func(data []byte) bool, ended func(
 			}
 		}
 		_ = to.Close() // passes the end on
-		ended()
 	})
 	defer close(queue)
 	buffer := make([]byte, 64*1024)
