@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -154,16 +152,10 @@ func (n *Node) AwaitReload(t testing.TB) {
 }
 
 // listening counts the sockets that listen on the port of a URL, on any address of IPv4.
-func listening(t testing.TB, url string) (sockets int) {
+func listening(t testing.TB, url string) int {
 	t.Helper()
-	_, port, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
-	suffix, table := fmt.Sprintf(":%04X", redistest.NoError(strconv.Atoi(port))(t)), redistest.NoError(os.ReadFile("/proc/net/tcp"))(t)
-	for line := range strings.Lines(string(table)) { // number, local address, remote address, state
-		if fields := strings.Fields(line); strings.HasSuffix(fields[1], suffix) && fields[3] == "0A" {
-			sockets++
-		}
-	}
-	return sockets
+	port := url[strings.LastIndex(url, ":"):]
+	return redistest.Sockets(t, func(own, _, state string) bool { return strings.HasSuffix(own, port) && state == "0A" })
 }
 
 // LocalhostURL returns the URL of the site under its other name, localhost.

@@ -2,10 +2,11 @@ package redistest
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,18 +66,27 @@ func (p *Proxy) Part() {
 // Join ends what Part began.
 func (p *Proxy) Join() { p.apart.Store(false) }
 
-// Clients returns how many connections are open to their clients, which learn of an end later than the proxy. Linux
-// lists both addresses of a connection, that of the proxy second, and then its state.
-func (p *Proxy) Clients(t testing.TB) (open int) {
+// Clients returns how many connections are open to their clients, which learn of an end later than the proxy.
+func (p *Proxy) Clients(t testing.TB) int {
 	t.Helper()
-	_, port, _ := strings.Cut(p.Addr, ":")
-	suffix := fmt.Sprintf(":%04X", NoError(strconv.Atoi(port))(t))
-	for line := range strings.Lines(string(NoError(os.ReadFile("/proc/net/tcp"))(t))) {
-		if fields := strings.Fields(line); strings.HasSuffix(fields[2], suffix) && fields[3] == "01" {
-			open++
+	return Sockets(t, func(_, peer, state string) bool { return peer == p.Addr && state == "01" })
+}
+
+// Sockets counts the TCP sockets of IPv4 that match, by the address and port of each and of its peer, and by the
+// state's number in Linux.
+func Sockets(t testing.TB, matches func(own, peer, state string) bool) (count int) {
+	t.Helper()
+	address := func(text string) string { // 0100007F:1F90 is 127.0.0.1:8080
+		raw := NoError(hex.DecodeString(strings.Replace(text, ":", "", 1)))(t)
+		return fmt.Sprintf("%d.%d.%d.%d:%d", raw[3], raw[2], raw[1], raw[0], binary.BigEndian.Uint16(raw[4:]))
+	}
+	lines := strings.Split(strings.TrimSpace(string(NoError(os.ReadFile("/proc/net/tcp"))(t))), "\n")
+	for _, line := range lines[1:] { // number, own address, the peer's, state
+		if fields := strings.Fields(line); matches(address(fields[1]), address(fields[2]), fields[3]) {
+			count++
 		}
 	}
-	return open
+	return count
 }
 
 // CutAll closes all connections.
