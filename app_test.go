@@ -14,7 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
@@ -54,7 +54,7 @@ func loadApp(ctx caddy.Context) (*App, error) {
 // appOf loads an app that is right.
 func appOf(t testing.TB, ctx caddy.Context) *App {
 	t.Helper()
-	app := redistest.NoError(loadApp(ctx))(t)
+	app := assert.NoError(loadApp(ctx))(t)
 	return app
 }
 
@@ -80,9 +80,9 @@ func TestHandler_takes_the_fail_mode_of_the_app(t *testing.T) {
 	ctx, end := newContext(t, `{"fail_mode":"closed"}`)
 	defer end()
 	h := loadHandler(t, ctx, policyJSON("p", "5"))
-	redistest.ErrorIf(t, h.FailMode != failover.FailClosed, "got fail_mode %s, want closed", h.FailMode)
+	assert.ErrorIf(t, h.FailMode != failover.FailClosed, "got fail_mode %s, want closed", h.FailMode)
 	own := loadHandler(t, ctx, strings.Replace(policyJSON("p", "5"), "{", `{"fail_mode":"open",`, 1))
-	redistest.ErrorIf(t, own.FailMode != failover.FailOpen, "got fail_mode %s, want the handler's own", own.FailMode)
+	assert.ErrorIf(t, own.FailMode != failover.FailOpen, "got fail_mode %s, want the handler's own", own.FailMode)
 }
 
 func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testing.T) {
@@ -90,7 +90,7 @@ func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testi
 	second, endSecond := newContext(t, nowhere)
 	third, endThird := newContext(t, strings.Replace(nowhere, "127.0.0.1:1", "127.0.0.1:2", 1))
 	apps := []*App{appOf(t, first), appOf(t, second), appOf(t, third)}
-	redistest.ErrorIf(t, apps[0].opened.Redis != apps[1].opened.Redis || apps[0].opened.Redis == apps[2].opened.Redis,
+	assert.ErrorIf(t, apps[0].opened.Redis != apps[1].opened.Redis || apps[0].opened.Redis == apps[2].opened.Redis,
 		"equal settings do not share a client, or different ones do")
 	checkReferences(t, 6, 3) // the in-process store, and two clients
 	endFirst()
@@ -124,9 +124,9 @@ func TestStores_are_told_apart_by_every_setting(t *testing.T) {
 		`{"redis":{"addresses":["127.0.0.1:1"],"mode":"sentinel","master":"a","sentinel_password":"x"}}`,
 	} {
 		app, err := loadApp(lastingContext(t, text))
-		redistest.FatalIf(t, err != nil, "%s: %v", text, err)
+		assert.FatalIf(t, err != nil, "%s: %v", text, err)
 		other, found := seen[app.opened.Redis]
-		redistest.ErrorIf(t, found, "%s and %s share a client", text, other)
+		assert.ErrorIf(t, found, "%s and %s share a client", text, other)
 		seen[app.opened.Redis] = text
 	}
 }
@@ -138,7 +138,7 @@ func TestFailed_Provision_of_the_app_releases_what_it_acquired(t *testing.T) {
 	for text, want := range refused(t, "refused_apps.txt") {
 		ctx, end := newContext(t, text)
 		_, err := loadApp(ctx)
-		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one about %q", text, err, want)
+		assert.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one about %q", text, err, want)
 		end()
 		checkReferences(t, 2, 2) // of the running one
 	}
@@ -149,7 +149,7 @@ func TestFailed_Provision_of_a_handler_releases_what_the_app_acquired(t *testing
 		ctx, end := newContext(t, nowhere)
 		loadHandler(t, ctx, `{"policies":[{"limit":5,"window":"24h"}]}`)
 		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(text))
-		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one about %q", text, err, want)
+		assert.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one about %q", text, err, want)
 		end()
 		checkReferences(t, 0, 0)
 	}
@@ -161,7 +161,7 @@ func TestCleanup_twice_releases_once(t *testing.T) {
 	app := appOf(t, ctx)
 	appOf(t, other)
 	err := app.Cleanup()
-	redistest.ErrorIf(t, err != nil, "%v", err)
+	assert.ErrorIf(t, err != nil, "%v", err)
 	end() // cleans up again
 	checkReferences(t, 2, 2)
 	endOther()
@@ -173,13 +173,13 @@ func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *test
 	load := func(text string) *App { return appOf(t, lastingContext(t, text)) }
 	check := func(want *App, after string) {
 		t.Helper()
-		redistest.ErrorIf(t, apps.newest() != want, "%s another app answers", after)
+		assert.ErrorIf(t, apps.newest() != want, "%s another app answers", after)
 	}
 	start := func(a *App) {
-		redistest.Must(t, a.Start())
+		assert.Must(t, a.Start())
 	}
 	cleanUp := func(a *App) {
-		redistest.Must(t, a.Cleanup())
+		assert.Must(t, a.Cleanup())
 	}
 	first, failing, validated, second := load(""), load(`{"memory":{"max_keys":1}}`), load(""), load("")
 	start(first)
@@ -207,7 +207,7 @@ func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *test
 func newContext(t testing.TB, app string) (ctx caddy.Context, end func()) {
 	t.Helper()
 	config := new(caddy.Config)
-	base := redistest.NoError(caddy.ProvisionContext(config))(t)
+	base := assert.NoError(caddy.ProvisionContext(config))(t)
 	if app != "" { // loaded at its first use, so that this context cleans it up
 		config.AppsRaw = caddy.ModuleMap{appName: json.RawMessage(app)}
 	}
@@ -230,20 +230,20 @@ func newHandler(t testing.TB, handler string) *Handler {
 
 func loadHandler(t testing.TB, ctx caddy.Context, handler string) *Handler {
 	t.Helper()
-	module := redistest.NoError(ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(handler)))(t)
+	module := assert.NoError(ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(handler)))(t)
 	h, ok := module.(*Handler)
-	redistest.FatalIf(t, !ok, "the module is a %T", module)
+	assert.FatalIf(t, !ok, "the module is a %T", module)
 	return h
 }
 
 // refused reads a file of testdata: a configuration a line, and behind a tab what its error says.
 func refused(t testing.TB, file string) map[string]string {
 	t.Helper()
-	text := redistest.NoError(os.ReadFile("testdata/" + file))(t)
+	text := assert.NoError(os.ReadFile("testdata/" + file))(t)
 	errorOf := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		configuration, says, found := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		redistest.FatalIf(t, !found || says == "" || errorOf[configuration] != "", "%s has the line %q", file, line)
+		assert.FatalIf(t, !found || says == "" || errorOf[configuration] != "", "%s has the line %q", file, line)
 		errorOf[configuration] = says
 	}
 	return errorOf

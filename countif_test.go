@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/dunglas/httpsfv"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // answerAs is a handler that answers with the status that the request's query names.
@@ -130,7 +130,7 @@ func TestCount_if_makes_a_policy_refund_in_all_handlers(t *testing.T) {
 	one := handlers[0].app.registered["p"]
 	for i, h := range handlers {
 		for _, r := range h.limiter.Rules.Rules {
-			redistest.ErrorIf(t, r.Policy != one.policy || r.Numbers.Variants != one.variants || !r.Policy.Settings().Refunds,
+			assert.ErrorIf(t, r.Policy != one.policy || r.Numbers.Variants != one.variants || !r.Policy.Settings().Refunds,
 				"handler %d has a policy of its own", i)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -43,7 +43,7 @@ func TestPlaceholders_tell_times_in_seconds(t *testing.T) {
 		"decision": "allowed", "source": "memory", "policy": "p", "limit": "3", "remaining": "2",
 		"retry_after": "0", "reset_after": "1800", "nonsense": "",
 	} {
-		redistest.Equal(t, header.Get(name), want, "{http.redis_ratelimit.%s}", name)
+		assert.Equal(t, header.Get(name), want, "{http.redis_ratelimit.%s}", name)
 	}
 	later := fetch(t, server.URL).Header.Get("reset_after")
 	if seconds, err := strconv.ParseFloat(later, 64); err != nil || seconds <= 3590 || seconds > 3600 {
@@ -63,7 +63,7 @@ func TestDecision_writes_its_outcome_alone(t *testing.T) {
 	}, newHandler(t, policyJSON("p", `5,"key":"secret"`)))
 	header := fetch(t, server.URL).Header
 	for _, name := range []string{"Placeholder", "Format"} {
-		redistest.Equal(t, header.Get(name), "allowed", "%s", name)
+		assert.Equal(t, header.Get(name), "allowed", "%s", name)
 	}
 }
 
@@ -80,20 +80,20 @@ func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
 		0: "0", time.Second: "1", 1500 * time.Millisecond: "1.5", time.Microsecond: "0.000001",
 		24 * time.Hour: "86400", limiter.Never: "-1", 5866889 * time.Microsecond: "5.866889", 100 * time.Second: "100",
 	} {
-		redistest.Equal(t, quotaheader.Seconds(duration), want, "%v written", duration)
+		assert.Equal(t, quotaheader.Seconds(duration), want, "%v written", duration)
 	}
 	for duration, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, time.Minute: 60} {
-		redistest.Equal(t, quotaheader.CeilSeconds(duration), want, "%v rounded up to", duration)
+		assert.Equal(t, quotaheader.CeilSeconds(duration), want, "%v rounded up to", duration)
 	}
 }
 
 // call sends a call of gRPC.
 func call(t testing.TB, url string) *http.Response {
 	t.Helper()
-	response := redistest.NoError(http.Post(url, "application/grpc", strings.NewReader("\x00\x00\x00\x00\x00")))(t)
+	response := assert.NoError(http.Post(url, "application/grpc", strings.NewReader("\x00\x00\x00\x00\x00")))(t)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	redistest.FatalIf(t, err != nil || len(body) > 0 && response.Header.Get("Grpc-Status") != "", "the body is %q, error %v", body, err)
+	assert.FatalIf(t, err != nil || len(body) > 0 && response.Header.Get("Grpc-Status") != "", "the body is %q, error %v", body, err)
 	return response
 }
 
@@ -104,7 +104,7 @@ func TestRefusedCall_jitter(t *testing.T) {
 		call(t, server.URL)
 		for range 20 {
 			header := call(t, server.URL).Header
-			seconds := redistest.NoError(strconv.ParseInt(header.Get("Retry-After"), 10, 64))(t)
+			seconds := assert.NoError(strconv.ParseInt(header.Get("Retry-After"), 10, 64))(t)
 			pushback, err := strconv.ParseInt(header.Get("Grpc-Retry-Pushback-Ms"), 10, 64)
 			if err != nil || (seconds > 60) != (pushback == -1) || (seconds <= 60 && (pushback+999)/1000 != seconds) {
 				t.Errorf("Retry-After is %d, the pushback %d, error %v", seconds, pushback, err)
@@ -120,7 +120,7 @@ func TestRefusedCall_matcherError(t *testing.T) {
 	for _, err := range []error{failed, caddyhttp.Error(http.StatusBadRequest, failed)} {
 		server := serve(t, func(w http.ResponseWriter, r *http.Request) error { return h.limiter.Visit(w, r).Refuse(err) })
 		response := call(t, server.URL)
-		redistest.ErrorIf(t, response.StatusCode < 400 || response.Header.Get("Grpc-Status") != "", "got %v", response)
+		assert.ErrorIf(t, response.StatusCode < 400 || response.Header.Get("Grpc-Status") != "", "got %v", response)
 	}
 }
 
@@ -131,9 +131,9 @@ func TestHold_refuses_where_too_many_wait(t *testing.T) {
 	process.Held.Add(gate.MaxHeld)
 	defer process.Held.Add(-gate.MaxHeld)
 	response := fetch(t, server.URL)
-	redistest.Equal(t, response.StatusCode, http.StatusServiceUnavailable, "the status")
+	assert.Equal(t, response.StatusCode, http.StatusServiceUnavailable, "the status")
 	checkShare(t, response.Header, "5", "3")
 	refused := call(t, server.URL)
 	checkShare(t, refused.Header, "5", "2")
-	redistest.ErrorIf(t, refused.StatusCode != http.StatusOK || refused.Header.Get("Grpc-Status") != "14" || refused.Header.Get("Grpc-Message") == "", "got %v", refused)
+	assert.ErrorIf(t, refused.StatusCode != http.StatusOK || refused.Header.Get("Grpc-Status") != "14" || refused.Header.Get("Grpc-Message") == "", "got %v", refused)
 }

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -44,7 +45,7 @@ func listening(t *testing.T, handler string) (*Handler, listener) {
 func hearing(t *testing.T, handler string, heard listener, events ...string) *Handler {
 	t.Helper()
 	ctx := lastingContext(t, "")
-	module := redistest.NoError(ctx.App("events"))(t)
+	module := assert.NoError(ctx.App("events"))(t)
 	for _, event := range events {
 		if err := module.(*caddyevents.App).On(event, heard); err != nil { //nolint:forcetypeassert,errcheck // nothing else has the name
 			t.Fatal(err)
@@ -61,10 +62,10 @@ func TestEvent_tells_of_a_denial_once_a_second(t *testing.T) {
 	}
 	e := <-heard
 	for name, want := range map[string]any{"policy": "events", "limit": int64(2), "source": "memory", "key": "same"} {
-		redistest.ErrorIf(t, e.Data[name] != want, "%s is %v, want %v", name, e.Data[name], want)
+		assert.ErrorIf(t, e.Data[name] != want, "%s is %v, want %v", name, e.Data[name], want)
 	}
 	wait, _ := e.Data["retry_after"].(string)
-	redistest.ErrorIf(t, wait == "" || strings.HasPrefix(wait, "-"), "retry_after is %q", wait)
+	assert.ErrorIf(t, wait == "" || strings.HasPrefix(wait, "-"), "retry_after is %q", wait)
 	if more := len(heard); more > 1 { // two where a second ended among the requests
 		t.Errorf("%d events more", more)
 	}
@@ -80,9 +81,9 @@ func TestEvents_wait_for_nobody(t *testing.T) {
 		key := "?" + string(rune('a'+i%26)) + strings.Repeat("k", i)
 		fetch(t, server.URL+key)
 		response := fetch(t, server.URL+key)
-		redistest.FatalIf(t, response.StatusCode != http.StatusTooManyRequests, "got %v", response)
+		assert.FatalIf(t, response.StatusCode != http.StatusTooManyRequests, "got %v", response)
 	}
-	redistest.Equal(t, len(h.events.emitting), maxEmitting, "the number of events that are on their way")
+	assert.Equal(t, len(h.events.emitting), maxEmitting, "the number of events that are on their way")
 	for range maxEmitting {
 		<-stuck
 	}
@@ -110,7 +111,7 @@ func TestEvent_ban(t *testing.T) {
 	for {
 		select {
 		case e := <-heard:
-			redistest.ErrorIf(t, e.Data["key"] != nil, "an event without log_keys has the key %v", e.Data["key"])
+			assert.ErrorIf(t, e.Data["key"] != nil, "an event without log_keys has the key %v", e.Data["key"])
 			if e.Name() != eventBanned {
 				continue
 			}
@@ -154,10 +155,10 @@ func TestTrace_has_a_span_for_each_question_to_Redis(t *testing.T) {
 	}
 	for _, a := range spans[0].Attributes {
 		text, known := want[string(a.Key)]
-		redistest.ErrorIf(t, known && a.Value.AsString() != text, "%s is %v, want %s", a.Key, a.Value, text)
+		assert.ErrorIf(t, known && a.Value.AsString() != text, "%s is %v, want %s", a.Key, a.Value, text)
 		delete(want, string(a.Key))
 	}
-	redistest.ErrorIf(t, len(want) > 0 || spans[0].Status.Code == codes.Error, "missing %v; status %v", want, spans[0].Status)
+	assert.ErrorIf(t, len(want) > 0 || spans[0].Status.Code == codes.Error, "missing %v; status %v", want, spans[0].Status)
 	if spans := spansOf(t, h); len(spans) != 2 {
 		t.Errorf("a denial by Redis: got %v", spans)
 	}
@@ -168,7 +169,7 @@ func TestTrace_has_a_span_for_each_question_to_Redis(t *testing.T) {
 
 func TestTrace_tells_why_Redis_could_not_decide(t *testing.T) {
 	spans := spansOf(t, loadHandler(t, lastingContext(t, nowhere), tracedPolicy))
-	redistest.FatalIf(t, len(spans) != 2 || spans[0].Status.Code != codes.Error, "got %v", spans)
+	assert.FatalIf(t, len(spans) != 2 || spans[0].Status.Code != codes.Error, "got %v", spans)
 	want := attribute.String("error.type", "refused")
 	for _, a := range spans[0].Attributes {
 		if a == want {

@@ -12,14 +12,14 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // grammarOf returns the text that describes what a parser reads: the indented lines of its comment, which also
 // stand in docs/caddyfile.md.
 func grammarOf(t *testing.T, file, function string) string {
 	t.Helper()
-	parsed := redistest.NoError(parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments))(t)
+	parsed := assert.NoError(parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments))(t)
 	for _, declaration := range parsed.Decls {
 		if f, ok := declaration.(*ast.FuncDecl); ok && f.Name.Name == function {
 			_, text, _ := strings.Cut(f.Doc.Text(), "\n\t")
@@ -141,7 +141,7 @@ func (f form) values(t *testing.T, word string) (values []string) {
 		if !found {
 			known = samples[name]
 		}
-		redistest.FatalIf(t, len(known) == 0, "%s: no samples of %s", f.option, name)
+		assert.FatalIf(t, len(known) == 0, "%s: no samples of %s", f.option, name)
 		if values = append(values, strings.Replace(part, name, known[0], 1)); repeated {
 			values = append(values, strings.Join(known, " "))
 		}
@@ -168,7 +168,7 @@ func checkForms(t *testing.T, block string, forms []form, around string, base, f
 		for _, line := range f.texts(t) {
 			text := within(strings.Join(append(f.companions(block, line, base), line+inner[0]), "\n"))
 			err := parses(text)
-			redistest.ErrorIf(t, err != nil, "%s: %v\n%s", line, err, text)
+			assert.ErrorIf(t, err != nil, "%s: %v\n%s", line, err, text)
 		}
 	}
 	words := wordsOf(forms)
@@ -190,7 +190,7 @@ func sampleLines(t *testing.T, forms []form) []string {
 		return first.texts(t)[:1]
 	}
 	name := strings.TrimSuffix(strings.TrimSpace(forms[0].option+" "+forms[0].rest), "...")
-	redistest.FatalIf(t, len(samples[name]) == 0, "no samples of %s", name)
+	assert.FatalIf(t, len(samples[name]) == 0, "no samples of %s", name)
 	return samples[name]
 }
 
@@ -228,14 +228,14 @@ func TestGrammar_directive(t *testing.T) {
 	ofPolicies := slices.Concat(policyOptions, commonOptions)
 	words := slices.Sorted(slices.Values(slices.Concat(ofPolicies, handlerOptions)))
 	got := wordsOf(forms)
-	redistest.FatalIf(t, !slices.Equal(got, words), "the comment of parseHandler has the options %q, parsed are %q", got, words)
+	assert.FatalIf(t, !slices.Equal(got, words), "the comment of parseHandler has the options %q, parsed are %q", got, words)
 	for _, head := range whole[0].texts(t) {
 		inner := ""
 		if !strings.Contains(head, "{client_ip}") {
 			inner = strings.Join(policyBase, "\n")
 		}
 		err := parses(":8080 {\n" + head + " {\n" + inner + "\n}\n}")
-		redistest.ErrorIf(t, err != nil, "%s: %v", head, err)
+		assert.ErrorIf(t, err != nil, "%s: %v", head, err)
 	}
 	const site = ":8080 {\n@api path /api/*\nredis_ratelimit {\nLINES\n}\n}\n"
 	foreign := slices.Concat(appOptions, redisBlockOptions, memoryOptions, tlsOptions)
@@ -280,7 +280,7 @@ var defaultComment = regexp.MustCompile(`(?m) +# .*$`)
 
 // TestGrammar_isInTheDocs holds the syntax of the page, without its comments, to the comments of the parsers.
 func TestGrammar_isInTheDocs(t *testing.T) {
-	page := redistest.NoError(os.ReadFile("docs/caddyfile.md"))(t)
+	page := assert.NoError(os.ReadFile("docs/caddyfile.md"))(t)
 	syntax := defaultComment.ReplaceAllString(string(page), "")
 	for file, function := range map[string]string{"caddyfile.go": "parseHandler", "caddyfile_global.go": "parseGlobalOption"} {
 		if text := grammarOf(t, file, function); !strings.Contains(syntax, "\n```\n"+text+"```\n") {

@@ -15,14 +15,14 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/dunglas/httpsfv"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // fetch asks a server once.
 func fetch(t testing.TB, url string) *http.Response {
 	t.Helper()
-	response := redistest.NoError(http.Get(url))(t)
+	response := assert.NoError(http.Get(url))(t)
 	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		t.Fatal(err)
@@ -35,10 +35,10 @@ func checkShare(t testing.TB, header http.Header, limit, remaining string) {
 	t.Helper()
 	for name, want := range map[string]string{quotaheader.Limit: limit, quotaheader.Remaining: remaining} {
 		got := header.Values(name)
-		redistest.ErrorIf(t, len(got) != 1 || got[0] != want, "%s is %q, want %s", name, got, want)
+		assert.ErrorIf(t, len(got) != 1 || got[0] != want, "%s is %q, want %s", name, got, want)
 	}
 	resets := header.Values(quotaheader.Reset)
-	redistest.FatalIf(t, len(resets) != 1, "%s is %q, want one", quotaheader.Reset, resets)
+	assert.FatalIf(t, len(resets) != 1, "%s is %q, want one", quotaheader.Reset, resets)
 	reset, err := strconv.ParseInt(resets[0], 10, 64)
 	if left := time.Until(time.Unix(reset, 0)); err != nil || left < -time.Minute || left > 48*time.Hour+time.Minute {
 		t.Errorf("%s is %q, want a time until 48 hours from now", quotaheader.Reset, resets[0])
@@ -106,7 +106,7 @@ func TestHeaders_stand_on_every_kind_of_response(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server := serve(t, test.inside, newHandler(t, policyJSON("p", "10")))
 			response := fetch(t, server.URL)
-			redistest.ErrorIf(t, response.StatusCode != test.status, "the status is %d, want %d", response.StatusCode, test.status)
+			assert.ErrorIf(t, response.StatusCode != test.status, "the status is %d, want %d", response.StatusCode, test.status)
 			checkShare(t, response.Header, "10", "9")
 		})
 	}
@@ -119,7 +119,7 @@ func TestHeaders_leave_informational_responses_alone(t *testing.T) {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}, newHandler(t, policyJSON("p", "10")))
-	r := redistest.NoError(http.NewRequest(http.MethodGet, server.URL, http.NoBody))(t)
+	r := assert.NoError(http.NewRequest(http.MethodGet, server.URL, http.NoBody))(t)
 	hints := 0
 	r = r.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
@@ -130,9 +130,9 @@ func TestHeaders_leave_informational_responses_alone(t *testing.T) {
 			return nil
 		},
 	}))
-	response := redistest.NoError(http.DefaultClient.Do(r))(t)
+	response := assert.NoError(http.DefaultClient.Do(r))(t)
 	defer response.Body.Close()
-	redistest.ErrorIf(t, hints != 1, "%d informational responses came, want 1", hints)
+	assert.ErrorIf(t, hints != 1, "%d informational responses came, want 1", hints)
 	checkShare(t, response.Header, "10", "9")
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -38,22 +38,22 @@ func gatherMetrics(t *testing.T) (found map[string]gathered, problems []promlint
 	policystats.InvalidValues.WithLabelValues("metrics-test", "burst").Inc()
 	registry := prometheus.NewPedanticRegistry()
 	for range 2 { // registering again is no error
-		redistest.Must(t, registerMetrics(registry))
+		assert.Must(t, registerMetrics(registry))
 	}
-	families := redistest.NoError(registry.Gather())(t)
+	families := assert.NoError(registry.Gather())(t)
 	found = make(map[string]gathered, len(families))
 	for _, f := range families {
 		name := strings.TrimPrefix(f.GetName(), metricsNamespace+"_")
 		found[name] = gathered{f.GetHelp(), f.GetType().String(), fmt.Sprint(f.GetMetric())}
 	}
-	return found, redistest.NoError(promlint.NewWithMetricFamilies(families).Lint())(t)
+	return found, assert.NoError(promlint.NewWithMetricFamilies(families).Lint())(t)
 }
 
 func TestMetrics_promlint(t *testing.T) {
 	found, problems := gatherMetrics(t)
 	for _, name := range []string{"decisions_total", "store_duration_seconds", "store_errors_total", "refund_errors_total", "batch_size",
 		"invalid_values_total", "memory_overflows_total", "memory_keys", "breaker_open", "held_requests"} {
-		redistest.ErrorIf(t, found[name].series == "", "%s is missing", name)
+		assert.ErrorIf(t, found[name].series == "", "%s is missing", name)
 		i := slices.IndexFunc(problems, func(p promlint.Problem) bool { return p.Metric == metricsNamespace+"_"+name })
 		if i >= 0 {
 			t.Errorf("%s: %s", name, problems[i].Text)
@@ -87,7 +87,7 @@ func (l *nameList) Register(c prometheus.Collector) error {
 func TestMetrics_kept(t *testing.T) {
 	t.Parallel()
 	var list nameList
-	redistest.Must(t, registerMetrics(&list))
+	assert.Must(t, registerMetrics(&list))
 	slices.Sort(list.lines)
 	compareGolden(t, filepath.Join("testdata", "metrics.txt"), strings.Join(list.lines, "\n")+"\n")
 }
@@ -112,7 +112,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	h.limiter.Counters[0].Count(rule.Allowed, limiter.SourceMemory)
 	h.limiter.Counters[0].CountInvalid("limit")
 	decisions, invalid, known := series(policystats.Decisions), series(policystats.InvalidValues), h.app.opened.Memory.Names.Len()
-	for i := range redistest.Rounds(100, 2_000) {
+	for i := range assert.Rounds(100, 2_000) {
 		ctx, end := newContext(t, "")
 		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
 		again := loadHandler(t, ctx, policyJSON("stays", "5"))
@@ -120,7 +120,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 			brief.limiter.Counters[0].Count(o, limiter.SourceRedis)
 		}
 		brief.limiter.Counters[0].CountInvalid("burst")
-		redistest.FatalIf(t, again.limiter.Counters[0] != h.limiter.Counters[0], "the policy that stays begins anew")
+		assert.FatalIf(t, again.limiter.Counters[0] != h.limiter.Counters[0], "the policy that stays begins anew")
 		end()
 		brief.limiter.Counters[0].Count(rule.Denied, limiter.SourceMemory) // a request that outlives it
 		brief.limiter.Counters[0].CountInvalid("weight")
@@ -131,7 +131,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	if got := series(policystats.InvalidValues); got != invalid {
 		t.Errorf("%d series of invalid values, before %d", got, invalid)
 	}
-	redistest.Equal(t, h.app.opened.Memory.Names.Len(), known, "the number of names after it")
+	assert.Equal(t, h.app.opened.Memory.Names.Len(), known, "the number of names after it")
 }
 
 // TestPolicyNames_keep_counts has a handler deny a client, be removed, and come back.
@@ -141,7 +141,7 @@ func TestPolicyNames_keep_counts(t *testing.T) {
 		ctx, end := newContext(t, "")
 		h := loadHandler(t, ctx, `{"policies":[{"name":"returns","key":"same","limit":1,"window":"24h"}]}`)
 		response := fetch(t, serve(t, hello, h).URL)
-		redistest.ErrorIf(t, response.StatusCode != want, "got %v, want %d", response.Status, want)
+		assert.ErrorIf(t, response.StatusCode != want, "got %v, want %d", response.Status, want)
 		end()
 	}
 }
@@ -152,7 +152,7 @@ func checkLeft(t *testing.T, h http.Handler, want string) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	got := w.Header().Get("X-Ratelimit-Remaining")
-	redistest.ErrorIf(t, got != want, "%q is left, want %s", got, want)
+	assert.ErrorIf(t, got != want, "%q is left, want %s", got, want)
 }
 
 // TestProcess_with_two_apps has both serve at once, as tests of other modules do. They count together by name and need
@@ -164,14 +164,14 @@ func TestProcess_with_two_apps(t *testing.T) {
 	for i, limit := range []string{"5", "6"} {
 		ctx, end := newContext(t, "")
 		h := loadHandler(t, ctx, policyJSON("p", limit))
-		redistest.Must(t, h.app.Start())
+		assert.Must(t, h.app.Start())
 		hello := func(http.ResponseWriter, *http.Request) error { return nil }
 		servers[i], ends[i], started[i] = serve(t, hello, h).Config.Handler, end, h.app
 	}
 	checkLeft(t, servers[0], "4")
 	checkLeft(t, servers[1], "4")
 	ends[1]()
-	redistest.ErrorIf(t, apps.newest() != started[0], "the app that goes on is not asked")
+	assert.ErrorIf(t, apps.newest() != started[0], "the app that goes on is not asked")
 	checkLeft(t, servers[0], "2")
 	ends[0]()
 	checkReferences(t, 0, 0)
@@ -183,7 +183,7 @@ func TestProcess_that_loads_one_after_another(t *testing.T) {
 	load := func() *caddyhttp.Server { return loadServer(t, "", handler) }
 	checkLeft(t, load(), "4")
 	checkLeft(t, load(), "3")
-	redistest.Must(t, caddy.Stop())
+	assert.Must(t, caddy.Stop())
 	checkReferences(t, 0, 0)
 	checkLeft(t, load(), "4")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -21,7 +21,7 @@ func TestHandler_of_JSON_is_refused_by_the_name_of_what_is_wrong(t *testing.T) {
 	defer end()
 	for text, want := range refused(t, "refused_json.txt") {
 		_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(text))
-		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one with %q", text, err, want)
+		assert.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%s: got error %v, want one with %q", text, err, want)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestHandler_of_JSON_is_refused_for_its_prefix(t *testing.T) {
 		for _, before := range []string{`{"policies"`, `{"name"`} {
 			_, err := ctx.LoadModuleByID("http.handlers.redis_ratelimit", json.RawMessage(strings.Replace(policyJSON("prefixed", "5"), before, "{"+text+","+before[1:], 1)))
 			want := strings.NewReplacer(`"`, "", ":", " ").Replace(text) + ": use a number"
-			redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "got %v; want an error with %q", err, want)
+			assert.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "got %v; want an error with %q", err, want)
 		}
 	}
 }
@@ -58,10 +58,10 @@ func TestHandler_of_JSON_fills_policies(t *testing.T) {
 // TestHandler_Provision_again has a handler that a second configuration uses.
 func TestHandler_Provision_again(t *testing.T) {
 	h := new(Handler)
-	redistest.Must(t, json.Unmarshal([]byte(policyJSON("again", "5")), h))
+	assert.Must(t, json.Unmarshal([]byte(policyJSON("again", "5")), h))
 	for range 2 {
-		redistest.Must(t, h.Provision(lastingContext(t, "")))
-		redistest.ErrorIf(t, len(h.limiter.Counters) != len(h.limiter.Rules.Rules),
+		assert.Must(t, h.Provision(lastingContext(t, "")))
+		assert.ErrorIf(t, len(h.limiter.Counters) != len(h.limiter.Rules.Rules),
 			"%d counters of %d rules", len(h.limiter.Counters), len(h.limiter.Rules.Rules))
 	}
 }
@@ -69,7 +69,7 @@ func TestHandler_Provision_again(t *testing.T) {
 func TestHandler_of_JSON_takes_null_for_what_is_left_out(t *testing.T) {
 	h := newHandler(t, `{"policies":[{"name":null,"key":null,"algorithm":null,"weight":null,"match":null,"count_if":null,"max_delay":null,"limit":5,"window":"24h"}],
 		"status":null,"ipv4_prefix":null,"ipv6_prefix":null,"exempt":null,"headers":null,"retry_jitter":null,"fail_mode":null}`)
-	redistest.ErrorIf(t, h.Status != 429 || *h.IPv4Prefix != 32 || h.Policies[0].Key != defaultKey, "got the handler %+v", *h)
+	assert.ErrorIf(t, h.Status != 429 || *h.IPv4Prefix != 32 || h.Policies[0].Key != defaultKey, "got the handler %+v", *h)
 }
 
 // TestReserve_UnmarshalJSON reads units as a number or as text, and percent.
@@ -77,11 +77,11 @@ func TestReserve_UnmarshalJSON(t *testing.T) {
 	for text, want := range map[string]Reserve{`20`: "20", `"20"`: "20", `"20%"`: "20%", `0`: "0", `1.5`: "1.5", `-1`: "-1"} {
 		var p Policy
 		err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), &p)
-		redistest.ErrorIf(t, err != nil || p.Reserve != want, "%s is %q, %v; want %q", text, p.Reserve, err, want)
+		assert.ErrorIf(t, err != nil || p.Reserve != want, "%s is %q, %v; want %q", text, p.Reserve, err, want)
 	}
 	for _, text := range []string{`true`, `[20]`, `{"units":20}`} {
 		err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), new(Policy))
-		redistest.ErrorIf(t, err == nil, "%s is taken", text)
+		assert.ErrorIf(t, err == nil, "%s is taken", text)
 	}
 }
 
@@ -137,10 +137,10 @@ func TestSecrets_URLInWrongField(t *testing.T) {
 // load, and what is refused must be told with its line.
 func FuzzCaddyfile(f *testing.F) {
 	paths, err := filepath.Glob("caddytest/config/adapt/*.caddyfiletest")
-	redistest.FatalIf(f, err != nil || len(paths) == 0, "there are no golden files to begin with, error %v", err)
+	assert.FatalIf(f, err != nil || len(paths) == 0, "there are no golden files to begin with, error %v", err)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		redistest.Must(f, err)
+		assert.Must(f, err)
 		input, _, _ := strings.Cut(string(text), "\n----------\n")
 		if at := strings.Index(input, appName); at >= 0 { // the directive or option at its beginning
 			f.Add(input[at:])
@@ -155,7 +155,7 @@ func FuzzCaddyfile(f *testing.F) {
 		checkParsed(t, option, err)
 		if app, ok := option.(httpcaddyfile.App); ok && err == nil {
 			err := json.Unmarshal(app.Value, new(App))
-			redistest.ErrorIf(t, err != nil, "the option cannot be loaded: %v", err)
+			assert.ErrorIf(t, err != nil, "the option cannot be loaded: %v", err)
 		}
 		handler, err := parseHandler(httpcaddyfile.Helper{Dispenser: caddyfile.NewDispenser(tokens), State: map[string]any{}})
 		checkParsed(t, handler, err)
@@ -167,14 +167,14 @@ func FuzzCaddyfile(f *testing.F) {
 
 func checkParsed(t *testing.T, value any, err error) {
 	t.Helper()
-	redistest.ErrorIf(t, err != nil && !strings.Contains(err.Error(), "Caddyfile:"), "the error names no line: %v", err)
-	redistest.ErrorIf(t, err == nil && value == nil, "neither a value nor an error")
+	assert.ErrorIf(t, err != nil && !strings.Contains(err.Error(), "Caddyfile:"), "the error names no line: %v", err)
+	assert.ErrorIf(t, err == nil && value == nil, "neither a value nor an error")
 }
 
 // checkHandlerLoads sends a handler through JSON, as Caddy does.
 func checkHandlerLoads(t *testing.T, h *Handler) {
 	t.Helper()
-	text := redistest.NoError(json.Marshal(h))(t)
+	text := assert.NoError(json.Marshal(h))(t)
 	loaded := new(Handler)
 	if err := json.Unmarshal(text, loaded); err != nil {
 		t.Fatalf("%s cannot be loaded: %v", text, err)

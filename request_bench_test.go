@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -80,14 +81,14 @@ func loadServer(tb testing.TB, app, handler string) *caddyhttp.Server {
 	config := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},"logging":{"logs":{"default":{"level":"ERROR"}}},
 		"apps":{"http":{"servers":{"bench":{"listen":["127.0.0.1:0"],"automatic_https":{"disable":true},
 		"routes":[{"handle":[%s{"handler":"static_response","body":"hello"}]}]}}}%s}}`, handler, app)
-	redistest.Must(tb, caddy.Load([]byte(config), true))
+	assert.Must(tb, caddy.Load([]byte(config), true))
 	tb.Cleanup(func() {
 		err := caddy.Stop()
-		redistest.ErrorIf(tb, err != nil, "%v", err)
+		assert.ErrorIf(tb, err != nil, "%v", err)
 	})
-	module := redistest.NoError(caddy.ActiveContext().App("http"))(tb)
+	module := assert.NoError(caddy.ActiveContext().App("http"))(tb)
 	served, ok := module.(*caddyhttp.App)
-	redistest.FatalIf(tb, !ok, "the app is a %T", module)
+	assert.FatalIf(tb, !ok, "the app is a %T", module)
 	return served.Servers["bench"]
 }
 
@@ -160,7 +161,7 @@ func serveOnce(tb testing.TB, h *Handler, path string) {
 	w := httptest.NewRecorder()
 	r := caddyhttp.PrepareRequest(httptest.NewRequest(http.MethodGet, path, nil), caddy.NewReplacer(), w, &caddyhttp.Server{})
 	err := h.ServeHTTP(w, r, next)
-	redistest.FatalIf(tb, err != nil || w.Code != http.StatusOK, "%v %v", w.Code, err)
+	assert.FatalIf(tb, err != nil || w.Code != http.StatusOK, "%v %v", w.Code, err)
 }
 
 // crowd is a log of so many lines, of so many clients in turn, a thousand lines a second.
@@ -198,5 +199,5 @@ func BenchmarkReplay(b *testing.B) {
 	runtime.ReadMemStats(&memory)
 	b.ReportMetric(float64(memory.Sys)/1e6, "MB")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
-	redistest.FatalIf(b, result.Requests != int64(b.N), "%d requests", result.Requests)
+	assert.FatalIf(b, result.Requests != int64(b.N), "%d requests", result.Requests)
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -30,11 +30,11 @@ func TestReplay_reserve(t *testing.T) {
 			want = replay.Denied
 		}
 		v := r.Play(e)
-		redistest.ErrorIf(t, v.Outcome != want || len(v.Decisions) != 1 || (v.Decisions[0].Reserve == 2) != (i < 5),
+		assert.ErrorIf(t, v.Outcome != want || len(v.Decisions) != 1 || (v.Decisions[0].Reserve == 2) != (i < 5),
 			"request %d: got %+v, want %s", i, v, want)
 	}
 	options := r.Policies()[0].Options()
-	redistest.ErrorIf(t, !strings.Contains(fmt.Sprint(options), "reserve 40%"), "the options are %v", options)
+	assert.ErrorIf(t, !strings.Contains(fmt.Sprint(options), "reserve 40%"), "the options are %v", options)
 }
 
 // TestReplay_unlimited replays requests whose limits are unlimited, 0 and numbers.
@@ -49,7 +49,7 @@ func TestReplay_unlimited(t *testing.T) {
 			e.URI = "/?l=" + limit
 			v := r.Play(e)
 			decided := len(v.Decisions) == 1 && v.Decisions[0].Denied == (i == 1 || i == 3)
-			redistest.ErrorIf(t, v.Outcome != outcomes[i] || decided != (i > 0), "%s: limit %q: got %+v, want %s", dryRun, limit, v, outcomes[i])
+			assert.ErrorIf(t, v.Outcome != outcomes[i] || decided != (i > 0), "%s: limit %q: got %+v, want %s", dryRun, limit, v, outcomes[i])
 		}
 		if p := r.Policies()[0]; p.Limit != 0 || !p.Unlimited || p.LimitText() != "{query.l}, else unlimited" && p.LimitText() != "{http.request.uri.query.l}, else unlimited" {
 			t.Errorf("the policy is %+v, its limit %s", p, p.LimitText())
@@ -60,11 +60,11 @@ func TestReplay_unlimited(t *testing.T) {
 // TestReplay_ladder_bystanders plays the recipe's swarm of 2,000 addresses of one /16, and 60 bystanders, who each
 // send one request a second at random. docs/recipes.md says how many of the bystanders' requests pass.
 func TestReplay_ladder_bystanders(t *testing.T) {
-	text := redistest.NoError(os.ReadFile("docs/recipes.md"))(t)
+	text := assert.NoError(os.ReadFile("docs/recipes.md"))(t)
 	_, recipe, _ := strings.Cut(string(text), "\n## A ladder against swarms\n")
 	_, recipe, _ = strings.Cut(recipe, "```caddyfile\n")
 	recipe, _, _ = strings.Cut(recipe, "```\n")
-	seconds := redistest.Rounds(15, 60)
+	seconds := assert.Rounds(15, 60)
 	const swarm, bystanders = 2000, 60
 	for _, test := range []struct {
 		site          string
@@ -104,14 +104,14 @@ func TestReplay_ladder_bystanders(t *testing.T) {
 		if share := float64(passed) / float64(all); share < test.least || share > test.most {
 			t.Errorf("%d of %d requests of bystanders passed, want %v to %v", passed, all, test.least, test.most)
 		}
-		redistest.ErrorIf(t, longest > test.longest || first < test.shortestFirst,
+		assert.ErrorIf(t, longest > test.longest || first < test.shortestFirst,
 			"bystanders are to wait for %v at first, and for %v at most", first, longest)
 	}
 	r, e := simulateOnly(t, recipe, "provider"), visitOf("h")
 	for client, want := range map[string]string{"198.18.7.7": "198.18.0.0/16", "2001:db8:7:7::7": "2001:db8:7::/48"} {
 		e.Client = client
 		d := r.Play(e).Decisions
-		redistest.ErrorIf(t, len(d) != 1 || d[0].Key != want, "%s: got %+v, want the key %s", client, d, want)
+		assert.ErrorIf(t, len(d) != 1 || d[0].Key != want, "%s: got %+v, want the key %s", client, d, want)
 	}
 }
 
@@ -126,11 +126,11 @@ func TestReplay_dry_run_refuses_nothing(t *testing.T) {
 			r := simulateCaddyfile(t, ":8080 {\nredis_ratelimit {\n"+more+"\n}\nredis_ratelimit same 2 1h {\nname b\n}\n}\n")
 			for i, want := range []replay.Outcome{replay.Allowed, replay.Allowed, replay.Denied} {
 				v := r.Play(visitOf("h"))
-				redistest.ErrorIf(t, v.Outcome != want, "request %d: got %+v, want %s", i, v, want)
+				assert.ErrorIf(t, v.Outcome != want, "request %d: got %+v, want %s", i, v, want)
 			}
 			alone := simulateCaddyfile(t, ":8080 {\nredis_ratelimit {\n"+more+"\n}\n}\n")
 			v := alone.Play(visitOf("h"))
-			redistest.ErrorIf(t, v.Outcome != replay.Allowed, "alone: got %+v, want allowed", v)
+			assert.ErrorIf(t, v.Outcome != replay.Allowed, "alone: got %+v, want allowed", v)
 		})
 	}
 }
@@ -155,7 +155,7 @@ func TestReplay_refused_request_settles_by_the_refusal(t *testing.T) {
 				for range 10 {
 					r.Play(e)
 				}
-				redistest.Equal(t, 1000-r.Remaining("p", "same"), want, "what is used")
+				assert.Equal(t, 1000-r.Remaining("p", "same"), want, "what is used")
 			})
 		}
 	}
@@ -180,9 +180,9 @@ func TestReplay_enforce(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s", entry.Client, v, want)
 		}
 	}
-	redistest.ErrorIf(t, denied < 10 || denied > 40, "%d of 100 clients are limited, want about 25", denied)
+	assert.ErrorIf(t, denied < 10 || denied > 40, "%d of 100 clients are limited, want about 25", denied)
 	p := r.Policies()[0]
-	redistest.ErrorIf(t, p.DryRun || !slices.Contains(p.Options(), "enforce 25%"), "got the policy %+v", p)
+	assert.ErrorIf(t, p.DryRun || !slices.Contains(p.Options(), "enforce 25%"), "got the policy %+v", p)
 }
 
 // TestReplay_usage has looks at a usage page in the log: they meet no policy.
@@ -194,6 +194,6 @@ func TestReplay_usage(t *testing.T) {
 			entry.URI = "/Quota?x=y"
 		}
 		v := r.Play(entry)
-		redistest.ErrorIf(t, v.Outcome != want, "request %d: got %+v, want %s", i, v, want)
+		assert.ErrorIf(t, v.Outcome != want, "request %d: got %+v, want %s", i, v, want)
 	}
 }

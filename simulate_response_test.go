@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -48,7 +48,7 @@ func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			site := ":8080 {\n\tredis_ratelimit {client_ip} 2 10h {\n\t" + test.option + "\n\t}\n}\n"
 			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)})
-			redistest.ErrorIf(t, result.Denied != test.denied || strings.Join(result.Warnings, "") != test.warning,
+			assert.ErrorIf(t, result.Denied != test.denied || strings.Join(result.Warnings, "") != test.warning,
 				"%d denied, want %d; warnings: %q", result.Denied, test.denied, result.Warnings)
 		})
 	}
@@ -62,7 +62,7 @@ func TestReplay_bans(t *testing.T) {
 	} {
 		site := ":8080 {\n\tredis_ratelimit {client_ip} 1 2s {\n\talgorithm fixed_window\n\t" + options + "\n\t}\n}\n"
 		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(slices.Repeat([]string{failed}, 20)...)})
-		redistest.ErrorIf(t, result.Denied != denied, "%q: %d denied, want %d", options, result.Denied, denied)
+		assert.ErrorIf(t, result.Denied != denied, "%q: %d denied, want %d", options, result.Denied, denied)
 	}
 }
 
@@ -71,9 +71,9 @@ func TestReplay_warns_where_the_log_lacks_the_headers_of_responses(t *testing.T)
 	for range 3 {
 		r.Play(visitOf("h"))
 	}
-	redistest.ErrorIf(t, !r.LogOptions().Responses || !warns(r, "count_if", ": 3"), "%+v, warnings: %q", r.LogOptions(), r.Warnings())
+	assert.ErrorIf(t, !r.LogOptions().Responses || !warns(r, "count_if", ": 3"), "%+v, warnings: %q", r.LogOptions(), r.Warnings())
 	plain := simulateCaddyfile(t, perStatus)
-	redistest.ErrorIf(t, plain.LogOptions().Responses, "headers are read that no rule needs")
+	assert.ErrorIf(t, plain.LogOptions().Responses, "headers are read that no rule needs")
 }
 
 // perStatus counts failures only.
@@ -126,19 +126,19 @@ func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
 	if a.LimitFrom != "{http.request.header.X-Limit}" || a.BurstFrom != "{http.request.header.X-Burst}" || a.MaxDelay != 3*time.Second || a.CountIf || a.Cost != "" {
 		t.Errorf("%+v", a)
 	}
-	redistest.ErrorIf(t, b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != 0 || !b.CountIf || b.Cost != "response_bytes", "%+v", b)
+	assert.ErrorIf(t, b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != 0 || !b.CountIf || b.Cost != "response_bytes", "%+v", b)
 }
 
 func TestReplay_looks_at_the_headers_of_the_policies_that_decide(t *testing.T) {
 	const site = ":8080 {\n\tredis_ratelimit {\n\t\tpolicy a {\n\t\t\tkey {header.Authorization}\n\t\t\tlimit 1\n\t\t\twindow 1h\n\t\t}\n\t\tpolicy b {\n\t\t\tkey {header.X-Key}\n\t\t\tlimit 300\n\t\t\twindow 1h\n\t\t}\n\t}\n}\n"
 	r := simulateOnly(t, site, "b")
 	got := r.KeyHeaders()
-	redistest.ErrorIf(t, !slices.Equal(got, []string{"X-Key"}), "headers %q", got)
+	assert.ErrorIf(t, !slices.Equal(got, []string{"X-Key"}), "headers %q", got)
 	e := visitOf("h")
 	e.Header = http.Header{"X-Key": {"x"}}
 	for range 2 {
 		v := r.Play(e)
-		redistest.ErrorIf(t, v.Outcome != replay.Allowed || len(v.Decisions) != 1, "%+v", v)
+		assert.ErrorIf(t, v.Outcome != replay.Allowed || len(v.Decisions) != 1, "%+v", v)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestReplay_reads_logs_in_the_formats_that_the_configuration_names(t *testin
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := simulateCaddyfile(t, test.caddyfile).LogOptions()
-			redistest.ErrorIf(t, !slices.Equal(got.TimeLayouts, test.times) || got.DurationFormat != test.duration,
+			assert.ErrorIf(t, !slices.Equal(got.TimeLayouts, test.times) || got.DurationFormat != test.duration,
 				"%q %q, want %q %q", got.TimeLayouts, got.DurationFormat, test.times, test.duration)
 		})
 	}
@@ -182,7 +182,7 @@ func TestReplay_ends_where_a_handler_always_answers(t *testing.T) {
 			met = 2
 		}
 		v := r.Play(visitOf("h"))
-		redistest.ErrorIf(t, len(v.Decisions) != met, "%s: %d policies are met, want %d", handler, len(v.Decisions), met)
+		assert.ErrorIf(t, len(v.Decisions) != met, "%s: %d policies are met, want %d", handler, len(v.Decisions), met)
 	}
 }
 
@@ -247,12 +247,12 @@ func TestReplay_units_of_what_broke_off(t *testing.T) {
 		{"response_bytes", "", `"size":0,"status":499`, 0, 0},
 	} {
 		site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\tweight 30\n\tcost " + test.source + "\n\t}\n}\n"
-		log := redistest.NoError(io.ReadAll(answered(test.header)))(t)
+		log := assert.NoError(io.ReadAll(answered(test.header)))(t)
 		log = bytes.Replace(log, []byte(`"size":9,"status":200`), []byte(test.end), 1)
 		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: bytes.NewReader(log)})
 		want := replay.Units{Offered: 30, Admitted: 30, Charged: test.charged, Refunded: test.refunded}
 		got := result.Policies[0].Units
-		redistest.ErrorIf(t, got == nil || *got != want, "%s, %s: %+v, want %+v", test.source, test.end, got, want)
+		assert.ErrorIf(t, got == nil || *got != want, "%s, %s: %+v, want %+v", test.source, test.end, got, want)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestReplay_units_with_another_denial(t *testing.T) {
 	} {
 		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered("", "", "")})
 		for _, p := range result.Policies {
-			redistest.ErrorIf(t, p.Name == "weights" && (p.Units == nil || *p.Units != want), "%s: %+v, want %+v", site, p.Units, want)
+			assert.ErrorIf(t, p.Name == "weights" && (p.Units == nil || *p.Units != want), "%s: %+v, want %+v", site, p.Units, want)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -51,7 +51,7 @@ func TestSimulation_running(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := outcomes(t, test.caddyfile, test.pairs...)
-			redistest.ErrorIf(t, got != test.want, "got %s, want %s", got, test.want)
+			assert.ErrorIf(t, got != test.want, "got %s, want %s", got, test.want)
 		})
 	}
 }
@@ -65,9 +65,9 @@ func TestSimulation_running_behind_a_denial(t *testing.T) {
 		got := string(v.Outcome)
 		for _, d := range v.Decisions {
 			got += " " + r.Policies()[d.Policy].Name
-			redistest.ErrorIf(t, d.Denied != (v.Outcome == replay.Denied && d.Policy == 1), "request %d: %+v", i, d)
+			assert.ErrorIf(t, d.Denied != (v.Outcome == replay.Denied && d.Policy == 1), "request %d: %+v", i, d)
 		}
-		redistest.ErrorIf(t, got != want, "request %d: %s, want %s", i, got, want)
+		assert.ErrorIf(t, got != want, "request %d: %s, want %s", i, got, want)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestSimulation_running_placeholder(t *testing.T) {
 		e := runOf("192.0.2.1", float64(i), 100)
 		e.URI = "/?" + query
 		v := r.Play(e)
-		redistest.ErrorIf(t, string(v.Outcome) != outcome, "%q: %s, want %s", query, v.Outcome, outcome)
+		assert.ErrorIf(t, string(v.Outcome) != outcome, "%q: %s, want %s", query, v.Outcome, outcome)
 	}
 	if p := r.Policies()[0]; !p.CountsRunning() || p.LimitText() != "max_concurrent {http.request.uri.query.n}, else unlimited" {
 		t.Errorf("%s", p.LimitText())
@@ -92,7 +92,7 @@ func TestSimulation_running_without_durations(t *testing.T) {
 		e := runOf("192.0.2.1", 0, 0)
 		e.Ends = 0
 		v := r.Play(e)
-		redistest.ErrorIf(t, v.Outcome != replay.Allowed, "%+v", v)
+		assert.ErrorIf(t, v.Outcome != replay.Allowed, "%+v", v)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestSimulation_running_random(t *testing.T) {
 				through[client] = append(through[client], e)
 			}
 			v := r.Play(e)
-			redistest.FatalIf(t, v.Outcome != want, "with %d of %d running: %s, want %s", count, limit, v.Outcome, want)
+			assert.FatalIf(t, v.Outcome != want, "with %d of %d running: %s, want %s", count, limit, v.Outcome, want)
 		}
 	}
 }

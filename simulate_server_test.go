@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
@@ -63,7 +63,7 @@ func TestReplay_plays_a_request_at_the_server_of_its_port(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			e := visitOf(test.host)
 			e.TLS = test.tls
-			redistest.Equal(t, met(r, e), test.want, "what it meets")
+			assert.Equal(t, met(r, e), test.want, "what it meets")
 		})
 	}
 }
@@ -74,7 +74,7 @@ func TestReplay_knows_encrypted_requests_by_the_log(t *testing.T) {
 	for _, tls := range []bool{true, false, true} {
 		e.TLS = tls
 		v := r.Play(e)
-		redistest.ErrorIf(t, (v.Outcome == replay.Allowed) != tls || tls && v.Decisions[0].Key != "https-example.com", "TLS %t: %+v", tls, v)
+		assert.ErrorIf(t, (v.Outcome == replay.Allowed) != tls || tls && v.Decisions[0].Key != "https-example.com", "TLS %t: %+v", tls, v)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestReplay_keeps_what_Caddy_notes_of_requests(t *testing.T) {
 			r := simulateCaddyfile(t, ":8080 {\n\tredis_ratelimit "+key+" 5 1m\n}\n")
 			for range 2 {
 				v := r.Play(visitOf("example.com:8080"))
-				redistest.ErrorIf(t, v.Outcome != replay.Allowed || v.Decisions[0].EmptyKey, "%+v", v)
+				assert.ErrorIf(t, v.Outcome != replay.Allowed || v.Decisions[0].EmptyKey, "%+v", v)
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func TestReplay_gives_requests_the_only_host_of_the_limits(t *testing.T) {
 // TestReplay_looks_for_no_files has a site whose files are on this machine.
 func TestReplay_looks_for_no_files(t *testing.T) {
 	folder := t.TempDir()
-	redistest.Must(t, os.WriteFile(filepath.Join(folder, "there.txt"), nil, 0o600))
+	assert.Must(t, os.WriteFile(filepath.Join(folder, "there.txt"), nil, 0o600))
 	for name, way := range map[string]string{
 		"matcher":         "@there file /there.txt\n\tredis_ratelimit @there {client_ip} 1 1h",
 		"not":             "@there not not file /there.txt\n\tredis_ratelimit @there {client_ip} 1 1h",
@@ -138,11 +138,11 @@ func TestReplay_looks_for_no_files(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := bytes.Replace(adapt(t, ":8080 {\n\troot * "+folder+"\n\t"+way+"\n}\n"), []byte(`"apps":{`), []byte(`"apps":{"caddy.filesystems":{"filesystems":[{"name":"other","file_system":{"backend":"none"}}]},`), 1)
-			r := redistest.NoError(simulate.New(config, "", limiterOf))(t)
+			r := assert.NoError(simulate.New(config, "", limiterOf))(t)
 			defer r.Close()
 			v := r.Play(visitOf("h"))
-			redistest.ErrorIf(t, v.Outcome != replay.Unlimited, "%+v", v)
-			redistest.ErrorIf(t, !warns(r, "files"), "warnings: %q", r.Warnings())
+			assert.ErrorIf(t, v.Outcome != replay.Unlimited, "%+v", v)
+			assert.ErrorIf(t, !warns(r, "files"), "warnings: %q", r.Warnings())
 		})
 	}
 }
@@ -178,7 +178,7 @@ func TestSimulation_local_address(t *testing.T) {
 	r := simulateCaddyfile(t, "http://127.0.0.1:8080 {\n\tredis_ratelimit {http.request.local.host} 5 1h\n}\n")
 	defer r.Close()
 	v := r.Play(&accesslog.Entry{Method: "GET", Host: "127.0.0.1", URI: "/", Client: "192.0.2.7"})
-	redistest.ErrorIf(t, v.Outcome != replay.Allowed || len(v.Decisions) != 1 || v.Decisions[0].Key == "" || v.Decisions[0].EmptyKey, "got %+v", v)
+	assert.ErrorIf(t, v.Outcome != replay.Allowed || len(v.Decisions) != 1 || v.Decisions[0].Key == "" || v.Decisions[0].EmptyKey, "got %+v", v)
 }
 
 // TestSimulation_refuses_the_app_by_itself has an app that is wrong, and no limit that needs it.

@@ -19,7 +19,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/logging"              // register
 	_ "github.com/caddyserver/caddy/v2/modules/metrics"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
@@ -36,9 +36,9 @@ func nasaLog() string {
 // openNASA reads the log's lines.
 func openNASA(t testing.TB) io.Reader {
 	t.Helper()
-	file := redistest.NoError(os.Open(nasaLog()))(t)
+	file := assert.NoError(os.Open(nasaLog()))(t)
 	t.Cleanup(func() { _ = file.Close() }) // it was only read
-	unpacked := redistest.NoError(gzip.NewReader(file))(t)
+	unpacked := assert.NoError(gzip.NewReader(file))(t)
 	return unpacked
 }
 
@@ -51,7 +51,7 @@ func nasaSite(limit, algorithm string) string {
 func adapt(t testing.TB, caddyfile string) []byte {
 	t.Helper()
 	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), nil)
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	return config
 }
 
@@ -64,7 +64,7 @@ func simulateCaddyfile(t testing.TB, caddyfile string) *simulate.Simulation {
 // simulateOnly has one policy alone decide.
 func simulateOnly(t testing.TB, caddyfile, policy string) *simulate.Simulation {
 	t.Helper()
-	r := redistest.NoError(simulate.New(adapt(t, caddyfile), policy, limiterOf))(t)
+	r := assert.NoError(simulate.New(adapt(t, caddyfile), policy, limiterOf))(t)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -81,9 +81,9 @@ func playOn(t testing.TB, r *simulate.Simulation, engine replay.Engine, log acce
 	t.Helper()
 	asked := r.LogOptions()
 	asked.Files, asked.Stdin = log.Files, log.Stdin
-	reader := redistest.NoError(accesslog.Open(asked))(t)
+	reader := assert.NoError(accesslog.Open(asked))(t)
 	t.Cleanup(func() { _ = reader.Close() })
-	return redistest.NoError(replay.Run(reader, engine, options))(t)
+	return assert.NoError(replay.Run(reader, engine, options))(t)
 }
 
 // recorder keeps what a simulation decides.
@@ -119,8 +119,8 @@ func visits(t *testing.T) (list []loggedVisit) {
 	lines := bufio.NewScanner(openNASA(t))
 	for lines.Scan() {
 		found := commonLog.FindStringSubmatch(lines.Text())
-		redistest.FatalIf(t, found == nil, "the test cannot read %q", lines.Text())
-		at := redistest.NoError(time.Parse("02/Jan/2006:15:04:05 -0700", found[2]))(t)
+		assert.FatalIf(t, found == nil, "the test cannot read %q", lines.Text())
+		at := assert.NoError(time.Parse("02/Jan/2006:15:04:05 -0700", found[2]))(t)
 		list = append(list, loggedVisit{found[1], at.Unix()})
 	}
 	return list
@@ -182,7 +182,7 @@ func TestReplay_decides_a_real_log_as_others_would(t *testing.T) {
 					} else {
 						denied++
 					}
-					redistest.FatalIf(t, i >= len(recorded.played) || recorded.played[i] != want, "line %d: want %v", i+1, want)
+					assert.FatalIf(t, i >= len(recorded.played) || recorded.played[i] != want, "line %d: want %v", i+1, want)
 				}
 				if len(recorded.played) != len(list) || result.Denied != denied || result.Requests != int64(len(list)) || denied == 0 {
 					t.Errorf("%d of %d requests denied, want %d of %d", result.Denied, result.Requests, denied, len(list))
@@ -217,7 +217,7 @@ func TestSimulation_settles_when_responses_end(t *testing.T) {
 				for _, e := range []*accesslog.Entry{long, runOf("192.0.2.1", began, 20)} {
 					got += string(r.Play(e).Outcome[0])
 				}
-				redistest.Equal(t, got, want, "from %v on", began)
+				assert.Equal(t, got, want, "from %v on", began)
 			}
 		})
 	}

@@ -8,14 +8,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/regularfile"
 )
 
 // putFile writes a file.
 func putFile(t testing.TB, path, text string) {
 	t.Helper()
-	redistest.Must(t, os.WriteFile(path, []byte(text), 0o600))
+	assert.Must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestFile(t *testing.T) {
@@ -29,7 +29,7 @@ func TestFile(t *testing.T) {
 			}
 			putFile(t, path, want+ending)
 			got, err := readPassword(path)
-			redistest.ErrorIf(t, got != want || err != nil, "%q: got %q, %v; want %q", want+ending, got, err, want)
+			assert.ErrorIf(t, got != want || err != nil, "%q: got %q, %v; want %q", want+ending, got, err, want)
 		}
 	}
 	for text, want := range map[string]string{
@@ -42,7 +42,7 @@ func TestFile(t *testing.T) {
 	}
 	for _, path := range []string{filepath.Join(dir, "none"), dir} {
 		_, err := readPassword(path)
-		redistest.ErrorIf(t, err == nil || strings.Count(err.Error(), path) != 1, "%s: got %v, want an error that names it", path, err)
+		assert.ErrorIf(t, err == nil || strings.Count(err.Error(), path) != 1, "%s: got %v, want an error that names it", path, err)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestFile_no_regular_file(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
-	redistest.Must(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)))
+	assert.Must(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)))
 	for _, path := range []string{pipe, link, os.DevNull, "/dev/zero"} {
 		if got, err := readPassword(path); got != "" || !errors.Is(err, regularfile.ErrNotRegular) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %q, %v; want errNotRegular", path, got, err)
@@ -77,8 +77,8 @@ func TestFile_working_folder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	putFile(t, "password", "secret\n")
 	got, err := readPassword("password")
-	redistest.ErrorIf(t, got != "secret" || err != nil, "got %q, %v", got, err)
+	assert.ErrorIf(t, got != "secret" || err != nil, "got %q, %v", got, err)
 	putFile(t, "password", "")
 	_, err = readPassword("password")
-	redistest.ErrorIf(t, err == nil || err.Error() != "the file is empty; write the password into it", "an empty file: got %v", err)
+	assert.ErrorIf(t, err == nil || err.Error() != "the file is empty; write the password into it", "an empty file: got %v", err)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // alertCase is series, and the alerts that fire after a time.
@@ -31,7 +31,7 @@ type alertCase struct {
 // alertCases reads testdata/alerts.txt.
 func alertCases(t *testing.T) (cases []alertCase) {
 	t.Helper()
-	text := redistest.NoError(os.ReadFile("testdata/alerts.txt"))(t)
+	text := assert.NoError(os.ReadFile("testdata/alerts.txt"))(t)
 	var c alertCase
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
@@ -43,7 +43,7 @@ func alertCases(t *testing.T) (cases []alertCase) {
 		case isName:
 			c.name = name
 		case last:
-			c.after = redistest.NoError(time.ParseDuration(after))(t)
+			c.after = assert.NoError(time.ParseDuration(after))(t)
 			if alerts != "no alert" {
 				c.want = strings.Split(alerts, ", ")
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // begin and scrapeEvery are the timestamps of the samples. They do not pass in real time.
@@ -86,7 +86,7 @@ func (r *recording) get(t *testing.T, path, client string, headers ...string) {
 // waitForSeries waits until the metrics have a series that begins so.
 func (r *recording) waitForSeries(t *testing.T, series string) {
 	t.Helper()
-	redistest.Retry(t, "there is "+series, func() (again bool, seen any) {
+	assert.Retry(t, "there is "+series, func() (again bool, seen any) {
 		text := r.metrics(t)
 		return !strings.Contains(text, "caddy_redis_ratelimit_"+series), text
 	})
@@ -194,7 +194,7 @@ func (d *dashboard) expand(expr, rateInterval string) string {
 func loadDashboard(t *testing.T) *dashboard {
 	t.Helper()
 	d := new(dashboard)
-	redistest.Must(t, json.Unmarshal(redistest.NoError(os.ReadFile(dashboardFile))(t), d))
+	assert.Must(t, json.Unmarshal(assert.NoError(os.ReadFile(dashboardFile))(t), d))
 	return d
 }
 

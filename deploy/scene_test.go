@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -28,7 +29,7 @@ type scene struct {
 func startScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{redis: redistest.Start(t), upstream: caddytest.NewHolder(t)}
-	text := redistest.NoError(os.ReadFile("scene.caddyfile"))(t)
+	text := assert.NoError(os.ReadFile("scene.caddyfile"))(t)
 	s.Node = caddytest.Start(t, string(text), "REDIS="+s.redis.Addr, "UPSTREAM="+s.upstream.Addr)
 	return s
 }
@@ -40,7 +41,7 @@ func (s *scene) killRedisDuring(t *testing.T, path, client string) {
 	s.redis.Kill()
 	s.upstream.EndOne()
 	<-held.Ended
-	redistest.Equal(t, held.Status, http.StatusOK, "%s: the status", path)
+	assert.Equal(t, held.Status, http.StatusOK, "%s: the status", path)
 }
 
 // samples are readings of /metrics in a real Prometheus database.
@@ -51,7 +52,7 @@ type samples struct {
 
 func newSamples(t *testing.T) samples {
 	t.Helper()
-	db := redistest.NoError(tsdb.Open(t.TempDir(), nil, nil, tsdb.DefaultOptions(), nil))(t)
+	db := assert.NoError(tsdb.Open(t.TempDir(), nil, nil, tsdb.DefaultOptions(), nil))(t)
 	t.Cleanup(func() { _ = db.Close() }) // the test removes its folder
 	return samples{db, promql.NewEngine(promql.EngineOpts{MaxSamples: 10e6, Timeout: time.Minute})}
 }
@@ -60,19 +61,19 @@ func newSamples(t *testing.T) samples {
 func (s samples) add(t *testing.T, text string, at time.Time) {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families := redistest.NoError(parser.TextToMetricFamilies(strings.NewReader(text)))(t)
+	families := assert.NoError(parser.TextToMetricFamilies(strings.NewReader(text)))(t)
 	appender := s.db.Appender(t.Context())
 	for _, family := range families {
-		vector := redistest.NoError(expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(at.UnixNano())}, family))(t)
+		vector := assert.NoError(expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(at.UnixNano())}, family))(t)
 		for _, sample := range vector {
 			series := labels.NewBuilder(labels.EmptyLabels()).Set("instance", "node-1:2019").Set("job", "caddy")
 			for name, value := range sample.Metric {
 				series.Set(string(name), string(value))
 			}
-			redistest.NoError(appender.Append(0, series.Labels(), at.UnixMilli(), float64(sample.Value)))(t)
+			assert.NoError(appender.Append(0, series.Labels(), at.UnixMilli(), float64(sample.Value)))(t)
 		}
 	}
-	redistest.Must(t, appender.Commit())
+	assert.Must(t, appender.Commit())
 }
 
 // values evaluates an expression at every step from one time to another. NaN and infinite values, such as
@@ -80,10 +81,10 @@ func (s samples) add(t *testing.T, text string, at time.Time) {
 func (s samples) values(t *testing.T, expr string, from, to time.Time, step time.Duration) (numbers promql.Matrix) {
 	t.Helper()
 	query, err := s.engine.NewRangeQuery(t.Context(), s.db, nil, expr, from, to, step)
-	redistest.FatalIf(t, err != nil, "%s: %v", expr, err)
+	assert.FatalIf(t, err != nil, "%s: %v", expr, err)
 	defer query.Close()
 	matrix, err := query.Exec(t.Context()).Matrix()
-	redistest.FatalIf(t, err != nil, "%s: %v", expr, err)
+	assert.FatalIf(t, err != nil, "%s: %v", expr, err)
 	for _, series := range matrix { // copied, because closing the query reuses its points
 		kept := promql.Series{Metric: series.Metric}
 		for _, p := range series.Floats {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
@@ -19,13 +19,13 @@ func TestEncodeKey(t *testing.T) {
 	} {
 		got := limiter.EncodeKey(text).String()
 		if len(text) > 128 {
-			redistest.ErrorIf(t, len(got) != 66 || !strings.HasPrefix(got, want), "%d bytes: got %q", len(text), got)
+			assert.ErrorIf(t, len(got) != 66 || !strings.HasPrefix(got, want), "%d bytes: got %q", len(text), got)
 			continue
 		}
-		redistest.ErrorIf(t, got != want, "%q: got %q, want %q", text, got, want)
-		redistest.Equal(t, limiter.AsEncoded(got).String(), got, "%q: as encoded it", got)
+		assert.ErrorIf(t, got != want, "%q: got %q, want %q", text, got, want)
+		assert.Equal(t, limiter.AsEncoded(got).String(), got, "%q: as encoded it", got)
 	}
-	redistest.Equal(t, limiter.AsEncoded("a{b}").String(), "a%7Bb%7D", "braces in an encoded text")
+	assert.Equal(t, limiter.AsEncoded("a{b}").String(), "a%7Bb%7D", "braces in an encoded text")
 }
 
 // FuzzEncodeKey tries two texts: their keys differ where they do, and no key has braces or is long.
@@ -37,8 +37,8 @@ func FuzzEncodeKey(f *testing.F) {
 	f.Add(limiter.EncodeKey(strings.Repeat("a", 200)).String(), strings.Repeat("a", 200))
 	f.Fuzz(func(t *testing.T, a, b string) {
 		x, y := limiter.EncodeKey(a), limiter.EncodeKey(b)
-		redistest.ErrorIf(t, (a == b) != (x == y), "%q and %q have the keys %q and %q", a, b, x, y)
-		redistest.ErrorIf(t, len(x.String()) > 128 || strings.ContainsAny(x.String(), "{}"), "%q has the key %q", a, x)
+		assert.ErrorIf(t, (a == b) != (x == y), "%q and %q have the keys %q and %q", a, b, x, y)
+		assert.ErrorIf(t, len(x.String()) > 128 || strings.ContainsAny(x.String(), "{}"), "%q has the key %q", a, x)
 	})
 }
 
@@ -48,7 +48,7 @@ func TestAsEncoded_String(t *testing.T) {
 	for _, text := range []string{"", "a", strings.Repeat("{", 100), strings.Repeat("}", 128), strings.Repeat("{", 129), strings.Repeat("x", 300)} {
 		for _, key := range []limiter.EncodedKey{limiter.AsEncoded(text), limiter.EncodeKey(text)} {
 			again := limiter.AsEncoded(key.String())
-			redistest.ErrorIf(t, again != key || len(key.String()) > 128, "%q has the key %q, and that has %q", text, key, again)
+			assert.ErrorIf(t, again != key || len(key.String()) > 128, "%q has the key %q, and that has %q", text, key, again)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestBinding(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := limiter.Binding(test.checks)
-			redistest.ErrorIf(t, got != test.want, "got %d, want %d", got, test.want)
+			assert.ErrorIf(t, got != test.want, "got %d, want %d", got, test.want)
 		})
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 	_ "time/tzdata" // zones of machines without a table
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/calendar"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
@@ -65,7 +65,7 @@ func TestNewPolicy_errors(t *testing.T) {
 func wantError(t *testing.T, s limiter.Settings, text string) {
 	t.Helper()
 	p, err := limiter.NewPolicy(s)
-	redistest.ErrorIf(t, (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text),
+	assert.ErrorIf(t, (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text),
 		"got policy %v, error %v; want an error about %q", p, err, text)
 }
 
@@ -80,7 +80,7 @@ func TestPolicy_ID(t *testing.T) {
 		"api_2:c36h": {Name: "api_2", Algorithm: limiter.SlidingWindowCounter, Limit: 5, Window: 36 * time.Hour},
 	}
 	for want, settings := range tests {
-		redistest.Equal(t, storetest.NewPolicy(t, settings).ID(), want, "%v", settings)
+		assert.Equal(t, storetest.NewPolicy(t, settings).ID(), want, "%v", settings)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestPolicy_WithLimit_unit(t *testing.T) {
 		largest := p.LargestLimit()
 		for _, other := range []int64{1, limit, largest} {
 			q, err := p.WithLimit(other, 0)
-			redistest.ErrorIf(t, err != nil || q.ID() != p.ID() || q.Capacity() != other,
+			assert.ErrorIf(t, err != nil || q.ID() != p.ID() || q.Capacity() != other,
 				"limit %d of a policy with %d: %v", other, limit, err)
 			if q, err = p.WithLimit(limit, other); err != nil || q.ID() != p.ID() {
 				t.Errorf("burst %d of a policy with %d: %v", other, limit, err)
@@ -99,11 +99,11 @@ func TestPolicy_WithLimit_unit(t *testing.T) {
 		}
 		for _, other := range []int64{0, -1, largest + 1, 1 << 62} {
 			_, err := p.WithLimit(other, 0)
-			redistest.ErrorIf(t, err == nil, "limit %d of a policy with %d is possible", other, limit)
+			assert.ErrorIf(t, err == nil, "limit %d of a policy with %d is possible", other, limit)
 		}
 	}
 	got := storetest.DayPolicy(t, "unit", limiter.SlidingWindowLog, 100).LargestLimit()
-	redistest.ErrorIf(t, got < 1000 || got > 1_000_000_000, "the largest limit of a log is %d", got)
+	assert.ErrorIf(t, got < 1000 || got > 1_000_000_000, "the largest limit of a log is %d", got)
 }
 
 // TestNewPolicy_lease refuses what leases exclude.
@@ -137,7 +137,7 @@ func TestNewPolicy_lease(t *testing.T) {
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute, Lease: limiter.MaxLease, Refunds: true}, "Lease, Refunds")
 	leasing := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute, Lease: limiter.MaxLease})
 	other, err := leasing.WithLimit(10, 0)
-	redistest.ErrorIf(t, err != nil || other.LongestLease() != leasing.LongestLease(),
+	assert.ErrorIf(t, err != nil || other.LongestLease() != leasing.LongestLease(),
 		"a window with another limit leases for %v, error %v; want %v", other.LongestLease(), err, leasing.LongestLease())
 }
 
@@ -165,10 +165,10 @@ func TestPolicy_LongestLease(t *testing.T) {
 		if s.Lease == 0 {
 			s.Lease = limiter.MaxLease
 		}
-		redistest.Equal(t, storetest.NewPolicy(t, s).LongestLease(), test.want, "%v: leases last for", s)
+		assert.Equal(t, storetest.NewPolicy(t, s).LongestLease(), test.want, "%v: leases last for", s)
 	}
 	got := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 1000, Window: time.Minute}).LongestLease()
-	redistest.ErrorIf(t, got != 0, "without leases they last for %v", got)
+	assert.ErrorIf(t, got != 0, "without leases they last for %v", got)
 }
 
 // wantFieldError wants settings to be refused for a field.
@@ -176,7 +176,7 @@ func wantFieldError(t *testing.T, s limiter.Settings, want string) {
 	t.Helper()
 	_, err := limiter.NewPolicy(s)
 	var field *limiter.FieldError
-	redistest.ErrorIf(t, !errors.As(err, &field) || field.Field != want, "%+v: %v; want an error about %s", s, err, want)
+	assert.ErrorIf(t, !errors.As(err, &field) || field.Field != want, "%+v: %v; want an error about %s", s, err, want)
 }
 
 func TestSettings_concurrency(t *testing.T) {
@@ -210,16 +210,16 @@ func TestSettings_concurrency(t *testing.T) {
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, NodeTimeout: time.Minute}, "NodeTimeout, MaxConcurrent")
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, Algorithm: "concurrency"}, "Algorithm")
 	p := storetest.ConcurrencyPolicy(t, 5)
-	redistest.ErrorIf(t, p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.LargestLimit() != limiter.MaxRunning,
+	assert.ErrorIf(t, p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.LargestLimit() != limiter.MaxRunning,
 		"%s, largest limit %d", p.ID(), p.LargestLimit())
 	same := limiter.Settings{Name: "running", MaxConcurrent: 5}
-	redistest.ErrorIf(t, !p.Settings().Equal(same) || !same.Equal(p.Settings()), "the default makes settings differ")
+	assert.ErrorIf(t, !p.Settings().Equal(same) || !same.Equal(p.Settings()), "the default makes settings differ")
 	text := same.String()
-	redistest.ErrorIf(t, text != "max_concurrent 5, node_timeout 15s", "%+v", text)
+	assert.ErrorIf(t, text != "max_concurrent 5, node_timeout 15s", "%+v", text)
 	s := p.Settings()
-	redistest.ErrorIf(t, s.Limit != 0 || s.Algorithm != "" || p.Limit() != 5, "%+v, limit %d", s, p.Limit())
+	assert.ErrorIf(t, s.Limit != 0 || s.Algorithm != "" || p.Limit() != 5, "%+v, limit %d", s, p.Limit())
 	other, err := p.WithLimit(limiter.MaxRunning, 0)
-	redistest.ErrorIf(t, err != nil || other.ID() != p.ID(), "%+v", err)
+	assert.ErrorIf(t, err != nil || other.ID() != p.ID(), "%+v", err)
 }
 
 func TestSettings_bans(t *testing.T) {
@@ -243,8 +243,8 @@ func TestSettings_bans(t *testing.T) {
 	s := ladder(time.Minute, time.Hour)
 	s.Name, s.Limit, s.Window, s.Algorithm, s.MaxDelay = "p", 5, time.Minute, limiter.GCRA, new(time.Second)
 	p := storetest.NewPolicy(t, s)
-	redistest.ErrorIf(t, !p.Bans(), "%v bans no client", s)
-	redistest.Equal(t, p.Settings().String(), "limit 5, window 1m0s, algorithm gcra, max_delay 1s, ban [1m0s 1h0m0s] after 1", "the text")
+	assert.ErrorIf(t, !p.Bans(), "%v bans no client", s)
+	assert.Equal(t, p.Settings().String(), "limit 5, window 1m0s, algorithm gcra, max_delay 1s, ban [1m0s 1h0m0s] after 1", "the text")
 }
 
 func TestCalendar_settings(t *testing.T) {
@@ -261,22 +261,22 @@ func TestCalendar_settings(t *testing.T) {
 	} {
 		s.Name, s.Limit = "p", max(1, s.Limit)
 		_, err := limiter.NewPolicy(s)
-		redistest.ErrorIf(t, err == nil || err.Error() != want, "got  %v\nwant %s", err, want)
+		assert.ErrorIf(t, err == nil || err.Error() != want, "got  %v\nwant %s", err, want)
 	}
 	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
 		p := storetest.NewPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
-		redistest.ErrorIf(t, p.ID() != "p:"+code || !wire.CodePattern.MatchString(code), "%s: %s", unit, p.ID())
-		redistest.Equal(t, p.LargestLimit(), limiter.MaxCharge, "the largest limit per %s", unit)
+		assert.ErrorIf(t, p.ID() != "p:"+code || !wire.CodePattern.MatchString(code), "%s: %s", unit, p.ID())
+		assert.Equal(t, p.LargestLimit(), limiter.MaxCharge, "the largest limit per %s", unit)
 		s := p.Settings()
 		again := s
 		again.Location = storetest.Zone(t, "Europe/Berlin")
-		redistest.ErrorIf(t, !s.Equal(again) || s.Window != time.Duration(calendar.Unit(unit).Days())*24*time.Hour,
+		assert.ErrorIf(t, !s.Equal(again) || s.Window != time.Duration(calendar.Unit(unit).Days())*24*time.Hour,
 			"%v, %v", s, again)
 		if again.Location = time.UTC; s.Equal(again) {
 			t.Errorf("%v equals %v", s, again)
 		}
 		want := "limit 5, window " + unit + " Europe/Berlin, algorithm fixed_window"
-		redistest.ErrorIf(t, s.String() != want, "%s, want %s", s, want)
+		assert.ErrorIf(t, s.String() != want, "%s, want %s", s, want)
 	}
 }
 

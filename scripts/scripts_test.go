@@ -8,16 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts/internal/takes"
 )
 
 // TestTakes_generated compares the scripts of takes with what they are made of.
 func TestTakes_generated(t *testing.T) {
-	wanted := redistest.NoError(takes.Generate(files))(t)
+	wanted := assert.NoError(takes.Generate(files))(t)
 	for name, want := range wanted {
 		got, err := files.ReadFile(name)
-		redistest.ErrorIf(t, err != nil || string(got) != want, "scripts/%s is not current, run: go generate ./scripts (%v)", name, err)
+		assert.ErrorIf(t, err != nil || string(got) != want, "scripts/%s is not current, run: go generate ./scripts (%v)", name, err)
 	}
 	if names, err := fs.Glob(files, "*_takes.lua"); err != nil || len(names) != len(wanted) {
 		t.Errorf("%d scripts of takes: %v, %v; want %d", len(names), names, err, len(wanted))
@@ -27,28 +27,28 @@ func TestTakes_generated(t *testing.T) {
 // TestBuildTakes_closures counts what each run of a script of takes has to make.
 func TestBuildTakes_closures(t *testing.T) {
 	for kernel, most := range map[string]int{"fixed_window": 1, "sliding_window_counter": 1, "bucket": 1, "concurrency": 1} {
-		text := redistest.NoError(BuildTakes("", kernel))(t)
+		text := assert.NoError(BuildTakes("", kernel))(t)
 		n := strings.Count(text, "function")
-		redistest.ErrorIf(t, n > most, "%s: %d functions, want %d:\n%s", kernel, n, most, text)
+		assert.ErrorIf(t, n > most, "%s: %d functions, want %d:\n%s", kernel, n, most, text)
 	}
-	text := redistest.NoError(BuildTakes("", "sliding_window_log"))(t)
+	text := assert.NoError(BuildTakes("", "sliding_window_log"))(t)
 	for _, kernel := range []string{"charge", "refund", "kernels"} {
-		redistest.ErrorIf(t, strings.Contains(text, kernel), "a script of takes has %q", kernel)
+		assert.ErrorIf(t, strings.Contains(text, kernel), "a script of takes has %q", kernel)
 	}
 }
 
 // TestBuild has scripts of batches without what only people read, and none of kernels that do not exist.
 func TestBuild(t *testing.T) {
-	text := redistest.NoError(Build("-- the clock\nlocal clock = 1\n", "fixed_window", "sliding_window_log", "concurrency"))(t)
+	text := assert.NoError(Build("-- the clock\nlocal clock = 1\n", "fixed_window", "sliding_window_log", "concurrency"))(t)
 	for line := range strings.Lines(text) {
-		redistest.ErrorIf(t, strings.HasPrefix(strings.TrimSpace(line), "--") || strings.TrimSpace(line) == "", "the line %q", line)
+		assert.ErrorIf(t, strings.HasPrefix(strings.TrimSpace(line), "--") || strings.TrimSpace(line) == "", "the line %q", line)
 	}
-	redistest.ErrorIf(t, strings.Count(text, "local clock = 1\n") != 1, "%s", text)
+	assert.ErrorIf(t, strings.Count(text, "local clock = 1\n") != 1, "%s", text)
 	for name, build := range map[string]func() (string, error){
 		"a batch": func() (string, error) { return Build("", "nothing") }, "takes": func() (string, error) { return BuildTakes("", "nothing") },
 	} {
 		text, err := build()
-		redistest.ErrorIf(t, err == nil || text != "", "%s of no kernel: %q", name, text)
+		assert.ErrorIf(t, err == nil || text != "", "%s of no kernel: %q", name, text)
 	}
 }
 
@@ -78,19 +78,19 @@ func TestHeaders(t *testing.T) {
 		checkHeader(t, root, path, headOf.FindString(string(text)))
 		return nil
 	})
-	redistest.ErrorIf(t, err != nil || read < 30, "read %d scripts: %v", read, err)
+	assert.ErrorIf(t, err != nil || read < 30, "read %d scripts: %v", read, err)
 }
 
 func checkHeader(t *testing.T, root fs.FS, path, head string) {
 	t.Helper()
 	has := func(row string) bool { return strings.Contains(head, "\n-- "+row+": ") }
 	for _, row := range []string{"Go twin", "KEYS", "ARGV"} {
-		redistest.ErrorIf(t, !has(row), "%s: its header has no line with %s", path, row)
+		assert.ErrorIf(t, !has(row), "%s: its header has no line with %s", path, row)
 	}
-	redistest.ErrorIf(t, !has("Defines") && (!has("Returns") || !has("Example")), "%s: its header has neither Defines nor Returns and Example", path)
+	assert.ErrorIf(t, !has("Defines") && (!has("Returns") || !has("Example")), "%s: its header has neither Defines nor Returns and Example", path)
 	_, twin, _ := strings.Cut(head, "Go twin: ")
 	twin, _, _ = strings.Cut(twin, "\n")
 	file := goFile.FindString(twin)
 	_, err := fs.Stat(root, file)
-	redistest.ErrorIf(t, file != "" && err != nil || file == "" && !strings.HasPrefix(twin, "none; "), "%s: its Go twin %q is no file", path, twin)
+	assert.ErrorIf(t, file != "" && err != nil || file == "" && !strings.HasPrefix(twin, "none; "), "%s: its Go twin %q is no file", path, twin)
 }

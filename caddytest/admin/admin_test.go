@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -78,14 +79,14 @@ func TestAdmin_keysOfAnyBytes(t *testing.T) {
 			Denied int64
 		}
 		top := caddytest.ParseJSON[struct{ Keys []topKey }](t, n.Ask(t, "GET", "top?policy=odd", ""))
-		redistest.FatalIf(t, len(top.Keys) != 6, "got %v, want six keys", top)
+		assert.FatalIf(t, len(top.Keys) != 6, "got %v, want six keys", top)
 		for _, k := range top.Keys {
-			question := redistest.NoError(json.Marshal(map[string]string{"policy": "odd", "key": k.Key}))(t)
+			question := assert.NoError(json.Marshal(map[string]string{"policy": "odd", "key": k.Key}))(t)
 			type quota struct{ Limit, Remaining int64 }
 			s := caddytest.ParseJSON[quota](t, n.Ask(t, "POST", "state", string(question)))
-			redistest.ErrorIf(t, k.Denied != 2 || s != (quota{1, 0}), "%s: denied %d times, %+v", k.Key, k.Denied, s)
+			assert.ErrorIf(t, k.Denied != 2 || s != (quota{1, 0}), "%s: denied %d times, %+v", k.Key, k.Denied, s)
 			r := caddytest.ParseJSON[struct{ Deleted int }](t, n.Ask(t, "POST", "reset", string(question)))
-			redistest.ErrorIf(t, r.Deleted != 1, "%s: %+v", k.Key, r)
+			assert.ErrorIf(t, r.Deleted != 1, "%s: %+v", k.Key, r)
 		}
 		n.Get(t, "/", "X-Key: \xff\xfe\x80").Want(t, http.StatusOK, caddytest.Any) // reset
 	})
@@ -104,13 +105,13 @@ func TestAdmin_reload(t *testing.T) {
 	for _, limit := range []string{"3", "4", "5"} {
 		n.Reload(t, text(limit))
 		a := n.Load(t, "nonsense {")
-		redistest.FatalIf(t, a.Status == http.StatusOK, "an invalid configuration was loaded")
+		assert.FatalIf(t, a.Status == http.StatusOK, "an invalid configuration was loaded")
 	}
 	policies := n.Ask(t, "GET", "policies", "")
 	report := caddytest.ParseJSON[struct{ Policies []struct{ Limit int64 } }](t, policies)
-	redistest.ErrorIf(t, len(report.Policies) != 1 || report.Policies[0].Limit != 5 || strings.Contains(policies.Body, "secretword"), "got %v", policies)
+	assert.ErrorIf(t, len(report.Policies) != 1 || report.Policies[0].Limit != 5 || strings.Contains(policies.Body, "secretword"), "got %v", policies)
 	after := caddytest.ParseJSON[struct{ Keys []any }](t, n.Ask(t, "GET", "top", ""))
-	redistest.ErrorIf(t, len(before.Keys) != 1 || len(after.Keys) != 1, "top has %v, before %v", after, before)
+	assert.ErrorIf(t, len(before.Keys) != 1 || len(after.Keys) != 1, "top has %v, before %v", after, before)
 	n.Reload(t, "{\n\tadmin {$ADMIN}\n}\n:{$PORT} {\nrespond bare\n}")
 	n.Ask(t, "GET", "policies", "").Want(t, http.StatusNotFound, caddytest.Any)
 }
@@ -125,10 +126,10 @@ func TestState_redisDown(t *testing.T) {
 	server.Kill()
 	n.Ask(t, "POST", "state", `{"policy":"local","key":"same"}`).Want(t, http.StatusServiceUnavailable, `*"remaining":4*`) // the state of the node
 	a := n.Ask(t, "POST", "state", `{"policy":"closed","key":"same"}`)
-	redistest.ErrorIf(t, a.Status != http.StatusServiceUnavailable || strings.Contains(a.Body, "remaining") || strings.Contains(a.Body, "source") || !strings.Contains(a.Body, `"error":`), "got %v; want an error and no state", a)
+	assert.ErrorIf(t, a.Status != http.StatusServiceUnavailable || strings.Contains(a.Body, "remaining") || strings.Contains(a.Body, "source") || !strings.Contains(a.Body, `"error":`), "got %v; want an error and no state", a)
 	e := n.Ratelimit(t, "state", "--policy", "closed", "--key", "same")
 	e.Want(t, 3)
-	redistest.ErrorIf(t, strings.Contains(e.String(), "remaining"), "got %v; want no state", e)
+	assert.ErrorIf(t, strings.Contains(e.String(), "remaining"), "got %v; want no state", e)
 }
 
 // TestState_wrongType has a key of another type, which Redis cannot decide by.
@@ -143,13 +144,13 @@ func TestState_wrongType(t *testing.T) {
 		}
 	}
 	found := caddytest.ParseJSON[state](t, n.Ask(t, "POST", "state", `{"policy":"default","key":"same"}`))
-	redistest.FatalIf(t, len(found.Keys) != 1, "got %+v", found)
+	assert.FatalIf(t, len(found.Keys) != 1, "got %+v", found)
 	client := server.Client(t)
 	client.Del(t.Context(), found.Keys[0].Name)
 	client.HSet(t.Context(), found.Keys[0].Name, "field", "value")
 	a := n.Ask(t, "POST", "state", `{"policy":"default","key":"same"}`)
 	odd := caddytest.ParseJSON[state](t, a)
-	redistest.ErrorIf(t, a.Status != http.StatusServiceUnavailable || !strings.Contains(odd.Error, "WRONGTYPE") || len(odd.Keys) != 1 || odd.Keys[0].Type != "hash" || odd.Keys[0].TTL != -1, "got %v; want the error, and the key beside it", a)
+	assert.ErrorIf(t, a.Status != http.StatusServiceUnavailable || !strings.Contains(odd.Error, "WRONGTYPE") || len(odd.Keys) != 1 || odd.Keys[0].Type != "hash" || odd.Keys[0].TTL != -1, "got %v; want the error, and the key beside it", a)
 }
 
 func freePort(t *testing.T) string {
@@ -201,7 +202,7 @@ func TestUnnamed_warning(t *testing.T) {
 		n.Reload(t, text)
 		lines := unnamedWarnings(n)[before:]
 		if test.handlers == 0 {
-			redistest.ErrorIf(t, len(lines) > 0, "%s: the log has %v; want no warning", test.name, lines)
+			assert.ErrorIf(t, len(lines) > 0, "%s: the log has %v; want no warning", test.name, lines)
 			continue
 		}
 		if len(lines) != 1 || !strings.Contains(lines[0].Text, `"handlers":`+strconv.Itoa(test.handlers)) {
@@ -209,7 +210,7 @@ func TestUnnamed_warning(t *testing.T) {
 			continue
 		}
 		for _, place := range test.places {
-			redistest.ErrorIf(t, !strings.Contains(lines[0].Text, place), "%s: %s\nhas no %q", test.name, lines[0].Text, place)
+			assert.ErrorIf(t, !strings.Contains(lines[0].Text, place), "%s: %s\nhas no %q", test.name, lines[0].Text, place)
 		}
 	}
 }
@@ -228,6 +229,6 @@ func TestPolicies_handlers(t *testing.T) {
 			Handlers []string
 		}
 	}](t, n.Ask(t, "GET", "policies", ""))
-	redistest.ErrorIf(t, len(report.Policies) != 2 || len(report.Policies[0].Handlers) != 13 || len(report.Policies[1].Handlers) != 1 || !strings.HasSuffix(report.Policies[1].Handlers[0], ") all requests, match path /login"), "got %+v", report)
+	assert.ErrorIf(t, len(report.Policies) != 2 || len(report.Policies[0].Handlers) != 13 || len(report.Policies[1].Handlers) != 1 || !strings.HasSuffix(report.Policies[1].Handlers[0], ") all requests, match path /login"), "got %+v", report)
 	n.Ratelimit(t, "policies").Want(t, 0, "USED BY", ") path /3", "and 3 more; --json lists all", "login   srv0 (")
 }

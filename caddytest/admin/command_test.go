@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -55,7 +56,7 @@ func TestCommands_json(t *testing.T) {
 	e := n.Ratelimit(t, "state", "--policy", "none", "--key", "k", "--json")
 	e.Want(t, 2, "none")
 	answer := e.ParseJSON(t)
-	redistest.ErrorIf(t, answer["error"] == "", "got %v; want the error of the admin API", e)
+	assert.ErrorIf(t, answer["error"] == "", "got %v; want the error of the admin API", e)
 }
 
 func TestCommands_exitCode2(t *testing.T) {
@@ -66,7 +67,7 @@ func TestCommands_exitCode2(t *testing.T) {
 	} {
 		e := n.Ratelimit(t, args...)
 		e.Want(t, 2, "Error: ")
-		redistest.ErrorIf(t, e.Stdout != "" || strings.Count(e.Stderr, "\n") != 1, "%v: got %v; want one line", args, e)
+		assert.ErrorIf(t, e.Stdout != "" || strings.Count(e.Stderr, "\n") != 1, "%v: got %v; want one line", args, e)
 	}
 }
 
@@ -84,7 +85,7 @@ func TestCommands_exitCode1(t *testing.T) {
 		{"explain", "--url", "/", "--header", "no colon"}, {"policies", "--config", "missing"}, {"bogus"}, {"--json", "bogus"},
 	} {
 		e := caddytest.RunRatelimit(t, nil, args...)
-		redistest.ErrorIf(t, e.Code != 1 || e.Stdout != "" || !strings.Contains(e.Stderr, "Error: "), "%v: got %v", args, e)
+		assert.ErrorIf(t, e.Code != 1 || e.Stdout != "" || !strings.Contains(e.Stderr, "Error: "), "%v: got %v", args, e)
 	}
 }
 
@@ -133,10 +134,10 @@ func TestCommands_redisDown(t *testing.T) {
 	state := []string{"state", "--policy", "api", "--key", "greedy"}
 	e := n.Ratelimit(t, state...)
 	e.Want(t, 3, "Error: Redis cannot be asked: ", "limit        2\n", "source       fallback")
-	redistest.ErrorIf(t, !strings.HasPrefix(e.Stderr, "Error: ") || strings.Contains(e.Stdout, "Error"), "got %v; want the error on stderr", e)
+	assert.ErrorIf(t, !strings.HasPrefix(e.Stderr, "Error: ") || strings.Contains(e.Stdout, "Error"), "got %v; want the error on stderr", e)
 	answer := n.Ratelimit(t, append(state, "--json")...)
 	answer.Want(t, 3)
-	redistest.ErrorIf(t, answer.ParseJSON(t)["source"] != "fallback", "got %v", answer)
+	assert.ErrorIf(t, answer.ParseJSON(t)["source"] != "fallback", "got %v", answer)
 	n.Ratelimit(t, "reset", "--policy", "api", "--all").Want(t, 3, "on this node alone")
 	n.Get(t, "/", "X-Key: greedy").Want(t, http.StatusOK, "allowed fallback")
 	n.Ratelimit(t, "explain", "--url", n.URL, "--client-ip", "203.0.113.7", "--header", "X-Key: other").Want(t, 3, "fallback")
@@ -153,12 +154,12 @@ func TestCommands_completion(t *testing.T) {
 	}
 	address := strings.TrimPrefix(n.Admin, "http://")
 	got := asks("state", "--address", address, "--policy", "a")
-	redistest.ErrorIf(t, !strings.HasPrefix(got, "api\n:4\n"), "got %q", got)
+	assert.ErrorIf(t, !strings.HasPrefix(got, "api\n:4\n"), "got %q", got)
 	got = asks("top", "--address", redistest.FreeAddr(t), "--policy", "")
-	redistest.ErrorIf(t, !strings.HasPrefix(got, ":4\n"), "got %q; want nothing where no Caddy answers", got)
+	assert.ErrorIf(t, !strings.HasPrefix(got, ":4\n"), "got %q; want nothing where no Caddy answers", got)
 	got = asks("")
 	for _, name := range []string{"bans", "check", "explain", "override", "overrides", "policies", "reset", "state", "top"} {
-		redistest.ErrorIf(t, !strings.Contains("\n"+got, "\n"+name+"\n"), "got %q; want %s among them", got, name)
+		assert.ErrorIf(t, !strings.Contains("\n"+got, "\n"+name+"\n"), "got %q; want %s among them", got, name)
 	}
 	caddytest.Run{}.Caddy(t, "completion", "bash").Want(t, 0, "_caddy_redis-ratelimit_top")
 }
@@ -227,8 +228,8 @@ func TestCommands_controlCharacters(t *testing.T) {
 		for code, want := range map[int64]int{http.StatusOK: 0, http.StatusNotFound: 2, http.StatusServiceUnavailable: 3, http.StatusInternalServerError: 1} {
 			status.Store(code)
 			e := caddytest.RunRatelimit(t, nil, append(args, "--address", strings.TrimPrefix(admin.URL, "http://"))...)
-			redistest.ErrorIf(t, strings.ContainsAny(e.Stdout+e.Stderr, "\u009b\u202e"), "%v, status %d: %q", args, code, e.Stdout+e.Stderr)
-			redistest.ErrorIf(t, e.Code != want, "%v, status %d: got %v; want exit code %d", args, code, e, want)
+			assert.ErrorIf(t, strings.ContainsAny(e.Stdout+e.Stderr, "\u009b\u202e"), "%v, status %d: %q", args, code, e.Stdout+e.Stderr)
+			assert.ErrorIf(t, e.Code != want, "%v, status %d: got %v; want exit code %d", args, code, e, want)
 		}
 	}
 }

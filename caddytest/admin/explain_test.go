@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -58,7 +59,7 @@ func TestExplain_request(t *testing.T) {
 					foretold := n.Explain(t, test.path, test.headers)
 					var headers map[string]any // a string, or a list of strings
 					if test.headers != "" {
-						redistest.Must(t, json.Unmarshal([]byte(test.headers), &headers))
+						assert.Must(t, json.Unmarshal([]byte(test.headers), &headers))
 					}
 					var lines []string
 					for name, values := range headers {
@@ -69,7 +70,7 @@ func TestExplain_request(t *testing.T) {
 			}
 		}
 		e := n.ExplainFor(t, "/api/x", `{"X-Tenant":["t1"]}`, "192.0.2.77")
-		redistest.ErrorIf(t, e.Decision != "exempt" || len(e.Policies) != 0, "an exempt client: %+v", e)
+		assert.ErrorIf(t, e.Decision != "exempt" || len(e.Policies) != 0, "an exempt client: %+v", e)
 	})
 }
 
@@ -77,10 +78,10 @@ func TestExplain_request(t *testing.T) {
 func checkForetold(t *testing.T, e caddytest.Explanation, a caddytest.Response) {
 	t.Helper()
 	want := map[string]int{"allowed": 200, "denied": 429, "rejected": 400, "none": 302, "exempt": 200}[e.Decision]
-	redistest.ErrorIf(t, a.Status != want, "foretold %+v, got %v", e, a)
+	assert.ErrorIf(t, a.Status != want, "foretold %+v, got %v", e, a)
 	remaining, err := strconv.ParseInt(a.Header.Get("X-Ratelimit-Remaining"), 10, 64)
 	if err != nil {
-		redistest.ErrorIf(t, e.Decision == "allowed" || e.Decision == "denied", "foretold %+v, got %v", e, a)
+		assert.ErrorIf(t, e.Decision == "allowed" || e.Decision == "denied", "foretold %+v, got %v", e, a)
 		return
 	}
 	for i := range e.Policies {
@@ -123,7 +124,7 @@ func TestExplain_answeringHandlers(t *testing.T) {
 			Decision string
 			Skipped  []string
 		}](t, a)
-		redistest.ErrorIf(t, e.Decision != test.decision || strings.Join(e.Skipped, " ") != test.leftOut, "%s: got %v; want %s, and left out: %s", test.path, a, test.decision, test.leftOut)
+		assert.ErrorIf(t, e.Decision != test.decision || strings.Join(e.Skipped, " ") != test.leftOut, "%s: got %v; want %s, and left out: %s", test.path, a, test.decision, test.leftOut)
 	}
 	for _, path := range []string{"/proxy", "/files", "/metrics"} {
 		n.Get(t, path).Want(t, 0, caddytest.Any, "X-Ratelimit-Limit:") // no policy is met
@@ -196,10 +197,10 @@ func TestExplain_redisHangs(t *testing.T) {
 	server.Pause(t)
 	defer server.Resume(t)
 	e := n.Explain(t, "/", "") // a wait for each policy would be longer than the client's
-	redistest.FatalIf(t, e.Decision != "denied" || len(e.Policies) != 7, "got %+v", e)
+	assert.FatalIf(t, e.Decision != "denied" || len(e.Policies) != 7, "got %+v", e)
 	at := slices.IndexFunc(e.Policies, func(p caddytest.ExplainedPolicy) bool { return p.Decision != "failed_closed" })
 	pretending := e.Policies[6]
-	redistest.ErrorIf(t, at != 6 || pretending.Decision != "allowed" || pretending.Source != "fallback" || pretending.Remaining != 4, "got %+v", e)
+	assert.ErrorIf(t, at != 6 || pretending.Decision != "allowed" || pretending.Source != "fallback" || pretending.Remaining != 4, "got %+v", e)
 }
 
 // TestExplain_redisRefusesWrites explains requests on a node that has seen none of the clients, while Redis can deny
@@ -214,14 +215,14 @@ func TestExplain_redisRefusesWrites(t *testing.T) {
 			limits, n := caddytest.Start(t, text), caddytest.Start(t, text)
 			limits.GetTimes(t, 2, "/", "X-Key: full")
 			limits.GetTimes(t, 4, "/", "X-Key: banned")
-			redistest.Must(t, server.Client(t).ConfigSet(t.Context(), setting, value).Err())
+			assert.Must(t, server.Client(t).ConfigSet(t.Context(), setting, value).Err())
 			for _, key := range []string{"banned", "full"} {
 				e := n.Explain(t, "/", `{"X-Key":"`+key+`"}`)
-				redistest.ErrorIf(t, e.Decision != "denied" || e.Policies[0].Source != "redis" || e.Policies[1].Decision != "allowed", "%s: got %+v", key, e)
+				assert.ErrorIf(t, e.Decision != "denied" || e.Policies[0].Source != "redis" || e.Policies[1].Decision != "allowed", "%s: got %+v", key, e)
 				n.Get(t, "/", "X-Key: "+key).Want(t, 0, "denied redis")
 			}
 			e := n.Explain(t, "/", `{"X-Key":"new"}`)
-			redistest.ErrorIf(t, e.Decision != "allowed" || e.Policies[0].Source != "fallback", "a new client: got %+v", e)
+			assert.ErrorIf(t, e.Decision != "allowed" || e.Policies[0].Source != "fallback", "a new client: got %+v", e)
 			n.Get(t, "/", "X-Key: new").Want(t, 0, "allowed fallback")
 		})
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // overridden is a site with a policy of a key, a bucket and a policy in dry run.
@@ -55,10 +55,10 @@ func TestOverride_actions(t *testing.T) {
 		n.Override(t, 200, `{"policy":"api","key":"acme","block":true,"for":"90s"}`)
 		a := want(t, n, "/", "acme", "denied override")
 		wait, _ := strconv.Atoi(a.Header.Get("Retry-After"))
-		redistest.ErrorIf(t, a.Status != 429 || a.Header.Get("X-RateLimit-Remaining") != "0" || wait < 80 || wait > 90, "got %v; want 0 remaining, and to wait for the end of the block", a)
+		assert.ErrorIf(t, a.Status != 429 || a.Header.Get("X-RateLimit-Remaining") != "0" || wait < 80 || wait > 90, "got %v; want 0 remaining, and to wait for the end of the block", a)
 		n.Override(t, 200, `{"policy":"api","key":"acme","block":true}`)
 		a = want(t, n, "/", "acme", "denied override")
-		redistest.ErrorIf(t, a.Header.Get("Retry-After")+a.Header.Get("X-RateLimit-Reset") != "" || a.Header.Get("X-RateLimit-Remaining") != "0", "got %v; want nothing that says when a block without an end passes", a)
+		assert.ErrorIf(t, a.Header.Get("Retry-After")+a.Header.Get("X-RateLimit-Reset") != "" || a.Header.Get("X-RateLimit-Remaining") != "0", "got %v; want nothing that says when a block without an end passes", a)
 		want(t, n, "/", "other", "allowed "+source)
 
 		n.Override(t, 200, `{"policy":"api","key":"acme","exempt":true}`)
@@ -86,7 +86,7 @@ func TestOverride_exempt_and_dry_run(t *testing.T) {
 	want(t, n, "/", "acme", "denied override")
 	want(t, n, "/", "other", "exempt ")
 	e := n.Explain(t, "/", `{"X-Key":["acme"]}`)
-	redistest.ErrorIf(t, e.Decision != "denied" || e.Policies[0].Source != "override", "explained as %+v", e)
+	assert.ErrorIf(t, e.Decision != "denied" || e.Policies[0].Source != "override", "explained as %+v", e)
 	n = caddytest.Start(t, caddytest.Config("", overridden))
 	n.Override(t, 200, `{"policy":"tried","key":"acme","block":true}`)
 	want(t, n, "/tried", "acme", "allowed memory")
@@ -106,14 +106,14 @@ func TestOverride_shown(t *testing.T) {
 		}{"acme": {"allowed", source, 50, 49}, "bad": {"denied", "override", 2, 0}, "vip": {"exempt", "", 0, 0}} {
 			e := n.Explain(t, "/", `{"X-Key":["`+key+`"]}`)
 			p := e.Policies[0]
-			redistest.ErrorIf(t, e.Decision != wanted.decision || p.Decision != wanted.decision || p.Source != wanted.source || p.Limit != wanted.limit || p.Remaining != wanted.remaining, "%s is explained as %+v, want %+v", key, e, wanted)
+			assert.ErrorIf(t, e.Decision != wanted.decision || p.Decision != wanted.decision || p.Source != wanted.source || p.Limit != wanted.limit || p.Remaining != wanted.remaining, "%s is explained as %+v, want %+v", key, e, wanted)
 		}
 		n.Ratelimit(t, "state", "--policy", "api", "--key", "acme").Want(t, 0, "limit        50", "remaining    49", "override     limit 50, until it is removed")
 		n.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 0, "remaining    0", "retry after  never", "block")
 		n.Ratelimit(t, "policies").Want(t, 0, "OVERRIDES", "3 clients", "limit 70 for all")
 		n.Ratelimit(t, "explain", "--url", n.URL+"/bucket", "-H", "X-Key: x").Want(t, 0, "OVERRIDE", "limit 70")
 		got := caddytest.ParseJSON[struct{ Limit int64 }](t, n.Ask(t, "POST", "state", `{"policy":"bucket","key":"x"}`)).Limit
-		redistest.ErrorIf(t, got != 5, "the capacity is %d; want the burst that is configured", got)
+		assert.ErrorIf(t, got != 5, "the capacity is %d; want the burst that is configured", got)
 		n.CheckMetric(t, "overrides", 4)
 	})
 }
@@ -171,7 +171,7 @@ func TestOverride_refused(t *testing.T) {
 	}
 	n.Ask(t, http.MethodGet, "override", "").Want(t, 405, caddytest.Any)
 	a := n.Ask(t, http.MethodGet, "overrides", "")
-	redistest.ErrorIf(t, strings.TrimSpace(a.Body) != `{"overrides":[]}`, "got %v; want no overrides", a)
+	assert.ErrorIf(t, strings.TrimSpace(a.Body) != `{"overrides":[]}`, "got %v; want no overrides", a)
 }
 
 // TestOverride_commands runs the commands as an operator, with a key and a note that mean harm.
@@ -186,14 +186,14 @@ func TestOverride_commands(t *testing.T) {
 		listed := n.Ratelimit(t, "overrides")
 		listed.Want(t, 0, "POLICY  CLIENTS", "all", `\x1b[2Jall\x0afake`)
 		lines := strings.Count(listed.Stdout, "\n")
-		redistest.ErrorIf(t, lines != 4, "got %d lines, want a head and three rows: %v", lines, listed)
+		assert.ErrorIf(t, lines != 4, "got %d lines, want a head and three rows: %v", lines, listed)
 		got := n.Ratelimit(t, "overrides", "--json").ParseJSON(t)["overrides"]
 		if text, err := json.Marshal(got); err != nil || strings.Count(string(text), `"policy"`) != 3 {
 			t.Errorf("got %s", text)
 		}
 		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--remove").Want(t, 0, "override removed")
 		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--remove").Want(t, 2, "no such override")
-		redistest.ErrorIf(t, strings.Contains(n.Log.String(), "fake") || strings.Contains(n.Log.String(), "tonight"), "a key or a note is in the log")
+		assert.ErrorIf(t, strings.Contains(n.Log.String(), "fake") || strings.Contains(n.Log.String(), "tonight"), "a key or a note is in the log")
 	})
 }
 

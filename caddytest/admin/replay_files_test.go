@@ -9,16 +9,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // contents returns the files of a folder.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	entries := redistest.NoError(os.ReadDir(folder))(t)
+	entries := assert.NoError(os.ReadDir(folder))(t)
 	for _, entry := range entries {
-		text := redistest.NoError(os.ReadFile(filepath.Join(folder, entry.Name())))(t)
+		text := assert.NoError(os.ReadFile(filepath.Join(folder, entry.Name())))(t)
 		files[entry.Name()] = string(text)
 	}
 	return files
@@ -40,16 +40,16 @@ func TestReplay_outputIsInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := replayFolder(t, "import sites\nimport empt*\n", log)
-			redistest.Must(t, errors.Join(
+			assert.Must(t, errors.Join(
 				os.WriteFile(filepath.Join(folder, "sites"), []byte(perClient), 0o600),
 				os.WriteFile(filepath.Join(folder, "empty"), nil, 0o600),
 				os.Link(filepath.Join(folder, "access.log"), filepath.Join(folder, "link")),
 				os.Symlink("sites", filepath.Join(folder, "soft"))))
 			before := contents(t, folder)
 			e := replaysIn(t, folder, nil, args...)
-			redistest.ErrorIf(t, e.Code != 1 || e.Stdout != "" || e.Stderr == "", "got %v", e)
+			assert.ErrorIf(t, e.Code != 1 || e.Stdout != "" || e.Stderr == "", "got %v", e)
 			after := contents(t, folder)
-			redistest.ErrorIf(t, !maps.Equal(before, after), "before %q, after %q", before, after)
+			assert.ErrorIf(t, !maps.Equal(before, after), "before %q, after %q", before, after)
 		})
 	}
 }
@@ -64,19 +64,19 @@ func TestReplay_olderFiles(t *testing.T) {
 	args := []string{"--report", "report.html", "-"}
 	replaysIn(t, folder, []byte("no log\n"), args...).Want(t, 1)
 	files := contents(t, folder)
-	redistest.ErrorIf(t, len(files) != 3 || files["report.html"] != "<!DOCTYPE html>older", "after a log that cannot be read: %q", files)
+	assert.ErrorIf(t, len(files) != 3 || files["report.html"] != "<!DOCTYPE html>older", "after a log that cannot be read: %q", files)
 	replaysIn(t, folder, logLines("192.0.2.1"), args...).Want(t, 0)
 	files = contents(t, folder)
-	redistest.ErrorIf(t, len(files) != 3 || !strings.Contains(files["report.html"], "</html>"), "after a log: %q", files)
+	assert.ErrorIf(t, len(files) != 3 || !strings.Contains(files["report.html"], "</html>"), "after a log: %q", files)
 	info, err := os.Stat(report)
-	redistest.ErrorIf(t, err != nil || info.Mode() != 0o640, "%v, %v", info, err)
+	assert.ErrorIf(t, err != nil || info.Mode() != 0o640, "%v, %v", info, err)
 }
 
 // TestReplay_pipe writes a report to a pipe.
 func TestReplay_pipe(t *testing.T) {
 	t.Parallel()
 	e := replays(t, perClient, logLines("192.0.2.1"), "--report", "/dev/stdout")
-	redistest.ErrorIf(t, e.Code != 0 || !strings.HasPrefix(e.Stdout, "<!DOCTYPE html>") || !strings.Contains(e.Stdout, "1 request of 1 client"), "got %v", e)
+	assert.ErrorIf(t, e.Code != 0 || !strings.HasPrefix(e.Stdout, "<!DOCTYPE html>") || !strings.Contains(e.Stdout, "1 request of 1 client"), "got %v", e)
 }
 
 func TestReplay_fullDisk(t *testing.T) {
@@ -92,7 +92,7 @@ func TestReplay_keys(t *testing.T) {
 	log := logLines(slices.Repeat([]string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, 4)...)
 	for worst, keys := range map[string]int{"0": 0, "2": 2, "9": 3} {
 		e := replays(t, perClient, log, "--worst", worst, "--json")
-		redistest.ErrorIf(t, e.Code != 0 || strings.Count(e.Stdout, `"first_denied"`) != keys, "--worst %s: got %v; want %d keys", worst, e, keys)
+		assert.ErrorIf(t, e.Code != 0 || strings.Count(e.Stdout, `"first_denied"`) != keys, "--worst %s: got %v; want %d keys", worst, e, keys)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestReplay_host(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := replays(t, test.caddyfile, log, test.args...)
-			redistest.ErrorIf(t, e.Code != 0 || !strings.Contains(strings.ReplaceAll(e.Stdout, "1 request denied", "1 requests denied"), test.says), "no word of %q in %v", test.says, e)
+			assert.ErrorIf(t, e.Code != 0 || !strings.Contains(strings.ReplaceAll(e.Stdout, "1 request denied", "1 requests denied"), test.says), "no word of %q in %v", test.says, e)
 		})
 	}
 }

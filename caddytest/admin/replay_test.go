@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // replays replays a log through a Caddyfile with the built Caddy, in a folder of its own.
@@ -29,7 +29,7 @@ func replayFolder(t *testing.T, caddyfile string, log []byte) string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, text := range map[string][]byte{"Caddyfile": []byte(caddyfile), "access.log": log} {
-		redistest.Must(t, os.WriteFile(filepath.Join(folder, name), text, 0o600))
+		assert.Must(t, os.WriteFile(filepath.Join(folder, name), text, 0o600))
 	}
 	return folder
 }
@@ -83,8 +83,8 @@ func TestReplay_refusals(t *testing.T) {
 	t.Parallel()
 	log := logLines("192.0.2.1", "192.0.2.1", "host.example", "192.0.2.1", "192.0.2.1", "host.example")
 	result := playedJSON(t, perClient, log)
-	redistest.ErrorIf(t, result.Requests != 6 || result.Denied != 2 || len(result.Policies) != 1 || result.Policies[0].Denied != 2 || result.Policies[0].Clients != 2, "got %+v", result)
-	redistest.ErrorIf(t, len(result.Skipped) != 1 || result.Skipped[0] != "http.handlers.reverse_proxy", "left out: %v", result.Skipped)
+	assert.ErrorIf(t, result.Requests != 6 || result.Denied != 2 || len(result.Policies) != 1 || result.Policies[0].Denied != 2 || result.Policies[0].Clients != 2, "got %+v", result)
+	assert.ErrorIf(t, len(result.Skipped) != 1 || result.Skipped[0] != "http.handlers.reverse_proxy", "left out: %v", result.Skipped)
 	replays(t, perClient, log).Want(t, 0, "6 requests of 2 clients", "2 requests denied (33.3 %)", "192.0.2.1", "reverse_proxy")
 }
 
@@ -135,7 +135,7 @@ func TestReplay_routes(t *testing.T) {
 		log.WriteString(line("192.0.2.3", "other.example.com", "/", "browser"))
 	}
 	result := playedJSON(t, site, []byte(log.String()))
-	redistest.ErrorIf(t, result.Requests != 25 || result.Unlimited != 5 || result.Exempt != 5 || result.Denied != 2+4+4, "got %+v", result)
+	assert.ErrorIf(t, result.Requests != 25 || result.Unlimited != 5 || result.Exempt != 5 || result.Denied != 2+4+4, "got %+v", result)
 }
 
 func TestReplay_badLogs(t *testing.T) {
@@ -163,12 +163,12 @@ func TestReplay_badLogs(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := replays(t, perClient, test.log, "--report", "report.html", "--suggest")
-			redistest.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stdout, test.says) || (e.Code != 0) != strings.Contains(e.Stderr, "no request could be read"), "no word of %q in %v", test.says, e)
+			assert.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stdout, test.says) || (e.Code != 0) != strings.Contains(e.Stderr, "no request could be read"), "no word of %q in %v", test.says, e)
 			if test.code != 0 {
 				return
 			}
 			result := playedJSON(t, perClient, test.log)
-			redistest.ErrorIf(t, test.requests >= 0 && result.Requests != test.requests, "%d requests, want %d", result.Requests, test.requests)
+			assert.ErrorIf(t, test.requests >= 0 && result.Requests != test.requests, "%d requests, want %d", result.Requests, test.requests)
 		})
 	}
 }
@@ -190,7 +190,7 @@ func TestReplay_badFlags(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := replays(t, test.caddyfile, logLines("192.0.2.1"), test.args...)
-			redistest.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stderr, test.says), "got %v; want exit code %d and a word of %q", e, test.code, test.says)
+			assert.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stderr, test.says), "got %v; want exit code %d and a word of %q", e, test.code, test.says)
 		})
 	}
 	replays(t, perClient, logLines("192.0.2.1"), "-").Want(t, 0) // the standard input
@@ -201,12 +201,12 @@ func TestReplay_page(t *testing.T) {
 	t.Parallel()
 	_, shown, found := strings.Cut(caddytest.ReadFile(t, "docs/replay.md"), "$ caddy redis-ratelimit replay ")
 	shown, _, ended := strings.Cut(shown, "\n```")
-	redistest.FatalIf(t, !found || !ended, "docs/replay.md shows no replay")
-	log := redistest.NoError(os.ReadFile(caddytest.Path(t, "internal/replay/testdata/nasa-1995-08-01.log.gz")))(t)
+	assert.FatalIf(t, !found || !ended, "docs/replay.md shows no replay")
+	log := assert.NoError(os.ReadFile(caddytest.Path(t, "internal/replay/testdata/nasa-1995-08-01.log.gz")))(t)
 	e := replays(t, ":80 {\n\tredis_ratelimit {client_ip} 10 1m\n\trespond ok\n}\n", log)
 	e.Want(t, 0)
 	for _, line := range strings.Split(shown, "\n")[1:] {
-		redistest.ErrorIf(t, !strings.Contains(e.Stdout, line+"\n"), "no line %q in:\n%s", line, e.Stdout)
+		assert.ErrorIf(t, !strings.Contains(e.Stdout, line+"\n"), "no line %q in:\n%s", line, e.Stdout)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -69,10 +70,10 @@ func TestUnban(t *testing.T) {
 			wantReason(t, n, "/api", "all", "allowed ")
 			wantReason(t, n, "/api", "a", "denied ban")
 			a := n.Override(t, 200, `{"policy":"api","key":"nobody","unban":true}`)
-			redistest.ErrorIf(t, strings.TrimSpace(a.Body) != `{"unbanned":0}`, "got %v; want the number of bans", a)
+			assert.ErrorIf(t, strings.TrimSpace(a.Body) != `{"unbanned":0}`, "got %v; want the number of bans", a)
 			n.Override(t, 200, `{"policy":"api","all":true,"limit":50}`)
 			a = n.Override(t, 200, `{"policy":"api","all":true,"unban":true}`)
-			redistest.ErrorIf(t, strings.TrimSpace(a.Body) != `{"unbanned":2}`, "got %v; want the bans of a and b", a)
+			assert.ErrorIf(t, strings.TrimSpace(a.Body) != `{"unbanned":2}`, "got %v; want the bans of a and b", a)
 			for _, key := range []string{"a", "b", "all", "*"} {
 				wantReason(t, n, "/api", key, "allowed ")
 			}
@@ -113,12 +114,12 @@ func TestUnban_listed(t *testing.T) {
 			for _, key := range []string{"%25", "%1b%5b2J%0aall", "%5cx41", strings.Repeat("long", 100), "%7d%3aapi%3ab1d"} {
 				ban(t, n, "/api", key)
 				list := caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))
-				redistest.FatalIf(t, len(list.Bans) != 1, "%s: listed are %+v", key, list)
+				assert.FatalIf(t, len(list.Bans) != 1, "%s: listed are %+v", key, list)
 				n.Ratelimit(t, "override", "--policy", "api", "--key", list.Bans[0].Key, "--unban").Want(t, 0, "1 ban lifted")
 				n.Get(t, "/api?k="+key).Want(t, 0, "denied ban", "X-RateLimit-Remaining: 0") // a new ban, because the count stays
 				n.Override(t, 200, `{"policy":"api","all":true,"unban":true}`)
 				list = caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))
-				redistest.ErrorIf(t, len(list.Bans) != 0, "%s: listed are %+v", key, list)
+				assert.ErrorIf(t, len(list.Bans) != 0, "%s: listed are %+v", key, list)
 			}
 		})
 	}
@@ -132,7 +133,7 @@ func TestUnban_outage(t *testing.T) {
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), site))
 	ban(t, n, "/api", "a")
 	server.Kill()
-	redistest.Retry(t, "the node decides by itself", func() (again bool, seen any) {
+	assert.Retry(t, "the node decides by itself", func() (again bool, seen any) {
 		a := n.Get(t, "/plain?k=x")
 		return n.Metric(t, `decisions_total{decision="allowed",policy="plain",source="fallback"}`) == 0, a
 	})
@@ -152,7 +153,7 @@ func TestUnban_all_slowly(t *testing.T) {
 	ban(t, n, "/api", "a")
 	client := server.Client(t)
 	for i := range 3000 {
-		redistest.Must(t, client.Set(t.Context(), fmt.Sprint("other", i), "", 0).Err())
+		assert.Must(t, client.Set(t.Context(), fmt.Sprint("other", i), "", 0).Err())
 	}
 	proxy.Delay(1500 * time.Millisecond)
 	n.Ratelimit(t, "override", "--policy", "api", "--all", "--unban").Want(t, 0, "1 ban lifted")

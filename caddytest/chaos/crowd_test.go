@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 const (
@@ -144,7 +144,7 @@ func (c *crowd) begin(t *testing.T, held ...int) {
 		}
 	}
 	want := int64(held[0] + held[1])
-	redistest.Retry(t, "the held requests run", func() (again bool, seen any) {
+	assert.Retry(t, "the held requests run", func() (again bool, seen any) {
 		now := c.held.Load()
 		return now != want, fmt.Sprintf("%d of %d do", now, want)
 	})
@@ -206,7 +206,7 @@ func (c *crowd) checkHealed(t *testing.T, since time.Time) {
 	var most int
 	c.look()
 	for i := 0; c.forgets && i < len(c.nodes); i++ { // of the crowd, a request that was sent before may pass late
-		redistest.Retry(t, "the node has told Redis what it runs", func() (again bool, seen any) {
+		assert.Retry(t, "the node has told Redis what it runs", func() (again bool, seen any) {
 			a, err := c.nodes[i].Try(http.MethodGet, c.nodes[i].URL+"/", "")
 			return err != nil || a.Status != http.StatusOK, a
 		})
@@ -221,15 +221,15 @@ func (c *crowd) checkHealed(t *testing.T, since time.Time) {
 			c.healed = max(c.healed, took)
 			break
 		}
-		redistest.FatalIf(t, isLong() && took > crowdTimeout*4/3+10*crowdLook || took > time.Minute, "%d requests run at once after %v, want %d", most, took, c.limit)
+		assert.FatalIf(t, isLong() && took > crowdTimeout*4/3+10*crowdLook || took > time.Minute, "%d requests run at once after %v, want %d", most, took, c.limit)
 	}
-	redistest.ErrorIf(t, isLong() && c.healed > crowdTimeout*4/3+2*crowdLook, "it took %v until as many requests as allowed ran again, want at most %v", c.healed, crowdTimeout*4/3)
+	assert.ErrorIf(t, isLong() && c.healed > crowdTimeout*4/3+2*crowdLook, "it took %v until as many requests as allowed ran again, want at most %v", c.healed, crowdTimeout*4/3)
 	most = 0
 	for looks := 1; looks <= lasting(4, 2) || most < c.limit && !isLong() && looks <= 120; looks++ {
 		<-time.After(crowdLook)
 		most = max(most, c.look())
 	}
-	redistest.ErrorIf(t, most != c.limit, "%d requests run at once afterwards, want %d", most, c.limit)
+	assert.ErrorIf(t, most != c.limit, "%d requests run at once afterwards, want %d", most, c.limit)
 }
 
 // end stops the load.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -25,11 +26,11 @@ func startPair(t *testing.T, ahead time.Duration) pair {
 	} else {
 		p.replica = redistest.StartAt(t, ahead, follow...)
 	}
-	redistest.WaitFor(t, "the replica follows", func() error {
+	assert.WaitFor(t, "the replica follows", func() error {
 		return checkInfo(t, p.master, "replication", "state=online")
 	})
 	p.sentinel = redistest.StartSentinel(t, p.master, "main", "sentinel down-after-milliseconds main 500", "sentinel failover-timeout main 5000")
-	redistest.WaitFor(t, "the sentinel has found the replica", func() error {
+	assert.WaitFor(t, "the sentinel has found the replica", func() error {
 		return checkInfo(t, p.sentinel, "sentinel", "slaves=1")
 	})
 	return p
@@ -45,8 +46,8 @@ func (p pair) watched() setting {
 func (p pair) kill(t *testing.T) {
 	t.Helper()
 	names, _ := do(t, p.master, "keys", "rl:{hot}:*").([]any)
-	redistest.FatalIf(t, len(names) != 1, "the hot key is %v on the master; want one", names)
-	redistest.Retry(t, "the replica has the hot key", func() (again bool, seen any) {
+	assert.FatalIf(t, len(names) != 1, "the hot key is %v on the master; want one", names)
+	assert.Retry(t, "the replica has the hot key", func() (again bool, seen any) {
 		spent, copied := do(t, p.master, "get", names[0]), do(t, p.replica, "get", names[0])
 		return spent == nil || copied != spent, fmt.Sprintf("%q differs from %q", copied, spent)
 	})
@@ -56,10 +57,10 @@ func (p pair) kill(t *testing.T) {
 // promoted waits until the replica is the master and has loaded the script.
 func (p pair) promoted(t *testing.T) {
 	t.Helper()
-	redistest.WaitFor(t, "the replica is the master", func() error {
+	assert.WaitFor(t, "the replica is the master", func() error {
 		return checkInfo(t, p.replica, "replication", "role:master")
 	})
-	redistest.WaitFor(t, "the new master decides", func() error {
+	assert.WaitFor(t, "the new master decides", func() error {
 		return checkInfo(t, p.replica, "commandstats", "cmdstat_eval:")
 	})
 }
@@ -148,7 +149,7 @@ func clustered(masters []*redistest.Server) string {
 // slotOf returns the slot of a client key. All states of the key are in it.
 func slotOf(t *testing.T, server *redistest.Server, key string) int {
 	t.Helper()
-	slot := redistest.NoError(strconv.Atoi(fmt.Sprint(do(t, server, "cluster", "keyslot", key))))(t)
+	slot := assert.NoError(strconv.Atoi(fmt.Sprint(do(t, server, "cluster", "keyslot", key))))(t)
 	return slot
 }
 
@@ -175,7 +176,7 @@ func clusterMasterKilled(t *testing.T, r *row) {
 	dead := ownerOf(slotOf(t, masters[0], "hot"))
 	s.blow(t, func() {
 		masters[dead].Kill()
-		redistest.WaitFor(t, "the replica is the master", func() error {
+		assert.WaitFor(t, "the replica is the master", func() error {
 			return checkInfo(t, replicas[dead], "replication", "role:master")
 		})
 	})
@@ -189,7 +190,7 @@ func clusterMasterKilled(t *testing.T, r *row) {
 	}
 	t.Logf("of %d requests for keys of the other masters %d were decided elsewhere", sent, lost)
 	share := lasting(50, 10)
-	redistest.ErrorIf(t, lost > sent/share, "of %d requests for keys of the other masters %d were decided elsewhere; want fewer than one in %d", sent, lost, share)
+	assert.ErrorIf(t, lost > sent/share, "of %d requests for keys of the other masters %d were decided elsewhere; want fewer than one in %d", sent, lost, share)
 }
 
 // slotMigrated moves the hot key's slot to another master and back, again and again, as in a Cluster

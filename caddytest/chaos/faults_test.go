@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -81,14 +82,14 @@ func do(t *testing.T, server *redistest.Server, words ...any) any {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close() //nolint:errcheck // the reply was read
 	answer, err := client.Do(context.Background(), words...).Result()
-	redistest.FatalIf(t, err != nil, "%v: %v", words, err)
+	assert.FatalIf(t, err != nil, "%v: %v", words, err)
 	return answer
 }
 
 // toxiproxy starts a proxy before a new Redis. It returns the Redis too, for direct connections.
 func toxiproxy(t *testing.T) (*redistest.Toxiproxy, *redistest.Server) {
 	t.Helper()
-	path := redistest.NoError(builtToxiproxy())(t)
+	path := assert.NoError(builtToxiproxy())(t)
 	server := redistest.Start(t)
 	return redistest.StartToxiproxy(t, path, server.Addr), server
 }
@@ -134,7 +135,7 @@ func (s *storm) mostlyOnRedis(t *testing.T) {
 // tooFar checks that a latency above the timeout has requests decided elsewhere.
 func tooFar(t *testing.T, s *storm, _ *redistest.Server) {
 	s.hold()
-	redistest.ErrorIf(t, s.now().elsewhere == 0, "no request was decided elsewhere")
+	assert.ErrorIf(t, s.now().elsewhere == 0, "no request was decided elsewhere")
 }
 
 // killedAgain ends connections on the side of Redis again and again.
@@ -160,7 +161,7 @@ func repliesDropped(t *testing.T, r *row) {
 		s.repeat(time.Second/10, func() {
 			lost := s.now().elsewhere
 			proxy.Poison(t, onReplies("timeout", "timeout", 1000))
-			redistest.Retry(t, "replies are missed", func() (again bool, seen any) {
+			assert.Retry(t, "replies are missed", func() (again bool, seen any) {
 				return s.now().elsewhere < lost+stormClients, fmt.Sprintf("%d requests were decided elsewhere before, now %d", lost, s.now().elsewhere)
 			})
 			proxy.Cure(t)
@@ -177,7 +178,7 @@ func (s *storm) countsOnce(t *testing.T) {
 	t.Helper()
 	now, consumed := s.now(), s.consumed(t)
 	t.Logf("of the hot key Redis admitted %d and has counted %d; %d more were sent", now.hotRedis, consumed, now.hotLost)
-	redistest.ErrorIf(t, consumed < now.hotRedis || consumed > now.hotRedis+now.hotLost, "of the hot key Redis admitted %d and has counted %d; %d more were sent", now.hotRedis, consumed, now.hotLost)
+	assert.ErrorIf(t, consumed < now.hotRedis || consumed > now.hotRedis+now.hotLost, "of the hot key Redis admitted %d and has counted %d; %d more were sent", now.hotRedis, consumed, now.hotLost)
 }
 
 // reloaded loads another configuration again and again. It checks that no connections and goroutines of
@@ -202,10 +203,10 @@ func reloaded(t *testing.T, r *row) {
 	s.hold()
 	now := len(caddytest.Connections(t, server))
 	r.check(t, s, properties{outage: true})
-	redistest.ErrorIf(t, r.elsewhere > r.sent/lasting(100, 10), "Redis did not decide %d of %d requests", r.elsewhere, r.sent)
+	assert.ErrorIf(t, r.elsewhere > r.sent/lasting(100, 10), "Redis did not decide %d of %d requests", r.elsewhere, r.sent)
 	t.Logf("%d connections to Redis, before %d", now, open)
-	redistest.ErrorIf(t, now > open+stormClients, "%d connections to Redis, before %d", now, open)
-	redistest.Retry(t, "there are no more goroutines than before", func() (again bool, seen any) {
+	assert.ErrorIf(t, now > open+stormClients, "%d connections to Redis, before %d", now, open)
+	assert.Retry(t, "there are no more goroutines than before", func() (again bool, seen any) {
 		// Each connection of the pool may have kept one or two.
 		left := n.Goroutines(t)
 		return left > goroutines+4, fmt.Sprintf("%d, before %d", left, goroutines)
@@ -225,5 +226,5 @@ func clocksApart(t *testing.T, r *row) {
 	s.hold()
 	s.hold()
 	r.check(t, s, properties{})
-	redistest.ErrorIf(t, r.hotRedis != smallLimit, "both nodes together admitted %d of the hot key, want %d", r.hotRedis, smallLimit)
+	assert.ErrorIf(t, r.hotRedis != smallLimit, "both nodes together admitted %d of the hot key, want %d", r.hotRedis, smallLimit)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -67,7 +68,7 @@ func TestChaos_lease(t *testing.T) {
 				algorithm = *chosen
 			}
 			if algorithm != "" && !rushes[algorithm].request(t, n, "/"+algorithm) {
-				redistest.ErrorIf(t, n != nodes[2] || !killed.Load(), "a node that was not killed has not answered")
+				assert.ErrorIf(t, n != nodes[2] || !killed.Load(), "a node that was not killed has not answered")
 				n = nodes[0]
 			}
 		}
@@ -89,7 +90,7 @@ func TestChaos_lease(t *testing.T) {
 		only.Store(new(""))
 		hold(rushWindow) // a log that is full leases nothing
 		only.Store(&algorithm)
-		redistest.WaitFor(t, algorithm+" leases and denies", shown)
+		assert.WaitFor(t, algorithm+" leases and denies", shown)
 	}
 	clients.end()
 	lines := "algorithm | admitted | by leases | denied | most in a span / bound"
@@ -97,7 +98,7 @@ func TestChaos_lease(t *testing.T) {
 		r := rushes[algorithm]
 		worst, bound := r.worst(r.passed)
 		lines += fmt.Sprintf("\n%s | %d | %d | %d | %d / %d", algorithm, len(r.passed), r.leased, r.denied, worst, bound)
-		redistest.ErrorIf(t, worst > bound, "%s: %d units passed in a span that may hold %d", algorithm, worst, bound)
+		assert.ErrorIf(t, worst > bound, "%s: %d units passed in a span that may hold %d", algorithm, worst, bound)
 	}
 	t.Logf("\n%s", aligned(lines))
 }

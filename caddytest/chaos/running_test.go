@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -54,7 +55,7 @@ func nodeKilled(t *testing.T) *crowd {
 	c.clientsOf = [2]int{0, 70}
 	c.begin(t, 50, 0)
 	_ = c.nodes[0].Command.Process.Kill() // its end is seen at the backend
-	redistest.Retry(t, "the backend has lost the node", func() (again bool, seen any) {
+	assert.Retry(t, "the backend has lost the node", func() (again bool, seen any) {
 		held := c.held.Load()
 		return held > 0, fmt.Sprintf("it still runs %d of its requests", held)
 	})
@@ -194,7 +195,7 @@ func TestOverrides_failover(t *testing.T) {
 				mu.Lock()
 				before := len(confirmed)
 				mu.Unlock()
-				redistest.Retry(t, what, func() (again bool, seen any) {
+				assert.Retry(t, what, func() (again bool, seen any) {
 					mu.Lock()
 					defer mu.Unlock()
 					return len(confirmed) < before+20, "none is set"
@@ -203,13 +204,13 @@ func TestOverrides_failover(t *testing.T) {
 			more("overrides are set")
 			fail(t, p)
 			b.Reload(t, config(310))
-			redistest.WaitFor(t, "the replica is the master", func() error {
+			assert.WaitFor(t, "the replica is the master", func() error {
 				return checkInfo(t, p.replica, "replication", "role:master")
 			})
 			more("overrides are set at the new master")
 			stop()
 			running.Wait()
-			redistest.WaitFor(t, "all are on both nodes", func() error {
+			assert.WaitFor(t, "all are on both nodes", func() error {
 				for _, n := range []*caddytest.Node{a, b} {
 					keys := overridesOf(t, n)
 					for _, key := range confirmed {
@@ -222,7 +223,7 @@ func TestOverrides_failover(t *testing.T) {
 			})
 			for _, key := range []string{confirmed[0], confirmed[len(confirmed)/2], confirmed[len(confirmed)-1]} {
 				r := b.Get(t, "/", "X-Key: "+key)
-				redistest.ErrorIf(t, r.Body != "denied override", "%s: got %v", key, r)
+				assert.ErrorIf(t, r.Body != "denied override", "%s: got %v", key, r)
 			}
 		})
 	}

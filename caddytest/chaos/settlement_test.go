@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -166,15 +167,15 @@ func (b *books) checkQuota(t *testing.T, q quota, a admissions) {
 		least = min(least, a.redis)
 	}
 	counted := 0
-	redistest.Retry(t, fmt.Sprintf("%v is settled", q), func() (again bool, seen any) {
+	assert.Retry(t, fmt.Sprintf("%v is settled", q), func() (again bool, seen any) {
 		counted = capacity - b.remaining(t, q)
 		return counted < least, fmt.Sprintf("Redis has counted %d of %+v; want at least %d", counted, a, least)
 	})
-	redistest.ErrorIf(t, counted > most, "of %v Redis has counted %d of %+v; want at most %d", q, counted, a, most)
+	assert.ErrorIf(t, counted > most, "of %v Redis has counted %d of %+v; want at most %d", q, counted, a, most)
 	switch q.policy {
 	case "hot":
 		b.hotAdmitted, b.hotCounted = a.redis+a.local, windowUnits(t, b.server, "rl:{hot}:hot:*")
-		redistest.ErrorIf(t, b.hotCounted > smallLimit, "of %v Redis has counted %d; the limit is %d", q, b.hotCounted, smallLimit)
+		assert.ErrorIf(t, b.hotCounted > smallLimit, "of %v Redis has counted %d; the limit is %d", q, b.hotCounted, smallLimit)
 	case "bucket": // what it drained stands nowhere
 	default:
 		b.counted += counted
@@ -189,7 +190,7 @@ func windowUnits(t *testing.T, server *redistest.Server, pattern string) (sum in
 	client := server.Client(t)
 	for keys := client.Scan(t.Context(), 0, pattern, 10_000).Iterator(); keys.Next(t.Context()); {
 		state, err := client.Get(t.Context(), keys.Val()).Bytes()
-		redistest.FatalIf(t, err != nil || len(state) != 16, "%s is %q, %v", keys.Val(), state, err)
+		assert.FatalIf(t, err != nil || len(state) != 16, "%s is %q, %v", keys.Val(), state, err)
 		sum += int(math.Float64frombits(binary.LittleEndian.Uint64(state[8:])))
 	}
 	return sum
@@ -199,7 +200,7 @@ func windowUnits(t *testing.T, server *redistest.Server, pattern string) (sum in
 func (b *books) remaining(t *testing.T, q quota) int {
 	t.Helper()
 	var a caddytest.Response
-	redistest.Retry(t, "Redis tells the state", func() (again bool, seen any) {
+	assert.Retry(t, "Redis tells the state", func() (again bool, seen any) {
 		a = b.running[0].Ask(t, http.MethodPost, "state", `{"policy":"`+q.policy+`","key":"`+q.key+`"}`)
 		return a.Status != http.StatusOK, a
 	})
@@ -227,7 +228,7 @@ func TestChaos_settlement_keys(t *testing.T) {
 		"redis_ratelimit {query.k} 10 400d {\nname many\nalgorithm fixed_window\n}\n"+caddytest.ShowDecision)))
 	caddytest.WaitForRedis(t, n, "/?k=ready")
 	end := kill(t, server)
-	redistest.Retry(t, "the outage begins", func() (again bool, seen any) {
+	assert.Retry(t, "the outage begins", func() (again bool, seen any) {
 		a := n.Get(t, "/?k=ready")
 		return a.Body == "allowed redis", a
 	})
@@ -237,7 +238,7 @@ func TestChaos_settlement_keys(t *testing.T) {
 	began, arrived := time.Now(), int64(0)
 	for arrived < manyKeys() {
 		next := min(manyKeys(), arrived+100) // within the time of WaitFor, on a busy machine too
-		redistest.Retry(t, fmt.Sprintf("%d keys are settled", next), func() (again bool, seen any) {
+		assert.Retry(t, fmt.Sprintf("%d keys are settled", next), func() (again bool, seen any) {
 			arrived = int64(n.Metric(t, settled))
 			return arrived < next, fmt.Sprintf("%d are", arrived)
 		})
@@ -245,10 +246,10 @@ func TestChaos_settlement_keys(t *testing.T) {
 	took := time.Since(began)
 	t.Logf("%d keys were settled in %v: %.0f a second", arrived, took, float64(arrived)/took.Seconds())
 	units := int64(windowUnits(t, server, "rl:{m*}:many:*"))
-	redistest.ErrorIf(t, units != manyKeys(), "Redis has counted %d units; want %d", units, manyKeys())
+	assert.ErrorIf(t, units != manyKeys(), "Redis has counted %d units; want %d", units, manyKeys())
 	const perSecond = 4 * 128
 	least := time.Duration(manyKeys()/perSecond-1) * time.Second
-	redistest.ErrorIf(t, took < least, "%d keys were settled in %v; want at least %v", arrived, took, least)
+	assert.ErrorIf(t, took < least, "%d keys were settled in %v; want at least %v", arrived, took, least)
 	if arrived > manyKeys()+1 { // with the key that has found the outage
 		t.Errorf("%d units were settled; want %d", arrived, manyKeys()+1)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // arrival is a request that reached the backend.
@@ -118,7 +118,7 @@ func (s *soak) checkCalm(t *testing.T, calm span, stalled time.Duration) {
 		places *= len(s.nodes)
 		s.elsewhere += local
 		t.Logf("%d requests passed without Redis; the machine stalled for %v", local, stalled)
-		redistest.ErrorIf(t, isSoak() && local > soakClients && stalled < caddytest.DefaultTimeout/4, "Redis did not decide between faults")
+		assert.ErrorIf(t, isSoak() && local > soakClients && stalled < caddytest.DefaultTimeout/4, "Redis did not decide between faults")
 	}
 	if s.ran = s.look(); s.ran > places {
 		t.Errorf("%d requests ran at once, at most %d may", s.ran, places)
@@ -139,7 +139,7 @@ func (s *soak) checkCalm(t *testing.T, calm span, stalled time.Duration) {
 			continue
 		}
 		worst, bound := r.worst(passed)
-		redistest.ErrorIf(t, worst > bound, "%s: %d units passed in a span that may hold %d", f.name, worst, bound)
+		assert.ErrorIf(t, worst > bound, "%s: %d units passed in a span that may hold %d", f.name, worst, bound)
 		if s.noteRoom(f.name, worst, bound); f.name == "fixed" {
 			s.checkDenials(t, a, r, calm)
 		}
@@ -173,7 +173,7 @@ func checkBans(t *testing.T, banned []span, passed []passing, calm span) {
 	t.Helper()
 	for _, ban := range banned {
 		for _, p := range passed {
-			redistest.ErrorIf(t, !ban.from.Before(calm.from) && ban.from.Before(p.began) && p.ended.Before(ban.to), "a client passed that was banned")
+			assert.ErrorIf(t, !ban.from.Before(calm.from) && ban.from.Before(p.began) && p.ended.Before(ban.to), "a client passed that was banned")
 		}
 	}
 }
@@ -243,7 +243,7 @@ func (s *soak) checkFaults(t *testing.T) {
 			if at.node != "" {
 				bound = most * max(1, faults) // a timeout of a busy machine is an outage too
 			}
-			redistest.ErrorIf(t, units > bound, "%s: node %q let %d units pass in the window at %v, with %d faults or failovers; at most %d may", f.name, at.node, units, from, faults, bound)
+			assert.ErrorIf(t, units > bound, "%s: node %q let %d units pass in the window at %v, with %d faults or failovers; at most %d may", f.name, at.node, units, from, faults, bound)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -28,7 +29,7 @@ type group struct {
 // startGroup starts all nine processes. The first server is the master.
 func startGroup(t *testing.T) *group {
 	t.Helper()
-	path := redistest.NoError(builtToxiproxy())(t)
+	path := assert.NoError(builtToxiproxy())(t)
 	g := &group{}
 	for i := range 3 {
 		server := redistest.Start(t, "--repl-diskless-sync-delay", "0")
@@ -42,7 +43,7 @@ func startGroup(t *testing.T) *group {
 			"sentinel down-after-milliseconds main 500", "sentinel failover-timeout main 3000", "sentinel parallel-syncs main 2")
 		client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
 		t.Cleanup(func() { _ = client.Close() })
-		redistest.Must(t, client.Set(t.Context(), "main", "quorum", "2").Err())
+		assert.Must(t, client.Set(t.Context(), "main", "quorum", "2").Err())
 		g.sentinels, g.addresses = append(g.sentinels, client), append(g.addresses, s.Addr)
 	}
 	g.settled(t)
@@ -102,7 +103,7 @@ func (g *group) check() error {
 // settled waits until the group is whole and returns its master.
 func (g *group) settled(t *testing.T) (master int) {
 	t.Helper()
-	redistest.WaitFor(t, "the group is whole", func() error {
+	assert.WaitFor(t, "the group is whole", func() error {
 		<-time.After(20 * time.Millisecond)
 		return g.check()
 	})
@@ -112,7 +113,7 @@ func (g *group) settled(t *testing.T) (master int) {
 // replaced waits until all sentinels have another master, and returns it.
 func (g *group) replaced(t *testing.T, old int) (master int) {
 	t.Helper()
-	redistest.WaitFor(t, "there is another master", func() error {
+	assert.WaitFor(t, "there is another master", func() error {
 		for i := range g.sentinels {
 			if master = g.master(i); master < 0 || master == old {
 				return fmt.Errorf("sentinel %d has %d", i, master)
@@ -128,7 +129,7 @@ func (g *group) failovers(t *testing.T) func() []time.Time {
 	t.Helper()
 	events := g.sentinels[0].Subscribe(context.Background(), "+switch-master")
 	t.Cleanup(func() { _ = events.Close() })
-	redistest.NoError(events.Receive(t.Context()))(t)
+	assert.NoError(events.Receive(t.Context()))(t)
 	var mu sync.Mutex
 	var seen []time.Time
 	go func() {
@@ -162,7 +163,7 @@ var soakFaults = []soakFault{
 		s.restart(t, 1, syscall.SIGTERM)
 	}},
 	{"failover by command", func(t *testing.T, s *soak, master int) {
-		redistest.Retry(t, "the master is replaced", func() (again bool, seen any) { // an aborted failover is not begun again
+		assert.Retry(t, "the master is replaced", func() (again bool, seen any) { // an aborted failover is not begun again
 			err := s.group.sentinels[0].Failover(t.Context(), "main").Err() // one under way is an error
 			<-time.After(time.Second)
 			return s.group.master(0) == master, err
@@ -216,7 +217,7 @@ func poisonedFor(span time.Duration, toxic redistest.Toxic) func(*testing.T, *so
 func (s *soak) heal(t *testing.T) {
 	t.Helper()
 	s.group.settled(t)
-	redistest.WaitFor(t, "Redis decides on all nodes", func() error {
+	assert.WaitFor(t, "Redis decides on all nodes", func() error {
 		s.group.settled(t)
 		for i := range s.nodes {
 			n := s.nodes[i].Load()

@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // begin starts the load.
 func (s *soak) begin(t *testing.T) {
 	t.Helper()
-	s.start(t, soakClients, redistest.Rounds(20*time.Millisecond, 10*time.Millisecond), func(client int) func() {
+	s.start(t, soakClients, assert.Rounds(20*time.Millisecond, 10*time.Millisecond), func(client int) func() {
 		return func() {
 			s.request(client%len(s.nodes), pick())
 			s.turns[client].Add(1)
@@ -32,7 +32,7 @@ func (s *soak) awaitTurns(t *testing.T) {
 	t.Helper()
 	for i := range s.turns {
 		before := s.turns[i].Load()
-		redistest.Retry(t, "a request ends", func() (again bool, seen any) {
+		assert.Retry(t, "a request ends", func() (again bool, seen any) {
 			return s.turns[i].Load() == before, "none has"
 		})
 	}
@@ -95,7 +95,7 @@ func (s *soak) restart(t *testing.T, i int, signal os.Signal) {
 	t.Helper()
 	s.leaving[i].Store(true)
 	n := s.nodes[i].Swap(nil)
-	redistest.Must(t, n.Command.Process.Signal(signal))
+	assert.Must(t, n.Command.Process.Signal(signal))
 	n.Stop(t)
 	s.warnings += warnings(t, n)
 	s.startNode(t, i)
@@ -114,12 +114,12 @@ func warnings(t *testing.T, n *caddytest.Node) int {
 // check checks what holds for the whole soak.
 func (s *soak) check(t *testing.T, stalled time.Duration) {
 	t.Helper()
-	redistest.ErrorIf(t, s.wrong > 0, "%d responses were wrong; the first: %s", s.wrong, s.complaint)
+	assert.ErrorIf(t, s.wrong > 0, "%d responses were wrong; the first: %s", s.wrong, s.complaint)
 	for i := range s.nodes {
 		s.warnings += warnings(t, s.nodes[i].Load())
 	}
 	most := 6 * (len(s.faults) + 1)
-	redistest.ErrorIf(t, s.warnings > most, "the nodes logged %d warnings for %d faults, want at most %d", s.warnings, len(s.faults), most)
+	assert.ErrorIf(t, s.warnings > most, "the nodes logged %d warnings for %d faults, want at most %d", s.warnings, len(s.faults), most)
 	if !isSoak() {
 		return
 	}
@@ -129,7 +129,7 @@ func (s *soak) check(t *testing.T, stalled time.Duration) {
 	}
 	for _, f := range features {
 		slowest := s.snapshot(f).slowest
-		redistest.ErrorIf(t, slowest > caddytest.DefaultTimeout+caddytest.Slack+stalled, "%s: the slowest response took %v, the machine stalled for %v", f.name, slowest, stalled)
+		assert.ErrorIf(t, slowest > caddytest.DefaultTimeout+caddytest.Slack+stalled, "%s: the slowest response took %v, the machine stalled for %v", f.name, slowest, stalled)
 	}
 }
 
@@ -154,7 +154,7 @@ func (s *soak) used(t *testing.T) (all [3]usage) {
 // checkUsed waits until the nodes hold little more than before.
 func (s *soak) checkUsed(t *testing.T, before [3]usage) {
 	t.Helper()
-	redistest.WaitFor(t, "the nodes hold little more than before", func() error {
+	assert.WaitFor(t, "the nodes hold little more than before", func() error {
 		now := s.used(t)
 		for i := range now {
 			if now[i].goroutines > before[i].goroutines+20 || now[i].heap > before[i].heap+32<<20 {

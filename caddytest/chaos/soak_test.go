@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -28,7 +29,7 @@ const (
 )
 
 // isSoak reports whether SOAK=long is set. The test then has the machine for itself.
-func isSoak() bool { return redistest.Rounds(0, 1) == 1 }
+func isSoak() bool { return assert.Rounds(0, 1) == 1 }
 
 // soak is three nodes with all features on a master with replicas and sentinels, and a backend that notes what
 // reaches it.
@@ -103,7 +104,7 @@ func (s *soak) cycle(t *testing.T, i int) {
 	s.mu.Unlock()
 	s.override(t, i)
 	s.calm(t, 2200*time.Millisecond)
-	redistest.ErrorIf(t, t.Failed(), "this was after: %s", fault.name)
+	assert.ErrorIf(t, t.Failed(), "this was after: %s", fault.name)
 }
 
 // calm waits until the traces of a fault are gone, and checks the time that follows.
@@ -143,7 +144,7 @@ func (s *soak) startNode(t *testing.T, i int) {
 	s.numbers[i] = s.started
 	n := caddytest.Start(t, s.config(s.started))
 	if s.started == 1 {
-		redistest.Retry(t, "the node finds Redis", func() (again bool, seen any) {
+		assert.Retry(t, "the node finds Redis", func() (again bool, seen any) {
 			a := n.Ask(t, http.MethodPost, "override", `{"policy":"blocked","key":"hot","block":true}`)
 			return a.Status != http.StatusOK, a
 		})
@@ -256,7 +257,7 @@ func (s *soak) config(number int) string {
 		header X-Reason {http.redis_ratelimit.reason}
 		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.source}"
 	}`, s.rounds, s.backend, number)
-	timeout := redistest.Rounds(500*time.Millisecond, caddytest.DefaultTimeout)
+	timeout := assert.Rounds(500*time.Millisecond, caddytest.DefaultTimeout)
 	return caddytest.Quietly(caddytest.Config("redis_ratelimit {\n"+s.group.option()+"\ntimeout "+timeout.String()+"\n}", site))
 }
 

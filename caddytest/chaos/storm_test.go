@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 const (
@@ -137,7 +137,7 @@ func (s *storm) begin(t *testing.T) {
 	if s.limit != smallLimit {
 		return
 	}
-	redistest.Retry(t, "the hot key's quota is used", func() (again bool, seen any) {
+	assert.Retry(t, "the hot key's quota is used", func() (again bool, seen any) {
 		now := s.now()
 		return now.hotDenied == 0, fmt.Sprintf("%d of its requests were admitted", now.hotRedis+now.hotLocal)
 	})
@@ -212,7 +212,7 @@ func (s *storm) consumed(t *testing.T) int {
 	t.Helper()
 	a := s.running[0].Get(t, "/hot")
 	remaining, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
-	redistest.FatalIf(t, err != nil || a.Body != "allowed redis", "got %v; want the remaining quota from Redis", a)
+	assert.FatalIf(t, err != nil || a.Body != "allowed redis", "got %v; want the remaining quota from Redis", a)
 	return s.limit - remaining - 1
 }
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // tally holds the counts of a storm.
@@ -130,7 +130,7 @@ func (r *row) check(t *testing.T, s *storm, p properties) {
 		locally = s.locally()
 	}
 	r.bound = onRedis + locally
-	redistest.ErrorIf(t, r.wrong > 0 || r.answered < r.sent, "of %d requests %d were answered, %d were wrong; the first: %s", r.sent, r.answered, r.wrong, r.complaint)
+	assert.ErrorIf(t, r.wrong > 0 || r.answered < r.sent, "of %d requests %d were answered, %d were wrong; the first: %s", r.sent, r.answered, r.wrong, r.complaint)
 	if r.hotRedis > onRedis || r.hotLocal > locally {
 		t.Errorf("of the hot key Redis admitted %d, at most %d were right; the nodes %d by themselves, at most %d",
 			r.hotRedis, onRedis, r.hotLocal, locally)

@@ -24,6 +24,7 @@ import (
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit/credentials/aws"
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit/credentials/azure"
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit/credentials/gcp"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -79,20 +80,20 @@ func onGoogle(url string) []string {
 func byRole(t *testing.T, url string) []string {
 	t.Helper()
 	token := filepath.Join(t.TempDir(), "token")
-	redistest.Must(t, os.WriteFile(token, []byte(secret), 0o600))
+	assert.Must(t, os.WriteFile(token, []byte(secret), 0o600))
 	return []string{"AWS_ROLE_ARN=arn:aws:iam::123456789012:role/app", "AWS_WEB_IDENTITY_TOKEN_FILE=" + token, "AWS_ENDPOINT_URL_STS=" + url}
 }
 
 // byAccount takes the identity of a service account's file from a service.
 func byAccount(t *testing.T, url string) []string {
 	t.Helper()
-	key := redistest.NoError(rsa.GenerateKey(rand.Reader, 2048))(t)
-	text := redistest.NoError(json.Marshal(map[string]string{
+	key := assert.NoError(rsa.GenerateKey(rand.Reader, 2048))(t)
+	text := assert.NoError(json.Marshal(map[string]string{
 		"type": "service_account", "client_email": "a@example.com", "token_uri": url,
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
 	}))(t)
 	path := filepath.Join(t.TempDir(), "account.json")
-	redistest.Must(t, os.WriteFile(path, text, 0o600))
+	assert.Must(t, os.WriteFile(path, text, 0o600))
 	return []string{"GOOGLE_APPLICATION_CREDENTIALS=" + path}
 }
 
@@ -162,7 +163,7 @@ func TestCheck_clouds(t *testing.T) {
 			file := caddytest.WriteCaddyfile(t, "{\nredis_ratelimit {\n"+option+"\n}\n}\n:8080 {\n"+caddytest.LimitedSite+"\n}\n")
 			e := caddytest.RunRatelimit(t, c.env(t), "check", "--config", file, "--json")
 			var findings []struct{ Check, Result, Detail, Advice string }
-			redistest.Must(t, json.Unmarshal([]byte(e.Stdout), &findings))
+			assert.Must(t, json.Unmarshal([]byte(e.Stdout), &findings))
 			if len(findings) != 1 || findings[0].Check != "reachable" || findings[0].Result != "failed" || !strings.Contains(findings[0].Detail, c.want) || e.Code != c.code || e.Stderr != "" {
 				t.Errorf("want code %d and %q; got %v", c.code, c.want, e)
 			}
@@ -184,18 +185,18 @@ var (
 // TestDocuments_clouds loads each Caddyfile of the page, which asks no service.
 func TestDocuments_clouds(t *testing.T) {
 	t.Parallel()
-	page := redistest.NoError(os.ReadFile(cloudsPage))(t)
+	page := assert.NoError(os.ReadFile(cloudsPage))(t)
 	url, asked := service(t, http.StatusOK, "")
 	env := append(append(onAWS(url), onAzure(url)...), onGoogle(url)...)
 	shown := map[string]bool{}
 	for _, found := range snippets.FindAllStringSubmatch(string(page), -1) {
 		name := nameOfOne.FindStringSubmatch(found[1])
-		redistest.FatalIf(t, name == nil, "no source of credentials in\n%s", found[1])
+		assert.FatalIf(t, name == nil, "no source of credentials in\n%s", found[1])
 		shown[name[1]] = true
 		option := strings.ReplaceAll(found[1], authority, redistest.NewAuthority(t).CA)
 		option = "\t\t" + strings.ReplaceAll(strings.TrimSpace(option), "\n", "\n\t\t")
 		caddytest.CheckCaddyfile(t, "{\n\tredis_ratelimit {\n"+option+"\n\t}\n}\n\n:8080 {\n\tredis_ratelimit {remote_host} 2 24h\n}\n", env)
 	}
-	redistest.ErrorIf(t, len(shown) != len(sources), "%s shows %v; want all of %v", cloudsPage, shown, sources)
-	redistest.Equal(t, asked.Load(), 0, "the number of requests to the clouds")
+	assert.ErrorIf(t, len(shown) != len(sources), "%s shows %v; want all of %v", cloudsPage, shown, sources)
+	assert.Equal(t, asked.Load(), 0, "the number of requests to the clouds")
 }

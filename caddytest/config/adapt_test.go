@@ -17,8 +17,8 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/standard"
 
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // update writes the golden files anew. Read the difference before you keep it.
@@ -30,22 +30,22 @@ const separator = "\n----------\n"
 // them, or an error with the first and last line of that text. Imports are relative to this package.
 func TestAdapt_goldenFiles(t *testing.T) {
 	paths, err := filepath.Glob("adapt/*.caddyfiletest")
-	redistest.FatalIf(t, err != nil || len(paths) == 0, "there are no golden files, error %v", err)
+	assert.FatalIf(t, err != nil || len(paths) == 0, "there are no golden files, error %v", err)
 	for _, path := range paths {
-		path := redistest.NoError(filepath.Abs(path))(t)
+		path := assert.NoError(filepath.Abs(path))(t)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".caddyfiletest"), func(t *testing.T) {
-			text := redistest.NoError(os.ReadFile(path))(t)
+			text := assert.NoError(os.ReadFile(path))(t)
 			input, want, found := strings.Cut(string(text), separator)
-			redistest.FatalIf(t, !found && !*update, "the file has no line of ten dashes")
+			assert.FatalIf(t, !found && !*update, "the file has no line of ten dashes")
 			input = strings.TrimSuffix(input, "\n") + "\n"
 			got, adapted := adapt(t, input)
 			if *update && (adapted || !isFramed(got, want)) {
 				want = got + "\n"
-				redistest.Must(t, os.WriteFile(path, []byte(strings.TrimSuffix(input, "\n")+separator+want), 0o600))
+				assert.Must(t, os.WriteFile(path, []byte(strings.TrimSuffix(input, "\n")+separator+want), 0o600))
 			}
-			redistest.ErrorIf(t, adapted == strings.HasPrefix(filepath.Base(path), "error_"), "the name of the file has another result: %s", got)
+			assert.ErrorIf(t, adapted == strings.HasPrefix(filepath.Base(path), "error_"), "the name of the file has another result: %s", got)
 			if adapted {
-				redistest.ErrorIf(t, got+"\n" != want, "got\n%s\nwant\n%s", got, want)
+				assert.ErrorIf(t, got+"\n" != want, "got\n%s\nwant\n%s", got, want)
 				checkFormat(t, input)
 				checkLoads(t, input, got)
 			} else if !isFramed(got, want) || !strings.Contains(got, "Caddyfile:") {
@@ -70,7 +70,7 @@ func adapt(t *testing.T, input string) (output string, adapted bool) {
 		return err.Error(), false
 	}
 	var indented bytes.Buffer
-	redistest.Must(t, json.Indent(&indented, result, "", "\t"))
+	assert.Must(t, json.Indent(&indented, result, "", "\t"))
 	return indented.String(), true
 }
 
@@ -78,7 +78,7 @@ func adapt(t *testing.T, input string) (output string, adapted bool) {
 func checkFormat(t *testing.T, input string) {
 	t.Helper()
 	formatted := string(caddyfile.Format([]byte(input)))
-	redistest.ErrorIf(t, formatted != input, "caddy fmt makes of it\n%s", formatted)
+	assert.ErrorIf(t, formatted != input, "caddy fmt makes of it\n%s", formatted)
 }
 
 // checkLoads provisions the configuration, unless it needs files that are missing.
@@ -92,7 +92,7 @@ func checkLoads(t *testing.T, input, output string) {
 	}
 	t.Setenv("THIRD_NODE", "10.0.0.3:6379")
 	config := new(caddy.Config)
-	redistest.Must(t, json.Unmarshal([]byte(output), config))
+	assert.Must(t, json.Unmarshal([]byte(output), config))
 	if err := caddy.Validate(config); err != nil {
 		t.Errorf("the configuration does not load: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -62,7 +63,7 @@ func TestUnwritten_warning(t *testing.T) {
 			continue
 		}
 		for i, want := range test.want {
-			redistest.ErrorIf(t, !strings.Contains(lines[i].Text, want), "%s: the log has %v; want %q in it", test.name, lines[i], want)
+			assert.ErrorIf(t, !strings.Contains(lines[i].Text, want), "%s: the log has %v; want %q in it", test.name, lines[i], want)
 		}
 	}
 }
@@ -85,9 +86,9 @@ func TestNeverSet_warning(t *testing.T) {
 	warnings := func() (found []string) {
 		for _, l := range n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "a placeholder was empty") }) {
 			var fields struct{ Policy, Option, Placeholder string }
-			redistest.Must(t, json.Unmarshal([]byte(l.Text), &fields))
+			assert.Must(t, json.Unmarshal([]byte(l.Text), &fields))
 			found = append(found, fmt.Sprint(l.Level, " ", fields.Policy, " ", fields.Option, " ", fields.Placeholder))
-			redistest.ErrorIf(t, strings.Contains(l.Text, "secret-plan"), "the log has a value of a client: %s", l.Text)
+			assert.ErrorIf(t, strings.Contains(l.Text, "secret-plan"), "the log has a value of a client: %s", l.Text)
 		}
 		slices.Sort(found)
 		return found
@@ -177,14 +178,14 @@ func TestSecrets_errors(t *testing.T) {
 		for _, value := range []string{placeholder, url} {
 			text := strings.ReplaceAll(option, "VALUE", value)
 			a = n.Load(t, caddytest.Config("redis_ratelimit {\n"+text+"\n}", "redis_ratelimit same 3 24h"))
-			redistest.ErrorIf(t, a.Status != http.StatusBadRequest || strings.Contains(a.Body, "hunter2"), "%s: got %v; want status 400 without the password", name, a)
+			assert.ErrorIf(t, a.Status != http.StatusBadRequest || strings.Contains(a.Body, "hunter2"), "%s: got %v; want status 400 without the password", name, a)
 		}
 		if !strings.Contains(option, "VALUE") || strings.Contains(a.Body, "adapting config") && name != "word" {
 			continue // other rows have checked what the command shows, which is the adapter's error too
 		}
 		path := caddytest.WriteCaddyfile(t, "{\nredis_ratelimit {\n"+strings.ReplaceAll(option, "VALUE", url)+"\n}\n}\n:8080 {\nredis_ratelimit same 3 24h\n}\n")
 		e := caddytest.RunRatelimit(t, nil, "check", "--config", path)
-		redistest.ErrorIf(t, strings.Contains(e.String(), "hunter2"), "%s: check shows the password: %v", name, e)
+		assert.ErrorIf(t, strings.Contains(e.String(), "hunter2"), "%s: check shows the password: %v", name, e)
 	}
 	caddytest.CheckHidden(t, "the log", n.Log.String(), "hunter2")
 }
@@ -218,7 +219,7 @@ func TestPassword_rotation(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "first-secret")
 	password := filepath.Join(t.TempDir(), "password")
 	write := func(secret string) {
-		redistest.Must(t, os.WriteFile(password, []byte(secret), 0o600))
+		assert.Must(t, os.WriteFile(password, []byte(secret), 0o600))
 	}
 	write("first-secret")
 	text := caddytest.Config("redis_ratelimit {\nredis {\naddress "+server.Addr+"\npassword {file."+password+"}\n}\n}", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision)
@@ -228,7 +229,7 @@ func TestPassword_rotation(t *testing.T) {
 	conn := server.Client(t).Conn()
 	defer conn.Close() //nolint:errcheck // the test is over
 	conn.Do(ctx, "auth", "first-secret")
-	redistest.Must(t, conn.ConfigSet(ctx, "requirepass", "second-secret").Err())
+	assert.Must(t, conn.ConfigSet(ctx, "requirepass", "second-secret").Err())
 	conn.Do(ctx, "auth", "second-secret")
 	conn.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes")
 	n.Get(t, "/").Want(t, 0, "allowed fallback") // decided here, because the password is wrong now

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -22,7 +23,7 @@ func TestCaddyfileExample(t *testing.T) {
 	t.Parallel()
 	const off, on = "# redis redis://", "redis redis://"
 	text := caddytest.ReadFile(t, "Caddyfile.example")
-	redistest.FatalIf(t, strings.Count(text, off) != 1, "Caddyfile.example has no line %q to uncomment", off)
+	assert.FatalIf(t, strings.Count(text, off) != 1, "Caddyfile.example has no line %q to uncomment", off)
 	caddytest.CheckCaddyfile(t, text, nil)
 	caddytest.CheckCaddyfile(t, strings.Replace(text, off, on, 1), nil)
 }
@@ -37,7 +38,7 @@ var (
 func documents(t *testing.T) []string {
 	t.Helper()
 	pages, err := filepath.Glob(caddytest.Path(t, "docs/*.md"))
-	redistest.FatalIf(t, err != nil || len(pages) == 0, "docs/ has no pages: %v", err)
+	assert.FatalIf(t, err != nil || len(pages) == 0, "docs/ has no pages: %v", err)
 	for i, page := range pages {
 		pages[i] = "docs/" + filepath.Base(page)
 	}
@@ -67,7 +68,7 @@ func TestDocuments_caddyfiles(t *testing.T) {
 		}
 	}
 	least := 10
-	redistest.ErrorIf(t, count < least, "%d blocks begin with ```caddyfile, want %d or more", count, least)
+	assert.ErrorIf(t, count < least, "%d blocks begin with ```caddyfile, want %d or more", count, least)
 }
 
 // variables returns a value for each environment variable of a Caddyfile.
@@ -95,7 +96,7 @@ func stand(t *testing.T) standIns {
 	authority := redistest.NewAuthority(t)
 	files := standIns{ca: authority.CA, secret: filepath.Join(t.TempDir(), "secret")}
 	files.cert, files.key = authority.Issue(t, "caddy.test")
-	redistest.Must(t, os.WriteFile(files.secret, []byte("example"), 0o600))
+	assert.Must(t, os.WriteFile(files.secret, []byte("example"), 0o600))
 	return files
 }
 
@@ -124,7 +125,7 @@ var (
 func documentedRights(t *testing.T) (server, sentinel []string) {
 	t.Helper()
 	lines := aclLine.FindAllString(caddytest.ReadFile(t, "docs/redis.md"), -1)
-	redistest.FatalIf(t, len(lines) != 2, "docs/redis.md has %d lines of ACL SETUSER, want one for Redis and one for the sentinels", len(lines))
+	assert.FatalIf(t, len(lines) != 2, "docs/redis.md has %d lines of ACL SETUSER, want one for Redis and one for the sentinels", len(lines))
 	var rights [2][]string
 	for i, line := range lines {
 		for _, match := range granted.FindAllStringSubmatch(line, -1) {
@@ -228,7 +229,7 @@ func TestDocuments_brokenLinks(t *testing.T) {
 		"```\n# Gone\n[code](nothing.go)\n```\n"
 	want := []string{"docs/new.md: #gone", "docs/new.md: nothing.md", "docs/new.md: keys.md#nothing", "docs/new.md: nothing.svg"}
 	got := brokenLinks(t, "docs/new.md", text)
-	redistest.ErrorIf(t, !slices.Equal(got, want), "got %q, want %q", got, want)
+	assert.ErrorIf(t, !slices.Equal(got, want), "got %q, want %q", got, want)
 }
 
 func TestReadme_pages(t *testing.T) {
@@ -238,7 +239,7 @@ func TestReadme_pages(t *testing.T) {
 		if page == "README.md" || page == "docs/benchmarks.md" {
 			continue // it stands in a chapter of its own
 		}
-		redistest.ErrorIf(t, !strings.Contains(contents, "]("+page+")"), "README.md does not list %s", page)
+		assert.ErrorIf(t, !strings.Contains(contents, "]("+page+")"), "README.md does not list %s", page)
 	}
 }
 
@@ -247,7 +248,7 @@ func TestReadme_start(t *testing.T) {
 	t.Parallel()
 	_, loop, found := strings.Cut(caddytest.ReadFile(t, "README.md"), "$ for i in 1 2 3 4; do curl -s http://localhost:8080/search; done\n")
 	shown, _, ended := strings.Cut(loop, "```")
-	redistest.FatalIf(t, !found || !ended, "README.md has no loop of searches")
+	assert.FatalIf(t, !found || !ended, "README.md has no loop of searches")
 	n := caddytest.Start(t, example(t))
 	served := ""
 	for i := range int64(4) {
@@ -256,7 +257,7 @@ func TestReadme_start(t *testing.T) {
 		served += a.Body
 		if i == 3 {
 			wait := retryAfter(t, caddytest.CheckRefusal(t, a, http.StatusTooManyRequests))
-			redistest.ErrorIf(t, wait > 6, "got %v; want a search back within 6 seconds", a)
+			assert.ErrorIf(t, wait > 6, "got %v; want a search back within 6 seconds", a)
 		}
 	}
 	seconds := regexp.MustCompile(`in \d\.\d+ s`)
@@ -273,7 +274,7 @@ func TestDocuments_words(t *testing.T) {
 	for _, page := range append(documents(t), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md") {
 		for i, line := range strings.Split(caddytest.ReadFile(t, page), "\n") {
 			word := avoidedWords.FindString(line)
-			redistest.ErrorIf(t, word != "", "%s:%d: write the sentence without %q", page, i+1, word)
+			assert.ErrorIf(t, word != "", "%s:%d: write the sentence without %q", page, i+1, word)
 		}
 	}
 }

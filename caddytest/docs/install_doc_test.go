@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -39,8 +40,8 @@ func readInstallPage(t *testing.T) installPage {
 		page.caddyfiles = append(page.caddyfiles, block[1])
 	}
 	blocks := installCompose.FindAllStringSubmatch(page.text, -1)
-	redistest.FatalIf(t, len(page.caddyfiles) != 2 || len(blocks) != 1, "docs/install.md has %d Caddyfiles and %d compose files, want 2 and 1", len(page.caddyfiles), len(blocks))
-	redistest.Must(t, yaml.Unmarshal([]byte(blocks[0][1]), &page.compose))
+	assert.FatalIf(t, len(page.caddyfiles) != 2 || len(blocks) != 1, "docs/install.md has %d Caddyfiles and %d compose files, want 2 and 1", len(page.caddyfiles), len(blocks))
+	assert.Must(t, yaml.Unmarshal([]byte(blocks[0][1]), &page.compose))
 	return page
 }
 
@@ -57,9 +58,9 @@ func TestInstall_versions(t *testing.T) {
 		"github.com/caddyserver/caddy/v2": installCaddy, "go": installGo, "module": installWith,
 	} {
 		found := pattern.FindAllStringSubmatch(page.text, -1)
-		redistest.ErrorIf(t, len(found) == 0, "docs/install.md names no %s", what)
+		assert.ErrorIf(t, len(found) == 0, "docs/install.md names no %s", what)
 		for _, match := range found {
-			redistest.ErrorIf(t, match[1] != want[what], "docs/install.md has %q, go.mod has %s %s", match[0], what, want[what])
+			assert.ErrorIf(t, match[1] != want[what], "docs/install.md has %q, go.mod has %s %s", match[0], what, want[what])
 		}
 	}
 }
@@ -74,7 +75,7 @@ func TestInstall_modules(t *testing.T) {
 		}
 	}
 	page := readInstallPage(t)
-	redistest.ErrorIf(t, want == "" || !strings.Contains(page.text, "list-modules | grep redis_ratelimit\n"+want+"$ "), "docs/install.md does not list\n%s", want)
+	assert.ErrorIf(t, want == "" || !strings.Contains(page.text, "list-modules | grep redis_ratelimit\n"+want+"$ "), "docs/install.md does not list\n%s", want)
 }
 
 var (
@@ -104,7 +105,7 @@ func TestInstall_compose(t *testing.T) {
 		t.Error(problem)
 	}
 	for name, service := range page.compose.Services {
-		redistest.ErrorIf(t, len(service.Healthcheck.Test) == 0, "service %s has no health check", name)
+		assert.ErrorIf(t, len(service.Healthcheck.Test) == 0, "service %s has no health check", name)
 	}
 }
 
@@ -197,7 +198,7 @@ func TestInstall_composeNodes(t *testing.T) {
 		}
 		a := nodes[port].Get(t, "/")
 		if i == len(ports)-1 {
-			redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests, "request %d on %s: got %v, want it denied", i+1, port, a)
+			assert.ErrorIf(t, a.Status != http.StatusTooManyRequests, "request %d on %s: got %v, want it denied", i+1, port, a)
 		} else if want := fmt.Sprintf("%d left, says redis", len(ports)-2-i); a.Body != want {
 			t.Errorf("request %d on %s: got %v, want %q", i+1, port, a, want)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -42,7 +43,7 @@ func matches(t *testing.T, pattern *regexp.Regexp, text string) []string {
 	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
 		found = append(found, match[len(match)-1])
 	}
-	redistest.FatalIf(t, len(found) == 0, "docs/operations.md has nothing like %s", pattern)
+	assert.FatalIf(t, len(found) == 0, "docs/operations.md has nothing like %s", pattern)
 	return found
 }
 
@@ -64,11 +65,11 @@ func startOperations(t *testing.T, text string) *caddytest.Node {
 		operationsRedis:          redistest.Start(t).Addr,
 		":8080":                  ":{$PORT}",
 	} {
-		redistest.FatalIf(t, strings.Count(file, old) != 1, "the first Caddyfile has no %q, or several:\n%s", old, file)
+		assert.FatalIf(t, strings.Count(file, old) != 1, "the first Caddyfile has no %q, or several:\n%s", old, file)
 		file = strings.Replace(file, old, replacement, 1)
 	}
 	n := caddytest.Start(t, file)
-	redistest.Retry(t, "Redis decides", func() (again bool, seen any) {
+	assert.Retry(t, "Redis decides", func() (again bool, seen any) {
 		e := n.Ratelimit(t, "policies")
 		return e.Code != 0 || !strings.Contains(e.Stdout, "breaker closed"), e
 	})
@@ -101,9 +102,9 @@ func TestOperations_commands(t *testing.T) {
 		}
 		flood(t, n)
 		e := n.Ratelimit(t, args...)
-		redistest.ErrorIf(t, e.Code != 0 && (e.Code != 4 || args[0] != "explain"), "caddy redis-ratelimit %s: %v", line, e)
+		assert.ErrorIf(t, e.Code != 0 && (e.Code != 4 || args[0] != "explain"), "caddy redis-ratelimit %s: %v", line, e)
 		for _, title := range titlesAfter(text, line) {
-			redistest.ErrorIf(t, !strings.Contains(strings.Join(strings.Fields(e.Stdout), " "), title), "caddy redis-ratelimit %s: no %q in %v", line, title, e)
+			assert.ErrorIf(t, !strings.Contains(strings.Join(strings.Fields(e.Stdout), " "), title), "caddy redis-ratelimit %s: no %q in %v", line, title, e)
 		}
 	}
 }
@@ -144,7 +145,7 @@ func TestOperations_adminAPI(t *testing.T) {
 		asked[operationsPath.FindString(url)] = true
 	}
 	for _, path := range operationsPath.FindAllString(text, -1) {
-		redistest.ErrorIf(t, !asked[path], "no example requests %s", path)
+		assert.ErrorIf(t, !asked[path], "no example requests %s", path)
 	}
 }
 
@@ -157,7 +158,7 @@ func TestOperations_accessLog(t *testing.T) {
 		if _, err := exec.LookPath("jq"); err != nil && strings.HasPrefix(line, "jq") {
 			continue
 		}
-		redistest.WaitFor(t, line, func() error {
+		assert.WaitFor(t, line, func() error {
 			look := exec.Command("sh", "-c", line)
 			look.Dir = n.Command.Dir
 			output, err := look.CombinedOutput()

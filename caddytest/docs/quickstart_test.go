@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -21,7 +22,7 @@ func example(t *testing.T) string {
 	t.Helper()
 	text := caddytest.ReadFile(t, "Caddyfile.example")
 	for _, port := range []string{"admin localhost:2019", "\n:8080 {"} {
-		redistest.FatalIf(t, !strings.Contains(text, port), "Caddyfile.example has no %q, which this test replaces", port)
+		assert.FatalIf(t, !strings.Contains(text, port), "Caddyfile.example has no %q, which this test replaces", port)
 	}
 	return strings.NewReplacer("admin localhost:2019", "admin {$ADMIN}", "\n:8080 {", "\n:{$PORT} {").Replace(text)
 }
@@ -38,13 +39,13 @@ func TestQuickStart_all(t *testing.T) {
 		case http.StatusTooManyRequests:
 			caddytest.CheckQuota(t, a, 100, 0)
 			caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
-			redistest.ErrorIf(t, !strings.Contains(a.Body, "policy default, retry in"), "the error page says %q", a.Body)
+			assert.ErrorIf(t, !strings.Contains(a.Body, "policy default, retry in"), "the error page says %q", a.Body)
 		default:
 			t.Fatalf("got %v", a)
 		}
 	}
 	most := 100 + 2 + int(time.Since(begin)*100/time.Minute)
-	redistest.ErrorIf(t, admitted < 100 || admitted > most, "%d requests passed in %v, want 100 to %d", admitted, time.Since(begin), most)
+	assert.ErrorIf(t, admitted < 100 || admitted > most, "%d requests passed in %v, want 100 to %d", admitted, time.Since(begin), most)
 }
 
 // TestReadme_twoNodes plays the chapter on two nodes: its Caddyfile, on the ports that
@@ -55,7 +56,7 @@ func TestReadme_twoNodes(t *testing.T) {
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
 	caddyfile := wholeCaddyfile.FindStringSubmatch(chapter)
 	loops := regexp.MustCompile(`(?s)\$ for port in ([\d ]+); do curl.*?done\n(.*?)\n`+"```").FindAllStringSubmatch(chapter, -1)
-	redistest.FatalIf(t, caddyfile == nil || len(loops) != 2, "the chapter has the Caddyfile %q and the loops %q", caddyfile, loops)
+	assert.FatalIf(t, caddyfile == nil || len(loops) != 2, "the chapter has the Caddyfile %q and the loops %q", caddyfile, loops)
 	server := redistest.Start(t)
 	site := strings.NewReplacer("localhost:{$ADMIN_PORT:2019}", "{$ADMIN}", "127.0.0.1:6379", server.Addr).Replace(caddyfile[1])
 	nodes := map[string]*caddytest.Node{"8081": caddytest.Start(t, site), "8082": caddytest.Start(t, site)}
@@ -72,7 +73,7 @@ func TestReadme_twoNodes(t *testing.T) {
 			a := nodes[port].Get(t, "/")
 			said += fmt.Sprintf("%s  %d\n", a.Body, a.Status)
 		}
-		redistest.ErrorIf(t, said != loop[2]+"\n", "%s\nthe README shows\n%s", said, loop[2])
+		assert.ErrorIf(t, said != loop[2]+"\n", "%s\nthe README shows\n%s", said, loop[2])
 	}
 }
 
@@ -86,7 +87,7 @@ func goPrograms(t *testing.T) []string {
 	for _, block := range goProgram.FindAllStringSubmatch(caddytest.ReadFile(t, "docs/go.md"), -1) {
 		programs = append(programs, block[1])
 	}
-	redistest.FatalIf(t, len(programs) != 2, "docs/go.md has %d programs, want 2", len(programs))
+	assert.FatalIf(t, len(programs) != 2, "docs/go.md has %d programs, want 2", len(programs))
 	return programs
 }
 
@@ -98,7 +99,7 @@ func buildOutside(t *testing.T, program string) (path string) {
 	requirements := strings.Replace(caddytest.ReadFile(t, "go.mod"), "module "+module,
 		"module example.com/program\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+caddytest.Path(t, "."), 1)
 	for name, text := range map[string]string{"main.go": program, "go.mod": requirements, "go.sum": caddytest.ReadFile(t, "go.sum")} {
-		redistest.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+		assert.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	path = filepath.Join(folder, "program")
 	// The flags of Caddy's build, so that both use the same cache.
@@ -118,12 +119,12 @@ func runProgram(t *testing.T, path string, env ...string) (url string) {
 	command := exec.Command(path)
 	command.Env = append(append(os.Environ(), "LISTEN="+address), env...)
 	command.Stderr = os.Stderr
-	redistest.Must(t, command.Start())
+	assert.Must(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		_ = command.Wait()
 	})
-	redistest.WaitFor(t, "the program listens", func() error {
+	assert.WaitFor(t, "the program listens", func() error {
 		connection, err := net.Dial("tcp", address)
 		if err == nil {
 			err = connection.Close()
@@ -138,7 +139,7 @@ func requestAs(t *testing.T, url, client string) int {
 	t.Helper()
 	request := caddytest.GetRequest(t.Context(), t, url)
 	request.Header.Set("X-Api-Key", client)
-	response := redistest.NoError(http.DefaultClient.Do(request))(t)
+	response := assert.NoError(http.DefaultClient.Do(request))(t)
 	_ = response.Body.Close()
 	return response.StatusCode
 }
@@ -150,10 +151,10 @@ func TestGo_memory(t *testing.T) {
 	url := runProgram(t, buildOutside(t, program))
 	for i, want := range []int{200, 200, 200, 429, 429} {
 		got := requestAs(t, url, "{alice}%")
-		redistest.ErrorIf(t, got != want, "request %d: status %d, want %d", i, got, want)
+		assert.ErrorIf(t, got != want, "request %d: status %d, want %d", i, got, want)
 	}
 	got := requestAs(t, url, "bob")
-	redistest.ErrorIf(t, got != 200, "another client: status %d", got)
+	assert.ErrorIf(t, got != 200, "another client: status %d", got)
 }
 
 // TestGo_shares_quotas_with_Caddy runs the program and the Caddyfile of docs/go.md on one Redis. Each
@@ -162,7 +163,7 @@ func TestGo_shares_quotas_with_Caddy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	page := wholeCaddyfile.FindStringSubmatch(caddytest.ReadFile(t, "docs/go.md"))
-	redistest.FatalIf(t, page == nil, "docs/go.md has no Caddyfile")
+	assert.FatalIf(t, page == nil, "docs/go.md has no Caddyfile")
 	text := strings.Replace(strings.Replace(page[1], ":8080", "http://127.0.0.1:{$PORT}", 1), "{\n", "{\nadmin {$ADMIN}\n", 1)
 	n := caddytest.Start(t, text, "REDIS_ADDR="+server.Addr)
 	url := runProgram(t, buildOutside(t, goPrograms(t)[1]), "REDIS_ADDR="+server.Addr)
@@ -172,9 +173,9 @@ func TestGo_shares_quotas_with_Caddy(t *testing.T) {
 			want int
 		}{{n.URL, 200}, {url, 200}, {n.URL, 200}, {url, 429}, {n.URL, 429}} {
 			got := requestAs(t, step.url, client)
-			redistest.ErrorIf(t, got != step.want, "%q, request %d: status %d, want %d", client, i, got, step.want)
+			assert.ErrorIf(t, got != step.want, "%q, request %d: status %d, want %d", client, i, got, step.want)
 		}
 	}
 	states := server.Client(t).DBSize(t.Context()).Val()
-	redistest.ErrorIf(t, states != 6, "Redis has %d keys, want one for each of 6 clients", states)
+	assert.ErrorIf(t, states != 6, "Redis has %d keys, want one for each of 6 clients", states)
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // This file tests the recipes of bans and overrides, with the commands of the page.
@@ -46,9 +46,9 @@ func recipeBan(t *testing.T, e recipeEnv) {
 	refusal := e.logIn(t, "right")
 	caddytest.CheckRefusal(t, refusal, http.StatusTooManyRequests)
 	wait := retryAfter(t, refusal)
-	redistest.ErrorIf(t, wait < 890 || wait > 900, "got %v; want the client locked out for 15 minutes", refusal)
+	assert.ErrorIf(t, wait < 890 || wait > 900, "got %v; want the client locked out for 15 minutes", refusal)
 	output := strings.Fields(e.operate(t, heading, "bans"))
-	redistest.ErrorIf(t, !slices.Contains(output, "127.0.0.1"), "got %q; want the client banned", output)
+	assert.ErrorIf(t, !slices.Contains(output, "127.0.0.1"), "got %q; want the client banned", output)
 	e.operate(t, heading, "reset")
 	e.logIn(t, "right").Want(t, http.StatusOK, caddytest.Any) // the client let in
 }
@@ -57,17 +57,17 @@ func recipeBlock(t *testing.T, e recipeEnv) {
 	_, refusal := e.spend(t, 300, 300*minutely, "/")
 	caddytest.CheckQuota(t, refusal, 300, 0)
 	output := e.operate(t, "Block a client now", "--limit")
-	redistest.ErrorIf(t, !strings.Contains(output, "limit 5000") || !strings.Contains(output, "import, ticket 4711"), "got %s", output)
+	assert.ErrorIf(t, !strings.Contains(output, "limit 5000") || !strings.Contains(output, "import, ticket 4711"), "got %s", output)
 	left := remaining(t, e.Get(t, "/").Want(t, http.StatusOK, caddytest.Any), 5000)
-	redistest.ErrorIf(t, left < 4670 || left > 4850, "%d are left; want the 300 used units counted", left) // more than 4699 where a minute begins
+	assert.ErrorIf(t, left < 4670 || left > 4850, "%d are left; want the 300 used units counted", left) // more than 4699 where a minute begins
 	e.operate(t, "Block a client now", "--block")
 	a := e.Get(t, "/")
 	caddytest.CheckRefusal(t, a, http.StatusForbidden)
 	wait := retryAfter(t, a)
-	redistest.ErrorIf(t, wait < 7190 || wait > 7200 || a.Body != "Blocked. Write to abuse@example.com.", "got %v; want the client blocked for two hours", a)
+	assert.ErrorIf(t, wait < 7190 || wait > 7200 || a.Body != "Blocked. Write to abuse@example.com.", "got %v; want the client blocked for two hours", a)
 	e.Ratelimit(t, "override", "--policy", "site", "--key", "127.0.0.1", "--remove").Want(t, 0)
 	a = e.Get(t, "/")
-	redistest.ErrorIf(t, a.Status == http.StatusForbidden || remaining(t, a, 300) > 200, "got %v; want the client's own limit again", a)
+	assert.ErrorIf(t, a.Status == http.StatusForbidden || remaining(t, a, 300) > 200, "got %v; want the client's own limit again", a)
 }
 
 // recipeRollout sends requests of one client, which is not in the first tenth, and asks about others.
@@ -76,7 +76,7 @@ func recipeRollout(t *testing.T, e recipeEnv) {
 		e.Get(t, "/").WantFree(t)
 	}
 	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
-	redistest.ErrorIf(t, !strings.Contains(text, `decisions_total{decision="dry_run_denied",policy="candidate"`), "the metrics have no dry_run_denied")
+	assert.ErrorIf(t, !strings.Contains(text, `decisions_total{decision="dry_run_denied",policy="candidate"`), "the metrics have no dry_run_denied")
 	e.Ratelimit(t, "state", "--policy", "candidate", "--key", "127.0.0.1").Want(t, 0, "no handler limits this key")
 	limited := 0
 	for i := range 100 {
@@ -84,7 +84,7 @@ func recipeRollout(t *testing.T, e recipeEnv) {
 			limited++
 		}
 	}
-	redistest.ErrorIf(t, limited < 2 || limited > 25, "%d clients of a hundred are limited, want about ten", limited)
+	assert.ErrorIf(t, limited < 2 || limited > 25, "%d clients of a hundred are limited, want about ten", limited)
 }
 
 func recipeMonth(t *testing.T, e recipeEnv) {
@@ -94,9 +94,9 @@ func recipeMonth(t *testing.T, e recipeEnv) {
 	for range 3 {
 		a := e.Get(t, "/v1/budget", acme)
 		for _, part := range []string{`{"policies":[{"name":"minute","limit":60,"remaining":58,`, `{"name":"budget","limit":10000,"remaining":9899,`, `"retry_after":0,"window":"month"}]}`} {
-			redistest.ErrorIf(t, !strings.Contains(a.Body, part), "got %v; want %s", a, part)
+			assert.ErrorIf(t, !strings.Contains(a.Body, part), "got %v; want %s", a, part)
 		}
-		redistest.ErrorIf(t, a.Header.Get("Cache-Control") != "no-store", "got %v; want it not stored", a)
+		assert.ErrorIf(t, a.Header.Get("Cache-Control") != "no-store", "got %v; want it not stored", a)
 	}
 	e.Get(t, "/v1/budget").Want(t, http.StatusBadRequest, caddytest.Any) // a key is required
 	e.Get(t, "/v1/budget", "X-Api-Key: bolt").Want(t, 0, `*"remaining":60,"reset_after":0,*`)
@@ -151,7 +151,7 @@ func recipeLadder(t *testing.T, e recipeEnv) {
 	} {
 		passed, took := e.swarm(t, name, test.addresses)
 		most := test.limit + int(took.Seconds()*float64(test.limit)/60) + 1
-		redistest.ErrorIf(t, passed < test.limit || passed > most, "%s: %d requests of the swarm passed, want %d to %d", name, passed, test.limit, most)
+		assert.ErrorIf(t, passed < test.limit || passed > most, "%s: %d requests of the swarm passed, want %d to %d", name, passed, test.limit, most)
 	}
 	for i, network := range []string{"198.18.%d.%d", "2001:db8:18:%x::%x"} { // until no unit has flowed back
 		a := caddytest.Response{Status: http.StatusOK}
@@ -161,7 +161,7 @@ func recipeLadder(t *testing.T, e recipeEnv) {
 		caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
 		caddytest.CheckQuota(t, a, 1200, 0)
 		wait := retryAfter(t, a)
-		redistest.ErrorIf(t, wait != 1, "bystander %d: got %v; want it to wait for a second", i, a)
+		assert.ErrorIf(t, wait != 1, "bystander %d: got %v; want it to wait for a second", i, a)
 	}
 	e.Get(t, "/", "X-Forwarded-For: 198.19.1.1").Want(t, http.StatusOK, caddytest.Any) // other blocks notice nothing
 }
@@ -180,13 +180,13 @@ func recipeElsewhere(t *testing.T, e recipeEnv) {
 		}
 	}
 	most := 100 + int(time.Since(begin).Seconds()*100/60) + 1
-	redistest.ErrorIf(t, large < 100 || large > most || len(e.backend.seen()) != large, "%d requests went to the large model, which saw %d; want 100 to %d", large, len(e.backend.seen()), most)
+	assert.ErrorIf(t, large < 100 || large > most || len(e.backend.seen()) != large, "%d requests went to the large model, which saw %d; want 100 to %d", large, len(e.backend.seen()), most)
 	for labels, want := range map[string]int{`allowed",policy="all`: 103, `dry_run_allowed",policy="large`: large, `dry_run_denied",policy="large`: small} {
 		counted := 0.0
 		for _, source := range []string{"memory", "redis", "deny_cache"} {
 			counted += e.Metric(t, `decisions_total{decision="`+labels+`",source="`+source+`"}`)
 		}
-		redistest.ErrorIf(t, counted != float64(want), "%s is counted %v times, want %d", labels, counted, want)
+		assert.ErrorIf(t, counted != float64(want), "%s is counted %v times, want %d", labels, counted, want)
 	}
 	e.spend(t, 897, 1000*minutely, "/", "X-Api-Key: acme")
 	e.Get(t, "/", "X-Api-Key: bolt").Want(t, http.StatusOK, "") // another customer at the large model

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 const minutely = 1.0 / 60 // of a limit, refilled each second
@@ -53,7 +53,7 @@ func recipeBurst(t *testing.T, e recipeEnv) {
 		t.Errorf("got %v; want the day to have %d left", refusal, 1000-passed)
 	}
 	wait := retryAfter(t, refusal)
-	redistest.ErrorIf(t, wait > 2, "got %v; want one message back in 2 seconds", refusal)
+	assert.ErrorIf(t, wait > 2, "got %v; want one message back in 2 seconds", refusal)
 }
 
 func recipeBots(t *testing.T, e recipeEnv) {
@@ -72,10 +72,10 @@ func recipeWeakBackend(t *testing.T, e recipeEnv) {
 	begin := time.Now()
 	passed := e.queue(t, "/")
 	arrivals := e.backend.seen()
-	redistest.FatalIf(t, len(arrivals) != passed, "%d requests reached the backend, %d passed", len(arrivals), passed)
+	assert.FatalIf(t, len(arrivals) != passed, "%d requests reached the backend, %d passed", len(arrivals), passed)
 	for i, at := range arrivals {
 		soonest := time.Duration(i-1) * 100 * time.Millisecond
-		redistest.ErrorIf(t, at.Sub(begin) < soonest, "request %d reached the backend after %v, want %v or more", i+1, at.Sub(begin), soonest)
+		assert.ErrorIf(t, at.Sub(begin) < soonest, "request %d reached the backend after %v, want %v or more", i+1, at.Sub(begin), soonest)
 	}
 	recipeSlowBackend(t, e)
 }
@@ -99,8 +99,8 @@ func (e recipeEnv) queue(t *testing.T, path string) (passed int) {
 	}
 	const interval = 100 * time.Millisecond
 	took := time.Since(begin)
-	redistest.ErrorIf(t, passed < 21 || sent == passed || took < time.Duration(passed-3)*interval, "%d of %d passed in %v, want 21, one each %v, and others refused", passed, sent, took, interval)
-	redistest.ErrorIf(t, slowest < 1500*time.Millisecond, "the slowest answer took %v, want about 2s", slowest)
+	assert.ErrorIf(t, passed < 21 || sent == passed || took < time.Duration(passed-3)*interval, "%d of %d passed in %v, want 21, one each %v, and others refused", passed, sent, took, interval)
+	assert.ErrorIf(t, slowest < 1500*time.Millisecond, "the slowest answer took %v, want about 2s", slowest)
 	return passed
 }
 
@@ -110,9 +110,9 @@ func recipeDryRun(t *testing.T, e recipeEnv) {
 	}
 	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
 	for _, decision := range []string{"dry_run_allowed", "dry_run_denied"} {
-		redistest.ErrorIf(t, !strings.Contains(text, `decisions_total{decision="`+decision+`",policy="candidate"`), "the metrics have no %s", decision)
+		assert.ErrorIf(t, !strings.Contains(text, `decisions_total{decision="`+decision+`",policy="candidate"`), "the metrics have no %s", decision)
 	}
-	redistest.Retry(t, "the access log names the policy", func() (again bool, seen any) {
+	assert.Retry(t, "the access log names the policy", func() (again bool, seen any) {
 		return len(e.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"ratelimit_dry_run":"candidate"`) })) == 0, "the log does not name it"
 	})
 }
@@ -141,9 +141,9 @@ func recipeMove(t *testing.T, e recipeEnv) {
 		waits[retryAfter(t, e.Get(t, "/api/"))] = true
 	}
 	wait := retryAfter(t, refusal)
-	redistest.ErrorIf(t, refusal.Body != "Zone api is full." || wait < 30 || wait > 71 || len(waits) < 3, "got %v and waits of %v; want the name of the zone, and to wait for a minute and up to 10s more", refusal, waits)
+	assert.ErrorIf(t, refusal.Body != "Zone api is full." || wait < 30 || wait > 71 || len(waits) < 3, "got %v and waits of %v; want the name of the zone, and to wait for a minute and up to 10s more", refusal, waits)
 	left := remaining(t, e.Get(t, "/").Want(t, http.StatusOK, caddytest.Any), 1000)
-	redistest.ErrorIf(t, left < 980, "%d are left; want the policy of the whole site", left)
+	assert.ErrorIf(t, left < 980, "%d are left; want the policy of the whole site", left)
 }
 
 func recipeWords(t *testing.T, e recipeEnv) {
@@ -155,14 +155,14 @@ func recipeWords(t *testing.T, e recipeEnv) {
 func remaining(t *testing.T, a caddytest.Response, capacity int) int {
 	t.Helper()
 	left, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
-	redistest.FatalIf(t, err != nil || a.Header.Get("X-Ratelimit-Limit") != strconv.Itoa(capacity), "got %v; want a limit of %d", a, capacity)
+	assert.FatalIf(t, err != nil || a.Header.Get("X-Ratelimit-Limit") != strconv.Itoa(capacity), "got %v; want a limit of %d", a, capacity)
 	return left
 }
 
 func retryAfter(t *testing.T, a caddytest.Response) int {
 	t.Helper()
 	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
-	redistest.FatalIf(t, err != nil, "got %v; want Retry-After", a)
+	assert.FatalIf(t, err != nil, "got %v; want Retry-After", a)
 	return seconds
 }
 
@@ -184,14 +184,14 @@ func recipeShed(t *testing.T, e recipeEnv) {
 				}
 			}
 		}
-		redistest.ErrorIf(t, passed < class.atLeast, "%s: %d requests passed, want at least %d", class.path, passed, class.atLeast)
+		assert.ErrorIf(t, passed < class.atLeast, "%s: %d requests passed, want at least %d", class.path, passed, class.atLeast)
 		caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
 		reason := a.Header.Get("X-Shed")
-		redistest.ErrorIf(t, reason != class.reason, "%s: the reason is %q, want %q", class.path, reason, class.reason)
+		assert.ErrorIf(t, reason != class.reason, "%s: the reason is %q, want %q", class.path, reason, class.reason)
 		if class.reason != "reserve" {
 			continue
 		}
 		left, err := strconv.Atoi(e.Get(t, "/checkout/1").Header.Get("X-Ratelimit-Remaining"))
-		redistest.ErrorIf(t, err != nil || left < 9, "%s is refused, and %d units remain for checkouts", class.path, left)
+		assert.ErrorIf(t, err != nil || left < 9, "%s is refused, and %d units remain for checkouts", class.path, left)
 	}
 }

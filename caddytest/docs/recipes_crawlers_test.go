@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // crowdedHouse is 20 people and a crawler at one address, for ten seconds: how many pages and what they load opened.
@@ -29,7 +29,7 @@ func (h *crowdedHouse) play(t *testing.T, e recipeEnv) {
 			case <-time.After(10 * time.Millisecond):
 			}
 			a, err := e.Try(http.MethodGet, e.URL+"/archive", "", "Accept: text/html")
-			redistest.ErrorIf(t, err != nil, "%v", err)
+			assert.ErrorIf(t, err != nil, "%v", err)
 			if a.Status == http.StatusOK {
 				h.crawled.Add(1)
 			}
@@ -42,7 +42,7 @@ func (h *crowdedHouse) play(t *testing.T, e recipeEnv) {
 			for time.Since(begin) < 10*time.Second {
 				h.pages.Add(1)
 				a, err := person.Open("/page", 3)
-				redistest.ErrorIf(t, err != nil, "%v", err)
+				assert.ErrorIf(t, err != nil, "%v", err)
 				if a.Status == http.StatusOK {
 					h.opened.Add(1)
 					for range 3 {
@@ -69,15 +69,15 @@ func recipeCrawlers(t *testing.T, e recipeEnv) {
 	}
 	var house crowdedHouse
 	house.play(t, e)
-	redistest.ErrorIf(t, house.opened.Load()*10 < house.pages.Load()*9, "too few pages opened")
-	redistest.ErrorIf(t, house.crawled.Load() > 2*60, "the crawler got more than the limit")
+	assert.ErrorIf(t, house.opened.Load()*10 < house.pages.Load()*9, "too few pages opened")
+	assert.ErrorIf(t, house.crawled.Load() > 2*60, "the crawler got more than the limit")
 	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
-	redistest.ErrorIf(t, !strings.Contains(text, `challenges_total{outcome="passed"}`), "no client has passed")
+	assert.ErrorIf(t, !strings.Contains(text, `challenges_total{outcome="passed"}`), "no client has passed")
 }
 
 // recipeCrawlersWithout is what the challenge is compared with.
 func recipeCrawlersWithout(t *testing.T, e recipeEnv) {
 	var house crowdedHouse
 	house.play(t, e)
-	redistest.ErrorIf(t, house.opened.Load()*2 > house.pages.Load(), "without a challenge most pages opened")
+	assert.ErrorIf(t, house.opened.Load()*2 > house.pages.Load(), "without a challenge most pages opened")
 }

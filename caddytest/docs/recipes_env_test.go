@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // recipeEnv is a Caddy that runs a recipe, with the backend of the recipe.
@@ -48,7 +48,7 @@ func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 	t.Cleanup(server.Close)
 	b.holder = caddytest.NewHolder(t) // which ends what runs before the server waits for it
 	text := "\n" + caddyfile + "\n"
-	redistest.FatalIf(t, strings.Count(text, recipeAddress) != 1, "the recipe has no one site on :8080:\n%s", text)
+	assert.FatalIf(t, strings.Count(text, recipeAddress) != 1, "the recipe has no one site on :8080:\n%s", text)
 	text = strings.Replace(text, recipeAddress, "\n:{$PORT} {\n", 1)
 	text = strings.ReplaceAll(text, recipeBackend, server.Listener.Addr().String())
 	text = strings.ReplaceAll(text, recipeSmall, caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("small")) }))
@@ -66,11 +66,11 @@ func (e recipeEnv) checkSource(t *testing.T, source string) {
 	t.Helper()
 	others := map[string][]string{"memory": {"redis", "deny_cache", "fallback"}, "redis": {"memory", "fallback"}}[source]
 	text := e.Send(t, http.MethodGet, e.Admin+"/metrics", "").Body
-	redistest.ErrorIf(t, !strings.Contains(text, `source="`+source+`"`), "nothing was decided by %s", source)
+	assert.ErrorIf(t, !strings.Contains(text, `source="`+source+`"`), "nothing was decided by %s", source)
 	for _, other := range others {
 		for line := range strings.Lines(text) {
 			byZero := other == "memory" && strings.Contains(line, `decision="denied"`) // a limit of 0 needs no store
-			redistest.ErrorIf(t, strings.Contains(line, `source="`+other+`"`) && !byZero, "%s has decided a request: %s", other, line)
+			assert.ErrorIf(t, strings.Contains(line, `source="`+other+`"`) && !byZero, "%s has decided a request: %s", other, line)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func (e recipeEnv) spend(t *testing.T, limit int, perSecond float64, path string
 			refused, refusal = true, a
 		}
 		most := limit + int(math.Ceil(perSecond*time.Since(begin).Seconds())) // an estimate rounds down what is used
-		redistest.FatalIf(t, refused && passed < limit || passed > most, "%s: %d requests passed, want %d to %d", path, passed, limit, most)
+		assert.FatalIf(t, refused && passed < limit || passed > most, "%s: %d requests passed, want %d to %d", path, passed, limit, most)
 		if refused {
 			return passed, refusal
 		}
@@ -189,7 +189,7 @@ func TestRecipes_modelPaths(t *testing.T) {
 	_, section, _ := strings.Cut(readRecipesText(t), "\n## Language-model gateway\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := modelRow.FindAllStringSubmatch(section, -1)
-	redistest.FatalIf(t, len(rows) != len(modelCalls), "the table has %d APIs, the test %d", len(rows), len(modelCalls))
+	assert.FatalIf(t, len(rows) != len(modelCalls), "the table has %d APIs, the test %d", len(rows), len(modelCalls))
 	const limit = 1_000_000
 	for _, row := range rows {
 		t.Run(row[1], func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestRecipes_modelPaths(t *testing.T) {
 			).Replace(wholeCaddyfile.FindStringSubmatch(section)[1])
 			e, left := runRecipe(t, caddyfile, ""), int64(limit)
 			calls := modelCalls[row[1]]
-			redistest.FatalIf(t, calls == nil, "the test has no calls of the API")
+			assert.FatalIf(t, calls == nil, "the test has no calls of the API")
 			for _, call := range calls {
 				e.Send(t, http.MethodPost, e.URL+call.path, call.answer, row[2]+": acme", "X-Answer-Type: "+call.contentType).Want(t, http.StatusOK, call.answer)
 				left -= max(1, call.cost)
@@ -216,13 +216,13 @@ func (e recipeEnv) checkRetries(t *testing.T) {
 	t.Helper()
 	const client = "Authorization: in debt"
 	e.Send(t, http.MethodPost, e.URL+chatPath, `{"costs":200000}`, client)
-	redistest.WaitFor(t, "the debt counts", func() error {
+	assert.WaitFor(t, "the debt counts", func() error {
 		a := e.Send(t, http.MethodPost, e.URL+chatPath, `{"costs":0}`, client)
 		if a.Status != http.StatusTooManyRequests {
 			return fmt.Errorf("got %v", a)
 		}
 		got := a.Header.Get("X-Should-Retry")
-		redistest.ErrorIf(t, got != "false", "got %v; want X-Should-Retry false", a)
+		assert.ErrorIf(t, got != "false", "got %v; want X-Should-Retry false", a)
 		return nil
 	})
 }
@@ -251,9 +251,9 @@ func recipeOrigins(t *testing.T, e recipeEnv) {
 	caddytest.CheckQuota(t, refusal, 60, 0)
 	for name, a := range map[string]caddytest.Response{"passed": e.Get(t, "/", asBolt, origin), "denied": refusal, "rejected": e.Get(t, "/", origin)} {
 		allowed := a.Header["Access-Control-Allow-Origin"]
-		redistest.ErrorIf(t, len(allowed) != 1 || allowed[0] != recipeOrigin, "%s: got %v; want it readable", name, a)
+		assert.ErrorIf(t, len(allowed) != 1 || allowed[0] != recipeOrigin, "%s: got %v; want it readable", name, a)
 		exposed, shown := a.Header.Get("Access-Control-Expose-Headers"), a.Header.Get("X-Ratelimit-Remaining") != ""
-		redistest.ErrorIf(t, shown == (name == "rejected") || shown && !strings.Contains(strings.ToLower(exposed), "x-ratelimit-remaining"), "%s: got %v; want the quota readable", name, a)
+		assert.ErrorIf(t, shown == (name == "rejected") || shown && !strings.Contains(strings.ToLower(exposed), "x-ratelimit-remaining"), "%s: got %v; want the quota readable", name, a)
 	}
-	redistest.ErrorIf(t, !strings.Contains(refusal.Header.Get("Access-Control-Expose-Headers"), "Retry-After") || refusal.Body != "429 Too Many Requests", "got %v; want a denial that scripts understand", refusal)
+	assert.ErrorIf(t, !strings.Contains(refusal.Header.Get("Access-Control-Expose-Headers"), "Retry-After") || refusal.Body != "429 Too Many Requests", "got %v; want a denial that scripts understand", refusal)
 }

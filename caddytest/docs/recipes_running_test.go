@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // hold keeps a WebSocket until its client closes it, and a request with hold in its query until the client leaves. It reports
@@ -47,7 +47,7 @@ func (e recipeEnv) start(t *testing.T, count int, path string, headers ...string
 // checkAllowedAgain waits until a request passes.
 func (e recipeEnv) checkAllowedAgain(t *testing.T, path string, headers ...string) {
 	t.Helper()
-	redistest.Retry(t, "a place is free", func() (again bool, seen any) {
+	assert.Retry(t, "a place is free", func() (again bool, seen any) {
 		a := e.Get(t, path, headers...)
 		return a.Status != http.StatusOK, a
 	})
@@ -121,10 +121,10 @@ func (c grpcClient) call(t *testing.T, method, key string, options ...grpc.CallO
 func recipeGRPC(t *testing.T, e recipeEnv) {
 	_, section, _ := strings.Cut(readRecipesText(t), "\n## gRPC service\n")
 	configured := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(section)
-	redistest.FatalIf(t, configured == nil, "the recipe has no service configuration")
+	assert.FatalIf(t, configured == nil, "the recipe has no service configuration")
 	dial := func(config string) grpcClient {
 		connection, err := grpc.NewClient(strings.TrimPrefix(e.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(config))
-		redistest.Must(t, err)
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = connection.Close() }) // no call is open
 		return grpcClient{connection}
 	}
@@ -135,7 +135,7 @@ func recipeGRPC(t *testing.T, e recipeEnv) {
 		}
 	}
 	passed := len(e.backend.seen())
-	redistest.ErrorIf(t, passed != 40, "%d calls have reached the service, want 40", passed)
+	assert.ErrorIf(t, passed != 40, "%d calls have reached the service, want 40", passed)
 	for range 5 {
 		if err := patient.call(t, "Export", "exporter"); err != nil {
 			t.Fatalf("an export: %v", err)
@@ -143,7 +143,7 @@ func recipeGRPC(t *testing.T, e recipeEnv) {
 	}
 	var trailer metadata.MD
 	err := patient.call(t, "Export", "exporter", grpc.Trailer(&trailer))
-	redistest.ErrorIf(t, status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "policy exports") || strings.Join(trailer["grpc-retry-pushback-ms"], "|") != "-1", "the sixth export got %v, %v", err, trailer)
+	assert.ErrorIf(t, status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "policy exports") || strings.Join(trailer["grpc-retry-pushback-ms"], "|") != "-1", "the sixth export got %v, %v", err, trailer)
 	if err := patient.call(t, "List", "exporter"); err != nil {
 		t.Errorf("a call after the exports: %v", err)
 	}
@@ -157,7 +157,7 @@ func recipeGRPC(t *testing.T, e recipeEnv) {
 			for err == nil {
 				err = hasty.call(t, "List", "hasty")
 			}
-			redistest.ErrorIf(t, status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "policy calls, retry in 1 s"), "the hasty client got %v", err)
+			assert.ErrorIf(t, status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "policy calls, retry in 1 s"), "the hasty client got %v", err)
 		})
 	}
 	group.Wait()

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // recipe is a section of docs/recipes.md or docs/migrating.md.
@@ -54,7 +54,7 @@ func TestRecipes(t *testing.T) {
 		t.Run(r.heading, func(t *testing.T) {
 			t.Parallel()
 			run := recipeTests[r.heading]
-			redistest.FatalIf(t, run == nil || len(r.caddyfiles) != 1, "the recipe has no test, or not one Caddyfile")
+			assert.FatalIf(t, run == nil || len(r.caddyfiles) != 1, "the recipe has no test, or not one Caddyfile")
 			caddytest.CheckCaddyfile(t, withoutJWT.Replace(r.caddyfiles[0]), variables(r.caddyfiles[0]))
 			onRecipe(t, r.caddyfiles[0], run)
 		})
@@ -114,7 +114,7 @@ func awayFromMinute(started time.Duration) {
 func TestRecipes_complete(t *testing.T) {
 	t.Parallel()
 	text, recipes := readRecipesText(t), readRecipes(t)
-	redistest.FatalIf(t, len(recipes) == 0, "docs/recipes.md has no recipe")
+	assert.FatalIf(t, len(recipes) == 0, "docs/recipes.md has no recipe")
 	for _, problem := range gaps(text, recipes) {
 		t.Error(problem)
 	}
@@ -133,7 +133,7 @@ func TestRecipes_incomplete(t *testing.T) {
 		"contents that lack one":   {strings.Replace(text, "[Behind a CDN]", "[Behind]", 1), "Behind a CDN: not in the contents"},
 	} {
 		problems := gaps(test.text, parseRecipes(test.text))
-		redistest.ErrorIf(t, !slices.Contains(problems, test.want), "%s: got %q, want %q among them", name, problems, test.want)
+		assert.ErrorIf(t, !slices.Contains(problems, test.want), "%s: got %q, want %q among them", name, problems, test.want)
 	}
 }
 
@@ -212,11 +212,11 @@ func TestRecipes_longWindows(t *testing.T) {
 	for path, days := range map[string]int64{"/7d": 7, "/30d": 30, "/365d": 365} {
 		a := n.Get(t, path)
 		ends, err := strconv.ParseInt(a.Header.Get("X-Ratelimit-Reset"), 10, 64)
-		redistest.FatalIf(t, err != nil, "%s: got %v; want X-RateLimit-Reset", path, a)
+		assert.FatalIf(t, err != nil, "%s: got %v; want X-RateLimit-Reset", path, a)
 		// The header is rounded up to whole seconds, and time has passed since the decision.
 		end := time.Unix(ends, 0).UTC().Truncate(time.Minute)
 		past := end.Unix() % (days * 86400)
-		redistest.ErrorIf(t, past != 0 || (days == 7 && end.Weekday() != time.Thursday), "%s: the window ends at %v, %d s past %d days from the epoch", path, end.Format(time.RFC1123), past, days)
+		assert.ErrorIf(t, past != 0 || (days == 7 && end.Weekday() != time.Thursday), "%s: the window ends at %v, %d s past %d days from the epoch", path, end.Format(time.RFC1123), past, days)
 	}
 }
 

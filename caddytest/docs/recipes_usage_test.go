@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 const filmLength = 60_000_000
@@ -128,7 +128,7 @@ func recipeMoney(t *testing.T, e recipeEnv) {
 	}
 	a := e.Get(t, "/v1/budget", asAcme)
 	want := fmt.Sprintf(`"limit":5000000,"remaining":%d,`, left)
-	redistest.ErrorIf(t, !strings.Contains(a.Body, want), "got %v; want %s", a, want)
+	assert.ErrorIf(t, !strings.Contains(a.Body, want), "got %v; want %s", a, want)
 	e.CheckMetric(t, `invalid_values_total{option="cost",policy="money"}`, 1) // no usage
 }
 
@@ -141,12 +141,12 @@ func recipeVolume(t *testing.T, e recipeEnv) {
 	whole := e.left(t, "volume", "127.0.0.1")
 	for i := range 2 {
 		response, err := e.Client.Get(e.URL + "/downloads/film") //nolint:noctx // ends with the node
-		redistest.Must(t, err)
+		assert.Must(t, err)
 		if n, err := io.Copy(io.Discard, response.Body); n != filmLength || err != nil {
 			t.Fatalf("got %d bytes, %v", n, err)
 		}
 		_ = response.Body.Close()
-		redistest.Retry(t, "the film is charged", func() (again bool, seen any) {
+		assert.Retry(t, "the film is charged", func() (again bool, seen any) {
 			left, want := e.left(t, "volume", "127.0.0.1"), max(0, whole-(i+1)*filmLength)
 			return left > want || left < want-1000, left // what ran before may be charged meanwhile
 		})
@@ -161,7 +161,7 @@ func recipeTokens(t *testing.T, e recipeEnv) {
 		e.waitForTokens(t, acme, left)
 	}
 	e.Get(t, "/v1/chat", acme).Want(t, http.StatusOK, caddytest.Any) // answered, into debt
-	redistest.WaitFor(t, "the debt counts", func() error {
+	assert.WaitFor(t, "the debt counts", func() error {
 		a := e.Get(t, "/v1/free", acme)
 		if a.Status == http.StatusOK {
 			return errors.New("more is answered")
@@ -181,11 +181,11 @@ func recipeTokens(t *testing.T, e recipeEnv) {
 func (e recipeEnv) waitForTokens(t *testing.T, customer string, most int) {
 	t.Helper()
 	looks := 0
-	redistest.WaitFor(t, "the tokens are charged", func() error {
+	assert.WaitFor(t, "the tokens are charged", func() error {
 		a := e.Get(t, "/v1/free", customer)
 		looks++
 		left := remaining(t, a, 10000) + looks
-		redistest.FatalIf(t, left < most-10, "got %v; want about %d left", a, most)
+		assert.FatalIf(t, left < most-10, "got %v; want about %d left", a, most)
 		if left > most+10 { // three a second are refilled
 			return errors.New("the tokens are not charged yet")
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -86,8 +87,8 @@ func reshard(t *testing.T, masters []*redistest.Server, key string) {
 	slot := masters[0].Client(t).ClusterKeySlot(ctx, key).Val()
 	owner := int(slot) * len(masters) / 16384
 	from, to := masters[owner], masters[(owner+1)%len(masters)]
-	redistest.Must(t, to.Client(t).Do(ctx, "cluster", "setslot", slot, "importing", from.ClusterID(t)).Err())
-	redistest.Must(t, from.Client(t).Do(ctx, "cluster", "setslot", slot, "migrating", to.ClusterID(t)).Err())
+	assert.Must(t, to.Client(t).Do(ctx, "cluster", "setslot", slot, "importing", from.ClusterID(t)).Err())
+	assert.Must(t, from.Client(t).Do(ctx, "cluster", "setslot", slot, "migrating", to.ClusterID(t)).Err())
 }
 
 // race sends requests of many clients at once. Some find the quota used between peek and take, and
@@ -115,7 +116,7 @@ func TestACL_sentinel(t *testing.T) {
 	caddytest.CheckExactRights(t, []*redistest.Server{sentinel}, all, needed, strings.Fields(caddytest.ACLSentinelChannels), func(t *testing.T) error {
 		return askOne(t, text, paths)
 	})
-	redistest.Equal(t, caddytest.RefusedByACL(t, []*redistest.Server{master}), nil, "the list of what the master refuses")
+	assert.Equal(t, caddytest.RefusedByACL(t, []*redistest.Server{master}), nil, "the list of what the master refuses")
 }
 
 // TestACL_bans bans with the rights of decisions alone, and lists and lifts bans with those of operators.
@@ -146,7 +147,7 @@ func TestACL_bans(t *testing.T) {
 			n.Ratelimit(t, "override", "--policy", "api", "--key", "bad", "--unban").Want(t, 0, "1 ban lifted")
 			n.Get(t, "/", "X-Key: bad") // banned again
 			n.Ratelimit(t, "override", "--policy", "api", "--all", "--unban").Want(t, 0, "1 ban lifted")
-			redistest.Equal(t, caddytest.RefusedByACL(t, servers), nil, "the list of what is refused")
+			assert.Equal(t, caddytest.RefusedByACL(t, servers), nil, "the list of what is refused")
 		})
 	}
 }
@@ -163,7 +164,7 @@ func TestACL_without_overrides(t *testing.T) {
 	knows.Override(t, http.StatusOK, `{"policy":"api","key":"bad","block":true}`)
 	caddytest.RestrictUser(t, []*redistest.Server{server}, strings.Fields(caddytest.ACLCommands))
 	n := caddytest.Start(t, config("limiter:secret@"))
-	redistest.WaitFor(t, "some polls", func() error {
+	assert.WaitFor(t, "some polls", func() error {
 		if polls := len(caddytest.RefusedByACL(t, []*redistest.Server{server})); polls == 0 {
 			return errors.New("no poll was refused")
 		}
@@ -175,7 +176,7 @@ func TestACL_without_overrides(t *testing.T) {
 		return nil
 	})
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "overrides cannot be read") })
-	redistest.ErrorIf(t, len(lines) != 1 || n.Metric(t, "breaker_open") != 0, "%d lines, and the breaker is %v; want one and a closed one", len(lines), n.Metric(t, "breaker_open"))
+	assert.ErrorIf(t, len(lines) != 1 || n.Metric(t, "breaker_open") != 0, "%d lines, and the breaker is %v; want one and a closed one", len(lines), n.Metric(t, "breaker_open"))
 	n.CheckMetric(t, "overrides_stale", 1)
 	knows.CheckMetric(t, "overrides_stale", 0)
 	n.Get(t, "/", "X-Key: bad").Want(t, 0, "allowed redis")
@@ -194,7 +195,7 @@ func TestACL_overrides(t *testing.T) {
 		defer n.Stop(t)
 		a := n.Ask(t, http.MethodPost, "override", `{"policy":"api","key":"secretkey","block":true}`)
 		if a.Status != http.StatusOK {
-			redistest.ErrorIf(t, a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "NOPERM") && !strings.Contains(a.Body, "can't run this") && !strings.Contains(a.Body, "ACL failure"), "got %v; want 503 with the reason", a)
+			assert.ErrorIf(t, a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "NOPERM") && !strings.Contains(a.Body, "can't run this") && !strings.Contains(a.Body, "ACL failure"), "got %v; want 503 with the reason", a)
 			return fmt.Errorf("got %v", a)
 		}
 		if a := n.Get(t, "/", "X-Key: good"); a.DeniedByRedis() || !strings.HasSuffix(a.Body, " redis") {
@@ -210,7 +211,7 @@ func TestACL_overrides(t *testing.T) {
 				return fmt.Errorf("got %v", a)
 			}
 		}
-		redistest.ErrorIf(t, strings.Contains(n.Log.String(), "secretkey"), "a key is in the log: %s", n.Log)
+		assert.ErrorIf(t, strings.Contains(n.Log.String(), "secretkey"), "a key is in the log: %s", n.Log)
 		return nil
 	})
 }

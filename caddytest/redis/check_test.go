@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -32,10 +33,10 @@ func checkWith(t *testing.T, env []string, code int, option, site string, wants 
 	if err := json.Unmarshal([]byte(e.Stdout), &findings); err != nil || len(findings) == 0 {
 		t.Fatalf("%v: %v", err, e)
 	}
-	redistest.ErrorIf(t, e.Code != code && (code != failing || e.Code == 0), "%s: got exit code %d; want %d", option, e.Code, code)
+	assert.ErrorIf(t, e.Code != code && (code != failing || e.Code == 0), "%s: got exit code %d; want %d", option, e.Code, code)
 	for _, want := range wants {
 		found := slices.ContainsFunc(findings, func(f finding) bool { return f.is(want) })
-		redistest.ErrorIf(t, found == strings.HasPrefix(want, "no "), "want %s in %+v", want, findings)
+		assert.ErrorIf(t, found == strings.HasPrefix(want, "no "), "want %s in %+v", want, findings)
 	}
 }
 
@@ -44,7 +45,7 @@ func checkTable(t *testing.T, env []string, code int, option, site string, wants
 	t.Helper()
 	checkWith(t, env, code, option, site, wants...)
 	table := runCheck(t, env, option, site)
-	redistest.ErrorIf(t, table.Code != code || !strings.HasPrefix(table.Stdout, "CHECK "), "the table: %v", table)
+	assert.ErrorIf(t, table.Code != code || !strings.HasPrefix(table.Stdout, "CHECK "), "the table: %v", table)
 }
 
 func runCheck(t *testing.T, env []string, option, site string, flags ...string) caddytest.Ending {
@@ -77,7 +78,7 @@ func TestCheck_goodRedis(t *testing.T) {
 	conn.Select(t.Context(), 3)
 	for _, key := range conn.Keys(t.Context(), "*").Val() {
 		ttl := conn.PTTL(t.Context(), key).Val() // -1: forever
-		redistest.ErrorIf(t, !strings.HasPrefix(key, "mine:{") || ttl == -1 || ttl > 10*time.Second, "the key %s stays for %v", key, ttl)
+		assert.ErrorIf(t, !strings.HasPrefix(key, "mine:{") || ttl == -1 || ttl > 10*time.Second, "the key %s stays for %v", key, ttl)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -38,7 +39,7 @@ func mountFirst(t *testing.T) *mountedFile {
 	t.Helper()
 	m := &mountedFile{dir: t.TempDir()}
 	m.path = filepath.Join(m.dir, "password")
-	redistest.Must(t, os.Symlink(filepath.Join("..data", "password"), m.path))
+	assert.Must(t, os.Symlink(filepath.Join("..data", "password"), m.path))
 	m.replace(t, firstPassword)
 	return m
 }
@@ -48,10 +49,10 @@ func (m *mountedFile) replace(t *testing.T, text string) {
 	t.Helper()
 	m.n++
 	folder, next := fmt.Sprint("..", m.n), filepath.Join(m.dir, "..next")
-	redistest.Must(t, os.Mkdir(filepath.Join(m.dir, folder), 0o700))
-	redistest.Must(t, os.WriteFile(filepath.Join(m.dir, folder, "password"), []byte(text+"\n"), 0o600))
-	redistest.Must(t, os.Symlink(folder, next))
-	redistest.Must(t, os.Rename(next, filepath.Join(m.dir, "..data")))
+	assert.Must(t, os.Mkdir(filepath.Join(m.dir, folder), 0o700))
+	assert.Must(t, os.WriteFile(filepath.Join(m.dir, folder, "password"), []byte(text+"\n"), 0o600))
+	assert.Must(t, os.Symlink(folder, next))
+	assert.Must(t, os.Rename(next, filepath.Join(m.dir, "..data")))
 }
 
 // appUser is the ACL user of the node under test.
@@ -67,7 +68,7 @@ func newAppUser(t *testing.T, server *redistest.Server) appUser {
 // set changes the user.
 func (u appUser) set(t *testing.T, rules ...any) {
 	t.Helper()
-	redistest.Must(t, u.admin.Do(context.Background(), append([]any{"acl", "setuser", "app"}, rules...)...).Err())
+	assert.Must(t, u.admin.Do(context.Background(), append([]any{"acl", "setuser", "app"}, rules...)...).Err())
 }
 
 // connections returns the IDs of the user's connections.
@@ -88,8 +89,8 @@ var clientOfApp = regexp.MustCompile(`^id=(\d+) .* user=app\s`)
 func (u appUser) disconnect(t *testing.T) int {
 	t.Helper()
 	ended := u.connections(t)
-	redistest.Must(t, u.admin.Do(context.Background(), "client", "kill", "user", "app").Err())
-	redistest.Retry(t, "the connections are closed", func() (again bool, seen any) {
+	assert.Must(t, u.admin.Do(context.Background(), "client", "kill", "user", "app").Err())
+	assert.Retry(t, "the connections are closed", func() (again bool, seen any) {
 		open := u.connections(t)
 		return slices.ContainsFunc(open, func(id string) bool { return slices.Contains(ended, id) }), open
 	})
@@ -113,7 +114,7 @@ func startApp(t *testing.T) (*caddytest.Node, appUser, *mountedFile, *redistest.
 func disconnect(t *testing.T, user appUser, proxy *redistest.Proxy) int {
 	t.Helper()
 	ended := user.disconnect(t)
-	redistest.Retry(t, "the ends have arrived", func() (again bool, seen any) {
+	assert.Retry(t, "the ends have arrived", func() (again bool, seen any) {
 		left := proxy.Clients(t)
 		if left > 0 {
 			user.disconnect(t) // what a poll has opened meanwhile
@@ -167,9 +168,9 @@ func TestCredentials_rotation(t *testing.T) {
 	ended := disconnect(t, user, proxy)
 	checkAllByRedis(t, n, 64, 5)
 	opened := len(user.connections(t))
-	redistest.ErrorIf(t, ended < 2 || opened < 2, "%d connections ended and %d new ones are open; want several", ended, opened)
+	assert.ErrorIf(t, ended < 2 || opened < 2, "%d connections ended and %d new ones are open; want several", ended, opened)
 	t.Logf("%d requests of one client and 640 of crowds; %d connections ended, %d new ones", sent, ended, opened)
-	redistest.ErrorIf(t, len(n.Log.Outages())+len(refusals(n)) > 0, "the log has %v %v", n.Log.Outages(), refusals(n))
+	assert.ErrorIf(t, len(n.Log.Outages())+len(refusals(n)) > 0, "the log has %v %v", n.Log.Outages(), refusals(n))
 	n.CheckMetric(t, `store_errors_total{kind="auth"}`, 0)
 	checkPasswordsHidden(t, n)
 }
@@ -178,17 +179,17 @@ func TestCredentials_rotation(t *testing.T) {
 func TestCredentials_lateFile(t *testing.T) {
 	n, user, file, _ := startApp(t)
 	user.set(t, ">"+secondPassword, "<"+firstPassword)
-	redistest.Retry(t, "a crowd takes a new connection", func() (again bool, seen any) {
+	assert.Retry(t, "a crowd takes a new connection", func() (again bool, seen any) {
 		checkAllByRedis(t, n, 64, 5)
 		return len(refusals(n)) == 0, "no refusal"
 	})
 	lines := refusals(n)
-	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"auth"`) || len(n.Log.Outages()) > 0, "the log has the refusals %v and outages %v; want one refusal", lines, n.Log.Outages())
-	redistest.ErrorIf(t, n.Metric(t, `store_errors_total{kind="auth"}`) == 0, "no refusal is counted")
+	assert.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"auth"`) || len(n.Log.Outages()) > 0, "the log has the refusals %v and outages %v; want one refusal", lines, n.Log.Outages())
+	assert.ErrorIf(t, n.Metric(t, `store_errors_total{kind="auth"}`) == 0, "no refusal is counted")
 	n.CheckMetric(t, "breaker_open", 0)
 
 	user.disconnect(t) // now no older connection works
-	redistest.Retry(t, "the breaker opens", func() (again bool, seen any) {
+	assert.Retry(t, "the breaker opens", func() (again bool, seen any) {
 		a := n.Get(t, "/")
 		return a.Body != "allowed fallback" || len(n.Log.Outages()) == 0, a
 	})
@@ -204,19 +205,19 @@ func TestCredentials_lostFile(t *testing.T) {
 	n, user, file, proxy := startApp(t)
 	stale := func(want float64) {
 		t.Helper()
-		redistest.Retry(t, fmt.Sprint("credentials_stale is ", want), func() (again bool, seen any) {
+		assert.Retry(t, fmt.Sprint("credentials_stale is ", want), func() (again bool, seen any) {
 			got := n.Metric(t, "credentials_stale")
 			return got != want, got
 		})
 	}
-	redistest.Must(t, os.Remove(file.path))
+	assert.Must(t, os.Remove(file.path))
 	stale(1)
 	disconnect(t, user, proxy)
 	checkAllByRedis(t, n, 64, 5)
-	redistest.Must(t, os.Symlink(filepath.Join("..data", "password"), file.path))
+	assert.Must(t, os.Symlink(filepath.Join("..data", "password"), file.path))
 	stale(0)
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "credentials ") })
-	redistest.ErrorIf(t, len(lines) != 2 || len(n.Log.Outages()) > 0, "the log has %v and the outages %v; want two lines", lines, n.Log.Outages())
+	assert.ErrorIf(t, len(lines) != 2 || len(n.Log.Outages()) > 0, "the log has %v and the outages %v; want two lines", lines, n.Log.Outages())
 	checkPasswordsHidden(t, n)
 }
 
@@ -226,7 +227,7 @@ func TestCredentials_lostUser(t *testing.T) {
 	user.set(t, "-@all")
 	n.Get(t, "/").Want(t, 0, "allowed fallback")
 	n.CheckMetric(t, "breaker_open", 1) // after one request
-	redistest.Equal(t, len(refusals(n)), 0, "the number of refusals in the log")
+	assert.Equal(t, len(refusals(n)), 0, "the number of refusals in the log")
 }
 
 // TestCredentials_sentinel rotates the passwords of sentinel and master.
@@ -242,16 +243,16 @@ func TestCredentials_sentinel(t *testing.T) {
 	option := "redis {\nmode sentinel\nmaster main\naddress " + sentinel.Addr + "\nusername app\ncredentials file " + passwords.path + "\nsentinel_credentials file " + guards.path + "\n}"
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+option+"\n}", steadySite))
 	caddytest.WaitForRedis(t, n, "/")
-	redistest.Must(t, guard.Do(ctx, "acl", "setuser", "default", ">"+secondPassword).Err())
+	assert.Must(t, guard.Do(ctx, "acl", "setuser", "default", ">"+secondPassword).Err())
 	user.set(t, ">"+secondPassword)
 	passwords.replace(t, secondPassword)
 	guards.replace(t, secondPassword)
-	redistest.Must(t, guard.Do(ctx, "acl", "setuser", "default", "<"+firstPassword).Err())
+	assert.Must(t, guard.Do(ctx, "acl", "setuser", "default", "<"+firstPassword).Err())
 	user.set(t, "<"+firstPassword)
-	redistest.Must(t, guard.Do(ctx, "client", "kill", "skipme", "yes").Err())
+	assert.Must(t, guard.Do(ctx, "client", "kill", "skipme", "yes").Err())
 	user.disconnect(t)
 	checkAllByRedis(t, n, 8, 10)
-	redistest.Equal(t, n.Log.Outages(), nil, "the log of outages")
+	assert.Equal(t, n.Log.Outages(), nil, "the log of outages")
 	checkPasswordsHidden(t, n)
 	check(t, 0, option, caddytest.LimitedSite, "no failed")
 	guards.replace(t, firstPassword)
@@ -271,9 +272,9 @@ func TestCredentials_certificates(t *testing.T) {
 		cert, key := a.Issue(t, "client")
 		for name, from := range map[string]string{"ca": a.CA, "cert": cert, "key": key} {
 			text, err := os.ReadFile(from)
-			redistest.Must(t, err)
-			redistest.Must(t, os.WriteFile(filepath.Join(dir, "next"), text, 0o600))
-			redistest.Must(t, os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, name)))
+			assert.Must(t, err)
+			assert.Must(t, os.WriteFile(filepath.Join(dir, "next"), text, 0o600))
+			assert.Must(t, os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, name)))
 		}
 	}
 	install(old)
@@ -286,14 +287,14 @@ func TestCredentials_certificates(t *testing.T) {
 	cert, key := next.Issue(t, "redis.test")
 	skipBefore(t, user.admin.Do(context.Background(), "config", "set", "tls-ca-cert-file", next.CA, "tls-cert-file", cert, "tls-key-file", key).Err(), "7.0")
 	checkAllByRedis(t, n, 64, 10)
-	redistest.Equal(t, len(refusals(n)), 1, "the number of refusals in the log, with the old certificates,")
+	assert.Equal(t, len(refusals(n)), 1, "the number of refusals in the log, with the old certificates,")
 	install(next)
-	redistest.Retry(t, "there are new connections", func() (again bool, seen any) {
+	assert.Retry(t, "there are new connections", func() (again bool, seen any) {
 		checkAllByRedis(t, n, 64, 5)
 		after := user.connections(t)
 		return len(after) <= len(before)+1, fmt.Sprintf("%d connections, before %d", len(after), len(before))
 	})
-	redistest.Equal(t, n.Log.Outages(), nil, "the log of outages")
+	assert.Equal(t, n.Log.Outages(), nil, "the log of outages")
 }
 
 // TestCredentials_reload reloads while the file's content changes. The connections stay.
@@ -312,7 +313,7 @@ func TestCredentials_reload(t *testing.T) {
 	caddytest.WaitForRedis(t, n, "/")
 	after := user.connections(t) // of the same store, which may open more
 	for _, id := range before {
-		redistest.ErrorIf(t, !slices.Contains(after, id), "connection %s is closed; open are %v", id, after)
+		assert.ErrorIf(t, !slices.Contains(after, id), "connection %s is closed; open are %v", id, after)
 	}
 }
 
@@ -322,11 +323,11 @@ func TestCredentials_refusedFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		redistest.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		assert.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	pipe := filepath.Join(dir, "pipe")
-	redistest.Must(t, syscall.Mkfifo(pipe, 0o600))
+	assert.Must(t, syscall.Mkfifo(pipe, 0o600))
 	long := write("long", string(bytes.Repeat([]byte(firstPassword), 5000)))
 	for name, c := range map[string]struct{ option, want string }{
 		"missing":            {"credentials file " + dir + "/none", "credentials: reading " + dir + "/none: no such file"},
@@ -341,7 +342,7 @@ func TestCredentials_refusedFiles(t *testing.T) {
 		"a URL":              {"credentials file redis://:" + firstPassword + "@127.0.0.1", "credentials: use the path of a file"},
 	} {
 		a := n.Load(t, caddytest.Config("redis_ratelimit {\nredis {\naddress 127.0.0.1:1\n"+c.option+"\n}\n}", "redis_ratelimit same 3 24h"))
-		redistest.ErrorIf(t, a.Status != http.StatusBadRequest || !strings.Contains(a.Body, c.want) || strings.Contains(a.Body, firstPassword), "%s: got %v; want status 400 and %q", name, a, c.want)
+		assert.ErrorIf(t, a.Status != http.StatusBadRequest || !strings.Contains(a.Body, c.want) || strings.Contains(a.Body, firstPassword), "%s: got %v; want status 400 and %q", name, a, c.want)
 	}
 	check(t, 2, "redis {\naddress 127.0.0.1:1\ncredentials file "+dir+"/none\n}", caddytest.LimitedSite,
 		"configuration failed: credentials: reading "+dir+"/none")
@@ -355,5 +356,5 @@ func skipBefore(t *testing.T, err error, version string) {
 	if err != nil && strings.HasPrefix(strings.ToLower(err.Error()), "err unknown ") {
 		t.Skip("Redis can do this since " + version)
 	}
-	redistest.Must(t, err)
+	assert.Must(t, err)
 }

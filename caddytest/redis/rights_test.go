@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -15,7 +16,7 @@ import (
 // setRight grants a right to the user "limiter", or revokes it.
 func setRight(t *testing.T, s *redistest.Server, right string) {
 	t.Helper()
-	redistest.Must(t, s.Client(t).Do(t.Context(), "acl", "setuser", "limiter", right).Err())
+	assert.Must(t, s.Client(t).Do(t.Context(), "acl", "setuser", "limiter", right).Err())
 }
 
 // TestRights_revoked revokes a right that only the script needs, during traffic and before any, and grants it again.
@@ -34,7 +35,7 @@ func TestRights_revoked(t *testing.T) {
 				checkReported(t, n, "closed", want) // by commands alone, before any request
 				n.WantTimes(t, 5, "/", 0, want)
 				n.CheckMetric(t, "breaker_open", 1)
-				redistest.ErrorIf(t, n.Metric(t, `store_errors_total{kind="auth"}`) != 1 || n.Metric(t, `store_errors_total{kind="breaker"}`) != 4, "the errors are not counted by kind")
+				assert.ErrorIf(t, n.Metric(t, `store_errors_total{kind="auth"}`) != 1 || n.Metric(t, `store_errors_total{kind="breaker"}`) != 4, "the errors are not counted by kind")
 				checkReported(t, n, "open", want)
 				setRight(t, server, "+"+right)
 				n.CheckMetric(t, "breaker_open", 0) // without requests
@@ -64,11 +65,11 @@ func TestRights_renamedCommand(t *testing.T) {
 	server := redistest.Start(t, "--rename-command", "SET", "")
 	option := "redis redis://" + server.Addr + "\nfail_mode open"
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n"+option+"\n}", "redis_ratelimit same 1000000 24h"+caddytest.ShowDecision))
-	redistest.Retry(t, "the log has an outage", func() (again bool, seen any) {
+	assert.Retry(t, "the log has an outage", func() (again bool, seen any) {
 		n.Get(t, "/").Want(t, 0, "failed_open redis")
 		return len(n.Log.Outages()) != 1, n.Log.Lines(caddytest.Ours)
 	})
-	redistest.ErrorIf(t, !strings.Contains(n.Log.Outages()[0].Text, `"kind":"command"`), "the log says %v", n.Log.Outages())
+	assert.ErrorIf(t, !strings.Contains(n.Log.Outages()[0].Text, `"kind":"command"`), "the log says %v", n.Log.Outages())
 	check(t, failing, option, "redis_ratelimit same 10 1m", "commands failed: unknown to this Redis: set",
 		"script failed: see the check of commands")
 }
@@ -77,23 +78,23 @@ func TestRights_renamedCommand(t *testing.T) {
 func TestForeignValue_log(t *testing.T) {
 	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit {query.k} 100 24h"+caddytest.ShowDecision)
 	caddytest.WaitForRedis(t, n, "/?k=good")
-	redistest.Must(t, server.Client(t).Set(t.Context(), "rl:{secretkey}:default:c1d", "a foreign value", 0).Err())
+	assert.Must(t, server.Client(t).Set(t.Context(), "rl:{secretkey}:default:c1d", "a foreign value", 0).Err())
 	n.WantTimes(t, 5, "/?k=secretkey", 0, "allowed fallback")
 	n.Get(t, "/?k=good").Want(t, 0, "allowed redis")
 	n.CheckMetric(t, `store_errors_total{kind="value"}`, 5)
 	n.CheckMetric(t, "breaker_open", 0)
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && l.Level == "warn" })
-	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"value"`) || strings.Contains(lines[0].Text, "secretkey"), "the log has %v", lines)
+	assert.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Text, `"kind":"value"`) || strings.Contains(lines[0].Text, "secretkey"), "the log has %v", lines)
 	for kind, write := range map[string][]any{ // these too affect their own client alone
 		"list": {"rpush", "rl:{secretkeylist}:default:c1d", "x"}, "short": {"set", "rl:{secretkeyshort}:default:c1d", "x"},
 		"long": {"set", "rl:{secretkeylong}:default:c1d", strings.Repeat("\xff", 24)},
 	} {
-		redistest.Must(t, server.Client(t).Do(t.Context(), write...).Err())
+		assert.Must(t, server.Client(t).Do(t.Context(), write...).Err())
 		a := n.Get(t, "/?k=secretkey"+kind)
-		redistest.ErrorIf(t, a.Status != http.StatusOK && a.Status != http.StatusTooManyRequests, "%s: got %v", kind, a)
+		assert.ErrorIf(t, a.Status != http.StatusOK && a.Status != http.StatusTooManyRequests, "%s: got %v", kind, a)
 		n.Get(t, "/?k=good").Want(t, http.StatusOK, "allowed redis")
 	}
-	redistest.ErrorIf(t, len(n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, "secretkey") })) > 0, "a key is logged")
+	assert.ErrorIf(t, len(n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, "secretkey") })) > 0, "a key is logged")
 }
 
 func TestCheck_busyRedis(t *testing.T) {
@@ -107,10 +108,10 @@ func TestCheck_busyRedis(t *testing.T) {
 		_ = admin.Eval(context.Background(), "while true do end", nil).Err() // SCRIPT KILL ends it
 	}()
 	t.Cleanup(func() {
-		redistest.WaitFor(t, "the script is killed", func() error { return admin.ScriptKill(context.Background()).Err() })
+		assert.WaitFor(t, "the script is killed", func() error { return admin.ScriptKill(context.Background()).Err() })
 		<-ended
 	})
-	redistest.Retry(t, "the script runs", func() (again bool, seen any) {
+	assert.Retry(t, "the script runs", func() (again bool, seen any) {
 		return !redis.HasErrorPrefix(admin.Ping(t.Context()).Err(), "BUSY"), "it does not"
 	})
 	check(t, 3, "redis redis://"+server.Addr, caddytest.LimitedSite, "script failed: SCRIPT KILL",
@@ -125,7 +126,7 @@ func TestCheck_maxclients(t *testing.T) {
 	server := redistest.Start(t)
 	held := server.Client(t).Conn()
 	defer held.Close() //nolint:errcheck // the test is over
-	redistest.Must(t, held.ConfigSet(t.Context(), "maxclients", "1").Err())
+	assert.Must(t, held.ConfigSet(t.Context(), "maxclients", "1").Err())
 	check(t, failing, "redis redis://"+server.Addr, caddytest.LimitedSite, "reachable failed: maxclients")
 }
 
@@ -133,7 +134,7 @@ func TestCheck_masterHangs(t *testing.T) {
 	t.Parallel()
 	masters := redistest.StartCluster(t)
 	for _, master := range masters {
-		redistest.Must(t, master.Client(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+		assert.Must(t, master.Client(t).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
 	}
 	masters[0].Pause(t)
 	defer masters[0].Resume(t)

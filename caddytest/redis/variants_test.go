@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -117,10 +118,10 @@ func TestRedis_variants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := prepare(t)
 			ctx := t.Context()
-			redistest.Must(t, v.client.FlushDB(ctx).Err())
+			assert.Must(t, v.client.FlushDB(ctx).Err())
 			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+v.options+"\n}", "redis_ratelimit {header.User} 3 24h"+caddytest.ShowDecision), v.env...)
 			a := n.Spend(t, "/", "redis", 3, "User: jane")
-			redistest.ErrorIf(t, !a.DeniedByRedis(), "got %v; want it denied by redis", a)
+			assert.ErrorIf(t, !a.DeniedByRedis(), "got %v; want it denied by redis", a)
 			checkKeys(t, v)
 			caddytest.CheckSecrets(t, n, v.env)
 		})
@@ -131,12 +132,12 @@ func TestRedis_variants(t *testing.T) {
 func checkKeys(t *testing.T, v variant) {
 	t.Helper()
 	names, err := v.client.Keys(context.Background(), "*").Result()
-	redistest.FatalIf(t, err != nil || len(names) != 1, "Redis has the keys %q, error %v; want one", names, err)
+	assert.FatalIf(t, err != nil || len(names) != 1, "Redis has the keys %q, error %v; want one", names, err)
 	want := v.keys
 	if want == "" {
 		want = usualKeys
 	}
-	redistest.ErrorIf(t, !regexp.MustCompile(want).MatchString(names[0]), "the key is called %q, want %s", names[0], want)
+	assert.ErrorIf(t, !regexp.MustCompile(want).MatchString(names[0]), "the key is called %q, want %s", names[0], want)
 	if ttl, err := v.client.TTL(context.Background(), names[0]).Result(); err != nil || ttl <= 0 {
 		t.Errorf("the key has TTL %v, error %v", ttl, err)
 	}
@@ -156,7 +157,7 @@ func TestRedis_cluster(t *testing.T) {
 		user := "User: user-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
 		n.WantBodies(t, "/", []string{"allowed redis", "allowed redis"}, user)
 		a := n.Get(t, "/", user)
-		redistest.FatalIf(t, !a.DeniedByRedis(), "got %v; want it denied by redis", a)
+		assert.FatalIf(t, !a.DeniedByRedis(), "got %v; want it denied by redis", a)
 	}
 	caddytest.CheckQuota(t, n.Get(t, "/", "User: last"), 2, 1) // the tighter policy, compared with 1000-101 of 1000
 	used := 0
@@ -165,7 +166,7 @@ func TestRedis_cluster(t *testing.T) {
 			used++
 		}
 	}
-	redistest.ErrorIf(t, used != len(masters), "only %d of the masters hold counts", used)
+	assert.ErrorIf(t, used != len(masters), "only %d of the masters hold counts", used)
 }
 
 // TestRedis_sentinelUnknownMaster has a sentinel without the named master.
@@ -173,7 +174,7 @@ func TestRedis_sentinelUnknownMaster(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
 	_, port, err := net.SplitHostPort(sentinel.Addr)
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis {\nmode sentinel\nmaster other\naddress 127.0.0.1:"+port+"\n}\n}", "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
 	n.Get(t, "/").Want(t, 200, "allowed fallback")
 }
@@ -183,6 +184,6 @@ func TestRedis_sentinelUnknownMaster(t *testing.T) {
 func startLocked(t *testing.T) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
-	redistest.Must(t, s.Client(t).ConfigSet(t.Context(), "requirepass", caddytest.Password).Err())
+	assert.Must(t, s.Client(t).ConfigSet(t.Context(), "requirepass", caddytest.Password).Err())
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -45,10 +46,10 @@ func TestChallenge_outage(t *testing.T) {
 				}
 				acting.Wait()
 			}
-			redistest.Retry(t, "both nodes have the secret", func() (again bool, seen any) {
+			assert.Retry(t, "both nodes have the secret", func() (again bool, seen any) {
 				for _, v := range visitors[:2] {
 					a, err := v.Navigate(v.URL)
-					redistest.Must(t, err)
+					assert.Must(t, err)
 					if count(a); caddytest.WaitingLink(a) == "" {
 						return true, a
 					}
@@ -57,7 +58,7 @@ func TestChallenge_outage(t *testing.T) {
 			})
 			each(func(v *caddytest.Visitor) { // each gets a pass, and takes from it once
 				a, err := v.Open("/", 1)
-				redistest.ErrorIf(t, err != nil || v.Cookies["rl-pass"] == "", "%v, %v", a, err)
+				assert.ErrorIf(t, err != nil || v.Cookies["rl-pass"] == "", "%v, %v", a, err)
 				count(a)
 			})
 			stop := make(chan struct{})
@@ -81,14 +82,14 @@ func TestChallenge_outage(t *testing.T) {
 			during := admitted.Load()
 			outage.comeBack(t, server)
 			for _, n := range nodes {
-				redistest.Retry(t, "Redis decides again", func() (again bool, seen any) { return len(n.Log.Recoveries()) == 0, n.Log.Lines(caddytest.Ours) })
+				assert.Retry(t, "Redis decides again", func() (again bool, seen any) { return len(n.Log.Recoveries()) == 0, n.Log.Lines(caddytest.Ours) })
 			}
 			close(stop)
 			flood.Wait()
 			t.Logf("%d admitted by the end of the outage, %d in all; the bound is %d", during, admitted.Load(), bound)
-			redistest.ErrorIf(t, admitted.Load() < bound/2 || during > 2*bound, "%d admitted by the end of the outage; want at most %d", during, 2*bound)
+			assert.ErrorIf(t, admitted.Load() < bound/2 || during > 2*bound, "%d admitted by the end of the outage; want at most %d", during, 2*bound)
 			if outage.name == "paused" {
-				redistest.ErrorIf(t, admitted.Load() > 2*bound, "%d admitted in all; want at most %d", admitted.Load(), 2*bound)
+				assert.ErrorIf(t, admitted.Load() > 2*bound, "%d admitted in all; want at most %d", admitted.Load(), 2*bound)
 			}
 		})
 	}

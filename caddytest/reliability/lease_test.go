@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -68,7 +69,7 @@ func TestLease_stop(t *testing.T) {
 	requests, units := hold(t, n)
 	n.Stop(t)
 	got := leasedBy(t, other).Remaining
-	redistest.ErrorIf(t, got != leaseLimit-requests, "%d units are used after %d requests and the end of a node that held %d", leaseLimit-got, requests, units)
+	assert.ErrorIf(t, got != leaseLimit-requests, "%d units are used after %d requests and the end of a node that held %d", leaseLimit-got, requests, units)
 }
 
 // TestLease_kill kills a node at once. What it held counts as used, and no more than that.
@@ -78,7 +79,7 @@ func TestLease_kill(t *testing.T) {
 	_ = n.Command.Process.Kill() // its end is awaited by Stop
 	n.Stop(t)
 	used := leaseLimit - leasedBy(t, other).Remaining
-	redistest.ErrorIf(t, used < requests || used > requests+2*max(units, 200), "%d units are used after %d requests and the death of a node that held %d", used, requests, units)
+	assert.ErrorIf(t, used < requests || used > requests+2*max(units, 200), "%d units are used after %d requests and the death of a node that held %d", used, requests, units)
 	other.Get(t, "/", "X-Tenant: a").Want(t, http.StatusOK, caddytest.Any)
 }
 
@@ -125,7 +126,7 @@ func startTenants(t *testing.T, nodes ...*caddytest.Node) *tenants {
 func (c *tenants) awaitLeases(t *testing.T) {
 	t.Helper()
 	until := c.byLease.Load() + 10
-	redistest.Retry(t, "leases decide", func() (again bool, seen any) {
+	assert.Retry(t, "leases decide", func() (again bool, seen any) {
 		n := c.byLease.Load()
 		return n < until, fmt.Sprintf("leases have decided %d requests; want %d", n, until)
 	})
@@ -136,7 +137,7 @@ func (c *tenants) awaitLeases(t *testing.T) {
 func (c *tenants) checkUsed(t *testing.T, n *caddytest.Node, before int64) {
 	t.Helper()
 	c.stop()
-	redistest.Equal(t, c.cut.Load(), 0, "the number of requests that Redis did not decide")
+	assert.Equal(t, c.cut.Load(), 0, "the number of requests that Redis did not decide")
 	n.WaitForRefund(t, "tenant", "a", leaseLimit-c.admitted.Load()-before)
 }
 
@@ -156,7 +157,7 @@ func TestLease_reloads(t *testing.T) {
 	}
 	clients.stop()
 	admitted, cut := clients.admitted.Load(), clients.cut.Load()
-	redistest.Retry(t, "units are given back", func() (again bool, seen any) {
+	assert.Retry(t, "units are given back", func() (again bool, seen any) {
 		used := leaseLimit - leasedBy(t, other).Remaining - first
 		return used < admitted || used > admitted+cut, fmt.Sprintf("%d units are used; want %d, and at most %d more", used, admitted, cut)
 	})
@@ -170,7 +171,7 @@ func TestLease_faults(t *testing.T) {
 	client := server.Client(t)
 	clients := startTenants(t, n, other)
 	for range 10 {
-		redistest.Must(t, client.ScriptFlush(t.Context()).Err())
+		assert.Must(t, client.ScriptFlush(t.Context()).Err())
 		server.Pause(t)
 		<-time.After(20 * time.Millisecond) // what is held may be spent
 		server.Resume(t)
@@ -209,10 +210,10 @@ func TestLease_elsewhere(t *testing.T) {
 	hold(t, n)
 	other.Override(t, http.StatusOK, `{"policy":"tenant","key":"a","block":true}`)
 	began := time.Now()
-	redistest.Retry(t, "the key is blocked", func() (again bool, seen any) {
+	assert.Retry(t, "the key is blocked", func() (again bool, seen any) {
 		a := n.Get(t, "/", "X-Tenant: a")
 		return a.Status != http.StatusTooManyRequests, a
 	})
 	t.Logf("blocked elsewhere after %v", time.Since(began))
-	redistest.Equal(t, leasedBy(t, n).Leased.Units, 0, "the number of held units of a blocked key")
+	assert.Equal(t, leasedBy(t, n).Leased.Units, 0, "the number of held units of a blocked key")
 }

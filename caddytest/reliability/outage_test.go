@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -32,7 +33,7 @@ func TestOutage_failModes(t *testing.T) {
 		"local": func(t testing.TB, a caddytest.Response) {
 			switch a.Body {
 			case "allowed redis", "allowed fallback":
-				redistest.ErrorIf(t, a.Status != http.StatusOK || a.Header.Get("X-Ratelimit-Limit") != "1000000", "got %v; want a decision by the same policy", a)
+				assert.ErrorIf(t, a.Status != http.StatusOK || a.Header.Get("X-Ratelimit-Limit") != "1000000", "got %v; want a decision by the same policy", a)
 			default:
 				t.Errorf("got %v", a)
 			}
@@ -41,14 +42,14 @@ func TestOutage_failModes(t *testing.T) {
 			if a.Status == http.StatusOK && a.Body == "allowed redis" {
 				return // it was decided before the breaker opened
 			}
-			redistest.ErrorIf(t, a.Status != http.StatusOK || a.Body != "failed_open redis" || caddytest.HasQuota(a) || a.Header.Get("Retry-After") != "", "got %v; want it let through, without X-RateLimit headers", a)
+			assert.ErrorIf(t, a.Status != http.StatusOK || a.Body != "failed_open redis" || caddytest.HasQuota(a) || a.Header.Get("Retry-After") != "", "got %v; want it let through, without X-RateLimit headers", a)
 		},
 		"closed": func(t testing.TB, a caddytest.Response) {
 			if a.Status == http.StatusOK && a.Body == "allowed redis" {
 				return // it was decided before the breaker opened
 			}
 			caddytest.CheckRefusal(t, a, http.StatusServiceUnavailable)
-			redistest.ErrorIf(t, a.Body != "failed_closed redis" || caddytest.HasQuota(a), "got %v; want failed_closed without X-RateLimit headers", a)
+			assert.ErrorIf(t, a.Body != "failed_closed redis" || caddytest.HasQuota(a), "got %v; want failed_closed without X-RateLimit headers", a)
 		},
 	}
 	for mode, check := range checks {
@@ -107,7 +108,7 @@ func TestOutage_oneTimeoutPerRequest(t *testing.T) {
 		answers <- a
 	}()
 	const byNode = `decisions_total{decision="allowed",policy="default",source="fallback"}`
-	redistest.Retry(t, "the first handler has waited", func() (bool, any) { return n.Metric(t, byNode) == 0, "no decision" })
+	assert.Retry(t, "the first handler has waited", func() (bool, any) { return n.Metric(t, byNode) == 0, "no decision" })
 	server.Resume(t)
 	(<-answers).Want(t, http.StatusOK, "allowed fallback")
 	n.CheckMetric(t, byNode, 3)
@@ -171,7 +172,7 @@ func TestNetwork_distantRedis(t *testing.T) {
 	proxy.Delay(40 * time.Millisecond)
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis {\naddress "+proxy.Addr+"\npassword {env.REDIS_PASSWORD}\ntls {\nca "+authority.CA+"\n}\n}\n}",
 		"redis_ratelimit same 1000000 24h"+caddytest.ShowDecision), "REDIS_PASSWORD=secret")
-	redistest.Retry(t, "Redis decides all of 320 requests in a row", func() (again bool, seen any) {
+	assert.Retry(t, "Redis decides all of 320 requests in a row", func() (again bool, seen any) {
 		elsewhere := caddytest.DecidedElsewhere(t, n, 16, 20)
 		return elsewhere > 0, fmt.Sprintf("%d were decided elsewhere\n%v", elsewhere, n.Log.Lines(caddytest.Ours))
 	})
@@ -199,9 +200,9 @@ func TestNetwork_lostReply(t *testing.T) {
 	}
 	last := n.Get(t, "/")
 	remaining, err := strconv.Atoi(last.Header.Get("X-Ratelimit-Remaining"))
-	redistest.FatalIf(t, err != nil, "got %v", last)
+	assert.FatalIf(t, err != nil, "got %v", last)
 	counted := limit - remaining - 1
-	redistest.ErrorIf(t, lost != cuts || counted < admitted || counted > admitted+cuts, "%d were admitted, %d lost and %d counted; want %d lost, and each counted at most once", admitted, lost, counted, cuts)
+	assert.ErrorIf(t, lost != cuts || counted < admitted || counted > admitted+cuts, "%d were admitted, %d lost and %d counted; want %d lost, and each counted at most once", admitted, lost, counted, cuts)
 }
 
 // TestOutage_localState uses a part of a quota on Redis, then the rest in the node during the outage, and

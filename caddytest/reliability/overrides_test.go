@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -22,7 +23,7 @@ func overrideNode(t *testing.T, options string) *caddytest.Node {
 // waitForDecision waits until a node answers a key so.
 func waitForDecision(t *testing.T, n *caddytest.Node, key, decision string) {
 	t.Helper()
-	redistest.Retry(t, decision+" for "+key, func() (again bool, seen any) {
+	assert.Retry(t, decision+" for "+key, func() (again bool, seen any) {
 		a := n.Get(t, "/", "X-Key: "+key)
 		return !strings.HasPrefix(a.Body, decision), a
 	})
@@ -50,7 +51,7 @@ func load(t *testing.T, nodes ...*caddytest.Node) (stop func()) {
 					return
 				}
 			}
-			redistest.Equal(t, admitted, 2, "client %d: the number of requests that passed", i)
+			assert.Equal(t, admitted, 2, "client %d: the number of requests that passed", i)
 		})
 	}
 	t.Cleanup(group.Wait)
@@ -110,7 +111,7 @@ func TestOverride_outage(t *testing.T) {
 	a.Override(t, 200, `{"policy":"api","key":"bad","block":true}`)
 	waitForDecision(t, b, "bad", "denied override") // with the other, which was set before it
 	client := server.Client(t)
-	redistest.Equal(t, client.TTL(t.Context(), "rl:{%!overrides}:entries").Val(), -1, "the TTL of the entries, which have none,")
+	assert.Equal(t, client.TTL(t.Context(), "rl:{%!overrides}:entries").Val(), -1, "the TTL of the entries, which have none,")
 	server.Kill()
 	for _, n := range []*caddytest.Node{a, b} {
 		waitForDecision(t, n, "vip", "allowed fallback")
@@ -125,9 +126,9 @@ func TestOverride_outage(t *testing.T) {
 	unread := func(n *caddytest.Node) int {
 		return len(n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "overrides cannot be read") }))
 	}
-	redistest.Retry(t, "a poll fails", func() (bool, any) { return unread(b) == 0, "no line about it" })
+	assert.Retry(t, "a poll fails", func() (bool, any) { return unread(b) == 0, "no line about it" })
 	server.Run(t)
-	redistest.Retry(t, "Redis has the overrides", func() (again bool, seen any) {
+	assert.Retry(t, "Redis has the overrides", func() (again bool, seen any) {
 		got := client.HLen(t.Context(), "rl:{%!overrides}:entries").Val()
 		return got != 2, got
 	})
@@ -136,13 +137,13 @@ func TestOverride_outage(t *testing.T) {
 	for _, n := range []*caddytest.Node{a, b, newcomer} {
 		waitForDecision(t, n, "vip", "allowed redis")
 	}
-	redistest.ErrorIf(t, unread(b) != 1 || unread(newcomer) != 0, "%d and %d lines say that overrides cannot be read, want 1 and 0", unread(b), unread(newcomer))
-	redistest.Retry(t, "a change is possible", func() (again bool, seen any) {
+	assert.ErrorIf(t, unread(b) != 1 || unread(newcomer) != 0, "%d and %d lines say that overrides cannot be read, want 1 and 0", unread(b), unread(newcomer))
+	assert.Retry(t, "a change is possible", func() (again bool, seen any) {
 		got := b.Ask(t, http.MethodPost, "override", `{"policy":"api","key":"bad","remove":true}`)
 		return got.Status != 200, got
 	})
 	// Its first requests may have come before it had read Redis, and have used the quota up.
-	redistest.Retry(t, "the block has ended", func() (again bool, seen any) {
+	assert.Retry(t, "the block has ended", func() (again bool, seen any) {
 		got := newcomer.Get(t, "/", "X-Key: bad")
 		return got.Body == "denied override", got
 	})

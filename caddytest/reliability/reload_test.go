@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -62,7 +63,7 @@ func TestReload_failed(t *testing.T) {
 // TestReload_failedStart loads configurations whose server cannot listen. Caddy starts apps in any order,
 // so that only some of them start the limits first.
 func TestReload_failedStart(t *testing.T) {
-	taken := redistest.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
+	taken := assert.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = taken.Close() }) // it has no connections
 	const site = "redis_ratelimit {query.k} 5 24h" + caddytest.ShowDecision
 	failing := caddytest.Config("redis_ratelimit {\nmemory {\nmax_keys 1\n}\n}", site) + "http://" + taken.Addr().String() + " {\nrespond x\n}\n"
@@ -103,7 +104,7 @@ func TestReload_leaks(t *testing.T) {
 		turn(i)
 	}
 	// One connection serves requests, a second one the ping at the start, a third one the first look at overrides.
-	redistest.Retry(t, "no more goroutines and connections than before", func() (again bool, seen any) {
+	assert.Retry(t, "no more goroutines and connections than before", func() (again bool, seen any) {
 		now, open := n.Goroutines(t), caddytest.Connections(t, server)
 		return now > goroutines+2 || len(open) > 3, fmt.Sprintf("%d goroutines, before %d; connections %v", now, goroutines, open)
 	})
@@ -156,13 +157,13 @@ func TestStop_requestsInFlight(t *testing.T) {
 	}
 	link.Delay(100 * time.Millisecond)
 	go func() { _, _ = n.Try(http.MethodPost, n.Admin+"/stop", "") }() // which answers when it has stopped
-	redistest.Retry(t, "the node stops", func() (again bool, seen any) { return !n.Log.Has("servers shutting down"), n.Log })
+	assert.Retry(t, "the node stops", func() (again bool, seen any) { return !n.Log.Has("servers shutting down"), n.Log })
 	ends.EndAll()
 	n.Stop(t)
 	other := caddytest.Start(t, text)
 	for policy, remaining := range map[string]string{"attempts": "999", "budget": "99600", "places": "100"} {
 		a := other.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"same"}`)
-		redistest.ErrorIf(t, !strings.Contains(a.Body, `"remaining":`+remaining+","), "got %v; want %s left", a, remaining)
+		assert.ErrorIf(t, !strings.Contains(a.Body, `"remaining":`+remaining+","), "got %v; want %s left", a, remaining)
 	}
 }
 
@@ -183,10 +184,10 @@ func TestReload_forced(t *testing.T) {
 		caddytest.CheckQuota(t, n.Get(t, "/"), 9, left)
 	}
 	loads := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "load complete" })
-	redistest.ErrorIf(t, len(loads) != 3 || n.Log.Has("autosaved config"), "%d configurations were loaded, or one was kept: %s", len(loads), n.Log)
+	assert.ErrorIf(t, len(loads) != 3 || n.Log.Has("autosaved config"), "%d configurations were loaded, or one was kept: %s", len(loads), n.Log)
 	for _, id := range before {
 		after := caddytest.Connections(t, server)
-		redistest.ErrorIf(t, !slices.Contains(after, id), "connection %s is gone; there were %v, now %v", id, before, after)
+		assert.ErrorIf(t, !slices.Contains(after, id), "connection %s is gone; there were %v, now %v", id, before, after)
 	}
 	n.Stop(t)
 	caddytest.CheckQuota(t, caddytest.Start(t, text).Get(t, "/"), 9, 4)
@@ -198,7 +199,7 @@ func TestReload_otherSettings(t *testing.T) {
 	before := caddytest.Connections(t, server)
 	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "10s", "11s", 1), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
 	caddytest.CheckQuota(t, n.Get(t, "/"), 1000, 998)
-	redistest.Retry(t, "the old connections are closed", func() (again bool, seen any) {
+	assert.Retry(t, "the old connections are closed", func() (again bool, seen any) {
 		after := caddytest.Connections(t, server)
 		return slices.ContainsFunc(before, func(id string) bool { return slices.Contains(after, id) }), after
 	})

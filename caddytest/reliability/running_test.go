@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -64,7 +65,7 @@ func TestReload_running(t *testing.T) {
 		n.WaitForRefund(t, "places", "same", 3) // nothing runs by Redis
 	}
 	n.AwaitGoroutines(t, goroutines+6)
-	redistest.Retry(t, "connections to Redis have ended", func() (again bool, seen any) {
+	assert.Retry(t, "connections to Redis have ended", func() (again bool, seen any) {
 		now := len(caddytest.Connections(t, server))
 		return now > connections+4, now
 	})
@@ -160,7 +161,7 @@ func startGated(t *testing.T, n *caddytest.Node, gate *caddytest.Holder, request
 // waitForNoConnections waits until Redis has no connection.
 func waitForNoConnections(t *testing.T, server *redistest.Server) {
 	t.Helper()
-	redistest.Retry(t, "all connections are closed", func() (again bool, seen any) {
+	assert.Retry(t, "all connections are closed", func() (again bool, seen any) {
 		left := caddytest.Connections(t, server)
 		return len(left) > 0, fmt.Sprintf("%v are left", left)
 	})
@@ -208,13 +209,13 @@ func TestReload_betweenRunning(t *testing.T) {
 			gate.EndAll()
 			upstream.WaitRunning(t, 2)
 			n.Get(t, "/").Want(t, http.StatusTooManyRequests, caddytest.Any)
-			redistest.Retry(t, "all others are denied while both run", func() (again bool, seen any) {
+			assert.Retry(t, "all others are denied while both run", func() (again bool, seen any) {
 				denied := len(n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "request denied" }))
 				return denied < 5, denied
 			})
 			upstream.EndAll()
 			got := statuses()
-			redistest.ErrorIf(t, got[http.StatusTooManyRequests] != 4 || got[http.StatusOK] != 1, "got the statuses %v, want one of 200", got)
+			assert.ErrorIf(t, got[http.StatusTooManyRequests] != 4 || got[http.StatusOK] != 1, "got the statuses %v, want one of 200", got)
 			if _, most := upstream.Running(); most > 2 {
 				t.Errorf("%d ran at once", most)
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -62,11 +63,11 @@ func TestSharing_twoNodes(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		for _, window := range windows[algorithm] {
 			t.Run(algorithm+" "+window, func(t *testing.T) {
-				length := redistest.NoError(time.ParseDuration(window))(t)
+				length := assert.NoError(time.ParseDuration(window))(t)
 				admitted := withinOneWindow(t, length, func(key string) int {
 					return crowd(t, "/"+algorithm+"-"+window+"?k="+key, 4, first, second)
 				})
-				redistest.ErrorIf(t, admitted != 100, "%d requests passed, want 100", admitted)
+				assert.ErrorIf(t, admitted != 100, "%d requests passed, want 100", admitted)
 			})
 		}
 	}
@@ -104,14 +105,14 @@ func TestMetrics_reloadsAndOutages(t *testing.T) {
 	n.CheckMetric(t, "breaker_open", 0)
 	n.CheckMetric(t, "memory_keys", 1) // wide is closed in outages, so that no state of it is stored
 	batches := n.Metric(t, "batch_size_count")
-	redistest.ErrorIf(t, batches < 4 || n.Metric(t, `store_duration_seconds_count{store="redis"}`) != batches, "%v batches, %v of them timed", batches, n.Metric(t, `store_duration_seconds_count{store="redis"}`))
+	assert.ErrorIf(t, batches < 4 || n.Metric(t, `store_duration_seconds_count{store="redis"}`) != batches, "%v batches, %v of them timed", batches, n.Metric(t, `store_duration_seconds_count{store="redis"}`))
 	server.Kill()
 	n.Get(t, "/b")
 	n.Get(t, "/a?k=another")
 	n.CheckMetric(t, "breaker_open", 1)
 	n.CheckMetric(t, `decisions_total{decision="failed_closed",policy="wide",source="redis"}`, 1)
 	n.CheckMetric(t, `decisions_total{decision="allowed",policy="tight",source="fallback"}`, 1)
-	redistest.ErrorIf(t, n.Metric(t, `store_errors_total{kind="refused"}`)+n.Metric(t, `store_errors_total{kind="connection"}`) == 0 || n.Metric(t, `store_errors_total{kind="breaker"}`) == 0, "the errors of the outage are not counted")
+	assert.ErrorIf(t, n.Metric(t, `store_errors_total{kind="refused"}`)+n.Metric(t, `store_errors_total{kind="connection"}`) == 0 || n.Metric(t, `store_errors_total{kind="breaker"}`) == 0, "the errors of the outage are not counted")
 	caddytest.CheckHidden(t, "the metrics", n.Send(t, "GET", n.Admin+"/metrics", "").Body, "secretkey")
 	server.Run(t)
 	caddytest.WaitForRedis(t, n, "/b")
@@ -128,7 +129,7 @@ func TestMemory_full(t *testing.T) {
 	n.CheckMetric(t, "memory_overflows_total", 200)
 	n.CheckMetric(t, `store_duration_seconds_count{store="memory"}`, 300)
 	warnings := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Message, "max_keys") })
-	redistest.ErrorIf(t, len(warnings) != 1 || warnings[0].Level != "warn", "warnings %v, want one", warnings)
+	assert.ErrorIf(t, len(warnings) != 1 || warnings[0].Level != "warn", "warnings %v, want one", warnings)
 }
 
 // TestLocalShare has no Redis from the beginning.
@@ -142,7 +143,7 @@ func TestLocalShare(t *testing.T) {
 // costs. What the backend has served never costs more than the budget, on Redis and in one process.
 func TestCost_budget(t *testing.T) {
 	const senders = 25
-	requests := redistest.Rounds(250, 1000)
+	requests := assert.Rounds(250, 1000)
 	budget := int64(20 * requests)
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		nodes := []*caddytest.Node{caddytest.Start(t, caddytest.Config("", ""))}
@@ -158,7 +159,7 @@ func TestCost_budget(t *testing.T) {
 				}
 				served.Add(1)
 				sum := spent.Add(cost)
-				redistest.ErrorIf(t, sum > budget, "%s, %s: %d units were served of %d", source, algorithm, sum, budget)
+				assert.ErrorIf(t, sum > budget, "%s, %s: %d units were served of %d", source, algorithm, sum, budget)
 				w.Header().Set("X-Tokens-Used", strconv.FormatInt(cost, 10))
 				_, _ = io.WriteString(w, "tokens")
 			})
@@ -206,8 +207,8 @@ func TestCost_budget(t *testing.T) {
 			}
 			t.Logf("%s, %-22s: budget %d, offered %d, estimated %d of %d served, cost %d, refunded %.0f, denied %d", source, algorithm,
 				budget, offered.Load(), estimated.Load(), served.Load(), spent.Load(), refunded, denied.Load())
-			redistest.ErrorIf(t, refunded != float64(estimated.Load()-spent.Load()), "%.0f units were refunded, want %d", refunded, estimated.Load()-spent.Load())
-			redistest.ErrorIf(t, denied.Load() == 0 || spent.Load() < budget*9/10, "%d were denied, %d units were served of %d", denied.Load(), spent.Load(), budget)
+			assert.ErrorIf(t, refunded != float64(estimated.Load()-spent.Load()), "%.0f units were refunded, want %d", refunded, estimated.Load()-spent.Load())
+			assert.ErrorIf(t, denied.Load() == 0 || spent.Load() < budget*9/10, "%d were denied, %d units were served of %d", denied.Load(), spent.Load(), budget)
 		}
 	})
 }
@@ -233,7 +234,7 @@ func TestCost_outage(t *testing.T) {
 	await()
 	n.CheckMetric(t, `refund_errors_total{kind="breaker"}`, 1) // a refund that is not applied
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Message, "refunds") })
-	redistest.ErrorIf(t, len(lines) != 1 || lines[0].Level != "warn" || strings.Contains(lines[0].Text, "less"), "the log has %v", lines)
+	assert.ErrorIf(t, len(lines) != 1 || lines[0].Level != "warn" || strings.Contains(lines[0].Text, "less"), "the log has %v", lines)
 	server.Run(t)
 	n.WaitForRefund(t, "budget", "more", 1000-150) // this Redis is empty
 	n.WaitForRefund(t, "budget", "less", 1000)

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // stateOf returns what the admin API reports of a key.
@@ -41,7 +41,7 @@ func TestBan_passwordGuesser(t *testing.T) {
 		n.WantTimes(t, 5, "/401?k=guesser", http.StatusUnauthorized, caddytest.Any)
 		n.Get(t, "/200?k=guesser").Want(t, http.StatusTooManyRequests, caddytest.Any, "X-Ratelimit-Remaining: 0", "Retry-After: *") // even the right password refused
 		n.CheckMetric(t, `bans_total{policy="login"}`, 1)
-		redistest.Retry(t, "the second offense", func() (again bool, seen any) {
+		assert.Retry(t, "the second offense", func() (again bool, seen any) {
 			n.Get(t, "/401?k=guesser")
 			left := bannedFor(t, n, "login", "guesser")
 			return left < 3000, fmt.Sprintf("banned for %v s", left)
@@ -56,7 +56,7 @@ func TestBan_passwordGuesser(t *testing.T) {
 func TestBan_failing(t *testing.T) {
 	n := caddytest.InProcess(t, strings.Replace(passwordSite, "respond /401 401", "error /broken 500", 1))
 	n.GetTimes(t, 6, "/broken?k=breaker")
-	redistest.ErrorIf(t, bannedFor(t, n, "login", "breaker") == 0, "a client that breaks what is behind the limit is not banned")
+	assert.ErrorIf(t, bannedFor(t, n, "login", "breaker") == 0, "a client that breaks what is behind the limit is not banned")
 }
 
 // banSite bans for an hour who is denied three times.
@@ -77,16 +77,16 @@ func TestBan_twoNodes(t *testing.T) {
 	two.Ratelimit(t, "bans", "--policy", "nope").Want(t, 2)
 	one.Ratelimit(t, "policies").Want(t, 0, "after 3")
 	one.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 0, "banned", "offenses=1", ":b1d")
-	redistest.Equal(t, one.Explain(t, "/?k=bad", "").Decision, "denied", "the explained decision")
+	assert.Equal(t, one.Explain(t, "/?k=bad", "").Decision, "denied", "the explained decision")
 	one.Ratelimit(t, "explain", "--url", one.URL+"/?k=bad").Want(t, 4, "srv0: denied", "banned")
 	two.Ratelimit(t, "reset", "--policy", "api", "--key", "bad").Want(t, 0, "1 quota reset")
 	two.Ratelimit(t, "bans").Want(t, 0, "no client is banned")
 	one.Await(t, "/?k=bad", http.StatusOK, caddytest.Any)
 	two.GetTimes(t, 5, "/?k=bad")
-	redistest.ErrorIf(t, !one.Get(t, "/?k=bad").DeniedByRedis(), "the client is not denied again")
+	assert.ErrorIf(t, !one.Get(t, "/?k=bad").DeniedByRedis(), "the client is not denied again")
 	server.Kill()
 	for _, n := range []*caddytest.Node{one, two} {
-		redistest.WaitFor(t, "the node decides by itself", func() error {
+		assert.WaitFor(t, "the node decides by itself", func() error {
 			if a := n.Get(t, "/?k=bad"); a.Status != http.StatusTooManyRequests {
 				t.Errorf("without Redis: %v", a)
 			} else if a.Body != "denied fallback" {
@@ -95,7 +95,7 @@ func TestBan_twoNodes(t *testing.T) {
 			return nil
 		})
 		left := bannedFor(t, n, "api", "bad")
-		redistest.ErrorIf(t, left < 3000, "without Redis the client is banned for %v s", left)
+		assert.ErrorIf(t, left < 3000, "without Redis the client is banned for %v s", left)
 		n.Ratelimit(t, "bans").Want(t, 3)
 	}
 }
@@ -112,9 +112,9 @@ func TestBan_burst(t *testing.T) {
 	}
 	group.Wait()
 	left := bannedFor(t, nodes[0], "api", "burst")
-	redistest.ErrorIf(t, left < 3000 || left > 3600, "banned for %v s, want the first duration", left)
+	assert.ErrorIf(t, left < 3000 || left > 3600, "banned for %v s, want the first duration", left)
 	const series = `bans_total{policy="api"}`
-	redistest.Retry(t, "one ban", func() (again bool, seen any) {
+	assert.Retry(t, "one ban", func() (again bool, seen any) {
 		got := nodes[0].Metric(t, series) + nodes[1].Metric(t, series)
 		return got != 1, fmt.Sprintf("%v bans", got)
 	})
@@ -146,7 +146,7 @@ func expect(t *testing.T, n *caddytest.Node, method, path string, status int, re
 	t.Helper()
 	a := n.Send(t, method, n.URL+path, "")
 	got := a.Header.Get("X-Reason")
-	redistest.ErrorIf(t, a.Status != status || got != "<"+reason+">", "%s %s: got %v, want %d by %q", method, path, a, status, reason)
+	assert.ErrorIf(t, a.Status != status || got != "<"+reason+">", "%s %s: got %v, want %d by %q", method, path, a, status, reason)
 	return a
 }
 
@@ -163,7 +163,7 @@ func TestBan_overridden(t *testing.T) {
 		n.Override(t, 200, `{"policy":"api","key":"bad","limit":500}`)
 		expect(t, n, http.MethodHead, "/?k=bad", 429, "ban").Want(t, 0, caddytest.Any, "X-RateLimit-Limit: 500", "X-RateLimit-Remaining: 0", "Retry-After: *")
 		left := bannedFor(t, n, "api", "bad")
-		redistest.ErrorIf(t, left < 3000, "the state shows a ban of %v s", left)
+		assert.ErrorIf(t, left < 3000, "the state shows a ban of %v s", left)
 		n.Override(t, 200, `{"policy":"api","key":"bad","exempt":true}`)
 		for range 3 {
 			expect(t, n, http.MethodGet, "/?k=bad", 200, "").Want(t, 0, "exempt")
@@ -189,7 +189,7 @@ func TestBan_overridden(t *testing.T) {
 		n.Override(t, 200, `{"policy":"api","key":"calm","remove":true}`)
 		expect(t, n, http.MethodGet, "/?k=calm", 200, "")
 		for _, reason := range []string{"limit", "ban", "block"} {
-			redistest.ErrorIf(t, !strings.Contains(n.Log.String(), `"ratelimit_reason":"`+reason+`"`), "the access log has no denial by %s", reason)
+			assert.ErrorIf(t, !strings.Contains(n.Log.String(), `"ratelimit_reason":"`+reason+`"`), "the access log has no denial by %s", reason)
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestReason_several(t *testing.T) {
 		if a := expect(t, n, http.MethodGet, "/several?k=x&long=1", 429, "limit"); len(a.Header.Get("Retry-After")) < 6 {
 			t.Errorf("got %v; want the policy that waits longest", a)
 		}
-		redistest.Equal(t, bannedFor(t, n, "abans", "y"), 0, "the ban after a denial by another policy")
+		assert.Equal(t, bannedFor(t, n, "abans", "y"), 0, "the ban after a denial by another policy")
 		for _, block := range []string{"x", "z"} { // of a banned client, and of one that is not
 			n.Override(t, 200, `{"policy":"abans","key":"`+block+`","block":true}`)
 			expect(t, n, http.MethodGet, "/several?k="+block+"&long=1", 429, "block")
@@ -229,7 +229,7 @@ func TestReason_several(t *testing.T) {
 		for body, text := range map[string]string{"/problem?k=x": prefix + "abnormal-usage-detected", "/problem?k=blocked": prefix + "quota-exceeded"} {
 			n.Override(t, 200, `{"policy":"bbans","key":"blocked","block":true}`)
 			a := n.Get(t, body)
-			redistest.ErrorIf(t, !strings.Contains(a.Body, text) || strings.Count(a.Body, "bbans") != 1, "%s: got %v, want %s", body, a, text)
+			assert.ErrorIf(t, !strings.Contains(a.Body, text) || strings.Count(a.Body, "bbans") != 1, "%s: got %v, want %s", body, a, text)
 			n.Send(t, http.MethodHead, n.URL+body, "").Want(t, 429, "", "Content-Type: application/problem+json")
 		}
 

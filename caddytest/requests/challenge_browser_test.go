@@ -13,15 +13,15 @@ import (
 
 	"golang.org/x/net/websocket"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestChallenge_browser has real browsers wait, with scripts and without, with cookies and without. Their pages are
 // counted by the upstream, and the pages that wait by the log. Only a soak has Firefox without scripts or cookies.
 func TestChallenge_browser(t *testing.T) {
 	t.Parallel()
-	for i := range redistest.Rounds(5, 8) {
+	for i := range assert.Rounds(5, 8) {
 		b := caddytest.Browser{Kind: caddytest.Chromium, Scripts: i&1 == 0, Cookies: i&2 == 0}
 		if i >= 4 {
 			b.Kind = caddytest.Firefox
@@ -43,7 +43,7 @@ func TestChallenge_browser(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config("", "log\nredis_ratelimit {\nlimit 1\nwindow 24h\nchallenge 2 50\n}\nreverse_proxy "+upstream))
 			n.Get(t, "/used-up")
 			b.Open(t, n.URL+"/dir/page?a=b&c=%41")
-			redistest.Retry(t, "the browser comes through", func() (again bool, seen any) {
+			assert.Retry(t, "the browser comes through", func() (again bool, seen any) {
 				if !b.Cookies {
 					return !strings.Contains(n.Log.String(), `"ratelimit_challenge":"no_cookies"`), "no page without cookies"
 				}
@@ -53,7 +53,7 @@ func TestChallenge_browser(t *testing.T) {
 				<-time.After(4 * time.Second) // a loop would go on
 			}
 			shown := n.Metric(t, `challenges_total{outcome="shown"}`)
-			redistest.ErrorIf(t, shown != 1 || (opened.Load() > 0) != b.Cookies || !b.Scripts && scripted.Load() > 0,
+			assert.ErrorIf(t, shown != 1 || (opened.Load() > 0) != b.Cookies || !b.Scripts && scripted.Load() > 0,
 				"%v pages waited, %d opened, %d scripts ran", shown, opened.Load(), scripted.Load())
 		})
 	}
@@ -67,7 +67,7 @@ func TestChallenge_tree(t *testing.T) {
 	n.Get(t, "/")
 	waits := n.Get(t, "/", navigation, "Accept-Language: de")
 	pages := map[string]caddytest.Response{"/de": waits}
-	redistest.Retry(t, "the ticket is good", func() (again bool, seen any) {
+	assert.Retry(t, "the ticket is good", func() (again bool, seen any) {
 		pages["/fr"] = n.Get(t, "/"+caddytest.WaitingLink(waits), navigation, "Accept-Language: fr")
 		return pages["/fr"].Status == http.StatusFound, pages["/fr"]
 	})
@@ -90,7 +90,7 @@ func TestChallenge_tree(t *testing.T) {
 			}
 		}
 		var found []string // roles and names
-		redistest.Retry(t, "the page is read", func() (again bool, seen any) {
+		assert.Retry(t, "the page is read", func() (again bool, seen any) {
 			ask("Accessibility.getFullAXTree", nil, &tree)
 			found = nil
 			for _, node := range tree.Nodes {
@@ -101,10 +101,10 @@ func TestChallenge_tree(t *testing.T) {
 			return len(found) < 3, found
 		})
 		want := []string{"RootWebArea: " + sentence, "link: " + sentence, "StaticText: " + sentence}
-		redistest.Equal(t, strings.Join(found, "\n"), strings.Join(want, "\n"), "the tree of %s", path)
+		assert.Equal(t, strings.Join(found, "\n"), strings.Join(want, "\n"), "the tree of %s", path)
 		var language struct{ Result struct{ Value string } }
 		ask("Runtime.evaluate", map[string]any{"expression": "document.documentElement.lang"}, &language)
-		redistest.Equal(t, "/"+language.Result.Value, path, "the language")
+		assert.Equal(t, "/"+language.Result.Value, path, "the language")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestChallenge_tree(t *testing.T) {
 func devTools(t *testing.T, profile string) (ask func(method string, params map[string]any, result any)) {
 	t.Helper()
 	var targets []struct{ Type, WebSocketDebuggerURL string }
-	redistest.WaitFor(t, "the browser has a page", func() error {
+	assert.WaitFor(t, "the browser has a page", func() error {
 		text, err := os.ReadFile(filepath.Join(profile, "DevToolsActivePort"))
 		if err != nil {
 			return err
@@ -135,21 +135,21 @@ func devTools(t *testing.T, profile string) (ask func(method string, params map[
 		return fmt.Errorf("it has %v", targets)
 	})
 	conn, err := websocket.Dial(targets[0].WebSocketDebuggerURL, "", "http://127.0.0.1")
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() }) // the test is over
 	id := 0
 	return func(method string, params map[string]any, result any) {
 		t.Helper()
 		id++
-		redistest.Must(t, websocket.JSON.Send(conn, map[string]any{"id": id, "method": method, "params": params}))
+		assert.Must(t, websocket.JSON.Send(conn, map[string]any{"id": id, "method": method, "params": params}))
 		for {
 			var answer struct {
 				ID     int
 				Result json.RawMessage
 			}
-			redistest.Must(t, websocket.JSON.Receive(conn, &answer))
+			assert.Must(t, websocket.JSON.Receive(conn, &answer))
 			if answer.ID == id {
-				redistest.Must(t, json.Unmarshal(answer.Result, result))
+				assert.Must(t, json.Unmarshal(answer.Result, result))
 				return
 			}
 		}

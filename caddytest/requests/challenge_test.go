@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -41,12 +42,12 @@ func TestChallenge(t *testing.T) {
 			v := &visitor{Node: n}
 			a := open(t, v, "/a/b?x=%41", 0)
 			a.Want(t, http.StatusOK, "allowed *")
-			redistest.Retry(t, "the secret is known", func() (again bool, seen any) {
+			assert.Retry(t, "the secret is known", func() (again bool, seen any) {
 				a = open(t, v, "/a/b?x=%41", 0)
 				return caddytest.WaitingLink(a) == "", a
 			})
 			a.Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After: *", "X-Ratelimit-Remaining: 0", "Cache-Control: no-store", "Content-Type: text/html; charset=utf-8", "Content-Length: "+strconv.Itoa(len(a.Body)))
-			redistest.ErrorIf(t, a.Header.Get("Refresh")+a.Header.Get("Link")+a.Header.Get("Content-Disposition") != "", "the page has headers of another: %v", a)
+			assert.ErrorIf(t, a.Header.Get("Refresh")+a.Header.Get("Link")+a.Header.Get("Content-Disposition") != "", "the page has headers of another: %v", a)
 			a = open(t, v, "/a/b?x=%41", 1)
 			a.Want(t, http.StatusOK, "allowed *", "X-Ratelimit-Limit: 2", "X-Ratelimit-Remaining: 1")
 			first := a.Header.Get("X-Pass")
@@ -54,16 +55,16 @@ func TestChallenge(t *testing.T) {
 			n.Get(t, "/", "Accept: */*").Want(t, http.StatusTooManyRequests, "denied *") // without the cookie
 			load := func(method string, headers ...string) caddytest.Response {
 				a, err := v.Load(method, n.URL+"/", headers...)
-				redistest.Must(t, err)
+				assert.Must(t, err)
 				return a
 			}
 			load(http.MethodPost).Want(t, http.StatusOK, "allowed *") // subresources and forms carry the pass
 			load(http.MethodPost).Want(t, http.StatusTooManyRequests, "denied *")
 			a = open(t, v, "/", 1)
-			redistest.ErrorIf(t, a.Status != http.StatusOK || a.Header.Get("X-Pass") == first, "behind pass %s: %v", first, a)
+			assert.ErrorIf(t, a.Status != http.StatusOK || a.Header.Get("X-Pass") == first, "behind pass %s: %v", first, a)
 			open(t, v, "/", 0).Want(t, http.StatusOK, "allowed *")
 			a = open(t, v, "/", 1)
-			redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests, "both passes and the limit are used up: %v", a)
+			assert.ErrorIf(t, a.Status != http.StatusTooManyRequests, "both passes and the limit are used up: %v", a)
 			reset := n.Ratelimit(t, "reset", "--policy", "site", "--key", "127.0.0.1%#"+first)
 			reset.Want(t, 0, "1 quota reset")
 			n.Ratelimit(t, "reset", "--policy", "site", "--key", "127.0.0.1").Want(t, 0, "2 quotas reset")
@@ -79,7 +80,7 @@ func checkStateOfPass(t *testing.T, n *caddytest.Node, pass string) {
 	n.Ratelimit(t, "policies").Want(t, 0, "CHALLENGE", "2 2")
 	n.Ratelimit(t, "explain", "--client-ip", "127.0.0.1", "--url", n.URL+"/").Want(t, 4, "a browser that navigates there gets a page that waits")
 	n.Ratelimit(t, "explain", "--client-ip", "127.0.0.1", "--url", n.URL+"/?rl-pass=x").Want(t, 0, "sent on")
-	redistest.Retry(t, "the log has the pass", func() (again bool, seen any) {
+	assert.Retry(t, "the log has the pass", func() (again bool, seen any) {
 		lines := n.Log.String()
 		return !strings.Contains(lines, `"ratelimit_pass":"`+pass+`"`) || !strings.Contains(lines, `"ratelimit_challenge":"passed"`), "it has not"
 	})
@@ -92,7 +93,7 @@ type visitor = caddytest.Visitor
 func open(t *testing.T, v *visitor, path string, waits int) caddytest.Response {
 	t.Helper()
 	a, err := v.Open(path, waits)
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	return a
 }
 
@@ -123,7 +124,7 @@ func TestChallenge_no_page(t *testing.T) {
 	for path, reason := range map[string]string{"/heavy?weight=2": "limit", "/reserve": "reserve", "/none?none=0": "limit"} {
 		n.Get(t, "/reserve") // takes what is not for others
 		a := n.Get(t, path, navigation)
-		redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || caddytest.WaitingLink(a) != "", "%s got the page, in spite of %s: %v", path, reason, a)
+		assert.ErrorIf(t, a.Status != http.StatusTooManyRequests || caddytest.WaitingLink(a) != "", "%s got the page, in spite of %s: %v", path, reason, a)
 	}
 	for _, headers := range [][]string{
 		{}, {"Accept: */*"}, {"Accept: image/avif,text/html"}, {navigation, "Range: bytes=0-"}, {navigation, "X-Requested-With: XMLHttpRequest"},
@@ -132,15 +133,15 @@ func TestChallenge_no_page(t *testing.T) {
 		{navigation, "Content-Type: application/grpc"},
 	} {
 		a := n.Get(t, "/", headers...)
-		redistest.ErrorIf(t, a.Header.Get("Set-Cookie") != "" || caddytest.WaitingLink(a) != "" || a.Status == http.StatusFound, "%q got the page: %v", headers, a)
+		assert.ErrorIf(t, a.Header.Get("Set-Cookie") != "" || caddytest.WaitingLink(a) != "" || a.Status == http.StatusFound, "%q got the page: %v", headers, a)
 	}
 	for _, method := range []string{http.MethodPost, http.MethodHead, http.MethodPut, http.MethodOptions} {
 		a := n.Send(t, method, n.URL, "", navigation)
-		redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || a.Header.Get("Set-Cookie") != "", "%s got the page: %v", method, a)
+		assert.ErrorIf(t, a.Status != http.StatusTooManyRequests || a.Header.Get("Set-Cookie") != "", "%s got the page: %v", method, a)
 	}
 	for _, destination := range []string{"document", "empty"} {
 		a := n.Get(t, "/", navigation, "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: "+destination)
-		redistest.ErrorIf(t, caddytest.WaitingLink(a) == "", "%s got no page: %v", destination, a)
+		assert.ErrorIf(t, caddytest.WaitingLink(a) == "", "%s got no page: %v", destination, a)
 	}
 }
 
@@ -183,20 +184,20 @@ func TestChallenge_others(t *testing.T) {
 	open(t, v, "/both", 0).Want(t, http.StatusOK, "allowed *")
 	open(t, v, "/both", 1).Want(t, http.StatusOK, "allowed *")
 	a, err := v.Load(http.MethodGet, n.URL+"/both/usage")
-	redistest.Must(t, err)
-	redistest.ErrorIf(t, strings.Count(a.Body, `"remaining":0`) != 1 && !strings.Contains(a.Body, `"remaining":1`), "usage is %v", a)
+	assert.Must(t, err)
+	assert.ErrorIf(t, strings.Count(a.Body, `"remaining":0`) != 1 && !strings.Contains(a.Body, `"remaining":1`), "usage is %v", a)
 	n.Override(t, http.StatusOK, `{"policy":"site","key":"127.0.0.1","block":true,"for":"1h"}`)
 	a = open(t, v, "/both", 0)
-	redistest.ErrorIf(t, caddytest.WaitingLink(a) != "" || a.Status != http.StatusTooManyRequests, "a blocked client got %v", a)
+	assert.ErrorIf(t, caddytest.WaitingLink(a) != "" || a.Status != http.StatusTooManyRequests, "a blocked client got %v", a)
 	n.Override(t, http.StatusOK, `{"policy":"site","key":"127.0.0.1","limit":5}`)
 	a, err = v.Load(http.MethodGet, n.URL+"/both/usage")
-	redistest.Must(t, err)
-	redistest.ErrorIf(t, !strings.Contains(a.Body, `"limit":5`), "under an override usage is %v", a)
+	assert.Must(t, err)
+	assert.ErrorIf(t, !strings.Contains(a.Body, `"limit":5`), "under an override usage is %v", a)
 	n.Override(t, http.StatusOK, `{"policy":"site","key":"127.0.0.1","remove":true}`)
 	open(t, v, "/both", 1) // the third
 	v.Cookies = nil
 	a = open(t, v, "/both", 0)
-	redistest.ErrorIf(t, caddytest.WaitingLink(a) != "" || !strings.Contains(a.Body, "violated-policies"), "the day's limit is used up too: %v", a)
+	assert.ErrorIf(t, caddytest.WaitingLink(a) != "" || !strings.Contains(a.Body, "violated-policies"), "the day's limit is used up too: %v", a)
 }
 
 // TestChallenge_no_cookies ends the loop of a browser that keeps none.
@@ -205,7 +206,7 @@ func TestChallenge_no_cookies(t *testing.T) {
 	v := &visitor{Node: n, Refuses: true}
 	open(t, v, "/", 0)
 	a := open(t, v, "/p?q=1", 3)
-	redistest.ErrorIf(t, v.Waits != 1 || a.Status != http.StatusTooManyRequests || !strings.Contains(a.Body, `<a href="./p?q=1">Allow cookies`), "after %d waits: %v", v.Waits, a)
+	assert.ErrorIf(t, v.Waits != 1 || a.Status != http.StatusTooManyRequests || !strings.Contains(a.Body, `<a href="./p?q=1">Allow cookies`), "after %d waits: %v", v.Waits, a)
 }
 
 // TestChallenge_hostile brings tickets and targets that would leave the host, split a header or loop.
@@ -222,19 +223,19 @@ func TestChallenge_hostile(t *testing.T) {
 				status, header := raw(t, n, method+" "+target+" HTTP/"+version+"\r\nHost: a\r\nConnection: close\r\nCookie: rl-pass=x; rl-pass=y; rl-pass=z; rl-pass=; rl-wait=\x80\r\n\r\n")
 				location := header.Get("Location")
 				at, err := (&url.URL{Scheme: "http", Host: "a", Path: "/x"}).Parse(location)
-				redistest.ErrorIf(t, status != http.StatusFound || location != want || err != nil || at.Host != "a" || len(header["Set-Cookie"]) > 0, "%s %s: %d %v, want %s", method, target, status, header, want)
+				assert.ErrorIf(t, status != http.StatusFound || location != want || err != nil || at.Host != "a" || len(header["Set-Cookie"]) > 0, "%s %s: %d %v, want %s", method, target, status, header, want)
 			}
 		}
 	}
 	for _, target := range []string{"/?rl-pass=x&y", "/?xrl-pass=x", "/?y=rl-pass=x", "/rl-pass=x", "/?RL-PASS=x"} { // no tickets
 		a := n.Get(t, target)
-		redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests, "%s: %v", target, a)
+		assert.ErrorIf(t, a.Status != http.StatusTooManyRequests, "%s: %v", target, a)
 	}
 	a := n.Get(t, "/?a=%22%3E%3Cscript%3E&\"><script>", navigation, "Accept-Language: \"><script>, de")
-	redistest.ErrorIf(t, strings.Contains(a.Body, "<script") || !strings.HasPrefix(a.Body, "<!doctype html><html lang=en>"), "the page is %q", a.Body)
+	assert.ErrorIf(t, strings.Contains(a.Body, "<script") || !strings.HasPrefix(a.Body, "<!doctype html><html lang=en>"), "the page is %q", a.Body)
 	for header, lang := range map[string]string{"de-AT,en": "de", "ES ;q=1": "es", "fr": "fr", "tlh,fr": "en", "": "en", strings.Repeat("d", 5000): "en"} {
 		a := n.Get(t, "/", navigation, "Accept-Language: "+header)
-		redistest.ErrorIf(t, !strings.Contains(a.Body, "<html lang="+lang+">"), "%q: %v", header, a)
+		assert.ErrorIf(t, !strings.Contains(a.Body, "<html lang="+lang+">"), "%q: %v", header, a)
 	}
 }
 
@@ -242,12 +243,12 @@ func TestChallenge_hostile(t *testing.T) {
 func raw(t *testing.T, n *caddytest.Node, request string) (int, http.Header) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(n.URL, "http://"))
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	defer conn.Close() //nolint:errcheck // the response was read
 	_, err = io.WriteString(conn, request)
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	_ = response.Body.Close() // only the header is wanted
 	return response.StatusCode, response.Header
 }
@@ -275,11 +276,11 @@ func TestChallenge_protocols(t *testing.T) {
 			r := caddytest.GetRequest(t.Context(), t, site+"/"+query)
 			r.Header.Set("Accept", "text/html")
 			response, err := clients[version].RoundTrip(r)
-			redistest.Must(t, err)
+			assert.Must(t, err)
 			_ = response.Body.Close() // only the header is wanted
 			cookie := response.Header.Get("Set-Cookie")
 			want := map[string]int{"": http.StatusTooManyRequests, "?rl-pass=x": http.StatusFound}[query]
-			redistest.ErrorIf(t, response.StatusCode != want || query == "" != (cookie == "__Host-rl-wait=1; Path=/; Max-Age=3600; HttpOnly; Secure; SameSite=Lax"), "%s%s: %d, %q", version, query, response.StatusCode, cookie)
+			assert.ErrorIf(t, response.StatusCode != want || query == "" != (cookie == "__Host-rl-wait=1; Path=/; Max-Age=3600; HttpOnly; Secure; SameSite=Lax"), "%s%s: %d, %q", version, query, response.StatusCode, cookie)
 		}
 	}
 }
@@ -290,25 +291,25 @@ func TestChallenge_no_secret(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	const key = "rl:{%!challenge}:secret"
-	redistest.Must(t, client.Do(t.Context(), "ACL", "SETUSER", "default", "resetkeys", "~rl:{1*", "~rl:{%!override*").Err())
+	assert.Must(t, client.Do(t.Context(), "ACL", "SETUSER", "default", "resetkeys", "~rl:{1*", "~rl:{%!override*").Err())
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), challenged))
 	n.Get(t, "/").Want(t, http.StatusOK, "allowed redis")
-	redistest.Retry(t, "the log says why", func() (again bool, seen any) {
+	assert.Retry(t, "the log says why", func() (again bool, seen any) {
 		return !n.Log.Has("the secret of challenges cannot be read"), "it does not"
 	})
-	redistest.Must(t, client.Do(t.Context(), "ACL", "SETUSER", "default", "allkeys").Err())
+	assert.Must(t, client.Do(t.Context(), "ACL", "SETUSER", "default", "allkeys").Err())
 	for _, garbage := range []string{"a list", "", "garbage", strings.Repeat("g", 64), strings.Repeat("0", 66)} {
-		if redistest.Must(t, client.Set(t.Context(), key, garbage, 0).Err()); garbage == "a list" {
-			redistest.Must(t, client.Del(t.Context(), key).Err())
-			redistest.Must(t, client.RPush(t.Context(), key, garbage).Err())
+		if assert.Must(t, client.Set(t.Context(), key, garbage, 0).Err()); garbage == "a list" {
+			assert.Must(t, client.Del(t.Context(), key).Err())
+			assert.Must(t, client.RPush(t.Context(), key, garbage).Err())
 		}
 		a := n.Get(t, "/", navigation)
-		redistest.ErrorIf(t, a.Status != http.StatusTooManyRequests || caddytest.WaitingLink(a) != "" || a.Header.Get("Set-Cookie") != "", "with %q: %v", garbage, a)
+		assert.ErrorIf(t, a.Status != http.StatusTooManyRequests || caddytest.WaitingLink(a) != "" || a.Header.Get("Set-Cookie") != "", "with %q: %v", garbage, a)
 	}
 	a := n.Get(t, "/?rl-pass=x", navigation)
-	redistest.ErrorIf(t, a.Status != http.StatusFound || a.Header.Get("Location") != "./", "a ticket: %v", a)
-	redistest.Must(t, client.Del(t.Context(), key).Err())
-	redistest.Retry(t, "the page appears", func() (again bool, seen any) { return caddytest.WaitingLink(n.Get(t, "/", navigation)) == "", "no" })
+	assert.ErrorIf(t, a.Status != http.StatusFound || a.Header.Get("Location") != "./", "a ticket: %v", a)
+	assert.Must(t, client.Del(t.Context(), key).Err())
+	assert.Retry(t, "the page appears", func() (again bool, seen any) { return caddytest.WaitingLink(n.Get(t, "/", navigation)) == "", "no" })
 	text, err := client.Get(t.Context(), key).Result()
-	redistest.ErrorIf(t, err != nil || len(text) != 64, "the secret is %q, %v", text, err)
+	assert.ErrorIf(t, err != nil || len(text) != 64, "the secret is %q, %v", text, err)
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -150,12 +151,12 @@ func TestUpstream_headers(t *testing.T) {
 func TestHeaders_filesAndCompression(t *testing.T) {
 	root := t.TempDir()
 	text := strings.Repeat("hello ", 1000)
-	redistest.Must(t, os.WriteFile(filepath.Join(root, "a.txt"), []byte(text), 0o600))
+	assert.Must(t, os.WriteFile(filepath.Join(root, "a.txt"), []byte(text), 0o600))
 	n := caddytest.InProcess(t, "redis_ratelimit {header.Accept-Encoding}x 10 24h\nroot "+root+"\nencode gzip\nfile_server")
 	for _, encoding := range []string{"identity", "gzip"} {
 		a := n.Get(t, "/a.txt", "Accept-Encoding: "+encoding)
 		caddytest.CheckQuota(t, a, 10, 9)
-		redistest.ErrorIf(t, (a.Header.Get("Content-Encoding") == "gzip") != (encoding == "gzip") || (a.Body == text) == (encoding == "gzip"), "with %s: got status %d, %d bytes, %v", encoding, a.Status, len(a.Body), a.Header)
+		assert.ErrorIf(t, (a.Header.Get("Content-Encoding") == "gzip") != (encoding == "gzip") || (a.Body == text) == (encoding == "gzip"), "with %s: got status %d, %d bytes, %v", encoding, a.Status, len(a.Body), a.Header)
 	}
 	a := n.Get(t, "/missing.txt", "Accept-Encoding: identity").Want(t, http.StatusNotFound, caddytest.Any)
 	caddytest.CheckQuota(t, a, 10, 8)
@@ -166,7 +167,7 @@ func TestAccessLog_decision(t *testing.T) {
 	n, server := caddytest.OnRedis(t, "timeout 10s\nfail_mode open", "log\nredis_ratelimit {\nname api\nkey {query.k}\nlimit 1\nwindow 24h\n}\nrespond <{http.redis_ratelimit.reason}>\nhandle_errors {\nrespond <{http.redis_ratelimit.reason}>\n}")
 	waitForAccess := func(path, decision, reason, policy string) {
 		n.Get(t, path).Want(t, 0, "<"+reason+">")
-		redistest.WaitFor(t, path+" is logged", func() error {
+		assert.WaitFor(t, path+" is logged", func() error {
 			lines := n.Log.Lines(func(l caddytest.LogLine) bool {
 				return strings.HasPrefix(l.Logger, "http.log.access") && strings.Contains(l.Text, `"uri":"`+path)
 			})
@@ -181,7 +182,7 @@ func TestAccessLog_decision(t *testing.T) {
 			if err := json.Unmarshal([]byte(lines[0].Text), &fields); err != nil {
 				return err
 			}
-			redistest.ErrorIf(t, fields.Decision != decision || fields.Reason != reason || fields.Policy != policy, "%s: got %+v; want %s for %q by %q", path, fields, decision, reason, policy)
+			assert.ErrorIf(t, fields.Decision != decision || fields.Reason != reason || fields.Policy != policy, "%s: got %+v; want %s for %q by %q", path, fields, decision, reason, policy)
 			if reason == "" && strings.Contains(lines[0].Text, "ratelimit_reason") {
 				t.Errorf("%s: the line has a reason: %s", path, lines[0].Text)
 			}
@@ -198,7 +199,7 @@ func TestMemory_logLine(t *testing.T) {
 	n := caddytest.InProcess(t, "redis_ratelimit same 10 24h"+caddytest.ShowDecision)
 	n.Reload(t, caddytest.Config("", "redis_ratelimit same 11 24h"+caddytest.ShowDecision))
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && l.Level == "info" })
-	redistest.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Message, "not shared"), "the log has %v; want once that limits are not shared", lines)
+	assert.ErrorIf(t, len(lines) != 1 || !strings.Contains(lines[0].Message, "not shared"), "the log has %v; want once that limits are not shared", lines)
 }
 
 // TestTracing_spans exports the spans of Caddy's tracing to a collector.
@@ -222,7 +223,7 @@ func TestTracing_spans(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://"+address, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50",
 		"OTEL_METRICS_EXPORTER=none", "OTEL_LOGS_EXPORTER=none")
 	caddytest.WaitForRedis(t, n, "/")
-	redistest.WaitFor(t, "the spans have come", func() error {
+	assert.WaitFor(t, "the spans have come", func() error {
 		for _, text := range []string{"outer-span", "EVALSHA", "db.system.name", "server.port"} {
 			if !strings.Contains(collected(), text) {
 				return errors.New("none has " + text)
@@ -230,7 +231,7 @@ func TestTracing_spans(t *testing.T) {
 		}
 		return nil
 	})
-	redistest.ErrorIf(t, strings.Contains(collected(), "rl:{"), "a client's key is in a span")
+	assert.ErrorIf(t, strings.Contains(collected(), "rl:{"), "a client's key is in a span")
 }
 
 // TestTemplates_includes has pages that include others by requests of their own, which are no client's.
@@ -239,7 +240,7 @@ func TestTemplates_includes(t *testing.T) {
 	for name, text := range map[string]string{
 		"page.html": `page {{httpInclude "/part.html"}}`, "part.html": `part {{httpInclude "/leaf.html"}}`, "leaf.html": "leaf",
 	} {
-		redistest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		assert.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	n := caddytest.InProcess(t, "root "+dir+"\nredis_ratelimit {\nkey {client_ip}\nlimit 3\nwindow 24h\n}\ntemplates\nfile_server")
 	for left := int64(2); left >= 0; left-- {

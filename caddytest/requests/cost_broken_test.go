@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // model is an upstream that responds with the number of used tokens and of bytes that the request names, or breaks off:
@@ -232,7 +232,7 @@ func TestComplete_leftBeforeTheHeader(t *testing.T) {
 		n.CheckMetric(t, `decisions_total{decision="allowed",policy="default",source="memory"}`, 1)
 		n.WaitForRefund(t, "default", "same", 1000-want)
 		n.Stop(t) // which waits for the request
-		redistest.ErrorIf(t, strings.Contains(n.Log.String(), "a value cannot be used"), "%s: the log has an invalid value:\n%s", source, n.Log)
+		assert.ErrorIf(t, strings.Contains(n.Log.String(), "a value cannot be used"), "%s: the log has an invalid value:\n%s", source, n.Log)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // costlySite is a directive that costs what responses tell, and one that shows the quota unchanged.
@@ -134,7 +134,7 @@ func TestCost_bytes_compressed(t *testing.T) {
 	}`))
 	n.Get(t, "/get?k=zipped", "Accept-Encoding: gzip")
 	checkRemaining(t, n, "/inner?k=zipped", "5000")
-	redistest.Retry(t, "few bytes are charged outside", func() (again bool, seen any) {
+	assert.Retry(t, "few bytes are charged outside", func() (again bool, seen any) {
 		a := n.Get(t, "/outer?k=zipped")
 		left, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
 		return err != nil || left < 9000 || left > 9990, a

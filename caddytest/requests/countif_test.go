@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -32,7 +33,7 @@ func TestCountIf_statuses(t *testing.T) {
 			expect := func(path string, remaining int64) {
 				t.Helper()
 				a := n.Get(t, path+"?k="+algorithm)
-				redistest.Equal(t, a.Header.Get("X-Ratelimit-Remaining"), fmt.Sprint(remaining), "%s, %s: what remains", algorithm, path)
+				assert.Equal(t, a.Header.Get("X-Ratelimit-Remaining"), fmt.Sprint(remaining), "%s, %s: what remains", algorithm, path)
 				n.WaitForRefund(t, "default", algorithm, remaining)
 			}
 			for range 20 {
@@ -56,7 +57,7 @@ func TestCountIf_concurrent(t *testing.T) {
 				tried++
 			}
 		}
-		redistest.ErrorIf(t, tried != 5, "%d passwords were tried, want 5", tried)
+		assert.ErrorIf(t, tried != 5, "%d passwords were tried, want 5", tried)
 	})
 }
 
@@ -191,10 +192,10 @@ func TestCountIf_innerRefusal(t *testing.T) {
 					if strings.HasPrefix(fmt.Sprint(test.status), countIf) {
 						want = 3
 					}
-					redistest.Equal(t, s.used(t, n, test.status), want, "the use")
+					assert.Equal(t, s.used(t, n, test.status), want, "the use")
 					if routes == "none" || routes == "both" {
 						s.name += "-call"
-						redistest.Equal(t, s.used(t, n, http.StatusOK, "Content-Type: application/grpc"), want, "the use by calls")
+						assert.Equal(t, s.used(t, n, http.StatusOK, "Content-Type: application/grpc"), want, "the use by calls")
 					}
 				})
 			}
@@ -210,7 +211,7 @@ func TestCountIf_innerError(t *testing.T) {
 			name := fmt.Sprintf("e-%d-%s", status, routes)
 			t.Run(name, func(t *testing.T) {
 				s := nested{name: name, countIf: "401", server: errorRoutes[routes].server, refusing: fmt.Sprintf(`{"handler": "error", "status_code": %d}`, status)}
-				redistest.Equal(t, s.used(t, n, status), want, "the use")
+				assert.Equal(t, s.used(t, n, status), want, "the use")
 			})
 		}
 	}

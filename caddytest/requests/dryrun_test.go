@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -37,10 +38,10 @@ func TestDryRun_handlers(t *testing.T) {
 			}
 			n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="`+policy+`",source="memory"}`, 2)
 			lines := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "request would be denied" })[said:]
-			redistest.ErrorIf(t, len(lines) != 2 || lines[0].Level != "debug" || !strings.Contains(lines[0].Text, `"policy":"`+policy+`"`), "the log has %v", lines)
+			assert.ErrorIf(t, len(lines) != 2 || lines[0].Level != "debug" || !strings.Contains(lines[0].Text, `"policy":"`+policy+`"`), "the log has %v", lines)
 			e := n.Explain(t, "/?n=none", "")
 			at := slices.IndexFunc(e.Policies, func(p caddytest.ExplainedPolicy) bool { return p.Policy == policy })
-			redistest.ErrorIf(t, e.Decision != "allowed" || at < 0 || e.Policies[at].Decision != "rejected" || !e.Policies[at].DryRun, "explained as %+v", e)
+			assert.ErrorIf(t, e.Decision != "allowed" || at < 0 || e.Policies[at].Decision != "rejected" || !e.Policies[at].DryRun, "explained as %+v", e)
 		})
 	}
 }
@@ -132,7 +133,7 @@ func TestEnforce_stores(t *testing.T) {
 		if i == 0 {
 			first = limited
 		}
-		redistest.ErrorIf(t, !reflect.DeepEqual(limited, first) || len(limited[0]) == 0 || len(limited[0]) >= len(limited[1]), "%s: limits %v, elsewhere %v", option, limited, first)
+		assert.ErrorIf(t, !reflect.DeepEqual(limited, first) || len(limited[0]) == 0 || len(limited[0]) >= len(limited[1]), "%s: limits %v, elsewhere %v", option, limited, first)
 	}
 }
 
@@ -151,8 +152,8 @@ func TestEnforce_operators(t *testing.T) {
 		for key, dry := range map[string]bool{limited: false, pretended: true} {
 			e := n.Explain(t, "/?k="+key, "")
 			want := map[bool]string{false: "denied", true: "allowed"}[dry]
-			redistest.ErrorIf(t, len(e.Policies) != 1 || e.Policies[0].DryRun != dry || e.Policies[0].Decision != "denied" || e.Decision != want, "%s: explained as %+v", key, e)
-			redistest.ErrorIf(t, (stateOf(t, n, "rollout", key)["dry_run"] == true) != dry, "%s: the state has another dry_run", key)
+			assert.ErrorIf(t, len(e.Policies) != 1 || e.Policies[0].DryRun != dry || e.Policies[0].Decision != "denied" || e.Decision != want, "%s: explained as %+v", key, e)
+			assert.ErrorIf(t, (stateOf(t, n, "rollout", key)["dry_run"] == true) != dry, "%s: the state has another dry_run", key)
 			n.Ask(t, http.MethodPost, "override", `{"policy":"rollout","key":"`+key+`","block":true}`)
 		}
 		n.Ratelimit(t, "state", "--policy", "rollout", "--key", pretended).Want(t, 0, "no handler limits this key")
@@ -160,7 +161,7 @@ func TestEnforce_operators(t *testing.T) {
 		n.Get(t, "/?k="+limited).Want(t, http.StatusTooManyRequests, caddytest.Any)
 		n.Get(t, "/?k="+pretended).Want(t, http.StatusOK, "ok allowed rollout")
 		got := n.Metric(t, `decisions_total{decision="dry_run_denied",policy="rollout",source="`+source+`"}`)
-		redistest.ErrorIf(t, got < 15 || got > 45, "%v requests would have been denied, want about 30", got)
+		assert.ErrorIf(t, got < 15 || got > 45, "%v requests would have been denied, want about 30", got)
 	})
 }
 

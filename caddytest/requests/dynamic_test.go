@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestLimit_byPlan maps each API key to a plan by Caddy's map.
@@ -28,12 +28,12 @@ func TestLimit_byPlan(t *testing.T) {
 			n.Spend(t, "/", source, want, "X-Api-Key: "+key)
 		}
 		bad := n.Metric(t, `invalid_values_total{option="limit",policy="plan"}`)
-		redistest.ErrorIf(t, bad < 2, "%v bad values are counted", bad)
+		assert.ErrorIf(t, bad < 2, "%v bad values are counted", bad)
 		for _, option := range []string{"limit", "burst"} { // of which each has its line, whatever else is wrong
 			complaints := n.Log.Lines(func(l caddytest.LogLine) bool {
 				return caddytest.Ours(l) && strings.Contains(l.Message, "cannot be used") && strings.Contains(l.Text, `"option":"`+option+`"`)
 			})
-			redistest.ErrorIf(t, len(complaints) != 1 || strings.Contains(complaints[0].Text, "many"), "%s: the log has %v; want one line a minute, without the value", option, complaints)
+			assert.ErrorIf(t, len(complaints) != 1 || strings.Contains(complaints[0].Text, "many"), "%s: the log has %v; want one line a minute, without the value", option, complaints)
 		}
 	})
 }
@@ -108,5 +108,5 @@ func TestRepeated(t *testing.T) {
 	n.CheckMetric(t, `invalid_values_total{option="limit",policy="numbers"}`, 1)
 	n.CheckMetric(t, `invalid_values_total{option="weight",policy="numbers"}`, 1)
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="charged"}`, 1)
-	redistest.Equal(t, n.Explain(t, "/?limit=1&limit=2", "").Policies[0].Limit, 100, "the explained limit, which is the fallback,")
+	assert.Equal(t, n.Explain(t, "/?limit=1&limit=2", "").Policies[0].Limit, 100, "the explained limit, which is the fallback,")
 }

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // retryOn returns a service configuration whose backoff is far below any wait of these tests.
@@ -54,7 +54,7 @@ func TestGRPC_pushback(t *testing.T) {
 				}
 			}
 			attempts := n.denied(t) - before
-			redistest.ErrorIf(t, attempts != 1, "%s: %v attempts were denied, want 1: the next one came too early", kind, attempts)
+			assert.ErrorIf(t, attempts != 1, "%s: %v attempts were denied, want 1: the next one came too early", kind, attempts)
 		}
 	})
 }
@@ -78,10 +78,10 @@ func TestGRPC_noRetry(t *testing.T) {
 			service := startGRPCService(t)
 			n := startVersions(t, "", "redis_ratelimit {header.X-Key} 1 "+test.window+" {\nname calls\nalgorithm gcra\n"+test.options+"\n}\nreverse_proxy h2c://"+service.addr)
 			client := n.dial(t, "h2c", retryOn(test.retried))
-			redistest.Must(t, grpcCalls["unary"](withKey(t, name), client))
+			assert.Must(t, grpcCalls["unary"](withKey(t, name), client))
 			err := grpcCalls["unary"](metadata.AppendToOutgoingContext(withKey(t, name), "x-weight", "2"), client)
 			attempts := n.denied(t)
-			redistest.ErrorIf(t, status.Code(err) != test.code || attempts != test.attempts || service.calls.Load() != 1, "got %v after %v attempts, want %v after %v", err, attempts, test.code, test.attempts)
+			assert.ErrorIf(t, status.Code(err) != test.code || attempts != test.attempts || service.calls.Load() != 1, "got %v after %v attempts, want %v after %v", err, attempts, test.code, test.attempts)
 		})
 	}
 }
@@ -134,12 +134,12 @@ func TestGRPC_browser(t *testing.T) {
 			_, _ = io.WriteString(w, fmt.Sprintf(callingPage, n.URL)) // the browser shows what has come
 		})
 		calls := shownCalls(t, browser, "http://"+page)
-		redistest.FatalIf(t, len(calls) != 2 || calls[0].Status != http.StatusOK || calls[0].Size != 26 || calls[0].Header[1] != "none", "%q: the page has seen %+v", options, calls)
+		assert.FatalIf(t, len(calls) != 2 || calls[0].Status != http.StatusOK || calls[0].Size != 26 || calls[0].Header[1] != "none", "%q: the page has seen %+v", options, calls)
 		for i, text := range calls[1].Header {
 			calls[1].Header[i] = seconds.ReplaceAllString(text, "WAIT") // a year, less what has passed since the first call
 		}
 		got := calls[1]
-		redistest.ErrorIf(t, got.Status != want.Status || got.Size != 0 || !slices.Equal(got.Header, want.Header), "%q: the page has seen %+v, want %+v", options, got, want)
+		assert.ErrorIf(t, got.Status != want.Status || got.Size != 0 || !slices.Equal(got.Header, want.Header), "%q: the page has seen %+v, want %+v", options, got, want)
 	}
 }
 
@@ -156,7 +156,7 @@ func shownCalls(t *testing.T, browser, url string) (calls []seenCall) {
 		t.Fatalf("%v\n%s", err, messages.String())
 	}
 	shown := regexp.MustCompile(`<pre id="seen">(.*)</pre>`).FindStringSubmatch(document.String())
-	redistest.FatalIf(t, shown == nil, "the page is %s", document.String())
+	assert.FatalIf(t, shown == nil, "the page is %s", document.String())
 	if err := json.Unmarshal([]byte(html.UnescapeString(shown[1])), &calls); err != nil {
 		t.Fatalf("%v: %s", err, shown[1])
 	}
@@ -188,7 +188,7 @@ func TestGRPC_trailersOnly(t *testing.T) {
 func firstHeaders(t *testing.T, addr, path, contentType string) *http2.MetaHeadersFrame {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	defer conn.Close() //nolint:errcheck // the call ends with it
 	var block strings.Builder
 	encoder := hpack.NewEncoder(&block)
@@ -196,7 +196,7 @@ func firstHeaders(t *testing.T, addr, path, contentType string) *http2.MetaHeade
 		{":method", http.MethodPost}, {":scheme", "http"}, {":authority", addr}, {":path", path},
 		{"content-type", contentType}, {"te", "trailers"}, {"x-key", contentType}, {"accept-encoding", "gzip"},
 	} {
-		redistest.Must(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
+		assert.Must(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}
 	framer := http2.NewFramer(conn, conn)
 	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)

@@ -16,7 +16,7 @@ import (
 	echo "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // grpcService is a service behind Caddy that accepts every call.
@@ -28,7 +28,7 @@ type grpcService struct {
 
 func startGRPCService(t *testing.T) *grpcService {
 	t.Helper()
-	listener := redistest.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := assert.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &grpcService{addr: listener.Addr().String()}
 	server := grpc.NewServer()
 	echo.RegisterTestServiceServer(server, s)
@@ -144,7 +144,7 @@ func (n *versionsNode) dial(t *testing.T, transport, serviceConfig string) echo.
 	}
 	connection, err := grpc.NewClient(n.addresses[transport], grpc.WithTransportCredentials(security),
 		grpc.WithDefaultServiceConfig(serviceConfig), grpc.WithDefaultCallOptions(grpc.WaitForReady(true))) // until the certificate is issued
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = connection.Close() }) // what is open ends with it
 	return echo.NewTestServiceClient(connection)
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -36,7 +37,7 @@ func TestGRPC_kinds(t *testing.T) {
 					var header, trailer metadata.MD
 					err := call(ctx, client, grpc.Header(&header), grpc.Trailer(&trailer))
 					checkDeniedCall(t, err, trailer)
-					redistest.ErrorIf(t, len(header) > 0 || service.calls.Load() != before+1, "%d calls have reached the service, want 1; the headers before the trailers are %v", service.calls.Load()-before, header)
+					assert.ErrorIf(t, len(header) > 0 || service.calls.Load() != before+1, "%d calls have reached the service, want 1; the headers before the trailers are %v", service.calls.Load()-before, header)
 				})
 			}
 		}
@@ -49,13 +50,13 @@ func checkDeniedCall(t *testing.T, err error, trailer metadata.MD) {
 	t.Helper()
 	seconds := strings.Join(trailer["retry-after"], "|")
 	want := "rate limit exceeded: policy calls, retry in " + seconds + " s"
-	redistest.ErrorIf(t, status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() != want, "got %v; want %q", err, want)
+	assert.ErrorIf(t, status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() != want, "got %v; want %q", err, want)
 	wants := map[string]string{
 		"content-type": "application/grpc", "grpc-retry-pushback-ms": "-1", "cache-control": "no-store",
 		"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0", "ratelimit-policy": `"calls";q=1;w=86400`, "ratelimit": `"calls";r=0;t=` + seconds,
 	}
 	for name, want := range wants {
-		redistest.Equal(t, strings.Join(trailer[name], "|"), want, "%s", name)
+		assert.Equal(t, strings.Join(trailer[name], "|"), want, "%s", name)
 	}
 }
 
@@ -63,17 +64,17 @@ func checkDeniedCall(t *testing.T, err error, trailer metadata.MD) {
 func (n *versionsNode) checkLoggedCall(t *testing.T) {
 	t.Helper()
 	denied := 0
-	redistest.WaitFor(t, "the access log has the denials", func() error {
+	assert.WaitFor(t, "the access log has the denials", func() error {
 		lines := n.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"ratelimit_decision":"denied"`) })
 		for _, l := range lines {
-			redistest.ErrorIf(t, !strings.Contains(l.Text, `"status":200`) || !strings.Contains(l.Text, `"ratelimit_reason":"limit"`) || !strings.Contains(l.Text, `"Grpc-Status":["8"]`), "got %s", l.Text)
+			assert.ErrorIf(t, !strings.Contains(l.Text, `"status":200`) || !strings.Contains(l.Text, `"ratelimit_reason":"limit"`) || !strings.Contains(l.Text, `"Grpc-Status":["8"]`), "got %s", l.Text)
 		}
 		if denied = len(lines); denied < 2*len(grpcCalls) {
 			return fmt.Errorf("%d have come", denied)
 		}
 		return nil
 	})
-	redistest.Equal(t, n.denied(t), float64(denied), "the number of denials in the metrics, which are those of the access log,")
+	assert.Equal(t, n.denied(t), float64(denied), "the number of denials in the metrics, which are those of the access log,")
 }
 
 // TestGRPC_refusals has calls refused for each reason, under error routes and problem details, which are
@@ -99,21 +100,21 @@ func TestGRPC_refusals(t *testing.T) {
 			n := startVersions(t, test.global, limit+"reverse_proxy h2c://"+service.addr+"\nhandle_errors {\nrespond refused\n}")
 			client := n.dial(t, "h2c", "")
 			if test.code == codes.ResourceExhausted || test.pushback == "none" {
-				redistest.Must(t, grpcCalls["unary"](withKey(t, name), client))
+				assert.Must(t, grpcCalls["unary"](withKey(t, name), client))
 			}
 			var trailer metadata.MD
 			err := grpcCalls["unary"](withKey(t, name), client, grpc.Trailer(&trailer))
-			redistest.ErrorIf(t, status.Code(err) != test.code, "got %v; want %v", err, test.code)
+			assert.ErrorIf(t, status.Code(err) != test.code, "got %v; want %v", err, test.code)
 			pushback := strings.Join(trailer["grpc-retry-pushback-ms"], "|")
 			switch test.pushback {
 			case "none":
-				redistest.ErrorIf(t, pushback != "", "the pushback is %s, want none", pushback)
+				assert.ErrorIf(t, pushback != "", "the pushback is %s, want none", pushback)
 			case "":
 				if wait, err := strconv.Atoi(pushback); err != nil || wait < 1 || wait > 60_000 || trailer["retry-after"] == nil {
 					t.Errorf("the pushback is %q, Retry-After %q", pushback, trailer["retry-after"])
 				}
 			default:
-				redistest.ErrorIf(t, pushback != test.pushback, "the pushback is %s, want %s", pushback, test.pushback)
+				assert.ErrorIf(t, pushback != test.pushback, "the pushback is %s, want %s", pushback, test.pushback)
 			}
 		})
 	}

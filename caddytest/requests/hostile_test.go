@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -60,23 +61,23 @@ func TestHostile_keys(t *testing.T) {
 func checkNoKeyIsLogged(t *testing.T, n *caddytest.Node) {
 	t.Helper()
 	checkNotLogged(t, n, canary)
-	redistest.ErrorIf(t, len(n.Log.Lines(caddytest.Ours)) == 0, "nothing is logged at all, not even denials at DEBUG")
+	assert.ErrorIf(t, len(n.Log.Lines(caddytest.Ours)) == 0, "nothing is logged at all, not even denials at DEBUG")
 }
 
 func checkNotLogged(t *testing.T, n *caddytest.Node, text string) {
 	t.Helper()
 	lines := n.Log.Lines(func(l caddytest.LogLine) bool { return caddytest.Ours(l) && strings.Contains(l.Text, text) })
-	redistest.ErrorIf(t, len(lines) > 0, "%q is logged: %v", text, lines)
+	assert.ErrorIf(t, len(lines) > 0, "%q is logged: %v", text, lines)
 }
 
 // checkNamesAreWhole checks that each client has one Redis key, with one pair of braces.
 func checkNamesAreWhole(t *testing.T, server *redistest.Server, clients int) {
 	t.Helper()
 	names, err := server.Client(t).Keys(t.Context(), "*").Result()
-	redistest.ErrorIf(t, err != nil || len(names) != clients, "there are %d keys in Redis, error %v; want %d", len(names), err, clients)
+	assert.ErrorIf(t, err != nil || len(names) != clients, "there are %d keys in Redis, error %v; want %d", len(names), err, clients)
 	whole := regexp.MustCompile(`^rl:\{[^{}]{1,128}\}:default:c1d$`)
 	for _, name := range names {
-		redistest.ErrorIf(t, !whole.MatchString(name), "a key is called %q", name)
+		assert.ErrorIf(t, !whole.MatchString(name), "a key is called %q", name)
 	}
 }
 
@@ -98,7 +99,7 @@ func TestForwardedAddress_trustedProxies(t *testing.T) {
 func behindSocket(t *testing.T, servers, limit string) *caddytest.Node {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s") // a socket's path is short
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
 	n := caddytest.Start(t, caddytest.ConfigWithSites("servers unix/{$SOCKET} {\n"+servers+"\n}", "http:// {\nbind unix/{$SOCKET}\n"+limit+caddytest.ShowDecision+"\n}\n"), "SOCKET="+socket)
@@ -156,5 +157,5 @@ func TestUnixSocket_skip(t *testing.T) {
 	warnings := n.Log.Lines(func(l caddytest.LogLine) bool {
 		return l.Level == "warn" && strings.Contains(l.Message, "on_empty_key skip")
 	})
-	redistest.Equal(t, len(warnings), 1, "the number of warnings")
+	assert.Equal(t, len(warnings), 1, "the number of warnings")
 }

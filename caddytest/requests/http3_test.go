@@ -11,8 +11,8 @@ import (
 
 	"github.com/quic-go/quic-go/http3"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestHTTP3_grpc has calls in frames by hand, since no client of gRPC speaks HTTP/3. They are answered as over HTTP/2.
@@ -29,11 +29,11 @@ func TestHTTP3_grpc(t *testing.T) {
 			{"Grpc-Status": "8", "X-Ratelimit-Remaining": "0", "Grpc-Retry-Pushback-Ms": "-1", "Grpc-Message": "rate limit exceeded: policy calls, retry in *"},
 		} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/grpc.testing.TestService/EmptyCall", strings.NewReader("\x00\x00\x00\x00\x00"))
-			redistest.Must(t, err)
+			assert.Must(t, err)
 			request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "X-Key": {version}}
-			response := redistest.NoError(clients[version].RoundTrip(request))(t)
+			response := assert.NoError(clients[version].RoundTrip(request))(t)
 			_, err = io.ReadAll(response.Body)
-			redistest.Must(t, err)
+			assert.Must(t, err)
 			_ = response.Body.Close() // it is read
 			a := caddytest.Response{Status: response.StatusCode, Header: response.Header}
 			for name, values := range response.Trailer {
@@ -42,7 +42,7 @@ func TestHTTP3_grpc(t *testing.T) {
 			for name, value := range want {
 				a.Want(t, http.StatusOK, "", name+": "+value)
 			}
-			redistest.ErrorIf(t, service.calls.Swap(0) != int64(1-call), "%s: call %d has reached the service, or has not", version, call+1)
+			assert.ErrorIf(t, service.calls.Swap(0) != int64(1-call), "%s: call %d has reached the service, or has not", version, call+1)
 		}
 	}
 }
@@ -65,10 +65,10 @@ func TestHTTP3_queue(t *testing.T) {
 			}
 			left <- err
 		}()
-		redistest.NoError(io.WriteString(writing, "half"))(t)
+		assert.NoError(io.WriteString(writing, "half"))(t)
 		n.CheckMetric(t, "held_requests", 1)
 		leave()
-		redistest.ErrorIf(t, <-left == nil, "%s: the request was answered", version)
+		assert.ErrorIf(t, <-left == nil, "%s: the request was answered", version)
 		n.CheckMetric(t, "held_requests", 0)
 	}
 }
@@ -95,10 +95,10 @@ func TestHTTP3_reload(t *testing.T) {
 	}
 	upstream.WaitRunning(t, 2)
 	n.Reload(t, caddytest.Config("", onePlace+"respond hello"))
-	redistest.ErrorIf(t, <-ended["HTTP/3.0"] == nil, "the request over HTTP/3 was answered")
+	assert.ErrorIf(t, <-ended["HTTP/3.0"] == nil, "the request over HTTP/3 was answered")
 	n.CheckMetric(t, `running{policy="places"}`, 1)
 	upstream.EndOne()
-	redistest.Must(t, <-ended["HTTP/2.0"])
+	assert.Must(t, <-ended["HTTP/2.0"])
 	n.CheckMetric(t, `running{policy="places"}`, 0)
 }
 
@@ -136,11 +136,11 @@ func TestEarlyData(t *testing.T) {
 			url, release := holdAnswers(t, strings.TrimPrefix(n.URL, "http://"))
 			early := make(chan caddytest.Response, 1)
 			go func() { early <- askEarly(t, speaker, http3.MethodGet0RTT, url+test.path+"?k=k", n) }()
-			redistest.Retry(t, "the request is answered during the handshake", func() (again bool, seen any) {
+			assert.Retry(t, "the request is answered during the handshake", func() (again bool, seen any) {
 				return len(n.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"uri":"`+test.path) })) == 0, "it is not in the access log"
 			})
 			release()
-			redistest.Equal(t, (<-early).Status, test.early, "in early data: the status")
+			assert.Equal(t, (<-early).Status, test.early, "in early data: the status")
 			a := askEarly(t, speaker, http.MethodGet, url+test.path+"?k=k", n)
 			switch {
 			case a.Status != http.StatusOK:
@@ -194,8 +194,8 @@ func askEarly(t *testing.T, speaker *http3.Transport, method, url string, n *ver
 // then no handshake is complete.
 func holdAnswers(t *testing.T, server string) (url string, release func()) {
 	t.Helper()
-	front := redistest.NoError(net.ListenPacket("udp", "127.0.0.1:0"))(t)
-	back := redistest.NoError(net.Dial("udp", server))(t)
+	front := assert.NoError(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	back := assert.NoError(net.Dial("udp", server))(t)
 	t.Cleanup(func() {
 		_ = front.Close()
 		_ = back.Close()

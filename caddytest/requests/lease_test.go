@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // leasingSite leases units of tenants.
@@ -33,7 +33,7 @@ func showsLease(t *testing.T, n *caddytest.Node) {
 	t.Helper()
 	stop := n.Meanwhile(t, "/", func(a caddytest.Response) bool { return a.Status == http.StatusOK }, "X-Tenant: b")
 	defer stop()
-	redistest.WaitFor(t, "the state has a lease", func() error {
+	assert.WaitFor(t, "the state has a lease", func() error {
 		state := n.Ask(t, http.MethodPost, "state", `{"policy":"tenant","key":"b"}`)
 		leased := caddytest.ParseJSON[struct {
 			Leased struct {
@@ -46,7 +46,7 @@ func showsLease(t *testing.T, n *caddytest.Node) {
 		}
 		return nil
 	})
-	redistest.Retry(t, "the command shows a lease", func() (again bool, seen any) {
+	assert.Retry(t, "the command shows a lease", func() (again bool, seen any) {
 		ending := n.Ratelimit(t, "state", "--policy", "tenant", "--key", "b")
 		return ending.Code != 0 || !strings.Contains(ending.Stdout, "by this node, for"), ending
 	})
@@ -62,25 +62,25 @@ func TestLease(t *testing.T) {
 	showsLease(t, n)
 	n.Ratelimit(t, "policies").Want(t, 0, "up to 1 s")
 	n.Ratelimit(t, "explain", "--url", n.URL, "-H", "X-Tenant: a").Want(t, 0, "tenant: while the key is busy a node decides by units that it has leased, for up to 1 s")
-	redistest.ErrorIf(t, n.Metric(t, `decisions_total{decision="allowed",policy="tenant",source="lease"}`) < 1, "no decision by a lease was counted")
+	assert.ErrorIf(t, n.Metric(t, `decisions_total{decision="allowed",policy="tenant",source="lease"}`) < 1, "no decision by a lease was counted")
 
 	// A reload gives back what was leased. Until then the other node counts it as used.
 	n.Reload(t, strings.Replace(config, "lease\n", "lease 500ms\n", 1))
 	other.WaitForRefund(t, "tenant", "a", 100_000-spent)
-	redistest.ErrorIf(t, n.Metric(t, `leased_units_total{outcome="returned",policy="tenant"}`) < 1, "no returned unit was counted")
+	assert.ErrorIf(t, n.Metric(t, `leased_units_total{outcome="returned",policy="tenant"}`) < 1, "no returned unit was counted")
 
 	// A reset forgets what is used, and what is leased of it on this node.
 	caddytest.CheckQuota(t, n.Get(t, "/", "X-Tenant: a"), 100_000, 100_000-spent-1)
 	n.Ratelimit(t, "reset", "--policy", "tenant", "--key", "a").Want(t, 0, "")
 	state := stateOf(t, n, "tenant", "a")
-	redistest.ErrorIf(t, state["leased"] != nil || state["remaining"] != 100_000.0, "state after a reset: %v", state)
+	assert.ErrorIf(t, state["leased"] != nil || state["remaining"] != 100_000.0, "state after a reset: %v", state)
 
 	spent = leaseOf(t, n, "a")
 
 	// A changed override ends the leases of its key, and applies to the next request.
 	n.Override(t, 200, `{"policy":"tenant","key":"a","block":true}`)
 	n.Get(t, "/", "X-Tenant: a").Want(t, http.StatusTooManyRequests, caddytest.Any)
-	redistest.Equal(t, stateOf(t, n, "tenant", "a")["leased"], nil, "the lease of a blocked key")
+	assert.Equal(t, stateOf(t, n, "tenant", "a")["leased"], nil, "the lease of a blocked key")
 	n.Override(t, 200, `{"policy":"tenant","key":"a","remove":true}`) // nothing remains of a blocked key, once the other node knows of the block
 	other.WaitForRefund(t, "tenant", "a", 100_000-spent)
 }
@@ -124,7 +124,7 @@ func flood(t *testing.T, n *caddytest.Node, path string, requests int) (admitted
 // checkRoom expects as many as a policy has room for, or a few less.
 func checkRoom(t *testing.T, what string, got int) {
 	t.Helper()
-	redistest.ErrorIf(t, got > optionsRoom || got < optionsRoom-optionsMissing, "%s: %d, want %d to %d", what, got, optionsRoom-optionsMissing, optionsRoom)
+	assert.ErrorIf(t, got > optionsRoom || got < optionsRoom-optionsMissing, "%s: %d, want %d to %d", what, got, optionsRoom-optionsMissing, optionsRoom)
 }
 
 // TestLease_options has a node lease units of policies that deny no client, or not all, or leave units to others.
@@ -136,7 +136,7 @@ func TestLease_options(t *testing.T) {
 
 	// A dry run admits all, and counts those that would be denied.
 	got := flood(t, n, "/tried?k=a", more)
-	redistest.ErrorIf(t, got != more, "a dry run admitted %d of %d", got, more)
+	assert.ErrorIf(t, got != more, "a dry run admitted %d of %d", got, more)
 	checkRoom(t, "a dry run would admit", decisions(t, n, "tried", "dry_run_allowed"))
 	checkRoom(t, "a dry run would deny", more-decisions(t, n, "tried", "dry_run_denied"))
 
@@ -144,7 +144,7 @@ func TestLease_options(t *testing.T) {
 	limited, free := rolledKeys(t, n)
 	checkRoom(t, "a limited key was admitted", 1+flood(t, n, "/rolled?k="+limited, more))
 	got = flood(t, n, "/rolled?k="+free, more)
-	redistest.ErrorIf(t, got != more, "a key that is not limited was admitted %d of %d times", got, more)
+	assert.ErrorIf(t, got != more, "a key that is not limited was admitted %d of %d times", got, more)
 
 	// Less important requests are denied when a quarter is left, also where the others leased it, or earlier by
 	// what is held for the others, some hundred requests. The others get the rest.
@@ -152,12 +152,12 @@ func TestLease_options(t *testing.T) {
 	for flood(t, n, "/kept?k=a", 1) == 1 {
 		admitted += 1 + flood(t, n, "/rest?k=a", 1)
 	}
-	redistest.ErrorIf(t, admitted > optionsRoom*3/4 || admitted < optionsRoom/2, "less important requests were denied after %d", admitted)
+	assert.ErrorIf(t, admitted > optionsRoom*3/4 || admitted < optionsRoom/2, "less important requests were denied after %d", admitted)
 	checkRoom(t, "all requests", admitted+flood(t, n, "/rest?k=a", optionsRoom/2))
 
 	for _, policy := range []string{"tried", "rolled", "shared"} {
 		got := decisionsBy(t, n, "lease", policy, "allowed") + decisionsBy(t, n, "lease", policy, "dry_run_allowed")
-		redistest.ErrorIf(t, got < optionsRoom/4, "%s: %d requests were decided by leases; the test shows nothing", policy, got)
+		assert.ErrorIf(t, got < optionsRoom/4, "%s: %d requests were decided by leases; the test shows nothing", policy, got)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // thresholdEvent is the data of an event, as Caddy logs it at DEBUG.
@@ -30,7 +30,7 @@ func thresholdEvents(t *testing.T, n *caddytest.Node) (events []thresholdEvent) 
 		return l.Message == "event" && strings.Contains(l.Text, `"name":"redis_ratelimit.threshold"`)
 	}) {
 		var logged struct{ Data thresholdEvent }
-		redistest.Must(t, json.Unmarshal([]byte(line.Text), &logged))
+		assert.Must(t, json.Unmarshal([]byte(line.Text), &logged))
 		events = append(events, logged.Data)
 	}
 	return events
@@ -40,7 +40,7 @@ func thresholdEvents(t *testing.T, n *caddytest.Node) (events []thresholdEvent) 
 func waitForThresholds(t *testing.T, n *caddytest.Node, want ...float64) []thresholdEvent {
 	t.Helper()
 	var events []thresholdEvent
-	redistest.WaitFor(t, fmt.Sprintf("the events %v", want), func() error {
+	assert.WaitFor(t, fmt.Sprintf("the events %v", want), func() error {
 		events = thresholdEvents(t, n)
 		var marks []float64
 		for _, e := range events {
@@ -63,18 +63,18 @@ func TestNotify_take(t *testing.T) {
 	caddytest.OnEachStore(t, notifySite("log_keys"), func(t *testing.T, n *caddytest.Node, source string) {
 		n.GetTimes(t, 7, "/?k=a")
 		n.Get(t, "/?k=b")
-		redistest.Equal(t, thresholdEvents(t, n), nil, "the list of events")
+		assert.Equal(t, thresholdEvents(t, n), nil, "the list of events")
 		n.Get(t, "/?k=a")
 		e := waitForThresholds(t, n, 80)[0]
-		redistest.ErrorIf(t, e.Key != "a" || e.Limit != 10 || e.Remaining != 2 || e.Source != source || e.DryRun, "got %+v", e)
+		assert.ErrorIf(t, e.Key != "a" || e.Limit != 10 || e.Remaining != 2 || e.Source != source || e.DryRun, "got %+v", e)
 		n.GetTimes(t, 10, "/?k=a")
-		redistest.Equal(t, waitForThresholds(t, n, 80, 100)[1].Remaining, 0, "what remains")
+		assert.Equal(t, waitForThresholds(t, n, 80, 100)[1].Remaining, 0, "what remains")
 		n.Ratelimit(t, "reset", "--policy", "watched", "--key", "a").Want(t, 0)
 		n.GetTimes(t, 10, "/?k=a") // the same window
 		n.GetTimes(t, 9, "/?k=b")
 		waitForThresholds(t, n, 80, 80, 100, 100)
 		denials := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "request denied" })
-		redistest.ErrorIf(t, len(denials) == 0 || !strings.Contains(denials[0].Text, `"key":"a"`), "log_keys shows %v", denials)
+		assert.ErrorIf(t, len(denials) == 0 || !strings.Contains(denials[0].Text, `"key":"a"`), "log_keys shows %v", denials)
 		n.Ratelimit(t, "policies").Want(t, 0, "notify 80% 100%")
 	})
 }
@@ -87,8 +87,8 @@ func TestNotify_nodes(t *testing.T) {
 	for i := range 10 {
 		[]*caddytest.Node{one, two}[i%2].Get(t, "/?k=a")
 	}
-	redistest.Equal(t, waitForThresholds(t, two, 80, 100)[0].Key, "", "the key of an event without log_keys")
-	redistest.Equal(t, thresholdEvents(t, one), nil, "the list of events")
+	assert.Equal(t, waitForThresholds(t, two, 80, 100)[0].Key, "", "the key of an event without log_keys")
+	assert.Equal(t, thresholdEvents(t, one), nil, "the list of events")
 }
 
 // TestNotify_cost reaches marks by what responses cost.
@@ -97,7 +97,7 @@ func TestNotify_cost(t *testing.T) {
 		n.Get(t, "/?k=a&body=1234567") // 7 of 10
 		n.Get(t, "/?k=b&body=12345678").Want(t, http.StatusOK, caddytest.Any)
 		e := waitForThresholds(t, n, 80)[0]
-		redistest.ErrorIf(t, e.Remaining != 2 || e.Source != source, "got %+v", e)
+		assert.ErrorIf(t, e.Remaining != 2 || e.Source != source, "got %+v", e)
 		n.Get(t, "/?k=c&body=12345678901234567890")
 		waitForThresholds(t, n, 80, 80, 100)
 	})
@@ -112,7 +112,7 @@ func TestNotify_countIf(t *testing.T) {
 			n.WaitForRefund(t, "watched", "a", 3)
 		}
 		n.Get(t, "/401?k=b")
-		redistest.Equal(t, thresholdEvents(t, n), nil, "the list of events")
+		assert.Equal(t, thresholdEvents(t, n), nil, "the list of events")
 		n.Get(t, "/401?k=a")
 		waitForThresholds(t, n, 80)
 	})
@@ -132,7 +132,7 @@ func TestNotify_estimate(t *testing.T) {
 				n.Get(t, "/?k=a&cost=0").Want(t, http.StatusOK, caddytest.Any)
 				n.WaitForRefund(t, "watched", "a", 10)
 				n.Get(t, "/?k=a&cost=0").Want(t, http.StatusTooManyRequests, caddytest.Any)
-				redistest.Equal(t, waitForThresholds(t, n, 80)[0].Remaining, 1, "what remains")
+				assert.Equal(t, waitForThresholds(t, n, 80)[0].Remaining, 1, "what remains")
 			})
 		})
 	}
@@ -166,12 +166,12 @@ func TestNotify_lease(t *testing.T) {
 			group.Go(func() { send(one, 0) })
 			group.Go(func() { send(two, other.every) })
 			group.Wait()
-			redistest.WaitFor(t, "all marks have had an event", func() error {
+			assert.WaitFor(t, "all marks have had an event", func() error {
 				seen := map[float64]bool{}
 				for _, events := range [][]thresholdEvent{thresholdEvents(t, one)[before:], thresholdEvents(t, two)} {
 					own := map[float64]bool{}
 					for _, e := range events {
-						redistest.FatalIf(t, own[e.Threshold], "a second event of %v on one node", e.Threshold)
+						assert.FatalIf(t, own[e.Threshold], "a second event of %v on one node", e.Threshold)
 						own[e.Threshold], seen[e.Threshold] = true, true
 					}
 				}
@@ -202,15 +202,15 @@ func TestNotify_override(t *testing.T) {
 	n.Get(t, "/?k=a")
 	n.Get(t, "/?k=a")
 	e := waitForThresholds(t, n, 50)[0]
-	redistest.ErrorIf(t, e.Limit != 4 || e.Remaining != 2, "got %+v", e)
+	assert.ErrorIf(t, e.Limit != 4 || e.Remaining != 2, "got %+v", e)
 	n.GetTimes(t, 3, "/?k=b&limit=6")
 	e = waitForThresholds(t, n, 50, 50)[1]
-	redistest.ErrorIf(t, e.Limit != 6 || e.Remaining != 3, "got %+v", e)
+	assert.ErrorIf(t, e.Limit != 6 || e.Remaining != 3, "got %+v", e)
 	server.Kill()
 	n.Await(t, "/?k=other", 0, "*fallback")
 	before := len(thresholdEvents(t, n))
 	n.GetTimes(t, 3, "/?k=c") // of 5, which is the half of 10
-	redistest.Retry(t, "the event of the fallback", func() (again bool, seen any) {
+	assert.Retry(t, "the event of the fallback", func() (again bool, seen any) {
 		events := thresholdEvents(t, n)[before:]
 		return !slices.ContainsFunc(events, func(e thresholdEvent) bool {
 			return e.Key == "c" && e.Source == "fallback" && e.Remaining == 2
@@ -222,7 +222,7 @@ func TestNotify_override(t *testing.T) {
 func TestNotify_dryRun(t *testing.T) {
 	n := caddytest.InProcess(t, notifySite("dry_run"))
 	n.GetTimes(t, 8, "/?k=a")
-	redistest.ErrorIf(t, !waitForThresholds(t, n, 80)[0].DryRun, "the event is not one of a dry run")
+	assert.ErrorIf(t, !waitForThresholds(t, n, 80)[0].DryRun, "the event is not one of a dry run")
 }
 
 // TestNotify_silent has no listener, and no event.
@@ -230,5 +230,5 @@ func TestNotify_silent(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Quietly(caddytest.Config("", notifySite(""))))
 	n.GetTimes(t, 12, "/?k=a")
-	redistest.Equal(t, thresholdEvents(t, n), nil, "the list of events")
+	assert.Equal(t, thresholdEvents(t, n), nil, "the list of events")
 }

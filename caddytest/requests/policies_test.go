@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 func TestDryRun_counts(t *testing.T) {
@@ -47,9 +47,9 @@ func TestMaxDelay_pacing(t *testing.T) {
 			left := paced(t, nodes, size, fmt.Sprint("/?k=", crowd))
 			for i, after := range left {
 				soonest := time.Duration(i) * interval
-				redistest.ErrorIf(t, after < soonest, "request %d left after %v, want %v or more", i+1, after, soonest)
+				assert.ErrorIf(t, after < soonest, "request %d left after %v, want %v or more", i+1, after, soonest)
 			}
-			redistest.FatalIf(t, len(left) < fit, "%d requests left, want %d", len(left), fit)
+			assert.FatalIf(t, len(left) < fit, "%d requests left, want %d", len(left), fit)
 			if len(left) == fit {
 				nodes[0].CheckMetric(t, "held_requests", 0)
 				return
@@ -114,7 +114,7 @@ func TestLadder_prefixes(t *testing.T) {
 		}
 		for i := range 6 {
 			a := n.Get(t, "/", fmt.Sprintf("X-Forwarded-For: 10.%d.1.1", 100+i), "X-As: 64500")
-			redistest.ErrorIf(t, i < 5 && a.Status != http.StatusOK || i == 5 && a.Body != "denied system", "request %d of the system: got %v; want 5 to pass", i, a)
+			assert.ErrorIf(t, i < 5 && a.Status != http.StatusOK || i == 5 && a.Body != "denied system", "request %d of the system: got %v; want 5 to pass", i, a)
 		}
 	})
 }
@@ -133,7 +133,7 @@ func climb(t *testing.T, n *caddytest.Node, address func(network, host int) stri
 	for host, want := range map[string][]int64{
 		address(1, 1): {0, 0, 0}, address(1, 2): {1, 0, 0}, address(1, 3): {2, 0, 0}, address(2, 1): {1, 2, 0},
 	} {
-		redistest.Equal(t, remainders(usageOf(t, n.Get(t, "/usage", "X-Forwarded-For: "+host))), want, "what remains of %s", host)
+		assert.Equal(t, remainders(usageOf(t, n.Get(t, "/usage", "X-Forwarded-For: "+host))), want, "what remains of %s", host)
 	}
 }
 
@@ -173,15 +173,15 @@ func TestLadder_emptyKeys(t *testing.T) {
 				name, value, _ := strings.Cut(line, ": ")
 				lists[name] = append(lists[name], value)
 			}
-			given := redistest.NoError(json.Marshal(lists))(t)
+			given := assert.NoError(json.Marshal(lists))(t)
 			var explained []string
 			for _, p := range n.Explain(t, "/", string(given)).Policies {
 				explained = append(explained, p.Decision)
 			}
-			redistest.Equal(t, strings.Join(explained, " "), test.explained, "the explanation of %s", test.headers)
+			assert.Equal(t, strings.Join(explained, " "), test.explained, "the explanation of %s", test.headers)
 			n.Get(t, "/", headers...).Want(t, test.status, caddytest.Any)
 		}
 		n.Get(t, "/usage", "X-Skip: d").Want(t, http.StatusBadRequest, caddytest.Any) // no quotas without the key that must be
-		redistest.Equal(t, remainders(usageOf(t, n.Get(t, "/usage", "X-Must: a"))), []int64{0, 1}, "what remains of address and key")
+		assert.Equal(t, remainders(usageOf(t, n.Get(t, "/usage", "X-Must: a"))), []int64{0, 1}, "what remains of address and key")
 	})
 }

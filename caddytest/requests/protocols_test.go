@@ -15,6 +15,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/http2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -28,7 +29,7 @@ func speakers(t *testing.T) map[string]http.RoundTripper {
 		"HTTP/2.0 cleartext": func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
 	}
 	quic := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}}
-	t.Cleanup(func() { redistest.Must(t, quic.Close()) })
+	t.Cleanup(func() { assert.Must(t, quic.Close()) })
 	speakers := map[string]http.RoundTripper{"HTTP/3.0": quic}
 	for name, set := range versions {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}, Protocols: new(http.Protocols)}
@@ -87,7 +88,7 @@ func TestProtocols_versions(t *testing.T) {
 // ask sends a request until the certificate has been issued.
 func ask(t *testing.T, speaker http.RoundTripper, url string) (a caddytest.Response) {
 	t.Helper()
-	redistest.WaitFor(t, "the site answers", func() error {
+	assert.WaitFor(t, "the site answers", func() error {
 		request := caddytest.GetRequest(t.Context(), t, url)
 		response, err := speaker.RoundTrip(request)
 		if err != nil {
@@ -130,7 +131,7 @@ func upgrade(t *testing.T, n *caddytest.Node, status int, left int64) io.ReadWri
 	request := caddytest.GetRequest(ctx, t, n.URL+"/websocket")
 	caddytest.Upgrade(request)
 	response, err := n.Client.Transport.RoundTrip(request) // the client's timeout would wrap the body, which could not be written then
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	a := caddytest.Response{Status: response.StatusCode, Header: response.Header}
 	caddytest.CheckQuota(t, a, 2, left)
 	if status == http.StatusTooManyRequests {
@@ -139,7 +140,7 @@ func upgrade(t *testing.T, n *caddytest.Node, status int, left int64) io.ReadWri
 		return nil
 	}
 	conversation, ok := response.Body.(io.ReadWriteCloser)
-	redistest.FatalIf(t, !ok || a.Status != status, "got %v; want the connection upgraded", a)
+	assert.FatalIf(t, !ok || a.Status != status, "got %v; want the connection upgraded", a)
 	context.AfterFunc(ctx, func() { _ = conversation.Close() }) // it may be closed already
 	return conversation
 }
@@ -158,9 +159,9 @@ func TestProtocols_extendedConnect(t *testing.T) {
 	ask(t, speakers(t)["HTTP/3.0"], n.url("")+"/quick") // the certificate is issued
 	third := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}}
 	defer third.Close() //nolint:errcheck // the test ends with it
-	connection := redistest.NoError(net.Dial("tcp", n.addresses["h2c"]))(t)
+	connection := assert.NoError(net.Dial("tcp", n.addresses["h2c"]))(t)
 	second, err := new(http2.Transport).NewClientConn(connection) //nolint:staticcheck // http.Transport refuses the field :protocol
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	defer second.Close() //nolint:errcheck // the test ends with it
 	for i, version := range []struct {
 		speaker http.RoundTripper
@@ -171,15 +172,15 @@ func TestProtocols_extendedConnect(t *testing.T) {
 		{third, n.url("HTTP/3.0"), http.Header{"Sec-Websocket-Version": {"13"}}},
 	} {
 		connect := func(body io.Reader) *http.Response {
-			request := redistest.NoError(http.NewRequestWithContext(t.Context(), http.MethodConnect, version.url+"/websocket", body))(t)
+			request := assert.NoError(http.NewRequestWithContext(t.Context(), http.MethodConnect, version.url+"/websocket", body))(t)
 			request.Proto, request.ContentLength, request.Header = "websocket", -1, version.header
-			return redistest.NoError(version.speaker.RoundTrip(request))(t)
+			return assert.NoError(version.speaker.RoundTrip(request))(t)
 		}
 		reading, writing := io.Pipe()
 		opened := connect(reading)
 		t.Cleanup(func() { _ = opened.Body.Close() }) // the test is over
-		redistest.FatalIf(t, opened.StatusCode != http.StatusOK, "got %s", opened.Status)
-		redistest.NoError(io.WriteString(writing, "hello"))(t)
+		assert.FatalIf(t, opened.StatusCode != http.StatusOK, "got %s", opened.Status)
+		assert.NoError(io.WriteString(writing, "hello"))(t)
 		echoed := make([]byte, len("hello"))
 		if _, err := io.ReadFull(opened.Body, echoed); err != nil || string(echoed) != "hello" {
 			t.Fatalf("the echo is %q, error %v", echoed, err)
@@ -210,7 +211,7 @@ func TestProtocols_serverSentEvents(t *testing.T) {
 	})
 	caddytest.OnEachStore(t, "redis_ratelimit same 1 24h\nreverse_proxy "+events, func(t *testing.T, n *caddytest.Node, _ string) {
 		request := caddytest.GetRequest(t.Context(), t, n.URL)
-		response := redistest.NoError(n.Client.Do(request))(t)
+		response := assert.NoError(n.Client.Do(request))(t)
 		defer response.Body.Close()
 		caddytest.CheckQuota(t, caddytest.Response{Header: response.Header}, 1, 0)
 		lines := bufio.NewReader(response.Body)

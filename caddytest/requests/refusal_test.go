@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // TestHeaders_ietf reads the headers with a parser of structured fields.
@@ -27,7 +27,7 @@ func TestHeaders_ietf(t *testing.T) {
 	checkItems(t, a, "RateLimit-Policy", `"burst";q=2, "sustained";q=100;w=60`)
 	items := caddytest.CheckItemNames(t, a, "RateLimit", "burst", "sustained")
 	r, _ := items[1].Params.Get("r")
-	redistest.ErrorIf(t, r != int64(99), "got %v", a)
+	assert.ErrorIf(t, r != int64(99), "got %v", a)
 	value, _ := items[1].Params.Get("t")
 	if seconds, ok := value.(int64); !ok || seconds < 1 || seconds > 60 {
 		t.Errorf("got %v", a)
@@ -44,7 +44,7 @@ func TestHeaders_ietf(t *testing.T) {
 
 func checkItems(t *testing.T, a caddytest.Response, header, want string) {
 	t.Helper()
-	redistest.Equal(t, a.Header.Values(header), []string{want}, "%s", header)
+	assert.Equal(t, a.Header.Values(header), []string{want}, "%s", header)
 }
 
 func TestHeaders_off(t *testing.T) {
@@ -66,13 +66,13 @@ func TestReset_ofDenials(t *testing.T) {
 handle_errors { respond sorry }`)
 	for _, path := range []string{"/jitter", "/hidden", "/inner"} {
 		passed := n.Get(t, path)
-		redistest.ErrorIf(t, passed.Status != http.StatusOK || resetOf(t, passed) < 0 || passed.Header.Get("Retry-After") != "", "%s: got %v", path, passed)
+		assert.ErrorIf(t, passed.Status != http.StatusOK || resetOf(t, passed) < 0 || passed.Header.Get("Retry-After") != "", "%s: got %v", path, passed)
 		denied := n.Get(t, path)
 		caddytest.CheckRefusal(t, denied, http.StatusTooManyRequests)
 		wait, _ := strconv.ParseFloat(denied.Header.Get("Retry-After"), 64)
 		// It was decided between the request and its answer.
 		left := resetOf(t, denied)
-		redistest.ErrorIf(t, left-denied.Took.Seconds() > wait+1 || left < wait-3, "%s: Retry-After is %v, X-RateLimit-Reset in %v s", path, wait, left)
+		assert.ErrorIf(t, left-denied.Took.Seconds() > wait+1 || left < wait-3, "%s: Retry-After is %v, X-RateLimit-Reset in %v s", path, wait, left)
 	}
 	// There is neither time for what never passes.
 	n.Get(t, "/zero?limit=0").Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:", "X-Ratelimit-Reset:")
@@ -82,7 +82,7 @@ handle_errors { respond sorry }`)
 func resetOf(t *testing.T, a caddytest.Response) float64 {
 	t.Helper()
 	reset, err := strconv.ParseInt(a.Header.Get("X-Ratelimit-Reset"), 10, 64)
-	redistest.ErrorIf(t, err != nil, "X-RateLimit-Reset is %q", a.Header.Values("X-Ratelimit-Reset"))
+	assert.ErrorIf(t, err != nil, "X-RateLimit-Reset is %q", a.Header.Values("X-Ratelimit-Reset"))
 	return time.Unix(reset, 0).Sub(a.Sent).Seconds()
 }
 
@@ -119,7 +119,7 @@ func TestRetryJitter(t *testing.T) {
 			t.Errorf("got %v", a)
 		}
 	}
-	redistest.ErrorIf(t, len(seen) < 5, "10 clients get %v", seen)
+	assert.ErrorIf(t, len(seen) < 5, "10 clients get %v", seen)
 }
 
 func TestProblemDetails(t *testing.T) {
@@ -174,7 +174,7 @@ func TestDenial_errorRoutes(t *testing.T) {
 			a := n.Load(t, `{"admin": {"listen": "`+strings.TrimPrefix(n.Admin, "http://")+`"},
 				"apps": {"http": {"grace_period": "1s", "servers": {"s": {"listen": ["`+listen+`"], "automatic_https": {"disable": true},
 				"routes": [{"handle": [`+inner(handler, test.subroute)+`]}]`+test.server+`}}}}}`, "Content-Type: application/json")
-			redistest.FatalIf(t, a.Status != http.StatusOK, "got %v", a)
+			assert.FatalIf(t, a.Status != http.StatusOK, "got %v", a)
 			caddytest.CheckQuota(t, n.Get(t, "/"), 1, 0)
 			a = n.Get(t, "/").Want(t, http.StatusTooManyRequests, test.want, "Retry-After: *", "Cache-Control: no-store")
 			caddytest.CheckQuota(t, a, 1, 0)
@@ -197,7 +197,7 @@ func TestDenial_limitInErrorRoutes(t *testing.T) {
 	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, n.Get(t, "/limited"), http.StatusTooManyRequests), 2, 0)
 	caddytest.CheckRefusal(t, n.Get(t, "/closed"), http.StatusServiceUnavailable)
 	n.Get(t, "/empty").Want(t, http.StatusBadRequest, caddytest.Any)
-	redistest.Equal(t, n.Log.Lines(func(l caddytest.LogLine) bool { return l.Level == "error" }), nil, "the log of errors")
+	assert.Equal(t, n.Log.Lines(func(l caddytest.LogLine) bool { return l.Level == "error" }), nil, "the log of errors")
 }
 
 // TestDenial_cachedHeaders has one of two policies deny from the deny cache. The other one is not decided
@@ -216,7 +216,7 @@ func TestDenial_cachedHeaders(t *testing.T) {
 		a := n.Get(t, "/")
 		a.Want(t, 0, want.body, `RateLimit-Policy: "small";q=2;w=86400, "large";q=100;w=86400`)
 		fields := regexp.MustCompile(`t=\d+`).ReplaceAllString(a.Header.Get("RateLimit"), "t=T")
-		redistest.Equal(t, fields, want.fields, "RateLimit")
+		assert.Equal(t, fields, want.fields, "RateLimit")
 		caddytest.CheckQuota(t, a, 2, 0)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // leavingSite has exports leave two of five units to all else.
@@ -34,12 +34,12 @@ func TestReserve(t *testing.T) {
 			caddytest.CheckQuota(t, caddytest.CheckRefusal(t, a, http.StatusTooManyRequests), 5, 0)
 		}
 		state := stateOf(t, n, "api", "a")
-		redistest.ErrorIf(t, state["remaining"] != 2.0 || state["retry_after"] != 0.0, "state of a quota of which 2 are left to others: %v", state)
+		assert.ErrorIf(t, state["remaining"] != 2.0 || state["retry_after"] != 0.0, "state of a quota of which 2 are left to others: %v", state)
 		exported, checkout := n.Explain(t, "/export?k=a", "{}"), n.Explain(t, "/checkout?k=a", "{}")
 		p := exported.Policies[0]
-		redistest.ErrorIf(t, exported.Decision != "denied" || p.Reason != "reserve" || p.Reserve != 2 || p.Remaining != 0 || p.RetryAfter <= 0, "explained: %+v", exported)
+		assert.ErrorIf(t, exported.Decision != "denied" || p.Reason != "reserve" || p.Reserve != 2 || p.Remaining != 0 || p.RetryAfter <= 0, "explained: %+v", exported)
 		rest := checkout.Policies
-		redistest.ErrorIf(t, checkout.Decision != "allowed" || rest[len(rest)-1].Remaining != 2 || rest[len(rest)-1].Reserve != 0, "explained: %+v", checkout)
+		assert.ErrorIf(t, checkout.Decision != "allowed" || rest[len(rest)-1].Remaining != 2 || rest[len(rest)-1].Reserve != 0, "explained: %+v", checkout)
 		n.Ratelimit(t, "explain", "--url", n.URL+"/export?k=a").Want(t, 4, "denied by reserve", "RESERVE")
 		n.Ratelimit(t, "policies").Want(t, 0, " path /export, reserve 40%")
 		caddytest.CheckQuota(t, n.Get(t, "/checkout?k=a"), 5, 1)
@@ -92,16 +92,16 @@ func TestLimit_unlimited(t *testing.T) {
 		n.CheckMetric(t, `invalid_values_total{option="limit",policy="plan"}`, 5) // odd
 		for plan, want := range map[string]string{"partner": "unlimited", "banned": "denied", "free": "denied", "": "unlimited"} {
 			e := n.Explain(t, "/?plan="+plan+"&k=free", "{}")
-			redistest.ErrorIf(t, len(e.Policies) != 1 || e.Policies[0].Decision != want, "plan %q is explained as %+v, want %s", plan, e, want)
+			assert.ErrorIf(t, len(e.Policies) != 1 || e.Policies[0].Decision != want, "plan %q is explained as %+v, want %s", plan, e, want)
 		}
 		n.Ask(t, http.MethodGet, "policies", "").
 			Want(t, 0, `*"algorithm":"sliding_window_counter","limit_from":"{limit}","unlimited":true*`)
 		n.Ratelimit(t, "policies").Want(t, 0, "or unlimited")
 		state := stateOf(t, n, "plan", "free")
-		redistest.ErrorIf(t, state["limit"] != nil || state["hint"] == nil, "state: %v", state)
+		assert.ErrorIf(t, state["limit"] != nil || state["hint"] == nil, "state: %v", state)
 		n.Ratelimit(t, "override", "--policy", "plan", "--key", "partner", "--limit", "7").Want(t, 0)
 		n.Await(t, "/?plan=partner&k=partner", 0, caddytest.Any, "X-Ratelimit-Limit: 7")
-		redistest.Equal(t, stateOf(t, n, "plan", "partner")["limit"], any(7.0), "the limit of an overridden key")
+		assert.Equal(t, stateOf(t, n, "plan", "partner")["limit"], any(7.0), "the limit of an overridden key")
 	})
 }
 
@@ -117,7 +117,7 @@ func TestLimit_zero_with_others(t *testing.T) {
 		n.WantTimes(t, 3, "/?k=a&l=0", http.StatusTooManyRequests, caddytest.Any, "Retry-After:")
 		n.Get(t, "/?k=a&p=0").Want(t, http.StatusOK, "pretended", "X-Ratelimit-Remaining: 4")
 		n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="pretended",source="memory"}`, 1)
-		redistest.Equal(t, bannedFor(t, n, "plan", "a"), 0, "the ban by a limit of 0")
+		assert.Equal(t, bannedFor(t, n, "plan", "a"), 0, "the ban by a limit of 0")
 		for value, limit := range map[string]int{"-1": 5, "1.0": 5, "00": 0, " 3 ": 3, "0x0": 5, "unlimited ": 5, strconv.Itoa(1 << 60): 5} {
 			n.Get(t, "/?k=v"+strconv.Itoa(len(value))+"&l="+strings.ReplaceAll(value, " ", "%20")).
 				Want(t, 0, caddytest.Any, "X-Ratelimit-Limit: "+strconv.Itoa(limit))
@@ -191,7 +191,7 @@ func TestRefundWait(t *testing.T) {
 				}
 				soon := func(header http.Header) {
 					t.Helper()
-					redistest.ErrorIf(t, header.Get("Retry-After") != "1" || header.Get("X-Ratelimit-Remaining") != "0" || header.Get("Ratelimit") != `"logins";r=0;t=1`, "got %v; want it to come back in a second", header)
+					assert.ErrorIf(t, header.Get("Retry-After") != "1" || header.Get("X-Ratelimit-Remaining") != "0" || header.Get("Ratelimit") != `"logins";r=0;t=1`, "got %v; want it to come back in a second", header)
 				}
 				answers := begin("right", 7)
 				for range 2 {
@@ -206,7 +206,7 @@ func TestRefundWait(t *testing.T) {
 				soon(n.Get(t, "/?k=left").Header)
 				leave()
 				holder.WaitRunning(t, 0)
-				redistest.Retry(t, "the units of the clients that left stay", func() (again bool, seen any) {
+				assert.Retry(t, "the units of the clients that left stay", func() (again bool, seen any) {
 					a := n.Get(t, "/?k=left")
 					return a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "1", a
 				})
@@ -220,7 +220,7 @@ func TestRefundWait_nothing_returns(t *testing.T) {
 	caddytest.OnEachStore(t, logIn("fixed_window", ""), func(t *testing.T, n *caddytest.Node, _ string) {
 		n.GetTimes(t, 5, "/401?k=full")
 		for _, a := range n.Crowd(t, 100, "/200?k=full") {
-			redistest.ErrorIf(t, a.Header.Get("Retry-After") == "1", "got %v; want the wait for the window", a)
+			assert.ErrorIf(t, a.Header.Get("Retry-After") == "1", "got %v; want the wait for the window", a)
 		}
 	})
 }

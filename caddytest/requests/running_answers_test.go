@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // placesPolicy is the policy of two places for a key that all handlers of runningSite use.
@@ -39,7 +39,7 @@ func TestRunning_answers(t *testing.T) {
 		caddytest.CheckQuota(t, a, 2, 0)
 		a.Want(t, 0, caddytest.Any, `RateLimit-Policy: "places";q=2;qu="concurrent-requests"`, `RateLimit: "places";r=0`)
 		a = n.Get(t, "/usage?k=a")
-		redistest.ErrorIf(t, !strings.HasPrefix(a.Body, `{"policies":[{"name":"places","limit":2,"remaining":1,"reset_after":`) || strings.Contains(a.Body, "window"), "usage: got %v", a)
+		assert.ErrorIf(t, !strings.HasPrefix(a.Body, `{"policies":[{"name":"places","limit":2,"remaining":1,"reset_after":`) || strings.Contains(a.Body, "window"), "usage: got %v", a)
 		for form, want := range map[string]string{
 			"minor": "denied reserve", "heavy": "denied max_concurrent", "dry": "allowed  ", "later": "allowed  ",
 		} {
@@ -63,7 +63,7 @@ func checkDenials(t *testing.T, n *caddytest.Node, source string) {
 	a.Want(t, 0, "denied max_concurrent", "Retry-After: 1")
 	n.Get(t, "/quick?k=a", "X-Form: problem").
 		Want(t, http.StatusTooManyRequests, `*#quota-exceeded"*"violated-policies":["places"]*`)
-	redistest.Retry(t, "a wait with jitter", func() (again bool, seen any) {
+	assert.Retry(t, "a wait with jitter", func() (again bool, seen any) {
 		a := n.Get(t, "/quick?k=a", "X-Form: jitter")
 		return len(a.Header.Get("Retry-After")) < 2, a
 	})
@@ -73,7 +73,7 @@ func checkDenials(t *testing.T, n *caddytest.Node, source string) {
 		n.Get(t, "/quick?k=a", "X-Form: "+form).Want(t, 0, "allowed  places", caddytest.NoQuota)
 	}
 	e := n.Explain(t, "/quick?k=a", "")
-	redistest.ErrorIf(t, e.Decision != "denied" || e.Policies[len(e.Policies)-1].Reason != "max_concurrent" || e.Policies[len(e.Policies)-1].Source != source, "explained as %+v", e)
+	assert.ErrorIf(t, e.Decision != "denied" || e.Policies[len(e.Policies)-1].Reason != "max_concurrent" || e.Policies[len(e.Policies)-1].Source != source, "explained as %+v", e)
 	n.Get(t, "/usage?k=a").Want(t, 0, `*"remaining":0,"reset_after":*`)
 }
 
@@ -82,9 +82,9 @@ func checkCommands(t *testing.T, n *caddytest.Node, source string) {
 	t.Helper()
 	n.Ratelimit(t, "policies").Want(t, 0, "max_concurrent 2", "NODE TIMEOUT", "20 s", "RUNNING HERE")
 	e := n.Ratelimit(t, "policies")
-	redistest.ErrorIf(t, strings.Contains(e.Stdout, "WINDOW"), "got %v; want no window", e)
+	assert.ErrorIf(t, strings.Contains(e.Stdout, "WINDOW"), "got %v; want no window", e)
 	a := n.Ask(t, http.MethodGet, "policies", "")
-	redistest.ErrorIf(t, !strings.Contains(a.Body, `"max_concurrent":2,"node_timeout":20,"running":2`) || strings.Contains(a.Body, `"window"`) || strings.Contains(a.Body, `"algorithm"`) || strings.Contains(a.Body, `"limit"`), "got %v", a)
+	assert.ErrorIf(t, !strings.Contains(a.Body, `"max_concurrent":2,"node_timeout":20,"running":2`) || strings.Contains(a.Body, `"window"`) || strings.Contains(a.Body, `"algorithm"`) || strings.Contains(a.Body, `"limit"`), "got %v", a)
 	n.Ratelimit(t, "state", "--policy", "places", "--key", "a").Want(t, 0, "remaining    0")
 	if source == "redis" {
 		n.Ratelimit(t, "state", "--policy", "places", "--key", "a").Want(t, 0, "running=2", "RUNNING\n", "2  this node\n")
@@ -106,7 +106,7 @@ func TestRunning_notify(t *testing.T) {
 		n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit {\npolicy watched {\nkey {query.k}\nmax_concurrent 2\nnode_timeout 10m\nnotify 50% 100%\n}\n}\nreverse_proxy "+upstream.Addr))
 		upstream.Begin(t, n, "/?k=a")
 		e := waitForThresholds(t, n, 50)[0]
-		redistest.ErrorIf(t, e.Remaining != 1 || e.Limit != 2 || e.Source != source, "got %+v", e)
+		assert.ErrorIf(t, e.Remaining != 1 || e.Limit != 2 || e.Source != source, "got %+v", e)
 		n.GetTimes(t, 5, "/quick?k=a")
 		waitForThresholds(t, n, 50, 100)
 	})

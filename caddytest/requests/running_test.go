@@ -11,8 +11,8 @@ import (
 	echo "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // onePlace is a policy that lets one request of a key run.
@@ -183,16 +183,16 @@ func TestRunning_grpc(t *testing.T) {
 	n := startVersions(t, "", strings.ReplaceAll(onePlace, "{query.k}", "same")+"reverse_proxy h2c://"+service.addr)
 	for transport := range n.addresses {
 		client := n.dial(t, transport, "")
-		stream := redistest.NoError(client.FullDuplexCall(withKey(t, "a")))(t)
-		redistest.Must(t, stream.Send(&echo.StreamingOutputCallRequest{}))
+		stream := assert.NoError(client.FullDuplexCall(withKey(t, "a")))(t)
+		assert.Must(t, stream.Send(&echo.StreamingOutputCallRequest{}))
 		if _, err := stream.Recv(); err != nil {
 			t.Fatal(err)
 		}
 		_, err := client.EmptyCall(withKey(t, "a"), &echo.Empty{})
 		s := status.Convert(err)
-		redistest.ErrorIf(t, s.Code() != codes.ResourceExhausted || s.Message() != "too many calls are running: policy places, retry in 1 s", "%s: got %v", transport, err)
-		redistest.Must(t, stream.CloseSend())
-		redistest.WaitFor(t, "the place is free", func() error {
+		assert.ErrorIf(t, s.Code() != codes.ResourceExhausted || s.Message() != "too many calls are running: policy places, retry in 1 s", "%s: got %v", transport, err)
+		assert.Must(t, stream.CloseSend())
+		assert.WaitFor(t, "the place is free", func() error {
 			_, err := client.EmptyCall(withKey(t, "a"), &echo.Empty{})
 			return err
 		})

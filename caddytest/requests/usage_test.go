@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -25,7 +26,7 @@ type usageQuota struct {
 // usageOf returns what a client gets of its quotas.
 func usageOf(t *testing.T, a caddytest.Response) []usageQuota {
 	t.Helper()
-	redistest.FatalIf(t, a.Status != http.StatusOK || a.Header.Get("Cache-Control") != "no-store", "got %v; want the quotas, not to be stored", a)
+	assert.FatalIf(t, a.Status != http.StatusOK || a.Header.Get("Cache-Control") != "no-store", "got %v; want the quotas, not to be stored", a)
 	return caddytest.ParseJSON[struct{ Policies []usageQuota }](t, a).Policies
 }
 
@@ -53,7 +54,7 @@ func TestUsage(t *testing.T) {
 					t.Fatalf("got %+v", quotas)
 				}
 				q := quotas[1]
-				redistest.FatalIf(t, q.Name != "all" || q.Remaining != 9 || q.Window != 604800 || q.RetryAfter != 0 || q.ResetAfter <= 0, "got %+v", q)
+				assert.FatalIf(t, q.Name != "all" || q.Remaining != 9 || q.Window != 604800 || q.RetryAfter != 0 || q.ResetAfter <= 0, "got %+v", q)
 			}
 			caddytest.CheckQuota(t, n.Get(t, "/api/quota?k=a"), 3, 1)
 			if a := n.Send(t, http.MethodHead, n.URL+"/api/quota?k=a", ""); a.Status != http.StatusOK || a.Body != "" || a.Header.Get("Content-Length") == "" || !caddytest.HasQuota(a) {
@@ -61,9 +62,9 @@ func TestUsage(t *testing.T) {
 			}
 			n.Send(t, http.MethodPost, n.URL+"/api/quota?k=a", "").Want(t, 0, "allowed*") // a request as any other
 			quotas := usageOf(t, n.Get(t, "/api/quota?k=fresh"))
-			redistest.ErrorIf(t, quotas[0].Remaining != 3 || quotas[0].ResetAfter != 0 || quotas[1].Remaining != 10, "got %+v", quotas)
+			assert.ErrorIf(t, quotas[0].Remaining != 3 || quotas[0].ResetAfter != 0 || quotas[1].Remaining != 10, "got %+v", quotas)
 			got := n.Metric(t, `decisions_total{decision="allowed",policy="all",source="memory"}`) + n.Metric(t, `decisions_total{decision="allowed",policy="all",source="redis"}`)
-			redistest.ErrorIf(t, got != 2, "%v requests are counted, want 2", got)
+			assert.ErrorIf(t, got != 2, "%v requests are counted, want 2", got)
 		})
 	}
 }
@@ -73,20 +74,20 @@ func TestUsage_refused(t *testing.T) {
 	caddytest.OnEachStore(t, usageSite, func(t *testing.T, n *caddytest.Node, _ string) {
 		n.GetTimes(t, 11, "/api/?k=bad")
 		q := usageOf(t, n.Get(t, "/api/quota?k=bad"))[1]
-		redistest.ErrorIf(t, q.Remaining != 0 || q.RetryAfter < 3000, "banned: got %+v", q)
+		assert.ErrorIf(t, q.Remaining != 0 || q.RetryAfter < 3000, "banned: got %+v", q)
 		for body, check := range map[string]func(q usageQuota) bool{
 			`"block":true,"for":"1h"`: func(q usageQuota) bool { return q.Remaining == 0 && q.RetryAfter > 3500 && q.RetryAfter <= 3600 },
 			`"block":true`:            func(q usageQuota) bool { return q.Remaining == 0 && q.RetryAfter == -1 && q.ResetAfter == -1 },
 			`"limit":4`:               func(q usageQuota) bool { return q.Limit == 4 && q.Remaining == 4 },
 		} {
 			n.Override(t, http.StatusOK, `{"policy":"search","key":"o",`+body+`}`)
-			redistest.Retry(t, "the override "+body, func() (again bool, seen any) {
+			assert.Retry(t, "the override "+body, func() (again bool, seen any) {
 				quotas := usageOf(t, n.Get(t, "/api/quota?k=o"))
 				return len(quotas) != 2 || !check(quotas[0]) || quotas[1].Remaining != 10, quotas
 			})
 		}
 		n.Ask(t, http.MethodPost, "override", `{"policy":"search","key":"o","exempt":true}`)
-		redistest.Retry(t, "the exemption", func() (again bool, seen any) {
+		assert.Retry(t, "the exemption", func() (again bool, seen any) {
 			quotas := usageOf(t, n.Get(t, "/api/quota?k=o"))
 			return len(quotas) != 1 || quotas[0].Name != "all", quotas
 		})
@@ -103,7 +104,7 @@ func TestUsage_paths(t *testing.T) {
 		a := n.Send(t, http.MethodGet, n.URL+path, "")
 		answered := strings.HasPrefix(a.Body, `{"policies":[]}`)
 		there := n.Send(t, http.MethodPost, n.URL+path, "").Body == "there"
-		redistest.ErrorIf(t, answered != there, "%s: got %v; Caddy's path matcher says %v", path, a, there)
+		assert.ErrorIf(t, answered != there, "%s: got %v; Caddy's path matcher says %v", path, a, there)
 	}
 }
 
@@ -118,7 +119,7 @@ func TestUsage_outage(t *testing.T) {
 			a := n.Get(t, "/quota?k=a").Want(t, want, caddytest.Any, "Cache-Control: no-store")
 			if mode == "local" {
 				quotas := usageOf(t, a)
-				redistest.ErrorIf(t, quotas[0].Remaining != 4, "got %+v; want what this node knows", quotas)
+				assert.ErrorIf(t, quotas[0].Remaining != 4, "got %+v; want what this node knows", quotas)
 			} else if a.Header.Get("Retry-After") == "" || !strings.Contains(a.Body, "temporary-reduced-capacity") {
 				t.Errorf("got %v", a)
 			}
@@ -144,10 +145,10 @@ func TestUsage_flood(t *testing.T) {
 	before, began := runs(), time.Now()
 	for range 1000 {
 		quotas := usageOf(t, n.Get(t, "/quota?k=a"))
-		redistest.FatalIf(t, quotas[0].Remaining != 4, "got %+v", quotas)
+		assert.FatalIf(t, quotas[0].Remaining != 4, "got %+v", quotas)
 	}
 	looks, most := runs()-before, 12+int(time.Since(began)/(100*time.Millisecond))
-	redistest.ErrorIf(t, looks > most || looks < 10, "a thousand looks in %v are %d script runs, want 10 to %d", time.Since(began), looks, most)
+	assert.ErrorIf(t, looks > most || looks < 10, "a thousand looks in %v are %d script runs, want 10 to %d", time.Since(began), looks, most)
 	n.Get(t, "/?k=a")
 	n.Await(t, "/quota?k=a", 0, `*"remaining":3,*`) // the answer is true again
 }
@@ -156,7 +157,7 @@ func TestUsage_flood(t *testing.T) {
 func TestUsage_keyless(t *testing.T) {
 	n := caddytest.InProcess(t, "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nusage /quota\non_empty_key reject\n}"+caddytest.ShowDecision)
 	n.Get(t, "/quota").Want(t, http.StatusBadRequest, caddytest.Any)
-	redistest.Equal(t, n.Explain(t, "/quota?k=a", "").Decision, "usage", "the explained decision")
+	assert.Equal(t, n.Explain(t, "/quota?k=a", "").Decision, "usage", "the explained decision")
 }
 
 const calendarSite = `redis_ratelimit {
@@ -170,7 +171,7 @@ const calendarSite = `redis_ratelimit {
 // TestCalendar has a month of a zone on every store: the quota, what clients see of it, and the word.
 func TestCalendar(t *testing.T) {
 	t.Parallel()
-	zone := redistest.NoError(time.LoadLocation("America/Santiago"))(t)
+	zone := assert.NoError(time.LoadLocation("America/Santiago"))(t)
 	stores := caddytest.Stores(t)
 	stores["cluster"] = caddytest.OnCluster(t)
 	for store, option := range stores {
@@ -187,12 +188,12 @@ func TestCalendar(t *testing.T) {
 					Want(t, http.StatusOK, caddytest.Any, "X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 2")
 				reset, _ := strconv.ParseInt(passed.Header.Get("X-RateLimit-Reset"), 10, 64)
 				difference := reset - ends.Unix()
-				redistest.ErrorIf(t, difference < -1 || difference > 1, "reset at %d, the month ends at %d", reset, ends.Unix())
+				assert.ErrorIf(t, difference < -1 || difference > 1, "reset at %d, the month ends at %d", reset, ends.Unix())
 				passed.Want(t, 0, caddytest.Any, `RateLimit-Policy: "monthly";q=5, "yearly";q=100, "long";q=50;w=34560000`)
 				denied := n.Get(t, "/?w=3&k="+k+"&other="+k).Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After: *")
 				retry, _ := strconv.ParseInt(denied.Header.Get("Retry-After"), 10, 64)
 				after := time.Duration(retry)*time.Second - ends.Sub(denied.Sent)
-				redistest.ErrorIf(t, after > 2*time.Second || after+denied.Took < -2*time.Second, "Retry-After is %d, the month ended %v after %v", retry, ends.Sub(denied.Sent), denied)
+				assert.ErrorIf(t, after > 2*time.Second || after+denied.Took < -2*time.Second, "Retry-After is %d, the month ended %v after %v", retry, ends.Sub(denied.Sent), denied)
 				quotas := caddytest.ParseJSON[struct {
 					Policies []struct {
 						Name      string
@@ -200,7 +201,7 @@ func TestCalendar(t *testing.T) {
 						Window    any
 					}
 				}](t, n.Get(t, "/quota?k="+k+"&other="+k)).Policies
-				redistest.Equal(t, fmt.Sprint(quotas), "[{monthly 2 month} {yearly 99 year} {long 49 3.456e+07}]", "the page of quotas")
+				assert.Equal(t, fmt.Sprint(quotas), "[{monthly 2 month} {yearly 99 year} {long 49 3.456e+07}]", "the page of quotas")
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // usageShape is a response of a public API, written after its documentation, and the paths of what it costs.
@@ -134,7 +134,7 @@ func TestUsageBody_fallback(t *testing.T) {
 	n.WaitForRefund(t, "default", "/broken", 900)
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="default"}`, float64(len(bodies)))
 	log := n.Log.String()
-	redistest.ErrorIf(t, !strings.Contains(log, "json a: "), "the log does not name the path:\n%s", log)
+	assert.ErrorIf(t, !strings.Contains(log, "json a: "), "the log does not name the path:\n%s", log)
 }
 
 // TestUsageBody_prices has factors from placeholders. Where one has no value the fallback counts, and the log
@@ -169,7 +169,7 @@ func TestUsageBody_prices(t *testing.T) {
 	n.CheckMetric(t, `invalid_values_total{option="cost",policy="sent"}`, 4)
 	ours := n.Log.Lines(caddytest.Ours)
 	text := fmt.Sprint(ours)
-	redistest.ErrorIf(t, !strings.Contains(text, "is no decimal") || strings.Contains(text, "odd"), "got the log %s; want the placeholder without its value", text)
+	assert.ErrorIf(t, !strings.Contains(text, "is no decimal") || strings.Contains(text, "odd"), "got the log %s; want the placeholder without its value", text)
 }
 
 // TestUsageBody_brokenOff has clients that leave, and a server that breaks off, within a stream that has
@@ -201,7 +201,7 @@ func TestUsageBody_brokenOff(t *testing.T) {
 		for _, end := range []string{"leave", "break"} {
 			key := end + test.a
 			ctx, leave := context.WithCancel(t.Context())
-			response := redistest.NoError(n.Client.Do(caddytest.GetRequest(ctx, t, fmt.Sprintf("%s/%s?k=%s&a=%s&%s", n.URL, test.path, key, test.a, end))))(t)
+			response := assert.NoError(n.Client.Do(caddytest.GetRequest(ctx, t, fmt.Sprintf("%s/%s?k=%s&a=%s&%s", n.URL, test.path, key, test.a, end))))(t)
 			if _, err := io.ReadFull(response.Body, make([]byte, 5)); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +243,7 @@ func TestUsageBody_severalPolicies(t *testing.T) {
 func TestUsageBody_file(t *testing.T) {
 	folder := t.TempDir()
 	body := `{"text":"` + strings.Repeat("x", 1<<20) + `","size":7}`
-	redistest.Must(t, os.WriteFile(filepath.Join(folder, "a.json"), []byte(body), 0o600))
+	assert.Must(t, os.WriteFile(filepath.Join(folder, "a.json"), []byte(body), 0o600))
 	n := caddytest.InProcess(t, `redis_ratelimit {query.k} 1000 400d { algorithm fixed_window; cost json size 50 }
 	root * `+folder+`
 	file_server`)

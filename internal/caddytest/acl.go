@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -55,7 +56,7 @@ func RestrictUser(t *testing.T, servers []*redistest.Server, commands []string, 
 			if err != nil && strings.HasPrefix(err.Error(), "ERR unknown command") {
 				t.Skip("the sentinels of this Redis have no users, which came with 6.2")
 			}
-			redistest.Must(t, err)
+			assert.Must(t, err)
 		}
 	}
 }
@@ -65,7 +66,7 @@ func RefusedByACL(t *testing.T, servers []*redistest.Server) []string {
 	t.Helper()
 	var objects []string
 	for _, s := range servers {
-		for _, entry := range redistest.NoError(s.Client(t).ACLLog(t.Context(), 128).Result())(t) {
+		for _, entry := range assert.NoError(s.Client(t).ACLLog(t.Context(), 128).Result())(t) {
 			objects = append(objects, entry.Object)
 		}
 	}
@@ -78,15 +79,15 @@ func CheckExactRights(t *testing.T, servers []*redistest.Server, all, needed, ch
 	t.Helper()
 	RestrictUser(t, servers, all, channels...)
 	err := exercise(t)
-	redistest.ErrorIf(t, err != nil, "with the commands %v: %v", all, err)
+	assert.ErrorIf(t, err != nil, "with the commands %v: %v", all, err)
 	objects := RefusedByACL(t, servers)
-	redistest.ErrorIf(t, len(objects) > 0, "with the commands %v and channels %v these are refused: %v", all, channels, objects)
+	assert.ErrorIf(t, len(objects) > 0, "with the commands %v and channels %v these are refused: %v", all, channels, objects)
 	for _, left := range slices.Concat(needed, channels) {
 		RestrictUser(t, servers, Without(all, left), Without(channels, left)...)
 		for _, s := range servers {
 			_ = s.Client(t).ScriptFlush(t.Context()).Err() // a sentinel has no scripts
 		}
-		redistest.Retry(t, "Redis refuses "+left, func() (again bool, seen any) {
+		assert.Retry(t, "Redis refuses "+left, func() (again bool, seen any) {
 			_ = exercise(t)
 			objects := RefusedByACL(t, servers)
 			return !slices.ContainsFunc(objects, names(left)), fmt.Sprintf("it is never needed, but %v", objects)

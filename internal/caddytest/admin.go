@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // Ask sends a request to the admin API of this module. The path begins after /redis_ratelimit/.
@@ -34,7 +34,7 @@ func ParseJSON[T any](t testing.TB, a Response) (answered T) {
 // the next request may overtake it.
 func (n *Node) WaitForRefund(t testing.TB, policy, key string, remaining int64) {
 	t.Helper()
-	redistest.Retry(t, "the unit is given back", func() (again bool, seen any) {
+	assert.Retry(t, "the unit is given back", func() (again bool, seen any) {
 		left := ParseJSON[struct{ Remaining int64 }](t, n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"`+key+`"}`)).Remaining
 		return left != remaining, fmt.Sprintf("%d remain", left)
 	})

@@ -9,13 +9,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // Binary returns the path of the Caddy under test: built once per run, or named by CADDY_BINARY.
 func Binary(t testing.TB) string {
 	t.Helper()
-	path := redistest.NoError(builtBinary())(t)
+	path := assert.NoError(builtBinary())(t)
 	return path
 }
 

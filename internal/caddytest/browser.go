@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // BrowserKind is a browser's engine.
@@ -46,9 +46,9 @@ type Browser struct {
 func (b Browser) Open(t testing.TB, url string) (profile string) {
 	t.Helper()
 	program := b.Kind.Find(t)
-	profile = redistest.NoError(os.MkdirTemp("", "browser"))(t)
+	profile = assert.NoError(os.MkdirTemp("", "browser"))(t)
 	t.Cleanup(func() { // processes of the browser write to it a little longer than the first one lives
-		redistest.Retry(t, "the profile is removed", func() (again bool, seen any) {
+		assert.Retry(t, "the profile is removed", func() (again bool, seen any) {
 			err := os.RemoveAll(profile)
 			return err != nil, err
 		})
@@ -69,12 +69,12 @@ func (b Browser) Open(t testing.TB, url string) (profile string) {
 			"--user-data-dir=" + profile, "--remote-debugging-port=0", "--remote-allow-origins=*", fmt.Sprintf("--blink-settings=scriptEnabled=%t", b.Scripts), url,
 		}
 	}
-	redistest.Must(t, os.MkdirAll(filepath.Join(profile, filepath.Dir(file)), 0o700))
-	redistest.Must(t, os.WriteFile(filepath.Join(profile, file), []byte(text), 0o600))
+	assert.Must(t, os.MkdirAll(filepath.Join(profile, filepath.Dir(file)), 0o700))
+	assert.Must(t, os.WriteFile(filepath.Join(profile, file), []byte(text), 0o600))
 	command := exec.CommandContext(t.Context(), program, arguments...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 5 * time.Second
-	redistest.Must(t, command.Start())
+	assert.Must(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Signal(os.Interrupt) // it may have exited
 		_ = command.Wait()                       // which says how it was ended

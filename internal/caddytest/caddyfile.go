@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // WriteCaddyfile writes a Caddyfile to a folder of its own and returns its path.
 func WriteCaddyfile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "Caddyfile")
-	redistest.Must(t, os.WriteFile(path, []byte(text), 0o600))
+	assert.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

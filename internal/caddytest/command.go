@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // Ending is the output and exit code of a command.
@@ -54,7 +54,7 @@ func (r Run) Caddy(t testing.TB, args ...string) Ending {
 func CheckCaddyfile(t testing.TB, text string, env []string) {
 	t.Helper()
 	e := Run{Env: env}.Caddy(t, "validate", "--config", WriteCaddyfile(t, text), "--adapter", "caddyfile")
-	redistest.ErrorIf(t, e.Code != 0 || strings.Contains(e.Stderr, "caddy fmt"), "caddy validate: %v\n%s", e, text)
+	assert.ErrorIf(t, e.Code != 0 || strings.Contains(e.Stderr, "caddy fmt"), "caddy validate: %v\n%s", e, text)
 }
 
 // Ratelimit runs 'caddy redis-ratelimit' with arguments.
@@ -87,7 +87,7 @@ func (e Ending) Want(t testing.TB, code int, texts ...string) {
 			t.Errorf("%q is missing in %v", text, e)
 		}
 	}
-	redistest.ErrorIf(t, e.Code != code, "got %v; want exit code %d", e, code)
+	assert.ErrorIf(t, e.Code != code, "got %v; want exit code %d", e, code)
 }
 
 // ParseJSON parses the output of a command with --json.

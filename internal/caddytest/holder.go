@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // Holder is an upstream whose requests run until the test ends them. How a request runs is said by the
@@ -168,7 +168,7 @@ func (h *Holder) BeginAll(t testing.TB, n *Node, paths ...string) (await func())
 		t.Helper()
 		for i, r := range held {
 			<-r.Ended
-			redistest.Equal(t, r.Status, http.StatusOK, "%s: the status", paths[i])
+			assert.Equal(t, r.Status, http.StatusOK, "%s: the status", paths[i])
 		}
 	}
 }
@@ -176,7 +176,7 @@ func (h *Holder) BeginAll(t testing.TB, n *Node, paths ...string) (await func())
 // WaitRunning waits until so many requests run.
 func (h *Holder) WaitRunning(t testing.TB, want int) {
 	t.Helper()
-	redistest.Retry(t, fmt.Sprintf("%d requests run", want), func() (again bool, seen any) {
+	assert.Retry(t, fmt.Sprintf("%d requests run", want), func() (again bool, seen any) {
 		now, _ := h.Running()
 		return now != want, fmt.Sprintf("%d do", now)
 	})

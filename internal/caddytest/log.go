@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // Log is what a process prints; that of Caddy is one JSON object a line. The process writes it to a file, not to a
@@ -17,7 +17,7 @@ type Log struct{ path string }
 // OpenLog makes an empty log, and returns the file for the process to write.
 func OpenLog(t testing.TB) (*Log, *os.File) {
 	t.Helper()
-	file := redistest.NoError(os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600))(t)
+	file := assert.NoError(os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600))(t)
 	return &Log{file.Name()}, file
 }
 

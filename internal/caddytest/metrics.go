@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // Metric returns the value of a series in Caddy's metrics, 0 where it is missing. Labels are in
@@ -18,13 +18,13 @@ func (n *Node) Metric(t testing.TB, series string) float64 {
 	if found == nil {
 		return 0
 	}
-	return redistest.NoError(strconv.ParseFloat(found[1], 64))(t)
+	return assert.NoError(strconv.ParseFloat(found[1], 64))(t)
 }
 
 // CheckMetric waits for a value, because some are counted after the response was sent.
 func (n *Node) CheckMetric(t testing.TB, series string, want float64) {
 	t.Helper()
-	redistest.Retry(t, series+" is as it should be", func() (again bool, seen any) {
+	assert.Retry(t, series+" is as it should be", func() (again bool, seen any) {
 		value := n.Metric(t, series)
 		return value != want, fmt.Sprintf("%v, want %v", value, want)
 	})

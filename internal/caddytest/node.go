@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -47,7 +48,7 @@ func (n *Node) run(t testing.TB, path string, env []string) bool {
 	t.Helper()
 	site, admin := redistest.FreeAddr(t), redistest.FreeAddr(t)
 	_, port, err := net.SplitHostPort(site)
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	n.URL, n.Admin = "http://"+site, "http://"+admin
 	n.Command = exec.Command(Binary(t), "run", "--config", path, "--adapter", "caddyfile")
 	n.Command.Env = Environment(t, append(env, "PORT="+port, "ADMIN="+admin)...)
@@ -55,13 +56,13 @@ func (n *Node) run(t testing.TB, path string, env []string) bool {
 	defer file.Close() //nolint:errcheck // the process has its own
 	n.Log = log
 	n.Command.Dir, n.Command.Stdout, n.Command.Stderr = t.TempDir(), file, file
-	redistest.Must(t, n.Command.Start())
+	assert.Must(t, n.Command.Start())
 	go func() {
 		_ = n.Command.Wait() // an error here is how Stop ends it
 		close(n.exited)
 	}()
 	taken := false
-	redistest.WaitFor(t, "Caddy serves", func() error {
+	assert.WaitFor(t, "Caddy serves", func() error {
 		select {
 		case <-n.exited:
 			if !strings.Contains(n.Log.String(), "address already in use") {

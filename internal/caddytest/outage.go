@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 const (
@@ -36,7 +36,7 @@ func CheckNoneWaits(t testing.TB, slowest, stalled time.Duration) {
 // WaitForRedis sends requests until Redis decides.
 func WaitForRedis(t testing.TB, n *Node, path string) {
 	t.Helper()
-	redistest.Retry(t, "Redis decides", func() (again bool, seen any) {
+	assert.Retry(t, "Redis decides", func() (again bool, seen any) {
 		a := n.Get(t, path)
 		return a.Body != "allowed redis", a
 	})
@@ -45,7 +45,7 @@ func WaitForRedis(t testing.TB, n *Node, path string) {
 // CheckOutageLog checks for one line at the beginning of the outage and one at its end.
 func CheckOutageLog(t testing.TB, n *Node) {
 	t.Helper()
-	redistest.Retry(t, "the log has the recovery", func() (again bool, seen any) {
+	assert.Retry(t, "the log has the recovery", func() (again bool, seen any) {
 		return len(n.Log.Recoveries()) == 0, n.Log.Lines(Ours)
 	})
 	if begun, ended := n.Log.Outages(), n.Log.Recoveries(); len(begun) != 1 || len(ended) != 1 ||

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // repositoryRoot returns the folder of Caddyfile.example, above the package under test. Others have a go.mod too.
@@ -33,11 +33,11 @@ var repositoryRoot = sync.OnceValues(func() (string, error) {
 // Path returns the path of a file or folder of the repository, which is named from its root.
 func Path(t testing.TB, name string) string {
 	t.Helper()
-	return filepath.Join(redistest.NoError(repositoryRoot())(t), filepath.FromSlash(name))
+	return filepath.Join(assert.NoError(repositoryRoot())(t), filepath.FromSlash(name))
 }
 
 // ReadFile returns the text of a file of the repository, which is named from its root.
 func ReadFile(t testing.TB, name string) string {
 	t.Helper()
-	return string(redistest.NoError(os.ReadFile(Path(t, name)))(t))
+	return string(assert.NoError(os.ReadFile(Path(t, name)))(t))
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -27,7 +28,7 @@ func newClient() *http.Client {
 // GetRequest returns a GET request without a body.
 func GetRequest(ctx context.Context, t testing.TB, url string) *http.Request {
 	t.Helper()
-	request := redistest.NoError(http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody))(t)
+	request := assert.NoError(http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody))(t)
 	return request
 }
 
@@ -70,7 +71,7 @@ func (n *Node) GetTimes(t testing.TB, times int, path string, headers ...string)
 // the connection in its queue, because Caddy has not read the request then.
 func (n *Node) Send(t testing.TB, method, url, body string, headers ...string) (a Response) {
 	t.Helper()
-	redistest.WaitFor(t, "Caddy takes connections", func() (err error) {
+	assert.WaitFor(t, "Caddy takes connections", func() (err error) {
 		a, err = n.Try(method, url, body, headers...)
 		if err != nil && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
 			t.Fatalf("%v\n%s", err, n.Log)
@@ -143,7 +144,7 @@ func (n *Node) Reload(t testing.TB, text string) {
 func (n *Node) AwaitReload(t testing.TB) {
 	t.Helper()
 	for _, url := range []string{n.URL, n.Admin} {
-		redistest.Retry(t, "one configuration listens", func() (again bool, seen any) {
+		assert.Retry(t, "one configuration listens", func() (again bool, seen any) {
 			sockets := listening(t, url)
 			return sockets > 1, sockets
 		})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // HasQuota reports whether an answer has rate limit headers.
@@ -66,7 +66,7 @@ func matches(text, want string) bool {
 // Await requests a path until the response is as [Response.Want] wants it.
 func (n *Node) Await(t testing.TB, path string, status int, body string, headers ...string) {
 	t.Helper()
-	redistest.WaitFor(t, path+" is answered so", func() error { return n.Get(t, path).differs(status, body, headers) })
+	assert.WaitFor(t, path+" is answered so", func() error { return n.Get(t, path).differs(status, body, headers) })
 }
 
 // WantFree checks that a request passed without rate limit headers.

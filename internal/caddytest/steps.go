@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -69,7 +70,7 @@ func (n *Node) Spend(t testing.TB, path, source string, limit int64, headers ...
 // AwaitBreaker requests a path until the breaker is open.
 func (n *Node) AwaitBreaker(t testing.TB, path string) {
 	t.Helper()
-	redistest.Retry(t, "the breaker is open", func() (again bool, seen any) {
+	assert.Retry(t, "the breaker is open", func() (again bool, seen any) {
 		n.Get(t, path)
 		return n.Metric(t, "breaker_open") != 1, "it is closed"
 	})
@@ -78,7 +79,7 @@ func (n *Node) AwaitBreaker(t testing.TB, path string) {
 // AwaitGoroutines waits until there are at most so many goroutines.
 func (n *Node) AwaitGoroutines(t testing.TB, most int) {
 	t.Helper()
-	redistest.Retry(t, "goroutines have ended", func() (again bool, seen any) {
+	assert.Retry(t, "goroutines have ended", func() (again bool, seen any) {
 		now := n.Goroutines(t)
 		return now > most, now
 	})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -13,8 +14,8 @@ import (
 func Connections(t testing.TB, server *redistest.Server) []string {
 	t.Helper()
 	client := server.Client(t)
-	list := redistest.NoError(client.ClientList(t.Context()).Result())(t)
-	redistest.Must(t, client.Close())
+	list := assert.NoError(client.ClientList(t.Context()).Result())(t)
+	assert.Must(t, client.Close())
 	var ids []string
 	for _, line := range regexp.MustCompile(`(?m)^id=(\d+).*$`).FindAllStringSubmatch(list, -1) {
 		if !strings.Contains(line[0], "cmd=client") {

@@ -14,7 +14,7 @@ import (
 	"time"
 	_ "time/tzdata"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // zones returns every zone of the Go distribution's table, one name for each content.
@@ -22,8 +22,8 @@ func zones(t *testing.T) map[string]*time.Location {
 	t.Helper()
 	ask := exec.Command("go", "env", "GOROOT")
 	ask.Env = append(os.Environ(), "GOFLAGS=") // which may ask for JSON
-	root := redistest.NoError(ask.Output())(t)
-	table := redistest.NoError(zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip")))(t)
+	root := assert.NoError(ask.Output())(t)
+	table := assert.NoError(zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip")))(t)
 	t.Cleanup(func() { _ = table.Close() })
 	found := map[string]*time.Location{}
 	seen := map[string]bool{}
@@ -31,14 +31,14 @@ func zones(t *testing.T) map[string]*time.Location {
 		if strings.HasSuffix(file.Name, "/") {
 			continue
 		}
-		content := redistest.NoError(file.Open())(t)
-		data := redistest.NoError(io.ReadAll(content))(t)
-		zone := redistest.NoError(time.LoadLocationFromTZData(file.Name, data))(t)
+		content := assert.NoError(file.Open())(t)
+		data := assert.NoError(io.ReadAll(content))(t)
+		zone := assert.NoError(time.LoadLocationFromTZData(file.Name, data))(t)
 		if !seen[string(data)] || slices.Contains(odd, file.Name) {
 			found[file.Name], seen[string(data)] = zone, true
 		}
 	}
-	redistest.FatalIf(t, len(found) < 300, "only %d zones", len(found))
+	assert.FatalIf(t, len(found) < 300, "only %d zones", len(found))
 	return found
 }
 
@@ -103,7 +103,7 @@ var odd = []string{
 func TestMidnight_everywhere(t *testing.T) {
 	all := zones(t)
 	wrong := map[string]int{}
-	checked, others := 0, redistest.Rounds(16, 1)
+	checked, others := 0, assert.Rounds(16, 1)
 	for i, name := range slices.Sorted(maps.Keys(all)) {
 		if i%others != 0 && !slices.Contains(odd, name) {
 			continue
@@ -130,12 +130,12 @@ func TestMidnight_everywhere(t *testing.T) {
 		}
 	}
 	t.Logf("%d midnights of %d zones; time.Date differs in %d zones", checked, len(all), len(wrong))
-	redistest.ErrorIf(t, len(wrong) == 0, "time.Date is right everywhere, so that Midnight is not needed")
+	assert.ErrorIf(t, len(wrong) == 0, "time.Date is right everywhere, so that Midnight is not needed")
 }
 
 // TestPeriods_everywhere holds the periods of all units against those that the midnights make up.
 func TestPeriods_everywhere(t *testing.T) {
-	all, others := zones(t), redistest.Rounds(13, 1)
+	all, others := zones(t), assert.Rounds(13, 1)
 	for _, name := range odd {
 		zone := all[name]
 		first, near := midnights(zone)
@@ -192,13 +192,13 @@ func TestPeriods_vectors(t *testing.T) {
 		{"America/New_York", "1970-01-01T00:00:10Z", Month, "0 1970-01-01T05:00:00Z"}, // none is below 0
 		{"UTC", "2255-06-01T00:00:00Z", Year, "2255-01-01T00:00:00Z 2256-01-01T00:00:00Z"},
 	} {
-		zone := redistest.NoError(time.LoadLocation(test.zone))(t)
-		at := redistest.NoError(time.Parse(time.RFC3339, test.at))(t)
+		zone := assert.NoError(time.LoadLocation(test.zone))(t)
+		at := assert.NoError(time.Parse(time.RFC3339, test.at))(t)
 		bounds := New(test.unit, zone).Around(at.UnixMicro())
 		for i, text := range strings.Fields(test.want) {
 			want, err := time.Parse(time.RFC3339, text)
 			if err != nil {
-				want = time.Unix(redistest.NoError(strconv.ParseInt(text, 10, 64))(t), 0)
+				want = time.Unix(assert.NoError(strconv.ParseInt(text, 10, 64))(t), 0)
 			}
 			if got := time.UnixMicro(bounds[i+1]); !got.Equal(want) {
 				t.Errorf("%s of %s at %s: bound %d is %v, want %v", test.unit, test.zone, test.at, i+1, got.In(zone), want)
@@ -214,7 +214,7 @@ func TestPeriods_By(t *testing.T) {
 	for _, ahead := range []int64{0, 5, -5, 3 * 86_400_000_000} {
 		got := *New(Month, time.UTC).By(ahead).Around(at - ahead)
 		for i := range got {
-			redistest.ErrorIf(t, got[i] != right[i]-ahead, "%d ahead: bound %d is %d, want %d", ahead, i, got[i], right[i]-ahead)
+			assert.ErrorIf(t, got[i] != right[i]-ahead, "%d ahead: bound %d is %d, want %d", ahead, i, got[i], right[i]-ahead)
 		}
 	}
 }
@@ -222,22 +222,22 @@ func TestPeriods_By(t *testing.T) {
 func TestBounds_Nearest(t *testing.T) {
 	b := Bounds{0, 100, 190, 300} // the shortest period is of 90
 	for start, want := range map[int64]int{0: 0, 45: 0, 46: -1, 54: -1, 55: 1, 100: 1, 145: 2, 144: 1, 190: 2, 235: 2, 236: -1, 255: 3, 345: 3, 346: -1} {
-		redistest.Equal(t, b.Nearest(start), want, "%d", start)
+		assert.Equal(t, b.Nearest(start), want, "%d", start)
 	}
 }
 
 // TestPeriods_Around_is_cached allows no allocation, and so no search of a zone, within a period.
 func TestPeriods_Around_is_cached(t *testing.T) {
-	zone := redistest.NoError(time.LoadLocation("Europe/Berlin"))(t)
+	zone := assert.NoError(time.LoadLocation("Europe/Berlin"))(t)
 	periods := New(Month, zone)
 	at := time.Date(2026, 6, 15, 0, 0, 0, 0, zone).UnixMicro()
 	periods.Around(at)
 	allocations := testing.AllocsPerRun(1000, func() { at++; periods.Around(at) })
-	redistest.ErrorIf(t, allocations > 0, "%v allocations for each instant", allocations)
+	assert.ErrorIf(t, allocations > 0, "%v allocations for each instant", allocations)
 }
 
 func BenchmarkPeriods_Around(b *testing.B) {
-	zone := redistest.NoError(time.LoadLocation("Europe/Berlin"))(b)
+	zone := assert.NoError(time.LoadLocation("Europe/Berlin"))(b)
 	at := time.Date(2026, 6, 15, 0, 0, 0, 0, zone).UnixMicro()
 	b.Run("same period", func(b *testing.B) {
 		periods := New(Month, zone)

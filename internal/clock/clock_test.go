@@ -11,7 +11,7 @@ import (
 	"unsafe"
 	"weak"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // set returns an instant as [time.Now] gives it after the wall clock was set ahead, or back: its
@@ -24,7 +24,7 @@ func set(now time.Time, ahead time.Duration) time.Time {
 func TestGate_Pass(t *testing.T) {
 	now := time.Now()
 	stepped := set(now, -3*time.Hour)
-	redistest.FatalIf(t, stepped.Sub(now) != 0 || now.Round(0).Sub(stepped.Round(0)) != 3*time.Hour,
+	assert.FatalIf(t, stepped.Sub(now) != 0 || now.Round(0).Sub(stepped.Round(0)) != 3*time.Hour,
 		"%v is not %v with the wall clock set back", stepped, now)
 	for _, test := range []struct {
 		name   string
@@ -40,8 +40,8 @@ func TestGate_Pass(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var g Gate
-			redistest.ErrorIf(t, !g.Pass(now, time.Minute), "the first one did not pass")
-			redistest.Equal(t, g.Pass(test.second, time.Minute), test.want, "the second one")
+			assert.ErrorIf(t, !g.Pass(now, time.Minute), "the first one did not pass")
+			assert.Equal(t, g.Pass(test.second, time.Minute), test.want, "the second one")
 		})
 	}
 }
@@ -59,7 +59,7 @@ func TestGate_Pass_one_of_many(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	redistest.Equal(t, passed.Load(), 1, "how many passed")
+	assert.Equal(t, passed.Load(), 1, "how many passed")
 }
 
 func TestOffset_add(t *testing.T) {
@@ -88,7 +88,7 @@ func TestOffset_add(t *testing.T) {
 			o.add(&test.samples[i])
 		}
 		got, known := o.Ahead()
-		redistest.ErrorIf(t, got != test.want || !known, "%s: %v, known %v; want %v", test.name, got, known, test.want)
+		assert.ErrorIf(t, got != test.want || !known, "%s: %v, known %v; want %v", test.name, got, known, test.want)
 	}
 }
 
@@ -125,9 +125,9 @@ func TestTask_runs(t *testing.T) {
 			t.Helper()
 			<-time.After(time.Hour)
 			synctest.Wait()
-			redistest.FatalIf(t, len(ran) != len(want) || task.IsSet(), "it ran after %v, want %v; set %v", ran, want, task.IsSet())
+			assert.FatalIf(t, len(ran) != len(want) || task.IsSet(), "it ran after %v, want %v; set %v", ran, want, task.IsSet())
 			for i := range want {
-				redistest.ErrorIf(t, ran[i] != want[i], "it ran after %v, want %v", ran, want)
+				assert.ErrorIf(t, ran[i] != want[i], "it ran after %v, want %v", ran, want)
 			}
 			begin, ran = time.Now(), nil
 		}
@@ -152,7 +152,7 @@ func TestTask_alone(t *testing.T) {
 		var running, runs atomic.Int32
 		task := &Task{}
 		task.Run = func() {
-			redistest.ErrorIf(t, running.Add(1) > 1, "it runs twice at once")
+			assert.ErrorIf(t, running.Add(1) > 1, "it runs twice at once")
 			if runs.Add(1) < 3 {
 				task.Start(time.Millisecond)
 			}
@@ -162,7 +162,7 @@ func TestTask_alone(t *testing.T) {
 		task.Start(0)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		redistest.Equal(t, runs.Load(), 3, "the number of runs")
+		assert.Equal(t, runs.Load(), 3, "the number of runs")
 	})
 }
 

@@ -6,21 +6,21 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func TestWaitTime(t *testing.T) {
 	for seconds, want := range map[float64]string{0: "now", -1: "never", 2: "2 s"} {
-		redistest.Equal(t, waitTime(seconds), want, "%v seconds", seconds)
-		redistest.Equal(t, strings.TrimPrefix(inTime(seconds), "in "), want, "%v seconds", seconds)
+		assert.Equal(t, waitTime(seconds), want, "%v seconds", seconds)
+		assert.Equal(t, strings.TrimPrefix(inTime(seconds), "in "), want, "%v seconds", seconds)
 	}
 }
 
 func TestPairs(t *testing.T) {
 	value := map[string]any{"units": float64(1_500_000), "begins": "2026-11-21T15:21:00Z"}
 	got, want := pairs(value), `begins=2026-11-21T15:21:00Z units=1500000`
-	redistest.ErrorIf(t, got != want, "got %q; want %q", got, want)
+	assert.ErrorIf(t, got != want, "got %q; want %q", got, want)
 }
 
 // TestTables_whole writes tables with long values, and expects whole ones.
@@ -61,7 +61,7 @@ func TestTables_whole(t *testing.T) {
 			var text strings.Builder
 			tt.table.Write(terminal.New(&text))
 			for _, whole := range tt.whole {
-				redistest.ErrorIf(t, !strings.Contains(text.String(), whole), "%s is missing in\n%s", whole, &text)
+				assert.ErrorIf(t, !strings.Contains(text.String(), whole), "%s is missing in\n%s", whole, &text)
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func TestStoreLine(t *testing.T) {
 		"redis cluster a:1, b:2: does not decide (refused); handlers do local; breaker open, next probe in 1.5 s": {
 			Kind: "redis", Mode: "cluster", Addresses: []string{"a:1", "b:2"}, Error: "refused", FailMode: "local", Breaker: "open", NextProbe: 1.5},
 	} {
-		redistest.Equal(t, storeLine(s), want, "the line")
+		assert.Equal(t, storeLine(s), want, "the line")
 	}
 }
 
@@ -90,6 +90,6 @@ func TestResetText(t *testing.T) {
 		"2 quotas reset in a part of Redis; the rest could not be asked": {adminapi.ResetReport{Deleted: 2, DeletedHere: 19}, false},
 	} {
 		got := resetText(test.report, test.everywhere)
-		redistest.ErrorIf(t, got != want, "got %q, want %q", got, want)
+		assert.ErrorIf(t, got != want, "got %q, want %q", got, want)
 	}
 }

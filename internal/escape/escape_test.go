@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 func TestKey(t *testing.T) {
@@ -23,14 +23,14 @@ func TestKey(t *testing.T) {
 		`\x41`:             `\\x41`,
 		"\ufffd is a rune": "\ufffd is a rune",
 	} {
-		redistest.Equal(t, Key(key), want, "%q", key)
+		assert.Equal(t, Key(key), want, "%q", key)
 	}
 	if key, err := ParseKey(`\x41\x7C`); err != nil || key != "A|" {
 		t.Errorf("escapes that need not be: got %q, %v", key, err)
 	}
 	for _, text := range []string{`\`, `a\b`, `\x`, `\x4`, `\xzz`} {
 		key, err := ParseKey(text)
-		redistest.ErrorIf(t, err == nil, "%s: got %q, want an error", text, key)
+		assert.ErrorIf(t, err == nil, "%s: got %q, want an error", text, key)
 	}
 }
 
@@ -43,7 +43,7 @@ func FuzzKey(f *testing.F) {
 			t.Errorf("%q: %q cannot be printed", key, text)
 		}
 		back, err := ParseKey(text)
-		redistest.ErrorIf(t, err != nil || back != key, "%q: %q comes back as %q, %v", key, text, back, err)
+		assert.ErrorIf(t, err != nil || back != key, "%q: %q comes back as %q, %v", key, text, back, err)
 		_, _ = ParseKey(key) // must not panic
 	})
 }
@@ -73,7 +73,7 @@ func TestShort(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Short(tt.text, tt.most)
-			redistest.ErrorIf(t, got != tt.want || utf8.RuneCountInString(got) > tt.most, "got %q, want %q", got, tt.want)
+			assert.ErrorIf(t, got != tt.want || utf8.RuneCountInString(got) > tt.most, "got %q, want %q", got, tt.want)
 		})
 	}
 }
@@ -90,7 +90,7 @@ func TestText(t *testing.T) {
 		"not UTF-8: \x9b":   `not UTF-8: \x9b`,
 		"a\\x1b is written": `a\x1b is written`,
 	} {
-		redistest.Equal(t, Text(text), want, "%q shown as", text)
+		assert.Equal(t, Text(text), want, "%q shown as", text)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestJSON(t *testing.T) {
 		`"\u001b is escaped once"`: `"\u001b is escaped once"`,
 	} {
 		got := JSON(text)
-		redistest.ErrorIf(t, got != want, "%q is shown as %q; want %q", text, got, want)
+		assert.ErrorIf(t, got != want, "%q is shown as %q; want %q", text, got, want)
 		var before, after any
 		if json.Unmarshal([]byte(text), &before) != nil || json.Unmarshal([]byte(got), &after) != nil || !reflect.DeepEqual(before, after) {
 			t.Errorf("%q means %q, not %q", got, after, before)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -21,7 +22,7 @@ func TestChallenge_bound(t *testing.T) {
 	const window = time.Minute
 	now := int64(1e15)
 	client, err := dial.New(dial.Options{Addresses: []string{redistest.Start(t).Addr}, Timeout: 10 * time.Second})
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	remote := redis.New(client, redis.Options{})
 	t.Cleanup(func() { _ = remote.Close() }) // the test is over
 	for name, test := range map[string]struct {
@@ -29,8 +30,8 @@ func TestChallenge_bound(t *testing.T) {
 		pause int64 // the longest, in microseconds; 0: on Redis's own clock, within one window
 		steps int
 	}{
-		"memory": {memory.NewOnClock(func() int64 { return now }), 2 * window.Microseconds() / 10, redistest.Rounds(50_000, 1_000_000)},
-		"redis":  {remote, 0, redistest.Rounds(5_000, 1_000_000)},
+		"memory": {memory.NewOnClock(func() int64 { return now }), 2 * window.Microseconds() / 10, assert.Rounds(50_000, 1_000_000)},
+		"redis":  {remote, 0, assert.Rounds(5_000, 1_000_000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reached := 0
@@ -39,7 +40,7 @@ func TestChallenge_bound(t *testing.T) {
 				limit, passes := 1+random.Int64N(6), 1+random.IntN(5)
 				challenge := rule.Challenge{Passes: passes, Limit: limit + random.Int64N(3)}
 				policy, err := limiter.NewPolicy(limiter.Settings{Name: "bound", Limit: limit, Window: window, Algorithm: "sliding_window_log"})
-				redistest.Must(t, err)
+				assert.Must(t, err)
 				bound := limit + int64(passes)*challenge.Limit
 				variants, key := rule.NewVariants(policy), limiter.EncodeKey(strconv.Itoa(schedule))
 				keys, admitted := map[limiter.EncodedKey]bool{}, []int64(nil)
@@ -65,14 +66,14 @@ func TestChallenge_bound(t *testing.T) {
 							within++
 						}
 					}
-					redistest.FatalIf(t, within > bound, "schedule %d: %d admitted, the bound is %d", schedule, within, bound)
+					assert.FatalIf(t, within > bound, "schedule %d: %d admitted, the bound is %d", schedule, within, bound)
 					if within == bound {
 						reached++
 					}
 				}
-				redistest.FatalIf(t, len(keys) > passes+1, "schedule %d has %d keys", schedule, len(keys))
+				assert.FatalIf(t, len(keys) > passes+1, "schedule %d has %d keys", schedule, len(keys))
 			}
-			redistest.FatalIf(t, reached == 0, "no schedule reaches the bound")
+			assert.FatalIf(t, reached == 0, "no schedule reaches the bound")
 		})
 	}
 }
@@ -81,6 +82,6 @@ func TestChallenge_bound(t *testing.T) {
 func decided(t *testing.T, store limiter.Store, checks []limiter.Check) bool {
 	t.Helper()
 	_, err := store.Decide(t.Context(), checks)
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	return limiter.Allowed(checks)
 }

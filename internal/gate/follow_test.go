@@ -18,8 +18,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/quic-go/quic-go/http3"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -27,8 +27,8 @@ import (
 // TestLimiter_Follow has rules with count_if, a cost and both see a response at its header and at its end.
 func TestLimiter_Follow(t *testing.T) {
 	t.Parallel()
-	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "followed", Limit: 1000, Window: time.Hour}))(t)
-	cost := redistest.NoError(rule.ParseCost(rule.ResponseBytes, 0))(t)
+	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "followed", Limit: 1000, Window: time.Hour}))(t)
+	cost := assert.NoError(rule.ParseCost(rule.ResponseBytes, 0))(t)
 	countIf := &caddyhttp.ResponseMatcher{StatusCode: []int{401}}
 	for name, test := range map[string]struct {
 		rule     rule.Rule
@@ -49,15 +49,15 @@ func TestLimiter_Follow(t *testing.T) {
 		l := New(Limiter{Rules: rule.NewSet([]rule.Rule{test.rule})})
 		q := Question{Checks: []limiter.Check{{Policy: policy, Weight: 100}}}
 		passed, waits := l.Passed(&q, 0)
-		redistest.FatalIf(t, !waits, "%s: nothing waits for the response", name)
+		assert.FatalIf(t, !waits, "%s: nothing waits for the response", name)
 		response := rule.Response{Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), Status: test.status, Begun: true, Bytes: test.bytes}
 		effect, waits := l.Follow(&passed, &response)
-		redistest.ErrorIf(t, waits == test.atHeader, "%s: it waits for the end: %t", name, waits)
+		assert.ErrorIf(t, waits == test.atHeader, "%s: it waits for the end: %t", name, waits)
 		if waits {
 			response.Ended, response.Complete = true, true
 			effect, _ = l.Follow(&passed, &response)
 		}
-		redistest.ErrorIf(t, effect.Cost != test.cost || effect.Counts != (test.status != 200 || test.rule.CountIf == nil),
+		assert.ErrorIf(t, effect.Cost != test.cost || effect.Counts != (test.status != 200 || test.rule.CountIf == nil),
 			"%s: got the cost %d, counted %t, want %d", name, effect.Cost, effect.Counts, test.cost)
 	}
 }
@@ -65,7 +65,7 @@ func TestLimiter_Follow(t *testing.T) {
 // TestDecision_reason follows a request that is denied, and then passes a limit of the error routes.
 func TestDecision_reason(t *testing.T) {
 	t.Parallel()
-	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour}))(t)
+	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour}))(t)
 	passes := []limiter.Check{{Policy: policy}}
 	denies := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
 	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields)), http.MethodGet, "/", nil)
@@ -94,7 +94,7 @@ func TestDecision_reason(t *testing.T) {
 
 func TestProblem_ban(t *testing.T) {
 	t.Parallel()
-	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour}))(t)
+	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour}))(t)
 	checks := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
 	d := &decision{}
 	d.add(&Verdict{Question: Question{Checks: checks, Source: limiter.SourceMemory}, Outcome: rule.Denied, at: time.Now()}, quotaheader.Formats{})
@@ -113,7 +113,7 @@ func TestInclude_forged(t *testing.T) {
 	forged := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		r.RemoteAddr = includeAddr
-		redistest.ErrorIf(t, IsInclude(r), "a request by %s passes as an include", r.Proto)
+		assert.ErrorIf(t, IsInclude(r), "a request by %s passes as an include", r.Proto)
 	})
 	open, secure := httptest.NewUnstartedServer(forged), httptest.NewUnstartedServer(forged)
 	open.Config.Protocols = protocols((*http.Protocols).SetHTTP1, (*http.Protocols).SetUnencryptedHTTP2)
@@ -136,10 +136,10 @@ func TestInclude_forged(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, client.url, http.NoBody)
 		r.RequestURI = ""
 		r.Header.Set(includeHeader, "1")
-		response := redistest.NoError((&http.Client{Transport: client.transport}).Do(r))(t)
+		response := assert.NoError((&http.Client{Transport: client.transport}).Do(r))(t)
 		_ = response.Body.Close()
 	}
-	redistest.Equal(t, served.Load(), 5, "the number of requests that were served")
+	assert.Equal(t, served.Load(), 5, "the number of requests that were served")
 }
 
 func protocols(set ...func(*http.Protocols, bool)) *http.Protocols {
@@ -154,8 +154,8 @@ func protocols(set ...func(*http.Protocols, bool)) *http.Protocols {
 func serveElsewhere(t *testing.T, server *http.Server, certificates *tls.Config) (dial func(context.Context, string, string) (net.Conn, error), url string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
-	listener := redistest.NoError(net.Listen("unix", socket))(t)
-	datagrams := redistest.NoError(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	listener := assert.NoError(net.Listen("unix", socket))(t)
+	datagrams := assert.NoError(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	third := &http3.Server{Handler: server.Handler, TLSConfig: http3.ConfigureTLSConfig(certificates.Clone())}
 	go func() { _ = server.Serve(listener) }()
 	go func() { _ = third.Serve(datagrams) }()
@@ -191,7 +191,7 @@ func (l *lookingAt) at(t *testing.T, c limiter.Check) int64 {
 		checks[0].Result.Remaining = l.reads
 		return limiter.SourceRedis, l.err
 	})
-	redistest.FatalIf(t, !errors.Is(err, l.err), "%v", err)
+	assert.FatalIf(t, !errors.Is(err, l.err), "%v", err)
 	if err != nil {
 		return -1
 	}
@@ -200,7 +200,7 @@ func (l *lookingAt) at(t *testing.T, c limiter.Check) int64 {
 
 func checkOf(t *testing.T, limit int64, key string) limiter.Check {
 	t.Helper()
-	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "looked", Limit: limit, Window: time.Hour}))(t)
+	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "looked", Limit: limit, Window: time.Hour}))(t)
 	return limiter.Check{Policy: policy, Key: limiter.EncodeKey(key), Weight: 1}
 }
 
@@ -209,17 +209,17 @@ func TestLooks_look(t *testing.T) {
 	l, c := newLooking(), checkOf(t, 5, "a")
 	for i := range int64(10) {
 		got := l.at(t, c)
-		redistest.FatalIf(t, got != i+1, "look %d: the answer of read %d", i, got)
+		assert.FatalIf(t, got != i+1, "look %d: the answer of read %d", i, got)
 	}
 	for range 1000 {
 		got := l.at(t, c)
-		redistest.FatalIf(t, got != 10, "got the answer of read %d", got)
+		assert.FatalIf(t, got != 10, "got the answer of read %d", got)
 	}
 	for range 1000 {
 		l.clock = l.clock.Add(time.Millisecond)
 		l.at(t, c)
 	}
-	redistest.ErrorIf(t, l.reads < 19 || l.reads > 21, "%d reads in a second of looks, want 10 more than before", l.reads)
+	assert.ErrorIf(t, l.reads < 19 || l.reads > 21, "%d reads in a second of looks, want 10 more than before", l.reads)
 	l.clock = l.clock.Add(freshPace)
 	if before := l.reads; l.at(t, c) != before+1 {
 		t.Error("an answer is older than 0.1 s")
@@ -229,7 +229,7 @@ func TestLooks_look(t *testing.T) {
 	for range 10 {
 		l.at(t, c)
 	}
-	redistest.ErrorIf(t, l.reads != before+10, "%d reads of ten looks after a minute", l.reads-before)
+	assert.ErrorIf(t, l.reads != before+10, "%d reads of ten looks after a minute", l.reads-before)
 }
 
 // TestLooks_look_others keeps clients, limits, weights and blocks apart, and keeps no error.
@@ -243,12 +243,12 @@ func TestLooks_look_others(t *testing.T) {
 	blocked.Result.RetryAfter = limiter.Never
 	for name, other := range map[string]limiter.Check{"key": checkOf(t, 5, "b"), "limit": checkOf(t, 6, "a"), "weight": heavy, "block": blocked} {
 		before := l.reads
-		redistest.ErrorIf(t, l.at(t, other) != before+1, "another %s gets an answer that is not its own", name)
+		assert.ErrorIf(t, l.at(t, other) != before+1, "another %s gets an answer that is not its own", name)
 	}
 	l.err = errors.New("no answer")
 	fresh := checkOf(t, 5, "c")
 	for range 30 {
-		redistest.FatalIf(t, l.at(t, fresh) != -1, "an error is an answer")
+		assert.FatalIf(t, l.at(t, fresh) != -1, "an error is an answer")
 	}
 }
 
@@ -258,22 +258,22 @@ func TestLooks_look_bounded(t *testing.T) {
 	for i := range 3 * maxLookers {
 		c := checkOf(t, 5, fmt.Sprint(i))
 		before := l.reads
-		redistest.FatalIf(t, l.at(t, c) != before+1, "a new client gets the answer of another")
+		assert.FatalIf(t, l.at(t, c) != before+1, "a new client gets the answer of another")
 	}
-	redistest.ErrorIf(t, len(l.clients) > maxLookers, "%d clients are kept", len(l.clients))
+	assert.ErrorIf(t, len(l.clients) > maxLookers, "%d clients are kept", len(l.clients))
 	l.clock = l.clock.Add(time.Minute)
 	l.at(t, checkOf(t, 5, "late"))
-	redistest.ErrorIf(t, len(l.clients) != 1, "%d clients are kept after a minute", len(l.clients))
+	assert.ErrorIf(t, len(l.clients) != 1, "%d clients are kept after a minute", len(l.clients))
 }
 
 // TestParseUsagePath refuses the paths that Caddy's matcher compares with no request's, and no others.
 func TestParseUsagePath(t *testing.T) {
 	for _, path := range []string{"/", "/x/", "//x", "/x//y", "/a b", "/a%20b", "/A%2fb", "/a%2Fb^c d", "/%2e%2e/x", "/100%25", "/é", "/x;y:z"} {
 		_, err := ParseUsagePath(path)
-		redistest.ErrorIf(t, err != nil, "%v", err)
+		assert.ErrorIf(t, err != nil, "%v", err)
 	}
 	for _, path := range []string{"/./x", "/a/../x", "/x/.", "/..", "//../x", "/a%20b/../x", "/100%", "/a%2", "/a%zz", "x", "/x?y", "/x#y", "/x*", "/{x}", "/x "} {
 		_, err := ParseUsagePath(path)
-		redistest.ErrorIf(t, err == nil, "usage %s is accepted", path)
+		assert.ErrorIf(t, err == nil, "usage %s is accepted", path)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -31,17 +31,17 @@ func (slowListener) InBackground(emit func()) bool {
 // TestNotifyCost_slowListener has a listener wait while the configuration ends. It keeps no store open.
 func TestNotifyCost_slowListener(t *testing.T) {
 	t.Parallel()
-	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "notified", Limit: 10, Window: time.Hour}))(t)
+	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "notified", Limit: 10, Window: time.Hour}))(t)
 	pool := storepool.NewPool(func() *storepool.Stores { return nil }, storepool.Metrics{})
-	stores := redistest.NoError(pool.Open(nil))(t)
+	stores := assert.NoError(pool.Open(nil))(t)
 	check := limiter.Check{Policy: policy, Key: limiter.EncodeKey("a"), Weight: 10}
-	redistest.NoError(stores.Decide(t.Context(), []limiter.Check{check}))(t)
-	marks := redistest.NoError(rule.ParseMarks([]float64{100}))(t)
+	assert.NoError(stores.Decide(t.Context(), []limiter.Check{check}))(t)
+	marks := assert.NoError(rule.ParseMarks([]float64{100}))(t)
 	listener := slowListener{make(chan struct{}), make(chan struct{})}
 	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Events: listener, Process: &Process{Thresholds: once.NewMemory()}})
 	l.notifyCost(stores, &Passed{Check: check, Rule: &l.Rules.Rules[0], Source: limiter.SourceMemory}, 10)
 	<-listener.begun
 	last := stores.Last()
-	redistest.ErrorIf(t, !last, "the stores are in use while a listener waits")
+	assert.ErrorIf(t, !last, "the stores are in use while a listener waits")
 	close(listener.end)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // TestSketch_List_frequent_keys adds a few frequent keys in a flood of others, over two periods
@@ -28,13 +28,13 @@ func TestSketch_List_frequent_keys(t *testing.T) {
 		exact[key]++
 	}
 	keys, since := sketch.List()
-	redistest.ErrorIf(t, since != Period, "counts go back %v, want %v", since, Period)
+	assert.ErrorIf(t, since != Period, "counts go back %v, want %v", since, Period)
 	for i, k := range keys {
-		redistest.ErrorIf(t, k.Count < exact[k.Key] || k.Count-k.Error > exact[k.Key],
+		assert.ErrorIf(t, k.Count < exact[k.Key] || k.Count-k.Error > exact[k.Key],
 			"%s came %d times, not %d with an error of %d", k.Key, exact[k.Key], k.Count, k.Error)
-		redistest.ErrorIf(t, i < 8 && k.Key[:5] != "often", "place %d has %+v", i, k)
+		assert.ErrorIf(t, i < 8 && k.Key[:5] != "often", "place %d has %+v", i, k)
 	}
-	redistest.ErrorIf(t, len(keys) > 2*Kept, "%d keys are kept", len(keys))
+	assert.ErrorIf(t, len(keys) > 2*Kept, "%d keys are kept", len(keys))
 }
 
 func TestSketch_List_old_keys(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 func TestSeconds(t *testing.T) {
@@ -13,10 +13,10 @@ func TestSeconds(t *testing.T) {
 		60: "1 min", 250: "4 min 10 s", 3599.7: "1 h", 3600: "1 h", 3 * 3600: "3 h", 86_400: "24 h", 90_000: "25 h",
 		7 * 86_400: "7 d", 100 * 3600: "4 d 4 h",
 	} {
-		redistest.Equal(t, Seconds(seconds), want, "%v seconds", seconds)
+		assert.Equal(t, Seconds(seconds), want, "%v seconds", seconds)
 	}
 	got := Duration(1500 * time.Millisecond)
-	redistest.ErrorIf(t, got != "1.5 s", "got %q", got)
+	assert.ErrorIf(t, got != "1.5 s", "got %q", got)
 }
 
 func TestHumanize(t *testing.T) {
@@ -30,6 +30,6 @@ func TestHumanize(t *testing.T) {
 		{Period(time.Minute), "minute"}, {Period(5 * time.Minute), "5 minutes"}, {Period(90 * time.Second), "90 seconds"}, {Period(24 * time.Hour), "day"},
 		{Period(1500 * time.Millisecond), "1.5 s"},
 	} {
-		redistest.ErrorIf(t, tt.got != tt.want, "got %q, want %q", tt.got, tt.want)
+		assert.ErrorIf(t, tt.got != tt.want, "got %q, want %q", tt.got, tt.want)
 	}
 }

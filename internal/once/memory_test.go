@@ -8,7 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 func TestMemory_Pass(t *testing.T) {
@@ -21,7 +21,7 @@ func TestMemory_Pass(t *testing.T) {
 		{"api", "80", "a", 0, true}, {"api", "80", "a", 0, false}, {"api", "100", "a", 0, true}, {"api", "80", "b", 0, true}, {"login", "80", "a", 0, true},
 		{"api", "80", "a", time.Hour - 1, false}, {"api", "80", "a", time.Hour, true}, {"api", "80", "a", time.Hour + 1, false}, {"api", "100", "a", 2 * time.Hour, true},
 	} {
-		redistest.Equal(t, m.Pass(now.Add(step.after), time.Hour, step.policy, step.mark, step.key), step.want, "%+v", step)
+		assert.Equal(t, m.Pass(now.Add(step.after), time.Hour, step.policy, step.mark, step.key), step.want, "%+v", step)
 	}
 }
 
@@ -31,7 +31,7 @@ func TestMemory_Forget(t *testing.T) {
 	m.Pass(now, time.Hour, "api", "80", "a")
 	m.Pass(now, time.Hour, "api", "100", "a")
 	m.Forget("api", "80", "a")
-	redistest.ErrorIf(t, !m.Pass(now, time.Hour, "api", "80", "a") || m.Pass(now, time.Hour, "api", "100", "a"),
+	assert.ErrorIf(t, !m.Pass(now, time.Hour, "api", "80", "a") || m.Pass(now, time.Hour, "api", "100", "a"),
 		"another mark was forgotten than the one")
 }
 
@@ -60,7 +60,7 @@ func TestMemory_Pass_together(t *testing.T) {
 		})
 	}
 	group.Wait()
-	redistest.ErrorIf(t, passed.Load() != 100, "%d events of 100 marks", passed.Load())
+	assert.ErrorIf(t, passed.Load() != 100, "%d events of 100 marks", passed.Load())
 }
 
 // TestMemory_Pass_flood has more marks than are remembered: each has its event. Ten thousand are remembered
@@ -74,8 +74,8 @@ func TestMemory_Pass_flood(t *testing.T) {
 			}
 		}
 	}
-	redistest.ErrorIf(t, again != 10_000, "%d events of 10,000 marks", again)
+	assert.ErrorIf(t, again != 10_000, "%d events of 10,000 marks", again)
 	for i := range 200_000 {
-		redistest.FatalIf(t, !m.Pass(now.Add(time.Duration(i)), time.Hour, "many", "80", fmt.Sprint(i)), "a new mark has no event")
+		assert.FatalIf(t, !m.Pass(now.Add(time.Duration(i)), time.Hour, "many", "80", fmt.Sprint(i)), "a new mark has no event")
 	}
 }

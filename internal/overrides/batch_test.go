@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -19,20 +20,20 @@ import (
 // a script.
 func TestEntry_Policy_batch(t *testing.T) {
 	server := redistest.Start(t)
-	client := redistest.NoError(dial.New(dial.Options{Addresses: []string{server.Addr}, Timeout: 10 * time.Second}))(t)
+	client := assert.NoError(dial.New(dial.Options{Addresses: []string{server.Addr}, Timeout: 10 * time.Second}))(t)
 	var batches, sent atomic.Int64
 	store := redis.New(client, redis.Options{OnBatch: func(size int, _ time.Duration) {
 		batches.Add(1)
 		sent.Add(int64(size))
 	}})
 	t.Cleanup(func() { _ = store.Close() })
-	base := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute}))(t)
+	base := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute}))(t)
 	l := NewLocal(Hooks{})
 	const clients = 256
 	for i := range clients {
 		put(t, l, l.Target("api", key(strconv.Itoa(i))), Rule{Action: Limit, Limit: int64(100 + i)}, 0)
 	}
-	redistest.NoError(limiter.Allow(t.Context(), store, base, "first"))(t) // the script is known from here on
+	assert.NoError(limiter.Allow(t.Context(), store, base, "first"))(t) // the script is known from here on
 	runs := func() int {
 		info := server.Client(t).Info(t.Context(), "commandstats").Val()
 		total := 0
@@ -63,7 +64,7 @@ func TestEntry_Policy_batch(t *testing.T) {
 // TestEntry_Policy keeps the variant of a policy, and makes another of another policy of that name.
 func TestEntry_Policy(t *testing.T) {
 	e := &Entry{Rule: Rule{Action: Limit, Limit: 500}}
-	base := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute}))(t)
+	base := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute}))(t)
 	if v := e.Policy(base); v.Capacity() != 500 || v.ID() != base.ID() || e.Policy(base) != v {
 		t.Errorf("the variant is %v", v)
 	}

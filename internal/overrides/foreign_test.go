@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -27,7 +28,7 @@ func TestLive_foreign_version(t *testing.T) {
 		a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
 		put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
 		refresh(t, b)
-		redistest.Must(t, client.Set(t.Context(), versionKey, text, 0).Err())
+		assert.Must(t, client.Set(t.Context(), versionKey, text, 0).Err())
 		for _, l := range []*Live{a, b} {
 			refresh(t, l)
 		}
@@ -57,7 +58,7 @@ func TestLive_foreign_types(t *testing.T) {
 		client.Del(t.Context(), name)
 		client.LPush(t.Context(), name, "foreign")
 		_, err := l.Put(t.Context(), l.Target("api", key("other")), Rule{Action: Block}, 0)
-		redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided), "%s: got %v", name, err)
+		assert.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided), "%s: got %v", name, err)
 		newcomer := newNode(t, plain, dial.Standalone, server.Addr)
 		if _, err := newcomer.Put(t.Context(), l.Target("api", key("other")), Rule{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
 			t.Errorf("%s: a new node gets %v", name, err)
@@ -103,10 +104,10 @@ func TestLive_foreign_entries(t *testing.T) {
 		}
 		t.Errorf("%v", err)
 	}
-	redistest.ErrorIf(t, unreadable != 21, "%d entries are left out, want 21", unreadable)
+	assert.ErrorIf(t, unreadable != 21, "%d entries are left out, want 21", unreadable)
 	for _, e := range list {
 		_, err := json.Marshal(e.Until.UTC())
-		redistest.ErrorIf(t, err != nil, "%v", err)
+		assert.ErrorIf(t, err != nil, "%v", err)
 	}
 }
 
@@ -120,7 +121,7 @@ func TestLive_foreign_many(t *testing.T) {
 	refresh(t, b)
 	script := `for i = ARGV[1] + 1, ARGV[1] + 10000 do redis.call('HSET', KEYS[1], 'api:' .. i, '0 {"do":"block"}') end return 1`
 	for i := 0; i < 200_000; i += 10_000 {
-		redistest.Must(t, client.Eval(t.Context(), script, []string{entriesKey}, i).Err())
+		assert.Must(t, client.Eval(t.Context(), script, []string{entriesKey}, i).Err())
 	}
 	newcomer := newNode(t, plain, dial.Standalone, server.Addr)
 	for range 2 {
@@ -129,7 +130,7 @@ func TestLive_foreign_many(t *testing.T) {
 		}
 	}
 	_, err := newcomer.Put(t.Context(), newcomer.Target("api", key("other")), Rule{Action: Block}, 0)
-	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided), "a new node has put one more: %v", err)
+	assert.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided), "a new node has put one more: %v", err)
 	for _, l := range []*Live{a, newcomer, b} {
 		refresh(t, l)
 		if wantLimit(t, l, "api", "acme", 5); l.Len() != 1 {
@@ -161,7 +162,7 @@ func TestLive_lost_before_change(t *testing.T) {
 			refresh(t, l)
 			wantLimit(t, l, "api", "acme", 5)
 			wantLimit(t, l, "api", "other", 6)
-			redistest.FatalIf(t, t.Failed(), "%v", by)
+			assert.FatalIf(t, t.Failed(), "%v", by)
 		}
 	}
 }
@@ -171,15 +172,15 @@ func follow(t *testing.T, to, from *redistest.Server) {
 	t.Helper()
 	host, port, _ := strings.Cut(from.Addr, ":")
 	client := to.Client(t)
-	redistest.Must(t, client.ReplicaOf(t.Context(), host, port).Err())
-	redistest.WaitFor(t, "the replica follows", func() error {
+	assert.Must(t, client.ReplicaOf(t.Context(), host, port).Err())
+	assert.WaitFor(t, "the replica follows", func() error {
 		info, err := client.Info(t.Context(), "replication").Result()
 		if err == nil && !strings.Contains(info, "master_link_status:up") {
 			err = errors.New(info)
 		}
 		return err
 	})
-	redistest.Must(t, client.ReplicaOf(t.Context(), "NO", "ONE").Err())
+	assert.Must(t, client.ReplicaOf(t.Context(), "NO", "ONE").Err())
 }
 
 // TestLive_promoted has a Redis replaced by a replica that has not received the last change. The node that made it gives it back. Where
@@ -202,7 +203,7 @@ func TestLive_promoted(t *testing.T) {
 				want = 0
 			}
 			for _, node := range []*Live{a, b, a} {
-				redistest.WaitFor(t, "the replica is asked", func() error { return node.Refresh(t.Context()) })
+				assert.WaitFor(t, "the replica is asked", func() error { return node.Refresh(t.Context()) })
 			}
 			for _, node := range []*Live{a, b} {
 				wantLimit(t, node, "api", "kept", 5)

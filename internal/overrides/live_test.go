@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
@@ -16,7 +17,7 @@ import (
 // newStore returns a store on a Redis, closed with the test.
 func newStore(t testing.TB, format limiter.KeyFormat, options dial.Options) *redis.Store {
 	t.Helper()
-	client := redistest.NoError(dial.New(options))(t)
+	client := assert.NoError(dial.New(options))(t)
 	store := redis.New(client, redis.Options{KeyFormat: format})
 	t.Cleanup(func() { _ = store.Close() })
 	return store
@@ -36,12 +37,12 @@ func key(text string) limiter.EncodedKey { return limiter.EncodeKey(text) }
 // put sets an override of a client; empty for all.
 func put(t testing.TB, l *Live, target Target, r Rule, lasts time.Duration) {
 	t.Helper()
-	redistest.NoError(l.Put(t.Context(), target, r, lasts))(t)
+	assert.NoError(l.Put(t.Context(), target, r, lasts))(t)
 }
 
 func refresh(t testing.TB, l *Live) {
 	t.Helper()
-	redistest.Must(t, l.Refresh(t.Context()))
+	assert.Must(t, l.Refresh(t.Context()))
 }
 
 // wantLimit checks the limit that a key has by an override; 0: it has none.
@@ -51,7 +52,7 @@ func wantLimit(t testing.TB, l *Live, policy, client string, want int64) {
 	if e := l.Find(policy, key(client)); e != nil {
 		got = e.Limit
 	}
-	redistest.ErrorIf(t, got != want, "policy %s, key %q: the limit is %d, want %d", policy, client, got, want)
+	assert.ErrorIf(t, got != want, "policy %s, key %q: the limit is %d, want %d", policy, client, got, want)
 }
 
 // TestLive_stores runs tests on two nodes of each kind of store. Without Redis both are one.
@@ -91,20 +92,20 @@ func putAndRemove(t *testing.T, a, b *Live) {
 		wantLimit(t, l, "api", "other", 7)
 		wantLimit(t, l, "search", "acme", 0)
 		e := l.Find("login", key("acme"))
-		redistest.FatalIf(t, e == nil || e.Action != Block || !e.Until.IsZero() || l.Len() != 3, "the block is %v, of %d", e, l.Len())
+		assert.FatalIf(t, e == nil || e.Action != Block || !e.Until.IsZero() || l.Len() != 3, "the block is %v, of %d", e, l.Len())
 		raised := l.Find("api", key("acme"))
 		if left := raised.Until.Sub(l.Now()); raised.Note != "tonight" || left < 119*time.Minute || left > 2*time.Hour {
 			t.Errorf("the note is %q, it ends in %v", raised.Note, left)
 		}
-		redistest.ErrorIf(t, !l.Blocks("login") || l.Blocks("api"), "login blocks, and api does not")
+		assert.ErrorIf(t, !l.Blocks("login") || l.Blocks("api"), "login blocks, and api does not")
 	}
-	redistest.Must(t, b.Remove(t.Context(), b.Target("api", key("acme"))))
+	assert.Must(t, b.Remove(t.Context(), b.Target("api", key("acme"))))
 	err := b.Remove(t.Context(), b.Target("api", key("acme")))
-	redistest.ErrorIf(t, !errors.Is(err, ErrAbsent), "removing it twice: %v", err)
+	assert.ErrorIf(t, !errors.Is(err, ErrAbsent), "removing it twice: %v", err)
 	refresh(t, a)
 	wantLimit(t, a, "api", "acme", 7)
 	for _, target := range []Target{{Policy: "api"}, a.Target("login", key("acme"))} {
-		redistest.Must(t, a.Remove(t.Context(), target))
+		assert.Must(t, a.Remove(t.Context(), target))
 	}
 	if refresh(t, b); b.applied.Load() != nil || b.Len() != 0 {
 		t.Error("without overrides a request looks at more than a nil pointer")
@@ -124,7 +125,7 @@ func findHostile(t *testing.T, a, b *Live) {
 	}
 	wantLimit(t, b, "api", "acme", 0)
 	all, clients := b.OfPolicy("api")
-	redistest.ErrorIf(t, all != nil || clients != len(hostile), "all: %v, clients: %d", all, clients)
+	assert.ErrorIf(t, all != nil || clients != len(hostile), "all: %v, clients: %d", all, clients)
 }
 
 func putFull(t *testing.T, a, b *Live) {
@@ -138,14 +139,14 @@ func putFull(t *testing.T, a, b *Live) {
 	}
 	refresh(t, a) // restores them in Redis
 	refresh(t, b)
-	redistest.FatalIf(t, b.Len() != MaxEntries, "there are %d", b.Len())
+	assert.FatalIf(t, b.Len() != MaxEntries, "there are %d", b.Len())
 	_, err := b.Put(t.Context(), Target{"api", "one more"}, Rule{Action: Block}, 0)
-	redistest.ErrorIf(t, !errors.Is(err, ErrFull), "one more: %v", err)
+	assert.ErrorIf(t, !errors.Is(err, ErrFull), "one more: %v", err)
 	put(t, b, Target{"api", "17"}, Rule{Action: Block}, 0) // another one in its place
-	redistest.Must(t, b.Remove(t.Context(), Target{"api", "18"}))
+	assert.Must(t, b.Remove(t.Context(), Target{"api", "18"}))
 	put(t, b, Target{"api", "one more"}, Rule{Action: Block}, 0)
 	refresh(t, a)
-	redistest.ErrorIf(t, a.Len() != MaxEntries || a.held.Load().entries["api:17"].Action != Block, "there are %d", a.Len())
+	assert.ErrorIf(t, a.Len() != MaxEntries || a.held.Load().entries["api:17"].Action != Block, "there are %d", a.Len())
 }
 
 // findEnded moves the clock past the end of overrides. The next change removes them.
@@ -162,9 +163,9 @@ func findEnded(t *testing.T, a, b *Live) {
 		t.Errorf("after an hour there is %v", e)
 	}
 	put(t, a, a.Target("login", key("acme")), Rule{Action: Exempt}, 0)
-	redistest.Equal(t, len(a.held.Load().stored), 1, "how many are kept")
+	assert.Equal(t, len(a.held.Load().stored), 1, "how many are kept")
 	refresh(t, b)
-	redistest.Equal(t, len(b.held.Load().stored), 1, "how many are kept in Redis")
+	assert.Equal(t, len(b.held.Load().stored), 1, "how many are kept in Redis")
 }
 
 // TestLive_OnChange names what has changed.
@@ -179,7 +180,7 @@ func TestLive_OnChange(t *testing.T) {
 	put(t, l, Target{Policy: "api"}, Rule{Action: Block}, 0)
 	_ = l.Remove(t.Context(), l.Target("api", key("acme")))
 	want := []string{"api1 [acme]", "login1 []", "api0 []", "api1 [acme]"}
-	redistest.ErrorIf(t, !slices.Equal(changes, want), "the changes are %q, want %q", changes, want)
+	assert.ErrorIf(t, !slices.Equal(changes, want), "the changes are %q, want %q", changes, want)
 }
 
 // TestLive_restart has Redis lose everything. A node that has missed a change is the first to restore.
@@ -191,7 +192,7 @@ func TestLive_restart(t *testing.T) {
 	put(t, a, Target{"api", "removed"}, Rule{Action: Block}, 0)
 	refresh(t, stale)
 	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 6}, time.Hour)
-	redistest.Must(t, a.Remove(t.Context(), Target{"api", "removed"}))
+	assert.Must(t, a.Remove(t.Context(), Target{"api", "removed"}))
 	refresh(t, b)
 	server.Kill()
 	if err := b.Refresh(t.Context()); !errors.Is(err, limiter.ErrUndecided) {
@@ -203,13 +204,13 @@ func TestLive_restart(t *testing.T) {
 	wantLimit(t, b, "api", "acme", 6)
 	server.Run(t)
 	for _, l := range []*Live{stale, b, stale, a} {
-		redistest.WaitFor(t, "Redis is asked", func() error { return l.Refresh(t.Context()) })
+		assert.WaitFor(t, "Redis is asked", func() error { return l.Refresh(t.Context()) })
 	}
 	newcomer := node()
 	refresh(t, newcomer)
 	for _, l := range []*Live{stale, a, b, newcomer} {
 		wantLimit(t, l, "api", "acme", 6)
-		redistest.ErrorIf(t, l.Len() != 1 || l.Find("api", key("acme")).Until.IsZero(), "it has %d overrides", l.Len())
+		assert.ErrorIf(t, l.Len() != 1 || l.Find("api", key("acme")).Until.IsZero(), "it has %d overrides", l.Len())
 	}
 }
 
@@ -219,7 +220,7 @@ func TestLive_lost_entries(t *testing.T) {
 	a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
 	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
 	client := server.Client(t)
-	redistest.Must(t, client.Del(t.Context(), a.keys.entries).Err())
+	assert.Must(t, client.Del(t.Context(), a.keys.entries).Err())
 	refresh(t, b) // finds that entries are missing, and so restores nothing
 	b.lookedAt, a.lookedAt = time.Time{}, time.Time{}
 	refresh(t, b)
@@ -230,6 +231,6 @@ func TestLive_lost_entries(t *testing.T) {
 	client.HSet(t.Context(), a.keys.entries, "api:x", "nonsense")
 	client.Set(t.Context(), a.keys.version, "9000000000000000 2", 0)
 	refresh(t, b)
-	redistest.Must(t, b.Remove(t.Context(), Target{"api", "acme"}))
-	redistest.Equal(t, client.HLen(t.Context(), a.keys.entries).Val(), 1, "what is left of another version")
+	assert.Must(t, b.Remove(t.Context(), Target{"api", "acme"}))
+	assert.Equal(t, client.HLen(t.Context(), a.keys.entries).Val(), 1, "what is left of another version")
 }

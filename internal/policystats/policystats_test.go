@@ -6,9 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -23,16 +23,16 @@ func TestNames_with_counts(t *testing.T) {
 	first.Top.Add("k")
 	names.Release([]*Policy{first})
 	second := names.Use("p")
-	redistest.ErrorIf(t, first != second || second.dropped, "a name that came back with counts begins anew")
+	assert.ErrorIf(t, first != second || second.dropped, "a name that came back with counts begins anew")
 	names.Release([]*Policy{second})
 	clear(living)
 	names.prune()
-	redistest.ErrorIf(t, names.known["p"] == nil || !names.look.IsSet(), "the name was dropped with its denials, or is not looked after")
+	assert.ErrorIf(t, names.known["p"] == nil || !names.look.IsSet(), "the name was dropped with its denials, or is not looked after")
 	now = now.Add(2 * heavyhitters.Period)
 	names.prune()
-	redistest.ErrorIf(t, names.known["p"] != nil || names.look.IsSet(), "the name is kept after its counts have ended")
+	assert.ErrorIf(t, names.known["p"] != nil || names.look.IsSet(), "the name is kept after its counts have ended")
 	third := names.Use("p")
-	redistest.ErrorIf(t, third == second, "a name that came back without counts goes on")
+	assert.ErrorIf(t, third == second, "a name that came back without counts goes on")
 	names.Release([]*Policy{third})
 }
 
@@ -43,8 +43,8 @@ func TestPolicy_CountInvalid(t *testing.T) {
 	first, second := names.Use("first"), names.Use("second")
 	for _, p := range []*Policy{first, second} {
 		for _, option := range []string{"limit", "cost"} {
-			redistest.ErrorIf(t, !p.CountInvalid(option), "the first invalid %s of %s is not logged", option, p.name)
-			redistest.ErrorIf(t, p.CountInvalid(option), "the second invalid %s of %s is logged at once", option, p.name)
+			assert.ErrorIf(t, !p.CountInvalid(option), "the first invalid %s of %s is not logged", option, p.name)
+			assert.ErrorIf(t, p.CountInvalid(option), "the second invalid %s of %s is logged at once", option, p.name)
 		}
 	}
 }
@@ -84,5 +84,5 @@ func TestNames_prune_alone(t *testing.T) {
 		return nil
 	}, time.Now)
 	names.Release([]*Policy{names.Use("p")})
-	redistest.ErrorIf(t, names.Len() != 0, "the name is kept")
+	assert.ErrorIf(t, names.Len() != 0, "the name is kept")
 }

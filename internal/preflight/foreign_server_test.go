@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -17,7 +18,7 @@ import (
 // first in lower case. Without a reply the connection is closed.
 func serve(t *testing.T, reply func(words []string) string) (address string) {
 	t.Helper()
-	listener := redistest.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := assert.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() }) // the test is over
 	go func() {
 		for {
@@ -168,7 +169,7 @@ func TestRun_foreignServers(t *testing.T) {
 func wantFindings(t *testing.T, address string, want map[string]string) {
 	t.Helper()
 	findings, unasked := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Minute}, Logs: true, Runs: true, Challenges: true})
-	redistest.ErrorIf(t, unasked, "the server counts as not asked: %+v", findings)
+	assert.ErrorIf(t, unasked, "the server counts as not asked: %+v", findings)
 	seen := map[string]string{}
 	for _, f := range findings {
 		seen[f.Check] += f.Result + " " + f.Detail
@@ -178,7 +179,7 @@ func wantFindings(t *testing.T, address string, want map[string]string) {
 		seen[f.Check] += "\n"
 	}
 	for check, text := range want {
-		redistest.ErrorIf(t, !strings.HasPrefix(seen[check], text), "%s: got %q; want %q", check, seen[check], text)
+		assert.ErrorIf(t, !strings.HasPrefix(seen[check], text), "%s: got %q; want %q", check, seen[check], text)
 	}
 }
 
@@ -241,9 +242,9 @@ func TestRun_unknown_permissions(t *testing.T) {
 		seen[f.Check] = f.Result + " " + f.Detail
 	}
 	for _, check := range []string{"permissions", "admin rights", "overrides", "eviction"} {
-		redistest.ErrorIf(t, !strings.HasPrefix(seen[check], "warning unknown: "), "%s: got %q of %v", check, seen[check], findings)
+		assert.ErrorIf(t, !strings.HasPrefix(seen[check], "warning unknown: "), "%s: got %q of %v", check, seen[check], findings)
 	}
-	redistest.ErrorIf(t, !strings.HasPrefix(seen["reachable"], "ok") || !unasked, "got %v, unasked %v", findings, unasked)
+	assert.ErrorIf(t, !strings.HasPrefix(seen["reachable"], "ok") || !unasked, "got %v, unasked %v", findings, unasked)
 }
 
 // TestAskHello_Redis60 asks a server that requires the protocol's version, as Redis 6.0 does.
@@ -254,7 +255,7 @@ func TestAskHello_Redis60(t *testing.T) {
 		}
 		return "*2\r\n" + bulk("version") + bulk("6.0.16")
 	})
-	client := redistest.NoError(dial.New(dial.Options{Addresses: []string{address}, Timeout: time.Minute}))(t)
+	client := assert.NoError(dial.New(dial.Options{Addresses: []string{address}, Timeout: time.Minute}))(t)
 	t.Cleanup(func() { _ = client.Close() }) // the test is over
 	if hello, err := askHello(t.Context(), client); err != nil || hello["version"] != "6.0.16" {
 		t.Errorf("got %+v, %v; want version 6.0.16", hello, err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -35,7 +35,7 @@ func quotaItem(c *limiter.Check) httpsfv.Item {
 func FuzzQuotaText(f *testing.F) {
 	named := func(s limiter.Settings) *limiter.Policy {
 		s.Name = "p-1_x"
-		return redistest.NoError(limiter.NewPolicy(s))(f)
+		return assert.NoError(limiter.NewPolicy(s))(f)
 	}
 	policies := []*limiter.Policy{
 		named(limiter.Settings{Algorithm: limiter.GCRA, Limit: 100, Window: time.Minute}),
@@ -58,7 +58,7 @@ func FuzzQuotaText(f *testing.F) {
 		for _, p := range policies {
 			c := &limiter.Check{Policy: p, Result: result}
 			got, want := quotaText(c), itemText(quotaItem(c))
-			redistest.ErrorIf(t, got != want, "%+v of %s: got %q, want %q", result, p.Settings(), got, want)
+			assert.ErrorIf(t, got != want, "%+v of %s: got %q, want %q", result, p.Settings(), got, want)
 		}
 	})
 }
@@ -104,17 +104,17 @@ var grpcTypes = map[string]string{
 
 func TestGRPCType(t *testing.T) {
 	for asked, want := range grpcTypes {
-		redistest.Equal(t, GRPCType(http.Header{"Content-Type": {asked}}), want, "%q", asked)
+		assert.Equal(t, GRPCType(http.Header{"Content-Type": {asked}}), want, "%q", asked)
 	}
 	const one = "application/grpc"
 	for name, values := range map[string][]string{
 		"none": nil, "two": {one, one}, "two kinds": {"text/html", one}, "endless": {one + "+" + strings.Repeat("a", maxGRPCType)},
 	} {
-		redistest.Equal(t, GRPCType(http.Header{"Content-Type": values}), "", "%s", name)
+		assert.Equal(t, GRPCType(http.Header{"Content-Type": values}), "", "%s", name)
 	}
 	longest := one + "+" + strings.Repeat("a", maxGRPCType-len(one)-1)
 	got := GRPCType(http.Header{"Content-Type": {longest}})
-	redistest.ErrorIf(t, got != longest, "got %q for the longest type", got)
+	assert.ErrorIf(t, got != longest, "got %q for the longest type", got)
 }
 
 // FuzzGRPCType answers no content type with anything but the harmless beginning of it.
@@ -131,7 +131,7 @@ func FuzzGRPCType(f *testing.F) {
 }
 
 func TestRefusedCall_Write(t *testing.T) {
-	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}))(t)
+	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}))(t)
 	check := &limiter.Check{Policy: policy}
 	for name, test := range map[string]struct {
 		refusal                 RefusedCall
@@ -160,7 +160,7 @@ func TestRefusedCall_Write(t *testing.T) {
 		}
 		for header, want := range map[string]string{GRPCStatus: test.status, grpcMessage: test.message, grpcPushback: test.pushed} {
 			values := got.Header.Values(header)
-			redistest.ErrorIf(t, strings.Join(values, "|") != want, "%s: %s is %q, want %q", name, header, values, want)
+			assert.ErrorIf(t, strings.Join(values, "|") != want, "%s: %s is %q, want %q", name, header, values, want)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func TestRefusedCall_exposed(t *testing.T) {
 			w.Header().Set("Access-Control-Expose-Headers", exposed)
 		}
 		UndecidedCall(time.Second).Write(w, nil, "application/grpc-web")
-		redistest.Equal(t, w.Header().Get("Access-Control-Expose-Headers"), want, "%q", exposed)
+		assert.Equal(t, w.Header().Get("Access-Control-Expose-Headers"), want, "%q", exposed)
 	}
 }
 
@@ -188,10 +188,10 @@ func FuzzPercentEncoded(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		encoded := percentEncoded(text)
 		for _, b := range []byte(encoded) {
-			redistest.ErrorIf(t, b < ' ' || b > '~', "%q is written %q", text, encoded)
+			assert.ErrorIf(t, b < ' ' || b > '~', "%q is written %q", text, encoded)
 		}
 		decoded, err := url.PathUnescape(encoded)
-		redistest.ErrorIf(t, err != nil || decoded != text, "%q is read as %q, error %v", text, decoded, err)
+		assert.ErrorIf(t, err != nil || decoded != text, "%q is read as %q, error %v", text, decoded, err)
 	})
 }
 
@@ -211,7 +211,7 @@ func TestPolicyText(t *testing.T) {
 		{49_999, 0, 24 * time.Hour, "q=49999;w=86400"},
 		{1, 50_000, 24 * time.Hour, "q=50000;w=4320000000"},
 	} {
-		policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: test.limit, Burst: test.burst, Window: test.window}))(t)
+		policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: test.limit, Burst: test.burst, Window: test.window}))(t)
 		if got := textsOf(policy).item; got != `"p";`+test.want {
 			t.Errorf("limit %d, burst %d, window %v: got %s, want %s", test.limit, test.burst, test.window, got, test.want)
 		}
@@ -231,7 +231,7 @@ func TestExpose(t *testing.T) {
 		header.Set("Access-Control-Expose-Headers", test.exposed)
 		expose(header, http.Header{"Origin": {"https://app.example.com"}}, exposable)
 		got := header.Get("Access-Control-Expose-Headers")
-		redistest.ErrorIf(t, got != test.want, "with credentials %q and %q: got %q, want %q", test.credentials, test.exposed, got, test.want)
+		assert.ErrorIf(t, got != test.want, "with credentials %q and %q: got %q, want %q", test.credentials, test.exposed, got, test.want)
 	}
 }
 
@@ -243,7 +243,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Add(int64(0), int64(math.MaxInt64), int64(math.MaxInt64)) // a block by an override that ends in the year 9999
 	f.Add(int64(5), int64(0), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, remaining, retryAfter, resetAfter int64) {
-		policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: 100, Window: time.Minute}))(t)
+		policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: 100, Window: time.Minute}))(t)
 		result := limiter.Result{Remaining: max(0, remaining%101), RetryAfter: max(limiter.Never, time.Duration(retryAfter)), ResetAfter: max(0, time.Duration(resetAfter))}
 		var q Quotas
 		now := time.Now()
@@ -257,12 +257,12 @@ func FuzzHeaders(f *testing.F) {
 		for name, least := range map[string]int64{Limit: 100, Remaining: 0, Reset: now.Unix(), "Retry-After": 1} {
 			value := header.Get(name)
 			if (name == "Retry-After" || name == Reset) && result.RetryAfter == limiter.Never {
-				redistest.ErrorIf(t, value != "", "%s %q of what can never pass", name, value)
+				assert.ErrorIf(t, value != "", "%s %q of what can never pass", name, value)
 				continue
 			}
 			n, err := strconv.ParseInt(value, 10, 64)
-			redistest.ErrorIf(t, err != nil || n < least, "%s is %q for %+v, want a whole number from %d", name, value, result, least)
+			assert.ErrorIf(t, err != nil || n < least, "%s is %q for %+v, want a whole number from %d", name, value, result, least)
 		}
-		redistest.ErrorIf(t, strings.Contains(header.Get(Quota), "=-"), "%s is %q for %+v", Quota, header.Get(Quota), result)
+		assert.ErrorIf(t, strings.Contains(header.Get(Quota), "=-"), "%s is %q for %+v", Quota, header.Get(Quota), result)
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // Authority signs certificates for tests. Its files are in PEM form.
@@ -33,7 +35,7 @@ func NewAuthority(t testing.TB) *Authority {
 	template.KeyUsage = x509.KeyUsageCertSign
 	a.key = newKey(t)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	Must(t, err)
+	assert.Must(t, err)
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -49,9 +51,9 @@ func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	pair := newKey(t)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &pair.PublicKey, a.key)
-	Must(t, err)
+	assert.Must(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(pair)
-	Must(t, err)
+	assert.Must(t, err)
 	return a.write(t, name+".pem", "CERTIFICATE", der), a.write(t, name+".key", "PRIVATE KEY", pkcs8)
 }
 
@@ -61,7 +63,7 @@ func (a *Authority) ServeTLS(t testing.TB) (address string, args []string) {
 	t.Helper()
 	address = FreeAddr(t)
 	_, port, err := net.SplitHostPort(address)
-	Must(t, err)
+	assert.Must(t, err)
 	cert, key := a.Issue(t, "redis.test")
 	return address, []string{"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-ca-cert-file", a.CA, "--tls-auth-clients", "no"}
@@ -70,7 +72,7 @@ func (a *Authority) ServeTLS(t testing.TB) (address string, args []string) {
 func (*Authority) template(t testing.TB, name string) *x509.Certificate {
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	Must(t, err)
+	assert.Must(t, err)
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -80,13 +82,13 @@ func (*Authority) template(t testing.TB, name string) *x509.Certificate {
 func (a *Authority) write(t testing.TB, name, kind string, der []byte) string {
 	t.Helper()
 	path := filepath.Join(a.dir, name)
-	Must(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	assert.Must(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 	return path
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	Must(t, err)
+	assert.Must(t, err)
 	return key
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // StartCluster starts a Cluster of three masters and returns them. Its bus has the ports 10,000 above those of the
@@ -45,7 +47,7 @@ func StartReplicatedCluster(t testing.TB) (masters, replicas []*Server) {
 func awaitCluster(t testing.TB, s *Server, masters, replicas int) {
 	t.Helper()
 	client := s.Client(t)
-	WaitFor(t, "the server knows the Cluster", func() error {
+	assert.WaitFor(t, "the server knows the Cluster", func() error {
 		nodes := client.ClusterNodes(context.Background()).Val()
 		owners, followers := 0, 0
 		for line := range strings.Lines(nodes) {
@@ -77,12 +79,12 @@ func follow(t testing.TB, s, master *Server) {
 	t.Helper()
 	ctx, client := context.Background(), s.Client(t)
 	host, port, _ := net.SplitHostPort(master.Addr)
-	Must(t, client.ClusterMeet(ctx, host, port).Err())
+	assert.Must(t, client.ClusterMeet(ctx, host, port).Err())
 	id := master.ClusterID(t)
-	WaitFor(t, "the server finds its master", func() error { return client.ClusterReplicate(ctx, id).Err() })
+	assert.WaitFor(t, "the server finds its master", func() error { return client.ClusterReplicate(ctx, id).Err() })
 	// The master decides: it buffers writes until the replica reports that it is ready.
 	owner := master.Client(t)
-	Retry(t, "the replica follows", func() (again bool, seen any) {
+	assert.Retry(t, "the replica follows", func() (again bool, seen any) {
 		info := owner.Info(ctx, "replication").Val()
 		return !strings.Contains(info, "state=online"), fmt.Sprintf("replication: %s", info)
 	})
@@ -93,7 +95,7 @@ func follow(t testing.TB, s, master *Server) {
 func AwaitReplica(t testing.TB, replica, master *Server) {
 	t.Helper()
 	ctx, from, to := context.Background(), master.Client(t), replica.Client(t)
-	Retry(t, "the replica has all writes", func() (again bool, seen any) {
+	assert.Retry(t, "the replica has all writes", func() (again bool, seen any) {
 		written := from.InfoMap(ctx, "replication").Item("Replication", "master_repl_offset")
 		read := to.InfoMap(ctx, "replication").Val()["Replication"]
 		return read["master_link_status"] != "up" || written == "" || read["slave_repl_offset"] != written, fmt.Sprintf("the master is at %s, the replica: %v", written, read)
@@ -104,7 +106,7 @@ func AwaitReplica(t testing.TB, replica, master *Server) {
 func (s *Server) ClusterID(t testing.TB) string {
 	t.Helper()
 	id, err := s.Client(t).ClusterMyID(context.Background()).Result()
-	Must(t, err)
+	assert.Must(t, err)
 	return id
 }
 
@@ -113,18 +115,18 @@ func formCluster(t testing.TB, masters []*Server) {
 	t.Helper()
 	ctx := context.Background()
 	for i, s := range masters { // as redis-cli does: masters of one epoch have to find others first
-		Must(t, s.Client(t).Do(ctx, "cluster", "set-config-epoch", i+1).Err())
+		assert.Must(t, s.Client(t).Do(ctx, "cluster", "set-config-epoch", i+1).Err())
 	}
 	for i, s := range masters {
 		client := s.Client(t)
 		first, last := 16384*i/len(masters), 16384*(i+1)/len(masters)-1
-		Must(t, client.ClusterAddSlotsRange(ctx, first, last).Err())
+		assert.Must(t, client.ClusterAddSlotsRange(ctx, first, last).Err())
 		host, port, _ := net.SplitHostPort(masters[0].Addr)
-		Must(t, client.ClusterMeet(ctx, host, port).Err())
+		assert.Must(t, client.ClusterMeet(ctx, host, port).Err())
 	}
 	for _, s := range masters {
 		client := s.Client(t)
-		Retry(t, "the cluster is complete", func() (again bool, seen any) {
+		assert.Retry(t, "the cluster is complete", func() (again bool, seen any) {
 			info := client.ClusterInfo(ctx).Val()
 			return !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_size:3"), fmt.Sprintf("cluster info: %s", info)
 		})
@@ -135,7 +137,7 @@ func formCluster(t testing.TB, masters []*Server) {
 // before would return: the other's claim to it would be the older one.
 func (s *Server) AwaitEpoch(t testing.TB, other *Server) {
 	t.Helper()
-	Retry(t, "the master knows the other's epoch", func() (again bool, seen any) {
+	assert.Retry(t, "the master knows the other's epoch", func() (again bool, seen any) {
 		own, known := s.epoch(t, "cluster_my_epoch"), other.epoch(t, "cluster_current_epoch")
 		return known < own, fmt.Sprintf("%d of %d", known, own)
 	})

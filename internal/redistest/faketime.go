@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // StartAt starts a server like [Start] with a clock that is ahead by a duration, or behind by a negative one. It
@@ -35,7 +37,7 @@ func StartStepping(t testing.TB, args ...string) (s *Server, step func(ahead tim
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "clock")
 	write := func(ahead time.Duration) {
-		Must(t, os.WriteFile(file, fmt.Appendf(nil, "%+d\n", int(ahead.Seconds())), 0o600))
+		assert.Must(t, os.WriteFile(file, fmt.Appendf(nil, "%+d\n", int(ahead.Seconds())), 0o600))
 	}
 	write(0)
 	env := slices.DeleteFunc(clock(t, 0), func(line string) bool { return strings.HasPrefix(line, "FAKETIME=") })
@@ -43,7 +45,7 @@ func StartStepping(t testing.TB, args ...string) (s *Server, step func(ahead tim
 	return s, func(ahead time.Duration) {
 		t.Helper()
 		write(ahead)
-		WaitFor(t, "the server's clock is stepped", func() error {
+		assert.WaitFor(t, "the server's clock is stepped", func() error {
 			if off, err := offset(t, s, ahead); err != nil || off.Abs() > time.Second {
 				return fmt.Errorf("it is %v off, error %w", off, err)
 			}
@@ -73,7 +75,7 @@ func clock(t testing.TB, ahead time.Duration) []string {
 		t.Skip("the server of REDIS_SERVER may not run with this machine's faketime")
 	}
 	library, err := faketimeLibrary()
-	Must(t, err)
+	assert.Must(t, err)
 	return []string{
 		"LD_PRELOAD=" + library + ":libc.so.6",
 		fmt.Sprintf("FAKETIME=%+d", int(ahead.Seconds())), "FAKETIME_DONT_FAKE_MONOTONIC=1",

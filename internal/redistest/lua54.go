@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 //go:embed lua54.lua
@@ -28,10 +30,10 @@ func StartLua54(t testing.TB) *Server {
 	}
 	command := exec.Command(binary, "-e", "\n"+lua54) // an argument with - in front is none
 	command.Stderr = os.Stderr
-	input := NoError(command.StdinPipe())(t)
-	output := bufio.NewReader(NoError(command.StdoutPipe())(t))
-	Must(t, command.Start())
-	listener := NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
+	input := assert.NoError(command.StdinPipe())(t)
+	output := bufio.NewReader(assert.NoError(command.StdoutPipe())(t))
+	assert.Must(t, command.Start())
+	listener := assert.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() {
 		_ = listener.Close()
 		_ = command.Process.Kill() // it may be gone already

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 const (
@@ -49,9 +51,9 @@ func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.It
 func reserve(t testing.TB, port int) bool {
 	t.Helper()
 	folder := filepath.Join(os.TempDir(), "redistest-ports-"+strconv.Itoa(os.Getuid()))
-	Must(t, os.MkdirAll(folder, 0o700))
+	assert.Must(t, os.MkdirAll(folder, 0o700))
 	file, err := os.OpenFile(filepath.Join(folder, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
-	Must(t, err)
+	assert.Must(t, err)
 	if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		_ = file.Close() // another test has it
 		return false

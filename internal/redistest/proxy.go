@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // Proxy stands between a client and a server, and can fail like a bad network.
@@ -30,7 +32,7 @@ type Proxy struct {
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Must(t, err)
+	assert.Must(t, err)
 	p := &Proxy{Addr: listener.Addr().String(), target: target}
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -77,10 +79,10 @@ func (p *Proxy) Clients(t testing.TB) int {
 func Sockets(t testing.TB, matches func(own, peer, state string) bool) (count int) {
 	t.Helper()
 	address := func(text string) string { // 0100007F:1F90 is 127.0.0.1:8080
-		raw := NoError(hex.DecodeString(strings.Replace(text, ":", "", 1)))(t)
+		raw := assert.NoError(hex.DecodeString(strings.Replace(text, ":", "", 1)))(t)
 		return fmt.Sprintf("%d.%d.%d.%d:%d", raw[3], raw[2], raw[1], raw[0], binary.BigEndian.Uint16(raw[4:]))
 	}
-	lines := strings.Split(strings.TrimSpace(string(NoError(os.ReadFile("/proc/net/tcp"))(t))), "\n")
+	lines := strings.Split(strings.TrimSpace(string(assert.NoError(os.ReadFile("/proc/net/tcp"))(t))), "\n")
 	for _, line := range lines[1:] { // number, own address, the peer's, state
 		if fields := strings.Fields(line); matches(address(fields[1]), address(fields[2]), fields[3]) {
 			count++

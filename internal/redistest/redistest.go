@@ -4,21 +4,20 @@ package redistest
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
-	"reflect"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // program is the server's program, a name or a path. It is also a sentinel's.
@@ -69,12 +68,12 @@ func (s *Server) Run(t testing.TB) {
 func (s *Server) run(t testing.TB) bool {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr)
-	Must(t, err)
+	assert.Must(t, err)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no"}, s.args...)
 	s.start(t, args...)
 	served := false
 	// The server's own output proves more than an answer on its port, which another process may have taken.
-	WaitFor(t, "redis-server is ready", func() error {
+	assert.WaitFor(t, "redis-server is ready", func() error {
 		printed := s.output.String()
 		if served = strings.Contains(printed, "Ready to accept connections"); served || strings.Contains(printed, "Address already in use") {
 			return nil
@@ -126,7 +125,7 @@ func (s *Server) start(t testing.TB, args ...string) {
 	}
 	s.command.Dir, s.command.Stdout, s.command.Stderr = s.Dir, s.output, s.output
 	s.command.Env = append(os.Environ(), s.env...)
-	Must(t, s.command.Start())
+	assert.Must(t, s.command.Start())
 	go func(command *exec.Cmd, exited chan struct{}) {
 		_ = command.Wait() // Kill causes an error here
 		close(exited)
@@ -157,7 +156,7 @@ func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 	if s.shared {
 		t.Fatal("other tests use this server")
 	}
-	Must(t, s.command.Process.Signal(signal))
+	assert.Must(t, s.command.Process.Signal(signal))
 }
 
 // URL returns the address of the test's database.
@@ -169,78 +168,4 @@ func (s *Server) Client(t testing.TB) *goredis.Client {
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, DB: s.DB})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
-}
-
-// Must ends a test with an error.
-func Must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// NoError returns a value, and ends the test if there is an error beside it.
-func NoError[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		Must(t, err)
-		return value
-	}
-}
-
-// ErrorIf fails a test where something is not as wanted. The format and its arguments say what was got.
-func ErrorIf(t testing.TB, wrong bool, format string, args ...any) {
-	t.Helper()
-	if wrong {
-		t.Errorf(format, args...)
-	}
-}
-
-// Equal fails a test where something is not exactly as wanted.
-func Equal[T any](t testing.TB, got, want T, what string, args ...any) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s is %v, want %v", fmt.Sprintf(what, args...), got, want)
-	}
-}
-
-// FatalIf is [ErrorIf], and ends the test.
-func FatalIf(t testing.TB, wrong bool, format string, args ...any) {
-	t.Helper()
-	if wrong {
-		t.Fatalf(format, args...)
-	}
-}
-
-// Retry tries until it is not needed again, for at most three minutes. An error shows what was seen last.
-func Retry(t testing.TB, what string, try func() (again bool, seen any)) {
-	t.Helper()
-	WaitFor(t, what, func() error {
-		again, seen := try()
-		if again {
-			return fmt.Errorf("got %v", seen)
-		}
-		return nil
-	})
-}
-
-// WaitFor tries a condition until it holds, for at most three minutes: a busy machine may take one to start a
-// browser.
-func WaitFor(t testing.TB, what string, condition func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("waiting until %s: %v", what, err)
-		}
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"os/exec"
 	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // Toxiproxy is a running toxiproxy-server with one proxy. It forwards all data until it has toxics. Unlike [Proxy]
@@ -30,17 +32,17 @@ type Toxic struct {
 func StartToxiproxy(t testing.TB, binary, target string) *Toxiproxy {
 	t.Helper()
 	host, port, err := net.SplitHostPort(FreeAddr(t))
-	Must(t, err)
+	assert.Must(t, err)
 	printed := &output{}
 	command := exec.Command(binary, "-host", host, "-port", port)
 	command.Stdout, command.Stderr = printed, printed
-	Must(t, command.Start())
+	assert.Must(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill() // it may be gone already
 		_ = command.Wait()         // it was killed
 	})
 	p := &Toxiproxy{Addr: FreeAddr(t), api: "http://" + net.JoinHostPort(host, port)}
-	WaitFor(t, "toxiproxy answers", func() error { return p.ask(http.MethodGet, "/version", nil) })
+	assert.WaitFor(t, "toxiproxy answers", func() error { return p.ask(http.MethodGet, "/version", nil) })
 	proxy := map[string]any{"name": "redis", "listen": p.Addr, "upstream": target, "enabled": true}
 	if err := p.ask(http.MethodPost, "/proxies", proxy); err != nil {
 		t.Fatalf("%v\n%s", err, printed)
@@ -51,13 +53,13 @@ func StartToxiproxy(t testing.TB, binary, target string) *Toxiproxy {
 // Poison adds a toxic, also to open connections. There is at most one of each type.
 func (p *Toxiproxy) Poison(t testing.TB, toxic Toxic) {
 	t.Helper()
-	Must(t, p.ask(http.MethodPost, "/proxies/redis/toxics", toxic))
+	assert.Must(t, p.ask(http.MethodPost, "/proxies/redis/toxics", toxic))
 }
 
 // Cure removes all toxics.
 func (p *Toxiproxy) Cure(t testing.TB) {
 	t.Helper()
-	Must(t, p.ask(http.MethodPost, "/reset", nil))
+	assert.Must(t, p.ask(http.MethodPost, "/reset", nil))
 }
 
 // ask sends a request to the API.

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
@@ -41,9 +41,9 @@ func commonLine(second int) string {
 // runOn plays a log.
 func runOn(t *testing.T, log string, engine Engine, o Options) *Result {
 	t.Helper()
-	reader := redistest.NoError(accesslog.Open(accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log)}))(t)
+	reader := assert.NoError(accesslog.Open(accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log)}))(t)
 	t.Cleanup(func() { _ = reader.Close() })
-	return redistest.NoError(Run(reader, engine, o))(t)
+	return assert.NoError(Run(reader, engine, o))(t)
 }
 
 // tableSays prints a result, and wants texts in it once each.
@@ -52,7 +52,7 @@ func tableSays(t *testing.T, r *Result, wants ...string) string {
 	var table strings.Builder
 	r.WriteTable(terminal.New(&table))
 	for _, want := range wants {
-		redistest.ErrorIf(t, strings.Count(table.String(), want) != 1, "%q does not stand once in\n%s", want, &table)
+		assert.ErrorIf(t, strings.Count(table.String(), want) != 1, "%q does not stand once in\n%s", want, &table)
 	}
 	return table.String()
 }
@@ -71,7 +71,7 @@ func TestRun_empty_keys(t *testing.T) {
 		}
 		engine.play = everywhere(v)
 		r := runOn(t, commonLine(0), engine, Options{})
-		redistest.ErrorIf(t, len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want), "%d policies: %q, want %q", policies, r.Warnings, want)
+		assert.ErrorIf(t, len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want), "%d policies: %q, want %q", policies, r.Warnings, want)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestRun_Worst(t *testing.T) {
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
 	for worst, want := range map[int]int{0: 0, 1: 1, 2: 1} {
 		r := runOn(t, commonLine(0), engine, Options{Worst: worst})
-		redistest.ErrorIf(t, len(r.Policies[0].Worst) != want, "worst %d: %+v", worst, r.Policies[0].Worst)
+		assert.ErrorIf(t, len(r.Policies[0].Worst) != want, "worst %d: %+v", worst, r.Policies[0].Worst)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestRun_outcomes(t *testing.T) {
 		return &Verdict{Outcome: outcomes[played-1]}
 	}
 	r := runOn(t, strings.Repeat(commonLine(0), len(outcomes)), engine, Options{})
-	redistest.ErrorIf(t, r.Requests != 5 || r.Exempt != 1 || r.Unlimited != 1 || r.Rejected != 1 || r.Unplayable != 1 || r.Denied != 0, "%+v", r)
+	assert.ErrorIf(t, r.Requests != 5 || r.Exempt != 1 || r.Unlimited != 1 || r.Rejected != 1 || r.Unplayable != 1 || r.Denied != 0, "%+v", r)
 }
 
 // TestTimeline counts random requests of years in few steps, and then each step by itself.
@@ -130,21 +130,21 @@ func TestTimeline(t *testing.T) {
 func TestResult_MarshalJSON(t *testing.T) {
 	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond, Cost: "{cost}"}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
-	text := redistest.NoError(json.Marshal(runOn(t, commonLine(0)+commonLine(2)+commonLine(20)+commonLine(21), engine, Options{Worst: 1})))(t)
+	text := assert.NoError(json.Marshal(runOn(t, commonLine(0)+commonLine(2)+commonLine(20)+commonLine(21), engine, Options{Worst: 1})))(t)
 	for _, want := range []string{`"warnings":[]`, `"step":1`, `"window":90`, `"max_delay":1.5`, `"longest_lasted":21`, `"units":{"offered":4`,
 		`"peak_minute":{"begins":"2025-06-15T15:06:00Z","requests":2,"denied":2}`, `"policies":[{`} {
 		if !strings.Contains(string(text), want+",") && !strings.Contains(string(text), want+"}") && !strings.HasSuffix(want, "{") {
 			t.Errorf("no %s in %s", want, text)
 		}
 	}
-	redistest.ErrorIf(t, strings.Contains(string(text), "null"), "null in %s", text)
+	assert.ErrorIf(t, strings.Contains(string(text), "null"), "null in %s", text)
 }
 
 func TestResult_MarshalJSON_escapes(t *testing.T) {
 	hostile := "\u009b31m \u202e \x7f \u2028 \U000e0001 é 字 \x1b"
 	text, err := json.Marshal(&Result{Policies: []PolicyResult{{Worst: []ClientResult{{Key: hostile}}}}, Suggestions: &Suggestions{Key: hostile}})
-	redistest.Must(t, err)
-	redistest.ErrorIf(t, escape.Text(string(text)) != string(text), "%q does not print", text)
+	assert.Must(t, err)
+	assert.ErrorIf(t, escape.Text(string(text)) != string(text), "%q does not print", text)
 	var back struct {
 		Policies []struct {
 			Worst []struct{ Key string } `json:"worst_clients"`
@@ -263,7 +263,7 @@ func TestRunning_result(t *testing.T) {
 func TestWriteTable_units(t *testing.T) {
 	policy := PolicyResult{Name: "p", Limit: 5, Window: time.Minute}
 	text := tableSays(t, &Result{Policies: []PolicyResult{policy}})
-	redistest.ErrorIf(t, strings.Contains(text, "unit"), "%v", text)
+	assert.ErrorIf(t, strings.Contains(text, "unit"), "%v", text)
 	for want, units := range map[string]Units{
 		"  30,000 units offered, 20,000 admitted, 10,000 denied (33.3 %)\n":                                      {Offered: 30_000, Admitted: 20_000, Denied: 10_000},
 		"20 admitted, 0 denied (0 %), 10 denied by other policies\n":                                             {Offered: 30, Admitted: 20, DeniedByOthers: 10},

@@ -10,7 +10,7 @@ import (
 	"time"
 	_ "time/tzdata" // zones of machines without a table
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 )
@@ -76,7 +76,7 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 		now = a.micros
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(a.key), Weight: a.weight, Peek: a.weight == 0, Refundable: a.returned}}
 		_, err := store.Decide(context.Background(), checks)
-		redistest.FatalIf(t, err != nil, "%v", err)
+		assert.FatalIf(t, err != nil, "%v", err)
 		passes := checks[0].Result.Passes()
 		switch {
 		case !passes:
@@ -109,9 +109,9 @@ func TestSuggester_exact(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("window %v step %d up to %d, %v returned", c.window, c.step, c.max, c.returned), func(t *testing.T) {
 			t.Parallel()
-			traffic := suggestTraffic(uint64(i), redistest.Rounds(1000, 10_000), c.window.Microseconds(), c.step, c.returned)
+			traffic := suggestTraffic(uint64(i), assert.Rounds(1000, 10_000), c.window.Microseconds(), c.step, c.returned)
 			settings := limiter.Settings{Algorithm: "fixed_window", Limit: 7, Window: c.window}
-			s := redistest.NoError(newSuggester(suggestPolicy(t, settings), "", limiter.Algorithms(), c.max))(t)
+			s := assert.NoError(newSuggester(suggestPolicy(t, settings), "", limiter.Algorithms(), c.max))(t)
 			compareSuggestions(t, s, settings, traffic)
 		})
 	}
@@ -151,7 +151,7 @@ func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Set
 			}
 			settings.Limit = got.Limit
 			want := decideAll(t, settings, traffic)
-			redistest.ErrorIf(t, got != (LimitResult{got.Limit, want.denied, want.clients}),
+			assert.ErrorIf(t, got != (LimitResult{got.Limit, want.denied, want.clients}),
 				"%s: %+v, a store denies %d requests of %d clients", algorithm, got, want.denied, want.clients)
 		}
 		settings.Limit = result.Ladders[i].Untouched100
@@ -171,7 +171,7 @@ func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Set
 // TestSuggester_calendar tries limits of calendar periods by the log's own clock: days of Santiago around the
 // one without a first hour, and months.
 func TestSuggester_calendar(t *testing.T) {
-	zone := redistest.NoError(time.LoadLocation("America/Santiago"))(t)
+	zone := assert.NoError(time.LoadLocation("America/Santiago"))(t)
 	begins := time.Date(2026, 9, 4, 12, 0, 0, 0, time.UTC).UnixMicro()
 	const day = 86_400_000_000
 	for _, calendar := range []string{"day", "month"} {
@@ -226,7 +226,7 @@ func TestSuggester_memory(t *testing.T) {
 		each := (heapInUse() - before) / uint64(len(s.keys))
 		runtime.KeepAlive(s)
 		t.Logf("window %v: %d bytes for each of %d keys", c.window, each, len(s.keys))
-		redistest.ErrorIf(t, each > c.most, "window %v: %d bytes a key, want at most %d", c.window, each, c.most)
+		assert.ErrorIf(t, each > c.most, "window %v: %d bytes a key, want at most %d", c.window, each, c.most)
 	}
 	runtime.KeepAlive(traffic)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -18,12 +18,12 @@ const peakStart = int64(1_750_000_000_000_000)
 func suggestPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
 	t.Helper()
 	s.Name = "p"
-	return redistest.NoError(limiter.NewPolicy(s))(t)
+	return assert.NoError(limiter.NewPolicy(s))(t)
 }
 
 func newTestSuggester(t testing.TB, s limiter.Settings, algorithms ...string) *Suggester {
 	t.Helper()
-	return redistest.NoError(NewSuggester(suggestPolicy(t, s), "{client_ip}", algorithms))(t)
+	return assert.NoError(NewSuggester(suggestPolicy(t, s), "{client_ip}", algorithms))(t)
 }
 
 func TestSuggester_untouched(t *testing.T) {
@@ -32,7 +32,7 @@ func TestSuggester_untouched(t *testing.T) {
 		s.Add(fmt.Sprint(client), peakStart, int64(client), false)
 	}
 	for _, l := range s.Finish().Ladders {
-		redistest.ErrorIf(t, l.Untouched99 != 989 || l.Untouched999 != 998 || l.Untouched100 != 999,
+		assert.ErrorIf(t, l.Untouched99 != 989 || l.Untouched999 != 998 || l.Untouched100 != 999,
 			"%s: %d, %d, %d", l.Algorithm, l.Untouched99, l.Untouched999, l.Untouched100)
 	}
 }
@@ -51,12 +51,12 @@ func TestSuggester_untouched_none(t *testing.T) {
 func TestSuggester_without_traffic(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: "gcra", Limit: 5, Window: time.Minute})
 	r := s.Finish()
-	redistest.ErrorIf(t, len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Policy != "p" || r.Key != "{client_ip}", "%+v", r)
+	assert.ErrorIf(t, len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Policy != "p" || r.Key != "{client_ip}", "%+v", r)
 	for _, l := range r.Ladders {
-		redistest.ErrorIf(t, l.Untouched99 != 0 || l.Untouched999 != 0 || l.Untouched100 != 0 || l.Limits == nil || len(l.Limits) != 0, "%+v", l)
+		assert.ErrorIf(t, l.Untouched99 != 0 || l.Untouched999 != 0 || l.Untouched100 != 0 || l.Limits == nil || len(l.Limits) != 0, "%+v", l)
 	}
 	text := tableSays(t, &Result{Suggestions: r}, "no request met policy p")
-	redistest.ErrorIf(t, strings.Contains(text, "99 %"), "%v", text)
+	assert.ErrorIf(t, strings.Contains(text, "99 %"), "%v", text)
 }
 
 // TestSuggester_dominant_client has a site with many ordinary clients and one that sends nearly all requests.
@@ -72,13 +72,13 @@ func TestSuggester_dominant_client(t *testing.T) {
 	}
 	for _, l := range s.Finish().Ladders {
 		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
-		redistest.ErrorIf(t, first.ClientsDenied < 71 || last.Denied != 0 || len(l.Limits) > mostLimits,
+		assert.ErrorIf(t, first.ClientsDenied < 71 || last.Denied != 0 || len(l.Limits) > mostLimits,
 			"%s: %d limits, from %+v to %+v", l.Algorithm, len(l.Limits), first, last)
 		for i, r := range l.Limits[1:] {
 			before := l.Limits[i]
 			fall := before.ClientsDenied - r.ClientsDenied
-			redistest.ErrorIf(t, fall > 79/4, "%s: from a limit of %d to %d the clients denied fall by %d", l.Algorithm, before.Limit, r.Limit, fall)
-			redistest.ErrorIf(t, r.Limit > 4*before.Limit, "%s: no limit between %d and %d", l.Algorithm, before.Limit, r.Limit)
+			assert.ErrorIf(t, fall > 79/4, "%s: from a limit of %d to %d the clients denied fall by %d", l.Algorithm, before.Limit, r.Limit, fall)
+			assert.ErrorIf(t, r.Limit > 4*before.Limit, "%s: no limit between %d and %d", l.Algorithm, before.Limit, r.Limit)
 		}
 	}
 }
@@ -91,13 +91,13 @@ func TestSuggester_useful_limits(t *testing.T) {
 		}
 		for _, l := range s.Finish().Ladders {
 			first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
-			redistest.ErrorIf(t, len(l.Limits) > mostLimits || last.Denied != 0 || first.Denied > 19_600 && first.Limit != own,
+			assert.ErrorIf(t, len(l.Limits) > mostLimits || last.Denied != 0 || first.Denied > 19_600 && first.Limit != own,
 				"%s: own %d, %d limits from %+v to %+v", l.Algorithm, own, len(l.Limits), first, last)
 			for i, r := range l.Limits[1:] {
 				before := l.Limits[i]
-				redistest.ErrorIf(t, r.Limit > 4*before.Limit && before.Denied > 0, "%s: own %d, none between %d and %d", l.Algorithm, own, before.Limit, r.Limit)
+				assert.ErrorIf(t, r.Limit > 4*before.Limit && before.Denied > 0, "%s: own %d, none between %d and %d", l.Algorithm, own, before.Limit, r.Limit)
 			}
-			redistest.ErrorIf(t, !slices.ContainsFunc(l.Limits, func(r LimitResult) bool { return r.Limit == own }),
+			assert.ErrorIf(t, !slices.ContainsFunc(l.Limits, func(r LimitResult) bool { return r.Limit == own }),
 				"%s: not the policy's own %d", l.Algorithm, own)
 		}
 	}
@@ -113,7 +113,7 @@ func TestNewSuggester_errors(t *testing.T) {
 		{limiter.Settings{MaxConcurrent: 5}, "gcra", "algorithm gcra: it counts in a window, which policy p does not have"},
 	} {
 		_, err := NewSuggester(suggestPolicy(t, tt.policy), "", []string{tt.algorithm})
-		redistest.ErrorIf(t, err == nil || !strings.HasPrefix(err.Error(), tt.want), "%v, want %s", err, tt.want)
+		assert.ErrorIf(t, err == nil || !strings.HasPrefix(err.Error(), tt.want), "%v, want %s", err, tt.want)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestLadder_mask(t *testing.T) {
 	for _, window := range []time.Duration{time.Millisecond, time.Second, time.Hour, 13 * time.Hour, 13*time.Hour + time.Microsecond, 400 * 24 * time.Hour} {
 		for _, highest := range []int64{1, 77, highestLimit - 1, highestLimit} {
 			for _, own := range []int64{1, 76, 2_999_998, 1 << 40} {
-				l := redistest.NoError(newLadder(window, own, highest))(t)
+				l := assert.NoError(newLadder(window, own, highest))(t)
 				if !slices.IsSorted(l.limits) || l.limits[0] != 1 || l.top() > highest || l.top()*l.window >= 1<<52 || len(l.limits) > 64 {
 					t.Errorf("window %v, own %d, highest %d: %v", window, own, highest, l.limits)
 				}
@@ -135,9 +135,9 @@ func TestQuotientUp(t *testing.T) {
 		{10, 3, 3, 10}, {10, 3, 4, 8}, {9, 4, 4, 9}, {1, 1, 1 << 40, 1}, {0, 5, 5, 0},
 		{1 << 40, 1 << 40, 1<<40 + 1, 1 << 40}, {1 << 40, 1 << 40, 1 << 60, 1 << 20},
 	} {
-		redistest.Equal(t, quotientUp(c.a, c.b, c.c), c.want, "%d*%d/%d", c.a, c.b, c.c)
+		assert.Equal(t, quotientUp(c.a, c.b, c.c), c.want, "%d*%d/%d", c.a, c.b, c.c)
 	}
-	redistest.ErrorIf(t, !less(1<<40, 1<<40, 1<<41, 1<<40) || less(3, 4, 4, 3), "products are compared wrongly")
+	assert.ErrorIf(t, !less(1<<40, 1<<40, 1<<41, 1<<40) || less(3, 4, 4, 3), "products are compared wrongly")
 }
 
 func TestSuggester_NotTried(t *testing.T) {
@@ -165,7 +165,7 @@ func TestSuggester_NotTried(t *testing.T) {
 			s.leaveOut(&tt.policy)
 			s.Add("a", peakStart, 1, false)
 			r := s.Finish()
-			redistest.ErrorIf(t, !slices.Equal(r.NotTried, tt.want) || (r.OwnLimit == 5) != (tt.want == nil), "own limit %d, %q, want %q", r.OwnLimit, r.NotTried, tt.want)
+			assert.ErrorIf(t, !slices.Equal(r.NotTried, tt.want) || (r.OwnLimit == 5) != (tt.want == nil), "own limit %d, %q, want %q", r.OwnLimit, r.NotTried, tt.want)
 			tableSays(t, &Result{Suggestions: r}, tt.want...)
 		})
 	}
@@ -177,5 +177,5 @@ func TestRun_suggest_refunds(t *testing.T) {
 		suggest(s, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
 	}
 	r := s.Finish()
-	redistest.ErrorIf(t, r.Ladders[0].Untouched100 != 1, "%+v", r.Ladders[0])
+	assert.ErrorIf(t, r.Ladders[0].Untouched100 != 1, "%+v", r.Ladders[0])
 }

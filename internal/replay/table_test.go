@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -20,7 +20,7 @@ func TestWriteTable_singular(t *testing.T) {
 	}
 	text := tableSays(t, r)
 	for _, plural := range []string{"1 requests", "1 clients", "1 keys"} {
-		redistest.ErrorIf(t, strings.Contains(text, plural), "%s in %s", plural, text)
+		assert.ErrorIf(t, strings.Contains(text, plural), "%s in %s", plural, text)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestWriteTable_unread_lines(t *testing.T) {
 
 func TestLasted(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "once", time.Millisecond: "<1s", 499 * time.Millisecond: "<1s", 1200 * time.Millisecond: "1s", 90 * time.Minute: "1h30m"} {
-		redistest.Equal(t, lasted(d), want, "%v", d)
+		assert.Equal(t, lasted(d), want, "%v", d)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestWriteTable_width(t *testing.T) {
 		}},
 	}
 	for line := range strings.Lines(tableSays(t, r, "   DENIED         OF  FIRST DENIAL      LONGEST  KEY\n", key+"\n")) {
-		redistest.ErrorIf(t, len(line) > 81, "%q is wider than 80 columns", line)
+		assert.ErrorIf(t, len(line) > 81, "%q is wider than 80 columns", line)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestRun_suggest_running(t *testing.T) {
 	if len(r.Suggestions.Ladders) != 3 || running.Peak != 3 || running.Limits.Untouched100 != 3 || running.Requests != 4 {
 		t.Errorf("%+v", r.Suggestions)
 	}
-	redistest.ErrorIf(t, r.Policies[0].Running != nil, "a policy of a window shows what runs at once")
+	assert.ErrorIf(t, r.Policies[0].Running != nil, "a policy of a window shows what runs at once")
 	tableSays(t, r,
 		"limits of requests running at once, on the 4 requests of 1 key that met policy p,\n",
 		"     3       3    3  max_concurrent\n",
@@ -99,7 +99,7 @@ func TestRun_suggest_running(t *testing.T) {
 
 func TestRun_suggest_running_alone(t *testing.T) {
 	r := suggestsRunning(t, timedLine(1, 0.5), PolicyResult{Name: "p", Limit: 5, Window: time.Minute}, maxConcurrent)
-	redistest.ErrorIf(t, len(r.Suggestions.Ladders) != 0 || r.Suggestions.Running == nil, "%+v", r.Suggestions)
+	assert.ErrorIf(t, len(r.Suggestions.Ladders) != 0 || r.Suggestions.Running == nil, "%+v", r.Suggestions)
 	text, err := json.Marshal(r)
 	if err != nil || !strings.Contains(string(text), `"running":{"requests":1,"untimed":0,"peak":1,`) || strings.Contains(string(text), "null") {
 		t.Errorf("%s, %v", text, err)
@@ -111,7 +111,7 @@ func TestRun_suggest_running_without_durations(t *testing.T) {
 	const sentence = "limits of requests that run at once are not tried: the log has no durations"
 	r := suggestsRunning(t, commonLine(1)+commonLine(2), policy)
 	tableSays(t, r, sentence)
-	redistest.ErrorIf(t, r.Suggestions.Running != nil || len(r.Suggestions.NotTried) != 1 || r.Suggestions.OwnLimit != 5, "%+v", r.Suggestions)
+	assert.ErrorIf(t, r.Suggestions.Running != nil || len(r.Suggestions.NotTried) != 1 || r.Suggestions.OwnLimit != 5, "%+v", r.Suggestions)
 	r = suggestsRunning(t, commonLine(1)+timedLine(2, 0.1), policy)
 	tableSays(t, r, "left out, without a duration in the log: 1 request\n")
 }
@@ -121,14 +121,14 @@ func TestRun_running_of_policy(t *testing.T) {
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 2, Denied: true}}})
 	r := runOn(t, timedLine(1, 0.5)+timedLine(1, 0.6), engine, Options{})
 	got := r.Policies[0].Running
-	redistest.FatalIf(t, got == nil || got.Peak != 4 || got.Limits != nil, "%+v", r.Policies[0])
+	assert.FatalIf(t, got == nil || got.Peak != 4 || got.Limits != nil, "%+v", r.Policies[0])
 	tableSays(t, r, "policy p: max_concurrent 5\n", "at most 4 of one key")
 	for log, want := range map[string]string{
 		commonLine(1):                     "policy p: the log has no durations, so that every request ends as it begins",
 		commonLine(1) + timedLine(2, 0.1): "policy p: without a duration in the log, so that they end as they begin: 1 request",
 	} {
 		r := runOn(t, log, engine, Options{})
-		redistest.ErrorIf(t, len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want), "warnings %q, want %q", r.Warnings, want)
+		assert.ErrorIf(t, len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want), "warnings %q, want %q", r.Warnings, want)
 	}
 }
 
@@ -141,12 +141,12 @@ func TestHistogram_limit(t *testing.T) {
 		bins := histogram(peaks, limit)
 		clients, next := 0, int64(1)
 		for _, b := range bins {
-			redistest.ErrorIf(t, b.From != next || b.To < b.From, "limit %d: bin %d–%d does not begin at %d", limit, b.From, b.To, next)
+			assert.ErrorIf(t, b.From != next || b.To < b.From, "limit %d: bin %d–%d does not begin at %d", limit, b.From, b.To, next)
 			next = b.To + 1
 			clients += b.Clients
 		}
-		redistest.ErrorIf(t, clients != len(peaks)-1, "limit %d: %d keys in the bins, want %d", limit, clients, len(peaks)-1)
-		redistest.ErrorIf(t, limit < 40_000 && !slices.ContainsFunc(bins, func(b PeakRate) bool { return b.To == limit }),
+		assert.ErrorIf(t, clients != len(peaks)-1, "limit %d: %d keys in the bins, want %d", limit, clients, len(peaks)-1)
+		assert.ErrorIf(t, limit < 40_000 && !slices.ContainsFunc(bins, func(b PeakRate) bool { return b.To == limit }),
 			"limit %d: no bin ends there: %v", limit, bins)
 	}
 }
@@ -154,7 +154,7 @@ func TestHistogram_limit(t *testing.T) {
 func TestHistogram_range(t *testing.T) {
 	got := histogram([]int64{0, 3, 3, 12}, 7)
 	want := []PeakRate{{3, 3, 2}, {4, 5, 0}, {6, 7, 0}, {8, 14, 1}}
-	redistest.ErrorIf(t, !slices.Equal(got, want), "%v, want %v", got, want)
+	assert.ErrorIf(t, !slices.Equal(got, want), "%v, want %v", got, want)
 	if got := histogram(nil, 7); len(got) != 0 {
 		t.Errorf("%v without keys", got)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 func TestMatchersText(t *testing.T) {
@@ -30,7 +30,7 @@ func TestMatchersText(t *testing.T) {
 		"path /a,/b,/c and 2 more":            {{paths("/a", "/b", "/c", "/d", "/e")}},
 	} {
 		got := MatchersText(sets)
-		redistest.ErrorIf(t, got != want, "got %q, want %q", got, want)
+		assert.ErrorIf(t, got != want, "got %q, want %q", got, want)
 	}
 }
 
@@ -49,9 +49,9 @@ func TestLocalAddress(t *testing.T) {
 		{[]string{"unix//run/site.sock"}, "/", "/run/site.sock"},
 		{nil, "/", "[::]:0"},
 	} {
-		target := redistest.NoError(url.Parse(test.url))(t)
+		target := assert.NoError(url.Parse(test.url))(t)
 		got := localAddress(&caddyhttp.Server{Listen: test.listen}, target).String()
-		redistest.ErrorIf(t, got != test.want, "%v, %s: got %s, want %s", test.listen, test.url, got, test.want)
+		assert.ErrorIf(t, got != test.want, "%v, %s: got %s, want %s", test.listen, test.url, got, test.want)
 	}
 }
 
@@ -71,6 +71,6 @@ func TestTracer_Run_again(t *testing.T) {
 	tracer := new(Tracer)
 	for range 3 {
 		_, err := tracer.Run(plan, httptest.NewRequest(http.MethodGet, "/", nil))
-		redistest.FatalIf(t, err != nil || mutates.seen != 1, "%d fields of the response, %v; want 1", mutates.seen, err)
+		assert.FatalIf(t, err != nil || mutates.seen != 1, "%d fields of the response, %v; want 1", mutates.seen, err)
 	}
 }

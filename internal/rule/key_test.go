@@ -14,7 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"pgregory.net/rapid"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // exact are prefixes that leave every address whole.
@@ -42,7 +42,7 @@ func keyOf(t testing.TB, template string, values ...string) string {
 // keysOf makes a key of each of many tuples of values.
 func keysOf(t testing.TB, template string) func(values ...string) string {
 	t.Helper()
-	parsed := redistest.NoError(ParseKey(template, exact))(t)
+	parsed := assert.NoError(ParseKey(template, exact))(t)
 	named := map[string]string{}
 	r, repl := keyRequest("192.0.2.1", named)
 	return func(values ...string) string {
@@ -80,7 +80,7 @@ func TestKey_encodes_what_could_be_mistaken(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := keyOf(t, test.template, test.values...)
-			redistest.ErrorIf(t, got != test.want, "got %q, want %q", got, test.want)
+			assert.ErrorIf(t, got != test.want, "got %q, want %q", got, test.want)
 		})
 	}
 }
@@ -88,13 +88,13 @@ func TestKey_encodes_what_could_be_mistaken(t *testing.T) {
 func TestKey_over_128_bytes_is_known_by_its_hash(t *testing.T) {
 	long := strings.Repeat("x", 128)
 	first, second := keyOf(t, "{p.0}", long+"a"), keyOf(t, "{p.0}", long+"b")
-	redistest.ErrorIf(t, first == second, "two long values have the key %q", first)
+	assert.ErrorIf(t, first == second, "two long values have the key %q", first)
 	hashed := keyOf(t, "{p.0}", strings.Repeat("{", 128)) // which gets long by encoding
 	for _, key := range []string{first, second, hashed, keyOf(t, "a{p.0}", long)} {
-		redistest.ErrorIf(t, len(key) != len("%~")+64 || !strings.HasPrefix(key, "%~"), "got %q, want %s and 64 digits", key, "%~")
+		assert.ErrorIf(t, len(key) != len("%~")+64 || !strings.HasPrefix(key, "%~"), "got %q, want %s and 64 digits", key, "%~")
 	}
 	forged := keyOf(t, "{p.0}", first)
-	redistest.ErrorIf(t, forged == first, "a client that sends %q gets that key", first)
+	assert.ErrorIf(t, forged == first, "a client that sends %q gets that key", first)
 }
 
 // pieces draws the parts of a template: literals, and placeholders as "".
@@ -172,7 +172,7 @@ func tuples(values []string, count int) func(yield func([]string) bool) {
 // TestKey_keeps_nothing_of_the_text_that_it_is_cut_from makes keys of a few bytes of long cookie lines,
 // as Caddy's placeholders are.
 func TestKey_keeps_nothing_of_the_text_that_it_is_cut_from(t *testing.T) {
-	key := redistest.NoError(ParseKey("{p.0}", exact))(t)
+	key := assert.NoError(ParseKey("{p.0}", exact))(t)
 	const line, keys = 64 << 10, 1000
 	kept := make([]string, 0, keys)
 	before := heap()
@@ -182,7 +182,7 @@ func TestKey_keeps_nothing_of_the_text_that_it_is_cut_from(t *testing.T) {
 		kept = append(kept, key.Key(r, repl).String())
 	}
 	grown := heap() - before
-	redistest.ErrorIf(t, grown > keys*line/10, "%d keys of %d bytes keep %d bytes", keys, len(kept[0]), grown)
+	assert.ErrorIf(t, grown > keys*line/10, "%d keys of %d bytes keep %d bytes", keys, len(kept[0]), grown)
 	runtime.KeepAlive(kept)
 }
 
@@ -216,33 +216,33 @@ func TestAddress_is_cut_to_its_prefix(t *testing.T) {
 		{"@", Prefixes{24, 64}, "@"},
 		{"no:address", Prefixes{24, 64}, "no:address"},
 	} {
-		redistest.Equal(t, test.prefixes.Shorten(test.address), test.want, "%q with %+v", test.address, test.prefixes)
+		assert.Equal(t, test.prefixes.Shorten(test.address), test.want, "%q with %+v", test.address, test.prefixes)
 	}
 }
 
 // TestAddress_is_cut_wherever_it_stands_in_a_key has both placeholders of an address in one key.
 func TestAddress_is_cut_wherever_it_stands_in_a_key(t *testing.T) {
-	template := redistest.NoError(ParseKey("{http.vars.client_ip}|{http.request.remote.host}|{p.0}", Prefixes{IPv4: 24, IPv6: 64}))(t)
+	template := assert.NoError(ParseKey("{http.vars.client_ip}|{http.request.remote.host}|{p.0}", Prefixes{IPv4: 24, IPv6: 64}))(t)
 	r, repl := keyRequest("2001:db8::1:2:3:4", map[string]string{"http.request.remote.host": "192.0.2.77", "p.0": "192.0.2.77"})
 	got, want := template.Key(r, repl).String(), "2001:db8::/64|192.0.2.0/24|192.0.2.77"
-	redistest.ErrorIf(t, got != want, "got %q, want %q", got, want)
+	assert.ErrorIf(t, got != want, "got %q, want %q", got, want)
 }
 
 func TestAddress_alone_needs_no_replacer(t *testing.T) {
-	template := redistest.NoError(ParseKey("{http.vars.client_ip}", Prefixes{IPv4: 32, IPv6: 64}))(t)
+	template := assert.NoError(ParseKey("{http.vars.client_ip}", Prefixes{IPv4: 32, IPv6: 64}))(t)
 	for address, want := range map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "": ""} {
 		r, _ := keyRequest(address, nil)
-		redistest.Equal(t, template.Key(r, nil).String(), want, "from %q", address)
+		assert.Equal(t, template.Key(r, nil).String(), want, "from %q", address)
 	}
 }
 
 // TestAddress_in_place_of_an_empty_key_is_no_values_key tries what a client might send.
 func TestAddress_in_place_of_an_empty_key_is_no_values_key(t *testing.T) {
-	template := redistest.NoError(ParseKey("{p.0}", exact))(t)
+	template := assert.NoError(ParseKey("{p.0}", exact))(t)
 	r, _ := keyRequest("192.0.2.1", nil)
 	stand := template.AddressKey(r).String()
 	want := addressMark + "192.0.2.1"
-	redistest.ErrorIf(t, stand != want, "got %q, want %q", stand, want)
+	assert.ErrorIf(t, stand != want, "got %q, want %q", stand, want)
 	rapid.Check(t, func(rt *rapid.T) {
 		value := rapid.OneOf(rapid.String(), rapid.Just(stand), rapid.Just("192.0.2.1"),
 			rapid.StringOfN(rapid.RuneFrom([]rune("%ip:192.0")), -1, 16, -1)).Draw(rt, "value")
@@ -251,5 +251,5 @@ func TestAddress_in_place_of_an_empty_key_is_no_values_key(t *testing.T) {
 		}
 	})
 	other, _ := keyRequest("192.0.2.2", nil)
-	redistest.ErrorIf(t, template.AddressKey(other).String() == stand, "two addresses share the key")
+	assert.ErrorIf(t, template.AddressKey(other).String() == stand, "two addresses share the key")
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -32,7 +32,7 @@ func TestParseKey_says_what_is_wrong(t *testing.T) {
 		"{p.0}-{remote_ip}-x": "write {client_ip}, or {remote_host}",
 	} {
 		_, err := ParseKey(text, exact)
-		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%q: got error %v, want one about %q", text, err, want)
+		assert.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%q: got error %v, want one about %q", text, err, want)
 	}
 }
 
@@ -85,17 +85,17 @@ func TestShorthands_are_those_of_Caddy(t *testing.T) {
 	}
 	for known, want := range map[*[]string][]string{&shorthands: names, &dottedShorthands: dotted} {
 		got := slices.Sorted(slices.Values(*known))
-		redistest.ErrorIf(t, !slices.Equal(got, slices.Sorted(slices.Values(want))) || len(got) == 0, "got %q, want %q", got, want)
+		assert.ErrorIf(t, !slices.Equal(got, slices.Sorted(slices.Values(want))) || len(got) == 0, "got %q, want %q", got, want)
 	}
 }
 
 // neverSet makes a set of a rule with a key and a limit from placeholders. Its warnings are counted by option.
 func neverSet(t *testing.T, key string) (set *Set, warnings map[string]int) {
 	t.Helper()
-	policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1000, Window: time.Hour, Algorithm: "gcra", Dynamic: true}))(t)
+	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1000, Window: time.Hour, Algorithm: "gcra", Dynamic: true}))(t)
 	r := Rule{Policy: policy, Numbers: Numbers{Weight: 1, Variants: NewVariants(policy)}, OnEmptyKey: EmptyKeyClientIP}
-	r.Key = redistest.NoError(ParseKey(key, exact))(t)
-	r.Numbers.LimitFrom = redistest.NoError(ParsePlaceholder("limit", "{p.limit}"))(t)
+	r.Key = assert.NoError(ParseKey(key, exact))(t)
+	r.Numbers.LimitFrom = assert.NoError(ParsePlaceholder("limit", "{p.limit}"))(t)
 	set, warnings = NewSet([]Rule{r}), map[string]int{}
 	set.OnNeverSet = func(_ *Rule, option, placeholder string) { warnings[option+" "+placeholder]++ }
 	return set, warnings
@@ -126,15 +126,15 @@ func TestOnNeverSet(t *testing.T) {
 		}
 		for i := range requests {
 			r, repl := keyRequest("", test.requests(i))
-			redistest.Must(t, set.Evaluate(r, repl, new(Evaluation)))
+			assert.Must(t, set.Evaluate(r, repl, new(Evaluation)))
 		}
-		redistest.ErrorIf(t, !maps.Equal(warnings, test.want), "%s: got %v, want %v", name, warnings, test.want)
+		assert.ErrorIf(t, !maps.Equal(warnings, test.want), "%s: got %v, want %v", name, warnings, test.want)
 	}
 }
 
 func TestOnNeverSet_allocates_nothing(t *testing.T) {
 	for _, values := range []map[string]string{nil, {"p.0": "x"}} {
-		p := redistest.NoError(ParsePlaceholder("limit", "{p.0}"))(t)
+		p := assert.NoError(ParsePlaceholder("limit", "{p.0}"))(t)
 		warned := 0
 		if n := testing.AllocsPerRun(300, func() {
 			if p.saw(values["p.0"]); p.isSuspect() {
@@ -149,7 +149,7 @@ func TestOnNeverSet_allocates_nothing(t *testing.T) {
 // TestVariants_with_together has many requests bring the same new limit at once. All get one policy: leases and
 // denials are of a policy.
 func TestVariants_with_together(t *testing.T) {
-	base := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "plans", Algorithm: limiter.GCRA, Limit: 1, Window: time.Minute, Dynamic: true}))(t)
+	base := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "plans", Algorithm: limiter.GCRA, Limit: 1, Window: time.Minute, Dynamic: true}))(t)
 	v := NewVariants(base)
 	for limit := int64(2); limit < 1000; limit++ {
 		var policies [8]*limiter.Policy
@@ -159,7 +159,7 @@ func TestVariants_with_together(t *testing.T) {
 		}
 		requests.Wait()
 		for _, p := range policies {
-			redistest.FatalIf(t, p == nil || p != policies[0], "two policies of limit %d", limit)
+			assert.FatalIf(t, p == nil || p != policies[0], "two policies of limit %d", limit)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestParseCost_factors(t *testing.T) {
 // reservePolicy is a window of that capacity.
 func reservePolicy(t *testing.T, capacity int64) *limiter.Policy {
 	t.Helper()
-	return redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: capacity, Window: time.Second}))(t)
+	return assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: capacity, Window: time.Second}))(t)
 }
 
 func TestReserve_Of(t *testing.T) {
@@ -203,7 +203,7 @@ func TestReserve_Of(t *testing.T) {
 	}
 	none := reservePolicy(t, 10).None()
 	got := (Reserve{Percent: 50}).Of(none)
-	redistest.ErrorIf(t, got > 0, "leaves %d of a limit of 0", got)
+	assert.ErrorIf(t, got > 0, "leaves %d of a limit of 0", got)
 }
 
 func TestParseReserve_errors(t *testing.T) {
@@ -224,7 +224,7 @@ func TestReserve_Check(t *testing.T) {
 		{"99%", 10, 1, false, true}, {"99%", 10, 2, false, false}, {"1", 1, 1, false, false}, {"1", 1, 1, true, false}, {"", 1, 1, false, true}, {"0", 1, 1, false, true},
 		{"1", 100, 100, false, false}, {"99", 100, math.MaxInt64, false, false},
 	} {
-		reserve := redistest.NoError(ParseReserve(c.text))(t)
+		reserve := assert.NoError(ParseReserve(c.text))(t)
 		if err := reserve.Check(reservePolicy(t, c.capacity), c.weight, c.dynamic); (err == nil) != c.ok {
 			t.Errorf("reserve %s of %d with weight %d: %v", c.text, c.capacity, c.weight, err)
 		}

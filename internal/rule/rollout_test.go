@@ -12,13 +12,13 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 func rollout(t testing.TB, policy string, percent float64) *Rollout {
 	t.Helper()
-	return redistest.NoError(ParseRollout(policy, &percent))(t)
+	return assert.NoError(ParseRollout(policy, &percent))(t)
 }
 
 // TestRollout_vectors has the least whole percentage that limits a key. Nodes of other versions, on other
@@ -37,20 +37,20 @@ func TestRollout_vectors(t *testing.T) {
 				least = percent
 			}
 		}
-		redistest.ErrorIf(t, least != v.least, "policy %s, key %q: limited from %v%%, want %v%%", v.policy, v.key, least, v.least)
+		assert.ErrorIf(t, least != v.least, "policy %s, key %q: limited from %v%%, want %v%%", v.policy, v.key, least, v.least)
 	}
 }
 
 // TestParseRollout reads percentages, and writes them as they were.
 func TestParseRollout(t *testing.T) {
 	for _, percent := range []float64{0, 0.0001, 12.5, 99.9999} {
-		redistest.Equal(t, rollout(t, "api", percent).String(), strconv.FormatFloat(percent, 'f', -1, 64)+"%", "the percentage")
+		assert.Equal(t, rollout(t, "api", percent).String(), strconv.FormatFloat(percent, 'f', -1, 64)+"%", "the percentage")
 	}
-	none := redistest.NoError(ParseRollout("api", nil))(t)
-	redistest.ErrorIf(t, none != nil || rollout(t, "api", 100) != nil || none.String() != "", "all keys are selected by %v", none)
+	none := assert.NoError(ParseRollout("api", nil))(t)
+	assert.ErrorIf(t, none != nil || rollout(t, "api", 100) != nil || none.String() != "", "all keys are selected by %v", none)
 	for _, percent := range []float64{-1, 100.1, 0.00001, math.NaN()} {
 		_, err := ParseRollout("api", &percent)
-		redistest.ErrorIf(t, err == nil, "%v%% is read", percent)
+		assert.ErrorIf(t, err == nil, "%v%% is read", percent)
 	}
 }
 
@@ -91,12 +91,12 @@ func TestRollout_policies(t *testing.T) {
 			both++
 		}
 	}
-	redistest.ErrorIf(t, both < 2250 || both > 2750, "two policies limit %d of 10,000 keys both, want a quarter", both)
+	assert.ErrorIf(t, both < 2250 || both > 2750, "two policies limit %d of 10,000 keys both, want a quarter", both)
 }
 
 // TestRollout_refusals has requests that yield no key, though their clients could have one.
 func TestRollout_refusals(t *testing.T) {
-	key := redistest.NoError(ParseKey("{http.request.header.X-Key}", exact))(t)
+	key := assert.NoError(ParseKey("{http.request.header.X-Key}", exact))(t)
 	for percent, want := range map[float64][]int{0: {0, 0, 0}, 1: {0, 400, 425}, 100: {400, 400, 425}} {
 		rules := manyRules(t, 2, 0)[:1]
 		rules[0].Key, rules[0].Rollout = key, rollout(t, "api", percent)
@@ -124,7 +124,7 @@ func TestParseFraction(t *testing.T) {
 	}
 	for _, percent := range []float64{-0.0001, -1, 100.0001, 1e9, math.Inf(1), math.NaN(), 0.00001, 33.33333} {
 		got, err := ParseFraction(percent)
-		redistest.ErrorIf(t, err == nil, "%v%% is read as %v", percent, got)
+		assert.ErrorIf(t, err == nil, "%v%% is read as %v", percent, got)
 	}
 }
 
@@ -135,6 +135,6 @@ func TestFraction_Of(t *testing.T) {
 	}{{80, 5, 4}, {80, 4, 4}, {50, 1, 1}, {0.0001, 10, 1}, {100, 1<<53 - 1, 1<<53 - 1}, {99.9999, 1 << 53, 9007190247541738}, {1, 0, 0}} {
 		fraction, err := ParseFraction(c.percent)
 		got := fraction.Of(c.of)
-		redistest.ErrorIf(t, err != nil || got != c.to, "%v%% of %d: got %d, want %d", c.percent, c.of, got, c.to)
+		assert.ErrorIf(t, err != nil || got != c.to, "%v%% of %d: got %d, want %d", c.percent, c.of, got, c.to)
 	}
 }

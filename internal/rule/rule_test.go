@@ -14,7 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -23,8 +23,8 @@ func manyRules(t *testing.T, n, again int) []Rule {
 	t.Helper()
 	var rules []Rule
 	for i := range n {
-		policy := redistest.NoError(limiter.NewPolicy(limiter.Settings{Name: fmt.Sprint("many", i), Limit: 1000, Window: time.Hour, Algorithm: "gcra"}))(t)
-		key := redistest.NoError(ParseKey("{http.vars.client_ip}", exact))(t)
+		policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: fmt.Sprint("many", i), Limit: 1000, Window: time.Hour, Algorithm: "gcra"}))(t)
+		key := assert.NoError(ParseKey("{http.vars.client_ip}", exact))(t)
 		rules = append(rules, Rule{Policy: policy, Key: key, Numbers: Numbers{Weight: 1}})
 	}
 	rules[n-1].Policy = rules[again].Policy
@@ -34,13 +34,13 @@ func manyRules(t *testing.T, n, again int) []Rule {
 // TestSet_Only leaves rules out of a set of its own.
 func TestSet_Only(t *testing.T) {
 	set := NewSet(manyRules(t, 4, 1))
-	redistest.ErrorIf(t, set.Challenges(), "a set without challenges has one")
+	assert.ErrorIf(t, set.Challenges(), "a set without challenges has one")
 	set.Rules[2].Challenge = Challenge{Passes: 3, Limit: 50}
-	redistest.ErrorIf(t, !set.Challenges(), "the challenge of many2 is not found")
-	redistest.Equal(t, set.Rules[2].Challenge.String()+" "+Challenge{Passes: 7}.String(), "3 50 7", "the challenges")
+	assert.ErrorIf(t, !set.Challenges(), "the challenge of many2 is not found")
+	assert.Equal(t, set.Rules[2].Challenge.String()+" "+Challenge{Passes: 7}.String(), "3 50 7", "the challenges")
 	for policy, want := range map[string]int{"many0": 1, "many1": 2, "many2": 1, "none": 0, "": 4} {
 		only := set.Only(policy)
-		redistest.ErrorIf(t, len(only.Rules) != want || len(set.Rules) != 4 || only.Challenges() != (policy == "many2" || policy == ""),
+		assert.ErrorIf(t, len(only.Rules) != want || len(set.Rules) != 4 || only.Challenges() != (policy == "many2" || policy == ""),
 			"%q: %d rules of %d, challenges: %t", policy, len(only.Rules), len(set.Rules), only.Challenges())
 	}
 }
@@ -49,7 +49,7 @@ func TestSet_RuleOf_many_policies(t *testing.T) {
 	set := NewSet(manyRules(t, 2000, 20))
 	for i := range set.Rules[:1999] {
 		got := set.RuleOf(&limiter.Check{Policy: set.Rules[i].Policy})
-		redistest.FatalIf(t, got != &set.Rules[i] || got.repeats || got.Index != i, "rule %d is taken for rule %d", i, got.Index)
+		assert.FatalIf(t, got != &set.Rules[i] || got.repeats || got.Index != i, "rule %d is taken for rule %d", i, got.Index)
 	}
 	if last := &set.Rules[1999]; !last.repeats || set.RuleOf(&limiter.Check{Policy: last.Policy}).Index != 20 {
 		t.Error("the last rule repeats the policy of rule 20")
@@ -64,14 +64,14 @@ func TestSet_Evaluate_merges_repeated_policies(t *testing.T) {
 		t.Errorf("%d checks, %v; want 39, of which one takes 2", len(e.Enforced), err)
 	}
 	set.Rules[20].Numbers.Weight, e = math.MaxInt64, Evaluation{}
-	redistest.Must(t, set.Evaluate(r, repl, &e))
-	redistest.Equal(t, e.Enforced[20].Weight, math.MaxInt64, "the sum with the largest weight")
+	assert.Must(t, set.Evaluate(r, repl, &e))
+	assert.Equal(t, e.Enforced[20].Weight, math.MaxInt64, "the sum with the largest weight")
 }
 
 // TestSet_Evaluate_visits_rules_after_a_refusal holds what explain relies on.
 func TestSet_Evaluate_visits_rules_after_a_refusal(t *testing.T) {
 	rules := manyRules(t, 3, 0)[:2]
-	empty := redistest.NoError(ParseKey("{http.request.header.X-Key}", exact))(t)
+	empty := assert.NoError(ParseKey("{http.request.header.X-Key}", exact))(t)
 	rules[0].Key, rules[0].OnEmptyKey = empty, EmptyKeyReject
 	for _, visited := range []bool{false, true} {
 		set := NewSet(rules)
@@ -82,8 +82,8 @@ func TestSet_Evaluate_visits_rules_after_a_refusal(t *testing.T) {
 		}
 		r, repl := keyRequest("192.0.2.1", nil)
 		refused := set.Evaluate(r, repl, &e)
-		redistest.ErrorIf(t, !IsRefusal(refused) || e.Concerns(), "got %v and %+v; want a refusal and no checks", refused, e)
-		redistest.ErrorIf(t, visited && (len(statuses) != 2 || statuses[0] != Rejected || statuses[1] != Counts),
+		assert.ErrorIf(t, !IsRefusal(refused) || e.Concerns(), "got %v and %+v; want a refusal and no checks", refused, e)
+		assert.ErrorIf(t, visited && (len(statuses) != 2 || statuses[0] != Rejected || statuses[1] != Counts),
 			"got the statuses %v, want rejected and counts", statuses)
 	}
 	rules[0].DryRun = true
@@ -115,9 +115,9 @@ func TestExempt_matches_by_the_address_however_it_is_written(t *testing.T) {
 		{privateRanges, "203.0.113.7", false},
 	} {
 		exempt, err := ParseExempt([]string{test.exempt})
-		redistest.FatalIf(t, err != nil, "%s: %v", test.exempt, err)
+		assert.FatalIf(t, err != nil, "%s: %v", test.exempt, err)
 		r, _ := keyRequest(test.address, nil)
-		redistest.Equal(t, (&Set{Exempt: exempt}).IsExempt(r), test.want, "%s, from %s", test.exempt, test.address)
+		assert.Equal(t, (&Set{Exempt: exempt}).IsExempt(r), test.want, "%s, from %s", test.exempt, test.address)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestExempt_matches_by_the_address_however_it_is_written(t *testing.T) {
 func TestSet_Evaluate_empty_keys(t *testing.T) {
 	rules := manyRules(t, 4, 0)[:3]
 	for i, mode := range EmptyKeys() {
-		key := redistest.NoError(ParseKey("{http.request.header.X-"+string(mode)+"}", Prefixes{IPv4: 16 + 8*i, IPv6: 64}))(t)
+		key := assert.NoError(ParseKey("{http.request.header.X-"+string(mode)+"}", Prefixes{IPv4: 16 + 8*i, IPv6: 64}))(t)
 		rules[i].Key, rules[i].OnEmptyKey = key, mode
 	}
 	const stand = addressMark + "192.0.0.0/16"
@@ -165,7 +165,7 @@ func TestSet_Evaluate_empty_keys(t *testing.T) {
 		for i := range e.Enforced {
 			keys = append(keys, e.Enforced[i].Key.String())
 		}
-		redistest.ErrorIf(t, !slices.Equal(keys, test.keys), "%s: counted for %q, want %q", name, keys, test.keys)
+		assert.ErrorIf(t, !slices.Equal(keys, test.keys), "%s: counted for %q, want %q", name, keys, test.keys)
 	}
 }
 
@@ -190,12 +190,12 @@ func TestField_repeated(t *testing.T) {
 		twice := httptest.NewRequest(http.MethodGet, "/?"+test.query, http.NoBody)
 		twice.Header = test.header
 		f := fieldOf(test.placeholder)
-		redistest.ErrorIf(t, !f.repeated(twice),
+		assert.ErrorIf(t, !f.repeated(twice),
 			"%s stands once in %q, %v", test.placeholder, test.query, test.header)
-		redistest.ErrorIf(t, f.repeated(once) || f.repeated(httptest.NewRequest(http.MethodGet, "/", http.NoBody)),
+		assert.ErrorIf(t, f.repeated(once) || f.repeated(httptest.NewRequest(http.MethodGet, "/", http.NoBody)),
 			"%s stands several times in another request", test.placeholder)
 		allocations := testing.AllocsPerRun(10, func() { f.repeated(once) })
-		redistest.ErrorIf(t, allocations > 0, "a look for %s allocates %v times", test.placeholder, allocations)
+		assert.ErrorIf(t, allocations > 0, "a look for %s allocates %v times", test.placeholder, allocations)
 	}
 }
 
@@ -209,7 +209,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, first, second string) {
 		template, err := ParseKey(text, exact)
 		if err != nil {
-			redistest.ErrorIf(t, !strings.Contains(err.Error(), "key"), "the error does not name its option: %v", err)
+			assert.ErrorIf(t, !strings.Contains(err.Error(), "key"), "the error does not name its option: %v", err)
 			return
 		}
 		placeholders := 0
@@ -227,8 +227,8 @@ func FuzzParseKey(f *testing.F) {
 		for i := range keys {
 			r, repl := keyRequest("192.0.2.1", values[i])
 			keys[i] = template.Key(r, repl).String()
-			redistest.ErrorIf(t, len(keys[i]) > 128 || strings.ContainsAny(keys[i], "{}"), "the key %q is too long or has braces", keys[i])
-			redistest.Equal(t, template.Key(r, repl).String(), keys[i], "the key of a request that had %q", keys[i])
+			assert.ErrorIf(t, len(keys[i]) > 128 || strings.ContainsAny(keys[i], "{}"), "the key %q is too long or has braces", keys[i])
+			assert.Equal(t, template.Key(r, repl).String(), keys[i], "the key of a request that had %q", keys[i])
 		}
 		if placeholders > 0 && first != second && keys[0] == keys[1] {
 			t.Errorf("key %q is %q for %q and for %q", text, keys[0], first, second)

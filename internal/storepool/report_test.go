@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
@@ -36,7 +36,7 @@ func TestLossLines(t *testing.T) {
 				case "recovery":
 					l.end()
 				default:
-					redistest.Equal(t, l.due(now), s.what == "line", "step %d, %s: a line is due", i, s.what)
+					assert.Equal(t, l.due(now), s.what == "line", "step %d, %s: a line is due", i, s.what)
 				}
 			}
 		})
@@ -45,7 +45,7 @@ func TestLossLines(t *testing.T) {
 
 func TestTrace_is_nothing_without_a_span(t *testing.T) {
 	ask := traceStore(dial.Options{})
-	redistest.ErrorIf(t, ask(t.Context()) != nil, "a span began")
+	assert.ErrorIf(t, ask(t.Context()) != nil, "a span began")
 	if allocations := testing.AllocsPerRun(100, func() { ask(t.Context()) }); allocations > 1 { // that of t.Context
 		t.Errorf("%v allocations", allocations)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 func TestTable_Write_alignment(t *testing.T) {
@@ -18,7 +18,7 @@ func TestTable_Write_alignment(t *testing.T) {
 	table.Write(New(&text))
 	want := "KEY      COUNT  DETAIL\nä            5  first\nlonger    1000  " + long + "\n\\x1b[2J      1\n"
 	got := text.String()
-	redistest.ErrorIf(t, got != want, "got\n%swant\n%s", got, want)
+	assert.ErrorIf(t, got != want, "got\n%swant\n%s", got, want)
 }
 
 func TestKeyValues_Write(t *testing.T) {

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // newRead returns the reader of a body that came in pieces of a length; 0: in one.
 func newRead(t testing.TB, paths, contentType, body string, length int) *Body {
 	t.Helper()
-	sum := redistest.NoError(ParseSum(paths))(t)
+	sum := assert.NoError(ParseSum(paths))(t)
 	var plan Plan
 	plan.Add(sum)
 	b := plan.NewBody(http.Header{"Content-Type": {contentType}})
@@ -56,13 +56,13 @@ func checkReads(t *testing.T, contentType string, cases []readCase) {
 // rows reads a file in testdata, whose lines have that many columns between tabs.
 func rows(t *testing.T, name string, columns int) (rows [][]string) {
 	t.Helper()
-	text := redistest.NoError(os.ReadFile("testdata/" + name))(t)
+	text := assert.NoError(os.ReadFile("testdata/" + name))(t)
 	for line := range strings.Lines(string(text)) {
 		if line == "\n" || strings.HasPrefix(line, "# ") {
 			continue
 		}
 		row := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		redistest.FatalIf(t, len(row) != columns, "%s has %d columns: %s", name, len(row), line)
+		assert.FatalIf(t, len(row) != columns, "%s has %d columns: %s", name, len(row), line)
 		rows = append(rows, row)
 	}
 	return rows
@@ -77,7 +77,7 @@ func checkFile(t *testing.T, name string) {
 		if err == nil {
 			var parsing error
 			want, parsing = strconv.ParseInt(row[2], 10, 64)
-			redistest.Must(t, parsing)
+			assert.Must(t, parsing)
 		}
 		checkRead(t, row[0], "application/json", row[1], want, err)
 	}
@@ -121,7 +121,7 @@ func TestBody_Complete(t *testing.T) {
 	} {
 		for _, length := range []int{0, 1, 2, 3, 7} {
 			got := newRead(t, "a", test.contentType, test.body, length).Complete()
-			redistest.ErrorIf(t, got != test.want, "%s %q, pieces of %d: complete is %t", test.contentType, test.body, length, got)
+			assert.ErrorIf(t, got != test.want, "%s %q, pieces of %d: complete is %t", test.contentType, test.body, length, got)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestBody_Complete(t *testing.T) {
 func TestBody_document(t *testing.T) {
 	checkFile(t, "documents.txt")
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
-	many := redistest.Rounds(20_000, 1_000_000)
+	many := assert.Rounds(20_000, 1_000_000)
 	long := strings.Repeat("0123456789", many/10)
 	checkReads(t, "application/json", []readCase{
 		{"usage.total_tokens", " {\r\n\t\"usage\" : { \"x\":[1,{}], \"total_tokens\" : 42 } } \n", 42, nil},
@@ -175,7 +175,7 @@ func TestBody_contentType(t *testing.T) {
 		"application/jsonl; charset=\"utf-8\"; x=y": nil,
 	} {
 		_, err := newRead(t, "a", contentType, `{"a":1}`, 0).Sum(0, nil)
-		redistest.ErrorIf(t, !errors.Is(err, want), "%q: got %v, want %v", contentType, err, want)
+		assert.ErrorIf(t, !errors.Is(err, want), "%q: got %v, want %v", contentType, err, want)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestBody_contentEncoding(t *testing.T) {
 	} {
 		header := http.Header{"Content-Type": {"application/json"}, "Content-Encoding": strings.Split(encodings, "|")}
 		_, err := formOf(header)
-		redistest.ErrorIf(t, !errors.Is(err, want), "%q: got %v, want %v", encodings, err, want)
+		assert.ErrorIf(t, !errors.Is(err, want), "%q: got %v, want %v", encodings, err, want)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestBody_lines(t *testing.T) {
 
 // TestBody_hostile has bodies that never end. No piece of them allocates, and no number is found.
 func TestBody_hostile(t *testing.T) {
-	sum := redistest.NoError(ParseSum("usage.total_tokens|a.1"))(t)
+	sum := assert.NoError(ParseSum("usage.total_tokens|a.1"))(t)
 	var plan Plan
 	plan.Add(sum)
 	for head, more := range map[string]string{
@@ -252,10 +252,10 @@ func TestBody_hostile(t *testing.T) {
 			b.Write([]byte(head))
 			piece := []byte(strings.Repeat(more, 1+(64<<10)/len(more)))
 			allocations := testing.AllocsPerRun(10, func() { b.Write(piece) })
-			redistest.ErrorIf(t, allocations > 0, "%s %q and %q: %v allocations for a piece", contentType, head, more, allocations)
+			assert.ErrorIf(t, allocations > 0, "%s %q and %q: %v allocations for a piece", contentType, head, more, allocations)
 			b.End()
 			n, err := b.Sum(0, nil)
-			redistest.ErrorIf(t, n != 0 || err == nil, "%s %q and %q: got %d, %v; want none", contentType, head, more, n, err)
+			assert.ErrorIf(t, n != 0 || err == nil, "%s %q and %q: got %d, %v; want none", contentType, head, more, n, err)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // fuzzedSums lead to places that the seeds have.
@@ -52,11 +52,11 @@ func FuzzBody_pieces(f *testing.F) {
 		}
 		one.End()
 		pieces.End()
-		redistest.ErrorIf(t, one.Complete() != pieces.Complete(), "complete: %t in one piece, %t in pieces", one.Complete(), pieces.Complete())
+		assert.ErrorIf(t, one.Complete() != pieces.Complete(), "complete: %t in one piece, %t in pieces", one.Complete(), pieces.Complete())
 		for i, text := range fuzzedSums {
 			n, err := one.Sum(i, fuzzedPrice)
 			m, errPieces := pieces.Sum(i, fuzzedPrice)
-			redistest.ErrorIf(t, n != m || fmt.Sprint(err) != fmt.Sprint(errPieces),
+			assert.ErrorIf(t, n != m || fmt.Sprint(err) != fmt.Sprint(errPieces),
 				"%s: %d, %v in one piece; %d, %v in pieces", text, n, err, m, errPieces)
 		}
 	})
@@ -74,7 +74,7 @@ func FuzzBody_reference(f *testing.F) {
 		b := fuzzedPlan(t).NewBody(http.Header{"Content-Type": {"application/json"}})
 		b.Write(body)
 		b.End()
-		redistest.ErrorIf(t, !b.Complete(), "%q is not complete", body)
+		assert.ErrorIf(t, !b.Complete(), "%q is not complete", body)
 		found := map[string]json.Number{}
 		decoder := json.NewDecoder(bytes.NewReader(body))
 		decoder.UseNumber()
@@ -94,7 +94,7 @@ func fuzzedPlan(t *testing.T) *Plan {
 	t.Helper()
 	plan := new(Plan)
 	for i, text := range fuzzedSums {
-		redistest.Equal(t, plan.Add(redistest.NoError(ParseSum(text))(t)), i, "the number of %s", text)
+		assert.Equal(t, plan.Add(assert.NoError(ParseSum(text))(t)), i, "the number of %s", text)
 	}
 	return plan
 }
@@ -189,7 +189,7 @@ func referenceSum(t *testing.T, text string, found map[string]json.Number) (int6
 func referenceRat(t *testing.T, text string) *big.Rat {
 	t.Helper()
 	r, ok := new(big.Rat).SetString(text)
-	redistest.FatalIf(t, !ok, "%q is no number", text)
+	assert.FatalIf(t, !ok, "%q is no number", text)
 	return r
 }
 
@@ -229,7 +229,7 @@ func BenchmarkBody(b *testing.B) {
 		"events":  {"text/event-stream", "usage.prompt_tokens", fill(`data: {"id":"c1","choices":[{"index":0,"delta":{"content":" limit"}}],"usage":null}`+"\n\n") + "data: {" + usage + "}\n\n"},
 		"prices":  {"application/json", "{a}*usage.prompt_tokens+10*usage.completion_tokens", `{"id":"c1",` + usage + `}`},
 	} {
-		sum := redistest.NoError(ParseSum(test.sum))(b)
+		sum := assert.NoError(ParseSum(test.sum))(b)
 		var plan Plan
 		plan.Add(sum)
 		header, data := http.Header{"Content-Type": {test.contentType}}, []byte(test.body)
@@ -243,7 +243,7 @@ func BenchmarkBody(b *testing.B) {
 				}
 				body.End()
 				n, err := body.Sum(0, func(int) (Factor, error) { return 2.5e6, nil })
-				redistest.FatalIf(b, n < 1000 || err != nil, "%v %v", n, err)
+				assert.FatalIf(b, n < 1000 || err != nil, "%v %v", n, err)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // TestBody_sums has sums whose exact value decides.
@@ -44,7 +44,7 @@ func TestBody_Sum_prices(t *testing.T) {
 			}
 			return []Factor{1.5e6, 2e6}[i], nil
 		})
-		redistest.Equal(t, fmt.Sprint(n, " ", err), want, "%s", body)
+		assert.Equal(t, fmt.Sprint(n, " ", err), want, "%s", body)
 	}
 }
 
@@ -53,14 +53,14 @@ func TestParseFactor(t *testing.T) {
 		"0": 0, "1": 1e6, "0.15": 150_000, "0.000001": 1, "1000000": 1e12, "1000000.0": 1e12, "007.50": 7_500_000, "999999.999999": 1e12 - 1,
 	} {
 		got, ok := ParseFactor(text)
-		redistest.ErrorIf(t, !ok || got != want, "%s: got %d, %t; want %d", text, got, ok, want)
+		assert.ErrorIf(t, !ok || got != want, "%s: got %d, %t; want %d", text, got, ok, want)
 	}
 	for _, text := range []string{
 		"", ".", "1.", ".5", "-1", "+1", "-0", "1e3", "0x1", "1_0", " 1", "1 ", "1,5", "0.0000001", "0.0000000", "1000000.000001", "1000001",
 		"99999999999999999999", "1.+5", "1.-5", "1.5.5", "NaN", "Inf", "1.5\x00", "²", strings.Repeat("9", 1000),
 	} {
 		got, ok := ParseFactor(text)
-		redistest.ErrorIf(t, ok, "%q: got %d; want none", text, got)
+		assert.ErrorIf(t, ok, "%q: got %d; want none", text, got)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestParseSum_errors(t *testing.T) {
 	}...)
 	for _, sum := range sums {
 		_, err := ParseSum(sum[0])
-		redistest.ErrorIf(t, err == nil || !strings.Contains(err.Error(), sum[1]), "%q: got error %v, want one with %q", sum[0], err, sum[1])
+		assert.ErrorIf(t, err == nil || !strings.Contains(err.Error(), sum[1]), "%q: got error %v, want one with %q", sum[0], err, sum[1])
 	}
 }
 
@@ -97,7 +97,7 @@ func FuzzSum(f *testing.F) {
 // TestSum_random does the same with numbers that are close to each other, to bounds, and far apart.
 func TestSum_random(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	for range redistest.Rounds(1000, 50_000) {
+	for range assert.Rounds(1000, 50_000) {
 		numbers, shape := make([]string, 1+random.IntN(maxPaths)), make([]byte, 2*maxPaths)
 		near, spread := random.Int64N(1e18), []int{1, 6, 40, 400}[random.IntN(4)]
 		for i := range numbers {
@@ -156,5 +156,5 @@ func checkSum(t *testing.T, numbers []string, shape []byte, length int) {
 	}
 	want, wantErr := referenceSum(t, text.String(), found)
 	got, err := newRead(t, text.String(), "application/json", body, length).Sum(0, fuzzedPrice)
-	redistest.ErrorIf(t, got != want || !errors.Is(err, wantErr), "%s in %s: got %d, %v; want %d, %v", &text, body, got, err, want, wantErr)
+	assert.ErrorIf(t, got != want || !errors.Is(err, wantErr), "%s in %s: got %d, %v; want %d, %v", &text, body, got, err, want, wantErr)
 }

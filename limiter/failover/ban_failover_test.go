@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -23,7 +24,7 @@ func hourBan(t *testing.T, name string, after int) *limiter.Policy {
 func oneOf(t *testing.T, f *Store, p *limiter.Policy, key string) (limiter.Result, limiter.Source) {
 	t.Helper()
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key)}}
-	source := redistest.NoError(f.Decide(context.Background(), checks))(t)
+	source := assert.NoError(f.Decide(context.Background(), checks))(t)
 	return checks[0].Result, source
 }
 
@@ -95,7 +96,7 @@ func TestFailover_ban_burst(t *testing.T) {
 			began++
 		}
 	})
-	redistest.ErrorIf(t, passed != 2 || began != 1, "%d passed and %d bans began; want 2 and 1", passed, began)
+	assert.ErrorIf(t, passed != 2 || began != 1, "%d passed and %d bans began; want 2 and 1", passed, began)
 	for _, f := range nodes {
 		list, complete, err := f.Banned(context.Background(), "")
 		if err != nil || !complete || len(list) != 1 || list[0].Policy != "burst" || list[0].Key.String() != "k" || list[0].Offenses != 1 || list[0].Left < 59*time.Minute {
@@ -119,7 +120,7 @@ func TestCluster_bans(t *testing.T) {
 	both("u", "2")
 	for i := range 2 {
 		a, b := both("u", "3")
-		redistest.FatalIf(t, a.Passes() || a.Banned || !b.Passes() || b.Banned, "denial %d: %+v and %+v", i, a, b)
+		assert.FatalIf(t, a.Passes() || a.Banned || !b.Passes() || b.Banned, "denial %d: %+v and %+v", i, a, b)
 	}
 	if a, b := both("u", "3"); !a.BanBegins || a.BanLeft != time.Hour || b.Banned || b.Remaining != 2 {
 		t.Errorf("%+v and %+v; want the user banned by the third denial, the address unchanged", a, b)
@@ -131,12 +132,12 @@ func TestCluster_bans(t *testing.T) {
 		t.Errorf("%+v, %v; want no offense of the address while the user is banned", checks, err)
 	}
 	result, _ := oneOf(t, f, perAddress, "3")
-	redistest.ErrorIf(t, !result.BanBegins, "%+v", result)
+	assert.ErrorIf(t, !result.BanBegins, "%+v", result)
 	list, complete, err := f.Banned(context.Background(), "")
-	redistest.ErrorIf(t, err != nil || !complete || len(list) != 2,
+	assert.ErrorIf(t, err != nil || !complete || len(list) != 2,
 		"%+v, %v, %v; want the bans of all masters", list, complete, err)
 	found, err := f.Unban(context.Background(), perUser, limiter.EncodeKey("u"))
-	redistest.ErrorIf(t, err != nil || !found, "%v, %v", found, err)
+	assert.ErrorIf(t, err != nil || !found, "%v, %v", found, err)
 	if stored, err := r.Inspect(context.Background(), perAddress, limiter.EncodeKey("3")); err != nil || len(stored) != 2 || stored[1].Value["offenses"] != int64(1) || stored[1].TTL < time.Hour {
 		t.Errorf("%+v, %v", stored, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -155,7 +156,7 @@ func sendTakes(b *testing.B, client *goredis.Client, r *redis.Store, p *limiter.
 func infoSum(t testing.TB, client *goredis.Client, section, pattern string) (sum float64) {
 	t.Helper()
 	for _, found := range regexp.MustCompile(pattern).FindAllStringSubmatch(client.Info(context.Background(), section).Val(), -1) {
-		sum += redistest.NoError(strconv.ParseFloat(found[1], 64))(t)
+		sum += assert.NoError(strconv.ParseFloat(found[1], 64))(t)
 	}
 	return sum
 }

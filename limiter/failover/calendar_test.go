@@ -10,6 +10,7 @@ import (
 	"time"
 	_ "time/tzdata" // zones of machines without a table
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -50,13 +51,13 @@ func TestCalendar_wrong_clock(t *testing.T) {
 			for i := range int64(5) {
 				checks := []limiter.Check{{Policy: perDay, Key: limiter.EncodeKey("k")}, {Policy: perYear, Key: limiter.EncodeKey("k"), Weight: 2}, {Policy: other, Key: limiter.EncodeKey("k")}}
 				source, err := f.Decide(context.Background(), checks)
-				redistest.FatalIf(t, err != nil || source != limiter.SourceRedis, "%+v %+v", source, err)
+				assert.FatalIf(t, err != nil || source != limiter.SourceRedis, "%+v %+v", source, err)
 				if !limiter.Allowed(checks) || checks[0].Result.Remaining != 4-i || checks[1].Result.Remaining != 98-2*i || checks[2].Result.Remaining != 9-i {
 					t.Fatalf("decision %d: %+v", i, checks)
 				}
 			}
 			offset, known := r.Topology.AnyNode.Clock.Ahead()
-			redistest.ErrorIf(t, !known || offset.Abs() > time.Second, "the offset is still %v", offset)
+			assert.ErrorIf(t, !known || offset.Abs() > time.Second, "the offset is still %v", offset)
 		})
 	}
 }
@@ -85,10 +86,10 @@ func TestCalendar_jumping_clock(t *testing.T) {
 		}
 	}
 	ids := server.Client(t).Keys(context.Background(), "t:*").Val()
-	redistest.ErrorIf(t, len(ids) != 0, "undecided requests have left %v", ids)
-	redistest.ErrorIf(t, r.Topology.AnyNode.Breaker.Open(), "the breaker is open")
+	assert.ErrorIf(t, len(ids) != 0, "undecided requests have left %v", ids)
+	assert.ErrorIf(t, r.Topology.AnyNode.Breaker.Open(), "the breaker is open")
 	text := fmt.Sprint(r.DecideWithin(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}))
-	redistest.ErrorIf(t, strings.Contains(text, "user_script"), "%+v", text)
+	assert.ErrorIf(t, strings.Contains(text, "user_script"), "%+v", text)
 }
 
 // TestCalendar_tables plays two nodes whose tables of time zones differ, with clocks of their own that are
@@ -126,7 +127,7 @@ func TestCalendar_tables(t *testing.T) {
 					most = 3 * limit
 				}
 				for period, n := range passed {
-					redistest.ErrorIf(t, n > most, "%d units passed in period %d", n, period)
+					assert.ErrorIf(t, n > most, "%d units passed in period %d", n, period)
 				}
 			})
 		}
@@ -216,14 +217,14 @@ func TestCalendar_outage(t *testing.T) {
 				}
 				move(ends - time.Microsecond)
 				got := decide(limiter.ErrOutage)
-				redistest.ErrorIf(t, got.Remaining != left-2, "at the month's end: %+v, want %d left", got, left-2)
+				assert.ErrorIf(t, got.Remaining != left-2, "at the month's end: %+v, want %d left", got, left-2)
 				move(ends + 2*time.Second)
 				if got := decide(limiter.ErrOutage); got.Remaining != limit-1 || got.ResetAfter < 30*day {
 					t.Errorf("in the next month: %+v, want %d left", got, limit-1)
 				}
 				// The unit of the outage is settled ahead of it.
 				got = decide(nil)
-				redistest.ErrorIf(t, got.Remaining != 8, "afterwards: %+v, want 8 left", got)
+				assert.ErrorIf(t, got.Remaining != 8, "afterwards: %+v, want 8 left", got)
 			})
 		}
 	}
@@ -234,14 +235,14 @@ func offsetOf(t *testing.T, s limiter.Store, r *redis.Store) time.Duration {
 	t.Helper()
 	storetest.Decide(t, s, limiter.Check{Policy: storetest.DayPolicy(t, "offset", limiter.GCRA, 1_000), Key: limiter.EncodeKey("k")})
 	offset, known := r.Offset(0)
-	redistest.ErrorIf(t, !known, "no offset after a decision")
+	assert.ErrorIf(t, !known, "no offset after a decision")
 	return offset
 }
 
 func TestRedis_offset(t *testing.T) {
 	for _, ahead := range []time.Duration{0, -3 * time.Hour} {
 		r := openRedis(t, redistest.StartAt(t, ahead))
-		redistest.Retry(t, "the offset is known", func() (again bool, seen any) {
+		assert.Retry(t, "the offset is known", func() (again bool, seen any) {
 			got := offsetOf(t, r, r)
 			return (got - ahead).Abs() > 50*time.Millisecond, fmt.Sprintf("an offset of %v; want %v", got, ahead)
 		})

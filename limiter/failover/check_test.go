@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -25,12 +26,12 @@ func TestAllow_and_Peek(t *testing.T) {
 		var got []bool
 		for range 3 {
 			result, err := limiter.Allow(t.Context(), store, p, "k")
-			redistest.FatalIf(t, err != nil, "%+v %+v", name, err)
+			assert.FatalIf(t, err != nil, "%+v %+v", name, err)
 			got = append(got, result.Passes())
 		}
-		redistest.ErrorIf(t, !got[0] || !got[1] || got[2], "%s: passes are %v; want two of three", name, got)
+		assert.ErrorIf(t, !got[0] || !got[1] || got[2], "%s: passes are %v; want two of three", name, got)
 		left, err := limiter.Peek(t.Context(), store, p, "k")
-		redistest.ErrorIf(t, err != nil || left.Remaining != 0 || !left.Passes(), "%s: after all: %+v, %v", name, left, err)
+		assert.ErrorIf(t, err != nil || left.Remaining != 0 || !left.Passes(), "%s: after all: %+v, %v", name, left, err)
 		for range 2 {
 			wantRemaining(t, store, p, "other", 2)
 		}
@@ -65,7 +66,7 @@ func TestStore_Decide_invalid(t *testing.T) {
 			"numbers 0 and 1 take fro": {{Policy: p}, {Policy: p, Peek: true}},
 		} {
 			_, err := store.Decide(context.Background(), checks)
-			redistest.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck) || errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), problem),
+			assert.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck) || errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), problem),
 				"%s: got %v; want an error about %q", name, err, problem)
 		}
 		wantRemaining(t, store, p, "k", 2)
@@ -93,7 +94,7 @@ func TestStore_Decide_zeroPolicy(t *testing.T) {
 		t.Errorf("a request that nothing ends: %v", err)
 	}
 	_, err := limiter.Allow(t.Context(), memory.New(), &limiter.Policy{}, "k")
-	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck), "the error is %v", err)
+	assert.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck), "the error is %v", err)
 }
 
 // TestFailover_Peek peeks often, on Redis and in process, at states of every algorithm.
@@ -106,11 +107,11 @@ func TestFailover_Peek(t *testing.T) {
 				peek := func(weight int64) limiter.Result {
 					check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}
 					source, err := f.Peek(context.Background(), &check)
-					redistest.FatalIf(t, err != nil || string(source) != name, "%+v %+v", source, err)
+					assert.FatalIf(t, err != nil || string(source) != name, "%+v %+v", source, err)
 					return check.Result
 				}
 				got := peek(1)
-				redistest.ErrorIf(t, got.Remaining != 3 || got.ResetAfter != 0 || !got.Passes(), "a new quota: %+v", got)
+				assert.ErrorIf(t, got.Remaining != 3 || got.ResetAfter != 0 || !got.Passes(), "a new quota: %+v", got)
 				for remaining := int64(2); remaining >= 0; remaining-- {
 					storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 					for range 5 {
@@ -120,7 +121,7 @@ func TestFailover_Peek(t *testing.T) {
 					}
 				}
 				got = peek(4)
-				redistest.ErrorIf(t, got.RetryAfter != limiter.Never, "more than the capacity: %+v", got)
+				assert.ErrorIf(t, got.RetryAfter != limiter.Never, "more than the capacity: %+v", got)
 			})
 		}
 	}
@@ -133,7 +134,7 @@ func TestPeek_reserve(t *testing.T) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: storetest.LongWindow(0)})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Reserve: 4}}
 		source, err := f.Decide(t.Context(), checks)
-		redistest.FatalIf(t, err != nil || checks[0].Unused() != 9,
+		assert.FatalIf(t, err != nil || checks[0].Unused() != 9,
 			"%s: %d unused after one of 10, %v", name, checks[0].Unused(), err)
 		cost := checks[0]
 		cost.Weight = 7
@@ -172,11 +173,11 @@ func TestFailover_PeekIn(t *testing.T) {
 	server.Kill()
 	waitFailing(t, f, true, func() {
 		_, _, err := peek(FailClosed)
-		redistest.FatalIf(t, !errors.Is(err, limiter.ErrUndecided), "got %v from a dead Redis", err)
+		assert.FatalIf(t, !errors.Is(err, limiter.ErrUndecided), "got %v from a dead Redis", err)
 	})
 	for _, mode := range []FailMode{FailOpen, FailClosed} {
 		_, _, err := peek(mode)
-		redistest.ErrorIf(t, !errors.Is(err, limiter.ErrOutage), "%s: got %v, want the outage at once", mode, err)
+		assert.ErrorIf(t, !errors.Is(err, limiter.ErrOutage), "%s: got %v, want the outage at once", mode, err)
 	}
 	if source, remaining, err := peek(FailLocal); source != limiter.SourceFallback || remaining > 5 || err != nil {
 		t.Errorf("got %d from %s, %v; want at most the half", remaining, source, err)
@@ -192,10 +193,10 @@ func TestFailover_PeekIn(t *testing.T) {
 		t.Errorf("in process: got %+v from %s, %v", check.Result, source, err)
 	}
 	for source, want := range map[limiter.Source]int64{limiter.SourceRedis: 10, limiter.SourceMemory: 10, limiter.SourceFallback: 5} {
-		redistest.Equal(t, f.CapacityIn(p, source), want, "the capacity of %s", source)
+		assert.Equal(t, f.CapacityIn(p, source), want, "the capacity of %s", source)
 	}
 	server.Run(t)
-	redistest.WaitFor(t, "a peek succeeds as soon as Redis is back, even while the breaker is open", func() error {
+	assert.WaitFor(t, "a peek succeeds as soon as Redis is back, even while the breaker is open", func() error {
 		_, err := f.Peek(t.Context(), &check)
 		return err
 	})
@@ -222,7 +223,7 @@ func TestFailover_permission_of_one_policy(t *testing.T) {
 			if source, err := f.Decide(t.Context(), checks); source != limiter.SourceFallback || err != nil || !limiter.Allowed(checks) {
 				t.Fatalf("decided by %s: %+v %v", source, checks, err)
 			}
-			redistest.ErrorIf(t, !f.ledger.isEmpty(), "something is owed for a request that Redis may have charged")
+			assert.ErrorIf(t, !f.ledger.isEmpty(), "something is owed for a request that Redis may have charged")
 			setPermissions("+" + right)
 			waitReported(t, reported, "outage:auth recovery")
 			for p, want := range left {
@@ -239,9 +240,9 @@ func TestFailover_no_name(t *testing.T) {
 		p := storetest.DayPolicy(t, "named", limiter.FixedWindow, 3)
 		storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 		found, err := f.ResetAll(t.Context(), "n*")
-		redistest.ErrorIf(t, err != nil || found != (ResetCount{}), "%s: a reset found %+v, %v", name, found, err)
+		assert.ErrorIf(t, err != nil || found != (ResetCount{}), "%s: a reset found %+v, %v", name, found, err)
 		list, complete, err := f.Banned(t.Context(), "n*")
-		redistest.ErrorIf(t, err != nil || len(list) > 0 || !complete, "%s: banned are %v, %t, %v", name, list, complete, err)
+		assert.ErrorIf(t, err != nil || len(list) > 0 || !complete, "%s: banned are %v, %t, %v", name, list, complete, err)
 		f.Prune()
 		wantRemaining(t, f, p, "k", 2)
 	}

@@ -11,6 +11,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
@@ -29,7 +30,7 @@ func startMove(t *testing.T, source, target *redistest.Server, slot uint16, name
 	noError(t, source.Client(t).Do(ctx, "cluster", "setslot", slot, "migrating", target.ClusterID(t)).Err())
 	for _, name := range names {
 		moved, err := source.Client(t).Do(ctx, "migrate", host, port, name, 0, 5000).Text()
-		redistest.FatalIf(t, err != nil || moved != "OK", "%s: %s, %v", name, moved, err)
+		assert.FatalIf(t, err != nil || moved != "OK", "%s: %s, %v", name, moved, err)
 	}
 }
 
@@ -56,7 +57,7 @@ func TestCluster_administration_moves(t *testing.T) {
 	slot, from, to := placeOf("moved")
 	moveSlot(t, masters, slot, from, to)
 	banned, err := f.Unban(ctx, p, limiter.EncodeKey("moved"))
-	redistest.ErrorIf(t, err != nil || !banned, "the slot has moved: %v, %v", banned, err)
+	assert.ErrorIf(t, err != nil || !banned, "the slot has moved: %v, %v", banned, err)
 
 	moving, halved := limiter.EncodeKey("moving"), limiter.EncodeKey("halved")
 	begin("moving", r.RedisKey(p, moving), r.BanKey(p, moving))
@@ -65,9 +66,9 @@ func TestCluster_administration_moves(t *testing.T) {
 		t.Errorf("slots move: %v are listed, complete: %v, %v", list, complete, err)
 	}
 	found, err := f.Reset(ctx, p, halved)
-	redistest.ErrorIf(t, err != nil || found.Shared != 1, "half of the keys have moved: %+v, %v", found, err)
+	assert.ErrorIf(t, err != nil || found.Shared != 1, "half of the keys have moved: %+v, %v", found, err)
 	banned, err = f.Unban(ctx, p, moving)
-	redistest.ErrorIf(t, err != nil || !banned, "the slot moves: %v, %v", banned, err)
+	assert.ErrorIf(t, err != nil || !banned, "the slot moves: %v, %v", banned, err)
 	begin("b", r.BanKey(p, limiter.EncodeKey("b")))
 	if banned, err := f.UnbanAll(ctx, p.Name()); err != nil || banned != 3 {
 		t.Errorf("slots move: %d bans are lifted, %v", banned, err)
@@ -90,7 +91,7 @@ func TestCluster_administration_uncovered(t *testing.T) {
 	for _, m := range masters {
 		clients = append(clients, m.Client(t))
 	}
-	redistest.WaitFor(t, "no command takes the list for complete", func() error {
+	assert.WaitFor(t, "no command takes the list for complete", func() error {
 		for _, client := range clients { // all slots of one, which has the keys still; what it said before may bring them back
 			if err := client.ClusterDelSlotsRange(ctx, first, last).Err(); err != nil && !strings.Contains(err.Error(), "already unassigned") {
 				return err
@@ -134,9 +135,9 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 			c.Slot = slot
 			calls = append(calls, c)
 		}
-		redistest.ErrorIf(t, !r.Send(context.Background(), n, calls), "the batch counts as unanswered")
+		assert.ErrorIf(t, !r.Send(context.Background(), n, calls), "the batch counts as unanswered")
 		for i, c := range calls {
-			redistest.ErrorIf(t, c.Err != nil || c.Checks[0].Result.Remaining != remaining[i],
+			assert.ErrorIf(t, c.Err != nil || c.Checks[0].Result.Remaining != remaining[i],
 				"call %d of %s: %d remain, %v; want %d", i, policies[i].Name(), c.Checks[0].Result.Remaining, c.Err, remaining[i])
 		}
 	}
@@ -149,5 +150,5 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 
 	both := append(check(moved), check(storetest.DayPolicy(t, "later", limiter.GCRA, 10))...)
 	_, err := r.Decide(ctx, both)
-	redistest.ErrorIf(t, limiter.Kind(err) != "tryagain", "a request with keys on both masters: %v, want tryagain", err)
+	assert.ErrorIf(t, limiter.Kind(err) != "tryagain", "a request with keys on both masters: %v, want tryagain", err)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -45,10 +46,10 @@ func TestCluster(t *testing.T) {
 				allowed.Add(1)
 			}
 		})
-		redistest.Equal(t, allowed.Load(), clients*7, "the number of requests that passed")
+		assert.Equal(t, allowed.Load(), clients*7, "the number of requests that passed")
 		for _, master := range masters {
 			n := master.Client(t).DBSize(context.Background()).Val()
-			redistest.ErrorIf(t, n == 0, "master %s has no key", master.Addr)
+			assert.ErrorIf(t, n == 0, "master %s has no key", master.Addr)
 		}
 	})
 
@@ -59,7 +60,7 @@ func TestCluster(t *testing.T) {
 	t.Run("asks the right master at once", func(t *testing.T) {
 		for _, master := range masters {
 			stats := master.Client(t).Info(context.Background(), "errorstats").Val()
-			redistest.ErrorIf(t, strings.Contains(stats, "MOVED"), "master %s sent requests elsewhere: %s", master.Addr, stats)
+			assert.ErrorIf(t, strings.Contains(stats, "MOVED"), "master %s sent requests elsewhere: %s", master.Addr, stats)
 		}
 	})
 
@@ -73,7 +74,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 		for _, n := range r.Topology.Nodes() {
-			redistest.ErrorIf(t, n.Breaker.Open(), "a breaker has opened")
+			assert.ErrorIf(t, n.Breaker.Open(), "a breaker has opened")
 		}
 	})
 }
@@ -86,7 +87,7 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 	checks := func() []limiter.Check {
 		return []limiter.Check{{Policy: large, Key: limiter.EncodeKey("k"), Weight: 2}, {Policy: small, Key: limiter.EncodeKey("one"), Weight: 1}}
 	}
-	redistest.FatalIf(t, len(r.GroupBySlot(checks())) == 1, "the keys must be in different slots")
+	assert.FatalIf(t, len(r.GroupBySlot(checks())) == 1, "the keys must be in different slots")
 	var allowed atomic.Int64
 	inParallel(32, func(_ int) {
 		for range 4 {
@@ -99,7 +100,7 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 		}
 	})
 	got := allowed.Load()
-	redistest.ErrorIf(t, got > 30 || got < 15, "%d requests passed a limit of 30", got)
+	assert.ErrorIf(t, got > 30 || got < 15, "%d requests passed a limit of 30", got)
 	waitLeft(t, r, large, 1_000-2*got) // lost races are refunded
 }
 
@@ -113,7 +114,7 @@ func TestKeyWriter_slotOf(t *testing.T) {
 		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
 			want := client.ClusterKeySlot(context.Background(), string(n.Append(nil, p.Rule().ID, key))).Val()
 			got := n.SlotOf(key)
-			redistest.ErrorIf(t, int64(got) != want, "%q: slot %d, Redis says %d", key, got, want)
+			assert.ErrorIf(t, int64(got) != want, "%q: slot %d, Redis says %d", key, got, want)
 		}
 	}
 }
@@ -154,12 +155,12 @@ func TestCluster_dead_master(t *testing.T) {
 	masters[2].Kill()
 	const first = 2*wire.ClusterSlots/3 + 1 // of the slots of the master that is gone
 	alive, gone := clientsIn(r, 50, 0, first), clientsIn(r, 50, first, wire.ClusterSlots)
-	redistest.FatalIf(t, errorOf(r, p, gone[0]) == nil, "a dead master decides")
-	redistest.WaitFor(t, "the masters are known", func() error { return errorOf(r, p, alive[0]) })
+	assert.FatalIf(t, errorOf(r, p, gone[0]) == nil, "a dead master decides")
+	assert.WaitFor(t, "the masters are known", func() error { return errorOf(r, p, alive[0]) })
 	for i := range 50 {
-		redistest.ErrorIf(t, errorOf(r, p, gone[i]) == nil, "a dead master decides")
+		assert.ErrorIf(t, errorOf(r, p, gone[i]) == nil, "a dead master decides")
 		err := errorOf(r, p, alive[i])
-		redistest.ErrorIf(t, err != nil, "client %d of a master that is there: %v", i, err)
+		assert.ErrorIf(t, err != nil, "client %d of a master that is there: %v", i, err)
 	}
 }
 
@@ -174,7 +175,7 @@ func TestCluster_unserved_slot(t *testing.T) {
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("client"), Weight: 1})
 	for i := range 30 {
 		err := errorOf(r, p, "lost")
-		redistest.ErrorIf(t, limiter.Kind(err) != "clusterdown", "a slot without a master: %v", err)
+		assert.ErrorIf(t, limiter.Kind(err) != "clusterdown", "a slot without a master: %v", err)
 		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
 	}
 }

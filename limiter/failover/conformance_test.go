@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -35,16 +36,16 @@ func TestStores_promises(t *testing.T) {
 // TestStores_agree_on_random_traces has Lua and Go answer the same.
 func TestStores_agree_on_random_traces(t *testing.T) {
 	t.Parallel()
-	storetest.Agree(t, stores, redistest.Rounds[uint64](48, 400))
+	storetest.Agree(t, stores, assert.Rounds[uint64](48, 400))
 }
 
 func TestStores_lease_agree(t *testing.T) {
 	t.Parallel()
-	storetest.AgreeOnLeases(t, stores, redistest.Rounds[uint64](18, 300))
+	storetest.AgreeOnLeases(t, stores, assert.Rounds[uint64](18, 300))
 }
 
 // leaseDecisions is how many decisions of a kernel are played.
-func leaseDecisions() int64 { return redistest.Rounds[int64](40_000, 5_000_000) }
+func leaseDecisions() int64 { return assert.Rounds[int64](40_000, 5_000_000) }
 
 func TestLeases_never_admit_more(t *testing.T) {
 	t.Parallel()
@@ -170,7 +171,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	do := func(t testing.TB, call *queue.Call) {
 		t.Helper()
 		err := batcher.Do(context.Background(), call, 10*time.Second)
-		redistest.FatalIf(t, err != nil || call.Err != nil, "%+v %+v", err, call.Err)
+		assert.FatalIf(t, err != nil || call.Err != nil, "%+v %+v", err, call.Err)
 	}
 	s := newTestStore(New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }}), "redis", limiter.SourceRedis)
 	s.SetClock = func(micros int64) {
@@ -221,7 +222,7 @@ func readReply(t *testing.T, reply any) *queue.Call {
 func TestMessage_read_invalid(t *testing.T) {
 	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 39), strings.Repeat("\xff", 40), strings.Repeat("x", 72), doubles(math.NaN(), 0, 9, 1, 0), doubles(-1, 0, 9, 1, 0), doubles(1<<53, 0, 9, 1, 0)} {
 		c := readReply(t, reply)
-		redistest.ErrorIf(t, c.Err == nil, "%q was read as %+v", reply, c.Checks[0].Result)
+		assert.ErrorIf(t, c.Err == nil, "%q was read as %+v", reply, c.Checks[0].Result)
 	}
 }
 

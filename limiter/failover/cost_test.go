@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
@@ -46,11 +46,11 @@ func TestFailover_Settle(t *testing.T) {
 						check.Weight = left
 					}
 					checks := []limiter.Check{check}
-					source := redistest.NoError(f.Decide(t.Context(), checks))(t)
+					source := assert.NoError(f.Decide(t.Context(), checks))(t)
 					if step.estimate == theRest {
-						redistest.FatalIf(t, !limiter.Allowed(checks), "the rest is denied: %+v", checks)
+						assert.FatalIf(t, !limiter.Allowed(checks), "the rest is denied: %+v", checks)
 						denied := storetest.Decide(t, f, limiter.Check{Policy: p, Key: check.Key, Refundable: true})
-						redistest.FatalIf(t, limiter.Allowed(denied), "allowed: %+v", denied)
+						assert.FatalIf(t, limiter.Allowed(denied), "allowed: %+v", denied)
 					}
 					if checks[0].Result.Passes() {
 						f.Settle(checks[0], step.cost, source)
@@ -74,7 +74,7 @@ func TestFailover_Settle_fraction(t *testing.T) {
 		p := storetest.DayPolicy(t, fmt.Sprint("fraction-", cost), limiter.FixedWindow, 1000)
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 600, Refundable: true}}
 		source, err := f.Decide(t.Context(), checks)
-		redistest.FatalIf(t, err != nil || !limiter.Allowed(checks), "%+v %+v", checks, err)
+		assert.FatalIf(t, err != nil || !limiter.Allowed(checks), "%+v %+v", checks, err)
 		f.Settle(checks[0], cost, source)
 		checkLeft(t, f, p, left)
 	}
@@ -89,7 +89,7 @@ func TestFailover_Settle_others(t *testing.T) {
 			p := storetest.DayPolicy(t, "others-"+name+"-"+algorithm, algorithm, 400)
 			for _, check := range []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}, {Policy: p, Key: limiter.EncodeKey("k"), Peek: true}} {
 				checks := []limiter.Check{check}
-				source := redistest.NoError(f.Decide(t.Context(), checks))(t)
+				source := assert.NoError(f.Decide(t.Context(), checks))(t)
 				f.Settle(checks[0], 0, source)
 				f.Settle(checks[0], 5, source)
 				f.Settle(checks[0], 20, source)
@@ -100,10 +100,10 @@ func TestFailover_Settle_others(t *testing.T) {
 			}
 			checkLeft(t, f, p, want)
 			peek := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}}
-			source := redistest.NoError(f.Decide(t.Context(), peek))(t)
+			source := assert.NoError(f.Decide(t.Context(), peek))(t)
 			f.Settle(peek[0], 5000, source)
 			checkLeft(t, f, p, 0)
-			redistest.ErrorIf(t, limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})),
+			assert.ErrorIf(t, limiter.Allowed(storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})),
 				"%s: a unit passes in debt", p.Name())
 		}
 	}
@@ -115,11 +115,11 @@ func TestFailover_Settle_ban(t *testing.T) {
 	for _, f := range bothStores(t, Options{}) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "api", Algorithm: limiter.FixedWindow, Limit: 10, Window: storetest.LongWindow(0), Ban: []time.Duration{time.Minute}, Refunds: true})
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}
-		source := redistest.NoError(f.Decide(t.Context(), []limiter.Check{check}))(t)
+		source := assert.NoError(f.Decide(t.Context(), []limiter.Check{check}))(t)
 		f.Settle(check, 10, source)
 		checkLeft(t, f, p, 0)
 		got := storetest.Decide(t, f, check)[0].Result
-		redistest.ErrorIf(t, !got.Banned, "%s: %+v", source, got)
+		assert.ErrorIf(t, !got.Banned, "%s: %+v", source, got)
 	}
 }
 
@@ -151,12 +151,12 @@ func TestFailover_Settle_concurrent(t *testing.T) {
 						cost := random.Int64N(estimate + 1)
 						passed.Add(1)
 						got := spent.Add(cost)
-						redistest.ErrorIf(t, got > limit, "%d units were spent of %d", got, limit)
+						assert.ErrorIf(t, got > limit, "%d units were spent of %d", got, limit)
 						f.Settle(checks[0], cost, source)
 					}
 				})
 				t.Logf("%d requests passed and cost %d units", passed.Load(), spent.Load())
-				redistest.ErrorIf(t, passed.Load() < limit/100, "%d requests passed", passed.Load())
+				assert.ErrorIf(t, passed.Load() < limit/100, "%d requests passed", passed.Load())
 				if algorithm == limiter.FixedWindow || algorithm == limiter.SlidingWindowCounter {
 					checkLeft(t, f, p, limit-spent.Load())
 				}
@@ -168,7 +168,7 @@ func TestFailover_Settle_concurrent(t *testing.T) {
 // checkLeft waits until so many units of a quota are left, by the store that decided.
 func checkLeft(t *testing.T, f *Store, p *limiter.Policy, want int64) {
 	t.Helper()
-	redistest.Retry(t, fmt.Sprint(want, " units are left"), func() (again bool, seen any) {
+	assert.Retry(t, fmt.Sprint(want, " units are left"), func() (again bool, seen any) {
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 		_, err := f.PeekIn(t.Context(), FailLocal, &check)
 		return err != nil || check.Result.Remaining != want, fmt.Sprintf("%+v, %v", check.Result, err)

@@ -14,6 +14,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -140,7 +141,7 @@ func TestRedis_credentials(t *testing.T) {
 			crowd(t, r, 16, 10)
 			app.do(t, "client", "kill", "user", "app")
 			crowd(t, r, 16, 10)
-			redistest.Equal(t, refused.Load(), 0, "the number of refused logins")
+			assert.Equal(t, refused.Load(), 0, "the number of refused logins")
 		})
 	}
 }
@@ -160,10 +161,10 @@ func TestRedis_credentials_late(t *testing.T) {
 	t.Parallel()
 	r, refused, app, file := openSlowly(t)
 	before, _ := crowdAfter(t, r, func() { app.do(t, "acl", "setuser", "app", ">second", "<first") })
-	redistest.ErrorIf(t, refused.Load() == 0, "no login was refused: the test has tried nothing")
+	assert.ErrorIf(t, refused.Load() == 0, "no login was refused: the test has tried nothing")
 	noError(t, os.Remove(file))
 	putFile(t, file, "second")
-	redistest.Retry(t, "new connections open", func() (again bool, seen any) {
+	assert.Retry(t, "new connections open", func() (again bool, seen any) {
 		crowd(t, r, 64, 5)
 		got := r.Client().PoolStats().TotalConns
 		return got <= before+1, fmt.Sprintf("%d connections", got)
@@ -174,7 +175,7 @@ func TestRedis_credentials_late(t *testing.T) {
 func TestRedis_credentials_unreadable(t *testing.T) {
 	r, refused, _, file := openSlowly(t)
 	before, now := crowdAfter(t, r, func() { noError(t, os.Remove(file)) })
-	redistest.ErrorIf(t, now <= before || refused.Load() > 0, "%d connections, %d before; %d were refused", now, before, refused.Load())
+	assert.ErrorIf(t, now <= before || refused.Load() > 0, "%d connections, %d before; %d were refused", now, before, refused.Load())
 }
 
 // TestRedis_sentinels_down ends the only sentinel while connections to the master work. More clients want
@@ -183,7 +184,7 @@ func TestRedis_sentinels_down(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, &redistest.Server{Addr: slowly(t, redistest.Start(t))}, "main")
 	r, refused := openWith(t, dial.Options{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, "refused")
 	crowdAfter(t, r, sentinel.Kill)
-	redistest.ErrorIf(t, refused.Load() == 0, "no connection was refused: the test has tried nothing")
+	assert.ErrorIf(t, refused.Load() == 0, "no connection was refused: the test has tried nothing")
 }
 
 // TestRedis_sentinel_credentials rotates the sentinels' password, and has the client ask them anew.
@@ -223,7 +224,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 			noError(t, at.Do(ctx, "client", "kill", "skipme", "yes").Err())
 			app.do(t, "client", "kill", "user", "app")
 			crowd(t, r, 8, 5)
-			redistest.Equal(t, refused.Load(), 0, "the number of refused logins")
+			assert.Equal(t, refused.Load(), 0, "the number of refused logins")
 		})
 	}
 }
@@ -239,7 +240,7 @@ func TestRedis_unknown_master(t *testing.T) {
 	_, ran := r.Command(ctx, 1, "get", "k")
 	_, inspected := r.Inspect(ctx, p, limiter.EncodeKey("k"))
 	for name, err := range map[string]error{"Decide": decided, "Command": ran, "Inspect": inspected} {
-		redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), "the sentinels know no master of this name"),
+		assert.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), "the sentinels know no master of this name"),
 			"%s: %v", name, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -64,11 +65,11 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 	defer server.Resume(t)
 	for range health.FailuresInARow {
 		err := ask()
-		redistest.ErrorIf(t, limiter.Kind(err) != "timeout", "%v of kind %s", err, limiter.Kind(err))
+		assert.ErrorIf(t, limiter.Kind(err) != "timeout", "%v of kind %s", err, limiter.Kind(err))
 	}
 	for range 200 {
 		err := ask()
-		redistest.FatalIf(t, !errors.Is(err, limiter.ErrOutage), "a request waited for a server that hangs: %v", err)
+		assert.FatalIf(t, !errors.Is(err, limiter.ErrOutage), "a request waited for a server that hangs: %v", err)
 	}
 }
 
@@ -92,10 +93,10 @@ func TestFailover_Decide_canceled(t *testing.T) {
 		}
 		_, err := f.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		cancel()
-		redistest.ErrorIf(t, !errors.Is(err, want) || errors.Is(err, limiter.ErrUndecided), "error %v, want %v", err, want)
+		assert.ErrorIf(t, !errors.Is(err, want) || errors.Is(err, limiter.ErrUndecided), "error %v, want %v", err, want)
 	}
 	failing, _ := f.Failing()
-	redistest.ErrorIf(t, failing || reported.String() != "", "clients that left opened the breaker: %v", &reported)
+	assert.ErrorIf(t, failing || reported.String() != "", "clients that left opened the breaker: %v", &reported)
 }
 
 // TestFailover_scaleDown has a quarter of a limit of 8 enforced in an outage.
@@ -107,9 +108,9 @@ func TestFailover_scaleDown(t *testing.T) {
 			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.25, ForgiveOutages: true})
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 			source, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut)
-			redistest.ErrorIf(t, err != nil || source != limiter.SourceFallback || checks[0].Result.Passes() != want,
+			assert.ErrorIf(t, err != nil || source != limiter.SourceFallback || checks[0].Result.Passes() != want,
 				"%s: weight %d: %s, %+v, %v; want it to pass: %v", algorithm, weight, source, checks[0].Result, err, want)
-			redistest.ErrorIf(t, !want && checks[0].Result.RetryAfter != limiter.Never,
+			assert.ErrorIf(t, !want && checks[0].Result.RetryAfter != limiter.Never,
 				"%s: weight %d may come back after %v, and never can", algorithm, weight, checks[0].Result.RetryAfter)
 		}
 	}
@@ -126,14 +127,14 @@ func TestDenyRefresher_batches(t *testing.T) {
 	p := storetest.DayPolicy(t, "flood", limiter.GCRA, 1)
 	ask := func(key int) limiter.Source {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(key)), Weight: 1}}
-		return redistest.NoError(f.Decide(context.Background(), checks))(t)
+		return assert.NoError(f.Decide(context.Background(), checks))(t)
 	}
 	for key := range keys {
 		ask(key)
 		ask(key) // denied
 	}
 	// On a busy machine some refreshes come too late.
-	redistest.WaitFor(t, "few requests wait, and renewals leave in few scripts", func() error {
+	assert.WaitFor(t, "few requests wait, and renewals leave in few scripts", func() error {
 		client.ConfigResetStat(context.Background())
 		asked, redis := 0, 0
 		const ages = 5
@@ -164,11 +165,11 @@ func TestRedis_Close_last_use(t *testing.T) {
 	f := New(store, memory.New(), Options{})
 	p := storetest.RefundingPolicy(t, "closing", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40, Refundable: true}
-	redistest.FatalIf(t, !f.Retain(), "the store is closed")
+	assert.FatalIf(t, !f.Retain(), "the store is closed")
 	reserved := storetest.Decide(t, store, check)
 	noError(t, store.Close())
 	left := storetest.Decide(t, store, check)[0].Result.Remaining
-	redistest.ErrorIf(t, left != 20, "%d units remain, want 20", left)
+	assert.ErrorIf(t, left != 20, "%d units remain, want 20", left)
 	refundAll(f, reserved, limiter.SourceRedis)
 	chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 7}}, limiter.SourceRedis)
 	f.Release()
@@ -176,10 +177,10 @@ func TestRedis_Close_last_use(t *testing.T) {
 	if _, err := store.Decide(context.Background(), []limiter.Check{check}); !errors.Is(err, decision.ErrClosed) || !errors.Is(err, limiter.ErrUndecided) {
 		t.Errorf("a decision after the end: %v", err)
 	}
-	redistest.ErrorIf(t, f.Retain(), "a closed store is kept open")
+	assert.ErrorIf(t, f.Retain(), "a closed store is kept open")
 	after := storetest.Decide(t, openRedis(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	left = after[0].Result.Remaining
-	redistest.ErrorIf(t, left != 53, "%d units remain, want 53", left)
+	assert.ErrorIf(t, left != 53, "%d units remain, want 53", left)
 }
 
 // TestRedis_Close_drains_its_queue has many refunds and charges in the queue when the owner closes the
@@ -196,7 +197,7 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 	}
 	noError(t, store.Close())
 	after := storetest.Decide(t, openRedis(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
-	redistest.Equal(t, after[0].Result.Remaining, 94_000, "what remains")
+	assert.Equal(t, after[0].Result.Remaining, 94_000, "what remains")
 }
 
 // TestRedis_Close_during_questions closes a store at the moment that a question of an operator is sent. It is
@@ -224,10 +225,10 @@ func TestRedis_Close_during_questions(t *testing.T) {
 				}
 			})})
 			err := ask(store)
-			redistest.ErrorIf(t, err != nil, "%+v", err)
+			assert.ErrorIf(t, err != nil, "%+v", err)
 			<-store.Uses.Closed
 			err = ask(store)
-			redistest.ErrorIf(t, !errors.Is(err, decision.ErrClosed), "a question after the end: %v", err)
+			assert.ErrorIf(t, !errors.Is(err, decision.ErrClosed), "a question after the end: %v", err)
 		})
 	}
 }
@@ -245,7 +246,7 @@ func TestRedis_closed(t *testing.T) {
 	store.PeekAsync(&check, func(*limiter.Check) { t.Error("a closed store has peeked") })
 	_, err := store.Command(t.Context(), 0, "ping")
 	for _, err := range append(ends, err) {
-		redistest.ErrorIf(t, !errors.Is(err, decision.ErrClosed), "it ends with %v", err)
+		assert.ErrorIf(t, !errors.Is(err, decision.ErrClosed), "it ends with %v", err)
 	}
-	redistest.Equal(t, len(ends), 2, "the number of ends")
+	assert.Equal(t, len(ends), 2, "the number of ends")
 }

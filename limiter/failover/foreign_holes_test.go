@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
@@ -74,7 +75,7 @@ func TestForeignValue_holes_lengths(t *testing.T) {
 		for _, op := range everyOperation {
 			b.writeAll(t, whole[:length])
 			err := operate(b.r, op.Operation, op.change, b.p, "torn")
-			redistest.ErrorIf(t, valid != (err == nil) || (!valid && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err))),
+			assert.ErrorIf(t, valid != (err == nil) || (!valid && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err))),
 				"%d bytes, operation %d: %v", length, op, err)
 		}
 		b.writeAll(t, whole[:length])
@@ -97,12 +98,12 @@ func TestForeignValue_holes_numbers(t *testing.T) {
 			for _, op := range everyOperation[1:] {
 				b.write(t, tail)
 				err := operate(b.r, op.Operation, op.change, b.p, "torn")
-				redistest.ErrorIf(t, err != nil || b.read(t)[24:] != tail, "%v at %d, operation %d: %v, %q", n, at, op, err, b.read(t))
+				assert.ErrorIf(t, err != nil || b.read(t)[24:] != tail, "%v at %d, operation %d: %v, %q", n, at, op, err, b.read(t))
 			}
 			before := b.write(t, tail)
 			err := b.refund(3)
-			redistest.ErrorIf(t, limiter.Kind(err) != "value" || !limiter.FailedAlone(err), "%v at %d: a refund returns %v", n, at, err)
-			redistest.ErrorIf(t, b.read(t) != before, "%v at %d: a refund has written %q", n, at, b.read(t))
+			assert.ErrorIf(t, limiter.Kind(err) != "value" || !limiter.FailedAlone(err), "%v at %d: a refund returns %v", n, at, err)
+			assert.ErrorIf(t, b.read(t) != before, "%v at %d: a refund has written %q", n, at, b.read(t))
 		}
 	}
 }
@@ -133,7 +134,7 @@ func TestForeignValue_holes_order(t *testing.T) {
 			changed++
 		}
 	}
-	redistest.ErrorIf(t, changed == 0 || changed == 3000, "%d of 3000 refunds returned something", changed)
+	assert.ErrorIf(t, changed == 0 || changed == 3000, "%d of 3000 refunds returned something", changed)
 }
 
 // TestForeignValue_bans has values that no ban is in place of one: they fail that client's requests alone,
@@ -164,7 +165,7 @@ func TestForeignValue_bans(t *testing.T) {
 				t.Errorf("%s: got %v", what, err)
 			}
 			_, source := oneOf(t, f, p, "other")
-			redistest.ErrorIf(t, source != limiter.SourceRedis, "%s: another client is decided by %s", what, source)
+			assert.ErrorIf(t, source != limiter.SourceRedis, "%s: another client is decided by %s", what, source)
 			if list, complete, err := f.Banned(t.Context(), ""); len(list) != 0 || !complete || err != nil {
 				t.Errorf("%s: listed are %+v, %v, %v", what, list, complete, err)
 			}
@@ -179,14 +180,14 @@ func TestForeignValue_bans(t *testing.T) {
 				_, err = f.Reset(t.Context(), p, limiter.EncodeKey("k"))
 			}
 			n := client.Exists(t.Context(), name).Val()
-			redistest.ErrorIf(t, n != 0 || banned || err != nil, "%s: after %s: %d keys, a ban: %v, %v", what, lift, n, banned, err)
+			assert.ErrorIf(t, n != 0 || banned || err != nil, "%s: after %s: %d keys, a ban: %v, %v", what, lift, n, banned, err)
 			result, source := oneOf(t, f, p, "k")
-			redistest.ErrorIf(t, !result.Passes() || source != limiter.SourceRedis, "%s: after %s: %+v by %s", what, lift, result, source)
+			assert.ErrorIf(t, !result.Passes() || source != limiter.SourceRedis, "%s: after %s: %+v by %s", what, lift, result, source)
 		}
 	}
 	noError(t, client.Set(t.Context(), name, doubles(0, 0, 1, far, far), 0).Err())
 	result, _ := oneOf(t, f, p, "k")
-	redistest.ErrorIf(t, !result.Passes(), "a ban of a wrong clock: %+v", result)
+	assert.ErrorIf(t, !result.Passes(), "a ban of a wrong clock: %+v", result)
 }
 
 // TestUnbanAll_prefix has a prefix of characters that a search would take for wildcards.
@@ -202,14 +203,14 @@ func TestUnbanAll_prefix(t *testing.T) {
 			ask(t, g, p, "k", 3)
 		}
 		list, _, err := f.Banned(t.Context(), "")
-		redistest.ErrorIf(t, err != nil || len(list) != 1, "%s: listed are %+v, %v", prefix, list, err)
+		assert.ErrorIf(t, err != nil || len(list) != 1, "%s: listed are %+v, %v", prefix, list, err)
 		before := client.DBSize(t.Context()).Val()
 		n, err := f.UnbanAll(t.Context(), "prefix")
-		redistest.ErrorIf(t, n != 1 || err != nil, "%s: %d bans lifted, %v", prefix, n, err)
+		assert.ErrorIf(t, n != 1 || err != nil, "%s: %d bans lifted, %v", prefix, n, err)
 		found, err := f.ResetAll(t.Context(), "prefix")
-		redistest.ErrorIf(t, found.Shared != 1 || err != nil, "%s: reset are %+v, %v", prefix, found, err)
+		assert.ErrorIf(t, found.Shared != 1 || err != nil, "%s: reset are %+v, %v", prefix, found, err)
 		after := client.DBSize(t.Context()).Val()
-		redistest.ErrorIf(t, after != before-2, "%s: %d keys are deleted, want 2", prefix, before-after)
+		assert.ErrorIf(t, after != before-2, "%s: %d keys are deleted, want 2", prefix, before-after)
 		client.FlushDB(t.Context())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -102,7 +103,7 @@ func foreignStringsFail(t *testing.T, server *redistest.Server) {
 				noError(t, client.Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), value, 0).Err())
 				err := operate(r, op.Operation, op.change, p, "bad")
 				shared := slices.ContainsFunc(counts, func(count int) bool { return isState(value, count) })
-				redistest.ErrorIf(t, shared != (err == nil) || !shared && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)),
+				assert.ErrorIf(t, shared != (err == nil) || !shared && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)),
 					"%s, operation %d, %q: %v of kind %s", algorithm, op, value, err, limiter.Kind(err))
 			}
 		}
@@ -134,7 +135,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 			client.Del(t.Context(), name)
 			noError(t, client.RPush(t.Context(), name, entries...).Err())
 			err := operate(r, op.Operation, op.change, p, "bad")
-			redistest.ErrorIf(t, (err != nil || wrong) && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)),
+			assert.ErrorIf(t, (err != nil || wrong) && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)),
 				"round %d, operation %d: %v of kind %s", round, op, err, limiter.Kind(err))
 		}
 	}
@@ -155,7 +156,7 @@ func TestForeignValue_breaker(t *testing.T) {
 		for i := range 2 * health.FailuresInARow {
 			at = at.Add(health.FailuresSpan)
 			err := errorOf(r, p, key)
-			redistest.ErrorIf(t, limiter.Kind(err) != "value" || strings.Contains(err.Error(), "typed"),
+			assert.ErrorIf(t, limiter.Kind(err) != "value" || strings.Contains(err.Error(), "typed"),
 				"request %d of %s: %v of kind %s; want one that names no key", i, key, err, limiter.Kind(err))
 		}
 		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("good"), Weight: 1})

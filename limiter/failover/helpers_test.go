@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -19,7 +20,7 @@ import (
 // openStore returns a store that is closed when the test ends.
 func openStore(t testing.TB, o dial.Options, options redis.Options) *redis.Store {
 	t.Helper()
-	client := redistest.NoError(dial.New(o))(t)
+	client := assert.NoError(dial.New(o))(t)
 	r := redis.New(client, options)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
@@ -45,13 +46,13 @@ func inParallel(n int, do func(i int)) {
 func wantRemaining(t testing.TB, s limiter.Store, p *limiter.Policy, key string, want int64) {
 	t.Helper()
 	left, err := limiter.Peek(t.Context(), s, p, key)
-	redistest.ErrorIf(t, err != nil || left.Remaining != want, "%s, key %s: %+v, %v; want %d left", p.Name(), key, left, err, want)
+	assert.ErrorIf(t, err != nil || left.Remaining != want, "%s, key %s: %+v, %v; want %d left", p.Name(), key, left, err, want)
 }
 
 // waitLeft waits until so many units remain of the quota of the key "k" on Redis.
 func waitLeft(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
 	t.Helper()
-	redistest.Retry(t, fmt.Sprintf("%d units of %s remain", want, p.Name()), func() (again bool, seen any) {
+	assert.Retry(t, fmt.Sprintf("%d units of %s remain", want, p.Name()), func() (again bool, seen any) {
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 		err := r.Peek(t.Context(), &check)
 		return err != nil || check.Result.Remaining != want, fmt.Sprintf("%+v, %v", check.Result, err)
@@ -61,7 +62,7 @@ func waitLeft(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
 // waitFailing waits until a store fails, or fails no more. It calls a function before each look.
 func waitFailing(t testing.TB, s interface{ Failing() (bool, time.Duration) }, want bool, before func()) {
 	t.Helper()
-	redistest.Retry(t, fmt.Sprint("it fails: ", want), func() (again bool, seen any) {
+	assert.Retry(t, fmt.Sprint("it fails: ", want), func() (again bool, seen any) {
 		before()
 		failing, _ := s.Failing()
 		return failing != want, "not yet"
@@ -71,7 +72,7 @@ func waitFailing(t testing.TB, s interface{ Failing() (bool, time.Duration) }, w
 // noError ends a test that cannot go on.
 func noError(t testing.TB, err error) {
 	t.Helper()
-	redistest.Must(t, err)
+	assert.Must(t, err)
 }
 
 // pause waits between two looks at a condition that soon holds. It leaves the processor to others.

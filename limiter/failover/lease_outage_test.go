@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -30,7 +31,7 @@ func TestNode_refund_lease(t *testing.T) {
 	noError(t, s.f.shared.DecideWithin(context.Background(), checks))
 	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 	_, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{})
-	redistest.FatalIf(t, l.Units != 50, "leased %+v; want 50 units", l)
+	assert.FatalIf(t, l.Units != 50, "leased %+v; want 50 units", l)
 	s.f.shared.Topology.AnyNode.Refund(0, checks)
 	if got := s.Remaining(t, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends
 		t.Errorf("%d remain; want 940", got)
@@ -74,7 +75,7 @@ func exchange(t *testing.T, address string, fault func(), held bool) {
 	fault()
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10_000}}
 	source, err := f.Decide(context.Background(), checks)
-	redistest.FatalIf(t, err != nil || source != limiter.SourceFallback,
+	assert.FatalIf(t, err != nil || source != limiter.SourceFallback,
 		"decided by %s, %v; want the fallback", source, err)
 	if after, _ := f.Leased("lost", limiter.EncodeKey("k")); before == 0 || (after == before) != held || (after == 0) == held {
 		t.Errorf("%d units of %d are held; want them held: %v", after, before, held)
@@ -94,7 +95,7 @@ func TestFailover_lease_refill(t *testing.T) {
 			passed := map[limiter.Source]int{}
 			request := func() {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
-				source := redistest.NoError(f.Decide(context.Background(), checks))(t)
+				source := assert.NoError(f.Decide(context.Background(), checks))(t)
 				if limiter.Allowed(checks) {
 					passed[source]++
 				}
@@ -131,7 +132,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := New(openRedis(t, server), memory.New(), Options{})
 			f.leases.LearnTrip(90 * time.Millisecond)
-			redistest.WaitFor(t, "units are leased", func() error {
+			assert.WaitFor(t, "units are leased", func() error {
 				for range 100 {
 					checks := checks()
 					storetest.Decide(t, f, checks...)
@@ -191,7 +192,7 @@ func TestFailover_lease_Cluster(t *testing.T) {
 			load := newLeaseLoad(t, func() *Store { return newClusterFailover(t, masters) }, algorithm, "other", 12_000)
 			load.workers, load.requests = 6, 2000
 			slot := load.nodes[0].shared.SlotOf(limiter.EncodeKey("k"))
-			redistest.FatalIf(t, slot == load.nodes[0].shared.SlotOf(load.scarce.Key),
+			assert.FatalIf(t, slot == load.nodes[0].shared.SlotOf(load.scarce.Key),
 				"the keys must be in different slots")
 			done := make(chan struct{})
 			go func() {
@@ -215,7 +216,7 @@ func TestFailover_lease_Cluster(t *testing.T) {
 			}
 			load.wantExact(t)
 			n := load.fallbacks.Load()
-			redistest.ErrorIf(t, n > 0, "%d requests were not decided by Redis", n)
+			assert.ErrorIf(t, n > 0, "%d requests were not decided by Redis", n)
 			t.Logf("%d moves", moves)
 			moveSlot(t, masters, slot, from, to)
 		})
@@ -239,14 +240,14 @@ func TestFailover_lease_Cluster_failover(t *testing.T) {
 	masters[dead].Kill()
 	request := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 	source, err := f.Decide(context.Background(), request)
-	redistest.ErrorIf(t, source != limiter.SourceLease || err != nil, "decided by %s, %v; want the lease", source, err)
-	redistest.WaitFor(t, "the replica is the master", func() error {
+	assert.ErrorIf(t, source != limiter.SourceLease || err != nil, "decided by %s, %v; want the lease", source, err)
+	assert.WaitFor(t, "the replica is the master", func() error {
 		if info := replicas[dead].Client(t).Info(context.Background(), "replication").Val(); !strings.Contains(info, "role:master") {
 			return limiter.ErrOutage
 		}
 		return nil
 	})
-	redistest.WaitFor(t, "the replica decides", func() error {
+	assert.WaitFor(t, "the replica decides", func() error {
 		_, err := f.shared.Decide(context.Background(), []limiter.Check{check})
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -41,10 +42,10 @@ func TestFailover_lease(t *testing.T) {
 			for range requests {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 				source, err := f.Decide(context.Background(), checks)
-				redistest.FatalIf(t, err != nil || !checks[0].Result.Passes(), "%+v %+v %+v", source, err, checks[0].Result)
+				assert.FatalIf(t, err != nil || !checks[0].Result.Passes(), "%+v %+v %+v", source, err, checks[0].Result)
 				sources[source]++
 			}
-			redistest.ErrorIf(t, sources[limiter.SourceLease] < requests*9/10, "decided by %v", sources)
+			assert.ErrorIf(t, sources[limiter.SourceLease] < requests*9/10, "decided by %v", sources)
 			f.EndLeases()
 			least, most := int64(requests), int64(requests)
 			if p.IsBucket() {
@@ -63,12 +64,12 @@ func awaitUsed(t *testing.T, f *Store, p *limiter.Policy, least, most int64) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-		redistest.NoError(f.Peek(context.Background(), &check))(t)
+		assert.NoError(f.Peek(context.Background(), &check))(t)
 		used := p.Capacity() - check.Result.Remaining
 		if used >= least && used <= most {
 			return
 		}
-		redistest.FatalIf(t, time.Now().After(deadline), "%d units are used; want %d to %d", used, least, most)
+		assert.FatalIf(t, time.Now().After(deadline), "%d units are used; want %d to %d", used, least, most)
 	}
 }
 
@@ -127,7 +128,7 @@ func (l *leaseLoad) wantExact(t *testing.T) {
 		node.EndLeases()
 	}
 	admitted, leased := l.admitted.Load(), l.leased.Load()
-	redistest.ErrorIf(t, admitted > l.policy.Capacity() || leased < int64(l.requests),
+	assert.ErrorIf(t, admitted > l.policy.Capacity() || leased < int64(l.requests),
 		"%d units of %d were admitted, %d requests by leases", admitted, l.policy.Capacity(), leased)
 	awaitUsed(t, l.nodes[1], l.policy, admitted, admitted)
 	t.Logf("%d units admitted, %d of %d requests decided by leases", admitted, leased, l.workers*l.requests)
@@ -155,14 +156,14 @@ func TestFailover_lease_reset(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "reset", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: storetest.LongWindow(0), Lease: limiter.MaxLease})
 	key := limiter.EncodeKey("k")
 	lendTo(t, f, p)
-	redistest.NoError(f.Reset(context.Background(), p, key))(t)
+	assert.NoError(f.Reset(context.Background(), p, key))(t)
 	units, _ := f.Leased("reset", key)
-	redistest.ErrorIf(t, units != 0, "%d units are held after the reset", units)
+	assert.ErrorIf(t, units != 0, "%d units are held after the reset", units)
 	awaitUsed(t, f, p, 0, 0)
 	lendTo(t, f, p)
 	f.ForgetDenials("reset", key) // as a changed override does
 	units, _ = f.Leased("reset", key)
-	redistest.ErrorIf(t, units != 0, "%d units are held after the override", units)
+	assert.ErrorIf(t, units != 0, "%d units are held after the override", units)
 	awaitUsed(t, f, p, 0, 1000) // the rest is back
 }
 
@@ -206,6 +207,6 @@ func TestFailover_lease_outage(t *testing.T) {
 	for range 3000 {
 		decide()
 	}
-	redistest.ErrorIf(t, source != limiter.SourceFallback || admitted > 1000,
+	assert.ErrorIf(t, source != limiter.SourceFallback || admitted > 1000,
 		"decided by %s in the end, %d of 1000 admitted", source, admitted)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
@@ -18,8 +19,8 @@ func TestLua54(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T){
 		"suite":             func(t *testing.T) { storetest.Run(t, withLua54) },
-		"random_traces":     func(t *testing.T) { storetest.Agree(t, withLua54, redistest.Rounds[uint64](12, 400)) },
-		"leases":            func(t *testing.T) { storetest.AgreeOnLeases(t, withLua54, redistest.Rounds[uint64](6, 300)) },
+		"random_traces":     func(t *testing.T) { storetest.Agree(t, withLua54, assert.Rounds[uint64](12, 400)) },
+		"leases":            func(t *testing.T) { storetest.AgreeOnLeases(t, withLua54, assert.Rounds[uint64](6, 300)) },
 		"concurrency":       func(t *testing.T) { concurrencyVectorsHold(t, redistest.StartLua54(t)) },
 		"concurrency_twins": func(t *testing.T) { concurrencyTwinsAgree(t, redistest.StartLua54(t)) },
 		"foreign_values":    func(t *testing.T) { foreignStringsFail(t, redistest.StartLua54(t)) },
@@ -46,7 +47,7 @@ func TestLua54_failure_behind(t *testing.T) {
 	}
 	passes, fails := take("a", "b"), take("c", "bad")
 	r.Send(t.Context(), r.Topology.AnyNode, []*queue.Call{passes, fails})
-	redistest.ErrorIf(t, passes.Err != nil || !strings.Contains(fmt.Sprint(fails.Err), "FOREIGNVALUE"), "one ends with %v, the other with %v", passes.Err, fails.Err)
+	assert.ErrorIf(t, passes.Err != nil || !strings.Contains(fmt.Sprint(fails.Err), "FOREIGNVALUE"), "one ends with %v, the other with %v", passes.Err, fails.Err)
 }
 
 // withLua54 returns a store of each kind, whose Redis is one of Lua 5.4.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -36,7 +37,7 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 	number := func() int64 {
 		t.Helper()
 		words = words[1:]
-		return redistest.NoError(strconv.ParseInt(words[0], 10, 64))(t)
+		return assert.NoError(strconv.ParseInt(words[0], 10, 64))(t)
 	}
 	for ; len(words) > 0; words = words[1:] {
 		var err error
@@ -50,7 +51,7 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 			n.set(storetest.Epoch + number()*1000)
 		case "take", "denied":
 			units := number()
-			redistest.ErrorIf(t, n.take(t, p, units) != (do == "take"), "%s: want %q %d before %q", p.Name(), do, units, words[1:])
+			assert.ErrorIf(t, n.take(t, p, units) != (do == "take"), "%s: want %q %d before %q", p.Name(), do, units, words[1:])
 		case "reserve":
 			check.Weight, check.Refundable = number(), true
 			reserved = append(reserved, n.reserve(t, check))
@@ -73,13 +74,13 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 			units := number()
 			n.wantRepaid(t, p, units, number())
 		case "lost":
-			redistest.Equal(t, n.lost.Load(), number(), "%s: the number of losses", p.Name())
+			assert.Equal(t, n.lost.Load(), number(), "%s: the number of losses", p.Name())
 		case "even":
-			redistest.ErrorIf(t, !n.ledger.isEmpty(), "%s: %d accounts are left", p.Name(), n.ledger.size.Load())
+			assert.ErrorIf(t, !n.ledger.isEmpty(), "%s: %d accounts are left", p.Name(), n.ledger.size.Load())
 		default:
 			t.Fatalf("no such step: %q", words)
 		}
-		redistest.FatalIf(t, err != nil, "%s, %q: %v", p.Name(), words, err)
+		assert.FatalIf(t, err != nil, "%s, %q: %v", p.Name(), words, err)
 	}
 }
 
@@ -92,7 +93,7 @@ func (n *outageNode) reserve(t *testing.T, check limiter.Check) estimate {
 	}
 	checks := []limiter.Check{check}
 	source, err := n.Decide(t.Context(), checks)
-	redistest.FatalIf(t, err != nil || source != want || !limiter.Allowed(checks), "%+v from %s, %v; want it from %s", checks, source, err, want)
+	assert.FatalIf(t, err != nil || source != want || !limiter.Allowed(checks), "%+v from %s, %v; want it from %s", checks, source, err, want)
 	return estimate{checks[0], source}
 }
 
@@ -148,7 +149,7 @@ func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {
 func (n *outageNode) wantRepaid(t *testing.T, p *limiter.Policy, units, remaining int64) {
 	t.Helper()
 	left, err := limiter.Peek(t.Context(), n, p, "k")
-	redistest.ErrorIf(t, err != nil || left.Remaining != remaining, "%+v, %v; want %d left", left, err, remaining)
-	redistest.Equal(t, n.settled.Load(), units, "the number of units settled")
-	redistest.ErrorIf(t, !n.ledger.isEmpty(), "%d accounts left", n.ledger.size.Load())
+	assert.ErrorIf(t, err != nil || left.Remaining != remaining, "%+v, %v; want %d left", left, err, remaining)
+	assert.Equal(t, n.settled.Load(), units, "the number of units settled")
+	assert.ErrorIf(t, !n.ledger.isEmpty(), "%d accounts left", n.ledger.size.Load())
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -72,7 +73,7 @@ func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissio
 // waitReported waits until a store has reported this and nothing else.
 func waitReported(t *testing.T, reported *listener, want string) {
 	t.Helper()
-	redistest.Retry(t, "the store reports "+want, func() (again bool, seen any) {
+	assert.Retry(t, "the store reports "+want, func() (again bool, seen any) {
 		got := reported.String()
 		return got != want, fmt.Sprintf("it reports %q", got)
 	})
@@ -83,7 +84,7 @@ func waitProbes(t *testing.T, s *redis.Node) {
 	t.Helper()
 	last := s.Breaker.Probes.Load()
 	for range 2 {
-		redistest.WaitFor(t, "the server is probed", func() error {
+		assert.WaitFor(t, "the server is probed", func() error {
 			if at := s.Breaker.Probes.Load(); at != last {
 				last = at
 				return nil
@@ -91,7 +92,7 @@ func waitProbes(t *testing.T, s *redis.Node) {
 			return errors.New("not yet")
 		})
 	}
-	redistest.ErrorIf(t, !s.Breaker.Open(), "the probe has closed the breaker")
+	assert.ErrorIf(t, !s.Breaker.Open(), "the probe has closed the breaker")
 }
 
 func TestProbe_missing_permission(t *testing.T) {
@@ -110,16 +111,16 @@ func TestProbe_missing_permission(t *testing.T) {
 			setPermissions("-" + right)
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}
 			err := r.Probe(t.Context(), []limiter.Check{check})
-			redistest.ErrorIf(t, limiter.Kind(err) != "auth", "a probe before any decision: %v", err)
+			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a probe before any decision: %v", err)
 			err = r.ProbeAll(t.Context(), []*limiter.Policy{other, p})
-			redistest.ErrorIf(t, limiter.Kind(err) != "auth", "a probe of all policies: %v", err)
+			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a probe of all policies: %v", err)
 			_, err = r.Decide(t.Context(), []limiter.Check{check})
-			redistest.ErrorIf(t, limiter.Kind(err) != "auth", "a decision: %v of kind %s", err, limiter.Kind(err))
+			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a decision: %v of kind %s", err, limiter.Kind(err))
 			_, err = r.Decide(t.Context(), []limiter.Check{check})
-			redistest.ErrorIf(t, !errors.Is(err, limiter.ErrOutage), "the next decision: %v", err)
+			assert.ErrorIf(t, !errors.Is(err, limiter.ErrOutage), "the next decision: %v", err)
 			waitProbes(t, r.Topology.AnyNode)
 			err = r.Probe(t.Context(), []limiter.Check{check})
-			redistest.ErrorIf(t, limiter.Kind(err) != "auth", "a probe while the breaker is open: %v", err)
+			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a probe while the breaker is open: %v", err)
 			setPermissions("+" + right)
 			waitReported(t, reported, "outage:auth recovery")
 			storetest.Decide(t, r, check)
@@ -148,7 +149,7 @@ func TestProbe_refund(t *testing.T) {
 					t.Errorf("a charge while the breaker is open: %v", e.Err())
 				}
 			})
-			redistest.ErrorIf(t, unsent != 1, "a charge is sent while the breaker is open")
+			assert.ErrorIf(t, unsent != 1, "a charge is sent while the breaker is open")
 			setPermissions("+" + right)
 			waitReported(t, reported, "outage:auth lost:auth lost:breaker recovery")
 		})
@@ -162,15 +163,15 @@ func TestProbe_idle_store(t *testing.T) {
 	p := storetest.DayPolicy(t, "idle", limiter.GCRA, 100)
 	server.Kill()
 	err := errorOf(r, p, "k")
-	redistest.FatalIf(t, err == nil, "a dead Redis decides")
+	assert.FatalIf(t, err == nil, "a dead Redis decides")
 	server.Run(t)
 	waitFailing(t, &r.Topology, false, func() {})
 	client, ctx := server.Client(t), t.Context()
 	name := r.RedisKey(p, limiter.AsEncoded(wire.ProbeKey))
 	keys := client.Keys(ctx, "*").Val()
-	redistest.ErrorIf(t, len(keys) > 1 || len(keys) == 1 && keys[0] != name, "the probe has left %v", keys)
+	assert.ErrorIf(t, len(keys) > 1 || len(keys) == 1 && keys[0] != name, "the probe has left %v", keys)
 	ttl := client.PTTL(ctx, name).Val()
-	redistest.ErrorIf(t, ttl > 3*time.Second || ttl == -1, "its key lives for %v", ttl)
+	assert.ErrorIf(t, ttl > 3*time.Second || ttl == -1, "its key lives for %v", ttl)
 }
 
 func TestProbe_idle_master(t *testing.T) {
@@ -204,7 +205,7 @@ func TestProbe_ends(t *testing.T) {
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	var probing atomic.Int32
 	a.Topology.Send = func(_ context.Context, n *redis.Node, calls []*queue.Call) bool {
-		redistest.ErrorIf(t, probing.Add(1) > 1, "two probe at once")
+		assert.ErrorIf(t, probing.Add(1) > 1, "two probe at once")
 		<-n.Probes.Life.Done()
 		probing.Add(-1)
 		for _, c := range calls {
@@ -215,13 +216,13 @@ func TestProbe_ends(t *testing.T) {
 	probed := func() *redis.Node {
 		n := a.Topology.To(0)
 		n.Report(wire.OpTake, 0, nil, clock.Now(), refused)
-		redistest.Retry(t, "the server is probed", func() (again bool, seen any) {
+		assert.Retry(t, "the server is probed", func() (again bool, seen any) {
 			return probing.Load() == 0 || !n.Breaker.Open(), "no probe"
 		})
 		return n
 	}
 	ends := func(n *redis.Node) {
-		redistest.Retry(t, "the probes end", func() (again bool, seen any) {
+		assert.Retry(t, "the probes end", func() (again bool, seen any) {
 			return probing.Load() > 0 || n.Probes.Life.Err() == nil, "one under way"
 		})
 	}
@@ -254,7 +255,7 @@ func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	s.Lost = func(err error) { reported.add(limiter.Kind(err)) }
 	s.Batcher.Waiting = make([]*queue.Call, queue.MaxQueue)
 	storetest.RefundIn(r, []limiter.Check{{Policy: storetest.DayPolicy(t, "full", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Refundable: true}})
-	redistest.ErrorIf(t, reported.String() != "overload" || s.Breaker.Row.Load()%(health.FailuresInARow+1) != 1,
+	assert.ErrorIf(t, reported.String() != "overload" || s.Breaker.Row.Load()%(health.FailuresInARow+1) != 1,
 		"reported %q, %d failures", reported, s.Breaker.Row.Load()%(health.FailuresInARow+1))
 	s.Batcher.Waiting = nil
 }

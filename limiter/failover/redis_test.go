@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
@@ -42,13 +43,13 @@ func TestStores_Decide_concurrent(t *testing.T) {
 					for range each {
 						checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 						_, err := nodes[i%len(nodes)].Decide(context.Background(), checks)
-						redistest.ErrorIf(t, err != nil, "%v", err)
+						assert.ErrorIf(t, err != nil, "%v", err)
 						if limiter.Allowed(checks) {
 							allowed.Add(1)
 						}
 					}
 				})
-				redistest.Equal(t, allowed.Load(), limit/weight, "the number of requests of weight %d that passed", weight)
+				assert.Equal(t, allowed.Load(), limit/weight, "the number of requests of weight %d that passed", weight)
 			})
 		}
 	}
@@ -95,11 +96,11 @@ func TestRedis_key_TTL(t *testing.T) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
 		result := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40})[0].Result
 		ttl := client.PTTL(ctx, "rl:{k}:"+p.ID()).Val()
-		redistest.ErrorIf(t, ttl > result.ResetAfter+2*time.Millisecond || ttl < result.ResetAfter-5*time.Second,
+		assert.ErrorIf(t, ttl > result.ResetAfter+2*time.Millisecond || ttl < result.ResetAfter-5*time.Second,
 			"%s: the key lives %v, the state %v", algorithm, ttl, result.ResetAfter)
 		unused := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("unused"), Peek: true})[0].Result
 		n := client.Exists(ctx, "rl:{unused}:"+p.ID()).Val()
-		redistest.ErrorIf(t, n != 0 || unused.Remaining != 100, "%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
+		assert.ErrorIf(t, n != 0 || unused.Remaining != 100, "%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
 	}
 }
 
@@ -112,7 +113,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 		t.Helper()
 		r := openRedis(t, server)
 		_, err := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
-		redistest.ErrorIf(t, limiter.Kind(err) != kind || !errors.Is(err, limiter.ErrUndecided),
+		assert.ErrorIf(t, limiter.Kind(err) != kind || !errors.Is(err, limiter.ErrUndecided),
 			"got %v of kind %s, want %s", err, limiter.Kind(err), kind)
 	}
 	for i := 0; client.Set(ctx, fmt.Sprint("fill", i), strings.Repeat("x", 10_000), 0).Err() == nil; i++ {
@@ -147,7 +148,7 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 		}
 		proxy.CutNextReply()
 		_, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
-		redistest.FatalIf(t, !errors.Is(err, limiter.ErrUndecided) || limiter.Kind(err) != "connection",
+		assert.FatalIf(t, !errors.Is(err, limiter.ErrUndecided) || limiter.Kind(err) != "connection",
 			"a request without a reply was decided: %v", err)
 	}
 	wantRemaining(t, r, p, "k", 1_000-1-lost) // one was answered

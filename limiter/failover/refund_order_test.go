@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -64,7 +65,7 @@ func (r *refundTrace) step(t *testing.T) {
 	if kind > 9 && len(r.open) > 0 {
 		r.open = slices.Delete(r.open, at, at+1)
 	}
-	redistest.FatalIf(t, answers[0][0].Result != answers[1][0].Result, "%+v and %+v", answers[0], answers[1])
+	assert.FatalIf(t, answers[0][0].Result != answers[1][0].Result, "%+v and %+v", answers[0], answers[1])
 	if check.Refundable && limiter.Allowed(answers[0]) {
 		r.open = append(r.open, [][]limiter.Check{answers[0], answers[1]})
 	}
@@ -125,7 +126,7 @@ func TestStores_Refund_agree(t *testing.T) {
 		}
 		most, sums = max(most, r.most), sums+r.sums
 	}
-	redistest.ErrorIf(t, most != kernel.MaxHoles || sums == 0, "at most %d holes, %d sums", most, sums)
+	assert.ErrorIf(t, most != kernel.MaxHoles || sums == 0, "at most %d holes, %d sums", most, sums)
 }
 
 // TestRedis_Refund_long_tail moves up as many later entries as a refund may rewrite.
@@ -145,17 +146,17 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 	}
 	storetest.RefundIn(r, first)
 	name := r.RedisKey(p, limiter.EncodeKey("k"))
-	redistest.Retry(t, "the entry is gone", func() (again bool, seen any) {
+	assert.Retry(t, "the entry is gone", func() (again bool, seen any) {
 		n, err := client.LLen(t.Context(), name).Result()
 		return err != nil || n != later, fmt.Sprintf("%d entries, %v", n, err)
 	})
 	entries := client.LRange(t.Context(), name, 0, -1).Val()
 	for i, entry := range entries {
 		total := int(entry[9])<<8 | int(entry[10])
-		redistest.FatalIf(t, total != i+1, "entry %d of %d has the total %d", i, len(entries), total)
+		assert.FatalIf(t, total != i+1, "entry %d of %d has the total %d", i, len(entries), total)
 	}
 	ttl := client.PTTL(t.Context(), name).Val()
-	redistest.ErrorIf(t, ttl <= 0, "the list has a TTL of %v", ttl)
+	assert.ErrorIf(t, ttl <= 0, "the list has a TTL of %v", ttl)
 	wantRemaining(t, r, p, "k", 10_000-later)
 }
 
@@ -232,9 +233,9 @@ func TestNode_refund_postponed(t *testing.T) {
 		return true
 	}
 	n.Refund(0, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: q, Key: limiter.EncodeKey("k"), Weight: 1}})
-	redistest.Retry(t, "the breaker opens", func() (again bool, seen any) {
+	assert.Retry(t, "the breaker opens", func() (again bool, seen any) {
 		return n.Cause.Load() == nil, "closed"
 	})
 	got := n.Cause.Load().Policies
-	redistest.ErrorIf(t, len(got) != 1 || got[0] != q, "policies %v, want the postponed one alone", got)
+	assert.ErrorIf(t, len(got) != 1 || got[0] != q, "policies %v, want the postponed one alone", got)
 }

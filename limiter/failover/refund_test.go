@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
@@ -54,7 +55,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 			setPermissions("-set")
 			for range 3 {
 				chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 100}}, limiter.SourceRedis)
-				redistest.Retry(t, "the charge is answered", func() (again bool, seen any) {
+				assert.Retry(t, "the charge is answered", func() (again bool, seen any) {
 					return r.Uses.Count.Load() > 1, "it is under way"
 				})
 			}
@@ -65,7 +66,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 			waitReported(t, reported, "outage:auth")
 			setPermissions("+set")
 			waitLeft(t, r, p, 700)
-			redistest.Equal(t, reported.String(), "outage:auth recovery", "what is reported")
+			assert.Equal(t, reported.String(), "outage:auth recovery", "what is reported")
 		})
 	}
 }
@@ -84,7 +85,7 @@ func refundingPolicies(t *testing.T, limit int64) []*limiter.Policy {
 // waitForLeft waits until so many units remain in Redis, and in this process for an outage.
 func waitForLeft(t *testing.T, f *Store, p *limiter.Policy, key limiter.EncodedKey, there, here int64) {
 	t.Helper()
-	redistest.WaitFor(t, "the units are known there and here", func() error {
+	assert.WaitFor(t, "the units are known there and here", func() error {
 		shared, local := limiter.Check{Policy: p, Key: key, Peek: true}, limiter.Check{Policy: p, Key: key, Peek: true}
 		err := f.shared.Peek(t.Context(), &shared)
 		f.PeekLocal(&local)
@@ -130,7 +131,7 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 			for j := range 5 {
 				reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + int64(i%3), Refundable: true}}
 				source, err := f.Decide(context.Background(), reserved)
-				redistest.ErrorIf(t, err != nil || source != limiter.SourceRedis, "source %s, error %v", source, err)
+				assert.ErrorIf(t, err != nil || source != limiter.SourceRedis, "source %s, error %v", source, err)
 				if i > 0 || j > 0 {
 					refundAll(f, reserved, source)
 				}
@@ -154,7 +155,7 @@ func TestLastSeen_refund_local_share(t *testing.T) {
 	for _, p := range policies {
 		check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}}
 		source, err := f.Decide(t.Context(), check)
-		redistest.ErrorIf(t, err != nil || source != limiter.SourceFallback || !limiter.Allowed(check),
+		assert.ErrorIf(t, err != nil || source != limiter.SourceFallback || !limiter.Allowed(check),
 			"%s: source %s, result %+v, error %v; want it allowed", p.Name(), source, check[0].Result, err)
 		refundAll(f, check, limiter.SourceRedis) // which Redis does not do
 		local := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
@@ -189,7 +190,7 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 				local.Remember(step.answer)
 			}
 			left := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
-			redistest.ErrorIf(t, left != step.left, "%s, step %d: %d remain, want %d", p.Name(), i, left, step.left)
+			assert.ErrorIf(t, left != step.left, "%s, step %d: %d remain, want %d", p.Name(), i, left, step.left)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -55,7 +56,7 @@ func TestRepayment_flapping(t *testing.T) {
 	}
 	admin := server.Client(t)
 	for flap := range flaps {
-		redistest.Retry(t, "more requests were sent", func() (again bool, seen any) {
+		assert.Retry(t, "more requests were sent", func() (again bool, seen any) {
 			got := sent.Load()
 			return got < int64(4*requests*(flap+1)/(flaps+1)), fmt.Sprintf("%d", got)
 		})
@@ -69,7 +70,7 @@ func TestRepayment_flapping(t *testing.T) {
 		}
 	}
 	load.Wait()
-	redistest.WaitFor(t, "all debts are settled", func() error {
+	assert.WaitFor(t, "all debts are settled", func() error {
 		for _, n := range nodes {
 			if !n.ledger.isEmpty() {
 				return fmt.Errorf("%d accounts are left", n.ledger.size.Load())
@@ -89,7 +90,7 @@ func TestRepayment_flapping(t *testing.T) {
 			}
 		}
 	}
-	redistest.ErrorIf(t, fallbacks.Load() == 0, "Redis decided all requests")
+	assert.ErrorIf(t, fallbacks.Load() == 0, "Redis decided all requests")
 	t.Logf("%d of %d requests were decided by the nodes", fallbacks.Load(), sent.Load())
 }
 
@@ -103,7 +104,7 @@ func oweMany(t *testing.T, f *Store, keys int) *limiter.Policy {
 	for i := range keys {
 		for _, p := range []*limiter.Policy{day, short} {
 			result, err := limiter.Allow(t.Context(), f, p, fmt.Sprint(i))
-			redistest.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
+			assert.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
 		}
 	}
 	return day
@@ -119,20 +120,20 @@ func TestRepayment_paced(t *testing.T) {
 	p := oweMany(t, f, keys)
 	_, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none"))
 	noError(t, err)
-	redistest.NoError(f.Reset(t.Context(), p, limiter.EncodeKey("7")))(t)
+	assert.NoError(f.Reset(t.Context(), p, limiter.EncodeKey("7")))(t)
 	began := time.Now()
 	f.shared.Topology.AnyNode.Breaker.Close()
-	redistest.Retry(t, "all debts are settled", func() (again bool, seen any) {
+	assert.Retry(t, "all debts are settled", func() (again bool, seen any) {
 		left := f.ledger.size.Load()
 		return left > 0 || settled.Load() < keys-1, fmt.Sprintf("%d accounts left, %d settled", left, settled.Load())
 	})
 	took, least := time.Since(began), (keys/repaidPerSpan-1)*repaySpan
-	redistest.ErrorIf(t, took < least, "settled within %v; want at least %v", took, least)
-	redistest.Equal(t, settled.Load(), keys-1, "the number of units settled")
+	assert.ErrorIf(t, took < least, "settled within %v; want at least %v", took, least)
+	assert.Equal(t, settled.Load(), keys-1, "the number of units settled")
 	for i, want := range map[int]int64{0: 9, 7: 10, keys - 1: 9} {
 		wantRemaining(t, f, p, fmt.Sprint(i), want)
 	}
-	redistest.Retry(t, "the timer has ended", func() (again bool, seen any) {
+	assert.Retry(t, "the timer has ended", func() (again bool, seen any) {
 		return f.ledger.repays.IsSet(), "it runs"
 	})
 }
@@ -143,18 +144,18 @@ func TestRepayment_closed(t *testing.T) {
 	server := redistest.Shared(t)
 	before := runtime.NumGoroutine()
 	for range 5 {
-		client := redistest.NoError(dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB}))(t)
+		client := assert.NoError(dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB}))(t)
 		var lost atomic.Int64
 		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), memory.New(), Options{})
 		oweMany(t, f, 100)
 		noError(t, f.shared.Close())
-		redistest.Retry(t, "the debts are given up", func() (again bool, seen any) {
+		assert.Retry(t, "the debts are given up", func() (again bool, seen any) {
 			left := f.ledger.size.Load()
 			return left > 0, fmt.Sprintf("%d accounts", left)
 		})
-		redistest.Equal(t, lost.Load(), 100, "the number of losses")
+		assert.Equal(t, lost.Load(), 100, "the number of losses")
 	}
-	redistest.Retry(t, "all goroutines have ended", func() (again bool, seen any) {
+	assert.Retry(t, "all goroutines have ended", func() (again bool, seen any) {
 		return runtime.NumGoroutine() > before, "some are left"
 	})
 }
@@ -186,7 +187,7 @@ func TestRepayment_settings(t *testing.T) {
 	}
 	for _, algorithm := range limiter.Algorithms() {
 		large := storetest.NewPolicy(t, limiter.Settings{Name: "limits", Algorithm: algorithm, Limit: 100, Window: 24 * time.Hour, Dynamic: true})
-		small := redistest.NoError(large.WithLimit(10, 0))(t)
+		small := assert.NoError(large.WithLimit(10, 0))(t)
 		scenes = append(scenes, &scene{name: "limits of requests by " + algorithm, policies: []*limiter.Policy{large, small},
 			steps: "a away of 0 take 4 of 1 take 3 of 0 take 8 back peek left 85 even away take 5 of 1 denied 1 back of 0 peek left 80 even"})
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -97,17 +98,17 @@ func TestRepayment_capacity(t *testing.T) {
 			n := newOutageNode(t, server, server.Addr)
 			n.set(storetest.Epoch + 1)
 			n.away()
-			redistest.FatalIf(t, !n.take(t, p, 10), "a node has no quota of its own")
+			assert.FatalIf(t, !n.take(t, p, 10), "a node has no quota of its own")
 			n.back()
 			left, err := limiter.Peek(t.Context(), n, p, "k")
-			redistest.ErrorIf(t, err != nil || left.Remaining != 0 || left.ResetAfter > 2*time.Hour, "%s: %+v, %v", algorithm, left, err)
+			assert.ErrorIf(t, err != nil || left.Remaining != 0 || left.ResetAfter > 2*time.Hour, "%s: %+v, %v", algorithm, left, err)
 		}
 		n := newOutageNode(t, server, server.Addr)
 		n.set(storetest.Epoch + 1)
 		denied := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 10}}
-		redistest.ErrorIf(t, n.take(t, p, 1), "%s: a unit passes", algorithm)
+		assert.ErrorIf(t, n.take(t, p, 1), "%s: a unit passes", algorithm)
 		_, err := n.Decide(t.Context(), denied)
-		redistest.ErrorIf(t, err != nil || denied[0].Result.RetryAfter > 2*time.Hour, "%s: %+v, %v", algorithm, denied[0].Result, err)
+		assert.ErrorIf(t, err != nil || denied[0].Result.RetryAfter > 2*time.Hour, "%s: %+v, %v", algorithm, denied[0].Result, err)
 	}
 }
 
@@ -174,11 +175,11 @@ func TestRepayment_decayed(t *testing.T) {
 	}
 	scan()
 	got := n.ledger.size.Load()
-	redistest.FatalIf(t, got != 5, "%d accounts, want 5", got)
+	assert.FatalIf(t, got != 5, "%d accounts, want 5", got)
 	n.set(storetest.Epoch + 3*storetest.Sec)
 	scan()
 	got = n.ledger.size.Load()
-	redistest.ErrorIf(t, got != 0, "%d accounts, want none", got)
+	assert.ErrorIf(t, got != 0, "%d accounts, want none", got)
 	day := storetest.DayPolicy(t, "day", limiter.FixedWindow, 10)
 	n.take(t, day, 3)
 	n.back()
@@ -200,8 +201,8 @@ func TestRepayment_lostReply(t *testing.T) {
 	n.take(t, p, 3)
 	n.back()
 	proxy.CutNextReply()
-	redistest.NoError(limiter.Peek(t.Context(), n, p, "k"))(t)
-	redistest.Retry(t, "the loss is reported", func() (again bool, seen any) {
+	assert.NoError(limiter.Peek(t.Context(), n, p, "k"))(t)
+	assert.Retry(t, "the loss is reported", func() (again bool, seen any) {
 		return n.lost.Load() != 1, fmt.Sprintf("%d losses", n.lost.Load())
 	})
 	n.away()
@@ -224,7 +225,7 @@ func TestRepayment_refused(t *testing.T) {
 		n.back()
 		noError(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err())
 		n.take(t, p, 3)
-		redistest.Retry(t, "the debts are back", func() (again bool, seen any) {
+		assert.Retry(t, "the debts are back", func() (again bool, seen any) {
 			got := n.ledger.debtsOf(p)
 			return n.ledger.size.Load() != 1 || len(got) != 1, fmt.Sprintf("%s: %d accounts, owed %v", algorithm, n.ledger.size.Load(), got)
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -67,7 +68,7 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 					end(s, reserved[i])
 				}
 				denied := storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: test.weight, Reserve: test.reserve, Refundable: true})[0].Result
-				redistest.ErrorIf(t, denied.Passes() || (denied.RetryAfter == time.Second) != test.soon,
+				assert.ErrorIf(t, denied.Passes() || (denied.RetryAfter == time.Second) != test.soon,
 					"%s, %s, %s: %+v; want it denied, a second: %v", s.Name, algorithm, name, denied, test.soon)
 			}
 		}
@@ -84,14 +85,14 @@ func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 		key := limiter.EncodeKey("k")
 		reserved := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key}, limiter.Check{Policy: banning, Key: key})
 		denied := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true}, limiter.Check{Policy: all, Key: key})
-		redistest.ErrorIf(t, denied[0].Result.RetryAfter != time.Second || denied[1].Result.RetryAfter <= time.Second || limiter.Binding(denied) != 1,
+		assert.ErrorIf(t, denied[0].Result.RetryAfter != time.Second || denied[1].Result.RetryAfter <= time.Second || limiter.Binding(denied) != 1,
 			"%s: %+v; want the policy to bind that refunds nothing", s.Name, denied)
 		s.Await()
 		banned := storetest.Decide(t, s, limiter.Check{Policy: banning, Key: key, Refundable: true})[0].Result
-		redistest.ErrorIf(t, !banned.BanBegins || banned.RetryAfter < time.Hour, "%s: %+v; want a ban", s.Name, banned)
+		assert.ErrorIf(t, !banned.BanBegins || banned.RetryAfter < time.Hour, "%s: %+v; want a ban", s.Name, banned)
 		s.Refund(reserved[:1])
 		again := storetest.Decide(t, s, limiter.Check{Policy: logins, Key: key, Refundable: true})[0].Result
-		redistest.ErrorIf(t, !again.Passes(), "%s: %+v; want it to pass after the refund", s.Name, again)
+		assert.ErrorIf(t, !again.Passes(), "%s: %+v; want it to pass after the refund", s.Name, again)
 	}
 }
 
@@ -107,7 +108,7 @@ func TestFailover_AwaitsRefunds_refunded_meanwhile(t *testing.T) {
 		s.f.awaitsRefunds = true
 		refundAll(s.f, reserved, s.Source)
 		s.f.hasten(t.Context(), s.Source, denied, clock.Now().Add(time.Minute))
-		redistest.Equal(t, denied[0].Result.RetryAfter, time.Second, "%s: the wait", s.Name)
+		assert.Equal(t, denied[0].Result.RetryAfter, time.Second, "%s: the wait", s.Name)
 	}
 }
 
@@ -171,6 +172,6 @@ func TestReservations_sweep(t *testing.T) {
 		left  int
 	}{{0, 2}, {refundSpan, 1}, {25 * time.Hour, 0}} {
 		left := f.reserved.sweep(clock.Now().Add(step.after))
-		redistest.ErrorIf(t, left != step.left, "after %v %d quotas are left, want %d", step.after, left, step.left)
+		assert.ErrorIf(t, left != step.left, "after %v %d quotas are left, want %d", step.after, left, step.left)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
@@ -71,7 +72,7 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 		} {
 			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.1, ForgiveOutages: true})
 			checks := []limiter.Check{leaving(p, test.weight, test.reserve)}
-			redistest.NoError(f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut))(t)
+			assert.NoError(f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut))(t)
 			if r := checks[0].Result; r.Passes() == test.never || (r.RetryAfter == limiter.Never) != test.never {
 				t.Errorf("%v: %d units, %d left: %+v; never: %v", p.Settings(), test.weight, test.reserve, r, test.never)
 			}
@@ -96,11 +97,11 @@ func TestStores_reserve_with_others(t *testing.T) {
 		for name, s := range stores {
 			for i, passes := range []bool{true, true, false, false} {
 				checks := storetest.Decide(t, s, leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})
-				redistest.ErrorIf(t, limiter.Allowed(checks) != passes || checks[0].Result.ForOthers == passes,
+				assert.ErrorIf(t, limiter.Allowed(checks) != passes || checks[0].Result.ForOthers == passes,
 					"%s/%s: lesser request %d: %+v", name, algorithm, i, checks)
 			}
 			checks := storetest.Decide(t, s, leaving(small, 2, 0), limiter.Check{Policy: large, Key: limiter.EncodeKey("another")})
-			redistest.ErrorIf(t, !limiter.Allowed(checks) || checks[0].Result.Remaining != 0 || checks[1].Result.Remaining != 97,
+			assert.ErrorIf(t, !limiter.Allowed(checks) || checks[0].Result.Remaining != 0 || checks[1].Result.Remaining != 97,
 				"%s/%s: others: %+v", name, algorithm, checks)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -40,8 +41,8 @@ func TestResetAll_one_policy(t *testing.T) {
 		client.Set(context.Background(), name, "foreign", 0)
 	}
 	found, err := f.ResetAll(context.Background(), "one")
-	redistest.ErrorIf(t, found.Shared != 2510 || err != nil, "forgot %+v, %v, want 2510: also those of former settings", found, err)
-	redistest.Equal(t, client.DBSize(context.Background()).Val(), int64(10+len(foreign)), "the number of keys that are left")
+	assert.ErrorIf(t, found.Shared != 2510 || err != nil, "forgot %+v, %v, want 2510: also those of former settings", found, err)
+	assert.Equal(t, client.DBSize(context.Background()).Val(), int64(10+len(foreign)), "the number of keys that are left")
 }
 
 func TestResetAll_Cluster(t *testing.T) {
@@ -49,9 +50,9 @@ func TestResetAll_Cluster(t *testing.T) {
 	r, _ := openCluster(t)
 	fill(t, r, storetest.DayPolicy(t, "spread", limiter.GCRA, 5), 300)
 	found, err := r.ResetAll(context.Background(), "spread")
-	redistest.ErrorIf(t, found != 300 || err != nil, "forgot %d, %v, want 300", found, err)
+	assert.ErrorIf(t, found != 300 || err != nil, "forgot %d, %v, want 300", found, err)
 	found, err = r.ResetAll(context.Background(), "spread")
-	redistest.ErrorIf(t, found != 0 || err != nil, "then %d, %v, want none", found, err)
+	assert.ErrorIf(t, found != 0 || err != nil, "then %d, %v, want none", found, err)
 }
 
 // TestResetAll_hung_master: the other masters are reset all the same.
@@ -69,7 +70,7 @@ func TestResetAll_hung_master(t *testing.T) {
 	masters[1].Pause(t)
 	defer masters[1].Resume(t)
 	found, err := f.ResetAll(context.Background(), "partly")
-	redistest.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || found.Shared < 100 || found.Shared >= 300 || found.Here != 300,
+	assert.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || found.Shared < 100 || found.Shared >= 300 || found.Here != 300,
 		"forgot %+v, %v; want about 200 of 300 on the cluster, and all here", found, err)
 }
 
@@ -121,7 +122,7 @@ func TestReset_meanwhile(t *testing.T) {
 			if found, err := reset(f); found != (ResetCount{Shared: 1, Here: 1}) || err != nil || asked == 0 {
 				t.Fatalf("found %+v, %v, after %d requests meanwhile", found, err, asked)
 			}
-			redistest.ErrorIf(t, f.HasLocalState(p, key), "this process goes on from the count that was reset")
+			assert.ErrorIf(t, f.HasLocalState(p, key), "this process goes on from the count that was reset")
 		})
 	}
 }
@@ -138,7 +139,7 @@ func TestRedis_Inspect(t *testing.T) {
 		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
 		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})
 		stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k"))
-		redistest.FatalIf(t, err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, limiter.EncodeKey("k")) || stored[0].TTL <= 0,
+		assert.FatalIf(t, err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, limiter.EncodeKey("k")) || stored[0].TTL <= 0,
 			"%s: %+v, %v", algorithm, stored, err)
 		words := map[string]any{"units": int64(5), "units_after_first_entry": int64(3), "entries": int64(2)}
 		found := false
@@ -152,6 +153,6 @@ func TestRedis_Inspect(t *testing.T) {
 		if owed, described := stored[0].Value["units_owed"].(float64); described {
 			found = owed > 4.99 && owed <= 5 // it drains
 		}
-		redistest.ErrorIf(t, !found, "%s: %v", algorithm, stored[0].Value)
+		assert.ErrorIf(t, !found, "%s: %v", algorithm, stored[0].Value)
 	}
 }

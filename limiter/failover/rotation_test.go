@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
@@ -73,7 +74,7 @@ func (p *tokens) rotate(t *testing.T) {
 	name, password := p.user()
 	p.logins.do(t, "acl", "setuser", name, "on", ">"+password, "~*", "-@all", "+ping", "+evalsha", "+eval", "+time", "+get", "+set", "+cluster|slots", "+command")
 	p.mu.Unlock()
-	redistest.Retry(t, "no connection is of "+before, func() (again bool, seen any) {
+	assert.Retry(t, "no connection is of "+before, func() (again bool, seen any) {
 		lists := p.logins.ask(t, "client", "list")
 		return strings.Contains(lists, "user="+before+" "), lists
 	})
@@ -151,7 +152,7 @@ func TestRedis_rotating(t *testing.T) {
 					decided <- n
 				}()
 				auths, accepted := p.logins.sum(t, "commandstats", "cmdstat_auth:calls="), p.logins.sum(t, "stats", "total_connections_received:")
-				rotations := redistest.Rounds(2, 30)
+				rotations := assert.Rounds(2, 30)
 				for range rotations {
 					began := time.Now()
 					p.rotate(t)
@@ -164,8 +165,8 @@ func TestRedis_rotating(t *testing.T) {
 				auths, accepted = p.logins.sum(t, "commandstats", "cmdstat_auth:calls=")-auths, p.logins.sum(t, "stats", "total_connections_received:")-accepted
 				t.Logf("%d rotations over %d connections: %d times AUTH, %d new connections, %d decisions, %d refused logins",
 					rotations, connections, auths, accepted, n, refused.Load())
-				redistest.ErrorIf(t, auths < rotations*connections, "%d times AUTH in %d rotations of %d connections", auths, rotations, connections)
-				redistest.ErrorIf(t, accepted > 0 || refused.Load() > 0, "%d connections were opened, %d logins refused", accepted, refused.Load())
+				assert.ErrorIf(t, auths < rotations*connections, "%d times AUTH in %d rotations of %d connections", auths, rotations, connections)
+				assert.ErrorIf(t, accepted > 0 || refused.Load() > 0, "%d connections were opened, %d logins refused", accepted, refused.Load())
 			})
 		}
 	}
@@ -199,10 +200,10 @@ func TestRedis_failing_provider(t *testing.T) {
 	for err == nil {
 		err = <-outcomes
 	}
-	redistest.Equal(t, err.Error(), "rate limit store could not decide: credentials: no such token", "the outcome")
+	assert.Equal(t, err.Error(), "rate limit store could not decide: credentials: no such token", "the outcome")
 	p.fail(nil)
 	for <-outcomes != nil {
 		continue // a login that began before
 	}
-	redistest.Equal(t, refused.Load(), 0, "the number of refused logins")
+	assert.Equal(t, refused.Load(), 0, "the number of refused logins")
 }

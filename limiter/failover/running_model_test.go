@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -120,7 +121,7 @@ func (n *rawNode) sendAll(p *limiter.Policy, key string, messages ...runningMess
 	}
 	n.Send(context.Background(), n.Topology.AnyNode, calls)
 	for _, c := range calls {
-		redistest.FatalIf(n.t, c.Err != nil, "%+v", c.Err)
+		assert.FatalIf(n.t, c.Err != nil, "%+v", c.Err)
 		kept, result := decision.Kept(&c.Checks[0]), c.Checks[0].Result
 		answer := runningAnswer{result.RetryAfter.Microseconds(), result.Remaining, kept.Turn}
 		switch kept.Late {
@@ -275,7 +276,7 @@ func concurrencyTwinsAgree(t *testing.T, server *redistest.Server) {
 	client := server.Client(t)
 	nodes := []*rawNode{newRawNode(t, server), newRawNode(t, server), newRawNode(t, server)}
 	nodes[2].Scripts.Always = true
-	for seed := range redistest.Rounds[uint64](30, 400) {
+	for seed := range assert.Rounds[uint64](30, 400) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			client.FlushDB(context.Background())
 			random := rand.New(rand.NewPCG(seed, 1))

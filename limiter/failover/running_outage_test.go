@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -26,7 +26,7 @@ func counted(t testing.TB, r *redis.Store, p *limiter.Policy, key string) int64 
 
 func waitCounted(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
 	t.Helper()
-	redistest.Retry(t, fmt.Sprintf("Redis counts %d units", want), func() (again bool, seen any) {
+	assert.Retry(t, fmt.Sprintf("Redis counts %d units", want), func() (again bool, seen any) {
 		n := counted(t, r, p, "k")
 		return n != want, fmt.Sprintf("it counts %d", n)
 	})
@@ -42,12 +42,12 @@ func TestCluster_concurrency(t *testing.T) {
 		return storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("a"), Weight: a}, limiter.Check{Policy: p, Key: limiter.EncodeKey("b"), Weight: b})
 	}
 	first := both(1, 2)
-	redistest.FatalIf(t, !limiter.Allowed(first) || counted(t, r, p, "a") != 1 || counted(t, r, p, "b") != 2, "%+v", first)
+	assert.FatalIf(t, !limiter.Allowed(first) || counted(t, r, p, "a") != 1 || counted(t, r, p, "b") != 2, "%+v", first)
 	denied := both(1, 2)
-	redistest.ErrorIf(t, limiter.Allowed(denied) || counted(t, r, p, "a") != 1, "%+v; %d of a", denied, counted(t, r, p, "a"))
+	assert.ErrorIf(t, limiter.Allowed(denied) || counted(t, r, p, "a") != 1, "%+v; %d of a", denied, counted(t, r, p, "a"))
 	r.EndRunning(first)
 	for _, key := range []string{"a", "b"} {
-		redistest.Retry(t, "both are released", func() (again bool, seen any) {
+		assert.Retry(t, "both are released", func() (again bool, seen any) {
 			n := counted(t, r, p, key)
 			return n != 0, fmt.Sprintf("%d of %s", n, key)
 		})
@@ -74,7 +74,7 @@ func TestRedis_concurrency_refused(t *testing.T) {
 	waitReported(t, reported, "outage:auth")
 	waitProbes(t, r.Topology.AnyNode)
 	n := sent.Load()
-	redistest.ErrorIf(t, n > 200, "%d messages of 5 keys in some seconds", n)
+	assert.ErrorIf(t, n > 200, "%d messages of 5 keys in some seconds", n)
 	setPermissions("+hset")
 	waitReported(t, reported, "outage:auth recovery")
 }
@@ -90,5 +90,5 @@ func TestProbe_concurrency_often(t *testing.T) {
 	}
 	setPermissions("-hset")
 	err := r.Probe(t.Context(), checks)
-	redistest.ErrorIf(t, limiter.Kind(err) != "auth", "without the permission to write: %v", err)
+	assert.ErrorIf(t, limiter.Kind(err) != "auth", "without the permission to write: %v", err)
 }

@@ -9,6 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
@@ -35,7 +36,7 @@ func (n *runningNode) take(p *limiter.Policy, weight int64) []limiter.Check {
 	n.t.Helper()
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}}
 	source, err := n.Decide(context.Background(), checks)
-	redistest.FatalIf(n.t, err != nil || source != limiter.SourceRedis, "decided by %s: %v", source, err)
+	assert.FatalIf(n.t, err != nil || source != limiter.SourceRedis, "decided by %s: %v", source, err)
 	return checks
 }
 
@@ -80,9 +81,9 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 				for range rounds {
 					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 					source, err := n.Decide(context.Background(), checks)
-					redistest.ErrorIf(t, err != nil, "%v", err)
+					assert.ErrorIf(t, err != nil, "%v", err)
 					if limiter.Allowed(checks) {
-						redistest.ErrorIf(t, source == limiter.SourceMemory,
+						assert.ErrorIf(t, source == limiter.SourceMemory,
 							"what may only deny let a request through")
 						passed++
 						gauge.add(1)
@@ -99,7 +100,7 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 	for range 2 * clients {
 		passed += <-finished
 	}
-	redistest.ErrorIf(t, gauge.most > limit || passed == 0, "up to %d ran at once, %d passed", gauge.most, passed)
+	assert.ErrorIf(t, gauge.most > limit || passed == 0, "up to %d ran at once, %d passed", gauge.most, passed)
 	t.Logf("%d of %d passed, up to %d at once", passed, 2*clients*rounds, gauge.most)
 }
 
@@ -111,10 +112,10 @@ func TestRedis_Leave(t *testing.T) {
 	first, second := a.take(p, 2), b.take(p, 3)
 	a.redis.Leave()
 	third := c.take(p, 2)
-	redistest.ErrorIf(t, !third[0].Result.Passes(), "the places of a node that has left are taken")
+	assert.ErrorIf(t, !third[0].Result.Passes(), "the places of a node that has left are taken")
 	a.EndRunning(first)
 	a.settle()
-	redistest.ErrorIf(t, b.take(p, 1)[0].Result.Passes(), "a node that has left returns its places again")
+	assert.ErrorIf(t, b.take(p, 1)[0].Result.Passes(), "a node that has left returns its places again")
 	b.EndRunning(second)
 	c.EndRunning(third)
 	b.settle()
@@ -128,21 +129,21 @@ func TestRedis_Inspect_concurrency(t *testing.T) {
 	p, ctx, key := storetest.ConcurrencyPolicy(t, 9), context.Background(), limiter.EncodeKey("k")
 	running := [][]limiter.Check{a.take(p, 2), b.take(p, 3)}
 	stored, err := a.redis.Inspect(ctx, p, key)
-	redistest.FatalIf(t, err != nil || len(stored) != 1 || stored[0].Type != "hash" || stored[0].TTL <= 0 || stored[0].Value["running"] != int64(5),
+	assert.FatalIf(t, err != nil || len(stored) != 1 || stored[0].Type != "hash" || stored[0].TTL <= 0 || stored[0].Value["running"] != int64(5),
 		"%+v, %v", stored, err)
 	nodes, _ := stored[0].Value["nodes"].([]map[string]any)
 	found := map[any]any{}
 	for _, n := range nodes {
 		found[n["node"]] = n["running"]
 	}
-	redistest.ErrorIf(t, found[a.redis.NodeName()] != int64(2) || found[b.redis.NodeName()] != int64(3) || len(found) != 2,
+	assert.ErrorIf(t, found[a.redis.NodeName()] != int64(2) || found[b.redis.NodeName()] != int64(3) || len(found) != 2,
 		"%+v", nodes)
 	n, err := a.redis.Reset(ctx, p, key)
-	redistest.ErrorIf(t, n != 1 || err != nil, "a reset found %d, %v", n, err)
+	assert.ErrorIf(t, n != 1 || err != nil, "a reset found %d, %v", n, err)
 	// This node's count is back with its next request, the other's with its next state.
 	third := a.take(p, 4)
 	r := third[0].Result
-	redistest.ErrorIf(t, !r.Passes() || r.Remaining != 3, "after the reset: %+v", r)
+	assert.ErrorIf(t, !r.Passes() || r.Remaining != 3, "after the reset: %+v", r)
 	a.EndRunning(third)
 	a.EndRunning(running[0])
 	b.EndRunning(running[1])
@@ -157,8 +158,8 @@ func TestRedis_Inspect_concurrency(t *testing.T) {
 		client.Del(ctx, name)
 		foreign(client, name)
 		_, err := a.redis.Decide(ctx, []limiter.Check{{Policy: p, Key: key}})
-		redistest.ErrorIf(t, limiter.Kind(err) != "value", "decided with the error %v", err)
+		assert.ErrorIf(t, limiter.Kind(err) != "value", "decided with the error %v", err)
 		stored, err := a.redis.Inspect(ctx, p, key)
-		redistest.ErrorIf(t, err != nil || len(stored) != 1, "%+v, %v", stored, err)
+		assert.ErrorIf(t, err != nil || len(stored) != 1, "%+v, %v", stored, err)
 	}
 }

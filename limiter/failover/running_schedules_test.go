@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/running"
@@ -19,7 +19,7 @@ import (
 // to older data, its clock steps, and nodes lose contact. Time is the test's.
 
 // schedules is how many schedules are played of each kind.
-func schedules() uint64 { return redistest.Rounds[uint64](400, 20_000) }
+func schedules() uint64 { return assert.Rounds[uint64](400, 20_000) }
 
 const (
 	scheduleSteps   = 70
@@ -146,9 +146,9 @@ func (s *schedule) checkCounts(when string) {
 		if text := fields[doubles(float64(n.id))]; text != "" && wire.Double(text, 2) > now {
 			counted = int64(wire.Double(text, 1))
 		}
-		redistest.FatalIf(s.t, counted != n.units(), "%s node %d runs %d, Redis counts %d", when, n.id, n.units(), counted)
+		assert.FatalIf(s.t, counted != n.units(), "%s node %d runs %d, Redis counts %d", when, n.id, n.units(), counted)
 	}
-	redistest.FatalIf(s.t, total != s.running(), "%s %d run, Redis counts %d", when, s.running(), total)
+	assert.FatalIf(s.t, total != s.running(), "%s %d run, Redis counts %d", when, s.running(), total)
 }
 
 // TestConcurrency_schedules: never more than the limit run while nodes are in contact with Redis and
@@ -162,7 +162,7 @@ func TestConcurrency_schedules(t *testing.T) {
 			s := newSchedule(t, seed, raw)
 			for step := range scheduleSteps {
 				s.step()
-				redistest.FatalIf(t, s.running() > s.policy.Capacity(),
+				assert.FatalIf(t, s.running() > s.policy.Capacity(),
 					"step %d: %d run of %d", step, s.running(), s.policy.Capacity())
 				most = max(most, s.running())
 			}
@@ -191,7 +191,7 @@ func TestConcurrency_schedules(t *testing.T) {
 			}
 		})
 	}
-	redistest.ErrorIf(t, most < 4, "at most %d ran at once: the schedules test nothing", most)
+	assert.ErrorIf(t, most < 4, "at most %d ran at once: the schedules test nothing", most)
 }
 
 // TestConcurrency_faults: whatever happened, Redis counts what runs after the node timeout and a third

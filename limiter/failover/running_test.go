@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
@@ -39,11 +39,11 @@ func TestMemory_concurrency_survives(t *testing.T) {
 		storetest.Decide(t, m, limiter.Check{Policy: storetest.DayPolicy(t, "other", limiter.FixedWindow, 1), Key: limiter.EncodeKey(string(rune('a' + i%26)))})
 	}
 	m.Prune()
-	redistest.Equal(t, m.Reset(p, limiter.EncodeKey("a"))+m.ResetAll("running"), 0, "what a reset found")
+	assert.Equal(t, m.Reset(p, limiter.EncodeKey("a"))+m.ResetAll("running"), 0, "what a reset found")
 	for i, key := range []string{"a", "b", "c"} {
-		redistest.ErrorIf(t, decideRunning(t, f, p, key, 1)[0].Result.Passes(), "%s runs a second time", key)
+		assert.ErrorIf(t, decideRunning(t, f, p, key, 1)[0].Result.Passes(), "%s runs a second time", key)
 		f.EndRunning(running[i])
-		redistest.ErrorIf(t, !decideRunning(t, f, p, key, 1)[0].Result.Passes(), "%s is full after its request ended", key)
+		assert.ErrorIf(t, !decideRunning(t, f, p, key, 1)[0].Result.Passes(), "%s is full after its request ended", key)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestMemory_concurrency_parallel(t *testing.T) {
 		for range 2000 {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 			_, err := f.Decide(context.Background(), checks)
-			redistest.ErrorIf(t, err != nil, "%v", err)
+			assert.ErrorIf(t, err != nil, "%v", err)
 			if limiter.Allowed(checks) {
 				gauge.add(1)
 				gauge.add(-1)
@@ -76,7 +76,7 @@ func TestMemory_concurrency_parallel(t *testing.T) {
 			}
 		}
 	})
-	redistest.ErrorIf(t, gauge.most > 7 || f.Running("running") != 0 || m.Len() != 0,
+	assert.ErrorIf(t, gauge.most > 7 || f.Running("running") != 0 || m.Len() != 0,
 		"up to %d ran at once, %d run now, %d states are kept", gauge.most, f.Running("running"), m.Len())
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
@@ -88,7 +89,7 @@ func playScenes(t *testing.T, scenes []*scene) {
 
 func (s *scene) next() string {
 	s.t.Helper()
-	redistest.FatalIf(s.t, len(s.words) == 0, "the steps end within one")
+	assert.FatalIf(s.t, len(s.words) == 0, "the steps end within one")
 	word := s.words[0]
 	s.words = s.words[1:]
 	return word
@@ -96,13 +97,13 @@ func (s *scene) next() string {
 
 func (s *scene) number() int64 {
 	s.t.Helper()
-	return redistest.NoError(strconv.ParseInt(s.next(), 10, 64))(s.t)
+	return assert.NoError(strconv.ParseInt(s.next(), 10, 64))(s.t)
 }
 
 // want compares what a step found.
 func (s *scene) want(step string, got, want any) {
 	s.t.Helper()
-	redistest.FatalIf(s.t, fmt.Sprint(got) != fmt.Sprint(want), "%s: %v, want %v; before %q; the last request: %+v by %s, %v", step, got, want, s.words, s.checks, s.source, s.err)
+	assert.FatalIf(s.t, fmt.Sprint(got) != fmt.Sprint(want), "%s: %v, want %v; before %q; the last request: %+v by %s, %v", step, got, want, s.words, s.checks, s.source, s.err)
 }
 
 // node returns the node of a name, which is made when it is named first.
@@ -172,7 +173,7 @@ func (s *scene) request(mode FailMode, units int64, peeks int) string {
 // until makes a request until something becomes of it, or anything, by a source.
 func (s *scene) until(outcome string, units int64, source limiter.Source) {
 	s.t.Helper()
-	redistest.Retry(s.t, fmt.Sprintf("%s %d by %s", outcome, units, source), func() (again bool, seen any) {
+	assert.Retry(s.t, fmt.Sprintf("%s %d by %s", outcome, units, source), func() (again bool, seen any) {
 		got := s.request(FailLocal, units, 0)
 		return got != outcome && outcome != "any" || s.source != source, fmt.Sprintf("%s by %s", got, s.source)
 	})
@@ -227,7 +228,7 @@ func (s *scene) step(do string) {
 	case "counts":
 		waitCounted(t, s.node("observer").shared, s.policies[0], s.number())
 	case "idle":
-		redistest.Retry(t, "nothing is left of what ran", func() (again bool, seen any) {
+		assert.Retry(t, "nothing is left of what ran", func() (again bool, seen any) {
 			keys, err := s.server.Client(t).Keys(ctx, "*").Result()
 			records := s.at.shared.Running.Records.Load()
 			return err != nil || len(keys) > 0 || records > 0, fmt.Sprintf("%v, %v, %d records", keys, err, records)
@@ -267,7 +268,7 @@ func (s *scene) operate(do string, p *limiter.Policy) {
 	case "close":
 		noError(t, s.at.shared.Close())
 	case "gone":
-		redistest.WaitFor(t, "the store has ended", func() error {
+		assert.WaitFor(t, "the store has ended", func() error {
 			select {
 			case <-s.at.shared.Uses.Closed:
 				return nil
@@ -276,22 +277,22 @@ func (s *scene) operate(do string, p *limiter.Policy) {
 			}
 		})
 	case "unban":
-		s.want(do, redistest.NoError(s.at.Unban(ctx, p, s.key))(t), true)
+		s.want(do, assert.NoError(s.at.Unban(ctx, p, s.key))(t), true)
 	case "unbanall":
 		pattern := strings.Trim(s.next(), `"`)
-		s.want(do, redistest.NoError(s.at.UnbanAll(ctx, pattern))(t), s.number())
+		s.want(do, assert.NoError(s.at.UnbanAll(ctx, pattern))(t), s.number())
 	case "listed":
 		list, complete, err := s.at.Banned(ctx, "")
-		redistest.FatalIf(t, err != nil || !complete, "%+v %+v", list, err)
+		assert.FatalIf(t, err != nil || !complete, "%+v %+v", list, err)
 		s.want(do, len(list), s.number())
 		for _, b := range list {
-			redistest.ErrorIf(t, b.Left > time.Hour || b.Left < 59*time.Minute, "%+v", b)
+			assert.ErrorIf(t, b.Left > time.Hour || b.Left < 59*time.Minute, "%+v", b)
 		}
 	case "reset":
-		found := redistest.NoError(s.at.Reset(ctx, p, s.key))(t)
+		found := assert.NoError(s.at.Reset(ctx, p, s.key))(t)
 		s.want(do, max(found.Shared, found.Here), s.number())
 	case "resetall":
-		found := redistest.NoError(s.at.ResetAll(ctx, p.Name()))(t)
+		found := assert.NoError(s.at.ResetAll(ctx, p.Name()))(t)
 		s.want(do, max(found.Shared, found.Here), s.number())
 	case "forget":
 		s.want(do, s.at.HasLocalState(p, s.key) && s.at.local.Reset(p, s.key) > 0, true)

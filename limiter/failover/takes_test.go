@@ -10,6 +10,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
@@ -146,22 +147,22 @@ func TestScripts_agree_on_takes(t *testing.T) {
 				checks[i].Key = limiter.EncodeKey(keys[random.IntN(len(keys))])
 			}
 			answers := pair.send(t, checks, outcomes)
-			redistest.FatalIf(t, !slices.Equal(answers[0], answers[1]),
+			assert.FatalIf(t, !slices.Equal(answers[0], answers[1]),
 				"%s, %+v:\n%q\n%q", name, checks, answers[0], answers[1])
 			for i := range checks {
 				a, livesA := pair.stored(t, 0, checks[i].Policy, checks[i].Key)
 				b, livesB := pair.stored(t, 1, checks[i].Policy, checks[i].Key)
-				redistest.FatalIf(t, a != b || (livesA-livesB).Abs() > time.Minute,
+				assert.FatalIf(t, a != b || (livesA-livesB).Abs() > time.Minute,
 					"%s, %+v: states %s for %v, and %s for %v", name, checks[i], a, livesA, b, livesB)
 			}
 		}
 		set := wire.KernelSet(1<<slices.Index(wire.KernelNames, name)) | wire.TakesFragment
-		redistest.ErrorIf(t, pair.stores[0].Scripts.Built[set] == nil, "%s: no takes were decided by takes.lua", name)
+		assert.ErrorIf(t, pair.stores[0].Scripts.Built[set] == nil, "%s: no takes were decided by takes.lua", name)
 	}
 	for set := range pair.stores[1].Scripts.Built {
-		redistest.ErrorIf(t, set&wire.TakesFragment != 0, "the second store does not use batch.lua alone")
+		assert.ErrorIf(t, set&wire.TakesFragment != 0, "the second store does not use batch.lua alone")
 	}
 	for _, outcome := range []string{"passes", "denied", "value"} {
-		redistest.ErrorIf(t, outcomes[outcome] < 100, "outcomes %v", outcomes)
+		assert.ErrorIf(t, outcomes[outcome] < 100, "outcomes %v", outcomes)
 	}
 }

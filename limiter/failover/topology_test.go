@@ -11,8 +11,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -62,7 +62,7 @@ func owned(first, last int, master string) goredis.ClusterSlot {
 func (a *testCluster) assign(t *testing.T, owners ...goredis.ClusterSlot) {
 	t.Helper()
 	a.owners.Store(&owners)
-	redistest.WaitFor(t, "the client knows the new masters", func() error {
+	assert.WaitFor(t, "the client knows the new masters", func() error {
 		a.Topology.Reload()
 		for _, o := range owners {
 			if got := a.Topology.MasterOf(uint16(o.Start)).Options().Addr; got != o.Nodes[0].Addr {
@@ -97,7 +97,7 @@ func TestSlotKeys(t *testing.T) {
 	keys := redis.SlotKeys()
 	for slot := range wire.ClusterSlots {
 		got := wire.SlotOfTag([]byte(keys[2*slot:][:2]))
-		redistest.FatalIf(t, int(got) != slot, "the key of slot %d lies in %d", slot, got)
+		assert.FatalIf(t, int(got) != slot, "the key of slot %d lies in %d", slot, got)
 	}
 }
 
@@ -105,10 +105,10 @@ func TestTopology_to(t *testing.T) {
 	t.Parallel()
 	a := newTestCluster(t, owned(0, 99, masterA), owned(100, 16383, masterB))
 	s := a.Topology.To(0)
-	redistest.FatalIf(t, s != a.Topology.AnyNode, "before, a slot is not that of the whole")
+	assert.FatalIf(t, s != a.Topology.AnyNode, "before, a slot is not that of the whole")
 	a.Topology.AnyNode.Breaker.Failure(refused)
 	a.Topology.AnyNode.Failed()
-	redistest.Retry(t, "a failure has the masters asked for", func() (again bool, seen any) {
+	assert.Retry(t, "a failure has the masters asked for", func() (again bool, seen any) {
 		return !a.Topology.Known.Load() || a.Topology.AnyNode.Breaker.Open(), "not known"
 	})
 	for master, slots := range map[string][2]uint16{masterA: {0, 99}, masterB: {100, 300}} {
@@ -131,9 +131,9 @@ func TestTopology_moved_slot(t *testing.T) {
 	a.assign(t, owned(0, 0, masterB), owned(1, 8191, masterA), owned(8192, 16383, masterB))
 	first.Breaker.Failure(refused)
 	s := a.Topology.To(0)
-	redistest.ErrorIf(t, s == first, "the slot that has moved is still asked of its old master")
+	assert.ErrorIf(t, s == first, "the slot that has moved is still asked of its old master")
 	of := a.nodes(1, 20)
-	redistest.ErrorIf(t, len(of) != 1 || of[0] != first, "the other slots have %d servers", len(of))
+	assert.ErrorIf(t, len(of) != 1 || of[0] != first, "the other slots have %d servers", len(of))
 	a.wantReported(t, true, "outage:refused")
 }
 
@@ -153,7 +153,7 @@ func TestTopology_outages(t *testing.T) {
 			a.Topology.To(0)
 			late(gone)
 			of := a.nodes(0, 2)
-			redistest.ErrorIf(t, len(of) != 1 || of[0] == gone, "the slots have %d servers", len(of))
+			assert.ErrorIf(t, len(of) != 1 || of[0] == gone, "the slots have %d servers", len(of))
 			a.wantReported(t, false, "outage:refused recovery")
 			a.Topology.To(0).Breaker.Failure(refused)
 			a.wantReported(t, true, "outage:refused recovery outage:refused")
@@ -172,10 +172,10 @@ func TestTopology_returning_master(t *testing.T) {
 	a.assign(t, owned(0, 16383, masterA))
 	a.Topology.To(0).Breaker.Failure(refused)
 	of := a.nodes(0, 9)
-	redistest.FatalIf(t, len(of) != 1 || of[0] == first, "the slots have %d servers", len(of))
+	assert.FatalIf(t, len(of) != 1 || of[0] == first, "the slots have %d servers", len(of))
 	of[0].Breaker.Failure(refused)
 	failing, _ := a.Topology.Failing()
-	redistest.ErrorIf(t, !failing, "it fails, and that is not known")
+	assert.ErrorIf(t, !failing, "it fails, and that is not known")
 }
 
 func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
@@ -189,5 +189,5 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	before.Breaker.Failure(refused)
 	a.assign(t, owned(0, 16383, masterB))
 	err := a.EnqueueGroup(context.Background(), group, wire.OpTakeRefundable, clock.Now().Add(time.Minute))
-	redistest.ErrorIf(t, err != nil || group.Node == before, "error %v, sent to the old master: %v", err, group.Node == before)
+	assert.ErrorIf(t, err != nil || group.Node == before, "error %v, sent to the old master: %v", err, group.Node == before)
 }

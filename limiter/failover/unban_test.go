@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -23,13 +24,13 @@ func TestUnban_rights(t *testing.T) {
 	ask(t, f, hourBan(t, "rights", 1), "a", 3)
 	setPermissions("-get")
 	list, complete, err := f.Banned(t.Context(), "")
-	redistest.ErrorIf(t, err == nil || complete, "listed are %v, complete: %v; want an error", list, complete)
+	assert.ErrorIf(t, err == nil || complete, "listed are %v, complete: %v; want an error", list, complete)
 }
 
 // raised returns the policy with a limit that the clients of a test never reach, as an override does.
 func raised(t *testing.T, p *limiter.Policy) *limiter.Policy {
 	t.Helper()
-	other := redistest.NoError(p.WithLimit(50, 0))(t)
+	other := assert.NoError(p.WithLimit(50, 0))(t)
 	return other
 }
 
@@ -38,7 +39,7 @@ func banOn(t *testing.T, f *Store, p *limiter.Policy, key string) {
 	t.Helper()
 	ask(t, f, p, key, 3)
 	r, _ := oneOf(t, f, p, key)
-	redistest.FatalIf(t, !r.Banned, "%+v; want a ban", r)
+	assert.FatalIf(t, !r.Banned, "%+v; want a ban", r)
 }
 
 // TestFailover_Unban_refreshed has a node learn that a ban was lifted by a refresh of its deny cache alone:
@@ -54,7 +55,7 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 		t.Fatal(err)
 	}
 	shard := f.denied.Shards.Of("k")
-	redistest.WaitFor(t, "the ban leaves the deny cache", func() error {
+	assert.WaitFor(t, "the ban leaves the deny cache", func() error {
 		shard.Mu.Lock()
 		d, found := shard.Denials[deny.Key{Policy: p, Key: "k", Weight: deny.AnyWeight, Reserve: 0}]
 		shard.Mu.Unlock()
@@ -68,12 +69,12 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 		return errors.New("it is there")
 	})
 	server.Kill()
-	redistest.WaitFor(t, "the node decides by itself", func() error {
+	assert.WaitFor(t, "the node decides by itself", func() error {
 		r, source := oneOf(t, f, p, "k")
 		if source != limiter.SourceFallback {
 			return fmt.Errorf("%s decides", source)
 		}
-		redistest.ErrorIf(t, r.Banned, "%+v; want no ban", r)
+		assert.ErrorIf(t, r.Banned, "%+v; want no ban", r)
 		return nil
 	})
 }
@@ -93,7 +94,7 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 		}
 		denied := func(why string) {
 			r := take()[0].Result
-			redistest.FatalIf(t, r.Passes() || r.Banned, "%s: %s: %+v; want a denial without a ban", s.Name, why, r)
+			assert.FatalIf(t, r.Passes() || r.Banned, "%s: %s: %+v; want a denial without a ban", s.Name, why, r)
 		}
 		var taken [][]limiter.Check
 		for range capacity {
@@ -107,11 +108,11 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 			s.Keep(checks)
 		}
 		last := take()
-		redistest.FatalIf(t, !limiter.Allowed(last), "%s: after a refund: %+v", s.Name, last)
+		assert.FatalIf(t, !limiter.Allowed(last), "%s: after a refund: %+v", s.Name, last)
 		denied("one unit is not known to stay")
 		s.Keep(last)
 		r := take()[0].Result
-		redistest.ErrorIf(t, !r.BanBegins, "%s: all units stay: %+v", s.Name, r)
+		assert.ErrorIf(t, !r.BanBegins, "%s: all units stay: %+v", s.Name, r)
 	}
 }
 
@@ -132,16 +133,16 @@ func TestFailover_ban_bound(t *testing.T) {
 			}
 		}
 	}
-	redistest.ErrorIf(t, m.Len() > bound, "%d keys are kept for outages, want at most %d", m.Len(), bound)
+	assert.ErrorIf(t, m.Len() > bound, "%d keys are kept for outages, want at most %d", m.Len(), bound)
 	wantDenials := func(most int) {
 		t.Helper()
 		for i := range f.denied.Shards {
 			n := f.denied.Shards[i].Len()
-			redistest.ErrorIf(t, n > most, "%d denials are in a shard, want at most %d", n, most)
+			assert.ErrorIf(t, n > most, "%d denials are in a shard, want at most %d", n, most)
 		}
 	}
 	wantDenials(deny.DenyShardSize)
 	n, err := f.UnbanAll(context.Background(), "bound")
-	redistest.ErrorIf(t, n != 2000 || err != nil, "%d bans lifted, %v", n, err)
+	assert.ErrorIf(t, n != 2000 || err != nil, "%d bans lifted, %v", n, err)
 	wantDenials(0)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -57,7 +58,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 				refundAll(f, checks, limiter.SourceRedis)
 			}
 			var asked, undecided int
-			redistest.Retry(t, "all is refunded", func() (again bool, seen any) {
+			assert.Retry(t, "all is refunded", func() (again bool, seen any) {
 				for range 20 {
 					_, err := f.DecideIn(ctx, FailClosed, []limiter.Check{{Policy: other, Key: limiter.EncodeKey(fmt.Sprint(asked)), Weight: 1}})
 					if asked++; err != nil {
@@ -76,7 +77,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			}
 			slices.Sort(runs)
 			t.Logf("%d other requests; runs of the script: median %v, longest %v", asked, runs[len(runs)/2], runs[len(runs)-1])
-			redistest.ErrorIf(t, undecided > 0 || len(runs) < 10,
+			assert.ErrorIf(t, undecided > 0 || len(runs) < 10,
 				"%d of %d requests of others were not decided; all was refunded in %d runs", undecided, asked, len(runs))
 		})
 	}
@@ -99,7 +100,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			overtook, unpaid := 0, 0
 			for i := range rounds {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}}
-				redistest.NoError(f.DecideIn(context.Background(), FailClosed, checks))(t)
+				assert.NoError(f.DecideIn(context.Background(), FailClosed, checks))(t)
 				if !limiter.Allowed(checks) {
 					overtook++
 					continue // already refunded
@@ -114,10 +115,10 @@ func TestFailover_Refund_order(t *testing.T) {
 					unpaid++
 				}
 			}
-			redistest.ErrorIf(t, overtook > 0 || unpaid > 0,
+			assert.ErrorIf(t, overtook > 0 || unpaid > 0,
 				"of %d requests %d overtook a refund, and of %d so many a charge: %d", rounds, overtook, rounds/4, unpaid)
 			stop()
-			redistest.Retry(t, "nothing is left of those that were followed", func() (again bool, seen any) {
+			assert.Retry(t, "nothing is left of those that were followed", func() (again bool, seen any) {
 				b := &r.Topology.AnyNode.Batcher
 				b.Mu.Lock()
 				defer b.Mu.Unlock()
@@ -213,7 +214,7 @@ func TestFailover_many_nodes(t *testing.T) {
 	waitDecided := func(what string) {
 		t.Helper()
 		before := decided.Load()
-		redistest.WaitFor(t, what, func() error {
+		assert.WaitFor(t, what, func() error {
 			if n := decided.Load() - before; n < 20*count {
 				return fmt.Errorf("%d decisions", n)
 			}
@@ -226,7 +227,7 @@ func TestFailover_many_nodes(t *testing.T) {
 	taking.Store(true)
 	killed := time.Now()
 	master.Kill()
-	redistest.WaitFor(t, "the replica is the master", func() error { return infoHas(t, replica, "replication", "role:master") })
+	assert.WaitFor(t, "the replica is the master", func() error { return infoHas(t, replica, "replication", "role:master") })
 	waitDecided("Redis decides again")
 	t.Logf("%v", time.Since(killed))
 	wantReached("failover", 2*limit, 2*places)
@@ -237,7 +238,7 @@ func TestFailover_many_nodes(t *testing.T) {
 	over.Store(true)
 	group.Wait()
 	left, err := limiter.Peek(t.Context(), openStore(t, dial.Options{Addresses: []string{replica.Addr}, Timeout: time.Minute}, redis.Options{}), rate, "k")
-	redistest.ErrorIf(t, err != nil || left.Remaining != 0 || lost.Load() > 0 || passed.Load() < limit,
+	assert.ErrorIf(t, err != nil || left.Remaining != 0 || lost.Load() > 0 || passed.Load() < limit,
 		"%+v, %v; %d passed, %d were not decided", left, err, passed.Load(), lost.Load())
 }
 
@@ -247,9 +248,9 @@ func startReplicated(t *testing.T) (master, replica, sentinel *redistest.Server)
 	master = redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	host, port, _ := strings.Cut(master.Addr, ":")
 	replica = redistest.Start(t, "--replicaof", host, port)
-	redistest.WaitFor(t, "the replica follows", func() error { return infoHas(t, master, "replication", "state=online") })
+	assert.WaitFor(t, "the replica follows", func() error { return infoHas(t, master, "replication", "state=online") })
 	sentinel = redistest.StartSentinel(t, master, "main", "sentinel down-after-milliseconds main 500", "sentinel failover-timeout main 5000")
-	redistest.WaitFor(t, "the sentinel has found the replica", func() error { return infoHas(t, sentinel, "sentinel", "slaves=1") })
+	assert.WaitFor(t, "the sentinel has found the replica", func() error { return infoHas(t, sentinel, "sentinel", "slaves=1") })
 	return master, replica, sentinel
 }
 

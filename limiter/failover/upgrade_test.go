@@ -8,6 +8,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -26,8 +27,8 @@ func TestUpgrade_lost_serial(t *testing.T) {
 	noError(t, r.Client().SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err())
 	storetest.RefundIn(r, checks)
 	got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})[0].Result
-	redistest.ErrorIf(t, !got.Passes() || got.Remaining != 4, "%+v; want 4 left", got)
-	redistest.Equal(t, r.Client().StrLen(t.Context(), name).Val(), int64(16), "the length of the state")
+	assert.ErrorIf(t, !got.Passes() || got.Remaining != 4, "%+v; want 4 left", got)
+	assert.Equal(t, r.Client().StrLen(t.Context(), name).Val(), int64(16), "the length of the state")
 }
 
 // verbatimFragment runs before clock.lua and makes Redis 7 behave like an older one, whose scripts
@@ -56,7 +57,7 @@ local redis = {
 func TestRedis_DecideBeforeEffects(t *testing.T) {
 	t.Parallel()
 	r := newTestRedis(t, redistest.Shared(t), 10*time.Second, limiter.KeyFormat{Prefix: "t"})
-	clock := redistest.NoError(scripts.Fragment(scripts.ClockFragment))(t)
+	clock := assert.NoError(scripts.Fragment(scripts.ClockFragment))(t)
 	r.Scripts.Clock = verbatimFragment + clock
 	for _, algorithm := range limiter.Algorithms() {
 		policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 2, Window: storetest.LongWindow(0)})
@@ -67,7 +68,7 @@ func TestRedis_DecideBeforeEffects(t *testing.T) {
 			got += fmt.Sprint(err == nil && limiter.Allowed(checks), err, " ")
 		}
 		want := "true <nil> true <nil> false <nil> "
-		redistest.ErrorIf(t, got != want, "%s: got %s; want %s", algorithm, got, want)
+		assert.ErrorIf(t, got != want, "%s: got %s; want %s", algorithm, got, want)
 	}
 }
 
@@ -96,7 +97,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 		OnOutage:   func(err error) { reported.add(limiter.Kind(err) + ": " + err.Error()) },
 		OnRecovery: func(time.Duration) { reported.add("recovery") },
 	})
-	clock := redistest.NoError(scripts.Fragment(scripts.ClockFragment))(t)
+	clock := assert.NoError(scripts.Fragment(scripts.ClockFragment))(t)
 	r.Scripts.Clock = olderFragment + clock
 	policy := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 2000, Window: storetest.LongWindow(0)})
 	for range 2 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -46,9 +47,9 @@ func TestRedis_values(t *testing.T) {
 	noError(t, err)
 	before := strings.Split(string(want), "\n")
 	for _, line := range strings.Split(got, "\n") {
-		redistest.ErrorIf(t, !slices.Contains(before, line), "not in %s: %s", path, line)
+		assert.ErrorIf(t, !slices.Contains(before, line), "not in %s: %s", path, line)
 	}
-	redistest.ErrorIf(t, strings.Count(got, "\n") != len(before)-1, "%d keys, %s has %d", strings.Count(got, "\n"), path, len(before)-1)
+	assert.ErrorIf(t, strings.Count(got, "\n") != len(before)-1, "%d keys, %s has %d", strings.Count(got, "\n"), path, len(before)-1)
 }
 
 // dumpRedis returns a line for each key: its name, type and bytes.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
@@ -59,7 +59,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 		}
 		part := float64(refunded) / float64(owed)
 		t.Logf("responses of %v: %.1f %% of %d units came back", took, 100*part, owed)
-		redistest.ErrorIf(t, part < least, "responses of %v: %.1f %% of %d units came back", took, 100*part, owed)
+		assert.ErrorIf(t, part < least, "responses of %v: %.1f %% of %d units came back", took, 100*part, owed)
 	}
 }
 
@@ -104,14 +104,14 @@ func TestMemory_Settle_exact(t *testing.T) {
 					}
 				}
 				a, b := left(estimated), left(exact)
-				redistest.FatalIf(t, a > b, "%s, seed %d: %d left, more than the %d of exact takes", algorithm, seed, a, b)
+				assert.FatalIf(t, a > b, "%s, seed %d: %d left, more than the %d of exact takes", algorithm, seed, a, b)
 			}
 			for len(running) > 0 {
 				end(0)
 			}
 			for range 25 {
 				a, b := left(estimated), left(exact)
-				redistest.FatalIf(t, a != b, "%s, seed %d, %d µs later: %d left, and %d of exact takes", algorithm, seed, now-storetest.Epoch, a, b)
+				assert.FatalIf(t, a != b, "%s, seed %d, %d µs later: %d left, and %d of exact takes", algorithm, seed, now-storetest.Epoch, a, b)
 				now += storetest.Sec
 			}
 		}
@@ -136,11 +136,11 @@ func TestMemory_Charge_debt(t *testing.T) {
 			if !p.IsBucket() {
 				least, most = time.Microsecond, 2*window
 			}
-			redistest.ErrorIf(t, wait < least || wait > most,
+			assert.ErrorIf(t, wait < least || wait > most,
 				"the next request passes after %v, want %v to %v", wait, least, most)
 			now += wait.Microseconds()
 			got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result
-			redistest.ErrorIf(t, !got.Passes(), "after %v: %+v", wait, got)
+			assert.ErrorIf(t, !got.Passes(), "after %v: %+v", wait, got)
 		})
 	}
 }
@@ -155,11 +155,11 @@ func TestMemory_Charge_bounds(t *testing.T) {
 		check.Weight = -5
 		storetest.ChargeIn(m, []limiter.Check{check})
 		left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: check.Key, Peek: true})[0].Result.Remaining
-		redistest.ErrorIf(t, left != 7, "%s: %d of 10 are left after 3 and a charge of -5", algorithm, left)
+		assert.ErrorIf(t, left != 7, "%s: %d of 10 are left after 3 and a charge of -5", algorithm, left)
 		check.Weight = math.MaxInt64
 		storetest.ChargeIn(m, []limiter.Check{check})
 		r := storetest.Decide(t, m, limiter.Check{Policy: p, Key: check.Key})[0].Result
-		redistest.ErrorIf(t, r.Passes() || r.Remaining != 0, "%s: after an enormous charge: %+v", algorithm, r)
+		assert.ErrorIf(t, r.Passes() || r.Remaining != 0, "%s: after an enormous charge: %+v", algorithm, r)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestMemory_full_ResetAll(t *testing.T) {
 		}
 	})
 	group.Wait()
-	redistest.ErrorIf(t, m.Len() > 64, "%d states, want 64 at the most", m.Len())
+	assert.ErrorIf(t, m.Len() > 64, "%d states, want 64 at the most", m.Len())
 }
 
 // TestMemory_longest_drain takes refundably from a bucket that takes long to drain, in a table with others of
@@ -207,7 +207,7 @@ func TestMemory_longest_drain(t *testing.T) {
 	now := int64(1_000_000_000_000)
 	m := NewOnClock(func() int64 { return now })
 	slow := storetest.NewPolicy(t, limiter.Settings{Name: "dynamic", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Dynamic: true})
-	large := redistest.NoError(slow.WithLimit(10, 1000))(t)
+	large := assert.NoError(slow.WithLimit(10, 1000))(t)
 	kept := func() bool {
 		storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("other")})
 		shard := m.TableOf(large).ShardOf("k")
@@ -221,9 +221,9 @@ func TestMemory_longest_drain(t *testing.T) {
 	for _, refundable := range []bool{false, true} {
 		storetest.Decide(t, m, limiter.Check{Policy: large, Key: limiter.EncodeKey("k"), Refundable: refundable})
 		now += 90_000_000
-		redistest.ErrorIf(t, kept() != refundable,
+		assert.ErrorIf(t, kept() != refundable,
 			"after 90 s of 100 in which a full bucket drains: kept is %v, refundable %v", !refundable, refundable)
 		now += 11_000_000
-		redistest.ErrorIf(t, kept(), "a state that has ended is kept, refundable %v", refundable)
+		assert.ErrorIf(t, kept(), "a state that has ended is kept, refundable %v", refundable)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -50,10 +50,10 @@ func TestLastSeen_out_of_order(t *testing.T) {
 			now += 1000
 			answers = append(answers, storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0])
 		}
-		redistest.FatalIf(t, !answers[4].Result.Passes() || answers[5].Result.Passes(), "%s: %v", algorithm, answers)
+		assert.FatalIf(t, !answers[4].Result.Passes() || answers[5].Result.Passes(), "%s: %v", algorithm, answers)
 		local.Remember(&answers[5])
 		local.Remember(&answers[3])
-		redistest.ErrorIf(t, storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Passes(),
+		assert.ErrorIf(t, storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})[0].Result.Passes(),
 			"%s: a sixth request of 5 passes", algorithm)
 	}
 }
@@ -66,16 +66,16 @@ func TestLastSeen_lower_limit(t *testing.T) {
 		now := storetest.Epoch
 		remote, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
 		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour, Dynamic: true})
-		low := redistest.NoError(p.WithLimit(10, 0))(t)
+		low := assert.NoError(p.WithLimit(10, 0))(t)
 		used := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 900})
 		local.Remember(&used[0])
 		now += 3_000_000
 		denied := storetest.Decide(t, remote, limiter.Check{Policy: low, Key: limiter.EncodeKey("k")})
-		redistest.FatalIf(t, denied[0].Result.Passes(), "%s: the lower limit passes", algorithm)
+		assert.FatalIf(t, denied[0].Result.Passes(), "%s: the lower limit passes", algorithm)
 		local.Remember(&denied[0])
 		for weight, passes := range map[int64]bool{99: true, 101: false} {
 			got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight})[0].Result
-			redistest.ErrorIf(t, got.Passes() != passes, "%s: %d units beside 900 of 1,000: %+v", algorithm, weight, got)
+			assert.ErrorIf(t, got.Passes() != passes, "%s: %d units beside 900 of 1,000: %+v", algorithm, weight, got)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestLastSeen_other_limits(t *testing.T) {
 			if now >= whole {
 				continue
 			}
-			other := redistest.NoError(p.WithLimit(1+random.Int64N(3000), 0))(t)
+			other := assert.NoError(p.WithLimit(1+random.Int64N(3000), 0))(t)
 			check := limiter.Check{Policy: other, Key: limiter.EncodeKey("k"), Peek: true}
 			want := storetest.Decide(t, remote, check)[0].Result.Remaining
 			got := storetest.Decide(t, local, check)[0].Result.Remaining
@@ -122,7 +122,7 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 	now -= 3 * time.Hour.Microseconds()
 	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: limiter.Result{Remaining: 4, ResetAfter: time.Hour}})
 	left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
-	redistest.ErrorIf(t, left != 4, "%d units remain, want 4", left)
+	assert.ErrorIf(t, left != 4, "%d units remain, want 4", left)
 }
 
 // TestKernel_restoreState compares states, at random later instants, with those restored from the
@@ -151,9 +151,9 @@ func TestKernel_restoreState(t *testing.T) {
 					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick)
 					have := storetest.Decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
 					got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
-					redistest.FatalIf(t, got.Remaining > have.Remaining,
+					assert.FatalIf(t, got.Remaining > have.Remaining,
 						"round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
-					redistest.FatalIf(t, have.ResetAfter == 0 && got.Remaining != p.Capacity(),
+					assert.FatalIf(t, have.ResetAfter == 0 && got.Remaining != p.Capacity(),
 						"round %d, %v: %d remain of a quota that is free again", round, p.Settings(), got.Remaining)
 				}
 			}
@@ -170,7 +170,7 @@ func TestLastSeen_no_room(t *testing.T) {
 	for i, want := range []int64{0, 1, 2} {
 		answer := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey(strconv.Itoa(i))})[0]
 		local.Remember(&answer)
-		redistest.Equal(t, local.Overflows(), want, "client %d: the number of overflows", i)
+		assert.Equal(t, local.Overflows(), want, "client %d: the number of overflows", i)
 	}
 }
 
@@ -202,12 +202,12 @@ func TestMemory_ban_bound(t *testing.T) {
 				storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(name, i))})
 			}
 		}
-		redistest.ErrorIf(t, m.Len() > bound || m.Len() != counted(),
+		assert.ErrorIf(t, m.Len() > bound || m.Len() != counted(),
 			"%s: %d keys are counted, and %d are there; want at most %d", name, m.Len(), counted(), bound)
 	}
 	flood("first")
 	n := int64(len(m.Banned("bound")))
-	redistest.ErrorIf(t, n == 0 || n > bound, "%d clients are banned", n)
+	assert.ErrorIf(t, n == 0 || n > bound, "%d clients are banned", n)
 	m.UnbanAll("bound")
 	if n := len(m.Banned("bound")); n != 0 || m.Len() != counted() {
 		t.Errorf("%d clients are banned, %d keys of %d counted", n, counted(), m.Len())
@@ -215,7 +215,7 @@ func TestMemory_ban_bound(t *testing.T) {
 	flood("second")
 	now += 10 * int64(time.Hour/time.Microsecond)
 	m.Prune()
-	redistest.ErrorIf(t, m.Len() != 0, "%d keys are left when all has ended", m.Len())
+	assert.ErrorIf(t, m.Len() != 0, "%d keys are left when all has ended", m.Len())
 }
 
 // TestMemory_ban_answers has answers that say nothing of a ban follow the one that tells of it: one that was decided
@@ -238,7 +238,7 @@ func TestMemory_ban_answers(t *testing.T) {
 		later := limiter.Check{Policy: p, Key: banned.Key, Ticket: kernel.Keep(kernel.Kept{AsOf: after.asOf}), Result: after.answer}
 		m.Remember(&later)
 		got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: banned.Key})[0].Result
-		redistest.ErrorIf(t, got.Banned != after.banned, "after %+v: %+v", after, got)
+		assert.ErrorIf(t, got.Banned != after.banned, "after %+v: %+v", after, got)
 	}
 }
 
@@ -248,10 +248,10 @@ func TestMemory_ban_full(t *testing.T) {
 	p, m := hourBan(t), New()
 	m.Limit(1, nil)
 	for i, want := range []bool{true, true, false, false} {
-		r := redistest.NoError(limiter.Allow(t.Context(), m, p, "k"))(t)
-		redistest.ErrorIf(t, r.Passes() != want || r.Banned, "request %d: %+v", i, r)
+		r := assert.NoError(limiter.Allow(t.Context(), m, p, "k"))(t)
+		assert.ErrorIf(t, r.Passes() != want || r.Banned, "request %d: %+v", i, r)
 	}
 	m.Limit(2, nil)
-	r := redistest.NoError(limiter.Allow(t.Context(), m, p, "k"))(t)
-	redistest.ErrorIf(t, !r.BanBegins, "with room: %+v", r)
+	r := assert.NoError(limiter.Allow(t.Context(), m, p, "k"))(t)
+	assert.ErrorIf(t, !r.BanBegins, "with room: %+v", r)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -113,7 +113,7 @@ func FuzzTraffic(f *testing.F) {
 			if want := reference.allows(now, weight); result.Passes() != want {
 				t.Fatalf("%v at %d, weight %d: %+v, want it to pass: %v; admitted before: %v", s, now, weight, result, want, reference.admitted)
 			}
-			redistest.FatalIf(t, result.Remaining < 0 || result.Remaining > p.Capacity(), "%+v", result)
+			assert.FatalIf(t, result.Remaining < 0 || result.Remaining > p.Capacity(), "%+v", result)
 		}
 	})
 }
@@ -169,10 +169,10 @@ func TestMemory_holes_end(t *testing.T) {
 	} {
 		m = NewOnClock(func() int64 { return now })
 		open = reserveThree(t, m, p, "k")
-		redistest.Equal(t, holesOf(m, p), 1, "%s: the number of states that have holes before it", test.name)
+		assert.Equal(t, holesOf(m, p), 1, "%s: the number of states that have holes before it", test.name)
 		now += test.after * storetest.Sec
 		test.end()
-		redistest.Equal(t, holesOf(m, p), 0, "%s: the number of states that have holes after it", test.name)
+		assert.Equal(t, holesOf(m, p), 0, "%s: the number of states that have holes after it", test.name)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestMemory_holes_overflow(t *testing.T) {
 		storetest.RefundIn(m, open[0])
 		storetest.RefundIn(m, open[2])
 	}
-	redistest.Equal(t, holesOf(m, p), 1, "the number of states that have holes")
+	assert.Equal(t, holesOf(m, p), 1, "the number of states that have holes")
 	less := 0
 	for i := range 20 {
 		left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Peek: true})[0].Result.Remaining

@@ -10,7 +10,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 )
@@ -50,11 +50,11 @@ func TestMemory_full_quota(t *testing.T) {
 			spend("before the flood ")
 			spend("in the flood ")
 			for key, n := range admitted {
-				redistest.ErrorIf(t, n > limit, "%s: %d admitted, the limit is %d", key, n, limit)
+				assert.ErrorIf(t, n > limit, "%s: %d admitted, the limit is %d", key, n, limit)
 			}
 			n := admitted["before the flood 7"]
-			redistest.ErrorIf(t, n != limit, "who came before the flood was admitted %d times, want %d", n, limit)
-			redistest.ErrorIf(t, m.Len() > bound || m.Overflows() < bound || warnings != 1,
+			assert.ErrorIf(t, n != limit, "who came before the flood was admitted %d times, want %d", n, limit)
+			assert.ErrorIf(t, m.Len() > bound || m.Overflows() < bound || warnings != 1,
 				"%d states kept, %d overflows, %d warnings; want at most %d kept and one warning", m.Len(), m.Overflows(), warnings, bound)
 		})
 	}
@@ -62,7 +62,7 @@ func TestMemory_full_quota(t *testing.T) {
 
 // TestMemory_full_flood measures the heap; a soak floods with 10 million keys.
 func TestMemory_full_flood(t *testing.T) {
-	keys, bound := redistest.Rounds(100_000, 10_000_000), redistest.Rounds[int64](10_000, 100_000)
+	keys, bound := assert.Rounds(100_000, 10_000_000), assert.Rounds[int64](10_000, 100_000)
 	for _, algorithm := range []string{limiter.SlidingWindowCounter, limiter.SlidingWindowLog} {
 		m := New()
 		m.Limit(bound, nil)
@@ -75,8 +75,8 @@ func TestMemory_full_flood(t *testing.T) {
 		}
 		grown := liveHeap() - before
 		most := 300*bound + 256*65536
-		redistest.ErrorIf(t, grown > most, "%s: %d keys take %d bytes, want at most %d", algorithm, keys, grown, most)
-		redistest.ErrorIf(t, limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: spent, Key: limiter.EncodeKey("k"), Weight: 1})),
+		assert.ErrorIf(t, grown > most, "%s: %d keys take %d bytes, want at most %d", algorithm, keys, grown, most)
+		assert.ErrorIf(t, limiter.Allowed(storetest.Decide(t, m, limiter.Check{Policy: spent, Key: limiter.EncodeKey("k"), Weight: 1})),
 			"the flood gave a spent client a fresh quota")
 		t.Logf("%s: %d keys in a store for %d take %d bytes", algorithm, keys, bound, grown)
 		runtime.KeepAlive(m)
@@ -170,18 +170,18 @@ func TestMemory_quiet(t *testing.T) {
 				for i := range clients {
 					test.store(m, limiter.Check{Policy: short, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1})
 				}
-				redistest.FatalIf(t, m.Len() != test.kept, "%d states, want %d", m.Len(), test.kept)
+				assert.FatalIf(t, m.Len() != test.kept, "%d states, want %d", m.Len(), test.kept)
 				m.Limit(DefaultMaxKeys, nil)
 				long := limiter.Check{Policy: storetest.NewPolicy(t, limiter.Settings{Name: "long", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}), Key: limiter.EncodeKey("a"), Weight: 1}
 				take(m, long)
 				pass(20 * time.Minute)
-				redistest.ErrorIf(t, m.Len() != 1 || m.Spills.Load() != 0,
+				assert.ErrorIf(t, m.Len() != 1 || m.Spills.Load() != 0,
 					"%d states and %d overflows are left, want the one that counts", m.Len(), m.Spills.Load())
 				if take(m, long); !m.Sweeps.IsSet() {
 					t.Error("the sweeps ended before the states")
 				}
 				pass(time.Hour)
-				redistest.ErrorIf(t, m.Len() != 0 || m.Sweeps.IsSet(),
+				assert.ErrorIf(t, m.Len() != 0 || m.Sweeps.IsSet(),
 					"%d states are left, the timer is set: %v", m.Len(), m.Sweeps.IsSet())
 			})
 		})

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -34,14 +34,14 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 				now += 100_000
 				most = max(most, len(m.Tables))
 			}
-			redistest.ErrorIf(t, most > 2*MinTables, "%d tables, want %d at the most", most, 2*MinTables)
+			assert.ErrorIf(t, most > 2*MinTables, "%d tables, want %d at the most", most, 2*MinTables)
 			now += 10_000_000
 			if living := m.Prune(); len(living) != 1 || !living["lasting"] || len(m.Tables) != 1 || m.Len() != 1 {
 				t.Errorf("%v live, in %d tables with %d states; want the lasting one alone", living, len(m.Tables), m.Len())
 			}
 			again := storetest.NewPolicy(t, lasting.Settings()) // of a later configuration
 			left := storetest.Decide(t, m, limiter.Check{Policy: again, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
-			redistest.ErrorIf(t, left != 6, "%d units remain, want 6", left)
+			assert.ErrorIf(t, left != 6, "%d units remain, want 6", left)
 		})
 	}
 }
@@ -67,10 +67,10 @@ func TestMemory_Prune_ended(t *testing.T) {
 						storetest.RefundIn(m, taken)
 					}
 				}
-				redistest.ErrorIf(t, !test.refund && !m.Prune()["ended"], "the table was dropped before its states had reset")
+				assert.ErrorIf(t, !test.refund && !m.Prune()["ended"], "the table was dropped before its states had reset")
 				now += 10_000_000
 				living := m.Prune()
-				redistest.ErrorIf(t, len(living) != 0 || m.Len() != 0, "%v live, with %d states", living, m.Len())
+				assert.ErrorIf(t, len(living) != 0 || m.Len() != 0, "%v live, with %d states", living, m.Len())
 			})
 		}
 	}
@@ -88,7 +88,7 @@ func TestMemory_refunded_flood(t *testing.T) {
 		now += 10_000
 	}
 	n := m.Overflows()
-	redistest.ErrorIf(t, n > 0, "%d keys found no room of their own", n)
+	assert.ErrorIf(t, n > 0, "%d keys found no room of their own", n)
 }
 
 // TestMemory_Prune_loses_no_charge drops tables while requests charge them, one by one and several
@@ -119,7 +119,7 @@ func TestMemory_Prune_loses_no_charge(t *testing.T) {
 		users.Wait()
 		got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}, limiter.Check{Policy: q, Key: limiter.EncodeKey("k"), Peek: true})
 		a, b := got[0].Result.Remaining, got[1].Result.Remaining
-		redistest.FatalIf(t, a != 960 || b != 980, "%d and %d units remain, want 960 and 980", a, b)
+		assert.FatalIf(t, a != 960 || b != 980, "%d and %d units remain, want 960 and 980", a, b)
 	}
 }
 
@@ -134,9 +134,9 @@ func TestMemory_lockEach_many_tables(t *testing.T) {
 			checks = append(checks, limiter.Check{Policy: storetest.DayPolicy(t, fmt.Sprintf("p%d-%d", round, i), limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 		}
 		_, err := m.Decide(t.Context(), checks)
-		redistest.FatalIf(t, err != nil || !limiter.Allowed(checks), "got %v; want all of %d to pass", err, len(checks))
+		assert.FatalIf(t, err != nil || !limiter.Allowed(checks), "got %v; want all of %d to pass", err, len(checks))
 		for i := range checks {
-			redistest.FatalIf(t, checks[i].Result.Remaining != 9,
+			assert.FatalIf(t, checks[i].Result.Remaining != 9,
 				"%d of policy %d remain, want 9", checks[i].Result.Remaining, i)
 		}
 	}
@@ -183,7 +183,7 @@ func compareState(t *testing.T, s limiter.Settings) {
 		reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
 		want := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve, Peek: weight == 0})[0].Result
 		got := state.TakeReserving(p, now, weight, reserve)
-		redistest.FatalIf(t, got != want, "request %d of weight %d, %d left: %+v, the store says %+v", i, weight, reserve, got, want)
+		assert.FatalIf(t, got != want, "request %d of weight %d, %d left: %+v, the store says %+v", i, weight, reserve, got, want)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestState_Take_allocations(t *testing.T) {
 			now += 50_000
 			state.Take(p, now, 1)
 		})
-		redistest.ErrorIf(t, allocs != 0, "%s: %v allocations per take", algorithm, allocs)
+		assert.ErrorIf(t, allocs != 0, "%s: %v allocations per take", algorithm, allocs)
 	}
 }
 
@@ -211,11 +211,11 @@ func TestMemory_EndRunning(t *testing.T) {
 		return storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight})
 	}
 	first, denied := take(2), take(1)
-	redistest.ErrorIf(t, !first[0].Result.Passes() || denied[0].Result.Passes(), "%+v, %+v", first, denied)
+	assert.ErrorIf(t, !first[0].Result.Passes() || denied[0].Result.Passes(), "%+v, %+v", first, denied)
 	m.EndRunning(denied)
-	redistest.Equal(t, m.Running("running"), 2, "what runs after the end of what was denied")
+	assert.Equal(t, m.Running("running"), 2, "what runs after the end of what was denied")
 	m.EndRunning(first)
 	m.EndRunning(first)
-	redistest.Equal(t, m.Running("running"), 0, "what runs after two ends")
-	redistest.ErrorIf(t, !state.Take(p, 0, 2).Passes() || state.Take(p, 0, 1).Passes(), "a state has other places")
+	assert.Equal(t, m.Running("running"), 0, "what runs after two ends")
+	assert.ErrorIf(t, !state.Take(p, 0, 2).Passes() || state.Take(p, 0, 1).Passes(), "a state has other places")
 }

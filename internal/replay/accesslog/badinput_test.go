@@ -13,11 +13,11 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 func TestReader_bad_files(t *testing.T) {
-	plain := redistest.NoError(os.ReadFile(nasaLog))(t)
+	plain := assert.NoError(os.ReadFile(nasaLog))(t)
 	noise := make([]byte, 4<<20)
 	for i := range noise {
 		noise[i] = byte(rand.Uint32())
@@ -49,13 +49,13 @@ func TestReader_bad_files(t *testing.T) {
 				{Files: []string{"-"}, Stdin: bytes.NewReader(tt.content)},
 			} {
 				entries, s := readAll(t, o)
-				redistest.ErrorIf(t, int64(len(entries)) < tt.least || s.Entries != int64(len(entries)), "%d entries", len(entries))
+				assert.ErrorIf(t, int64(len(entries)) < tt.least || s.Entries != int64(len(entries)), "%d entries", len(entries))
 				if err := s.Files[0].Err; (err == nil) != (tt.err == "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {
 					t.Errorf("error %v, want %s", err, tt.err)
 				}
 				total := s.Total()
-				redistest.ErrorIf(t, total.Lines != total.Malformed+s.Entries+total.Formats[Other], "lines do not add up: %+v", total)
-				redistest.ErrorIf(t, len(s.Warnings()) > 0, "reported twice: %q", s.Warnings())
+				assert.ErrorIf(t, total.Lines != total.Malformed+s.Entries+total.Formats[Other], "lines do not add up: %+v", total)
+				assert.ErrorIf(t, len(s.Warnings()) > 0, "reported twice: %q", s.Warnings())
 			}
 		})
 	}
@@ -77,7 +77,7 @@ func (f failing) Read(p []byte) (int, error) {
 func TestReader_read_error(t *testing.T) {
 	log := clfLine(1, "a") + clfLine(2, "a") + clfLine(3, "a")[:50]
 	entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: failing{strings.NewReader(log)}})
-	redistest.ErrorIf(t, order(entries) != "1 2" || !errors.Is(s.Files[0].Err, errDisk) || len(s.Warnings()) > 0, "%s, %v", order(entries), s)
+	assert.ErrorIf(t, order(entries) != "1 2" || !errors.Is(s.Files[0].Err, errDisk) || len(s.Warnings()) > 0, "%s, %v", order(entries), s)
 }
 
 func TestReader_long_lines(t *testing.T) {
@@ -86,8 +86,8 @@ func TestReader_long_lines(t *testing.T) {
 	log := clfLine(1, "a") + fmt.Sprintf(fits, strings.Repeat("x", room)) + fmt.Sprintf(fits, strings.Repeat("x", room+1)) +
 		strings.Repeat("y", 3<<20) + "\n" + clfLine(4, "a")
 	entries, s := readText(t, log)
-	redistest.FatalIf(t, len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].line != 5, "%d entries, %v", len(entries), s.Malformed)
-	redistest.ErrorIf(t, s.Total().Malformed != 2 || !strings.Contains(s.Malformed[1].Reason, "1 MiB"), "%+v", s.Total())
+	assert.FatalIf(t, len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].line != 5, "%d entries, %v", len(entries), s.Malformed)
+	assert.ErrorIf(t, s.Total().Malformed != 2 || !strings.Contains(s.Malformed[1].Reason, "1 MiB"), "%+v", s.Total())
 }
 
 func TestReader_malformed_lines(t *testing.T) {
@@ -96,14 +96,14 @@ func TestReader_malformed_lines(t *testing.T) {
 		fmt.Fprintf(&log, "%s\x1b]0;owned\a\u202e<script>%d%s\n", clfLine(i, "a"), i, strings.Repeat("é", 500))
 	}
 	entries, s := readText(t, log.String())
-	redistest.FatalIf(t, len(entries) != 9 || s.Total().Malformed != 9 || len(s.Malformed) != shownMalformed, "%d entries, %+v", len(entries), s)
+	assert.FatalIf(t, len(entries) != 9 || s.Total().Malformed != 9 || len(s.Malformed) != shownMalformed, "%d entries, %+v", len(entries), s)
 	for i, m := range s.Malformed {
 		want := fmt.Sprintf(`\x1b]0;owned\x07\u202e<script>%d`, i)
-		redistest.ErrorIf(t, !strings.HasPrefix(m.Text, want) || m.Where != fmt.Sprint("-:", 2*i+2), "%+v", m)
-		redistest.ErrorIf(t, utf8.RuneCountInString(m.Text) > shownText, "%d characters", utf8.RuneCountInString(m.Text))
+		assert.ErrorIf(t, !strings.HasPrefix(m.Text, want) || m.Where != fmt.Sprint("-:", 2*i+2), "%+v", m)
+		assert.ErrorIf(t, utf8.RuneCountInString(m.Text) > shownText, "%d characters", utf8.RuneCountInString(m.Text))
 	}
 	got := s.Warnings()
-	redistest.ErrorIf(t, len(got) > 0, "reported twice: %q", got)
+	assert.ErrorIf(t, len(got) > 0, "reported twice: %q", got)
 }
 
 func TestSummary_Warnings_clients(t *testing.T) {
@@ -121,7 +121,7 @@ func TestSummary_Warnings_clients(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, s := readText(t, strings.Repeat(tt.line, 150))
 			got := s.Warnings(tt.used...)
-			redistest.ErrorIf(t, len(got) != min(1, len(tt.want)) || !strings.Contains(strings.Join(got, ""), tt.want), "warnings are %q", got)
+			assert.ErrorIf(t, len(got) != min(1, len(tt.want)) || !strings.Contains(strings.Join(got, ""), tt.want), "warnings are %q", got)
 		})
 	}
 }
@@ -137,7 +137,7 @@ func TestReader_memory(t *testing.T) {
 	for i := range log {
 		log[i] = strings.NewReader(line)
 	}
-	r := redistest.NoError(Open(Options{Files: []string{"-"}, Stdin: io.MultiReader(log...)}))(t)
+	r := assert.NoError(Open(Options{Files: []string{"-"}, Stdin: io.MultiReader(log...)}))(t)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestReader_memory(t *testing.T) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	bytes := (*r.open.First()).window.bytes
-	redistest.ErrorIf(t, bytes > maxWindowBytes+maxLine || m.HeapAlloc > 3*maxWindowBytes, "%d bytes in the window, %d in all", bytes, m.HeapAlloc)
+	assert.ErrorIf(t, bytes > maxWindowBytes+maxLine || m.HeapAlloc > 3*maxWindowBytes, "%d bytes in the window, %d in all", bytes, m.HeapAlloc)
 }
 
 // endedLine is a request of so many seconds that ended so many seconds after a fixed time.
@@ -175,7 +175,7 @@ func TestReader_LongRequests(t *testing.T) {
 			var got []string
 			for _, e := range entries {
 				ended := float64(e.Ends-second) / 1e6
-				redistest.ErrorIf(t, e.URI != fmt.Sprintf("/%g", ended), "%s ended after %g s", e.URI, ended)
+				assert.ErrorIf(t, e.URI != fmt.Sprintf("/%g", ended), "%s ended after %g s", e.URI, ended)
 				got = append(got, fmt.Sprintf("%g@%g", ended, float64(e.Time-second)/1e6))
 			}
 			if strings.Join(got, " ") != tt.want || s.Late != tt.late || s.Entries != 6 || s.Files[0].Lines != 6 {
@@ -189,7 +189,7 @@ func TestReader_LongRequests(t *testing.T) {
 // long as those that are out of order fit it.
 func TestReader_LongRequests_random(t *testing.T) {
 	random := rand.New(rand.NewPCG(18, 19))
-	for range redistest.Rounds(20, 600) {
+	for range assert.Rounds(20, 600) {
 		type request struct{ ends, took float64 }
 		all := make([]request, 1+random.IntN(300))
 		long := 0
@@ -210,7 +210,7 @@ func TestReader_LongRequests_random(t *testing.T) {
 		}
 		// short requests of one second stand out of order too, by up to a second
 		entries, s := readAll(t, Options{Files: files, Window: 40 + len(all)/20, LongRequests: true})
-		redistest.FatalIf(t, s.Late > 0 || len(entries) != len(all), "%d late, %d of %d requests", s.Late, len(entries), len(all))
+		assert.FatalIf(t, s.Late > 0 || len(entries) != len(all), "%d late, %d of %d requests", s.Late, len(entries), len(all))
 		for _, e := range entries {
 			if took := float64(e.Ends-e.Time) / 1e6; !slices.ContainsFunc(all, func(r request) bool {
 				return fmt.Sprintf("/%g", r.ends) == e.URI && r.took-took < 0.002 && took-r.took < 0.002

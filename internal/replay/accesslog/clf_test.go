@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 func TestParser_CLF(t *testing.T) {
@@ -45,8 +45,8 @@ func TestParser_CLF(t *testing.T) {
 			p := newParser(&Options{})
 			var got Entry
 			format, reason := p.parse(tt.line, &got)
-			redistest.FatalIf(t, format != tt.format || reason != "", "%v, %q; want %v", format, reason, tt.format)
-			redistest.ErrorIf(t, format != Other && (fieldsOf(&got) != tt.want || got.Time != second || got.Remote != got.Client), "got %+v, want %s", got, tt.want)
+			assert.FatalIf(t, format != tt.format || reason != "", "%v, %q; want %v", format, reason, tt.format)
+			assert.ErrorIf(t, format != Other && (fieldsOf(&got) != tt.want || got.Time != second || got.Remote != got.Client), "got %+v, want %s", got, tt.want)
 		})
 	}
 }
@@ -59,13 +59,13 @@ func fieldsOf(e *Entry) string {
 
 // TestParser_CLF_malformed reads a log in which each line is malformed in another way.
 func TestParser_CLF_malformed(t *testing.T) {
-	text := redistest.NoError(os.ReadFile("testdata/malformed.log"))(t)
+	text := assert.NoError(os.ReadFile("testdata/malformed.log"))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	redistest.ErrorIf(t, len(lines) != 20, "the log has %d lines", len(lines))
+	assert.ErrorIf(t, len(lines) != 20, "the log has %d lines", len(lines))
 	for _, line := range lines {
 		p := newParser(&Options{})
 		format, reason := p.parse(line, &Entry{})
-		redistest.ErrorIf(t, reason == "", "%s: is taken for %v", line, format)
+		assert.ErrorIf(t, reason == "", "%s: is taken for %v", line, format)
 	}
 }
 
@@ -86,16 +86,16 @@ func FuzzLine(f *testing.F) {
 		for range 2 {
 			e := &Entry{}
 			format, reason := p.parse(text, e)
-			redistest.FatalIf(t, format >= formats || format == Other && reason != "", "format %d, reason %q", format, reason)
+			assert.FatalIf(t, format >= formats || format == Other && reason != "", "format %d, reason %q", format, reason)
 			if format == Other || reason != "" {
 				continue
 			}
 			at := time.UnixMicro(e.Time).UTC()
-			redistest.FatalIf(t, at.Year() < 1990 || at.Year() > 2099, "%v", at)
-			redistest.FatalIf(t, e.Ends != 0 && e.Ends < e.Time, "ended at %d, before its start at %d", e.Ends, e.Time)
-			redistest.FatalIf(t, e.Size < 0 || e.Status < 0 || e.Status > 999, "%+v", e)
+			assert.FatalIf(t, at.Year() < 1990 || at.Year() > 2099, "%v", at)
+			assert.FatalIf(t, e.Ends != 0 && e.Ends < e.Time, "ended at %d, before its start at %d", e.Ends, e.Time)
+			assert.FatalIf(t, e.Size < 0 || e.Status < 0 || e.Status > 999, "%+v", e)
 			e.fillHeader()
-			redistest.FatalIf(t, e.ResponseHeader() == nil, "no header of the response")
+			assert.FatalIf(t, e.ResponseHeader() == nil, "no header of the response")
 			s := Summary{Redacted: map[string]int64{}}
 			s.countRedacted(e)
 		}
@@ -120,9 +120,9 @@ func FuzzMembers(f *testing.F) {
 		if !valid || !utf8.ValidString(text) {
 			return
 		}
-		redistest.FatalIf(t, m.broken || m.skipSpace() != 0 || len(got) != len(want), "%s: got %v, broken %v", text, got, m.broken)
+		assert.FatalIf(t, m.broken || m.skipSpace() != 0 || len(got) != len(want), "%s: got %v, broken %v", text, got, m.broken)
 		for key, value := range want {
-			redistest.FatalIf(t, got[key] != string(value), "%s: %q is %s, want %s", text, key, got[key], value)
+			assert.FatalIf(t, got[key] != string(value), "%s: %q is %s, want %s", text, key, got[key], value)
 		}
 	})
 }
@@ -155,7 +155,7 @@ func benchmarkRead(b *testing.B, text string) {
 		}
 		if _, err := r.Next(); errors.Is(err, io.EOF) {
 			s := r.Summary()
-			redistest.FatalIf(b, s.Total().Malformed > 0, "%v", s.Malformed)
+			assert.FatalIf(b, s.Total().Malformed > 0, "%v", s.Malformed)
 			r = nil
 		}
 	}
@@ -164,6 +164,6 @@ func benchmarkRead(b *testing.B, text string) {
 
 func TestFormat_String(t *testing.T) {
 	for format, want := range map[Format]string{Other: "other", Common: "Common Log Format", Combined: "Combined Log Format", CaddyJSON: "Caddy JSON"} {
-		redistest.Equal(t, format.String(), want, "the name")
+		assert.Equal(t, format.String(), want, "the name")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/logging"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // ended is when the requests of these tests ended; they took 1.5 s.
@@ -26,7 +26,7 @@ func encode(t *testing.T, c logging.LogEncoderConfig, took time.Duration) string
 			{Key: "size", Type: zapcore.Int64Type, Integer: 5},
 			{Key: "status", Type: zapcore.Int64Type, Integer: 200},
 		})
-	redistest.Must(t, err)
+	assert.Must(t, err)
 	return b.String()
 }
 
@@ -56,7 +56,7 @@ func TestReader_time_formats(t *testing.T) {
 			}
 			line := encode(t, c, 1500*time.Millisecond)
 			entries, s := readTimed(t, line+line, layouts...)
-			redistest.ErrorIf(t, len(entries) != 2 || entries[0].Time != second-lost || entries[1].Time != second-lost,
+			assert.ErrorIf(t, len(entries) != 2 || entries[0].Time != second-lost || entries[1].Time != second-lost,
 				"%s: %+v %v", line, entries, s.Malformed)
 		}
 	}
@@ -64,14 +64,14 @@ func TestReader_time_formats(t *testing.T) {
 
 func TestReader_Caddy_JSON(t *testing.T) {
 	entries, s := readText(t, caddyLine("1750000000.5", "2001:db8::1"))
-	redistest.FatalIf(t, len(entries) != 1 || s.Files[0].Formats[CaddyJSON] != 1, "%v", s.Malformed)
+	assert.FatalIf(t, len(entries) != 1 || s.Files[0].Formats[CaddyJSON] != 1, "%v", s.Malformed)
 	e := entries[0]
 	want := "2001:db8::1||GET /a?b=1 HTTP/1.1|200 2|||example.com"
-	redistest.ErrorIf(t, fieldsOf(&e) != want || e.Remote != "10.0.0.1" || e.Time != second, "got %+v", e)
+	assert.ErrorIf(t, fieldsOf(&e) != want || e.Remote != "10.0.0.1" || e.Time != second, "got %+v", e)
 	if got := fmt.Sprint(e.Header); got != "map[Accept:[*/* b] Authorization:[REDACTED] User-Agent:[Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36] X-Api-Key:[k1]]" {
 		t.Errorf("header %s", got)
 	}
-	redistest.ErrorIf(t, fmt.Sprint(s.Redacted) != "map[Authorization:1]", "redacted %v", s.Redacted)
+	assert.ErrorIf(t, fmt.Sprint(s.Redacted) != "map[Authorization:1]", "redacted %v", s.Redacted)
 }
 
 func TestReader_renamed_keys(t *testing.T) {
@@ -82,7 +82,7 @@ func TestReader_renamed_keys(t *testing.T) {
 		"two times":            `{"time":"2024-06-15T15:06:40Z","request":{"client_ip":"1.2.3.4"},"size":1,"ts":1750000000}`,
 	} {
 		entries, s := readText(t, line)
-		redistest.ErrorIf(t, len(entries) != 1 || entries[0].Time != second || entries[0].Client != "1.2.3.4",
+		assert.ErrorIf(t, len(entries) != 1 || entries[0].Time != second || entries[0].Client != "1.2.3.4",
 			"%s: %+v %v", name, entries, s.Malformed)
 	}
 }
@@ -96,7 +96,7 @@ func TestReader_TLS(t *testing.T) {
 		`{"request":{"uri":"/","tls":null}` + rest:            false,
 	} {
 		entries, _ := readText(t, line)
-		redistest.ErrorIf(t, len(entries) != 1 || entries[0].TLS != want, "%s: %+v, want %t", line, entries, want)
+		assert.ErrorIf(t, len(entries) != 1 || entries[0].TLS != want, "%s: %+v, want %t", line, entries, want)
 	}
 }
 
@@ -125,7 +125,7 @@ func readTimed(t *testing.T, log string, layouts ...string) ([]Entry, Summary) {
 func TestReader_unreadable_times(t *testing.T) {
 	for _, at := range []string{`"06/15/2025 15:06:40"`, `"05/06/2025 15:06:40"`, `"at noon"`, `null`, `"15:06:40.123"`, `"3:06PM"`, `17`} {
 		entries, s := readTimed(t, timedLine(at), "3:04PM")
-		redistest.ErrorIf(t, len(entries) != 0 || len(s.Malformed) != 1 || s.Malformed[0].Reason != noTime, "%s: %+v %+v", at, entries, s.Malformed)
+		assert.ErrorIf(t, len(entries) != 0 || len(s.Malformed) != 1 || s.Malformed[0].Reason != noTime, "%s: %+v %+v", at, entries, s.Malformed)
 	}
 }
 
@@ -143,10 +143,10 @@ func TestSummary_Warnings_zones(t *testing.T) {
 	} {
 		log := timedLine(tt.time) + clfLine(1, "a")
 		entries, s := readTimed(t, log, append([]string{"wall"}, tt.layout)...)
-		redistest.ErrorIf(t, len(entries) != 2 || entries[0].Time/1e6 != second/1e6 || s.Zoneless != tt.zoneless,
+		assert.ErrorIf(t, len(entries) != 2 || entries[0].Time/1e6 != second/1e6 || s.Zoneless != tt.zoneless,
 			"%s: %d zoneless, %v, %+v", tt.time, s.Zoneless, entries, s.Malformed)
 		warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "1 request with a time without a known zone")
-		redistest.ErrorIf(t, warned != (tt.zoneless > 0), "%s: warnings are %q", tt.time, s.Warnings())
+		assert.ErrorIf(t, warned != (tt.zoneless > 0), "%s: warnings are %q", tt.time, s.Warnings())
 	}
 }
 
@@ -157,7 +157,7 @@ func TestParser_zone_names(t *testing.T) {
 	time.Local = time.FixedZone("IST", 19_800)
 	p, e := newParser(&Options{TimeLayouts: []string{"2006-01-02 15:04:05 MST"}}), &Entry{}
 	want := time.Date(2026, 9, 21, 14, 13, 20, 0, time.UTC).UnixMicro()
-	redistest.ErrorIf(t, !p.time(`"2026-09-21 14:13:20 IST"`, e) || e.Time != want || !e.zoneless,
+	assert.ErrorIf(t, !p.time(`"2026-09-21 14:13:20 IST"`, e) || e.Time != want || !e.zoneless,
 		"%+v, want %d and no zone", e, want)
 }
 
@@ -187,8 +187,8 @@ func TestReader_duration(t *testing.T) {
 		if want < 0 {
 			want, ends = 0, 0
 		}
-		redistest.ErrorIf(t, entries[0].Ends != ends || entries[0].Time != second-want, "%s: %+v", value, entries[0])
+		assert.ErrorIf(t, entries[0].Ends != ends || entries[0].Time != second-want, "%s: %+v", value, entries[0])
 	}
 	entries, _ := readText(t, clfLine(0, "a")+timedLine("1750000000"))
-	redistest.ErrorIf(t, entries[0].Ends != 0 || entries[1].Ends != 0, "%+v", entries)
+	assert.ErrorIf(t, entries[0].Ends != 0 || entries[1].Ends != 0, "%+v", entries)
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 func TestReader_real_log(t *testing.T) {
-	plain := redistest.NoError(os.ReadFile(nasaLog))(t)
+	plain := assert.NoError(os.ReadFile(nasaLog))(t)
 	half := len(plain) / 2
 	half += strings.IndexByte(string(plain[half:]), '\n') + 1
 	for _, tt := range []struct {
@@ -41,7 +41,7 @@ func TestReader_real_log(t *testing.T) {
 			if len(entries) != 400 || s.Files[0].Formats[Common] != 400 || s.Files[0].Packing != tt.packing || len(s.Warnings()) > 0 {
 				t.Fatalf("%d entries of %+v: %v", len(entries), s.Files, s.Warnings())
 			}
-			redistest.ErrorIf(t, !slices.IsSortedFunc(entries, func(a, b Entry) int { return int(a.line - b.line) }), "requests of one second change places")
+			assert.ErrorIf(t, !slices.IsSortedFunc(entries, func(a, b Entry) int { return int(a.line - b.line) }), "requests of one second change places")
 			first := entries[0]
 			if first.Client != "pppa006.compuserve.com" || first.URI != "/images/launch-logo.gif" || first.Size != 1713 ||
 				!time.UnixMicro(first.Time).Equal(time.Date(1995, 8, 1, 6, 0, 0, 0, time.UTC)) || first.line != 1 {
@@ -75,7 +75,7 @@ func TestReader_Window(t *testing.T) {
 			}
 			entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log.String()), Window: tt.window})
 			got := order(entries)
-			redistest.ErrorIf(t, got != tt.want || s.Late != tt.late || s.LatestBy != tt.by || len(s.Warnings()) > 0, "got %s, %+v; want %s", got, s, tt.want)
+			assert.ErrorIf(t, got != tt.want || s.Late != tt.late || s.LatestBy != tt.by || len(s.Warnings()) > 0, "got %s, %+v; want %s", got, s, tt.want)
 		})
 	}
 }
@@ -93,7 +93,7 @@ func TestReader_headers(t *testing.T) {
 	}
 	want := `0 "", 1 "one", 2 "two", 0 "", 4 "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36", 1 "\"<script>\x1b[31m"`
 	all := strings.Join(got, ", ")
-	redistest.ErrorIf(t, all != want, "got  %s\nwant %s", all, want)
+	assert.ErrorIf(t, all != want, "got  %s\nwant %s", all, want)
 }
 
 func TestOpen_errors(t *testing.T) {
@@ -105,17 +105,17 @@ func TestOpen_errors(t *testing.T) {
 		"one of two is": {Files: []string{nasaLog, "testdata/\x1b"}},
 	} {
 		r, err := Open(o)
-		redistest.ErrorIf(t, err == nil, "%s: opened %v", name, r)
+		assert.ErrorIf(t, err == nil, "%s: opened %v", name, r)
 	}
 }
 
 func TestReader_Close(t *testing.T) {
-	r := redistest.NoError(Open(Options{Files: []string{nasaLog}}))(t)
+	r := assert.NoError(Open(Options{Files: []string{nasaLog}}))(t)
 	for _, want := range []error{nil, io.EOF} {
 		if _, err := r.Next(); err != want { //nolint:errorlint // io.EOF itself is the contract
 			t.Fatalf("got %v, want %v", err, want)
 		}
-		redistest.Must(t, r.Close())
+		assert.Must(t, r.Close())
 	}
 }
 
@@ -143,7 +143,7 @@ func TestReader_several_files(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			entries, s := readAll(t, Options{Files: tt.files, Stdin: strings.NewReader(tt.stdin)})
 			got := order(entries)
-			redistest.ErrorIf(t, got != tt.want || s.Late != 0, "got %s, %d late; want %s", got, s.Late, tt.want)
+			assert.ErrorIf(t, got != tt.want || s.Late != 0, "got %s, %d late; want %s", got, s.Late, tt.want)
 		})
 	}
 }
@@ -153,15 +153,15 @@ func TestReader_open_files(t *testing.T) {
 	for day := range 20 {
 		files = append(files, writeFile(t, fmt.Sprint(day), []byte(clfLine(10*day, "a")+clfLine(10*day+9, "a"))))
 	}
-	r := redistest.NoError(Open(Options{Files: files}))(t)
+	r := assert.NoError(Open(Options{Files: files}))(t)
 	for {
 		if _, err := r.Next(); err != nil {
 			break
 		}
-		redistest.FatalIf(t, r.open.Len() > 2, "%d files are open", r.open.Len())
+		assert.FatalIf(t, r.open.Len() > 2, "%d files are open", r.open.Len())
 	}
 	s := r.Summary()
-	redistest.ErrorIf(t, s.Entries != 40, "%d entries", s.Entries)
+	assert.ErrorIf(t, s.Entries != 40, "%d entries", s.Entries)
 }
 
 const responseLine = `{"ts":1750000000,"request":{"client_ip":"1.2.3.4"},"size":1,"status":200,"resp_headers":` +
@@ -171,10 +171,10 @@ func TestEntry_ResponseHeader(t *testing.T) {
 	log := responseLine + clfLine(1, "a") + strings.Replace(caddyLine(`"2025-06-15T15:06:42Z"`, "a"), "resp_headers", "other", 1)
 	for asked, first := range map[bool]string{true: `map[Server:[Caddy] Set-Cookie:[REDACTED] X-Cost:[5 1"0] X-Login:[failed]]`, false: "map[]"} {
 		entries, _ := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), Responses: asked})
-		redistest.FatalIf(t, len(entries) != 3, "%d entries", len(entries))
+		assert.FatalIf(t, len(entries) != 3, "%d entries", len(entries))
 		for i, want := range []string{first, "map[]", "map[]"} {
 			got := entries[i].ResponseHeader()
-			redistest.ErrorIf(t, got == nil || fmt.Sprint(got) != want, "entry %d: got %v, want %s", i, got, want)
+			assert.ErrorIf(t, got == nil || fmt.Sprint(got) != want, "entry %d: got %v, want %s", i, got, want)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func caddyLine(ts, client string) string {
 func writeFile(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	redistest.Must(t, os.WriteFile(path, content, 0o600))
+	assert.Must(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
@@ -213,21 +213,21 @@ func gzipped(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	redistest.NoError(io.WriteString(w, text))(t)
-	redistest.Must(t, w.Close())
+	assert.NoError(io.WriteString(w, text))(t)
+	assert.Must(t, w.Close())
 	return b.Bytes()
 }
 
 func zstandard(t testing.TB, text string) []byte {
 	t.Helper()
-	w := redistest.NoError(zstd.NewWriter(nil))(t)
+	w := assert.NoError(zstd.NewWriter(nil))(t)
 	return w.EncodeAll([]byte(text), nil)
 }
 
 // readAll returns copies of all entries, with headers of their own.
 func readAll(t testing.TB, o Options) ([]Entry, Summary) {
 	t.Helper()
-	r := redistest.NoError(Open(o))(t)
+	r := assert.NoError(Open(o))(t)
 	t.Cleanup(func() { _ = r.Close() })
 	var all []Entry
 	for {
@@ -235,7 +235,7 @@ func readAll(t testing.TB, o Options) ([]Entry, Summary) {
 		if errors.Is(err, io.EOF) {
 			return all, r.Summary()
 		}
-		redistest.Must(t, err)
+		assert.Must(t, err)
 		kept := *e
 		kept.Header = e.Header.Clone()
 		all = append(all, kept)

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -39,7 +39,7 @@ func open(t *testing.T, file string, flags ...string) visit {
 	var document, messages bytes.Buffer
 	command.Stdout, command.Stderr = &document, &messages
 	err := command.Run()
-	redistest.FatalIf(t, err != nil, "%v\n%s", err, messages.String())
+	assert.FatalIf(t, err != nil, "%v\n%s", err, messages.String())
 	v := visit{document: document.String(), asked: askedFor(t, netLog)}
 	for line := range strings.Lines(messages.String()) {
 		if strings.Contains(line, ":CONSOLE") {
@@ -53,7 +53,7 @@ func open(t *testing.T, file string, flags ...string) visit {
 // asks for by itself, such as its updates, has no page as its initiator.
 func askedFor(t *testing.T, netLog string) []string {
 	t.Helper()
-	text := redistest.NoError(os.ReadFile(netLog))(t)
+	text := assert.NoError(os.ReadFile(netLog))(t)
 	var log struct {
 		Events []struct{ Params json.RawMessage }
 	}
@@ -78,7 +78,7 @@ func framed(t *testing.T, pages []string) (all visit, documents, widths []string
 	folder, frames := t.TempDir(), "<!DOCTYPE html><title>frames</title>"
 	for i, page := range pages {
 		name := strconv.Itoa(i) + ".html"
-		redistest.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(page), 0o600))
+		assert.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(page), 0o600))
 		frames += `<iframe src="` + name + `" style="width:360px;height:4000px;border:0"></iframe>`
 	}
 	frames += `<script>addEventListener("load", () => document.querySelectorAll("iframe").forEach(f => {
@@ -89,10 +89,10 @@ func framed(t *testing.T, pages []string) (all visit, documents, widths []string
 	add([page.documentElement.scrollWidth, ...far.map(e => e.tagName)].join(" "));
 }))</script>`
 	outer := filepath.Join(folder, "frames.html")
-	redistest.Must(t, os.WriteFile(outer, []byte(frames), 0o600))
+	assert.Must(t, os.WriteFile(outer, []byte(frames), 0o600))
 	all = open(t, outer, "--allow-file-access-from-files")
 	found := elements(parsed(t, all.document), "pre")
-	redistest.FatalIf(t, len(found) != 2*len(pages), "the browser shows %d texts of %d pages", len(found), len(pages))
+	assert.FatalIf(t, len(found) != 2*len(pages), "the browser shows %d texts of %d pages", len(found), len(pages))
 	for i := range pages {
 		documents, widths = append(documents, found[2*i].FirstChild.Data), append(widths, found[2*i+1].FirstChild.Data)
 	}
@@ -104,14 +104,14 @@ func TestReport_browser(t *testing.T) {
 	pages := []string{reportOf(t, sampleResult()), reportOf(t, hostileResult(strings.Join(hostileTexts, ""))), reportOf(t, &replay.Result{})}
 	tooWide := strings.Replace(pages[0], "<main>", `<main><div style="width:400px">too wide</div>`, 1) // noticed by this test
 	v, documents, widths := framed(t, append(pages, withoutPolicy(t, tooWide)))
-	redistest.ErrorIf(t, len(v.console) > 0 || len(v.asked) > 0, "the console says %q, the network was asked for %q", v.console, v.asked)
-	redistest.Equal(t, strings.Join(widths, "\n"), "360\n360\n360\n416 DIV", "the widths, and what is beyond")
+	assert.ErrorIf(t, len(v.console) > 0 || len(v.asked) > 0, "the console says %q, the network was asked for %q", v.console, v.asked)
+	assert.Equal(t, strings.Join(widths, "\n"), "360\n360\n360\n416 DIV", "the widths, and what is beyond")
 	for i, page := range pages {
 		got, want := parsed(t, documents[i]), parsed(t, page)
 		if !slices.Equal(textsOf(elements(got, "h1", "h2", "h3", "h4")), textsOf(elements(want, "h1", "h2", "h3", "h4"))) {
 			t.Errorf("page %d: headings are %q", i, textsOf(elements(got, "h1", "h2", "h3", "h4")))
 		}
-		redistest.Equal(t, len(elements(got, "svg")), len(elements(want, "svg")), "the number of drawings")
+		assert.Equal(t, len(elements(got, "svg")), len(elements(want, "svg")), "the number of drawings")
 	}
 }
 
@@ -123,17 +123,17 @@ func TestReport_security_policy(t *testing.T) {
 		`</header><img src="http://192.0.2.1/picture"><script>console.log("ran");document.title="ran"</script>`, 1)
 
 	v := open(t, writePage(t, "slipped.html", page))
-	redistest.ErrorIf(t, len(v.asked) > 0 || strings.Contains(v.document, "<title>ran") || len(v.console) == 0,
+	assert.ErrorIf(t, len(v.asked) > 0 || strings.Contains(v.document, "<title>ran") || len(v.console) == 0,
 		"with the policy the network was asked for %q, the console says %q", v.asked, v.console)
 	v = open(t, writePage(t, "open.html", withoutPolicy(t, page)))
-	redistest.ErrorIf(t, !slices.Contains(v.asked, "http://192.0.2.1/picture") || !strings.Contains(v.document, "<title>ran"),
+	assert.ErrorIf(t, !slices.Contains(v.asked, "http://192.0.2.1/picture") || !strings.Contains(v.document, "<title>ran"),
 		"without the policy the network was asked for %q, the console says %q: this test sees nothing", v.asked, v.console)
 }
 
 func writePage(t *testing.T, name, page string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	redistest.Must(t, os.WriteFile(path, []byte(page), 0o600))
+	assert.Must(t, os.WriteFile(path, []byte(page), 0o600))
 	return path
 }
 
@@ -142,7 +142,7 @@ func withoutPolicy(t *testing.T, page string) string {
 	t.Helper()
 	before, rest, found := strings.Cut(page, `<meta http-equiv="Content-Security-Policy"`)
 	_, after, closed := strings.Cut(rest, ">")
-	redistest.FatalIf(t, !found || !closed, "the page has no policy")
+	assert.FatalIf(t, !found || !closed, "the page has no policy")
 	return before + after
 }
 
@@ -224,7 +224,7 @@ func TestWrite_hostile_text(t *testing.T) {
 // assertHarmless allows an element to show something, and to lead to another place of the page.
 func assertHarmless(t *testing.T, n *html.Node) {
 	t.Helper()
-	redistest.ErrorIf(t, slices.Contains([]string{"script", "img", "base", "iframe", "object", "embed", "link", "form"}, n.Data),
+	assert.ErrorIf(t, slices.Contains([]string{"script", "img", "base", "iframe", "object", "embed", "link", "form"}, n.Data),
 		"a %s", n.Data)
 	for _, a := range n.Attr {
 		key := strings.ToLower(a.Key)

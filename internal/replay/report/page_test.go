@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -26,7 +26,7 @@ func TestWrite_current_limit(t *testing.T) {
 	} {
 		r := sampleResult()
 		change(r.Suggestions)
-		redistest.ErrorIf(t, strings.Contains(pageText(t, reportOf(t, r)), "limit now"), "%s: a limit is marked", name)
+		assert.ErrorIf(t, strings.Contains(pageText(t, reportOf(t, r)), "limit now"), "%s: a limit is marked", name)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestLogAxis_labels(t *testing.T) {
 			for i, tick := range ticks[min(1, len(ticks)):] {
 				before := ticks[i]
 				gap := tick.X - before.X - (textWidth(tick.Text)+textWidth(before.Text))/2
-				redistest.ErrorIf(t, gap < 5.8, "from %d to %d: %.1f between %q and %q", low, high, gap, before.Text, tick.Text)
+				assert.ErrorIf(t, gap < 5.8, "from %d to %d: %.1f between %q and %q", low, high, gap, before.Text, tick.Text)
 			}
 		}
 	}
@@ -101,11 +101,11 @@ func TestWrite_says(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			page := reportOf(t, &tt.result)
 			text := pageText(t, page)
-			redistest.ErrorIf(t, !strings.Contains(text, tt.want), "the report does not say %q", tt.want)
+			assert.ErrorIf(t, !strings.Contains(text, tt.want), "the report does not say %q", tt.want)
 			unread := strings.Contains(text, "Not all of the log was read as it should be")
-			redistest.ErrorIf(t, unread != incomplete(tt.result.Log), "the report says that not all was read: %t", unread)
+			assert.ErrorIf(t, unread != incomplete(tt.result.Log), "the report says that not all was read: %t", unread)
 			for _, garbage := range []string{"NaN", "Inf", "%!", "<nil>", "0001-01-01"} {
-				redistest.ErrorIf(t, strings.Contains(page, garbage), "the report says %q", garbage)
+				assert.ErrorIf(t, strings.Contains(page, garbage), "the report says %q", garbage)
 			}
 		})
 	}
@@ -130,7 +130,7 @@ func TestWrite_size_of_long_logs(t *testing.T) {
 		{Begins: time.Date(9999, 12, 31, 23, 59, 0, 0, time.UTC), Requests: 1},
 	}
 	page := reportOf(t, r)
-	redistest.ErrorIf(t, len(page) > 300_000 || strings.Contains(page, "NaN"), "%d bytes", len(page))
+	assert.ErrorIf(t, len(page) > 300_000 || strings.Contains(page, "NaN"), "%d bytes", len(page))
 }
 
 func TestWrite_thinned_timeline(t *testing.T) {
@@ -144,7 +144,7 @@ func TestWrite_thinned_timeline(t *testing.T) {
 				t.Fatalf("a step of %s, want %s", m.Begins.Sub(thin[i-1].Begins), step)
 			}
 		}
-		redistest.ErrorIf(t, requests != r.Requests || len(thin) > max(most+1, 2),
+		assert.ErrorIf(t, requests != r.Requests || len(thin) > max(most+1, 2),
 			"at most %d: %d steps with %d requests, want %d requests", most, len(thin), requests, r.Requests)
 	}
 }
@@ -169,9 +169,9 @@ func TestReport_running(t *testing.T) {
 		"max_concurrent 3", "one client had at most 5 requests running at once, first at 00:00 UTC on 3 November 2026, and all clients together 6",
 		"2 requests without a duration in the log were left out", "4–6150.0 %", "a852026-11-03 00:00:00",
 	} {
-		redistest.ErrorIf(t, !strings.Contains(page, want), "no %q in %s", want, page)
+		assert.ErrorIf(t, !strings.Contains(page, want), "no %q in %s", want, page)
 	}
-	redistest.ErrorIf(t, strings.Contains(page, "max_concurrent 330 s") || strings.Contains(page, "Units offered"),
+	assert.ErrorIf(t, strings.Contains(page, "max_concurrent 330 s") || strings.Contains(page, "Units offered"),
 		"a window of nothing, or units, in %s", page)
 
 	tried := *running
@@ -181,7 +181,7 @@ func TestReport_running(t *testing.T) {
 	if !strings.Contains(page, "limit of requests at once") || strings.Count(page, "had at most 5") != 1 {
 		t.Errorf("%d sentences about the peak in %s", strings.Count(page, "had at most 5"), page)
 	}
-	redistest.ErrorIf(t, !strings.Contains(page, "limit now: 3"), "no limit is marked in %s", page)
+	assert.ErrorIf(t, !strings.Contains(page, "limit now: 3"), "no limit is marked in %s", page)
 	s.Key, s.NotTried = "{other}", []string{"bans"}
 	if page = runningPage(t, p, s); strings.Count(page, "had at most 5") != 2 || strings.Contains(page, "limit now") {
 		t.Errorf("the peaks of other keys do not stand in %s, or a limit that is not theirs", page)
@@ -201,6 +201,6 @@ func TestWords(t *testing.T) {
 		{axisCount(12_000), "12,000"}, {axisPercent(0.02), "0.02 %"}, {axisPercent(100), "100 %"},
 	} {
 		got := strings.ReplaceAll(tt.got, noBreak, " ")
-		redistest.ErrorIf(t, got != tt.want, "got %q, want %q", got, tt.want)
+		assert.ErrorIf(t, got != tt.want, "got %q, want %q", got, tt.want)
 	}
 }

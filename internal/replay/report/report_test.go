@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -24,7 +24,7 @@ func TestWrite_sections(t *testing.T) {
 		"Other limits on the same traffic", "The log",
 	}
 	got := textsOf(elements(root, "h2"))
-	redistest.ErrorIf(t, !slices.Equal(got, want), "sections are %q, want %q", got, want)
+	assert.ErrorIf(t, !slices.Equal(got, want), "sections are %q, want %q", got, want)
 }
 
 // TestWrite_others has a calendar policy without a name, of whose many requests few were denied.
@@ -37,9 +37,9 @@ func TestWrite_others(t *testing.T) {
 	}
 	text := textOf(parsed(t, reportOf(t, r)))
 	for _, want := range []string{"without a name", "calendar month (Europe/Berlin)", "denied requests alone, on a larger scale"} {
-		redistest.ErrorIf(t, !strings.Contains(strings.ReplaceAll(text, noBreak, " "), want), "%q is missing in %s", want, text)
+		assert.ErrorIf(t, !strings.Contains(strings.ReplaceAll(text, noBreak, " "), want), "%q is missing in %s", want, text)
 	}
-	redistest.Equal(t, fmt.Sprint(logSteps(1, 1e12)), "[1 100 10000 1e+06 1e+08 1e+10 1e+12]", "the steps of many decades")
+	assert.Equal(t, fmt.Sprint(logSteps(1, 1e12)), "[1 100 10000 1e+06 1e+08 1e+10 1e+12]", "the steps of many decades")
 }
 
 func TestWrite_charts(t *testing.T) {
@@ -56,19 +56,19 @@ func TestWrite_charts(t *testing.T) {
 			continue
 		}
 		charts++
-		redistest.ErrorIf(t, attribute(svg, "role") != "img", "a chart without role img: %v", svg.Attr)
+		assert.ErrorIf(t, attribute(svg, "role") != "img", "a chart without role img: %v", svg.Attr)
 		for _, key := range []string{"aria-labelledby", "aria-describedby"} {
-			redistest.ErrorIf(t, ids[attribute(svg, key)] != 1,
+			assert.ErrorIf(t, ids[attribute(svg, key)] != 1,
 				"%s of a chart is %q, which stands %d times", key, attribute(svg, key), ids[attribute(svg, key)])
 		}
 	}
 	// A timeline of all, four of policies, two curves.
-	redistest.Equal(t, charts, 7, "the number of charts")
+	assert.Equal(t, charts, 7, "the number of charts")
 	for _, details := range elements(root, "details") {
 		rows := elements(details, "tr")
-		redistest.ErrorIf(t, len(rows) < 2 || len(rows) > 1+tableSteps+2, "a table of %d rows behind a chart", len(rows))
+		assert.ErrorIf(t, len(rows) < 2 || len(rows) > 1+tableSteps+2, "a table of %d rows behind a chart", len(rows))
 	}
-	redistest.Equal(t, len(elements(root, "details")), 7+1, "the number of tables behind charts")
+	assert.Equal(t, len(elements(root, "details")), 7+1, "the number of tables behind charts")
 }
 
 func TestWrite_numbers(t *testing.T) {
@@ -79,7 +79,7 @@ func TestWrite_numbers(t *testing.T) {
 		"3,811 requests", "access-2026-11-02.log.gz:2544", "limit now: 100", "100 % untouched: 420", "reverse_proxy",
 		"12 requests stood too far behind later ones to be sorted, by up to 4 s,", humanize.Count(r.Policies[0].Denied),
 	} {
-		redistest.ErrorIf(t, !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, " ", noBreak)),
+		assert.ErrorIf(t, !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, " ", noBreak)),
 			"the report does not say %q", want)
 	}
 }
@@ -88,14 +88,14 @@ func TestWrite_numbers(t *testing.T) {
 func reportOf(t *testing.T, r *replay.Result) string {
 	t.Helper()
 	var b bytes.Buffer
-	redistest.Must(t, Write(&b, r))
+	assert.Must(t, Write(&b, r))
 	return b.String()
 }
 
 // parsed is the report as a browser would understand it.
 func parsed(t *testing.T, page string) *html.Node {
 	t.Helper()
-	return redistest.NoError(html.Parse(strings.NewReader(page)))(t)
+	return assert.NoError(html.Parse(strings.NewReader(page)))(t)
 }
 
 // elements are those with one of the names, in the order of the page; all without a name.

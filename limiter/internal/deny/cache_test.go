@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -26,7 +26,7 @@ func truth() *storetest.Store {
 func TestDenyCache_deny_like_the_store(t *testing.T) {
 	t.Parallel()
 	denials := 0
-	for seed := range redistest.Rounds[uint64](30, 300) {
+	for seed := range assert.Rounds[uint64](30, 300) {
 		for _, p := range storetest.TracePolicies(t) {
 			tr := &storetest.Trace{Random: rand.New(rand.NewPCG(seed, 5)), Policies: []*limiter.Policy{p}, Now: storetest.Epoch}
 			s := truth()
@@ -46,7 +46,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				want := s.PlayLeaving(t, tr.Now, p, weight, reserve)
 				if cached {
 					denials++
-					redistest.FatalIf(t, want.Passes() || (fromCache.RetryAfter > want.RetryAfter && want.RetryAfter != limiter.Never),
+					assert.FatalIf(t, want.Passes() || (fromCache.RetryAfter > want.RetryAfter && want.RetryAfter != limiter.Never),
 						"%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings(), weight, reserve, fromCache, want)
 				} else {
 					checks[0].Result = want
@@ -56,7 +56,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 			}
 		}
 	}
-	redistest.ErrorIf(t, denials < 10_000, "the cache denied only %d times", denials)
+	assert.ErrorIf(t, denials < 10_000, "the cache denied only %d times", denials)
 }
 
 // TestDenyCache_deny_weights has one client send several weights in turn. For as long as none
@@ -64,7 +64,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 func TestDenyCache_deny_weights(t *testing.T) {
 	t.Parallel()
 	repeated := 0
-	for seed := range redistest.Rounds[uint64](20, 200) {
+	for seed := range assert.Rounds[uint64](20, 200) {
 		for _, p := range storetest.TracePolicies(t) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			s, cache, now := truth(), NewCache(time.Second), storetest.Epoch
@@ -93,7 +93,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 			}
 		}
 	}
-	redistest.ErrorIf(t, repeated < 10_000, "the cache denied only %d times", repeated)
+	assert.ErrorIf(t, repeated < 10_000, "the cache denied only %d times", repeated)
 }
 
 // TestDenyCache_early has requests that saw the clock before a denial was asked for: they wait no longer than it says.
@@ -103,7 +103,7 @@ func TestDenyCache_early(t *testing.T) {
 	check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Result: limiter.Result{RetryAfter: time.Minute}}}
 	cache.Learn(check, now)
 	for early := range 3 {
-		redistest.ErrorIf(t, !cache.Deny(check, now.Add(-time.Duration(early)*time.Millisecond)).Denies() || check[0].Result.RetryAfter != time.Minute,
+		assert.ErrorIf(t, !cache.Deny(check, now.Add(-time.Duration(early)*time.Millisecond)).Denies() || check[0].Result.RetryAfter != time.Minute,
 			"%d ms early: %+v", early, check[0].Result)
 	}
 }
@@ -120,7 +120,7 @@ func TestDenyCache_bounded(t *testing.T) {
 	for i := range cache.Shards {
 		total += len(cache.Shards[i].Denials)
 	}
-	redistest.ErrorIf(t, total > shards.Count*DenyShardSize || total < shards.Count*DenyShardSize/2,
+	assert.ErrorIf(t, total > shards.Count*DenyShardSize || total < shards.Count*DenyShardSize/2,
 		"%d denials are kept, want about %d", total, shards.Count*DenyShardSize)
 	now = now.Add(time.Second)
 	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*shards.Count*DenyShardSize - 1)), Weight: 1}}, now).Denies() {
@@ -141,8 +141,8 @@ func TestDenyCache_quiet(t *testing.T) {
 		synctest.Wait()
 		for i := range c.Shards {
 			left := c.Shards[i].Len()
-			redistest.FatalIf(t, left > 0, "%d denials are left", left)
+			assert.FatalIf(t, left > 0, "%d denials are left", left)
 		}
-		redistest.ErrorIf(t, c.Sweeps.IsSet(), "the timer is set")
+		assert.ErrorIf(t, c.Sweeps.IsSet(), "the timer is set")
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // This file holds the refunds of the buckets' kernel equal to those of a list of all takes, from which
@@ -107,7 +107,7 @@ func (b *bucketPair) debt() int64 { return bucket{}.drained(b.state, b.now, &b.p
 // holes become a sum, and then never more.
 func TestBucket_Refund_list_of_takes(t *testing.T) {
 	t.Parallel()
-	schedules := redistest.Rounds(8_000, 200_000)
+	schedules := assert.Rounds(8_000, 200_000)
 	random := rand.New(rand.NewPCG(11, 4))
 	several, sums, less := 0, 0, 0
 	for range schedules {
@@ -146,7 +146,7 @@ func TestBucket_Refund_list_of_takes(t *testing.T) {
 		}
 	}
 	t.Logf("of %d schedules %d have more than three holes at once, %d a sum, %d refund less by it", schedules, several, sums, less)
-	redistest.ErrorIf(t, several < schedules/4 || sums < schedules/100,
+	assert.ErrorIf(t, several < schedules/4 || sums < schedules/100,
 		"only %d of %d schedules have more than three holes at once, %d a sum", several, schedules, sums)
 }
 
@@ -172,7 +172,7 @@ func TestBucket_Refund_many_at_one_instant(t *testing.T) {
 		}
 		mean := float64(kept) / rounds / float64(takes)
 		t.Logf("%d takes: %.1f %% are not returned", takes, 100*mean)
-		redistest.ErrorIf(t, mean > bound.most, "%d takes: %.1f %% of the units are not returned", takes, 100*mean)
+		assert.ErrorIf(t, mean > bound.most, "%d takes: %.1f %% of the units are not returned", takes, 100*mean)
 	}
 }
 
@@ -188,5 +188,5 @@ func TestBucket_Refund_twice(t *testing.T) {
 			b.state = bucket{}.Refund(b.state, b.now, &b.p, 1, 1, open[i].receipt)
 		}
 	}
-	redistest.Equal(t, b.debt(), 2*sec, "the debt with two of five units reserved")
+	assert.Equal(t, b.debt(), 2*sec, "the debt with two of five units reserved")
 }

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // sec is a second in microseconds.
@@ -168,7 +168,7 @@ func (s *bucketSchedule) lesserDebt(p *Params) (debt int64) {
 func TestBucket_Refund_overlapping(t *testing.T) {
 	t.Parallel()
 	const steps = 30
-	schedules := redistest.Rounds(20_000, 1_000_000)
+	schedules := assert.Rounds(20_000, 1_000_000)
 	random := rand.New(rand.NewPCG(7, 15))
 	refunds := 0
 	for range schedules {
@@ -187,5 +187,5 @@ func TestBucket_Refund_overlapping(t *testing.T) {
 			refunds++
 		}
 	}
-	redistest.ErrorIf(t, refunds < schedules/2, "only %d of %d schedules refunded anything", refunds, schedules)
+	assert.ErrorIf(t, refunds < schedules/2, "only %d of %d schedules refunded anything", refunds, schedules)
 }

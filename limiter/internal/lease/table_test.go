@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
@@ -76,7 +76,7 @@ func newLeaseDesk(t *testing.T) *leaseDesk {
 func (d *leaseDesk) request(want bool) {
 	d.t.Helper()
 	k, spent := d.table.Spend(&d.check, d.clock)
-	redistest.ErrorIf(d.t, (spent.Number != 0) != want, "a request was decided by a lease: %v; want %v", !want, want)
+	assert.ErrorIf(d.t, (spent.Number != 0) != want, "a request was decided by a lease: %v; want %v", !want, want)
 	if d.key = k; want {
 		d.spent = append(d.spent, spent)
 	}
@@ -88,7 +88,7 @@ func (d *leaseDesk) ask() lease.Question {
 	d.request(false)
 	d.open = d.table.Question(d.key)
 	d.open.Sent = d.clock
-	redistest.FatalIf(d.t, d.open.Wish.Units == 0, "nothing is asked for")
+	assert.FatalIf(d.t, d.open.Wish.Units == 0, "nothing is asked for")
 	return d.open
 }
 
@@ -102,11 +102,11 @@ func (d *leaseDesk) play(steps string) {
 	words := strings.Fields(steps)
 	number := func() int64 {
 		words = words[1:]
-		return redistest.NoError(strconv.ParseInt(words[0], 10, 64))(d.t)
+		return assert.NoError(strconv.ParseInt(words[0], 10, 64))(d.t)
 	}
 	want := func(step string, got, want any) {
 		d.t.Helper()
-		redistest.FatalIf(d.t, fmt.Sprint(got) != fmt.Sprint(want), "%s: %v, want %v; before %q", step, got, want, words[1:])
+		assert.FatalIf(d.t, fmt.Sprint(got) != fmt.Sprint(want), "%s: %v, want %v; before %q", step, got, want, words[1:])
 	}
 	lost := func() int64 { return d.fates[limiter.LeaseReturned] + d.fates[limiter.LeaseLapsed] }
 	micros := func() time.Duration { return time.Duration(number()) * time.Microsecond }
@@ -194,5 +194,5 @@ func TestLeaseTable_neverPasses(t *testing.T) {
 	d, want := newLeaseDesk(t), newLeaseDesk(t).ask().Wish
 	d.play("weight 1152921504606846976 " + strings.Repeat("miss ", 100) + "weight 1")
 	got := d.ask().Wish
-	redistest.ErrorIf(t, got != want, "asked for %+v; want %+v", got, want)
+	assert.ErrorIf(t, got != want, "asked for %+v; want %+v", got, want)
 }

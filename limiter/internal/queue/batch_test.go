@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
@@ -65,7 +65,7 @@ func (g *gate) awaitBatch(t *testing.T) {
 // await waits until a condition holds, which is looked at under the lock.
 func (b *Batcher) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	redistest.Retry(t, what, func() (again bool, seen any) {
+	assert.Retry(t, what, func() (again bool, seen any) {
 		b.Mu.Lock()
 		defer b.Mu.Unlock()
 		return !holds(), fmt.Sprintf("%d calls wait, %+v, watched %v, %+v", len(b.Waiting), b.Senders, b.stalls.IsSet(), b.Unsettled)
@@ -77,14 +77,14 @@ func TestBatcher_waiting_calls(t *testing.T) {
 	var group sync.WaitGroup
 	g.ask(&group)
 	n := <-g.started
-	redistest.ErrorIf(t, n != 1, "a lone request went with %d", n)
+	assert.ErrorIf(t, n != 1, "a lone request went with %d", n)
 	for range wire.MaxBatch + 10 {
 		g.ask(&group)
 	}
 	g.await(t, "the queue is filled", func() bool { return len(g.Waiting) == wire.MaxBatch+10 })
 	g.release <- struct{}{}
 	n = <-g.started
-	redistest.ErrorIf(t, n != wire.MaxBatch, "the next batch has %d requests, want %d", n, wire.MaxBatch)
+	assert.ErrorIf(t, n != wire.MaxBatch, "the next batch has %d requests, want %d", n, wire.MaxBatch)
 	for range 10 {
 		g.release <- struct{}{}
 	}
@@ -104,7 +104,7 @@ func TestBatcher_abandoned_calls(t *testing.T) {
 	for range 20 {
 		g.request(context.Background(), time.Millisecond, func(err error) { errs <- err })
 	}
-	redistest.Retry(t, "the requests time out", func() (again bool, seen any) {
+	assert.Retry(t, "the requests time out", func() (again bool, seen any) {
 		return len(errs) < 20, fmt.Sprintf("%d of them", len(errs))
 	})
 	cancel()
@@ -112,14 +112,14 @@ func TestBatcher_abandoned_calls(t *testing.T) {
 	for range 40 {
 		kinds[<-errs]++
 	}
-	redistest.ErrorIf(t, kinds[context.Canceled] != 20 || kinds[decision.ErrUnsent] != 20, "errors %v", kinds)
+	assert.ErrorIf(t, kinds[context.Canceled] != 20 || kinds[decision.ErrUnsent] != 20, "errors %v", kinds)
 	close(g.release)
-	redistest.Must(t, <-errs)
-	redistest.Retry(t, "all goroutines are gone", func() (again bool, seen any) {
+	assert.Must(t, <-errs)
+	assert.Retry(t, "all goroutines are gone", func() (again bool, seen any) {
 		n := runtime.NumGoroutine()
 		return n > before, fmt.Sprintf("%d goroutines, %d before", n, before)
 	})
-	redistest.ErrorIf(t, len(g.started) != 0, "%d requests were sent after their clients had left", len(g.started))
+	assert.ErrorIf(t, len(g.started) != 0, "%d requests were sent after their clients had left", len(g.started))
 }
 
 func TestBatcher_full_queue(t *testing.T) {
@@ -128,10 +128,10 @@ func TestBatcher_full_queue(t *testing.T) {
 	g.ask(&group)
 	<-g.started
 	for range MaxQueue {
-		redistest.Must(t, g.Enqueue(NewCall(wire.OpTake, nil)))
+		assert.Must(t, g.Enqueue(NewCall(wire.OpTake, nil)))
 	}
 	err := g.Enqueue(NewCall(wire.OpTake, nil))
-	redistest.ErrorIf(t, limiter.Kind(err) != "overload", "error %v", err)
+	assert.ErrorIf(t, limiter.Kind(err) != "overload", "error %v", err)
 	close(g.release)
 	group.Wait()
 }
@@ -161,11 +161,11 @@ func TestBatcher_lost_answer(t *testing.T) {
 	}
 	for range 2 {
 		c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
-		redistest.Must(t, b.Do(context.Background(), c, time.Minute))
+		assert.Must(t, b.Do(context.Background(), c, time.Minute))
 		c.Recycle()
 	}
 	want := []bool{true, false}
-	redistest.ErrorIf(t, !slices.Equal(alone, want), "sent within a request's own timeout: %v, want %v", alone, want)
+	assert.ErrorIf(t, !slices.Equal(alone, want), "sent within a request's own timeout: %v, want %v", alone, want)
 }
 
 // TestBatcher_crowd has a batch of several calls. The next request leaves by a sender, which takes those along
@@ -189,7 +189,7 @@ func TestBatcher_crowd(t *testing.T) {
 	}
 	ask := func() {
 		c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
-		redistest.Must(t, b.Do(context.Background(), c, time.Minute))
+		assert.Must(t, b.Do(context.Background(), c, time.Minute))
 		c.Recycle()
 	}
 	var crowd sync.WaitGroup
@@ -206,7 +206,7 @@ func TestBatcher_crowd(t *testing.T) {
 		ask()
 	}
 	want := []batch{{1, true}, {5, false}, {1, false}, {1, true}}
-	redistest.ErrorIf(t, !slices.Equal(sent, want), "sent %v, want %v", sent, want)
+	assert.ErrorIf(t, !slices.Equal(sent, want), "sent %v, want %v", sent, want)
 }
 
 // TestReferences_end_once has many acquire and release at the moment that the owner ends.
@@ -215,7 +215,7 @@ func TestReferences_end_once(t *testing.T) {
 	for range 200 {
 		var ended, using atomic.Int32
 		r := NewReferences(func() {
-			redistest.ErrorIf(t, ended.Add(1) != 1 || using.Load() != 0,
+			assert.ErrorIf(t, ended.Add(1) != 1 || using.Load() != 0,
 				"ended %d times, with %d in use", ended.Load(), using.Load())
 		})
 		var users sync.WaitGroup
@@ -233,7 +233,7 @@ func TestReferences_end_once(t *testing.T) {
 		users.Go(r.Release)
 		users.Wait()
 		<-r.Closed
-		redistest.ErrorIf(t, r.Acquire(), "acquired after the end")
+		assert.ErrorIf(t, r.Acquire(), "acquired after the end")
 	}
 }
 
@@ -242,7 +242,7 @@ func TestSenders_allowed(t *testing.T) {
 		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxSenders,
 	} {
 		l := senders{RoundTrip: trip}
-		redistest.Equal(t, l.allowed(), want, "%v: the number of senders", trip)
+		assert.Equal(t, l.allowed(), want, "%v: the number of senders", trip)
 	}
 }
 
@@ -261,6 +261,6 @@ func TestSenders_observe(t *testing.T) {
 	for range 200 {
 		l.observe(20 * time.Millisecond)
 	}
-	redistest.ErrorIf(t, l.RoundTrip < 15*time.Millisecond || l.Usual < 15*time.Millisecond,
+	assert.ErrorIf(t, l.RoundTrip < 15*time.Millisecond || l.Usual < 15*time.Millisecond,
 		"round trip %v and usual round trip %v on a link that has become longer", l.RoundTrip, l.Usual)
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
@@ -80,7 +80,7 @@ func (d *door) request(timeout time.Duration) <-chan error {
 
 func (d *door) waitForBatches(t *testing.T, n int32) {
 	t.Helper()
-	redistest.Retry(t, "the batches are sent", func() (again bool, seen any) {
+	assert.Retry(t, "the batches are sent", func() (again bool, seen any) {
 		return d.sent.Load() != n, "another number was sent"
 	})
 }
@@ -93,16 +93,16 @@ func TestBatcher_refused_login(t *testing.T) {
 			d.waitForBatches(t, 1)
 			d.idle(ready)
 			newer := d.request(time.Minute)
-			redistest.Retry(t, "the refused batch is reported", func() (again bool, seen any) {
+			assert.Retry(t, "the refused batch is reported", func() (again bool, seen any) {
 				return d.reports.Load() == 0, "it is not"
 			})
 			third := d.request(time.Minute) // opens no connection
 			close(d.open)
 			for which, outcome := range map[string]<-chan error{"older": older, "newer": newer, "third": third} {
 				err := <-outcome
-				redistest.ErrorIf(t, err != nil, "the %s request: %v", which, err)
+				assert.ErrorIf(t, err != nil, "the %s request: %v", which, err)
 			}
-			redistest.Equal(t, d.reports.Load(), 1, "the number of reports")
+			assert.Equal(t, d.reports.Load(), 1, "the number of reports")
 		})
 	}
 }
@@ -115,7 +115,7 @@ func TestBatcher_refused_login_alone(t *testing.T) {
 		t.Errorf("got %v and %d reports; want the refusal", err, d.reports.Load())
 	}
 	err := <-d.request(time.Minute)
-	redistest.ErrorIf(t, err != nil, "the next request: %v", err)
+	assert.ErrorIf(t, err != nil, "the next request: %v", err)
 }
 
 // TestBatcher_refused_login_timeout has a caller that leaves before the older connection is free.
@@ -125,12 +125,12 @@ func TestBatcher_refused_login_timeout(t *testing.T) {
 	d.waitForBatches(t, 1)
 	d.idle(0)
 	err := <-d.request(300 * time.Millisecond)
-	redistest.ErrorIf(t, !errors.Is(err, decision.ErrUnsent), "got %v, want one without a sending", err)
+	assert.ErrorIf(t, !errors.Is(err, decision.ErrUnsent), "got %v, want one without a sending", err)
 	close(d.open)
 	err = <-older
-	redistest.ErrorIf(t, err != nil, "%+v", err)
+	assert.ErrorIf(t, err != nil, "%+v", err)
 	d.await(t, "the queue is empty", func() bool { return len(d.Waiting) == 0 })
-	redistest.Equal(t, d.sent.Load(), 2, "the number of batches that were sent")
+	assert.Equal(t, d.sent.Load(), 2, "the number of batches that were sent")
 }
 
 func TestRefusedLogin(t *testing.T) {
@@ -143,24 +143,24 @@ func TestRefusedLogin(t *testing.T) {
 		sentinelsRefuse + "...: NOAUTH Authentication needed":   true,
 		sentinelsRefuse + "...: ERR No such master with that n": false,
 	} {
-		redistest.Equal(t, refusedLogin(wire.Undecided(reply(text))), want, "%s", text)
+		assert.Equal(t, refusedLogin(wire.Undecided(reply(text))), want, "%s", text)
 	}
 	for cause, want := range map[error]bool{syscall.ECONNREFUSED: true, os.ErrDeadlineExceeded: false, io.EOF: false} {
 		err := wire.Undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
-		redistest.Equal(t, refusedLogin(err), want, "sentinels: %v", cause)
+		assert.Equal(t, refusedLogin(err), want, "sentinels: %v", cause)
 	}
 	for alert, want := range map[string]bool{
 		"bad certificate": true, "certificate required": true, "unknown certificate authority": true, "handshake failure": true,
 		"internal error": false, "user canceled": false, "bad record MAC": false,
 	} {
 		err := wire.Undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
-		redistest.Equal(t, refusedLogin(err), want, "alert %q", alert)
+		assert.Equal(t, refusedLogin(err), want, "alert %q", alert)
 	}
 	for _, own := range []error{&wire.CredentialsError{What: "tls", Err: os.ErrNotExist}, &tls.CertificateVerificationError{Err: os.ErrInvalid}} {
-		redistest.ErrorIf(t, !refusedLogin(wire.Undecided(own)), "%v is no refused login", own)
+		assert.ErrorIf(t, !refusedLogin(wire.Undecided(own)), "%v is no refused login", own)
 	}
-	redistest.ErrorIf(t, refusedLogin(wire.Undecided(syscall.ECONNREFUSED)),
+	assert.ErrorIf(t, refusedLogin(wire.Undecided(syscall.ECONNREFUSED)),
 		"a server that refuses connections is a refused login")
-	redistest.ErrorIf(t, refusedLogin(nil) || refusedLogin(decision.ErrTimeout) || refusedLogin(wire.Undecided(wire.Failure(wrongPassword))),
+	assert.ErrorIf(t, refusedLogin(nil) || refusedLogin(decision.ErrTimeout) || refusedLogin(wire.Undecided(wire.Failure(wrongPassword))),
 		"an error of no connection is a refused login")
 }

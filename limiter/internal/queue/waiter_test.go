@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
@@ -51,7 +51,7 @@ func TestWaiter_of_calls_that_change_hands(t *testing.T) {
 					}
 					c.Recycle()
 				}
-				redistest.ErrorIf(t, errors.Is(err, context.Canceled) && caller%2 != 0,
+				assert.ErrorIf(t, errors.Is(err, context.Canceled) && caller%2 != 0,
 					"a caller got the error of a client that left, and its own did not")
 				cancel()
 				mu.Lock()
@@ -62,7 +62,7 @@ func TestWaiter_of_calls_that_change_hands(t *testing.T) {
 	}
 	callers.Wait()
 	t.Log(outcomes)
-	redistest.ErrorIf(t, outcomes[nil] == 0 || outcomes[decision.ErrTimeout] == 0,
+	assert.ErrorIf(t, outcomes[nil] == 0 || outcomes[decision.ErrTimeout] == 0,
 		"outcomes %v, want answers and timeouts", outcomes)
 	b.await(t, "the looks end", func() bool { return !b.expiry.IsSet() && len(b.Waiting) == 0 })
 }
@@ -79,12 +79,12 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	g.Mu.Lock()
 	g.expireBy(w.until)
 	due := g.expiry.Due()
-	redistest.ErrorIf(t, due != w.until && clock.Now() < w.until, "looking at %v, want %v", due, w.until)
+	assert.ErrorIf(t, due != w.until && clock.Now() < w.until, "looking at %v, want %v", due, w.until)
 	g.Mu.Unlock()
 	w.Recycle()
 	leave()
 	err := <-errs
-	redistest.ErrorIf(t, !errors.Is(err, context.Canceled), "got %v of a call that was sent, want the client's leave", err)
+	assert.ErrorIf(t, !errors.Is(err, context.Canceled), "got %v of a call that was sent, want the client's leave", err)
 }
 
 // TestBatcher_alone has a call that its caller sends hang: its context ends on time, and says so.
@@ -95,15 +95,15 @@ func TestBatcher_alone(t *testing.T) {
 		b := &Batcher{ready: 1, expired: clock.Now()}
 		b.Send = func(ctx context.Context, calls []*Call) bool {
 			deadline, bounded := ctx.Deadline()
-			redistest.ErrorIf(t, !bounded || deadline.Sub(began) != timeout || ctx.Err() != nil, "the deadline is %v after the start, %v", deadline.Sub(began), ctx.Err())
+			assert.ErrorIf(t, !bounded || deadline.Sub(began) != timeout || ctx.Err() != nil, "the deadline is %v after the start, %v", deadline.Sub(began), ctx.Err())
 			<-ctx.Done()
 			took, calls[0].Err = time.Since(began), ctx.Err()
 			return false
 		}
 		c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
-		redistest.Must(t, b.Do(t.Context(), c, timeout))
-		redistest.ErrorIf(t, !errors.Is(c.Err, context.DeadlineExceeded), "the call ended with %v", c.Err)
-		redistest.ErrorIf(t, took < timeout || took > timeout+expirySpacing, "it ended after %v", took)
+		assert.Must(t, b.Do(t.Context(), c, timeout))
+		assert.ErrorIf(t, !errors.Is(c.Err, context.DeadlineExceeded), "the call ended with %v", c.Err)
+		assert.ErrorIf(t, took < timeout || took > timeout+expirySpacing, "it ended after %v", took)
 	})
 }
 
@@ -133,7 +133,7 @@ func (g *gate) holdRefund(t *testing.T) *limiter.Policy {
 	p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
 	back := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	back.Detach(nil)
-	redistest.Must(t, g.Enqueue(back))
+	assert.Must(t, g.Enqueue(back))
 	<-g.started
 	return p
 }
@@ -145,7 +145,7 @@ func TestBatcher_holds(t *testing.T) {
 	p := g.holdRefund(t)
 	for _, key := range []string{"k", "other"} {
 		c := NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
-		redistest.Must(t, g.Enqueue(c))
+		assert.Must(t, g.Enqueue(c))
 	}
 	for left := 2; left > 0; { // the other, and then the one that was held; both at once if this test was held up
 		left -= <-g.started
@@ -161,7 +161,7 @@ func TestBatcher_fill_left_refund(t *testing.T) {
 	b.Unsettled.Add(back)
 	b.Waiting = append(b.Waiting, back)
 	left, sent := back.Leave()
-	redistest.FatalIf(t, !left || sent, "left is %v, sent is %v", left, sent)
+	assert.FatalIf(t, !left || sent, "left is %v, sent is %v", left, sent)
 	if calls := b.Fill(nil); len(calls)+len(b.Waiting)+len(b.Unsettled.Quotas) > 0 {
 		t.Errorf("%d calls leave, %d wait, %d quotas", len(calls), len(b.Waiting), len(b.Unsettled.Quotas))
 	}
@@ -176,12 +176,12 @@ func TestBatcher_watch_held(t *testing.T) {
 			defer close(g.release)
 			g.Senders.RoundTrip, g.Senders.Usual, g.Timeout = 2*time.Millisecond, usual, 20*time.Millisecond
 			p := g.holdRefund(t)
-			redistest.Must(t, g.Enqueue(NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})))
+			assert.Must(t, g.Enqueue(NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})))
 			g.awaitBatch(t) // of the request
 			g.Mu.Lock()
 			defer g.Mu.Unlock()
 			tries := g.Unsettled.Batch
-			redistest.ErrorIf(t, tries > 20, "%d batches were filled, most of them empty", tries)
+			assert.ErrorIf(t, tries > 20, "%d batches were filled, most of them empty", tries)
 		})
 	}
 }
@@ -198,7 +198,7 @@ func TestBatcher_next_watch(t *testing.T) {
 	g.Unsettled.Add(postponed)
 	g.Waiting = append(g.Waiting, postponed)
 	calls := g.Next(nil, &Inflight{})
-	redistest.FatalIf(t, len(calls) > 0, "the refund left at once")
+	assert.FatalIf(t, len(calls) > 0, "the refund left at once")
 	g.awaitBatch(t) // of the refund
 }
 
@@ -218,5 +218,5 @@ func TestBatcher_fill(t *testing.T) {
 		batches = append(batches, sizes)
 	}
 	got, want := fmt.Sprint(batches), "[[100 28] [1] [1000] [1 127] [1]]"
-	redistest.ErrorIf(t, got != want, "batches of requests with so many checks: %s, want %s", got, want)
+	assert.ErrorIf(t, got != want, "batches of requests with so many checks: %s, want %s", got, want)
 }

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 )
@@ -27,7 +27,7 @@ func Promises(t *testing.T, open func(t testing.TB) *Store) {
 
 func retryAfterIsExact(t *testing.T, open func(t testing.TB) *Store) {
 	denials := 0
-	for seed := range redistest.Rounds[uint64](30, 300) {
+	for seed := range assert.Rounds[uint64](30, 300) {
 		for _, p := range TracePolicies(t) {
 			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 2)), Policies: []*limiter.Policy{p}, Now: Epoch}
 			s := open(t)
@@ -58,7 +58,7 @@ func retryAfterIsExact(t *testing.T, open func(t testing.TB) *Store) {
 }
 
 func remainingPasses(t *testing.T, open func(t testing.TB) *Store) {
-	for seed := range redistest.Rounds[uint64](10, 100) {
+	for seed := range assert.Rounds[uint64](10, 100) {
 		for _, p := range TracePolicies(t) {
 			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 3)), Policies: []*limiter.Policy{p}, Now: Epoch}
 			s := open(t)
@@ -82,7 +82,7 @@ func remainingPasses(t *testing.T, open func(t testing.TB) *Store) {
 }
 
 func resetAfterIsFull(t *testing.T, open func(t testing.TB) *Store) {
-	for seed := range redistest.Rounds[uint64](10, 100) {
+	for seed := range assert.Rounds[uint64](10, 100) {
 		for _, p := range TracePolicies(t) {
 			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 4)), Policies: []*limiter.Policy{p}, Now: Epoch}
 			s := open(t)

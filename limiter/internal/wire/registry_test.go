@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
@@ -15,7 +15,7 @@ import (
 
 // TestRegistry_scripts holds the registry against the files of scripts/.
 func TestRegistry_scripts(t *testing.T) {
-	files := redistest.NoError(os.ReadDir("../../../scripts"))(t)
+	files := assert.NoError(os.ReadDir("../../../scripts"))(t)
 	var found []string
 	for _, file := range files {
 		name, isLua := strings.CutSuffix(file.Name(), ".lua")
@@ -33,7 +33,7 @@ func TestRegistry_scripts(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	redistest.ErrorIf(t, fmt.Sprint(found) != fmt.Sprint(want), "scripts/ has %v, the registry %v", found, want)
-	redistest.ErrorIf(t, kernel.Registry[0].Name != limiter.DefaultAlgorithm,
+	assert.ErrorIf(t, fmt.Sprint(found) != fmt.Sprint(want), "scripts/ has %v, the registry %v", found, want)
+	assert.ErrorIf(t, kernel.Registry[0].Name != limiter.DefaultAlgorithm,
 		"the registry begins with %s, not with the default", kernel.Registry[0].Name)
 }

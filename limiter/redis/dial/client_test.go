@@ -6,7 +6,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 func TestNewClient_idle_connections(t *testing.T) {
@@ -17,7 +17,7 @@ func TestNewClient_idle_connections(t *testing.T) {
 			o.Master = "main"
 		}
 		client, err := New(o)
-		redistest.Must(t, err)
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = client.Close() })
 		var idle time.Duration
 		switch client := client.(type) {
@@ -26,6 +26,6 @@ func TestNewClient_idle_connections(t *testing.T) {
 		case *goredis.Client:
 			idle = client.Options().ConnMaxIdleTime
 		}
-		redistest.ErrorIf(t, idle >= 0, "%s: closed after %v", mode, idle)
+		assert.ErrorIf(t, idle >= 0, "%s: closed after %v", mode, idle)
 	}
 }

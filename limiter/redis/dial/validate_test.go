@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -45,10 +45,10 @@ func TestOptions_Validate(t *testing.T) {
 	} {
 		err := c.options.Validate()
 		var field *limiter.FieldError
-		redistest.ErrorIf(t, !errors.As(err, &field) || err.Error() != c.want || strings.Contains(err.Error(), "hunter2"),
+		assert.ErrorIf(t, !errors.As(err, &field) || err.Error() != c.want || strings.Contains(err.Error(), "hunter2"),
 			"%s: got %v, want %s", name, err, c.want)
 		isURL := strings.HasSuffix(c.want, "URLs")
-		redistest.ErrorIf(t, errors.Is(err, ErrUseParseURL) != isURL, "%s: %v is ErrUseParseURL: %v, want %v", name, err, !isURL, isURL)
+		assert.ErrorIf(t, errors.Is(err, ErrUseParseURL) != isURL, "%s: %v is ErrUseParseURL: %v, want %v", name, err, !isURL, isURL)
 	}
 }
 
@@ -82,6 +82,6 @@ func TestParseURL(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		redistest.Equal(t, got, want, "%s", text)
+		assert.Equal(t, got, want, "%s", text)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
@@ -51,7 +51,7 @@ func TestBreaker(t *testing.T) {
 	b, clock, opened, closed := newTestBreaker()
 	expect := func(what string, open bool) {
 		t.Helper()
-		redistest.FatalIf(t, b.Open() != open, "%s: open %v", what, !open)
+		assert.FatalIf(t, b.Open() != open, "%s: open %v", what, !open)
 	}
 	for range FailuresInARow - 1 {
 		b.Failure(timeout)
@@ -72,31 +72,31 @@ func TestBreaker(t *testing.T) {
 	expect("after a late answer to a request", true)
 	b.Failure(timeout) // a request that was in flight
 	_, wait := b.UntilProbe()
-	redistest.ErrorIf(t, wait != 0, "a late failure postpones the probe by %v", wait)
+	assert.ErrorIf(t, wait != 0, "a late failure postpones the probe by %v", wait)
 	b.Postpone()
 	_, wait = b.UntilProbe()
-	redistest.ErrorIf(t, wait != ProbeInterval, "%v until the next probe", wait)
+	assert.ErrorIf(t, wait != ProbeInterval, "%v until the next probe", wait)
 	b.Close()
 	expect("after a probe that succeeded", false)
 	b.Failure(timeout)
 	expect("after one failure more", false)
 	b.Failure(refused)
 	expect("after one certain failure", true)
-	redistest.ErrorIf(t, *opened != 2 || *closed != 1, "reported %d openings and %d closings", *opened, *closed)
+	assert.ErrorIf(t, *opened != 2 || *closed != 1, "reported %d openings and %d closings", *opened, *closed)
 }
 
 func TestBreaker_half_fails(t *testing.T) {
 	t.Parallel()
 	b, clock, _, _ := newTestBreaker()
 	for i := 0; !b.Open(); i++ {
-		redistest.FatalIf(t, i > 200, "never opened")
+		assert.FatalIf(t, i > 200, "never opened")
 		*clock = clock.Add(ProbeInterval / 50)
 		if i%2 == 0 {
 			b.Failure(decision.ErrTimeout)
 		} else {
 			b.Success(*clock)
 		}
-		redistest.ErrorIf(t, b.Open() && i < MinSample, "opened after %d requests", i)
+		assert.ErrorIf(t, b.Open() && i < MinSample, "opened after %d requests", i)
 	}
 }
 
@@ -118,9 +118,9 @@ func TestBreaker_wall_clock(t *testing.T) {
 			b.Failure(refused)
 			by = step
 			shown := stepped(time.Now(), by)
-			redistest.FatalIf(t, shown.Round(0).Sub(time.Now().Round(0)).Abs() < time.Hour, "the wall clock was not set: %v", shown)
+			assert.FatalIf(t, shown.Round(0).Sub(time.Now().Round(0)).Abs() < time.Hour, "the wall clock was not set: %v", shown)
 			open, wait := b.UntilProbe()
-			redistest.ErrorIf(t, !open || wait > ProbeInterval || wait < ProbeInterval/4,
+			assert.ErrorIf(t, !open || wait > ProbeInterval || wait < ProbeInterval/4,
 				"open %v, the next probe in %v", open, wait)
 		})
 	}
@@ -134,7 +134,7 @@ func TestOutages_inTurn(t *testing.T) {
 	report := func(fails bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		redistest.ErrorIf(t, failing == fails, "an outage is reported as begun or ended twice in a row")
+		assert.ErrorIf(t, failing == fails, "an outage is reported as begun or ended twice in a row")
 		failing = fails
 		reports++
 	}
@@ -183,10 +183,10 @@ func TestKind(t *testing.T) {
 	} {
 		err := wire.Undecided(wire.Failure(text))
 		alone := want == "value"
-		redistest.ErrorIf(t, limiter.Kind(err) != want || limiter.FailedAlone(err) != alone || certain(err) == alone,
+		assert.ErrorIf(t, limiter.Kind(err) != want || limiter.FailedAlone(err) != alone || certain(err) == alone,
 			"%s: kind %s, alone %v, certain %v", text, limiter.Kind(err), limiter.FailedAlone(err), certain(err))
 	}
 	lost := errors.New("CLUSTERDOWN Hash slot not served")
-	redistest.ErrorIf(t, !limiter.FailedAlone(lost) || limiter.FailedAlone(nil),
+	assert.ErrorIf(t, !limiter.FailedAlone(lost) || limiter.FailedAlone(nil),
 		"a slot without a master is no failure of the others")
 }

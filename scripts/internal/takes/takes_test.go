@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
 // TestGenerate_closure_that_reads_its_policy calls a function of several lines within an expression.
@@ -25,7 +25,7 @@ func TestGenerate_closure_that_reads_its_policy(t *testing.T) {
 		if want == "" && (err != nil || !strings.Contains(scripts["k_takes.lua"], "= policy_limit\n")) {
 			t.Errorf("%s: %s, %v", call, scripts["k_takes.lua"], err)
 		}
-		redistest.ErrorIf(t, want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)),
+		assert.ErrorIf(t, want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)),
 			"%s: error %v; want %s", call, err, want)
 	}
 }
@@ -134,6 +134,6 @@ end
 local x = early(1)`},
 	} {
 		got := "\n" + strings.Join(inline(c.text), "\n")
-		redistest.ErrorIf(t, got != c.want, "%s:%s\nwant:%s", name, got, c.want)
+		assert.ErrorIf(t, got != c.want, "%s:%s\nwant:%s", name, got, c.want)
 	}
 }

@@ -1,0 +1,93 @@
+// Package assert checks what a test got, at once or until it is so. A test repeats more often in a soak.
+package assert
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// Rounds returns how often a test repeats: few, or many where SOAK=long is set, as make soak does.
+func Rounds[N ~int | ~int64 | ~uint64](few, many N) N {
+	if os.Getenv("SOAK") == "long" {
+		return many
+	}
+	return few
+}
+
+// Must ends a test with an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// NoError returns a value, and ends the test if there is an error beside it.
+func NoError[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Must(t, err)
+		return value
+	}
+}
+
+// ErrorIf fails a test where something is not as wanted. The format and its arguments say what was got.
+func ErrorIf(t testing.TB, wrong bool, format string, args ...any) {
+	t.Helper()
+	if wrong {
+		t.Errorf(format, args...)
+	}
+}
+
+// Equal fails a test where something is not exactly as wanted.
+func Equal[T any](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s is %v, want %v", fmt.Sprintf(what, args...), got, want)
+	}
+}
+
+// FatalIf is [ErrorIf], and ends the test.
+func FatalIf(t testing.TB, wrong bool, format string, args ...any) {
+	t.Helper()
+	if wrong {
+		t.Fatalf(format, args...)
+	}
+}
+
+// Retry tries until it is not needed again, for at most three minutes. An error shows what was seen last.
+func Retry(t testing.TB, what string, try func() (again bool, seen any)) {
+	t.Helper()
+	WaitFor(t, what, func() error {
+		again, seen := try()
+		if again {
+			return fmt.Errorf("got %v", seen)
+		}
+		return nil
+	})
+}
+
+// WaitFor tries a condition until it holds, for at most three minutes: a busy machine may take one to start a
+// browser.
+func WaitFor(t testing.TB, what string, condition func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("waiting until %s: %v", what, err)
+		}
+	}
+}
