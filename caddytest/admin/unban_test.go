@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -115,7 +116,12 @@ func TestUnban_listed(t *testing.T) {
 				ban(t, n, "/api", key)
 				list := caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))
 				assert.FatalIf(t, len(list.Bans) != 1, "%s: listed are %+v", key, list)
-				n.Ratelimit(t, "override", "--policy", "api", "--key", list.Bans[0].Key, "--unban").Want(t, 0, "1 ban lifted")
+				if listed := list.Bans[0].Key; name == "standalone" { // the command is the same on every store
+					n.Ratelimit(t, "override", "--policy", "api", "--key", listed, "--unban").Want(t, 0, "1 ban lifted")
+				} else {
+					question := assert.NoError(json.Marshal(map[string]any{"policy": "api", "key": listed, "unban": true}))(t)
+					n.Override(t, 200, string(question)).Want(t, 0, `{"unbanned":1}*`)
+				}
 				n.Get(t, "/api?k="+key).Want(t, 0, "denied ban", "X-RateLimit-Remaining: 0") // a new ban, because the count stays
 				n.Override(t, 200, `{"policy":"api","all":true,"unban":true}`)
 				list = caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))

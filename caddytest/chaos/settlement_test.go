@@ -168,7 +168,7 @@ func (b *books) checkQuota(t *testing.T, q quota, a admissions) {
 	}
 	counted := 0
 	assert.Retry(t, fmt.Sprintf("%v is settled", q), func() (again bool, seen any) {
-		counted = capacity - b.remaining(t, q)
+		counted = capacity - int(b.running[0].Remaining(t, q.policy, q.key))
 		return counted < least, fmt.Sprintf("Redis has counted %d of %+v; want at least %d", counted, a, least)
 	})
 	assert.ErrorIf(t, counted > most, "of %v Redis has counted %d of %+v; want at most %d", q, counted, a, most)
@@ -194,17 +194,6 @@ func windowUnits(t *testing.T, server *redistest.Server, pattern string) (sum in
 		sum += int(math.Float64frombits(binary.LittleEndian.Uint64(state[8:])))
 	}
 	return sum
-}
-
-// remaining returns what Redis has left of a quota, as soon as it answers.
-func (b *books) remaining(t *testing.T, q quota) int {
-	t.Helper()
-	var a caddytest.Response
-	assert.Retry(t, "Redis tells the state", func() (again bool, seen any) {
-		a = b.running[0].Ask(t, http.MethodPost, "state", `{"policy":"`+q.policy+`","key":"`+q.key+`"}`)
-		return a.Status != http.StatusOK, a
-	})
-	return int(caddytest.ParseJSON[struct{ Remaining int64 }](t, a).Remaining)
 }
 
 // metric sums a series over the nodes.

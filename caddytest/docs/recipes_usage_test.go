@@ -60,13 +60,6 @@ const (
 	asBolt   = "Authorization: Bearer bolt"
 )
 
-// left returns how many units a client has left.
-func (e recipeEnv) left(t *testing.T, policy, key string) int {
-	t.Helper()
-	a := e.Ask(t, http.MethodPost, "state", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
-	return caddytest.ParseJSON[struct{ Remaining int }](t, a).Remaining
-}
-
 func recipeGateway(t *testing.T, e recipeEnv) {
 	for _, test := range []struct {
 		client, question string
@@ -138,7 +131,7 @@ func recipeGraphQL(t *testing.T, e recipeEnv) {
 }
 
 func recipeVolume(t *testing.T, e recipeEnv) {
-	whole := e.left(t, "volume", "127.0.0.1")
+	whole := e.Remaining(t, "volume", "127.0.0.1")
 	for i := range 2 {
 		response, err := e.Client.Get(e.URL + "/downloads/film") //nolint:noctx // ends with the node
 		assert.Must(t, err)
@@ -147,7 +140,7 @@ func recipeVolume(t *testing.T, e recipeEnv) {
 		}
 		_ = response.Body.Close()
 		assert.Retry(t, "the film is charged", func() (again bool, seen any) {
-			left, want := e.left(t, "volume", "127.0.0.1"), max(0, whole-(i+1)*filmLength)
+			left, want := e.Remaining(t, "volume", "127.0.0.1"), max(0, whole-int64(i+1)*filmLength)
 			return left > want || left < want-1000, left // what ran before may be charged meanwhile
 		})
 	}

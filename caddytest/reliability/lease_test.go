@@ -42,7 +42,7 @@ type leased struct {
 
 func leasedBy(t *testing.T, n *caddytest.Node) leased {
 	t.Helper()
-	return caddytest.ParseJSON[leased](t, n.Ask(t, http.MethodPost, "state", `{"policy":"tenant","key":"a"}`))
+	return caddytest.State[leased](t, n, "tenant", "a")
 }
 
 // hold makes requests of tenant a until the node holds units, and returns how many requests that were and how

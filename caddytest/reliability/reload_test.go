@@ -161,9 +161,9 @@ func TestStop_requestsInFlight(t *testing.T) {
 	ends.EndAll()
 	n.Stop(t)
 	other := caddytest.Start(t, text)
-	for policy, remaining := range map[string]string{"attempts": "999", "budget": "99600", "places": "100"} {
-		a := other.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"same"}`)
-		assert.ErrorIf(t, !strings.Contains(a.Body, `"remaining":`+remaining+","), "got %v; want %s left", a, remaining)
+	for policy, remaining := range map[string]int64{"attempts": 999, "budget": 99_600, "places": 100} {
+		left := other.Remaining(t, policy, "same")
+		assert.ErrorIf(t, left != remaining, "of %s %d are left; want %d", policy, left, remaining)
 	}
 }
 

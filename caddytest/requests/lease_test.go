@@ -34,15 +34,14 @@ func showsLease(t *testing.T, n *caddytest.Node) {
 	stop := n.Meanwhile(t, "/", func(a caddytest.Response) bool { return a.Status == http.StatusOK }, "X-Tenant: b")
 	defer stop()
 	assert.WaitFor(t, "the state has a lease", func() error {
-		state := n.Ask(t, http.MethodPost, "state", `{"policy":"tenant","key":"b"}`)
-		leased := caddytest.ParseJSON[struct {
+		leased := caddytest.State[struct {
 			Leased struct {
 				Units int64
 				Lasts float64
 			}
-		}](t, state).Leased
+		}](t, n, "tenant", "b").Leased
 		if leased.Units < 1 || leased.Lasts <= 0 || leased.Lasts > 1 {
-			return fmt.Errorf("state of a leased key: %v", state)
+			return fmt.Errorf("state of a leased key: %+v", leased)
 		}
 		return nil
 	})

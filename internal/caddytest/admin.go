@@ -30,12 +30,30 @@ func ParseJSON[T any](t testing.TB, a Response) (answered T) {
 	return answered
 }
 
+// State returns what the admin API tells of a key, as soon as its Redis answers.
+func State[T any](t testing.TB, n *Node, policy, key string) T {
+	t.Helper()
+	question := assert.NoError(json.Marshal(map[string]string{"policy": policy, "key": key}))(t)
+	var a Response
+	assert.Retry(t, "Redis tells the state", func() (again bool, seen any) {
+		a = n.Ask(t, http.MethodPost, "state", string(question))
+		return a.Status != http.StatusOK, a
+	})
+	return ParseJSON[T](t, a)
+}
+
+// Remaining returns how many units a quota has left.
+func (n *Node) Remaining(t testing.TB, policy, key string) int64 {
+	t.Helper()
+	return State[struct{ Remaining int64 }](t, n, policy, key).Remaining
+}
+
 // WaitForRefund waits until the quota has so many units again. On Redis no request waits for a refund, and
 // the next request may overtake it.
 func (n *Node) WaitForRefund(t testing.TB, policy, key string, remaining int64) {
 	t.Helper()
 	assert.Retry(t, "the unit is given back", func() (again bool, seen any) {
-		left := ParseJSON[struct{ Remaining int64 }](t, n.Ask(t, http.MethodPost, "state", `{"policy":"`+policy+`","key":"`+key+`"}`)).Remaining
+		left := n.Remaining(t, policy, key)
 		return left != remaining, fmt.Sprintf("%d remain", left)
 	})
 }
