@@ -153,10 +153,18 @@ func (n *Node) AwaitReload(t testing.TB) {
 }
 
 // listening counts the sockets that listen on the port of a URL, on any address of IPv4.
-func listening(t testing.TB, url string) int {
+func listening(t testing.TB, url string) (count int) {
 	t.Helper()
-	port := url[strings.LastIndex(url, ":"):]
-	return redistest.Sockets(t, func(own, _, state string) bool { return strings.HasSuffix(own, port) && state == "0A" })
+	port := redistest.PortOf(strings.TrimPrefix(url, "http://"))
+	for s := range redistest.Sockets(t) {
+		if s.State != "0A" {
+			break
+		}
+		if s.Own == port {
+			count++
+		}
+	}
+	return count
 }
 
 // LocalhostURL returns the URL of the site under its other name, localhost.

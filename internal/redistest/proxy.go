@@ -2,12 +2,7 @@ package redistest
 
 import (
 	"bytes"
-	"encoding/binary"
-	"encoding/hex"
-	"fmt"
 	"net"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,22 +64,10 @@ func (p *Proxy) Part() {
 func (p *Proxy) Join() { p.apart.Store(false) }
 
 // Clients returns how many connections are open to their clients, which learn of an end later than the proxy.
-func (p *Proxy) Clients(t testing.TB) int {
+func (p *Proxy) Clients(t testing.TB) (count int) {
 	t.Helper()
-	return Sockets(t, func(_, peer, state string) bool { return peer == p.Addr && state == "01" })
-}
-
-// Sockets counts the TCP sockets of IPv4 that match, by the address and port of each and of its peer, and by the
-// state's number in Linux.
-func Sockets(t testing.TB, matches func(own, peer, state string) bool) (count int) {
-	t.Helper()
-	address := func(text string) string { // 0100007F:1F90 is 127.0.0.1:8080
-		raw := assert.NoError(hex.DecodeString(strings.Replace(text, ":", "", 1)))(t)
-		return fmt.Sprintf("%d.%d.%d.%d:%d", raw[3], raw[2], raw[1], raw[0], binary.BigEndian.Uint16(raw[4:]))
-	}
-	lines := strings.Split(strings.TrimSpace(string(assert.NoError(os.ReadFile("/proc/net/tcp"))(t))), "\n")
-	for _, line := range lines[1:] { // number, own address, the peer's, state
-		if fields := strings.Fields(line); matches(address(fields[1]), address(fields[2]), fields[3]) {
+	for s := range Sockets(t) {
+		if s.Peer == PortOf(p.Addr) && s.State == "01" {
 			count++
 		}
 	}

@@ -1,0 +1,46 @@
+package redistest
+
+import (
+	"bufio"
+	"fmt"
+	"iter"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+)
+
+// Socket is a TCP socket of IPv4 as Linux lists it.
+type Socket struct {
+	Own, Peer string // its port and that of its peer, as PortOf writes them
+	State     string // 01 is a connection, 0A listens
+}
+
+// PortOf returns the port of an address as Linux lists it, four hexadecimal digits.
+func PortOf(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	number, _ := strconv.Atoi(port)
+	return fmt.Sprintf("%04X", number)
+}
+
+// Sockets reads the sockets from Linux. Those that listen come first.
+func Sockets(t testing.TB) iter.Seq[Socket] {
+	t.Helper()
+	return func(yield func(Socket) bool) {
+		file := assert.NoError(os.Open("/proc/net/tcp"))(t)
+		defer file.Close() //nolint:errcheck // it is only read
+		lines := bufio.NewScanner(file)
+		for lines.Scan() {
+			fields := strings.Fields(lines.Text()) // number, own address, the peer's, state
+			_, own, listed := strings.Cut(fields[1], ":")
+			_, peer, _ := strings.Cut(fields[2], ":")
+			if listed && !yield(Socket{own, peer, fields[3]}) {
+				return
+			}
+		}
+		assert.Must(t, lines.Err())
+	}
+}
