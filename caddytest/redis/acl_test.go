@@ -42,11 +42,15 @@ func askAll(n *caddytest.Node, paths []string) error {
 	return nil
 }
 
-// askOne starts a node for askAll.
-func askOne(t *testing.T, text string, paths []string, env ...string) error {
-	n := caddytest.Start(t, text, env...)
-	defer n.Stop(t)
-	return askAll(n, paths)
+// idle is a configuration that uses no Redis.
+var idle = caddytest.Config("", "respond none")
+
+// anew has an idle node connect to Redis anew, by a configuration, for an exercise.
+func anew(t *testing.T, n *caddytest.Node, text string, exercise func() error) error {
+	t.Helper()
+	n.Reload(t, text)
+	defer n.Reload(t, idle)
+	return exercise()
 }
 
 func TestACL_singleRedis(t *testing.T) {
@@ -56,8 +60,9 @@ func TestACL_singleRedis(t *testing.T) {
 	text := caddytest.Config("redis_ratelimit {\ntimeout 10s\ndeny_cache off\nredis redis://limiter:{env.REDIS_PASSWORD}@"+server.Addr+"/2\n}", site)
 	all := strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLDatabaseCommands)
 	needed := caddytest.Without(all, "lrange", "lset", "hdel", "hgetall") // a Cluster needs two of these, and no answer the others
+	n := caddytest.Start(t, idle, "REDIS_PASSWORD=secret")
 	caddytest.CheckExactRights(t, []*redistest.Server{server}, all, needed, nil, func(t *testing.T) error {
-		return askOne(t, text, paths, "REDIS_PASSWORD=secret")
+		return anew(t, n, text, func() error { return askAll(n, paths) })
 	})
 }
 
@@ -70,13 +75,14 @@ func TestACL_cluster(t *testing.T) {
 	reshard(t, masters, "same")
 	all := strings.Fields(caddytest.ACLCommands + " " + caddytest.ACLClusterCommands)
 	needed := strings.Fields(caddytest.ACLClusterCommands + " lrange lset")
+	n := caddytest.Start(t, idle, "REDIS_PASSWORD=secret")
 	caddytest.CheckExactRights(t, masters, all, needed, nil, func(t *testing.T) error {
-		n := caddytest.Start(t, text, "REDIS_PASSWORD=secret")
-		defer n.Stop(t)
-		if err := askAll(n, paths); err != nil {
-			return err
-		}
-		return race(n, "/two")
+		return anew(t, n, text, func() error {
+			if err := askAll(n, paths); err != nil {
+				return err
+			}
+			return race(n, "/two")
+		})
 	})
 }
 
@@ -113,8 +119,9 @@ func TestACL_sentinel(t *testing.T) {
 	caddytest.RestrictUser(t, []*redistest.Server{master}, strings.Fields(caddytest.ACLCommands))
 	all := strings.Fields(caddytest.ACLSentinelCommands)
 	needed := caddytest.Without(all, "ping") // used after 3 idle seconds
+	n := caddytest.Start(t, idle)
 	caddytest.CheckExactRights(t, []*redistest.Server{sentinel}, all, needed, strings.Fields(caddytest.ACLSentinelChannels), func(t *testing.T) error {
-		return askOne(t, text, paths)
+		return anew(t, n, text, func() error { return askAll(n, paths) })
 	})
 	assert.Equal(t, caddytest.RefusedByACL(t, []*redistest.Server{master}), nil, "the list of what the master refuses")
 }
@@ -190,9 +197,8 @@ func TestACL_overrides(t *testing.T) {
 	needed := strings.Fields(caddytest.ACLOverrideCommands)
 	all := slices.Concat(needed, strings.Fields(caddytest.ACLCommands))
 	redis := server.Client(t)
-	caddytest.CheckExactRights(t, []*redistest.Server{server}, all, needed, nil, func(t *testing.T) error {
-		n := caddytest.Start(t, text)
-		defer n.Stop(t)
+	n := caddytest.Start(t, idle)
+	exercise := func() error {
 		a := n.Ask(t, http.MethodPost, "override", `{"policy":"api","key":"secretkey","block":true}`)
 		if a.Status != http.StatusOK {
 			assert.ErrorIf(t, a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "NOPERM") && !strings.Contains(a.Body, "can't run this") && !strings.Contains(a.Body, "ACL failure"), "got %v; want 503 with the reason", a)
@@ -213,5 +219,6 @@ func TestACL_overrides(t *testing.T) {
 		}
 		assert.ErrorIf(t, strings.Contains(n.Log.String(), "secretkey"), "a key is in the log: %s", n.Log)
 		return nil
-	})
+	}
+	caddytest.CheckExactRights(t, []*redistest.Server{server}, all, needed, nil, func(t *testing.T) error { return anew(t, n, text, exercise) })
 }
