@@ -1,0 +1,141 @@
+package rule
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// The responses of the cost's table.
+var (
+	complete = Response{Status: http.StatusOK, Begun: true, Complete: true, Ended: true, Bytes: 700}
+	brokeOff = Response{Status: http.StatusOK, Begun: true, Ended: true, Bytes: 700}
+	unbegun  = Response{Ended: true}
+	refused  = Response{Status: http.StatusTooManyRequests, Refused: true, Complete: true, Ended: true}
+	failed   = Response{Status: http.StatusInternalServerError, Begun: true, Complete: true, Ended: true}
+)
+
+// costing returns a set of one rule whose requests take a weight, and cost what a source says.
+func costing(t *testing.T, weight int64, from string, fallback int64) *Set {
+	t.Helper()
+	r := Rule{
+		Policy:  assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "budget", Limit: 1000, Window: time.Hour}))(t),
+		Numbers: Numbers{Weight: weight},
+		Cost:    assert.NoError(ParseCost(from, fallback))(t),
+		CountIf: &caddyhttp.ResponseMatcher{StatusCode: []int{2, 429}},
+	}
+	return NewSet([]Rule{r})
+}
+
+// TestSet_CostOf has the table of [Set.CostOf]: what each response costs by each source, where the request took 50 units
+// or, with a weight of 1, one.
+func TestSet_CostOf(t *testing.T) {
+	for _, row := range []struct {
+		what     string
+		response Response
+		weight   int64
+		from     string
+		fallback int64
+		value    string // of the placeholder
+		units    int64
+		told     bool
+		warnings int
+	}{
+		{"a number", complete, 50, "{p.cost}", 9, " 7 ", 7, true, 0},
+		{"none", complete, 50, "{p.cost}", 9, "", 9, false, 1},
+		{"below zero", complete, 50, "{p.cost}", 9, "-1", 9, false, 1},
+		{"no whole number", complete, 50, "{p.cost}", 9, "7.5", 9, false, 1},
+		{"the largest", complete, 50, "{p.cost}", 9, strconv.Itoa(limiter.MaxCharge), limiter.MaxCharge, true, 0},
+		{"above the largest", complete, 50, "{p.cost}", 9, strconv.Itoa(limiter.MaxCharge + 1), 9, false, 1},
+		{"a weight of 1 is no estimate", complete, 1, "{p.cost}", 0, "0", 1, true, 0},
+		{"more than a weight of 1", complete, 1, "{p.cost}", 0, "7", 7, true, 0},
+
+		{"a header tells it before the body", brokeOff, 50, "{p.cost}", 9, "7", 7, true, 0},
+		{"the fallback is more than was taken", brokeOff, 50, "{p.cost}", 90, "", 90, false, 0},
+		{"more was taken", brokeOff, 50, "{p.cost}", 9, "", 50, false, 0},
+		{"a number without a header", unbegun, 50, "{p.cost}", 9, "7", 50, true, 0},
+
+		{"bytes", complete, 50, "response_bytes", 0, "", 700, true, 0},
+		{"bytes that were sent", brokeOff, 50, "response_bytes", 0, "", 700, true, 0},
+		{"no bytes, no header", unbegun, 50, "response_bytes", 0, "", 50, true, 0},
+		{"too many bytes", Response{Status: 200, Begun: true, Complete: true, Bytes: math.MaxInt64}, 50, "response_bytes", 0, "", limiter.MaxCharge, true, 0},
+
+		{"another handler denied it", refused, 50, "{p.cost}", 9, "7", 50, true, 0},
+		{"it does not count", failed, 50, "{p.cost}", 9, "7", 0, true, 0},
+		{"it does not count, with a weight of 1", failed, 1, "{p.cost}", 9, "7", 0, true, 0},
+		{"the weight is the cost", complete, 50, "", 0, "7", 50, true, 0},
+		{"no body to read", complete, 50, "json usage.total", 9, "", 9, false, 0},
+	} {
+		set, warnings := costing(t, row.weight, row.from, row.fallback), 0
+		set.Warn = func(*Rule, string, error) { warnings++ }
+		r, repl := keyRequest("192.0.2.1", map[string]string{"p.cost": row.value})
+		row.response.Request = r
+		units, told := set.CostOf(&set.Rules[0], repl, &row.response, row.weight)
+		assert.ErrorIf(t, units != row.units || told != row.told || warnings != row.warnings,
+			"%s: %d units, told %t, %d warnings; want %d, %t, %d", row.what, units, told, warnings, row.units, row.told, row.warnings)
+	}
+}
+
+// TestSet_CostOf_body reads costs from bodies, with a price from a placeholder.
+func TestSet_CostOf_body(t *testing.T) {
+	for _, row := range []struct {
+		what, body, price string
+		response          Response
+		units             int64
+		told              bool
+		warnings          int
+	}{
+		{"a sum", `{"in":10,"out":4}`, "2.5", complete, 20, true, 0},
+		{"no number", `{"in":10}`, "2.5", complete, 9, false, 1},
+		{"no number in what broke off", `{"in":10`, "2.5", brokeOff, 50, false, 0},
+		{"less than was taken, broken off", `{"in":10,"out":4,`, "2.5", brokeOff, 50, false, 0},
+		{"no price", `{"in":10,"out":4}`, "free", complete, 9, false, 1},
+		{"no price in what broke off", `{"in":10,"out":4}`, "free", brokeOff, 50, false, 1},
+	} {
+		set, warnings := costing(t, 50, "json in+{p.price}*out", 9), 0
+		set.Warn = func(*Rule, string, error) { warnings++ }
+		row.response.Header = http.Header{"Content-Type": {"application/json"}}
+		row.response.Body = set.NewBody(row.response.Header)
+		row.response.Body.Write([]byte(row.body))
+		row.response.Body.End()
+		r, repl := keyRequest("192.0.2.1", map[string]string{"p.price": row.price})
+		row.response.Request = r
+		units, told := set.CostOf(&set.Rules[0], repl, &row.response, 50)
+		assert.ErrorIf(t, units != row.units || told != row.told || warnings != row.warnings,
+			"%s: %d units, told %t, %d warnings; want %d, %t, %d", row.what, units, told, warnings, row.units, row.told, row.warnings)
+	}
+}
+
+// TestRule_responses reports which rules wait for a response, read its header or refund.
+func TestRule_responses(t *testing.T) {
+	for _, row := range []struct {
+		what                   string
+		weight                 int64
+		from                   string
+		countIf                *caddyhttp.ResponseMatcher
+		awaits, reads, refunds bool
+		header                 string
+	}{
+		{"a fixed weight", 50, "", nil, false, false, false, ""},
+		{"a cost without an estimate", 1, "response_bytes", nil, true, false, false, ""},
+		{"a cost with an estimate", 50, "response_bytes", nil, true, false, true, ""},
+		{"a proxied header", 1, "{http.reverse_proxy.header.x-used}", nil, true, true, false, "x-used"},
+		{"a header of the response", 1, "{http.response.header.x-used}", nil, true, true, false, "X-Used"},
+		{"a status", 1, "", &caddyhttp.ResponseMatcher{StatusCode: []int{401}}, true, false, true, ""},
+		{"a header counts", 1, "", &caddyhttp.ResponseMatcher{Headers: http.Header{"X-Failed": {"yes"}}}, true, true, true, ""},
+	} {
+		r := costing(t, row.weight, row.from, 0).Rules[0]
+		r.CountIf = row.countIf
+		header, _ := r.Cost.Header()
+		assert.ErrorIf(t, r.AwaitsResponse() != row.awaits || r.ReadsResponseHeader() != row.reads || r.Refunds() != row.refunds,
+			"%s: awaits %t, reads %t, refunds %t", row.what, r.AwaitsResponse(), r.ReadsResponseHeader(), r.Refunds())
+		assert.ErrorIf(t, row.header != "" && header != row.header, "%s: the header %q, want %q", row.what, header, row.header)
+	}
+}
