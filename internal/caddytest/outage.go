@@ -24,15 +24,6 @@ const (
 	RequestPace = 2 * time.Millisecond
 )
 
-// CheckNoneWaits checks the slowest of many responses. Stalls of the machine are added to the bound.
-func CheckNoneWaits(t testing.TB, slowest, stalled time.Duration) {
-	t.Helper()
-	if slowest >= DefaultTimeout+Slack+stalled {
-		t.Errorf("the slowest answer took %v; none may wait for longer than %v (the machine stalled for %v)", slowest, DefaultTimeout, stalled)
-	}
-	t.Logf("the slowest answer took %v; the machine stalled for %v", slowest, stalled)
-}
-
 // WaitForRedis sends requests until Redis decides.
 func WaitForRedis(t testing.TB, n *Node, path string) {
 	t.Helper()

@@ -145,26 +145,11 @@ func (n *Node) AwaitReload(t testing.TB) {
 	t.Helper()
 	for _, url := range []string{n.URL, n.Admin} {
 		assert.Retry(t, "one configuration listens", func() (again bool, seen any) {
-			sockets := listening(t, url)
+			sockets := redistest.Listening(t, strings.TrimPrefix(url, "http://"))
 			return sockets > 1, sockets
 		})
 	}
 	n.Client.CloseIdleConnections()
-}
-
-// listening counts the sockets that listen on the port of a URL, on any address of IPv4.
-func listening(t testing.TB, url string) (count int) {
-	t.Helper()
-	port := redistest.PortOf(strings.TrimPrefix(url, "http://"))
-	for s := range redistest.Sockets(t) {
-		if s.State != "0A" {
-			break
-		}
-		if s.Own == port {
-			count++
-		}
-	}
-	return count
 }
 
 // LocalhostURL returns the URL of the site under its other name, localhost.

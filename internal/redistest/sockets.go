@@ -44,3 +44,18 @@ func Sockets(t testing.TB) iter.Seq[Socket] {
 		assert.Must(t, lines.Err())
 	}
 }
+
+// Listening counts the sockets that listen on the port of an address, on any address of IPv4.
+func Listening(t testing.TB, address string) (count int) {
+	t.Helper()
+	port := PortOf(address)
+	for s := range Sockets(t) {
+		if s.State != "0A" {
+			break
+		}
+		if s.Own == port {
+			count++
+		}
+	}
+	return count
+}
