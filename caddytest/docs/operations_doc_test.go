@@ -179,16 +179,17 @@ func TestOperations_rights(t *testing.T) {
 	caddytest.RestrictUser(t, []*redistest.Server{server}, all)
 	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n\ttimeout 10s\n\tredis redis://limiter:secret@"+server.Addr+"\n}", "redis_ratelimit {client_ip} 5 1h {\nban 1h\n}"))
 	caddytest.CheckExactRights(t, []*redistest.Server{server}, all, needed, nil, func(t *testing.T) error {
-		n.GetTimes(t, 6, "/")
-		if a := n.Ask(t, http.MethodGet, "bans", ""); a.Status != http.StatusOK {
-			return fmt.Errorf("got %v", a)
-		}
-		for _, question := range []struct{ path, body string }{
-			{"state", `,"key":"127.0.0.1"`}, {"override", `,"key":"127.0.0.1","unban":true`}, {"override", `,"all":true,"unban":true`},
-			{"reset", `,"key":"127.0.0.1"`}, {"reset", ""},
+		n.Get(t, "/")
+		for _, question := range []struct{ method, path, body string }{
+			{http.MethodPost, "state", `{"policy":"default","key":"127.0.0.1"}`},
+			{http.MethodGet, "bans?policy=default", ""},
+			{http.MethodPost, "override", `{"policy":"default","key":"127.0.0.1","unban":true}`},
+			{http.MethodPost, "override", `{"policy":"default","all":true,"unban":true}`},
+			{http.MethodPost, "reset", `{"policy":"default","key":"127.0.0.1"}`},
+			{http.MethodPost, "reset", `{"policy":"default"}`},
 		} {
 			n.GetTimes(t, 6, "/")
-			if a := n.Ask(t, http.MethodPost, question.path, `{"policy":"default"`+question.body+"}"); a.Status != http.StatusOK {
+			if a := n.Ask(t, question.method, question.path, question.body); a.Status != http.StatusOK {
 				return fmt.Errorf("got %v", a)
 			}
 		}
