@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // Outcome is what became of a challenge: a label of a metric, and a field of the access log.
@@ -80,19 +78,9 @@ func (b *Browser) setCookie(w http.ResponseWriter, name, value string, age time.
 	http.SetCookie(w, &cookie)
 }
 
-// original returns the method and the URL that the client sent.
-func original(r *http.Request) (method string, target *url.URL) {
-	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		return original.Method, original.URL
-	}
-	return r.Method, r.URL
-}
-
-// IsNavigation reports whether a person sees the answer of a request.
-func IsNavigation(r *http.Request) bool {
-	header := r.Header
-	if method, _ := original(r); method != http.MethodGet ||
-		!strings.HasPrefix(header.Get("Accept"), "text/html") || header.Get("Range") != "" || header.Get("X-Requested-With") != "" {
+// IsNavigation reports whether a person sees the answer of a request that a client sent by a method, with a header.
+func IsNavigation(method string, header http.Header) bool {
+	if method != http.MethodGet || !strings.HasPrefix(header.Get("Accept"), "text/html") || header.Get("Range") != "" || header.Get("X-Requested-With") != "" {
 		return false
 	}
 	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Moz"} {
@@ -110,15 +98,14 @@ func IsNavigation(r *http.Request) bool {
 	return false
 }
 
-// Page answers with the page that waits, with a status. The ticket's number is one that a function accepts, which has
-// to accept some.
-func (b *Browser) Page(w http.ResponseWriter, status int, accepts func(number uint16) bool) error {
+// Page answers with the page that waits for the one that the browser wanted, with a status. The ticket's number is one
+// that a function accepts, which has to accept some.
+func (b *Browser) Page(w http.ResponseWriter, status int, wanted *url.URL, accepts func(number uint16) bool) error {
 	number := uint16(rand.Uint32())
 	for !accepts(number) {
 		number = uint16(rand.Uint32())
 	}
 	ready := b.keeper.now().Add(earliest).Unix()
-	_, wanted := original(b.request)
 	query := wanted.RawQuery
 	if query != "" {
 		query += "&"
@@ -134,19 +121,17 @@ func cutTicket(query string) (before, ticket string, found bool) {
 	return query[:max(last, 0)], ticket, found
 }
 
-// BringsTicket reports whether a request is one of the page that waits.
-func BringsTicket(r *http.Request) bool {
-	method, target := original(r)
+// BringsTicket reports whether a request is one of the page that waits, by what the client sent.
+func BringsTicket(method string, target *url.URL) bool {
 	_, _, found := cutTicket(target.RawQuery)
 	return found && (method == http.MethodGet || method == http.MethodHead)
 }
 
-// Exchange answers a request that brings a ticket, with a redirection to the page that the browser wanted, and says what
-// became of the ticket. The status is that of a page without cookies.
-func (b *Browser) Exchange(w http.ResponseWriter, status int) (Outcome, error) {
-	_, wanted := original(b.request)
-	query, text, _ := cutTicket(wanted.RawQuery)
-	path := wanted.EscapedPath()
+// Exchange answers a request that brings a ticket by the URL that the browser sent, with a redirection to the page that
+// it wanted, and says what became of the ticket. The status is that of a page without cookies.
+func (b *Browser) Exchange(w http.ResponseWriter, status int, sent *url.URL) (Outcome, error) {
+	query, text, _ := cutTicket(sent.RawQuery)
+	path := sent.EscapedPath()
 	target := "./" + path[strings.LastIndexByte(path, '/')+1:]
 	if query != "" {
 		target += "?" + query

@@ -53,7 +53,7 @@ func TestBrowser_times(t *testing.T) {
 		r.Header.Set("Cookie", prefix+"rl-wait=1; "+prefix+"rl-pass="+test.text)
 		w, b := httptest.NewRecorder(), k.Browser(r, test.address)
 		number, passes := b.Pass()
-		outcome, _ := b.Exchange(w, http.StatusTooManyRequests) // writes to memory
+		outcome, _ := b.Exchange(w, http.StatusTooManyRequests, r.URL) // writes to memory
 		cookie := w.Header().Get("Set-Cookie")
 		if passes != test.passes || passes && number != 7 || (outcome == Passed) != test.exchanged ||
 			strings.HasPrefix(cookie, prefix+"rl-pass="+pass) != test.exchanged || w.Header().Get("Location") != "./a?b" {
@@ -172,13 +172,13 @@ func BenchmarkBrowser(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				browser := k.Browser(r, "203.0.113.7")
-				if _, ok := browser.Pass(); ok != row.passes || BringsTicket(r) {
+				if _, ok := browser.Pass(); ok != row.passes || BringsTicket(r.Method, r.URL) {
 					b.Fatal("there is a pass, or none")
 				}
 				if row.page {
 					clear(w.Header())
 					w.Body.Reset()
-					_ = browser.Page(w, http.StatusTooManyRequests, func(uint16) bool { return true }) // writes to memory
+					_ = browser.Page(w, http.StatusTooManyRequests, r.URL, func(uint16) bool { return true }) // writes to memory
 				}
 			}
 		})
@@ -192,7 +192,7 @@ func TestBrowser_no_allocation(t *testing.T) {
 	r.Header.Set("Cookie", "session=x")
 	if n := testing.AllocsPerRun(100, func() {
 		browser := k.Browser(r, "203.0.113.7")
-		if _, ok := browser.Pass(); ok || BringsTicket(r) {
+		if _, ok := browser.Pass(); ok || BringsTicket(r.Method, r.URL) {
 			t.Error("there is a pass")
 		}
 	}); n > 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -49,7 +48,7 @@ func (v *Visit) Deny(verdict *Verdict) error {
 	l.Events.Denied(denier, d.source)
 	wait := v.turnAway(l.Status, denier.Result.RetryAfter)
 	d.quotas.Deny(verdict.at, wait)
-	if v.callType() == "" && l.MayWait(&verdict.Question, verdict.pass) && challenge.IsNavigation(v.request) {
+	if v.callType() == "" && l.MayWait(&verdict.Question, verdict.pass) && isNavigation(v.request) {
 		return v.showPage(verdict)
 	}
 	return v.answer(l.Status, errDenied,

@@ -31,7 +31,8 @@ func (l *Limiter) passOf(r *http.Request) rule.Pass {
 // Exchange answers a request that brings a ticket along. It asks no store and charges nothing.
 func (v *Visit) Exchange(repl *caddy.Replacer) error {
 	browser := v.limiter.browser(v.request)
-	outcome, err := browser.Exchange(v.ResponseWriter, v.limiter.Status)
+	_, target := sent(v.request)
+	outcome, err := browser.Exchange(v.ResponseWriter, v.limiter.Status, target)
 	v.decisionFor(repl)
 	v.challenged(outcome)
 	return err
@@ -43,6 +44,12 @@ func (v *Visit) challenged(o challenge.Outcome) {
 	if fields, ok := v.request.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
 		fields.Set(zap.String("ratelimit_challenge", string(o)))
 	}
+}
+
+// isNavigation reports whether a person sees the answer of a request.
+func isNavigation(r *http.Request) bool {
+	method, _ := sent(r)
+	return challenge.IsNavigation(method, r.Header)
 }
 
 // MayWait reports whether a browser that checks deny gets the page that waits where it navigates: the quota of each of
@@ -70,7 +77,8 @@ func (v *Visit) showPage(verdict *Verdict) error {
 	v.challenged(challenge.Shown)
 	v.decision.quotas.SetHeaders(v.Header(), v.request.Header)
 	browser := l.browser(v.request)
-	return browser.Page(v.ResponseWriter, l.Status, func(number uint16) bool {
+	_, wanted := sent(v.request)
+	return browser.Page(v.ResponseWriter, l.Status, wanted, func(number uint16) bool {
 		return !verdict.pass.Valid || !slices.ContainsFunc(verdict.Checks, func(c limiter.Check) bool {
 			passes := l.Rules.RuleOf(&c).Challenge
 			return !c.Result.Passes() && passes.Of(verdict.pass) == passes.Of(rule.Pass{Number: number})

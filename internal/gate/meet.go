@@ -28,7 +28,7 @@ const (
 // is refused.
 func (l *Limiter) Meet(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation) (Meeting, error) {
 	switch {
-	case l.challenges && challenge.BringsTicket(r):
+	case l.challenges && challenge.BringsTicket(sent(r)):
 		return BringsTicket, nil
 	case l.Usage.Matches(r):
 		return AsksUsage, nil

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -80,9 +81,17 @@ func (v *Visit) unused() {
 // the response may close at once.
 func (v *Visit) clientGone() bool { return v.request.Context().Err() != nil }
 
+// sent returns the method and the URL that the client sent, which handlers further out may have rewritten.
+func sent(r *http.Request) (method string, target *url.URL) {
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		return original.Method, original.URL
+	}
+	return r.Method, r.URL
+}
+
 // isHead reports whether the client asked for the header alone. No body is sent then, though handlers may
 // write one.
 func isHead(r *http.Request) bool {
-	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
-	return ok && original.Method == http.MethodHead
+	method, _ := sent(r)
+	return method == http.MethodHead
 }
