@@ -191,8 +191,8 @@ func TestCheck_warnings(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	proxy := redistest.NewProxy(t, server.Addr)
-	proxy.Delay(310 * time.Millisecond)
-	check(t, 0, "timeout 900ms\nredis redis://"+proxy.Addr, caddytest.LimitedSite, "round trip warning: set timeout to",
+	proxy.DelayPings(350 * time.Millisecond)
+	check(t, 0, "timeout 1s\nredis redis://"+proxy.Addr, caddytest.LimitedSite, "round trip warning: set timeout to",
 		"eviction warning: noeviction", "no failed")
 	check(t, 2, "redis {\nmode cluster\naddress "+server.Addr+"\n}", caddytest.LimitedSite,
 		"mode failed: leave mode out")

@@ -19,6 +19,7 @@ type Proxy struct {
 	cut    atomic.Bool
 	apart  atomic.Bool
 	delay  atomic.Int64
+	pings  atomic.Int64 // their delay besides
 	mu     sync.Mutex
 	open   []net.Conn
 }
@@ -53,6 +54,9 @@ func (p *Proxy) CutNextReply() { p.cut.Store(true) }
 
 // Delay delays all data, in either direction, by half of a round trip.
 func (p *Proxy) Delay(roundTrip time.Duration) { p.delay.Store(int64(roundTrip / 2)) }
+
+// DelayPings delays commands that name PING, and no others.
+func (p *Proxy) DelayPings(roundTrip time.Duration) { p.pings.Store(int64(roundTrip)) }
 
 // Part closes all connections and new ones at once, as a network does that has lost the server, until Join.
 func (p *Proxy) Part() {
@@ -141,7 +145,11 @@ func (p *Proxy) pass(to, from net.Conn, drop func(data []byte) bool, running *sy
 			return
 		}
 		if n > 0 {
-			queue <- chunk{append([]byte(nil), buffer[:n]...), time.Now().Add(time.Duration(p.delay.Load()))}
+			delay := p.delay.Load()
+			if bytes.Contains(buffer[:n], []byte("ping")) {
+				delay += p.pings.Load()
+			}
+			queue <- chunk{append([]byte(nil), buffer[:n]...), time.Now().Add(time.Duration(delay))}
 		}
 		if err != nil {
 			return
