@@ -105,7 +105,7 @@ func TestReload_leaks(t *testing.T) {
 	}
 	// One connection serves requests, a second one the ping at the start, a third one the first look at overrides.
 	assert.Retry(t, "no more goroutines and connections than before", func() (again bool, seen any) {
-		now, open := n.Goroutines(t), caddytest.Connections(t, server)
+		now, open := n.Goroutines(t), server.Connections(t)
 		return now > goroutines+2 || len(open) > 3, fmt.Sprintf("%d goroutines, before %d; connections %v", now, goroutines, open)
 	})
 	caddytest.CheckQuota(t, n.Get(t, "/"), 1000, 1000-24)
@@ -175,7 +175,7 @@ func TestReload_forced(t *testing.T) {
 	text := caddytest.Config("persist_config off\n"+caddytest.PatientRedis(server), "redis_ratelimit same 9 24h"+caddytest.ShowDecision)
 	n := caddytest.Start(t, text)
 	caddytest.CheckQuota(t, n.Get(t, "/"), 9, 8)
-	before := caddytest.Connections(t, server)
+	before := server.Connections(t)
 	path := caddytest.WriteCaddyfile(t, caddytest.WithPorts(n, text))
 	for left := int64(7); left > 4; left-- {
 		address := strings.TrimPrefix(n.Admin, "http://")
@@ -186,7 +186,7 @@ func TestReload_forced(t *testing.T) {
 	loads := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "load complete" })
 	assert.ErrorIf(t, len(loads) != 3 || n.Log.Has("autosaved config"), "%d configurations were loaded, or one was kept: %s", len(loads), n.Log)
 	for _, id := range before {
-		after := caddytest.Connections(t, server)
+		after := server.Connections(t)
 		assert.ErrorIf(t, !slices.Contains(after, id), "connection %s is gone; there were %v, now %v", id, before, after)
 	}
 	n.Stop(t)
@@ -196,11 +196,11 @@ func TestReload_forced(t *testing.T) {
 func TestReload_otherSettings(t *testing.T) {
 	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision)
 	n.Get(t, "/").Want(t, http.StatusOK, "allowed redis")
-	before := caddytest.Connections(t, server)
+	before := server.Connections(t)
 	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "10s", "11s", 1), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
 	caddytest.CheckQuota(t, n.Get(t, "/"), 1000, 998)
 	assert.Retry(t, "the old connections are closed", func() (again bool, seen any) {
-		after := caddytest.Connections(t, server)
+		after := server.Connections(t)
 		return slices.ContainsFunc(before, func(id string) bool { return slices.Contains(after, id) }), after
 	})
 	n.Reload(t, caddytest.Config("", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))

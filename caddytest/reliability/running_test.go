@@ -44,7 +44,7 @@ func TestReload_running(t *testing.T) {
 	}
 	n := caddytest.Start(t, text)
 	waitForAnswer(t, n, "allowed redis")
-	goroutines, connections := n.Goroutines(t), len(caddytest.Connections(t, server))
+	goroutines, connections := n.Goroutines(t), len(server.Connections(t))
 	for name, other := range others {
 		upstream.Begin(t, n, "/websocket")
 		upstream.Begin(t, n, "/")
@@ -66,7 +66,7 @@ func TestReload_running(t *testing.T) {
 	}
 	n.AwaitGoroutines(t, goroutines+6)
 	assert.Retry(t, "connections to Redis have ended", func() (again bool, seen any) {
-		now := len(caddytest.Connections(t, server))
+		now := len(server.Connections(t))
 		return now > connections+4, now
 	})
 }
@@ -162,7 +162,7 @@ func startGated(t *testing.T, n *caddytest.Node, gate *caddytest.Holder, request
 func waitForNoConnections(t *testing.T, server *redistest.Server) {
 	t.Helper()
 	assert.Retry(t, "all connections are closed", func() (again bool, seen any) {
-		left := caddytest.Connections(t, server)
+		left := server.Connections(t)
 		return len(left) > 0, fmt.Sprintf("%v are left", left)
 	})
 }

@@ -1,10 +1,7 @@
 package caddytest
 
 import (
-	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,23 +43,14 @@ func CheckOutageLog(t testing.TB, n *Node) {
 }
 
 // DecidedElsewhere sends requests of many clients at once and counts those that Redis did not decide.
-func DecidedElsewhere(t *testing.T, n *Node, clients, each int) int64 {
+func DecidedElsewhere(t *testing.T, n *Node, clients, each int) (elsewhere int) {
 	t.Helper()
-	var elsewhere atomic.Int64
-	var group sync.WaitGroup
-	for range clients {
-		group.Go(func() {
-			for range each {
-				a, err := n.Try(http.MethodGet, n.URL, "")
-				if err != nil {
-					t.Error(err)
-				}
-				if a.Body != "allowed redis" {
-					elsewhere.Add(1)
-				}
+	for range each {
+		for _, a := range n.Crowd(t, clients, "") {
+			if a.Body != "allowed redis" {
+				elsewhere++
 			}
-		})
+		}
 	}
-	group.Wait()
-	return elsewhere.Load()
+	return elsewhere
 }

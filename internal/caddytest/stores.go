@@ -1,30 +1,10 @@
 package caddytest
 
 import (
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
-
-// Connections returns the ids of a server's client connections, without the test's own.
-func Connections(t testing.TB, server *redistest.Server) []string {
-	t.Helper()
-	client := server.Client(t)
-	list := assert.NoError(client.ClientList(t.Context()).Result())(t)
-	assert.Must(t, client.Close())
-	var ids []string
-	for _, line := range regexp.MustCompile(`(?m)^id=(\d+).*$`).FindAllStringSubmatch(list, -1) {
-		if !strings.Contains(line[0], "cmd=client") {
-			ids = append(ids, line[1])
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
 
 // InProcess starts a node whose site limits in the process, for a test beside others.
 func InProcess(t *testing.T, site string) *Node {

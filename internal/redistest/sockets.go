@@ -6,6 +6,8 @@ import (
 	"iter"
 	"net"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,4 +60,20 @@ func Listening(t testing.TB, address string) (count int) {
 		}
 	}
 	return count
+}
+
+// Connections returns the ids of the client connections, without the test's own.
+func (s *Server) Connections(t testing.TB) []string {
+	t.Helper()
+	client := s.Client(t)
+	list := assert.NoError(client.ClientList(t.Context()).Result())(t)
+	assert.Must(t, client.Close())
+	var ids []string
+	for _, line := range regexp.MustCompile(`(?m)^id=(\d+).*$`).FindAllStringSubmatch(list, -1) {
+		if !strings.Contains(line[0], "cmd=client") {
+			ids = append(ids, line[1])
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
