@@ -72,20 +72,18 @@ func Retry(t testing.TB, what string, try func() (again bool, seen any)) {
 }
 
 // WaitFor tries a condition until it holds, for at most three minutes: a busy machine may take one to start a
-// browser.
+// browser. The longer it waits, the longer it pauses between tries, which take the processor from what it waits for.
 func WaitFor(t testing.TB, what string, condition func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
+	for begin := time.Now(); ; {
 		err := condition()
 		if err == nil {
 			return
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(min(max(5*time.Millisecond, time.Since(begin)/16), 50*time.Millisecond)):
 		case <-ctx.Done():
 			t.Fatalf("waiting until %s: %v", what, err)
 		}
