@@ -145,9 +145,9 @@ func recipeLadder(t *testing.T, e recipeEnv) {
 		"one IPv6 address": {60, list(80, func(int) string { return "2001:db8:16:1::1" })},
 		"a /24":            {300, list(400, func(i int) string { return fmt.Sprint("198.17.1.", i%200) })},
 		"a /64":            {300, list(400, func(i int) string { return fmt.Sprintf("2001:db8:17:1::%x", i) })},
-		"a /16":            {1200, list(2000, func(i int) string { return fmt.Sprintf("198.18.%d.%d", i%200, i/200) })},
-		"a /48":            {1200, list(2000, func(i int) string { return fmt.Sprintf("2001:db8:18:%x::%x", i%200, i) })},
-		"a system":         {3000, list(4000, func(i int) string { return fmt.Sprintf("198.%d.%d.%d", 20+i%4, i/4%250, i%2000/1000) })},
+		"a /16":            {1200, list(1500, func(i int) string { return fmt.Sprintf("198.18.%d.%d", i%200, i/200) })},
+		"a /48":            {1200, list(1500, func(i int) string { return fmt.Sprintf("2001:db8:18:%x::%x", i%200, i) })},
+		"a system":         {3000, list(3500, func(i int) string { return fmt.Sprintf("198.%d.%d.%d", 20+i%4, i/4%250, i%2000/1000) })},
 	} {
 		passed, took := e.swarm(t, name, test.addresses)
 		most := test.limit + int(took.Seconds()*float64(test.limit)/60) + 1

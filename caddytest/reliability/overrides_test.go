@@ -38,7 +38,7 @@ func load(t *testing.T, nodes ...*caddytest.Node) (stop func()) {
 	for i := range 4 {
 		group.Go(func() {
 			admitted := 0
-			pace := time.NewTicker(caddytest.RequestPace)
+			pace := time.NewTicker(10 * caddytest.RequestPace)
 			defer pace.Stop()
 			for n := 0; ctx.Err() == nil; n++ {
 				<-pace.C

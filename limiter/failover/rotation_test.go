@@ -146,8 +146,9 @@ func TestRedis_rotating(t *testing.T) {
 				decided := make(chan int64)
 				go func() {
 					n := int64(0)
-					for ; ctx.Err() == nil; n += 16 * 50 {
-						crowd(t, r, 16, 50)
+					for ; ctx.Err() == nil; n += 16 * 10 {
+						crowd(t, r, 16, 10)
+						<-time.After(assert.Rounds(20*time.Millisecond, 0))
 					}
 					decided <- n
 				}()
