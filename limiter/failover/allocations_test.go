@@ -42,7 +42,7 @@ func TestRedis_Decide_allocations(t *testing.T) {
 			keys[i] = fmt.Sprint("client-", i)
 		}
 		calls := make([]*queue.Call, batch)
-		allocs := testing.AllocsPerRun(500, func() {
+		allocs := testing.AllocsPerRun(100, func() {
 			for i := range calls {
 				calls[i] = queue.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(keys[i]), Weight: 1}})
 				calls[i].MarkSent()
