@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
@@ -39,15 +41,26 @@ func StartLua54(t testing.TB) *Server {
 		_ = command.Process.Kill() // it may be gone already
 		_ = command.Wait()         // it was killed
 	})
-	var one sync.Mutex
-	ask := func(words []byte) (reply []byte, err error) {
-		one.Lock()
-		defer one.Unlock()
-		_, err = input.Write(words)
+	say := func(words ...string) (reply []byte, err error) {
+		_, err = input.Write(encode(words))
 		length, lost := readLength(output)
 		reply = make([]byte, length)
 		_, cut := io.ReadFull(output, reply)
 		return reply, errors.Join(err, lost, cut)
+	}
+	var one sync.Mutex
+	known := map[string]bool{} // scripts, by their hashes
+	ask := func(words []string) (reply []byte, err error) {
+		one.Lock()
+		defer one.Unlock()
+		if len(words) > 1 && words[0] == "eval" {
+			if hash := goredis.NewScript(words[1]).Hash(); !known[hash] {
+				known[hash] = true
+				_, err = say("remember", hash, words[1])
+			}
+		}
+		reply, lost := say(words...)
+		return reply, errors.Join(err, lost)
 	}
 	go func() {
 		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
@@ -58,7 +71,7 @@ func StartLua54(t testing.TB) *Server {
 }
 
 // serve answers the commands of a connection until one of both sides is gone.
-func serve(conn net.Conn, ask func(words []byte) (reply []byte, err error)) {
+func serve(conn net.Conn, ask func(words []string) (reply []byte, err error)) {
 	defer conn.Close() //nolint:errcheck // the client is gone
 	reader := bufio.NewReader(conn)
 	words, err := readWords(reader)
@@ -70,18 +83,26 @@ func serve(conn net.Conn, ask func(words []byte) (reply []byte, err error)) {
 	}
 }
 
-// readWords reads a command as it was sent.
-func readWords(reader *bufio.Reader) (words []byte, err error) {
+// readWords reads a command.
+func readWords(reader *bufio.Reader) (words []string, err error) {
 	count, err := readLength(reader)
-	words = fmt.Appendf(nil, "*%d\r\n", count)
 	for range count {
 		length, lost := readLength(reader)
 		word := make([]byte, length+2)
 		_, cut := io.ReadFull(reader, word)
-		words = append(fmt.Appendf(words, "$%d\r\n", length), word...)
+		words = append(words, string(word[:length]))
 		err = errors.Join(err, lost, cut)
 	}
 	return words, err
+}
+
+// encode returns a command as it is sent.
+func encode(words []string) (command []byte) {
+	command = fmt.Appendf(nil, "*%d\r\n", len(words))
+	for _, word := range words {
+		command = fmt.Appendf(command, "$%d\r\n%s\r\n", len(word), word)
+	}
+	return command
 }
 
 // readLength reads a line with a number, behind the mark of its kind.

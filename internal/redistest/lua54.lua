@@ -1,6 +1,7 @@
 -- lua54.lua: imitates a server whose scripts are of Lua 5.4, as those of Dragonfly are. It keeps
 -- what the scripts of this module need, and forgets nothing by time.
--- Go twin: internal/redistest/lua54.go starts it, and passes commands to it one by one.
+-- Go twin: internal/redistest/lua54.go starts it, and passes commands to it one by one, and a
+-- script's hash before its text.
 -- KEYS: none
 -- ARGV: none
 -- Returns: to each command on its input the reply, behind a line with its length.
@@ -224,15 +225,21 @@ local function run_script(script, count, ...)
   return ok and reply or not ok and {err = 'ERR ' .. tostring(reply)} or false
 end
 
-local compiled = {}
+local compiled = {} -- by a script's text, and by its hash
 
-function commands.eval(text, ...)
-  compiled[text] = compiled[text] or assert(load(text, '@user_script', 't', globals))
-  return run_script(compiled[text], ...)
+function commands.remember(hash, text)
+  compiled[text] = assert(load(text, '@user_script', 't', globals))
+  compiled[hash] = compiled[text]
+  return {ok = 'OK'}
 end
 
-function commands.evalsha()
-  return {err = 'NOSCRIPT No matching script. Please use EVAL.'}
+function commands.eval(text, ...) return run_script(compiled[text], ...) end
+
+function commands.evalsha(hash, ...)
+  if not compiled[hash] then
+    return {err = 'NOSCRIPT No matching script. Please use EVAL.'}
+  end
+  return run_script(compiled[hash], ...)
 end
 
 -- A reply as bytes. A number that is no integer is a text in the protocol's version 2.

@@ -202,7 +202,7 @@ func TestFailover_many_nodes(t *testing.T) {
 					take()
 				}
 				run()
-				<-time.After(10 * time.Millisecond)
+				<-time.After(20 * time.Millisecond)
 			}
 		})
 	}
