@@ -52,7 +52,7 @@ test: ## run all tests but the clouds', with the race detector if there is gcc
 	@.ci/need lua5.4 || echo 'no lua5.4: testing without it'
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	go -C deploy test -count=1 -timeout $(TIMEOUT) ./... & deploy=$$!; \
-	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) -p $(PACKAGES) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./limiter/failover ./caddytest/... ./...; failed=$$?; \
+	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) -p $(PACKAGES) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./caddytest/... ./limiter/failover ./...; failed=$$?; \
 	wait $$deploy && exit $$failed
 
 # The time for each target. Failing inputs are written to testdata/fuzz and serve as tests.

@@ -30,11 +30,11 @@ var builtBinary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	// go test repeats a result while the folders that the test has read are the same: here those that Caddy is made of.
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if path != root && strings.HasPrefix(filepath.Base(path), ".") && entry.IsDir() {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, gone error) error {
+		if gone != nil || path != root && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") {
 			return filepath.SkipDir
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return "", err

@@ -53,7 +53,6 @@ func TestFailover_Decide(t *testing.T) {
 }
 
 func TestFailover_Decide_hung_Redis(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	f := New(newTestRedis(t, server, 500*time.Millisecond, limiter.KeyFormat{Prefix: "rl"}), memory.New(), Options{})
 	p := storetest.DayPolicy(t, "hung", limiter.GCRA, 1_000)

@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,13 +16,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
-
-// TestMain plays ten tests at once: they wait more than they work.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	_ = flag.Set("test.parallel", "10") // the flag exists
-	m.Run()
-}
 
 // openStore returns a store that is closed when the test ends.
 func openStore(t testing.TB, o dial.Options, options redis.Options) *redis.Store {

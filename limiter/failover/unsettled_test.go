@@ -35,7 +35,6 @@ func reserveMany(t *testing.T, f *Store, p *limiter.Policy, key string, n int) [
 // TestFailover_Refund_long_log has 600 requests of a client end at once. In one case as many entries
 // follow as is worst; in the other as many as in the first attack that was found.
 func TestFailover_Refund_long_log(t *testing.T) {
-	t.Parallel()
 	for _, later := range []int{300, 9000} {
 		t.Run(fmt.Sprint("later=", later), func(t *testing.T) {
 			server := redistest.Start(t)
