@@ -225,21 +225,23 @@ local function run_script(script, count, ...)
   return ok and reply or not ok and {err = 'ERR ' .. tostring(reply)} or false
 end
 
-local compiled = {} -- by a script's text, and by its hash
+local compiled, scripts = {}, {} -- by a script's text; the texts by their hashes
+
+function commands.eval(text, ...)
+  compiled[text] = compiled[text] or assert(load(text, '@user_script', 't', globals))
+  return run_script(compiled[text], ...)
+end
 
 function commands.remember(hash, text)
-  compiled[text] = assert(load(text, '@user_script', 't', globals))
-  compiled[hash] = compiled[text]
+  scripts[hash] = text
   return {ok = 'OK'}
 end
 
-function commands.eval(text, ...) return run_script(compiled[text], ...) end
-
 function commands.evalsha(hash, ...)
-  if not compiled[hash] then
+  if not scripts[hash] then
     return {err = 'NOSCRIPT No matching script. Please use EVAL.'}
   end
-  return run_script(compiled[hash], ...)
+  return commands.eval(scripts[hash], ...)
 end
 
 -- A reply as bytes. A number that is no integer is a text in the protocol's version 2.
