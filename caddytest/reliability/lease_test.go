@@ -161,7 +161,7 @@ func TestLease_reloads(t *testing.T) {
 		used := leaseLimit - leasedBy(t, other).Remaining - first
 		return used < admitted || used > admitted+cut, fmt.Sprintf("%d units are used; want %d, and at most %d more", used, admitted, cut)
 	})
-	n.AwaitGoroutines(t, goroutines+4)
+	awaitGoroutines(t, n, goroutines+4)
 }
 
 // TestLease_faults drops the scripts, pauses Redis and kills it while units are held. Where it has decided all

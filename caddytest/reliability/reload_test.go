@@ -123,7 +123,7 @@ func TestReload_requestsInFlight(t *testing.T) {
 	}
 	reverse_proxy ` + upstream.Addr + ` { flush_interval -1 }`
 	n := caddytest.Start(t, caddytest.Config(caddytest.PatientRedis(server), site))
-	await := upstream.BeginAll(t, n, slices.Repeat([]string{"/?tokens=10", "/stream?tokens=90"}, 5)...)
+	await := beginAll(t, upstream, n, slices.Repeat([]string{"/?tokens=10", "/stream?tokens=90"}, 5)...)
 	n.WaitForRefund(t, "attempts", "same", 100-5) // those that stream are refunded by their status
 	n.WaitForRefund(t, "budget", "same", 1000-10*50)
 	n.Reload(t, caddytest.Config(strings.Replace(caddytest.PatientRedis(server), "timeout 10s", "timeout 9s", 1), site))
@@ -206,4 +206,20 @@ func TestReload_otherSettings(t *testing.T) {
 	n.Reload(t, caddytest.Config("", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
 	n.Get(t, "/").Want(t, http.StatusOK, "allowed memory")
 	waitForNoConnections(t, server)
+}
+
+// beginAll begins a request for each path, and returns a function that waits until all have ended with status 200.
+func beginAll(t *testing.T, upstream *caddytest.Holder, n *caddytest.Node, paths ...string) (await func()) {
+	t.Helper()
+	var held []*caddytest.HeldRequest
+	for _, path := range paths {
+		held = append(held, upstream.Begin(t, n, path))
+	}
+	return func() {
+		t.Helper()
+		for i, r := range held {
+			<-r.Ended
+			assert.Equal(t, r.Status, http.StatusOK, "%s: the status", paths[i])
+		}
+	}
 }

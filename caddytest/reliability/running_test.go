@@ -64,7 +64,7 @@ func TestReload_running(t *testing.T) {
 		n.CheckMetric(t, `running{policy="places"}`, 0)
 		n.WaitForRefund(t, "places", "same", 3) // nothing runs by Redis
 	}
-	n.AwaitGoroutines(t, goroutines+6)
+	awaitGoroutines(t, n, goroutines+6)
 	assert.Retry(t, "connections to Redis have ended", func() (again bool, seen any) {
 		now := len(server.Connections(t))
 		return now > connections+4, now
@@ -223,4 +223,13 @@ func TestReload_betweenRunning(t *testing.T) {
 			waitForNoConnections(t, server)
 		})
 	}
+}
+
+// awaitGoroutines waits until there are at most so many goroutines.
+func awaitGoroutines(t *testing.T, n *caddytest.Node, most int) {
+	t.Helper()
+	assert.Retry(t, "goroutines have ended", func() (again bool, seen any) {
+		now := n.Goroutines(t)
+		return now > most, now
+	})
 }

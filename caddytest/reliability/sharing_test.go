@@ -227,7 +227,7 @@ func TestCost_outage(t *testing.T) {
 		cost {http.reverse_proxy.header.X-Tokens-Used} 100
 	}
 	reverse_proxy `+upstream.Addr)
-	await := upstream.BeginAll(t, n, "/?k=less&tokens=40", "/?k=more&tokens=250")
+	await := beginAll(t, upstream, n, "/?k=less&tokens=40", "/?k=more&tokens=250")
 	server.Kill()
 	n.AwaitBreaker(t, "/quick?k=other")
 	upstream.EndAll()

@@ -157,22 +157,6 @@ func Upgrade(request *http.Request) {
 	}
 }
 
-// BeginAll is Begin for each path, and returns a function that waits until all have ended with status 200.
-func (h *Holder) BeginAll(t testing.TB, n *Node, paths ...string) (await func()) {
-	t.Helper()
-	var held []*HeldRequest
-	for _, path := range paths {
-		held = append(held, h.Begin(t, n, path))
-	}
-	return func() {
-		t.Helper()
-		for i, r := range held {
-			<-r.Ended
-			assert.Equal(t, r.Status, http.StatusOK, "%s: the status", paths[i])
-		}
-	}
-}
-
 // WaitRunning waits until so many requests run.
 func (h *Holder) WaitRunning(t testing.TB, want int) {
 	t.Helper()

@@ -44,14 +44,6 @@ func (n *Node) WantTimes(t testing.TB, times int, path string, status int, body 
 	}
 }
 
-// WantBodies requests a path once for each body, with headers of the request.
-func (n *Node) WantBodies(t testing.TB, path string, bodies []string, headers ...string) {
-	t.Helper()
-	for _, body := range bodies {
-		n.Get(t, path, headers...).Want(t, 0, body)
-	}
-}
-
 // Spend requests a path until its quota is used up, and once more. Each response shows the quota. An empty source is any.
 func (n *Node) Spend(t testing.TB, path, source string, limit int64, headers ...string) Response {
 	t.Helper()
@@ -73,15 +65,6 @@ func (n *Node) AwaitBreaker(t testing.TB, path string) {
 	assert.Retry(t, "the breaker is open", func() (again bool, seen any) {
 		n.Get(t, path)
 		return n.Metric(t, "breaker_open") != 1, "it is closed"
-	})
-}
-
-// AwaitGoroutines waits until there are at most so many goroutines.
-func (n *Node) AwaitGoroutines(t testing.TB, most int) {
-	t.Helper()
-	assert.Retry(t, "goroutines have ended", func() (again bool, seen any) {
-		now := n.Goroutines(t)
-		return now > most, now
 	})
 }
 
