@@ -40,8 +40,10 @@ run: build ## build ./caddy and run it with Caddyfile.example
 # Tests at once in a package. Most of them wait for processes, more than for a core.
 PARALLEL ?= 6
 
-# Packages at once, two for each core, for the same reason.
-PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# The half of the tests without Caddy processes, in which the race detector would see nothing.
+IN_PROCESS = $(shell go list ./... | grep -v /caddytest/)
+
+TESTS = -parallel $(PARALLEL) -timeout $(TIMEOUT)
 
 # Most of these processes end before they need a garbage collection.
 test: export GOGC = 400
@@ -52,8 +54,9 @@ test: ## run all tests but the clouds', with the race detector if there is gcc
 	@.ci/need lua5.4 || echo 'no lua5.4: testing without it'
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	go -C deploy test -count=1 -timeout $(TIMEOUT) ./... & deploy=$$!; \
-	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) -p $(PACKAGES) -parallel $(PARALLEL) -timeout $(TIMEOUT) ./caddytest/... ./limiter/failover ./...; failed=$$?; \
-	wait $$deploy && exit $$failed
+	go test $(TESTS) ./caddytest/... & caddys=$$!; \
+	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) $(TESTS) ./limiter/failover $(IN_PROCESS); failed=$$?; \
+	wait $$caddys || failed=$$?; wait $$deploy || failed=$$?; exit $$failed
 
 # The time for each target. Failing inputs are written to testdata/fuzz and serve as tests.
 FUZZTIME ?= 30s
