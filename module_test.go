@@ -136,7 +136,7 @@ func TestSecrets_URLInWrongField(t *testing.T) {
 // FuzzCaddyfile reads any text as the directive and as the global option. What is accepted must
 // load, and what is refused must be told with its line.
 func FuzzCaddyfile(f *testing.F) {
-	paths, err := filepath.Glob("caddytest/config/adapt/*.caddyfiletest")
+	paths, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
 	assert.FatalIf(f, err != nil || len(paths) == 0, "there are no golden files to begin with, error %v", err)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)

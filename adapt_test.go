@@ -1,5 +1,4 @@
-// Package config tests Caddyfiles from their text to what Caddy loads, their errors, and that no secret of them shows.
-package config
+package redisratelimit
 
 import (
 	"bytes"
@@ -13,35 +12,31 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/standard"
 
-	_ "github.com/redis-ratelimit/caddy-redis-ratelimit"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
 // update writes the golden files anew. Read the difference before you keep it.
-var update = flag.Bool("update", false, "rewrite the expectations in adapt/*.caddyfiletest")
+var update = flag.Bool("update", false, "rewrite the expectations in testdata/adapt/*.caddyfiletest")
 
-const separator = "\n----------\n"
+const tenDashes = "\n----------\n"
 
 // TestAdapt_goldenFiles adapts the Caddyfile above the ten dashes. The result must be the JSON below
 // them, or an error with the first and last line of that text. Imports are relative to this package.
 func TestAdapt_goldenFiles(t *testing.T) {
-	paths, err := filepath.Glob("adapt/*.caddyfiletest")
+	paths, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
 	assert.FatalIf(t, err != nil || len(paths) == 0, "there are no golden files, error %v", err)
 	for _, path := range paths {
 		path := assert.NoError(filepath.Abs(path))(t)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".caddyfiletest"), func(t *testing.T) {
 			text := assert.NoError(os.ReadFile(path))(t)
-			input, want, found := strings.Cut(string(text), separator)
+			input, want, found := strings.Cut(string(text), tenDashes)
 			assert.FatalIf(t, !found && !*update, "the file has no line of ten dashes")
 			input = strings.TrimSuffix(input, "\n") + "\n"
-			got, adapted := adapt(t, input)
+			got, adapted := adaptInFolder(t, input)
 			if *update && (adapted || !isFramed(got, want)) {
 				want = got + "\n"
-				assert.Must(t, os.WriteFile(path, []byte(strings.TrimSuffix(input, "\n")+separator+want), 0o600))
+				assert.Must(t, os.WriteFile(path, []byte(strings.TrimSuffix(input, "\n")+tenDashes+want), 0o600))
 			}
 			assert.ErrorIf(t, adapted == strings.HasPrefix(filepath.Base(path), "error_"), "the name of the file has another result: %s", got)
 			if adapted {
@@ -61,10 +56,11 @@ func isFramed(text, lines string) bool {
 	return lines != "" && strings.HasPrefix(text, all[0]) && strings.HasSuffix(text, all[len(all)-1])
 }
 
-// adapt returns the JSON, or the text of the error. The Caddyfile stands in a folder of its own.
-func adapt(t *testing.T, input string) (output string, adapted bool) {
+// adaptInFolder returns the JSON, or the text of the error. The Caddyfile stands in a folder of its own.
+func adaptInFolder(t *testing.T, input string) (output string, adapted bool) {
 	t.Helper()
-	t.Chdir(filepath.Dir(caddytest.WriteCaddyfile(t, input)))
+	t.Chdir(t.TempDir())
+	assert.Must(t, os.WriteFile("Caddyfile", []byte(input), 0o600))
 	result, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(input), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		return err.Error(), false
