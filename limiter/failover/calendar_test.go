@@ -43,7 +43,7 @@ func TestCalendar_wrong_clock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, 3 * day, -3 * day, 400 * day, -20 * 365 * day, 100 * 365 * day} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
 			client.FlushDB(context.Background())
-			r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+			r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
 			f := New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }})
 			r.Topology.AnyNode.Clock.Fix(ahead)
 			perDay, perYear := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "day", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Calendar: "year", Limit: 100})
@@ -72,7 +72,7 @@ local grace = 3600000
 // no other policy of the request. The breaker stays closed.
 func TestCalendar_jumping_clock(t *testing.T) {
 	server := redistest.Shared(t)
-	r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+	r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
 	r.Scripts.Clock = jumpingClockFragment
 	p, other := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "month", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Limit: 10, Window: storetest.LongWindow(0)})
 	for range 20 {
@@ -179,7 +179,7 @@ func TestCalendar_outage(t *testing.T) {
 				ctx := context.Background()
 				client := server.Client(t)
 				client.FlushDB(ctx)
-				r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+				r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
 				r.Scripts.Clock = testClockFragment
 				local := begins + ahead.Microseconds()
 				f := New(r, memory.NewOnClock(func() int64 { return local }), Options{LocalFraction: fraction})

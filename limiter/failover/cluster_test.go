@@ -21,7 +21,7 @@ import (
 func openCluster(t testing.TB) (*redis.Store, []*redistest.Server) {
 	t.Helper()
 	masters := redistest.StartCluster(t)
-	return openClusterWithin(t, masters, 5*time.Second), masters
+	return openClusterWithin(t, masters, patience), masters
 }
 
 // openClusterWithin returns a store on a Cluster, with a timeout.

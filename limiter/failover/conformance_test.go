@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -163,14 +162,14 @@ var testClocks sync.Map
 // redisStore returns a store on a real Redis that takes its time from the test.
 func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	t.Helper()
-	r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+	r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
 	r.Scripts.Clock = testClockFragment
 	client := server.Client(t)
 	testClocks.Delete(server) // it may be flushed
 	batcher := &r.Topology.AnyNode.Batcher
 	do := func(t testing.TB, call *queue.Call) {
 		t.Helper()
-		err := batcher.Do(context.Background(), call, 10*time.Second)
+		err := batcher.Do(context.Background(), call, patience)
 		assert.FatalIf(t, err != nil || call.Err != nil, "%+v %+v", err, call.Err)
 	}
 	s := newTestStore(New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }}), "redis", limiter.SourceRedis)

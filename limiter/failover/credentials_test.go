@@ -62,7 +62,7 @@ func (l logins) do(t testing.TB, command ...any) {
 func openWith(t testing.TB, o dial.Options, kind string) (r *redis.Store, refused *atomic.Int32) {
 	t.Helper()
 	refused = new(atomic.Int32)
-	o.Timeout = 5 * time.Second
+	o.Timeout = patience
 	r = openStore(t, o, redis.Options{
 		KeyFormat: limiter.KeyFormat{Prefix: "rl"},
 		OnRefusedLogin: func(err error) {
@@ -234,7 +234,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 func TestRedis_unknown_master(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
-	r := openStore(t, dial.Options{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: 10 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	r := openStore(t, dial.Options{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	ctx, p := context.Background(), hourBan(t, "p", 1)
 	_, decided := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}})
 	_, ran := r.Command(ctx, 1, "get", "k")

@@ -161,7 +161,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 func TestRedis_Close_last_use(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	store := newTestRedis(t, server, 2*time.Second, limiter.KeyFormat{Prefix: "rl"})
+	store := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "rl"})
 	f := New(store, memory.New(), Options{})
 	p := storetest.RefundingPolicy(t, "closing", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40, Refundable: true}

@@ -197,8 +197,8 @@ func TestUnbanAll_prefix(t *testing.T) {
 	client := server.Client(t)
 	p := hourBan(t, "prefix", 1)
 	for prefix, similar := range map[string]string{"a*": "ab", "a?": "ab", "[ab]": "a", `a\`: "a", "a[": "a"} {
-		f := New(newTestRedis(t, server, time.Second, limiter.KeyFormat{Prefix: prefix}), memory.New(), Options{})
-		other := New(newTestRedis(t, server, time.Second, limiter.KeyFormat{Prefix: similar}), memory.New(), Options{})
+		f := New(newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: prefix}), memory.New(), Options{})
+		other := New(newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: similar}), memory.New(), Options{})
 		for _, g := range []*Store{f, other} {
 			ask(t, g, p, "k", 3)
 		}

@@ -105,6 +105,10 @@ func newRefund(checks ...limiter.Check) *queue.Call {
 	return queue.NewSettlement(checks, slices.Repeat([]decision.Change{{Units: -1}}, len(checks))...)
 }
 
+// patience is the timeout of a store whose Redis answers, however slowly. An answer that comes too late is an outage,
+// in which the store decides by counts of its own.
+const patience = time.Minute
+
 func newTestRedis(t testing.TB, server *redistest.Server, timeout time.Duration, format limiter.KeyFormat) *redis.Store {
 	t.Helper()
 	return openStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: timeout}, redis.Options{KeyFormat: format})

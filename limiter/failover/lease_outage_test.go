@@ -66,7 +66,7 @@ func TestFailover_lease_unanswered(t *testing.T) {
 // exchange has a request exchange a lease during a fault, after which the lease is held or not.
 func exchange(t *testing.T, address string, fault func(), held bool) {
 	t.Helper()
-	r := openStore(t, dial.Options{Addresses: []string{address}, Timeout: 2 * time.Second, PoolSize: 1}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
+	r := openStore(t, dial.Options{Addresses: []string{address}, Timeout: patience, PoolSize: 1}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	f := New(r, memory.New(), Options{})
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "lost", Algorithm: limiter.FixedWindow, Limit: 100_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	lendTo(t, f, p)
@@ -149,7 +149,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 // newClusterFailover returns a leasing store on a Cluster.
 func newClusterFailover(t *testing.T, servers []*redistest.Server) *Store {
 	t.Helper()
-	return New(openClusterWithin(t, servers, 10*time.Second), memory.New(), Options{DenyAge: time.Second})
+	return New(openClusterWithin(t, servers, patience), memory.New(), Options{DenyAge: time.Second})
 }
 
 // moveSlot moves a slot with all its keys from a master to another, as redis-cli does.

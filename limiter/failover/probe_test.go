@@ -64,7 +64,7 @@ func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissio
 	}
 	setPermissions("+@all")
 	reported = &listener{}
-	r = openStore(t, dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: 10 * time.Second},
+	r = openStore(t, dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: patience},
 		redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}, OnLost: func(err error) { reported.add("lost:" + limiter.Kind(err)) }})
 	reported.listen(r)
 	return r, reported, setPermissions

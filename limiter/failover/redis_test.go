@@ -23,7 +23,7 @@ import (
 // openRedis returns a store on a real Redis and its own clock. It waits as long for an answer as a busy machine needs.
 func openRedis(t testing.TB, server *redistest.Server) *redis.Store {
 	t.Helper()
-	return newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "rl"})
+	return newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "rl"})
 }
 
 func TestStores_Decide_concurrent(t *testing.T) {
@@ -138,7 +138,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 func TestRedis_Decide_lost_reply(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
-	r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: 5 * time.Second}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	p := storetest.DayPolicy(t, "lost", limiter.FixedWindow, 1_000)
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	const lost = 20

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
@@ -93,7 +92,7 @@ type rawNode struct {
 
 func newRawNode(t testing.TB, server *redistest.Server) *rawNode {
 	t.Helper()
-	r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+	r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
 	r.Scripts.Clock = testClockFragment
 	return &rawNode{r, t}
 }

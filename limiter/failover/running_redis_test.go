@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -27,7 +26,7 @@ type runningNode struct {
 
 func newRunningNode(t testing.TB, server *redistest.Server) *runningNode {
 	t.Helper()
-	r := newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+	r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
 	return &runningNode{New(r, memory.New(), Options{}), r, t}
 }
 

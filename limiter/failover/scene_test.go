@@ -119,7 +119,7 @@ func (s *scene) node(name string) *Store {
 				local = m.local
 			}
 		}
-		timeout := 10 * time.Second
+		timeout := patience
 		if strings.Contains(s.steps, "pause") {
 			timeout = time.Second
 		}

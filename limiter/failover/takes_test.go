@@ -36,7 +36,7 @@ func newTakesPair(t *testing.T) *takesPair {
 	server := redistest.Shared(t)
 	pair := &takesPair{client: server.Client(t), now: storetest.Epoch}
 	for i := range pair.stores {
-		pair.stores[i] = newTestRedis(t, server, 10*time.Second, limiter.KeyFormat{Prefix: fmt.Sprint("t", i)})
+		pair.stores[i] = newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: fmt.Sprint("t", i)})
 		pair.stores[i].Scripts.Clock = testClockFragment
 	}
 	pair.stores[1].Scripts.Always = true

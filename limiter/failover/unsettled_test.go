@@ -83,7 +83,7 @@ func TestFailover_Refund_order(t *testing.T) {
 		t.Run(fmt.Sprint("round trip ", trip), func(t *testing.T) {
 			proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
 			proxy.Delay(trip)
-			r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: 10 * time.Second}, redis.Options{})
+			r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: patience}, redis.Options{})
 			f := New(r, memory.New(), Options{})
 			p, budget := storetest.RefundingPolicy(t, "one", limiter.FixedWindow, 1), storetest.DayPolicy(t, "budget", limiter.FixedWindow, 1)
 			stop := keepBusy(t, f, p, budget)

@@ -56,7 +56,7 @@ local redis = {
 // TestRedis_DecideBeforeEffects decides on a Redis before 7 whose scripts are replicated verbatim.
 func TestRedis_DecideBeforeEffects(t *testing.T) {
 	t.Parallel()
-	r := newTestRedis(t, redistest.Shared(t), 10*time.Second, limiter.KeyFormat{Prefix: "t"})
+	r := newTestRedis(t, redistest.Shared(t), patience, limiter.KeyFormat{Prefix: "t"})
 	clock := assert.NoError(scripts.Fragment(scripts.ClockFragment))(t)
 	r.Scripts.Clock = verbatimFragment + clock
 	for _, algorithm := range limiter.Algorithms() {
@@ -92,7 +92,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 	t.Parallel()
 	reported := &listener{}
 	server := redistest.Shared(t)
-	r := openStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: 10 * time.Second}, redis.Options{
+	r := openStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: patience}, redis.Options{
 		KeyFormat:  limiter.KeyFormat{Prefix: "t"},
 		OnOutage:   func(err error) { reported.add(limiter.Kind(err) + ": " + err.Error()) },
 		OnRecovery: func(time.Duration) { reported.add("recovery") },
