@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
@@ -38,15 +39,17 @@ func TestNode_refund_lease(t *testing.T) {
 	}
 }
 
-// prolong has what is held last for an hour, so that the pace of the machine does not matter.
+// prolong has what is held last for an hour, and the keys be busy for as long, so that the machine's pace does not matter.
 func prolong(f *Store) {
 	for i := range f.leases.Shards {
 		s := &f.leases.Shards[i]
 		s.Mu.Lock()
 		for _, k := range s.Busy {
+			later := clock.Now().Add(time.Hour)
 			for j := range k.Open {
-				k.Leases[j].Until = clock.Now().Add(time.Hour)
+				k.Leases[j].Until = later
 			}
+			k.Pace = lease.Pace{Last: later, Gaps: lease.PaceSamples}
 		}
 		s.Mu.Unlock()
 	}
