@@ -101,7 +101,7 @@ func Build(name, folder string, args ...string) (path string, err error) {
 	}
 	built := path + ".built"
 	build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-o", built}, args...)...)
-	build.Dir, build.Env = filepath.Join(root, folder), append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	build.Dir, build.Env = filepath.Join(root, folder), append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building %s: %w\n%s", name, err, output)
 	}
