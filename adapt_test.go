@@ -24,9 +24,7 @@ const tenDashes = "\n----------\n"
 // TestAdapt_goldenFiles adapts the Caddyfile above the ten dashes. The result must be the JSON below
 // them, or an error with the first and last line of that text. Imports are relative to this package.
 func TestAdapt_goldenFiles(t *testing.T) {
-	paths, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
-	assert.FatalIf(t, err != nil || len(paths) == 0, "there are no golden files, error %v", err)
-	for _, path := range paths {
+	for _, path := range goldenFiles(t) {
 		path := assert.NoError(filepath.Abs(path))(t)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".caddyfiletest"), func(t *testing.T) {
 			text := assert.NoError(os.ReadFile(path))(t)
@@ -48,6 +46,13 @@ func TestAdapt_goldenFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+func goldenFiles(t testing.TB) []string {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
+	assert.FatalIf(t, err != nil || len(paths) == 0, "there are no golden files, error %v", err)
+	return paths
 }
 
 // isFramed reports whether the text begins with the first line and ends with the last, which names file and line.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -136,12 +135,9 @@ func TestSecrets_URLInWrongField(t *testing.T) {
 // FuzzCaddyfile reads any text as the directive and as the global option. What is accepted must
 // load, and what is refused must be told with its line.
 func FuzzCaddyfile(f *testing.F) {
-	paths, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
-	assert.FatalIf(f, err != nil || len(paths) == 0, "there are no golden files to begin with, error %v", err)
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		assert.Must(f, err)
-		input, _, _ := strings.Cut(string(text), "\n----------\n")
+	for _, path := range goldenFiles(f) { // to begin with
+		text := assert.NoError(os.ReadFile(path))(f)
+		input, _, _ := strings.Cut(string(text), tenDashes)
 		if at := strings.Index(input, appName); at >= 0 { // the directive or option at its beginning
 			f.Add(input[at:])
 		}
