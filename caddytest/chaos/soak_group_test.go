@@ -124,21 +124,24 @@ func (g *group) replaced(t *testing.T, old int) (master int) {
 	return master
 }
 
-// failovers returns when a sentinel has got another master so far. On a busy machine there may be several in a fault.
-func (g *group) failovers(t *testing.T) func() []time.Time {
+// promotions returns when sentinels have promoted replicas so far. Each failover promotes one. On a busy machine a
+// fault may have several: sentinels that do not know of each other's failover promote two replicas of one master.
+func (g *group) promotions(t *testing.T) func() []time.Time {
 	t.Helper()
-	events := g.sentinels[0].Subscribe(context.Background(), "+switch-master")
-	t.Cleanup(func() { _ = events.Close() })
-	assert.NoError(events.Receive(t.Context()))(t)
 	var mu sync.Mutex
 	var seen []time.Time
-	go func() {
-		for range events.Channel() {
-			mu.Lock()
-			seen = append(seen, time.Now())
-			mu.Unlock()
-		}
-	}()
+	for _, sentinel := range g.sentinels {
+		events := sentinel.Subscribe(context.Background(), "+promoted-slave") // of the sentinel that leads the failover
+		t.Cleanup(func() { _ = events.Close() })
+		assert.NoError(events.Receive(t.Context()))(t)
+		go func() {
+			for range events.Channel() {
+				mu.Lock()
+				seen = append(seen, time.Now())
+				mu.Unlock()
+			}
+		}()
+	}
 	return func() []time.Time {
 		mu.Lock()
 		defer mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,6 +60,7 @@ func startServer(t testing.TB, env, args []string) *Server {
 // Run starts the server again after it was killed, empty, on the same port.
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
+	_ = os.Remove(filepath.Join(s.Dir, "dump.rdb")) // a replica keeps what its master sent
 	if !s.run(t) {
 		t.Fatalf("the server ended: %s", s.output)
 	}
