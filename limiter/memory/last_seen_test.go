@@ -80,6 +80,30 @@ func TestLastSeen_lower_limit(t *testing.T) {
 	}
 }
 
+// TestLastSeen_higher_limit has the higher limit used up after a denial by a much lower one. The bucket drains by the
+// higher one.
+func TestLastSeen_higher_limit(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range limiter.Algorithms() {
+		now := storetest.Epoch
+		remote, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
+		p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 1000, Window: 24 * time.Hour, Dynamic: true})
+		if !p.IsBucket() {
+			continue
+		}
+		low := assert.NoError(p.WithLimit(10, 0))(t)
+		for _, c := range []limiter.Check{{Policy: p, Weight: 900}, {Policy: low, Weight: 1}, {Policy: p, Weight: 100}} {
+			c.Key = limiter.EncodeKey("k")
+			local.Remember(&storetest.Decide(t, remote, c)[0])
+		}
+		now += 12 * time.Hour.Microseconds()
+		for _, weight := range []int64{501, 500} {
+			got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight})[0].Result
+			assert.ErrorIf(t, got.Passes() != (weight == 500), "%s: %d units after half a window: %+v", algorithm, weight, got)
+		}
+	}
+}
+
 // TestLastSeen_other_limits decides here by other limits than the one that Redis has answered to. What remains is at
 // most what Redis has, and for buckets at most a unit less.
 func TestLastSeen_other_limits(t *testing.T) {
