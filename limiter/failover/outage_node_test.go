@@ -135,7 +135,7 @@ func newSharedOutageNode(t *testing.T) *outageNode {
 // away keeps requests from Redis, back sends them again.
 func (n *outageNode) away() { keepOpen(n.shared) }
 
-func (n *outageNode) back() { n.shared.Topology.AnyNode.Breaker.Close() }
+func (n *outageNode) back() { closeAgain(n.shared) }
 
 // take takes units and reports whether they passed.
 func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {

@@ -36,6 +36,12 @@ func keepOpen(r *redis.Store) {
 	r.Topology.AnyNode.Breaker.Failure(&limiter.UndecidedError{Kind: "refused", Err: errors.New("down")})
 }
 
+// closeAgain closes it. The first request of a quota waits for what is owed.
+func closeAgain(r *redis.Store) {
+	follow(r)
+	r.Topology.AnyNode.Breaker.Close()
+}
+
 // TestFailover_Charge_outage_begins charges requests that Redis has decided when it refuses to write. No charge has
 // run there: all are kept and made when Redis decides again, and none is reported as lost. Where nothing is kept
 // of outages each is, and where there is no room to keep it.

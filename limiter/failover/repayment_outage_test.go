@@ -66,7 +66,7 @@ func TestRepayment_flapping(t *testing.T) {
 		}
 		noError(t, admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
 		for _, n := range nodes { // without waiting for the probe
-			n.shared.Topology.AnyNode.Breaker.Close()
+			closeAgain(n.shared)
 		}
 	}
 	load.Wait()

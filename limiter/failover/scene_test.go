@@ -238,7 +238,7 @@ func (s *scene) step(do string) {
 	case "away":
 		keepOpen(s.at.shared)
 	case "back":
-		s.at.shared.Topology.AnyNode.Breaker.Close()
+		closeAgain(s.at.shared)
 	case "even":
 		s.want(do, s.at.ledger.isEmpty(), true)
 	case "slotted":
