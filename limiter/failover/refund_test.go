@@ -36,7 +36,7 @@ func keepOpen(r *redis.Store) {
 	r.Topology.AnyNode.Breaker.Failure(&limiter.UndecidedError{Kind: "refused", Err: errors.New("down")})
 }
 
-// closeAgain closes it. The first request of a quota waits for what is owed.
+// closeAgain closes the breaker of a store. The first request of a quota waits for what is owed.
 func closeAgain(r *redis.Store) {
 	follow(r)
 	r.Topology.AnyNode.Breaker.Close()

@@ -122,7 +122,7 @@ func TestRepayment_paced(t *testing.T) {
 	noError(t, err)
 	assert.NoError(f.Reset(t.Context(), p, limiter.EncodeKey("7")))(t)
 	began := time.Now()
-	f.shared.Topology.AnyNode.Breaker.Close()
+	closeAgain(f.shared)
 	assert.Retry(t, "all debts are settled", func() (again bool, seen any) {
 		left := f.ledger.size.Load()
 		return left > 0 || settled.Load() < keys-1, fmt.Sprintf("%d accounts left, %d settled", left, settled.Load())
