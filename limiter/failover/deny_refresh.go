@@ -42,10 +42,10 @@ func (d *denyRefresher) refresh() {
 	sent := clock.Now()
 	for i := range due {
 		d.shared.PeekAsync(&due[i], func(answered *limiter.Check) {
-			d.denied.Relearn(answered, sent)
 			if answered.Policy.Rule().Ban != nil {
 				d.local.Remember(answered) // an outage does not bring back a ban that was lifted
 			}
+			d.denied.Relearn(answered, sent)
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
@@ -48,25 +47,29 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	f := New(openRedis(t, server), memory.New(), Options{DenyAge: MaxDenyAge})
+	f.denied.MaxAge = time.Hour // no denial leaves the cache by its age
 	p := hourBan(t, "refreshed", 2)
 	ask(t, f, p, "k", 2)
 	banOn(t, f, p, "k")
 	if _, err := f.shared.Unban(t.Context(), p, limiter.EncodeKey("k")); err != nil { // as another node
 		t.Fatal(err)
 	}
-	shard := f.denied.Shards.Of("k")
+	shard, key := f.denied.Shards.Of("k"), deny.Key{Policy: p, Key: "k", Weight: deny.AnyWeight, Reserve: 0}
+	shard.Mu.Lock()
+	d := shard.Denials[key]
+	d.RefreshAt = 1 // is due
+	shard.Denials[key] = d
+	shard.Mu.Unlock()
+	if r, source := oneOf(t, f, p, "k"); !r.Banned || source != limiter.SourceDenyCache { // requests a refresh
+		t.Fatalf("%+v by %s; want the remembered ban", r, source)
+	}
 	assert.WaitFor(t, "the ban leaves the deny cache", func() error {
 		shard.Mu.Lock()
-		d, found := shard.Denials[deny.Key{Policy: p, Key: "k", Weight: deny.AnyWeight, Reserve: 0}]
-		shard.Mu.Unlock()
-		switch {
-		case !found:
-			return nil
-		case d.RefreshAt == 0 || clock.Now() < d.RefreshAt:
-		default:
-			oneOf(t, f, p, "k") // requests a refresh
+		defer shard.Mu.Unlock()
+		if _, found := shard.Denials[key]; found {
+			return errors.New("it is there")
 		}
-		return errors.New("it is there")
+		return nil
 	})
 	server.Kill()
 	assert.WaitFor(t, "the node decides by itself", func() error {
