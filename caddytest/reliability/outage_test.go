@@ -24,8 +24,8 @@ var outages = []struct {
 	{"killed", func(_ testing.TB, s *redistest.Server) { s.Kill() }, func(t testing.TB, s *redistest.Server) { s.Run(t) }},
 }
 
-// outageLength is long enough for two probes.
-const outageLength = 2300 * time.Millisecond
+// outageLength is long enough for two probes, each of which waits half a second for a paused Redis.
+const outageLength = 3300 * time.Millisecond
 
 func TestOutage_failModes(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestOutage_failModes(t *testing.T) {
 			t.Run(mode+" while "+outage.name, func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				n := caddytest.Start(t, caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\nfail_mode "+mode+"\n}",
+				n := caddytest.Start(t, caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 500ms\nfail_mode "+mode+"\n}",
 					"redis_ratelimit {query.k} 1000000 24h"+caddytest.ShowDecision)))
 				caddytest.WaitForRedis(t, n, "/?k=before")
 				outage.fail(t, server)
@@ -208,7 +208,7 @@ func TestNetwork_lostReply(t *testing.T) {
 // TestOutage_localState uses a part of a quota on Redis, then the rest in the node during the outage, and
 // then finds the state of Redis unchanged.
 func TestOutage_localState(t *testing.T) {
-	n, server := caddytest.OnRedis(t, "", "redis_ratelimit same 3 24h"+caddytest.ShowDecision)
+	n, server := caddytest.OnRedis(t, "timeout 1s", "redis_ratelimit same 3 24h"+caddytest.ShowDecision)
 	caddytest.WaitForRedis(t, n, "/")
 	server.Pause(t)
 	for i := range int64(2) {
