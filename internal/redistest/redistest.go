@@ -120,7 +120,7 @@ func (s *Server) start(t testing.TB, args ...string) {
 	s.output, s.exited = &output{}, make(chan struct{})
 	s.command = exec.Command(binary, args...)
 	if s.belowShell {
-		s.command = exec.Command("sh", append([]string{"-c", `"$@" & server=$!; cat; kill "$server"`, "sh", binary}, args...)...)
+		s.command = exec.Command("sh", append([]string{"-c", `trap "" HUP; "$@" & server=$!; cat; kill "$server"`, "sh", binary}, args...)...)
 		if s.alive, err = s.command.StdinPipe(); err != nil {
 			t.Fatal(err)
 		}
