@@ -43,7 +43,7 @@ func (d *denyRefresher) refresh() {
 	for i := range due {
 		d.shared.PeekAsync(&due[i], func(answered *limiter.Check) {
 			if answered.Policy.Rule().Ban != nil {
-				d.local.Remember(answered) // an outage does not bring back a ban that was lifted
+				d.local.Remember(answered) // first, so that no outage brings back a ban that was lifted
 			}
 			d.denied.Relearn(answered, sent)
 		})
