@@ -191,7 +191,7 @@ func TestExplain_redisHangs(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		limits.WriteString("policy " + name + " {\nkey same\nlimit 5\nwindow 24h\n}\n")
 	}
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 5s\n}",
+	n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 5s"),
 		"redis_ratelimit {\nfail_mode closed\n"+limits.String()+"policy g {\nkey same\nlimit 5\nwindow 24h\ndry_run\n}\n}"+caddytest.ShowDecision))
 	n.Get(t, "/")
 	server.Pause(t)

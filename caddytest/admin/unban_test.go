@@ -155,7 +155,7 @@ func TestUnban_all_slowly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis redis://"+proxy.Addr+"\n}", banningSite))
+	n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(proxy.Addr, "timeout 10s"), banningSite))
 	ban(t, n, "/api", "a")
 	client := server.Client(t)
 	for i := range 3000 {

@@ -52,7 +52,7 @@ func TestChaos_lease(t *testing.T) {
 		site += fmt.Sprintf("redis_ratelimit /%s {\nname %[1]s\nkey hot\nlimit %d\nwindow %v\nalgorithm %[1]s\nlease\n}\n", algorithm, rushLimit, rushWindow)
 		rushes[algorithm] = &rush{rule: rule{algorithm, rushLimit, rushLimit, rushWindow}}
 	}
-	config := caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 10s\nfail_mode closed\n}", site+caddytest.ShowDecision))
+	config := caddytest.Quietly(caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 10s\nfail_mode closed"), site+caddytest.ShowDecision))
 	var nodes []*caddytest.Node
 	for range 3 {
 		nodes = append(nodes, caddytest.Start(t, config))

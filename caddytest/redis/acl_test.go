@@ -167,7 +167,7 @@ func TestACL_without_overrides(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	config := func(user string) string {
-		return caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis redis://"+user+server.Addr+"\n}", caddytest.LimitedSite)
+		return caddytest.Config(caddytest.RedisAt(user+server.Addr, "timeout 10s"), caddytest.LimitedSite)
 	}
 	knows := caddytest.Start(t, config(""))
 	knows.Override(t, http.StatusOK, `{"policy":"api","key":"bad","block":true}`)

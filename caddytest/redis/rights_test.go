@@ -28,7 +28,7 @@ func TestRights_revoked(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
 				caddytest.RestrictUser(t, []*redistest.Server{server}, strings.Fields(caddytest.ACLCommands))
-				n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\ntimeout 5s\nredis redis://limiter:secret@"+server.Addr+"\nfail_mode "+mode+"\n}",
+				n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt("limiter:secret@"+server.Addr, "timeout 5s\nfail_mode "+mode),
 					"redis_ratelimit same 1000000 24h {\nalgorithm "+algorithm+"\n}"+caddytest.ShowDecision))
 				caddytest.WaitForRedis(t, n, "/")
 				setRight(t, server, "-"+right)

@@ -21,7 +21,7 @@ func TestChallenge_outage(t *testing.T) {
 		t.Run(outage.name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			text := caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", `redis_ratelimit {
+			text := caddytest.Quietly(caddytest.Config(caddytest.RedisAt(server.Addr, ""), `redis_ratelimit {
 				name site
 				limit 5
 				window 1h

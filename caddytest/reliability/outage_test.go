@@ -57,7 +57,7 @@ func TestOutage_failModes(t *testing.T) {
 			t.Run(mode+" while "+outage.name, func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				n := caddytest.Start(t, caddytest.Quietly(caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 500ms\nfail_mode "+mode+"\n}",
+				n := caddytest.Start(t, caddytest.Quietly(caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 500ms\nfail_mode "+mode),
 					"redis_ratelimit {query.k} 1000000 24h"+caddytest.ShowDecision)))
 				caddytest.WaitForRedis(t, n, "/?k=before")
 				outage.fail(t, server)
@@ -183,7 +183,7 @@ func TestNetwork_lostReply(t *testing.T) {
 	t.Parallel()
 	const limit, cuts = 1000, 5
 	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+proxy.Addr+"\ntimeout 10s\nfail_mode closed\n}", "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
+	n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(proxy.Addr, "timeout 10s\nfail_mode closed"), "redis_ratelimit same 1000 24h"+caddytest.ShowDecision))
 	admitted, lost := 0, 0
 	for i := range 10 * cuts {
 		if i%10 == 5 {

@@ -107,7 +107,7 @@ func TestOutage_running(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			server, upstream := redistest.Start(t), caddytest.NewHolder(t)
-			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\ntimeout 10s\nfail_mode "+mode+"\n}", runningSite(2, upstream.Addr)))
+			n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 10s\nfail_mode "+mode), runningSite(2, upstream.Addr)))
 			caddytest.WaitForRedis(t, n, "/now")
 			upstream.Begin(t, n, "/")
 			server.Kill()

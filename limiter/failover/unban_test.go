@@ -60,9 +60,8 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 	d.RefreshAt = 1 // is due
 	shard.Denials[key] = d
 	shard.Mu.Unlock()
-	if r, source := oneOf(t, f, p, "k"); !r.Banned || source != limiter.SourceDenyCache { // requests a refresh
-		t.Fatalf("%+v by %s; want the remembered ban", r, source)
-	}
+	r, source := oneOf(t, f, p, "k") // requests a refresh
+	assert.FatalIf(t, !r.Banned || source != limiter.SourceDenyCache, "%+v by %s; want the remembered ban", r, source)
 	assert.WaitFor(t, "the ban leaves the deny cache", func() error {
 		shard.Mu.Lock()
 		defer shard.Mu.Unlock()
