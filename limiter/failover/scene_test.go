@@ -250,6 +250,7 @@ func (s *scene) step(do string) {
 	case "pause":
 		s.server.Pause(t)
 	case "resume":
+		follow(s.at.shared)
 		s.server.Resume(t)
 	case "full", "roomy":
 		noError(t, s.server.Client(t).ConfigSet(ctx, "maxmemory", map[string]string{"full": "1", "roomy": "0"}[do]).Err())
