@@ -139,7 +139,8 @@ lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vuln
 	done
 	$(GOLANGCI_LINT) config verify
 	go -C tools run ./structure ..
-	go -C tools run ./words ..
+	@.ci/words README.md 1300
+	@.ci/words 'README.md docs/*.md deploy/*.md' 34000
 	go -C tools run ./api ..
 	@for module in $(filter-out tools/release,$(MODULES)); do \
 		echo "golangci-lint run, in $$module"; \

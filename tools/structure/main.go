@@ -1,5 +1,5 @@
-// Command structure measures how the packages of the root module hang together, and fails where a
-// package is larger or more entangled than the file of bounds allows:
+// Command structure measures how the packages of the root module hang together, and fails where the files of a
+// package are more entangled than the file of bounds allows:
 //
 //	go -C tools run ./structure -table ..
 //
@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	path := flag.String("bounds", "structure.txt", "the `file` of bounds: lines of package, files, lines, circle; * is any other package")
+	path := flag.String("bounds", "structure.txt", "the `file` of bounds: lines of package and circle; * is any other package")
 	table := flag.Bool("table", false, "print how large and how entangled each package is")
 	list := flag.String("circle", "", "list the references between the files of the largest circle of this `package`")
 	flag.Parse()
@@ -60,7 +60,9 @@ func run(path string, table bool, list, folder string) error {
 			continue // tests alone
 		}
 		name, s := nameOf(p), measure(p)
-		broken = append(broken, bounds.broken(name, s)...)
+		if what := bounds.broken(name, s); what != "" {
+			broken = append(broken, what)
+		}
 		if table {
 			fmt.Printf("%-28s %5d %5d %6d %10d\n", name, s.files, s.lines, len(s.circle), len(s.inside))
 		}
@@ -69,7 +71,7 @@ func run(path string, table bool, list, folder string) error {
 		}
 	}
 	if len(broken) > 0 {
-		return fmt.Errorf("larger than %s allows:\n%s", path, strings.Join(broken, "\n"))
+		return fmt.Errorf("more entangled than %s allows:\n%s", path, strings.Join(broken, "\n"))
 	}
 	return nil
 }
@@ -182,10 +184,8 @@ func circles(names []string, refs map[string]map[string][]string) (found [][]str
 	return found
 }
 
-// bound is the most that a package may have.
-type bound struct{ files, lines, circle int }
-
-type boundsFile map[string]bound
+// boundsFile has the most files that the largest circle of a package may have, by the package's name.
+type boundsFile map[string]int
 
 func readBounds(path string) (boundsFile, error) {
 	text, err := os.ReadFile(path)
@@ -200,11 +200,11 @@ func readBounds(path string) (boundsFile, error) {
 			continue
 		}
 		var name string
-		var b bound
-		if _, err := fmt.Sscan(line, &name, &b.files, &b.lines, &b.circle); err != nil {
-			return nil, fmt.Errorf("%s: %q: write package, files, lines, circle: %w", path, line, err)
+		var circle int
+		if _, err := fmt.Sscan(line, &name, &circle); err != nil {
+			return nil, fmt.Errorf("%s: %q: write package and circle: %w", path, line, err)
 		}
-		bounds[name] = b
+		bounds[name] = circle
 	}
 	if _, found := bounds["*"]; !found {
 		return nil, fmt.Errorf("%s: has no line of * for the other packages", path)
@@ -212,19 +212,14 @@ func readBounds(path string) (boundsFile, error) {
 	return bounds, nil
 }
 
-// broken returns what of a package is above its bounds.
-func (b boundsFile) broken(name string, s size) (broken []string) {
+// broken returns what of a package is above its bound, empty if nothing is.
+func (b boundsFile) broken(name string, s size) string {
 	most, found := b[name]
 	if !found {
 		most = b["*"]
 	}
-	for _, c := range []struct {
-		what      string
-		has, most int
-	}{{"files", s.files, most.files}, {"lines", s.lines, most.lines}, {"files in a circle", len(s.circle), most.circle}} {
-		if c.has > c.most {
-			broken = append(broken, fmt.Sprintf("%s: %d %s, at most %d", name, c.has, c.what, c.most))
-		}
+	if len(s.circle) <= most {
+		return ""
 	}
-	return broken
+	return fmt.Sprintf("%s: %d files in a circle, at most %d", name, len(s.circle), most)
 }
