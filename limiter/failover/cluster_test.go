@@ -179,3 +179,37 @@ func TestCluster_unserved_slot(t *testing.T) {
 		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
 	}
 }
+
+// TestCluster_down_at_start has a store begin on a Cluster that is down: the outage ends when a master decides, and not
+// when the masters are known.
+func TestCluster_down_at_start(t *testing.T) {
+	t.Parallel()
+	masters := redistest.StartCluster(t)
+	masters[2].Kill()
+	client := masters[0].Client(t)
+	assert.Retry(t, "the cluster is down", func() (again bool, seen any) {
+		info := client.ClusterInfo(context.Background()).Val()
+		return !strings.Contains(info, "cluster_state:fail"), info
+	})
+	reported := &listener{}
+	r := openStore(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: patience}, redis.Options{
+		KeyFormat:  limiter.KeyFormat{Prefix: "rl"},
+		OnOutage:   func(err error) { reported.add("outage:" + limiter.Kind(err)) },
+		OnRecovery: func(time.Duration) { reported.add("recovery") },
+	})
+	p := storetest.DayPolicy(t, "down", limiter.GCRA, 1_000_000)
+	assert.Retry(t, "the masters are known", func() (again bool, seen any) {
+		_ = errorOf(r, p, "k")
+		return !r.Topology.Known.Load(), "not yet"
+	})
+	for _, key := range []string{"a", "b", "c", "d"} {
+		_ = errorOf(r, p, key)
+	}
+	assert.Equal(t, reported.String(), "outage:clusterdown", "what was reported while it is down")
+	masters[2].Run(t)
+	assert.Retry(t, "the cluster decides", func() (again bool, seen any) {
+		err := errorOf(r, p, "k")
+		return err != nil, err
+	})
+	waitReported(t, reported, "outage:clusterdown recovery")
+}

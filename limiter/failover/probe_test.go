@@ -203,11 +203,15 @@ func TestProbe_keys(t *testing.T) {
 func TestProbe_ends(t *testing.T) {
 	t.Parallel()
 	a := newTestCluster(t, owned(0, 16383, masterA))
-	var probing atomic.Int32
+	var running sync.Map // how many probes, by node
+	probing := func(n *redis.Node) *atomic.Int32 {
+		count, _ := running.LoadOrStore(n, &atomic.Int32{})
+		return count.(*atomic.Int32) //nolint:forcetypeassert,errcheck // nothing else is stored
+	}
 	a.Topology.Send = func(_ context.Context, n *redis.Node, calls []*queue.Call) bool {
-		assert.ErrorIf(t, probing.Add(1) > 1, "two probe at once")
+		assert.ErrorIf(t, probing(n).Add(1) > 1, "two probe a node at once")
 		<-n.Probes.Life.Done()
-		probing.Add(-1)
+		probing(n).Add(-1)
 		for _, c := range calls {
 			c.Err = refused
 		}
@@ -217,13 +221,13 @@ func TestProbe_ends(t *testing.T) {
 		n := a.Topology.To(0)
 		n.Report(wire.OpTake, 0, nil, clock.Now(), refused)
 		assert.Retry(t, "the server is probed", func() (again bool, seen any) {
-			return probing.Load() == 0 || !n.Breaker.Open(), "no probe"
+			return probing(n).Load() == 0 || !n.Breaker.Open(), "no probe"
 		})
 		return n
 	}
 	ends := func(n *redis.Node) {
 		assert.Retry(t, "the probes end", func() (again bool, seen any) {
-			return probing.Load() > 0 || n.Probes.Life.Err() == nil, "one under way"
+			return probing(n).Load() > 0 || n.Probes.Life.Err() == nil, "one under way"
 		})
 	}
 	a.Topology.Discover()

@@ -118,7 +118,8 @@ func TestTopology_to(t *testing.T) {
 			t.Errorf("the slots of %s have %d servers, the first at %v", master, len(of), of[0].Client)
 		}
 	}
-	a.Topology.AnyNode.Breaker.Failure(refused) // of a request that was in flight, when it is not in use any more
+	a.Topology.AnyNode.Breaker.Failure(refused)             // of a request that was in flight, when it is not in use any more
+	waitReported(t, &a.listener, "outage:refused recovery") // by a probe of a master
 	a.wantReported(t, false, "outage:refused recovery")
 }
 
@@ -154,6 +155,7 @@ func TestTopology_outages(t *testing.T) {
 			late(gone)
 			of := a.nodes(0, 2)
 			assert.ErrorIf(t, len(of) != 1 || of[0] == gone, "the slots have %d servers", len(of))
+			waitReported(t, &a.listener, "outage:refused recovery") // by a probe of the promoted one
 			a.wantReported(t, false, "outage:refused recovery")
 			a.Topology.To(0).Breaker.Failure(refused)
 			a.wantReported(t, true, "outage:refused recovery outage:refused")

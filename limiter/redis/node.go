@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -130,10 +131,19 @@ func (n *Node) Report(op wire.Operation, slot uint16, checks []limiter.Check, se
 	}
 }
 
-// retire ends a node that is not used any more, and its probes.
-func (n *Node) retire() {
-	n.Breaker.Retire()
+// retire ends a node that is not used any more, and its probes. The outage of a node that has failed until now goes on
+// with the one that takes its place, if that is new: only a decision of Redis ends an outage.
+func (n *Node) retire(heir *Node) {
 	n.end()
+	if !n.Breaker.Retire() {
+		return
+	}
+	if heir == nil || !heir.Breaker.Inherit() {
+		n.Breaker.OnClose()
+		return
+	}
+	heir.Cause.Store(cmp.Or(n.Cause.Load(), &health.Attempt{Op: wire.OpTake}))
+	heir.Probes.Start(0)
 }
 
 // finish passes the outcome of a message that was sent to its calls, and compares the clocks.

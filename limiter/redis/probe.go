@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/health"
 )
 
-// recover probes a node whose breaker is open, and again after an interval unless it decides or is
+// recover probes a node that fails, and again after an interval unless it decides or is
 // retired. The probe repeats what opened the breaker: where a user has lost one permission of
 // several, any other operation would close it for a moment.
 func (r *Store) recover(n *Node) {
@@ -24,6 +24,11 @@ func (r *Store) recover(n *Node) {
 			n.Breaker.Close()
 			return
 		}
+	}
+	if n.Breaker.IsUnproven() {
+		n.Breaker.Failure(a.Err)
+	} else if !n.Breaker.Open() {
+		return // new connections have ended the outage meanwhile
 	}
 	if n.life.Err() != nil {
 		return

@@ -86,9 +86,14 @@ func (t *topology) Reload() {
 // Discover waits until the client has the masters. From then on each decides for its slots by
 // itself, and failures of AnyNode matter no more.
 func (t *topology) Discover() {
-	if t.MasterOf(0) != nil && !t.Known.Swap(true) {
-		t.AnyNode.retire()
+	if t.MasterOf(0) == nil || t.Known.Swap(true) {
+		return
 	}
+	var heir *Node
+	if cause := t.AnyNode.Cause.Load(); cause != nil {
+		heir, _ = t.learn(cause.Slot)
+	}
+	t.AnyNode.retire(heir)
 }
 
 // lastNode returns the node that had a slot last. It never waits.
@@ -115,28 +120,32 @@ func (t *topology) To(slot uint16) *Node {
 	case n != nil:
 		t.Reload()
 	}
-	return t.learn(slot)
+	if _, n := t.learn(slot); n != nil {
+		return n
+	}
+	return t.AnyNode // fails there with an error of its own
 }
 
-// learn finds a slot's master, where the masters are known, and makes its node the slot's. The node
-// before is retired if its master has no slot any more.
-func (t *topology) learn(slot uint16) *Node {
+// learn finds a slot's master, where the masters are known, and makes its node the slot's: a new one if the master had
+// no slot yet, which is returned as such too. The node before is retired if its master has no slot any more. Nil: the
+// slot has no master.
+func (t *topology) learn(slot uint16) (made, n *Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	client := t.MasterOf(slot)
 	if client == nil {
-		return t.AnyNode // fails there with an error of its own
+		return nil, nil
 	}
-	n := t.masters[client]
+	n = t.masters[client]
 	if n == nil {
-		n = t.newNode(client)
-		t.masters[client] = n
+		made = t.newNode(client)
+		n, t.masters[client] = made, made
 	}
 	before := t.slots[slot].Swap(n)
 	if before != nil && before != n {
-		t.retireUnlessUsed(before)
+		t.retireUnlessUsed(before, made)
 	}
-	return n
+	return made, n
 }
 
 // MasterOf returns the master of a slot by the client, from memory where the masters are known. Nil:
@@ -149,9 +158,9 @@ func (t *topology) MasterOf(slot uint16) *goredis.Client {
 	return client
 }
 
-// retireUnlessUsed retires a node that has lost a slot, unless its master has another one in use.
-// The lock must be held.
-func (t *topology) retireUnlessUsed(n *Node) {
+// retireUnlessUsed retires a node that has lost a slot, unless its master has another one in use, for a new node to take
+// its place; nil: there is none. The lock must be held.
+func (t *topology) retireUnlessUsed(n, heir *Node) {
 	client, _ := n.Client.(*goredis.Client)
 	if t.masters[client] != n {
 		return // already retired
@@ -162,7 +171,7 @@ func (t *topology) retireUnlessUsed(n *Node) {
 		}
 	}
 	delete(t.masters, client)
-	n.retire()
+	n.retire(heir)
 }
 
 // Failing reports whether a node's breaker is open, and for how long at least.
@@ -195,7 +204,7 @@ func (t *topology) slotAt(n *Node, slot uint16) (at uint16, found bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.retireUnlessUsed(n)
+	t.retireUnlessUsed(n, nil)
 	return slot, false
 }
 

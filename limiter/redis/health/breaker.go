@@ -26,6 +26,7 @@ type Breaker struct {
 	total    atomic.Int32
 	failed   atomic.Int32
 	wasBad   atomic.Bool // too many failures in the interval before
+	unproven atomic.Bool // the outage of the node before goes on until the first success
 }
 
 const (
@@ -54,8 +55,30 @@ const (
 func (b *Breaker) Success(sent clock.Moment) {
 	if b.Row.Load() != 0 {
 		b.Row.Store(0)
+		b.prove()
 	}
 	b.count(false, sent)
+}
+
+// Inherit has the node, whose breaker has never been open, carry on the outage of one that is retired, until its first
+// success. Its requests are sent. The failure of the node before is the first in a row. It reports whether the node
+// does so; it carries on one outage at most.
+func (b *Breaker) Inherit() bool {
+	if b.unproven.Swap(true) {
+		return false
+	}
+	b.Row.Store(int64(b.Now())*(FailuresInARow+1) + 1)
+	return true
+}
+
+// IsUnproven reports whether the node carries on the outage of another one.
+func (b *Breaker) IsUnproven() bool { return b.unproven.Load() }
+
+// prove ends the outage of the node before.
+func (b *Breaker) prove() {
+	if b.unproven.Swap(false) {
+		b.OnClose()
+	}
 }
 
 // Failure counts a request that Redis could not decide. It reports whether that opened the breaker.
@@ -70,7 +93,9 @@ func (b *Breaker) Failure(err error) (opened bool) {
 	if !b.state.CompareAndSwap(breakerClosed, breakerOpen) {
 		return false
 	}
-	b.OnOpen(err)
+	if !b.unproven.Swap(false) {
+		b.OnOpen(err)
+	}
 	return true
 }
 
@@ -99,6 +124,7 @@ func (b *Breaker) Close() {
 	if b.state.CompareAndSwap(breakerOpen, breakerClosed) {
 		b.OnClose()
 	}
+	b.prove()
 }
 
 // Closed reports whether requests may be sent. A retired breaker is neither closed nor open.
@@ -108,11 +134,11 @@ func (b *Breaker) Closed() bool { return b.state.Load() == breakerClosed }
 func (b *Breaker) Open() bool { return b.state.Load() == breakerOpen }
 
 // Retire ends the breaker of a node that is not used any more. The outcomes of requests that are
-// still in flight change nothing.
-func (b *Breaker) Retire() {
-	if b.state.Swap(breakerRetired) == breakerOpen {
-		b.OnClose()
-	}
+// still in flight change nothing. It reports whether the node has failed until now: its outage is the caller's to end,
+// or another node's to inherit.
+func (b *Breaker) Retire() (failed bool) {
+	wasOpen := b.state.Swap(breakerRetired) == breakerOpen
+	return b.unproven.Swap(false) || wasOpen
 }
 
 // UntilProbe reports whether the breaker is open, and how long it is until the next probe.

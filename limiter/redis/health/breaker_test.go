@@ -35,11 +35,43 @@ func TestBreaker_retire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, _, opened, closed := newTestBreaker()
 			b.Failure(refused)
-			b.Retire()
+			first := b.Retire()
 			late(b)
-			b.Retire()
-			if *opened != 1 || *closed != 1 || b.Open() || b.Closed() {
-				t.Errorf("reported %d openings and %d closings, open %v, closed %v", *opened, *closed, b.Open(), b.Closed())
+			again := b.Retire()
+			if !first || again || *opened != 1 || *closed != 0 || b.Open() || b.Closed() {
+				t.Errorf("an outage to end: %v, again: %v; %d openings and %d closings, open %v, closed %v", first, again, *opened, *closed, b.Open(), b.Closed())
+			}
+		})
+	}
+}
+
+// TestBreaker_inherit has a breaker carry on an outage: its first success or its retirement ends the outage, once.
+func TestBreaker_inherit(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		do            func(b *Breaker) (retired bool)
+		opens, closes int
+		open          bool
+	}{
+		"a success":                    {func(b *Breaker) bool { b.Success(0); b.Success(0); return false }, 0, 1, false},
+		"a probe":                      {func(b *Breaker) bool { b.Close(); b.Close(); return false }, 0, 1, false},
+		"a failure":                    {func(b *Breaker) bool { b.Failure(refused); return false }, 0, 0, true},
+		"a failure, then a probe":      {func(b *Breaker) bool { b.Failure(refused); b.Close(); return false }, 0, 1, false},
+		"its retirement":               {func(b *Breaker) bool { return b.Retire() }, 0, 0, false},
+		"a failure and its retirement": {func(b *Breaker) bool { b.Failure(refused); return b.Retire() }, 0, 0, false},
+		"a success, then a failure":    {func(b *Breaker) bool { b.Success(0); b.Failure(refused); return false }, 1, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _, opened, closed := newTestBreaker()
+			if !b.Inherit() || b.Inherit() {
+				t.Fatal("two outages, or none, are carried on")
+			}
+			retired := test.do(b)
+			if *opened != test.opens || *closed != test.closes || b.Open() != test.open {
+				t.Errorf("%d openings, %d closings, open %v; want %d, %d, %v", *opened, *closed, b.Open(), test.opens, test.closes, test.open)
+			}
+			if wants := !test.open && test.closes == 0; retired != wants {
+				t.Errorf("the retired one has an outage to end: %v, want %v", retired, wants)
 			}
 		})
 	}
