@@ -3,8 +3,10 @@ package reliability
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -218,4 +220,46 @@ func TestOutage_localState(t *testing.T) {
 	server.Resume(t)
 	n.Await(t, "/", 0, "* redis")
 	caddytest.CheckOutageLog(t, n)
+}
+
+// TestOutage_failoverByAddress promotes a replica whose master lives on as its replica, behind an address that leads to
+// the new master from then on, as behind a TCP proxy or a Kubernetes Service.
+func TestOutage_failoverByAddress(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"local", "closed"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			old := redistest.Start(t)
+			host, port, err := net.SplitHostPort(old.Addr)
+			assert.Must(t, err)
+			promoted := redistest.Start(t, "--replicaof", host, port)
+			redistest.AwaitReplica(t, promoted, old)
+			proxy := redistest.NewProxy(t, old.Addr)
+			nodes := []*caddytest.Node{}
+			for range 2 {
+				nodes = append(nodes, caddytest.Start(t, caddytest.Quietly(caddytest.Config(caddytest.RedisAt(proxy.Addr, "timeout 500ms\nfail_mode "+mode),
+					"redis_ratelimit {query.k} 1000000 24h"+caddytest.ShowDecision))))
+			}
+			for _, n := range nodes {
+				caddytest.WaitForRedis(t, n, "/?k=before")
+			}
+			redistest.AwaitReplica(t, promoted, old)
+			remaining := nodes[0].Get(t, "/?k=before").Header.Get("X-Ratelimit-Remaining")
+			redistest.AwaitReplica(t, promoted, old)
+			assert.Must(t, promoted.Client(t).ReplicaOf(t.Context(), "no", "one").Err())
+			host, port, err = net.SplitHostPort(promoted.Addr)
+			assert.Must(t, err)
+			assert.Must(t, old.Client(t).ReplicaOf(t.Context(), host, port).Err())
+			proxy.Lead(promoted.Addr)
+			for _, n := range nodes {
+				caddytest.WaitForRedis(t, n, "/?k=after")
+			}
+			left := nodes[1].Get(t, "/?k=before").Header.Get("X-Ratelimit-Remaining")
+			before, after := assert.NoError(strconv.Atoi(remaining))(t), assert.NoError(strconv.Atoi(left))(t)
+			assert.ErrorIf(t, after != before-1, "%d remain of a quota of which %d remained before the failover and one request", after, before)
+			for _, n := range nodes {
+				assert.ErrorIf(t, strings.Count(n.Log.String(), "redis decides again") > 1, "more than one recovery:\n%s", n.Log)
+			}
+		})
+	}
 }

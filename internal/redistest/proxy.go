@@ -15,11 +15,12 @@ import (
 type Proxy struct {
 	Addr string // 127.0.0.1:port
 
-	target string
+	target atomic.Pointer[string]
 	cut    atomic.Bool
 	apart  atomic.Bool
 	delay  atomic.Int64
 	pings  atomic.Int64 // their delay besides
+	logins atomic.Int64 // the delay of the commands that begin a connection
 	mu     sync.Mutex
 	open   []net.Conn
 }
@@ -29,7 +30,8 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.Must(t, err)
-	p := &Proxy{Addr: listener.Addr().String(), target: target}
+	p := &Proxy{Addr: listener.Addr().String()}
+	p.Lead(target)
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -54,6 +56,12 @@ func (p *Proxy) CutNextReply() { p.cut.Store(true) }
 
 // Delay delays all data, in either direction, by half of a round trip.
 func (p *Proxy) Delay(roundTrip time.Duration) { p.delay.Store(int64(roundTrip / 2)) }
+
+// Lead has new connections lead to another server. Those that are open stay where they are.
+func (p *Proxy) Lead(target string) { p.target.Store(&target) }
+
+// DelayLogins delays the commands by which new connections begin.
+func (p *Proxy) DelayLogins(by time.Duration) { p.logins.Store(int64(by)) }
 
 // DelayPings delays commands that name PING, and no others.
 func (p *Proxy) DelayPings(roundTrip time.Duration) { p.pings.Store(int64(roundTrip)) }
@@ -95,7 +103,7 @@ func (p *Proxy) keep(conns ...net.Conn) {
 }
 
 func (p *Proxy) serve(client net.Conn, running *sync.WaitGroup) {
-	server, err := net.Dial("tcp", p.target)
+	server, err := net.Dial("tcp", *p.target.Load())
 	if err == nil && p.apart.Load() {
 		_ = server.Close()
 		err = net.ErrClosed
@@ -148,6 +156,9 @@ func (p *Proxy) pass(to, from net.Conn, drop func(data []byte) bool, running *sy
 			delay := p.delay.Load()
 			if bytes.Contains(buffer[:n], []byte("ping")) {
 				delay += p.pings.Load()
+			}
+			if bytes.Contains(buffer[:n], []byte("hello")) {
+				delay += p.logins.Load()
 			}
 			queue <- chunk{append([]byte(nil), buffer[:n]...), time.Now().Add(time.Duration(delay))}
 		}

@@ -103,8 +103,8 @@ func (l logins) sum(t testing.TB, section, field string) (sum int) {
 }
 
 // openAll fills the pools of a store's client, so that only the end of a connection makes room for another one. It
-// returns how many connections are open.
-func openAll(t *testing.T, r *redis.Store, each int) (all int) {
+// returns how many connections are open. Servers that pause keep each connection busy.
+func openAll(t *testing.T, r *redis.Store, servers logins, each int) (all int) {
 	t.Helper()
 	fill := func(ctx context.Context, client *goredis.Client) (err error) {
 		conns := make([]*goredis.Conn, each)
@@ -117,10 +117,17 @@ func openAll(t *testing.T, r *redis.Store, each int) (all int) {
 		}
 		return err
 	}
-	if cluster, ok := r.Client().(*goredis.ClusterClient); ok {
-		noError(t, cluster.ForEachMaster(t.Context(), fill))
-	} else {
-		noError(t, fill(t.Context(), r.Client().(*goredis.Client))) //nolint:errcheck // there is no third kind
+	switch client := r.Client().(type) {
+	case *goredis.ClusterClient:
+		noError(t, client.ForEachMaster(t.Context(), fill))
+	case *goredis.Client:
+		noError(t, fill(t.Context(), client))
+	default:
+		assert.Retry(t, "all connections are open", func() (again bool, seen any) {
+			servers.do(t, "client", "pause", "100")
+			inParallel(each, func(int) { _ = client.Ping(t.Context()) })
+			return client.PoolStats().TotalConns < uint32(each), client.PoolStats().TotalConns
+		})
 	}
 	return int(r.Client().PoolStats().TotalConns)
 }
@@ -141,7 +148,7 @@ func TestRedis_rotating(t *testing.T) {
 					}
 				}
 				r, refused := openWith(t, o, "auth")
-				connections := openAll(t, r, o.PoolSize)
+				connections := openAll(t, r, p.logins, o.PoolSize)
 				ctx, stop := context.WithCancel(context.Background())
 				decided := make(chan int64)
 				go func() {
@@ -179,7 +186,7 @@ func TestRedis_rotating_without_a_master(t *testing.T) {
 	masters := redistest.StartCluster(t)
 	p := newTokens(t, 0, masters...)
 	r, _ := openWith(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Credentials: p, PoolSize: 3}, "auth")
-	openAll(t, r, 3)
+	openAll(t, r, p.logins, 3)
 	masters[0].Pause(t)
 	defer masters[0].Resume(t)
 	p.logins = p.logins[1:]

@@ -28,6 +28,7 @@ type Node struct {
 	Probes  clock.Task                     // while the breaker is open
 	Lost    func(err error)                // called for what Redis did not settle; may be nil
 	Cause   atomic.Pointer[health.Attempt] // what failed when the breaker opened, and why it fails now
+	renewal *renewal                       // nil where the connections stay
 	life    context.Context                //nolint:containedctx // ends with the node; its probes run in it
 	end     context.CancelFunc
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
@@ -18,6 +20,9 @@ import (
 // several, any other operation would close it for a moment.
 func (r *Store) recover(n *Node) {
 	a := *n.Cause.Load()
+	if n.renewal != nil && wire.IsRefusal(a.Err) {
+		n.renewal.startBy(0) // the address may lead to a server that decides
+	}
 	if slot, found := r.Topology.slotAt(n, a.Slot); found {
 		a.Slot = slot
 		if a.Err = r.probe(n.life, n, &a); a.Err == nil || limiter.FailedAlone(a.Err) {
@@ -37,6 +42,27 @@ func (r *Store) recover(n *Node) {
 	n.Breaker.Postpone()
 	n.Failed()
 	n.Probes.Start(health.ProbeInterval)
+}
+
+// renew replaces the connections of a node if new ones lead to a Redis that decides. While the breaker is open the
+// new ones have to decide what opened it, which ends the outage.
+func (r *Store) renew(n *Node) {
+	attempt := &health.Attempt{Op: wire.OpTake}
+	if cause := n.Cause.Load(); cause != nil && n.Breaker.Open() {
+		attempt = cause
+	}
+	renewed, err := n.renewal.client.Renew(n.life, func(fresh *goredis.Client) error {
+		on := r.Topology.newNode(fresh)
+		defer on.retire(nil)
+		return r.probe(n.life, on, attempt)
+	})
+	if renewed && n.Breaker.Open() {
+		n.Breaker.Close()
+	}
+	if err != nil && queue.RefusedLogin(err) && r.Topology.refused != nil {
+		r.Topology.refused(wire.Undecided(err))
+	}
+	n.renewal.startLater()
 }
 
 // probe repeats an attempt on a node, on the reserved key. A take is followed by two more, of which one is in the

@@ -26,6 +26,7 @@ import (
 // concurrent use.
 type Store struct {
 	admin.Admin
+	client   goredis.UniversalClient // as New got it
 	Scripts  wire.ScriptSet
 	Topology topology
 	Writers  sync.Pool // of *writer
@@ -68,9 +69,14 @@ type Options struct {
 }
 
 // New returns a store on a client, which it closes. It does not connect. Decisions wait for as
-// long as the client waits for a reply; see [dial.New].
+// long as the client waits for a reply; see [dial.New]. The connections of a client that dial.New made for a single
+// Redis are renewed in the background, and replaced where its address leads to another server.
 func New(client goredis.UniversalClient, options Options) *Store {
-	r := &Store{}
+	r := &Store{client: client}
+	renewed, isRenewed := client.(renewable)
+	if isRenewed {
+		client = renewed.Plain()
+	}
 	r.Admin = admin.New(client, dial.TimeoutOf(client), options.KeyFormat, func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
 	r.startRunning()
 	r.Writers.New = func() any { return &wire.Writer{Keys: wire.NewWriter(options.KeyFormat), Node: r.Running.Node} }
@@ -82,15 +88,21 @@ func New(client goredis.UniversalClient, options Options) *Store {
 	r.Topology.refused = options.OnRefusedLogin
 	r.Topology.Outages.OnOutage, r.Topology.Outages.OnRecovery = options.OnOutage, options.OnRecovery
 	r.Topology.start(client)
+	if n := r.Topology.AnyNode; isRenewed {
+		n.renewal = newRenewal(n.life, renewed, func() { r.renew(n) })
+	}
 	r.Running.Ticks.Life = r.Topology.Life
 	r.Slotted.Store(r.Topology.cluster != nil)
 	return r
 }
 
+// Client returns the client that the store was made with.
+func (r *Store) Client() goredis.UniversalClient { return r.client }
+
 // shut closes the client once nothing uses it.
 func (r *Store) shut() {
 	r.Release()
-	r.closeError = r.Client().Close()
+	r.closeError = r.client.Close()
 }
 
 // Release ends the store and leaves its client open.

@@ -23,11 +23,11 @@ var loginAlerts = []string{"certificate", "handshake failure", "access denied", 
 // sentinelsRefuse begins the client's error about sentinels of which none has answered.
 const sentinelsRefuse = "redis: all sentinels "
 
-// refusedLogin reports whether an error says that a new connection was not let in: Redis or the
+// RefusedLogin reports whether an error says that a new connection was not let in: Redis or the
 // sentinels refuse the password, no sentinel listens, one side refuses the other's certificate, or a
 // file cannot be read. Nothing has run then, and open connections may go on. NOAUTH and NOPERM of an
 // open connection are not of these: its user has lost a permission.
-func refusedLogin(err error) bool {
+func RefusedLogin(err error) bool {
 	var (
 		own         *wire.CredentialsError
 		certificate *tls.CertificateVerificationError

@@ -189,7 +189,7 @@ func (b *Batcher) putBack(calls []*Call, sent clock.Moment) (others []*Call, ref
 	}
 	var back []*Call
 	others = slices.DeleteFunc(calls, func(c *Call) bool {
-		if !refusedLogin(c.Err) {
+		if !RefusedLogin(c.Err) {
 			return false
 		}
 		refusal = c.Err

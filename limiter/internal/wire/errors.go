@@ -178,6 +178,13 @@ func KindOf(err error) string {
 	return "other"
 }
 
+// IsRefusal reports whether a server has answered that it does not decide. Its connections stay open.
+func IsRefusal(err error) bool {
+	var reply goredis.Error
+	var caught Failure
+	return errors.As(err, &reply) || errors.As(err, &caught) || errors.Is(err, errReply)
+}
+
 // IsRedirection reports whether a master has answered that another one has the slot, or is getting it. Nothing has
 // run. The client of the Cluster follows where it is asked for one key alone.
 func IsRedirection(err error) bool {

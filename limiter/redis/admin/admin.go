@@ -30,9 +30,6 @@ func New(client goredis.UniversalClient, timeout time.Duration, keys limiter.Key
 	return Admin{client, timeout, keys, clockOf}
 }
 
-// Client returns the client, for administration.
-func (a *Admin) Client() goredis.UniversalClient { return a.client }
-
 // BanKey returns the key of a client's bans in Redis, in the slot of its states.
 func (a *Admin) BanKey(p *limiter.Policy, key limiter.EncodedKey) string {
 	return string(wire.NewWriter(a.KeyFormat).Append(nil, p.Rule().Ban.ID, key.String()))

@@ -114,7 +114,7 @@ func New(o Options) (goredis.UniversalClient, error) {
 		if isSocket(o.Addresses[0]) {
 			options.Network = "unix"
 		}
-		return s.keep(goredis.NewClient(options)), nil
+		return newClient(func() *goredis.Client { return s.keep(goredis.NewClient(options)) }), nil
 	}
 }
 
@@ -202,7 +202,7 @@ func Ping(ctx context.Context, client goredis.UniversalClient) error {
 func TimeoutOf(client goredis.UniversalClient) time.Duration {
 	var timeout time.Duration
 	switch c := client.(type) {
-	case *goredis.Client:
+	case interface{ Options() *goredis.Options }: // a goredis.Client, or one of New
 		timeout = c.Options().ReadTimeout
 	case *goredis.ClusterClient:
 		timeout = c.Options().ReadTimeout

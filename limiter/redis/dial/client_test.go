@@ -23,7 +23,7 @@ func TestNewClient_idle_connections(t *testing.T) {
 		switch client := client.(type) {
 		case *goredis.ClusterClient:
 			idle = client.Options().ConnMaxIdleTime
-		case *goredis.Client:
+		case interface{ Options() *goredis.Options }:
 			idle = client.Options().ConnMaxIdleTime
 		}
 		assert.ErrorIf(t, idle >= 0, "%s: closed after %v", mode, idle)
