@@ -72,6 +72,55 @@ func TestReplay_olderFiles(t *testing.T) {
 	assert.ErrorIf(t, err != nil || info.Mode() != 0o640, "%v, %v", info, err)
 }
 
+// TestReplay_withoutRequests plays files of which no line is a request, alone and beside a log: each is an error that
+// shows its first line, and the log beside it is played and reported.
+func TestReplay_withoutRequests(t *testing.T) {
+	t.Parallel()
+	folder := replayFolder(t, perClient, logLines("192.0.2.1"))
+	for name, text := range map[string]string{
+		"docker.json":  `{"log":"192.0.2.1 - - [02/Jan/2026:03:04:05 +0000] \"GET / HTTP/1.1\" 200 10\n","stream":"stdout","time":"2026-01-02T03:04:05.3Z"}` + "\n",
+		"journal.json": "\n" + `{"_HOSTNAME":"vm","MESSAGE":"192.0.2.1 - - [02/Jan/2026:03:04:05 +0000] \"GET / HTTP/1.1\" 200 10"}` + "\n",
+		"messages.log": `{"level":"info","ts":1790000000,"msg":"serving initial configuration"}` + "\n",
+		"hostile.json": `{"log":"` + "\x1b]0;owned\a\u202e" + strings.Repeat("é", 500) + `"}` + "\n",
+		"packed.xz":    "\xfd7zXZ\x00\x00",
+		"fresh.log":    "",
+		"blank.log":    "\n \n",
+	} {
+		assert.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	const none = "no request could be read from "
+	const format = ": no line is a request in Caddy's JSON, Common or Combined Log Format; the first is "
+	for _, test := range []struct {
+		files  string
+		stdout string
+		stderr []string // texts of the error; none for no error
+	}{
+		{"docker.json", "no requests\n", []string{none + "docker.json" + format + `{"log":"192.0.2.1 - - [02/Jan/2026:`}},
+		{"journal.json", "no requests\n", []string{none + "journal.json" + format + `{"_HOSTNAME":"vm","MESSAGE":"192.0.2.1`}},
+		{"messages.log", "no requests\n", []string{none + "messages.log" + format + `{"level":"info"`}},
+		{"hostile.json", "no requests\n", []string{format + `{"log":"\x1b]0;owned\x07\u202e`, "é…\n"}},
+		{"packed.xz access.log", "1 request of 1 client", []string{none + "packed.xz: a file of xz"}},
+		{"docker.json access.log journal.json", "1 request of 1 client", []string{none + "docker.json: ", "; from journal.json: "}},
+		{"docker.json journal.json messages.log hostile.json packed.xz", "no requests\n", []string{none + "docker.json: ", "; from messages.log: ", "; from 2 more files"}},
+		{"fresh.log blank.log", "no requests\n", nil},
+		{"fresh.log access.log", "1 request of 1 client", nil},
+	} {
+		t.Run(test.files, func(t *testing.T) {
+			page := strings.ReplaceAll(test.files, " ", "_") + ".html"
+			e := replaysIn(t, folder, nil, append([]string{"--report", page}, strings.Fields(test.files)...)...)
+			assert.ErrorIf(t, e.Code != min(len(test.stderr), 1) || !strings.Contains(e.Stdout, test.stdout), "got %v; want a word of %q", e, test.stdout)
+			for _, want := range test.stderr {
+				assert.ErrorIf(t, !strings.Contains(e.Stderr, want), "no word of %q in %q", want, e.Stderr)
+			}
+			assert.ErrorIf(t, strings.ContainsAny(e.Stderr+e.Stdout, "\x1b\a\u202e") || len(e.Stderr) > 1500, "not safe to show: %q", e.Stderr)
+			_, err := os.Stat(filepath.Join(folder, page))
+			assert.ErrorIf(t, (err == nil) != (e.Code == 0 || strings.HasPrefix(test.stdout, "1")), "a report: %v", err)
+		})
+	}
+	e := replaysIn(t, folder, nil, "--json", "docker.json", "access.log")
+	e.Want(t, 1, `"requests": 1`, `"error": "no line is a request`)
+}
+
 // TestReplay_pipe writes a report to a pipe.
 func TestReplay_pipe(t *testing.T) {
 	t.Parallel()

@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/report"
@@ -151,29 +153,45 @@ func checkReport(path string) error {
 	return nil
 }
 
-// finish writes the report and prints the result. Without a request that could be read it writes none.
+// finish writes the report and prints the result. It writes no report if the logs have something to read, but no request.
+// A file without one is an error even if others have requests: they are played, and the result is not whole.
 func (i *invocation) finish(result *replay.Result) error {
-	unread, path := unread(result), i.flag("report")
-	if path != "" && !unread {
-		var page bytes.Buffer
-		err := report.Write(&page, result)
-		if err == nil {
-			err = os.WriteFile(path, page.Bytes(), 0o666) //nolint:gosec // the umask decides, as for any output
-		}
-		if err != nil {
+	err := unreadFiles(result)
+	if path := i.flag("report"); path != "" && (err == nil || result.Requests > 0) {
+		if err := writeReport(path, result); err != nil {
 			return err
 		}
 	}
-	if err := i.show(result); err != nil || !unread {
-		return err
+	if failure := i.show(result); failure != nil {
+		return failure
 	}
-	return exitf(exitNotAsked, "no request could be read")
+	return err
 }
 
-// unread reports whether the logs have lines of which none could be read.
-func unread(result *replay.Result) bool {
-	failed := func(f replay.FileReport) bool { return f.Error != "" }
-	return result.Requests == 0 && (result.Log.Malformed > 0 || slices.ContainsFunc(result.Log.Files, failed))
+func writeReport(path string, result *replay.Result) error {
+	var page bytes.Buffer
+	if err := report.Write(&page, result); err != nil {
+		return err
+	}
+	return os.WriteFile(path, page.Bytes(), 0o666) //nolint:gosec // the umask decides, as for any output
+}
+
+// unreadFiles returns an error that names the first files of which no line was a request.
+func unreadFiles(result *replay.Result) error {
+	const named = 3
+	var faults []string
+	for i := range result.Log.Files {
+		if f := &result.Log.Files[i]; f.Unread() {
+			faults = append(faults, f.Fault())
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	if more := len(faults) - named; more > 0 {
+		faults = append(faults[:named], humanize.Counted(more, "more file"))
+	}
+	return exitf(exitNotAsked, "no request could be read from %s", strings.Join(faults, "; from "))
 }
 
 // show prints the result.

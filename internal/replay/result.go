@@ -8,6 +8,7 @@ package replay
 import (
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -163,10 +164,25 @@ type LogReport struct {
 
 // FileReport describes one file.
 type FileReport struct {
-	Name   string `json:"name"`
-	Format string `json:"format"`
-	Lines  int64  `json:"lines"`
-	Error  string `json:"error,omitempty"`
+	Name     string `json:"name"`
+	Format   string `json:"format"`
+	Lines    int64  `json:"lines"`
+	Requests int64  `json:"requests"` // of these lines
+
+	// Error is why the file was not read to its end, or that no line of it is a request.
+	Error string `json:"error,omitempty"`
+}
+
+// Unread reports whether the file has something of which nothing could be played.
+func (f *FileReport) Unread() bool { return f.Error != "" && f.Requests == 0 }
+
+// Fault is what is wrong with the file, safe on a terminal; empty if nothing is.
+func (f *FileReport) Fault() string {
+	const most = 300 // characters, room for the line that the error may show
+	if f.Error == "" {
+		return ""
+	}
+	return escape.Short(f.Name, 200) + ": " + escape.Short(f.Error, most)
 }
 
 // Suggestions are the results of other limits on the same traffic.

@@ -79,9 +79,9 @@ func logReport(s *accesslog.Summary) LogReport {
 	}
 	for i := range s.Files {
 		f := &s.Files[i]
-		file := FileReport{Name: f.Name, Format: formatOf(f), Lines: f.Lines}
-		if f.Err != nil {
-			file.Error = f.Err.Error()
+		file := FileReport{Name: f.Name, Format: formatOf(f), Lines: f.Lines, Requests: f.Requests()}
+		if fault := f.Fault(); fault != nil {
+			file.Error = fault.Error()
 		}
 		report.Files = append(report.Files, file)
 	}

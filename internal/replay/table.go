@@ -102,8 +102,11 @@ func (p printer) log(r *Result) {
 			humanize.Count(r.Log.Late), r.Log.LatestBy.Round(time.Millisecond)))
 	}
 	for _, f := range r.Log.Files {
-		if f.Error != "" {
-			notes = append(notes, fmt.Sprintf("%s: %s; the lines before count", escape.Short(f.Name, 200), escape.Short(f.Error, 200)))
+		switch fault := f.Fault(); {
+		case f.Unread():
+			notes = append(notes, fault)
+		case fault != "":
+			notes = append(notes, fault+"; the lines before count")
 		}
 	}
 	if len(r.Skipped) > 0 {

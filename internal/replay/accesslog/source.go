@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
@@ -125,6 +126,9 @@ func (s *source) step() {
 	}
 	s.report.Lines++
 	e, copied := &Entry{line: s.report.Lines, file: s.index}, string(text)
+	if s.report.First == "" {
+		s.report.First = escape.Short(strings.TrimSpace(strings.TrimPrefix(copied, byteOrderMark)), shownText)
+	}
 	format, reason := Other, "longer than 1 MiB"
 	if !tooLong {
 		format, reason = s.parser.parse(copied, e)

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -79,9 +80,24 @@ type FileReport struct {
 	// Formats is the number of the other lines by their [Format].
 	Formats [formats]int64
 
+	// First is the beginning of the first line that is not blank, safe on a terminal.
+	First string
+
 	// Err is why the file was not read to its end: it is cut off, damaged or no log. The lines before
 	// count.
 	Err error
+}
+
+// Requests returns the number of lines that are requests.
+func (f *FileReport) Requests() int64 { return f.Lines - f.Malformed - f.Formats[Other] }
+
+// Fault returns what is wrong with a file: [FileReport.Err], or that none of its lines is a request. A file without
+// any text has no fault: a rotation leaves such logs behind.
+func (f *FileReport) Fault() error {
+	if f.Err != nil || f.First == "" || f.Requests() > 0 {
+		return f.Err
+	}
+	return fmt.Errorf("no line is a request in Caddy's JSON, Common or Combined Log Format; the first is %s", f.First)
 }
 
 // Summary returns the summary so far. The lines include the entries in the window.

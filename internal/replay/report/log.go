@@ -23,7 +23,7 @@ func newReportLog(l replay.LogReport) reportLog {
 		l.Files, func(f replay.FileReport) []string {
 			return []string{sayName(f.Name), sayName(f.Format), humanize.Count(f.Lines), sayName(cmp.Or(f.Error, "none"))}
 		})
-	if slices.ContainsFunc(l.Files, isCutOff) {
+	if slices.ContainsFunc(l.Files, func(f replay.FileReport) bool { return hasFault(f) && !f.Unread() }) {
 		page.Files.Note = "The lines of a file before its error count."
 	}
 	page.Broken = tableOf("The first lines that could not be read",
@@ -34,7 +34,7 @@ func newReportLog(l replay.LogReport) reportLog {
 	return page
 }
 
-func isCutOff(f replay.FileReport) bool { return f.Error != "" }
+func hasFault(f replay.FileReport) bool { return f.Error != "" }
 
 func wasWere(n int64) string {
 	if n == 1 {

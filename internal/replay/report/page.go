@@ -91,5 +91,5 @@ func reportWarnings(r *replay.Result) []string {
 
 // incomplete reports whether lines or the rest of a file were left out, or requests were played late.
 func incomplete(l replay.LogReport) bool {
-	return l.Malformed > 0 || l.Late > 0 || slices.ContainsFunc(l.Files, isCutOff)
+	return l.Malformed > 0 || l.Late > 0 || slices.ContainsFunc(l.Files, hasFault)
 }

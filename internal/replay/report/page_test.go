@@ -89,7 +89,8 @@ func TestWrite_says(t *testing.T) {
 		{"a whole log", read(replay.LogReport{Lines: 9}), "All of them could be read."},
 		{"malformed lines", read(malformed), "bad text"},
 		{"late lines", read(replay.LogReport{Lines: 9, Late: 3}), "stood too far behind"},
-		{"a file cut off", read(replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.gz", Error: "unexpected end"}}}), "unexpected end"},
+		{"a file cut off", read(replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.gz", Requests: 8, Error: "unexpected end"}}}), "unexpected end The lines of a file before its error count."},
+		{"a file without requests", read(replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.json", Error: "no line is a request"}}}), "no line is a request"},
 		{"a policy without requests", with(one, idle), "No request met this policy."},
 		{"no denial", with(one, quiet), "It would have refused none of them."},
 		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
@@ -102,6 +103,8 @@ func TestWrite_says(t *testing.T) {
 			page := reportOf(t, &tt.result)
 			text := pageText(t, page)
 			assert.ErrorIf(t, !strings.Contains(text, tt.want), "the report does not say %q", tt.want)
+			before := strings.Contains(text, "The lines of a file before its error count.")
+			assert.ErrorIf(t, before != (tt.name == "a file cut off"), "the report says that lines before an error count: %t", before)
 			unread := strings.Contains(text, "Not all of the log was read as it should be")
 			assert.ErrorIf(t, unread != incomplete(tt.result.Log), "the report says that not all was read: %t", unread)
 			for _, garbage := range []string{"NaN", "Inf", "%!", "<nil>", "0001-01-01"} {
