@@ -102,17 +102,26 @@ var identityHeaders = []string{
 // warnUnwritten logs, once a place, that a limit is decided by a header as the client wrote it: those that a
 // later handler writes, and those of well-known proxies.
 func (a *App) warnUnwritten() {
+	const (
+		order  = "; put both into a route, in the order in which they run"
+		later  = "a limit goes by a header before forward_auth or request_header writes it, so that it is what the client wrote" + order
+		unsure = "a limit goes by a header before forward_auth or request_header writes it; it is what the client wrote, unless a handler in front writes it too" + order
+		never  = "a limit goes by a header that nothing before it writes; it is what the client wrote, unless a proxy in front of Caddy writes it and clients cannot go around that"
+	)
 	warned := map[routetrace.HeaderRead]bool{}
 	for _, read := range routetrace.EarlyReads(a.servers(), requestHeaders) {
-		text := "a limit goes by a header before forward_auth or request_header writes it, so that it is what the client wrote; put both into a route, in the order in which they run"
-		if !read.Later {
-			text = "a limit goes by a header that nothing before it writes; it is what the client wrote, unless a proxy in front of Caddy writes it and clients cannot go around that"
+		text := never
+		switch {
+		case read.Later && read.Unsure:
+			text = unsure
+		case read.Later:
+			text = later
 		}
 		once := read
 		if read.Place.Site { // which may stand on several servers, such as one for HTTP and HTTPS
 			once.Place.Server = ""
 		}
-		if warned[once] || !read.Later && !slices.Contains(identityHeaders, read.Header) {
+		if warned[once] || !read.Later && (read.Unsure || !slices.Contains(identityHeaders, read.Header)) {
 			continue
 		}
 		warned[once] = true

@@ -25,6 +25,7 @@ func TestUnwritten_warning(t *testing.T) {
 		own   = "redis_ratelimit {header.X-My-User} 10 1m\n"
 		plan  = "redis_ratelimit {\nlimit {header.X-My-User} 10\nwindow 1m\n}\n"
 		login = "forward_auth 127.0.0.1:1 {\nuri /\ncopy_headers Remote-User X-Name>X-My-User\n}\n"
+		basic = "basic_auth {\nbob $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\n"
 		named = "&(login) {\n" + login + "}\n"
 	)
 	n := caddytest.Start(t, caddytest.Config("", "respond ok"))
@@ -50,7 +51,16 @@ func TestUnwritten_warning(t *testing.T) {
 		{"inside, behind the login", login + "handle {\n" + limit + "}", nil},
 		{"by request_header", "route {\nrequest_header Remote-User {http.auth.user.id}\n" + limit + "}", nil},
 		{"cleared", "route {\nrequest_header -Remote-*\n" + limit + "}", nil},
+		{"cleared, another header", "route {\nrequest_header -X-Internal-*\n" + limit + "}", []string{"unless a proxy"}},
+		{"cleared by its end", "route {\nrequest_header -*-User\n" + limit + "}", nil},
+		{"cleared by its middle", "route {\nrequest_header -*Mote-u*\n" + limit + "}", nil},
+		{"cleared with all", "route {\nrequest_header -*\n" + limit + "}", nil},
+		{"a computed name", "route {\nrequest_header {vars.name} x\n" + limit + "}", nil},
+		{"behind a login without headers", "route {\n" + basic + limit + "}", []string{"unless a proxy"}},
 		{"behind a named route", "route {\ninvoke login\n" + limit + "}", nil},
+		{"behind a named route, before the login", "route {\ninvoke login\n" + limit + login + "}", []string{"unless a handler in front writes it too; put both into a route"}},
+		{"behind a named route, a header of its own before request_header", "route {\ninvoke login\n" + own + "request_header +x-my-user a\n}", []string{"unless a handler in front"}},
+		{"behind a named route, kept from the backend", "route {\ninvoke login\n" + limit + "request_header -Remote-User\n}", nil},
 	} {
 		before := len(warnings())
 		text := caddytest.Config("", test.site)

@@ -4,9 +4,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
@@ -52,6 +55,51 @@ func TestLocalAddress(t *testing.T) {
 		target := assert.NoError(url.Parse(test.url))(t)
 		got := localAddress(&caddyhttp.Server{Listen: test.listen}, target).String()
 		assert.ErrorIf(t, got != test.want, "%v, %s: got %s, want %s", test.listen, test.url, got, test.want)
+	}
+}
+
+// TestEarlyReads_foreign has a handler of another author in front of the one that reads a header.
+func TestEarlyReads_foreign(t *testing.T) {
+	reader := &addsHeader{}
+	foreign := &struct{ caddyhttp.MiddlewareHandler }{} // a type without a name has no author that is known
+	login := func(provider caddyauth.Authenticator) *caddyauth.Authentication {
+		return &caddyauth.Authentication{Providers: map[string]caddyauth.Authenticator{"a": provider}}
+	}
+	sets := &headers.Handler{Request: &headers.HeaderOps{Set: http.Header{"remote-user": {"a"}}}}
+	deletes := &headers.Handler{Request: &headers.HeaderOps{Delete: []string{"Remote-User"}}}
+	const none, sure, unsure = "", "Remote-User", "Remote-User unsure"
+	for name, test := range map[string]struct {
+		route []caddyhttp.MiddlewareHandler
+		want  string
+	}{
+		"alone":                           {[]caddyhttp.MiddlewareHandler{reader}, sure},
+		"behind it":                       {[]caddyhttp.MiddlewareHandler{foreign, reader}, unsure},
+		"in front of it":                  {[]caddyhttp.MiddlewareHandler{reader, foreign}, sure},
+		"behind it, in front of a header": {[]caddyhttp.MiddlewareHandler{foreign, reader, sets}, unsure + " later"},
+		"behind it, deleted later":        {[]caddyhttp.MiddlewareHandler{foreign, reader, deletes}, unsure},
+		"deleted later":                   {[]caddyhttp.MiddlewareHandler{reader, deletes}, sure + " later"},
+		"behind it and a header":          {[]caddyhttp.MiddlewareHandler{foreign, sets, reader, sets}, none},
+		"behind a login":                  {[]caddyhttp.MiddlewareHandler{login(caddyauth.HTTPBasicAuth{}), reader}, sure},
+		"behind a login of its author":    {[]caddyhttp.MiddlewareHandler{login(&struct{ caddyauth.Authenticator }{}), reader, sets}, unsure + " later"},
+	} {
+		servers := map[string]*caddyhttp.Server{"srv0": {Routes: caddyhttp.RouteList{{Handlers: test.route}}}}
+		var got []string
+		for _, read := range EarlyReads(servers, func(h caddyhttp.MiddlewareHandler) []string {
+			if h == reader {
+				return []string{"Remote-User"}
+			}
+			return nil
+		}) {
+			text := read.Header
+			if read.Unsure {
+				text += " unsure"
+			}
+			if read.Later {
+				text += " later"
+			}
+			got = append(got, text)
+		}
+		assert.Equal(t, strings.Join(got, ", "), test.want, "%s", name)
 	}
 }
 
