@@ -252,3 +252,28 @@ func TestUsageBody_file(t *testing.T) {
 	n.Get(t, "/a.json?k=range", "Range: bytes=0-9").Want(t, http.StatusPartialContent, body[:10])
 	n.WaitForRefund(t, "default", "range", 950)
 }
+
+// TestUsageBody_compressed has a site whose upstream is asked for no compression, so that only Caddy's encode compresses.
+// The warning names encode, and what it says to write puts an end to it.
+func TestUsageBody_compressed(t *testing.T) {
+	t.Parallel()
+	const limit = "redis_ratelimit same 1000 24h {\nname usage\ncost json usage.out 50\n}\n"
+	backend := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"usage":{"out":4},"text":"`+strings.Repeat("x", 1000)+`"}`)
+	})
+	encode := "encode gzip\n"
+	proxy := "reverse_proxy " + backend + " {\nheader_up Accept-Encoding identity\n}\n"
+	n := caddytest.Start(t, caddytest.Config("", limit+encode+proxy))
+	warnings := func() []caddytest.LogLine {
+		return n.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Message, "cannot be used") })
+	}
+	n.Get(t, "/", "Accept-Encoding: gzip").Want(t, 0, caddytest.Any, "Content-Encoding: gzip")
+	n.WaitForRefund(t, "usage", "same", 950)
+	found := warnings()
+	assert.FatalIf(t, len(found) != 1 || !strings.Contains(found[0].Text, "write Caddy's encode before this directive, both into a route"), "the log has %v", found)
+	n.Reload(t, caddytest.Config("", "route {\n"+encode+limit+proxy+"}\n"))
+	n.Get(t, "/", "Accept-Encoding: gzip").Want(t, 0, caddytest.Any, "Content-Encoding: gzip")
+	n.WaitForRefund(t, "usage", "same", 946)
+	n.CheckMetric(t, `invalid_values_total{option="cost",policy="usage"}`, 1)
+}
