@@ -51,11 +51,16 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 	defer cancel()
 	report := adminapi.OverrideReport{}
 	target := overrides.Target{Policy: question.Policy}
+	named := target
 	if key != nil {
-		target = a.overrides.Target(question.Policy, *key)
+		named = a.overrides.Target(question.Policy, *key)
 		if known {
-			report.Hint = registered.hint(*key)
+			meant, hint := a.meant(&registered, *key)
+			if report.Hint = hint; meant != *key {
+				*key, question.Key.Text = meant, escape.Key(meant.String())
+			}
 		}
+		target = a.overrides.Target(question.Policy, *key)
 	}
 	switch {
 	case question.Unban:
@@ -65,7 +70,10 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 			return report, true, nil
 		}
 	case question.Remove:
-		report.Removed, err = true, a.overrides.Remove(ctx, target)
+		report.Removed, err = true, a.overrides.Remove(ctx, named) // which may be from when the policy had other keys
+		if errors.Is(err, overrides.ErrAbsent) && target != named {
+			err = a.overrides.Remove(ctx, target)
+		}
 	default:
 		report.OverrideEntry, err = a.putOverride(ctx, registered, target, &question)
 	}

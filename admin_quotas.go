@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
@@ -87,36 +88,62 @@ func unban(ctx context.Context, stores *storepool.Stores, p *limiter.Policy, key
 	return new(int64(oneIf(lifted))), err
 }
 
-// readQuota reads which quota a question is about. Without a key it is the whole policy.
-func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *limiter.EncodedKey, err error) {
+// readQuota reads which quota a question is about, and a hint for who asks it. Without a key it is the whole policy.
+func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *limiter.EncodedKey, hint string, err error) {
 	var question adminapi.QuotaRequest
 	if err := adminapi.ReadQuestion(r, &question); err != nil {
-		return registered, nil, err
+		return registered, nil, "", err
 	}
 	if question.Policy == "" {
-		return registered, nil, adminapi.BadInput("policy: name one")
+		return registered, nil, "", adminapi.BadInput("policy: name one")
 	}
 	if registered, err = a.registeredNamed(question.Policy); err != nil || !question.Key.Given {
-		return registered, nil, err
+		return registered, nil, "", err
 	}
 	parsed, err := escape.ParseKey(question.Key.Text)
 	if err != nil {
-		return registered, nil, adminapi.BadInput("%v", err)
+		return registered, nil, "", adminapi.BadInput("%v", err)
 	}
-	return registered, new(limiter.AsEncoded(parsed)), nil
+	meant, hint := a.meant(&registered, limiter.AsEncoded(parsed))
+	return registered, &meant, hint, nil
 }
 
-// hint helps who gives a client's whole address where the policy counts by its prefix.
-func (r *registeredPolicy) hint(key limiter.EncodedKey) string {
-	if prefix := r.identity.Shorten(key.String()); prefix != key.String() {
-		return "clients' addresses are counted by their prefix here: this one's key is " + prefix
+// meant returns the key that an operator means by one. Where a policy's keys are addresses, a whole address that is written
+// otherwise in keys, such as an IPv4 address in IPv6 form, is the one that it counts as. The hint names such a key, and
+// the network that an address counts by, which is named only on purpose: it may hold other clients.
+func (a *App) meant(registered *registeredPolicy, named limiter.EncodedKey) (key limiter.EncodedKey, hint string) {
+	client, _, _ := rule.CutPass(named)
+	counted := registered.identity.Shorten(client.String())
+	switch {
+	case counted == client.String():
+		return named, ""
+	case strings.Contains(counted, "/"):
+		return named, "clients' addresses are counted by their prefix here: this one's key is " + counted
+	case !a.hasAddressKeys(registered.policy.Name()):
+		return named, "in a key of clients' addresses this one is " + counted
 	}
-	return ""
+	return limiter.AsEncoded(counted + strings.TrimPrefix(named.String(), client.String())), "this address counts as " + counted
+}
+
+// hasAddressKeys reports whether all keys of a policy are addresses.
+func (a *App) hasAddressKeys(policy string) (found bool) {
+	for _, set := range a.rules {
+		for i := range set.Rules {
+			switch r := &set.Rules[i]; {
+			case r.Policy.Name() != policy:
+			case !r.Key.IsAddress():
+				return false
+			default:
+				found = true
+			}
+		}
+	}
+	return found
 }
 
 // serveState reports the state of a quota.
 func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, error) {
-	registered, key, err := a.readQuota(r)
+	registered, key, hint, err := a.readQuota(r)
 	if err != nil {
 		return nil, false, err
 	}
@@ -128,7 +155,7 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 	policy, status := rule.UnderOverride(override, registered.policy)
 	checks := registered.quotas(policy, *key, override != nil)
 	check := checks[0]
-	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: registered.hint(*key), Override: explain.Override(override),
+	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: hint, Override: explain.Override(override),
 		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
 	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
 		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: explain.Seconds(lasts)}
@@ -175,14 +202,13 @@ func addStored(r *http.Request, remote *storepool.Redis, report *adminapi.StateR
 
 // serveReset forgets a quota, or all of a policy.
 func (a *App) serveReset(r *http.Request, stores *storepool.Stores) (any, bool, error) {
-	registered, key, err := a.readQuota(r)
+	registered, key, hint, err := a.readQuota(r)
 	if err != nil {
 		return nil, false, err
 	}
-	var report adminapi.ResetReport
+	report := adminapi.ResetReport{Hint: hint}
 	var found failover.ResetCount
 	if key != nil {
-		report.Hint = registered.hint(*key)
 		found, err = resetQuotas(r.Context(), stores, registered.quotas(registered.policy, *key, true))
 	} else {
 		found, err = stores.ResetAll(r.Context(), registered.policy.Name())

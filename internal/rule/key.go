@@ -206,6 +206,9 @@ func (t *KeyTemplate) appendEncoded(key []byte, value string) []byte {
 	return key
 }
 
+// IsAddress reports whether keys are a client's address and nothing else.
+func (t *KeyTemplate) IsAddress() bool { return len(t.parts) == 1 && t.parts[0].address }
+
 // Prefixes returns the prefixes that addresses in keys are cut to.
 func (t *KeyTemplate) Prefixes() Prefixes { return t.prefixes }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -212,11 +213,55 @@ func TestAddress_is_cut_to_its_prefix(t *testing.T) {
 		{"::ffff:c000:24d", Prefixes{32, 64}, "192.0.2.77"},
 		{"fe80::1%eth0", Prefixes{32, 64}, "fe80::/64"},
 		{"fe80::1%eth0", Prefixes{32, 128}, "fe80::1"},
+		{"64:ff9b::192.0.2.77", Prefixes{32, 64}, "192.0.2.77"},
+		{"64:ff9b::192.0.2.77", Prefixes{24, 64}, "192.0.2.0/24"},
+		{"64:FF9B::C000:24D", Prefixes{32, 128}, "192.0.2.77"},
+		{"64:ff9b::192.0.2.77%eth0", Prefixes{32, 64}, "192.0.2.77"},
+		{"64:ff9b::1:192.0.2.77", Prefixes{32, 64}, "64:ff9b::/64"},
+		{"::ffff:0:192.0.2.77", Prefixes{32, 64}, "192.0.2.77"},
+		{"::ffff:1:192.0.2.77", Prefixes{32, 64}, "::/64"},
+		{"::192.0.2.77", Prefixes{32, 64}, "::/64"},
+		{"2002:c000:24d::1", Prefixes{32, 64}, "192.0.2.77"},
+		{"2002:c000:24d:5:6:7:8:9", Prefixes{16, 64}, "192.0.0.0/16"},
+		{"2003:c000:24d::1", Prefixes{32, 64}, "2003:c000:24d::/64"},
+		{"64:ff9b:1::192.0.2.77", Prefixes{32, 64}, "64:ff9b:1::c000:24d"},
+		{"64:ff9b:1:2:3:4:5:6", Prefixes{24, 48}, "64:ff9b:1:2:3:4:5:6"},
+		{"64:ff9b:2::1", Prefixes{32, 64}, "64:ff9b:2::/64"},
 		{"", Prefixes{32, 64}, ""},
 		{"@", Prefixes{24, 64}, "@"},
 		{"no:address", Prefixes{24, 64}, "no:address"},
 	} {
 		assert.Equal(t, test.prefixes.Shorten(test.address), test.want, "%q with %+v", test.address, test.prefixes)
+	}
+}
+
+// TestAddress_in_an_address_is_of_the_internet has IPv4 addresses that no client of the internet has within the networks
+// of IPv6, beside the nearest ones that clients have. Those of the first kind must not count as the client that has them.
+func TestAddress_in_an_address_is_of_the_internet(t *testing.T) {
+	for ipv4, counts := range map[string]bool{
+		"0.0.0.0": false, "0.255.255.255": false, "1.0.0.0": true,
+		"9.255.255.255": true, "10.0.0.1": false, "11.0.0.0": true,
+		"100.63.255.255": true, "100.64.0.0": false, "100.127.255.255": false, "100.128.0.0": true,
+		"126.255.255.255": true, "127.0.0.1": false, "128.0.0.0": true,
+		"169.253.255.255": true, "169.254.169.254": false, "169.255.0.0": true,
+		"172.15.255.255": true, "172.16.0.1": false, "172.31.255.255": false, "172.32.0.0": true,
+		"192.167.255.255": true, "192.168.0.1": false, "192.169.0.0": true,
+		"223.255.255.255": true, "224.0.0.1": false, "240.0.0.1": false, "255.255.255.255": false,
+	} {
+		bytes := assert.NoError(netip.ParseAddr(ipv4))(t).As4()
+		sixToFour := netip.AddrFrom16([16]byte{0: 0x20, 1: 0x02, 2: bytes[0], 3: bytes[1], 4: bytes[2], 5: bytes[3], 15: 1})
+		for address, network := range map[string]string{
+			"64:ff9b::" + ipv4: "64:ff9b::/64",
+			"::ffff:0:" + ipv4: "::/64",
+			sixToFour.String(): netip.PrefixFrom(sixToFour, 64).Masked().String(),
+			"::ffff:" + ipv4:   ipv4, // not translated: the machine's own form of an IPv4 connection
+		} {
+			want := network
+			if counts {
+				want = ipv4
+			}
+			assert.Equal(t, Prefixes{IPv4: 32, IPv6: 64}.Shorten(address), want, "%s", address)
+		}
 	}
 }
 
