@@ -243,10 +243,10 @@ func TestReadme_pages(t *testing.T) {
 	}
 }
 
-// TestReadme_start sends the requests of the chapter to Caddyfile.example.
+// TestReadme_start sends the requests of the chapter to Caddyfile.example, and has one more explained as the README does.
 func TestReadme_start(t *testing.T) {
 	t.Parallel()
-	_, loop, found := strings.Cut(caddytest.ReadFile(t, "README.md"), "$ for i in 1 2 3 4; do curl -s http://localhost:8080/search; done\n")
+	_, loop, found := strings.Cut(caddytest.ReadFile(t, "README.md"), "$ for i in 1 2 3 4; do curl -s http://127.0.0.1:8080/search; done\n")
 	shown, _, ended := strings.Cut(loop, "```")
 	assert.FatalIf(t, !found || !ended, "README.md has no loop of searches")
 	n := caddytest.Start(t, example(t))
@@ -264,6 +264,38 @@ func TestReadme_start(t *testing.T) {
 	if got, want := seconds.ReplaceAllString(served, "in N s"), seconds.ReplaceAllString(shown, "in N s"); got != want {
 		t.Errorf("got\n%s\nREADME.md shows\n%s", got, want)
 	}
+	_, shown, found = strings.Cut(caddytest.ReadFile(t, "README.md"), "$ ./caddy redis-ratelimit explain --url http://127.0.0.1:8080/search --client-ip 127.0.0.1\n")
+	shown, _, ended = strings.Cut(shown, "```")
+	assert.FatalIf(t, !found || !ended, "README.md explains no search")
+	explained := n.Ratelimit(t, "explain", "--url", n.URL+"/search", "--client-ip", "127.0.0.1").Stdout
+	words := func(text string) string { // without times, and the spaces that depend on them
+		return strings.Join(strings.Fields(regexp.MustCompile(`[\d.]+ s`).ReplaceAllString(text, "N s")), " ")
+	}
+	assert.ErrorIf(t, words(explained) != words(shown), "got\n%s\nREADME.md shows\n%s", explained, shown)
+}
+
+// TestDocuments_sizes wants the bytes of a count that docs/operations.md has measured on the other pages that name them.
+func TestDocuments_sizes(t *testing.T) {
+	t.Parallel()
+	measured := regexp.MustCompile("\n\\| `sliding_window_counter`[^|]*\\| any \\| (\\d+) \\|").FindStringSubmatch(caddytest.ReadFile(t, "docs/operations.md"))
+	assert.FatalIf(t, measured == nil, "docs/operations.md has no size of a count")
+	for page, sentence := range map[string]string{"SECURITY.md": "[%s bytes or more](docs/operations.md#sizing)", "docs/redis.md": "A count takes %s to "} {
+		want := fmt.Sprintf(sentence, measured[1])
+		assert.ErrorIf(t, !strings.Contains(caddytest.ReadFile(t, page), want), "%s does not say %q", page, want)
+	}
+}
+
+// TestDocuments_bounds wants links of a bound to lead to the chapter of bounds.
+func TestDocuments_bounds(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, page := range documents(t) {
+		for _, link := range regexp.MustCompile(`\[[^\]]*\bbounds?\]\(([^)]+)\)`).FindAllStringSubmatch(caddytest.ReadFile(t, page), -1) {
+			found++
+			assert.ErrorIf(t, !strings.HasSuffix(link[1], "#bounds"), "%s: %s leads elsewhere", page, link[0])
+		}
+	}
+	assert.ErrorIf(t, found < 2, "%d links of a bound, want 2 at least", found)
 }
 
 var avoidedWords = regexp.MustCompile(`(?i)\b(whoever|nobody|somebody|tells whether)\b`)
