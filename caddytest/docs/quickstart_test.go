@@ -115,10 +115,16 @@ func buildOutside(t *testing.T, program string) (path string) {
 // runProgram runs a program until the test's end and returns its URL.
 func runProgram(t *testing.T, path string, env ...string) (url string) {
 	t.Helper()
+	return runProgramTo(t, os.Stderr, path, env...)
+}
+
+// runProgramTo runs a program that writes its errors to a file, until the test's end.
+func runProgramTo(t *testing.T, errors *os.File, path string, env ...string) (url string) {
+	t.Helper()
 	address := redistest.FreeAddr(t)
 	command := exec.Command(path)
 	command.Env = append(append(os.Environ(), "LISTEN="+address), env...)
-	command.Stderr = os.Stderr
+	command.Stderr = errors
 	assert.Must(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
@@ -155,6 +161,31 @@ func TestGo_memory(t *testing.T) {
 	}
 	got := requestAs(t, url, "bob")
 	assert.ErrorIf(t, got != 200, "another client: status %d", got)
+}
+
+// TestGo_says runs the programs of docs/go.md where another listens: they end with an error that names the address. With
+// Redis gone the second one writes nothing: it silences go-redis's logger.
+func TestGo_says(t *testing.T) {
+	t.Parallel()
+	taken := assert.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer taken.Close() //nolint:errcheck // the test is over
+	var second string
+	for i, program := range goPrograms(t) {
+		second = buildOutside(t, program)
+		command := exec.CommandContext(t.Context(), second)
+		command.Env = append(os.Environ(), "LISTEN="+taken.Addr().String(), "REDIS_ADDR="+taken.Addr().String())
+		said, err := command.CombinedOutput()
+		assert.ErrorIf(t, err == nil || !strings.Contains(string(said), taken.Addr().String()), "program %d: got %v, %q", i, err, said)
+	}
+	said := assert.NoError(os.Create(filepath.Join(t.TempDir(), "stderr")))(t)
+	defer said.Close() //nolint:errcheck // the program writes by a descriptor of its own
+	url := runProgramTo(t, said, second, "REDIS_ADDR="+redistest.FreeAddr(t))
+	for i, want := range []int{200, 200, 200, 429} {
+		got := requestAs(t, url, "alice")
+		assert.ErrorIf(t, got != want, "request %d without Redis: status %d, want %d", i, got, want)
+	}
+	text := assert.NoError(os.ReadFile(said.Name()))(t)
+	assert.ErrorIf(t, len(text) > 0, "without Redis the program says %q", text)
 }
 
 // TestGo_shares_quotas_with_Caddy runs the program and the Caddyfile of docs/go.md on one Redis. Each
