@@ -55,8 +55,8 @@ type Handler struct {
 	// comes with a denial in any case. Default: `x_ratelimit`.
 	Headers []string `json:"headers,omitempty"`
 
-	// Adds up to so much, at random, to `Retry-After`, so that clients do not all come back at once.
-	// At most 24h. Default: 0.
+	// Adds up to so much, at random, to `Retry-After`, so that clients do not all come back at once. Waits above
+	// 2,147,483 seconds are told as that, less up to so much. At most 24h. Default: 0.
 	RetryJitter caddy.Duration `json:"retry_jitter,omitempty"`
 
 	// Whether a refusal is answered directly, with a body of the type application/problem+json

@@ -119,8 +119,8 @@ func TestGRPC_browser(t *testing.T) {
 	})
 	seconds := regexp.MustCompile(`31[45]\d{5}|31536000`)
 	for options, want := range map[string]seenCall{
-		"":         {200, 0, []string{"application/grpc-web+proto", "8", "rate limit exceeded: policy calls, retry in WAIT s", "-1", "WAIT", "0"}},
-		"grpc off": {429, 0, []string{"none", "none", "none", "none", "WAIT", "0"}},
+		"":         {200, 0, []string{"application/grpc-web+proto", "8", "rate limit exceeded: policy calls, retry in WAIT s", "-1", "2147483", "0"}},
+		"grpc off": {429, 0, []string{"none", "none", "none", "none", "2147483", "0"}},
 	} {
 		n := caddytest.Start(t, caddytest.Config("", `@preflight method OPTIONS
 			@calls not method OPTIONS

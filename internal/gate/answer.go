@@ -52,12 +52,12 @@ func (v *Visit) Deny(verdict *Verdict) error {
 		return v.showPage(verdict)
 	}
 	return v.answer(l.Status, errDenied,
-		func() quotaheader.RefusedCall { return d.deniedCall(denier, wait) },
+		func() quotaheader.RefusedCall { return d.deniedCall(denier, wait.True) },
 		func() quotaheader.Problem { return d.problem(l.Status, verdict.Checks) })
 }
 
 // turnAway says in the header of a refusal when to come back, and judges it as a response.
-func (v *Visit) turnAway(status int, after time.Duration) (wait time.Duration) {
+func (v *Visit) turnAway(status int, after time.Duration) (wait quotaheader.Wait) {
 	wait = quotaheader.SetRefusal(v.Header(), after, v.limiter.RetryJitter)
 	v.judge(status, v.Header())
 	return wait
@@ -129,7 +129,7 @@ func (v *Visit) Undecided(err error) error {
 	_, probe := v.stores.Failing()
 	wait := v.turnAway(http.StatusServiceUnavailable, probe)
 	return v.answer(http.StatusServiceUnavailable, errUnavailable,
-		func() quotaheader.RefusedCall { return quotaheader.UndecidedCall(wait) },
+		func() quotaheader.RefusedCall { return quotaheader.UndecidedCall(wait.True) },
 		func() quotaheader.Problem { return quotaheader.ReducedCapacity(http.StatusServiceUnavailable) })
 }
 

@@ -2,6 +2,7 @@ package quotaheader
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -56,22 +57,40 @@ func expose(header, request http.Header, exposable []string) {
 
 func isListSeparator(r rune) bool { return r == ',' || r == ' ' || r == '\t' }
 
+// maxRetryAfter is the longest wait that a refusal tells. Timers of node count milliseconds in 31 bits: a client that
+// sleeps for longer comes back at once.
+const maxRetryAfter = math.MaxInt32 / 1000 * time.Second
+
+// Wait is how long a refused request has to wait: what its headers tell clients, and what is true.
+type Wait struct {
+	True time.Duration // [limiter.Never]: it cannot pass
+	told time.Duration // at most maxRetryAfter
+}
+
 // SetRefusal sets the headers of a refusal. Retry-After is a positive whole number of seconds, which
-// all clients understand; it is absent for [limiter.Never]. Up to the jitter is added to it at random. The
-// result is the wait that the header rounds up; none counts as a second.
-func SetRefusal(header http.Header, retryAfter, jitter time.Duration) time.Duration {
-	header.Set("Cache-Control", "no-store")
+// all clients understand; it is absent for [limiter.Never]. Up to the jitter is added to it at random, or taken from
+// maxRetryAfter if the wait is longer. The true wait of the result has the jitter as well; none counts as a second.
+func SetRefusal(header http.Header, retryAfter, jitter time.Duration) Wait {
+	values := &[2]string{"no-store"}
+	header["Cache-Control"] = values[0:1:1]
 	if retryAfter == limiter.Never {
-		return retryAfter
+		return Wait{True: limiter.Never}
 	}
+	var spread time.Duration
 	if jitter > 0 {
-		retryAfter = later(retryAfter, rand.N(jitter+1)) //nolint:gosec // spreads clients; nothing depends on it
+		spread = rand.N(jitter + 1) //nolint:gosec // spreads clients; nothing depends on it
 	}
-	if retryAfter <= 0 {
-		retryAfter = time.Second
+	wait := Wait{True: later(retryAfter, spread), told: maxRetryAfter - spread}
+	if retryAfter <= maxRetryAfter {
+		wait.True = min(wait.True, maxRetryAfter)
+		if wait.True <= 0 {
+			wait.True = time.Second
+		}
+		wait.told = wait.True
 	}
-	header.Set(RetryAfter, strconv.FormatInt(CeilSeconds(retryAfter), 10))
-	return retryAfter
+	values[1] = strconv.FormatInt(CeilSeconds(wait.told), 10)
+	header[RetryAfter] = values[1:2:2]
+	return wait
 }
 
 // Seconds writes a duration in seconds, with as many decimals as it has; -1 is [limiter.Never].

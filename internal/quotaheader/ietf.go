@@ -13,13 +13,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// setIETF shows policies and, where they are known, quotas as structured fields (RFC 9651).
-func setIETF(header http.Header, items []*status) {
+// setIETF shows policies and, where they are known, quotas as structured fields (RFC 9651). For a request that is
+// denied, policies that deny tell at most the longest wait; 0: it is not denied.
+func setIETF(header http.Header, items []*status, longest time.Duration) {
 	policies, quotas := make([]string, 0, len(items)), make([]string, 0, len(items))
 	for _, s := range items {
 		policies = append(policies, textsOf(s.Policy).item)
 		if s.known() {
-			quotas = append(quotas, quotaText(s.Check))
+			quotas = append(quotas, quotaText(s.Check, longest))
 		}
 	}
 	setList(header, Policy, policies)
@@ -85,13 +86,16 @@ func policyItem(p *limiter.Policy) httpsfv.Item {
 }
 
 // quotaText shows what a client has left: r units, and t seconds until the quota is as good as new, or,
-// after a denial, until the request would pass. Nothing says when running requests end: they have no t. It is
-// empty where a number is beyond what a structured field can hold. It is written for every request, which is
+// after a denial, until the request would pass, at most the longest wait. Nothing says when running requests end: they
+// have no t. It is empty where a number is beyond what a structured field can hold. It is written for every request, which is
 // why it is no httpsfv.Item.
-func quotaText(c *limiter.Check) string {
+func quotaText(c *limiter.Check, longest time.Duration) string {
 	name, r, wait := textsOf(c.Policy).name, c.Result.Remaining, c.Result.RetryAfter
-	if c.Result.Passes() {
+	switch {
+	case c.Result.Passes():
 		wait = c.Result.ResetAfter
+	case longest > 0 && wait != limiter.Never:
+		wait = min(wait, longest)
 	}
 	timed := !c.Policy.CountsRunning() && (c.Result.Passes() || wait != limiter.Never)
 	t := CeilSeconds(wait)

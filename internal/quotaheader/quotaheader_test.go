@@ -57,7 +57,7 @@ func FuzzQuotaText(f *testing.F) {
 		}
 		for _, p := range policies {
 			c := &limiter.Check{Policy: p, Result: result}
-			got, want := quotaText(c), itemText(quotaItem(c))
+			got, want := quotaText(c, 0), itemText(quotaItem(c))
 			assert.ErrorIf(t, got != want, "%+v of %s: got %q, want %q", result, p.Settings(), got, want)
 		}
 	})
@@ -162,6 +162,46 @@ func TestRefusedCall_Write(t *testing.T) {
 			values := got.Header.Values(header)
 			assert.ErrorIf(t, strings.Join(values, "|") != want, "%s: %s is %q, want %q", name, header, values, want)
 		}
+	}
+}
+
+// TestSetRefusal_longest has waits around the longest that timers of node can count.
+func TestSetRefusal_longest(t *testing.T) {
+	const longest = 2_147_483
+	for _, test := range []struct {
+		wait, jitter time.Duration
+		least, most  int64         // of Retry-After
+		longer       time.Duration // at most, than the wait, is true
+	}{
+		{longest*time.Second - time.Minute, 0, longest - 60, longest - 60, 0},
+		{longest * time.Second, 0, longest, longest, 0},
+		{longest*time.Second + 1, 0, longest, longest, 0},
+		{365 * 24 * time.Hour, 0, longest, longest, 0},
+		{math.MaxInt64, 0, longest, longest, 0},
+		{longest*time.Second - 10*time.Second, time.Hour, longest - 10, longest, 10 * time.Second}, // which is never too early
+		{longest * time.Second, time.Hour, longest, longest, 0},
+		{longest*time.Second + 1, time.Hour, longest - 3600, longest, time.Hour},
+		{365 * 24 * time.Hour, 24 * time.Hour, longest - 86_400, longest, 24 * time.Hour},
+		{math.MaxInt64, 24 * time.Hour, longest - 86_400, longest, 0},
+	} {
+		seen := map[string]bool{}
+		for range 50 {
+			header := http.Header{}
+			wait := SetRefusal(header, test.wait, test.jitter)
+			seen[header.Get(RetryAfter)] = true
+			told := assert.NoError(strconv.ParseInt(header.Get(RetryAfter), 10, 64))(t)
+			assert.ErrorIf(t, told < test.least || told > test.most, "%v with %v: Retry-After is %d", test.wait, test.jitter, told)
+			assert.ErrorIf(t, wait.True < test.wait || wait.True > later(test.wait, test.longer), "%v with %v: in truth %v", test.wait, test.jitter, wait.True)
+
+			policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}))(t)
+			var q Quotas
+			q.Record([]limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: test.wait}}}, Formats{IETF: true}, time.Now())
+			q.Deny(time.Now(), wait)
+			q.SetHeaders(header, nil)
+			want := min(CeilSeconds(test.wait), told)
+			assert.Equal(t, header.Get(Quota), `"p";r=0;t=`+strconv.FormatInt(want, 10), "%v with %v: %s", test.wait, test.jitter, Quota)
+		}
+		assert.ErrorIf(t, test.most-test.least > 1000 && len(seen) < 25, "%v with %v: Retry-After has %d values of 50", test.wait, test.jitter, len(seen))
 	}
 }
 

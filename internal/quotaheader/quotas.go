@@ -25,6 +25,7 @@ type Quotas struct {
 	stale    bool          // which of them bind is to be found out anew
 	values   [3]string     // of these headers
 	passes   time.Duration // when the denied request would pass, since the Unix epoch; 0: none is denied, limiter.Never: never
+	longest  time.Duration // wait that is told of a policy that denies; 0: none is denied
 	space    [1]status     // backs statuses of a request that meets one policy
 
 	indexes map[quotaName]int // of statuses beyond the first few
@@ -147,7 +148,7 @@ func (q *Quotas) SetHeaders(header, request http.Header) {
 		}
 	}
 	if items := q.items(); len(items) > 0 {
-		setIETF(header, items)
+		setIETF(header, items, q.longest)
 	}
 	expose(header, request, exposable)
 }
@@ -192,12 +193,14 @@ func (q *Quotas) items() (items []*status) {
 // hasPolicyOf reports whether two statuses are of one policy.
 func (s *status) hasPolicyOf(other *status) bool { return s.Policy.Name() == other.Policy.Name() }
 
-// Deny has the headers say when the denied request would pass: so long after an instant of this node's clock, or
-// [limiter.Never].
-func (q *Quotas) Deny(now time.Time, wait time.Duration) {
-	q.passes = wait
-	if wait != limiter.Never {
-		q.passes = later(time.Duration(now.UnixNano()), wait)
+// Deny has the headers say when the denied request would pass: after a wait from an instant of this node's clock.
+func (q *Quotas) Deny(now time.Time, wait Wait) {
+	q.passes, q.longest = limiter.Never, maxRetryAfter
+	if wait.True != limiter.Never {
+		q.passes = later(time.Duration(now.UnixNano()), wait.True)
+	}
+	if wait.True > maxRetryAfter {
+		q.longest = wait.told
 	}
 }
 
