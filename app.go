@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/errorroute"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -73,7 +74,8 @@ type App struct {
 	released   bool // the stores
 	logger     *zap.Logger
 
-	missingAddress *sync.Once // warns of requests without a client's address
+	errorRoutes    *errorroute.Servers // of those that its handlers stand in
+	missingAddress *sync.Once          // warns of requests without a client's address
 }
 
 // Memory bounds the in-process store.
@@ -119,7 +121,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.ctx, a.logger, a.missingAddress = ctx, ctx.Logger(), new(sync.Once)
+	a.ctx, a.logger, a.missingAddress, a.errorRoutes = ctx, ctx.Logger(), new(sync.Once), new(errorroute.Servers)
 	a.registered, a.rules = registeredPolicies{}, nil
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)

@@ -1,10 +1,12 @@
 package redisratelimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -137,3 +139,49 @@ func TestHold_refuses_where_too_many_wait(t *testing.T) {
 	checkShare(t, refused.Header, "5", "2")
 	assert.ErrorIf(t, refused.StatusCode != http.StatusOK || refused.Header.Get("Grpc-Status") != "14" || refused.Header.Get("Grpc-Message") == "", "got %v", refused)
 }
+
+// TestHold_text has a request that is refused because too many wait told so by Caddy, which has no error routes.
+func TestHold_text(t *testing.T) {
+	server := loadServer(t, "", `{"handler":"redis_ratelimit","policies":[{"name":"p","key":"text","limit":5,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]},`)
+	ask := func() *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil))
+		return w
+	}
+	assert.Equal(t, ask().Code, http.StatusOK, "the status of a request that need not wait")
+	process.Held.Add(gate.MaxHeld)
+	defer process.Held.Add(-gate.MaxHeld)
+	refused := ask()
+	assert.Equal(t, refused.Code, http.StatusServiceUnavailable, "the status")
+	assert.Equal(t, refused.Body.String(), "Too many requests are waiting. Try again later.", "the body")
+	checkShare(t, refused.Header(), "5", "3")
+}
+
+// unwritable is a response of which the client takes no body.
+type unwritable struct{ *httptest.ResponseRecorder }
+
+func (unwritable) Write([]byte) (int, error) { return 0, errors.New("the client has left") }
+
+// TestRefusal_clientLeft has clients leave before the body of a refusal, and of the usage: for Caddy that is no error of
+// the server, which error routes would answer a second time.
+func TestRefusal_clientLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		options string
+		path    string
+		key     caddy.CtxKey // of the context, set in error routes
+		status  int
+	}{
+		"text":            {"", "/", caddyhttp.ErrorCtxKey, http.StatusTooManyRequests},
+		"problem details": {`,"problem_details":true`, "/", "unused", http.StatusTooManyRequests},
+		"usage":           {`,"usage":"/usage"`, "/usage", "unused", http.StatusOK},
+	} {
+		h := newHandler(t, `{"policies":[{"name":"p","key":"left `+name+`","limit":1,"window":"24h"}]`+test.options+`}`)
+		serveOnce(t, h, "/")
+		w := unwritable{httptest.NewRecorder()}
+		r := caddyhttp.PrepareRequest(httptest.NewRequest(http.MethodGet, test.path, nil), caddy.NewReplacer(), w, &caddyhttp.Server{})
+		err := h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), test.key, errDenial)), hello)
+		assert.ErrorIf(t, err != nil || w.Code != test.status, "%s: status %d, error %v", name, w.Code, err)
+	}
+}
+
+var errDenial = errors.New("what error routes run for")

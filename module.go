@@ -59,8 +59,9 @@ type Handler struct {
 	// 2,147,483 seconds are told as that, less up to so much. At most 24h. Default: 0.
 	RetryJitter caddy.Duration `json:"retry_jitter,omitempty"`
 
-	// Whether a refusal is answered directly, with a body of the type application/problem+json
-	// (RFC 9457), instead of through the error routes. Default: false.
+	// Whether a denial, and what `fail_mode` `closed` refuses, is answered with a body of the type
+	// application/problem+json (RFC 9457). Default: false, through the error routes, or with a line of text if
+	// none of them can handle the status.
 	ProblemDetails bool `json:"problem_details,omitempty"`
 
 	// Whether a refused gRPC or gRPC-Web call, by its Content-Type, is answered in gRPC's own form:
@@ -127,8 +128,8 @@ func (h *Handler) makeLimiter(ctx caddy.Context) (err error) {
 		Challenges: h.app.opened.Challenges,
 		Stores:     h.app.opened, FailMode: h.FailMode, Timeout: time.Duration(h.app.Timeout),
 		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), ProblemDetails: h.ProblemDetails, GRPC: *h.GRPC,
-		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx),
-		Logger:                  h.logger, LogKeys: h.LogKeys, Events: h.events, Process: &process,
+		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx), ErrorRoutes: h.app.errorRoutes,
+		Logger: h.logger, LogKeys: h.LogKeys, Events: h.events, Process: &process,
 	}
 	if l.Formats, err = quotaheader.ParseFormats(h.Headers); err != nil {
 		return err

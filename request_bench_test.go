@@ -71,9 +71,10 @@ func benchmarkRequests(b *testing.B, app, handler string) {
 // sink is a response that goes nowhere.
 type sink struct{ header http.Header }
 
-func (s *sink) Header() http.Header          { return s.header }
-func (*sink) WriteHeader(int)                {}
-func (*sink) Write(data []byte) (int, error) { return len(data), nil }
+func (s *sink) Header() http.Header            { return s.header }
+func (*sink) WriteHeader(int)                  {}
+func (*sink) Write(data []byte) (int, error)   { return len(data), nil }
+func (*sink) SetWriteDeadline(time.Time) error { return nil }
 
 // loadServer runs a Caddy and returns its server.
 func loadServer(tb testing.TB, app, handler string) *caddyhttp.Server {

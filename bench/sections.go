@@ -93,7 +93,7 @@ func deniedSection() *section {
 	return &section{
 		title: "Denied",
 		note: "A flood from 3,000 clients that have used up their limit. Redis decides every fifth request, the node remembers the others. " +
-			"`error 429` goes through Caddy's error routes, as denials do.",
+			"`error 429` goes through Caddy's error routes, as denials do that one can handle.",
 		trials: []*trial{
 			newTrial("denied/bare", "bare Caddy", caddyServer("bare-denied", constant, "respond 429").denying()).of(clients),
 			newTrial("denied/error", "bare Caddy, error routes", caddyServer("bare-error", constant, "error 429").denying()).of(clients),

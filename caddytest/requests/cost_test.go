@@ -115,6 +115,26 @@ func TestCost_denied(t *testing.T) {
 	n.Ratelimit(t, "explain", "--url", n.URL+"/ask?k=a").Want(t, 4, "after the response it costs {http.reverse_proxy.header.X-Tokens-Used} in all")
 }
 
+// TestCost_innerRefusal has this module refuse further in, with a body that is not charged and in gRPC's form: the weight
+// stays.
+func TestCost_innerRefusal(t *testing.T) {
+	outer := func(path, more string) string {
+		return "redis_ratelimit " + path + " {query.k} 1000 400d { name outer; algorithm fixed_window; " + more + " }\n"
+	}
+	n := caddytest.WithoutRedis(t, "", "route {\n"+outer("/ask*", "weight 10; cost response_bytes")+outer("/look", "count_if status 418")+`
+		redis_ratelimit /ask/denied { name denied; limit {query.limit} 1; window 24h }
+		redis_ratelimit /ask/closed { name closed; limit 1; window 24h; fail_mode closed }
+		redis_ratelimit /ask/incomplete { name incomplete; key {header.X-Key}; limit 1; window 24h; on_empty_key reject }
+		respond ok
+	}`)
+	for path, status := range map[string]int{"/ask/denied?limit=0&": 429, "/ask/closed?": 503, "/ask/incomplete?": 400} {
+		n.Get(t, path+"k="+path[5:6]).Want(t, status, "*.")
+		checkRemaining(t, n, "/look?k="+path[5:6], "990")
+		n.Get(t, path+"k="+path[5:6], "Content-Type: application/grpc").Want(t, http.StatusOK, "", "Grpc-Status: *")
+		checkRemaining(t, n, "/look?k="+path[5:6], "980")
+	}
+}
+
 // checkRemaining waits until a peek shows the remaining units.
 func checkRemaining(t *testing.T, n *caddytest.Node, path, want string) {
 	t.Helper()

@@ -119,8 +119,9 @@ func TestGRPC_browser(t *testing.T) {
 	})
 	seconds := regexp.MustCompile(`31[45]\d{5}|31536000`)
 	for options, want := range map[string]seenCall{
-		"":         {200, 0, []string{"application/grpc-web+proto", "8", "rate limit exceeded: policy calls, retry in WAIT s", "-1", "2147483", "0"}},
-		"grpc off": {429, 0, []string{"none", "none", "none", "none", "2147483", "0"}},
+		"": {200, 0, []string{"application/grpc-web+proto", "8", "rate limit exceeded: policy calls, retry in WAIT s", "-1", "2147483", "0"}},
+		"grpc off": {429, len("Too many requests. Try again in 365 days."),
+			[]string{"text/plain; charset=utf-8", "none", "none", "none", "2147483", "0"}},
 	} {
 		n := caddytest.Start(t, caddytest.Config("", `@preflight method OPTIONS
 			@calls not method OPTIONS
@@ -139,7 +140,7 @@ func TestGRPC_browser(t *testing.T) {
 			calls[1].Header[i] = seconds.ReplaceAllString(text, "WAIT") // a year, less what has passed since the first call
 		}
 		got := calls[1]
-		assert.ErrorIf(t, got.Status != want.Status || got.Size != 0 || !slices.Equal(got.Header, want.Header), "%q: the page has seen %+v, want %+v", options, got, want)
+		assert.ErrorIf(t, got.Status != want.Status || got.Size != want.Size || !slices.Equal(got.Header, want.Header), "%q: the page has seen %+v, want %+v", options, got, want)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestProtocols_versions(t *testing.T) {
 					a := ask(t, speaker, n.url(name)+"/?k="+strings.ReplaceAll(name, " ", ""))
 					caddytest.CheckQuota(t, a, 2, max(left, 0))
 					if left < 0 {
-						caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+						caddytest.CheckRefusal(t, a, http.StatusTooManyRequests).Want(t, 0, deniedText, plainText)
 					} else if a.Status != http.StatusOK || a.Body != version {
 						t.Errorf("got %v; want it served by %s", a, version)
 					}

@@ -158,7 +158,7 @@ func TestDenial_errorRoutes(t *testing.T) {
 		return `{"handler": "subroute"` + more + `, "routes": [{"handle": [` + handler + `]}]}`
 	}
 	for name, test := range map[string]struct{ subroute, server, want string }{
-		"nowhere":     {"", "", ""},
+		"nowhere":     {"", "", deniedText},
 		"at_server":   {"", ", " + errorRoutes("server"), "429 server"},
 		"in_subroute": {", " + errorRoutes("subroute"), "", "429 subroute"},
 		"in_both":     {", " + errorRoutes("subroute"), ", " + errorRoutes("server"), "429 subroute"},
@@ -194,9 +194,9 @@ func TestDenial_limitInErrorRoutes(t *testing.T) {
 	for left := int64(1); left >= 0; left-- {
 		caddytest.CheckQuota(t, n.Get(t, "/limited").Want(t, http.StatusNotFound, "not here"), 2, left) // the error route's answer
 	}
-	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, n.Get(t, "/limited"), http.StatusTooManyRequests), 2, 0)
-	caddytest.CheckRefusal(t, n.Get(t, "/closed"), http.StatusServiceUnavailable)
-	n.Get(t, "/empty").Want(t, http.StatusBadRequest, caddytest.Any)
+	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, n.Get(t, "/limited"), http.StatusTooManyRequests).Want(t, 0, deniedText), 2, 0)
+	caddytest.CheckRefusal(t, n.Get(t, "/closed"), http.StatusServiceUnavailable).Want(t, 0, unavailableText)
+	n.Get(t, "/empty").Want(t, http.StatusBadRequest, incompleteText)
 	assert.Equal(t, n.Log.Lines(func(l caddytest.LogLine) bool { return l.Level == "error" }), nil, "the log of errors")
 }
 

@@ -51,36 +51,16 @@ func (v *Visit) Deny(verdict *Verdict) error {
 	if v.callType() == "" && l.MayWait(&verdict.Question, verdict.pass) && isNavigation(v.request) {
 		return v.showPage(verdict)
 	}
-	return v.answer(l.Status, errDenied,
-		func() quotaheader.RefusedCall { return d.deniedCall(denier, wait.True) },
-		func() quotaheader.Problem { return d.problem(l.Status, verdict.Checks) })
+	d.quotas.SetHeaders(v.Header(), v.request.Header)
+	return v.refuse(&refusal{cause: denied, status: l.Status, reason: errDenied, wait: wait.True, checks: verdict.Checks})
 }
 
 // turnAway says in the header of a refusal when to come back, and judges it as a response.
 func (v *Visit) turnAway(status int, after time.Duration) (wait quotaheader.Wait) {
 	wait = quotaheader.SetRefusal(v.Header(), after, v.limiter.RetryJitter)
 	v.judge(status, v.Header())
+	v.decision.refused = true
 	return wait
-}
-
-// answer answers a refusal: a call in gRPC's form, other requests by a problem or by Caddy's error routes. A denial
-// that none of these handles gets what Caddy would answer. For a returned error Caddy first describes the whole request
-// for its error log, even if that is off: a quarter of a flood's throughput.
-func (v *Visit) answer(status int, reason error, call func() quotaheader.RefusedCall, problem func() quotaheader.Problem) error {
-	l := v.limiter
-	v.decision.quotas.SetHeaders(v.Header(), v.request.Header)
-	contentType := v.callType()
-	switch {
-	case contentType != "":
-		v.refuseCall(status, contentType, call())
-	case l.ProblemDetails:
-		return problem().Write(v.ResponseWriter)
-	case errors.Is(reason, errDenied) && l.OnlyServerHandlesErrors && !hasErrorRoutes(v.request):
-		v.ResponseWriter.WriteHeader(status)
-	default:
-		return v.fail(rule.Refuse(status, reason))
-	}
-	return nil
 }
 
 // Hold holds an allowed request for as long as its queues want. Too many held requests, and a client that
@@ -128,9 +108,8 @@ func (v *Visit) Undecided(err error) error {
 	}
 	_, probe := v.stores.Failing()
 	wait := v.turnAway(http.StatusServiceUnavailable, probe)
-	return v.answer(http.StatusServiceUnavailable, errUnavailable,
-		func() quotaheader.RefusedCall { return quotaheader.UndecidedCall(wait.True) },
-		func() quotaheader.Problem { return quotaheader.ReducedCapacity(http.StatusServiceUnavailable) })
+	v.decision.quotas.SetHeaders(v.Header(), v.request.Header)
+	return v.refuse(&refusal{cause: unavailable, status: http.StatusServiceUnavailable, reason: errUnavailable, wait: wait.True})
 }
 
 // Refuse ends a request that this handler does not decide. Errors of others, such as a matcher's, go to
@@ -140,54 +119,22 @@ func (v *Visit) Refuse(err error) error {
 	if !rule.IsRefusal(err) || !errors.As(err, &coded) {
 		return v.fail(err)
 	}
-	contentType := v.callType()
-	if contentType == "" {
-		return v.fail(err)
-	}
-	if c := v.limiter.Logger.Check(zap.DebugLevel, "call refused"); c != nil {
+	if c := v.limiter.Logger.Check(zap.DebugLevel, "request refused"); c != nil {
 		c.Write(zap.Int("status", coded.StatusCode), zap.Error(coded.Err))
 	}
-	v.refuseCall(coded.StatusCode, contentType, quotaheader.CallRefusedBy(coded.StatusCode))
-	return nil
-}
-
-// callType returns the content type of a refusal in gRPC's form; empty where a request gets another.
-func (v *Visit) callType() string {
-	if !v.limiter.GRPC {
-		return ""
+	if d := v.knownDecision(); d != nil {
+		d.refused = true
 	}
-	contentType := quotaheader.GRPCType(v.request.Header)
-	if contentType != "" && v.limiter.Usage.Matches(v.request) {
-		return "" // which no call asks
-	}
-	return contentType
-}
-
-// refuseCall answers in gRPC's form, in place of a status of HTTP.
-func (v *Visit) refuseCall(status int, contentType string, refusal quotaheader.RefusedCall) {
-	if d, ok := caddyhttp.GetVar(v.request.Context(), decisionVar).(*decision); ok {
-		d.callStatus = uint16(status)
-	}
-	refusal.Write(v.ResponseWriter, v.request.Header, contentType)
+	return v.refuse(&refusal{status: coded.StatusCode, reason: errors.Unwrap(coded.Err)})
 }
 
 // fail ends a request with an error, which Caddy's error routes answer. If the limit stands in these
 // routes they cannot: Caddy would answer with the status of the error that they run for.
 func (v *Visit) fail(err error) error {
-	if v.request.Context().Value(caddyhttp.ErrorCtxKey) == nil {
-		return err
-	}
 	failure := caddyhttp.HandlerError{}
-	if !errors.As(err, &failure) {
+	if !v.isInErrorRoutes() || !errors.As(err, &failure) {
 		return err
 	}
 	v.ResponseWriter.WriteHeader(failure.StatusCode)
 	return nil
-}
-
-// hasErrorRoutes reports whether the server of a request has routes for errors, or may have some: named
-// routes are invoked by subroutes that may have their own.
-func hasErrorRoutes(r *http.Request) bool {
-	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	return !ok || server == nil || len(server.NamedRoutes) > 0 || (server.Errors != nil && len(server.Errors.Routes) > 0)
 }

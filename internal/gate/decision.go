@@ -26,6 +26,7 @@ type decision struct {
 	pass     string   // number of the first pass that units were taken by; empty: there is none
 	serving  bool     // a handler sees the response and sets the headers
 	timedOut bool     // the request has waited for Redis in vain, which it does once
+	refused  bool     // a handler has refused the request since it was let through
 
 	callStatus uint16 // the status of HTTP that a refusal in gRPC's form stands for; 0: there is none
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/errorroute"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
@@ -39,6 +40,7 @@ type Limiter struct {
 	Challenges *challenge.Keeper
 
 	OnlyServerHandlesErrors bool // no handler between this one and the server does
+	ErrorRoutes             *errorroute.Servers
 
 	Logger  *zap.Logger
 	LogKeys bool

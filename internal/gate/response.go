@@ -10,7 +10,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // Next calls the next handler and settles its response, however that comes about. The response is not
@@ -21,7 +20,7 @@ func (v *Visit) Next(next caddyhttp.Handler) error {
 	if !v.outermost && !v.awaited.settles() {
 		return next.ServeHTTP(v.ResponseWriter, v.request)
 	}
-	v.decision.serving = true
+	v.decision.serving, v.decision.refused = true, false
 	defer v.finish() // whatever becomes of the handlers
 	err := next.ServeHTTP(v, v.request)
 	if !v.done {
@@ -34,12 +33,12 @@ func (v *Visit) Next(next caddyhttp.Handler) error {
 	return err
 }
 
-// finish settles what the response costs. A request that a handler further in denied is charged nowhere.
+// finish settles what the response costs. A request that a handler further in refused is charged nowhere.
 func (v *Visit) finish() {
 	if v.outermost {
 		v.decision.serving = false
 	}
-	if o := v.decision.outcome; v.awaited != nil && (o == rule.Denied || o == rule.FailedClosed) {
+	if v.awaited != nil && v.decision.refused {
 		v.awaited.response.Refused = true
 	}
 	v.settle()

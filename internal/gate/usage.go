@@ -98,8 +98,8 @@ func (v *Visit) writeUsage(answer *usage) error {
 	if v.request.Method == http.MethodHead {
 		return nil
 	}
-	_, err := v.ResponseWriter.Write(body)
-	return err
+	_, _ = v.ResponseWriter.Write(body) // a client that has left is no error
+	return nil
 }
 
 // json returns the body, at an age of the answer: times in seconds, -1 for never. Policies without a window

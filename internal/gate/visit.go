@@ -60,6 +60,15 @@ func (v *Visit) decisionFor(repl *caddy.Replacer) *decision {
 	return v.decision
 }
 
+// knownDecision returns the decision about the request, nil if no handler has made one.
+func (v *Visit) knownDecision() *decision {
+	if v.decision != nil {
+		return v.decision
+	}
+	d, _ := caddyhttp.GetVar(v.request.Context(), decisionVar).(*decision)
+	return d
+}
+
 // use begins the use of the stores, and makes room for what may follow the decision.
 func (v *Visit) use() {
 	v.stores = v.limiter.Stores.Use()

@@ -2,6 +2,7 @@ package humanize
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -28,6 +29,48 @@ func Seconds(seconds float64) string {
 		return twoUnits(math.Round(seconds/60), 60, "h", "min")
 	}
 	return twoUnits(math.Round(seconds/3600), 24, "d", "h")
+}
+
+// AppendWait appends a time to wait in words, in its two largest units: 1 second, 4 minutes 10 seconds, 3 days. It is
+// rounded up, so that it is over by then.
+func AppendWait(text []byte, d time.Duration) []byte {
+	seconds := ceil(int64(d), int64(time.Second))
+	if seconds < 60 {
+		return appendCounted(text, seconds, "second")
+	}
+	if seconds < 3600 {
+		return appendTwo(text, seconds, 60, "minute", "second")
+	}
+	if minutes := ceil(seconds, 60); minutes < 24*60 {
+		return appendTwo(text, minutes, 60, "hour", "minute")
+	}
+	return appendTwo(text, ceil(seconds, 3600), 24, "day", "hour")
+}
+
+// appendTwo appends a number of the smaller unit, of which the larger one has inLarger.
+func appendTwo(text []byte, n, inLarger int64, larger, smaller string) []byte {
+	text = appendCounted(text, n/inLarger, larger)
+	if rest := n % inLarger; rest > 0 {
+		text = appendCounted(append(text, ' '), rest, smaller)
+	}
+	return text
+}
+
+func appendCounted(text []byte, n int64, noun string) []byte {
+	text = append(append(strconv.AppendInt(text, n, 10), ' '), noun...)
+	if n != 1 {
+		text = append(text, 's')
+	}
+	return text
+}
+
+// ceil is how many times a unit fits into a number, begun ones included.
+func ceil(n, unit int64) int64 {
+	times := n / unit
+	if n%unit > 0 {
+		times++
+	}
+	return times
 }
 
 // twoUnits writes a number of the smaller unit, of which the larger one has inLarger.

@@ -1,6 +1,7 @@
 package humanize
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -31,5 +32,17 @@ func TestHumanize(t *testing.T) {
 		{Period(1500 * time.Millisecond), "1.5 s"},
 	} {
 		assert.ErrorIf(t, tt.got != tt.want, "got %q, want %q", tt.got, tt.want)
+	}
+}
+
+func TestAppendWait(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1: "1 second", time.Second: "1 second", time.Second + 1: "2 seconds", 59 * time.Second: "59 seconds",
+		59*time.Second + 1: "1 minute", time.Minute: "1 minute", 61 * time.Second: "1 minute 1 second", 250 * time.Second: "4 minutes 10 seconds",
+		time.Hour - time.Second: "59 minutes 59 seconds", time.Hour - 1: "1 hour", time.Hour + 1: "1 hour 1 minute", 3*time.Hour + 2*time.Minute: "3 hours 2 minutes",
+		24*time.Hour - 1: "1 day", 24 * time.Hour: "1 day", 24*time.Hour + 1: "1 day 1 hour", 75*time.Hour + time.Minute: "3 days 4 hours",
+		math.MaxInt64: "106752 days",
+	} {
+		assert.Equal(t, string(AppendWait([]byte("in "), d)), "in "+want, "%v", d)
 	}
 }

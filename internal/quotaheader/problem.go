@@ -34,16 +34,16 @@ func ReducedCapacity(status int) Problem {
 	return Problem{Type: problemTypes + "temporary-reduced-capacity", Title: "Request cannot be satisfied due to temporary server capacity constraints", Status: status}
 }
 
-// Write answers with the problem.
+// Write answers with the problem. A client that has left before the body is no error.
 func (p Problem) Write(w http.ResponseWriter) error {
 	body, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/problem+json")
+	beginBody(w.Header(), "application/problem+json")
 	w.WriteHeader(p.Status)
-	_, err = w.Write(body)
-	return err
+	_, _ = w.Write(body)
+	return nil
 }
 
 // violated names the policies that deny.

@@ -165,6 +165,42 @@ func TestRefusedCall_Write(t *testing.T) {
 	}
 }
 
+func TestText_Write(t *testing.T) {
+	refusedBy := func(status int) Text {
+		text, found := TextRefusedBy(status)
+		assert.ErrorIf(t, !found, "%d has no text", status)
+		return text
+	}
+	for want, text := range map[string]Text{
+		"429 Too many requests. Try again in 1 second.":                  DeniedText(429, 1),
+		"429 Too many requests. Try again in 6 seconds.":                 DeniedText(429, 5*time.Second+1),
+		"403 Too many requests. Try again in 34 days 5 hours.":           DeniedText(403, 2_953_253*time.Second),
+		"429 Too many requests.":                                         DeniedText(429, limiter.Never),
+		"503 The service is unavailable. Try again in 2 seconds.":        UndecidedText(2 * time.Second),
+		"400 The request lacks a value that is required, or repeats it.": refusedBy(400),
+		"425 The TLS handshake is not complete. Send the request again.": refusedBy(425),
+		"503 Too many requests are waiting. Try again later.":            refusedBy(503),
+		"504 The request took too long.":                                 refusedBy(504),
+	} {
+		w := httptest.NewRecorder()
+		for _, name := range ofPages {
+			w.Header().Set(name, "5")
+		}
+		w.Header().Set("Content-Type", "text/html")
+		text.Write(w, false)
+		assert.Equal(t, strconv.Itoa(w.Code)+" "+w.Body.String(), want, "the answer")
+		assert.Equal(t, w.Header(), http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, "the header")
+		w = httptest.NewRecorder()
+		text.Write(w, true)
+		assert.Equal(t, strconv.Itoa(w.Code), want[:3], "the status without a body")
+		assert.ErrorIf(t, w.Body.Len() > 0 || len(w.Header()) > 0, "got %v", w)
+	}
+	_, found := TextRefusedBy(499)
+	assert.ErrorIf(t, found, "a client that left has a text")
+	longest := len(DeniedText(429, math.MaxInt64).append(nil))
+	assert.ErrorIf(t, longest > textLen, "the longest line has %d bytes", longest)
+}
+
 // TestSetRefusal_longest has waits around the longest that timers of node can count.
 func TestSetRefusal_longest(t *testing.T) {
 	const longest = 2_147_483
