@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -42,7 +43,8 @@ const (
 	formText                // a line of text
 )
 
-// formOf returns the form that a refusal of the request gets. What error routes can answer is left to them.
+// formOf returns the form that a refusal of the request gets. What error routes can answer is left to them, but for
+// early data: browsers send such a request again if the answer has its status, which an error route may replace.
 func (v *Visit) formOf(r *refusal) form {
 	l := v.limiter
 	_, hasText := r.text()
@@ -53,7 +55,7 @@ func (v *Visit) formOf(r *refusal) form {
 		return formProblem
 	case !hasText:
 		return formError
-	case v.isInErrorRoutes():
+	case r.isEarly(), v.isInErrorRoutes():
 		return formText
 	case !l.OnlyServerHandlesErrors || l.ErrorRoutes.CanHandle(v.request, r.status):
 		return formError
@@ -77,6 +79,9 @@ func (v *Visit) refuse(r *refusal) error {
 	}
 	return v.fail(rule.Refuse(r.status, r.reason))
 }
+
+// isEarly reports whether the request came in early data.
+func (r *refusal) isEarly() bool { return r.cause == undecidable && r.status == http.StatusTooEarly }
 
 // hasProblem reports whether the refusal has a form in problem details.
 func (r *refusal) hasProblem() bool { return r.cause != undecidable }

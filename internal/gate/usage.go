@@ -21,7 +21,7 @@ func (v *Visit) AnswerUsage(repl *caddy.Replacer, e *rule.Evaluation) error {
 	e.AnyMatch = true
 	met, err := l.evaluate(v.request, repl, e)
 	if err != nil {
-		return v.fail(err)
+		return v.Refuse(err)
 	}
 	d := v.decisionFor(repl)
 	v.use()
