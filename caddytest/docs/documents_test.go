@@ -298,6 +298,21 @@ func TestDocuments_bounds(t *testing.T) {
 	assert.ErrorIf(t, found < 2, "%d links of a bound, want 2 at least", found)
 }
 
+// TestDocuments_errorObject plays the example of an error route, whose body clients of APIs understand.
+func TestDocuments_errorObject(t *testing.T) {
+	t.Parallel()
+	_, chapter, _ := strings.Cut(caddytest.ReadFile(t, "docs/responses.md"), "\n## Bodies of denials\n")
+	example := wholeCaddyfile.FindStringSubmatch(chapter)
+	assert.FatalIf(t, example == nil, "the chapter has no Caddyfile")
+	_, site, _ := strings.Cut(example[1], ":8080 {")
+	n := caddytest.Start(t, caddytest.ConfigWithSites("", ":{$PORT} {"+site))
+	n.GetTimes(t, 100, "/")
+	a := caddytest.CheckRefusal(t, n.Get(t, "/"), http.StatusTooManyRequests).Want(t, 0, caddytest.Any, "Content-Type: application/json")
+	type object struct{ Type, Message, Policy string }
+	got := caddytest.ParseJSON[struct{ Error object }](t, a)
+	assert.Equal(t, got.Error, object{"rate_limit_error", "Too many requests.", "default"}, "the error")
+}
+
 var avoidedWords = regexp.MustCompile(`(?i)\b(whoever|nobody|somebody|tells whether)\b`)
 
 // TestDocuments_words holds the pages to the rules for sentences.
