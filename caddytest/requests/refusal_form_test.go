@@ -78,15 +78,15 @@ func TestRefusal_errorRoutes(t *testing.T) {
 	}
 	const page, pageBody = "handle_errors { respond \"{err.status_code} page\" }", "* page"
 	for name, test := range map[string]struct{ text, denied, closed, incomplete, missing string }{
-		"no block":                          {sites("", ""), deniedText, unavailableText, incompleteText, ""},
-		"every status":                      {sites(page, ""), pageBody, pageBody, pageBody, pageBody},
-		"404 alone":                         {sites("handle_errors 404 { respond page }", ""), deniedText, unavailableText, incompleteText, "page"},
-		"4xx":                               {sites("handle_errors 4xx { respond page }", ""), "page", unavailableText, "page", "page"},
-		"one and 5xx":                       {sites("handle_errors 429 5xx { respond page }", ""), "page", "page", incompleteText, ""},
-		"another site's block":              {sites("", page), deniedText, unavailableText, incompleteText, ""},
-		"a path matcher":                    {sites("handle_errors { respond /closed page }", ""), "", "page", "", ""},
-		"a path matcher for another status": {sites("handle_errors 404 { respond /closed page }", ""), deniedText, unavailableText, incompleteText, ""},
-		"a named route":                     {sites("invoke /unused unused", "") + "\n&(unused) {\n\trespond unused\n}\n", "", "", "", ""},
+		"no block":               {sites("", ""), deniedText, unavailableText, incompleteText, ""},
+		"every status":           {sites(page, ""), pageBody, pageBody, pageBody, pageBody},
+		"404 alone":              {sites("handle_errors 404 { respond page }", ""), deniedText, unavailableText, incompleteText, "page"},
+		"4xx":                    {sites("handle_errors 4xx { respond page }", ""), "page", unavailableText, "page", "page"},
+		"one and 5xx":            {sites("handle_errors 429 5xx { respond page }", ""), "page", "page", incompleteText, ""},
+		"another site's block":   {sites("", page), deniedText, unavailableText, incompleteText, ""},
+		"a path matcher":         {sites("handle_errors { respond /closed page }", ""), "", "page", "", ""},
+		"a path matcher for 404": {sites("handle_errors 404 { respond /closed page }", ""), deniedText, unavailableText, incompleteText, ""},
+		"a named route":          {sites("invoke /unused unused", "") + "\n&(unused) {\n\trespond unused\n}\n", "", "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +144,8 @@ func TestRefusal_pageHeaders(t *testing.T) {
 	gone := []string{"Content-Encoding:", "Content-Disposition:", "Accept-Ranges:", "Etag:", "Last-Modified:"}
 	n.Get(t, "/stale").Want(t, http.StatusTooManyRequests, deniedText, append(gone, plainText)...)
 	n.Get(t, "/template").Want(t, http.StatusTooManyRequests, deniedText, append(gone, plainText)...)
-	zipped := n.Get(t, "/zipped", "Accept-Encoding: gzip").Want(t, http.StatusTooManyRequests, caddytest.Any, "Content-Encoding: gzip", plainText)
+	zipped := n.Get(t, "/zipped", "Accept-Encoding: gzip")
+	zipped.Want(t, http.StatusTooManyRequests, caddytest.Any, "Content-Encoding: gzip", plainText)
 	reader := assert.NoError(gzip.NewReader(strings.NewReader(zipped.Body)))(t)
 	zipped.Body = string(assert.NoError(io.ReadAll(reader))(t))
 	zipped.Want(t, 0, deniedText)

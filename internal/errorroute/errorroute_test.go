@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,7 +38,8 @@ func provision(t *testing.T, config []byte) *caddyhttp.Server {
 // adapt returns the server that Caddy makes of sites.
 func adapt(t *testing.T, sites string) *caddyhttp.Server {
 	t.Helper()
-	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte("{\n\tadmin off\n\tauto_https off\n\tlog {\n\t\tlevel ERROR\n\t}\n}\n"+sites), nil)
+	const global = "{\n\tadmin off\n\tauto_https off\n\tlog {\n\t\tlevel ERROR\n\t}\n}\n"
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(global+sites), nil)
 	assert.FatalIf(t, err != nil, "%v", err)
 	return provision(t, config)
 }
@@ -54,56 +56,70 @@ func hasAnswer(t *testing.T, server *caddyhttp.Server, host, path string, status
 	t.Helper()
 	r, w := newRequest(server, host, path)
 	r = server.Errors.WithError(r, caddyhttp.Error(status, errors.New("refused")))
-	assert.Must(t, server.Errors.Routes.Compile(caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })).ServeHTTP(w, r))
+	empty := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
+	assert.Must(t, server.Errors.Routes.Compile(empty).ServeHTTP(w, r))
 	return w.Body.Len() > 0
 }
 
 func TestCanHandle_sites(t *testing.T) {
+	const all = "handle_errors { respond sorry }"
 	for name, test := range map[string]struct {
-		sites string
-		want  map[string]bool // by host and status
+		sites  string
+		can    string // be handled: hosts and statuses
+		cannot string
 	}{
-		"no block":       {":80 {\n}", map[string]bool{"a.example 429": false, "a.example 503": false}},
-		"every status":   {":80 {\nhandle_errors {\nrespond sorry\n}\n}", map[string]bool{"a.example 429": true, "a.example 400": true, "a.example 599": true}},
-		"404 alone":      {":80 {\nhandle_errors 404 {\nrespond sorry\n}\n}", map[string]bool{"a.example 429": false, "a.example 404": true}},
-		"one and others": {":80 {\nhandle_errors 404 429 {\nrespond sorry\n}\n}", map[string]bool{"a.example 429": true, "a.example 404": true, "a.example 503": false}},
-		"a class":        {":80 {\nhandle_errors 4xx {\nrespond sorry\n}\n}", map[string]bool{"a.example 429": true, "a.example 499": true, "a.example 503": false}},
-		"classes and one": {":80 {\nhandle_errors 500 4xx 6xx {\nrespond sorry\n}\n}",
-			map[string]bool{"a.example 429": true, "a.example 500": true, "a.example 503": false}},
-		"two blocks": {":80 {\nhandle_errors 404 {\nrespond sorry\n}\nhandle_errors 503 {\nrespond sorry\n}\n}",
-			map[string]bool{"a.example 429": false, "a.example 503": true}},
-		"another site's block": {"http://a.example {\n}\nhttp://b.example {\nhandle_errors {\nrespond sorry\n}\n}",
-			map[string]bool{"a.example 429": false, "b.example 429": true, "B.example:80 429": true, "c.example 429": false}},
-		"a site before a wildcard": {"http://*.example {\nhandle_errors {\nrespond sorry\n}\n}\nhttp://a.example {\nhandle_errors 404 {\nrespond sorry\n}\n}",
-			map[string]bool{"a.example 429": false, "a.example 404": true, "b.example 429": true}},
-		"a site without a block before a wildcard": {"http://*.example {\nhandle_errors {\nrespond sorry\n}\n}\nhttp://a.example {\n}",
-			map[string]bool{"a.example 429": true}}, // Caddy runs the wildcard's
-		"a site with a path": {"http://a.example/shop* {\nhandle_errors {\nrespond sorry\n}\n}\nhttp://b.example {\n}",
-			map[string]bool{"a.example 429": true, "b.example 429": false}},
-		"a site with a path, then all of it": {"http://a.example/shop* {\nhandle_errors 404 {\nrespond sorry\n}\n}\nhttp://a.example {\nhandle_errors {\nrespond sorry\n}\n}",
-			map[string]bool{"a.example 429": true, "b.example 429": false}},
-		"a path matcher": {":80 {\nhandle_errors {\nrespond /api/* sorry\n}\n}", map[string]bool{"a.example 429": true}},
-		"a path matcher for another status": {":80 {\nhandle_errors 404 {\nrespond /api/* sorry\n}\n}",
-			map[string]bool{"a.example 429": false, "a.example 404": true}},
-		"an expression of one's own": {":80 {\nhandle_errors {\n@rare expression `{err.status_code} == 404`\nrespond @rare sorry\n}\n}", map[string]bool{"a.example 429": true}},
-		"a host matcher": {":80 {\nhandle_errors {\n@shop host shop.example\nrespond @shop sorry\n}\n}",
-			map[string]bool{"a.example 429": false, "shop.example 429": true}},
-		"an empty block": {":80 {\nhandle_errors {\n}\n}", map[string]bool{"a.example 429": false}},
-		"a header alone": {":80 {\nhandle_errors {\nheader X-Sorry yes\n}\n}", map[string]bool{"a.example 429": true}},
-		"a named route":  {"&(sorry) {\nrespond sorry\n}\n:80 {\ninvoke sorry\n}", map[string]bool{"a.example 429": true}},
+		"no block":        {":80 { respond ok }", "", "a.example 429, a.example 503"},
+		"every status":    {":80 { " + all + " }", "a.example 429, a.example 400, a.example 599", ""},
+		"404 alone":       {":80 { handle_errors 404 { respond sorry } }", "a.example 404", "a.example 429"},
+		"one and others":  {":80 { handle_errors 404 429 { respond sorry } }", "a.example 429, a.example 404", "a.example 503"},
+		"a class":         {":80 { handle_errors 4xx { respond sorry } }", "a.example 429, a.example 499", "a.example 503"},
+		"classes and one": {":80 { handle_errors 500 4xx 6xx { respond sorry } }", "a.example 429, a.example 500", "a.example 503"},
+		"two blocks": {":80 { handle_errors 404 { respond sorry } ; handle_errors 503 { respond sorry } }",
+			"a.example 503", "a.example 429"},
+		"another site's block": {"http://a.example { respond ok } http://b.example { " + all + " }",
+			"b.example 429, B.example:80 429", "a.example 429, c.example 429"},
+		"a site before a wildcard": {"http://*.example { " + all + " } http://a.example { handle_errors 404 { respond sorry } }",
+			"a.example 404, b.example 429", "a.example 429"},
+		"a wildcard for a site without a block": {"http://*.example { " + all + " } http://a.example { respond ok }",
+			"a.example 429", ""}, // as Caddy does
+		"a site with a path": {"http://a.example/shop* { " + all + " } http://b.example { respond ok }",
+			"a.example 429", "b.example 429"},
+		"a site with a path, then all of it": {"http://a.example/shop* { handle_errors 404 { respond sorry } } http://a.example { " + all + " }",
+			"a.example 429", "b.example 429"},
+		"a path matcher":         {":80 { handle_errors { respond /api/* sorry } }", "a.example 429", ""},
+		"a path matcher for 404": {":80 { handle_errors 404 { respond /api/* sorry } }", "a.example 404", "a.example 429"},
+		"an expression": {":80 { handle_errors { @rare expression `{err.status_code} == 404`; respond @rare sorry } }",
+			"a.example 429", ""},
+		"a host matcher": {":80 { handle_errors { @shop host shop.example; respond @shop sorry } }",
+			"shop.example 429", "a.example 429"},
+		"an empty block": {":80 { handle_errors { } }", "", "a.example 429"},
+		"a header alone": {":80 { handle_errors { header X-Sorry yes } }", "a.example 429", ""},
+		"a named route":  {"&(sorry) { respond sorry } :80 { invoke sorry }", "a.example 429", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, servers := adapt(t, test.sites), new(Servers)
+			server, servers := adapt(t, unfolded.Replace(test.sites)), new(Servers)
 			for range 2 { // decided, and as it was decided
-				for request, want := range test.want {
-					host, code, _ := strings.Cut(request, " ")
-					status := 0
-					assert.NoError(fmt.Sscan(code, &status))(t)
-					r, _ := newRequest(server, host, "/")
-					assert.Equal(t, servers.CanHandle(r, status), want, "%s can be handled", request)
-				}
+				checkRequests(t, servers, server, test.can, true)
+				checkRequests(t, servers, server, test.cannot, false)
 			}
 		})
+	}
+}
+
+// unfolded gives each line of a block a line of its own.
+var unfolded = strings.NewReplacer(" { ", " {\n", "; ", "\n", " }", "\n}\n")
+
+// checkRequests checks whether errors of hosts and statuses, with commas between, can be handled.
+func checkRequests(t *testing.T, servers *Servers, server *caddyhttp.Server, requests string, want bool) {
+	t.Helper()
+	for request := range strings.SplitSeq(requests, ", ") {
+		host, code, found := strings.Cut(request, " ")
+		if !found {
+			continue // there are none
+		}
+		status := assert.NoError(strconv.Atoi(code))(t)
+		r, _ := newRequest(server, host, "/")
+		assert.Equal(t, servers.CanHandle(r, status), want, "%s can be handled", request)
 	}
 }
 
@@ -127,8 +143,8 @@ func TestCanHandle_asCaddy(t *testing.T) {
 		handlers[i] = `{"handler":"subroute","routes":` + g.routes(3) + `}`
 		unknown[i] = g.unknown
 	}
-	all := provision(t, []byte(`{"admin":{"disabled":true},"logging":{"logs":{"default":{"level":"ERROR"}}},"apps":{"http":{"servers":{"s":{"listen":[":80"],"automatic_https":{"disable":true},"routes":[{"handle":[`+
-		strings.Join(handlers, ",")+`]}]}}}}}`))
+	all := provision(t, []byte(`{"admin":{"disabled":true},"logging":{"logs":{"default":{"level":"ERROR"}}},"apps":{"http":{"servers":{
+		"s":{"listen":[":80"],"automatic_https":{"disable":true},"routes":[{"handle":[`+strings.Join(handlers, ",")+`]}]}}}}}`))
 	seen := map[string]int{}
 	servers := new(Servers)
 	for i, handler := range all.Routes[0].Handlers {
@@ -147,7 +163,10 @@ func TestCanHandle_asCaddy(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"true true true false", "false false false false", "true false true true", "true true true true", "false false false true"} {
+	kinds := []string{
+		"true true true false", "false false false false", "true false true true", "true true true true", "false false false true",
+	}
+	for _, kind := range kinds {
 		assert.ErrorIf(t, seen[kind] == 0, "nothing is %s: %v", kind, seen)
 	}
 }
