@@ -39,6 +39,7 @@ var faults = []fault{
 	// Connections end within a reply. Most replies arrive, so that the breaker stays closed and every request is sent to Redis.
 	{"replies cut off", behindProxy(exactly, onReplies("limit_data", "bytes", lasting(10_010, 1_010)), held, (*storm).countsOnce)},
 	{"replies dropped", repliesDropped},
+	{"one address: failover to a replica", failoverByAddress},
 	{"Sentinel: master killed", failingOver((pair).kill)},
 	{"Sentinel: failover by command", failingOver((pair).failOver)},
 	{"Sentinel: new master 10 s behind", masterBehind},

@@ -18,6 +18,17 @@ type pair struct{ master, replica, sentinel *redistest.Server }
 // startPair starts all three. The replica's clock is ahead by the given time.
 func startPair(t *testing.T, ahead time.Duration) pair {
 	t.Helper()
+	p := startReplicated(t, ahead)
+	p.sentinel = redistest.StartSentinel(t, p.master, "main", "sentinel down-after-milliseconds main 500", "sentinel failover-timeout main 5000")
+	assert.WaitFor(t, "the sentinel has found the replica", func() error {
+		return checkInfo(t, p.sentinel, "sentinel", "slaves=1")
+	})
+	return p
+}
+
+// startReplicated starts a master and its replica, without a sentinel.
+func startReplicated(t *testing.T, ahead time.Duration) pair {
+	t.Helper()
 	p := pair{master: redistest.Start(t, "--repl-diskless-sync-delay", "0")}
 	host, port, _ := strings.Cut(p.master.Addr, ":")
 	follow := []string{"--replicaof", host, port}
@@ -29,10 +40,6 @@ func startPair(t *testing.T, ahead time.Duration) pair {
 	assert.WaitFor(t, "the replica follows", func() error {
 		return checkInfo(t, p.master, "replication", "state=online")
 	})
-	p.sentinel = redistest.StartSentinel(t, p.master, "main", "sentinel down-after-milliseconds main 500", "sentinel failover-timeout main 5000")
-	assert.WaitFor(t, "the sentinel has found the replica", func() error {
-		return checkInfo(t, p.sentinel, "sentinel", "slaves=1")
-	})
 	return p
 }
 
@@ -41,9 +48,16 @@ func (p pair) watched() setting {
 	return setting{redis: "redis {\nmode sentinel\nmaster main\naddress " + p.sentinel.Addr + "\n}"}
 }
 
-// kill kills the master once the replica has the hot key's state, which changes no more once late requests of a busy
-// machine have arrived. Writes that are not replicated yet are lost, as always with Redis.
+// kill kills the master. Writes that are not replicated yet are lost, as always with Redis.
 func (p pair) kill(t *testing.T) {
+	t.Helper()
+	p.awaitHotKey(t)
+	p.master.Kill()
+}
+
+// awaitHotKey waits until the replica has the hot key's state, which changes no more once late requests of a busy
+// machine have arrived.
+func (p pair) awaitHotKey(t *testing.T) {
 	t.Helper()
 	names, _ := do(t, p.master, "keys", "rl:{hot}:*").([]any)
 	assert.FatalIf(t, len(names) != 1, "the hot key is %v on the master; want one", names)
@@ -51,7 +65,6 @@ func (p pair) kill(t *testing.T) {
 		spent, copied := do(t, p.master, "get", names[0]), do(t, p.replica, "get", names[0])
 		return spent == nil || copied != spent, fmt.Sprintf("%q differs from %q", copied, spent)
 	})
-	p.master.Kill()
 }
 
 // promoted waits until the replica is the master and has loaded the script.
@@ -82,6 +95,22 @@ func failingOver(begin func(p pair, t *testing.T)) func(*testing.T, *row) {
 		})
 		r.check(t, s, properties{outage: true})
 	}
+}
+
+// failoverByAddress promotes a replica behind one address, whose master lives on as its replica.
+func failoverByAddress(t *testing.T, r *row) {
+	p := startReplicated(t, 0)
+	proxy := redistest.NewProxy(t, p.master.Addr)
+	s := newStorm(t, plainly(proxy.Addr))
+	s.blow(t, func() {
+		p.awaitHotKey(t)
+		do(t, p.replica, "replicaof", "no", "one")
+		host, port, _ := strings.Cut(p.replica.Addr, ":")
+		do(t, p.master, "replicaof", host, port)
+		proxy.Lead(p.replica.Addr)
+		p.promoted(t)
+	})
+	r.check(t, s, properties{outage: true})
 }
 
 // masterBehind fails over to a replica whose clock is still in the window before the hot key's. The quota

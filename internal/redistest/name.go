@@ -24,10 +24,9 @@ type Name struct {
 // names are those of this process, by their fully qualified form.
 var names sync.Map
 
-// NewName returns a name that leads to an address. The test's end forgets it.
+// NewName returns a name that leads to an address. The test's end forgets it. [ResolveNames] comes first.
 func NewName(t testing.TB, address string) *Name {
 	t.Helper()
-	resolveNames(t)
 	n := &Name{Host: strings.ToLower(strings.Map(letterOrHyphen, t.Name())) + ".redis.test"}
 	n.Lead(t, address)
 	names.Store(n.Host+".", n)
@@ -50,21 +49,19 @@ func (n *Name) Lead(t testing.TB, address string) {
 	n.address.Store(parsed)
 }
 
-// resolveNames has this process ask a server of its own for names, once.
-var resolveNames = func() func(t testing.TB) {
-	var once sync.Once
-	return func(t testing.TB) {
-		t.Helper()
-		once.Do(func() {
-			server, err := net.ListenPacket("udp", "127.0.0.1:0")
-			assert.Must(t, err)
-			go answerNames(server) // as long as this process lives
-			net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, "udp", server.LocalAddr().String())
-			}}
-		})
+// ResolveNames has this process ask a server of its own for names. The TestMain of a package calls it before any test
+// resolves a name.
+func ResolveNames() error {
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		return err
 	}
-}()
+	go answerNames(server) // as long as this process lives
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", server.LocalAddr().String())
+	}}
+	return nil
+}
 
 // answerNames answers questions for IPv4 addresses of names; all other answers are empty.
 func answerNames(server net.PacketConn) {

@@ -26,6 +26,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
+func TestMain(m *testing.M) {
+	if err := redistest.ResolveNames(); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 // pair are two servers, and an address that leads to the old one until a test changes that.
 type pair struct {
 	old, other *redistest.Server
