@@ -9,8 +9,8 @@ import (
 // which names no client key and no secret.
 type UndecidedError struct {
 	// Kind is one word for metrics: timeout, refused, connection, readonly, loading, masterdown,
-	// clusterdown, oom, misconf, noreplicas, tryagain, auth, command, incompatible, value, clock,
-	// overload, other, or breaker for a request that was not sent.
+	// clusterdown, oom, misconf, noreplicas, tryagain, busy, auth, command, incompatible, value,
+	// clock, overload, other, or breaker for a request that was not sent.
 	Kind string
 
 	// Err is the cause.

@@ -1,12 +1,9 @@
 package redis
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -99,21 +96,9 @@ func TestForeignValue_log(t *testing.T) {
 
 func TestCheck_busyRedis(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--lua-time-limit", "1")
+	server := redistest.Start(t)
 	caddytest.RestrictUser(t, []*redistest.Server{server}, caddytest.Without(strings.Fields(caddytest.ACLCommands), "time"))
-	admin := server.Client(t)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = admin.Eval(context.Background(), "while true do end", nil).Err() // SCRIPT KILL ends it
-	}()
-	t.Cleanup(func() {
-		assert.WaitFor(t, "the script is killed", func() error { return admin.ScriptKill(context.Background()).Err() })
-		<-ended
-	})
-	assert.Retry(t, "the script runs", func() (again bool, seen any) {
-		return !redis.HasErrorPrefix(admin.Ping(t.Context()).Err(), "BUSY"), "it does not"
-	})
+	redistest.Busy(t, server)
 	check(t, 3, "redis redis://"+server.Addr, caddytest.LimitedSite, "script failed: SCRIPT KILL",
 		"eviction warning: BUSY")
 	// Redis checks rights before it replies BUSY.

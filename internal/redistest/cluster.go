@@ -22,6 +22,25 @@ func StartCluster(t testing.TB) []*Server {
 	return masters
 }
 
+// StartLoneNode starts a server that is a node of a Cluster without any slot, as one is before its Cluster is created.
+func StartLoneNode(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return startClusterServer(t, args...)
+}
+
+// StartDownCluster starts a Cluster of one master that is down: it has all slots but the last.
+func StartDownCluster(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := startClusterServer(t, args...)
+	client := s.Client(t)
+	assert.Must(t, client.ClusterAddSlotsRange(context.Background(), 0, 16382).Err())
+	assert.Retry(t, "the Cluster is down", func() (again bool, seen any) {
+		info := client.ClusterInfo(context.Background()).Val()
+		return !strings.Contains(info, "cluster_state:fail") || !strings.Contains(info, "cluster_slots_assigned:16383"), info
+	})
+	return s
+}
+
 // StartReplicatedCluster starts a Cluster of three masters. Each has a replica that takes over about two seconds
 // after the end of its master. The other masters continue meanwhile; by default they would refuse too.
 func StartReplicatedCluster(t testing.TB) (masters, replicas []*Server) {

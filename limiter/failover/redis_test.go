@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,35 +101,6 @@ func TestRedis_key_TTL(t *testing.T) {
 		n := client.Exists(ctx, "rl:{unused}:"+p.ID()).Val()
 		assert.ErrorIf(t, n != 0 || unused.Remaining != 100, "%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
 	}
-}
-
-func TestRedis_Decide_kinds(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
-	client, ctx := server.Client(t), context.Background()
-	p := storetest.DayPolicy(t, "kinds", limiter.GCRA, 1_000)
-	check := func(kind string) {
-		t.Helper()
-		r := openRedis(t, server)
-		_, err := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
-		assert.ErrorIf(t, limiter.Kind(err) != kind || !errors.Is(err, limiter.ErrUndecided),
-			"got %v of kind %s, want %s", err, limiter.Kind(err), kind)
-	}
-	for i := 0; client.Set(ctx, fmt.Sprint("fill", i), strings.Repeat("x", 10_000), 0).Err() == nil; i++ {
-		continue
-	}
-	check("oom")
-	client.FlushDB(ctx)
-	client.ConfigSet(ctx, "maxmemory", "0")
-	client.ReplicaOf(ctx, "127.0.0.1", "1")
-	check("readonly")
-	client.ConfigSet(ctx, "replica-serve-stale-data", "no")
-	check("masterdown")
-	client.ReplicaOf(ctx, "NO", "ONE")
-	client.ConfigSet(ctx, "requirepass", "secret")
-	check("auth")
-	server.Kill()
-	check("refused")
 }
 
 // TestRedis_Decide_lost_reply cuts the connection after every request, when Redis has executed it

@@ -37,6 +37,7 @@ func redisError(text any) error {
 	if !ok {
 		return errReply
 	}
+	s = strings.TrimRight(s, "\r\n") // of Redis 6.0
 	if caught, halfway := strings.CutPrefix(s, "CHANGED "); halfway {
 		return halfwayError{Failure(caught)}
 	}
@@ -54,17 +55,22 @@ var uncovered = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?NOPERIOD\b`)
 
 // replyKinds are the words by which Redis says that it did not decide. Of a user's missing
 // permission inside a script Redis 6 and 7.0 say "The user executing the script can't run this
-// command" (or access a key), 7.2, 8 and Valkey "ACL failure in script". A renamed command is
-// unknown, of which Valkey says "Unknown command called from script".
+// command" (or access a key), 7.2, 8 and Valkey "ACL failure in script". Of a Cluster that is down
+// they say "while the cluster is down and readonly" where cluster-allow-reads-when-down lets the
+// script begin. BUSY stands with its space: BUSYKEY and BUSYGROUP are others.
 var replyKinds = []struct{ word, kind string }{
 	{"READONLY", "readonly"}, {"LOADING", "loading"}, {"MASTERDOWN", "masterdown"},
-	{"CLUSTERDOWN", "clusterdown"}, {"OOM", "oom"}, {"MISCONF", "misconf"},
-	{"NOREPLICAS", "noreplicas"}, {"TRYAGAIN", "tryagain"}, {"NOAUTH", "auth"},
+	{"CLUSTERDOWN", "clusterdown"}, {"while the cluster is down", "clusterdown"},
+	{"OOM", "oom"}, {"MISCONF", "misconf"}, {"NOREPLICAS", "noreplicas"},
+	{"TRYAGAIN", "tryagain"}, {"BUSY ", "busy"}, {"NOAUTH", "auth"},
 	{"WRONGPASS", "auth"}, {"NOPERM", "auth"}, {"unauthenticated", "auth"},
 	{"user executing the script", "auth"}, {"ACL failure", "auth"},
-	{"unknown command", "command"}, {"Unknown command", "command"},
-	{"unknown redis command", "command"}, {"Unknown Redis command", "command"},
 }
+
+// unknownCommand matches what servers say of a command that they do not have, which may have been
+// renamed. In a script "Unknown Redis command called from script", of Redict and others with their
+// own name, of Valkey with none.
+var unknownCommand = regexp.MustCompile(`(?i)\bunknown( [a-z]+)? command\b`)
 
 // incompatibilities are the words by which a server shows that it cannot run the scripts, and what
 // they mean. The only part of the scripts' commands that a Redis may not know is KEEPTTL.
@@ -171,6 +177,9 @@ func KindOf(err error) string {
 		if strings.Contains(err.Error(), k.word) {
 			return k.kind
 		}
+	}
+	if unknownCommand.MatchString(err.Error()) {
+		return "command"
 	}
 	if incompatibility(err.Error()) != "" {
 		return decision.KindIncompatible

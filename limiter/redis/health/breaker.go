@@ -166,7 +166,8 @@ func (b *Breaker) count(failed bool, now clock.Moment) {
 }
 
 // certain reports whether one such failure shows that Redis cannot decide now. An error that a
-// script caught is no chance either: the next run meets the same.
+// script caught is no chance either: the next run meets the same. A script that keeps Redis busy
+// may have ended before the next request.
 func certain(err error) bool {
 	switch limiter.Kind(err) {
 	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command", decision.KindIncompatible:

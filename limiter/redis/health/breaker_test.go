@@ -199,7 +199,11 @@ func TestKind(t *testing.T) {
 		"@user_script: 7: Unknown Redis command called from Lua script":                                                           "command",
 		"ERR Unknown Redis command called from script script: 6f, on @user_script:12.":                                            "command",
 		"ERR Unknown command called from script script: 6f, on @user_script:12.":                                                  "command",
+		"ERR Unknown Redict command called from script script: 6f, on @user_script:12.":                                           "command",
 		"@user_script: 7: -OOM command not allowed when used memory > 'maxmemory'.":                                               "oom",
+		// A Cluster that is down with cluster-allow-reads-when-down: Redis 7.0 and Valkey 9.1.
+		"ERR Script attempted to execute a write command while the cluster is down and readonly script: 6f, on @user_script:12.": "clusterdown",
+		"ERR Can not execute a write command 'set' while the cluster is down and readonly script: on @user_script:12.":           "clusterdown",
 		"FOREIGNVALUE the stored value is none of this module":                                                                    "value",
 		// Valkey without its module lua; Redis 5; Redis whose Lua lacks a library; a proxy that parses the script.
 		"ERR Could not find scripting engine 'lua'": "incompatible",
@@ -221,4 +225,26 @@ func TestKind(t *testing.T) {
 	lost := errors.New("CLUSTERDOWN Hash slot not served")
 	assert.ErrorIf(t, !limiter.FailedAlone(lost) || limiter.FailedAlone(nil),
 		"a slot without a master is no failure of the others")
+}
+
+// reply is an error that Redis answers to the command itself.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+// TestKind_busy expects that a Redis that is busy running a script has a kind of its own, which opens no breaker at
+// once: scripts end.
+func TestKind_busy(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":  "busy",
+		"BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.": "busy",
+		"BUSY Redict is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.": "busy",
+		"BUSYKEY Target key name already exists.":                                                 "other",
+	} {
+		err := wire.Undecided(reply(text))
+		assert.ErrorIf(t, limiter.Kind(err) != want || certain(err) || limiter.FailedAlone(err) || wire.MayHaveRun(err),
+			"%s: kind %s, certain %v, alone %v, may have run %v; want %s and no other", text, limiter.Kind(err), certain(err), limiter.FailedAlone(err), wire.MayHaveRun(err), want)
+	}
 }
