@@ -57,7 +57,7 @@ type Redis struct {
 	// Where the login at the sentinels comes from, instead of `sentinel_password`. Default: none.
 	SentinelCredentialsRaw json.RawMessage `json:"sentinel_credentials,omitempty" caddy:"namespace=redis_ratelimit.credentials inline_key=source"`
 
-	// The database's number. Default: 0, which is the only one of a cluster.
+	// The database's number. Default: 0, which is the only one with mode `cluster`.
 	DB int `json:"db,omitempty"`
 
 	// Turns TLS on. Default: off, except with a `rediss://` URL.

@@ -28,16 +28,22 @@ func check(t *testing.T, code int, option, site string, wants ...string) {
 // checkWith is check with an environment, whose REDIS_PASSWORD nothing shows.
 func checkWith(t *testing.T, env []string, code int, option, site string, wants ...string) {
 	t.Helper()
-	e := runCheck(t, env, option, site, "--json")
-	var findings []finding
-	if err := json.Unmarshal([]byte(e.Stdout), &findings); err != nil || len(findings) == 0 {
-		t.Fatalf("%v: %v", err, e)
-	}
-	assert.ErrorIf(t, e.Code != code && (code != failing || e.Code == 0), "%s: got exit code %d; want %d", option, e.Code, code)
+	findings, got := findingsOf(t, env, option, site)
+	assert.ErrorIf(t, got != code && (code != failing || got == 0), "%s: got exit code %d; want %d", option, got, code)
 	for _, want := range wants {
 		found := slices.ContainsFunc(findings, func(f finding) bool { return f.is(want) })
 		assert.ErrorIf(t, found == strings.HasPrefix(want, "no "), "want %s in %+v", want, findings)
 	}
+}
+
+// findingsOf runs 'check' on a global option, and returns what it found and its exit code.
+func findingsOf(t *testing.T, env []string, option, site string) (findings []finding, code int) {
+	t.Helper()
+	e := runCheck(t, env, option, site, "--json")
+	if err := json.Unmarshal([]byte(e.Stdout), &findings); err != nil || len(findings) == 0 {
+		t.Fatalf("%v: %v", err, e)
+	}
+	return findings, e.Code
 }
 
 // checkTable is checkWith, and has the findings in a table too.

@@ -1,17 +1,22 @@
 package preflight
 
 import (
+	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-)
 
-var errNoMaster = errors.New("no master of the cluster answers")
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
+)
 
 // helloReply is a server's reply to HELLO, which every user who can connect may send: among others server, version,
 // mode and role.
@@ -55,6 +60,53 @@ func askInfo(ctx context.Context, client goredis.UniversalClient) helloReply {
 	return h
 }
 
+// greetingWait is how long a server has to say why it closes new connections.
+const greetingWait = time.Second
+
+// named returns the error of connecting to an address, or what the server says as it closes a connection on which
+// nothing is sent: that it has maxclients, or by an alert of TLS 1.3 that it wants a certificate. The client of Redis
+// takes the one for the answer to HELLO, and may not see the other: it reports the closed connection.
+func (p *preflight) named(ctx context.Context, address string, err error) error {
+	if err == nil || diagnose(err.Error()).advice != hangsUp {
+		return err
+	}
+	conn, failed := p.connect(ctx, address)
+	if failed != nil {
+		return err
+	}
+	defer conn.Close()                                     //nolint:errcheck // nothing was sent
+	_ = conn.SetReadDeadline(time.Now().Add(greetingWait)) // otherwise the context ends the check
+	line, failed := bufio.NewReaderSize(conn, 512).ReadSlice('\n')
+	if text, found := strings.CutPrefix(strings.TrimSpace(string(line)), "-"); found {
+		return errors.New(text)
+	}
+	var alert *net.OpError
+	if errors.As(failed, &alert) && alert.Op == "remote error" {
+		return alert
+	}
+	return err
+}
+
+// connect connects to an address as the client of Redis does, and sends nothing.
+func (p *preflight) connect(ctx context.Context, address string) (net.Conn, error) {
+	network, config, load := "tcp", p.options.Client.TLS, p.options.Client.LoadTLS
+	if strings.HasPrefix(address, "/") {
+		network = "unix"
+	}
+	if load != nil {
+		var err error
+		if config, err = load(); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, dial.ConnectBudget)
+	defer cancel()
+	if config != nil {
+		return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
 // diagnosis is the meaning of an error of Redis or of the connection. If Redis has answered, it lacks
 // something. Otherwise it could not be asked.
 type diagnosis struct {
@@ -88,6 +140,8 @@ var diagnoses = []diagnosis{
 	{"expired certificate", false, "renew cert and key of tls: Redis does not take an expired certificate"},
 	{"x509", false, "set ca and server_name of tls to those of Redis's certificate"},
 	{"certificate", false, "set cert and key of tls to those that Redis trusts"},
+	{"handshake failure", false, "set cert and key of tls if Redis wants a certificate of its clients; otherwise allow it the ciphers of TLS 1.2 or 1.3"},
+	{"protocol version", false, "let Redis speak TLS 1.2 or 1.3: tls-protocols in its configuration"},
 	{"does not look like a TLS", false, "leave tls out, or use redis://: this port does not speak TLS"},
 	{"connection reset", false, hangsUp},
 	{"broken pipe", false, hangsUp},
@@ -115,6 +169,10 @@ func (p *preflight) refusedBy(err error, grant func(permissions string) string, 
 		p.failed("permissions", "", "missing: +"+missing[1], grant("+"+missing[1]))
 		return
 	}
+	if refusedDatabase(text) {
+		p.failed("permissions", "", "missing: "+p.databaseRight(), grant(p.databaseRight()))
+		return
+	}
 	t := diagnose(text)
 	p.unasked = p.unasked || !t.answered
 	p.failed("reachable", "", text, words.Replace(cmp.Or(t.advice, "check whether this is the address of a Redis")))
@@ -130,9 +188,30 @@ func diagnose(text string) diagnosis {
 	return diagnosis{}
 }
 
+// refusedByAnnounced reports an error of connecting to an address that other servers announce, as sentinels that of
+// the master. What the configuration names is right then.
+func (p *preflight) refusedByAnnounced(err error, announced, who, settings string) {
+	var network *net.OpError
+	if !errors.As(err, &network) || network.Op != "dial" || announced == "" || slices.Contains(p.options.Client.Addresses, announced) {
+		p.refused(err)
+		return
+	}
+	p.unasked = true
+	p.failed("reachable", "", err.Error(), who+" announces "+announced+": start Redis there, or have it announce an address that Caddy reaches, by "+settings)
+}
+
+// refusedDatabase reports whether an error says that the user of Valkey may not use the database.
+func refusedDatabase(text string) bool {
+	return strings.Contains(text, "NOPERM") && strings.Contains(text, "access database")
+}
+
 // grant returns the command that gives the user of Redis permissions.
 func (p *preflight) grant(permissions string) string {
-	return "in Redis: ACL SETUSER " + cmp.Or(p.options.Client.Username, "default") + " " + permissions
+	text := "in Redis: ACL SETUSER " + cmp.Or(p.options.Client.Username, "default") + " " + permissions
+	if strings.Contains(permissions, "db=") {
+		text += "; name other databases that this user needs behind db= too, with commas"
+	}
+	return text
 }
 
 // grantInSentinel returns the command that gives the user of the sentinels permissions.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -259,5 +260,34 @@ func TestAskHello_Redis60(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() }) // the test is over
 	if hello, err := askHello(t.Context(), client); err != nil || hello["version"] != "6.0.16" {
 		t.Errorf("got %+v, %v; want version 6.0.16", hello, err)
+	}
+}
+
+// TestRun_databaseRights has a server that forbids the database, in the words of Valkey 9.1.2: of any key, and where a
+// connection selects one.
+func TestRun_databaseRights(t *testing.T) {
+	const refused = "-NOPERM No permissions to access database\r\n"
+	address := serve(t, func(words []string) string {
+		switch words[0] {
+		case "hello":
+			return answers("valkey", "9.1.2")
+		case "ping", "time", "client":
+			return "+OK\r\n"
+		}
+		return refused
+	})
+	for db, want := range map[int]Finding{
+		0: {Detail: "missing: db=0; untried without these: +get +set +eval +evalsha ~*", Advice: "in Redis: ACL SETUSER limiter db=0 +get +set +eval +evalsha ~*; name other databases that this user needs behind db= too, with commas"},
+		3: {Detail: "missing: db=3", Advice: "in Redis: ACL SETUSER limiter db=3; name other databases that this user needs behind db= too, with commas"},
+	} {
+		client := dial.Options{Addresses: []string{address}, DB: db, Username: "limiter", Password: "secret", Timeout: time.Minute}
+		findings, unasked := Run(t.Context(), Options{Client: client})
+		want.Check, want.Result = "permissions", Failed
+		failed := slices.DeleteFunc(findings, func(f Finding) bool { return f.Result != Failed || f.Check == "script" || f.Check == "round trip" })
+		for i := range failed {
+			failed[i].server = ""
+		}
+		assert.ErrorIf(t, unasked, "database %d counts as not asked", db)
+		assert.Equal(t, failed, []Finding{want}, "what failed with database %d", db)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -23,7 +23,7 @@ const probeKey = "{" + checkPolicyName + "}:probe"
 var (
 	callsToCount      = []string{"ping", "time", "get KEY", "set KEY 1 px 5000", "eval return 0", "evalsha 0000000000000000000000000000000000000000 0"}
 	callsToLog        = []string{"llen KEY", "lindex KEY 0", "lrange KEY 0 0", "lset KEY 0 1", "ltrim KEY 0 0", "rpush KEY 1"}
-	callsToRun        = []string{"hdel KEY field", "hgetall KEY", "hmget KEY field", "hset KEY field 1"}
+	callsToRun        = []string{"hdel KEY field", "hgetall KEY", "hmget KEY field", hsetCall}
 	callsToRoute      = []string{"cluster slots", "command", "asking"}
 	callsToAdminister = []string{"type KEY", "pttl KEY", "scan 0 match KEY count 1", "unlink KEY"}
 
@@ -31,8 +31,30 @@ var (
 	callsToChallenge = []string{"get SECRET", "set SECRET 1 nx xx"}
 
 	// They fail by the type of the probe's key once they are permitted, and touch no override.
-	callsToOverride = []string{"hdel KEY field", "hget KEY field", "hlen KEY", "hscan KEY 0", "hset KEY field 1", "unlink KEY"}
+	callsToOverride = []string{"hdel KEY field", "hget KEY field", "hlen KEY", "hscan KEY 0", hsetCall, "unlink KEY"}
 )
+
+// hsetCall has a field without a value, which Redis refuses once the command is permitted, whatever the key is.
+const hsetCall = "hset KEY field 1 other"
+
+// The commands of the calls that need the right to read the probe's key, and to write it.
+var (
+	readers = []string{"get", "llen", "lindex", "lrange", "hgetall", "hmget"}
+	writers = []string{"set", "lset", "ltrim", "rpush", "hdel", "hset", "pexpire"}
+)
+
+// rights are what calls show of a user's permissions.
+type rights struct {
+	missing  []string // commands that are forbidden
+	untried  []string // commands of which the server does not say whether they are permitted
+	keys     bool     // the probe's key is forbidden
+	database bool     // the database is forbidden, as users of Valkey 9.1 can have it
+	absent   []string // commands that the server does not have
+	set      bool     // the probe's key holds a string, or this server refuses to write it
+	reads    bool     // a command that reads the probe's key is permitted
+	writes   bool     // a command that writes it is permitted
+	unknown  error    // ended the calls: an answer that proves neither
+}
 
 // tryPermissions reports every command that the user may not run.
 func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
@@ -43,36 +65,41 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	if p.options.Challenges && p.options.Naming.Secret == "" {
 		needed = append(needed, callsToChallenge...)
 	}
-	missing, keys, unknown := p.missing(ctx, s, true, needed)
-	hasKey := !slices.Contains(missing, "+set") && !slices.Contains(s.absent, "set") && !keys
-	if keys {
-		missing = append(missing, "~"+p.prefixed("*"))
-	}
-	var calls []string
 	if p.options.Logs {
-		calls = append(calls, callsToLog...)
+		needed = append(needed, callsToLog...)
 	}
 	if p.options.Runs {
-		calls = append(calls, callsToRun...)
+		needed = append(needed, callsToRun...)
 	}
-	if len(calls) > 0 {
-		calls = append(calls, "pexpire KEY 5000")
+	if p.options.Logs || p.options.Runs {
+		needed = append(needed, "pexpire KEY 5000")
 	}
-	if unknown == nil {
-		var lacks []string
-		lacks, _, unknown = p.missing(ctx, s, hasKey, calls)
-		missing = append(missing, lacks...)
-	}
-	if len(s.absent) > 0 {
-		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(s.absent, " "), "remove rename-command for these from the configuration of Redis")
+	var r rights
+	p.try(ctx, s, &r, needed)
+	if len(r.absent) > 0 {
+		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(r.absent, " "), "remove rename-command for these from the configuration of Redis")
 		s.scriptAdvice = "see the check of commands"
 	}
-	switch commands := strings.Join(missing, " "); {
-	case commands != "":
+	missing := r.missing
+	if r.database {
+		missing = append(missing, p.databaseRight())
+	} else if r.keys {
+		missing = append(missing, p.keyRight())
+	}
+	untried := r.untried
+	if !r.keys && !(r.reads && r.writes) { // the rights to a command and a database are checked before that to its keys
+		untried = append(untried, p.keyRight())
+	}
+	detail, grants := "missing: "+strings.Join(missing, " "), slices.Concat(missing, untried)
+	if len(untried) > 0 {
+		detail += "; untried without these: " + strings.Join(untried, " ")
+	}
+	switch {
+	case len(missing) > 0:
 		s.scriptAdvice = grantAdvice
-		p.failed("permissions", s.address, "missing: "+commands, p.grant(commands))
-	case unknown != nil:
-		p.warn("permissions", s.address, "unknown: "+unknown.Error(), checkAgain)
+		p.failed("permissions", s.address, detail, p.grant(strings.Join(grants, " ")))
+	case r.unknown != nil:
+		p.warn("permissions", s.address, "unknown: "+r.unknown.Error(), checkAgain)
 	default:
 		p.ok("permissions", s.address, "all commands that deciding needs")
 	}
@@ -83,36 +110,37 @@ const checkAgain = "check again when Redis answers"
 
 // tryAdminPermissions reports every command of the admin API that the user may not run.
 func (p *preflight) tryAdminPermissions(ctx context.Context, s *checkedServer) {
-	p.tryOptional(ctx, s, "admin rights", "state and reset", true, callsToAdminister)
+	p.tryOptional(ctx, s, "admin rights", "state and reset", callsToAdminister)
 }
 
 // tryOverridePermissions reports every command of overrides that the user may not run.
 func (p *preflight) tryOverridePermissions(ctx context.Context, s *checkedServer) {
-	hasKey := isPermitted(s.client.Set(ctx, p.prefixed(probeKey), "1", 5*time.Second).Err())
-	p.tryOptional(ctx, s, "overrides", "override and overrides", hasKey, callsToOverride)
+	p.tryOptional(ctx, s, "overrides", "override and overrides", callsToOverride)
 }
 
 // tryOptional reports what is missing for commands that decisions do not need.
-func (p *preflight) tryOptional(ctx context.Context, s *checkedServer, check, commands string, hasKey bool, calls []string) {
-	s.absent = nil
-	missing, _, unknown := p.missing(ctx, s, hasKey, calls)
-	for _, command := range s.absent {
+func (p *preflight) tryOptional(ctx context.Context, s *checkedServer, check, commands string, calls []string) {
+	var r rights
+	p.try(ctx, s, &r, calls)
+	missing := r.missing
+	for _, command := range r.absent {
 		missing = append(missing, command+" (unknown to this Redis)")
 	}
 	switch list := strings.Join(missing, " "); {
 	case list != "":
 		p.warn(check, s.address, "missing for the commands "+commands+": "+list, p.grant(list))
-	case unknown != nil:
-		p.warn(check, s.address, "unknown: "+unknown.Error(), checkAgain)
+	case r.database:
+		p.warn(check, s.address, "unknown: the user may not use the database", "see the check of permissions")
+	case r.unknown != nil:
+		p.warn(check, s.address, "unknown: "+r.unknown.Error(), checkAgain)
 	default:
 		p.ok(check, s.address, "all commands that "+commands+" need")
 	}
 }
 
-// missing runs each call, and returns the commands that are forbidden and whether the keys are. Commands that
-// the server does not have are added to its absent ones. An answer that proves neither is returned as unknown
-// and ends the run. Without the probe's key, calls that would create one, perhaps without a TTL, are left out.
-func (p *preflight) missing(ctx context.Context, s *checkedServer, hasKey bool, calls []string) (missing []string, keys bool, unknown error) {
+// try runs each call, and notes what is forbidden. RPUSH would create a list without a TTL where neither the probe's
+// key nor a missing right prevents that: it is left out then.
+func (p *preflight) try(ctx context.Context, s *checkedServer, r *rights, calls []string) {
 	names := map[string]string{"KEY": p.prefixed(probeKey), "SECRET": p.options.Naming.Reserved("challenge", "secret")}
 	for _, call := range calls {
 		words := strings.Fields(call)
@@ -120,7 +148,8 @@ func (p *preflight) missing(ctx context.Context, s *checkedServer, hasKey bool, 
 		if name == "cluster" {
 			name += "|" + words[1]
 		}
-		if !hasKey && (name == "rpush" || name == "hset") {
+		if name == "rpush" && !r.set && !r.keys && !r.database {
+			r.untried = append(r.untried, "+rpush")
 			continue
 		}
 		for _, word := range words {
@@ -129,18 +158,31 @@ func (p *preflight) missing(ctx context.Context, s *checkedServer, hasKey bool, 
 		err := s.client.Do(ctx, command...).Err()
 		switch {
 		case redis.IsUnknownCommand(err):
-			s.absent = append(s.absent, name)
+			r.absent = append(r.absent, name)
 		case isPermitted(err):
+			onKey := slices.Contains(words, "KEY")
+			r.set = r.set || onKey && name == "set"
+			r.reads = r.reads || onKey && slices.Contains(readers, name)
+			r.writes = r.writes || onKey && slices.Contains(writers, name)
 		case !isForbidden(err):
-			return missing, keys, err
+			r.unknown = err
+			return
+		case refusedDatabase(err.Error()): // before the right to the command is checked
+			r.database = true
+			r.untried = append(r.untried, "+"+name)
 		case strings.Contains(err.Error(), "command"):
-			missing = append(missing, "+"+name)
+			r.missing = append(r.missing, "+"+name)
 		default:
-			keys = true
+			r.keys = true
 		}
 	}
-	return missing, keys, nil
 }
+
+// keyRight is the permission for the keys of the module.
+func (p *preflight) keyRight() string { return "~" + p.prefixed("*") }
+
+// databaseRight is the permission for the database. Valkey replaces those that the user had by it.
+func (p *preflight) databaseRight() string { return "db=" + strconv.Itoa(p.options.Client.DB) }
 
 // isPermitted reports whether an answer proves that a command is permitted. Redis checks the user and the
 // permissions first, so every other answer does, also WRONGTYPE, MOVED and BUSY.

@@ -3,6 +3,7 @@ package preflight
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func (p *preflight) tryAddresses(ctx context.Context, mode dial.Mode) bool {
 		hello, err := askHello(ctx, client)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", address, err))
+			errs = append(errs, fmt.Errorf("%s: %w", address, p.named(ctx, address, err)))
 		case hello["mode"] != "" && hello["mode"] != string(mode):
 			wrong++
 			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[hello["mode"]]), modeAdvice[hello["mode"]])
@@ -122,7 +123,15 @@ func (p *preflight) reachServer(ctx context.Context, client *goredis.Client) err
 	}
 	hello, err := askHello(ctx, client)
 	if err != nil {
-		p.refused(fmt.Errorf("%s: %w", address, err))
+		if p.options.Client.Mode == dial.Sentinel && p.announced != "" {
+			err = p.named(ctx, p.announced, err)
+		}
+		err = fmt.Errorf("%s: %w", address, err)
+		if p.options.Client.Mode == dial.Sentinel {
+			p.refusedByAnnounced(err, p.announced, "the sentinel", "replica-announce-ip of Redis or resolve-hostnames of the sentinels")
+		} else {
+			p.refused(err)
+		}
 		return err
 	}
 	if p.options.Client.Mode == dial.Sentinel {
@@ -132,28 +141,34 @@ func (p *preflight) reachServer(ctx context.Context, client *goredis.Client) err
 	return nil
 }
 
+var errNoMaster = errors.New("no master of the cluster answers")
+
 // reachMasters connects to every master of a cluster.
 func (p *preflight) reachMasters(ctx context.Context, cluster *goredis.ClusterClient) error {
 	var mu sync.Mutex
 	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *goredis.Client) error {
 		address := master.Options().Addr
 		hello, err := askHello(ctx, master)
+		err = p.named(ctx, address, err)
 		mu.Lock()
 		defer mu.Unlock()
 		p.masters++
 		if err != nil {
-			p.refused(fmt.Errorf("the master %s: %w", address, err))
+			p.refusedByAnnounced(fmt.Errorf("the master %s: %w", address, err), address, "the Cluster", "cluster-announce-ip or cluster-announce-hostname")
 			return nil // continue with the others
 		}
 		p.servers = append(p.servers, checkedServer{address: address, client: master, hello: hello})
 		return nil
 	})
-	if err == nil && len(p.servers) == 0 {
-		err = errNoMaster
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		p.refused(err)
 		return err
+	case p.masters == 0:
+		p.failed("mode", "", "a cluster whose nodes have no slots", "create the cluster: redis-cli --cluster create, with the addresses of all nodes")
+		return errNoMaster
+	case len(p.servers) == 0: // each has its finding
+		return errNoMaster
 	}
 	slices.SortFunc(p.servers, func(a, b checkedServer) int { return strings.Compare(a.address, b.address) })
 	return nil

@@ -16,6 +16,8 @@ type preflight struct {
 	masters  int // of a cluster, also those that do not answer
 	findings []Finding
 	unasked  bool // Redis could not be asked
+
+	announced string // the master's address, by the sentinels
 }
 
 // checkedServer is a server that decides.
@@ -23,8 +25,7 @@ type checkedServer struct {
 	address      string
 	client       *goredis.Client
 	hello        helloReply
-	absent       []string // commands that the server lacks
-	scriptAdvice string   // advice for a failed script that follows from the checked commands
+	scriptAdvice string // advice for a failed script that follows from the checked commands
 }
 
 // leastTimeout is the shortest timeout of a check, so that a Redis that is too slow for the configured

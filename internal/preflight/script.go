@@ -34,6 +34,7 @@ var scriptAdvice = map[string]string{
 	"noreplicas":   "check whether the replicas of Redis run: min-replicas-to-write refuses writes without them",
 	"loading":      "wait until Redis has loaded its data",
 	"masterdown":   "check whether the master of Redis runs",
+	"busy":         "wait for the end of the script that Redis runs, or end it with SCRIPT KILL",
 	"clusterdown":  "see CLUSTER INFO in Redis: some slots have no master",
 	"incompatible": newerServer,
 	"timeout":      "find out what keeps Redis busy: SLOWLOG GET in Redis",
@@ -73,6 +74,9 @@ func (p *preflight) trySeveralKeys(ctx context.Context, s *checkedServer) {
 	var reply goredis.Error
 	switch {
 	case !errors.As(err, &reply): // also no error; the other checks report those of the connection
+	case refusedCommand.MatchString(err.Error()): // the check of permissions reports it
+	case isForbidden(err):
+		p.failed("script", s.address, "keys of two clients in one script: "+err.Error(), p.grant(p.keyRight()))
 	case strings.Contains(err.Error(), "CROSSSLOT"):
 		p.warn("script", s.address, "one script may use keys of one slot alone, so each client's requests take a script run of their own",
 			"set mode cluster if this is a Redis Cluster or has its API; otherwise there is nothing to do")

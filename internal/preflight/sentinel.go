@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -25,7 +26,10 @@ func (p *preflight) trySentinel(ctx context.Context, client goredis.UniversalCli
 		{"+sentinel|sentinels", []any{"sentinel", "sentinels", master}},
 		{"+ping", []any{"ping"}},
 	} {
-		err := client.Do(ctx, ask.command...).Err()
+		answer, err := client.Do(ctx, ask.command...).Result()
+		if words, ok := answer.([]any); ok && len(words) == 2 && ask.name == "+sentinel|get-master-addr-by-name" {
+			p.announced = net.JoinHostPort(fmt.Sprint(words[0]), fmt.Sprint(words[1]))
+		}
 		switch {
 		case isForbidden(err):
 			missing = append(missing, ask.name)

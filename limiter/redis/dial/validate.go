@@ -33,7 +33,7 @@ func (o *Options) Validate() error {
 	case o.SentinelPassword != "" && o.SentinelCredentials != nil:
 		return wrong("SentinelPassword, SentinelCredentials", "leave one of them out")
 	case o.Mode == Cluster && o.DB != 0:
-		return wrong("DB", "a cluster has only database 0")
+		return wrong("DB", "mode cluster uses database 0 alone; leave it out")
 	case o.DB < 0:
 		return &limiter.FieldError{Field: "DB", Value: strconv.Itoa(o.DB), Problem: "use a number from 0"}
 	case o.PoolSize < 0 || o.PoolSize > MaxPoolSize:

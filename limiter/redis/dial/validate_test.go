@@ -31,7 +31,7 @@ func TestOptions_Validate(t *testing.T) {
 		"a sentinel's user":       {Options{Addresses: one, SentinelUsername: "hunter2"}, "SentinelUsername, SentinelPassword: only mode sentinel has them"},
 		"a sentinel's file":       {Options{Addresses: one, SentinelCredentials: credentials.File("/hunter2")}, "SentinelCredentials: only mode sentinel has it"},
 		"password and file":       {Options{Addresses: one, Password: "hunter2", Credentials: credentials.File("/x")}, "Password, Credentials: leave one of them out"},
-		"a database of a cluster": {Options{Addresses: one, Mode: Cluster, DB: 1}, "DB: a cluster has only database 0"},
+		"a database of a cluster": {Options{Addresses: one, Mode: Cluster, DB: 1}, "DB: mode cluster uses database 0 alone; leave it out"},
 		"a negative database":     {Options{Addresses: one, DB: -1}, "DB -1: use a number from 0"},
 		"too many connections":    {Options{Addresses: one, PoolSize: 65536}, "PoolSize 65536: use a whole number from 1 to 65535"},
 		"a negative timeout":      {Options{Addresses: one, Timeout: -1}, "Timeout -1ns: use a duration above 0"},

@@ -204,7 +204,7 @@ func TestKind(t *testing.T) {
 		// A Cluster that is down with cluster-allow-reads-when-down: Redis 7.0 and Valkey 9.1.
 		"ERR Script attempted to execute a write command while the cluster is down and readonly script: 6f, on @user_script:12.": "clusterdown",
 		"ERR Can not execute a write command 'set' while the cluster is down and readonly script: on @user_script:12.":           "clusterdown",
-		"FOREIGNVALUE the stored value is none of this module":                                                                    "value",
+		"FOREIGNVALUE the stored value is none of this module":                                                                   "value",
 		// Valkey without its module lua; Redis 5; Redis whose Lua lacks a library; a proxy that parses the script.
 		"ERR Could not find scripting engine 'lua'": "incompatible",
 		"ERR syntax error":                          "incompatible",
