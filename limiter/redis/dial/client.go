@@ -6,12 +6,7 @@ package dial
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"net"
-	"net/url"
 	"runtime"
-	"strconv"
-	"strings"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -116,81 +111,6 @@ func New(o Options) (goredis.UniversalClient, error) {
 		}
 		return newClient(func() *goredis.Client { return s.keep(goredis.NewClient(options)) }), nil
 	}
-}
-
-// ErrURLParameters is the error of [ParseURL] about parameters of a redis:// or rediss:// URL.
-var ErrURLParameters = errors.New("redis URL: has parameters; set the fields of dial.Options instead")
-
-// ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[[user]:password@]host[:port][/db]
-// and unix://[[user]:password@]/path/to/socket[?db=n]. Its errors never quote the URL, which holds
-// a password.
-func ParseURL(text string) (Options, error) {
-	o := Options{Mode: Standalone}
-	u, err := url.Parse(text)
-	if err != nil {
-		return o, errors.New("redis URL: cannot be parsed; use redis://, rediss:// or unix://, with '%', '@', '/' and ':' in user and password percent-encoded")
-	}
-	if u.Opaque != "" {
-		return o, errors.New("redis URL: write // behind the scheme, such as redis://127.0.0.1:6379")
-	}
-	if u.User != nil {
-		o.Username = u.User.Username()
-		o.Password, _ = u.User.Password()
-	}
-	switch u.Scheme {
-	case "redis", "rediss":
-		err = o.fromHostURL(u)
-	case "unix":
-		err = o.fromSocketURL(u)
-	default:
-		err = errors.New("redis URL: the scheme must be redis://, rediss:// or unix://")
-	}
-	return o, err
-}
-
-func (o *Options) fromHostURL(u *url.URL) error {
-	host, port := u.Hostname(), u.Port()
-	if host == "" {
-		host = "localhost"
-	}
-	if port == "" {
-		port = "6379"
-	}
-	o.Addresses = []string{net.JoinHostPort(host, port)}
-	if u.Scheme == "rediss" {
-		o.TLS = &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
-	}
-	if u.RawQuery != "" || u.Fragment != "" {
-		return ErrURLParameters
-	}
-	db := strings.Trim(u.Path, "/")
-	return o.setDB(db)
-}
-
-func (o *Options) fromSocketURL(u *url.URL) error {
-	if u.Host != "" || u.Path == "" {
-		return errors.New("redis URL: a socket is written unix:///path/to/redis.sock")
-	}
-	o.Addresses = []string{u.Path}
-	query := u.Query()
-	db := query.Get("db")
-	query.Del("db")
-	if len(query) > 0 || u.Fragment != "" {
-		return errors.New("redis URL: the only parameter of a socket is db")
-	}
-	return o.setDB(db)
-}
-
-func (o *Options) setDB(text string) error {
-	if text == "" {
-		return nil
-	}
-	db, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return errors.New("redis URL: the database must be a number from 0")
-	}
-	o.DB = int(db)
-	return nil
 }
 
 // Ping connects and sends a PING, within the context.

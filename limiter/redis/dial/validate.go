@@ -113,6 +113,8 @@ func addressProblem(mode Mode, address string) string {
 		return fmt.Sprintf("mode %s needs host:port", mode)
 	case isSocket(address):
 		return ""
+	case strings.Contains(address, ","):
+		return "use host:port; several are values of their own, without commas"
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -37,6 +37,7 @@ func TestOptions_Validate(t *testing.T) {
 		"a negative timeout":      {Options{Addresses: one, Timeout: -1}, "Timeout -1ns: use a duration above 0"},
 		"a port of words":         {Options{Addresses: []string{"127.0.0.1:1", "127.0.0.1:hunter2"}, Mode: Cluster}, "Addresses 2: the port is no number from 1 to 65535"},
 		"a socket of a cluster":   {Options{Addresses: []string{"/hunter2"}, Mode: Cluster}, "Addresses: mode cluster needs host:port"},
+		"two in one value":        {Options{Addresses: []string{"a,b:1"}}, "Addresses: use host:port; several are values of their own, without commas"},
 		"a URL for an address":    {Options{Addresses: []string{url}}, "Addresses: use host:port, or the absolute path of a socket; ParseURL reads URLs"},
 		"a URL for a user":        {Options{Addresses: one, Username: url}, "Username: use the name of an ACL user; ParseURL reads URLs"},
 		"a user alone":            {Options{Addresses: one, Username: "hunter2"}, "Username: needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"},
@@ -56,22 +57,51 @@ func TestOptions_Validate(t *testing.T) {
 func TestParseURL(t *testing.T) {
 	t.Parallel()
 	const socket, database = "redis URL: the only parameter of a socket is db", "redis URL: the database must be a number from 0"
+	const (
+		hosts    = "redis URL: names several hosts; set Addresses of dial.Options"
+		password = "redis URL: '/', '?' and '#' in user and password are written %2F, %3F and %23; set Password of dial.Options"
+		unix     = "redis URL: a socket is written unix:///path/to/redis.sock"
+		other    = "redis URL: the parameter "
+	)
 	for text, want := range map[string]string{
 		"redis://":                                `["localhost:6379"] "" "" 0 ""`,
 		"redis://user:p%40ss@10.0.0.1:1/3":        `["10.0.0.1:1"] "user" "p@ss" 3 ""`,
 		"rediss://:secret@[::1]":                  `["[::1]:6379"] "" "secret" 0 "::1"`,
 		"unix:///run/redis.sock":                  `["/run/redis.sock"] "" "" 0 ""`,
 		"unix://user:secret@/run/redis.sock?db=2": `["/run/redis.sock"] "user" "secret" 2 ""`,
-		"redis://127.0.0.1?password=hunter2":      ErrURLParameters.Error(),
+		"redis://127.0.0.1?hunter2=1":             ErrURLParameters.Error(),
 		"redis://127.0.0.1#hunter2":               ErrURLParameters.Error(),
 		"redis://127.0.0.1/hunter2":               database,
 		"unix:///run/redis.sock?db=-1":            database,
 		"unix:///run/redis.sock?word=hunter2":     socket,
 		"unix:///run/redis.sock#hunter2":          socket,
 		"unix://hunter2":                          "redis URL: a socket is written unix:///path/to/redis.sock",
-		"redis:hunter2":                           "redis URL: write // behind the scheme, such as redis://127.0.0.1:6379",
-		"http://hunter2":                          "redis URL: the scheme must be redis://, rediss:// or unix://",
-		"redis://:hunter2%zz@127.0.0.1":           "redis URL: cannot be parsed; use redis://, rediss:// or unix://, with '%', '@', '/' and ':' in user and password percent-encoded",
+		"redis://a:1,b:2":                         hosts,
+		"redis://:hunter2@a:1,b/0":                hosts,
+		"rediss://user:hunter2,x@a,b:2":           hosts,
+		"redis://user:hun,ter2@10.0.0.1:1":        `["10.0.0.1:1"] "user" "hun,ter2" 0 ""`,
+		"redis://:hunter2#x@10.0.0.1":             password,
+		"redis://:12#hunter2@10.0.0.1:1/0":        password,
+		"redis://:12?hunter2@10.0.0.1":            password,
+		"redis://hunter2?x@10.0.0.1":              password,
+		"redis://u:12/hunter2@10.0.0.1":           password,
+		"redis://u:hunter2@x#y@10.0.0.1":          password,
+		"unix://u:12#hunter2@/run/redis.sock":     password,
+		"redis:///run/hunter2.sock":               unix,
+		"redis://:hunter2@/run/redis.sock":        unix,
+		"redis:///3":                              `["localhost:6379"] "" "" 3 ""`,
+		"unix:///run/a@b,c.sock":                  `["/run/a@b,c.sock"] "" "" 0 ""`,
+
+		"rediss://10.0.0.1?ssl_cert_reqs=hunter2":  other + "ssl_cert_reqs is one of other clients of Redis; set TLS.VerifyConnection of dial.Options",
+		"redis://10.0.0.1?hunter2=x&SSL=true":      other + "ssl is one of other clients of Redis; set TLS of dial.Options",
+		"redis://10.0.0.1/0?ssl-ca-certs=hunter2":  other + "ssl-ca-certs is one of other clients of Redis; set TLS.RootCAs of dial.Options",
+		"redis://10.0.0.1?password=hunter2":        other + "password is one of other clients of Redis; set Password of dial.Options",
+		"redis://10.0.0.1?client_name=hunter2":     other + "client_name is one of other clients of Redis; leave it out",
+		"unix:///run/redis.sock?db=1&pool_size=30": other + "pool_size is one of other clients of Redis; set PoolSize of dial.Options",
+
+		"redis:hunter2":                 "redis URL: write // behind the scheme, such as redis://127.0.0.1:6379",
+		"http://hunter2":                "redis URL: the scheme must be redis://, rediss:// or unix://",
+		"redis://:hunter2%zz@127.0.0.1": "redis URL: cannot be parsed; use redis://, rediss:// or unix://, with '%', '@', '/' and ':' in user and password percent-encoded",
 	} {
 		o, err := ParseURL(text)
 		name := ""
@@ -83,5 +113,6 @@ func TestParseURL(t *testing.T) {
 			got = err.Error()
 		}
 		assert.Equal(t, got, want, "%s", text)
+		assert.ErrorIf(t, errors.Is(err, ErrURLParameters) != (strings.HasPrefix(want, other) || want == ErrURLParameters.Error()), "%s: %v", text, err)
 	}
 }
