@@ -114,3 +114,23 @@ func TestCheck_oldTLS(t *testing.T) {
 		check(t, 3, "redis {\naddress "+address+"\ntls {\nca "+authority.CA+"\n}\n}", caddytest.LimitedSite, "reachable failed: "+want)
 	}
 }
+
+// TestCheck_replicas has a server refuse writes without replicas. Scripts of Redis before 7.0 do not obey that, and
+// check says so to users with and without the right to read the settings.
+func TestCheck_replicas(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--min-replicas-to-write", "1")
+	caddytest.RestrictUser(t, []*redistest.Server{server}, strings.Fields(caddytest.ACLCommands))
+	obeyed := server.Client(t).Eval(t.Context(), "return redis.call('set', KEYS[1], 1, 'px', 1000)", []string{"obeyed"}).Err()
+	for _, user := range []string{"", "limiter:secret@"} {
+		option := "redis redis://" + user + server.Addr
+		if obeyed != nil {
+			assert.ErrorIf(t, !strings.HasPrefix(obeyed.Error(), "NOREPLICAS"), "%v", obeyed)
+			check(t, 2, option, caddytest.LimitedSite, "script failed: min-replicas-to-write refuses writes")
+			continue
+		}
+		check(t, 0, option, caddytest.LimitedSite, "script ok", "replicas warning: install Redis 7.0")
+	}
+	assert.Must(t, server.Client(t).ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
+	check(t, 0, "redis redis://"+server.Addr, caddytest.LimitedSite, "no warning", "no failed")
+}

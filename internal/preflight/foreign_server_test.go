@@ -291,3 +291,46 @@ func TestRun_databaseRights(t *testing.T) {
 		assert.Equal(t, failed, []Finding{want}, "what failed with database %d", db)
 	}
 }
+
+// TestRun_minReplicas has servers that report a min-replicas-to-write, or refuse a write because of it, in the words of
+// Redis 6.0.16. From 7.0 on scripts obey it.
+func TestRun_minReplicas(t *testing.T) {
+	const forbidden = "-NOPERM this user has no permissions to run this command or its subcommand\r\n"
+	config := func(number, lag string) string {
+		return "*4\r\n" + bulk("min-replicas-to-write") + bulk(number) + bulk("min-replicas-max-lag") + bulk(lag)
+	}
+	const good = "# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmin_slaves_good_slaves:0\r\n"
+	const refused = "-NOREPLICAS Not enough good replicas to write.\r\n"
+	for name, c := range map[string]struct{ server, version, config, info, set, want string }{
+		"settings":               {"redis", "6.0.16", config("1", "10"), "", "", "warning min-replicas-to-write is set"},
+		"settings without lag":   {"redis", "6.0.16", config("1", "0"), "", "", ""},
+		"none":                   {"redis", "6.2.14", config("0", "10"), "", "", ""},
+		"INFO":                   {"redis", "6.0.16", forbidden, bulk(good), "", "warning min-replicas-to-write is set"},
+		"INFO without":           {"redis", "6.0.16", forbidden, bulk("# Replication\r\nrole:master\r\n"), "", ""},
+		"a refused write":        {"redis", "6.0.16", forbidden, forbidden, refused, "warning min-replicas-to-write is set"},
+		"nothing is permitted":   {"redis", "6.0.16", forbidden, forbidden, "+OK\r\n", "ok unknown: the user may run neither CONFIG GET nor INFO"},
+		"Redis 7.0 obeys it":     {"redis", "7.0.15", config("1", "10"), bulk(good), refused, ""},
+		"Valkey of another name": {"valkey", "1.0", config("1", "10"), bulk(good), refused, ""},
+	} {
+		answer := foreign(answers(c.server, c.version), c.info, "-ERR no script\r\n")
+		address := serve(t, func(words []string) string {
+			switch {
+			case words[0] == "config" && words[2] == "maxmemory-policy":
+				return forbidden
+			case words[0] == "config":
+				return c.config
+			case words[0] == "set" && c.set != "":
+				return c.set
+			}
+			return answer(words)
+		})
+		findings, _ := Run(t.Context(), Options{Client: dial.Options{Addresses: []string{address}, Timeout: time.Minute}})
+		got := ""
+		for _, f := range findings {
+			if f.Check == "replicas" {
+				got += f.Result + " " + f.Detail
+			}
+		}
+		assert.ErrorIf(t, !strings.HasPrefix(got, c.want) || c.want == "" && got != "", "%s: got %q, want %q", name, got, c.want)
+	}
+}

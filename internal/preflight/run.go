@@ -25,6 +25,7 @@ type checkedServer struct {
 	address      string
 	client       *goredis.Client
 	hello        helloReply
+	decides      bool   // by each algorithm that was tried
 	scriptAdvice string // advice for a failed script that follows from the checked commands
 }
 
@@ -49,7 +50,7 @@ func (p *preflight) tryServers(ctx context.Context, client goredis.UniversalClie
 	for _, try := range []func(context.Context, *checkedServer){
 		p.tryVersion, p.tryRole, p.tryPermissions, p.tryAdminPermissions, p.tryOverridePermissions,
 		func(ctx context.Context, s *checkedServer) { p.tryScripts(ctx, client, s) },
-		p.tryRoundTrip, p.tryEviction,
+		p.tryRoundTrip, p.tryEviction, p.tryReplicas,
 	} {
 		for i := range p.servers {
 			try(ctx, &p.servers[i])

@@ -61,6 +61,7 @@ func (p *preflight) tryScripts(ctx context.Context, client goredis.UniversalClie
 		}
 		slowest = max(slowest, took)
 	}
+	s.decides = true
 	p.ok("script", s.address, "each algorithm that was tried decides within "+humanize.Duration(slowest))
 	if p.options.Client.Mode != dial.Cluster {
 		p.trySeveralKeys(ctx, s)

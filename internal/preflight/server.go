@@ -105,3 +105,39 @@ func evictionPolicy(ctx context.Context, client *goredis.Client) (string, error)
 	}
 	return "", err
 }
+
+// tryReplicas warns of a min-replicas-to-write that scripts do not obey: Redis before 7.0 refuses other writes alone.
+// Of a server whose version is unknown the proof is a write that is refused where a script's is not.
+func (p *preflight) tryReplicas(ctx context.Context, s *checkedServer) {
+	const check = "replicas"
+	var major int
+	_, unknown := fmt.Sscanf(s.hello["version"], "%d.", &major)
+	named := s.hello["server"] != "" && s.hello["server"] != "redis" // such as Valkey, with versions of its own
+	if unknown == nil && (major >= 7 || named) || unknown != nil && !s.decides {
+		return
+	}
+	switch needed, err := p.needsReplicas(ctx, s.client); {
+	case needed:
+		p.warn(check, s.address, "min-replicas-to-write is set, but scripts of Redis before 7.0 write without replicas all the same",
+			"install Redis 7.0 or later; otherwise a failover loses what no replica has")
+	case unknown != nil:
+	case isForbidden(err):
+		p.ok(check, s.address, "unknown: the user may run neither CONFIG GET nor INFO; scripts of Redis before 7.0 do not obey min-replicas-to-write")
+	case err != nil:
+		p.warn(check, s.address, "unknown: "+err.Error(), checkAgain)
+	}
+}
+
+// needsReplicas reports whether a server refuses writes without replicas: it refuses one, or its settings say that it
+// would. The error is that of reading them.
+func (p *preflight) needsReplicas(ctx context.Context, client *goredis.Client) (bool, error) {
+	if goredis.HasErrorPrefix(client.Set(ctx, p.prefixed(probeKey), "1", 5*time.Second).Err(), "NOREPLICAS") {
+		return true, nil
+	}
+	if values, err := client.ConfigGet(ctx, "min-replicas-*").Result(); err == nil {
+		number, lag := values["min-replicas-to-write"], values["min-replicas-max-lag"]
+		return number != "" && number != "0" && lag != "0", nil
+	}
+	info, err := client.Info(ctx, "replication").Result()
+	return strings.Contains(info, "\nmin_slaves_good_slaves:"), err // Redis reports it if the setting is in force
+}
