@@ -15,6 +15,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // fill takes from many keys of a policy.
@@ -53,6 +55,45 @@ func TestResetAll_Cluster(t *testing.T) {
 	assert.ErrorIf(t, found != 300 || err != nil, "forgot %d, %v, want 300", found, err)
 	found, err = r.ResetAll(context.Background(), "spread")
 	assert.ErrorIf(t, found != 0 || err != nil, "then %d, %v, want none", found, err)
+}
+
+// TestResetAll_probe has a probe of each node leave its key, which is no client's and does not count.
+func TestResetAll_probe(t *testing.T) {
+	t.Parallel()
+	ctx, server, masters := context.Background(), redistest.Start(t), redistest.StartCluster(t)
+	for name, c := range map[string]struct {
+		servers []*redistest.Server
+		format  limiter.KeyFormat
+	}{
+		"readable":         {[]*redistest.Server{server}, limiter.KeyFormat{Prefix: "rl"}},
+		"hashed":           {[]*redistest.Server{server}, limiter.KeyFormat{Prefix: "hashed", Secret: "pepper"}},
+		"of a Cluster":     {masters, limiter.KeyFormat{Prefix: "rl"}},
+		"hashed, Clusters": {masters, limiter.KeyFormat{Prefix: "hashed", Secret: "pepper"}},
+	} {
+		options := dial.Options{Addresses: []string{c.servers[0].Addr}, Timeout: patience}
+		if len(c.servers) > 1 {
+			options.Mode = dial.Cluster
+		}
+		r := openStore(t, options, redis.Options{KeyFormat: c.format})
+		p := storetest.DayPolicy(t, "probed", limiter.GCRA, 5)
+		fill(t, r, p, 20)
+		kept := 0
+		assert.Retry(t, "each node has the key of a probe", func() (again bool, seen any) {
+			noError(t, r.ProbeAll(ctx, []*limiter.Policy{p}))
+			kept = 0
+			for _, s := range c.servers {
+				client := s.Client(t)
+				for _, key := range client.Keys(ctx, c.format.Prefix+":{%!*").Val() {
+					if client.Persist(ctx, key).Val() || client.Exists(ctx, key).Val() == 1 {
+						kept++
+					}
+				}
+			}
+			return kept != len(c.servers), kept
+		})
+		found, err := r.ResetAll(ctx, "probed")
+		assert.ErrorIf(t, found != 20 || err != nil, "%s: forgot %d, %v, want 20 and not those of %d probes", name, found, err, kept)
+	}
 }
 
 // TestResetAll_hung_master: the other masters are reset all the same.

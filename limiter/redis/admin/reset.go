@@ -40,14 +40,14 @@ func (a *Admin) unlink(ctx context.Context, name string) (int64, error) {
 const resetBudget = 5 * time.Minute
 
 // ResetAll drops all states of the policy of that name, with its bans, on every master, and returns how
-// many states and bans there were.
+// many states and bans there were. Those of probes stay, for some seconds.
 func (a *Admin) ResetAll(ctx context.Context, policy string) (int64, error) {
 	var found atomic.Int64
-	ends := "}:" + policy + ":"
+	ends, probes := "}:"+policy+":", wire.NewWriter(a.KeyFormat).Head+wire.ProbeKey
 	err := a.scanKeys(ctx, resetBudget, a.pattern(policy+":*"), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
-			return at < 0 || !wire.CodePattern.MatchString(name[at+len(ends):]) // a foreign key
+			return at < 0 || !wire.CodePattern.MatchString(name[at+len(ends):]) || strings.HasPrefix(name, probes) // no state of a client
 		})
 		n, err := a.unlinkEach(ctx, master, names)
 		found.Add(n)
