@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"errors"
 	"math"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/credentialsource"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
@@ -41,6 +43,7 @@ func init() {
 //				cert        <file>
 //				key         <file>
 //				server_name <name>
+//				pin         <sha256>...
 //			}
 //		}
 //		timeout       <duration>
@@ -90,7 +93,7 @@ var (
 	appOptions        = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share", "settle_outage"}
 	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "credentials", "sentinel_username", "sentinel_password", "sentinel_credentials", "db", "tls", "pool_size"}
 	memoryOptions     = []string{"max_keys"}
-	tlsOptions        = []string{"ca", "cert", "key", "server_name"}
+	tlsOptions        = []string{"ca", "cert", "key", "server_name", "pin"}
 
 	blocks = caddyfileopt.Blocks{
 		{Place: "the directive redis_ratelimit, beside its policy blocks", Options: handlerOptions},
@@ -230,11 +233,36 @@ func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
 	r.TLS = new(RedisTLS)
 	fields := map[string]*string{"ca": &r.TLS.CA, "cert": &r.TLS.Cert, "key": &r.TLS.Key, "server_name": &r.TLS.ServerName}
 	at, err := blocks.Each(d, tlsOptions, func(option string) (err error) {
+		if option == "pin" {
+			return parsePins(d, r.TLS)
+		}
 		*fields[option], err = caddyfileopt.Value(d)
 		return err
 	})
-	if err == nil && (r.TLS.Cert == "") != (r.TLS.Key == "") {
-		err = at.Wrap(errors.New("tls: cert and key go together; name both files, or neither"))
+	switch {
+	case err != nil:
+		return err
+	case (r.TLS.Cert == "") != (r.TLS.Key == ""):
+		return at.Wrap(errors.New("tls: cert and key go together; name both files, or neither"))
+	case r.TLS.CA != "" && len(r.TLS.Pins) > 0:
+		return at.Wrap(tlsfiles.ErrPinAndCA)
 	}
-	return err
+	return nil
+}
+
+// parsePins reads pins. Those with placeholders are checked when these are resolved.
+func parsePins(d *caddyfile.Dispenser, t *RedisTLS) error {
+	t.Pins = d.RemainingArgs()
+	if len(t.Pins) == 0 {
+		return d.Err("pin takes the SHA-256 of at least one public key; the command check prints it")
+	}
+	for _, pin := range t.Pins {
+		if strings.Contains(pin, "{") {
+			continue
+		}
+		if err := tlsfiles.ValidPin(pin); err != nil {
+			return d.WrapErr(err)
+		}
+	}
+	return nil
 }

@@ -77,6 +77,7 @@ var samples = map[string][]string{
 	"<text with placeholders>": {"user:{header.X-User}"}, "<sum>": {"usage.total_tokens"}, "<prefix>": {"edge"}, "<file>": {"/etc/a.pem"},
 	"<response matcher>": {"status 4xx", "header X-Failed *"}, "<address, range or private_ranges>": {"192.0.2.1", "2001:db8::/32", "private_ranges"},
 	"<400-599>": {"400"}, "<0-32>": {"24"}, "<0-128>": {"56"}, "<url>": {"redis://127.0.0.1:6379"}, "<host:port or socket>": {"127.0.0.1:6379"},
+	"<sha256>": {strings.Repeat("01234567", 8), strings.Repeat("89abcdef", 8)},
 
 	"redis_ratelimit <matcher>": {"/api/*"}, "<matcher>": {"path /api/*", "method GET"},
 	"ban <duration>": {"10s", "1m"}, "lease <duration>": {"50ms"}, "deny_cache <duration>": {"500ms"},

@@ -200,13 +200,26 @@ type RedisTLS struct {
 	// The PEM file of the certificate's key.
 	Key string `json:"key,omitempty"`
 
-	// The name that Redis's certificate must have. Default: the host of the address.
+	// The name that Redis's certificate must have. Default: the host of the address. With `pins` it
+	// is only sent.
 	ServerName string `json:"server_name,omitempty"`
+
+	// The SHA-256 of the public keys (SubjectPublicKeyInfo) that Redis's certificates, and those of the
+	// sentinels, may have, each in 64 hexadecimal digits. Name, expiry and authority are then not
+	// verified. Excludes `ca`. Default: none.
+	Pins []string `json:"pins,omitempty"`
 }
 
 // resolve replaces placeholders.
 func (t *RedisTLS) resolve() (tlsfiles.Files, error) {
 	files := tlsfiles.Files(*t)
-	err := caddyfileopt.ResolveTexts([]caddyfileopt.OptionText{{Option: "ca", Text: &files.CA}, {Option: "cert", Text: &files.Cert}, {Option: "key", Text: &files.Key}, {Option: "server_name", Text: &files.ServerName}})
-	return files, err
+	files.Pins = slices.Clone(files.Pins)
+	texts := []caddyfileopt.OptionText{
+		{Option: "ca", Text: &files.CA}, {Option: "cert", Text: &files.Cert}, {Option: "key", Text: &files.Key},
+		{Option: "server_name", Text: &files.ServerName},
+	}
+	for i := range files.Pins {
+		texts = append(texts, caddyfileopt.OptionText{Option: "pin", Text: &files.Pins[i]})
+	}
+	return files, caddyfileopt.ResolveTexts(texts)
 }

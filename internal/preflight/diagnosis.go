@@ -15,6 +15,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
@@ -136,6 +137,7 @@ var diagnoses = []diagnosis{
 	{"connection refused", false, "start Redis, or change the address: nothing listens there"},
 	{"no such host", false, "change the address: its name does not resolve"},
 	{"no such file", false, "start Redis, or change the path of its socket"},
+	{"none of the pins", false, "find out what answers there, and compare its key with Redis's"},
 	{"certificate has expired or is not yet valid", false, "renew Redis's certificate, or set this machine's clock"},
 	{"expired certificate", false, "renew cert and key of tls: Redis does not take an expired certificate"},
 	{"x509", false, "set ca and server_name of tls to those of Redis's certificate"},
@@ -175,7 +177,12 @@ func (p *preflight) refusedBy(err error, grant func(permissions string) string, 
 	}
 	t := diagnose(text)
 	p.unasked = p.unasked || !t.answered
-	p.failed("reachable", "", text, words.Replace(cmp.Or(t.advice, "check whether this is the address of a Redis")))
+	advice := cmp.Or(t.advice, "check whether this is the address of a Redis")
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) && len(certificate.UnverifiedCertificates) > 0 {
+		advice += "; to trust this key of Redis, set in tls: pin " + tlsfiles.PinOf(certificate.UnverifiedCertificates[0])
+	}
+	p.failed("reachable", "", text, words.Replace(advice))
 }
 
 // diagnose returns the diagnosis of an error; without advice for an unknown error.

@@ -4,9 +4,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -46,15 +48,32 @@ func NewAuthority(t testing.TB) *Authority {
 // Issue signs a certificate of 127.0.0.1 and that name, good for servers and clients, and returns its files.
 func (a *Authority) Issue(t testing.TB, name string) (cert, key string) {
 	t.Helper()
-	template := a.template(t, name)
-	template.DNSNames, template.IPAddresses = []string{name}, []net.IP{net.IPv4(127, 0, 0, 1)}
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	pair := newKey(t)
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &pair.PublicKey, a.key)
-	assert.Must(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(pair)
 	assert.Must(t, err)
-	return a.write(t, name+".pem", "CERTIFICATE", der), a.write(t, name+".key", "PRIVATE KEY", pkcs8)
+	key = a.write(t, name+".key", "PRIVATE KEY", pkcs8)
+	return a.IssueFor(t, name, key, time.Now().Add(time.Hour)), key
+}
+
+// IssueFor is [Authority.Issue] for a key that exists, until a moment, which may have passed.
+func (a *Authority) IssueFor(t testing.TB, name, key string, until time.Time) (cert string) {
+	t.Helper()
+	block, _ := pem.Decode(assert.NoError(os.ReadFile(key))(t))
+	pair := assert.NoError(x509.ParsePKCS8PrivateKey(block.Bytes))(t).(*ecdsa.PrivateKey) //nolint:forcetypeassert,errcheck // see Issue
+	template := a.template(t, name)
+	template.NotBefore, template.NotAfter = time.Now().Add(-2*time.Hour), until
+	template.DNSNames, template.IPAddresses = []string{name}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	der := assert.NoError(x509.CreateCertificate(rand.Reader, template, a.cert, &pair.PublicKey, a.key))(t)
+	return a.write(t, fmt.Sprintf("%s-%x.pem", name, template.SerialNumber), "CERTIFICATE", der)
+}
+
+// PinOf returns the SHA-256 of a key's public half, in hexadecimal digits.
+func PinOf(t testing.TB, key string) string {
+	t.Helper()
+	block, _ := pem.Decode(assert.NoError(os.ReadFile(key))(t))
+	pair := assert.NoError(x509.ParsePKCS8PrivateKey(block.Bytes))(t).(*ecdsa.PrivateKey) //nolint:forcetypeassert,errcheck // see Issue
+	return fmt.Sprintf("%x", sha256.Sum256(assert.NoError(x509.MarshalPKIXPublicKey(&pair.PublicKey))(t)))
 }
 
 // ServeTLS returns the arguments of [Start] for a server that also listens with TLS, and its address. The server
@@ -65,7 +84,12 @@ func (a *Authority) ServeTLS(t testing.TB) (address string, args []string) {
 	_, port, err := net.SplitHostPort(address)
 	assert.Must(t, err)
 	cert, key := a.Issue(t, "redis.test")
-	return address, []string{"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
+	return address, a.Arguments(port, cert, key)
+}
+
+// Arguments returns those of a server that listens with TLS on a port.
+func (a *Authority) Arguments(port, cert, key string) []string {
+	return []string{"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-ca-cert-file", a.CA, "--tls-auth-clients", "no"}
 }
 

@@ -17,8 +17,12 @@ import (
 type Files struct {
 	CA, Cert, Key string
 
-	// ServerName is the name that the server's certificate must have; empty: its host.
+	// ServerName is the name that the server's certificate must have; empty: its host. With pins it is only sent.
 	ServerName string
+
+	// Pins are of the public keys that are trusted, whatever else their certificates say; see [PinOf]. None: a
+	// certificate is trusted by its authority, name and time.
+	Pins []string
 }
 
 // ValidServerName refuses a URL, which the errors of a handshake would repeat.
@@ -38,6 +42,9 @@ func (f Files) Load() (*tls.Config, error) {
 	if (f.Cert == "") != (f.Key == "") {
 		return nil, errors.New("cert and key go together")
 	}
+	if f.CA != "" && len(f.Pins) > 0 {
+		return nil, ErrPinAndCA
+	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
 	if f.CA != "" {
 		pem, err := read("ca", f.CA)
@@ -47,6 +54,11 @@ func (f Files) Load() (*tls.Config, error) {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("ca: %s holds no certificate in PEM form", humanize.Shown(f.CA))
+		}
+	}
+	if len(f.Pins) > 0 {
+		if err := pinned(config, f.Pins); err != nil {
+			return nil, err
 		}
 	}
 	if f.Cert != "" {
