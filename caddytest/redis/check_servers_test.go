@@ -31,7 +31,8 @@ func TestCheck_advisedRights(t *testing.T) {
 	option := "redis redis://limiter:secret@" + server.Addr
 	for _, rights := range []string{"~rl:* -@all +@scripting", "-@all +set +get", "~other:* -@all", "%R~rl:* -@all +ping", "-@all +set resetdbs"} {
 		if err := setUser(t, server, rights); err != nil { // Redis before 7.0 has no %R, and all but Valkey 9.1 no resetdbs
-			assert.ErrorIf(t, !strings.Contains(err.Error(), "'%R~rl:*': Syntax error") && !strings.Contains(err.Error(), "'resetdbs': Syntax error"), "%v", err)
+			assert.ErrorIf(t, !strings.Contains(err.Error(), "'%R~rl:*': Syntax error") &&
+				!strings.Contains(err.Error(), "'resetdbs': Syntax error"), "%v", err)
 			continue
 		}
 		findings, code := findingsOf(t, nil, option, everyCommand)
@@ -74,7 +75,8 @@ func TestCheck_databaseRights(t *testing.T) {
 		t.Skip("Valkey has rights to databases since 9.1")
 	}
 	check(t, 0, "redis redis://limiter:secret@"+server.Addr, everyCommand, "permissions ok")
-	check(t, 2, "redis redis://limiter:secret@"+server.Addr+"/3", everyCommand, "permissions failed: missing: db=3 in Redis: ACL SETUSER limiter db=3; name other")
+	check(t, 2, "redis redis://limiter:secret@"+server.Addr+"/3", everyCommand,
+		"permissions failed: missing: db=3 in Redis: ACL SETUSER limiter db=3; name other")
 	assert.Must(t, setUser(t, server, all+" resetdbs"))
 	check(t, 2, "redis redis://limiter:secret@"+server.Addr, everyCommand, "permissions failed: missing: db=0; untried without these: +get",
 		"permissions failed: ~rl:*; name other databases", "admin rights warning: may not use the database", "script failed: grant the rights")
@@ -86,7 +88,8 @@ func TestCheck_clusterNodes(t *testing.T) {
 	option := func(s *redistest.Server) string { return "redis {\nmode cluster\naddress " + s.Addr + "\n}" }
 	check(t, 2, option(redistest.StartLoneNode(t)), caddytest.LimitedSite, "mode failed: redis-cli --cluster create")
 	for _, reads := range []string{"no", "yes"} {
-		check(t, 2, option(redistest.StartDownCluster(t, "--cluster-allow-reads-when-down", reads)), caddytest.LimitedSite, "script failed: see CLUSTER INFO")
+		down := redistest.StartDownCluster(t, "--cluster-allow-reads-when-down", reads)
+		check(t, 2, option(down), caddytest.LimitedSite, "script failed: see CLUSTER INFO")
 	}
 }
 
@@ -103,13 +106,16 @@ func TestCheck_announced(t *testing.T) {
 	masters[1].Kill()
 	check(t, failing, "redis {\nmode cluster\naddress "+masters[0].Addr+"\n}", caddytest.LimitedSite, "mode ok: of which 2 answer",
 		"reachable failed: the Cluster announces "+masters[1].Addr+": start Redis there, or have it announce an address")
-	check(t, failing, "redis {\nmode cluster\naddress "+masters[0].Addr+" "+masters[1].Addr+"\n}", caddytest.LimitedSite, "reachable failed: start Redis, or change the address")
+	check(t, failing, "redis {\nmode cluster\naddress "+masters[0].Addr+" "+masters[1].Addr+"\n}", caddytest.LimitedSite,
+		"reachable failed: start Redis, or change the address")
 }
 
 // TestCheck_oldTLS has servers that Caddy has no version of TLS in common with, or that want a certificate by TLS 1.2.
 func TestCheck_oldTLS(t *testing.T) {
 	t.Parallel()
-	for protocol, want := range map[string]string{"TLSv1.1": "tls-protocols in its configuration", "TLSv1.2": "set cert and key of tls if Redis wants", "TLSv1.3": "set cert and key of tls to those"} {
+	for protocol, want := range map[string]string{
+		"TLSv1.1": "tls-protocols in its configuration", "TLSv1.2": "set cert and key of tls if Redis wants", "TLSv1.3": "set cert and key of tls to those",
+	} {
 		authority, address, _ := startTLS(t, "--tls-protocols", protocol, "--tls-auth-clients", "yes")
 		check(t, 3, "redis {\naddress "+address+"\ntls {\nca "+authority.CA+"\n}\n}", caddytest.LimitedSite, "reachable failed: "+want)
 	}

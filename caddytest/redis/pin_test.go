@@ -43,7 +43,8 @@ func TestPin(t *testing.T) {
 			t.Parallel()
 			address := serveTLS(t, authority, cert, key)
 			check(t, 0, pinned(address, wrong, strings.ToUpper(pin)), caddytest.LimitedSite, "no failed", "script ok")
-			check(t, 3, pinned(address, wrong), caddytest.LimitedSite, "reachable failed: is none of the pins", "reachable failed: set in tls: pin "+pin)
+			check(t, 3, pinned(address, wrong), caddytest.LimitedSite,
+				"reachable failed: is none of the pins", "reachable failed: set in tls: pin "+pin)
 			check(t, 3, "redis rediss://"+address, caddytest.LimitedSite, "reachable failed: set in tls: pin "+pin)
 			site := "redis_ratelimit same 1000 24h" + caddytest.ShowDecision
 			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\n"+pinned(address, "{env.PIN}")+"\n}", site), "PIN="+pin)

@@ -112,7 +112,8 @@ func TestCheck_maxclients(t *testing.T) {
 	held := server.Client(t).Conn()
 	defer held.Close() //nolint:errcheck // the test is over
 	assert.Must(t, held.ConfigSet(t.Context(), "maxclients", "1").Err())
-	check(t, failing, "redis redis://"+server.Addr, caddytest.LimitedSite, "reachable failed: ERR max number of clients reached", "reachable failed: raise maxclients in Redis")
+	check(t, failing, "redis redis://"+server.Addr, caddytest.LimitedSite,
+		"reachable failed: ERR max number of clients reached", "reachable failed: raise maxclients in Redis")
 }
 
 func TestCheck_masterHangs(t *testing.T) {

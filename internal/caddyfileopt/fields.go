@@ -48,7 +48,8 @@ var insteadOf = map[string]string{
 	"TLS.RootCAs":          "write a block instead, redis { ... } with address and tls { ca <file> }",
 	"TLS.Certificates":     "write a block instead, redis { ... } with address and tls { cert <file>, key <file> }, each in a line",
 	"TLS.ServerName":       "write a block instead, redis { ... } with address and tls { server_name <name> }",
-	"TLS.VerifyConnection": "write a block instead, redis { ... } with address and tls { ca <file> }, or tls { pin <sha256> } where no name can be verified",
+	"TLS.VerifyConnection": "write a block instead, redis { ... } with address and tls { ca <file> }, " +
+		"or tls { pin <sha256> } where no name can be verified",
 }
 
 // optionOf returns the option of a field: its words in lower case, joined by underscores.

@@ -204,7 +204,8 @@ func (p *preflight) refusedByAnnounced(err error, announced, who, settings strin
 		return
 	}
 	p.unasked = true
-	p.failed("reachable", "", err.Error(), who+" announces "+announced+": start Redis there, or have it announce an address that Caddy reaches, by "+settings)
+	p.failed("reachable", "", err.Error(),
+		who+" announces "+announced+": start Redis there, or have it announce an address that Caddy reaches, by "+settings)
 }
 
 // refusedDatabase reports whether an error says that the user of Valkey may not use the database.

@@ -77,7 +77,8 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	var r rights
 	p.try(ctx, s, &r, needed)
 	if len(r.absent) > 0 {
-		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(r.absent, " "), "remove rename-command for these from the configuration of Redis")
+		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(r.absent, " "),
+			"remove rename-command for these from the configuration of Redis")
 		s.scriptAdvice = "see the check of commands"
 	}
 	missing := r.missing
@@ -87,7 +88,7 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 		missing = append(missing, p.keyRight())
 	}
 	untried := r.untried
-	if !r.keys && !(r.reads && r.writes) { // the rights to a command and a database are checked before that to its keys
+	if !r.keys && (!r.reads || !r.writes) { // the rights to a command and a database are checked before that to its keys
 		untried = append(untried, p.keyRight())
 	}
 	detail, grants := "missing: "+strings.Join(missing, " "), slices.Concat(missing, untried)

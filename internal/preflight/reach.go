@@ -154,7 +154,8 @@ func (p *preflight) reachMasters(ctx context.Context, cluster *goredis.ClusterCl
 		defer mu.Unlock()
 		p.masters++
 		if err != nil {
-			p.refusedByAnnounced(fmt.Errorf("the master %s: %w", address, err), address, "the Cluster", "cluster-announce-ip or cluster-announce-hostname")
+			p.refusedByAnnounced(fmt.Errorf("the master %s: %w", address, err), address,
+				"the Cluster", "cluster-announce-ip or cluster-announce-hostname")
 			return nil // continue with the others
 		}
 		p.servers = append(p.servers, checkedServer{address: address, client: master, hello: hello})
@@ -165,7 +166,8 @@ func (p *preflight) reachMasters(ctx context.Context, cluster *goredis.ClusterCl
 		p.refused(err)
 		return err
 	case p.masters == 0:
-		p.failed("mode", "", "a cluster whose nodes have no slots", "create the cluster: redis-cli --cluster create, with the addresses of all nodes")
+		p.failed("mode", "", "a cluster whose nodes have no slots",
+			"create the cluster: redis-cli --cluster create, with the addresses of all nodes")
 		return errNoMaster
 	case len(p.servers) == 0: // each has its finding
 		return errNoMaster

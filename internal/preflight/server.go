@@ -122,7 +122,8 @@ func (p *preflight) tryReplicas(ctx context.Context, s *checkedServer) {
 			"install Redis 7.0 or later; otherwise a failover loses what no replica has")
 	case unknown != nil:
 	case isForbidden(err):
-		p.ok(check, s.address, "unknown: the user may run neither CONFIG GET nor INFO; scripts of Redis before 7.0 do not obey min-replicas-to-write")
+		p.ok(check, s.address, "unknown: the user may run neither CONFIG GET nor INFO; "+
+			"scripts of Redis before 7.0 do not obey min-replicas-to-write")
 	case err != nil:
 		p.warn(check, s.address, "unknown: "+err.Error(), checkAgain)
 	}

@@ -22,7 +22,8 @@ func wantKind(t *testing.T, r *redis.Store, kind string) {
 	if !errors.Is(err, limiter.ErrUndecided) {
 		t.Fatalf("got %v, want one of kind %s", err, kind)
 	}
-	assert.ErrorIf(t, limiter.Kind(err) != kind || strings.ContainsAny(err.Error(), "\r\n"), "got %q of kind %s, want %s on one line", err, limiter.Kind(err), kind)
+	assert.ErrorIf(t, limiter.Kind(err) != kind || strings.ContainsAny(err.Error(), "\r\n"),
+		"got %q of kind %s, want %s on one line", err, limiter.Kind(err), kind)
 }
 
 func TestRedis_Decide_kinds(t *testing.T) {

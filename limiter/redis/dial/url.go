@@ -37,7 +37,7 @@ func (e *URLError) Error() string {
 func (e *URLError) Of(remedy string) string { return "redis URL: " + e.Problem + "; " + remedy }
 
 // Is reports whether the error is [ErrURLParameters].
-func (e *URLError) Is(target error) bool { return target == ErrURLParameters && e.parameter } //nolint:errorlint // a method Is
+func (e *URLError) Is(target error) bool { return target == ErrURLParameters && e.parameter }
 
 // foreignParameters are parameters of the URLs of redis-py, go-redis, Lettuce, ioredis, StackExchange.Redis, phpredis,
 // redis-rb and what builds on these, in lower case without _ and -, and the fields that have the same here.

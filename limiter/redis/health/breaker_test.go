@@ -245,6 +245,7 @@ func TestKind_busy(t *testing.T) {
 	} {
 		err := wire.Undecided(reply(text))
 		assert.ErrorIf(t, limiter.Kind(err) != want || certain(err) || limiter.FailedAlone(err) || wire.MayHaveRun(err),
-			"%s: kind %s, certain %v, alone %v, may have run %v; want %s and no other", text, limiter.Kind(err), certain(err), limiter.FailedAlone(err), wire.MayHaveRun(err), want)
+			"%s: kind %s, certain %v, alone %v, may have run %v; want %s and no other", text,
+			limiter.Kind(err), certain(err), limiter.FailedAlone(err), wire.MayHaveRun(err), want)
 	}
 }
