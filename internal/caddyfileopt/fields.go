@@ -36,18 +36,18 @@ func NameFields(err error) error {
 
 // insteadOf are what to write instead of a part of a URL that belongs into a field of dial.Options.
 var insteadOf = map[string]string{
-	"":                     "leave it out",
-	"Addresses":            "write a block instead, redis { ... } with mode sentinel or mode cluster, and address <host:port>...",
-	"Master":               "write a block instead, redis { ... } with mode sentinel, master <name> and address <host:port>...",
-	"Username":             "write the user into the URL, redis://<user>:<password>@<host>",
-	"Password":             "a block, redis { ... } with address and password, takes them as they are",
-	"DB":                   "write the database behind the address, redis://<host>:<port>/<n>",
-	"Timeout":              "set timeout of the global option redis_ratelimit",
-	"PoolSize":             "write a block instead, redis { ... } with address and pool_size",
-	"TLS":                  "rediss:// in place of redis:// is TLS",
-	"TLS.RootCAs":          "write a block instead, redis { ... } with address and tls { ca <file> }",
-	"TLS.Certificates":     "write a block instead, redis { ... } with address and tls { cert <file>, key <file> }, each in a line",
-	"TLS.ServerName":       "write a block instead, redis { ... } with address and tls { server_name <name> }",
+	"":                 "leave it out",
+	"Addresses":        "write a block instead, redis { ... } with mode sentinel or mode cluster, and address <host:port>...",
+	"Master":           "write a block instead, redis { ... } with mode sentinel, master <name> and address <host:port>...",
+	"Username":         "write the user into the URL, redis://<user>:<password>@<host>",
+	"Password":         "a block, redis { ... } with address and password, takes them as they are",
+	"DB":               "write the database behind the address, redis://<host>:<port>/<n>",
+	"Timeout":          "set timeout of the global option redis_ratelimit",
+	"PoolSize":         "write a block instead, redis { ... } with address and pool_size",
+	"TLS":              "rediss:// in place of redis:// is TLS",
+	"TLS.RootCAs":      "write a block instead, redis { ... } with address and tls { ca <file> }",
+	"TLS.Certificates": "write a block instead, redis { ... } with address and tls { cert <file>, key <file> }, each in a line",
+	"TLS.ServerName":   "write a block instead, redis { ... } with address and tls { server_name <name> }",
 	"TLS.VerifyConnection": "write a block instead, redis { ... } with address and tls { ca <file> }, " +
 		"or tls { pin <sha256> } where no name can be verified",
 }
