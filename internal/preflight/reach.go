@@ -28,8 +28,8 @@ func (p *preflight) reach(ctx context.Context) goredis.UniversalClient {
 	}
 	if cluster, ok := client.(*goredis.ClusterClient); ok {
 		err = p.reachMasters(ctx, cluster)
-	} else if single, ok := client.(*goredis.Client); ok {
-		err = p.reachServer(ctx, single)
+	} else {
+		err = p.reachServer(ctx, client)
 	}
 	if err != nil {
 		_ = client.Close() // it has not connected
@@ -116,7 +116,7 @@ func (p *preflight) seedOptions(mode dial.Mode, address string) dial.Options {
 }
 
 // reachServer connects to the only server that decides.
-func (p *preflight) reachServer(ctx context.Context, client *goredis.Client) error {
+func (p *preflight) reachServer(ctx context.Context, client goredis.UniversalClient) error {
 	address := p.options.Client.Addresses[0]
 	if p.options.Client.Mode == dial.Sentinel {
 		address = "the master " + p.options.Client.Master

@@ -23,7 +23,7 @@ type preflight struct {
 // checkedServer is a server that decides.
 type checkedServer struct {
 	address      string
-	client       *goredis.Client
+	client       goredis.UniversalClient
 	hello        helloReply
 	decides      bool   // by each algorithm that was tried
 	scriptAdvice string // advice for a failed script that follows from the checked commands

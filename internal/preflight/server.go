@@ -93,7 +93,7 @@ func (p *preflight) tryEviction(ctx context.Context, s *checkedServer) {
 }
 
 // evictionPolicy returns the server's maxmemory-policy; empty if the server does not report it.
-func evictionPolicy(ctx context.Context, client *goredis.Client) (string, error) {
+func evictionPolicy(ctx context.Context, client goredis.UniversalClient) (string, error) {
 	if values, err := client.ConfigGet(ctx, "maxmemory-policy").Result(); err == nil {
 		return values["maxmemory-policy"], nil
 	}
@@ -131,7 +131,7 @@ func (p *preflight) tryReplicas(ctx context.Context, s *checkedServer) {
 
 // needsReplicas reports whether a server refuses writes without replicas: it refuses one, or its settings say that it
 // would. The error is that of reading them.
-func (p *preflight) needsReplicas(ctx context.Context, client *goredis.Client) (bool, error) {
+func (p *preflight) needsReplicas(ctx context.Context, client goredis.UniversalClient) (bool, error) {
 	if goredis.HasErrorPrefix(client.Set(ctx, p.prefixed(probeKey), "1", 5*time.Second).Err(), "NOREPLICAS") {
 		return true, nil
 	}
