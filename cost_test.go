@@ -79,6 +79,40 @@ func failing(status int) leaving {
 	return func(http.ResponseWriter, func()) error { return caddyhttp.Error(status, errors.New("broken")) }
 }
 
+// refusing ends handlers as this module refuses a request.
+func refusing(status int) leaving {
+	return func(http.ResponseWriter, func()) error { return rule.Refuse(status, errors.New("refused")) }
+}
+
+// closed ends handlers with a 503 of a place in the code; by default that of Caddy's error handler.
+func closed(place, text string) leaving {
+	return func(w http.ResponseWriter, _ func()) error {
+		if place != "" {
+			return caddyhttp.HandlerError{StatusCode: http.StatusServiceUnavailable, Err: errors.New(text), Trace: place}
+		}
+		r := caddyhttp.PrepareRequest(httptest.NewRequest(http.MethodGet, "/", nil), caddy.NewReplacer(), w, &caddyhttp.Server{})
+		return (&caddyhttp.StaticError{StatusCode: "503"}).ServeHTTP(w, r, nil)
+	}
+}
+
+// costly tells a cost in the header first.
+func costly(then leaving, cost string) leaving {
+	return func(w http.ResponseWriter, leave func()) error {
+		w.Header().Set("X-Cost", cost)
+		return then(w, leave)
+	}
+}
+
+// refusedWith writes a body of a type with the status 400.
+func refusedWith(contentType, body string) leaving {
+	return func(w http.ResponseWriter, _ func()) error {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(http.StatusBadRequest)
+		_, err := io.WriteString(w, body)
+		return err
+	}
+}
+
 // left has the client leave first.
 func left(then leaving) leaving {
 	return func(w http.ResponseWriter, leave func()) error {
@@ -127,10 +161,27 @@ func TestCost_outcomes(t *testing.T) {
 		"left before the response":         {header, "170", left(headerOf(499, "", 0)), 1, 0, 170, 170, 0},
 		"left and no response":             {header, "70", left(func(http.ResponseWriter, func()) error { return nil }), 1, 0, 100, 70, 0},
 		"an upstream's 499":                {header, "70", headerOf(499, "40", 0), 1, 0, 40, 40, 0},
-		"refused":                          {header, "70", failing(401), 1, 0, 100, 1, 0},
-		"refused, a larger fallback":       {header, "170", failing(404), 1, 0, 100, 1, 0},
+		"an error":                         {header, "170", failing(404), 1, 0, 0, 1, 0},
+		"an error with a cost":             {header, "70", costly(failing(401), "40"), 1, 0, 40, 40, 0},
+		"an error, and left":               {header, "170", left(failing(404)), 1, 0, 170, 170, 0},
 		"failed":                           {header, "70", failing(502), 1, 0, 100, 70, 0},
 		"failed, a larger fallback":        {header, "170", failing(502), 1, 0, 170, 170, 0},
+		"stalled":                          {header, "70", failing(504), 1, 0, 100, 70, 0},
+		"refused by this module":           {header, "70", refusing(429), 1, 0, 100, 1, 0},
+		"refused by this module, with 503": {header, "170", refusing(503), 1, 0, 100, 1, 0},
+		"the error handler":                {header, "70", closed("", ""), 1, 0, 0, 1, 0},
+		"the error handler, with a cost":   {header, "70", costly(closed("", ""), "40"), 1, 0, 40, 40, 0},
+		"no upstream":                      {header, "70", closed("reverseproxy.F", "no upstreams available"), 1, 0, 0, 1, 0},
+		"no upstream, whatever it tells":   {header, "70", costly(closed("reverseproxy.F", "no upstreams available"), "40"), 1, 0, 0, 1, 0},
+		"no upstream, and left":            {header, "70", left(closed("reverseproxy.F", "no upstreams available")), 1, 0, 100, 70, 0},
+		"another 503 of the proxy":         {header, "70", closed("reverseproxy.F", "other"), 1, 0, 100, 70, 0},
+		"another module's 503":             {header, "70", closed("other.F", "no upstreams available"), 1, 0, 100, 70, 0},
+		"refused with a status":            {header, "70", headerOf(429, "", 10), 1, 10, 0, 1, 0},
+		"refused, with a cost":             {header, "70", headerOf(429, "40", 10), 1, 10, 40, 40, 0},
+		"refused, with no number":          {header, "70", headerOf(429, "many", 10), 1, 10, 0, 1, 1},
+		"failed, with a status":            {header, "70", headerOf(500, "", 10), 1, 10, 0, 1, 0},
+		"overloaded, broken off":           {header, "70", aborted(headerOf(529, "", 10)), 1, 10, 100, 70, 0},
+		"unchanged":                        {header, "70", headerOf(304, "", 0), 1, 0, 70, 70, 1},
 
 		"a document":                     {body, "70", bodyOf(document, `{"a":40}`), 1, 20, 40, 40, 0},
 		"a document, broken off behind":  {body, "70", aborted(bodyOf(document, `{"a":40}`)), 1, 20, 40, 40, 0},
@@ -147,7 +198,11 @@ func TestCost_outcomes(t *testing.T) {
 		"untold, with a larger fallback": {body, "170", aborted(bodyOf(events, "data: {\"a\":40}\n\n")), 1, 50, 170, 170, 0},
 		"left before the header":         {body, "70", left(headerOf(499, "", 0)), 1, 0, 100, 70, 0},
 		"broken off before the header":   {body, "70", left(aborted(bytesOf(0, 1))), 1, 0, 100, 70, 0},
-		"refused, without a body":        {body, "70", failing(404), 1, 0, 100, 1, 0},
+		"an error, without a body":       {body, "70", failing(404), 1, 0, 0, 1, 0},
+		"refused, as a document":         {body, "70", refusedWith(document, `{"error":{}}`), 1, 20, 0, 1, 0},
+		"refused, with a cost in it":     {body, "70", refusedWith(document, `{"a":40}`), 1, 20, 40, 40, 0},
+		"refused, as another type":       {body, "70", refusedWith("text/html", `<a>`), 1, 20, 0, 1, 0},
+		"refused, as a cut document":     {body, "70", aborted(refusedWith(document, `{"error":{}`)), 1, 20, 100, 70, 0},
 		"of another type":                {body, "70", aborted(bodyOf("text/html", "<a>")), 1, 20, 100, 70, 1},
 
 		"factors":               {factors, "70", bodyOf(document, `{"a":40,"b":60}`), 1, 20, 40, 40, 0},
@@ -164,14 +219,16 @@ func TestCost_outcomes(t *testing.T) {
 		"bytes, a long one over HTTP/2":   {sent, "0", bytesOf(1000_000, 1000_000), 2, 40_000, 2 * 32 << 10, 2 * 32 << 10, 0},
 		"bytes, broken off before":        {sent, "0", aborted(bytesOf(0, 1)), 1, 0, 100, 1, 0},
 		"bytes, left before":              {sent, "0", left(headerOf(499, "", 0)), 1, 0, 100, 1, 0},
-		"bytes, refused":                  {sent, "0", failing(404), 1, 0, 100, 1, 0},
+		"bytes, an error":                 {sent, "0", failing(404), 1, 0, 0, 1, 0},
+		"bytes, failed before":            {sent, "0", failing(502), 1, 0, 100, 1, 0},
 		"bytes, none":                     {sent, "0", headerOf(200, "", 0), 1, 0, 0, 1, 0},
 		"bytes of a response without any": {sent, "0", headerOf(500, "", 0), 1, 0, 0, 1, 0},
 
 		"not counted":                {judged, "70", headerOf(200, "40", 0), 1, 0, 0, 0, 0},
-		"not counted, and refused":   {judged, "70", failing(401), 1, 0, 0, 0, 0},
+		"not counted, and an error":  {judged, "70", failing(401), 1, 0, 0, 0, 0},
 		"counted":                    {judged, "70", headerOf(403, "40", 0), 1, 0, 40, 40, 0},
-		"counted, and refused":       {judged, "70", failing(403), 1, 0, 100, 1, 0},
+		"counted, and an error":      {judged, "70", failing(403), 1, 0, 0, 1, 0},
+		"not counted, no backend":    {judged, "70", closed("reverseproxy.F", "no upstreams available"), 1, 0, 0, 0, 0},
 		"counted because it failed":  {judged, "70", failing(502), 1, 0, 100, 70, 0},
 		"counted because it is gone": {judged, "70", left(headerOf(200, "", 0)), 1, 0, 70, 70, 1},
 	} {

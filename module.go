@@ -20,6 +20,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
@@ -128,7 +129,7 @@ func (h *Handler) makeLimiter(ctx caddy.Context) (err error) {
 		Challenges: h.app.opened.Challenges,
 		Stores:     h.app.opened, FailMode: h.FailMode, Timeout: time.Duration(h.app.Timeout),
 		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), ProblemDetails: h.ProblemDetails, GRPC: *h.GRPC,
-		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx), ErrorRoutes: h.app.errorRoutes,
+		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx), ErrorRoutes: h.app.errorRoutes, FindProxies: routetrace.Proxies,
 		Logger: h.logger, LogKeys: h.LogKeys, Events: h.events, Process: &process,
 	}
 	if l.Formats, err = quotaheader.ParseFormats(h.Headers); err != nil {

@@ -107,8 +107,9 @@ type Policy struct {
 
 	// The policy counts only requests whose response this matches. A charge is made before the
 	// handlers run and refunded if the response, at its first final header, does not match. A
-	// client that goes away, a panic and an error of the server (500 and above) count. It belongs
-	// to this handler and not to the policy. Default: all count.
+	// client that goes away, a panic, and an error of 500 and above that a handler returns count,
+	// unless the request certainly reached no backend of a `reverse_proxy`, or the handler is
+	// `error`. It belongs to this handler and not to the policy. Default: all count.
 	CountIf *caddyhttp.ResponseMatcher `json:"count_if,omitempty"`
 
 	// What a request costs in all, known after its response: `response_bytes`, the length of the response's
@@ -120,12 +121,13 @@ type Policy struct {
 	// have one after the response. The sum is exact and rounded up. The weight is taken before. After the response what it took
 	// too little is charged, into debt if need be, which later requests pay; what it took too much is refunded,
 	// except a weight of 1. If the response breaks off before it tells its cost, at least the weight and the
-	// fallback stay. It belongs to this handler and not to the policy. With a weight above 1 or from a placeholder
+	// fallback stay. A request that certainly reached no backend of a `reverse_proxy`, and a response from 400 on
+	// that tells no cost, costs nothing. It belongs to this handler and not to the policy. With a weight above 1 or from a placeholder
 	// it excludes `max_delay` and `ban`. Default: the weight stays.
 	CostFrom string `json:"cost_from,omitempty"`
 
-	// The cost if the placeholder of `cost_from` is empty or no whole number from 0 to 2^52, or if the body
-	// has no such number. Default: 0.
+	// The cost of a response below 400 if the placeholder of `cost_from` is empty or no whole number from 0 to 2^52,
+	// or if the body has no such number. Default: 0.
 	Cost int64 `json:"cost,omitempty"`
 
 	// What a request reserves for others, who are as much as it part of the client but matter more: it passes

@@ -97,6 +97,12 @@ func TestReplay_tells_what_was_given_back_and_what_only_pretends(t *testing.T) {
 	if d := simulateCaddyfile(t, perStatus).Play(e).Decisions[0]; d.Returned {
 		t.Errorf("a response that counts: %+v", d)
 	}
+	for status, returned := range map[int]bool{400: true, 499: false, 500: true, 502: false, 503: true, 504: false, 529: true} {
+		e.Status = status
+		d := simulateCaddyfile(t, perStatus).Play(e).Decisions[0]
+		assert.ErrorIf(t, d.Returned != returned, "status %d, of which the log shows what it shows: %+v", status, d)
+	}
+	e.Status = 401
 	dry := strings.Replace(nasaSite("1 1m", "gcra"), "algorithm", "dry_run\nalgorithm", 1)
 	if d := simulateCaddyfile(t, dry).Play(e).Decisions[0]; !d.DryRun {
 		t.Errorf("a dry run: %+v", d)
@@ -231,7 +237,8 @@ func TestReplay_units(t *testing.T) {
 	}
 }
 
-// TestReplay_units_of_what_broke_off plays a response whose status says that the client left or the server failed.
+// TestReplay_units_of_what_broke_off plays a response whose status says that the client left, that the backend broke,
+// or that a request was refused.
 func TestReplay_units_of_what_broke_off(t *testing.T) {
 	const told = `"X-Cost":["50"]`
 	for _, test := range []struct {
@@ -242,7 +249,14 @@ func TestReplay_units_of_what_broke_off(t *testing.T) {
 		{"{http.response.header.X-Cost} 7", told, `"size":0,"status":502`, 20, 0},
 		{"{http.response.header.X-Cost} 7", "", `"size":9,"status":502`, 0, 0},
 		{"{http.response.header.X-Cost} 70", "", `"size":0,"status":499`, 40, 0},
-		{"{http.response.header.X-Cost} 7", "", `"size":0,"status":404`, 0, 23},
+		{"{http.response.header.X-Cost} 7", "", `"size":0,"status":504`, 0, 0},
+		{"{http.response.header.X-Cost} 7", "", `"size":0,"status":404`, 0, 30},
+		{"{http.response.header.X-Cost} 7", "", `"size":9,"status":529`, 0, 30},
+		{"{http.response.header.X-Cost} 7", "", `"size":0,"status":503`, 0, 30},
+		{"{http.response.header.X-Cost} 7", told, `"size":9,"status":400`, 20, 0},
+		{"json usage 7", "", `"size":9,"status":500`, 0, 30},
+		{"json usage 7", "", `"size":9,"status":200`, 0, 23},
+		{"json usage 70", "", `"size":9,"status":502`, 40, 0},
 		{"response_bytes", "", `"size":9,"status":502`, 0, 21},
 		{"response_bytes", "", `"size":0,"status":499`, 0, 0},
 	} {

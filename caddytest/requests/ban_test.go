@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // stateOf returns what the admin API reports of a key.
@@ -52,10 +53,13 @@ func TestBan_passwordGuesser(t *testing.T) {
 	})
 }
 
-// TestBan_failing has handlers that fail: such requests count.
+// TestBan_failing has a backend that breaks off: such requests count. Those that reach no backend do not.
 func TestBan_failing(t *testing.T) {
-	n := caddytest.InProcess(t, strings.Replace(passwordSite, "respond /401 401", "error /broken 500", 1))
-	n.GetTimes(t, 6, "/broken?k=breaker")
+	backends := "handle /broken {\nreverse_proxy " + newModel(t).addr + "\n}\nhandle /down {\nreverse_proxy " + redistest.FreeAddr(t) + "\n}"
+	n := caddytest.InProcess(t, strings.Replace(passwordSite, "respond /401 401", backends, 1))
+	n.WantTimes(t, 7, "/down?k=user", http.StatusBadGateway, caddytest.Any)
+	n.Get(t, "/200?k=user").Want(t, http.StatusOK, caddytest.Any, "X-Ratelimit-Remaining: 5")
+	n.GetTimes(t, 6, "/broken?break=before&k=breaker")
 	assert.ErrorIf(t, bannedFor(t, n, "login", "breaker") == 0, "a client that breaks what is behind the limit is not banned")
 }
 

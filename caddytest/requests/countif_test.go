@@ -12,35 +12,37 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// logIn is a site whose path is the status of the log-in.
-func logIn(algorithm, more string) string {
+// logIn is a site whose path is the status of the log-in, with a backend that breaks off.
+func logIn(algorithm, breaker string) string {
 	return `redis_ratelimit {query.k} 5 400d { algorithm ` + algorithm + `; count_if status 401 403 }
-	` + more + `
 	@ok path /200
 	respond @ok "welcome"
 	@bad path /401
 	respond @bad 401
 	error /error 403
-	error /broken 500
+	error /closed 503
+	handle /broken {
+		reverse_proxy ` + breaker + `
+	}
 	respond 404`
 }
 
 func TestCountIf_statuses(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config("", ""))
+		n, breaker := caddytest.Start(t, caddytest.Config("", "")), newModel(t).addr
 		for _, algorithm := range []string{"sliding_window_counter", "sliding_window_log", "fixed_window", "token_bucket", "leaky_bucket", "gcra"} {
-			n.Reload(t, caddytest.Config(option, logIn(algorithm, "")))
+			n.Reload(t, caddytest.Config(option, logIn(algorithm, breaker)))
 			expect := func(path string, remaining int64) {
 				t.Helper()
-				a := n.Get(t, path+"?k="+algorithm)
+				a := n.Get(t, path+"?break=before&k="+algorithm)
 				assert.Equal(t, a.Header.Get("X-Ratelimit-Remaining"), fmt.Sprint(remaining), "%s, %s: what remains", algorithm, path)
 				n.WaitForRefund(t, "default", algorithm, remaining)
 			}
 			for range 20 {
 				expect("/200", 5)
 			}
-			for i, path := range []string{"/401", "/error", "/404", "/401", "/broken"} {
-				expect(path, []int64{4, 3, 3, 2, 1}[i])
+			for i, path := range []string{"/401", "/error", "/404", "/closed", "/401", "/broken"} {
+				expect(path, []int64{4, 3, 3, 3, 2, 1}[i])
 			}
 			n.Get(t, "/401?k="+algorithm)
 			n.Get(t, "/200?k="+algorithm).Want(t, http.StatusTooManyRequests, caddytest.Any) // even the right password refused
@@ -50,7 +52,7 @@ func TestCountIf_statuses(t *testing.T) {
 
 // TestCountIf_concurrent tries many passwords at once.
 func TestCountIf_concurrent(t *testing.T) {
-	caddytest.OnEachStore(t, logIn("sliding_window_log", ""), func(t *testing.T, n *caddytest.Node, _ string) {
+	caddytest.OnEachStore(t, logIn("sliding_window_log", newModel(t).addr), func(t *testing.T, n *caddytest.Node, _ string) {
 		tried := 0
 		for _, a := range n.Crowd(t, 100, "/401?k=crowd") {
 			if a.Status == http.StatusUnauthorized {
@@ -61,7 +63,7 @@ func TestCountIf_concurrent(t *testing.T) {
 	})
 }
 
-// TestCountIf_aborted has an upstream that never responds in time, one that is down, and one that streams.
+// TestCountIf_aborted has an upstream that never responds in time, one that breaks, and one that streams.
 func TestCountIf_aborted(t *testing.T) {
 	t.Parallel()
 	ctx, leave := context.WithCancel(t.Context())
@@ -83,10 +85,10 @@ func TestCountIf_aborted(t *testing.T) {
 		}
 	})
 	n := caddytest.Start(t, caddytest.Config("", `redis_ratelimit same 5 400d { algorithm fixed_window; count_if status 401 }
-	reverse_proxy /gone `+redistest.FreeAddr(t)+`
+	reverse_proxy /breaks `+newModel(t).addr+`
 	reverse_proxy `+slow))
-	n.Get(t, "/stream").Want(t, 0, "part part part ", "X-Ratelimit-Remaining: 5")               // given back at the first part
-	n.Get(t, "/gone").Want(t, http.StatusBadGateway, caddytest.Any, "X-Ratelimit-Remaining: 4") // counted
+	n.Get(t, "/stream").Want(t, 0, "part part part ", "X-Ratelimit-Remaining: 5")                              // given back at the first part
+	n.Get(t, "/breaks?break=before").Want(t, http.StatusBadGateway, caddytest.Any, "X-Ratelimit-Remaining: 4") // counted
 	request := caddytest.GetRequest(ctx, t, n.URL+"/slow")
 	if response, err := n.Client.Do(request); err == nil {
 		_ = response.Body.Close()
@@ -203,10 +205,10 @@ func TestCountIf_innerRefusal(t *testing.T) {
 	}
 }
 
-// TestCountIf_innerError has another module's handler that ends the request with an error.
+// TestCountIf_innerError has Caddy's error handler end the request.
 func TestCountIf_innerError(t *testing.T) {
 	n := caddytest.InProcess(t, "respond old")
-	for status, want := range map[int]int64{401: 3, 404: 0, 500: 3} { // 5xx count
+	for status, want := range map[int]int64{401: 3, 404: 0, 500: 0} {
 		for _, routes := range []string{"none", "unrelated", "matching"} {
 			name := fmt.Sprintf("e-%d-%s", status, routes)
 			t.Run(name, func(t *testing.T) {

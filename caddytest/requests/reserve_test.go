@@ -217,7 +217,7 @@ func TestRefundWait(t *testing.T) {
 
 // TestRefundWait_nothing_returns has a crowd at a limit that wrong passwords have used up.
 func TestRefundWait_nothing_returns(t *testing.T) {
-	caddytest.OnEachStore(t, logIn("fixed_window", ""), func(t *testing.T, n *caddytest.Node, _ string) {
+	caddytest.OnEachStore(t, logIn("fixed_window", newModel(t).addr), func(t *testing.T, n *caddytest.Node, _ string) {
 		n.GetTimes(t, 5, "/401?k=full")
 		for _, a := range n.Crowd(t, 100, "/200?k=full") {
 			assert.ErrorIf(t, a.Header.Get("Retry-After") == "1", "got %v; want the wait for the window", a)

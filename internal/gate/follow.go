@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -66,8 +67,11 @@ func Delay(checks []limiter.Check) (longest time.Duration) {
 // statusClientGone is what servers log for a client that left before its answer.
 const statusClientGone = 499
 
-// BreaksOff reports whether a status says that the client left, or that what is behind the handlers broke.
-func BreaksOff(status int) bool { return status >= statusClientGone }
+// BrokeOff reports whether the status in a log says that the client left, or that a proxy got no answer from what is
+// behind it. A log does not show that the proxy could not connect, which is charged nothing.
+func BrokeOff(status int) bool {
+	return status == statusClientGone || status == http.StatusBadGateway || status == http.StatusGatewayTimeout
+}
 
 // awaited is what ends with a response or with its request. Most requests of most handlers have nothing of it.
 type awaited struct {
@@ -76,6 +80,8 @@ type awaited struct {
 	response rule.Response   // so far
 	failed   bool            // a part of the body was not written
 	tunnels  bool            // the response of 200 begins a WebSocket
+
+	answered any // the latency of a backend that answered before the handlers behind this one were called; nil: none did
 }
 
 // settles reports whether units depend on the response.

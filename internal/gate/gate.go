@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
@@ -42,6 +43,9 @@ type Limiter struct {
 	OnlyServerHandlesErrors bool // no handler between this one and the server does
 	ErrorRoutes             *errorroute.Servers
 
+	// FindProxies returns what the reverse_proxy handlers of a server may do. Nil: all of it.
+	FindProxies func(*caddyhttp.Server) Proxies
+
 	Logger  *zap.Logger
 	LogKeys bool
 	Events  Events
@@ -53,6 +57,8 @@ type Limiter struct {
 	challenges    bool // one of the rules lets browsers wait
 
 	looks *looks // at quotas
+
+	proxies *serverProxies
 }
 
 // Events reach the listeners of a configuration. No request waits for these.
@@ -97,7 +103,7 @@ func New(l Limiter) *Limiter {
 		l.notifies = l.notifies || len(r.Notify) > 0
 		l.challenges = l.challenges || l.Challenges != nil && r.Challenge.Passes > 0 && !r.DryRun
 	}
-	l.looks = newLooks()
+	l.looks, l.proxies = newLooks(), &serverProxies{find: l.FindProxies}
 	return &l
 }
 

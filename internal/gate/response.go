@@ -21,13 +21,13 @@ func (v *Visit) Next(next caddyhttp.Handler) error {
 		return next.ServeHTTP(v.ResponseWriter, v.request)
 	}
 	v.decision.serving, v.decision.refused = true, false
+	v.noteAnswer()
 	defer v.finish() // whatever becomes of the handlers
 	err := next.ServeHTTP(v, v.request)
 	if !v.done {
 		v.endUnanswered(err)
 		v.setHeaders()
-	}
-	if a := v.awaited; a != nil {
+	} else if a := v.awaited; a != nil {
 		a.response.Complete = err == nil && a.response.Begun && !a.failed
 	}
 	return err
@@ -53,7 +53,9 @@ func (v *Visit) onHeader(status int) {
 	if a := v.awaited; a != nil {
 		a.response.Begun = status != statusClientGone || !v.clientGone() // reverse_proxy writes 499 for a client that left
 		a.tunnels = status == http.StatusOK && isTunnel(v.request)
-		v.judge(v.judgedStatus(status), v.Header())
+		judged := v.judgedStatus(status)
+		a.response.Failure = judged >= http.StatusBadRequest
+		v.judge(judged, v.Header())
 		v.unused()
 		if a.response.Begun && !a.tunnels {
 			v.startBody()

@@ -1,12 +1,8 @@
 package gate
 
 import (
-	"errors"
 	"net/http"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -53,35 +49,27 @@ func (v *Visit) judge(status int, header http.Header) {
 
 // judgeError does so if the handlers end without a response. All count if the client may be the cause: it left, or
 // it broke what is behind the handlers.
-func (v *Visit) judgeError(err error) {
-	status, broken := outcomeOf(err)
-	if broken {
-		status = 0
+func (v *Visit) judgeError(err error) (status int, how ending) {
+	if !v.awaited.settles() {
+		return 0, answers
 	}
-	v.judge(status, v.Header())
+	status, how = v.endingOf(err)
+	judged := status
+	if how == breaks {
+		judged = 0
+	}
+	v.judge(judged, v.Header())
+	return status, how
 }
 
-// endUnanswered ends handlers that wrote no response. Without an error net/http writes an empty one. An error that
-// tells what is wrong with the request costs what was taken.
+// endUnanswered ends handlers that wrote no response. What Caddy answers then is complete.
 func (v *Visit) endUnanswered(err error) {
-	v.judgeError(err)
+	status, how := v.judgeError(err)
 	if a := v.awaited; a != nil {
-		_, broken := outcomeOf(err)
-		a.response.Begun, a.response.Refused = err == nil && !v.clientGone(), err != nil && !broken
+		a.response.Refused, a.response.Unreached = how == refuses, how == unreached
+		a.response.Begun, a.response.Complete = how == answers, how == answers
+		a.response.Failure = status >= http.StatusBadRequest
 	}
-}
-
-// outcomeOf returns the status that becomes of an error of the handlers, and whether the client left or what
-// is behind the handlers broke. A refusal by this module is no such break, whatever its status.
-func outcomeOf(err error) (status int, broken bool) {
-	if err == nil {
-		return http.StatusOK, false // what net/http makes of no response
-	}
-	status = http.StatusInternalServerError
-	if coded := (caddyhttp.HandlerError{}); errors.As(err, &coded) && coded.StatusCode != 0 {
-		status = coded.StatusCode
-	}
-	return status, BreaksOff(status) && !rule.IsRefusal(err)
 }
 
 // settle settles the checks that are left, by the response as it is.

@@ -53,8 +53,14 @@ type Response struct {
 	Status int
 	Header http.Header
 
-	// Refused says that another handler denied the request, or that an error below 499 ended it without a response.
+	// Refused says that another handler of this module refused the request.
 	Refused bool
+
+	// Unreached says that the request certainly reached no backend.
+	Unreached bool
+
+	// Failure says that its status is from 400 on: where such a response tells no cost, it costs nothing.
+	Failure bool
 
 	// Begun says that it has a header.
 	Begun bool
@@ -120,12 +126,15 @@ func (r *Rule) Counts(response *Response) bool {
 // CostOf returns the units that a request is charged in all for a rule, from 0 to 2^52, by its response. It took
 // some of them before. Told is false if the fallback takes the place of a cost that the response should tell.
 //
-//	the response                                       units
-//	complete                                           what it tells, else the fallback
-//	broke off                                          the largest of those and what was taken
-//	response_bytes, once it has a header               the bytes sent
-//	denied further in, or an error below 499           what was taken
+//	the first of these that holds                      units
 //	count_if does not match                            0
+//	this module refused the request further in         what was taken
+//	it reached no backend                              0
+//	response_bytes, once it has a header               the bytes sent
+//	it broke off                                       the largest of what it told, the fallback and what was taken
+//	it is complete and tells a cost                    that
+//	it is complete and its status is from 400 on       0
+//	it is complete                                     the fallback
 //
 // A weight of 1 is never given back, unless count_if does not match.
 func (s *Set) CostOf(rule *Rule, repl *caddy.Replacer, response *Response, taken int64) (units int64, told bool) {
@@ -135,7 +144,9 @@ func (s *Set) CostOf(rule *Rule, repl *caddy.Replacer, response *Response, taken
 	case rule.Cost.From == "" || response.Refused:
 		return taken, true
 	}
-	units, told = s.responseCost(rule, repl, response, taken)
+	if told = response.Unreached; !told {
+		units, told = s.responseCost(rule, repl, response, taken)
+	}
 	if !rule.estimates() {
 		units = max(units, taken)
 	}
@@ -156,11 +167,13 @@ func (s *Set) responseCost(rule *Rule, repl *caddy.Replacer, response *Response,
 		units, told = s.headerCost(rule, repl, response)
 		complete = complete || told && response.Begun
 	}
-	if !told {
-		units = cost.Fallback
-	}
-	if !complete {
+	switch {
+	case !complete:
 		units = max(units, cost.Fallback, taken)
+	case !told && response.Failure:
+		return 0, true
+	case !told:
+		units = cost.Fallback
 	}
 	return units, told
 }
@@ -169,14 +182,14 @@ func (s *Set) responseCost(rule *Rule, repl *caddy.Replacer, response *Response,
 func (s *Set) headerCost(rule *Rule, repl *caddy.Replacer, response *Response) (units int64, told bool) {
 	cost := &rule.Cost
 	text, err := s.valueOf(rule, wordCost, &cost.source, response.Request, repl)
-	if text == "" && err == nil && response.Complete {
+	if text == "" && err == nil && response.Complete && !response.Failure {
 		err = fmt.Errorf("{%s} is empty", cost.From)
 	}
 	return s.parse(rule, wordCost, &cost.source, text, err, 0, limiter.MaxCharge)
 }
 
-// bodyCost returns the cost that a body has. What misses in a body that broke off is no fault of the
-// configuration.
+// bodyCost returns the cost that a body has. What misses in a body that broke off, or in one that tells of a failure,
+// is no fault of the configuration.
 func (s *Set) bodyCost(rule *Rule, repl *caddy.Replacer, response *Response) (units int64, told bool) {
 	if response.Body == nil {
 		return 0, false
@@ -186,7 +199,7 @@ func (s *Set) bodyCost(rule *Rule, repl *caddy.Replacer, response *Response) (un
 		return s.factorOf(rule, &cost.prices[i], repl, response.Request)
 	})
 	missing := errors.Is(err, usagebody.ErrAbsent) || errors.Is(err, usagebody.ErrInvalid)
-	if err != nil && (response.Complete || !missing) {
+	if err != nil && !response.Failure && (response.Complete || !missing) {
 		s.warn(rule, wordCost, fmt.Errorf("%s: %w", cost.From, err))
 	}
 	return n, err == nil

@@ -17,17 +17,17 @@ type taken struct {
 }
 
 // response returns what the log tells of a response to a rule. It has no bodies, and does not tell errors from
-// responses: the client left or the server failed if the status says so, and all count.
+// responses: the client left or the backend broke if the status says so, and all count.
 func (s *Simulation) response(v *visit, r *rule.Rule) rule.Response {
 	e := s.entry
-	failed := gate.BreaksOff(e.Status)
-	response := rule.Response{Request: v.request, Begun: !failed || e.Size > 0, Complete: !failed, Ended: true, Bytes: e.Size}
+	broke := gate.BrokeOff(e.Status)
+	response := rule.Response{Request: v.request, Begun: !broke || e.Size > 0, Complete: !broke, Ended: true, Bytes: e.Size}
 	if r.ReadsResponseHeader() {
 		response.Header = e.ResponseHeader()
 		s.missing.responseAsked, s.missing.responseKnown = true, len(response.Header) > 0
 	}
-	if !failed {
-		response.Status = e.Status
+	if !broke {
+		response.Status, response.Failure = e.Status, e.Status >= http.StatusBadRequest
 	}
 	if e.Method == http.MethodHead {
 		response.Bytes = 0

@@ -1,0 +1,29 @@
+package routetrace
+
+import (
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
+)
+
+// Proxies returns what the reverse_proxy handlers of a server may do with requests. The server must be provisioned.
+func Proxies(server *caddyhttp.Server) (all gate.Proxies) {
+	for handler := range Handlers(map[string]*caddyhttp.Server{"": server}) {
+		if proxy, ok := handler.(*reverseproxy.Handler); ok {
+			all.Repeat = all.Repeat || mayRepeat(proxy)
+			all.Pass = all.Pass || factsOf(proxy).ResponseRoutes
+		}
+	}
+	return all
+}
+
+// mayRepeat reports whether a reverse_proxy may send a request again after it had a connection, whatever the method
+// of the request: by lb_retry_match, or because it sends another method.
+func mayRepeat(proxy *reverseproxy.Handler) bool {
+	balancing := proxy.LoadBalancing
+	if balancing == nil || balancing.Retries == 0 && balancing.TryDuration == 0 {
+		return false
+	}
+	return balancing.RetryMatch != nil || proxy.Rewrite != nil && proxy.Rewrite.Method != ""
+}
