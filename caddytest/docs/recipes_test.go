@@ -72,9 +72,15 @@ func TestRecipes_variants(t *testing.T) {
 		"a part of the clients": {"Roll a limit out", []string{"dry_run", "enforce 10%"}, recipeRollout},
 		"no challenge":          {"Against crawlers", []string{"\t\t\tchallenge\n", ""}, recipeCrawlersWithout},
 		"tokens in a header": {"Language-model gateway", []string{
-			"method POST\n", "", "limit 100000", "limit 10000", "window day", "window 1h\n\t\t\talgorithm token_bucket", "weight {vars.max_tokens} 4000\n", "",
+			"method POST\n", "", "limit 60\n", "limit 1000000\n", "limit 100000", "limit 10000", "window day", "window 1h\n\t\t\talgorithm token_bucket", "weight {vars.max_tokens} 4000\n", "",
 			"cost json usage.total_tokens|response.usage.total_tokens 4000", "cost {http.reverse_proxy.header.X-Tokens-Used} 500",
 		}, recipeTokens},
+		"pictures and uploads": {"Language-model gateway", []string{
+			"max_size 1MB", "max_size 32MB", "not path */count_tokens", "not path /v1/files* /v1/uploads* */count_tokens",
+		}, recipePictures},
+		"a log-in that stalls": {"Log-in protection", []string{
+			"reverse_proxy 127.0.0.1:9000", "reverse_proxy 127.0.0.1:9000 {\ntransport http {\nresponse_header_timeout 1s\n}\n}",
+		}, recipeStalls},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

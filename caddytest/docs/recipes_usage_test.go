@@ -79,6 +79,39 @@ func recipeGateway(t *testing.T, e recipeEnv) {
 	}
 	e.checkRetries(t)
 	e.checkEstimates(t)
+	e.checkOthersPass(t)
+}
+
+// checkOthersPass checks that a request that is no call of a model reaches the backend before its body has ended.
+func (e recipeEnv) checkOthersPass(t *testing.T) {
+	t.Helper()
+	body, end := io.Pipe()
+	before := len(e.backend.seen())
+	request := assert.NoError(http.NewRequestWithContext(t.Context(), http.MethodPost, e.URL+"/upload", body))(t)
+	ended := make(chan error)
+	go func() {
+		response, err := e.Client.Do(request)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		ended <- err
+	}()
+	assert.Retry(t, "the upload reaches the backend", func() (again bool, seen any) {
+		now := len(e.backend.seen())
+		return now == before, now
+	})
+	assert.Must(t, end.Close())
+	assert.Must(t, <-ended)
+}
+
+// recipePictures sends calls with pictures, and uploads of files, which are not limited.
+func recipePictures(t *testing.T, e recipeEnv) {
+	picture := `{"messages":["` + strings.Repeat("a", 20_000_000) + `"],"max_tokens":5000}`
+	caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, picture, asAcme).Want(t, http.StatusOK, caddytest.Any), 100_000, 95_000)
+	e.WaitForRefund(t, "tokens", "Bearer acme", 96_000)
+	for _, path := range []string{"/v1/files", "/v1/uploads/u/parts"} {
+		e.Send(t, http.MethodPost, e.URL+path, strings.Repeat("a", 40_000_000), asAcme).WantFree(t)
+	}
 }
 
 // checkEstimates checks what requests take in advance.
@@ -92,7 +125,7 @@ func (e recipeEnv) checkEstimates(t *testing.T) {
 	caddytest.CheckRefusal(t, e.Send(t, http.MethodPost, e.URL+chatPath, question, asAcme), http.StatusTooManyRequests)
 	e.Send(t, http.MethodPost, e.URL+chatPath, strings.Repeat("a", 1e6+1), asBolt).Want(t, http.StatusRequestEntityTooLarge, caddytest.Any, caddytest.NoQuota) // refused by its size, uncounted
 	for i, name := range []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"} {
-		caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, fmt.Sprintf(`{%q:50}`, name), asBolt), 100_000, int64(100_000-4000*i-50))
+		caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, fmt.Sprintf(`{%q:5000}`, name), asBolt), 100_000, int64(100_000-4000*i-5000))
 		e.WaitForRefund(t, "tokens", "Bearer bolt", int64(100_000-4000*(i+1)))
 	}
 	e.Send(t, http.MethodPost, e.URL+chatPath, `{"max_tokens":100001}`, asBolt).Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:") // refused for good
@@ -115,10 +148,15 @@ func recipeMoney(t *testing.T, e recipeEnv) {
 		{`{"model":"small","stream":true}`, small},
 		{`{"model":"other","stream":true}`, estimate},
 	} {
-		caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, test.question, asAcme).Want(t, http.StatusOK, caddytest.Any), 5_000_000, left-estimate)
+		e.Send(t, http.MethodPost, e.URL+chatPath, test.question, asAcme).Want(t, http.StatusOK, caddytest.Any)
 		left -= test.cost
 		e.WaitForRefund(t, "money", "Bearer acme", left)
 	}
+	held := e.backend.holder.Begin(t, e.Node, "/v1/held?hold", asAcme)
+	e.WaitForRefund(t, "money", "Bearer acme", left-estimate) // taken in advance
+	held.Leave()
+	<-held.Ended
+	left -= estimate // which a client that leaves pays
 	a := e.Get(t, "/v1/budget", asAcme)
 	want := fmt.Sprintf(`"limit":5000000,"remaining":%d,`, left)
 	assert.ErrorIf(t, !strings.Contains(a.Body, want), "got %v; want %s", a, want)
