@@ -72,7 +72,8 @@ func TestRecipes_variants(t *testing.T) {
 		"a part of the clients": {"Roll a limit out", []string{"dry_run", "enforce 10%"}, recipeRollout},
 		"no challenge":          {"Against crawlers", []string{"\t\t\tchallenge\n", ""}, recipeCrawlersWithout},
 		"tokens in a header": {"Language-model gateway", []string{
-			"method POST\n", "", "limit 60\n", "limit 1000000\n", "limit 100000", "limit 10000", "window day", "window 1h\n\t\t\talgorithm token_bucket", "weight {vars.max_tokens} 4000\n", "",
+			"method POST\n", "", "limit 60\n", "limit 1000000\n", "limit 100000", "limit 10000",
+			"window day", "window 1h\n\t\t\talgorithm token_bucket", "weight {vars.max_tokens} 4000\n", "",
 			"cost json usage.total_tokens|response.usage.total_tokens 4000", "cost {http.reverse_proxy.header.X-Tokens-Used} 500",
 		}, recipeTokens},
 		"pictures and uploads": {"Language-model gateway", []string{

@@ -107,7 +107,8 @@ func (e recipeEnv) checkOthersPass(t *testing.T) {
 // recipePictures sends calls with pictures, and uploads of files, which are not limited.
 func recipePictures(t *testing.T, e recipeEnv) {
 	picture := `{"messages":["` + strings.Repeat("a", 20_000_000) + `"],"max_tokens":5000}`
-	caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, picture, asAcme).Want(t, http.StatusOK, caddytest.Any), 100_000, 95_000)
+	a := e.Send(t, http.MethodPost, e.URL+chatPath, picture, asAcme).Want(t, http.StatusOK, caddytest.Any)
+	caddytest.CheckQuota(t, a, 100_000, 95_000)
 	e.WaitForRefund(t, "tokens", "Bearer acme", 96_000)
 	for _, path := range []string{"/v1/files", "/v1/uploads/u/parts"} {
 		e.Send(t, http.MethodPost, e.URL+path, strings.Repeat("a", 40_000_000), asAcme).WantFree(t)
@@ -125,7 +126,8 @@ func (e recipeEnv) checkEstimates(t *testing.T) {
 	caddytest.CheckRefusal(t, e.Send(t, http.MethodPost, e.URL+chatPath, question, asAcme), http.StatusTooManyRequests)
 	e.Send(t, http.MethodPost, e.URL+chatPath, strings.Repeat("a", 1e6+1), asBolt).Want(t, http.StatusRequestEntityTooLarge, caddytest.Any, caddytest.NoQuota) // refused by its size, uncounted
 	for i, name := range []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"} {
-		caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, fmt.Sprintf(`{%q:5000}`, name), asBolt), 100_000, int64(100_000-4000*i-5000))
+		a := e.Send(t, http.MethodPost, e.URL+chatPath, fmt.Sprintf(`{%q:5000}`, name), asBolt)
+		caddytest.CheckQuota(t, a, 100_000, int64(100_000-4000*i-5000))
 		e.WaitForRefund(t, "tokens", "Bearer bolt", int64(100_000-4000*(i+1)))
 	}
 	e.Send(t, http.MethodPost, e.URL+chatPath, `{"max_tokens":100001}`, asBolt).Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:") // refused for good

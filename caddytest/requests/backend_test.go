@@ -19,11 +19,20 @@ const guarded = `redis_ratelimit {
 }
 `
 
+// asksFirst has a backend say yes before what is behind it.
+const asksFirst = "forward_auth STATUSES {\nuri /200\n}\n"
+
+// triesAgainAt has a proxy try again at a status.
+func triesAgainAt(status string) string {
+	return "lb_retry_match {\nexpression `{rp.status_code} == " + status + "`\n}\n"
+}
+
 // backends stand in sites for their addresses: one where nothing listens, one that breaks off requests with break in
 // their query, one whose paths are statuses, and one that never answers.
 func backends(t *testing.T) *strings.Replacer {
 	t.Helper()
-	return strings.NewReplacer("DEAD", redistest.FreeAddr(t), "BREAKER", newModel(t).addr, "STATUSES", statusUpstream(t), "SILENT", caddytest.NewHolder(t).Addr)
+	return strings.NewReplacer("DEAD", redistest.FreeAddr(t), "BREAKER", newModel(t).addr,
+		"STATUSES", statusUpstream(t), "SILENT", caddytest.NewHolder(t).Addr)
 }
 
 // response is a request with what became of it: how many attempts it counts as, and how many tokens it costs.
@@ -66,9 +75,9 @@ func TestBackend_unreached(t *testing.T) {
 		"no upstream": {guarded + "reverse_proxy", "POST", "/", 503, 0, 0},
 		"no upstream, tried again": {guarded + "reverse_proxy {\nlb_retries 2\nlb_retry_match method POST\n}",
 			"POST", "/", 503, 0, 0},
-		"dead behind forward_auth": {"route {\nforward_auth STATUSES {\nuri /200\n}\n" + guarded + "reverse_proxy DEAD\n}",
+		"dead behind forward_auth": {"route {\n" + asksFirst + guarded + "reverse_proxy DEAD\n}",
 			"POST", "/", 502, 0, 0},
-		"tried again beside forward_auth": {"handle /auth {\nforward_auth STATUSES {\nuri /200\n}\n}\n" + guarded + "reverse_proxy DEAD {\nlb_retries 1\n}",
+		"tried again beside forward_auth": {"handle /auth {\n" + asksFirst + "}\n" + guarded + "reverse_proxy DEAD {\nlb_retries 1\n}",
 			"POST", "/", 502, 0, 0},
 
 		"the error handler":           {guarded + "error 500", "POST", "/", 500, 0, 0},
@@ -107,8 +116,10 @@ func TestBackend_reached(t *testing.T) {
 				reverse_proxy
 			}
 		}`, "POST", "/401", 503, 1, 100},
-		"forward_auth reaches one": {guarded + "forward_auth STATUSES {\nuri /200\n}\nreverse_proxy DEAD", "POST", "/", 502, 1, 100},
-		"forward_auth before and behind": {"route {\nforward_auth STATUSES {\nuri /200\n}\n" + guarded + "forward_auth STATUSES {\nuri /200\n}\nreverse_proxy DEAD\n}",
+		"its answers lead to other tries": {guarded + "reverse_proxy STATUSES {\nlb_retries 1\n" + triesAgainAt("503") + "}",
+			"POST", "/503", 503, 1, 100},
+		"forward_auth reaches one": {guarded + asksFirst + "reverse_proxy DEAD", "POST", "/", 502, 1, 100},
+		"forward_auth before and behind": {"route {\n" + asksFirst + guarded + asksFirst + "reverse_proxy DEAD\n}",
 			"POST", "/", 502, 1, 100},
 		"it answers first, and intercept leads to a dead one": {guarded + `intercept {
 			@wrong status 401
@@ -125,11 +136,13 @@ func TestBackend_reached(t *testing.T) {
 		})
 	}
 	for name, test := range map[string]response{
-		"it breaks, another is dead":                         {guarded + breaksThenDead + "}", "GET", "/", 502, 1, 100},
-		"it breaks, another is dead, by lb_retry_match":      {guarded + breaksThenDead + "lb_retry_match method POST\n}", "POST", "/", 502, 1, 100},
-		"it breaks, another is dead, sent as GET":            {guarded + breaksThenDead + "method GET\n}", "POST", "/", 502, 1, 100},
-		"it breaks, another is dead, rewritten to GET":       {guarded + "method GET\n" + breaksThenDead + "}", "POST", "/", 502, 1, 100},
-		"it answers 401, another is dead, by lb_retry_match": {guarded + "reverse_proxy STATUSES DEAD {\nlb_policy first\nfail_duration 1m\nunhealthy_status 401\nlb_retries 1\nlb_retry_match {\nexpression `{rp.status_code} == 401`\n}\n}", "POST", "/401", 502, 1, 100},
+		"it breaks, another is dead": {guarded + breaksThenDead + "}", "GET", "/", 502, 1, 100},
+		"it breaks, another is dead, by lb_retry_match": {guarded + breaksThenDead + "lb_retry_match method POST\n}",
+			"POST", "/", 502, 1, 100},
+		"it breaks, another is dead, sent as GET":      {guarded + breaksThenDead + "method GET\n}", "POST", "/", 502, 1, 100},
+		"it breaks, another is dead, rewritten to GET": {guarded + "method GET\n" + breaksThenDead + "}", "POST", "/", 502, 1, 100},
+		"it answers 401, another is dead, by lb_retry_match": {guarded + "reverse_proxy STATUSES DEAD {\nlb_policy first\n" +
+			"fail_duration 1m\nunhealthy_status 401\nlb_retries 1\n" + triesAgainAt("401") + "}", "POST", "/401", 502, 1, 100},
 	} {
 		t.Run(name, func(t *testing.T) { // the second request finds the first backend marked as down, and has a key of its own
 			n.Reload(t, caddytest.Config("", backends(t).Replace(test.site)))
@@ -147,9 +160,10 @@ func TestBackend_subroute(t *testing.T) {
 	proxy := func(address string) string {
 		return `{"handle": [{"handler": "reverse_proxy", "upstreams": [{"dial": "` + address + `"}]}]}`
 	}
+	dead := proxy(redistest.FreeAddr(t))
 	for name, first := range map[string]string{"breaks": newModel(t).addr, "dead": redistest.FreeAddr(t)} {
 		s := nested{name: "subroute-" + name, countIf: "401"}
-		s.refusing = `{"handler": "subroute", "routes": [` + proxy(first) + `], "errors": {"routes": [` + proxy(redistest.FreeAddr(t)) + `]}}`
+		s.refusing = `{"handler": "subroute", "routes": [` + proxy(first) + `], "errors": {"routes": [` + dead + `]}}`
 		n.Load(t, s.config(n), "Content-Type: application/json").Want(t, http.StatusOK, caddytest.Any)
 		n.Get(t, "/?break=before").Want(t, http.StatusBadGateway, caddytest.Any)
 		n.WaitForRefund(t, s.name, "same", 8) // it may have reached the first, which the error routes do not show

@@ -55,7 +55,8 @@ func TestBan_passwordGuesser(t *testing.T) {
 
 // TestBan_failing has a backend that breaks off: such requests count. Those that reach no backend do not.
 func TestBan_failing(t *testing.T) {
-	backends := "handle /broken {\nreverse_proxy " + newModel(t).addr + "\n}\nhandle /down {\nreverse_proxy " + redistest.FreeAddr(t) + "\n}"
+	backends := "handle /broken {\nreverse_proxy " + newModel(t).addr + "\n}\n" +
+		"handle /down {\nreverse_proxy " + redistest.FreeAddr(t) + "\n}"
 	n := caddytest.InProcess(t, strings.Replace(passwordSite, "respond /401 401", backends, 1))
 	n.WantTimes(t, 7, "/down?k=user", http.StatusBadGateway, caddytest.Any)
 	n.Get(t, "/200?k=user").Want(t, http.StatusOK, caddytest.Any, "X-Ratelimit-Remaining: 5")

@@ -63,7 +63,10 @@ func (v *Visit) reachedNone(err error, failure caddyhttp.HandlerError) bool {
 		return false
 	}
 	repl, ok := v.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok || valueOf(repl, proxyLatency) != v.awaited.answered || valueOf(repl, interceptAnswered) != nil || valueOf(repl, errorHandled) != nil {
+	switch {
+	case !ok || valueOf(repl, proxyLatency) != v.awaited.answered:
+		return false
+	case valueOf(repl, interceptAnswered) != nil || valueOf(repl, errorHandled) != nil:
 		return false
 	}
 	return noUpstream || v.everyTryFailedToConnect(repl)

@@ -8,6 +8,7 @@ import (
 )
 
 // Proxies returns what the reverse_proxy handlers of a server may do with requests. The server must be provisioned.
+// Those inside of handlers of other authors are not visible.
 func Proxies(server *caddyhttp.Server) (all gate.Proxies) {
 	for handler := range Handlers(map[string]*caddyhttp.Server{"": server}) {
 		if proxy, ok := handler.(*reverseproxy.Handler); ok {
