@@ -315,8 +315,10 @@ func TestRenew_now(t *testing.T) {
 	t.Parallel()
 	const login = 300 * time.Millisecond
 	p := startPairFor(t, "proxy", false)
+	p.options.PoolSize = 4
 	r, reported := p.open(t)
 	policy := storetest.DayPolicy(t, "now", limiter.FixedWindow, 1_000_000)
+	p.openAll(t, r) // requests need no more connections
 	stalls := redistest.WatchStalls(t)
 	var taken atomic.Int64
 	var longest atomic.Int64
@@ -333,9 +335,7 @@ func TestRenew_now(t *testing.T) {
 			}
 		}
 	}
-	decide() // the first connection
 	p.proxy.DelayLogins(login)
-	longest.Store(0)
 	for range 4 {
 		load.Go(func() {
 			for {
@@ -363,6 +363,21 @@ func TestRenew_now(t *testing.T) {
 	used := assert.NoError(limiter.Peek(t.Context(), r, policy, "k"))(t)
 	assert.ErrorIf(t, used.Remaining != 1_000_000-taken.Load(), "%d remain of 1,000,000 after %d requests", used.Remaining, taken.Load())
 	assert.Equal(t, reported.String(), "", "what was reported")
+}
+
+// openAll opens all connections that a store may have.
+func (p *pair) openAll(t *testing.T, r *Store) {
+	t.Helper()
+	assert.Retry(t, "all connections are open", func() (again bool, seen any) {
+		do(t, p.old, "client", "pause", "100")
+		var group sync.WaitGroup
+		for range p.options.PoolSize {
+			group.Go(func() { _ = r.Client().Ping(t.Context()) })
+		}
+		group.Wait()
+		open := r.Client().PoolStats().TotalConns
+		return open < uint32(p.options.PoolSize), open
+	})
 }
 
 // TestRenew_moved has a name lead to another server while the one before decides: the first new connection replaces all.

@@ -18,10 +18,12 @@ import (
 // open connections still lead to the old master, which is a replica by then.
 
 // renewedClient is the client of a single Redis that [New] makes. Its commands and pipelines go to the connections of
-// the moment, which Renew replaces; a redis.Store does that by itself. Transactions and subscriptions have connections of
-// their own. It is safe for concurrent use.
+// the moment, which Renew replaces; a redis.Store does that by itself. What holds on to a connection, a transaction or a
+// subscription, has one of its own, which is not replaced. It is safe for concurrent use.
 type renewedClient struct {
-	*goredis.Client
+	*goredis.Client // has no connections: a hook leads its commands elsewhere
+
+	lasting *goredis.Client // for what holds on to a connection
 
 	open    func() *goredis.Client // returns a client without connections
 	moment  atomic.Pointer[connections]
@@ -34,18 +36,50 @@ type renewedClient struct {
 }
 
 func newClient(open func() *goredis.Client) *renewedClient {
-	c := &renewedClient{Client: open(), open: open}
+	c := &renewedClient{Client: open(), lasting: open(), open: open}
 	c.moment.Store(c.newConnections())
 	c.Client.AddHook(momentHook{c})
 	return c
 }
 
-// AddHook adds a hook to the connections of the moment and to all that replace them.
+// AddHook adds a hook to all connections, of now and later.
 func (c *renewedClient) AddHook(hook goredis.Hook) {
 	c.replace.Lock()
 	defer c.replace.Unlock()
 	c.hooks = append(c.hooks, hook)
 	c.moment.Load().AddHook(hook)
+	c.lasting.AddHook(hook)
+}
+
+// Conn returns a connection that is not replaced.
+func (c *renewedClient) Conn() *goredis.Conn { return c.lasting.Conn() }
+
+// Watch runs a transaction.
+func (c *renewedClient) Watch(ctx context.Context, f func(*goredis.Tx) error, keys ...string) error {
+	return c.lasting.Watch(ctx, f, keys...)
+}
+
+// TxPipeline returns a pipeline that is a transaction.
+func (c *renewedClient) TxPipeline() goredis.Pipeliner { return c.lasting.TxPipeline() }
+
+// TxPipelined runs a pipeline that is a transaction.
+func (c *renewedClient) TxPipelined(ctx context.Context, f func(goredis.Pipeliner) error) ([]goredis.Cmder, error) {
+	return c.lasting.TxPipelined(ctx, f)
+}
+
+// Subscribe subscribes to channels.
+func (c *renewedClient) Subscribe(ctx context.Context, channels ...string) *goredis.PubSub {
+	return c.lasting.Subscribe(ctx, channels...)
+}
+
+// PSubscribe subscribes to the channels that match patterns.
+func (c *renewedClient) PSubscribe(ctx context.Context, patterns ...string) *goredis.PubSub {
+	return c.lasting.PSubscribe(ctx, patterns...)
+}
+
+// SSubscribe subscribes to sharded channels.
+func (c *renewedClient) SSubscribe(ctx context.Context, channels ...string) *goredis.PubSub {
+	return c.lasting.SSubscribe(ctx, channels...)
 }
 
 // connections are a client of their own, which is closed after its last use.
@@ -155,7 +189,7 @@ func (c *renewedClient) Close() error {
 	last := c.moment.Load()
 	last.uses.Release()
 	<-last.uses.Closed
-	return errors.Join(last.closeError, c.Client.Close())
+	return errors.Join(last.closeError, c.lasting.Close(), c.Client.Close())
 }
 
 // connectors is how many connections are made at once: a handshake of TLS takes a millisecond of the processor.
@@ -216,12 +250,9 @@ func (h momentHook) ProcessHook(goredis.ProcessHook) goredis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook implements goredis.Hook. A transaction arrives between MULTI and EXEC.
-func (h momentHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+// ProcessPipelineHook implements goredis.Hook. No transaction comes here.
+func (h momentHook) ProcessPipelineHook(goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []goredis.Cmder) error {
-		if commands[0].Name() == "multi" {
-			return next(ctx, commands)
-		}
 		held := h.client.hold()
 		if held == nil {
 			for _, command := range commands {
