@@ -100,6 +100,12 @@ SERVERS ?=
 compat: ## test with other versions of Redis and with Valkey (20 minutes)
 	.ci/compat $(SERVERS)
 
+# With NEWEST=1 the newest versions of what the Go module proxy has.
+.PHONY: findings
+findings: ## run the findings about other software (needs a network; outside of CI)
+	.ci/need redis-server curl
+	.ci/findings $(if $(NEWEST),latest)
+
 .PHONY: vet
 vet: ## run go vet
 	go vet ./...
