@@ -30,7 +30,7 @@ help: ## list the targets
 build test clouds fuzz chaos soak vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
-build: ## build ./caddy, Caddy with the rate limiter (needs only Go)
+build: ## build ./caddy, Caddy with the rate limiter (needs only Go; minutes at first)
 	go build -o caddy ./cmd/caddy
 
 .PHONY: run

@@ -264,6 +264,16 @@ func TestReadme_start(t *testing.T) {
 	if got, want := seconds.ReplaceAllString(served, "in N s"), seconds.ReplaceAllString(shown, "in N s"); got != want {
 		t.Errorf("got\n%s\nREADME.md shows\n%s", got, want)
 	}
+	const counted = "caddy_redis_ratelimit_decisions_total"
+	_, metrics, _ := strings.Cut(caddytest.ReadFile(t, "docs/metrics.md"), "grep ^"+counted+"\n")
+	metrics, _, _ = strings.Cut(metrics, "```")
+	var lines []string
+	for line := range strings.Lines(n.Send(t, http.MethodGet, n.Admin+"/metrics", "").Body) {
+		if strings.HasPrefix(line, counted) {
+			lines = append(lines, line)
+		}
+	}
+	assert.Equal(t, strings.Join(lines, ""), metrics, "what docs/metrics.md shows")
 	_, shown, found = strings.Cut(caddytest.ReadFile(t, "README.md"), "$ ./caddy redis-ratelimit explain --url http://127.0.0.1:8080/search --client-ip 127.0.0.1\n")
 	shown, _, ended = strings.Cut(shown, "```")
 	assert.FatalIf(t, !found || !ended, "README.md explains no search")
