@@ -109,7 +109,7 @@ type backend struct {
 	arrivals []time.Time
 }
 
-// ServeHTTP checks passwords at /login, of which it stalls on one, reports used tokens at /v1/ in headers or bodies, answers gRPC calls,
+// ServeHTTP checks passwords at /login, of which it stalls on one, and at forms that are shown again, reports used tokens at /v1/ in headers or bodies, answers gRPC calls,
 // queries, scripts of other sites and downloads, and holds WebSockets and requests with hold in their query.
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
@@ -120,6 +120,9 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if tokens, found := tokensOf[r.URL.Path]; found {
 		w.Header().Set("X-Tokens-Used", tokens)
+	}
+	if r.Method == http.MethodPost && (r.URL.Path == "/wp-login.php" || r.URL.Path == "/admin/login/") && r.FormValue("password") == "right" {
+		http.Redirect(w, r, "/", http.StatusFound)
 	}
 	if r.Method == http.MethodPost && r.URL.Path == "/login" {
 		switch r.FormValue("password") {

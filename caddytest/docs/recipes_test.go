@@ -22,6 +22,11 @@ type recipe struct {
 // recipeTests are the tests of the recipes, by heading.
 var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Log-in protection":                 recipeLogIn,
+	"A log-in that answers 200":         recipeFormAgain,
+	"Hang up on the banned":             recipeHangUp,
+	"Pages without their files":         recipePages,
+	"A page for refusals":               recipeRefusalPage,
+	"Asked by another server":           recipeAsked,
 	"Block a client now":                recipeBlock,
 	"Bots by User-Agent":                recipeBots,
 	"A ladder against swarms":           recipeLadder,
