@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -15,8 +16,36 @@ import (
 )
 
 func init() {
-	httpcaddyfile.RegisterHandlerDirective(appName, parseHandler)
+	httpcaddyfile.RegisterDirective(appName, parseDirective)
 	httpcaddyfile.RegisterDirectiveOrder(appName, httpcaddyfile.Before, "basic_auth")
+}
+
+// parseDirective reads the directive and its matcher.
+func parseDirective(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next()
+	ahead := *h.Dispenser
+	ahead.NextArg()
+	first := ahead.Val() // before Caddy takes the matcher out
+	set, err := h.ExtractMatcherSet()
+	if err != nil {
+		return nil, err
+	}
+	matcher := directiveMatcher{set: set}
+	if set != nil {
+		matcher.token = first
+	}
+	handler, err := parseHandler(h, matcher)
+	if err != nil {
+		return nil, err
+	}
+	return h.NewRoute(set, handler), nil
+}
+
+// directiveMatcher is what stands in front of a directive's key, and the set of matchers that it means. The zero value
+// is none, or *.
+type directiveMatcher struct {
+	token string
+	set   caddy.ModuleMap
 }
 
 // parseHandler reads the directive:
@@ -70,8 +99,8 @@ func init() {
 //
 // A handler has one policy, described in the directive itself, or any number of policy blocks. The four
 // options before policy also stand beside blocks, for all that have none of their own.
-func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	p := &handlerParser{Dispenser: h.Dispenser, helper: h, handler: new(Handler)}
+func parseHandler(h httpcaddyfile.Helper, matcher directiveMatcher) (caddyhttp.MiddlewareHandler, error) {
+	p := &handlerParser{Dispenser: h.Dispenser, helper: h, matcher: matcher, handler: new(Handler)}
 	p.Next()
 	p.lines = caddyfileopt.Lines{"": *p.Dispenser}
 	err := p.parse()
@@ -88,6 +117,7 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 type handlerParser struct {
 	*caddyfile.Dispenser
 	helper   httpcaddyfile.Helper
+	matcher  directiveMatcher
 	handler  *Handler
 	single   *Policy              // the policy described in the directive itself
 	lines    caddyfileopt.Lines   // of the directive's options
@@ -250,7 +280,7 @@ const registeredState = appName + ".policies"
 // Caddyfile, while the lines are known.
 func (p *handlerParser) register(state map[string]any) error {
 	whole := p.completed()
-	if err := cmp.Or(whole.checkPolicies(), whole.Validate()); err != nil {
+	if err := cmp.Or(whole.checkPolicies(), whole.Validate(), checkMatchers(p.matcher.token, p.matcher.set), p.checkUsage()); err != nil {
 		return p.lines.Wrap(err)
 	}
 	registered, ok := state[registeredState].(registeredPolicies)

@@ -153,7 +153,7 @@ func FuzzCaddyfile(f *testing.F) {
 			err := json.Unmarshal(app.Value, new(App))
 			assert.ErrorIf(t, err != nil, "the option cannot be loaded: %v", err)
 		}
-		handler, err := parseHandler(httpcaddyfile.Helper{Dispenser: caddyfile.NewDispenser(tokens), State: map[string]any{}})
+		handler, err := parseHandler(httpcaddyfile.Helper{Dispenser: caddyfile.NewDispenser(tokens), State: map[string]any{}}, directiveMatcher{})
 		checkParsed(t, handler, err)
 		if h, ok := handler.(*Handler); ok && err == nil {
 			checkHandlerLoads(t, h)

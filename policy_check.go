@@ -43,10 +43,20 @@ func (p *Policy) check() error {
 	case p.BurstFrom != "" && p.Burst == 0:
 		err = errors.New("burst: a placeholder needs a number behind it, for when it is empty")
 	default:
-		err = cmp.Or(p.checkCommon(), p.checkTogether())
+		err = cmp.Or(p.checkCommon(), p.checkTogether(), p.checkMatch())
 	}
 	if err != nil {
 		return fmt.Errorf("policy %q: %w", p.Name, err)
+	}
+	return nil
+}
+
+// checkMatch refuses matchers that no request can meet.
+func (p *Policy) checkMatch() error {
+	for _, set := range p.Match {
+		if err := checkMatchers("match", set); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
 	for _, b := range []byte("%{}") {
 		t.reserved[b] = true
 	}
-	var literal strings.Builder
+	var literal, literals strings.Builder
 	flush := func() {
 		if literal.Len() > 0 {
 			t.parts = append(t.parts, keyPart{literal: literal.String()})
@@ -59,6 +59,7 @@ func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
 		case text[i] == '\\' && i+1 < len(text) && (text[i+1] == '{' || text[i+1] == '}'):
 			i++
 			t.addLiteral(&literal, text[i])
+			literals.WriteByte(text[i])
 		case text[i] == '{':
 			end := strings.IndexByte(text[i:], '}')
 			if end < 0 {
@@ -69,15 +70,17 @@ func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
 				return t, err
 			}
 			i += end
+			literals.WriteByte(0)
 		default:
 			t.addLiteral(&literal, text[i])
+			literals.WriteByte(text[i])
 		}
 	}
 	flush()
 	if len(t.parts) == 0 {
 		return t, errors.New("key: empty; leave it out for {client_ip}")
 	}
-	return t, nil
+	return t, checkLiterals(text, literals.String(), t.IsFixed())
 }
 
 // IsFixed reports whether all requests have the same key.

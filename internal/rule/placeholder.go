@@ -42,13 +42,7 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 	if full := fullName(name); full != "" {
 		return p, fmt.Errorf("%s: {%s} is of the Caddyfile; in JSON write {%s}", option, name, full)
 	}
-	if letters := lettersOf(name); letters == "remoteip" || letters == "http.request.remoteip" {
-		return p, fmt.Errorf("%s: Caddy has no placeholder {%s}; write {client_ip}, or {remote_host} for the address of the connection. In JSON they are {%s} and {%s}", option, name, clientIPName, remoteHostName)
-	}
-	if short := misspeltShorthand(name); short != "" {
-		return p, fmt.Errorf("%s: Caddy has no placeholder {%s}; did you mean {%s}? In JSON it is {%s}", option, name, short, fullName(short))
-	}
-	return p, nil
+	return p, checkSpelling(option, name)
 }
 
 // The names that Caddy replaces by full ones in a Caddyfile, and those that it replaces in front of a dot.
@@ -82,27 +76,6 @@ func fullName(name string) string {
 		return strings.TrimSuffix(full, some) + rest
 	}
 	return full
-}
-
-// misspeltShorthand returns the name of the Caddyfile that another one, which is none, differs from in case, '_'
-// and '-' alone.
-func misspeltShorthand(name string) string {
-	short, rest, dotted := strings.Cut(name, ".")
-	known := shorthands
-	if dotted {
-		known, rest = dottedShorthands, "."+rest
-	}
-	for _, candidate := range known {
-		if lettersOf(candidate) == lettersOf(short) {
-			return candidate + rest
-		}
-	}
-	return ""
-}
-
-// lettersOf returns a name without case, '_' and '-'.
-func lettersOf(name string) string {
-	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
 }
 
 // firstRequests is in how many requests a placeholder is empty before its name is suspected.

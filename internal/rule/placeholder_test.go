@@ -30,29 +30,67 @@ func TestParseKey_says_what_is_wrong(t *testing.T) {
 		"{p.0}{query.a.b}":    "in JSON write {http.request.uri.query.a.b}",
 		"{p.0}-{clientip}":    "did you mean {client_ip}? In JSON it is {http.vars.client_ip}",
 		"{p.0}-{remote_ip}-x": "write {client_ip}, or {remote_host}",
+
+		"'":                     "nothing but quotes",
+		"it's":                  "write key its",
+		"`{p.0}`":               "write key {p.0}",
+		`{p.0}\"`:               `write key {p.0}\`,
+		"{p.0}$http_host":       "$http_host is no placeholder but a text, the same for all clients; write {host}. In JSON",
+		"$request_uri":          "write {uri}. In JSON it is {http.request.uri}",
+		"$uri":                  "write {path}",
+		"$arg_token":            "write {query.token}",
+		"$http_x_forwarded_for": "write {client_ip}",
+		"$remote_user":          "write {http.auth.user.id}",
+		"tls-version":           "write {tls_version}",
+		"cookie.sid":            "write {cookie.sid}",
+		"http.auth.user.id":     "write {http.auth.user.id}",
 	} {
 		_, err := ParseKey(text, exact)
 		assert.ErrorIf(t, err == nil || !strings.Contains(err.Error(), want), "%q: got error %v, want one about %q", text, err, want)
 	}
 }
 
+// TestParseKey_takes_literals that are no names of placeholders.
+func TestParseKey_takes_literals(t *testing.T) {
+	for _, text := range []string{
+		"everyone", "static", "all", "same", "api", "login", "x", "$", "5$", "cost$", "p.0", "user", "client", "{p.0}ip", "ip:{p.0}",
+		"a b", "http", "api.example.com", "{p.0}$cents", `\{ip\}`, "%{p.0}", "x-", "http.", "{client.name}", "{request.id}", "{remotehosts}",
+	} {
+		_, err := ParseKey(text, exact)
+		assert.ErrorIf(t, err != nil, "%q: %v", text, err)
+	}
+}
+
 // TestPlaceholders reads names as a key and as a number alike.
 func TestPlaceholders(t *testing.T) {
 	for name, want := range map[string]string{
-		"clientip":               "did you mean {client_ip}? In JSON it is {http.vars.client_ip}",
-		"Client-IP":              "did you mean {client_ip}",
-		"tls_clientSubject":      "did you mean {tls_client_subject}",
-		"Host":                   "did you mean {host}? In JSON it is {http.request.host}",
-		"Header.X-Api-Key":       "did you mean {header.X-Api-Key}? In JSON it is {http.request.header.X-Api-Key}",
-		"file-match.type":        "did you mean {file_match.type}",
-		"host":                   "in JSON write {http.request.host}",
-		"%path":                  "in JSON write {http.request.uri.path_escaped}",
-		"vars.plan.limit":        "in JSON write {http.vars.plan.limit}",
-		"remote_ip":              "write {client_ip}, or {remote_host} for the address of the connection",
-		"RemoteIP":               "write {client_ip}",
-		"http.request.remote_ip": "In JSON they are {http.vars.client_ip} and {http.request.remote.host}",
+		"clientip":          "did you mean {client_ip}? In JSON it is {http.vars.client_ip}",
+		"Client-IP":         "did you mean {client_ip}",
+		"tls_clientSubject": "did you mean {tls_client_subject}",
+		"Host":              "did you mean {host}? In JSON it is {http.request.host}",
+		"Header.X-Api-Key":  "did you mean {header.X-Api-Key}? In JSON it is {http.request.header.X-Api-Key}",
+		"file-match.type":   "did you mean {file_match.type}",
+		"host":              "in JSON write {http.request.host}",
+		"%path":             "in JSON write {http.request.uri.path_escaped}",
+		"vars.plan.limit":   "in JSON write {http.vars.plan.limit}",
+		"remote_ip":         "write {client_ip}, or {remote_host} for the address of the connection",
+		"RemoteIP":          "write {client_ip}",
+		"remote.ip":         "write {client_ip}, or {remote_host} for the address of the connection",
+		"client.ip":         "did you mean {client_ip}",
+		"remote.host":       "did you mean {remote_host}",
+		"tls.version":       "did you mean {tls_version}",
+
+		"http.request.client_ip":     "did you mean {client_ip}? In JSON it is {http.vars.client_ip}",
+		"http.request.remote_host":   "did you mean {remote_host}? In JSON it is {http.request.remote.host}",
+		"http.request.headers.X-Key": "did you mean {header.X-Key}? In JSON it is {http.request.header.X-Key}",
+		"http.request.Header.X-Key":  "did you mean {header.X-Key}",
+		"http.request.cookies.a.b":   "did you mean {cookie.a.b}",
+		"http.request.uri_path":      "did you mean {path}",
+		"http.var.plan":              "did you mean {vars.plan}",
+		"http.request.remote_ip":     "In JSON they are {http.vars.client_ip} and {http.request.remote.host}",
 
 		"plan": "", "plan_limit": "", "tenant.id": "", "ip": "", "client": "", "jwt.sub": "", "http.vars.plan": "",
+		"http.request.host": "", "http.request.uri.path.file": "", "http.request.uri.path.0": "", "http.request.remote": "", "http.request.headers": "",
 		"file./run/secrets/plan": "", "http.request.remote.host": "", "http.auth.user.id": "", "api key": "",
 	} {
 		_, asKey := ParseKey("{"+name+"}", exact)

@@ -1,0 +1,189 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// noSuchPlaceholder is the error of a name that Caddy does not have, and short is the one that is meant.
+func noSuchPlaceholder(option, name, short string) error {
+	return fmt.Errorf("%s: Caddy has no placeholder {%s}; did you mean {%s}? In JSON it is {%s}", option, name, short, fullName(short))
+}
+
+// checkSpelling refuses a name that is meant for one of Caddy's own and that Caddy does not have. Any other name may be
+// one that map or vars sets.
+func checkSpelling(option, name string) error {
+	switch lettersOf(name) {
+	case "remoteip", "httprequestremoteip", "httpremoteip", "requestremoteip":
+		return fmt.Errorf("%s: Caddy has no placeholder {%s}; write {client_ip}, or {remote_host} for the address of the connection. In JSON they are {%s} and {%s}", option, name, clientIPName, remoteHostName)
+	case "httprequestclientip", "httpclientip", "requestclientip":
+		return noSuchPlaceholder(option, name, "client_ip")
+	}
+	if slices.Contains(fullNames(), name) {
+		return nil
+	}
+	if short := misspeltShorthand(name); short != "" {
+		return noSuchPlaceholder(option, name, short)
+	}
+	if short := misspeltFullName(name); short != "" {
+		return noSuchPlaceholder(option, name, short)
+	}
+	return nil
+}
+
+// fullNames are the names that Caddy replaces the shorthands by, in their order.
+var fullNames = sync.OnceValue(func() (full []string) {
+	for _, short := range shorthands {
+		full = append(full, fullName(short))
+	}
+	return full
+})
+
+// misspeltShorthand returns the name of the Caddyfile that another one, which is none, differs from in case, '_', '-'
+// and '.' alone.
+func misspeltShorthand(name string) string {
+	for _, candidate := range shorthands {
+		if lettersOf(candidate) == lettersOf(name) {
+			return candidate
+		}
+	}
+	short, rest, dotted := strings.Cut(name, ".")
+	for _, candidate := range dottedShorthands {
+		if dotted && lettersOf(candidate) == lettersOf(short) {
+			return candidate + "." + rest
+		}
+	}
+	return ""
+}
+
+// misspeltFullName returns the name of the Caddyfile for a full one that is written in another way, or in the plural.
+func misspeltFullName(name string) string {
+	for i, full := range fullNames() {
+		if full != "" && lettersOf(full) == lettersOf(name) {
+			return shorthands[i]
+		}
+	}
+	segments := strings.Split(name, ".")
+	for _, short := range dottedShorthands {
+		family := strings.TrimSuffix(fullName(short+".x"), ".x")
+		n := strings.Count(family, ".") + 1
+		if len(segments) <= n {
+			continue
+		}
+		given := strings.Join(segments[:n], ".")
+		if given != family && strings.TrimSuffix(lettersOf(given), "s") == strings.TrimSuffix(lettersOf(family), "s") {
+			return short + "." + strings.Join(segments[n:], ".")
+		}
+	}
+	return ""
+}
+
+// lettersOf returns a name without case, '_', '-' and '.'.
+func lettersOf(name string) string {
+	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
+}
+
+// foreignKeys are what other products call what a quota is of, as [lettersOf] them, behind the placeholder here.
+var foreignKeys = [][2]string{
+	{"client_ip", "ip ipaddress clientaddr clientaddress remoteip remoteaddr remoteaddress binaryremoteaddr realipremoteaddr sourceip src " +
+		"ipstrategy reqip requestip proxyaddxforwardedfor httpxforwardedfor httpxrealip xforwardedfor xrealip"},
+	{"host", "servername httphost requesthost"},
+	{"uri", "requesturi"},
+	{"method", "requestmethod"},
+	{"http.auth.user.id", "remoteuser"},
+	{"query", "args querystring"},
+}
+
+var (
+	foreignVariable  = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
+	placeholderSpace = regexp.MustCompile(`^http\.(?:request|vars|auth|regexp|reverse_proxy)\..`)
+	headerName       = regexp.MustCompile(`(?i)^x-[a-z0-9-]+$`)
+	wordOfName       = regexp.MustCompile(`^\$?[A-Za-z0-9_.-]+$`)
+)
+
+// placeholderFor returns the placeholder that a word in a key is meant for, as in a Caddyfile; empty for a word that is
+// no name of one.
+func placeholderFor(word string) string {
+	if !wordOfName.MatchString(word) {
+		return ""
+	}
+	name, isVariable := strings.CutPrefix(word, "$")
+	if isVariable {
+		for prefix, family := range map[string]string{"http_": "header.", "cookie_": "cookie.", "arg_": "query."} {
+			if rest, found := strings.CutPrefix(name, prefix); found && rest != "" && foreignName(name) == "" {
+				if family == "header." {
+					rest = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(rest, "_", "-"))
+				}
+				return family + rest
+			}
+		}
+		if name == "uri" || name == "document_uri" { // in nginx it has no query
+			return "path"
+		}
+	}
+	if found := foreignName(name); found != "" {
+		return found
+	}
+	switch {
+	case fullName(name) != "", placeholderSpace.MatchString(name):
+		return name
+	case headerName.MatchString(name):
+		return "header." + name
+	}
+	if short := misspeltShorthand(name); short != "" {
+		return short
+	}
+	return misspeltFullName(name)
+}
+
+func foreignName(name string) string {
+	for _, known := range foreignKeys {
+		if slices.Contains(strings.Fields(known[1]), lettersOf(name)) {
+			return known[0]
+		}
+	}
+	return ""
+}
+
+// checkLiterals refuses a key whose literals, joined by a zero byte for each placeholder, cannot be meant as text.
+func checkLiterals(key, literals string, fixed bool) error {
+	if quotes := "\"'`"; strings.ContainsAny(literals, quotes) {
+		without := strings.NewReplacer(`"`, "", "'", "", "`", "").Replace(key)
+		if without == "" {
+			return errors.New("key: nothing but quotes; write {client_ip}")
+		}
+		return fmt.Errorf("key: the quotes would be part of each key; write key %s", without)
+	}
+	word := literals
+	if !fixed {
+		word = ""
+		for _, variable := range foreignVariable.FindAllString(literals, -1) {
+			if placeholderFor(variable) != "" {
+				word = variable
+			}
+		}
+	}
+	short := placeholderFor(word)
+	switch {
+	case short == "" && (!fixed || foreignVariable.FindString(word) != word):
+		return nil
+	case short == "":
+		return fmt.Errorf("key %s: no placeholder, so that all clients would share one quota; Caddy's stand in braces, such as {client_ip}", word)
+	case !fixed:
+		return fmt.Errorf("key: %s is no placeholder but a text, the same for all clients; write {%s}%s", word, short, inJSON(short))
+	}
+	return fmt.Errorf("key %s: no placeholder, so that all clients would share one quota; write {%s}%s", word, short, inJSON(short))
+}
+
+// inJSON says what a placeholder of the Caddyfile is called in JSON, if it has another name there.
+func inJSON(short string) string {
+	if full := fullName(short); full != "" {
+		return ". In JSON it is {" + full + "}"
+	}
+	return ""
+}

@@ -1,0 +1,114 @@
+package redisratelimit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// checkMatchers refuses values of a set of matchers that no request can have. Caddy takes all words of a line for values
+// of its first matcher.
+func checkMatchers(option string, set caddy.ModuleMap) error {
+	for _, m := range []struct {
+		name, noun string
+		impossible func(string) bool
+	}{{"method", "method", isNoMethod}, {"path", "path", isNoPath}, {"host", "host", isNoHost}} {
+		values := valuesOf(set, m.name)
+		i := slices.IndexFunc(values, m.impossible)
+		if i < 0 {
+			continue
+		}
+		if i > 0 && isMatcher(values[i-1]) {
+			i--
+		}
+		if word := values[i]; i > 0 && isMatcher(word) {
+			return fmt.Errorf("%s: %s %s: no %s, but a matcher, which needs a line of its own: write the block %s { ... } with the lines %s, and %s",
+				option, m.name, word, m.noun, option, m.name+" "+strings.Join(values[:i], " "), strings.Join(values[i:], " "))
+		}
+		return fmt.Errorf("%s: %s %s: no request has such a %s; write %s", option, m.name, values[i], m.noun, possible(m.name, values[i]))
+	}
+	return nil
+}
+
+// valuesOf returns the values of a matcher in a set; none if they are no list of texts, which Caddy itself refuses.
+func valuesOf(set caddy.ModuleMap, matcher string) (values []string) {
+	if json.Unmarshal(set[matcher], &values) != nil {
+		return nil
+	}
+	return values
+}
+
+func isMatcher(word string) bool {
+	_, err := caddy.GetModule("http.matchers." + word)
+	return err == nil
+}
+
+var upperCaseToken = regexp.MustCompile(`^[A-Z][A-Z0-9_-]*$`)
+
+// isNoMethod reports whether a value of the matcher, which compares case, is no method.
+func isNoMethod(value string) bool { return !upperCaseToken.MatchString(value) }
+
+// isNoPath reports whether no request has a path of a pattern: all begin with a slash.
+func isNoPath(pattern string) bool { return pattern == "" || !strings.Contains(`/*{?[\`, pattern[:1]) }
+
+func isNoHost(value string) bool {
+	return value == "" || value[0] != '{' && strings.Contains(value, "/")
+}
+
+// possible returns what to write in place of a value that no request has.
+func possible(matcher, value string) string {
+	switch method := strings.ToUpper(value); {
+	case matcher == "path":
+		return "a path that begins with /, such as /" + value
+	case matcher == "host":
+		host := strings.TrimPrefix(strings.TrimPrefix(value, "https://"), "http://")
+		host, _, _ = strings.Cut(host, "/")
+		return "a name without scheme and path, such as " + cmp.Or(host, "example.com")
+	case upperCaseToken.MatchString(method):
+		return "methods in upper case, such as " + method
+	}
+	return "methods in upper case with spaces between, such as GET HEAD"
+}
+
+// checkUsage refuses a path for reading quotas that requests cannot reach through the directive's own matcher.
+func (p *handlerParser) checkUsage() error {
+	usage := p.handler.Usage
+	if usage == "" {
+		return nil
+	}
+	methods := valuesOf(p.matcher.set, "method")
+	if len(methods) > 0 && !slices.Contains(methods, http.MethodGet) && !slices.Contains(methods, http.MethodHead) {
+		return fmt.Errorf("usage %s: GET and HEAD of it are answered, and the matcher %s of this directive takes neither; write method GET %s there",
+			usage, p.matcher.token, strings.Join(methods, " "))
+	}
+	patterns := valuesOf(p.matcher.set, "path")
+	if len(patterns) == 0 || slices.ContainsFunc(patterns, func(s string) bool { return strings.Contains(s, "{") }) || matchesPath(patterns, usage) {
+		return nil
+	}
+	within := "a path that it takes, or widen it"
+	if prefix, found := strings.CutSuffix(patterns[0], "/*"); found && !strings.Contains(prefix, "*") {
+		within = "usage " + prefix + usage[strings.LastIndexByte(usage, '/'):]
+	}
+	return fmt.Errorf("usage %s: the matcher %s of this directive leaves this path out; write %s", usage, p.matcher.token, within)
+}
+
+// matchesPath reports whether Caddy's path matcher takes a path, in which a percent sign stands as in a request.
+func matchesPath(patterns []string, path string) bool {
+	matcher := caddyhttp.MatchPath(slices.Clone(patterns))
+	target, err := url.ParseRequestURI(strings.ReplaceAll((&url.URL{Path: path}).EscapedPath(), "%25", "%"))
+	if err != nil || matcher.Provision(caddy.Context{}) != nil {
+		return true // Validate says what is wrong
+	}
+	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
+	matches, err := matcher.MatchWithError((&http.Request{Method: http.MethodGet, URL: target}).WithContext(ctx))
+	return matches || err != nil
+}
