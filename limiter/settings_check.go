@@ -185,7 +185,7 @@ func newParams(s Settings, a *kernel.Algorithm, leastTick int64) (kernel.Params,
 	}
 	t.Window = micros / t.Tick
 	if !kernel.Exact(most, t.Window) {
-		return t, &FieldError{field, decimal(most), fmt.Sprintf("twice the number, multiplied by the window of %v in milliseconds, must be below 2^53; use a smaller number or window", s.Window)}
+		return t, &FieldError{field, decimal(most), tooMuchFor(s.Window, (kernel.Precision/2-1)/t.Window)}
 	}
 	if a.MaxWindow > 0 && t.Window > a.MaxWindow {
 		return t, &FieldError{"Window", s.Window.String(), fmt.Sprintf("%s remembers up to %d milliseconds; use a shorter window or another algorithm", a.Name, a.MaxWindow)}
@@ -204,6 +204,11 @@ func newParams(s Settings, a *kernel.Algorithm, leastTick int64) (kernel.Params,
 		return t, &FieldError{"MaxDelay", s.MaxDelay.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
 	}
 	return t, nil
+}
+
+// tooMuchFor says which number is the largest that is exact in a window, and what counts more.
+func tooMuchFor(window time.Duration, largest int64) string {
+	return fmt.Sprintf("use at most %d with a window of %v; a limit of a calendar period, such as window day, may be up to 2^52", largest, window)
 }
 
 // widelyDynamic reports whether the limits that requests bring along may need milliseconds.
