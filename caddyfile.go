@@ -122,25 +122,14 @@ type handlerParser struct {
 	single   *Policy              // the policy described in the directive itself
 	lines    caddyfileopt.Lines   // of the directive's options
 	policies []caddyfileopt.Lines // of each policy's options
+	sizes    []sizeOption
 }
 
 // parse reads the directive's arguments and its block.
 func (p *handlerParser) parse() error {
 	args := p.RemainingArgs()
-	switch len(args) {
-	case 0:
-	case 3:
-		if err := p.parseShort(args); err != nil {
-			return err
-		}
-	case 2:
-		return p.Errf("%s: the short form has three values, <key> <limit> <window>; got 2. With max_concurrent, the key stands in the block. A key that begins with '/', '@' or '*' is taken for the matcher: write it into the block, behind the word key", appName)
-	default:
-		hint := ""
-		if len(args) == 4 && isCalendar(args[2]) {
-			hint = "; a time zone stands in the block, with the window: window " + args[2] + " " + args[3]
-		}
-		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; got %d arguments%s", appName, len(args), hint)
+	if err := p.parseArguments(args); err != nil {
+		return err
 	}
 	for p.NextBlock(0) {
 		if err := p.parseOption(); err != nil {
@@ -173,7 +162,7 @@ func (p *handlerParser) parseShort(args []string) error {
 	if err != nil {
 		return err
 	}
-	if own.Limit, err = p.wholeNumber("limit", args[1]); err != nil {
+	if own.Limit, err = p.numberOrSize(own, "limit", args[1]); err != nil {
 		return err
 	}
 	return p.setWindow(own, args[2])
@@ -216,6 +205,9 @@ func (p *handlerParser) parseOption() error {
 	}
 	if !p.lines.Note(p.Dispenser, option) {
 		return p.Errf("%s stands here twice; leave one out", option)
+	}
+	if err := cmp.Or(caddyfileopt.NoSign(p.Dispenser), p.refusePolicy(option)); err != nil {
+		return err
 	}
 	switch {
 	case slices.Contains(policyOptions, option):
@@ -280,6 +272,9 @@ const registeredState = appName + ".policies"
 // Caddyfile, while the lines are known.
 func (p *handlerParser) register(state map[string]any) error {
 	whole := p.completed()
+	if err := p.checkSizes(); err != nil {
+		return err
+	}
 	if err := cmp.Or(whole.checkPolicies(), whole.Validate(), checkMatchers(p.matcher.token, p.matcher.set), p.checkUsage()); err != nil {
 		return p.lines.Wrap(err)
 	}

@@ -57,11 +57,18 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	}[option]; parse != nil {
 		return parse(policy)
 	}
+	if option == "key" {
+		if err := p.checkOneKey(); err != nil {
+			return err
+		}
+	}
 	value, err := caddyfileopt.Value(p.Dispenser)
 	if err != nil {
 		return err
 	}
 	switch option {
+	case "reserve":
+		policy.Reserve = Reserve(p.reserveOf(policy, value))
 	case "node_timeout":
 		policy.NodeTimeout, err = caddyfileopt.Duration(p.Dispenser, option, value, limiter.MinNodeTimeout, "a duration from 5s to 10m such as 15s")
 	case "enforce":
@@ -70,7 +77,7 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		policy.MaxDelay = new(caddy.Duration)
 		*policy.MaxDelay, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")
 	default:
-		*map[string]*string{"name": &policy.Name, "key": &policy.Key, "algorithm": &policy.Algorithm, "reserve": (*string)(&policy.Reserve)}[option] = value
+		*map[string]*string{"name": &policy.Name, "key": &policy.Key, "algorithm": &policy.Algorithm}[option] = value
 	}
 	return err
 }
@@ -106,7 +113,7 @@ func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 	case p.NextBlock(p.Nesting()):
 		return p.Errf("%s takes no block", option)
 	case len(args) == 1:
-		*numbers[option], err = p.wholeNumber(option, args[0])
+		*numbers[option], err = p.numberOrSize(policy, option, args[0])
 		return err
 	case len(args) != 2:
 		return p.Errf("%s takes a number, or a placeholder and a number, got %d values", option, len(args))
@@ -119,7 +126,7 @@ func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 		policy.Unlimited = true
 		return nil
 	}
-	*numbers[option], err = p.wholeNumber(option, args[1])
+	*numbers[option], err = p.numberOrSize(policy, option, args[1])
 	if err != nil && mayBeUnlimited(option) {
 		return p.Errf("%s %s %s: behind the placeholder, use a whole number from 1, or %s", option, args[0], args[1], rule.WordUnlimited)
 	}
@@ -239,6 +246,9 @@ func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
 	}
 	if strings.HasPrefix(value, "{") {
 		return 0, p.Errf("%s %s: a placeholder needs a number behind it, for when it is empty: %[1]s %[2]s 100, in the block", option, value)
+	}
+	if _, err := rule.ParseSize(value + "B"); err == nil && strings.ContainsAny(value, "KMGTP") {
+		return 0, p.Errf("%s %s: use a whole number from 1; of bytes, with cost response_bytes, write %[1]s %[2]sB", option, value)
 	}
 	if errors.Is(err, strconv.ErrRange) {
 		return 0, p.Errf("%s %s: too large; use a whole number from 1 to 2^52", option, value)

@@ -11,6 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -104,6 +106,9 @@ func isCalendar(word string) bool { return slices.Contains(limiter.Calendars(), 
 // parseWindow reads a duration, or a calendar period and its time zone.
 func (p *handlerParser) parseWindow(policy *Policy) error {
 	args := p.RemainingArgs()
+	if len(args) == 2 && !isCalendar(args[0]) && caddyfileopt.DurationMeant(args[0]+args[1]) != "" {
+		return p.Errf("window %s %s: a duration has no space; write window %s", args[0], args[1], caddyfileopt.DurationMeant(args[0]+args[1]))
+	}
 	if len(args) == 0 || len(args) > 2 || (len(args) == 2 && !isCalendar(args[0])) || p.NextBlock(p.Nesting()) {
 		return p.Errf("window takes one value, %s; behind a calendar period there may be its time zone, such as window month Europe/Berlin", windowBounds)
 	}
@@ -128,6 +133,80 @@ func (p *handlerParser) setWindow(policy *Policy, value string) (err error) {
 		policy.Calendar = value
 		return nil
 	}
+	if meant := windowMeant(value); isCalendar(meant) {
+		return p.Errf("window %s: use %s; write window %s", value, windowBounds, meant)
+	}
 	policy.Window, err = caddyfileopt.Duration(p.Dispenser, "window", value, 1, windowBounds)
 	return err
+}
+
+// sizeOption is an option whose number was written as a size.
+type sizeOption struct {
+	policy       *Policy
+	option, text string
+	at           caddyfile.Dispenser
+}
+
+// numberOrSize reads a number from 1, or, where an option may count bytes, a size.
+func (p *handlerParser) numberOrSize(policy *Policy, option, value string) (int64, error) {
+	size, err := rule.ParseSize(value)
+	if err != nil || size < 1 || option != "limit" && option != "burst" {
+		return p.wholeNumber(option, value)
+	}
+	p.sizes = append(p.sizes, sizeOption{policy, option, value, *p.Dispenser})
+	return size, nil
+}
+
+// reserveOf returns the units of a reserve that is a size, and any other as it is.
+func (p *handlerParser) reserveOf(policy *Policy, value string) string {
+	size, err := rule.ParseSize(value)
+	if err != nil {
+		return value
+	}
+	p.sizes = append(p.sizes, sizeOption{policy, "reserve", value, *p.Dispenser})
+	return strconv.FormatInt(size, 10)
+}
+
+// checkSizes refuses sizes of policies that do not count bytes.
+func (p *handlerParser) checkSizes() error {
+	for _, s := range p.sizes {
+		if s.policy.CostFrom != rule.ResponseBytes {
+			return s.at.Errf("%s %s: this policy counts no bytes; write cost %s in it, or a number without a unit", s.option, s.text, rule.ResponseBytes)
+		}
+	}
+	return nil
+}
+
+// checkOneKey refuses a key of several words.
+func (p *handlerParser) checkOneKey() error {
+	ahead := *p.Dispenser
+	args := ahead.RemainingArgs()
+	if len(args) < 2 {
+		return nil
+	}
+	return p.Errf("key takes one value, got %d; join them without spaces: write key %s", len(args), rule.ShortNames(strings.Join(args, ":")))
+}
+
+// refusePolicy refuses a word that is no option and begins a block that can only be a policy.
+func (p *handlerParser) refusePolicy(option string) error {
+	if slices.Contains(policyOptions, option) || slices.Contains(commonOptions, option) || slices.Contains(handlerOptions, option) {
+		return nil
+	}
+	ahead := *p.Dispenser
+	args := ahead.RemainingArgs()
+	for nesting := ahead.Nesting(); ahead.NextBlock(nesting); {
+		if !slices.Contains([]string{"limit", "window", "key", "max_concurrent", "algorithm", "events"}, ahead.Val()) {
+			ahead.RemainingArgs()
+			continue
+		}
+		name := option
+		if len(args) == 1 {
+			name = args[0]
+		}
+		if !limiter.ValidName(name) {
+			name = "<name>"
+		}
+		return p.Errf("unknown option %s; a policy stands in a block of its own: write policy %s {", humanize.Shown(option), name)
+	}
+	return nil
 }

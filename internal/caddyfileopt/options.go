@@ -5,22 +5,11 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 )
-
-// Duration reads a duration that is not below the least. The bounds say what would be right.
-func Duration(d *caddyfile.Dispenser, option, value string, least time.Duration, bounds string) (caddy.Duration, error) {
-	duration, err := caddy.ParseDuration(value)
-	if err != nil || duration < least {
-		return 0, d.Errf("%s %s: use %s", option, humanize.Shown(value), bounds)
-	}
-	return caddy.Duration(duration), nil
-}
 
 // Value reads the single value of the current option, which is not empty.
 func Value(d *caddyfile.Dispenser) (string, error) {

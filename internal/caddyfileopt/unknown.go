@@ -20,6 +20,9 @@ type Blocks []Block
 
 // Unknown is the error of an option that is none of the known ones.
 func (b Blocks) Unknown(d *caddyfile.Dispenser, option string, known []string) error {
+	if err := unknownWithSign(d, option, known); err != nil {
+		return err
+	}
 	var places []string
 	for _, block := range b {
 		if slices.Contains(block.Options, option) {
@@ -47,6 +50,9 @@ func (b Blocks) Each(d *caddyfile.Dispenser, known []string, parse func(option s
 		}
 		if !at.Note(d, option) {
 			return at, d.Errf("%s stands here twice; leave one out", option)
+		}
+		if err := NoSign(d); err != nil {
+			return at, err
 		}
 		if err := parse(option); err != nil {
 			return at, err

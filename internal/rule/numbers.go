@@ -151,14 +151,27 @@ func (r *Rule) limitOption() string {
 	return "limit"
 }
 
-// number reads a placeholder, that of a limit also as the word unlimited. It is false if the value is empty, no whole
-// number or below the least.
+// number reads a placeholder, that of a limit also as the word unlimited or as a size. It is false if the value is empty,
+// no whole number or below the least.
 func (s *Set) number(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer, least int64) (int64, bool) {
 	text, err := s.valueOf(rule, option, from, r, repl)
 	if text == WordUnlimited && from == &rule.Numbers.LimitFrom {
 		return unlimited, true
 	}
+	if n, ok := rule.sizeOf(from, text); ok && err == nil && n >= least {
+		return n, true
+	}
 	return s.parse(rule, option, from, text, err, least, math.MaxInt64)
+}
+
+// sizeOf reads a limit or a burst in bytes, such as 500MiB. It is false for any other text, and where units are no bytes.
+func (r *Rule) sizeOf(from *Placeholder, text string) (int64, bool) {
+	end := len(text) - 1
+	if end < 0 || text[end] != 'B' && text[end] != 'b' || r.Cost.From != ResponseBytes || from == &r.Numbers.WeightFrom {
+		return 0, false
+	}
+	n, err := ParseSize(text)
+	return n, err == nil
 }
 
 // valueOf returns the value of a placeholder, without space around it. The error is that of one that stands in

@@ -127,6 +127,16 @@ func TestShorthands_are_those_of_Caddy(t *testing.T) {
 	}
 }
 
+// TestShortNames_are_replaced_by_Caddy_again writes full names as in a Caddyfile.
+func TestShortNames_are_replaced_by_Caddy_again(t *testing.T) {
+	for text, want := range map[string]string{
+		"{http.vars.client_ip}": "{client_ip}", "a:{http.request.header.X-User}{http.request.uri}": "a:{header.X-User}{uri}",
+		"{http.request.uri.path.1}": "{path.1}", "{http.request.uri.path}": "{path}", "{http.vars.plan}": "{vars.plan}", "{http.auth.user.id}": "{http.auth.user.id}", "x": "x",
+	} {
+		assert.Equal(t, ShortNames(text), want, "the text with short names")
+	}
+}
+
 // neverSet makes a set of a rule with a key and a limit from placeholders. Its warnings are counted by option.
 func neverSet(t *testing.T, key string) (set *Set, warnings map[string]int) {
 	t.Helper()

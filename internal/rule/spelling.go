@@ -106,9 +106,9 @@ var (
 	wordOfName       = regexp.MustCompile(`^\$?[A-Za-z0-9_.-]+$`)
 )
 
-// placeholderFor returns the placeholder that a word in a key is meant for, as in a Caddyfile; empty for a word that is
+// PlaceholderFor returns the placeholder that a word in a key is meant for, as in a Caddyfile; empty for a word that is
 // no name of one.
-func placeholderFor(word string) string {
+func PlaceholderFor(word string) string {
 	if !wordOfName.MatchString(word) {
 		return ""
 	}
@@ -163,12 +163,12 @@ func checkLiterals(key, literals string, fixed bool) error {
 	if !fixed {
 		word = ""
 		for _, variable := range foreignVariable.FindAllString(literals, -1) {
-			if placeholderFor(variable) != "" {
+			if PlaceholderFor(variable) != "" {
 				word = variable
 			}
 		}
 	}
-	short := placeholderFor(word)
+	short := PlaceholderFor(word)
 	switch {
 	case short == "" && (!fixed || foreignVariable.FindString(word) != word):
 		return nil
@@ -187,3 +187,20 @@ func inJSON(short string) string {
 	}
 	return ""
 }
+
+// shortNames replaces full names by those of the Caddyfile.
+var shortNames = sync.OnceValue(func() *strings.Replacer {
+	var pairs []string
+	for i, short := range shorthands {
+		if full := fullNames()[i]; full != "" && strings.Trim(short, "abcdefghijklmnopqrstuvwxyz_") == "" {
+			pairs = append(pairs, "{"+full+"}", "{"+short+"}")
+		}
+	}
+	for _, short := range dottedShorthands {
+		pairs = append(pairs, "{"+strings.TrimSuffix(fullName(short+".x"), "x"), "{"+short+".")
+	}
+	return strings.NewReplacer(pairs...)
+})
+
+// ShortNames returns a text with the names of the Caddyfile in place of full ones.
+func ShortNames(text string) string { return shortNames().Replace(text) }

@@ -1,0 +1,155 @@
+package redisratelimit
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// parseArguments reads what stands in the directive's line.
+func (p *handlerParser) parseArguments(args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case len(args) == 3:
+		err := p.parseShort(args)
+		if meant := readShortForm(args); err != nil && meant.isWhole() && meant.differs(args) {
+			err = p.Errf("%s takes <key> <limit> <window>%s", appName, meant.advice(p.matcher.token))
+		}
+		return err
+	case len(args) == 4 && isCalendar(args[2]):
+		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; a time zone stands in the block, with the window: window %s %s", appName, args[2], args[3])
+	case len(args) == 1 && limiter.ValidName(args[0]) && p.hasBlock():
+		return p.Errf("%s %s: a name stands in the block: write %[1]s { and in the next line name %[2]s", appName, args[0])
+	case strings.HasPrefix(p.matcher.token, "/") && strings.Contains(p.matcher.token, "{"):
+		return p.Errf("%s takes <key> <limit> <window>; a key that begins with '/', '@' or '*' is taken for the matcher: write it into the block, behind the word key", appName)
+	}
+	meant, besides := readShortForm(args), ""
+	if meant.window == "" {
+		besides = ". With max_concurrent, the key stands in the block"
+	}
+	return p.Errf("%s takes <key> <limit> <window>, or all options in a block%s%s", appName, meant.advice(p.matcher.token), besides)
+}
+
+// hasBlock reports whether a block follows in the current line.
+func (p *handlerParser) hasBlock() bool {
+	ahead := *p.Dispenser
+	ahead.RemainingArgs()
+	return ahead.NextBlock(ahead.Nesting())
+}
+
+// shortForm is what words are taken for that are not the short form, as a Caddyfile has it.
+type shortForm struct {
+	key, limit, window, name string
+	paths                    []string // behind the matcher
+	unitless                 bool     // the window is a number alone
+	unknown                  bool     // a word is none of them
+}
+
+var (
+	rate       = regexp.MustCompile(`^(\d+)(?:r|reqs?|requests?)?(?:/|per)(\d*[a-z]+)$`)
+	wholeCount = regexp.MustCompile(`^\d+$`)
+
+	wordsBetween = strings.Fields("per every in each / = : req reqs requests times rate limit window key")
+	wordsForAll  = strings.Fields("everyone everybody all global static")
+)
+
+// readShortForm reads words in any order.
+func readShortForm(words []string) (f shortForm) {
+	for _, word := range words {
+		if option, value, found := strings.Cut(word, "="); found && slices.Contains(wordsBetween, option) {
+			word = value
+		}
+		f.read(word)
+	}
+	return f
+}
+
+func (f *shortForm) read(word string) {
+	if parts := rate.FindStringSubmatch(word); parts != nil && f.limit == "" && f.window == "" {
+		f.limit, f.window = parts[1], windowMeant(parts[2])
+		return
+	}
+	_, notSize := rule.ParseSize(word)
+	isCount := wholeCount.MatchString(word) || notSize == nil
+	switch meant := windowMeant(word); {
+	case slices.Contains(wordsBetween, word):
+	case strings.HasPrefix(word, "/"), strings.HasPrefix(word, "@"):
+		f.paths = append(f.paths, word)
+	case strings.Contains(word, "{") && f.key != "":
+		f.key += ":" + rule.ShortNames(word)
+	case strings.Contains(word, "{"):
+		f.key = rule.ShortNames(word)
+	case isCount && f.limit == "":
+		f.limit = word
+	case f.unitless && !isCount && meant != "":
+		f.window, f.unitless = windowMeant(strings.TrimSuffix(f.window, "s")+word), false
+	case meant != "" && f.window == "":
+		f.window, f.unitless = meant, isCount
+	case rule.PlaceholderFor(word) != "" && f.key == "":
+		f.key = "{" + rule.PlaceholderFor(word) + "}"
+	case slices.Contains(wordsForAll, word) && f.key == "":
+		f.key = word
+	case limiter.ValidName(word) && !isCount && f.name == "":
+		f.name = word
+	default:
+		f.unknown = true
+	}
+}
+
+// isWhole reports whether all words are known, with a limit and a window among them.
+func (f *shortForm) isWhole() bool {
+	return f.limit != "" && f.window != "" && f.name == "" && !f.unknown
+}
+
+// differs reports whether the words are not the short form as it is written.
+func (f *shortForm) differs(words []string) bool {
+	return len(f.paths) > 0 || rule.ShortNames(words[0]) != f.key || words[1] != f.limit || words[2] != f.window
+}
+
+// advice says what to write. What is missing has a common value.
+func (f *shortForm) advice(matcher string) string {
+	write, key, limit, window := "; write ", f.key, f.limit, f.window
+	if limit == "" || window == "" || f.unknown {
+		write = ", such as "
+	}
+	for _, v := range []struct {
+		value  *string
+		common string
+	}{{&key, "{client_ip}"}, {&limit, "100"}, {&window, "1m"}} {
+		if *v.value == "" {
+			*v.value = v.common
+		}
+	}
+	paths := f.paths
+	if matcher != "" {
+		paths = append([]string{matcher}, paths...)
+	}
+	if len(paths) > 1 {
+		write += "a matcher with a name above it, @limited path " + strings.Join(paths, " ") + ", and "
+		paths = []string{"@limited"}
+	}
+	line := slices.Concat([]string{appName}, paths, []string{key, limit, window})
+	write += strings.Join(line, " ")
+	if f.name != "" {
+		write += " { and in the next line name " + f.name
+	}
+	return write
+}
+
+// windowMeant returns the window that a word is or is meant for, empty if it is none.
+func windowMeant(word string) string {
+	if isCalendar(word) {
+		return word
+	}
+	for calendar, words := range map[string]string{"month": "monthly 1month 1mo", "year": "yearly annually 1year 1y", "day": "daily", "week": "weekly"} {
+		if slices.Contains(strings.Fields(words), strings.ToLower(word)) {
+			return calendar
+		}
+	}
+	return caddyfileopt.DurationMeant(word)
+}

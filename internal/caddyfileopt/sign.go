@@ -1,0 +1,41 @@
+package caddyfileopt
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// withoutSecrets are the options whose values an error may show.
+var withoutSecrets = strings.Fields(`name key limit window algorithm burst max_delay max_concurrent node_timeout weight reserve lease enforce
+	ipv4_prefix ipv6_prefix on_empty_key fail_mode status retry_jitter timeout`)
+
+// NoSign refuses a sign between the current option and its value, as other languages have it: limit = 5.
+func NoSign(d *caddyfile.Dispenser) error {
+	ahead := *d
+	args := ahead.RemainingArgs()
+	if len(args) > 1 && (args[0] == "=" || args[0] == ":") {
+		return signError(d, d.Val(), strings.Join(args[1:], " "))
+	}
+	return nil
+}
+
+// unknownWithSign returns the error of a word such as limit=5 or limit: that begins with one of the known options; nil
+// for any other.
+func unknownWithSign(d *caddyfile.Dispenser, word string, known []string) error {
+	end := strings.IndexAny(word, "=:")
+	if end < 1 || !slices.Contains(known, word[:end]) {
+		return nil
+	}
+	ahead := *d
+	values := append([]string{word[end+1:]}, ahead.RemainingArgs()...)
+	return signError(d, word[:end], strings.TrimSpace(strings.Join(values, " ")))
+}
+
+func signError(d *caddyfile.Dispenser, option, value string) error {
+	if value == "" || !slices.Contains(withoutSecrets, option) {
+		value = "and its value"
+	}
+	return d.Errf("%s: only a space stands between an option and its value; write %s %s", option, option, value)
+}
