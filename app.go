@@ -112,7 +112,7 @@ func (App) CaddyModule() caddy.ModuleInfo {
 // UnmarshalJSON refuses unknown fields, as Caddy does. Its error quotes no value that may hold a secret.
 func (a *App) UnmarshalJSON(text []byte) error {
 	type fields App
-	err := caddy.StrictUnmarshalJSON(text, (*fields)(a))
+	err := caddyfileopt.DecodeJSON(text, (*fields)(a))
 	if err != nil && humanize.Shown(err.Error()) == humanize.Hidden {
 		return errors.New("a field is unknown, or timeout or deny_cache is no duration: " + humanize.Hidden)
 	}

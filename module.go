@@ -17,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
@@ -97,6 +98,12 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 		ID:  "http.handlers.redis_ratelimit",
 		New: func() caddy.Module { return new(Handler) },
 	}
+}
+
+// UnmarshalJSON refuses unknown fields, as Caddy does, and values of the wrong type.
+func (h *Handler) UnmarshalJSON(text []byte) error {
+	type fields Handler
+	return caddyfileopt.DecodeJSON(text, (*fields)(h))
 }
 
 // Provision makes the rules that requests are decided by.

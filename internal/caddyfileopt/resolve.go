@@ -1,8 +1,11 @@
 package caddyfileopt
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 
@@ -43,9 +46,22 @@ var namedPlaceholder = regexp.MustCompile(`\{?((?:env|file|system|time)\.[^{}\s]
 // placeholderError names the placeholder of the replacer's error, if it is certainly one.
 func placeholderError(option string, err error) error {
 	if name := namedPlaceholder.FindStringSubmatch(err.Error()); len(name) == 2 && humanize.Shown(name[1]) == name[1] {
+		if path, isFile := strings.CutPrefix(name[1], "file."); isFile {
+			return fmt.Errorf("%s: {%s} %s; write the path of a file that the user of Caddy may read", option, name[1], problemOfFile(path))
+		}
 		return fmt.Errorf("%s: the placeholder {%s} is unknown or empty", option, name[1])
 	}
 	return fmt.Errorf(`%s: a placeholder is unknown or empty; write \{ for a brace that begins none`, option)
+}
+
+// problemOfFile says why a file has no text.
+func problemOfFile(path string) string {
+	_, err := os.ReadFile(path)
+	var cause *fs.PathError
+	if errors.As(err, &cause) {
+		return "cannot be read: " + cause.Err.Error()
+	}
+	return "has no text, or more than 1 MB"
 }
 
 // ResolveURL replaces placeholders. Those in the user and password may have any characters.
