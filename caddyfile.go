@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
@@ -149,6 +150,38 @@ func (p *handlerParser) parse() error {
 		p.policies = []caddyfileopt.Lines{p.lines}
 	}
 	return nil
+}
+
+// parseArguments reads what stands in the directive's line.
+func (p *handlerParser) parseArguments(args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case len(args) == 3:
+		err := p.parseShort(args)
+		if meant := readShortForm(args); err != nil && meant.isWhole() && meant.differs(args) {
+			err = p.Errf("%s takes <key> <limit> <window>%s", appName, meant.advice(p.matcher.token))
+		}
+		return err
+	case len(args) == 4 && isCalendar(args[2]):
+		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; a time zone stands in the block, with the window: window %s %s", appName, args[2], args[3])
+	case len(args) == 1 && limiter.ValidName(args[0]) && p.hasBlock():
+		return p.Errf("%s %s: a name stands in the block: write %[1]s { and in the next line name %[2]s", appName, args[0])
+	case strings.HasPrefix(p.matcher.token, "/") && strings.Contains(p.matcher.token, "{"):
+		return p.Errf("%s takes <key> <limit> <window>; a key that begins with '/', '@' or '*' is taken for the matcher: write it into the block, behind the word key", appName)
+	}
+	meant, besides := readShortForm(args), ""
+	if meant.window == "" {
+		besides = ". With max_concurrent, the key stands in the block"
+	}
+	return p.Errf("%s takes <key> <limit> <window>, or all options in a block%s%s", appName, meant.advice(p.matcher.token), besides)
+}
+
+// hasBlock reports whether a block follows in the current line.
+func (p *handlerParser) hasBlock() bool {
+	ahead := *p.Dispenser
+	ahead.RemainingArgs()
+	return ahead.NextBlock(ahead.Nesting())
 }
 
 // parseShort reads the short form's key, limit and window.

@@ -10,38 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// parseArguments reads what stands in the directive's line.
-func (p *handlerParser) parseArguments(args []string) error {
-	switch {
-	case len(args) == 0:
-		return nil
-	case len(args) == 3:
-		err := p.parseShort(args)
-		if meant := readShortForm(args); err != nil && meant.isWhole() && meant.differs(args) {
-			err = p.Errf("%s takes <key> <limit> <window>%s", appName, meant.advice(p.matcher.token))
-		}
-		return err
-	case len(args) == 4 && isCalendar(args[2]):
-		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; a time zone stands in the block, with the window: window %s %s", appName, args[2], args[3])
-	case len(args) == 1 && limiter.ValidName(args[0]) && p.hasBlock():
-		return p.Errf("%s %s: a name stands in the block: write %[1]s { and in the next line name %[2]s", appName, args[0])
-	case strings.HasPrefix(p.matcher.token, "/") && strings.Contains(p.matcher.token, "{"):
-		return p.Errf("%s takes <key> <limit> <window>; a key that begins with '/', '@' or '*' is taken for the matcher: write it into the block, behind the word key", appName)
-	}
-	meant, besides := readShortForm(args), ""
-	if meant.window == "" {
-		besides = ". With max_concurrent, the key stands in the block"
-	}
-	return p.Errf("%s takes <key> <limit> <window>, or all options in a block%s%s", appName, meant.advice(p.matcher.token), besides)
-}
-
-// hasBlock reports whether a block follows in the current line.
-func (p *handlerParser) hasBlock() bool {
-	ahead := *p.Dispenser
-	ahead.RemainingArgs()
-	return ahead.NextBlock(ahead.Nesting())
-}
-
 // shortForm is what words are taken for that are not the short form, as a Caddyfile has it.
 type shortForm struct {
 	key, limit, window, name string
@@ -153,3 +121,6 @@ func windowMeant(word string) string {
 	}
 	return caddyfileopt.DurationMeant(word)
 }
+
+// isCalendar reports whether a word names a kind of calendar period.
+func isCalendar(word string) bool { return slices.Contains(limiter.Calendars(), word) }

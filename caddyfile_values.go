@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -99,9 +100,6 @@ func (p *handlerParser) parseCountedHeader(counts *caddyhttp.ResponseMatcher) er
 
 // windowBounds says what a window may be.
 const windowBounds = "a duration above zero and below 142 years such as 500ms, 1m, 24h or 7d, or a calendar period: day, week, month or year"
-
-// isCalendar reports whether a word names a kind of calendar period.
-func isCalendar(word string) bool { return slices.Contains(limiter.Calendars(), word) }
 
 // parseWindow reads a duration, or a calendar period and its time zone.
 func (p *handlerParser) parseWindow(policy *Policy) error {
@@ -209,4 +207,26 @@ func (p *handlerParser) refusePolicy(option string) error {
 		return p.Errf("unknown option %s; a policy stands in a block of its own: write policy %s {", humanize.Shown(option), name)
 	}
 	return nil
+}
+
+// checkUsage refuses a path for reading quotas that requests cannot reach through the directive's own matcher.
+func (p *handlerParser) checkUsage() error {
+	usage := p.handler.Usage
+	if usage == "" {
+		return nil
+	}
+	methods := valuesOf(p.matcher.set, "method")
+	if len(methods) > 0 && !slices.Contains(methods, http.MethodGet) && !slices.Contains(methods, http.MethodHead) {
+		return fmt.Errorf("usage %s: GET and HEAD of it are answered, and the matcher %s of this directive takes neither; write method GET %s there",
+			usage, p.matcher.token, strings.Join(methods, " "))
+	}
+	patterns := valuesOf(p.matcher.set, "path")
+	if len(patterns) == 0 || slices.ContainsFunc(patterns, func(s string) bool { return strings.Contains(s, "{") }) || matchesPath(patterns, usage) {
+		return nil
+	}
+	within := "a path that it takes, or widen it"
+	if prefix, found := strings.CutSuffix(patterns[0], "/*"); found && !strings.Contains(prefix, "*") {
+		within = "usage " + prefix + usage[strings.LastIndexByte(usage, '/'):]
+	}
+	return fmt.Errorf("usage %s: the matcher %s of this directive leaves this path out; write %s", usage, p.matcher.token, within)
 }

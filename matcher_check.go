@@ -58,7 +58,7 @@ var upperCaseToken = regexp.MustCompile(`^[A-Z][A-Z0-9_-]*$`)
 func isNoMethod(value string) bool { return !upperCaseToken.MatchString(value) }
 
 // isNoPath reports whether no request has a path of a pattern: all begin with a slash.
-func isNoPath(pattern string) bool { return pattern == "" || !strings.Contains(`/*{?[\`, pattern[:1]) }
+func isNoPath(pattern string) bool { return pattern == "" || strings.IndexAny(pattern, `/*{?[\`) != 0 }
 
 func isNoHost(value string) bool {
 	return value == "" || value[0] != '{' && strings.Contains(value, "/")
@@ -77,28 +77,6 @@ func possible(matcher, value string) string {
 		return "methods in upper case, such as " + method
 	}
 	return "methods in upper case with spaces between, such as GET HEAD"
-}
-
-// checkUsage refuses a path for reading quotas that requests cannot reach through the directive's own matcher.
-func (p *handlerParser) checkUsage() error {
-	usage := p.handler.Usage
-	if usage == "" {
-		return nil
-	}
-	methods := valuesOf(p.matcher.set, "method")
-	if len(methods) > 0 && !slices.Contains(methods, http.MethodGet) && !slices.Contains(methods, http.MethodHead) {
-		return fmt.Errorf("usage %s: GET and HEAD of it are answered, and the matcher %s of this directive takes neither; write method GET %s there",
-			usage, p.matcher.token, strings.Join(methods, " "))
-	}
-	patterns := valuesOf(p.matcher.set, "path")
-	if len(patterns) == 0 || slices.ContainsFunc(patterns, func(s string) bool { return strings.Contains(s, "{") }) || matchesPath(patterns, usage) {
-		return nil
-	}
-	within := "a path that it takes, or widen it"
-	if prefix, found := strings.CutSuffix(patterns[0], "/*"); found && !strings.Contains(prefix, "*") {
-		within = "usage " + prefix + usage[strings.LastIndexByte(usage, '/'):]
-	}
-	return fmt.Errorf("usage %s: the matcher %s of this directive leaves this path out; write %s", usage, p.matcher.token, within)
 }
 
 // matchesPath reports whether Caddy's path matcher takes a path, in which a percent sign stands as in a request.

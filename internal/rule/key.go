@@ -33,9 +33,6 @@ type keyPart struct {
 }
 
 const (
-	clientIPName   = "http.vars.client_ip"
-	remoteHostName = "http.request.remote.host"
-
 	addressMark = "%ip:" // the address of a client whose key was empty follows
 	borderMark  = "%+"   // stands between placeholders that no literal separates
 )

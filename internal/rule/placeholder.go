@@ -3,13 +3,8 @@ package rule
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
-
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 )
 
 // Placeholder is what a key is made of, or where a number comes from. [ParsePlaceholder] makes one; the zero
@@ -43,39 +38,6 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 		return p, fmt.Errorf("%s: {%s} is of the Caddyfile; in JSON write {%s}", option, name, full)
 	}
 	return p, checkSpelling(option, name)
-}
-
-// The names that Caddy replaces by full ones in a Caddyfile, and those that it replaces in front of a dot.
-var (
-	shorthands = strings.Fields(`host hostport port orig_method orig_uri orig_path orig_dir orig_file orig_query orig_?query
-		method uri %uri path %path dir file query %query ?query remote remote_host remote_port scheme uuid tls_cipher
-		tls_version tls_client_fingerprint tls_client_issuer tls_client_serial tls_client_subject
-		tls_client_certificate_pem tls_client_certificate_der_base64 upstream_hostport client_ip`)
-	dottedShorthands = strings.Fields("header cookie labels path query re vars rp resp err file_match")
-)
-
-var replaceShorthands = sync.OnceValue(httpcaddyfile.NewShorthandReplacer)
-
-// fullName returns what Caddy replaces a name of the Caddyfile by; empty for any other name.
-func fullName(name string) string {
-	short, rest, dotted := strings.Cut(name, ".")
-	if dotted && !slices.Contains(dottedShorthands, short) {
-		return ""
-	}
-	const some = "x" // Caddy takes fewer characters than a name may have
-	if dotted {
-		short += "." + some
-	}
-	segment := caddyfile.Segment{{Text: "{" + short + "}"}}
-	replaceShorthands().ApplyToSegment(&segment)
-	full := strings.Trim(segment[0].Text, "{}")
-	switch {
-	case full == short:
-		return ""
-	case dotted:
-		return strings.TrimSuffix(full, some) + rest
-	}
-	return full
 }
 
 // firstRequests is in how many requests a placeholder is empty before its name is suspected.

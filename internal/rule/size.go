@@ -16,7 +16,7 @@ var (
 // with B: 5m is a duration.
 func ParseSize(text string) (int64, error) {
 	parts := sizePattern.FindStringSubmatch(text)
-	if parts == nil || parts[2] == "" && parts[3] != "" {
+	if len(parts) == 0 || parts[2] == "" && parts[3] != "" {
 		return 0, errNoSize
 	}
 	base := int64(1000)

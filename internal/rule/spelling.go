@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // noSuchPlaceholder is the error of a name that Caddy does not have, and short is the one that is meant.
@@ -35,14 +34,6 @@ func checkSpelling(option, name string) error {
 	}
 	return nil
 }
-
-// fullNames are the names that Caddy replaces the shorthands by, in their order.
-var fullNames = sync.OnceValue(func() (full []string) {
-	for _, short := range shorthands {
-		full = append(full, fullName(short))
-	}
-	return full
-})
 
 // misspeltShorthand returns the name of the Caddyfile that another one, which is none, differs from in case, '_', '-'
 // and '.' alone.
@@ -81,11 +72,6 @@ func misspeltFullName(name string) string {
 		}
 	}
 	return ""
-}
-
-// lettersOf returns a name without case, '_', '-' and '.'.
-func lettersOf(name string) string {
-	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
 // foreignKeys are what other products call what a quota is of, as [lettersOf] them, behind the placeholder here.
@@ -187,20 +173,3 @@ func inJSON(short string) string {
 	}
 	return ""
 }
-
-// shortNames replaces full names by those of the Caddyfile.
-var shortNames = sync.OnceValue(func() *strings.Replacer {
-	var pairs []string
-	for i, short := range shorthands {
-		if full := fullNames()[i]; full != "" && strings.Trim(short, "abcdefghijklmnopqrstuvwxyz_") == "" {
-			pairs = append(pairs, "{"+full+"}", "{"+short+"}")
-		}
-	}
-	for _, short := range dottedShorthands {
-		pairs = append(pairs, "{"+strings.TrimSuffix(fullName(short+".x"), "x"), "{"+short+".")
-	}
-	return strings.NewReplacer(pairs...)
-})
-
-// ShortNames returns a text with the names of the Caddyfile in place of full ones.
-func ShortNames(text string) string { return shortNames().Replace(text) }
