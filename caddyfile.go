@@ -29,7 +29,7 @@ func parseDirective(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	first := ahead.Val() // before Caddy takes the matcher out
 	set, err := h.ExtractMatcherSet()
 	if err != nil {
-		return nil, err
+		return nil, h.WrapErr(err)
 	}
 	matcher := directiveMatcher{set: set}
 	if set != nil {
@@ -236,8 +236,8 @@ func (p *handlerParser) parseOption() error {
 	if option == "policy" {
 		return p.parsePolicy()
 	}
-	if !p.lines.Note(p.Dispenser, option) {
-		return p.Errf("%s stands here twice; leave one out", option)
+	if err := p.lines.Once(p.Dispenser, option); err != nil {
+		return err
 	}
 	if err := cmp.Or(caddyfileopt.NoSign(p.Dispenser), p.refusePolicy(option)); err != nil {
 		return err

@@ -109,9 +109,12 @@ func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 	numbers := map[string]*int64{"limit": &policy.Limit, "max_concurrent": &policy.MaxConcurrent, "burst": &policy.Burst, "weight": &policy.Weight}
 	sources := map[string]*string{"limit": &policy.LimitFrom, "max_concurrent": &policy.MaxConcurrentFrom, "burst": &policy.BurstFrom, "weight": &policy.WeightFrom}
 	option, args := p.Val(), p.RemainingArgs()
+	meant := readShortForm(args)
 	switch {
 	case p.NextBlock(p.Nesting()):
 		return p.Errf("%s takes no block", option)
+	case option == "limit" && len(args) > 0 && meant.isWhole() && meant.key == "":
+		return p.Errf("limit %s: the window stands in a line of its own; write limit %s and in the next line window %s", strings.Join(args, " "), meant.limit, meant.window)
 	case len(args) == 1:
 		*numbers[option], err = p.numberOrSize(policy, option, args[0])
 		return err

@@ -19,7 +19,8 @@ type shortForm struct {
 }
 
 var (
-	rate       = regexp.MustCompile(`^(\d+)(?:r|reqs?|requests?)?(?:/|per)(\d*[a-z]+)$`)
+	rate       = regexp.MustCompile(`^(\d+)(?:r|reqs?|requests?)?(?:/|per|p)(\d*[a-z]+)$`)
+	unitOfRate = regexp.MustCompile(`^(?:r|reqs?|requests?)/`)
 	wholeCount = regexp.MustCompile(`^\d+$`)
 
 	wordsBetween = strings.Fields("per every in each / = : req reqs requests times rate limit window key")
@@ -28,7 +29,11 @@ var (
 
 // readShortForm reads words in any order.
 func readShortForm(words []string) (f shortForm) {
+	if len(words) == 1 {
+		words = strings.Fields(words[0]) // all of it was quoted
+	}
 	for _, word := range words {
+		word = unitOfRate.ReplaceAllString(strings.TrimRight(word, ",;"), "")
 		if option, value, found := strings.Cut(word, "="); found && slices.Contains(wordsBetween, option) {
 			word = value
 		}
@@ -38,7 +43,7 @@ func readShortForm(words []string) (f shortForm) {
 }
 
 func (f *shortForm) read(word string) {
-	if parts := rate.FindStringSubmatch(word); parts != nil && f.limit == "" && f.window == "" {
+	if parts := rate.FindStringSubmatch(word); parts != nil && f.limit == "" && f.window == "" && windowMeant(parts[2]) != "" {
 		f.limit, f.window = parts[1], windowMeant(parts[2])
 		return
 	}
@@ -62,7 +67,7 @@ func (f *shortForm) read(word string) {
 		f.key = "{" + rule.PlaceholderFor(word) + "}"
 	case slices.Contains(wordsForAll, word) && f.key == "":
 		f.key = word
-	case limiter.ValidName(word) && !isCount && f.name == "":
+	case limiter.ValidName(word) && !isCount && !slices.Contains(policyOptions, word) && f.name == "":
 		f.name = word
 	default:
 		f.unknown = true

@@ -87,6 +87,19 @@ func (l Lines) Note(d *caddyfile.Dispenser, option string) bool {
 	return !found
 }
 
+// Once notes where the current option stands. It refuses one that stands there already, and an empty word.
+func (l Lines) Once(d *caddyfile.Dispenser, option string) error {
+	switch {
+	case option == "":
+		return d.Err("an empty word; write an option, or leave it out")
+	case l.Note(d, option):
+		return nil
+	case option == "match":
+		return d.Err("match stands here twice; write one block match { ... } with a matcher in each line")
+	}
+	return d.Errf("%s stands here twice; leave one out", option)
+}
+
 // Wrap adds file and line of the option that an error is about, or of the block. Errors of checks
 // begin with the names of options: "burst 0: …", "cert, key: …", or an error that wraps such a one.
 func (l Lines) Wrap(err error) error {

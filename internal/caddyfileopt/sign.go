@@ -11,12 +11,15 @@ import (
 var withoutSecrets = strings.Fields(`name key limit window algorithm burst max_delay max_concurrent node_timeout weight reserve lease enforce
 	ipv4_prefix ipv6_prefix on_empty_key fail_mode status retry_jitter timeout`)
 
-// NoSign refuses a sign between the current option and its value, as other languages have it: limit = 5.
+// NoSign refuses a sign between the current option and its value, or behind it, as other languages have it: limit = 5;
 func NoSign(d *caddyfile.Dispenser) error {
 	ahead := *d
 	args := ahead.RemainingArgs()
 	if len(args) > 1 && (args[0] == "=" || args[0] == ":") {
 		return signError(d, d.Val(), strings.Join(args[1:], " "))
+	}
+	if n := len(args); n > 0 && strings.HasSuffix(args[n-1], ";") && slices.Contains(withoutSecrets, d.Val()) {
+		return d.Errf("%s: a line ends without a sign; write %s %s", d.Val(), d.Val(), strings.TrimRight(strings.Join(args, " "), ";"))
 	}
 	return nil
 }

@@ -48,8 +48,8 @@ func (b Blocks) Each(d *caddyfile.Dispenser, known []string, parse func(option s
 		if !slices.Contains(known, option) {
 			return at, b.Unknown(d, option, known)
 		}
-		if !at.Note(d, option) {
-			return at, d.Errf("%s stands here twice; leave one out", option)
+		if err := at.Once(d, option); err != nil {
+			return at, err
 		}
 		if err := NoSign(d); err != nil {
 			return at, err
