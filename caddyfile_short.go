@@ -114,14 +114,17 @@ func (f *shortForm) advice(matcher string) string {
 	return write
 }
 
+// calendarWords are the words for a calendar period, behind its name.
+var calendarWords = [][2]string{{"day", "daily"}, {"week", "weekly"}, {"month", "monthly 1month 1mo"}, {"year", "yearly annually 1year 1y"}}
+
 // windowMeant returns the window that a word is or is meant for, empty if it is none.
 func windowMeant(word string) string {
 	if isCalendar(word) {
 		return word
 	}
-	for calendar, words := range map[string]string{"month": "monthly 1month 1mo", "year": "yearly annually 1year 1y", "day": "daily", "week": "weekly"} {
-		if slices.Contains(strings.Fields(words), strings.ToLower(word)) {
-			return calendar
+	for _, calendar := range calendarWords {
+		if slices.Contains(strings.Fields(calendar[1]), strings.ToLower(word)) {
+			return calendar[0]
 		}
 	}
 	return caddyfileopt.DurationMeant(word)

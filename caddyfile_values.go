@@ -169,7 +169,8 @@ func (p *handlerParser) reserveOf(policy *Policy, value string) string {
 func (p *handlerParser) checkSizes() error {
 	for _, s := range p.sizes {
 		if s.policy.CostFrom != rule.ResponseBytes {
-			return s.at.Errf("%s %s: this policy counts no bytes; write cost %s in it, or a number without a unit", s.option, s.text, rule.ResponseBytes)
+			return s.at.Errf("%s %s: this policy counts no bytes; write cost %s in it, or a number without a unit",
+				s.option, s.text, rule.ResponseBytes)
 		}
 	}
 	return nil
@@ -217,11 +218,12 @@ func (p *handlerParser) checkUsage() error {
 	}
 	methods := valuesOf(p.matcher.set, "method")
 	if len(methods) > 0 && !slices.Contains(methods, http.MethodGet) && !slices.Contains(methods, http.MethodHead) {
-		return fmt.Errorf("usage %s: GET and HEAD of it are answered, and the matcher %s of this directive takes neither; write method GET %s there",
+		return fmt.Errorf("usage %s: GET and HEAD of it are answered, and the matcher %s of this directive takes neither; "+
+			"write method GET %s there",
 			usage, p.matcher.token, strings.Join(methods, " "))
 	}
 	patterns := valuesOf(p.matcher.set, "path")
-	if len(patterns) == 0 || slices.ContainsFunc(patterns, func(s string) bool { return strings.Contains(s, "{") }) || matchesPath(patterns, usage) {
+	if len(patterns) == 0 || strings.Contains(strings.Join(patterns, ""), "{") || matchesPath(patterns, usage) {
 		return nil
 	}
 	within := "a path that it takes, or widen it"

@@ -208,7 +208,8 @@ func newParams(s Settings, a *kernel.Algorithm, leastTick int64) (kernel.Params,
 
 // tooMuchFor says which number is the largest that is exact in a window, and what counts more.
 func tooMuchFor(window time.Duration, largest int64) string {
-	return fmt.Sprintf("use at most %d with a window of %v; a limit of a calendar period, such as window day, may be up to 2^52", largest, window)
+	return fmt.Sprintf("use at most %d with a window of %v; a limit of a calendar period, such as window day, may be up to 2^52",
+		largest, window)
 }
 
 // widelyDynamic reports whether the limits that requests bring along may need milliseconds.

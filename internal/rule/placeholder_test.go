@@ -90,7 +90,8 @@ func TestPlaceholders(t *testing.T) {
 		"http.request.remote_ip":     "In JSON they are {http.vars.client_ip} and {http.request.remote.host}",
 
 		"plan": "", "plan_limit": "", "tenant.id": "", "ip": "", "client": "", "jwt.sub": "", "http.vars.plan": "",
-		"http.request.host": "", "http.request.uri.path.file": "", "http.request.uri.path.0": "", "http.request.remote": "", "http.request.headers": "",
+		"http.request.host": "", "http.request.uri.path.file": "", "http.request.uri.path.0": "", "http.request.remote": "",
+		"http.request.headers":   "",
 		"file./run/secrets/plan": "", "http.request.remote.host": "", "http.auth.user.id": "", "api key": "",
 	} {
 		_, asKey := ParseKey("{"+name+"}", exact)
@@ -131,7 +132,8 @@ func TestShorthands_are_those_of_Caddy(t *testing.T) {
 func TestShortNames_are_replaced_by_Caddy_again(t *testing.T) {
 	for text, want := range map[string]string{
 		"{http.vars.client_ip}": "{client_ip}", "a:{http.request.header.X-User}{http.request.uri}": "a:{header.X-User}{uri}",
-		"{http.request.uri.path.1}": "{path.1}", "{http.request.uri.path}": "{path}", "{http.vars.plan}": "{vars.plan}", "{http.auth.user.id}": "{http.auth.user.id}", "x": "x",
+		"{http.request.uri.path.1}": "{path.1}", "{http.request.uri.path}": "{path}", "{http.vars.plan}": "{vars.plan}",
+		"{http.auth.user.id}": "{http.auth.user.id}", "x": "x",
 	} {
 		assert.Equal(t, ShortNames(text), want, "the text with short names")
 	}

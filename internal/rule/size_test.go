@@ -17,7 +17,8 @@ func TestParseSize(t *testing.T) {
 		assert.ErrorIf(t, err != nil || got != want, "%s: got %d, error %v; want %d", text, got, err, want)
 	}
 	for _, text := range []string{
-		"", "5", "5M", "5m", "5Mi", "MB", "5 MB", "-5MB", "+5MB", "1e3B", "1.5B", "0.0001kB", "1iB", "5MBs", "5,000MB", "999999999999PB", "0x5MB", ".5MB", "5.MB", "5MB\n", "٥MB",
+		"", "5", "5M", "5m", "5Mi", "MB", "5 MB", "-5MB", "+5MB", "1e3B", "1.5B", "0.0001kB",
+		"1iB", "5MBs", "5,000MB", "999999999999PB", "0x5MB", ".5MB", "5.MB", "5MB\n", "٥MB",
 	} {
 		got, err := ParseSize(text)
 		assert.ErrorIf(t, err == nil, "%q is a size of %d", text, got)
@@ -26,7 +27,8 @@ func TestParseSize(t *testing.T) {
 
 // TestSizes_of_placeholders has limits and bursts that requests bring along, of policies that count bytes and others.
 func TestSizes_of_placeholders(t *testing.T) {
-	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1000, Window: time.Hour, Algorithm: "gcra", Dynamic: true}))(t)
+	settings := limiter.Settings{Name: "p", Limit: 1000, Window: time.Hour, Algorithm: "gcra", Dynamic: true}
+	policy := assert.NoError(limiter.NewPolicy(settings))(t)
 	for source, want := range map[string]int64{ResponseBytes: 5_000_000, "": 1000} {
 		r, repl := keyRequest("192.0.2.1", map[string]string{"p.limit": "5MB", "p.weight": "5MB"})
 		n := Numbers{Weight: 7, Variants: NewVariants(policy)}

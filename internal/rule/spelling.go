@@ -19,7 +19,8 @@ func noSuchPlaceholder(option, name, short string) error {
 func checkSpelling(option, name string) error {
 	switch lettersOf(name) {
 	case "remoteip", "httprequestremoteip", "httpremoteip", "requestremoteip":
-		return fmt.Errorf("%s: Caddy has no placeholder {%s}; write {client_ip}, or {remote_host} for the address of the connection. In JSON they are {%s} and {%s}", option, name, clientIPName, remoteHostName)
+		return fmt.Errorf("%s: Caddy has no placeholder {%s}; write {client_ip}, or {remote_host} for the address of the connection. "+
+			"In JSON they are {%s} and {%s}", option, name, clientIPName, remoteHostName)
 	case "httprequestclientip", "httpclientip", "requestclientip":
 		return noSuchPlaceholder(option, name, "client_ip")
 	}
