@@ -180,8 +180,7 @@ func (a *App) Validate() error {
 // finds a connection. It begins to read the overrides.
 func (a *App) Start() error {
 	apps.add(a)
-	a.warnUnnamed()
-	a.warnUnwritten()
+	a.logWarnings()
 	if a.opened.Options == nil {
 		if a.opened.Memory.Announced.CompareAndSwap(false, true) {
 			a.logger.Info("no redis is configured: the limits live in this process and are not shared")
@@ -232,6 +231,9 @@ func (a *App) Cleanup() error {
 		return nil
 	}
 	a.released = true
+	if a.wasValidated() {
+		a.logWarnings()
+	}
 	a.opened.Prune()
 	a.opened.Memory.Names.Release(a.registered.counters())
 	return a.opened.Leave()

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
@@ -318,12 +319,16 @@ func (p *handlerParser) register(state map[string]any) error {
 	if !ok {
 		registered = registeredPolicies{}
 		state[registeredState] = registered
+		noticed.beginParsing()
 	}
 	for i, policy := range whole.Policies {
 		begin := p.policies[i][""]
 		at := fmt.Sprintf(" at %s:%d", begin.File(), begin.Line())
 		if _, err := registered.register(policy.settings(), policy.identity(), at); err != nil {
 			return p.policies[i].Wrap(err)
+		}
+		for _, text := range policy.warnings() {
+			noticed.logParsed(routetrace.Warning{Place: strings.TrimPrefix(at, " at "), Text: text})
 		}
 	}
 	return nil

@@ -16,7 +16,8 @@ import (
 
 func init() {
 	caddycmd.RegisterCommand(command.New(command.Host{
-		Redis: configuredRedis,
+		Redis:    configuredRedis,
+		Warnings: warningsOf,
 		Simulate: func(config []byte, policy string) (command.Simulation, error) {
 			r, err := simulate.New(config, policy, limiterOf)
 			if err != nil {

@@ -8,6 +8,7 @@ package redisratelimit
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -85,6 +86,8 @@ type Handler struct {
 	logger  *zap.Logger
 	events  *eventEmitter
 	unnamed bool // one of the policies has no name
+
+	configured string // is the handler as JSON, with all defaults
 }
 
 const (
@@ -114,6 +117,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.checkPolicies(); err != nil {
 		return err
 	}
+	text, err := json.Marshal(h) // before modules are loaded, which takes them away
+	if err != nil {
+		return err
+	}
+	h.configured = string(text)
 	module, err := ctx.App(appName)
 	if err != nil {
 		return fmt.Errorf("getting the %s app: %w", appName, err)

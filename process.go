@@ -34,6 +34,9 @@ var lastEvents = once.NewMemory()
 // process is what all limiters share.
 var process = gate.Process{Thresholds: once.NewMemory(), MemorySeconds: memorySeconds, Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() }}
 
+// noticed are the warnings that were logged last.
+var noticed notices
+
 // apps are those whose configurations run: commands, metrics and the admin API ask them.
 var apps startedApps
 

@@ -161,7 +161,7 @@ func freePort(t *testing.T) string {
 // unnamedWarnings returns the lines about handlers that share the policy default.
 func unnamedWarnings(n *caddytest.Node) []caddytest.LogLine {
 	return n.Log.Lines(func(l caddytest.LogLine) bool {
-		return l.Logger == "redis_ratelimit" && l.Level == "warn" && strings.HasPrefix(l.Message, "handlers without a name share the policy default")
+		return l.Logger == "redis_ratelimit" && l.Level == "warn" && strings.Contains(l.Message, " handlers without a name share the policy default")
 	})
 }
 
@@ -205,7 +205,7 @@ func TestUnnamed_warning(t *testing.T) {
 			assert.ErrorIf(t, len(lines) > 0, "%s: the log has %v; want no warning", test.name, lines)
 			continue
 		}
-		if len(lines) != 1 || !strings.Contains(lines[0].Text, `"handlers":`+strconv.Itoa(test.handlers)) {
+		if len(lines) != 1 || !strings.HasPrefix(lines[0].Message, strconv.Itoa(test.handlers)+" handlers ") {
 			t.Errorf("%s: the log has %v; want one warning of %d handlers", test.name, lines, test.handlers)
 			continue
 		}

@@ -31,7 +31,7 @@ func TestUnwritten_warning(t *testing.T) {
 	n := caddytest.Start(t, caddytest.Config("", "respond ok"))
 	warnings := func() []caddytest.LogLine {
 		return n.Log.Lines(func(l caddytest.LogLine) bool {
-			return l.Level == "warn" && strings.HasPrefix(l.Message, "a limit goes by a header ")
+			return l.Level == "warn" && strings.HasPrefix(l.Message, "a limit goes by the header ")
 		})
 	}
 	for _, test := range []struct {
@@ -41,22 +41,22 @@ func TestUnwritten_warning(t *testing.T) {
 		{"before the login", limit + login, []string{"put both into a route"}},
 		{"a header of its own", own + login, []string{"put both into a route"}},
 		{"a limit by it", plan + login, []string{"put both into a route"}},
-		{"at two paths", "handle /a/* {\n" + limit + "}\nhandle {\n" + limit + "}", []string{"path /a/*", "unless a proxy"}},
+		{"at two paths", "handle /a/* {\n" + limit + "}\nhandle {\n" + limit + "}", []string{"path /a/*", "have a proxy in front"}},
 		{"a login inside", limit + "handle /a/* {\n" + login + "}", []string{"put both into a route"}},
-		{"a login for others", "handle /a/* {\n" + limit + "}\nhandle {\n" + login + "}", []string{"unless a proxy"}},
-		{"without a login", limit, []string{"unless a proxy"}},
+		{"a login for others", "handle /a/* {\n" + limit + "}\nhandle {\n" + login + "}", []string{"have a proxy in front"}},
+		{"without a login", limit, []string{"have a proxy in front"}},
 		{"without a login, by an unknown header", own, nil},
 		{"behind the login", "route {\n" + login + limit + own + "}", nil},
 		{"before the login, in a route", "route {\n" + limit + login + "}", []string{"put both into a route"}},
 		{"inside, behind the login", login + "handle {\n" + limit + "}", nil},
 		{"by request_header", "route {\nrequest_header Remote-User {http.auth.user.id}\n" + limit + "}", nil},
 		{"cleared", "route {\nrequest_header -Remote-*\n" + limit + "}", nil},
-		{"cleared, another header", "route {\nrequest_header -X-Internal-*\n" + limit + "}", []string{"unless a proxy"}},
+		{"cleared, another header", "route {\nrequest_header -X-Internal-*\n" + limit + "}", []string{"have a proxy in front"}},
 		{"cleared by its end", "route {\nrequest_header -*-User\n" + limit + "}", nil},
 		{"cleared by its middle", "route {\nrequest_header -*Mote-u*\n" + limit + "}", nil},
 		{"cleared with all", "route {\nrequest_header -*\n" + limit + "}", nil},
 		{"a computed name", "route {\nrequest_header {vars.name} x\n" + limit + "}", nil},
-		{"behind a login without headers", "route {\n" + basic + limit + "}", []string{"unless a proxy"}},
+		{"behind a login without headers", "route {\n" + basic + limit + "}", []string{"have a proxy in front"}},
 		{"behind a named route", "route {\ninvoke login\n" + limit + "}", nil},
 		{"behind a named route, before the login", "route {\ninvoke login\n" + limit + login + "}", []string{"unless a handler in front writes it too; put both into a route"}},
 		{"behind a named route, a header of its own before request_header", "route {\ninvoke login\n" + own + "request_header +x-my-user a\n}", []string{"unless a handler in front"}},

@@ -50,11 +50,14 @@ func (r Run) Caddy(t testing.TB, args ...string) Ending {
 	return Ending{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// CheckCaddyfile checks that a Caddyfile is valid, and written as caddy fmt writes it.
+// CheckCaddyfile checks that a Caddyfile is valid, has no warning of this module, and is written as caddy fmt writes it.
 func CheckCaddyfile(t testing.TB, text string, env []string) {
 	t.Helper()
 	e := Run{Env: env}.Caddy(t, "validate", "--config", WriteCaddyfile(t, text), "--adapter", "caddyfile")
 	assert.ErrorIf(t, e.Code != 0 || strings.Contains(e.Stderr, "caddy fmt"), "caddy validate: %v\n%s", e, text)
+	for line := range strings.Lines(e.Stderr) {
+		assert.ErrorIf(t, strings.Contains(line, `"level":"warn"`) && strings.Contains(line, "redis_ratelimit"), "caddy validate warns: %s\n%s", line, text)
+	}
 }
 
 // Ratelimit runs 'caddy redis-ratelimit' with arguments.

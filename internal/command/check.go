@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,19 +17,20 @@ import (
 func (h Host) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check --config <path> [--adapter <name>]",
-		Short: "Checks the Redis of a configuration, and reports what is missing",
+		Short: "Checks a configuration and its Redis, and reports what is missing",
 		Long: `
 Connects to the Redis of a configuration and tries what this module does there.
 Caddy need not run. The checks are whether Redis is reachable, recent enough, of
 the configured mode and writable, whether the user may run every command that is
 needed, whether each algorithm's script decides, and how long a round trip
-takes. On a Cluster they run on every master.
+takes. On a Cluster they run on every master. Then the configuration is set up,
+as 'caddy validate' does, and the warnings about its limits are listed.
 
 The checks count under a policy of their own, redis-ratelimit-check. Its keys
 expire after seconds.
 
-The exit code is 0 if nothing failed, 2 if something is missing, and 3 if Redis
-cannot be asked. --json prints a list of {"check", "result", "detail",
+The exit code is 0 if nothing failed, 1 if there is a warning about the
+configuration, 2 if something is missing, and 3 if Redis cannot be asked. --json prints a list of {"check", "result", "detail",
 "advice"}, where the result is ok, warning or failed.`,
 		Example: `  caddy redis-ratelimit check --config /etc/caddy/Caddyfile
   caddy redis-ratelimit check --config caddy.json --json`,
@@ -55,11 +57,20 @@ func (h Host) runCheck(i *invocation) error {
 		return &exit{code: exitNoRedis}
 	case slices.ContainsFunc(findings, func(f preflight.Finding) bool { return f.Result == preflight.Failed }):
 		return &exit{code: exitRefused}
+	case slices.ContainsFunc(findings, isConfigurationWarning):
+		return &exit{code: exitWarned}
 	}
 	return nil
 }
 
-// findings checks the Redis of the configuration, if it has one.
+func isConfigurationWarning(f preflight.Finding) bool {
+	return f.Check == checkConfiguration && f.Result == preflight.Warning
+}
+
+// checkConfiguration is the name of what is checked without Redis.
+const checkConfiguration = "configuration"
+
+// findings checks the Redis of the configuration, if it has one, and the configuration itself.
 func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked bool, err error) {
 	text, file, _, err := i.loadConfig()
 	if err != nil {
@@ -78,20 +89,36 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 	switch {
 	case err != nil:
 		return []preflight.Finding{{
-			Check: "configuration", Result: preflight.Failed, Detail: err.Error(),
+			Check: checkConfiguration, Result: preflight.Failed, Detail: err.Error(),
 			Advice: "change the global option redis_ratelimit, or set the environment variables and files that it reads",
 		}}, false, nil
 	case options == nil:
-		return []preflight.Finding{{
+		return append([]preflight.Finding{{
 			Check: "redis", Result: preflight.OK,
 			Detail: "none is configured: the limits live in each Caddy process, and are not shared",
-		}}, false, nil
+		}}, h.warnings(text)...), false, nil
 	}
 	options.Logs = bytes.Contains(text, []byte(`"sliding_window_log"`))
 	options.Runs = bytes.Contains(text, []byte(`"max_concurrent`))
 	options.Challenges = challengePattern.Match(text)
 	findings, unasked = preflight.Run(i.cmd.Context(), *options)
-	return findings, unasked, nil
+	return append(findings, h.warnings(text)...), unasked, nil
+}
+
+// warnings returns what a configuration can hardly mean, as findings.
+func (h Host) warnings(config []byte) (findings []preflight.Finding) {
+	warnings, err := h.Warnings(config)
+	if err != nil {
+		return []preflight.Finding{{
+			Check: checkConfiguration, Result: preflight.Warning, Detail: "cannot be set up, so that its limits were not looked at: " + err.Error(),
+			Advice: "mend what 'caddy validate' reports",
+		}}
+	}
+	for _, w := range warnings {
+		problem, advice, _ := strings.Cut(w.Text, "; ")
+		findings = append(findings, preflight.Finding{Check: checkConfiguration, Result: preflight.Warning, Detail: w.Place + ": " + problem, Advice: advice})
+	}
+	return findings
 }
 
 var challengePattern = regexp.MustCompile(`"challenge"\s*:\s*\{`)

@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -25,6 +26,9 @@ type Host struct {
 	// Redis returns how to reach the Redis of a configuration, nil if it counts in process. The app is the
 	// configuration's redis_ratelimit; nil if it has none.
 	Redis func(app json.RawMessage) (*preflight.Options, error)
+
+	// Warnings sets up a configuration, and returns what it can hardly mean.
+	Warnings func(config []byte) ([]routetrace.Warning, error)
 
 	// Simulate sets up a configuration to decide a log's requests. A policy that is named decides alone.
 	Simulate func(config []byte, policy string) (Simulation, error)
@@ -84,7 +88,7 @@ Exit codes:
 
   0  done; explain: the request would pass
   1  no answer: Caddy does not run there, or a flag is wrong; replay: no
-     request could be read
+     request could be read; check: the configuration has a warning
   2  refused, such as a policy that does not exist; check: Redis lacks
      something
   3  Redis cannot be asked
@@ -128,6 +132,7 @@ func knownSubcommand(cmd *cobra.Command, args []string) error {
 // The exit codes besides 0, as in commandHelp.
 const (
 	exitNotAsked = 1
+	exitWarned   = 1
 	exitRefused  = 2
 	exitNoRedis  = 3
 	exitDenied   = 4

@@ -34,14 +34,9 @@ func (p Place) String() string { return p.Server + " " + p.Route }
 func Handlers(servers map[string]*caddyhttp.Server) iter.Seq2[caddyhttp.MiddlewareHandler, Place] {
 	return func(yield func(caddyhttp.MiddlewareHandler, Place) bool) {
 		for _, name := range slices.Sorted(maps.Keys(servers)) {
-			server := servers[name]
-			w := walk{server: serverText(name, server), yield: yield}
-			w.routes(server.Routes, nil, false)
-			if server.Errors != nil {
-				w.routes(server.Errors.Routes, []string{"errors"}, false)
-			}
-			for _, route := range slices.Sorted(maps.Keys(server.NamedRoutes)) {
-				w.routes(caddyhttp.RouteList{*server.NamedRoutes[route]}, []string{"named route " + route}, false)
+			w := walk{server: serverText(name, servers[name]), visitor: handlerVisitor(yield)}
+			for _, p := range partsOf(servers[name]) {
+				w.routes(p.routes, p.path, false, false)
 			}
 			if w.ended {
 				return
@@ -50,12 +45,57 @@ func Handlers(servers map[string]*caddyhttp.Server) iter.Seq2[caddyhttp.Middlewa
 	}
 }
 
+// part is a list of routes of a server that requests do not come to from another one by themselves.
+type part struct {
+	routes caddyhttp.RouteList
+	path   []string // describes what the routes are for
+}
+
+// partsOf returns the routes of a server, its error routes and its named routes.
+func partsOf(server *caddyhttp.Server) []part {
+	parts := []part{{routes: server.Routes}}
+	if server.Errors != nil {
+		parts = append(parts, part{server.Errors.Routes, []string{"errors"}})
+	}
+	for _, name := range slices.Sorted(maps.Keys(server.NamedRoutes)) {
+		parts = append(parts, part{caddyhttp.RouteList{*server.NamedRoutes[name]}, []string{"named route " + name}})
+	}
+	return parts
+}
+
+// visitor is called in the order in which requests come to handlers.
+type visitor interface {
+	// beginList and endList stand around the routes of a list, which may be error routes of a subroute.
+	beginList(errors bool)
+	endList()
+
+	// beginRoute and endRoute stand around the handlers of a route.
+	beginRoute(*caddyhttp.Route)
+	endRoute(*caddyhttp.Route)
+
+	// visit is called for a handler before those inside of it, and passed behind them.
+	visit(caddyhttp.MiddlewareHandler, Place) (goesOn bool)
+	passed(caddyhttp.MiddlewareHandler)
+}
+
+// handlerVisitor sees handlers alone.
+type handlerVisitor func(caddyhttp.MiddlewareHandler, Place) bool
+
+func (handlerVisitor) beginList(bool)                     {}
+func (handlerVisitor) endList()                           {}
+func (handlerVisitor) beginRoute(*caddyhttp.Route)        {}
+func (handlerVisitor) endRoute(*caddyhttp.Route)          {}
+func (handlerVisitor) passed(caddyhttp.MiddlewareHandler) {}
+
+func (v handlerVisitor) visit(handler caddyhttp.MiddlewareHandler, place Place) bool {
+	return v(handler, place)
+}
+
 // walk visits the handlers of a server.
 type walk struct {
 	server string
-	yield  func(caddyhttp.MiddlewareHandler, Place) bool
-	branch func(*caddyhttp.Route) (end func()) // is called around a route's handlers; nil: nothing is
-	ended  bool
+	visitor
+	ended bool
 }
 
 // serverText is a server's name, and where it listens.
@@ -64,22 +104,21 @@ func serverText(name string, server *caddyhttp.Server) string {
 }
 
 // routes visits the handlers of routes. The path describes what is around them.
-func (w *walk) routes(routes caddyhttp.RouteList, path []string, site bool) {
+func (w *walk) routes(routes caddyhttp.RouteList, path []string, site, errors bool) {
+	w.beginList(errors)
 	for i := range routes {
 		text, hosts := describe(routes[i].MatcherSets)
 		inside := path
 		if text != "" {
 			inside = append(slices.Clip(path), text)
 		}
-		end := func() {}
-		if w.branch != nil {
-			end = w.branch(&routes[i])
-		}
+		w.beginRoute(&routes[i])
 		for _, handler := range routes[i].Handlers {
 			w.handler(handler, inside, site || hosts)
 		}
-		end()
+		w.endRoute(&routes[i])
 	}
+	w.endList()
 }
 
 func (w *walk) handler(handler caddyhttp.MiddlewareHandler, path []string, site bool) {
@@ -90,25 +129,26 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, path []string, site 
 	if place.Route == "" {
 		place.Route = "all requests"
 	}
-	if w.ended = !w.yield(handler, place); w.ended {
+	if w.ended = !w.visit(handler, place); w.ended {
 		return
 	}
 	switch handler := handler.(type) {
 	case *caddyhttp.Subroute:
-		w.routes(handler.Routes, path, site)
+		w.routes(handler.Routes, path, site, false)
 		if handler.Errors != nil {
-			w.routes(handler.Errors.Routes, append(slices.Clip(path), "errors"), site)
+			w.routes(handler.Errors.Routes, append(slices.Clip(path), "errors"), site, true)
 		}
 	case *reverseproxy.Handler:
 		w.responses(handler.HandleResponse, path, site)
 	case *intercept.Intercept:
 		w.responses(handler.HandleResponse, path, site)
 	}
+	w.passed(handler)
 }
 
 func (w *walk) responses(handlers []caddyhttp.ResponseHandler, path []string, site bool) {
 	for _, h := range handlers {
-		w.routes(h.Routes, append(slices.Clip(path), "responses"), site)
+		w.routes(h.Routes, append(slices.Clip(path), "responses"), site, false)
 	}
 }
 

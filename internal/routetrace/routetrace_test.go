@@ -58,8 +58,8 @@ func TestLocalAddress(t *testing.T) {
 	}
 }
 
-// TestEarlyReads_foreign has a handler of another author in front of the one that reads a header.
-func TestEarlyReads_foreign(t *testing.T) {
+// TestWarnings_foreignHeader has a handler of another author in front of the one that reads a header.
+func TestWarnings_foreignHeader(t *testing.T) {
 	reader := &addsHeader{}
 	foreign := &struct{ caddyhttp.MiddlewareHandler }{} // a type without a name has no author that is known
 	login := func(provider caddyauth.Authenticator) *caddyauth.Authentication {
@@ -67,39 +67,57 @@ func TestEarlyReads_foreign(t *testing.T) {
 	}
 	sets := &headers.Handler{Request: &headers.HeaderOps{Set: http.Header{"remote-user": {"a"}}}}
 	deletes := &headers.Handler{Request: &headers.HeaderOps{Delete: []string{"Remote-User"}}}
-	const none, sure, unsure = "", "Remote-User", "Remote-User unsure"
+	const none, never, later, unsure = "", "which nothing before it writes", "so that it is what the client wrote; put both", "unless a handler in front writes it too; put both"
 	for name, test := range map[string]struct {
 		route []caddyhttp.MiddlewareHandler
 		want  string
 	}{
-		"alone":                           {[]caddyhttp.MiddlewareHandler{reader}, sure},
-		"behind it":                       {[]caddyhttp.MiddlewareHandler{foreign, reader}, unsure},
-		"in front of it":                  {[]caddyhttp.MiddlewareHandler{reader, foreign}, sure},
-		"behind it, in front of a header": {[]caddyhttp.MiddlewareHandler{foreign, reader, sets}, unsure + " later"},
-		"behind it, deleted later":        {[]caddyhttp.MiddlewareHandler{foreign, reader, deletes}, unsure},
-		"deleted later":                   {[]caddyhttp.MiddlewareHandler{reader, deletes}, sure + " later"},
+		"alone":                           {[]caddyhttp.MiddlewareHandler{reader}, never},
+		"behind it":                       {[]caddyhttp.MiddlewareHandler{foreign, reader}, none},
+		"in front of it":                  {[]caddyhttp.MiddlewareHandler{reader, foreign}, never},
+		"behind it, in front of a header": {[]caddyhttp.MiddlewareHandler{foreign, reader, sets}, unsure},
+		"behind it, deleted later":        {[]caddyhttp.MiddlewareHandler{foreign, reader, deletes}, none},
+		"deleted later":                   {[]caddyhttp.MiddlewareHandler{reader, deletes}, later},
 		"behind it and a header":          {[]caddyhttp.MiddlewareHandler{foreign, sets, reader, sets}, none},
-		"behind a login":                  {[]caddyhttp.MiddlewareHandler{login(caddyauth.HTTPBasicAuth{}), reader}, sure},
-		"behind a login of its author":    {[]caddyhttp.MiddlewareHandler{login(&struct{ caddyauth.Authenticator }{}), reader, sets}, unsure + " later"},
+		"behind a login":                  {[]caddyhttp.MiddlewareHandler{login(caddyauth.HTTPBasicAuth{}), reader}, never},
+		"behind a login of its author":    {[]caddyhttp.MiddlewareHandler{login(&struct{ caddyauth.Authenticator }{}), reader, sets}, unsure},
 	} {
 		servers := map[string]*caddyhttp.Server{"srv0": {Routes: caddyhttp.RouteList{{Handlers: test.route}}}}
-		var got []string
-		for _, read := range EarlyReads(servers, func(h caddyhttp.MiddlewareHandler) []string {
+		got := Warnings(servers, func(h caddyhttp.MiddlewareHandler) *Subject {
 			if h == reader {
-				return []string{"Remote-User"}
+				return &Subject{Headers: []string{"Remote-User"}, JSON: "{}"}
 			}
 			return nil
-		}) {
-			text := read.Header
-			if read.Unsure {
-				text += " unsure"
-			}
-			if read.Later {
-				text += " later"
-			}
-			got = append(got, text)
+		})
+		if test.want == none {
+			assert.ErrorIf(t, len(got) > 0, "%s: got %v, want no warning", name, got)
+			continue
 		}
-		assert.Equal(t, strings.Join(got, ", "), test.want, "%s", name)
+		assert.ErrorIf(t, len(got) != 1 || !strings.Contains(got[0].Text, test.want), "%s: got %v, want one with %q", name, got, test.want)
+	}
+}
+
+// TestWarnings_foreignPlaceholder says nothing of placeholders that a handler of another author may set.
+func TestWarnings_foreignPlaceholder(t *testing.T) {
+	reader := &addsHeader{}
+	foreign := &struct{ caddyhttp.MiddlewareHandler }{}
+	for name, test := range map[string]struct {
+		route []caddyhttp.MiddlewareHandler
+		want  int
+	}{
+		"alone":          {[]caddyhttp.MiddlewareHandler{reader}, 1},
+		"behind it":      {[]caddyhttp.MiddlewareHandler{foreign, reader}, 0},
+		"before a login": {[]caddyhttp.MiddlewareHandler{reader, &caddyauth.Authentication{}}, 2},
+		"between them":   {[]caddyhttp.MiddlewareHandler{foreign, reader, &caddyauth.Authentication{}}, 0},
+	} {
+		servers := map[string]*caddyhttp.Server{"srv0": {Routes: caddyhttp.RouteList{{Handlers: test.route}}}}
+		got := Warnings(servers, func(h caddyhttp.MiddlewareHandler) *Subject {
+			if h == reader {
+				return &Subject{Placeholders: []string{"user", "http.auth.user.id"}, JSON: "{}"}
+			}
+			return nil
+		})
+		assert.ErrorIf(t, len(got) != test.want, "%s: got %v, want %d warnings", name, got, test.want)
 	}
 }
 

@@ -232,6 +232,27 @@ func (t *KeyTemplate) Headers() (names []string) {
 	return names
 }
 
+// Placeholders lists the names of the placeholders that stand in the key.
+func (t *KeyTemplate) Placeholders() (names []string) {
+	for i := range t.parts {
+		if name := t.parts[i].Name; name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Placeholders lists the names of the placeholders that a rule takes from a client by.
+func (r *Rule) Placeholders() (names []string) {
+	names = r.Key.Placeholders()
+	for _, p := range []*Placeholder{&r.Numbers.LimitFrom, &r.Numbers.BurstFrom, &r.Numbers.WeightFrom} {
+		if p.Name != "" {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
 // RequestHeaders lists the request headers that a rule takes from a client by, in their canonical form.
 func (r *Rule) RequestHeaders() (names []string) {
 	fields := []field{r.Numbers.LimitFrom.field, r.Numbers.BurstFrom.field, r.Numbers.WeightFrom.field}

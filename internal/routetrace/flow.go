@@ -1,0 +1,275 @@
+package routetrace
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
+)
+
+// earlyRead is what a limit goes by before any handler has certainly written it: a header of requests, or a
+// placeholder of the authenticated user.
+type earlyRead struct {
+	place Place
+	name  string // of a header, in its canonical form, or of a placeholder
+	user  bool   // it is a placeholder of the authenticated user
+
+	unsure bool // a handler in front may have written it: its configuration does not tell
+	later  bool // a handler behind the place writes it
+}
+
+// flow follows the routes of a server in their order, and warns of what requests cannot meet there. It is a [visitor].
+type flow struct {
+	subjectOf SubjectOf
+	found     *findings
+
+	here
+	around []here // of the lists and routes around
+
+	early []earlyRead
+}
+
+// here is what is known of the requests that come to a handler.
+type here struct {
+	// answered is the name of a handler that answers all of them in front of this one. Empty: there is none.
+	answered string
+
+	// same are the handlers of this list that all of its requests meet, in JSON.
+	same []string
+
+	// stripped are prefixes that are taken away from paths. If below is not empty it is one of them that the routes
+	// around still ask for.
+	stripped []string
+	below    string
+
+	front headerWrites
+	open  []int // those of early that handlers to come are behind
+}
+
+func (f *flow) beginList(errors bool) {
+	f.around = append(f.around, f.here)
+	f.same = nil
+	if errors { // whose requests may have any path
+		f.stripped = nil
+	}
+}
+
+func (f *flow) endList() {
+	before := f.leave()
+	f.answered, f.same = before.answered, before.same
+}
+
+func (f *flow) beginRoute(route *caddyhttp.Route) {
+	f.around = append(f.around, f.here)
+	if f.below == "" {
+		f.below = f.goneFrom(route.MatcherSets)
+	}
+}
+
+// endRoute forgets what holds for the requests of the route alone. Requests that pass a terminal route, or one of a
+// group, do not come to the next one.
+func (f *flow) endRoute(route *caddyhttp.Route) {
+	before := f.leave()
+	f.below = before.below
+	if route.Group != "" || len(route.MatcherSets) > 0 {
+		f.answered, f.same = before.answered, before.same
+	}
+	if route.Terminal || route.Group != "" {
+		f.front, f.open = before.front, before.open
+	}
+	if route.Terminal {
+		f.stripped = before.stripped
+		return
+	}
+	var stripped []string
+	for _, prefix := range f.stripped {
+		if slices.Contains(before.stripped, prefix) || route.Group == "" && matchesBelow(route.MatcherSets, prefix) {
+			stripped = append(stripped, prefix)
+		}
+	}
+	f.stripped = stripped
+}
+
+// leave returns what was known before the list or route.
+func (f *flow) leave() here {
+	last := len(f.around) - 1
+	before := f.around[last]
+	f.around = f.around[:last]
+	return before
+}
+
+func (f *flow) visit(handler caddyhttp.MiddlewareHandler, place Place) bool {
+	if s := f.subjectOf(handler); s != nil {
+		f.subject(s, place)
+	}
+	f.found.note(handler)
+	writes := writesOf(handler)
+	for _, i := range f.open {
+		f.early[i].later = f.early[i].later || writes.follows(&f.early[i])
+	}
+	f.front.add(writes)
+	f.rewrite(handler)
+	return true
+}
+
+func (f *flow) passed(handler caddyhttp.MiddlewareHandler) {
+	if f.answered == "" {
+		f.answered = answersAll(handler)
+	}
+}
+
+// userPrefix begins the placeholders of the authenticated user.
+const userPrefix = "http.auth.user."
+
+// subject warns of what a handler with limits cannot mean at its place.
+func (f *flow) subject(s *Subject, place Place) {
+	for _, text := range s.Alone {
+		f.found.add(place, text)
+	}
+	twice := slices.Contains(f.same, s.JSON)
+	below := f.below
+	for i := 0; below == "" && i < len(s.Matches); i++ {
+		below = f.goneFrom(s.Matches[i])
+	}
+	if below == "" && s.Usage != "" {
+		below = f.goneFrom(caddyhttp.MatcherSets{{&caddyhttp.MatchPath{s.Usage}}})
+	}
+	switch {
+	case f.answered != "":
+		f.found.add(place, "no request comes to this limit, because "+f.answered+" in front of it answers all requests; "+
+			"put the limit in front, or give "+f.answered+" a matcher")
+	case below != "":
+		f.found.add(place, "a limit is for paths below "+below+", which handle_path or uri strip_prefix has taken away in front of it; "+
+			"write the paths without "+below+", or put the limit in front")
+	case twice:
+		f.found.add(place, "the same limits stand twice in one list of handlers, so that each request is charged twice; "+
+			"leave one out, which may come from a snippet that is imported twice")
+	}
+	if s.Unnamed && !twice {
+		f.found.unnamed = append(f.found.unnamed, place)
+	}
+	f.same = append(slices.Clip(f.same), s.JSON)
+	for _, name := range s.Headers {
+		f.read(earlyRead{place: place, name: name})
+	}
+	for _, name := range s.Placeholders {
+		if strings.HasPrefix(name, userPrefix) {
+			f.read(earlyRead{place: place, name: name, user: true})
+		} else if caddyfile, _ := meant(name); caddyfile != "" {
+			f.found.unset = append(f.found.unset, finding{place, name})
+		}
+	}
+}
+
+// read notes what a limit goes by, unless a handler in front has written it.
+func (f *flow) read(r earlyRead) {
+	if f.front.has(&r) {
+		return
+	}
+	r.unsure = f.front.unknown
+	f.open = append(slices.Clip(f.open), len(f.early))
+	f.early = append(f.early, r)
+}
+
+// rewrite notes what a handler makes of paths. Behind handlers that are not known, and behind other changes, any path
+// is possible.
+func (f *flow) rewrite(handler caddyhttp.MiddlewareHandler) {
+	r, is := handler.(*rewrite.Rewrite)
+	switch {
+	case !is && (factsOf(handler).Name == "invoke" || isForeign(handler)):
+		f.stripped = nil
+	case !is:
+	case r.URI != "" || len(r.URISubstring) > 0 || len(r.PathRegexp) > 0 || strings.Contains(r.StripPathPrefix, "{"):
+		f.stripped = nil
+	case strings.Trim(r.StripPathPrefix, "/") != "":
+		prefix := "/" + strings.Trim(r.StripPathPrefix, "/")
+		f.stripped = append(slices.Clip(f.stripped), strings.ToLower(prefix))
+	}
+}
+
+// goneFrom returns the prefix of all paths that matchers are for, if it has been taken away from paths; empty otherwise.
+func (f *flow) goneFrom(sets caddyhttp.MatcherSets) (gone string) {
+	for _, set := range sets {
+		if gone = f.goneFromSet(set); gone == "" {
+			return ""
+		}
+	}
+	return gone
+}
+
+func (f *flow) goneFromSet(set caddyhttp.MatcherSet) string {
+	for _, matcher := range set {
+		paths, is := matcher.(*caddyhttp.MatchPath)
+		if !is || len(*paths) == 0 {
+			continue
+		}
+		for _, prefix := range f.stripped {
+			if all(*paths, func(path string) bool { return isBelow(path, prefix) }) {
+				return prefix
+			}
+		}
+	}
+	return ""
+}
+
+// isBelow reports whether a pattern of paths is for a prefix and what is below it.
+func isBelow(pattern, prefix string) bool {
+	rest, found := strings.CutPrefix(strings.ToLower(pattern), prefix)
+	return found && (rest == "" || rest == "*" || rest[0] == '/')
+}
+
+func all(texts []string, holds func(string) bool) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool { return !holds(text) })
+}
+
+// matchesBelow reports whether matchers match all paths below a prefix.
+func matchesBelow(sets caddyhttp.MatcherSets, prefix string) bool {
+	return len(sets) == 0 || slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool {
+		if len(set) != 1 {
+			return false
+		}
+		paths, is := set[0].(*caddyhttp.MatchPath)
+		return is && slices.ContainsFunc(*paths, func(path string) bool {
+			path = strings.ToLower(path)
+			return path == "*" || path == "/*" || path == prefix+"*" || path == prefix+"/*"
+		})
+	})
+}
+
+// answersAll returns the name of what answers all requests that come to a handler; empty where some may pass it, or
+// where that is not known.
+func answersAll(handler caddyhttp.MiddlewareHandler) string {
+	switch handler := handler.(type) {
+	case *caddyhttp.Subroute:
+		if handler.Errors != nil { // behind which requests may go on
+			return ""
+		}
+		for i := range handler.Routes {
+			if route := &handler.Routes[i]; len(route.MatcherSets) == 0 && route.Group == "" {
+				for _, inside := range route.Handlers {
+					if name := answersAll(inside); name != "" {
+						return name
+					}
+				}
+			}
+		}
+		return ""
+	case *caddyhttp.StaticResponse:
+		status, err := strconv.Atoi(string(handler.StatusCode))
+		switch {
+		case handler.Abort:
+			return "abort"
+		case handler.StatusCode != "" && (err != nil || status < 200):
+			return ""
+		case len(handler.Headers["Location"]) > 0:
+			return "redir"
+		}
+		return "respond"
+	}
+	if facts := factsOf(handler); facts.Effect() == Answers {
+		return facts.Name
+	}
+	return ""
+}

@@ -1,0 +1,91 @@
+package routetrace
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
+)
+
+// headerWrites are headers of requests that handlers write. A star at an end of a deleted one stands for any text.
+type headerWrites struct {
+	set, deleted []string
+	unknown      bool // and others, which the configuration does not tell
+	login        bool // and the placeholders of the authenticated user
+}
+
+// has reports whether a read finds what handlers write.
+func (h *headerWrites) has(read *earlyRead) bool {
+	if read.user {
+		return h.login
+	}
+	return names(h.set, read.name) || names(h.deleted, read.name)
+}
+
+// follows reports whether handlers behind a read write what it reads. If the read is unsure, deleting is no writing:
+// what a handler in front has written is often kept from the backend.
+func (h *headerWrites) follows(read *earlyRead) bool {
+	if read.user {
+		return h.login
+	}
+	return names(h.set, read.name) || !read.unsure && names(h.deleted, read.name)
+}
+
+// add adds what a further handler writes.
+func (h *headerWrites) add(more headerWrites) {
+	h.set, h.deleted = slices.Concat(h.set, more.set), slices.Concat(h.deleted, more.deleted)
+	h.unknown, h.login = h.unknown || more.unknown, h.login || more.login
+}
+
+// writesOf returns what a handler writes, apart from the handlers inside of it.
+func writesOf(handler caddyhttp.MiddlewareHandler) headerWrites {
+	h, ok := handler.(*headers.Handler)
+	if !ok || h.Request == nil {
+		_, login := handler.(*caddyauth.Authentication)
+		return headerWrites{unknown: !ok && mayWriteHeaders(handler), login: login}
+	}
+	changed := slices.Concat(slices.Collect(maps.Keys(h.Request.Set)), slices.Collect(maps.Keys(h.Request.Add)), slices.Collect(maps.Keys(h.Request.Replace)))
+	computed := func(name string) bool { return strings.Contains(name, "{") }
+	return headerWrites{set: changed, deleted: h.Request.Delete, unknown: slices.ContainsFunc(slices.Concat(changed, h.Request.Delete), computed)}
+}
+
+// names reports whether a header stands among names, of which a star at an end stands for any text.
+func names(list []string, header string) bool {
+	header = strings.ToLower(header)
+	return slices.ContainsFunc(list, func(name string) bool {
+		text, open := strings.CutPrefix(strings.ToLower(name), "*")
+		text, more := strings.CutSuffix(text, "*")
+		switch {
+		case name == "*" || open && more:
+			return strings.Contains(header, text)
+		case open:
+			return strings.HasSuffix(header, text)
+		case more:
+			return strings.HasPrefix(header, text)
+		}
+		return header == text
+	})
+}
+
+// mayWriteHeaders reports whether a handler, apart from the handlers inside of it, may write headers of requests
+// that its configuration does not tell: those of other authors, logins by providers of other authors, and named routes.
+func mayWriteHeaders(handler caddyhttp.MiddlewareHandler) bool {
+	if login, ok := handler.(*caddyauth.Authentication); ok {
+		for _, provider := range login.Providers {
+			if isForeign(provider) {
+				return true
+			}
+		}
+	}
+	return factsOf(handler).Name == "invoke" || isForeign(handler)
+}
+
+// isForeign reports whether a module is neither Caddy's nor of this project.
+func isForeign(module any) bool {
+	author := reflect.Indirect(reflect.ValueOf(module)).Type().PkgPath()
+	return !strings.HasPrefix(author, "github.com/caddyserver/caddy/") && !strings.HasPrefix(author, "github.com/redis-ratelimit/")
+}
