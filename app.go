@@ -18,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/errorroute"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -76,6 +77,7 @@ type App struct {
 
 	errorRoutes    *errorroute.Servers // of those that its handlers stand in
 	missingAddress *sync.Once          // warns of requests without a client's address
+	unbelieved     *sync.Once          // warns of clients' addresses that are not believed
 }
 
 // Memory bounds the in-process store.
@@ -121,7 +123,8 @@ func (a *App) UnmarshalJSON(text []byte) error {
 
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.ctx, a.logger, a.missingAddress, a.errorRoutes = ctx, ctx.Logger(), new(sync.Once), new(errorroute.Servers)
+	a.ctx, a.logger, a.errorRoutes = ctx, ctx.Logger(), new(errorroute.Servers)
+	a.missingAddress, a.unbelieved = new(sync.Once), new(sync.Once)
 	a.registered, a.rules = registeredPolicies{}, nil
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -251,6 +254,7 @@ func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) 
 	}
 	if err == nil && registered.counters == nil {
 		registered.counters = a.opened.Memory.Names.Use(s.Name)
+		registered.countIf = new(policystats.CountIfWatch)
 		if len(s.Ban) > 0 {
 			registered.counters.CountBans()
 		}

@@ -86,7 +86,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 
 // registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	all := []prometheus.Collector{policystats.Decisions, storeDuration, storeErrors, refundErrors, batchSize, challenges, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, memoryOverflows, runningUnits{}}
+	all := []prometheus.Collector{policystats.Decisions, storeDuration, storeErrors, refundErrors, batchSize, challenges, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, policystats.UnmatchedCountIf, memoryOverflows, runningUnits{}}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

@@ -20,7 +20,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -155,33 +154,38 @@ func (h *Handler) makeLimiter(ctx caddy.Context) (err error) {
 	}
 	rules := make([]rule.Rule, 0, len(h.Policies))
 	for _, p := range h.Policies {
-		r, counters, err := h.newRule(ctx, p)
+		r, registered, err := h.newRule(ctx, p)
 		if err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
-		rules, l.Counters = append(rules, r), append(l.Counters, counters)
+		rules = append(rules, r)
+		l.Counters, l.CountIfs = append(l.Counters, registered.counters), append(l.CountIfs, registered.countIf)
 	}
 	l.Rules = rule.NewSet(rules)
 	h.app.rules = append(h.app.rules, l.Rules)
 	l.Rules.Overrides = h.app.overrides
 	l.Rules.Warn, l.Rules.OnNeverSet, l.Rules.OnMissingAddress = h.warnInvalid, h.warnNeverSet, h.warnMissingAddress
-	l.Rules.Exempt, err = rule.ParseExempt(h.Exempt)
+	if l.Rules.Exempt, err = rule.ParseExempt(h.Exempt); err != nil {
+		return err
+	}
+	if l.Rules.GoesByAddress() {
+		l.Forwarded = &rule.ForwardedWatch{OnUnbelieved: h.warnUnbelieved}
+	}
 	h.limiter = gate.New(l)
-	return err
+	return nil
 }
 
 // newRule makes the rule of a policy.
-func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, counters *policystats.Policy, err error) {
-	registered, err := h.app.policy(p.settings(), p.identity())
-	if err != nil {
-		return r, nil, err
+func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, registered registeredPolicy, err error) {
+	if registered, err = h.app.policy(p.settings(), p.identity()); err != nil {
+		return r, registered, err
 	}
 	if r, err = p.rule(); err != nil {
-		return r, nil, err
+		return r, registered, err
 	}
 	r.Policy, r.Numbers.Variants = registered.policy, registered.variants
 	r.Match, err = p.loadMatchers(ctx)
-	return r, registered.counters, err
+	return r, registered, err
 }
 
 // warnInvalid counts a value of a placeholder or a response's body that cannot be used, and logs one a
@@ -204,6 +208,14 @@ func (h *Handler) warnMissingAddress(r *rule.Rule, remedy string) {
 	h.app.missingAddress.Do(func() {
 		h.logger.Warn("requests over a unix socket have no client address: all clients count as one, with on_empty_key skip as none; "+remedy,
 			zap.String("policy", r.Policy.Name()))
+	})
+}
+
+// warnUnbelieved logs, once in a configuration, that all clients have the address of a proxy.
+func (h *Handler) warnUnbelieved() {
+	h.app.unbelieved.Do(func() {
+		h.logger.Warn("each of the first 100 requests came with a public address in X-Forwarded-For or Forwarded, and none was believed: " +
+			"all clients of a proxy in front count as that proxy, or are exempt with it; name the proxy in trusted_proxies of the global option servers")
 	})
 }
 

@@ -31,6 +31,7 @@ type registeredPolicy struct {
 	identity identity
 	at       string // where it stands, behind a space; empty: not in a Caddyfile
 	counters *policystats.Policy
+	countIf  *policystats.CountIfWatch // of all handlers with the policy
 	variants *rule.Variants
 }
 

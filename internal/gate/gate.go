@@ -28,6 +28,11 @@ type Limiter struct {
 	Formats  quotaheader.Formats
 	Usage    UsagePath // where clients read their quotas
 
+	// Forwarded looks at the first requests, and CountIfs, by rule, at the first responses that count_if judges. Nil:
+	// nothing is looked for.
+	Forwarded *rule.ForwardedWatch
+	CountIfs  []*policystats.CountIfWatch
+
 	Stores   *storepool.Stores
 	FailMode failover.FailMode
 	Timeout  time.Duration // of a question to Redis

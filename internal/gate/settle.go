@@ -3,6 +3,8 @@ package gate
 import (
 	"net/http"
 
+	"go.uber.org/zap"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
@@ -43,8 +45,28 @@ func (v *Visit) judge(status int, header http.Header) {
 		status = 0
 	}
 	a.response.Status, a.response.Header = status, header
+	if status != 0 {
+		v.watchCountIf()
+	}
 	v.follow()
 	a.response.Status = 0
+}
+
+// watchCountIf reports policies whose count_if matches none of their first responses.
+func (v *Visit) watchCountIf() {
+	l, a := v.limiter, v.awaited
+	for i := range a.passed {
+		r := a.passed[i].Rule
+		if r.CountIf == nil || l.CountIfs[r.Index] == nil {
+			continue
+		}
+		method, _ := sent(v.request)
+		if statuses, unmatched := l.CountIfs[r.Index].Look(method, a.response.Status, r.Counts(&a.response)); unmatched {
+			l.Counters[r.Index].CountUnmatched()
+			l.Logger.Info("count_if matched none of the first 1,000 responses: see in the statuses what a failure is answered with",
+				zap.String("policy", r.Policy.Name()), zap.String("statuses", statuses))
+		}
+	}
 }
 
 // judgeError does so if the handlers end without a response. All count if the client may be the cause: it left, or

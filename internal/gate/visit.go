@@ -33,6 +33,9 @@ type Visit struct {
 
 // Visit begins the visit of a request.
 func (l *Limiter) Visit(w http.ResponseWriter, r *http.Request) *Visit {
+	if l.Forwarded != nil {
+		l.Forwarded.Look(r)
+	}
 	v := &Visit{limiter: l, request: r}
 	v.ResponseWriter = w
 	return v

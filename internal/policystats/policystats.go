@@ -248,6 +248,7 @@ func (p *Policy) drop() {
 	defer p.mu.Unlock()
 	p.dropped = true
 	Bans.DeleteLabelValues(p.name)
+	UnmatchedCountIf.DeleteLabelValues(p.name)
 	for _, o := range outcomes {
 		for _, s := range sources {
 			Decisions.DeleteLabelValues(p.name, string(o), string(s))
