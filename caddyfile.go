@@ -328,7 +328,7 @@ func (p *handlerParser) register(state map[string]any) error {
 			return p.policies[i].Wrap(err)
 		}
 		for _, text := range policy.warnings() {
-			noticed.logParsed(routetrace.Warning{Place: strings.TrimPrefix(at, " at "), Text: text})
+			noticed.logParsed(caddy.Log().Named(appName), routetrace.Warning{Place: strings.TrimPrefix(at, " at "), Text: text})
 		}
 	}
 	return nil

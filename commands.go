@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -12,12 +13,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/command"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
 func init() {
 	caddycmd.RegisterCommand(command.New(command.Host{
 		Redis:    configuredRedis,
-		Warnings: warningsOf,
+		Warnings: findingsOf,
 		Simulate: func(config []byte, policy string) (command.Simulation, error) {
 			r, err := simulate.New(config, policy, limiterOf)
 			if err != nil {
@@ -50,6 +52,39 @@ func configuredRedis(raw json.RawMessage) (*preflight.Options, error) {
 		return nil, caddyfileopt.NameFields(err)
 	}
 	return &preflight.Options{Client: options.Client, Naming: options.Naming}, nil
+}
+
+// findingsOf validates a configuration, and returns the warnings about it for people.
+func findingsOf(config []byte) (findings []preflight.Finding) {
+	warnings, err := warningsOf(config)
+	if err != nil {
+		return []preflight.Finding{{
+			Check: preflight.Configuration, Result: preflight.Warning,
+			Detail: "cannot be set up, so that its limits were not looked at: " + err.Error(),
+			Advice: "mend what 'caddy validate' reports",
+		}}
+	}
+	for _, w := range warnings {
+		problem, advice, _ := strings.Cut(w.Text, "; ")
+		findings = append(findings, preflight.Finding{
+			Check: preflight.Configuration, Result: preflight.Warning, Detail: w.Place + ": " + problem, Advice: advice,
+		})
+	}
+	return findings
+}
+
+// warningsOf validates a configuration, and returns the warnings about it.
+func warningsOf(config []byte) ([]routetrace.Warning, error) {
+	c := new(caddy.Config)
+	if err := caddy.StrictUnmarshalJSON(caddy.RemoveMetaFields(config), c); err != nil {
+		return nil, fmt.Errorf("decoding the configuration: %w", err)
+	}
+	// Log files are opened by no command, and the warnings are printed.
+	c.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{Level: "FATAL"}}}}
+	if err := caddy.Validate(c); err != nil {
+		return nil, err
+	}
+	return noticed.takeValidated(), nil
 }
 
 // Interface guards

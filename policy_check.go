@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	_ "time/tzdata" // nodes of one build have the same zones where machines have no table
 
@@ -182,4 +183,40 @@ func (p *Policy) checkWindow() error {
 	}
 	_, err := p.location()
 	return err
+}
+
+// clientHeaders are those in which proxies pass a client's address on, in their canonical form. Clients can write them.
+var clientHeaders = []string{"X-Forwarded-For", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "Forwarded"}
+
+// The placeholders that differ from connection to connection.
+const (
+	remoteName     = "http.request.remote"
+	remotePortName = "http.request.remote.port"
+)
+
+// warnings returns what the policy can hardly mean, whatever is around its handler. Defaults must be set, and the policy
+// be checked.
+func (p *Policy) warnings() (texts []string) {
+	const (
+		fix      = "; write {client_ip} (in JSON {http.vars.client_ip})"
+		ofClient = "policy %q: the key goes by the header %s, which clients can write, so that each request may have a quota of its own" +
+			fix + ", and name the proxies in front in trusted_proxies of the global option servers"
+		ofConnection = "policy %q: the key has %s, which has the port of the connection, so that each connection has a quota of its own" + fix
+	)
+	key, err := rule.ParseKey(p.Key, p.prefixes())
+	if err != nil {
+		return nil // which check refuses
+	}
+	for _, header := range key.Headers() {
+		if slices.Contains(clientHeaders, header) {
+			texts = append(texts, fmt.Sprintf(ofClient, p.Name, header))
+		}
+	}
+	for _, name := range key.Placeholders() {
+		if (name == remoteName || name == remotePortName) && !p.countsRunning() {
+			short := "{remote" + strings.ReplaceAll(strings.TrimPrefix(name, remoteName), ".", "_") + "}"
+			texts = append(texts, fmt.Sprintf(ofConnection, p.Name, short))
+		}
+	}
+	return texts
 }

@@ -1,7 +1,11 @@
 package redisratelimit
 
 import (
+	"context"
+	"slices"
 	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -49,4 +53,41 @@ func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) (pretended 
 		}
 	}
 	return pretended
+}
+
+// logWarnings logs what the routes of the app's configuration can hardly mean.
+func (a *App) logWarnings() {
+	noticed.logValidated(a.logger, routetrace.Warnings(a.servers(), subjectOf))
+}
+
+// wasValidated reports whether the app is cleaned up because its configuration was validated, and is not to be started:
+// Caddy then calls nothing else once all routes are set up.
+func (a *App) wasValidated() bool {
+	const causeOfCaddy = "validation complete"
+	cause := context.Cause(a.ctx)
+	return cause != nil && cause.Error() == causeOfCaddy
+}
+
+// subjectOf returns what warnings depend on of a handler; nil for handlers of others.
+func subjectOf(handler caddyhttp.MiddlewareHandler) *routetrace.Subject {
+	h, ok := handler.(*Handler)
+	if !ok {
+		return nil
+	}
+	s := &routetrace.Subject{Usage: h.Usage, JSON: h.configured, Unnamed: h.unnamed}
+	for _, p := range h.Policies {
+		s.Alone = append(s.Alone, p.warnings()...)
+	}
+	for i := range h.limiter.Rules.Rules {
+		r := &h.limiter.Rules.Rules[i]
+		for _, header := range r.RequestHeaders() {
+			if !slices.Contains(clientHeaders, header) { // of which the policy warns
+				s.Headers = routetrace.AppendNew(s.Headers, header)
+			}
+		}
+		s.Placeholders = routetrace.AppendNew(s.Placeholders, r.Placeholders()...)
+		s.Matches = append(s.Matches, r.Match)
+	}
+	slices.Sort(s.Headers)
+	return s
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -64,11 +63,8 @@ func (h Host) runCheck(i *invocation) error {
 }
 
 func isConfigurationWarning(f preflight.Finding) bool {
-	return f.Check == checkConfiguration && f.Result == preflight.Warning
+	return f.Check == preflight.Configuration && f.Result == preflight.Warning
 }
-
-// checkConfiguration is the name of what is checked without Redis.
-const checkConfiguration = "configuration"
 
 // findings checks the Redis of the configuration, if it has one, and the configuration itself.
 func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked bool, err error) {
@@ -89,36 +85,20 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 	switch {
 	case err != nil:
 		return []preflight.Finding{{
-			Check: checkConfiguration, Result: preflight.Failed, Detail: err.Error(),
+			Check: preflight.Configuration, Result: preflight.Failed, Detail: err.Error(),
 			Advice: "change the global option redis_ratelimit, or set the environment variables and files that it reads",
 		}}, false, nil
 	case options == nil:
 		return append([]preflight.Finding{{
 			Check: "redis", Result: preflight.OK,
 			Detail: "none is configured: the limits live in each Caddy process, and are not shared",
-		}}, h.warnings(text)...), false, nil
+		}}, h.Warnings(text)...), false, nil
 	}
 	options.Logs = bytes.Contains(text, []byte(`"sliding_window_log"`))
 	options.Runs = bytes.Contains(text, []byte(`"max_concurrent`))
 	options.Challenges = challengePattern.Match(text)
 	findings, unasked = preflight.Run(i.cmd.Context(), *options)
-	return append(findings, h.warnings(text)...), unasked, nil
-}
-
-// warnings returns what a configuration can hardly mean, as findings.
-func (h Host) warnings(config []byte) (findings []preflight.Finding) {
-	warnings, err := h.Warnings(config)
-	if err != nil {
-		return []preflight.Finding{{
-			Check: checkConfiguration, Result: preflight.Warning, Detail: "cannot be set up, so that its limits were not looked at: " + err.Error(),
-			Advice: "mend what 'caddy validate' reports",
-		}}
-	}
-	for _, w := range warnings {
-		problem, advice, _ := strings.Cut(w.Text, "; ")
-		findings = append(findings, preflight.Finding{Check: checkConfiguration, Result: preflight.Warning, Detail: w.Place + ": " + problem, Advice: advice})
-	}
-	return findings
+	return append(findings, h.Warnings(text)...), unasked, nil
 }
 
 var challengePattern = regexp.MustCompile(`"challenge"\s*:\s*\{`)

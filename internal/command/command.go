@@ -16,7 +16,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -27,8 +26,9 @@ type Host struct {
 	// configuration's redis_ratelimit; nil if it has none.
 	Redis func(app json.RawMessage) (*preflight.Options, error)
 
-	// Warnings sets up a configuration, and returns what it can hardly mean.
-	Warnings func(config []byte) ([]routetrace.Warning, error)
+	// Warnings sets up a configuration, and returns what it can hardly mean, as warnings of the check
+	// [preflight.Configuration].
+	Warnings func(config []byte) []preflight.Finding
 
 	// Simulate sets up a configuration to decide a log's requests. A policy that is named decides alone.
 	Simulate func(config []byte, policy string) (Simulation, error)

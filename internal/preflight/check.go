@@ -18,6 +18,9 @@ const (
 	Failed  = "failed"
 )
 
+// Configuration is the name of the check of what is configured.
+const Configuration = "configuration"
+
 // Finding is what one check found.
 type Finding struct {
 	// Check is the check's name, Result one of [OK], [Warning] and [Failed].

@@ -23,7 +23,7 @@ func (p *preflight) reach(ctx context.Context) goredis.UniversalClient {
 	}
 	client, err := dial.New(o)
 	if err != nil { // impossible after Validate
-		p.failed("configuration", "", err.Error(), "")
+		p.failed(Configuration, "", err.Error(), "")
 		return nil
 	}
 	if cluster, ok := client.(*goredis.ClusterClient); ok {
