@@ -200,7 +200,7 @@ func (p *Policy) warnings() (texts []string) {
 	const (
 		fix      = "; write {client_ip} (in JSON {http.vars.client_ip})"
 		ofClient = "policy %q: the key goes by the header %s, which clients can write, so that each request may have a quota of its own" +
-			fix + ", and name the proxies in front in trusted_proxies of the global option servers"
+			fix + ", and in the global option servers name the proxies in front in trusted_proxies"
 		ofConnection = "policy %q: the key has %s, which has the port of the connection, so that each connection has a quota of its own" + fix
 	)
 	key, err := rule.ParseKey(p.Key, p.prefixes())
@@ -209,13 +209,17 @@ func (p *Policy) warnings() (texts []string) {
 	}
 	for _, header := range key.Headers() {
 		if slices.Contains(clientHeaders, header) {
-			texts = append(texts, fmt.Sprintf(ofClient, p.Name, header))
+			text := fmt.Sprintf(ofClient, p.Name, header)
+			if header != "X-Forwarded-For" && header != "Forwarded" { // the one that is the default, and one that Caddy cannot read
+				text += ", and this header in client_ip_headers"
+			}
+			texts = append(texts, text)
 		}
 	}
 	for _, name := range key.Placeholders() {
 		if (name == remoteName || name == remotePortName) && !p.countsRunning() {
 			short := "{remote" + strings.ReplaceAll(strings.TrimPrefix(name, remoteName), ".", "_") + "}"
-			texts = append(texts, fmt.Sprintf(ofConnection, p.Name, short))
+			return append(texts, fmt.Sprintf(ofConnection, p.Name, short))
 		}
 	}
 	return texts
