@@ -29,8 +29,9 @@ The checks count under a policy of their own, redis-ratelimit-check. Its keys
 expire after seconds.
 
 The exit code is 0 if nothing failed, 1 if there is a warning about the
-configuration, 2 if something is missing, and 3 if Redis cannot be asked. --json prints a list of {"check", "result", "detail",
-"advice"}, where the result is ok, warning or failed.`,
+configuration, 2 if something is missing, and 3 if Redis cannot be asked.
+--json prints a list of {"check", "result", "detail", "advice"}, where the
+result is ok, warning or failed.`,
 		Example: `  caddy redis-ratelimit check --config /etc/caddy/Caddyfile
   caddy redis-ratelimit check --config caddy.json --json`,
 		RunE: runs(h.runCheck),
