@@ -64,20 +64,48 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 	}
 	switch {
 	case question.Unban:
-		report.Unbanned, err = unban(r.Context(), stores, registered.policy, key)
+		err = unban(r.Context(), stores, registered.policy, key, &report)
 		if err != nil && report.Unbanned != nil && *report.Unbanned > 0 { // in a part of Redis
 			report.Error = adminapi.UnavailableText(err)
 			return report, true, nil
 		}
 	case question.Remove:
-		report.Removed, err = true, a.overrides.Remove(ctx, named) // which may be from when the policy had other keys
-		if errors.Is(err, overrides.ErrAbsent) && target != named {
-			err = a.overrides.Remove(ctx, target)
-		}
+		err = a.removeOverride(ctx, named, target, &report)
 	default:
-		report.OverrideEntry, err = a.putOverride(ctx, registered, target, &question)
+		err = a.putOverride(ctx, registered, target, &question, &report)
+	}
+	if err == nil && report.NodeOnly {
+		addHint(&report, nodeOnlyHint)
 	}
 	return report, false, overrideError(err)
+}
+
+// nodeOnlyHint is the hint of what one node does while Redis is away.
+const nodeOnlyHint = "redis is away: this holds on this node alone, until redis decides again; repeat it on other nodes, and then once more"
+
+// addHint adds a sentence to the hint of an answer.
+func addHint(report *adminapi.OverrideReport, hint string) {
+	switch {
+	case hint == "":
+	case report.Hint == "":
+		report.Hint = hint
+	default:
+		report.Hint += "; " + hint
+	}
+}
+
+// removeOverride ends an override by its name, which may be from when the policy had other keys, or by the key that is
+// meant. While Redis is away it ends those of this node alone.
+func (a *App) removeOverride(ctx context.Context, named, meant overrides.Target, report *adminapi.OverrideReport) error {
+	err := a.overrides.Remove(ctx, named)
+	if errors.Is(err, overrides.ErrAbsent) && meant != named {
+		err = a.overrides.Remove(ctx, meant)
+	}
+	if overrides.Away(err) && (a.overrides.RemoveOnNode(named) || a.overrides.RemoveOnNode(meant)) {
+		report.NodeOnly, err = true, nil
+	}
+	report.Removed = err == nil
+	return err
 }
 
 // checkOverride refuses what no override can be. The key is nil for all.
@@ -116,11 +144,11 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 	return &encoded, nil
 }
 
-// putOverride sets an override of a policy.
-func (a *App) putOverride(ctx context.Context, registered registeredPolicy, target overrides.Target, o *adminapi.OverrideRequest) (*adminapi.OverrideEntry, error) {
+// putOverride sets an override of a policy. While Redis is away, blocks and exemptions apply on this node alone.
+func (a *App) putOverride(ctx context.Context, registered registeredPolicy, target overrides.Target, o *adminapi.OverrideRequest, report *adminapi.OverrideReport) error {
 	lasts, err := o.Lasts()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	what := overrides.Rule{Note: o.Note}
 	switch {
@@ -134,18 +162,21 @@ func (a *App) putOverride(ctx context.Context, registered registeredPolicy, targ
 			what.Burst = *o.Burst
 		}
 		if _, err := what.WithLimit(registered.policy); err != nil {
-			return nil, limitError(registered.policy, err)
+			return limitError(registered.policy, err)
 		}
 	}
 	e, err := a.overrides.Put(ctx, target, what, lasts)
+	if overrides.Away(err) && what.Action != overrides.Limit {
+		e, err = a.overrides.PutOnNode(target, what, lasts)
+	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	entry := explain.Override(e)
+	report.OverrideEntry, report.NodeOnly = explain.Override(e), e.NodeOnly
 	if o.Key.Given {
-		entry.Key = &o.Key.Text // in clear also where overrides hold HMACs
+		report.Key = &o.Key.Text // in clear also where overrides hold HMACs
 	}
-	return entry, nil
+	return nil
 }
 
 // limitError says what is wrong with the limit of an override, and which is the largest possible one.

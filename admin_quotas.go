@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -75,17 +76,26 @@ func (a *App) addBans(r *http.Request, stores *storepool.Stores, keys []adminapi
 	})
 }
 
-// unban lifts the ban of a key, or with nil those of all keys of a policy, and returns how many there were.
-func unban(ctx context.Context, stores *storepool.Stores, p *limiter.Policy, key *limiter.EncodedKey) (*int64, error) {
-	switch {
-	case !p.Bans():
-		return nil, adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
-	case key == nil:
+// unban lifts the ban of a key, or with nil those of all keys of a policy, and reports how many there were. While Redis is
+// away it lifts those that this node remembers.
+func unban(ctx context.Context, stores *storepool.Stores, p *limiter.Policy, key *limiter.EncodedKey, report *adminapi.OverrideReport) error {
+	if !p.Bans() {
+		return adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
+	}
+	if key == nil {
 		lifted, err := stores.UnbanAll(ctx, p.Name()) // has a budget of its own
-		return &lifted, err
+		if lifted == 0 && overrides.Away(err) {
+			lifted, report.NodeOnly, err = stores.UnbanAllHere(p.Name()), true, nil
+		}
+		report.Unbanned = &lifted
+		return err
 	}
 	lifted, err := stores.Unban(ctx, p, *key)
-	return new(int64(oneIf(lifted))), err
+	if overrides.Away(err) {
+		lifted, report.NodeOnly, err = stores.UnbanHere(p, *key), true, nil
+	}
+	report.Unbanned = new(int64(oneIf(lifted)))
+	return err
 }
 
 // readQuota reads which quota a question is about, and a hint for who asks it. Without a key it is the whole policy.

@@ -148,3 +148,56 @@ func TestOverride_outage(t *testing.T) {
 		return got.Body == "denied override", got
 	})
 }
+
+// TestOverride_node_only sets overrides on one of two nodes while Redis is away, over reloads. They end when Redis is
+// back, and nothing of them is written there.
+func TestOverride_node_only(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	config := func(timeout string) string {
+		return caddytest.Config(caddytest.RedisAt(proxy.Addr, "timeout "+timeout), caddytest.LimitedSite)
+	}
+	a, b := caddytest.Start(t, config("10s")), caddytest.Start(t, config("10s"))
+	a.Override(t, 200, `{"policy":"api","key":"kept","block":true}`)
+	waitForDecision(t, b, "kept", "denied override")
+	client := server.Client(t)
+	before := client.HGetAll(t.Context(), "rl:{%!overrides}:entries").Val()
+	proxy.Part()
+	waitForDecision(t, a, "bad", "allowed fallback")
+	a.Override(t, 200, `{"policy":"api","key":"bad","block":true,"note":"n"}`).Want(t, 0, `*"key":"bad","block":true,"note":"n","node_only":true,*"hint":"redis is away*`)
+	a.Ratelimit(t, "override", "--policy", "api", "--key", "kept", "--exempt", "--for", "1h").Want(t, 0, "override  exempt on this node alone\n", "Hint: ")
+	a.Override(t, 200, `{"policy":"api","key":"mistaken","block":true}`)
+	waitForDecision(t, a, "mistaken", "denied override")
+	a.Ratelimit(t, "override", "--policy", "api", "--key", "mistaken", "--remove").Want(t, 0, "override removed on this node alone\n")
+	a.Override(t, 503, `{"policy":"api","key":"mistaken","remove":true}`)
+	for _, body := range []string{`"key":"bad","limit":500`, `"all":true,"limit":500`, `"key":"other","remove":true`} {
+		a.Override(t, 503, `{"policy":"api",`+body+`}`)
+	}
+	onNode := func() {
+		t.Helper()
+		waitForDecision(t, a, "bad", "denied override")
+		waitForDecision(t, a, "kept", "exempt override")
+		waitForDecision(t, b, "kept", "denied override")
+		again := a.Get(t, "/", "X-Key: mistaken")
+		assert.ErrorIf(t, strings.HasSuffix(again.Body, "override"), "a block that was removed applies: %v", again)
+		a.Ratelimit(t, "overrides").Want(t, 3, "bad", "block on this node alone", "kept", "exempt on this node alone")
+	}
+	onNode()
+	a.Reload(t, config("10s")+"\n# the same store")
+	onNode()
+	a.Reload(t, config("9s")) // another store on the same Redis
+	onNode()
+	a.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 3, "block on this node alone, until it is removed")
+	proxy.Join()
+	waitForDecision(t, a, "kept", "denied override")
+	waitForDecision(t, b, "bad", "allowed redis")
+	waitForDecision(t, a, "bad", "allowed redis") // no override refuses it any more
+	assert.Retry(t, "the log says that they have ended", func() (again bool, seen any) {
+		lines := a.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "redis is back; overrides") })
+		return len(lines) == 0, "no line"
+	})
+	a.Ratelimit(t, "overrides").Want(t, 0, "kept")
+	after := client.HGetAll(t.Context(), "rl:{%!overrides}:entries").Val()
+	assert.ErrorIf(t, len(after) != 1 || len(before) != 1 || fmt.Sprint(after) != fmt.Sprint(before), "in Redis is %v, and was %v", after, before)
+}

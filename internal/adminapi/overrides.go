@@ -58,7 +58,8 @@ func (o *OverrideRequest) Lasts() (time.Duration, error) {
 	return parsed, nil
 }
 
-// OverrideEntry is an override. Until is absent where it has no end.
+// OverrideEntry is an override. Until is absent where it has no end. NodeOnly is true while it applies on the asked node
+// alone, because Redis was away when it was set.
 type OverrideEntry struct {
 	Policy string     `json:"policy"`
 	Key    *string    `json:"key,omitempty"`
@@ -69,6 +70,8 @@ type OverrideEntry struct {
 	Exempt bool       `json:"exempt,omitempty"`
 	Until  *time.Time `json:"until,omitempty"`
 	Note   string     `json:"note,omitempty"`
+
+	NodeOnly bool `json:"node_only,omitempty"`
 }
 
 // OverrideReport answers POST /redis_ratelimit/override: with the entry that was set, or with what was
@@ -78,6 +81,9 @@ type OverrideReport struct {
 
 	// Error says, with the status 503, why Unbanned counts those in a part of Redis alone.
 	Error string `json:"error,omitempty"`
+
+	// NodeOnly says that Redis is away, and that this node alone does what was asked, until Redis decides again.
+	NodeOnly bool `json:"node_only,omitempty"`
 
 	Removed  bool   `json:"removed,omitempty"`
 	Unbanned *int64 `json:"unbanned,omitempty"` // also where there were none; nil unless bans were to be lifted

@@ -26,7 +26,9 @@ Counts go on: a client that has used 90 of 100 has 10 left, with --limit 500 it
 has 410.
 
 Overrides are kept in Redis, or in the process without one, up to 10,000. A
-second override of the same client replaces the first.
+second override of the same client replaces the first. While Redis is away,
+--block, --exempt and --unban work on the asked node alone, until Redis decides
+again, and the answer says so. --limit needs Redis.
 
 With --unban no override is set: the ban of the client, or with --all every ban
 of the policy, is lifted and its offenses are forgotten. 'bans' lists them. The
@@ -84,18 +86,27 @@ func runOverride(i *invocation) error {
 	}
 	switch {
 	case report.Removed:
-		i.terminal.Print("override removed\n")
+		i.terminal.Print("override removed" + onThisNode(report.NodeOnly) + "\n")
 	case report.Unbanned != nil:
-		where := ""
+		where := onThisNode(report.NodeOnly)
 		if err != nil {
 			where = " in a part of Redis; the rest could not be asked"
 		}
 		i.terminal.Print(humanize.Counted(*report.Unbanned, "ban") + " lifted" + where + "\n")
 	case report.OverrideEntry != nil:
+		report.OverrideEntry.NodeOnly = report.NodeOnly // the report has one field for all answers
 		showOverride(i, report.OverrideEntry)
 	}
 	i.hint(report.Hint)
 	return err
+}
+
+// onThisNode says that one node alone does something, behind what is done.
+func onThisNode(only bool) string {
+	if only {
+		return " on this node alone"
+	}
+	return ""
 }
 
 // showOverride writes an override, a value a line.
@@ -169,9 +180,9 @@ func overrideText(o *adminapi.OverrideEntry) string {
 	case o == nil:
 		return ""
 	case o.Block:
-		return "block"
+		return "block" + onThisNode(o.NodeOnly)
 	case o.Exempt:
-		return "exempt"
+		return "exempt" + onThisNode(o.NodeOnly)
 	case o.Burst > 0:
 		return "limit " + strconv.FormatInt(o.Limit, 10) + ", burst " + strconv.FormatInt(o.Burst, 10)
 	}

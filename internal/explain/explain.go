@@ -192,7 +192,7 @@ func Override(e *overrides.Entry) *adminapi.OverrideEntry {
 	entry := &adminapi.OverrideEntry{
 		Policy: e.Target.Policy, All: e.All(), Limit: e.Limit, Burst: e.Burst,
 		Block: e.Action == overrides.Block, Exempt: e.Action == overrides.Exempt,
-		Note: e.Note,
+		Note: e.Note, NodeOnly: e.NodeOnly,
 	}
 	if !e.All() {
 		entry.Key = new(escape.Key(e.Key().String()))

@@ -31,8 +31,10 @@ func (l *Live) apply(h holding) {
 			changed[e.Target.Policy] = append(changed[e.Target.Policy], e.Target)
 		}
 	}
+	l.showing.Lock()
 	l.held.Store(&h)
-	l.applied.Store(newSnapshot(h.entries))
+	l.applied.Store(newSnapshot(l.inForce()))
+	l.showing.Unlock()
 	l.reportChanges(changed)
 }
 

@@ -54,6 +54,9 @@ type Entry struct {
 	// Until is the instant by Redis's clock at which it ends; zero for one without an end.
 	Until time.Time
 
+	// NodeOnly says that it applies on this node alone, until Redis is read again.
+	NodeOnly bool
+
 	variant atomic.Pointer[variant]
 }
 

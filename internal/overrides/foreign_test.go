@@ -192,14 +192,14 @@ func TestLive_promoted(t *testing.T) {
 			t.Parallel()
 			server, replica := redistest.Start(t, "--repl-diskless-sync-delay", "0"), redistest.Start(t, "--repl-diskless-sync-delay", "0")
 			a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
-			put(t, a, Target{"api", "kept"}, Rule{Action: Limit, Limit: 5}, 0)
+			put(t, a, Target{Policy: "api", Client: "kept"}, Rule{Action: Limit, Limit: 5}, 0)
 			refresh(t, b)
 			follow(t, replica, server)
-			put(t, a, Target{"api", "lost"}, Rule{Action: Limit, Limit: 6}, 0)
+			put(t, a, Target{Policy: "api", Client: "lost"}, Rule{Action: Limit, Limit: 6}, 0)
 			follow(t, server, replica)
 			want := int64(6)
 			if changed {
-				put(t, b, Target{"api", "new"}, Rule{Action: Block}, 0)
+				put(t, b, Target{Policy: "api", Client: "new"}, Rule{Action: Block}, 0)
 				want = 0
 			}
 			for _, node := range []*Live{a, b, a} {

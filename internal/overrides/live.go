@@ -3,6 +3,7 @@ package overrides
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,9 @@ type Live struct {
 	hashed  bool
 	hooks   Hooks
 	applied atomic.Pointer[snapshot] // nil: there is none
+	showing sync.Mutex               // for changes of what applies
+	own     map[string]*Entry        // by field: those that apply on this node alone; it is replaced, never changed
+	earlier *Live                    // whose own are inherited at the start
 	clock   atomic.Pointer[clockSample]
 
 	turn     chan struct{}           // holds one token, for changes of what follows
@@ -51,6 +55,9 @@ type Hooks struct {
 
 	// OnUnreadable is called for an override in Redis of another form, which is left out.
 	OnUnreadable func(err error)
+
+	// OnNodeOnlyEnd is called when overrides that applied on this node alone have ended, with their number.
+	OnNodeOnlyEnd func(ended int)
 }
 
 // NewLocal returns overrides that live in this process.
@@ -69,6 +76,8 @@ func NewShared(store *redis.Store, format limiter.KeyFormat, earlier *Live, hook
 	if earlier != nil {
 		l.clock.Store(earlier.clock.Load())
 		l.apply(*earlier.held.Load())
+		l.inherit(earlier)
+		l.earlier = earlier
 	}
 	return l
 }
@@ -111,9 +120,15 @@ func (l *Live) OfPolicy(policy string) (all *Entry, clients int) {
 
 // list returns the overrides that have not ended.
 func (l *Live) list() (entries []*Entry) {
-	for _, e := range l.held.Load().entries {
-		if l.applies(e) {
-			entries = append(entries, e)
+	s := l.applied.Load()
+	if s == nil {
+		return nil
+	}
+	for _, p := range *s {
+		for _, e := range p.entries {
+			if l.applies(e) {
+				entries = append(entries, e)
+			}
 		}
 	}
 	return entries

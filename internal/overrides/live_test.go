@@ -140,11 +140,11 @@ func putFull(t *testing.T, a, b *Live) {
 	refresh(t, a) // restores them in Redis
 	refresh(t, b)
 	assert.FatalIf(t, b.Len() != MaxEntries, "there are %d", b.Len())
-	_, err := b.Put(t.Context(), Target{"api", "one more"}, Rule{Action: Block}, 0)
+	_, err := b.Put(t.Context(), Target{Policy: "api", Client: "one more"}, Rule{Action: Block}, 0)
 	assert.ErrorIf(t, !errors.Is(err, ErrFull), "one more: %v", err)
-	put(t, b, Target{"api", "17"}, Rule{Action: Block}, 0) // another one in its place
-	assert.Must(t, b.Remove(t.Context(), Target{"api", "18"}))
-	put(t, b, Target{"api", "one more"}, Rule{Action: Block}, 0)
+	put(t, b, Target{Policy: "api", Client: "17"}, Rule{Action: Block}, 0) // another one in its place
+	assert.Must(t, b.Remove(t.Context(), Target{Policy: "api", Client: "18"}))
+	put(t, b, Target{Policy: "api", Client: "one more"}, Rule{Action: Block}, 0)
 	refresh(t, a)
 	assert.ErrorIf(t, a.Len() != MaxEntries || a.held.Load().entries["api:17"].Action != Block, "there are %d", a.Len())
 }
@@ -188,11 +188,11 @@ func TestLive_restart(t *testing.T) {
 	server := redistest.Start(t)
 	node := func() *Live { return newNode(t, plain, dial.Standalone, server.Addr) }
 	stale, a, b := node(), node(), node()
-	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
-	put(t, a, Target{"api", "removed"}, Rule{Action: Block}, 0)
+	put(t, a, Target{Policy: "api", Client: "acme"}, Rule{Action: Limit, Limit: 5}, 0)
+	put(t, a, Target{Policy: "api", Client: "removed"}, Rule{Action: Block}, 0)
 	refresh(t, stale)
-	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 6}, time.Hour)
-	assert.Must(t, a.Remove(t.Context(), Target{"api", "removed"}))
+	put(t, a, Target{Policy: "api", Client: "acme"}, Rule{Action: Limit, Limit: 6}, time.Hour)
+	assert.Must(t, a.Remove(t.Context(), Target{Policy: "api", Client: "removed"}))
 	refresh(t, b)
 	server.Kill()
 	if err := b.Refresh(t.Context()); !errors.Is(err, limiter.ErrUndecided) {
@@ -218,7 +218,7 @@ func TestLive_restart(t *testing.T) {
 func TestLive_lost_entries(t *testing.T) {
 	server := redistest.Start(t)
 	a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
-	put(t, a, Target{"api", "acme"}, Rule{Action: Limit, Limit: 5}, 0)
+	put(t, a, Target{Policy: "api", Client: "acme"}, Rule{Action: Limit, Limit: 5}, 0)
 	client := server.Client(t)
 	assert.Must(t, client.Del(t.Context(), a.keys.entries).Err())
 	refresh(t, b) // finds that entries are missing, and so restores nothing
@@ -231,6 +231,70 @@ func TestLive_lost_entries(t *testing.T) {
 	client.HSet(t.Context(), a.keys.entries, "api:x", "nonsense")
 	client.Set(t.Context(), a.keys.version, "9000000000000000 2", 0)
 	refresh(t, b)
-	assert.Must(t, b.Remove(t.Context(), Target{"api", "acme"}))
+	assert.Must(t, b.Remove(t.Context(), Target{Policy: "api", Client: "acme"}))
 	assert.Equal(t, client.HLen(t.Context(), a.keys.entries).Val(), 1, "what is left of another version")
+}
+
+// TestLive_node_only has a node apply overrides by itself: no other node sees them, they end by their own time, and by
+// Redis, and other errors than those of an outage are none.
+func TestLive_node_only(t *testing.T) {
+	server := redistest.Start(t)
+	var changed []string
+	var ended int
+	store := newStore(t, plain, dial.Options{Mode: dial.Standalone, Addresses: []string{server.Addr}, Timeout: 20 * time.Second})
+	a := NewShared(store, plain, nil, Hooks{
+		OnChange:      func(policy string, keys ...limiter.EncodedKey) { changed = append(changed, fmt.Sprint(policy, keys)) },
+		OnNodeOnlyEnd: func(n int) { ended += n },
+	})
+	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+	server.Kill()
+	_, err := a.Put(t.Context(), a.Target("api", key("acme")), Rule{Action: Block}, 0)
+	assert.ErrorIf(t, !Away(err), "a Redis that was killed is not away: %v", err)
+	changed = nil
+	for _, name := range []string{"acme", "other", "ends"} {
+		lasts := time.Duration(0)
+		if name == "ends" {
+			lasts = time.Minute
+		}
+		e := assert.NoError(a.PutOnNode(a.Target("api", key(name)), Rule{Action: Block}, lasts))(t)
+		assert.ErrorIf(t, !e.NodeOnly || a.Find("api", key(name)) != e, "%s has %v", name, e)
+	}
+	later := NewShared(store, plain, a, Hooks{}) // of a reload
+	for _, l := range []*Live{a, later} {
+		assert.ErrorIf(t, l.Len() != 3 || !l.Blocks("api") || l.Find("api", key("acme")).Action != Block, "%d overrides apply", l.Len())
+	}
+	sample := a.clock.Load()
+	a.learnTime(a.Now().Add(time.Minute))
+	assert.ErrorIf(t, a.Len() != 2 || a.Find("api", key("ends")) != nil, "%d overrides apply a minute later", a.Len())
+	a.clock.Store(sample)
+	assert.ErrorIf(t, !a.RemoveOnNode(a.Target("api", key("ends"))) || a.RemoveOnNode(a.Target("api", key("ends"))), "it is not removed once")
+	want := []string{"api[acme]", "api[other]", "api[ends]", "api[ends]"}
+	assert.ErrorIf(t, !slices.Equal(changed, want), "the changes are %q, want %q", changed, want)
+
+	server.Run(t)
+	assert.WaitFor(t, "Redis is asked", func() error { return a.Refresh(t.Context()) })
+	newcomer := newNode(t, plain, dial.Standalone, server.Addr)
+	refresh(t, newcomer)
+	for _, l := range []*Live{a, newcomer} {
+		wantLimit(t, l, "api", "acme", 5)
+		assert.Equal(t, l.Len(), 1, "what applies when Redis is back")
+	}
+	assert.Equal(t, ended, 2, "how many have ended")
+	client := server.Client(t)
+	assert.Must(t, client.Do(t.Context(), "config", "set", "maxmemory", "1").Err())
+	_, err = a.Put(t.Context(), a.Target("api", key("x")), Rule{Action: Block}, 0)
+	assert.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || Away(err), "a full Redis is not there: %v", err)
+}
+
+// TestLive_node_only_full has no room for one more, but for one in the place of another.
+func TestLive_node_only_full(t *testing.T) {
+	l := NewLocal(Hooks{})
+	for i := range MaxEntries {
+		l.held.Load().stored[fmt.Sprintf("api:%d", i)] = format(time.Time{}, `{"do":"block"}`)
+	}
+	l.apply(*l.held.Load())
+	_, err := l.PutOnNode(l.Target("api", key("one more")), Rule{Action: Block}, 0)
+	assert.ErrorIf(t, !errors.Is(err, ErrFull), "one more: %v", err)
+	assert.NoError(l.PutOnNode(l.Target("api", key("17")), Rule{Action: Exempt}, 0))(t)
+	assert.ErrorIf(t, l.Len() != MaxEntries || l.Find("api", key("17")).Action != Exempt, "%d apply", l.Len())
 }

@@ -14,6 +14,8 @@ const PollInterval = 500 * time.Millisecond
 // Start begins to poll Redis, once. Without Redis it does nothing.
 func (l *Live) Start() {
 	if l.store != nil && !l.started.Swap(true) {
+		l.inherit(l.earlier) // what was set on this node since
+		l.earlier = nil
 		l.polls.Run, l.polls.Life = l.poll, l.life
 		l.polls.Start(0)
 	}

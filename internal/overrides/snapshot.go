@@ -13,6 +13,7 @@ type snapshot map[string]*ofPolicy
 
 // ofPolicy is the overrides of one policy.
 type ofPolicy struct {
+	entries  []*Entry
 	all      *Entry            // nil: none
 	byClient map[string]*Entry // by Target.Client
 	blocks   bool              // one of them blocks
@@ -30,6 +31,7 @@ func newSnapshot(entries map[string]*Entry) *snapshot {
 			p = &ofPolicy{byClient: map[string]*Entry{}}
 			s[e.Target.Policy] = p
 		}
+		p.entries = append(p.entries, e)
 		p.blocks = p.blocks || e.Action == Block
 		if e.All() {
 			p.all = e

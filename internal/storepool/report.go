@@ -65,6 +65,9 @@ func (s *reporter) watchOverrides(failover *failover.Store) overrides.Hooks {
 				s.logger().Warn("an override in redis is left out; another version may have written it", zap.Error(err))
 			}
 		},
+		OnNodeOnlyEnd: func(ended int) {
+			s.logger().Info("redis is back; overrides that applied on this node alone have ended", zap.Int("overrides", ended))
+		},
 	}
 }
 

@@ -59,15 +59,23 @@ func (f *Store) Unban(ctx context.Context, p *limiter.Policy, key limiter.Encode
 	if err != nil {
 		return false, err
 	}
-	f.local.Unban(p, key)
+	f.UnbanHere(p, key)
+	return banned, nil
+}
+
+// UnbanHere does what [Store.Unban] does in this process alone, and reports whether the client was banned here. The ban
+// that the shared store has holds again when that decides.
+func (f *Store) UnbanHere(p *limiter.Policy, key limiter.EncodedKey) bool {
+	banned := f.local.Unban(p, key)
 	f.denied.Forget(p.Rule().ID, key.String())
-	if f.shared.MayBeHMAC(key) {
-		f.local.UnbanWhere(p.Name(), func(other string) bool {
+	if f.shared != nil && f.shared.MayBeHMAC(key) {
+		lifted := f.local.UnbanWhere(p.Name(), func(other string) bool {
 			return string(f.shared.AppendClient(nil, limiter.AsEncoded(other))) == key.String()
 		})
 		f.denied.ForgetAll(p.Name())
+		banned = banned || lifted > 0
 	}
-	return banned, nil
+	return banned
 }
 
 // UnbanAll lifts the bans of all keys in the policy of that name, whatever its settings are or were, and
@@ -86,6 +94,16 @@ func (f *Store) UnbanAll(ctx context.Context, policy string) (int64, error) {
 	}
 	f.denied.ForgetAll(policy)
 	return banned, err
+}
+
+// UnbanAllHere does what [Store.UnbanAll] does in this process alone, as [Store.UnbanHere] does for one key.
+func (f *Store) UnbanAllHere(policy string) int64 {
+	if !limiter.ValidName(policy) {
+		return 0 // no policy is called so
+	}
+	banned := f.local.UnbanAll(policy)
+	f.denied.ForgetAll(policy)
+	return banned
 }
 
 // Banned lists the clients that the shared store, or without one this process, refuses now: those of
