@@ -1,9 +1,12 @@
 package redisratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
@@ -61,6 +64,14 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 			}
 		}
 		target = a.overrides.Target(question.Policy, *key)
+		if !question.Remove && !question.Force {
+			if err := a.checkPossible(&registered, stores, *key); err != nil {
+				return nil, false, err
+			}
+		}
+		if (question.Block || question.Limit != nil) && a.enforcesNowhere(question.Policy, *key) {
+			addHint(&report, "the policy is a dry run for this key: no request is refused")
+		}
 	}
 	switch {
 	case question.Unban:
@@ -92,6 +103,40 @@ func addHint(report *adminapi.OverrideReport, hint string) {
 	default:
 		report.Hint += "; " + hint
 	}
+}
+
+// checkPossible refuses a key that no request of a policy can have. HMACs, which lists show, are let through. The error quotes
+// no key, because Caddy logs it.
+func (a *App) checkPossible(registered *registeredPolicy, stores *storepool.Stores, key limiter.EncodedKey) error {
+	if stores.Redis != nil && stores.Redis.Store.MayBeHMAC(key) {
+		return nil
+	}
+	policy, address := registered.policy.Name(), registered.identity.Shorten(key.String()) != key.String()
+	var templates []string
+	for _, set := range a.rules {
+		for i := range set.Rules {
+			r := &set.Rules[i]
+			if r.Policy.Name() != policy {
+				continue
+			}
+			if r.CanYield(key) {
+				return nil
+			}
+			if text := cmp.Or(r.Texts.Key, "{client_ip}"); !slices.Contains(templates, text) {
+				templates = append(templates, text)
+			}
+		}
+	}
+	switch {
+	case len(templates) == 0: // no handler uses the policy
+		return nil
+	case address && a.hasAddressKeys(policy):
+		return adminapi.BadInput("key: addresses count by their network in policy %q, IPv4 by /%d and IPv6 by /%d: give the network of this one, "+
+			"whose other clients it concerns too, or force to set it for a key that no request has",
+			policy, registered.identity.IPv4, registered.identity.IPv6)
+	}
+	return adminapi.BadInput("key: no request of policy %q can have it; its key is %s. Copy the key from top or explain, "+
+		"or give force to set it all the same", policy, strings.Join(templates, " or "))
 }
 
 // removeOverride ends an override by its name, which may be from when the policy had other keys, or by the key that is
@@ -161,8 +206,15 @@ func (a *App) putOverride(ctx context.Context, registered registeredPolicy, targ
 		if o.Burst != nil {
 			what.Burst = *o.Burst
 		}
-		if _, err := what.WithLimit(registered.policy); err != nil {
+		changed, err := what.WithLimit(registered.policy)
+		if err != nil {
 			return limitError(registered.policy, err)
+		}
+		if burst := changed.Capacity(); changed.IsBucket() && what.Burst == 0 && burst != what.Limit {
+			addHint(report, fmt.Sprintf("the burst stays %d, the most units at once; burst changes it", burst))
+		}
+		if registered.policy.Bans() {
+			addHint(report, "a ban goes on; unban lifts it")
 		}
 	}
 	e, err := a.overrides.Put(ctx, target, what, lasts)

@@ -208,10 +208,57 @@ func TestOverride_flags(t *testing.T) {
 	n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "5", "--for", "").Want(t, 2, "use a duration")
 }
 
-// TestOverride_hint has operators name an address that counts by its prefix: each answer names the key.
+// TestOverride_hint has operators name an address that counts by its prefix: answers name the key.
 func TestOverride_hint(t *testing.T) {
 	n := caddytest.InProcess(t, "redis_ratelimit {client_ip} 2 24h {\nname api\n}\n"+caddytest.ShowDecision)
-	n.Ratelimit(t, "override", "--policy", "api", "--key", "2001:db8::5", "--block").Want(t, 0, "2001:db8::/64")
+	n.Ratelimit(t, "override", "--policy", "api", "--key", "2001:db8::5", "--block").Want(t, 2, "IPv6 by /64: give the network of this one")
+	n.Ratelimit(t, "override", "--policy", "api", "--key", "2001:db8::5", "--block", "--force").Want(t, 0, "2001:db8::/64")
+	n.Ratelimit(t, "override", "--policy", "api", "--key", "2001:db8::5", "--remove").Want(t, 0)
+	n.Ratelimit(t, "override", "--policy", "api", "--key", "2001:db8::/64", "--block").Want(t, 0, "key       2001:db8::/64\n")
 	n.Ratelimit(t, "state", "--policy", "api", "--key", "2001:db8::5").Want(t, 0, "Hint: ", "2001:db8::/64")
 	n.Ask(t, http.MethodPost, "reset", `{"policy":"api","key":"2001:db8::5"}`).Want(t, http.StatusOK, `*"hint":"*2001:db8::/64*`)
+}
+
+// TestOverride_impossible names keys that no request can have, and forces one of them. No line of the log has them.
+func TestOverride_impossible(t *testing.T) {
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit {
+			policy api { key {client_ip}:{path}; limit 2; window 24h; ban 1h }
+			policy users { key {header.X-Key}; limit 2; window 24h; on_empty_key skip }
+			policy all { key everyone; limit 2; window 24h }
+		}`+caddytest.ShowDecision))
+		for _, test := range []struct{ policy, key, says string }{
+			{"api", "203.0.113.7", "its key is {http.vars.client_ip}:{http.request.uri.path}"},
+			{"api", "acme:/", "Copy the key from top or explain"},
+			{"users", "", "its key is {http.request.header.X-Key}"},
+			{"users", "50%", "give force"},
+			{"users", "%ip:203.0.113.7", "give force"},
+			{"all", "everybody", "its key is everyone"},
+		} {
+			for _, action := range []string{"--block", "--exempt", "--limit=5"} {
+				n.Ratelimit(t, "override", "--policy", test.policy, "--key", test.key, action).Want(t, 2, test.says)
+			}
+		}
+		n.Override(t, 400, `{"policy":"api","key":"203.0.113.7","unban":true}`)
+		n.Override(t, 404, `{"policy":"api","key":"203.0.113.7","remove":true}`)
+		n.Override(t, 200, `{"policy":"api","key":"203.0.113.7","block":true,"force":true}`)
+		n.Override(t, 200, `{"policy":"api","key":"203.0.113.7","remove":true}`)
+		n.Ratelimit(t, "overrides").Want(t, 0, "no overrides")
+		for _, right := range []string{`"api","key":"203.0.113.7:/login"`, `"users","key":"50%25"`, `"all","key":"everyone"`} {
+			n.Override(t, 200, `{"block":true,"policy":`+right+`}`)
+		}
+		assert.ErrorIf(t, strings.Contains(n.Log.String(), "203.0.113.7") || strings.Contains(n.Log.String(), "acme"), "a key is in the log")
+	})
+}
+
+// TestOverride_unchanged has answers say what an override leaves as it is.
+func TestOverride_unchanged(t *testing.T) {
+	n := caddytest.InProcess(t, strings.Replace(overridden, "limit 100", "ban 1h\nlimit 100", 1))
+	n.Ratelimit(t, "override", "--policy", "bucket", "--key", "a", "--limit", "70").Want(t, 0, "Hint: the burst stays 5, the most units at once; burst changes it; a ban goes on; unban lifts it\n")
+	for args, wrong := range map[string]string{"--policy bucket --key a --limit 70 --burst 7": "burst stays", "--policy api --key a --limit 7": "Hint", "--policy bucket --key a --block": "Hint", "--policy tried --key a --exempt": "Hint"} {
+		e := n.Ratelimit(t, append([]string{"override"}, strings.Fields(args)...)...)
+		e.Want(t, 0)
+		assert.ErrorIf(t, strings.Contains(e.Stdout+e.Stderr, wrong), "%s: %v", args, e)
+	}
+	n.Ratelimit(t, "override", "--policy", "tried", "--key", "a", "--block").Want(t, 0, "Hint: the policy is a dry run for this key")
 }

@@ -20,6 +20,8 @@ type OverrideRequest struct {
 	Unban  bool   `json:"unban,omitempty"`
 	Remove bool   `json:"remove,omitempty"`
 
+	Force bool `json:"force,omitempty"` // although it looks like a mistake
+
 	For  Given  `json:"for,omitzero"` // a duration such as 90s, 2h or 7d
 	Note string `json:"note,omitempty"`
 }

@@ -16,7 +16,7 @@ func overrideCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: `override --policy <name> (--key <key> | --all)
       (--limit <n> [--burst <n>] | --block | --exempt | --unban | --remove)
-      [--for <duration>] [--note <text>]`,
+      [--for <duration>] [--note <text>] [--force]`,
 		Short: "Changes the limit of one client, or of all, on every node at once",
 		Long: `
 Gives one client of a policy another limit, blocks it or exempts it, for a time
@@ -29,6 +29,9 @@ Overrides are kept in Redis, or in the process without one, up to 10,000. A
 second override of the same client replaces the first. While Redis is away,
 --block, --exempt and --unban work on the asked node alone, until Redis decides
 again, and the answer says so. --limit needs Redis.
+
+A key that no request of the policy can have is refused without --force. Copy keys
+from 'top' or 'explain'.
 
 With --unban no override is set: the ban of the client, or with --all every ban
 of the policy, is lifted and its offenses are forgotten. 'bans' lists them. The
@@ -51,6 +54,7 @@ count stays; 'reset' gives a client its full quota, too.`,
 	flags.Bool("unban", false, "Lift the ban; with --all, all bans of the policy")
 	flags.Bool("remove", false, "Remove the override")
 	flags.String("for", "", "How long, a `duration` such as 2h; default: until removed")
+	flags.Bool("force", false, "Also for a key that no request can have")
 	flags.String("note", "", "A remark, `text` that the list shows")
 	require(cmd, "policy")
 	cmd.MarkFlagsMutuallyExclusive("key", "all")
@@ -61,7 +65,7 @@ count stays; 'reset' gives a client its full quota, too.`,
 func runOverride(i *invocation) error {
 	question := adminapi.OverrideRequest{
 		Policy: i.flag("policy"), All: i.flag("all") == "true", Block: i.flag("block") == "true",
-		Exempt: i.flag("exempt") == "true", Unban: i.flag("unban") == "true", Remove: i.flag("remove") == "true",
+		Exempt: i.flag("exempt") == "true", Unban: i.flag("unban") == "true", Remove: i.flag("remove") == "true", Force: i.flag("force") == "true",
 		Key: i.given("key"), For: i.given("for"), Note: i.flag("note"),
 	}
 	for flag, value := range map[string]**int64{"limit": &question.Limit, "burst": &question.Burst} {
