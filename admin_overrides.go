@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -54,12 +55,20 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 	defer cancel()
 	report := adminapi.OverrideReport{}
 	target := overrides.Target{Policy: question.Policy}
+	if question.Range.Given {
+		if target.Range, err = a.checkRange(&question, known); err != nil {
+			return nil, false, err
+		}
+		if question.Block && stores.Options != nil && stores.Options.Naming.Secret != "" {
+			addHint(&report, "the range lies in redis in the clear, although hash_keys hides keys")
+		}
+	}
 	named := target
 	if key != nil {
 		named = a.overrides.Target(question.Policy, *key)
 		if known {
 			meant, hint := a.meant(&registered, *key)
-			if report.Hint = hint; meant != *key {
+			if addHint(&report, hint); meant != *key {
 				*key, question.Key.Text = meant, escape.Key(meant.String())
 			}
 		}
@@ -139,6 +148,63 @@ func (a *App) checkPossible(registered *registeredPolicy, stores *storepool.Stor
 		"or give force to set it all the same", policy, strings.Join(templates, " or "))
 }
 
+// The widest ranges that are blocked without force, in bits.
+const (
+	widestIPv4 = 8
+	widestIPv6 = 16
+)
+
+// checkRange reads the range of an override, of a policy that may be gone.
+func (a *App) checkRange(o *adminapi.OverrideRequest, known bool) (netip.Prefix, error) {
+	blocked, err := rule.ParseRange(o.Range.Text)
+	if err != nil {
+		return blocked, adminapi.BadInput("range: use addresses in CIDR form such as 203.0.113.0/24 or 2001:db8::/32, or one address")
+	}
+	widest := widestIPv4
+	if blocked.Addr().Is6() {
+		widest = widestIPv6
+	}
+	switch {
+	case o.Remove:
+	case known && !a.hasAddressInKeys(o.Policy):
+		return blocked, adminapi.BadInput("range: the key of policy %q has no address of a client, so that a range would block nothing; use a policy by {client_ip}", o.Policy)
+	case blocked.Bits() < widest && !o.Force:
+		return blocked, adminapi.BadInput("range: /%d is a large part of the internet; give force to block it all the same", blocked.Bits())
+	}
+	return blocked, nil
+}
+
+// hasAddressInKeys reports whether a client's address is a part of a policy's keys anywhere.
+func (a *App) hasAddressInKeys(policy string) bool {
+	for _, set := range a.rules {
+		for i := range set.Rules {
+			if r := &set.Rules[i]; r.Policy.Name() == policy && r.Key.HasAddress() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// overrideOfKey returns the override that applies to a key, and a hint if a part of its addresses is blocked.
+func (a *App) overrideOfKey(policy string, key limiter.EncodedKey) (entry *overrides.Entry, hint string) {
+	for _, set := range a.rules {
+		for i := range set.Rules {
+			r := &set.Rules[i]
+			if r.Policy.Name() != policy || !r.CanYield(key) {
+				continue
+			}
+			entry, part := r.OverrideOfKey(a.overrides, key)
+			if part != nil {
+				hint = "some addresses of this key are blocked, by the range " + part.Range.String()
+			}
+			return entry, hint
+		}
+	}
+	entry, _ = a.overrides.Find(policy, key)
+	return entry, ""
+}
+
 // removeOverride ends an override by its name, which may be from when the policy had other keys, or by the key that is
 // meant. While Redis is away it ends those of this node alone.
 func (a *App) removeOverride(ctx context.Context, named, meant overrides.Target, report *adminapi.OverrideReport) error {
@@ -159,10 +225,12 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 	switch {
 	case o.Policy == "":
 		return nil, adminapi.BadInput("policy: name one")
-	case o.Key.Given == o.All:
-		return nil, adminapi.BadInput("key, all: give the key of one client, or all as true for all clients without an override of their own")
+	case oneIf(o.Key.Given)+oneIf(o.All)+oneIf(o.Range.Given) != 1:
+		return nil, adminapi.BadInput("key, range, all: give the key of one client, a range of addresses, or all as true for all clients without an override of their own")
 	case len(actions) != 1:
 		return nil, adminapi.BadInput("use one of limit, block, exempt, unban and remove; there are %d", len(actions))
+	case o.Range.Given && !o.Block && !o.Remove:
+		return nil, adminapi.BadInput("range: a range of addresses can be blocked, and removed; use block, or give the key of one client")
 	case o.Burst != nil && o.Limit == nil:
 		return nil, adminapi.BadInput("burst: give the limit too")
 	case o.For.Given && (o.Unban || o.Remove):
@@ -175,8 +243,8 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 		return nil, adminapi.BadInput("limit %d: use a whole number from 1, or block", *o.Limit)
 	case o.Burst != nil && *o.Burst < 1:
 		return nil, adminapi.BadInput("burst %d: use a whole number from 1", *o.Burst)
-	case o.All:
-		return nil, nil //nolint:nilnil // all have no key
+	case !o.Key.Given:
+		return nil, nil //nolint:nilnil // all and ranges have no key
 	}
 	text, err := escape.ParseKey(o.Key.Text)
 	if err != nil {
@@ -245,7 +313,7 @@ func overrideError(err error) error {
 	switch {
 	case errors.Is(err, overrides.ErrAbsent):
 		return adminapi.Absent("%v; 'overrides' lists all", err)
-	case errors.Is(err, overrides.ErrFull):
+	case errors.Is(err, overrides.ErrFull), errors.Is(err, overrides.ErrManyRanges):
 		return adminapi.Conflict("%v", err)
 	case errors.Is(err, limiter.ErrUndecided):
 		return adminapi.Unavailable(err)

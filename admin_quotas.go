@@ -161,11 +161,11 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
 	}
 	client, _, _ := rule.CutPass(*key)
-	override := a.overrides.Find(registered.policy.Name(), client)
+	override, blocked := a.overrideOfKey(registered.policy.Name(), client)
 	policy, status := rule.UnderOverride(override, registered.policy)
 	checks := registered.quotas(policy, *key, override != nil)
 	check := checks[0]
-	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: hint, Override: explain.Override(override),
+	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: cmp.Or(hint, blocked), Override: explain.Override(override),
 		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
 	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
 		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: explain.Seconds(lasts)}

@@ -201,3 +201,45 @@ func TestOverride_node_only(t *testing.T) {
 	after := client.HGetAll(t.Context(), "rl:{%!overrides}:entries").Val()
 	assert.ErrorIf(t, len(after) != 1 || len(before) != 1 || fmt.Sprint(after) != fmt.Sprint(before), "in Redis is %v, and was %v", after, before)
 }
+
+// TestOverride_range has a range of one of two nodes reach the other, which keeps it over an outage; one that is set in the
+// outage stays on its node, over a reload, until Redis is back.
+func TestOverride_range(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	config := func(timeout string) string {
+		return caddytest.Config(caddytest.RedisAt(proxy.Addr, "timeout "+timeout)+"\nservers {\ntrusted_proxies static 127.0.0.0/8\n}",
+			"redis_ratelimit {client_ip} 100 24h {\nname api\n}\n"+caddytest.ShowDecision)
+	}
+	a, b := caddytest.Start(t, config("10s")), caddytest.Start(t, config("10s"))
+	wait := func(n *caddytest.Node, address, decision string) {
+		t.Helper()
+		assert.Retry(t, decision+" for "+address, func() (again bool, seen any) {
+			got := n.Get(t, "/", "X-Forwarded-For: "+address)
+			return got.Body != decision, got
+		})
+	}
+	a.Override(t, 200, `{"policy":"api","range":"203.0.113.0/24","block":true}`)
+	wait(b, "203.0.113.7", "denied override")
+	proxy.Part()
+	wait(a, "198.51.100.7", "allowed fallback")
+	a.Ratelimit(t, "override", "--policy", "api", "--range", "198.51.100.0/24", "--block").Want(t, 0, "override  block on this node alone\n")
+	a.Reload(t, config("9s"))
+	for range 2 {
+		wait(a, "198.51.100.7", "denied override")
+		wait(a, "203.0.113.7", "denied override")
+		wait(b, "203.0.113.7", "denied override")
+	}
+	b.Get(t, "/", "X-Forwarded-For: 198.51.100.7").Want(t, 0, "allowed fallback")
+	proxy.Join()
+	wait(a, "198.51.100.7", "allowed redis")
+	wait(a, "203.0.113.7", "denied override")
+	fields := server.Client(t).HKeys(t.Context(), "rl:{%!overrides}:entries").Val()
+	assert.ErrorIf(t, len(fields) != 1 || fields[0] != "api/203.0.113.0/24", "in Redis is %q", fields)
+	assert.Retry(t, "the range is removed", func() (again bool, seen any) {
+		got := b.Ask(t, http.MethodPost, "override", `{"policy":"api","range":"203.0.113.0/24","remove":true}`)
+		return got.Status != 200, got
+	})
+	wait(a, "203.0.113.7", "allowed redis")
+}

@@ -12,6 +12,7 @@ type OverrideRequest struct {
 	Policy string `json:"policy"`
 	Key    Given  `json:"key,omitzero"`
 	All    bool   `json:"all,omitempty"`
+	Range  Given  `json:"range,omitzero"` // of addresses; to block alone
 
 	Limit  *int64 `json:"limit,omitempty"`
 	Burst  *int64 `json:"burst,omitempty"`
@@ -66,6 +67,7 @@ type OverrideEntry struct {
 	Policy string     `json:"policy"`
 	Key    *string    `json:"key,omitempty"`
 	All    bool       `json:"all,omitempty"`
+	Range  string     `json:"range,omitempty"`
 	Limit  int64      `json:"limit,omitempty"`
 	Burst  int64      `json:"burst,omitempty"`
 	Block  bool       `json:"block,omitempty"`

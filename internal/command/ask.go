@@ -48,7 +48,7 @@ func (i *invocation) ask(method, path string, question, report any) error {
 // textFlags are the flags whose text is sent as JSON, with the form of a byte that is not UTF-8, if the
 // flag has such a form.
 var textFlags = []struct{ flag, byteForm string }{
-	{"key", `: write it \xNN, as 'top' does`}, {"url", ": write it %NN"}, {"policy", ""}, {"header", ""}, {"method", ""}, {"note", ""}, {"for", ""},
+	{"key", `: write it \xNN, as 'top' does`}, {"url", ": write it %NN"}, {"policy", ""}, {"header", ""}, {"range", ""}, {"method", ""}, {"note", ""}, {"for", ""},
 }
 
 // checkTexts refuses flags that are not UTF-8. JSON has no form for them and would replace their bytes.

@@ -115,7 +115,7 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 			decision += " (dry run)"
 		}
 		if p.Source == "" { // the policy has decided nothing
-			t.Add(p.Policy, p.Key, decision, "", "", "", "", "", "", overrideText(p.Override))
+			t.Add(p.Policy, p.Key, decision, "", "", "", "", "", "", overrideAndRange(p.Override))
 			continue
 		}
 		reserve := ""
@@ -124,7 +124,7 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 		}
 		t.Add(p.Policy, p.Key, decision, strconv.FormatInt(p.Weight, 10), reserve,
 			strconv.FormatInt(p.Remaining, 10)+"/"+strconv.FormatInt(p.Limit, 10),
-			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source, overrideText(p.Override))
+			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source, overrideAndRange(p.Override))
 	}
 	return t
 }

@@ -14,7 +14,7 @@ import (
 
 func overrideCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `override --policy <name> (--key <key> | --all)
+		Use: `override --policy <name> (--key <key> | --range <cidr> | --all)
       (--limit <n> [--burst <n>] | --block | --exempt | --unban | --remove)
       [--for <duration>] [--note <text>] [--force]`,
 		Short: "Changes the limit of one client, or of all, on every node at once",
@@ -33,12 +33,18 @@ again, and the answer says so. --limit needs Redis.
 A key that no request of the policy can have is refused without --force. Copy keys
 from 'top' or 'explain'.
 
+With --range --block refuses all clients whose address lies in it, whatever their
+key, but for one with an exemption of its own. The policy's key needs a client's
+address. There may be 1,000 ranges. One of more than 2^24 IPv4 addresses, or of more
+than a /16 of IPv6, needs --force.
+
 With --unban no override is set: the ban of the client, or with --all every ban
 of the policy, is lifted and its offenses are forgotten. 'bans' lists them. The
 count stays; 'reset' gives a client its full quota, too.`,
 		Example: `  caddy redis-ratelimit override --policy api --key acme --limit 5000 --for 2h
   caddy redis-ratelimit override --policy api --key 203.0.113.7 --block \
       --note 'scrapes, ticket 12'
+  caddy redis-ratelimit override --policy api --range 203.0.113.0/24 --block
   caddy redis-ratelimit override --policy login --key 203.0.113.7 --unban
   caddy redis-ratelimit override --policy api --key acme --remove`,
 		RunE: runs(runOverride),
@@ -46,6 +52,7 @@ count stays; 'reset' gives a client its full quota, too.`,
 	policyFlag(cmd, "The policy's `name` (required)")
 	flags := cmd.Flags()
 	flags.String("key", "", "The client's `key`, as 'top' prints it")
+	flags.String("range", "", "Addresses of clients, `cidr`, only with --block and --remove")
 	flags.Bool("all", false, "All clients without an override of their own")
 	flags.Int64("limit", 0, "The limit, `n` units per window of the policy")
 	flags.Int64("burst", 0, "The burst, `n` units; default: that of the policy")
@@ -57,7 +64,7 @@ count stays; 'reset' gives a client its full quota, too.`,
 	flags.Bool("force", false, "Also for a key that no request can have")
 	flags.String("note", "", "A remark, `text` that the list shows")
 	require(cmd, "policy")
-	cmd.MarkFlagsMutuallyExclusive("key", "all")
+	cmd.MarkFlagsMutuallyExclusive("key", "range", "all")
 	cmd.MarkFlagsMutuallyExclusive("limit", "block", "exempt", "unban", "remove")
 	return cmd
 }
@@ -66,7 +73,7 @@ func runOverride(i *invocation) error {
 	question := adminapi.OverrideRequest{
 		Policy: i.flag("policy"), All: i.flag("all") == "true", Block: i.flag("block") == "true",
 		Exempt: i.flag("exempt") == "true", Unban: i.flag("unban") == "true", Remove: i.flag("remove") == "true", Force: i.flag("force") == "true",
-		Key: i.given("key"), For: i.given("for"), Note: i.flag("note"),
+		Key: i.given("key"), Range: i.given("range"), For: i.given("for"), Note: i.flag("note"),
 	}
 	for flag, value := range map[string]**int64{"limit": &question.Limit, "burst": &question.Burst} {
 		if i.cmd.Flags().Changed(flag) {
@@ -78,8 +85,8 @@ func runOverride(i *invocation) error {
 		}
 	}
 	switch {
-	case !question.Key.Given && !question.All:
-		return exitf(exitNotAsked, "use --key for one client, or --all for all clients without an override of their own")
+	case !question.Key.Given && !question.Range.Given && !question.All:
+		return exitf(exitNotAsked, "use --key for one client, --range for addresses, or --all for all clients without an override of their own")
 	case len(question.Actions()) == 0:
 		return exitf(exitNotAsked, "use one of --limit, --block, --exempt, --unban and --remove")
 	}
@@ -121,6 +128,7 @@ func showOverride(i *invocation, o *adminapi.OverrideEntry) {
 	if o.Key != nil {
 		values.Add("key", *o.Key)
 	}
+	values.Add("range", o.Range)
 	values.Add("override", overrideText(o))
 	values.Add("until", untilText(o))
 	values.Add("note", o.Note)
@@ -161,7 +169,7 @@ func overrideTable(overrides []adminapi.OverrideEntry) *terminal.Table {
 	}}
 	for n := range overrides {
 		o := &overrides[n]
-		key := ""
+		key := o.Range
 		if o.Key != nil {
 			key = *o.Key
 		}
@@ -172,8 +180,11 @@ func overrideTable(overrides []adminapi.OverrideEntry) *terminal.Table {
 
 // clientsText says whom an override concerns.
 func clientsText(o *adminapi.OverrideEntry) string {
-	if o.All {
+	switch {
+	case o.All:
 		return "all"
+	case o.Range != "":
+		return "range"
 	}
 	return "one"
 }
@@ -193,6 +204,15 @@ func overrideText(o *adminapi.OverrideEntry) string {
 	return "limit " + strconv.FormatInt(o.Limit, 10)
 }
 
+// overrideAndRange says what an override does, and for which addresses; empty for none.
+func overrideAndRange(o *adminapi.OverrideEntry) string {
+	text := overrideText(o)
+	if o != nil && o.Range != "" {
+		text += " for " + o.Range
+	}
+	return text
+}
+
 // untilText is the end of an override, in whole seconds.
 func untilText(o *adminapi.OverrideEntry) string {
 	if o.Until == nil {
@@ -206,7 +226,7 @@ func overrideLine(o *adminapi.OverrideEntry) string {
 	if o == nil {
 		return ""
 	}
-	text := overrideText(o)
+	text := overrideAndRange(o)
 	if o.All {
 		text += " for all"
 	}

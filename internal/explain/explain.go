@@ -194,7 +194,10 @@ func Override(e *overrides.Entry) *adminapi.OverrideEntry {
 		Block: e.Action == overrides.Block, Exempt: e.Action == overrides.Exempt,
 		Note: e.Note, NodeOnly: e.NodeOnly,
 	}
-	if !e.All() {
+	switch {
+	case e.Range.IsValid():
+		entry.Range = e.Range.String()
+	case !e.All():
 		entry.Key = new(escape.Key(e.Key().String()))
 	}
 	if !e.Until.IsZero() {

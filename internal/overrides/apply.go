@@ -49,7 +49,7 @@ func (l *Live) reportChanges(changed map[string][]Target) {
 	for policy, targets := range changed {
 		var keys []limiter.EncodedKey
 		for _, t := range targets {
-			if l.hashed || t.All() || len(targets) > fewChanges {
+			if l.hashed || t.All() || t.Range.IsValid() || len(targets) > fewChanges {
 				keys = nil
 				break
 			}

@@ -47,7 +47,7 @@ func TestEntry_Policy_batch(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range clients {
 		group.Go(func() {
-			policy := l.Find("api", key(strconv.Itoa(i))).Policy(base)
+			policy := find(l, "api", key(strconv.Itoa(i))).Policy(base)
 			result, err := limiter.Allow(t.Context(), store, policy, strconv.Itoa(i))
 			if err != nil || result.Remaining != int64(99+i) {
 				t.Error(fmt.Sprint(i), result, err)

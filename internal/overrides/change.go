@@ -21,7 +21,7 @@ func (l *Live) Target(policy string, key limiter.EncodedKey) Target {
 			return e.Target
 		}
 	}
-	return Target{policy, l.clientOf(key)}
+	return Target{Policy: policy, Client: l.clientOf(key)}
 }
 
 // Has reports whether there are overrides of a policy.
@@ -34,7 +34,7 @@ func (l *Live) Put(ctx context.Context, t Target, r Rule, lasts time.Duration) (
 	if err != nil {
 		return nil, err
 	}
-	value, err := l.change(ctx, t.field(), lasts.Microseconds(), body)
+	value, err := l.change(ctx, t, lasts.Microseconds(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (l *Live) Put(ctx context.Context, t Target, r Rule, lasts time.Duration) (
 
 // Remove ends an override. Where there is none it is [ErrAbsent].
 func (l *Live) Remove(ctx context.Context, t Target) error {
-	_, err := l.change(ctx, t.field(), -1, "")
+	_, err := l.change(ctx, t, -1, "")
 	return err
 }
 
@@ -69,19 +69,22 @@ func (l *Live) Refresh(ctx context.Context) error {
 }
 
 // change sets or, with -1 microseconds, removes an entry, and returns its value as it is stored.
-func (l *Live) change(ctx context.Context, field string, micros int64, body string) (value string, err error) {
+func (l *Live) change(ctx context.Context, t Target, micros int64, body string) (value string, err error) {
 	if err := l.lock(ctx); err != nil {
 		return "", err
 	}
 	defer l.unlock()
 	if l.store == nil {
-		return l.changeHere(field, micros, body)
+		return l.changeHere(t, micros, body)
 	}
 	for range scanTries {
 		if err := l.sync(ctx); err != nil {
 			return "", err
 		}
-		value, err := l.changeInRedis(ctx, field, micros, body)
+		if err := hasRoom(l.held.Load().entries, t, l.Now()); err != nil && micros >= 0 {
+			return "", err
+		}
+		value, err := l.changeInRedis(ctx, t.field(), micros, body)
 		if !errors.Is(err, errBehind) {
 			return value, err
 		}
@@ -90,8 +93,9 @@ func (l *Live) change(ctx context.Context, field string, micros int64, body stri
 }
 
 // changeHere changes an entry in this process.
-func (l *Live) changeHere(field string, micros int64, body string) (value string, err error) {
-	now, h := l.Now(), l.held.Load()
+func (l *Live) changeHere(t Target, micros int64, body string) (value string, err error) {
+	now, h, field := l.Now(), l.held.Load(), t.field()
+	full := hasRoom(h.entries, t, now)
 	stored := maps.Clone(h.stored)
 	for other, e := range h.entries {
 		if e.ended(now) {
@@ -106,6 +110,8 @@ func (l *Live) changeHere(field string, micros int64, body string) (value string
 		delete(stored, field)
 	case !found && len(stored) >= MaxEntries:
 		return "", ErrFull
+	case full != nil:
+		return "", full
 	case micros == 0:
 		stored[field] = format(time.Time{}, body)
 	default:

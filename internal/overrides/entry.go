@@ -133,6 +133,8 @@ func parseEntry(field, value string) (*Entry, error) {
 		e.Note = strings.ToValidUTF8(e.Note[:MaxNote], "") // of a version with longer ones
 	}
 	switch {
+	case e.Range.IsValid() && e.Action != Block:
+		return nil, errors.New("an override of a range in Redis does not block, which this version does not know")
 	case e.Action == Limit && e.Limit > 0 && e.Burst >= 0, e.Action == Block, e.Action == Exempt:
 		return e, nil
 	}

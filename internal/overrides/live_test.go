@@ -40,6 +40,12 @@ func put(t testing.TB, l *Live, target Target, r Rule, lasts time.Duration) {
 	assert.NoError(l.Put(t.Context(), target, r, lasts))(t)
 }
 
+// find returns the override of a key, or that of all.
+func find(l *Live, policy string, key limiter.EncodedKey) *Entry {
+	e, _ := l.Find(policy, key)
+	return e
+}
+
 func refresh(t testing.TB, l *Live) {
 	t.Helper()
 	assert.Must(t, l.Refresh(t.Context()))
@@ -49,7 +55,7 @@ func refresh(t testing.TB, l *Live) {
 func wantLimit(t testing.TB, l *Live, policy, client string, want int64) {
 	t.Helper()
 	got := int64(0)
-	if e := l.Find(policy, key(client)); e != nil {
+	if e := find(l, policy, key(client)); e != nil {
 		got = e.Limit
 	}
 	assert.ErrorIf(t, got != want, "policy %s, key %q: the limit is %d, want %d", policy, client, got, want)
@@ -91,9 +97,9 @@ func putAndRemove(t *testing.T, a, b *Live) {
 		wantLimit(t, l, "api", "acme", 5000)
 		wantLimit(t, l, "api", "other", 7)
 		wantLimit(t, l, "search", "acme", 0)
-		e := l.Find("login", key("acme"))
+		e := find(l, "login", key("acme"))
 		assert.FatalIf(t, e == nil || e.Action != Block || !e.Until.IsZero() || l.Len() != 3, "the block is %v, of %d", e, l.Len())
-		raised := l.Find("api", key("acme"))
+		raised := find(l, "api", key("acme"))
 		if left := raised.Until.Sub(l.Now()); raised.Note != "tonight" || left < 119*time.Minute || left > 2*time.Hour {
 			t.Errorf("the note is %q, it ends in %v", raised.Note, left)
 		}
@@ -155,11 +161,11 @@ func findEnded(t *testing.T, a, b *Live) {
 	put(t, a, Target{Policy: "api"}, Rule{Action: Block}, time.Hour)
 	before := a.Now()
 	a.learnTime(before.Add(61 * time.Second))
-	if e := a.Find("api", key("acme")); e == nil || !e.All() || a.Len() != 1 {
+	if e := find(a, "api", key("acme")); e == nil || !e.All() || a.Len() != 1 {
 		t.Errorf("after a minute that of all applies, not %v of %d", e, a.Len())
 	}
 	a.learnTime(before.Add(61 * time.Minute))
-	if e := a.Find("api", key("acme")); e != nil {
+	if e := find(a, "api", key("acme")); e != nil {
 		t.Errorf("after an hour there is %v", e)
 	}
 	put(t, a, a.Target("login", key("acme")), Rule{Action: Exempt}, 0)
@@ -210,7 +216,7 @@ func TestLive_restart(t *testing.T) {
 	refresh(t, newcomer)
 	for _, l := range []*Live{stale, a, b, newcomer} {
 		wantLimit(t, l, "api", "acme", 6)
-		assert.ErrorIf(t, l.Len() != 1 || l.Find("api", key("acme")).Until.IsZero(), "it has %d overrides", l.Len())
+		assert.ErrorIf(t, l.Len() != 1 || find(l, "api", key("acme")).Until.IsZero(), "it has %d overrides", l.Len())
 	}
 }
 
@@ -257,15 +263,15 @@ func TestLive_node_only(t *testing.T) {
 			lasts = time.Minute
 		}
 		e := assert.NoError(a.PutOnNode(a.Target("api", key(name)), Rule{Action: Block}, lasts))(t)
-		assert.ErrorIf(t, !e.NodeOnly || a.Find("api", key(name)) != e, "%s has %v", name, e)
+		assert.ErrorIf(t, !e.NodeOnly || find(a, "api", key(name)) != e, "%s has %v", name, e)
 	}
 	later := NewShared(store, plain, a, Hooks{}) // of a reload
 	for _, l := range []*Live{a, later} {
-		assert.ErrorIf(t, l.Len() != 3 || !l.Blocks("api") || l.Find("api", key("acme")).Action != Block, "%d overrides apply", l.Len())
+		assert.ErrorIf(t, l.Len() != 3 || !l.Blocks("api") || find(l, "api", key("acme")).Action != Block, "%d overrides apply", l.Len())
 	}
 	sample := a.clock.Load()
 	a.learnTime(a.Now().Add(time.Minute))
-	assert.ErrorIf(t, a.Len() != 2 || a.Find("api", key("ends")) != nil, "%d overrides apply a minute later", a.Len())
+	assert.ErrorIf(t, a.Len() != 2 || find(a, "api", key("ends")) != nil, "%d overrides apply a minute later", a.Len())
 	a.clock.Store(sample)
 	assert.ErrorIf(t, !a.RemoveOnNode(a.Target("api", key("ends"))) || a.RemoveOnNode(a.Target("api", key("ends"))), "it is not removed once")
 	want := []string{"api[acme]", "api[other]", "api[ends]", "api[ends]"}
@@ -296,5 +302,5 @@ func TestLive_node_only_full(t *testing.T) {
 	_, err := l.PutOnNode(l.Target("api", key("one more")), Rule{Action: Block}, 0)
 	assert.ErrorIf(t, !errors.Is(err, ErrFull), "one more: %v", err)
 	assert.NoError(l.PutOnNode(l.Target("api", key("17")), Rule{Action: Exempt}, 0))(t)
-	assert.ErrorIf(t, l.Len() != MaxEntries || l.Find("api", key("17")).Action != Exempt, "%d apply", l.Len())
+	assert.ErrorIf(t, l.Len() != MaxEntries || find(l, "api", key("17")).Action != Exempt, "%d apply", l.Len())
 }

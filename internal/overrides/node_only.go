@@ -43,10 +43,12 @@ func (l *Live) PutOnNode(t Target, r Rule, lasts time.Duration) (*Entry, error) 
 	e.NodeOnly = true
 	l.showing.Lock()
 	defer l.showing.Unlock()
-	switch entries := l.inForce(); {
-	case entries[t.field()] != nil:
-	case len(entries) >= MaxEntries:
+	entries := l.inForce()
+	if entries[t.field()] == nil && len(entries) >= MaxEntries {
 		return nil, ErrFull
+	}
+	if err := hasRoom(entries, t, l.Now()); err != nil {
+		return nil, err
 	}
 	own := maps.Clone(l.own)
 	if own == nil {

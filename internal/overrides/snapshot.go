@@ -16,6 +16,7 @@ type ofPolicy struct {
 	entries  []*Entry
 	all      *Entry            // nil: none
 	byClient map[string]*Entry // by Target.Client
+	ranges   *Ranges           // nil: none
 	blocks   bool              // one of them blocks
 }
 
@@ -24,7 +25,7 @@ func newSnapshot(entries map[string]*Entry) *snapshot {
 	if len(entries) == 0 {
 		return nil
 	}
-	s := snapshot{}
+	s, ranged := snapshot{}, map[*ofPolicy][]*Entry{}
 	for _, e := range entries {
 		p := s[e.Target.Policy]
 		if p == nil {
@@ -33,11 +34,17 @@ func newSnapshot(entries map[string]*Entry) *snapshot {
 		}
 		p.entries = append(p.entries, e)
 		p.blocks = p.blocks || e.Action == Block
-		if e.All() {
+		switch {
+		case e.Range.IsValid():
+			ranged[p] = append(ranged[p], e)
+		case e.All():
 			p.all = e
-		} else {
+		default:
 			p.byClient[e.Client] = e
 		}
+	}
+	for p, entries := range ranged {
+		p.ranges = newRanges(entries)
 	}
 	return &s
 }
@@ -55,21 +62,22 @@ func (l *Live) current(policy string) *ofPolicy {
 }
 
 // Find returns the override of a client's key in the policy of that name, or that of all; nil where there
-// is none. A nil Live has none.
-func (l *Live) Find(policy string, key limiter.EncodedKey) *Entry {
+// is none. The policy's blocked ranges stand beside it, nil where there is none: they need the client's address. A nil Live
+// has none of both.
+func (l *Live) Find(policy string, key limiter.EncodedKey) (*Entry, *Ranges) {
 	p := l.current(policy)
 	if p == nil {
-		return nil
+		return nil, nil
 	}
 	if len(p.byClient) > 0 {
 		if e := p.byClient[l.clientOf(key)]; l.applies(e) {
-			return e
+			return e, p.ranges
 		}
 	}
 	if l.applies(p.all) {
-		return p.all
+		return p.all, p.ranges
 	}
-	return nil
+	return nil, p.ranges
 }
 
 // Blocks reports whether a client of the policy of that name may be blocked.

@@ -53,6 +53,11 @@ func (s *Set) reportMissingAddress(rule *Rule, r *http.Request, keyIsEmpty bool)
 	s.OnMissingAddress(rule, remedy)
 }
 
+// HasAddress reports whether a client's address is a part of the key.
+func (t *KeyTemplate) HasAddress() bool {
+	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.address })
+}
+
 // has reports whether a placeholder stands in the key.
 func (t *KeyTemplate) has(placeholder string) bool {
 	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.Name == placeholder })

@@ -24,7 +24,7 @@ func ParseExempt(texts []string) ([]netip.Prefix, error) {
 			ranges = append(ranges, private...)
 			continue
 		}
-		prefix, err := parseRange(text)
+		prefix, err := ParseRange(text)
 		if err != nil {
 			return nil, fmt.Errorf("exempt %s: use an address such as 192.0.2.7, a range such as 192.0.2.0/24, or %s", text, privateRanges)
 		}
@@ -33,7 +33,8 @@ func ParseExempt(texts []string) ([]netip.Prefix, error) {
 	return ranges, nil
 }
 
-func parseRange(text string) (netip.Prefix, error) {
+// ParseRange reads a CIDR range, or an address as the range of it alone. IPv4 in IPv6 form is IPv4.
+func ParseRange(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		prefix, err := netip.ParsePrefix(text)
 		if prefix.Addr().Is4In6() { // IsExempt compares without the mapping

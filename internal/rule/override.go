@@ -2,9 +2,12 @@ package rule
 
 import (
 	"net/http"
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -22,6 +25,75 @@ func UnderOverride(e *overrides.Entry, p *limiter.Policy) (*limiter.Policy, Stat
 		return p, Blocked
 	}
 	return p, Exempted
+}
+
+// overrideOf returns what an operator has set for a request by a rule: for its key, for a range of addresses, or for all.
+func (s *Set) overrideOf(rule *Rule, key limiter.EncodedKey, r *http.Request, repl *caddy.Replacer) *overrides.Entry {
+	found, ranges := s.Overrides.Find(rule.Policy.Name(), key)
+	if ranges == nil || isExemption(found) {
+		return found
+	}
+	var block *overrides.Entry
+	for i := range rule.Key.parts {
+		if part := &rule.Key.parts[i]; part.address {
+			if address, err := netip.ParseAddr(addressOf(part, r, repl)); err == nil {
+				block = overrides.Longer(block, s.Overrides.Blocking(ranges, address))
+			}
+		}
+	}
+	return underRange(found, block)
+}
+
+// OverrideOfKey returns what an operator has set for a key, of which no request is known: a range counts if it holds all
+// addresses of the key. The second result is a range that holds a part of them, nil for none.
+func (r *Rule) OverrideOfKey(live *overrides.Live, key limiter.EncodedKey) (entry, part *overrides.Entry) {
+	found, ranges := live.Find(r.Policy.Name(), key)
+	if ranges == nil || isExemption(found) {
+		return found, nil
+	}
+	var block *overrides.Entry
+	values, _ := r.Key.addressesIn(key.String())
+	if address, marked := strings.CutPrefix(key.String(), addressMark); marked && r.Key.HasAddress() {
+		value, _ := r.Key.cutValue(address)
+		values = []string{value}
+	}
+	for _, value := range values {
+		network, err := ParseRange(value)
+		if err != nil {
+			continue
+		}
+		all, some := live.BlockingNetwork(ranges, network)
+		if block = overrides.Longer(block, all); all == nil && some != nil {
+			part = some
+		}
+	}
+	return underRange(found, block), part
+}
+
+// isExemption reports whether an override exempts one client, which goes before blocked ranges.
+func isExemption(e *overrides.Entry) bool {
+	return e != nil && e.Action == overrides.Exempt && !e.All()
+}
+
+// underRange returns the override that applies beside the block of a range; both may be nil. Of two blocks it is the longer one.
+func underRange(found, block *overrides.Entry) *overrides.Entry {
+	switch {
+	case block == nil:
+		return found
+	case found != nil && found.Action == overrides.Block:
+		return overrides.Longer(found, block)
+	}
+	return block
+}
+
+// addressOf is the address of a part of the key, as it came.
+func addressOf(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
+	if part.Name == clientIPName {
+		text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+		return text
+	}
+	text, _ := repl.GetString(part.Name)
+	return text
 }
 
 // block is the check of a rule that refuses the request without a decision of a store.
@@ -83,7 +155,7 @@ func (s *Set) BlocksExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation)
 		if err != nil || status != Counts {
 			continue
 		}
-		if entry := s.Overrides.Find(rule.Policy.Name(), key); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {
+		if entry := s.overrideOf(rule, key, r, repl); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {
 			if e.OnFinding != nil {
 				e.OnFinding(Finding{Rule: rule, Status: Blocked, Key: key, Override: entry})
 			}

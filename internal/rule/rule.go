@@ -107,7 +107,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		var override *overrides.Entry
 		var check limiter.Check
 		if status == Counts {
-			override = s.Overrides.Find(rule.Policy.Name(), key)
+			override = s.overrideOf(rule, key, r, repl)
 			status = s.check(rule, key, override, r, repl, &check)
 		}
 		dry := !rule.Enforces(key)
