@@ -202,7 +202,7 @@ func TestOverride_flags(t *testing.T) {
 	n := caddytest.InProcess(t, overridden)
 	n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "5", "--block").Want(t, 1, "none of the others can be")
 	n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--all", "--block").Want(t, 1, "none of the others can be")
-	n.Ratelimit(t, "override", "--policy", "api", "--block").Want(t, 1, "use --key for one client, or --all")
+	n.Ratelimit(t, "override", "--policy", "api", "--block").Want(t, 1, "use --key for one client, --range for addresses, or --all")
 	n.Ratelimit(t, "override", "--policy", "api", "--key", "a").Want(t, 1, "use one of --limit")
 	n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "x").Want(t, 1, "invalid argument")
 	n.Ratelimit(t, "override", "--policy", "api", "--key", "a", "--limit", "5", "--for", "").Want(t, 2, "use a duration")

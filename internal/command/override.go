@@ -14,7 +14,8 @@ import (
 
 func overrideCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `override --policy <name> (--key <key> | --range <cidr> | --all)
+		Use: `override --policy <name>
+      (--key <key> | --range <cidr> | --all)
       (--limit <n> [--burst <n>] | --block | --exempt | --unban | --remove)
       [--for <duration>] [--note <text>] [--force]`,
 		Short: "Changes the limit of one client, or of all, on every node at once",
@@ -30,13 +31,12 @@ second override of the same client replaces the first. While Redis is away,
 --block, --exempt and --unban work on the asked node alone, until Redis decides
 again, and the answer says so. --limit needs Redis.
 
-A key that no request of the policy can have is refused without --force. Copy keys
-from 'top' or 'explain'.
+A key that no request of the policy can have is refused without --force. Copy
+keys from 'top' or 'explain'.
 
-With --range --block refuses all clients whose address lies in it, whatever their
-key, but for one with an exemption of its own. The policy's key needs a client's
-address. There may be 1,000 ranges. One of more than 2^24 IPv4 addresses, or of more
-than a /16 of IPv6, needs --force.
+With --range, --block refuses all clients whose address lies in it, but for one
+whose own key is exempt. The policy's key needs an address. There may be 1,000
+ranges. One wider than a /8, or a /16 of IPv6, needs --force.
 
 With --unban no override is set: the ban of the client, or with --all every ban
 of the policy, is lifted and its offenses are forgotten. 'bans' lists them. The
@@ -52,7 +52,7 @@ count stays; 'reset' gives a client its full quota, too.`,
 	policyFlag(cmd, "The policy's `name` (required)")
 	flags := cmd.Flags()
 	flags.String("key", "", "The client's `key`, as 'top' prints it")
-	flags.String("range", "", "Addresses of clients, `cidr`, only with --block and --remove")
+	flags.String("range", "", "Clients in `cidr`, only with --block and --remove")
 	flags.Bool("all", false, "All clients without an override of their own")
 	flags.Int64("limit", 0, "The limit, `n` units per window of the policy")
 	flags.Int64("burst", 0, "The burst, `n` units; default: that of the policy")

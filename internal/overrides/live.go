@@ -155,3 +155,14 @@ func (l *Live) learnTime(redis time.Time) {
 
 // applies reports whether an override, nil for none, has not ended now. Those without an end ask no clock.
 func (l *Live) applies(e *Entry) bool { return e != nil && (e.Until.IsZero() || !e.ended(l.Now())) }
+
+// clientOf returns the text that stands for a client's key.
+func (l *Live) clientOf(key limiter.EncodedKey) string {
+	if l.hashed {
+		return string(l.store.AppendClient(nil, key))
+	}
+	if text := key.String(); text != "" {
+		return text
+	}
+	return emptyClient
+}

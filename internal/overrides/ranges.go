@@ -129,35 +129,6 @@ func Longer(a, b *Entry) *Entry {
 	return b
 }
 
-// Blocking returns the block of the ranges that hold an address, as it came but for IPv4 in its mapped form; nil where none
-// does. Of several it is the one that lasts longest.
-func (l *Live) Blocking(r *Ranges, address netip.Addr) *Entry {
-	address = address.Unmap().WithZone("")
-	in := &r.ipv6
-	if address.Is4() {
-		in = &r.ipv4
-	}
-	if e := in.find(address); l.applies(e) {
-		return e
-	}
-	return nil
-}
-
-// BlockingNetwork returns the longest block of a range that holds all addresses of a network, and one of a range that holds some
-// of them; nil where there is none.
-func (l *Live) BlockingNetwork(r *Ranges, network netip.Prefix) (all, some *Entry) {
-	for _, e := range r.entries {
-		switch {
-		case !l.applies(e) || !e.Range.Overlaps(network):
-		case e.Range.Bits() <= network.Bits():
-			all = Longer(all, e)
-		default:
-			some = e
-		}
-	}
-	return all, some
-}
-
 // hasRoom returns an error for one more range than there may be.
 func hasRoom(entries map[string]*Entry, t Target, now time.Time) error {
 	if !t.Range.IsValid() || entries[t.field()] != nil {

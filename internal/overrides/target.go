@@ -63,14 +63,3 @@ func parseField(field string) (t Target, ok bool) {
 
 // emptyClient is the text of the empty key, as in the names of Redis keys.
 const emptyClient = "%"
-
-// clientOf returns the text that stands for a client's key.
-func (l *Live) clientOf(key limiter.EncodedKey) string {
-	if l.hashed {
-		return string(l.store.AppendClient(nil, key))
-	}
-	if text := key.String(); text != "" {
-		return text
-	}
-	return emptyClient
-}

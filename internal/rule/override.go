@@ -3,7 +3,6 @@ package rule
 import (
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -42,32 +41,6 @@ func (s *Set) overrideOf(rule *Rule, key limiter.EncodedKey, r *http.Request, re
 		}
 	}
 	return underRange(found, block)
-}
-
-// OverrideOfKey returns what an operator has set for a key, of which no request is known: a range counts if it holds all
-// addresses of the key. The second result is a range that holds a part of them, nil for none.
-func (r *Rule) OverrideOfKey(live *overrides.Live, key limiter.EncodedKey) (entry, part *overrides.Entry) {
-	found, ranges := live.Find(r.Policy.Name(), key)
-	if ranges == nil || isExemption(found) {
-		return found, nil
-	}
-	var block *overrides.Entry
-	values, _ := r.Key.addressesIn(key.String())
-	if address, marked := strings.CutPrefix(key.String(), addressMark); marked && r.Key.HasAddress() {
-		value, _ := r.Key.cutValue(address)
-		values = []string{value}
-	}
-	for _, value := range values {
-		network, err := ParseRange(value)
-		if err != nil {
-			continue
-		}
-		all, some := live.BlockingNetwork(ranges, network)
-		if block = overrides.Longer(block, all); all == nil && some != nil {
-			part = some
-		}
-	}
-	return underRange(found, block), part
 }
 
 // isExemption reports whether an override exempts one client, which goes before blocked ranges.

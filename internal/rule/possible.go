@@ -4,10 +4,11 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// This file reads keys back: could a request have this one?
+// This file reads keys back, for those who name one: could a request have it, and which addresses are in it?
 
 // CanYield reports whether a request can have a key by the rule. It errs for keys that it cannot judge, such as that of a long
 // value, which is a hash.
@@ -94,4 +95,30 @@ func (p Prefixes) isShort(value string) bool {
 	address, _, _ := strings.Cut(value, "/")
 	_, err := netip.ParseAddr(address)
 	return err == nil && p.Shorten(address) == value
+}
+
+// OverrideOfKey returns what an operator has set for a key, of which no request is known: a range counts if it holds all
+// addresses of the key. The second result is a range that holds a part of them, nil for none.
+func (r *Rule) OverrideOfKey(live *overrides.Live, key limiter.EncodedKey) (entry, part *overrides.Entry) {
+	found, ranges := live.Find(r.Policy.Name(), key)
+	if ranges == nil || isExemption(found) {
+		return found, nil
+	}
+	var block *overrides.Entry
+	values, _ := r.Key.addressesIn(key.String())
+	if address, marked := strings.CutPrefix(key.String(), addressMark); marked && r.Key.HasAddress() {
+		value, _ := r.Key.cutValue(address)
+		values = []string{value}
+	}
+	for _, value := range values {
+		network, err := ParseRange(value)
+		if err != nil {
+			continue
+		}
+		all, some := live.BlockingNetwork(ranges, network)
+		if block = overrides.Longer(block, all); all == nil && some != nil {
+			part = some
+		}
+	}
+	return underRange(found, block), part
 }
