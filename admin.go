@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
@@ -68,7 +70,7 @@ func toRunning(ask func(a *App, r *http.Request, stores *storepool.Stores) (any,
 func (a *App) registeredNamed(name string) (registeredPolicy, error) {
 	registered, found := a.registered[name]
 	if !found {
-		return registered, adminapi.Absent("policy %q: the running configuration has none of this name", name)
+		return registered, adminapi.Absent("policy %q: the running configuration has none of this name; %s", name, a.registered.names())
 	}
 	return registered, nil
 }
@@ -86,39 +88,34 @@ func (a *App) servers() map[string]*caddyhttp.Server {
 func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, bool, error) {
 	report := adminapi.PoliciesReport{Store: a.storeReport(r, stores), Policies: []adminapi.PolicyReport{}}
 	report.Version, report.Caddy = adminapi.ModuleVersions()
-	handlers := a.handlersOf()
-	for _, registered := range a.registered {
-		s, id := registered.policy.Settings(), registered.identity
-		p := adminapi.PolicyReport{
-			Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, LimitFrom: id.limitFrom, MaxConcurrent: s.MaxConcurrent,
-			Calendar: s.Calendar, TimeZone: s.Zone(), Burst: s.Burst, BurstFrom: id.burstFrom,
-			Unlimited: id.unlimited, Ban: banReport(s), IPv4Prefix: id.IPv4, IPv6Prefix: id.IPv6, Handlers: append([]string{}, handlers[s.Name]...),
+	described := a.described()
+	for _, name := range slices.Sorted(maps.Keys(described)) {
+		registered := a.registered[name]
+		p := adminapi.PolicyReport{Policy: *described[name], SinceStart: countsReport(registered.counters.Counts())}
+		if a.opened.Options == nil {
+			p.Lease = nil // which it has without Redis
 		}
-		if id.unlimited {
-			p.Limit, p.MaxConcurrent = 0, 0
-		}
-		if id.challenge.Passes > 0 {
-			p.Challenge = new(adminapi.ChallengeReport(id.challenge))
-		}
-		if s.Lease != 0 && a.opened.Options != nil {
-			p.Lease = new(explain.Seconds(registered.policy.LongestLease()))
-		}
-		if s.Calendar == "" {
-			p.Window = explain.Seconds(s.Window)
-		}
-		all, clients := a.overrides.OfPolicy(s.Name)
-		p.Override, p.ClientOverrides = explain.Override(all), clients
 		if registered.policy.CountsRunning() {
-			p.LimitFrom, p.MaxConcurrentFrom = "", id.limitFrom
-			p.NodeTimeout, p.Running = explain.Seconds(s.NodeTimeout), new(stores.Running(s.Name))
+			p.Running = new(stores.Running(name))
 		}
-		if s.MaxDelay != nil {
-			p.MaxDelay = new(explain.Seconds(*s.MaxDelay))
+		if p.Set("count_if") != "" {
+			counts := registered.counters.Counts()
+			p.SinceStart.CountIf = &adminapi.CountIfReport{Responses: counts.Matched + counts.NotMatched, Matched: counts.Matched}
 		}
+		all, clients := a.overrides.OfPolicy(name)
+		p.Override, p.ClientOverrides = explain.Override(all), clients
 		report.Policies = append(report.Policies, p)
 	}
-	slices.SortFunc(report.Policies, func(a, b adminapi.PolicyReport) int { return cmp.Compare(a.Name, b.Name) })
 	return report, false, nil
+}
+
+// countsReport reports what a policy has met.
+func countsReport(c policystats.Counts) adminapi.CountsReport {
+	return adminapi.CountsReport{
+		Since: c.Since.UTC(), Met: c.Met(), Denied: c.Decisions[rule.Denied], WouldBeDenied: c.Decisions[rule.DryDenied],
+		DeniedByOther: c.DeniedByOthers, FailedOpen: c.Decisions[rule.FailedOpen], FailedClosed: c.Decisions[rule.FailedClosed],
+		Counted: c.Counted(),
+	}
 }
 
 // storeReport has Redis decide by the configured policies for a reserved key: a PING would be answered where
@@ -143,6 +140,9 @@ func (a *App) storeReport(r *http.Request, stores *storepool.Stores) adminapi.St
 	}
 	if err := stores.Redis.Store.ProbeAll(r.Context(), policies); err != nil {
 		report.Healthy, report.Error = false, adminapi.UnavailableText(err)
+		if since := stores.Redis.FailingSince(); !since.IsZero() {
+			report.FailingSince = new(since.UTC())
+		}
 		return report
 	}
 	report.RoundTrip = explain.Seconds(time.Since(began))

@@ -40,18 +40,6 @@ func (a *App) serveBans(r *http.Request, stores *storepool.Stores) (any, bool, e
 	return report, err != nil, nil
 }
 
-// banReport describes whom a policy bans; nil for none.
-func banReport(s limiter.Settings) *adminapi.BanReport {
-	if len(s.Ban) == 0 {
-		return nil
-	}
-	report := &adminapi.BanReport{After: max(1, s.BanAfter)}
-	for _, d := range s.Ban {
-		report.Durations = append(report.Durations, explain.Seconds(d))
-	}
-	return report
-}
-
 // maxPeeks is how many keys the store is asked for at a time.
 const maxPeeks = 64
 

@@ -2,6 +2,9 @@ package redisratelimit
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
@@ -68,6 +71,24 @@ func ambiguity(known registeredPolicy, s limiter.Settings, id identity) error {
 	}
 	return fmt.Errorf("policy %q%s: (%s)%s and (%s); %s", s.Name, wrong,
 		describe(known.policy.Settings(), known.identity), known.at, describe(s, id), fix)
+}
+
+// maxNames is how many names an error lists.
+const maxNames = 10
+
+// names lists the names in a sentence, for one that is not there.
+func (r registeredPolicies) names() string { return listNames(slices.Sorted(maps.Keys(r))) }
+
+// listNames says which policies there are, by their sorted names.
+func listNames(names []string) string {
+	if len(names) == 0 {
+		return "there are no policies"
+	}
+	rest := ""
+	if more := len(names) - maxNames; more > 0 {
+		names, rest = names[:maxNames], " and "+strconv.Itoa(more)+" more"
+	}
+	return "there are: " + strings.Join(names, ", ") + rest
 }
 
 // counters are those of the policies that count.

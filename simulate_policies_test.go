@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +32,7 @@ func TestReplay_reserve(t *testing.T) {
 		assert.ErrorIf(t, v.Outcome != want || len(v.Decisions) != 1 || (v.Decisions[0].Reserve == 2) != (i < 5),
 			"request %d: got %+v, want %s", i, v, want)
 	}
-	options := r.Policies()[0].Options()
+	options := r.Policies()[0].All()
 	assert.ErrorIf(t, !strings.Contains(fmt.Sprint(options), "reserve 40%"), "the options are %v", options)
 }
 
@@ -51,8 +50,8 @@ func TestReplay_unlimited(t *testing.T) {
 			decided := len(v.Decisions) == 1 && v.Decisions[0].Denied == (i == 1 || i == 3)
 			assert.ErrorIf(t, v.Outcome != outcomes[i] || decided != (i > 0), "%s: limit %q: got %+v, want %s", dryRun, limit, v, outcomes[i])
 		}
-		if p := r.Policies()[0]; p.Limit != 0 || !p.Unlimited || p.LimitText() != "{query.l}, else unlimited" && p.LimitText() != "{http.request.uri.query.l}, else unlimited" {
-			t.Errorf("the policy is %+v, its limit %s", p, p.LimitText())
+		if p := r.Policies()[0]; p.Limit != 0 || !p.Unlimited || p.Sentence() != "{http.request.uri.query.l} requests per hour for all clients together, else unlimited" {
+			t.Errorf("the policy is %+v: %s", p, p.Sentence())
 		}
 	}
 }
@@ -182,7 +181,7 @@ func TestReplay_enforce(t *testing.T) {
 	}
 	assert.ErrorIf(t, denied < 10 || denied > 40, "%d of 100 clients are limited, want about 25", denied)
 	p := r.Policies()[0]
-	assert.ErrorIf(t, p.DryRun || !slices.Contains(p.Options(), "enforce 25%"), "got the policy %+v", p)
+	assert.ErrorIf(t, p.DryRun() || p.Set("enforce") != "25%", "got the policy %+v", p)
 }
 
 // TestReplay_usage has looks at a usage page in the log: they meet no policy.

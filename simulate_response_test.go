@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -129,10 +130,10 @@ func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
 		}
 	}`)
 	a, b := r.Policies()[0], r.Policies()[1]
-	if a.LimitFrom != "{http.request.header.X-Limit}" || a.BurstFrom != "{http.request.header.X-Burst}" || a.MaxDelay != 3*time.Second || a.CountIf || a.Cost != "" {
+	if a.LimitFrom != "{http.request.header.X-Limit}" || a.BurstFrom != "{http.request.header.X-Burst}" || a.MaxDelay == nil || *a.MaxDelay != description.Seconds(3*time.Second) || a.Set("count_if") != "" || a.Set("cost") != "" {
 		t.Errorf("%+v", a)
 	}
-	assert.ErrorIf(t, b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != 0 || !b.CountIf || b.Cost != "response_bytes", "%+v", b)
+	assert.ErrorIf(t, b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != nil || b.Set("count_if") == "" || b.Set("cost") != "response_bytes", "%+v", b)
 }
 
 func TestReplay_looks_at_the_headers_of_the_policies_that_decide(t *testing.T) {

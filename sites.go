@@ -7,35 +7,43 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// handlersOf returns the sites of the handlers that use each policy, in the order of the routes. A policy's
-// own match, cost, reserve, enforce and notify stand behind its site.
-func (a *App) handlersOf() map[string][]string {
-	sites := map[string][]string{}
+// described describes the policies by their names, with their handlers in the order of the routes. Those that stand in
+// no route of Caddy's own come last.
+func (a *App) described() map[string]*description.Policy {
+	policies, placed := map[string]*description.Policy{}, map[*rule.Set]bool{}
 	for handler, site := range routetrace.Handlers(a.servers()) {
-		h, ok := handler.(*Handler)
-		if !ok {
-			continue
-		}
-		for i := range h.limiter.Rules.Rules {
-			r, parts := &h.limiter.Rules.Rules[i], []string{site.String()}
-			for _, own := range [][2]string{
-				{"match", routetrace.MatchersText(r.Match)}, {"cost", r.Texts.Cost}, {"reserve", r.Reserve.String()},
-				{"enforce", r.Rollout.String()}, {"notify", rule.JoinFractions(r.Notify)},
-			} {
-				if own[1] != "" {
-					parts = append(parts, own[0]+" "+own[1])
-				}
-			}
-			name := r.Policy.Name()
-			sites[name] = append(sites[name], strings.Join(parts, ", "))
+		if h, ok := handler.(*Handler); ok {
+			placed[h.limiter.Rules] = true
+			describeAt(policies, h.limiter.Rules, site.String())
 		}
 	}
-	return sites
+	for _, set := range a.rules {
+		if !placed[set] {
+			describeAt(policies, set, "")
+		}
+	}
+	return policies
+}
+
+// describeAt adds the policies of a handler, which stands in a place.
+func describeAt(policies map[string]*description.Policy, set *rule.Set, place string) {
+	for i := range set.Rules {
+		r := &set.Rules[i]
+		p := policies[r.Policy.Name()]
+		if p == nil {
+			p = new(routetrace.Describe(r))
+			policies[p.Name] = p
+		} else {
+			p.Handlers = append(p.Handlers, routetrace.DescribeHandler(r))
+		}
+		p.Handlers[len(p.Handlers)-1].Place = place
+	}
 }
 
 // enforcesNowhere reports whether all handlers that use a policy only pretend for a key. It is false where no

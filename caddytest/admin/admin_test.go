@@ -226,9 +226,9 @@ func TestPolicies_handlers(t *testing.T) {
 	report := caddytest.ParseJSON[struct {
 		Policies []struct {
 			Name     string
-			Handlers []string
+			Handlers []struct{ Place, Match string }
 		}
 	}](t, n.Ask(t, "GET", "policies", ""))
-	assert.ErrorIf(t, len(report.Policies) != 2 || len(report.Policies[0].Handlers) != 13 || len(report.Policies[1].Handlers) != 1 || !strings.HasSuffix(report.Policies[1].Handlers[0], ") all requests, match path /login"), "got %+v", report)
-	n.Ratelimit(t, "policies").Want(t, 0, "USED BY", ") path /3", "and 3 more; --json lists all", "login   srv0 (")
+	assert.ErrorIf(t, len(report.Policies) != 2 || len(report.Policies[0].Handlers) != 13 || len(report.Policies[1].Handlers) != 1 || !strings.HasSuffix(report.Policies[1].Handlers[0].Place, ") all requests") || report.Policies[1].Handlers[0].Match != "path /login", "got %+v", report)
+	n.Ratelimit(t, "policies").Want(t, 0, ") path /3\n", "               and 3 more; --json lists all\n", "  handlers     srv0 (", ") all requests, match path /login\n")
 }

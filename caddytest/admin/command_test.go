@@ -28,7 +28,7 @@ func TestCommands_stateAndReset(t *testing.T) {
 	server := redistest.Start(t)
 	n := startLimited(t, server)
 	n.Ratelimit(t, "policies").Want(t, 0, "caddy-redis-ratelimit ", ", Caddy v2.", "redis standalone "+server.Addr+": decides in", "breaker closed",
-		"NAME", "api   sliding_window_counter      2    24 h")
+		"\napi: 2 requests per day for each header X-Key\n", "  since start  4 requests met, 1 denied, 0 would be denied, 3 counted\n")
 	state := []string{"state", "--policy", "api", "--key", "greedy"}
 	n.Ratelimit(t, state...).Want(t, 0, "remaining    0\n", "retry after  in ", "source       redis", "rl:{greedy}:api:c1d  string", "units=2")
 	n.Ratelimit(t, "top").Want(t, 0, "on this node", "DENIED  ±ERROR  POLICY  KEY", "     1      ±0  api     greedy")
@@ -141,7 +141,7 @@ func TestCommands_redisDown(t *testing.T) {
 	n.Ratelimit(t, "reset", "--policy", "api", "--all").Want(t, 3, "on this node alone")
 	n.Get(t, "/", "X-Key: greedy").Want(t, http.StatusOK, "allowed fallback")
 	n.Ratelimit(t, "explain", "--url", n.URL, "--client-ip", "203.0.113.7", "--header", "X-Key: other").Want(t, 3, "fallback")
-	n.Ratelimit(t, "policies").Want(t, 0, "does not decide", "handlers do local")
+	n.Ratelimit(t, "policies").Want(t, 0, "does not decide", "handlers do")
 	n.Ratelimit(t, "top").Want(t, 0, "greedy")
 }
 
@@ -206,11 +206,11 @@ func TestCommands_controlCharacters(t *testing.T) {
 	const evil = `"\u001b[31m\u009b1m\u202e\n"`
 	answers := map[string]string{
 		"policies": `{"store":{"kind":EVIL,"mode":EVIL,"addresses":[EVIL],"error":EVIL,"breaker":EVIL,"fail_mode":EVIL},
-			"policies":[{"name":EVIL,"algorithm":EVIL,"limit":1,"limit_from":EVIL,"window":1,"burst_from":EVIL}]}`,
+			"policies":[{"name":EVIL,"algorithm":EVIL,"limit":1,"limit_from":EVIL,"window":1,"burst_from":EVIL,"handlers":[{"place":EVIL,"match":EVIL,"key":EVIL,"count_if":EVIL,"cost":EVIL}]}]}`,
 		"state":   `{"policy":EVIL,"key":EVIL,"source":EVIL,"keys":[{"name":EVIL,"type":EVIL,"value":{EVIL:EVIL,"list":[EVIL]}}]}`,
 		"reset":   `{"deleted":1}`,
 		"top":     `{"since":60,"keys":[{"policy":EVIL,"key":EVIL,"denied":2}]}`,
-		"explain": `{"server":EVIL,"decision":EVIL,"policies":[{"policy":EVIL,"key":EVIL,"decision":EVIL,"source":EVIL},{"decision":EVIL}],"skipped":[EVIL]}`,
+		"explain": `{"server":EVIL,"client_ip":EVIL,"decision":EVIL,"policies":[{"policy":EVIL,"settings":{"name":EVIL,"calendar":EVIL,"time_zone":EVIL,"handlers":[{"key":EVIL}]},"key":EVIL,"decision":EVIL,"source":EVIL},{"decision":EVIL}],"skipped":[EVIL]}`,
 	}
 	var status atomic.Int64
 	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -110,7 +110,7 @@ func TestOverride_shown(t *testing.T) {
 		}
 		n.Ratelimit(t, "state", "--policy", "api", "--key", "acme").Want(t, 0, "limit        50", "remaining    49", "override     limit 50, until it is removed")
 		n.Ratelimit(t, "state", "--policy", "api", "--key", "bad").Want(t, 0, "remaining    0", "retry after  never", "block")
-		n.Ratelimit(t, "policies").Want(t, 0, "OVERRIDES", "3 clients", "limit 70 for all")
+		n.Ratelimit(t, "policies").Want(t, 0, "  overrides    3 clients\n", "  overrides    limit 70 for all\n")
 		n.Ratelimit(t, "explain", "--url", n.URL+"/bucket", "-H", "X-Key: x").Want(t, 0, "OVERRIDE", "limit 70")
 		got := caddytest.ParseJSON[struct{ Limit int64 }](t, n.Ask(t, "POST", "state", `{"policy":"bucket","key":"x"}`)).Limit
 		assert.ErrorIf(t, got != 5, "the capacity is %d; want the burst that is configured", got)

@@ -218,7 +218,7 @@ func TestReplay_concurrency(t *testing.T) {
 	}
 	log := []byte(line(1, 0.5) + line(2, 0.5) + line(3, 2.8) + line(9000, 8999.9) + line(9001, 8999))
 	const site = ":80 {\n\tredis_ratelimit {\n\t\tkey {client_ip}\n\t\tmax_concurrent 2\n\t}\n\trespond ok\n}\n"
-	replays(t, site, log, "--suggest", "--report", "report.html").Want(t, 0, "5 requests of 1 client", "3 requests denied (60.0 %)", "policy default: max_concurrent 2\n", "at most 3 of one key", "     3       3    3  max_concurrent\n")
+	replays(t, site, log, "--suggest", "--report", "report.html").Want(t, 0, "5 requests of 1 client", "3 requests denied (60.0 %)", "policy default: 2 requests at once for each client address\n", "at most 3 of one key", "     3       3    3  max_concurrent\n")
 	var result struct {
 		Policies []struct {
 			Running struct {

@@ -6,6 +6,9 @@ package adminapi
 import (
 	"encoding/json"
 	"errors"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 )
 
 // PoliciesReport answers GET /redis_ratelimit/policies.
@@ -34,6 +37,9 @@ type StoreReport struct {
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`
 
+	// FailingSince is when this node noticed that the store does not decide; nil: by this question.
+	FailingSince *time.Time `json:"failing_since,omitempty"`
+
 	// RoundTrip is how long Redis took to decide just now, for a reserved key, in seconds. On a Cluster it
 	// is the sum over all masters.
 	RoundTrip float64 `json:"round_trip,omitempty"`
@@ -52,49 +58,46 @@ type StoreReport struct {
 	MaxKeys    int64 `json:"max_keys"`
 }
 
-// PolicyReport is a policy of the running configuration.
+// PolicyReport is a policy of the running configuration. Handlers in no route of Caddy's own have no place.
 type PolicyReport struct {
-	Name      string   `json:"name"`
-	Algorithm string   `json:"algorithm,omitempty"`
-	Limit     int64    `json:"limit,omitempty"`
-	LimitFrom string   `json:"limit_from,omitempty"`
-	Unlimited bool     `json:"unlimited,omitempty"` // without a number in LimitFrom or MaxConcurrentFrom; there is no other then
-	Window    float64  `json:"window,omitempty"`    // missing with a calendar
-	Calendar  string   `json:"calendar,omitempty"`  // day, week, month or year
-	TimeZone  string   `json:"time_zone,omitempty"` // of the calendar
-	Burst     int64    `json:"burst,omitempty"`
-	BurstFrom string   `json:"burst_from,omitempty"`
-	MaxDelay  *float64 `json:"max_delay,omitempty"`
+	description.Policy
 
-	// MaxConcurrent stands instead of algorithm, limit and window. NodeTimeout is how long the requests of a node
-	// count that Redis has lost contact with. Running are the units of those that this node runs.
-	MaxConcurrent     int64  `json:"max_concurrent,omitempty"`
-	MaxConcurrentFrom string `json:"max_concurrent_from,omitempty"`
+	// Running are the units of the running requests of this node; nil unless the policy counts these.
+	Running *int64 `json:"running,omitempty"`
 
-	NodeTimeout float64 `json:"node_timeout,omitempty"`
-	Running     *int64  `json:"running,omitempty"`
-
-	Challenge  *ChallengeReport `json:"challenge,omitempty"`
-	Ban        *BanReport       `json:"ban,omitempty"`
-	Lease      *float64         `json:"lease,omitempty"` // the longest, in seconds; 0: it would be too short
-	IPv4Prefix int              `json:"ipv4_prefix"`
-	IPv6Prefix int              `json:"ipv6_prefix"`
-
-	// Handlers are the places of the handlers that use the policy: server, addresses, and what requests
-	// must be to come there, with the policy's own match. Those that stand in no route of Caddy's own are
-	// left out.
-	Handlers []string `json:"handlers"`
+	// SinceStart is what this node has counted.
+	SinceStart CountsReport `json:"since_start"`
 
 	// Override is that of all clients without one of their own. ClientOverrides counts those of one client.
 	Override        *OverrideEntry `json:"override,omitempty"`
 	ClientOverrides int            `json:"client_overrides,omitempty"`
 }
 
-// BanReport is whom a policy bans: clients with so many denials within a window, for these seconds, each
-// for one more offense.
-type BanReport struct {
-	Durations []float64 `json:"durations"`
-	After     int       `json:"after"`
+// CountsReport counts the requests that a policy has met on this node since its process has the policy. Reloads end
+// nothing.
+type CountsReport struct {
+	Since time.Time `json:"since"`
+
+	// Met counts all of them: those that the policy denied or, in a dry run, would have denied, those that only others
+	// denied, those that the fail mode let through or refused, and those that passed.
+	Met           int64 `json:"met"`
+	Denied        int64 `json:"denied"`
+	WouldBeDenied int64 `json:"would_be_denied"`
+	DeniedByOther int64 `json:"denied_by_other"`
+	FailedOpen    int64 `json:"failed_open"`
+	FailedClosed  int64 `json:"failed_closed"`
+
+	// Counted counts those that passed, less those that count_if gave their units back.
+	Counted int64 `json:"counted"`
+
+	// CountIf is what count_if made of responses; nil unless the policy has it.
+	CountIf *CountIfReport `json:"count_if,omitempty"`
+}
+
+// CountIfReport counts responses that count_if judged, and those that it matched.
+type CountIfReport struct {
+	Responses int64 `json:"responses"`
+	Matched   int64 `json:"matched"`
 }
 
 // BansReport answers GET /redis_ratelimit/bans. With the status 503 it has what was found until Redis did
@@ -249,8 +252,9 @@ func (v *HeaderValues) UnmarshalJSON(text []byte) error {
 type ExplainReport struct {
 	Error string `json:"error,omitempty"`
 
-	// Server is the name of the server that receives such a request.
-	Server string `json:"server"`
+	// Server is the name of the server that receives such a request. ClientIP is the address that it comes from.
+	Server   string `json:"server"`
+	ClientIP string `json:"client_ip"`
 
 	// Decision is allowed, denied, exempt, usage if a handler answers with the client's quotas, challenge if
 	// the request brings back what a page that waits has given it, or none if the request meets no policy.
@@ -289,4 +293,7 @@ type ExplainedPolicy struct {
 	QuotaReport
 	Source   string         `json:"source,omitempty"`
 	Override *OverrideEntry `json:"override,omitempty"`
+
+	// Settings are those that apply without an override and without a placeholder's value.
+	Settings description.Policy `json:"settings"`
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,16 +66,4 @@ func banLeft(seconds float64) string {
 		return ""
 	}
 	return humanize.Seconds(seconds)
-}
-
-// banText describes whom a policy bans; empty for none.
-func banText(b *adminapi.BanReport) string {
-	if b == nil {
-		return ""
-	}
-	var words []string
-	for _, d := range b.Durations {
-		words = append(words, humanize.Seconds(d))
-	}
-	return strings.Join(words, ", ") + " after " + strconv.Itoa(b.After)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
@@ -74,6 +75,9 @@ func refused(decision string) bool {
 }
 
 func (i *invocation) showExplained(report adminapi.ExplainReport) {
+	if !i.cmd.Flags().Changed("client-ip") {
+		i.terminal.Print("for a client at " + escape.Text(report.ClientIP) + ", an example; name another with --client-ip\n")
+	}
 	decision := escape.Text(decisionText(report.Decision))
 	switch report.Decision {
 	case "none":
@@ -90,6 +94,7 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 	if len(report.Policies) > 0 {
 		i.terminal.Print("\n")
 		explainedTable(report.Policies).Write(i.terminal)
+		i.printSettings(report.Policies)
 		i.printNotes(report.Policies)
 	}
 	if len(report.Skipped) > 0 {
@@ -127,6 +132,24 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
 			waitTime(p.RetryAfter), waitTime(p.ResetAfter), p.Source, overrideAndRange(p.Override))
 	}
 	return t
+}
+
+// printSettings prints what each policy allows, once.
+func (i *invocation) printSettings(policies []adminapi.ExplainedPolicy) {
+	i.terminal.Print("\n")
+	var printed []string
+	for n := range policies {
+		settings := &policies[n].Settings
+		if slices.Contains(printed, settings.Name) {
+			continue
+		}
+		printed = append(printed, settings.Name)
+		text := settings.Name + ": " + settings.Sentence()
+		if options := settings.All(); len(options) > 0 {
+			text += "; " + description.Join(options)
+		}
+		i.terminal.Print(terminal.Wrap(text, "  "))
+	}
 }
 
 // printNotes prints what the response will make of weights, and who may decide instead.

@@ -5,52 +5,70 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func policiesCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "policies",
-		Short: "Shows every policy, and whether the store works",
+		Short: "Shows every policy, what it met, and whether the store works",
 		Long: `
 Shows the versions of the running Caddy, where it counts and whether that store
-decides, then every policy with its settings. A limit from a placeholder stands
-before the limit that applies if the placeholder is empty. Below stand the
-handlers that use each policy: server, addresses, and what requests must be to
-come there.`,
-		Example: "  caddy redis-ratelimit policies",
-		RunE:    runs(runPolicies),
+decides, then every policy: limit, window and whose quota each is, the options
+that are set, the handlers that use it, and what this node has counted since it
+started. Handlers have their server, addresses, and what requests must be to
+come there. A line that begins with ! deserves a look: a policy that no request
+has met, and a count_if that matched no response.
+
+With --fail the exit code is 1 if the store does not decide.`,
+		Example: `  caddy redis-ratelimit policies
+  caddy redis-ratelimit policies --fail`,
+		RunE: runs(runPolicies),
 	}
+	cmd.Flags().Bool("fail", false, "End with code 1 if the store does not decide")
+	return cmd
 }
 
 func runPolicies(i *invocation) error {
-	var report adminapi.PoliciesReport
-	err := i.ask(http.MethodGet, "policies", nil, &report)
-	if err != nil || i.json {
+	fail, err := i.cmd.Flags().GetBool("fail")
+	if err != nil {
 		return err
 	}
-	i.terminal.Print(escape.Text("caddy-redis-ratelimit "+report.Version+", Caddy "+report.Caddy) + "\n" + storeLine(report.Store) + "\n")
-	if len(report.Policies) == 0 {
-		i.terminal.Print("no policies\n")
-		return nil
+	var report adminapi.PoliciesReport
+	if err := i.ask(http.MethodGet, "policies", nil, &report); err != nil {
+		return err
 	}
-	i.terminal.Print("\n")
-	policyTable(report.Policies).Write(i.terminal)
-	if slices.ContainsFunc(report.Policies, func(p adminapi.PolicyReport) bool { return len(p.Handlers) > 0 }) {
-		i.terminal.Print("\n")
-		handlerTable(report.Policies).Write(i.terminal)
+	if !i.json {
+		i.showPolicies(&report)
+	}
+	if fail && !report.Store.Healthy {
+		return exitf(exitNotAsked, "%s does not decide%s: %s", report.Store.Kind, sinceText(&report.Store), report.Store.Error)
 	}
 	return nil
 }
 
+func (i *invocation) showPolicies(report *adminapi.PoliciesReport) {
+	i.terminal.Print(terminal.Wrap("caddy-redis-ratelimit "+report.Version+", Caddy "+report.Caddy, "  "))
+	i.terminal.Print(terminal.Wrap(storeLine(&report.Store), "  "))
+	if len(report.Policies) == 0 {
+		i.terminal.Print("no policies\n")
+	}
+	for n := range report.Policies {
+		i.terminal.Print("\n")
+		block := policyBlock(&report.Policies[n])
+		block.Write(i.terminal)
+	}
+}
+
 // storeLine describes in one line where the counts live and whether that store works.
-func storeLine(s adminapi.StoreReport) string {
+func storeLine(s *adminapi.StoreReport) string {
 	if s.Kind == "memory" {
 		return "memory of this process: " + humanize.Count(s.MemoryKeys) + " of at most " + humanize.Counted(s.MaxKeys, "key")
 	}
@@ -60,7 +78,7 @@ func storeLine(s adminapi.StoreReport) string {
 	}
 	state := "decides in " + humanize.Seconds(s.RoundTrip)
 	if !s.Healthy {
-		state = "does not decide (" + s.Error + "); handlers do " + s.FailMode
+		state = "does not decide" + sinceText(s) + " (" + s.Error + "); handlers do " + s.FailMode
 	}
 	if s.Breaker != "" {
 		state += "; breaker " + s.Breaker
@@ -68,68 +86,90 @@ func storeLine(s adminapi.StoreReport) string {
 	if s.NextProbe > 0 {
 		state += ", next probe " + inTime(s.NextProbe)
 	}
-	return escape.Text(where + ": " + state)
+	return where + ": " + state
 }
 
-func policyTable(policies []adminapi.PolicyReport) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{
-		{Title: "NAME"}, {Title: "ALGORITHM"}, {Title: "LIMIT", Right: true}, {Title: "WINDOW", Right: true},
-		{Title: "BURST", Right: true}, {Title: "MAX DELAY", Right: true}, {Title: "NODE TIMEOUT", Right: true}, {Title: "RUNNING HERE", Right: true},
-		{Title: "PREFIXES"}, {Title: "OVERRIDES"}, {Title: "BAN"}, {Title: "CHALLENGE"}, {Title: "LEASE"},
-	}}
-	for _, p := range policies {
-		window, nodeTimeout, running := windowText(&p), "", ""
-		if p.Running != nil {
-			window, nodeTimeout, running = "", humanize.Seconds(p.NodeTimeout), humanize.Count(*p.Running)
-		}
-		delay, prefixes := "", ""
-		if p.MaxDelay != nil {
-			delay = humanize.Seconds(*p.MaxDelay)
-		}
-		if p.IPv4Prefix != 32 || p.IPv6Prefix != 64 { // the defaults are left out
-			prefixes = "/" + strconv.Itoa(p.IPv4Prefix) + " /" + strconv.Itoa(p.IPv6Prefix)
-		}
-		t.Add(p.Name, p.Algorithm, limitText(&p), window, amount(p.BurstFrom, p.Burst), delay, nodeTimeout, running, prefixes, overridesText(&p), banText(p.Ban), challengeText(p.Challenge), leaseText(p.Lease))
-	}
-	return t
-}
-
-// challengeText returns the option as it is configured.
-func challengeText(c *adminapi.ChallengeReport) string {
-	if c == nil {
+// sinceText says since when a store does not decide; empty: this question has found out.
+func sinceText(s *adminapi.StoreReport) string {
+	if s.FailingSince == nil {
 		return ""
 	}
-	return strings.TrimSpace(strconv.Itoa(c.Passes) + " " + amount("", c.Limit))
-}
-
-// leaseText says how long a node leases units at most.
-func leaseText(longest *float64) string {
-	switch {
-	case longest == nil:
-		return ""
-	case *longest == 0:
-		return "none: the window is too short"
-	}
-	return "up to " + humanize.Seconds(*longest)
+	return " since " + s.FailingSince.UTC().Format("2006-01-02 15:04:05 UTC") + ", for " + humanize.Duration(max(0, time.Since(*s.FailingSince)))
 }
 
 // maxHandlers is how many handlers of a policy are listed.
 const maxHandlers = 10
 
-// handlerTable lists the handlers that use each policy.
-func handlerTable(policies []adminapi.PolicyReport) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{{Title: "POLICY"}, {Title: "USED BY"}}}
-	for _, p := range policies {
-		shown, name := p.Handlers, p.Name
-		if len(shown) > maxHandlers {
-			shown = append(slices.Clone(shown[:maxHandlers]), "and "+strconv.Itoa(len(shown)-maxHandlers)+" more; --json lists all")
-		}
-		for _, place := range shown {
-			t.Add(name, place)
-			name = "" // once
+// policyBlock describes a policy. Options that all its handlers have alike stand there once.
+func policyBlock(p *adminapi.PolicyReport) *terminal.Block {
+	block := &terminal.Block{Title: p.Name + ": " + p.Sentence()}
+	common := p.Common()
+	for _, o := range append(p.Options(), common...) {
+		if o.Name != "match" {
+			block.Add(o.Name, o.Value)
 		}
 	}
-	return t
+	if p.Running != nil {
+		block.Add("running here", humanize.Count(*p.Running))
+	}
+	if text := overridesText(p); text != "" {
+		block.Add("overrides", text)
+	}
+	name := "handlers"
+	for n := range p.Handlers {
+		if n == maxHandlers {
+			block.Add("", "and "+strconv.Itoa(len(p.Handlers)-n)+" more; --json lists all")
+			break
+		}
+		block.Add(name, handlerText(&p.Handlers[n], common))
+		name = "" // once
+	}
+	addCounts(block, &p.SinceStart)
+	return block
+}
+
+// handlerText describes a handler by its place and by the options that not all handlers have.
+func handlerText(h *description.Handler, common []description.Option) string {
+	parts := []string{h.Place}
+	if h.Place == "" {
+		parts[0] = "in no route of Caddy's own"
+	}
+	for _, o := range h.Options() {
+		if o.Name == "match" || !slices.Contains(common, o) {
+			parts = append(parts, o.String())
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// leastResponses is how many responses a count_if must have judged for it to be odd that it matched none.
+const leastResponses = 100
+
+// addCounts adds what a policy has met.
+func addCounts(block *terminal.Block, c *adminapi.CountsReport) {
+	if c.Met == 0 {
+		block.AddMarked("since start", "never met")
+		return
+	}
+	text := humanize.Counted(c.Met, "request") + " met, " + humanize.Count(c.Denied) + " denied, " +
+		humanize.Count(c.WouldBeDenied) + " would be denied, " + humanize.Count(c.Counted) + " counted"
+	for _, other := range []struct {
+		requests int64
+		became   string
+	}{{c.DeniedByOther, "denied by other policies"}, {c.FailedOpen, "let through without a decision"}, {c.FailedClosed, "refused without a decision"}} {
+		if other.requests > 0 {
+			text += ", " + humanize.Count(other.requests) + " " + other.became
+		}
+	}
+	block.Add("since start", text)
+	if c.CountIf == nil || c.CountIf.Responses == 0 {
+		return
+	}
+	add := block.Add
+	if c.CountIf.Matched == 0 && c.CountIf.Responses >= leastResponses {
+		add = block.AddMarked
+	}
+	add("", "count_if matched "+humanize.Count(c.CountIf.Matched)+" of "+humanize.Counted(c.CountIf.Responses, "response"))
 }
 
 // overridesText says what overrides change of a policy.
@@ -142,35 +182,4 @@ func overridesText(p *adminapi.PolicyReport) string {
 		parts = append(parts, humanize.Counted(p.ClientOverrides, "client"))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// windowText returns the window: its length, or calendar periods and their time zone.
-func windowText(p *adminapi.PolicyReport) string {
-	if p.Calendar != "" {
-		return p.Calendar + " " + p.TimeZone
-	}
-	return humanize.Seconds(p.Window)
-}
-
-// limitText returns the limit: a number after the placeholder that may set it, or what is in its place.
-func limitText(p *adminapi.PolicyReport) string {
-	from, n, word := p.LimitFrom, p.Limit, ""
-	if p.Running != nil {
-		from, n, word = p.MaxConcurrentFrom, p.MaxConcurrent, "max_concurrent "
-	}
-	if p.Unlimited {
-		return word + from + " or unlimited"
-	}
-	return word + amount(from, n)
-}
-
-// amount returns a number after the placeholder that may set it. A number of 0 is left out.
-func amount(from string, n int64) string {
-	switch {
-	case n == 0:
-		return from
-	case from == "":
-		return strconv.FormatInt(n, 10)
-	}
-	return from + " or " + strconv.FormatInt(n, 10)
 }

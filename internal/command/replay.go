@@ -129,7 +129,7 @@ func (i *invocation) suggest(s Simulation, o *replay.Options) error {
 	if err != nil {
 		return err
 	}
-	if o.Suggest, err = replay.NewSuggester(s.Policy(0), policies[0].Key, algorithms); err != nil {
+	if o.Suggest, err = replay.NewSuggester(s.Policy(0), policies[0].Key(), algorithms); err != nil {
 		return exitf(exitNotAsked, "--suggest: %s", err)
 	}
 	return nil

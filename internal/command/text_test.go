@@ -4,9 +4,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
@@ -23,21 +25,81 @@ func TestPairs(t *testing.T) {
 	assert.ErrorIf(t, got != want, "got %q; want %q", got, want)
 }
 
+// TestPolicyBlock shows policies with all options, such that met nothing, and hostile text, in 80 columns.
+func TestPolicyBlock(t *testing.T) {
+	seconds := func(d time.Duration) *description.Seconds { return new(description.Seconds(d)) }
+	plain := description.Handler{Place: "srv0 (:443) host example.com", Key: "{http.vars.client_ip}"}
+	login := description.Policy{
+		Name: "login", Algorithm: "sliding_window_counter", Limit: 5, Window: *seconds(15 * time.Minute),
+		Ban: &description.Ban{Durations: []description.Seconds{*seconds(10 * time.Minute), *seconds(time.Hour)}, After: 20}, IPv4Prefix: new(24),
+		Handlers: []description.Handler{{Place: "srv0 (:443) host example.com", Match: "path /login", Key: plain.Key, CountIf: "status 401"}},
+	}
+	queue := description.Policy{
+		Name: "queue", Algorithm: "leaky_bucket", LimitFrom: "{http.vars.plan_limit}", Limit: 60, Window: *seconds(time.Second), Burst: 21, MaxDelay: seconds(2500 * time.Millisecond),
+		Lease: seconds(time.Second), Challenge: &description.Challenge{Passes: 10}, Handlers: []description.Handler{plain, {
+			Key: "{http.request.header.X-Api-Key}", OnEmptyKey: "reject", Weight: 3, Reserve: "20%", Enforce: new(12.5), DryRun: true, Notify: []float64{80, 100}, Cost: "json usage.total_tokens", CostFallback: 7,
+		}},
+	}
+	running := description.Policy{Name: "running", MaxConcurrent: 2, NodeTimeout: *seconds(20 * time.Second), Handlers: []description.Handler{plain}}
+	odd := description.Policy{Name: "odd", Limit: 1, Calendar: "month", TimeZone: "Europe/Berlin", Handlers: []description.Handler{{Place: "\x1b[31m" + strings.Repeat("語", 200), Key: "everyone"}}}
+	for _, tt := range []struct {
+		report adminapi.PolicyReport
+		want   string
+	}{
+		{adminapi.PolicyReport{Policy: login, SinceStart: adminapi.CountsReport{
+			Met: 1214, Denied: 3, Counted: 997, DeniedByOther: 2, FailedOpen: 1, CountIf: &adminapi.CountIfReport{Responses: 214},
+		}}, `login: 5 requests per 15 minutes for each client address
+  ban          10 min, 1 h after 20 denials
+  ipv4_prefix  24
+  count_if     status 401
+  handlers     srv0 (:443) host example.com, match path /login
+  since start  1,214 requests met, 3 denied, 0 would be denied, 997 counted, 2
+               denied by other policies, 1 let through without a decision
+!              count_if matched 0 of 214 responses
+`},
+		{adminapi.PolicyReport{Policy: queue, SinceStart: adminapi.CountsReport{Met: 1, WouldBeDenied: 1}}, `queue: {http.vars.plan_limit} units per second for each client address, or each
+  header X-Api-Key, else 60
+  algorithm    leaky_bucket
+  burst        21
+  max_delay    2.5s
+  challenge    10 passes
+  lease        up to 1 s
+  handlers     srv0 (:443) host example.com
+               in no route of Caddy's own, key {http.request.header.X-Api-Key},
+               on_empty_key reject, weight 3, cost json usage.total_tokens, else
+               7, reserve 20%, enforce 12.5%, notify 80% 100%, dry_run
+  since start  1 request met, 0 denied, 1 would be denied, 0 counted
+`},
+		{adminapi.PolicyReport{Policy: running, Running: new(int64(1)), ClientOverrides: 3, Override: &adminapi.OverrideEntry{Limit: 70}}, `running: 2 requests at once for each client address
+  node_timeout  20s
+  running here  1
+  overrides     limit 70 for all, 3 clients
+  handlers      srv0 (:443) host example.com
+! since start   never met
+`},
+		{adminapi.PolicyReport{Policy: odd, SinceStart: adminapi.CountsReport{Met: 1}},
+			"odd: 1 request per calendar month (Europe/Berlin) for all clients together\n  key          everyone\n  handlers     \\x1b[31m" +
+				strings.Repeat("語", 57) + "\n               " + strings.Repeat("語", 65) + "\n               " + strings.Repeat("語", 65) + "\n               " + strings.Repeat("語", 13) +
+				"\n  since start  1 request met, 0 denied, 0 would be denied, 0 counted\n"},
+	} {
+		var text strings.Builder
+		policyBlock(&tt.report).Write(terminal.New(&text))
+		assert.Equal(t, text.String(), tt.want, "the block of %s", tt.report.Name)
+		for line := range strings.Lines(text.String()) {
+			assert.ErrorIf(t, utf8.RuneCountInString(line) > 81, "%q is wider than 80 columns", line)
+		}
+	}
+}
+
 // TestTables_whole writes tables with long values, and expects whole ones.
 func TestTables_whole(t *testing.T) {
-	delay, key, until := 2.5, "2001:db8:1:2::/64", time.Date(2026, time.November, 22, 6, 43, 34, 0, time.UTC)
+	key, until := "2001:db8:1:2::/64", time.Date(2026, time.November, 22, 6, 43, 34, 0, time.UTC)
 	quota := adminapi.QuotaReport{Limit: 100_000, Remaining: 99_999, RetryAfter: 736.2, ResetAfter: 1636.2}
 	bannedQuota := adminapi.QuotaReport{Limit: 5, RetryAfter: 736.2, ResetAfter: 1636.2, Banned: 736.2}
 	for name, tt := range map[string]struct {
 		table *terminal.Table
 		whole []string
 	}{
-		"policies": {policyTable([]adminapi.PolicyReport{
-			{Name: "api", Algorithm: "sliding_window_counter", Limit: 60, LimitFrom: "{http.vars.plan_limit}", Window: 60, IPv4Prefix: 24, IPv6Prefix: 56},
-			{Name: "reports", Algorithm: "leaky_bucket", Limit: 10, Window: 1, Burst: 21, MaxDelay: &delay, IPv4Prefix: 32, IPv6Prefix: 64},
-			{Name: "login", Algorithm: "sliding_window_counter", Limit: 5, Window: 900, Ban: &adminapi.BanReport{Durations: []float64{600, 3600, 86400}, After: 20}},
-			{Name: strings.Repeat("n", 64), Algorithm: "sliding_window_log", Limit: 1, Window: 900, IPv4Prefix: 32, IPv6Prefix: 64},
-		}), []string{"{http.vars.plan_limit} or 60", "10 min, 1 h, 24 h after 20", strings.Repeat("n", 64)}},
 		"bans": {banTable([]adminapi.BanEntry{{Policy: "login", Key: key, Banned: 86399, Offenses: 12}}), []string{key, "24 h"}},
 		"overrides": {overrideTable([]adminapi.OverrideEntry{
 			{Policy: "api", Key: &key, Limit: 100_000, Burst: 5000, Until: &until}, {Policy: "login", All: true, Exempt: true, Until: &until, Note: "a note is read in lines of some words"},
@@ -75,7 +137,7 @@ func TestStoreLine(t *testing.T) {
 		"redis cluster a:1, b:2: does not decide (refused); handlers do local; breaker open, next probe in 1.5 s": {
 			Kind: "redis", Mode: "cluster", Addresses: []string{"a:1", "b:2"}, Error: "refused", FailMode: "local", Breaker: "open", NextProbe: 1.5},
 	} {
-		assert.Equal(t, storeLine(s), want, "the line")
+		assert.Equal(t, storeLine(&s), want, "the line")
 	}
 }
 

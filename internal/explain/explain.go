@@ -51,7 +51,7 @@ func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 	if err != nil {
 		return nil, err
 	}
-	e := &explanation{report: &adminapi.ExplainReport{Server: name, Decision: decisionNone, Policies: []adminapi.ExplainedPolicy{}}}
+	e := &explanation{report: &adminapi.ExplainReport{Server: name, ClientIP: clientIP, Decision: decisionNone, Policies: []adminapi.ExplainedPolicy{}}}
 	tracer := &routetrace.Tracer{OnLimiter: e.onLimiter}
 	if _, err := tracer.Run(plans[name], routetrace.Prepare(r, servers[name], clientIP)); err != nil {
 		return nil, adminapi.BadInput("the request cannot be matched: %v", err)
@@ -139,7 +139,7 @@ func (e *explanation) record(peeks []peek) (goesOn bool) {
 // there is none.
 func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
 	explained := adminapi.ExplainedPolicy{
-		Policy: f.Rule.Policy.Name(), DryRun: f.DryRun, Decision: decisionSkipped,
+		Policy: f.Rule.Policy.Name(), Settings: routetrace.Describe(f.Rule), DryRun: f.DryRun, Decision: decisionSkipped,
 		Key: escape.Key(f.Key.String()), Override: Override(f.Override),
 	}
 	if decision, found := decisions[f.Status]; found {

@@ -86,10 +86,11 @@ func (l *Limiter) isTimeout(took time.Duration) bool { return took >= l.Timeout/
 // count counts what was decided: for a denial only the policies that denied, for anything else all.
 func (l *Limiter) count(checks []limiter.Check, o rule.Outcome, s limiter.Source) {
 	for i := range checks {
+		counters := l.Counters[l.Rules.RuleOf(&checks[i]).Index]
 		if o == rule.Denied && checks[i].Result.Passes() {
+			counters.CountDeniedByOthers()
 			continue
 		}
-		counters := l.Counters[l.Rules.RuleOf(&checks[i]).Index]
 		counters.Count(o, s)
 		if o == rule.Denied {
 			counters.Top.Add(checks[i].Key.String())

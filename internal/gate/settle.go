@@ -139,6 +139,9 @@ func (v *Visit) apply(e *Effect) {
 	default:
 		l.notifyCost(v.stores, e.Passed, e.Cost)
 	}
+	if e.Rule.CountIf != nil {
+		l.Counters[e.Rule.Index].CountResponse(e.Counts)
+	}
 	switch {
 	case e.Counts && e.Cost != taken:
 		l.Counters[e.Rule.Index].CountSettled(e.Cost - taken)

@@ -109,7 +109,7 @@ func (n *Names) Use(policy string) *Policy {
 	defer n.mu.Unlock()
 	d := n.known[policy]
 	if d == nil {
-		d = &Policy{name: policy, Top: heavyhitters.New(n.now)}
+		d = &Policy{name: policy, began: n.now(), Top: heavyhitters.New(n.now)}
 		n.known[policy] = d
 	}
 	d.users++
@@ -178,6 +178,10 @@ type Policy struct {
 	cells [6][6]atomic.Pointer[prometheus.Counter]
 
 	running atomic.Bool // it counts running requests, or did
+
+	began               time.Time
+	deniedByOthers      atomic.Int64
+	matched, notMatched atomic.Int64 // responses that count_if judged
 
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool

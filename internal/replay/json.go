@@ -27,16 +27,6 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return []byte(escape.JSON(string(text))), nil
 }
 
-// MarshalJSON writes the durations as seconds.
-func (r PolicyResult) MarshalJSON() ([]byte, error) {
-	type plain PolicyResult
-	return json.Marshal(struct {
-		plain
-		Window   seconds `json:"window"`
-		MaxDelay seconds `json:"max_delay,omitempty"`
-	}{plain(r), seconds(r.Window), seconds(r.MaxDelay)})
-}
-
 // MarshalJSON writes the duration as seconds.
 func (r ClientResult) MarshalJSON() ([]byte, error) {
 	type plain ClientResult

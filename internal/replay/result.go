@@ -8,6 +8,7 @@ package replay
 import (
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -66,41 +67,7 @@ type Bucket struct {
 
 // PolicyResult is the result of one policy.
 type PolicyResult struct {
-	// Settings are the policy's own.
-	Name      string        `json:"name"`
-	Algorithm string        `json:"algorithm,omitempty"`
-	Limit     int64         `json:"limit,omitempty"`
-	Window    time.Duration `json:"window"`
-	Calendar  string        `json:"calendar,omitempty"`  // the periods in place of windows; Window is the longest
-	TimeZone  string        `json:"time_zone,omitempty"` // of the calendar
-	Burst     int64         `json:"burst,omitempty"`
-	Key       string        `json:"key"` // the template, of the first handler that has the policy
-	DryRun    bool          `json:"dry_run,omitempty"`
-
-	// Enforce is the percentage of the keys that the policy is enforced for, if it is not all. For the others
-	// it is a dry run.
-	Enforce *float64 `json:"enforce,omitempty"`
-
-	// MaxConcurrent stands instead of algorithm, limit and window.
-	MaxConcurrent     int64  `json:"max_concurrent,omitempty"`
-	MaxConcurrentFrom string `json:"max_concurrent_from,omitempty"`
-
-	// LimitFrom, MaxConcurrentFrom and BurstFrom are the placeholders whose values replace these numbers if they
-	// are valid. With Unlimited the policy is left out where they yield no limit, which is 0 then.
-	LimitFrom string `json:"limit_from,omitempty"`
-	BurstFrom string `json:"burst_from,omitempty"`
-	Unlimited bool   `json:"unlimited,omitempty"`
-
-	// MaxDelay is how long a request is delayed instead of refused. CountIf is true if only requests with
-	// certain responses count. Cost is what a request costs in all, known after its response: a placeholder, paths of
-	// its body, or response_bytes.
-	MaxDelay time.Duration `json:"max_delay,omitempty"`
-	CountIf  bool          `json:"count_if,omitempty"`
-	Cost     string        `json:"cost,omitempty"`
-
-	// Reserve is what must stay for others than the requests of a handler: units, or percent of the capacity; several are
-	// joined by commas.
-	Reserve string `json:"reserve,omitempty"`
+	description.Policy
 
 	// Requests counts the requests that met the policy, Denied those that it refused, or would have refused
 	// if it were no dry run.

@@ -122,7 +122,7 @@ func emptyKeys(policies []PolicyResult) string {
 	var keys []string
 	for i := range policies {
 		if p := &policies[i]; p.EmptyKeys > 0 {
-			keys = append(keys, fmt.Sprintf("%s of policy %s for %s", escape.Short(p.Key, shownPlaceholder), p.Name, humanize.Counted(p.EmptyKeys, "request")))
+			keys = append(keys, fmt.Sprintf("%s of policy %s for %s", escape.Short(p.Key(), shownPlaceholder), p.Name, humanize.Counted(p.EmptyKeys, "request")))
 		}
 	}
 	if more := len(keys) - named; more > 0 {

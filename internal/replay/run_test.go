@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
@@ -66,7 +67,7 @@ func TestRun_empty_keys(t *testing.T) {
 		engine := fakeEngine{}
 		v := Verdict{Outcome: Allowed}
 		for i := range policies {
-			engine.policies = append(engine.policies, PolicyResult{Name: fmt.Sprint("p", i), Key: "{user}", Limit: 5, Window: time.Minute})
+			engine.policies = append(engine.policies, PolicyResult{Policy: description.Policy{Name: fmt.Sprint("p", i), Limit: 5, Window: description.Seconds(time.Minute), Handlers: []description.Handler{{Key: "{user}"}}}})
 			v.Decisions = append(v.Decisions, Decision{Policy: i, Key: "a", Weight: 1, EmptyKey: true})
 		}
 		engine.play = everywhere(v)
@@ -76,7 +77,7 @@ func TestRun_empty_keys(t *testing.T) {
 }
 
 func TestRun_Worst(t *testing.T) {
-	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: time.Minute}}}
+	engine := fakeEngine{policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(time.Minute)}}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
 	for worst, want := range map[int]int{0: 0, 1: 1, 2: 1} {
 		r := runOn(t, commonLine(0), engine, Options{Worst: worst})
@@ -128,7 +129,7 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestResult_MarshalJSON(t *testing.T) {
-	engine := fakeEngine{policies: []PolicyResult{{Name: "p", Limit: 1, Window: 90 * time.Second, MaxDelay: 1500 * time.Millisecond, Cost: "{cost}"}}}
+	engine := fakeEngine{policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(90 * time.Second), MaxDelay: new(description.Seconds(1500 * time.Millisecond)), Handlers: []description.Handler{{Cost: "{cost}"}}}}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
 	text := assert.NoError(json.Marshal(runOn(t, commonLine(0)+commonLine(2)+commonLine(20)+commonLine(21), engine, Options{Worst: 1})))(t)
 	for _, want := range []string{`"warnings":[]`, `"step":1`, `"window":90`, `"max_delay":1.5`, `"longest_lasted":21`, `"units":{"offered":4`,
@@ -261,7 +262,7 @@ func TestRunning_result(t *testing.T) {
 }
 
 func TestWriteTable_units(t *testing.T) {
-	policy := PolicyResult{Name: "p", Limit: 5, Window: time.Minute}
+	policy := PolicyResult{Policy: description.Policy{Name: "p", Limit: 5, Window: description.Seconds(time.Minute)}}
 	text := tableSays(t, &Result{Policies: []PolicyResult{policy}})
 	assert.ErrorIf(t, strings.Contains(text, "unit"), "%v", text)
 	for want, units := range map[string]Units{

@@ -183,7 +183,7 @@ func TestSuggester_calendar(t *testing.T) {
 		}
 		s := newTestSuggester(t, settings)
 		compareSuggestions(t, s, settings, traffic)
-		if len(s.names) != 1 || s.names[0] != limiter.FixedWindow || s.running == nil || s.result.WindowText() != calendar+" (America/Santiago)" || s.ownLimit() != 20 {
+		if len(s.names) != 1 || s.names[0] != limiter.FixedWindow || s.running == nil || s.result.WindowText() != "calendar "+calendar+" (America/Santiago)" || s.ownLimit() != 20 {
 			t.Errorf("tried %v of %s, with requests at once: %v", s.names, s.result.WindowText(), s.running != nil)
 		}
 	}

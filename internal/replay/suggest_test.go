@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -148,17 +149,17 @@ func TestSuggester_NotTried(t *testing.T) {
 		delay  *time.Duration
 		want   []string
 	}{
-		{"a plain policy", PolicyResult{Limit: 5}, nil, nil},
-		{"count_if, which is tried", PolicyResult{Limit: 5, CountIf: true}, nil, nil},
-		{"a burst that is the limit", PolicyResult{Limit: 5, Burst: 5}, nil, nil},
-		{"a cost", PolicyResult{Limit: 5, Cost: "{x}"}, nil, []string{"each limit is tried with the weights; what responses cost ({x}) is left out"}},
-		{"a limit for each request", PolicyResult{Limit: 5, LimitFrom: "{x\x1b}"}, nil, []string{`each limit is tried for all requests; the limits that {x\x1b} sets are not`}},
-		{"running requests of each request", PolicyResult{MaxConcurrentFrom: "{x}"}, nil, []string{"each limit is tried for all requests; the limits that {x} sets are not"}},
-		{"a part of the keys", PolicyResult{Limit: 5, Enforce: new(12.5)}, nil, []string{"each limit is tried for all keys; the policy is enforced for only a part of them"}},
-		{"units for others", PolicyResult{Limit: 5, Reserve: "20%"}, nil, []string{"reserve 20% is left out: with it, more requests are denied"}},
-		{"a burst", PolicyResult{Limit: 5, Burst: 20}, nil, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 is not"}},
-		{"a queue and a burst", PolicyResult{Limit: 60, Burst: 20}, &some, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 and max_delay 5s are not"}},
-		{"a queue of no length", PolicyResult{Limit: 5}, &none, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own max_delay 0s is not"}},
+		{"a plain policy", PolicyResult{Policy: description.Policy{Limit: 5}}, nil, nil},
+		{"count_if, which is tried", PolicyResult{Policy: description.Policy{Limit: 5, Handlers: []description.Handler{{CountIf: "status 401"}}}}, nil, nil},
+		{"a burst that is the limit", PolicyResult{Policy: description.Policy{Limit: 5, Burst: 5}}, nil, nil},
+		{"a cost", PolicyResult{Policy: description.Policy{Limit: 5, Handlers: []description.Handler{{Cost: "{x}"}}}}, nil, []string{"each limit is tried with the weights; what responses cost ({x}) is left out"}},
+		{"a limit for each request", PolicyResult{Policy: description.Policy{Limit: 5, LimitFrom: "{x\x1b}"}}, nil, []string{`each limit is tried for all requests; the limits that {x\x1b} sets are not`}},
+		{"running requests of each request", PolicyResult{Policy: description.Policy{MaxConcurrentFrom: "{x}"}}, nil, []string{"each limit is tried for all requests; the limits that {x} sets are not"}},
+		{"a part of the keys", PolicyResult{Policy: description.Policy{Limit: 5, Handlers: []description.Handler{{Enforce: new(12.5)}}}}, nil, []string{"each limit is tried for all keys; the policy is enforced for only a part of them"}},
+		{"units for others", PolicyResult{Policy: description.Policy{Limit: 5, Handlers: []description.Handler{{Reserve: "20%"}}}}, nil, []string{"reserve 20% is left out: with it, more requests are denied"}},
+		{"a burst", PolicyResult{Policy: description.Policy{Limit: 5, Burst: 20}}, nil, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 is not"}},
+		{"a queue and a burst", PolicyResult{Policy: description.Policy{Limit: 60, Burst: 20}}, &some, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 and max_delay 5s are not"}},
+		{"a queue of no length", PolicyResult{Policy: description.Policy{Limit: 5}}, &none, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own max_delay 0s is not"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newTestSuggester(t, limiter.Settings{Algorithm: "leaky_bucket", Limit: 5, MaxDelay: tt.delay, Window: time.Minute})

@@ -12,8 +12,8 @@ import (
 // such options the ladders do not show the policy as it is.
 func (s *Suggester) leaveOut(p *PolicyResult) {
 	sentences := []string{}
-	if p.Cost != "" {
-		sentences = append(sentences, fmt.Sprintf("each limit is tried with the weights; what responses cost (%s) is left out", escape.Short(p.Cost, shownPlaceholder)))
+	if cost := p.Set("cost"); cost != "" {
+		sentences = append(sentences, fmt.Sprintf("each limit is tried with the weights; what responses cost (%s) is left out", escape.Short(cost, shownPlaceholder)))
 	}
 	if from := p.LimitFrom + p.MaxConcurrentFrom; from != "" {
 		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", escape.Short(from, shownPlaceholder)))
@@ -21,11 +21,11 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 	if len(s.own.Ban) > 0 {
 		sentences = append(sentences, "each limit is tried without the policy's bans")
 	}
-	if p.Enforce != nil {
+	if p.Set("enforce") != "" {
 		sentences = append(sentences, "each limit is tried for all keys; the policy is enforced for only a part of them")
 	}
-	if p.Reserve != "" {
-		sentences = append(sentences, fmt.Sprintf("reserve %s is left out: with it, more requests are denied", p.Reserve))
+	if reserve := p.Set("reserve"); reserve != "" {
+		sentences = append(sentences, fmt.Sprintf("reserve %s is left out: with it, more requests are denied", reserve))
 	}
 	var own []string
 	if p.BurstFrom != "" || (p.Burst > 0 && p.Burst != p.Limit) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
@@ -61,14 +62,11 @@ func (p printer) summary(r *Result) {
 
 func (p printer) policy(r *PolicyResult) {
 	p.line("")
-	limit := r.LimitText()
-	if r.LimitFrom != "" {
-		limit = "limit " + limit + ","
+	text := "policy " + r.Name + ": " + r.Sentence()
+	if options := r.All(); len(options) > 0 {
+		text += "; " + description.Join(options)
 	}
-	if !r.CountsRunning() {
-		limit += " per " + r.WindowText() + ", " + r.Algorithm
-	}
-	p.line("policy %s: %s", r.Name, strings.Join(append([]string{limit}, r.Options()...), ", "))
+	p.w.Print(terminal.Wrap(text, "  "))
 	p.line("  %s, %s denied (%s); %s, %s denied (%s)",
 		humanize.Counted(r.Requests, "request"), humanize.Count(r.Denied), humanize.Percent(r.Denied, r.Requests),
 		humanize.Counted(r.Clients, "key"), humanize.Count(r.ClientsDenied), humanize.Percent(r.ClientsDenied, r.Clients))

@@ -51,6 +51,6 @@ func (p printer) runningLimits(s *Suggestions, peaksAbove bool) {
 // ShowsRunning reports whether the policy that limits are suggested for shows the running requests of the same keys.
 func (r *Result) ShowsRunning() bool {
 	return slices.ContainsFunc(r.Policies, func(p PolicyResult) bool {
-		return p.Name == r.Suggestions.Policy && p.Key == r.Suggestions.Key && p.Running != nil
+		return p.Name == r.Suggestions.Policy && p.Key() == r.Suggestions.Key && p.Running != nil
 	})
 }

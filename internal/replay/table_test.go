@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
@@ -16,7 +17,7 @@ import (
 func TestWriteTable_singular(t *testing.T) {
 	r := &Result{
 		Requests: 1, Denied: 1, Clients: 1, ClientsDenied: 1, Unlimited: 1, Peak: Bucket{Requests: 1},
-		Policies: []PolicyResult{{Name: "p", Limit: 1, Window: time.Minute, Requests: 1, Clients: 1}},
+		Policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(time.Minute)}, Requests: 1, Clients: 1}},
 	}
 	text := tableSays(t, r)
 	for _, plural := range []string{"1 requests", "1 clients", "1 keys"} {
@@ -26,15 +27,15 @@ func TestWriteTable_singular(t *testing.T) {
 
 func TestWriteTable_settings(t *testing.T) {
 	r := &Result{Policies: []PolicyResult{
-		{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Burst: 7, BurstFrom: "{b}", Window: time.Minute},
-		{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: 5 * time.Second, Window: time.Minute, DryRun: true},
-		{Name: "counts", Algorithm: "fixed_window", Limit: 1_000, CountIf: true, Cost: "response_bytes", Window: time.Hour},
-		{Name: "some", Algorithm: "gcra", Limit: 9, LimitFrom: "{l}", Unlimited: true, Window: time.Hour, Enforce: new(12.5), Reserve: "20%"},
+		{Policy: description.Policy{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Burst: 7, BurstFrom: "{b}", Window: description.Seconds(time.Minute)}},
+		{Policy: description.Policy{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: new(description.Seconds(5 * time.Second)), Window: description.Seconds(time.Minute), Handlers: []description.Handler{{DryRun: true}}}},
+		{Policy: description.Policy{Name: "counts", Algorithm: "fixed_window", Limit: 1_000, Window: description.Seconds(time.Hour), Handlers: []description.Handler{{CountIf: "status 401", Cost: "response_bytes"}}}},
+		{Policy: description.Policy{Name: "some", Algorithm: "gcra", Limit: 9, LimitFrom: "{l}", Unlimited: true, Window: description.Seconds(time.Hour), Handlers: []description.Handler{{Enforce: new(12.5), Reserve: "20%"}}}},
 	}}
-	tableSays(t, r, "policy dynamic: limit {http.request.header.X-Limit}, else 5, per 1m, gcra, burst {b}, else 7\n",
-		"policy queue: 60 per 1m, leaky_bucket, burst 20, max_delay 5s, dry run\n",
-		"policy counts: 1,000 per 1h, fixed_window, count_if, cost response_bytes\n",
-		"policy some: limit {l}, else unlimited, per 1h, gcra, enforce 12.5%, reserve 20%\n")
+	tableSays(t, r, "policy dynamic: {http.request.header.X-Limit} requests per minute for each key,\n  else 5; algorithm gcra, burst {b}, else 7\n",
+		"policy queue: 60 requests per minute for all clients together; algorithm\n  leaky_bucket, burst 20, max_delay 5s, dry_run\n",
+		"policy counts: 1,000 bytes per hour for all clients together; algorithm\n  fixed_window, count_if status 401, cost response_bytes\n",
+		"policy some: {l} requests per hour for all clients together, else unlimited;\n  algorithm gcra, reserve 20%, enforce 12.5%\n")
 }
 
 func TestWriteTable_unread_lines(t *testing.T) {
@@ -56,10 +57,8 @@ func TestWriteTable_width(t *testing.T) {
 	const key = "2001:db8:1:2::/64|0123456789"
 	r := &Result{
 		Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999, Peak: Bucket{Requests: 999_999},
-		Policies: []PolicyResult{{
-			Name: "api", Algorithm: "sliding_window_counter", Limit: 5, Window: time.Minute, Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999,
-			Worst: []ClientResult{{Key: key, Requests: 1_000_000, Denied: 999_999, LongestLasted: 90 * time.Minute}, {Key: "192.0.2.1", Requests: 2, Denied: 1}},
-		}},
+		Policies: []PolicyResult{{Policy: description.Policy{Name: "api", Algorithm: "sliding_window_counter", Limit: 5, Window: description.Seconds(time.Minute)}, Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999,
+			Worst: []ClientResult{{Key: key, Requests: 1_000_000, Denied: 999_999, LongestLasted: 90 * time.Minute}, {Key: "192.0.2.1", Requests: 2, Denied: 1}}}},
 	}
 	for line := range strings.Lines(tableSays(t, r, "   DENIED         OF  FIRST DENIAL      LONGEST  KEY\n", key+"\n")) {
 		assert.ErrorIf(t, len(line) > 81, "%q is wider than 80 columns", line)
@@ -82,7 +81,7 @@ func suggestsRunning(t *testing.T, log string, policy PolicyResult, algorithms .
 
 func TestRun_suggest_running(t *testing.T) {
 	log := timedLine(1, 0.5) + timedLine(2, 2) + timedLine(3, 2.5) + timedLine(3.5, 0.1)
-	policy := PolicyResult{Name: "p", Limit: 5, Window: time.Minute}
+	policy := PolicyResult{Policy: description.Policy{Name: "p", Limit: 5, Window: description.Seconds(time.Minute)}}
 	r := suggestsRunning(t, log, policy)
 	running := r.Suggestions.Running
 	if len(r.Suggestions.Ladders) != 3 || running.Peak != 3 || running.Limits.Untouched100 != 3 || running.Requests != 4 {
@@ -98,7 +97,7 @@ func TestRun_suggest_running(t *testing.T) {
 }
 
 func TestRun_suggest_running_alone(t *testing.T) {
-	r := suggestsRunning(t, timedLine(1, 0.5), PolicyResult{Name: "p", Limit: 5, Window: time.Minute}, maxConcurrent)
+	r := suggestsRunning(t, timedLine(1, 0.5), PolicyResult{Policy: description.Policy{Name: "p", Limit: 5, Window: description.Seconds(time.Minute)}}, maxConcurrent)
 	assert.ErrorIf(t, len(r.Suggestions.Ladders) != 0 || r.Suggestions.Running == nil, "%+v", r.Suggestions)
 	text, err := json.Marshal(r)
 	if err != nil || !strings.Contains(string(text), `"running":{"requests":1,"untimed":0,"peak":1,`) || strings.Contains(string(text), "null") {
@@ -107,7 +106,7 @@ func TestRun_suggest_running_alone(t *testing.T) {
 }
 
 func TestRun_suggest_running_without_durations(t *testing.T) {
-	policy := PolicyResult{Name: "p", Limit: 5, Window: time.Minute}
+	policy := PolicyResult{Policy: description.Policy{Name: "p", Limit: 5, Window: description.Seconds(time.Minute)}}
 	const sentence = "limits of requests that run at once are not tried: the log has no durations"
 	r := suggestsRunning(t, commonLine(1)+commonLine(2), policy)
 	tableSays(t, r, sentence)
@@ -117,12 +116,12 @@ func TestRun_suggest_running_without_durations(t *testing.T) {
 }
 
 func TestRun_running_of_policy(t *testing.T) {
-	engine := fakeEngine{policies: []PolicyResult{{Name: "p", MaxConcurrent: 5}}}
+	engine := fakeEngine{policies: []PolicyResult{{Policy: description.Policy{Name: "p", MaxConcurrent: 5}}}}
 	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 2, Denied: true}}})
 	r := runOn(t, timedLine(1, 0.5)+timedLine(1, 0.6), engine, Options{})
 	got := r.Policies[0].Running
 	assert.FatalIf(t, got == nil || got.Peak != 4 || got.Limits != nil, "%+v", r.Policies[0])
-	tableSays(t, r, "policy p: max_concurrent 5\n", "at most 4 of one key")
+	tableSays(t, r, "policy p: 5 requests at once for each key\n", "at most 4 of one key")
 	for log, want := range map[string]string{
 		commonLine(1):                     "policy p: the log has no durations, so that every request ends as it begins",
 		commonLine(1) + timedLine(2, 0.1): "policy p: without a duration in the log, so that they end as they begin: 1 request",

@@ -180,7 +180,7 @@ func (t *tally) finish(worst int) *Result {
 // finish returns the policy's result.
 func (p *policyTally) finish(worst int) PolicyResult {
 	r := p.result
-	if p.weighted || r.Cost != "" { // otherwise they say no more than the requests do
+	if p.weighted || r.Set("cost") != "" { // otherwise they say no more than the requests do
 		r.Units = &p.units
 	}
 	r.Clients = len(p.clients)

@@ -1,6 +1,7 @@
 package storepool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -31,6 +32,17 @@ type reporter struct {
 	metrics Metrics
 
 	unread, loginFailing atomic.Bool // of overrides; of open connections
+
+	outageSince, unreadSince atomic.Pointer[time.Time] // nil: it has none; the overrides can be read
+}
+
+// failingSince returns when Redis was noticed not to decide; zero: it decides, as far as is known. Where no request
+// asked Redis, the polls of overrides have noticed.
+func (s *reporter) failingSince() time.Time {
+	if since := cmp.Or(s.outageSince.Load(), s.unreadSince.Load()); since != nil {
+		return *since
+	}
+	return time.Time{}
 }
 
 // loggerName is that of the app.
@@ -44,10 +56,12 @@ func (s *reporter) watch(o Options) redis.Options {
 		KeyFormat: o.Naming, OnBatch: s.metrics.Batch, OnLost: s.refundLost, OnRefusedLogin: s.loginRefused,
 		OnOutage: func(err error) {
 			s.losses.begin(time.Now())
+			s.outageSince.Store(new(time.Now()))
 			s.logger().Warn("redis cannot decide; handlers do what their fail_mode says", causeOf(err)...)
 		},
 		OnRecovery: func(after time.Duration) {
 			s.losses.end()
+			s.outageSince.Store(nil)
 			s.logger().Info("redis decides again", zap.Duration("after", after))
 		},
 	}
@@ -58,6 +72,11 @@ func (s *reporter) watchOverrides(failover *failover.Store) overrides.Hooks {
 	return overrides.Hooks{
 		OnChange: failover.ForgetDenials,
 		OnUnread: func(err error) {
+			if err == nil {
+				s.unreadSince.Store(nil)
+			} else {
+				s.unreadSince.CompareAndSwap(nil, new(time.Now()))
+			}
 			s.turned(&s.unread, err, "overrides cannot be read from redis; this node goes on with those that it has", "overrides are read from redis again")
 		},
 		OnUnreadable: func(err error) {

@@ -98,7 +98,11 @@ type Redis struct {
 
 	key      string
 	deciders Deciders
+	troubles *reporter
 }
+
+// FailingSince returns when this process noticed that Redis does not decide; zero: nothing is known of that.
+func (s *Redis) FailingSince() time.Time { return s.troubles.failingSince() }
 
 // Destruct ends the polls, gives leases back and closes the client when no configuration uses it any more.
 func (s *Redis) Destruct() error {
@@ -144,6 +148,6 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 		}
 		live := overrides.NewShared(store, o.Naming, earlier.Overrides, troubles.watchOverrides(failover))
 		keeper := challenge.NewShared(store, o.Naming, earlier.Challenges, troubles.secretUnread)
-		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, deciders: Deciders{failover, live, keeper}}, nil
+		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, deciders: Deciders{failover, live, keeper}, troubles: troubles}, nil
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -166,7 +167,8 @@ func hostileResult(text string) *replay.Result {
 	r := sampleResult()
 	for i := range r.Policies {
 		p := &r.Policies[i]
-		p.Name, p.Key, p.Algorithm, p.LimitFrom, p.BurstFrom, p.Cost = text, text, text, text, text, text
+		p.Name, p.Algorithm, p.LimitFrom, p.BurstFrom = text, text, text, text
+		p.Handlers = []description.Handler{{Key: text, Match: text, CountIf: text, Cost: text, WeightFrom: text, Place: text}}
 		for j := range p.Worst {
 			p.Worst[j].Key = text
 		}

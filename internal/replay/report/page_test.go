@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -57,13 +58,13 @@ func TestWrite_says(t *testing.T) {
 	one := replay.Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []replay.Bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
 	denied := one
 	denied.Denied = 1
-	idle := replay.PolicyResult{Name: "idle", Algorithm: "gcra", Limit: 5, Window: time.Minute}
-	quiet := replay.PolicyResult{Name: "quiet", Limit: 5, Window: time.Minute, Requests: 1, Clients: 1, Timeline: one.Timeline}
-	dynamic := replay.PolicyResult{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Window: time.Minute}
-	queue := replay.PolicyResult{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: 5 * time.Second, Window: time.Minute}
-	units := replay.PolicyResult{Name: "p", Limit: 3, Window: time.Minute, Units: &replay.Units{Offered: 6_000, Admitted: 4_500, Denied: 1_500}}
-	refunds := replay.PolicyResult{Name: "p", Limit: 3, Window: time.Minute, Units: &replay.Units{Offered: 6_000, Admitted: 4_500, Refunded: 500}}
-	counts := replay.PolicyResult{Name: "counts", Algorithm: "fixed_window", Limit: 7, CountIf: true, Cost: "response_bytes", Window: time.Hour}
+	idle := replay.PolicyResult{Policy: description.Policy{Name: "idle", Algorithm: "gcra", Limit: 5, Window: description.Seconds(time.Minute)}}
+	quiet := replay.PolicyResult{Policy: description.Policy{Name: "quiet", Limit: 5, Window: description.Seconds(time.Minute)}, Requests: 1, Clients: 1, Timeline: one.Timeline}
+	dynamic := replay.PolicyResult{Policy: description.Policy{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Window: description.Seconds(time.Minute)}}
+	queue := replay.PolicyResult{Policy: description.Policy{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: new(description.Seconds(5 * time.Second)), Window: description.Seconds(time.Minute)}}
+	units := replay.PolicyResult{Policy: description.Policy{Name: "p", Limit: 3, Window: description.Seconds(time.Minute)}, Units: &replay.Units{Offered: 6_000, Admitted: 4_500, Denied: 1_500}}
+	refunds := replay.PolicyResult{Policy: description.Policy{Name: "p", Limit: 3, Window: description.Seconds(time.Minute)}, Units: &replay.Units{Offered: 6_000, Admitted: 4_500, Refunded: 500}}
+	counts := replay.PolicyResult{Policy: description.Policy{Name: "counts", Algorithm: "fixed_window", Limit: 7, Window: description.Seconds(time.Hour), Handlers: []description.Handler{{CountIf: "status 401", Cost: "response_bytes"}}}}
 	lively := *sampleResult()
 	lively.Requests, lively.Denied, lively.Clients, lively.ClientsDenied = 30_969, 1_234, 2_365, 12
 	untried := *sampleResult()
@@ -80,11 +81,11 @@ func TestWrite_says(t *testing.T) {
 		{"a day", lively, "Of 30,969 requests of 2,365 clients between 00:00 and 23:59 UTC on 3 November 2026, " +
 			"1,234 (4.0 %) would have been refused, 12 clients (0.5 %) affected."},
 		{"one request denied", denied, "1 (100 %) would have been refused"},
-		{"a limit of requests", with(one, dynamic), "{http.request.header.X-Limit}, else 5, per minute"},
+		{"a limit of requests", with(one, dynamic), "{http.request.header.X-Limit} requests per minute for each key, else 5"},
 		{"a queue", with(one, queue), "burst 20, max_delay 5s"},
 		{"units", with(one, units), "Units offered6,000Units admitted4,500Units denied1,500 (25.0 %) The log"},
 		{"refunds", with(one, refunds), "Refunded after responses500Units used4,000"},
-		{"a cost", with(one, counts), "count_if, cost response_bytes"},
+		{"a cost", with(one, counts), "count_if status 401, cost response_bytes"},
 		{"something not tried", untried, "Not everything is tried: what is charged is left out"},
 		{"a whole log", read(replay.LogReport{Lines: 9}), "All of them could be read."},
 		{"malformed lines", read(malformed), "bad text"},
@@ -166,10 +167,10 @@ func TestReport_running(t *testing.T) {
 		Requests: 9, Untimed: 2, Peak: 5, PeakAt: at, Together: 6, TogetherAt: at, Clients: 2,
 		Peaks: []replay.PeakRate{{From: 1, To: 1, Clients: 1}, {From: 4, To: 6, Clients: 1}}, Busiest: []replay.RunningKey{{Key: "a", Requests: 8, Peak: 5, PeakAt: at}},
 	}
-	p := replay.PolicyResult{Name: "downloads", MaxConcurrent: 3, Key: "{k}", Requests: 9, Clients: 2, Running: running}
+	p := replay.PolicyResult{Policy: description.Policy{Name: "downloads", MaxConcurrent: 3, Handlers: []description.Handler{{Key: "{k}"}}}, Requests: 9, Clients: 2, Running: running}
 	page := runningPage(t, p, nil)
 	for _, want := range []string{
-		"max_concurrent 3", "one client had at most 5 requests running at once, first at 00:00 UTC on 3 November 2026, and all clients together 6",
+		"3 requests at once for each {k}", "one client had at most 5 requests running at once, first at 00:00 UTC on 3 November 2026, and all clients together 6",
 		"2 requests without a duration in the log were left out", "4–6150.0 %", "a852026-11-03 00:00:00",
 	} {
 		assert.ErrorIf(t, !strings.Contains(page, want), "no %q in %s", want, page)

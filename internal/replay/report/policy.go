@@ -2,8 +2,8 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
@@ -24,7 +24,7 @@ type reportKeyValue struct{ Name, Value string }
 func newReportPolicy(r *replay.Result, i int) reportPolicy {
 	p := r.Policies[i]
 	id := fmt.Sprintf("policy-%d", i+1)
-	page := reportPolicy{ID: id, Name: sayName(p.Name), DryRun: p.DryRun, Lede: policySentence(p), KeyValues: policyKeyValues(p)}
+	page := reportPolicy{ID: id, Name: sayName(p.Name), DryRun: p.DryRun(), Lede: policySentence(p), KeyValues: policyKeyValues(p)}
 	if p.Name == "" {
 		page.Name = "without a name"
 	}
@@ -46,13 +46,13 @@ func policySentence(p replay.PolicyResult) string {
 }
 
 func policyKeyValues(p replay.PolicyResult) []reportKeyValue {
-	pairs := []reportKeyValue{{"Limit", limitText(p)}}
+	pairs := []reportKeyValue{{"Limit", p.Sentence()}}
 	if !p.CountsRunning() {
 		pairs = append(pairs, reportKeyValue{"Algorithm", sayName(p.Algorithm)})
 	}
-	pairs = append(pairs, reportKeyValue{"Key", sayName(p.Key)})
-	if options := p.Options(); len(options) > 0 {
-		pairs = append(pairs, reportKeyValue{"Options", strings.Join(options, ", ")})
+	pairs = append(pairs, reportKeyValue{"Key", sayName(p.Key())})
+	if options := p.All(); len(options) > 0 {
+		pairs = append(pairs, reportKeyValue{"Options", description.Join(options)})
 	}
 	pairs = append(pairs, unitKeyValues(p.Units)...)
 	if p.EmptyKeys > 0 {
@@ -79,19 +79,6 @@ func unitKeyValues(u *replay.Units) []reportKeyValue {
 			reportKeyValue{"Refunded after responses", humanize.Count(u.Refunded)}, reportKeyValue{"Units used", humanize.Count(u.Used())})
 	}
 	return pairs
-}
-
-func limitText(p replay.PolicyResult) string {
-	text := p.LimitText()
-	switch {
-	case p.CountsRunning():
-		return text
-	case p.Calendar != "":
-		return text + " in " + sayLength(p.Window, p.Calendar, p.TimeZone)
-	case p.LimitFrom != "":
-		text += ","
-	}
-	return text + " per " + sayPeriod(p.Window)
 }
 
 func worstTable(p replay.PolicyResult) *reportTable {

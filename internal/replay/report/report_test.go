@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
@@ -75,7 +76,7 @@ func TestWrite_numbers(t *testing.T) {
 	r := sampleResult()
 	page := textOf(parsed(t, reportOf(t, r)))
 	for _, want := range []string{
-		"2001:db8:a1::/64", "100 per minute", "5 per 5 minutes", "{http.request.header.X-Api-Key}",
+		"2001:db8:a1::/64", "100 requests per minute for each {client_ip}", "5 requests per 5 minutes", "{http.request.header.X-Api-Key}",
 		"3,811 requests", "access-2026-11-02.log.gz:2544", "limit now: 100", "100 % untouched: 420", "reverse_proxy",
 		"12 requests stood too far behind later ones to be sorted, by up to 4 s,", humanize.Count(r.Policies[0].Denied),
 	} {
@@ -143,9 +144,9 @@ func sampleResult() *replay.Result {
 		Clients: 2_365, ClientsDenied: 61, Step: time.Minute, Unlimited: 3_811, Exempt: 960, Unplayable: 3,
 		First: time.Date(2026, 11, 3, 0, 0, 4, 0, time.UTC), Last: time.Date(2026, 11, 3, 23, 59, 51, 0, time.UTC),
 		Policies: []replay.PolicyResult{
-			{Name: "api", Algorithm: "sliding_window_counter", Limit: 100, Window: time.Minute, Key: "{client_ip}", Clients: 2_290, ClientsDenied: 12},
-			{Name: "login", Algorithm: "fixed_window", Limit: 5, Window: 5 * time.Minute, Key: "{client_ip}", Clients: 418, ClientsDenied: 49},
-			{Name: "search", Algorithm: "gcra", Limit: 30, Window: time.Minute, Burst: 10, Key: "{http.request.header.X-Api-Key}", DryRun: true, Clients: 96, EmptyKeys: 1_204},
+			{Policy: description.Policy{Name: "api", Algorithm: "sliding_window_counter", Limit: 100, Window: description.Seconds(time.Minute), Handlers: []description.Handler{{Key: "{client_ip}"}}}, Clients: 2_290, ClientsDenied: 12},
+			{Policy: description.Policy{Name: "login", Algorithm: "fixed_window", Limit: 5, Window: description.Seconds(5 * time.Minute), Handlers: []description.Handler{{Key: "{client_ip}"}}}, Clients: 418, ClientsDenied: 49},
+			{Policy: description.Policy{Name: "search", Algorithm: "gcra", Limit: 30, Window: description.Seconds(time.Minute), Burst: 10, Handlers: []description.Handler{{Key: "{http.request.header.X-Api-Key}", DryRun: true}}}, Clients: 96, EmptyKeys: 1_204},
 		},
 		Warnings: []string{"The header X-Api-Key is redacted in 1,204 lines, so that their clients share one key."},
 		Skipped:  []string{"reverse_proxy", "encode"},
@@ -175,11 +176,9 @@ func sampleResult() *replay.Result {
 		Algorithm: "max_concurrent", Untouched99: 4, Untouched999: 11, Untouched100: 38,
 		Limits: []replay.LimitResult{{Limit: 1, Denied: 9_000, ClientsDenied: 700}, {Limit: 4, Denied: 1_200, ClientsDenied: 20}, {Limit: 40}},
 	}
-	r.Policies = append(r.Policies, replay.PolicyResult{
-		Name: "downloads", MaxConcurrent: 20, Key: "{client_ip}", Requests: 2_000, Clients: 2_290, Timeline: r.Policies[0].Timeline,
+	r.Policies = append(r.Policies, replay.PolicyResult{Policy: description.Policy{Name: "downloads", MaxConcurrent: 20, Handlers: []description.Handler{{Key: "{client_ip}"}}}, Requests: 2_000, Clients: 2_290, Timeline: r.Policies[0].Timeline,
 		Units:   &replay.Units{Offered: 6_000, Admitted: 5_400, Denied: 600, Charged: 1_234_567, Refunded: 12},
-		Running: sampleRunning(r.First),
-	})
+		Running: sampleRunning(r.First)})
 	return r
 }
 
@@ -217,7 +216,7 @@ func sampleRunning(first time.Time) *replay.RunningResult {
 }
 
 func sampleSuggestions(p replay.PolicyResult) *replay.Suggestions {
-	s := &replay.Suggestions{Policy: p.Name, Key: p.Key, Window: p.Window, Requests: p.Requests, Clients: p.Clients, OwnLimit: p.Limit}
+	s := &replay.Suggestions{Policy: p.Name, Key: p.Key(), Window: time.Duration(p.Window), Requests: p.Requests, Clients: p.Clients, OwnLimit: p.Limit}
 	for _, name := range []string{"sliding_window_counter", "sliding_window_log", "token_bucket"} {
 		l := replay.Ladder{Algorithm: name, Untouched99: 80, Untouched999: 140, Untouched100: 420}
 		for limit := int64(5); limit <= 500; limit += max(1, limit/5) {

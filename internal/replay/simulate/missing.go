@@ -63,7 +63,7 @@ func (s *Simulation) Warnings() (sentences []string) {
 		warn(m.unmet, "requests without a host in the log that met no policy; name theirs with --host, as there are limits for certain hosts such as %s", escape.Short(s.inputs.Hosts[0], shownText))
 	}
 	for i, requests := range m.redactedKeys {
-		warn(requests, "policy %s: requests whose key %s is made of a redacted value, so that they count as one client", s.policies[i].Name, escape.Short(s.policies[i].Key, shownText))
+		warn(requests, "policy %s: requests whose key %s is made of a redacted value, so that they count as one client", s.policies[i].Name, escape.Short(s.policies[i].Key(), shownText))
 	}
 	for i, requests := range m.costs {
 		warn(requests, "policy %s: requests whose cost %s, so that the fallback of cost counts, %d, after an error at least the weight", s.policies[i].Name, s.untoldText(i), s.rules[i].Cost.Fallback)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -156,42 +155,15 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	s.log.Responses = s.log.Responses || r.ReadsResponseHeader()
 	settings := r.Policy.Settings()
 	if index, known := s.indices[settings.Name]; known {
-		s.policies[index].Reserve = joined(s.policies[index].Reserve, r.Reserve.String())
+		s.policies[index].AddHandler(routetrace.DescribeHandler(r))
 		return
 	}
 	s.indices[settings.Name] = len(s.policies)
 	s.rules = append(s.rules, r)
-	result := replay.PolicyResult{
-		Name: settings.Name, Algorithm: settings.Algorithm, Limit: settings.Limit, MaxConcurrent: settings.MaxConcurrent, Window: settings.Window, Calendar: settings.Calendar, TimeZone: settings.Zone(), Burst: settings.Burst,
-		Key: r.Texts.Key, DryRun: r.DryRun, BurstFrom: r.Texts.BurstFrom,
-		CountIf: r.CountIf != nil, Cost: r.Texts.Cost, Reserve: r.Reserve.String(), Unlimited: r.Numbers.Unlimited,
-	}
-	if result.LimitFrom = r.Texts.LimitFrom; r.Policy.CountsRunning() {
-		result.LimitFrom, result.MaxConcurrentFrom = "", r.Texts.LimitFrom
-	}
-	if result.Unlimited {
-		result.Limit, result.MaxConcurrent = 0, 0
-	}
-	if r.Rollout != nil {
-		result.Enforce = new(r.Rollout.Fraction().Percent())
-	}
-	if settings.MaxDelay != nil {
-		result.MaxDelay = *settings.MaxDelay
-	}
+	result := replay.PolicyResult{Policy: routetrace.Describe(r)}
 	s.policies = append(s.policies, result)
 	s.missing.redactedKeys = append(s.missing.redactedKeys, 0)
 	s.missing.costs = append(s.missing.costs, 0)
-}
-
-// joined adds a text to a list joined by commas, unless it is empty or there.
-func joined(list, text string) string {
-	switch {
-	case list == "":
-		return text
-	case text == "" || slices.Contains(strings.Split(list, ", "), text):
-		return list
-	}
-	return list + ", " + text
 }
 
 // Policy returns the policy of an index in [Simulation.Policies].

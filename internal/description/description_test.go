@@ -1,0 +1,53 @@
+package description
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+func TestSentence(t *testing.T) {
+	minute, address := Seconds(time.Minute), Handler{Key: "{http.vars.client_ip}"}
+	for want, p := range map[string]Policy{
+		"1 request per minute for each client address":              {Limit: 1, Window: minute, Handlers: []Handler{address}},
+		"5,000 requests per 15 minutes for each user":               {Limit: 5000, Window: 15 * minute, Handlers: []Handler{{Key: "{http.auth.user.id}"}}},
+		"5 units per minute for each client address":                {Limit: 5, Window: minute, Handlers: []Handler{address, {Key: address.Key, Weight: 2}}},
+		"5 bytes per calendar day (UTC) for each host and path":     {Limit: 5, Calendar: "day", TimeZone: "UTC", Handlers: []Handler{{Key: "{http.request.host}/{http.request.uri.path}", Cost: "response_bytes"}}},
+		"5 units per minute for each {key}, or each client address": {Limit: 5, Window: minute, Handlers: []Handler{{Key: "{key}", Cost: "response_bytes"}, address}},
+		"5 requests per minute for all clients together":            {Limit: 5, Window: minute, Handlers: []Handler{{Key: "everyone"}}},
+		"{p} requests per minute for each header X, else 7":         {Limit: 7, LimitFrom: "{p}", Window: minute, Handlers: []Handler{{Key: "{http.request.header.X}"}}},
+		"{p} requests at once for each cookie c, else unlimited":    {MaxConcurrentFrom: "{p}", Unlimited: true, Handlers: []Handler{{Key: "{http.request.cookie.c}"}}},
+	} {
+		assert.Equal(t, p.Sentence(), want, "the sentence")
+	}
+}
+
+// TestOf describes settings, and reads the description back from JSON.
+func TestOf(t *testing.T) {
+	delay := 2500 * time.Millisecond
+	p := Of(limiter.Settings{Name: "p", Algorithm: limiter.GCRA, Limit: 5, Window: 90 * time.Second, Burst: 7, MaxDelay: &delay, Ban: []time.Duration{time.Minute}})
+	p.SetPrefixes(32, 64)
+	text := assert.NoError(json.Marshal(p))(t)
+	assert.Equal(t, string(text), `{"name":"p","algorithm":"gcra","limit":5,"window":90,"burst":7,"max_delay":2.5,"ban":{"durations":[60],"after":1}}`, "the JSON")
+	var back Policy
+	assert.Must(t, json.Unmarshal(text, &back))
+	assert.Equal(t, Join(back.All()), "algorithm gcra, burst 7, max_delay 2.5s, ban 1 min after 1 denial", "the options")
+	p.SetPrefixes(24, 0)
+	assert.Equal(t, Join(p.Options()[4:]), "ipv4_prefix 24, ipv6_prefix 0", "the prefixes")
+}
+
+// TestCommon has handlers with and without options that are alike.
+func TestCommon(t *testing.T) {
+	var p Policy
+	assert.Equal(t, len(p.Common()), 0, "options without a handler")
+	p.AddHandler(Handler{Place: "a", Cost: "response_bytes", DryRun: true, Reserve: "20%"})
+	p.AddHandler(Handler{Place: "b", Cost: "response_bytes", DryRun: true})
+	p.AddHandler(Handler{Place: "b", Cost: "response_bytes", DryRun: true})
+	assert.Equal(t, len(p.Handlers), 2, "different handlers")
+	assert.Equal(t, Join(p.Common()), "cost response_bytes, dry_run", "the common options")
+	assert.Equal(t, Join(p.All()), "cost response_bytes, reserve 20%, dry_run", "all options")
+	assert.Equal(t, p.Set("reserve"), "20%", "reserve")
+}

@@ -1,0 +1,294 @@
+package description
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// This file is the words. All of them are safe on a terminal.
+
+// shown is how much of a text of the configuration is shown in a sentence, in characters.
+const shown = 80
+
+// short returns a text of the configuration.
+func short(text string) string { return escape.Short(text, shown) }
+
+// limit returns the placeholder that sets the limit, and what counts otherwise.
+func (p *Policy) limit() (from string, n int64) {
+	if p.CountsRunning() {
+		return p.MaxConcurrentFrom, p.MaxConcurrent
+	}
+	return p.LimitFrom, p.Limit
+}
+
+// orElse returns a number, or the placeholder that sets it and the number that counts otherwise.
+func orElse(from string, n int64) string {
+	switch {
+	case from == "":
+		return humanize.Count(n)
+	case n == 0:
+		return short(from)
+	}
+	return short(from) + ", else " + humanize.Count(n)
+}
+
+// BurstText returns the burst: a number, or the placeholder that sets it and what counts otherwise.
+func (p *Policy) BurstText() string { return orElse(p.BurstFrom, p.Burst) }
+
+// WindowText returns what follows "per": the length of the window, or the calendar period and its time zone.
+func (p *Policy) WindowText() string {
+	return WindowText(time.Duration(p.Window), p.Calendar, p.TimeZone)
+}
+
+// WindowText returns a window as [Policy.WindowText] does.
+func WindowText(window time.Duration, calendar, zone string) string {
+	if calendar != "" {
+		return "calendar " + short(calendar) + " (" + short(zone) + ")"
+	}
+	return humanize.Period(window)
+}
+
+// Sentence says what the policy allows: limit, window and key.
+func (p *Policy) Sentence() string {
+	from, n := p.limit()
+	amount := humanize.Counted(n, p.unit())
+	if from != "" {
+		amount = short(from) + " " + p.unit() + "s"
+	}
+	text := amount + " per " + p.WindowText()
+	if p.CountsRunning() {
+		text = amount + " at once"
+	}
+	text += " for " + p.keysText()
+	switch {
+	case from == "":
+		return text
+	case p.Unlimited:
+		return text + ", else unlimited"
+	}
+	return text + ", else " + humanize.Count(n)
+}
+
+// unit is what the limit counts: requests, unless one may take more or less than one unit.
+func (p *Policy) unit() string {
+	unit := "request"
+	for i := range p.Handlers {
+		h := &p.Handlers[i]
+		if h.Cost == "response_bytes" && unit != "unit" {
+			unit = "byte"
+		} else if h.Cost != "" || h.Weight > 1 || h.WeightFrom != "" || unit == "byte" {
+			unit = "unit"
+		}
+	}
+	return unit
+}
+
+// keysText says whose quota each is. Handlers may have several kinds of keys.
+func (p *Policy) keysText() string {
+	var keys []string
+	for i := range p.Handlers {
+		if text := KeyText(p.Handlers[i].Key); !slices.Contains(keys, text) {
+			keys = append(keys, text)
+		}
+	}
+	return cmp.Or(strings.Join(keys, ", or "), "each key")
+}
+
+var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+
+// things are what well-known placeholders stand for, by their names, and kinds by the beginnings of names.
+var things = map[string]string{
+	"http.vars.client_ip": "client address", "http.request.remote.host": "address of the connection", "http.request.host": "host",
+	"http.request.uri.path": "path", "http.request.uri": "path and query", "http.request.method": "method", "http.auth.user.id": "user",
+}
+
+var kinds = [][2]string{
+	{"http.request.header.", "header "}, {"http.request.cookie.", "cookie "}, {"http.request.uri.query.", "query parameter "}, {"http.vars.", "variable "},
+}
+
+// KeyText says whose quota each is by a template of keys. The literals of the template are left out.
+func KeyText(template string) string {
+	var words []string
+	for _, text := range placeholder.FindAllString(template, -1) {
+		if word := thing(text); !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	if len(words) == 0 {
+		return "all clients together"
+	}
+	return "each " + strings.Join(words, " and ")
+}
+
+// thing says what a placeholder stands for.
+func thing(text string) string {
+	name := strings.Trim(text, "{}")
+	if word, known := things[name]; known {
+		return word
+	}
+	for _, kind := range kinds {
+		if rest, ok := strings.CutPrefix(name, kind[0]); ok && rest != "" {
+			return kind[1] + short(rest)
+		}
+	}
+	return short(text)
+}
+
+// Option is an option that is set, with its value in words; empty: it has none.
+type Option struct{ Name, Value string }
+
+// String returns the option as in a Caddyfile.
+func (o Option) String() string { return strings.TrimSuffix(o.Name+" "+o.Value, " ") }
+
+// options collects those that are set.
+type options []Option
+
+func (o *options) add(set bool, name, value string) {
+	if set {
+		*o = append(*o, Option{name, value})
+	}
+}
+
+// Options returns the options of the policy that are set, besides limit and window. The algorithm is one of them if it
+// is not the default.
+func (p *Policy) Options() []Option {
+	var o options
+	plain := p.Algorithm == "" || p.Algorithm == limiter.DefaultAlgorithm || p.Calendar != ""
+	o.add(!plain, "algorithm", short(p.Algorithm))
+	o.add(p.Burst > 0 || p.BurstFrom != "", "burst", p.BurstText())
+	if p.MaxDelay != nil {
+		o.add(true, "max_delay", humanize.Compact(time.Duration(*p.MaxDelay)))
+	}
+	o.add(p.NodeTimeout > 0 && p.NodeTimeout != Seconds(limiter.DefaultNodeTimeout), "node_timeout", humanize.Compact(time.Duration(p.NodeTimeout)))
+	if p.Ban != nil {
+		o.add(true, "ban", p.Ban.text())
+	}
+	if p.Challenge != nil {
+		o.add(true, "challenge", p.Challenge.text())
+	}
+	if p.Lease != nil {
+		o.add(true, "lease", leaseText(time.Duration(*p.Lease)))
+	}
+	if p.IPv4Prefix != nil {
+		o.add(true, "ipv4_prefix", strconv.Itoa(*p.IPv4Prefix))
+	}
+	if p.IPv6Prefix != nil {
+		o.add(true, "ipv6_prefix", strconv.Itoa(*p.IPv6Prefix))
+	}
+	return o
+}
+
+func (b *Ban) text() string {
+	var words []string
+	for _, d := range b.Durations {
+		words = append(words, humanize.Duration(time.Duration(d)))
+	}
+	return strings.Join(words, ", ") + " after " + humanize.Counted(b.After, "denial")
+}
+
+func (c *Challenge) text() string {
+	text := humanize.Counted(c.Passes, "pass")
+	if c.Passes != 1 {
+		text = humanize.Count(c.Passes) + " passes"
+	}
+	if c.Limit > 0 {
+		text += " of " + humanize.Count(c.Limit)
+	}
+	return text
+}
+
+func leaseText(longest time.Duration) string {
+	if longest == 0 {
+		return "none: the window is too short"
+	}
+	return "up to " + humanize.Duration(longest)
+}
+
+// defaultKey is the key of a policy that names none.
+const defaultKey = "{http.vars.client_ip}"
+
+// Options returns the options of the handler that are set.
+func (h *Handler) Options() []Option {
+	var o options
+	o.add(h.Match != "", "match", escape.Text(h.Match))
+	o.add(h.Key != defaultKey && h.Key != "", "key", short(h.Key))
+	o.add(h.OnEmptyKey != "", "on_empty_key", short(h.OnEmptyKey))
+	o.add(h.Weight > 1 || h.WeightFrom != "", "weight", orElse(h.WeightFrom, max(1, h.Weight)))
+	o.add(h.CountIf != "", "count_if", short(h.CountIf))
+	o.add(h.Cost != "", "cost", h.costText())
+	o.add(h.Reserve != "", "reserve", short(h.Reserve))
+	if h.Enforce != nil {
+		o.add(true, "enforce", percent(*h.Enforce))
+	}
+	var marks []string
+	for _, mark := range h.Notify {
+		marks = append(marks, percent(mark))
+	}
+	o.add(len(marks) > 0, "notify", strings.Join(marks, " "))
+	o.add(h.DryRun, "dry_run", "")
+	return o
+}
+
+func (h *Handler) costText() string {
+	text := short(h.Cost)
+	if h.CostFallback > 0 {
+		text += ", else " + humanize.Count(h.CostFallback)
+	}
+	return text
+}
+
+func percent(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) + "%" }
+
+// Common returns the options that all handlers have alike.
+func (p *Policy) Common() []Option {
+	if len(p.Handlers) == 0 {
+		return nil
+	}
+	common := p.Handlers[0].Options()
+	for i := range p.Handlers[1:] {
+		others := p.Handlers[i+1].Options()
+		common = slices.DeleteFunc(common, func(o Option) bool { return !slices.Contains(others, o) })
+	}
+	return common
+}
+
+// All returns the options of the policy and of its handlers, each once.
+func (p *Policy) All() []Option {
+	all := p.Options()
+	for i := range p.Handlers {
+		for _, o := range p.Handlers[i].Options() {
+			if !slices.Contains(all, o) {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
+
+// Set returns the different values of an option of the handlers, joined by commas; empty where none has it.
+func (p *Policy) Set(name string) string {
+	var values []string
+	for _, o := range p.All() {
+		if o.Name == name {
+			values = append(values, o.Value)
+		}
+	}
+	return strings.Join(values, ", ")
+}
+
+// Join returns options as in a Caddyfile, with commas between.
+func Join(options []Option) string {
+	texts := make([]string, len(options))
+	for i, o := range options {
+		texts[i] = o.String()
+	}
+	return strings.Join(texts, ", ")
+}

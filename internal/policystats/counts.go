@@ -1,0 +1,63 @@
+package policystats
+
+import (
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+)
+
+// Counts is what a policy has met in this process. What a request costs does not matter.
+type Counts struct {
+	Since          time.Time // when the first configuration with the name was loaded
+	Decisions      map[rule.Outcome]int64
+	DeniedByOthers int64 // that the policy would have let through
+	Matched        int64 // responses that count_if counted
+	NotMatched     int64 // and did not count
+}
+
+// CountDeniedByOthers counts a request that another policy denied, so that it is no decision of this one.
+func (p *Policy) CountDeniedByOthers() { p.deniedByOthers.Add(1) }
+
+// CountResponse counts a response that count_if judged.
+func (p *Policy) CountResponse(matched bool) {
+	if matched {
+		p.matched.Add(1)
+	} else {
+		p.notMatched.Add(1)
+	}
+}
+
+// Counts returns what the policy has met. Decisions are those of its series, so that requests pay for one count.
+func (p *Policy) Counts() Counts {
+	c := Counts{
+		Since: p.began, Decisions: map[rule.Outcome]int64{},
+		DeniedByOthers: p.deniedByOthers.Load(), Matched: p.matched.Load(), NotMatched: p.notMatched.Load(),
+	}
+	for o := range p.cells {
+		for s := range p.cells[o] {
+			if counter := p.cells[o][s].Load(); counter != nil {
+				var series dto.Metric
+				if (*counter).Write(&series) == nil {
+					c.Decisions[outcomes[o]] += int64(series.GetCounter().GetValue())
+				}
+			}
+		}
+	}
+	return c
+}
+
+// Met counts all requests.
+func (c *Counts) Met() int64 {
+	met := c.DeniedByOthers
+	for _, n := range c.Decisions {
+		met += n
+	}
+	return met
+}
+
+// Counted counts the requests that passed, less those that count_if did not count.
+func (c *Counts) Counted() int64 {
+	return max(0, c.Decisions[rule.Allowed]+c.Decisions[rule.DryAllowed]-c.NotMatched)
+}

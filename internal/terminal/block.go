@@ -1,0 +1,86 @@
+package terminal
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+)
+
+// blockWidth is how many characters a line of a block has at most: those of the narrowest usual terminal.
+const blockWidth = 80
+
+// Block is a title above named texts that are wrapped to fit into 80 columns. An entry that is marked begins with an
+// exclamation mark, so that the eye and grep find it.
+type Block struct {
+	Title   string
+	entries []blockEntry
+}
+
+type blockEntry struct {
+	marked     bool
+	name, text string
+}
+
+// Add adds a text with its name. One without a name goes on with the entry before it.
+func (b *Block) Add(name, text string) { b.entries = append(b.entries, blockEntry{false, name, text}) }
+
+// AddMarked adds a text that is to be seen first.
+func (b *Block) AddMarked(name, text string) {
+	b.entries = append(b.entries, blockEntry{true, name, text})
+}
+
+// Write writes the block, in a form that is safe on a terminal.
+func (b *Block) Write(w Writer) {
+	w.Print(Wrap(b.Title, "  "))
+	widest := 0
+	for _, e := range b.entries {
+		widest = max(widest, utf8.RuneCountInString(e.name))
+	}
+	for _, e := range b.entries {
+		mark := "  "
+		if e.marked {
+			mark = "! "
+		}
+		first := mark + e.name + strings.Repeat(" ", widest-utf8.RuneCountInString(e.name)+2)
+		w.Print(wrap(first, e.text, strings.Repeat(" ", len("  ")+widest+2)))
+	}
+}
+
+// Wrap returns a text in lines that fit into 80 columns, each with its end, in a form that is safe on a terminal. All
+// but the first are indented.
+func Wrap(text, indent string) string { return wrap("", text, indent) }
+
+// wrap does so behind what begins the first line. A word that no line can hold is cut.
+func wrap(first, text, indent string) string {
+	var lines strings.Builder
+	line, used := first, utf8.RuneCountInString(first)
+	begun := false // the line has a word
+	next := func() {
+		lines.WriteString(strings.TrimRight(line, " ") + "\n")
+		line, used, begun = indent, utf8.RuneCountInString(indent), false
+	}
+	for word := range strings.FieldsSeq(escape.Text(text)) {
+		length := utf8.RuneCountInString(word)
+		if begun && used+1+length > blockWidth {
+			next()
+		}
+		for used+length > blockWidth {
+			at := 0
+			for range blockWidth - used {
+				_, size := utf8.DecodeRuneInString(word[at:])
+				at += size
+			}
+			line += word[:at]
+			next()
+			word = word[at:]
+			length = utf8.RuneCountInString(word)
+		}
+		if begun {
+			line, used = line+" ", used+1
+		}
+		line, used, begun = line+word, used+length, true
+	}
+	next()
+	return lines.String()
+}
