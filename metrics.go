@@ -35,6 +35,11 @@ var (
 	refundErrors = policystats.Counter("refund_errors_total",
 		"Refunds and charges after the response (count_if, cost) and repayments of outages that Redis did not apply, by the kind of error; breaker: those not sent because Redis fails.", "kind")
 
+	dataLosses = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Name: "data_losses_total",
+		Help: "Times that Redis had lost its data although it answered throughout: it was emptied, evicts keys, or another server answers.",
+	})
+
 	challenges = policystats.Counter("challenges_total",
 		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.", "outcome")
 )
@@ -86,7 +91,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 
 // registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	all := []prometheus.Collector{policystats.Decisions, storeDuration, storeErrors, refundErrors, batchSize, challenges, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, policystats.UnmatchedCountIf, memoryOverflows, runningUnits{}}
+	all := []prometheus.Collector{policystats.Decisions, storeDuration, storeErrors, refundErrors, dataLosses, batchSize, challenges, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, policystats.UnmatchedCountIf, memoryOverflows, runningUnits{}}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

@@ -26,6 +26,7 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 	Batch:       observeBatch,
 	StoreError:  func(kind string) { storeErrors.WithLabelValues(kind).Inc() },
 	RefundError: func(kind string) { refundErrors.WithLabelValues(kind).Inc() },
+	DataLost:    func() { dataLosses.Inc() },
 })
 
 // lastEvents are the last events of all handlers.

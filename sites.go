@@ -3,7 +3,6 @@ package redisratelimit
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 

@@ -132,7 +132,7 @@ func TestRunning_placeholder(t *testing.T) {
 		for value, want := range map[string]string{"": "ok", "many": "ok", "1": "ok", "0": "denied max_concurrent"} {
 			n.Get(t, "/quick?k=a", "X-Plan: free", "X-Places: "+value).Want(t, 0, want)
 		}
-		n.Ratelimit(t, "policies").Want(t, 0, "bounded: {http.request.header.X-Places} requests at once for each query parameter\n  k, else 1\n", "free: {http.request.header.X-Places} requests at once for each query parameter\n  k, else unlimited\n")
+		n.Ratelimit(t, "policies").Want(t, 0, "bounded: {http.request.header.X-Places} requests at once for each query\n  parameter k, else 1\n", "free: {http.request.header.X-Places} requests at once for each query parameter\n  k, else unlimited\n")
 		n.Ask(t, http.MethodGet, "policies", "").Want(t, 0, `*"unlimited":true,"max_concurrent_from":"{http.request.header.X-Places}","node_timeout":15*`)
 	})
 }

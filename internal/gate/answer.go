@@ -43,7 +43,7 @@ func (v *Visit) Deny(verdict *Verdict) error {
 	l, d := v.limiter, v.decision
 	denier := &verdict.Checks[limiter.Binding(verdict.Checks)]
 	if c := l.Logger.Check(zap.DebugLevel, "request denied"); c != nil {
-		c.Write(l.describe(denier)...)
+		c.Write(l.describe(denier, d.source, d.reason())...)
 	}
 	l.Events.Denied(denier, d.source)
 	wait := v.turnAway(l.Status, denier.Result.RetryAfter)

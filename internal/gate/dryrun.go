@@ -71,7 +71,7 @@ func (v *Visit) endDryRuns(d *dryRuns) {
 		would := rule.DryAllowed
 		if !limiter.Allowed(q.Checks) {
 			would = rule.DryDenied
-			l.noteDryDenial(joined, &q.Checks[0])
+			l.noteDryDenial(joined, q)
 		}
 		v.keep(q)
 		l.count(q.Checks, would, q.Source)
@@ -83,10 +83,11 @@ func (v *Visit) endDryRuns(d *dryRuns) {
 }
 
 // noteDryDenial records a check of a dry-run rule that would have denied.
-func (l *Limiter) noteDryDenial(joined *decision, check *limiter.Check) {
+func (l *Limiter) noteDryDenial(joined *decision, q *Question) {
+	check := &q.Checks[0]
 	joined.wouldDeny(check.Policy.Name(), check.Result.Banned)
 	if c := l.Logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
-		c.Write(l.describe(check)...)
+		c.Write(l.describe(check, q.Source, rule.ReasonOf(q.Checks, q.Source))...)
 	}
 }
 

@@ -112,9 +112,12 @@ func New(l Limiter) *Limiter {
 	return &l
 }
 
-// describe returns the log fields of a denial.
-func (l *Limiter) describe(c *limiter.Check) []zap.Field {
-	fields := []zap.Field{zap.String("policy", c.Policy.Name()), zap.Duration("retry_after", c.Result.RetryAfter)}
+// describe returns the log fields of a denial by a check, for a reason that a source gave.
+func (l *Limiter) describe(c *limiter.Check, source limiter.Source, reason rule.Reason) []zap.Field {
+	fields := []zap.Field{
+		zap.String("policy", c.Policy.Name()), zap.String("reason", string(reason)), zap.String("source", string(source)),
+		zap.Duration("retry_after", c.Result.RetryAfter),
+	}
 	if l.LogKeys {
 		fields = append(fields, zap.Stringer("key", c.Key))
 	}

@@ -31,6 +31,7 @@ type Live struct {
 	started atomic.Bool
 	polls   clock.Task
 	failed  atomic.Bool     // the last poll
+	marker  marker          // in Redis, as polls know it
 	life    context.Context //nolint:containedctx // ends with the store
 	end     context.CancelFunc
 }
@@ -52,6 +53,12 @@ type Hooks struct {
 	// OnUnread is called for every failed try to read the overrides of Redis, and with nil for the next one
 	// that succeeds.
 	OnUnread func(err error)
+
+	// OnFirstAnswer is called when Redis first answers, with its version, which is empty if it is not known.
+	OnFirstAnswer func(version string)
+
+	// OnDataLost is called when Redis has lost its data, although it answered throughout.
+	OnDataLost func()
 
 	// OnUnreadable is called for an override in Redis of another form, which is left out.
 	OnUnreadable func(err error)

@@ -33,6 +33,11 @@ func (l *Live) poll() {
 	if l.life.Err() != nil {
 		return
 	}
+	if err == nil {
+		l.mark(ctx)
+	} else {
+		l.forgetMark()
+	}
 	if failed := l.failed.Swap(err != nil); l.hooks.OnUnread != nil && (err != nil || failed) {
 		l.hooks.OnUnread(err)
 	}

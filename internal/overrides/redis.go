@@ -11,12 +11,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
-// redisKeys are the keys that the overrides lie in.
-type redisKeys struct{ version, entries string }
+// redisKeys are the keys that the overrides lie in, and that of the marker.
+type redisKeys struct{ version, entries, marker string }
 
 func newRedisKeys(format limiter.KeyFormat) redisKeys {
 	const tag = "overrides"
-	return redisKeys{version: format.Reserved(tag, "version"), entries: format.Reserved(tag, "entries")}
+	return redisKeys{version: format.Reserved(tag, "version"), entries: format.Reserved(tag, "entries"), marker: format.Reserved(tag, "marker")}
 }
 
 //go:embed change.lua

@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // reporter counts and logs what Redis does not do: an outage, and a span in which overrides cannot be read, once
@@ -67,10 +68,15 @@ func (s *reporter) watch(o Options) redis.Options {
 	}
 }
 
-// watchOverrides returns what the overrides of a store report.
-func (s *reporter) watchOverrides(failover *failover.Store) overrides.Hooks {
+// watchOverrides returns what the overrides of a store report, whose polls also find out that Redis answers.
+func (s *reporter) watchOverrides(o Options, failover *failover.Store) overrides.Hooks {
 	return overrides.Hooks{
-		OnChange: failover.ForgetDenials,
+		OnChange:      failover.ForgetDenials,
+		OnFirstAnswer: func(version string) { s.answered(o, version) },
+		OnDataLost: func() {
+			s.metrics.DataLost()
+			s.logger().Warn("redis has lost its data: it was emptied, evicts keys, or another server answers at its address; clients have whole quotas, and bans are gone")
+		},
 		OnUnread: func(err error) {
 			if err == nil {
 				s.unreadSince.Store(nil)
@@ -88,6 +94,15 @@ func (s *reporter) watchOverrides(failover *failover.Store) overrides.Hooks {
 			s.logger().Info("redis is back; overrides that applied on this node alone have ended", zap.Int("overrides", ended))
 		},
 	}
+}
+
+// answered says once where the limits live. Scripts of Redis before 7.0 do not know its version.
+func (s *reporter) answered(o Options, version string) {
+	fields := []zap.Field{zap.String("mode", string(cmp.Or(o.Client.Mode, dial.Standalone))), zap.Strings("addresses", o.Client.Addresses)}
+	if version != "" {
+		fields = append(fields, zap.String("version", version))
+	}
+	s.logger().Info("redis answers: the limits live there and are shared by all nodes that use it", fields...)
 }
 
 // secretUnread takes the reason why there is no secret of challenges.

@@ -146,7 +146,7 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 		if newest := p.newestAt(&o); newest != nil {
 			earlier = newest.Deciders
 		}
-		live := overrides.NewShared(store, o.Naming, earlier.Overrides, troubles.watchOverrides(failover))
+		live := overrides.NewShared(store, o.Naming, earlier.Overrides, troubles.watchOverrides(o, failover))
 		keeper := challenge.NewShared(store, o.Naming, earlier.Challenges, troubles.secretUnread)
 		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, deciders: Deciders{failover, live, keeper}, troubles: troubles}, nil
 	})

@@ -32,6 +32,7 @@ type Metrics struct {
 	Batch       func(size int, took time.Duration) // sent to Redis, decided or failed
 	StoreError  func(kind string)                  // of a request that Redis did not decide
 	RefundError func(kind string)                  // of a refund or charge that it did not do
+	DataLost    func()                             // by a Redis that answered throughout
 }
 
 // NewPool returns a pool without stores.

@@ -1,0 +1,75 @@
+package overrides
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed" // the script
+	"fmt"
+	"time"
+)
+
+// This file notices that Redis has lost its data while it answered: FLUSHALL, or another, empty server behind the same
+// address. Counts and bans are gone then, and nothing else would say so.
+
+//go:embed mark.lua
+var markScript string
+
+const (
+	// markerTTL is how long a marker stays that no node renews.
+	markerTTL = 7 * 24 * time.Hour
+
+	// renewInterval is the time between two writes of the marker.
+	renewInterval = time.Hour
+
+	// markInterval is the time between two looks at the marker.
+	markInterval = 5 * time.Second
+
+	// longestGap is the longest time between two looks for which Redis counts as having answered throughout. A node that
+	// slept for longer cannot know that.
+	longestGap = time.Minute
+)
+
+// marker is what a node knows of the marker in Redis. Only polls use it.
+type marker struct {
+	seen    string    // its value at the last look; empty: Redis has not answered throughout since then
+	at      time.Time // of the last look
+	renewed time.Time // when this node wrote it
+	met     bool      // Redis has answered a look
+}
+
+// mark looks at the marker, if it is time to. Nothing is known of a Redis that does not answer: it may have restarted,
+// which the log shows as an outage.
+func (l *Live) mark(ctx context.Context) {
+	m, now := &l.marker, time.Now().Round(0) // also the time that the machine sleeps counts
+	gap := now.Sub(m.at)
+	if gap >= 0 && gap < markInterval {
+		return
+	}
+	if m.at = now; gap < 0 || gap > longestGap {
+		m.seen = ""
+	}
+	renew := 0
+	if now.Sub(m.renewed) >= renewInterval || now.Before(m.renewed) {
+		renew = 1
+	}
+	reply, err := l.store.Command(ctx, 3, "eval", markScript, 1, l.keys.marker, rand.Text(), markerTTL.Milliseconds(), renew)
+	values, _ := reply.([]any)
+	if err != nil || len(values) != 2 {
+		m.seen = ""
+		return
+	}
+	if renew == 1 {
+		m.renewed = now
+	}
+	value := fmt.Sprint(values[0])
+	if !m.met && l.hooks.OnFirstAnswer != nil {
+		l.hooks.OnFirstAnswer(fmt.Sprint(values[1]))
+	}
+	if m.seen != "" && m.seen != value && l.hooks.OnDataLost != nil {
+		l.hooks.OnDataLost()
+	}
+	m.met, m.seen = true, value
+}
+
+// forgetMark ends what is known of the marker, because Redis did not answer.
+func (l *Live) forgetMark() { l.marker.seen = "" }
