@@ -24,9 +24,11 @@ func TestDenied_line(t *testing.T) {
 		n.GetTimes(t, 4, "/api?k=greedy")
 		n.Get(t, "/api?k=blocked")
 		n.GetTimes(t, 2, "/dry?k=greedy")
-		lines := n.Log.Lines(func(l caddytest.LogLine) bool { return strings.HasPrefix(l.Message, "request ") && strings.HasSuffix(l.Message, " denied") })
+		lines := n.Log.Lines(func(l caddytest.LogLine) bool {
+			return strings.HasPrefix(l.Message, "request ") && strings.HasSuffix(l.Message, " denied")
+		})
 		wanted := []string{
-			`"policy":"api","reason":"limit","source":"` + source + `"`, `"policy":"api","reason":"limit"`, `"policy":"api","reason":"ban"`,
+			`"policy":"api","reason":"limit","source":"` + source + `"`, `"policy":"api","reason":"ban","source":"` + source + `"`, `"policy":"api","reason":"ban"`,
 			`"policy":"api","reason":"block","source":"override"`, `"policy":"dry","reason":"limit","source":"` + source + `"`,
 		}
 		assert.FatalIf(t, len(lines) != len(wanted), "got %v", lines)

@@ -157,7 +157,7 @@ func TestEnforce_operators(t *testing.T) {
 			n.Ask(t, http.MethodPost, "override", `{"policy":"rollout","key":"`+key+`","block":true}`)
 		}
 		n.Ratelimit(t, "state", "--policy", "rollout", "--key", pretended).Want(t, 0, "no handler limits this key")
-		n.Ratelimit(t, "policies").Want(t, 0, "enforce 50%")
+		n.Ratelimit(t, "policies").Want(t, 0, "  enforce      50%\n")
 		n.Get(t, "/?k="+limited).Want(t, http.StatusTooManyRequests, caddytest.Any)
 		n.Get(t, "/?k="+pretended).Want(t, http.StatusOK, "ok allowed rollout")
 		got := n.Metric(t, `decisions_total{decision="dry_run_denied",policy="rollout",source="`+source+`"}`)

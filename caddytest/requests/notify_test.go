@@ -75,7 +75,7 @@ func TestNotify_take(t *testing.T) {
 		waitForThresholds(t, n, 80, 80, 100, 100)
 		denials := n.Log.Lines(func(l caddytest.LogLine) bool { return l.Message == "request denied" })
 		assert.ErrorIf(t, len(denials) == 0 || !strings.Contains(denials[0].Text, `"key":"a"`), "log_keys shows %v", denials)
-		n.Ratelimit(t, "policies").Want(t, 0, "notify 80% 100%")
+		n.Ratelimit(t, "policies").Want(t, 0, "  notify       80% 100%\n")
 	})
 }
 

@@ -80,7 +80,7 @@ func checkDenials(t *testing.T, n *caddytest.Node, source string) {
 // checkCommands reads the policy with both its places taken, and overrides it.
 func checkCommands(t *testing.T, n *caddytest.Node, source string) {
 	t.Helper()
-	n.Ratelimit(t, "policies").Want(t, 0, "\nplaces: 2 requests at once for each query parameter k\n", "  node_timeout  20s\n", "  running here  2\n")
+	n.Ratelimit(t, "policies").Want(t, 0, "\nplaces: 2 units at once for each query parameter k\n", "  node_timeout  20s\n", "  running here  2\n", ", weight 2\n")
 	a := n.Ask(t, http.MethodGet, "policies", "")
 	assert.ErrorIf(t, !strings.Contains(a.Body, `"max_concurrent":2,"node_timeout":20,"handlers":[`) || !strings.Contains(a.Body, `"running":2,`) || strings.Contains(a.Body, `"window"`) || strings.Contains(a.Body, `"algorithm"`) || strings.Contains(a.Body, `"limit"`), "got %v", a)
 	n.Ratelimit(t, "state", "--policy", "places", "--key", "a").Want(t, 0, "remaining    0")

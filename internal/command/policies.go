@@ -151,17 +151,19 @@ func addCounts(block *terminal.Block, c *adminapi.CountsReport) {
 		block.AddMarked("since start", "never met")
 		return
 	}
-	text := humanize.Counted(c.Met, "request") + " met, " + humanize.Count(c.Denied) + " denied, " +
-		humanize.Count(c.WouldBeDenied) + " would be denied, " + humanize.Count(c.Counted) + " counted"
+	parts := []string{
+		humanize.Counted(c.Met, "request") + " met", humanize.Count(c.Denied) + " denied",
+		humanize.Count(c.WouldBeDenied) + " would be denied", humanize.Count(c.Counted) + " counted",
+	}
 	for _, other := range []struct {
 		requests int64
 		became   string
 	}{{c.DeniedByOther, "denied by other policies"}, {c.FailedOpen, "let through without a decision"}, {c.FailedClosed, "refused without a decision"}} {
 		if other.requests > 0 {
-			text += ", " + humanize.Count(other.requests) + " " + other.became
+			parts = append(parts, humanize.Count(other.requests)+" "+other.became)
 		}
 	}
-	block.Add("since start", text)
+	block.Add("since start", strings.Join(parts, ", "))
 	if c.CountIf == nil || c.CountIf.Responses == 0 {
 		return
 	}

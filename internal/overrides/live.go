@@ -80,6 +80,7 @@ func NewLocal(hooks Hooks) *Live {
 func NewShared(store *redis.Store, format limiter.KeyFormat, earlier *Live, hooks Hooks) *Live {
 	l := NewLocal(hooks)
 	l.store, l.keys, l.hashed = store, newRedisKeys(format), format.Secret != ""
+	l.marker = marker{store: store, key: l.keys.marker, onFirstAnswer: hooks.OnFirstAnswer, onDataLost: hooks.OnDataLost}
 	if earlier != nil {
 		l.clock.Store(earlier.clock.Load())
 		l.apply(*earlier.held.Load())

@@ -6,6 +6,8 @@ import (
 	_ "embed" // the script
 	"fmt"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
 // This file notices that Redis has lost its data while it answered: FLUSHALL, or another, empty server behind the same
@@ -31,16 +33,21 @@ const (
 
 // marker is what a node knows of the marker in Redis. Only polls use it.
 type marker struct {
+	store         *redis.Store
+	key           string
+	onFirstAnswer func(version string) // nil: nothing is called
+	onDataLost    func()
+
 	seen    string    // its value at the last look; empty: Redis has not answered throughout since then
 	at      time.Time // of the last look
 	renewed time.Time // when this node wrote it
 	met     bool      // Redis has answered a look
 }
 
-// mark looks at the marker, if it is time to. Nothing is known of a Redis that does not answer: it may have restarted,
+// look looks at the marker, if it is time to. Nothing is known of a Redis that does not answer: it may have restarted,
 // which the log shows as an outage.
-func (l *Live) mark(ctx context.Context) {
-	m, now := &l.marker, time.Now().Round(0) // also the time that the machine sleeps counts
+func (m *marker) look(ctx context.Context) {
+	now := time.Now().Round(0) // also the time that the machine sleeps counts
 	gap := now.Sub(m.at)
 	if gap >= 0 && gap < markInterval {
 		return
@@ -52,7 +59,7 @@ func (l *Live) mark(ctx context.Context) {
 	if now.Sub(m.renewed) >= renewInterval || now.Before(m.renewed) {
 		renew = 1
 	}
-	reply, err := l.store.Command(ctx, 3, "eval", markScript, 1, l.keys.marker, rand.Text(), markerTTL.Milliseconds(), renew)
+	reply, err := m.store.Command(ctx, 3, "eval", markScript, 1, m.key, rand.Text(), markerTTL.Milliseconds(), renew)
 	values, _ := reply.([]any)
 	if err != nil || len(values) != 2 {
 		m.seen = ""
@@ -62,14 +69,14 @@ func (l *Live) mark(ctx context.Context) {
 		m.renewed = now
 	}
 	value := fmt.Sprint(values[0])
-	if !m.met && l.hooks.OnFirstAnswer != nil {
-		l.hooks.OnFirstAnswer(fmt.Sprint(values[1]))
+	if !m.met && m.onFirstAnswer != nil {
+		m.onFirstAnswer(fmt.Sprint(values[1]))
 	}
-	if m.seen != "" && m.seen != value && l.hooks.OnDataLost != nil {
-		l.hooks.OnDataLost()
+	if m.seen != "" && m.seen != value && m.onDataLost != nil {
+		m.onDataLost()
 	}
 	m.met, m.seen = true, value
 }
 
-// forgetMark ends what is known of the marker, because Redis did not answer.
-func (l *Live) forgetMark() { l.marker.seen = "" }
+// forget ends what is known of the marker, because Redis did not answer.
+func (m *marker) forget() { m.seen = "" }

@@ -34,9 +34,9 @@ func (l *Live) poll() {
 		return
 	}
 	if err == nil {
-		l.mark(ctx)
+		l.marker.look(ctx)
 	} else {
-		l.forgetMark()
+		l.marker.forget()
 	}
 	if failed := l.failed.Swap(err != nil); l.hooks.OnUnread != nil && (err != nil || failed) {
 		l.hooks.OnUnread(err)

@@ -65,14 +65,15 @@ func countIfText(r *rule.Rule) string {
 	}
 	var parts []string
 	if codes := r.CountIf.StatusCode; len(codes) > 0 {
-		text := "status"
+		words := []string{"status"}
 		for _, code := range codes {
-			text += " " + strconv.Itoa(code)
+			class := ""
 			if code < 10 {
-				text += "xx"
+				class = "xx"
 			}
+			words = append(words, strconv.Itoa(code)+class)
 		}
-		parts = append(parts, text)
+		parts = append(parts, strings.Join(words, " "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.CountIf.Headers)) {
 		if values := r.CountIf.Headers[name]; values == nil {

@@ -53,34 +53,34 @@ func Wrap(text, indent string) string { return wrap("", text, indent) }
 
 // wrap does so behind what begins the first line. A word that no line can hold is cut.
 func wrap(first, text, indent string) string {
-	var lines strings.Builder
-	line, used := first, utf8.RuneCountInString(first)
-	begun := false // the line has a word
-	next := func() {
-		lines.WriteString(strings.TrimRight(line, " ") + "\n")
-		line, used, begun = indent, utf8.RuneCountInString(indent), false
-	}
+	var lines []string
+	line, begun := first, false // the line has a word
 	for word := range strings.FieldsSeq(escape.Text(text)) {
-		length := utf8.RuneCountInString(word)
-		if begun && used+1+length > blockWidth {
-			next()
-		}
-		for used+length > blockWidth {
-			at := 0
-			for range blockWidth - used {
-				_, size := utf8.DecodeRuneInString(word[at:])
-				at += size
-			}
-			line += word[:at]
-			next()
-			word = word[at:]
-			length = utf8.RuneCountInString(word)
+		if begun && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > blockWidth {
+			lines, line, begun = append(lines, line), indent, false
 		}
 		if begun {
-			line, used = line+" ", used+1
+			word = " " + word
 		}
-		line, used, begun = line+word, used+length, true
+		for utf8.RuneCountInString(line)+utf8.RuneCountInString(word) > blockWidth {
+			at := prefixLength(word, blockWidth-utf8.RuneCountInString(line))
+			lines, line, word = append(lines, line+word[:at]), indent, word[at:]
+		}
+		line, begun = line+word, true //nolint:perfsprint // a line has at most 80 characters
 	}
-	next()
-	return lines.String()
+	lines = append(lines, line)
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ") + "\n"
+	}
+	return strings.Join(lines, "")
+}
+
+// prefixLength returns how many bytes the first characters of a text have.
+func prefixLength(text string, characters int) int {
+	at := 0
+	for range characters {
+		_, size := utf8.DecodeRuneInString(text[at:])
+		at += size
+	}
+	return at
 }
