@@ -77,7 +77,7 @@ func checkStateOfPass(t *testing.T, n *caddytest.Node, pass string) {
 	t.Helper()
 	n.Ratelimit(t, "state", "--policy", "site", "--key", "127.0.0.1").Want(t, 0, "pass 127.0.0.1%#"+pass, "1/2")
 	n.Ratelimit(t, "state", "--policy", "site", "--key", "127.0.0.1%#"+pass).Want(t, 0, "limit", "2")
-	n.Ratelimit(t, "policies").Want(t, 0, "CHALLENGE", "2 2")
+	n.Ratelimit(t, "policies").Want(t, 0, "  challenge    2 passes of 2\n")
 	n.Ratelimit(t, "explain", "--client-ip", "127.0.0.1", "--url", n.URL+"/").Want(t, 4, "a browser that navigates there gets a page that waits")
 	n.Ratelimit(t, "explain", "--client-ip", "127.0.0.1", "--url", n.URL+"/?rl-pass=x").Want(t, 0, "sent on")
 	assert.Retry(t, "the log has the pass", func() (again bool, seen any) {
