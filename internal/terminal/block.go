@@ -66,7 +66,7 @@ func wrap(first, text, indent string) string {
 			at := prefixLength(word, blockWidth-utf8.RuneCountInString(line))
 			lines, line, word = append(lines, line+word[:at]), indent, word[at:]
 		}
-		line, begun = line+word, true //nolint:perfsprint // a line has at most 80 characters
+		line, begun = line+word, true
 	}
 	lines = append(lines, line)
 	for i := range lines {
