@@ -141,7 +141,7 @@ func TestCommands_redisDown(t *testing.T) {
 	n.Ratelimit(t, "reset", "--policy", "api", "--all").Want(t, 3, "on this node alone")
 	n.Get(t, "/", "X-Key: greedy").Want(t, http.StatusOK, "allowed fallback")
 	n.Ratelimit(t, "explain", "--url", n.URL, "--client-ip", "203.0.113.7", "--header", "X-Key: other").Want(t, 3, "fallback")
-	n.Ratelimit(t, "policies").Want(t, 0, "does not decide", "handlers do")
+	n.Ratelimit(t, "policies").Want(t, 0, "does not decide", "breaker open")
 	n.Ratelimit(t, "top").Want(t, 0, "greedy")
 }
 
