@@ -9,7 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
-// recipeFormAgain tries passwords at two forms that are shown again after a wrong one.
+// recipeFormAgain tries passwords at forms that are shown again after a wrong one.
 func recipeFormAgain(t *testing.T, e recipeEnv) {
 	try := func(path, password string, want int) {
 		t.Helper()
@@ -24,8 +24,8 @@ func recipeFormAgain(t *testing.T, e recipeEnv) {
 	for range 2 {
 		try("/wp-login.php", "guess", http.StatusOK)
 	}
-	for range 3 {
-		try("/admin/login/", "guess", http.StatusOK)
+	for _, form := range []string{"/admin/login/", "/users/sign_in", "/users/sign_in"} {
+		try(form, "guess", http.StatusOK)
 	}
 	try("/admin/login/", "guess", http.StatusTooManyRequests)
 	try("/wp-login.php", "right", http.StatusTooManyRequests)

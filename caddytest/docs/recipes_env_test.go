@@ -121,7 +121,8 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if tokens, found := tokensOf[r.URL.Path]; found {
 		w.Header().Set("X-Tokens-Used", tokens)
 	}
-	if r.Method == http.MethodPost && (r.URL.Path == "/wp-login.php" || r.URL.Path == "/admin/login/") && r.FormValue("password") == "right" {
+	isForm := r.URL.Path == "/wp-login.php" || r.URL.Path == "/admin/login/" || r.URL.Path == "/users/sign_in"
+	if isForm && r.Method == http.MethodPost && r.FormValue("password") == "right" {
 		http.Redirect(w, r, "/", http.StatusFound)
 	}
 	if r.Method == http.MethodPost && r.URL.Path == "/login" {
