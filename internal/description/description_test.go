@@ -11,12 +11,16 @@ import (
 
 func TestSentence(t *testing.T) {
 	minute, address := Seconds(time.Minute), Handler{Key: "{http.vars.client_ip}"}
+	bytes := Handler{Key: address.Key, Cost: "response_bytes"}
 	for want, p := range map[string]Policy{
 		"1 request per minute for each client address":              {Limit: 1, Window: minute, Handlers: []Handler{address}},
 		"5,000 requests per 15 minutes for each user":               {Limit: 5000, Window: 15 * minute, Handlers: []Handler{{Key: "{http.auth.user.id}"}}},
 		"5 units per minute for each client address":                {Limit: 5, Window: minute, Handlers: []Handler{address, {Key: address.Key, Weight: 2}}},
 		"5 bytes per calendar day (UTC) for each host and path":     {Limit: 5, Calendar: "day", TimeZone: "UTC", Handlers: []Handler{{Key: "{http.request.host}/{http.request.uri.path}", Cost: "response_bytes"}}},
 		"5 units per minute for each {key}, or each client address": {Limit: 5, Window: minute, Handlers: []Handler{{Key: "{key}", Cost: "response_bytes"}, address}},
+		"500MiB per minute for each client address":                 {Limit: 500 << 20, Window: minute, Handlers: []Handler{bytes}},
+		"{p} bytes per minute for each client address, else 5MB":    {Limit: 5_000_000, LimitFrom: "{p}", Window: minute, Handlers: []Handler{bytes}},
+		"2,000 units per minute for each client address":            {Limit: 2000, Window: minute, Handlers: []Handler{address, bytes}},
 		"5 requests per minute for all clients together":            {Limit: 5, Window: minute, Handlers: []Handler{{Key: "everyone"}}},
 		"{p} requests per minute for each header X, else 7":         {Limit: 7, LimitFrom: "{p}", Window: minute, Handlers: []Handler{{Key: "{http.request.header.X}"}}},
 		"{p} requests at once for each cookie c, else unlimited":    {MaxConcurrentFrom: "{p}", Unlimited: true, Handlers: []Handler{{Key: "{http.request.cookie.c}"}}},
@@ -50,4 +54,14 @@ func TestCommon(t *testing.T) {
 	assert.Equal(t, Join(p.Common()), "cost response_bytes, dry_run", "the common options")
 	assert.Equal(t, Join(p.All()), "cost response_bytes, reserve 20%, dry_run", "all options")
 	assert.Equal(t, p.Set("reserve"), "20%", "reserve")
+}
+
+// TestSizes has a burst and a reserve in bytes, and one in units that a size would misname.
+func TestSizes(t *testing.T) {
+	p := Policy{Algorithm: limiter.TokenBucket, Burst: 10 << 30, Handlers: []Handler{{Cost: "response_bytes", Reserve: "5000000"}}}
+	assert.Equal(t, Join(p.All()), "algorithm token_bucket, burst 10GiB, cost response_bytes, reserve 5MB", "the options")
+	p.BurstFrom, p.Handlers[0].Reserve = "{b}", "20%"
+	assert.Equal(t, Join(p.All()), "algorithm token_bucket, burst {b}, else 10GiB, cost response_bytes, reserve 20%", "the options")
+	p.Handlers[0] = Handler{Cost: "json usage", Reserve: "5000000"}
+	assert.Equal(t, Join(p.All()), "algorithm token_bucket, burst {b}, else 10,737,418,240, cost json usage, reserve 5000000", "the options")
 }

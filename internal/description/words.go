@@ -29,19 +29,27 @@ func (p *Policy) limit() (from string, n int64) {
 	return p.LimitFrom, p.Limit
 }
 
-// orElse returns a number, or the placeholder that sets it and the number that counts otherwise.
-func orElse(from string, n int64) string {
+// orElse returns a number, or the placeholder that sets it and the number that counts otherwise; "0": none does.
+func orElse(from, number string) string {
 	switch {
 	case from == "":
-		return humanize.Count(n)
-	case n == 0:
+		return number
+	case number == "0":
 		return short(from)
 	}
-	return short(from) + ", else " + humanize.Count(n)
+	return short(from) + ", else " + number
+}
+
+// number returns units of the policy. Bytes are a size.
+func (p *Policy) number(n int64) string {
+	if p.unit() == byteUnit {
+		return humanize.Size(n)
+	}
+	return humanize.Count(n)
 }
 
 // BurstText returns the burst: a number, or the placeholder that sets it and what counts otherwise.
-func (p *Policy) BurstText() string { return orElse(p.BurstFrom, p.Burst) }
+func (p *Policy) BurstText() string { return orElse(p.BurstFrom, p.number(p.Burst)) }
 
 // WindowText returns what follows "per": the length of the window, or the calendar period and its time zone.
 func (p *Policy) WindowText() string {
@@ -59,9 +67,11 @@ func WindowText(window time.Duration, calendar, zone string) string {
 // Sentence says what the policy allows: limit, window and key.
 func (p *Policy) Sentence() string {
 	from, n := p.limit()
-	amount := humanize.Counted(n, p.unit())
+	amount := p.number(n)
 	if from != "" {
 		amount = short(from) + " " + p.unit() + "s"
+	} else if amount == humanize.Count(n) {
+		amount = humanize.Counted(n, p.unit())
 	}
 	text := amount + " per " + p.WindowText()
 	if p.CountsRunning() {
@@ -74,21 +84,38 @@ func (p *Policy) Sentence() string {
 	case p.Unlimited:
 		return text + ", else unlimited"
 	}
-	return text + ", else " + humanize.Count(n)
+	return text + ", else " + p.number(n)
 }
 
-// unit is what the limit counts: requests, unless one may take more or less than one unit.
+// What a limit counts: requests, unless one may take more or less than one unit.
+const (
+	requestUnit = "request"
+	byteUnit    = "byte"
+	anyUnit     = "unit"
+)
+
+// unit is what the limit counts. Handlers that count different things share units.
 func (p *Policy) unit() string {
-	unit := "request"
+	if len(p.Handlers) == 0 {
+		return requestUnit
+	}
+	unit := p.Handlers[0].unit()
 	for i := range p.Handlers {
-		h := &p.Handlers[i]
-		if h.Cost == "response_bytes" && unit != "unit" {
-			unit = "byte"
-		} else if h.Cost != "" || h.Weight > 1 || h.WeightFrom != "" || unit == "byte" {
-			unit = "unit"
+		if p.Handlers[i].unit() != unit {
+			return anyUnit
 		}
 	}
 	return unit
+}
+
+func (h *Handler) unit() string {
+	switch {
+	case h.Cost == "response_bytes":
+		return byteUnit
+	case h.Cost != "" || h.Weight > 1 || h.WeightFrom != "":
+		return anyUnit
+	}
+	return requestUnit
 }
 
 // keysText says whose quota each is. Handlers may have several kinds of keys.
@@ -221,10 +248,10 @@ func (h *Handler) Options() []Option {
 	o.add(h.Match != "", "match", escape.Text(h.Match))
 	o.add(h.Key != defaultKey && h.Key != "", "key", short(h.Key))
 	o.add(h.OnEmptyKey != "", "on_empty_key", short(h.OnEmptyKey))
-	o.add(h.Weight > 1 || h.WeightFrom != "", "weight", orElse(h.WeightFrom, max(1, h.Weight)))
+	o.add(h.Weight > 1 || h.WeightFrom != "", "weight", orElse(h.WeightFrom, humanize.Count(max(1, h.Weight))))
 	o.add(h.CountIf != "", "count_if", short(h.CountIf))
 	o.add(h.Cost != "", "cost", h.costText())
-	o.add(h.Reserve != "", "reserve", short(h.Reserve))
+	o.add(h.Reserve != "", "reserve", h.reserveText())
 	if h.Enforce != nil {
 		o.add(true, "enforce", percent(*h.Enforce))
 	}
@@ -243,6 +270,15 @@ func (h *Handler) costText() string {
 		text += ", else " + humanize.Count(h.CostFallback)
 	}
 	return text
+}
+
+// reserveText returns percent, units, or bytes as a size.
+func (h *Handler) reserveText() string {
+	bytes, err := strconv.ParseInt(h.Reserve, 10, 64)
+	if err != nil || h.unit() != byteUnit {
+		return short(h.Reserve)
+	}
+	return humanize.Size(bytes)
 }
 
 func percent(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) + "%" }

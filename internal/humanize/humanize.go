@@ -24,6 +24,28 @@ func Count[N int | int64](n N) string {
 // Counted writes a number of things: 1 request, 2,000 requests.
 func Counted[N int | int64](n N, noun string) string { return Count(n) + " " + Noun(n, noun) }
 
+// Size writes a number of bytes as a Caddyfile does, with the unit that leaves the smallest whole number: 500MiB, 5MB.
+// A number that is whole in no unit is written as [Count] does.
+func Size(n int64) string {
+	number, text := n, Count(n)
+	for _, system := range []struct {
+		base  int64
+		units []string
+	}{{1024, []string{"KiB", "MiB", "GiB", "TiB", "PiB"}}, {1000, []string{"kB", "MB", "GB", "TB", "PB"}}} {
+		rest := n
+		for _, unit := range system.units {
+			if rest == 0 || rest%system.base != 0 {
+				break
+			}
+			rest /= system.base
+			if rest < number {
+				number, text = rest, strconv.FormatInt(rest, 10)+unit
+			}
+		}
+	}
+	return text
+}
+
 // Noun returns the noun for a number of things, in the singular or the plural.
 func Noun[N int | int64](n N, noun string) string {
 	if n == 1 {

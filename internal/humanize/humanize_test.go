@@ -27,6 +27,8 @@ func TestHumanize(t *testing.T) {
 		{Percent(0, 0), "0 %"}, {Percent(0, 7), "0 %"}, {Percent(7, 7), "100 %"}, {Percent(1, 30_000), "< 0.01 %"},
 		{Percent(1, 2_000), "0.05 %"}, {Percent(29_999, 30_000), "99.9 %"}, {Percent(1, 3), "33.3 %"},
 		{Decimal(1.50, 4), "1.5"}, {Decimal(100, 0), "100"},
+		{Size(0), "0"}, {Size(999), "999"}, {Size(1000), "1kB"}, {Size(1024), "1KiB"}, {Size(1025), "1,025"}, {Size(500 << 20), "500MiB"},
+		{Size(1536 << 20), "1536MiB"}, {Size(5_000_000), "5MB"}, {Size(1 << 52), "4PiB"}, {Size(math.MaxInt64), "9,223,372,036,854,775,807"},
 		{Compact(time.Minute), "1m"}, {Compact(90 * time.Minute), "1h30m"}, {Compact(time.Hour), "1h"}, {Compact(1500 * time.Millisecond), "1.5s"},
 		{Period(time.Minute), "minute"}, {Period(5 * time.Minute), "5 minutes"}, {Period(90 * time.Second), "90 seconds"}, {Period(24 * time.Hour), "day"},
 		{Period(1500 * time.Millisecond), "1.5 s"},

@@ -34,7 +34,7 @@ func TestWriteTable_settings(t *testing.T) {
 	}}
 	tableSays(t, r, "policy dynamic: {http.request.header.X-Limit} requests per minute for each key,\n  else 5; algorithm gcra, burst {b}, else 7\n",
 		"policy queue: 60 requests per minute for all clients together; algorithm\n  leaky_bucket, burst 20, max_delay 5s, dry_run\n",
-		"policy counts: 1,000 bytes per hour for all clients together; algorithm\n  fixed_window, count_if status 401, cost response_bytes\n",
+		"policy counts: 1kB per hour for all clients together; algorithm fixed_window,\n  count_if status 401, cost response_bytes\n",
 		"policy some: {l} requests per hour for all clients together, else unlimited;\n  algorithm gcra, reserve 20%, enforce 12.5%\n")
 }
 
