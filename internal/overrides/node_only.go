@@ -14,7 +14,7 @@ import (
 // Redis, and end when Redis is read again.
 
 // Away reports whether the error of a change says that Redis is not there: it did not answer, or it answers that it
-// serves nobody yet. A right that a user lacks, or a server that refuses to write, is no outage.
+// answers no request yet. A right that a user lacks, or a server that refuses to write, is no outage.
 func Away(err error) bool {
 	switch limiter.Kind(err) {
 	case "timeout", "refused", "connection", "loading", "masterdown", "clusterdown":
