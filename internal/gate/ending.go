@@ -62,9 +62,9 @@ func (v *Visit) reachedNone(err error, failure caddyhttp.HandlerError) bool {
 	if !noUpstream && !errors.As(err, new(reverseproxy.DialError)) {
 		return false
 	}
-	repl, ok := v.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	repl := replacerOf(v.request)
 	switch {
-	case !ok || valueOf(repl, proxyLatency) != v.awaited.answered:
+	case repl == nil || valueOf(repl, proxyLatency) != v.awaited.answered:
 		return false
 	case valueOf(repl, interceptAnswered) != nil || valueOf(repl, errorHandled) != nil:
 		return false
@@ -86,6 +86,12 @@ const (
 	interceptAnswered = "http.intercept.status_code"          // of a response in whose place routes wrote another
 	errorHandled      = "http.error"                          // that error routes handle, or have handled
 )
+
+// replacerOf returns the placeholders of a request; nil outside of Caddy.
+func replacerOf(r *http.Request) *caddy.Replacer {
+	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	return repl
+}
 
 // valueOf returns the value of a placeholder; nil if it is not set.
 func valueOf(repl *caddy.Replacer, name string) any {
@@ -111,7 +117,7 @@ func (v *Visit) everyTryFailedToConnect(repl *caddy.Replacer) bool {
 // noteAnswer notes the answer of a backend before the handlers behind this one are called, such as that of forward_auth.
 func (v *Visit) noteAnswer() {
 	if a := v.awaited; a.settles() && v.limiter.proxies.of(v.request).Pass {
-		if repl, ok := v.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		if repl := replacerOf(v.request); repl != nil {
 			a.answered = valueOf(repl, proxyLatency)
 		}
 	}

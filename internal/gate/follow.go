@@ -47,7 +47,7 @@ func (l *Limiter) Follow(p *Passed, response *rule.Response) (e Effect, waits bo
 	counts := p.Rule.Counts(response)
 	switch {
 	case response.Ended:
-		repl, _ = response.Request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		repl = replacerOf(response.Request)
 	case counts && p.Rule.Cost.From != "":
 		return e, true
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
@@ -78,8 +77,8 @@ func isTunnel(r *http.Request) bool {
 	if caddyhttp.GetVar(r.Context(), "extended_connect_websocket_body") == nil {
 		return false
 	}
-	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
+	repl := replacerOf(r)
+	if repl == nil {
 		return false
 	}
 	behind, _ := repl.Get("http.reverse_proxy.status_code")

@@ -115,7 +115,14 @@ func New(o Options) (goredis.UniversalClient, error) {
 
 // Ping connects and sends a PING, within the context.
 func Ping(ctx context.Context, client goredis.UniversalClient) error {
-	return client.Process(ctx, wire.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "ping")})
+	return ping(ctx, client)
+}
+
+// ping sends a PING by a client or on a connection.
+func ping(ctx context.Context, to interface {
+	Process(ctx context.Context, command goredis.Cmder) error
+}) error {
+	return to.Process(ctx, wire.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "ping")})
 }
 
 // TimeoutOf returns how long a client waits for a reply.

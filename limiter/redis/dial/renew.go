@@ -10,7 +10,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/queue"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/wire"
 )
 
 // This file replaces the connections of a single Redis while they are in use. An address may lead to another server
@@ -97,7 +96,7 @@ type connections struct {
 func (c *renewedClient) newConnections() *connections {
 	made := &connections{Client: c.open()}
 	made.uses = queue.NewReferences(func() { made.closeError = made.Close() })
-	made.AddHook(addressHook{c, made})
+	made.AddHook(addressHook{client: c, made: made})
 	return made
 }
 
@@ -228,14 +227,10 @@ func connect(ctx context.Context, client *goredis.Client, count int) error {
 	return err
 }
 
-func ping(ctx context.Context, conn *goredis.Conn) error {
-	return conn.Process(ctx, wire.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "ping")})
-}
-
 // momentHook leads the commands of a client to its connections of the moment.
 type momentHook struct{ client *renewedClient }
 
-// DialHook implements goredis.Hook.
+// DialHook implements goredis.Hook. Nothing is dialed.
 func (momentHook) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
 // ProcessHook implements goredis.Hook.
@@ -272,6 +267,8 @@ func (h momentHook) ProcessPipelineHook(goredis.ProcessPipelineHook) goredis.Pro
 
 // addressHook notes where connections lead.
 type addressHook struct {
+	dialHook
+
 	client *renewedClient
 	made   *connections
 }
@@ -287,14 +284,6 @@ func (h addressHook) DialHook(next goredis.DialHook) goredis.DialHook {
 		}
 		return conn, err
 	}
-}
-
-// ProcessHook implements goredis.Hook.
-func (addressHook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
-
-// ProcessPipelineHook implements goredis.Hook.
-func (addressHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
-	return next
 }
 
 // Interface guards

@@ -43,7 +43,7 @@ func newSessions(logins *source, report func(err error)) *sessions {
 // keep has the connections of a client log in again. Those to sentinels are another client's.
 func (s *sessions) keep(client *goredis.Client) *goredis.Client {
 	if s != nil {
-		client.AddHook(sessionHook{s, client})
+		client.AddHook(sessionHook{sessions: s, client: client})
 	}
 	return client
 }
@@ -191,8 +191,21 @@ type socketSession struct {
 	syscall.Conn
 }
 
-// sessionHook notes the connections of a client. Commands pass it unseen.
+// dialHook is the part of hooks for new connections that is about commands, which pass it unseen.
+type dialHook struct{}
+
+// ProcessHook implements goredis.Hook.
+func (dialHook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
+
+// ProcessPipelineHook implements goredis.Hook.
+func (dialHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+// sessionHook notes the connections of a client.
 type sessionHook struct {
+	dialHook
+
 	sessions *sessions
 	client   *goredis.Client
 }
@@ -216,14 +229,6 @@ func (h sessionHook) DialHook(next goredis.DialHook) goredis.DialHook {
 		}
 		return c, nil
 	}
-}
-
-// ProcessHook implements goredis.Hook.
-func (sessionHook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
-
-// ProcessPipelineHook implements goredis.Hook.
-func (sessionHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
-	return next
 }
 
 // Interface guards
