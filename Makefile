@@ -41,7 +41,7 @@ run: build ## build ./caddy and run it with Caddyfile.example
 PARALLEL ?= 6
 
 # The half of the tests without Caddy processes, in which the race detector would see nothing. The longest goes first.
-IN_PROCESS = ./limiter/failover $$(go list ./... | grep -v /caddytest/)
+IN_PROCESS = ./internal/failover $$(go list ./... | grep -v /caddytest/)
 
 TESTS = -parallel $(PARALLEL) -timeout $(TIMEOUT)
 
@@ -86,7 +86,7 @@ SOAKED = $(or $(shell grep -rl --include='*_test.go' 'assert\.Rounds' . | xargs 
 .PHONY: soak
 soak: $(TOXIPROXY) ## play the random tests for long, then all features under faults (30 minutes)
 	.ci/need redis-server faketime
-	$(call there_is,TestMemory_full_flood,./limiter/...)
+	$(call there_is,TestMemory_full_flood,./internal/memory)
 	SOAK=long go test -count=1 -timeout 30m $(SOAKED)
 	$(call there_is,TestReplay_decides_a_real_log,.)
 	go test -count=1 -v -run TestReplay_decides_a_real_log .
@@ -118,7 +118,7 @@ oldest: ## build and vet with the oldest Go and Caddy, run the limiter's short t
 	go version
 	go build -o /dev/null ./cmd/caddy
 	go vet ./...
-	go test ./limiter ./limiter/memory ./limiter/internal/kernel
+	go test ./limiter ./internal/limiter ./internal/memory ./internal/kernel
 
 # The systems beside Linux that releases are made for.
 SYSTEMS ?= darwin freebsd windows

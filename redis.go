@@ -14,10 +14,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/credentialsource"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
 )
 
 // Redis says how to reach Redis: by `url`, or by `addresses` and the fields after it. Text values

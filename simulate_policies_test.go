@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // TestReplay_reserve replays exports that leave two of five units to others.

@@ -119,23 +119,6 @@ func Example_failover() {
 	// fallback true <nil>
 }
 
-// limited returns a handler that lets each client address make as many requests as the policy allows.
-func limited(store limiter.Store, policy *limiter.Policy, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, _ := net.SplitHostPort(r.RemoteAddr) // empty where there is none: all of these share a quota
-		result, err := limiter.Allow(r.Context(), store, policy, host)
-		switch {
-		case err != nil: // Redis cannot decide, and there is no Failover; or the client has left
-			http.Error(w, "rate limits are unavailable", http.StatusServiceUnavailable)
-		case !result.Passes():
-			w.Header().Set("Retry-After", strconv.Itoa(int(result.RetryAfter/time.Second)+1))
-			http.Error(w, "too many requests", http.StatusTooManyRequests)
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
 // A middleware for net/http.
 func Example_http() {
 	policy, err := limiter.NewPolicy(limiter.Settings{Name: "web", Algorithm: limiter.FixedWindow, Limit: 2, Window: time.Hour})
@@ -144,7 +127,7 @@ func Example_http() {
 		return
 	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
-	handler := limited(memory.New(), policy, hello)
+	handler := limiter.Middleware(memory.New(), policy, limiter.ClientAddress)(hello)
 	for range 3 {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))

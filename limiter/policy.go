@@ -1,197 +1,97 @@
 package limiter
 
 import (
-	"fmt"
-	"hash/fnv"
-	"slices"
-	"strconv"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Policy is a rule that stores decide by: valid settings and the numbers derived from them. It never
-// changes; any number of requests and configurations may use it at once.
-type Policy struct {
-	settings Settings
-	rule     kernel.Rule
-	derived  kernel.Slot
+// Settings says what a policy allows.
+type Settings struct {
+	// Name is the policy's identity, [A-Za-z0-9_-]{1,64}.
+	Name string
+
+	// Algorithm is sliding_window_counter, which is the default, sliding_window_log, fixed_window, token_bucket, leaky_bucket
+	// or gcra.
+	Algorithm string
+
+	// Limit is the units allowed per window, from 1.
+	Limit int64
+
+	// Window is the window's length, whole microseconds, from 1ms.
+	Window time.Duration
+
+	// Calendar makes the windows periods of the calendar: day, week, month or year. Weeks begin on Monday. There is no
+	// Window then. The algorithm is fixed_window, which may be left out. Default: windows of one length.
+	Calendar string
+
+	// Location is the time zone of calendar periods, nil: UTC. It must not be [time.Local], which may differ
+	// from node to node. The counts of a policy go on if it changes.
+	Location *time.Location
+
+	// MaxConcurrent is the units of the requests that may run at once, up to 1,000,000,000. It counts them
+	// from their start to their end, and so excludes all fields about windows and what happens in them:
+	// Algorithm, Limit, Window, Calendar, Location, Burst, MaxDelay, Ban, Lease and Refunds. 0: windows count.
+	MaxConcurrent int64
+
+	// NodeTimeout is how long Redis counts the running requests of a process that it has lost contact
+	// with, from 5 seconds to 10 minutes, in whole microseconds. Only with MaxConcurrent; 0 is 15 seconds.
+	NodeTimeout time.Duration
+
+	// Burst is the capacity of a bucket in units, from 1; 0 means the limit. The window
+	// algorithms have none.
+	Burst int64
+
+	// MaxDelay makes a bucket a queue: a request that has to wait this long or less passes with a Delay.
+	// Whole microseconds; 0 is strict spacing, nil the plain bucket.
+	MaxDelay *time.Duration
+
+	// Ban refuses a client whose requests are denied BanAfter times within a window, whatever its
+	// count: at its first offense for the first duration, then for the next ones, the last again and
+	// again. Offenses are forgotten the longest duration after a ban has ended. Each from a
+	// second to 365 days, in whole microseconds and ascending, at most 16; none: no client is banned.
+	Ban []time.Duration
+
+	// BanAfter is how many denials are an offense, up to 1,000; 0 is 1.
+	BanAfter int
+
+	// Lease lets failover.Store take units of keys that are asked for again and again ahead of their requests,
+	// and decide these by itself: for at most so long, and at most a hundredth of the window. From
+	// 5 ms to a second; 0: every request is decided by the shared store. Never is more admitted
+	// than without. Policies that ban, queue or refund have none.
+	Lease time.Duration
+
+	// Refunds allows takes of the policy to be refunded, see [Check].Refundable. A denial may then end early, so
+	// the deny cache leaves the policy out, except for bans. It excludes MaxDelay, Lease and MaxConcurrent.
+	Refunds bool
+
+	// Dynamic reports that requests bring limits and bursts of their own, as a Caddyfile with placeholders does.
+	// Windows of an hour and more then count in milliseconds whatever the limit, so that large and
+	// small limits use the same states.
+	Dynamic bool
 }
 
-// Rule returns what the stores of this module decide by.
-func (p *Policy) Rule() *kernel.Rule { return &p.rule }
+// Policy is checked settings. [NewPolicy] makes one. It is safe for concurrent use.
+type Policy struct{ policy *limiter.Policy }
 
-// NewPolicy checks the settings and makes a policy of them. Its errors are a [*FieldError].
-func NewPolicy(s Settings) (*Policy, error) { return newPolicy(s, 1) }
-
-// newPolicy makes a policy whose tick is at least leastTick microseconds.
-func newPolicy(s Settings, leastTick int64) (*Policy, error) {
-	s.setDefaults()
-	a := s.algorithm()
-	if err := s.check(a); err != nil {
-		return nil, err
-	}
-	t, err := newParams(s, a, leastTick)
+// NewPolicy returns the policy of settings. The error is a [*FieldError], joined with others where several fields are
+// wrong.
+func NewPolicy(s Settings) (*Policy, error) {
+	policy, err := limiter.NewPolicy(limiter.Settings(s))
 	if err != nil {
 		return nil, err
 	}
-	id := s.Name + ":" + a.Code + windowCode(time.Duration(t.Window*t.Tick)*time.Microsecond, t.Tick)
-	s.Ban = slices.Clone(s.Ban)
-	p := &Policy{settings: s, rule: kernel.Rule{Algorithm: a, Params: t, ID: id, Ban: newBan(s), Refunds: s.Refunds}}
-	if s.Lease > 0 {
-		p.rule.Lease, p.rule.Salt = longestLeaseOf(&s, a, &t), saltOf(s.String())
-	}
-	return p, nil
+	return &Policy{policy}, nil
 }
 
-// WithLimit returns the policy with another [Policy.Limit] and burst (0: the limit), which counts in the same
-// states. The error is a [*FieldError] that says what is wrong with them.
-func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
-	other, err := p.withLimit(limit, burst)
-	if err != nil {
-		return nil, err
-	}
-	if other.rule.ID != p.rule.ID {
-		return nil, &FieldError{"Limit", decimal(limit), fmt.Sprintf("counts in another unit of time than the policy's own limit of %d", p.Limit())}
-	}
-	return other, nil
-}
-
-// withLimit returns the policy with another limit and burst. It counts in other states if they are too
-// large for the policy's unit of time.
-func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
-	s := p.settings
-	if s.Burst = burst; p.CountsRunning() {
-		s.MaxConcurrent = limit
-	} else {
-		s.Limit = limit
-	}
-	return newPolicy(s, p.rule.Params.Tick)
-}
-
-// With returns a policy of other numbers, which counts in the same states and leases nothing.
-func (p *Policy) With(t kernel.Params) *Policy {
-	r := &p.rule
-	return &Policy{settings: p.settings, rule: kernel.Rule{Algorithm: r.Algorithm, Params: t, ID: r.ID, Ban: r.Ban, Refunds: r.Refunds}}
-}
-
-// None returns the policy with a capacity of 0, for results of requests that are refused without a
-// decision. No store decides by it.
-func (p *Policy) None() *Policy {
-	t := p.rule.Params
-	t.Capacity = 0
-	return p.With(t)
-}
-
-// LargestLimit returns the largest limit and burst that [Policy.WithLimit] takes. It tries about fifty.
-func (p *Policy) LargestLimit() int64 {
-	least, above := p.Limit(), int64(kernel.Precision)
-	for least+1 < above {
-		middle := least + (above-least)/2
-		if other, err := p.withLimit(middle, 0); err == nil && other.rule.ID == p.rule.ID {
-			least = middle
-		} else {
-			above = middle
-		}
-	}
-	return least
-}
-
-// Settings returns the settings that the policy was made of. They must not be changed.
-func (p *Policy) Settings() Settings { return p.settings }
+// Internal returns the policy as this module's stores know it.
+func (p *Policy) Internal() *limiter.Policy { return p.policy }
 
 // Name returns the policy's name.
-func (p *Policy) Name() string { return p.settings.Name }
-
-// Bans reports whether the policy bans clients.
-func (p *Policy) Bans() bool { return p.rule.Ban != nil }
-
-// Limit returns the units that the policy allows per window, or of requests that run at once.
-func (p *Policy) Limit() int64 { return p.rule.Params.Limit }
+func (p *Policy) Name() string { return p.policy.Name() }
 
 // Capacity returns the most units that a quota can have: the limit, for buckets the burst.
-func (p *Policy) Capacity() int64 { return p.rule.Params.Capacity }
-
-// IsBucket reports whether the policy earns its capacity unit by unit, and not by windows.
-func (p *Policy) IsBucket() bool { return p.rule.Algorithm.Earns }
-
-// Derived returns what the function makes of the policy, cached from the first call on, so that no
-// request makes or looks up the same twice. A program has one such function.
-func (p *Policy) Derived(derive func(*Policy) any) any {
-	if derived := p.derived.Load(); derived != nil {
-		return derived
-	}
-	derived := derive(p)
-	p.derived.Store(derived)
-	return derived
-}
-
-// ID names the states that the policy counts in: its name and a short code of algorithm, window and
-// tick. Policies that differ in limit or burst alone use the same states.
-func (p *Policy) ID() string { return p.rule.ID }
-
-// windowCode writes a window in its largest whole unit, with the tick if it is not 1 µs.
-func windowCode(window time.Duration, tick int64) string {
-	units := []struct {
-		length time.Duration
-		name   string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}}
-	code := strconv.FormatInt(window.Microseconds(), 10) + "us"
-	for _, unit := range units {
-		if window%unit.length == 0 {
-			code = strconv.FormatInt(int64(window/unit.length), 10) + unit.name
-			break
-		}
-	}
-	if tick != 1 {
-		code += "-ms"
-	}
-	return code
-}
+func (p *Policy) Capacity() int64 { return p.policy.Capacity() }
 
 // MostReserve returns the largest [Check].Reserve of the policy with which a request of one unit can pass.
-func (p *Policy) MostReserve() int64 { return p.rule.Params.MostReserve() }
-
-// CountsRunning reports whether the policy counts the requests that run ([Settings].MaxConcurrent). A
-// caller that lets a request through has to call EndRunning of the store when it ends.
-func (p *Policy) CountsRunning() bool { return p.rule.CountsRunning() }
-
-// LongestLease returns for how long a node may lease units of the policy at most: as [Settings.Lease], but
-// no longer than a hundredth of the window; of the half of it with sliding_window_log, and of the time in
-// which a full bucket drains. It is 0 if there are no leases, or these would be too short.
-func (p *Policy) LongestLease() time.Duration { return p.rule.Lease }
-
-func newBan(s Settings) *kernel.Ban {
-	if len(s.Ban) == 0 {
-		return nil
-	}
-	b := &kernel.Ban{After: int64(max(1, s.BanAfter)), Window: s.Window.Microseconds(), ID: s.Name + ":" + kernel.BanCode + windowCode(s.Window, 1)}
-	for _, d := range s.Ban {
-		b.Durations = append(b.Durations, d.Microseconds())
-		b.Longest = max(b.Longest, d.Microseconds())
-	}
-	return b
-}
-
-// longestLeaseOf returns the longest lease of a policy's keys on this node: a log and a bucket may admit
-// too little by as much as their leases last. It is 0 if leases would be too short.
-func longestLeaseOf(s *Settings, a *kernel.Algorithm, p *kernel.Params) time.Duration {
-	longest := p.LongestLease() * p.Tick
-	switch {
-	case a.Logs:
-		longest /= 2
-	case a.Earns:
-		longest = min(longest, p.Full*p.Tick/100)
-	}
-	if d := min(s.Lease, time.Duration(longest)*time.Microsecond); d >= MinLease {
-		return d
-	}
-	return 0
-}
-
-// saltOf returns what makes hashes of keys differ from policy to policy.
-func saltOf(text string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(text))
-	return h.Sum64()
-}
+func (p *Policy) MostReserve() int64 { return p.policy.MostReserve() }

@@ -1,6 +1,6 @@
 -- ban.lua: refuses a client that is denied too often, for a while that grows with each offense.
 -- Part of the scripts of batches with a policy that bans; batch.lua calls it.
--- Go twin: limiter/internal/kernel/ban.go
+-- Go twin: internal/kernel/ban.go
 -- KEYS: after the states, one per check of a policy that bans, from the last key backwards: a
 --       string of five doubles: denials d counted since s, offenses o, banned until u, offenses
 --       forgotten at f. Two more where there are confirmed units: cu of them since cs. Instants are

@@ -2,7 +2,7 @@
 -- those of takes.lua.
 -- A request's checks are all decided first and charged only if all of them pass. Requests follow
 -- one another in order, so the same key may appear in a batch many times.
--- Go twin: limiter/internal/wire/wire.go writes the arguments, read.go there reads the answer.
+-- Go twin: internal/wire/wire.go writes the arguments, read.go there reads the answer.
 -- KEYS: one state per check, group by group, request by request.
 -- ARGV: one string of little-endian doubles: number of policies; per policy: kernel (its place
 --       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the
@@ -15,7 +15,7 @@
 --       receipt, the change of what was taken (below 0: units of the weight to refund, above 0: to
 --       charge), the units that stay and count for bans, and 1 where the quota is to be
 --       shown; to repay: instant and amount of a debt, see
---       limiter/internal/kernel/kernel.go; for a lease: the
+--       internal/kernel/kernel.go; for a lease: the
 --       units wanted and for how many ticks, units of an earlier lease to give back, 0, and the two
 --       numbers of its receipt; to take (1, 3) and state the numbers that kernels read by
 --       themselves, request by request, check by check. A state has one check.

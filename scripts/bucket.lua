@@ -1,6 +1,6 @@
 -- bucket.lua: one draining level behind token_bucket, gcra and leaky_bucket. The debt d drains at
 -- `limit` units per window and may rise to the capacity; the three names describe this one rule.
--- Go twin: limiter/internal/kernel/bucket.go
+-- Go twin: internal/kernel/bucket.go
 -- KEYS: one state, a string of two doubles: debt d in 1/window units, tick t it was stored at. The
 -- first take with a receipt adds a third: the serial, units ever taken or charged. It begins at now
 -- in microseconds and counts modulo SERIALS. Such a state lives at least as long as a full bucket

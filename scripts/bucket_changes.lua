@@ -1,6 +1,6 @@
 -- bucket_changes.lua: what changes states of bucket.lua apart from takes. Scripts of takes alone
 -- leave it out.
--- Go twin: limiter/internal/kernel/bucket.go
+-- Go twin: internal/kernel/bucket.go
 -- KEYS: that of bucket.lua.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), units, and the two numbers
 -- of a receipt or of a debt.

@@ -1,7 +1,7 @@
 -- bucket_lease.lua: leases of bucket.lua, in the scripts of batches with an operation `lease`. The
 -- debt counts as at least what drains until the lease ends, so that units that are spent right
 -- before its end have not drained by then.
--- Go twin: bucket.Lease in limiter/internal/kernel/bucket.go
+-- Go twin: bucket.Lease in internal/kernel/bucket.go
 -- KEYS: that of bucket.lua.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the units that
 -- must stay for others, the units wanted, and for how many ticks; to give back the units, the

@@ -1,5 +1,5 @@
 -- calendar.lua: counts units in calendar periods of a time zone.
--- Go twin: limiter/internal/kernel/calendar.go
+-- Go twin: internal/kernel/calendar.go
 -- KEYS: one state, a string of two doubles: start s of a period in microseconds since the Unix
 -- epoch, units c counted in it.
 -- ARGV: behind the policies of batch.lua, per policy: the starts of four periods one after the

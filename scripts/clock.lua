@@ -1,7 +1,7 @@
 -- clock.lua: the one clock of a script run, first fragment of every script. All requests of a
 -- batch are decided at the same instant, read from Redis itself, so that the clocks of web
 -- servers never matter. Tests replace this file by a clock of their own.
--- Go twin: Clock in limiter/memory/memory.go
+-- Go twin: Clock in internal/memory/memory.go
 -- KEYS: none
 -- ARGV: none
 -- Defines: now_us  microseconds since the Unix epoch

@@ -1,5 +1,5 @@
 -- fixed_window.lua: counts units in windows aligned to the Unix epoch.
--- Go twin: limiter/internal/kernel/fixed_window.go
+-- Go twin: internal/kernel/fixed_window.go
 -- KEYS: one state, a string of two doubles: window index w, units c counted in it.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, and the units
 -- that must stay for others.

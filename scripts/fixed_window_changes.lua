@@ -1,6 +1,6 @@
 -- fixed_window_changes.lua: what changes states of fixed_window.lua apart from takes. Scripts of
 -- takes alone leave it out.
--- Go twin: limiter/internal/kernel/fixed_window.go
+-- Go twin: internal/kernel/fixed_window.go
 -- KEYS: that of fixed_window.lua.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), units, and the two numbers
 -- of a receipt or of a debt.

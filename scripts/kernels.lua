@@ -1,6 +1,6 @@
 -- kernels.lua: where the fragments of kernels and bans put themselves, third fragment of scripts
 -- with batch.lua.
--- Go twin: Registry in limiter/internal/kernel/algorithm.go
+-- Go twin: Registry in internal/kernel/algorithm.go
 -- KEYS: none
 -- ARGV: none
 -- Defines: kernels  the table that each algorithm's fragment adds itself to

@@ -1,7 +1,7 @@
 -- lease.lua: how many units may be taken ahead of their requests, third fragment of the scripts of
 -- batches with an operation `lease`. The functions of each kernel stand behind it, in a fragment of
 -- their own.
--- Go twin: limiter/internal/kernel/lease.go
+-- Go twin: internal/kernel/lease.go
 -- KEYS: none
 -- ARGV: none
 -- Defines: leasable  the units of a lease, of those that are left and those that are wanted

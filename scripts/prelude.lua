@@ -1,5 +1,5 @@
 -- prelude.lua: the names that every kernel uses, before all kernels.
--- Go twin: limiter/internal/kernel/params.go
+-- Go twin: internal/kernel/params.go
 -- KEYS: none
 -- ARGV: none
 -- Defines: ceil_div        division rounded up, exact while a + b <= 2^53
@@ -21,7 +21,7 @@ local function add_debt(units, weight, most)
   return min(units + weight, max(units, most))
 end
 
--- The error fails the request of that key alone; limiter/internal/wire/errors.go matches the word.
+-- The error fails the request of that key alone; internal/wire/errors.go matches the word.
 local function foreign()
   error('FOREIGNVALUE the stored value is none of this module', 0)
 end

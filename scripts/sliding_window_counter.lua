@@ -1,6 +1,6 @@
 -- sliding_window_counter.lua: estimates a sliding window from two aligned ones. The previous
 -- window counts by the fraction of it that the sliding window still overlaps.
--- Go twin: limiter/internal/kernel/sliding_window_counter.go
+-- Go twin: internal/kernel/sliding_window_counter.go
 -- KEYS: one state, a string of three doubles: window index w, units c in it, units p before it.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, and the units
 -- that must stay for others.

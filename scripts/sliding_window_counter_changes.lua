@@ -1,6 +1,6 @@
 -- sliding_window_counter_changes.lua: what changes states of sliding_window_counter.lua apart from
 -- takes. Scripts of takes alone leave it out.
--- Go twin: limiter/internal/kernel/sliding_window_counter.go
+-- Go twin: internal/kernel/sliding_window_counter.go
 -- KEYS: that of sliding_window_counter.lua.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), units, and the two numbers
 -- of a receipt or of a debt.

@@ -1,5 +1,5 @@
 -- sliding_window_log.lua: keeps every admitted request for one window and sums their units.
--- Go twin: limiter/internal/kernel/sliding_window_log.go
+-- Go twin: internal/kernel/sliding_window_log.go
 -- KEYS: one state, a list of 11-byte entries, oldest first: tick (6 bytes, big-endian, modulo
 -- 2^48, and so exact within 2^47 ticks of now: no window is longer than a quarter of that), units
 -- taken up to and including the entry (5 bytes, modulo 2^40). The entry before the oldest live
@@ -139,7 +139,7 @@ local function decide(policy, key, weight, reserve)
   return wait, remaining, reset, 0, tick, total, keep_from, lead
 end
 
--- An error after the first write says so; limiter/internal/wire/errors.go matches the word.
+-- An error after the first write says so; internal/wire/errors.go matches the word.
 local function take(policy, key, reset, tick, total, keep_from, lead)
   local entry = log_pack(tick, total, lead)
   call('RPUSH', key, entry)

@@ -1,6 +1,6 @@
 -- sliding_window_log_changes.lua: what changes states of sliding_window_log.lua apart from takes.
 -- Scripts of takes alone leave it out.
--- Go twin: limiter/internal/kernel/sliding_window_log.go
+-- Go twin: internal/kernel/sliding_window_log.go
 -- KEYS: that of sliding_window_log.lua.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), units, and the two numbers
 -- of a receipt or of a debt.

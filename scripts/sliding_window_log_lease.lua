@@ -1,7 +1,7 @@
 -- sliding_window_log_lease.lua: leases of sliding_window_log.lua, in the scripts of batches with an
 -- operation `lease`. Leased units count from the tick at which their lease ends: none of them is
 -- spent later.
--- Go twin: slidingWindowLog.Lease in limiter/internal/kernel/sliding_window_log_lease.go
+-- Go twin: slidingWindowLog.Lease in internal/kernel/sliding_window_log_lease.go
 -- KEYS: that of sliding_window_log.lua.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the units that
 -- must stay for others, the units wanted, and for how many ticks; to give back the units, the

@@ -4,7 +4,7 @@
 -- but `run`. go generate sets the prelude and one kernel into it, `decide` and `take` in place of
 -- their calls, and a policy's numbers as locals: policy_limit for policy.limit. A line that ends in
 -- "only" and a kernel stands in that one's script alone. The scripts are *_takes.lua.
--- Go twin: takesOnly in limiter/internal/wire/wire.go chooses between this script and batch.lua.
+-- Go twin: takesOnly in internal/wire/wire.go chooses between this script and batch.lua.
 -- KEYS: one state per request.
 -- ARGV: as for batch.lua: policies of one kernel, which do not ban, and groups of operation 1 with
 --       one check, whose weight may pass, and of operation 7.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // NameFields calls the fields in an error of the limiter by the options that they come from, and says

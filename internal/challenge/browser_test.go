@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // TestBrowser_times exchanges tickets at their edges, and brings passes at theirs.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // Policy is a policy with the settings that are the same wherever its name is used, and the handlers that use it.

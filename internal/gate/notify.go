@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // notifyTakes emits the events of takes that passed. A take that the response may refund has its event when

@@ -3,9 +3,9 @@ package gate
 import (
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/failover"
 )
 
 // This file is the second step: what is decided?

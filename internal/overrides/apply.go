@@ -1,7 +1,7 @@
 package overrides
 
 import (
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // apply replaces the overrides by others, and reports the changes. Entries that are the same keep what was

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // Target returns the target of a client's key. Where keys are hashed, the key may also be the text of an

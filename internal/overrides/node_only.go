@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 )
 
 // This file is the overrides that one node applies by itself while Redis is away. They are never written to

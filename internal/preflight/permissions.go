@@ -10,8 +10,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 )
 
 // probeKey is the key of the harmless calls, under the prefix. It holds a string for some seconds, so that

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // The names of gRPC's headers in the form that Go's header map has.

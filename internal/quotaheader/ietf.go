@@ -10,7 +10,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // setIETF shows policies and, where they are known, quotas as structured fields (RFC 9651). For a request that is

@@ -13,7 +13,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // quotaItem is what quotaText writes, by the library.

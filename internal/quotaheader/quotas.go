@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // Formats are the headers that a handler shows; the zero value shows none.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // The sliding windows, which are tried by default.

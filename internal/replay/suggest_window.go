@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 )
 
 // windowColumn tries an algorithm that counts units in aligned windows. Its demand does not depend on the limit,

@@ -9,8 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // ResponseBytes is the source of a cost that stands for the length of the response's body.

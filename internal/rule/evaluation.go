@@ -1,8 +1,8 @@
 package rule
 
 import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // Evaluation is what a request takes from whom. Enforced is appended to, so that a caller may bring

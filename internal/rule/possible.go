@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // This file reads keys back, for those who name one: could a request have it, and which addresses are in it?

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // TestCanYield_own has any template and values: the key that they make is possible, and stays so read back.

@@ -4,9 +4,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // Set is the rules of one handler. [NewSet] makes one.

@@ -1,57 +1,22 @@
-// Package failover is a store in Redis with a store of this process behind it. It decides which part answers a
-// request: a remembered denial, a lease, Redis, or this process in an outage; and what Redis is charged afterwards.
-// It may import limiter and its rooms, limiter/memory, limiter/redis and internal/clock.
+// Package failover is a store in Redis with a store of this process behind it, which decides while Redis does not.
 package failover
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
+	core "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	shared "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/deny"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/redis"
 )
 
-// FailMode says how a request is decided when Redis cannot decide.
-type FailMode string
-
-// The fail modes.
-const (
-	FailLocal  FailMode = "local"  // this process decides by the same policies
-	FailOpen   FailMode = "open"   // the request is let through
-	FailClosed FailMode = "closed" // the request is refused
-)
-
-// FailModes lists them, the default first.
-func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed} }
-
-// Store is a shared store with a local one behind it, for when the shared one cannot decide. Its
-// deny cache repeats denials without a query.
-type Store struct {
-	shared        *redis.Store // nil: the local store decides everything
-	local         *memory.Store
-	denied        *deny.Cache
-	onAsk         func(ctx context.Context) func(err error)
-	onUndecided   func(err error)
-	localFraction float64 // of each limit that this process enforces in an outage
-	ledger        *ledger // of outages; nil: they are forgiven
-	leases        *lease.Table
-	awaitsRefunds bool
-	reserved      reservations
-}
-
-// MaxDenyAge is the longest that a denial may be repeated. A reset or a failover elsewhere takes effect within it.
-const MaxDenyAge = time.Second
-
 // Options say how a [Store] is to behave.
 type Options struct {
 	// DenyAge is how long a denial by the shared store may be repeated without a query; at most
-	// [MaxDenyAge], 0 turns that off.
+	// a second, 0 turns that off.
 	DenyAge time.Duration
 
 	// LocalFraction is the fraction of each limit that this process enforces while the shared store
@@ -69,227 +34,88 @@ type Options struct {
 	// second at most. Default: RetryAfter reckons with no refund.
 	AwaitsRefunds bool
 
-	// OnRepaid is called after such a charge, with the policy's name and the units. It must not
-	// block. May be nil.
-	OnRepaid func(policy string, units int64)
-
-	// OnLeaseEnd is called when it is known what became of units of a lease ([limiter.Settings.Lease]), with the
-	// policy's name. It must not block. May be nil.
-	OnLeaseEnd func(policy string, fate limiter.LeaseFate, units int64)
-
-	// OnAsk is called before the shared store decides a request, and the function that it returns,
-	// unless that is nil, after the answer. Neither must block. May be nil.
-	OnAsk func(ctx context.Context) func(err error)
-
 	// OnUndecided is called for every request that the shared store could not decide. It must not
 	// block. May be nil.
 	OnUndecided func(err error)
 }
 
-// New puts a local store behind a shared one. Without a shared one (nil) the local store
-// decides everything.
-func New(shared *redis.Store, local *memory.Store, options Options) *Store {
-	f := &Store{shared: shared, local: local, denied: deny.NewCache(min(options.DenyAge, MaxDenyAge)), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds}
-	if shared != nil {
-		f.leases = lease.NewTable()
-		f.leases.Ask, f.leases.GiveBack, f.leases.Ended = f.askAhead, f.giveBack, options.OnLeaseEnd
-		f.leases.After = f.endLater
+// Store is the [limiter.Store] of a Redis with a store of this process behind it. It is safe for concurrent use.
+type Store struct{ store *failover.Store }
+
+// New puts a local store behind a shared one. Without a shared one (nil) the local store decides everything.
+func New(inRedis *redis.Store, local *memory.Store, options Options) *Store {
+	var behind *shared.Store
+	if inRedis != nil {
+		behind = inRedis.Internal()
 	}
-	if shared != nil && !options.ForgiveOutages {
-		f.ledger = newLedger(shared, local, options.OnRepaid)
-	}
-	f.reserved.start()
-	f.denied.StartSweeps()
-	if f.denied != nil && shared != nil {
-		r := &denyRefresher{shared: shared, denied: f.denied, local: local, span: f.denied.MaxAge / 20}
-		r.task.Run, f.denied.Refresh = r.refresh, r.add
-	}
-	return f
+	return &Store{failover.New(behind, local.Internal(), failover.Options{
+		DenyAge: options.DenyAge, LocalFraction: options.LocalFraction, ForgiveOutages: options.ForgiveOutages,
+		AwaitsRefunds: options.AwaitsRefunds, OnUndecided: options.OnUndecided,
+	})}
 }
 
 // Decide implements [limiter.Store]. Where the shared store cannot decide, the local one does, and the source is
-// [limiter.SourceFallback].
-func (f *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Source, error) {
-	return f.DecideIn(ctx, FailLocal, checks)
+// "fallback".
+func (s *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Source, error) {
+	var source core.Source
+	var err error
+	limiter.WithInternal(checks, func(internal []core.Check) { source, err = s.store.Decide(ctx, internal) })
+	return limiter.Source(source), err
 }
 
-// DecideIn decides the checks on the shared store. Where that fails, the mode applies: with
-// [FailLocal] the local store decides and the source is [limiter.SourceFallback]; otherwise the error wraps
-// [limiter.ErrUndecided], and the caller lets the request through or refuses it. A caller that went away gets
-// the error of its context. That says nothing about Redis: give contexts more time than the client's
-// timeout.
-func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Check) (limiter.Source, error) {
-	if err := decision.Validate(checks); err != nil {
-		return limiter.SourceRedis, err
-	}
-	if f.shared == nil {
-		return f.decideHere(checks)
-	}
-	decision.ForgetRunning(checks)
-	now := clock.Now()
-	if mayLease(checks) {
-		return f.decideByLeases(ctx, mode, checks, now)
-	}
-	return f.decideShared(ctx, mode, checks, nil, now)
+// Settle makes what a check took its real cost: it charges the rest, into debt, or refunds what was too much. A refund
+// needs [limiter.Check].Refundable. A cost of 0 refunds all. It is called at most once for a check that passed, with the
+// source that Decide returned; it does not wait. If Redis does not do it, redis.Options.OnLost is called.
+func (s *Store) Settle(check limiter.Check, cost int64, source limiter.Source) {
+	limiter.WithInternal([]limiter.Check{check}, func(internal []core.Check) {
+		s.store.Settle(internal[0], cost, core.Source(source))
+	})
 }
 
-// decideHere decides where there is no shared store.
-func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
-	decision.ForgetRunning(checks)
-	f.awaitRefunds(checks, true)
-	f.local.DecideNow(checks)
-	f.confirmTaken(checks, limiter.SourceMemory)
-	f.hasten(context.Background(), limiter.SourceMemory, checks, 0)
-	return limiter.SourceMemory, nil
+// EndRunning ends what [Store.Decide] has let run of policies with a MaxConcurrent, with the checks as it left them. It
+// does nothing for other policies and for checks that were denied.
+func (s *Store) EndRunning(checks []limiter.Check) { limiter.WithInternal(checks, s.store.EndRunning) }
+
+// EndLeases gives units back that were taken ahead ([limiter.Settings].Lease), and takes no more. It is called before
+// the Close of the shared store.
+func (s *Store) EndLeases() { s.store.EndLeases() }
+
+// Reset drops the state of a key in a policy, here and in the shared store. Other nodes may go on denying for the age of
+// their deny caches. After an error it was dropped in this process alone.
+func (s *Store) Reset(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) error {
+	_, err := s.store.Reset(ctx, p.Internal(), core.EncodedKey(key))
+	return err
 }
 
-// decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
-// unless it is nil, is the busy one of the only check, for which units may be leased.
-func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment) (limiter.Source, error) {
-	if source := f.refuse(mode, checks, now); source != "" {
-		return source, nil
-	}
-	f.awaitRefunds(checks, false)
-	leased, err := f.askShared(ctx, checks, k)
-	for i := range checks {
-		reservationOf(&checks[i]).answered()
-	}
-	switch {
-	case err == nil:
-		f.denied.Learn(checks, now)
-		f.confirmTaken(checks, limiter.SourceRedis)
-		f.local.StartRunning(checks)
-		if mode == FailLocal {
-			f.remember(checks, leased)
-		}
-		f.hasten(ctx, limiter.SourceRedis, checks, now.Add(f.shared.Timeout))
-		return limiter.SourceRedis, nil
-	case !errors.Is(err, limiter.ErrUndecided):
-		return limiter.SourceRedis, err
-	}
-	return f.Fallback(mode, checks, err)
+// ResetAll drops all states of the policy of that name, whatever its settings are or were. After an error the shared
+// store may still have some.
+func (s *Store) ResetAll(ctx context.Context, policy string) error {
+	_, err := s.store.ResetAll(ctx, policy)
+	return err
 }
 
-// refuse denies what a remembered denial or this process's own running requests deny, without a query, and returns
-// which of the two; empty: none. In an outage [FailOpen] lets more requests run.
-func (f *Store) refuse(mode FailMode, checks []limiter.Check, now clock.Moment) limiter.Source {
-	deny.ForgetResults(checks)
-	if f.denied.Deny(checks, now).Denies() {
-		return limiter.SourceDenyCache
-	}
-	if !denyFull(f.local, checks).Denies() {
-		return ""
-	}
-	if failing, _ := f.Failing(); failing && mode == FailOpen {
-		return ""
-	}
-	return limiter.SourceMemory
+// Unban lifts the ban of a key in a policy and forgets its offenses, here and in the shared store, and reports whether it
+// was banned. Where [limiter.KeyFormat].Secret hides keys, the key may also be one of [Store.Banned], which is an HMAC.
+// Its count stays, so that a client over its limit is denied as any other. Other nodes may go on denying for the age of
+// their deny caches. After an error nothing has changed, unless the shared store answered too late.
+func (s *Store) Unban(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) (bool, error) {
+	return s.store.Unban(ctx, p.Internal(), core.EncodedKey(key))
 }
 
-// Fallback does what [Store.DecideIn] does where the shared store cannot decide, for the given
-// reason, without a query. The reason wraps [limiter.ErrUndecided].
-func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (limiter.Source, error) {
-	if f.shared == nil {
-		return f.decideHere(checks)
-	}
-	decision.ForgetRunning(checks)
-	f.awaitRefunds(checks, true)
-	if f.onUndecided != nil {
-		f.onUndecided(reason)
-	}
-	if mode == FailOpen {
-		f.letRun(checks)
-	}
-	if mode != FailLocal {
-		return limiter.SourceRedis, reason
-	}
-	f.decideInOutage(checks, reason)
-	f.confirmTaken(checks, limiter.SourceFallback)
-	f.hasten(context.Background(), limiter.SourceFallback, checks, 0)
-	return limiter.SourceFallback, nil
+// UnbanAll lifts the bans of all keys in the policy of that name, whatever its settings are or were, and returns how many
+// were banned. After an error those in a part of the shared store are lifted, and those that this process remembers are
+// not.
+func (s *Store) UnbanAll(ctx context.Context, policy string) (int64, error) {
+	return s.store.UnbanAll(ctx, policy)
 }
 
-// decideInOutage decides in this process, and notes what the shared store is owed.
-func (f *Store) decideInOutage(checks []limiter.Check, reason error) {
-	var space [4]memory.LastSeen
-	seen := space[:0]
-	for i := range checks {
-		seen = append(seen, f.ledger.lastSeen(&checks[i])) // before the decision takes it over
+// Banned lists the clients that the shared store, or without one this process, refuses now: those of the policy of that
+// name, of all policies where it is empty; at most 10,000. The longest bans come first. It scans Redis for at most 30
+// seconds, and reports whether the list is complete.
+func (s *Store) Banned(ctx context.Context, policy string) (list []limiter.Banned, complete bool, err error) {
+	banned, complete, err := s.store.Banned(ctx, policy)
+	for _, b := range banned {
+		list = append(list, limiter.Banned{Policy: b.Policy, Key: limiter.EncodedKey(b.Key), Left: b.Left, Offenses: b.Offenses})
 	}
-	f.decideLocally(checks)
-	if !limiter.Allowed(checks) {
-		return
-	}
-	f.shared.LetRun(checks)
-	for i := range checks {
-		f.ledger.admit(&checks[i], seen[i], reason)
-	}
-}
-
-// askShared has the shared store decide, and returns how many units it has leased.
-func (f *Store) askShared(ctx context.Context, checks []limiter.Check, k *lease.BusyKey) (leased int64, err error) {
-	if !f.ledger.isEmpty() {
-		f.ledger.repayAhead(checks)
-	}
-	var answered func(err error)
-	if f.onAsk != nil {
-		answered = f.onAsk(ctx)
-	}
-	if k != nil {
-		leased, err = f.askForLease(ctx, checks, k)
-	} else {
-		err = f.shared.DecideWithin(ctx, checks)
-	}
-	if answered != nil {
-		answered(err)
-	}
-	return leased, err
-}
-
-// remember keeps the shared store's answers for an outage. Leased units are used there.
-func (f *Store) remember(checks []limiter.Check, leased int64) {
-	for i := range checks {
-		f.local.RememberLease(&checks[i], leased)
-	}
-}
-
-// possible returns the source, or the only one that a store without a shared one has.
-func (f *Store) possible(source limiter.Source) limiter.Source {
-	switch {
-	case f.shared == nil:
-		return limiter.SourceMemory
-	case source == limiter.SourceLease:
-		return limiter.SourceRedis // whose units these are
-	}
-	return source
-}
-
-// Failing reports whether requests are kept from a node of the shared store, and for how long at
-// least.
-func (f *Store) Failing() (bool, time.Duration) {
-	if f.shared == nil {
-		return false, 0
-	}
-	return f.shared.Topology.Failing()
-}
-
-// Retain keeps the shared store open until [Store.Release], for a refund or a charge after a
-// decision. It reports whether the store is open; only then Release must follow.
-func (f *Store) Retain() bool { return f.shared == nil || f.shared.Uses.Acquire() }
-
-// Release ends what [Store.Retain] began.
-func (f *Store) Release() {
-	if f.shared != nil {
-		f.shared.Uses.Release()
-	}
-}
-
-// confirmTaken counts the units of checks that passed and cannot be refunded, of policies that refund
-// elsewhere: these count only denials behind units that stay.
-func (f *Store) confirmTaken(checks []limiter.Check, source limiter.Source) {
-	for i := range checks {
-		if c := &checks[i]; c.Policy.Rule().Ban != nil && !c.Refundable && !c.Peek && c.Policy.Rule().Refunds && limiter.Allowed(checks) {
-			f.settle(c, decision.Change{Stays: decision.Units(c)}, source)
-		}
-	}
+	return list, complete, err
 }

@@ -1,203 +1,41 @@
-// Package memory is the store of a single process. It decides checks by the kernels and keeps their states, their
-// bans and the last answers of Redis, within a bound. It may import limiter, its rooms decision, kernel and shards,
-// and internal/clock.
+// Package memory is the store of a single process.
 package memory
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
-	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	core "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/decision"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/internal/shards"
 )
 
-// Clock returns the time in microseconds since the Unix epoch. It may run backwards; that refills no
-// quota.
-type Clock func() int64
+// Store is the [limiter.Store] of a single process. It is safe for concurrent use. States that have decayed to empty are
+// dropped as new ones arrive, and by and by if none arrive. When there are too many others, new keys have cells in
+// common, so that they can get too little, never too much.
+type Store struct{ store *memory.Store }
 
-// Store is the [limiter.Store] of a single process. It is safe for concurrent use. States that have decayed
-// to empty are dropped as new ones arrive, and by and by if none arrive. When there are too many
-// others, new keys have cells in common, so that they can get too little, never too much.
-type Store struct {
-	Clock      Clock
-	Grace      int64 // microseconds that a state is kept beyond its end, as in Redis
-	MaxKeys    atomic.Int64
-	keys       atomic.Int64
-	overflowed atomic.Int64
-	skipSweeps atomic.Int64 // that many keys overflow without a further sweep
-	swept      atomic.Int64 // counts the shards of sweepShards
-	Spills     atomic.Int64 // shards with states without room
-	Sweeps     clock.Task
-	onOverflow atomic.Pointer[func()]
+// New returns an empty store on this machine's clock, which keeps a million states.
+func New() *Store { return &Store{memory.New()} }
 
-	mu      sync.Mutex
-	Tables  map[string]*Table        // by Policy.ID
-	created int                      // tables so far
-	pruneAt int                      // with that many tables a new one prunes the others
-	order   atomic.Pointer[[]*Table] // the same in order of creation, for reading without the lock
-}
+// NewOnClock returns an empty store on another clock, such as that of a test: microseconds since the Unix epoch. The clock
+// may run backwards; that refills no quota. The store drops no states unless new ones arrive.
+func NewOnClock(clock func() int64) *Store { return &Store{memory.NewOnClock(clock)} }
 
-// DefaultMaxKeys is how many states a [Store] keeps by default.
-const DefaultMaxKeys = 1_000_000
+// Internal returns the store as this module's other stores know it.
+func (s *Store) Internal() *memory.Store { return s.store }
 
-// New returns an empty store on this machine's clock.
-func New() *Store {
-	m := NewOnClock(SystemClock)
-	m.Sweeps.Run, m.Sweeps.Weak = m.sweepSome, true
-	return m
-}
-
-// NewOnClock returns an empty store on another clock, such as that of a replay or a test. It drops no states
-// unless new ones arrive: that clock may not run by itself.
-func NewOnClock(clock Clock) *Store {
-	m := &Store{Clock: clock, Grace: 1000, Tables: map[string]*Table{}, pruneAt: MinTables}
-	m.order.Store(new([]*Table))
-	m.MaxKeys.Store(DefaultMaxKeys)
-	return m
-}
-
-// Limit bounds the states that are kept, from 1. Existing ones stay. The function is called once,
-// when the bound is reached for the first time from now on; it must not block. It may be nil.
-func (m *Store) Limit(maxKeys int64, onOverflow func()) {
-	m.MaxKeys.Store(maxKeys)
-	m.onOverflow.Store(&onOverflow)
-}
-
-// Len returns the number of states kept, some of which may have decayed to empty.
-func (m *Store) Len() int64 { return m.keys.Load() }
-
-// Overflows counts the takes that found no room of their own, so that several keys used one cell, and the answers
-// of a shared store that are not remembered for an outage.
-func (m *Store) Overflows() int64 { return m.overflowed.Load() }
-
-// admit counts one more state, unless the bound is reached.
-func (m *Store) admit() bool {
-	for kept := m.keys.Load(); kept < m.MaxKeys.Load(); kept = m.keys.Load() {
-		if m.keys.CompareAndSwap(kept, kept+1) {
-			m.Sweeps.Start(clock.SweepSpan)
-			return true
-		}
-	}
-	return false
-}
-
-func (m *Store) overflows() {
-	m.overflowed.Add(1)
-	if callback := m.onOverflow.Swap(nil); callback != nil && *callback != nil {
-		(*callback)()
-	}
-}
-
-// sweepShards drops dead states in other shards than the given one, whose lock is held: their policies may be
-// out of use. It visits about `left` states by the function. It goes on where it last ended, a shard of each
-// Table in turn, so that dead states are found soon.
-func (m *Store) sweepShards(here *Shard, now int64, left int, sweep func(s *Shard, now int64, sample int) (visited int)) {
-	tables := *m.order.Load()
-	count := int64(len(tables) * shards.Count)
-	for range min(count, sweepShards) {
-		at := int(m.swept.Add(1) % count)
-		s := &tables[at%len(tables)].Shards[at/len(tables)]
-		if s != here && s.Mu.TryLock() {
-			left -= sweep(s, now, left)
-			s.Mu.Unlock()
-		}
-		if left <= 0 {
-			return
-		}
-	}
-}
+// Limit bounds the states that are kept, from 1; the default is a million. Existing ones stay. The function is called
+// once, when the bound is reached for the first time from now on; it must not block. It may be nil.
+func (s *Store) Limit(maxKeys int64, onOverflow func()) { s.store.Limit(maxKeys, onOverflow) }
 
 // Decide implements [limiter.Store]. It does not wait, and fails for invalid checks alone.
-func (m *Store) Decide(_ context.Context, checks []limiter.Check) (limiter.Source, error) {
-	if err := decision.Validate(checks); err != nil {
-		return limiter.SourceMemory, err
-	}
-	decision.ForgetRunning(checks)
-	m.DecideNow(checks)
-	return limiter.SourceMemory, nil
+func (s *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Source, error) {
+	var source core.Source
+	var err error
+	limiter.WithInternal(checks, func(internal []core.Check) { source, err = s.store.Decide(ctx, internal) })
+	return limiter.Source(source), err
 }
 
-// DecideNow decides checks that are valid.
-func (m *Store) DecideNow(checks []limiter.Check) {
-	if len(checks) == 1 && checks[0].Policy.Rule().Ban == nil {
-		m.decideOne(&checks[0])
-	} else {
-		m.decideMany(checks)
-	}
-}
-
-func (m *Store) decideOne(c *limiter.Check) {
-	shard := m.Lock(c.Policy, c.Key.String())
-	defer shard.Mu.Unlock()
-	now := m.Clock()
-	held := shard.Get(c.Policy, c.Key.String(), now)
-	v := shard.verdict(held, now, c)
-	if v.Wait == 0 && !c.Peek {
-		shard.take(c, held, v, now)
-	}
-	decision.Answer(c, v, now)
-	if v.Wait == 0 {
-		decision.BeginReservation(c)
-	}
-}
-
-// decideMany locks all the shards concerned in one global order, decides every check, and then
-// charges all or none.
-func (m *Store) decideMany(checks []limiter.Check) {
-	var space [8]*Shard
-	shards, unlock := m.lockEach(space[:0], checks)
-	defer unlock()
-	now := m.Clock()
-	allowed, banned := true, false
-	for i := range checks {
-		c := &checks[i]
-		held := shards[i].Get(c.Policy, c.Key.String(), now)
-		decision.Answer(c, shards[i].verdict(held, now, c), now)
-		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
-			banned = true
-		}
-		allowed = allowed && c.Result.Passes()
-	}
-	if !allowed && !banned {
-		countDenials(shards, checks, now)
-	}
-	for i := range checks {
-		c := &checks[i]
-		if c.Peek || !c.Result.Passes() {
-			continue
-		}
-		held := shards[i].Get(c.Policy, c.Key.String(), now)
-		if !allowed {
-			shards[i].show(held, now, c)
-			continue
-		}
-		shards[i].take(c, held, shards[i].verdict(held, now, c), now)
-		decision.BeginReservation(c)
-	}
-}
-
-// Settle corrects what a check took to what its request cost, as failover.Store.Settle does.
-func (m *Store) Settle(check limiter.Check, cost int64) {
-	m.SettleBy(&check, decision.SettleTo(&check, cost))
-}
-
-// SettleBy corrects what a check took by a change.
-func (m *Store) SettleBy(c *limiter.Check, change decision.Change) {
-	if change != (decision.Change{}) {
-		m.On(c, func(s *Shard, c *limiter.Check, now int64) { s.settle(c, change, now) })
-	}
-}
-
-// On runs a function on the shard of a check.
-func (m *Store) On(c *limiter.Check, do func(s *Shard, c *limiter.Check, now int64)) {
-	shard := m.Lock(c.Policy, c.Key.String())
-	defer shard.Mu.Unlock()
-	do(shard, c, m.Clock())
-}
-
-// SystemClock is the clock of this machine.
-func SystemClock() int64 { return time.Now().UnixMicro() }
+// EndRunning ends what [Store.Decide] has let run of policies with a MaxConcurrent, with the checks as it left them. It
+// does nothing for other policies and for checks that were denied.
+func (s *Store) EndRunning(checks []limiter.Check) { limiter.WithInternal(checks, s.store.EndRunning) }

@@ -1,0 +1,168 @@
+package failover
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/lease"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
+)
+
+// Reset drops the state of a key in a policy, here and in the shared store. Other nodes may go on
+// denying for the age of their deny caches. After an error it was dropped in this process alone.
+func (f *Store) Reset(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) (found ResetCount, err error) {
+	found.Here = f.local.Reset(p, key)
+	if f.shared == nil {
+		return found, nil
+	}
+	defer f.local.Reset(p, key) // what was remembered meanwhile
+	f.ledger.forget(p, key.String())
+	f.leases.End(key.String(), lease.OfState(p.Rule().ID), lease.KeyReset)
+	defer f.leases.End(key.String(), lease.OfState(p.Rule().ID), lease.KeyReset) // what was leased meanwhile
+	defer f.denied.Forget(p.Rule().ID, key.String())
+	found.Shared, err = f.shared.Reset(ctx, p, key)
+	return found, err
+}
+
+// ResetAll drops all states of the policy of that name, whatever its settings are or were. After an
+// error the shared store may still have some.
+func (f *Store) ResetAll(ctx context.Context, policy string) (found ResetCount, err error) {
+	if !limiter.ValidName(policy) {
+		return found, nil // no policy is called so
+	}
+	found.Here = f.local.ResetAll(policy)
+	if f.shared == nil {
+		return found, nil
+	}
+	defer f.local.ResetAll(policy) // what was remembered meanwhile
+	f.ledger.forgetAll(policy)
+	f.leases.EndAll(lease.Named(policy), lease.KeyReset)
+	defer f.leases.EndAll(lease.Named(policy), lease.KeyReset) // what was leased meanwhile
+	defer f.denied.ForgetAll(policy)
+	found.Shared, err = f.shared.ResetAll(ctx, policy)
+	return found, err
+}
+
+// Unban lifts the ban of a key in a policy and forgets its offenses, here and in the shared store, and
+// reports whether it was banned. Where [limiter.KeyFormat].Secret hides keys, the key may also be one of
+// [Store.Banned], which is an HMAC. Its count stays, so that a client over its limit is denied as any
+// other. Other nodes may go on denying for the age of their deny caches. After an error nothing has
+// changed, unless the shared store answered too late.
+func (f *Store) Unban(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) (bool, error) {
+	if f.shared == nil {
+		return f.local.Unban(p, key), nil
+	}
+	banned, err := f.shared.Unban(ctx, p, key)
+	if err != nil {
+		return false, err
+	}
+	f.UnbanHere(p, key)
+	return banned, nil
+}
+
+// UnbanHere does what [Store.Unban] does in this process alone, and reports whether the client was banned here. The ban
+// that the shared store has holds again when that decides.
+func (f *Store) UnbanHere(p *limiter.Policy, key limiter.EncodedKey) bool {
+	banned := f.local.Unban(p, key)
+	f.denied.Forget(p.Rule().ID, key.String())
+	if f.shared != nil && f.shared.MayBeHMAC(key) {
+		lifted := f.local.UnbanWhere(p.Name(), func(other string) bool {
+			return string(f.shared.AppendClient(nil, limiter.AsEncoded(other))) == key.String()
+		})
+		f.denied.ForgetAll(p.Name())
+		banned = banned || lifted > 0
+	}
+	return banned
+}
+
+// UnbanAll lifts the bans of all keys in the policy of that name, whatever its settings are or were, and
+// returns how many were banned. After an error those in a part of the shared store are lifted, and those
+// that this process remembers are not.
+func (f *Store) UnbanAll(ctx context.Context, policy string) (int64, error) {
+	if !limiter.ValidName(policy) {
+		return 0, nil // no policy is called so, and Redis must not match a pattern
+	}
+	if f.shared == nil {
+		return f.local.UnbanAll(policy), nil
+	}
+	banned, err := f.shared.UnbanAll(ctx, policy)
+	if err == nil {
+		f.local.UnbanAll(policy)
+	}
+	f.denied.ForgetAll(policy)
+	return banned, err
+}
+
+// UnbanAllHere does what [Store.UnbanAll] does in this process alone, as [Store.UnbanHere] does for one key.
+func (f *Store) UnbanAllHere(policy string) int64 {
+	if !limiter.ValidName(policy) {
+		return 0 // no policy is called so
+	}
+	banned := f.local.UnbanAll(policy)
+	f.denied.ForgetAll(policy)
+	return banned
+}
+
+// Banned lists the clients that the shared store, or without one this process, refuses now: those of
+// the policy of that name, of all policies where it is empty. The longest bans come first. The list is
+// not complete where there are more than [limiter.MaxBanned], or the search took too long. With an error it
+// has what was found until then.
+func (f *Store) Banned(ctx context.Context, policy string) (list []limiter.Banned, complete bool, err error) {
+	if policy != "" && !limiter.ValidName(policy) {
+		return nil, true, nil // no policy is called so, and Redis must not match a pattern
+	}
+	policy = cmp.Or(policy, memory.AnyPolicy)
+	if f.shared == nil {
+		list = f.local.Banned(policy)
+	} else {
+		list, err = f.shared.Banned(ctx, policy)
+	}
+	complete = err == nil && len(list) <= limiter.MaxBanned
+	slices.SortFunc(list, func(a, b limiter.Banned) int {
+		return cmp.Or(cmp.Compare(b.Left, a.Left), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key.String(), b.Key.String()))
+	})
+	return list[:min(len(list), limiter.MaxBanned)], complete, err
+}
+
+// HasLocalState reports whether this process has a state of a key by itself: from its own decisions,
+// or from the shared store's last answer. For a key without one [Store.PeekLocal] finds nothing
+// used.
+func (f *Store) HasLocalState(p *limiter.Policy, key limiter.EncodedKey) bool {
+	s := f.local.Lock(p, key.String())
+	defer s.Mu.Unlock()
+	return s.Holds(p, key.String(), f.local.Clock())
+}
+
+// ForgetDenials ends the remembered denials and the leases of the policies of a name: those of some keys, or
+// all of them where there is no key.
+func (f *Store) ForgetDenials(policy string, keys ...limiter.EncodedKey) {
+	if len(keys) == 0 {
+		f.denied.ForgetAll(policy)
+		f.leases.EndAll(lease.Named(policy), lease.KeyEnded)
+		return
+	}
+	for _, key := range keys {
+		f.leases.End(key.String(), lease.Named(policy), lease.KeyEnded)
+		f.denied.ForgetWhere(key.String(), func(p *limiter.Policy) bool { return p.Name() == policy })
+	}
+}
+
+// Prune drops the denials that have expired, which keep their policies in memory.
+func (f *Store) Prune() {
+	if f.denied != nil {
+		f.denied.Prune(clock.Now())
+	}
+}
+
+// ResetCount counts the states that a reset has found.
+type ResetCount struct {
+	// Shared is those in the shared store; with an error, in the part of it that answered. Without a
+	// shared store it is 0.
+	Shared int64
+
+	// Here is those in this process. With a shared store that is only what was kept for outages.
+	Here int64
+}

@@ -1,0 +1,153 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// startMove begins to move a slot between masters, with some of its keys, and does not end.
+func startMove(t *testing.T, source, target *redistest.Server, slot uint16, names ...string) {
+	t.Helper()
+	ctx := context.Background()
+	host, port, err := net.SplitHostPort(target.Addr)
+	noError(t, err)
+	noError(t, target.Client(t).Do(ctx, "cluster", "setslot", slot, "importing", source.ClusterID(t)).Err())
+	noError(t, source.Client(t).Do(ctx, "cluster", "setslot", slot, "migrating", target.ClusterID(t)).Err())
+	for _, name := range names {
+		moved, err := source.Client(t).Do(ctx, "migrate", host, port, name, 0, 5000).Text()
+		assert.FatalIf(t, err != nil || moved != "OK", "%s: %s, %v", name, moved, err)
+	}
+}
+
+// TestCluster_administration_moves lists and lifts bans, and resets quotas, while slots move and after that.
+func TestCluster_administration_moves(t *testing.T) {
+	t.Parallel()
+	ctx, masters := context.Background(), redistest.StartCluster(t)
+	f := newClusterFailover(t, masters)
+	r, p := f.shared, hourBan(t, "moves", 1)
+	placeOf := func(key string) (slot uint16, from, to int) {
+		slot = r.SlotOf(limiter.EncodeKey(key))
+		from = int(slot) * len(masters) / wire.ClusterSlots
+		return slot, from, (from + 1) % len(masters)
+	}
+	begin := func(key string, names ...string) {
+		t.Helper()
+		slot, from, to := placeOf(key)
+		startMove(t, masters[from], masters[to], slot, names...)
+	}
+	for _, key := range []string{"moved", "moving", "halved", "b", "c", "d"} {
+		ask(t, f, p, key, 3)
+	}
+
+	slot, from, to := placeOf("moved")
+	moveSlot(t, masters, slot, from, to)
+	banned, err := f.Unban(ctx, p, limiter.EncodeKey("moved"))
+	assert.ErrorIf(t, err != nil || !banned, "the slot has moved: %v, %v", banned, err)
+
+	moving, halved := limiter.EncodeKey("moving"), limiter.EncodeKey("halved")
+	begin("moving", r.RedisKey(p, moving), r.BanKey(p, moving))
+	begin("halved", r.BanKey(p, halved))
+	if list, complete, err := f.Banned(ctx, p.Name()); err != nil || !complete || len(list) != 5 {
+		t.Errorf("slots move: %v are listed, complete: %v, %v", list, complete, err)
+	}
+	found, err := f.Reset(ctx, p, halved)
+	assert.ErrorIf(t, err != nil || found.Shared != 1, "half of the keys have moved: %+v, %v", found, err)
+	banned, err = f.Unban(ctx, p, moving)
+	assert.ErrorIf(t, err != nil || !banned, "the slot moves: %v, %v", banned, err)
+	begin("b", r.BanKey(p, limiter.EncodeKey("b")))
+	if banned, err := f.UnbanAll(ctx, p.Name()); err != nil || banned != 3 {
+		t.Errorf("slots move: %d bans are lifted, %v", banned, err)
+	}
+	if found, err := f.ResetAll(ctx, p.Name()); err != nil || found.Shared != 5 { // moved, moving, b, c, d
+		t.Errorf("slots move: %+v are reset, %v", found, err)
+	}
+}
+
+// TestCluster_administration_uncovered has slots that no master serves: nothing is known of their clients.
+func TestCluster_administration_uncovered(t *testing.T) {
+	t.Parallel()
+	ctx, masters := context.Background(), redistest.StartCluster(t)
+	f := newClusterFailover(t, masters)
+	p := hourBan(t, "uncovered", 1)
+	ask(t, f, p, "k", 3)
+	lost := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / wire.ClusterSlots
+	first, last := wire.ClusterSlots*lost/len(masters), wire.ClusterSlots*(lost+1)/len(masters)-1
+	var clients []*goredis.Client
+	for _, m := range masters {
+		clients = append(clients, m.Client(t))
+	}
+	assert.WaitFor(t, "no command takes the list for complete", func() error {
+		for _, client := range clients { // all slots of one, which has the keys still; what it said before may bring them back
+			if err := client.ClusterDelSlotsRange(ctx, first, last).Err(); err != nil && !strings.Contains(err.Error(), "already unassigned") {
+				return err
+			}
+		}
+		_, complete, listed := f.Banned(ctx, p.Name())
+		_, lifted := f.UnbanAll(ctx, p.Name())
+		_, reset := f.ResetAll(ctx, p.Name())
+		for _, err := range []error{listed, lifted, reset} {
+			if complete || err == nil || !strings.Contains(err.Error(), "slots have no master") {
+				return fmt.Errorf("complete: %v, %w", complete, errors.Join(listed, lifted, reset))
+			}
+		}
+		return nil
+	})
+}
+
+// A slot is on its way to another master. The state of one policy has moved, another policy has none: a
+// script of both is refused with TRYAGAIN.
+func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
+	t.Parallel()
+	r, masters := openCluster(t)
+	ctx := t.Context()
+	moved, fresh := storetest.DayPolicy(t, "moved", limiter.SlidingWindowCounter, 10), storetest.DayPolicy(t, "fresh", limiter.SlidingWindowLog, 10)
+	check := func(p *limiter.Policy) []limiter.Check {
+		return []limiter.Check{{Policy: p, Key: limiter.EncodeKey("same"), Weight: 1}}
+	}
+	slot := r.SlotOf(limiter.EncodeKey("same"))
+	source := int(slot) * len(masters) / 16384
+	target := (source + 1) % len(masters)
+	startMove(t, masters[source], masters[target], slot)
+	if got := storetest.Decide(t, r, check(moved)...)[0].Result.Remaining; got != 9 { // made on the target, after an ASK
+		t.Fatalf("%d remain after one of 10", got)
+	}
+
+	send := func(n *redis.Node, policies []*limiter.Policy, remaining ...int64) {
+		t.Helper()
+		var calls []*redis.Call
+		for _, p := range policies {
+			c := redis.NewCall(wire.OpTake, check(p))
+			c.Slot = slot
+			calls = append(calls, c)
+		}
+		assert.ErrorIf(t, !r.Send(context.Background(), n, calls), "the batch counts as unanswered")
+		for i, c := range calls {
+			assert.ErrorIf(t, c.Err != nil || c.Checks[0].Result.Remaining != remaining[i],
+				"call %d of %s: %d remain, %v; want %d", i, policies[i].Name(), c.Checks[0].Result.Remaining, c.Err, remaining[i])
+		}
+	}
+	n := r.Topology.To(slot)
+	send(n, []*limiter.Policy{moved, fresh, moved}, 8, 9, 7)
+	// A call that leaves alone is sent again where its calendar periods were not around Redis's time.
+	calendar := storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 10})
+	n.Clock.Fix(400 * 24 * time.Hour)
+	send(n, []*limiter.Policy{moved, calendar}, 6, 9)
+
+	both := append(check(moved), check(storetest.DayPolicy(t, "later", limiter.GCRA, 10))...)
+	_, err := r.Decide(ctx, both)
+	assert.ErrorIf(t, limiter.Kind(err) != "tryagain", "a request with keys on both masters: %v, want tryagain", err)
+}

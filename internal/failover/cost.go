@@ -1,0 +1,78 @@
+package failover
+
+import (
+	"errors"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// Settle corrects what a check took to what its request really cost, in units, cut to 0 and 2^52. It charges the rest
+// without asking for room, so that later requests pay what this one overdrew; or it refunds what was too much. A cost
+// of 0 refunds all, one of the weight has all stay. What a check took without Refundable is never refunded; one with
+// Peek took nothing. The check must have passed with all others of its request in a decision of that source.
+//
+// Settle does not wait, and must be called at most once. What Redis does not refund drains by itself. While Redis
+// fails a charge is kept in this process, and repaid when Redis decides again.
+func (f *Store) Settle(check limiter.Check, cost int64, source limiter.Source) {
+	change := limiter.SettleTo(&check, cost)
+	if change != (limiter.Change{}) {
+		f.settle(&check, change, f.possible(source))
+	}
+	limiter.EndReservation(&check, change.Units < 0)
+}
+
+func (f *Store) settle(c *limiter.Check, change limiter.Change, source limiter.Source) {
+	switch source {
+	case limiter.SourceRedis:
+		f.settleShared(c, change)
+	case limiter.SourceMemory:
+		f.local.SettleBy(c, change)
+	default:
+		f.ledger.correct(c, change.Units)
+		f.settleHere(*c, change)
+	}
+}
+
+// settleShared settles a check on Redis, and keeps the result for an outage. The quota as it stands after a refund
+// replaces the answer that is kept, if there is one.
+func (f *Store) settleShared(c *limiter.Check, change limiter.Change) {
+	shows := change.Units < 0 && f.local.Remembers(c)
+	f.shared.SettleThen(c, change, shows, func(e redis.Ended) {
+		lost, c := e.Err() != nil, e.Check()
+		switch undone := undone(e); {
+		case undone != nil:
+			lost = f.settleUndone(undone, e.Err())
+		case change.Units > 0:
+			f.local.RememberCharge(c, change.Units, f.periodsHere(c.Policy, c.Key))
+		case shows && !lost:
+			f.local.RememberRefund(c)
+		}
+		if lost {
+			f.shared.Topology.AnyNode.Lose(e.Err())
+		}
+	})
+}
+
+// settleUndone does here what Redis has certainly not done, and reports whether Redis will never do it: a refund, or
+// a charge without a place in the ledger.
+func (f *Store) settleUndone(undone *wire.Payload, err error) (lost bool) {
+	c, change := &undone.Checks[0], undone.Settlements[0].Change
+	change.Units = max(0, change.Units)
+	lost = errors.Is(err, limiter.ErrClosed) || !f.ledger.correct(c, change.Units)
+	f.settleHere(*c, change)
+	return lost
+}
+
+// settleHere settles a check in this process instead of Redis. A fraction of the limits counts at most its own
+// capacity of what was taken, and of what it cost.
+func (f *Store) settleHere(c limiter.Check, change limiter.Change) {
+	cost := limiter.Units(&c) + change.Units
+	f.scaleDown(&c)
+	if f.isPartial() {
+		change.Units = min(cost, c.Policy.Capacity()) - limiter.Units(&c)
+		change.Stays = min(change.Stays, c.Policy.Capacity())
+	}
+	f.local.SettleBy(&c, change)
+}

@@ -1,0 +1,195 @@
+package failover
+
+import (
+	"maps"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+)
+
+// Cache repeats denials, so that a client over its limit is refused without a query, exactly as
+// long as the shared store would refuse it. Usage only grows by other requests and otherwise decays,
+// so that a weight denied at some instant is denied until its retry after has passed. A heavier
+// request is denied for longer, or for ever, and one of a smaller reserve may pass, so each weight
+// and reserve have an entry of their own. A stale entry
+// (the quota was reset or its limit raised on another node, a failover lost counts) can only deny
+// too much, for the maximal age at most.
+type Cache struct {
+	MaxAge time.Duration
+	Shards limiter.Set[Shard]
+	Sweeps clock.Task
+
+	// Refresh is called with a check whose denial is in use and about to expire from the cache
+	// though it holds for longer. Nil: denials are not refreshed.
+	Refresh func(check limiter.Check)
+}
+
+// NewCache returns an empty cache, nil for a maximal age of 0.
+func NewCache(maxAge time.Duration) *Cache {
+	if maxAge <= 0 {
+		return nil
+	}
+	c := &Cache{MaxAge: maxAge}
+	for s := range c.Shards.All() {
+		s.Denials = map[Key]denial{}
+	}
+	return c
+}
+
+// Deny denies the checks if a denial of one of them holds at an instant.
+func (c *Cache) Deny(checks []limiter.Check, now clock.Moment) (denied Refusal) {
+	if c == nil {
+		return Refusal{}
+	}
+	mayCount, banned := false, false
+	for i := range checks {
+		check := &checks[i]
+		if check.Policy.Rule().Ban != nil {
+			mayCount = c.denyBanned(check, now, &denied) || mayCount
+			banned = banned || check.Result.Banned
+			continue
+		}
+		if check.Policy.Rule().EndsEarly() {
+			continue
+		}
+		d, found, due := c.Shards.Of(check.Key.String()).get(denyKeyOf(check), now)
+		if due && c.Refresh != nil {
+			c.Refresh(limiter.Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
+		}
+		if found {
+			denied.Deny(check, d.result(now))
+		}
+	}
+	if mayCount && !banned {
+		return Refusal{}
+	}
+	return denied
+}
+
+// Learn keeps the denials among the answers to a query that was sent at some instant.
+func (c *Cache) Learn(checks []limiter.Check, sent clock.Moment) {
+	if c == nil || limiter.Allowed(checks) {
+		return
+	}
+	for i := range checks {
+		check := &checks[i]
+		switch {
+		case check.Policy.Rule().Ban != nil:
+			c.learnBan(check, sent)
+		case !check.Result.Passes() && !check.Policy.Rule().EndsEarly():
+			c.put(denyKeyOf(check), c.denial(check, sent), sent)
+		}
+	}
+}
+
+// denial returns the entry for a denied check whose query was sent at some instant.
+func (c *Cache) denial(check *limiter.Check, sent clock.Moment) denial {
+	r := check.Result
+	d := denial{remaining: r.Remaining, never: r.RetryAfter == limiter.Never, forOthers: r.ForOthers, sent: sent, resets: sent.Add(r.ResetAfter)}
+	d.expires = sent.Add(c.MaxAge)
+	if !d.never {
+		d.until = sent.Add(r.RetryAfter)
+		if d.until < d.expires {
+			d.expires = d.until
+			return d
+		}
+	}
+	d.RefreshAt = sent.Add(c.MaxAge * 4 / 5)
+	return d
+}
+
+// put stores a denial; a full shard loses one that has expired, or any.
+func (c *Cache) put(key Key, d denial, now clock.Moment) {
+	s := c.Shards.Of(key.Key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if _, found := s.Denials[key]; !found && len(s.Denials) >= DenyShardSize {
+		s.evict(now)
+	}
+	s.Denials[key] = d
+	c.Sweeps.Start(clock.SweepSpan)
+}
+
+// Relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
+// cache meanwhile stays out.
+func (c *Cache) Relearn(check *limiter.Check, sent clock.Moment) {
+	s, key := c.Shards.Of(check.Key.String()), denyKeyOf(check)
+	if check.Policy.Rule().Ban != nil && check.Result.RetryAfter != limiter.Never {
+		c.relearnBan(check, sent)
+		return
+	}
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if _, found := s.Denials[key]; !found {
+		return
+	}
+	if check.Result.Passes() {
+		delete(s.Denials, key)
+		return
+	}
+	s.Denials[key] = c.denial(check, sent)
+}
+
+// Forget drops the denials of a key in the policies of that ID.
+func (c *Cache) Forget(id, key string) {
+	c.ForgetWhere(key, func(p *limiter.Policy) bool { return p.Rule().ID == id })
+}
+
+// ForgetWhere drops the denials of a key in some policies.
+func (c *Cache) ForgetWhere(key string, drops func(*limiter.Policy) bool) {
+	if c == nil {
+		return
+	}
+	s := c.Shards.Of(key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	for k := range s.Denials {
+		if k.Key == key && drops(k.Policy) {
+			delete(s.Denials, k)
+		}
+	}
+}
+
+// ForgetAll drops the denials of the policies of that name.
+func (c *Cache) ForgetAll(policy string) {
+	if c == nil {
+		return
+	}
+	for s := range c.Shards.All() {
+		s.Mu.Lock()
+		for k := range s.Denials {
+			if k.Policy.Name() == policy {
+				delete(s.Denials, k)
+			}
+		}
+		s.Mu.Unlock()
+	}
+}
+
+// Prune drops the denials that have expired at an instant.
+func (c *Cache) Prune(now clock.Moment) {
+	for s := range c.Shards.All() {
+		s.Mu.Lock()
+		maps.DeleteFunc(s.Denials, func(_ Key, d denial) bool { return now >= d.expires })
+		s.Mu.Unlock()
+	}
+}
+
+// sweepDead drops the denials that have expired, again and again while any are left. There are never many.
+func (c *Cache) sweepDead() {
+	c.Prune(clock.Now())
+	for s := range c.Shards.All() {
+		if s.Len() > 0 {
+			c.Sweeps.Start(clock.SweepSpan)
+			return
+		}
+	}
+}
+
+// StartSweeps makes the cache drop dead denials from now on.
+func (c *Cache) StartSweeps() {
+	if c != nil {
+		c.Sweeps.Run, c.Sweeps.Weak = c.sweepDead, true
+	}
+}

@@ -1,0 +1,293 @@
+// Package failover is a store in Redis with a store of this process behind it. It decides which part answers a
+// request: a remembered denial, a lease, Redis, or this process in an outage; and what Redis is charged afterwards.
+// It may import limiter and its rooms, internal/memory, internal/redis and internal/clock.
+package failover
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/lease"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+)
+
+// FailMode says how a request is decided when Redis cannot decide.
+type FailMode string
+
+// The fail modes.
+const (
+	FailLocal  FailMode = "local"  // this process decides by the same policies
+	FailOpen   FailMode = "open"   // the request is let through
+	FailClosed FailMode = "closed" // the request is refused
+)
+
+// FailModes lists them, the default first.
+func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed} }
+
+// Store is a shared store with a local one behind it, for when the shared one cannot decide. Its
+// deny cache repeats denials without a query.
+type Store struct {
+	shared        *redis.Store // nil: the local store decides everything
+	local         *memory.Store
+	denied        *Cache
+	onAsk         func(ctx context.Context) func(err error)
+	onUndecided   func(err error)
+	localFraction float64 // of each limit that this process enforces in an outage
+	ledger        *ledger // of outages; nil: they are forgiven
+	leases        *lease.Table
+	awaitsRefunds bool
+	reserved      reservations
+}
+
+// MaxDenyAge is the longest that a denial may be repeated. A reset or a failover elsewhere takes effect within it.
+const MaxDenyAge = time.Second
+
+// Options say how a [Store] is to behave.
+type Options struct {
+	// DenyAge is how long a denial by the shared store may be repeated without a query; at most
+	// [MaxDenyAge], 0 turns that off.
+	DenyAge time.Duration
+
+	// LocalFraction is the fraction of each limit that this process enforces while the shared store
+	// cannot decide, above 0 and below 1: 1/n for each of n nodes keeps the limit as a whole. 0 and
+	// 1 are the whole limit.
+	LocalFraction float64
+
+	// ForgiveOutages leaves it at that what this process admitted while the shared store could not
+	// decide. By default it is charged there when the shared store decides again, as far as that
+	// leaves a quota within its capacity.
+	ForgiveOutages bool
+
+	// AwaitsRefunds says that the caller ends every check with Refundable that has passed by [Store.Settle]. A
+	// denied check that would pass without what may still be refunded so on this node has a RetryAfter of a
+	// second at most. Default: RetryAfter reckons with no refund.
+	AwaitsRefunds bool
+
+	// OnRepaid is called after such a charge, with the policy's name and the units. It must not
+	// block. May be nil.
+	OnRepaid func(policy string, units int64)
+
+	// OnLeaseEnd is called when it is known what became of units of a lease ([limiter.Settings.Lease]), with the
+	// policy's name. It must not block. May be nil.
+	OnLeaseEnd func(policy string, fate limiter.LeaseFate, units int64)
+
+	// OnAsk is called before the shared store decides a request, and the function that it returns,
+	// unless that is nil, after the answer. Neither must block. May be nil.
+	OnAsk func(ctx context.Context) func(err error)
+
+	// OnUndecided is called for every request that the shared store could not decide. It must not
+	// block. May be nil.
+	OnUndecided func(err error)
+}
+
+// New puts a local store behind a shared one. Without a shared one (nil) the local store
+// decides everything.
+func New(shared *redis.Store, local *memory.Store, options Options) *Store {
+	f := &Store{shared: shared, local: local, denied: NewCache(min(options.DenyAge, MaxDenyAge)), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds}
+	if shared != nil {
+		f.leases = lease.NewTable()
+		f.leases.Ask, f.leases.GiveBack, f.leases.Ended = f.askAhead, f.giveBack, options.OnLeaseEnd
+		f.leases.After = f.endLater
+	}
+	if shared != nil && !options.ForgiveOutages {
+		f.ledger = newLedger(shared, local, options.OnRepaid)
+	}
+	f.reserved.start()
+	f.denied.StartSweeps()
+	if f.denied != nil && shared != nil {
+		r := &denyRefresher{shared: shared, denied: f.denied, local: local, span: f.denied.MaxAge / 20}
+		r.task.Run, f.denied.Refresh = r.refresh, r.add
+	}
+	return f
+}
+
+// Decide implements [limiter.Store]. Where the shared store cannot decide, the local one does, and the source is
+// [limiter.SourceFallback].
+func (f *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Source, error) {
+	return f.DecideIn(ctx, FailLocal, checks)
+}
+
+// DecideIn decides the checks on the shared store. Where that fails, the mode applies: with
+// [FailLocal] the local store decides and the source is [limiter.SourceFallback]; otherwise the error wraps
+// [limiter.ErrUndecided], and the caller lets the request through or refuses it. A caller that went away gets
+// the error of its context. That says nothing about Redis: give contexts more time than the client's
+// timeout.
+func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Check) (limiter.Source, error) {
+	if err := limiter.Validate(checks); err != nil {
+		return limiter.SourceRedis, err
+	}
+	if f.shared == nil {
+		return f.decideHere(checks)
+	}
+	limiter.ForgetRunning(checks)
+	now := clock.Now()
+	if mayLease(checks) {
+		return f.decideByLeases(ctx, mode, checks, now)
+	}
+	return f.decideShared(ctx, mode, checks, nil, now)
+}
+
+// decideHere decides where there is no shared store.
+func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
+	limiter.ForgetRunning(checks)
+	f.awaitRefunds(checks, true)
+	f.local.DecideNow(checks)
+	f.confirmTaken(checks, limiter.SourceMemory)
+	f.hasten(context.Background(), limiter.SourceMemory, checks, 0)
+	return limiter.SourceMemory, nil
+}
+
+// decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
+// unless it is nil, is the busy one of the only check, for which units may be leased.
+func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment) (limiter.Source, error) {
+	if source := f.refuse(mode, checks, now); source != "" {
+		return source, nil
+	}
+	f.awaitRefunds(checks, false)
+	leased, err := f.askShared(ctx, checks, k)
+	for i := range checks {
+		reservationOf(&checks[i]).answered()
+	}
+	switch {
+	case err == nil:
+		f.denied.Learn(checks, now)
+		f.confirmTaken(checks, limiter.SourceRedis)
+		f.local.StartRunning(checks)
+		if mode == FailLocal {
+			f.remember(checks, leased)
+		}
+		f.hasten(ctx, limiter.SourceRedis, checks, now.Add(f.shared.Timeout))
+		return limiter.SourceRedis, nil
+	case !errors.Is(err, limiter.ErrUndecided):
+		return limiter.SourceRedis, err
+	}
+	return f.Fallback(mode, checks, err)
+}
+
+// refuse denies what a remembered denial or this process's own running requests deny, without a query, and returns
+// which of the two; empty: none. In an outage [FailOpen] lets more requests run.
+func (f *Store) refuse(mode FailMode, checks []limiter.Check, now clock.Moment) limiter.Source {
+	ForgetResults(checks)
+	if f.denied.Deny(checks, now).Denies() {
+		return limiter.SourceDenyCache
+	}
+	if !denyFull(f.local, checks).Denies() {
+		return ""
+	}
+	if failing, _ := f.Failing(); failing && mode == FailOpen {
+		return ""
+	}
+	return limiter.SourceMemory
+}
+
+// Fallback does what [Store.DecideIn] does where the shared store cannot decide, for the given
+// reason, without a query. The reason wraps [limiter.ErrUndecided].
+func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (limiter.Source, error) {
+	if f.shared == nil {
+		return f.decideHere(checks)
+	}
+	limiter.ForgetRunning(checks)
+	f.awaitRefunds(checks, true)
+	if f.onUndecided != nil {
+		f.onUndecided(reason)
+	}
+	if mode == FailOpen {
+		f.letRun(checks)
+	}
+	if mode != FailLocal {
+		return limiter.SourceRedis, reason
+	}
+	f.decideInOutage(checks, reason)
+	f.confirmTaken(checks, limiter.SourceFallback)
+	f.hasten(context.Background(), limiter.SourceFallback, checks, 0)
+	return limiter.SourceFallback, nil
+}
+
+// decideInOutage decides in this process, and notes what the shared store is owed.
+func (f *Store) decideInOutage(checks []limiter.Check, reason error) {
+	var space [4]memory.LastSeen
+	seen := space[:0]
+	for i := range checks {
+		seen = append(seen, f.ledger.lastSeen(&checks[i])) // before the decision takes it over
+	}
+	f.decideLocally(checks)
+	if !limiter.Allowed(checks) {
+		return
+	}
+	f.shared.LetRun(checks)
+	for i := range checks {
+		f.ledger.admit(&checks[i], seen[i], reason)
+	}
+}
+
+// askShared has the shared store decide, and returns how many units it has leased.
+func (f *Store) askShared(ctx context.Context, checks []limiter.Check, k *lease.BusyKey) (leased int64, err error) {
+	if !f.ledger.isEmpty() {
+		f.ledger.repayAhead(checks)
+	}
+	var answered func(err error)
+	if f.onAsk != nil {
+		answered = f.onAsk(ctx)
+	}
+	if k != nil {
+		leased, err = f.askForLease(ctx, checks, k)
+	} else {
+		err = f.shared.DecideWithin(ctx, checks)
+	}
+	if answered != nil {
+		answered(err)
+	}
+	return leased, err
+}
+
+// remember keeps the shared store's answers for an outage. Leased units are used there.
+func (f *Store) remember(checks []limiter.Check, leased int64) {
+	for i := range checks {
+		f.local.RememberLease(&checks[i], leased)
+	}
+}
+
+// possible returns the source, or the only one that a store without a shared one has.
+func (f *Store) possible(source limiter.Source) limiter.Source {
+	switch {
+	case f.shared == nil:
+		return limiter.SourceMemory
+	case source == limiter.SourceLease:
+		return limiter.SourceRedis // whose units these are
+	}
+	return source
+}
+
+// Failing reports whether requests are kept from a node of the shared store, and for how long at
+// least.
+func (f *Store) Failing() (bool, time.Duration) {
+	if f.shared == nil {
+		return false, 0
+	}
+	return f.shared.Topology.Failing()
+}
+
+// Retain keeps the shared store open until [Store.Release], for a refund or a charge after a
+// decision. It reports whether the store is open; only then Release must follow.
+func (f *Store) Retain() bool { return f.shared == nil || f.shared.Uses.Acquire() }
+
+// Release ends what [Store.Retain] began.
+func (f *Store) Release() {
+	if f.shared != nil {
+		f.shared.Uses.Release()
+	}
+}
+
+// confirmTaken counts the units of checks that passed and cannot be refunded, of policies that refund
+// elsewhere: these count only denials behind units that stay.
+func (f *Store) confirmTaken(checks []limiter.Check, source limiter.Source) {
+	for i := range checks {
+		if c := &checks[i]; c.Policy.Rule().Ban != nil && !c.Refundable && !c.Peek && c.Policy.Rule().Refunds && limiter.Allowed(checks) {
+			f.settle(c, limiter.Change{Stays: limiter.Units(c)}, source)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package failover
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// damagedBucket has a bucket of 10 per day whose stored state a test writes.
+type damagedBucket struct {
+	r    *redis.Store
+	p    *limiter.Policy
+	name string
+}
+
+func newDamagedBucket(t *testing.T) *damagedBucket {
+	t.Helper()
+	r := openRedis(t, redistest.Shared(t))
+	p := storetest.DayPolicy(t, "damaged", limiter.GCRA, 10)
+	return &damagedBucket{r, p, r.RedisKey(p, limiter.EncodeKey("torn"))}
+}
+
+const damagedSerial = 1 << 40
+
+// write stores five owed units, a serial and a tail.
+func (b *damagedBucket) write(t *testing.T, tail string) (text string) {
+	t.Helper()
+	text = doubles(float64(5*b.p.Rule().Params.Window), float64(redis.TicksNow(b.p)), damagedSerial) + tail
+	b.writeAll(t, text)
+	return text
+}
+
+func (b *damagedBucket) writeAll(t *testing.T, text string) {
+	t.Helper()
+	noError(t, b.r.Client().Set(t.Context(), b.name, text, time.Hour).Err())
+}
+
+func (b *damagedBucket) read(t *testing.T) string {
+	t.Helper()
+	return b.r.Client().Get(t.Context(), b.name).Val()
+}
+
+// refund refunds a unit that was taken just now, so many units ago.
+func (b *damagedBucket) refund(ago int64) error {
+	receipt := kernel.Receipt{First: redis.TicksNow(b.p), Second: damagedSerial - ago}
+	c := newRefund(limiter.Check{Policy: b.p, Key: limiter.EncodeKey("torn"), Weight: 1, Ticket: kernel.Keep(kernel.Kept{Receipt: receipt})})
+	b.r.Send(context.Background(), b.r.Topology.AnyNode, c.Alone[:])
+	return c.Err
+}
+
+// TestForeignValue_holes_lengths cuts a state with holes at every length.
+func TestForeignValue_holes_lengths(t *testing.T) {
+	t.Parallel()
+	b := newDamagedBucket(t)
+	var numbers []float64
+	for i := range kernel.MaxHoles + 2 {
+		numbers = append(numbers, float64(damagedSerial-3*i-2), 1)
+	}
+	whole := b.write(t, doubles(numbers...))
+	for length := range len(whole) + 1 {
+		valid := length == 16 || (length >= 24 && length%16 == 8 && length <= 24+16*kernel.MaxHoles)
+		for _, op := range everyOperation {
+			b.writeAll(t, whole[:length])
+			err := operate(b.r, op.Operation, op.change, b.p, "torn")
+			assert.ErrorIf(t, valid != (err == nil) || (!valid && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err))),
+				"%d bytes, operation %d: %v", length, op, err)
+		}
+		b.writeAll(t, whole[:length])
+		if stored, err := b.r.Inspect(t.Context(), b.p, limiter.EncodeKey("torn")); err != nil || (valid && stored[0].Value["units_owed"] == nil) {
+			t.Errorf("%d bytes are shown as %+v, %v", length, stored, err)
+		}
+	}
+}
+
+// TestForeignValue_holes_numbers has holes of numbers that no state has. Takes keep them as they are.
+// Only a refund reads them: it fails and changes nothing.
+func TestForeignValue_holes_numbers(t *testing.T) {
+	t.Parallel()
+	b := newDamagedBucket(t)
+	for _, n := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0.5, 1e-300, 1e300, 1 << 54} {
+		for at := range 4 {
+			numbers := []float64{damagedSerial - 1, 1, damagedSerial - 4, 1}
+			numbers[at] = n
+			tail := doubles(numbers...)
+			for _, op := range everyOperation[1:] {
+				b.write(t, tail)
+				err := operate(b.r, op.Operation, op.change, b.p, "torn")
+				assert.ErrorIf(t, err != nil || b.read(t)[24:] != tail, "%v at %d, operation %d: %v, %q", n, at, op, err, b.read(t))
+			}
+			before := b.write(t, tail)
+			err := b.refund(3)
+			assert.ErrorIf(t, limiter.Kind(err) != "value" || !limiter.FailedAlone(err), "%v at %d: a refund returns %v", n, at, err)
+			assert.ErrorIf(t, b.read(t) != before, "%v at %d: a refund has written %q", n, at, b.read(t))
+		}
+	}
+}
+
+// TestForeignValue_holes_order has holes of whole numbers in any order and of any length. A refund returns
+// at most its unit.
+func TestForeignValue_holes_order(t *testing.T) {
+	t.Parallel()
+	b := newDamagedBucket(t)
+	random := rand.New(rand.NewPCG(2, 6))
+	number := func() float64 {
+		return float64([]int64{random.Int64N(1 << 53), 1 << 53, damagedSerial - random.Int64N(9), random.Int64N(5), 0}[random.IntN(5)])
+	}
+	changed := 0
+	for range 3000 {
+		var numbers []float64
+		for range 2 * (1 + random.IntN(kernel.MaxHoles)) {
+			numbers = append(numbers, number())
+		}
+		before := b.write(t, doubles(numbers...))
+		err := b.refund(random.Int64N(8))
+		after := b.read(t)
+		unit, owed := float64(b.p.Rule().Params.Window), wire.Double(before, 0)
+		if left := wire.Double(after, 0); err != nil || left < owed-unit-float64(5*time.Minute/time.Microsecond)*10 || left > owed {
+			t.Fatalf("%v with holes %v: %v is left of %v", err, numbers, left, owed)
+		}
+		if after != before {
+			changed++
+		}
+	}
+	assert.ErrorIf(t, changed == 0 || changed == 3000, "%d of 3000 refunds returned something", changed)
+}
+
+// TestForeignValue_bans has values that no ban is in place of one: they fail that client's requests alone,
+// no list names them, and an unban or a reset deletes them.
+func TestForeignValue_bans(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	r, client := openRedis(t, server), server.Client(t)
+	f := New(r, memory.New(), Options{})
+	p := hourBan(t, "foreign", 1)
+	name := r.BanKey(p, limiter.EncodeKey("k"))
+	far := float64(time.Now().Add(100 * 365 * 24 * time.Hour).UnixMicro())
+	for what, write := range map[string]func() error{
+		"list":     func() error { return client.LPush(t.Context(), name, "x").Err() },
+		"hash":     func() error { return client.HSet(t.Context(), name, "f", "x").Err() },
+		"empty":    func() error { return client.Set(t.Context(), name, "", 0).Err() },
+		"long":     func() error { return client.Set(t.Context(), name, strings.Repeat("x", 1<<20), 0).Err() },
+		"nan":      func() error { return client.Set(t.Context(), name, doubles(math.NaN(), 0, 0, 0, 0), 0).Err() },
+		"infinite": func() error { return client.Set(t.Context(), name, doubles(0, 0, 0, math.Inf(1), 0), 0).Err() },
+		"negative": func() error { return client.Set(t.Context(), name, doubles(0, 0, -1, 0, 0), 0).Err() },
+		"counted":  func() error { return client.Set(t.Context(), name, doubles(0, 0, 0, 0, 0, math.NaN(), 1), 0).Err() },
+	} {
+		for _, lift := range []string{"unban", "unban all", "reset"} {
+			client.FlushDB(t.Context())
+			noError(t, write())
+			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+			if _, err := r.Decide(t.Context(), checks); limiter.Kind(err) != "value" || !limiter.FailedAlone(err) {
+				t.Errorf("%s: got %v", what, err)
+			}
+			_, source := oneOf(t, f, p, "other")
+			assert.ErrorIf(t, source != limiter.SourceRedis, "%s: another client is decided by %s", what, source)
+			if list, complete, err := f.Banned(t.Context(), ""); len(list) != 0 || !complete || err != nil {
+				t.Errorf("%s: listed are %+v, %v, %v", what, list, complete, err)
+			}
+			var err error
+			banned := false
+			switch lift {
+			case "unban":
+				banned, err = f.Unban(t.Context(), p, limiter.EncodeKey("k"))
+			case "unban all":
+				_, err = f.UnbanAll(t.Context(), "foreign")
+			default:
+				_, err = f.Reset(t.Context(), p, limiter.EncodeKey("k"))
+			}
+			n := client.Exists(t.Context(), name).Val()
+			assert.ErrorIf(t, n != 0 || banned || err != nil, "%s: after %s: %d keys, a ban: %v, %v", what, lift, n, banned, err)
+			result, source := oneOf(t, f, p, "k")
+			assert.ErrorIf(t, !result.Passes() || source != limiter.SourceRedis, "%s: after %s: %+v by %s", what, lift, result, source)
+		}
+	}
+	noError(t, client.Set(t.Context(), name, doubles(0, 0, 1, far, far), 0).Err())
+	result, _ := oneOf(t, f, p, "k")
+	assert.ErrorIf(t, !result.Passes(), "a ban of a wrong clock: %+v", result)
+}
+
+// TestUnbanAll_prefix has a prefix of characters that a search would take for wildcards.
+func TestUnbanAll_prefix(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	p := hourBan(t, "prefix", 1)
+	for prefix, similar := range map[string]string{"a*": "ab", "a?": "ab", "[ab]": "a", `a\`: "a", "a[": "a"} {
+		f := New(newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: prefix}), memory.New(), Options{})
+		other := New(newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: similar}), memory.New(), Options{})
+		for _, g := range []*Store{f, other} {
+			ask(t, g, p, "k", 3)
+		}
+		list, _, err := f.Banned(t.Context(), "")
+		assert.ErrorIf(t, err != nil || len(list) != 1, "%s: listed are %+v, %v", prefix, list, err)
+		before := client.DBSize(t.Context()).Val()
+		n, err := f.UnbanAll(t.Context(), "prefix")
+		assert.ErrorIf(t, n != 1 || err != nil, "%s: %d bans lifted, %v", prefix, n, err)
+		found, err := f.ResetAll(t.Context(), "prefix")
+		assert.ErrorIf(t, found.Shared != 1 || err != nil, "%s: reset are %+v, %v", prefix, found, err)
+		after := client.DBSize(t.Context()).Val()
+		assert.ErrorIf(t, after != before-2, "%s: %d keys are deleted, want 2", prefix, before-after)
+		client.FlushDB(t.Context())
+	}
+}

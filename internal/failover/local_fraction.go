@@ -1,0 +1,111 @@
+package failover
+
+import (
+	"slices"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+)
+
+// decideLocally decides by this process's fraction of the limits, and by its clock.
+func (f *Store) decideLocally(checks []limiter.Check) {
+	if !f.isPartial() && !slices.ContainsFunc(checks, hasPeriods) {
+		f.local.DecideNow(checks)
+		return
+	}
+	own := slices.Clone(checks)
+	for i := range own {
+		f.scaleDown(&own[i])
+	}
+	f.local.DecideNow(own)
+	for i := range own {
+		limiter.CopyAnswer(&checks[i], &own[i])
+		limiter.Kept(&checks[i]).Receipt = limiter.Kept(&own[i]).Receipt
+		if limiter.Kept(&own[i]).Places > 0 { // it was decided by what is left of its weight, and runs with all of it
+			limiter.Kept(&checks[i]).Places = int32(limiter.Units(&checks[i]))
+			f.local.AddRunning(&checks[i], int64(limiter.Kept(&checks[i]).Places-limiter.Kept(&own[i]).Places))
+		}
+	}
+}
+
+// isPartial reports whether this process enforces a fraction of the limits in an outage.
+func (f *Store) isPartial() bool { return f.localFraction > 0 && f.localFraction < 1 }
+
+// scaleDown scales a check to this process's fraction, and to its clock. A weight and a reserve
+// that fit the full capacity fit the scaled one too, and no others do.
+func (f *Store) scaleDown(c *limiter.Check) {
+	full, never := c.Policy, limiter.NeverPasses(c)
+	c.Policy = f.localPolicy(full, c.Key)
+	if !f.isPartial() {
+		return
+	}
+	capacity := c.Policy.Capacity()
+	switch weight := limiter.Units(c); {
+	case c.Peek:
+	case weight > full.Capacity():
+		return
+	default:
+		c.Weight = min(weight, capacity)
+	}
+	switch {
+	case c.Reserve == 0:
+	case never:
+		c.Reserve = capacity
+	default:
+		reserve := int64(float64(c.Reserve) * f.localFraction)
+		c.Reserve = min(reserve, capacity-max(1, limiter.Units(c)), c.Policy.MostReserve())
+	}
+}
+
+// localPolicy returns the policy as this process decides by it for a key while Redis does not: scaled by
+// its fraction, with calendar periods as its clock shows them.
+func (f *Store) localPolicy(p *limiter.Policy, key limiter.EncodedKey) *limiter.Policy {
+	if f.isPartial() {
+		p = f.localShare(p)
+	}
+	return f.periodsHere(p, key)
+}
+
+// periodsHere returns the policy with calendar periods as this process's clock shows those of a key's Redis.
+func (f *Store) periodsHere(p *limiter.Policy, key limiter.EncodedKey) *limiter.Policy {
+	if p.Rule().Params.Periods == nil || f.shared == nil {
+		return p
+	}
+	offset, _ := f.shared.Offset(f.shared.SlotOf(key))
+	ahead := offset.Microseconds()
+	if local, made := p.Rule().Local.Load().(*limiter.Policy); made && local.Rule().Params.Ahead == ahead && local.Rule().Params.Fraction == p.Rule().Params.Fraction {
+		return local
+	}
+	local := byClock(p, ahead)
+	p.Rule().Local.Store(local)
+	return local
+}
+
+// localShare returns the policy scaled by this process's fraction. The policy caches it.
+func (f *Store) localShare(p *limiter.Policy) *limiter.Policy {
+	if local, made := p.Rule().Local.Load().(*limiter.Policy); made && local.Rule().Params.Fraction == f.localFraction {
+		return local
+	}
+	local := scaled(p, f.localFraction)
+	p.Rule().Local.Store(local)
+	return local
+}
+
+// byClock returns a policy with its calendar periods by a clock that Redis's is so many microseconds ahead of.
+func byClock(p *limiter.Policy, ahead int64) *limiter.Policy {
+	t := p.Rule().Params
+	t.Periods, t.Ahead = t.Periods.By(ahead), ahead
+	return p.With(t)
+}
+
+// scaled returns a policy with limits scaled by a fraction above 0 and below 1: at least one unit. It counts in the
+// same states.
+func scaled(p *limiter.Policy, fraction float64) *limiter.Policy {
+	t, exact := p.Rule().ScaledBy(fraction)
+	if !exact {
+		return p
+	}
+	return p.With(t)
+}
+
+// hasPeriods reports whether a check counts in calendar periods.
+func hasPeriods(c limiter.Check) bool { return c.Policy.Rule().Params.Periods != nil }

@@ -1,0 +1,71 @@
+package failover
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+)
+
+// Peek returns what a request of the check's weight would get, without charging it: a denial, or the
+// quota as it stands. Where the shared store does not answer, the error wraps [limiter.ErrUndecided] and the
+// result is that of this process's own state.
+func (f *Store) Peek(ctx context.Context, check *limiter.Check) (limiter.Source, error) {
+	if f.shared == nil {
+		f.local.Peek(check)
+		return limiter.SourceMemory, nil
+	}
+	err := f.shared.Peek(ctx, check)
+	switch {
+	case err == nil:
+		return limiter.SourceRedis, nil
+	case errors.Is(err, limiter.ErrUndecided):
+		f.PeekLocal(check)
+	}
+	return limiter.SourceFallback, err
+}
+
+// PeekIn peeks as [Store.Peek] does, for requests: where the shared store cannot decide, the mode applies
+// as in [Store.DecideIn]. With [FailLocal] the result is that of this process's own state and the source
+// [limiter.SourceFallback]; otherwise the error wraps [limiter.ErrUndecided]. A store that fails already is not queried.
+func (f *Store) PeekIn(ctx context.Context, mode FailMode, check *limiter.Check) (limiter.Source, error) {
+	if f.shared == nil {
+		f.local.Peek(check)
+		return limiter.SourceMemory, nil
+	}
+	err := f.shared.PeekUnlessOpen(ctx, check)
+	switch {
+	case err == nil:
+		return limiter.SourceRedis, nil
+	case !errors.Is(err, limiter.ErrUndecided) || mode != FailLocal:
+		return limiter.SourceRedis, err
+	}
+	return f.PeekLocal(check), nil
+}
+
+// PeekLocal does what [Store.Peek] does where the shared store does not answer, without a query.
+func (f *Store) PeekLocal(check *limiter.Check) limiter.Source {
+	own := *check
+	f.scaleDown(&own)
+	f.local.Peek(&own)
+	limiter.CopyAnswer(check, &own)
+	return limiter.SourceFallback
+}
+
+// Probe reports why the shared store does not decide a request of the checks now, nil where it does.
+// A peek only reads, and may be answered where a take is not. Probe charges nothing of the checks.
+func (f *Store) Probe(ctx context.Context, checks []limiter.Check) error {
+	if f.shared == nil || len(checks) == 0 {
+		return nil
+	}
+	return f.shared.Probe(ctx, checks)
+}
+
+// CapacityIn returns the capacity that decisions of a source apply: that of the policy, or in an outage this
+// process's fraction of it.
+func (f *Store) CapacityIn(p *limiter.Policy, source limiter.Source) int64 {
+	if source == limiter.SourceFallback && f.isPartial() {
+		return f.localShare(p).Capacity()
+	}
+	return p.Capacity()
+}

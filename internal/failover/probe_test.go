@@ -1,0 +1,261 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// listener collects the reports of a store.
+type listener struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *listener) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+// listen collects the outages of a store, also those that its probes in the background end.
+func (l *listener) listen(r *redis.Store) {
+	r.Topology.Outages.OnOutage = func(err error) { l.add("outage:" + limiter.Kind(err)) }
+	r.Topology.Outages.OnRecovery = func(time.Duration) { l.add("recovery") }
+}
+
+func (l *listener) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, " ")
+}
+
+// openLimited returns a store whose user's permissions the test changes, and its reports: every
+// outage, recovery and loss.
+func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissions func(rights ...string)) {
+	t.Helper()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	setPermissions = func(rights ...string) {
+		t.Helper()
+		command := []any{"acl", "setuser", "limited", "on", ">secret", "~*"}
+		for _, right := range rights {
+			command = append(command, right)
+		}
+		noError(t, admin.Do(t.Context(), command...).Err())
+	}
+	setPermissions("+@all")
+	reported = &listener{}
+	r = openStore(t, dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: patience},
+		redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}, OnLost: func(err error) { reported.add("lost:" + limiter.Kind(err)) }})
+	reported.listen(r)
+	return r, reported, setPermissions
+}
+
+// waitReported waits until a store has reported this and nothing else.
+func waitReported(t *testing.T, reported *listener, want string) {
+	t.Helper()
+	assert.Retry(t, "the store reports "+want, func() (again bool, seen any) {
+		got := reported.String()
+		return got != want, fmt.Sprintf("it reports %q", got)
+	})
+}
+
+// waitProbes waits until a node has been probed twice and still fails.
+func waitProbes(t *testing.T, s *redis.Node) {
+	t.Helper()
+	last := s.Breaker.Probes.Load()
+	for range 2 {
+		assert.WaitFor(t, "the server is probed", func() error {
+			if at := s.Breaker.Probes.Load(); at != last {
+				last = at
+				return nil
+			}
+			return errors.New("not yet")
+		})
+	}
+	assert.ErrorIf(t, !s.Breaker.Open(), "the probe has closed the breaker")
+}
+
+func TestProbe_missing_permission(t *testing.T) {
+	t.Parallel()
+	for right, algorithm := range map[string]string{"set": limiter.GCRA, "rpush": limiter.SlidingWindowLog, "pexpire": limiter.SlidingWindowLog, "get": limiter.FixedWindow, "llen": limiter.SlidingWindowLog} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			weight := int64(1)
+			if right == "llen" {
+				weight = 100 // a denial alone needs it
+			}
+			r, reported, setPermissions := openLimited(t)
+			p := storetest.DayPolicy(t, "limited", algorithm, 100)
+			other := storetest.DayPolicy(t, "other", limiter.GCRA, 100)
+			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			setPermissions("-" + right)
+			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}
+			err := r.Probe(t.Context(), []limiter.Check{check})
+			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a probe before any decision: %v", err)
+			err = r.ProbeAll(t.Context(), []*limiter.Policy{other, p})
+			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a probe of all policies: %v", err)
+			_, err = r.Decide(t.Context(), []limiter.Check{check})
+			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a decision: %v of kind %s", err, limiter.Kind(err))
+			_, err = r.Decide(t.Context(), []limiter.Check{check})
+			assert.ErrorIf(t, !errors.Is(err, limiter.ErrOutage), "the next decision: %v", err)
+			waitProbes(t, r.Topology.AnyNode)
+			err = r.Probe(t.Context(), []limiter.Check{check})
+			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a probe while the breaker is open: %v", err)
+			setPermissions("+" + right)
+			waitReported(t, reported, "outage:auth recovery")
+			storetest.Decide(t, r, check)
+		})
+	}
+}
+
+// TestProbe_refund has a refund from a long log need a permission that no take needs.
+func TestProbe_refund(t *testing.T) {
+	t.Parallel()
+	for _, right := range []string{"lset", "lrange"} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			r, reported, setPermissions := openLimited(t)
+			p := storetest.RefundingPolicy(t, "limited", limiter.SlidingWindowLog, 100)
+			first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
+			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
+			setPermissions("-" + right)
+			storetest.RefundIn(r, first)
+			waitReported(t, reported, "outage:auth lost:auth")
+			waitProbes(t, r.Topology.AnyNode)
+			storetest.RefundIn(r, first)
+			unsent := 0
+			r.SettleThen(&first[0], limiter.Change{Units: 1}, false, func(e redis.Ended) {
+				if unsent++; !errors.Is(e.Err(), limiter.ErrOutage) || e.Unsent() == nil {
+					t.Errorf("a charge while the breaker is open: %v", e.Err())
+				}
+			})
+			assert.ErrorIf(t, unsent != 1, "a charge is sent while the breaker is open")
+			setPermissions("+" + right)
+			waitReported(t, reported, "outage:auth lost:auth lost:breaker recovery")
+		})
+	}
+}
+
+func TestProbe_idle_store(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := openRedis(t, server)
+	p := storetest.DayPolicy(t, "idle", limiter.GCRA, 100)
+	server.Kill()
+	err := errorOf(r, p, "k")
+	assert.FatalIf(t, err == nil, "a dead Redis decides")
+	server.Run(t)
+	waitFailing(t, &r.Topology, false, func() {})
+	client, ctx := server.Client(t), t.Context()
+	name := r.RedisKey(p, limiter.AsEncoded(wire.ProbeKey))
+	keys := client.Keys(ctx, "*").Val()
+	assert.ErrorIf(t, len(keys) > 1 || len(keys) == 1 && keys[0] != name, "the probe has left %v", keys)
+	ttl := client.PTTL(ctx, name).Val()
+	assert.ErrorIf(t, ttl > 3*time.Second || ttl == -1, "its key lives for %v", ttl)
+}
+
+func TestProbe_idle_master(t *testing.T) {
+	t.Parallel()
+	r, masters := openTolerantCluster(t)
+	p := storetest.DayPolicy(t, "idle", limiter.SlidingWindowLog, 100)
+	key := clientsIn(r, 1, 2*wire.ClusterSlots/3+1, wire.ClusterSlots)[0]
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
+	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
+	masters[2].Kill()
+	waitFailing(t, &r.Topology, true, func() { _ = errorOf(r, p, key) })
+	masters[2].Run(t)
+	waitFailing(t, &r.Topology, false, func() {})
+}
+
+func TestProbe_keys(t *testing.T) {
+	t.Parallel()
+	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
+		r := &redis.Store{Admin: redis.Admin{KeyFormat: naming}}
+		n := wire.NewWriter(naming)
+		for slot := uint16(0); slot < wire.ClusterSlots; slot += 997 {
+			if key := r.ProbeKeyIn(slot); n.SlotOf(key) != slot || !strings.HasPrefix(key, wire.ProbeKey) {
+				t.Errorf("slot %d: %q lies in %d", slot, key, n.SlotOf(key))
+			}
+		}
+	}
+}
+
+func TestProbe_ends(t *testing.T) {
+	t.Parallel()
+	a := newTestCluster(t, owned(0, 16383, masterA))
+	var running sync.Map // how many probes, by node
+	probing := func(n *redis.Node) *atomic.Int32 {
+		count, _ := running.LoadOrStore(n, &atomic.Int32{})
+		return count.(*atomic.Int32) //nolint:forcetypeassert,errcheck // nothing else is stored
+	}
+	a.Topology.Send = func(_ context.Context, n *redis.Node, calls []*redis.Call) bool {
+		assert.ErrorIf(t, probing(n).Add(1) > 1, "two probe a node at once")
+		<-n.Probes.Life.Done()
+		probing(n).Add(-1)
+		for _, c := range calls {
+			c.Err = refused
+		}
+		return true
+	}
+	probed := func() *redis.Node {
+		n := a.Topology.To(0)
+		n.Report(wire.OpTake, 0, nil, clock.Now(), refused)
+		assert.Retry(t, "the server is probed", func() (again bool, seen any) {
+			return probing(n).Load() == 0 || !n.Breaker.Open(), "no probe"
+		})
+		return n
+	}
+	ends := func(n *redis.Node) {
+		assert.Retry(t, "the probes end", func() (again bool, seen any) {
+			return probing(n).Load() > 0 || n.Probes.Life.Err() == nil, "one under way"
+		})
+	}
+	a.Topology.Discover()
+	retired := probed()
+	a.assign(t, owned(0, 16383, masterB))
+	a.Topology.To(0) // retires it
+	ends(retired)
+	last := probed()
+	noError(t, a.Close())
+	ends(last)
+}
+
+// TestProbe_replaced_master sends no further request for the slot.
+func TestProbe_replaced_master(t *testing.T) {
+	t.Parallel()
+	a := newTestCluster(t, owned(0, 16383, masterA))
+	a.Topology.Discover()
+	a.Topology.To(0).Report(wire.OpTake, 0, nil, clock.Now(), refused)
+	a.assign(t, owned(0, 16383, masterB))
+	waitFailing(t, &a.Topology, false, func() {})
+}
+
+// TestRedis_enqueueAsync_full_queue queues a refund where the queue is full.
+func TestRedis_enqueueAsync_full_queue(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Shared(t))
+	reported := &listener{}
+	s := r.Topology.AnyNode
+	s.Lost = func(err error) { reported.add(limiter.Kind(err)) }
+	s.Batcher.Waiting = make([]*redis.Call, redis.MaxQueue)
+	storetest.RefundIn(r, []limiter.Check{{Policy: storetest.DayPolicy(t, "full", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Refundable: true}})
+	assert.ErrorIf(t, reported.String() != "overload" || s.Breaker.Row.Load()%(redis.FailuresInARow+1) != 1,
+		"reported %q, %d failures", reported, s.Breaker.Row.Load()%(redis.FailuresInARow+1))
+	s.Batcher.Waiting = nil
+}

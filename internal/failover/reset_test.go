@@ -1,0 +1,199 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// fill takes from many keys of a policy.
+func fill(t *testing.T, s limiter.Store, p *limiter.Policy, keys int) {
+	t.Helper()
+	for i := range keys {
+		storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
+	}
+}
+
+func TestResetAll_one_policy(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	r := openRedis(t, server)
+	f := New(r, memory.New(), Options{DenyAge: time.Second})
+	one, two := storetest.DayPolicy(t, "one", limiter.TokenBucket, 5), storetest.DayPolicy(t, "two", limiter.SlidingWindowLog, 5)
+	before := storetest.NewPolicy(t, limiter.Settings{Name: "one", Algorithm: limiter.FixedWindow, Limit: 5, Window: storetest.LongWindow(0)})
+	fill(t, r, one, 2500)
+	fill(t, r, before, 10)
+	fill(t, r, two, 10)
+	foreign := []string{wire.NewWriter(r.KeyFormat).Head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
+	for _, name := range foreign {
+		client.Set(context.Background(), name, "foreign", 0)
+	}
+	found, err := f.ResetAll(context.Background(), "one")
+	assert.ErrorIf(t, found.Shared != 2510 || err != nil, "forgot %+v, %v, want 2510: also those of former settings", found, err)
+	assert.Equal(t, client.DBSize(context.Background()).Val(), int64(10+len(foreign)), "the number of keys that are left")
+}
+
+func TestResetAll_Cluster(t *testing.T) {
+	t.Parallel()
+	r, _ := openCluster(t)
+	fill(t, r, storetest.DayPolicy(t, "spread", limiter.GCRA, 5), 300)
+	found, err := r.ResetAll(context.Background(), "spread")
+	assert.ErrorIf(t, found != 300 || err != nil, "forgot %d, %v, want 300", found, err)
+	found, err = r.ResetAll(context.Background(), "spread")
+	assert.ErrorIf(t, found != 0 || err != nil, "then %d, %v, want none", found, err)
+}
+
+// TestResetAll_probe has a probe of each node leave its key, which is no client's and does not count.
+func TestResetAll_probe(t *testing.T) {
+	t.Parallel()
+	ctx, server, masters := context.Background(), redistest.Start(t), redistest.StartCluster(t)
+	for name, c := range map[string]struct {
+		servers []*redistest.Server
+		format  limiter.KeyFormat
+	}{
+		"readable":         {[]*redistest.Server{server}, limiter.KeyFormat{Prefix: "rl"}},
+		"hashed":           {[]*redistest.Server{server}, limiter.KeyFormat{Prefix: "hashed", Secret: "pepper"}},
+		"of a Cluster":     {masters, limiter.KeyFormat{Prefix: "rl"}},
+		"hashed, Clusters": {masters, limiter.KeyFormat{Prefix: "hashed", Secret: "pepper"}},
+	} {
+		options := dial.Options{Addresses: []string{c.servers[0].Addr}, Timeout: patience}
+		if len(c.servers) > 1 {
+			options.Mode = dial.Cluster
+		}
+		r := openStore(t, options, redis.Options{KeyFormat: c.format})
+		p := storetest.DayPolicy(t, "probed", limiter.GCRA, 5)
+		fill(t, r, p, 20)
+		kept := 0
+		assert.Retry(t, "each node has the key of a probe", func() (again bool, seen any) {
+			noError(t, r.ProbeAll(ctx, []*limiter.Policy{p}))
+			kept = 0
+			for _, s := range c.servers {
+				client := s.Client(t)
+				for _, key := range client.Keys(ctx, c.format.Prefix+":{%!*").Val() {
+					if client.Persist(ctx, key).Val() || client.Exists(ctx, key).Val() == 1 {
+						kept++
+					}
+				}
+			}
+			return kept != len(c.servers), kept
+		})
+		found, err := r.ResetAll(ctx, "probed")
+		assert.ErrorIf(t, found != 20 || err != nil, "%s: forgot %d, %v, want 20 and not those of %d probes", name, found, err, kept)
+	}
+}
+
+// TestResetAll_hung_master: the other masters are reset all the same.
+func TestResetAll_hung_master(t *testing.T) {
+	t.Parallel()
+	r, masters := openCluster(t)
+	local := memory.New()
+	f := New(openClusterWithin(t, masters, time.Second), local, Options{})
+	p := storetest.DayPolicy(t, "partly", limiter.GCRA, 5)
+	fill(t, r, p, 300)
+	fill(t, local, p, 300)
+	for _, master := range masters {
+		noError(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
+	}
+	masters[1].Pause(t)
+	defer masters[1].Resume(t)
+	found, err := f.ResetAll(context.Background(), "partly")
+	assert.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || found.Shared < 100 || found.Shared >= 300 || found.Here != 300,
+		"forgot %+v, %v; want about 200 of 300 on the cluster, and all here", found, err)
+}
+
+// beforeCommand runs a function before commands of a name are sent.
+type beforeCommand struct {
+	name string
+	do   func()
+}
+
+func (beforeCommand) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (h beforeCommand) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		if cmd.Name() == h.name {
+			h.do()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h beforeCommand) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []goredis.Cmder) error {
+		if cmds[0].Name() == h.name {
+			h.do()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// TestReset_meanwhile decides requests while a quota is reset. What Redis answered before it forgot the quota is not
+// kept for an outage.
+func TestReset_meanwhile(t *testing.T) {
+	t.Parallel()
+	p, key := storetest.DayPolicy(t, "meanwhile", limiter.FixedWindow, 5), limiter.EncodeKey("k")
+	for name, reset := range map[string]func(f *Store) (ResetCount, error){
+		"key":    func(f *Store) (ResetCount, error) { return f.Reset(context.Background(), p, key) },
+		"policy": func(f *Store) (ResetCount, error) { return f.ResetAll(context.Background(), p.Name()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := openRedis(t, redistest.Shared(t))
+			f := New(r, memory.New(), Options{})
+			storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
+			asked := 0
+			r.Client().AddHook(beforeCommand{"unlink", func() {
+				asked++
+				storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
+			}})
+			if found, err := reset(f); found != (ResetCount{Shared: 1, Here: 1}) || err != nil || asked == 0 {
+				t.Fatalf("found %+v, %v, after %d requests meanwhile", found, err, asked)
+			}
+			assert.ErrorIf(t, f.HasLocalState(p, key), "this process goes on from the count that was reset")
+		})
+	}
+}
+
+// TestRedis_Inspect reads the state of every algorithm back.
+func TestRedis_Inspect(t *testing.T) {
+	t.Parallel()
+	r := openRedis(t, redistest.Shared(t))
+	for _, algorithm := range limiter.Algorithms() {
+		p := storetest.DayPolicy(t, "stored-"+algorithm, algorithm, 9)
+		if stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k")); err != nil || len(stored) != 0 {
+			t.Errorf("%s: nothing is stored yet: %v, %v", algorithm, stored, err)
+		}
+		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2})
+		storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3})
+		stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k"))
+		assert.FatalIf(t, err != nil || len(stored) != 1 || stored[0].Name != r.RedisKey(p, limiter.EncodeKey("k")) || stored[0].TTL <= 0,
+			"%s: %+v, %v", algorithm, stored, err)
+		words := map[string]any{"units": int64(5), "units_after_first_entry": int64(3), "entries": int64(2)}
+		found := false
+		for word, want := range words {
+			if got, described := stored[0].Value[word]; described {
+				if found = true; got != want {
+					t.Errorf("%s: %s is %v, want %v", algorithm, word, got, want)
+				}
+			}
+		}
+		if owed, described := stored[0].Value["units_owed"].(float64); described {
+			found = owed > 4.99 && owed <= 5 // it drains
+		}
+		assert.ErrorIf(t, !found, "%s: %v", algorithm, stored[0].Value)
+	}
+}

@@ -1,0 +1,93 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+)
+
+// counted returns how many units Redis counts for a key of the policy, as another process sees it.
+func counted(t testing.TB, r *redis.Store, p *limiter.Policy, key string) int64 {
+	t.Helper()
+	check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Peek: true}
+	if err := r.Peek(context.Background(), &check); err != nil {
+		return -1
+	}
+	return p.Capacity() - check.Result.Remaining
+}
+
+func waitCounted(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
+	t.Helper()
+	assert.Retry(t, fmt.Sprintf("Redis counts %d units", want), func() (again bool, seen any) {
+		n := counted(t, r, p, "k")
+		return n != want, fmt.Sprintf("it counts %d", n)
+	})
+}
+
+// TestCluster_concurrency decides checks of two slots, all or nothing.
+func TestCluster_concurrency(t *testing.T) {
+	t.Parallel()
+	r, _ := openCluster(t)
+	p := storetest.ConcurrencyPolicy(t, 3)
+	both := func(a, b int64) []limiter.Check {
+		t.Helper()
+		return storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("a"), Weight: a}, limiter.Check{Policy: p, Key: limiter.EncodeKey("b"), Weight: b})
+	}
+	first := both(1, 2)
+	assert.FatalIf(t, !limiter.Allowed(first) || counted(t, r, p, "a") != 1 || counted(t, r, p, "b") != 2, "%+v", first)
+	denied := both(1, 2)
+	assert.ErrorIf(t, limiter.Allowed(denied) || counted(t, r, p, "a") != 1, "%+v; %d of a", denied, counted(t, r, p, "a"))
+	r.EndRunning(first)
+	for _, key := range []string{"a", "b"} {
+		assert.Retry(t, "both are released", func() (again bool, seen any) {
+			n := counted(t, r, p, key)
+			return n != 0, fmt.Sprintf("%d of %s", n, key)
+		})
+	}
+}
+
+// TestRedis_concurrency_refused has requests run, and no new ones come, while Redis refuses to write what runs:
+// that is an outage, which is reported, and the states are not sent again and again at once.
+func TestRedis_concurrency_refused(t *testing.T) {
+	t.Parallel()
+	r, reported, setPermissions := openLimited(t)
+	var sent atomic.Int64
+	send := r.Running.Send
+	r.Running.Send = func(s redis.Statement) {
+		sent.Add(1)
+		send(s)
+	}
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: 6, NodeTimeout: limiter.MinNodeTimeout})
+	for key := range 5 {
+		checks := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(strconv.Itoa(key))})
+		t.Cleanup(func() { r.EndRunning(checks) })
+	}
+	setPermissions("-hset")
+	waitReported(t, reported, "outage:auth")
+	waitProbes(t, r.Topology.AnyNode)
+	n := sent.Load()
+	assert.ErrorIf(t, n > 200, "%d messages of 5 keys in some seconds", n)
+	setPermissions("+hset")
+	waitReported(t, reported, "outage:auth recovery")
+}
+
+// TestProbe_concurrency_often probes more often than the limit of probes was. It would be denied then, without a
+// write.
+func TestProbe_concurrency_often(t *testing.T) {
+	t.Parallel()
+	r, _, setPermissions := openLimited(t)
+	checks := []limiter.Check{{Policy: storetest.ConcurrencyPolicy(t, 6), Key: limiter.EncodeKey("k")}}
+	for range 510 {
+		noError(t, r.Probe(t.Context(), checks))
+	}
+	setPermissions("-hset")
+	err := r.Probe(t.Context(), checks)
+	assert.ErrorIf(t, limiter.Kind(err) != "auth", "without the permission to write: %v", err)
+}

@@ -1,0 +1,149 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+)
+
+// TestUnban_rights has a user that may not read: no list is short, and no ban is lifted unseen.
+func TestUnban_rights(t *testing.T) {
+	t.Parallel()
+	r, _, setPermissions := openLimited(t)
+	f := New(r, memory.New(), Options{})
+	ask(t, f, hourBan(t, "rights", 1), "a", 3)
+	setPermissions("-get")
+	list, complete, err := f.Banned(t.Context(), "")
+	assert.ErrorIf(t, err == nil || complete, "listed are %v, complete: %v; want an error", list, complete)
+}
+
+// raised returns the policy with a limit that the clients of a test never reach, as an override does.
+func raised(t *testing.T, p *limiter.Policy) *limiter.Policy {
+	t.Helper()
+	other := assert.NoError(p.WithLimit(50, 0))(t)
+	return other
+}
+
+// banOn has a client banned, and sees to it that a count denies it no more.
+func banOn(t *testing.T, f *Store, p *limiter.Policy, key string) {
+	t.Helper()
+	ask(t, f, p, key, 3)
+	r, _ := oneOf(t, f, p, key)
+	assert.FatalIf(t, !r.Banned, "%+v; want a ban", r)
+}
+
+// TestFailover_Unban_refreshed has a node learn that a ban was lifted by a refresh of its deny cache alone:
+// an outage that begins before the client's next request does not bring the ban back.
+func TestFailover_Unban_refreshed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := New(openRedis(t, server), memory.New(), Options{DenyAge: MaxDenyAge})
+	f.denied.MaxAge = time.Hour // no denial leaves the cache by its age
+	p := hourBan(t, "refreshed", 2)
+	ask(t, f, p, "k", 2)
+	banOn(t, f, p, "k")
+	if _, err := f.shared.Unban(t.Context(), p, limiter.EncodeKey("k")); err != nil { // as another node
+		t.Fatal(err)
+	}
+	shard, key := f.denied.Shards.Of("k"), Key{Policy: p, Key: "k", Weight: AnyWeight, Reserve: 0}
+	shard.Mu.Lock()
+	d := shard.Denials[key]
+	d.RefreshAt = 1 // is due
+	shard.Denials[key] = d
+	shard.Mu.Unlock()
+	r, source := oneOf(t, f, p, "k") // requests a refresh
+	assert.FatalIf(t, !r.Banned || source != limiter.SourceDenyCache, "%+v by %s; want the remembered ban", r, source)
+	assert.WaitFor(t, "the ban leaves the deny cache", func() error {
+		shard.Mu.Lock()
+		defer shard.Mu.Unlock()
+		if _, found := shard.Denials[key]; found {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	server.Kill()
+	assert.WaitFor(t, "the node decides by itself", func() error {
+		r, source := oneOf(t, f, p, "k")
+		if source != limiter.SourceFallback {
+			return fmt.Errorf("%s decides", source)
+		}
+		assert.ErrorIf(t, r.Banned, "%+v; want no ban", r)
+		return nil
+	})
+}
+
+// TestFailover_ban_outage_counted has an outage with a policy that bans and refunds, also where a node
+// enforces a part of the limits: only units that stay make a denial an offense.
+func TestFailover_ban_outage_counted(t *testing.T) {
+	t.Parallel()
+	for fraction, capacity := range map[float64]int{0: 6, 0.5: 3} {
+		server := redistest.Start(t)
+		f := New(openRedis(t, server), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
+		s := newTestStore(f, fmt.Sprint("fraction ", fraction), limiter.SourceFallback)
+		p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, Refunds: true})
+		server.Kill()
+		take := func() []limiter.Check {
+			return s.Request(t, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})
+		}
+		denied := func(why string) {
+			r := take()[0].Result
+			assert.FatalIf(t, r.Passes() || r.Banned, "%s: %s: %+v; want a denial without a ban", s.Name, why, r)
+		}
+		var taken [][]limiter.Check
+		for range capacity {
+			taken = append(taken, take())
+		}
+		for range 3 {
+			denied("parallel requests that may all be refunded")
+		}
+		s.Refund(taken[0])
+		for _, checks := range taken[1:] {
+			s.Keep(checks)
+		}
+		last := take()
+		assert.FatalIf(t, !limiter.Allowed(last), "%s: after a refund: %+v", s.Name, last)
+		denied("one unit is not known to stay")
+		s.Keep(last)
+		r := take()[0].Result
+		assert.ErrorIf(t, !r.BanBegins, "%s: all units stay: %+v", s.Name, r)
+	}
+}
+
+// TestFailover_ban_bound has more clients banned on Redis than the deny cache and the memory for outages
+// hold: both keep to their bounds, and every client stays banned.
+func TestFailover_ban_bound(t *testing.T) {
+	t.Parallel()
+	const bound = 300
+	m := memory.New()
+	m.Limit(bound, nil)
+	f := New(openRedis(t, redistest.Shared(t)), m, Options{DenyAge: time.Second})
+	p := hourBan(t, "bound", 1)
+	for i := range 2000 {
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 2}}
+		for n := range 3 {
+			if _, err := f.Decide(context.Background(), checks); err != nil || checks[0].Result.Banned != (n > 0) {
+				t.Fatalf("client %d, request %d: %+v, %v", i, n, checks[0].Result, err)
+			}
+		}
+	}
+	assert.ErrorIf(t, m.Len() > bound, "%d keys are kept for outages, want at most %d", m.Len(), bound)
+	wantDenials := func(most int) {
+		t.Helper()
+		for i := range f.denied.Shards {
+			n := f.denied.Shards[i].Len()
+			assert.ErrorIf(t, n > most, "%d denials are in a shard, want at most %d", n, most)
+		}
+	}
+	wantDenials(DenyShardSize)
+	n, err := f.UnbanAll(context.Background(), "bound")
+	assert.ErrorIf(t, n != 2000 || err != nil, "%d bans lifted, %v", n, err)
+	wantDenials(0)
+}

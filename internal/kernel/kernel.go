@@ -1,0 +1,117 @@
+// Package kernel holds the pure part of each algorithm, and of bans: what a request would get, and the state after
+// it. A kernel reads no clock, takes no lock and sends nothing: the time comes as a number, and the answer goes as
+// numbers. Each has a Lua twin in scripts/ that computes the same. It imports nothing of the module.
+package kernel
+
+// Kernel is the pure part of an algorithm: functions of a state, an instant, a policy's parameters
+// and a weight. All times are ticks, instants count from the Unix epoch. No kernel reads a clock.
+type Kernel interface {
+	// Decide returns what a request of this weight would get that reserves units for others, and
+	// writes nothing. The weight and the reserve are together at most the capacity, or the weight is 0.
+	Decide(s State, now int64, t *Params, weight, reserve int64) Verdict
+
+	// Take returns the state after a passing verdict. Only a refundable take needs its receipt.
+	Take(s State, t *Params, v Verdict, refundable bool) State
+
+	// Receipt identifies the take of a passing verdict.
+	Receipt(v Verdict) Receipt
+
+	// Refund returns the state without some of the units of a take, from 1 to its weight, as far as they
+	// have not drained by themselves. A receipt is valid once.
+	Refund(s State, now int64, t *Params, weight, units int64, r Receipt) State
+
+	// Charge returns the state after a take that needs no room: of any weight up to MaxCharge, into
+	// debt. The debt saturates before the formulas stop to be exact.
+	Charge(s State, now int64, t *Params, weight int64) State
+
+	// Owed returns what a state holds at an instant beyond another one, of the same key. None is
+	// below a unit.
+	Owed(s, beyond State, now int64, t *Params) []Debt
+
+	// Repay returns the state after a debt was added, as far as that leaves it within the capacity,
+	// and how many whole units were added. A debt that has decayed changes nothing.
+	Repay(s State, now int64, t *Params, d Debt) (repaid State, units int64)
+
+	// RestoreState rebuilds a state at least as full as the last one reported, from its used units
+	// and reset time. The reset is later than now.
+	RestoreState(used, resets, now int64, t *Params) State
+
+	// Describe returns a stored state in words for operators.
+	Describe(s State, now int64, t *Params) map[string]any
+
+	// Expires returns the instant from which the whole quota is free again if no other request
+	// comes.
+	Expires(s State, now int64, t *Params) int64
+}
+
+// Verdict is the answer to a request in ticks: a Result, and the numbers that a take stores.
+type Verdict struct {
+	Wait      int64 // 0 passes
+	Remaining int64 // what must stay for others included; see BeyondQueue
+	Reset     int64
+	Delay     int64
+	Next      Numbers // that a take stores
+	lead      int64   // of a log: by how much the tick of the entry is ahead of the clock
+}
+
+// Debt is what a key owes to a store: units of a window, by the window's index; of a log, by their
+// tick; of a bucket, whose instant is 0, in 1/window units.
+type Debt struct{ At, Amount int64 }
+
+// Ticket is the part of a check for what the stores keep of it. Only packages of the limiter open it.
+type Ticket struct{ kept Kept }
+
+// Open returns what is kept in a ticket, to read and to write.
+func Open(t *Ticket) *Kept { return &t.kept }
+
+// Keep returns the ticket of what is kept.
+func Keep(kept Kept) Ticket { return Ticket{kept} }
+
+// Kept is what the parts of the limiter keep of a check until its request ends.
+type Kept struct {
+	AsOf     int64   // the store's time at its answer, in microseconds
+	Receipt  Receipt // of a take that passed and can be refunded
+	Withheld int64   // units that remain and are not in the result
+	Held     any     // by the part that decided: decision.Awaited, or what runs; nil: nothing
+	Places   int32   // units that the request has until it ends, see failover.Store.EndRunning
+	Turn     int32   // in which the store answered at AsOf
+	Late     Lateness
+}
+
+// Lateness says whether a message about running requests came too late to change anything.
+type Lateness uint8
+
+// What Redis answers to such a message.
+const (
+	InTime     Lateness = iota
+	Superseded          // a later epoch has arrived
+	Lost                // Redis does not know the node
+)
+
+// Receipt identifies a take, so that it can be refunded.
+type Receipt struct{ First, Second int64 }
+
+// State is the state of one key in one policy; all zero is that of a client that was never seen.
+type State struct {
+	Numbers
+	Log   *UnitLog // sliding_window_log only
+	Holes *Holes   // buckets whose units were refunded only
+}
+
+// Numbers are the whole state of the algorithms that keep no log, but for the refunds of buckets, in the order of
+// Redis. Each kernel has a type that names them.
+type Numbers struct{ A, B, C int64 }
+
+// Leasing is a kernel whose units can be taken ahead. Its Lua twin has a second fragment,
+// <name>_lease.lua.
+type Leasing interface {
+	Kernel
+
+	// Lease decides a request of this weight, which may be 0, and takes units ahead of later ones if it
+	// passes. The verdict's remaining is what was left before, its reset that of the state afterwards.
+	Lease(s State, now int64, t *Params, weight, reserve int64, wish Wish) (Verdict, Lease, State)
+
+	// GiveBack returns the state without units of a lease that were not spent. It never returns more than
+	// the lease still holds of the state, however late it is.
+	GiveBack(s State, now int64, t *Params, units int64, r Receipt) State
+}

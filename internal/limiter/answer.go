@@ -1,0 +1,110 @@
+package limiter
+
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
+)
+
+// CopyAnswer copies the answer to another check of the same units.
+func CopyAnswer(c *Check, other *Check) {
+	c.Result, Kept(c).Withheld = other.Result, Kept(other).Withheld
+}
+
+// Withhold completes the result of a check with a reserve. Kernels and scripts decide by a reserve, and answer
+// with all that remains: here the units for others are hidden, and a denial for their sake alone is marked.
+func Withhold(c *Check) {
+	Kept(c).Withheld = 0
+	if c.Reserve != 0 {
+		withholdReserve(c)
+	}
+}
+
+func withholdReserve(c *Check) {
+	r, shown := &c.Result, int64(0)
+	if r.Remaining < 0 {
+		r.Remaining = kernel.BeyondQueue(r.Remaining)
+	} else {
+		shown = max(0, r.Remaining-Reserve(c))
+	}
+	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= Units(c)
+	Kept(c).Withheld, r.Remaining = r.Remaining-shown, shown
+}
+
+// Answer writes a verdict at an instant in microseconds to the check's result.
+func Answer(c *Check, v kernel.Verdict, now int64) {
+	t := &c.Policy.Rule().Params
+	offset := now % t.Tick
+	Kept(c).AsOf, Kept(c).Turn = now, 0
+	c.Result = Result{
+		Remaining:  v.Remaining,
+		RetryAfter: Duration(t.Micros(v.Wait, offset)),
+		ResetAfter: Duration(t.Micros(v.Reset, offset)),
+		Delay:      Duration(t.Micros(v.Delay, offset)),
+	}
+	Withhold(c)
+}
+
+// Ban adds a ban of the given microseconds to the result of a check that is not above the capacity.
+func Ban(c *Check, left int64, begins bool) {
+	r := &c.Result
+	r.Banned, r.BanBegins, r.BanLeft = true, begins, Duration(left)
+	r.Remaining, r.Delay, r.ForOthers = 0, 0, false
+	r.ResetAfter = max(r.ResetAfter, r.BanLeft)
+	if !c.Peek {
+		r.RetryAfter = max(r.RetryAfter, r.BanLeft)
+	}
+}
+
+// Awaited is a check's units that may be refunded, for those who wait for that.
+type Awaited interface {
+	// Begin notes that the check has passed and how many units it took, of a quota that is whole again after a time.
+	Begin(units int64, whole time.Duration)
+
+	// End notes that the units were refunded, all or some, or stay.
+	End(refunded bool)
+}
+
+// BeginReservation counts units of a check that has passed for those who wait for a refund of them.
+func BeginReservation(c *Check) {
+	if r, ok := Kept(c).Held.(Awaited); ok {
+		r.Begin(Units(c), c.Result.ResetAfter)
+	}
+}
+
+// EndReservation ends that.
+func EndReservation(c *Check, refunded bool) {
+	if r, ok := Kept(c).Held.(Awaited); ok {
+		r.End(refunded)
+	}
+}
+
+// Evaluate returns the kernel's verdict on a check at an instant in microseconds.
+func Evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
+	t := &c.Policy.Rule().Params
+	weight, reserve := Units(c), Reserve(c)
+	if weight > 0 && weight > t.Capacity-reserve {
+		v := c.Policy.Rule().Algorithm.Kernel.Decide(s, now/t.Tick, t, 0, reserve)
+		v.Wait = -1
+		return v
+	}
+	return c.Policy.Rule().Algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
+}
+
+// PeekVerdict returns the verdict on a check that a ban denies: it takes nothing.
+func PeekVerdict(s kernel.State, now int64, c *Check, v kernel.Verdict) kernel.Verdict {
+	if v.Wait == 0 {
+		peek := *c
+		peek.Peek = true
+		return Evaluate(s, now, &peek)
+	}
+	return v
+}
+
+// Duration converts microseconds; -1 becomes [Never].
+func Duration(micros int64) time.Duration {
+	if micros < 0 {
+		return Never
+	}
+	return time.Duration(micros) * time.Microsecond
+}

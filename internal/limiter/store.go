@@ -1,0 +1,61 @@
+// Package limiter decides whether a client may make a request now, and if not, when.
+//
+// A request has a few checks, one per policy that it meets. A [Store] charges all of them or none.
+// The stores are packages of their own: internal/memory keeps its counts in this process, internal/redis in a
+// Redis that any number of processes use, and internal/failover puts memory behind a Redis for outages. All of
+// them give the same answers to the last microsecond. The formulas stand in internal/kernel, the Lua
+// twins in scripts/. This package may import the kernel alone.
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Store decides requests.
+type Store interface {
+	// Decide decides the checks together: all of them are charged if all pass, otherwise none. It
+	// fills in their results. An error means that there is no decision: it wraps [ErrUndecided] if
+	// the store could not decide, so that the request was charged at most once; [ErrInvalidCheck] if
+	// the checks are wrong; or it is the context's. Decide does not keep the slice.
+	Decide(ctx context.Context, checks []Check) (Source, error)
+}
+
+// Source names the part of the limiter that decided.
+type Source string
+
+// The sources of a decision.
+const (
+	SourceRedis     Source = "redis"
+	SourceMemory    Source = "memory" // this process alone: without a shared store, or because it runs all that may run
+	SourceFallback  Source = "fallback"
+	SourceDenyCache Source = "deny_cache"
+	SourceLease     Source = "lease" // units of the shared store that were taken ahead
+)
+
+// ErrUndecided is wrapped by every error of a store that could not decide.
+var ErrUndecided = errors.New("rate limit store could not decide")
+
+// ErrInvalidCheck is wrapped by the errors of checks that no store can decide.
+var ErrInvalidCheck = errors.New("invalid check")
+
+// Allow decides a request that takes one unit of one policy. The key names the client's quota; any
+// bytes. The request may pass if the result does. For an error see [Store]. A policy with a MaxConcurrent
+// is one, which wraps [ErrInvalidCheck]: its requests are ended by EndRunning of the stores, which needs the
+// checks of [Store.Decide].
+func Allow(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
+	checks := [1]Check{{Policy: policy, Key: EncodeKey(key)}}
+	if policy != nil && policy.CountsRunning() {
+		return Result{}, fmt.Errorf("%w: Allow cannot end a request of %s: use Decide and EndRunning", ErrInvalidCheck, policy.Name())
+	}
+	_, err := store.Decide(ctx, checks[:])
+	return checks[0].Result, err
+}
+
+// Peek returns a client's quota of a policy as it stands, and takes nothing. For an error see [Store].
+func Peek(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
+	checks := [1]Check{{Policy: policy, Key: EncodeKey(key), Peek: true}}
+	_, err := store.Decide(ctx, checks[:])
+	return checks[0].Result, err
+}

@@ -1,0 +1,221 @@
+package redis
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+)
+
+// MaxQueue is the most requests that wait for a sender; further ones are not decided. Operations in the
+// background may fill half of it.
+const MaxQueue = 16384
+
+// Batcher sends calls in batches: those that arrive while all senders are busy leave together in the
+// next one. A lone call leaves at once, sent by its own goroutine where a connection is ready.
+// Nothing waits for a batch to fill, but in a crowd a sender lets the goroutines run first that can: they
+// need the processor in any case, and their calls leave with the batch. Other senders are goroutines that
+// live while there is work.
+type Batcher struct {
+	// Send decides a batch and sets every call's results or error. The context bounds it. It returns
+	// true where Redis answered, so that a connection is ready for the next batch.
+	Send func(ctx context.Context, calls []*Call) bool
+
+	// Uses are the store's references, which calls in the background hold.
+	Uses *clock.References
+
+	// OnRefused is called after each batch that returned to the queue because Redis refuses new
+	// connections; may be nil.
+	OnRefused func(err error)
+
+	Timeout time.Duration // of the calls; 0: no call is held
+
+	Mu        sync.Mutex
+	Waiting   []*Call
+	held      int          // of them, those that the last batch had to leave
+	heldUntil clock.Moment // when the first of these may leave in any case
+	Unsettled unsettled
+	Senders   senders
+	ready     int          // connections that have answered and are idle, an estimate
+	crowded   atomic.Bool  // the last batch of a sender held several calls
+	answered  clock.Moment // when the last batch was
+	stalls    clock.Task   // runs checkStalled
+	expiry    clock.Task   // runs expire
+	expired   clock.Moment // when it ran last
+}
+
+// Do decides a call within the timeout. It returns nil when the call's err and results are valid;
+// otherwise the call is gone.
+func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error {
+	deadline := time.Now().Add(timeout)
+	if l := b.tryInline(c, deadline); l != nil {
+		if w := b.sendAlone(ctx, c, l); w != nil {
+			return w.Wait()
+		}
+		return nil
+	}
+	w := c.AwaitedBy(ctx, clock.MomentOf(deadline))
+	if err := b.Enqueue(c); err != nil {
+		w.Recycle()
+		c.Recycle()
+		return err
+	}
+	return w.Wait()
+}
+
+// tryInline returns the context in which the caller is to send its call itself, as a sender of its own: nothing
+// waits, a sender is free, and a connection is ready, so that the call will not wait for one. In a crowd
+// a sender takes others along; nil then.
+func (b *Batcher) tryInline(c *Call, deadline time.Time) *lone {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if b.ready == 0 || b.crowded.Load() || len(b.Waiting) > b.held || !b.Senders.mayOpen(1) || b.Unsettled.isFollowedBy(c) {
+		return nil
+	}
+	b.Senders.Open++
+	b.ready--
+	l := &lone{context.Background(), deadline, make(chan struct{})}
+	c.inflight.alone = l
+	b.Senders.Begin(&c.inflight)
+	b.expireBy(l.until())
+	return l
+}
+
+// sendAlone sends a call on the caller's goroutine. Calls that have arrived meanwhile get a sender
+// of their own. It returns a waiter where the call has returned to the queue.
+func (b *Batcher) sendAlone(ctx context.Context, c *Call, l *lone) (queued *Waiter) {
+	c.MarkSent()
+	answered := b.Send(l, c.Alone[:])
+	b.Mu.Lock()
+	b.finish(&c.inflight, answered)
+	refusal := error(nil)
+	if !answered {
+		_, refusal = b.putBack([]*Call{c}, c.inflight.sent)
+	}
+	if refusal == nil {
+		c.BeginReservations()
+	} else {
+		queued = c.AwaitedBy(ctx, l.until())
+		b.expireBy(queued.until)
+	}
+	if len(b.Waiting) > 0 && !b.Senders.tooMany() {
+		go b.sendLoop()
+	} else {
+		b.Senders.Open--
+	}
+	b.Mu.Unlock()
+	b.refused(refusal)
+	return queued
+}
+
+// finish ends a batch in flight. Without an answer the other connections may be gone too, and
+// connecting can take longer than a request waits: the next batches leave by senders, which may wait
+// longer. The lock must be held.
+func (b *Batcher) finish(f *Inflight, answered bool) {
+	b.Senders.end(f)
+	b.held = 0
+	if answered {
+		b.ready++
+		b.answered = clock.Now()
+	} else {
+		b.ready = 0
+	}
+}
+
+// Enqueue queues a call and starts a sender for it where one is allowed. After an error the call is still the caller's.
+func (b *Batcher) Enqueue(c *Call) error {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if len(b.Waiting) >= MaxQueue || c.detached && len(b.Waiting) >= MaxQueue/2 {
+		return limiter.ErrOverload
+	}
+	if c.detached && !c.retain(b.Uses) {
+		return limiter.ErrClosed
+	}
+	b.follow(c)
+	if c.Op.IsBackground() {
+		b.Unsettled.Add(c)
+	}
+	b.Waiting = append(b.Waiting, c)
+	if c.waiter != nil {
+		b.expireBy(c.waiter.until)
+	}
+	b.Senders.skipStalled()
+	b.startSender()
+	if !b.stalls.IsSet() || b.held > 0 {
+		b.watch()
+	}
+	return nil
+}
+
+// startSender starts a sender if there is work that the running senders will not take at once. The
+// lock must be held.
+func (b *Batcher) startSender() {
+	if len(b.Waiting) > b.held && b.Senders.mayOpen(len(b.Waiting)) {
+		b.Senders.Open++
+		go b.sendLoop()
+	}
+}
+
+// watch has checkStalled run when waiting calls may leave by themselves: when a sender may open for them
+// that may not now, or for held calls when they have been held long enough. The lock must be held.
+func (b *Batcher) watch() {
+	if b.stalls.Run == nil {
+		b.stalls.Run = b.checkStalled
+	}
+	now := clock.Now()
+	at := now.Add(b.Senders.nextWake())
+	if b.held > 0 && (len(b.Waiting) == b.held || b.heldUntil < at) {
+		at = b.heldUntil
+	}
+	b.stalls.StartBy(at, now)
+}
+
+// checkStalled stops counting batches that do not come back, so that waiting calls leave without
+// them, and releases calls that were held long enough.
+func (b *Batcher) checkStalled() {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if len(b.Waiting) == 0 {
+		return
+	}
+	if clock.Now() >= b.heldUntil {
+		b.held = 0
+	}
+	b.Senders.skipStalled()
+	b.startSender()
+	b.watch()
+}
+
+// sendLoop sends batches until nothing waits.
+func (b *Batcher) sendLoop() {
+	var calls []*Call
+	var f Inflight
+	for {
+		if b.crowded.Load() {
+			runtime.Gosched()
+		}
+		calls = b.Next(calls[:0], &f)
+		if len(calls) == 0 {
+			return
+		}
+		answered := b.Send(context.Background(), calls) // bounded by the client's own timeouts
+		b.Mu.Lock()
+		b.finish(&f, answered)
+		refusal := error(nil)
+		if !answered {
+			calls, refusal = b.putBack(calls, f.sent)
+		}
+		calls = b.finishBackground(calls)
+		b.Mu.Unlock()
+		b.refused(refusal)
+		for i, c := range calls {
+			c.answer()
+			calls[i] = nil
+		}
+	}
+}

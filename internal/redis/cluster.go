@@ -1,0 +1,144 @@
+package redis
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// decideSlotted decides checks that may lie in several slots of a Cluster, where a script may touch
+// the keys of one slot alone.
+func (r *Store) decideSlotted(ctx context.Context, checks []limiter.Check) error {
+	if len(checks) == 1 {
+		n, slot := r.NodeOf(checks[0].Key)
+		return r.decideAt(ctx, n, slot, checks)
+	}
+	groups := r.GroupBySlot(checks)
+	if len(groups) == 1 {
+		return r.decideAt(ctx, r.Topology.To(groups[0].slot), groups[0].slot, checks)
+	}
+	return r.decideCrossSlot(ctx, checks, groups)
+}
+
+// SlotOf returns the slot of a key; 0 where there are no slots.
+func (r *Store) SlotOf(key limiter.EncodedKey) uint16 {
+	if !r.Slotted.Load() {
+		return 0
+	}
+	w := r.writer()
+	defer r.Writers.Put(w)
+	return w.Keys.SlotOf(key.String())
+}
+
+// AppendClient appends the text that stands for a client's key in the names of Redis keys: the encoded key,
+// or its HMAC.
+func (r *Store) AppendClient(dst []byte, key limiter.EncodedKey) []byte {
+	w := r.writer()
+	dst = w.Keys.AppendClient(dst, key.String())
+	r.Writers.Put(w)
+	return dst
+}
+
+// NodeOf returns the node that decides a key, and the key's slot.
+func (r *Store) NodeOf(key limiter.EncodedKey) (*Node, uint16) {
+	slot := r.SlotOf(key)
+	return r.Topology.To(slot), slot
+}
+
+// sendSlots decides a batch on a node with one script run per slot, all in one pipeline.
+func (r *Store) sendSlots(ctx context.Context, n *Node, w *wire.Writer) bool {
+	calls := w.Payloads
+	slices.SortStableFunc(calls, func(a, b *wire.Payload) int { return int(a.Slot) - int(b.Slot) })
+	w.Used = 0
+	for len(calls) > 0 {
+		size := 1
+		for size < len(calls) && calls[size].Slot == calls[0].Slot {
+			size++
+		}
+		w.Message(&n.Clock).Write(calls[:size], w.Keys)
+		calls = calls[size:]
+	}
+	messages := w.Messages[:w.Used]
+	if len(messages) == 1 {
+		return r.endSlot(ctx, n, w, messages[0], r.run(ctx, n.Client, messages[0]))
+	}
+	return r.sendAll(ctx, n, w, messages)
+}
+
+// sendAll sends messages in one pipeline, and reports whether the node answered all.
+func (r *Store) sendAll(ctx context.Context, n *Node, w *wire.Writer, messages []*wire.Message) bool {
+	r.runAll(ctx, n.Client, messages)
+	answered := true
+	for _, m := range messages {
+		answered = r.endSlot(ctx, n, w, m, m.Sent.Err()) && answered
+	}
+	return answered
+}
+
+// endSlot passes the outcome of a slot's message to its calls, after those that need it were sent again.
+func (r *Store) endSlot(ctx context.Context, n *Node, w *wire.Writer, m *wire.Message, err error) (answered bool) {
+	answered = r.end(ctx, n, m, err)
+	if m.IsTorn() {
+		return r.sendApart(ctx, n, w, m)
+	}
+	if m.HasUncovered() {
+		rest := again(w, n, m)
+		r.end(ctx, n, rest, r.run(ctx, n.Client, rest))
+	}
+	return answered
+}
+
+// sendApart sends each call of a torn message alone. The keys of one call may lie on one master, or be all new.
+func (r *Store) sendApart(ctx context.Context, n *Node, w *wire.Writer, torn *wire.Message) bool {
+	first := w.Used
+	for i, c := range torn.Order {
+		c.Err = nil
+		w.Message(&n.Clock).Write(torn.Order[i:i+1], w.Keys)
+	}
+	return r.sendAll(ctx, n, w, w.Messages[first:w.Used])
+}
+
+// runAll sends the messages in one pipeline. Those whose script Redis did not have follow one by
+// one.
+func (r *Store) runAll(ctx context.Context, client goredis.UniversalClient, messages []*wire.Message) {
+	pipeline := client.Pipeline()
+	for _, m := range messages {
+		script, err := r.Scripts.Get(m.Kernels)
+		if err != nil {
+			m.Command("evalsha", "")
+			m.Sent.SetErr(err)
+			continue
+		}
+		m.Command("evalsha", script.Sha)
+		_ = pipeline.Process(ctx, m.Sent) // Exec returns a pipeline's errors
+	}
+	began := time.Now()
+	_, _ = pipeline.Exec(ctx) // every command has its own error
+	ended := time.Now()
+	for _, m := range messages {
+		m.Began, m.Ended = began, ended
+		if wire.IsNoScript(m.Sent.Err()) {
+			_ = r.run(ctx, client, m) // the error is in m.sent
+		}
+	}
+}
+
+// end passes the outcome of a message to its calls. A message that was sent to a master which has
+// lost its slot is sent again by way of any node, and the topology learns the slot's new master.
+func (r *Store) end(ctx context.Context, n *Node, m *wire.Message, err error) (answered bool) {
+	if n != r.Topology.AnyNode && wire.IsRedirection(err) {
+		n = r.Topology.AnyNode
+		err = r.run(ctx, n.Client, m)
+	}
+	n.finish(m, err)
+	if err == nil && n == r.Topology.AnyNode && r.Topology.cluster != nil {
+		r.Topology.Discover()
+		r.Topology.learn(m.Order[0].Slot)
+	}
+	return err == nil
+}

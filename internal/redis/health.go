@@ -1,0 +1,61 @@
+package redis
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// Attempt is an operation that failed on a node. A probe repeats it on a reserved key, which shows
+// whether Redis decides. A PING would not: a user may be permitted to send it and not what the
+// script does.
+type Attempt struct {
+	Op       wire.Operation
+	Slot     uint16
+	Policies []*limiter.Policy
+	Err      error // why it failed
+}
+
+// AttemptOf returns the attempt of an operation on checks of one slot.
+func AttemptOf(op wire.Operation, slot uint16, checks []limiter.Check, err error) *Attempt {
+	a := &Attempt{Op: op, Slot: slot, Err: err}
+	for i := range checks {
+		a.Policies = append(a.Policies, checks[i].Policy)
+	}
+	return a
+}
+
+// Outages counts the nodes whose breaker is open, and reports when the first opens and the last
+// closes, in turn.
+type Outages struct {
+	mu         sync.Mutex   // while they are reported
+	Failing    atomic.Int32 // changes under the lock
+	since      clock.Moment
+	OnOutage   func(err error)
+	OnRecovery func(after time.Duration)
+}
+
+// Begin counts a node whose breaker opens.
+func (o *Outages) Begin(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.Failing.Add(1) == 1 {
+		o.since = clock.Now()
+		if o.OnOutage != nil {
+			o.OnOutage(err)
+		}
+	}
+}
+
+// End counts a node whose breaker closes.
+func (o *Outages) End() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.Failing.Add(-1) == 0 && o.OnRecovery != nil {
+		o.OnRecovery(clock.Now().Since(o.since))
+	}
+}

@@ -1,0 +1,153 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// Node is one Redis that decides: the only one, or a Cluster's master of some slots. Each has its
+// own batches and its own breaker, so that a slow or failing node delays no request of another.
+type Node struct {
+	Client  goredis.UniversalClient
+	Batcher Batcher
+	Breaker Breaker
+	Clock   clock.Offset
+	Failed  func()                  // called after every failure
+	Probes  clock.Task              // while the breaker is open
+	Lost    func(err error)         // called for what Redis did not settle; may be nil
+	Cause   atomic.Pointer[Attempt] // what failed when the breaker opened, and why it fails now
+	renewal *renewal                // nil where the connections stay
+	life    context.Context         //nolint:containedctx // ends with the node; its probes run in it
+	end     context.CancelFunc
+}
+
+// Decide decides a call of some checks. After nil its results are valid and the caller recycles it;
+// after an error it is gone.
+func (n *Node) Decide(ctx context.Context, c *Call, checks []limiter.Check, timeout time.Duration) error {
+	if n.Breaker.Open() {
+		c.Recycle()
+		return limiter.ErrOutage
+	}
+	op, slot, sent := c.Op, c.Slot, clock.Now()
+	err := n.outcome(ctx, c, n.Batcher.Do(ctx, c, timeout))
+	n.Report(op, slot, checks, sent, err)
+	return err
+}
+
+// Refund undoes a refundable take in the background. Refunds of takes do not reckon with leases of others; giving back
+// does.
+func (n *Node) Refund(slot uint16, checks []limiter.Check) {
+	plain, changes := make([]limiter.Check, 0, len(checks)), make([]limiter.Change, 0, len(checks))
+	for i := range checks {
+		c := &checks[i]
+		if c.Policy.Settings().Lease == 0 {
+			plain, changes = append(plain, *c), append(changes, limiter.Change{Units: -limiter.Units(c)})
+			continue
+		}
+		if limiter.Units(c) > 0 {
+			back := NewLeaseCall(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true}, wire.Lease{Rest: limiter.Units(c), Receipt: limiter.Kept(c).Receipt})
+			back.Slot = slot
+			n.Background(back, n.reportLoss)
+		}
+	}
+	if len(plain) > 0 {
+		c := NewSettlement(plain, changes...)
+		c.Slot = slot
+		n.Background(c, n.reportLoss)
+	}
+}
+
+// reportLoss ends an operation whose outcome changes nothing else.
+func (n *Node) reportLoss(e Ended) {
+	if err := e.Err(); err != nil {
+		n.Lose(err)
+	}
+}
+
+// Background queues a call that no request waits for. The callback runs with its outcome, at once where it cannot be
+// queued; it must not block nor keep what it gets. The outcome is reported as that of any other call.
+func (n *Node) Background(c *Call, done func(Ended)) {
+	if n.Breaker.Open() {
+		c.Detach(done)
+		c.End(limiter.ErrOutage)
+		return
+	}
+	op, slot, sent := c.Permissions(), c.Slot, clock.Now()
+	c.Detach(func(e Ended) {
+		n.Report(op, slot, c.Checks, sent, c.Err) // those that are left
+		done(e)
+	})
+	if err := n.Batcher.Enqueue(c); err != nil {
+		c.End(err)
+	}
+}
+
+// Decides reports whether requests may be sent to the node.
+func (n *Node) Decides() bool { return n.Breaker.Closed() }
+
+// Lose reports an operation in the background that Redis did not do.
+func (n *Node) Lose(err error) {
+	if n.Lost != nil {
+		n.Lost(err)
+	}
+}
+
+// outcome ends a call that the batcher has finished: without a decision it is gone.
+func (n *Node) outcome(ctx context.Context, c *Call, err error) error {
+	if err != nil || c.Err == nil {
+		return err
+	}
+	err = c.Err
+	c.Recycle()
+	if ctx.Err() != nil {
+		return ctx.Err() // the client has left
+	}
+	return err
+}
+
+// Report passes the outcome of an operation to the breaker. A request whose client went away says
+// nothing about Redis, nor does one that failed alone.
+func (n *Node) Report(op wire.Operation, slot uint16, checks []limiter.Check, sent clock.Moment, err error) {
+	switch {
+	case err == nil:
+		n.Breaker.Success(sent)
+	case errors.Is(err, limiter.ErrUndecided) && !limiter.FailedAlone(err):
+		if n.Breaker.Failure(err) {
+			n.Cause.Store(AttemptOf(op, slot, checks, err))
+			n.Probes.Start(ProbeInterval)
+		}
+		n.Failed()
+	}
+}
+
+// retire ends a node that is not used any more, and its probes. The outage of a node that has failed until now goes on
+// with the one that takes its place, if that is new: only a decision of Redis ends an outage.
+func (n *Node) retire(heir *Node) {
+	n.end()
+	if !n.Breaker.Retire() {
+		return
+	}
+	if heir == nil || !heir.Breaker.Inherit() {
+		n.Breaker.OnClose()
+		return
+	}
+	heir.Cause.Store(cmp.Or(n.Cause.Load(), &Attempt{Op: wire.OpTake}))
+	heir.Probes.Start(0)
+}
+
+// finish passes the outcome of a message that was sent to its calls, and compares the clocks.
+func (n *Node) finish(m *wire.Message, err error) {
+	m.Deliver(err)
+	if m.RedisTime > 0 {
+		n.Clock.Learn(m.Began, m.Ended, m.RedisTime)
+	}
+}

@@ -1,0 +1,138 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+)
+
+// This file sends the messages of the tracker by the batches of all others.
+
+// ErrLate is the error of a request whose messages came too late, twice.
+var ErrLate = &limiter.UndecidedError{Kind: "other", Err: errors.New("redis has lost or overtaken what this process runs")}
+
+// startRunning makes the store's tracker.
+func (r *Store) startRunning() {
+	r.Running = NewTracker()
+	r.Running.Send = func(s Statement) { r.sendStatement(s, func() {}) }
+	r.Running.Failed = func() bool { return r.Topology.cluster == nil && r.Topology.AnyNode.Breaker.Open() }
+}
+
+// decideAt decides checks of one slot on a node. A request that came too late is sent once more: it has
+// done nothing.
+func (r *Store) decideAt(ctx context.Context, n *Node, slot uint16, checks []limiter.Check) error {
+	if !limiter.CountsRunning(checks) {
+		return r.decideCall(ctx, n, slot, checks, r.Timeout)
+	}
+	deadline := time.Now().Add(r.Timeout)
+	err := r.decideRunning(ctx, n, slot, checks, r.Timeout)
+	if errors.Is(err, ErrLate) {
+		if left := time.Until(deadline); left > 0 {
+			err = r.decideRunning(ctx, n, slot, checks, left)
+		}
+	}
+	return err
+}
+
+func (r *Store) decideRunning(ctx context.Context, n *Node, slot uint16, checks []limiter.Check, timeout time.Duration) error {
+	r.Running.Begin(checks)
+	err := r.decideCall(ctx, n, slot, checks, timeout)
+	return r.EndTakes(checks, err)
+}
+
+// EndTakes ends what Begin of the tracker began, after an answer or an error, which it returns. It returns [ErrLate]
+// where a check came too late.
+func (r *Store) EndTakes(checks []limiter.Check, err error) error {
+	outcome, late := OutcomeOf(err), false
+	if err == nil && !limiter.Allowed(checks) {
+		outcome = RanDenied
+	}
+	for i := range checks {
+		c := &checks[i]
+		m := RunOf(c)
+		if m == nil {
+			continue
+		}
+		its := outcome
+		if err == nil && limiter.Kept(c).Late != kernel.InTime {
+			its, late = RanLate, true
+		}
+		if r.Running.End(*m, its); its == RanOK {
+			limiter.Kept(c).Places = int32(m.Units)
+			r.Uses.Acquire() // until it ends; the decision has one
+		} else {
+			limiter.Kept(c).Held = nil
+		}
+	}
+	if late {
+		return ErrLate
+	}
+	return err
+}
+
+// EndRunning ends a request as failover.Store.EndRunning does.
+func (r *Store) EndRunning(checks []limiter.Check) {
+	for i := range checks {
+		c := &checks[i]
+		if m := RunOf(c); m != nil {
+			r.Running.Release(*m)
+			limiter.Kept(c).Held, limiter.Kept(c).Places = nil, 0
+			r.Uses.Release()
+		}
+	}
+}
+
+// LetRun counts a request that runs without Redis's decision, so that Redis learns of it when it
+// decides again.
+func (r *Store) LetRun(checks []limiter.Check) {
+	t := r.Running
+	for i := range checks {
+		c := &checks[i]
+		if limiter.Kept(c).Places == 0 || !r.Uses.Acquire() {
+			continue
+		}
+		now, s := t.Now(), t.Shards.Of(c.Key.String())
+		s.Mu.Lock()
+		record := t.Find(c.Policy, c.Key.String(), now)
+		t.LetThrough(record, int64(limiter.Kept(c).Places), now)
+		limiter.Kept(c).Held = &Run{Record: record, Units: int64(limiter.Kept(c).Places)}
+		s.Mu.Unlock()
+	}
+}
+
+// sendStatement sends a release or a state. Its failure counts for the breaker: streams may run for hours
+// without a request that would show an outage.
+func (r *Store) sendStatement(s Statement, ended func()) {
+	record, m := s.Run.Record, s.Run
+	n, slot := r.NodeOf(limiter.AsEncoded(record.Key))
+	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, Ticket: kernel.Keep(kernel.Kept{Held: &s.Run})}
+	c := NewCall(s.Op, []limiter.Check{check})
+	c.Slot = slot
+	n.Background(c, func(e Ended) {
+		outcome := OutcomeOf(e.Err())
+		if p := e.Answer(); p != nil && limiter.Kept(&p.Checks[0]).Late != kernel.InTime {
+			outcome = RanLate
+		}
+		r.Running.Finish(m, outcome)
+		ended()
+	})
+}
+
+// Leave gives back the places of all requests that run, before the process ends. It waits for Redis as Close does.
+func (r *Store) Leave() {
+	var sent sync.WaitGroup
+	for _, s := range r.Running.Leave() {
+		sent.Add(1)
+		r.sendStatement(s, sent.Done)
+	}
+	done := make(chan struct{})
+	go func() {
+		sent.Wait()
+		close(done)
+	}()
+	r.awaitOrTimeout(done)
+}

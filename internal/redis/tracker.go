@@ -1,0 +1,268 @@
+package redis
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// Tracker keeps the requests that this process runs by one Redis, and sends Redis what it needs of them.
+type Tracker struct {
+	Node   int64 // names this process in Redis
+	epochs atomic.Int64
+	Send   func(Statement) // hands a message over without waiting for the answer
+	Failed func() bool     // reports whether all of Redis fails
+	Now    func() clock.Moment
+
+	Shards   limiter.Set[Shard]
+	Records  atomic.Int64
+	policies sync.Map   // the first policy of each ID, so that states of one ID have one shape
+	Ticks    clock.Task // sends the states that are due
+	leaving  atomic.Bool
+	next     int // the shard that the next tick begins with; only the tick uses it
+}
+
+// Shard is the records of some keys.
+type Shard struct {
+	Mu      sync.Mutex
+	Records map[limiter.QuotaName]*Record
+	Due     minheap.Heap[*Record] // by when their next state is due
+}
+
+const (
+	// stateSpan is how often records are looked at that have a state to send.
+	stateSpan = 50 * time.Millisecond
+
+	// StatesPerSpan is how many states leave at once: a batch.
+	StatesPerSpan = wire.MaxBatch
+
+	// BusySpan is after how long as many follow, so that requests get their turn between them.
+	BusySpan = 4 * time.Millisecond
+
+	// failedSpan is how long a state waits whose Redis fails.
+	failedSpan = 250 * time.Millisecond
+
+	// statesPerTimeout is how many states leave in a node timeout.
+	statesPerTimeout = 3
+)
+
+// maxNodeID is the number of node IDs: a double holds each.
+const maxNodeID = kernel.Precision
+
+// NewTracker returns a tracker that runs nothing, with a random name of its node.
+func NewTracker() *Tracker {
+	t := &Tracker{Node: 1 + rand.Int64N(maxNodeID-1), Now: clock.Now}
+	t.Ticks.Run = t.tick
+	for s := range t.Shards.All() {
+		s.Records = map[limiter.QuotaName]*Record{}
+		s.Due.Less = func(a, b **Record) bool { return (*a).due < (*b).due }
+		s.Due.Moved = func(r **Record, index int) { (*r).index = index }
+	}
+	return t
+}
+
+// Find returns the record of a key, and makes it where there is none. The shard's lock is held.
+func (t *Tracker) Find(p *limiter.Policy, key string, now clock.Moment) *Record {
+	s, name := t.Shards.Of(key), limiter.QuotaName{Policy: p.Rule().ID, Key: key}
+	r := s.Records[name]
+	if r == nil {
+		r = &Record{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), index: -1}
+		s.Records[name] = r
+		t.Records.Add(1)
+		r.due = now.Add(r.statePeriod())
+		s.Due.Push(r)
+		t.Ticks.Start(stateSpan)
+	}
+	return r
+}
+
+// policyOf returns one policy for all that count in the same states.
+func (t *Tracker) policyOf(p *limiter.Policy) *limiter.Policy {
+	if kept, found := t.policies.Load(p.Rule().ID); found {
+		return kept.(*limiter.Policy) //nolint:forcetypeassert,errcheck // the map holds nothing else
+	}
+	kept, _ := t.policies.LoadOrStore(p.Rule().ID, p)
+	return kept.(*limiter.Policy) //nolint:forcetypeassert,errcheck // as above
+}
+
+// drop removes a record that ended or holds nothing. The shard's lock is held.
+func (t *Tracker) drop(r *Record) {
+	s, name := t.Shards.Of(r.Key), limiter.QuotaName{Policy: r.Policy.Rule().ID, Key: r.Key}
+	if s.Records[name] == r {
+		delete(s.Records, name)
+		s.Due.Remove(r.index)
+		r.index = -1
+		t.Records.Add(-1)
+		r.ended = true
+	}
+}
+
+// statePeriod returns the time between two states of a record.
+func (r *Record) statePeriod() time.Duration {
+	return r.Policy.Settings().NodeTimeout / statesPerTimeout
+}
+
+// markDirty has a state sent soon. The shard's lock is held.
+func (t *Tracker) markDirty(r *Record, now clock.Moment) {
+	r.Dirty = true
+	if now < r.due {
+		t.schedule(r, now)
+	}
+}
+
+// schedule has a record looked at from an instant on. The shard's lock is held.
+func (t *Tracker) schedule(r *Record, at clock.Moment) {
+	r.due = at
+	if r.index >= 0 {
+		t.Shards.Of(r.Key).Due.Fix(r.index)
+	}
+}
+
+// tick sends the states that are due, at most so many at once, again and again while there are records.
+func (t *Tracker) tick() {
+	if t.Failed() {
+		t.Ticks.Start(failedSpan)
+		return
+	}
+	if left := t.SendDue(StatesPerSpan); left == 0 {
+		now := clock.Now()
+		t.Ticks.StartBy(now.Add(BusySpan), now)
+	} else if t.Records.Load() > 0 {
+		t.Ticks.Start(stateSpan)
+	}
+}
+
+// Statement is a message that is to be sent.
+type Statement struct {
+	Op  wire.Operation
+	Run Run
+}
+
+// SendDue sends at most so many states and returns how many more it could have sent. No lock is held
+// while a message is handed over.
+func (t *Tracker) SendDue(most int) (left int) {
+	now, due := t.Now(), make([]Statement, 0, 16)
+	for range limiter.Count {
+		due = t.Shards[t.next%limiter.Count].collect(t, now, most-len(due), due)
+		if len(due) >= most {
+			break // the next tick goes on with this shard
+		}
+		t.next++
+	}
+	for _, s := range due {
+		t.Send(s)
+	}
+	return most - len(due)
+}
+
+// collect appends at most so many states of the shard that are due.
+func (s *Shard) collect(t *Tracker, now clock.Moment, most int, due []Statement) []Statement {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	for most > 0 && s.Due.Len() > 0 && now >= (*s.Due.First()).due {
+		r := *s.Due.First()
+		switch {
+		case r.isIdle(now):
+			t.drop(r)
+		case t.refresh(r, now):
+			due = append(due, Statement{wire.OpState, r.beginState()})
+			most--
+			t.schedule(r, now.Add(r.statePeriod()))
+		case r.Dirty:
+			t.schedule(r, now.Add(stateSpan)) // after the state in flight
+		default:
+			t.schedule(r, now.Add(r.statePeriod()))
+		}
+	}
+	return due
+}
+
+// Begin stamps the checks that take units of running requests.
+func (t *Tracker) Begin(checks []limiter.Check) {
+	now := t.Now()
+	for i := range checks {
+		c := &checks[i]
+		if !c.Policy.CountsRunning() || c.Peek {
+			continue
+		}
+		s := t.Shards.Of(c.Key.String())
+		s.Mu.Lock()
+		m := t.Find(c.Policy, c.Key.String(), now).beginTake(limiter.Units(c))
+		s.Mu.Unlock()
+		limiter.Kept(c).Held = &m
+	}
+}
+
+// End ends a take, and releases its units where a base has them.
+func (t *Tracker) End(m Run, outcome Outcome) {
+	now, s := t.Now(), t.Shards.Of(m.Record.Key)
+	s.Mu.Lock()
+	var next *Statement
+	if t.endTake(m, outcome, now) {
+		next = &Statement{wire.OpRelease, m.Record.beginRelease(m.Units, now)}
+	}
+	t.tidy(m.Record, now)
+	s.Mu.Unlock()
+	if next != nil {
+		t.Send(*next)
+	}
+}
+
+// tidy drops a record that ended or holds nothing. The shard's lock is held.
+func (t *Tracker) tidy(r *Record, now clock.Moment) {
+	if r.ended || r.isIdle(now) {
+		t.drop(r)
+	}
+}
+
+// Release reports to Redis that units do not run any more.
+func (t *Tracker) Release(m Run) {
+	now, r, s := t.Now(), m.Record, t.Shards.Of(m.Record.Key)
+	s.Mu.Lock()
+	if t.leaving.Load() {
+		s.Mu.Unlock()
+		return
+	}
+	r.running -= m.Units
+	next := Statement{wire.OpRelease, r.beginRelease(m.Units, now)}
+	t.tidy(r, now)
+	s.Mu.Unlock()
+	t.Send(next)
+}
+
+// Leave returns releases of all that runs, before the process ends. Requests that end later release nothing.
+func (t *Tracker) Leave() (releases []Statement) {
+	t.leaving.Store(true)
+	now := t.Now()
+	for s := range t.Shards.All() {
+		s.Mu.Lock()
+		for _, r := range s.Records {
+			if units := r.running; units > 0 {
+				r.running = 0
+				releases = append(releases, Statement{wire.OpRelease, r.beginRelease(units, now)})
+				t.tidy(r, now)
+			}
+		}
+		s.Mu.Unlock()
+	}
+	return releases
+}
+
+// Finish ends a release or a state. What follows one that failed waits: nothing else paces it.
+func (t *Tracker) Finish(m Run, outcome Outcome) {
+	now, s := t.Now(), t.Shards.Of(m.Record.Key)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	t.endMessage(m, outcome, now)
+	if (outcome == RanNever || outcome == ranUnknown) && m.Record.Dirty {
+		t.schedule(m.Record, now.Add(failedSpan))
+	}
+	t.tidy(m.Record, now)
+}

@@ -1,0 +1,140 @@
+package redis
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+)
+
+// This file ends the waits of callers whose time is up or whose client has left. A caller waits for its
+// answer alone: with a timer and its context beside the answer a wait takes twice as long, and one more
+// allocation. The batcher looks at its calls instead, while some are waited for.
+
+const (
+	// expirySpan is the longest from one look to the next, and so for how long a client that has left may go
+	// unnoticed.
+	expirySpan = 10 * time.Millisecond
+
+	// expirySpacing is the shortest, by which a caller may leave late. A Redis that hangs would otherwise have
+	// a look at thousands of calls whenever the time of one of them is up.
+	expirySpacing = time.Millisecond
+)
+
+// Waiter is a goroutine that waits for a call. It is apart from the call, which may have another owner as
+// soon as the waiter has left it.
+type Waiter struct {
+	ctx   context.Context //nolint:containedctx // of the request that waits
+	until clock.Moment
+	woken chan error // of capacity 1; nil: the call was answered
+}
+
+// waiterPool holds waiters whose channel is empty.
+var waiterPool = sync.Pool{New: func() any { return &Waiter{woken: make(chan error, 1)} }}
+
+// AwaitedBy makes a waiter the call's, before it is queued.
+func (c *Call) AwaitedBy(ctx context.Context, until clock.Moment) *Waiter {
+	w := waiterPool.Get().(*Waiter) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	w.ctx, w.until = ctx, until
+	c.waiter = w
+	return w
+}
+
+// Recycle ends the waiter, which no call may have.
+func (w *Waiter) Recycle() {
+	w.ctx = nil
+	waiterPool.Put(w)
+}
+
+// Wait waits for the answer to a call that was queued. After an error the call is gone.
+func (w *Waiter) Wait() error {
+	err := <-w.woken
+	w.Recycle()
+	return err
+}
+
+// lone is the context of a call that its caller sends. The looks end it, as they end waits: a timer for each call
+// would cost as much as the queue does otherwise.
+type lone struct {
+	context.Context //nolint:containedctx // gives no values
+	deadline        time.Time
+	ended           chan struct{}
+}
+
+// until returns the deadline as a moment.
+func (l *lone) until() clock.Moment { return clock.MomentOf(l.deadline) }
+
+// Deadline implements [context.Context].
+func (l *lone) Deadline() (deadline time.Time, ok bool) { return l.deadline, true }
+
+// Done implements [context.Context].
+func (l *lone) Done() <-chan struct{} { return l.ended }
+
+// Err implements [context.Context].
+func (l *lone) Err() error {
+	select {
+	case <-l.ended:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// expireBy has the calls looked at, so that one ends on time that may wait until a moment. The lock must be held.
+func (b *Batcher) expireBy(until clock.Moment) {
+	if b.expiry.IsDueBy(until) {
+		return
+	}
+	if b.expiry.Run == nil {
+		b.expiry.Run = b.expire
+	}
+	current := clock.Now()
+	b.expiry.StartBy(max(min(until, current.Add(expirySpan)), b.expired.Add(expirySpacing)), current)
+}
+
+// expire has the waiters leave whose time is up or whose client has left.
+func (b *Batcher) expire() {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	current := clock.Now()
+	b.expired = current
+	b.expireAmong(b.Waiting, current)
+	for _, f := range b.Senders.inflights {
+		b.expireAmong(f.calls, current)
+		switch l := f.alone; {
+		case l == nil:
+		case current < l.until():
+			b.expireBy(l.until())
+		default:
+			close(l.ended)
+			f.alone = nil
+		}
+	}
+}
+
+// expireAmong looks at calls, and has those looked at again that are still waited for. The lock must be held.
+func (b *Batcher) expireAmong(calls []*Call, current clock.Moment) {
+	for _, c := range calls {
+		w := c.waiter
+		if w == nil {
+			continue
+		}
+		gone := w.ctx.Err()
+		if gone == nil && current < w.until {
+			b.expireBy(w.until)
+			continue
+		}
+		left, sent := c.Leave()
+		switch {
+		case !left: // its answer is on the way
+		case gone != nil:
+			w.woken <- gone
+		case sent:
+			w.woken <- limiter.ErrTimeout
+		default:
+			w.woken <- limiter.ErrUnsent
+		}
+	}
+}

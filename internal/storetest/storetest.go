@@ -1,0 +1,95 @@
+// Package storetest is the conformance suite: a new store is right when it passes. It also has what the tests of
+// several rooms share: policies, traces, and a request in one line. It imports limiter, its rooms decision, kernel and
+// lease, and no store, so that each store's own tests can import it.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+)
+
+// NewPolicy returns the policy of settings, called p if they have no name.
+func NewPolicy(t testing.TB, s limiter.Settings) *limiter.Policy {
+	t.Helper()
+	if s.Name == "" {
+		s.Name = "p"
+	}
+	p, err := limiter.NewPolicy(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// LongWindow returns a window of a day or more that clocks so far apart are in together now, and for an hour from
+// now. An outage begins anew, and a debt has decayed, where only one of them is in the next one.
+func LongWindow(apart time.Duration) time.Duration {
+	now, margin := time.Duration(time.Now().UnixNano()), apart+time.Hour
+	for window := 24 * time.Hour; ; window += time.Hour {
+		if passed := now % window; passed > margin && passed < window-margin {
+			return window
+		}
+	}
+}
+
+// DayPolicy returns a policy so slow that nothing drains during a test, in a [LongWindow].
+func DayPolicy(t testing.TB, name, algorithm string, limit int64) *limiter.Policy {
+	t.Helper()
+	return NewPolicy(t, limiter.Settings{Name: name, Algorithm: algorithm, Limit: limit, Window: LongWindow(0)})
+}
+
+// RefundingPolicy is a [DayPolicy] that refunds.
+func RefundingPolicy(t testing.TB, name, algorithm string, limit int64) *limiter.Policy {
+	t.Helper()
+	s := DayPolicy(t, name, algorithm, limit).Settings()
+	s.Refunds = true
+	return NewPolicy(t, s)
+}
+
+// ConcurrencyPolicy returns a policy of so many requests at once.
+func ConcurrencyPolicy(t testing.TB, limit int64) *limiter.Policy {
+	t.Helper()
+	return NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit})
+}
+
+// Decide sends one request and returns its checks.
+func Decide(t testing.TB, s limiter.Store, checks ...limiter.Check) []limiter.Check {
+	t.Helper()
+	if _, err := s.Decide(context.Background(), checks); err != nil {
+		t.Fatal(err)
+	}
+	return checks
+}
+
+// Epoch is an instant that is a boundary of every window in the tests.
+const Epoch = int64(1_790_000_000_000_000) / 86_400_000_000 * 86_400_000_000
+
+// settler is a store without a Failover.
+type settler interface {
+	Settle(check limiter.Check, cost int64)
+}
+
+// RefundIn refunds all that checks took.
+func RefundIn(s settler, checks []limiter.Check) {
+	for _, c := range checks {
+		s.Settle(c, 0)
+	}
+}
+
+// ChargeIn charges the weights of checks that have taken nothing.
+func ChargeIn(s settler, checks []limiter.Check) {
+	for _, c := range checks {
+		units := c.Weight
+		c.Peek = true
+		s.Settle(c, units)
+	}
+}
+
+// Us and Sec are a microsecond and a second of the instants of tests.
+const (
+	Us  = int64(1)
+	Sec = int64(1_000_000)
+)
