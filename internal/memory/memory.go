@@ -1,5 +1,5 @@
 // Package memory is the store of a single process. It decides checks by the kernels and keeps their states, their
-// bans and the last answers of Redis, within a bound. It may import limiter, its rooms decision, kernel and shards,
+// bans and the last answers of Redis, within a bound. It may import internal/limiter, kernel,
 // and internal/clock.
 package memory
 

@@ -1,5 +1,5 @@
 // Package storetest is the conformance suite: a new store is right when it passes. It also has what the tests of
-// several rooms share: policies, traces, and a request in one line. It imports limiter, its rooms decision, kernel and
+// several rooms share: policies, traces, and a request in one line. It imports internal/limiter, kernel and
 // lease, and no store, so that each store's own tests can import it.
 package storetest
 
