@@ -154,6 +154,14 @@ lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vuln
 	done
 	.ci/vulncheck $(GOVULNCHECK)
 
+# How often each case is counted; the median counts.
+RUNS ?= 11
+
+.PHONY: sitting
+sitting: ## count the functions, files and packages that one request runs (2 minutes)
+	.ci/need redis-server
+	go -C tools run ./sitting -runs $(RUNS) ..
+
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## format the Go code
 	$(GOLANGCI_LINT) fmt ./...

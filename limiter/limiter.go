@@ -34,9 +34,9 @@ var (
 	ErrInvalidCheck = limiter.ErrInvalidCheck
 )
 
-// Kind returns the reason of an [ErrUndecided] in one word, for metrics: timeout, refused, connection, readonly, loading,
+// Kind returns the reason of an [ErrUndecided] in one word for metrics: timeout, refused, connection, readonly, loading,
 // masterdown, clusterdown, oom, misconf, noreplicas, tryagain, busy, auth, command, incompatible, value, clock,
-// overload, breaker for a request that was not sent, or other, as for any other error.
+// overload, other, or breaker for a request that was not sent. Any other error is "other" too.
 func Kind(err error) string { return limiter.Kind(err) }
 
 // FieldError says which field of [Settings] or dial.Options is wrong: its Field is the field's name, several are joined

@@ -19,7 +19,7 @@ func TestReliability_kinds(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|").FindAllStringSubmatch(section, -1) {
 		listed = append(listed, row[1])
 	}
-	_, comment, _ := strings.Cut(caddytest.ReadFile(t, "limiter/errors.go"), "one word for metrics: ")
+	_, comment, _ := strings.Cut(caddytest.ReadFile(t, "limiter/limiter.go"), "one word for metrics: ")
 	comment, _, _ = strings.Cut(comment, "for a request that was not sent")
 	kinds := regexp.MustCompile(`[a-z]+`).FindAllString(comment, -1)
 	kinds = slices.DeleteFunc(kinds, func(word string) bool { return word == "or" })
