@@ -54,13 +54,18 @@ type Options struct {
 // New makes a client for a redis.Store. It does not connect, and it never sends a command twice: a request whose answer is
 // lost must not be charged again. The error is a *limiter.FieldError.
 func New(o Options) (goredis.UniversalClient, error) {
-	return dial.New(dial.Options{
+	return dial.New(o.internal())
+}
+
+// internal returns the options as this module's stores know them.
+func (o Options) internal() dial.Options {
+	return dial.Options{
 		Mode: dial.Mode(o.Mode), Addresses: o.Addresses, Master: o.Master,
 		Username: o.Username, Password: o.Password,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 		DB: o.DB, Credentials: o.Credentials, SentinelCredentials: o.SentinelCredentials, OnLogin: o.OnLogin,
 		TLS: o.TLS, LoadTLS: o.LoadTLS, PoolSize: o.PoolSize, Timeout: o.Timeout,
-	})
+	}
 }
 
 // ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[[user]:password@]host[:port][/db] and
