@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -194,7 +194,7 @@ func passesInUse(ctx context.Context, stores *storepool.Stores, passes []limiter
 	})
 	for i := range passes {
 		if c := &passes[i]; c.Result.ResetAfter > 0 {
-			reports = append(reports, adminapi.PassReport{Key: escape.Key(c.Key.String()), QuotaReport: explain.Quota(c.Policy, c.Result)})
+			reports = append(reports, adminapi.PassReport{Key: display.EscapeKey(c.Key.String()), QuotaReport: explain.Quota(c.Policy, c.Result)})
 		}
 	}
 	return reports

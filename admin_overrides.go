@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
@@ -69,7 +69,7 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 		if known {
 			meant, hint := a.meant(&registered, *key)
 			if addHint(&report, hint); meant != *key {
-				*key, question.Key.Text = meant, escape.Key(meant.String())
+				*key, question.Key.Text = meant, display.EscapeKey(meant.String())
 			}
 		}
 		target = a.overrides.Target(question.Policy, *key)
@@ -246,13 +246,13 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 	case !o.Key.Given:
 		return nil, nil //nolint:nilnil // all and ranges have no key
 	}
-	text, err := escape.ParseKey(o.Key.Text)
+	text, err := display.ParseKey(o.Key.Text)
 	if err != nil {
 		return nil, adminapi.BadInput("%v", err)
 	}
 	encoded := limiter.AsEncoded(text)
 	if client, _, isPass := rule.CutPass(encoded); isPass {
-		return nil, adminapi.BadInput("key: an override holds for a client and its passes; give the key of the client, %s", escape.Key(client.String()))
+		return nil, adminapi.BadInput("key: an override holds for a client and its passes; give the key of the client, %s", display.EscapeKey(client.String()))
 	}
 	return &encoded, nil
 }

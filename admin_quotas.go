@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -35,7 +35,7 @@ func (a *App) serveBans(r *http.Request, stores *storepool.Stores) (any, bool, e
 		report.Error = adminapi.UnavailableText(err)
 	}
 	for _, b := range list {
-		report.Bans = append(report.Bans, adminapi.BanEntry{Policy: b.Policy, Key: escape.Key(b.Key.String()), Banned: explain.Seconds(b.Left), Offenses: b.Offenses})
+		report.Bans = append(report.Bans, adminapi.BanEntry{Policy: b.Policy, Key: display.EscapeKey(b.Key.String()), Banned: explain.Seconds(b.Left), Offenses: b.Offenses})
 	}
 	return report, err != nil, nil
 }
@@ -49,7 +49,7 @@ func (a *App) addBans(r *http.Request, stores *storepool.Stores, keys []adminapi
 	var failed atomic.Bool
 	eachAtOnce(len(keys), func(i int) bool {
 		policy := a.registered[keys[i].Policy].policy
-		parsed, err := escape.ParseKey(keys[i].Key)
+		parsed, err := display.ParseKey(keys[i].Key)
 		if policy == nil || !policy.Bans() || err != nil {
 			return true
 		}
@@ -98,7 +98,7 @@ func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *limi
 	if registered, err = a.registeredNamed(question.Policy); err != nil || !question.Key.Given {
 		return registered, nil, "", err
 	}
-	parsed, err := escape.ParseKey(question.Key.Text)
+	parsed, err := display.ParseKey(question.Key.Text)
 	if err != nil {
 		return registered, nil, "", adminapi.BadInput("%v", err)
 	}
@@ -153,7 +153,7 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 	policy, status := rule.UnderOverride(override, registered.policy)
 	checks := registered.quotas(policy, *key, override != nil)
 	check := checks[0]
-	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: escape.Key(key.String()), Hint: cmp.Or(hint, blocked), Override: explain.Override(override),
+	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: display.EscapeKey(key.String()), Hint: cmp.Or(hint, blocked), Override: explain.Override(override),
 		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
 	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
 		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: explain.Seconds(lasts)}
@@ -193,7 +193,7 @@ func addStored(r *http.Request, remote *storepool.Redis, report *adminapi.StateR
 		if s.TTL < 0 {
 			ttl = -1 // it has none
 		}
-		report.Keys = append(report.Keys, adminapi.RedisKeyReport{Name: escape.Key(s.Name), Type: s.Type, TTL: ttl, Value: s.Value})
+		report.Keys = append(report.Keys, adminapi.RedisKeyReport{Name: display.EscapeKey(s.Name), Type: s.Type, TTL: ttl, Value: s.Value})
 	}
 	return err
 }
@@ -252,7 +252,7 @@ func (a *App) serveTop(r *http.Request, stores *storepool.Stores) (any, bool, er
 		keys, since := policy.counters.Top.List()
 		report.Since = max(report.Since, explain.Seconds(since))
 		for _, k := range keys {
-			report.Keys = append(report.Keys, adminapi.TopEntry{Policy: name, Key: escape.Key(k.Key), Denied: k.Count, Error: k.Error})
+			report.Keys = append(report.Keys, adminapi.TopEntry{Policy: name, Key: display.EscapeKey(k.Key), Denied: k.Count, Error: k.Error})
 		}
 	}
 	slices.SortFunc(report.Keys, func(a, b adminapi.TopEntry) int {

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
@@ -205,7 +205,7 @@ func (p *handlerParser) refusePolicy(option string) error {
 		if !limiter.ValidName(name) {
 			name = "<name>"
 		}
-		return p.Errf("unknown option %s; a policy stands in a block of its own: write policy %s {", humanize.Shown(option), name)
+		return p.Errf("unknown option %s; a policy stands in a block of its own: write policy %s {", display.Redact(option), name)
 	}
 	return nil
 }

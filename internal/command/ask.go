@@ -12,7 +12,7 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // adminPath begins the paths of the admin API.
@@ -152,6 +152,6 @@ func (i *invocation) hasReport(err error) bool {
 // printJSON prints JSON line by line. It escapes what does not print, which keeps the value.
 func (i *invocation) printJSON(text []byte) {
 	for line := range strings.Lines(strings.TrimRight(string(text), "\n") + "\n") {
-		i.terminal.Print(escape.JSON(strings.TrimSuffix(line, "\n")) + "\n")
+		i.terminal.Print(display.EscapeJSON(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 }

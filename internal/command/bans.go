@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 func bansCommand() *cobra.Command {
@@ -52,8 +51,8 @@ func runBans(i *invocation) error {
 	return err
 }
 
-func banTable(bans []adminapi.BanEntry) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{{Title: "BANNED FOR", Right: true}, {Title: "OFFENSES", Right: true}, {Title: "POLICY"}, {Title: "KEY"}}}
+func banTable(bans []adminapi.BanEntry) *display.Table {
+	t := &display.Table{Columns: []display.Column{{Title: "BANNED FOR", Right: true}, {Title: "OFFENSES", Right: true}, {Title: "POLICY"}, {Title: "KEY"}}}
 	for _, b := range bans {
 		t.Add(banLeft(b.Banned), strconv.FormatInt(b.Offenses, 10), b.Policy, b.Key)
 	}
@@ -65,5 +64,5 @@ func banLeft(seconds float64) string {
 	if seconds <= 0 {
 		return ""
 	}
-	return humanize.Seconds(seconds)
+	return display.Seconds(seconds)
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func (h Host) check() *cobra.Command {
@@ -104,8 +104,8 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 
 var challengePattern = regexp.MustCompile(`"challenge"\s*:\s*\{`)
 
-func findingTable(findings []preflight.Finding) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{{Title: "CHECK"}, {Title: "RESULT"}, {Title: "DETAIL"}}}
+func findingTable(findings []preflight.Finding) *display.Table {
+	t := &display.Table{Columns: []display.Column{{Title: "CHECK"}, {Title: "RESULT"}, {Title: "DETAIL"}}}
 	for _, f := range findings {
 		t.Add(f.Check, f.Result, f.Detail)
 		if f.Advice != "" {

@@ -12,12 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 // Host is what the commands need from the module besides the admin API.
@@ -167,7 +166,7 @@ func exitCode(err error) int {
 // invocation is one run of a subcommand.
 type invocation struct {
 	cmd      *cobra.Command
-	terminal terminal.Writer
+	terminal display.Writer
 	json     bool
 }
 
@@ -180,7 +179,7 @@ func (i *invocation) given(name string) adminapi.Given {
 }
 
 // complain writes a line to stderr.
-func (i *invocation) complain(line string) { i.cmd.PrintErrln(escape.Text(line)) }
+func (i *invocation) complain(line string) { i.cmd.PrintErrln(display.Escape(line)) }
 
 // hint prints the admin API's advice, if there is some.
 func (i *invocation) hint(text string) {
@@ -192,7 +191,7 @@ func (i *invocation) hint(text string) {
 // runs adapts a function to cobra. Its error becomes one line on stderr and an exit code.
 func runs(run func(*invocation) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		i := &invocation{cmd: cmd, terminal: terminal.New(cmd.OutOrStdout()), json: caddycmd.Flags{FlagSet: cmd.Flags()}.Bool("json")}
+		i := &invocation{cmd: cmd, terminal: display.NewWriter(cmd.OutOrStdout()), json: caddycmd.Flags{FlagSet: cmd.Flags()}.Bool("json")}
 		err := run(i)
 		if failure := i.terminal.Err(); err == nil && failure != nil {
 			err = exitf(exitNotAsked, "writing the result: %s", failure)

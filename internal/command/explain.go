@@ -11,9 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // exampleIP is an address that no client has, RFC 5737.
@@ -76,9 +74,9 @@ func refused(decision string) bool {
 
 func (i *invocation) showExplained(report adminapi.ExplainReport) {
 	if !i.cmd.Flags().Changed("client-ip") {
-		i.terminal.Print("for a client at " + escape.Text(report.ClientIP) + ", an example; name another with --client-ip\n")
+		i.terminal.Print("for a client at " + display.Escape(report.ClientIP) + ", an example; name another with --client-ip\n")
 	}
-	decision := escape.Text(decisionText(report.Decision))
+	decision := display.Escape(decisionText(report.Decision))
 	switch report.Decision {
 	case "none":
 		decision = "no policy is met"
@@ -90,7 +88,7 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 	if report.Page {
 		decision += "; a browser that navigates there gets a page that waits"
 	}
-	i.terminal.Print("server " + escape.Text(report.Server) + ": " + decision + "\n")
+	i.terminal.Print("server " + display.Escape(report.Server) + ": " + decision + "\n")
 	if len(report.Policies) > 0 {
 		i.terminal.Print("\n")
 		explainedTable(report.Policies).Write(i.terminal)
@@ -99,7 +97,7 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 	}
 	if len(report.Skipped) > 0 {
 		i.terminal.Print("\n")
-		i.terminal.Print("skipped: " + escape.Text(strings.Join(report.Skipped, ", ")) + "\n")
+		i.terminal.Print("skipped: " + display.Escape(strings.Join(report.Skipped, ", ")) + "\n")
 	}
 }
 
@@ -109,8 +107,8 @@ func decisionText(decision string) string { return strings.ReplaceAll(decision, 
 // denials are the decisions of denials by their reason, where that is not the limit.
 var denials = map[string]string{"ban": "banned", "block": "blocked", "reserve": "denied by reserve", "max_concurrent": "too many running"}
 
-func explainedTable(policies []adminapi.ExplainedPolicy) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{
+func explainedTable(policies []adminapi.ExplainedPolicy) *display.Table {
+	t := &display.Table{Columns: []display.Column{
 		{Title: "POLICY"}, {Title: "KEY"}, {Title: "DECISION"}, {Title: "WEIGHT", Right: true},
 		{Title: "RESERVE", Right: true}, {Title: "LEFT", Right: true}, {Title: "RETRY", Right: true}, {Title: "RESET", Right: true}, {Title: "SOURCE"}, {Title: "OVERRIDE"},
 	}}
@@ -148,7 +146,7 @@ func (i *invocation) printSettings(policies []adminapi.ExplainedPolicy) {
 		if options := settings.All(); len(options) > 0 {
 			text += "; " + description.Join(options)
 		}
-		i.terminal.Print(terminal.Wrap(text, "  "))
+		i.terminal.Print(display.Wrap(text, "  "))
 	}
 }
 
@@ -156,10 +154,10 @@ func (i *invocation) printSettings(policies []adminapi.ExplainedPolicy) {
 func (i *invocation) printNotes(policies []adminapi.ExplainedPolicy) {
 	for _, p := range policies {
 		if p.Cost != "" {
-			i.terminal.Print(escape.Text(p.Policy+": after the response it costs "+p.Cost+" in all, instead of the weight") + "\n")
+			i.terminal.Print(display.Escape(p.Policy+": after the response it costs "+p.Cost+" in all, instead of the weight") + "\n")
 		}
 		if p.Lease > 0 {
-			i.terminal.Print(escape.Text(p.Policy+": while the key is busy a node decides by units that it has leased, for up to "+humanize.Seconds(p.Lease)+"; what is left does not count them") + "\n")
+			i.terminal.Print(display.Escape(p.Policy+": while the key is busy a node decides by units that it has leased, for up to "+display.Seconds(p.Lease)+"; what is left does not count them") + "\n")
 		}
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 func overrideCommand() *cobra.Command {
@@ -103,7 +102,7 @@ func runOverride(i *invocation) error {
 		if err != nil {
 			where = " in a part of Redis; the rest could not be asked"
 		}
-		i.terminal.Print(humanize.Counted(*report.Unbanned, "ban") + " lifted" + where + "\n")
+		i.terminal.Print(display.Counted(*report.Unbanned, "ban") + " lifted" + where + "\n")
 	case report.OverrideEntry != nil:
 		report.OverrideEntry.NodeOnly = report.NodeOnly // the report has one field for all answers
 		showOverride(i, report.OverrideEntry)
@@ -122,7 +121,7 @@ func onThisNode(only bool) string {
 
 // showOverride writes an override, a value a line.
 func showOverride(i *invocation, o *adminapi.OverrideEntry) {
-	var values terminal.KeyValues
+	var values display.KeyValues
 	values.Add("policy", o.Policy)
 	values.Add("clients", clientsText(o))
 	if o.Key != nil {
@@ -163,8 +162,8 @@ func runOverrides(i *invocation) error {
 }
 
 // overrideTable has a column that says whom a row concerns: any text in that of the keys may be a client's.
-func overrideTable(overrides []adminapi.OverrideEntry) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{
+func overrideTable(overrides []adminapi.OverrideEntry) *display.Table {
+	t := &display.Table{Columns: []display.Column{
 		{Title: "POLICY"}, {Title: "CLIENTS"}, {Title: "KEY"}, {Title: "OVERRIDE"}, {Title: "UNTIL"}, {Title: "NOTE"},
 	}}
 	for n := range overrides {

@@ -11,8 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 func policiesCommand() *cobra.Command {
@@ -55,8 +54,8 @@ func runPolicies(i *invocation) error {
 }
 
 func (i *invocation) showPolicies(report *adminapi.PoliciesReport) {
-	i.terminal.Print(terminal.Wrap("caddy-redis-ratelimit "+report.Version+", Caddy "+report.Caddy, "  "))
-	i.terminal.Print(terminal.Wrap(storeLine(&report.Store), "  "))
+	i.terminal.Print(display.Wrap("caddy-redis-ratelimit "+report.Version+", Caddy "+report.Caddy, "  "))
+	i.terminal.Print(display.Wrap(storeLine(&report.Store), "  "))
 	if len(report.Policies) == 0 {
 		i.terminal.Print("no policies\n")
 	}
@@ -70,13 +69,13 @@ func (i *invocation) showPolicies(report *adminapi.PoliciesReport) {
 // storeLine describes in one line where the counts live and whether that store works.
 func storeLine(s *adminapi.StoreReport) string {
 	if s.Kind == "memory" {
-		return "memory of this process: " + humanize.Count(s.MemoryKeys) + " of at most " + humanize.Counted(s.MaxKeys, "key")
+		return "memory of this process: " + display.Count(s.MemoryKeys) + " of at most " + display.Counted(s.MaxKeys, "key")
 	}
 	where := s.Kind + " " + s.Mode + " " + strings.Join(s.Addresses, ", ")
 	if s.Database != 0 {
 		where += " database " + strconv.Itoa(s.Database)
 	}
-	state := "decides in " + humanize.Seconds(s.RoundTrip)
+	state := "decides in " + display.Seconds(s.RoundTrip)
 	if !s.Healthy {
 		state = "does not decide" + sinceText(s) + " (" + s.Error + "); handlers do " + s.FailMode
 	}
@@ -94,15 +93,15 @@ func sinceText(s *adminapi.StoreReport) string {
 	if s.FailingSince == nil {
 		return ""
 	}
-	return " since " + s.FailingSince.UTC().Format("2006-01-02 15:04:05 UTC") + ", for " + humanize.Duration(max(0, time.Since(*s.FailingSince)))
+	return " since " + s.FailingSince.UTC().Format("2006-01-02 15:04:05 UTC") + ", for " + display.Duration(max(0, time.Since(*s.FailingSince)))
 }
 
 // maxHandlers is how many handlers of a policy are listed.
 const maxHandlers = 10
 
 // policyBlock describes a policy. Options that all its handlers have alike stand there once.
-func policyBlock(p *adminapi.PolicyReport) *terminal.Block {
-	block := &terminal.Block{Title: p.Name + ": " + p.Sentence()}
+func policyBlock(p *adminapi.PolicyReport) *display.Block {
+	block := &display.Block{Title: p.Name + ": " + p.Sentence()}
 	common := p.Common()
 	for _, o := range append(p.Options(), common...) {
 		if o.Name != "match" {
@@ -110,7 +109,7 @@ func policyBlock(p *adminapi.PolicyReport) *terminal.Block {
 		}
 	}
 	if p.Running != nil {
-		block.Add("running here", humanize.Count(*p.Running))
+		block.Add("running here", display.Count(*p.Running))
 	}
 	if text := overridesText(p); text != "" {
 		block.Add("overrides", text)
@@ -146,21 +145,21 @@ func handlerText(h *description.Handler, common []description.Option) string {
 const leastResponses = 100
 
 // addCounts adds what a policy has met.
-func addCounts(block *terminal.Block, c *adminapi.CountsReport) {
+func addCounts(block *display.Block, c *adminapi.CountsReport) {
 	if c.Met == 0 {
 		block.AddMarked("since start", "never met")
 		return
 	}
 	parts := []string{
-		humanize.Counted(c.Met, "request") + " met", humanize.Count(c.Denied) + " denied",
-		humanize.Count(c.WouldBeDenied) + " would be denied", humanize.Count(c.Counted) + " counted",
+		display.Counted(c.Met, "request") + " met", display.Count(c.Denied) + " denied",
+		display.Count(c.WouldBeDenied) + " would be denied", display.Count(c.Counted) + " counted",
 	}
 	for _, other := range []struct {
 		requests int64
 		became   string
 	}{{c.DeniedByOther, "denied by other policies"}, {c.FailedOpen, "let through without a decision"}, {c.FailedClosed, "refused without a decision"}} {
 		if other.requests > 0 {
-			parts = append(parts, humanize.Count(other.requests)+" "+other.became)
+			parts = append(parts, display.Count(other.requests)+" "+other.became)
 		}
 	}
 	block.Add("since start", strings.Join(parts, ", "))
@@ -171,7 +170,7 @@ func addCounts(block *terminal.Block, c *adminapi.CountsReport) {
 	if c.CountIf.Matched == 0 && c.CountIf.Responses >= leastResponses {
 		add = block.AddMarked
 	}
-	add("", "count_if matched "+humanize.Count(c.CountIf.Matched)+" of "+humanize.Counted(c.CountIf.Responses, "response"))
+	add("", "count_if matched "+display.Count(c.CountIf.Matched)+" of "+display.Counted(c.CountIf.Responses, "response"))
 }
 
 // overridesText says what overrides change of a policy.
@@ -181,7 +180,7 @@ func overridesText(p *adminapi.PolicyReport) string {
 		parts = append(parts, overrideText(p.Override)+" for all")
 	}
 	if p.ClientOverrides > 0 {
-		parts = append(parts, humanize.Counted(p.ClientOverrides, "client"))
+		parts = append(parts, display.Counted(p.ClientOverrides, "client"))
 	}
 	return strings.Join(parts, ", ")
 }

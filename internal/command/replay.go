@@ -13,7 +13,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/report"
@@ -189,7 +189,7 @@ func unreadFiles(result *replay.Result) error {
 		return nil
 	}
 	if more := len(faults) - named; more > 0 {
-		faults = append(faults[:named], humanize.Counted(more, "more file"))
+		faults = append(faults[:named], display.Counted(more, "more file"))
 	}
 	return exitf(exitNotAsked, "no request could be read from %s", strings.Join(faults, "; from "))
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 func resetCommand() *cobra.Command {
@@ -55,5 +55,5 @@ func resetText(report adminapi.ResetReport, everywhere bool) string {
 	default:
 		count, where = report.DeletedHere, " on this node alone"
 	}
-	return humanize.Counted(count, "quota") + " reset" + where
+	return display.Counted(count, "quota") + " reset" + where
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 func stateCommand() *cobra.Command {
@@ -34,7 +33,7 @@ func runState(i *invocation) error {
 	if !i.hasReport(err) || report.Policy == "" {
 		return err
 	}
-	var quota terminal.KeyValues
+	var quota display.KeyValues
 	quota.Add("policy", report.Policy)
 	quota.Add("key", report.Key)
 	if report.QuotaReport != nil {
@@ -48,7 +47,7 @@ func runState(i *invocation) error {
 		quota.Add("source", report.Source)
 	}
 	if report.Leased != nil {
-		quota.Add("leased", strconv.FormatInt(report.Leased.Units, 10)+" by this node, for "+humanize.Seconds(report.Leased.Lasts))
+		quota.Add("leased", strconv.FormatInt(report.Leased.Units, 10)+" by this node, for "+display.Seconds(report.Leased.Lasts))
 	}
 	quota.Add("override", overrideLine(report.Override))
 	if report.DryRun {
@@ -71,7 +70,7 @@ func runState(i *invocation) error {
 }
 
 // nodeTable lists what each node runs of keys, which their values tell; nil for nothing.
-func nodeTable(keys []adminapi.RedisKeyReport, own string) (t *terminal.Table) {
+func nodeTable(keys []adminapi.RedisKeyReport, own string) (t *display.Table) {
 	for _, k := range keys {
 		list, _ := k.Value["nodes"].([]any)
 		for _, entry := range list {
@@ -83,23 +82,23 @@ func nodeTable(keys []adminapi.RedisKeyReport, own string) (t *terminal.Table) {
 				this = "this node"
 			}
 			if t == nil {
-				t = &terminal.Table{Columns: []terminal.Column{{Title: "NODE"}, {Title: "RUNNING", Right: true}, {Title: ""}}}
+				t = &display.Table{Columns: []display.Column{{Title: "NODE"}, {Title: "RUNNING", Right: true}, {Title: ""}}}
 			}
-			t.Add(name, humanize.Decimal(running, 0), this)
+			t.Add(name, display.Decimal(running, 0), this)
 		}
 	}
 	return t
 }
 
 // keyTable lists keys in Redis.
-func keyTable(keys []adminapi.RedisKeyReport) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{
+func keyTable(keys []adminapi.RedisKeyReport) *display.Table {
+	t := &display.Table{Columns: []display.Column{
 		{Title: "REDIS KEY"}, {Title: "TYPE"}, {Title: "TTL", Right: true}, {Title: "VALUE"},
 	}}
 	for _, k := range keys {
 		ttl := "none"
 		if k.TTL >= 0 {
-			ttl = humanize.Seconds(k.TTL)
+			ttl = display.Seconds(k.TTL)
 		}
 		t.Add(k.Name, k.Type, ttl, pairs(k.Value))
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // waitTime writes a waiting time in seconds. Zero is now, and a negative time never ends.
@@ -17,7 +17,7 @@ func waitTime(seconds float64) string {
 	case seconds == 0:
 		return "now"
 	}
-	return humanize.Seconds(seconds)
+	return display.Seconds(seconds)
 }
 
 // inTime writes a waiting time as part of a sentence.
@@ -25,7 +25,7 @@ func inTime(seconds float64) string {
 	if seconds <= 0 {
 		return waitTime(seconds)
 	}
-	return "in " + humanize.Seconds(seconds)
+	return "in " + display.Seconds(seconds)
 }
 
 // pairs writes the value of a key in Redis as name=value, in the order of the names, without its lists.
@@ -37,7 +37,7 @@ func pairs(value map[string]any) string {
 		}
 		text := fmt.Sprint(value[name])
 		if number, ok := value[name].(float64); ok {
-			text = humanize.Decimal(number, 6)
+			text = display.Decimal(number, 6)
 		}
 		parts = append(parts, name+"="+text)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 func TestWaitTime(t *testing.T) {
@@ -83,7 +83,7 @@ func TestPolicyBlock(t *testing.T) {
 				"\n  since start  1 request met, 0 denied, 0 would be denied, 0 counted\n"},
 	} {
 		var text strings.Builder
-		policyBlock(&tt.report).Write(terminal.New(&text))
+		policyBlock(&tt.report).Write(display.NewWriter(&text))
 		assert.Equal(t, text.String(), tt.want, "the block of %s", tt.report.Name)
 		for line := range strings.Lines(text.String()) {
 			assert.ErrorIf(t, utf8.RuneCountInString(line) > 81, "%q is wider than 80 columns", line)
@@ -97,7 +97,7 @@ func TestTables_whole(t *testing.T) {
 	quota := adminapi.QuotaReport{Limit: 100_000, Remaining: 99_999, RetryAfter: 736.2, ResetAfter: 1636.2}
 	bannedQuota := adminapi.QuotaReport{Limit: 5, RetryAfter: 736.2, ResetAfter: 1636.2, Banned: 736.2}
 	for name, tt := range map[string]struct {
-		table *terminal.Table
+		table *display.Table
 		whole []string
 	}{
 		"bans": {banTable([]adminapi.BanEntry{{Policy: "login", Key: key, Banned: 86399, Offenses: 12}}), []string{key, "24 h"}},
@@ -121,7 +121,7 @@ func TestTables_whole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
-			tt.table.Write(terminal.New(&text))
+			tt.table.Write(display.NewWriter(&text))
 			for _, whole := range tt.whole {
 				assert.ErrorIf(t, !strings.Contains(text.String(), whole), "%s is missing in\n%s", whole, &text)
 			}

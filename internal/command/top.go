@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 func topCommand() *cobra.Command {
@@ -41,7 +40,7 @@ func runTop(i *invocation) error {
 	if err != nil || i.json {
 		return err
 	}
-	i.terminal.Print("over the last " + humanize.Seconds(math.Ceil(report.Since)) + " on this node\n")
+	i.terminal.Print("over the last " + display.Seconds(math.Ceil(report.Since)) + " on this node\n")
 	if len(report.Keys) == 0 {
 		i.terminal.Print("no key was denied\n")
 		return nil
@@ -51,8 +50,8 @@ func runTop(i *invocation) error {
 	return nil
 }
 
-func topTable(keys []adminapi.TopEntry) *terminal.Table {
-	t := &terminal.Table{Columns: []terminal.Column{
+func topTable(keys []adminapi.TopEntry) *display.Table {
+	t := &display.Table{Columns: []display.Column{
 		{Title: "DENIED", Right: true}, {Title: "±ERROR", Right: true}, {Title: "BANNED FOR", Right: true}, {Title: "POLICY"}, {Title: "KEY"},
 	}}
 	for _, k := range keys {

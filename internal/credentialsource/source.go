@@ -1,5 +1,5 @@
 // Package credentialsource decides where logins at Redis come from: it has the module of files, and finds those of
-// others. It may import credentials, caddyfileopt and humanize.
+// others. It may import credentials, caddyfileopt and display.
 package credentialsource
 
 import (
@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 func init() {
@@ -68,7 +68,7 @@ func (f *File) Provision(ctx caddy.Context) error {
 	}
 	f.provider = credentials.File(path)
 	if _, err := f.Login(ctx); err != nil {
-		return errors.New(strings.ReplaceAll(err.Error(), path, humanize.Shown(path)))
+		return errors.New(strings.ReplaceAll(err.Error(), path, display.Redact(path)))
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func Load(ctx caddy.Context, option string, raw json.RawMessage) (credentials.Pr
 		if !found {
 			text = err.Error()
 		}
-		return nil, fmt.Errorf("%s: %s", option, humanize.Shown(text))
+		return nil, fmt.Errorf("%s: %s", option, display.Redact(text))
 	}
 	provider, ok := module.(credentials.Provider)
 	if !ok {

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
@@ -19,7 +18,7 @@ import (
 const shown = 80
 
 // short returns a text of the configuration.
-func short(text string) string { return escape.Short(text, shown) }
+func short(text string) string { return display.EscapeShort(text, shown) }
 
 // limit returns the placeholder that sets the limit, and what counts otherwise.
 func (p *Policy) limit() (from string, n int64) {
@@ -43,9 +42,9 @@ func orElse(from, number string) string {
 // number returns units of the policy. Bytes are a size.
 func (p *Policy) number(n int64) string {
 	if p.unit() == byteUnit {
-		return humanize.Size(n)
+		return display.Size(n)
 	}
-	return humanize.Count(n)
+	return display.Count(n)
 }
 
 // BurstText returns the burst: a number, or the placeholder that sets it and what counts otherwise.
@@ -61,7 +60,7 @@ func WindowText(window time.Duration, calendar, zone string) string {
 	if calendar != "" {
 		return "calendar " + short(calendar) + " (" + short(zone) + ")"
 	}
-	return humanize.Period(window)
+	return display.Period(window)
 }
 
 // Sentence says what the policy allows: limit, window and key.
@@ -70,8 +69,8 @@ func (p *Policy) Sentence() string {
 	amount := p.number(n)
 	if from != "" {
 		amount = short(from) + " " + p.unit() + "s"
-	} else if amount == humanize.Count(n) {
-		amount = humanize.Counted(n, p.unit())
+	} else if amount == display.Count(n) {
+		amount = display.Counted(n, p.unit())
 	}
 	text := amount + " per " + p.WindowText()
 	if p.CountsRunning() {
@@ -192,9 +191,9 @@ func (p *Policy) Options() []Option {
 	o.add(!plain, "algorithm", short(p.Algorithm))
 	o.add(p.Burst > 0 || p.BurstFrom != "", "burst", p.BurstText())
 	if p.MaxDelay != nil {
-		o.add(true, "max_delay", humanize.Compact(time.Duration(*p.MaxDelay)))
+		o.add(true, "max_delay", display.Compact(time.Duration(*p.MaxDelay)))
 	}
-	o.add(p.NodeTimeout > 0 && p.NodeTimeout != Seconds(limiter.DefaultNodeTimeout), "node_timeout", humanize.Compact(time.Duration(p.NodeTimeout)))
+	o.add(p.NodeTimeout > 0 && p.NodeTimeout != Seconds(limiter.DefaultNodeTimeout), "node_timeout", display.Compact(time.Duration(p.NodeTimeout)))
 	if p.Ban != nil {
 		o.add(true, "ban", p.Ban.text())
 	}
@@ -216,18 +215,18 @@ func (p *Policy) Options() []Option {
 func (b *Ban) text() string {
 	var words []string
 	for _, d := range b.Durations {
-		words = append(words, humanize.Duration(time.Duration(d)))
+		words = append(words, display.Duration(time.Duration(d)))
 	}
-	return strings.Join(words, ", ") + " after " + humanize.Counted(b.After, "denial")
+	return strings.Join(words, ", ") + " after " + display.Counted(b.After, "denial")
 }
 
 func (c *Challenge) text() string {
-	text := humanize.Counted(c.Passes, "pass")
+	text := display.Counted(c.Passes, "pass")
 	if c.Passes != 1 {
-		text = humanize.Count(c.Passes) + " passes"
+		text = display.Count(c.Passes) + " passes"
 	}
 	if c.Limit > 0 {
-		text += " of " + humanize.Count(c.Limit)
+		text += " of " + display.Count(c.Limit)
 	}
 	return text
 }
@@ -236,7 +235,7 @@ func leaseText(longest time.Duration) string {
 	if longest == 0 {
 		return "none: the window is too short"
 	}
-	return "up to " + humanize.Duration(longest)
+	return "up to " + display.Duration(longest)
 }
 
 // defaultKey is the key of a policy that names none.
@@ -245,10 +244,10 @@ const defaultKey = "{http.vars.client_ip}"
 // Options returns the options of the handler that are set.
 func (h *Handler) Options() []Option {
 	var o options
-	o.add(h.Match != "", "match", escape.Text(h.Match))
+	o.add(h.Match != "", "match", display.Escape(h.Match))
 	o.add(h.Key != defaultKey && h.Key != "", "key", short(h.Key))
 	o.add(h.OnEmptyKey != "", "on_empty_key", short(h.OnEmptyKey))
-	o.add(h.Weight > 1 || h.WeightFrom != "", "weight", orElse(h.WeightFrom, humanize.Count(max(1, h.Weight))))
+	o.add(h.Weight > 1 || h.WeightFrom != "", "weight", orElse(h.WeightFrom, display.Count(max(1, h.Weight))))
 	o.add(h.CountIf != "", "count_if", short(h.CountIf))
 	o.add(h.Cost != "", "cost", h.costText())
 	o.add(h.Reserve != "", "reserve", h.reserveText())
@@ -267,7 +266,7 @@ func (h *Handler) Options() []Option {
 func (h *Handler) costText() string {
 	text := short(h.Cost)
 	if h.CostFallback > 0 {
-		text += ", else " + humanize.Count(h.CostFallback)
+		text += ", else " + display.Count(h.CostFallback)
 	}
 	return text
 }
@@ -278,7 +277,7 @@ func (h *Handler) reserveText() string {
 	if err != nil || h.unit() != byteUnit {
 		return short(h.Reserve)
 	}
-	return humanize.Size(bytes)
+	return display.Size(bytes)
 }
 
 func percent(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) + "%" }

@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
@@ -140,7 +140,7 @@ func (e *explanation) record(peeks []peek) (goesOn bool) {
 func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
 	explained := adminapi.ExplainedPolicy{
 		Policy: f.Rule.Policy.Name(), Settings: routetrace.Describe(f.Rule), DryRun: f.DryRun, Decision: decisionSkipped,
-		Key: escape.Key(f.Key.String()), Override: Override(f.Override),
+		Key: display.EscapeKey(f.Key.String()), Override: Override(f.Override),
 	}
 	if decision, found := decisions[f.Status]; found {
 		explained.Decision = decision
@@ -198,7 +198,7 @@ func Override(e *overrides.Entry) *adminapi.OverrideEntry {
 	case e.Range.IsValid():
 		entry.Range = e.Range.String()
 	case !e.All():
-		entry.Key = new(escape.Key(e.Key().String()))
+		entry.Key = new(display.EscapeKey(e.Key().String()))
 	}
 	if !e.Until.IsZero() {
 		entry.Until = new(e.Until.UTC())

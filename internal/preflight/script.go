@@ -12,7 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 )
@@ -62,7 +62,7 @@ func (p *preflight) tryScripts(ctx context.Context, client goredis.UniversalClie
 		slowest = max(slowest, took)
 	}
 	s.decides = true
-	p.ok("script", s.address, "each algorithm that was tried decides within "+humanize.Duration(slowest))
+	p.ok("script", s.address, "each algorithm that was tried decides within "+display.Duration(slowest))
 	if p.options.Client.Mode != dial.Cluster {
 		p.trySeveralKeys(ctx, s)
 	}

@@ -9,7 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // newerServer is the advice for a server that cannot run the scripts.
@@ -66,9 +66,9 @@ func (p *preflight) tryRoundTrip(ctx context.Context, s *checkedServer) {
 	}
 	slices.Sort(took)
 	median, worst, timeout := took[len(took)/2], took[len(took)-1], p.options.Client.Timeout
-	detail := fmt.Sprintf("median %s, worst %s of %d; the timeout is %s", humanize.Duration(median), humanize.Duration(worst), len(took), humanize.Duration(timeout))
+	detail := fmt.Sprintf("median %s, worst %s of %d; the timeout is %s", display.Duration(median), display.Duration(worst), len(took), display.Duration(timeout))
 	if timeout < 3*worst {
-		p.warn("round trip", s.address, detail, "set timeout to "+humanize.Duration((3*worst).Round(10*time.Millisecond)+10*time.Millisecond)+
+		p.warn("round trip", s.address, detail, "set timeout to "+display.Duration((3*worst).Round(10*time.Millisecond)+10*time.Millisecond)+
 			" or more; otherwise slow answers are decided without Redis")
 		return
 	}

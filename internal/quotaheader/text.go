@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
@@ -64,7 +64,7 @@ func (t Text) Write(w http.ResponseWriter, isHead bool) {
 func (t Text) append(line []byte) []byte {
 	line = append(line, t.sentence...)
 	if t.wait != 0 && t.wait != limiter.Never {
-		line = append(humanize.AppendWait(append(line, " Try again in "...), t.wait), '.')
+		line = append(display.AppendWait(append(line, " Try again in "...), t.wait), '.')
 	}
 	return line
 }

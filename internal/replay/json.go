@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // seconds is a duration in the admin API's form: a number of seconds, with as many decimals as it has.
@@ -24,7 +24,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []byte(escape.JSON(string(text))), nil
+	return []byte(display.EscapeJSON(string(text))), nil
 }
 
 // MarshalJSON writes the duration as seconds.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -149,7 +149,7 @@ func (f *FileReport) Fault() string {
 	if f.Error == "" {
 		return ""
 	}
-	return escape.Short(f.Name, 200) + ": " + escape.Short(f.Error, most)
+	return display.EscapeShort(f.Name, 200) + ": " + display.EscapeShort(f.Error, most)
 }
 
 // Suggestions are the results of other limits on the same traffic.

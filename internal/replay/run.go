@@ -6,8 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -110,7 +109,7 @@ func warnings(r *Result, s *accesslog.Summary, keyHeaders []string) []string {
 		sentences = append(sentences, text)
 	}
 	if r.Unplayable > 0 {
-		sentences = append(sentences, fmt.Sprintf("without a URL that a server accepts, counted as passing: %s", humanize.Counted(r.Unplayable, "request")))
+		sentences = append(sentences, fmt.Sprintf("without a URL that a server accepts, counted as passing: %s", display.Counted(r.Unplayable, "request")))
 	}
 	return sentences
 }
@@ -122,7 +121,7 @@ func emptyKeys(policies []PolicyResult) string {
 	var keys []string
 	for i := range policies {
 		if p := &policies[i]; p.EmptyKeys > 0 {
-			keys = append(keys, fmt.Sprintf("%s of policy %s for %s", escape.Short(p.Key(), shownPlaceholder), p.Name, humanize.Counted(p.EmptyKeys, "request")))
+			keys = append(keys, fmt.Sprintf("%s of policy %s for %s", display.EscapeShort(p.Key(), shownPlaceholder), p.Name, display.Counted(p.EmptyKeys, "request")))
 		}
 	}
 	if more := len(keys) - named; more > 0 {

@@ -12,9 +12,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 // fakeEngine decides as a test says.
@@ -51,7 +50,7 @@ func runOn(t *testing.T, log string, engine Engine, o Options) *Result {
 func tableSays(t *testing.T, r *Result, wants ...string) string {
 	t.Helper()
 	var table strings.Builder
-	r.WriteTable(terminal.New(&table))
+	r.WriteTable(display.NewWriter(&table))
 	for _, want := range wants {
 		assert.ErrorIf(t, strings.Count(table.String(), want) != 1, "%q does not stand once in\n%s", want, &table)
 	}
@@ -145,7 +144,7 @@ func TestResult_MarshalJSON_escapes(t *testing.T) {
 	hostile := "\u009b31m \u202e \x7f \u2028 \U000e0001 é 字 \x1b"
 	text, err := json.Marshal(&Result{Policies: []PolicyResult{{Worst: []ClientResult{{Key: hostile}}}}, Suggestions: &Suggestions{Key: hostile}})
 	assert.Must(t, err)
-	assert.ErrorIf(t, escape.Text(string(text)) != string(text), "%q does not print", text)
+	assert.ErrorIf(t, display.Escape(string(text)) != string(text), "%q does not print", text)
 	var back struct {
 		Policies []struct {
 			Worst []struct{ Key string } `json:"worst_clients"`

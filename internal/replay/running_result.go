@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // RunningResult is how many requests of a key were running at once according to the log, had none of them been
@@ -87,5 +87,5 @@ func (p *policyTally) untimedSentence() string {
 	case p.running.untimed == p.running.requests:
 		return fmt.Sprintf("policy %s: the log has no durations, so that every request ends as it begins and none runs beside another", p.result.Name)
 	}
-	return fmt.Sprintf("policy %s: without a duration in the log, so that they end as they begin: %s", p.result.Name, humanize.Counted(p.running.untimed, "request"))
+	return fmt.Sprintf("policy %s: without a duration in the log, so that they end as they begin: %s", p.result.Name, display.Counted(p.running.untimed, "request"))
 }

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // leaveOut notes the options of the policy that no ladder tries, in sentences that are safe on a terminal. With
@@ -13,10 +12,10 @@ import (
 func (s *Suggester) leaveOut(p *PolicyResult) {
 	sentences := []string{}
 	if cost := p.Set("cost"); cost != "" {
-		sentences = append(sentences, fmt.Sprintf("each limit is tried with the weights; what responses cost (%s) is left out", escape.Short(cost, shownPlaceholder)))
+		sentences = append(sentences, fmt.Sprintf("each limit is tried with the weights; what responses cost (%s) is left out", display.EscapeShort(cost, shownPlaceholder)))
 	}
 	if from := p.LimitFrom + p.MaxConcurrentFrom; from != "" {
-		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", escape.Short(from, shownPlaceholder)))
+		sentences = append(sentences, fmt.Sprintf("each limit is tried for all requests; the limits that %s sets are not", display.EscapeShort(from, shownPlaceholder)))
 	}
 	if len(s.own.Ban) > 0 {
 		sentences = append(sentences, "each limit is tried without the policy's bans")
@@ -32,7 +31,7 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 		own = append(own, "burst "+p.BurstText())
 	}
 	if delay := s.own.MaxDelay; delay != nil { // 0 has a meaning too
-		own = append(own, "max_delay "+humanize.Compact(*delay))
+		own = append(own, "max_delay "+display.Compact(*delay))
 	}
 	if len(own) > 0 {
 		sentences = append(sentences, fmt.Sprintf("buckets are tried with the limit as their burst and without a queue; the policy's own %s %s not",

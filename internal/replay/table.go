@@ -6,13 +6,11 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // WriteTable prints the result for people. The writer keeps the error of writing.
-func (r *Result) WriteTable(w terminal.Writer) {
+func (r *Result) WriteTable(w display.Writer) {
 	p := printer{w}
 	p.summary(r)
 	for i := range r.Policies {
@@ -25,15 +23,15 @@ func (r *Result) WriteTable(w terminal.Writer) {
 }
 
 // printer prints the parts of a result.
-type printer struct{ w terminal.Writer }
+type printer struct{ w display.Writer }
 
 func (p printer) line(format string, values ...any) { p.w.Print(fmt.Sprintf(format, values...) + "\n") }
 
 // table prints rows below titles, indented. The first columns stand to the right, as numbers do.
 func (p printer) table(right int, titles []string, rows [][]string) {
-	t := terminal.Table{Indent: "  "}
+	t := display.Table{Indent: "  "}
 	for i, title := range titles {
-		t.Columns = append(t.Columns, terminal.Column{Title: title, Right: i < right})
+		t.Columns = append(t.Columns, display.Column{Title: title, Right: i < right})
 	}
 	for _, row := range rows {
 		t.Add(row...)
@@ -46,16 +44,16 @@ func (p printer) summary(r *Result) {
 		p.line("no requests")
 		return
 	}
-	p.line("%s of %s, %s to %s", humanize.Counted(r.Requests, "request"), humanize.Counted(r.Clients, "client"), minute(r.First), minute(r.Last))
-	p.line("%s denied (%s), of %s (%s)", humanize.Counted(r.Denied, "request"), humanize.Percent(r.Denied, r.Requests),
-		humanize.Counted(r.ClientsDenied, "client"), humanize.Percent(r.ClientsDenied, r.Clients))
-	p.line("peak minute %s: %s, %s denied", minute(r.Peak.Begins), humanize.Counted(r.Peak.Requests, "request"), humanize.Count(r.Peak.Denied))
+	p.line("%s of %s, %s to %s", display.Counted(r.Requests, "request"), display.Counted(r.Clients, "client"), minute(r.First), minute(r.Last))
+	p.line("%s denied (%s), of %s (%s)", display.Counted(r.Denied, "request"), display.Percent(r.Denied, r.Requests),
+		display.Counted(r.ClientsDenied, "client"), display.Percent(r.ClientsDenied, r.Clients))
+	p.line("peak minute %s: %s, %s denied", minute(r.Peak.Begins), display.Counted(r.Peak.Requests, "request"), display.Count(r.Peak.Denied))
 	for _, other := range []struct {
 		count int64
 		what  string
 	}{{r.Unlimited, "met no policy"}, {r.Exempt, "of exempt clients"}, {r.Rejected, "refused for an empty key"}, {r.Unplayable, "could not be played"}} {
 		if other.count > 0 {
-			p.line("%s %s", humanize.Counted(other.count, "request"), other.what)
+			p.line("%s %s", display.Counted(other.count, "request"), other.what)
 		}
 	}
 }
@@ -66,17 +64,17 @@ func (p printer) policy(r *PolicyResult) {
 	if options := r.All(); len(options) > 0 {
 		text += "; " + description.Join(options)
 	}
-	p.w.Print(terminal.Wrap(text, "  "))
+	p.w.Print(display.Wrap(text, "  "))
 	p.line("  %s, %s denied (%s); %s, %s denied (%s)",
-		humanize.Counted(r.Requests, "request"), humanize.Count(r.Denied), humanize.Percent(r.Denied, r.Requests),
-		humanize.Counted(r.Clients, "key"), humanize.Count(r.ClientsDenied), humanize.Percent(r.ClientsDenied, r.Clients))
+		display.Counted(r.Requests, "request"), display.Count(r.Denied), display.Percent(r.Denied, r.Requests),
+		display.Counted(r.Clients, "key"), display.Count(r.ClientsDenied), display.Percent(r.ClientsDenied, r.Clients))
 	if r.Units != nil {
 		p.units(r.Units)
 	}
 	var rows [][]string
 	for i := range r.Worst {
 		c := &r.Worst[i]
-		rows = append(rows, []string{humanize.Count(c.Denied), humanize.Count(c.Requests), minute(c.FirstDenied), lasted(c.LongestLasted), escape.Short(c.Key, 60)})
+		rows = append(rows, []string{display.Count(c.Denied), display.Count(c.Requests), minute(c.FirstDenied), lasted(c.LongestLasted), display.EscapeShort(c.Key, 60)})
 	}
 	if len(rows) > 0 {
 		p.table(2, []string{"DENIED", "OF", "FIRST DENIAL", "LONGEST", "KEY"}, rows)
@@ -90,14 +88,14 @@ func (p printer) policy(r *PolicyResult) {
 func (p printer) log(r *Result) {
 	var notes []string
 	if r.Log.Malformed > 0 {
-		notes = append(notes, fmt.Sprintf("%s of %s could not be read, such as", humanize.Count(r.Log.Malformed), humanize.Counted(r.Log.Lines, "line")))
+		notes = append(notes, fmt.Sprintf("%s of %s could not be read, such as", display.Count(r.Log.Malformed), display.Counted(r.Log.Lines, "line")))
 		for _, bad := range r.Log.First5 {
 			notes = append(notes, fmt.Sprintf("  %s: %s: %s", bad.Where, bad.Reason, bad.Text))
 		}
 	}
 	if r.Log.Late > 0 {
 		notes = append(notes, fmt.Sprintf("requests that stood too far behind later ones to be sorted, and were played late: %s (by up to %s)",
-			humanize.Count(r.Log.Late), r.Log.LatestBy.Round(time.Millisecond)))
+			display.Count(r.Log.Late), r.Log.LatestBy.Round(time.Millisecond)))
 	}
 	for _, f := range r.Log.Files {
 		switch fault := f.Fault(); {
@@ -131,7 +129,7 @@ func lasted(d time.Duration) string {
 	case d < time.Second:
 		return "<1s"
 	case d < time.Hour:
-		return humanize.Compact(d.Round(time.Second))
+		return display.Compact(d.Round(time.Second))
 	}
-	return humanize.Compact(d.Round(time.Minute))
+	return display.Compact(d.Round(time.Minute))
 }

@@ -3,8 +3,7 @@ package replay
 import (
 	"slices"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // running prints how many requests ran at once, and the keys that had the most.
@@ -14,10 +13,10 @@ func (p printer) running(r *RunningResult) {
 	}
 	p.line("")
 	p.line("  at once in the log: at most %s of one key (%s), %s of all keys (%s)",
-		humanize.Count(r.Peak), minute(r.PeakAt), humanize.Count(r.Together), minute(r.TogetherAt))
+		display.Count(r.Peak), minute(r.PeakAt), display.Count(r.Together), minute(r.TogetherAt))
 	var rows [][]string
 	for _, k := range r.Busiest {
-		rows = append(rows, []string{humanize.Count(k.Peak), humanize.Count(k.Requests), minute(k.PeakAt), escape.Short(k.Key, 60)})
+		rows = append(rows, []string{display.Count(k.Peak), display.Count(k.Requests), minute(k.PeakAt), display.EscapeShort(k.Key, 60)})
 	}
 	if len(rows) > 0 {
 		p.table(2, []string{"AT ONCE", "REQUESTS", "FIRST", "KEY"}, rows)
@@ -32,13 +31,13 @@ func (p printer) runningLimits(s *Suggestions, peaksAbove bool) {
 	}
 	timed := r.Requests - r.Untimed
 	p.line("")
-	p.line("limits of requests running at once, on the %s of %s that met policy %s,", humanize.Counted(timed, "request"), humanize.Counted(r.Clients, "key"), s.Policy)
-	p.line("each for the key %s; the smallest that leave keys untouched:", escape.Short(s.Key, 40))
+	p.line("limits of requests running at once, on the %s of %s that met policy %s,", display.Counted(timed, "request"), display.Counted(r.Clients, "key"), s.Policy)
+	p.line("each for the key %s; the smallest that leave keys untouched:", display.EscapeShort(s.Key, 40))
 	p.table(3, []string{"99 %", "99.9 %", "ALL", "ALGORITHM"}, [][]string{
 		{untouched(r.Limits.Untouched99), untouched(r.Limits.Untouched999), untouched(r.Limits.Untouched100), r.Limits.Algorithm},
 	})
 	if r.Untimed > 0 {
-		p.line("  left out, without a duration in the log: %s", humanize.Counted(r.Untimed, "request"))
+		p.line("  left out, without a duration in the log: %s", display.Counted(r.Untimed, "request"))
 	}
 	if !peaksAbove {
 		p.running(r)

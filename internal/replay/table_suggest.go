@@ -1,8 +1,7 @@
 package replay
 
 import (
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 func (p printer) suggestions(r *Result) {
@@ -36,8 +35,8 @@ func (p printer) suggestions(r *Result) {
 // windowLimits prints the smallest limits per window that leave keys untouched.
 func (p printer) windowLimits(s *Suggestions) {
 	p.line("")
-	p.line("other limits per %s, on the %s of %s that met policy %s,", s.WindowText(), humanize.Counted(s.Requests, "request"), humanize.Counted(s.Clients, "key"), s.Policy)
-	p.line("each for the key %s; the smallest that leave keys untouched:", escape.Short(s.Key, 40))
+	p.line("other limits per %s, on the %s of %s that met policy %s,", s.WindowText(), display.Counted(s.Requests, "request"), display.Counted(s.Clients, "key"), s.Policy)
+	p.line("each for the key %s; the smallest that leave keys untouched:", display.EscapeShort(s.Key, 40))
 	var rows [][]string
 	for i := range s.Ladders {
 		l := &s.Ladders[i]
@@ -51,8 +50,8 @@ func (p printer) ladder(l *Ladder, requests int64, clients int) {
 	var rows [][]string
 	for _, limit := range l.Limits {
 		rows = append(rows, []string{
-			humanize.Count(limit.Limit), humanize.Count(limit.Denied), humanize.Percent(limit.Denied, requests),
-			humanize.Count(limit.ClientsDenied), humanize.Percent(limit.ClientsDenied, clients),
+			display.Count(limit.Limit), display.Count(limit.Denied), display.Percent(limit.Denied, requests),
+			display.Count(limit.ClientsDenied), display.Percent(limit.ClientsDenied, clients),
 		})
 	}
 	p.table(5, []string{"LIMIT", "REQUESTS DENIED", "", "KEYS DENIED", ""}, rows)
@@ -63,5 +62,5 @@ func untouched(limit int64) string {
 	if limit == 0 {
 		return "none tried"
 	}
-	return humanize.Count(limit)
+	return display.Count(limit)
 }

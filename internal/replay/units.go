@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // Units are the units that the requests of a policy asked for. A sum beyond 2^63 - 1 stays there.
@@ -50,13 +50,13 @@ func addUnits(a, b int64) int64 {
 
 // units prints the units of a policy's requests.
 func (p printer) units(u *Units) {
-	text := fmt.Sprintf("  %s offered, %s admitted, %s denied (%s)", humanize.Counted(u.Offered, "unit"), humanize.Count(u.Admitted),
-		humanize.Count(u.Denied), humanize.Percent(u.Denied, u.Offered))
+	text := fmt.Sprintf("  %s offered, %s admitted, %s denied (%s)", display.Counted(u.Offered, "unit"), display.Count(u.Admitted),
+		display.Count(u.Denied), display.Percent(u.Denied, u.Offered))
 	if u.DeniedByOthers > 0 {
-		text += fmt.Sprintf(", %s denied by other policies", humanize.Count(u.DeniedByOthers))
+		text += fmt.Sprintf(", %s denied by other policies", display.Count(u.DeniedByOthers))
 	}
 	if u.Charged > 0 || u.Refunded > 0 {
-		text += fmt.Sprintf("; after responses %s charged, %s refunded: %s used", humanize.Count(u.Charged), humanize.Count(u.Refunded), humanize.Count(u.Used()))
+		text += fmt.Sprintf("; after responses %s charged, %s refunded: %s used", display.Count(u.Charged), display.Count(u.Refunded), display.Count(u.Used()))
 	}
 	p.line("%s", text)
 }

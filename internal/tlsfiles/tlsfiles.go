@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/regularfile"
 )
 
@@ -53,7 +53,7 @@ func (f Files) Load() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s holds no certificate in PEM form", humanize.Shown(f.CA))
+			return nil, fmt.Errorf("ca: %s holds no certificate in PEM form", display.Redact(f.CA))
 		}
 	}
 	if len(f.Pins) > 0 {
@@ -83,7 +83,7 @@ const maxFile = 16 << 20
 func read(option, path string) ([]byte, error) {
 	text, err := regularfile.Read(path, maxFile)
 	if err != nil {
-		return nil, fmt.Errorf("%s: reading %s: %w", option, humanize.Shown(path), err)
+		return nil, fmt.Errorf("%s: reading %s: %w", option, display.Redact(path), err)
 	}
 	return text, nil
 }

@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // maxLine is the length of the longest line that is read, in bytes. A longer one is malformed, and never in
@@ -48,7 +48,7 @@ func newSource(index int, name string, o *Options) (*source, error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return nil, fmt.Errorf("%s is a directory", escape.Short(name, 200))
+		return nil, fmt.Errorf("%s is a directory", display.EscapeShort(name, 200))
 	case !info.Mode().IsRegular():
 		s.file, err = os.Open(name)
 		return s, err
@@ -127,7 +127,7 @@ func (s *source) step() {
 	s.report.Lines++
 	e, copied := &Entry{line: s.report.Lines, file: s.index}, string(text)
 	if s.report.First == "" {
-		s.report.First = escape.Short(strings.TrimSpace(strings.TrimPrefix(copied, byteOrderMark)), shownText)
+		s.report.First = display.EscapeShort(strings.TrimSpace(strings.TrimPrefix(copied, byteOrderMark)), shownText)
 	}
 	format, reason := Other, "longer than 1 MiB"
 	if !tooLong {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 const (
@@ -123,8 +123,8 @@ func (s *Summary) Total() FileReport {
 // malformed keeps the last line that was read of a file, if it is one of the first.
 func (s *Summary) malformed(f *FileReport, reason, text string) {
 	if len(s.Malformed) < shownMalformed {
-		where := escape.Short(f.Name, 200) + ":" + strconv.FormatInt(f.Lines, 10)
-		s.Malformed = append(s.Malformed, Malformed{Where: where, Reason: reason, Text: escape.Short(text, shownText)})
+		where := display.EscapeShort(f.Name, 200) + ":" + strconv.FormatInt(f.Lines, 10)
+		s.Malformed = append(s.Malformed, Malformed{Where: where, Reason: reason, Text: display.EscapeShort(text, shownText)})
 	}
 }
 

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // Warnings returns sentences about why decisions on the log may differ from those on the traffic. Unread and
@@ -18,20 +17,20 @@ func (s *Summary) Warnings(used ...string) []string {
 	var all []string
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if s.Zoneless > 0 {
-		warn("%s with a time without a known zone: it is taken for UTC", humanize.Counted(s.Zoneless, "request"))
+		warn("%s with a time without a known zone: it is taken for UTC", display.Counted(s.Zoneless, "request"))
 	}
 	if s.NoClient > 0 {
-		warn("%s without a client: they count as one client", humanize.Counted(s.NoClient, "request"))
+		warn("%s without a client: they count as one client", display.Counted(s.NoClient, "request"))
 	}
 	if s.PeerClients > 0 {
-		warn("%s without client_ip: the peer of the connection counts as the client, also if it is a proxy", humanize.Counted(s.PeerClients, "request"))
+		warn("%s without client_ip: the peer of the connection counts as the client, also if it is a proxy", display.Counted(s.PeerClients, "request"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Redacted)) {
 		if name != clientIP && !slices.ContainsFunc(used, func(u string) bool { return strings.EqualFold(u, name) }) {
 			continue
 		}
 		warn("%s is redacted in %s: with a key of it they all count as one",
-			escape.Short(name, 60), humanize.Counted(s.Redacted[name], "request"))
+			display.EscapeShort(name, 60), display.Counted(s.Redacted[name], "request"))
 	}
 	return all
 }

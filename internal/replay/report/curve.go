@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -73,10 +73,10 @@ func curveMarks(l replay.Ladder, current int64) []curveMark {
 		}
 	}
 	for i := range marks {
-		marks[i].text += noBreak + "% untouched: " + humanize.Count(marks[i].limit)
+		marks[i].text += noBreak + "% untouched: " + display.Count(marks[i].limit)
 	}
 	if current > 0 {
-		marks = append(marks, curveMark{"limit", "limit now: " + humanize.Count(current), current})
+		marks = append(marks, curveMark{"limit", "limit now: " + display.Count(current), current})
 	}
 	slices.SortStableFunc(marks, func(a, b curveMark) int { return cmp.Compare(a.limit, b.limit) })
 	return marks
@@ -108,7 +108,7 @@ func untouchedSentence(l replay.Ladder) string {
 	var parts []string
 	for _, u := range untouchedLimits(l) {
 		if u.limit > 0 {
-			parts = append(parts, humanize.Count(u.limit)+" leaves "+u.percent+noBreak+"% of the clients untouched")
+			parts = append(parts, display.Count(u.limit)+" leaves "+u.percent+noBreak+"% of the clients untouched")
 		}
 	}
 	if len(parts) == 0 {
@@ -122,8 +122,8 @@ func curveTable(s *replay.Suggestions, l replay.Ladder) *reportTable {
 	return tableOf(fmt.Sprintf("Limits %s under %s", perWindow(s), sayName(l.Algorithm)),
 		[]reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Percent", numbers}, {"Clients denied", numbers}, {"Percent", numbers}},
 		l.Limits, func(r replay.LimitResult) []string {
-			return []string{humanize.Count(r.Limit), humanize.Count(r.Denied), sayPercent(r.Denied, s.Requests),
-				humanize.Count(r.ClientsDenied), sayPercent(r.ClientsDenied, s.Clients)}
+			return []string{display.Count(r.Limit), display.Count(r.Denied), sayPercent(r.Denied, s.Requests),
+				display.Count(r.ClientsDenied), sayPercent(r.ClientsDenied, s.Clients)}
 		})
 }
 
@@ -138,7 +138,7 @@ func untouchedTable(s *replay.Suggestions) *reportTable {
 		row := []string{sayName(l.Algorithm)}
 		for _, u := range untouchedLimits(l) {
 			if u.limit > 0 {
-				row = append(row, humanize.Count(u.limit))
+				row = append(row, display.Count(u.limit))
 			} else {
 				row = append(row, nothing)
 			}
@@ -157,7 +157,7 @@ func algorithmTable(s *replay.Suggestions) *reportTable {
 		t.Columns = append(t.Columns, reportColumn{sayName(l.Algorithm) + ", requests", numbers}, reportColumn{"clients", numbers})
 		for j, r := range l.Limits {
 			if i == 0 {
-				t.Rows = append(t.Rows, []string{humanize.Count(r.Limit)})
+				t.Rows = append(t.Rows, []string{display.Count(r.Limit)})
 			}
 			t.Rows[j] = append(t.Rows[j], sayPercent(r.Denied, s.Requests), sayPercent(r.ClientsDenied, s.Clients))
 		}

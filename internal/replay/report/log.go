@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -21,7 +21,7 @@ func newReportLog(l replay.LogReport) reportLog {
 	page.Files = tableOf("Files that were read",
 		[]reportColumn{{"File", keys}, {"Format", words}, {"Lines", numbers}, {"Error", keys}},
 		l.Files, func(f replay.FileReport) []string {
-			return []string{sayName(f.Name), sayName(f.Format), humanize.Count(f.Lines), sayName(cmp.Or(f.Error, "none"))}
+			return []string{sayName(f.Name), sayName(f.Format), display.Count(f.Lines), sayName(cmp.Or(f.Error, "none"))}
 		})
 	if slices.ContainsFunc(l.Files, func(f replay.FileReport) bool { return hasFault(f) && !f.Unread() }) {
 		page.Files.Note = "The lines of a file before its error count."

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -44,7 +44,7 @@ func noneOr(n int64) string {
 	if n == 0 {
 		return "none"
 	}
-	return humanize.Count(n)
+	return display.Count(n)
 }
 
 // headline returns the result in one sentence.
@@ -57,7 +57,7 @@ func headline(r *replay.Result) string {
 		return of + "none would have been refused."
 	}
 	return of + fmt.Sprintf("%s (%s) would have been refused, %s (%s) affected.",
-		humanize.Count(r.Denied), sayPercent(r.Denied, r.Requests), sayCounted(r.ClientsDenied, "client"), sayPercent(r.ClientsDenied, r.Clients))
+		display.Count(r.Denied), sayPercent(r.Denied, r.Requests), sayCounted(r.ClientsDenied, "client"), sayPercent(r.ClientsDenied, r.Clients))
 }
 
 // skippedRequests returns the numbers of requests that no limit has decided, if there are any.

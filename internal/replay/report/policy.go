@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -41,7 +41,7 @@ func policySentence(p replay.PolicyResult) string {
 	if p.Denied == 0 {
 		return text + "It would have refused none of them."
 	}
-	return text + fmt.Sprintf("It would have refused %s (%s) and affected %s (%s).", humanize.Count(p.Denied), sayPercent(p.Denied, p.Requests),
+	return text + fmt.Sprintf("It would have refused %s (%s) and affected %s (%s).", display.Count(p.Denied), sayPercent(p.Denied, p.Requests),
 		sayCounted(p.ClientsDenied, "client"), sayPercent(p.ClientsDenied, p.Clients))
 }
 
@@ -56,7 +56,7 @@ func policyKeyValues(p replay.PolicyResult) []reportKeyValue {
 	}
 	pairs = append(pairs, unitKeyValues(p.Units)...)
 	if p.EmptyKeys > 0 {
-		pairs = append(pairs, reportKeyValue{"Requests with an empty key", humanize.Count(p.EmptyKeys)})
+		pairs = append(pairs, reportKeyValue{"Requests with an empty key", display.Count(p.EmptyKeys)})
 	}
 	return pairs
 }
@@ -67,16 +67,16 @@ func unitKeyValues(u *replay.Units) []reportKeyValue {
 		return nil
 	}
 	pairs := []reportKeyValue{
-		{"Units offered", humanize.Count(u.Offered)},
-		{"Units admitted", humanize.Count(u.Admitted)},
-		{"Units denied", humanize.Count(u.Denied) + noBreak + "(" + sayPercent(u.Denied, u.Offered) + ")"},
+		{"Units offered", display.Count(u.Offered)},
+		{"Units admitted", display.Count(u.Admitted)},
+		{"Units denied", display.Count(u.Denied) + noBreak + "(" + sayPercent(u.Denied, u.Offered) + ")"},
 	}
 	if u.DeniedByOthers > 0 {
-		pairs = append(pairs, reportKeyValue{"Denied by other policies", humanize.Count(u.DeniedByOthers)})
+		pairs = append(pairs, reportKeyValue{"Denied by other policies", display.Count(u.DeniedByOthers)})
 	}
 	if u.Charged > 0 || u.Refunded > 0 {
-		pairs = append(pairs, reportKeyValue{"Charged after responses", humanize.Count(u.Charged)},
-			reportKeyValue{"Refunded after responses", humanize.Count(u.Refunded)}, reportKeyValue{"Units used", humanize.Count(u.Used())})
+		pairs = append(pairs, reportKeyValue{"Charged after responses", display.Count(u.Charged)},
+			reportKeyValue{"Refunded after responses", display.Count(u.Refunded)}, reportKeyValue{"Units used", display.Count(u.Used())})
 	}
 	return pairs
 }
@@ -85,7 +85,7 @@ func worstTable(p replay.PolicyResult) *reportTable {
 	return tableOf("Clients that policy "+sayName(p.Name)+" denied most",
 		[]reportColumn{{"Key", keys}, {"Requests", numbers}, {"Denied", numbers}, {"First denial (UTC)", times}, {"Longest stretch", times}, {"It began (UTC)", times}},
 		p.Worst, func(c replay.ClientResult) []string {
-			return []string{sayName(c.Key), humanize.Count(c.Requests), humanize.Count(c.Denied), sayCell(c.FirstDenied), longestStretch(c), sayCell(c.LongestBegan)}
+			return []string{sayName(c.Key), display.Count(c.Requests), display.Count(c.Denied), sayCell(c.FirstDenied), longestStretch(c), sayCell(c.LongestBegan)}
 		})
 }
 
@@ -94,7 +94,7 @@ func longestStretch(c replay.ClientResult) string {
 		return nothing
 	}
 	if c.LongestLasted == 0 {
-		return humanize.Count(c.LongestDenied) + " at once"
+		return display.Count(c.LongestDenied) + " at once"
 	}
-	return fmt.Sprintf("%s in %s", humanize.Count(c.LongestDenied), sayDuration(c.LongestLasted))
+	return fmt.Sprintf("%s in %s", display.Count(c.LongestDenied), sayDuration(c.LongestLasted))
 }

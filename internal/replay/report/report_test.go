@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -78,7 +78,7 @@ func TestWrite_numbers(t *testing.T) {
 	for _, want := range []string{
 		"2001:db8:a1::/64", "100 requests per minute for each {client_ip}", "5 requests per 5 minutes", "{http.request.header.X-Api-Key}",
 		"3,811 requests", "access-2026-11-02.log.gz:2544", "limit now: 100", "100 % untouched: 420", "reverse_proxy",
-		"12 requests stood too far behind later ones to be sorted, by up to 4 s,", humanize.Count(r.Policies[0].Denied),
+		"12 requests stood too far behind later ones to be sorted, by up to 4 s,", display.Count(r.Policies[0].Denied),
 	} {
 		assert.ErrorIf(t, !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, " ", noBreak)),
 			"the report does not say %q", want)

@@ -3,7 +3,7 @@ package report
 import (
 	"fmt"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -23,12 +23,12 @@ func newReportRunning(r *replay.RunningResult) *reportRunning {
 		Clients: tableOf("Clients by the most requests that they had running at once",
 			[]reportColumn{{"At once", words}, {"Clients", numbers}, {"Percent of clients", numbers}},
 			r.Peaks, func(bin replay.PeakRate) []string {
-				return []string{sayRange(bin.From, bin.To), humanize.Count(bin.Clients), sayPercent(bin.Clients, r.Clients)}
+				return []string{sayRange(bin.From, bin.To), display.Count(bin.Clients), sayPercent(bin.Clients, r.Clients)}
 			}),
 		Busiest: tableOf("Clients with the most requests at once",
 			[]reportColumn{{"Key", keys}, {"Requests", numbers}, {"At once", numbers}, {"First (UTC)", times}},
 			r.Busiest, func(k replay.RunningKey) []string {
-				return []string{sayName(k.Key), humanize.Count(k.Requests), humanize.Count(k.Peak), sayCell(k.PeakAt)}
+				return []string{sayName(k.Key), display.Count(k.Requests), display.Count(k.Peak), sayCell(k.PeakAt)}
 			}),
 	}
 }
@@ -36,7 +36,7 @@ func newReportRunning(r *replay.RunningResult) *reportRunning {
 // runningSentence returns the highest numbers, and what they lack.
 func runningSentence(r *replay.RunningResult) string {
 	text := fmt.Sprintf("According to the log, had none been refused, one client had at most %s running at once, first at %s, and all clients together %s, first at %s.",
-		sayCounted(r.Peak, "request"), sayTime(r.PeakAt), humanize.Count(r.Together), sayTime(r.TogetherAt))
+		sayCounted(r.Peak, "request"), sayTime(r.PeakAt), display.Count(r.Together), sayTime(r.TogetherAt))
 	if r.Untimed > 0 {
 		text += fmt.Sprintf(" %s without a duration in the log %s left out.", sayCounted(r.Untimed, "request"), wasWere(r.Untimed))
 	}

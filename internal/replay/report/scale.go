@@ -3,7 +3,7 @@ package report
 import (
 	"math"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // chartScale maps values to places: low is drawn at start and high at end, in either direction.
@@ -79,9 +79,9 @@ func logSteps(low, high float64) []float64 {
 	return steps
 }
 
-func axisCount(value float64) string { return humanize.Count(int64(math.Round(value))) }
+func axisCount(value float64) string { return display.Count(int64(math.Round(value))) }
 
-func axisPercent(value float64) string { return humanize.Decimal(value, 4) + noBreak + "%" }
+func axisPercent(value float64) string { return display.Decimal(value, 4) + noBreak + "%" }
 
 // logAxis draws round values and their unit below a chart.
 func (c *chart) logAxis(x chartScale, bottom float64, name string) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -28,7 +28,7 @@ func timelineChart(id, of string, buckets []replay.Bucket, step time.Duration) *
 		Title:  "Requests and denials over time" + of,
 		Legend: []chartKey{{"requests", "requests"}},
 		Desc: fmt.Sprintf("%s between %s and %s, of which %s denied. The busiest %s began at %s. The table below has the numbers.",
-			sayCounted(requests, "request"), sayTime(buckets[0].Begins), sayTime(buckets[len(buckets)-1].Begins.Add(step)), humanize.Count(denied), sayPeriod(coarseStep), sayTime(busiest(coarse))),
+			sayCounted(requests, "request"), sayTime(buckets[0].Begins), sayTime(buckets[len(buckets)-1].Begins.Add(step)), display.Count(denied), sayPeriod(coarseStep), sayTime(busiest(coarse))),
 		Table: timelineTable(coarse, coarseStep),
 	}
 	if denied > 0 {
@@ -52,7 +52,7 @@ func timelineTable(buckets []replay.Bucket, step time.Duration) *reportTable {
 	t := tableOf("Requests and denials in steps of "+sayDuration(step)+", times in UTC",
 		[]reportColumn{{"From (UTC)", times}, {"Requests", numbers}, {"Denied", numbers}, {"Percent denied", numbers}},
 		buckets, func(m replay.Bucket) []string {
-			return []string{sayCell(m.Begins), humanize.Count(m.Requests), humanize.Count(m.Denied), sayPercent(m.Denied, m.Requests)}
+			return []string{sayCell(m.Begins), display.Count(m.Requests), display.Count(m.Denied), sayPercent(m.Denied, m.Requests)}
 		})
 	t.Note = "The chart may have shorter steps; the table sums them up to stay readable."
 	return t

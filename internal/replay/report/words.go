@@ -4,8 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/humanize"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 const (
@@ -22,13 +21,13 @@ const (
 )
 
 // sayName returns a stranger's text with its invisible characters escaped. The template escapes it for HTML.
-func sayName(text string) string { return escape.Short(text, shownName) }
+func sayName(text string) string { return display.EscapeShort(text, shownName) }
 
 // sayNames returns a list of strangers' sentences as [sayName] does.
 func sayNames(texts []string) []string {
 	shown := make([]string, len(texts))
 	for i, text := range texts {
-		shown[i] = escape.Short(text, shownSentence)
+		shown[i] = display.EscapeShort(text, shownSentence)
 	}
 	return shown
 }
@@ -37,21 +36,21 @@ func sayNames(texts []string) []string {
 func unbroken(text string) string { return strings.ReplaceAll(text, " ", noBreak) }
 
 // sayCounted returns a number of things.
-func sayCounted[N int | int64](n N, noun string) string { return unbroken(humanize.Counted(n, noun)) }
+func sayCounted[N int | int64](n N, noun string) string { return unbroken(display.Counted(n, noun)) }
 
 // sayPercent returns part of whole in percent, and [nothing] without a whole.
 func sayPercent[N int | int64](part, whole N) string {
 	if whole == 0 {
 		return nothing
 	}
-	return unbroken(humanize.Percent(part, whole))
+	return unbroken(display.Percent(part, whole))
 }
 
 // sayDuration returns a duration in its two largest units.
-func sayDuration(d time.Duration) string { return unbroken(humanize.Duration(d)) }
+func sayDuration(d time.Duration) string { return unbroken(display.Duration(d)) }
 
 // sayPeriod returns a duration as what follows "per".
-func sayPeriod(d time.Duration) string { return unbroken(humanize.Period(d)) }
+func sayPeriod(d time.Duration) string { return unbroken(display.Period(d)) }
 
 // sayLength returns the length of a window, or the calendar period and its time zone.
 func sayLength(d time.Duration, calendar, zone string) string {
@@ -72,9 +71,9 @@ func sayWindow(d time.Duration, calendar string) string {
 // sayRange returns the numbers from the first to the last.
 func sayRange(from, to int64) string {
 	if from == to {
-		return humanize.Count(from)
+		return display.Count(from)
 	}
-	return humanize.Count(from) + "–" + humanize.Count(to)
+	return display.Count(from) + "–" + display.Count(to)
 }
 
 // sayTime returns an instant in a sentence, to the minute.

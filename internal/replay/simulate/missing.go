@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -58,18 +58,18 @@ func (s *Simulation) Warnings() (sentences []string) {
 	switch {
 	case s.hostGiven:
 	case s.host != "":
-		warn(m.hostless, "requests without a host in the log, played as for %s, the only one that limits are for; --host names another", escape.Short(s.host, shownText))
+		warn(m.hostless, "requests without a host in the log, played as for %s, the only one that limits are for; --host names another", display.EscapeShort(s.host, shownText))
 	case len(s.inputs.Hosts) > 0:
-		warn(m.unmet, "requests without a host in the log that met no policy; name theirs with --host, as there are limits for certain hosts such as %s", escape.Short(s.inputs.Hosts[0], shownText))
+		warn(m.unmet, "requests without a host in the log that met no policy; name theirs with --host, as there are limits for certain hosts such as %s", display.EscapeShort(s.inputs.Hosts[0], shownText))
 	}
 	for i, requests := range m.redactedKeys {
-		warn(requests, "policy %s: requests whose key %s is made of a redacted value, so that they count as one client", s.policies[i].Name, escape.Short(s.policies[i].Key(), shownText))
+		warn(requests, "policy %s: requests whose key %s is made of a redacted value, so that they count as one client", s.policies[i].Name, display.EscapeShort(s.policies[i].Key(), shownText))
 	}
 	for i, requests := range m.costs {
 		warn(requests, "policy %s: requests whose cost %s, so that the fallback of cost counts, %d, after an error at least the weight", s.policies[i].Name, s.untoldText(i), s.rules[i].Cost.Fallback)
 	}
 	for i, requests := range m.redactedMatchers {
-		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", escape.Short(s.inputs.Headers[i], shownText))
+		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", display.EscapeShort(s.inputs.Headers[i], shownText))
 	}
 	warn(m.unanswered, "requests without headers of the response in the log, although count_if or cost asks for them")
 	for i, r := range s.rules {

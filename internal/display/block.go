@@ -1,10 +1,8 @@
-package terminal
+package display
 
 import (
 	"strings"
 	"unicode/utf8"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
 // blockWidth is how many characters a line of a block has at most: those of the narrowest usual terminal.
@@ -55,7 +53,7 @@ func Wrap(text, indent string) string { return wrap("", text, indent) }
 func wrap(first, text, indent string) string {
 	var lines []string
 	line, begun := first, false // the line has a word
-	for word := range strings.FieldsSeq(escape.Text(text)) {
+	for word := range strings.FieldsSeq(Escape(text)) {
 		if begun && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > blockWidth {
 			lines, line, begun = append(lines, line), indent, false
 		}

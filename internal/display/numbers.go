@@ -1,6 +1,4 @@
-// Package humanize writes numbers, fractions and durations for people, and hides values that may be
-// secrets.
-package humanize
+package display
 
 import (
 	"math"
@@ -81,16 +79,4 @@ func Decimal(n float64, decimals int) string {
 		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
 	}
 	return text
-}
-
-// Hidden stands in an error for a value that is not shown.
-const Hidden = "[not shown: it may hold a secret]"
-
-// Shown returns a configured value for an error. A URL and a user at a host are hidden: a value on the
-// wrong line may hold a password.
-func Shown[T ~string](value T) string {
-	if strings.Contains(string(value), "://") || strings.Contains(string(value), "@") {
-		return Hidden
-	}
-	return string(value)
 }

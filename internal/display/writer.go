@@ -1,5 +1,4 @@
-// Package terminal writes results for people, as plain text.
-package terminal
+package display
 
 import (
 	"errors"
@@ -7,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Writer writes a result. Its copies share one destination and its first error.
+// Writer writes a result for people, as plain text. Its copies share one destination and its first error.
 type Writer struct{ out *firstError }
 
 // firstError is a writer that keeps its first error.
@@ -16,8 +15,8 @@ type firstError struct {
 	err error
 }
 
-// New returns a writer to out.
-func New(out io.Writer) Writer { return Writer{&firstError{out: out}} }
+// NewWriter returns a writer to out.
+func NewWriter(out io.Writer) Writer { return Writer{&firstError{out: out}} }
 
 // Write implements [io.Writer].
 func (w Writer) Write(text []byte) (int, error) {

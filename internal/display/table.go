@@ -1,11 +1,9 @@
-package terminal
+package display
 
 import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/escape"
 )
 
 // Column is a table's column. By default its cells stand to the left.
@@ -26,7 +24,7 @@ type Table struct {
 // Add adds a row, in a form that is safe on a terminal.
 func (t *Table) Add(cells ...string) {
 	for i := range cells {
-		cells[i] = escape.Text(cells[i])
+		cells[i] = Escape(cells[i])
 	}
 	t.rows = append(t.rows, cells)
 }
@@ -70,7 +68,7 @@ type KeyValues struct{ names, values []string }
 // Add adds a value with its name, in a form that is safe on a terminal. Without a value there is no line.
 func (k *KeyValues) Add(name, value string) {
 	if value != "" {
-		k.names, k.values = append(k.names, name), append(k.values, escape.Text(value))
+		k.names, k.values = append(k.names, name), append(k.values, Escape(value))
 	}
 }
 

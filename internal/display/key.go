@@ -1,4 +1,4 @@
-package escape
+package display
 
 import (
 	"encoding/hex"
@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Key returns the form in which a client's key is shown and given. A backslash is doubled, and each byte
+// EscapeKey returns the form in which a client's key is shown and given. A backslash is doubled, and each byte
 // of a character that does not print becomes \xNN. A key of any bytes then fits into JSON and is safe on a
 // terminal, and different keys look different. [ParseKey] reads the form.
-func Key(key string) string {
+func EscapeKey(key string) string {
 	return replaced(strings.ReplaceAll(key, `\`, `\\`), func(_ rune, bytes string) string { return hexBytes(bytes) })
 }
 
 var errKey = errors.New(`key: a backslash is written \\, any other byte may be written \xNN`)
 
-// ParseKey reads a key in the form of [Key]. Bytes that need no escape may have one, and bytes that need
+// ParseKey reads a key in the form of [EscapeKey]. Bytes that need no escape may have one, and bytes that need
 // one may stand without.
 func ParseKey(text string) (string, error) {
 	var key strings.Builder

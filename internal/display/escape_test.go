@@ -1,4 +1,4 @@
-package escape
+package display
 
 import (
 	"encoding/json"
@@ -23,7 +23,7 @@ func TestKey(t *testing.T) {
 		`\x41`:             `\\x41`,
 		"\ufffd is a rune": "\ufffd is a rune",
 	} {
-		assert.Equal(t, Key(key), want, "%q", key)
+		assert.Equal(t, EscapeKey(key), want, "%q", key)
 	}
 	if key, err := ParseKey(`\x41\x7C`); err != nil || key != "A|" {
 		t.Errorf("escapes that need not be: got %q, %v", key, err)
@@ -38,7 +38,7 @@ func FuzzKey(f *testing.F) {
 	f.Add("192.0.2.7")
 	f.Add("\x00\xff\\x41\u202e")
 	f.Fuzz(func(t *testing.T, key string) {
-		text := Key(key)
+		text := EscapeKey(key)
 		if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q: %q cannot be printed", key, text)
 		}
@@ -48,7 +48,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-func TestShort(t *testing.T) {
+func TestEscapeShort(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		most       int
@@ -72,13 +72,13 @@ func TestShort(t *testing.T) {
 		{"room for one", "ab", 1, "…"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Short(tt.text, tt.most)
+			got := EscapeShort(tt.text, tt.most)
 			assert.ErrorIf(t, got != tt.want || utf8.RuneCountInString(got) > tt.most, "got %q, want %q", got, tt.want)
 		})
 	}
 }
 
-func TestText(t *testing.T) {
+func TestEscape(t *testing.T) {
 	for text, want := range map[string]string{
 		"203.0.113.7":       "203.0.113.7",
 		"größe 漢":           "größe 漢",
@@ -90,18 +90,18 @@ func TestText(t *testing.T) {
 		"not UTF-8: \x9b":   `not UTF-8: \x9b`,
 		"a\\x1b is written": `a\x1b is written`,
 	} {
-		assert.Equal(t, Text(text), want, "%q shown as", text)
+		assert.Equal(t, Escape(text), want, "%q shown as", text)
 	}
 }
 
-func TestJSON(t *testing.T) {
+func TestEscapeJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":"größe 漢"}`:          `{"a":"größe 漢"}`,
 		"\"\x7f\u009b1m\u202e\"":   `"\u007f\u009b1m\u202e"`,
 		"\"tag \U000e0041 \xff\"":  `"tag \udb40\udc41 \ufffd"`,
 		`"\u001b is escaped once"`: `"\u001b is escaped once"`,
 	} {
-		got := JSON(text)
+		got := EscapeJSON(text)
 		assert.ErrorIf(t, got != want, "%q is shown as %q; want %q", text, got, want)
 		var before, after any
 		if json.Unmarshal([]byte(text), &before) != nil || json.Unmarshal([]byte(got), &after) != nil || !reflect.DeepEqual(before, after) {
@@ -110,11 +110,11 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func FuzzShort(f *testing.F) {
+func FuzzEscapeShort(f *testing.F) {
 	f.Add("a\x1b[31m\u202e", 5)
 	f.Add("é\xff", 1)
 	f.Fuzz(func(t *testing.T, text string, most int) {
-		shown := Short(text, most)
+		shown := EscapeShort(text, most)
 		if utf8.RuneCountInString(shown) > max(0, most) || !utf8.ValidString(shown) || strings.ContainsFunc(shown, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Fatalf("%q", shown)
 		}

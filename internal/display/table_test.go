@@ -1,4 +1,4 @@
-package terminal
+package display
 
 import (
 	"os"
@@ -15,7 +15,7 @@ func TestTable_Write_alignment(t *testing.T) {
 	for _, row := range [][]string{{"ä", "5", "", "first"}, {"longer", "1000", "", long}, {"\x1b[2J", "1", "", ""}} {
 		table.Add(row...)
 	}
-	table.Write(New(&text))
+	table.Write(NewWriter(&text))
 	want := "KEY      COUNT  DETAIL\nä            5  first\nlonger    1000  " + long + "\n\\x1b[2J      1\n"
 	got := text.String()
 	assert.ErrorIf(t, got != want, "got\n%swant\n%s", got, want)
@@ -27,7 +27,7 @@ func TestKeyValues_Write(t *testing.T) {
 	values.Add("key", "a\nb")
 	values.Add("note", "")
 	values.Add("remaining", "3")
-	if values.Write(New(&text)); text.String() != "key        a\\x0ab\nremaining  3\n" {
+	if values.Write(NewWriter(&text)); text.String() != "key        a\\x0ab\nremaining  3\n" {
 		t.Errorf("got %q", &text)
 	}
 }
@@ -38,7 +38,7 @@ func TestWriter_Err(t *testing.T) {
 		t.Skip("this system has no /dev/full")
 	}
 	defer full.Close() //nolint:errcheck // its writes fail on purpose
-	w := New(full)
+	w := NewWriter(full)
 	if w.Print("lost\n"); w.Err() == nil {
 		t.Error("no error of a full disk")
 	}

@@ -1,8 +1,9 @@
-// Package escape makes text from clients, logs and configurations safe to show. Terminals obey control
-// characters, JSON holds no arbitrary bytes, and invisible characters reorder a line. [Key] is the form of
-// keys that is also read, [Text] and [Short] are for terminals, and [JSON] is for JSON on terminals. None
-// of them is safe in HTML: templates escape for HTML themselves.
-package escape
+// Package display writes for people: numbers and durations in words, tables and wrapped texts on terminals. It escapes
+// what comes from clients, logs and configurations: terminals obey control characters, JSON holds no arbitrary bytes,
+// and invisible characters reorder a line. [EscapeKey] is the form of keys that is also read, [Escape] and
+// [EscapeShort] are for terminals, and [EscapeJSON] is for JSON on terminals. None of them is safe in HTML: templates
+// escape for HTML themselves. [Redact] hides configured values that may be secrets.
+package display
 
 import (
 	"fmt"
@@ -12,18 +13,18 @@ import (
 	"unicode/utf8"
 )
 
-// Text replaces every character that does not print by an escape: control characters, so also terminal
+// Escape replaces every character that does not print by an escape: control characters, so also terminal
 // escapes and line breaks, characters that change the direction of writing, and bytes that are not UTF-8.
-func Text(text string) string {
+func Escape(text string) string {
 	if isPlain(text) {
 		return text
 	}
 	return replaced(text, codePoint)
 }
 
-// Short is [Text] with a bound of the result's length, in characters. A longer text ends with … and never
+// EscapeShort is [Escape] with a bound of the result's length, in characters. A longer text ends with … and never
 // within an escape.
-func Short(text string, most int) string {
+func EscapeShort(text string, most int) string {
 	if len(text) <= most && isPlain(text) {
 		return text
 	}
@@ -47,10 +48,10 @@ func Short(text string, most int) string {
 	return b.String()
 }
 
-// JSON replaces every character that does not print by its escape in JSON. In compact or indented JSON
+// EscapeJSON replaces every character that does not print by its escape in JSON. In compact or indented JSON
 // such characters stand within strings only, apart from line breaks, so the value stays the same: hand
 // over indented JSON line by line.
-func JSON(text string) string { return replaced(text, utf16Units) }
+func EscapeJSON(text string) string { return replaced(text, utf16Units) }
 
 // replaced returns a text with an escape for each character that does not print.
 func replaced(text string, escape func(r rune, bytes string) string) string {
