@@ -4,20 +4,12 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Count writes a number with commas between the thousands.
-func Count[N int | int64](n N) string {
-	digits := strconv.FormatInt(int64(n), 10)
-	sign := ""
-	if digits[0] == '-' {
-		sign, digits = "-", digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
-}
+func Count[N int | int64](n N) string { return humanize.Comma(int64(n)) }
 
 // Counted writes a number of things: 1 request, 2,000 requests.
 func Counted[N int | int64](n N, noun string) string { return Count(n) + " " + Noun(n, noun) }

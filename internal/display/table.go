@@ -1,8 +1,9 @@
 package display
 
 import (
-	"slices"
+	"fmt"
 	"strings"
+	"text/tabwriter"
 	"unicode/utf8"
 )
 
@@ -74,8 +75,9 @@ func (k *KeyValues) Add(name, value string) {
 
 // Write writes the values, aligned.
 func (k KeyValues) Write(w Writer) {
-	widest := len(slices.MaxFunc(k.names, func(a, b string) int { return len(a) - len(b) }))
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i, name := range k.names {
-		w.Print(name + strings.Repeat(" ", widest-len(name)+2) + k.values[i] + "\n")
+		_, _ = fmt.Fprintf(columns, "%s\t%s\n", name, k.values[i]) // w keeps the error
 	}
+	_ = columns.Flush()
 }
