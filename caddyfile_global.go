@@ -11,10 +11,9 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/credentialsource"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 func init() {
@@ -202,10 +201,10 @@ func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) (err erro
 	case "tls":
 		return parseTLS(d, r)
 	case "credentials":
-		r.CredentialsRaw, err = credentialsource.Parse(d)
+		r.CredentialsRaw, err = caddyfileopt.ParseCredentials(d)
 		return err
 	case "sentinel_credentials":
-		r.SentinelCredentialsRaw, err = credentialsource.Parse(d)
+		r.SentinelCredentialsRaw, err = caddyfileopt.ParseCredentials(d)
 		return err
 	}
 	value, err := caddyfileopt.Value(d)
@@ -245,7 +244,7 @@ func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
 	case (r.TLS.Cert == "") != (r.TLS.Key == ""):
 		return at.Wrap(errors.New("tls: cert and key go together; name both files, or neither"))
 	case r.TLS.CA != "" && len(r.TLS.Pins) > 0:
-		return at.Wrap(tlsfiles.ErrPinAndCA)
+		return at.Wrap(secretfile.ErrPinAndCA)
 	}
 	return nil
 }
@@ -260,7 +259,7 @@ func parsePins(d *caddyfile.Dispenser, t *RedisTLS) error {
 		if strings.Contains(pin, "{") {
 			continue
 		}
-		if err := tlsfiles.ValidPin(pin); err != nil {
+		if err := secretfile.ValidPin(pin); err != nil {
 			return d.WrapErr(err)
 		}
 	}

@@ -13,11 +13,10 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/credentialsource"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
 )
 
 // Redis says how to reach Redis: by `url`, or by `addresses` and the fields after it. Text values
@@ -124,7 +123,7 @@ func (r *Redis) check() error {
 	if r.TLS == nil || strings.Contains(r.TLS.ServerName, "{") {
 		return nil
 	}
-	return tlsfiles.ValidServerName(r.TLS.ServerName)
+	return secretfile.ValidServerName(r.TLS.ServerName)
 }
 
 func (r *Redis) clientOptions(ctx caddy.Context) (dial.Options, error) {
@@ -151,10 +150,10 @@ func (r *Redis) clientOptions(ctx caddy.Context) (dial.Options, error) {
 	}
 	err := caddyfileopt.ResolveTexts(texts)
 	if err == nil {
-		o.Credentials, err = credentialsource.Load(ctx, "credentials", r.CredentialsRaw)
+		o.Credentials, err = caddyfileopt.LoadCredentials(ctx, "credentials", r.CredentialsRaw)
 	}
 	if err == nil {
-		o.SentinelCredentials, err = credentialsource.Load(ctx, "sentinel_credentials", r.SentinelCredentialsRaw)
+		o.SentinelCredentials, err = caddyfileopt.LoadCredentials(ctx, "sentinel_credentials", r.SentinelCredentialsRaw)
 	}
 	return o, err
 }
@@ -211,8 +210,8 @@ type RedisTLS struct {
 }
 
 // resolve replaces placeholders.
-func (t *RedisTLS) resolve() (tlsfiles.Files, error) {
-	files := tlsfiles.Files(*t)
+func (t *RedisTLS) resolve() (secretfile.TLS, error) {
+	files := secretfile.TLS(*t)
 	files.Pins = slices.Clone(files.Pins)
 	texts := []caddyfileopt.OptionText{
 		{Option: "ca", Text: &files.CA}, {Option: "cert", Text: &files.Cert}, {Option: "key", Text: &files.Key},

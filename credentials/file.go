@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/regularfile"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // File is the path of a file with a password, and a [Provider] of it.
@@ -29,7 +29,7 @@ func (f File) Identity() string { return string(f) }
 const maxFile = 64 << 10
 
 func readPassword(path string) (string, error) {
-	text, err := regularfile.Read(path, maxFile+1)
+	text, err := secretfile.Read(path, maxFile+1)
 	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	shown := shownPath(path)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/regularfile"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // putFile writes a file.
@@ -53,7 +53,7 @@ func TestFile_no_regular_file(t *testing.T) {
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
 	assert.Must(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)))
 	for _, path := range []string{pipe, link, os.DevNull, "/dev/zero"} {
-		if got, err := readPassword(path); got != "" || !errors.Is(err, regularfile.ErrNotRegular) || !strings.Contains(err.Error(), path) {
+		if got, err := readPassword(path); got != "" || !errors.Is(err, secretfile.ErrNotRegular) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %q, %v; want errNotRegular", path, got, err)
 		}
 	}

@@ -1,4 +1,5 @@
-// Package caddyfileopt reads options of Caddyfile blocks, and says in which line what is wrong.
+// Package caddyfileopt reads options of Caddyfile blocks, and says in which line what is wrong. It also has the
+// options that are modules: where logins at Redis come from.
 package caddyfileopt
 
 import (

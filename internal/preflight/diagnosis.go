@@ -16,7 +16,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // helloReply is a server's reply to HELLO, which every user who can connect may send: among others server, version,
@@ -180,7 +180,7 @@ func (p *preflight) refusedBy(err error, grant func(permissions string) string, 
 	advice := cmp.Or(t.advice, "check whether this is the address of a Redis")
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) && len(certificate.UnverifiedCertificates) > 0 {
-		advice += "; to trust this key of Redis, set in tls: pin " + tlsfiles.PinOf(certificate.UnverifiedCertificates[0])
+		advice += "; to trust this key of Redis, set in tls: pin " + secretfile.PinOf(certificate.UnverifiedCertificates[0])
 	}
 	p.failed("reachable", "", text, words.Replace(advice))
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/tlsfiles"
 )
 
 func TestMain(m *testing.M) {
@@ -52,7 +52,7 @@ func startPair(t *testing.T, path string, secure bool, args ...string) *pair {
 	var authority *redistest.Authority
 	if secure {
 		authority = redistest.NewAuthority(t)
-		p.options.LoadTLS = tlsfiles.Files{CA: authority.CA, ServerName: "redis.test"}.Load
+		p.options.LoadTLS = secretfile.TLS{CA: authority.CA, ServerName: "redis.test"}.Load
 		start = func(own ...string) *redistest.Server {
 			address, serve := authority.ServeTLS(t)
 			if p.old != nil && path == "name" {

@@ -1,5 +1,4 @@
-// Package tlsfiles reads the files of a TLS client: whom to trust, and how to be trusted.
-package tlsfiles
+package secretfile
 
 import (
 	"cmp"
@@ -10,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/regularfile"
 )
 
-// Files are paths of PEM files; empty: the system's authorities, and no certificate.
-type Files struct {
+// TLS is whom a TLS client trusts, and how it is trusted: paths of PEM files; empty: the system's authorities, and no
+// certificate.
+type TLS struct {
 	CA, Cert, Key string
 
 	// ServerName is the name that the server's certificate must have; empty: its host. With pins it is only sent.
@@ -35,7 +34,7 @@ func ValidServerName(name string) error {
 
 // Load reads the files. Its errors begin with the option at fault. Each new connection loads them, so
 // that renewed certificates need no reload.
-func (f Files) Load() (*tls.Config, error) {
+func (f TLS) Load() (*tls.Config, error) {
 	if err := ValidServerName(f.ServerName); err != nil {
 		return nil, err
 	}
@@ -47,7 +46,7 @@ func (f Files) Load() (*tls.Config, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
 	if f.CA != "" {
-		pem, err := read("ca", f.CA)
+		pem, err := readPEM("ca", f.CA)
 		if err != nil {
 			return nil, err
 		}
@@ -62,8 +61,8 @@ func (f Files) Load() (*tls.Config, error) {
 		}
 	}
 	if f.Cert != "" {
-		certPEM, certErr := read("cert", f.Cert)
-		keyPEM, keyErr := read("key", f.Key)
+		certPEM, certErr := readPEM("cert", f.Cert)
+		keyPEM, keyErr := readPEM("key", f.Key)
 		if err := cmp.Or(certErr, keyErr); err != nil {
 			return nil, err
 		}
@@ -79,9 +78,9 @@ func (f Files) Load() (*tls.Config, error) {
 // maxFile is the most bytes that are read of a file. A bundle of authorities has some 250 kB.
 const maxFile = 16 << 20
 
-// read reads the file of an option. Its error shows the path unless that looks like a URL.
-func read(option, path string) ([]byte, error) {
-	text, err := regularfile.Read(path, maxFile)
+// readPEM reads the file of an option. Its error shows the path unless that looks like a URL.
+func readPEM(option, path string) ([]byte, error) {
+	text, err := Read(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: reading %s: %w", option, display.Redact(path), err)
 	}

@@ -1,4 +1,4 @@
-package tlsfiles
+package secretfile
 
 import (
 	"crypto/tls"
@@ -38,7 +38,7 @@ func TestFiles_Load_pin_resumption(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		sessions := tls.NewLRUClientSessionCache(1)
 		load := func(key string) *tls.Config {
-			config := assert.NoError(Files{Pins: []string{redistest.PinOf(t, key)}}.Load())(t)
+			config := assert.NoError(TLS{Pins: []string{redistest.PinOf(t, key)}}.Load())(t)
 			config.ClientSessionCache, config.MaxVersion = sessions, version
 			return config
 		}

@@ -1,6 +1,4 @@
-// Package credentialsource decides where logins at Redis come from: it has the module of files, and finds those of
-// others. It may import credentials, caddyfileopt and display.
-package credentialsource
+package caddyfileopt
 
 import (
 	"context"
@@ -14,20 +12,19 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 func init() {
-	caddy.RegisterModule(File{})
+	caddy.RegisterModule(CredentialsFile{})
 }
 
-// namespace is that of the modules that provide logins.
-const namespace = "redis_ratelimit.credentials"
+// credentialsNamespace is that of the modules that provide logins.
+const credentialsNamespace = "redis_ratelimit.credentials"
 
-// File is a file with a password. It is read at every new connection and each second, so that a rotated
+// CredentialsFile is a file with a password. It is read at every new connection and each second, so that a rotated
 // password needs no reload.
-type File struct {
+type CredentialsFile struct {
 	// The path of the file. One line break at its end is left out. Required.
 	Path string `json:"path,omitempty"`
 
@@ -35,14 +32,14 @@ type File struct {
 }
 
 // CaddyModule returns the Caddy module information.
-func (File) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: namespace + ".file", New: func() caddy.Module { return new(File) }}
+func (CredentialsFile) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: credentialsNamespace + ".file", New: func() caddy.Module { return new(CredentialsFile) }}
 }
 
 var errPathURL = errors.New("use the path of a file; a URL stands behind the word redis itself")
 
 // UnmarshalCaddyfile reads file <path>. Its errors quote no value: a password may stand in place of a path.
-func (f *File) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (f *CredentialsFile) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	if !d.Args(&f.Path) || f.Path == "" || d.NextArg() || d.NextBlock(d.Nesting()) {
 		return errors.New("file takes the path of a file with the password, such as credentials file /run/secrets/redis")
@@ -55,14 +52,14 @@ func (f *File) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Provision replaces placeholders of the path, and refuses a file that holds no password. Errors name the path as
 // [credentials.File] does.
-func (f *File) Provision(ctx caddy.Context) error {
+func (f *CredentialsFile) Provision(ctx caddy.Context) error {
 	switch {
 	case f.Path == "":
 		return errors.New(`use the source "file" and a path`)
 	case strings.Contains(f.Path, "://"):
 		return errPathURL
 	}
-	path, err := caddyfileopt.ResolveText("path", f.Path)
+	path, err := ResolveText("path", f.Path)
 	if err != nil {
 		return err
 	}
@@ -74,13 +71,15 @@ func (f *File) Provision(ctx caddy.Context) error {
 }
 
 // Login implements credentials.Provider.
-func (f *File) Login(ctx context.Context) (credentials.Login, error) { return f.provider.Login(ctx) }
+func (f *CredentialsFile) Login(ctx context.Context) (credentials.Login, error) {
+	return f.provider.Login(ctx)
+}
 
 // Identity implements credentials.Provider.
-func (f *File) Identity() string { return f.provider.Identity() }
+func (f *CredentialsFile) Identity() string { return f.provider.Identity() }
 
-// Parse reads a source of logins. Its errors quote no value.
-func Parse(d *caddyfile.Dispenser) (json.RawMessage, error) {
+// ParseCredentials reads a source of logins. Its errors quote no value.
+func ParseCredentials(d *caddyfile.Dispenser) (json.RawMessage, error) {
 	option := d.Val()
 	if !d.NextArg() {
 		return nil, d.Errf("%s takes a source, such as %[1]s file /run/secrets/redis", option)
@@ -89,7 +88,7 @@ func Parse(d *caddyfile.Dispenser) (json.RawMessage, error) {
 	if err := checkSource(source); err != nil {
 		return nil, d.Errf("%s: %w", option, err)
 	}
-	module, err := caddyfile.UnmarshalModule(d, namespace+"."+source)
+	module, err := caddyfile.UnmarshalModule(d, credentialsNamespace+"."+source)
 	if err != nil {
 		return nil, d.Errf("%s: %w", option, err)
 	}
@@ -98,18 +97,18 @@ func Parse(d *caddyfile.Dispenser) (json.RawMessage, error) {
 
 // checkSource refuses a source that no module of this Caddy has the name of.
 func checkSource(source string) error {
-	if _, err := caddy.GetModule(namespace + "." + source); err == nil && source != "" {
+	if _, err := caddy.GetModule(credentialsNamespace + "." + source); err == nil && source != "" {
 		return nil
 	}
 	switch source {
 	case "aws", "azure", "gcp":
 		return fmt.Errorf("this Caddy has no source %s; build it with xcaddy build --with github.com/redis-ratelimit/caddy-redis-ratelimit/credentials/%[1]s", source)
 	}
-	return errors.New(`use the source "file" and a path, or the name of a module of ` + namespace)
+	return errors.New(`use the source "file" and a path, or the name of a module of ` + credentialsNamespace)
 }
 
-// Load loads the module of a source; nil without one. Errors quote no value.
-func Load(ctx caddy.Context, option string, raw json.RawMessage) (credentials.Provider, error) {
+// LoadCredentials loads the module of a source; nil without one. Errors quote no value.
+func LoadCredentials(ctx caddy.Context, option string, raw json.RawMessage) (credentials.Provider, error) {
 	if raw == nil {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -126,7 +125,7 @@ func Load(ctx caddy.Context, option string, raw json.RawMessage) (credentials.Pr
 	module, err := ctx.LoadModule(&guest, "Raw")
 	if err != nil {
 		// Caddy writes the module's name before its error, and quotes a field that is unknown.
-		_, text, found := strings.Cut(err.Error(), "provision "+namespace+"."+head.Source+": ")
+		_, text, found := strings.Cut(err.Error(), "provision "+credentialsNamespace+"."+head.Source+": ")
 		if !found {
 			text = err.Error()
 		}
@@ -134,14 +133,14 @@ func Load(ctx caddy.Context, option string, raw json.RawMessage) (credentials.Pr
 	}
 	provider, ok := module.(credentials.Provider)
 	if !ok {
-		return nil, fmt.Errorf("%s: the module %s.%s provides no logins", option, namespace, head.Source)
+		return nil, fmt.Errorf("%s: the module %s.%s provides no logins", option, credentialsNamespace, head.Source)
 	}
 	return provider, nil
 }
 
 // Interface guards
 var (
-	_ caddy.Provisioner     = (*File)(nil)
-	_ caddyfile.Unmarshaler = (*File)(nil)
-	_ credentials.Provider  = (*File)(nil)
+	_ caddy.Provisioner     = (*CredentialsFile)(nil)
+	_ caddyfile.Unmarshaler = (*CredentialsFile)(nil)
+	_ credentials.Provider  = (*CredentialsFile)(nil)
 )

@@ -1,4 +1,4 @@
-package tlsfiles
+package secretfile
 
 import (
 	"crypto/sha256"

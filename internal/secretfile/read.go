@@ -1,6 +1,6 @@
-// Package regularfile reads small files that are read again and again, such as those of passwords and certificates. It
-// opens no pipe and no device, which could block or act.
-package regularfile
+// Package secretfile reads the small files that a login and a TLS client are made of, again and again: passwords,
+// certificates, keys. It opens no pipe and no device, which could block or act.
+package secretfile
 
 import (
 	"errors"
@@ -15,14 +15,14 @@ var ErrNotRegular = errors.New("it is no regular file; name one that can be read
 
 // Read reads a regular file, up to so many bytes. Links are followed. Its errors do not name the path.
 func Read(path string, most int64) ([]byte, error) {
-	text, err := read(path, most)
+	text, err := readRegular(path, most)
 	if cause := (&fs.PathError{}); errors.As(err, &cause) {
 		err = cause.Err
 	}
 	return text, err
 }
 
-func read(path string, most int64) ([]byte, error) {
+func readRegular(path string, most int64) ([]byte, error) {
 	if err := checkRegular(os.Stat(path)); err != nil {
 		return nil, err
 	}
