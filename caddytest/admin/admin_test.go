@@ -1,4 +1,5 @@
-// Package admin tests the admin API and the commands of an operator on a running Caddy, and the replay of access logs.
+// Package admin tests the admin API and the commands of an operator on a running Caddy, what Caddy says of a
+// configuration while it runs, and the replay of access logs. No secret of a configuration shows.
 package admin
 
 import (

@@ -1,5 +1,4 @@
-// Package config tests what Caddy says of a configuration while it runs, and that no secret of it shows.
-package config
+package admin
 
 import (
 	"context"
