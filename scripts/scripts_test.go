@@ -9,20 +9,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts/internal/takes"
 )
-
-// TestTakes_generated compares the scripts of takes with what they are made of.
-func TestTakes_generated(t *testing.T) {
-	wanted := assert.NoError(takes.Generate(files))(t)
-	for name, want := range wanted {
-		got, err := files.ReadFile(name)
-		assert.ErrorIf(t, err != nil || string(got) != want, "scripts/%s is not current, run: go generate ./scripts (%v)", name, err)
-	}
-	if names, err := fs.Glob(files, "*_takes.lua"); err != nil || len(names) != len(wanted) {
-		t.Errorf("%d scripts of takes: %v, %v; want %d", len(names), names, err, len(wanted))
-	}
-}
 
 // TestBuildTakes_closures counts what each run of a script of takes has to make.
 func TestBuildTakes_closures(t *testing.T) {

@@ -1,11 +1,10 @@
-// Command generate writes the scripts of takes into the current folder, that of the other fragments.
+// Command generate writes the scripts of takes alone into the current folder, that of the other fragments: one for each
+// kernel, takes.lua with the prelude and the kernel in it, the functions of both in place of their calls.
 package main
 
 import (
 	"fmt"
 	"os"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts/internal/takes"
 )
 
 func main() {
@@ -16,7 +15,7 @@ func main() {
 }
 
 func generate() error {
-	scripts, err := takes.Generate(os.DirFS("."))
+	scripts, err := takes(os.DirFS("."))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
-package takes
+package main
 
 import (
+	"io/fs"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -8,8 +10,21 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
-// TestGenerate_closure_that_reads_its_policy calls a function of several lines within an expression.
-func TestGenerate_closure_that_reads_its_policy(t *testing.T) {
+// TestTakes_current compares the scripts of takes with what they are made of.
+func TestTakes_current(t *testing.T) {
+	files := os.DirFS("..")
+	wanted := assert.NoError(takes(files))(t)
+	for name, want := range wanted {
+		got, err := fs.ReadFile(files, name)
+		assert.ErrorIf(t, err != nil || string(got) != want, "scripts/%s is not current, run: go generate ./scripts (%v)", name, err)
+	}
+	if names, err := fs.Glob(files, "*_takes.lua"); err != nil || len(names) != len(wanted) {
+		t.Errorf("%d scripts of takes: %v, %v; want %d", len(names), names, err, len(wanted))
+	}
+}
+
+// TestTakes_closure_that_reads_its_policy calls a function of several lines within an expression.
+func TestTakes_closure_that_reads_its_policy(t *testing.T) {
 	for call, want := range map[string]string{
 		"local b = left(policy) - 1":                "k.lua: left reads its policy: ",
 		"local a = left(policy)\n  local b = a - 1": "",
@@ -21,7 +36,7 @@ func TestGenerate_closure_that_reads_its_policy(t *testing.T) {
 		} {
 			files[name] = &fstest.MapFile{Data: []byte(text)}
 		}
-		scripts, err := Generate(files)
+		scripts, err := takes(files)
 		if want == "" && (err != nil || !strings.Contains(scripts["k_takes.lua"], "= policy_limit\n")) {
 			t.Errorf("%s: %s, %v", call, scripts["k_takes.lua"], err)
 		}

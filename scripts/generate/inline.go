@@ -1,4 +1,4 @@
-package takes
+package main
 
 import (
 	"fmt"

@@ -1,6 +1,4 @@
-// Package takes makes the scripts of takes alone, one for each kernel: takes.lua with the prelude and the kernel in
-// it, the functions of both in place of their calls.
-package takes
+package main
 
 import (
 	"errors"
@@ -20,9 +18,9 @@ var (
 	policyField = regexp.MustCompile(`\bpolicy\.(\w+)`)
 )
 
-// Generate returns the scripts by file name, made of the fragments in files: one for each kernel with a fragment of
+// takes returns the scripts by file name, made of the fragments in files: one for each kernel with a fragment of
 // changes. The clock comes before them.
-func Generate(files fs.FS) (map[string]string, error) {
+func takes(files fs.FS) (map[string]string, error) {
 	fragments, err := fs.Glob(files, "*_changes.lua")
 	if err != nil {
 		return nil, fmt.Errorf("listing the fragments of changes: %w", err)
@@ -47,8 +45,8 @@ func Generate(files fs.FS) (map[string]string, error) {
 }
 
 // script returns the script of one kernel, of the texts of takes.lua, the prelude and the kernel.
-func script(name, takes, prelude, kernel string) (string, error) {
-	before, after, found := strings.Cut(header.ReplaceAllString(takes, ""), place)
+func script(name, frame, prelude, kernel string) (string, error) {
+	before, after, found := strings.Cut(header.ReplaceAllString(frame, ""), place)
 	after = only.ReplaceAllStringFunc(after, func(line string) string {
 		if only.FindStringSubmatch(line)[1] == name {
 			return line
