@@ -89,7 +89,6 @@ type Memory struct {
 }
 
 const (
-	defaultTimeout   = 100 * time.Millisecond
 	defaultKeyPrefix = "rl"
 
 	minTimeout = 100 * time.Microsecond
@@ -151,7 +150,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 }
 
 func (a *App) setDefaults() {
-	a.Timeout = cmp.Or(a.Timeout, caddy.Duration(defaultTimeout))
+	a.Timeout = cmp.Or(a.Timeout, caddy.Duration(dial.DefaultTimeout))
 	a.FailMode = cmp.Or(a.FailMode, failover.FailLocal)
 	a.KeyPrefix = cmp.Or(a.KeyPrefix, new(defaultKeyPrefix))
 	a.LocalShare = cmp.Or(a.LocalShare, new(100.0))

@@ -100,7 +100,7 @@ func (a *App) resolve(ctx caddy.Context) (storepool.Options, error) {
 // check refuses what cannot work whatever the placeholders hold.
 func (r *Redis) check() error {
 	o := r.written()
-	o.Timeout = defaultTimeout
+	o.Timeout = dial.DefaultTimeout
 	for i, address := range o.Addresses {
 		if strings.Contains(address, "{") {
 			o.Addresses[i] = "placeholder:1"
@@ -114,7 +114,7 @@ func (r *Redis) check() error {
 		if err != nil {
 			return err
 		}
-		fromURL.PoolSize, fromURL.Timeout = r.PoolSize, defaultTimeout
+		fromURL.PoolSize, fromURL.Timeout = r.PoolSize, dial.DefaultTimeout
 		o = fromURL
 	}
 	if err := o.Validate(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 )
 
 // fault is a row of the suite, with processes of its own.
@@ -97,7 +98,7 @@ func watchStalls(t *testing.T) (longest func() time.Duration) {
 func checkNoneWaits(t *testing.T, slowest, stalled time.Duration) {
 	t.Helper()
 	if isLong() {
-		const timeout = caddytest.DefaultTimeout
+		const timeout = dial.DefaultTimeout
 		assert.ErrorIf(t, slowest >= timeout+caddytest.Slack+stalled,
 			"the slowest answer took %v; none may wait for longer than %v (the machine stalled for %v)", slowest, timeout, stalled)
 		t.Logf("the slowest answer took %v; the machine stalled for %v", slowest, stalled)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 )
 
 // arrival is a request that reached the backend.
@@ -118,7 +118,7 @@ func (s *soak) checkCalm(t *testing.T, calm span, stalled time.Duration) {
 		places *= len(s.nodes)
 		s.elsewhere += local
 		t.Logf("%d requests passed without Redis; the machine stalled for %v", local, stalled)
-		assert.ErrorIf(t, isSoak() && local > soakClients && stalled < caddytest.DefaultTimeout/4, "Redis did not decide between faults")
+		assert.ErrorIf(t, isSoak() && local > soakClients && stalled < dial.DefaultTimeout/4, "Redis did not decide between faults")
 	}
 	if s.ran = s.look(); s.ran > places {
 		t.Errorf("%d requests ran at once, at most %d may", s.ran, places)

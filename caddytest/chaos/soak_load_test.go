@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 )
 
 // begin starts the load.
@@ -129,7 +130,7 @@ func (s *soak) check(t *testing.T, stalled time.Duration) {
 	}
 	for _, f := range features {
 		slowest := s.snapshot(f).slowest
-		assert.ErrorIf(t, slowest > caddytest.DefaultTimeout+caddytest.Slack+stalled, "%s: the slowest response took %v, the machine stalled for %v", f.name, slowest, stalled)
+		assert.ErrorIf(t, slowest > dial.DefaultTimeout+caddytest.Slack+stalled, "%s: the slowest response took %v, the machine stalled for %v", f.name, slowest, stalled)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 )
 
 const (
@@ -259,7 +260,7 @@ func (s *soak) config(number int) string {
 		header X-Reason {http.redis_ratelimit.reason}
 		respond "{http.redis_ratelimit.decision} {http.redis_ratelimit.source}"
 	}`, s.rounds, s.backend, number)
-	timeout := assert.Rounds(500*time.Millisecond, caddytest.DefaultTimeout)
+	timeout := assert.Rounds(500*time.Millisecond, dial.DefaultTimeout)
 	return caddytest.Quietly(caddytest.Config("redis_ratelimit {\n"+s.group.option()+"\ntimeout "+timeout.String()+"\n}", site))
 }
 

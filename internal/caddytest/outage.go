@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// DefaultTimeout is the default of the option timeout.
-	DefaultTimeout = 100 * time.Millisecond
-
 	// Slack bounds the delay of a busy machine of two cores, besides its stalls. On an idle one the
 	// delay is below 20ms.
 	Slack = 150 * time.Millisecond
