@@ -61,7 +61,7 @@ func init() {
 func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	d.Next()
 	if existing != nil {
-		return nil, d.Errf("the global option %s stands here twice; make one of them", appName)
+		return nil, d.Errf("the global option %s is given twice; make one of them", appName)
 	}
 	app, err := parseApp(d)
 	if err != nil {

@@ -61,7 +61,7 @@ func findingsOf(config []byte) (findings []preflight.Finding) {
 		return []preflight.Finding{{
 			Check: preflight.Configuration, Result: preflight.Warning,
 			Detail: "cannot be set up, so that its limits were not looked at: " + err.Error(),
-			Advice: "mend what 'caddy validate' reports",
+			Advice: "fix what 'caddy validate' reports",
 		}}
 	}
 	for _, w := range warnings {

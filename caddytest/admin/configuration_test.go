@@ -30,7 +30,7 @@ func TestUnwritten_warning(t *testing.T) {
 	n := caddytest.Start(t, caddytest.Config("", "respond ok"))
 	warnings := func() []caddytest.LogLine {
 		return n.Log.Lines(func(l caddytest.LogLine) bool {
-			return l.Level == "warn" && strings.HasPrefix(l.Message, "a limit goes by the header ")
+			return l.Level == "warn" && strings.HasPrefix(l.Message, "the limit reads the header ")
 		})
 	}
 	for _, test := range []struct {
@@ -57,7 +57,7 @@ func TestUnwritten_warning(t *testing.T) {
 		{"a computed name", "route {\nrequest_header {vars.name} x\n" + limit + "}", nil},
 		{"behind a login without headers", "route {\n" + basic + limit + "}", []string{"have a proxy in front"}},
 		{"behind a named route", "route {\ninvoke login\n" + limit + "}", nil},
-		{"behind a named route, before the login", "route {\ninvoke login\n" + limit + login + "}", []string{"unless a handler in front writes it too; put both into a route"}},
+		{"behind a named route, before the login", "route {\ninvoke login\n" + limit + login + "}", []string{"unless a handler in front sets it too; put both into a route"}},
 		{"behind a named route, a header of its own before request_header", "route {\ninvoke login\n" + own + "request_header +x-my-user a\n}", []string{"unless a handler in front"}},
 		{"behind a named route, kept from the backend", "route {\ninvoke login\n" + limit + "request_header -Remote-User\n}", nil},
 	} {

@@ -86,5 +86,5 @@ func TestWarnings_check(t *testing.T) {
 	check(site, "--json").Want(t, 1, `"check": "configuration"`, `"result": "warning"`, `"advice": "write {client_ip}`)
 	check("http://127.0.0.1:8080 {\nredis_ratelimit {client_ip} 10 1m\n}\n").Want(t, 0, "redis  ok")
 	broken := check("https://127.0.0.1:8443 {\ntls /missing.pem /missing.pem\nredis_ratelimit {client_ip} 10 1m\n}\n")
-	broken.Want(t, 1, "cannot be set up", "-> mend what 'caddy validate' reports")
+	broken.Want(t, 1, "cannot be set up", "-> fix what 'caddy validate' reports")
 }

@@ -96,9 +96,9 @@ func (l Lines) Once(d *caddyfile.Dispenser, option string) error {
 	case l.Note(d, option):
 		return nil
 	case option == "match":
-		return d.Err("match stands here twice; write one block match { ... } with a matcher in each line")
+		return d.Err("match is given twice; write one block match { ... } with a matcher in each line")
 	}
-	return d.Errf("%s stands here twice; leave one out", option)
+	return d.Errf("%s is given twice; leave one out", option)
 }
 
 // Wrap adds file and line of the option that an error is about, or of the block. Errors of checks

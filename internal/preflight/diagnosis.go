@@ -123,7 +123,7 @@ const (
 )
 
 var diagnoses = []diagnosis{
-	{"credentials: ", false, "mend what the source of credentials lacks; Redis was not asked"},
+	{"credentials: ", false, "fix the credentials source; Redis was not asked"},
 	{"WRONGPASS", true, "change username and password, or the user in Redis; of a source of credentials check settings, rights and this machine's clock"},
 	{"NOAUTH", true, "set username and password: this Redis requires them"},
 	{"invalid password", true, "change the password"},

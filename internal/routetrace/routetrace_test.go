@@ -67,7 +67,7 @@ func TestWarnings_foreignHeader(t *testing.T) {
 	}
 	sets := &headers.Handler{Request: &headers.HeaderOps{Set: http.Header{"remote-user": {"a"}}}}
 	deletes := &headers.Handler{Request: &headers.HeaderOps{Delete: []string{"Remote-User"}}}
-	const none, never, later, unsure = "", "which nothing before it writes", "so that it is what the client wrote; put both", "unless a handler in front writes it too; put both"
+	const none, never, later, unsure = "", "which nothing before it sets", "so that clients can forge it; put both", "unless a handler in front sets it too; put both"
 	for name, test := range map[string]struct {
 		route []caddyhttp.MiddlewareHandler
 		want  string

@@ -108,12 +108,12 @@ var identityHeaders = []string{
 func (f *findings) addEarly(reads []earlyRead) {
 	const (
 		order  = "; put both into a route, in the order in which they run"
-		user   = "a limit goes by {%s} before the authentication has run, so that it is empty" + order
-		later  = "a limit goes by the header %s before forward_auth or request_header writes it, so that it is what the client wrote" + order
-		unsure = "a limit goes by the header %s before forward_auth or request_header writes it, " +
-			"so that it is what the client wrote, unless a handler in front writes it too" + order
-		never = "a limit goes by the header %s, which nothing before it writes, so that it is what the client wrote; " +
-			"have a proxy in front of Caddy write it, and let no client go around that proxy"
+		user   = "the limit reads {%s} before the authentication sets it, so that it is empty" + order
+		later  = "the limit reads the header %s before forward_auth or request_header sets it, so that clients can forge it" + order
+		unsure = "the limit reads the header %s before forward_auth or request_header sets it, " +
+			"so that clients can forge it, unless a handler in front sets it too" + order
+		never = "the limit reads the header %s, which nothing before it sets, so that clients can forge it; " +
+			"have a proxy in front of Caddy set it, and let no client go around that proxy"
 	)
 	for i := range reads {
 		r := &reads[i]
@@ -160,7 +160,7 @@ func meant(name string) (caddyfile, inJSON string) {
 
 // addUnset warns of placeholders with the names of other products that no handler sets.
 func (f *findings) addUnset() {
-	const never = "a limit goes by {%s}, which nothing sets, so that it is always empty; write %s, or set it by map"
+	const never = "the limit reads {%s}, which nothing sets, so that it is always empty; write %s, or set it by map"
 	for _, read := range f.unset {
 		name := read.text
 		if f.foreign || slices.Contains(f.mapped, name) {

@@ -71,7 +71,7 @@ func ParseMarks(percents []float64) ([]Fraction, error) {
 		case !(percent > 0 && percent <= 100):
 			err = errors.New("use a percentage above 0%, up to 100%")
 		case slices.Contains(marks, mark):
-			err = errors.New("stands here twice; leave one out")
+			err = errors.New("is given twice; leave one out")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("notify %s: %w", percentText(percent), err)
