@@ -140,7 +140,8 @@ func (a *App) checkPossible(registered *registeredPolicy, stores *storepool.Stor
 	case len(templates) == 0: // no handler uses the policy
 		return nil
 	case address && a.hasAddressKeys(policy):
-		return adminapi.BadInput("key: addresses count by their network in policy %q, IPv4 by /%d and IPv6 by /%d: give the network of this one, "+
+		return adminapi.BadInput("key: addresses count by their network in policy %q, IPv4 by /%d and IPv6 by /%d: "+
+			"give the network of this one, "+
 			"whose other clients it concerns too, or force to set it for a key that no request has",
 			policy, registered.identity.IPv4, registered.identity.IPv6)
 	}
@@ -167,7 +168,8 @@ func (a *App) checkRange(o *adminapi.OverrideRequest, known bool) (netip.Prefix,
 	switch {
 	case o.Remove:
 	case known && !a.hasAddressInKeys(o.Policy):
-		return blocked, adminapi.BadInput("range: the key of policy %q has no address of a client, so that a range would block nothing; use a policy by {client_ip}", o.Policy)
+		return blocked, adminapi.BadInput("range: the key of policy %q has no address of a client, so that a range would block nothing; "+
+			"use a policy by {client_ip}", o.Policy)
 	case blocked.Bits() < widest && !o.Force:
 		return blocked, adminapi.BadInput("range: /%d is a large part of the internet; give force to block it all the same", blocked.Bits())
 	}
@@ -226,7 +228,8 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 	case o.Policy == "":
 		return nil, adminapi.BadInput("policy: name one")
 	case oneIf(o.Key.Given)+oneIf(o.All)+oneIf(o.Range.Given) != 1:
-		return nil, adminapi.BadInput("key, range, all: give the key of one client, a range of addresses, or all as true for all clients without an override of their own")
+		return nil, adminapi.BadInput("key, range, all: give the key of one client, a range of addresses, or all as true for all " +
+			"clients without an override of their own")
 	case len(actions) != 1:
 		return nil, adminapi.BadInput("use one of limit, block, exempt, unban and remove; there are %d", len(actions))
 	case o.Range.Given && !o.Block && !o.Remove:
@@ -252,13 +255,15 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 	}
 	encoded := limiter.AsEncoded(text)
 	if client, _, isPass := rule.CutPass(encoded); isPass {
-		return nil, adminapi.BadInput("key: an override holds for a client and its passes; give the key of the client, %s", display.EscapeKey(client.String()))
+		return nil, adminapi.BadInput("key: an override holds for a client and its passes; give the key of the client, %s",
+			display.EscapeKey(client.String()))
 	}
 	return &encoded, nil
 }
 
 // putOverride sets an override of a policy. While Redis is away, blocks and exemptions apply on this node alone.
-func (a *App) putOverride(ctx context.Context, registered registeredPolicy, target overrides.Target, o *adminapi.OverrideRequest, report *adminapi.OverrideReport) error {
+func (a *App) putOverride(ctx context.Context, registered registeredPolicy, target overrides.Target, o *adminapi.OverrideRequest,
+	report *adminapi.OverrideReport) error {
 	lasts, err := o.Lasts()
 	if err != nil {
 		return err

@@ -35,7 +35,8 @@ func (a *App) serveBans(r *http.Request, stores *storepool.Stores) (any, bool, e
 		report.Error = adminapi.UnavailableText(err)
 	}
 	for _, b := range list {
-		report.Bans = append(report.Bans, adminapi.BanEntry{Policy: b.Policy, Key: display.EscapeKey(b.Key.String()), Banned: explain.Seconds(b.Left), Offenses: b.Offenses})
+		report.Bans = append(report.Bans, adminapi.BanEntry{Policy: b.Policy, Key: display.EscapeKey(b.Key.String()),
+			Banned: explain.Seconds(b.Left), Offenses: b.Offenses})
 	}
 	return report, err != nil, nil
 }
@@ -66,7 +67,8 @@ func (a *App) addBans(r *http.Request, stores *storepool.Stores, keys []adminapi
 
 // unban lifts the ban of a key, or with nil those of all keys of a policy, and reports how many there were. While Redis is
 // away it lifts those that this node remembers.
-func unban(ctx context.Context, stores *storepool.Stores, p *limiter.Policy, key *limiter.EncodedKey, report *adminapi.OverrideReport) error {
+func unban(ctx context.Context, stores *storepool.Stores, p *limiter.Policy, key *limiter.EncodedKey,
+	report *adminapi.OverrideReport) error {
 	if !p.Bans() {
 		return adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
 	}
@@ -153,7 +155,8 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 	policy, status := rule.UnderOverride(override, registered.policy)
 	checks := registered.quotas(policy, *key, override != nil)
 	check := checks[0]
-	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: display.EscapeKey(key.String()), Hint: cmp.Or(hint, blocked), Override: explain.Override(override),
+	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: display.EscapeKey(key.String()),
+		Hint: cmp.Or(hint, blocked), Override: explain.Override(override),
 		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
 	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
 		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: explain.Seconds(lasts)}
@@ -168,7 +171,8 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 		}
 		report.Source = string(source)
 		if registered.identity.unlimited && (override == nil || status == rule.Exempted) {
-			report.Hint = cmp.Or(report.Hint, "each request brings its limit along in "+registered.identity.limitFrom+", or is unlimited; explain shows what one of them gets")
+			report.Hint = cmp.Or(report.Hint, "each request brings its limit along in "+registered.identity.limitFrom+", or is unlimited; "+
+				"explain shows what one of them gets")
 		} else {
 			report.QuotaReport = new(explain.Quota(check.Policy, check.Result))
 		}

@@ -89,10 +89,12 @@ func parseApp(d *caddyfile.Dispenser) (*App, error) {
 
 // The words of the blocks.
 var (
-	appOptions        = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share", "settle_outage"}
-	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "credentials", "sentinel_username", "sentinel_password", "sentinel_credentials", "db", "tls", "pool_size"}
-	memoryOptions     = []string{"max_keys"}
-	tlsOptions        = []string{"ca", "cert", "key", "server_name", "pin"}
+	appOptions = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share",
+		"settle_outage"}
+	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "credentials", "sentinel_username",
+		"sentinel_password", "sentinel_credentials", "db", "tls", "pool_size"}
+	memoryOptions = []string{"max_keys"}
+	tlsOptions    = []string{"ca", "cert", "key", "server_name", "pin"}
 
 	blocks = caddyfileopt.Blocks{
 		{Place: "the directive redis_ratelimit, beside its policy blocks", Options: handlerOptions},

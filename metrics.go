@@ -33,7 +33,8 @@ var (
 		"Requests that Redis could not decide, by the kind of error; breaker: requests not sent because Redis fails.", "kind")
 
 	refundErrors = policystats.Counter("refund_errors_total",
-		"Refunds and charges after the response (count_if, cost) and repayments of outages that Redis did not apply, by the kind of error; breaker: those not sent because Redis fails.", "kind")
+		"Refunds and charges after the response (count_if, cost) and repayments of outages that Redis did not apply, by the kind of "+
+			"error; breaker: those not sent because Redis fails.", "kind")
 
 	dataLosses = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "data_losses_total",
@@ -41,7 +42,8 @@ var (
 	})
 
 	challenges = policystats.Counter("challenges_total",
-		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.", "outcome")
+		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; "+
+			"no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.", "outcome")
 )
 
 // memoryOverflows reads the running app, as gauges do.
@@ -52,19 +54,24 @@ var memoryOverflows = prometheus.NewCounterFunc(prometheus.CounterOpts{
 
 // gauges read the running app.
 var gauges = []prometheus.Collector{
-	gauge("breaker_open", "1 while no requests are sent to Redis, or to a part of a Cluster, because it fails.", fromRunning(func(a *App) float64 {
-		stores := a.use()
-		defer stores.End()
-		failing, _ := stores.Failing()
-		return oneIf(failing)
-	})),
-	gauge("credentials_stale", "1 while credentials cannot be renewed, so that connections to Redis go on with the last login.", fromRunning(func(a *App) float64 {
-		return oneIf(a.opened.Redis != nil && a.opened.Redis.LoginFailing.Load())
-	})),
+	gauge("breaker_open", "1 while no requests are sent to Redis, or to a part of a Cluster, because it fails.",
+		fromRunning(func(a *App) float64 {
+			stores := a.use()
+			defer stores.End()
+			failing, _ := stores.Failing()
+			return oneIf(failing)
+		})),
+	gauge("credentials_stale", "1 while credentials cannot be renewed, so that connections to Redis go on with the last login.",
+		fromRunning(func(a *App) float64 {
+			return oneIf(a.opened.Redis != nil && a.opened.Redis.LoginFailing.Load())
+		})),
 	gauge("held_requests", "Requests that max_delay holds now.", func() float64 { return float64(process.Held.Load()) }),
-	gauge("memory_keys", "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.", fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Len()) })),
-	gauge("overrides", "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.", fromRunning(func(a *App) float64 { return float64(a.overrides.Len()) })),
-	gauge("overrides_stale", "1 while overrides cannot be read from Redis, so that this node goes on with those that it has.", fromRunning(func(a *App) float64 { return oneIf(a.overrides.Stale()) })),
+	gauge("memory_keys", "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.",
+		fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Len()) })),
+	gauge("overrides", "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.",
+		fromRunning(func(a *App) float64 { return float64(a.overrides.Len()) })),
+	gauge("overrides_stale", "1 while overrides cannot be read from Redis, so that this node goes on with those that it has.",
+		fromRunning(func(a *App) float64 { return oneIf(a.overrides.Stale()) })),
 }
 
 func gauge(name, help string, value func() float64) prometheus.Collector {
@@ -91,7 +98,9 @@ func fromRunning(value func(a *App) float64) func() float64 {
 
 // registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	all := []prometheus.Collector{policystats.Decisions, storeDuration, storeErrors, refundErrors, dataLosses, batchSize, challenges, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans, policystats.UnmatchedCountIf, memoryOverflows, runningUnits{}}
+	all := []prometheus.Collector{policystats.Decisions, storeDuration, storeErrors, refundErrors, dataLosses, batchSize,
+		challenges, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans,
+		policystats.UnmatchedCountIf, memoryOverflows, runningUnits{}}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

@@ -33,7 +33,8 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 var lastEvents = once.NewMemory()
 
 // process is what all limiters share.
-var process = gate.Process{Thresholds: once.NewMemory(), MemorySeconds: memorySeconds, Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() }}
+var process = gate.Process{Thresholds: once.NewMemory(), MemorySeconds: memorySeconds,
+	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() }}
 
 // noticed are the warnings that were logged last.
 var noticed notices

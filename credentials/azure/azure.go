@@ -120,13 +120,16 @@ func noToken(ctx context.Context, err error) error {
 	var refused *azidentity.AuthenticationFailedError
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("Entra ID gives this process no token in time; let it reach the metadata service, or login.microsoftonline.com") //nolint:staticcheck // it begins with a name
+		return errors.New("Entra ID gives this process no token in time; let it reach the metadata " + //nolint:staticcheck // it begins with a name
+			"service, or login.microsoftonline.com")
 	case errorCode.MatchString(err.Error()):
 		return fmt.Errorf("Entra ID refuses a token: %s", errorCode.FindString(err.Error())) //nolint:staticcheck // it begins with a name
 	case errors.As(err, &refused) && refused.RawResponse != nil:
-		return fmt.Errorf("Entra ID gives this process no token: status %d", refused.RawResponse.StatusCode) //nolint:staticcheck // it begins with a name
+		return fmt.Errorf("Entra ID gives this process no token: status %d", //nolint:staticcheck // it begins with a name
+			refused.RawResponse.StatusCode)
 	}
-	return errors.New("Entra ID gives this process no token; assign it a managed identity, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET") //nolint:staticcheck // it begins with a name
+	return errors.New("Entra ID gives this process no token; assign it a managed identity, or set " + //nolint:staticcheck // it begins with a name
+		"AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET")
 }
 
 // objectID returns the claim of a token that Redis has as the user's name.

@@ -78,7 +78,8 @@ func (Credentials) Login(ctx context.Context) (credentials.Login, error) {
 	}
 }
 
-var errNone = errors.New("Google gives this process no token; give the machine a service account and let it reach the metadata service, or set GOOGLE_APPLICATION_CREDENTIALS to a file that can be read") //nolint:staticcheck // it begins with a name
+var errNone = errors.New("Google gives this process no token; give the machine a service account and " + //nolint:staticcheck // it begins with a name
+	"let it reach the metadata service, or set GOOGLE_APPLICATION_CREDENTIALS to a file that can be read")
 
 // noToken is the error of an identity without a token. It quotes no answer, which may hold one.
 func noToken(ctx context.Context, err error) error {
@@ -86,7 +87,8 @@ func noToken(ctx context.Context, err error) error {
 	var missing *metadata.Error
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("Google gives this process no token in time; let it reach the metadata service, or oauth2.googleapis.com") //nolint:staticcheck // it begins with a name
+		return errors.New("Google gives this process no token in time; let it reach the metadata " + //nolint:staticcheck // it begins with a name
+			"service, or oauth2.googleapis.com")
 	case errors.As(err, &refused) && refused.Response != nil:
 		return statusError(refused.Response.StatusCode)
 	case errors.As(err, &missing):
@@ -97,7 +99,8 @@ func noToken(ctx context.Context, err error) error {
 
 // statusError is the error of a service that refuses a token.
 func statusError(status int) error {
-	return fmt.Errorf("Google refuses a token: status %d; check the service account, its key and this machine's clock", status) //nolint:staticcheck // it begins with a name
+	return fmt.Errorf("Google refuses a token: status %d; check the service account, its key and "+ //nolint:staticcheck // it begins with a name
+		"this machine's clock", status)
 }
 
 // Interface guards

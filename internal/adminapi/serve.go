@@ -53,9 +53,9 @@ func apiError(err error) error {
 	return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err}
 }
 
-// ReadQuestion reads the JSON object of a body, which must hold nothing else. The JSON library would replace
-// bytes and halves of surrogate pairs that are no characters, and of a field that stands twice take the last: text of a client that a caller
-// has not escaped could so name another client.
+// ReadQuestion reads the JSON object of a body, which must hold nothing else. The JSON library would replace bytes and
+// halves of surrogate pairs that are no characters, and of a field that is given twice take the last: text of a client
+// that a caller has not escaped could name another client in this way.
 func ReadQuestion(r *http.Request, question any) error {
 	body, err := io.ReadAll(r.Body)
 	switch {

@@ -102,7 +102,8 @@ func checkSource(source string) error {
 	}
 	switch source {
 	case "aws", "azure", "gcp":
-		return fmt.Errorf("this Caddy has no source %s; build it with xcaddy build --with github.com/redis-ratelimit/caddy-redis-ratelimit/credentials/%[1]s", source)
+		return fmt.Errorf("this Caddy has no source %s; build it with xcaddy build --with "+
+			"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials/%[1]s", source)
 	}
 	return errors.New(`use the source "file" and a path, or the name of a module of ` + credentialsNamespace)
 }

@@ -14,12 +14,14 @@ var hintTexts = [][2]string{
 	{"write credentials file <path>", "password_file"},
 	{"write sentinel_credentials file <path>", "sentinel_password_file"},
 
-	{"here it is a policy: policy <name> { ... }", "zone zones limit_req limit_req_zone rate_limit rateLimit descriptors http_req_rate stick-table track-sc0"},
+	{"here it is a policy: policy <name> { ... }", "zone zones limit_req limit_req_zone rate_limit rateLimit descriptors " +
+		"http_req_rate stick-table track-sc0"},
 	{"write limit, such as limit 100", "events max_events max_requests requests average requests_per_unit tokens_per_fill max count"},
 	{"write limit and window, such as limit 10 and window 1s", "rate rps per_second per_minute per_hour second minute hour"},
 	{"write window, such as window 1m", "period unit interval duration window_size windowMs fill_interval expire"},
 	{"write burst, with algorithm token_bucket", "max_tokens bucket_size capacity"},
-	{"write algorithm in front, such as algorithm token_bucket", "sliding_window sliding_log fixed_window token_bucket leaky_bucket gcra strategy"},
+	{"write algorithm in front, such as algorithm token_bucket", "sliding_window sliding_log fixed_window token_bucket leaky_bucket " +
+		"gcra strategy"},
 	{"no request is held without max_delay, such as max_delay 2s", "delay nodelay"},
 	{"write max_concurrent, such as max_concurrent 20", "concurrency limit_conn limit_conn_zone conn_cur inFlightReq amount max_conn"},
 	{"write key, such as key {client_ip}", "by limit_by sourceCriterion client"},
@@ -31,7 +33,8 @@ var hintTexts = [][2]string{
 	{"write log_keys", "log_key"},
 	{"write dry_run", "limit_req_dry_run shadow_mode shadow report_only"},
 	{"write fail_mode closed, open or local", "failure_mode_deny fault_tolerant fail_open fail_closed allow_on_error"},
-	{"nodes share their counts through Redis: write redis <url> into the global option redis_ratelimit { ... }", "distributed storage store backend cluster"},
+	{"nodes share their counts through Redis: write redis <url> into the global option redis_ratelimit { ... }",
+		"distributed storage store backend cluster"},
 	{"leave it out: Redis decides each request", "read_interval write_interval sync_rate"},
 	{"leave it out: what has expired goes by itself", "purge_age sweep_interval cleanup_interval"},
 	{"write address, such as address 127.0.0.1:6379", "addr addresses host hosts endpoint endpoints servers"},

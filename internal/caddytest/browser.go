@@ -59,14 +59,17 @@ func (b Browser) Open(t testing.TB, url string) (profile string) {
 		}
 		return yes
 	}
-	file, text := "user.js", fmt.Sprintf("user_pref(%q, %t);\nuser_pref(%q, %d);\n", "javascript.enabled", b.Scripts, "network.cookie.cookieBehavior", denied(b.Cookies, 2, 0))
+	file, text := "user.js", fmt.Sprintf("user_pref(%q, %t);\nuser_pref(%q, %d);\n", "javascript.enabled", b.Scripts,
+		"network.cookie.cookieBehavior", denied(b.Cookies, 2, 0))
 	arguments := []string{"--headless", "--no-remote", "--profile", profile, url}
 	if b.Kind == Chromium {
 		file = filepath.Join("Default", "Preferences")
-		text = fmt.Sprintf(`{"profile":{"default_content_setting_values":{"javascript":%d,"cookies":%d}}}`, denied(b.Scripts, 2, 1), denied(b.Cookies, 2, 1))
+		text = fmt.Sprintf(`{"profile":{"default_content_setting_values":{"javascript":%d,"cookies":%d}}}`, denied(b.Scripts, 2, 1),
+			denied(b.Cookies, 2, 1))
 		arguments = []string{
 			"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-			"--user-data-dir=" + profile, "--remote-debugging-port=0", "--remote-allow-origins=*", fmt.Sprintf("--blink-settings=scriptEnabled=%t", b.Scripts), url,
+			"--user-data-dir=" + profile, "--remote-debugging-port=0", "--remote-allow-origins=*",
+			fmt.Sprintf("--blink-settings=scriptEnabled=%t", b.Scripts), url,
 		}
 	}
 	assert.Must(t, os.MkdirAll(filepath.Join(profile, filepath.Dir(file)), 0o700))

@@ -56,7 +56,8 @@ func CheckCaddyfile(t testing.TB, text string, env []string) {
 	e := Run{Env: env}.Caddy(t, "validate", "--config", WriteCaddyfile(t, text), "--adapter", "caddyfile")
 	assert.ErrorIf(t, e.Code != 0 || strings.Contains(e.Stderr, "caddy fmt"), "caddy validate: %v\n%s", e, text)
 	for line := range strings.Lines(e.Stderr) {
-		assert.ErrorIf(t, strings.Contains(line, `"level":"warn"`) && strings.Contains(line, "redis_ratelimit"), "caddy validate warns: %s\n%s", line, text)
+		assert.ErrorIf(t, strings.Contains(line, `"level":"warn"`) && strings.Contains(line, "redis_ratelimit"),
+			"caddy validate warns: %s\n%s", line, text)
 	}
 }
 

@@ -152,7 +152,8 @@ func (h *Holder) Begin(t testing.TB, n *Node, path string, headers ...string) *H
 
 // Upgrade has a request ask for a WebSocket.
 func Upgrade(request *http.Request) {
-	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+		"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
 		request.Header.Set(name, value)
 	}
 }

@@ -14,7 +14,8 @@ func forms(secret string) []string {
 	if err != nil {
 		panic(err)
 	}
-	return []string{secret, strings.Trim(string(quoted), `"`), url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("u", secret).String()[2:]}
+	return []string{secret, strings.Trim(string(quoted), `"`), url.QueryEscape(secret), url.PathEscape(secret),
+		url.UserPassword("u", secret).String()[2:]}
 }
 
 // CheckSecrets checks that the log and /config/ have no value of the environment.

@@ -80,7 +80,8 @@ func (b *Browser) setCookie(w http.ResponseWriter, name, value string, age time.
 
 // IsNavigation reports whether a person sees the answer of a request that a client sent by a method, with a header.
 func IsNavigation(method string, header http.Header) bool {
-	if method != http.MethodGet || !strings.HasPrefix(header.Get("Accept"), "text/html") || header.Get("Range") != "" || header.Get("X-Requested-With") != "" {
+	if method != http.MethodGet || !strings.HasPrefix(header.Get("Accept"), "text/html") || header.Get("Range") != "" ||
+		header.Get("X-Requested-With") != "" {
 		return false
 	}
 	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Moz"} {

@@ -13,9 +13,11 @@ import (
 // sentences are what a page says by language: of the page that waits, and of the one for a browser without cookies.
 var sentences = map[string][2]string{
 	"en": {"This page opens by itself in a few seconds, if cookies are allowed.", "Allow cookies, then open this page again."},
-	"de": {"Diese Seite öffnet sich in wenigen Sekunden von selbst, wenn Cookies erlaubt sind.", "Erlauben Sie Cookies und öffnen Sie diese Seite noch einmal."},
+	"de": {"Diese Seite öffnet sich in wenigen Sekunden von selbst, wenn Cookies erlaubt sind.",
+		"Erlauben Sie Cookies und öffnen Sie diese Seite noch einmal."},
 	"es": {"Esta página se abre sola en unos segundos, si las cookies están permitidas.", "Permita las cookies y abra esta página de nuevo."},
-	"fr": {"Cette page s’ouvre d’elle-même dans quelques secondes, si les cookies sont autorisés.", "Autorisez les cookies, puis ouvrez cette page à nouveau."},
+	"fr": {"Cette page s’ouvre d’elle-même dans quelques secondes, si les cookies sont autorisés.",
+		"Autorisez les cookies, puis ouvrez cette page à nouveau."},
 }
 
 const style = "body{font:1.1rem/1.5 sans-serif;margin:0}main{max-width:40rem;margin:20vh auto;padding:0 1rem}"
@@ -46,7 +48,8 @@ func writePage(w http.ResponseWriter, r *http.Request, status int, target string
 		sentence = sentences[language][0]
 		refresh = `<meta http-equiv=refresh content="` + strconv.Itoa(int(wait/time.Second)) + `;url=` + target + `">`
 	}
-	body := "<!doctype html><html lang=" + language + `><meta charset=utf-8><meta name=viewport content="width=device-width,initial-scale=1">` +
+	body := "<!doctype html><html lang=" + language + `><meta charset=utf-8><meta name=viewport ` +
+		`content="width=device-width,initial-scale=1">` +
 		`<meta name=color-scheme content="light dark">` + refresh + "<title>" + sentence + "</title><style>" + style +
 		`</style><main><a href="` + target + `">` + sentence + "</a></main>"
 	header := w.Header()

@@ -34,7 +34,8 @@ func (i *invocation) ask(method, path string, question, report any) error {
 		return err
 	}
 	if !json.Valid(body) {
-		return exitf(exitNotAsked, "the Caddy at %s has no endpoint %s: it was built without this module ('caddy list-modules' shows what it has), or another program listens there", address, adminPath+path)
+		return exitf(exitNotAsked, "the Caddy at %s has no endpoint %s: it was built without this module ('caddy list-modules' shows "+
+			"what it has), or another program listens there", address, adminPath+path)
 	}
 	if i.json {
 		i.printJSON(body)
@@ -48,7 +49,8 @@ func (i *invocation) ask(method, path string, question, report any) error {
 // textFlags are the flags whose text is sent as JSON, with the form of a byte that is not UTF-8, if the
 // flag has such a form.
 var textFlags = []struct{ flag, byteForm string }{
-	{"key", `: write it \xNN, as 'top' does`}, {"url", ": write it %NN"}, {"policy", ""}, {"header", ""}, {"range", ""}, {"method", ""}, {"note", ""}, {"for", ""},
+	{"key", `: write it \xNN, as 'top' does`}, {"url", ": write it %NN"}, {"policy", ""}, {"header", ""}, {"range", ""},
+	{"method", ""}, {"note", ""}, {"for", ""},
 }
 
 // checkTexts refuses flags that are not UTF-8. JSON has no form for them and would replace their bytes.
@@ -119,7 +121,8 @@ func errorAnswer(address string, err error) (status int, body []byte, noAnswer e
 	if at := strings.Index(cause, "dial "); at >= 0 {
 		cause = cause[at:] // without the request's description
 	}
-	return 0, nil, exitf(exitNotAsked, "no Caddy answers at the admin address %s: start it, or name the address with --address or --config (%s)", address, cause)
+	return 0, nil, exitf(exitNotAsked, "no Caddy answers at the admin address %s: start it, or name the address with --address or "+
+		"--config (%s)", address, cause)
 }
 
 // refusal returns the error of an answer with that status; nil for 200.

@@ -52,7 +52,8 @@ func runBans(i *invocation) error {
 }
 
 func banTable(bans []adminapi.BanEntry) *display.Table {
-	t := &display.Table{Columns: []display.Column{{Title: "BANNED FOR", Right: true}, {Title: "OFFENSES", Right: true}, {Title: "POLICY"}, {Title: "KEY"}}}
+	t := &display.Table{Columns: []display.Column{{Title: "BANNED FOR", Right: true}, {Title: "OFFENSES", Right: true},
+		{Title: "POLICY"}, {Title: "KEY"}}}
 	for _, b := range bans {
 		t.Add(banLeft(b.Banned), strconv.FormatInt(b.Offenses, 10), b.Policy, b.Key)
 	}

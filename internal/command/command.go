@@ -107,7 +107,8 @@ func (h Host) setUp(cmd *cobra.Command) {
 	flags.StringP("adapter", "a", "", "Name of config adapter to apply")
 	flags.Bool("json", false, "Print JSON instead of tables")
 	for _, sub := range []*cobra.Command{
-		policiesCommand(), stateCommand(), resetCommand(), overrideCommand(), overridesCommand(), topCommand(), bansCommand(), explainCommand(), h.check(), h.replay(),
+		policiesCommand(), stateCommand(), resetCommand(), overrideCommand(), overridesCommand(), topCommand(), bansCommand(),
+		explainCommand(), h.check(), h.replay(),
 	} {
 		if sub.Args == nil {
 			sub.Args = cobra.NoArgs

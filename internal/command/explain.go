@@ -48,7 +48,8 @@ func runExplain(i *invocation) error {
 	if err != nil {
 		return err
 	}
-	question := adminapi.ExplainRequest{Method: i.flag("method"), URL: i.flag("url"), ClientIP: i.flag("client-ip"), Headers: map[string]adminapi.HeaderValues{}}
+	question := adminapi.ExplainRequest{Method: i.flag("method"), URL: i.flag("url"), ClientIP: i.flag("client-ip"),
+		Headers: map[string]adminapi.HeaderValues{}}
 	for _, line := range lines {
 		name, value, found := strings.Cut(line, ":")
 		if name = strings.TrimSpace(name); !found || name == "" {
@@ -110,7 +111,8 @@ var denials = map[string]string{"ban": "banned", "block": "blocked", "reserve": 
 func explainedTable(policies []adminapi.ExplainedPolicy) *display.Table {
 	t := &display.Table{Columns: []display.Column{
 		{Title: "POLICY"}, {Title: "KEY"}, {Title: "DECISION"}, {Title: "WEIGHT", Right: true},
-		{Title: "RESERVE", Right: true}, {Title: "LEFT", Right: true}, {Title: "RETRY", Right: true}, {Title: "RESET", Right: true}, {Title: "SOURCE"}, {Title: "OVERRIDE"},
+		{Title: "RESERVE", Right: true}, {Title: "LEFT", Right: true}, {Title: "RETRY", Right: true}, {Title: "RESET", Right: true},
+		{Title: "SOURCE"}, {Title: "OVERRIDE"},
 	}}
 	for _, p := range policies {
 		decision := cmp.Or(denials[p.Reason], decisionText(p.Decision))
@@ -157,7 +159,8 @@ func (i *invocation) printNotes(policies []adminapi.ExplainedPolicy) {
 			i.terminal.Print(display.Escape(p.Policy+": after the response it costs "+p.Cost+" in all, instead of the weight") + "\n")
 		}
 		if p.Lease > 0 {
-			i.terminal.Print(display.Escape(p.Policy+": while the key is busy a node decides by units that it has leased, for up to "+display.Seconds(p.Lease)+"; what is left does not count them") + "\n")
+			i.terminal.Print(display.Escape(p.Policy+": while the key is busy a node decides by units that it has leased, for up to "+
+				display.Seconds(p.Lease)+"; what is left does not count them") + "\n")
 		}
 	}
 }

@@ -71,8 +71,9 @@ count stays; 'reset' gives a client its full quota, too.`,
 func runOverride(i *invocation) error {
 	question := adminapi.OverrideRequest{
 		Policy: i.flag("policy"), All: i.flag("all") == "true", Block: i.flag("block") == "true",
-		Exempt: i.flag("exempt") == "true", Unban: i.flag("unban") == "true", Remove: i.flag("remove") == "true", Force: i.flag("force") == "true",
-		Key: i.given("key"), Range: i.given("range"), For: i.given("for"), Note: i.flag("note"),
+		Exempt: i.flag("exempt") == "true", Unban: i.flag("unban") == "true", Remove: i.flag("remove") == "true",
+		Force: i.flag("force") == "true",
+		Key:   i.given("key"), Range: i.given("range"), For: i.given("for"), Note: i.flag("note"),
 	}
 	for flag, value := range map[string]**int64{"limit": &question.Limit, "burst": &question.Burst} {
 		if i.cmd.Flags().Changed(flag) {

@@ -93,7 +93,8 @@ func sinceText(s *adminapi.StoreReport) string {
 	if s.FailingSince == nil {
 		return ""
 	}
-	return " since " + s.FailingSince.UTC().Format("2006-01-02 15:04:05 UTC") + ", for " + display.Duration(max(0, time.Since(*s.FailingSince)))
+	return " since " + s.FailingSince.UTC().Format("2006-01-02 15:04:05 UTC") + ", for " +
+		display.Duration(max(0, time.Since(*s.FailingSince)))
 }
 
 // maxHandlers is how many handlers of a policy are listed.
@@ -157,7 +158,8 @@ func addCounts(block *display.Block, c *adminapi.CountsReport) {
 	for _, other := range []struct {
 		requests int64
 		became   string
-	}{{c.DeniedByOther, "denied by other policies"}, {c.FailedOpen, "let through without a decision"}, {c.FailedClosed, "refused without a decision"}} {
+	}{{c.DeniedByOther, "denied by other policies"}, {c.FailedOpen, "let through without a decision"},
+		{c.FailedClosed, "refused without a decision"}} {
 		if other.requests > 0 {
 			parts = append(parts, display.Count(other.requests)+" "+other.became)
 		}

@@ -137,7 +137,8 @@ var things = map[string]string{
 }
 
 var kinds = [][2]string{
-	{"http.request.header.", "header "}, {"http.request.cookie.", "cookie "}, {"http.request.uri.query.", "query parameter "}, {"http.vars.", "variable "},
+	{"http.request.header.", "header "}, {"http.request.cookie.", "cookie "}, {"http.request.uri.query.", "query parameter "},
+	{"http.vars.", "variable "},
 }
 
 // KeyText says whose quota each is by a template of keys. The literals of the template are left out.
@@ -193,7 +194,8 @@ func (p *Policy) Options() []Option {
 	if p.MaxDelay != nil {
 		o.add(true, "max_delay", display.Compact(time.Duration(*p.MaxDelay)))
 	}
-	o.add(p.NodeTimeout > 0 && p.NodeTimeout != Seconds(limiter.DefaultNodeTimeout), "node_timeout", display.Compact(time.Duration(p.NodeTimeout)))
+	o.add(p.NodeTimeout > 0 && p.NodeTimeout != Seconds(limiter.DefaultNodeTimeout), "node_timeout",
+		display.Compact(time.Duration(p.NodeTimeout)))
 	if p.Ban != nil {
 		o.add(true, "ban", p.Ban.text())
 	}

@@ -42,7 +42,8 @@ type explanation struct {
 
 // Explain reports what the limiters that a request meets would decide. The servers are provisioned. An
 // error of [adminapi.BadInput] says what is wrong with the request.
-func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP string, limiterOf routetrace.LimiterOf) (*adminapi.ExplainReport, error) {
+func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP string,
+	limiterOf routetrace.LimiterOf) (*adminapi.ExplainReport, error) {
 	plans := map[string]*routetrace.Plan{}
 	for name, server := range servers {
 		plans[name] = routetrace.NewPlan(server.Routes, server.NamedRoutes, limiterOf)
@@ -51,7 +52,8 @@ func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 	if err != nil {
 		return nil, err
 	}
-	e := &explanation{report: &adminapi.ExplainReport{Server: name, ClientIP: clientIP, Decision: decisionNone, Policies: []adminapi.ExplainedPolicy{}}}
+	e := &explanation{report: &adminapi.ExplainReport{Server: name, ClientIP: clientIP, Decision: decisionNone,
+		Policies: []adminapi.ExplainedPolicy{}}}
 	tracer := &routetrace.Tracer{OnLimiter: e.onLimiter}
 	if _, err := tracer.Run(plans[name], routetrace.Prepare(r, servers[name], clientIP)); err != nil {
 		return nil, adminapi.BadInput("the request cannot be matched: %v", err)

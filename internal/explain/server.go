@@ -53,5 +53,6 @@ func listenerAt(servers map[string]*caddyhttp.Server, target *url.URL) (string, 
 	case 1:
 		return found[0], nil
 	}
-	return "", adminapi.BadInput("url: several servers listen at port %s; put the address of one into the URL, and the site's name into the header Host", port)
+	return "", adminapi.BadInput("url: several servers listen at port %s; put the address of one into the URL, and the site's name "+
+		"into the header Host", port)
 }

@@ -124,7 +124,8 @@ const (
 
 var diagnoses = []diagnosis{
 	{"credentials: ", false, "fix the credentials source; Redis was not asked"},
-	{"WRONGPASS", true, "change username and password, or the user in Redis; of a source of credentials check settings, rights and this machine's clock"},
+	{"WRONGPASS", true, "change username and password, or the user in Redis; of a source of credentials check settings, rights and " +
+		"this machine's clock"},
 	{"NOAUTH", true, "set username and password: this Redis requires them"},
 	{"invalid password", true, "change the password"},
 	{"AUTH", true, "change username and password"},
@@ -142,7 +143,8 @@ var diagnoses = []diagnosis{
 	{"expired certificate", false, "renew cert and key of tls: Redis does not take an expired certificate"},
 	{"x509", false, "set ca and server_name of tls to those of Redis's certificate"},
 	{"certificate", false, "set cert and key of tls to those that Redis trusts"},
-	{"handshake failure", false, "set cert and key of tls if Redis wants a certificate of its clients; otherwise allow it the ciphers of TLS 1.2 or 1.3"},
+	{"handshake failure", false, "set cert and key of tls if Redis wants a certificate of its clients; otherwise allow it the " +
+		"ciphers of TLS 1.2 or 1.3"},
 	{"protocol version", false, "let Redis speak TLS 1.2 or 1.3: tls-protocols in its configuration"},
 	{"does not look like a TLS", false, "leave tls out, or use redis://: this port does not speak TLS"},
 	{"connection reset", false, hangsUp},
@@ -159,7 +161,8 @@ var refusedCommand = regexp.MustCompile(`NOPERM.* run the '([^']+)' command`)
 func (p *preflight) refused(err error) { p.refusedBy(err, p.grant, strings.NewReplacer()) }
 
 // inSentinel makes advice about Redis one about a sentinel.
-var inSentinel = strings.NewReplacer("username and password", "sentinel_username and sentinel_password", "the password", "sentinel_password",
+var inSentinel = strings.NewReplacer("username and password", "sentinel_username and sentinel_password",
+	"the password", "sentinel_password",
 	"this Redis", "this sentinel", "Redis's", "the sentinel's", "a Redis", "a sentinel", "Redis", "the sentinel")
 
 // refusedBySentinel reports an error of connecting to a sentinel.

@@ -21,7 +21,8 @@ const probeKey = "{" + checkPolicyName + "}:probe"
 // The harmless calls that try the commands that a Redis user needs. KEY stands for the probe's key, SECRET for that of
 // challenges. docs/redis.md lists the commands.
 var (
-	callsToCount      = []string{"ping", "time", "get KEY", "set KEY 1 px 5000", "eval return 0", "evalsha 0000000000000000000000000000000000000000 0"}
+	callsToCount = []string{"ping", "time", "get KEY", "set KEY 1 px 5000", "eval return 0",
+		"evalsha 0000000000000000000000000000000000000000 0"}
 	callsToLog        = []string{"llen KEY", "lindex KEY 0", "lrange KEY 0 0", "lset KEY 0 1", "ltrim KEY 0 0", "rpush KEY 1"}
 	callsToRun        = []string{"hdel KEY field", "hgetall KEY", "hmget KEY field", hsetCall}
 	callsToRoute      = []string{"cluster slots", "command", "asking"}

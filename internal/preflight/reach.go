@@ -69,7 +69,8 @@ func (p *preflight) tryAddresses(ctx context.Context, mode dial.Mode) bool {
 			errs = append(errs, fmt.Errorf("%s: %w", address, p.named(ctx, address, err)))
 		case hello["mode"] != "" && hello["mode"] != string(mode):
 			wrong++
-			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[hello["mode"]]), modeAdvice[hello["mode"]])
+			p.failed("mode", "", fmt.Sprintf("mode %s is configured, but %s is %s", mode, address, modeNames[hello["mode"]]),
+				modeAdvice[hello["mode"]])
 		case mode != dial.Sentinel || p.trySentinel(ctx, client, address):
 			good++
 			p.ok("reachable", "", address)

@@ -82,7 +82,8 @@ func (p *preflight) trySeveralKeys(ctx context.Context, s *checkedServer) {
 		p.warn("script", s.address, "one script may use keys of one slot alone, so each client's requests take a script run of their own",
 			"set mode cluster if this is a Redis Cluster or has its API; otherwise there is nothing to do")
 	default:
-		p.failed("script", s.address, "keys of two clients in one script: "+err.Error(), "set mode cluster if this is a Redis Cluster or has its API; otherwise use a server that allows such scripts")
+		p.failed("script", s.address, "keys of two clients in one script: "+err.Error(),
+			"set mode cluster if this is a Redis Cluster or has its API; otherwise use a server that allows such scripts")
 	}
 }
 
@@ -93,12 +94,14 @@ func (p *preflight) undecided(s *checkedServer, algorithm string, err error) {
 	if strings.Contains(err.Error(), "Could not find scripting engine") {
 		s.scriptAdvice = "load the module lua in Valkey: loadmodule in its configuration, or a build with it"
 	}
-	advice := cmp.Or(s.scriptAdvice, scriptAdvice[limiter.Kind(err)], t.advice, "check whether this is a Redis, and whether it permits scripts")
+	advice := cmp.Or(s.scriptAdvice, scriptAdvice[limiter.Kind(err)], t.advice,
+		"check whether this is a Redis, and whether it permits scripts")
 	p.failed("script", s.address, algorithm+": "+err.Error(), advice)
 }
 
 // decide runs two decisions of an algorithm, and returns how long the second took, with the script loaded.
-func (p *preflight) decide(ctx context.Context, client goredis.UniversalClient, s *checkedServer, algorithm string) (took time.Duration, err error) {
+func (p *preflight) decide(ctx context.Context, client goredis.UniversalClient, s *checkedServer,
+	algorithm string) (took time.Duration, err error) {
 	settings := limiter.Settings{Name: checkPolicyName, Algorithm: algorithm, Limit: 1000, Window: time.Second}
 	if algorithm == maxConcurrent {
 		settings = limiter.Settings{Name: checkPolicyName, MaxConcurrent: 1000, NodeTimeout: limiter.MinNodeTimeout}
@@ -128,7 +131,8 @@ func (p *preflight) decide(ctx context.Context, client goredis.UniversalClient, 
 }
 
 // keyAt returns a client key that the server stores: any key, or on a Cluster one in its slots.
-func keyAt(ctx context.Context, client goredis.UniversalClient, store *redis.Store, policy *limiter.Policy, s *checkedServer) (limiter.EncodedKey, error) {
+func keyAt(ctx context.Context, client goredis.UniversalClient, store *redis.Store, policy *limiter.Policy,
+	s *checkedServer) (limiter.EncodedKey, error) {
 	cluster, ok := client.(*goredis.ClusterClient)
 	if !ok {
 		return limiter.EncodeKey(checkPolicyName), nil

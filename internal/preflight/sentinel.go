@@ -46,7 +46,8 @@ func (p *preflight) trySentinel(ctx context.Context, client goredis.UniversalCli
 		p.failed("permissions", "", "the sentinel "+address+", missing: "+commands, p.grantInSentinel(commands))
 	}
 	if !known {
-		p.failed("master", "", fmt.Sprintf("the sentinel %s watches no master called %s", address, master), "set master to a name of its 'sentinel monitor' lines")
+		p.failed("master", "", fmt.Sprintf("the sentinel %s watches no master called %s", address, master),
+			"set master to a name of its 'sentinel monitor' lines")
 	}
 	return known && len(missing) == 0
 }

@@ -42,7 +42,8 @@ func (p *preflight) tryRole(_ context.Context, s *checkedServer) {
 	case "":
 		p.warn("writable", s.address, "unknown: the server does not report its role", "see the check of the script")
 	default:
-		p.failed("writable", s.address, "a "+s.hello["role"]+", which refuses to count", "set the address of its master, or use mode sentinel, which finds it")
+		p.failed("writable", s.address, "a "+s.hello["role"]+", which refuses to count",
+			"set the address of its master, or use mode sentinel, which finds it")
 	}
 }
 
@@ -66,7 +67,8 @@ func (p *preflight) tryRoundTrip(ctx context.Context, s *checkedServer) {
 	}
 	slices.Sort(took)
 	median, worst, timeout := took[len(took)/2], took[len(took)-1], p.options.Client.Timeout
-	detail := fmt.Sprintf("median %s, worst %s of %d; the timeout is %s", display.Duration(median), display.Duration(worst), len(took), display.Duration(timeout))
+	detail := fmt.Sprintf("median %s, worst %s of %d; the timeout is %s", display.Duration(median), display.Duration(worst),
+		len(took), display.Duration(timeout))
 	if timeout < 3*worst {
 		p.warn("round trip", s.address, detail, "set timeout to "+display.Duration((3*worst).Round(10*time.Millisecond)+10*time.Millisecond)+
 			" or more; otherwise slow answers are decided without Redis")
@@ -88,7 +90,8 @@ func (p *preflight) tryEviction(ctx context.Context, s *checkedServer) {
 	case policy == "noeviction":
 		p.ok(check, s.address, policy)
 	default:
-		p.warn(check, s.address, "maxmemory-policy "+policy, "in Redis: maxmemory-policy noeviction; the client of an evicted key has a full quota again")
+		p.warn(check, s.address, "maxmemory-policy "+policy, "in Redis: maxmemory-policy noeviction; the client of an evicted key has a "+
+			"full quota again")
 	}
 }
 

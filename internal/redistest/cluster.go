@@ -90,7 +90,8 @@ func awaitCluster(t testing.TB, s *Server, masters, replicas int) {
 // startClusterServer starts a server that belongs to no Cluster yet.
 func startClusterServer(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", "nodes.conf"}, args...)...)
+	return Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file",
+		"nodes.conf"}, args...)...)
 }
 
 // follow adds a server to a master's Cluster as its replica, and waits until it receives all writes.
@@ -117,7 +118,8 @@ func AwaitReplica(t testing.TB, replica, master *Server) {
 	assert.Retry(t, "the replica has all writes", func() (again bool, seen any) {
 		written := from.InfoMap(ctx, "replication").Item("Replication", "master_repl_offset")
 		read := to.InfoMap(ctx, "replication").Val()["Replication"]
-		return read["master_link_status"] != "up" || written == "" || read["slave_repl_offset"] != written, fmt.Sprintf("the master is at %s, the replica: %v", written, read)
+		return read["master_link_status"] != "up" || written == "" || read["slave_repl_offset"] != written,
+			fmt.Sprintf("the master is at %s, the replica: %v", written, read)
 	})
 }
 

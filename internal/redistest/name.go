@@ -76,7 +76,8 @@ func answerNames(server net.PacketConn) {
 			continue
 		}
 		question := message.Questions[0]
-		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: message.ID, Response: true, Authoritative: true}, Questions: message.Questions[:1]}
+		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: message.ID, Response: true, Authoritative: true},
+			Questions: message.Questions[:1]}
 		if known, found := names.Load(strings.ToLower(question.Name.String())); found && question.Type == dnsmessage.TypeA {
 			address := known.(*Name).address.Load().(netip.Addr) //nolint:forcetypeassert,errcheck // nothing else is stored
 			answer.Answers = []dnsmessage.Resource{{

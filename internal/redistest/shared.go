@@ -38,7 +38,8 @@ func Shared(t testing.TB) *Server {
 // startShared starts the server below a shell.
 func startShared(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{Dir: os.TempDir(), belowShell: true, args: strings.Fields("--databases " + strconv.Itoa(databases) + " --user default on nopass ~* " +
+	s := &Server{Dir: os.TempDir(), belowShell: true, args: strings.Fields("--databases " + strconv.Itoa(databases) +
+		" --user default on nopass ~* " +
 		"+@all -acl -config -debug -flushall -info -monitor -replicaof -script -shutdown -slaveof -slowlog")}
 	for s.Addr = FreeAddr(t); !s.run(t); s.Addr = FreeAddr(t) { // the port was taken meanwhile
 		_ = s.alive.Close() // the shell ends

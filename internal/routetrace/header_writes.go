@@ -48,9 +48,11 @@ func writesOf(handler caddyhttp.MiddlewareHandler) headerWrites {
 		_, login := handler.(*caddyauth.Authentication)
 		return headerWrites{unknown: !ok && mayWriteHeaders(handler), login: login}
 	}
-	changed := slices.Concat(slices.Collect(maps.Keys(h.Request.Set)), slices.Collect(maps.Keys(h.Request.Add)), slices.Collect(maps.Keys(h.Request.Replace)))
+	changed := slices.Concat(slices.Collect(maps.Keys(h.Request.Set)), slices.Collect(maps.Keys(h.Request.Add)),
+		slices.Collect(maps.Keys(h.Request.Replace)))
 	computed := func(name string) bool { return strings.Contains(name, "{") }
-	return headerWrites{set: changed, deleted: h.Request.Delete, unknown: slices.ContainsFunc(slices.Concat(changed, h.Request.Delete), computed)}
+	unknown := slices.ContainsFunc(slices.Concat(changed, h.Request.Delete), computed)
+	return headerWrites{set: changed, deleted: h.Request.Delete, unknown: unknown}
 }
 
 // names reports whether a header stands among names, of which a star at an end stands for any text.

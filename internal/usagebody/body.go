@@ -74,7 +74,8 @@ func formOf(header http.Header) (form, error) {
 		}
 	}
 	const prefix, suffix = "application/", "+json"
-	if n := len(contentType) - len(suffix); n > len(prefix) && strings.EqualFold(contentType[:len(prefix)], prefix) && strings.EqualFold(contentType[n:], suffix) {
+	if n := len(contentType) - len(suffix); n > len(prefix) && strings.EqualFold(contentType[:len(prefix)], prefix) &&
+		strings.EqualFold(contentType[n:], suffix) {
 		return formOne, nil
 	}
 	return 0, ErrType

@@ -12,7 +12,8 @@ const Max = 1 << 52
 // Reasons why a body has no number.
 var (
 	ErrType    = errors.New("the response's Content-Type is none of JSON, events of JSON or lines of JSON")
-	ErrEncoded = errors.New("the response is compressed, so that its numbers cannot be read; write Caddy's encode before this directive, both into a route, " +
+	ErrEncoded = errors.New("the response is compressed, so that its numbers cannot be read; write Caddy's encode before this " +
+		"directive, both into a route, " +
 		"and header_up Accept-Encoding identity into the reverse_proxy of an upstream that compresses")
 	ErrInvalid = errors.New("the response is no valid JSON")
 	ErrAbsent  = errors.New("the response has no number at a path")

@@ -73,7 +73,8 @@ func ParseSum(text string) (Sum, error) {
 type sumParser struct{ rest string }
 
 var (
-	errNoName = errors.New(`a path or a name is empty; write names joined by single dots, such as usage.total_tokens, and a backslash before each of . | + - * that is part of a name`)
+	errNoName = errors.New(`a path or a name is empty; write names joined by single dots, such as usage.total_tokens, and a ` +
+		`backslash before each of . | + - * that is part of a name`)
 	errMinus  = errors.New(`a minus in front; begin with a term that is added, or write \- if a name has it`)
 	errEscape = errors.New("a backslash at the end; write the character that it stands before")
 	errFactor = errors.New(`a term has one factor, before its first path; write it as in 0.5*usage.input|usage.prompt, or \* if a name has it`)
@@ -97,7 +98,8 @@ func (p *sumParser) factor(sum *Sum) error {
 	}
 	var ok bool
 	if last.factor, ok = ParseFactor(text); !ok {
-		return fmt.Errorf(`%q is no factor; write a decimal of at most 6 places up to 1000000, or a placeholder in braces, before "*" and the path behind it, such as 0.5*usage.total_tokens; or \* if a name has it`, text)
+		return fmt.Errorf(`%q is no factor; write a decimal of at most 6 places up to 1000000, or a placeholder in braces, before "*" `+
+			`and the path behind it, such as 0.5*usage.total_tokens; or \* if a name has it`, text)
 	}
 	return nil
 }
@@ -151,11 +153,13 @@ scan:
 		case '*':
 			return "", 0, errFactor
 		case '{', '}':
-			return "", 0, fmt.Errorf(`%q is not part of a path; write a placeholder as a factor before a path, such as {price}*usage.total_tokens, or \%[1]c if a name has it`, c)
+			return "", 0, fmt.Errorf(`%q is not part of a path; write a placeholder as a factor before a path, such as `+
+				`{price}*usage.total_tokens, or \%[1]c if a name has it`, c)
 		case '[', ']':
 			return "", 0, errors.New("write an index of an array behind a dot, such as choices.0.tokens, or a bracket of a name behind a backslash")
 		case '$', '#', '"', '\'', ' ', '\t', '\n', '\r':
-			return "", 0, fmt.Errorf("%q is not part of a path; write names and indexes joined by dots, such as usage.total_tokens, or \\%[1]c if a name has it", c)
+			return "", 0, fmt.Errorf("%q is not part of a path; write names and indexes joined by dots, such as usage.total_tokens, or "+
+				"\\%[1]c if a name has it", c)
 		default:
 			b.WriteByte(c)
 		}
