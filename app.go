@@ -16,7 +16,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/errorroute"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -24,6 +23,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
@@ -115,8 +115,8 @@ func (App) CaddyModule() caddy.ModuleInfo {
 func (a *App) UnmarshalJSON(text []byte) error {
 	type fields App
 	err := caddyfileopt.DecodeJSON(text, (*fields)(a))
-	if err != nil && display.Redact(err.Error()) == display.Redacted {
-		return errors.New("a field is unknown, or timeout or deny_cache is no duration: " + display.Redacted)
+	if err != nil && secretfile.Redact(err.Error()) == secretfile.Redacted {
+		return errors.New("a field is unknown, or timeout or deny_cache is no duration: " + secretfile.Redacted)
 	}
 	return err
 }
@@ -166,7 +166,7 @@ func (a *App) Validate() error {
 	case time.Duration(a.Timeout) < minTimeout || time.Duration(a.Timeout) > maxTimeout:
 		return fmt.Errorf("timeout %v: use %s", time.Duration(a.Timeout), timeoutBounds)
 	case !slices.Contains(failover.FailModes(), a.FailMode):
-		return fmt.Errorf("fail_mode %q: use local, open or closed", display.Redact(a.FailMode))
+		return fmt.Errorf("fail_mode %q: use local, open or closed", secretfile.Redact(a.FailMode))
 	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > failover.MaxDenyAge:
 		return fmt.Errorf("deny_cache %v: use %s", time.Duration(*a.DenyCache), denyCacheBounds)
 	case err != nil || share == 0:
@@ -174,7 +174,7 @@ func (a *App) Validate() error {
 	case a.Memory != nil && (a.Memory.MaxKeys < 0 || a.Memory.MaxKeys > maxMaxKeys):
 		return fmt.Errorf("max_keys %d: use a whole number from 1 to %d", a.Memory.MaxKeys, maxMaxKeys)
 	case !keyPrefixPattern.MatchString(*a.KeyPrefix):
-		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", display.Redact(*a.KeyPrefix))
+		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", secretfile.Redact(*a.KeyPrefix))
 	}
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // parsePolicy reads a policy block.
@@ -174,7 +174,7 @@ func (p *handlerParser) parseBan(policy *Policy) error {
 		if len(args) != at+2 {
 			return p.Errf("ban: after takes one number, at the end; use %s", form)
 		}
-		after, err := caddyfileopt.Number(p.Dispenser, "ban: after "+display.Redact(args[at+1]), args[at+1], 1, limiter.MaxBanAfter)
+		after, err := caddyfileopt.Number(p.Dispenser, "ban: after "+secretfile.Redact(args[at+1]), args[at+1], 1, limiter.MaxBanAfter)
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (p *handlerParser) parseChallenge(policy *Policy) (err error) {
 	}
 	policy.Challenge = new(Challenge)
 	if len(args) > 0 {
-		policy.Challenge.Passes, err = caddyfileopt.Number(p.Dispenser, "challenge "+display.Redact(args[0]), args[0], 1, rule.MaxPasses)
+		policy.Challenge.Passes, err = caddyfileopt.Number(p.Dispenser, "challenge "+secretfile.Redact(args[0]), args[0], 1, rule.MaxPasses)
 	}
 	if len(args) == 2 && err == nil {
 		policy.Challenge.Limit, err = p.wholeNumber("challenge "+args[0], args[1])

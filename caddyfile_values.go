@@ -12,9 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // parseMatch reads match with the name of a matcher of the site, with one matcher, or with a block of them.
@@ -208,7 +208,7 @@ func (p *handlerParser) refusePolicy(option string) error {
 		if !limiter.ValidName(name) {
 			name = "<name>"
 		}
-		return p.Errf("unknown option %s; a policy stands in a block of its own: write policy %s {", display.Redact(option), name)
+		return p.Errf("unknown option %s; a policy stands in a block of its own: write policy %s {", secretfile.Redact(option), name)
 	}
 	return nil
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // checkPolicies refuses policies that no rule can be made of. Defaults must be set.
@@ -78,7 +78,7 @@ func (h *Handler) Validate() error {
 	case h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter:
 		return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
 	case h.FailMode != "" && !slices.Contains(failover.FailModes(), h.FailMode):
-		return fmt.Errorf("fail_mode %q: use local, open or closed", display.Redact(h.FailMode))
+		return fmt.Errorf("fail_mode %q: use local, open or closed", secretfile.Redact(h.FailMode))
 	case h.Status < 400 || h.Status > 599:
 		return fmt.Errorf("status %d: use a number from 400 to 599", h.Status)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // Policy is a named limit. Its name is its identity: wherever a configuration uses the name, the
@@ -191,7 +191,7 @@ func (c *Common) checkCommon() error {
 	case *c.IPv6Prefix < 0 || *c.IPv6Prefix > 128:
 		return fmt.Errorf("ipv6_prefix %d: use a number from 0 to 128", *c.IPv6Prefix)
 	case !slices.Contains(rule.EmptyKeys(), rule.EmptyKey(c.OnEmptyKey)):
-		return fmt.Errorf("on_empty_key %q: use client_ip, skip or reject", display.Redact(c.OnEmptyKey))
+		return fmt.Errorf("on_empty_key %q: use client_ip, skip or reject", secretfile.Redact(c.OnEmptyKey))
 	}
 	return nil
 }

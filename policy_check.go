@@ -12,9 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // check refuses a policy that cannot work. Defaults must be set.
@@ -166,7 +166,7 @@ func (p *Policy) location() (*time.Location, error) {
 	}
 	location, err := time.LoadLocation(p.TimeZone)
 	if err != nil || location == time.Local {
-		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", display.Redact(p.TimeZone))
+		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", secretfile.Redact(p.TimeZone))
 	}
 	return location, nil
 }
@@ -179,7 +179,7 @@ func (p *Policy) checkWindow() error {
 	case p.Window != 0 && p.Calendar != "":
 		return errors.New("window, calendar: a policy has one of them; leave one out")
 	case p.TimeZone != "" && p.Calendar == "":
-		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out", display.Redact(p.TimeZone))
+		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out", secretfile.Redact(p.TimeZone))
 	}
 	_, err := p.location()
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 func init() {
@@ -65,7 +65,7 @@ func (f *CredentialsFile) Provision(ctx caddy.Context) error {
 	}
 	f.provider = credentials.File(path)
 	if _, err := f.Login(ctx); err != nil {
-		return errors.New(strings.ReplaceAll(err.Error(), path, display.Redact(path)))
+		return errors.New(strings.ReplaceAll(err.Error(), path, secretfile.Redact(path)))
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func LoadCredentials(ctx caddy.Context, option string, raw json.RawMessage) (cre
 		if !found {
 			text = err.Error()
 		}
-		return nil, fmt.Errorf("%s: %s", option, display.Redact(text))
+		return nil, fmt.Errorf("%s: %s", option, secretfile.Redact(text))
 	}
 	provider, ok := module.(credentials.Provider)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // Duration reads a duration that is not below the least. The bounds say what would be right.
@@ -25,10 +25,10 @@ func Duration(d *caddyfile.Dispenser, option, value string, least time.Duration,
 	}
 	if err != nil && meant != "" {
 		if duration, err = caddy.ParseDuration(meant); err == nil && duration >= least {
-			return 0, d.Errf("%s %s: use %s; write %[1]s %[4]s", option, display.Redact(value), bounds, meant)
+			return 0, d.Errf("%s %s: use %s; write %[1]s %[4]s", option, secretfile.Redact(value), bounds, meant)
 		}
 	}
-	return 0, d.Errf("%s %s: use %s", option, display.Redact(value), bounds)
+	return 0, d.Errf("%s %s: use %s", option, secretfile.Redact(value), bounds)
 }
 
 var (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // Value reads the single value of the current option, which is not empty.
@@ -46,7 +46,7 @@ func Text(d *caddyfile.Dispenser) (string, error) {
 // Switch reads on or off.
 func Switch(d *caddyfile.Dispenser, option, value string) (*bool, error) {
 	if value != "on" && value != "off" {
-		return nil, d.Errf("%s %s: use on or off", option, display.Redact(value))
+		return nil, d.Errf("%s %s: use on or off", option, secretfile.Redact(value))
 	}
 	return new(value == "on"), nil
 }
@@ -74,7 +74,7 @@ func Percent(d *caddyfile.Dispenser, option, value string) (*float64, error) {
 	case percent <= 1: // a part of a whole, as others write it
 		percent *= 100
 	}
-	return nil, d.Errf("%s %s: use a percentage with its sign, such as %[1]s %.6[3]g%%", option, display.Redact(value), percent)
+	return nil, d.Errf("%s %s: use a percentage with its sign, such as %[1]s %.6[3]g%%", option, secretfile.Redact(value), percent)
 }
 
 // Lines are where the options of a block stand, and under "" where the block begins. Some errors of an

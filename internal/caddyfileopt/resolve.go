@@ -11,7 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // OptionText is the text of an option, in place.
@@ -45,7 +45,7 @@ var namedPlaceholder = regexp.MustCompile(`\{?((?:env|file|system|time)\.[^{}\s]
 
 // placeholderError names the placeholder of the replacer's error, if it is certainly one.
 func placeholderError(option string, err error) error {
-	if name := namedPlaceholder.FindStringSubmatch(err.Error()); len(name) == 2 && display.Redact(name[1]) == name[1] {
+	if name := namedPlaceholder.FindStringSubmatch(err.Error()); len(name) == 2 && secretfile.Redact(name[1]) == name[1] {
 		if path, isFile := strings.CutPrefix(name[1], "file."); isFile {
 			return fmt.Errorf("%s: {%s} %s; write the path of a file that the user of Caddy may read", option, name[1], problemOfFile(path))
 		}

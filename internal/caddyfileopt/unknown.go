@@ -6,7 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // Block is a kind of block.
@@ -36,7 +36,7 @@ func (b Blocks) Unknown(d *caddyfile.Dispenser, option string, known []string) e
 	if instead == "" {
 		instead = "did you mean " + strings.Join(closest(option, known), ", ") + "?"
 	}
-	return d.Errf("unknown option %s; %s", display.Redact(option), instead)
+	return d.Errf("unknown option %s; %s", secretfile.Redact(option), instead)
 }
 
 // Each walks through the current block and refuses words that are unknown or stand twice. It

@@ -2,7 +2,7 @@
 // what comes from clients, logs and configurations: terminals obey control characters, JSON holds no arbitrary bytes,
 // and invisible characters reorder a line. [EscapeKey] is the form of keys that is also read, [Escape] and
 // [EscapeShort] are for terminals, and [EscapeJSON] is for JSON on terminals. None of them is safe in HTML: templates
-// escape for HTML themselves. [Redact] hides configured values that may be secrets.
+// escape for HTML themselves.
 package display
 
 import (

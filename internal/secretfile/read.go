@@ -1,5 +1,6 @@
 // Package secretfile reads the small files that a login and a TLS client are made of, again and again: passwords,
-// certificates, keys. It opens no pipe and no device, which could block or act.
+// certificates, keys. It opens no pipe and no device, which could block or act. [Redact]
+// hides configured values that may be secrets themselves. It imports nothing of this module.
 package secretfile
 
 import (

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // TLS is whom a TLS client trusts, and how it is trusted: paths of PEM files; empty: the system's authorities, and no
@@ -52,7 +50,7 @@ func (f TLS) Load() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s holds no certificate in PEM form", display.Redact(f.CA))
+			return nil, fmt.Errorf("ca: %s holds no certificate in PEM form", Redact(f.CA))
 		}
 	}
 	if len(f.Pins) > 0 {
@@ -82,7 +80,7 @@ const maxFile = 16 << 20
 func readPEM(option, path string) ([]byte, error) {
 	text, err := Read(path, maxFile)
 	if err != nil {
-		return nil, fmt.Errorf("%s: reading %s: %w", option, display.Redact(path), err)
+		return nil, fmt.Errorf("%s: reading %s: %w", option, Redact(path), err)
 	}
 	return text, nil
 }
