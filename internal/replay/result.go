@@ -191,6 +191,10 @@ type Ladder struct {
 	Untouched99  int64 `json:"untouched_99"`
 	Untouched999 int64 `json:"untouched_99_9"`
 	Untouched100 int64 `json:"untouched_100"`
+
+	// Sample is the part of the keys that the limits were played for; nil if they were played for all. The numbers above
+	// are estimates for all keys then, and Untouched are limits for the keys in the sample.
+	Sample *Sample `json:"sample,omitempty"`
 }
 
 // LimitResult is the number of requests and clients that one limit would have refused.

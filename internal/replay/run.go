@@ -19,7 +19,8 @@ type Options struct {
 	Suggest *Suggester
 }
 
-// Run plays a log through an engine and returns the result. Its errors are those of reading.
+// Run plays a log through an engine and returns the result. Its errors are those of reading, and of limits that cannot be
+// tried.
 func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	policies := engine.Policies()
 	tally := newTally(policies)
@@ -44,7 +45,10 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	result := tally.finish(o.Worst)
 	result.Skipped = append([]string{}, engine.Skipped()...) // a list even if empty
 	if o.Suggest != nil {
-		result.Suggestions = o.Suggest.Finish()
+		var err error
+		if result.Suggestions, err = o.Suggest.Finish(); err != nil {
+			return nil, fmt.Errorf("trying other limits: %w", err)
+		}
 	}
 	summary := log.Summary()
 	result.Log = logReport(&summary)
@@ -64,8 +68,7 @@ func suggest(s *Suggester, e *accesslog.Entry, v *Verdict) {
 		if d.Policy != 0 || d.LeftOut {
 			continue
 		}
-		s.Add(d.Key, e.Time, d.Weight, d.Returned)
-		s.AddRunning(d.Key, e.Time, e.Ends, d.Weight)
+		s.Add(d.Key, e.Time, e.Ends, d.Weight, d.Returned)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // fakeEngine decides as a test says.
@@ -188,12 +189,42 @@ func runningAt(runs []ran, key string, at int64, denied []bool) (n int64) {
 	return n
 }
 
-// TestRunning_brute_force compares the sweep with a count over all requests for each of them.
-func TestRunning_brute_force(t *testing.T) {
-	limits := []int64{1, 2, 3, 5, 8, 20}
+// TestSuggester_running_brute_force compares what limits of running requests deny with a count over all requests for each
+// of them.
+func TestSuggester_running_brute_force(t *testing.T) {
+	policy := suggestPolicy(t, limiter.Settings{MaxConcurrent: 2})
 	rapid.Check(t, func(t *rapid.T) {
 		runs := drawRuns(t)
-		sweep := newRunning(limits)
+		s, err := NewSuggester(policy, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range runs {
+			s.Add(r.key, r.began, r.end, r.weight, false)
+		}
+		ladders, err := s.play()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, limit := range ladders[0].Limits {
+			denied, count := make([]bool, len(runs)), int64(0)
+			for i, r := range runs {
+				if denied[i] = r.weight > 0 && runningAt(runs[:i], r.key, r.began, denied[:i])+r.weight > limit.Limit; denied[i] {
+					count++
+				}
+			}
+			if limit.Denied != count {
+				t.Fatalf("limit %d: %d denied, want %d", limit.Limit, limit.Denied, count)
+			}
+		}
+	})
+}
+
+// TestRunning_brute_force compares the sweep with a count over all requests for each of them.
+func TestRunning_brute_force(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		runs := drawRuns(t)
+		sweep := newRunning()
 		peaks, mostTogether := map[string]int64{}, int64(0)
 		for i, r := range runs {
 			sweep.add(r.key, r.began, r.end, r.weight)
@@ -217,23 +248,12 @@ func TestRunning_brute_force(t *testing.T) {
 		if result.Together != mostTogether || result.Peak != max(peaks["a"], peaks["b"], peaks["c"]) {
 			t.Fatalf("%+v, want %d together", result, mostTogether)
 		}
-		for i, limit := range limits {
-			denied, count := make([]bool, len(runs)), int64(0)
-			for j, r := range runs {
-				if denied[j] = r.weight > 0 && runningAt(runs[:j], r.key, r.began, denied[:j])+r.weight > limit; denied[j] {
-					count++
-				}
-			}
-			if sweep.denied[i] != count {
-				t.Fatalf("limit %d: %d denied, want %d", limit, sweep.denied[i], count)
-			}
-		}
 	})
 }
 
 func TestRunning_result(t *testing.T) {
 	const second, first = 1_000_000, 1_750_000_000_000_000
-	r := newRunning([]int64{1, 2, 3, 10})
+	r := newRunning()
 	if r.result(5, 0) != nil {
 		t.Error("a result without a request")
 	}
@@ -253,10 +273,6 @@ func TestRunning_result(t *testing.T) {
 	}
 	if want := (PeakRate{1, 1, 5}); got.Peaks[0] != want {
 		t.Errorf("peaks %+v", got.Peaks)
-	}
-	l := r.result(2, 10).Limits
-	if l.Untouched99 != 5 || l.Untouched100 != 5 || l.Limits[0] != (LimitResult{1, 4, 1}) || l.Limits[len(l.Limits)-1] != (LimitResult{10, 0, 0}) {
-		t.Errorf("%+v", l)
 	}
 }
 

@@ -70,11 +70,6 @@ func (r *running) result(worst int, own int64) *RunningResult {
 	}
 	result.Busiest = slices.Clone(result.Busiest[:min(worst, len(result.Busiest))])
 	result.Peaks = histogram(peaks, own)
-	if len(r.limits) > 0 {
-		ladder := []Ladder{newLadderResult(maxConcurrent, r.limits, r.denied, peaks)}
-		keepUseful(ladder, r.requests-r.untimed, len(r.keys), own)
-		result.Limits = &ladder[0]
-	}
 	return result
 }
 

@@ -3,7 +3,6 @@ package replay
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -17,21 +16,20 @@ const (
 	logName     = "sliding_window_log"
 )
 
-// Suggester tries a ladder of limits on the traffic of one policy, with several algorithms. Its memory grows with
-// the keys and, for the sliding window log, with the requests of a key within one window. A bucket's burst is
-// the limit that is tried. The policy's own burst and max_delay are not tried.
+// Suggester tries a ladder of limits on the traffic of one policy, with several algorithms. It keeps a [sample] of the
+// requests, and plays it at the end: its memory grows with the keys, and up to a bound with the requests. A bucket's burst
+// is the limit that is tried. The policy's own burst and max_delay are not tried.
 type Suggester struct {
-	result   Suggestions // without the counts below
-	own      limiter.Settings
-	ladder   *ladder
-	names    []string // of the algorithms
-	columns  []column // one each
-	denied   [][]int64
-	keys     map[string]int32
-	running  *running // nil unless limits of running requests are tried
-	busiest  int      // how many keys with the most running requests are listed
-	requests int64
-	last     int64 // microseconds
+	result  Suggestions // without the counts below
+	own     limiter.Settings
+	limits  []int64  // per window, from low to high
+	names   []string // of the algorithms that are tried in windows
+	met     *sample  // the requests that met the policy, without those that ended before they were played
+	atOnce  []int64  // limits of running requests; nil unless these are tried
+	ran     *sample  // the requests whose end is known
+	running *running
+	busiest int   // how many keys with the most running requests are listed
+	last    int64 // microseconds
 }
 
 // NewSuggester returns a suggester for the traffic of a policy. It tries the algorithms in this order. Default: the
@@ -45,49 +43,31 @@ func NewSuggester(policy *limiter.Policy, keyTemplate string, algorithms []strin
 
 func newSuggester(policy *limiter.Policy, keyTemplate string, algorithms []string, highest int64) (*Suggester, error) {
 	own := policy.Settings()
-	s := &Suggester{own: own, keys: map[string]int32{}}
+	s := &Suggester{own: own, met: newSample(), ran: newSample(), running: newRunning()}
 	s.result = Suggestions{
 		Policy: own.Name, Key: keyTemplate, Window: own.Window, Calendar: own.Calendar, TimeZone: own.Zone(), NotTried: []string{},
 	}
 	if len(algorithms) == 0 {
 		algorithms = append(usualAlgorithms(own), maxConcurrent)
 	}
+	var err error
 	for _, algorithm := range algorithms {
-		switch _, err := limiter.NewPolicy(tried(own, algorithm)); {
+		switch _, invalid := limiter.NewPolicy(tried(own, algorithm)); {
 		case algorithm == maxConcurrent:
-			atOnce, err := newLadder(time.Microsecond, own.MaxConcurrent, highest) // of any window
+			s.atOnce, err = newLadder(time.Microsecond, own.MaxConcurrent, highest) // of any window
 			if err != nil {
 				return nil, err
 			}
-			s.running = newRunning(atOnce.limits)
 			continue
 		case own.Window == 0:
 			return nil, fmt.Errorf("algorithm %s: it counts in a window, which policy %s does not have", algorithm, own.Name)
-		case err != nil:
-			return nil, optionError(err)
+		case invalid != nil:
+			return nil, optionError(invalid)
 		}
 		s.names = append(s.names, algorithm)
 	}
-	var err error
-	if s.ladder, err = newLadder(max(own.Window, time.Microsecond), own.Limit, highest); err != nil {
-		return nil, err
-	}
-	for _, algorithm := range s.names {
-		c, err := newColumn(s.ladder, algorithm, tried(own, algorithm))
-		if err != nil {
-			return nil, err
-		}
-		s.columns = append(s.columns, c)
-		s.denied = append(s.denied, make([]int64, len(s.ladder.limits)))
-	}
-	return s, nil
-}
-
-// tried returns the settings of an algorithm that is tried, with a limit of 1.
-func tried(own limiter.Settings, algorithm string) limiter.Settings {
-	return limiter.Settings{
-		Name: own.Name, Algorithm: algorithm, Limit: 1, Window: own.Window, Calendar: own.Calendar, Location: own.Location,
-	}
+	s.limits, err = newLadder(max(own.Window, time.Microsecond), own.Limit, highest)
+	return s, err
 }
 
 // optionError calls a field of the limiter's settings by the option that it comes from.
@@ -124,43 +104,31 @@ func isBucket(algorithm string) bool {
 	return slices.Contains([]string{"token_bucket", "leaky_bucket", "gcra"}, algorithm)
 }
 
-func newColumn(l *ladder, algorithm string, s limiter.Settings) (column, error) {
-	switch {
-	case algorithm == logName:
-		return &logColumn{ladder: l}, nil
-	case isBucket(algorithm):
-		return &bucketColumn{ladder: l}, nil
-	}
-	return newWindowColumn(l, s)
-}
+// TriesRunning reports whether limits of running requests are tried.
+func (s *Suggester) TriesRunning() bool { return s.atOnce != nil }
 
-// Add adds a request that met the policy: its key, its instant in microseconds since the Unix epoch, and its
-// weight. A weight of 0 takes nothing and passes. An instant before the last one counts as the last one. A
-// request whose units are refunded after its response needs room like any other, and takes nothing.
-func (s *Suggester) Add(key string, micros, weight int64, returned bool) {
-	s.last = max(s.last, micros)
-	s.requests++
-	number, known := s.keys[key]
-	if !known {
-		number = int32(len(s.keys))
-		s.keys[strings.Clone(key)] = number // the caller's key is part of a line
-		for _, c := range s.columns {
-			c.grow()
-		}
+// Add adds a request that met the policy: its key, the instants of its start and of its end in microseconds since the Unix
+// epoch, and its weight. An end of 0 is unknown. A weight of 0 takes nothing and passes. A start before the last one
+// counts as the last one. The units of a request that is returned are refunded at its end. Where weights are units of a
+// window, each request counts as one that runs.
+func (s *Suggester) Add(key string, began, ends, weight int64, returned bool) {
+	s.last = max(s.last, began)
+	units, back := weight, int64(0)
+	if returned {
+		back = max(ends, s.last)
 	}
-	if weight < 1 || len(s.columns) == 0 {
+	if len(s.names) == 0 {
+		units = 0 // nothing is tried on it
+	}
+	s.met.add(key, s.last, back, units)
+	if !s.TriesRunning() {
 		return
 	}
-	weight = min(weight, s.ladder.top()+1)
-	for i, c := range s.columns {
-		denied := c.add(int(number), s.last/s.ladder.tick, weight, returned)
-		countBits(s.denied[i], denied)
+	if s.own.MaxConcurrent == 0 {
+		weight = 1
 	}
-}
-
-// countBits counts each bit of a mask at its index.
-func countBits(counts []int64, mask uint64) {
-	for ; mask != 0; mask &= mask - 1 {
-		counts[bits.TrailingZeros64(mask)]++
+	s.running.add(key, s.last, ends, weight)
+	if ends > 0 {
+		s.ran.add(key, s.last, max(ends, s.last), weight)
 	}
 }

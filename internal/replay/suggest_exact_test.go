@@ -3,6 +3,8 @@ package replay
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -21,12 +23,13 @@ import (
 type asked struct {
 	key            string
 	micros, weight int64
-	returned       bool // the store gives its units back
+	took           int64 // microseconds until its response ended; 0: unknown
+	returned       bool  // the store gives its units back when the response ends
 }
 
 // suggestTraffic is random traffic of a few keys, some much busier than others, with instants at the edges
 // of windows and pauses. Instants are whole steps, in microseconds. Of so large a part of the requests
-// the units are given back.
+// the units are given back, of half of them at once.
 func suggestTraffic(seed uint64, requests int, window, step int64, returned float64) []asked {
 	random := rand.New(rand.NewPCG(seed, 7))
 	now := peakStart / window * window
@@ -52,7 +55,8 @@ func suggestTraffic(seed uint64, requests int, window, step int64, returned floa
 			weight = 0
 		}
 		key := min(random.IntN(8), random.IntN(8), random.IntN(8))
-		traffic = append(traffic, asked{fmt.Sprint("client-", key), now, weight, random.Float64() < returned})
+		took := max(0, random.Int64N(window/2)-window/4)
+		traffic = append(traffic, asked{fmt.Sprint("client-", key), now, weight, took, random.Float64() < returned})
 	}
 	return traffic
 }
@@ -66,24 +70,34 @@ type decided struct {
 // decideAll asks a store.
 func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 	t.Helper()
-	s.Refunds = true
 	p := suggestPolicy(t, s)
 	now := int64(0)
 	store := memory.NewOnClock(func() int64 { return now })
 	var d decided
 	keys := map[string]bool{}
+	passed := map[int64][]limiter.Check{} // by when their responses end
 	for _, a := range traffic {
+		for _, ends := range slices.Sorted(maps.Keys(passed)) {
+			if ends > a.micros {
+				break
+			}
+			now = ends
+			for _, check := range passed[ends] {
+				store.Settle(check, 0)
+				store.EndRunning([]limiter.Check{check})
+			}
+			delete(passed, ends)
+		}
 		now = a.micros
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(a.key), Weight: a.weight, Peek: a.weight == 0, Refundable: a.returned}}
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(a.key), Weight: a.weight, Peek: a.weight == 0, Refundable: a.returned && !p.CountsRunning()}}
 		_, err := store.Decide(context.Background(), checks)
 		assert.FatalIf(t, err != nil, "%v", err)
-		passes := checks[0].Result.Passes()
 		switch {
-		case !passes:
+		case !checks[0].Result.Passes():
 			d.denied++
 			keys[a.key] = true
-		case a.returned:
-			store.Settle(checks[0], 0)
+		case a.returned && a.weight > 0:
+			passed[now+a.took] = append(passed[now+a.took], checks[0])
 		}
 	}
 	d.clients = len(keys)
@@ -110,7 +124,7 @@ func TestSuggester_exact(t *testing.T) {
 		t.Run(fmt.Sprintf("window %v step %d up to %d, %v returned", c.window, c.step, c.max, c.returned), func(t *testing.T) {
 			t.Parallel()
 			traffic := suggestTraffic(uint64(i), assert.Rounds(1000, 10_000), c.window.Microseconds(), c.step, c.returned)
-			settings := limiter.Settings{Algorithm: "fixed_window", Limit: 7, Window: c.window}
+			settings := limiter.Settings{Algorithm: "fixed_window", Limit: 7, Window: c.window, Refunds: c.returned > 0}
 			s := assert.NoError(newSuggester(suggestPolicy(t, settings), "", limiter.Algorithms(), c.max))(t)
 			compareSuggestions(t, s, settings, traffic)
 		})
@@ -138,34 +152,144 @@ func TestSuggester_exact_without_pauses(t *testing.T) {
 // compareSuggestions holds everything that a suggester finds equal to what stores decide.
 func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Settings, traffic []asked) {
 	t.Helper()
-	for _, a := range traffic {
-		suggester.Add(a.key, a.micros, a.weight, a.returned)
-	}
-	result := suggester.Finish()
+	addAll(suggester, traffic)
+	ladders := assert.NoError(suggester.play())(t)
 	for i, algorithm := range suggester.names {
 		settings.Algorithm = algorithm
-		peaks := suggester.peaks(suggester.columns[i])
-		for _, got := range newLadderResult(algorithm, suggester.ladder.limits, suggester.denied[i], peaks).Limits {
-			if got.Limit > 2*peaks[len(peaks)-1] {
-				break
-			}
-			settings.Limit = got.Limit
-			want := decideAll(t, settings, traffic)
-			assert.ErrorIf(t, got != (LimitResult{got.Limit, want.denied, want.clients}),
-				"%s: %+v, a store denies %d requests of %d clients", algorithm, got, want.denied, want.clients)
+		compareLadder(t, &ladders[i], traffic, func(limit int64) limiter.Settings {
+			settings.Limit = limit
+			return settings
+		})
+	}
+}
+
+func addAll(suggester *Suggester, traffic []asked) {
+	for _, a := range traffic {
+		ends := int64(0)
+		if a.took > 0 {
+			ends = a.micros + a.took
 		}
-		settings.Limit = result.Ladders[i].Untouched100
-		if settings.Limit == 0 {
+		suggester.Add(a.key, a.micros, ends, a.weight, a.returned)
+	}
+}
+
+// compareLadder compares all limits of a ladder up to the first ones that deny nothing, and those that leave keys
+// untouched with the limits below.
+func compareLadder(t *testing.T, l *Ladder, traffic []asked, settings func(limit int64) limiter.Settings) {
+	t.Helper()
+	assert.ErrorIf(t, l.Sample != nil, "%s: a sample of few requests: %+v", l.Algorithm, l.Sample)
+	for _, got := range l.Limits {
+		if l.Untouched100 > 0 && got.Limit > 2*l.Untouched100 {
+			break
+		}
+		want := decideAll(t, settings(got.Limit), traffic)
+		assert.ErrorIf(t, got != (LimitResult{got.Limit, want.denied, want.clients}),
+			"%s: %+v, a store denies %d requests of %d clients", l.Algorithm, got, want.denied, want.clients)
+	}
+	for _, limit := range []int64{l.Untouched99, l.Untouched100} { // of eight keys
+		if limit == 0 {
 			continue
 		}
-		if d := decideAll(t, settings, traffic); d.denied != 0 {
-			t.Errorf("%s: limit %d is to leave all untouched, denies %d", algorithm, settings.Limit, d.denied)
+		if d := decideAll(t, settings(limit), traffic); d.denied != 0 {
+			t.Errorf("%s: limit %d is to leave all untouched, denies %d", l.Algorithm, limit, d.denied)
 		}
-		settings.Limit--
-		if d := decideAll(t, settings, traffic); d.denied == 0 {
-			t.Errorf("%s: limit %d leaves all untouched, one more is said to be the smallest", algorithm, settings.Limit)
+		if limit == 1 {
+			continue
+		}
+		if d := decideAll(t, settings(limit-1), traffic); d.denied == 0 {
+			t.Errorf("%s: limit %d leaves all untouched, one more is said to be the smallest", l.Algorithm, limit-1)
 		}
 	}
+}
+
+// TestSuggester_exact_running tries limits of requests that run at once.
+func TestSuggester_exact_running(t *testing.T) {
+	traffic := suggestTraffic(5, 2000, 1_000_000, 1, 1) // all units come back
+	for i := range traffic {
+		traffic[i].took++ // known
+	}
+	s := newTestSuggester(t, limiter.Settings{MaxConcurrent: 7})
+	addAll(s, traffic)
+	ladders := assert.NoError(s.play())(t)
+	compareLadder(t, &ladders[0], traffic, func(limit int64) limiter.Settings { return limiter.Settings{MaxConcurrent: limit} })
+}
+
+// TestSuggester_sample compares limits that were tried on some of the keys with those of all keys.
+func TestSuggester_sample(t *testing.T) {
+	const clients = 6_000
+	traffic := pageViews(clients, 20*clients, 24*time.Hour)
+	for i := range traffic {
+		traffic[i].took = 30_000_000
+	}
+	settings := limiter.Settings{Algorithm: counterName, Limit: 7, Window: time.Minute}
+	whole, some := newTestSuggester(t, settings), newTestSuggester(t, settings)
+	some.met.most, some.ran.most = 40_000, 40_000
+	addAll(whole, traffic)
+	addAll(some, traffic)
+	want, got := finish(t, whole), finish(t, some)
+	assert.ErrorIf(t, got.Requests != want.Requests || got.Clients != want.Clients, "%d requests of %d keys, want all", got.Requests, got.Clients)
+	compareSample(t, got.Running.Limits, want.Running.Limits, want.Requests, want.Clients)
+	exact := assert.NoError(whole.play())(t)
+	for i := range got.Ladders {
+		compareSample(t, &got.Ladders[i], &exact[i], want.Requests, want.Clients)
+	}
+	again := newTestSuggester(t, settings)
+	again.met.most, again.ran.most = 40_000, 40_000
+	addAll(again, traffic)
+	assert.Equal(t, finish(t, again), got, "the same log, sampled again")
+}
+
+// compareSample wants the numbers of a sample within the error that it tells.
+func compareSample(t *testing.T, sampled, exact *Ladder, requests int64, clients int) {
+	t.Helper()
+	s := sampled.Sample
+	if s == nil || s.Share >= 1 || s.Share < 0.1 || s.ErrorRequests <= 0 || s.ErrorRequests > 0.05 || s.ErrorClients <= 0 || s.ErrorClients > 0.03 {
+		t.Fatalf("%s: %+v", sampled.Algorithm, s)
+	}
+	t.Logf("%s: %+v", sampled.Algorithm, *s)
+	for _, want := range exact.Limits {
+		for _, got := range sampled.Limits {
+			if got.Limit != want.Limit {
+				continue
+			}
+			ofRequests := math.Abs(float64(got.Denied-want.Denied)) / float64(requests)
+			ofClients := math.Abs(float64(got.ClientsDenied-want.ClientsDenied)) / float64(clients)
+			assert.ErrorIf(t, ofRequests > s.ErrorRequests || ofClients > s.ErrorClients, "%s: %+v, want %+v within %+v", sampled.Algorithm, got, want, *s)
+		}
+	}
+}
+
+// TestSuggester_sample_of_busy_keys has more requests of a few keys than a sample keeps: their first ones stand for all.
+func TestSuggester_sample_of_busy_keys(t *testing.T) {
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 10, Window: time.Minute}, counterName)
+	s.met.most = 10_000
+	const requests = 100_000
+	for i := range requests {
+		s.Add([]string{"bot", "crawler"}[i%2], peakStart+int64(i)*1_000_000, 0, 1, false) // 30 a minute
+	}
+	l := finish(t, s).Ladders[0]
+	if l.Sample == nil || l.Sample.CutClients != 2 || l.Sample.Share != 1 || l.Sample.Requests > 10_000 || l.Sample.MostOfClient > 5_000 {
+		t.Fatalf("%+v", l.Sample)
+	}
+	at := slices.IndexFunc(l.Limits, func(r LimitResult) bool { return r.Limit == 10 })
+	if r := l.Limits[at]; math.Abs(float64(r.Denied)/requests-2.0/3) > 0.01 || r.ClientsDenied != 2 || l.Untouched100 < 29 || l.Untouched100 > 32 {
+		t.Errorf("%+v, untouched %d", r, l.Untouched100)
+	}
+}
+
+// TestSample_lacks_the_busiest tells of the requests of a key that is busier than all keys in the sample.
+func TestSample_lacks_the_busiest(t *testing.T) {
+	s := newSample()
+	s.add("busy", peakStart, 0, 1)
+	s.halvings = 1
+	for i := 0; s.sampled == 0; i++ {
+		s.add(fmt.Sprint("quiet ", i), peakStart, 0, 1)
+	}
+	busy := &s.keys[0]
+	busy.hash, busy.requests = 1<<63, 1000
+	s.total += 999
+	share := 1000 / float64(s.total)
+	assert.ErrorIf(t, s.estimate().overlooked != share, "overlooked %v, want %v", s.estimate().overlooked, share)
 }
 
 // TestSuggester_calendar tries limits of calendar periods by the log's own clock: days of Santiago around the
@@ -175,7 +299,7 @@ func TestSuggester_calendar(t *testing.T) {
 	begins := time.Date(2026, 9, 4, 12, 0, 0, 0, time.UTC).UnixMicro()
 	const day = 86_400_000_000
 	for _, calendar := range []string{"day", "month"} {
-		settings := suggestPolicy(t, limiter.Settings{Calendar: calendar, Location: zone, Limit: 20}).Settings()
+		settings := suggestPolicy(t, limiter.Settings{Calendar: calendar, Location: zone, Limit: 20, Refunds: true}).Settings()
 		traffic := suggestTraffic(1, 2000, day, 1000, 0.1)
 		first := traffic[0].micros
 		for i := range traffic {
@@ -183,8 +307,8 @@ func TestSuggester_calendar(t *testing.T) {
 		}
 		s := newTestSuggester(t, settings)
 		compareSuggestions(t, s, settings, traffic)
-		if len(s.names) != 1 || s.names[0] != limiter.FixedWindow || s.running == nil || s.result.WindowText() != "calendar "+calendar+" (America/Santiago)" || s.ownLimit() != 20 {
-			t.Errorf("tried %v of %s, with requests at once: %v", s.names, s.result.WindowText(), s.running != nil)
+		if len(s.names) != 1 || s.names[0] != limiter.FixedWindow || !s.TriesRunning() || s.result.WindowText() != "calendar "+calendar+" (America/Santiago)" || s.ownLimit() != 20 {
+			t.Errorf("tried %v of %s, with requests at once: %v", s.names, s.result.WindowText(), s.TriesRunning())
 		}
 	}
 }
@@ -203,7 +327,7 @@ func pageViews(clients, requests int, span time.Duration) []asked {
 		for range 1 + random.IntN(3) {
 			at += random.Int64N(60) * 1_000_000
 			for range 1 + random.IntN(8) {
-				traffic = append(traffic, asked{fmt.Sprintf("host-%06d.example.com", client), at + random.Int64N(6)*1_000_000, 1, false})
+				traffic = append(traffic, asked{key: fmt.Sprintf("host-%06d.example.com", client), micros: at + random.Int64N(6)*1_000_000, weight: 1})
 			}
 		}
 	}
@@ -211,23 +335,18 @@ func pageViews(clients, requests int, span time.Duration) []asked {
 	return traffic
 }
 
+// TestSuggester_memory bounds what a suggester keeps, and that its keys beyond the sample are small.
 func TestSuggester_memory(t *testing.T) {
 	const clients = 5_000
-	traffic := pageViews(clients, 10*clients, 24*time.Hour)
-	for _, c := range []struct {
-		window time.Duration
-		most   uint64 // bytes a key
-	}{{time.Minute, 1500}, {24 * time.Hour, 2000}} {
-		before := heapInUse()
-		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 60, Window: c.window})
-		for i := range traffic {
-			s.Add(traffic[i].key, traffic[i].micros, traffic[i].weight, false)
-		}
-		each := (heapInUse() - before) / uint64(len(s.keys))
-		runtime.KeepAlive(s)
-		t.Logf("window %v: %d bytes for each of %d keys", c.window, each, len(s.keys))
-		assert.ErrorIf(t, each > c.most, "window %v: %d bytes a key, want at most %d", c.window, each, c.most)
-	}
+	traffic := pageViews(clients, 40*clients, 24*time.Hour)
+	before := heapInUse()
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 60, Window: time.Minute})
+	s.met.most = 100_000
+	addAll(s, traffic)
+	used := heapInUse() - before
+	runtime.KeepAlive(s)
+	t.Logf("%d bytes for %d requests of %d keys, %d of them in the sample", used, len(traffic), len(s.met.keys), len(s.met.requests))
+	assert.ErrorIf(t, used > 100_000*24*2+200*clients, "%d bytes", used)
 	runtime.KeepAlive(traffic)
 }
 

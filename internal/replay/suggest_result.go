@@ -1,44 +1,60 @@
 package replay
 
-import "slices"
+import (
+	"errors"
+	"slices"
+	"sync"
 
-// Finish returns the result. The smallest limits that leave keys untouched are exact; 0 means that the highest
-// limit that was tried is too low, or that there was no request. All ladders show the same limits.
-func (s *Suggester) Finish() *Suggestions {
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// Finish plays the limits and returns the result. Without a [Sample] the smallest limits that leave keys untouched are
+// exact; 0 means that the highest limit that was tried is too low, or that there was no request. All ladders of windows
+// show the same limits.
+func (s *Suggester) Finish() (*Suggestions, error) {
 	r := s.result
-	r.Requests, r.Clients, r.OwnLimit = s.requests, len(s.keys), s.ownLimit()
+	r.Requests, r.Clients, r.OwnLimit = s.met.total, len(s.met.keys), s.ownLimit()
 	r.NotTried = slices.Clone(r.NotTried)
-	s.finishRunning(&r)
-	r.Ladders = make([]Ladder, len(s.columns))
-	for i, c := range s.columns {
-		r.Ladders[i] = newLadderResult(s.names[i], s.ladder.limits, s.denied[i], s.peaks(c))
+	ladders, err := s.play()
+	if err != nil {
+		return nil, err
 	}
-	keepUseful(r.Ladders, s.requests, len(s.keys), r.OwnLimit)
-	return &r
+	r.Ladders = ladders[:len(s.names)]
+	keepUseful(r.Ladders, r.Requests, r.Clients, r.OwnLimit)
+	if s.running.requests == 0 {
+		return &r, nil
+	}
+	own := int64(0)
+	if len(s.result.NotTried) == 0 {
+		own = s.own.MaxConcurrent
+	}
+	if r.Running = s.running.result(s.busiest, own); r.Running == nil {
+		r.NotTried = append(r.NotTried, "limits of requests that run at once are not tried: the log has no durations")
+		return &r, nil
+	}
+	atOnce := ladders[len(s.names):]
+	keepUseful(atOnce, s.ran.total, len(s.ran.keys), own)
+	r.Running.Limits = &atOnce[0]
+	return &r, nil
 }
 
-// peaks returns the peaks of all keys, from low to high.
-func (s *Suggester) peaks(c column) []int64 {
-	peaks := make([]int64, len(s.keys))
-	for key := range peaks {
-		peaks[key] = c.peak(key)
+// play plays each algorithm in a goroutine of its own, and returns their ladders, that of running requests behind those
+// of windows.
+func (s *Suggester) play() ([]Ladder, error) {
+	ladders, errs := make([]Ladder, len(s.names)+1), make([]error, len(s.names)+1)
+	var all sync.WaitGroup
+	for i, algorithm := range s.names {
+		all.Go(func() { ladders[i], errs[i] = newTrial(s.own, algorithm, s.met).ladder(s.limits) })
 	}
-	slices.Sort(peaks)
-	return peaks
+	if s.TriesRunning() {
+		last := len(s.names)
+		all.Go(func() { ladders[last], errs[last] = newTrial(s.own, maxConcurrent, s.ran).ladder(s.atOnce) })
+	}
+	all.Wait()
+	return ladders, errors.Join(errs...)
 }
 
-// newLadderResult returns what limits denied, given the requests by limit and the peaks of all keys, from low to high.
-func newLadderResult(algorithm string, limits, denied, peaks []int64) Ladder {
-	l := Ladder{Algorithm: algorithm}
-	for i, limit := range limits {
-		l.Limits = append(l.Limits, LimitResult{Limit: limit, Denied: denied[i], ClientsDenied: keysAbove(peaks, limit)})
-	}
-	untouched := func(touched int) int64 {
-		if len(peaks) == 0 || peaks[len(peaks)-1-touched] > limits[len(limits)-1] {
-			return 0
-		}
-		return max(1, peaks[len(peaks)-1-touched])
-	}
-	l.Untouched99, l.Untouched999, l.Untouched100 = untouched(len(peaks)/100), untouched(len(peaks)/1000), untouched(0)
-	return l
+// newTrial returns the trial of an algorithm on a sample of the policy's requests.
+func newTrial(own limiter.Settings, algorithm string, sample *sample) *trial {
+	return &trial{algorithm: algorithm, settings: tried(own, algorithm), sample: sample}
 }

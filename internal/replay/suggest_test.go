@@ -27,12 +27,18 @@ func newTestSuggester(t testing.TB, s limiter.Settings, algorithms ...string) *S
 	return assert.NoError(NewSuggester(suggestPolicy(t, s), "{client_ip}", algorithms))(t)
 }
 
+// finish returns what a suggester finds.
+func finish(t testing.TB, s *Suggester) *Suggestions {
+	t.Helper()
+	return assert.NoError(s.Finish())(t)
+}
+
 func TestSuggester_untouched(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute})
 	for client := range 1000 { // client n asks for n units
-		s.Add(fmt.Sprint(client), peakStart, int64(client), false)
+		s.Add(fmt.Sprint(client), peakStart, 0, int64(client), false)
 	}
-	for _, l := range s.Finish().Ladders {
+	for _, l := range finish(t, s).Ladders {
 		assert.ErrorIf(t, l.Untouched99 != 989 || l.Untouched999 != 998 || l.Untouched100 != 999,
 			"%s: %d, %d, %d", l.Algorithm, l.Untouched99, l.Untouched999, l.Untouched100)
 	}
@@ -40,9 +46,9 @@ func TestSuggester_untouched(t *testing.T) {
 
 func TestSuggester_untouched_none(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute})
-	s.Add("a", peakStart, 1<<62, false)
-	s.Add("a", peakStart, highestLimit, false)
-	for _, l := range s.Finish().Ladders {
+	s.Add("a", peakStart, 0, 1<<62, false)
+	s.Add("a", peakStart, 0, highestLimit, false)
+	for _, l := range finish(t, s).Ladders {
 		if last := l.Limits[len(l.Limits)-1]; l.Untouched100 != 0 || last != (LimitResult{highestLimit, 1, 1}) {
 			t.Errorf("%s: %d leaves all untouched, last %+v", l.Algorithm, l.Untouched100, last)
 		}
@@ -51,7 +57,7 @@ func TestSuggester_untouched_none(t *testing.T) {
 
 func TestSuggester_without_traffic(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: "gcra", Limit: 5, Window: time.Minute})
-	r := s.Finish()
+	r := finish(t, s)
 	assert.ErrorIf(t, len(r.Ladders) != 3 || r.Ladders[0].Algorithm != "gcra" || r.Policy != "p" || r.Key != "{client_ip}", "%+v", r)
 	for _, l := range r.Ladders {
 		assert.ErrorIf(t, l.Untouched99 != 0 || l.Untouched999 != 0 || l.Untouched100 != 0 || l.Limits == nil || len(l.Limits) != 0, "%+v", l)
@@ -65,13 +71,13 @@ func TestSuggester_dominant_client(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 100, Window: time.Minute})
 	for client := range 78 {
 		for range 1 + client*30/78 {
-			s.Add(fmt.Sprint(client), peakStart, 1, false)
+			s.Add(fmt.Sprint(client), peakStart, 0, 1, false)
 		}
 	}
 	for i := range 100_000 {
-		s.Add("bot", peakStart+int64(i)*30_000, 1, false)
+		s.Add("bot", peakStart+int64(i)*30_000, 0, 1, false)
 	}
-	for _, l := range s.Finish().Ladders {
+	for _, l := range finish(t, s).Ladders {
 		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
 		assert.ErrorIf(t, first.ClientsDenied < 71 || last.Denied != 0 || len(l.Limits) > mostLimits,
 			"%s: %d limits, from %+v to %+v", l.Algorithm, len(l.Limits), first, last)
@@ -88,9 +94,9 @@ func TestSuggester_useful_limits(t *testing.T) {
 	for _, own := range []int64{3, 77, 1_000_000} {
 		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: own, Window: time.Minute})
 		for i := range 20_000 {
-			s.Add("busy", peakStart+int64(i), 1, false)
+			s.Add("busy", peakStart+int64(i), 0, 1, false)
 		}
-		for _, l := range s.Finish().Ladders {
+		for _, l := range finish(t, s).Ladders {
 			first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
 			assert.ErrorIf(t, len(l.Limits) > mostLimits || last.Denied != 0 || first.Denied > 19_600 && first.Limit != own,
 				"%s: own %d, %d limits from %+v to %+v", l.Algorithm, own, len(l.Limits), first, last)
@@ -118,27 +124,22 @@ func TestNewSuggester_errors(t *testing.T) {
 	}
 }
 
-func TestLadder_mask(t *testing.T) {
+// TestNewLadder wants ladders whose limits all algorithms of the limiter accept.
+func TestNewLadder(t *testing.T) {
 	for _, window := range []time.Duration{time.Millisecond, time.Second, time.Hour, 13 * time.Hour, 13*time.Hour + time.Microsecond, 400 * 24 * time.Hour} {
 		for _, highest := range []int64{1, 77, highestLimit - 1, highestLimit} {
 			for _, own := range []int64{1, 76, 2_999_998, 1 << 40} {
-				l := assert.NoError(newLadder(window, own, highest))(t)
-				if !slices.IsSorted(l.limits) || l.limits[0] != 1 || l.top() > highest || l.top()*l.window >= 1<<52 || len(l.limits) > 64 {
-					t.Errorf("window %v, own %d, highest %d: %v", window, own, highest, l.limits)
+				limits := assert.NoError(newLadder(window, own, highest))(t)
+				top := limits[len(limits)-1]
+				assert.ErrorIf(t, !slices.IsSorted(limits) || limits[0] != 1 || top > highest, "window %v, own %d, highest %d: %v", window, own, highest, limits)
+				for _, algorithm := range limiter.Algorithms() {
+					trial := newTrial(limiter.Settings{Name: "p", Window: window}, algorithm, newSample())
+					_, err := trial.policy(top)
+					assert.ErrorIf(t, err != nil, "window %v, %s, %d: %v", window, algorithm, top, err)
 				}
 			}
 		}
 	}
-}
-
-func TestQuotientUp(t *testing.T) {
-	for _, c := range []struct{ a, b, c, want int64 }{
-		{10, 3, 3, 10}, {10, 3, 4, 8}, {9, 4, 4, 9}, {1, 1, 1 << 40, 1}, {0, 5, 5, 0},
-		{1 << 40, 1 << 40, 1<<40 + 1, 1 << 40}, {1 << 40, 1 << 40, 1 << 60, 1 << 20},
-	} {
-		assert.Equal(t, quotientUp(c.a, c.b, c.c), c.want, "%d*%d/%d", c.a, c.b, c.c)
-	}
-	assert.ErrorIf(t, !less(1<<40, 1<<40, 1<<41, 1<<40) || less(3, 4, 4, 3), "products are compared wrongly")
 }
 
 func TestSuggester_NotTried(t *testing.T) {
@@ -162,10 +163,10 @@ func TestSuggester_NotTried(t *testing.T) {
 		{"a queue of no length", PolicyResult{Policy: description.Policy{Limit: 5}}, &none, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own max_delay 0s is not"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newTestSuggester(t, limiter.Settings{Algorithm: "leaky_bucket", Limit: 5, MaxDelay: tt.delay, Window: time.Minute})
+			s := newTestSuggester(t, limiter.Settings{Algorithm: "leaky_bucket", Limit: 5, MaxDelay: tt.delay, Window: time.Minute}, "leaky_bucket")
 			s.leaveOut(&tt.policy)
-			s.Add("a", peakStart, 1, false)
-			r := s.Finish()
+			s.Add("a", peakStart, 0, 1, false)
+			r := finish(t, s)
 			assert.ErrorIf(t, !slices.Equal(r.NotTried, tt.want) || (r.OwnLimit == 5) != (tt.want == nil), "own limit %d, %q, want %q", r.OwnLimit, r.NotTried, tt.want)
 			tableSays(t, &Result{Suggestions: r}, tt.want...)
 		})
@@ -173,10 +174,10 @@ func TestSuggester_NotTried(t *testing.T) {
 }
 
 func TestRun_suggest_refunds(t *testing.T) {
-	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 1, Window: time.Minute})
+	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 1, Window: time.Minute, Refunds: true})
 	for range 5 {
 		suggest(s, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
 	}
-	r := s.Finish()
+	r := finish(t, s)
 	assert.ErrorIf(t, r.Ladders[0].Untouched100 != 1, "%+v", r.Ladders[0])
 }

@@ -44,6 +44,7 @@ func (p printer) runningLimits(s *Suggestions, peaksAbove bool) {
 	}
 	p.line("")
 	p.line("  %s:", r.Limits.Algorithm)
+	p.sample(r.Limits.Sample, r.Clients)
 	p.ladder(r.Limits, timed, r.Clients)
 }
 

@@ -1,6 +1,9 @@
 package replay
 
 import (
+	"fmt"
+	"math"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
@@ -27,6 +30,7 @@ func (p printer) suggestions(r *Result) {
 	for i := range s.Ladders {
 		p.line("")
 		p.line("  %s:", s.Ladders[i].Algorithm)
+		p.sample(s.Ladders[i].Sample, s.Clients)
 		p.ladder(&s.Ladders[i], s.Requests, s.Clients)
 	}
 	p.runningLimits(s, r.ShowsRunning())
@@ -43,6 +47,24 @@ func (p printer) windowLimits(s *Suggestions) {
 		rows = append(rows, []string{untouched(l.Untouched99), untouched(l.Untouched999), untouched(l.Untouched100), l.Algorithm})
 	}
 	p.table(3, []string{"99 %", "99.9 %", "ALL", "ALGORITHM"}, rows)
+}
+
+// sample prints for which keys limits were played, unless for all.
+func (p printer) sample(s *Sample, clients int) {
+	if s != nil {
+		p.line("  %s", s.Sentence(clients))
+	}
+}
+
+// Sentence returns for which of so many keys limits were played, and how far the numbers can be from those of all keys.
+func (s *Sample) Sentence(clients int) string {
+	percent := func(fraction float64) string { return humanize.Percent(int64(math.Ceil(fraction*1e6)), 1_000_000) }
+	text := fmt.Sprintf("played for %s of %s, chosen by a hash: right within %s of the requests and %s of the keys; the limit that leaves all untouched is that of the chosen ones",
+		humanize.Count(s.Clients), humanize.Counted(clients, "key"), percent(s.ErrorRequests), percent(s.ErrorClients))
+	if s.CutClients > 0 {
+		text += fmt.Sprintf("; of %s only the first %s, which stand for all", humanize.Counted(s.CutClients, "key"), humanize.Counted(s.MostOfClient, "request"))
+	}
+	return text
 }
 
 // ladder prints what each limit would have denied of so many requests and clients.

@@ -158,3 +158,15 @@ func TestHistogram_range(t *testing.T) {
 		t.Errorf("%v without keys", got)
 	}
 }
+
+func TestWriteTable_sample(t *testing.T) {
+	limits := []LimitResult{{Limit: 5, Denied: 10, ClientsDenied: 1}}
+	sample := &Sample{Share: 0.25, Clients: 1_480, Requests: 39_000, ErrorRequests: 0.0054, ErrorClients: 0.01}
+	cut := &Sample{Share: 1, Clients: 2, Requests: 8_192, CutClients: 2, MostOfClient: 4_096}
+	tableSays(t, &Result{Suggestions: &Suggestions{
+		Requests: 100, Clients: 6_000, Window: time.Minute,
+		Ladders: []Ladder{{Algorithm: "gcra", Limits: limits, Sample: sample}, {Algorithm: "fixed_window", Limits: limits, Sample: cut}},
+	}},
+		"  gcra:\n  played for 1,480 of 6,000 keys, chosen by a hash: right within 0.5 % of the requests and 1.0 % of the keys; the limit that leaves all untouched is that of the chosen ones\n  LIMIT",
+		"; of 2 keys only the first 4,096 requests, which stand for all\n  LIMIT")
+}

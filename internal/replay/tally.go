@@ -43,7 +43,7 @@ func newTally(policies []PolicyResult) *tally {
 	for _, p := range policies {
 		tally := policyTally{result: p, clients: map[string]*clientTally{}}
 		if p.CountsRunning() {
-			tally.running = newRunning(nil)
+			tally.running = newRunning()
 		}
 		t.policies = append(t.policies, tally)
 	}

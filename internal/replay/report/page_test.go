@@ -69,6 +69,8 @@ func TestWrite_says(t *testing.T) {
 	lively.Requests, lively.Denied, lively.Clients, lively.ClientsDenied = 30_969, 1_234, 2_365, 12
 	untried := *sampleResult()
 	untried.Suggestions.NotTried = []string{"what is charged is left out"}
+	sampled := *sampleResult()
+	sampled.Suggestions.Ladders[0].Sample = &replay.Sample{Share: 0.5, Clients: 40, Requests: 900, ErrorRequests: 0.02, ErrorClients: 0.05}
 	read := func(l replay.LogReport) replay.Result { return replay.Result{Log: l} }
 	malformed := replay.LogReport{Lines: 9, Malformed: 2, First5: []accesslog.Malformed{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
 	for _, tt := range []struct {
@@ -77,6 +79,7 @@ func TestWrite_says(t *testing.T) {
 		want   string
 	}{
 		{"nothing at all", replay.Result{}, "There was no request to play"},
+		{"a sample of the keys", sampled, "The numbers are estimates: sliding_window_counter: played for 40 of "},
 		{"one request", one, "Of 1 request of 1 client between 14:05 and 14:05 UTC on 3 November 2026, none would have been refused."},
 		{"a day", lively, "Of 30,969 requests of 2,365 clients between 00:00 and 23:59 UTC on 3 November 2026, " +
 			"1,234 (4.0 %) would have been refused, 12 clients (0.5 %) affected."},

@@ -10,6 +10,7 @@ import (
 type reportSuggestions struct {
 	Lede      string
 	NotTried  []string
+	Samples   []string // sentences about the keys that limits were played for, unless for all
 	Curve     *chart
 	Untouched *reportTable
 	Table     *reportTable
@@ -32,6 +33,9 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 	}
 	page := &reportSuggestions{Lede: fmt.Sprintf("Other limits, tried on %s of %s, counted by %s.",
 		sayCounted(s.Requests, "request"), sayCounted(s.Clients, "client"), counted), NotTried: sayNames(s.NotTried)}
+	for i := range s.Ladders {
+		page.addSample(&s.Ladders[i], s.Clients)
+	}
 	page.addRunning(r)
 	if len(s.Ladders) > 0 {
 		ladder, limit := currentLadder(r)
@@ -39,6 +43,13 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 		page.Untouched, page.Table = untouchedTable(s), algorithmTable(s)
 	}
 	return page
+}
+
+// addSample adds a sentence about a ladder that was played for a part of so many keys.
+func (page *reportSuggestions) addSample(l *replay.Ladder, clients int) {
+	if l.Sample != nil {
+		page.Samples = append(page.Samples, l.Algorithm+": "+l.Sample.Sentence(clients))
+	}
 }
 
 // addRunning adds the limits of requests that run at once, and their peaks where no policy shows them.
@@ -56,6 +67,7 @@ func (page *reportSuggestions) addRunning(r *replay.Result) {
 	if !r.ShowsRunning() {
 		page.Running = newReportRunning(s.Running)
 	}
+	page.addSample(s.Running.Limits, s.Running.Clients)
 	traffic := &replay.Suggestions{Requests: s.Running.Requests - s.Running.Untimed, Clients: s.Running.Clients}
 	page.RunningCurve = curveChart("running-curve", traffic, *s.Running.Limits, limit)
 }
