@@ -77,7 +77,7 @@ func logReport(s *accesslog.Summary) LogReport {
 	total := s.Total()
 	report := LogReport{
 		Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed, First5: s.Malformed,
-		Other: total.Formats[accesslog.Other], Late: s.Late, LatestBy: s.LatestBy,
+		Other: total.Other, Late: s.Late, LatestBy: s.LatestBy,
 	}
 	for i := range s.Files {
 		f := &s.Files[i]
@@ -90,19 +90,12 @@ func logReport(s *accesslog.Summary) LogReport {
 	return report
 }
 
-// formatOf returns the format of most lines of a file.
+// formatOf returns the format of most lines of a file, and how it is packed.
 func formatOf(f *accesslog.FileReport) string {
-	most := accesslog.Other
-	for format := range f.Formats {
-		if accesslog.Format(format) != accesslog.Other && f.Formats[format] > f.Formats[most] || most == accesslog.Other && f.Formats[format] > 0 {
-			most = accesslog.Format(format)
-		}
-	}
-	text := most.String()
 	if f.Packing != "plain" && f.Packing != "" {
-		text += ", " + f.Packing
+		return f.Format() + ", " + f.Packing
 	}
-	return text
+	return f.Format()
 }
 
 // warnings returns sentences about what makes the result less than exact.

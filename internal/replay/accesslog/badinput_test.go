@@ -54,7 +54,7 @@ func TestReader_bad_files(t *testing.T) {
 					t.Errorf("error %v, want %s", err, tt.err)
 				}
 				total := s.Total()
-				assert.ErrorIf(t, total.Lines != total.Malformed+s.Entries+total.Formats[Other], "lines do not add up: %+v", total)
+				assert.ErrorIf(t, total.Lines != total.Malformed+s.Entries+total.Other, "lines do not add up: %+v", total)
 				assert.ErrorIf(t, len(s.Warnings()) > 0, "reported twice: %q", s.Warnings())
 			}
 		})

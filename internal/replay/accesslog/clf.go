@@ -6,22 +6,43 @@ import (
 	"time"
 )
 
-// clf reads a line of Common or Combined Log Format:
+// commonLogFormat is Common Log Format, and Combined Log Format, which is that with Referer and User-Agent.
+var commonLogFormat = format{
+	called:    "Common or Combined Log Format",
+	newReader: func(*Options) lineReader { return new(commonReader) },
+}
+
+// What reports call the two.
+const (
+	commonName   = "Common Log Format"
+	combinedName = "Combined Log Format"
+)
+
+// commonReader reads the lines of one file.
+type commonReader struct {
+	lastText string // the last time, and its microseconds
+	lastTime int64
+}
+
+// recognizes recognizes any text but JSON, for which read then says what is wrong.
+func (r *commonReader) recognizes(line string) bool { return line[0] != '{' }
+
+// read reads a line:
 //
 //	client identity user [02/Jan/2006:15:04:05 -0700] "GET /path HTTP/1.1" 200 1234 "referer" "agent"
 //
 // The last two and all that follows them may be missing.
-func (p *parser) clf(text string, e *Entry) (Format, string) {
+func (r *commonReader) read(text string, e *Entry) (name, reason string) {
 	if text[0] == '"' {
-		return Common, "in quotes"
+		return commonName, "in quotes"
 	}
 	client, rest, found := strings.Cut(text, " ")
 	open := strings.IndexByte(rest, '[')
 	if !found || open < 0 || len(rest) < open+len(commonLog)+2 || rest[open+1+len(commonLog)] != ']' {
-		return Common, "neither JSON nor Common Log Format: no time in brackets"
+		return commonName, "neither JSON nor Common Log Format: no time in brackets"
 	}
-	if !p.commonTime(rest[open+1:open+1+len(commonLog)], e) {
-		return Common, "no time in the brackets"
+	if !r.time(rest[open+1:open+1+len(commonLog)], e) {
+		return commonName, "no time in the brackets"
 	}
 	e.Client = noneIfDash(client)
 	e.Remote = e.Client
@@ -30,34 +51,34 @@ func (p *parser) clf(text string, e *Entry) (Format, string) {
 
 	rest = strings.TrimLeft(rest[open+len(commonLog)+2:], " ")
 	if rest == "" || rest[0] != '"' {
-		return Common, "no request in quotes"
+		return commonName, "no request in quotes"
 	}
 	end := requestEnd(rest)
 	if end < 0 {
-		return Common, "no status after the request"
+		return commonName, "no status after the request"
 	}
 	request := rest[1:end]
-	format := e.outcome(rest[end+2:])
+	name = e.outcome(rest[end+2:])
 	if request == "" || request == "-" {
-		return Other, "" // the connection ended without a request
+		return "", "" // the connection ended without a request
 	}
 	e.request(unescape(request))
-	return format, ""
+	return name, ""
 }
 
 // commonLog is the layout of a time in Common Log Format.
 const commonLog = "02/Jan/2006:15:04:05 -0700"
 
-// commonTime reads the text between the brackets. Lines of the same second follow each other.
-func (p *parser) commonTime(text string, e *Entry) (ok bool) {
-	if text != p.lastText {
+// time reads the text between the brackets. Lines of the same second follow each other.
+func (r *commonReader) time(text string, e *Entry) (ok bool) {
+	if text != r.lastText {
 		t, err := time.Parse(commonLog, text)
 		if err != nil {
 			return false
 		}
-		p.lastText, p.lastTime = text, t.UnixMicro()
+		r.lastText, r.lastTime = text, t.UnixMicro()
 	}
-	e.Time = p.lastTime
+	e.Time = r.lastTime
 	return true
 }
 
@@ -93,19 +114,19 @@ func statusFollows(text string) bool {
 	return len(text) == 4 || text[4] == ' '
 }
 
-// outcome reads the fields after the request.
-func (e *Entry) outcome(text string) Format {
+// outcome reads the fields after the request, and returns the name of the format that has them.
+func (e *Entry) outcome(text string) (name string) {
 	status, text, _ := strings.Cut(text, " ")
 	size, text, _ := strings.Cut(text, " ")
 	e.Status = max(0, number(status)) // a dash is 0
 	e.Size = length(size)
 	if text == "" || text[0] != '"' {
-		return Common
+		return commonName
 	}
 	referer, text := quoted(text)
 	agent, _ := quoted(strings.TrimPrefix(text, " "))
 	e.referer, e.agent = noneIfDash(referer), noneIfDash(agent)
-	return Combined
+	return combinedName
 }
 
 // number reads three digits of a status, or -1.
@@ -144,4 +165,12 @@ func isMethod(word string) bool {
 		}
 	}
 	return word != "" && len(word) <= 32
+}
+
+// noneIfDash returns a field, in which a dash is empty.
+func noneIfDash(field string) string {
+	if field == "-" {
+		return ""
+	}
+	return field
 }

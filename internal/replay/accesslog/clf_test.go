@@ -14,39 +14,39 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
-func TestParser_CLF(t *testing.T) {
+func TestCommonReader(t *testing.T) {
 	const start = `1.2.3.4 - - [15/Jun/2025:15:06:40 +0000] `
 	for _, tt := range []struct {
 		name, line string
-		format     Format
+		format     string
 		want       string // fieldsOf the entry
 	}{
-		{"Common", `host.example - bob [15/Jun/2025:15:06:40 +0000] "GET /a?b=c HTTP/1.1" 200 12`, Common, "host.example|bob|GET /a?b=c HTTP/1.1|200 12"},
-		{"another zone", `1.2.3.4 - - [15/Jun/2025:17:36:40 +0230] "GET / HTTP/1.1" 200 12`, Common, "1.2.3.4||GET / HTTP/1.1|200 12"},
-		{"a zone in the west", `::1 - - [15/Jun/2025:11:06:40 -0400] "GET / HTTP/1.1" 200 12`, Common, "::1||GET / HTTP/1.1|200 12"},
-		{"a user with blanks", `1.2.3.4 - Jane Doe [15/Jun/2025:15:06:40 +0000] "GET / HTTP/2.0" 304 -`, Common, "1.2.3.4|Jane Doe|GET / HTTP/2.0|304 0"},
-		{"no protocol", start + `"GET /old" 200 1`, Common, "1.2.3.4||GET /old |200 1"},
-		{"no size and no status", start + `"GET /" - -`, Common, "1.2.3.4||GET / |0 0"},
-		{"quotes and blanks in the URI", start + `"GET /a"b c".gif HTTP/1.0" 404 -`, Common, `1.2.3.4||GET /a"b c".gif HTTP/1.0|404 0`},
-		{"escaped quotes", start + `"GET /\"a\x22\xc3\xa9\q HTTP/1.0" 200 1`, Common, `1.2.3.4||GET /"a"é\q HTTP/1.0|200 1`},
-		{"a URI that ends in a backslash", start + `"GET /a\" 200 1`, Common, `1.2.3.4||GET /a\ |200 1`},
-		{"no method", start + `"\x16\x03\x01" 400 1`, Common, "1.2.3.4|| \x16\x03\x01 |400 1"},
-		{"no client", `- - - [15/Jun/2025:15:06:40 +0000] "GET / HTTP/1.1" 200 1`, Common, "||GET / HTTP/1.1|200 1"},
-		{"a size beyond all bounds", start + `"GET / HTTP/1.1" 200 99999999999999999999`, Common, "1.2.3.4||GET / HTTP/1.1|200 9223372036854775807"},
-		{"Combined", start + `"GET / HTTP/1.1" 200 1 "https://a.example/\"x\"" "curl/8 (\x41)" extra 0.003`, Combined,
+		{"Common", `host.example - bob [15/Jun/2025:15:06:40 +0000] "GET /a?b=c HTTP/1.1" 200 12`, commonName, "host.example|bob|GET /a?b=c HTTP/1.1|200 12"},
+		{"another zone", `1.2.3.4 - - [15/Jun/2025:17:36:40 +0230] "GET / HTTP/1.1" 200 12`, commonName, "1.2.3.4||GET / HTTP/1.1|200 12"},
+		{"a zone in the west", `::1 - - [15/Jun/2025:11:06:40 -0400] "GET / HTTP/1.1" 200 12`, commonName, "::1||GET / HTTP/1.1|200 12"},
+		{"a user with blanks", `1.2.3.4 - Jane Doe [15/Jun/2025:15:06:40 +0000] "GET / HTTP/2.0" 304 -`, commonName, "1.2.3.4|Jane Doe|GET / HTTP/2.0|304 0"},
+		{"no protocol", start + `"GET /old" 200 1`, commonName, "1.2.3.4||GET /old |200 1"},
+		{"no size and no status", start + `"GET /" - -`, commonName, "1.2.3.4||GET / |0 0"},
+		{"quotes and blanks in the URI", start + `"GET /a"b c".gif HTTP/1.0" 404 -`, commonName, `1.2.3.4||GET /a"b c".gif HTTP/1.0|404 0`},
+		{"escaped quotes", start + `"GET /\"a\x22\xc3\xa9\q HTTP/1.0" 200 1`, commonName, `1.2.3.4||GET /"a"é\q HTTP/1.0|200 1`},
+		{"a URI that ends in a backslash", start + `"GET /a\" 200 1`, commonName, `1.2.3.4||GET /a\ |200 1`},
+		{"no method", start + `"\x16\x03\x01" 400 1`, commonName, "1.2.3.4|| \x16\x03\x01 |400 1"},
+		{"no client", `- - - [15/Jun/2025:15:06:40 +0000] "GET / HTTP/1.1" 200 1`, commonName, "||GET / HTTP/1.1|200 1"},
+		{"a size beyond all bounds", start + `"GET / HTTP/1.1" 200 99999999999999999999`, commonName, "1.2.3.4||GET / HTTP/1.1|200 9223372036854775807"},
+		{"Combined", start + `"GET / HTTP/1.1" 200 1 "https://a.example/\"x\"" "curl/8 (\x41)" extra 0.003`, combinedName,
 			`1.2.3.4||GET / HTTP/1.1|200 1|https://a.example/"x"|curl/8 (A)`},
-		{"Combined with dashes", start + `"GET / HTTP/1.1" 200 1 "-" "-"`, Combined, "1.2.3.4||GET / HTTP/1.1|200 1"},
-		{"Combined without the last quote", start + `"GET / HTTP/1.1" 200 1 "-" "Mozilla`, Combined, "1.2.3.4||GET / HTTP/1.1|200 1||Mozilla"},
-		{"a byte order mark", "\ufeff" + start + `"GET / HTTP/1.1" 200 12`, Common, "1.2.3.4||GET / HTTP/1.1|200 12"},
-		{"an empty request", start + `"" 408 0`, Other, ""},
-		{"no request", start + `"-" 408 0`, Other, ""},
+		{"Combined with dashes", start + `"GET / HTTP/1.1" 200 1 "-" "-"`, combinedName, "1.2.3.4||GET / HTTP/1.1|200 1"},
+		{"Combined without the last quote", start + `"GET / HTTP/1.1" 200 1 "-" "Mozilla`, combinedName, "1.2.3.4||GET / HTTP/1.1|200 1||Mozilla"},
+		{"a byte order mark", "\ufeff" + start + `"GET / HTTP/1.1" 200 12`, commonName, "1.2.3.4||GET / HTTP/1.1|200 12"},
+		{"an empty request", start + `"" 408 0`, "", ""},
+		{"no request", start + `"-" 408 0`, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := newParser(&Options{})
+			file := fileFormat{options: &Options{}}
 			var got Entry
-			format, reason := p.parse(tt.line, &got)
+			format, reason := file.read(tt.line, &got)
 			assert.FatalIf(t, format != tt.format || reason != "", "%v, %q; want %v", format, reason, tt.format)
-			assert.ErrorIf(t, format != Other && (fieldsOf(&got) != tt.want || got.Time != second || got.Remote != got.Client), "got %+v, want %s", got, tt.want)
+			assert.ErrorIf(t, format != "" && (fieldsOf(&got) != tt.want || got.Time != second || got.Remote != got.Client), "got %+v, want %s", got, tt.want)
 		})
 	}
 }
@@ -57,19 +57,19 @@ func fieldsOf(e *Entry) string {
 	return strings.TrimRight(text, "|")
 }
 
-// TestParser_CLF_malformed reads a log in which each line is malformed in another way.
-func TestParser_CLF_malformed(t *testing.T) {
+// TestCommonReader_malformed reads a log in which each line is malformed in another way.
+func TestCommonReader_malformed(t *testing.T) {
 	text := assert.NoError(os.ReadFile("testdata/malformed.log"))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	assert.ErrorIf(t, len(lines) != 20, "the log has %d lines", len(lines))
 	for _, line := range lines {
-		p := newParser(&Options{})
-		format, reason := p.parse(line, &Entry{})
+		file := fileFormat{options: &Options{}}
+		format, reason := file.read(line, &Entry{})
 		assert.ErrorIf(t, reason == "", "%s: is taken for %v", line, format)
 	}
 }
 
-// FuzzLine reads any line twice, as a parser that has learned from the first may take another way.
+// FuzzLine reads any line twice, as a reader that has learned from the first may take another way.
 func FuzzLine(f *testing.F) {
 	for _, line := range []string{
 		clfLine(1, "a"), strings.TrimSpace(clfLine(1, "a")) + ` "-" "x\"\x41\\"`, `a - - [` + clfTime(1) + `] "\" 200 1`,
@@ -82,12 +82,12 @@ func FuzzLine(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p := newParser(&Options{TimeLayouts: []string{"01/02/2006 15:04:05", "iso8601"}, Responses: true})
+		file := fileFormat{options: &Options{TimeLayouts: []string{"01/02/2006 15:04:05", "iso8601"}, Responses: true}}
 		for range 2 {
 			e := &Entry{}
-			format, reason := p.parse(text, e)
-			assert.FatalIf(t, format >= formats || format == Other && reason != "", "format %d, reason %q", format, reason)
-			if format == Other || reason != "" {
+			format, reason := file.read(text, e)
+			assert.FatalIf(t, format == "" && reason != "", "no format, reason %q", reason)
+			if format == "" || reason != "" {
 				continue
 			}
 			at := time.UnixMicro(e.Time).UTC()
@@ -162,8 +162,29 @@ func benchmarkRead(b *testing.B, text string) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lines/s")
 }
 
-func TestFormat_String(t *testing.T) {
-	for format, want := range map[Format]string{Other: "other", Common: "Common Log Format", Combined: "Combined Log Format", CaddyJSON: "Caddy JSON"} {
-		assert.Equal(t, format.String(), want, "the name")
+// TestFileFormat reads a file whose first lines decide its format, behind which lines of another one stand.
+func TestFileFormat(t *testing.T) {
+	file := fileFormat{options: &Options{}}
+	for _, tt := range []struct {
+		line, name string
+		format     int // of formats
+	}{
+		{"  ", "", -1},
+		{"\ufeff" + caddyLine("1750000000.5", "1.2.3.4"), caddyJSONName, 0},
+		{`{"level":"info","ts":1750000000.5,"msg":"serving"}`, "", 0},
+		{clfLine(1, "a"), commonName, 1},
+		{" \t" + strings.TrimSpace(clfLine(1, "a")) + ` "-" "-"`, combinedName, 1},
+		{caddyLine("1750000000.5", "1.2.3.4"), caddyJSONName, 0},
+	} {
+		name, reason := file.read(strings.TrimSuffix(tt.line, "\n"), &Entry{})
+		assert.ErrorIf(t, name != tt.name || reason != "", "%q is read as %q, %q; want %q", tt.line, name, reason, tt.name)
+		assert.ErrorIf(t, tt.format >= 0 && file.current != file.readers[max(0, tt.format)], "%q is read by %T", tt.line, file.current)
+	}
+	page := string(assert.NoError(os.ReadFile("../../../docs/replay.md"))(t))
+	assert.ErrorIf(t, !strings.Contains(page, "Logs are "+FormatNames()+", plain"), "docs/replay.md does not name %s", FormatNames())
+	for want, lines := range map[string]map[string]int64{
+		"other": nil, commonName: {commonName: 1, combinedName: 1}, combinedName: {commonName: 1, combinedName: 2}, caddyJSONName: {caddyJSONName: 1},
+	} {
+		assert.Equal(t, (&FileReport{Formats: lines}).Format(), want, "the format of most lines")
 	}
 }

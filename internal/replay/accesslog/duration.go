@@ -20,16 +20,15 @@ func durationUnit(format string) time.Duration {
 	return time.Second
 }
 
-// duration reads how long a request took, a number or a text such as 1.5ms, in microseconds. Anything but a plausible
-// duration is unknown.
-func (p *parser) duration(value string) (micros int64, known bool) {
+// readDuration reads how long a request took, a number of units or a text such as 1.5ms, in microseconds. Anything but a
+// plausible duration is unknown.
+func readDuration(value string, unit time.Duration) (micros int64, known bool) {
 	took := -time.Second
 	if text := unquote(value); text != "" {
 		if read, err := time.ParseDuration(text); err == nil {
 			took = read
 		}
 	} else if n, err := strconv.ParseFloat(value, 64); err == nil && n >= 0 && n < 1e15 {
-		unit := p.durationUnit
 		if n != math.Trunc(n) {
 			unit = time.Second // in other units Caddy writes whole numbers
 		}

@@ -68,28 +68,3 @@ func (e *Entry) before(other *Entry) bool {
 	}
 	return e.line < other.line
 }
-
-// Format is the format of a line.
-type Format uint8
-
-const (
-	// Other is a well-formed line without a request: a blank line, another message of Caddy's, or a
-	// connection that sent no request.
-	Other Format = iota
-
-	// Common is the Common Log Format.
-	Common
-
-	// Combined is Common with Referer and User-Agent.
-	Combined
-
-	// CaddyJSON is Caddy's JSON access log.
-	CaddyJSON
-
-	formats
-)
-
-// String returns the usual name of a format.
-func (f Format) String() string {
-	return [...]string{"other", "Common Log Format", "Combined Log Format", "Caddy JSON"}[f%formats]
-}

@@ -64,7 +64,7 @@ func TestReader_time_formats(t *testing.T) {
 
 func TestReader_Caddy_JSON(t *testing.T) {
 	entries, s := readText(t, caddyLine("1750000000.5", "2001:db8::1"))
-	assert.FatalIf(t, len(entries) != 1 || s.Files[0].Formats[CaddyJSON] != 1, "%v", s.Malformed)
+	assert.FatalIf(t, len(entries) != 1 || s.Files[0].Formats[caddyJSONName] != 1, "%v", s.Malformed)
 	e := entries[0]
 	want := "2001:db8::1||GET /a?b=1 HTTP/1.1|200 2|||example.com"
 	assert.ErrorIf(t, fieldsOf(&e) != want || e.Remote != "10.0.0.1" || e.Time != second, "got %+v", e)
@@ -108,7 +108,7 @@ func TestReader_other_messages(t *testing.T) {
 		``,
 		` {}`,
 	}, "\n"))
-	if total := s.Total(); len(entries) != 0 || total.Formats[Other] != 5 || total.Malformed != 0 || total.Lines != 5 {
+	if total := s.Total(); len(entries) != 0 || total.Other != 5 || total.Malformed != 0 || total.Lines != 5 {
 		t.Errorf("%d entries, %+v", len(entries), total)
 	}
 }
@@ -150,14 +150,14 @@ func TestSummary_Warnings_zones(t *testing.T) {
 	}
 }
 
-// TestParser_zone_names reads a name of a zone alike on every machine: it has no offset that all agree on.
-func TestParser_zone_names(t *testing.T) {
+// TestJSONTimes_zone_names reads a name of a zone alike on every machine: it has no offset that all agree on.
+func TestJSONTimes_zone_names(t *testing.T) {
 	local := time.Local
 	t.Cleanup(func() { time.Local = local })
 	time.Local = time.FixedZone("IST", 19_800)
-	p, e := newParser(&Options{TimeLayouts: []string{"2006-01-02 15:04:05 MST"}}), &Entry{}
+	times, e := newJSONTimes([]string{"2006-01-02 15:04:05 MST"}), &Entry{}
 	want := time.Date(2026, 9, 21, 14, 13, 20, 0, time.UTC).UnixMicro()
-	assert.ErrorIf(t, !p.time(`"2026-09-21 14:13:20 IST"`, e) || e.Time != want || !e.zoneless,
+	assert.ErrorIf(t, !times.read(`"2026-09-21 14:13:20 IST"`, e) || e.Time != want || !e.zoneless,
 		"%+v, want %d and no zone", e, want)
 }
 

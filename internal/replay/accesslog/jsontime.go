@@ -10,11 +10,7 @@ import (
 // longestTime is the length of the longest text that may be a time, in bytes.
 const longestTime = 64
 
-// Why a line has no time.
-const (
-	noTime    = "no time that can be read; play the log with the configuration that wrote it, which has its time_format"
-	noSuchDay = "a time before 1990 or after 2099"
-)
+const noTime = "no time that can be read; play the log with the configuration that wrote it, which has its time_format"
 
 // caddyLayouts are the layouts of the names that Caddy has for them. Fractions of a second need no layout of their
 // own. The names of numbers have none: the size of a number decides its unit.
@@ -25,8 +21,14 @@ var caddyLayouts = map[string]string{
 	"common_log": commonLog,
 }
 
-// newLayouts returns the layouts of a configuration, then those of Caddy.
-func newLayouts(configured []string) []string {
+// jsonTimes reads the times of one file in JSON.
+type jsonTimes struct {
+	layouts []string
+	last    int // the index of the layout that fitted the last time
+}
+
+// newJSONTimes returns a reader of times in the layouts of a configuration, then in those of Caddy.
+func newJSONTimes(configured []string) jsonTimes {
 	var all []string
 	for _, name := range append(append([]string{}, configured...), "rfc3339", "iso8601", "wall", "common_log") {
 		text, named := caddyLayouts[name]
@@ -37,11 +39,11 @@ func newLayouts(configured []string) []string {
 			all = append(all, text)
 		}
 	}
-	return all
+	return jsonTimes{layouts: all}
 }
 
-// time reads a time of any time_format into an entry. A time without an offset is taken for UTC.
-func (p *parser) time(value string, e *Entry) (ok bool) {
+// read reads a time of any time_format into an entry. A time without an offset is taken for UTC.
+func (t *jsonTimes) read(value string, e *Entry) (ok bool) {
 	if value == "" || len(value) > longestTime {
 		return false
 	}
@@ -50,11 +52,11 @@ func (p *parser) time(value string, e *Entry) (ok bool) {
 		return ok
 	}
 	text := unquote(value)
-	for i := range p.layouts {
-		at := (p.layout + i) % len(p.layouts)
-		if t, err := time.ParseInLocation(p.layouts[at], text, time.UTC); err == nil && plausible(t.UnixMicro()) {
-			p.layout, e.Time = at, t.UnixMicro()
-			e.zoneless = !strings.Contains(p.layouts[at], "-07") && !strings.Contains(p.layouts[at], "Z07")
+	for i := range t.layouts {
+		at := (t.last + i) % len(t.layouts)
+		if read, err := time.ParseInLocation(t.layouts[at], text, time.UTC); err == nil && plausible(read.UnixMicro()) {
+			t.last, e.Time = at, read.UnixMicro()
+			e.zoneless = !strings.Contains(t.layouts[at], "-07") && !strings.Contains(t.layouts[at], "Z07")
 			return true
 		}
 	}
@@ -79,22 +81,4 @@ func epoch(text string) (micros int64, ok bool) {
 	}
 	micros = int64(math.Round(n))
 	return micros, plausible(micros)
-}
-
-// notTimes are the keys of an access log that never hold its time.
-var notTimes = map[string]bool{
-	"level": true, "logger": true, "msg": true, "request": true, "bytes_read": true, "user_id": true,
-	"duration": true, "size": true, "status": true, "resp_headers": true,
-}
-
-// findTime looks for a time under another key than that of the lines before, and remembers the key.
-func (p *parser) findTime(text string, e *Entry) (ok bool) {
-	m := members{text: text}
-	for m.next() {
-		if !notTimes[m.key] && p.time(m.value, e) {
-			p.timeKey = m.key
-			return true
-		}
-	}
-	return false
 }

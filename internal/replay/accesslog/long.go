@@ -11,9 +11,11 @@ func (r *Reader) planAhead() {
 	o.LongRequests = false
 	ahead := newReader(o)
 	for _, s := range r.waiting {
-		if s.file == nil && s.parser.timed {
-			again := *s
-			ahead.waiting = append(ahead.waiting, &again)
+		if s.file != nil || !s.timed {
+			continue
+		}
+		if again, err := newSource(s.index, r.options.Files[s.index], &ahead.options); err == nil { // otherwise the file is gone
+			ahead.waiting = append(ahead.waiting, again)
 		}
 	}
 	if len(ahead.waiting) > 0 {

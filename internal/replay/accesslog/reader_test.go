@@ -38,7 +38,7 @@ func TestReader_real_log(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			entries, s := readAll(t, Options{Files: []string{writeFile(t, "log", tt.content)}})
-			if len(entries) != 400 || s.Files[0].Formats[Common] != 400 || s.Files[0].Packing != tt.packing || len(s.Warnings()) > 0 {
+			if len(entries) != 400 || s.Files[0].Formats[commonName] != 400 || s.Files[0].Packing != tt.packing || len(s.Warnings()) > 0 {
 				t.Fatalf("%d entries of %+v: %v", len(entries), s.Files, s.Warnings())
 			}
 			assert.ErrorIf(t, !slices.IsSortedFunc(entries, func(a, b Entry) int { return int(a.line - b.line) }), "requests of one second change places")

@@ -21,7 +21,8 @@ const maxLine = 1 << 20
 type source struct {
 	index     int   // among the files
 	begins    int64 // the time of its first entry
-	parser    parser
+	format    fileFormat
+	timed     bool // a request had a duration
 	report    *FileReport
 	malformed func(f *FileReport, reason, text string) // called for each
 	long      map[int64]bool                           // lines whose requests [Reader.readAhead] has kept
@@ -35,7 +36,7 @@ type source struct {
 
 // newSource finds out when a file begins. A stream that cannot be read twice counts as the earliest.
 func newSource(index int, name string, o *Options) (*source, error) {
-	s := &source{index: index, begins: math.MinInt64, parser: newParser(o)}
+	s := &source{index: index, begins: math.MinInt64, format: fileFormat{options: o}}
 	if name == "-" {
 		if o.Stdin == nil {
 			return nil, errors.New("there is no standard input to read")
@@ -59,20 +60,20 @@ func newSource(index int, name string, o *Options) (*source, error) {
 
 // findBeginning reads a file's first lines for the earliest time among them; without one the file counts as the
 // earliest. It decides when the file is opened: of a year of daily logs only one or two are open at a time. The
-// parser keeps its state from these lines.
+// format keeps its state from these lines.
 func (s *source) findBeginning(name string) error {
 	const most, mostBytes = 1000, 1 << 20
 	file, err := os.Open(name)
 	if err != nil {
 		return err
 	}
-	first := source{parser: s.parser, report: &FileReport{Name: name}, malformed: func(*FileReport, string, string) {}, file: file}
+	first := source{format: s.format, report: &FileReport{Name: name}, malformed: func(*FileReport, string, string) {}, file: file}
 	first.open(io.LimitReader(file, mostBytes))
 	defer first.close()
 	for !first.done && first.report.Lines < most && first.window.bytes < mostBytes {
 		first.step()
 	}
-	if s.parser = first.parser; first.window.size() > 0 {
+	if s.format, s.timed = first.format, first.timed; first.window.size() > 0 {
 		s.begins = first.window.first().Time
 	}
 	return nil
@@ -129,17 +130,22 @@ func (s *source) step() {
 	if s.report.First == "" {
 		s.report.First = display.EscapeShort(strings.TrimSpace(strings.TrimPrefix(copied, byteOrderMark)), shownText)
 	}
-	format, reason := Other, "longer than 1 MiB"
+	name, reason := "", "longer than 1 MiB"
 	if !tooLong {
-		format, reason = s.parser.parse(copied, e)
+		name, reason = s.format.read(copied, e)
 	}
 	if reason != "" {
 		s.report.Malformed++
 		s.malformed(s.report, reason, copied)
 		return
 	}
-	s.report.Formats[format]++
-	if format != Other && !s.long[e.line] {
+	if name == "" {
+		s.report.Other++
+		return
+	}
+	s.report.countFormat(name)
+	s.timed = s.timed || e.Ends != 0
+	if !s.long[e.line] {
 		e.bytes = len(copied)
 		s.window.push(e)
 	}

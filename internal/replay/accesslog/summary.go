@@ -77,8 +77,12 @@ type FileReport struct {
 	// Malformed is the number of those that cannot be read.
 	Malformed int64
 
-	// Formats is the number of the other lines by their [Format].
-	Formats [formats]int64
+	// Formats is the number of the lines with a request, by the name of their format.
+	Formats map[string]int64
+
+	// Other is the number of well-formed lines without a request: blank lines, other messages of a server, and
+	// connections that sent no request.
+	Other int64
 
 	// First is the beginning of the first line that is not blank, safe on a terminal.
 	First string
@@ -89,7 +93,25 @@ type FileReport struct {
 }
 
 // Requests returns the number of lines that are requests.
-func (f *FileReport) Requests() int64 { return f.Lines - f.Malformed - f.Formats[Other] }
+func (f *FileReport) Requests() int64 { return f.Lines - f.Malformed - f.Other }
+
+// Format returns the name of the format of most lines with a request; other if there is none.
+func (f *FileReport) Format() string {
+	format, most := "other", int64(0)
+	for _, name := range slices.Sorted(maps.Keys(f.Formats)) {
+		if f.Formats[name] >= most {
+			format, most = name, f.Formats[name]
+		}
+	}
+	return format
+}
+
+func (f *FileReport) countFormat(name string) {
+	if f.Formats == nil {
+		f.Formats = map[string]int64{}
+	}
+	f.Formats[name]++
+}
 
 // Fault returns what is wrong with a file: [FileReport.Err], or that none of its lines is a request. A file without
 // any text has no fault: a rotation leaves such logs behind.
@@ -97,13 +119,16 @@ func (f *FileReport) Fault() error {
 	if f.Err != nil || f.First == "" || f.Requests() > 0 {
 		return f.Err
 	}
-	return fmt.Errorf("no line is a request in Caddy's JSON, Common or Combined Log Format; the first is %s", f.First)
+	return fmt.Errorf("no line is a request in %s; the first is %s", FormatNames(), f.First)
 }
 
 // Summary returns the summary so far. The lines include the entries in the window.
 func (r *Reader) Summary() Summary {
 	s := r.summary
 	s.Malformed, s.Files, s.Redacted = slices.Clone(s.Malformed), slices.Clone(s.Files), maps.Clone(s.Redacted)
+	for i := range s.Files {
+		s.Files[i].Formats = maps.Clone(s.Files[i].Formats)
+	}
 	return s
 }
 
@@ -113,9 +138,7 @@ func (s *Summary) Total() FileReport {
 	for i := range s.Files {
 		total.Lines += s.Files[i].Lines
 		total.Malformed += s.Files[i].Malformed
-		for format, lines := range s.Files[i].Formats {
-			total.Formats[format] += lines
-		}
+		total.Other += s.Files[i].Other
 	}
 	return total
 }
