@@ -118,12 +118,12 @@ type PeakRate struct {
 
 // LogReport describes the logs as far as they were read.
 type LogReport struct {
-	Files     []FileReport          `json:"files"`
-	Lines     int64                 `json:"lines"`
-	Malformed int64                 `json:"malformed"`
-	Other     int64                 `json:"other"` // lines without a request, such as Caddy's own messages
-	Late      int64                 `json:"late"`  // requests that stood too far behind later ones to be sorted
-	First5    []accesslog.Malformed `json:"malformed_examples,omitempty"`
+	Files             []FileReport          `json:"files"`
+	Lines             int64                 `json:"lines"`
+	Malformed         int64                 `json:"malformed"`
+	Other             int64                 `json:"other"` // lines without a request, such as Caddy's own messages
+	Late              int64                 `json:"late"`  // requests that stood too far behind later ones to be sorted
+	MalformedExamples []accesslog.Malformed `json:"malformed_examples,omitempty"`
 
 	// LatestBy is how far behind the latest of these requests stood.
 	LatestBy time.Duration `json:"latest_by,omitempty"`

@@ -76,7 +76,7 @@ func suggest(s *Suggester, e *accesslog.Entry, v *Verdict) {
 func logReport(s *accesslog.Summary) LogReport {
 	total := s.Total()
 	report := LogReport{
-		Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed, First5: s.Malformed,
+		Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed, MalformedExamples: s.Malformed,
 		Other: total.Other, Late: s.Late, LatestBy: s.LatestBy,
 	}
 	for i := range s.Files {

@@ -89,7 +89,7 @@ func (p printer) log(r *Result) {
 	var notes []string
 	if r.Log.Malformed > 0 {
 		notes = append(notes, fmt.Sprintf("%s of %s could not be read, such as", display.Count(r.Log.Malformed), display.Counted(r.Log.Lines, "line")))
-		for _, bad := range r.Log.First5 {
+		for _, bad := range r.Log.MalformedExamples {
 			notes = append(notes, fmt.Sprintf("  %s: %s: %s", bad.Where, bad.Reason, bad.Text))
 		}
 	}

@@ -181,8 +181,8 @@ func hostileResult(text string) *replay.Result {
 		f := &r.Log.Files[i]
 		f.Name, f.Format, f.Error = text, text, text
 	}
-	for i := range r.Log.First5 {
-		r.Log.First5[i] = accesslog.Malformed{Where: text, Reason: text, Text: text}
+	for i := range r.Log.MalformedExamples {
+		r.Log.MalformedExamples[i] = accesslog.Malformed{Where: text, Reason: text, Text: text}
 	}
 	r.Warnings, r.Skipped = []string{text}, []string{text}
 	return r

@@ -28,7 +28,7 @@ func newReportLog(l replay.LogReport) reportLog {
 	}
 	page.Broken = tableOf("The first lines that could not be read",
 		[]reportColumn{{"Where", keys}, {"Reason", keys}, {"Text", keys}},
-		l.First5, func(m accesslog.Malformed) []string {
+		l.MalformedExamples, func(m accesslog.Malformed) []string {
 			return []string{sayName(m.Where), sayName(m.Reason), sayName(m.Text)}
 		})
 	return page

@@ -72,7 +72,7 @@ func TestWrite_says(t *testing.T) {
 	sampled := *sampleResult()
 	sampled.Suggestions.Ladders[0].Sample = &replay.Sample{Share: 0.5, Clients: 40, Requests: 900, ErrorRequests: 0.02, ErrorClients: 0.05}
 	read := func(l replay.LogReport) replay.Result { return replay.Result{Log: l} }
-	malformed := replay.LogReport{Lines: 9, Malformed: 2, First5: []accesslog.Malformed{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
+	malformed := replay.LogReport{Lines: 9, Malformed: 2, MalformedExamples: []accesslog.Malformed{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
 	for _, tt := range []struct {
 		name   string
 		result replay.Result

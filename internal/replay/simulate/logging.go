@@ -9,22 +9,22 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
-// loggingConfig is what of a configuration's logging tells how its logs are to be read.
+// loggingConfig is the part of a configuration that says in which form its logs have times and durations.
 type loggingConfig struct {
 	Logs map[string]struct {
 		Encoder json.RawMessage `json:"encoder"`
 	} `json:"logs"`
 }
 
-// logEncoder is an encoder's part in that, or that of the one that it wraps.
+// logEncoder is the part of a log's encoder, or of an encoder that another one wraps, with the forms of times and durations.
 type logEncoder struct {
 	TimeFormat     string      `json:"time_format"`
 	DurationFormat string      `json:"duration_format"`
 	Wrap           *logEncoder `json:"wrap"`
 }
 
-// options are how to read the logs. Which of them a file is, it does not tell: durations have a format
-// only where all logs that name one agree.
+// options returns how to read the logs. A configuration may have several logs, and does not say which of them a file is.
+// Each time_format is tried on each file. A duration_format is used only if all logs that name one name the same.
 func (c *loggingConfig) options() (o accesslog.Options) {
 	var durations []string
 	for _, name := range slices.Sorted(maps.Keys(c.Logs)) {
