@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // suggestedLog is a log in Caddy's JSON of a few clients that send pages of requests. The requests take up to some

@@ -17,7 +17,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/report"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/terminal"
 )
 
 func (h Host) replay() *cobra.Command {
@@ -29,7 +28,7 @@ Plays access logs through the limits of a configuration, on a clock that follows
 the log, and shows which requests and clients they would have refused. It reads
 and writes the named files only: no Redis, no network, no running Caddy.
 
-` + terminal.Wrap("Logs are "+accesslog.FormatNames()+", plain, gzip or zstd. The format is detected. - is the standard input. "+
+` + display.Wrap("Logs are "+accesslog.FormatNames()+", plain, gzip or zstd. The format is detected. - is the standard input. "+
 			"Several files are one log, in any order. Routes, matchers, placeholders, keys, weights and exemptions are those of the "+
 			"configuration; overrides are ignored, as a log does not tell them. Handlers that need a real request are skipped and listed.",
 			"") + `Common and Combined Log Format have no host: their requests count for the only

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"container/heap"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -9,7 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -33,7 +33,31 @@ type Tracker struct {
 type Shard struct {
 	Mu      sync.Mutex
 	Records map[limiter.QuotaName]*Record
-	Due     minheap.Heap[*Record] // by when their next state is due
+	Due     dueHeap
+}
+
+// dueHeap is a heap of records, that whose next state is due first at the front. Each record knows its place.
+type dueHeap []*Record
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *dueHeap) Push(x any) {
+	r := x.(*Record) //nolint:forcetypeassert,errcheck // the heap holds nothing else
+	r.index = len(*h)
+	*h = append(*h, r)
+}
+
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	r := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return r
 }
 
 const (
@@ -62,8 +86,6 @@ func NewTracker() *Tracker {
 	t.Ticks.Run = t.tick
 	for s := range t.Shards.All() {
 		s.Records = map[limiter.QuotaName]*Record{}
-		s.Due.Less = func(a, b **Record) bool { return (*a).due < (*b).due }
-		s.Due.Moved = func(r **Record, index int) { (*r).index = index }
 	}
 	return t
 }
@@ -77,7 +99,7 @@ func (t *Tracker) Find(p *limiter.Policy, key string, now clock.Moment) *Record 
 		s.Records[name] = r
 		t.Records.Add(1)
 		r.due = now.Add(r.statePeriod())
-		s.Due.Push(r)
+		heap.Push(&s.Due, r)
 		t.Ticks.Start(stateSpan)
 	}
 	return r
@@ -97,7 +119,7 @@ func (t *Tracker) drop(r *Record) {
 	s, name := t.Shards.Of(r.Key), limiter.QuotaName{Policy: r.Policy.Rule().ID, Key: r.Key}
 	if s.Records[name] == r {
 		delete(s.Records, name)
-		s.Due.Remove(r.index)
+		heap.Remove(&s.Due, r.index)
 		r.index = -1
 		t.Records.Add(-1)
 		r.ended = true
@@ -121,7 +143,7 @@ func (t *Tracker) markDirty(r *Record, now clock.Moment) {
 func (t *Tracker) schedule(r *Record, at clock.Moment) {
 	r.due = at
 	if r.index >= 0 {
-		t.Shards.Of(r.Key).Due.Fix(r.index)
+		heap.Fix(&t.Shards.Of(r.Key).Due, r.index)
 	}
 }
 
@@ -166,8 +188,8 @@ func (t *Tracker) SendDue(most int) (left int) {
 func (s *Shard) collect(t *Tracker, now clock.Moment, most int, due []Statement) []Statement {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	for most > 0 && s.Due.Len() > 0 && now >= (*s.Due.First()).due {
-		r := *s.Due.First()
+	for most > 0 && len(s.Due) > 0 && now >= s.Due[0].due {
+		r := s.Due[0]
 		switch {
 		case r.isIdle(now):
 			t.drop(r)

@@ -13,8 +13,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
 )
 
 // fakeEngine decides as a test says.

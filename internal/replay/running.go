@@ -1,10 +1,9 @@
 package replay
 
 import (
+	"container/heap"
 	"math"
 	"strings"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
 )
 
 // maxConcurrent is what limits of running requests are called where algorithms are named.
@@ -16,7 +15,7 @@ const maxConcurrent = "max_concurrent"
 type running struct {
 	keys  []runningKey
 	names map[string]int32
-	ends  minheap.Heap[runningEnd]
+	ends  runningEnds
 	now   int64
 
 	together, mostTogether, togetherAt int64 // of all keys
@@ -34,10 +33,25 @@ type runningEnd struct {
 	key        int32
 }
 
+// runningEnds is a heap, the next end first.
+type runningEnds []*runningEnd
+
+func (h runningEnds) Len() int           { return len(h) }
+func (h runningEnds) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h runningEnds) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *runningEnds) Push(end any) {
+	*h = append(*h, end.(*runningEnd)) //nolint:forcetypeassert,errcheck // the heap holds nothing else
+}
+func (h *runningEnds) Pop() any {
+	last := len(*h) - 1
+	end := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return end
+}
+
 func newRunning() *running {
-	r := &running{names: map[string]int32{}}
-	r.ends.Less = func(a, b *runningEnd) bool { return a.at < b.at }
-	return r
+	return &running{names: map[string]int32{}}
 }
 
 // add adds a request that began and ended at instants, and counts as so many. An end of 0 is unknown: such a
@@ -68,13 +82,13 @@ func (r *running) add(key string, began, ends, weight int64) {
 	if r.together += weight; r.together > r.mostTogether {
 		r.mostTogether, r.togetherAt = r.together, began
 	}
-	r.ends.Push(runningEnd{at: max(ends, began), weight: weight, key: number})
+	heap.Push(&r.ends, &runningEnd{at: max(ends, began), weight: weight, key: number})
 }
 
 // advance ends the requests that end until an instant. One that ends as another begins does not run beside it.
 func (r *running) advance(to int64) {
-	for r.ends.Len() > 0 && r.ends.First().at <= to {
-		end := r.ends.Pop()
+	for len(r.ends) > 0 && r.ends[0].at <= to {
+		end, _ := heap.Pop(&r.ends).(*runningEnd)
 		r.keys[end.key].now -= end.weight
 		r.together -= end.weight
 	}

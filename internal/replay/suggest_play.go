@@ -5,8 +5,8 @@ import (
 	"context"
 	"math"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 )
 
 // trial plays a sample under one algorithm, limit by limit, each in a store of its own as a plain replay of that limit
@@ -33,7 +33,9 @@ type returning struct {
 func (r returns) Len() int           { return len(r) }
 func (r returns) Less(i, j int) bool { return r[i].at < r[j].at }
 func (r returns) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
-func (r *returns) Push(x any)        { *r = append(*r, x.(*returning)) }
+func (r *returns) Push(x any) {
+	*r = append(*r, x.(*returning)) //nolint:forcetypeassert,errcheck // the heap holds nothing else
+}
 func (r *returns) Pop() any {
 	last := len(*r) - 1
 	x := (*r)[last]
@@ -82,7 +84,7 @@ func (t *trial) play(requests []int32, limit int64) error {
 			continue
 		}
 		for len(t.ends) > 0 && t.ends[0].at <= r.at {
-			ended := heap.Pop(&t.ends).(*returning)
+			ended := heap.Pop(&t.ends).(*returning) //nolint:forcetypeassert,errcheck // as above
 			now = ended.at
 			giveBack(store, ended.check)
 		}

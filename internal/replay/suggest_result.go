@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // Finish plays the limits and returns the result. Without a [Sample] the smallest limits that leave keys untouched are

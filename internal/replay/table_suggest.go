@@ -58,11 +58,11 @@ func (p printer) sample(s *Sample, clients int) {
 
 // Sentence returns for which of so many keys limits were played, and how far the numbers can be from those of all keys.
 func (s *Sample) Sentence(clients int) string {
-	percent := func(fraction float64) string { return humanize.Percent(int64(math.Ceil(fraction*1e6)), 1_000_000) }
+	percent := func(fraction float64) string { return display.Percent(int64(math.Ceil(fraction*1e6)), 1_000_000) }
 	text := fmt.Sprintf("played for %s of %s, chosen by a hash: right within %s of the requests and %s of the keys; the limit that leaves all untouched is that of the chosen ones",
-		humanize.Count(s.Clients), humanize.Counted(clients, "key"), percent(s.ErrorRequests), percent(s.ErrorClients))
+		display.Count(s.Clients), display.Counted(clients, "key"), percent(s.ErrorRequests), percent(s.ErrorClients))
 	if s.CutClients > 0 {
-		text += fmt.Sprintf("; of %s only the first %s, which stand for all", humanize.Counted(s.CutClients, "key"), humanize.Counted(s.MostOfClient, "request"))
+		text += fmt.Sprintf("; of %s only the first %s, which stand for all", display.Counted(s.CutClients, "key"), display.Counted(s.MostOfClient, "request"))
 	}
 	return text
 }

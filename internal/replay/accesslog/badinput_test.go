@@ -144,7 +144,7 @@ func TestReader_memory(t *testing.T) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	bytes := (*r.open.First()).window.bytes
+	bytes := r.open[0].window.bytes
 	assert.ErrorIf(t, bytes > maxWindowBytes+maxLine || m.HeapAlloc > 3*maxWindowBytes, "%d bytes in the window, %d in all", bytes, m.HeapAlloc)
 }
 

@@ -54,7 +54,7 @@ func (r *Reader) readAhead() {
 // nextLong returns the next request of those that were kept, if it is due; nil otherwise.
 func (r *Reader) nextLong() *Entry {
 	first := r.long.first()
-	if first == nil || r.open.Len() > 0 && (*r.open.First()).window.first().Time <= first.Time {
+	if first == nil || len(r.open) > 0 && r.open[0].window.first().Time <= first.Time {
 		return nil
 	}
 	return r.long.pop()

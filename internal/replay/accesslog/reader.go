@@ -2,14 +2,13 @@ package accesslog
 
 import (
 	"cmp"
+	"container/heap"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"slices"
 	"time"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
 )
 
 // The bounds of the window in which lines are sorted.
@@ -53,11 +52,8 @@ type Options struct {
 // Reader returns the requests of logs in the order of their arrival. It is for a single goroutine.
 type Reader struct {
 	options Options
-	waiting []*source // files that are not open yet, the earliest first
-
-	// open are files with an entry at least. The file with the earliest entry is the first; of equal ones, the file
-	// that was named first.
-	open minheap.Heap[*source]
+	waiting []*source  // files that are not open yet, the earliest first
+	open    sourceHeap // files with an entry at least
 
 	last    int64 // the time of the last entry
 	summary Summary
@@ -69,9 +65,6 @@ type Reader struct {
 
 func newReader(o Options) *Reader {
 	r := &Reader{options: o, last: math.MinInt64, summary: Summary{Redacted: map[string]int64{}, Files: make([]FileReport, len(o.Files))}}
-	r.open.Less = func(a, b **source) bool {
-		return cmp.Or(cmp.Compare((*a).window.first().Time, (*b).window.first().Time), cmp.Compare((*a).index, (*b).index)) < 0
-	}
 	for i, name := range o.Files {
 		r.summary.Files[i].Name = name
 	}
@@ -112,16 +105,16 @@ func (r *Reader) Next() (*Entry, error) {
 		r.prepare(e)
 		return e, nil
 	}
-	if r.open.Len() == 0 {
+	if len(r.open) == 0 {
 		return nil, io.EOF
 	}
-	s := *r.open.First()
+	s := r.open[0]
 	e := s.window.pop()
 	s.fill(r.roomPerFile())
 	if s.window.size() > 0 {
-		r.open.Fix(0)
+		heap.Fix(&r.open, 0)
 	} else {
-		r.open.Pop()
+		heap.Pop(&r.open)
 		s.close()
 	}
 	r.prepare(e)
@@ -132,7 +125,7 @@ func (r *Reader) Next() (*Entry, error) {
 func (r *Reader) openDue() {
 	for len(r.waiting) > 0 {
 		s := r.waiting[0]
-		if r.open.Len() > 0 && s.begins > (*r.open.First()).window.first().Time {
+		if len(r.open) > 0 && s.begins > r.open[0].window.first().Time {
 			return
 		}
 		r.waiting = r.waiting[1:]
@@ -147,7 +140,7 @@ func (r *Reader) openDue() {
 		}
 		s.open(s.file)
 		if s.fill(r.roomPerFile()); s.window.size() > 0 {
-			r.open.Push(s)
+			heap.Push(&r.open, s)
 		} else {
 			s.close()
 		}
@@ -186,18 +179,15 @@ func (r *Reader) prepare(e *Entry) {
 
 // roomPerFile returns how much of the window one open file may use, in entries and in bytes.
 func (r *Reader) roomPerFile() (entries, bytes int) {
-	files := max(1, r.open.Len())
+	files := max(1, len(r.open))
 	return max(1, r.options.Window/files), maxWindowBytes / files
 }
 
 // Close closes all files. Next returns [io.EOF] from then on.
 func (r *Reader) Close() error {
-	for r.open.Len() > 0 {
-		r.open.Pop().close()
-	}
-	for _, s := range r.waiting {
+	for _, s := range append(r.open, r.waiting...) {
 		s.close()
 	}
-	r.waiting, r.long = nil, window{}
+	r.open, r.waiting, r.long = nil, nil, window{}
 	return nil
 }

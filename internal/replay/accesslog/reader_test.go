@@ -158,7 +158,7 @@ func TestReader_open_files(t *testing.T) {
 		if _, err := r.Next(); err != nil {
 			break
 		}
-		assert.FatalIf(t, r.open.Len() > 2, "%d files are open", r.open.Len())
+		assert.FatalIf(t, len(r.open) > 2, "%d files are open", len(r.open))
 	}
 	s := r.Summary()
 	assert.ErrorIf(t, s.Entries != 40, "%d entries", s.Entries)

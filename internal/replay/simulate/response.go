@@ -55,6 +55,6 @@ func (s *Simulation) settle() {
 		}
 		d := &s.verdict.Decisions[t.decision]
 		d.Charged, d.Refunded = max(0, effect.Cost-check.Weight), max(0, check.Weight-effect.Cost)
-		s.atEnd(func() { s.store.Settle(check, effect.Cost, source) })
+		s.atEnd(ending{settled: &settlement{check: check, cost: effect.Cost, source: source}})
 	}
 }

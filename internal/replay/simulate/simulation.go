@@ -15,7 +15,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/minheap"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -60,7 +59,7 @@ type Simulation struct {
 	held      int64           // how long queues have it wait, in microseconds
 	refused   int             // the status that a policy refuses the request with; 0: none
 
-	ends minheap.Heap[ending] // of responses that are under way
+	ends endings // of responses that are under way
 }
 
 // New sets a configuration up. If a policy is named it alone decides.
@@ -78,7 +77,6 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 		only: only, end: end, skipped: skipped, log: reduced.log,
 	}
 	s.tracer.OnLimiter, s.onFinding = s.onLimiter, s.noteSkipped
-	s.ends.Less = func(a, b *ending) bool { return a.at < b.at }
 	memory := memory.NewOnClock(func() int64 { return s.now })
 	memory.Limit(math.MaxInt64, nil)
 	s.store = failover.New(nil, memory, failover.Options{})
