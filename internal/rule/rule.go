@@ -6,16 +6,14 @@
 package rule
 
 import (
-	"errors"
-	"fmt"
-	"math"
-	"net/http"
+	"net/netip"
+	"slices"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
 )
 
 // Rule is a policy as one handler applies it.
@@ -81,146 +79,82 @@ const (
 // EmptyKeys lists them, the default first.
 func EmptyKeys() []EmptyKey { return []EmptyKey{EmptyKeyClientIP, EmptyKeySkip, EmptyKeyReject} }
 
-// ErrEmptyKey is wrapped by the error of a request that is refused because it yields no key.
-var ErrEmptyKey = errors.New("a placeholder of the rate limit key is empty")
+// Set is the rules of one handler. [NewSet] makes one.
+type Set struct {
+	// Rules are evaluated in this order. They must not be replaced.
+	Rules []Rule
 
-// Status is what a rule has to do with a request.
-type Status int
+	// Exempt are the addresses of clients that no rule concerns.
+	Exempt []netip.Prefix
 
-// The statuses of a rule.
-const (
-	Counts     Status = iota // the rule takes units
-	NotMatched               // the rule does not select the request
-	Skipped                  // the key is empty, and the rule is left out
-	Rejected                 // the rule refuses the request: the key is empty, or its matchers fail
-	Blocked                  // an override, or a limit of 0, refuses the request
-	Exempted                 // an override leaves the rule out
-	Unlimited                // the request's limit leaves the rule out
-)
+	// Warn is called for every value of a placeholder or a response's body that cannot be used, before
+	// the fallback or, for a key, the rule's OnEmptyKey takes its place. The error quotes no value. Nil: invalid values pass unnoticed.
+	Warn func(r *Rule, option string, err error)
 
-// Evaluate lists the checks of a request. Rules that yield the same policy and key take the sum of
-// their weights at once. An error refuses the request; there are no checks then.
-func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (refused error) {
+	// OnNeverSet is called once for a placeholder, by its name without braces, that was empty in each of the first
+	// 100 requests that it was looked up for. Nil: these pass unnoticed.
+	OnNeverSet func(r *Rule, option, placeholder string)
+
+	// OnMissingAddress is called for every request that came over a unix socket without the client's
+	// address that a rule's key needs. Nil: such requests pass unnoticed.
+	OnMissingAddress func(r *Rule, remedy string)
+
+	// Overrides are what operators have set for keys of the policies. Nil: none.
+	Overrides *overrides.Live
+
+	bodies usagebody.Plan // of the rules' costs
+
+	places map[string]int // of the first rule by each policy's ID, where they are more than few
+}
+
+// fewRules is how many rules are searched one by one, which takes less than a map.
+const fewRules = 8
+
+// NewSet makes a set of rules.
+func NewSet(rules []Rule) *Set {
+	s := &Set{places: map[string]int{}}
+	for _, r := range rules {
+		if r.Cost.ReadsBody() {
+			r.Cost.number = s.bodies.Add(r.Cost.body)
+		}
+		r.Index, r.repeats = len(s.Rules), s.ruleOf(r.Policy.ID()) != nil
+		s.Rules = append(s.Rules, r)
+		if len(s.Rules) > fewRules && !r.repeats {
+			s.places[r.Policy.ID()] = r.Index
+		}
+	}
+	return s
+}
+
+// Replace has the rules of a policy decide by another one of the same states, with its variants. No request may be
+// evaluated meanwhile.
+func (s *Set) Replace(v *Variants) {
 	for i := range s.Rules {
-		rule := &s.Rules[i]
-		key, status, err := s.keyOf(rule, r, repl, e.AnyMatch)
-		var override *overrides.Entry
-		var check limiter.Check
-		if status == Counts {
-			override = s.overrideOf(rule, key, r, repl)
-			status = s.check(rule, key, override, r, repl, &check)
-		}
-		dry := !rule.Enforces(key)
-		if err != nil {
-			dry = !rule.refuses(err)
-		}
-		if e.Pass.Valid && status == Counts && !dry && rule.Challenge.Passes > 0 {
-			e.admit(rule, &check, override != nil)
-			key = check.Key
-		}
-		if e.OnFinding != nil {
-			e.OnFinding(Finding{Rule: rule, Status: status, Key: key, DryRun: dry, Override: override, Err: err, Refused: refused != nil})
-		}
-		switch {
-		case refused != nil:
-		case err != nil && dry:
-			e.DryRefusals = append(e.DryRefusals, DryRefusal{rule, err})
-		case err != nil:
-			e.Enforced, e.DryRun, e.DryRefusals, e.DryBlocks, e.Blocked, refused = nil, nil, nil, nil, false, err
-			if e.OnFinding == nil {
-				return refused
-			}
-		case status == Blocked:
-			e.addBlock(rule, &check, dry)
-		case status == Exempted:
-			e.Exempted = true
-		case status == Counts:
-			e.add(rule, &check, dry)
+		if r := &s.Rules[i]; r.Policy.ID() == v.base.ID() {
+			r.Policy, r.Numbers.Variants = v.base, v
 		}
 	}
-	if e.Blocked {
-		e.forgetRemaining()
-	}
-	return refused
 }
 
-// check fills in what a rule takes from a key, and returns its status. The limit of an override takes the
-// place of a placeholder's.
-func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entry, r *http.Request, repl *caddy.Replacer, c *limiter.Check) (status Status) {
-	policy := rule.Policy
-	if override == nil {
-		policy, status = s.policyOf(rule, r, repl)
-	} else {
-		policy, status = UnderOverride(override, policy)
-	}
-	switch {
-	case status == Blocked && override != nil:
-		*c = s.block(rule, key, override)
-	case status == Blocked:
-		result := limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never}
-		*c = limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}
-	case status == Counts:
-		c.Policy, c.Key, c.Weight, c.Reserve, c.Refundable = policy, key, s.weightOf(rule, r, repl), rule.Reserve.Of(policy), rule.Refunds()
-	}
-	return status
+// Only returns a set of its own of the rules with a policy; empty: of all. It has no overrides.
+func (s *Set) Only(policy string) *Set {
+	only := NewSet(slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool { return policy != "" && r.Policy.Name() != policy }))
+	only.Exempt = s.Exempt
+	return only
 }
 
-// keyOf returns the key of a rule for a request, whatever the rule matches if so asked.
-func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch bool) (key limiter.EncodedKey, status Status, err error) {
-	if !anyMatch {
-		selected, err := rule.selects(r)
-		switch {
-		case err != nil:
-			return key, Rejected, err
-		case !selected:
-			return key, NotMatched, nil
+// RuleOf returns the first rule that a check may come from: that of its policy, or of a policy that
+// differs in limit or burst alone.
+func (s *Set) RuleOf(check *limiter.Check) *Rule { return s.ruleOf(check.Policy.ID()) }
+
+func (s *Set) ruleOf(id string) *Rule {
+	for i := range s.Rules[:min(len(s.Rules), fewRules)] {
+		if s.Rules[i].Policy.ID() == id {
+			return &s.Rules[i]
 		}
 	}
-	if isEarly(r) && (len(s.Exempt) > 0 || rule.Key.needsAddress()) {
-		return key, Rejected, Refuse(http.StatusTooEarly, errEarly)
+	if i, found := s.places[id]; found {
+		return &s.Rules[i]
 	}
-	key = rule.Key.Key(r, repl)
-	if s.OnMissingAddress != nil && !hasPeerAddress(r) {
-		s.reportMissingAddress(rule, r, key == limiter.EncodedKey{})
-	}
-	if key != (limiter.EncodedKey{}) {
-		return key, Counts, nil
-	}
-	for i := range rule.Key.parts {
-		s.suspect(rule, "key", &rule.Key.parts[i].Placeholder)
-	}
-	reason, repeated := ErrEmptyKey, rule.Key.repeats(r)
-	if repeated {
-		reason = errRepeatedKey
-		s.warn(rule, "key", errRepeated)
-	}
-	switch {
-	case rule.OnEmptyKey == EmptyKeySkip && !repeated:
-		return key, Skipped, nil
-	case rule.OnEmptyKey != EmptyKeyClientIP:
-		return key, Rejected, Refuse(http.StatusBadRequest, reason)
-	case isEarly(r):
-		return key, Rejected, Refuse(http.StatusTooEarly, errEarly)
-	}
-	return rule.Key.AddressKey(r), Counts, nil
-}
-
-// selects reports whether the rule concerns a request.
-func (r *Rule) selects(request *http.Request) (bool, error) {
-	if len(r.Match) == 0 {
-		return true, nil
-	}
-	matches, err := r.Match.AnyMatchWithError(request)
-	if err != nil {
-		return false, fmt.Errorf("matching the requests of policy %q: %w", r.Policy.Name(), err)
-	}
-	return matches, nil
-}
-
-// AddWeights returns the sum of two weights, or the largest int64: clients may name any number.
-func AddWeights(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+	return nil
 }
