@@ -102,10 +102,10 @@ func manyPolicies(n int, options string) string {
 	return `{"policies":[` + strings.Join(policies, ",") + `]` + options + `}`
 }
 
-// BenchmarkPolicies is the price of a request by how many policies it meets, in process: in proportion, also for
-// 2,000 policies.
+// BenchmarkPolicies is the price of a request by how many policies it meets, in process. Policies are
+// searched one by one, as a handler has few of them.
 func BenchmarkPolicies(b *testing.B) {
-	for _, n := range []int{1, 2, 8, 100, 1000, 2000} {
+	for _, n := range []int{1, 2, 8, 16, 100} {
 		b.Run(fmt.Sprintf("policies=%d", n), func(b *testing.B) {
 			h := newHandler(b, manyPolicies(n, `,"headers":["x_ratelimit","ietf"]`))
 			b.ReportAllocs()

@@ -36,22 +36,18 @@ func (l *Limiter) Meet(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation
 	return l.evaluate(r, repl, e)
 }
 
-// evaluate evaluates the rules. Blocks concern exempt clients too.
+// evaluate evaluates the rules.
 func (l *Limiter) evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation) (Meeting, error) {
 	if l.challenges {
 		e.Pass = l.passOf(r)
 	}
-	if l.Rules.IsExempt(r) {
-		if !l.Rules.BlocksExempt(r, repl, e) {
-			return Exempt, nil
-		}
-	} else if err := l.Rules.Evaluate(r, repl, e); err != nil {
+	if err := l.Rules.Evaluate(r, repl, e); err != nil {
 		return Refused, err
 	}
 	switch {
 	case e.Concerns():
 		return Decided, nil
-	case e.Exempted:
+	case e.ExemptClient, e.Exempted:
 		return Exempt, nil
 	}
 	return Nothing, nil

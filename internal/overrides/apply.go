@@ -33,7 +33,7 @@ func (l *Live) apply(h holding) {
 	}
 	l.showing.Lock()
 	l.held.Store(&h)
-	l.applied.Store(newSnapshot(l.inForce()))
+	l.Applied.Store(newSnapshot(l.inForce()))
 	l.showing.Unlock()
 	l.reportChanges(changed)
 }

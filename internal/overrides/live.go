@@ -14,14 +14,16 @@ import (
 
 // Live is the overrides that apply now. It is safe for concurrent use.
 type Live struct {
+	// Applied is nil while there is no override, so that requests need not search for one.
+	Applied atomic.Pointer[Snapshot]
+
 	store   *redis.Store // nil: they live in this process
 	keys    redisKeys
 	hashed  bool
 	hooks   Hooks
-	applied atomic.Pointer[snapshot] // nil: there is none
-	showing sync.Mutex               // for changes of what applies
-	own     map[string]*Entry        // by field: those that apply on this node alone; it is replaced, never changed
-	earlier *Live                    // whose own are inherited at the start
+	showing sync.Mutex        // for changes of what applies
+	own     map[string]*Entry // by field: those that apply on this node alone; it is replaced, never changed
+	earlier *Live             // whose own are inherited at the start
 	clock   atomic.Pointer[clockSample]
 
 	turn     chan struct{}           // holds one token, for changes of what follows
@@ -128,7 +130,7 @@ func (l *Live) OfPolicy(policy string) (all *Entry, clients int) {
 
 // list returns the overrides that have not ended.
 func (l *Live) list() (entries []*Entry) {
-	s := l.applied.Load()
+	s := l.Applied.Load()
 	if s == nil {
 		return nil
 	}

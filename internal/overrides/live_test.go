@@ -113,7 +113,7 @@ func putAndRemove(t *testing.T, a, b *Live) {
 	for _, target := range []Target{{Policy: "api"}, a.Target("login", key("acme"))} {
 		assert.Must(t, a.Remove(t.Context(), target))
 	}
-	if refresh(t, b); b.applied.Load() != nil || b.Len() != 0 {
+	if refresh(t, b); b.Applied.Load() != nil || b.Len() != 0 {
 		t.Error("without overrides a request looks at more than a nil pointer")
 	}
 }

@@ -100,7 +100,7 @@ func (l *Live) setOwn(own map[string]*Entry) {
 		}
 	}
 	l.own = own
-	l.applied.Store(newSnapshot(l.inForce()))
+	l.Applied.Store(newSnapshot(l.inForce()))
 	l.reportChanges(changed)
 }
 

@@ -53,7 +53,7 @@ func TestRanges_random(t *testing.T) {
 			}
 			entries[e.field()] = e
 		}
-		l.applied.Store(newSnapshot(entries))
+		l.Applied.Store(newSnapshot(entries))
 		l.learnTime(now.Add(2500 * time.Millisecond))
 		for range 200 {
 			address := randomRange(random).Addr()
@@ -171,7 +171,7 @@ func BenchmarkRanges(b *testing.B) {
 		e := &Entry{Target: rangeOf(text), Rule: Rule{Action: Block}}
 		entries[e.field()] = e
 	}
-	l.applied.Store(newSnapshot(entries))
+	l.Applied.Store(newSnapshot(entries))
 	_, ranges := l.Find("api", key("any"))
 	for _, text := range []string{"10.2.77.5", "192.0.2.1", "2001:db8:1f4:5::1", "2a00::1"} {
 		b.Run(text, func(b *testing.B) {

@@ -8,9 +8,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// snapshot is the overrides that apply, by policy. It is never changed, so that requests read it without
+// Snapshot is the overrides that apply, by policy. A snapshot is never changed, so that requests read it without
 // a lock.
-type snapshot map[string]*ofPolicy
+type Snapshot map[string]*ofPolicy
 
 // ofPolicy is the overrides of one policy.
 type ofPolicy struct {
@@ -22,11 +22,11 @@ type ofPolicy struct {
 }
 
 // newSnapshot sorts entries by policy; nil where there is none.
-func newSnapshot(entries map[string]*Entry) *snapshot {
+func newSnapshot(entries map[string]*Entry) *Snapshot {
 	if len(entries) == 0 {
 		return nil
 	}
-	s, ranged := snapshot{}, map[*ofPolicy][]*Entry{}
+	s, ranged := Snapshot{}, map[*ofPolicy][]*Entry{}
 	for _, e := range entries {
 		p := s[e.Target.Policy]
 		if p == nil {
@@ -55,7 +55,7 @@ func (l *Live) current(policy string) *ofPolicy {
 	if l == nil {
 		return nil
 	}
-	s := l.applied.Load()
+	s := l.Applied.Load()
 	if s == nil {
 		return nil
 	}

@@ -69,8 +69,8 @@ func (s *Set) Challenges() bool {
 	return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Challenge.Passes > 0 })
 }
 
-// admit has a check take from the quota of the request's pass.
-func (e *Evaluation) admit(r *Rule, c *limiter.Check, overridden bool) {
+// takeFromPass has a check take from the quota of the request's pass.
+func (e *Evaluation) takeFromPass(r *Rule, c *limiter.Check, overridden bool) {
 	number := strconv.Itoa(r.Challenge.Of(e.Pass))
 	r.Challenge.Admit(c, number, r.Numbers.Variants, overridden)
 	c.Reserve = r.Reserve.Of(c.Policy)

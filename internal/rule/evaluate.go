@@ -12,27 +12,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
 
-// Status is what a rule has to do with a request.
-type Status int
-
-// The statuses of a rule.
-const (
-	Counts     Status = iota // the rule takes units
-	NotMatched               // the rule does not select the request
-	Skipped                  // the key is empty, and the rule is left out
-	Rejected                 // the rule refuses the request: the key is empty, or its matchers fail
-	Blocked                  // an override, or a limit of 0, refuses the request
-	Exempted                 // an override leaves the rule out
-	Unlimited                // the request's limit leaves the rule out
-)
-
-// ErrEmptyKey is wrapped by the error of a request that is refused because it yields no key.
-var ErrEmptyKey = errors.New("a placeholder of the rate limit key is empty")
-
-// Evaluation is what a request takes from whom. Enforced is appended to, so that a caller may bring
-// memory along.
+// Evaluation is the result of matching a request against the rules of a handler: the checks that a store has to
+// decide, and what is known without a store. The caller sets Pass, AnyMatch and OnFinding, and may give Enforced
+// memory to append to.
 type Evaluation struct {
-	// Enforced are the checks that decide.
+	// Enforced are the checks that decide about the request.
 	Enforced []limiter.Check
 
 	// DryRun are the checks of dry-run rules.
@@ -49,40 +33,37 @@ type Evaluation struct {
 	// limit of 0, [limiter.SourceMemory].
 	BlockedBy limiter.Source
 
-	// DryBlocks are the checks of dry-run rules that would refuse the request in these ways, with their
-	// results; [BlockSource] says by which.
+	// DryBlocks are the checks of dry-run rules whose override or limit of 0 would refuse the request, with their
+	// results. [BlockSource] tells which of both.
 	DryBlocks []limiter.Check
 
-	// Exempted says that an override has left a rule out.
-	Exempted bool
+	// ExemptClient says that the option exempt leaves all rules out, Exempted that an override leaves one out.
+	ExemptClient, Exempted bool
 
-	// Pass is what the client's browser brings along.
+	// Pass is the pass that the client's browser sent.
 	Pass Pass
 
-	// AnyMatch has all rules concern the request, whatever they match: to read quotas, not to take from them.
-	// Rules with one quota keep the weight of the first.
+	// AnyMatch has all rules count the request, also those whose matchers do not match: to read quotas, not to take
+	// from them. Of several rules with one quota the check has the weight of the first.
 	AnyMatch bool
 
-	// OnFinding is called for every rule, also for those after one that refuses the request. Nil: these are
-	// not evaluated.
+	// OnFinding is called for every rule, also for those after one that refuses the request. Nil: the rules after a
+	// refusal are not evaluated.
 	OnFinding func(f Finding)
 }
 
-// Finding is what a rule has to do with a request.
+// Finding is the result of matching a request against one rule.
 type Finding struct {
-	// Rule is the rule.
-	Rule *Rule
-
-	// Status says what it does.
+	Rule   *Rule
 	Status Status
 
 	// Key is the client's key, empty unless the rule counts, is blocked or exempted.
 	Key limiter.EncodedKey
 
-	// DryRun says that the rule only pretends for this request.
+	// DryRun says that the rule is a dry run for this request.
 	DryRun bool
 
-	// Override is what an operator has set for the key; nil for nothing.
+	// Override is the override that applies to the key; nil: none does.
 	Override *overrides.Entry
 
 	// Err says why the rule refuses the request.
@@ -92,82 +73,62 @@ type Finding struct {
 	Refused bool
 }
 
+// Status says what a rule does with a request.
+type Status int
+
+// The statuses of a rule.
+const (
+	Counts     Status = iota // the rule takes units
+	NotMatched               // the rule's matchers do not match
+	Skipped                  // the key is empty, and the rule is left out
+	Rejected                 // the rule refuses the request: the key is empty, or its matchers fail
+	Blocked                  // an override, or a limit of 0, refuses the request
+	Exempted                 // an override leaves the rule out
+	Unlimited                // the placeholder of the limit has the word unlimited, which leaves the rule out
+)
+
 // DryRefusal is a dry-run rule that would refuse a request: its key is empty, or its matchers fail.
 type DryRefusal struct {
 	Rule *Rule
 	Err  error
 }
 
-// Concerns reports whether a rule has to do with the request.
+// ErrEmptyKey is wrapped by the error of a request that is refused because it yields no key.
+var ErrEmptyKey = errors.New("a placeholder of the rate limit key is empty")
+
+// Concerns reports whether the evaluation has a check to decide, or a dry run to report.
 func (e *Evaluation) Concerns() bool {
 	return len(e.Enforced)+len(e.DryRun)+len(e.DryRefusals)+len(e.DryBlocks) > 0
 }
 
-// add adds a check to those of its kind.
-func (e *Evaluation) add(rule *Rule, check *limiter.Check, dry bool) {
-	if dry {
-		e.DryRun = rule.addTo(e.DryRun, check, e.AnyMatch)
-	} else {
-		e.Enforced = rule.addTo(e.Enforced, check, e.AnyMatch)
-	}
-}
-
-// addTo adds a check by the rule to those of the request, to an earlier one of the same quota if there
-// is one. The weights are added up, unless the check only reads.
-func (r *Rule) addTo(checks []limiter.Check, check *limiter.Check, reads bool) []limiter.Check {
-	for i := range checks {
-		if !r.repeats {
-			break
-		}
-		if checks[i].SameQuota(check) {
-			if reads {
-				return checks
-			}
-			checks[i].Weight = AddWeights(checks[i].Weight, check.Weight)
-			return checks
-		}
-	}
-	return append(checks, *check)
-}
-
-// Evaluate lists the checks of a request. Rules that yield the same policy and key take the sum of
-// their weights at once. An error refuses the request; there are no checks then.
+// Evaluate lists the checks of a request. Rules that yield the same policy and key become one check with the sum of
+// their weights. An error refuses the request; there are no checks then.
 func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (refused error) {
+	if len(s.Exempt) > 0 && s.isExempt(r) {
+		s.evaluateExempt(r, repl, e)
+		return nil
+	}
 	for i := range s.Rules {
-		rule := &s.Rules[i]
-		key, status, err := s.keyOf(rule, r, repl, e.AnyMatch)
-		var override *overrides.Entry
 		var check limiter.Check
-		if status == Counts {
-			override = s.overrideOf(rule, key, r, repl)
-			status = s.check(rule, key, override, r, repl, &check)
-		}
-		dry := !rule.Enforces(key)
-		if err != nil {
-			dry = !rule.refuses(err)
-		}
-		if e.Pass.Valid && status == Counts && !dry && rule.Challenge.Passes > 0 {
-			e.admit(rule, &check, override != nil)
-			key = check.Key
-		}
+		found := s.evaluateRule(&s.Rules[i], r, repl, e, &check)
+		found.Refused = refused != nil
 		if e.OnFinding != nil {
-			e.OnFinding(Finding{Rule: rule, Status: status, Key: key, DryRun: dry, Override: override, Err: err, Refused: refused != nil})
+			e.OnFinding(found)
 		}
 		switch {
-		case refused != nil:
-		case err != nil && dry:
-			e.DryRefusals = append(e.DryRefusals, DryRefusal{rule, err})
-		case err != nil:
-			e.Enforced, e.DryRun, e.DryRefusals, e.DryBlocks, e.Blocked, refused = nil, nil, nil, nil, false, err
+		case found.Refused: // OnFinding alone asks for the rules after a refusal
+		case found.Err != nil && found.DryRun:
+			e.DryRefusals = append(e.DryRefusals, DryRefusal{found.Rule, found.Err})
+		case found.Err != nil:
+			refused = found.Err
+			e.Enforced, e.DryRun, e.DryRefusals, e.DryBlocks, e.Blocked = nil, nil, nil, nil, false
 			if e.OnFinding == nil {
 				return refused
 			}
-		case status == Blocked:
-			e.addBlock(rule, &check, dry)
-		case status == Exempted:
+		case found.Status == Exempted:
 			e.Exempted = true
-		case status == Counts:
-			e.add(rule, &check, dry)
+		case found.Status == Counts, found.Status == Blocked:
+			e.add(&found, &check)
 		}
 	}
 	if e.Blocked {
@@ -176,48 +137,59 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 	return refused
 }
 
-// check fills in what a rule takes from a key, and returns its status. The limit of an override takes the
-// place of a placeholder's.
-func (s *Set) check(rule *Rule, key limiter.EncodedKey, override *overrides.Entry, r *http.Request, repl *caddy.Replacer, c *limiter.Check) (status Status) {
-	policy := rule.Policy
-	if override == nil {
-		policy, status = s.policyOf(rule, r, repl)
+// evaluateRule matches a request against a rule, and fills in the check of what the rule takes.
+func (s *Set) evaluateRule(rule *Rule, r *http.Request, repl *caddy.Replacer, e *Evaluation, check *limiter.Check) (f Finding) {
+	f.Rule = rule
+	if f.Key, f.Status, f.Err = s.keyOf(rule, r, repl, e.AnyMatch); f.Err != nil {
+		f.DryRun = !rule.refuses(f.Err)
+		return f
+	}
+	f.DryRun = rule.DryRun || rule.Rollout != nil && !rule.Rollout.selects(f.Key)
+	if f.Status != Counts {
+		return f
+	}
+	if s.Overrides != nil && s.Overrides.Applied.Load() != nil {
+		f.Override = s.overrideOf(rule, f.Key, r, repl)
+	}
+	if f.Override == nil && rule.constant {
+		*check = rule.take
+		check.Key = f.Key
 	} else {
-		policy, status = UnderOverride(override, policy)
+		f.Status = s.takeOf(rule, f.Key, f.Override, r, repl, check)
 	}
-	switch {
-	case status == Blocked && override != nil:
-		*c = s.block(rule, key, override)
-	case status == Blocked:
-		result := limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never}
-		*c = limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}
-	case status == Counts:
-		c.Policy, c.Key, c.Weight, c.Reserve, c.Refundable = policy, key, s.weightOf(rule, r, repl), rule.Reserve.Of(policy), rule.Refunds()
+	if e.Pass.Valid && rule.Challenge.Passes > 0 && f.Status == Counts && !f.DryRun {
+		e.takeFromPass(rule, check, f.Override != nil)
+		f.Key = check.Key
 	}
-	return status
+	return f
 }
 
-// keyOf returns the key of a rule for a request, whatever the rule matches if so asked.
-func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch bool) (key limiter.EncodedKey, status Status, err error) {
-	if !anyMatch {
-		selected, err := rule.selects(r)
-		switch {
-		case err != nil:
-			return key, Rejected, err
-		case !selected:
-			return key, NotMatched, nil
+// keyOf returns the key of a rule for a request. With anyMatch the rule's matchers are not asked.
+func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch bool) (limiter.EncodedKey, Status, error) {
+	if len(rule.Match) > 0 && !anyMatch {
+		matches, err := rule.Match.AnyMatchWithError(r)
+		if err != nil {
+			return limiter.EncodedKey{}, Rejected, fmt.Errorf("matching the requests of policy %q: %w", rule.Policy.Name(), err)
+		}
+		if !matches {
+			return limiter.EncodedKey{}, NotMatched, nil
 		}
 	}
 	if isEarly(r) && (len(s.Exempt) > 0 || rule.Key.needsAddress()) {
-		return key, Rejected, Refuse(http.StatusTooEarly, errEarly)
+		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
-	key = rule.Key.Key(r, repl)
+	key := rule.Key.Key(r, repl)
 	if s.OnMissingAddress != nil && !hasPeerAddress(r) {
 		s.reportMissingAddress(rule, r, key == limiter.EncodedKey{})
 	}
-	if key != (limiter.EncodedKey{}) {
-		return key, Counts, nil
+	if key == (limiter.EncodedKey{}) {
+		return s.emptyKey(rule, r)
 	}
+	return key, Counts, nil
+}
+
+// emptyKey returns what becomes of a request for which a placeholder of the rule's key is empty.
+func (s *Set) emptyKey(rule *Rule, r *http.Request) (limiter.EncodedKey, Status, error) {
 	for i := range rule.Key.parts {
 		s.suspect(rule, "key", &rule.Key.parts[i].Placeholder)
 	}
@@ -228,25 +200,39 @@ func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch 
 	}
 	switch {
 	case rule.OnEmptyKey == EmptyKeySkip && !repeated:
-		return key, Skipped, nil
+		return limiter.EncodedKey{}, Skipped, nil
 	case rule.OnEmptyKey != EmptyKeyClientIP:
-		return key, Rejected, Refuse(http.StatusBadRequest, reason)
+		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusBadRequest, reason)
 	case isEarly(r):
-		return key, Rejected, Refuse(http.StatusTooEarly, errEarly)
+		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
 	return rule.Key.AddressKey(r), Counts, nil
 }
 
-// selects reports whether the rule concerns a request.
-func (r *Rule) selects(request *http.Request) (bool, error) {
-	if len(r.Match) == 0 {
-		return true, nil
+// add adds the check of a rule to those of its kind. Where an earlier rule of the same policy has a check of the same
+// quota, that check takes the sum of both weights, unless the evaluation only reads quotas.
+func (e *Evaluation) add(f *Finding, check *limiter.Check) {
+	checks := &e.Enforced
+	switch {
+	case f.DryRun && f.Status == Blocked:
+		checks = &e.DryBlocks
+	case f.DryRun:
+		checks = &e.DryRun
+	case f.Status == Blocked:
+		e.Blocked = true
+		if e.BlockedBy != SourceOverride {
+			e.BlockedBy = BlockSource(check)
+		}
 	}
-	matches, err := r.Match.AnyMatchWithError(request)
-	if err != nil {
-		return false, fmt.Errorf("matching the requests of policy %q: %w", r.Policy.Name(), err)
+	for i := 0; f.Rule.repeats && i < len(*checks); i++ {
+		if earlier := &(*checks)[i]; earlier.SameQuota(check) {
+			if !e.AnyMatch {
+				earlier.Weight = AddWeights(earlier.Weight, check.Weight)
+			}
+			return
+		}
 	}
-	return matches, nil
+	*checks = append(*checks, *check)
 }
 
 // AddWeights returns the sum of two weights, or the largest int64: clients may name any number.

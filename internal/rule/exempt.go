@@ -37,7 +37,7 @@ func ParseExempt(texts []string) ([]netip.Prefix, error) {
 func ParseRange(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		prefix, err := netip.ParsePrefix(text)
-		if prefix.Addr().Is4In6() { // IsExempt compares without the mapping
+		if prefix.Addr().Is4In6() { // isExempt compares without the mapping
 			return prefix.Addr().Unmap().Prefix(prefix.Bits() - 96)
 		}
 		return prefix.Masked(), err
@@ -49,10 +49,10 @@ func ParseRange(text string) (netip.Prefix, error) {
 	return address.Unmap().Prefix(address.Unmap().BitLen())
 }
 
-// IsExempt reports whether no rule concerns the request's client: its address, once it is verified, lies in one of
-// the exempt ranges.
-func (s *Set) IsExempt(r *http.Request) bool {
-	if len(s.Exempt) == 0 || isEarly(r) {
+// isExempt reports whether the client's address lies in one of the exempt ranges. An address that the client may have
+// forged does not count.
+func (s *Set) isExempt(r *http.Request) bool {
+	if isEarly(r) {
 		return false
 	}
 	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)

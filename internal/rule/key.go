@@ -126,7 +126,9 @@ func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) limiter.Encoded
 	if len(t.parts) == 1 && t.parts[0].Name != "" {
 		part := &t.parts[0]
 		value := t.value(part, r, repl)
-		part.saw(value)
+		if part.empties != nil {
+			part.saw(value)
+		}
 		if !t.needsEncoding(value) {
 			if part.address || part.field.kind == headerField {
 				return limiter.AsEncoded(value)

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
 
 // Numbers are a rule's weight, and the placeholders that numbers come from.
@@ -72,6 +73,26 @@ func (v *Variants) with(limit, burst int64) (*limiter.Policy, error) {
 	}
 	v.known[key] = p
 	return p, nil
+}
+
+// takeOf fills in the check of a rule whose limit, burst or weight comes from the request or from an override, and
+// returns the rule's status. The limit of an override replaces that of a placeholder.
+func (s *Set) takeOf(rule *Rule, key limiter.EncodedKey, override *overrides.Entry, r *http.Request, repl *caddy.Replacer, check *limiter.Check) Status {
+	policy, status := UnderOverride(override, rule.Policy)
+	if override == nil {
+		policy, status = s.policyOf(rule, r, repl)
+	}
+	switch {
+	case status == Blocked && override != nil:
+		*check = s.block(rule, key, override)
+	case status == Blocked:
+		result := limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never}
+		*check = limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}
+	case status == Counts:
+		*check = rule.take
+		check.Policy, check.Key, check.Weight, check.Reserve = policy, key, s.weightOf(rule, r, repl), rule.Reserve.Of(policy)
+	}
+	return status
 }
 
 // weightOf returns the units that a request takes.

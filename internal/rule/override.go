@@ -84,19 +84,6 @@ func BlockResult(e *overrides.Entry, now time.Time) limiter.Result {
 	return limiter.Result{RetryAfter: wait, ResetAfter: wait}
 }
 
-// addBlock adds a check that refuses the request, or would if its rule were no dry run.
-func (e *Evaluation) addBlock(rule *Rule, check *limiter.Check, dry bool) {
-	if dry {
-		e.DryBlocks = rule.addTo(e.DryBlocks, check, e.AnyMatch)
-		return
-	}
-	e.Blocked = true
-	if e.BlockedBy != SourceOverride {
-		e.BlockedBy = BlockSource(check)
-	}
-	e.Enforced = rule.addTo(e.Enforced, check, e.AnyMatch)
-}
-
 // BlockSource returns the source of a check that is refused without a decision: a limit of 0 is no
 // override's.
 func BlockSource(check *limiter.Check) limiter.Source {
@@ -116,9 +103,9 @@ func (e *Evaluation) forgetRemaining() {
 	}
 }
 
-// BlocksExempt evaluates a request of an exempt client, which blocks concern nevertheless. It reports
-// whether one refuses the request; its checks are then those of the blocks.
-func (s *Set) BlocksExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation) bool {
+// evaluateExempt evaluates a request of an exempt client, whom overrides block nevertheless. Without a block it has no
+// checks.
+func (s *Set) evaluateExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation) {
 	for i := range s.Rules {
 		rule := &s.Rules[i]
 		if !s.Overrides.Blocks(rule.Policy.Name()) {
@@ -129,12 +116,13 @@ func (s *Set) BlocksExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation)
 			continue
 		}
 		if entry := s.overrideOf(rule, key, r, repl); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {
+			found := Finding{Rule: rule, Status: Blocked, Key: key, Override: entry}
 			if e.OnFinding != nil {
-				e.OnFinding(Finding{Rule: rule, Status: Blocked, Key: key, Override: entry})
+				e.OnFinding(found)
 			}
 			blocked := s.block(rule, key, entry)
-			e.addBlock(rule, &blocked, false)
+			e.add(&found, &blocked)
 		}
 	}
-	return e.Blocked
+	e.ExemptClient = !e.Blocked
 }

@@ -60,7 +60,17 @@ type Rule struct {
 	// Index is the rule's place in its set, which sets it.
 	Index int
 
-	repeats bool // an earlier rule of the set has the same policy
+	// What [NewSet] finds out once, so that no request has to.
+	repeats  bool          // an earlier rule of the set has the same policy
+	constant bool          // all requests have the same limit, burst and weight
+	take     limiter.Check // of requests of a constant rule, but for the key
+}
+
+// prepare finds out what all requests of the rule have in common.
+func (r *Rule) prepare() {
+	n := &r.Numbers
+	r.constant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == ""
+	r.take = limiter.Check{Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.Of(r.Policy), Refundable: r.Refunds()}
 }
 
 // Texts are options as they are configured; empty: not at all.
@@ -103,25 +113,18 @@ type Set struct {
 	Overrides *overrides.Live
 
 	bodies usagebody.Plan // of the rules' costs
-
-	places map[string]int // of the first rule by each policy's ID, where they are more than few
 }
-
-// fewRules is how many rules are searched one by one, which takes less than a map.
-const fewRules = 8
 
 // NewSet makes a set of rules.
 func NewSet(rules []Rule) *Set {
-	s := &Set{places: map[string]int{}}
+	s := &Set{}
 	for _, r := range rules {
 		if r.Cost.ReadsBody() {
 			r.Cost.number = s.bodies.Add(r.Cost.body)
 		}
-		r.Index, r.repeats = len(s.Rules), s.ruleOf(r.Policy.ID()) != nil
+		r.Index, r.repeats = len(s.Rules), s.RuleOf(&limiter.Check{Policy: r.Policy}) != nil
+		r.prepare()
 		s.Rules = append(s.Rules, r)
-		if len(s.Rules) > fewRules && !r.repeats {
-			s.places[r.Policy.ID()] = r.Index
-		}
 	}
 	return s
 }
@@ -132,6 +135,7 @@ func (s *Set) Replace(v *Variants) {
 	for i := range s.Rules {
 		if r := &s.Rules[i]; r.Policy.ID() == v.base.ID() {
 			r.Policy, r.Numbers.Variants = v.base, v
+			r.prepare()
 		}
 	}
 }
@@ -145,16 +149,12 @@ func (s *Set) Only(policy string) *Set {
 
 // RuleOf returns the first rule that a check may come from: that of its policy, or of a policy that
 // differs in limit or burst alone.
-func (s *Set) RuleOf(check *limiter.Check) *Rule { return s.ruleOf(check.Policy.ID()) }
-
-func (s *Set) ruleOf(id string) *Rule {
-	for i := range s.Rules[:min(len(s.Rules), fewRules)] {
+func (s *Set) RuleOf(check *limiter.Check) *Rule {
+	id := check.Policy.ID()
+	for i := range s.Rules {
 		if s.Rules[i].Policy.ID() == id {
 			return &s.Rules[i]
 		}
-	}
-	if i, found := s.places[id]; found {
-		return &s.Rules[i]
 	}
 	return nil
 }

@@ -57,14 +57,15 @@ func TestSet_RuleOf_many_policies(t *testing.T) {
 }
 
 func TestSet_Evaluate_merges_repeated_policies(t *testing.T) {
-	set := NewSet(manyRules(t, 40, 20))
+	rules := manyRules(t, 40, 20)
+	set := NewSet(rules)
 	r, repl := keyRequest("192.0.2.1", nil)
 	var e Evaluation
 	if err := set.Evaluate(r, repl, &e); err != nil || len(e.Enforced) != 39 || e.Enforced[20].Weight != 2 {
 		t.Errorf("%d checks, %v; want 39, of which one takes 2", len(e.Enforced), err)
 	}
-	set.Rules[20].Numbers.Weight, e = math.MaxInt64, Evaluation{}
-	assert.Must(t, set.Evaluate(r, repl, &e))
+	rules[20].Numbers.Weight, e = math.MaxInt64, Evaluation{}
+	assert.Must(t, NewSet(rules).Evaluate(r, repl, &e))
 	assert.Equal(t, e.Enforced[20].Weight, math.MaxInt64, "the sum with the largest weight")
 }
 
@@ -117,7 +118,19 @@ func TestExempt_matches_by_the_address_however_it_is_written(t *testing.T) {
 		exempt, err := ParseExempt([]string{test.exempt})
 		assert.FatalIf(t, err != nil, "%s: %v", test.exempt, err)
 		r, _ := keyRequest(test.address, nil)
-		assert.Equal(t, (&Set{Exempt: exempt}).IsExempt(r), test.want, "%s, from %s", test.exempt, test.address)
+		assert.Equal(t, (&Set{Exempt: exempt}).isExempt(r), test.want, "%s, from %s", test.exempt, test.address)
+	}
+}
+
+// TestSet_Evaluate_exempt_clients tells a client of the option exempt from one whom an override exempts.
+func TestSet_Evaluate_exempt_clients(t *testing.T) {
+	for address, want := range map[string]bool{"10.1.1.1": true, "192.0.2.1": false} {
+		set := NewSet(manyRules(t, 2, 0)[:1])
+		set.Exempt = assert.NoError(ParseExempt([]string{"10.0.0.0/8"}))(t)
+		r, repl := keyRequest(address, nil)
+		var e Evaluation
+		assert.Must(t, set.Evaluate(r, repl, &e))
+		assert.ErrorIf(t, e.ExemptClient != want || e.Exempted || e.Concerns() == want, "%s: got %+v, want an exempt client: %t", address, e, want)
 	}
 }
 
