@@ -143,19 +143,15 @@ func mayBeUnlimited(option string) bool { return option == "limit" || option == 
 // parseCost reads what a request costs by its response: the length of it, or the number at paths of it or of
 // a placeholder, and the number that counts if it has none.
 func (p *handlerParser) parseCost(policy *Policy) (err error) {
-	args := p.RemainingArgs()
-	if len(args) > 1 && args[0] == rule.WordJSON {
-		args = append([]string{args[0] + " " + args[1]}, args[2:]...)
-	}
-	bytes := len(args) > 0 && args[0] == rule.ResponseBytes
-	if len(args) == 0 || len(args) > 2 || bytes && len(args) > 1 || args[0] == rule.WordJSON || p.NextBlock(p.Nesting()) {
+	from, behind := rule.CutCost(p.RemainingArgs())
+	if from == "" || len(behind) > 1 || p.NextBlock(p.Nesting()) {
 		return p.Errf("cost takes %s alone; or json and paths of numbers in the body, joined without spaces, or a placeholder, and the number that counts if it has none, such as cost json usage.input_tokens+usage.output_tokens 500, or cost {http.reverse_proxy.header.X-Tokens-Used}", rule.ResponseBytes)
 	}
-	policy.CostFrom = args[0]
-	if len(args) == 2 {
-		fallback, err := strconv.ParseUint(args[1], 10, 63)
+	policy.CostFrom = from
+	if len(behind) == 1 {
+		fallback, err := strconv.ParseUint(behind[0], 10, 63)
 		if err != nil {
-			return p.Errf("cost %s %s: use a whole number from 0 at the end", args[0], args[1])
+			return p.Errf("cost %s %s: use a whole number from 0 at the end", from, behind[0])
 		}
 		policy.Cost = int64(fallback)
 	}

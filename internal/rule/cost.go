@@ -1,10 +1,8 @@
 package rule
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-	"net/textproto"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -13,36 +11,119 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
 )
 
-// ResponseBytes is the source of a cost that stands for the length of the response's body.
-const ResponseBytes = "response_bytes"
-
-// WordJSON begins a source that stands for numbers in the response's body.
-const WordJSON = "json"
-
-const prefixJSON = WordJSON + " "
-
 // wordCost is the option.
 const wordCost = "cost"
 
-// Cost is the source of the units that a request costs in all, known after its response. The zero value is the
-// weight.
+// Cost says where the units come from that a request costs in all, which are known after its response. The zero value
+// is the weight.
 type Cost struct {
-	// From is [ResponseBytes], [WordJSON] with a sum of numbers behind it, or the name of a placeholder
-	// without braces.
+	// From is the source as it is configured, a placeholder without its braces. Empty: the weight is the cost.
 	From string
 
-	// Fallback is the cost if the response has none: the placeholder is empty or no whole number from 0
-	// to 2^52, or the body has no such numbers.
+	// Fallback is the cost of a complete response that tells none.
 	Fallback int64
 
-	source Placeholder
-	body   usagebody.Sum
-	prices []Placeholder // that factors of the sum come from
-	number int           // of the sum, in the set's plan
+	source costSource // nil: the weight is the cost
+}
+
+// costSource reads what a request costs from its response. Each kind of source is a type in a file of its own: bytes,
+// numbers in a JSON body, a placeholder.
+type costSource interface {
+	// cost returns the units that a response which counts has told so far. Told is false if it has told none. Final
+	// says that the rest of the response cannot change the units.
+	cost(q costQuestion) (units int64, told, final bool)
+}
+
+// bodySource is a source in the body of the response.
+type bodySource interface {
+	costSource
+
+	// planned returns the source as a part of the plan by which all bodies of a set are read.
+	planned(plan *usagebody.Plan) costSource
+}
+
+// headerSource is a source in a field of the response's header.
+type headerSource interface {
+	costSource
+
+	// field returns the name of the field; false: the source is none of the header.
+	field() (name string, ok bool)
+}
+
+// costQuestion is what a source may look at.
+type costQuestion struct {
+	set      *Set
+	rule     *Rule
+	repl     *caddy.Replacer
+	response *Response
+	taken    int64 // the units that the request took before
+}
+
+// costKinds are the sources that a word of their own begins. Any other source is a placeholder.
+var costKinds = map[string]costKind{
+	ResponseBytes:             {parse: parseBytes, isAlone: true},
+	"{" + ResponseBytes + "}": {parse: parseBytes}, // which refuses the braces
+	wordJSON:                  {parse: parseJSON, hasText: true},
+}
+
+// costKind reads the sources of one word.
+type costKind struct {
+	hasText bool // a text stands behind the word and a space
+	isAlone bool // nothing stands behind the source
+	parse   func(from string, fallback int64) (costSource, error)
+}
+
+// CutCost cuts the words of the option cost, as in a Caddyfile, into the source and the words behind the source. The
+// source is empty where a word is missing, or too much.
+func CutCost(words []string) (from string, behind []string) {
+	if len(words) == 0 {
+		return "", nil
+	}
+	switch kind := costKinds[words[0]]; {
+	case kind.hasText && len(words) == 1, kind.isAlone && len(words) > 1:
+		return "", nil
+	case kind.hasText:
+		return words[0] + " " + words[1], words[2:]
+	}
+	return words[0], words[1:]
+}
+
+// ParseCost reads the JSON options cost_from and cost.
+func ParseCost(from string, fallback int64) (Cost, error) {
+	switch {
+	case fallback < 0 || fallback > limiter.MaxCharge:
+		return Cost{}, fmt.Errorf("cost %d: use a whole number from 0 to 2^52", fallback)
+	case from == "" && fallback != 0:
+		return Cost{}, fmt.Errorf("cost %d: say in cost_from what is charged; to charge a number known beforehand use weight", fallback)
+	case from == "":
+		return Cost{}, nil
+	}
+	word, _, hasText := strings.Cut(from, " ")
+	if kind, found := costKinds[word]; found && kind.hasText == hasText {
+		source, err := kind.parse(from, fallback)
+		return Cost{From: from, Fallback: fallback, source: source}, err
+	}
+	source, err := ParsePlaceholder(wordCost, from)
+	return Cost{From: source.Name, Fallback: fallback, source: placeholderCost{source}}, err
 }
 
 // ReadsBody reports whether the cost is read from the response's body.
-func (c *Cost) ReadsBody() bool { return strings.HasPrefix(c.From, prefixJSON) }
+func (c *Cost) ReadsBody() bool {
+	_, ok := c.source.(bodySource)
+	return ok
+}
+
+// Header returns the name of the field in the response's header that the cost is read from.
+func (c *Cost) Header() (name string, ok bool) {
+	source, ok := c.source.(headerSource)
+	if !ok {
+		return "", false
+	}
+	return source.field()
+}
+
+// isBytes reports whether the units are bytes, so that limits may be sizes.
+func (c *Cost) isBytes() bool { return c.source == bytesCost{} }
 
 // Response is what became of a response.
 type Response struct {
@@ -77,45 +158,6 @@ type Response struct {
 
 	// Body has the numbers of the body, which has ended. Nil: there is no body to read.
 	Body *usagebody.Body
-}
-
-// ParseCost reads what cost_from and cost say.
-func ParseCost(from string, fallback int64) (Cost, error) {
-	switch {
-	case fallback < 0 || fallback > limiter.MaxCharge:
-		return Cost{}, fmt.Errorf("cost %d: use a whole number from 0 to 2^52", fallback)
-	case from == "" && fallback != 0:
-		return Cost{}, fmt.Errorf("cost %d: say in cost_from what is charged; to charge a number known beforehand use weight", fallback)
-	case from == "":
-		return Cost{}, nil
-	case from == ResponseBytes && fallback == 0:
-		return Cost{From: from}, nil
-	}
-	if strings.Trim(from, "{}") == ResponseBytes {
-		return Cost{}, fmt.Errorf("cost %s %d: %[1]s is always known and takes no fallback; write it without braces and number", from, fallback)
-	}
-	if sum, ok := strings.CutPrefix(from, prefixJSON); ok {
-		cost := Cost{From: from, Fallback: fallback}
-		err := cost.parseSum(sum)
-		return cost, err
-	}
-	source, err := ParsePlaceholder(wordCost, from)
-	return Cost{From: source.Name, Fallback: fallback, source: source}, err
-}
-
-// parseSum reads what is behind [WordJSON].
-func (c *Cost) parseSum(text string) (err error) {
-	if c.body, err = usagebody.ParseSum(text); err != nil {
-		return fmt.Errorf("cost %s: %w", c.From, err)
-	}
-	for _, factor := range c.body.Placeholders() {
-		price, err := ParsePlaceholder(wordCost, factor)
-		if err != nil {
-			return err
-		}
-		c.prices = append(c.prices, price)
-	}
-	return nil
 }
 
 // Counts reports whether count_if counts a response.
@@ -153,82 +195,18 @@ func (s *Set) CostOf(rule *Rule, repl *caddy.Replacer, response *Response, taken
 	return units, told
 }
 
-// responseCost returns the cost by a response that counts. A header tells it completely.
+// responseCost returns the cost by a response that counts.
 func (s *Set) responseCost(rule *Rule, repl *caddy.Replacer, response *Response, taken int64) (units int64, told bool) {
-	cost, complete := &rule.Cost, response.Complete
+	units, told, final := rule.Cost.source.cost(costQuestion{s, rule, repl, response, taken})
 	switch {
-	case cost.From == ResponseBytes && response.Begun:
-		return min(response.Bytes, limiter.MaxCharge), true
-	case cost.From == ResponseBytes:
-		return taken, true
-	case cost.ReadsBody():
-		units, told = s.bodyCost(rule, repl, response)
-	default:
-		units, told = s.headerCost(rule, repl, response)
-		complete = complete || told && response.Begun
-	}
-	switch {
-	case !complete:
-		units = max(units, cost.Fallback, taken)
+	case !response.Complete && !final:
+		units = max(units, rule.Cost.Fallback, taken)
 	case !told && response.Failure:
 		return 0, true
 	case !told:
-		units = cost.Fallback
+		units = rule.Cost.Fallback
 	}
 	return units, told
-}
-
-// headerCost returns the cost that a placeholder has. Units are not earned by a number below zero.
-func (s *Set) headerCost(rule *Rule, repl *caddy.Replacer, response *Response) (units int64, told bool) {
-	cost := &rule.Cost
-	text, err := s.valueOf(rule, wordCost, &cost.source, response.Request, repl)
-	if text == "" && err == nil && response.Complete && !response.Failure {
-		err = fmt.Errorf("{%s} is empty", cost.From)
-	}
-	return s.parse(rule, wordCost, &cost.source, text, err, 0, limiter.MaxCharge)
-}
-
-// bodyCost returns the cost that a body has. What misses in a body that broke off, or in one that tells of a failure,
-// is no fault of the configuration.
-func (s *Set) bodyCost(rule *Rule, repl *caddy.Replacer, response *Response) (units int64, told bool) {
-	if response.Body == nil {
-		return 0, false
-	}
-	cost := &rule.Cost
-	n, err := response.Body.Sum(cost.number, func(i int) (usagebody.Factor, error) {
-		return s.factorOf(rule, &cost.prices[i], repl, response.Request)
-	})
-	missing := errors.Is(err, usagebody.ErrAbsent) || errors.Is(err, usagebody.ErrInvalid)
-	if err != nil && !response.Failure && (response.Complete || !missing) {
-		s.warn(rule, wordCost, fmt.Errorf("%s: %w", cost.From, err))
-	}
-	return n, err == nil
-}
-
-// factorOf returns the factor of a cost's sum that a placeholder has.
-func (s *Set) factorOf(rule *Rule, from *Placeholder, repl *caddy.Replacer, r *http.Request) (usagebody.Factor, error) {
-	text, err := s.valueOf(rule, wordCost, from, r, repl)
-	if err != nil {
-		return 0, err
-	}
-	factor, ok := usagebody.ParseFactor(text)
-	if !ok {
-		return 0, fmt.Errorf("{%s} is no decimal of at most 6 places from 0 to 1000000", from.Name)
-	}
-	return factor, nil
-}
-
-// NewBody returns the reader of a response's body with a header, for the rules whose costs are in bodies.
-func (s *Set) NewBody(header http.Header) *usagebody.Body { return s.bodies.NewBody(header) }
-
-// Header returns the response header that the cost is read from. The one that reverse_proxy received keeps
-// its name's form.
-func (c *Cost) Header() (name string, ok bool) {
-	if name, ok = strings.CutPrefix(c.From, "http.reverse_proxy.header."); ok {
-		return name, true
-	}
-	name, ok = strings.CutPrefix(c.From, "http.response.header.")
-	return textproto.CanonicalMIMEHeaderKey(name), ok
 }
 
 // ReadsResponseHeader reports whether a rule depends on more of the response than its status and size.

@@ -188,7 +188,7 @@ func (s *Set) number(rule *Rule, option string, from *Placeholder, r *http.Reque
 // sizeOf reads a limit or a burst in bytes, such as 500MiB. It is false for any other text, and where units are no bytes.
 func (r *Rule) sizeOf(from *Placeholder, text string) (int64, bool) {
 	end := len(text) - 1
-	if end < 0 || text[end] != 'B' && text[end] != 'b' || r.Cost.From != ResponseBytes || from == &r.Numbers.WeightFrom {
+	if end < 0 || text[end] != 'B' && text[end] != 'b' || !r.Cost.isBytes() || from == &r.Numbers.WeightFrom {
 		return 0, false
 	}
 	n, err := ParseSize(text)

@@ -217,7 +217,8 @@ func TestVariants_with_together(t *testing.T) {
 // TestParseCost_factors refuses sums and placeholders of factors that cannot be, by the words of the option.
 func TestParseCost_factors(t *testing.T) {
 	cost, err := ParseCost("json {price_in}*a-{http.request.header.X-Price}*b+0.5*c", 7)
-	if err != nil || len(cost.prices) != 2 || cost.prices[0].Name != "price_in" || cost.prices[1].field.kind != headerField {
+	source, ok := cost.source.(*jsonCost)
+	if err != nil || !ok || len(source.prices) != 2 || source.prices[0].Name != "price_in" || source.prices[1].field.kind != headerField {
 		t.Errorf("got %+v, %v", cost, err)
 	}
 	for from, want := range map[string]string{

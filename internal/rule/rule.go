@@ -119,8 +119,8 @@ type Set struct {
 func NewSet(rules []Rule) *Set {
 	s := &Set{}
 	for _, r := range rules {
-		if r.Cost.ReadsBody() {
-			r.Cost.number = s.bodies.Add(r.Cost.body)
+		if source, ok := r.Cost.source.(bodySource); ok {
+			r.Cost.source = source.planned(&s.bodies)
 		}
 		r.Index, r.repeats = len(s.Rules), s.RuleOf(&limiter.Check{Policy: r.Policy}) != nil
 		r.prepare()

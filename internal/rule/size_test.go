@@ -34,7 +34,7 @@ func TestSizes_of_placeholders(t *testing.T) {
 		n := Numbers{Weight: 7, Variants: NewVariants(policy)}
 		n.LimitFrom = assert.NoError(ParsePlaceholder("limit", "{p.limit}"))(t)
 		n.WeightFrom = assert.NoError(ParsePlaceholder("weight", "{p.weight}"))(t)
-		rule := Rule{Policy: policy, Numbers: n, Cost: Cost{From: source}}
+		rule := Rule{Policy: policy, Numbers: n, Cost: assert.NoError(ParseCost(source, 0))(t)}
 		set := NewSet([]Rule{rule})
 		got, status := set.policyOf(&rule, r, repl)
 		assert.ErrorIf(t, got.Limit() != want || status != Counts, "cost %q: limit %d, status %v; want %d", source, got.Limit(), status, want)

@@ -1,0 +1,32 @@
+package rule
+
+import (
+	"fmt"
+	"net/textproto"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+)
+
+// placeholderCost is the number that a placeholder has after the response, such as one of a header field.
+type placeholderCost struct{ Placeholder }
+
+// cost is a whole number from 0 to 2^52: a number below zero earns no units. The header of a response tells the cost
+// completely.
+func (c placeholderCost) cost(q costQuestion) (units int64, told, final bool) {
+	text, err := q.set.valueOf(q.rule, wordCost, &c.Placeholder, q.response.Request, q.repl)
+	if text == "" && err == nil && q.response.Complete && !q.response.Failure {
+		err = fmt.Errorf("{%s} is empty", c.Name)
+	}
+	units, told = q.set.parse(q.rule, wordCost, &c.Placeholder, text, err, 0, limiter.MaxCharge)
+	return units, told, told && q.response.Begun
+}
+
+// field returns the canonical name of the header field. The name of one that reverse_proxy received stays as it is.
+func (c placeholderCost) field() (name string, ok bool) {
+	if name, ok = strings.CutPrefix(c.Name, "http.reverse_proxy.header."); ok {
+		return name, true
+	}
+	name, ok = strings.CutPrefix(c.Name, "http.response.header.")
+	return textproto.CanonicalMIMEHeaderKey(name), ok
+}
