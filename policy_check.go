@@ -21,8 +21,6 @@ import (
 func (p *Policy) check() error {
 	var err error
 	switch option, from, n := p.limit(); {
-	case p.Algorithm == "concurrency": // as it was called
-		err = errors.New("algorithm concurrency: write max_concurrent <n> instead of limit and window")
 	case n == 0 && !p.Unlimited:
 		err = fmt.Errorf("%s: missing; say how many units, from 1", option)
 	case p.countsRunning() && (p.Limit != 0 || p.LimitFrom != ""): // the limiter says what is wrong

@@ -5,19 +5,14 @@ import (
 	"strings"
 )
 
-// hintTexts say what to write in place of words that are no options: earlier names of options, and words of
-// mholt's caddy-ratelimit, Traefik, nginx, Envoy, HAProxy and others. Each stands before its words.
+// hintTexts say what to write in place of words that are no options here, but are in mholt's caddy-ratelimit, Traefik,
+// nginx, Envoy, HAProxy and others, or in this module's JSON. Each text is followed by its words.
 var hintTexts = [][2]string{
-	{"it is now cost, such as cost response_bytes", "charge settle"},
-	{"it is now reserve, such as reserve 20%", "leave"},
-	{"the time zone stands behind the window: window month Europe/Berlin", "time_zone timezone"},
-	{"write credentials file <path>", "password_file"},
-	{"write sentinel_credentials file <path>", "sentinel_password_file"},
-
 	{"here it is a policy: policy <name> { ... }", "zone zones limit_req limit_req_zone rate_limit rateLimit descriptors " +
 		"http_req_rate stick-table track-sc0"},
 	{"write limit, such as limit 100", "events max_events max_requests requests average requests_per_unit tokens_per_fill max count"},
 	{"write limit and window, such as limit 10 and window 1s", "rate rps per_second per_minute per_hour second minute hour"},
+	{"the time zone stands behind the window: window month Europe/Berlin", "time_zone timezone"},
 	{"write window, such as window 1m", "period unit interval duration window_size windowMs fill_interval expire"},
 	{"write burst, with algorithm token_bucket", "max_tokens bucket_size capacity"},
 	{"write algorithm in front, such as algorithm token_bucket", "sliding_window sliding_log fixed_window token_bucket leaky_bucket " +
@@ -40,6 +35,7 @@ var hintTexts = [][2]string{
 	{"write address, such as address 127.0.0.1:6379", "addr addresses host hosts endpoint endpoints servers"},
 	{"write redis, such as redis redis://127.0.0.1:6379", "url redis_url redis_address"},
 	{"write username", "user"},
+	{"write credentials file <path>", "password_file"},
 	{"write master", "master_name mastername sentinel_master"},
 	{"write db", "database"},
 	{"write key_prefix", "prefix"},

@@ -3,7 +3,7 @@ package rule
 import (
 	"fmt"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // ResponseBytes is the source of a cost that is the length of the response's body.

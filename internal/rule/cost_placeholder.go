@@ -5,7 +5,7 @@ import (
 	"net/textproto"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // placeholderCost is the number that a placeholder has after the response, such as one of a header field.
