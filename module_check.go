@@ -1,13 +1,19 @@
 package redisratelimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+	_ "time/tzdata" // nodes of one build have the same zones where machines have no table
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
@@ -83,4 +89,170 @@ func (h *Handler) Validate() error {
 		return fmt.Errorf("status %d: use a number from 400 to 599", h.Status)
 	}
 	return nil
+}
+
+// check refuses a policy that cannot work. Defaults must be set.
+func (p *Policy) check() error {
+	var err error
+	switch option, from, n := p.limit(); {
+	case n == 0 && !p.Unlimited:
+		err = fmt.Errorf("%s: missing; say how many units, from 1", option)
+	case p.countsRunning() && (p.Limit != 0 || p.LimitFrom != ""): // the limiter says what is wrong
+		err = p.checkTogether()
+	case p.Unlimited && from == "":
+		err = errors.New("unlimited: needs a placeholder for the requests that are limited, such as limit {http.vars.plan_limit} unlimited")
+	case p.Unlimited && n != 0:
+		err = fmt.Errorf("%s %d: requests without a limit are unlimited; leave out the number or unlimited", option, n)
+	case (p.Algorithm == "" || slices.Contains(limiter.Algorithms(), p.Algorithm)) && p.checkWindow() != nil: // the error of another one comes first
+		err = p.checkWindow()
+	case p.Weight < 0:
+		err = fmt.Errorf("weight %d: use a whole number from 1", p.Weight)
+	case p.Ban != nil && len(p.Ban.Durations) == 0:
+		err = errors.New("ban: no duration; write one or more, such as ban 30s 5m 1h")
+	case p.Lease != 0 && p.CountIf != nil:
+		err = errors.New("lease, count_if: units that a node has leased cannot be refunded to single requests; leave out lease, or give count_if a policy of its own")
+	case p.Lease != 0 && p.CostFrom != "":
+		err = errors.New("lease, cost: nodes that have leased would go on without what responses cost; leave out lease, or give cost a policy of its own")
+	case p.BurstFrom != "" && p.Burst == 0:
+		err = errors.New("burst: a placeholder needs a number behind it, for when it is empty")
+	default:
+		err = cmp.Or(p.checkCommon(), p.checkTogether(), p.checkMatch())
+	}
+	if err != nil {
+		return fmt.Errorf("policy %q: %w", p.Name, err)
+	}
+	return nil
+}
+
+// checkMatch refuses matchers that no request can meet.
+func (p *Policy) checkMatch() error {
+	for _, set := range p.Match {
+		if err := checkMatchers("match", set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTogether refuses values that are right by themselves but not together.
+func (p *Policy) checkTogether() error {
+	s := p.settings()
+	s.Refunds = false
+	policy, err := limiter.NewPolicy(s)
+	if err != nil {
+		return caddyfileopt.NameFields(err)
+	}
+	s.Refunds = true
+	_, refused := limiter.NewPolicy(s)
+	if err := p.checkRunning(refused); err != nil {
+		return err
+	}
+	r, err := p.rule()
+	switch {
+	case p.CountIf != nil && refused != nil:
+		return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
+	case err != nil:
+		return err
+	case p.estimates() && p.MaxDelay != nil:
+		return errors.New("cost, max_delay: a queue cannot refund what a weight takes too much; leave out max_delay or the weight")
+	case p.estimates() && p.Ban != nil:
+		return errors.New("cost, ban: a client would be banned for weights that are refunded; leave out the weight, or give ban a policy of its own")
+	case p.Weight > policy.Capacity() && !p.Unlimited:
+		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
+	case p.Enforce != nil && p.DryRun:
+		return errors.New("enforce, dry_run: a dry run limits no key; leave one of them out")
+	}
+	if !p.Unlimited {
+		err = r.Reserve.Check(policy, p.Weight, p.isDynamic())
+	}
+	return cmp.Or(err, checkCountIf(p.CountIf), p.checkChallenge(policy, &r.Key))
+}
+
+// checkChallenge refuses a challenge that cannot be, and what it excludes.
+func (p *Policy) checkChallenge(policy *limiter.Policy, key *rule.KeyTemplate) error {
+	c := p.challenge()
+	switch {
+	case p.Challenge == nil:
+		return nil
+	case c.Passes < 1 || c.Passes > rule.MaxPasses:
+		return fmt.Errorf("challenge %d: use a number of passes from 1 to %d", c.Passes, rule.MaxPasses)
+	case p.Ban != nil:
+		return errors.New("challenge, ban: a pass would leave the ban behind; give ban a policy of its own")
+	case p.MaxDelay != nil:
+		return errors.New("challenge, max_delay: requests that are held are not denied; use one of them")
+	case p.countsRunning():
+		return errors.New("challenge, max_concurrent: what runs ends without a wait; give max_concurrent a policy of its own")
+	case key.IsFixed():
+		return fmt.Errorf("challenge: all clients share the key %s, and so its passes; use a key with a placeholder such as {client_ip}", p.Key)
+	case c.Limit != 0 && p.isDynamic():
+		return errors.New("challenge: a pass cannot have a limit beside a placeholder for limit or burst; leave the limit of the pass out")
+	case c.Limit != 0 && c.Limit < policy.Limit():
+		return fmt.Errorf("challenge: a pass of %d would allow less than the limit of %d; use at least that, or leave it out", c.Limit, policy.Limit())
+	}
+	if c.Limit != 0 {
+		if _, err := policy.WithLimit(c.Limit, p.Burst); err != nil {
+			return fmt.Errorf("challenge: a pass of %d: %w", c.Limit, caddyfileopt.NameFields(err))
+		}
+	}
+	return nil
+}
+
+// checkRunning refuses what depends on responses beside max_concurrent, as the limiter has refused refunds.
+func (p *Policy) checkRunning(refused error) error {
+	var beside *limiter.FieldError
+	switch {
+	case !p.countsRunning() || !errors.As(refused, &beside):
+	case p.CountIf != nil:
+		return errors.New(beside.Of("count_if, max_concurrent"))
+	case p.CostFrom != "":
+		return errors.New(beside.Of("cost, max_concurrent"))
+	}
+	return nil
+}
+
+// checkCountIf refuses a response matcher that says nothing, or that no response can meet.
+func checkCountIf(counts *caddyhttp.ResponseMatcher) error {
+	if counts == nil {
+		return nil
+	}
+	if len(counts.StatusCode) == 0 && len(counts.Headers) == 0 {
+		return errors.New("count_if: empty; use a response matcher such as status 401 403, or header X-Failed *")
+	}
+	for _, status := range counts.StatusCode {
+		if !isCountedStatus(status) {
+			return fmt.Errorf("count_if: status %d: use codes such as 401, or classes such as 4 for all 4xx", status)
+		}
+	}
+	return nil
+}
+
+// isCountedStatus reports whether the number is a status, or the first digit of a class of them.
+func isCountedStatus(status int) bool {
+	return (status >= 1 && status <= 5) || (status >= 100 && status <= 599)
+}
+
+// location returns the time zone of calendar periods, nil where there are none.
+func (p *Policy) location() (*time.Location, error) {
+	if p.Calendar == "" || p.TimeZone == "" {
+		return nil, nil //nolint:nilnil // the limiter's default
+	}
+	location, err := time.LoadLocation(p.TimeZone)
+	if err != nil || location == time.Local {
+		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", humanize.Shown(p.TimeZone))
+	}
+	return location, nil
+}
+
+// checkWindow refuses a policy without a window, with two, or with a time zone that says nothing.
+func (p *Policy) checkWindow() error {
+	switch {
+	case p.Window == 0 && p.Calendar == "" && !p.countsRunning():
+		return errors.New("window: missing or zero; use a duration from 1ms such as 1m, or a calendar period such as month")
+	case p.Window != 0 && p.Calendar != "":
+		return errors.New("window, calendar: a policy has one of them; leave one out")
+	case p.TimeZone != "" && p.Calendar == "":
+		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out", humanize.Shown(p.TimeZone))
+	}
+	_, err := p.location()
+	return err
 }
