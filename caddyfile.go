@@ -314,7 +314,7 @@ func (p *handlerParser) register(state map[string]any) error {
 	if err := p.checkSizes(); err != nil {
 		return err
 	}
-	if err := cmp.Or(whole.checkPolicies(), whole.Validate(), checkMatchers(p.matcher.token, p.matcher.set), p.checkUsage()); err != nil {
+	if err := cmp.Or(whole.check(), checkMatchers(p.matcher.token, p.matcher.set), p.checkUsage()); err != nil {
 		return p.lines.Wrap(err)
 	}
 	registered, ok := state[registeredState].(registeredPolicies)

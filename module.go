@@ -80,11 +80,12 @@ type Handler struct {
 	// Whether clients' keys may appear in this module's log lines about denials. Default: false.
 	LogKeys bool `json:"log_keys,omitempty"`
 
-	app     *App
-	limiter *gate.Limiter
-	logger  *zap.Logger
-	events  *eventEmitter
-	unnamed bool // one of the policies has no name
+	app      *App
+	settings handlerSettings
+	limiter  *gate.Limiter
+	logger   *zap.Logger
+	events   *eventEmitter
+	unnamed  bool // one of the policies has no name
 
 	configured string // is the handler as JSON, with all defaults
 }
@@ -113,7 +114,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
 	h.unnamed = slices.ContainsFunc(h.Policies, func(p *Policy) bool { return p != nil && p.Name == "" })
 	h.setDefaults()
-	if err := h.checkPolicies(); err != nil {
+	if err := h.check(); err != nil {
 		return err
 	}
 	text, err := json.Marshal(h) // before modules are loaded, which takes them away
@@ -138,19 +139,13 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 }
 
 // makeLimiter makes what decides by the policies, which were checked.
-func (h *Handler) makeLimiter(ctx caddy.Context) (err error) {
+func (h *Handler) makeLimiter(ctx caddy.Context) error {
 	l := gate.Limiter{
-		Challenges: h.app.opened.Challenges,
-		Stores:     h.app.opened, FailMode: h.FailMode, Timeout: time.Duration(h.app.Timeout),
+		Challenges: h.app.opened.Challenges, Formats: h.settings.headers, Usage: h.settings.usage,
+		Stores: h.app.opened, FailMode: h.FailMode, Timeout: time.Duration(h.app.Timeout),
 		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), ProblemDetails: h.ProblemDetails, GRPC: *h.GRPC,
 		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx), ErrorRoutes: h.app.errorRoutes, FindProxies: routetrace.Proxies,
 		Logger: h.logger, LogKeys: h.LogKeys, Events: h.events, Process: &process,
-	}
-	if l.Formats, err = quotaheader.ParseFormats(h.Headers); err != nil {
-		return err
-	}
-	if l.Usage, err = gate.ParseUsagePath(h.Usage); err != nil {
-		return err
 	}
 	rules := make([]rule.Rule, 0, len(h.Policies))
 	for _, p := range h.Policies {
@@ -165,9 +160,7 @@ func (h *Handler) makeLimiter(ctx caddy.Context) (err error) {
 	h.app.rules = append(h.app.rules, l.Rules)
 	l.Rules.Overrides = h.app.overrides
 	l.Rules.Warn, l.Rules.OnNeverSet, l.Rules.OnMissingAddress = h.warnInvalid, h.warnNeverSet, h.warnMissingAddress
-	if l.Rules.Exempt, err = rule.ParseExempt(h.Exempt); err != nil {
-		return err
-	}
+	l.Rules.Exempt = h.settings.exempt
 	if l.Rules.GoesByAddress() {
 		l.Forwarded = &rule.ForwardedWatch{OnUnbelieved: h.warnUnbelieved}
 	}
@@ -180,9 +173,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, registered
 	if registered, err = h.app.policy(p.settings(), p.identity()); err != nil {
 		return r, registered, err
 	}
-	if r, err = p.rule(); err != nil {
-		return r, registered, err
-	}
+	r = p.parsed
 	r.Policy, r.Numbers.Variants = registered.policy, registered.variants
 	r.Match, err = p.loadMatchers(ctx)
 	return r, registered, err
@@ -261,6 +252,5 @@ func (p *Policy) loadMatchers(ctx caddy.Context) (caddyhttp.MatcherSets, error) 
 // Interface guards
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
-	_ caddy.Validator             = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )

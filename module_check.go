@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 	_ "time/tzdata" // nodes of one build have the same zones where machines have no table
 
@@ -18,6 +20,38 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
+
+// handlerSettings are what the options of a handler mean that are texts.
+type handlerSettings struct {
+	exempt  []netip.Prefix
+	headers quotaheader.Formats
+	usage   gate.UsagePath
+}
+
+// check refuses options that no request could be served with, and keeps what they mean. Defaults must be set.
+func (h *Handler) check() (err error) {
+	if err := h.checkPolicies(); err != nil {
+		return err
+	}
+	if h.settings.exempt, err = rule.ParseExempt(h.Exempt); err != nil {
+		return err
+	}
+	if h.settings.headers, err = quotaheader.ParseFormats(h.Headers); err != nil {
+		return err
+	}
+	if h.settings.usage, err = gate.ParseUsagePath(h.Usage); err != nil {
+		return err
+	}
+	switch {
+	case h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter:
+		return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
+	case h.FailMode != "" && !slices.Contains(failover.FailModes(), h.FailMode):
+		return fmt.Errorf("fail_mode %q: use local, open or closed", secretfile.Redact(h.FailMode))
+	case h.Status < 400 || h.Status > 599:
+		return fmt.Errorf("status %d: use a number from 400 to 599", h.Status)
+	}
+	return nil
+}
 
 // checkPolicies refuses policies that no rule can be made of. Defaults must be set.
 func (h *Handler) checkPolicies() error {
@@ -69,28 +103,6 @@ func (h *Handler) checkRepeated() error {
 	return nil
 }
 
-// Validate refuses values that no request could be served with. Defaults must be set.
-func (h *Handler) Validate() error {
-	if _, err := rule.ParseExempt(h.Exempt); err != nil {
-		return err
-	}
-	if _, err := quotaheader.ParseFormats(h.Headers); err != nil {
-		return err
-	}
-	if _, err := gate.ParseUsagePath(h.Usage); err != nil {
-		return err
-	}
-	switch {
-	case h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter:
-		return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
-	case h.FailMode != "" && !slices.Contains(failover.FailModes(), h.FailMode):
-		return fmt.Errorf("fail_mode %q: use local, open or closed", secretfile.Redact(h.FailMode))
-	case h.Status < 400 || h.Status > 599:
-		return fmt.Errorf("status %d: use a number from 400 to 599", h.Status)
-	}
-	return nil
-}
-
 // check refuses a policy that cannot work. Defaults must be set.
 func (p *Policy) check() error {
 	var err error
@@ -134,22 +146,17 @@ func (p *Policy) checkMatch() error {
 	return nil
 }
 
-// checkTogether refuses values that are right by themselves but not together.
+// checkTogether refuses values that are right by themselves but not together, and keeps what the texts mean.
 func (p *Policy) checkTogether() error {
 	s := p.settings()
-	s.Refunds = false
+	s.Refunds = p.countsRunning() && (p.CountIf != nil || p.CostFrom != "") // the limiter's error; others have texts below
 	policy, err := limiter.NewPolicy(s)
 	if err != nil {
-		return caddyfileopt.NameFields(err)
+		return p.nameFields(err)
 	}
-	s.Refunds = true
-	_, refused := limiter.NewPolicy(s)
-	if err := p.checkRunning(refused); err != nil {
-		return err
-	}
-	r, err := p.rule()
+	p.parsed, err = p.parseRule()
 	switch {
-	case p.CountIf != nil && refused != nil:
+	case p.CountIf != nil && p.MaxDelay != nil:
 		return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
 	case err != nil:
 		return err
@@ -163,13 +170,26 @@ func (p *Policy) checkTogether() error {
 		return errors.New("enforce, dry_run: a dry run limits no key; leave one of them out")
 	}
 	if !p.Unlimited {
-		err = r.Reserve.Check(policy, p.Weight, p.isDynamic())
+		err = p.parsed.Reserve.Check(policy, p.Weight, p.isDynamic())
 	}
-	return cmp.Or(err, checkCountIf(p.CountIf), p.checkChallenge(policy, &r.Key))
+	return cmp.Or(err, checkCountIf(p.CountIf), p.checkChallenge(policy))
+}
+
+// nameFields returns an error of the limiter with the options of this policy in place of the limiter's fields.
+func (p *Policy) nameFields(err error) error {
+	var field *limiter.FieldError
+	if errors.As(err, &field) && strings.Contains(field.Field, "Refunds") {
+		option := "count_if"
+		if p.CountIf == nil {
+			option = "cost"
+		}
+		err = &limiter.FieldError{Field: strings.Replace(field.Field, "Refunds", option, 1), Value: field.Value, Problem: field.Problem}
+	}
+	return caddyfileopt.NameFields(err)
 }
 
 // checkChallenge refuses a challenge that cannot be, and what it excludes.
-func (p *Policy) checkChallenge(policy *limiter.Policy, key *rule.KeyTemplate) error {
+func (p *Policy) checkChallenge(policy *limiter.Policy) error {
 	c := p.challenge()
 	switch {
 	case p.Challenge == nil:
@@ -182,7 +202,7 @@ func (p *Policy) checkChallenge(policy *limiter.Policy, key *rule.KeyTemplate) e
 		return errors.New("challenge, max_delay: requests that are held are not denied; use one of them")
 	case p.countsRunning():
 		return errors.New("challenge, max_concurrent: what runs ends without a wait; give max_concurrent a policy of its own")
-	case key.IsFixed():
+	case p.parsed.Key.IsFixed():
 		return fmt.Errorf("challenge: all clients share the key %s, and so its passes; use a key with a placeholder such as {client_ip}", p.Key)
 	case c.Limit != 0 && p.isDynamic():
 		return errors.New("challenge: a pass cannot have a limit beside a placeholder for limit or burst; leave the limit of the pass out")
@@ -193,19 +213,6 @@ func (p *Policy) checkChallenge(policy *limiter.Policy, key *rule.KeyTemplate) e
 		if _, err := policy.WithLimit(c.Limit, p.Burst); err != nil {
 			return fmt.Errorf("challenge: a pass of %d: %w", c.Limit, caddyfileopt.NameFields(err))
 		}
-	}
-	return nil
-}
-
-// checkRunning refuses what depends on responses beside max_concurrent, as the limiter has refused refunds.
-func (p *Policy) checkRunning(refused error) error {
-	var beside *limiter.FieldError
-	switch {
-	case !p.countsRunning() || !errors.As(refused, &beside):
-	case p.CountIf != nil:
-		return errors.New(beside.Of("count_if, max_concurrent"))
-	case p.CostFrom != "":
-		return errors.New(beside.Of("cost, max_concurrent"))
 	}
 	return nil
 }
@@ -238,7 +245,7 @@ func (p *Policy) location() (*time.Location, error) {
 	}
 	location, err := time.LoadLocation(p.TimeZone)
 	if err != nil || location == time.Local {
-		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", humanize.Shown(p.TimeZone))
+		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", secretfile.Redact(p.TimeZone))
 	}
 	return location, nil
 }
@@ -251,7 +258,7 @@ func (p *Policy) checkWindow() error {
 	case p.Window != 0 && p.Calendar != "":
 		return errors.New("window, calendar: a policy has one of them; leave one out")
 	case p.TimeZone != "" && p.Calendar == "":
-		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out", humanize.Shown(p.TimeZone))
+		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out", secretfile.Redact(p.TimeZone))
 	}
 	_, err := p.location()
 	return err

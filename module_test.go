@@ -2,7 +2,6 @@ package redisratelimit
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -176,7 +175,7 @@ func checkHandlerLoads(t *testing.T, h *Handler) {
 		t.Fatalf("%s cannot be loaded: %v", text, err)
 	}
 	loaded.setDefaults()
-	if err := errors.Join(loaded.checkPolicies(), loaded.Validate()); err != nil {
+	if err := loaded.check(); err != nil {
 		t.Errorf("%s is refused when it is loaded: %v", text, err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // notices are the warnings that this process has logged last.
@@ -82,11 +81,7 @@ func (p *Policy) warnings() (texts []string) {
 			fix + ", and in the global option servers name the proxies in front in trusted_proxies"
 		ofConnection = "policy %q: the key has %s, which has the port of the connection, so that each connection has a quota of its own" + fix
 	)
-	key, err := rule.ParseKey(p.Key, p.prefixes())
-	if err != nil {
-		return nil // which check refuses
-	}
-	for _, header := range key.Headers() {
+	for _, header := range p.parsed.Key.Headers() {
 		if slices.Contains(clientHeaders, header) {
 			text := fmt.Sprintf(ofClient, p.Name, header)
 			if header != "X-Forwarded-For" && header != "Forwarded" { // the one that is the default, and one that Caddy cannot read
@@ -95,7 +90,7 @@ func (p *Policy) warnings() (texts []string) {
 			texts = append(texts, text)
 		}
 	}
-	for _, name := range key.Placeholders() {
+	for _, name := range p.parsed.Key.Placeholders() {
 		if (name == remoteName || name == remotePortName) && !p.countsRunning() {
 			short := "{remote" + strings.ReplaceAll(strings.TrimPrefix(name, remoteName), ".", "_") + "}"
 			return append(texts, fmt.Sprintf(ofConnection, p.Name, short))

@@ -147,6 +147,8 @@ type Policy struct {
 	// once for each key, percentage and window. It belongs to this handler and not to the policy. Default:
 	// none.
 	Notify []float64 `json:"notify,omitempty"`
+
+	parsed rule.Rule // what the options mean, without the limiter's policy and the matchers; check makes it
 }
 
 // Common are the options that a handler may have for all its policies that leave them out.
@@ -303,8 +305,8 @@ func (p *Policy) settings() limiter.Settings {
 	return s
 }
 
-// rule returns what the options of a policy make of its rule. The limiter's policy and the matchers are missing.
-func (p *Policy) rule() (rule.Rule, error) {
+// parseRule reads the options that are texts.
+func (p *Policy) parseRule() (rule.Rule, error) {
 	option, limitFrom, _ := p.limit()
 	r := rule.Rule{
 		OnEmptyKey: rule.EmptyKey(p.OnEmptyKey), DryRun: p.DryRun, CountIf: p.CountIf, Challenge: p.challenge(),
