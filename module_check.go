@@ -238,18 +238,6 @@ func isCountedStatus(status int) bool {
 	return (status >= 1 && status <= 5) || (status >= 100 && status <= 599)
 }
 
-// location returns the time zone of calendar periods, nil where there are none.
-func (p *Policy) location() (*time.Location, error) {
-	if p.Calendar == "" || p.TimeZone == "" {
-		return nil, nil //nolint:nilnil // the limiter's default
-	}
-	location, err := time.LoadLocation(p.TimeZone)
-	if err != nil || location == time.Local {
-		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", secretfile.Redact(p.TimeZone))
-	}
-	return location, nil
-}
-
 // checkWindow refuses a policy without a window, with two, or with a time zone that says nothing.
 func (p *Policy) checkWindow() error {
 	switch {

@@ -1,9 +1,7 @@
 package redisratelimit
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"go.uber.org/zap"
@@ -61,40 +59,4 @@ func (n *notices) takeValidated() []routetrace.Warning {
 
 func logWarning(logger *zap.Logger, w routetrace.Warning) {
 	logger.Warn(w.Text, zap.String("place", w.Place))
-}
-
-// clientHeaders are those in which proxies pass a client's address on, in their canonical form. Clients can write them.
-var clientHeaders = []string{"X-Forwarded-For", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "Forwarded"}
-
-// The placeholders that differ from connection to connection.
-const (
-	remoteName     = "http.request.remote"
-	remotePortName = "http.request.remote.port"
-)
-
-// warnings returns what the policy can hardly mean, whatever is around its handler. Defaults must be set, and the policy
-// be checked.
-func (p *Policy) warnings() (texts []string) {
-	const (
-		fix      = "; write {client_ip} (in JSON {http.vars.client_ip})"
-		ofClient = "policy %q: the key goes by the header %s, which clients can write, so that each request may have a quota of its own" +
-			fix + ", and in the global option servers name the proxies in front in trusted_proxies"
-		ofConnection = "policy %q: the key has %s, which has the port of the connection, so that each connection has a quota of its own" + fix
-	)
-	for _, header := range p.parsed.Key.Headers() {
-		if slices.Contains(clientHeaders, header) {
-			text := fmt.Sprintf(ofClient, p.Name, header)
-			if header != "X-Forwarded-For" && header != "Forwarded" { // the one that is the default, and one that Caddy cannot read
-				text += ", and this header in client_ip_headers"
-			}
-			texts = append(texts, text)
-		}
-	}
-	for _, name := range p.parsed.Key.Placeholders() {
-		if (name == remoteName || name == remotePortName) && !p.countsRunning() {
-			short := "{remote" + strings.ReplaceAll(strings.TrimPrefix(name, remoteName), ".", "_") + "}"
-			return append(texts, fmt.Sprintf(ofConnection, p.Name, short))
-		}
-	}
-	return texts
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -323,4 +324,52 @@ func (p *Policy) parseRule() (rule.Rule, error) {
 	r.Rollout, errs[6] = rule.ParseRollout(p.Name, p.Enforce)
 	r.Key, errs[7] = rule.ParseKey(p.Key, p.prefixes())
 	return r, cmp.Or(errs[:]...)
+}
+
+// location returns the time zone of calendar periods, nil where there are none.
+func (p *Policy) location() (*time.Location, error) {
+	if p.Calendar == "" || p.TimeZone == "" {
+		return nil, nil //nolint:nilnil // the limiter's default
+	}
+	location, err := time.LoadLocation(p.TimeZone)
+	if err != nil || location == time.Local {
+		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", secretfile.Redact(p.TimeZone))
+	}
+	return location, nil
+}
+
+// clientHeaders are those in which proxies pass a client's address on, in their canonical form. Clients can write them.
+var clientHeaders = []string{"X-Forwarded-For", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "Forwarded"}
+
+// The placeholders that differ from connection to connection.
+const (
+	remoteName     = "http.request.remote"
+	remotePortName = "http.request.remote.port"
+)
+
+// warnings returns what the policy can hardly mean, whatever is around its handler. Defaults must be set, and the policy
+// be checked.
+func (p *Policy) warnings() (texts []string) {
+	const (
+		fix      = "; write {client_ip} (in JSON {http.vars.client_ip})"
+		ofClient = "policy %q: the key goes by the header %s, which clients can write, so that each request may have a quota of its own" +
+			fix + ", and in the global option servers name the proxies in front in trusted_proxies"
+		ofConnection = "policy %q: the key has %s, which has the port of the connection, so that each connection has a quota of its own" + fix
+	)
+	for _, header := range p.parsed.Key.Headers() {
+		if slices.Contains(clientHeaders, header) {
+			text := fmt.Sprintf(ofClient, p.Name, header)
+			if header != "X-Forwarded-For" && header != "Forwarded" { // the one that is the default, and one that Caddy cannot read
+				text += ", and this header in client_ip_headers"
+			}
+			texts = append(texts, text)
+		}
+	}
+	for _, name := range p.parsed.Key.Placeholders() {
+		if (name == remoteName || name == remotePortName) && !p.countsRunning() {
+			short := "{remote" + strings.ReplaceAll(strings.TrimPrefix(name, remoteName), ".", "_") + "}"
+			return append(texts, fmt.Sprintf(ofConnection, p.Name, short))
+		}
+	}
+	return texts
 }

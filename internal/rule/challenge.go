@@ -1,8 +1,6 @@
 package rule
 
 import (
-	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -62,17 +60,4 @@ func (c Challenge) Admit(check *limiter.Check, number string, v *Variants, overr
 	if policy, err := v.with(c.Limit, check.Policy.Settings().Burst); err == nil { // which was tried before
 		check.Policy = policy
 	}
-}
-
-// Challenges reports whether a rule lets browsers wait.
-func (s *Set) Challenges() bool {
-	return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Challenge.Passes > 0 })
-}
-
-// takeFromPass has a check take from the quota of the request's pass.
-func (e *Evaluation) takeFromPass(r *Rule, c *limiter.Check, overridden bool) {
-	number := strconv.Itoa(r.Challenge.Of(e.Pass))
-	r.Challenge.Admit(c, number, r.Numbers.Variants, overridden)
-	c.Reserve = r.Reserve.Of(c.Policy)
-	e.Pass.Taken = cmp.Or(e.Pass.Taken, number)
 }

@@ -1,10 +1,11 @@
 package rule
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -92,9 +93,6 @@ type DryRefusal struct {
 	Rule *Rule
 	Err  error
 }
-
-// ErrEmptyKey is wrapped by the error of a request that is refused because it yields no key.
-var ErrEmptyKey = errors.New("a placeholder of the rate limit key is empty")
 
 // Concerns reports whether the evaluation has a check to decide, or a dry run to report.
 func (e *Evaluation) Concerns() bool {
@@ -235,10 +233,25 @@ func (e *Evaluation) add(f *Finding, check *limiter.Check) {
 	*checks = append(*checks, *check)
 }
 
+// takeFromPass has a check take from the quota of the request's pass.
+func (e *Evaluation) takeFromPass(r *Rule, c *limiter.Check, overridden bool) {
+	number := strconv.Itoa(r.Challenge.Of(e.Pass))
+	r.Challenge.Admit(c, number, r.Numbers.Variants, overridden)
+	c.Reserve = r.Reserve.Of(c.Policy)
+	e.Pass.Taken = cmp.Or(e.Pass.Taken, number)
+}
+
 // AddWeights returns the sum of two weights, or the largest int64: clients may name any number.
 func AddWeights(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}
 	return a + b
+}
+
+// suspect warns of a placeholder that was empty in all of the first requests.
+func (s *Set) suspect(rule *Rule, option string, p *Placeholder) {
+	if p.isSuspect() && s.OnNeverSet != nil {
+		s.OnNeverSet(rule, option, p.Name)
+	}
 }

@@ -244,31 +244,6 @@ func (t *KeyTemplate) Placeholders() (names []string) {
 	return names
 }
 
-// Placeholders lists the names of the placeholders that a rule takes from a client by.
-func (r *Rule) Placeholders() (names []string) {
-	names = r.Key.Placeholders()
-	for _, p := range []*Placeholder{&r.Numbers.LimitFrom, &r.Numbers.BurstFrom, &r.Numbers.WeightFrom} {
-		if p.Name != "" {
-			names = append(names, p.Name)
-		}
-	}
-	return names
-}
-
-// RequestHeaders lists the request headers that a rule takes from a client by, in their canonical form.
-func (r *Rule) RequestHeaders() (names []string) {
-	fields := []field{r.Numbers.LimitFrom.field, r.Numbers.BurstFrom.field, r.Numbers.WeightFrom.field}
-	for i := range r.Key.parts {
-		fields = append(fields, r.Key.parts[i].field)
-	}
-	for _, f := range fields {
-		if f.kind == headerField {
-			names = append(names, f.name)
-		}
-	}
-	return names
-}
-
 // Contains reports whether a value that a request's key is made of contains a text. Values of the
 // request itself, of the user and addresses are not searched.
 func (t *KeyTemplate) Contains(r *http.Request, repl *caddy.Replacer, text string) bool {

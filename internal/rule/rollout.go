@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
@@ -53,16 +52,4 @@ func (r *Rollout) selects(key limiter.EncodedKey) bool {
 	hash.ResetWithSeed(r.seed)
 	_, _ = hash.WriteString(key.String())
 	return hash.Sum64()%uint64(whole) < uint64(r.fraction)
-}
-
-// Enforces reports whether the rule denies requests of a key. For other keys it is a dry run.
-func (r *Rule) Enforces(key limiter.EncodedKey) bool { return !r.DryRun && r.Rollout.selects(key) }
-
-// refuses reports whether the rule refuses a request that yields no key, for a reason. While it is rolled out
-// it does so only where a client could yield one: otherwise all without a key would be refused at once.
-func (r *Rule) refuses(reason error) bool {
-	if r.DryRun || r.Rollout == nil {
-		return !r.DryRun
-	}
-	return r.Rollout.fraction > 0 && (errors.Is(reason, errEarly) || errors.Is(reason, errRepeated))
 }

@@ -6,6 +6,7 @@
 package rule
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 
@@ -157,4 +158,46 @@ func (s *Set) RuleOf(check *limiter.Check) *Rule {
 		}
 	}
 	return nil
+}
+
+// Challenges reports whether a rule lets browsers wait.
+func (s *Set) Challenges() bool {
+	return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Challenge.Passes > 0 })
+}
+
+// Enforces reports whether the rule denies requests of a key. For other keys it is a dry run.
+func (r *Rule) Enforces(key limiter.EncodedKey) bool { return !r.DryRun && r.Rollout.selects(key) }
+
+// refuses reports whether the rule refuses a request that yields no key, for a reason. While it is rolled out
+// it does so only where a client could yield one: otherwise all without a key would be refused at once.
+func (r *Rule) refuses(reason error) bool {
+	if r.DryRun || r.Rollout == nil {
+		return !r.DryRun
+	}
+	return r.Rollout.fraction > 0 && (errors.Is(reason, errEarly) || errors.Is(reason, errRepeated))
+}
+
+// Placeholders lists the names of the placeholders that a rule takes from a client by.
+func (r *Rule) Placeholders() (names []string) {
+	names = r.Key.Placeholders()
+	for _, p := range []*Placeholder{&r.Numbers.LimitFrom, &r.Numbers.BurstFrom, &r.Numbers.WeightFrom} {
+		if p.Name != "" {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// RequestHeaders lists the request headers that a rule takes from a client by, in their canonical form.
+func (r *Rule) RequestHeaders() (names []string) {
+	fields := []field{r.Numbers.LimitFrom.field, r.Numbers.BurstFrom.field, r.Numbers.WeightFrom.field}
+	for i := range r.Key.parts {
+		fields = append(fields, r.Key.parts[i].field)
+	}
+	for _, f := range fields {
+		if f.kind == headerField {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
