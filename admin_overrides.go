@@ -268,7 +268,7 @@ func (a *App) putOverride(ctx context.Context, registered registeredPolicy, targ
 	if err != nil {
 		return err
 	}
-	what := overrides.Rule{Note: o.Note}
+	what := overrides.Spec{Note: o.Note}
 	switch {
 	case o.Block:
 		what.Action = overrides.Block

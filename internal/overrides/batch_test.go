@@ -31,7 +31,7 @@ func TestEntry_Policy_batch(t *testing.T) {
 	l := NewLocal(Hooks{})
 	const clients = 256
 	for i := range clients {
-		put(t, l, l.Target("api", key(strconv.Itoa(i))), Rule{Action: Limit, Limit: int64(100 + i)}, 0)
+		put(t, l, l.Target("api", key(strconv.Itoa(i))), Spec{Action: Limit, Limit: int64(100 + i)}, 0)
 	}
 	assert.NoError(limiter.Allow(t.Context(), store, base, "first"))(t) // the script is known from here on
 	runs := func() int {
@@ -63,12 +63,12 @@ func TestEntry_Policy_batch(t *testing.T) {
 
 // TestEntry_Policy keeps the variant of a policy, and makes another of another policy of that name.
 func TestEntry_Policy(t *testing.T) {
-	e := &Entry{Rule: Rule{Action: Limit, Limit: 500}}
+	e := &Entry{Spec: Spec{Action: Limit, Limit: 500}}
 	base := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute}))(t)
 	if v := e.Policy(base); v.Capacity() != 500 || v.ID() != base.ID() || e.Policy(base) != v {
 		t.Errorf("the variant is %v", v)
 	}
-	e = &Entry{Rule: Rule{Action: Limit, Limit: 1 << 40}}
+	e = &Entry{Spec: Spec{Action: Limit, Limit: 1 << 40}}
 	if v := e.Policy(base); v != base {
 		t.Errorf("an impossible limit makes %v of the policy", v)
 	}

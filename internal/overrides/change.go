@@ -29,8 +29,8 @@ func (l *Live) Has(policy string) bool { return l.current(policy) != nil }
 
 // Put sets an override, for a duration or, with 0, until it is removed. The counts go on. Where Redis does
 // not answer the error wraps [limiter.ErrUndecided].
-func (l *Live) Put(ctx context.Context, t Target, r Rule, lasts time.Duration) (*Entry, error) {
-	body, err := r.body()
+func (l *Live) Put(ctx context.Context, t Target, s Spec, lasts time.Duration) (*Entry, error) {
+	body, err := s.body()
 	if err != nil {
 		return nil, err
 	}

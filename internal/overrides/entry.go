@@ -46,10 +46,10 @@ var (
 	ErrAbsent = errors.New("there is no such override")
 )
 
-// Entry is an override. It is not changed once it was made.
+// Entry is an override: a spec for a target. Entries are never changed.
 type Entry struct {
 	Target
-	Rule
+	Spec
 
 	// Until is the instant by Redis's clock at which it ends; zero for one without an end.
 	Until time.Time
@@ -60,8 +60,8 @@ type Entry struct {
 	variant atomic.Pointer[variant]
 }
 
-// Rule is what an override says.
-type Rule struct {
+// Spec is what an override does with the requests of its target.
+type Spec struct {
 	Action Action `json:"do"`
 
 	// Limit is the limit of [Limit]. Burst is the capacity of a bucket; 0: that of the policy, which
@@ -90,22 +90,22 @@ func (e *Entry) Policy(base *limiter.Policy) *limiter.Policy {
 	return v.policy
 }
 
-// WithLimit returns a policy with the rule's limit. The error is a [*limiter.FieldError].
-func (r *Rule) WithLimit(base *limiter.Policy) (*limiter.Policy, error) {
-	burst := r.Burst
+// WithLimit returns a policy with the limit and burst of the spec. The error is a [*limiter.FieldError].
+func (s *Spec) WithLimit(base *limiter.Policy) (*limiter.Policy, error) {
+	burst := s.Burst
 	if burst == 0 {
 		burst = base.Settings().Burst
 	}
-	return base.WithLimit(r.Limit, burst)
+	return base.WithLimit(s.Limit, burst)
 }
 
-// body returns the rule as it is stored. The script writes the end before it.
-func (r *Rule) body() (string, error) {
-	text, err := json.Marshal(r)
+// body returns the spec as it is stored. The script writes the end before it.
+func (s *Spec) body() (string, error) {
+	text, err := json.Marshal(s)
 	return string(text), err
 }
 
-// format returns a stored value: the end in microseconds since the Unix epoch, 0 for none, and the rule.
+// format returns a stored value: the end in microseconds since the Unix epoch, 0 for none, and the spec.
 func format(until time.Time, body string) string {
 	end := int64(0)
 	if !until.IsZero() {
@@ -126,7 +126,7 @@ func parseEntry(field, value string) (*Entry, error) {
 	if micros > 0 {
 		e.Until = time.UnixMicro(micros)
 	}
-	if err := json.Unmarshal([]byte(body), &e.Rule); err != nil {
+	if err := json.Unmarshal([]byte(body), &e.Spec); err != nil {
 		return nil, errors.New("an override in Redis is not the JSON that is expected")
 	}
 	if len(e.Note) > MaxNote {

@@ -26,14 +26,14 @@ func TestLive_foreign_version(t *testing.T) {
 	for _, text := range []string{"", "x", "-1 1", "1e300", "9007199254740993 0", "9223372036854775807 1", "99999999999999999999999 1", " 5", "5.5", strings.Repeat("9", 1<<20)} {
 		client.FlushAll(t.Context())
 		a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
-		put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+		put(t, a, a.Target("api", key("acme")), Spec{Action: Limit, Limit: 5}, 0)
 		refresh(t, b)
 		assert.Must(t, client.Set(t.Context(), versionKey, text, 0).Err())
 		for _, l := range []*Live{a, b} {
 			refresh(t, l)
 		}
 		for i := range int64(3) {
-			put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 10 + i}, 0)
+			put(t, a, a.Target("api", key("acme")), Spec{Action: Limit, Limit: 10 + i}, 0)
 			refresh(t, b)
 			wantLimit(t, b, "api", "acme", 10+i)
 			newcomer := newNode(t, plain, dial.Standalone, server.Addr)
@@ -54,18 +54,18 @@ func TestLive_foreign_types(t *testing.T) {
 	for _, name := range []string{versionKey, entriesKey} {
 		client.FlushAll(t.Context())
 		l := newNode(t, plain, dial.Standalone, server.Addr)
-		put(t, l, l.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+		put(t, l, l.Target("api", key("acme")), Spec{Action: Limit, Limit: 5}, 0)
 		client.Del(t.Context(), name)
 		client.LPush(t.Context(), name, "foreign")
-		_, err := l.Put(t.Context(), l.Target("api", key("other")), Rule{Action: Block}, 0)
+		_, err := l.Put(t.Context(), l.Target("api", key("other")), Spec{Action: Block}, 0)
 		assert.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided), "%s: got %v", name, err)
 		newcomer := newNode(t, plain, dial.Standalone, server.Addr)
-		if _, err := newcomer.Put(t.Context(), l.Target("api", key("other")), Rule{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
+		if _, err := newcomer.Put(t.Context(), l.Target("api", key("other")), Spec{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
 			t.Errorf("%s: a new node gets %v", name, err)
 		}
 		wantLimit(t, l, "api", "acme", 5)
 		client.Del(t.Context(), name)
-		put(t, l, l.Target("api", key("third")), Rule{Action: Block}, 0)
+		put(t, l, l.Target("api", key("third")), Spec{Action: Block}, 0)
 		refresh(t, newcomer)
 		wantLimit(t, newcomer, "api", "acme", 5)
 	}
@@ -78,7 +78,7 @@ func TestLive_foreign_entries(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	a := newNode(t, plain, dial.Standalone, server.Addr)
-	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+	put(t, a, a.Target("api", key("acme")), Spec{Action: Limit, Limit: 5}, 0)
 	for i, value := range []string{
 		"", "0", "0 ", "x {}", "0 {}", `-5 {"do":"block"}`, `9000000000000000000 {"do":"block"}`, `0 {"do":"limit"}`,
 		`0 {"do":"limit","limit":-1}`, `0 {"do":"limit","limit":1,"burst":-1}`, `0 {"do":"nuke"}`, `0 {"do":"block"`, "0 null",
@@ -117,7 +117,7 @@ func TestLive_foreign_many(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
-	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+	put(t, a, a.Target("api", key("acme")), Spec{Action: Limit, Limit: 5}, 0)
 	refresh(t, b)
 	script := `for i = ARGV[1] + 1, ARGV[1] + 10000 do redis.call('HSET', KEYS[1], 'api:' .. i, '0 {"do":"block"}') end return 1`
 	for i := 0; i < 200_000; i += 10_000 {
@@ -129,7 +129,7 @@ func TestLive_foreign_many(t *testing.T) {
 			t.Errorf("a new node reads %d entries: %v", newcomer.Len(), err)
 		}
 	}
-	_, err := newcomer.Put(t.Context(), newcomer.Target("api", key("other")), Rule{Action: Block}, 0)
+	_, err := newcomer.Put(t.Context(), newcomer.Target("api", key("other")), Spec{Action: Block}, 0)
 	assert.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided), "a new node has put one more: %v", err)
 	for _, l := range []*Live{a, newcomer, b} {
 		refresh(t, l)
@@ -149,7 +149,7 @@ func TestLive_lost_before_change(t *testing.T) {
 	for _, by := range []string{"a node that knows them", "a new node"} {
 		client.FlushAll(t.Context())
 		knows := node()
-		put(t, knows, knows.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+		put(t, knows, knows.Target("api", key("acme")), Spec{Action: Limit, Limit: 5}, 0)
 		client.Del(t.Context(), entriesKey)
 		changes := knows
 		if by == "a new node" {
@@ -157,7 +157,7 @@ func TestLive_lost_before_change(t *testing.T) {
 			refresh(t, changes)
 			refresh(t, knows) // its next poll
 		}
-		put(t, changes, changes.Target("api", key("other")), Rule{Action: Limit, Limit: 6}, 0)
+		put(t, changes, changes.Target("api", key("other")), Spec{Action: Limit, Limit: 6}, 0)
 		for _, l := range []*Live{knows, changes, node()} {
 			refresh(t, l)
 			wantLimit(t, l, "api", "acme", 5)
@@ -192,14 +192,14 @@ func TestLive_promoted(t *testing.T) {
 			t.Parallel()
 			server, replica := redistest.Start(t, "--repl-diskless-sync-delay", "0"), redistest.Start(t, "--repl-diskless-sync-delay", "0")
 			a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
-			put(t, a, Target{Policy: "api", Client: "kept"}, Rule{Action: Limit, Limit: 5}, 0)
+			put(t, a, Target{Policy: "api", Client: "kept"}, Spec{Action: Limit, Limit: 5}, 0)
 			refresh(t, b)
 			follow(t, replica, server)
-			put(t, a, Target{Policy: "api", Client: "lost"}, Rule{Action: Limit, Limit: 6}, 0)
+			put(t, a, Target{Policy: "api", Client: "lost"}, Spec{Action: Limit, Limit: 6}, 0)
 			follow(t, server, replica)
 			want := int64(6)
 			if changed {
-				put(t, b, Target{Policy: "api", Client: "new"}, Rule{Action: Block}, 0)
+				put(t, b, Target{Policy: "api", Client: "new"}, Spec{Action: Block}, 0)
 				want = 0
 			}
 			for _, node := range []*Live{a, b, a} {
@@ -225,7 +225,7 @@ func TestLive_Put_rivals(t *testing.T) {
 		running.Go(func() {
 			for n := range int64(100) {
 				limit := 1000*int64(i+1) + n
-				e, err := l.Put(t.Context(), target, Rule{Action: Limit, Limit: limit}, 0)
+				e, err := l.Put(t.Context(), target, Spec{Action: Limit, Limit: limit}, 0)
 				if err != nil || e == nil || e.Limit != limit {
 					t.Errorf("node %d has set %d and gets %+v, %v", i, limit, e, err)
 					return

@@ -35,9 +35,9 @@ var plain = limiter.KeyFormat{Prefix: "rl"}
 func key(text string) limiter.EncodedKey { return limiter.EncodeKey(text) }
 
 // put sets an override of a client; empty for all.
-func put(t testing.TB, l *Live, target Target, r Rule, lasts time.Duration) {
+func put(t testing.TB, l *Live, target Target, s Spec, lasts time.Duration) {
 	t.Helper()
-	assert.NoError(l.Put(t.Context(), target, r, lasts))(t)
+	assert.NoError(l.Put(t.Context(), target, s, lasts))(t)
 }
 
 // find returns the override of a key, or that of all.
@@ -89,9 +89,9 @@ func TestLive_stores(t *testing.T) {
 }
 
 func putAndRemove(t *testing.T, a, b *Live) {
-	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5000, Note: "tonight"}, 2*time.Hour)
-	put(t, a, Target{Policy: "api"}, Rule{Action: Limit, Limit: 7}, 0)
-	put(t, a, a.Target("login", key("acme")), Rule{Action: Block}, 0)
+	put(t, a, a.Target("api", key("acme")), Spec{Action: Limit, Limit: 5000, Note: "tonight"}, 2*time.Hour)
+	put(t, a, Target{Policy: "api"}, Spec{Action: Limit, Limit: 7}, 0)
+	put(t, a, a.Target("login", key("acme")), Spec{Action: Block}, 0)
 	refresh(t, b)
 	for _, l := range []*Live{a, b} {
 		wantLimit(t, l, "api", "acme", 5000)
@@ -122,7 +122,7 @@ func putAndRemove(t *testing.T, a, b *Live) {
 func findHostile(t *testing.T, a, b *Live) {
 	hostile := []string{"", "%", "*", "all", ":", "api", "api:acme", "login", "}:x", "{%!overrides}", "\x00", "\xff", "%~aa", "a\nb"}
 	for i, text := range hostile {
-		put(t, a, a.Target("api", key(text)), Rule{Action: Limit, Limit: int64(i + 1)}, 0)
+		put(t, a, a.Target("api", key(text)), Spec{Action: Limit, Limit: int64(i + 1)}, 0)
 	}
 	refresh(t, b)
 	for i, text := range hostile {
@@ -146,19 +146,19 @@ func putFull(t *testing.T, a, b *Live) {
 	refresh(t, a) // restores them in Redis
 	refresh(t, b)
 	assert.FatalIf(t, b.Len() != MaxEntries, "there are %d", b.Len())
-	_, err := b.Put(t.Context(), Target{Policy: "api", Client: "one more"}, Rule{Action: Block}, 0)
+	_, err := b.Put(t.Context(), Target{Policy: "api", Client: "one more"}, Spec{Action: Block}, 0)
 	assert.ErrorIf(t, !errors.Is(err, ErrFull), "one more: %v", err)
-	put(t, b, Target{Policy: "api", Client: "17"}, Rule{Action: Block}, 0) // another one in its place
+	put(t, b, Target{Policy: "api", Client: "17"}, Spec{Action: Block}, 0) // another one in its place
 	assert.Must(t, b.Remove(t.Context(), Target{Policy: "api", Client: "18"}))
-	put(t, b, Target{Policy: "api", Client: "one more"}, Rule{Action: Block}, 0)
+	put(t, b, Target{Policy: "api", Client: "one more"}, Spec{Action: Block}, 0)
 	refresh(t, a)
 	assert.ErrorIf(t, a.Len() != MaxEntries || a.held.Load().entries["api:17"].Action != Block, "there are %d", a.Len())
 }
 
 // findEnded moves the clock past the end of overrides. The next change removes them.
 func findEnded(t *testing.T, a, b *Live) {
-	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, time.Minute)
-	put(t, a, Target{Policy: "api"}, Rule{Action: Block}, time.Hour)
+	put(t, a, a.Target("api", key("acme")), Spec{Action: Limit, Limit: 5}, time.Minute)
+	put(t, a, Target{Policy: "api"}, Spec{Action: Block}, time.Hour)
 	before := a.Now()
 	a.learnTime(before.Add(61 * time.Second))
 	if e := find(a, "api", key("acme")); e == nil || !e.All() || a.Len() != 1 {
@@ -168,7 +168,7 @@ func findEnded(t *testing.T, a, b *Live) {
 	if e := find(a, "api", key("acme")); e != nil {
 		t.Errorf("after an hour there is %v", e)
 	}
-	put(t, a, a.Target("login", key("acme")), Rule{Action: Exempt}, 0)
+	put(t, a, a.Target("login", key("acme")), Spec{Action: Exempt}, 0)
 	assert.Equal(t, len(a.held.Load().stored), 1, "how many are kept")
 	refresh(t, b)
 	assert.Equal(t, len(b.held.Load().stored), 1, "how many are kept in Redis")
@@ -181,9 +181,9 @@ func TestLive_OnChange(t *testing.T) {
 		changes = append(changes, fmt.Sprint(policy, len(keys), keys))
 	}}
 	l := NewLocal(hooks)
-	put(t, l, l.Target("api", key("acme")), Rule{Action: Block}, 0)
-	put(t, l, l.Target("login", key("")), Rule{Action: Block}, 0)
-	put(t, l, Target{Policy: "api"}, Rule{Action: Block}, 0)
+	put(t, l, l.Target("api", key("acme")), Spec{Action: Block}, 0)
+	put(t, l, l.Target("login", key("")), Spec{Action: Block}, 0)
+	put(t, l, Target{Policy: "api"}, Spec{Action: Block}, 0)
 	_ = l.Remove(t.Context(), l.Target("api", key("acme")))
 	want := []string{"api1 [acme]", "login1 []", "api0 []", "api1 [acme]"}
 	assert.ErrorIf(t, !slices.Equal(changes, want), "the changes are %q, want %q", changes, want)
@@ -194,17 +194,17 @@ func TestLive_restart(t *testing.T) {
 	server := redistest.Start(t)
 	node := func() *Live { return newNode(t, plain, dial.Standalone, server.Addr) }
 	stale, a, b := node(), node(), node()
-	put(t, a, Target{Policy: "api", Client: "acme"}, Rule{Action: Limit, Limit: 5}, 0)
-	put(t, a, Target{Policy: "api", Client: "removed"}, Rule{Action: Block}, 0)
+	put(t, a, Target{Policy: "api", Client: "acme"}, Spec{Action: Limit, Limit: 5}, 0)
+	put(t, a, Target{Policy: "api", Client: "removed"}, Spec{Action: Block}, 0)
 	refresh(t, stale)
-	put(t, a, Target{Policy: "api", Client: "acme"}, Rule{Action: Limit, Limit: 6}, time.Hour)
+	put(t, a, Target{Policy: "api", Client: "acme"}, Spec{Action: Limit, Limit: 6}, time.Hour)
 	assert.Must(t, a.Remove(t.Context(), Target{Policy: "api", Client: "removed"}))
 	refresh(t, b)
 	server.Kill()
 	if err := b.Refresh(t.Context()); !errors.Is(err, limiter.ErrUndecided) {
 		t.Errorf("without Redis: %v", err)
 	}
-	if _, err := b.Put(t.Context(), Target{Policy: "api"}, Rule{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
+	if _, err := b.Put(t.Context(), Target{Policy: "api"}, Spec{Action: Block}, 0); !errors.Is(err, limiter.ErrUndecided) {
 		t.Errorf("without Redis: %v", err)
 	}
 	wantLimit(t, b, "api", "acme", 6)
@@ -224,7 +224,7 @@ func TestLive_restart(t *testing.T) {
 func TestLive_lost_entries(t *testing.T) {
 	server := redistest.Start(t)
 	a, b := newNode(t, plain, dial.Standalone, server.Addr), newNode(t, plain, dial.Standalone, server.Addr)
-	put(t, a, Target{Policy: "api", Client: "acme"}, Rule{Action: Limit, Limit: 5}, 0)
+	put(t, a, Target{Policy: "api", Client: "acme"}, Spec{Action: Limit, Limit: 5}, 0)
 	client := server.Client(t)
 	assert.Must(t, client.Del(t.Context(), a.keys.entries).Err())
 	refresh(t, b) // finds that entries are missing, and so restores nothing
@@ -252,9 +252,9 @@ func TestLive_node_only(t *testing.T) {
 		OnChange:      func(policy string, keys ...limiter.EncodedKey) { changed = append(changed, fmt.Sprint(policy, keys)) },
 		OnNodeOnlyEnd: func(n int) { ended += n },
 	})
-	put(t, a, a.Target("api", key("acme")), Rule{Action: Limit, Limit: 5}, 0)
+	put(t, a, a.Target("api", key("acme")), Spec{Action: Limit, Limit: 5}, 0)
 	server.Kill()
-	_, err := a.Put(t.Context(), a.Target("api", key("acme")), Rule{Action: Block}, 0)
+	_, err := a.Put(t.Context(), a.Target("api", key("acme")), Spec{Action: Block}, 0)
 	assert.ErrorIf(t, !Away(err), "a Redis that was killed is not away: %v", err)
 	changed = nil
 	for _, name := range []string{"acme", "other", "ends"} {
@@ -262,7 +262,7 @@ func TestLive_node_only(t *testing.T) {
 		if name == "ends" {
 			lasts = time.Minute
 		}
-		e := assert.NoError(a.PutOnNode(a.Target("api", key(name)), Rule{Action: Block}, lasts))(t)
+		e := assert.NoError(a.PutOnNode(a.Target("api", key(name)), Spec{Action: Block}, lasts))(t)
 		assert.ErrorIf(t, !e.NodeOnly || find(a, "api", key(name)) != e, "%s has %v", name, e)
 	}
 	later := NewShared(store, plain, a, Hooks{}) // of a reload
@@ -288,7 +288,7 @@ func TestLive_node_only(t *testing.T) {
 	assert.Equal(t, ended, 2, "how many have ended")
 	client := server.Client(t)
 	assert.Must(t, client.Do(t.Context(), "config", "set", "maxmemory", "1").Err())
-	_, err = a.Put(t.Context(), a.Target("api", key("x")), Rule{Action: Block}, 0)
+	_, err = a.Put(t.Context(), a.Target("api", key("x")), Spec{Action: Block}, 0)
 	assert.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || Away(err), "a full Redis is not there: %v", err)
 }
 
@@ -299,8 +299,8 @@ func TestLive_node_only_full(t *testing.T) {
 		l.held.Load().stored[fmt.Sprintf("api:%d", i)] = format(time.Time{}, `{"do":"block"}`)
 	}
 	l.apply(*l.held.Load())
-	_, err := l.PutOnNode(l.Target("api", key("one more")), Rule{Action: Block}, 0)
+	_, err := l.PutOnNode(l.Target("api", key("one more")), Spec{Action: Block}, 0)
 	assert.ErrorIf(t, !errors.Is(err, ErrFull), "one more: %v", err)
-	assert.NoError(l.PutOnNode(l.Target("api", key("17")), Rule{Action: Exempt}, 0))(t)
+	assert.NoError(l.PutOnNode(l.Target("api", key("17")), Spec{Action: Exempt}, 0))(t)
 	assert.ErrorIf(t, l.Len() != MaxEntries || find(l, "api", key("17")).Action != Exempt, "%d apply", l.Len())
 }

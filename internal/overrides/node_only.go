@@ -27,8 +27,8 @@ func Away(err error) bool {
 
 // PutOnNode sets an override on this node alone, until Redis is read again. It takes the place of one that Redis has of
 // the same target.
-func (l *Live) PutOnNode(t Target, r Rule, lasts time.Duration) (*Entry, error) {
-	body, err := r.body()
+func (l *Live) PutOnNode(t Target, s Spec, lasts time.Duration) (*Entry, error) {
+	body, err := s.body()
 	if err != nil {
 		return nil, err
 	}

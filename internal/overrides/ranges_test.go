@@ -47,7 +47,7 @@ func TestRanges_random(t *testing.T) {
 		l, now := NewLocal(Hooks{}), time.Unix(1_000_000, 0)
 		entries := map[string]*Entry{}
 		for range 1 + random.IntN(12) {
-			e := &Entry{Target: Target{Policy: "api", Range: randomRange(random)}, Rule: Rule{Action: Block}}
+			e := &Entry{Target: Target{Policy: "api", Range: randomRange(random)}, Spec: Spec{Action: Block}}
 			if seconds := random.IntN(6); seconds > 0 {
 				e.Until = now.Add(time.Duration(seconds) * time.Second)
 			}
@@ -81,9 +81,9 @@ func TestRanges_random(t *testing.T) {
 // TestRanges_address compares addresses as they come, but for a zone and for IPv4 in its mapped form.
 func TestRanges_address(t *testing.T) {
 	l := NewLocal(Hooks{})
-	put(t, l, rangeOf("203.0.113.0/24"), Rule{Action: Block}, 0)
-	put(t, l, rangeOf("fe80::/16"), Rule{Action: Block}, 0)
-	put(t, l, rangeOf("255.255.255.0/24"), Rule{Action: Block}, 0)
+	put(t, l, rangeOf("203.0.113.0/24"), Spec{Action: Block}, 0)
+	put(t, l, rangeOf("fe80::/16"), Spec{Action: Block}, 0)
+	put(t, l, rangeOf("255.255.255.0/24"), Spec{Action: Block}, 0)
 	for text, want := range map[string]bool{
 		"203.0.113.0": true, "203.0.113.255": true, "203.0.112.255": false, "203.0.114.0": false, "::ffff:203.0.113.7": true,
 		"64:ff9b::203.0.113.7": false, "2002:cb00:7107::1": false, "fe80::1%eth0": true, "fe7f::1": false, "0.0.0.0": false, "255.255.255.255": true, "::": false,
@@ -101,8 +101,8 @@ func TestRanges_stores(t *testing.T) {
 	address := netip.MustParseAddr("203.0.113.7")
 	for name, format := range map[string]limiter.KeyFormat{"plain": plain, "hashed": {Prefix: "hashed", Secret: "secret"}} {
 		a, b := newNode(t, format, dial.Standalone, server.Addr), newNode(t, format, dial.Standalone, server.Addr)
-		put(t, a, rangeOf("203.0.113.0/24"), Rule{Action: Block, Note: "n"}, time.Hour)
-		put(t, a, a.Target("api", key("203.0.113.0/24")), Rule{Action: Limit, Limit: 5}, 0) // a client's key, which is no range
+		put(t, a, rangeOf("203.0.113.0/24"), Spec{Action: Block, Note: "n"}, time.Hour)
+		put(t, a, a.Target("api", key("203.0.113.0/24")), Spec{Action: Limit, Limit: 5}, 0) // a client's key, which is no range
 		refresh(t, b)
 		e := blocking(b, address)
 		assert.FatalIf(t, e == nil || e.Note != "n" || e.All() || e.Until.IsZero() || b.Len() != 2, "%s: the other node has %+v", name, e)
@@ -125,14 +125,14 @@ func TestRanges_full(t *testing.T) {
 		if l.store != nil {
 			refresh(t, l) // restores them in Redis
 		}
-		_, err := l.Put(t.Context(), rangeOf("192.0.2.0/24"), Rule{Action: Block}, 0)
+		_, err := l.Put(t.Context(), rangeOf("192.0.2.0/24"), Spec{Action: Block}, 0)
 		assert.ErrorIf(t, !errors.Is(err, ErrManyRanges), "one more: %v", err)
-		_, err = l.PutOnNode(rangeOf("192.0.2.0/24"), Rule{Action: Block}, 0)
+		_, err = l.PutOnNode(rangeOf("192.0.2.0/24"), Spec{Action: Block}, 0)
 		assert.ErrorIf(t, !errors.Is(err, ErrManyRanges), "one more on the node: %v", err)
-		put(t, l, l.Target("api", key("acme")), Rule{Action: Block}, 0) // no range
-		put(t, l, rangeOf("10.0.7.0/24"), Rule{Action: Block}, time.Hour)
+		put(t, l, l.Target("api", key("acme")), Spec{Action: Block}, 0) // no range
+		put(t, l, rangeOf("10.0.7.0/24"), Spec{Action: Block}, time.Hour)
 		assert.Must(t, l.Remove(t.Context(), rangeOf("10.0.8.0/24")))
-		put(t, l, rangeOf("192.0.2.0/24"), Rule{Action: Block}, 0)
+		put(t, l, rangeOf("192.0.2.0/24"), Spec{Action: Block}, 0)
 		assert.Equal(t, l.Len(), MaxRanges+1, "how many apply")
 	}
 }
@@ -168,7 +168,7 @@ func BenchmarkRanges(b *testing.B) {
 		if i%2 == 0 {
 			text = fmt.Sprintf("2001:db8:%x::/48", i)
 		}
-		e := &Entry{Target: rangeOf(text), Rule: Rule{Action: Block}}
+		e := &Entry{Target: rangeOf(text), Spec: Spec{Action: Block}}
 		entries[e.field()] = e
 	}
 	l.Applied.Store(newSnapshot(entries))
