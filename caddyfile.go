@@ -167,17 +167,17 @@ func (p *handlerParser) parseArguments(args []string) error {
 		return err
 	case len(args) == 4 && isCalendar(args[2]):
 		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; a time zone "+
-			"stands in the block, with the window: window %s %s",
+			"belongs into the block, with the window: window %s %s",
 			appName, args[2], args[3])
 	case len(args) == 1 && limiter.ValidName(args[0]) && p.hasBlock():
-		return p.Errf("%s %s: a name stands in the block: write %[1]s { and in the next line name %[2]s", appName, args[0])
+		return p.Errf("%s %s: a name belongs into the block: write %[1]s { and in the next line name %[2]s", appName, args[0])
 	case strings.HasPrefix(p.matcher.token, "/") && strings.Contains(p.matcher.token, "{"):
 		return p.Errf("%s takes <key> <limit> <window>; a key that begins with '/', '@' or '*' is taken for the matcher: "+
 			"write it into the block, behind the word key", appName)
 	}
 	meant, besides := readShortForm(args), ""
 	if meant.window == "" {
-		besides = ". With max_concurrent, the key stands in the block"
+		besides = ". With max_concurrent, the key belongs into the block"
 	}
 	return p.Errf("%s takes <key> <limit> <window>, or all options in a block%s%s", appName, meant.advice(p.matcher.token), besides)
 }

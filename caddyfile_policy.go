@@ -114,7 +114,7 @@ func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 	case p.NextBlock(p.Nesting()):
 		return p.Errf("%s takes no block", option)
 	case option == "limit" && len(args) > 0 && meant.isWhole() && meant.key == "":
-		return p.Errf("limit %s: the window stands in a line of its own; write limit %s and in the next line window %s",
+		return p.Errf("limit %s: the window has a line of its own; write limit %s and in the next line window %s",
 			strings.Join(args, " "), meant.limit, meant.window)
 	case len(args) == 1:
 		*numbers[option], err = p.numberOrSize(policy, option, args[0])

@@ -208,7 +208,7 @@ func (p *handlerParser) refusePolicy(option string) error {
 		if !limiter.ValidName(name) {
 			name = "<name>"
 		}
-		return p.Errf("unknown option %s; a policy stands in a block of its own: write policy %s {", secretfile.Redact(option), name)
+		return p.Errf("unknown option %s; a policy has a block of its own: write policy %s {", secretfile.Redact(option), name)
 	}
 	return nil
 }

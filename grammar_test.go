@@ -178,7 +178,7 @@ func checkForms(t *testing.T, block string, forms []form, around string, base, f
 			continue
 		}
 		err := parses(within(strings.Join(append(slices.Clone(base), word+" 1"), "\n")))
-		if err == nil || !strings.Contains(err.Error(), "unknown option "+word) && !strings.Contains(err.Error(), word+" does not stand here") {
+		if err == nil || !strings.Contains(err.Error(), "unknown option "+word) && !strings.Contains(err.Error(), word+" is not allowed here") {
 			t.Errorf("%s: the word %s is in no line of the grammar; got error %v", block, word, err)
 		}
 	}

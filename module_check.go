@@ -72,7 +72,7 @@ func (h *Handler) checkPolicies() error {
 	return h.checkRepeated()
 }
 
-// checkRepeated refuses a policy that stands several times in a handler, where one of them has an option
+// checkRepeated refuses a policy that is given several times in a handler, where one of them has an option
 // that cannot hold for a part: they are decided and charged as one.
 func (h *Handler) checkRepeated() error {
 	times, depends := map[string]int{}, map[string]string{}
@@ -97,7 +97,7 @@ func (h *Handler) checkRepeated() error {
 			if option == "reserve" {
 				fix = "write one block, or two directives that each match some of the requests"
 			}
-			return fmt.Errorf("policy %q: stands several times in this handler, and one has %s; %s", p.Name, option, fix)
+			return fmt.Errorf("policy %q: is given several times in this handler, and one has %s; %s", p.Name, option, fix)
 		}
 	}
 	return nil

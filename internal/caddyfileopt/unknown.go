@@ -30,7 +30,7 @@ func (b Blocks) Unknown(d *caddyfile.Dispenser, option string, known []string) e
 		}
 	}
 	if len(places) > 0 {
-		return d.Errf("%s does not stand here; write it into %s", option, strings.Join(places, ", or into "))
+		return d.Errf("%s is not allowed here; write it into %s", option, strings.Join(places, ", or into "))
 	}
 	instead := hint(option)
 	if instead == "" {

@@ -14,38 +14,39 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// unnamedPeer is the address that Go reports for the other end of a unix socket.
+// unnamedPeer is the address that Go reports for the client of a unix socket.
 const unnamedPeer = "@"
 
-// hasPeerAddress reports whether a request's connection comes from an address and a port. Over a unix
-// socket it comes from "@", from nothing, or from the name of another socket.
+// hasPeerAddress reports whether a request's connection comes from an address and a port. Over a unix socket RemoteAddr is
+// "@", empty, or the name of another socket.
 func hasPeerAddress(r *http.Request) bool {
 	return r.RemoteAddr != "" && r.RemoteAddr[0] != unnamedPeer[0] && r.RemoteAddr[0] != '/'
 }
 
-// errEarly is the error of a request that came before its sender's address is verified.
+// errEarly is the error of a request that came before the client's address is verified.
 var errEarly = errors.New("the client's address is not verified before the TLS handshake is complete")
 
-// isEarly reports whether a request came in early data of HTTP/3, whose sender's address may be forged.
+// isEarly reports whether a request came in early data of HTTP/3 (RFC 9000, section 8), whose sender's address may be
+// forged.
 func isEarly(r *http.Request) bool { return r.TLS != nil && !r.TLS.HandshakeComplete }
 
-// needsAddress reports whether the address or the port that a connection comes from is a part of the key.
+// needsAddress reports whether the address or the port of the client's connection is a part of the key.
 func (t *KeyTemplate) needsAddress() bool {
 	return slices.ContainsFunc(t.parts, func(p keyPart) bool {
 		return p.Name == clientIPName || strings.HasPrefix(p.Name, "http.request.remote")
 	})
 }
 
-// reportMissingAddress calls OnMissingAddress where a rule's key cannot tell clients apart, because the
-// request brings no client's address along. keyIsEmpty says that on_empty_key decides.
+// reportMissingAddress calls OnMissingAddress if a rule's key cannot tell clients apart, because the request lacks the
+// client's address. keyIsEmpty says that on_empty_key decides.
 func (s *Set) reportMissingAddress(rule *Rule, r *http.Request, keyIsEmpty bool) {
 	clientIP, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	unknown := clientIP == "" || clientIP == unnamedPeer
-	needed := rule.Key.has(clientIPName) || keyIsEmpty && rule.OnEmptyKey == EmptyKeyClientIP
+	needed := rule.Key.hasPlaceholder(clientIPName) || keyIsEmpty && rule.OnEmptyKey == EmptyKeyClientIP
 	var remedy string
 	switch {
-	case rule.Key.has(remoteHostName):
+	case rule.Key.hasPlaceholder(remoteHostName):
 		remedy = "write {client_ip} in place of {remote_host}, which a unix socket does not have"
 	case !needed || !unknown:
 		return
@@ -62,16 +63,16 @@ func (t *KeyTemplate) HasAddress() bool {
 	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.address })
 }
 
-// has reports whether a placeholder stands in the key.
-func (t *KeyTemplate) has(placeholder string) bool {
+// hasPlaceholder reports whether the key contains a placeholder.
+func (t *KeyTemplate) hasPlaceholder(placeholder string) bool {
 	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.Name == placeholder })
 }
 
-// Prefixes are the leading bits of addresses that tell clients apart: 0 to 32 and 0 to 128.
+// Prefixes are how many leading bits of an address are part of a key: 0 to 32 and 0 to 128.
 type Prefixes struct{ IPv4, IPv6 int }
 
-// Shorten cuts an address to its prefix, that of an IPv4 client in IPv6 form as IPv4. Whole addresses stay as they
-// are, shorter ones are written as CIDR; what is no address stays too.
+// Shorten cuts an address to its prefix, written as CIDR unless all bits are kept. An IPv4 address in IPv6 form becomes
+// IPv4. A text that is no address is returned as it is.
 func (p Prefixes) Shorten(address string) string {
 	if p.IPv4 == 32 && !strings.Contains(address, ":") {
 		return address
@@ -98,21 +99,21 @@ func (p Prefixes) Shorten(address string) string {
 	return prefix.String()
 }
 
-// The networks of IPv6 whose addresses hold an IPv4 address: their /64 would be that of all IPv4 clients behind a
-// translator, or one of the 65,536 of a client of 6to4.
+// The networks of IPv6 whose addresses contain an IPv4 address. A /64 of them would be all IPv4 clients behind a
+// translator, or one of the 65,536 networks that a single client of 6to4 has.
 var (
 	wellKnownTranslation = netip.MustParsePrefix("64:ff9b::/96")    // NAT64, RFC 6052
 	translated           = netip.MustParsePrefix("::ffff:0:0:0/96") // SIIT, RFC 2765
 	sixToFour            = netip.MustParsePrefix("2002::/16")       // RFC 3056
 )
 
-// localTranslation is for networks with a translator of their own (RFC 8215). Where in it the IPv4 address stands
-// each network decides, so that only the whole address tells clients apart.
+// localTranslation is for networks with a translator of their own (RFC 8215). Each such network decides which bits are
+// the IPv4 address, so that only the whole address tells clients apart.
 var localTranslation = netip.MustParsePrefix("64:ff9b:1::/48")
 
-// asIPv4 returns the IPv4 address of the client that an IPv6 address stands for. All others are returned as they are,
-// and so is one whose IPv4 address no client of the internet has: it would count as a client of the network
-// beside the server, which has this address itself.
+// asIPv4 returns the IPv4 address that an IPv6 address contains, and any other address as it is. An IPv4 address that no
+// client of the internet has is not returned, such as 10.0.0.1: the request would count as the client of the server's
+// own network that has this address.
 func asIPv4(ip netip.Addr) netip.Addr {
 	bytes := ip.As16()
 	var inside netip.Addr
@@ -128,18 +129,19 @@ func asIPv4(ip netip.Addr) netip.Addr {
 	return inside
 }
 
-// sharedSpace are the addresses between a carrier's NAT and its customers.
+// sharedSpace are the addresses between a carrier's NAT and its customers (RFC 6598).
 var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
 
-// isOfInternet reports whether an IPv4 address can be that of a client of the internet: it is neither private, shared,
-// of a link or of the machine itself, nor zero, multicast or reserved.
+// isOfInternet reports whether a client of the internet can have an IPv4 address: not private, shared, link-local,
+// loopback, zero, multicast or reserved.
 func isOfInternet(ip netip.Addr) bool {
 	const multicastAndReserved = 224
 	first := ip.As4()[0]
-	return first != 0 && first < multicastAndReserved && !ip.IsPrivate() && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() && !sharedSpace.Contains(ip)
+	return first != 0 && first < multicastAndReserved &&
+		!ip.IsPrivate() && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() && !sharedSpace.Contains(ip)
 }
 
-// privateRanges stands for all private and loopback addresses, as elsewhere in Caddy.
+// privateRanges is the word for all private and loopback addresses, as in Caddy's own options.
 const privateRanges = "private_ranges"
 
 // ParseExempt reads addresses, CIDR ranges and private_ranges.
@@ -163,7 +165,7 @@ func ParseExempt(texts []string) ([]netip.Prefix, error) {
 	return ranges, nil
 }
 
-// ParseRange reads a CIDR range, or an address as the range of it alone. IPv4 in IPv6 form is IPv4.
+// ParseRange reads a CIDR range, or an address as a range of one. IPv4 in IPv6 form becomes IPv4.
 func ParseRange(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		prefix, err := netip.ParsePrefix(text)
@@ -199,16 +201,16 @@ func (s *Set) isExempt(r *http.Request) bool {
 	return false
 }
 
-// ForwardedWatch finds out whether a proxy in front passes clients' addresses on, and Caddy believes none of them: all
-// clients then have the proxy's address. It looks at the first 100 requests of a handler.
+// ForwardedWatch finds out whether a proxy in front sends clients' addresses that Caddy does not trust, so that all
+// clients have the proxy's address. The watch looks at the first 100 requests of a handler.
 type ForwardedWatch struct {
-	// OnUnbelieved is called once. Required.
+	// OnUnbelieved is called once, if all of these requests came with an address that was not trusted. Required.
 	OnUnbelieved func()
 
-	requests atomic.Int32 // with an address that was not believed; below 0: no more are looked at
+	requests atomic.Int32 // with an address that was not trusted; below 0: the watch has ended
 }
 
-// GoesByAddress reports whether rules, or what is exempt from them, go by the address of a client or of a connection.
+// GoesByAddress reports whether exempt, or a rule's key, depends on the address of the client or of its connection.
 func (s *Set) GoesByAddress() bool {
 	return len(s.Exempt) > 0 || slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Key.needsAddress() })
 }
@@ -228,8 +230,8 @@ func (w *ForwardedWatch) Look(r *http.Request) {
 	}
 }
 
-// isUnbelieved reports whether a request brings the address of a client of the internet that is not its connection's,
-// while Caddy takes the connection's for the client's.
+// isUnbelieved reports whether a request names a client of the internet other than its connection's address, while Caddy
+// takes the connection's address for the client's.
 func isUnbelieved(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil { // requests over a unix socket have a warning of their own
@@ -245,7 +247,7 @@ func isUnbelieved(r *http.Request) bool {
 	})
 }
 
-// forwarded returns the addresses in X-Forwarded-For, and in Forwarded (RFC 7239) behind for=.
+// forwarded returns the addresses in X-Forwarded-For, and behind for= in Forwarded (RFC 7239).
 func forwarded(header http.Header) (addresses []netip.Addr) {
 	add := func(text string) {
 		if host, _, err := net.SplitHostPort(text); err == nil {
@@ -271,7 +273,7 @@ func forwarded(header http.Header) (addresses []netip.Addr) {
 	return addresses
 }
 
-// isPublic reports whether an address can be that of a client of the internet.
+// isPublic reports whether a client of the internet can have an address.
 func isPublic(address netip.Addr) bool {
 	if address.Is4() {
 		return isOfInternet(address)

@@ -11,7 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
 )
 
-// wordCost is the option.
+// wordCost is the name of the option in warnings.
 const wordCost = "cost"
 
 // Cost says where the units come from that a request costs in all, which are known after its response. The zero value
@@ -127,10 +127,10 @@ func (c *Cost) isBytes() bool { return c.source == bytesCost{} }
 
 // Response is what became of a response.
 type Response struct {
-	// Request is what it answers; required.
+	// Request is the request that is answered; required.
 	Request *http.Request
 
-	// Status and Header are what count_if judges by. 0: nothing is judged, and all count.
+	// Status and Header are what count_if compares. Status 0: the response counts without a comparison.
 	Status int
 	Header http.Header
 
@@ -140,23 +140,23 @@ type Response struct {
 	// Unreached says that the request certainly reached no backend.
 	Unreached bool
 
-	// Failure says that its status is from 400 on: where such a response tells no cost, it costs nothing.
+	// Failure says that the status is 400 or above. A failure that tells no cost costs nothing.
 	Failure bool
 
-	// Begun says that it has a header.
+	// Begun says that the response has a header.
 	Begun bool
 
-	// Complete says that nothing of it is missing: its body says so itself, or the handlers wrote it without an
-	// error. Any other broke off.
+	// Complete says that nothing of the response is missing: its body ends as its form demands, or the handlers
+	// returned without an error. Any other response broke off.
 	Complete bool
 
-	// Ended says that nothing more of it comes.
+	// Ended says that no more of the response follows.
 	Ended bool
 
-	// Bytes is the length of the body, as far as it was sent.
+	// Bytes is how many bytes of the body were sent.
 	Bytes int64
 
-	// Body has the numbers of the body, which has ended. Nil: there is no body to read.
+	// Body has the numbers that were read from the body. Nil: no body was read.
 	Body *usagebody.Body
 }
 
@@ -165,8 +165,8 @@ func (r *Rule) Counts(response *Response) bool {
 	return r.CountIf == nil || response.Status == 0 || r.CountIf.Match(response.Status, response.Header)
 }
 
-// CostOf returns the units that a request is charged in all for a rule, from 0 to 2^52, by its response. It took
-// some of them before. Told is false if the fallback takes the place of a cost that the response should tell.
+// CostOf returns how many units a request is charged in all for a rule, from 0 to 2^52, by its response. The request
+// has taken some units before, taken. Told is false if the fallback replaces a cost that the response should tell.
 //
 //	the first of these that holds                      units
 //	count_if does not match                            0
@@ -174,8 +174,8 @@ func (r *Rule) Counts(response *Response) bool {
 //	it reached no backend                              0
 //	response_bytes, once it has a header               the bytes sent
 //	it broke off                                       the largest of what it told, the fallback and what was taken
-//	it is complete and tells a cost                    that
-//	it is complete and its status is from 400 on       0
+//	it is complete and tells a cost                    that cost
+//	it is complete and its status is 400 or above      0
 //	it is complete                                     the fallback
 //
 // A weight of 1 is never given back, unless count_if does not match.
@@ -209,7 +209,7 @@ func (s *Set) responseCost(rule *Rule, repl *caddy.Replacer, response *Response,
 	return units, told
 }
 
-// ReadsResponseHeader reports whether a rule depends on more of the response than its status and size.
+// ReadsResponseHeader reports whether a rule needs a field of the response's header.
 func (r *Rule) ReadsResponseHeader() bool {
 	if r.CountIf != nil && len(r.CountIf.Headers) > 0 {
 		return true
@@ -218,7 +218,8 @@ func (r *Rule) ReadsResponseHeader() bool {
 	return ok
 }
 
-// Estimates reports whether a weight, or one from a placeholder, is an estimate of a cost, which may be refunded.
+// Estimates reports whether the weight is an estimate of the cost, so that a part may be refunded: a weight above 1, or
+// from a placeholder.
 func Estimates(cost string, weight int64, weightFrom string) bool {
 	return cost != "" && (weight > 1 || weightFrom != "")
 }
@@ -227,8 +228,8 @@ func (r *Rule) estimates() bool {
 	return Estimates(r.Cost.From, r.Numbers.Weight, r.Numbers.WeightFrom.Name)
 }
 
-// Refunds reports whether what the rule takes may be refunded after the response.
+// Refunds reports whether units that the rule takes may be refunded after the response.
 func (r *Rule) Refunds() bool { return r.CountIf != nil || r.estimates() }
 
-// AwaitsResponse reports whether the response decides what a request is charged in all.
+// AwaitsResponse reports whether the response decides how many units a request is charged.
 func (r *Rule) AwaitsResponse() bool { return r.CountIf != nil || r.Cost.From != "" }

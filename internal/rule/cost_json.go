@@ -61,7 +61,7 @@ func (c *jsonCost) cost(q costQuestion) (units int64, told, final bool) {
 // factor returns a factor of the sum that a placeholder has.
 func (c *jsonCost) factor(q costQuestion, i int) (usagebody.Factor, error) {
 	price := &c.prices[i]
-	text, err := q.set.valueOf(q.rule, wordCost, price, q.response.Request, q.repl)
+	text, err := q.set.placeholderValue(q.rule, wordCost, price, q.response.Request, q.repl)
 	if err != nil {
 		return 0, err
 	}

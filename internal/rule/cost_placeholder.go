@@ -14,11 +14,11 @@ type placeholderCost struct{ Placeholder }
 // cost is a whole number from 0 to 2^52: a number below zero earns no units. The header of a response tells the cost
 // completely.
 func (c placeholderCost) cost(q costQuestion) (units int64, told, final bool) {
-	text, err := q.set.valueOf(q.rule, wordCost, &c.Placeholder, q.response.Request, q.repl)
+	text, err := q.set.placeholderValue(q.rule, wordCost, &c.Placeholder, q.response.Request, q.repl)
 	if text == "" && err == nil && q.response.Complete && !q.response.Failure {
 		err = fmt.Errorf("{%s} is empty", c.Name)
 	}
-	units, told = q.set.parse(q.rule, wordCost, &c.Placeholder, text, err, 0, limiter.MaxCharge)
+	units, told = q.set.parseNumber(q.rule, wordCost, &c.Placeholder, text, err, 0, limiter.MaxCharge)
 	return units, told, told && q.response.Begun
 }
 

@@ -139,7 +139,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 func (s *Set) evaluateRule(rule *Rule, r *http.Request, repl *caddy.Replacer, e *Evaluation, check *limiter.Check) (f Finding) {
 	f.Rule = rule
 	if f.Key, f.Status, f.Err = s.keyOf(rule, r, repl, e.AnyMatch); f.Err != nil {
-		f.DryRun = !rule.refuses(f.Err)
+		f.DryRun = !rule.refusesWithoutKey(f.Err)
 		return f
 	}
 	f.DryRun = rule.DryRun || rule.Rollout != nil && !rule.Rollout.selects(f.Key)
@@ -149,11 +149,11 @@ func (s *Set) evaluateRule(rule *Rule, r *http.Request, repl *caddy.Replacer, e 
 	if s.Overrides != nil && s.Overrides.Applied.Load() != nil {
 		f.Override = s.overrideOf(rule, f.Key, r, repl)
 	}
-	if f.Override == nil && rule.constant {
-		*check = rule.take
+	if f.Override == nil && rule.isConstant {
+		*check = rule.baseCheck
 		check.Key = f.Key
 	} else {
-		f.Status = s.takeOf(rule, f.Key, f.Override, r, repl, check)
+		f.Status = s.checkForRequest(rule, f.Key, f.Override, r, repl, check)
 	}
 	if e.Pass.Valid && rule.Challenge.Passes > 0 && f.Status == Counts && !f.DryRun {
 		e.takeFromPass(rule, check, f.Override != nil)
@@ -189,9 +189,9 @@ func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch 
 // emptyKey returns what becomes of a request for which a placeholder of the rule's key is empty.
 func (s *Set) emptyKey(rule *Rule, r *http.Request) (limiter.EncodedKey, Status, error) {
 	for i := range rule.Key.parts {
-		s.suspect(rule, "key", &rule.Key.parts[i].Placeholder)
+		s.warnIfNeverSet(rule, "key", &rule.Key.parts[i].Placeholder)
 	}
-	reason, repeated := ErrEmptyKey, rule.Key.repeats(r)
+	reason, repeated := ErrEmptyKey, rule.Key.hasRepeatedValue(r)
 	if repeated {
 		reason = errRepeatedKey
 		s.warn(rule, "key", errRepeated)
@@ -233,7 +233,7 @@ func (e *Evaluation) add(f *Finding, check *limiter.Check) {
 	*checks = append(*checks, *check)
 }
 
-// takeFromPass has a check take from the quota of the request's pass.
+// takeFromPass changes a check to take from the quota of the request's pass.
 func (e *Evaluation) takeFromPass(r *Rule, c *limiter.Check, overridden bool) {
 	number := strconv.Itoa(r.Challenge.Of(e.Pass))
 	r.Challenge.Admit(c, number, r.Numbers.Variants, overridden)
@@ -241,7 +241,7 @@ func (e *Evaluation) takeFromPass(r *Rule, c *limiter.Check, overridden bool) {
 	e.Pass.Taken = cmp.Or(e.Pass.Taken, number)
 }
 
-// AddWeights returns the sum of two weights, or the largest int64: clients may name any number.
+// AddWeights returns the sum of two weights, at most the largest int64: a client may send any number as a weight.
 func AddWeights(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -249,9 +249,9 @@ func AddWeights(a, b int64) int64 {
 	return a + b
 }
 
-// suspect warns of a placeholder that was empty in all of the first requests.
-func (s *Set) suspect(rule *Rule, option string, p *Placeholder) {
-	if p.isSuspect() && s.OnNeverSet != nil {
+// warnIfNeverSet calls OnNeverSet for a placeholder that was empty in all of the first requests.
+func (s *Set) warnIfNeverSet(rule *Rule, option string, p *Placeholder) {
+	if p.isNeverSet() && s.OnNeverSet != nil {
 		s.OnNeverSet(rule, option, p.Name)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // Fraction is a part of a whole, in millionths.
 type Fraction int64
 
-// whole is all of it.
+// whole is the fraction 1.
 const whole Fraction = 1_000_000
 
 // ParseFraction reads a percentage from 0 to 100 with at most four decimals.
@@ -56,7 +56,7 @@ func JoinFractions(fractions []Fraction) string {
 	return strings.Join(texts, " ")
 }
 
-// maxMarks is how many marks a rule may have.
+// maxMarks is the most percentages of the option notify.
 const maxMarks = 10
 
 // ParseMarks reads the option notify: percentages of a capacity, each once. It returns them in ascending order.

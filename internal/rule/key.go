@@ -13,19 +13,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// KeyTemplate makes the client key of a request. The key is injective: two requests have the same
-// one only if all placeholders have the same values.
+// KeyTemplate makes the client key of a request. Keys are injective: two requests have the same key only if all
+// placeholders have the same values.
 //
 // Within each value '%', '{', '}' and every literal character of the template are percent-encoded,
-// so that neither a separator nor a brace can move the border between two values. Marks that begin
-// with '%' and go on with no hexadecimal digit can come from no value.
+// so that neither a separator nor a brace can move the border between two values. A mark is '%' and a character that is
+// no hexadecimal digit, so that no value can contain a mark.
 type KeyTemplate struct {
 	parts    []keyPart
 	reserved [256]bool // the bytes that are encoded in values
 	prefixes Prefixes
 }
 
-// keyPart is a literal, already encoded, or a placeholder.
+// keyPart is an encoded literal, or a placeholder.
 type keyPart struct {
 	literal string
 	Placeholder
@@ -33,12 +33,11 @@ type keyPart struct {
 }
 
 const (
-	addressMark = "%ip:" // the address of a client whose key was empty follows
-	borderMark  = "%+"   // stands between placeholders that no literal separates
+	addressMark = "%ip:" // before the address of a client whose key was empty
+	borderMark  = "%+"   // between placeholders without a literal between them
 )
 
-// ParseKey reads a key's text. Braces that are no placeholder are escaped by a backslash, as
-// everywhere in Caddy.
+// ParseKey reads the option key. Braces that are no placeholder are escaped by a backslash, as everywhere in Caddy.
 func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
 	t := KeyTemplate{prefixes: prefixes}
 	for _, b := range []byte("%{}") {
@@ -85,8 +84,8 @@ func (t *KeyTemplate) IsFixed() bool {
 	return !slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.Name != "" })
 }
 
-// addPlaceholder adds a placeholder, behind a border to one before it. Requests without an address have a
-// warning of their own.
+// addPlaceholder adds a placeholder, and a border mark if another placeholder is right before. Empty addresses are not
+// counted, since OnMissingAddress reports them.
 func (t *KeyTemplate) addPlaceholder(name string) error {
 	p, err := newPlaceholder("key", name)
 	switch {
@@ -106,7 +105,7 @@ func (t *KeyTemplate) addPlaceholder(name string) error {
 	return nil
 }
 
-// addLiteral writes a literal byte the way that no value does, and reserves it in values.
+// addLiteral writes a literal byte as no value is written, and has the byte encoded in values.
 func (t *KeyTemplate) addLiteral(literal *strings.Builder, b byte) {
 	t.reserved[b] = true
 	switch b {
@@ -121,19 +120,19 @@ func (t *KeyTemplate) addLiteral(literal *strings.Builder, b byte) {
 	}
 }
 
-// Key makes the key of a request. It is that of the empty text where one of the placeholders is empty.
+// Key makes the key of a request. The key is empty if one of the placeholders is empty.
 func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) limiter.EncodedKey {
 	if len(t.parts) == 1 && t.parts[0].Name != "" {
 		part := &t.parts[0]
 		value := t.value(part, r, repl)
 		if part.empties != nil {
-			part.saw(value)
+			part.recordValue(value)
 		}
 		if !t.needsEncoding(value) {
 			if part.address || part.field.kind == headerField {
 				return limiter.AsEncoded(value)
 			}
-			return limiter.AsEncoded(strings.Clone(value)) // the value may be a part of a whole cookie line or URL, which stores would keep
+			return limiter.AsEncoded(strings.Clone(value)) // else a store would keep the whole cookie line or URL that has the value
 		}
 	}
 	var space [256]byte
@@ -145,7 +144,7 @@ func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) limiter.Encoded
 			continue
 		}
 		value := t.value(part, r, repl)
-		if part.saw(value); value == "" {
+		if part.recordValue(value); value == "" {
 			return limiter.EncodedKey{}
 		}
 		key = t.appendEncoded(key, value)
@@ -153,22 +152,22 @@ func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) limiter.Encoded
 	return limiter.AsEncoded(string(key))
 }
 
-// AddressKey makes the key that stands in for an empty one: the client's address, marked, so that
-// no value of a placeholder can be it.
+// AddressKey makes the key that replaces an empty one: the client's address behind a mark, so that no value of a
+// placeholder can be the same key.
 func (t *KeyTemplate) AddressKey(r *http.Request) limiter.EncodedKey {
 	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	return limiter.AsEncoded(string(t.appendEncoded([]byte(addressMark), t.prefixes.Shorten(ip))))
 }
 
 // repeats reports whether a value of the key stands in a request several times. Its key is empty then.
-func (t *KeyTemplate) repeats(r *http.Request) bool {
+func (t *KeyTemplate) hasRepeatedValue(r *http.Request) bool {
 	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.field.repeated(r) })
 }
 
-// value is a placeholder's value, empty if it stands in the request several times. Text that came from the request is never searched for
-// placeholders itself.
+// value returns a placeholder's value, empty if a header, cookie or query parameter is given several times. Braces in a
+// value are not replaced again.
 func (t *KeyTemplate) value(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
-	switch { // the usual keys, at a fraction of the replacer's cost
+	switch { // the usual keys without the replacer, which takes many times as long
 	case part.Name == clientIPName:
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		return t.prefixes.Shorten(ip)
@@ -211,17 +210,17 @@ func (t *KeyTemplate) appendEncoded(key []byte, value string) []byte {
 // IsAddress reports whether keys are a client's address and nothing else.
 func (t *KeyTemplate) IsAddress() bool { return len(t.parts) == 1 && t.parts[0].address }
 
-// Prefixes returns the prefixes that addresses in keys are cut to.
+// Prefixes returns the prefixes of addresses in keys.
 func (t *KeyTemplate) Prefixes() Prefixes { return t.prefixes }
 
-// IsAddressKey reports whether a key is the client's address in place of an empty one.
+// IsAddressKey reports whether a key is one of [KeyTemplate.AddressKey].
 func IsAddressKey(key limiter.EncodedKey) bool { return strings.HasPrefix(key.String(), addressMark) }
 
 // userPrefix begins the placeholders about the authenticated user.
 const userPrefix = "http.auth.user."
 
-// Headers lists the request headers that keys are made of, in their canonical form; user_id stands for
-// the authenticated user.
+// Headers lists the request headers that keys are made of, in their canonical form. The authenticated user is listed as
+// user_id, as access logs have it.
 func (t *KeyTemplate) Headers() (names []string) {
 	for i := range t.parts {
 		switch part := &t.parts[i]; {
@@ -234,7 +233,7 @@ func (t *KeyTemplate) Headers() (names []string) {
 	return names
 }
 
-// Placeholders lists the names of the placeholders that stand in the key.
+// Placeholders lists the names of the placeholders in the key.
 func (t *KeyTemplate) Placeholders() (names []string) {
 	for i := range t.parts {
 		if name := t.parts[i].Name; name != "" {
@@ -244,8 +243,8 @@ func (t *KeyTemplate) Placeholders() (names []string) {
 	return names
 }
 
-// Contains reports whether a value that a request's key is made of contains a text. Values of the
-// request itself, of the user and addresses are not searched.
+// Contains reports whether a value in the key of a request contains a text. Only values of other origin are searched,
+// such as variables: not those of the request itself, of the user, and addresses.
 func (t *KeyTemplate) Contains(r *http.Request, repl *caddy.Replacer, text string) bool {
 	for i := range t.parts {
 		part := &t.parts[i]

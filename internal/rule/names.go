@@ -15,7 +15,7 @@ const (
 	remoteHostName = "http.request.remote.host"
 )
 
-// The names that Caddy replaces by full ones in a Caddyfile, and those that it replaces in front of a dot.
+// The shorthands of a Caddyfile, which Caddy replaces by full names, and those that are followed by a dot and a name.
 var (
 	shorthands = strings.Fields(`host hostport port orig_method orig_uri orig_path orig_dir orig_file orig_query orig_?query
 		method uri %uri path %path dir file query %query ?query remote remote_host remote_port scheme uuid tls_cipher
@@ -26,13 +26,13 @@ var (
 
 var replaceShorthands = sync.OnceValue(httpcaddyfile.NewShorthandReplacer)
 
-// fullName returns what Caddy replaces a name of the Caddyfile by; empty for any other name.
+// fullName returns the name that Caddy replaces a shorthand of the Caddyfile by; empty for any other name.
 func fullName(name string) string {
 	short, rest, dotted := strings.Cut(name, ".")
 	if dotted && !slices.Contains(dottedShorthands, short) {
 		return ""
 	}
-	const some = "x" // Caddy takes fewer characters than a name may have
+	const some = "x" // in place of the rest, which may have characters that Caddy's replacer does not accept
 	if dotted {
 		short += "." + some
 	}
@@ -48,7 +48,7 @@ func fullName(name string) string {
 	return full
 }
 
-// fullNames are the names that Caddy replaces the shorthands by, in their order.
+// fullNames are the full names of the shorthands, in the order of the shorthands.
 var fullNames = sync.OnceValue(func() (full []string) {
 	for _, short := range shorthands {
 		full = append(full, fullName(short))
@@ -56,12 +56,12 @@ var fullNames = sync.OnceValue(func() (full []string) {
 	return full
 })
 
-// lettersOf returns a name without case, '_', '-' and '.'.
+// lettersOf returns a name in lower case without '_', '-' and '.'.
 func lettersOf(name string) string {
 	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// shortNames replaces full names by those of the Caddyfile.
+// shortNames replaces full names by shorthands.
 var shortNames = sync.OnceValue(func() *strings.Replacer {
 	var pairs []string
 	for i, short := range shorthands {
@@ -75,5 +75,5 @@ var shortNames = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 })
 
-// ShortNames returns a text with the names of the Caddyfile in place of full ones.
+// ShortNames returns a text with shorthands of the Caddyfile in place of full names.
 func ShortNames(text string) string { return shortNames().Replace(text) }

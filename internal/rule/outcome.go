@@ -8,10 +8,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// SourceOverride is the source of what an operator has set, without a store.
+// SourceOverride is the source of a decision that an override makes without a store.
 const SourceOverride limiter.Source = "override"
 
-// Outcome is what became of a request: the value of {http.redis_ratelimit.decision}.
+// Outcome is what happened to a request: the value of {http.redis_ratelimit.decision}.
 type Outcome string
 
 // The outcomes of requests.
@@ -22,7 +22,7 @@ const (
 	FailedClosed Outcome = "failed_closed"
 	Exempt       Outcome = "exempt"
 
-	// DryAllowed and DryDenied are what dry-run rules would have done; only metrics show them.
+	// DryAllowed and DryDenied are the decisions of dry-run rules. Only metrics show them.
 	DryAllowed Outcome = "dry_run_allowed"
 	DryDenied  Outcome = "dry_run_denied"
 )
@@ -38,12 +38,12 @@ const (
 	ReasonLimit   Reason = "limit"   // the client's quota does not suffice
 	ReasonBan     Reason = "ban"     // the client is banned
 	ReasonBlock   Reason = "block"   // an override refuses the client
-	ReasonReserve Reason = "reserve" // what is left must stay for others
+	ReasonReserve Reason = "reserve" // the units that are left are reserved for others
 
 	ReasonMaxConcurrent Reason = "max_concurrent" // too many requests of the client are running
 )
 
-// ReasonOf returns why checks are denied by a source: the reason of the one that binds.
+// ReasonOf returns why a source denies checks: the reason of the check that binds, see [limiter.Binding].
 func ReasonOf(checks []limiter.Check, source limiter.Source) Reason {
 	if source == SourceOverride {
 		return ReasonBlock
@@ -59,12 +59,12 @@ func ReasonOf(checks []limiter.Check, source limiter.Source) Reason {
 	return ReasonLimit
 }
 
-// refusal marks the errors by which this module refuses requests. Handlers further out judge one as the
-// response that it becomes, because a refusal may also be written. Which of both it is depends on error
-// routes, and they may be there for other statuses.
+// refusal marks the errors by which this module refuses requests. An outer handler settles its checks by such an error as
+// by a response of the same status: whether a refusal is returned as an error or written as a response depends on the
+// error routes of the site, which may be there for other statuses.
 type refusal struct{ error }
 
-// Unwrap returns the reason.
+// Unwrap returns the reason of the refusal.
 func (r refusal) Unwrap() error { return r.error }
 
 // Refuse returns the error of a request that this module refuses with a status.

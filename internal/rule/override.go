@@ -12,8 +12,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
 
-// UnderOverride returns the policy that a rule counts by under an override, which may be nil, or what becomes of the
-// rule.
+// UnderOverride returns the policy that a rule decides by if an override applies, or the rule's status. The override may
+// be nil.
 func UnderOverride(e *overrides.Entry, p *limiter.Policy) (*limiter.Policy, Status) {
 	switch {
 	case e == nil:
@@ -26,7 +26,7 @@ func UnderOverride(e *overrides.Entry, p *limiter.Policy) (*limiter.Policy, Stat
 	return p, Exempted
 }
 
-// overrideOf returns what an operator has set for a request by a rule: for its key, for a range of addresses, or for all.
+// overrideOf returns the override of a request: for the rule's key, for a range of addresses, or for all clients.
 func (s *Set) overrideOf(rule *Rule, key limiter.EncodedKey, r *http.Request, repl *caddy.Replacer) *overrides.Entry {
 	found, ranges := s.Overrides.Find(rule.Policy.Name(), key)
 	if ranges == nil || isExemption(found) {
@@ -43,12 +43,13 @@ func (s *Set) overrideOf(rule *Rule, key limiter.EncodedKey, r *http.Request, re
 	return underRange(found, block)
 }
 
-// isExemption reports whether an override exempts one client, which goes before blocked ranges.
+// isExemption reports whether an override exempts one client. Such an override goes before a block of the client's range.
 func isExemption(e *overrides.Entry) bool {
 	return e != nil && e.Action == overrides.Exempt && !e.All()
 }
 
-// underRange returns the override that applies beside the block of a range; both may be nil. Of two blocks it is the longer one.
+// underRange returns which of two overrides applies, that of a key and the block of a range. Both may be nil. Of two
+// blocks the longer one applies.
 func underRange(found, block *overrides.Entry) *overrides.Entry {
 	switch {
 	case block == nil:
@@ -59,7 +60,7 @@ func underRange(found, block *overrides.Entry) *overrides.Entry {
 	return block
 }
 
-// addressOf is the address of a part of the key, as it came.
+// addressOf returns the whole address of a part of the key, not cut to its prefix.
 func addressOf(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
 	if part.Name == clientIPName {
 		text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -69,13 +70,13 @@ func addressOf(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
 	return text
 }
 
-// block is the check of a rule that refuses the request without a decision of a store.
+// block returns the check of a rule that an override blocks. No store decides it.
 func (s *Set) block(rule *Rule, key limiter.EncodedKey, e *overrides.Entry) limiter.Check {
 	return limiter.Check{Policy: rule.Policy, Key: key, Weight: rule.Numbers.Weight, Result: BlockResult(e, s.Overrides.Now())}
 }
 
-// BlockResult is the result of a check that an override blocks, at an instant of Redis's clock. Without an
-// end the check never passes.
+// BlockResult returns the result of a check that an override blocks, at an instant of Redis's clock. A block without an
+// end never lets a check pass.
 func BlockResult(e *overrides.Entry, now time.Time) limiter.Result {
 	if e.Until.IsZero() {
 		return limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never}
@@ -84,8 +85,8 @@ func BlockResult(e *overrides.Entry, now time.Time) limiter.Result {
 	return limiter.Result{RetryAfter: wait, ResetAfter: wait}
 }
 
-// BlockSource returns the source of a check that is refused without a decision: a limit of 0 is no
-// override's.
+// BlockSource returns the source of a check that is refused without a decision: an override, or a limit of 0, which has
+// the source of a store.
 func BlockSource(check *limiter.Check) limiter.Source {
 	if check.Policy.Capacity() == 0 {
 		return limiter.SourceMemory
@@ -93,8 +94,7 @@ func BlockSource(check *limiter.Check) limiter.Source {
 	return SourceOverride
 }
 
-// forgetRemaining makes the checks those of a denial: what is left of quotas that no store was asked for is
-// unknown.
+// forgetRemaining sets the remaining units of the checks beside a block to unknown, because no store is asked for them.
 func (e *Evaluation) forgetRemaining() {
 	for i := range e.Enforced {
 		if e.Enforced[i].Result.Passes() {

@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 )
 
-// Placeholder is what a key is made of, or where a number comes from. [ParsePlaceholder] makes one; the zero
+// Placeholder is one of Caddy's placeholders, in a key or in place of a number. [ParsePlaceholder] makes one; the zero
 // value is none.
 type Placeholder struct {
-	// Name is without braces.
+	// Name has no braces.
 	Name string
 
 	field   field
-	empties *atomic.Int32 // requests in which it was empty, as long as it was in all; then below 0. Nil: not counted
+	empties *atomic.Int32 // how many requests had no value, as long as none had one; then below 0. Nil: not counted
 }
 
 // ParsePlaceholder reads the placeholder that an option's number comes from.
@@ -34,8 +34,8 @@ func ParsePlaceholder(option, text string) (Placeholder, error) {
 	return newPlaceholder(option, name)
 }
 
-// newPlaceholder returns the placeholder of a name. Any name may be one that map or vars sets, but those that
-// Caddy replaces in a Caddyfile and those that are meant for one of them.
+// newPlaceholder returns the placeholder of a name. The handlers map and vars may set any name. Only shorthands of the
+// Caddyfile, and misspelt ones, are refused.
 func newPlaceholder(option, name string) (Placeholder, error) {
 	p := Placeholder{name, fieldOf(name), new(atomic.Int32)}
 	if full := fullName(name); full != "" {
@@ -44,11 +44,11 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 	return p, checkSpelling(option, name)
 }
 
-// firstRequests is in how many requests a placeholder is empty before its name is suspected.
+// firstRequests is after how many empty values a placeholder's name is reported as probably wrong.
 const firstRequests = 100
 
-// saw records the value that a request has.
-func (p *Placeholder) saw(value string) {
+// recordValue counts an empty value; a value ends the count.
+func (p *Placeholder) recordValue(value string) {
 	if p.empties == nil || p.empties.Load() < 0 {
 		return
 	}
@@ -59,8 +59,8 @@ func (p *Placeholder) saw(value string) {
 	}
 }
 
-// isSuspect reports, once, that the first requests had no value.
-func (p *Placeholder) isSuspect() bool {
+// isNeverSet reports, once, that none of the first requests had a value.
+func (p *Placeholder) isNeverSet() bool {
 	if p.empties == nil {
 		return false
 	}
@@ -68,8 +68,8 @@ func (p *Placeholder) isSuspect() bool {
 	return n >= firstRequests && p.empties.CompareAndSwap(n, math.MinInt32)
 }
 
-// field is what a client can write into a request several times: a header, a cookie or a parameter of the
-// query. The zero value is none of them.
+// field is a header, a cookie or a query parameter, which a client can send several times in one request. The zero value
+// is none of them.
 type field struct {
 	kind fieldKind
 	name string // of a header in its canonical form
@@ -92,14 +92,14 @@ const (
 // ErrEmptyKey is wrapped by the error of a request that is refused because it yields no key.
 var ErrEmptyKey = errors.New("a placeholder of the rate limit key is empty")
 
-// errRepeated is the error of a field that stands in a request several times. A backend reads one of its
-// values, and which one is not known here.
-var errRepeated = errors.New("a header, a cookie or a query parameter stands several times in the request")
+// errRepeated is the error of a field that is given several times. A backend reads one of the values, and this module
+// does not know which one.
+var errRepeated = errors.New("a header, a cookie or a query parameter is given several times in the request")
 
 // errRepeatedKey is the error of a request whose key is empty for that reason.
 var errRepeatedKey = fmt.Errorf("%w: %w", ErrEmptyKey, errRepeated)
 
-// fieldOf returns the field that a placeholder stands for.
+// fieldOf returns the field that a placeholder reads.
 func fieldOf(placeholder string) field {
 	if name, ok := strings.CutPrefix(placeholder, headerPrefix); ok {
 		return field{headerField, textproto.CanonicalMIMEHeaderKey(name)}
@@ -113,7 +113,7 @@ func fieldOf(placeholder string) field {
 	return field{}
 }
 
-// repeated reports whether the field stands in a request several times.
+// repeated reports whether a request has the field several times.
 func (f field) repeated(r *http.Request) bool {
 	switch f.kind {
 	case headerField:
@@ -126,8 +126,8 @@ func (f field) repeated(r *http.Request) bool {
 	return false
 }
 
-// cookies counts the field's cookies. Caddy ignores case in their names and drops some values, backends may
-// not.
+// cookies counts the cookies of the field's name. Case is ignored and no value is dropped: Caddy ignores case and drops
+// some values, but a backend may read them.
 func (f field) cookies(r *http.Request) (times int) {
 	for _, line := range r.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {

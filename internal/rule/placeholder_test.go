@@ -187,7 +187,7 @@ func TestOnNeverSet_allocates_nothing(t *testing.T) {
 		p := assert.NoError(ParsePlaceholder("limit", "{p.0}"))(t)
 		warned := 0
 		if n := testing.AllocsPerRun(300, func() {
-			if p.saw(values["p.0"]); p.isSuspect() {
+			if p.recordValue(values["p.0"]); p.isNeverSet() {
 				warned++
 			}
 		}); n != 0 || (warned == 1) != (values == nil) {
@@ -205,7 +205,7 @@ func TestVariants_with_together(t *testing.T) {
 		var policies [8]*limiter.Policy
 		var requests sync.WaitGroup
 		for i := range policies {
-			requests.Go(func() { policies[i], _ = v.with(limit, 0) })
+			requests.Go(func() { policies[i], _ = v.withLimit(limit, 0) })
 		}
 		requests.Wait()
 		for _, p := range policies {

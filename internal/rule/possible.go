@@ -8,10 +8,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
 
-// This file reads keys back, for those who name one: could a request have it, and which addresses are in it?
+// This file reads keys that operators name: can a request have this key, and which addresses are in the key?
 
-// CanYield reports whether a request can have a key by the rule. It errs for keys that it cannot judge, such as that of a long
-// value, which is a hash.
+// CanYield reports whether the rule can make a key for a request. The answer is yes for keys that cannot be read back,
+// such as the hash of a long value.
 func (r *Rule) CanYield(key limiter.EncodedKey) bool {
 	text := key.String()
 	if r.Key.IsFixed() {
@@ -22,13 +22,13 @@ func (r *Rule) CanYield(key limiter.EncodedKey) bool {
 	}
 	if address, marked := strings.CutPrefix(text, addressMark); marked {
 		value, rest := r.Key.cutValue(address)
-		return r.OnEmptyKey == EmptyKeyClientIP && !r.Key.IsAddress() && rest == "" && r.Key.prefixes.isShort(value)
+		return r.OnEmptyKey == EmptyKeyClientIP && !r.Key.IsAddress() && rest == "" && r.Key.prefixes.isShortened(value)
 	}
 	_, possible := r.Key.addressesIn(text)
 	return possible
 }
 
-// addressesIn returns the values of addresses in a key, and reports whether the template can make it.
+// addressesIn returns the addresses in a key, and reports whether the template can make the key.
 func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool) {
 	for i := range t.parts {
 		part := &t.parts[i]
@@ -41,7 +41,7 @@ func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool
 			continue
 		}
 		value, rest := t.cutValue(key)
-		if value == "" || part.address && !t.prefixes.isShort(value) {
+		if value == "" || part.address && !t.prefixes.isShortened(value) {
 			return nil, false
 		}
 		if key = rest; part.address {
@@ -51,7 +51,8 @@ func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool
 	return addresses, key == ""
 }
 
-// cutValue cuts a placeholder's value from the beginning of a key. It ends before the first byte that no value holds.
+// cutValue cuts a placeholder's value from the beginning of a key. The value ends before the first byte that values have
+// encoded only.
 func (t *KeyTemplate) cutValue(key string) (value, rest string) {
 	var decoded []byte
 	for key != "" {
@@ -70,13 +71,13 @@ func (t *KeyTemplate) cutValue(key string) (value, rest string) {
 	return string(decoded), key
 }
 
-// isEncoded reports whether two digits stand for a byte that is encoded in values.
+// isEncoded reports whether two hexadecimal digits are a byte that is encoded in values.
 func (t *KeyTemplate) isEncoded(high, low byte) bool {
 	const digits = "0123456789ABCDEF"
 	return strings.IndexByte(digits, high) >= 0 && strings.IndexByte(digits, low) >= 0 && t.reserved[hexValue(high)<<4|hexValue(low)]
 }
 
-// hexValue is the value of a hexadecimal digit in capitals.
+// hexValue returns the value of a hexadecimal digit in upper case.
 func hexValue(digit byte) byte {
 	if digit >= 'A' {
 		return digit - 'A' + 10
@@ -84,8 +85,8 @@ func hexValue(digit byte) byte {
 	return digit - '0'
 }
 
-// isShort reports whether a client's address can stand so in a key: cut to its prefix, or as a unix socket has it.
-func (p Prefixes) isShort(value string) bool {
+// isShortened reports whether a text is a client's address as keys have it: cut to its prefix, or that of a unix socket.
+func (p Prefixes) isShortened(value string) bool {
 	if value == "" {
 		return false
 	}
@@ -97,8 +98,8 @@ func (p Prefixes) isShort(value string) bool {
 	return err == nil && p.Shorten(address) == value
 }
 
-// OverrideOfKey returns what an operator has set for a key, of which no request is known: a range counts if it holds all
-// addresses of the key. The second result is a range that holds a part of them, nil for none.
+// OverrideOfKey returns the override of a key without a request. The block of a range applies if the range contains all
+// addresses of the key. Part is the block of a range that contains some of them; nil: none.
 func (r *Rule) OverrideOfKey(live *overrides.Live, key limiter.EncodedKey) (entry, part *overrides.Entry) {
 	found, ranges := live.Find(r.Policy.Name(), key)
 	if ranges == nil || isExemption(found) {

@@ -8,13 +8,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Rollout selects the keys that a rule is enforced for. For the others it is a dry run. A key that a
-// percentage selects is selected by every larger one. The choice depends on the policy's name and the key
-// alone, so that all nodes make the same one, whatever their machines and restarts. Keys in Redis may be
-// hashed; the choice is made before.
+// Rollout selects the keys that a rule is enforced for; for other keys the rule is a dry run. A larger percentage selects
+// all keys of a smaller one. The choice depends on the policy's name and the key alone, so that all nodes choose the same
+// keys. It is made by the key of the template, also if keys are hashed in Redis.
 type Rollout struct {
 	fraction Fraction
-	seed     uint64 // of the policy
+	seed     uint64 // a hash of the policy's name
 }
 
 // ParseRollout reads the option enforce of a policy, a percentage; nil for all keys.

@@ -1,8 +1,7 @@
-// Package rule finds out which policies a request meets, whose quota each of them takes from, and
-// how many units.
+// Package rule finds out which policies apply to a request, whose quota each of them takes from, and how many units.
+// [Set.Evaluate] is the way of a request; what a response costs is in cost.go.
 //
-// The handler, explain and replay evaluate the same [Set], so that a request is charged by what
-// they show.
+// The handler, explain and replay evaluate the same [Set], so that explain and replay show what the handler charges.
 package rule
 
 import (
@@ -19,65 +18,66 @@ import (
 
 // Rule is a policy as one handler applies it.
 type Rule struct {
-	// Policy decides. Where numbers come from placeholders it is the one of the fallbacks.
+	// Policy is what stores decide by. If its numbers come from placeholders, it has the fallbacks.
 	Policy *limiter.Policy
 
-	// Key yields the client's key.
+	// Key makes the client's key of a request.
 	Key KeyTemplate
 
-	// OnEmptyKey says what an empty placeholder of the key means; required.
+	// OnEmptyKey says what happens to a request for which a placeholder of the key is empty; required.
 	OnEmptyKey EmptyKey
 
-	// Numbers are the weight, and the limit and burst where requests bring them along.
+	// Numbers are the weight, and the placeholders of limit, burst and weight.
 	Numbers Numbers
 
 	// Match selects the requests that count; empty: all.
 	Match caddyhttp.MatcherSets
 
-	// DryRun says that the policy decides and counts, but never denies.
+	// DryRun says that the rule decides and counts, but never denies.
 	DryRun bool
 
-	// Rollout selects the keys that the rule is enforced for; nil: all. For the others it is a dry run.
+	// Rollout selects the keys that the rule is enforced for; nil: all. For the other keys the rule is a dry run.
 	Rollout *Rollout
 
-	// Notify are the fractions of the capacity at which events tell that a quota is used; none: no event.
+	// Notify are the fractions of the capacity at which an event is emitted when a quota is used up to there; none: no
+	// event.
 	Notify []Fraction
 
 	// CountIf selects the responses that count; nil: all.
 	CountIf *caddyhttp.ResponseMatcher
 
-	// Cost is what a request costs in all, known after its response. The weight is taken before.
+	// Cost says what a request costs in all, known after its response. The weight is taken before the response.
 	Cost Cost
 
-	// Reserve is what must stay for others.
+	// Reserve is how much of the quota must remain for others when a request passes.
 	Reserve Reserve
 
-	// Challenge lets denied browsers wait.
+	// Challenge lets denied browsers wait on a page instead of refusing them.
 	Challenge Challenge
 
-	// Texts are the rule's options as they are configured.
+	// Texts are some of the rule's options as they are configured.
 	Texts Texts
 
-	// Index is the rule's place in its set, which sets it.
+	// Index is the rule's place in its set. [NewSet] sets it.
 	Index int
 
-	// What [NewSet] finds out once, so that no request has to.
-	repeats  bool          // an earlier rule of the set has the same policy
-	constant bool          // all requests have the same limit, burst and weight
-	take     limiter.Check // of requests of a constant rule, but for the key
+	// What [NewSet] finds out once, so that no request has to find it out.
+	repeats    bool          // an earlier rule of the set has the same policy
+	isConstant bool          // all requests have the same limit, burst and weight
+	baseCheck  limiter.Check // what every request of a constant rule takes; the key is missing
 }
 
-// prepare finds out what all requests of the rule have in common.
+// prepare sets isConstant and baseCheck.
 func (r *Rule) prepare() {
 	n := &r.Numbers
-	r.constant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == ""
-	r.take = limiter.Check{Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.Of(r.Policy), Refundable: r.Refunds()}
+	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == ""
+	r.baseCheck = limiter.Check{Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.Of(r.Policy), Refundable: r.Refunds()}
 }
 
-// Texts are options as they are configured; empty: not at all.
+// Texts are options as they are configured; empty: the option is left out.
 type Texts struct{ Key, LimitFrom, BurstFrom, Cost string }
 
-// EmptyKey is what becomes of a request for which a placeholder of a key is empty.
+// EmptyKey says what happens to a request for which a placeholder of a key is empty.
 type EmptyKey string
 
 // The values of on_empty_key.
@@ -87,30 +87,31 @@ const (
 	EmptyKeyReject   EmptyKey = "reject"    // the request is refused with 400
 )
 
-// EmptyKeys lists them, the default first.
+// EmptyKeys lists the values of on_empty_key, the default first.
 func EmptyKeys() []EmptyKey { return []EmptyKey{EmptyKeyClientIP, EmptyKeySkip, EmptyKeyReject} }
 
 // Set is the rules of one handler. [NewSet] makes one.
 type Set struct {
-	// Rules are evaluated in this order. They must not be replaced.
+	// Rules are evaluated in this order. The slice must not be replaced.
 	Rules []Rule
 
-	// Exempt are the addresses of clients that no rule concerns.
+	// Exempt are the addresses of clients that no rule applies to.
 	Exempt []netip.Prefix
 
-	// Warn is called for every value of a placeholder or a response's body that cannot be used, before
-	// the fallback or, for a key, the rule's OnEmptyKey takes its place. The error quotes no value. Nil: invalid values pass unnoticed.
+	// Warn is called for every value of a placeholder or of a response's body that cannot be used. The fallback is
+	// used instead, or for a key the rule's OnEmptyKey. The error quotes no value, which may come from a client. Nil:
+	// nothing is called.
 	Warn func(r *Rule, option string, err error)
 
-	// OnNeverSet is called once for a placeholder, by its name without braces, that was empty in each of the first
-	// 100 requests that it was looked up for. Nil: these pass unnoticed.
+	// OnNeverSet is called once for a placeholder that was empty in each of the first 100 requests that needed the
+	// placeholder, with its name without braces. Nil: nothing is called.
 	OnNeverSet func(r *Rule, option, placeholder string)
 
-	// OnMissingAddress is called for every request that came over a unix socket without the client's
-	// address that a rule's key needs. Nil: such requests pass unnoticed.
+	// OnMissingAddress is called for every request over a unix socket that lacks the client's address, if a rule's key
+	// needs the address. Nil: nothing is called.
 	OnMissingAddress func(r *Rule, remedy string)
 
-	// Overrides are what operators have set for keys of the policies. Nil: none.
+	// Overrides are the limits, blocks and exemptions that operators have set for keys of the policies. Nil: none.
 	Overrides *overrides.Live
 
 	bodies usagebody.Plan // of the rules' costs
@@ -130,8 +131,8 @@ func NewSet(rules []Rule) *Set {
 	return s
 }
 
-// Replace has the rules of a policy decide by another one of the same states, with its variants. No request may be
-// evaluated meanwhile.
+// Replace replaces the policy of rules by another policy with the same ID, the base of the variants. No request may be
+// evaluated at the same time.
 func (s *Set) Replace(v *Variants) {
 	for i := range s.Rules {
 		if r := &s.Rules[i]; r.Policy.ID() == v.base.ID() {
@@ -141,15 +142,15 @@ func (s *Set) Replace(v *Variants) {
 	}
 }
 
-// Only returns a set of its own of the rules with a policy; empty: of all. It has no overrides.
+// Only returns a new set of the rules with a policy; empty: of all rules. The new set has no overrides.
 func (s *Set) Only(policy string) *Set {
 	only := NewSet(slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool { return policy != "" && r.Policy.Name() != policy }))
 	only.Exempt = s.Exempt
 	return only
 }
 
-// RuleOf returns the first rule that a check may come from: that of its policy, or of a policy that
-// differs in limit or burst alone.
+// RuleOf returns the first rule that a check may come from. The policy of the check is the rule's, or differs from it
+// in limit and burst alone, so that both have one ID.
 func (s *Set) RuleOf(check *limiter.Check) *Rule {
 	id := check.Policy.ID()
 	for i := range s.Rules {
@@ -160,24 +161,25 @@ func (s *Set) RuleOf(check *limiter.Check) *Rule {
 	return nil
 }
 
-// Challenges reports whether a rule lets browsers wait.
+// Challenges reports whether a rule has a challenge.
 func (s *Set) Challenges() bool {
 	return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Challenge.Passes > 0 })
 }
 
-// Enforces reports whether the rule denies requests of a key. For other keys it is a dry run.
+// Enforces reports whether the rule denies requests of a key. For other keys the rule is a dry run.
 func (r *Rule) Enforces(key limiter.EncodedKey) bool { return !r.DryRun && r.Rollout.selects(key) }
 
-// refuses reports whether the rule refuses a request that yields no key, for a reason. While it is rolled out
-// it does so only where a client could yield one: otherwise all without a key would be refused at once.
-func (r *Rule) refuses(reason error) bool {
+// refusesWithoutKey reports whether the rule refuses a request that yields no key, for a reason. A rule that is being
+// rolled out refuses only requests whose client could have sent a key, as early or repeated ones: otherwise enforce 1%
+// would refuse all requests without a key at once.
+func (r *Rule) refusesWithoutKey(reason error) bool {
 	if r.DryRun || r.Rollout == nil {
 		return !r.DryRun
 	}
 	return r.Rollout.fraction > 0 && (errors.Is(reason, errEarly) || errors.Is(reason, errRepeated))
 }
 
-// Placeholders lists the names of the placeholders that a rule takes from a client by.
+// Placeholders lists the names of the placeholders that the rule's key, limit, burst and weight are made of.
 func (r *Rule) Placeholders() (names []string) {
 	names = r.Key.Placeholders()
 	for _, p := range []*Placeholder{&r.Numbers.LimitFrom, &r.Numbers.BurstFrom, &r.Numbers.WeightFrom} {
@@ -188,7 +190,8 @@ func (r *Rule) Placeholders() (names []string) {
 	return names
 }
 
-// RequestHeaders lists the request headers that a rule takes from a client by, in their canonical form.
+// RequestHeaders lists the request headers that the rule's key, limit, burst and weight are made of, in their
+// canonical form.
 func (r *Rule) RequestHeaders() (names []string) {
 	fields := []field{r.Numbers.LimitFrom.field, r.Numbers.BurstFrom.field, r.Numbers.WeightFrom.field}
 	for i := range r.Key.parts {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// noSuchPlaceholder is the error of a name that Caddy does not have, and short is the one that is meant.
+// noSuchPlaceholder returns the error of a name that Caddy does not have; short is the shorthand that is meant.
 func noSuchPlaceholder(option, name, short string) error {
 	return fmt.Errorf("%s: Caddy has no placeholder {%s}; did you mean {%s}? In JSON it is {%s}", option, name, short, fullName(short))
 }
 
-// checkSpelling refuses a name that is meant for one of Caddy's own and that Caddy does not have. Any other name may be
-// one that map or vars sets.
+// checkSpelling refuses a misspelt name of one of Caddy's own placeholders. Any other name may be set by the handlers map
+// and vars.
 func checkSpelling(option, name string) error {
 	switch lettersOf(name) {
 	case "remoteip", "httprequestremoteip", "httpremoteip", "requestremoteip":
@@ -36,8 +36,7 @@ func checkSpelling(option, name string) error {
 	return nil
 }
 
-// misspeltShorthand returns the name of the Caddyfile that another one, which is none, differs from in case, '_', '-'
-// and '.' alone.
+// misspeltShorthand returns the shorthand that a name differs from in case, '_', '-' and '.' alone; empty: none.
 func misspeltShorthand(name string) string {
 	for _, candidate := range shorthands {
 		if lettersOf(candidate) == lettersOf(name) {
@@ -53,7 +52,7 @@ func misspeltShorthand(name string) string {
 	return ""
 }
 
-// misspeltFullName returns the name of the Caddyfile for a full one that is written in another way, or in the plural.
+// misspeltFullName returns the shorthand for a full name that is misspelt in the same ways, or in the plural; empty: none.
 func misspeltFullName(name string) string {
 	for i, full := range fullNames() {
 		if full != "" && lettersOf(full) == lettersOf(name) {
@@ -75,7 +74,7 @@ func misspeltFullName(name string) string {
 	return ""
 }
 
-// foreignKeys are what other products call what a quota is of, as [lettersOf] them, behind the placeholder here.
+// foreignKeys are the names of keys in other products, as [lettersOf] returns them, behind the placeholder to use here.
 var foreignKeys = [][2]string{
 	{"client_ip", "ip ipaddress clientaddr clientaddress remoteip remoteaddr remoteaddress binaryremoteaddr realipremoteaddr sourceip src " +
 		"ipstrategy reqip requestip proxyaddxforwardedfor httpxforwardedfor httpxrealip xforwardedfor xrealip"},
@@ -93,8 +92,8 @@ var (
 	wordOfName       = regexp.MustCompile(`^\$?[A-Za-z0-9_.-]+$`)
 )
 
-// PlaceholderFor returns the placeholder that a word in a key is meant for, as in a Caddyfile; empty for a word that is
-// no name of one.
+// PlaceholderFor returns the placeholder of a Caddyfile that a word in a key is meant for; empty: the word is no name of a
+// placeholder.
 func PlaceholderFor(word string) string {
 	if !wordOfName.MatchString(word) {
 		return ""
@@ -137,7 +136,8 @@ func foreignName(name string) string {
 	return ""
 }
 
-// checkLiterals refuses a key whose literals, joined by a zero byte for each placeholder, cannot be meant as text.
+// checkLiterals refuses a key whose literals are hardly meant as text: quotes, or names of placeholders without braces.
+// The literals have a zero byte in place of each placeholder.
 func checkLiterals(key, literals string, fixed bool) error {
 	if quotes := "\"'`"; strings.ContainsAny(literals, quotes) {
 		without := strings.NewReplacer(`"`, "", "'", "", "`", "").Replace(key)
@@ -167,7 +167,7 @@ func checkLiterals(key, literals string, fixed bool) error {
 	return fmt.Errorf("key %s: no placeholder, so that all clients would share one quota; write {%s}%s", word, short, inJSON(short))
 }
 
-// inJSON says what a placeholder of the Caddyfile is called in JSON, if it has another name there.
+// inJSON says what a placeholder of the Caddyfile is called in JSON, if the name differs.
 func inJSON(short string) string {
 	if full := fullName(short); full != "" {
 		return ". In JSON it is {" + full + "}"
