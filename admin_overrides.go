@@ -228,7 +228,8 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 	case o.Policy == "":
 		return nil, adminapi.BadInput("policy: name one")
 	case oneIf(o.Key.Given)+oneIf(o.All)+oneIf(o.Range.Given) != 1:
-		return nil, adminapi.BadInput("key, range, all: give the key of one client, a range of addresses, or all as true for all " +
+		return nil, adminapi.BadInput("key, range, all: give the key of one client, a range of addresses, " +
+			"or all as true for all " +
 			"clients without an override of their own")
 	case len(actions) != 1:
 		return nil, adminapi.BadInput("use one of limit, block, exempt, unban and remove; there are %d", len(actions))
@@ -262,8 +263,11 @@ func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err er
 }
 
 // putOverride sets an override of a policy. While Redis is away, blocks and exemptions apply on this node alone.
-func (a *App) putOverride(ctx context.Context, registered registeredPolicy, target overrides.Target, o *adminapi.OverrideRequest,
-	report *adminapi.OverrideReport) error {
+func (a *App) putOverride(
+	ctx context.Context, registered registeredPolicy, target overrides.Target,
+	o *adminapi.OverrideRequest,
+	report *adminapi.OverrideReport,
+) error {
 	lasts, err := o.Lasts()
 	if err != nil {
 		return err

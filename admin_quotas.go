@@ -35,8 +35,10 @@ func (a *App) serveBans(r *http.Request, stores *storepool.Stores) (any, bool, e
 		report.Error = adminapi.UnavailableText(err)
 	}
 	for _, b := range list {
-		report.Bans = append(report.Bans, adminapi.BanEntry{Policy: b.Policy, Key: display.EscapeKey(b.Key.String()),
-			Banned: explain.Seconds(b.Left), Offenses: b.Offenses})
+		report.Bans = append(report.Bans, adminapi.BanEntry{
+			Policy: b.Policy, Key: display.EscapeKey(b.Key.String()),
+			Banned: explain.Seconds(b.Left), Offenses: b.Offenses,
+		})
 	}
 	return report, err != nil, nil
 }
@@ -67,8 +69,10 @@ func (a *App) addBans(r *http.Request, stores *storepool.Stores, keys []adminapi
 
 // unban lifts the ban of a key, or with nil those of all keys of a policy, and reports how many there were. While Redis is
 // away it lifts those that this node remembers.
-func unban(ctx context.Context, stores *storepool.Stores, p *limiter.Policy, key *limiter.EncodedKey,
-	report *adminapi.OverrideReport) error {
+func unban(
+	ctx context.Context, stores *storepool.Stores, p *limiter.Policy, key *limiter.EncodedKey,
+	report *adminapi.OverrideReport,
+) error {
 	if !p.Bans() {
 		return adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
 	}
@@ -171,7 +175,8 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 		}
 		report.Source = string(source)
 		if registered.identity.unlimited && (override == nil || status == rule.Exempted) {
-			report.Hint = cmp.Or(report.Hint, "each request brings its limit along in "+registered.identity.limitFrom+", or is unlimited; "+
+			report.Hint = cmp.Or(report.Hint, "each request brings its limit along in "+registered.identity.limitFrom+
+				", or is unlimited; "+
 				"explain shows what one of them gets")
 		} else {
 			report.QuotaReport = new(explain.Quota(check.Policy, check.Result))

@@ -100,7 +100,8 @@ const (
 const (
 	timeoutBounds    = "a duration from 100us to 24h, such as 100ms"
 	denyCacheBounds  = "off, or a duration of at most 1s"
-	localShareBounds = "a percentage above 0%, up to 100%, with at most four decimals, such as 50% on each of two nodes; to admit " +
+	localShareBounds = "a percentage above 0%, up to 100%, with at most four decimals, such as 50% on each of two nodes; " +
+		"to admit " +
 		"nothing in an outage use fail_mode closed"
 )
 
@@ -212,8 +213,10 @@ func (a *App) use() *storepool.Stores { return a.opened.Use() }
 // boundMemory sets the bound of the in-process store, which all configurations use.
 func (a *App) boundMemory() {
 	a.opened.Memory.Store.Limit(a.maxKeys(), func() {
-		caddy.Log().Named(appName).Warn("more clients than max_keys: new ones share places and may be limited too early, or begin an "+
-			"outage of Redis with whole quotas", zap.Int64("max_keys", a.maxKeys()))
+		caddy.Log().Named(appName).Warn("more clients than max_keys: new ones share places and may be limited too early, "+
+			"or begin an "+
+			"outage of Redis with whole quotas",
+			zap.Int64("max_keys", a.maxKeys()))
 	})
 }
 

@@ -139,7 +139,8 @@ func (p *handlerParser) parse() error {
 		}
 	}
 	if at, found := p.lines["max_concurrent"]; found && len(args) > 0 {
-		return at.Errf("max_concurrent: stands instead of a limit and a window, and the short form has both; write the key into the " +
+		return at.Errf("max_concurrent: replaces a limit and a window, and the short form has both; " +
+			"write the key into the " +
 			"block instead, behind the word key")
 	}
 	if len(p.handler.Policies) > 0 && p.single != nil {
@@ -224,7 +225,8 @@ var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_
 
 // policyOptions are the words of a policy.
 var policyOptions = []string{
-	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "weight", "match",
+	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "weight",
+	"match",
 	"count_if", "cost", "ban", "lease",
 	"reserve", "enforce", "notify", "challenge",
 }

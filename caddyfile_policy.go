@@ -70,7 +70,8 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	case "reserve":
 		policy.Reserve = Reserve(p.reserveOf(policy, value))
 	case "node_timeout":
-		policy.NodeTimeout, err = caddyfileopt.Duration(p.Dispenser, option, value, limiter.MinNodeTimeout, "a duration from 5s to 10m such as 15s")
+		policy.NodeTimeout, err = caddyfileopt.Duration(p.Dispenser, option, value, limiter.MinNodeTimeout,
+			"a duration from 5s to 10m such as 15s")
 	case "enforce":
 		policy.Enforce, err = caddyfileopt.Percent(p.Dispenser, option, value)
 	case "max_delay":
@@ -106,8 +107,12 @@ func (p *handlerParser) parseCommon(option string, c *Common) error {
 
 // parseNumber reads a number, or a placeholder and the number that counts where it has none.
 func (p *handlerParser) parseNumber(policy *Policy) (err error) {
-	numbers := map[string]*int64{"limit": &policy.Limit, "max_concurrent": &policy.MaxConcurrent, "burst": &policy.Burst, "weight": &policy.Weight}
-	sources := map[string]*string{"limit": &policy.LimitFrom, "max_concurrent": &policy.MaxConcurrentFrom, "burst": &policy.BurstFrom, "weight": &policy.WeightFrom}
+	numbers := map[string]*int64{
+		"limit": &policy.Limit, "max_concurrent": &policy.MaxConcurrent, "burst": &policy.Burst, "weight": &policy.Weight,
+	}
+	sources := map[string]*string{
+		"limit": &policy.LimitFrom, "max_concurrent": &policy.MaxConcurrentFrom, "burst": &policy.BurstFrom, "weight": &policy.WeightFrom,
+	}
 	option, args := p.Val(), p.RemainingArgs()
 	meant := readShortForm(args)
 	switch {
@@ -145,7 +150,9 @@ func mayBeUnlimited(option string) bool { return option == "limit" || option == 
 func (p *handlerParser) parseCost(policy *Policy) (err error) {
 	from, behind := rule.CutCost(p.RemainingArgs())
 	if from == "" || len(behind) > 1 || p.NextBlock(p.Nesting()) {
-		return p.Errf("cost takes %s alone; or json and paths of numbers in the body, joined without spaces, or a placeholder, and the number that counts if it has none, such as cost json usage.input_tokens+usage.output_tokens 500, or cost {http.reverse_proxy.header.X-Tokens-Used}", rule.ResponseBytes)
+		return p.Errf("cost takes %s alone; or json and paths of numbers in the body, joined without spaces, or a placeholder, "+
+			"and the number that counts if it has none, such as cost json usage.input_tokens+usage.output_tokens 500, "+
+			"or cost {http.reverse_proxy.header.X-Tokens-Used}", rule.ResponseBytes)
 	}
 	policy.CostFrom = from
 	if len(behind) == 1 {
@@ -207,7 +214,8 @@ func (p *handlerParser) parseLease(policy *Policy) (err error) {
 func (p *handlerParser) parseChallenge(policy *Policy) (err error) {
 	args := p.RemainingArgs()
 	if len(args) > 2 || p.NextBlock(p.Nesting()) {
-		return p.Err("challenge takes how many passes a key has, from 1 to 1000, and the limit of a pass, or none for 10 passes with the policy's limit")
+		return p.Err("challenge takes how many passes a key has, from 1 to 1000, and the limit of a pass, " +
+			"or none for 10 passes with the policy's limit")
 	}
 	policy.Challenge = new(Challenge)
 	if len(args) > 0 {
@@ -242,7 +250,8 @@ func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
 		return int64(n), nil
 	}
 	if mayBeUnlimited(option) && value == rule.WordUnlimited {
-		return 0, p.Errf("%s %s: needs a placeholder for the requests that are limited, such as %[1]s {http.vars.plan_limit} %[2]s", option, value)
+		return 0, p.Errf("%s %s: needs a placeholder for the requests that are limited, "+
+			"such as %[1]s {http.vars.plan_limit} %[2]s", option, value)
 	}
 	if strings.HasPrefix(value, "{") {
 		return 0, p.Errf("%s %s: a placeholder needs a number behind it, for when it is empty: %[1]s %[2]s 100, in the block", option, value)

@@ -93,14 +93,16 @@ func (p *handlerParser) parseCountedHeader(counts *caddyhttp.ResponseMatcher) er
 	case len(args) == 1 && len(args[0]) > 1 && args[0][0] == '!':
 		counts.Headers[args[0][1:]] = nil
 	default:
-		return p.Errf("count_if: header %s: use a name and a value such as header X-Failed *, or a name that must be missing such as "+
+		return p.Errf("count_if: header %s: use a name and a value such as header X-Failed *, "+
+			"or a name that must be missing such as "+
 			"header !X-Failed", strings.Join(args, " "))
 	}
 	return nil
 }
 
 // windowBounds says what a window may be.
-const windowBounds = "a duration above zero and below 142 years such as 500ms, 1m, 24h or 7d, or a calendar period: day, week, " +
+const windowBounds = "a duration above zero and below 142 years such as 500ms, 1m, 24h or 7d, " +
+	"or a calendar period: day, week, " +
 	"month or year"
 
 // parseWindow reads a duration, or a calendar period and its time zone.
@@ -110,7 +112,8 @@ func (p *handlerParser) parseWindow(policy *Policy) error {
 		return p.Errf("window %s %s: a duration has no space; write window %s", args[0], args[1], caddyfileopt.DurationMeant(args[0]+args[1]))
 	}
 	if len(args) == 0 || len(args) > 2 || (len(args) == 2 && !isCalendar(args[0])) || p.NextBlock(p.Nesting()) {
-		return p.Errf("window takes one value, %s; behind a calendar period there may be its time zone, such as window month "+
+		return p.Errf("window takes one value, %s; behind a calendar period there may be its time zone, "+
+			"such as window month "+
 			"Europe/Berlin", windowBounds)
 	}
 	if err := p.setWindow(policy, args[0]); err != nil {

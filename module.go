@@ -206,7 +206,8 @@ func (h *Handler) warnMissingAddress(r *rule.Rule, remedy string) {
 func (h *Handler) warnUnbelieved() {
 	h.app.unbelieved.Do(func() {
 		h.logger.Warn("each of the first 100 requests came with a public address in X-Forwarded-For or Forwarded, and none was believed: " +
-			"all clients of a proxy in front count as that proxy, or are exempt with it; name the proxy in trusted_proxies of the global " +
+			"all clients of a proxy in front count as that proxy, or are exempt with it; " +
+			"name the proxy in trusted_proxies of the global " +
 			"option servers")
 	})
 }

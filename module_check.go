@@ -115,16 +115,19 @@ func (p *Policy) check() error {
 		err = errors.New("unlimited: needs a placeholder for the requests that are limited, such as limit {http.vars.plan_limit} unlimited")
 	case p.Unlimited && n != 0:
 		err = fmt.Errorf("%s %d: requests without a limit are unlimited; leave out the number or unlimited", option, n)
-	case (p.Algorithm == "" || slices.Contains(limiter.Algorithms(), p.Algorithm)) && p.checkWindow() != nil: // the error of another one comes first
+	case (p.Algorithm == "" || slices.Contains(limiter.Algorithms(), p.Algorithm)) && p.checkWindow() != nil:
+		// If the algorithm is unknown too, the error is about the algorithm, below.
 		err = p.checkWindow()
 	case p.Weight < 0:
 		err = fmt.Errorf("weight %d: use a whole number from 1", p.Weight)
 	case p.Ban != nil && len(p.Ban.Durations) == 0:
 		err = errors.New("ban: no duration; write one or more, such as ban 30s 5m 1h")
 	case p.Lease != 0 && p.CountIf != nil:
-		err = errors.New("lease, count_if: units that a node has leased cannot be refunded to single requests; leave out lease, or give count_if a policy of its own")
+		err = errors.New("lease, count_if: units that a node has leased cannot be refunded to single requests; " +
+			"leave out lease, or give count_if a policy of its own")
 	case p.Lease != 0 && p.CostFrom != "":
-		err = errors.New("lease, cost: nodes that have leased would go on without what responses cost; leave out lease, or give cost a policy of its own")
+		err = errors.New("lease, cost: nodes that have leased would go on without what responses cost; " +
+			"leave out lease, or give cost a policy of its own")
 	case p.BurstFrom != "" && p.Burst == 0:
 		err = errors.New("burst: a placeholder needs a number behind it, for when it is empty")
 	default:
@@ -163,9 +166,11 @@ func (p *Policy) checkTogether() error {
 	case p.estimates() && p.MaxDelay != nil:
 		return errors.New("cost, max_delay: a queue cannot refund what a weight takes too much; leave out max_delay or the weight")
 	case p.estimates() && p.Ban != nil:
-		return errors.New("cost, ban: a client would be banned for weights that are refunded; leave out the weight, or give ban a policy of its own")
+		return errors.New("cost, ban: a client would be banned for weights that are refunded; " +
+			"leave out the weight, or give ban a policy of its own")
 	case p.Weight > policy.Capacity() && !p.Unlimited:
-		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that", p.Weight, policy.Capacity())
+		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that",
+			p.Weight, policy.Capacity())
 	case p.Enforce != nil && p.DryRun:
 		return errors.New("enforce, dry_run: a dry run limits no key; leave one of them out")
 	}
@@ -207,7 +212,8 @@ func (p *Policy) checkChallenge(policy *limiter.Policy) error {
 	case c.Limit != 0 && p.isDynamic():
 		return errors.New("challenge: a pass cannot have a limit beside a placeholder for limit or burst; leave the limit of the pass out")
 	case c.Limit != 0 && c.Limit < policy.Limit():
-		return fmt.Errorf("challenge: a pass of %d would allow less than the limit of %d; use at least that, or leave it out", c.Limit, policy.Limit())
+		return fmt.Errorf("challenge: a pass of %d would allow less than the limit of %d; use at least that, or leave it out",
+			c.Limit, policy.Limit())
 	}
 	if c.Limit != 0 {
 		if _, err := policy.WithLimit(c.Limit, p.Burst); err != nil {
@@ -246,7 +252,8 @@ func (p *Policy) checkWindow() error {
 	case p.Window != 0 && p.Calendar != "":
 		return errors.New("window, calendar: a policy has one of them; leave one out")
 	case p.TimeZone != "" && p.Calendar == "":
-		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out", secretfile.Redact(p.TimeZone))
+		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out",
+			secretfile.Redact(p.TimeZone))
 	}
 	_, err := p.location()
 	return err

@@ -333,7 +333,8 @@ func (p *Policy) location() (*time.Location, error) {
 	}
 	location, err := time.LoadLocation(p.TimeZone)
 	if err != nil || location == time.Local {
-		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node", secretfile.Redact(p.TimeZone))
+		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node",
+			secretfile.Redact(p.TimeZone))
 	}
 	return location, nil
 }

@@ -130,7 +130,8 @@ func (r *Redis) clientOptions(ctx caddy.Context) (dial.Options, error) {
 	if r.URL != "" {
 		if len(r.Addresses) > 0 || r.Mode != "" || r.Master != "" || r.Username != "" || r.Password != "" || r.CredentialsRaw != nil ||
 			r.SentinelUsername != "" || r.SentinelPassword != "" || r.SentinelCredentialsRaw != nil || r.DB != 0 {
-			return dial.Options{}, errors.New("url: has address, user, password and database in itself; leave the other fields out, except " +
+			return dial.Options{}, errors.New("url: has address, user, password and database in itself; " +
+				"leave the other fields out, except " +
 				"tls and pool_size")
 		}
 		text, err := caddyfileopt.ResolveURL(r.URL)

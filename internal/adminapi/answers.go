@@ -1,6 +1,6 @@
 // Package adminapi holds the questions and answers of the admin API below /redis_ratelimit/, for the server
 // and its callers. Times are in seconds, with as many decimals as they have. Keys are in the form of
-// [escape.Key].
+// [display.EscapeKey].
 package adminapi
 
 import (
@@ -125,7 +125,7 @@ type QuotaRequest struct {
 	Key    Given  `json:"key,omitzero"`
 }
 
-// Given is a text that may be left out, such as a key in the form of [escape.Key].
+// Given is a text that may be left out, such as a key in the form of [display.EscapeKey].
 type Given struct {
 	Text  string
 	Given bool

@@ -8,15 +8,17 @@ import (
 // hintTexts say what to write in place of words that are no options here, but are in mholt's caddy-ratelimit, Traefik,
 // nginx, Envoy, HAProxy and others, or in this module's JSON. Each text is followed by its words.
 var hintTexts = [][2]string{
-	{"here it is a policy: policy <name> { ... }", "zone zones limit_req limit_req_zone rate_limit rateLimit descriptors " +
-		"http_req_rate stick-table track-sc0"},
+	{"here it is a policy: policy <name> { ... }",
+		"zone zones limit_req limit_req_zone rate_limit rateLimit descriptors " +
+			"http_req_rate stick-table track-sc0"},
 	{"write limit, such as limit 100", "events max_events max_requests requests average requests_per_unit tokens_per_fill max count"},
 	{"write limit and window, such as limit 10 and window 1s", "rate rps per_second per_minute per_hour second minute hour"},
 	{"the time zone stands behind the window: window month Europe/Berlin", "time_zone timezone"},
 	{"write window, such as window 1m", "period unit interval duration window_size windowMs fill_interval expire"},
 	{"write burst, with algorithm token_bucket", "max_tokens bucket_size capacity"},
-	{"write algorithm in front, such as algorithm token_bucket", "sliding_window sliding_log fixed_window token_bucket leaky_bucket " +
-		"gcra strategy"},
+	{"write algorithm in front, such as algorithm token_bucket",
+		"sliding_window sliding_log fixed_window token_bucket leaky_bucket " +
+			"gcra strategy"},
 	{"no request is held without max_delay, such as max_delay 2s", "delay nodelay"},
 	{"write max_concurrent, such as max_concurrent 20", "concurrency limit_conn limit_conn_zone conn_cur inFlightReq amount max_conn"},
 	{"write key, such as key {client_ip}", "by limit_by sourceCriterion client"},

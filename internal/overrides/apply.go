@@ -4,8 +4,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// apply replaces the overrides by others, and reports the changes. Entries that are the same keep what was
-// derived of them. The caller has the turn.
+// apply replaces the overrides by those of another version, and reports the changes. Entries that are the same keep their
+// variants of policies. The caller has the turn.
 func (l *Live) apply(h holding) {
 	before := l.held.Load()
 	h.entries = make(map[string]*Entry, len(h.stored))
@@ -41,7 +41,7 @@ func (l *Live) apply(h holding) {
 // fewChanges is how many clients of a policy are reported one by one.
 const fewChanges = 64
 
-// reportChanges calls the hook. Clients are not known by their keys where these are hashed.
+// reportChanges calls OnChange. If keys are hashed, the clients' keys are not known.
 func (l *Live) reportChanges(changed map[string][]Target) {
 	if l.hooks.OnChange == nil {
 		return

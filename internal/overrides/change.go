@@ -13,8 +13,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Target returns the target of a client's key. Where keys are hashed, the key may also be the text of an
-// override as lists show it.
+// Target returns the target of a client's key. If keys are hashed, the key may also be the hash, as lists of overrides
+// show it.
 func (l *Live) Target(policy string, key limiter.EncodedKey) Target {
 	if p := l.current(policy); p != nil && l.hashed {
 		if e := p.byClient[key.String()]; e != nil {
@@ -27,8 +27,8 @@ func (l *Live) Target(policy string, key limiter.EncodedKey) Target {
 // Has reports whether there are overrides of a policy.
 func (l *Live) Has(policy string) bool { return l.current(policy) != nil }
 
-// Put sets an override, for a duration or, with 0, until it is removed. The counts go on. Where Redis does
-// not answer the error wraps [limiter.ErrUndecided].
+// Put sets an override, for a duration or, with 0, until it is removed. The client's counts stay. If Redis does not
+// answer, the error wraps [limiter.ErrUndecided].
 func (l *Live) Put(ctx context.Context, t Target, s Spec, lasts time.Duration) (*Entry, error) {
 	body, err := s.body()
 	if err != nil {
@@ -38,17 +38,17 @@ func (l *Live) Put(ctx context.Context, t Target, s Spec, lasts time.Duration) (
 	if err != nil {
 		return nil, err
 	}
-	return parseEntry(t.field(), value) // another node may have changed what is held by now
+	return parseEntry(t.field(), value) // of the value, since another node may have changed the entry by now
 }
 
-// Remove ends an override. Where there is none it is [ErrAbsent].
+// Remove ends an override. The error is [ErrAbsent] if there is none.
 func (l *Live) Remove(ctx context.Context, t Target) error {
 	_, err := l.change(ctx, t, -1, "")
 	return err
 }
 
-// List returns the overrides by policy, that of all first. With an error they are those that this process
-// knows.
+// List returns the overrides by policy, the override of all clients first. If Redis cannot be read, it returns those that
+// this process knows, and the error.
 func (l *Live) List(ctx context.Context) ([]*Entry, error) {
 	err := l.Refresh(ctx)
 	entries := l.list()
@@ -121,7 +121,7 @@ func (l *Live) changeHere(t Target, micros int64, body string) (value string, er
 	return stored[field], nil
 }
 
-// errBehind is the error of a change where Redis has lost entries. It is tried again.
+// errBehind is the error of a change while Redis has lost entries. The change is tried again.
 var errBehind = errors.New("redis has lost overrides")
 
 // changeInRedis changes an entry in Redis and here, and returns its value.

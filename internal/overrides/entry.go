@@ -1,9 +1,9 @@
 // Package overrides keeps what operators decide for one client, or for all clients of a policy, while
 // Caddy runs: another limit, a block or an exemption, until a time or until it is removed.
 //
-// The overrides of nodes that share a Redis lie there, in two keys of one slot: the version, a string
-// that every node reads twice a second, and the entries, a hash that is read when the version has
-// changed. No request asks Redis for them. Without Redis they live in the process.
+// Nodes that share a Redis keep their overrides there, in two keys of one slot: the version, a string that every node
+// reads twice a second, and the entries, a hash that is read when the version has changed. No request waits for Redis
+// because of overrides. Without Redis they are kept in the process.
 package overrides
 
 import (
@@ -39,8 +39,8 @@ const (
 	latest = 253_402_300_799_000_000
 )
 
-// ErrFull is the error of one more override than [MaxEntries], ErrAbsent that of removing one that is
-// not there.
+// ErrFull is the error of one more override than [MaxEntries], ErrAbsent the error of removing an override that does not
+// exist.
 var (
 	ErrFull   = errors.New("there are 10,000 overrides: remove one first")
 	ErrAbsent = errors.New("there is no such override")
@@ -51,10 +51,10 @@ type Entry struct {
 	Target
 	Spec
 
-	// Until is the instant by Redis's clock at which it ends; zero for one without an end.
+	// Until is the instant by Redis's clock at which the override ends; zero: it has no end.
 	Until time.Time
 
-	// NodeOnly says that it applies on this node alone, until Redis is read again.
+	// NodeOnly says that the override applies on this node alone, until Redis is read again.
 	NodeOnly bool
 
 	variant atomic.Pointer[variant]
@@ -64,8 +64,8 @@ type Entry struct {
 type Spec struct {
 	Action Action `json:"do"`
 
-	// Limit is the limit of [Limit]. Burst is the capacity of a bucket; 0: that of the policy, which
-	// follows the limit unless it is configured.
+	// Limit and Burst are those of the action [Limit]. Burst 0: the policy's burst, which equals the limit unless it is
+	// configured.
 	Limit int64 `json:"limit,omitempty"`
 	Burst int64 `json:"burst,omitempty"`
 
@@ -73,11 +73,11 @@ type Spec struct {
 	Note string `json:"note,omitempty"`
 }
 
-// variant is a policy with the limit of an override, nil where that is not possible.
+// variant is a policy with the limit of an override, made of a base policy.
 type variant struct{ base, policy *limiter.Policy }
 
-// Policy returns a policy with the override's limit. It is the policy itself where its settings leave no
-// such limit, because they have changed since.
+// Policy returns a policy with the override's limit. If the policy cannot have the limit, because its settings have
+// changed since the override was set, the policy itself is returned.
 func (e *Entry) Policy(base *limiter.Policy) *limiter.Policy {
 	v := e.variant.Load()
 	if v == nil || v.base != base {
@@ -130,7 +130,7 @@ func parseEntry(field, value string) (*Entry, error) {
 		return nil, errors.New("an override in Redis is not the JSON that is expected")
 	}
 	if len(e.Note) > MaxNote {
-		e.Note = strings.ToValidUTF8(e.Note[:MaxNote], "") // of a version with longer ones
+		e.Note = strings.ToValidUTF8(e.Note[:MaxNote], "") // a later version may allow longer notes
 	}
 	switch {
 	case e.Range.IsValid() && e.Action != Block:

@@ -38,7 +38,7 @@ type Live struct {
 	end     context.CancelFunc
 }
 
-// holding is all that is known of one version. It is never changed.
+// holding is what this process knows of one version of the overrides. A holding is never changed.
 type holding struct {
 	version
 
@@ -48,28 +48,28 @@ type holding struct {
 
 // Hooks are called by a [Live]. They must not block, and may be nil.
 type Hooks struct {
-	// OnChange is called after overrides of a policy have changed, with the keys of the clients. Without
-	// keys it may be any.
+	// OnChange is called after overrides of a policy have changed, with the keys of the clients. Without keys any client's
+	// override may have changed.
 	OnChange func(policy string, keys ...limiter.EncodedKey)
 
 	// OnUnread is called for every failed try to read the overrides of Redis, and with nil for the next one
 	// that succeeds.
 	OnUnread func(err error)
 
-	// OnFirstAnswer is called when Redis first answers, with its version, which is empty if it is not known.
+	// OnFirstAnswer is called when Redis first answers, with Redis's version; empty: unknown.
 	OnFirstAnswer func(version string)
 
 	// OnDataLost is called when Redis has lost its data, although it answered throughout.
 	OnDataLost func()
 
-	// OnUnreadable is called for an override in Redis of another form, which is left out.
+	// OnUnreadable is called for an override in Redis that this version cannot read and leaves out.
 	OnUnreadable func(err error)
 
 	// OnNodeOnlyEnd is called when overrides that applied on this node alone have ended, with their number.
 	OnNodeOnlyEnd func(ended int)
 }
 
-// NewLocal returns overrides that live in this process.
+// NewLocal returns overrides that are kept in this process.
 func NewLocal(hooks Hooks) *Live {
 	l := &Live{hooks: hooks, turn: make(chan struct{}, 1)}
 	l.held.Store(&holding{stored: map[string]string{}})
@@ -77,8 +77,8 @@ func NewLocal(hooks Hooks) *Live {
 	return l
 }
 
-// NewShared returns the overrides that lie in the Redis of a store, none before [Live.Start]. Those of
-// another Live on the same Redis, which may be nil, apply until Redis has been read.
+// NewShared returns the overrides that are kept in the Redis of a store. [Live.Start] begins to read them. Until Redis has
+// been read, the overrides of an earlier Live on the same Redis apply; earlier may be nil.
 func NewShared(store *redis.Store, format limiter.KeyFormat, earlier *Live, hooks Hooks) *Live {
 	l := NewLocal(hooks)
 	l.store, l.keys, l.hashed = store, newRedisKeys(format), format.Secret != ""
@@ -104,14 +104,14 @@ func (l *Live) lock(ctx context.Context) error {
 
 func (l *Live) unlock() { <-l.turn }
 
-// Stale reports whether the last poll has failed, so that other overrides than those of Redis may apply.
+// Stale reports whether the last poll has failed, so that the overrides may differ from those in Redis.
 func (l *Live) Stale() bool { return l.failed.Load() }
 
 // Len counts the overrides that have not ended.
 func (l *Live) Len() int { return len(l.list()) }
 
-// OfPolicy returns the override of all clients of a policy, nil where there is none, and the number of
-// those of one client.
+// OfPolicy returns the override of all clients of a policy, nil if there is none, and how many overrides of single clients
+// there are.
 func (l *Live) OfPolicy(policy string) (all *Entry, clients int) {
 	p := l.current(policy)
 	if p == nil {
@@ -147,8 +147,7 @@ func (l *Live) list() (entries []*Entry) {
 // clockSample is a reading of Redis's clock.
 type clockSample struct{ redis, at time.Time }
 
-// Now returns the time by Redis's clock, without Redis that of this machine. Until Redis's clock was read
-// it is that of this machine too.
+// Now returns the time by Redis's clock; without Redis, and until Redis's clock was read, the time by this machine's.
 func (l *Live) Now() time.Time {
 	sample := l.clock.Load()
 	if sample == nil {
@@ -163,7 +162,7 @@ func (l *Live) learnTime(redis time.Time) {
 	l.lookedAt = time.Now()
 }
 
-// applies reports whether an override, nil for none, has not ended now. Those without an end ask no clock.
+// applies reports whether there is an override and it has not ended. The clock is read only if the override has an end.
 func (l *Live) applies(e *Entry) bool { return e != nil && (e.Until.IsZero() || !e.ended(l.Now())) }
 
 // clientOf returns the text that stands for a client's key.

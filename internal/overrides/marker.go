@@ -31,7 +31,7 @@ const (
 	longestGap = time.Minute
 )
 
-// marker is what a node knows of the marker in Redis. Only polls use it.
+// marker is what a node knows of the marker, a random text in Redis that only a loss of data removes. Polls use it alone.
 type marker struct {
 	store         *redis.Store
 	key           string
@@ -44,8 +44,8 @@ type marker struct {
 	met     bool      // Redis has answered a look
 }
 
-// look looks at the marker, if it is time to. Nothing is known of a Redis that does not answer: it may have restarted,
-// which the log shows as an outage.
+// look reads the marker every markInterval. After a failure the value may differ without a report: Redis may have
+// restarted, which the log shows as an outage.
 func (m *marker) look(ctx context.Context) {
 	now := time.Now().Round(0) // also the time that the machine sleeps counts
 	gap := now.Sub(m.at)
@@ -78,5 +78,5 @@ func (m *marker) look(ctx context.Context) {
 	m.met, m.seen = true, value
 }
 
-// forget ends what is known of the marker, because Redis did not answer.
+// forget forgets the marker's value, because Redis did not answer.
 func (m *marker) forget() { m.seen = "" }

@@ -10,11 +10,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 )
 
-// This file is the overrides that one node applies by itself while Redis is away. They are never written to
-// Redis, and end when Redis is read again.
+// This file has the overrides that one node applies by itself while Redis is away. They are never written to Redis, and
+// end when Redis is read again.
 
-// Away reports whether the error of a change says that Redis is not there: it did not answer, or it answers that it
-// answers no request yet. A right that a user lacks, or a server that refuses to write, is no outage.
+// Away reports whether the error of a change is an outage: Redis did not answer, or it is loading its data. A missing
+// permission, or a server that refuses writes, is no outage.
 func Away(err error) bool {
 	switch limiter.Kind(err) {
 	case "timeout", "refused", "connection", "loading", "masterdown", "clusterdown":
@@ -25,8 +25,8 @@ func Away(err error) bool {
 	return false
 }
 
-// PutOnNode sets an override on this node alone, until Redis is read again. It takes the place of one that Redis has of
-// the same target.
+// PutOnNode sets an override on this node alone, until Redis is read again. It replaces an override of the same target in
+// Redis.
 func (l *Live) PutOnNode(t Target, s Spec, lasts time.Duration) (*Entry, error) {
 	body, err := s.body()
 	if err != nil {
@@ -72,8 +72,8 @@ func (l *Live) RemoveOnNode(t Target) (removed bool) {
 	return true
 }
 
-// inForce returns the overrides of Redis with those of this node alone in their places. The caller holds l.showing, and
-// does not change the map.
+// inForce returns the overrides of Redis, replaced by those of this node alone. The caller holds l.showing, and does not
+// change the map.
 func (l *Live) inForce() map[string]*Entry {
 	entries := l.held.Load().entries
 	if len(l.own) > 0 {
@@ -117,7 +117,7 @@ func (l *Live) endOwn() {
 	}
 }
 
-// inherit takes over what applies on this node alone by the overrides of an earlier configuration, which may be nil.
+// inherit takes over the overrides of this node alone from an earlier configuration, which may be nil.
 func (l *Live) inherit(earlier *Live) {
 	if earlier == nil {
 		return

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// MaxRanges is the most blocked ranges of all policies together. Two nodes that each set the last one at once may go
-// above it, which costs no request anything.
+// MaxRanges is the most blocked ranges of all policies together. Two nodes that set the last one at the same time may
+// exceed it by one, which slows no request down.
 const MaxRanges = 1_000
 
 // ErrManyRanges is the error of one more range than [MaxRanges].
@@ -22,7 +22,7 @@ type Ranges struct {
 	ipv6    spans
 }
 
-// newRanges makes the ranges of entries; nil where there is none.
+// newRanges makes the ranges of entries; nil if there is none.
 func newRanges(entries []*Entry) *Ranges {
 	if len(entries) == 0 {
 		return nil
@@ -40,18 +40,19 @@ func newRanges(entries []*Entry) *Ranges {
 	return r
 }
 
-// spans are the addresses of one family in their order. Each span goes up to the start of the next one, and has the block
-// that lasts longest of those whose ranges hold it; nil where none does.
+// spans divide the addresses of one family, in ascending order. Each span ends before the start of the next one, and has
+// the longest block of the ranges that contain the span; nil if none does.
 type spans struct {
 	starts []netip.Addr
 	blocks []*Entry
 }
 
-// openRange is a range that holds the address where spans are being built, with the longest block from there outwards.
+// openRange is a range that contains the address that build has reached, and the longest block of this range and the
+// wider ones around it.
 type openRange struct{ own, longest *Entry }
 
-// build makes the spans of entries in the order of their addresses, wider ranges first. Of two ranges one holds the other, or
-// they have nothing in common.
+// build makes the spans of entries, which are in the order of their addresses, wider ranges first. Of two ranges one
+// contains the other, or they have no address in common.
 func (s *spans) build(entries []*Entry) {
 	var open []openRange
 	for _, e := range entries {
@@ -70,7 +71,7 @@ func (s *spans) build(entries []*Entry) {
 	}
 }
 
-// end ends the innermost range: behind it the next one outwards goes on.
+// end ends the innermost range. Behind it a span of the next wider range begins.
 func (s *spans) end(open []openRange) []openRange {
 	last := len(open) - 1
 	var outer *Entry
@@ -83,7 +84,7 @@ func (s *spans) end(open []openRange) []openRange {
 	return open[:last]
 }
 
-// begin begins a span, in place of one that began at the same address.
+// begin begins a span. It replaces a span that begins at the same address.
 func (s *spans) begin(start netip.Addr, block *Entry) {
 	if last := len(s.starts) - 1; last >= 0 && s.starts[last] == start {
 		s.blocks[last] = block

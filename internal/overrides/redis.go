@@ -16,7 +16,9 @@ type redisKeys struct{ version, entries, marker string }
 
 func newRedisKeys(format limiter.KeyFormat) redisKeys {
 	const tag = "overrides"
-	return redisKeys{version: format.Reserved(tag, "version"), entries: format.Reserved(tag, "entries"), marker: format.Reserved(tag, "marker")}
+	return redisKeys{
+		version: format.Reserved(tag, "version"), entries: format.Reserved(tag, "entries"), marker: format.Reserved(tag, "marker"),
+	}
 }
 
 //go:embed change.lua

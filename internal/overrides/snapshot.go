@@ -21,7 +21,7 @@ type ofPolicy struct {
 	blocks   bool              // one of them blocks
 }
 
-// newSnapshot sorts entries by policy; nil where there is none.
+// newSnapshot sorts entries by policy; nil if there is none.
 func newSnapshot(entries map[string]*Entry) *Snapshot {
 	if len(entries) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func newSnapshot(entries map[string]*Entry) *Snapshot {
 	return &s
 }
 
-// current returns the overrides of a policy that apply now; nil where there is none.
+// current returns the overrides of a policy that apply now; nil if there is none.
 func (l *Live) current(policy string) *ofPolicy {
 	if l == nil {
 		return nil
@@ -62,9 +62,9 @@ func (l *Live) current(policy string) *ofPolicy {
 	return (*s)[policy]
 }
 
-// Find returns the override of a client's key in the policy of that name, or that of all; nil where there
-// is none. The policy's blocked ranges stand beside it, nil where there is none: they need the client's address. A nil Live
-// has none of both.
+// Find returns the override of a client's key in a policy, or else the override of all clients; nil if there is none. It
+// also returns the blocked ranges of the policy, which the client's address has to be compared with; nil if there is
+// none. A nil Live has no override.
 func (l *Live) Find(policy string, key limiter.EncodedKey) (*Entry, *Ranges) {
 	p := l.current(policy)
 	if p == nil {
@@ -81,21 +81,20 @@ func (l *Live) Find(policy string, key limiter.EncodedKey) (*Entry, *Ranges) {
 	return nil, p.ranges
 }
 
-// Blocks reports whether a client of the policy of that name may be blocked.
+// Blocks reports whether the policy has a block.
 func (l *Live) Blocks(policy string) bool {
 	p := l.current(policy)
 	return p != nil && p.blocks
 }
 
-// version is what the version key says of the entries. The script that changes them makes the number larger
-// than all before, so that a Redis that has lost changes, or all keys, shows an older version than the
-// nodes know.
+// version is the content of the version key. The script that changes entries makes the number larger than all numbers
+// before, so that a Redis that has lost changes, or all keys, has an older version than the nodes know.
 type version struct {
 	number int64 // Redis's time of the change in microseconds; 0: there was none
 	count  int   // of the entries
 }
 
-// mostVersion is above all versions: scripts count in doubles, and larger ones would not grow any more.
+// mostVersion bounds versions: scripts count in doubles, in which larger numbers would not grow by 1 any more.
 const mostVersion = 9_005_000_000_000_000
 
 // parseVersion reads the version key. A foreign text is no version.
@@ -110,8 +109,8 @@ func parseVersion(text string) (v version) {
 	return v
 }
 
-// Blocking returns the block of the ranges that hold an address, as it came but for IPv4 in its mapped form; nil where none
-// does. Of several it is the one that lasts longest.
+// Blocking returns the longest block of the ranges that contain an address; nil if none does. The address is the whole
+// one, not cut to its prefix. IPv4 in IPv6 form counts as IPv4.
 func (l *Live) Blocking(r *Ranges, address netip.Addr) *Entry {
 	address = address.Unmap().WithZone("")
 	in := &r.ipv6
@@ -124,8 +123,8 @@ func (l *Live) Blocking(r *Ranges, address netip.Addr) *Entry {
 	return nil
 }
 
-// BlockingNetwork returns the longest block of a range that holds all addresses of a network, and one of a range that holds some
-// of them; nil where there is none.
+// BlockingNetwork returns the longest block of a range that contains all addresses of a network, and the block of a range
+// that contains some of them; nil if there is none.
 func (l *Live) BlockingNetwork(r *Ranges, network netip.Prefix) (all, some *Entry) {
 	for _, e := range r.entries {
 		switch {

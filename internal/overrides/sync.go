@@ -33,7 +33,7 @@ func (l *Live) compare(ctx context.Context) error {
 	return nil
 }
 
-// verify finds out whether entries have got lost in Redis, by an eviction or by hand, and restores them.
+// verify finds out whether Redis has lost entries, by an eviction or by hand, and restores them.
 func (l *Live) verify(ctx context.Context) error {
 	v, entries, err := l.look(ctx)
 	h := l.held.Load()
@@ -43,8 +43,8 @@ func (l *Live) verify(ctx context.Context) error {
 	return l.restore(ctx, h.number+1)
 }
 
-// load reads all entries. A version that is the same before and after proves that none has changed
-// meanwhile. Where some are lost, the nodes that know them get to restore them.
+// load reads all entries. If the version is the same before and after, no entry has changed meanwhile. If Redis has lost
+// entries, lost.lua lowers the version so that the nodes which know the entries restore them.
 func (l *Live) load(ctx context.Context) error {
 	for range scanTries {
 		before, entries, err := l.look(ctx)
@@ -55,7 +55,8 @@ func (l *Live) load(ctx context.Context) error {
 		case err != nil:
 			return err
 		case entries > MaxEntries:
-			return &limiter.UndecidedError{Kind: "value", Err: fmt.Errorf("redis holds %d overrides, and %d is the most: delete the key %s", entries, MaxEntries, l.keys.entries)}
+			err = fmt.Errorf("redis holds %d overrides, and %d is the most: delete the key %s", entries, MaxEntries, l.keys.entries)
+			return &limiter.UndecidedError{Kind: "value", Err: err}
 		case entries != before.count:
 			continue // it has another version now
 		}
@@ -75,8 +76,8 @@ func (l *Live) load(ctx context.Context) error {
 	return nil // they change all the time; the next poll reads them
 }
 
-// restore writes the entries that this process knows to a Redis that has lost them. It gives them a
-// version, which is another one where nodes with fewer entries have to read them again.
+// restore writes the entries that this process knows to a Redis that has lost them, with the version number. The number
+// is a new one if nodes that know fewer entries have to read them again.
 func (l *Live) restore(ctx context.Context, number int64) error {
 	args := []any{number}
 	h := *l.held.Load()

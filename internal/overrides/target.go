@@ -8,25 +8,24 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Target says whom an override concerns.
+// Target says which clients an override applies to.
 type Target struct {
 	// Policy is the policy's name.
 	Policy string
 
-	// Client is the text that stands for the client's key in the names of Redis keys: the encoded key, or
-	// its HMAC where these are hashed. Empty for all clients of the policy that have no override of their
-	// own. No client's key is the empty text here.
+	// Client is the client's key as the names of Redis keys have it: the encoded key, or its HMAC if keys are hashed.
+	// Empty: all clients of the policy that have no override of their own. The empty key of a client is "%" here.
 	Client string
 
-	// Range is the addresses of clients, instead of one client's key: an IPv4 range has its own form, and no bits are set
-	// behind those of the range.
+	// Range is a range of clients' addresses, instead of one client's key. An IPv4 range is not in IPv6 form, and the bits
+	// behind the prefix are 0.
 	Range netip.Prefix
 }
 
-// All reports whether the override concerns all clients without one of their own.
+// All reports whether the override applies to all clients without an override of their own.
 func (t Target) All() bool { return t.Client == "" && !t.Range.IsValid() }
 
-// Key returns the client's key; where keys are hashed, the HMAC in its place.
+// Key returns the client's key; if keys are hashed, the HMAC of the key.
 func (t Target) Key() limiter.EncodedKey {
 	if t.Client == emptyClient {
 		return limiter.EncodedKey{}
@@ -34,9 +33,9 @@ func (t Target) Key() limiter.EncodedKey {
 	return limiter.AsEncoded(t.Client)
 }
 
-// field returns the name of the override in the hash: the policy alone, or a colon and the client behind
-// it, or a slash and a range. No policy's name has a colon or a slash, so that no client can choose a key that is read as
-// all or as a range. Versions without ranges leave such a field out, and keep it.
+// field returns the field of the override in the hash: the policy's name, and behind it a colon and the client, a slash
+// and a range, or nothing for all clients. No policy's name has a colon or a slash, so that no client can choose a key
+// that is read as all clients or as a range. Versions without ranges ignore such a field, and keep it.
 func (t Target) field() string {
 	switch {
 	case t.Range.IsValid():

@@ -5,7 +5,7 @@ package accesslog
 
 import "net/http"
 
-// Entry is one request of a log. Its strings are text of strangers: use escape.Short to show them.
+// Entry is one request of a log. Its strings are text of strangers: use display.EscapeShort to show them.
 type Entry struct {
 	// Time is when the request arrived, in microseconds since the Unix epoch. Caddy logs a request at its
 	// end, so its duration is subtracted.
