@@ -43,7 +43,7 @@ func parseDirective(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	return h.NewRoute(set, handler), nil
 }
 
-// directiveMatcher is what stands in front of a directive's key, and the set of matchers that it means. The zero value
+// directiveMatcher is the matcher of a directive: its token, and the set of matchers that the token means. The zero value
 // is none, or *.
 type directiveMatcher struct {
 	token string
@@ -100,7 +100,7 @@ type directiveMatcher struct {
 //	}
 //
 // A handler has one policy, described in the directive itself, or any number of policy blocks. The four
-// options before policy also stand beside blocks, for all that have none of their own.
+// options before policy may also be next to the blocks: they are then the default for all of them.
 func parseHandler(h httpcaddyfile.Helper, matcher directiveMatcher) (caddyhttp.MiddlewareHandler, error) {
 	p := &handlerParser{Dispenser: h.Dispenser, helper: h, matcher: matcher, handler: new(Handler)}
 	p.Next()
@@ -155,7 +155,7 @@ func (p *handlerParser) parse() error {
 	return nil
 }
 
-// parseArguments reads what stands in the directive's line.
+// parseArguments reads the directive's line.
 func (p *handlerParser) parseArguments(args []string) error {
 	switch {
 	case len(args) == 0:
@@ -183,7 +183,7 @@ func (p *handlerParser) parseArguments(args []string) error {
 	return p.Errf("%s takes <key> <limit> <window>, or all options in a block%s%s", appName, meant.advice(p.matcher.token), besides)
 }
 
-// hasBlock reports whether a block follows in the current line.
+// hasBlock reports whether a block begins in the current line.
 func (p *handlerParser) hasBlock() bool {
 	ahead := *p.Dispenser
 	ahead.RemainingArgs()
@@ -215,15 +215,15 @@ func (p *handlerParser) own() *Policy {
 	return p.single
 }
 
-// handlerOptions are the words of the block that are no policy's.
+// handlerOptions are the options of the handler itself.
 var handlerOptions = []string{
 	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "problem_details", "grpc", "log_keys", "usage",
 }
 
-// commonOptions are the words of a policy that also stand beside policy blocks.
+// commonOptions are the options of a policy that may also be next to policy blocks.
 var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_key"}
 
-// policyOptions are the words of a policy.
+// policyOptions are the options of a policy.
 var policyOptions = []string{
 	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "weight",
 	"match",
@@ -231,7 +231,7 @@ var policyOptions = []string{
 	"reserve", "enforce", "notify", "challenge",
 }
 
-// ownPolicyOptions are those of a policy that stand in the directive itself.
+// ownPolicyOptions are the options of a policy that are given in the directive itself.
 func (p *handlerParser) ownPolicyOptions() []string {
 	return slices.DeleteFunc(slices.Clone(policyOptions), func(option string) bool {
 		_, found := p.lines[option]
@@ -295,7 +295,7 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 	return err
 }
 
-// completed is a copy of the handler with all defaults, which stay out of the JSON.
+// completed returns a copy of the handler with all defaults, which are not written into the JSON.
 func (p *handlerParser) completed() *Handler {
 	whole := *p.handler
 	whole.Policies = nil
@@ -306,11 +306,11 @@ func (p *handlerParser) completed() *Handler {
 	return &whole
 }
 
-// registeredState is where the directives of one Caddyfile keep the policies that they have named.
+// registeredState is the key of the policies that the directives of one Caddyfile have named.
 const registeredState = appName + ".policies"
 
-// register refuses a handler that cannot work, and a name that has other settings elsewhere in the
-// Caddyfile, while the lines are known.
+// register refuses an invalid handler, and a policy's name that has other settings elsewhere in the Caddyfile. When Caddy
+// loads the JSON it would find the same errors, but without their lines.
 func (p *handlerParser) register(state map[string]any) error {
 	whole := p.completed()
 	if err := p.checkSizes(); err != nil {

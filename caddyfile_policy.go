@@ -83,7 +83,7 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	return err
 }
 
-// parseCommon reads an option that stands in a policy block, or beside all of them.
+// parseCommon reads an option that is given in a policy block, or next to all of them.
 func (p *handlerParser) parseCommon(option string, c *Common) error {
 	if option == "dry_run" {
 		return p.flag(&c.DryRun)
@@ -105,7 +105,7 @@ func (p *handlerParser) parseCommon(option string, c *Common) error {
 	return err
 }
 
-// parseNumber reads a number, or a placeholder and the number that counts where it has none.
+// parseNumber reads a number, or a placeholder and its fallback.
 func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 	numbers := map[string]*int64{
 		"limit": &policy.Limit, "max_concurrent": &policy.MaxConcurrent, "burst": &policy.Burst, "weight": &policy.Weight,
@@ -145,8 +145,7 @@ func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 // mayBeUnlimited reports whether the fallback of an option may be the word unlimited.
 func mayBeUnlimited(option string) bool { return option == "limit" || option == "max_concurrent" }
 
-// parseCost reads what a request costs by its response: the length of it, or the number at paths of it or of
-// a placeholder, and the number that counts if it has none.
+// parseCost reads the source of a cost, and the fallback behind it.
 func (p *handlerParser) parseCost(policy *Policy) (err error) {
 	from, behind := rule.CutCost(p.RemainingArgs())
 	if from == "" || len(behind) > 1 || p.NextBlock(p.Nesting()) {

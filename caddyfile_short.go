@@ -10,7 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// shortForm is what words are taken for that are not the short form, as a Caddyfile has it.
+// shortForm is what a user probably meant by words that are not the short form, as a Caddyfile has it.
 type shortForm struct {
 	key, limit, window, name string
 	paths                    []string // behind the matcher
@@ -79,12 +79,12 @@ func (f *shortForm) isWhole() bool {
 	return f.limit != "" && f.window != "" && f.name == "" && !f.unknown
 }
 
-// differs reports whether the words are not the short form as it is written.
+// differs reports whether the words are not yet the short form that they mean.
 func (f *shortForm) differs(words []string) bool {
 	return len(f.paths) > 0 || rule.ShortNames(words[0]) != f.key || words[1] != f.limit || words[2] != f.window
 }
 
-// advice says what to write. What is missing has a common value.
+// advice says what to write. Missing parts have a common value.
 func (f *shortForm) advice(matcher string) string {
 	write, key, limit, window := "; write ", f.key, f.limit, f.window
 	if limit == "" || window == "" || f.unknown {
@@ -114,10 +114,10 @@ func (f *shortForm) advice(matcher string) string {
 	return write
 }
 
-// calendarWords are the words for a calendar period, behind its name.
+// calendarWords are the names of calendar periods, each with other words for it.
 var calendarWords = [][2]string{{"day", "daily"}, {"week", "weekly"}, {"month", "monthly 1month 1mo"}, {"year", "yearly annually 1year 1y"}}
 
-// windowMeant returns the window that a word is or is meant for, empty if it is none.
+// windowMeant returns the window that a word means; empty: none.
 func windowMeant(word string) string {
 	if isCalendar(word) {
 		return word

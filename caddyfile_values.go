@@ -131,7 +131,7 @@ func (p *handlerParser) parseWindow(policy *Policy) error {
 	return nil
 }
 
-// setWindow sets a duration or a calendar period. A policy knows its own bounds.
+// setWindow sets a duration or a calendar period. The bounds of the window are checked with the policy.
 func (p *handlerParser) setWindow(policy *Policy, value string) (err error) {
 	if isCalendar(value) {
 		policy.Calendar = value
@@ -151,7 +151,7 @@ type sizeOption struct {
 	at           caddyfile.Dispenser
 }
 
-// numberOrSize reads a number from 1, or, where an option may count bytes, a size.
+// numberOrSize reads a number from 1, or a size if the option may count bytes.
 func (p *handlerParser) numberOrSize(policy *Policy, option, value string) (int64, error) {
 	size, err := rule.ParseSize(value)
 	if err != nil || size < 1 || option != "limit" && option != "burst" {
@@ -161,7 +161,7 @@ func (p *handlerParser) numberOrSize(policy *Policy, option, value string) (int6
 	return size, nil
 }
 
-// reserveOf returns the units of a reserve that is a size, and any other as it is.
+// reserveOf returns a reserve with a size replaced by its bytes.
 func (p *handlerParser) reserveOf(policy *Policy, value string) string {
 	size, err := rule.ParseSize(value)
 	if err != nil {
@@ -192,7 +192,7 @@ func (p *handlerParser) checkOneKey() error {
 	return p.Errf("key takes one value, got %d; join them without spaces: write key %s", len(args), rule.ShortNames(strings.Join(args, ":")))
 }
 
-// refusePolicy refuses a word that is no option and begins a block that can only be a policy.
+// refusePolicy refuses an unknown word before a block with options of a policy: the word policy was forgotten.
 func (p *handlerParser) refusePolicy(option string) error {
 	if slices.Contains(policyOptions, option) || slices.Contains(commonOptions, option) || slices.Contains(handlerOptions, option) {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// checkMatchers refuses values of a set of matchers that no request can have. Caddy takes all words of a line for values
-// of its first matcher.
+// checkMatchers refuses values in a set of matchers that no request has. In a Caddyfile all words of a line are values of
+// the matcher at its beginning, also the name of a second matcher.
 func checkMatchers(option string, set caddy.ModuleMap) error {
 	for _, m := range []struct {
 		name, noun string
@@ -34,7 +34,7 @@ func checkMatchers(option string, set caddy.ModuleMap) error {
 			return fmt.Errorf("%s: %s %s: no %s, but a matcher, which needs a line of its own: write the block %s { ... } with the lines %s, and %s",
 				option, m.name, word, m.noun, option, m.name+" "+strings.Join(values[:i], " "), strings.Join(values[i:], " "))
 		}
-		return fmt.Errorf("%s: %s %s: no request has such a %s; write %s", option, m.name, values[i], m.noun, possible(m.name, values[i]))
+		return fmt.Errorf("%s: %s %s: no request has such a %s; write %s", option, m.name, values[i], m.noun, matchable(m.name, values[i]))
 	}
 	return nil
 }
@@ -64,8 +64,8 @@ func isNoHost(value string) bool {
 	return value == "" || value[0] != '{' && strings.Contains(value, "/")
 }
 
-// possible returns what to write in place of a value that no request has.
-func possible(matcher, value string) string {
+// matchable returns what to write instead of a value that no request has.
+func matchable(matcher, value string) string {
 	switch method := strings.ToUpper(value); {
 	case matcher == "path":
 		return "a path that begins with /, such as /" + value
@@ -79,7 +79,7 @@ func possible(matcher, value string) string {
 	return "methods in upper case with spaces between, such as GET HEAD"
 }
 
-// matchesPath reports whether Caddy's path matcher takes a path, in which a percent sign stands as in a request.
+// matchesPath reports whether Caddy's path matcher matches a path, which is percent-encoded as in a request.
 func matchesPath(patterns []string, path string) bool {
 	matcher := caddyhttp.MatchPath(slices.Clone(patterns))
 	target, err := url.ParseRequestURI(strings.ReplaceAll((&url.URL{Path: path}).EscapedPath(), "%25", "%"))

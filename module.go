@@ -109,7 +109,7 @@ func (h *Handler) UnmarshalJSON(text []byte) error {
 	return caddyfileopt.DecodeJSON(text, (*fields)(h))
 }
 
-// Provision makes the rules that requests are decided by.
+// Provision checks the options and makes the limiter that decides requests.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
 	h.unnamed = slices.ContainsFunc(h.Policies, func(p *Policy) bool { return p != nil && p.Name == "" })
@@ -138,7 +138,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	return h.makeLimiter(ctx)
 }
 
-// makeLimiter makes what decides by the policies, which were checked.
+// makeLimiter makes the limiter of the policies, which were checked.
 func (h *Handler) makeLimiter(ctx caddy.Context) error {
 	l := gate.Limiter{
 		Challenges: h.app.opened.Challenges, Formats: h.settings.headers, Usage: h.settings.usage,
@@ -179,8 +179,8 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, registered
 	return r, registered, err
 }
 
-// warnInvalid counts a value of a placeholder or a response's body that cannot be used, and logs one a
-// minute of each option of a policy. What clients send stays out of the log.
+// warnInvalid counts a value of a placeholder or a response's body that cannot be used, and logs one a minute for each
+// option of a policy. The log does not quote values, which may come from clients.
 func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
 	if h.limiter.Counters[r.Index].CountInvalid(option) {
 		h.logger.Warn("a value cannot be used; its fallback counts, for a key on_empty_key",
@@ -188,7 +188,7 @@ func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
 	}
 }
 
-// warnNeverSet logs that an option goes by a placeholder which no request has set so far.
+// warnNeverSet logs that an option uses a placeholder that had no value in any request so far.
 func (h *Handler) warnNeverSet(r *rule.Rule, option, placeholder string) {
 	h.logger.Warn("a placeholder was empty in each of the first 100 requests: check its name, and that what sets it runs before this handler",
 		zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.String("placeholder", "{"+placeholder+"}"))
@@ -212,7 +212,7 @@ func (h *Handler) warnUnbelieved() {
 	})
 }
 
-// setDefaults fills in what was left out, except the fail mode, which comes from the app.
+// setDefaults sets options that were left out, except the fail mode, which comes from the app.
 func (h *Handler) setDefaults() {
 	h.fill(&commonDefaults)
 	for _, p := range h.Policies {
@@ -226,7 +226,7 @@ func (h *Handler) setDefaults() {
 	}
 }
 
-// limiterOf returns a copy of the limiter that a provisioned handler is, nil for any other handler.
+// limiterOf returns a copy of a provisioned handler's limiter; nil for handlers of other modules.
 func limiterOf(handler caddyhttp.MiddlewareHandler) *gate.Limiter {
 	if h, ok := handler.(*Handler); ok {
 		return new(*h.limiter)

@@ -21,14 +21,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
-// handlerSettings are what the options of a handler mean that are texts.
+// handlerSettings are the parsed options of a handler that are texts in JSON.
 type handlerSettings struct {
 	exempt  []netip.Prefix
 	headers quotaheader.Formats
 	usage   gate.UsagePath
 }
 
-// check refuses options that no request could be served with, and keeps what they mean. Defaults must be set.
+// check refuses options with which no request could be served, and keeps the parsed ones. Defaults must be set.
 func (h *Handler) check() (err error) {
 	if err := h.checkPolicies(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (h *Handler) check() (err error) {
 	return nil
 }
 
-// checkPolicies refuses policies that no rule can be made of. Defaults must be set.
+// checkPolicies refuses a handler without policies, and invalid policies. Defaults must be set.
 func (h *Handler) checkPolicies() error {
 	if len(h.Policies) == 0 {
 		return errors.New("policies: name at least one, with a limit and a window")
@@ -72,8 +72,8 @@ func (h *Handler) checkPolicies() error {
 	return h.checkRepeated()
 }
 
-// checkRepeated refuses a policy that is given several times in a handler, where one of them has an option
-// that cannot hold for a part: they are decided and charged as one.
+// checkRepeated refuses two blocks of one policy in a handler if one of them has an option that cannot apply to one block
+// alone: a request takes from both blocks by one check.
 func (h *Handler) checkRepeated() error {
 	times, depends := map[string]int{}, map[string]string{}
 	for _, p := range h.Policies {
@@ -103,7 +103,7 @@ func (h *Handler) checkRepeated() error {
 	return nil
 }
 
-// check refuses a policy that cannot work. Defaults must be set.
+// check refuses invalid options of a policy, and keeps the parsed ones. Defaults must be set.
 func (p *Policy) check() error {
 	var err error
 	switch option, from, n := p.limit(); {
@@ -149,7 +149,7 @@ func (p *Policy) checkMatch() error {
 	return nil
 }
 
-// checkTogether refuses values that are right by themselves but not together, and keeps what the texts mean.
+// checkTogether refuses options that are valid alone but not together. It parses the options that are texts.
 func (p *Policy) checkTogether() error {
 	s := p.settings()
 	s.Refunds = p.countsRunning() && (p.CountIf != nil || p.CostFrom != "") // the limiter's error; others have texts below
@@ -180,7 +180,7 @@ func (p *Policy) checkTogether() error {
 	return cmp.Or(err, checkCountIf(p.CountIf), p.checkChallenge(policy))
 }
 
-// nameFields returns an error of the limiter with the options of this policy in place of the limiter's fields.
+// nameFields returns an error of the limiter with the names of this policy's options instead of the limiter's fields.
 func (p *Policy) nameFields(err error) error {
 	var field *limiter.FieldError
 	if errors.As(err, &field) && strings.Contains(field.Field, "Refunds") {
@@ -193,7 +193,7 @@ func (p *Policy) nameFields(err error) error {
 	return caddyfileopt.NameFields(err)
 }
 
-// checkChallenge refuses a challenge that cannot be, and what it excludes.
+// checkChallenge refuses an invalid challenge, and options that it excludes.
 func (p *Policy) checkChallenge(policy *limiter.Policy) error {
 	c := p.challenge()
 	switch {
@@ -223,7 +223,7 @@ func (p *Policy) checkChallenge(policy *limiter.Policy) error {
 	return nil
 }
 
-// checkCountIf refuses a response matcher that says nothing, or that no response can meet.
+// checkCountIf refuses an empty response matcher, and one that no response matches.
 func checkCountIf(counts *caddyhttp.ResponseMatcher) error {
 	if counts == nil {
 		return nil
@@ -239,12 +239,12 @@ func checkCountIf(counts *caddyhttp.ResponseMatcher) error {
 	return nil
 }
 
-// isCountedStatus reports whether the number is a status, or the first digit of a class of them.
+// isCountedStatus reports whether a number is a status, or the first digit of a class of statuses.
 func isCountedStatus(status int) bool {
 	return (status >= 1 && status <= 5) || (status >= 100 && status <= 599)
 }
 
-// checkWindow refuses a policy without a window, with two, or with a time zone that says nothing.
+// checkWindow refuses a policy without a window, with two, or with a time zone and no calendar.
 func (p *Policy) checkWindow() error {
 	switch {
 	case p.Window == 0 && p.Calendar == "" && !p.countsRunning():

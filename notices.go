@@ -23,7 +23,7 @@ func (n *notices) beginParsing() {
 	n.parsed = nil
 }
 
-// logParsed logs a warning of a directive, once a place: a snippet that several sites import is one.
+// logParsed logs a warning of a directive, once for a line: several sites may import the same snippet.
 func (n *notices) logParsed(logger *zap.Logger, w routetrace.Warning) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -149,7 +149,7 @@ type Policy struct {
 	// none.
 	Notify []float64 `json:"notify,omitempty"`
 
-	parsed rule.Rule // what the options mean, without the limiter's policy and the matchers; check makes it
+	parsed rule.Rule // by check; see parseRule
 }
 
 // Common are the options that a handler may have for all its policies that leave them out.
@@ -176,7 +176,7 @@ type Common struct {
 
 var commonDefaults = Common{IPv4Prefix: new(32), IPv6Prefix: new(64), OnEmptyKey: string(rule.EmptyKeyClientIP)}
 
-// fill takes what is left out from others.
+// fill sets options that are left out to those of others.
 func (c *Common) fill(others *Common) {
 	c.IPv4Prefix, c.IPv6Prefix = cmp.Or(c.IPv4Prefix, others.IPv4Prefix), cmp.Or(c.IPv6Prefix, others.IPv6Prefix)
 	c.OnEmptyKey, c.DryRun = cmp.Or(c.OnEmptyKey, others.OnEmptyKey), c.DryRun || others.DryRun
@@ -186,7 +186,7 @@ func (c *Common) prefixes() rule.Prefixes {
 	return rule.Prefixes{IPv4: *c.IPv4Prefix, IPv6: *c.IPv6Prefix}
 }
 
-// checkCommon refuses values that no policy can have. Defaults must be set.
+// checkCommon refuses invalid values. Defaults must be set.
 func (c *Common) checkCommon() error {
 	switch {
 	case *c.IPv4Prefix < 0 || *c.IPv4Prefix > 32:
@@ -211,8 +211,8 @@ type Ban struct {
 	After int `json:"after,omitempty"`
 }
 
-// Challenge gives each client key a number of quotas beside its own. A browser that has waited takes from one of them,
-// for an hour.
+// Challenge gives each client key a number of further quotas, the passes. A browser that has waited takes from one of
+// them for an hour.
 type Challenge struct {
 	// How many quotas a key has beside its own, from 1 to 1000. Default: 10.
 	Passes int `json:"passes,omitempty"`
@@ -241,7 +241,7 @@ const (
 	defaultPasses = 10
 )
 
-// setDefaults fills in what was left out, also by the handler.
+// setDefaults sets options that were left out, by the handler too.
 func (p *Policy) setDefaults(common *Common) {
 	p.fill(common)
 	p.Name, p.Key, p.Weight = cmp.Or(p.Name, defaultPolicy), cmp.Or(p.Key, defaultKey), cmp.Or(p.Weight, 1)
@@ -259,7 +259,7 @@ func (p *Policy) setDefaults(common *Common) {
 // countsRunning reports whether the policy has max_concurrent, and so no limit and no window.
 func (p *Policy) countsRunning() bool { return p.MaxConcurrent != 0 || p.MaxConcurrentFrom != "" }
 
-// limit returns the option that says how much the policy allows, its placeholder and its number.
+// limit returns the name, the placeholder and the number of the option that has the limit.
 func (p *Policy) limit() (option, from string, n int64) {
 	if p.countsRunning() {
 		return "max_concurrent", p.MaxConcurrentFrom, p.MaxConcurrent
@@ -267,10 +267,10 @@ func (p *Policy) limit() (option, from string, n int64) {
 	return "limit", p.LimitFrom, p.Limit
 }
 
-// isDynamic reports whether requests bring a limit or a burst along.
+// isDynamic reports whether a limit or a burst comes from a placeholder.
 func (p *Policy) isDynamic() bool { return p.LimitFrom+p.MaxConcurrentFrom+p.BurstFrom != "" }
 
-// challenge returns what the option says; the zero value for none.
+// challenge returns the challenge; the zero value for none.
 func (p *Policy) challenge() rule.Challenge {
 	if p.Challenge == nil {
 		return rule.Challenge{}
@@ -306,7 +306,7 @@ func (p *Policy) settings() limiter.Settings {
 	return s
 }
 
-// parseRule reads the options that are texts.
+// parseRule parses the options that are texts. The rule lacks the limiter's policy and the matchers.
 func (p *Policy) parseRule() (rule.Rule, error) {
 	option, limitFrom, _ := p.limit()
 	r := rule.Rule{
@@ -326,7 +326,7 @@ func (p *Policy) parseRule() (rule.Rule, error) {
 	return r, cmp.Or(errs[:]...)
 }
 
-// location returns the time zone of calendar periods, nil where there are none.
+// location returns the time zone of calendar periods, nil if there is none.
 func (p *Policy) location() (*time.Location, error) {
 	if p.Calendar == "" || p.TimeZone == "" {
 		return nil, nil //nolint:nilnil // the limiter's default
@@ -339,17 +339,18 @@ func (p *Policy) location() (*time.Location, error) {
 	return location, nil
 }
 
-// clientHeaders are those in which proxies pass a client's address on, in their canonical form. Clients can write them.
+// clientHeaders are the headers in which proxies send a client's address, in their canonical form. A client can write
+// them itself.
 var clientHeaders = []string{"X-Forwarded-For", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "Forwarded"}
 
-// The placeholders that differ from connection to connection.
+// The placeholders that have the port of the client's connection, which differs between connections.
 const (
 	remoteName     = "http.request.remote"
 	remotePortName = "http.request.remote.port"
 )
 
-// warnings returns what the policy can hardly mean, whatever is around its handler. Defaults must be set, and the policy
-// be checked.
+// warnings returns warnings of valid options that are hardly meant, as far as they do not depend on the routes. The
+// policy must be checked.
 func (p *Policy) warnings() (texts []string) {
 	const (
 		fix      = "; write {client_ip} (in JSON {http.vars.client_ip})"

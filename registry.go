@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// identity is what must be equal wherever a policy's name is used, besides its settings.
+// identity is what all uses of a policy's name must have in common besides the settings.
 type identity struct {
 	rule.Prefixes
 	limitFrom, burstFrom string
@@ -32,14 +32,14 @@ type registeredPolicies map[string]registeredPolicy
 type registeredPolicy struct {
 	policy   *limiter.Policy
 	identity identity
-	at       string // where it stands, behind a space; empty: not in a Caddyfile
+	at       string // its first line in the Caddyfile, behind a space; empty: unknown
 	counters *policystats.Policy
 	countIf  *policystats.CountIfWatch // of all handlers with the policy
 	variants *rule.Variants
 }
 
-// register returns the one policy of that name, which refunds if one of its handlers does. Claiming a name with
-// other settings is an error that shows both, and where the first one stands.
+// register returns the one policy of a name, which allows refunds if one of its handlers needs them. A name with two
+// settings is an error that shows both, and where the first one is.
 func (r registeredPolicies) register(s limiter.Settings, id identity, at string) (registeredPolicy, error) {
 	known, found := r[s.Name]
 	if found {
@@ -76,7 +76,7 @@ func ambiguity(known registeredPolicy, s limiter.Settings, id identity) error {
 // maxNames is how many names an error lists.
 const maxNames = 10
 
-// names lists the names in a sentence, for one that is not there.
+// names lists the names in a sentence for errors about an unknown name.
 func (r registeredPolicies) names() string { return listNames(slices.Sorted(maps.Keys(r))) }
 
 // listNames says which policies there are, by their sorted names.

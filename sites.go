@@ -12,8 +12,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// described describes the policies by their names, with their handlers in the order of the routes. Those that stand in
-// no route of Caddy's own come last.
+// described describes the policies by their names, with their handlers in the order of the routes. Handlers in routes of
+// other modules come last.
 func (a *App) described() map[string]*description.Policy {
 	policies, placed := map[string]*description.Policy{}, map[*rule.Set]bool{}
 	for handler, site := range routetrace.Handlers(a.servers()) {
@@ -30,7 +30,7 @@ func (a *App) described() map[string]*description.Policy {
 	return policies
 }
 
-// describeAt adds the policies of a handler, which stands in a place.
+// describeAt adds the policies of a handler at a place.
 func describeAt(policies map[string]*description.Policy, set *rule.Set, place string) {
 	for i := range set.Rules {
 		r := &set.Rules[i]
@@ -45,8 +45,7 @@ func describeAt(policies map[string]*description.Policy, set *rule.Set, place st
 	}
 }
 
-// enforcesNowhere reports whether all handlers that use a policy only pretend for a key. It is false where no
-// handler is found.
+// enforcesNowhere reports whether a policy is a dry run for a key in all its handlers; false if it has no handler.
 func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) (pretended bool) {
 	for _, set := range a.rules {
 		for i := range set.Rules {
@@ -62,7 +61,7 @@ func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) (pretended 
 	return pretended
 }
 
-// logWarnings logs what the routes of the app's configuration can hardly mean.
+// logWarnings logs warnings of what the app's configuration hardly means.
 func (a *App) logWarnings() {
 	noticed.logValidated(a.logger, routetrace.Warnings(a.servers(), subjectOf))
 }
@@ -75,7 +74,7 @@ func (a *App) wasValidated() bool {
 	return cause != nil && cause.Error() == causeOfCaddy
 }
 
-// subjectOf returns what warnings depend on of a handler; nil for handlers of others.
+// subjectOf returns the parts of a handler that warnings depend on; nil for handlers of other modules.
 func subjectOf(handler caddyhttp.MiddlewareHandler) *routetrace.Subject {
 	h, ok := handler.(*Handler)
 	if !ok {

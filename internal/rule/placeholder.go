@@ -35,7 +35,7 @@ func ParsePlaceholder(option, text string) (Placeholder, error) {
 }
 
 // newPlaceholder returns the placeholder of a name. The handlers map and vars may set any name. Only shorthands of the
-// Caddyfile, and misspelt ones, are refused.
+// Caddyfile, and misspelled ones, are refused.
 func newPlaceholder(option, name string) (Placeholder, error) {
 	p := Placeholder{name, fieldOf(name), new(atomic.Int32)}
 	if full := fullName(name); full != "" {

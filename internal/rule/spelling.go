@@ -14,7 +14,7 @@ func noSuchPlaceholder(option, name, short string) error {
 	return fmt.Errorf("%s: Caddy has no placeholder {%s}; did you mean {%s}? In JSON it is {%s}", option, name, short, fullName(short))
 }
 
-// checkSpelling refuses a misspelt name of one of Caddy's own placeholders. Any other name may be set by the handlers map
+// checkSpelling refuses a misspelled name of one of Caddy's own placeholders. Any other name may be set by the handlers map
 // and vars.
 func checkSpelling(option, name string) error {
 	switch lettersOf(name) {
@@ -27,17 +27,17 @@ func checkSpelling(option, name string) error {
 	if slices.Contains(fullNames(), name) {
 		return nil
 	}
-	if short := misspeltShorthand(name); short != "" {
+	if short := misspelledShorthand(name); short != "" {
 		return noSuchPlaceholder(option, name, short)
 	}
-	if short := misspeltFullName(name); short != "" {
+	if short := misspelledFullName(name); short != "" {
 		return noSuchPlaceholder(option, name, short)
 	}
 	return nil
 }
 
-// misspeltShorthand returns the shorthand that a name differs from in case, '_', '-' and '.' alone; empty: none.
-func misspeltShorthand(name string) string {
+// misspelledShorthand returns the shorthand that a name differs from in case, '_', '-' and '.' alone; empty: none.
+func misspelledShorthand(name string) string {
 	for _, candidate := range shorthands {
 		if lettersOf(candidate) == lettersOf(name) {
 			return candidate
@@ -52,8 +52,8 @@ func misspeltShorthand(name string) string {
 	return ""
 }
 
-// misspeltFullName returns the shorthand for a full name that is misspelt in the same ways, or in the plural; empty: none.
-func misspeltFullName(name string) string {
+// misspelledFullName returns the shorthand for a full name that is misspelled in the same ways, or in the plural; empty: none.
+func misspelledFullName(name string) string {
 	for i, full := range fullNames() {
 		if full != "" && lettersOf(full) == lettersOf(name) {
 			return shorthands[i]
@@ -121,10 +121,10 @@ func PlaceholderFor(word string) string {
 	case headerName.MatchString(name):
 		return "header." + name
 	}
-	if short := misspeltShorthand(name); short != "" {
+	if short := misspelledShorthand(name); short != "" {
 		return short
 	}
-	return misspeltFullName(name)
+	return misspelledFullName(name)
 }
 
 func foreignName(name string) string {
