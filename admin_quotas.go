@@ -159,9 +159,11 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 	policy, status := rule.UnderOverride(override, registered.policy)
 	checks := registered.quotas(policy, *key, override != nil)
 	check := checks[0]
-	report := adminapi.StateReport{Policy: registered.policy.Name(), Key: display.EscapeKey(key.String()),
-		Hint: cmp.Or(hint, blocked), Override: explain.Override(override),
-		DryRun: a.enforcesNowhere(registered.policy.Name(), *key)}
+	report := adminapi.StateReport{
+		Policy: registered.policy.Name(), Key: display.EscapeKey(key.String()),
+		Hint:     cmp.Or(hint, blocked),
+		Override: explain.Override(override), DryRun: a.enforcesNowhere(registered.policy.Name(), *key),
+	}
 	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
 		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: explain.Seconds(lasts)}
 	}
