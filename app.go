@@ -16,12 +16,12 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/errorroute"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
@@ -75,9 +75,9 @@ type App struct {
 	released   bool // the stores
 	logger     *zap.Logger
 
-	errorRoutes    *errorroute.Servers // of those that its handlers stand in
-	missingAddress *sync.Once          // warns of requests without a client's address
-	unbelieved     *sync.Once          // warns of clients' addresses that are not believed
+	errorRoutes    *routetrace.ErrorRoutes // of those that its handlers stand in
+	missingAddress *sync.Once              // warns of requests without a client's address
+	unbelieved     *sync.Once              // warns of clients' addresses that are not believed
 }
 
 // Memory bounds the in-process store.
@@ -124,7 +124,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.ctx, a.logger, a.errorRoutes = ctx, ctx.Logger(), new(errorroute.Servers)
+	a.ctx, a.logger, a.errorRoutes = ctx, ctx.Logger(), new(routetrace.ErrorRoutes)
 	a.missingAddress, a.unbelieved = new(sync.Once), new(sync.Once)
 	a.registered, a.rules = registeredPolicies{}, nil
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
@@ -30,10 +30,10 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 })
 
 // lastEvents are the last events of all handlers.
-var lastEvents = once.NewMemory()
+var lastEvents = clock.NewFilter()
 
 // process is what all limiters share.
-var process = gate.Process{Thresholds: once.NewMemory(), MemorySeconds: memorySeconds,
+var process = gate.Process{Thresholds: clock.NewFilter(), MemorySeconds: memorySeconds,
 	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() }}
 
 // noticed are the warnings that were logged last.

@@ -4,6 +4,7 @@
 package gate
 
 import (
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -11,10 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/errorroute"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -46,7 +46,11 @@ type Limiter struct {
 	Challenges *challenge.Keeper
 
 	OnlyServerHandlesErrors bool // no handler between this one and the server does
-	ErrorRoutes             *errorroute.Servers
+
+	// ErrorRoutes says whether an error route of the request's server can answer an error of a status. Required.
+	ErrorRoutes interface {
+		CanHandle(r *http.Request, status int) bool
+	}
 
 	// FindProxies returns what the reverse_proxy handlers of a server may do. Nil: all of it.
 	FindProxies func(*caddyhttp.Server) Proxies
@@ -90,7 +94,7 @@ type Process struct {
 	Held atomic.Int64
 
 	// Thresholds are the marks of quotas that have had their event.
-	Thresholds *once.Memory
+	Thresholds *clock.Filter
 
 	// Challenged counts what became of challenges.
 	Challenged func(challenge.Outcome)

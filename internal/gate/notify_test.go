@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/once"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
@@ -38,7 +38,7 @@ func TestNotifyCost_slowListener(t *testing.T) {
 	assert.NoError(stores.Decide(t.Context(), []limiter.Check{check}))(t)
 	marks := assert.NoError(rule.ParseMarks([]float64{100}))(t)
 	listener := slowListener{make(chan struct{}), make(chan struct{})}
-	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Events: listener, Process: &Process{Thresholds: once.NewMemory()}})
+	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Events: listener, Process: &Process{Thresholds: clock.NewFilter()}})
 	l.notifyCost(stores, &Passed{Check: check, Rule: &l.Rules.Rules[0], Source: limiter.SourceMemory}, 10)
 	<-listener.begun
 	last := stores.Last()

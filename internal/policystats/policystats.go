@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/heavyhitters"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
@@ -109,7 +108,7 @@ func (n *Names) Use(policy string) *Policy {
 	defer n.mu.Unlock()
 	d := n.known[policy]
 	if d == nil {
-		d = &Policy{name: policy, began: n.now(), Top: heavyhitters.New(n.now)}
+		d = &Policy{name: policy, began: n.now(), Top: NewTopKeys(n.now)}
 		n.known[policy] = d
 	}
 	d.users++
@@ -171,7 +170,7 @@ func (n *Names) End() {
 // [Policy.CountBans], so that there are none of what cannot happen. They are looked up once.
 type Policy struct {
 	// Top are the keys that were denied most.
-	Top *heavyhitters.Sketch
+	Top *TopKeys
 
 	name  string
 	users int // configurations; guarded by the lock of all names

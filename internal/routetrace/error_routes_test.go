@@ -1,4 +1,4 @@
-package errorroute
+package routetrace
 
 import (
 	"encoding/json"
@@ -61,7 +61,7 @@ func hasAnswer(t *testing.T, server *caddyhttp.Server, host, path string, status
 	return w.Body.Len() > 0
 }
 
-func TestCanHandle_sites(t *testing.T) {
+func TestErrorRoutes_sites(t *testing.T) {
 	const all = "handle_errors { respond sorry }"
 	for name, test := range map[string]struct {
 		sites  string
@@ -97,7 +97,7 @@ func TestCanHandle_sites(t *testing.T) {
 		"a named route":  {"&(sorry) { respond sorry } :80 { invoke sorry }", "a.example 429", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, servers := adapt(t, unfolded.Replace(test.sites)), new(Servers)
+			server, servers := adapt(t, unfolded.Replace(test.sites)), new(ErrorRoutes)
 			for range 2 { // decided, and as it was decided
 				checkRequests(t, servers, server, test.can, true)
 				checkRequests(t, servers, server, test.cannot, false)
@@ -110,7 +110,7 @@ func TestCanHandle_sites(t *testing.T) {
 var unfolded = strings.NewReplacer(" { ", " {\n", "; ", "\n", " }", "\n}\n")
 
 // checkRequests checks whether errors of hosts and statuses, with commas between, can be handled.
-func checkRequests(t *testing.T, servers *Servers, server *caddyhttp.Server, requests string, want bool) {
+func checkRequests(t *testing.T, servers *ErrorRoutes, server *caddyhttp.Server, requests string, want bool) {
 	t.Helper()
 	for request := range strings.SplitSeq(requests, ", ") {
 		host, code, found := strings.Cut(request, " ")
@@ -123,17 +123,17 @@ func checkRequests(t *testing.T, servers *Servers, server *caddyhttp.Server, req
 	}
 }
 
-// TestCanHandle_withoutServer is a request that no server of Caddy serves.
-func TestCanHandle_withoutServer(t *testing.T) {
-	servers := new(Servers)
+// TestErrorRoutes_withoutServer is a request that no server of Caddy serves.
+func TestErrorRoutes_withoutServer(t *testing.T) {
+	servers := new(ErrorRoutes)
 	assert.Equal(t, servers.CanHandle(httptest.NewRequest(http.MethodGet, "/", nil), 429), true, "an error can be handled")
 	r, _ := newRequest(&caddyhttp.Server{}, "a.example", "/")
 	assert.Equal(t, servers.CanHandle(r, 429), false, "an error can be handled without error routes")
 }
 
-// TestCanHandle_asCaddy compares random routes with what Caddy does: where no route can handle an error, none answers
+// TestErrorRoutes_asCaddy compares random routes with what Caddy does: where no route can handle an error, none answers
 // it; where all that decides can be known, one answers each that can be handled.
-func TestCanHandle_asCaddy(t *testing.T) {
+func TestErrorRoutes_asCaddy(t *testing.T) {
 	const trees = 300
 	random := rand.New(rand.NewPCG(1, 2))
 	unknown := make([]bool, trees)
@@ -146,7 +146,7 @@ func TestCanHandle_asCaddy(t *testing.T) {
 	all := provision(t, []byte(`{"admin":{"disabled":true},"logging":{"logs":{"default":{"level":"ERROR"}}},"apps":{"http":{"servers":{
 		"s":{"listen":[":80"],"automatic_https":{"disable":true},"routes":[{"handle":[`+strings.Join(handlers, ",")+`]}]}}}}}`))
 	seen := map[string]int{}
-	servers := new(Servers)
+	servers := new(ErrorRoutes)
 	for i, handler := range all.Routes[0].Handlers {
 		subroute, ok := handler.(*caddyhttp.Subroute)
 		assert.FatalIf(t, !ok, "handler %d is a %T", i, handler)

@@ -1,10 +1,10 @@
-package heavyhitters
+package policystats
 
 import "strings"
 
 // spaceSaving counts the keys that come most often. The zero value is empty.
 type spaceSaving struct {
-	kept    []Count
+	kept    []KeyCount
 	indexes map[string]int // in kept
 	floor   int64          // a lower bound of the kept counts
 	cursor  int            // the place where the search for the smallest count continues
@@ -18,17 +18,17 @@ func (s *spaceSaving) add(key string) {
 	}
 	key = strings.Clone(key) // the caller's key may be part of a larger string
 	if s.indexes == nil {
-		s.indexes = make(map[string]int, Kept)
+		s.indexes = make(map[string]int, KeptKeys)
 	}
-	if len(s.kept) < Kept {
+	if len(s.kept) < KeptKeys {
 		s.indexes[key] = len(s.kept)
-		s.kept = append(s.kept, Count{Key: key, Count: 1})
+		s.kept = append(s.kept, KeyCount{Key: key, Count: 1})
 		return
 	}
 	at := s.lowest()
 	least := s.kept[at].Count
 	delete(s.indexes, s.kept[at].Key)
-	s.kept[at] = Count{Key: key, Count: least + 1, Error: least}
+	s.kept[at] = KeyCount{Key: key, Count: least + 1, Error: least}
 	s.indexes[key] = at
 }
 
@@ -52,16 +52,16 @@ func (s *spaceSaving) lowest() int {
 
 // least returns how often a key that is not kept may have come.
 func (s *spaceSaving) least() int64 {
-	if len(s.kept) < Kept {
+	if len(s.kept) < KeptKeys {
 		return 0
 	}
 	return s.kept[s.lowest()].Count
 }
 
-func (s *spaceSaving) get(key string) (Count, bool) {
+func (s *spaceSaving) get(key string) (KeyCount, bool) {
 	at, found := s.indexes[key]
 	if !found {
-		return Count{}, false
+		return KeyCount{}, false
 	}
 	return s.kept[at], true
 }

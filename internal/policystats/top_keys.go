@@ -1,5 +1,4 @@
-// Package heavyhitters finds the keys that come most often, in bounded memory.
-package heavyhitters
+package policystats
 
 import (
 	"cmp"
@@ -9,12 +8,12 @@ import (
 	"time"
 )
 
-// Sketch counts the keys that came most often lately. It runs the Space-Saving algorithm (Metwally,
+// TopKeys counts the keys that came most often lately. It runs the Space-Saving algorithm (Metwally,
 // Agrawal, El Abbadi 2005) over two periods of time. A new key replaces the kept key with the smallest
 // count, and inherits that count as its error. A count is therefore never too small, and at most by its
-// error too large. A key with more than 1/[Kept] of all additions is never missed. A Sketch is safe for
+// error too large. A key with more than 1/[KeptKeys] of all additions is never missed. A TopKeys is safe for
 // concurrent use.
-type Sketch struct {
+type TopKeys struct {
 	mu       sync.Mutex
 	now      func() time.Time
 	began    time.Time // of the current period
@@ -23,24 +22,24 @@ type Sketch struct {
 }
 
 const (
-	// Kept is the number of keys kept for each period.
-	Kept = 128
+	// KeptKeys is the number of keys kept for each period.
+	KeptKeys = 128
 
-	// Period is the length of a period. Counts go back for one to two periods.
-	Period = 5 * time.Minute
+	// TopPeriod is the length of a period. Counts go back for one to two periods.
+	TopPeriod = 5 * time.Minute
 )
 
-// Count is how often a key came: at most Count times, and at least Count-Error times.
-type Count struct {
+// KeyCount is how often a key came: at most Count times, and at least Count-Error times.
+type KeyCount struct {
 	Key          string
 	Count, Error int64
 }
 
-// New returns an empty sketch that reads the time from now.
-func New(now func() time.Time) *Sketch { return &Sketch{now: now, began: now()} }
+// NewTopKeys returns an empty list that reads the time from now.
+func NewTopKeys(now func() time.Time) *TopKeys { return &TopKeys{now: now, began: now()} }
 
 // Add counts a key once.
-func (s *Sketch) Add(key string) {
+func (s *TopKeys) Add(key string) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +48,7 @@ func (s *Sketch) Add(key string) {
 }
 
 // Empty reports whether no key came lately.
-func (s *Sketch) Empty() bool {
+func (s *TopKeys) Empty() bool {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,29 +57,29 @@ func (s *Sketch) Empty() bool {
 }
 
 // List returns the kept keys, the largest count first, and how far back they were counted.
-func (s *Sketch) List() (keys []Count, since time.Duration) {
+func (s *TopKeys) List() (keys []KeyCount, since time.Duration) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advance(now)
 	since = now.Sub(s.began)
 	if s.previous.kept != nil {
-		since += Period
+		since += TopPeriod
 	}
 	keys = s.merged()
-	slices.SortFunc(keys, func(a, b Count) int {
+	slices.SortFunc(keys, func(a, b KeyCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Error, b.Error), strings.Compare(a.Key, b.Key))
 	})
 	return keys, since
 }
 
 // advance begins a new period after the end of the current one. The lock is held.
-func (s *Sketch) advance(now time.Time) {
+func (s *TopKeys) advance(now time.Time) {
 	switch age := now.Sub(s.began); {
-	case age < Period:
+	case age < TopPeriod:
 		return
-	case age < 2*Period:
-		s.previous, s.began = s.current, s.began.Add(Period)
+	case age < 2*TopPeriod:
+		s.previous, s.began = s.current, s.began.Add(TopPeriod)
 	default:
 		s.previous, s.began = spaceSaving{}, now
 	}
@@ -89,7 +88,7 @@ func (s *Sketch) advance(now time.Time) {
 
 // merged adds up both periods. A key that one of them did not keep may have come there as often as the
 // smallest kept count. The lock is held.
-func (s *Sketch) merged() []Count {
+func (s *TopKeys) merged() []KeyCount {
 	keys := slices.Clone(s.current.kept)
 	for i := range keys {
 		before, found := s.previous.get(keys[i].Key)
