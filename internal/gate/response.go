@@ -7,15 +7,13 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 )
 
 // Next calls the next handler and settles its response, however that comes about. The response is not
 // seen here if nothing depends on it and no header is set: there is none to show, or a handler further out does.
 func (v *Visit) Next(next caddyhttp.Handler) error {
 	v.unused()
-	v.outermost = !v.decision.serving && v.limiter.Formats != (quotaheader.Formats{})
+	v.outermost = !v.decision.serving && v.limiter.Formats != 0
 	if !v.outermost && !v.awaited.settles() {
 		return next.ServeHTTP(v.ResponseWriter, v.request)
 	}

@@ -134,7 +134,9 @@ func (c RefusedCall) Write(w http.ResponseWriter, request http.Header, contentTy
 	if c.wait != 0 {
 		header[grpcPushback] = []string{c.pushback()}
 	}
-	expose(header, request, grpcExposable)
+	if len(header["Access-Control-Allow-Origin"])+len(request["Origin"]) > 0 {
+		expose(header, grpcExposable)
+	}
 	w.WriteHeader(http.StatusOK)
 }
 

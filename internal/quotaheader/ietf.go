@@ -1,137 +1,110 @@
 package quotaheader
 
 import (
-	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/dunglas/httpsfv"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// setIETF shows policies and, where they are known, quotas as structured fields (RFC 9651). For a request that is
-// denied, policies that deny tell at most the longest wait; 0: it is not denied.
-func setIETF(header http.Header, items []*status, longest time.Duration) {
-	policies, quotas := make([]string, 0, len(items)), make([]string, 0, len(items))
-	for _, s := range items {
-		policies = append(policies, textsOf(s.Policy).item)
-		if s.known() {
-			quotas = append(quotas, quotaText(s.Check, longest))
+// maxInteger is the largest integer of a structured field (RFC 9651): it has 15 digits.
+const maxInteger = 999_999_999_999_999
+
+// setIETF shows policies and, if a store told them, quotas as lists of structured fields (RFC 9651). A header with a
+// number that no structured field can hold is left out. Both are written by hand, for each request: names of policies
+// have no characters that need to be escaped.
+func (q *Quotas) setIETF(header http.Header) {
+	var policySpace, quotaSpace [128]byte
+	policies, quotas := policySpace[:0], quotaSpace[:0]
+	policiesFit, quotasFit := true, true
+	for _, s := range q.bindingOfPolicies() {
+		fits := true
+		policies, fits = appendPolicy(appendComma(policies), s.Policy)
+		policiesFit = policiesFit && fits
+		if s.Result.Remaining != limiter.Unknown {
+			quotas, fits = appendQuota(appendComma(quotas), s.Check, q.longest)
+			quotasFit = quotasFit && fits
 		}
 	}
-	setList(header, Policy, policies)
-	setList(header, Quota, quotas)
-}
-
-// setList sets a header to a list of items, unless one of them cannot be written.
-func setList(header http.Header, name string, items []string) {
-	if !slices.Contains(items, "") {
-		header[name] = []string{strings.Join(items, ", ")}
+	if policiesFit && len(policies) > 0 {
+		header[Policy] = []string{string(policies)}
+	}
+	if quotasFit && len(policies) > 0 {
+		header[Quota] = []string{string(quotas)}
 	}
 }
 
-// itemText writes an item of a list. It is empty where a number is beyond the 15 digits that a
-// structured field can hold.
-func itemText(item httpsfv.Item) string {
-	text, err := httpsfv.Marshal(item)
-	if err != nil {
-		return ""
+// bindingOfPolicies returns, of each policy that the RateLimit headers show, the status that binds.
+func (q *Quotas) bindingOfPolicies() []*status {
+	shown := make([]*status, 0, len(q.statuses))
+statuses:
+	for i := range q.statuses {
+		s := &q.statuses[i]
+		if s.formats&IETF == 0 {
+			continue
+		}
+		for j, other := range shown {
+			if other.Policy.Name() != s.Policy.Name() {
+				continue
+			}
+			known, otherKnown := s.Result.Remaining != limiter.Unknown, other.Result.Remaining != limiter.Unknown
+			if known && (!otherKnown || limiter.Binding([]limiter.Check{*other.Check, *s.Check}) == 1) {
+				shown[j] = s
+			}
+			continue statuses
+		}
+		shown = append(shown, s)
 	}
-	return text
+	return shown
 }
 
-// policyTexts are the parts of headers that are the same in all answers about a policy.
-type policyTexts struct {
-	capacity string // in decimal
-	item     string // of RateLimit-Policy
-	name     string // as a structured field
+// appendComma separates an item of a list from those before it.
+func appendComma(list []byte) []byte {
+	if len(list) == 0 {
+		return list
+	}
+	return append(list, ", "...)
 }
 
-// textsOf returns a policy's texts. The policy caches them.
-func textsOf(p *limiter.Policy) *policyTexts {
-	texts, ok := p.Derived(newPolicyTexts).(*policyTexts)
-	if !ok {
-		return &policyTexts{}
+// appendPolicy writes how much a policy allows: q units, earned in w seconds, which is the window, or for a bucket as
+// much of it or more as the burst is of the limit. Under one second w is absent, and with calendar periods, which differ
+// in length. A policy that counts running requests has no w; its units are named (qu) instead. The text does not fit
+// if one of the numbers is too large for a structured field.
+func appendPolicy(text []byte, p *limiter.Policy) (item []byte, fits bool) {
+	capacity, w := p.Capacity(), int64(0)
+	text = append(append(append(text, '"'), p.Name()...), `";q=`...)
+	text = strconv.AppendInt(text, capacity, 10)
+	switch {
+	case p.CountsRunning():
+		text = append(text, `;qu="concurrent-requests"`...)
+	case p.Settings().Calendar == "":
+		w = int64(earning(p, capacity) / time.Second)
 	}
-	return texts
+	if w >= 1 {
+		text = strconv.AppendInt(append(text, ";w="...), w, 10)
+	}
+	return text, capacity <= maxInteger && w <= maxInteger
 }
 
-func newPolicyTexts(p *limiter.Policy) any {
-	return &policyTexts{
-		capacity: strconv.FormatInt(p.Capacity(), 10),
-		item:     itemText(policyItem(p)),
-		name:     itemText(httpsfv.NewItem(p.Name())),
-	}
-}
-
-// policyItem shows how much a policy allows: q units, earned in w seconds: the window, or for a bucket
-// as much of it or more as the burst is of the limit. Under one second w is absent, and with calendar
-// periods, which differ in length. A policy that counts running requests has no w; its units are named
-// instead.
-func policyItem(p *limiter.Policy) httpsfv.Item {
-	item := httpsfv.NewItem(p.Name())
-	item.Params.Add("q", p.Capacity())
-	if p.CountsRunning() {
-		item.Params.Add("qu", "concurrent-requests")
-		return item
-	}
-	if w := int64(earning(p, p.Capacity()) / time.Second); w >= 1 && p.Settings().Calendar == "" {
-		item.Params.Add("w", w)
-	}
-	return item
-}
-
-// quotaText shows what a client has left: r units, and t seconds until the quota is as good as new, or,
-// after a denial, until the request would pass, at most the longest wait. Nothing says when running requests end: they
-// have no t. It is empty where a number is beyond what a structured field can hold. It is written for every request, which is
-// why it is no httpsfv.Item.
-func quotaText(c *limiter.Check, longest time.Duration) string {
-	name, r, wait := textsOf(c.Policy).name, c.Result.Remaining, c.Result.RetryAfter
+// appendQuota writes what a client has left: r units, and t seconds until the whole quota is free again or, after a
+// denial, until the request would pass, at most the longest wait (0: the request is not denied). Nothing says when
+// running requests end, which is why they have no t. The text does not fit if one of the numbers is too large for a
+// structured field.
+func appendQuota(text []byte, c *limiter.Check, longest time.Duration) (item []byte, fits bool) {
+	wait := c.Result.RetryAfter
 	switch {
 	case c.Result.Passes():
 		wait = c.Result.ResetAfter
 	case longest > 0 && wait != limiter.Never:
 		wait = min(wait, longest)
 	}
-	timed := !c.Policy.CountsRunning() && (c.Result.Passes() || wait != limiter.Never)
+	text = append(append(append(text, '"'), c.Policy.Name()...), `";r=`...)
+	text = strconv.AppendInt(text, c.Result.Remaining, 10)
+	if c.Policy.CountsRunning() || !c.Result.Passes() && wait == limiter.Never {
+		return text, c.Result.Remaining <= maxInteger
+	}
 	t := CeilSeconds(wait)
-	if name == "" || r > maxInteger || timed && t > maxInteger {
-		return ""
-	}
-	var space [96]byte
-	text := strconv.AppendInt(append(append(space[:0], name...), ";r="...), r, 10)
-	if timed {
-		text = strconv.AppendInt(append(text, ";t="...), t, 10)
-	}
-	return string(text)
-}
-
-// maxInteger is the largest integer of a structured field.
-const maxInteger = 999_999_999_999_999
-
-// The values of the headers option.
-const (
-	FormatXRateLimit = "x_ratelimit"
-	FormatIETF       = "ietf"
-	FormatOff        = "off"
-)
-
-// ParseFormats reads the headers option: off alone, or any of the others, each once.
-func ParseFormats(names []string) (f Formats, err error) {
-	for _, name := range names {
-		switch {
-		case name == FormatXRateLimit && !f.XRateLimit:
-			f.XRateLimit = true
-		case name == FormatIETF && !f.IETF:
-			f.IETF = true
-		case name == FormatOff && len(names) == 1:
-		default:
-			return f, fmt.Errorf("headers %s: use off, or any of x_ratelimit and ietf, each once", name)
-		}
-	}
-	return f, nil
+	text = strconv.AppendInt(append(text, ";t="...), t, 10)
+	return text, c.Result.Remaining <= maxInteger && t <= maxInteger
 }

@@ -1,0 +1,67 @@
+package quotaheader
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+)
+
+// maxRetryAfter is the longest wait that a refusal tells. Timers of node count milliseconds in 31 bits: a client that
+// sleeps for longer comes back at once.
+const maxRetryAfter = math.MaxInt32 / 1000 * time.Second
+
+// Wait is how long a refused request has to wait: what its headers tell clients, and what is true.
+type Wait struct {
+	True time.Duration // [limiter.Never]: it cannot pass
+	told time.Duration // at most maxRetryAfter
+}
+
+// SetRefusal sets the headers of a refusal: no cache may store it, and Retry-After is how many whole seconds the client
+// has to wait. This is the only place that makes the header of a wait:
+//
+//	the wait is          Retry-After
+//	[limiter.Never]      absent
+//	0                    the jitter, rounded up, or without any 1
+//	up to 2,147,483 s    the wait and the jitter, rounded up, at most 2,147,483
+//	longer               2,147,483 less the jitter, rounded up
+//
+// The jitter is a random time up to the given one, so that clients do not all come back at once. The true wait that is
+// returned includes it.
+func SetRefusal(header http.Header, retryAfter, jitter time.Duration) Wait {
+	values := &[2]string{"no-store"}
+	header["Cache-Control"] = values[0:1:1]
+	if retryAfter == limiter.Never {
+		return Wait{True: limiter.Never}
+	}
+	var spread time.Duration
+	if jitter > 0 {
+		spread = rand.N(jitter + 1) //nolint:gosec // spreads clients; nothing depends on it
+	}
+	wait := Wait{True: later(retryAfter, spread), told: maxRetryAfter - spread}
+	if retryAfter <= maxRetryAfter {
+		wait.True = min(wait.True, maxRetryAfter)
+		if wait.True <= 0 {
+			wait.True = time.Second
+		}
+		wait.told = wait.True
+	}
+	values[1] = strconv.FormatInt(CeilSeconds(wait.told), 10)
+	header[RetryAfter] = values[1:2:2]
+	return wait
+}
+
+// Deny has the headers of quotas say when the denied request would pass: after a wait from an instant of this node's
+// clock.
+func (q *Quotas) Deny(now time.Time, wait Wait) {
+	q.passesAt, q.longest = limiter.Never, maxRetryAfter
+	if wait.True != limiter.Never {
+		q.passesAt = later(time.Duration(now.UnixNano()), wait.True)
+	}
+	if wait.True > maxRetryAfter {
+		q.longest = wait.told
+	}
+}
