@@ -1,180 +1,181 @@
 package gate
 
 import (
-	"net/http"
-	"slices"
-	"strings"
+	"cmp"
+	"errors"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// decision is what all handlers that a request met have decided about it. It lives as long as the
-// request.
-type decision struct {
-	outcome  rule.Outcome
-	source   limiter.Source
-	refusal  rule.Reason // of the last denial
-	quotas   quotaheader.Quotas
-	dryRun   []string // the dry-run policies that would have denied, with ":banned" by a ban
-	pass     string   // number of the first pass that units were taken by; empty: there is none
-	serving  bool     // a handler sees the response and sets the headers
-	timedOut bool     // the request has waited for Redis in vain, which it does once
-	refused  bool     // a handler has refused the request since it was let through
-
-	callStatus uint16 // the status of HTTP that a refusal in gRPC's form stands for; 0: there is none
+// Decide has the store decide about a request.
+func (v *Visit) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
+	l, d := v.limiter, v.decisionFor(repl)
+	v.use()
+	dry := v.startDryRuns(e)
+	if len(e.Enforced) == 0 {
+		v.endDryRuns(dry)
+		d.log(v.request)
+		return Verdict{Outcome: rule.Allowed}
+	}
+	verdict := v.decide(l.Enforced(e))
+	verdict.pass, d.pass = e.Pass, cmp.Or(d.pass, e.Pass.Taken)
+	v.endDryRuns(dry)
+	v.keepRunning(verdict.Checks)
+	switch {
+	case verdict.Err == nil:
+		d.add(&verdict, l.Formats)
+	case verdict.Outcome == "":
+		return verdict
+	default:
+		d.fail(verdict.Outcome)
+	}
+	l.count(verdict.Checks, verdict.Outcome, d.source)
+	if verdict.Err == nil {
+		l.countBans(&verdict.Question)
+	}
+	d.log(v.request)
+	if verdict.Outcome == rule.Allowed {
+		v.keep(&verdict.Question)
+	}
+	return verdict
 }
 
-// decisionVar is the request variable that holds the decision.
-const decisionVar = "redis_ratelimit.decision"
+// decide decides a question, unless it is decided already.
+func (v *Visit) decide(q Question) Verdict {
+	start := time.Now()
+	if q.Source != "" {
+		return Verdict{Question: q, Outcome: rule.Denied, at: start}
+	}
+	l, d := v.limiter, v.decision
+	source, err := v.asker()(&q)
+	took := time.Since(start)
+	switch {
+	case source == limiter.SourceMemory:
+		l.Process.MemorySeconds.Observe(took.Seconds())
+	case err != nil || source == limiter.SourceFallback:
+		d.timedOut = d.timedOut || l.isTimeout(took)
+	}
+	verdict := Verdict{Question: q, Err: err, at: start.Add(took)}
+	verdict.Source = source
+	if undecided := errors.Is(err, limiter.ErrUndecided); err == nil || undecided {
+		verdict.Outcome = Outcome(q.Checks, undecided, q.Mode)
+	}
+	return verdict
+}
 
-// join makes a decision the request's, or returns the one of an earlier handler.
-func (d *decision) join(r *http.Request, repl *caddy.Replacer) *decision {
-	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
-		if earlier, ok := vars[decisionVar].(*decision); ok {
-			return earlier
+// asker returns what has the stores of this moment decide a question. A request that has waited for Redis in vain does
+// not wait again, so that the waits of several handlers do not add up.
+func (v *Visit) asker() func(q *Question) (limiter.Source, error) {
+	stores, ctx, timedOut := v.stores, v.request.Context(), v.decision.timedOut
+	return func(q *Question) (limiter.Source, error) {
+		if timedOut {
+			return stores.Fallback(q.Mode, q.Checks, limiter.ErrAlreadyTimedOut)
 		}
-		vars[decisionVar] = d
-	}
-	if repl != nil {
-		repl.Map(d.placeholder)
-	}
-	return d
-}
-
-// String is the outcome alone. Requests' variables can be written to logs, which must not get clients'
-// keys.
-func (d *decision) String() string { return string(d.outcome) }
-
-// add merges what one more handler decided. A denial ends the request, so that the last outcome is that of the
-// request. The headers show the policy that binds over all handlers.
-func (d *decision) add(v *Verdict, f quotaheader.Formats) {
-	d.outcome, d.source = v.Outcome, v.Source
-	if v.Outcome == rule.Denied {
-		d.refusal = rule.ReasonOf(v.Checks, v.Source)
-	}
-	d.quotas.Record(v.Checks, f, v.at)
-}
-
-// reason returns why the request is denied; empty if it is not.
-func (d *decision) reason() rule.Reason {
-	if d.outcome != rule.Denied {
-		return ""
-	}
-	return d.refusal
-}
-
-// fail records that this handler's policies could not be decided.
-func (d *decision) fail(o rule.Outcome) { d.outcome, d.source = o, limiter.SourceRedis }
-
-// log adds the decision to the access log.
-func (d *decision) log(r *http.Request) {
-	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil && server.Logs == nil {
-		return // it has none
-	}
-	fields, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
-	if !ok {
-		return
-	}
-	fields.Set(zap.String("ratelimit_decision", string(d.outcome)))
-	if d.refusal != "" { // also where the handler of an error route decides after a denial
-		fields.Set(zap.String("ratelimit_reason", string(d.reason())))
-	}
-	if len(d.dryRun) > 0 {
-		fields.Set(zap.String("ratelimit_dry_run", d.dryRunText()))
-	}
-	if d.pass != "" {
-		fields.Set(zap.String("ratelimit_pass", d.pass))
-	}
-	if binding := d.quotas.Binding(); binding != nil {
-		fields.Set(zap.String("ratelimit_policy", binding.Policy.Name()))
+		return stores.DecideIn(ctx, q.Mode, q.Checks)
 	}
 }
 
-// placeholderPrefix begins the names of all placeholders.
-const placeholderPrefix = "http.redis_ratelimit."
+// isTimeout reports whether a request without an answer for so long has waited for one, and was not refused
+// at once.
+func (l *Limiter) isTimeout(took time.Duration) bool { return took >= l.Timeout/2 }
 
-// placeholder is the value of a {http.redis_ratelimit.*} placeholder: times in seconds. Those
-// of a policy are empty where none was decided.
-func (d *decision) placeholder(name string) (any, bool) {
-	name, ok := strings.CutPrefix(name, placeholderPrefix)
-	if !ok {
-		return nil, false
-	}
-	switch name {
-	case "decision":
-		return string(d.outcome), true
-	case "reason":
-		return string(d.reason()), true
-	case "source":
-		return string(d.source), true
-	case "dry_run":
-		return d.dryRunText(), true
-	case "pass":
-		return d.pass, true
-	}
-	binding := d.quotas.Binding()
-	if binding == nil {
-		return nil, slices.Contains([]string{"policy", "limit", "remaining", "retry_after", "reset_after"}, name)
-	}
-	switch name {
-	case "policy":
-		return binding.Policy.Name(), true
-	case "limit":
-		return binding.Policy.Capacity(), true
-	case "remaining":
-		return binding.Result.Remaining, true
-	case "retry_after":
-		return quotaheader.Seconds(binding.Result.RetryAfter), true
-	case "reset_after":
-		return quotaheader.Seconds(binding.Result.ResetAfter), true
-	}
-	return nil, false
-}
-
-// wouldDeny records a dry-run policy that would have denied, and whether by a ban.
-func (d *decision) wouldDeny(policy string, banned bool) {
-	if banned {
-		policy += ":banned"
-	}
-	if !slices.Contains(d.dryRun, policy) {
-		d.dryRun = append(d.dryRun, policy)
+// count counts what was decided: for a denial only the policies that denied, for anything else all.
+func (l *Limiter) count(checks []limiter.Check, o rule.Outcome, s limiter.Source) {
+	for i := range checks {
+		counters := l.Counters[l.Rules.RuleOf(&checks[i]).Index]
+		if o == rule.Denied && checks[i].Result.Passes() {
+			counters.CountDeniedByOthers()
+			continue
+		}
+		counters.Count(o, s)
+		if o == rule.Denied {
+			counters.Top.Add(checks[i].Key.String())
+		}
 	}
 }
 
-// dryRunText names the policies that would have denied.
-func (d *decision) dryRunText() string { return strings.Join(d.dryRun, ",") }
-
-// deniedCall is the refusal of a denied call, by its reason.
-func (d *decision) deniedCall(denier *limiter.Check, wait time.Duration) quotaheader.RefusedCall {
-	switch d.reason() {
-	case rule.ReasonBan:
-		return quotaheader.BannedCall(denier, wait)
-	case rule.ReasonMaxConcurrent:
-		return quotaheader.CrowdedCall(denier, wait)
+// countBans counts the bans that a request began, and emits their events. A ban that a dry run begins is
+// one: another handler with the policy enforces it.
+func (l *Limiter) countBans(q *Question) {
+	for i := range q.Checks {
+		if c := &q.Checks[i]; c.Result.BanBegins {
+			l.Counters[l.Rules.RuleOf(c).Index].CountBan()
+			l.Events.Banned(c, q.Source, q.DryRun)
+		}
 	}
-	return quotaheader.DeniedCall(denier, wait)
 }
 
-// problem is the problem of a denial, by its reason.
-func (d *decision) problem(status int, checks []limiter.Check) quotaheader.Problem {
-	if d.reason() == rule.ReasonBan {
-		return quotaheader.AbnormalUsage(status, checks)
-	}
-	return quotaheader.QuotaExceeded(status, checks)
+// This file is the second step: what is decided?
+
+// Question is checks that are decided together.
+type Question struct {
+	Checks []limiter.Check
+	DryRun bool
+
+	// Mode decides if Redis does not.
+	Mode failover.FailMode
+
+	// Source has decided; empty: nothing has so far. What is blocked is refused before a store is asked.
+	Source limiter.Source
 }
 
-// judgedStatus is the status by which handlers further out judge a response: that of the refusal where
-// gRPC's form shows 200.
-func (d *decision) judgedStatus(status int, header http.Header) int {
-	if d.callStatus != 0 && status == http.StatusOK && len(header[quotaheader.GRPCStatus]) > 0 {
-		return int(d.callStatus)
+// Enforced returns the question about the checks that are enforced.
+func (l *Limiter) Enforced(e *rule.Evaluation) Question {
+	q := Question{Checks: e.Enforced, Mode: l.FailMode}
+	if e.Blocked {
+		q.Source = e.BlockedBy
 	}
-	return status
+	return q
+}
+
+// DryRuns returns the questions about dry runs. Each check is decided by itself, so that none affects another, and
+// none fails.
+func DryRuns(e *rule.Evaluation) []Question {
+	if len(e.DryRun)+len(e.DryBlocks) == 0 {
+		return nil
+	}
+	questions := make([]Question, 0, len(e.DryRun)+len(e.DryBlocks))
+	for i := range e.DryBlocks {
+		blocked := e.DryBlocks[i : i+1 : i+1]
+		questions = append(questions, Question{Checks: blocked, DryRun: true, Mode: failover.FailLocal, Source: rule.BlockSource(&blocked[0])})
+	}
+	for i := range e.DryRun {
+		questions = append(questions, Question{Checks: e.DryRun[i : i+1 : i+1], DryRun: true, Mode: failover.FailLocal})
+	}
+	return questions
+}
+
+// Blocked reports whether a check is refused before a store is asked, and by what.
+func Blocked(c *limiter.Check) (by limiter.Source, blocked bool) {
+	if c.Result.Passes() {
+		return "", false
+	}
+	return rule.BlockSource(c), true
+}
+
+// Outcome returns what becomes of a request by its checks, or by a fail mode if these could not be decided.
+func Outcome(checks []limiter.Check, undecided bool, mode failover.FailMode) rule.Outcome {
+	switch {
+	case undecided && mode == failover.FailOpen:
+		return rule.FailedOpen
+	case undecided:
+		return rule.FailedClosed
+	case limiter.Allowed(checks):
+		return rule.Allowed
+	}
+	return rule.Denied
+}
+
+// Verdict is what was decided about the checks that are enforced.
+type Verdict struct {
+	Question
+	Outcome rule.Outcome // empty: nothing was decided, because the client left or its time was up
+	Err     error        // why nothing was decided
+	at      time.Time
+	pass    rule.Pass
 }

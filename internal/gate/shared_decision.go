@@ -1,0 +1,180 @@
+package gate
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+)
+
+// decision is what all handlers that a request met have decided about it. It lives as long as the
+// request.
+type decision struct {
+	outcome  rule.Outcome
+	source   limiter.Source
+	refusal  rule.Reason // of the last denial
+	quotas   quotaheader.Quotas
+	dryRun   []string // the dry-run policies that would have denied, with ":banned" by a ban
+	pass     string   // number of the first pass that units were taken by; empty: there is none
+	serving  bool     // a handler sees the response and sets the headers
+	timedOut bool     // the request has waited for Redis in vain, which it does once
+	refused  bool     // a handler has refused the request since it was let through
+
+	callStatus uint16 // the status of HTTP that a refusal in gRPC's form stands for; 0: there is none
+}
+
+// decisionVar is the request variable that holds the decision.
+const decisionVar = "redis_ratelimit.decision"
+
+// join makes a decision the request's, or returns the one of an earlier handler.
+func (d *decision) join(r *http.Request, repl *caddy.Replacer) *decision {
+	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
+		if earlier, ok := vars[decisionVar].(*decision); ok {
+			return earlier
+		}
+		vars[decisionVar] = d
+	}
+	if repl != nil {
+		repl.Map(d.placeholder)
+	}
+	return d
+}
+
+// String is the outcome alone. Requests' variables can be written to logs, which must not get clients'
+// keys.
+func (d *decision) String() string { return string(d.outcome) }
+
+// add merges what one more handler decided. A denial ends the request, so that the last outcome is that of the
+// request. The headers show the policy that binds over all handlers.
+func (d *decision) add(v *Verdict, f quotaheader.Formats) {
+	d.outcome, d.source = v.Outcome, v.Source
+	if v.Outcome == rule.Denied {
+		d.refusal = rule.ReasonOf(v.Checks, v.Source)
+	}
+	d.quotas.Record(v.Checks, f, v.at)
+}
+
+// reason returns why the request is denied; empty if it is not.
+func (d *decision) reason() rule.Reason {
+	if d.outcome != rule.Denied {
+		return ""
+	}
+	return d.refusal
+}
+
+// fail records that this handler's policies could not be decided.
+func (d *decision) fail(o rule.Outcome) { d.outcome, d.source = o, limiter.SourceRedis }
+
+// log adds the decision to the access log.
+func (d *decision) log(r *http.Request) {
+	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil && server.Logs == nil {
+		return // it has none
+	}
+	fields, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	if !ok {
+		return
+	}
+	fields.Set(zap.String("ratelimit_decision", string(d.outcome)))
+	if d.refusal != "" { // also where the handler of an error route decides after a denial
+		fields.Set(zap.String("ratelimit_reason", string(d.reason())))
+	}
+	if len(d.dryRun) > 0 {
+		fields.Set(zap.String("ratelimit_dry_run", d.dryRunText()))
+	}
+	if d.pass != "" {
+		fields.Set(zap.String("ratelimit_pass", d.pass))
+	}
+	if binding := d.quotas.Binding(); binding != nil {
+		fields.Set(zap.String("ratelimit_policy", binding.Policy.Name()))
+	}
+}
+
+// placeholderPrefix begins the names of all placeholders.
+const placeholderPrefix = "http.redis_ratelimit."
+
+// placeholder is the value of a {http.redis_ratelimit.*} placeholder: times in seconds. Those
+// of a policy are empty where none was decided.
+func (d *decision) placeholder(name string) (any, bool) {
+	name, ok := strings.CutPrefix(name, placeholderPrefix)
+	if !ok {
+		return nil, false
+	}
+	switch name {
+	case "decision":
+		return string(d.outcome), true
+	case "reason":
+		return string(d.reason()), true
+	case "source":
+		return string(d.source), true
+	case "dry_run":
+		return d.dryRunText(), true
+	case "pass":
+		return d.pass, true
+	}
+	binding := d.quotas.Binding()
+	if binding == nil {
+		return nil, slices.Contains([]string{"policy", "limit", "remaining", "retry_after", "reset_after"}, name)
+	}
+	switch name {
+	case "policy":
+		return binding.Policy.Name(), true
+	case "limit":
+		return binding.Policy.Capacity(), true
+	case "remaining":
+		return binding.Result.Remaining, true
+	case "retry_after":
+		return quotaheader.Seconds(binding.Result.RetryAfter), true
+	case "reset_after":
+		return quotaheader.Seconds(binding.Result.ResetAfter), true
+	}
+	return nil, false
+}
+
+// wouldDeny records a dry-run policy that would have denied, and whether by a ban.
+func (d *decision) wouldDeny(policy string, banned bool) {
+	if banned {
+		policy += ":banned"
+	}
+	if !slices.Contains(d.dryRun, policy) {
+		d.dryRun = append(d.dryRun, policy)
+	}
+}
+
+// dryRunText names the policies that would have denied.
+func (d *decision) dryRunText() string { return strings.Join(d.dryRun, ",") }
+
+// deniedCall is the refusal of a denied call, by its reason.
+func (d *decision) deniedCall(denier *limiter.Check, wait time.Duration) quotaheader.RefusedCall {
+	switch d.reason() {
+	case rule.ReasonBan:
+		return quotaheader.BannedCall(denier, wait)
+	case rule.ReasonMaxConcurrent:
+		return quotaheader.CrowdedCall(denier, wait)
+	}
+	return quotaheader.DeniedCall(denier, wait)
+}
+
+// problem is the problem of a denial, by its reason.
+func (d *decision) problem(status int, checks []limiter.Check) quotaheader.Problem {
+	if d.reason() == rule.ReasonBan {
+		return quotaheader.AbnormalUsage(status, checks)
+	}
+	return quotaheader.QuotaExceeded(status, checks)
+}
+
+// judgedStatus is the status by which handlers further out judge a response: that of the refusal where
+// gRPC's form shows 200.
+func (d *decision) judgedStatus(status int, header http.Header) int {
+	if d.callStatus != 0 && status == http.StatusOK && len(header[quotaheader.GRPCStatus]) > 0 {
+		return int(d.callStatus)
+	}
+	return status
+}

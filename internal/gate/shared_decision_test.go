@@ -1,0 +1,61 @@
+package gate
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+)
+
+// TestDecision_reason follows a request that is denied, and then passes a limit of the error routes.
+func TestDecision_reason(t *testing.T) {
+	t.Parallel()
+	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour}))(t)
+	passes := []limiter.Check{{Policy: policy}}
+	denies := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
+	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields)), http.MethodGet, "/", nil)
+	d := &decision{}
+	add := func(checks []limiter.Check, o rule.Outcome) {
+		d.add(&Verdict{Question: Question{Checks: checks, Source: limiter.SourceMemory}, Outcome: o, at: time.Now()}, 0)
+	}
+	for _, step := range []struct {
+		name   string
+		decide func()
+		want   string
+	}{
+		{"allowed", func() { add(passes, rule.Allowed) }, ""},
+		{"denied", func() { add(denies, rule.Denied) }, "limit"},
+		{"banned", func() { d.refusal = rule.ReasonBan }, "ban"},
+		{"allowed after the denial", func() { add(passes, rule.Allowed) }, ""},
+		{"undecided after the denial", func() { d.fail(rule.FailedClosed) }, ""},
+	} {
+		step.decide()
+		d.log(r)
+		if got, found := d.placeholder(placeholderPrefix + "reason"); got != step.want || !found {
+			t.Errorf("%s: {%sreason} is %v, want %q", step.name, placeholderPrefix, got, step.want)
+		}
+	}
+}
+
+func TestProblem_ban(t *testing.T) {
+	t.Parallel()
+	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour}))(t)
+	checks := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
+	d := &decision{}
+	d.add(&Verdict{Question: Question{Checks: checks, Source: limiter.SourceMemory}, Outcome: rule.Denied, at: time.Now()}, 0)
+	const types = "https://iana.org/assignments/http-problem-types#"
+	for reason, want := range map[rule.Reason]string{rule.ReasonLimit: "quota-exceeded", rule.ReasonBan: "abnormal-usage-detected"} {
+		d.refusal = reason
+		if got := d.problem(429, checks); got.Type != types+want || got.Status != 429 || got.Title == "" || !slices.Equal(got.Policies, []string{"p"}) {
+			t.Errorf("%s: got %+v, want the type %s", reason, got, want)
+		}
+	}
+}
