@@ -120,14 +120,14 @@ func TestRefusedCall_matcherError(t *testing.T) {
 	h := newHandler(t, `{"policies":[{"name":"p","limit":1,"window":"24h"}]}`)
 	failed := errors.New("a matcher failed")
 	for _, err := range []error{failed, caddyhttp.Error(http.StatusBadRequest, failed)} {
-		server := serve(t, func(w http.ResponseWriter, r *http.Request) error { return h.limiter.Visit(w, r).Refuse(err) })
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) error { return h.limiter.NewExchange(w, r).Refuse(err) })
 		response := call(t, server.URL)
 		assert.ErrorIf(t, response.StatusCode < 400 || response.Header.Get("Grpc-Status") != "", "got %v", response)
 	}
 }
 
-// TestHold_refuses_where_too_many_wait shows the share nevertheless, which was charged.
-func TestHold_refuses_where_too_many_wait(t *testing.T) {
+// TestDelay_refuses_where_too_many_wait shows the share nevertheless, which was charged.
+func TestDelay_refuses_where_too_many_wait(t *testing.T) {
 	server := serve(t, hello, newHandler(t, `{"policies":[{"name":"p","key":"x","limit":5,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]}`))
 	checkShare(t, fetch(t, server.URL).Header, "5", "4")
 	process.Held.Add(gate.MaxHeld)
@@ -140,8 +140,8 @@ func TestHold_refuses_where_too_many_wait(t *testing.T) {
 	assert.ErrorIf(t, refused.StatusCode != http.StatusOK || refused.Header.Get("Grpc-Status") != "14" || refused.Header.Get("Grpc-Message") == "", "got %v", refused)
 }
 
-// TestHold_text has a request that is refused because too many wait told so by Caddy, which has no error routes.
-func TestHold_text(t *testing.T) {
+// TestDelay_text has a request that is refused because too many wait told so by Caddy, which has no error routes.
+func TestDelay_text(t *testing.T) {
 	server := loadServer(t, "", `{"handler":"redis_ratelimit","policies":[{"name":"p","key":"text","limit":5,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]},`)
 	ask := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()

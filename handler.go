@@ -11,38 +11,38 @@ import (
 )
 
 // ServeHTTP lets the request through to the next handler or answers it with an error, by the
-// handler's policies. What follows the response begins within [gate.Visit.Next].
+// handler's policies. What follows the response begins within [gate.Exchange.Next].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if gate.IsInclude(r) {
 		return next.ServeHTTP(w, r)
 	}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	visit := h.limiter.Visit(w, r)
+	exchange := h.limiter.NewExchange(w, r)
 	var met rule.Evaluation
-	switch meeting, err := visit.Meet(repl, &met); meeting {
-	case gate.Nothing:
+	switch action, err := exchange.Evaluate(repl, &met); action {
+	case gate.NotLimited:
 		return next.ServeHTTP(w, r)
-	case gate.BringsTicket:
-		return visit.Exchange(repl)
+	case gate.ReturnsFromChallenge:
+		return exchange.RedeemTicket(repl)
 	case gate.AsksUsage:
-		return visit.AnswerUsage(repl, &met)
+		return exchange.AnswerUsage(repl, &met)
 	case gate.Refused:
-		return visit.Refuse(err)
+		return exchange.Refuse(err)
 	case gate.Exempt:
-		return visit.PassExempt(repl, &met, next)
+		return exchange.PassExempt(repl, &met, next)
 	}
-	defer visit.End()
-	verdict := visit.Decide(repl, &met)
+	defer exchange.End()
+	verdict := exchange.Decide(repl, &met)
 	switch {
 	case verdict.Outcome == rule.Denied:
-		return visit.Deny(&verdict)
+		return exchange.Deny(&verdict)
 	case !verdict.Outcome.GoesOn():
-		return visit.Undecided(verdict.Err)
+		return exchange.RefuseUndecided(verdict.Err)
 	}
-	if err := visit.Hold(&verdict); err != nil {
-		return visit.Refuse(err)
+	if err := exchange.Delay(&verdict); err != nil {
+		return exchange.Refuse(err)
 	}
-	return visit.Next(next)
+	return exchange.Next(next)
 }
 
 // onlyServerHandlesErrors reports whether a returned error reaches the server unhandled: around the handler

@@ -68,12 +68,12 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 	var evaluation rule.Evaluation
 	var findings []rule.Finding
 	evaluation.OnFinding = func(f rule.Finding) { findings = append(findings, f) }
-	met, err := l.Meet(r, repl, &evaluation)
+	action, err := l.Evaluate(r, repl, &evaluation)
 	if err != nil && !errors.Is(err, rule.ErrEmptyKey) {
 		return false, err
 	}
 	var peeks []peek
-	if met == gate.Decided {
+	if action == gate.Limited {
 		peeks = e.peekAll(r.Context(), l, &evaluation)
 	}
 	for i := range findings {
@@ -84,31 +84,31 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 		e.report.Page = true
 	}
 	switch {
-	case met == gate.BringsTicket:
+	case action == gate.ReturnsFromChallenge:
 		e.report.Decision, goesOn = decisionChallenge, false
-	case met == gate.AsksUsage:
+	case action == gate.AsksUsage:
 		e.report.Decision, goesOn = decisionUsage, false
-	case met == gate.Refused:
+	case action == gate.Refused:
 		e.report.Decision, goesOn = decisionRejected, false
-	case met == gate.Exempt:
+	case action == gate.Exempt:
 		e.report.Decision = string(rule.Exempt)
 	case !goesOn:
 		e.report.Decision = string(rule.Denied)
-	case len(evaluation.Enforced) > 0 || e.report.Decision == decisionNone && met == gate.Decided:
+	case len(evaluation.Enforced) > 0 || e.report.Decision == decisionNone && action == gate.Limited:
 		e.report.Decision = string(rule.Allowed)
 	}
 	return goesOn, nil
 }
 
 // denied returns the question about the checks that deny the request; without any where the fail mode decides.
-func denied(peeks []peek) (q gate.Question) {
+func denied(peeks []peek) (q gate.CheckGroup) {
 	for i := range peeks {
 		p := &peeks[i]
 		if p.dryRun || p.outcome() == rule.Allowed {
 			continue
 		}
 		if p.undecided() {
-			return gate.Question{}
+			return gate.CheckGroup{}
 		}
 		q.Checks = append(q.Checks, p.check)
 		if p.source == rule.SourceOverride {

@@ -24,7 +24,7 @@ type peek struct {
 // once. A peek only reads; a probe finds out before whether Redis would decide all checks that are
 // decided together.
 func (e *explanation) peekAll(ctx context.Context, l *gate.Limiter, evaluation *rule.Evaluation) (peeks []peek) {
-	for _, q := range append([]gate.Question{l.Enforced(evaluation)}, gate.DryRuns(evaluation)...) {
+	for _, q := range append([]gate.CheckGroup{l.Enforced(evaluation)}, gate.DryRuns(evaluation)...) {
 		for _, check := range q.Checks {
 			by, blocked := gate.Blocked(&check)
 			peeks = append(peeks, peek{check: check, mode: q.Mode, dryRun: q.DryRun, source: by, blocked: blocked})

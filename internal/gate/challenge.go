@@ -28,33 +28,33 @@ func (l *Limiter) passOf(r *http.Request) rule.Pass {
 	return rule.Pass{Number: number, Valid: valid}
 }
 
-// Exchange answers a request that brings a ticket along. It asks no store and charges nothing.
-func (v *Visit) Exchange(repl *caddy.Replacer) error {
-	browser := v.limiter.browser(v.request)
-	_, target := sent(v.request)
-	outcome, err := browser.Exchange(v.ResponseWriter, v.limiter.Status, target)
-	v.decisionFor(repl)
-	v.challenged(outcome)
+// RedeemTicket answers a request that brings a ticket along. It asks no store and charges nothing.
+func (x *Exchange) RedeemTicket(repl *caddy.Replacer) error {
+	browser := x.limiter.browser(x.request)
+	_, target := originalRequest(x.request)
+	outcome, err := browser.Exchange(x.ResponseWriter, x.limiter.Status, target)
+	x.decisionFor(repl)
+	x.challenged(outcome)
 	return err
 }
 
 // challenged counts and logs what became of a challenge.
-func (v *Visit) challenged(o challenge.Outcome) {
-	v.limiter.Process.Challenged(o)
-	if fields, ok := v.request.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+func (x *Exchange) challenged(o challenge.Outcome) {
+	x.limiter.Process.Challenged(o)
+	if fields, ok := x.request.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
 		fields.Set(zap.String("ratelimit_challenge", string(o)))
 	}
 }
 
 // isNavigation reports whether a person sees the answer of a request.
 func isNavigation(r *http.Request) bool {
-	method, _ := sent(r)
+	method, _ := originalRequest(r)
 	return challenge.IsNavigation(method, r.Header)
 }
 
 // MayWait reports whether a browser that checks deny gets the page that waits where it navigates: the quota of each of
 // them is used up for a while, and the client's key has another pass.
-func (l *Limiter) MayWait(q *Question, pass rule.Pass) bool {
+func (l *Limiter) MayWait(q *CheckGroup, pass rule.Pass) bool {
 	may := false
 	for i := range q.Checks {
 		c := &q.Checks[i]
@@ -72,13 +72,13 @@ func (l *Limiter) MayWait(q *Question, pass rule.Pass) bool {
 
 // showPage answers a denied request with the page that waits. Its ticket has another number than the pass that is used
 // up.
-func (v *Visit) showPage(verdict *Verdict) error {
-	l := v.limiter
-	v.challenged(challenge.Shown)
-	v.decision.quotas.SetHeaders(v.Header(), v.request.Header)
-	browser := l.browser(v.request)
-	_, wanted := sent(v.request)
-	return browser.Page(v.ResponseWriter, l.Status, wanted, func(number uint16) bool {
+func (x *Exchange) showPage(verdict *Verdict) error {
+	l := x.limiter
+	x.challenged(challenge.Shown)
+	x.decision.quotas.SetHeaders(x.Header(), x.request.Header)
+	browser := l.browser(x.request)
+	_, wanted := originalRequest(x.request)
+	return browser.Page(x.ResponseWriter, l.Status, wanted, func(number uint16) bool {
 		return !verdict.pass.Valid || !slices.ContainsFunc(verdict.Checks, func(c limiter.Check) bool {
 			passes := l.Rules.RuleOf(&c).Challenge
 			return !c.Result.Passes() && passes.Of(verdict.pass) == passes.Of(rule.Pass{Number: number})

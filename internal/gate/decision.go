@@ -13,19 +13,19 @@ import (
 )
 
 // Decide has the store decide about a request.
-func (v *Visit) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
-	l, d := v.limiter, v.decisionFor(repl)
-	v.use()
-	dry := v.startDryRuns(e)
+func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
+	l, d := x.limiter, x.decisionFor(repl)
+	x.acquireStores()
+	dry := x.startDryRuns(e)
 	if len(e.Enforced) == 0 {
-		v.endDryRuns(dry)
-		d.log(v.request)
+		x.endDryRuns(dry)
+		d.log(x.request)
 		return Verdict{Outcome: rule.Allowed}
 	}
-	verdict := v.decide(l.Enforced(e))
+	verdict := x.decide(l.Enforced(e))
 	verdict.pass, d.pass = e.Pass, cmp.Or(d.pass, e.Pass.Taken)
-	v.endDryRuns(dry)
-	v.keepRunning(verdict.Checks)
+	x.endDryRuns(dry)
+	x.keepRunning(verdict.Checks)
 	switch {
 	case verdict.Err == nil:
 		d.add(&verdict, l.Formats)
@@ -36,23 +36,23 @@ func (v *Visit) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 	}
 	l.count(verdict.Checks, verdict.Outcome, d.source)
 	if verdict.Err == nil {
-		l.countBans(&verdict.Question)
+		l.countBans(&verdict.CheckGroup)
 	}
-	d.log(v.request)
+	d.log(x.request)
 	if verdict.Outcome == rule.Allowed {
-		v.keep(&verdict.Question)
+		x.keep(&verdict.CheckGroup)
 	}
 	return verdict
 }
 
 // decide decides a question, unless it is decided already.
-func (v *Visit) decide(q Question) Verdict {
+func (x *Exchange) decide(q CheckGroup) Verdict {
 	start := time.Now()
 	if q.Source != "" {
-		return Verdict{Question: q, Outcome: rule.Denied, at: start}
+		return Verdict{CheckGroup: q, Outcome: rule.Denied, at: start}
 	}
-	l, d := v.limiter, v.decision
-	source, err := v.asker()(&q)
+	l, d := x.limiter, x.decision
+	source, err := x.asker()(&q)
 	took := time.Since(start)
 	switch {
 	case source == limiter.SourceMemory:
@@ -60,7 +60,7 @@ func (v *Visit) decide(q Question) Verdict {
 	case err != nil || source == limiter.SourceFallback:
 		d.timedOut = d.timedOut || l.isTimeout(took)
 	}
-	verdict := Verdict{Question: q, Err: err, at: start.Add(took)}
+	verdict := Verdict{CheckGroup: q, Err: err, at: start.Add(took)}
 	verdict.Source = source
 	if undecided := errors.Is(err, limiter.ErrUndecided); err == nil || undecided {
 		verdict.Outcome = Outcome(q.Checks, undecided, q.Mode)
@@ -70,9 +70,9 @@ func (v *Visit) decide(q Question) Verdict {
 
 // asker returns what has the stores of this moment decide a question. A request that has waited for Redis in vain does
 // not wait again, so that the waits of several handlers do not add up.
-func (v *Visit) asker() func(q *Question) (limiter.Source, error) {
-	stores, ctx, timedOut := v.stores, v.request.Context(), v.decision.timedOut
-	return func(q *Question) (limiter.Source, error) {
+func (x *Exchange) asker() func(q *CheckGroup) (limiter.Source, error) {
+	stores, ctx, timedOut := x.stores, x.request.Context(), x.decision.timedOut
+	return func(q *CheckGroup) (limiter.Source, error) {
 		if timedOut {
 			return stores.Fallback(q.Mode, q.Checks, limiter.ErrAlreadyTimedOut)
 		}
@@ -101,7 +101,7 @@ func (l *Limiter) count(checks []limiter.Check, o rule.Outcome, s limiter.Source
 
 // countBans counts the bans that a request began, and emits their events. A ban that a dry run begins is
 // one: another handler with the policy enforces it.
-func (l *Limiter) countBans(q *Question) {
+func (l *Limiter) countBans(q *CheckGroup) {
 	for i := range q.Checks {
 		if c := &q.Checks[i]; c.Result.BanBegins {
 			l.Counters[l.Rules.RuleOf(c).Index].CountBan()
@@ -112,8 +112,8 @@ func (l *Limiter) countBans(q *Question) {
 
 // This file is the second step: what is decided?
 
-// Question is checks that are decided together.
-type Question struct {
+// CheckGroup is checks that are decided together.
+type CheckGroup struct {
 	Checks []limiter.Check
 	DryRun bool
 
@@ -125,8 +125,8 @@ type Question struct {
 }
 
 // Enforced returns the question about the checks that are enforced.
-func (l *Limiter) Enforced(e *rule.Evaluation) Question {
-	q := Question{Checks: e.Enforced, Mode: l.FailMode}
+func (l *Limiter) Enforced(e *rule.Evaluation) CheckGroup {
+	q := CheckGroup{Checks: e.Enforced, Mode: l.FailMode}
 	if e.Blocked {
 		q.Source = e.BlockedBy
 	}
@@ -135,17 +135,17 @@ func (l *Limiter) Enforced(e *rule.Evaluation) Question {
 
 // DryRuns returns the questions about dry runs. Each check is decided by itself, so that none affects another, and
 // none fails.
-func DryRuns(e *rule.Evaluation) []Question {
+func DryRuns(e *rule.Evaluation) []CheckGroup {
 	if len(e.DryRun)+len(e.DryBlocks) == 0 {
 		return nil
 	}
-	questions := make([]Question, 0, len(e.DryRun)+len(e.DryBlocks))
+	questions := make([]CheckGroup, 0, len(e.DryRun)+len(e.DryBlocks))
 	for i := range e.DryBlocks {
 		blocked := e.DryBlocks[i : i+1 : i+1]
-		questions = append(questions, Question{Checks: blocked, DryRun: true, Mode: failover.FailLocal, Source: rule.BlockSource(&blocked[0])})
+		questions = append(questions, CheckGroup{Checks: blocked, DryRun: true, Mode: failover.FailLocal, Source: rule.BlockSource(&blocked[0])})
 	}
 	for i := range e.DryRun {
-		questions = append(questions, Question{Checks: e.DryRun[i : i+1 : i+1], DryRun: true, Mode: failover.FailLocal})
+		questions = append(questions, CheckGroup{Checks: e.DryRun[i : i+1 : i+1], DryRun: true, Mode: failover.FailLocal})
 	}
 	return questions
 }
@@ -173,7 +173,7 @@ func Outcome(checks []limiter.Check, undecided bool, mode failover.FailMode) rul
 
 // Verdict is what was decided about the checks that are enforced.
 type Verdict struct {
-	Question
+	CheckGroup
 	Outcome rule.Outcome // empty: nothing was decided, because the client left or its time was up
 	Err     error        // why nothing was decided
 	at      time.Time

@@ -15,20 +15,20 @@ import (
 // for them.
 type dryRuns struct {
 	refusals  []rule.DryRefusal
-	questions []Question
+	questions []CheckGroup
 	began     time.Time
 	pending   sync.WaitGroup
 }
 
 // startDryRuns begins to decide the dry runs; nil where there are none.
-func (v *Visit) startDryRuns(e *rule.Evaluation) *dryRuns {
+func (x *Exchange) startDryRuns(e *rule.Evaluation) *dryRuns {
 	questions := DryRuns(e)
 	if len(questions)+len(e.DryRefusals) == 0 {
 		return nil
 	}
 	d := &dryRuns{refusals: e.DryRefusals, questions: questions, began: time.Now()}
-	ask := v.asker() // before the enforced checks, which are decided meanwhile
-	decide := func(q *Question) {
+	ask := x.asker() // before the enforced checks, which are decided meanwhile
+	decide := func(q *CheckGroup) {
 		source, err := ask(q)
 		if err == nil {
 			q.Source = source // stays empty if the client has left
@@ -39,7 +39,7 @@ func (v *Visit) startDryRuns(e *rule.Evaluation) *dryRuns {
 		q := &questions[i]
 		switch {
 		case q.Source != "":
-		case v.stores.Redis == nil || i == last && len(e.Enforced) == 0:
+		case x.stores.Redis == nil || i == last && len(e.Enforced) == 0:
 			decide(q) // there is nothing to wait for beside it
 		default:
 			d.pending.Go(func() { decide(q) })
@@ -49,22 +49,22 @@ func (v *Visit) startDryRuns(e *rule.Evaluation) *dryRuns {
 }
 
 // endDryRuns waits for the dry runs, counts them and records those that would have denied.
-func (v *Visit) endDryRuns(d *dryRuns) {
+func (x *Exchange) endDryRuns(d *dryRuns) {
 	if d == nil {
 		return
 	}
 	d.pending.Wait()
-	joined, l := v.decision, v.limiter
+	joined, l := x.decision, x.limiter
 	for i := range d.refusals {
 		l.countDryRefusal(joined, &d.refusals[i])
 	}
-	fellBack := func(q Question) bool { return q.Source == limiter.SourceFallback }
+	fellBack := func(q CheckGroup) bool { return q.Source == limiter.SourceFallback }
 	if slices.ContainsFunc(d.questions, fellBack) && l.isTimeout(time.Since(d.began)) {
 		joined.timedOut = true
 	}
 	for i := range d.questions {
 		q := &d.questions[i]
-		v.keepRunning(q.Checks)
+		x.keepRunning(q.Checks)
 		if q.Source == "" {
 			continue
 		}
@@ -73,7 +73,7 @@ func (v *Visit) endDryRuns(d *dryRuns) {
 			would = rule.DryDenied
 			l.noteDryDenial(joined, q)
 		}
-		v.keep(q)
+		x.keep(q)
 		l.count(q.Checks, would, q.Source)
 		l.countBans(q)
 	}
@@ -83,7 +83,7 @@ func (v *Visit) endDryRuns(d *dryRuns) {
 }
 
 // noteDryDenial records a check of a dry-run rule that would have denied.
-func (l *Limiter) noteDryDenial(joined *decision, q *Question) {
+func (l *Limiter) noteDryDenial(joined *decision, q *CheckGroup) {
 	check := &q.Checks[0]
 	joined.wouldDeny(check.Policy.Name(), check.Result.Banned)
 	if c := l.Logger.Check(zap.DebugLevel, "request would be denied"); c != nil {

@@ -27,7 +27,7 @@ const (
 // endingOf returns how handlers ended by their error, and the status that becomes of it. Backends that stall or break
 // off on wrong passwords must not make these free to try, so that only what certainly reached no backend, and what
 // Caddy's error handler says, is an answer from 499 on.
-func (v *Visit) endingOf(err error) (status int, how ending) {
+func (x *Exchange) endingOf(err error) (status int, how ending) {
 	if status = http.StatusOK; err != nil { // net/http makes that of no response
 		status = http.StatusInternalServerError
 	}
@@ -38,11 +38,11 @@ func (v *Visit) endingOf(err error) (status int, how ending) {
 	switch {
 	case rule.IsRefusal(err):
 		return status, refuses
-	case v.clientGone():
+	case x.clientGone():
 		return status, breaks
 	case err == nil || isByErrorHandler(failure):
 		return status, answers
-	case v.reachedNone(err, failure):
+	case x.reachedNone(err, failure):
 		return status, unreached
 	case status >= statusClientGone:
 		return status, breaks
@@ -58,19 +58,19 @@ func isByErrorHandler(failure caddyhttp.HandlerError) bool {
 // reachedNone reports whether an error says that no backend was reached: a reverse_proxy had none to choose from, or
 // could not connect to any that it tried. Another backend may have seen the request before: of a proxy whose routes
 // for responses led to this one, or whose error led to error routes of a subroute.
-func (v *Visit) reachedNone(err error, failure caddyhttp.HandlerError) bool {
+func (x *Exchange) reachedNone(err error, failure caddyhttp.HandlerError) bool {
 	noUpstream := isNoUpstream(failure)
 	if !noUpstream && !errors.As(err, new(reverseproxy.DialError)) {
 		return false
 	}
-	repl := replacerOf(v.request)
+	repl := replacerOf(x.request)
 	switch {
-	case repl == nil || valueOf(repl, proxyLatency) != v.awaited.answered:
+	case repl == nil || valueOf(repl, proxyLatency) != x.pending.answered:
 		return false
 	case valueOf(repl, interceptAnswered) != nil || valueOf(repl, errorHandled) != nil:
 		return false
 	}
-	return noUpstream || v.everyTryFailedToConnect(repl)
+	return noUpstream || x.everyTryFailedToConnect(repl)
 }
 
 // isNoUpstream reports whether a reverse_proxy had no upstream to choose from, in any of its tries: otherwise its error
@@ -103,7 +103,7 @@ func valueOf(repl *caddy.Replacer, name string) any {
 // everyTryFailedToConnect reports whether a reverse_proxy whose last try failed to connect has had no connection in the
 // tries before. By default it tries again after a connection if the method is GET. CONNECT is sent as GET, where it
 // begins a WebSocket.
-func (v *Visit) everyTryFailedToConnect(repl *caddy.Replacer) bool {
+func (x *Exchange) everyTryFailedToConnect(repl *caddy.Replacer) bool {
 	retries, ok := valueOf(repl, proxyRetries).(int)
 	switch {
 	case !ok:
@@ -111,14 +111,14 @@ func (v *Visit) everyTryFailedToConnect(repl *caddy.Replacer) bool {
 	case retries == 0:
 		return true
 	}
-	method := v.request.Method
-	return method != http.MethodGet && method != http.MethodConnect && !v.limiter.proxies.of(v.request).Repeat
+	method := x.request.Method
+	return method != http.MethodGet && method != http.MethodConnect && !x.limiter.proxies.of(x.request).Repeat
 }
 
 // noteAnswer notes the answer of a backend before the handlers behind this one are called, such as that of forward_auth.
-func (v *Visit) noteAnswer() {
-	if a := v.awaited; a.settles() && v.limiter.proxies.of(v.request).Pass {
-		if repl := replacerOf(v.request); repl != nil {
+func (x *Exchange) noteAnswer() {
+	if a := x.pending; a.settles() && x.limiter.proxies.of(x.request).Pass {
+		if repl := replacerOf(x.request); repl != nil {
 			a.answered = valueOf(repl, proxyLatency)
 		}
 	}

@@ -65,7 +65,7 @@ type Limiter struct {
 	countsRunning bool // one of the rules counts the requests that run
 	challenges    bool // one of the rules lets browsers wait
 
-	looks *looks // at quotas
+	usageCache *usageCache // at quotas
 
 	proxies *serverProxies
 }
@@ -112,7 +112,7 @@ func New(l Limiter) *Limiter {
 		l.notifies = l.notifies || len(r.Notify) > 0
 		l.challenges = l.challenges || l.Challenges != nil && r.Challenge.Passes > 0 && !r.DryRun
 	}
-	l.looks, l.proxies = newLooks(), &serverProxies{find: l.FindProxies}
+	l.usageCache, l.proxies = newUsageCache(), &serverProxies{find: l.FindProxies}
 	return &l
 }
 

@@ -13,17 +13,17 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
-// Visit is a request of a client at a limiter. It sees the response as this handler does; handlers further out may
+// Exchange is a request of a client at a limiter. It sees the response as this handler does; handlers further out may
 // replace it. What the request is charged depends on it. The outermost visit of a request sets the headers of all
 // handlers, at the last moment before the response's header is written, so that they replace those of an upstream.
 // Informational responses pass by; 101 is final.
-type Visit struct {
+type Exchange struct {
 	caddyhttp.ResponseWriterWrapper
 	limiter   *Limiter
 	request   *http.Request
 	decision  *decision         // of the request; nil before this handler has decided
 	stores    *storepool.Stores // that decide, while they are used
-	awaited   *awaited          // what ends with the response or the request; nil: nothing does
+	pending   *pendingWork      // what ends with the response or the request; nil: nothing does
 	outermost bool
 	done      bool // the final response was seen
 
@@ -32,70 +32,70 @@ type Visit struct {
 	checks [1]limiter.Check
 }
 
-// Visit begins the visit of a request.
-func (l *Limiter) Visit(w http.ResponseWriter, r *http.Request) *Visit {
+// NewExchange begins the visit of a request.
+func (l *Limiter) NewExchange(w http.ResponseWriter, r *http.Request) *Exchange {
 	if l.Forwarded != nil {
 		l.Forwarded.Look(r)
 	}
-	v := &Visit{limiter: l, request: r}
-	v.ResponseWriter = w
-	return v
+	x := &Exchange{limiter: l, request: r}
+	x.ResponseWriter = w
+	return x
 }
 
-// Meet does so for the visit's request.
-func (v *Visit) Meet(repl *caddy.Replacer, e *rule.Evaluation) (Meeting, error) {
-	e.Enforced = v.room(len(v.limiter.Rules.Rules))
-	return v.limiter.Meet(v.request, repl, e)
+// Evaluate does so for the visit's request.
+func (x *Exchange) Evaluate(repl *caddy.Replacer, e *rule.Evaluation) (Action, error) {
+	e.Enforced = x.room(len(x.limiter.Rules.Rules))
+	return x.limiter.Evaluate(x.request, repl, e)
 }
 
 // room returns room for the checks of so many rules, many of which may not select the request.
-func (v *Visit) room(rules int) []limiter.Check {
-	if rules <= len(v.checks) {
-		return v.checks[:0]
+func (x *Exchange) room(rules int) []limiter.Check {
+	if rules <= len(x.checks) {
+		return x.checks[:0]
 	}
 	return make([]limiter.Check, 0, min(rules, 4))
 }
 
 // decisionFor returns the decision about the request: that of an earlier handler, or its own.
-func (v *Visit) decisionFor(repl *caddy.Replacer) *decision {
-	if v.decision == nil {
-		v.decision = v.own.join(v.request, repl)
+func (x *Exchange) decisionFor(repl *caddy.Replacer) *decision {
+	if x.decision == nil {
+		x.decision = x.own.join(x.request, repl)
 	}
-	return v.decision
+	return x.decision
 }
 
 // knownDecision returns the decision about the request, nil if no handler has made one.
-func (v *Visit) knownDecision() *decision {
-	if v.decision != nil {
-		return v.decision
+func (x *Exchange) knownDecision() *decision {
+	if x.decision != nil {
+		return x.decision
 	}
-	d, _ := caddyhttp.GetVar(v.request.Context(), decisionVar).(*decision)
+	d, _ := caddyhttp.GetVar(x.request.Context(), decisionVar).(*decision)
 	return d
 }
 
-// use begins the use of the stores, and makes room for what may follow the decision.
-func (v *Visit) use() {
-	v.stores = v.limiter.Stores.Use()
-	if v.limiter.settles || v.limiter.countsRunning {
-		v.awaited = new(awaited)
+// acquireStores begins the use of the stores, and makes room for what may follow the decision.
+func (x *Exchange) acquireStores() {
+	x.stores = x.limiter.Stores.Use()
+	if x.limiter.settles || x.limiter.countsRunning {
+		x.pending = new(pendingWork)
 	}
 }
 
-// unused ends the use of the stores if nothing is refunded, charged or ended later: a connection that was handed
+// releaseIfIdle ends the use of the stores if nothing is refunded, charged or ended later: a connection that was handed
 // over may live for hours.
-func (v *Visit) unused() {
-	if a := v.awaited; v.stores != nil && (a == nil || len(a.passed)+len(a.running) == 0) {
-		v.stores.End()
-		v.stores = nil
+func (x *Exchange) releaseIfIdle() {
+	if a := x.pending; x.stores != nil && (a == nil || len(a.checks)+len(a.running) == 0) {
+		x.stores.End()
+		x.stores = nil
 	}
 }
 
 // clientGone reports whether the client left. After the response's header it says nothing: a client that has read
 // the response may close at once.
-func (v *Visit) clientGone() bool { return v.request.Context().Err() != nil }
+func (x *Exchange) clientGone() bool { return x.request.Context().Err() != nil }
 
-// sent returns the method and the URL that the client sent, which handlers further out may have rewritten.
-func sent(r *http.Request) (method string, target *url.URL) {
+// originalRequest returns the method and the URL that the client sent, which handlers further out may have rewritten.
+func originalRequest(r *http.Request) (method string, target *url.URL) {
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		return original.Method, original.URL
 	}
@@ -105,31 +105,31 @@ func sent(r *http.Request) (method string, target *url.URL) {
 // isHead reports whether the client asked for the header alone. No body is sent then, though handlers may
 // write one.
 func isHead(r *http.Request) bool {
-	method, _ := sent(r)
+	method, _ := originalRequest(r)
 	return method == http.MethodHead
 }
 
 // This file is the first step: what does a request meet?
 
-// Meeting is what a request has to do with a limiter.
-type Meeting int
+// Action is what a request has to do with a limiter.
+type Action int
 
 // The meetings.
 const (
-	Nothing      Meeting = iota // no rule concerns the request
-	BringsTicket                // it has waited, and asks for a pass
-	AsksUsage                   // it asks for its client's quotas
-	Refused                     // it yields no key, or a matcher fails
-	Exempt                      // by the option or by an override
-	Decided                     // rules decide about it
+	NotLimited           Action = iota // no rule concerns the request
+	ReturnsFromChallenge               // it has waited, and asks for a pass
+	AsksUsage                          // it asks for its client's quotas
+	Refused                            // it yields no key, or a matcher fails
+	Exempt                             // by the option or by an override
+	Limited                            // rules decide about it
 )
 
-// Meet finds out what a request has to do with the limiter, and evaluates its rules. The error says why the request
+// Evaluate finds out what a request has to do with the limiter, and evaluates its rules. The error says why the request
 // is refused.
-func (l *Limiter) Meet(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation) (Meeting, error) {
+func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation) (Action, error) {
 	switch {
-	case l.challenges && challenge.BringsTicket(sent(r)):
-		return BringsTicket, nil
+	case l.challenges && challenge.BringsTicket(originalRequest(r)):
+		return ReturnsFromChallenge, nil
 	case l.Usage.Matches(r):
 		return AsksUsage, nil
 	}
@@ -137,7 +137,7 @@ func (l *Limiter) Meet(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation
 }
 
 // evaluate evaluates the rules. Blocks concern exempt clients too.
-func (l *Limiter) evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation) (Meeting, error) {
+func (l *Limiter) evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation) (Action, error) {
 	if l.challenges {
 		e.Pass = l.passOf(r)
 	}
@@ -150,11 +150,11 @@ func (l *Limiter) evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 	}
 	switch {
 	case e.Concerns():
-		return Decided, nil
+		return Limited, nil
 	case e.Exempted:
 		return Exempt, nil
 	}
-	return Nothing, nil
+	return NotLimited, nil
 }
 
 // Caddy's templates give these to the requests that they make of themselves, for httpInclude.

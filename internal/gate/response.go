@@ -11,62 +11,62 @@ import (
 
 // Next calls the next handler and settles its response, however that comes about. The response is not
 // seen here if nothing depends on it and no header is set: there is none to show, or a handler further out does.
-func (v *Visit) Next(next caddyhttp.Handler) error {
-	v.unused()
-	v.outermost = !v.decision.serving && v.limiter.Formats != 0
-	if !v.outermost && !v.awaited.settles() {
-		return next.ServeHTTP(v.ResponseWriter, v.request)
+func (x *Exchange) Next(next caddyhttp.Handler) error {
+	x.releaseIfIdle()
+	x.outermost = !x.decision.serving && x.limiter.Formats != 0
+	if !x.outermost && !x.pending.settles() {
+		return next.ServeHTTP(x.ResponseWriter, x.request)
 	}
-	v.decision.serving, v.decision.refused = true, false
-	v.noteAnswer()
-	defer v.finish() // whatever becomes of the handlers
-	err := next.ServeHTTP(v, v.request)
-	if !v.done {
-		v.endUnanswered(err)
-		v.setHeaders()
-	} else if a := v.awaited; a != nil {
+	x.decision.serving, x.decision.refused = true, false
+	x.noteAnswer()
+	defer x.finish() // whatever becomes of the handlers
+	err := next.ServeHTTP(x, x.request)
+	if !x.done {
+		x.endUnanswered(err)
+		x.setHeaders()
+	} else if a := x.pending; a != nil {
 		a.response.Complete = err == nil && a.response.Begun && !a.failed
 	}
 	return err
 }
 
 // finish settles what the response costs. A request that a handler further in refused is charged nowhere.
-func (v *Visit) finish() {
-	if v.outermost {
-		v.decision.serving = false
+func (x *Exchange) finish() {
+	if x.outermost {
+		x.decision.serving = false
 	}
-	if v.awaited != nil && v.decision.refused {
-		v.awaited.response.Refused = true
+	if x.pending != nil && x.decision.refused {
+		x.pending.response.Refused = true
 	}
-	v.settle()
+	x.settle()
 }
 
 // onHeader judges the final response by its status and header.
-func (v *Visit) onHeader(status int) {
-	if v.done {
+func (x *Exchange) onHeader(status int) {
+	if x.done {
 		return
 	}
-	v.done = true
-	if a := v.awaited; a != nil {
-		a.response.Begun = status != statusClientGone || !v.clientGone() // reverse_proxy writes 499 for a client that left
-		a.tunnels = status == http.StatusOK && isTunnel(v.request)
-		judged := v.judgedStatus(status)
+	x.done = true
+	if a := x.pending; a != nil {
+		a.response.Begun = status != statusClientGone || !x.clientGone() // reverse_proxy writes 499 for a client that left
+		a.tunnels = status == http.StatusOK && isTunnel(x.request)
+		judged := x.judgedStatus(status)
 		a.response.Failure = judged >= http.StatusBadRequest
-		v.judge(judged, v.Header())
-		v.unused()
+		x.settleByStatus(judged, x.Header())
+		x.releaseIfIdle()
 		if a.response.Begun && !a.tunnels {
-			v.startBody()
+			x.startBody()
 		}
 	}
-	v.setHeaders()
+	x.setHeaders()
 }
 
 // judgedStatus is the status by which a response is judged: 101 for a tunnel, as over HTTP/1.1.
-func (v *Visit) judgedStatus(status int) int {
-	if v.awaited.tunnels {
+func (x *Exchange) judgedStatus(status int) int {
+	if x.pending.tunnels {
 		return http.StatusSwitchingProtocols
 	}
-	return v.decision.judgedStatus(status, v.Header())
+	return x.decision.judgedStatus(status, x.Header())
 }
 
 // isTunnel reports whether a response of 200 begins the WebSocket of a request by HTTP/2 or 3 (RFC 8441). What
@@ -84,50 +84,50 @@ func isTunnel(r *http.Request) bool {
 }
 
 // setHeaders sets the headers, unless a handler further out does.
-func (v *Visit) setHeaders() {
-	if v.outermost {
-		v.decision.quotas.SetHeaders(v.Header(), v.request.Header)
+func (x *Exchange) setHeaders() {
+	if x.outermost {
+		x.decision.quotas.SetHeaders(x.Header(), x.request.Header)
 	}
 }
 
 // startBody begins to read the body, if a cost is in it.
-func (v *Visit) startBody() {
-	if isHead(v.request) {
+func (x *Exchange) startBody() {
+	if isHead(x.request) {
 		return
 	}
-	for i := range v.awaited.passed {
-		if v.awaited.passed[i].Rule.Cost.ReadsBody() {
-			v.awaited.response.Body = v.limiter.Rules.NewBody(v.Header())
+	for i := range x.pending.checks {
+		if x.pending.checks[i].Rule.Cost.ReadsBody() {
+			x.pending.response.Body = x.limiter.Rules.NewBody(x.Header())
 			return
 		}
 	}
 }
 
 // WriteHeader implements [http.ResponseWriter].
-func (v *Visit) WriteHeader(status int) {
+func (x *Exchange) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
-		v.onHeader(status)
+		x.onHeader(status)
 	}
-	v.ResponseWriter.WriteHeader(status)
+	x.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements [http.ResponseWriter].
-func (v *Visit) Write(data []byte) (int, error) {
-	v.onHeader(http.StatusOK)
-	if v.awaited == nil || v.awaited.tunnels { // what passes a tunnel is no body
-		return v.ResponseWriter.Write(data)
+func (x *Exchange) Write(data []byte) (int, error) {
+	x.onHeader(http.StatusOK)
+	if x.pending == nil || x.pending.tunnels { // what passes a tunnel is no body
+		return x.ResponseWriter.Write(data)
 	}
-	if body := v.awaited.response.Body; body != nil {
+	if body := x.pending.response.Body; body != nil {
 		defer body.Write(data) // which is on its way, whether or not the client takes it
 	}
 	written := 0
 	for {
 		piece := data[written:]
-		if v.hidesSent() {
+		if x.hidesSent() {
 			piece = piece[:min(len(piece), copyLen)]
 		}
-		n, err := v.ResponseWriter.Write(piece)
-		v.countSent(int64(n), int64(len(piece)), err)
+		n, err := x.ResponseWriter.Write(piece)
+		x.countSent(int64(n), int64(len(piece)), err)
 		if written += n; err != nil || n < len(piece) || written == len(data) {
 			return written, err
 		}
@@ -136,19 +136,19 @@ func (v *Visit) Write(data []byte) (int, error) {
 
 // ReadFrom implements [io.ReaderFrom]. A body that is read goes through Write, as does one whose bytes only Write
 // can count.
-func (v *Visit) ReadFrom(r io.Reader) (int64, error) {
-	v.onHeader(http.StatusOK)
-	if v.awaited != nil && (v.awaited.response.Body != nil || v.hidesSent()) {
+func (x *Exchange) ReadFrom(r io.Reader) (int64, error) {
+	x.onHeader(http.StatusOK)
+	if x.pending != nil && (x.pending.response.Body != nil || x.hidesSent()) {
 		buffer, ok := copyBuffers.Get().(*[copyLen]byte)
 		if !ok {
 			buffer = new([copyLen]byte)
 		}
 		defer copyBuffers.Put(buffer)
-		return io.CopyBuffer(struct{ io.Writer }{v}, r, buffer[:])
+		return io.CopyBuffer(struct{ io.Writer }{x}, r, buffer[:])
 	}
-	n, err := v.ResponseWriterWrapper.ReadFrom(r)
-	if v.awaited != nil {
-		v.countSent(n, n, err)
+	n, err := x.ResponseWriterWrapper.ReadFrom(r)
+	if x.pending != nil {
+		x.countSent(n, n, err)
 	}
 	return n, err
 }
@@ -160,14 +160,14 @@ var copyBuffers sync.Pool
 
 // hidesSent reports whether a failed write says that nothing was sent, whatever was: over HTTP/2 and 3. It counts
 // as sent, and is short for that.
-func (v *Visit) hidesSent() bool { return v.request.ProtoMajor >= 2 }
+func (x *Exchange) hidesSent() bool { return x.request.ProtoMajor >= 2 }
 
 // countSent counts a piece of the body, of which so much was sent. A response to which no body belongs is no
 // broken one.
-func (v *Visit) countSent(n, length int64, err error) {
-	a := v.awaited
+func (x *Exchange) countSent(n, length int64, err error) {
+	a := x.pending
 	if err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
-		if v.hidesSent() && !a.failed {
+		if x.hidesSent() && !a.failed {
 			n = length
 		}
 		a.failed = true
@@ -176,13 +176,13 @@ func (v *Visit) countSent(n, length int64, err error) {
 }
 
 // FlushError writes the header, as flushing does, and is what [http.ResponseController] calls.
-func (v *Visit) FlushError() error {
-	v.onHeader(http.StatusOK)
-	return http.NewResponseController(v.ResponseWriter).Flush()
+func (x *Exchange) FlushError() error {
+	x.onHeader(http.StatusOK)
+	return http.NewResponseController(x.ResponseWriter).Flush()
 }
 
 // Interface guards
 var (
-	_ http.ResponseWriter = (*Visit)(nil)
-	_ io.ReaderFrom       = (*Visit)(nil)
+	_ http.ResponseWriter = (*Exchange)(nil)
+	_ io.ReaderFrom       = (*Exchange)(nil)
 )

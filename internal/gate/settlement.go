@@ -12,11 +12,11 @@ import (
 )
 
 // keep keeps of a question that was decided what waits for the response, and emits the events of the rest.
-func (v *Visit) keep(q *Question) {
-	l := v.limiter
+func (x *Exchange) keep(q *CheckGroup) {
+	l := x.limiter
 	for i := 0; l.settles && i < len(q.Checks); i++ {
-		if p, waits := l.Passed(q, i); waits {
-			v.awaited.passed = append(v.awaited.passed, p)
+		if p, waits := l.Pending(q, i); waits {
+			x.pending.checks = append(x.pending.checks, p)
 		}
 	}
 	l.notifyTakes(q)
@@ -25,45 +25,45 @@ func (v *Visit) keep(q *Question) {
 // keepRunning keeps checks that were decided together until the request ends, if one of them counts running
 // requests: until the handlers behind this one have returned, which those of streams and of proxied WebSockets do
 // when these end. Those of a request that was denied end as well: they have nothing to return.
-func (v *Visit) keepRunning(checks []limiter.Check) {
-	if !v.limiter.countsRunning || !countRunning(checks) {
+func (x *Exchange) keepRunning(checks []limiter.Check) {
+	if !x.limiter.countsRunning || !countRunning(checks) {
 		return
 	}
-	if a := v.awaited; len(a.running) == 0 {
+	if a := x.pending; len(a.running) == 0 {
 		a.running = checks
 	} else {
 		a.running = append(a.running[:len(a.running):len(a.running)], checks...)
 	}
 }
 
-// judge settles the checks that are not to wait for the end of the response, by its status and header: those that
+// settleByStatus settles the checks that are not to wait for the end of the response, by its status and header: those that
 // count_if does not count, and those without a cost. All count if the client has left: it must not get units back
 // by leaving. So they do without a status.
-func (v *Visit) judge(status int, header http.Header) {
-	a := v.awaited
+func (x *Exchange) settleByStatus(status int, header http.Header) {
+	a := x.pending
 	if !a.settles() {
 		return
 	}
-	if v.clientGone() {
+	if x.clientGone() {
 		status = 0
 	}
 	a.response.Status, a.response.Header = status, header
 	if status != 0 {
-		v.watchCountIf()
+		x.watchCountIf()
 	}
-	v.follow()
+	x.settleResponse()
 	a.response.Status = 0
 }
 
 // watchCountIf reports policies whose count_if matches none of their first responses.
-func (v *Visit) watchCountIf() {
-	l, a := v.limiter, v.awaited
-	for i := range a.passed {
-		r := a.passed[i].Rule
+func (x *Exchange) watchCountIf() {
+	l, a := x.limiter, x.pending
+	for i := range a.checks {
+		r := a.checks[i].Rule
 		if r.CountIf == nil || l.CountIfs[r.Index] == nil {
 			continue
 		}
-		method, _ := sent(v.request)
+		method, _ := originalRequest(x.request)
 		if statuses, unmatched := l.CountIfs[r.Index].Look(method, a.response.Status, r.Counts(&a.response)); unmatched {
 			l.Counters[r.Index].CountUnmatched()
 			l.Logger.Info("count_if matched none of the first 1,000 responses: see in the statuses what a failure is answered with",
@@ -72,25 +72,25 @@ func (v *Visit) watchCountIf() {
 	}
 }
 
-// judgeError does so if the handlers end without a response. All count if the client may be the cause: it left, or
+// settleByError does so if the handlers end without a response. All count if the client may be the cause: it left, or
 // it broke what is behind the handlers.
-func (v *Visit) judgeError(err error) (status int, how ending) {
-	if !v.awaited.settles() {
+func (x *Exchange) settleByError(err error) (status int, how ending) {
+	if !x.pending.settles() {
 		return 0, answers
 	}
-	status, how = v.endingOf(err)
+	status, how = x.endingOf(err)
 	judged := status
 	if how == breaks {
 		judged = 0
 	}
-	v.judge(judged, v.Header())
+	x.settleByStatus(judged, x.Header())
 	return status, how
 }
 
 // endUnanswered ends handlers that wrote no response. What Caddy answers then is complete.
-func (v *Visit) endUnanswered(err error) {
-	status, how := v.judgeError(err)
-	if a := v.awaited; a != nil {
+func (x *Exchange) endUnanswered(err error) {
+	status, how := x.settleByError(err)
+	if a := x.pending; a != nil {
 		a.response.Refused, a.response.Unreached = how == refuses, how == unreached
 		a.response.Begun, a.response.Complete = how == answers, how == answers
 		a.response.Failure = status >= http.StatusBadRequest
@@ -98,49 +98,49 @@ func (v *Visit) endUnanswered(err error) {
 }
 
 // settle settles the checks that are left, by the response as it is.
-func (v *Visit) settle() {
-	a := v.awaited
+func (x *Exchange) settle() {
+	a := x.pending
 	if !a.settles() {
 		return
 	}
 	response := &a.response
-	response.Request, response.Ended = v.request, true
+	response.Request, response.Ended = x.request, true
 	if response.Body != nil {
 		response.Body.End()
 		response.Complete = response.Complete || response.Body.Complete()
 	}
-	if isHead(v.request) {
+	if isHead(x.request) {
 		response.Bytes = 0
 	}
-	v.follow()
+	x.settleResponse()
 }
 
-// follow applies what the response does to the checks that passed, as far as it is known.
-func (v *Visit) follow() {
-	a := v.awaited
-	waiting := a.passed[:0]
-	for i := range a.passed {
-		if effect, waits := v.limiter.Follow(&a.passed[i], &a.response); waits {
-			waiting = append(waiting, a.passed[i])
+// settleResponse applies what the response does to the checks that passed, as far as it is known.
+func (x *Exchange) settleResponse() {
+	a := x.pending
+	waiting := a.checks[:0]
+	for i := range a.checks {
+		if effect, waits := x.limiter.Settle(&a.checks[i], &a.response); waits {
+			waiting = append(waiting, a.checks[i])
 		} else {
-			v.apply(&effect)
+			x.apply(&effect)
 		}
 	}
-	a.passed = waiting
+	a.checks = waiting
 }
 
 // apply makes what a check took what its request costs, and emits the events of that. The events of a take that is
 // never refunded were emitted with it.
-func (v *Visit) apply(e *Effect) {
-	l, taken := v.limiter, e.Check.Weight
-	v.stores.Settle(e.Check, e.Cost, e.Source)
+func (x *Exchange) apply(e *Settlement) {
+	l, taken := x.limiter, e.Check.Weight
+	x.stores.Settle(e.Check, e.Cost, e.Source)
 	switch {
 	case !e.Check.Refundable:
-		l.notifyCost(v.stores, e.Passed, e.Cost-taken)
+		l.notifyCost(x.stores, e.PendingCheck, e.Cost-taken)
 	case e.Cost == taken:
 		l.notifyTake(&e.Check, e.Rule, e.Source, e.DryRun)
 	default:
-		l.notifyCost(v.stores, e.Passed, e.Cost)
+		l.notifyCost(x.stores, e.PendingCheck, e.Cost)
 	}
 	if e.Rule.CountIf != nil {
 		l.Counters[e.Rule.Index].CountResponse(e.Counts)
@@ -149,57 +149,57 @@ func (v *Visit) apply(e *Effect) {
 	case e.Counts && e.Cost != taken:
 		l.Counters[e.Rule.Index].CountSettled(e.Cost - taken)
 	case !e.Counts && !e.DryRun:
-		v.decision.quotas.Refund(&e.Check)
+		x.decision.quotas.Refund(&e.Check)
 	}
 }
 
 // End ends the request for the policies that count it, and its use of the stores, whatever became of the
 // handlers.
-func (v *Visit) End() {
-	if a := v.awaited; a != nil {
+func (x *Exchange) End() {
+	if a := x.pending; a != nil {
 		if len(a.running) > 0 {
-			v.stores.EndRunning(a.running)
+			x.stores.EndRunning(a.running)
 			a.running = nil
 		}
 		a.response.Refused = true // handlers that were called have left no check
-		v.settle()
+		x.settle()
 	}
-	v.unused()
+	x.releaseIfIdle()
 }
 
 // This file is the last step: what follows the response? Units are taken before the handlers run, because a
 // thousand requests at once would all pass a count that is made afterwards. [rule.Set.CostOf] says what becomes of
 // them: at the response's header where count_if decides alone, otherwise when the handlers have returned.
 
-// Passed is a check that passed and that its response has to do with.
-type Passed struct {
+// PendingCheck is a check that passed and that its response has to do with.
+type PendingCheck struct {
 	Check  limiter.Check
 	Rule   *rule.Rule
 	Source limiter.Source // that decided
 	DryRun bool
 }
 
-// Passed returns a check of a question that was decided, and whether its response has to do with it.
-func (l *Limiter) Passed(q *Question, i int) (p Passed, waits bool) {
+// Pending returns a check of a question that was decided, and whether its response has to do with it.
+func (l *Limiter) Pending(q *CheckGroup, i int) (p PendingCheck, waits bool) {
 	c := &q.Checks[i]
 	r := l.Rules.RuleOf(c)
 	if !c.Result.Passes() || !r.AwaitsResponse() {
 		return p, false
 	}
-	return Passed{Check: *c, Rule: r, Source: q.Source, DryRun: q.DryRun}, true
+	return PendingCheck{Check: *c, Rule: r, Source: q.Source, DryRun: q.DryRun}, true
 }
 
-// Effect is what a response does to a check that passed.
-type Effect struct {
-	*Passed
+// Settlement is what a response does to a check that passed.
+type Settlement struct {
+	*PendingCheck
 	Counts bool  // count_if counts the response
 	Cost   int64 // what the request is charged in all
 	Told   bool  // no fallback takes the cost's place
 }
 
-// Follow returns what a response does to a check that passed. One with a cost waits for the end of a response that
+// Settle returns what a response does to a check that passed. One with a cost waits for the end of a response that
 // counts.
-func (l *Limiter) Follow(p *Passed, response *rule.Response) (e Effect, waits bool) {
+func (l *Limiter) Settle(p *PendingCheck, response *rule.Response) (e Settlement, waits bool) {
 	var repl *caddy.Replacer
 	counts := p.Rule.Counts(response)
 	switch {
@@ -208,13 +208,13 @@ func (l *Limiter) Follow(p *Passed, response *rule.Response) (e Effect, waits bo
 	case counts && p.Rule.Cost.From != "":
 		return e, true
 	}
-	e = Effect{Passed: p, Counts: counts}
+	e = Settlement{PendingCheck: p, Counts: counts}
 	e.Cost, e.Told = l.Rules.CostOf(p.Rule, repl, response, p.Check.Weight)
 	return e, false
 }
 
-// Delay returns for how long the queues of checks hold their request.
-func Delay(checks []limiter.Check) (longest time.Duration) {
+// LongestDelay returns for how long the queues of checks hold their request.
+func LongestDelay(checks []limiter.Check) (longest time.Duration) {
 	for i := range checks {
 		longest = max(longest, checks[i].Result.Delay)
 	}
@@ -230,9 +230,9 @@ func BrokeOff(status int) bool {
 	return status == statusClientGone || status == http.StatusBadGateway || status == http.StatusGatewayTimeout
 }
 
-// awaited is what ends with a response or with its request. Most requests of most handlers have nothing of it.
-type awaited struct {
-	passed   []Passed        // that the response settles
+// pendingWork is what ends with a response or with its request. Most requests of most handlers have nothing of it.
+type pendingWork struct {
+	checks   []PendingCheck  // that the response settles
 	running  []limiter.Check // those that end with the request
 	response rule.Response   // so far
 	failed   bool            // a part of the body was not written
@@ -242,7 +242,7 @@ type awaited struct {
 }
 
 // settles reports whether units depend on the response.
-func (a *awaited) settles() bool { return a != nil && len(a.passed) > 0 }
+func (a *pendingWork) settles() bool { return a != nil && len(a.checks) > 0 }
 
 // countRunning reports whether one of the checks is of a policy that counts running requests.
 func countRunning(checks []limiter.Check) bool {

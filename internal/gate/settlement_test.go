@@ -37,15 +37,15 @@ func TestLimiter_Follow(t *testing.T) {
 	} {
 		test.rule.Policy, test.rule.Numbers.Weight = policy, 100
 		l := New(Limiter{Rules: rule.NewSet([]rule.Rule{test.rule})})
-		q := Question{Checks: []limiter.Check{{Policy: policy, Weight: 100}}}
-		passed, waits := l.Passed(&q, 0)
+		q := CheckGroup{Checks: []limiter.Check{{Policy: policy, Weight: 100}}}
+		passed, waits := l.Pending(&q, 0)
 		assert.FatalIf(t, !waits, "%s: nothing waits for the response", name)
 		response := rule.Response{Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), Status: test.status, Begun: true, Bytes: test.bytes}
-		effect, waits := l.Follow(&passed, &response)
+		effect, waits := l.Settle(&passed, &response)
 		assert.ErrorIf(t, waits == test.atHeader, "%s: it waits for the end: %t", name, waits)
 		if waits {
 			response.Ended, response.Complete = true, true
-			effect, _ = l.Follow(&passed, &response)
+			effect, _ = l.Settle(&passed, &response)
 		}
 		assert.ErrorIf(t, effect.Cost != test.cost || effect.Counts != (test.status != 200 || test.rule.CountIf == nil),
 			"%s: got the cost %d, counted %t, want %d", name, effect.Cost, effect.Counts, test.cost)

@@ -24,7 +24,7 @@ func TestDecision_reason(t *testing.T) {
 	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields)), http.MethodGet, "/", nil)
 	d := &decision{}
 	add := func(checks []limiter.Check, o rule.Outcome) {
-		d.add(&Verdict{Question: Question{Checks: checks, Source: limiter.SourceMemory}, Outcome: o, at: time.Now()}, 0)
+		d.add(&Verdict{CheckGroup: CheckGroup{Checks: checks, Source: limiter.SourceMemory}, Outcome: o, at: time.Now()}, 0)
 	}
 	for _, step := range []struct {
 		name   string
@@ -50,7 +50,7 @@ func TestProblem_ban(t *testing.T) {
 	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour}))(t)
 	checks := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
 	d := &decision{}
-	d.add(&Verdict{Question: Question{Checks: checks, Source: limiter.SourceMemory}, Outcome: rule.Denied, at: time.Now()}, 0)
+	d.add(&Verdict{CheckGroup: CheckGroup{Checks: checks, Source: limiter.SourceMemory}, Outcome: rule.Denied, at: time.Now()}, 0)
 	const types = "https://iana.org/assignments/http-problem-types#"
 	for reason, want := range map[rule.Reason]string{rule.ReasonLimit: "quota-exceeded", rule.ReasonBan: "abnormal-usage-detected"} {
 		d.refusal = reason

@@ -11,7 +11,7 @@ import (
 
 // notifyTakes emits the events of takes that passed. A take that the response may refund has its event when
 // it stays, an estimate when its cost is known.
-func (l *Limiter) notifyTakes(q *Question) {
+func (l *Limiter) notifyTakes(q *CheckGroup) {
 	if !l.notifies {
 		return
 	}
@@ -36,7 +36,7 @@ func (l *Limiter) notifyTake(c *limiter.Check, r *rule.Rule, s limiter.Source, d
 }
 
 // notifyCost emits the events of units that a response has settled.
-func (l *Limiter) notifyCost(stores *storepool.Stores, passed *Passed, units int64) {
+func (l *Limiter) notifyCost(stores *storepool.Stores, passed *PendingCheck, units int64) {
 	if len(passed.Rule.Notify) == 0 || units <= 0 || !l.Events.ListensForThresholds() || !stores.Share() {
 		return
 	}
@@ -48,7 +48,7 @@ func (l *Limiter) notifyCost(stores *storepool.Stores, passed *Passed, units int
 // notifySettled emits them in the background. A settlement has no answer, so that the quota is read after it. What
 // other requests took between the two counts as charged; their own events come first. It ends a use of the stores
 // before it waits for listeners.
-func (l *Limiter) notifySettled(stores *storepool.Stores, passed *Passed, units int64) {
+func (l *Limiter) notifySettled(stores *storepool.Stores, passed *PendingCheck, units int64) {
 	c := &passed.Check
 	c.Weight, c.Peek = units, true
 	var err error

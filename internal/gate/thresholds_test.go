@@ -39,7 +39,7 @@ func TestNotifyCost_slowListener(t *testing.T) {
 	marks := assert.NoError(rule.ParseMarks([]float64{100}))(t)
 	listener := slowListener{make(chan struct{}), make(chan struct{})}
 	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Events: listener, Process: &Process{Thresholds: clock.NewFilter()}})
-	l.notifyCost(stores, &Passed{Check: check, Rule: &l.Rules.Rules[0], Source: limiter.SourceMemory}, 10)
+	l.notifyCost(stores, &PendingCheck{Check: check, Rule: &l.Rules.Rules[0], Source: limiter.SourceMemory}, 10)
 	<-listener.begun
 	last := stores.Last()
 	assert.ErrorIf(t, !last, "the stores are in use while a listener waits")

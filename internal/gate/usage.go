@@ -60,42 +60,42 @@ func (p UsagePath) Matches(r *http.Request) bool {
 }
 
 // AnswerUsage answers with the client's own quotas, whatever the rules match, and charges nothing.
-func (v *Visit) AnswerUsage(repl *caddy.Replacer, e *rule.Evaluation) error {
-	l := v.limiter
+func (x *Exchange) AnswerUsage(repl *caddy.Replacer, e *rule.Evaluation) error {
+	l := x.limiter
 	e.AnyMatch = true
-	met, err := l.evaluate(v.request, repl, e)
+	met, err := l.evaluate(x.request, repl, e)
 	if err != nil {
-		return v.Refuse(err)
+		return x.Refuse(err)
 	}
-	d := v.decisionFor(repl)
-	v.use()
-	defer v.End()
-	answer, err := v.lookAt(e.Enforced)
+	d := x.decisionFor(repl)
+	x.acquireStores()
+	defer x.End()
+	answer, err := x.lookAt(e.Enforced)
 	if err != nil {
-		return v.Undecided(err)
+		return x.RefuseUndecided(err)
 	}
 	d.outcome, d.source = rule.Allowed, answer.source
 	if len(answer.checks) == 0 && (met == Exempt || e.Exempted) {
 		d.outcome = rule.Exempt
 	}
 	d.quotas.Record(answer.checks, l.Formats, answer.at)
-	d.log(v.request)
-	return v.writeUsage(answer)
+	d.log(x.request)
+	return x.writeUsage(answer)
 }
 
 // lookAt returns the quotas of checks. In this process they are always read anew.
-func (v *Visit) lookAt(checks []limiter.Check) (*usage, error) {
-	if v.limiter.Stores.Redis != nil && len(checks) > 0 {
-		return v.limiter.looks.look(checks, v.peek)
+func (x *Exchange) lookAt(checks []limiter.Check) (*usage, error) {
+	if x.limiter.Stores.Redis != nil && len(checks) > 0 {
+		return x.limiter.usageCache.get(checks, x.peek)
 	}
-	source, err := v.peek(checks)
+	source, err := x.peek(checks)
 	return &usage{checks: checks, source: source, at: time.Now()}, err
 }
 
 // peek peeks at quotas, all at once, so that a Redis that does not answer is waited for once.
-func (v *Visit) peek(checks []limiter.Check) (limiter.Source, error) {
+func (x *Exchange) peek(checks []limiter.Check) (limiter.Source, error) {
 	sources, errs := make([]limiter.Source, len(checks)), make([]error, len(checks))
-	peek := func(i int) { sources[i], errs[i] = v.peekAt(&checks[i]) }
+	peek := func(i int) { sources[i], errs[i] = x.peekAt(&checks[i]) }
 	var peeking sync.WaitGroup
 	source := rule.SourceOverride
 	for i := range checks {
@@ -103,7 +103,7 @@ func (v *Visit) peek(checks []limiter.Check) (limiter.Source, error) {
 			source = by
 			continue
 		}
-		if len(checks) == 1 || v.stores.Redis == nil {
+		if len(checks) == 1 || x.stores.Redis == nil {
 			peek(i)
 		} else {
 			peeking.Go(func() { peek(i) })
@@ -119,30 +119,30 @@ func (v *Visit) peek(checks []limiter.Check) (limiter.Source, error) {
 }
 
 // peekAt peeks at one quota. A request that has waited for Redis in vain does not wait again.
-func (v *Visit) peekAt(c *limiter.Check) (limiter.Source, error) {
-	mode := v.limiter.FailMode
+func (x *Exchange) peekAt(c *limiter.Check) (limiter.Source, error) {
+	mode := x.limiter.FailMode
 	switch {
-	case !v.decision.timedOut:
-		return v.stores.PeekIn(v.request.Context(), mode, c)
+	case !x.decision.timedOut:
+		return x.stores.PeekIn(x.request.Context(), mode, c)
 	case mode == failover.FailLocal:
-		return v.stores.PeekLocal(c), nil
+		return x.stores.PeekLocal(c), nil
 	}
 	return "", limiter.ErrAlreadyTimedOut
 }
 
 // writeUsage writes the quotas, with the headers that every response has.
-func (v *Visit) writeUsage(answer *usage) error {
+func (x *Exchange) writeUsage(answer *usage) error {
 	body := answer.json(time.Since(answer.at))
-	header := v.Header()
+	header := x.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
-	v.decision.quotas.SetHeaders(header, v.request.Header)
-	v.ResponseWriter.WriteHeader(http.StatusOK)
-	if v.request.Method == http.MethodHead {
+	x.decision.quotas.SetHeaders(header, x.request.Header)
+	x.ResponseWriter.WriteHeader(http.StatusOK)
+	if x.request.Method == http.MethodHead {
 		return nil
 	}
-	_, _ = v.ResponseWriter.Write(body) // a client that has left is no error
+	_, _ = x.ResponseWriter.Write(body) // a client that has left is no error
 	return nil
 }
 

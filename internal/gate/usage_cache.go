@@ -15,28 +15,28 @@ const (
 	freshLooks = 10
 	freshPace  = 100 * time.Millisecond
 
-	// maxLookers is how many clients' answers a handler keeps. Those of further clients are read anew.
-	maxLookers = 4096
+	// maxUsageClients is how many clients' answers a handler keeps. Those of further clients are read anew.
+	maxUsageClients = 4096
 )
 
-// looks answers clients that ask for their quotas. A client that floods it repeats its last answer, so
+// usageCache answers clients that ask for their quotas. A client that floods it repeats its last answer, so
 // that a look costs no more than a request. It is safe for concurrent use.
-type looks struct {
+type usageCache struct {
 	seed maphash.Seed
 	now  func() time.Time
 
 	mu        sync.Mutex
-	clients   map[uint64]*looker
+	clients   map[uint64]*usageClient
 	forgotten time.Time // when clients were last forgotten
 }
 
-func newLooks() *looks {
-	return &looks{seed: maphash.MakeSeed(), now: time.Now, clients: map[uint64]*looker{}}
+func newUsageCache() *usageCache {
+	return &usageCache{seed: maphash.MakeSeed(), now: time.Now, clients: map[uint64]*usageClient{}}
 }
 
-// looker is a client that has looked lately.
-type looker struct {
-	paidUntil time.Time // as the looks so far are spread over time, see freshPace
+// usageClient is a client that has looked lately.
+type usageClient struct {
+	paidUntil time.Time // as the usageCache so far are spread over time, see freshPace
 	answer    *usage
 }
 
@@ -55,9 +55,9 @@ func (a *usage) copy() *usage {
 	return &own
 }
 
-// look returns the quotas of checks: read by the function, or for a client that looks too often the last
+// get returns the quotas of checks: read by the function, or for a client that usageCache too often the last
 // answer. Errors are not kept.
-func (u *looks) look(checks []limiter.Check, peek func([]limiter.Check) (limiter.Source, error)) (*usage, error) {
+func (u *usageCache) get(checks []limiter.Check, peek func([]limiter.Check) (limiter.Source, error)) (*usage, error) {
 	hash := u.hash(checks)
 	if repeated := u.repeat(hash, checks); repeated != nil {
 		return repeated.copy(), nil
@@ -76,16 +76,16 @@ func (u *looks) look(checks []limiter.Check, peek func([]limiter.Check) (limiter
 }
 
 // repeat returns the last answer where the client has looked too often, and counts a look otherwise.
-func (u *looks) repeat(hash uint64, checks []limiter.Check) *usage {
+func (u *usageCache) repeat(hash uint64, checks []limiter.Check) *usage {
 	now := u.now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	client := u.clients[hash]
 	if client == nil {
-		if len(u.clients) >= maxLookers && !u.forget(now) {
+		if len(u.clients) >= maxUsageClients && !u.forget(now) {
 			return nil
 		}
-		client = new(looker)
+		client = new(usageClient)
 		u.clients[hash] = client
 	}
 	if client.paidUntil.Before(now) {
@@ -103,7 +103,7 @@ func (u *looks) repeat(hash uint64, checks []limiter.Check) *usage {
 
 // forget drops the clients that have not looked lately, now and then, and reports whether there were any. The
 // lock is held.
-func (u *looks) forget(now time.Time) bool {
+func (u *usageCache) forget(now time.Time) bool {
 	if now.Sub(u.forgotten) < freshPace {
 		return false
 	}
@@ -118,7 +118,7 @@ func (u *looks) forget(now time.Time) bool {
 }
 
 // hash tells the quotas of checks apart.
-func (u *looks) hash(checks []limiter.Check) uint64 {
+func (u *usageCache) hash(checks []limiter.Check) uint64 {
 	var hash maphash.Hash
 	hash.SetSeed(u.seed)
 	for i := range checks {

@@ -12,14 +12,14 @@ import (
 
 // lookingAt is a page with a clock of its own, and what counts how often quotas are read.
 type lookingAt struct {
-	*looks
+	*usageCache
 	clock time.Time
 	reads int64
 	err   error
 }
 
 func newLooking() *lookingAt {
-	l := &lookingAt{looks: newLooks(), clock: time.Now()}
+	l := &lookingAt{usageCache: newUsageCache(), clock: time.Now()}
 	l.now = func() time.Time { return l.clock }
 	return l
 }
@@ -27,7 +27,7 @@ func newLooking() *lookingAt {
 // at returns the remaining units of the answer, which are the number of reads so far.
 func (l *lookingAt) at(t *testing.T, c limiter.Check) int64 {
 	t.Helper()
-	answer, err := l.look([]limiter.Check{c}, func(checks []limiter.Check) (limiter.Source, error) {
+	answer, err := l.get([]limiter.Check{c}, func(checks []limiter.Check) (limiter.Source, error) {
 		l.reads++
 		checks[0].Result.Remaining = l.reads
 		return limiter.SourceRedis, l.err
@@ -60,7 +60,7 @@ func TestLooks_look(t *testing.T) {
 		l.clock = l.clock.Add(time.Millisecond)
 		l.at(t, c)
 	}
-	assert.ErrorIf(t, l.reads < 19 || l.reads > 21, "%d reads in a second of looks, want 10 more than before", l.reads)
+	assert.ErrorIf(t, l.reads < 19 || l.reads > 21, "%d reads in a second of usageCache, want 10 more than before", l.reads)
 	l.clock = l.clock.Add(freshPace)
 	if before := l.reads; l.at(t, c) != before+1 {
 		t.Error("an answer is older than 0.1 s")
@@ -70,7 +70,7 @@ func TestLooks_look(t *testing.T) {
 	for range 10 {
 		l.at(t, c)
 	}
-	assert.ErrorIf(t, l.reads != before+10, "%d reads of ten looks after a minute", l.reads-before)
+	assert.ErrorIf(t, l.reads != before+10, "%d reads of ten usageCache after a minute", l.reads-before)
 }
 
 // TestLooks_look_others keeps clients, limits, weights and blocks apart, and keeps no error.
@@ -96,12 +96,12 @@ func TestLooks_look_others(t *testing.T) {
 // TestLooks_look_bounded has more clients than are kept.
 func TestLooks_look_bounded(t *testing.T) {
 	l := newLooking()
-	for i := range 3 * maxLookers {
+	for i := range 3 * maxUsageClients {
 		c := checkOf(t, 5, fmt.Sprint(i))
 		before := l.reads
 		assert.FatalIf(t, l.at(t, c) != before+1, "a new client gets the answer of another")
 	}
-	assert.ErrorIf(t, len(l.clients) > maxLookers, "%d clients are kept", len(l.clients))
+	assert.ErrorIf(t, len(l.clients) > maxUsageClients, "%d clients are kept", len(l.clients))
 	l.clock = l.clock.Add(time.Minute)
 	l.at(t, checkOf(t, 5, "late"))
 	assert.ErrorIf(t, len(l.clients) != 1, "%d clients are kept after a minute", len(l.clients))

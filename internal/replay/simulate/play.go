@@ -57,10 +57,10 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	v := &visit{limiter: l, request: request, repl: repl}
 	evaluation := rule.Evaluation{Enforced: s.checks[:0], OnFinding: s.onFinding}
-	switch met, err := l.Meet(request, repl, &evaluation); {
-	case met == gate.AsksUsage || met == gate.BringsTicket:
+	switch action, err := l.Evaluate(request, repl, &evaluation); {
+	case action == gate.AsksUsage || action == gate.ReturnsFromChallenge:
 		return false, nil
-	case met == gate.Exempt:
+	case action == gate.Exempt:
 		verdict.Outcome = replay.Exempt
 		return true, nil
 	case errors.Is(err, rule.ErrEmptyKey):
@@ -68,7 +68,7 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 		return false, nil
 	case err != nil:
 		return false, err
-	case met == gate.Decided && verdict.Outcome == replay.Unlimited:
+	case action == gate.Limited && verdict.Outcome == replay.Unlimited:
 		verdict.Outcome = replay.Allowed
 	}
 	for _, dry := range gate.DryRuns(&evaluation) {
@@ -94,7 +94,7 @@ func (s *Simulation) noteSkipped(f rule.Finding) {
 }
 
 // decide decides a question, unless it is decided already, and reports whether the request passes.
-func (s *Simulation) decide(v *visit, q gate.Question) (passes bool) {
+func (s *Simulation) decide(v *visit, q gate.CheckGroup) (passes bool) {
 	if q.Source == "" {
 		q.Source, _ = s.store.Decide(v.request.Context(), q.Checks) // the in-process store never fails
 	}
@@ -114,7 +114,7 @@ func (s *Simulation) decide(v *visit, q gate.Question) (passes bool) {
 		if r.Key.Contains(v.request, v.repl, accesslog.Redacted) {
 			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++
 		}
-		if passed, waits := v.limiter.Passed(&q, i); passes && waits {
+		if passed, waits := v.limiter.Pending(&q, i); passes && waits {
 			s.taken = append(s.taken, taken{visit: *v, passed: passed, response: response, decision: len(s.verdict.Decisions)})
 		}
 		s.note(c.Policy, d)

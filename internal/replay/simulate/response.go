@@ -11,7 +11,7 @@ import (
 // taken is a check that passed and that depends on the response.
 type taken struct {
 	visit
-	passed   gate.Passed
+	passed   gate.PendingCheck
 	response rule.Response // in the log
 	decision int           // its index in the verdict
 }
@@ -48,13 +48,13 @@ func (s *Simulation) settle() {
 			t.repl.Set(t.passed.Rule.Cost.From, strings.Join(t.response.Header[name], ","))
 			t.response.Begun = t.response.Begun || len(t.response.Header[name]) > 0
 		}
-		effect, _ := t.limiter.Follow(&t.passed, &t.response)
+		settlement, _ := t.limiter.Settle(&t.passed, &t.response)
 		check, source := t.passed.Check, t.passed.Source
-		if !effect.Told {
+		if !settlement.Told {
 			s.missing.costs[s.indices[check.Policy.Name()]]++
 		}
 		d := &s.verdict.Decisions[t.decision]
-		d.Charged, d.Refunded = max(0, effect.Cost-check.Weight), max(0, check.Weight-effect.Cost)
-		s.atEnd(ending{settled: &settlement{check: check, cost: effect.Cost, source: source}})
+		d.Charged, d.Refunded = max(0, settlement.Cost-check.Weight), max(0, check.Weight-settlement.Cost)
+		s.atEnd(ending{settled: &settlement{check: check, cost: settlement.Cost, source: source}})
 	}
 }

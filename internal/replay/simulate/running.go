@@ -42,14 +42,14 @@ func (h *endings) Pop() any {
 
 // begin keeps of checks that passed those whose units are returned when the request ends, and how long queues
 // have the request wait.
-func (s *Simulation) begin(q *gate.Question) {
+func (s *Simulation) begin(q *gate.CheckGroup) {
 	for i := range q.Checks {
 		if q.Checks[i].Policy.CountsRunning() {
 			s.begun = append(s.begun, q.Checks[i])
 		}
 	}
 	if !q.DryRun {
-		s.held += gate.Delay(q.Checks).Microseconds()
+		s.held += gate.LongestDelay(q.Checks).Microseconds()
 	}
 }
 
