@@ -10,37 +10,35 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// ServeHTTP lets the request through to the next handler or answers it with an error, by the
-// handler's policies. What follows the response begins within [gate.Exchange.Next].
+// ServeHTTP lets the request through to the next handler or answers it with an error, by the handler's policies.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if gate.IsInclude(r) {
-		return next.ServeHTTP(w, r)
-	}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	exchange := h.limiter.NewExchange(w, r)
-	var met rule.Evaluation
-	switch action, err := exchange.Evaluate(repl, &met); action {
+	var evaluation rule.Evaluation
+	switch action, err := exchange.Evaluate(repl, &evaluation); action {
 	case gate.NotLimited:
 		return next.ServeHTTP(w, r)
 	case gate.ReturnsFromChallenge:
 		return exchange.RedeemTicket(repl)
 	case gate.AsksUsage:
-		return exchange.AnswerUsage(repl, &met)
+		return exchange.AnswerUsage(repl, &evaluation)
 	case gate.Refused:
 		return exchange.Refuse(err)
 	case gate.Exempt:
-		return exchange.PassExempt(repl, &met, next)
+		return exchange.PassExempt(repl, &evaluation, next)
 	}
 	defer exchange.End()
-	verdict := exchange.Decide(repl, &met)
-	switch {
-	case verdict.Outcome == rule.Denied:
+	verdict := exchange.Decide(repl, &evaluation)
+	switch verdict.Outcome {
+	case rule.Denied:
 		return exchange.Deny(&verdict)
-	case !verdict.Outcome.GoesOn():
+	case rule.FailedClosed, gate.Undecided:
 		return exchange.RefuseUndecided(verdict.Err)
 	}
-	if err := exchange.Delay(&verdict); err != nil {
-		return exchange.Refuse(err)
+	if verdict.Delay > 0 {
+		if err := exchange.Delay(verdict.Delay); err != nil {
+			return exchange.Refuse(err)
+		}
 	}
 	return exchange.Next(next)
 }

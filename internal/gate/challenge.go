@@ -13,8 +13,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// This file is what a challenge adds: a request may bring a pass or a ticket along, and a denied browser may wait.
-
 // browser returns a request as challenges see it.
 func (l *Limiter) browser(r *http.Request) challenge.Browser {
 	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -28,12 +26,13 @@ func (l *Limiter) passOf(r *http.Request) rule.Pass {
 	return rule.Pass{Number: number, Valid: valid}
 }
 
-// RedeemTicket answers a request that brings a ticket along. It asks no store and charges nothing.
+// RedeemTicket answers a request of a browser that has waited, and brings the ticket of its page. It asks no store and
+// charges nothing.
 func (x *Exchange) RedeemTicket(repl *caddy.Replacer) error {
 	browser := x.limiter.browser(x.request)
 	_, target := originalRequest(x.request)
 	outcome, err := browser.Exchange(x.ResponseWriter, x.limiter.Status, target)
-	x.decisionFor(repl)
+	x.decisionOf(repl)
 	x.challenged(outcome)
 	return err
 }

@@ -3,116 +3,18 @@ package gate
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// Decide has the store decide about a request.
-func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
-	l, d := x.limiter, x.decisionFor(repl)
-	x.acquireStores()
-	dry := x.startDryRuns(e)
-	if len(e.Enforced) == 0 {
-		x.endDryRuns(dry)
-		d.log(x.request)
-		return Verdict{Outcome: rule.Allowed}
-	}
-	verdict := x.decide(l.Enforced(e))
-	verdict.pass, d.pass = e.Pass, cmp.Or(d.pass, e.Pass.Taken)
-	x.endDryRuns(dry)
-	x.keepRunning(verdict.Checks)
-	switch {
-	case verdict.Err == nil:
-		d.add(&verdict, l.Formats)
-	case verdict.Outcome == "":
-		return verdict
-	default:
-		d.fail(verdict.Outcome)
-	}
-	l.count(verdict.Checks, verdict.Outcome, d.source)
-	if verdict.Err == nil {
-		l.countBans(&verdict.CheckGroup)
-	}
-	d.log(x.request)
-	if verdict.Outcome == rule.Allowed {
-		x.keep(&verdict.CheckGroup)
-	}
-	return verdict
-}
-
-// decide decides a question, unless it is decided already.
-func (x *Exchange) decide(q CheckGroup) Verdict {
-	start := time.Now()
-	if q.Source != "" {
-		return Verdict{CheckGroup: q, Outcome: rule.Denied, at: start}
-	}
-	l, d := x.limiter, x.decision
-	source, err := x.asker()(&q)
-	took := time.Since(start)
-	switch {
-	case source == limiter.SourceMemory:
-		l.Process.MemorySeconds.Observe(took.Seconds())
-	case err != nil || source == limiter.SourceFallback:
-		d.timedOut = d.timedOut || l.isTimeout(took)
-	}
-	verdict := Verdict{CheckGroup: q, Err: err, at: start.Add(took)}
-	verdict.Source = source
-	if undecided := errors.Is(err, limiter.ErrUndecided); err == nil || undecided {
-		verdict.Outcome = Outcome(q.Checks, undecided, q.Mode)
-	}
-	return verdict
-}
-
-// asker returns what has the stores of this moment decide a question. A request that has waited for Redis in vain does
-// not wait again, so that the waits of several handlers do not add up.
-func (x *Exchange) asker() func(q *CheckGroup) (limiter.Source, error) {
-	stores, ctx, timedOut := x.stores, x.request.Context(), x.decision.timedOut
-	return func(q *CheckGroup) (limiter.Source, error) {
-		if timedOut {
-			return stores.Fallback(q.Mode, q.Checks, limiter.ErrAlreadyTimedOut)
-		}
-		return stores.DecideIn(ctx, q.Mode, q.Checks)
-	}
-}
-
-// isTimeout reports whether a request without an answer for so long has waited for one, and was not refused
-// at once.
-func (l *Limiter) isTimeout(took time.Duration) bool { return took >= l.Timeout/2 }
-
-// count counts what was decided: for a denial only the policies that denied, for anything else all.
-func (l *Limiter) count(checks []limiter.Check, o rule.Outcome, s limiter.Source) {
-	for i := range checks {
-		counters := l.Counters[l.Rules.RuleOf(&checks[i]).Index]
-		if o == rule.Denied && checks[i].Result.Passes() {
-			counters.CountDeniedByOthers()
-			continue
-		}
-		counters.Count(o, s)
-		if o == rule.Denied {
-			counters.Top.Add(checks[i].Key.String())
-		}
-	}
-}
-
-// countBans counts the bans that a request began, and emits their events. A ban that a dry run begins is
-// one: another handler with the policy enforces it.
-func (l *Limiter) countBans(q *CheckGroup) {
-	for i := range q.Checks {
-		if c := &q.Checks[i]; c.Result.BanBegins {
-			l.Counters[l.Rules.RuleOf(c).Index].CountBan()
-			l.Events.Banned(c, q.Source, q.DryRun)
-		}
-	}
-}
-
-// This file is the second step: what is decided?
-
-// CheckGroup is checks that are decided together.
+// CheckGroup is checks that a store decides together.
 type CheckGroup struct {
 	Checks []limiter.Check
 	DryRun bool
@@ -120,34 +22,109 @@ type CheckGroup struct {
 	// Mode decides if Redis does not.
 	Mode failover.FailMode
 
-	// Source has decided; empty: nothing has so far. What is blocked is refused before a store is asked.
+	// Source is what has decided; empty: nothing has so far. What is blocked is refused before a store is asked.
 	Source limiter.Source
 }
 
-// Enforced returns the question about the checks that are enforced.
-func (l *Limiter) Enforced(e *rule.Evaluation) CheckGroup {
-	q := CheckGroup{Checks: e.Enforced, Mode: l.FailMode}
-	if e.Blocked {
-		q.Source = e.BlockedBy
-	}
-	return q
+// Verdict is what was decided about the checks that are enforced.
+type Verdict struct {
+	CheckGroup
+	Outcome rule.Outcome
+	Err     error         // why no store decided
+	Delay   time.Duration // for how long queues hold the request
+	at      time.Time
+	pass    rule.Pass
 }
 
-// DryRuns returns the questions about dry runs. Each check is decided by itself, so that none affects another, and
-// none fails.
-func DryRuns(e *rule.Evaluation) []CheckGroup {
-	if len(e.DryRun)+len(e.DryBlocks) == 0 {
-		return nil
+// Undecided is the outcome if the client left, or its time was up, before a store decided.
+const Undecided rule.Outcome = ""
+
+// Decide has the store decide about a request.
+func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
+	l, d := x.limiter, x.decisionOf(repl)
+	x.acquireStores()
+	var dry *dryRuns
+	if l.hasDryRuns {
+		dry = x.startDryRuns(e)
 	}
-	questions := make([]CheckGroup, 0, len(e.DryRun)+len(e.DryBlocks))
-	for i := range e.DryBlocks {
-		blocked := e.DryBlocks[i : i+1 : i+1]
-		questions = append(questions, CheckGroup{Checks: blocked, DryRun: true, Mode: failover.FailLocal, Source: rule.BlockSource(&blocked[0])})
+	verdict := Verdict{Outcome: rule.Allowed}
+	if len(e.Enforced) > 0 {
+		verdict = x.decideEnforced(e)
 	}
-	for i := range e.DryRun {
-		questions = append(questions, CheckGroup{Checks: e.DryRun[i : i+1 : i+1], DryRun: true, Mode: failover.FailLocal})
+	if dry != nil {
+		x.endDryRuns(dry)
 	}
-	return questions
+	if l.countsRunning {
+		x.keepRunning(verdict.Checks)
+	}
+	switch {
+	case verdict.Outcome == Undecided:
+		return verdict
+	case verdict.Err != nil:
+		d.fail(verdict.Outcome)
+	case len(verdict.Checks) > 0:
+		d.add(&verdict, l.Formats)
+	}
+	l.count(verdict.Checks, verdict.Outcome, d.source)
+	if l.bans && verdict.Err == nil {
+		l.countBans(&verdict.CheckGroup)
+	}
+	d.log(x.request)
+	if verdict.Outcome == rule.Allowed {
+		if l.settles || l.notifies {
+			x.keepPending(&verdict.CheckGroup)
+		}
+		if l.delays {
+			verdict.Delay = LongestDelay(verdict.Checks)
+		}
+	}
+	return verdict
+}
+
+// decideEnforced decides the checks that are enforced, unless an override or a limit of 0 blocks the request.
+func (x *Exchange) decideEnforced(e *rule.Evaluation) Verdict {
+	l, d, start := x.limiter, x.decision, time.Now()
+	d.pass = cmp.Or(d.pass, e.Pass.Taken)
+	verdict := Verdict{CheckGroup: l.Enforced(e), Outcome: rule.Denied, at: start, pass: e.Pass}
+	if verdict.Source != "" {
+		return verdict
+	}
+	verdict.Source, verdict.Err = x.ask(&verdict.CheckGroup, d.timedOut)
+	took := time.Since(start)
+	verdict.at = start.Add(took)
+	switch {
+	case verdict.Source == limiter.SourceMemory:
+		l.Process.MemorySeconds.Observe(took.Seconds())
+	case verdict.Err != nil || verdict.Source == limiter.SourceFallback:
+		d.timedOut = d.timedOut || l.isTimeout(took)
+	}
+	verdict.Outcome = Undecided
+	if undecided := errors.Is(verdict.Err, limiter.ErrUndecided); verdict.Err == nil || undecided {
+		verdict.Outcome = Outcome(verdict.Checks, undecided, verdict.Mode)
+	}
+	return verdict
+}
+
+// ask has the stores decide a group. A request that has waited for Redis in vain does not wait again, so that the waits
+// of several handlers do not add up.
+func (x *Exchange) ask(group *CheckGroup, timedOut bool) (limiter.Source, error) {
+	if timedOut {
+		return x.stores.Fallback(group.Mode, group.Checks, limiter.ErrAlreadyTimedOut)
+	}
+	return x.stores.DecideIn(x.request.Context(), group.Mode, group.Checks)
+}
+
+// isTimeout reports whether a request without an answer for so long has waited for one, and was not refused
+// at once.
+func (l *Limiter) isTimeout(took time.Duration) bool { return took >= l.Timeout/2 }
+
+// Enforced returns the group of the checks that are enforced.
+func (l *Limiter) Enforced(e *rule.Evaluation) CheckGroup {
+	group := CheckGroup{Checks: e.Enforced, Mode: l.FailMode}
+	if e.Blocked {
+		group.Source = e.BlockedBy
+	}
+	return group
 }
 
 // Blocked reports whether a check is refused before a store is asked, and by what.
@@ -158,7 +135,7 @@ func Blocked(c *limiter.Check) (by limiter.Source, blocked bool) {
 	return rule.BlockSource(c), true
 }
 
-// Outcome returns what becomes of a request by its checks, or by a fail mode if these could not be decided.
+// Outcome returns what becomes of a request by its checks, or by a fail mode if no store decided these.
 func Outcome(checks []limiter.Check, undecided bool, mode failover.FailMode) rule.Outcome {
 	switch {
 	case undecided && mode == failover.FailOpen:
@@ -171,11 +148,62 @@ func Outcome(checks []limiter.Check, undecided bool, mode failover.FailMode) rul
 	return rule.Denied
 }
 
-// Verdict is what was decided about the checks that are enforced.
-type Verdict struct {
-	CheckGroup
-	Outcome rule.Outcome // empty: nothing was decided, because the client left or its time was up
-	Err     error        // why nothing was decided
-	at      time.Time
-	pass    rule.Pass
+// LongestDelay returns for how long the queues of checks hold their request.
+func LongestDelay(checks []limiter.Check) (longest time.Duration) {
+	for i := range checks {
+		longest = max(longest, checks[i].Result.Delay)
+	}
+	return longest
+}
+
+// count counts what was decided: for a denial only the policies that denied, for anything else all.
+func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source limiter.Source) {
+	row, column := max(0, slices.Index(policystats.Outcomes, outcome)), max(0, slices.Index(policystats.Sources, source))
+	for i := range checks {
+		counters := l.Counters[l.Rules.RuleOf(&checks[i]).Index]
+		if outcome == rule.Denied && checks[i].Result.Passes() {
+			counters.CountDeniedByOthers()
+			continue
+		}
+		if series := counters.Series[row][column].Load(); series != nil {
+			(*series).Inc()
+		} else {
+			counters.Count(outcome, source)
+		}
+		if outcome == rule.Denied {
+			counters.Top.Add(checks[i].Key.String())
+		}
+	}
+}
+
+// countBans counts the bans that a request began, and emits their events. A ban that a dry run begins is
+// one: another handler with the policy enforces it.
+func (l *Limiter) countBans(group *CheckGroup) {
+	for i := range group.Checks {
+		if c := &group.Checks[i]; c.Result.BanBegins {
+			l.Counters[l.Rules.RuleOf(c).Index].CountBan()
+			l.Events.Banned(c, group.Source, group.DryRun)
+		}
+	}
+}
+
+// acquireStores begins the use of the stores. Requests of a configuration may go on after its end, when its own use of
+// the stores has ended as well; the stores are then opened again.
+func (x *Exchange) acquireStores() {
+	x.stores = x.limiter.Stores
+	if x.stores.Uses.Add(1) <= 0 {
+		x.stores = x.stores.Reopen()
+	}
+}
+
+// releaseIfIdle ends the use of the stores if nothing is refunded, charged or ended later. A connection that was handed
+// over may live for hours.
+func (x *Exchange) releaseIfIdle() {
+	if x.stores == nil || x.pending != nil && len(x.pending.checks)+len(x.pending.running) > 0 {
+		return
+	}
+	if x.stores.Uses.Add(-1) == 0 {
+		x.stores.CloseUnused()
+	}
+	x.stores = nil
 }

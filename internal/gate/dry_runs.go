@@ -1,100 +1,116 @@
 package gate
 
 import (
-	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// dryRuns are dry runs that are decided together with the checks that are enforced, so that no request waits longer
-// for them.
+// dryRuns are dry runs that are decided at the same time as the checks that are enforced, so that no request waits
+// longer for them.
 type dryRuns struct {
-	refusals  []rule.DryRefusal
-	questions []CheckGroup
-	began     time.Time
-	pending   sync.WaitGroup
+	refusals []rule.DryRefusal
+	groups   []CheckGroup
+	timedOut bool // the request has waited for Redis in vain before
+	began    time.Time
+	pending  sync.WaitGroup
 }
 
-// startDryRuns begins to decide the dry runs; nil where there are none.
-func (x *Exchange) startDryRuns(e *rule.Evaluation) *dryRuns {
-	questions := DryRuns(e)
-	if len(questions)+len(e.DryRefusals) == 0 {
+// DryRuns returns the groups of dry runs. Each check is decided by itself, so that none affects another, and
+// none fails.
+func DryRuns(e *rule.Evaluation) []CheckGroup {
+	if len(e.DryRun)+len(e.DryBlocks) == 0 {
 		return nil
 	}
-	d := &dryRuns{refusals: e.DryRefusals, questions: questions, began: time.Now()}
-	ask := x.asker() // before the enforced checks, which are decided meanwhile
-	decide := func(q *CheckGroup) {
-		source, err := ask(q)
-		if err == nil {
-			q.Source = source // stays empty if the client has left
-		}
+	groups := make([]CheckGroup, 0, len(e.DryRun)+len(e.DryBlocks))
+	for i := range e.DryBlocks {
+		blocked := e.DryBlocks[i : i+1 : i+1]
+		groups = append(groups, CheckGroup{Checks: blocked, DryRun: true, Mode: failover.FailLocal, Source: rule.BlockSource(&blocked[0])})
 	}
-	last := len(questions) - 1
-	for i := range questions {
-		q := &questions[i]
+	for i := range e.DryRun {
+		groups = append(groups, CheckGroup{Checks: e.DryRun[i : i+1 : i+1], DryRun: true, Mode: failover.FailLocal})
+	}
+	return groups
+}
+
+// startDryRuns begins to decide the dry runs; nil if there are none. [Exchange.endDryRuns] waits for them, after the
+// enforced checks were decided.
+func (x *Exchange) startDryRuns(e *rule.Evaluation) *dryRuns {
+	groups := DryRuns(e)
+	if len(groups)+len(e.DryRefusals) == 0 {
+		return nil
+	}
+	d := &dryRuns{refusals: e.DryRefusals, groups: groups, timedOut: x.decision.timedOut, began: time.Now()}
+	last := len(groups) - 1
+	for i := range groups {
+		group := &groups[i]
 		switch {
-		case q.Source != "":
+		case group.Source != "":
 		case x.stores.Redis == nil || i == last && len(e.Enforced) == 0:
-			decide(q) // there is nothing to wait for beside it
+			x.decideDryRun(d, group) // there is nothing to wait for beside it
 		default:
-			d.pending.Go(func() { decide(q) })
+			d.pending.Go(func() { x.decideDryRun(d, group) })
 		}
 	}
 	return d
 }
 
+// decideDryRun decides one group. Its source stays empty if the client has left.
+func (x *Exchange) decideDryRun(d *dryRuns, group *CheckGroup) {
+	if source, err := x.ask(group, d.timedOut); err == nil {
+		group.Source = source
+	}
+}
+
 // endDryRuns waits for the dry runs, counts them and records those that would have denied.
 func (x *Exchange) endDryRuns(d *dryRuns) {
-	if d == nil {
-		return
-	}
 	d.pending.Wait()
-	joined, l := x.decision, x.limiter
+	shared, l := x.decision, x.limiter
 	for i := range d.refusals {
-		l.countDryRefusal(joined, &d.refusals[i])
+		l.countDryRefusal(shared, &d.refusals[i])
 	}
-	fellBack := func(q CheckGroup) bool { return q.Source == limiter.SourceFallback }
-	if slices.ContainsFunc(d.questions, fellBack) && l.isTimeout(time.Since(d.began)) {
-		joined.timedOut = true
-	}
-	for i := range d.questions {
-		q := &d.questions[i]
-		x.keepRunning(q.Checks)
-		if q.Source == "" {
+	took := time.Since(d.began)
+	for i := range d.groups {
+		group := &d.groups[i]
+		if l.countsRunning {
+			x.keepRunning(group.Checks)
+		}
+		if group.Source == "" {
 			continue
 		}
-		would := rule.DryAllowed
-		if !limiter.Allowed(q.Checks) {
-			would = rule.DryDenied
-			l.noteDryDenial(joined, q)
+		shared.timedOut = shared.timedOut || group.Source == limiter.SourceFallback && l.isTimeout(took)
+		outcome := rule.DryAllowed
+		if !limiter.Allowed(group.Checks) {
+			outcome = rule.DryDenied
+			l.noteDryDenial(shared, group)
 		}
-		x.keep(q)
-		l.count(q.Checks, would, q.Source)
-		l.countBans(q)
+		x.keepPending(group)
+		l.count(group.Checks, outcome, group.Source)
+		l.countBans(group)
 	}
-	if joined.outcome == "" {
-		joined.outcome = rule.Allowed
+	if shared.outcome == "" {
+		shared.outcome = rule.Allowed
 	}
 }
 
 // noteDryDenial records a check of a dry-run rule that would have denied.
-func (l *Limiter) noteDryDenial(joined *decision, q *CheckGroup) {
-	check := &q.Checks[0]
-	joined.wouldDeny(check.Policy.Name(), check.Result.Banned)
+func (l *Limiter) noteDryDenial(shared *decision, group *CheckGroup) {
+	check := &group.Checks[0]
+	shared.wouldDeny(check.Policy.Name(), check.Result.Banned)
 	if c := l.Logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
-		c.Write(l.describe(check, q.Source, rule.ReasonOf(q.Checks, q.Source))...)
+		c.Write(l.describe(check, group.Source, rule.ReasonOf(group.Checks, group.Source))...)
 	}
 }
 
 // countDryRefusal counts a refusal by a dry-run rule. No store but this process is involved.
-func (l *Limiter) countDryRefusal(joined *decision, refusal *rule.DryRefusal) {
+func (l *Limiter) countDryRefusal(shared *decision, refusal *rule.DryRefusal) {
 	policy := refusal.Rule.Policy.Name()
-	joined.wouldDeny(policy, false)
+	shared.wouldDeny(policy, false)
 	l.Counters[refusal.Rule.Index].Count(rule.DryDenied, limiter.SourceMemory)
 	if c := l.Logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
 		c.Write(zap.String("policy", policy), zap.Error(refusal.Err))

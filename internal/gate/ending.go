@@ -88,6 +88,12 @@ const (
 	errorHandled      = "http.error"                          // that error routes handle, or have handled
 )
 
+// BrokeOff reports whether the status in a log says that the client left, or that a proxy got no answer from what is
+// behind it. A log does not show that the proxy could not connect, which is charged nothing.
+func BrokeOff(status int) bool {
+	return status == statusClientGone || status == http.StatusBadGateway || status == http.StatusGatewayTimeout
+}
+
 // replacerOf returns the placeholders of a request; nil outside of Caddy.
 func replacerOf(r *http.Request) *caddy.Replacer {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -115,12 +121,13 @@ func (x *Exchange) everyTryFailedToConnect(repl *caddy.Replacer) bool {
 	return method != http.MethodGet && method != http.MethodConnect && !x.limiter.proxies.of(x.request).Repeat
 }
 
-// noteAnswer notes the answer of a backend before the handlers behind this one are called, such as that of forward_auth.
+// noteAnswer remembers the answer of a backend before the handlers behind this one are called, such as that of forward_auth.
 func (x *Exchange) noteAnswer() {
-	if a := x.pending; a.settles() && x.limiter.proxies.of(x.request).Pass {
-		if repl := replacerOf(x.request); repl != nil {
-			a.answered = valueOf(repl, proxyLatency)
-		}
+	if !x.limiter.proxies.of(x.request).Pass {
+		return
+	}
+	if repl := replacerOf(x.request); repl != nil {
+		x.pending.answered = valueOf(repl, proxyLatency)
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package gate is a request's life at a limiter, in four steps: what does it meet, what is decided, what is
-// answered, and what follows its response. The handler goes them with requests of clients. Explain and replay go
-// the same steps with requests that no client waits for.
+// Package gate takes a request through a limiter: it evaluates the rules, has the store decide, refuses the request or
+// passes it on, and settles its cost by the response. The handler does so with requests of clients. Explain and replay
+// take the same steps with requests that no client waits for.
 package gate
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
-// Limiter is what a request's life depends on: the rules and options of a handler. [New] makes it ready.
+// Limiter is the rules and options of a handler. [New] makes one.
 type Limiter struct {
 	Rules    *rule.Set
 	Counters []*policystats.Policy // by rule
@@ -35,7 +35,7 @@ type Limiter struct {
 
 	Stores   *storepool.Stores
 	FailMode failover.FailMode
-	Timeout  time.Duration // of a question to Redis
+	Timeout  time.Duration // of a decision by Redis
 
 	Status         int           // of a denial
 	RetryJitter    time.Duration // the most that Retry-After gets longer by
@@ -60,14 +60,17 @@ type Limiter struct {
 	Events  Events
 	Process *Process
 
-	settles       bool // one of the rules settles units after its decision
-	notifies      bool // one of the rules has events at fractions of its capacity
-	countsRunning bool // one of the rules counts the requests that run
-	challenges    bool // one of the rules lets browsers wait
+	// What the rules use. What none of them uses is not met on the way of a request.
+	hasDryRuns    bool // dry_run, or enforce for a part of the keys
+	challenges    bool // challenge: denied browsers may wait
+	bans          bool // ban
+	delays        bool // max_delay
+	countsRunning bool // max_concurrent
+	settles       bool // count_if or cost: the response decides what a request is charged
+	notifies      bool // notify: events at fractions of the capacity
 
-	usageCache *usageCache // at quotas
-
-	proxies *serverProxies
+	usageCache *usageCache
+	proxies    *serverProxies
 }
 
 // Events reach the listeners of a configuration. No request waits for these.
@@ -107,23 +110,14 @@ type Process struct {
 func New(l Limiter) *Limiter {
 	for i := range l.Rules.Rules {
 		r := &l.Rules.Rules[i]
+		l.hasDryRuns = l.hasDryRuns || r.DryRun || r.Rollout != nil
+		l.challenges = l.challenges || l.Challenges != nil && r.Challenge.Passes > 0 && !r.DryRun
+		l.bans = l.bans || r.Policy.Bans()
+		l.delays = l.delays || r.Policy.Settings().MaxDelay != nil
 		l.countsRunning = l.countsRunning || r.Policy.CountsRunning()
 		l.settles = l.settles || r.AwaitsResponse()
 		l.notifies = l.notifies || len(r.Notify) > 0
-		l.challenges = l.challenges || l.Challenges != nil && r.Challenge.Passes > 0 && !r.DryRun
 	}
 	l.usageCache, l.proxies = newUsageCache(), &serverProxies{find: l.FindProxies}
 	return &l
-}
-
-// describe returns the log fields of a denial by a check, for a reason that a source gave.
-func (l *Limiter) describe(c *limiter.Check, source limiter.Source, reason rule.Reason) []zap.Field {
-	fields := []zap.Field{
-		zap.String("policy", c.Policy.Name()), zap.String("reason", string(reason)), zap.String("source", string(source)),
-		zap.Duration("retry_after", c.Result.RetryAfter),
-	}
-	if l.LogKeys {
-		fields = append(fields, zap.Stringer("key", c.Key))
-	}
-	return fields
 }

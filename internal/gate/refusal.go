@@ -15,21 +15,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// This file is the third step: what is answered, if the handlers behind this one do not answer?
-
 var (
 	errDenied      = errors.New("rate limit exceeded")
 	errUnavailable = errors.New("rate limit store unavailable")
 	errCrowded     = errors.New("too many requests are held for rate limits")
 )
 
-// MaxHeld is how many requests this process holds at a time. Each keeps a connection and some memory;
-// more than that are refused.
+// MaxHeld is how many requests this process holds at a time. Each keeps a connection and some memory. More are refused.
 const MaxHeld = 65536
 
 // PassExempt lets a request through that no policy counts, because it is exempt by the option or by an override.
 func (x *Exchange) PassExempt(repl *caddy.Replacer, e *rule.Evaluation, next caddyhttp.Handler) error {
-	d := x.decisionFor(repl)
+	defer x.End()
+	d := x.decisionOf(repl)
 	d.outcome, d.source = rule.Exempt, ""
 	if e.Exempted {
 		d.source = rule.SourceOverride
@@ -41,12 +39,12 @@ func (x *Exchange) PassExempt(repl *caddy.Replacer, e *rule.Evaluation, next cad
 // Deny answers a request that was denied.
 func (x *Exchange) Deny(verdict *Verdict) error {
 	l, d := x.limiter, x.decision
-	denier := &verdict.Checks[limiter.Binding(verdict.Checks)]
+	binding := &verdict.Checks[limiter.Binding(verdict.Checks)]
 	if c := l.Logger.Check(zap.DebugLevel, "request denied"); c != nil {
-		c.Write(l.describe(denier, d.source, d.reason())...)
+		c.Write(l.describe(binding, d.source, d.reason())...)
 	}
-	l.Events.Denied(denier, d.source)
-	wait := x.setRetryAfter(l.Status, denier.Result.RetryAfter)
+	l.Events.Denied(binding, d.source)
+	wait := x.setRetryAfter(l.Status, binding.Result.RetryAfter)
 	d.quotas.Deny(verdict.at, wait)
 	if x.callType() == "" && l.MayWait(&verdict.CheckGroup, verdict.pass) && isNavigation(x.request) {
 		return x.showPage(verdict)
@@ -55,7 +53,15 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 	return x.refuse(&refusal{cause: denied, status: l.Status, reason: errDenied, wait: wait.True, checks: verdict.Checks})
 }
 
-// setRetryAfter says in the header of a refusal when to come back, and judges it as a response.
+// setRetryAfter sets Retry-After, and settles the checks of dry runs by the refusal's status, as by any response. The
+// wait comes from
+//
+//	a denial                    the result of the check that binds. The source and the reason of the denial, in
+//	                            the log and the placeholders, say who made the result: Redis or the memory by the
+//	                            algorithm or by a ban, a remembered denial, an override by its end
+//	a store that fails          the time of the next attempt to reach it
+//
+// and gets the jitter in [quotaheader.SetRefusal].
 func (x *Exchange) setRetryAfter(status int, after time.Duration) (wait quotaheader.Wait) {
 	wait = quotaheader.SetRefusal(x.Header(), after, x.limiter.RetryJitter)
 	x.settleByStatus(status, x.Header())
@@ -63,15 +69,11 @@ func (x *Exchange) setRetryAfter(status int, after time.Duration) (wait quotahea
 	return wait
 }
 
-// Delay holds an allowed request for as long as its queues want. Too many held requests, and a client that
-// leaves meanwhile, are errors. Go notices over HTTP/1.1 only behind the body that a client has left. Nothing of a body
-// is read ahead for that: a read answers Expect: 100-continue, the bodies of all who wait would lie in memory, and
-// no read from a slow client can be taken back.
-func (x *Exchange) Delay(verdict *Verdict) error {
-	delay := LongestDelay(verdict.Checks)
-	if delay == 0 || verdict.Outcome != rule.Allowed {
-		return nil
-	}
+// Delay holds an allowed request until the queues of its policies let it pass. Too many held requests, and a client that
+// leaves meanwhile, are errors. Over HTTP/1.1 Go notices that a client has left only once the request's body is read.
+// Delay reads nothing of the body for that: a read answers Expect: 100-continue, the bodies of all held requests would
+// be in memory, and no read from a slow client can be undone.
+func (x *Exchange) Delay(delay time.Duration) error {
 	held := &x.limiter.Process.Held
 	defer held.Add(-1)
 	if held.Add(1) > MaxHeld {
@@ -87,7 +89,7 @@ func (x *Exchange) Delay(verdict *Verdict) error {
 	}
 }
 
-// abortDelay ends the wait of an allowed request by an error.
+// abortDelay settles an allowed request that fails while it is held, by the error.
 func (x *Exchange) abortDelay(err error) error {
 	x.settleByError(err)
 	x.decision.quotas.SetHeaders(x.Header(), x.request.Header)
@@ -138,8 +140,6 @@ func (x *Exchange) fail(err error) error {
 	x.ResponseWriter.WriteHeader(failure.StatusCode)
 	return nil
 }
-
-// This file is the form in which a request is refused.
 
 // cause is what refuses a request.
 type cause int
@@ -244,16 +244,13 @@ func (x *Exchange) callOf(r *refusal) quotaheader.RefusedCall {
 	return quotaheader.CallRefusedBy(r.status)
 }
 
-// callType returns the content type of a refusal in gRPC's form; empty where a request gets another.
+// callType returns the content type of a refusal in gRPC's form; empty if the request gets another form. The usage page
+// is JSON even if the request's Content-Type is gRPC's.
 func (x *Exchange) callType() string {
-	if !x.limiter.GRPC {
+	if !x.limiter.GRPC || x.asksUsage {
 		return ""
 	}
-	contentType := quotaheader.GRPCType(x.request.Header)
-	if contentType != "" && x.limiter.Usage.Matches(x.request) {
-		return "" // which no call asks
-	}
-	return contentType
+	return quotaheader.GRPCType(x.request.Header)
 }
 
 // refuseCall answers in gRPC's form, in place of a status of HTTP.
@@ -267,4 +264,16 @@ func (x *Exchange) refuseCall(r *refusal) {
 // isInErrorRoutes reports whether the limit stands in error routes, which run for another error.
 func (x *Exchange) isInErrorRoutes() bool {
 	return x.request.Context().Value(caddyhttp.ErrorCtxKey) != nil
+}
+
+// describe returns the log fields of a denial by a check, for a reason that a source gave.
+func (l *Limiter) describe(c *limiter.Check, source limiter.Source, reason rule.Reason) []zap.Field {
+	fields := []zap.Field{
+		zap.String("policy", c.Policy.Name()), zap.String("reason", string(reason)), zap.String("source", string(source)),
+		zap.Duration("retry_after", c.Result.RetryAfter),
+	}
+	if l.LogKeys {
+		fields = append(fields, zap.Stringer("key", c.Key))
+	}
+	return fields
 }

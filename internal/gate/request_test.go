@@ -21,7 +21,7 @@ func TestInclude_forged(t *testing.T) {
 	forged := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		r.RemoteAddr = includeAddr
-		assert.ErrorIf(t, IsInclude(r), "a request by %s passes as an include", r.Proto)
+		assert.ErrorIf(t, isInclude(r), "a request by %s passes as an include", r.Proto)
 	})
 	open, secure := httptest.NewUnstartedServer(forged), httptest.NewUnstartedServer(forged)
 	open.Config.Protocols = protocols((*http.Protocols).SetHTTP1, (*http.Protocols).SetUnencryptedHTTP2)

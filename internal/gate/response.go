@@ -9,112 +9,72 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Next calls the next handler and settles its response, however that comes about. The response is not
-// seen here if nothing depends on it and no header is set: there is none to show, or a handler further out does.
+// Next calls the next handler, with this exchange as its response writer unless nothing depends on the response: no
+// cost, and no header that this limiter sets.
 func (x *Exchange) Next(next caddyhttp.Handler) error {
 	x.releaseIfIdle()
-	x.outermost = !x.decision.serving && x.limiter.Formats != 0
-	if !x.outermost && !x.pending.settles() {
+	d, pends := x.decision, x.pending != nil && len(x.pending.checks) > 0
+	x.setsHeaders = !d.shown && x.limiter.Formats != 0
+	if !x.setsHeaders && !pends {
 		return next.ServeHTTP(x.ResponseWriter, x.request)
 	}
-	x.decision.serving, x.decision.refused = true, false
-	x.noteAnswer()
-	defer x.finish() // whatever becomes of the handlers
+	d.shown, d.refused = d.shown || x.setsHeaders, false
+	if pends {
+		x.pending.response.Refused = false
+		x.noteAnswer()
+	}
 	err := next.ServeHTTP(x, x.request)
-	if !x.done {
-		x.endUnanswered(err)
-		x.setHeaders()
-	} else if a := x.pending; a != nil {
-		a.response.Complete = err == nil && a.response.Begun && !a.failed
+	if x.hasHeader {
+		if pends {
+			x.pending.response.Complete = err == nil && x.pending.response.Begun && !x.pending.failed
+		}
+		return err
+	}
+	if pends {
+		x.settleUnanswered(err)
+	}
+	if x.setsHeaders {
+		d.quotas.SetHeaders(x.Header(), x.request.Header)
 	}
 	return err
 }
 
-// finish settles what the response costs. A request that a handler further in refused is charged nowhere.
-func (x *Exchange) finish() {
-	if x.outermost {
-		x.decision.serving = false
+// End ends the exchange, whatever became of the handlers: what is pending, and its use of the stores.
+func (x *Exchange) End() {
+	if x.setsHeaders {
+		x.decision.shown = false
 	}
-	if x.pending != nil && x.decision.refused {
-		x.pending.response.Refused = true
+	if x.pending != nil {
+		x.endPending()
 	}
-	x.settle()
-}
-
-// onHeader judges the final response by its status and header.
-func (x *Exchange) onHeader(status int) {
-	if x.done {
-		return
-	}
-	x.done = true
-	if a := x.pending; a != nil {
-		a.response.Begun = status != statusClientGone || !x.clientGone() // reverse_proxy writes 499 for a client that left
-		a.tunnels = status == http.StatusOK && isTunnel(x.request)
-		judged := x.judgedStatus(status)
-		a.response.Failure = judged >= http.StatusBadRequest
-		x.settleByStatus(judged, x.Header())
-		x.releaseIfIdle()
-		if a.response.Begun && !a.tunnels {
-			x.startBody()
-		}
-	}
-	x.setHeaders()
-}
-
-// judgedStatus is the status by which a response is judged: 101 for a tunnel, as over HTTP/1.1.
-func (x *Exchange) judgedStatus(status int) int {
-	if x.pending.tunnels {
-		return http.StatusSwitchingProtocols
-	}
-	return x.decision.judgedStatus(status, x.Header())
-}
-
-// isTunnel reports whether a response of 200 begins the WebSocket of a request by HTTP/2 or 3 (RFC 8441). What
-// is behind Caddy's reverse proxy has answered 101 then.
-func isTunnel(r *http.Request) bool {
-	if caddyhttp.GetVar(r.Context(), "extended_connect_websocket_body") == nil {
-		return false
-	}
-	repl := replacerOf(r)
-	if repl == nil {
-		return false
-	}
-	behind, _ := repl.Get("http.reverse_proxy.status_code")
-	return behind == http.StatusSwitchingProtocols
-}
-
-// setHeaders sets the headers, unless a handler further out does.
-func (x *Exchange) setHeaders() {
-	if x.outermost {
-		x.decision.quotas.SetHeaders(x.Header(), x.request.Header)
-	}
-}
-
-// startBody begins to read the body, if a cost is in it.
-func (x *Exchange) startBody() {
-	if isHead(x.request) {
-		return
-	}
-	for i := range x.pending.checks {
-		if x.pending.checks[i].Rule.Cost.ReadsBody() {
-			x.pending.response.Body = x.limiter.Rules.NewBody(x.Header())
-			return
-		}
-	}
+	x.releaseIfIdle()
 }
 
 // WriteHeader implements [http.ResponseWriter].
 func (x *Exchange) WriteHeader(status int) {
-	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+	if !x.hasHeader && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		x.onHeader(status)
 	}
 	x.ResponseWriter.WriteHeader(status)
 }
 
+// onHeader settles what the header of the final response decides, and sets the headers that show the quotas.
+func (x *Exchange) onHeader(status int) {
+	x.hasHeader = true
+	if x.pending != nil && len(x.pending.checks) > 0 {
+		x.settleAtHeader(status)
+	}
+	if x.setsHeaders {
+		x.decision.quotas.SetHeaders(x.Header(), x.request.Header)
+	}
+}
+
 // Write implements [http.ResponseWriter].
 func (x *Exchange) Write(data []byte) (int, error) {
-	x.onHeader(http.StatusOK)
-	if x.pending == nil || x.pending.tunnels { // what passes a tunnel is no body
+	if !x.hasHeader {
+		x.onHeader(http.StatusOK)
+	}
+	if x.pending == nil || !x.pending.measures {
 		return x.ResponseWriter.Write(data)
 	}
 	if body := x.pending.response.Body; body != nil {
@@ -134,11 +94,16 @@ func (x *Exchange) Write(data []byte) (int, error) {
 	}
 }
 
-// ReadFrom implements [io.ReaderFrom]. A body that is read goes through Write, as does one whose bytes only Write
-// can count.
+// ReadFrom implements [io.ReaderFrom]. A body whose numbers are read goes through Write, as does one whose bytes only
+// Write can count.
 func (x *Exchange) ReadFrom(r io.Reader) (int64, error) {
-	x.onHeader(http.StatusOK)
-	if x.pending != nil && (x.pending.response.Body != nil || x.hidesSent()) {
+	if !x.hasHeader {
+		x.onHeader(http.StatusOK)
+	}
+	if x.pending == nil || !x.pending.measures {
+		return x.ResponseWriterWrapper.ReadFrom(r)
+	}
+	if x.pending.response.Body != nil || x.hidesSent() {
 		buffer, ok := copyBuffers.Get().(*[copyLen]byte)
 		if !ok {
 			buffer = new([copyLen]byte)
@@ -147,37 +112,37 @@ func (x *Exchange) ReadFrom(r io.Reader) (int64, error) {
 		return io.CopyBuffer(struct{ io.Writer }{x}, r, buffer[:])
 	}
 	n, err := x.ResponseWriterWrapper.ReadFrom(r)
-	if x.pending != nil {
-		x.countSent(n, n, err)
-	}
+	x.countSent(n, n, err)
 	return n, err
 }
 
-// copyLen is the length of the pieces in which ReadFrom copies a body that is read.
+// copyLen is the length of the pieces in which ReadFrom copies a body that goes through Write.
 const copyLen = 32 << 10
 
 var copyBuffers sync.Pool
 
-// hidesSent reports whether a failed write says that nothing was sent, whatever was: over HTTP/2 and 3. It counts
-// as sent, and is short for that.
+// hidesSent reports whether a failed Write returns 0 even if a part of the data was sent, as on HTTP/2 and 3. All of the
+// data is counted then; cost response_bytes may be a little too high.
 func (x *Exchange) hidesSent() bool { return x.request.ProtoMajor >= 2 }
 
-// countSent counts a piece of the body, of which so much was sent. A response to which no body belongs is no
-// broken one.
+// countSent counts n bytes that were sent of a piece of the body. The error of a body that a response must not have is
+// none of the client.
 func (x *Exchange) countSent(n, length int64, err error) {
-	a := x.pending
+	work := x.pending
 	if err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
-		if x.hidesSent() && !a.failed {
+		if x.hidesSent() && !work.failed {
 			n = length
 		}
-		a.failed = true
+		work.failed = true
 	}
-	a.response.Bytes += n
+	work.response.Bytes += n
 }
 
-// FlushError writes the header, as flushing does, and is what [http.ResponseController] calls.
+// FlushError writes the header, as flushing does. [http.ResponseController] calls it.
 func (x *Exchange) FlushError() error {
-	x.onHeader(http.StatusOK)
+	if !x.hasHeader {
+		x.onHeader(http.StatusOK)
+	}
 	return http.NewResponseController(x.ResponseWriter).Flush()
 }
 

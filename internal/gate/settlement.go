@@ -2,69 +2,165 @@ package gate
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// keep keeps of a question that was decided what waits for the response, and emits the events of the rest.
-func (x *Exchange) keep(q *CheckGroup) {
+// Units are taken before the handlers run, because a thousand requests at once would all pass a count that is made
+// afterwards. [rule.Set.CostOf] says what becomes of the units: at the response's header if count_if decides alone,
+// otherwise when the handlers have returned.
+
+// PendingCheck is a check that passed and whose cost the response decides.
+type PendingCheck struct {
+	Check  limiter.Check
+	Rule   *rule.Rule
+	Source limiter.Source // that decided
+	DryRun bool
+}
+
+// Settlement is what a response makes of a check that passed.
+type Settlement struct {
+	*PendingCheck
+	Counts bool  // count_if counts the response
+	Cost   int64 // units that the request is charged in all
+	Told   bool  // no fallback takes the place of the cost
+}
+
+// pendingWork is what ends with a response or with its request. Most requests of most handlers have nothing of it.
+type pendingWork struct {
+	checks   []PendingCheck  // that the response settles
+	running  []limiter.Check // that end with the request
+	response rule.Response   // so far
+
+	measures bool // a check waits for the end of the response, whose body counts
+	failed   bool // a part of the body was not written
+	tunnel   bool // the response of 200 begins a WebSocket
+
+	answered any // the latency of a backend that answered before the handlers behind this one were called; nil: none did
+}
+
+// Pending returns a check of a group that was decided, and whether the response decides what it costs.
+func (l *Limiter) Pending(group *CheckGroup, i int) (p PendingCheck, waits bool) {
+	c := &group.Checks[i]
+	r := l.Rules.RuleOf(c)
+	if !c.Result.Passes() || !r.AwaitsResponse() {
+		return p, false
+	}
+	return PendingCheck{Check: *c, Rule: r, Source: group.Source, DryRun: group.DryRun}, true
+}
+
+// keepPending remembers the checks of a group whose cost is known only after the response. For all others it emits
+// threshold events now.
+func (x *Exchange) keepPending(group *CheckGroup) {
 	l := x.limiter
-	for i := 0; l.settles && i < len(q.Checks); i++ {
-		if p, waits := l.Pending(q, i); waits {
-			x.pending.checks = append(x.pending.checks, p)
+	for i := 0; l.settles && i < len(group.Checks); i++ {
+		if p, waits := l.Pending(group, i); waits {
+			work := x.work()
+			work.checks = append(work.checks, p)
 		}
 	}
-	l.notifyTakes(q)
+	l.notifyTakes(group)
 }
 
 // keepRunning keeps checks that were decided together until the request ends, if one of them counts running
 // requests: until the handlers behind this one have returned, which those of streams and of proxied WebSockets do
 // when these end. Those of a request that was denied end as well: they have nothing to return.
 func (x *Exchange) keepRunning(checks []limiter.Check) {
-	if !x.limiter.countsRunning || !countRunning(checks) {
+	counts := false
+	for i := range checks {
+		counts = counts || checks[i].Policy.CountsRunning()
+	}
+	if !counts {
 		return
 	}
-	if a := x.pending; len(a.running) == 0 {
-		a.running = checks
+	if work := x.work(); len(work.running) == 0 {
+		work.running = checks
 	} else {
-		a.running = append(a.running[:len(a.running):len(a.running)], checks...)
+		work.running = append(work.running[:len(work.running):len(work.running)], checks...)
 	}
 }
 
-// settleByStatus settles the checks that are not to wait for the end of the response, by its status and header: those that
-// count_if does not count, and those without a cost. All count if the client has left: it must not get units back
-// by leaving. So they do without a status.
+// work returns what ends with the exchange, to add to it.
+func (x *Exchange) work() *pendingWork {
+	if x.pending == nil {
+		x.pending = &pendingWork{response: rule.Response{Refused: true}} // until the handlers are called
+	}
+	return x.pending
+}
+
+// settleAtHeader settles the checks that the header of the final response decides, and begins to measure the body if
+// others are left.
+func (x *Exchange) settleAtHeader(status int) {
+	work, response := x.pending, &x.pending.response
+	response.Begun = status != statusClientGone || !x.clientGone() // reverse_proxy writes 499 for a client that left
+	work.tunnel = status == http.StatusOK && isTunnel(x.request)
+	judged := http.StatusSwitchingProtocols // what a tunnel is answered with over HTTP/1.1
+	if !work.tunnel {
+		judged = x.decision.judgedStatus(status, x.Header())
+	}
+	response.Failure = judged >= http.StatusBadRequest
+	x.settleByStatus(judged, x.Header())
+	x.releaseIfIdle()
+	work.measures = len(work.checks) > 0 && !work.tunnel // what passes a tunnel is no body
+	if !response.Begun || !work.measures || isHead(x.request) {
+		return
+	}
+	for i := range work.checks {
+		if work.checks[i].Rule.Cost.ReadsBody() {
+			response.Body = x.limiter.Rules.NewBody(x.Header())
+			return
+		}
+	}
+}
+
+// isTunnel reports whether a response of 200 begins the WebSocket of a request by HTTP/2 or 3 (RFC 8441). What
+// is behind Caddy's reverse proxy has answered 101 then.
+func isTunnel(r *http.Request) bool {
+	if caddyhttp.GetVar(r.Context(), "extended_connect_websocket_body") == nil {
+		return false
+	}
+	repl := replacerOf(r)
+	if repl == nil {
+		return false
+	}
+	behind, _ := repl.Get("http.reverse_proxy.status_code")
+	return behind == http.StatusSwitchingProtocols
+}
+
+// settleByStatus settles the checks that need not wait for the end of the response, by its status and header: those
+// that count_if does not count, and those without a cost. A client that left is charged in full, or it could cancel
+// requests to get its units back. A response without a status (0) is treated the same.
 func (x *Exchange) settleByStatus(status int, header http.Header) {
-	a := x.pending
-	if !a.settles() {
+	work := x.pending
+	if work == nil || len(work.checks) == 0 {
 		return
 	}
 	if x.clientGone() {
 		status = 0
 	}
-	a.response.Status, a.response.Header = status, header
+	work.response.Status, work.response.Header = status, header
 	if status != 0 {
 		x.watchCountIf()
 	}
 	x.settleResponse()
-	a.response.Status = 0
+	work.response.Status = 0
 }
 
 // watchCountIf reports policies whose count_if matches none of their first responses.
 func (x *Exchange) watchCountIf() {
-	l, a := x.limiter, x.pending
-	for i := range a.checks {
-		r := a.checks[i].Rule
+	l, work := x.limiter, x.pending
+	for i := range work.checks {
+		r := work.checks[i].Rule
 		if r.CountIf == nil || l.CountIfs[r.Index] == nil {
 			continue
 		}
 		method, _ := originalRequest(x.request)
-		if statuses, unmatched := l.CountIfs[r.Index].Look(method, a.response.Status, r.Counts(&a.response)); unmatched {
+		if statuses, unmatched := l.CountIfs[r.Index].Look(method, work.response.Status, r.Counts(&work.response)); unmatched {
 			l.Counters[r.Index].CountUnmatched()
 			l.Logger.Info("count_if matched none of the first 1,000 responses: see in the statuses what a failure is answered with",
 				zap.String("policy", r.Policy.Name()), zap.String("statuses", statuses))
@@ -72,10 +168,10 @@ func (x *Exchange) watchCountIf() {
 	}
 }
 
-// settleByError does so if the handlers end without a response. All count if the client may be the cause: it left, or
-// it broke what is behind the handlers.
+// settleByError settles checks, as [Exchange.settleByStatus] does, by the error of handlers that wrote no response. All
+// are charged in full if the client may be the cause of the error: it left, or it broke what is behind the handlers.
 func (x *Exchange) settleByError(err error) (status int, how ending) {
-	if !x.pending.settles() {
+	if x.pending == nil || len(x.pending.checks) == 0 {
 		return 0, answers
 	}
 	status, how = x.endingOf(err)
@@ -87,169 +183,87 @@ func (x *Exchange) settleByError(err error) (status int, how ending) {
 	return status, how
 }
 
-// endUnanswered ends handlers that wrote no response. What Caddy answers then is complete.
-func (x *Exchange) endUnanswered(err error) {
+// settleUnanswered settles checks by the error of handlers that wrote no response. What Caddy answers then is complete.
+func (x *Exchange) settleUnanswered(err error) {
 	status, how := x.settleByError(err)
-	if a := x.pending; a != nil {
-		a.response.Refused, a.response.Unreached = how == refuses, how == unreached
-		a.response.Begun, a.response.Complete = how == answers, how == answers
-		a.response.Failure = status >= http.StatusBadRequest
+	response := &x.pending.response
+	response.Refused, response.Unreached = how == refuses, how == unreached
+	response.Begun, response.Complete = how == answers, how == answers
+	response.Failure = status >= http.StatusBadRequest
+}
+
+// endPending settles the checks that are left, by the response as it is, and ends the request for the policies that
+// count it as running. A request that a handler further in refused is charged nowhere.
+func (x *Exchange) endPending() {
+	work, response := x.pending, &x.pending.response
+	if len(work.checks) > 0 {
+		response.Request, response.Ended = x.request, true
+		response.Refused = response.Refused || x.decision.refused
+		if response.Body != nil {
+			response.Body.End()
+			response.Complete = response.Complete || response.Body.Complete()
+		}
+		if isHead(x.request) {
+			response.Bytes = 0
+		}
+		x.settleResponse()
+	}
+	if len(work.running) > 0 {
+		x.stores.EndRunning(work.running)
+		work.running = nil
 	}
 }
 
-// settle settles the checks that are left, by the response as it is.
-func (x *Exchange) settle() {
-	a := x.pending
-	if !a.settles() {
-		return
-	}
-	response := &a.response
-	response.Request, response.Ended = x.request, true
-	if response.Body != nil {
-		response.Body.End()
-		response.Complete = response.Complete || response.Body.Complete()
-	}
-	if isHead(x.request) {
-		response.Bytes = 0
-	}
-	x.settleResponse()
-}
-
-// settleResponse applies what the response does to the checks that passed, as far as it is known.
+// settleResponse settles the checks whose cost the response tells so far. The others go on waiting.
 func (x *Exchange) settleResponse() {
-	a := x.pending
-	waiting := a.checks[:0]
-	for i := range a.checks {
-		if effect, waits := x.limiter.Settle(&a.checks[i], &a.response); waits {
-			waiting = append(waiting, a.checks[i])
+	work := x.pending
+	waiting := work.checks[:0]
+	for i := range work.checks {
+		if settlement, waits := x.limiter.Settle(&work.checks[i], &work.response); waits {
+			waiting = append(waiting, work.checks[i])
 		} else {
-			x.apply(&effect)
+			x.apply(&settlement)
 		}
 	}
-	a.checks = waiting
+	work.checks = waiting
 }
 
-// apply makes what a check took what its request costs, and emits the events of that. The events of a take that is
-// never refunded were emitted with it.
-func (x *Exchange) apply(e *Settlement) {
-	l, taken := x.limiter, e.Check.Weight
-	x.stores.Settle(e.Check, e.Cost, e.Source)
-	switch {
-	case !e.Check.Refundable:
-		l.notifyCost(x.stores, e.PendingCheck, e.Cost-taken)
-	case e.Cost == taken:
-		l.notifyTake(&e.Check, e.Rule, e.Source, e.DryRun)
-	default:
-		l.notifyCost(x.stores, e.PendingCheck, e.Cost)
-	}
-	if e.Rule.CountIf != nil {
-		l.Counters[e.Rule.Index].CountResponse(e.Counts)
-	}
-	switch {
-	case e.Counts && e.Cost != taken:
-		l.Counters[e.Rule.Index].CountSettled(e.Cost - taken)
-	case !e.Counts && !e.DryRun:
-		x.decision.quotas.Refund(&e.Check)
-	}
-}
-
-// End ends the request for the policies that count it, and its use of the stores, whatever became of the
-// handlers.
-func (x *Exchange) End() {
-	if a := x.pending; a != nil {
-		if len(a.running) > 0 {
-			x.stores.EndRunning(a.running)
-			a.running = nil
-		}
-		a.response.Refused = true // handlers that were called have left no check
-		x.settle()
-	}
-	x.releaseIfIdle()
-}
-
-// This file is the last step: what follows the response? Units are taken before the handlers run, because a
-// thousand requests at once would all pass a count that is made afterwards. [rule.Set.CostOf] says what becomes of
-// them: at the response's header where count_if decides alone, otherwise when the handlers have returned.
-
-// PendingCheck is a check that passed and that its response has to do with.
-type PendingCheck struct {
-	Check  limiter.Check
-	Rule   *rule.Rule
-	Source limiter.Source // that decided
-	DryRun bool
-}
-
-// Pending returns a check of a question that was decided, and whether its response has to do with it.
-func (l *Limiter) Pending(q *CheckGroup, i int) (p PendingCheck, waits bool) {
-	c := &q.Checks[i]
-	r := l.Rules.RuleOf(c)
-	if !c.Result.Passes() || !r.AwaitsResponse() {
-		return p, false
-	}
-	return PendingCheck{Check: *c, Rule: r, Source: q.Source, DryRun: q.DryRun}, true
-}
-
-// Settlement is what a response does to a check that passed.
-type Settlement struct {
-	*PendingCheck
-	Counts bool  // count_if counts the response
-	Cost   int64 // what the request is charged in all
-	Told   bool  // no fallback takes the cost's place
-}
-
-// Settle returns what a response does to a check that passed. One with a cost waits for the end of a response that
+// Settle returns what a response makes of a check that passed. A check with a cost waits for the end of a response that
 // counts.
-func (l *Limiter) Settle(p *PendingCheck, response *rule.Response) (e Settlement, waits bool) {
+func (l *Limiter) Settle(p *PendingCheck, response *rule.Response) (s Settlement, waits bool) {
 	var repl *caddy.Replacer
 	counts := p.Rule.Counts(response)
 	switch {
 	case response.Ended:
 		repl = replacerOf(response.Request)
 	case counts && p.Rule.Cost.From != "":
-		return e, true
+		return s, true
 	}
-	e = Settlement{PendingCheck: p, Counts: counts}
-	e.Cost, e.Told = l.Rules.CostOf(p.Rule, repl, response, p.Check.Weight)
-	return e, false
+	s = Settlement{PendingCheck: p, Counts: counts}
+	s.Cost, s.Told = l.Rules.CostOf(p.Rule, repl, response, p.Check.Weight)
+	return s, false
 }
 
-// LongestDelay returns for how long the queues of checks hold their request.
-func LongestDelay(checks []limiter.Check) (longest time.Duration) {
-	for i := range checks {
-		longest = max(longest, checks[i].Result.Delay)
+// apply changes what a check took to what its request costs, and emits the threshold events of the difference. The
+// events of a take that is never refunded were emitted with it.
+func (x *Exchange) apply(s *Settlement) {
+	l, counters, taken := x.limiter, x.limiter.Counters[s.Rule.Index], s.Check.Weight
+	x.stores.Settle(s.Check, s.Cost, s.Source)
+	switch {
+	case !s.Check.Refundable:
+		l.notifyCost(x.stores, s.PendingCheck, s.Cost-taken)
+	case s.Cost == taken:
+		l.notifyTake(&s.Check, s.Rule, s.Source, s.DryRun)
+	default:
+		l.notifyCost(x.stores, s.PendingCheck, s.Cost)
 	}
-	return longest
-}
-
-// statusClientGone is what servers log for a client that left before its answer.
-const statusClientGone = 499
-
-// BrokeOff reports whether the status in a log says that the client left, or that a proxy got no answer from what is
-// behind it. A log does not show that the proxy could not connect, which is charged nothing.
-func BrokeOff(status int) bool {
-	return status == statusClientGone || status == http.StatusBadGateway || status == http.StatusGatewayTimeout
-}
-
-// pendingWork is what ends with a response or with its request. Most requests of most handlers have nothing of it.
-type pendingWork struct {
-	checks   []PendingCheck  // that the response settles
-	running  []limiter.Check // those that end with the request
-	response rule.Response   // so far
-	failed   bool            // a part of the body was not written
-	tunnels  bool            // the response of 200 begins a WebSocket
-
-	answered any // the latency of a backend that answered before the handlers behind this one were called; nil: none did
-}
-
-// settles reports whether units depend on the response.
-func (a *pendingWork) settles() bool { return a != nil && len(a.checks) > 0 }
-
-// countRunning reports whether one of the checks is of a policy that counts running requests.
-func countRunning(checks []limiter.Check) bool {
-	for i := range checks {
-		if checks[i].Policy.CountsRunning() {
-			return true
-		}
+	if s.Rule.CountIf != nil {
+		counters.CountResponse(s.Counts)
 	}
-	return false
+	switch {
+	case s.Counts && s.Cost != taken:
+		counters.CountSettled(s.Cost - taken)
+	case !s.Counts && !s.DryRun:
+		x.decision.quotas.Refund(&s.Check)
+	}
 }

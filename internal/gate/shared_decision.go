@@ -24,7 +24,7 @@ type decision struct {
 	quotas   quotaheader.Quotas
 	dryRun   []string // the dry-run policies that would have denied, with ":banned" by a ban
 	pass     string   // number of the first pass that units were taken by; empty: there is none
-	serving  bool     // a handler sees the response and sets the headers
+	shown    bool     // a handler sees the response and sets the headers
 	timedOut bool     // the request has waited for Redis in vain, which it does once
 	refused  bool     // a handler has refused the request since it was let through
 
@@ -34,17 +34,31 @@ type decision struct {
 // decisionVar is the request variable that holds the decision.
 const decisionVar = "redis_ratelimit.decision"
 
-// join makes a decision the request's, or returns the one of an earlier handler.
-func (d *decision) join(r *http.Request, repl *caddy.Replacer) *decision {
-	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
+// decisionOf returns the decision that the handlers of a request share, and creates it on first use.
+func (x *Exchange) decisionOf(repl *caddy.Replacer) *decision {
+	if x.decision != nil {
+		return x.decision
+	}
+	x.decision = &x.own
+	if vars, ok := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
 		if earlier, ok := vars[decisionVar].(*decision); ok {
+			x.decision = earlier
 			return earlier
 		}
-		vars[decisionVar] = d
+		vars[decisionVar] = x.decision
 	}
 	if repl != nil {
-		repl.Map(d.placeholder)
+		repl.Map(x.decision.placeholder)
 	}
+	return x.decision
+}
+
+// knownDecision returns the decision about the request; nil if no handler has made one.
+func (x *Exchange) knownDecision() *decision {
+	if x.decision != nil {
+		return x.decision
+	}
+	d, _ := caddyhttp.GetVar(x.request.Context(), decisionVar).(*decision)
 	return d
 }
 

@@ -62,12 +62,12 @@ func (p UsagePath) Matches(r *http.Request) bool {
 // AnswerUsage answers with the client's own quotas, whatever the rules match, and charges nothing.
 func (x *Exchange) AnswerUsage(repl *caddy.Replacer, e *rule.Evaluation) error {
 	l := x.limiter
-	e.AnyMatch = true
-	met, err := l.evaluate(x.request, repl, e)
+	x.asksUsage, e.AnyMatch = true, true
+	action, err := l.Evaluate(x.request, repl, e)
 	if err != nil {
 		return x.Refuse(err)
 	}
-	d := x.decisionFor(repl)
+	d := x.decisionOf(repl)
 	x.acquireStores()
 	defer x.End()
 	answer, err := x.lookAt(e.Enforced)
@@ -75,7 +75,7 @@ func (x *Exchange) AnswerUsage(repl *caddy.Replacer, e *rule.Evaluation) error {
 		return x.RefuseUndecided(err)
 	}
 	d.outcome, d.source = rule.Allowed, answer.source
-	if len(answer.checks) == 0 && (met == Exempt || e.Exempted) {
+	if len(answer.checks) == 0 && (action == Exempt || e.Exempted) {
 		d.outcome = rule.Exempt
 	}
 	d.quotas.Record(answer.checks, l.Formats, answer.at)

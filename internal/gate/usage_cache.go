@@ -36,7 +36,7 @@ func newUsageCache() *usageCache {
 
 // usageClient is a client that has looked lately.
 type usageClient struct {
-	paidUntil time.Time // as the usageCache so far are spread over time, see freshPace
+	paidUntil time.Time // as the looks so far are spread over time, see freshPace
 	answer    *usage
 }
 
@@ -55,7 +55,7 @@ func (a *usage) copy() *usage {
 	return &own
 }
 
-// get returns the quotas of checks: read by the function, or for a client that usageCache too often the last
+// get returns the quotas of checks: read by the function, or for a client that looks too often the last
 // answer. Errors are not kept.
 func (u *usageCache) get(checks []limiter.Check, peek func([]limiter.Check) (limiter.Source, error)) (*usage, error) {
 	hash := u.hash(checks)

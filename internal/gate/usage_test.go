@@ -60,7 +60,7 @@ func TestLooks_look(t *testing.T) {
 		l.clock = l.clock.Add(time.Millisecond)
 		l.at(t, c)
 	}
-	assert.ErrorIf(t, l.reads < 19 || l.reads > 21, "%d reads in a second of usageCache, want 10 more than before", l.reads)
+	assert.ErrorIf(t, l.reads < 19 || l.reads > 21, "%d reads in a second of looks, want 10 more than before", l.reads)
 	l.clock = l.clock.Add(freshPace)
 	if before := l.reads; l.at(t, c) != before+1 {
 		t.Error("an answer is older than 0.1 s")
@@ -70,7 +70,7 @@ func TestLooks_look(t *testing.T) {
 	for range 10 {
 		l.at(t, c)
 	}
-	assert.ErrorIf(t, l.reads != before+10, "%d reads of ten usageCache after a minute", l.reads-before)
+	assert.ErrorIf(t, l.reads != before+10, "%d reads of ten looks after a minute", l.reads-before)
 }
 
 // TestLooks_look_others keeps clients, limits, weights and blocks apart, and keeps no error.

@@ -35,12 +35,12 @@ func (p *Policy) Counts() Counts {
 		Since: p.began, Decisions: map[rule.Outcome]int64{},
 		DeniedByOthers: p.deniedByOthers.Load(), Matched: p.matched.Load(), NotMatched: p.notMatched.Load(),
 	}
-	for o := range p.cells {
-		for s := range p.cells[o] {
-			if counter := p.cells[o][s].Load(); counter != nil {
+	for o := range p.Series {
+		for s := range p.Series[o] {
+			if counter := p.Series[o][s].Load(); counter != nil {
 				var series dto.Metric
 				if (*counter).Write(&series) == nil {
-					c.Decisions[outcomes[o]] += int64(series.GetCounter().GetValue())
+					c.Decisions[Outcomes[o]] += int64(series.GetCounter().GetValue())
 				}
 			}
 		}

@@ -75,10 +75,10 @@ func (p *Policy) CountSettled(short int64) {
 	}
 }
 
-// outcomes and sources are the label values of decisions, in the order of a policy's cells.
+// Outcomes and Sources are the label values of decisions, in the order of [Policy.Series].
 var (
-	outcomes = []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed, rule.DryAllowed, rule.DryDenied}
-	sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback, rule.SourceOverride, limiter.SourceLease}
+	Outcomes = []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed, rule.DryAllowed, rule.DryDenied}
+	Sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback, rule.SourceOverride, limiter.SourceLease}
 )
 
 // Names holds the policies by name. It is safe for concurrent use.
@@ -172,9 +172,11 @@ type Policy struct {
 	// Top are the keys that were denied most.
 	Top *TopKeys
 
+	// Series count decisions by outcome and source. A series is nil before [Policy.Count] has counted in it.
+	Series [6][6]atomic.Pointer[prometheus.Counter]
+
 	name  string
 	users int // configurations; guarded by the lock of all names
-	cells [6][6]atomic.Pointer[prometheus.Counter]
 
 	running atomic.Bool // it counts running requests, or did
 
@@ -189,13 +191,13 @@ type Policy struct {
 
 // Count counts a decision. After the name was dropped there is no series to count in.
 func (p *Policy) Count(o rule.Outcome, s limiter.Source) {
-	cell := &p.cells[max(0, slices.Index(outcomes, o))][max(0, slices.Index(sources, s))]
-	counter := cell.Load()
+	series := &p.Series[max(0, slices.Index(Outcomes, o))][max(0, slices.Index(Sources, s))]
+	counter := series.Load()
 	if counter == nil {
 		if counter = p.make(o, s); counter == nil {
 			return
 		}
-		cell.Store(counter)
+		series.Store(counter)
 	}
 	(*counter).Inc()
 }
@@ -252,8 +254,8 @@ func (p *Policy) drop() {
 	p.dropped = true
 	Bans.DeleteLabelValues(p.name)
 	UnmatchedCountIf.DeleteLabelValues(p.name)
-	for _, o := range outcomes {
-		for _, s := range sources {
+	for _, o := range Outcomes {
+		for _, s := range Sources {
 			Decisions.DeleteLabelValues(p.name, string(o), string(s))
 		}
 	}

@@ -61,8 +61,12 @@ type Stores struct {
 	Redis   *Redis   // nil: the counts live in this process
 	Options *Options // of Redis; nil: there is none
 
+	// Uses counts what uses the stores. Who has added 1 may use them until it takes 1 away, if the sum is above 0;
+	// otherwise [Stores.Reopen] has them. Who comes to 0 by taking 1 away calls [Stores.CloseUnused]. Requests count
+	// themselves, all else by [Stores.Use] and [Stores.End].
+	Uses atomic.Int64
+
 	pool *Pool
-	uses atomic.Int64
 }
 
 // noUses is the number of uses after the last one. A late use does not raise it above 0.
@@ -75,7 +79,7 @@ func (p *Pool) Open(o *Options) (*Stores, error) {
 		return nil, err
 	}
 	s := &Stores{Deciders: memory.deciders, Memory: memory, Options: o, pool: p}
-	s.uses.Store(1)
+	s.Uses.Store(1)
 	if o == nil {
 		return s, nil
 	}
@@ -112,13 +116,18 @@ func (p *Pool) leave() {
 	}
 }
 
-// Use returns the stores, which stay open until their end. All that decides goes this way. Requests of a
-// configuration may go on after its Cleanup, as those behind a slow handler do; for them the stores are
-// opened again, by the options of the configuration that runs now where these lead to the same counts.
+// Use returns the stores, which stay open until [Stores.End].
 func (s *Stores) Use() *Stores {
 	if s.Share() {
 		return s
 	}
+	return s.Reopen()
+}
+
+// Reopen returns the stores of a configuration that has ended, opened again. Its requests may go on after its Cleanup,
+// as those behind a slow handler do. The options are those of the configuration that runs now, if they lead to the same
+// counts.
+func (s *Stores) Reopen() *Stores {
 	options := s.Options
 	if newest := s.pool.newestAt(options); newest != nil {
 		options = newest.Options
@@ -131,18 +140,25 @@ func (s *Stores) Use() *Stores {
 }
 
 // Share counts one more use, unless the last one has ended.
-func (s *Stores) Share() bool { return s.uses.Add(1) > 0 }
+func (s *Stores) Share() bool { return s.Uses.Add(1) > 0 }
 
 // End ends a use. A request does not wait for what the last one closes.
 func (s *Stores) End() {
-	if s.Last() {
+	if s.Uses.Add(-1) == 0 {
+		s.CloseUnused()
+	}
+}
+
+// CloseUnused returns the stores to the pool, after the last use has ended, unless a new one has begun meanwhile.
+func (s *Stores) CloseUnused() {
+	if s.Uses.CompareAndSwap(0, noUses) {
 		go func() { _ = s.Release() }() // no caller is left for the outcome
 	}
 }
 
 // Last ends a use, and reports whether it was the last one. [Stores.Release] follows it then.
 func (s *Stores) Last() bool {
-	return s.uses.Add(-1) == 0 && s.uses.CompareAndSwap(0, noUses)
+	return s.Uses.Add(-1) == 0 && s.Uses.CompareAndSwap(0, noUses)
 }
 
 // Release returns the stores to the pool, which closes those that nothing else has.
