@@ -175,3 +175,14 @@ func TestPolicies_have_one_item_each_however_often_they_are_met(t *testing.T) {
 		})
 	}
 }
+
+// TestHeaders_outerShowsNone has a handler whose headers are off, and which waits for the response, around one that
+// shows its quota.
+func TestHeaders_outerShowsNone(t *testing.T) {
+	outer := newHandler(t, `{"policies":[{"name":"outer","key":"outer","limit":9,"window":"24h","count_if":{"status_code":[401]}}],"headers":["off"]}`)
+	inner := newHandler(t, `{"policies":[{"name":"inner","key":"inner","limit":5,"window":"24h"}]}`)
+	within := func(w http.ResponseWriter, r *http.Request) error {
+		return inner.ServeHTTP(w, r, caddyhttp.HandlerFunc(hello))
+	}
+	checkShare(t, fetch(t, serve(t, within, outer).URL).Header, "5", "4")
+}

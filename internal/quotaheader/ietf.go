@@ -16,9 +16,10 @@ const maxInteger = 999_999_999_999_999
 // have no characters that need to be escaped.
 func (q *Quotas) setIETF(header http.Header) {
 	var policySpace, quotaSpace [128]byte
+	var shownSpace [4]*status
 	policies, quotas := policySpace[:0], quotaSpace[:0]
 	policiesFit, quotasFit := true, true
-	for _, s := range q.bindingOfPolicies() {
+	for _, s := range q.bindingOfPolicies(shownSpace[:0]) {
 		fits := true
 		policies, fits = appendPolicy(appendComma(policies), s.Policy)
 		policiesFit = policiesFit && fits
@@ -35,9 +36,8 @@ func (q *Quotas) setIETF(header http.Header) {
 	}
 }
 
-// bindingOfPolicies returns, of each policy that the RateLimit headers show, the status that binds.
-func (q *Quotas) bindingOfPolicies() []*status {
-	shown := make([]*status, 0, len(q.statuses))
+// bindingOfPolicies appends, of each policy that the RateLimit headers show, the status that binds.
+func (q *Quotas) bindingOfPolicies(shown []*status) []*status {
 statuses:
 	for i := range q.statuses {
 		s := &q.statuses[i]
