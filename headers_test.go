@@ -182,7 +182,7 @@ func TestHeaders_outerShowsNone(t *testing.T) {
 	outer := newHandler(t, `{"policies":[{"name":"outer","key":"outer","limit":9,"window":"24h","count_if":{"status_code":[401]}}],"headers":["off"]}`)
 	inner := newHandler(t, `{"policies":[{"name":"inner","key":"inner","limit":5,"window":"24h"}]}`)
 	within := func(w http.ResponseWriter, r *http.Request) error {
-		return inner.ServeHTTP(w, r, caddyhttp.HandlerFunc(hello))
+		return inner.ServeHTTP(w, r, hello)
 	}
 	checkShare(t, fetch(t, serve(t, within, outer).URL).Header, "5", "4")
 }

@@ -11,33 +11,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
-
-// CheckGroup is checks that a store decides together.
-type CheckGroup struct {
-	Checks []limiter.Check
-	DryRun bool
-
-	// Mode decides if Redis does not.
-	Mode failover.FailMode
-
-	// Source is what has decided; empty: nothing has so far. What is blocked is refused before a store is asked.
-	Source limiter.Source
-}
-
-// Verdict is what was decided about the checks that are enforced.
-type Verdict struct {
-	CheckGroup
-	Outcome rule.Outcome
-	Err     error         // why no store decided
-	Delay   time.Duration // for how long queues hold the request
-	at      time.Time
-	pass    rule.Pass
-}
-
-// Undecided is the outcome if the client left, or its time was up, before a store decided.
-const Undecided rule.Outcome = ""
 
 // Decide has the store decide about a request.
 func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
@@ -118,43 +94,18 @@ func (x *Exchange) ask(group *CheckGroup, timedOut bool) (limiter.Source, error)
 // at once.
 func (l *Limiter) isTimeout(took time.Duration) bool { return took >= l.Timeout/2 }
 
-// Enforced returns the group of the checks that are enforced.
-func (l *Limiter) Enforced(e *rule.Evaluation) CheckGroup {
-	group := CheckGroup{Checks: e.Enforced, Mode: l.FailMode}
-	if e.Blocked {
-		group.Source = e.BlockedBy
+// add merges what one more handler decided. A denial ends the request, so that the last outcome is that of the
+// request. The headers show the policy that binds over all handlers.
+func (d *decision) add(v *Verdict, f quotaheader.Formats) {
+	d.outcome, d.source = v.Outcome, v.Source
+	if v.Outcome == rule.Denied {
+		d.refusal = rule.ReasonOf(v.Checks, v.Source)
 	}
-	return group
+	d.quotas.Record(v.Checks, f, v.at)
 }
 
-// Blocked reports whether a check is refused before a store is asked, and by what.
-func Blocked(c *limiter.Check) (by limiter.Source, blocked bool) {
-	if c.Result.Passes() {
-		return "", false
-	}
-	return rule.BlockSource(c), true
-}
-
-// Outcome returns what becomes of a request by its checks, or by a fail mode if no store decided these.
-func Outcome(checks []limiter.Check, undecided bool, mode failover.FailMode) rule.Outcome {
-	switch {
-	case undecided && mode == failover.FailOpen:
-		return rule.FailedOpen
-	case undecided:
-		return rule.FailedClosed
-	case limiter.Allowed(checks):
-		return rule.Allowed
-	}
-	return rule.Denied
-}
-
-// LongestDelay returns for how long the queues of checks hold their request.
-func LongestDelay(checks []limiter.Check) (longest time.Duration) {
-	for i := range checks {
-		longest = max(longest, checks[i].Result.Delay)
-	}
-	return longest
-}
+// fail records that this handler's policies could not be decided.
+func (d *decision) fail(o rule.Outcome) { d.outcome, d.source = o, limiter.SourceRedis }
 
 // count counts what was decided: for a denial only the policies that denied, for anything else all.
 func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source limiter.Source) {
@@ -185,25 +136,4 @@ func (l *Limiter) countBans(group *CheckGroup) {
 			l.Events.Banned(c, group.Source, group.DryRun)
 		}
 	}
-}
-
-// acquireStores begins the use of the stores. Requests of a configuration may go on after its end, when its own use of
-// the stores has ended as well; the stores are then opened again.
-func (x *Exchange) acquireStores() {
-	x.stores = x.limiter.Stores
-	if x.stores.Uses.Add(1) <= 0 {
-		x.stores = x.stores.Reopen()
-	}
-}
-
-// releaseIfIdle ends the use of the stores if nothing is refunded, charged or ended later. A connection that was handed
-// over may live for hours.
-func (x *Exchange) releaseIfIdle() {
-	if x.stores == nil || x.pending != nil && len(x.pending.checks)+len(x.pending.running) > 0 {
-		return
-	}
-	if x.stores.Uses.Add(-1) == 0 {
-		x.stores.CloseUnused()
-	}
-	x.stores = nil
 }

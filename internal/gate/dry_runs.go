@@ -21,23 +21,6 @@ type dryRuns struct {
 	pending  sync.WaitGroup
 }
 
-// DryRuns returns the groups of dry runs. Each check is decided by itself, so that none affects another, and
-// none fails.
-func DryRuns(e *rule.Evaluation) []CheckGroup {
-	if len(e.DryRun)+len(e.DryBlocks) == 0 {
-		return nil
-	}
-	groups := make([]CheckGroup, 0, len(e.DryRun)+len(e.DryBlocks))
-	for i := range e.DryBlocks {
-		blocked := e.DryBlocks[i : i+1 : i+1]
-		groups = append(groups, CheckGroup{Checks: blocked, DryRun: true, Mode: failover.FailLocal, Source: rule.BlockSource(&blocked[0])})
-	}
-	for i := range e.DryRun {
-		groups = append(groups, CheckGroup{Checks: e.DryRun[i : i+1 : i+1], DryRun: true, Mode: failover.FailLocal})
-	}
-	return groups
-}
-
 // startDryRuns begins to decide the dry runs; nil if there are none. [Exchange.endDryRuns] waits for them, after the
 // enforced checks were decided.
 func (x *Exchange) startDryRuns(e *rule.Evaluation) *dryRuns {

@@ -121,3 +121,15 @@ func New(l Limiter) *Limiter {
 	l.usageCache, l.proxies = newUsageCache(), &serverProxies{find: l.FindProxies}
 	return &l
 }
+
+// describe returns the log fields of a denial by a check, for a reason that a source gave.
+func (l *Limiter) describe(c *limiter.Check, source limiter.Source, reason rule.Reason) []zap.Field {
+	fields := []zap.Field{
+		zap.String("policy", c.Policy.Name()), zap.String("reason", string(reason)), zap.String("source", string(source)),
+		zap.Duration("retry_after", c.Result.RetryAfter),
+	}
+	if l.LogKeys {
+		fields = append(fields, zap.Stringer("key", c.Key))
+	}
+	return fields
+}

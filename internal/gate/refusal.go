@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
@@ -23,18 +22,6 @@ var (
 
 // MaxHeld is how many requests this process holds at a time. Each keeps a connection and some memory. More are refused.
 const MaxHeld = 65536
-
-// PassExempt lets a request through that no policy counts, because it is exempt by the option or by an override.
-func (x *Exchange) PassExempt(repl *caddy.Replacer, e *rule.Evaluation, next caddyhttp.Handler) error {
-	defer x.End()
-	d := x.decisionOf(repl)
-	d.outcome, d.source = rule.Exempt, ""
-	if e.Exempted {
-		d.source = rule.SourceOverride
-	}
-	d.log(x.request)
-	return x.Next(next)
-}
 
 // Deny answers a request that was denied.
 func (x *Exchange) Deny(verdict *Verdict) error {
@@ -264,16 +251,4 @@ func (x *Exchange) refuseCall(r *refusal) {
 // isInErrorRoutes reports whether the limit stands in error routes, which run for another error.
 func (x *Exchange) isInErrorRoutes() bool {
 	return x.request.Context().Value(caddyhttp.ErrorCtxKey) != nil
-}
-
-// describe returns the log fields of a denial by a check, for a reason that a source gave.
-func (l *Limiter) describe(c *limiter.Check, source limiter.Source, reason rule.Reason) []zap.Field {
-	fields := []zap.Field{
-		zap.String("policy", c.Policy.Name()), zap.String("reason", string(reason)), zap.String("source", string(source)),
-		zap.Duration("retry_after", c.Result.RetryAfter),
-	}
-	if l.LogKeys {
-		fields = append(fields, zap.Stringer("key", c.Key))
-	}
-	return fields
 }

@@ -103,6 +103,76 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 	return NotLimited, nil
 }
 
+// decisionOf returns the decision that the handlers of a request share, and creates it on first use.
+func (x *Exchange) decisionOf(repl *caddy.Replacer) *decision {
+	if x.decision != nil {
+		return x.decision
+	}
+	x.decision = &x.own
+	if vars, ok := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
+		if earlier, ok := vars[decisionVar].(*decision); ok {
+			x.decision = earlier
+			return earlier
+		}
+		vars[decisionVar] = x.decision
+	}
+	if repl != nil {
+		repl.Map(x.decision.placeholder)
+	}
+	return x.decision
+}
+
+// knownDecision returns the decision about the request; nil if no handler has made one.
+func (x *Exchange) knownDecision() *decision {
+	if x.decision != nil {
+		return x.decision
+	}
+	d, _ := caddyhttp.GetVar(x.request.Context(), decisionVar).(*decision)
+	return d
+}
+
+// acquireStores begins the use of the stores. Requests of a configuration may go on after its end, when its own use of
+// the stores has ended as well; the stores are then opened again.
+func (x *Exchange) acquireStores() {
+	x.stores = x.limiter.Stores
+	if x.stores.Uses.Add(1) <= 0 {
+		x.stores = x.stores.Reopen()
+	}
+}
+
+// releaseIfIdle ends the use of the stores if nothing is refunded, charged or ended later. A connection that was handed
+// over may live for hours.
+func (x *Exchange) releaseIfIdle() {
+	if x.stores == nil || x.pending != nil && len(x.pending.checks)+len(x.pending.running) > 0 {
+		return
+	}
+	if x.stores.Uses.Add(-1) == 0 {
+		x.stores.CloseUnused()
+	}
+	x.stores = nil
+}
+
+// pendingWork is what ends with a response or with its request. Most requests of most handlers have nothing of it.
+type pendingWork struct {
+	checks   []PendingCheck  // that the response settles
+	running  []limiter.Check // that end with the request
+	response rule.Response   // so far
+
+	measures bool // a check waits for the end of the response, whose body counts
+	failed   bool // a part of the body was not written
+	tunnel   bool // the response of 200 begins a WebSocket
+
+	answered any // the latency of a backend that answered before the handlers behind this one were called; nil: none did
+}
+
+// work returns what ends with the exchange, to add to it.
+func (x *Exchange) work() *pendingWork {
+	if x.pending == nil {
+		x.pending = &pendingWork{response: rule.Response{Refused: true}} // until the handlers are called
+	}
+	return x.pending
+}
+
 // Caddy's templates give these to the requests that they make of themselves, for httpInclude.
 const (
 	includeAddr   = "127.0.0.1:10000"

@@ -6,7 +6,10 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // Next calls the next handler, with this exchange as its response writer unless nothing depends on the response: no
@@ -37,6 +40,18 @@ func (x *Exchange) Next(next caddyhttp.Handler) error {
 		d.quotas.SetHeaders(x.Header(), x.request.Header)
 	}
 	return err
+}
+
+// PassExempt lets a request through that no policy counts, because it is exempt by the option or by an override.
+func (x *Exchange) PassExempt(repl *caddy.Replacer, e *rule.Evaluation, next caddyhttp.Handler) error {
+	defer x.End()
+	d := x.decisionOf(repl)
+	d.outcome, d.source = rule.Exempt, ""
+	if e.Exempted {
+		d.source = rule.SourceOverride
+	}
+	d.log(x.request)
+	return x.Next(next)
 }
 
 // End ends the exchange, whatever became of the handlers: what is pending, and its use of the stores.

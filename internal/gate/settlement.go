@@ -15,43 +15,12 @@ import (
 // afterwards. [rule.Set.CostOf] says what becomes of the units: at the response's header if count_if decides alone,
 // otherwise when the handlers have returned.
 
-// PendingCheck is a check that passed and whose cost the response decides.
-type PendingCheck struct {
-	Check  limiter.Check
-	Rule   *rule.Rule
-	Source limiter.Source // that decided
-	DryRun bool
-}
-
 // Settlement is what a response makes of a check that passed.
 type Settlement struct {
 	*PendingCheck
 	Counts bool  // count_if counts the response
 	Cost   int64 // units that the request is charged in all
 	Told   bool  // no fallback takes the place of the cost
-}
-
-// pendingWork is what ends with a response or with its request. Most requests of most handlers have nothing of it.
-type pendingWork struct {
-	checks   []PendingCheck  // that the response settles
-	running  []limiter.Check // that end with the request
-	response rule.Response   // so far
-
-	measures bool // a check waits for the end of the response, whose body counts
-	failed   bool // a part of the body was not written
-	tunnel   bool // the response of 200 begins a WebSocket
-
-	answered any // the latency of a backend that answered before the handlers behind this one were called; nil: none did
-}
-
-// Pending returns a check of a group that was decided, and whether the response decides what it costs.
-func (l *Limiter) Pending(group *CheckGroup, i int) (p PendingCheck, waits bool) {
-	c := &group.Checks[i]
-	r := l.Rules.RuleOf(c)
-	if !c.Result.Passes() || !r.AwaitsResponse() {
-		return p, false
-	}
-	return PendingCheck{Check: *c, Rule: r, Source: group.Source, DryRun: group.DryRun}, true
 }
 
 // keepPending remembers the checks of a group whose cost is known only after the response. For all others it emits
@@ -83,14 +52,6 @@ func (x *Exchange) keepRunning(checks []limiter.Check) {
 	} else {
 		work.running = append(work.running[:len(work.running):len(work.running)], checks...)
 	}
-}
-
-// work returns what ends with the exchange, to add to it.
-func (x *Exchange) work() *pendingWork {
-	if x.pending == nil {
-		x.pending = &pendingWork{response: rule.Response{Refused: true}} // until the handlers are called
-	}
-	return x.pending
 }
 
 // settleAtHeader settles the checks that the header of the final response decides, and begins to measure the body if

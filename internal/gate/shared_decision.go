@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
@@ -34,47 +33,9 @@ type decision struct {
 // decisionVar is the request variable that holds the decision.
 const decisionVar = "redis_ratelimit.decision"
 
-// decisionOf returns the decision that the handlers of a request share, and creates it on first use.
-func (x *Exchange) decisionOf(repl *caddy.Replacer) *decision {
-	if x.decision != nil {
-		return x.decision
-	}
-	x.decision = &x.own
-	if vars, ok := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
-		if earlier, ok := vars[decisionVar].(*decision); ok {
-			x.decision = earlier
-			return earlier
-		}
-		vars[decisionVar] = x.decision
-	}
-	if repl != nil {
-		repl.Map(x.decision.placeholder)
-	}
-	return x.decision
-}
-
-// knownDecision returns the decision about the request; nil if no handler has made one.
-func (x *Exchange) knownDecision() *decision {
-	if x.decision != nil {
-		return x.decision
-	}
-	d, _ := caddyhttp.GetVar(x.request.Context(), decisionVar).(*decision)
-	return d
-}
-
 // String is the outcome alone. Requests' variables can be written to logs, which must not get clients'
 // keys.
 func (d *decision) String() string { return string(d.outcome) }
-
-// add merges what one more handler decided. A denial ends the request, so that the last outcome is that of the
-// request. The headers show the policy that binds over all handlers.
-func (d *decision) add(v *Verdict, f quotaheader.Formats) {
-	d.outcome, d.source = v.Outcome, v.Source
-	if v.Outcome == rule.Denied {
-		d.refusal = rule.ReasonOf(v.Checks, v.Source)
-	}
-	d.quotas.Record(v.Checks, f, v.at)
-}
 
 // reason returns why the request is denied; empty if it is not.
 func (d *decision) reason() rule.Reason {
@@ -83,9 +44,6 @@ func (d *decision) reason() rule.Reason {
 	}
 	return d.refusal
 }
-
-// fail records that this handler's policies could not be decided.
-func (d *decision) fail(o rule.Outcome) { d.outcome, d.source = o, limiter.SourceRedis }
 
 // log adds the decision to the access log.
 func (d *decision) log(r *http.Request) {

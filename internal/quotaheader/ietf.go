@@ -20,7 +20,7 @@ func (q *Quotas) setIETF(header http.Header) {
 	policies, quotas := policySpace[:0], quotaSpace[:0]
 	policiesFit, quotasFit := true, true
 	for _, s := range q.bindingOfPolicies(shownSpace[:0]) {
-		fits := true
+		var fits bool
 		policies, fits = appendPolicy(appendComma(policies), s.Policy)
 		policiesFit = policiesFit && fits
 		if s.Result.Remaining != limiter.Unknown {

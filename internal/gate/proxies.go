@@ -1,0 +1,38 @@
+package gate
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// Proxies is what the reverse_proxy handlers of a server may do with a request that a backend has seen.
+type Proxies struct {
+	// Repeat says that one may send it again after it had a connection, whatever the method.
+	Repeat bool
+
+	// Pass says that one may hand it on after an answer, by its routes for responses, as forward_auth does.
+	Pass bool
+}
+
+// serverProxies is what the proxies of a limiter's server may do. It is found out at the first request that asks for
+// it: all handlers of the server are provisioned by then, and its routes do not change.
+type serverProxies struct {
+	find  func(*caddyhttp.Server) Proxies
+	found atomic.Pointer[Proxies]
+}
+
+// of returns what the proxies of a request's server may do.
+func (s *serverProxies) of(r *http.Request) *Proxies {
+	if found := s.found.Load(); found != nil {
+		return found
+	}
+	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || server == nil || s.find == nil {
+		return &Proxies{Repeat: true, Pass: true}
+	}
+	found := s.find(server)
+	s.found.Store(&found)
+	return &found
+}
