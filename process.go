@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/container"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
@@ -30,10 +30,10 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 })
 
 // lastEvents are the last events of all handlers.
-var lastEvents = clock.NewFilter()
+var lastEvents = container.NewEventFilter()
 
 // process is what all limiters share.
-var process = gate.Process{Thresholds: clock.NewFilter(), MemorySeconds: memorySeconds,
+var process = gate.Process{Thresholds: container.NewEventFilter(), MemorySeconds: memorySeconds,
 	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() }}
 
 // noticed are the warnings that were logged last.

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/container"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
@@ -97,7 +97,7 @@ type Process struct {
 	Held atomic.Int64
 
 	// Thresholds are the marks of quotas that have had their event.
-	Thresholds *clock.Filter
+	Thresholds *container.EventFilter
 
 	// Challenged counts what became of challenges.
 	Challenged func(challenge.Outcome)

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/container"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
@@ -108,7 +109,7 @@ func (n *Names) Use(policy string) *Policy {
 	defer n.mu.Unlock()
 	d := n.known[policy]
 	if d == nil {
-		d = &Policy{name: policy, began: n.now(), Top: NewTopKeys(n.now)}
+		d = &Policy{name: policy, began: n.now(), Top: container.NewSketch(n.now)}
 		n.known[policy] = d
 	}
 	d.users++
@@ -170,7 +171,7 @@ func (n *Names) End() {
 // [Policy.CountBans], so that there are none of what cannot happen. They are looked up once.
 type Policy struct {
 	// Top are the keys that were denied most.
-	Top *TopKeys
+	Top *container.Sketch
 
 	// Series count decisions by outcome and source. A series is nil before [Policy.Count] has counted in it.
 	Series [6][6]atomic.Pointer[prometheus.Counter]

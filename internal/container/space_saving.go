@@ -1,4 +1,4 @@
-package policystats
+package container
 
 import "strings"
 
@@ -18,9 +18,9 @@ func (s *spaceSaving) add(key string) {
 	}
 	key = strings.Clone(key) // the caller's key may be part of a larger string
 	if s.indexes == nil {
-		s.indexes = make(map[string]int, KeptKeys)
+		s.indexes = make(map[string]int, SketchKept)
 	}
-	if len(s.kept) < KeptKeys {
+	if len(s.kept) < SketchKept {
 		s.indexes[key] = len(s.kept)
 		s.kept = append(s.kept, KeyCount{Key: key, Count: 1})
 		return
@@ -52,7 +52,7 @@ func (s *spaceSaving) lowest() int {
 
 // least returns how often a key that is not kept may have come.
 func (s *spaceSaving) least() int64 {
-	if len(s.kept) < KeptKeys {
+	if len(s.kept) < SketchKept {
 		return 0
 	}
 	return s.kept[s.lowest()].Count

@@ -1,4 +1,4 @@
-package policystats
+package container
 
 import (
 	"cmp"
@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// TopKeys counts the keys that came most often lately. It runs the Space-Saving algorithm (Metwally,
+// Sketch counts the keys that came most often lately, in bounded memory. It runs the Space-Saving algorithm (Metwally,
 // Agrawal, El Abbadi 2005) over two periods of time. A new key replaces the kept key with the smallest
 // count, and inherits that count as its error. A count is therefore never too small, and at most by its
-// error too large. A key with more than 1/[KeptKeys] of all additions is never missed. A TopKeys is safe for
+// error too large. A key with more than 1/[SketchKept] of all additions is never missed. A Sketch is safe for
 // concurrent use.
-type TopKeys struct {
+type Sketch struct {
 	mu       sync.Mutex
 	now      func() time.Time
 	began    time.Time // of the current period
@@ -22,11 +22,11 @@ type TopKeys struct {
 }
 
 const (
-	// KeptKeys is the number of keys kept for each period.
-	KeptKeys = 128
+	// SketchKept is the number of keys kept for each period.
+	SketchKept = 128
 
-	// TopPeriod is the length of a period. Counts go back for one to two periods.
-	TopPeriod = 5 * time.Minute
+	// SketchPeriod is the length of a period. Counts go back for one to two periods.
+	SketchPeriod = 5 * time.Minute
 )
 
 // KeyCount is how often a key came: at most Count times, and at least Count-Error times.
@@ -35,11 +35,11 @@ type KeyCount struct {
 	Count, Error int64
 }
 
-// NewTopKeys returns an empty list that reads the time from now.
-func NewTopKeys(now func() time.Time) *TopKeys { return &TopKeys{now: now, began: now()} }
+// NewSketch returns an empty sketch that reads the time from now.
+func NewSketch(now func() time.Time) *Sketch { return &Sketch{now: now, began: now()} }
 
 // Add counts a key once.
-func (s *TopKeys) Add(key string) {
+func (s *Sketch) Add(key string) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *TopKeys) Add(key string) {
 }
 
 // Empty reports whether no key came lately.
-func (s *TopKeys) Empty() bool {
+func (s *Sketch) Empty() bool {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,14 +57,14 @@ func (s *TopKeys) Empty() bool {
 }
 
 // List returns the kept keys, the largest count first, and how far back they were counted.
-func (s *TopKeys) List() (keys []KeyCount, since time.Duration) {
+func (s *Sketch) List() (keys []KeyCount, since time.Duration) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advance(now)
 	since = now.Sub(s.began)
 	if s.previous.kept != nil {
-		since += TopPeriod
+		since += SketchPeriod
 	}
 	keys = s.merged()
 	slices.SortFunc(keys, func(a, b KeyCount) int {
@@ -74,12 +74,12 @@ func (s *TopKeys) List() (keys []KeyCount, since time.Duration) {
 }
 
 // advance begins a new period after the end of the current one. The lock is held.
-func (s *TopKeys) advance(now time.Time) {
+func (s *Sketch) advance(now time.Time) {
 	switch age := now.Sub(s.began); {
-	case age < TopPeriod:
+	case age < SketchPeriod:
 		return
-	case age < 2*TopPeriod:
-		s.previous, s.began = s.current, s.began.Add(TopPeriod)
+	case age < 2*SketchPeriod:
+		s.previous, s.began = s.current, s.began.Add(SketchPeriod)
 	default:
 		s.previous, s.began = spaceSaving{}, now
 	}
@@ -88,7 +88,7 @@ func (s *TopKeys) advance(now time.Time) {
 
 // merged adds up both periods. A key that one of them did not keep may have come there as often as the
 // smallest kept count. The lock is held.
-func (s *TopKeys) merged() []KeyCount {
+func (s *Sketch) merged() []KeyCount {
 	keys := slices.Clone(s.current.kept)
 	for i := range keys {
 		before, found := s.previous.get(keys[i].Key)
