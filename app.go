@@ -243,7 +243,7 @@ func (a *App) Cleanup() error {
 	}
 	a.opened.Prune()
 	a.opened.Memory.Names.Release(a.registered.counters())
-	return a.opened.Leave()
+	return a.opened.EndConfiguration()
 }
 
 // policy returns the policy of that name in this configuration. If it is made anew, the rules of earlier handlers decide

@@ -33,8 +33,10 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 var lastEvents = container.NewEventFilter()
 
 // process is what all limiters share.
-var process = gate.Process{Thresholds: container.NewEventFilter(), MemorySeconds: memorySeconds,
-	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() }}
+var process = gate.Process{
+	Thresholds: container.NewEventFilter(), MemorySeconds: memorySeconds,
+	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() },
+}
 
 // noticed are the warnings that were logged last.
 var noticed notices

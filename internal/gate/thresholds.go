@@ -37,7 +37,7 @@ func (l *Limiter) notifyTake(c *limiter.Check, r *rule.Rule, s limiter.Source, d
 
 // notifyCost emits the events of units that a response has settled.
 func (l *Limiter) notifyCost(stores *storepool.Stores, passed *PendingCheck, units int64) {
-	if len(passed.Rule.Notify) == 0 || units <= 0 || !l.Events.ListensForThresholds() || !stores.Share() {
+	if len(passed.Rule.Notify) == 0 || units <= 0 || !l.Events.ListensForThresholds() || !stores.Retain() {
 		return
 	}
 	if copied := *passed; !l.Events.InBackground(func() { l.notifySettled(stores, &copied, units) }) {

@@ -41,7 +41,7 @@ func TestNotifyCost_slowListener(t *testing.T) {
 	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Events: listener, Process: &Process{Thresholds: container.NewEventFilter()}})
 	l.notifyCost(stores, &PendingCheck{Check: check, Rule: &l.Rules.Rules[0], Source: limiter.SourceMemory}, 10)
 	<-listener.begun
-	last := stores.Last()
+	last := stores.EndUse()
 	assert.ErrorIf(t, !last, "the stores are in use while a listener waits")
 	close(listener.end)
 }

@@ -20,11 +20,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 )
 
-// reporter counts and logs what Redis does not do: an outage, and a span in which overrides cannot be read, once
-// when it begins and once when it ends, lost refunds and charges once in an outage and else once a minute, what fails
-// for one request alone and new connections that are refused once a minute. No line has a client's key. The store outlives the
-// loggers of configurations, so that each line goes to the current one.
-type reporter struct {
+// outageReporter counts and logs what Redis does not do. These are logged:
+//
+//	an outage, overrides that cannot be read             when it begins and when it ends
+//	lost refunds and charges                             once in an outage, otherwise once a minute
+//	what fails for one request, refused connections      once a minute
+//
+// No line has a client's key. The store outlives the loggers of configurations, so that each line goes to the current
+// logger.
+type outageReporter struct {
 	alone   clock.Gate
 	refused clock.Gate
 	losses  lossLines
@@ -39,7 +43,7 @@ type reporter struct {
 
 // failingSince returns when Redis was noticed not to decide; zero: it decides, as far as is known. Where no request
 // asked Redis, the polls of overrides have noticed.
-func (s *reporter) failingSince() time.Time {
+func (s *outageReporter) failingSince() time.Time {
 	if since := cmp.Or(s.outageSince.Load(), s.unreadSince.Load()); since != nil {
 		return *since
 	}
@@ -49,10 +53,10 @@ func (s *reporter) failingSince() time.Time {
 // loggerName is that of the app.
 const loggerName = "redis_ratelimit"
 
-func (*reporter) logger() *zap.Logger { return caddy.Log().Named(loggerName) }
+func (*outageReporter) logger() *zap.Logger { return caddy.Log().Named(loggerName) }
 
-// watch returns the options of a store whose troubles these are.
-func (s *reporter) watch(o Options) redis.Options {
+// watch returns the options of the store that is reported on.
+func (s *outageReporter) watch(o Options) redis.Options {
 	return redis.Options{
 		KeyFormat: o.Naming, OnBatch: s.metrics.Batch, OnLost: s.refundLost, OnRefusedLogin: s.loginRefused,
 		OnOutage: func(err error) {
@@ -69,13 +73,14 @@ func (s *reporter) watch(o Options) redis.Options {
 }
 
 // watchOverrides returns what the overrides of a store report, whose polls also find out that Redis answers.
-func (s *reporter) watchOverrides(o Options, failover *failover.Store) overrides.Hooks {
+func (s *outageReporter) watchOverrides(o Options, failover *failover.Store) overrides.Hooks {
 	return overrides.Hooks{
 		OnChange:      failover.ForgetDenials,
 		OnFirstAnswer: func(version string) { s.answered(o, version) },
 		OnDataLost: func() {
 			s.metrics.DataLost()
-			s.logger().Warn("redis has lost its data: it was emptied, evicts keys, or another server answers at its address; clients have whole quotas, and bans are gone")
+			s.logger().Warn("redis has lost its data: it was emptied, evicts keys, or another server answers at its address; " +
+				"clients have whole quotas, and bans are gone")
 		},
 		OnUnread: func(err error) {
 			if err == nil {
@@ -83,7 +88,8 @@ func (s *reporter) watchOverrides(o Options, failover *failover.Store) overrides
 			} else {
 				s.unreadSince.CompareAndSwap(nil, new(time.Now()))
 			}
-			s.turned(&s.unread, err, "overrides cannot be read from redis; this node goes on with those that it has", "overrides are read from redis again")
+			s.turned(&s.unread, err,
+				"overrides cannot be read from redis; this node goes on with those that it has", "overrides are read from redis again")
 		},
 		OnUnreadable: func(err error) {
 			if s.foreign.Pass(time.Now(), time.Minute) {
@@ -97,7 +103,7 @@ func (s *reporter) watchOverrides(o Options, failover *failover.Store) overrides
 }
 
 // answered says once where the limits live. Scripts of Redis before 7.0 do not know its version.
-func (s *reporter) answered(o Options, version string) {
+func (s *outageReporter) answered(o Options, version string) {
 	fields := []zap.Field{zap.String("mode", string(cmp.Or(o.Client.Mode, dial.Standalone))), zap.Strings("addresses", o.Client.Addresses)}
 	if version != "" {
 		fields = append(fields, zap.String("version", version))
@@ -106,14 +112,14 @@ func (s *reporter) answered(o Options, version string) {
 }
 
 // secretUnread takes the reason why there is no secret of challenges.
-func (s *reporter) secretUnread(err error) {
+func (s *outageReporter) secretUnread(err error) {
 	if s.secret.Pass(time.Now(), time.Minute) {
 		s.logger().Warn("the secret of challenges cannot be read from redis; denied browsers get no page that waits", causeOf(err)...)
 	}
 }
 
 // undecided takes the error of a request that Redis did not decide.
-func (s *reporter) undecided(err error) {
+func (s *outageReporter) undecided(err error) {
 	s.metrics.StoreError(limiter.Kind(err))
 	if limiter.FailedAlone(err) && s.alone.Pass(time.Now(), time.Minute) {
 		s.logger().Warn("redis cannot decide for some clients alone; handlers do what their fail_mode says for these", causeOf(err)...)
@@ -122,25 +128,29 @@ func (s *reporter) undecided(err error) {
 
 // loginRefused takes the error of a new connection that was not let in, or that no sentinel gave an address
 // for, while older ones work. No request fails for it.
-func (s *reporter) loginRefused(err error) {
+func (s *outageReporter) loginRefused(err error) {
 	s.metrics.StoreError(limiter.Kind(err))
 	if !s.refused.Pass(time.Now(), time.Minute) {
 		return
 	}
-	text := "new connections to redis cannot log in; older ones decide the requests. Give both sides the same passwords and certificates before these end"
+	text := "new connections to redis cannot log in; older ones decide the requests. " +
+		"Give both sides the same passwords and certificates before these end"
 	if limiter.Kind(err) == "refused" {
-		text = "no sentinel gives an address for new connections to redis; older ones decide the requests. Start the sentinels before these end"
+		text = "no sentinel gives an address for new connections to redis; older ones decide the requests. " +
+			"Start the sentinels before these end"
 	}
 	s.logger().Warn(text, causeOf(err)...)
 }
 
 // loggedIn takes what came of logging open connections in again; nil: all of them have.
-func (s *reporter) loggedIn(err error) {
-	s.turned(&s.loginFailing, err, "credentials cannot be renewed; open connections to redis go on with the last login until redis ends them", "credentials are renewed again")
+func (s *outageReporter) loggedIn(err error) {
+	s.turned(&s.loginFailing, err,
+		"credentials cannot be renewed; open connections to redis go on with the last login until redis ends them",
+		"credentials are renewed again")
 }
 
 // turned logs that something fails when it begins to, and when it ends.
-func (s *reporter) turned(failing *atomic.Bool, err error, begins, ends string) {
+func (s *outageReporter) turned(failing *atomic.Bool, err error, begins, ends string) {
 	switch failed := failing.Swap(err != nil); {
 	case err != nil && !failed:
 		s.logger().Warn(begins, causeOf(err)...)
@@ -150,7 +160,7 @@ func (s *reporter) turned(failing *atomic.Bool, err error, begins, ends string) 
 }
 
 // refundLost takes the error of a refund or a charge that Redis did not do. It is counted once it is logged.
-func (s *reporter) refundLost(err error) {
+func (s *outageReporter) refundLost(err error) {
 	defer s.metrics.RefundError(limiter.Kind(err))
 	if s.losses.due(time.Now()) {
 		s.logger().Warn("redis did not do refunds, charges or repayments of an outage; refund_errors_total counts them", causeOf(err)...)

@@ -31,7 +31,7 @@ type Memory struct {
 	Names     *policystats.Names
 	Announced atomic.Bool // that the limits live here
 
-	deciders Deciders
+	shared SharedStores
 }
 
 // Destruct ends what was kept for policies. No configuration uses it any more.
@@ -59,7 +59,10 @@ func (p *Pool) acquireMemory() (*Memory, error) {
 		store := memory.New()
 		return &Memory{
 			Store: store, Names: policystats.New(store.Prune, time.Now),
-			deciders: Deciders{failover.New(nil, store, failover.Options{AwaitsRefunds: true}), overrides.NewLocal(overrides.Hooks{}), challenge.NewLocal()},
+			shared: SharedStores{
+				failover.New(nil, store, failover.Options{AwaitsRefunds: true}),
+				overrides.NewLocal(overrides.Hooks{}), challenge.NewLocal(),
+			},
 		}, nil
 	})
 }
@@ -96,19 +99,19 @@ type Redis struct {
 	Store        *redis.Store
 	LoginFailing *atomic.Bool // open connections cannot log in again
 
-	key      string
-	deciders Deciders
-	troubles *reporter
+	key     string
+	shared  SharedStores
+	outages *outageReporter
 }
 
 // FailingSince returns when this process noticed that Redis does not decide; zero: nothing is known of that.
-func (s *Redis) FailingSince() time.Time { return s.troubles.failingSince() }
+func (s *Redis) FailingSince() time.Time { return s.outages.failingSince() }
 
 // Destruct ends the polls, gives leases back and closes the client when no configuration uses it any more.
 func (s *Redis) Destruct() error {
-	s.deciders.Overrides.Close()
-	s.deciders.Challenges.Close()
-	s.deciders.EndLeases()
+	s.shared.Overrides.Close()
+	s.shared.Challenges.Close()
+	s.shared.EndLeases()
 	return s.Store.Close()
 }
 
@@ -120,7 +123,8 @@ func (p *Pool) newestAt(o *Options) *Stores {
 		return nil
 	}
 	a, b := o.Client, newest.Options.Client
-	if a.Mode == b.Mode && a.Master == b.Master && a.DB == b.DB && slices.Equal(a.Addresses, b.Addresses) && o.Naming == newest.Options.Naming {
+	sameServers := a.Mode == b.Mode && a.Master == b.Master && slices.Equal(a.Addresses, b.Addresses)
+	if sameServers && a.DB == b.DB && o.Naming == newest.Options.Naming {
 		return newest
 	}
 	return nil
@@ -130,24 +134,27 @@ func (p *Pool) newestAt(o *Options) *Stores {
 func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 	key := o.poolKey()
 	return acquire[*Redis](p, key, func() (caddy.Destructor, error) {
-		troubles := &reporter{metrics: p.Metrics}
-		o.Client.OnLogin = troubles.loggedIn
+		outages := &outageReporter{metrics: p.Metrics}
+		o.Client.OnLogin = outages.loggedIn
 		client, err := dial.New(o.Client)
 		if err != nil {
 			return nil, caddyfileopt.NameFields(err)
 		}
-		store := redis.New(client, troubles.watch(o))
+		store := redis.New(client, outages.watch(o))
 		failover := failover.New(store, memory.Store, failover.Options{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
-			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true, OnRepaid: memory.Names.CountOutage, OnLeaseEnd: memory.Names.CountLeased,
-			OnAsk: traceStore(o.Client), OnUndecided: troubles.undecided,
+			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true,
+			OnRepaid: memory.Names.CountOutage, OnLeaseEnd: memory.Names.CountLeased,
+			OnAsk: traceStore(o.Client), OnUndecided: outages.undecided,
 		})
-		var earlier Deciders // whose overrides and secret apply in the first moments too
+		var earlier SharedStores // whose overrides and secret apply in the first moments too
 		if newest := p.newestAt(&o); newest != nil {
-			earlier = newest.Deciders
+			earlier = newest.SharedStores
 		}
-		live := overrides.NewShared(store, o.Naming, earlier.Overrides, troubles.watchOverrides(o, failover))
-		keeper := challenge.NewShared(store, o.Naming, earlier.Challenges, troubles.secretUnread)
-		return &Redis{key: key, Store: store, LoginFailing: &troubles.loginFailing, deciders: Deciders{failover, live, keeper}, troubles: troubles}, nil
+		live := overrides.NewShared(store, o.Naming, earlier.Overrides, outages.watchOverrides(o, failover))
+		keeper := challenge.NewShared(store, o.Naming, earlier.Challenges, outages.secretUnread)
+		return &Redis{
+			key: key, Store: store, LoginFailing: &outages.loginFailing, shared: SharedStores{failover, live, keeper}, outages: outages,
+		}, nil
 	})
 }

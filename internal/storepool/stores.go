@@ -1,5 +1,5 @@
-// Package storepool opens the stores of configurations and keeps them open over reloads, good and failed: every
-// count goes on, and the old and the new configuration share a client while both are there.
+// Package storepool opens the stores of configurations and keeps them open over reloads, good and failed: counts go on,
+// and the old and the new configuration use one client while both exist.
 package storepool
 
 import (
@@ -20,7 +20,7 @@ import (
 type Pool struct {
 	*caddy.UsagePool
 
-	// Newest returns the stores of the configuration that runs now; nil where none has some.
+	// Newest returns the stores of the configuration that runs now; nil if no configuration with stores runs.
 	Newest func() *Stores
 
 	// Metrics count.
@@ -40,8 +40,8 @@ func NewPool(newest func() *Stores, m Metrics) *Pool {
 	return &Pool{UsagePool: caddy.NewUsagePool(), Newest: newest, Metrics: m}
 }
 
-// Deciders decide by a store.
-type Deciders struct {
+// SharedStores are what all configurations with one Redis, or without Redis, have in common.
+type SharedStores struct {
 	*failover.Store
 
 	// Overrides are what operators have set for keys of the store.
@@ -51,11 +51,11 @@ type Deciders struct {
 	Challenges *challenge.Keeper
 }
 
-// Stores are stores of the pool. They stay open for as long as something uses them: the app that opened
-// them until its Cleanup, each request while it decides and while it has units that its response or its end
-// returns, and each question of the admin API. The last one to end returns them to the pool.
+// Stores are stores of the pool, as one configuration uses them. They stay open until their last use ends: that of the
+// app that opened them, which ends with its Cleanup; of each request while it is decided, and until its response and its
+// end have returned units; of each request to the admin API. The last use to end returns the stores to the pool.
 type Stores struct {
-	Deciders
+	SharedStores
 
 	Memory  *Memory
 	Redis   *Redis   // nil: the counts live in this process
@@ -78,7 +78,7 @@ func (p *Pool) Open(o *Options) (*Stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stores{Deciders: memory.deciders, Memory: memory, Options: o, pool: p}
+	s := &Stores{SharedStores: memory.shared, Memory: memory, Options: o, pool: p}
 	s.Uses.Store(1)
 	if o == nil {
 		return s, nil
@@ -86,24 +86,24 @@ func (p *Pool) Open(o *Options) (*Stores, error) {
 	if s.Redis, err = p.acquireRedis(*o, memory); err != nil {
 		return nil, errors.Join(fmt.Errorf("redis: %w", err), s.Release())
 	}
-	s.Deciders = s.Redis.deciders
+	s.SharedStores = s.Redis.shared
 	return s, nil
 }
 
-// Leave ends the use of an app that is cleaned up. If the process ends, requests that run are cut: the servers' grace
-// period is over.
-func (s *Stores) Leave() error {
+// EndConfiguration ends the use of an app that is cleaned up. If the process ends, requests that still run are cut off:
+// the servers' grace period is over.
+func (s *Stores) EndConfiguration() error {
 	if caddy.Exiting() {
-		s.pool.leave()
+		s.pool.leaveClusters()
 	}
-	if s.Last() {
+	if s.EndUse() {
 		return s.Release()
 	}
 	return nil
 }
 
-// leave gives back what requests that run hold on every Redis.
-func (p *Pool) leave() {
+// leaveClusters gives the places of running requests back, on every Redis.
+func (p *Pool) leaveClusters() {
 	var stores []*Redis
 	p.Range(func(_, value any) bool {
 		if store, ok := value.(*Redis); ok {
@@ -118,7 +118,7 @@ func (p *Pool) leave() {
 
 // Use returns the stores, which stay open until [Stores.End].
 func (s *Stores) Use() *Stores {
-	if s.Share() {
+	if s.Retain() {
 		return s
 	}
 	return s.Reopen()
@@ -139,8 +139,8 @@ func (s *Stores) Reopen() *Stores {
 	return again
 }
 
-// Share counts one more use, unless the last one has ended.
-func (s *Stores) Share() bool { return s.Uses.Add(1) > 0 }
+// Retain counts one more use, and reports whether the stores are open: not if the last use has ended.
+func (s *Stores) Retain() bool { return s.Uses.Add(1) > 0 }
 
 // End ends a use. A request does not wait for what the last one closes.
 func (s *Stores) End() {
@@ -156,12 +156,12 @@ func (s *Stores) CloseUnused() {
 	}
 }
 
-// Last ends a use, and reports whether it was the last one. [Stores.Release] follows it then.
-func (s *Stores) Last() bool {
+// EndUse ends a use, and reports whether it was the last one. The caller calls [Stores.Release] then.
+func (s *Stores) EndUse() (last bool) {
 	return s.Uses.Add(-1) == 0 && s.Uses.CompareAndSwap(0, noUses)
 }
 
-// Release returns the stores to the pool, which closes those that nothing else has.
+// Release returns the stores to the pool, which closes those that no other configuration has.
 func (s *Stores) Release() error {
 	var remote error
 	if s.Redis != nil {
