@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
@@ -273,7 +274,7 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 		h.Exempt, err = p.values("an address, a range or private_ranges")
 		return err
 	case "headers":
-		h.Headers, err = p.values("off, or any of x_ratelimit and ietf")
+		h.Headers, err = p.values(quotaheader.FormatsHint())
 		return err
 	}
 	value, err := caddyfileopt.Value(p.Dispenser)

@@ -13,13 +13,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// browser returns a request as challenges see it.
+// browser returns the client of a request, as challenges see it.
 func (l *Limiter) browser(r *http.Request) challenge.Browser {
 	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	return l.Challenges.Browser(r, address)
 }
 
-// passOf returns the pass that a request brings along.
+// passOf returns the pass in a request's cookie.
 func (l *Limiter) passOf(r *http.Request) rule.Pass {
 	browser := l.browser(r)
 	number, valid := browser.Pass()
@@ -51,8 +51,8 @@ func isNavigation(r *http.Request) bool {
 	return challenge.IsNavigation(method, r.Header)
 }
 
-// MayWait reports whether a browser that checks deny gets the page that waits where it navigates: the quota of each of
-// them is used up for a while, and the client's key has another pass.
+// MayWait reports whether a browser that checks deny may be shown the page that waits: the quota of each check that
+// denies is used up for a while, and the client's key has another pass.
 func (l *Limiter) MayWait(q *CheckGroup, pass rule.Pass) bool {
 	may := false
 	for i := range q.Checks {
@@ -61,7 +61,8 @@ func (l *Limiter) MayWait(q *CheckGroup, pass rule.Pass) bool {
 			continue
 		}
 		passes := l.Rules.RuleOf(c).Challenge.Passes
-		if passes == 0 || passes == 1 && pass.Valid || rule.ReasonOf(q.Checks[i:i+1], q.Source) != rule.ReasonLimit || c.Result.RetryAfter == limiter.Never {
+		usedUp := rule.ReasonOf(q.Checks[i:i+1], q.Source) == rule.ReasonLimit && c.Result.RetryAfter != limiter.Never
+		if passes == 0 || passes == 1 && pass.Valid || !usedUp {
 			return false
 		}
 		may = true
@@ -69,8 +70,8 @@ func (l *Limiter) MayWait(q *CheckGroup, pass rule.Pass) bool {
 	return may && l.challenges && l.Challenges.Ready()
 }
 
-// showPage answers a denied request with the page that waits. Its ticket has another number than the pass that is used
-// up.
+// showPage answers a denied request with the page that waits. The ticket of the page has another number than the pass
+// that is used up.
 func (x *Exchange) showPage(verdict *Verdict) error {
 	l := x.limiter
 	x.challenged(challenge.Shown)

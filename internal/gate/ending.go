@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// ending is how handlers ended that wrote no response.
+// ending says how handlers ended that wrote no response.
 type ending int
 
 // The endings.
@@ -23,11 +23,11 @@ const (
 	breaks                  // the client left, or what is behind the handlers broke
 )
 
-// endingOf returns how handlers ended by their error, and the status that becomes of it. Backends that stall or break
-// off on wrong passwords must not make these free to try, so that only what certainly reached no backend, and what
-// Caddy's error handler says, is an answer from 499 on.
+// endingOf returns the status that Caddy answers the handlers' error with, and how they ended. A backend that stalls or
+// breaks off after a wrong password must not make passwords free to try. Errors from 499 on therefore are an answer only
+// if certainly no backend was reached, or if the error comes from Caddy's handler error.
 func (x *Exchange) endingOf(err error) (status int, how ending) {
-	if status = http.StatusOK; err != nil { // net/http makes that of no response
+	if status = http.StatusOK; err != nil { // net/http answers 200 if nothing was written
 		status = http.StatusInternalServerError
 	}
 	failure := caddyhttp.HandlerError{}
@@ -49,14 +49,15 @@ func (x *Exchange) endingOf(err error) (status int, how ending) {
 	return status, answers
 }
 
-// isByErrorHandler reports whether Caddy's error handler made an error. The place in the code is its only mark.
+// isByErrorHandler reports whether an error comes from Caddy's handler error. Only the place in the code, which the error
+// has as its trace, says so.
 func isByErrorHandler(failure caddyhttp.HandlerError) bool {
 	return strings.HasPrefix(failure.Trace, "caddyhttp.StaticError.") || strings.HasPrefix(failure.Trace, "caddyhttp.(*StaticError).")
 }
 
-// reachedNone reports whether an error says that no backend was reached: a reverse_proxy had none to choose from, or
-// could not connect to any that it tried. Another backend may have seen the request before: of a proxy whose routes
-// for responses led to this one, or whose error led to error routes of a subroute.
+// reachedNone reports whether an error says that no backend was reached: a reverse_proxy had no upstream to choose from,
+// or could not connect to any upstream. It is false if another backend may have seen the request before: that of a proxy
+// whose handle_response led to this one, or whose error led to the error routes of a subroute.
 func (x *Exchange) reachedNone(err error, failure caddyhttp.HandlerError) bool {
 	noUpstream := isNoUpstream(failure)
 	if !noUpstream && !errors.As(err, new(reverseproxy.DialError)) {
@@ -72,8 +73,8 @@ func (x *Exchange) reachedNone(err error, failure caddyhttp.HandlerError) bool {
 	return noUpstream || x.everyTryFailedToConnect(repl)
 }
 
-// isNoUpstream reports whether a reverse_proxy had no upstream to choose from, in any of its tries: otherwise its error
-// is that of an earlier try. It keeps the error to itself.
+// isNoUpstream reports whether a reverse_proxy had no upstream to choose from in any of its tries; otherwise the error is
+// that of an earlier try. Caddy does not export the error, so that its text has to be compared.
 func isNoUpstream(failure caddyhttp.HandlerError) bool {
 	return failure.StatusCode == http.StatusServiceUnavailable && strings.HasPrefix(failure.Trace, "reverseproxy.") &&
 		failure.Err != nil && failure.Err.Error() == "no upstreams available"
@@ -105,9 +106,9 @@ func valueOf(repl *caddy.Replacer, name string) any {
 	return value
 }
 
-// everyTryFailedToConnect reports whether a reverse_proxy whose last try failed to connect has had no connection in the
-// tries before. By default it tries again after a connection if the method is GET. CONNECT is sent as GET, where it
-// begins a WebSocket.
+// everyTryFailedToConnect reports whether a reverse_proxy whose last try failed to connect had no connection in the tries
+// before either. After a connection the proxy tries again if the method is GET, by default. A CONNECT that begins a
+// WebSocket (RFC 8441) is sent as GET.
 func (x *Exchange) everyTryFailedToConnect(repl *caddy.Replacer) bool {
 	retries, ok := valueOf(repl, proxyRetries).(int)
 	switch {
@@ -120,7 +121,8 @@ func (x *Exchange) everyTryFailedToConnect(repl *caddy.Replacer) bool {
 	return method != http.MethodGet && method != http.MethodConnect && !x.limiter.proxies.of(x.request).Repeat
 }
 
-// noteAnswer remembers the answer of a backend before the handlers behind this one are called, such as that of forward_auth.
+// noteAnswer remembers whether a backend answered before the handlers behind this one are called, as that of
+// forward_auth does.
 func (x *Exchange) noteAnswer() {
 	if !x.limiter.proxies.of(x.request).Pass {
 		return

@@ -16,8 +16,8 @@ type Proxies struct {
 	Pass bool
 }
 
-// serverProxies is what the proxies of a limiter's server may do. It is found out at the first request that asks for
-// it: all handlers of the server are provisioned by then, and its routes do not change.
+// serverProxies finds what the proxies of a limiter's server may do, at the first request that needs to know: all
+// handlers of the server are provisioned by then, and its routes do not change.
 type serverProxies struct {
 	find  func(*caddyhttp.Server) Proxies
 	found atomic.Pointer[Proxies]

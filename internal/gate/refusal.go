@@ -83,8 +83,8 @@ func (x *Exchange) abortDelay(err error) error {
 	return err
 }
 
-// RefuseUndecided answers a request that nothing was decided about: its client left or its time was up, or the store
-// failed and the fail mode is closed.
+// RefuseUndecided answers a request that no store decided: its client left or its time was up, or the store failed and
+// the fail mode is closed.
 func (x *Exchange) RefuseUndecided(err error) error {
 	if !errors.Is(err, limiter.ErrUndecided) {
 		status := statusClientGone
@@ -101,8 +101,8 @@ func (x *Exchange) RefuseUndecided(err error) error {
 	return x.refuse(&refusal{cause: unavailable, status: http.StatusServiceUnavailable, reason: errUnavailable, wait: wait.True})
 }
 
-// Refuse ends a request that this handler does not decide. Errors of others, such as a matcher's, go to
-// the error routes, also for gRPC: Caddy's log has them from there.
+// Refuse ends a request with an error, without a decision. Errors that are no refusals, such as a matcher's, go to the
+// error routes, also for gRPC: Caddy logs them there.
 func (x *Exchange) Refuse(err error) error {
 	coded := caddyhttp.HandlerError{}
 	if !rule.IsRefusal(err) || !errors.As(err, &coded) {
@@ -117,8 +117,8 @@ func (x *Exchange) Refuse(err error) error {
 	return x.refuse(&refusal{status: coded.StatusCode, reason: errors.Unwrap(coded.Err)})
 }
 
-// fail ends a request with an error, which Caddy's error routes answer. If the limit stands in these
-// routes they cannot: Caddy would answer with the status of the error that they run for.
+// fail ends a request with an error, which Caddy's error routes answer. If the handler is in an error route itself, the
+// status is written here: Caddy would answer with the status of the error that the route handles.
 func (x *Exchange) fail(err error) error {
 	failure := caddyhttp.HandlerError{}
 	if !x.isInErrorRoutes() || !errors.As(err, &failure) {
@@ -147,19 +147,19 @@ type refusal struct {
 	checks []limiter.Check // of a denial
 }
 
-// form is how a refusal is written.
+// form is the form in which a refusal is written.
 type form int
 
 // The forms.
 const (
-	formError   form = iota // none: Caddy's error routes answer
+	formError   form = iota // an error, which Caddy's error routes answer
 	formCall                // gRPC's own
 	formProblem             // problem details
 	formText                // a line of text
 )
 
-// formOf returns the form that a refusal of the request gets. What error routes can answer is left to them, but for
-// early data: browsers send such a request again if the answer has its status, which an error route may replace.
+// formOf returns the form of a refusal. If an error route can answer the refusal, it does. A request in early data is
+// answered here: browsers send it again if the answer has the status 425, which an error route may replace.
 func (x *Exchange) formOf(r *refusal) form {
 	l := x.limiter
 	_, hasText := r.text()
@@ -178,8 +178,9 @@ func (x *Exchange) formOf(r *refusal) form {
 	return formText
 }
 
-// refuse answers a request with a refusal in its form. An error is returned only to error routes that can answer: Caddy
-// first describes the whole request for its error log, even if that is off, which is a quarter of a flood's throughput.
+// refuse answers a request with a refusal in its form. An error is returned only if error routes can answer the error:
+// Caddy first describes the whole request for its error log, even if the log is off, which costs a quarter of the
+// throughput of a flood.
 func (x *Exchange) refuse(r *refusal) error {
 	switch x.formOf(r) {
 	case formCall:
@@ -201,7 +202,7 @@ func (r *refusal) isEarly() bool { return r.cause == undecidable && r.status == 
 // hasProblem reports whether the refusal has a form in problem details.
 func (r *refusal) hasProblem() bool { return r.cause != undecidable }
 
-// text returns the refusal as text, and reports whether it has that form.
+// text returns the refusal as a line of text, and reports whether there is one.
 func (r *refusal) text() (text quotaheader.Text, found bool) {
 	switch r.cause {
 	case denied:
@@ -240,7 +241,7 @@ func (x *Exchange) callType() string {
 	return quotaheader.GRPCType(x.request.Header)
 }
 
-// refuseCall answers in gRPC's form, in place of a status of HTTP.
+// refuseCall answers with a refusal in gRPC's form, which has the status 200.
 func (x *Exchange) refuseCall(r *refusal) {
 	if d := x.knownDecision(); d != nil {
 		d.callStatus = uint16(r.status)
@@ -248,7 +249,7 @@ func (x *Exchange) refuseCall(r *refusal) {
 	x.callOf(r).Write(x.ResponseWriter, x.request.Header, x.callType())
 }
 
-// isInErrorRoutes reports whether the limit stands in error routes, which run for another error.
+// isInErrorRoutes reports whether the handler runs in an error route, for another error.
 func (x *Exchange) isInErrorRoutes() bool {
 	return x.request.Context().Value(caddyhttp.ErrorCtxKey) != nil
 }

@@ -14,15 +14,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// decision is what all handlers that a request met have decided about it. It lives as long as the
-// request.
+// decision is what all handlers that a request has met have decided. It lives as long as the request.
 type decision struct {
 	outcome  rule.Outcome
 	source   limiter.Source
 	refusal  rule.Reason // of the last denial
 	quotas   quotaheader.Quotas
 	dryRun   []string // the dry-run policies that would have denied, with ":banned" by a ban
-	pass     string   // number of the first pass that units were taken by; empty: there is none
+	pass     string   // number of the first pass by which units were taken; empty: no units were taken by a pass
 	shown    bool     // a handler sees the response and sets the headers
 	timedOut bool     // the request has waited for Redis in vain, which it does once
 	refused  bool     // a handler has refused the request since it was let through
@@ -33,8 +32,7 @@ type decision struct {
 // decisionVar is the request variable that holds the decision.
 const decisionVar = "redis_ratelimit.decision"
 
-// String is the outcome alone. Requests' variables can be written to logs, which must not get clients'
-// keys.
+// String returns the outcome alone. Variables of requests can be written to logs, which must not show clients' keys.
 func (d *decision) String() string { return string(d.outcome) }
 
 // reason returns why the request is denied; empty if it is not.
@@ -48,14 +46,14 @@ func (d *decision) reason() rule.Reason {
 // log adds the decision to the access log.
 func (d *decision) log(r *http.Request) {
 	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil && server.Logs == nil {
-		return // it has none
+		return // the server has no access log
 	}
 	fields, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
 	if !ok {
 		return
 	}
 	fields.Set(zap.String("ratelimit_decision", string(d.outcome)))
-	if d.refusal != "" { // also where the handler of an error route decides after a denial
+	if d.refusal != "" { // also if a handler in an error route decides after a denial
 		fields.Set(zap.String("ratelimit_reason", string(d.reason())))
 	}
 	if len(d.dryRun) > 0 {
@@ -72,8 +70,8 @@ func (d *decision) log(r *http.Request) {
 // placeholderPrefix begins the names of all placeholders.
 const placeholderPrefix = "http.redis_ratelimit."
 
-// placeholder is the value of a {http.redis_ratelimit.*} placeholder: times in seconds. Those
-// of a policy are empty where none was decided.
+// placeholder returns the value of a {http.redis_ratelimit.*} placeholder; times are in seconds. The placeholders of a
+// policy are empty if no store decided one.
 func (d *decision) placeholder(name string) (any, bool) {
 	name, ok := strings.CutPrefix(name, placeholderPrefix)
 	if !ok {
@@ -142,8 +140,8 @@ func (d *decision) problem(status int, checks []limiter.Check) quotaheader.Probl
 	return quotaheader.QuotaExceeded(status, checks)
 }
 
-// judgedStatus is the status by which handlers further out judge a response: that of the refusal where
-// gRPC's form shows 200.
+// judgedStatus returns the status that count_if of handlers further out matches. A refusal in gRPC's form has the
+// status 200; what counts is the status of HTTP that the refusal would have had.
 func (d *decision) judgedStatus(status int, header http.Header) int {
 	if d.callStatus != 0 && status == http.StatusOK && len(header[quotaheader.GRPCStatus]) > 0 {
 		return int(d.callStatus)

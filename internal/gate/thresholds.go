@@ -9,20 +9,20 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
-// notifyTakes emits the events of takes that passed. A take that the response may refund has its event when
-// it stays, an estimate when its cost is known.
-func (l *Limiter) notifyTakes(q *CheckGroup) {
+// notifyTakes emits the threshold events of takes that passed. A take that the response may refund has its events once
+// the response lets it stay; an estimate once its cost is known.
+func (l *Limiter) notifyTakes(group *CheckGroup) {
 	if !l.notifies {
 		return
 	}
-	for i := range q.Checks {
-		if c := &q.Checks[i]; !c.Refundable {
-			l.notifyTake(c, l.Rules.RuleOf(c), q.Source, q.DryRun)
+	for i := range group.Checks {
+		if c := &group.Checks[i]; !c.Refundable {
+			l.notifyTake(c, l.Rules.RuleOf(c), group.Source, group.DryRun)
 		}
 	}
 }
 
-// notifyTake emits the events of a take that stays.
+// notifyTake emits the threshold events of a take that stays.
 func (l *Limiter) notifyTake(c *limiter.Check, r *rule.Rule, s limiter.Source, dryRun bool) {
 	if len(r.Notify) == 0 || !c.Result.Passes() || c.Result.Remaining == limiter.Unknown || !l.Events.ListensForThresholds() {
 		return
@@ -35,7 +35,7 @@ func (l *Limiter) notifyTake(c *limiter.Check, r *rule.Rule, s limiter.Source, d
 	}
 }
 
-// notifyCost emits the events of units that a response has settled.
+// notifyCost emits the threshold events of units that a settlement has charged.
 func (l *Limiter) notifyCost(stores *storepool.Stores, passed *PendingCheck, units int64) {
 	if len(passed.Rule.Notify) == 0 || units <= 0 || !l.Events.ListensForThresholds() || !stores.Retain() {
 		return
@@ -45,9 +45,9 @@ func (l *Limiter) notifyCost(stores *storepool.Stores, passed *PendingCheck, uni
 	}
 }
 
-// notifySettled emits them in the background. A settlement has no answer, so that the quota is read after it. What
-// other requests took between the two counts as charged; their own events come first. It ends a use of the stores
-// before it waits for listeners.
+// notifySettled emits the threshold events of a settlement, in the background. A settlement has no answer, which is why
+// the quota is read afterwards. What other requests took in between counts as charged; their own events come first. The
+// use of the stores ends before listeners are waited for.
 func (l *Limiter) notifySettled(stores *storepool.Stores, passed *PendingCheck, units int64) {
 	c := &passed.Check
 	c.Weight, c.Peek = units, true
@@ -63,8 +63,8 @@ func (l *Limiter) notifySettled(stores *storepool.Stores, passed *PendingCheck, 
 	}
 }
 
-// reachedMarks returns the marks of a rule that the units of a check, with the result after them, have reached,
-// unless they had an event in this window.
+// reachedMarks returns the marks of a rule that a check has reached by its units, unless the marks had an event in this
+// window. The check's result is that after the units.
 func (l *Limiter) reachedMarks(c *limiter.Check, r *rule.Rule, s limiter.Source) (reached []rule.Fraction) {
 	capacity := l.Stores.CapacityIn(c.Policy, s) // which asks no store
 	for _, mark := range r.Notify {
@@ -75,7 +75,7 @@ func (l *Limiter) reachedMarks(c *limiter.Check, r *rule.Rule, s limiter.Source)
 	return reached
 }
 
-// forgetMarks lets a later request emit what could not be emitted.
+// forgetMarks lets a later request emit the events of marks, which could not be emitted.
 func (l *Limiter) forgetMarks(c *limiter.Check, marks []rule.Fraction) {
 	for _, mark := range marks {
 		l.Process.Thresholds.Forget(markName(c, mark)...)
@@ -87,9 +87,9 @@ func markName(c *limiter.Check, mark rule.Fraction) []string {
 	return []string{c.Policy.ID(), mark.String(), c.Key.String()}
 }
 
-// reachesMark reports whether the units of a check, with the result after them, have reached a fraction of the
-// capacity. Of a policy that leases, units are taken ahead, so that no request of any node may find itself to be
-// the one that reaches it: there the fraction need only be in use.
+// reachesMark reports whether a check has reached a fraction of the capacity by its units. The check's result is that
+// after the units. A lease takes units ahead of the requests, so that the fraction may be reached between two requests:
+// with a lease it is enough that the fraction is in use.
 func reachesMark(c *limiter.Check, mark rule.Fraction, capacity int64) bool {
 	used, at := capacity-c.Unused(), mark.Of(capacity)
 	return used >= at && (used-c.Weight < at || c.Policy.LongestLease() > 0)
@@ -102,8 +102,8 @@ func (l *Limiter) emitThresholds(c *limiter.Check, marks []rule.Fraction, s limi
 	}
 }
 
-// quietTime is how long a mark of a quota has no further event: until the end of a fixed window, for the node
-// timeout of a count of running requests, otherwise for a window's length.
+// quietTime returns for how long a mark of a quota has no further event: until the end of a fixed window, for the node
+// timeout of running requests, otherwise for the length of a window.
 func quietTime(c *limiter.Check) time.Duration {
 	switch s := c.Policy.Settings(); {
 	case s.Algorithm == limiter.FixedWindow:

@@ -15,7 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// AnswerUsage answers with the client's own quotas, whatever the rules match, and charges nothing.
+// AnswerUsage answers with the client's own quotas, of all rules whatever they match, and charges nothing.
 func (x *Exchange) AnswerUsage(repl *caddy.Replacer, e *rule.Evaluation) error {
 	l := x.limiter
 	x.asksUsage, e.AnyMatch = true, true
@@ -39,7 +39,7 @@ func (x *Exchange) AnswerUsage(repl *caddy.Replacer, e *rule.Evaluation) error {
 	return x.writeUsage(answer)
 }
 
-// lookAt returns the quotas of checks. In this process they are always read anew.
+// lookAt returns the quotas of checks. Quotas that this process decides are always read anew.
 func (x *Exchange) lookAt(checks []limiter.Check) (*usage, error) {
 	if x.limiter.Stores.Redis != nil && len(checks) > 0 {
 		return x.limiter.usageCache.get(checks, x.peek)
@@ -86,7 +86,7 @@ func (x *Exchange) peekAt(c *limiter.Check) (limiter.Source, error) {
 	return "", limiter.ErrAlreadyTimedOut
 }
 
-// writeUsage writes the quotas, with the headers that every response has.
+// writeUsage writes the quotas as JSON, with the headers that every response has.
 func (x *Exchange) writeUsage(answer *usage) error {
 	body := answer.json(time.Since(answer.at))
 	header := x.Header()

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// freshLooks is how many times in a row a client's quotas are read anew, and freshPace how often after
-	// that. Looks in between repeat the last answer.
+	// freshLooks is how many times in a row a client's quotas are read anew. After that they are read once in
+	// freshPace; requests in between get the last answer.
 	freshLooks = 10
 	freshPace  = 100 * time.Millisecond
 
-	// maxUsageClients is how many clients' answers a handler keeps. Those of further clients are read anew.
+	// maxUsageClients is how many clients' answers a handler keeps. The quotas of further clients are read anew.
 	maxUsageClients = 4096
 )
 
-// usageCache answers clients that ask for their quotas. A client that floods it repeats its last answer, so
-// that a look costs no more than a request. It is safe for concurrent use.
+// usageCache keeps the last quotas of clients that ask for them. A client that asks too often gets the last answer, so
+// that asking costs no more than any request. A usageCache is safe for concurrent use.
 type usageCache struct {
 	seed maphash.Seed
 	now  func() time.Time
@@ -34,29 +34,29 @@ func newUsageCache() *usageCache {
 	return &usageCache{seed: maphash.MakeSeed(), now: time.Now, clients: map[uint64]*usageClient{}}
 }
 
-// usageClient is a client that has looked lately.
+// usageClient is a client that has asked lately.
 type usageClient struct {
-	paidUntil time.Time // as the looks so far are spread over time, see freshPace
+	paidUntil time.Time // one freshPace for each time that the quotas were read, but not before now
 	answer    *usage
 }
 
 // usage is quotas as they stood at an instant.
 type usage struct {
-	asked  []limiter.Check // as they were before
+	asked  []limiter.Check // the checks before the quotas were read
 	checks []limiter.Check
 	source limiter.Source
 	at     time.Time
 }
 
-// copy returns an answer of its own for one more request.
+// copy returns a copy for another request, which may change its checks.
 func (a *usage) copy() *usage {
 	own := *a
 	own.checks = slices.Clone(a.checks)
 	return &own
 }
 
-// get returns the quotas of checks: read by the function, or for a client that looks too often the last
-// answer. Errors are not kept.
+// get returns the quotas of checks: those that peek reads, or the last ones if the client asks too often. Errors are not
+// kept.
 func (u *usageCache) get(checks []limiter.Check, peek func([]limiter.Check) (limiter.Source, error)) (*usage, error) {
 	hash := u.hash(checks)
 	if repeated := u.repeat(hash, checks); repeated != nil {

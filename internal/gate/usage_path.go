@@ -21,7 +21,8 @@ func ParseUsagePath(text string) (UsagePath, error) {
 		return UsagePath{}, nil
 	}
 	if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "*?#[]{}\\") || strings.TrimSpace(text) != text {
-		return UsagePath{}, fmt.Errorf("usage %s: use one path that begins with / and has no wildcard, placeholder or query, such as /usage", text)
+		return UsagePath{}, fmt.Errorf("usage %s: use one path that begins with / and has no wildcard, placeholder or query, "+
+			"such as /usage", text)
 	}
 	p := UsagePath{matcher: caddyhttp.MatchPath{text}}
 	if err := p.matcher.Provision(caddy.Context{}); err != nil {

@@ -29,19 +29,25 @@ func Counter(name, help string, labels ...string) *prometheus.CounterVec {
 // outcome and source, or option. Client keys are never labels.
 var (
 	Decisions = Counter("decisions_total",
-		"Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and dry_run_denied for policies in dry run) and by its source (redis, lease, memory, deny_cache, fallback, override).", "policy", "decision", "source")
+		"Requests by policy, by decision (allowed, denied, failed_open, failed_closed; dry_run_allowed and "+
+			"dry_run_denied for policies in dry run) and by its source (redis, lease, memory, deny_cache, fallback, "+
+			"override).", "policy", "decision", "source")
 
 	Bans = Counter("bans_total",
 		"Bans that began by a request on this node, also of dry runs.", "policy")
 
 	InvalidValues = Counter("invalid_values_total",
-		"Requests whose limit, burst, weight or cost came from a placeholder and could not be used, and those with a repeated value in a key.", "policy", "option")
+		"Requests whose limit, burst, weight or cost came from a placeholder and could not be used, and those "+
+			"with a repeated value in a key.", "policy", "option")
 
 	SettledUnits = Counter("settled_units_total",
-		"Units that were settled later, by policy and direction: charged and refunded, what weights were too low and too high by (cost); outage, charged on Redis for what this node admitted while Redis did not decide.", "policy", "direction")
+		"Units that were settled later, by policy and direction: charged and refunded, what weights were too low "+
+			"and too high by (cost); outage, charged on Redis for what this node admitted while Redis did not "+
+			"decide.", "policy", "direction")
 
 	LeasedUnits = Counter("leased_units_total",
-		"Units that this node took ahead on Redis, counted when it is known what became of them, by policy and outcome: spent by requests, returned to Redis, and lapsed, neither of these.", "policy", "outcome")
+		"Units that this node took ahead on Redis, counted when it is known what became of them, by policy and "+
+			"outcome: spent by requests, returned to Redis, and lapsed, neither of these.", "policy", "outcome")
 )
 
 // CountLeased counts units of leases that have ended. A name that was dropped meanwhile has no series any more.
@@ -79,7 +85,10 @@ func (p *Policy) CountSettled(short int64) {
 // Outcomes and Sources are the label values of decisions, in the order of [Policy.Series].
 var (
 	Outcomes = []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed, rule.DryAllowed, rule.DryDenied}
-	Sources  = []limiter.Source{limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback, rule.SourceOverride, limiter.SourceLease}
+	Sources  = []limiter.Source{
+		limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback,
+		rule.SourceOverride, limiter.SourceLease,
+	}
 )
 
 // Names holds the policies by name. It is safe for concurrent use.

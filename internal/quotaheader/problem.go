@@ -18,20 +18,29 @@ type Problem struct {
 
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
 
-// QuotaExceeded is the problem of a denied request. It names the policies whose checks deny.
+// QuotaExceeded is the problem of a denied request, with the names of the policies that deny.
 func QuotaExceeded(status int, checks []limiter.Check) Problem {
-	return Problem{Type: problemTypes + "quota-exceeded", Title: "Request cannot be satisfied as assigned quota has been exceeded", Status: status, Policies: violated(checks)}
+	return Problem{
+		Type: problemTypes + "quota-exceeded", Status: status, Policies: violated(checks),
+		Title: "Request cannot be satisfied as assigned quota has been exceeded",
+	}
 }
 
-// AbnormalUsage is the problem of a request that is refused because of those before it, whatever the quota.
-// It names the policies whose checks deny.
+// AbnormalUsage is the problem of a request that a ban denies, whatever the quota, with the names of the policies that
+// deny.
 func AbnormalUsage(status int, checks []limiter.Check) Problem {
-	return Problem{Type: problemTypes + "abnormal-usage-detected", Title: "Request not satisfied due to detection of abnormal request pattern", Status: status, Policies: violated(checks)}
+	return Problem{
+		Type: problemTypes + "abnormal-usage-detected", Status: status, Policies: violated(checks),
+		Title: "Request not satisfied due to detection of abnormal request pattern",
+	}
 }
 
 // ReducedCapacity is the problem of a request that no store could decide.
 func ReducedCapacity(status int) Problem {
-	return Problem{Type: problemTypes + "temporary-reduced-capacity", Title: "Request cannot be satisfied due to temporary server capacity constraints", Status: status}
+	return Problem{
+		Type: problemTypes + "temporary-reduced-capacity", Status: status,
+		Title: "Request cannot be satisfied due to temporary server capacity constraints",
+	}
 }
 
 // Write answers with the problem. A client that has left before the body is no error.
