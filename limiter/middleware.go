@@ -28,7 +28,7 @@ func Middleware(store Store, policy *Policy, key func(*http.Request) string) fun
 				return
 			}
 			var quotas quotaheader.Quotas
-			quotas.Record([]limiter.Check{checks[0].internal()}, quotaheader.Formats{XRateLimit: true, IETF: true}, time.Now())
+			quotas.Record([]limiter.Check{checks[0].internal()}, quotaheader.XRateLimit|quotaheader.IETF, time.Now())
 			quotas.SetHeaders(w.Header(), r.Header)
 			if result := checks[0].Result; !result.Passes() {
 				quotaheader.SetRefusal(w.Header(), result.RetryAfter, 0)

@@ -73,7 +73,7 @@ func (x *Exchange) Evaluate(repl *caddy.Replacer, e *rule.Evaluation) (Action, e
 }
 
 // Evaluate evaluates the rules for a request and says what has to happen with it. The error says why the request is
-// refused. Blocks concern exempt clients too.
+// refused.
 func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation) (Action, error) {
 	if len(l.Usage.matcher) > 0 || l.challenges {
 		switch {
@@ -87,17 +87,13 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 			e.Pass = l.passOf(r)
 		}
 	}
-	if len(l.Rules.Exempt) > 0 && l.Rules.IsExempt(r) {
-		if !l.Rules.BlocksExempt(r, repl, e) {
-			return Exempt, nil
-		}
-	} else if err := l.Rules.Evaluate(r, repl, e); err != nil {
+	if err := l.Rules.Evaluate(r, repl, e); err != nil {
 		return Refused, err
 	}
 	switch {
 	case len(e.Enforced) > 0 || l.hasDryRuns && e.Concerns():
 		return Limited, nil
-	case e.Exempted:
+	case e.ExemptClient, e.Exempted:
 		return Exempt, nil
 	}
 	return NotLimited, nil

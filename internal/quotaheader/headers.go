@@ -1,7 +1,6 @@
 package quotaheader
 
 import (
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"net/http"
 	"slices"
 	"strings"

@@ -48,13 +48,13 @@ func (s *Simulation) settle() {
 			t.repl.Set(t.passed.Rule.Cost.From, strings.Join(t.response.Header[name], ","))
 			t.response.Begun = t.response.Begun || len(t.response.Header[name]) > 0
 		}
-		settlement, _ := t.limiter.Settle(&t.passed, &t.response)
+		settled, _ := t.limiter.Settle(&t.passed, &t.response)
 		check, source := t.passed.Check, t.passed.Source
-		if !settlement.Told {
+		if !settled.Told {
 			s.missing.costs[s.indices[check.Policy.Name()]]++
 		}
 		d := &s.verdict.Decisions[t.decision]
-		d.Charged, d.Refunded = max(0, settlement.Cost-check.Weight), max(0, check.Weight-settlement.Cost)
-		s.atEnd(ending{settled: &settlement{check: check, cost: settlement.Cost, source: source}})
+		d.Charged, d.Refunded = max(0, settled.Cost-check.Weight), max(0, check.Weight-settled.Cost)
+		s.atEnd(ending{settled: &settlement{check: check, cost: settled.Cost, source: source}})
 	}
 }
