@@ -1,3 +1,5 @@
+// Package container holds small data structures: a filter that passes an event of a kind once in a while, and a sketch of
+// the most frequent keys. It may import internal/clock.
 package container
 
 import (
