@@ -16,7 +16,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/report"
 )
 
 func (h Host) replay() *cobra.Command {
@@ -144,8 +143,8 @@ func checkReport(path string) error {
 		return nil //nolint:nilerr // as above
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	begin := make([]byte, len(report.Begin))
-	if _, err := io.ReadFull(file, begin); err != nil || string(begin) != report.Begin {
+	begin := make([]byte, len(replay.ReportBegin))
+	if _, err := io.ReadFull(file, begin); err != nil || string(begin) != replay.ReportBegin {
 		return fmt.Errorf("--report: %s is there, and no report: name another file to write", path)
 	}
 	return nil
@@ -168,7 +167,7 @@ func (i *invocation) finish(result *replay.Result) error {
 
 func writeReport(path string, result *replay.Result) error {
 	var page bytes.Buffer
-	if err := report.Write(&page, result); err != nil {
+	if err := replay.WriteReport(&page, result); err != nil {
 		return err
 	}
 	return os.WriteFile(path, page.Bytes(), 0o666) //nolint:gosec // the umask decides, as for any output

@@ -1,9 +1,7 @@
-package report
+package replay
 
 import (
 	"time"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
 // roundSpans are steps of time that are easy to read. Longer steps double two weeks.
@@ -35,7 +33,7 @@ func roundSpan(whole, unit time.Duration, most int) time.Duration {
 
 // thinTimeline sums a timeline up to about so many steps at most, and returns their length. Steps that the timeline
 // lacks are empty.
-func thinTimeline(buckets []replay.Bucket, step time.Duration, most int) ([]replay.Bucket, time.Duration) {
+func thinTimeline(buckets []Bucket, step time.Duration, most int) ([]Bucket, time.Duration) {
 	if step <= 0 {
 		step = time.Minute
 	}
@@ -45,7 +43,7 @@ func thinTimeline(buckets []replay.Bucket, step time.Duration, most int) ([]repl
 	last := buckets[len(buckets)-1].Begins.Add(step)
 	size := roundSpan(last.Sub(buckets[0].Begins), step, most)
 	start := buckets[0].Begins.UTC().Truncate(size)
-	thin := make([]replay.Bucket, 1+max(0, last.Sub(start)-1)/size)
+	thin := make([]Bucket, 1+max(0, last.Sub(start)-1)/size)
 	for i := range thin {
 		thin[i].Begins = start.Add(time.Duration(i) * size)
 	}

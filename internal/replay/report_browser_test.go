@@ -1,4 +1,4 @@
-package report
+package replay
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -102,7 +101,7 @@ func framed(t *testing.T, pages []string) (all visit, documents, widths []string
 
 func TestReport_browser(t *testing.T) {
 	t.Parallel()
-	pages := []string{reportOf(t, sampleResult()), reportOf(t, hostileResult(strings.Join(hostileTexts, ""))), reportOf(t, &replay.Result{})}
+	pages := []string{reportOf(t, sampleResult()), reportOf(t, hostileResult(strings.Join(hostileTexts, ""))), reportOf(t, &Result{})}
 	tooWide := strings.Replace(pages[0], "<main>", `<main><div style="width:400px">too wide</div>`, 1) // noticed by this test
 	v, documents, widths := framed(t, append(pages, withoutPolicy(t, tooWide)))
 	assert.ErrorIf(t, len(v.console) > 0 || len(v.asked) > 0, "the console says %q, the network was asked for %q", v.console, v.asked)
@@ -163,7 +162,7 @@ var hostileTexts = []string{
 }
 
 // hostileResult has a hostile text wherever text from outside can be.
-func hostileResult(text string) *replay.Result {
+func hostileResult(text string) *Result {
 	r := sampleResult()
 	for i := range r.Policies {
 		p := &r.Policies[i]

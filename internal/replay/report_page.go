@@ -1,11 +1,10 @@
-package report
+package replay
 
 import (
 	"fmt"
 	"slices"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
 // reportPage is the data of the report's template. All its text is printable, and none is HTML.
@@ -20,7 +19,7 @@ type reportPage struct {
 	Skipped           []string
 }
 
-func newReportPage(r *replay.Result) reportPage {
+func newReportPage(r *Result) reportPage {
 	page := reportPage{
 		Headline:    headline(r),
 		KeyValues:   skippedRequests(r),
@@ -48,7 +47,7 @@ func noneOr(n int64) string {
 }
 
 // headline returns the result in one sentence.
-func headline(r *replay.Result) string {
+func headline(r *Result) string {
 	if r.Requests == 0 {
 		return "There was no request to play, so there is no result for these limits."
 	}
@@ -61,7 +60,7 @@ func headline(r *replay.Result) string {
 }
 
 // skippedRequests returns the numbers of requests that no limit has decided, if there are any.
-func skippedRequests(r *replay.Result) []reportKeyValue {
+func skippedRequests(r *Result) []reportKeyValue {
 	var pairs []reportKeyValue
 	for _, f := range []struct {
 		name string
@@ -81,7 +80,7 @@ func skippedRequests(r *replay.Result) []reportKeyValue {
 
 // reportWarnings returns sentences about what makes the result less than exact. The first one points to unread lines,
 // whose numbers stand further down.
-func reportWarnings(r *replay.Result) []string {
+func reportWarnings(r *Result) []string {
 	sentences := sayNames(r.Warnings)
 	if incomplete(r.Log) {
 		sentences = append([]string{"Not all of the log was read as it should be: see The log, below."}, sentences...)
@@ -90,6 +89,6 @@ func reportWarnings(r *replay.Result) []string {
 }
 
 // incomplete reports whether lines or the rest of a file were left out, or requests were played late.
-func incomplete(l replay.LogReport) bool {
+func incomplete(l LogReport) bool {
 	return l.Malformed > 0 || l.Late > 0 || slices.ContainsFunc(l.Files, hasFault)
 }

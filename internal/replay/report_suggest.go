@@ -1,9 +1,7 @@
-package report
+package replay
 
 import (
 	"fmt"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
 // reportSuggestions is the part of the report about other limits.
@@ -19,7 +17,7 @@ type reportSuggestions struct {
 	RunningCurve *chart
 }
 
-func newReportSuggestions(r *replay.Result) *reportSuggestions {
+func newReportSuggestions(r *Result) *reportSuggestions {
 	s := r.Suggestions
 	if s == nil {
 		return nil
@@ -46,14 +44,14 @@ func newReportSuggestions(r *replay.Result) *reportSuggestions {
 }
 
 // addSample adds a sentence about a ladder that was played for a part of so many keys.
-func (page *reportSuggestions) addSample(l *replay.Ladder, clients int) {
+func (page *reportSuggestions) addSample(l *Ladder, clients int) {
 	if l.Sample != nil {
 		page.Samples = append(page.Samples, l.Algorithm+": "+l.Sample.Sentence(clients))
 	}
 }
 
 // addRunning adds the limits of requests that run at once, and their peaks where no policy shows them.
-func (page *reportSuggestions) addRunning(r *replay.Result) {
+func (page *reportSuggestions) addRunning(r *Result) {
 	s := r.Suggestions
 	if s.Running == nil {
 		return
@@ -68,12 +66,12 @@ func (page *reportSuggestions) addRunning(r *replay.Result) {
 		page.Running = newReportRunning(s.Running)
 	}
 	page.addSample(s.Running.Limits, s.Running.Clients)
-	traffic := &replay.Suggestions{Requests: s.Running.Requests - s.Running.Untimed, Clients: s.Running.Clients}
+	traffic := &Suggestions{Requests: s.Running.Requests - s.Running.Untimed, Clients: s.Running.Clients}
 	page.RunningCurve = curveChart("running-curve", traffic, *s.Running.Limits, limit)
 }
 
 // perWindow returns what a limit is of.
-func perWindow(s *replay.Suggestions) string {
+func perWindow(s *Suggestions) string {
 	if s.Window == 0 {
 		return "of requests at once"
 	}
@@ -82,7 +80,7 @@ func perWindow(s *replay.Suggestions) string {
 
 // currentLadder returns the ladder of the policy's algorithm, and the policy's limit if that ladder shows the
 // policy as it is. If the algorithm was not tried, it returns the first ladder without a limit.
-func currentLadder(r *replay.Result) (replay.Ladder, int64) {
+func currentLadder(r *Result) (Ladder, int64) {
 	s := r.Suggestions
 	for _, p := range r.Policies {
 		for _, l := range s.Ladders {

@@ -1,4 +1,4 @@
-package report
+package replay
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -86,10 +85,10 @@ func TestWrite_numbers(t *testing.T) {
 }
 
 // reportOf renders a result.
-func reportOf(t *testing.T, r *replay.Result) string {
+func reportOf(t *testing.T, r *Result) string {
 	t.Helper()
 	var b bytes.Buffer
-	assert.Must(t, Write(&b, r))
+	assert.Must(t, WriteReport(&b, r))
 	return b.String()
 }
 
@@ -139,19 +138,19 @@ func textsOf(nodes []*html.Node) []string {
 }
 
 // sampleResult is a lively day: four policies, an attack after lunch, suggestions for one of them.
-func sampleResult() *replay.Result {
-	r := &replay.Result{
+func sampleResult() *Result {
+	r := &Result{
 		Clients: 2_365, ClientsDenied: 61, Step: time.Minute, Unlimited: 3_811, Exempt: 960, Unplayable: 3,
 		First: time.Date(2026, 11, 3, 0, 0, 4, 0, time.UTC), Last: time.Date(2026, 11, 3, 23, 59, 51, 0, time.UTC),
-		Policies: []replay.PolicyResult{
+		Policies: []PolicyResult{
 			{Policy: description.Policy{Name: "api", Algorithm: "sliding_window_counter", Limit: 100, Window: description.Seconds(time.Minute), Handlers: []description.Handler{{Key: "{client_ip}"}}}, Clients: 2_290, ClientsDenied: 12},
 			{Policy: description.Policy{Name: "login", Algorithm: "fixed_window", Limit: 5, Window: description.Seconds(5 * time.Minute), Handlers: []description.Handler{{Key: "{client_ip}"}}}, Clients: 418, ClientsDenied: 49},
 			{Policy: description.Policy{Name: "search", Algorithm: "gcra", Limit: 30, Window: description.Seconds(time.Minute), Burst: 10, Handlers: []description.Handler{{Key: "{http.request.header.X-Api-Key}", DryRun: true}}}, Clients: 96, EmptyKeys: 1_204},
 		},
 		Warnings: []string{"The header X-Api-Key is redacted in 1,204 lines, so that their clients share one key."},
 		Skipped:  []string{"reverse_proxy", "encode"},
-		Log: replay.LogReport{
-			Files: []replay.FileReport{
+		Log: LogReport{
+			Files: []FileReport{
 				{Name: "access-2026-11-03.log", Format: "Caddy's JSON", Lines: 33_202},
 				{Name: "access-2026-11-02.log.gz", Format: "Combined Log Format, gzip", Lines: 2_544, Error: "unexpected end of the compressed data"},
 			},
@@ -164,7 +163,7 @@ func sampleResult() *replay.Result {
 		p := &r.Policies[i]
 		for n := range min(10, p.ClientsDenied) {
 			began := time.Date(2026, 11, 3, 13, 21+n, 7, 0, time.UTC)
-			p.Worst = append(p.Worst, replay.ClientResult{
+			p.Worst = append(p.Worst, ClientResult{
 				Key: fmt.Sprintf("2001:db8:%x::/64", 0xa1+n*77), Requests: 400, Denied: 90, FirstDenied: began,
 				LongestBegan: began.Add(4 * time.Minute), LongestLasted: time.Duration(900-70*n) * time.Second, LongestDenied: 45,
 			})
@@ -172,23 +171,23 @@ func sampleResult() *replay.Result {
 	}
 	r.Suggestions = sampleSuggestions(r.Policies[0])
 	r.Suggestions.Running = sampleRunning(r.First)
-	r.Suggestions.Running.Limits = &replay.Ladder{
+	r.Suggestions.Running.Limits = &Ladder{
 		Algorithm: "max_concurrent", Untouched99: 4, Untouched999: 11, Untouched100: 38,
-		Limits: []replay.LimitResult{{Limit: 1, Denied: 9_000, ClientsDenied: 700}, {Limit: 4, Denied: 1_200, ClientsDenied: 20}, {Limit: 40}},
+		Limits: []LimitResult{{Limit: 1, Denied: 9_000, ClientsDenied: 700}, {Limit: 4, Denied: 1_200, ClientsDenied: 20}, {Limit: 40}},
 	}
-	r.Policies = append(r.Policies, replay.PolicyResult{Policy: description.Policy{Name: "downloads", MaxConcurrent: 20, Handlers: []description.Handler{{Key: "{client_ip}"}}}, Requests: 2_000, Clients: 2_290, Timeline: r.Policies[0].Timeline,
-		Units:   &replay.Units{Offered: 6_000, Admitted: 5_400, Denied: 600, Charged: 1_234_567, Refunded: 12},
+	r.Policies = append(r.Policies, PolicyResult{Policy: description.Policy{Name: "downloads", MaxConcurrent: 20, Handlers: []description.Handler{{Key: "{client_ip}"}}}, Requests: 2_000, Clients: 2_290, Timeline: r.Policies[0].Timeline,
+		Units:   &Units{Offered: 6_000, Admitted: 5_400, Denied: 600, Charged: 1_234_567, Refunded: 12},
 		Running: sampleRunning(r.First)})
 	return r
 }
 
 // sampleTimelines fills in the timelines and the sums that follow from them.
-func sampleTimelines(r *replay.Result) {
+func sampleTimelines(r *Result) {
 	for minute := range 24 * 60 {
 		begins := r.First.Truncate(time.Minute).Add(time.Duration(minute) * time.Minute)
-		all := replay.Bucket{Begins: begins}
+		all := Bucket{Begins: begins}
 		for i, share := range []float64{20, 2, 3} {
-			m := replay.Bucket{Begins: begins, Requests: int64(share * (1 + math.Sin(float64(minute)/200)))}
+			m := Bucket{Begins: begins, Requests: int64(share * (1 + math.Sin(float64(minute)/200)))}
 			if i < 2 && minute > 13*60+20 && minute < 14*60+5 {
 				m.Denied = int64(20 + minute%40)
 			}
@@ -207,21 +206,21 @@ func sampleTimelines(r *replay.Result) {
 }
 
 // sampleRunning is a day of requests at once with one busy client.
-func sampleRunning(first time.Time) *replay.RunningResult {
-	return &replay.RunningResult{
+func sampleRunning(first time.Time) *RunningResult {
+	return &RunningResult{
 		Requests: 33_000, Untimed: 120, Peak: 38, PeakAt: first.Add(11 * time.Hour), Together: 211, TogetherAt: first.Add(20 * time.Hour),
-		Clients: 2_290, Peaks: []replay.PeakRate{{From: 1, To: 1, Clients: 1_500}, {From: 2, To: 2, Clients: 700}, {From: 3, To: 20, Clients: 80}, {From: 21, To: 40, Clients: 10}},
-		Busiest: []replay.RunningKey{{Key: "2001:db8:a1::/64", Requests: 4_000, Peak: 38, PeakAt: first.Add(11 * time.Hour)}, {Key: "192.0.2.1", Requests: 900, Peak: 7, PeakAt: first}},
+		Clients: 2_290, Peaks: []PeakRate{{From: 1, To: 1, Clients: 1_500}, {From: 2, To: 2, Clients: 700}, {From: 3, To: 20, Clients: 80}, {From: 21, To: 40, Clients: 10}},
+		Busiest: []RunningKey{{Key: "2001:db8:a1::/64", Requests: 4_000, Peak: 38, PeakAt: first.Add(11 * time.Hour)}, {Key: "192.0.2.1", Requests: 900, Peak: 7, PeakAt: first}},
 	}
 }
 
-func sampleSuggestions(p replay.PolicyResult) *replay.Suggestions {
-	s := &replay.Suggestions{Policy: p.Name, Key: p.Key(), Window: time.Duration(p.Window), Requests: p.Requests, Clients: p.Clients, OwnLimit: p.Limit}
+func sampleSuggestions(p PolicyResult) *Suggestions {
+	s := &Suggestions{Policy: p.Name, Key: p.Key(), Window: time.Duration(p.Window), Requests: p.Requests, Clients: p.Clients, OwnLimit: p.Limit}
 	for _, name := range []string{"sliding_window_counter", "sliding_window_log", "token_bucket"} {
-		l := replay.Ladder{Algorithm: name, Untouched99: 80, Untouched999: 140, Untouched100: 420}
+		l := Ladder{Algorithm: name, Untouched99: 80, Untouched999: 140, Untouched100: 420}
 		for limit := int64(5); limit <= 500; limit += max(1, limit/5) {
 			left := math.Exp(-float64(limit) / 40)
-			l.Limits = append(l.Limits, replay.LimitResult{Limit: limit, Denied: int64(float64(p.Requests) * 0.55 * left), ClientsDenied: int(float64(p.Clients) * 0.8 * left)})
+			l.Limits = append(l.Limits, LimitResult{Limit: limit, Denied: int64(float64(p.Requests) * 0.55 * left), ClientsDenied: int(float64(p.Clients) * 0.8 * left)})
 		}
 		s.Ladders = append(s.Ladders, l)
 	}

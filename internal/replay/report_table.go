@@ -1,4 +1,4 @@
-package report
+package replay
 
 // reportTable is a table of the report. Its cells are text that the template escapes.
 type reportTable struct {

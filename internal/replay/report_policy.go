@@ -1,11 +1,10 @@
-package report
+package replay
 
 import (
 	"fmt"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
 // reportPolicy is the part of the report about one policy.
@@ -21,7 +20,7 @@ type reportPolicy struct {
 // reportKeyValue is a name with a value.
 type reportKeyValue struct{ Name, Value string }
 
-func newReportPolicy(r *replay.Result, i int) reportPolicy {
+func newReportPolicy(r *Result, i int) reportPolicy {
 	p := r.Policies[i]
 	id := fmt.Sprintf("policy-%d", i+1)
 	page := reportPolicy{ID: id, Name: sayName(p.Name), DryRun: p.DryRun(), Lede: policySentence(p), KeyValues: policyKeyValues(p)}
@@ -33,7 +32,7 @@ func newReportPolicy(r *replay.Result, i int) reportPolicy {
 	return page
 }
 
-func policySentence(p replay.PolicyResult) string {
+func policySentence(p PolicyResult) string {
 	if p.Requests == 0 {
 		return "No request met this policy."
 	}
@@ -45,7 +44,7 @@ func policySentence(p replay.PolicyResult) string {
 		sayCounted(p.ClientsDenied, "client"), sayPercent(p.ClientsDenied, p.Clients))
 }
 
-func policyKeyValues(p replay.PolicyResult) []reportKeyValue {
+func policyKeyValues(p PolicyResult) []reportKeyValue {
 	pairs := []reportKeyValue{{"Limit", p.Sentence()}}
 	if !p.CountsRunning() {
 		pairs = append(pairs, reportKeyValue{"Algorithm", sayName(p.Algorithm)})
@@ -62,7 +61,7 @@ func policyKeyValues(p replay.PolicyResult) []reportKeyValue {
 }
 
 // unitKeyValues returns the units of a policy's requests, where they say more than the numbers of requests.
-func unitKeyValues(u *replay.Units) []reportKeyValue {
+func unitKeyValues(u *Units) []reportKeyValue {
 	if u == nil {
 		return nil
 	}
@@ -81,15 +80,15 @@ func unitKeyValues(u *replay.Units) []reportKeyValue {
 	return pairs
 }
 
-func worstTable(p replay.PolicyResult) *reportTable {
+func worstTable(p PolicyResult) *reportTable {
 	return tableOf("Clients that policy "+sayName(p.Name)+" denied most",
 		[]reportColumn{{"Key", keys}, {"Requests", numbers}, {"Denied", numbers}, {"First denial (UTC)", times}, {"Longest stretch", times}, {"It began (UTC)", times}},
-		p.Worst, func(c replay.ClientResult) []string {
+		p.Worst, func(c ClientResult) []string {
 			return []string{sayName(c.Key), display.Count(c.Requests), display.Count(c.Denied), sayCell(c.FirstDenied), longestStretch(c), sayCell(c.LongestBegan)}
 		})
 }
 
-func longestStretch(c replay.ClientResult) string {
+func longestStretch(c ClientResult) string {
 	if c.LongestDenied == 0 {
 		return nothing
 	}

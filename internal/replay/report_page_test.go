@@ -1,4 +1,4 @@
-package report
+package replay
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -21,9 +20,9 @@ func pageText(t *testing.T, page string) string {
 
 // TestWrite_current_limit marks no limit that the curve does not show as it is; TestWrite_numbers has one that is.
 func TestWrite_current_limit(t *testing.T) {
-	for name, change := range map[string]func(s *replay.Suggestions){
-		"another window or key, or something not tried": func(s *replay.Suggestions) { s.OwnLimit = 0 },
-		"other algorithms only":                         func(s *replay.Suggestions) { s.Ladders = s.Ladders[1:] },
+	for name, change := range map[string]func(s *Suggestions){
+		"another window or key, or something not tried": func(s *Suggestions) { s.OwnLimit = 0 },
+		"other algorithms only":                         func(s *Suggestions) { s.Ladders = s.Ladders[1:] },
 	} {
 		r := sampleResult()
 		change(r.Suggestions)
@@ -41,8 +40,8 @@ func ticksOf(c *chart) []chartText {
 func TestLogAxis_labels(t *testing.T) {
 	for high := int64(2); high < 5_000_000; high += 1 + high/7 {
 		for _, low := range []int64{1, high / 30, high / 2} {
-			ladder := replay.Ladder{Limits: []replay.LimitResult{{Limit: max(1, low)}, {Limit: high}}}
-			ticks := ticksOf(curveChart("curve", &replay.Suggestions{Window: time.Minute}, ladder, 0))
+			ladder := Ladder{Limits: []LimitResult{{Limit: max(1, low)}, {Limit: high}}}
+			ticks := ticksOf(curveChart("curve", &Suggestions{Window: time.Minute}, ladder, 0))
 			for i, tick := range ticks[min(1, len(ticks)):] {
 				before := ticks[i]
 				gap := tick.X - before.X - (textWidth(tick.Text)+textWidth(before.Text))/2
@@ -55,30 +54,30 @@ func TestLogAxis_labels(t *testing.T) {
 // TestWrite_says has results, and what a reader is told of them.
 func TestWrite_says(t *testing.T) {
 	moment := time.Date(2026, 11, 3, 14, 5, 7, 0, time.UTC)
-	one := replay.Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []replay.Bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
+	one := Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []Bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
 	denied := one
 	denied.Denied = 1
-	idle := replay.PolicyResult{Policy: description.Policy{Name: "idle", Algorithm: "gcra", Limit: 5, Window: description.Seconds(time.Minute)}}
-	quiet := replay.PolicyResult{Policy: description.Policy{Name: "quiet", Limit: 5, Window: description.Seconds(time.Minute)}, Requests: 1, Clients: 1, Timeline: one.Timeline}
-	dynamic := replay.PolicyResult{Policy: description.Policy{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Window: description.Seconds(time.Minute)}}
-	queue := replay.PolicyResult{Policy: description.Policy{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: new(description.Seconds(5 * time.Second)), Window: description.Seconds(time.Minute)}}
-	units := replay.PolicyResult{Policy: description.Policy{Name: "p", Limit: 3, Window: description.Seconds(time.Minute)}, Units: &replay.Units{Offered: 6_000, Admitted: 4_500, Denied: 1_500}}
-	refunds := replay.PolicyResult{Policy: description.Policy{Name: "p", Limit: 3, Window: description.Seconds(time.Minute)}, Units: &replay.Units{Offered: 6_000, Admitted: 4_500, Refunded: 500}}
-	counts := replay.PolicyResult{Policy: description.Policy{Name: "counts", Algorithm: "fixed_window", Limit: 7, Window: description.Seconds(time.Hour), Handlers: []description.Handler{{CountIf: "status 401", Cost: "response_bytes"}}}}
+	idle := PolicyResult{Policy: description.Policy{Name: "idle", Algorithm: "gcra", Limit: 5, Window: description.Seconds(time.Minute)}}
+	quiet := PolicyResult{Policy: description.Policy{Name: "quiet", Limit: 5, Window: description.Seconds(time.Minute)}, Requests: 1, Clients: 1, Timeline: one.Timeline}
+	dynamic := PolicyResult{Policy: description.Policy{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Window: description.Seconds(time.Minute)}}
+	queue := PolicyResult{Policy: description.Policy{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: new(description.Seconds(5 * time.Second)), Window: description.Seconds(time.Minute)}}
+	units := PolicyResult{Policy: description.Policy{Name: "p", Limit: 3, Window: description.Seconds(time.Minute)}, Units: &Units{Offered: 6_000, Admitted: 4_500, Denied: 1_500}}
+	refunds := PolicyResult{Policy: description.Policy{Name: "p", Limit: 3, Window: description.Seconds(time.Minute)}, Units: &Units{Offered: 6_000, Admitted: 4_500, Refunded: 500}}
+	counts := PolicyResult{Policy: description.Policy{Name: "counts", Algorithm: "fixed_window", Limit: 7, Window: description.Seconds(time.Hour), Handlers: []description.Handler{{CountIf: "status 401", Cost: "response_bytes"}}}}
 	lively := *sampleResult()
 	lively.Requests, lively.Denied, lively.Clients, lively.ClientsDenied = 30_969, 1_234, 2_365, 12
 	untried := *sampleResult()
 	untried.Suggestions.NotTried = []string{"what is charged is left out"}
 	sampled := *sampleResult()
-	sampled.Suggestions.Ladders[0].Sample = &replay.Sample{Share: 0.5, Clients: 40, Requests: 900, ErrorRequests: 0.02, ErrorClients: 0.05}
-	read := func(l replay.LogReport) replay.Result { return replay.Result{Log: l} }
-	malformed := replay.LogReport{Lines: 9, Malformed: 2, MalformedExamples: []accesslog.Malformed{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
+	sampled.Suggestions.Ladders[0].Sample = &Sample{Share: 0.5, Clients: 40, Requests: 900, ErrorRequests: 0.02, ErrorClients: 0.05}
+	read := func(l LogReport) Result { return Result{Log: l} }
+	malformed := LogReport{Lines: 9, Malformed: 2, MalformedExamples: []accesslog.Malformed{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
 	for _, tt := range []struct {
 		name   string
-		result replay.Result
+		result Result
 		want   string
 	}{
-		{"nothing at all", replay.Result{}, "There was no request to play"},
+		{"nothing at all", Result{}, "There was no request to play"},
 		{"a sample of the keys", sampled, "The numbers are estimates: sliding_window_counter: played for 40 of "},
 		{"one request", one, "Of 1 request of 1 client between 14:05 and 14:05 UTC on 3 November 2026, none would have been refused."},
 		{"a day", lively, "Of 30,969 requests of 2,365 clients between 00:00 and 23:59 UTC on 3 November 2026, " +
@@ -90,18 +89,18 @@ func TestWrite_says(t *testing.T) {
 		{"refunds", with(one, refunds), "Refunded after responses500Units used4,000"},
 		{"a cost", with(one, counts), "count_if status 401, cost response_bytes"},
 		{"something not tried", untried, "Not everything is tried: what is charged is left out"},
-		{"a whole log", read(replay.LogReport{Lines: 9}), "All of them could be read."},
+		{"a whole log", read(LogReport{Lines: 9}), "All of them could be read."},
 		{"malformed lines", read(malformed), "bad text"},
-		{"late lines", read(replay.LogReport{Lines: 9, Late: 3}), "stood too far behind"},
-		{"a file cut off", read(replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.gz", Requests: 8, Error: "unexpected end"}}}), "unexpected end The lines of a file before its error count."},
-		{"a file without requests", read(replay.LogReport{Lines: 9, Files: []replay.FileReport{{Name: "a.json", Error: "no line is a request"}}}), "no line is a request"},
+		{"late lines", read(LogReport{Lines: 9, Late: 3}), "stood too far behind"},
+		{"a file cut off", read(LogReport{Lines: 9, Files: []FileReport{{Name: "a.gz", Requests: 8, Error: "unexpected end"}}}), "unexpected end The lines of a file before its error count."},
+		{"a file without requests", read(LogReport{Lines: 9, Files: []FileReport{{Name: "a.json", Error: "no line is a request"}}}), "no line is a request"},
 		{"a policy without requests", with(one, idle), "No request met this policy."},
 		{"no denial", with(one, quiet), "It would have refused none of them."},
-		{"a timeline without a step", replay.Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
-		{"suggestions without traffic", suggesting(one, replay.Suggestions{Policy: "idle", Ladders: []replay.Ladder{{Limits: []replay.LimitResult{}}}}), "No request met policy idle, so there was nothing to try other limits on."},
-		{"suggestions without limits", suggesting(one, replay.Suggestions{Requests: 1, Ladders: make([]replay.Ladder, 2)}), "Algorithms compared"},
-		{"one limit only", suggesting(one, replay.Suggestions{Requests: 1, Clients: 1, Ladders: []replay.Ladder{{Limits: []replay.LimitResult{{Limit: 7}}}}}), "limit per"},
-		{"limits that deny nothing", suggesting(one, replay.Suggestions{Requests: 1, Ladders: []replay.Ladder{{Limits: []replay.LimitResult{{Limit: 1}, {Limit: 2}}}}}), "80 % 100 %"},
+		{"a timeline without a step", Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
+		{"suggestions without traffic", suggesting(one, Suggestions{Policy: "idle", Ladders: []Ladder{{Limits: []LimitResult{}}}}), "No request met policy idle, so there was nothing to try other limits on."},
+		{"suggestions without limits", suggesting(one, Suggestions{Requests: 1, Ladders: make([]Ladder, 2)}), "Algorithms compared"},
+		{"one limit only", suggesting(one, Suggestions{Requests: 1, Clients: 1, Ladders: []Ladder{{Limits: []LimitResult{{Limit: 7}}}}}), "limit per"},
+		{"limits that deny nothing", suggesting(one, Suggestions{Requests: 1, Ladders: []Ladder{{Limits: []LimitResult{{Limit: 1}, {Limit: 2}}}}}), "80 % 100 %"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			page := reportOf(t, &tt.result)
@@ -118,19 +117,19 @@ func TestWrite_says(t *testing.T) {
 	}
 }
 
-func with(r replay.Result, p replay.PolicyResult) replay.Result {
-	r.Policies = []replay.PolicyResult{p}
+func with(r Result, p PolicyResult) Result {
+	r.Policies = []PolicyResult{p}
 	return r
 }
 
-func suggesting(r replay.Result, s replay.Suggestions) replay.Result {
+func suggesting(r Result, s Suggestions) Result {
 	r.Suggestions = &s
 	return r
 }
 
 func TestWrite_size_of_long_logs(t *testing.T) {
 	r := sampleResult()
-	r.Timeline = []replay.Bucket{
+	r.Timeline = []Bucket{
 		{Begins: time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
 		{Begins: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
 		{Begins: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Requests: 1, Denied: 1},
@@ -157,20 +156,20 @@ func TestWrite_thinned_timeline(t *testing.T) {
 }
 
 // runningPage is the report on one policy of running requests.
-func runningPage(t *testing.T, p replay.PolicyResult, s *replay.Suggestions) string {
+func runningPage(t *testing.T, p PolicyResult, s *Suggestions) string {
 	t.Helper()
 	at := time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
-	r := &replay.Result{Requests: 9, Clients: 2, First: at, Last: at, Policies: []replay.PolicyResult{p}, Suggestions: s}
+	r := &Result{Requests: 9, Clients: 2, First: at, Last: at, Policies: []PolicyResult{p}, Suggestions: s}
 	return pageText(t, reportOf(t, r))
 }
 
 func TestReport_running(t *testing.T) {
 	at := time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
-	running := &replay.RunningResult{
+	running := &RunningResult{
 		Requests: 9, Untimed: 2, Peak: 5, PeakAt: at, Together: 6, TogetherAt: at, Clients: 2,
-		Peaks: []replay.PeakRate{{From: 1, To: 1, Clients: 1}, {From: 4, To: 6, Clients: 1}}, Busiest: []replay.RunningKey{{Key: "a", Requests: 8, Peak: 5, PeakAt: at}},
+		Peaks: []PeakRate{{From: 1, To: 1, Clients: 1}, {From: 4, To: 6, Clients: 1}}, Busiest: []RunningKey{{Key: "a", Requests: 8, Peak: 5, PeakAt: at}},
 	}
-	p := replay.PolicyResult{Policy: description.Policy{Name: "downloads", MaxConcurrent: 3, Handlers: []description.Handler{{Key: "{k}"}}}, Requests: 9, Clients: 2, Running: running}
+	p := PolicyResult{Policy: description.Policy{Name: "downloads", MaxConcurrent: 3, Handlers: []description.Handler{{Key: "{k}"}}}, Requests: 9, Clients: 2, Running: running}
 	page := runningPage(t, p, nil)
 	for _, want := range []string{
 		"3 requests at once for each {k}", "one client had at most 5 requests running at once, first at 00:00 UTC on 3 November 2026, and all clients together 6",
@@ -182,8 +181,8 @@ func TestReport_running(t *testing.T) {
 		"a window of nothing, or units, in %s", page)
 
 	tried := *running
-	tried.Limits = &replay.Ladder{Algorithm: "max_concurrent", Untouched99: 5, Limits: []replay.LimitResult{{Limit: 1, Denied: 5, ClientsDenied: 1}, {Limit: 5}}}
-	s := &replay.Suggestions{Policy: "downloads", Key: "{k}", Requests: 9, Clients: 2, Running: &tried}
+	tried.Limits = &Ladder{Algorithm: "max_concurrent", Untouched99: 5, Limits: []LimitResult{{Limit: 1, Denied: 5, ClientsDenied: 1}, {Limit: 5}}}
+	s := &Suggestions{Policy: "downloads", Key: "{k}", Requests: 9, Clients: 2, Running: &tried}
 	page = runningPage(t, p, s)
 	if !strings.Contains(page, "limit of requests at once") || strings.Count(page, "had at most 5") != 1 {
 		t.Errorf("%d sentences about the peak in %s", strings.Count(page, "had at most 5"), page)

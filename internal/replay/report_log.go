@@ -1,4 +1,4 @@
-package report
+package replay
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -16,14 +15,14 @@ type reportLog struct {
 	Files, Broken *reportTable
 }
 
-func newReportLog(l replay.LogReport) reportLog {
+func newReportLog(l LogReport) reportLog {
 	page := reportLog{Lede: logSentence(l)}
 	page.Files = tableOf("Files that were read",
 		[]reportColumn{{"File", keys}, {"Format", words}, {"Lines", numbers}, {"Error", keys}},
-		l.Files, func(f replay.FileReport) []string {
+		l.Files, func(f FileReport) []string {
 			return []string{sayName(f.Name), sayName(f.Format), display.Count(f.Lines), sayName(cmp.Or(f.Error, "none"))}
 		})
-	if slices.ContainsFunc(l.Files, func(f replay.FileReport) bool { return hasFault(f) && !f.Unread() }) {
+	if slices.ContainsFunc(l.Files, func(f FileReport) bool { return hasFault(f) && !f.Unread() }) {
 		page.Files.Note = "The lines of a file before its error count."
 	}
 	page.Broken = tableOf("The first lines that could not be read",
@@ -34,7 +33,7 @@ func newReportLog(l replay.LogReport) reportLog {
 	return page
 }
 
-func hasFault(f replay.FileReport) bool { return f.Error != "" }
+func hasFault(f FileReport) bool { return f.Error != "" }
 
 func wasWere(n int64) string {
 	if n == 1 {
@@ -43,7 +42,7 @@ func wasWere(n int64) string {
 	return "were"
 }
 
-func logSentence(l replay.LogReport) string {
+func logSentence(l LogReport) string {
 	text := fmt.Sprintf("%s read from %s. ", sayCounted(l.Lines, "line"), sayCounted(len(l.Files), "file"))
 	switch {
 	case l.Lines == 0:

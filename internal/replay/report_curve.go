@@ -1,4 +1,4 @@
-package report
+package replay
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
 // curveMark is a limit that is drawn into the chart as a line with a label.
@@ -18,7 +17,7 @@ type curveMark struct {
 
 // curveChart draws how many requests and clients each limit denies under one algorithm. It returns nil without
 // limits.
-func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64) *chart {
+func curveChart(id string, s *Suggestions, l Ladder, current int64) *chart {
 	if len(l.Limits) == 0 {
 		return nil
 	}
@@ -63,7 +62,7 @@ func curveChart(id string, s *replay.Suggestions, l replay.Ladder, current int64
 }
 
 // curveMarks returns the limits that get a line, from low to high. Equal limits get one line.
-func curveMarks(l replay.Ladder, current int64) []curveMark {
+func curveMarks(l Ladder, current int64) []curveMark {
 	var marks []curveMark
 	for _, u := range untouchedLimits(l) {
 		if last := len(marks) - 1; u.limit > 0 && last >= 0 && marks[last].limit == u.limit {
@@ -99,12 +98,12 @@ type untouchedLimit struct {
 	limit   int64
 }
 
-func untouchedLimits(l replay.Ladder) []untouchedLimit {
+func untouchedLimits(l Ladder) []untouchedLimit {
 	return []untouchedLimit{{"99", l.Untouched99}, {"99.9", l.Untouched999}, {"100", l.Untouched100}}
 }
 
 // untouchedSentence returns the limits that leave almost all clients untouched.
-func untouchedSentence(l replay.Ladder) string {
+func untouchedSentence(l Ladder) string {
 	var parts []string
 	for _, u := range untouchedLimits(l) {
 		if u.limit > 0 {
@@ -118,23 +117,23 @@ func untouchedSentence(l replay.Ladder) string {
 }
 
 // curveTable returns the numbers of one ladder.
-func curveTable(s *replay.Suggestions, l replay.Ladder) *reportTable {
+func curveTable(s *Suggestions, l Ladder) *reportTable {
 	return tableOf(fmt.Sprintf("Limits %s under %s", perWindow(s), sayName(l.Algorithm)),
 		[]reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Percent", numbers}, {"Clients denied", numbers}, {"Percent", numbers}},
-		l.Limits, func(r replay.LimitResult) []string {
+		l.Limits, func(r LimitResult) []string {
 			return []string{display.Count(r.Limit), display.Count(r.Denied), sayPercent(r.Denied, s.Requests),
 				display.Count(r.ClientsDenied), sayPercent(r.ClientsDenied, s.Clients)}
 		})
 }
 
 // untouchedTable compares the algorithms by the limits that they need.
-func untouchedTable(s *replay.Suggestions) *reportTable {
+func untouchedTable(s *Suggestions) *reportTable {
 	columns := []reportColumn{{"Algorithm", words}}
-	for _, u := range untouchedLimits(replay.Ladder{}) {
+	for _, u := range untouchedLimits(Ladder{}) {
 		columns = append(columns, reportColumn{u.percent + noBreak + "%", numbers})
 	}
 	caption := "Smallest limit per " + sayWindow(s.Window, s.Calendar) + " that leaves that percentage of the clients untouched"
-	return tableOf(caption, columns, s.Ladders, func(l replay.Ladder) []string {
+	return tableOf(caption, columns, s.Ladders, func(l Ladder) []string {
 		row := []string{sayName(l.Algorithm)}
 		for _, u := range untouchedLimits(l) {
 			if u.limit > 0 {
@@ -148,7 +147,7 @@ func untouchedTable(s *replay.Suggestions) *reportTable {
 }
 
 // algorithmTable returns the numbers of all algorithms, limit by limit. All ladders have the same limits.
-func algorithmTable(s *replay.Suggestions) *reportTable {
+func algorithmTable(s *Suggestions) *reportTable {
 	t := &reportTable{
 		Caption: "Percentage of requests and of clients that a limit denies, by algorithm",
 		Columns: []reportColumn{{"Limit", numbers}},

@@ -1,13 +1,10 @@
-// Package report draws the result of a replay as one HTML page.
-package report
+package replay
 
 import (
 	"embed"
 	"fmt"
 	"html/template"
 	"io"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
 // reportFiles are the templates of the report and its style sheet, which becomes part of the page.
@@ -15,13 +12,13 @@ import (
 //go:embed *.gohtml report.css
 var reportFiles embed.FS
 
-// Begin is how each report begins.
-const Begin = "<!DOCTYPE html>"
+// ReportBegin is how each report begins.
+const ReportBegin = "<!DOCTYPE html>"
 
-// Write writes a result as one HTML file that needs nothing else: no script, font or picture from elsewhere. The
+// WriteReport writes a result as one HTML file that needs nothing else: no script, font or picture from elsewhere. The
 // text of a log comes from strangers. The template escapes all text, and the page's own policy forbids the
 // browser to load or run anything.
-func Write(w io.Writer, r *replay.Result) error {
+func WriteReport(w io.Writer, r *Result) error {
 	page, err := template.ParseFS(reportFiles, "*.gohtml", "report.css")
 	if err != nil {
 		return fmt.Errorf("reading the report's template: %w", err)
