@@ -20,7 +20,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
@@ -110,7 +109,7 @@ func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, boo
 }
 
 // countsReport reports what a policy has met.
-func countsReport(c policystats.Counts) adminapi.CountsReport {
+func countsReport(c storepool.Counts) adminapi.CountsReport {
 	return adminapi.CountsReport{
 		Since: c.Since.UTC(), Met: c.Met(), Denied: c.Decisions[rule.Denied], WouldBeDenied: c.Decisions[rule.DryDenied],
 		DeniedByOther: c.DeniedByOthers, FailedOpen: c.Decisions[rule.FailedOpen], FailedClosed: c.Decisions[rule.FailedClosed],

@@ -20,7 +20,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
@@ -258,7 +257,7 @@ func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) 
 	}
 	if err == nil && registered.counters == nil {
 		registered.counters = a.opened.Memory.Names.Use(s.Name)
-		registered.countIf = new(policystats.CountIfWatch)
+		registered.countIf = new(storepool.CountIfWatch)
 		if len(s.Ban) > 0 {
 			registered.counters.CountBans()
 		}

@@ -19,7 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/container"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -36,7 +36,7 @@ func (l listener) Handle(_ context.Context, e caddy.Event) error {
 // other tests.
 func listening(t *testing.T, handler string) (*Handler, listener) {
 	t.Helper()
-	lastEvents = container.NewEventFilter()
+	lastEvents = clock.NewEventFilter()
 	heard := make(listener, 100)
 	return hearing(t, handler, heard, eventDenied, eventBanned), heard
 }

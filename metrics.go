@@ -7,10 +7,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
-const metricsNamespace = policystats.Namespace
+const metricsNamespace = storepool.Namespace
 
 // These count for the whole process: Caddy makes a new registry for every configuration, and the
 // counts go on over reloads. Those of policies are in package policystats.
@@ -29,10 +29,10 @@ var (
 		Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128},
 	})
 
-	storeErrors = policystats.Counter("store_errors_total",
+	storeErrors = storepool.Counter("store_errors_total",
 		"Requests that Redis could not decide, by the kind of error; breaker: requests not sent because Redis fails.", "kind")
 
-	refundErrors = policystats.Counter("refund_errors_total",
+	refundErrors = storepool.Counter("refund_errors_total",
 		"Refunds and charges after the response (count_if, cost) and repayments of outages that Redis did not apply, by the kind of "+
 			"error; breaker: those not sent because Redis fails.", "kind")
 
@@ -41,7 +41,7 @@ var (
 		Help: "Times that Redis had lost its data although it answered throughout: it was emptied, evicts keys, or another server answers.",
 	})
 
-	challenges = policystats.Counter("challenges_total",
+	challenges = storepool.Counter("challenges_total",
 		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; "+
 			"no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.", "outcome")
 )
@@ -98,9 +98,9 @@ func fromRunning(value func(a *App) float64) func() float64 {
 
 // registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
-	all := []prometheus.Collector{policystats.Decisions, storeDuration, storeErrors, refundErrors, dataLosses, batchSize,
-		challenges, policystats.InvalidValues, policystats.SettledUnits, policystats.LeasedUnits, policystats.Bans,
-		policystats.UnmatchedCountIf, memoryOverflows, runningUnits{}}
+	all := []prometheus.Collector{storepool.Decisions, storeDuration, storeErrors, refundErrors, dataLosses, batchSize,
+		challenges, storepool.InvalidValues, storepool.SettledUnits, storepool.LeasedUnits, storepool.Bans,
+		storepool.UnmatchedCountIf, memoryOverflows, runningUnits{}}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
 // gathered is a metric with all its series.
@@ -31,11 +31,11 @@ func gatherMetrics(t *testing.T) (found map[string]gathered, problems []promlint
 	t.Helper()
 	observeBatch(3, 2*time.Millisecond)
 	memorySeconds.Observe(1e-6)
-	policystats.Decisions.WithLabelValues("metrics-test", "allowed", "memory").Inc()
+	storepool.Decisions.WithLabelValues("metrics-test", "allowed", "memory").Inc()
 	storeErrors.WithLabelValues("metrics-test").Inc()
 	refundErrors.WithLabelValues("metrics-test").Inc()
-	policystats.InvalidValues.WithLabelValues("metrics-test", "limit").Add(2)
-	policystats.InvalidValues.WithLabelValues("metrics-test", "burst").Inc()
+	storepool.InvalidValues.WithLabelValues("metrics-test", "limit").Add(2)
+	storepool.InvalidValues.WithLabelValues("metrics-test", "burst").Inc()
 	registry := prometheus.NewPedanticRegistry()
 	for range 2 { // registering again is no error
 		assert.Must(t, registerMetrics(registry))
@@ -111,7 +111,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	h := newHandler(t, policyJSON("stays", "5"))
 	h.limiter.Counters[0].Count(rule.Allowed, limiter.SourceMemory)
 	h.limiter.Counters[0].CountInvalid("limit")
-	decisions, invalid, known := series(policystats.Decisions), series(policystats.InvalidValues), h.app.opened.Memory.Names.Len()
+	decisions, invalid, known := series(storepool.Decisions), series(storepool.InvalidValues), h.app.opened.Memory.Names.Len()
 	for i := range assert.Rounds(100, 2_000) {
 		ctx, end := newContext(t, "")
 		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
@@ -125,10 +125,10 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 		brief.limiter.Counters[0].Count(rule.Denied, limiter.SourceMemory) // a request that outlives it
 		brief.limiter.Counters[0].CountInvalid("weight")
 	}
-	if got := series(policystats.Decisions); got != decisions {
+	if got := series(storepool.Decisions); got != decisions {
 		t.Errorf("%d series of decisions, before %d", got, decisions)
 	}
-	if got := series(policystats.InvalidValues); got != invalid {
+	if got := series(storepool.InvalidValues); got != invalid {
 		t.Errorf("%d series of invalid values, before %d", got, invalid)
 	}
 	assert.Equal(t, h.app.opened.Memory.Names.Len(), known, "the number of names after it")

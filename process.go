@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/container"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
@@ -30,11 +30,11 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 })
 
 // lastEvents are the last events of all handlers.
-var lastEvents = container.NewEventFilter()
+var lastEvents = clock.NewEventFilter()
 
 // process is what all limiters share.
 var process = gate.Process{
-	Thresholds: container.NewEventFilter(), MemorySeconds: memorySeconds,
+	Thresholds: clock.NewEventFilter(), MemorySeconds: memorySeconds,
 	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() },
 }
 

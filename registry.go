@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
 // identity is what all uses of a policy's name must have in common besides the settings.
@@ -33,8 +33,8 @@ type registeredPolicy struct {
 	policy   *limiter.Policy
 	identity identity
 	at       string // its first line in the Caddyfile, behind a space; empty: unknown
-	counters *policystats.Policy
-	countIf  *policystats.CountIfWatch // of all handlers with the policy
+	counters *storepool.Policy
+	countIf  *storepool.CountIfWatch // of all handlers with the policy
 	variants *rule.Variants
 }
 
@@ -92,7 +92,7 @@ func listNames(names []string) string {
 }
 
 // counters are those of the policies that count.
-func (r registeredPolicies) counters() (used []*policystats.Policy) {
+func (r registeredPolicies) counters() (used []*storepool.Policy) {
 	for _, p := range r {
 		if p.counters != nil {
 			used = append(used, p.counters)

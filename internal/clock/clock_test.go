@@ -14,16 +14,16 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
-// set returns an instant as [time.Now] gives it after the wall clock was set ahead, or back: its
+// withStep returns an instant as [time.Now] gives it after the wall clock was set ahead, or back: its
 // monotonic reading goes on. The wall clock's seconds begin at bit 30 of the first field.
-func set(now time.Time, ahead time.Duration) time.Time {
+func withStep(now time.Time, ahead time.Duration) time.Time {
 	*(*uint64)(unsafe.Pointer(&now)) += uint64(ahead/time.Second) << 30 // wraps around below 0
 	return now
 }
 
 func TestGate_Pass(t *testing.T) {
 	now := time.Now()
-	stepped := set(now, -3*time.Hour)
+	stepped := withStep(now, -3*time.Hour)
 	assert.FatalIf(t, stepped.Sub(now) != 0 || now.Round(0).Sub(stepped.Round(0)) != 3*time.Hour,
 		"%v is not %v with the wall clock set back", stepped, now)
 	for _, test := range []struct {
@@ -36,7 +36,7 @@ func TestGate_Pass(t *testing.T) {
 		{"after the interval", now.Add(time.Minute), true},
 		{"after a step back, too early", stepped.Add(time.Minute - 1), false},
 		{"after a step back", stepped.Add(time.Minute), true},
-		{"after a step ahead, too early", set(now, 3*time.Hour), false},
+		{"after a step ahead, too early", withStep(now, 3*time.Hour), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var g Gate
@@ -109,9 +109,9 @@ func TestOffset_learn(t *testing.T) {
 	o.Learn(sent, sent.Add(trip), redisTime)
 	want("Redis is ahead", hour)
 	sent = sent.Add(trip)
-	o.Learn(sent, set(sent.Add(trip), 3*hour), redisTime+trip.Microseconds())
+	o.Learn(sent, withStep(sent.Add(trip), 3*hour), redisTime+trip.Microseconds())
 	want("this machine's clock is set during a round trip", hour)
-	o.Learn(set(sent, 3*hour), set(sent.Add(trip), 3*hour), redisTime+trip.Microseconds())
+	o.Learn(withStep(sent, 3*hour), withStep(sent.Add(trip), 3*hour), redisTime+trip.Microseconds())
 	want("after it was set", -2*hour)
 }
 

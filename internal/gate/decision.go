@@ -9,9 +9,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
 // Decide has the store decide about a request.
@@ -108,7 +108,7 @@ func (d *decision) fail(o rule.Outcome) { d.outcome, d.source = o, limiter.Sourc
 
 // count counts what was decided: for a denial only the policies that denied, for anything else all.
 func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source limiter.Source) {
-	row, column := max(0, slices.Index(policystats.Outcomes, outcome)), max(0, slices.Index(policystats.Sources, source))
+	row, column := max(0, slices.Index(storepool.Outcomes, outcome)), max(0, slices.Index(storepool.Sources, source))
 	for i := range checks {
 		counters := l.Counters[l.Rules.RuleOf(&checks[i]).Index]
 		if outcome == rule.Denied && checks[i].Result.Passes() {

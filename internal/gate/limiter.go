@@ -12,10 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/container"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
@@ -24,14 +23,14 @@ import (
 // Limiter is the rules and options of a handler. [New] makes one.
 type Limiter struct {
 	Rules    *rule.Set
-	Counters []*policystats.Policy // by rule
+	Counters []*storepool.Policy // by rule
 	Formats  quotaheader.Formats
 	Usage    UsagePath // where clients read their quotas
 
 	// Forwarded looks at the first requests, and CountIfs, by rule, at the first responses that count_if judges. Nil:
 	// nothing is looked for.
 	Forwarded *rule.ForwardedWatch
-	CountIfs  []*policystats.CountIfWatch
+	CountIfs  []*storepool.CountIfWatch
 
 	Stores   *storepool.Stores
 	FailMode failover.FailMode
@@ -97,7 +96,7 @@ type Process struct {
 	Held atomic.Int64
 
 	// Thresholds are the marks of quotas that have had their event.
-	Thresholds *container.EventFilter
+	Thresholds *clock.EventFilter
 
 	// Challenged counts what became of challenges.
 	Challenged func(challenge.Outcome)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/container"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
@@ -38,7 +38,7 @@ func TestNotifyCost_slowListener(t *testing.T) {
 	assert.NoError(stores.Decide(t.Context(), []limiter.Check{check}))(t)
 	marks := assert.NoError(rule.ParseMarks([]float64{100}))(t)
 	listener := slowListener{make(chan struct{}), make(chan struct{})}
-	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Events: listener, Process: &Process{Thresholds: container.NewEventFilter()}})
+	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Events: listener, Process: &Process{Thresholds: clock.NewEventFilter()}})
 	l.notifyCost(stores, &PendingCheck{Check: check, Rule: &l.Rules.Rules[0], Source: limiter.SourceMemory}, 10)
 	<-listener.begun
 	last := stores.EndUse()

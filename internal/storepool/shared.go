@@ -18,7 +18,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/policystats"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 )
 
@@ -28,7 +27,7 @@ const memoryKey = "memory"
 // Memory is the in-process store of this process, with a failover that has no other.
 type Memory struct {
 	Store     *memory.Store
-	Names     *policystats.Names
+	Names     *Names
 	Announced atomic.Bool // that the limits live here
 
 	shared SharedStores
@@ -58,7 +57,7 @@ func (p *Pool) acquireMemory() (*Memory, error) {
 	return acquire[*Memory](p, memoryKey, func() (caddy.Destructor, error) {
 		store := memory.New()
 		return &Memory{
-			Store: store, Names: policystats.New(store.Prune, time.Now),
+			Store: store, Names: New(store.Prune, time.Now),
 			shared: SharedStores{
 				failover.New(nil, store, failover.Options{AwaitsRefunds: true}),
 				overrides.NewLocal(overrides.Hooks{}), challenge.NewLocal(),

@@ -1,4 +1,5 @@
-// Package storepool opens the stores of configurations and keeps them open over reloads, good and failed: counts go on,
+// Package storepool keeps what outlives a configuration: it opens the stores of configurations and keeps them open over
+// reloads, good and failed, with what the process counts for each name of a policy. Counts go on,
 // and the old and the new configuration use one client while both exist.
 package storepool
 

@@ -1,5 +1,5 @@
 // Package redis tests every way to connect to Redis, the rights that the module needs there, and the check of a Redis.
-package redis
+package reliability
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package policystats
+package storepool
 
 import (
 	"net/http"

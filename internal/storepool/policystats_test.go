@@ -1,4 +1,4 @@
-package policystats
+package storepool
 
 import (
 	"testing"
@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/container"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
@@ -28,7 +27,7 @@ func TestNames_with_counts(t *testing.T) {
 	clear(living)
 	names.prune()
 	assert.ErrorIf(t, names.known["p"] == nil || !names.look.IsSet(), "the name was dropped with its denials, or is not looked after")
-	now = now.Add(2 * container.SketchPeriod)
+	now = now.Add(2 * SketchPeriod)
 	names.prune()
 	assert.ErrorIf(t, names.known["p"] != nil || names.look.IsSet(), "the name is kept after its counts have ended")
 	third := names.Use("p")

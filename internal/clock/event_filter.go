@@ -1,14 +1,10 @@
-// Package container holds small data structures: a filter that passes an event of a kind once in a while, and a sketch of
-// the most frequent keys. It may import internal/clock.
-package container
+package clock
 
 import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
 const (
@@ -35,7 +31,7 @@ type set struct {
 // event is the hash of an event's name, and from when it may come again. The zero value is an empty place.
 type event struct {
 	hash  uint64
-	until clock.Moment
+	until Moment
 }
 
 // NewEventFilter returns an empty filter.
@@ -46,7 +42,7 @@ func NewEventFilter() *EventFilter { return &EventFilter{seed: maphash.MakeSeed(
 func (f *EventFilter) Pass(now time.Time, quiet time.Duration, name ...string) bool {
 	f.begun.Do(func() { f.sets.Store(new([sets]set)) })
 	sum := f.hash(name)
-	return f.sets.Load()[sum%sets].pass(sum, clock.MomentOf(now), quiet)
+	return f.sets.Load()[sum%sets].pass(sum, MomentOf(now), quiet)
 }
 
 // Forget lets an event come again at once, after it has passed.
@@ -78,7 +74,7 @@ func (s *set) forget(hash uint64) {
 }
 
 // pass is [EventFilter.Pass] for a hash.
-func (s *set) pass(hash uint64, now clock.Moment, quiet time.Duration) bool {
+func (s *set) pass(hash uint64, now Moment, quiet time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	free := &s.events[0]

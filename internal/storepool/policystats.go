@@ -1,7 +1,4 @@
-// Package policystats keeps what the process counts for each name of a policy, whatever the
-// configuration: its metrics and its most denied keys. A name that no configuration uses is dropped after
-// its counts ended.
-package policystats
+package storepool
 
 import (
 	"slices"
@@ -12,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/container"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
@@ -118,7 +114,7 @@ func (n *Names) Use(policy string) *Policy {
 	defer n.mu.Unlock()
 	d := n.known[policy]
 	if d == nil {
-		d = &Policy{name: policy, began: n.now(), Top: container.NewSketch(n.now)}
+		d = &Policy{name: policy, began: n.now(), Top: NewSketch(n.now)}
 		n.known[policy] = d
 	}
 	d.users++
@@ -180,7 +176,7 @@ func (n *Names) End() {
 // [Policy.CountBans], so that there are none of what cannot happen. They are looked up once.
 type Policy struct {
 	// Top are the keys that were denied most.
-	Top *container.Sketch
+	Top *Sketch
 
 	// Series count decisions by outcome and source. A series is nil before [Policy.Count] has counted in it.
 	Series [6][6]atomic.Pointer[prometheus.Counter]

@@ -1,4 +1,4 @@
-package redis
+package reliability
 
 import (
 	"encoding/json"
