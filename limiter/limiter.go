@@ -139,7 +139,7 @@ func Binding(checks []Check) int {
 // may pass if the result does. For an error see [Store]. A policy with a MaxConcurrent is one, which wraps
 // [ErrInvalidCheck]: its requests are ended by EndRunning of the stores, which needs the checks of [Store.Decide].
 func Allow(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
-	if policy != nil && policy.policy.CountsRunning() {
+	if policy != nil && policy.policy.CountsRunning {
 		return Result{}, fmt.Errorf("%w: Allow cannot end a request of %s: use Decide and EndRunning", ErrInvalidCheck, policy.Name())
 	}
 	checks := [1]Check{{Policy: policy, Key: EncodeKey(key)}}

@@ -46,7 +46,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				if cached {
 					denials++
 					assert.FatalIf(t, want.Passes() || (fromCache.RetryAfter > want.RetryAfter && want.RetryAfter != limiter.Never),
-						"%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings(), weight, reserve, fromCache, want)
+						"%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings, weight, reserve, fromCache, want)
 				} else {
 					checks[0].Result = want
 					cache.Learn(checks, clock.MomentOf(time.UnixMicro(tr.Now)))
@@ -68,7 +68,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			s, cache, now := truth(), NewCache(time.Second), storetest.Epoch
 			for range 60 {
-				now += random.Int64N(100) * p.Rule().Params.Tick
+				now += random.Int64N(100) * p.Params.Tick
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
 				reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: max(1, weight), Reserve: reserve}}
@@ -84,8 +84,8 @@ func TestDenyCache_deny_weights(t *testing.T) {
 					}
 				case fromCache.Banned && want.Banned && fromCache.RetryAfter <= want.RetryAfter:
 					repeated++ // of a weight that was not sent since: the ban alone
-				case want.Passes() || fromCache.RetryAfter != want.RetryAfter && p.Rule().Params.Tick == 1:
-					t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings(), checks[0].Weight, reserve, fromCache, want)
+				case want.Passes() || fromCache.RetryAfter != want.RetryAfter && p.Params.Tick == 1:
+					t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings, checks[0].Weight, reserve, fromCache, want)
 				default:
 					repeated++
 				}

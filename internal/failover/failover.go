@@ -286,7 +286,7 @@ func (f *Store) Release() {
 // elsewhere: these count only denials behind units that stay.
 func (f *Store) confirmTaken(checks []limiter.Check, source limiter.Source) {
 	for i := range checks {
-		if c := &checks[i]; c.Policy.Rule().Ban != nil && !c.Refundable && !c.Peek && c.Policy.Rule().Refunds && limiter.Allowed(checks) {
+		if c := &checks[i]; c.Policy.Ban != nil && !c.Refundable && !c.Peek && c.Policy.Refunds && limiter.Allowed(checks) {
 			f.settle(c, limiter.Change{Stays: limiter.Units(c)}, source)
 		}
 	}

@@ -48,7 +48,7 @@ func owe(c *limiter.Check, take owedTake) {
 	r := reservationOf(c)
 	if r == nil {
 		r = &reservation{}
-		limiter.Kept(c).Held = r
+		c.State.Owner = r
 	}
 	r.owed = take
 }
@@ -86,7 +86,7 @@ func (l *ledger) lastSeen(c *limiter.Check) (seen memory.LastSeen) {
 // says why Redis did not decide: where the request may have run all the same, Redis may have charged it,
 // and nothing is owed for it.
 func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
-	if l == nil || c.Peek || c.Policy.CountsRunning() || limiter.Kind(reason) == "value" {
+	if l == nil || c.Peek || c.Policy.CountsRunning || limiter.Kind(reason) == "value" {
 		return // a foreign value stays foreign
 	}
 	unknown := wire.MayHaveRun(reason)
@@ -104,7 +104,7 @@ func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
 func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknown bool) (kernel.Receipt, *account) {
 	micros, ahead := l.clock(c.Key.String())
 	p, name, s := c.Policy, limiter.QuotaNameOf(c), l.shards.Of(c.Key.String())
-	now, k := micros/p.Rule().Params.Tick, p.Rule().Algorithm.Kernel
+	now, k := micros/p.Params.Tick, p.Algorithm.Kernel
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.accounts[name]
@@ -113,7 +113,7 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 			return kernel.Receipt{}, nil
 		}
 		a = &account{key: c.Key.String()}
-		if p.Rule().Algorithm.Bursts {
+		if p.Algorithm.Bursts {
 			a.total = a.total.WithSerial(max(1, micros&kernel.SerialMask)) // refunds need one
 		}
 		s.accounts[name] = a
@@ -124,11 +124,11 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 	if seen.Resets += ahead; a.inRedis == (kernel.State{}) && seen.Resets > micros {
 		a.begin(seen.Restore(p, micros), now)
 	}
-	a.total = k.Charge(a.total, now, &p.Rule().Params, units)
+	a.total = k.Charge(a.total, now, &p.Params, units)
 	if unknown {
-		a.inRedis = k.Charge(a.inRedis, now, &p.Rule().Params, units)
+		a.inRedis = k.Charge(a.inRedis, now, &p.Params, units)
 	}
-	return p.Rule().LastReceipt(a.total, now), a
+	return p.LastReceipt(a.total, now), a
 }
 
 // begin puts a bucket that was last seen in Redis beneath what was admitted here. Of requests at once
@@ -136,10 +136,10 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 func (a *account) begin(inRedis kernel.State, now int64) {
 	p := a.policy
 	a.inRedis = inRedis
-	admitted := p.Rule().Algorithm.Kernel.Owed(a.total, kernel.State{}, now, &p.Rule().Params)
+	admitted := p.Algorithm.Kernel.Owed(a.total, kernel.State{}, now, &p.Params)
 	a.total = inRedis.WithSerial(a.total.Serial())
 	for _, d := range admitted {
-		a.total, _ = p.Rule().Algorithm.Kernel.Repay(a.total, now, &p.Rule().Params, d)
+		a.total, _ = p.Algorithm.Kernel.Repay(a.total, now, &p.Params, d)
 	}
 }
 
@@ -163,7 +163,7 @@ func (l *ledger) correct(c *limiter.Check, units int64) (kept bool) {
 	defer s.mu.Unlock()
 	if a := r.owed.account; s.accounts[limiter.QuotaNameOf(c)] == a {
 		p := a.policy
-		a.total = p.Rule().Algorithm.Kernel.Refund(a.total, micros/p.Rule().Params.Tick, &p.Rule().Params, limiter.Units(c), -units, r.owed.receipt)
+		a.total = p.Algorithm.Kernel.Refund(a.total, micros/p.Params.Tick, &p.Params, limiter.Units(c), -units, r.owed.receipt)
 	}
 	return true
 }
@@ -180,7 +180,7 @@ func (l *ledger) drop(s *ledgerShard, name limiter.QuotaName) {
 func (l *ledger) owed(a *account) []kernel.Debt {
 	p := a.policy
 	micros, _ := l.clock(a.key)
-	return p.Rule().Algorithm.Kernel.Owed(a.total, a.inRedis, micros/p.Rule().Params.Tick, &p.Rule().Params)
+	return p.Algorithm.Kernel.Owed(a.total, a.inRedis, micros/p.Params.Tick, &p.Params)
 }
 
 // forget drops the account of a key.
@@ -191,7 +191,7 @@ func (l *ledger) forget(p *limiter.Policy, key string) {
 	s := l.shards.Of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.drop(s, limiter.QuotaName{Policy: p.Rule().ID, Key: key})
+	l.drop(s, limiter.QuotaName{Policy: p.ID, Key: key})
 }
 
 // forgetAll drops the accounts of the policies of that name.

@@ -23,11 +23,11 @@ const (
 func (f *Store) awaitRefunds(checks []limiter.Check, here bool) {
 	for i := range checks {
 		c := &checks[i]
-		if limiter.Kept(c).Held = nil; !f.awaitsRefunds || !c.Refundable || c.Peek || c.Policy.CountsRunning() {
+		if c.State.Owner = nil; !f.awaitsRefunds || !c.Refundable || c.Peek || c.Policy.CountsRunning {
 			continue
 		}
 		r := &reservation{of: &f.reserved, quota: reservedQuota{limiter.QuotaNameOf(c), here}}
-		if limiter.Kept(c).Held = r; !here {
+		if c.State.Owner = r; !here {
 			r.ask()
 		}
 	}
@@ -38,7 +38,7 @@ func (f *Store) awaitRefunds(checks []limiter.Check, here bool) {
 func (f *Store) hasten(ctx context.Context, source limiter.Source, checks []limiter.Check, deadline clock.Moment) {
 	for i := range checks {
 		c := &checks[i]
-		if f.awaitsRefunds && c.Result.RetryAfter > refundWait && !c.Result.Banned && c.Policy.Rule().Refunds && f.passesSoon(ctx, source, c, deadline) {
+		if f.awaitsRefunds && c.Result.RetryAfter > refundWait && !c.Result.Banned && c.Policy.Refunds && f.passesSoon(ctx, source, c, deadline) {
 			c.Result.RetryAfter = refundWait
 		}
 	}

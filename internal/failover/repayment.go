@@ -93,7 +93,7 @@ func undone(e redis.Ended) *wire.Payload {
 
 // putBack returns debts to the ledger that were not sent, or that Redis has refused.
 func (l *ledger) putBack(a *account, debts []kernel.Debt) {
-	p, name, s := a.policy, limiter.QuotaName{Policy: a.policy.Rule().ID, Key: a.key}, l.shards.Of(a.key)
+	p, name, s := a.policy, limiter.QuotaName{Policy: a.policy.ID, Key: a.key}, l.shards.Of(a.key)
 	micros, _ := l.clock(a.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *ledger) putBack(a *account, debts []kernel.Debt) {
 		return
 	}
 	for _, d := range debts {
-		newer.total, _ = p.Rule().Algorithm.Kernel.Repay(newer.total, micros/p.Rule().Params.Tick, &p.Rule().Params, d)
+		newer.total, _ = p.Algorithm.Kernel.Repay(newer.total, micros/p.Params.Tick, &p.Params, d)
 	}
 }
 
@@ -153,8 +153,8 @@ func (l *ledger) dropDecayed(s *ledgerShard, name limiter.QuotaName, a *account)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := a.policy
-	now := micros / p.Rule().Params.Tick
-	if s.accounts[name] == a && p.Rule().Algorithm.Kernel.Expires(a.total, now, &p.Rule().Params) <= now {
+	now := micros / p.Params.Tick
+	if s.accounts[name] == a && p.Algorithm.Kernel.Expires(a.total, now, &p.Params) <= now {
 		l.drop(s, name)
 	}
 }

@@ -63,7 +63,7 @@ type reservation struct {
 
 // reservationOf returns that of a check, nil where it has none.
 func reservationOf(c *limiter.Check) *reservation {
-	r, _ := limiter.Kept(c).Held.(*reservation)
+	r, _ := c.State.Owner.(*reservation)
 	return r
 }
 

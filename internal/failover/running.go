@@ -14,15 +14,15 @@ import (
 func (f *Store) EndRunning(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]
-		if limiter.Kept(c).Places > 0 {
-			f.local.AddRunning(c, -int64(limiter.Kept(c).Places))
+		if c.State.RunningUnits > 0 {
+			f.local.AddRunning(c, -int64(c.State.RunningUnits))
 		}
 	}
 	if f.shared != nil {
 		f.shared.EndRunning(checks)
 	}
 	for i := range checks {
-		limiter.Kept(&checks[i]).Places = 0
+		checks[i].State.RunningUnits = 0
 	}
 }
 
@@ -30,8 +30,8 @@ func (f *Store) EndRunning(checks []limiter.Check) {
 // than the limit passes: here it counts for the limit, so that no weight fills the numbers of all nodes.
 func (f *Store) letRun(checks []limiter.Check) {
 	for i := range checks {
-		if c := &checks[i]; c.Policy.CountsRunning() && !c.Peek {
-			limiter.Kept(c).Places = int32(min(limiter.Units(c), c.Policy.Capacity()))
+		if c := &checks[i]; c.Policy.CountsRunning && !c.Peek {
+			c.State.RunningUnits = int32(min(limiter.Units(c), c.Policy.Capacity()))
 		}
 	}
 	f.local.StartRunning(checks)
@@ -47,7 +47,7 @@ func (f *Store) Running(policy string) int64 { return f.local.Running(policy) }
 func denyFull(local *memory.Store, checks []limiter.Check) (full Refusal) {
 	for i := range checks {
 		c := &checks[i]
-		if c.Policy.Rule().Ban != nil {
+		if c.Policy.Ban != nil {
 			return Refusal{}
 		}
 		if local.RunsAll(c) {

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Algorithm is one line of the registry: a name, the kernel that decides it in Go and the fragment
 // of scripts/ that decides it in Lua.
@@ -57,52 +54,33 @@ func (a *Algorithm) Leases() bool {
 	return ok
 }
 
-// Rule is what a policy decides by: numbers that the stores read, and what they made of them.
-type Rule struct {
-	Algorithm *Algorithm
-	Params    Params
-	ID        string        // names the states that the rule counts in
-	Ban       *Ban          // nil: none
-	Lease     time.Duration // the longest on this node; 0: none
-	Salt      uint64        // mixed into hashes of keys
-	Refunds   bool          // takes may be refunded: no deny cache
-
-	// What the stores make of the policy, for the next request.
-	Table, Local Slot
+// Terms are what a policy decides by: the numbers that the stores read.
+type Terms struct {
+	Algorithm     *Algorithm
+	Params        Params
+	ID            string        // names the states that the policy counts in: its name and a short code of algorithm, window and tick
+	Ban           *Ban          // nil: the policy bans no client
+	Lease         time.Duration // the longest lease of the policy's keys on this node; 0: there are no leases
+	Salt          uint64        // mixed into hashes of keys
+	Refunds       bool          // takes may be refunded: the deny cache leaves the policy out, but for bans
+	CountsRunning bool          // counts the requests that run, and nothing in a window
 }
-
-// Slot keeps what was last made of something. Any number of goroutines may use it.
-type Slot struct{ made atomic.Pointer[any] }
-
-// Load returns what is kept; nil before the first.
-func (s *Slot) Load() any {
-	if made := s.made.Load(); made != nil {
-		return *made
-	}
-	return nil
-}
-
-// Store keeps something instead.
-func (s *Slot) Store(made any) { s.made.Store(&made) }
-
-// CountsRunning reports whether the rule counts the requests that run, and nothing in a window.
-func (r *Rule) CountsRunning() bool { return r.Algorithm == &RunningAlgorithm }
 
 // EndsEarly reports whether a denial may end before its time.
-func (r *Rule) EndsEarly() bool { return r.Refunds || r.CountsRunning() }
+func (terms *Terms) EndsEarly() bool { return terms.Refunds || terms.CountsRunning }
 
 // LastReceipt returns the receipt of the charge that a state ends with, at an instant in ticks.
-func (r *Rule) LastReceipt(s State, now int64) Receipt {
+func (terms *Terms) LastReceipt(s State, now int64) Receipt {
 	v := Verdict{Next: s.Numbers}
 	if s.Log != nil {
 		v.Next = newEntry{tick: s.Log.Entries[len(s.Log.Entries)-1].Tick(now)}.numbers()
 	}
-	return r.Algorithm.Kernel.Receipt(v)
+	return terms.Algorithm.Kernel.Receipt(v)
 }
 
 // Stricter returns the state that leaves less of two at an instant in microseconds.
-func (r *Rule) Stricter(a, b State, now int64) State {
-	t, k := &r.Params, r.Algorithm.Kernel
+func (terms *Terms) Stricter(a, b State, now int64) State {
+	t, k := &terms.Params, terms.Algorithm.Kernel
 	x, y := k.Decide(a, now/t.Tick, t, 0, 0), k.Decide(b, now/t.Tick, t, 0, 0)
 	if y.Remaining < x.Remaining || (y.Remaining == x.Remaining && y.Reset > x.Reset) {
 		return b
@@ -112,11 +90,11 @@ func (r *Rule) Stricter(a, b State, now int64) State {
 
 // ScaledBy returns the numbers scaled by a fraction above 0 and below 1: at least one unit. It reports false if
 // rounding would make times longer than they can be.
-func (r *Rule) ScaledBy(fraction float64) (Params, bool) {
-	t := r.Params
+func (terms *Terms) ScaledBy(fraction float64) (Params, bool) {
+	t := terms.Params
 	t.Limit = max(1, int64(float64(t.Limit)*fraction))
 	t.Capacity = max(1, int64(float64(t.Capacity)*fraction))
-	if r.Algorithm.Bursts {
+	if terms.Algorithm.Bursts {
 		if t.Full = CeilDiv(t.Capacity*t.Window, t.Limit); t.Full > Precision/2/t.Tick {
 			return t, false
 		}

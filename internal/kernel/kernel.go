@@ -58,26 +58,6 @@ type Verdict struct {
 // tick; of a bucket, whose instant is 0, in 1/window units.
 type Debt struct{ At, Amount int64 }
 
-// Ticket is the part of a check for what the stores keep of it. Only packages of the limiter open it.
-type Ticket struct{ kept Kept }
-
-// Open returns what is kept in a ticket, to read and to write.
-func Open(t *Ticket) *Kept { return &t.kept }
-
-// Keep returns the ticket of what is kept.
-func Keep(kept Kept) Ticket { return Ticket{kept} }
-
-// Kept is what the parts of the limiter keep of a check until its request ends.
-type Kept struct {
-	AsOf     int64   // the store's time at its answer, in microseconds
-	Receipt  Receipt // of a take that passed and can be refunded
-	Withheld int64   // units that remain and are not in the result
-	Held     any     // by the part that decided: decision.Awaited, or what runs; nil: nothing
-	Places   int32   // units that the request has until it ends, see failover.Store.EndRunning
-	Turn     int32   // in which the store answered at AsOf
-	Late     Lateness
-}
-
 // Lateness says whether a message about running requests came too late to change anything.
 type Lateness uint8
 

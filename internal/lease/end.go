@@ -76,7 +76,7 @@ func Named(policy string) func(*limiter.Policy) bool {
 
 // OfState returns a function that reports whether a policy counts in the states of an ID.
 func OfState(id string) func(*limiter.Policy) bool {
-	return func(p *limiter.Policy) bool { return p.Rule().ID == id }
+	return func(p *limiter.Policy) bool { return p.ID == id }
 }
 
 // Held returns the units of a key that are left under the policies of a name, and for how long at most.

@@ -32,17 +32,28 @@ type Check struct {
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
-	// Ticket is for the stores of this module.
-	Ticket kernel.Ticket
+	// State is what the stores keep of the check.
+	State CheckState
+}
+
+// CheckState is what the stores keep of a check from its decision until its request ends.
+type CheckState struct {
+	DecidedAt    int64          // the store's time at its answer, in microseconds since the Unix epoch
+	Receipt      kernel.Receipt // of a take that passed and can be refunded
+	Withheld     int64          // units that remain for others, and are not in the result
+	Owner        any            // the units' owner until the request ends: an [Awaited], or a *redis.Run; nil: none
+	RunningUnits int32          // units that the request has until it ends, see failover.Store.EndRunning
+	Turn         int32          // the answer's place among those that the store gave at DecidedAt
+	Late         kernel.Lateness
 }
 
 // SameQuota reports whether two checks take from one quota.
 func (c *Check) SameQuota(other *Check) bool {
-	return c.Key == other.Key && (c.Policy == other.Policy || c.Policy.rule.ID == other.Policy.rule.ID)
+	return c.Key == other.Key && (c.Policy == other.Policy || c.Policy.ID == other.Policy.ID)
 }
 
 // Unused returns the units of the quota that remain, with those that must stay for others.
-func (c *Check) Unused() int64 { return c.Result.Remaining + kernel.Open(&c.Ticket).Withheld }
+func (c *Check) Unused() int64 { return c.Result.Remaining + c.State.Withheld }
 
 // MaxCharge is the most units that can be charged at once, 2^52.
 const MaxCharge = kernel.MaxCharge

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
@@ -13,13 +14,23 @@ import (
 // Policy is a rule that stores decide by: valid settings and the numbers derived from them. It never
 // changes; any number of requests and configurations may use it at once.
 type Policy struct {
-	settings Settings
-	rule     kernel.Rule
-	derived  kernel.Slot
+	// Settings are those that the policy was made of.
+	Settings Settings
+
+	kernel.Terms
+
+	// What was last made of the policy is cached in it, so that no request makes or looks up the same twice.
+	Table atomic.Value           // *memory.Table: where the memory store that last decided by the policy keeps its states
+	Local atomic.Pointer[Policy] // what a node decides by in an outage
+	Texts atomic.Pointer[Texts]  // nil before the first answer
 }
 
-// Rule returns what the stores of this module decide by.
-func (p *Policy) Rule() *kernel.Rule { return &p.rule }
+// Texts are the parts of header fields that are the same in all answers about a policy. Package quotaheader writes them.
+type Texts struct {
+	Capacity string // in decimal
+	Item     string // of RateLimit-Policy
+	Name     string // as a structured field
+}
 
 // NewPolicy checks the settings and makes a policy of them. Its errors are a [*FieldError].
 func NewPolicy(s Settings) (*Policy, error) { return newPolicy(s, 1) }
@@ -37,9 +48,11 @@ func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 	}
 	id := s.Name + ":" + a.Code + windowCode(time.Duration(t.Window*t.Tick)*time.Microsecond, t.Tick)
 	s.Ban = slices.Clone(s.Ban)
-	p := &Policy{settings: s, rule: kernel.Rule{Algorithm: a, Params: t, ID: id, Ban: newBan(s), Refunds: s.Refunds}}
+	p := &Policy{Settings: s, Terms: kernel.Terms{
+		Algorithm: a, Params: t, ID: id, Ban: newBan(s), Refunds: s.Refunds, CountsRunning: s.MaxConcurrent != 0,
+	}}
 	if s.Lease > 0 {
-		p.rule.Lease, p.rule.Salt = longestLeaseOf(&s, a, &t), saltOf(s.String())
+		p.Lease, p.Salt = longestLeaseOf(&s, a, &t), saltOf(s.String())
 	}
 	return p, nil
 }
@@ -51,7 +64,7 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if other.rule.ID != p.rule.ID {
+	if other.ID != p.ID {
 		return nil, &FieldError{"Limit", decimal(limit), fmt.Sprintf("counts in another unit of time than the policy's own limit of %d", p.Limit())}
 	}
 	return other, nil
@@ -60,25 +73,26 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 // withLimit returns the policy with another limit and burst. It counts in other states if they are too
 // large for the policy's unit of time.
 func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
-	s := p.settings
-	if s.Burst = burst; p.CountsRunning() {
+	s := p.Settings
+	if s.Burst = burst; p.CountsRunning {
 		s.MaxConcurrent = limit
 	} else {
 		s.Limit = limit
 	}
-	return newPolicy(s, p.rule.Params.Tick)
+	return newPolicy(s, p.Params.Tick)
 }
 
 // With returns a policy of other numbers, which counts in the same states and leases nothing.
 func (p *Policy) With(t kernel.Params) *Policy {
-	r := &p.rule
-	return &Policy{settings: p.settings, rule: kernel.Rule{Algorithm: r.Algorithm, Params: t, ID: r.ID, Ban: r.Ban, Refunds: r.Refunds}}
+	other := &Policy{Settings: p.Settings, Terms: p.Terms}
+	other.Params, other.Lease, other.Salt = t, 0, 0
+	return other
 }
 
 // None returns the policy with a capacity of 0, for results of requests that are refused without a
 // decision. No store decides by it.
 func (p *Policy) None() *Policy {
-	t := p.rule.Params
+	t := p.Params
 	t.Capacity = 0
 	return p.With(t)
 }
@@ -88,7 +102,7 @@ func (p *Policy) LargestLimit() int64 {
 	least, above := p.Limit(), int64(kernel.Precision)
 	for least+1 < above {
 		middle := least + (above-least)/2
-		if other, err := p.withLimit(middle, 0); err == nil && other.rule.ID == p.rule.ID {
+		if other, err := p.withLimit(middle, 0); err == nil && other.ID == p.ID {
 			least = middle
 		} else {
 			above = middle
@@ -97,38 +111,20 @@ func (p *Policy) LargestLimit() int64 {
 	return least
 }
 
-// Settings returns the settings that the policy was made of. They must not be changed.
-func (p *Policy) Settings() Settings { return p.settings }
-
 // Name returns the policy's name.
-func (p *Policy) Name() string { return p.settings.Name }
+func (p *Policy) Name() string { return p.Settings.Name }
 
 // Bans reports whether the policy bans clients.
-func (p *Policy) Bans() bool { return p.rule.Ban != nil }
+func (p *Policy) Bans() bool { return p.Ban != nil }
 
 // Limit returns the units that the policy allows per window, or of requests that run at once.
-func (p *Policy) Limit() int64 { return p.rule.Params.Limit }
+func (p *Policy) Limit() int64 { return p.Params.Limit }
 
 // Capacity returns the most units that a quota can have: the limit, for buckets the burst.
-func (p *Policy) Capacity() int64 { return p.rule.Params.Capacity }
+func (p *Policy) Capacity() int64 { return p.Params.Capacity }
 
 // IsBucket reports whether the policy earns its capacity unit by unit, and not by windows.
-func (p *Policy) IsBucket() bool { return p.rule.Algorithm.Earns }
-
-// Derived returns what the function makes of the policy, cached from the first call on, so that no
-// request makes or looks up the same twice. A program has one such function.
-func (p *Policy) Derived(derive func(*Policy) any) any {
-	if derived := p.derived.Load(); derived != nil {
-		return derived
-	}
-	derived := derive(p)
-	p.derived.Store(derived)
-	return derived
-}
-
-// ID names the states that the policy counts in: its name and a short code of algorithm, window and
-// tick. Policies that differ in limit or burst alone use the same states.
-func (p *Policy) ID() string { return p.rule.ID }
+func (p *Policy) IsBucket() bool { return p.Algorithm.Earns }
 
 // windowCode writes a window in its largest whole unit, with the tick if it is not 1 µs.
 func windowCode(window time.Duration, tick int64) string {
@@ -150,16 +146,12 @@ func windowCode(window time.Duration, tick int64) string {
 }
 
 // MostReserve returns the largest [Check].Reserve of the policy with which a request of one unit can pass.
-func (p *Policy) MostReserve() int64 { return p.rule.Params.MostReserve() }
-
-// CountsRunning reports whether the policy counts the requests that run ([Settings].MaxConcurrent). A
-// caller that lets a request through has to call EndRunning of the store when it ends.
-func (p *Policy) CountsRunning() bool { return p.rule.CountsRunning() }
+func (p *Policy) MostReserve() int64 { return p.Params.MostReserve() }
 
 // LongestLease returns for how long a node may lease units of the policy at most: as [Settings.Lease], but
 // no longer than a hundredth of the window; of the half of it with sliding_window_log, and of the time in
 // which a full bucket drains. It is 0 if there are no leases, or these would be too short.
-func (p *Policy) LongestLease() time.Duration { return p.rule.Lease }
+func (p *Policy) LongestLease() time.Duration { return p.Lease }
 
 func newBan(s Settings) *kernel.Ban {
 	if len(s.Ban) == 0 {

@@ -121,7 +121,7 @@ func (m *Store) Decide(_ context.Context, checks []limiter.Check) (limiter.Sourc
 
 // DecideNow decides checks that are valid.
 func (m *Store) DecideNow(checks []limiter.Check) {
-	if len(checks) == 1 && checks[0].Policy.Rule().Ban == nil {
+	if len(checks) == 1 && checks[0].Policy.Ban == nil {
 		m.decideOne(&checks[0])
 	} else {
 		m.decideMany(checks)
@@ -155,7 +155,7 @@ func (m *Store) decideMany(checks []limiter.Check) {
 		c := &checks[i]
 		held := shards[i].Get(c.Policy, c.Key.String(), now)
 		limiter.Answer(c, shards[i].verdict(held, now, c), now)
-		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
+		if c.Policy.Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
 		}
 		allowed = allowed && c.Result.Passes()

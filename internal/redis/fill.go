@@ -88,7 +88,7 @@ func (l *load) add(c *Call) {
 func (c *Call) refundsLog() bool {
 	for i, s := range c.Settlements {
 		p := c.Checks[i].Policy
-		if s.Units < 0 && p.Rule().Algorithm.Logs && (p.Rule().Params.Limit >= longLog || p.Settings().Dynamic) {
+		if s.Units < 0 && p.Algorithm.Logs && (p.Params.Limit >= longLog || p.Settings.Dynamic) {
 			return true
 		}
 	}

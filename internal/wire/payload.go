@@ -64,8 +64,8 @@ func (p *Payload) Fill(op Operation, checks []limiter.Check) {
 		return
 	}
 	for i := range checks {
-		p.Checks[i].Reserve = 0             // makes no difference to the shape
-		limiter.Kept(&p.Checks[i]).AsOf = 0 // of its decision
+		p.Checks[i].Reserve = 0         // makes no difference to the shape
+		p.Checks[i].State.DecidedAt = 0 // of its decision
 		switch op {
 		case OpSettle:
 			p.Settlements = append(p.Settlements, Settlement{})
@@ -82,7 +82,7 @@ func writeSettlements(m *Message, p *Payload) {
 		shows = 1
 	}
 	for i, s := range p.Settlements {
-		m.writeReceipt(limiter.Kept(&p.Checks[i]).Receipt)
+		m.writeReceipt(p.Checks[i].State.Receipt)
 		m.WriteNumber(s.Units)
 		m.WriteNumber(s.Stays)
 		m.WriteNumber(shows)
@@ -115,7 +115,7 @@ func (m *Message) writeReceipt(r kernel.Receipt) {
 func (m *Message) writeStamps(calls []*Payload) {
 	for _, c := range calls {
 		for i := range c.Checks {
-			if c.Checks[i].Policy.CountsRunning() {
+			if c.Checks[i].Policy.CountsRunning {
 				stamp := stampOf(&c.Checks[i])
 				m.WriteNumber(stamp.Epoch)
 				m.WriteNumber(stamp.Base)
@@ -126,7 +126,7 @@ func (m *Message) writeStamps(calls []*Payload) {
 
 // stampOf returns the stamp of a check; zero for a probe.
 func stampOf(c *limiter.Check) (stamp Stamp) {
-	if s, ok := limiter.Kept(c).Held.(Stamped); ok {
+	if s, ok := c.State.Owner.(Stamped); ok {
 		stamp = s.StampOf()
 	}
 	return stamp
@@ -138,7 +138,7 @@ func (p *Payload) readReceipt(check int, text string) error {
 	if !(first >= 0 && first < kernel.Precision) || !(second >= 0 && second < kernel.Precision) {
 		return Undecided(fmt.Errorf("%w: receipt %v %v", errValue, first, second))
 	}
-	limiter.Kept(&p.Checks[check]).Receipt = kernel.Receipt{First: int64(first), Second: int64(second)}
+	p.Checks[check].State.Receipt = kernel.Receipt{First: int64(first), Second: int64(second)}
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (p *Payload) readRepaid(check int, _ string) error {
 // readLease reads the units leased, for how many microseconds, and their receipt.
 func (p *Payload) readLease(check int, text string) error {
 	units, lasts, first, second := Double(text, 4), Double(text, 5), Double(text, 6), Double(text, 7)
-	if !(units >= 0 && units <= float64(p.Checks[check].Policy.Rule().Params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) ||
+	if !(units >= 0 && units <= float64(p.Checks[check].Policy.Params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) ||
 		!(first >= 0 && first < kernel.Precision) || !(second >= 0 && second < kernel.Precision) {
 		return Undecided(fmt.Errorf("%w: %v units for %v, receipt %v %v", errValue, units, lasts, first, second))
 	}

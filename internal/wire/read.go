@@ -44,7 +44,7 @@ func (m *Message) read(reply any) error {
 		} else {
 			c.Err = c.readAnswers(text)
 			for i := range c.Checks {
-				limiter.Kept(&c.Checks[i]).AsOf, limiter.Kept(&c.Checks[i]).Turn = m.RedisTime, int32(key)
+				c.Checks[i].State.DecidedAt, c.Checks[i].State.Turn = m.RedisTime, int32(key)
 			}
 		}
 		text = text[len(c.Checks)*c.Op.answerSize():]
@@ -88,7 +88,7 @@ func (p *Payload) readAnswers(text string) error {
 // a delay, with the sign changed, and one more where the request began it.
 func readAnswer(c *limiter.Check, text string) error {
 	wait, remaining, reset, delay := Double(text, 0), Double(text, 1), Double(text, 2), Double(text, 3)
-	capacity, ban, least := float64(c.Policy.Rule().Params.Capacity), float64(0), float64(0)
+	capacity, ban, least := float64(c.Policy.Params.Capacity), float64(0), float64(0)
 	if c.Reserve != 0 {
 		least = -1 - capacity
 	}
@@ -96,7 +96,7 @@ func readAnswer(c *limiter.Check, text string) error {
 		ban, delay = -delay, 0
 	}
 	late := kernel.InTime
-	if c.Policy.CountsRunning() {
+	if c.Policy.CountsRunning {
 		if late = lateness(wait); late != kernel.InTime {
 			wait = 0
 		}
@@ -105,7 +105,7 @@ func readAnswer(c *limiter.Check, text string) error {
 		!(reset >= 0 && reset < kernel.Precision) || !(delay >= 0 && delay < kernel.Precision) || ban >= kernel.Precision {
 		return Undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
 	}
-	limiter.Kept(c).Late = late
+	c.State.Late = late
 	c.Result = limiter.Result{
 		Remaining:  int64(remaining),
 		RetryAfter: limiter.Duration(int64(wait)),

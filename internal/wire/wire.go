@@ -108,8 +108,8 @@ func (m *Message) writeKeys(keys *KeyWriter) {
 	for _, c := range m.Order {
 		for i := range c.Checks {
 			p := c.Checks[i].Policy
-			m.writeKey(keys, p.Rule().ID, c.Checks[i].Key)
-			bans = bans || p.Rule().Ban != nil
+			m.writeKey(keys, p.ID, c.Checks[i].Key)
+			bans = bans || p.Ban != nil
 		}
 	}
 	if bans {
@@ -143,14 +143,14 @@ func (m *Message) writePolicies() {
 	}
 	m.WriteNumber(int64(len(m.policies)))
 	for _, p := range m.policies {
-		t := &p.Rule().Params
-		for _, n := range [...]int64{m.Kernels.place(p.Rule().Algorithm), t.Limit, t.Window, t.Capacity, t.MaxDelay, t.MaxDebt, t.Tick} {
+		t := &p.Params
+		for _, n := range [...]int64{m.Kernels.place(p.Algorithm), t.Limit, t.Window, t.Capacity, t.MaxDelay, t.MaxDebt, t.Tick} {
 			m.WriteNumber(n)
 		}
 	}
 	for _, p := range m.policies {
-		if numbers := p.Rule().Algorithm.Numbers; numbers != nil {
-			m.extra = numbers(m.extra[:0], m.now(), m.node, &p.Rule().Params)
+		if numbers := p.Algorithm.Numbers; numbers != nil {
+			m.extra = numbers(m.extra[:0], m.now(), m.node, &p.Params)
 			for _, n := range m.extra {
 				m.WriteNumber(n)
 			}
@@ -250,7 +250,7 @@ func (m *Message) writeBanKeys(keys *KeyWriter) {
 	for i := len(m.Order) - 1; i >= 0; i-- {
 		checks := m.Order[i].Checks
 		for j := len(checks) - 1; j >= 0; j-- {
-			if b := checks[j].Policy.Rule().Ban; b != nil {
+			if b := checks[j].Policy.Ban; b != nil {
 				m.writeKey(keys, b.ID, checks[j].Key)
 			}
 		}
@@ -260,18 +260,18 @@ func (m *Message) writeBanKeys(keys *KeyWriter) {
 // writeBans writes the bans of each policy.
 func (m *Message) writeBans() {
 	for _, p := range m.policies {
-		if p.Rule().Ban == nil {
+		if p.Ban == nil {
 			m.WriteNumber(0)
 			continue
 		}
-		m.WriteNumber(int64(len(p.Rule().Ban.Durations)))
-		m.WriteNumber(p.Rule().Ban.After)
+		m.WriteNumber(int64(len(p.Ban.Durations)))
+		m.WriteNumber(p.Ban.After)
 		confirms := int64(0)
-		if p.Rule().Refunds {
+		if p.Refunds {
 			confirms = 1
 		}
 		m.WriteNumber(confirms)
-		for _, d := range p.Rule().Ban.Durations {
+		for _, d := range p.Ban.Durations {
 			m.WriteNumber(d)
 		}
 	}
