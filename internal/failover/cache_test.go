@@ -112,17 +112,17 @@ func TestDenyCache_bounded(t *testing.T) {
 	p := storetest.DayPolicy(t, "bounded", limiter.GCRA, 1)
 	cache := NewCache(time.Second)
 	now := clock.MomentOf(time.Unix(1_000, 0))
-	for i := range 2 * limiter.Count * DenyShardSize {
+	for i := range 2 * limiter.ShardCount * DenyShardSize {
 		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, now)
 	}
 	total := 0
 	for i := range cache.Shards {
 		total += len(cache.Shards[i].Denials)
 	}
-	assert.ErrorIf(t, total > limiter.Count*DenyShardSize || total < limiter.Count*DenyShardSize/2,
-		"%d denials are kept, want about %d", total, limiter.Count*DenyShardSize)
+	assert.ErrorIf(t, total > limiter.ShardCount*DenyShardSize || total < limiter.ShardCount*DenyShardSize/2,
+		"%d denials are kept, want about %d", total, limiter.ShardCount*DenyShardSize)
 	now = now.Add(time.Second)
-	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*limiter.Count*DenyShardSize - 1)), Weight: 1}}, now).Denies() {
+	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*limiter.ShardCount*DenyShardSize - 1)), Weight: 1}}, now).Denies() {
 		t.Error("a denial is used longer than its age")
 	}
 }

@@ -152,7 +152,7 @@ func TestCalendar_matching(t *testing.T) {
 			p := storetest.NewPolicy(t, limiter.Settings{Calendar: test.unit, Limit: 10})
 			s.Play(t, begins, p, 0) // makes the table
 			if s.f.shared == nil {
-				s.f.local.TableOf(p).ShardOf("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
+				s.f.local.TableOf(p).Shards.Of("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
 			} else {
 				m := wire.Message{}
 				m.WriteNumber(test.start)

@@ -107,12 +107,12 @@ func memoryStore() *testStore {
 		return leaseInMemory(m, *now, c, wish, rest, r)
 	}
 	s.Copy = func(p *limiter.Policy) *storetest.Store {
-		twin, held := memoryStore(), m.TableOf(p).ShardOf("k")
+		twin, held := memoryStore(), m.TableOf(p).Shards.Of("k")
 		state, _ := held.Kept("k")
 		if state.Log != nil {
 			state.Log = &kernel.UnitLog{Entries: slices.Clone(state.Log.Entries), Before: state.Log.Before}
 		}
-		shard := twin.f.local.TableOf(p).ShardOf("k")
+		shard := twin.f.local.TableOf(p).Shards.Of("k")
 		shard.Put("k", state)
 		shard.Bans = maps.Clone(held.Bans)
 		return twin.Store

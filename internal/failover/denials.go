@@ -17,7 +17,7 @@ import (
 // too much, for the maximal age at most.
 type Cache struct {
 	MaxAge time.Duration
-	Shards limiter.Set[Shard]
+	Shards limiter.Shards[Shard]
 	Sweeps clock.Task
 
 	// Refresh is called with a check whose denial is in use and about to expire from the cache

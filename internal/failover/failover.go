@@ -117,13 +117,12 @@ func (f *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Sou
 // the error of its context. That says nothing about Redis: give contexts more time than the client's
 // timeout.
 func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Check) (limiter.Source, error) {
-	if err := limiter.Validate(checks); err != nil {
+	if err := limiter.Prepare(checks); err != nil {
 		return limiter.SourceRedis, err
 	}
 	if f.shared == nil {
 		return f.decideHere(checks)
 	}
-	limiter.ForgetRunning(checks)
 	now := clock.Now()
 	if mayLease(checks) {
 		return f.decideByLeases(ctx, mode, checks, now)
@@ -133,7 +132,6 @@ func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Ch
 
 // decideHere decides where there is no shared store.
 func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
-	limiter.ForgetRunning(checks)
 	f.awaitRefunds(checks, true)
 	f.local.DecideNow(checks)
 	f.confirmTaken(checks, limiter.SourceMemory)
@@ -187,10 +185,10 @@ func (f *Store) refuse(mode FailMode, checks []limiter.Check, now clock.Moment) 
 // Fallback does what [Store.DecideIn] does where the shared store cannot decide, for the given
 // reason, without a query. The reason wraps [limiter.ErrUndecided].
 func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (limiter.Source, error) {
+	limiter.ForgetDecision(checks)
 	if f.shared == nil {
 		return f.decideHere(checks)
 	}
-	limiter.ForgetRunning(checks)
 	f.awaitRefunds(checks, true)
 	if f.onUndecided != nil {
 		f.onUndecided(reason)

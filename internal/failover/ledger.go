@@ -20,7 +20,7 @@ type ledger struct {
 	onRepaid func(policy string, units int64)
 	size     atomic.Int64
 	repays   clock.Task // sends the debts that no request waits for
-	shards   limiter.Set[ledgerShard]
+	shards   limiter.Shards[ledgerShard]
 	next     int // the shard that the next span begins with; only repays uses it
 }
 

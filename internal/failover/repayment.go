@@ -118,11 +118,11 @@ func (l *ledger) repaySome() {
 	}
 	sent := map[*redis.Node]int{}
 	left := repayScan
-	for range limiter.Count {
+	for range limiter.ShardCount {
 		if left <= 0 {
 			break
 		}
-		left = l.repayShard(&l.shards[l.next%limiter.Count], sent, left)
+		left = l.repayShard(&l.shards[l.next%limiter.ShardCount], sent, left)
 		l.next++
 	}
 	if !l.isEmpty() {

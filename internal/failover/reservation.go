@@ -29,7 +29,7 @@ const (
 // reservations are the units of requests in flight that may be refunded.
 type reservations struct {
 	sweeps clock.Task
-	shards limiter.Set[reservationShard]
+	shards limiter.Shards[reservationShard]
 }
 
 type reservationShard struct {

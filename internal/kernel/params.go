@@ -49,6 +49,14 @@ func (p *Params) Micros(ticks, offset int64) int64 {
 	return ticks*p.Tick - offset
 }
 
+// Duration converts a duration in ticks as Micros does; -1 stays -1, which is limiter.Never.
+func (p *Params) Duration(ticks, offset int64) time.Duration {
+	if ticks <= 0 {
+		return time.Duration(ticks)
+	}
+	return time.Duration(ticks*p.Tick-offset) * time.Microsecond
+}
+
 // MaxCharge is the most units that can be charged at once, 2^52. It is also the largest debt of a
 // state in 1/window units, so that every sum of two of them is below the precision.
 const MaxCharge = Precision / 2
@@ -77,7 +85,8 @@ func (p *Params) MostReserve() int64 {
 }
 
 // BeyondQueue marks the remaining units of a queue in which those for others would wait too long, so that
-// a request that reserves them finds nothing. It undoes itself. Lua twin: the end of decide in
+// a request that reserves them finds nothing. It is its own
+// inverse: BeyondQueue(BeyondQueue(x)) == x. Lua twin: the end of decide in
 // scripts/bucket.lua.
 func BeyondQueue(remaining int64) int64 { return -1 - remaining }
 

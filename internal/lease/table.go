@@ -35,7 +35,7 @@ const (
 
 // Table holds the leases of a failover.Store. Its functions are those of the store that it belongs to.
 type Table struct {
-	Shards limiter.Set[leaseShard]
+	Shards limiter.Shards[leaseShard]
 	trip   atomic.Int64 // a smoothed round trip to Redis in nanoseconds; 0 before the first
 
 	Now   func() clock.Moment
@@ -123,8 +123,8 @@ func (t *Table) Spend(c *limiter.Check, now clock.Moment) (k *BusyKey, spent Hel
 	if limiter.NeverPasses(c) { // no lease is sized by what clients ask for in vain
 		return nil, HeldUnits{}
 	}
-	hash := limiter.Hash(c.Key.String())
-	s := &t.Shards[hash%limiter.Count]
+	hash := limiter.HashKey(c.Key.String())
+	s := &t.Shards[hash%limiter.ShardCount]
 	s.Mu.Lock()
 	if k = t.find(s, c, hash, now); k == nil {
 		s.Mu.Unlock()
@@ -157,7 +157,7 @@ func (t *Table) find(s *leaseShard, c *limiter.Check, hash uint64, now clock.Mom
 	if s.Seen == nil {
 		s.Seen = new([LeaseSlots]WatchedKey)
 	}
-	w := &s.Seen[hash/limiter.Count%LeaseSlots]
+	w := &s.Seen[hash/limiter.ShardCount%LeaseSlots]
 	if !w.note(hash^c.Policy.Salt, now, c.Policy.Lease) || len(s.Busy) >= busyKeys {
 		return nil
 	}

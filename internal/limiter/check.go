@@ -1,6 +1,8 @@
 package limiter
 
 import (
+	"fmt"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 )
 
@@ -55,5 +57,90 @@ func (c *Check) SameQuota(other *Check) bool {
 // Unused returns the units of the quota that remain, with those that must stay for others.
 func (c *Check) Unused() int64 { return c.Result.Remaining + c.State.Withheld }
 
-// MaxCharge is the most units that can be charged at once, 2^52.
-const MaxCharge = kernel.MaxCharge
+// Units returns how many units the check takes.
+func Units(c *Check) int64 {
+	switch {
+	case c.Peek:
+		return 0
+	case c.Weight == 0:
+		return 1
+	}
+	return c.Weight
+}
+
+// Reserve returns the units that must stay for others when the check passes, at most the capacity. It is
+// the capacity, so that no weight passes, if a queue cannot hold so much.
+func Reserve(c *Check) int64 {
+	if c.Reserve == 0 {
+		return 0
+	}
+	return c.Policy.Params.Reserve(c.Reserve)
+}
+
+// NeverPasses reports whether the check asks for more than there can be.
+func NeverPasses(c *Check) bool {
+	return !c.Peek && Units(c) > c.Policy.Params.Capacity-Reserve(c)
+}
+
+// Prepare makes the checks of a request ready for a decision: what an earlier decision has left in them is forgotten. An
+// error says what is wrong with the checks, and leaves them as they are.
+func Prepare(checks []Check) error {
+	if len(checks) == 0 {
+		return fmt.Errorf("%w: there is none; name at least one policy", ErrInvalidCheck)
+	}
+	for i := range checks {
+		c := &checks[i]
+		switch {
+		case c.Policy == nil || c.Policy.Algorithm == nil:
+			return fmt.Errorf("%w: number %d has no Policy; make one by NewPolicy", ErrInvalidCheck, i)
+		case c.Policy.Params.Capacity == 0:
+			return fmt.Errorf("%w: number %d has the Policy of a request that is refused; do not have it decided", ErrInvalidCheck, i)
+		case c.Weight < 0:
+			return fmt.Errorf("%w: number %d has Weight %d; use a number from 1, or Peek", ErrInvalidCheck, i, c.Weight)
+		case c.Reserve < 0:
+			return fmt.Errorf("%w: number %d has Reserve %d; use a number from 0", ErrInvalidCheck, i, c.Reserve)
+		}
+		for j := range i {
+			if c.SameQuota(&checks[j]) {
+				return fmt.Errorf("%w: numbers %d and %d take from the same quota; add their weights", ErrInvalidCheck, j, i)
+			}
+		}
+	}
+	for i := range checks {
+		checks[i].State = CheckState{}
+	}
+	return nil
+}
+
+// ForgetDecision makes the checks as they were before their decision: without a part in what runs, and without a receipt.
+func ForgetDecision(checks []Check) {
+	for i := range checks {
+		checks[i].State = CheckState{}
+	}
+}
+
+// Refundable reports whether a check needs a take that can be refunded.
+func Refundable(checks []Check) bool {
+	for i := range checks {
+		if checks[i].Refundable {
+			return true
+		}
+	}
+	return false
+}
+
+// CountsRunning reports whether one of the checks counts running requests.
+func CountsRunning(checks []Check) bool {
+	for i := range checks {
+		if checks[i].Policy.CountsRunning {
+			return true
+		}
+	}
+	return false
+}
+
+// QuotaName identifies the state of a key in a policy.
+type QuotaName struct{ Policy, Key string }
+
+// QuotaNameOf returns the name of the state that a check counts in.
+func QuotaNameOf(c *Check) QuotaName { return QuotaName{c.Policy.ID, c.Key.String()} }

@@ -41,7 +41,8 @@ func EncodeKey(text string) EncodedKey {
 // A '%' that no two hexadecimal digits follow begins a mark of the caller, such as a separator, other than
 // [HashedMark] and [ReservedMark].
 func AsEncoded(text string) EncodedKey {
-	if hasBraces(text) { // scans for single bytes are several times as fast as a replacer's
+	// Two scans for single bytes are several times as fast as a replacer's one.
+	if strings.IndexByte(text, '{') >= 0 || strings.IndexByte(text, '}') >= 0 {
 		text = braceEncoder.Replace(text)
 	}
 	if len(text) > maxKeyLength {
@@ -49,10 +50,6 @@ func AsEncoded(text string) EncodedKey {
 		return EncodedKey{HashedMark + hex.EncodeToString(sum[:])}
 	}
 	return EncodedKey{text}
-}
-
-func hasBraces(text string) bool {
-	return strings.IndexByte(text, '{') >= 0 || strings.IndexByte(text, '}') >= 0
 }
 
 // String returns the encoded text.

@@ -47,7 +47,7 @@ func (r Result) Passes() bool { return r.RetryAfter == 0 }
 // Allowed reports whether all checks passed. Only then were they charged.
 func Allowed(checks []Check) bool {
 	for i := range checks {
-		if !checks[i].Result.Passes() {
+		if checks[i].Result.RetryAfter != 0 {
 			return false
 		}
 	}
@@ -85,31 +85,3 @@ func smallerFraction(a, b, c, d int64) bool {
 	high2, low2 := bits.Mul64(uint64(c), uint64(b))
 	return high1 < high2 || (high1 == high2 && low1 < low2)
 }
-
-// Banned is a client that a policy refuses now.
-type Banned struct {
-	// Policy is the policy's name.
-	Policy string
-
-	// Key is the client's key; with [KeyFormat].Secret its HMAC.
-	Key EncodedKey
-
-	// Left is how long it is still banned.
-	Left time.Duration
-
-	// Offenses is how many bans the client has had so far, with this one.
-	Offenses int64
-}
-
-// MaxBanned is how many clients a list of the banned holds at most.
-const MaxBanned = 10_000
-
-// LeaseFate is what became of units of a lease.
-type LeaseFate string
-
-// The fates of leased units.
-const (
-	LeaseSpent    LeaseFate = "spent"    // by requests
-	LeaseReturned LeaseFate = "returned" // given back
-	LeaseLapsed   LeaseFate = "lapsed"   // neither; they count as used until they decay
-)

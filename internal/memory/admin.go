@@ -78,10 +78,10 @@ func (m *Store) Peek(c *limiter.Check) {
 // peek answers a check without charging it: with a denial, or the quota as it stands.
 func (s *Shard) peek(c *limiter.Check, now int64) {
 	held := s.Get(c.Policy, c.Key.String(), now)
-	limiter.Answer(c, s.verdict(held, now, c), now)
+	limiter.Answer(c, limiter.Evaluate(held, now, c), now)
 	if !c.Peek && c.Result.Passes() {
 		delay := c.Result.Delay
-		s.show(held, now, c)
+		show(held, now, c)
 		c.Result.Delay = delay
 	}
 	if c.Policy.Ban != nil {

@@ -24,7 +24,7 @@ func (s *Shard) refuseBanned(c *limiter.Check, now int64) bool {
 		return false
 	}
 	if c.Result.Passes() {
-		s.show(s.Get(c.Policy, c.Key.String(), now), now, c)
+		show(s.Get(c.Policy, c.Key.String(), now), now, c)
 	}
 	limiter.Ban(c, left, false)
 	return true

@@ -210,7 +210,7 @@ func TestMemory_longest_drain(t *testing.T) {
 	large := assert.NoError(slow.WithLimit(10, 1000))(t)
 	kept := func() bool {
 		storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("other")})
-		shard := m.TableOf(large).ShardOf("k")
+		shard := m.TableOf(large).Shards.Of("k")
 		shard.Mu.Lock()
 		shard.Sweep(now, math.MaxInt)
 		shard.Mu.Unlock()

@@ -95,7 +95,7 @@ func (m *Store) overflows() {
 // Table in turn, so that dead states are found soon.
 func (m *Store) sweepShards(here *Shard, now int64, left int, sweep func(s *Shard, now int64, sample int) (visited int)) {
 	tables := *m.order.Load()
-	count := int64(len(tables) * limiter.Count)
+	count := int64(len(tables) * limiter.ShardCount)
 	for range min(count, sweepShards) {
 		at := int(m.swept.Add(1) % count)
 		s := &tables[at%len(tables)].Shards[at/len(tables)]
@@ -111,34 +111,30 @@ func (m *Store) sweepShards(here *Shard, now int64, left int, sweep func(s *Shar
 
 // Decide implements [limiter.Store]. It does not wait, and fails for invalid checks alone.
 func (m *Store) Decide(_ context.Context, checks []limiter.Check) (limiter.Source, error) {
-	if err := limiter.Validate(checks); err != nil {
-		return limiter.SourceMemory, err
+	err := limiter.Prepare(checks)
+	if err == nil {
+		m.DecideNow(checks)
 	}
-	limiter.ForgetRunning(checks)
-	m.DecideNow(checks)
-	return limiter.SourceMemory, nil
+	return limiter.SourceMemory, err
 }
 
 // DecideNow decides checks that are valid.
 func (m *Store) DecideNow(checks []limiter.Check) {
-	if len(checks) == 1 && checks[0].Policy.Ban == nil {
-		m.decideOne(&checks[0])
-	} else {
+	c := &checks[0]
+	if len(checks) > 1 || c.Policy.Ban != nil {
 		m.decideMany(checks)
+		return
 	}
-}
-
-func (m *Store) decideOne(c *limiter.Check) {
 	shard := m.Lock(c.Policy, c.Key.String())
 	defer shard.Mu.Unlock()
 	now := m.Clock()
 	held := shard.Get(c.Policy, c.Key.String(), now)
-	v := shard.verdict(held, now, c)
+	v := limiter.Evaluate(held, now, c)
 	if v.Wait == 0 && !c.Peek {
 		shard.take(c, held, v, now)
 	}
 	limiter.Answer(c, v, now)
-	if v.Wait == 0 {
+	if v.Wait == 0 && c.State.Owner != nil {
 		limiter.BeginReservation(c)
 	}
 }
@@ -154,7 +150,7 @@ func (m *Store) decideMany(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]
 		held := shards[i].Get(c.Policy, c.Key.String(), now)
-		limiter.Answer(c, shards[i].verdict(held, now, c), now)
+		limiter.Answer(c, limiter.Evaluate(held, now, c), now)
 		if c.Policy.Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
 		}
@@ -170,10 +166,10 @@ func (m *Store) decideMany(checks []limiter.Check) {
 		}
 		held := shards[i].Get(c.Policy, c.Key.String(), now)
 		if !allowed {
-			shards[i].show(held, now, c)
+			show(held, now, c)
 			continue
 		}
-		shards[i].take(c, held, shards[i].verdict(held, now, c), now)
+		shards[i].take(c, held, limiter.Evaluate(held, now, c), now)
 		limiter.BeginReservation(c)
 	}
 }

@@ -31,8 +31,12 @@ type Shard struct {
 	running map[string]int64 // units of requests that run, instead of states; nil: the policy counts in windows
 }
 
-// Get returns a key's state at an instant in microseconds: the kept one, or another that is stricter.
+// Get returns a key's state at an instant in microseconds: the kept one, or another that is stricter; where running
+// requests are counted, how many units run.
 func (s *Shard) Get(p *limiter.Policy, key string, now int64) kernel.State {
+	if s.running != nil {
+		return kernel.State{Numbers: kernel.Numbers{A: s.running[key]}}
+	}
 	kept, found := s.Kept(key)
 	if len(s.Seen) > 0 {
 		if a, known := s.Seen[key]; known && a.Resets > now {
@@ -62,7 +66,7 @@ func (s *Shard) Kept(key string) (kept kernel.State, found bool) {
 // Holds reports whether there is anything of a key: a state, a ban or requests that run.
 func (s *Shard) Holds(p *limiter.Policy, key string, now int64) bool {
 	_, banned := s.Bans[key]
-	return banned || s.running[key] > 0 || s.Get(p, key, now) != (kernel.State{})
+	return banned || s.Get(p, key, now) != (kernel.State{})
 }
 
 // Put keeps a key's state.
@@ -113,19 +117,11 @@ func (s *Shard) DropAll() int64 {
 	return found
 }
 
-// verdict returns what a check would get at an instant in microseconds by its key's state, or by the requests that run.
-func (s *Shard) verdict(held kernel.State, now int64, c *limiter.Check) kernel.Verdict {
-	if s.running != nil {
-		return c.Policy.Params.DecideRunning(s.running[c.Key.String()], limiter.Units(c), limiter.Reserve(c))
-	}
-	return limiter.Evaluate(held, now, c)
-}
-
 // show answers a check by the quota as it stands.
-func (s *Shard) show(held kernel.State, now int64, c *limiter.Check) {
+func show(held kernel.State, now int64, c *limiter.Check) {
 	peek := *c
 	peek.Peek = true
-	limiter.Answer(c, s.verdict(held, now, &peek), now)
+	limiter.Answer(c, limiter.Evaluate(held, now, &peek), now)
 }
 
 // take charges a passing check and stores its state.
@@ -136,7 +132,9 @@ func (s *Shard) take(c *limiter.Check, old kernel.State, v kernel.Verdict, now i
 		return
 	}
 	k := c.Policy.Algorithm.Kernel
-	c.State.Receipt = k.Receipt(v)
+	if c.Refundable {
+		c.State.Receipt = k.Receipt(v)
+	}
 	s.Store(c, old, k.Take(old, &c.Policy.Params, v, c.Refundable), now)
 }
 

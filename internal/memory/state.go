@@ -27,9 +27,6 @@ func (s *State) Take(p *limiter.Policy, now, weight int64) limiter.Result {
 // TakeReserving does what Take does for a request with a [limiter.Check].Reserve.
 func (s *State) TakeReserving(p *limiter.Policy, now, weight, reserve int64) limiter.Result {
 	c := limiter.Check{Policy: p, Weight: weight, Reserve: reserve, Peek: weight == 0}
-	if p.CountsRunning {
-		return s.takeRunning(&c, now)
-	}
 	held := kernel.State{Numbers: s.numbers, Log: s.log}
 	v := limiter.Evaluate(held, now, &c)
 	if p.Ban != nil && v.Wait >= 0 {
@@ -39,7 +36,11 @@ func (s *State) TakeReserving(p *limiter.Policy, now, weight, reserve int64) lim
 			return c.Result
 		}
 	}
-	if v.Wait == 0 && weight > 0 {
+	switch {
+	case v.Wait != 0 || weight == 0:
+	case p.CountsRunning: // the request never ends
+		s.numbers.A += weight
+	default:
 		held = p.Algorithm.Kernel.Take(held, &p.Params, v, false)
 		s.numbers, s.log = held.Numbers, held.Log
 	}
@@ -50,15 +51,5 @@ func (s *State) TakeReserving(p *limiter.Policy, now, weight, reserve int64) lim
 			limiter.Ban(&c, begins, true)
 		}
 	}
-	return c.Result
-}
-
-// takeRunning decides a request that never ends.
-func (s *State) takeRunning(c *limiter.Check, now int64) limiter.Result {
-	v := c.Policy.Params.DecideRunning(s.numbers.A, limiter.Units(c), limiter.Reserve(c))
-	if v.Wait == 0 {
-		s.numbers.A += limiter.Units(c)
-	}
-	limiter.Answer(c, v, now)
 	return c.Result
 }

@@ -12,7 +12,7 @@ import (
 // alone.
 type Table struct {
 	owner  *Store
-	Shards limiter.Set[Shard]
+	Shards limiter.Shards[Shard]
 
 	// dropped reports that nothing may be stored here any more. It is read under the lock of any
 	// shard and set under those of all.
@@ -28,7 +28,7 @@ func newTable(owner *Store, number int, p *limiter.Policy) *Table {
 	t.slowest.Store(p)
 	for i := range t.Shards {
 		s := &t.Shards[i]
-		s.owner, s.table, s.order = owner, t, number*limiter.Count+i
+		s.owner, s.table, s.order = owner, t, number*limiter.ShardCount+i
 		switch {
 		case p.CountsRunning:
 			s.running = map[string]int64{}
@@ -50,11 +50,6 @@ func (t *Table) admit(p *limiter.Policy) {
 		t.slowest.Store(kept.With(slow))
 	}
 	p.Table.Store(t)
-}
-
-// ShardOf returns the shard of a key.
-func (t *Table) ShardOf(key string) *Shard {
-	return t.Shards.Of(key)
 }
 
 // lockAll locks every shard once, in their order, and returns the function that unlocks them. The
@@ -103,7 +98,11 @@ func (m *Store) findTable(p *limiter.Policy) *Table {
 
 // Lock returns the shard of a key, locked.
 func (m *Store) Lock(p *limiter.Policy, key string) *Shard {
-	s := m.TableOf(p).ShardOf(key)
+	t, made := p.Table.Load().(*Table)
+	if !made || t.owner != m {
+		t = m.TableOf(p)
+	}
+	s := t.Shards.Of(key)
 	s.Mu.Lock()
 	if !s.table.dropped {
 		return s
@@ -111,7 +110,7 @@ func (m *Store) Lock(p *limiter.Policy, key string) *Shard {
 	s.Mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s = m.findTable(p).ShardOf(key)
+	s = m.findTable(p).Shards.Of(key)
 	s.Mu.Lock()
 	return s
 }
@@ -121,7 +120,7 @@ func (m *Store) Lock(p *limiter.Policy, key string) *Shard {
 // the lock of the Store keeps all tables.
 func (m *Store) lockEach(shards []*Shard, checks []limiter.Check) (locked []*Shard, unlock func()) {
 	for i := range checks {
-		shards = append(shards, m.TableOf(checks[i].Policy).ShardOf(checks[i].Key.String()))
+		shards = append(shards, m.TableOf(checks[i].Policy).Shards.Of(checks[i].Key.String()))
 	}
 	unlock = lockAll(shards)
 	if !slices.ContainsFunc(shards, func(s *Shard) bool { return s.table.dropped }) {
@@ -131,7 +130,7 @@ func (m *Store) lockEach(shards []*Shard, checks []limiter.Check) (locked []*Sha
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range checks {
-		shards[i] = m.findTable(checks[i].Policy).ShardOf(checks[i].Key.String())
+		shards[i] = m.findTable(checks[i].Policy).Shards.Of(checks[i].Key.String())
 	}
 	return shards, lockAll(shards)
 }

@@ -21,7 +21,7 @@ type Tracker struct {
 	Failed func() bool     // reports whether all of Redis fails
 	Now    func() clock.Moment
 
-	Shards   limiter.Set[Shard]
+	Shards   limiter.Shards[Shard]
 	Records  atomic.Int64
 	policies sync.Map   // the first policy of each ID, so that states of one ID have one shape
 	Ticks    clock.Task // sends the states that are due
@@ -171,8 +171,8 @@ type Statement struct {
 // while a message is handed over.
 func (t *Tracker) SendDue(most int) (left int) {
 	now, due := t.Now(), make([]Statement, 0, 16)
-	for range limiter.Count {
-		due = t.Shards[t.next%limiter.Count].collect(t, now, most-len(due), due)
+	for range limiter.ShardCount {
+		due = t.Shards[t.next%limiter.ShardCount].collect(t, now, most-len(due), due)
 		if len(due) >= most {
 			break // the next tick goes on with this shard
 		}

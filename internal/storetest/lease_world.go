@@ -221,8 +221,8 @@ func (n *leaseNode) ask(t *lease.Table, q lease.Question, c *limiter.Check) {
 // makeBusy makes the key one that the node has seen often.
 func (n *leaseNode) makeBusy() {
 	t, w := n.table, n.world
-	hash := limiter.Hash(w.key.String())
-	s := &t.Shards[hash%limiter.Count]
+	hash := limiter.HashKey(w.key.String())
+	s := &t.Shards[hash%limiter.ShardCount]
 	seen := lease.Pace{Last: t.Now(), Gap: float64(1 + w.random.IntN(int(w.policy.Lease)/lease.BusyIn)), Gaps: lease.PaceSamples}
 	if k := s.Busy[lease.Quota{Policy: w.policy, Key: w.key.String()}]; k != nil {
 		k.Pace = seen
@@ -231,7 +231,7 @@ func (n *leaseNode) makeBusy() {
 	if s.Seen == nil {
 		s.Seen = new([lease.LeaseSlots]lease.WatchedKey)
 	}
-	s.Seen[hash/limiter.Count%lease.LeaseSlots] = lease.WatchedKey{Key: hash ^ w.policy.Salt, Pace: seen}
+	s.Seen[hash/limiter.ShardCount%lease.LeaseSlots] = lease.WatchedKey{Key: hash ^ w.policy.Salt, Pace: seen}
 }
 
 // request decides a request as [Store.decideByLeases] does.

@@ -1,0 +1,59 @@
+package limiter
+
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
+)
+
+// MaxCharge is the most units that can be charged at once, 2^52.
+const MaxCharge = kernel.MaxCharge
+
+// Change is what settling a check changes. The zero value changes nothing.
+type Change struct {
+	Units int64 // to charge; below 0 to refund
+	Stays int64 // units that count for bans from then on
+}
+
+// SettleTo returns what settling the check to a cost changes. Without Refundable what it took stays, and is counted
+// for bans already. What a running request took, it has until it ends.
+func SettleTo(c *Check, cost int64) (change Change) {
+	if c.Policy.CountsRunning {
+		return Change{}
+	}
+	taken := Units(c)
+	cost = min(max(0, cost), MaxCharge)
+	if !c.Refundable {
+		cost = max(cost, taken)
+	}
+	change.Units = cost - taken
+	if c.Policy.Ban != nil && c.Policy.Refunds {
+		if change.Stays = cost; !c.Refundable {
+			change.Stays = change.Units
+		}
+	}
+	return change
+}
+
+// Awaited is a check's units that may be refunded, for those who wait for that.
+type Awaited interface {
+	// Begin notes that the check has passed and how many units it took, of a quota that is whole again after a time.
+	Begin(units int64, whole time.Duration)
+
+	// End notes that the units were refunded, all or some, or stay.
+	End(refunded bool)
+}
+
+// BeginReservation counts units of a check that has passed for those who wait for a refund of them.
+func BeginReservation(c *Check) {
+	if r, ok := c.State.Owner.(Awaited); ok {
+		r.Begin(Units(c), c.Result.ResetAfter)
+	}
+}
+
+// EndReservation ends that.
+func EndReservation(c *Check, refunded bool) {
+	if r, ok := c.State.Owner.(Awaited); ok {
+		r.End(refunded)
+	}
+}
