@@ -44,8 +44,8 @@ func (t *Task) IsSet() bool { return t.Due() != 0 }
 
 // IsDueBy reports whether a run is due at a moment or earlier.
 func (t *Task) IsDueBy(at Moment) bool {
-	due := t.Due()
-	return due != 0 && due <= at
+	due := t.due.Load()
+	return due != 0 && due <= int64(at)
 }
 
 // Start makes the task run after a while, unless a run is due. It has to be called after there is something to do.
@@ -58,23 +58,24 @@ func (t *Task) Start(after time.Duration) {
 
 // StartBy makes the task run at a moment, unless a run is due earlier.
 func (t *Task) StartBy(at, now Moment) {
-	if t.Run == nil || t.IsDueBy(at) || t.hasEnded() {
+	due := t.due.Load()
+	if t.Run == nil || due != 0 && due <= int64(at) || t.Life != nil && t.Life.Err() != nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.IsDueBy(at) {
+	if due = t.due.Load(); due != 0 && due <= int64(at) {
 		return
 	}
 	t.due.Store(int64(at))
-	if wait := at.Since(now); t.timer == nil {
+	if wait := time.Duration(at - now); t.timer == nil {
 		t.timer = t.newTimer(wait)
 	} else {
 		t.timer.Reset(wait)
 	}
 }
 
-// Stop takes a run back that is due, and waits for none.
+// Stop cancels the next run. It does not wait for a run under way.
 func (t *Task) Stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,8 +84,6 @@ func (t *Task) Stop() {
 		t.timer.Stop()
 	}
 }
-
-func (t *Task) hasEnded() bool { return t.Life != nil && t.Life.Err() != nil }
 
 // newTimer sets the first timer.
 func (t *Task) newTimer(wait time.Duration) Timer {
@@ -111,7 +110,7 @@ func (t *Task) fire() {
 	for again := true; again; {
 		fired := t.fired.Load()
 		t.due.Store(0)
-		if !t.hasEnded() {
+		if t.Life == nil || t.Life.Err() == nil {
 			t.Run()
 		}
 		again = !t.fired.CompareAndSwap(fired, 0)

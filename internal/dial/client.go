@@ -67,6 +67,10 @@ const ConnectBudget = 5 * time.Second
 // MaxPoolSize is the most connections to one node: an address has no more ports.
 const MaxPoolSize = 65535
 
+// MaxOpenSenders is the most batches that a store has in flight at once. Where one of twenty takes 50 ms, ten are in
+// flight at any time, and now and then twice as many. The connections are enough for them.
+const MaxOpenSenders = 48
+
 // New makes a client for a redis.Store. It does not connect, and it never sends a command
 // twice: a request whose answer is lost must not be charged again.
 func New(o Options) (goredis.UniversalClient, error) {
@@ -77,7 +81,7 @@ func New(o Options) (goredis.UniversalClient, error) {
 		o.Timeout = DefaultTimeout
 	}
 	if o.PoolSize == 0 {
-		o.PoolSize = max(wire.MaxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
+		o.PoolSize = max(MaxOpenSenders+2, 10*runtime.GOMAXPROCS(0))
 	}
 	u := &goredis.UniversalOptions{
 		Addrs: o.Addresses, MasterName: o.Master,

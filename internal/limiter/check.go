@@ -119,16 +119,6 @@ func ForgetDecision(checks []Check) {
 	}
 }
 
-// Refundable reports whether a check needs a take that can be refunded.
-func Refundable(checks []Check) bool {
-	for i := range checks {
-		if checks[i].Refundable {
-			return true
-		}
-	}
-	return false
-}
-
 // CountsRunning reports whether one of the checks counts running requests.
 func CountsRunning(checks []Check) bool {
 	for i := range checks {

@@ -15,6 +15,10 @@ import (
 // background may fill half of it.
 const MaxQueue = 16384
 
+// MaxBatch is the most checks of one script run, unless a single request has more. It bounds how long a run
+// keeps Redis from serving others: about half a millisecond.
+const MaxBatch = 128
+
 // Batcher sends calls in batches: those that arrive while all senders are busy leave together in the
 // next one. A lone call leaves at once, sent by its own goroutine where a connection is ready.
 // Nothing waits for a batch to fill, but in a crowd a sender lets the goroutines run first that can: they
@@ -52,10 +56,11 @@ type Batcher struct {
 // otherwise the call is gone.
 func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
-	if l := b.tryInline(c, deadline); l != nil {
-		if w := b.sendAlone(ctx, c, l); w != nil {
-			return w.Wait()
-		}
+	sent, queued := b.sendAlone(ctx, c, deadline)
+	switch {
+	case queued != nil:
+		return queued.Wait()
+	case sent:
 		return nil
 	}
 	w := c.AwaitedBy(ctx, clock.MomentOf(deadline))
@@ -67,40 +72,39 @@ func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error 
 	return w.Wait()
 }
 
-// tryInline returns the context in which the caller is to send its call itself, as a sender of its own: nothing
-// waits, a sender is free, and a connection is ready, so that the call will not wait for one. In a crowd
-// a sender takes others along; nil then.
-func (b *Batcher) tryInline(c *Call, deadline time.Time) *lone {
+// sendAlone sends a call on the caller's goroutine, as a sender of its own, and reports whether it was sent: if nothing
+// waits, a sender is free, and a connection is ready, so that the call will not wait for one. In a crowd a sender
+// takes others along. Calls that arrive meanwhile get a sender of their own. It returns a waiter where the call has
+// returned to the queue.
+func (b *Batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (sent bool, queued *Waiter) {
 	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	if b.ready == 0 || b.crowded.Load() || len(b.Waiting) > b.held || !b.Senders.mayOpen(1) || b.Unsettled.isFollowedBy(c) {
-		return nil
+	if b.ready == 0 || b.crowded.Load() || len(b.Waiting) > b.held || !b.Senders.mayOpen(1) ||
+		len(b.Unsettled.Quotas) > 0 && b.Unsettled.isFollowedBy(c) {
+		b.Mu.Unlock()
+		return false, nil
 	}
 	b.Senders.Open++
 	b.ready--
-	l := &lone{context.Background(), deadline, make(chan struct{})}
+	l := &lone{context.Background(), deadline, clock.MomentOf(deadline), make(chan struct{})}
 	c.inflight.alone = l
 	b.Senders.Begin(&c.inflight)
-	b.expireBy(l.until())
-	return l
-}
+	b.expireBy(l.until)
+	b.Mu.Unlock()
 
-// sendAlone sends a call on the caller's goroutine. Calls that have arrived meanwhile get a sender
-// of their own. It returns a waiter where the call has returned to the queue.
-func (b *Batcher) sendAlone(ctx context.Context, c *Call, l *lone) (queued *Waiter) {
-	c.MarkSent()
+	c.state.Store(callSent)
 	answered := b.Send(l, c.Alone[:])
+
 	b.Mu.Lock()
 	b.finish(&c.inflight, answered)
 	refusal := error(nil)
 	if !answered {
 		_, refusal = b.putBack([]*Call{c}, c.inflight.sent)
 	}
-	if refusal == nil {
-		c.BeginReservations()
-	} else {
-		queued = c.AwaitedBy(ctx, l.until())
+	if refusal != nil {
+		queued = c.AwaitedBy(ctx, l.until)
 		b.expireBy(queued.until)
+	} else {
+		c.BeginReservations()
 	}
 	if len(b.Waiting) > 0 && !b.Senders.tooMany() {
 		go b.sendLoop()
@@ -108,19 +112,22 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, l *lone) (queued *Wait
 		b.Senders.Open--
 	}
 	b.Mu.Unlock()
-	b.refused(refusal)
-	return queued
+	if refusal != nil && b.OnRefused != nil {
+		b.OnRefused(refusal)
+	}
+	return true, queued
 }
 
-// finish ends a batch in flight. Without an answer the other connections may be gone too, and
-// connecting can take longer than a request waits: the next batches leave by senders, which may wait
-// longer. The lock must be held.
+// finish ends a batch in flight, and observes how long it took. Without an answer the other connections may be gone too,
+// and connecting can take longer than a request waits: the next batches leave by senders, which may wait longer. The
+// lock must be held.
 func (b *Batcher) finish(f *Inflight, answered bool) {
-	b.Senders.end(f)
+	now := clock.Now()
+	b.Senders.end(f, now)
 	b.held = 0
 	if answered {
 		b.ready++
-		b.answered = clock.Now()
+		b.answered = now
 	} else {
 		b.ready = 0
 	}
@@ -212,7 +219,9 @@ func (b *Batcher) sendLoop() {
 		}
 		calls = b.finishBackground(calls)
 		b.Mu.Unlock()
-		b.refused(refusal)
+		if refusal != nil && b.OnRefused != nil {
+			b.OnRefused(refusal) // the batch has returned to the queue
+		}
 		for i, c := range calls {
 			c.answer()
 			calls[i] = nil

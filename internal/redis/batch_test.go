@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
@@ -76,13 +78,13 @@ func TestBatcher_waiting_calls(t *testing.T) {
 	g.ask(&group)
 	n := <-g.started
 	assert.ErrorIf(t, n != 1, "a lone request went with %d", n)
-	for range wire.MaxBatch + 10 {
+	for range MaxBatch + 10 {
 		g.ask(&group)
 	}
-	g.await(t, "the queue is filled", func() bool { return len(g.Waiting) == wire.MaxBatch+10 })
+	g.await(t, "the queue is filled", func() bool { return len(g.Waiting) == MaxBatch+10 })
 	g.release <- struct{}{}
 	n = <-g.started
-	assert.ErrorIf(t, n != wire.MaxBatch, "the next batch has %d requests, want %d", n, wire.MaxBatch)
+	assert.ErrorIf(t, n != MaxBatch, "the next batch has %d requests, want %d", n, MaxBatch)
 	for range 10 {
 		g.release <- struct{}{}
 	}
@@ -138,7 +140,7 @@ func TestBatcher_stalled_batches(t *testing.T) {
 	g := newGate()
 	g.Senders.Usual = 0
 	var group sync.WaitGroup
-	for range wire.MaxOpenSenders {
+	for range dial.MaxOpenSenders {
 		g.ask(&group)
 		<-g.started // none of the earlier ones has come back
 	}
@@ -216,20 +218,25 @@ func TestSenders_allowed(t *testing.T) {
 	}
 }
 
-func TestSenders_observe(t *testing.T) {
+func TestSenders_end(t *testing.T) {
 	var l senders
+	takes := func(took time.Duration) {
+		f := &Inflight{}
+		l.inflights = append(l.inflights, f)
+		l.end(f, clock.Moment(took))
+	}
 	for i := range 2000 {
 		if i%20 == 0 {
-			l.observe(50 * time.Millisecond)
+			takes(50 * time.Millisecond)
 		} else {
-			l.observe(time.Millisecond)
+			takes(time.Millisecond)
 		}
 	}
 	if l.RoundTrip < time.Millisecond || l.RoundTrip > 2*time.Millisecond || l.Usual < 900*time.Microsecond || l.Usual > 1200*time.Microsecond {
 		t.Errorf("round trip %v and usual round trip %v, want about a millisecond", l.RoundTrip, l.Usual)
 	}
 	for range 200 {
-		l.observe(20 * time.Millisecond)
+		takes(20 * time.Millisecond)
 	}
 	assert.ErrorIf(t, l.RoundTrip < 15*time.Millisecond || l.Usual < 15*time.Millisecond,
 		"round trip %v and usual round trip %v on a link that has become longer", l.RoundTrip, l.Usual)

@@ -89,12 +89,6 @@ func (c *Call) Recycle() {
 	}
 }
 
-// CopyTo copies the answers to the caller's checks, and recycles the call.
-func (c *Call) CopyTo(checks []limiter.Check) {
-	copy(checks, c.Checks)
-	c.Recycle()
-}
-
 // retain keeps a store open until the call is recycled. It returns false where the store is closed.
 func (c *Call) retain(uses *clock.References) bool {
 	if uses == nil || !uses.Acquire() {

@@ -87,7 +87,7 @@ func (r *Store) endSlot(ctx context.Context, n *Node, w *wire.Writer, m *wire.Me
 		return r.sendApart(ctx, n, w, m)
 	}
 	if m.HasUncovered() {
-		rest := again(w, n, m)
+		rest := resendForPeriod(w, n, m)
 		r.end(ctx, n, rest, r.run(ctx, n.Client, rest))
 	}
 	return answered

@@ -149,12 +149,13 @@ func (r *Store) EnqueueGroup(ctx context.Context, g *SlotGroup, op wire.Operatio
 func (g *SlotGroup) await(ctx context.Context) error {
 	c := g.call
 	g.call = nil
-	err := g.Node.outcome(ctx, c, g.waiter.Wait())
+	err := g.Node.undecided(ctx, c, g.waiter.Wait())
 	if err != nil {
 		return err
 	}
 	g.decided = true
-	c.CopyTo(g.checks)
+	copy(g.checks, c.Checks)
+	c.Recycle()
 	return nil
 }
 

@@ -1,10 +1,6 @@
 package redis
 
-import (
-	"slices"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
-)
+import "slices"
 
 // Next takes the calls of a batch from the queue and marks the batch as in flight. Without calls the
 // sender ends: none wait, or the other senders are enough.
@@ -74,7 +70,7 @@ func (b *Batcher) Fill(calls []*Call) []*Call {
 type load struct{ checks, logRefunds int }
 
 // isFull reports whether a call has to wait for the next batch. One that is too large for any goes alone.
-func (l *load) isFull(c *Call) bool { return l.checks > 0 && l.checks+len(c.Checks) > wire.MaxBatch }
+func (l *load) isFull(c *Call) bool { return l.checks > 0 && l.checks+len(c.Checks) > MaxBatch }
 
 // add counts a call.
 func (l *load) add(c *Call) {

@@ -30,15 +30,32 @@ type Node struct {
 	end     context.CancelFunc
 }
 
+// decideChecks decides checks by one call of an operation. An error leaves them as they are.
+func (n *Node) decideChecks(ctx context.Context, op wire.Operation, slot uint16, checks []limiter.Check, timeout time.Duration) error {
+	c := NewCall(op, checks)
+	c.Slot = slot
+	if err := n.Decide(ctx, c, checks, timeout); err != nil {
+		return err
+	}
+	copy(checks, c.Checks)
+	c.Recycle()
+	return nil
+}
+
 // Decide decides a call of some checks. After nil its results are valid and the caller recycles it;
 // after an error it is gone.
 func (n *Node) Decide(ctx context.Context, c *Call, checks []limiter.Check, timeout time.Duration) error {
-	if n.Breaker.Open() {
+	if n.Breaker.state.Load() == breakerOpen {
 		c.Recycle()
 		return limiter.ErrOutage
 	}
 	op, slot, sent := c.Op, c.Slot, clock.Now()
-	err := n.outcome(ctx, c, n.Batcher.Do(ctx, c, timeout))
+	err := n.Batcher.Do(ctx, c, timeout)
+	if err == nil && c.Err == nil {
+		n.Breaker.Success(sent)
+		return nil
+	}
+	err = n.undecided(ctx, c, err)
 	n.Report(op, slot, checks, sent, err)
 	return err
 }
@@ -101,8 +118,9 @@ func (n *Node) Lose(err error) {
 	}
 }
 
-// outcome ends a call that the batcher has finished: without a decision it is gone.
-func (n *Node) outcome(ctx context.Context, c *Call, err error) error {
+// undecided recycles a call without a decision that the batcher has finished, and returns why there is none. The error
+// is the batcher's, after which the call is gone already. The result is nil where the call has a decision.
+func (n *Node) undecided(ctx context.Context, c *Call, err error) error {
 	if err != nil || c.Err == nil {
 		return err
 	}

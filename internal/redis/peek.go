@@ -16,7 +16,7 @@ func (r *Store) Peek(ctx context.Context, check *limiter.Check) error {
 	}
 	defer r.Uses.Release()
 	return r.peekBy(check, func(n *Node, c *Call, _ []limiter.Check) error {
-		return n.outcome(ctx, c, n.Batcher.Do(ctx, c, r.Timeout))
+		return n.undecided(ctx, c, n.Batcher.Do(ctx, c, r.Timeout))
 	})
 }
 
@@ -45,8 +45,8 @@ func (r *Store) peekBy(check *limiter.Check, send func(n *Node, c *Call, checks 
 	if err := send(n, c, checks); err != nil {
 		return err
 	}
-	c.CopyTo(checks)
-	limiter.CopyAnswer(check, &checks[0])
+	limiter.CopyAnswer(check, &c.Checks[0])
+	c.Recycle()
 	return nil
 }
 

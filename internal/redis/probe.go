@@ -95,10 +95,11 @@ func (r *Store) try(ctx context.Context, n *Node, op wire.Operation, slot uint16
 
 func (r *Store) tryCall(ctx context.Context, n *Node, c *Call, slot uint16, checks []limiter.Check) error {
 	c.Slot = slot
-	err := n.outcome(ctx, c, n.Batcher.Do(ctx, c, r.Timeout))
+	err := n.undecided(ctx, c, n.Batcher.Do(ctx, c, r.Timeout))
 	switch {
 	case err == nil:
-		c.CopyTo(checks)
+		copy(checks, c.Checks)
+		c.Recycle()
 	case limiter.Kind(err) == "value":
 		return nil
 	}

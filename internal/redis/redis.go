@@ -80,7 +80,7 @@ func New(client goredis.UniversalClient, options Options) *Store {
 	r.onBatch = options.OnBatch
 	r.Uses = clock.NewReferences(r.shut)
 	r.Topology.uses = r.Uses
-	r.Topology.Send, r.Topology.timeout = r.sendTimed, r.Timeout
+	r.Topology.Send, r.Topology.timeout = r.Send, r.Timeout
 	r.Topology.recover, r.Topology.lost = r.recover, options.OnLost
 	r.Topology.refused = options.OnRefusedLogin
 	r.Topology.Outages.OnOutage, r.Topology.Outages.OnRecovery = options.OnOutage, options.OnRecovery
@@ -132,25 +132,25 @@ func (r *Store) DecideWithin(ctx context.Context, checks []limiter.Check) error 
 	return r.decideAt(ctx, r.Topology.AnyNode, 0, checks)
 }
 
+// decideAt decides checks of one slot on a node.
+func (r *Store) decideAt(ctx context.Context, n *Node, slot uint16, checks []limiter.Check) error {
+	op, countsRunning := wire.OpTake, false
+	for i := range checks {
+		if checks[i].Refundable {
+			op = wire.OpTakeRefundable
+		}
+		countsRunning = countsRunning || checks[i].Policy.CountsRunning
+	}
+	if countsRunning {
+		return r.decideRunning(ctx, n, op, slot, checks)
+	}
+	return n.decideChecks(ctx, op, slot, checks, r.Timeout)
+}
+
 // Offset returns how far the clock of the Redis that decides for a slot is ahead of this machine's wall
 // clock; negative where it is behind. It is not known before that Redis's first answer.
 func (r *Store) Offset(slot uint16) (ahead time.Duration, known bool) {
 	return r.Clock(slot).Ahead()
-}
-
-// decideCall decides checks of one slot on a node by one call.
-func (r *Store) decideCall(ctx context.Context, n *Node, slot uint16, checks []limiter.Check, timeout time.Duration) error {
-	op := wire.OpTake
-	if limiter.Refundable(checks) {
-		op = wire.OpTakeRefundable
-	}
-	c := NewCall(op, checks)
-	c.Slot = slot
-	if err := n.Decide(ctx, c, checks, timeout); err != nil {
-		return err
-	}
-	c.CopyTo(checks)
-	return nil
 }
 
 // Settle corrects what a check took to what its request cost, as failover.Store.Settle does, at most once, in the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // This file sends the messages of the tracker by the batches of all others.
@@ -22,26 +23,17 @@ func (r *Store) startRunning() {
 	r.Running.Failed = func() bool { return r.Topology.cluster == nil && r.Topology.AnyNode.Breaker.Open() }
 }
 
-// decideAt decides checks of one slot on a node. A request that came too late is sent once more: it has
-// done nothing.
-func (r *Store) decideAt(ctx context.Context, n *Node, slot uint16, checks []limiter.Check) error {
-	if !limiter.CountsRunning(checks) {
-		return r.decideCall(ctx, n, slot, checks, r.Timeout)
-	}
+// decideRunning decides checks of which some count running requests, by an operation on a node. A request that came too
+// late is sent once more: it has done nothing.
+func (r *Store) decideRunning(ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check) error {
 	deadline := time.Now().Add(r.Timeout)
-	err := r.decideRunning(ctx, n, slot, checks, r.Timeout)
-	if errors.Is(err, ErrLate) {
-		if left := time.Until(deadline); left > 0 {
-			err = r.decideRunning(ctx, n, slot, checks, left)
-		}
+	r.Running.Begin(checks)
+	err := r.EndTakes(checks, n.decideChecks(ctx, op, slot, checks, r.Timeout))
+	if left := time.Until(deadline); errors.Is(err, ErrLate) && left > 0 {
+		r.Running.Begin(checks)
+		err = r.EndTakes(checks, n.decideChecks(ctx, op, slot, checks, left))
 	}
 	return err
-}
-
-func (r *Store) decideRunning(ctx context.Context, n *Node, slot uint16, checks []limiter.Check, timeout time.Duration) error {
-	r.Running.Begin(checks)
-	err := r.decideCall(ctx, n, slot, checks, timeout)
-	return r.EndTakes(checks, err)
 }
 
 // EndTakes ends what Begin of the tracker began, after an answer or an error, which it returns. It returns [ErrLate]

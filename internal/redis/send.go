@@ -13,33 +13,36 @@ import (
 // writer returns a writer without messages from the pool.
 func (r *Store) writer() *wire.Writer {
 	w := r.Writers.Get().(*wire.Writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	w.Used = 0
+	w.Used, w.Payloads = 0, w.Payloads[:0]
 	return w
 }
 
-// sendTimed sends a batch and reports how long that took.
-func (r *Store) sendTimed(ctx context.Context, n *Node, calls []*Call) bool {
-	if r.onBatch == nil {
-		return r.Send(ctx, n, calls)
-	}
-	start, size := time.Now(), len(calls)
-	answered := r.Send(ctx, n, calls)
-	r.onBatch(size, time.Since(start))
-	return answered
-}
-
-// Send decides a batch on a node and reports whether the node answered.
+// Send decides a batch on a node, and reports whether the node answered.
 func (r *Store) Send(ctx context.Context, n *Node, calls []*Call) bool {
+	var start time.Time
+	if r.onBatch != nil {
+		start = time.Now()
+	}
 	w := r.writer()
 	defer r.Writers.Put(w)
-	w.Payloads = w.Payloads[:0]
 	for _, c := range calls {
 		w.Payloads = append(w.Payloads, &c.Payload)
 	}
 	defer clear(w.Payloads)
+	var answered bool
 	if r.Slotted.Load() {
-		return r.sendSlots(ctx, n, w)
+		answered = r.sendSlots(ctx, n, w)
+	} else {
+		answered = r.sendMessage(ctx, n, w, calls)
 	}
+	if r.onBatch != nil {
+		r.onBatch(len(calls), time.Since(start))
+	}
+	return answered
+}
+
+// sendMessage decides a batch by one message, and reports whether the node answered.
+func (r *Store) sendMessage(ctx context.Context, n *Node, w *wire.Writer, calls []*Call) bool {
 	m := w.Message(&n.Clock)
 	m.Write(w.Payloads, w.Keys)
 	err := r.run(ctx, n.Client, m)
@@ -53,7 +56,7 @@ func (r *Store) Send(ctx context.Context, n *Node, calls []*Call) bool {
 	}
 	n.finish(m, err)
 	if m.HasUncovered() {
-		rest := again(w, n, m)
+		rest := resendForPeriod(w, n, m)
 		n.finish(rest, r.run(ctx, n.Client, rest))
 	}
 	return err == nil
@@ -73,16 +76,17 @@ func (r *Store) run(ctx context.Context, client goredis.UniversalClient, m *wire
 	return err
 }
 
-// again writes the uncovered calls of a message that was answered once more, by the time of the answer.
-func again(w *wire.Writer, n *Node, m *wire.Message) *wire.Message {
-	var calls []*wire.Payload
+// resendForPeriod writes the calls of an answered message once more whose calendar period did not contain Redis's time,
+// now with that time's period.
+func resendForPeriod(w *wire.Writer, n *Node, m *wire.Message) *wire.Message {
+	var outsidePeriod []*wire.Payload
 	for _, c := range m.Order {
 		if c.IsUncovered() {
-			calls = append(calls, c)
+			outsidePeriod = append(outsidePeriod, c)
 		}
 	}
-	again := w.Message(&n.Clock)
-	again.AsOf = m.RedisTime + time.Since(m.Ended).Microseconds()
-	again.Write(calls, w.Keys)
-	return again
+	rest := w.Message(&n.Clock)
+	rest.AsOf = m.RedisTime + time.Since(m.Ended).Microseconds()
+	rest.Write(outsidePeriod, w.Keys)
+	return rest
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 )
 
 // This file limits how many batches may be in flight at once, and spaces them. For example on a link
@@ -64,12 +64,15 @@ func (s *senders) allowed() int { return min(maxSenders, 1+int(s.RoundTrip/sende
 
 // mayOpen reports whether one more sender may open for that many calls.
 func (s *senders) mayOpen(calls int) bool {
-	return s.Open-s.stalled < s.allowed() && s.Open < s.most() && !s.tooSoon(calls)
+	if s.Open-s.stalled >= s.allowed() || s.Open >= dial.MaxOpenSenders || s.limit > 0 && s.Open >= s.most() {
+		return false
+	}
+	return len(s.inflights) == s.stalled || !s.tooSoon(calls)
 }
 
 // tooSoon reports whether that many calls should wait a little for others.
 func (s *senders) tooSoon(calls int) bool {
-	return calls < wire.MaxBatch && len(s.inflights) > s.stalled && clock.Now().Since(s.lastSent) < s.pacing()
+	return calls < MaxBatch && len(s.inflights) > s.stalled && clock.Now().Since(s.lastSent) < s.pacing()
 }
 
 // pacing returns the time between batches on a long link. Without it many calls that arrive at once
@@ -84,6 +87,17 @@ func (s *senders) pacing() time.Duration {
 // tooMany reports whether more senders are open than the link and the connections allow.
 func (s *senders) tooMany() bool { return s.Open-s.stalled > s.allowed() || s.Open > s.most() }
 
+// most returns how many senders may be open.
+func (s *senders) most() int {
+	if s.limit > 0 {
+		if clock.Now() < s.limitedUntil {
+			return s.limit
+		}
+		s.limit = 0
+	}
+	return dial.MaxOpenSenders
+}
+
 // Begin adds a batch in flight.
 func (s *senders) Begin(f *Inflight) {
 	f.sent, f.stalled = clock.Now(), false
@@ -91,8 +105,9 @@ func (s *senders) Begin(f *Inflight) {
 	s.inflights = append(s.inflights, f)
 }
 
-// end removes a batch in flight and observes how long it took.
-func (s *senders) end(f *Inflight) {
+// end removes a batch in flight, and observes how long it took: for the shortest round trip of late, which is what the
+// link takes when nothing queues, and for about the median, which a few late ones do not change.
+func (s *senders) end(f *Inflight, now clock.Moment) {
 	if f.calls, f.alone = nil, nil; f.stalled {
 		s.stalled--
 	}
@@ -100,7 +115,22 @@ func (s *senders) end(f *Inflight) {
 	last := len(s.inflights) - 1
 	s.inflights[i], s.inflights[last] = s.inflights[last], nil
 	s.inflights = s.inflights[:last]
-	s.observe(clock.Now().Since(f.sent))
+	const decay = 64
+	took := time.Duration(now - f.sent)
+	if s.RoundTrip == 0 {
+		s.RoundTrip, s.Usual = took, took
+		return
+	}
+	if took < s.RoundTrip {
+		s.RoundTrip = took
+	} else {
+		s.RoundTrip += (took - s.RoundTrip) / decay
+	}
+	if step := s.Usual / 16; took > s.Usual {
+		s.Usual += max(step, time.Microsecond)
+	} else {
+		s.Usual -= step
+	}
 }
 
 // stallTimeout returns how long a batch may be in flight before it counts as stalled.
@@ -131,90 +161,4 @@ func (s *senders) nextWake() time.Duration {
 		}
 	}
 	return max(wait, stallSpan/4)
-}
-
-// observe updates the shortest round trip of late, which is what the link takes when nothing queues,
-// and about the median, which a few late ones do not change.
-func (s *senders) observe(took time.Duration) {
-	const decay = 64
-	if s.RoundTrip == 0 {
-		s.RoundTrip, s.Usual = took, took
-		return
-	}
-	if took < s.RoundTrip {
-		s.RoundTrip = took
-	} else {
-		s.RoundTrip += (took - s.RoundTrip) / decay
-	}
-	if step := s.Usual / 16; took > s.Usual {
-		s.Usual += max(step, time.Microsecond)
-	} else {
-		s.Usual -= step
-	}
-}
-
-// This file keeps Redis in use while it refuses new connections and older ones work, as it does when
-// a password was changed there and its file was not. For example with two batches in flight:
-//
-//	0.0 ms  A third batch leaves. No connection is free, so the client opens one.
-//	0.4 ms  Redis refuses its password. Nothing of the batch has run: it returns to the queue.
-//	0.5 ms  The first batch is back. Its sender takes the third one along.
-//
-// For loginPause no more senders open than there were connections that work. Where no older
-// connection works, the batch fails, and the breaker opens.
-
-// loginPause is how long after a refused login no further connection is opened.
-const loginPause = time.Second
-
-// limitTo keeps the number of senders at what works, for loginPause.
-func (s *senders) limitTo(most int) { s.limit, s.limitedUntil = most, clock.Now().Add(loginPause) }
-
-// most returns how many senders may be open.
-func (s *senders) most() int {
-	if s.limit > 0 {
-		if clock.Now() < s.limitedUntil {
-			return s.limit
-		}
-		s.limit = 0
-	}
-	return wire.MaxOpenSenders
-}
-
-// putBack returns those calls of a batch to the queue that a new connection was refused for, if older
-// connections work: a batch is in flight on one, or was answered since this one left. It returns the
-// other calls, and why the connection was refused. The lock must be held.
-func (b *Batcher) putBack(calls []*Call, sent clock.Moment) (others []*Call, refusal error) {
-	if len(b.Senders.inflights) == 0 && b.answered <= sent {
-		return calls, nil
-	}
-	var back []*Call
-	others = slices.DeleteFunc(calls, func(c *Call) bool {
-		if !RefusedLogin(c.Err) {
-			return false
-		}
-		refusal = c.Err
-		c.Err = nil
-		if c.state.CompareAndSwap(callSent, callQueued) {
-			back = append(back, c)
-		} else {
-			c.Recycle() // its caller has left
-		}
-		return true
-	})
-	if refusal == nil {
-		return others, nil
-	}
-	b.Senders.limitTo(max(1, len(b.Senders.inflights)))
-	b.Waiting = slices.Insert(b.Waiting, 0, back...)
-	if len(b.Waiting) > 0 {
-		b.watch()
-	}
-	return others, refusal
-}
-
-// refused reports a refused connection, whose batch has returned to the queue.
-func (b *Batcher) refused(refusal error) {
-	if refusal != nil && b.OnRefused != nil {
-		b.OnRefused(refusal)
-	}
 }

@@ -65,7 +65,7 @@ const (
 	stateSpan = 50 * time.Millisecond
 
 	// StatesPerSpan is how many states leave at once: a batch.
-	StatesPerSpan = wire.MaxBatch
+	StatesPerSpan = MaxBatch
 
 	// BusySpan is after how long as many follow, so that requests get their turn between them.
 	BusySpan = 4 * time.Millisecond

@@ -60,11 +60,9 @@ func (w *Waiter) Wait() error {
 type lone struct {
 	context.Context //nolint:containedctx // gives no values
 	deadline        time.Time
+	until           clock.Moment // the deadline
 	ended           chan struct{}
 }
-
-// until returns the deadline as a moment.
-func (l *lone) until() clock.Moment { return clock.MomentOf(l.deadline) }
 
 // Deadline implements [context.Context].
 func (l *lone) Deadline() (deadline time.Time, ok bool) { return l.deadline, true }
@@ -91,7 +89,7 @@ func (b *Batcher) expireBy(until clock.Moment) {
 		b.expiry.Run = b.expire
 	}
 	current := clock.Now()
-	b.expiry.StartBy(max(min(until, current.Add(expirySpan)), b.expired.Add(expirySpacing)), current)
+	b.expiry.StartBy(max(min(until, current+clock.Moment(expirySpan)), b.expired+clock.Moment(expirySpacing)), current)
 }
 
 // expire has the waiters leave whose time is up or whose client has left.
@@ -100,13 +98,15 @@ func (b *Batcher) expire() {
 	defer b.Mu.Unlock()
 	current := clock.Now()
 	b.expired = current
-	b.expireAmong(b.Waiting, current)
+	if len(b.Waiting) > 0 {
+		b.expireAmong(b.Waiting, current)
+	}
 	for _, f := range b.Senders.inflights {
 		b.expireAmong(f.calls, current)
 		switch l := f.alone; {
 		case l == nil:
-		case current < l.until():
-			b.expireBy(l.until())
+		case current < l.until:
+			b.expireBy(l.until)
 		default:
 			close(l.ended)
 			f.alone = nil

@@ -229,11 +229,3 @@ func (p *Payload) BeginReservations() {
 		limiter.BeginReservation(&p.Checks[i])
 	}
 }
-
-// MaxBatch is the most checks of one script run, unless a single request has more. It bounds how long a run
-// keeps Redis from serving others: about half a millisecond.
-const MaxBatch = 128
-
-// MaxOpenSenders is the most batches in flight once some do not come back. Where one of twenty
-// takes 50 ms, ten are in flight at any time, and now and then twice as many.
-const MaxOpenSenders = 48
