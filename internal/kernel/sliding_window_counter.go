@@ -21,7 +21,7 @@ func (w window) state() State { return State{Numbers: w.numbers()} }
 // rolled returns the state as it stands now. A window that begins more than one window ahead of now
 // was written by a broken clock and counts as none.
 func (slidingWindowCounter) rolled(s State, now int64, t *Params) window {
-	index, stored := now/t.Window, windowOf(s.Numbers)
+	index, stored := now/t.Window, window{s.A, s.B, s.C}
 	switch stored.index {
 	case index, index + 1:
 		return stored
@@ -45,7 +45,7 @@ func (k slidingWindowCounter) Decide(s State, now int64, t *Params, weight, rese
 	default: // no room even without the previous window: wait until this one is the previous
 		v.Wait = skew + left + t.Window - CeilDiv((t.Limit-needed+1)*t.Window, w.count) + 1
 	}
-	v.Next = w.numbers()
+	v.Next = Numbers{w.index, w.count, w.previous}
 	v.Remaining = max(0, t.Limit-w.count-overlap)
 	switch {
 	case w.count > 0:

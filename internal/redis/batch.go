@@ -85,10 +85,10 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (s
 	}
 	b.Senders.Open++
 	b.ready--
-	l := &lone{context.Background(), deadline, clock.MomentOf(deadline), make(chan struct{})}
+	l, until := &lone{context.Background(), deadline, make(chan struct{})}, clock.MomentOf(deadline)
 	c.inflight.alone = l
 	b.Senders.Begin(&c.inflight)
-	b.expireBy(l.until)
+	b.expireBy(until)
 	b.Mu.Unlock()
 
 	c.state.Store(callSent)
@@ -101,7 +101,7 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (s
 		_, refusal = b.putBack([]*Call{c}, c.inflight.sent)
 	}
 	if refusal != nil {
-		queued = c.AwaitedBy(ctx, l.until)
+		queued = c.AwaitedBy(ctx, until)
 		b.expireBy(queued.until)
 	} else {
 		c.BeginReservations()

@@ -60,7 +60,6 @@ func (w *Waiter) Wait() error {
 type lone struct {
 	context.Context //nolint:containedctx // gives no values
 	deadline        time.Time
-	until           clock.Moment // the deadline
 	ended           chan struct{}
 }
 
@@ -103,12 +102,13 @@ func (b *Batcher) expire() {
 	}
 	for _, f := range b.Senders.inflights {
 		b.expireAmong(f.calls, current)
-		switch l := f.alone; {
-		case l == nil:
-		case current < l.until:
-			b.expireBy(l.until)
-		default:
-			close(l.ended)
+		if f.alone == nil {
+			continue
+		}
+		if until := clock.MomentOf(f.alone.deadline); current < until {
+			b.expireBy(until)
+		} else {
+			close(f.alone.ended)
 			f.alone = nil
 		}
 	}
