@@ -22,7 +22,7 @@ func Now() Moment { return Moment(time.Since(processStart)) }
 // MomentOf returns the moment of a reading of [time.Now], whose wall clock is ignored.
 func MomentOf(t time.Time) Moment { return Moment(t.Sub(processStart)) }
 
-// Add returns the moment that lies so much later, or the last one that there is.
+// Add returns the moment that much later, or the last moment that there is.
 func (m Moment) Add(d time.Duration) Moment {
 	if sum := m + Moment(d); d <= 0 || sum > m {
 		return sum

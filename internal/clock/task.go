@@ -48,7 +48,7 @@ func (t *Task) IsDueBy(at Moment) bool {
 	return due != 0 && due <= int64(at)
 }
 
-// Start makes the task run after a while, unless a run is due. It has to be called after there is something to do.
+// Start makes the task run after a while, unless a run is due. Call Start once there is something to do, not before.
 func (t *Task) Start(after time.Duration) {
 	if t.Run != nil && !t.IsSet() {
 		now := Now()

@@ -17,8 +17,8 @@ import (
 // open connections still lead to the old master, which is a replica by then.
 
 // renewedClient is the client of a single Redis that [New] makes. Its commands and pipelines go to the connections of
-// the moment, which Renew replaces; a redis.Store does that by itself. What holds on to a connection, a transaction or a
-// subscription, has one of its own, which is not replaced. It is safe for concurrent use.
+// the moment, which Renew replaces; a redis.Store calls Renew. What holds on to a connection, a transaction or a
+// subscription, has a connection of its own, which is not replaced. It is safe for concurrent use.
 type renewedClient struct {
 	*goredis.Client // has no connections: a hook leads its commands elsewhere
 

@@ -76,7 +76,7 @@ func (o *Options) validNames() error {
 
 // validUsers refuses a user without a password: the client of Redis would not log in, and stay the default user.
 func (o *Options) validUsers() error {
-	const problem = "needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"
+	const problem = "needs a password; in a URL a password alone comes after a colon, redis://:<password>@<host>"
 	switch {
 	case o.Username != "" && o.Password == "" && o.Credentials == nil:
 		return &limiter.FieldError{Field: "Username", Value: "", Problem: problem}

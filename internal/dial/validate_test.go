@@ -40,8 +40,8 @@ func TestOptions_Validate(t *testing.T) {
 		"two in one value":        {Options{Addresses: []string{"a,b:1"}}, "Addresses: use host:port; several are values of their own, without commas"},
 		"a URL for an address":    {Options{Addresses: []string{url}}, "Addresses: use host:port, or the absolute path of a socket; ParseURL reads URLs"},
 		"a URL for a user":        {Options{Addresses: one, Username: url}, "Username: use the name of an ACL user; ParseURL reads URLs"},
-		"a user alone":            {Options{Addresses: one, Username: "hunter2"}, "Username: needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"},
-		"a sentinel's user alone": {Options{Addresses: one, Mode: Sentinel, Master: "m", SentinelUsername: "hunter2"}, "SentinelUsername: needs a password; in a URL a password alone stands behind a colon, redis://:<password>@<host>"},
+		"a user alone":            {Options{Addresses: one, Username: "hunter2"}, "Username: needs a password; in a URL a password alone comes after a colon, redis://:<password>@<host>"},
+		"a sentinel's user alone": {Options{Addresses: one, Mode: Sentinel, Master: "m", SentinelUsername: "hunter2"}, "SentinelUsername: needs a password; in a URL a password alone comes after a colon, redis://:<password>@<host>"},
 		"a URL for a master":      {Options{Addresses: one, Mode: Sentinel, Master: url}, "Master: use the name that the sentinels watch; ParseURL reads URLs"},
 	} {
 		err := c.options.Validate()

@@ -108,7 +108,7 @@ func TestRedis_Leave(t *testing.T) {
 	server, p := redistest.Shared(t), storetest.ConcurrencyPolicy(t, 5)
 	a, b, c := newRunningNode(t, server), newRunningNode(t, server), newRunningNode(t, server)
 	first, second := a.take(p, 2), b.take(p, 3)
-	a.redis.Leave()
+	a.redis.ReleaseAllRunning()
 	third := c.take(p, 2)
 	assert.ErrorIf(t, !third[0].Result.Passes(), "the places of a node that has left are taken")
 	a.EndRunning(first)

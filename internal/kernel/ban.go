@@ -28,7 +28,7 @@ type BanState struct {
 	Confirmed, Counted int64 // units that were reserved and stay (the second), since the first
 }
 
-// at returns the state as it stands at an instant. One that a wrong clock wrote counts as none.
+// at returns the state at an instant. A state that a wrong clock wrote counts as none.
 func (b *Ban) at(s BanState, now int64) BanState {
 	if s.Until-now > 2*b.Longest || (s.Denials > 0 && s.Since-now > b.Window) || (s.Counted > 0 && s.Confirmed-now > b.Window) {
 		return BanState{}

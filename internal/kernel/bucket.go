@@ -5,8 +5,8 @@ package kernel
 // pass. With a queue (max_delay) requests are admitted only if the debt before them drains within
 // it, and are to be held until then. Lua twin: scripts/bucket.lua.
 //
-// The state is a level. One with a serial lives at least as long as a full bucket drains, so that a receipt never meets
-// a serial that has begun anew. Refunds of it make holes, which are of no use once the debt has drained.
+// The state is a level. A level with a serial is kept at least as long as a full bucket drains, so that a receipt never
+// meets a serial that has begun anew. Refunds make holes in the level, which are of no use once the debt has drained.
 type bucket struct{}
 
 // level is the debt in 1/window units (so that a tick drains exactly `limit` of them), the tick that it was stored at,
@@ -45,7 +45,7 @@ func drainedDebt(debt, elapsed, limit int64) int64 {
 	return debt - elapsed*limit
 }
 
-// drained returns the level as it stands now, or at a later instant if the clock ran backwards. A debt
+// drained returns the level now, or at a later instant if the clock ran backwards. A debt
 // stored further ahead than a full bucket takes to drain was written by a broken clock and counts as none.
 func (bucket) drained(s State, now int64, t *Params) level {
 	l := levelOf(s.Numbers)
@@ -112,9 +112,9 @@ func (bucket) Take(s State, t *Params, v Verdict, refundable bool) State {
 	return taken
 }
 
-// Refund subtracts at most what the debt is above the units since the take, without the refunded ones
-// of them. They alone would be left of it if the bucket had once been empty meanwhile. The receipt is
-// the tick of the take and the serial right after it.
+// Refund subtracts at most the debt less the units that were taken since the take and not refunded: if the bucket was
+// once empty meanwhile, the debt consists of those alone. The receipt is the tick of the take and the serial right
+// after the take.
 func (k bucket) Refund(s State, now int64, t *Params, _, units int64, r Receipt) State {
 	l := k.drained(s, now, t)
 	if l.serial == 0 || l.debt == 0 || now-r.First >= t.Full {
@@ -183,9 +183,9 @@ func (bucket) RestoreState(_, resets, now int64, t *Params) State {
 	return State{Numbers: l.numbers()}
 }
 
-// RestoreBucket does so if the answer was to a request of another limit, by which the bucket would drain until the
-// reset. When it was given is known within the time of a unit: the end of that counts which leaves less by the limit of
-// the next request.
+// RestoreBucket rebuilds a state as RestoreState does if the answer was to a request of another limit, by which the bucket
+// would drain until the reset. The instant of the answer is known within the time of a unit: of the two ends of that
+// time the one counts that leaves less by the limit of the next request.
 func RestoreBucket(used, limit, resets, now int64, t *Params) State {
 	drained := CeilDiv(used*t.Window, limit)
 	if t.Limit > limit {

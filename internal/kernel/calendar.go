@@ -15,7 +15,7 @@ func (p period) numbers() Numbers { return Numbers{p.start, p.count, p.end} }
 
 func (p period) state() State { return State{Numbers: p.numbers()} }
 
-// rolled returns the state as it stands now. A state is of the period whose start is nearest to its own,
+// rolled returns the state at the instant now. A state is of the period whose start is nearest to its own,
 // because nodes may have different tables. One of a period after the next was written by a broken clock and
 // counts as none.
 func (calendarWindow) rolled(s State, now int64, t *Params) period {

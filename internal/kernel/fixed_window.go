@@ -7,7 +7,7 @@ package kernel
 // The state is a window without a previous one.
 type fixedWindow struct{}
 
-// rolled returns the state as it stands now. A window that begins more than one window ahead of now
+// rolled returns the state at the instant now. A window that begins more than one window ahead of now
 // was written by a broken clock and counts as none.
 func (fixedWindow) rolled(s State, now int64, t *Params) window {
 	index, stored := now/t.Window, windowOf(s.Numbers)

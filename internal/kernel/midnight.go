@@ -92,15 +92,15 @@ func (b *Bounds) Nearest(start int64) int {
 type Periods struct {
 	unit  Unit
 	zone  *time.Location
-	ahead int64 // of the clock that instants are read from: microseconds that the right time is ahead of it
+	ahead int64 // by how many microseconds the right time is ahead of the clock that instants are read from
 	last  atomic.Pointer[Bounds]
 }
 
 // NewPeriods returns the periods of a unit in a time zone.
 func NewPeriods(unit Unit, zone *time.Location) *Periods { return &Periods{unit: unit, zone: zone} }
 
-// By returns the same periods by a clock that the right time is so many microseconds ahead of. A clock that
-// is an hour slow, say, finds each period an hour earlier.
+// By returns the same periods for a clock that is that many microseconds behind the right time. A clock that is an hour
+// slow, say, finds each period an hour earlier.
 func (p *Periods) By(ahead int64) *Periods {
 	return &Periods{unit: p.unit, zone: p.zone, ahead: ahead}
 }

@@ -1,7 +1,7 @@
 package kernel
 
 // slidingWindowCounter estimates a sliding window from two aligned ones. The units of the previous
-// window count by the fraction of it that the sliding window still overlaps, rounded down, so that
+// window count by the fraction of that window that the sliding window still overlaps, rounded down, so that
 // with a limit of 1 the next request passes one tick after a window. Cloudflare measured that such
 // an estimate judges 0.003 % of real requests wrongly. Lua twin: scripts/sliding_window_counter.lua.
 //
@@ -18,7 +18,7 @@ func (w window) numbers() Numbers { return Numbers{w.index, w.count, w.previous}
 
 func (w window) state() State { return State{Numbers: w.numbers()} }
 
-// rolled returns the state as it stands now. A window that begins more than one window ahead of now
+// rolled returns the state at the instant now. A window that begins more than one window ahead of now
 // was written by a broken clock and counts as none.
 func (slidingWindowCounter) rolled(s State, now int64, t *Params) window {
 	index, stored := now/t.Window, window{s.A, s.B, s.C}

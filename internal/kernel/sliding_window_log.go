@@ -20,8 +20,8 @@ func newEntryOf(n Numbers) newEntry { return newEntry{n.A, n.B, n.C} }
 
 func (e newEntry) numbers() Numbers { return Numbers{e.tick, e.before, e.total} }
 
-// live returns the entries that still count now, the total before them, and the instant that stands
-// for now, which is later if the clock ran backwards. Entries more than one window ahead of now
+// live returns the entries that still count now, the total before them, and the instant to count from: now, or a later
+// one if the clock ran backwards. Entries more than one window ahead of now
 // were written by a broken clock and count as none.
 func (slidingWindowLog) live(s State, now int64, t *Params) (live []LogEntry, before, at int64) {
 	if s.Log == nil || len(s.Log.Entries) == 0 {

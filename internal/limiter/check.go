@@ -23,8 +23,7 @@ type Check struct {
 	// passes.
 	Reserve int64
 
-	// Peek makes the check take no unit, whatever its weight, and pass. Its Result is the quota as it
-	// stands.
+	// Peek makes the check take no unit, whatever its weight, and pass. Its Result is the client's quota at the moment.
 	Peek bool
 
 	// Refundable requests a take that failover.Store.Settle can refund, all or a part. The policy must allow
@@ -69,7 +68,7 @@ func Units(c *Check) int64 {
 }
 
 // Reserve returns the units that must stay for others when the check passes, at most the capacity. It is
-// the capacity, so that no weight passes, if a queue cannot hold so much.
+// the capacity, so that no weight passes, if a queue cannot hold that many units.
 func Reserve(c *Check) int64 {
 	if c.Reserve == 0 {
 		return 0

@@ -5,6 +5,12 @@ import (
 	"strings"
 )
 
+// ErrUndecided is wrapped by every error of a store that could not decide.
+var ErrUndecided = errors.New("rate limit store could not decide")
+
+// ErrInvalidCheck is wrapped by the errors of checks that no store can decide.
+var ErrInvalidCheck = errors.New("invalid check")
+
 // UndecidedError is the reason why a store could not decide. It wraps [ErrUndecided] and the cause,
 // which names no client key and no secret.
 type UndecidedError struct {
@@ -74,3 +80,17 @@ func (e *FieldError) Of(name string) string {
 	}
 	return name + ": " + e.Problem
 }
+
+// KindIncompatible is the kind of the errors of a server that cannot run the scripts.
+const KindIncompatible = "incompatible"
+
+// KindClock is the kind of the errors of calendar periods that are not around Redis's time.
+const KindClock = "clock"
+
+// The errors of requests that Redis does not answer in time, or is not sent.
+var (
+	ErrTimeout  = &UndecidedError{Kind: "timeout", Err: errors.New("no answer within the timeout")}
+	ErrUnsent   = &UndecidedError{Kind: "timeout", Err: errors.New("not sent within the timeout")}
+	ErrOverload = &UndecidedError{Kind: "overload", Err: errors.New("too many requests wait for Redis")}
+	ErrClosed   = &UndecidedError{Kind: "connection", Err: errors.New("the store is closed")}
+)

@@ -9,15 +9,15 @@ import (
 // EncodedKey names a client's quota within a policy. It is text without braces, which mark the part
 // of a Redis key that a Cluster finds the slot by. [EncodeKey] makes one of any text. The zero value
 // is the key of the empty text, which is a quota too. Stores keep the text: a key that is a small
-// part of a large string keeps all of it in memory.
+// part of a large string keeps the whole string in memory.
 type EncodedKey struct{ text string }
 
-// The marks of this package. No text that is encoded begins so, because hexadecimal digits follow each '%' of it.
+// The marks of this package. No encoded text begins with one, because hexadecimal digits follow each '%' of such a text.
 const (
 	// HashedMark begins a hash in place of a text: of a key that was too long, or of all with [KeyFormat].Secret.
 	HashedMark = "%~"
 
-	// ReservedMark begins what stands between the braces of a key that holds no client's state.
+	// ReservedMark begins the text between the braces of a key that holds no client's state.
 	ReservedMark = "%!"
 )
 

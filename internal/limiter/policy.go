@@ -149,8 +149,8 @@ func windowCode(window time.Duration, tick int64) string {
 func (p *Policy) MostReserve() int64 { return p.Params.MostReserve() }
 
 // LongestLease returns for how long a node may lease units of the policy at most: as [Settings.Lease], but
-// no longer than a hundredth of the window; of the half of it with sliding_window_log, and of the time in
-// which a full bucket drains. It is 0 if there are no leases, or these would be too short.
+// no longer than a hundredth of the window; with sliding_window_log a hundredth of half the window, and with a bucket
+// a hundredth of the time in which a full one drains. It is 0 if there are no leases, or these would be too short.
 func (p *Policy) LongestLease() time.Duration { return p.Lease }
 
 func newBan(s Settings) *kernel.Ban {

@@ -60,7 +60,7 @@ type Settings struct {
 	BanAfter int
 
 	// Lease lets failover.Store take units of keys that are asked for again and again ahead of their requests,
-	// and decide these by itself: for at most so long, and at most a hundredth of the window. From
+	// and decide these alone. A lease lasts this long at most, and at most a hundredth of the window. From
 	// [MinLease] to [MaxLease]; 0: every request is decided by the shared store. Never is more admitted
 	// than without. Policies that ban, queue or refund have none.
 	Lease time.Duration

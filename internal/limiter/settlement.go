@@ -15,8 +15,8 @@ type Change struct {
 	Stays int64 // units that count for bans from then on
 }
 
-// SettleTo returns what settling the check to a cost changes. Without Refundable what it took stays, and is counted
-// for bans already. What a running request took, it has until it ends.
+// SettleTo returns what settling the check to a cost changes. Without Refundable the units that the check took stay, and
+// are counted for bans already. A running request keeps its units until it ends, whatever it costs.
 func SettleTo(c *Check, cost int64) (change Change) {
 	if c.Policy.CountsRunning {
 		return Change{}
@@ -51,7 +51,7 @@ func BeginReservation(c *Check) {
 	}
 }
 
-// EndReservation ends that.
+// EndReservation ends what [BeginReservation] began: the units were refunded, all or some, or stay.
 func EndReservation(c *Check, refunded bool) {
 	if r, ok := c.State.Owner.(Awaited); ok {
 		r.End(refunded)

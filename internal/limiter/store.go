@@ -9,7 +9,6 @@ package limiter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -34,12 +33,6 @@ const (
 	SourceLease     Source = "lease" // units of the shared store that were taken ahead
 )
 
-// ErrUndecided is wrapped by every error of a store that could not decide.
-var ErrUndecided = errors.New("rate limit store could not decide")
-
-// ErrInvalidCheck is wrapped by the errors of checks that no store can decide.
-var ErrInvalidCheck = errors.New("invalid check")
-
 // Allow decides a request that takes one unit of one policy. The key names the client's quota; any
 // bytes. The request may pass if the result does. For an error see [Store]. A policy with a MaxConcurrent
 // is one, which wraps [ErrInvalidCheck]: its requests are ended by EndRunning of the stores, which needs the
@@ -53,7 +46,7 @@ func Allow(ctx context.Context, store Store, policy *Policy, key string) (Result
 	return checks[0].Result, err
 }
 
-// Peek returns a client's quota of a policy as it stands, and takes nothing. For an error see [Store].
+// Peek returns a client's quota of a policy at the moment, and takes nothing. For an error see [Store].
 func Peek(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
 	checks := [1]Check{{Policy: policy, Key: EncodeKey(key), Peek: true}}
 	_, err := store.Decide(ctx, checks[:])

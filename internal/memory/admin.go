@@ -75,7 +75,7 @@ func (m *Store) Peek(c *limiter.Check) {
 	limiter.CopyAnswer(c, &peek)
 }
 
-// peek answers a check without charging it: with a denial, or the quota as it stands.
+// peek answers a check without charging it: with a denial, or the quota at the moment.
 func (s *Shard) peek(c *limiter.Check, now int64) {
 	held := s.Get(c.Policy, c.Key.String(), now)
 	limiter.Answer(c, limiter.Evaluate(held, now, c), now)

@@ -61,7 +61,7 @@ func (l LastSeen) Restore(p *limiter.Policy, now int64) kernel.State {
 // Remember keeps the answer to a check that Redis decided, if there is room.
 func (m *Store) Remember(c *limiter.Check) { m.RememberLease(c, 0) }
 
-// RememberLease does so after some of the units that remained were leased.
+// RememberLease keeps the answer to a check that Redis decided, after some of the units that remained were leased.
 func (m *Store) RememberLease(c *limiter.Check, leased int64) {
 	if c.Policy.CountsRunning {
 		return // what other nodes run changes without end
@@ -75,8 +75,8 @@ func (m *Store) RememberLease(c *limiter.Check, leased int64) {
 	if c.Result.Banned {
 		return // what is left besides is unknown, and only decays meanwhile
 	}
-	if !s.learn(c, leased, now) {
-		s.owner.overflows() // an outage would begin with a whole quota
+	if !s.keepAnswer(c, leased, now) {
+		s.owner.countOverflow() // an outage would begin with a whole quota
 	}
 }
 
@@ -93,13 +93,13 @@ func (m *Store) RememberRefund(c *limiter.Check) {
 	s := m.Lock(c.Policy, c.Key.String())
 	defer s.Mu.Unlock()
 	if _, known := s.Seen[c.Key.String()]; known {
-		s.learn(c, 0, m.Clock())
+		s.keepAnswer(c, 0, m.Clock())
 	}
 }
 
-// learn keeps the quota of an answer, unless Redis gave the one that is kept later, and reports whether
+// keepAnswer keeps the quota of an answer, unless Redis gave the one that is kept later, and reports whether
 // there is room for it.
-func (s *Shard) learn(c *limiter.Check, leased, now int64) bool {
+func (s *Shard) keepAnswer(c *limiter.Check, leased, now int64) bool {
 	a := LastSeen{used: c.Policy.Params.Capacity - c.Unused() + leased, limit: c.Policy.Params.Limit, Resets: now + c.Result.ResetAfter.Microseconds(),
 		asOf: c.State.DecidedAt, turn: c.State.Turn, least: c.Unused() == 0}
 	if before, known := s.Seen[c.Key.String()]; known && before.Resets > now {

@@ -18,7 +18,7 @@ import (
 type Clock func() int64
 
 // Store is the [limiter.Store] of a single process. It is safe for concurrent use. States that have decayed
-// to empty are dropped as new ones arrive, and by and by if none arrive. When there are too many
+// to empty are dropped as new states arrive, and slowly if none arrive. When there are too many
 // others, new keys have cells in common, so that they can get too little, never too much.
 type Store struct {
 	Clock      Clock
@@ -50,7 +50,7 @@ func New() *Store {
 }
 
 // NewOnClock returns an empty store on another clock, such as that of a replay or a test. It drops no states
-// unless new ones arrive: that clock may not run by itself.
+// unless new ones arrive: that clock may stand still.
 func NewOnClock(clock Clock) *Store {
 	m := &Store{Clock: clock, Grace: 1000, Tables: map[string]*Table{}, pruneAt: MinTables}
 	m.order.Store(new([]*Table))
@@ -72,8 +72,8 @@ func (m *Store) Len() int64 { return m.keys.Load() }
 // of a shared store that are not remembered for an outage.
 func (m *Store) Overflows() int64 { return m.overflowed.Load() }
 
-// admit counts one more state, unless the bound is reached.
-func (m *Store) admit() bool {
+// countState counts one more state, unless the bound is reached.
+func (m *Store) countState() bool {
 	for kept := m.keys.Load(); kept < m.MaxKeys.Load(); kept = m.keys.Load() {
 		if m.keys.CompareAndSwap(kept, kept+1) {
 			m.Sweeps.Start(clock.SweepSpan)
@@ -83,7 +83,8 @@ func (m *Store) admit() bool {
 	return false
 }
 
-func (m *Store) overflows() {
+// countOverflow counts a state without room, and reports the first one.
+func (m *Store) countOverflow() {
 	m.overflowed.Add(1)
 	if callback := m.onOverflow.Swap(nil); callback != nil && *callback != nil {
 		(*callback)()

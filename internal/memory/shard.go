@@ -117,7 +117,7 @@ func (s *Shard) DropAll() int64 {
 	return found
 }
 
-// show answers a check by the quota as it stands.
+// show answers a check by the quota at the moment.
 func show(held kernel.State, now int64, c *limiter.Check) {
 	peek := *c
 	peek.Peek = true
@@ -205,7 +205,7 @@ const (
 // makeRoom counts one more state, if there is room for it.
 func (s *Shard) makeRoom(now int64) bool {
 	s.Sweep(now, sweepSample)
-	if s.owner.admit() {
+	if s.owner.countState() {
 		return true
 	}
 	if s.owner.skipSweeps.Load() > 0 {
@@ -214,7 +214,7 @@ func (s *Shard) makeRoom(now int64) bool {
 	}
 	s.Sweep(now, sweepFull)
 	s.owner.sweepShards(s, now, sweepFull, (*Shard).Sweep)
-	if s.owner.admit() {
+	if s.owner.countState() {
 		return true
 	}
 	s.owner.skipSweeps.Store(SweepEvery)
@@ -271,7 +271,7 @@ func (s *Shard) spillOver(key string, value kernel.State) {
 		s.owner.Sweeps.Start(clock.SweepSpan)
 	}
 	s.spill.put(key, value)
-	s.owner.overflows()
+	s.owner.countOverflow()
 }
 
 // dropSpill drops the states without room of their own.

@@ -8,7 +8,7 @@ import (
 
 // State is the state of one key in one policy outside of any store, for callers that keep many by
 // their own means, such as a replay. The zero State is that of a client that was never seen. A State
-// of sliding_window_log holds its entries by reference: a copy of it is not independent.
+// of sliding_window_log holds its entries by reference: a copy of such a State is not independent.
 type State struct {
 	numbers kernel.Numbers
 	log     *kernel.UnitLog

@@ -41,8 +41,8 @@ func newTable(owner *Store, number int, p *limiter.Policy) *Table {
 	return t
 }
 
-// admit makes a policy count in this table. The owner's lock is held.
-func (t *Table) admit(p *limiter.Policy) {
+// addPolicy makes a policy count in this table. The owner's lock is held.
+func (t *Table) addPolicy(p *limiter.Policy) {
 	kept := t.slowest.Load()
 	slow := kept.Params
 	slow.Limit, slow.Full = min(slow.Limit, p.Params.Limit), max(slow.Full, p.Params.Full)
@@ -92,7 +92,7 @@ func (m *Store) findTable(p *limiter.Policy) *Table {
 		order := append(slices.Clone(*m.order.Load()), t)
 		m.order.Store(&order)
 	}
-	t.admit(p)
+	t.addPolicy(p)
 	return t
 }
 

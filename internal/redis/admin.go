@@ -49,7 +49,7 @@ func (a *Admin) banPattern(policy string) string {
 	return a.pattern(policy + ":" + kernel.BanCode + "*")
 }
 
-// MayBeHMAC reports whether a key may be an HMAC that stands for a client's key in Redis. A long key may
+// MayBeHMAC reports whether a key may be the HMAC of a client's key in Redis. A long key may
 // look the same.
 func (a *Admin) MayBeHMAC(key limiter.EncodedKey) bool {
 	digits, marked := strings.CutPrefix(key.String(), limiter.HashedMark)

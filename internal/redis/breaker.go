@@ -59,9 +59,9 @@ func (b *Breaker) Success(sent clock.Moment) {
 	b.count(false, sent)
 }
 
-// Inherit has the node, whose breaker has never been open, carry on the outage of one that is retired, until its first
-// success. Its requests are sent. The failure of the node before is the first in a row. It reports whether the node
-// does so; it carries on one outage at most.
+// Inherit makes the breaker, which has never been open, carry on the outage of a retired node until the first success.
+// Requests are sent meanwhile. The failure of the retired node is the first in a row. Inherit reports whether the
+// breaker carries on that outage: it carries on one at most.
 func (b *Breaker) Inherit() bool {
 	if b.unproven.Swap(true) {
 		return false

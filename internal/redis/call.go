@@ -98,8 +98,8 @@ func (c *Call) retain(uses *clock.References) bool {
 	return true
 }
 
-// Ended is a call in the background that has ended. It gives its payload out by what became of it: what may have
-// arrived has nothing left that could be sent again.
+// Ended is a call in the background that has ended. Its payload is given out by what became of the call: Answer gives the
+// payload that Redis answered, Unsent one that can be sent again.
 type Ended struct{ call *Call }
 
 // Err returns why Redis did not do what the call asks for; nil: it did.
@@ -118,7 +118,8 @@ func (e Ended) Answer() *wire.Payload {
 	return &e.call.Payload
 }
 
-// Unsent returns a payload that has certainly changed nothing in Redis; nil: Redis did it, or may have done it.
+// Unsent returns the payload only if Redis certainly did not run it. After a timeout Redis may have run it, so there is
+// nothing to retry.
 func (e Ended) Unsent() *wire.Payload {
 	if err := e.Err(); err == nil || wire.MayHaveRun(err) {
 		return nil
@@ -155,9 +156,9 @@ func (c *Call) answer() {
 	c.Recycle()
 }
 
-// Leave gives the call up, and reports whether it was sent. It is not left where the answer has come
-// meanwhile. The lock of its batcher must be held, so that it stays queued or sent.
-func (c *Call) Leave() (left, sent bool) {
+// Abandon gives the call up, and reports whether the call was sent. A call whose answer has come meanwhile is not
+// abandoned. The lock of its batcher must be held, so that the call stays queued or sent.
+func (c *Call) Abandon() (abandoned, sent bool) {
 	sent = !c.state.CompareAndSwap(callQueued, callLeft)
 	if sent && !c.state.CompareAndSwap(callSent, callLeft) {
 		return false, true

@@ -35,8 +35,7 @@ func (r *Store) SlotOf(key limiter.EncodedKey) uint16 {
 	return w.Keys.SlotOf(key.String())
 }
 
-// AppendClient appends the text that stands for a client's key in the names of Redis keys: the encoded key,
-// or its HMAC.
+// AppendClient appends the client's part of the names of Redis keys: the encoded key, or its HMAC.
 func (r *Store) AppendClient(dst []byte, key limiter.EncodedKey) []byte {
 	w := r.writer()
 	dst = w.Keys.AppendClient(dst, key.String())

@@ -25,7 +25,7 @@ func (r *Store) PeekUnlessOpen(ctx context.Context, check *limiter.Check) error 
 	return r.PeekWithin(ctx, check, r.Timeout)
 }
 
-// PeekWithin does so, and waits for so long at most.
+// PeekWithin peeks at a quota, unless the breaker of its node is open. It waits for the answer until the timeout.
 func (r *Store) PeekWithin(ctx context.Context, check *limiter.Check, timeout time.Duration) error {
 	if !r.Uses.Acquire() {
 		return limiter.ErrClosed

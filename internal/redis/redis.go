@@ -154,15 +154,15 @@ func (r *Store) Offset(slot uint16) (ahead time.Duration, known bool) {
 }
 
 // Settle corrects what a check took to what its request cost, as failover.Store.Settle does, at most once, in the
-// background. Where Redis does not answer, what was taken drains by itself.
+// background. If Redis does not answer, the units that were taken drain with time.
 func (r *Store) Settle(check limiter.Check, cost int64) {
 	if change := limiter.SettleTo(&check, cost); change != (limiter.Change{}) {
 		r.SettleThen(&check, change, false, r.Topology.AnyNode.reportLoss)
 	}
 }
 
-// SettleThen does so by a change, and answers with the quota as it stands then if asked. The function runs with the
-// outcome, perhaps at once; it must not block nor keep what it gets.
+// SettleThen corrects what a check took by a change, and answers with the quota after the change if asked. The function
+// runs with the outcome, perhaps at once; it must not block nor keep what it gets.
 func (r *Store) SettleThen(check *limiter.Check, change limiter.Change, shows bool, done func(Ended)) {
 	c := NewSettlement([]limiter.Check{*check}, change)
 	if r.closed.Load() {

@@ -78,8 +78,8 @@ func (r *Store) EndRunning(checks []limiter.Check) {
 	}
 }
 
-// LetRun counts a request that runs without Redis's decision, so that Redis learns of it when it
-// decides again.
+// LetRun counts a request that runs without Redis's decision, so that Redis learns of that request when Redis decides
+// again.
 func (r *Store) LetRun(checks []limiter.Check) {
 	t := r.Running
 	for i := range checks {
@@ -114,10 +114,11 @@ func (r *Store) sendStatement(s Statement, ended func()) {
 	})
 }
 
-// Leave gives back the places of all requests that run, before the process ends. It waits for Redis as Close does.
-func (r *Store) Leave() {
+// ReleaseAllRunning gives back the units of all requests that run, before the process ends. It waits for Redis as Close
+// does.
+func (r *Store) ReleaseAllRunning() {
 	var sent sync.WaitGroup
-	for _, s := range r.Running.Leave() {
+	for _, s := range r.Running.ReleaseAll() {
 		sent.Add(1)
 		r.sendStatement(s, sent.Done)
 	}

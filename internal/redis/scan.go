@@ -37,8 +37,8 @@ func (a *Admin) scanKeys(ctx context.Context, budget time.Duration, pattern stri
 	return wire.Undecided(errKindOfClient)
 }
 
-// checkCovered returns an error where a Cluster has slots without a master: a master that lost them may hold their
-// keys still, and a SCAN of the others says nothing of it.
+// checkCovered returns an error where a Cluster has slots without a master: a master that lost them may still hold their
+// keys, and a SCAN of the others does not show that.
 func checkCovered(ctx context.Context, client *goredis.ClusterClient) error {
 	ranges, err := client.ClusterSlots(ctx).Result() //nolint:staticcheck // ClusterShards needs Redis 7
 	if err != nil {

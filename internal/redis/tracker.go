@@ -139,7 +139,7 @@ func (t *Tracker) markDirty(r *Record, now clock.Moment) {
 	}
 }
 
-// schedule has a record looked at from an instant on. The shard's lock is held.
+// schedule sets the instant from which a record's next state is due. The shard's lock is held.
 func (t *Tracker) schedule(r *Record, at clock.Moment) {
 	r.due = at
 	if r.index >= 0 {
@@ -147,7 +147,7 @@ func (t *Tracker) schedule(r *Record, at clock.Moment) {
 	}
 }
 
-// tick sends the states that are due, at most so many at once, again and again while there are records.
+// tick sends the states that are due, at most [StatesPerSpan] at once, again and again while there are records.
 func (t *Tracker) tick() {
 	if t.Failed() {
 		t.Ticks.Start(failedSpan)
@@ -167,7 +167,7 @@ type Statement struct {
 	Run Run
 }
 
-// SendDue sends at most so many states and returns how many more it could have sent. No lock is held
+// SendDue sends states that are due, up to a number, and returns how many more it could have sent. No lock is held
 // while a message is handed over.
 func (t *Tracker) SendDue(most int) (left int) {
 	now, due := t.Now(), make([]Statement, 0, 16)
@@ -184,7 +184,7 @@ func (t *Tracker) SendDue(most int) (left int) {
 	return most - len(due)
 }
 
-// collect appends at most so many states of the shard that are due.
+// collect appends the states of the shard that are due, up to a number.
 func (s *Shard) collect(t *Tracker, now clock.Moment, most int, due []Statement) []Statement {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -259,8 +259,8 @@ func (t *Tracker) Release(m Run) {
 	t.Send(next)
 }
 
-// Leave returns releases of all that runs, before the process ends. Requests that end later release nothing.
-func (t *Tracker) Leave() (releases []Statement) {
+// ReleaseAll returns releases of all units that run, before the process ends. Requests that end later release nothing.
+func (t *Tracker) ReleaseAll() (releases []Statement) {
 	t.leaving.Store(true)
 	now := t.Now()
 	for s := range t.Shards.All() {

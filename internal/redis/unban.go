@@ -21,7 +21,7 @@ func (a *Admin) Unban(ctx context.Context, p *limiter.Policy, key limiter.Encode
 	names := []string{a.BanKey(p, key)}
 	if a.MayBeHMAC(key) {
 		w := wire.NewWriter(a.KeyFormat)
-		w.Mac = nil // the key stands in the name as it is
+		w.Mac = nil // the name holds the key itself
 		names = append(names, string(w.Append(nil, p.Ban.ID, key.String())))
 	}
 	banned := false

@@ -115,7 +115,7 @@ func (u *unsettled) isElsewhere(c *Call) bool {
 	return false
 }
 
-// follow makes a call wait for operations on its quotas, if there are any. The lock must be held.
+// follow sets until when a call waits for operations on its quotas, if there are any. The lock must be held.
 func (b *Batcher) follow(c *Call) {
 	c.heldUntil = 0
 	if b.Unsettled.isFollowedBy(c) {

@@ -79,7 +79,8 @@ func (l *lone) Err() error {
 	}
 }
 
-// expireBy has the calls looked at, so that one ends on time that may wait until a moment. The lock must be held.
+// expireBy starts the timer of [Batcher.expire], so that a call which may wait until a moment ends on time. The lock
+// must be held.
 func (b *Batcher) expireBy(until clock.Moment) {
 	if b.expiry.IsDueBy(until) {
 		return
@@ -114,7 +115,8 @@ func (b *Batcher) expire() {
 	}
 }
 
-// expireAmong looks at calls, and has those looked at again that are still waited for. The lock must be held.
+// expireAmong ends the waits among some calls, and starts the timer for those that are still waited for. The lock must be
+// held.
 func (b *Batcher) expireAmong(calls []*Call, current clock.Moment) {
 	for _, c := range calls {
 		w := c.waiter
@@ -126,9 +128,9 @@ func (b *Batcher) expireAmong(calls []*Call, current clock.Moment) {
 			b.expireBy(w.until)
 			continue
 		}
-		left, sent := c.Leave()
+		abandoned, sent := c.Abandon()
 		switch {
-		case !left: // its answer is on the way
+		case !abandoned: // its answer is on the way
 		case gone != nil:
 			w.woken <- gone
 		case sent:

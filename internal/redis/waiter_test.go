@@ -159,7 +159,7 @@ func TestBatcher_fill_left_refund(t *testing.T) {
 	back := refundOf(limiter.Check{Policy: storetest.DayPolicy(t, "left", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 	b.Unsettled.Add(back)
 	b.Waiting = append(b.Waiting, back)
-	left, sent := back.Leave()
+	left, sent := back.Abandon()
 	assert.FatalIf(t, !left || sent, "left is %v, sent is %v", left, sent)
 	if calls := b.Fill(nil); len(calls)+len(b.Waiting)+len(b.Unsettled.Quotas) > 0 {
 		t.Errorf("%d calls leave, %d wait, %d quotas", len(calls), len(b.Waiting), len(b.Unsettled.Quotas))

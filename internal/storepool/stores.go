@@ -113,7 +113,7 @@ func (p *Pool) leaveClusters() {
 		return true
 	})
 	for _, s := range stores {
-		s.Store.Leave()
+		s.Store.ReleaseAllRunning()
 	}
 }
 
