@@ -47,7 +47,8 @@ var foreignParameters = map[string]string{
 	"tlsskipverify": "TLS.VerifyConnection", "insecure": "TLS.VerifyConnection", "insecureskipverify": "TLS.VerifyConnection",
 	"sslverify": "TLS.VerifyConnection", "verifypeer": "TLS.VerifyConnection", "verifyhost": "TLS.VerifyConnection",
 	"rejectunauthorized": "TLS.VerifyConnection",
-	"sslcacerts":         "TLS.RootCAs", "sslcapath": "TLS.RootCAs", "sslcadata": "TLS.RootCAs", "sslca": "TLS.RootCAs", "cafile": "TLS.RootCAs",
+	"sslcacerts":         "TLS.RootCAs", "sslcapath": "TLS.RootCAs", "sslcadata": "TLS.RootCAs", "sslca": "TLS.RootCAs",
+	"cafile":      "TLS.RootCAs",
 	"sslcertfile": "TLS.Certificates", "sslkeyfile": "TLS.Certificates", "sslcert": "TLS.Certificates", "sslkey": "TLS.Certificates",
 	"servername": "TLS.ServerName", "sslhost": "TLS.ServerName", "tlsservername": "TLS.ServerName",
 	"db": "DB", "database": "DB", "dbid": "DB", "dbindex": "DB", "defaultdatabase": "DB",
@@ -84,7 +85,8 @@ func ParseURL(text string) (Options, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return o, errors.New("redis URL: cannot be parsed; use redis://, rediss:// or unix://, with '%', '@', '/' and ':' in user and password percent-encoded")
+		return o, errors.New("redis URL: cannot be parsed; use redis://, rediss:// or unix://, with '%', '@', '/' and ':' in " +
+			"user and password percent-encoded")
 	}
 	if u.Opaque != "" {
 		return o, errors.New("redis URL: write // behind the scheme, such as redis://127.0.0.1:6379")

@@ -37,7 +37,8 @@ func (o *Options) Validate() error {
 	case o.DB < 0:
 		return &limiter.FieldError{Field: "DB", Value: strconv.Itoa(o.DB), Problem: "use a number from 0"}
 	case o.PoolSize < 0 || o.PoolSize > MaxPoolSize:
-		return &limiter.FieldError{Field: "PoolSize", Value: strconv.Itoa(o.PoolSize), Problem: fmt.Sprintf("use a whole number from 1 to %d", MaxPoolSize)}
+		return &limiter.FieldError{Field: "PoolSize", Value: strconv.Itoa(o.PoolSize),
+			Problem: fmt.Sprintf("use a whole number from 1 to %d", MaxPoolSize)}
 	case (o.Mode == "" || o.Mode == Standalone) && len(o.Addresses) > 1:
 		return wrong("Addresses", "mode standalone has one; for several use mode sentinel or cluster")
 	case o.Timeout < 0:

@@ -28,7 +28,8 @@ type Algorithm struct {
 // now + debt/limit, leaky_bucket's level is the debt.
 var Registry = []Algorithm{
 	{Name: "sliding_window_counter", Code: "c", Script: "sliding_window_counter", Kernel: slidingWindowCounter{}},
-	{Name: "sliding_window_log", Code: "l", Script: "sliding_window_log", Kernel: slidingWindowLog{}, Logs: true, MaxLimit: MaxLogLimit, MaxWindow: maxLogWindow},
+	{Name: "sliding_window_log", Code: "l", Script: "sliding_window_log", Kernel: slidingWindowLog{}, Logs: true,
+		MaxLimit: MaxLogLimit, MaxWindow: maxLogWindow},
 	{Name: "fixed_window", Code: "f", Script: "fixed_window", Kernel: fixedWindow{}},
 	{Name: "token_bucket", Code: "t", Script: "bucket", Kernel: bucket{}, Bursts: true, Earns: true},
 	{Name: "leaky_bucket", Code: "k", Script: "bucket", Kernel: bucket{}, Bursts: true, Earns: true},
@@ -58,7 +59,7 @@ func (a *Algorithm) Leases() bool {
 type Terms struct {
 	Algorithm     *Algorithm
 	Params        Params
-	ID            string        // names the states that the policy counts in: its name and a short code of algorithm, window and tick
+	ID            string        // names the states that the policy counts in: its name, and a code of algorithm, window and tick
 	Ban           *Ban          // nil: the policy bans no client
 	Lease         time.Duration // the longest lease of the policy's keys on this node; 0: there are no leases
 	Salt          uint64        // mixed into hashes of keys

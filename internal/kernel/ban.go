@@ -97,7 +97,8 @@ func (s BanState) Expires(window int64) int64 {
 // Describe returns the state in words for operators.
 func (s BanState) Describe() map[string]any {
 	words := map[string]any{"denials": s.Denials, "offenses": s.Offenses}
-	instants := map[string]int64{"denials_since": s.Since, "banned_until": s.Until, "offenses_forgotten": s.Forgotten, "counted_since": s.Confirmed}
+	instants := map[string]int64{"denials_since": s.Since, "banned_until": s.Until, "offenses_forgotten": s.Forgotten,
+		"counted_since": s.Confirmed}
 	for name, micros := range instants {
 		if micros > 0 {
 			words[name] = time.UnixMicro(micros).UTC().Format(time.RFC3339Nano) //nolint:forbidigo // for people

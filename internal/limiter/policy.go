@@ -65,7 +65,8 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 		return nil, err
 	}
 	if other.ID != p.ID {
-		return nil, &FieldError{"Limit", decimal(limit), fmt.Sprintf("counts in another unit of time than the policy's own limit of %d", p.Limit())}
+		return nil, &FieldError{"Limit", decimal(limit),
+			fmt.Sprintf("counts in another unit of time than the policy's own limit of %d", p.Limit())}
 	}
 	return other, nil
 }
@@ -157,7 +158,8 @@ func newBan(s Settings) *kernel.Ban {
 	if len(s.Ban) == 0 {
 		return nil
 	}
-	b := &kernel.Ban{After: int64(max(1, s.BanAfter)), Window: s.Window.Microseconds(), ID: s.Name + ":" + kernel.BanCode + windowCode(s.Window, 1)}
+	b := &kernel.Ban{After: int64(max(1, s.BanAfter)), Window: s.Window.Microseconds(),
+		ID: s.Name + ":" + kernel.BanCode + windowCode(s.Window, 1)}
 	for _, d := range s.Ban {
 		b.Durations = append(b.Durations, d.Microseconds())
 		b.Longest = max(b.Longest, d.Microseconds())

@@ -119,8 +119,10 @@ func (s Settings) Equal(other Settings) bool {
 	other.setDefaults()
 	sameDelay := s.MaxDelay == other.MaxDelay ||
 		(s.MaxDelay != nil && other.MaxDelay != nil && *s.MaxDelay == *other.MaxDelay)
-	return sameDelay && s.sameBans(&other) && s.sameCalendar(&other) && s.Lease == other.Lease && s.Name == other.Name && s.Algorithm == other.Algorithm &&
-		s.Limit == other.Limit && s.Window == other.Window && s.MaxConcurrent == other.MaxConcurrent && s.NodeTimeout == other.NodeTimeout && s.Burst == other.Burst && s.Dynamic == other.Dynamic && s.Refunds == other.Refunds
+	return sameDelay && s.sameBans(&other) && s.sameCalendar(&other) && s.Lease == other.Lease && s.Name == other.Name &&
+		s.Algorithm == other.Algorithm &&
+		s.Limit == other.Limit && s.Window == other.Window && s.MaxConcurrent == other.MaxConcurrent &&
+		s.NodeTimeout == other.NodeTimeout && s.Burst == other.Burst && s.Dynamic == other.Dynamic && s.Refunds == other.Refunds
 }
 
 // String returns the settings as text, for messages.

@@ -57,7 +57,8 @@ func (s *Settings) checkBan() error {
 	case len(s.Ban) == 0 && s.BanAfter != 0:
 		return &FieldError{"BanAfter", decimal(int64(s.BanAfter)), "there are no durations of bans; add some, or leave it out"}
 	case len(s.Ban) > MaxBans:
-		return &FieldError{"Ban", "", "there are " + decimal(int64(len(s.Ban))) + " durations; use at most " + decimal(MaxBans) + ", of which the last goes on"}
+		return &FieldError{"Ban", "",
+			"there are " + decimal(int64(len(s.Ban))) + " durations; use at most " + decimal(MaxBans) + ", of which the last goes on"}
 	case s.BanAfter < 0 || s.BanAfter > MaxBanAfter:
 		return &FieldError{"BanAfter", decimal(int64(s.BanAfter)), "use a whole number of denials from 1 to " + decimal(MaxBanAfter)}
 	}
@@ -66,7 +67,8 @@ func (s *Settings) checkBan() error {
 		case d < MinBan || d > MaxBan || d%time.Microsecond != 0:
 			return &FieldError{"Ban", d.String(), "use durations from 1s to 365d, in whole microseconds"}
 		case i > 0 && d < s.Ban[i-1]:
-			return &FieldError{"Ban", d.String(), "shorter than the duration before it; each is for the next offense, so write them in ascending order"}
+			return &FieldError{"Ban", d.String(),
+				"shorter than the duration before it; each is for the next offense, so write them in ascending order"}
 		}
 	}
 	return nil
@@ -101,11 +103,14 @@ func (s *Settings) checkLease(a *kernel.Algorithm) error {
 	case s.Lease < MinLease || s.Lease > MaxLease:
 		return &FieldError{"Lease", s.Lease.String(), "use a duration from 5ms to 1s"}
 	case s.Calendar != "":
-		return &FieldError{"Lease, Window", s.Calendar, "a node may know the end of a calendar period less exactly than a lease lasts; leave the lease out, or use a window such as 720h"}
+		return &FieldError{"Lease, Window", s.Calendar, "a node may know the end of a calendar period less exactly than a lease " +
+			"lasts; leave the lease out, or use a window such as 720h"}
 	case s.Dynamic && a.Earns:
-		return &FieldError{"Lease, Algorithm", a.Name, "units that were leased under a low limit would drain too fast under a higher one of the same key; use fixed limits, no lease, or another algorithm"}
+		return &FieldError{"Lease, Algorithm", a.Name, "units that were leased under a low limit would drain too fast under a " +
+			"higher one of the same key; use fixed limits, no lease, or another algorithm"}
 	case s.MaxDelay != nil:
-		return &FieldError{"Lease, MaxDelay", "", "how long a queue holds a request depends on all requests before it; leave one of them out"}
+		return &FieldError{"Lease, MaxDelay", "",
+			"how long a queue holds a request depends on all requests before it; leave one of them out"}
 	case len(s.Ban) > 0:
 		return &FieldError{"Lease, Ban", "", "Redis counts denials, and sees none of a request that a node decides; leave one of them out"}
 	}
@@ -138,8 +143,10 @@ func (s *Settings) checkRunning() error {
 		field string
 		given bool
 	}{
-		{"Limit", s.Limit != 0}, {"Window", s.Window != 0 || s.Calendar != ""}, {"Location", s.Location != nil}, {"Algorithm", s.Algorithm != ""},
-		{"Burst", s.Burst != 0}, {"MaxDelay", s.MaxDelay != nil}, {"Ban", len(s.Ban) > 0 || s.BanAfter != 0}, {"Lease", s.Lease != 0}, {"Refunds", s.Refunds},
+		{"Limit", s.Limit != 0}, {"Window", s.Window != 0 || s.Calendar != ""}, {"Location", s.Location != nil},
+		{"Algorithm", s.Algorithm != ""},
+		{"Burst", s.Burst != 0}, {"MaxDelay", s.MaxDelay != nil}, {"Ban", len(s.Ban) > 0 || s.BanAfter != 0}, {"Lease", s.Lease != 0},
+		{"Refunds", s.Refunds},
 	} {
 		if other.given {
 			return besideRunning(other.field)
@@ -150,7 +157,8 @@ func (s *Settings) checkRunning() error {
 
 // besideRunning returns the error of what has no meaning beside MaxConcurrent.
 func besideRunning(field string) error {
-	return &FieldError{field + ", MaxConcurrent", "", "a request counts from its start to its end, whatever came before it and whatever its response is; leave out one of them, or give each a policy of its own"}
+	return &FieldError{field + ", MaxConcurrent", "", "a request counts from its start to its end, whatever came before it and " +
+		"whatever its response is; leave out one of them, or give each a policy of its own"}
 }
 
 // newParams converts the settings to ticks: microseconds if the formulas stay exact with them, else
@@ -162,7 +170,8 @@ func newParams(s Settings, a *kernel.Algorithm, leastTick int64) (kernel.Params,
 		return newCalendarParams(s), nil
 	case s.MaxConcurrent != 0:
 		timeout := s.NodeTimeout.Microseconds()
-		return kernel.Params{Limit: s.MaxConcurrent, Capacity: s.MaxConcurrent, MaxDelay: -1, Tick: leastTick, Window: timeout, Full: timeout}, nil
+		return kernel.Params{Limit: s.MaxConcurrent, Capacity: s.MaxConcurrent, MaxDelay: -1, Tick: leastTick, Window: timeout,
+			Full: timeout}, nil
 	}
 	t := kernel.Params{Limit: s.Limit, Capacity: s.Limit, MaxDelay: -1, Tick: leastTick}
 	if s.Burst > 0 {
@@ -173,21 +182,24 @@ func newParams(s Settings, a *kernel.Algorithm, leastTick int64) (kernel.Params,
 		most, field = t.Capacity, "Burst"
 	}
 	if a.MaxLimit > 0 && most > a.MaxLimit {
-		return t, &FieldError{"Limit", decimal(most), fmt.Sprintf("%s counts up to %d; use a smaller limit or another algorithm", a.Name, a.MaxLimit)}
+		return t, &FieldError{"Limit", decimal(most),
+			fmt.Sprintf("%s counts up to %d; use a smaller limit or another algorithm", a.Name, a.MaxLimit)}
 	}
 	micros := s.Window.Microseconds()
 	if !kernel.Exact(most, micros) || (a.MaxWindow > 0 && micros > a.MaxWindow) || s.widelyDynamic() {
 		t.Tick = 1000
 	}
 	if micros%t.Tick != 0 || (s.MaxDelay != nil && s.MaxDelay.Microseconds()%t.Tick != 0) {
-		return t, &FieldError{field, decimal(most), fmt.Sprintf("numbers this large in a window of %v are counted in milliseconds; use durations in whole milliseconds", s.Window)}
+		return t, &FieldError{field, decimal(most),
+			fmt.Sprintf("numbers this large in a window of %v are counted in milliseconds; use durations in whole milliseconds", s.Window)}
 	}
 	t.Window = micros / t.Tick
 	if !kernel.Exact(most, t.Window) {
 		return t, &FieldError{field, decimal(most), tooMuchFor(s.Window, (kernel.Precision/2-1)/t.Window)}
 	}
 	if a.MaxWindow > 0 && t.Window > a.MaxWindow {
-		return t, &FieldError{"Window", s.Window.String(), fmt.Sprintf("%s remembers up to %d milliseconds; use a shorter window or another algorithm", a.Name, a.MaxWindow)}
+		return t, &FieldError{"Window", s.Window.String(),
+			fmt.Sprintf("%s remembers up to %d milliseconds; use a shorter window or another algorithm", a.Name, a.MaxWindow)}
 	}
 	if s.MaxDelay != nil {
 		t.MaxDelay = s.MaxDelay.Microseconds() / t.Tick
@@ -196,7 +208,8 @@ func newParams(s Settings, a *kernel.Algorithm, leastTick int64) (kernel.Params,
 		if s.Burst == 0 {
 			return t, &FieldError{"Window", s.Window.String(), "must be below 2^52 microseconds (142 years); use a shorter one"}
 		}
-		return t, &FieldError{"Burst", "", "the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst or a shorter window"}
+		return t, &FieldError{"Burst", "",
+			"the time to earn it must be below 2^52 microseconds (142 years); use a smaller burst or a shorter window"}
 	}
 	t.MaxDebt = kernel.MostDebt(t.Limit, t.Tick)
 	if t.MaxDelay > kernel.Precision/2/t.Tick {

@@ -30,7 +30,8 @@ func (m *Store) Banned(policy string) (list []limiter.Banned) {
 	m.eachShardOf(policy, func(s *Shard) {
 		for key, b := range s.Bans {
 			if left := b.Until - now; left > 0 && len(list) <= limiter.MaxBanned {
-				list = append(list, limiter.Banned{Policy: s.table.slowest.Load().Name(), Key: limiter.AsEncoded(key), Left: limiter.Duration(left), Offenses: b.Offenses})
+				list = append(list, limiter.Banned{Policy: s.table.slowest.Load().Name(), Key: limiter.AsEncoded(key),
+					Left: limiter.Duration(left), Offenses: b.Offenses})
 			}
 		}
 	})

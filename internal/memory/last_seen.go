@@ -100,8 +100,9 @@ func (m *Store) RememberRefund(c *limiter.Check) {
 // keepAnswer keeps the quota of an answer, unless Redis gave the one that is kept later, and reports whether
 // there is room for it.
 func (s *Shard) keepAnswer(c *limiter.Check, leased, now int64) bool {
-	a := LastSeen{used: c.Policy.Params.Capacity - c.Unused() + leased, limit: c.Policy.Params.Limit, Resets: now + c.Result.ResetAfter.Microseconds(),
-		asOf: c.State.DecidedAt, turn: c.State.Turn, least: c.Unused() == 0}
+	a := LastSeen{used: c.Policy.Params.Capacity - c.Unused() + leased, limit: c.Policy.Params.Limit,
+		Resets: now + c.Result.ResetAfter.Microseconds(),
+		asOf:   c.State.DecidedAt, turn: c.State.Turn, least: c.Unused() == 0}
 	if before, known := s.Seen[c.Key.String()]; known && before.Resets > now {
 		older := a.precedes(&before)
 		switch {

@@ -24,7 +24,9 @@ type Admin struct {
 }
 
 // NewAdmin returns the administration of the keys that a client's Redis has.
-func NewAdmin(client goredis.UniversalClient, timeout time.Duration, keys limiter.KeyFormat, clockOf func(slot uint16) *clock.Offset) Admin {
+func NewAdmin(
+	client goredis.UniversalClient, timeout time.Duration, keys limiter.KeyFormat, clockOf func(slot uint16) *clock.Offset,
+) Admin {
 	return Admin{client, timeout, keys, clockOf}
 }
 

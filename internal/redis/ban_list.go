@@ -21,7 +21,9 @@ const (
 // Banned lists the clients that are banned on any master, at most one more than a list holds.
 func (a *Admin) Banned(ctx context.Context, policy string) (list []limiter.Banned, err error) {
 	var mu sync.Mutex
-	err = a.scanKeys(ctx, banListBudget, a.banPattern(policy), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
+	err = a.scanKeys(ctx, banListBudget, a.banPattern(policy), func(
+		ctx context.Context, master *goredis.Client, names []string,
+	) (bool, error) {
 		found, err := a.readBanned(ctx, master, names)
 		mu.Lock()
 		defer mu.Unlock()
@@ -53,7 +55,8 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 			return list, err
 		}
 		if ok && left > 0 {
-			list = append(list, limiter.Banned{Policy: policy, Key: limiter.AsEncoded(key), Left: limiter.Duration(left), Offenses: state.Offenses})
+			list = append(list, limiter.Banned{Policy: policy, Key: limiter.AsEncoded(key), Left: limiter.Duration(left),
+				Offenses: state.Offenses})
 		}
 	}
 	return list, nil

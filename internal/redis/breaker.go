@@ -169,7 +169,8 @@ func (b *Breaker) count(failed bool, now clock.Moment) {
 // may have ended before the next request.
 func certain(err error) bool {
 	switch limiter.Kind(err) {
-	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command", limiter.KindIncompatible:
+	case "refused", "readonly", "loading", "masterdown", "clusterdown", "oom", "misconf", "noreplicas", "auth", "command",
+		limiter.KindIncompatible:
 		return true
 	}
 	var caught wire.Failure

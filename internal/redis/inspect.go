@@ -162,7 +162,8 @@ func (a *Admin) readRunning(ctx context.Context, name, kind string) (map[string]
 			continue
 		}
 		total += entry[1]
-		nodes = append(nodes, map[string]any{"node": wire.NodeName(int64(wire.Double(id, 0))), "running": entry[1], "expires": expires.Format(time.RFC3339Nano)})
+		nodes = append(nodes, map[string]any{"node": wire.NodeName(int64(wire.Double(id, 0))), "running": entry[1],
+			"expires": expires.Format(time.RFC3339Nano)})
 	}
 	slices.SortFunc(nodes, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a["node"]), fmt.Sprint(b["node"])) })
 	return map[string]any{"running": total, "nodes": nodes}, nil

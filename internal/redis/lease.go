@@ -11,7 +11,9 @@ import (
 
 // Lease decides a check and leases units as a question says. Where the caller leaves before the answer, the
 // function runs with it when it comes; it must not block nor keep the check.
-func (r *Store) Lease(ctx context.Context, check *limiter.Check, q lease.Question, late func(*limiter.Check, kernel.Lease)) (kernel.Lease, error) {
+func (r *Store) Lease(
+	ctx context.Context, check *limiter.Check, q lease.Question, late func(*limiter.Check, kernel.Lease),
+) (kernel.Lease, error) {
 	if !r.Uses.Acquire() {
 		return kernel.Lease{}, limiter.ErrClosed
 	}

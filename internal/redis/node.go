@@ -71,7 +71,8 @@ func (n *Node) Refund(slot uint16, checks []limiter.Check) {
 			continue
 		}
 		if limiter.Units(c) > 0 {
-			back := NewLeaseCall(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true}, wire.Lease{Rest: limiter.Units(c), Receipt: c.State.Receipt})
+			back := NewLeaseCall(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true},
+				wire.Lease{Rest: limiter.Units(c), Receipt: c.State.Receipt})
 			back.Slot = slot
 			n.Background(back, n.reportLoss)
 		}

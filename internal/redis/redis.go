@@ -74,7 +74,8 @@ func New(client goredis.UniversalClient, options Options) *Store {
 	if isRenewed {
 		client = renewed.Plain()
 	}
-	r.Admin = NewAdmin(client, dial.TimeoutOf(client), options.KeyFormat, func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
+	r.Admin = NewAdmin(client, dial.TimeoutOf(client), options.KeyFormat,
+		func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
 	r.startRunning()
 	r.Writers.New = func() any { return &wire.Writer{Keys: wire.NewWriter(options.KeyFormat), Node: r.Running.Node} }
 	r.onBatch = options.OnBatch

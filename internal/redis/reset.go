@@ -44,7 +44,9 @@ const resetBudget = 5 * time.Minute
 func (a *Admin) ResetAll(ctx context.Context, policy string) (int64, error) {
 	var found atomic.Int64
 	ends, probes := "}:"+policy+":", wire.NewWriter(a.KeyFormat).Head+wire.ProbeKey
-	err := a.scanKeys(ctx, resetBudget, a.pattern(policy+":*"), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
+	err := a.scanKeys(ctx, resetBudget, a.pattern(policy+":*"), func(
+		ctx context.Context, master *goredis.Client, names []string,
+	) (bool, error) {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
 			return at < 0 || !wire.CodePattern.MatchString(name[at+len(ends):]) || strings.HasPrefix(name, probes) // no state of a client

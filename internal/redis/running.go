@@ -101,7 +101,8 @@ func (r *Store) LetRun(checks []limiter.Check) {
 func (r *Store) sendStatement(s Statement, ended func()) {
 	record, m := s.Run.Record, s.Run
 	n, slot := r.NodeOf(limiter.AsEncoded(record.Key))
-	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, State: limiter.CheckState{Owner: &s.Run}}
+	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0,
+		State: limiter.CheckState{Owner: &s.Run}}
 	c := NewCall(s.Op, []limiter.Check{check})
 	c.Slot = slot
 	n.Background(c, func(e Ended) {

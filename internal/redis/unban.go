@@ -52,7 +52,9 @@ func (a *Admin) unbanOne(ctx context.Context, name string) (banned bool, err err
 // were banned.
 func (a *Admin) UnbanAll(ctx context.Context, policy string) (int64, error) {
 	var banned atomic.Int64
-	err := a.scanKeys(ctx, resetBudget, a.banPattern(policy), func(ctx context.Context, master *goredis.Client, names []string) (bool, error) {
+	err := a.scanKeys(ctx, resetBudget, a.banPattern(policy), func(
+		ctx context.Context, master *goredis.Client, names []string,
+	) (bool, error) {
 		n, err := a.unban(ctx, master, names)
 		banned.Add(n)
 		return true, err
