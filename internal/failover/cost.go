@@ -18,9 +18,10 @@ import (
 func (f *Store) Settle(check limiter.Check, cost int64, source limiter.Source) {
 	change := limiter.SettleTo(&check, cost)
 	if change != (limiter.Change{}) {
-		f.settle(&check, change, f.possible(source))
+		f.settle(&check, change, f.effectiveSource(source))
+		return
 	}
-	limiter.EndReservation(&check, change.Units < 0)
+	limiter.EndReservation(&check)
 }
 
 func (f *Store) settle(c *limiter.Check, change limiter.Change, source limiter.Source) {
@@ -33,6 +34,9 @@ func (f *Store) settle(c *limiter.Check, change limiter.Change, source limiter.S
 		f.ledger.correct(c, change.Units)
 		f.settleHere(*c, change)
 	}
+	if source != limiter.SourceRedis {
+		limiter.EndReservation(c)
+	}
 }
 
 // settleShared settles a check on Redis, and keeps the result for an outage. The quota as it stands after a refund
@@ -41,6 +45,7 @@ func (f *Store) settleShared(c *limiter.Check, change limiter.Change) {
 	shows := change.Units < 0 && f.local.Remembers(c)
 	f.shared.SettleThen(c, change, shows, func(e redis.Ended) {
 		lost, c := e.Err() != nil, e.Check()
+		limiter.EndReservation(c) // not before: a request may be denied until Redis has refunded
 		switch undone := undone(e); {
 		case undone != nil:
 			lost = f.settleUndone(undone, e.Err())

@@ -40,7 +40,7 @@ type Store struct {
 	ledger        *ledger // of outages; nil: they are forgiven
 	leases        *lease.Table
 	awaitsRefunds bool
-	reserved      reservations
+	unsettled     unsettled
 }
 
 // MaxDenyAge is the longest that a denial may be repeated. A reset or a failover elsewhere takes effect within it.
@@ -63,8 +63,8 @@ type Options struct {
 	ForgiveOutages bool
 
 	// AwaitsRefunds says that the caller ends every check with Refundable that has passed by [Store.Settle]. A
-	// denied check that would pass without what may still be refunded so on this node has a RetryAfter of a
-	// second at most. Default: RetryAfter reckons with no refund.
+	// denied check that misses no more units than this node may still refund has a RetryAfter of a second at
+	// most. Default: RetryAfter reckons with no refund.
 	AwaitsRefunds bool
 
 	// OnRepaid is called after such a charge, with the policy's name and the units. It must not
@@ -96,7 +96,6 @@ func New(shared *redis.Store, local *memory.Store, options Options) *Store {
 	if shared != nil && !options.ForgiveOutages {
 		f.ledger = newLedger(shared, local, options.OnRepaid)
 	}
-	f.reserved.start()
 	f.denied.StartSweeps()
 	if f.denied != nil && shared != nil {
 		r := &denyRefresher{shared: shared, denied: f.denied, local: local, span: f.denied.MaxAge / 20}
@@ -134,10 +133,14 @@ func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Ch
 // decideHere decides where there is no shared store.
 func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 	limiter.ForgetRunning(checks)
-	f.awaitRefunds(checks, true)
+	if f.awaitsRefunds {
+		f.awaitRefunds(checks)
+	}
 	f.local.DecideNow(checks)
 	f.confirmTaken(checks, limiter.SourceMemory)
-	f.hasten(context.Background(), limiter.SourceMemory, checks, 0)
+	if f.awaitsRefunds {
+		f.shortenRetryAfter(checks)
+	}
 	return limiter.SourceMemory, nil
 }
 
@@ -147,11 +150,10 @@ func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limite
 	if source := f.refuse(mode, checks, now); source != "" {
 		return source, nil
 	}
-	f.awaitRefunds(checks, false)
-	leased, err := f.askShared(ctx, checks, k)
-	for i := range checks {
-		reservationOf(&checks[i]).answered()
+	if f.awaitsRefunds {
+		f.awaitRefunds(checks)
 	}
+	leased, err := f.askShared(ctx, checks, k)
 	switch {
 	case err == nil:
 		f.denied.Learn(checks, now)
@@ -160,7 +162,9 @@ func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limite
 		if mode == FailLocal {
 			f.remember(checks, leased)
 		}
-		f.hasten(ctx, limiter.SourceRedis, checks, now.Add(f.shared.Timeout))
+		if f.awaitsRefunds {
+			f.shortenRetryAfter(checks)
+		}
 		return limiter.SourceRedis, nil
 	case !errors.Is(err, limiter.ErrUndecided):
 		return limiter.SourceRedis, err
@@ -191,7 +195,9 @@ func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (l
 		return f.decideHere(checks)
 	}
 	limiter.ForgetRunning(checks)
-	f.awaitRefunds(checks, true)
+	if f.awaitsRefunds {
+		f.awaitRefunds(checks)
+	}
 	if f.onUndecided != nil {
 		f.onUndecided(reason)
 	}
@@ -203,7 +209,9 @@ func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (l
 	}
 	f.decideInOutage(checks, reason)
 	f.confirmTaken(checks, limiter.SourceFallback)
-	f.hasten(context.Background(), limiter.SourceFallback, checks, 0)
+	if f.awaitsRefunds {
+		f.shortenRetryAfter(checks)
+	}
 	return limiter.SourceFallback, nil
 }
 
@@ -251,8 +259,8 @@ func (f *Store) remember(checks []limiter.Check, leased int64) {
 	}
 }
 
-// possible returns the source, or the only one that a store without a shared one has.
-func (f *Store) possible(source limiter.Source) limiter.Source {
+// effectiveSource returns the store that decided for a source: the only one there is, or the one that leased units.
+func (f *Store) effectiveSource(source limiter.Source) limiter.Source {
 	switch {
 	case f.shared == nil:
 		return limiter.SourceMemory

@@ -45,12 +45,12 @@ type owedTake struct {
 
 // owe keeps what a check has added.
 func owe(c *limiter.Check, take owedTake) {
-	r := reservationOf(c)
-	if r == nil {
-		r = &reservation{}
-		limiter.Kept(c).Held = r
+	p := pendingOf(c)
+	if p == nil {
+		p = &pending{}
+		limiter.Kept(c).Held = p
 	}
-	r.owed = take
+	p.owed = take
 }
 
 func newLedger(shared *redis.Store, local *memory.Store, onRepaid func(policy string, units int64)) *ledger {
@@ -153,17 +153,17 @@ func (l *ledger) correct(c *limiter.Check, units int64) (kept bool) {
 		_, a := l.add(c, units, l.lastSeen(c), false)
 		return a != nil
 	}
-	r := reservationOf(c)
-	if r == nil || r.owed.account == nil {
+	taken := pendingOf(c)
+	if taken == nil || taken.owed.account == nil {
 		return false
 	}
 	micros, _ := l.clock(c.Key.String())
 	s := l.shards.Of(c.Key.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := r.owed.account; s.accounts[limiter.QuotaNameOf(c)] == a {
+	if a := taken.owed.account; s.accounts[limiter.QuotaNameOf(c)] == a {
 		p := a.policy
-		a.total = p.Rule().Algorithm.Kernel.Refund(a.total, micros/p.Rule().Params.Tick, &p.Rule().Params, limiter.Units(c), -units, r.owed.receipt)
+		a.total = p.Rule().Algorithm.Kernel.Refund(a.total, micros/p.Rule().Params.Tick, &p.Rule().Params, limiter.Units(c), -units, taken.owed.receipt)
 	}
 	return true
 }

@@ -56,26 +56,26 @@ func Ban(c *Check, left int64, begins bool) {
 	}
 }
 
-// Awaited is a check's units that may be refunded, for those who wait for that.
+// Awaited is what a refundable check holds if others may wait for its refund.
 type Awaited interface {
-	// Begin notes that the check has passed and how many units it took, of a quota that is whole again after a time.
-	Begin(units int64, whole time.Duration)
+	// Begin notes that the check has passed and taken its units.
+	Begin(c *Check)
 
-	// End notes that the units were refunded, all or some, or stay.
-	End(refunded bool)
+	// End notes that the units of the check were refunded, all or some, or stay.
+	End(c *Check)
 }
 
-// BeginReservation counts units of a check that has passed for those who wait for a refund of them.
+// BeginReservation notes that a check has passed whose units may be refunded.
 func BeginReservation(c *Check) {
 	if r, ok := Kept(c).Held.(Awaited); ok {
-		r.Begin(Units(c), c.Result.ResetAfter)
+		r.Begin(c)
 	}
 }
 
-// EndReservation ends that.
-func EndReservation(c *Check, refunded bool) {
+// EndReservation notes that the units of a check were refunded or stay.
+func EndReservation(c *Check) {
 	if r, ok := Kept(c).Held.(Awaited); ok {
-		r.End(refunded)
+		r.End(c)
 	}
 }
 

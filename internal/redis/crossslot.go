@@ -53,7 +53,7 @@ func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups
 		case limiter.Allowed(g.checks):
 			g.Node.Refund(g.slot, g.checks)
 			for i := range g.checks {
-				limiter.EndReservation(&g.checks[i], true)
+				limiter.EndReservation(&g.checks[i])
 			}
 			r.EndRunning(g.checks)
 		default:
