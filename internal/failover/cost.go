@@ -63,7 +63,7 @@ func (f *Store) settleShared(c *limiter.Check, change limiter.Change) {
 // settleUndone does here what Redis has certainly not done, and reports whether Redis will never do it: a refund, or
 // a charge without a place in the ledger.
 func (f *Store) settleUndone(undone *wire.Payload, err error) (lost bool) {
-	c, change := &undone.Checks[0], undone.Settlements[0].Change
+	c, change := &undone.Checks[0], undone.Changes[0].Change
 	change.Units = max(0, change.Units)
 	lost = errors.Is(err, limiter.ErrClosed) || !f.ledger.correct(c, change.Units)
 	f.settleHere(*c, change)

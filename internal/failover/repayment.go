@@ -3,7 +3,6 @@ package failover
 import (
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
@@ -73,11 +72,11 @@ func (l *ledger) send(n *redis.Node, slot uint16, a *account) bool {
 		answer, undone := e.Answer(), undone(e)
 		switch {
 		case undone != nil:
-			l.putBack(a, undone.Debts)
+			l.putBack(a, undone.Changes)
 		case answer == nil:
 			n.Lose(e.Err())
 		case l.onRepaid != nil:
-			l.onRepaid(a.policy.Name(), answer.Repaid)
+			l.onRepaid(a.policy.Name(), answer.Added())
 		}
 	})
 	return true
@@ -92,7 +91,7 @@ func undone(e redis.Ended) *wire.Payload {
 }
 
 // putBack returns debts to the ledger that were not sent, or that Redis has refused.
-func (l *ledger) putBack(a *account, debts []kernel.Debt) {
+func (l *ledger) putBack(a *account, debts []wire.Change) {
 	p, name, s := a.policy, limiter.QuotaName{Policy: a.policy.Rule().ID, Key: a.key}, l.shards.Of(a.key)
 	micros, _ := l.clock(a.key)
 	s.mu.Lock()
@@ -105,7 +104,7 @@ func (l *ledger) putBack(a *account, debts []kernel.Debt) {
 		return
 	}
 	for _, d := range debts {
-		newer.total, _ = p.Rule().Algorithm.Kernel.Repay(newer.total, micros/p.Rule().Params.Tick, &p.Rule().Params, d)
+		newer.total, _ = p.Rule().Algorithm.Kernel.Repay(newer.total, micros/p.Rule().Params.Tick, &p.Rule().Params, d.Debt)
 	}
 }
 

@@ -137,7 +137,7 @@ func (b *Batcher) Enqueue(c *Call) error {
 		return limiter.ErrClosed
 	}
 	b.follow(c)
-	if c.Op.IsBackground() {
+	if c.IsBackground() {
 		b.Unsettled.Add(c)
 	}
 	b.Waiting = append(b.Waiting, c)

@@ -49,14 +49,14 @@ func (b *Batcher) Fill(calls []*Call) []*Call {
 			b.Waiting[kept] = c
 			kept++
 		case !c.MarkSent():
-			if c.Op.IsBackground() {
+			if c.IsBackground() {
 				b.Unsettled.remove(c)
 			}
 			c.Recycle()
 		default:
 			l.add(c)
 			calls = append(calls, c)
-			if c.Op.IsBackground() {
+			if c.IsBackground() {
 				background++
 				b.Unsettled.putInBatch(c)
 			}
@@ -86,9 +86,12 @@ func (l *load) add(c *Call) {
 
 // refundsLog reports whether a call may rewrite a long log.
 func (c *Call) refundsLog() bool {
-	for i, s := range c.Settlements {
+	if c.Op&wire.Ahead != 0 {
+		return false
+	}
+	for i := range c.Changes {
 		p := c.Checks[i].Policy
-		if s.Units < 0 && p.Rule().Algorithm.Logs && (p.Rule().Params.Limit >= longLog || p.Settings().Dynamic) {
+		if c.Changes[i].Units < 0 && p.Rule().Algorithm.Logs && (p.Rule().Params.Limit >= longLog || p.Settings().Dynamic) {
 			return true
 		}
 	}
@@ -100,9 +103,9 @@ func (c *Call) refundsLog() bool {
 func backgroundFirst(calls []*Call) {
 	slices.SortStableFunc(calls, func(a, b *Call) int {
 		switch {
-		case a.Op.IsBackground() == b.Op.IsBackground():
+		case a.IsBackground() == b.IsBackground():
 			return 0
-		case a.Op.IsBackground():
+		case a.IsBackground():
 			return -1
 		}
 		return 1

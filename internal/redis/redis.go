@@ -143,7 +143,7 @@ func (r *Store) Offset(slot uint16) (ahead time.Duration, known bool) {
 func (r *Store) decideCall(ctx context.Context, n *Node, slot uint16, checks []limiter.Check, timeout time.Duration) error {
 	op := wire.OpTake
 	if limiter.Refundable(checks) {
-		op = wire.OpTakeRefundable
+		op |= wire.WithReceipt
 	}
 	c := NewCall(op, checks)
 	c.Slot = slot
@@ -165,14 +165,17 @@ func (r *Store) Settle(check limiter.Check, cost int64) {
 // SettleThen does so by a change, and answers with the quota as it stands then if asked. The function runs with the
 // outcome, perhaps at once; it must not block nor keep what it gets.
 func (r *Store) SettleThen(check *limiter.Check, change limiter.Change, shows bool, done func(Ended)) {
-	c := NewSettlement([]limiter.Check{*check}, change)
+	c := NewChange([]limiter.Check{*check}, change)
+	if shows {
+		c.Op |= wire.Shown
+	}
 	if r.closed.Load() {
 		c.Detach(done)
 		c.End(limiter.ErrClosed)
 		return
 	}
 	n, slot := r.NodeOf(check.Key)
-	c.Slot, c.Shows = slot, shows
+	c.Slot = slot
 	n.Background(c, done)
 }
 

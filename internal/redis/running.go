@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // This file sends the messages of the tracker by the batches of all others.
@@ -18,7 +19,7 @@ var ErrLate = &limiter.UndecidedError{Kind: "other", Err: errors.New("redis has 
 // startRunning makes the store's tracker.
 func (r *Store) startRunning() {
 	r.Running = NewTracker()
-	r.Running.Send = func(s Statement) { r.sendStatement(s, func() {}) }
+	r.Running.Send = func(m Run) { r.sendState(m, func() {}) }
 	r.Running.Failed = func() bool { return r.Topology.cluster == nil && r.Topology.AnyNode.Breaker.Open() }
 }
 
@@ -104,13 +105,13 @@ func (r *Store) LetRun(checks []limiter.Check) {
 	}
 }
 
-// sendStatement sends a release or a state. Its failure counts for the breaker: streams may run for hours
+// sendState sends what this process runs of a key, less the units of the message, which have ended. Its failure counts for the breaker: streams may run for hours
 // without a request that would show an outage.
-func (r *Store) sendStatement(s Statement, ended func()) {
-	record, m := s.Run.Record, s.Run
+func (r *Store) sendState(m Run, ended func()) {
+	record := m.Record
 	n, slot := r.NodeOf(limiter.AsEncoded(record.Key))
-	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, Ticket: kernel.Keep(kernel.Kept{Held: &s.Run})}
-	c := NewCall(s.Op, []limiter.Check{check})
+	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, Ticket: kernel.Keep(kernel.Kept{Held: &m})}
+	c := NewCall(wire.OpState, []limiter.Check{check})
 	c.Slot = slot
 	n.Background(c, func(e Ended) {
 		outcome := OutcomeOf(e.Err())
@@ -125,9 +126,9 @@ func (r *Store) sendStatement(s Statement, ended func()) {
 // Leave gives back the places of all requests that run, before the process ends. It waits for Redis as Close does.
 func (r *Store) Leave() {
 	var sent sync.WaitGroup
-	for _, s := range r.Running.Leave() {
+	for _, m := range r.Running.Leave() {
 		sent.Add(1)
-		r.sendStatement(s, sent.Done)
+		r.sendState(m, sent.Done)
 	}
 	done := make(chan struct{})
 	go func() {

@@ -52,7 +52,7 @@ func (r *Store) Send(ctx context.Context, n *Node, calls []*Call) bool {
 		return r.sendSlots(ctx, n, w)
 	}
 	n.finish(m, err)
-	if m.HasUncovered() {
+	if m.Uncovered {
 		rest := again(w, n, m)
 		n.finish(rest, r.run(ctx, n.Client, rest))
 	}

@@ -30,17 +30,18 @@ func (e halfwayError) Unwrap() error { return e.error }
 // failedHalfway is the wait that the script answers then.
 const failedHalfway = -3
 
-// redisError makes an error of the text that the script caught.
-func redisError(text any) error {
-	s, ok := text.(string)
-	if !ok {
-		return errReply
+// redisError makes an error of the text that the script caught, and the wait that it has answered.
+func redisError(text any, wait float64) error {
+	caught, isText := text.(string)
+	if !isText {
+		return Undecided(errReply)
 	}
-	s = strings.TrimRight(s, "\r\n") // of Redis 6.0
-	if caught, halfway := strings.CutPrefix(s, "CHANGED "); halfway {
-		return halfwayError{Failure(caught)}
+	caught = strings.TrimRight(caught, "\r\n") // of Redis 6.0
+	caught, halfway := strings.CutPrefix(caught, "CHANGED ")
+	if halfway || wait == failedHalfway {
+		return Undecided(halfwayError{Failure(caught)})
 	}
-	return Failure(s)
+	return Undecided(Failure(caught))
 }
 
 // foreignValue matches the error that a script caught about a foreign stored value: one of another
