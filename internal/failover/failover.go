@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
@@ -57,9 +58,9 @@ type Options struct {
 	// 1 are the whole limit.
 	LocalFraction float64
 
-	// ForgiveOutages leaves it at that what this process admitted while the shared store could not
-	// decide. By default it is charged there when the shared store decides again, as far as that
-	// leaves a quota within its capacity.
+	// ForgiveOutages disables repayment. By default the requests that this process admitted while the shared
+	// store could not decide are charged there when it decides again, as far as that leaves a quota within its
+	// capacity.
 	ForgiveOutages bool
 
 	// AwaitsRefunds says that the caller ends every check with Refundable that has passed by [Store.Settle]. A
@@ -119,83 +120,137 @@ func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Ch
 	if err := limiter.Validate(checks); err != nil {
 		return limiter.SourceRedis, err
 	}
+	limiter.ForgetRunning(checks)
 	if f.shared == nil {
 		return f.decideHere(checks)
 	}
-	limiter.ForgetRunning(checks)
 	now := clock.Now()
-	if mayLease(checks) {
-		return f.decideByLeases(ctx, mode, checks, now)
+	for i := range checks {
+		if checks[i].Policy.Rule().Lease > 0 {
+			return f.decideByLeases(ctx, mode, checks, now)
+		}
 	}
 	return f.decideShared(ctx, mode, checks, nil, now)
 }
 
+// needs is what a decision needs beside the store's answer, by the policies of its checks.
+type needs struct {
+	running bool // a policy counts running requests
+	bans    bool // a policy bans
+	refunds bool // a policy refunds units, and who waits for them is told so
+}
+
+// needsOf returns what the decision of some checks needs.
+func (f *Store) needsOf(checks []limiter.Check) (n needs) {
+	for i := range checks {
+		r := checks[i].Policy.Rule()
+		n.running = n.running || r.Algorithm == &kernel.RunningAlgorithm
+		n.bans = n.bans || r.Ban != nil
+		n.refunds = n.refunds || f.awaitsRefunds && (r.Refunds || checks[i].Refundable)
+	}
+	return n
+}
+
 // decideHere decides where there is no shared store.
 func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
-	limiter.ForgetRunning(checks)
-	if f.awaitsRefunds {
+	n := f.needsOf(checks)
+	if n.refunds {
 		f.awaitRefunds(checks)
 	}
 	f.local.DecideNow(checks)
-	f.confirmTaken(checks, limiter.SourceMemory)
-	if f.awaitsRefunds {
+	if n.bans {
+		f.confirmTaken(checks, limiter.SourceMemory)
+	}
+	if n.refunds {
 		f.shortenRetryAfter(checks)
 	}
 	return limiter.SourceMemory, nil
 }
 
-// decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
-// unless it is nil, is the busy one of the only check, for which units may be leased.
+// decideShared decides on the shared store, unless a remembered denial or this process's own running requests deny
+// the request, and otherwise by the mode. The key, unless it is nil, is the busy one of the only check, for which units
+// may be leased.
 func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment) (limiter.Source, error) {
-	if source := f.refuse(mode, checks, now); source != "" {
+	n := f.needsOf(checks)
+	if source := f.refuse(mode, checks, n, now); source != "" {
 		return source, nil
 	}
-	if f.awaitsRefunds {
-		f.awaitRefunds(checks)
+	if f.ledger != nil && f.ledger.size.Load() > 0 {
+		f.ledger.repayAhead(checks)
 	}
-	leased, err := f.askShared(ctx, checks, k)
-	switch {
-	case err == nil:
-		f.denied.Learn(checks, now)
-		f.confirmTaken(checks, limiter.SourceRedis)
-		f.local.StartRunning(checks)
-		if mode == FailLocal {
-			f.remember(checks, leased)
-		}
-		if f.awaitsRefunds {
-			f.shortenRetryAfter(checks)
-		}
-		return limiter.SourceRedis, nil
-	case !errors.Is(err, limiter.ErrUndecided):
-		return limiter.SourceRedis, err
+	var answered func(err error)
+	if f.onAsk != nil {
+		answered = f.onAsk(ctx)
 	}
-	return f.Fallback(mode, checks, err)
+	leased, err := int64(0), error(nil)
+	if k != nil {
+		leased, err = f.askForLease(ctx, checks, k)
+	} else {
+		err = f.shared.DecideWithin(ctx, checks)
+	}
+	if answered != nil {
+		answered(err)
+	}
+	return f.conclude(mode, checks, n, leased, err, now)
 }
 
 // refuse denies what a remembered denial or this process's own running requests deny, without a query, and returns
 // which of the two; empty: none. In an outage [FailOpen] lets more requests run.
-func (f *Store) refuse(mode FailMode, checks []limiter.Check, now clock.Moment) limiter.Source {
-	ForgetResults(checks)
-	if f.denied.Deny(checks, now).Denies() {
+func (f *Store) refuse(mode FailMode, checks []limiter.Check, n needs, now clock.Moment) limiter.Source {
+	for i := range checks {
+		checks[i].Result = limiter.Result{Remaining: limiter.Unknown} // which it stays for those that nothing denies
+	}
+	if f.denied != nil && f.denied.Deny(checks, now).denies {
 		return limiter.SourceDenyCache
 	}
-	if !denyFull(f.local, checks).Denies() {
-		return ""
+	if n.running && denyFull(f.local, checks).denies {
+		if failing, _ := f.Failing(); !failing || mode != FailOpen {
+			return limiter.SourceMemory
+		}
 	}
-	if failing, _ := f.Failing(); failing && mode == FailOpen {
-		return ""
+	if n.refunds {
+		f.awaitRefunds(checks)
 	}
-	return limiter.SourceMemory
+	return ""
+}
+
+// conclude makes the shared store's answer the decision, or decides by the mode if that could not decide.
+func (f *Store) conclude(mode FailMode, checks []limiter.Check, n needs, leased int64, err error, asked clock.Moment) (limiter.Source, error) {
+	if err != nil {
+		if !errors.Is(err, limiter.ErrUndecided) {
+			return limiter.SourceRedis, err
+		}
+		return f.Fallback(mode, checks, err)
+	}
+	if f.denied != nil && !limiter.Allowed(checks) {
+		f.denied.Learn(checks, asked)
+	}
+	if n.bans {
+		f.confirmTaken(checks, limiter.SourceRedis)
+	}
+	if n.running {
+		f.local.StartRunning(checks)
+	}
+	if mode == FailLocal {
+		for i := range checks {
+			f.local.RememberLease(&checks[i], leased) // for an outage, in which leased units are used
+		}
+	}
+	if n.refunds {
+		f.shortenRetryAfter(checks)
+	}
+	return limiter.SourceRedis, nil
 }
 
 // Fallback does what [Store.DecideIn] does where the shared store cannot decide, for the given
 // reason, without a query. The reason wraps [limiter.ErrUndecided].
 func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (limiter.Source, error) {
+	limiter.ForgetRunning(checks)
 	if f.shared == nil {
 		return f.decideHere(checks)
 	}
-	limiter.ForgetRunning(checks)
-	if f.awaitsRefunds {
+	n := f.needsOf(checks)
+	if n.refunds {
 		f.awaitRefunds(checks)
 	}
 	if f.onUndecided != nil {
@@ -208,8 +263,10 @@ func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (l
 		return limiter.SourceRedis, reason
 	}
 	f.decideInOutage(checks, reason)
-	f.confirmTaken(checks, limiter.SourceFallback)
-	if f.awaitsRefunds {
+	if n.bans {
+		f.confirmTaken(checks, limiter.SourceFallback)
+	}
+	if n.refunds {
 		f.shortenRetryAfter(checks)
 	}
 	return limiter.SourceFallback, nil
@@ -229,33 +286,6 @@ func (f *Store) decideInOutage(checks []limiter.Check, reason error) {
 	f.shared.LetRun(checks)
 	for i := range checks {
 		f.ledger.admit(&checks[i], seen[i], reason)
-	}
-}
-
-// askShared has the shared store decide, and returns how many units it has leased.
-func (f *Store) askShared(ctx context.Context, checks []limiter.Check, k *lease.BusyKey) (leased int64, err error) {
-	if !f.ledger.isEmpty() {
-		f.ledger.repayAhead(checks)
-	}
-	var answered func(err error)
-	if f.onAsk != nil {
-		answered = f.onAsk(ctx)
-	}
-	if k != nil {
-		leased, err = f.askForLease(ctx, checks, k)
-	} else {
-		err = f.shared.DecideWithin(ctx, checks)
-	}
-	if answered != nil {
-		answered(err)
-	}
-	return leased, err
-}
-
-// remember keeps the shared store's answers for an outage. Leased units are used there.
-func (f *Store) remember(checks []limiter.Check, leased int64) {
-	for i := range checks {
-		f.local.RememberLease(&checks[i], leased)
 	}
 }
 
@@ -290,11 +320,15 @@ func (f *Store) Release() {
 	}
 }
 
-// confirmTaken counts the units of checks that passed and cannot be refunded, of policies that refund
-// elsewhere: these count only denials behind units that stay.
+// confirmTaken counts, for bans, the units of checks that passed and cannot be refunded. A policy that bans and refunds
+// counts only denials behind units that stay.
 func (f *Store) confirmTaken(checks []limiter.Check, source limiter.Source) {
+	if !limiter.Allowed(checks) {
+		return
+	}
 	for i := range checks {
-		if c := &checks[i]; c.Policy.Rule().Ban != nil && !c.Refundable && !c.Peek && c.Policy.Rule().Refunds && limiter.Allowed(checks) {
+		c := &checks[i]
+		if c.Policy.Rule().Ban != nil && c.Policy.Rule().Refunds && !c.Refundable && !c.Peek {
 			f.settle(c, limiter.Change{Stays: limiter.Units(c)}, source)
 		}
 	}

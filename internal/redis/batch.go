@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // MaxQueue is the most requests that wait for a sender; further ones are not decided. Operations in the
@@ -97,7 +98,9 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, l *lone) (queued *Wait
 		_, refusal = b.putBack([]*Call{c}, c.inflight.sent)
 	}
 	if refusal == nil {
-		c.BeginReservations()
+		if c.Op&wire.WithReceipt != 0 {
+			c.BeginReservations()
+		}
 	} else {
 		queued = c.AwaitedBy(ctx, l.until())
 		b.expireBy(queued.until)

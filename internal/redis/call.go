@@ -154,7 +154,9 @@ func (c *Call) End(err error) {
 // answer wakes the caller, or recycles the call where there is none.
 func (c *Call) answer() {
 	if w := c.waiter; w != nil && c.state.CompareAndSwap(callSent, callAnswered) {
-		c.BeginReservations()
+		if c.Op&wire.WithReceipt != 0 {
+			c.BeginReservations()
+		}
 		w.woken <- nil
 		return
 	}

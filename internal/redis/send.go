@@ -67,7 +67,7 @@ func (r *Store) run(ctx context.Context, client goredis.UniversalClient, m *wire
 		return err
 	}
 	err = m.Process(ctx, client, "evalsha", script.Sha)
-	if wire.IsNoScript(err) {
+	if err != nil && wire.IsNoScript(err) {
 		err = m.Process(ctx, client, "eval", script.Text)
 	}
 	return err

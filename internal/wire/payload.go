@@ -183,10 +183,10 @@ func (p *Payload) IsUncovered() bool {
 	return p.Err != nil && limiter.Kind(p.Err) == limiter.KindClock
 }
 
-// BeginReservations counts what was reserved, before a request that was denied for it is answered. The caller has
-// not left.
+// BeginReservations counts the units of a take with receipts as unsettled, before a request that was denied for them
+// is answered. The caller has not left.
 func (p *Payload) BeginReservations() {
-	if p.Op != OpTake|WithReceipt || p.Err != nil || !limiter.Allowed(p.Checks) {
+	if p.Err != nil || !limiter.Allowed(p.Checks) {
 		return
 	}
 	for i := range p.Checks {
