@@ -9,13 +9,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Cache repeats denials, so that a client over its limit is refused without a query, exactly as
-// long as the shared store would refuse it. Usage only grows by other requests and otherwise decays,
-// so that a weight denied at some instant is denied until its retry after has passed. A heavier
-// request is denied for longer, or for ever, and one of a smaller reserve may pass, so each weight
-// and reserve have an entry of their own. A stale entry
-// (the quota was reset or its limit raised on another node, a failover lost counts) can only deny
-// too much, for the maximal age at most.
+// Cache repeats denials, so that a client over its limit is refused without a query, exactly as long as the shared store
+// would refuse it. Usage grows only by other requests and otherwise decays, so a weight that is denied at some instant is
+// denied until its RetryAfter has passed. A heavier request is denied for longer or for ever, and a request with a smaller
+// reserve may pass, so each weight and reserve have an entry of their own. A stale entry (the quota was reset or its limit
+// raised on another node, a failover lost counts) can only deny too much, for the maximal age at most.
 type Cache struct {
 	MaxAge time.Duration
 	Shards limiter.Set[Shard]
@@ -81,7 +79,10 @@ func (c *Cache) Learn(checks []limiter.Check, sent clock.Moment) {
 // denial returns the entry for a denied check whose query was sent at some instant.
 func (c *Cache) denial(check *limiter.Check, sent clock.Moment) denial {
 	r := check.Result
-	d := denial{remaining: r.Remaining, never: r.RetryAfter == limiter.Never, forOthers: r.ForOthers, sent: sent, resets: sent.Add(r.ResetAfter)}
+	d := denial{
+		remaining: r.Remaining, never: r.RetryAfter == limiter.Never, forOthers: r.ForOthers,
+		sent: sent, resets: sent.Add(r.ResetAfter),
+	}
 	d.expires = sent.Add(c.MaxAge)
 	if !d.never {
 		d.until = sent.Add(r.RetryAfter)
@@ -296,9 +297,8 @@ func (s *Shard) evict(now clock.Moment) {
 	}
 }
 
-// Refusal is what this process may answer without the shared store: a denial, or nothing. The zero value has
-// the store asked. [Refusal.Deny] alone makes it a denial, so that no path that may only deny lets a request
-// through.
+// Refusal is what this process may answer without the shared store: a denial, or nothing. With the zero value the store
+// is asked. Only [Refusal.Deny] makes it a denial, so that code that may only deny cannot let a request through.
 type Refusal struct{ denies bool }
 
 // Denies reports whether it is a denial.

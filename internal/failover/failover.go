@@ -88,7 +88,10 @@ type Options struct {
 // New puts a local store behind a shared one. Without a shared one (nil) the local store
 // decides everything.
 func New(shared *redis.Store, local *memory.Store, options Options) *Store {
-	f := &Store{shared: shared, local: local, denied: NewCache(min(options.DenyAge, MaxDenyAge)), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds}
+	f := &Store{
+		shared: shared, local: local, denied: NewCache(min(options.DenyAge, MaxDenyAge)), localFraction: options.LocalFraction,
+		onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds,
+	}
 	if shared != nil {
 		f.leases = lease.NewTable()
 		f.leases.Ask, f.leases.GiveBack, f.leases.Ended = f.askAhead, f.giveBack, options.OnLeaseEnd
@@ -105,17 +108,16 @@ func New(shared *redis.Store, local *memory.Store, options Options) *Store {
 	return f
 }
 
-// Decide implements [limiter.Store]. Where the shared store cannot decide, the local one does, and the source is
+// Decide implements [limiter.Store]. If the shared store cannot decide, the local one decides, and the source is
 // [limiter.SourceFallback].
 func (f *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Source, error) {
 	return f.DecideIn(ctx, FailLocal, checks)
 }
 
-// DecideIn decides the checks on the shared store. Where that fails, the mode applies: with
-// [FailLocal] the local store decides and the source is [limiter.SourceFallback]; otherwise the error wraps
-// [limiter.ErrUndecided], and the caller lets the request through or refuses it. A caller that went away gets
-// the error of its context. That says nothing about Redis: give contexts more time than the client's
-// timeout.
+// DecideIn decides the checks on the shared store. If that fails, the mode applies: with [FailLocal] the local store
+// decides and the source is [limiter.SourceFallback]; otherwise the error wraps [limiter.ErrUndecided], and the caller
+// lets the request through or refuses it. If the context ends first, DecideIn returns the context's error. That says
+// nothing about Redis: give contexts more time than the client's timeout.
 func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Check) (limiter.Source, error) {
 	if err := limiter.Validate(checks); err != nil {
 		return limiter.SourceRedis, err
@@ -151,7 +153,7 @@ func (f *Store) needsOf(checks []limiter.Check) (n needs) {
 	return n
 }
 
-// decideHere decides where there is no shared store.
+// decideHere decides in this process, without a shared store.
 func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 	n := f.needsOf(checks)
 	if n.refunds {
@@ -170,7 +172,9 @@ func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 // decideShared decides on the shared store, unless a remembered denial or this process's own running requests deny
 // the request, and otherwise by the mode. The key, unless it is nil, is the busy one of the only check, for which units
 // may be leased.
-func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment) (limiter.Source, error) {
+func (f *Store) decideShared(
+	ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment,
+) (limiter.Source, error) {
 	n := f.needsOf(checks)
 	if source := f.refuse(mode, checks, n, now); source != "" {
 		return source, nil
@@ -214,8 +218,27 @@ func (f *Store) refuse(mode FailMode, checks []limiter.Check, n needs, now clock
 	return ""
 }
 
+// denyFull denies the checks if this process alone runs as many units as one of them allows. Requests that began before a
+// reload to another Redis count here, and are unknown there. Requests with policies that ban are left to the store, which
+// counts their denials.
+func denyFull(local *memory.Store, checks []limiter.Check) (full Refusal) {
+	for i := range checks {
+		c := &checks[i]
+		if c.Policy.Rule().Ban != nil {
+			return Refusal{}
+		}
+		if local.RunsAll(c) {
+			hint := limiter.Duration(kernel.RunningHint)
+			full.Deny(c, limiter.Result{RetryAfter: hint, ResetAfter: hint})
+		}
+	}
+	return full
+}
+
 // conclude makes the shared store's answer the decision, or decides by the mode if that could not decide.
-func (f *Store) conclude(mode FailMode, checks []limiter.Check, n needs, leased int64, err error, asked clock.Moment) (limiter.Source, error) {
+func (f *Store) conclude(
+	mode FailMode, checks []limiter.Check, n needs, leased int64, err error, asked clock.Moment,
+) (limiter.Source, error) {
 	if err != nil {
 		if !errors.Is(err, limiter.ErrUndecided) {
 			return limiter.SourceRedis, err
@@ -242,8 +265,8 @@ func (f *Store) conclude(mode FailMode, checks []limiter.Check, n needs, leased 
 	return limiter.SourceRedis, nil
 }
 
-// Fallback does what [Store.DecideIn] does where the shared store cannot decide, for the given
-// reason, without a query. The reason wraps [limiter.ErrUndecided].
+// Fallback decides by the mode without a query, as [Store.DecideIn] does after the shared store has failed for the given
+// reason. The reason wraps [limiter.ErrUndecided].
 func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (limiter.Source, error) {
 	limiter.ForgetRunning(checks)
 	if f.shared == nil {
@@ -272,7 +295,19 @@ func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (l
 	return limiter.SourceFallback, nil
 }
 
-// decideInOutage decides in this process, and notes what the shared store is owed.
+// letRun counts a request that is let through without a decision as running. A request that weighs more than the limit
+// counts as much as the limit: Redis would not have let it pass, and no weight is to fill the counts of all nodes.
+func (f *Store) letRun(checks []limiter.Check) {
+	for i := range checks {
+		if c := &checks[i]; c.Policy.CountsRunning() && !c.Peek {
+			limiter.Kept(c).Places = int32(min(limiter.Units(c), c.Policy.Capacity()))
+		}
+	}
+	f.local.StartRunning(checks)
+	f.shared.LetRun(checks)
+}
+
+// decideInOutage decides in this process, and puts what the checks took into the ledger.
 func (f *Store) decideInOutage(checks []limiter.Check, reason error) {
 	var space [4]memory.LastSeen
 	seen := space[:0]
@@ -309,8 +344,8 @@ func (f *Store) Failing() (bool, time.Duration) {
 	return f.shared.Topology.Failing()
 }
 
-// Retain keeps the shared store open until [Store.Release], for a refund or a charge after a
-// decision. It reports whether the store is open; only then Release must follow.
+// Retain keeps the shared store open until [Store.Release], for a refund or a charge after a decision. It reports whether
+// the store is open; Release must follow only if so.
 func (f *Store) Retain() bool { return f.shared == nil || f.shared.Uses.Acquire() }
 
 // Release ends what [Store.Retain] began.

@@ -103,8 +103,8 @@ func copyUnspent(checks, others []limiter.Check, spendings []spending) {
 	}
 }
 
-// askForLease has the shared store decide the one check of a busy key, and lease units of it if none are
-// asked for yet. It returns how many were leased.
+// askForLease has the shared store decide the one check of a busy key and lease units of the key, unless a question for
+// units is under way. It returns how many units were leased.
 func (f *Store) askForLease(ctx context.Context, checks []limiter.Check, k *lease.BusyKey) (leased int64, err error) {
 	q, c := f.leases.Question(k), &checks[0]
 	sent := clock.Now()

@@ -6,7 +6,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// decideLocally decides by this process's fraction of the limits, and by its clock.
+// decideLocally decides in this process, by its fraction of the limits and by its clock.
 func (f *Store) decideLocally(checks []limiter.Check) {
 	if !f.isPartial() && !slices.ContainsFunc(checks, hasPeriods) {
 		f.local.DecideNow(checks)
@@ -20,7 +20,7 @@ func (f *Store) decideLocally(checks []limiter.Check) {
 	for i := range own {
 		limiter.CopyAnswer(&checks[i], &own[i])
 		limiter.Kept(&checks[i]).Receipt = limiter.Kept(&own[i]).Receipt
-		if limiter.Kept(&own[i]).Places > 0 { // it was decided by what is left of its weight, and runs with all of it
+		if limiter.Kept(&own[i]).Places > 0 { // the weight was cut to the local share for the decision; the whole weight runs
 			limiter.Kept(&checks[i]).Places = int32(limiter.Units(&checks[i]))
 			f.local.AddRunning(&checks[i], int64(limiter.Kept(&checks[i]).Places-limiter.Kept(&own[i]).Places))
 		}
@@ -30,8 +30,8 @@ func (f *Store) decideLocally(checks []limiter.Check) {
 // isPartial reports whether this process enforces a fraction of the limits in an outage.
 func (f *Store) isPartial() bool { return f.localFraction > 0 && f.localFraction < 1 }
 
-// scaleDown scales a check to this process's fraction, and to its clock. A weight and a reserve
-// that fit the full capacity fit the scaled one too, and no others do.
+// scaleDown scales a check to this process's fraction of the limits, and to its clock. A weight and a reserve that fit
+// the full capacity are cut to fit the scaled one; those that do not fit the full capacity never fit.
 func (f *Store) scaleDown(c *limiter.Check) {
 	full, never := c.Policy, limiter.NeverPasses(c)
 	c.Policy = f.localPolicy(full, c.Key)
@@ -72,8 +72,10 @@ func (f *Store) periodsHere(p *limiter.Policy, key limiter.EncodedKey) *limiter.
 	}
 	offset, _ := f.shared.Offset(f.shared.SlotOf(key))
 	ahead := offset.Microseconds()
-	if local, made := p.Rule().Local.Load().(*limiter.Policy); made && local.Rule().Params.Ahead == ahead && local.Rule().Params.Fraction == p.Rule().Params.Fraction {
-		return local
+	if local, made := p.Rule().Local.Load().(*limiter.Policy); made {
+		if t := &local.Rule().Params; t.Ahead == ahead && t.Fraction == p.Rule().Params.Fraction {
+			return local
+		}
 	}
 	local := byClock(p, ahead)
 	p.Rule().Local.Store(local)
@@ -90,7 +92,8 @@ func (f *Store) localShare(p *limiter.Policy) *limiter.Policy {
 	return local
 }
 
-// byClock returns a policy with its calendar periods by a clock that Redis's is so many microseconds ahead of.
+// byClock returns a policy with its calendar periods by the clock of this process, if Redis's is `ahead` microseconds
+// ahead of it.
 func byClock(p *limiter.Policy, ahead int64) *limiter.Policy {
 	t := p.Rule().Params
 	t.Periods, t.Ahead = t.Periods.By(ahead), ahead

@@ -16,7 +16,7 @@ import (
 //
 // The two may come back in a second, and not in 15 minutes.
 
-// refundWait is the RetryAfter of such a denial.
+// refundWait is the RetryAfter of a denial that a refund may end.
 const refundWait = time.Second
 
 // unsettled counts, for each quota, the units that requests of this node have taken and may still refund.

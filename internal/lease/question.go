@@ -13,11 +13,11 @@ import (
 type Question struct {
 	Key  *BusyKey
 	Wish kernel.Wish
-	Rest HeldUnits    // with no units left where nothing is given back
+	Rest HeldUnits    // without units left if nothing is given back
 	Sent clock.Moment // the lease counts from here
 }
 
-// askAhead returns the question to ask in the background, where the units left will not last. The lock is
+// askAhead returns the question to ask in the background if the units left will not last. The lock is
 // held.
 func (k *BusyKey) askAhead(trip time.Duration) (q Question, ahead bool) {
 	if k.asking || k.refused || k.Open == len(k.Leases) {

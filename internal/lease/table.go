@@ -168,7 +168,7 @@ func (t *Table) find(s *leaseShard, c *limiter.Check, hash uint64, now clock.Mom
 	return k
 }
 
-// take takes the units of a check from a lease, and returns them with it; nothing where none has them. The
+// take takes the units of a check from a lease, and returns them with the lease; nothing if no lease has enough. The
 // lock is held.
 func (k *BusyKey) take(c *limiter.Check, now clock.Moment) (spent HeldUnits) {
 	weight := limiter.Units(c)
@@ -241,7 +241,7 @@ func (t *Table) Count(k *BusyKey, fate limiter.LeaseFate, units int64) {
 	}
 }
 
-// RoundTrip returns how long a question to Redis takes about; 0 where that is unknown.
+// RoundTrip returns about how long a question to Redis takes; 0 if that is unknown.
 func (t *Table) RoundTrip() time.Duration { return time.Duration(t.trip.Load()) }
 
 // LearnTrip adds a round trip to the average. Those without a lease count too: a node that leases nothing

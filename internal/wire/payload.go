@@ -7,8 +7,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Operation is what a batch does with a group of requests, as it stands in the message: one of four, and what that
-// does beside. None is sent again once it may have arrived, by [MayHaveRun].
+// Operation is what a batch does with a group of requests: one of four operations, and bits for what the operation does
+// beside. It is written into the message as it is. No call is sent again once it may have arrived, by [MayHaveRun].
 type Operation int
 
 // The operations.
@@ -45,7 +45,7 @@ const (
 	// Owed says of changes that they are debts of an outage, which leave a quota within its capacity.
 	Owed
 
-	// Shown has changes answered with the quota as it stands then.
+	// Shown has changes answered with what is left of the quota.
 	Shown
 
 	// operationBits are those of the operation itself.
@@ -71,7 +71,7 @@ type Change struct {
 	Debt           kernel.Debt    // with [Owed] alone: what is to be added
 
 	Postponed bool  // the answer: this run of the script had no room for the refund
-	Added     int64 // the answer to a debt: the whole units of it that were added
+	Added     int64 // the answer to a debt: how many whole units Redis has added
 }
 
 // Lease is what a take ahead wishes, and what it got.
@@ -198,6 +198,6 @@ func (p *Payload) BeginReservations() {
 // keeps Redis from serving others: about half a millisecond.
 const MaxBatch = 128
 
-// MaxOpenSenders is the most batches in flight once some do not come back. Where one of twenty
-// takes 50 ms, ten are in flight at any time, and now and then twice as many.
+// MaxOpenSenders is the most batches in flight once some do not come back. If one batch of twenty takes 50 ms, ten
+// batches are in flight at any time, and now and then twice as many.
 const MaxOpenSenders = 48

@@ -16,8 +16,8 @@ var (
 )
 
 // read passes the answer of the script to the calls: each gets its results or its own error. The answer is a string of
-// doubles, Redis's time before all, or where requests failed an array: that string, and per failure the number of its
-// first key and the error.
+// doubles that begins with Redis's time. If requests failed, the answer is an array: that string, and for each failure
+// the number of its first key and the error.
 func (m *Message) read(reply any) error {
 	var failures []any
 	if parts, failed := reply.([]any); failed && len(parts) > 0 {
@@ -73,8 +73,8 @@ var answerSize = [...]int{
 	OpTake | Ahead:       8 * 8,
 }
 
-// readAnswer reads the numbers that a check is answered with: wait, remaining, reset and delay. Twice what is left of
-// a ban stands in place of a delay, with the sign changed, and one more where the request began it.
+// readAnswer reads the numbers that a check is answered with: wait, remaining, reset and delay. A negative delay is that
+// of a banned client: twice what is left of the ban, and one more if the request began the ban.
 func (p *Payload) readAnswer(check int, text string) error {
 	c := &p.Checks[check]
 	wait, remaining, reset, delay := Double(text, 0), Double(text, 1), Double(text, 2), Double(text, 3)
@@ -154,7 +154,7 @@ func readReceipt(text string, i int) (kernel.Receipt, error) {
 	return kernel.Receipt{First: int64(first), Second: int64(second)}, nil
 }
 
-// lateness returns what the wait of a message about running requests says of it.
+// lateness returns whether a message about running requests came too late, by the wait that the script answered.
 func lateness(wait float64) kernel.Lateness {
 	switch wait {
 	case -4:
