@@ -301,9 +301,6 @@ func (s *Shard) evict(now clock.Moment) {
 // is asked. Only [Refusal.Deny] makes it a denial, so that code that may only deny cannot let a request through.
 type Refusal struct{ denies bool }
 
-// Denies reports whether it is a denial.
-func (d Refusal) Denies() bool { return d.denies }
-
 // Deny gives a check the result of a denial. A result that passes is none.
 func (d *Refusal) Deny(c *limiter.Check, r limiter.Result) {
 	if !r.Passes() {

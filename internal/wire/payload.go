@@ -35,8 +35,8 @@ const (
 	WithReceipt Operation = 8 << iota
 
 	// Ahead has a take begin with a change of an earlier lease, and end with units that are taken ahead of their
-	// requests: see [Lease]. It has one check, which is decided without a weight if it peeks. Units whose answer is
-	// lost lapse.
+	// requests: see [Lease]. Each of the three may be nothing. The take has one check, which is decided without a
+	// weight if it peeks. Units whose answer is lost lapse.
 	Ahead
 
 	// Counted has a peek count denials for bans. If the answer is lost a denial is perhaps not counted.
