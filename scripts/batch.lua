@@ -12,31 +12,30 @@
 --       check: policy (from 1), weight, and, where the policy is negated, its reserve: the units
 --       that must stay for others. Then, request by request and check by check, what the operation
 --       needs beside:
---       1 take: charges the weights if all checks pass. The numbers that kernels read by themselves.
+--       1 take: charges the weights if all checks pass. The numbers that kernels read.
 --         9 is a take with a receipt, by which it can be changed later.
 --         17 takes units ahead of their requests, at most a quarter of what remains. It begins with
 --         a change of an earlier lease: units (below 0, to give back, or 0) and the two numbers of
 --         its receipt. Then it decides the weight, which may be 0, and takes ahead: units wanted,
 --         for how many ticks. Its functions are fragments of their own behind the kernels.
---       2 peek: charges nothing. 34 counts denials where a policy bans (ban.lua has more KEYS and
---         ARGV then).
---       3 change: corrects what was taken, whatever there is room for: units (below 0: of the weight
---         to refund, above 0: to charge), the two numbers of the receipt, and the units that stay
---         and count for bans. 64 more: what was admitted while this Redis did not decide is added,
---         up to the capacity: instant and amount of a debt, see internal/kernel/kernel.go. 128 more:
---         the quota is to be shown.
---       4 state: says how much of a node runs, less the weight. The numbers that kernels read by
---         themselves. It has one check.
+--       2 peek: charges nothing. 34 counts denials for bans. ban.lua has more KEYS and ARGV.
+--       3 change: corrects what was taken, without the condition of room: units (below 0: of the
+--         weight to refund, above 0: to charge), the two numbers of the receipt, and the units that
+--         stay and count for bans. With 64 it adds debts of an outage up to the capacity: instant
+--         and amount, see internal/kernel/kernel.go. With 128 it answers with the quota.
+--       4 state: says how much of a node runs, less the weight. The numbers that kernels read. A
+--         state has one check.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
 --       will, -2: this request failed, see below, -3: after a check of it may have
 --       changed), remaining (what must stay for others included), reset after, delay (times in
 --       microseconds). Behind those of 9 stand the two numbers of the receipt; behind those of 17
 --       the units leased, for how many microseconds, and the two numbers of the receipt; remaining
---       is what was left before. A change has in place of these four: 1 if this run has no room for
---       the work of a refund, which another one has (else 0, -2 or -3); remaining and reset after if
---       they are to be shown; the whole units of a debt that were added. Where requests failed, an
---       array: that string, then per failure its first key's number and the error.
+--       is what was left before. The four numbers of a change are: 1 if this run has no room for
+--       the work of a refund, so that another run has to do it (else 0, -2 or -3); remaining and
+--       reset after if the quota is to be shown; the whole units of a debt that were added. Where
+--       requests failed, an array: that string, then per failure its first key's number and the
+--       error.
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
 --       script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a window
 --       -> now, 0, 9, 2000000, 0 as doubles.

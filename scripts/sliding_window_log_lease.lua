@@ -1,6 +1,6 @@
--- sliding_window_log_lease.lua: leases of sliding_window_log.lua, in the scripts of batches that take
--- units ahead. Leased units count from the tick at which their lease ends: none of them is spent
--- later.
+-- sliding_window_log_lease.lua: leases of sliding_window_log.lua, in the scripts of batches that
+-- take units ahead. Leased units count from the tick at which their lease ends: none of them is
+-- spent later.
 -- Go twin: slidingWindowLog.Lease in internal/kernel/sliding_window_log_lease.go
 -- KEYS: that of sliding_window_log.lua.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the units that
