@@ -258,10 +258,10 @@ local function make_others()
     for i = 1, checks do
       local policy, key = shape_policies[i], KEYS[done + i]
       local weight, reserve = shape_weights[i], reserve_of(i)
-      local change, first, second, want, lasts = unpack(numbers, 5 * i - 4, 5 * i)
+      local units_changed, first, second, want, lasts = unpack(numbers, 5 * i - 4, 5 * i)
       local longest = min(floor(policy.window / 100), floor(1000000 / policy.tick))
-      if change < 0 then
-        policy.kernel.give_back(policy, key, -change, longest, first, second)
+      if units_changed < 0 then
+        policy.kernel.give_back(policy, key, -units_changed, longest, first, second)
         changed = true
       end
       lasts = min(lasts, longest)

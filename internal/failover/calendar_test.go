@@ -155,8 +155,7 @@ func TestCalendar_matching(t *testing.T) {
 				s.f.local.TableOf(p).ShardOf("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
 			} else {
 				m := wire.Message{}
-				m.WriteNumber(test.start)
-				m.WriteNumber(7)
+				m.WriteNumbers(test.start, 7)
 				s.f.shared.Client().Set(context.Background(), s.f.shared.RedisKey(p, limiter.EncodeKey("k")), m.Text.Bytes, time.Hour)
 			}
 			if r := s.Play(t, begins+hour/2, p, 0); r.Remaining != test.remaining {

@@ -160,28 +160,21 @@ func (m *Message) writePolicies() {
 			if number == 0 {
 				m.policies = append(m.policies, p)
 				number = len(m.policies)
-				m.Kernels |= kernelSets[p.Rule().Algorithm]
-				if p.Rule().Ban != nil {
-					m.Kernels |= banFragment
-				}
+				m.Kernels |= FragmentsOf(p)
 			}
 			m.numbers = append(m.numbers, number)
 		}
 	}
-	m.WriteNumber(int64(len(m.policies)))
+	m.WriteNumbers(int64(len(m.policies)))
 	for _, p := range m.policies {
 		t, before := &p.Rule().Params, m.Kernels&(kernelSets[p.Rule().Algorithm]-1)
 		place := int64(bits.OnesCount(uint(before))) + 1
-		for _, n := range [...]int64{place, t.Limit, t.Window, t.Capacity, t.MaxDelay, t.MaxDebt, t.Tick} {
-			m.WriteNumber(n)
-		}
+		m.WriteNumbers(place, t.Limit, t.Window, t.Capacity, t.MaxDelay, t.MaxDebt, t.Tick)
 	}
 	for _, p := range m.policies {
 		if numbers := p.Rule().Algorithm.Numbers; numbers != nil {
 			m.extra = numbers(m.extra[:0], m.now(), m.node, &p.Rule().Params)
-			for _, n := range m.extra {
-				m.WriteNumber(n)
-			}
+			m.WriteNumbers(m.extra...)
 		}
 	}
 	if m.Kernels&banFragment != 0 {
@@ -195,21 +188,16 @@ func (m *Message) writePolicies() {
 // writeGroup writes calls of one shape, with the numbers of their checks' policies.
 func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 	shape := calls[0]
-	m.WriteNumber(int64(shape.Op))
-	m.WriteNumber(int64(len(calls)))
-	m.WriteNumber(int64(len(shape.Checks)))
+	m.WriteNumbers(int64(shape.Op), int64(len(calls)), int64(len(shape.Checks)))
 	stamped := false
 	for i := range shape.Checks {
 		check := &shape.Checks[i]
 		stamped = stamped || check.Policy.Rule().Algorithm == &kernel.RunningAlgorithm
 		if check.Reserve == 0 {
-			m.WriteNumber(int64(numbers[i]))
-			m.WriteNumber(limiter.Units(check))
+			m.WriteNumbers(int64(numbers[i]), limiter.Units(check))
 			continue
 		}
-		m.WriteNumber(int64(-numbers[i]))
-		m.WriteNumber(limiter.Units(check))
-		m.WriteNumber(limiter.Reserve(check))
+		m.WriteNumbers(int64(-numbers[i]), limiter.Units(check), limiter.Reserve(check))
 	}
 	switch shape.Op & operationBits {
 	case OpTake, OpState:
@@ -228,9 +216,7 @@ func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 func (m *Message) writeAhead(calls []*Payload) {
 	for _, c := range calls {
 		rest := &c.Changes[0]
-		for _, n := range [...]int64{rest.Units, rest.Receipt.First, rest.Receipt.Second, c.Lease.Wish.Units, c.Lease.Wish.Lasts} {
-			m.WriteNumber(n)
-		}
+		m.WriteNumbers(rest.Units, rest.Receipt.First, rest.Receipt.Second, c.Lease.Wish.Units, c.Lease.Wish.Lasts)
 	}
 }
 
@@ -240,13 +226,10 @@ func (m *Message) writeChanges(calls []*Payload, owed bool) {
 		for i := range call.Changes {
 			c := &call.Changes[i]
 			if owed {
-				m.WriteNumber(c.Debt.At)
-				m.WriteNumber(c.Debt.Amount)
+				m.WriteNumbers(c.Debt.At, c.Debt.Amount)
 				continue
 			}
-			for _, n := range [...]int64{c.Units, c.Receipt.First, c.Receipt.Second, c.Stays} {
-				m.WriteNumber(n)
-			}
+			m.WriteNumbers(c.Units, c.Receipt.First, c.Receipt.Second, c.Stays)
 		}
 	}
 }
@@ -263,15 +246,16 @@ func (m *Message) writeStamps(calls []*Payload) {
 			if s, ok := limiter.Kept(c).Held.(Stamped); ok {
 				stamp = s.StampOf()
 			}
-			m.WriteNumber(stamp.Epoch)
-			m.WriteNumber(stamp.Base)
+			m.WriteNumbers(stamp.Epoch, stamp.Base)
 		}
 	}
 }
 
-// WriteNumber appends a number, at most 2^53, as a little-endian double.
-func (m *Message) WriteNumber(n int64) {
-	m.Text.Bytes = binary.LittleEndian.AppendUint64(m.Text.Bytes, math.Float64bits(float64(n)))
+// WriteNumbers appends numbers, each at most 2^53, as little-endian doubles.
+func (m *Message) WriteNumbers(numbers ...int64) {
+	for _, n := range numbers {
+		m.Text.Bytes = binary.LittleEndian.AppendUint64(m.Text.Bytes, math.Float64bits(float64(n)))
+	}
 }
 
 // now returns the time of the Redis that the message goes to, as far as known, in microseconds since the Unix
@@ -306,19 +290,15 @@ func (m *Message) writeBanKeys(keys *KeyWriter) {
 func (m *Message) writeBans() {
 	for _, p := range m.policies {
 		if p.Rule().Ban == nil {
-			m.WriteNumber(0)
+			m.WriteNumbers(0)
 			continue
 		}
-		m.WriteNumber(int64(len(p.Rule().Ban.Durations)))
-		m.WriteNumber(p.Rule().Ban.After)
 		confirms := int64(0)
 		if p.Rule().Refunds {
 			confirms = 1
 		}
-		m.WriteNumber(confirms)
-		for _, d := range p.Rule().Ban.Durations {
-			m.WriteNumber(d)
-		}
+		m.WriteNumbers(int64(len(p.Rule().Ban.Durations)), p.Rule().Ban.After, confirms)
+		m.WriteNumbers(p.Rule().Ban.Durations...)
 	}
 }
 

@@ -41,12 +41,11 @@ func (m *Message) read(reply any) error {
 	m.RedisTime, text = int64(redisTime), text[8:]
 	key := int64(1)
 	for _, c := range m.Order {
+		c.Err = nil
 		failed := len(failures) >= 2 && failures[0] == key
 		if failed {
 			c.Err, failures = redisError(failures[1], Double(text, 0)), failures[2:]
 			m.Uncovered = m.Uncovered || c.IsUncovered()
-		} else {
-			c.Err = nil
 		}
 		for i := range c.Checks {
 			if c.Err == nil {
