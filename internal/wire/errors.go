@@ -57,7 +57,7 @@ var uncovered = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?NOPERIOD\b`)
 // permission inside a script Redis 6 and 7.0 say "The user executing the script can't run this
 // command" (or access a key), 7.2, 8 and Valkey "ACL failure in script". Of a Cluster that is down
 // they say "while the cluster is down and readonly" where cluster-allow-reads-when-down lets the
-// script begin. BUSY stands with its space: BUSYKEY and BUSYGROUP are others.
+// script begin. BUSY is matched with its space: BUSYKEY and BUSYGROUP are other errors.
 var replyKinds = []struct{ word, kind string }{
 	{"READONLY", "readonly"}, {"LOADING", "loading"}, {"MASTERDOWN", "masterdown"},
 	{"CLUSTERDOWN", "clusterdown"}, {"while the cluster is down", "clusterdown"},
