@@ -95,7 +95,7 @@ func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, boo
 		if a.opened.Options == nil {
 			p.Lease = nil // which it has without Redis
 		}
-		if registered.policy.CountsRunning() {
+		if registered.policy.CountsRunning {
 			p.Running = new(stores.Running(name))
 		}
 		if p.Set("count_if") != "" {

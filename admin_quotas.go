@@ -185,7 +185,7 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 		}
 	}
 	if stores.Redis != nil && (err == nil || redis.Answered(err)) {
-		if registered.policy.CountsRunning() {
+		if registered.policy.CountsRunning {
 			report.Node = stores.Redis.Store.NodeName()
 		}
 		err = cmp.Or(err, addStored(r, stores.Redis, &report, registered.policy, *key))

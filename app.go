@@ -262,7 +262,7 @@ func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) 
 		if len(s.Ban) > 0 {
 			registered.counters.CountBans()
 		}
-		if registered.policy.CountsRunning() {
+		if registered.policy.CountsRunning {
 			registered.counters.CountRunning()
 		}
 		a.registered[s.Name] = registered

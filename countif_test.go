@@ -130,7 +130,7 @@ func TestCount_if_makes_a_policy_refund_in_all_handlers(t *testing.T) {
 	one := handlers[0].app.registered["p"]
 	for i, h := range handlers {
 		for _, r := range h.limiter.Rules.Rules {
-			assert.ErrorIf(t, r.Policy != one.policy || r.Numbers.Variants != one.variants || !r.Policy.Settings().Refunds,
+			assert.ErrorIf(t, r.Policy != one.policy || r.Numbers.Variants != one.variants || !r.Policy.Settings.Refunds,
 				"handler %d has a policy of its own", i)
 		}
 	}

@@ -53,7 +53,7 @@ func newEventEmitter(ctx caddy.Context, withKeys bool) (*eventEmitter, error) {
 
 // Denied emits the event of a denial, unless the key had one within the second.
 func (e *eventEmitter) Denied(c *limiter.Check, source limiter.Source) {
-	if !e.events.ShouldEmit(eventDenied) || !lastEvents.Pass(time.Now(), time.Second, eventDenied, c.Policy.ID(), c.Key.String()) {
+	if !e.events.ShouldEmit(eventDenied) || !lastEvents.Pass(time.Now(), time.Second, eventDenied, c.Policy.ID, c.Key.String()) {
 		return
 	}
 	data := map[string]any{

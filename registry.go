@@ -43,7 +43,7 @@ type registeredPolicy struct {
 func (r registeredPolicies) register(s limiter.Settings, id identity, at string) (registeredPolicy, error) {
 	known, found := r[s.Name]
 	if found {
-		others := known.policy.Settings()
+		others := known.policy.Settings
 		refunds := others.Refunds
 		if others.Refunds = s.Refunds; !others.Equal(s) || known.identity != id {
 			return known, ambiguity(known, s, id)
@@ -70,7 +70,7 @@ func ambiguity(known registeredPolicy, s limiter.Settings, id identity) error {
 		wrong, fix = ": two limits without a name of their own differ", "give each a name in its block, such as name login"
 	}
 	return fmt.Errorf("policy %q%s: (%s)%s and (%s); %s", s.Name, wrong,
-		describe(known.policy.Settings(), known.identity), known.at, describe(s, id), fix)
+		describe(known.policy.Settings, known.identity), known.at, describe(s, id), fix)
 }
 
 // maxNames is how many names an error lists.

@@ -20,9 +20,9 @@ func (f *Store) Reset(ctx context.Context, p *limiter.Policy, key limiter.Encode
 	}
 	defer f.local.Reset(p, key) // what was remembered meanwhile
 	f.ledger.forget(p, key.String())
-	f.leases.End(key.String(), lease.OfState(p.Rule().ID), lease.KeyReset)
-	defer f.leases.End(key.String(), lease.OfState(p.Rule().ID), lease.KeyReset) // what was leased meanwhile
-	defer f.denied.Forget(p.Rule().ID, key.String())
+	f.leases.End(key.String(), lease.OfState(p.ID), lease.KeyReset)
+	defer f.leases.End(key.String(), lease.OfState(p.ID), lease.KeyReset) // what was leased meanwhile
+	defer f.denied.Forget(p.ID, key.String())
 	found.Shared, err = f.shared.Reset(ctx, p, key)
 	return found, err
 }
@@ -66,7 +66,7 @@ func (f *Store) Unban(ctx context.Context, p *limiter.Policy, key limiter.Encode
 // store decides again, its ban of the key holds again.
 func (f *Store) UnbanHere(p *limiter.Policy, key limiter.EncodedKey) bool {
 	banned := f.local.Unban(p, key)
-	f.denied.Forget(p.Rule().ID, key.String())
+	f.denied.Forget(p.ID, key.String())
 	if f.shared != nil && f.shared.MayBeHMAC(key) {
 		lifted := f.local.UnbanWhere(p.Name(), func(other string) bool {
 			return string(f.shared.AppendClient(nil, limiter.AsEncoded(other))) == key.String()

@@ -46,7 +46,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				if cached {
 					denials++
 					assert.FatalIf(t, want.Passes() || (fromCache.RetryAfter > want.RetryAfter && want.RetryAfter != limiter.Never),
-						"%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings(), weight, reserve, fromCache, want)
+						"%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings, weight, reserve, fromCache, want)
 				} else {
 					checks[0].Result = want
 					cache.Learn(checks, clock.MomentOf(time.UnixMicro(tr.Now)))
@@ -68,7 +68,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			s, cache, now := truth(), NewCache(time.Second), storetest.Epoch
 			for range 60 {
-				now += random.Int64N(100) * p.Rule().Params.Tick
+				now += random.Int64N(100) * p.Params.Tick
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
 				reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: max(1, weight), Reserve: reserve}}
@@ -84,8 +84,8 @@ func TestDenyCache_deny_weights(t *testing.T) {
 					}
 				case fromCache.Banned && want.Banned && fromCache.RetryAfter <= want.RetryAfter:
 					repeated++ // of a weight that was not sent since: the ban alone
-				case want.Passes() || fromCache.RetryAfter != want.RetryAfter && p.Rule().Params.Tick == 1:
-					t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings(), checks[0].Weight, reserve, fromCache, want)
+				case want.Passes() || fromCache.RetryAfter != want.RetryAfter && p.Params.Tick == 1:
+					t.Fatalf("%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings, checks[0].Weight, reserve, fromCache, want)
 				default:
 					repeated++
 				}
@@ -112,17 +112,17 @@ func TestDenyCache_bounded(t *testing.T) {
 	p := storetest.DayPolicy(t, "bounded", limiter.GCRA, 1)
 	cache := NewCache(time.Second)
 	now := clock.MomentOf(time.Unix(1_000, 0))
-	for i := range 2 * limiter.Count * DenyShardSize {
+	for i := range 2 * limiter.ShardCount * DenyShardSize {
 		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, now)
 	}
 	total := 0
 	for i := range cache.Shards {
 		total += len(cache.Shards[i].Denials)
 	}
-	assert.ErrorIf(t, total > limiter.Count*DenyShardSize || total < limiter.Count*DenyShardSize/2,
-		"%d denials are kept, want about %d", total, limiter.Count*DenyShardSize)
+	assert.ErrorIf(t, total > limiter.ShardCount*DenyShardSize || total < limiter.ShardCount*DenyShardSize/2,
+		"%d denials are kept, want about %d", total, limiter.ShardCount*DenyShardSize)
 	now = now.Add(time.Second)
-	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*limiter.Count*DenyShardSize - 1)), Weight: 1}}, now).denies {
+	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*limiter.ShardCount*DenyShardSize - 1)), Weight: 1}}, now).denies {
 		t.Error("a denial is used longer than its age")
 	}
 }

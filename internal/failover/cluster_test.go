@@ -112,7 +112,7 @@ func TestKeyWriter_slotOf(t *testing.T) {
 		p := storetest.DayPolicy(t, "slots", limiter.GCRA, 1)
 		n := wire.NewWriter(naming)
 		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
-			want := client.ClusterKeySlot(context.Background(), string(n.Append(nil, p.Rule().ID, key))).Val()
+			want := client.ClusterKeySlot(context.Background(), string(n.Append(nil, p.ID, key))).Val()
 			got := n.SlotOf(key)
 			assert.ErrorIf(t, int64(got) != want, "%q: slot %d, Redis says %d", key, got, want)
 		}

@@ -97,8 +97,8 @@ func memoryStore() *testStore {
 		shard := m.Lock(c.Policy, c.Key.String())
 		defer shard.Mu.Unlock()
 		old := shard.Get(c.Policy, c.Key.String(), *now)
-		settled, units := c.Policy.Rule().Algorithm.Kernel.Repay(old, *now/c.Policy.Rule().Params.Tick, &c.Policy.Rule().Params, d)
-		if units > 0 || !c.Policy.Rule().Algorithm.Logs && settled != old {
+		settled, units := c.Policy.Algorithm.Kernel.Repay(old, *now/c.Policy.Params.Tick, &c.Policy.Params, d)
+		if units > 0 || !c.Policy.Algorithm.Logs && settled != old {
 			shard.Store(c, old, settled, *now)
 		}
 		return units
@@ -124,8 +124,8 @@ func memoryStore() *testStore {
 func leaseInMemory(m *memory.Store, now int64, c *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) (limiter.Result, kernel.Lease) {
 	shard := m.Lock(c.Policy, c.Key.String())
 	defer shard.Mu.Unlock()
-	p, own := &c.Policy.Rule().Params, *c
-	k := c.Policy.Rule().Algorithm.Kernel.(kernel.Leasing) //nolint:forcetypeassert,errcheck // the suite leases no others
+	p, own := &c.Policy.Params, *c
+	k := c.Policy.Algorithm.Kernel.(kernel.Leasing) //nolint:forcetypeassert,errcheck // the suite leases no others
 	old := shard.Get(c.Policy, c.Key.String(), now)
 	next := old
 	if rest > 0 {

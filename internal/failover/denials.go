@@ -16,7 +16,7 @@ import (
 // raised on another node, a failover lost counts) can only deny too much, for the maximal age at most.
 type Cache struct {
 	MaxAge time.Duration
-	Shards limiter.Set[Shard]
+	Shards limiter.Shards[Shard]
 	Sweeps clock.Task
 
 	// Refresh is called with a check whose denial is in use and about to expire from the cache
@@ -41,12 +41,12 @@ func (c *Cache) Deny(checks []limiter.Check, now clock.Moment) (denied Refusal) 
 	mayCount, banned := false, false
 	for i := range checks {
 		check := &checks[i]
-		if check.Policy.Rule().Ban != nil {
+		if check.Policy.Ban != nil {
 			mayCount = c.denyBanned(check, now, &denied) || mayCount
 			banned = banned || check.Result.Banned
 			continue
 		}
-		if check.Policy.Rule().EndsEarly() {
+		if check.Policy.EndsEarly() {
 			continue
 		}
 		d, found, due := c.Shards.Of(check.Key.String()).get(denyKeyOf(check), now)
@@ -68,9 +68,9 @@ func (c *Cache) Learn(checks []limiter.Check, sent clock.Moment) {
 	for i := range checks {
 		check := &checks[i]
 		switch {
-		case check.Policy.Rule().Ban != nil:
+		case check.Policy.Ban != nil:
 			c.learnBan(check, sent)
-		case !check.Result.Passes() && !check.Policy.Rule().EndsEarly():
+		case !check.Result.Passes() && !check.Policy.EndsEarly():
 			c.put(denyKeyOf(check), c.denial(check, sent), sent)
 		}
 	}
@@ -111,7 +111,7 @@ func (c *Cache) put(key Key, d denial, now clock.Moment) {
 // cache meanwhile stays out.
 func (c *Cache) Relearn(check *limiter.Check, sent clock.Moment) {
 	s, key := c.Shards.Of(check.Key.String()), denyKeyOf(check)
-	if check.Policy.Rule().Ban != nil && check.Result.RetryAfter != limiter.Never {
+	if check.Policy.Ban != nil && check.Result.RetryAfter != limiter.Never {
 		c.relearnBan(check, sent)
 		return
 	}
@@ -129,7 +129,7 @@ func (c *Cache) Relearn(check *limiter.Check, sent clock.Moment) {
 
 // Forget drops the denials of a key in the policies of that ID.
 func (c *Cache) Forget(id, key string) {
-	c.ForgetWhere(key, func(p *limiter.Policy) bool { return p.Rule().ID == id })
+	c.ForgetWhere(key, func(p *limiter.Policy) bool { return p.ID == id })
 }
 
 // ForgetWhere drops the denials of a key in some policies.

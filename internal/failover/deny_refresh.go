@@ -41,7 +41,7 @@ func (d *denyRefresher) refresh() {
 	sent := clock.Now()
 	for i := range due {
 		d.shared.PeekAsync(&due[i], func(answered *limiter.Check) {
-			if answered.Policy.Rule().Ban != nil {
+			if answered.Policy.Ban != nil {
 				d.local.Remember(answered) // first, so that no outage brings back a ban that was lifted
 			}
 			d.denied.Relearn(answered, sent)

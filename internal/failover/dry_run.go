@@ -69,11 +69,11 @@ func (f *Store) beginDryRun(ctx context.Context, d *DryRun, parallel *sync.WaitG
 		d.Source, d.Err = f.DecideIn(ctx, FailLocal, d.Checks)
 		return
 	}
-	if d.Err = limiter.Validate(d.Checks); d.Err != nil {
+	if d.Err = limiter.Prepare(d.Checks); d.Err != nil {
 		d.Source = limiter.SourceRedis
 		return
 	}
-	limiter.ForgetRunning(d.Checks)
+	limiter.ForgetDecision(d.Checks)
 	d.began, d.needs = clock.Now(), f.needsOf(d.Checks)
 	inParallel := f.shared.Slotted.Load() // the checks may lie on several nodes
 	for i := range d.Checks {

@@ -119,16 +119,16 @@ func (f *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Sou
 // lets the request through or refuses it. If the context ends first, DecideIn returns the context's error. That says
 // nothing about Redis: give contexts more time than the client's timeout.
 func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Check) (limiter.Source, error) {
-	if err := limiter.Validate(checks); err != nil {
+	if err := limiter.Prepare(checks); err != nil {
 		return limiter.SourceRedis, err
 	}
-	limiter.ForgetRunning(checks)
+	limiter.ForgetDecision(checks)
 	if f.shared == nil {
 		return f.decideHere(checks)
 	}
 	now := clock.Now()
 	for i := range checks {
-		if checks[i].Policy.Rule().Lease > 0 {
+		if checks[i].Policy.Lease > 0 {
 			return f.decideByLeases(ctx, mode, checks, now)
 		}
 	}
@@ -224,7 +224,7 @@ func (f *Store) refuse(mode FailMode, checks []limiter.Check, n needs, now clock
 func denyFull(local *memory.Store, checks []limiter.Check) (full Refusal) {
 	for i := range checks {
 		c := &checks[i]
-		if c.Policy.Rule().Ban != nil {
+		if c.Policy.Ban != nil {
 			return Refusal{}
 		}
 		if local.RunsAll(c) {
@@ -268,7 +268,7 @@ func (f *Store) conclude(
 // Fallback decides by the mode without a query, as [Store.DecideIn] does after the shared store has failed for the given
 // reason. The reason wraps [limiter.ErrUndecided].
 func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (limiter.Source, error) {
-	limiter.ForgetRunning(checks)
+	limiter.ForgetDecision(checks)
 	if f.shared == nil {
 		return f.decideHere(checks)
 	}
@@ -299,8 +299,8 @@ func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (l
 // counts as much as the limit: Redis would not have let it pass, and no weight is to fill the counts of all nodes.
 func (f *Store) letRun(checks []limiter.Check) {
 	for i := range checks {
-		if c := &checks[i]; c.Policy.CountsRunning() && !c.Peek {
-			limiter.Kept(c).Places = int32(min(limiter.Units(c), c.Policy.Capacity()))
+		if c := &checks[i]; c.Policy.CountsRunning && !c.Peek {
+			c.State.RunningUnits = int32(min(limiter.Units(c), c.Policy.Capacity()))
 		}
 	}
 	f.local.StartRunning(checks)
@@ -363,7 +363,7 @@ func (f *Store) confirmTaken(checks []limiter.Check, source limiter.Source) {
 	}
 	for i := range checks {
 		c := &checks[i]
-		if c.Policy.Rule().Ban != nil && c.Policy.Rule().Refunds && !c.Refundable && !c.Peek {
+		if c.Policy.Ban != nil && c.Policy.Refunds && !c.Refundable && !c.Peek {
 			f.settle(c, limiter.Change{Stays: limiter.Units(c)}, source)
 		}
 	}

@@ -37,7 +37,7 @@ const damagedSerial = 1 << 40
 // write stores five owed units, a serial and a tail.
 func (b *damagedBucket) write(t *testing.T, tail string) (text string) {
 	t.Helper()
-	text = doubles(float64(5*b.p.Rule().Params.Window), float64(redis.TicksNow(b.p)), damagedSerial) + tail
+	text = doubles(float64(5*b.p.Params.Window), float64(redis.TicksNow(b.p)), damagedSerial) + tail
 	b.writeAll(t, text)
 	return text
 }
@@ -55,7 +55,7 @@ func (b *damagedBucket) read(t *testing.T) string {
 // refund refunds a unit that was taken just now, so many units ago.
 func (b *damagedBucket) refund(ago int64) error {
 	receipt := kernel.Receipt{First: redis.TicksNow(b.p), Second: damagedSerial - ago}
-	c := newRefund(limiter.Check{Policy: b.p, Key: limiter.EncodeKey("torn"), Weight: 1, Ticket: kernel.Keep(kernel.Kept{Receipt: receipt})})
+	c := newRefund(limiter.Check{Policy: b.p, Key: limiter.EncodeKey("torn"), Weight: 1, State: limiter.CheckState{Receipt: receipt}})
 	b.r.Send(context.Background(), b.r.Topology.AnyNode, c.Alone[:])
 	return c.Err
 }
@@ -125,7 +125,7 @@ func TestForeignValue_holes_order(t *testing.T) {
 		before := b.write(t, doubles(numbers...))
 		err := b.refund(random.Int64N(8))
 		after := b.read(t)
-		unit, owed := float64(b.p.Rule().Params.Window), wire.Double(before, 0)
+		unit, owed := float64(b.p.Params.Window), wire.Double(before, 0)
 		if left := wire.Double(after, 0); err != nil || left < owed-unit-float64(5*time.Minute/time.Microsecond)*10 || left > owed {
 			t.Fatalf("%v with holes %v: %v is left of %v", err, numbers, left, owed)
 		}

@@ -29,7 +29,7 @@ var everyOperation = []struct {
 
 // operate runs one operation on a key, past the queue, and returns its error.
 func operate(r *redis.Store, op wire.Operation, change int64, p *limiter.Policy, key string) error {
-	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Ticket: kernel.Keep(kernel.Kept{Receipt: kernel.Receipt{First: 1, Second: 1}})}}
+	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, State: limiter.CheckState{Receipt: kernel.Receipt{First: 1, Second: 1}}}}
 	c := redis.NewCall(op, checks)
 	if op == wire.OpChange {
 		c = redis.NewChange(checks, limiter.Change{Units: change})

@@ -31,7 +31,7 @@ func TestNode_refund_lease(t *testing.T) {
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
 	noError(t, s.f.shared.DecideWithin(context.Background(), checks))
 	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-	_, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Rule().Params.LongestLease()}, 0, kernel.Receipt{})
+	_, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Params.LongestLease()}, 0, kernel.Receipt{})
 	assert.FatalIf(t, l.Units != 50, "leased %+v; want 50 units", l)
 	s.f.shared.Topology.AnyNode.Refund(0, checks)
 	if got := s.Remaining(t, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends

@@ -43,7 +43,7 @@ type ledger struct {
 	onRepaid func(policy string, units int64)
 	size     atomic.Int64
 	repays   clock.Task // sends the debts that no request waits for
-	shards   limiter.Set[ledgerShard]
+	shards   limiter.Shards[ledgerShard]
 	next     int // the shard that the next span begins with; only repays uses it
 }
 
@@ -71,7 +71,7 @@ func owe(c *limiter.Check, take owedTake) {
 	p := pendingOf(c)
 	if p == nil {
 		p = &pending{}
-		limiter.Kept(c).Held = p
+		c.State.Owner = p
 	}
 	p.owed = take
 }
@@ -109,7 +109,7 @@ func (l *ledger) lastSeen(c *limiter.Check) (seen memory.LastSeen) {
 // reason says why Redis did not decide: if the request may have run there after all, Redis may have charged it, and
 // nothing is owed for it.
 func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
-	if l == nil || c.Peek || c.Policy.CountsRunning() || limiter.Kind(reason) == "value" {
+	if l == nil || c.Peek || c.Policy.CountsRunning || limiter.Kind(reason) == "value" {
 		return // the key holds a value that is not ours; nothing is ever written to it
 	}
 	unknown := wire.MayHaveRun(reason)
@@ -127,7 +127,7 @@ func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
 func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknown bool) (kernel.Receipt, *account) {
 	micros, ahead := l.clock(c.Key.String())
 	p, name, s := c.Policy, limiter.QuotaNameOf(c), l.shards.Of(c.Key.String())
-	now, k := micros/p.Rule().Params.Tick, p.Rule().Algorithm.Kernel
+	now, k := micros/p.Params.Tick, p.Algorithm.Kernel
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.accounts[name]
@@ -136,7 +136,7 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 			return kernel.Receipt{}, nil
 		}
 		a = &account{key: c.Key.String()}
-		if p.Rule().Algorithm.Bursts {
+		if p.Algorithm.Bursts {
 			a.total = a.total.WithSerial(max(1, micros&kernel.SerialMask)) // refunds need one
 		}
 		s.accounts[name] = a
@@ -147,11 +147,11 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 	if seen.Resets += ahead; a.inRedis == (kernel.State{}) && seen.Resets > micros {
 		a.begin(seen.Restore(p, micros), now)
 	}
-	a.total = k.Charge(a.total, now, &p.Rule().Params, units)
+	a.total = k.Charge(a.total, now, &p.Params, units)
 	if unknown {
-		a.inRedis = k.Charge(a.inRedis, now, &p.Rule().Params, units)
+		a.inRedis = k.Charge(a.inRedis, now, &p.Params, units)
 	}
-	return p.Rule().LastReceipt(a.total, now), a
+	return p.LastReceipt(a.total, now), a
 }
 
 // begin puts the bucket that was last seen in Redis beneath what was admitted here. Of two requests at the same time the
@@ -159,7 +159,7 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 func (a *account) begin(inRedis kernel.State, now int64) {
 	p := a.policy
 	a.inRedis = inRedis
-	k, t := p.Rule().Algorithm.Kernel, &p.Rule().Params
+	k, t := p.Algorithm.Kernel, &p.Params
 	admitted := k.Owed(a.total, kernel.State{}, now, t)
 	a.total = inRedis.WithSerial(a.total.Serial())
 	for _, d := range admitted {
@@ -186,7 +186,7 @@ func (l *ledger) correct(c *limiter.Check, units int64) (kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := taken.owed.account; s.accounts[limiter.QuotaNameOf(c)] == a {
-		k, t := a.policy.Rule().Algorithm.Kernel, &a.policy.Rule().Params
+		k, t := a.policy.Algorithm.Kernel, &a.policy.Params
 		a.total = k.Refund(a.total, micros/t.Tick, t, limiter.Units(c), -units, taken.owed.receipt)
 	}
 	return true
@@ -204,7 +204,7 @@ func (l *ledger) drop(s *ledgerShard, name limiter.QuotaName) {
 func (l *ledger) owed(a *account) []kernel.Debt {
 	p := a.policy
 	micros, _ := l.clock(a.key)
-	return p.Rule().Algorithm.Kernel.Owed(a.total, a.inRedis, micros/p.Rule().Params.Tick, &p.Rule().Params)
+	return p.Algorithm.Kernel.Owed(a.total, a.inRedis, micros/p.Params.Tick, &p.Params)
 }
 
 // forget drops the account of a key.
@@ -215,7 +215,7 @@ func (l *ledger) forget(p *limiter.Policy, key string) {
 	s := l.shards.Of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.drop(s, limiter.QuotaName{Policy: p.Rule().ID, Key: key})
+	l.drop(s, limiter.QuotaName{Policy: p.ID, Key: key})
 }
 
 // forgetAll drops the accounts of the policies of that name.
@@ -297,7 +297,7 @@ func notExecuted(e redis.Ended) *wire.Payload {
 
 // putBack returns debts to the ledger that were not sent, or that Redis has refused.
 func (l *ledger) putBack(a *account, debts []wire.Change) {
-	p, name, s := a.policy, limiter.QuotaName{Policy: a.policy.Rule().ID, Key: a.key}, l.shards.Of(a.key)
+	p, name, s := a.policy, limiter.QuotaName{Policy: a.policy.ID, Key: a.key}, l.shards.Of(a.key)
 	micros, _ := l.clock(a.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,7 +309,7 @@ func (l *ledger) putBack(a *account, debts []wire.Change) {
 		return
 	}
 	for _, d := range debts {
-		newer.total, _ = p.Rule().Algorithm.Kernel.Repay(newer.total, micros/p.Rule().Params.Tick, &p.Rule().Params, d.Debt)
+		newer.total, _ = p.Algorithm.Kernel.Repay(newer.total, micros/p.Params.Tick, &p.Params, d.Debt)
 	}
 }
 
@@ -322,11 +322,11 @@ func (l *ledger) repaySome() {
 	}
 	sent := map[*redis.Node]int{}
 	left := repayScan
-	for range limiter.Count {
+	for range limiter.ShardCount {
 		if left <= 0 {
 			break
 		}
-		left = l.repayShard(&l.shards[l.next%limiter.Count], sent, left)
+		left = l.repayShard(&l.shards[l.next%limiter.ShardCount], sent, left)
 		l.next++
 	}
 	if !l.isEmpty() {
@@ -357,8 +357,8 @@ func (l *ledger) dropDecayed(s *ledgerShard, name limiter.QuotaName, a *account)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := a.policy
-	now := micros / p.Rule().Params.Tick
-	if s.accounts[name] == a && p.Rule().Algorithm.Kernel.Expires(a.total, now, &p.Rule().Params) <= now {
+	now := micros / p.Params.Tick
+	if s.accounts[name] == a && p.Algorithm.Kernel.Expires(a.total, now, &p.Params) <= now {
 		l.drop(s, name)
 	}
 }

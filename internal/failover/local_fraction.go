@@ -19,10 +19,10 @@ func (f *Store) decideLocally(checks []limiter.Check) {
 	f.local.DecideNow(own)
 	for i := range own {
 		limiter.CopyAnswer(&checks[i], &own[i])
-		limiter.Kept(&checks[i]).Receipt = limiter.Kept(&own[i]).Receipt
-		if limiter.Kept(&own[i]).Places > 0 { // the weight was cut to the local share for the decision; the whole weight runs
-			limiter.Kept(&checks[i]).Places = int32(limiter.Units(&checks[i]))
-			f.local.AddRunning(&checks[i], int64(limiter.Kept(&checks[i]).Places-limiter.Kept(&own[i]).Places))
+		checks[i].State.Receipt = own[i].State.Receipt
+		if own[i].State.RunningUnits > 0 { // the weight was cut to the local share for the decision; the whole weight runs
+			checks[i].State.RunningUnits = int32(limiter.Units(&checks[i]))
+			f.local.AddRunning(&checks[i], int64(checks[i].State.RunningUnits-own[i].State.RunningUnits))
 		}
 	}
 }
@@ -67,35 +67,35 @@ func (f *Store) localPolicy(p *limiter.Policy, key limiter.EncodedKey) *limiter.
 
 // periodsHere returns the policy with calendar periods as this process's clock shows those of a key's Redis.
 func (f *Store) periodsHere(p *limiter.Policy, key limiter.EncodedKey) *limiter.Policy {
-	if p.Rule().Params.Periods == nil || f.shared == nil {
+	if p.Params.Periods == nil || f.shared == nil {
 		return p
 	}
 	offset, _ := f.shared.Offset(f.shared.SlotOf(key))
 	ahead := offset.Microseconds()
-	if local, made := p.Rule().Local.Load().(*limiter.Policy); made {
-		if t := &local.Rule().Params; t.Ahead == ahead && t.Fraction == p.Rule().Params.Fraction {
+	if local, made := p.Local.Load().(*limiter.Policy); made {
+		if t := &local.Params; t.Ahead == ahead && t.Fraction == p.Params.Fraction {
 			return local
 		}
 	}
 	local := byClock(p, ahead)
-	p.Rule().Local.Store(local)
+	p.Local.Store(local)
 	return local
 }
 
 // localShare returns the policy scaled by this process's fraction. The policy caches it.
 func (f *Store) localShare(p *limiter.Policy) *limiter.Policy {
-	if local, made := p.Rule().Local.Load().(*limiter.Policy); made && local.Rule().Params.Fraction == f.localFraction {
+	if local, made := p.Local.Load().(*limiter.Policy); made && local.Params.Fraction == f.localFraction {
 		return local
 	}
 	local := scaled(p, f.localFraction)
-	p.Rule().Local.Store(local)
+	p.Local.Store(local)
 	return local
 }
 
 // byClock returns a policy with its calendar periods by the clock of this process, if Redis's is `ahead` microseconds
 // ahead of it.
 func byClock(p *limiter.Policy, ahead int64) *limiter.Policy {
-	t := p.Rule().Params
+	t := p.Params
 	t.Periods, t.Ahead = t.Periods.By(ahead), ahead
 	return p.With(t)
 }
@@ -103,7 +103,7 @@ func byClock(p *limiter.Policy, ahead int64) *limiter.Policy {
 // scaled returns a policy with limits scaled by a fraction above 0 and below 1: at least one unit. It counts in the
 // same states.
 func scaled(p *limiter.Policy, fraction float64) *limiter.Policy {
-	t, exact := p.Rule().ScaledBy(fraction)
+	t, exact := p.ScaledBy(fraction)
 	if !exact {
 		return p
 	}
@@ -111,4 +111,4 @@ func scaled(p *limiter.Policy, fraction float64) *limiter.Policy {
 }
 
 // hasPeriods reports whether a check counts in calendar periods.
-func hasPeriods(c limiter.Check) bool { return c.Policy.Rule().Params.Periods != nil }
+func hasPeriods(c limiter.Check) bool { return c.Policy.Params.Periods != nil }

@@ -93,11 +93,11 @@ func TestRedis_key_TTL(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
 		result := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40})[0].Result
-		ttl := client.PTTL(ctx, "rl:{k}:"+p.ID()).Val()
+		ttl := client.PTTL(ctx, "rl:{k}:"+p.ID).Val()
 		assert.ErrorIf(t, ttl > result.ResetAfter+2*time.Millisecond || ttl < result.ResetAfter-5*time.Second,
 			"%s: the key lives %v, the state %v", algorithm, ttl, result.ResetAfter)
 		unused := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("unused"), Peek: true})[0].Result
-		n := client.Exists(ctx, "rl:{unused}:"+p.ID()).Val()
+		n := client.Exists(ctx, "rl:{unused}:"+p.ID).Val()
 		assert.ErrorIf(t, n != 0 || unused.Remaining != 100, "%s: a check of weight 0 left %d keys, %+v", algorithm, n, unused)
 	}
 }

@@ -222,7 +222,7 @@ func TestFailover_many_nodes(t *testing.T) {
 	waitDecided("Redis decides again")
 	t.Logf("%v", time.Since(killed))
 	wantReached("failover", 2*limit, 2*places)
-	<-time.After(running.Settings().NodeTimeout / 3) // by when all nodes have said what they run
+	<-time.After(running.Settings.NodeTimeout / 3) // by when all nodes have said what they run
 	most.Store(0)
 	waitDecided("all nodes go on")
 	wantReached("after", 2*limit, places)

@@ -51,7 +51,7 @@ func (r *refundTrace) step(t *testing.T) {
 		case kind == 8:
 			s.Charge(answers[i])
 		case kind == 9:
-			s.Repay(t, &check, kernel.Debt{Amount: check.Weight * p.Rule().Params.Window * 2 / 3})
+			s.Repay(t, &check, kernel.Debt{Amount: check.Weight * p.Params.Window * 2 / 3})
 		case len(r.open) > 0:
 			refund := slices.Clone(r.open[at][i])
 			if part {
@@ -113,9 +113,9 @@ func TestStores_Refund_agree(t *testing.T) {
 		for range 1200 {
 			switch r.random.IntN(150) {
 			case 0:
-				r.now += r.random.Int64N(2 * p.Rule().Params.Full)
+				r.now += r.random.Int64N(2 * p.Params.Full)
 			case 1, 2:
-				r.now -= r.random.Int64N(p.Rule().Params.Full / 4)
+				r.now -= r.random.Int64N(p.Params.Full / 4)
 			default:
 				r.now += []int64{0, 0, 1, r.random.Int64N(storetest.Sec)}[r.random.IntN(4)]
 			}

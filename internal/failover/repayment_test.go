@@ -239,7 +239,7 @@ func (l *ledger) debtsOf(p *limiter.Policy) []kernel.Debt {
 	s := l.shards.Of("k")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.accounts[limiter.QuotaName{Policy: p.Rule().ID, Key: "k"}]
+	a := s.accounts[limiter.QuotaName{Policy: p.ID, Key: "k"}]
 	if a == nil {
 		return nil
 	}

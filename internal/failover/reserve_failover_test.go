@@ -73,12 +73,12 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 			checks := []limiter.Check{leaving(p, test.weight, test.reserve)}
 			assert.NoError(f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut))(t)
 			if r := checks[0].Result; r.Passes() == test.never || (r.RetryAfter == limiter.Never) != test.never {
-				t.Errorf("%v: %d units, %d left: %+v; never: %v", p.Settings(), test.weight, test.reserve, r, test.never)
+				t.Errorf("%v: %d units, %d left: %+v; never: %v", p.Settings, test.weight, test.reserve, r, test.never)
 			}
 			peek := leaving(p, 1, test.reserve)
 			peek.Peek = true
 			if source := f.PeekLocal(&peek); source != limiter.SourceFallback || !peek.Result.Passes() || peek.Result.Remaining < 0 {
-				t.Errorf("%v: a look that leaves %d: %+v", p.Settings(), test.reserve, peek.Result)
+				t.Errorf("%v: a look that leaves %d: %+v", p.Settings, test.reserve, peek.Result)
 			}
 		}
 	}

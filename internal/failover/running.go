@@ -9,15 +9,15 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 func (f *Store) EndRunning(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]
-		if limiter.Kept(c).Places > 0 {
-			f.local.AddRunning(c, -int64(limiter.Kept(c).Places))
+		if c.State.RunningUnits > 0 {
+			f.local.AddRunning(c, -int64(c.State.RunningUnits))
 		}
 	}
 	if f.shared != nil {
 		f.shared.EndRunning(checks)
 	}
 	for i := range checks {
-		limiter.Kept(&checks[i]).Places = 0
+		checks[i].State.RunningUnits = 0
 	}
 }
 

@@ -113,7 +113,7 @@ func (n *rawNode) sendAll(p *limiter.Policy, key string, messages ...runningMess
 	n.t.Helper()
 	calls := make([]*redis.Call, len(messages))
 	for i, msg := range messages {
-		check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, Ticket: kernel.Keep(kernel.Kept{Held: msg})}
+		check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: msg.units, Peek: msg.units == 0, State: limiter.CheckState{Owner: msg}}
 		calls[i] = redis.NewCall(msg.op, []limiter.Check{check})
 	}
 	n.Send(context.Background(), n.Topology.AnyNode, calls)

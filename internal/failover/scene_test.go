@@ -162,7 +162,7 @@ func (s *scene) request(mode FailMode, units int64, peeks int) string {
 		return "others"
 	case r.ForOthers:
 		return "withheld"
-	case last.Policy.CountsRunning() && r.RetryAfter != time.Second:
+	case last.Policy.CountsRunning && r.RetryAfter != time.Second:
 		return "denied for another time"
 	default:
 		end() // what does not run has no units to return

@@ -145,8 +145,8 @@ func (s *schedule) answer(m *scheduledMessage) {
 		return
 	}
 	m.checks[0].Result = limiter.Result{RetryAfter: time.Duration(max(0, m.wait))}
-	if limiter.Kept(&m.checks[0]).Late = kernel.InTime; m.wait < 0 {
-		limiter.Kept(&m.checks[0]).Late = kernel.Superseded
+	if m.checks[0].State.Late = kernel.InTime; m.wait < 0 {
+		m.checks[0].State.Late = kernel.Superseded
 	}
 	err := m.node.store.EndTakes(m.checks, nil)
 	switch {
@@ -179,7 +179,7 @@ func (s *schedule) undecided(m *scheduledMessage) {
 		return
 	}
 	if m.node.units()+m.checks[0].Weight <= max(1, s.policy.Capacity()/int64(len(s.nodes))) {
-		limiter.Kept(&m.checks[0]).Places = int32(m.checks[0].Weight)
+		m.checks[0].State.RunningUnits = int32(m.checks[0].Weight)
 		m.node.store.LetRun(m.checks)
 		m.node.running = append(m.node.running, m.checks)
 	}

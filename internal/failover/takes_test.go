@@ -59,7 +59,7 @@ func (pair *takesPair) send(t *testing.T, checks []limiter.Check, outcomes map[s
 				answer = "denied"
 			}
 			outcomes[answer]++
-			answers[i] = append(answers[i], fmt.Sprint(answer, c.Checks[0].Result, limiter.Kept(&c.Checks[0]).Withheld, c.Err))
+			answers[i] = append(answers[i], fmt.Sprint(answer, c.Checks[0].Result, c.Checks[0].State.Withheld, c.Err))
 			c.Recycle()
 		}
 	}
@@ -118,7 +118,7 @@ func TestScripts_agree_on_takes(t *testing.T) {
 	patient := time.Hour
 	queue := storetest.NewPolicy(t, limiter.Settings{Name: "queue", Algorithm: limiter.LeakyBucket, Limit: 100_000, Window: 24 * time.Hour, MaxDelay: &patient})
 	for _, p := range append(storetest.TracePolicies(t), queue) { // the last one has delays in milliseconds
-		if name := p.Rule().Algorithm.Script; p.Rule().Ban == nil && scripts.HasTakes(name) {
+		if name := p.Algorithm.Script; p.Ban == nil && scripts.HasTakes(name) {
 			kernels[name] = append(kernels[name], p)
 		}
 	}
@@ -130,8 +130,8 @@ func TestScripts_agree_on_takes(t *testing.T) {
 				policies = all[round%len(all):][:1]
 			}
 			p := policies[random.IntN(len(policies))]
-			window := p.Settings().Window.Microseconds()
-			pair.now += []int64{0, 1, window / 3, window, p.Rule().Params.Tick * random.Int64N(1000), -window / 2}[random.IntN(6)]
+			window := p.Settings.Window.Microseconds()
+			pair.now += []int64{0, 1, window / 3, window, p.Params.Tick * random.Int64N(1000), -window / 2}[random.IntN(6)]
 			if random.IntN(5) == 0 {
 				pair.spoil(t, random, p, keys[random.IntN(len(keys))])
 			}

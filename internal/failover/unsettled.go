@@ -21,7 +21,7 @@ const refundWait = time.Second
 
 // unsettled counts, for each quota, the units that requests of this node have taken and may still refund.
 type unsettled struct {
-	shards limiter.Set[unsettledShard]
+	shards limiter.Shards[unsettledShard]
 }
 
 type unsettledShard struct {
@@ -47,15 +47,15 @@ var _ limiter.Awaited = (*pending)(nil) // a check holds it as any
 
 // pendingOf returns what a check holds, nil if it holds nothing.
 func pendingOf(c *limiter.Check) *pending {
-	p, _ := limiter.Kept(c).Held.(*pending)
+	p, _ := c.State.Owner.(*pending)
 	return p
 }
 
 // awaitRefunds makes the refundable checks count as unsettled from the moment that they pass.
 func (f *Store) awaitRefunds(checks []limiter.Check) {
 	for i := range checks {
-		if c := &checks[i]; c.Refundable && !c.Peek && !c.Policy.CountsRunning() {
-			limiter.Kept(c).Held = &pending{in: &f.unsettled}
+		if c := &checks[i]; c.Refundable && !c.Peek && !c.Policy.CountsRunning {
+			c.State.Owner = &pending{in: &f.unsettled}
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (u *unsettled) of(c *limiter.Check, now clock.Moment) int64 {
 func (f *Store) shortenRetryAfter(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]
-		if c.Result.RetryAfter <= refundWait || c.Result.Banned || !c.Policy.Rule().Refunds {
+		if c.Result.RetryAfter <= refundWait || c.Result.Banned || !c.Policy.Refunds {
 			continue
 		}
 		missing := limiter.Units(c) + limiter.Reserve(c) - c.Unused()

@@ -33,7 +33,7 @@ func TestRedis_values(t *testing.T) {
 	for _, settings := range kept {
 		p := storetest.NewPolicy(t, settings)
 		for second, weight := range []int64{3, 1, 1} {
-			weight = min(weight, p.Settings().Limit)
+			weight = min(weight, p.Settings.Limit)
 			s.SetClock(storetest.Epoch + 1_234_567 + int64(second)*1_500_000)
 			s.Request(t, limiter.Check{Policy: p, Key: limiter.EncodeKey("a client/%"), Weight: weight})
 		}

@@ -113,8 +113,8 @@ func New(l Limiter) *Limiter {
 		l.hasDryRuns = l.hasDryRuns || r.DryRun || r.Rollout != nil
 		l.challenges = l.challenges || l.Challenges != nil && r.Challenge.Passes > 0 && !r.DryRun
 		l.bans = l.bans || r.Policy.Bans()
-		l.delays = l.delays || r.Policy.Settings().MaxDelay != nil
-		l.countsRunning = l.countsRunning || r.Policy.CountsRunning()
+		l.delays = l.delays || r.Policy.Settings.MaxDelay != nil
+		l.countsRunning = l.countsRunning || r.Policy.CountsRunning
 		l.settles = l.settles || r.AwaitsResponse()
 		l.notifies = l.notifies || len(r.Notify) > 0
 	}

@@ -42,7 +42,7 @@ func (x *Exchange) keepPending(group *CheckGroup) {
 func (x *Exchange) keepRunning(checks []limiter.Check) {
 	counts := false
 	for i := range checks {
-		counts = counts || checks[i].Policy.CountsRunning()
+		counts = counts || checks[i].Policy.CountsRunning
 	}
 	if !counts {
 		return

@@ -84,7 +84,7 @@ func (l *Limiter) forgetMarks(c *limiter.Check, marks []rule.Fraction) {
 
 // markName names the event of a quota that reaches a mark.
 func markName(c *limiter.Check, mark rule.Fraction) []string {
-	return []string{c.Policy.ID(), mark.String(), c.Key.String()}
+	return []string{c.Policy.ID, mark.String(), c.Key.String()}
 }
 
 // reachesMark reports whether a check has reached a fraction of the capacity by its units. The check's result is that
@@ -105,10 +105,10 @@ func (l *Limiter) emitThresholds(c *limiter.Check, marks []rule.Fraction, s limi
 // quietTime returns for how long a mark of a quota has no further event: until the end of a fixed window, for the node
 // timeout of running requests, otherwise for the length of a window.
 func quietTime(c *limiter.Check) time.Duration {
-	switch s := c.Policy.Settings(); {
+	switch s := c.Policy.Settings; {
 	case s.Algorithm == limiter.FixedWindow:
 		return c.Result.ResetAfter
-	case c.Policy.CountsRunning():
+	case c.Policy.CountsRunning:
 		return s.NodeTimeout
 	default:
 		return s.Window

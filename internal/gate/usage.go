@@ -116,7 +116,7 @@ func (a *usage) json(age time.Duration) []byte {
 		body = strconv.AppendInt(append(body, `,"remaining":`...), c.Result.Remaining, 10)
 		body = append(append(body, `,"reset_after":`...), quotaheader.Seconds(aged(c.Result.ResetAfter, age))...)
 		body = append(append(body, `,"retry_after":`...), quotaheader.Seconds(aged(c.Result.RetryAfter, age))...)
-		if !c.Policy.CountsRunning() {
+		if !c.Policy.CountsRunning {
 			body = append(append(body, `,"window":`...), windowJSON(c.Policy)...)
 		}
 		body = append(body, '}')
@@ -126,10 +126,10 @@ func (a *usage) json(age time.Duration) []byte {
 
 // windowJSON is a policy's window in seconds, or the word of its calendar periods.
 func windowJSON(p *limiter.Policy) string {
-	if s := p.Settings(); s.Calendar != "" {
+	if s := p.Settings; s.Calendar != "" {
 		return strconv.Quote(s.Calendar)
 	}
-	return quotaheader.Seconds(p.Settings().Window)
+	return quotaheader.Seconds(p.Settings.Window)
 }
 
 // aged is what is left of a time after another.

@@ -122,7 +122,7 @@ func (u *usageCache) hash(checks []limiter.Check) uint64 {
 	var hash maphash.Hash
 	hash.SetSeed(u.seed)
 	for i := range checks {
-		_, _ = hash.WriteString(checks[i].Policy.ID())
+		_, _ = hash.WriteString(checks[i].Policy.ID)
 		_ = hash.WriteByte(0)
 		_, _ = hash.WriteString(checks[i].Key.String())
 		_ = hash.WriteByte(0)

@@ -12,7 +12,7 @@ import (
 // TestCalendar_owed pays back the units of the current period alone.
 func TestCalendar_owed(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Calendar: "day", Location: storetest.Zone(t, "Europe/Berlin"), Limit: 10})
-	k, params := p.Rule().Algorithm.Kernel, &p.Rule().Params
+	k, params := p.Algorithm.Kernel, &p.Params
 	at := storetest.Micros(t, "2026-10-25T12:00:00+01:00")
 	start, end := storetest.Micros(t, "2026-10-25T00:00:00+02:00"), storetest.Micros(t, "2026-10-26T00:00:00+01:00")
 	s := k.Charge(kernel.State{}, at, params, 4)

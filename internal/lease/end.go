@@ -76,7 +76,7 @@ func Named(policy string) func(*limiter.Policy) bool {
 
 // OfState returns a function that reports whether a policy counts in the states of that ID.
 func OfState(id string) func(*limiter.Policy) bool {
-	return func(p *limiter.Policy) bool { return p.Rule().ID == id }
+	return func(p *limiter.Policy) bool { return p.ID == id }
 }
 
 // Held returns how many leased units of a key are left under the policies of a name, and how long they last at most.

@@ -71,7 +71,7 @@ func (w *WatchedKey) note(key uint64, now clock.Moment, longest time.Duration) b
 
 // wish returns what to ask for at the key's pace; no units if a lease is not worth it. The lock is held.
 func (k *BusyKey) wish(trip time.Duration) kernel.Wish {
-	longest, p := k.Policy.Rule().Lease, &k.Policy.Rule().Params
+	longest, p := k.Policy.Lease, &k.Policy.Params
 	if !k.Pace.isBusy(longest) || longest < minTrips*trip {
 		return kernel.Wish{}
 	}

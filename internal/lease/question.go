@@ -167,8 +167,8 @@ func (t *Table) expire(k *BusyKey) {
 			next = min(next, k.Leases[i].Until)
 		}
 		k.expiry.StartBy(next, now)
-	case k.asking || now.Since(k.Pace.Last) <= k.Policy.Rule().Lease:
-		k.expiry.StartBy(now.Add(k.Policy.Rule().Lease), now)
+	case k.asking || now.Since(k.Pace.Last) <= k.Policy.Lease:
+		k.expiry.StartBy(now.Add(k.Policy.Lease), now)
 	default:
 		k.gone = KeyEnded
 		delete(k.shard.Busy, k.Quota)

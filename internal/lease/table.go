@@ -34,7 +34,7 @@ const (
 
 // Table holds the leases of a failover.Store. Its functions are those of the store that it belongs to.
 type Table struct {
-	Shards limiter.Set[leaseShard]
+	Shards limiter.Shards[leaseShard]
 	trip   atomic.Int64 // a smoothed round trip to Redis in nanoseconds; 0 before the first
 
 	Now   func() clock.Moment
@@ -114,7 +114,7 @@ func NewTable() *Table {
 }
 
 // MayDecide reports whether a check may be decided by a lease.
-func MayDecide(c *limiter.Check) bool { return c.Policy.Rule().Lease > 0 && !c.Peek && !c.Refundable }
+func MayDecide(c *limiter.Check) bool { return c.Policy.Lease > 0 && !c.Peek && !c.Refundable }
 
 // Spend decides a check by a lease, if one holds enough units at an instant, and returns the units with
 // their lease. Otherwise it returns the key if it is busy, so that the caller may ask for a lease.
@@ -122,8 +122,8 @@ func (t *Table) Spend(c *limiter.Check, now clock.Moment) (k *BusyKey, spent Hel
 	if limiter.NeverPasses(c) { // no lease is sized by what clients ask for in vain
 		return nil, HeldUnits{}
 	}
-	hash := limiter.Hash(c.Key.String())
-	s := &t.Shards[hash%limiter.Count]
+	hash := limiter.HashKey(c.Key.String())
+	s := &t.Shards[hash%limiter.ShardCount]
 	s.Mu.Lock()
 	if k = t.find(s, c, hash, now); k == nil {
 		s.Mu.Unlock()
@@ -145,7 +145,7 @@ func (t *Table) Spend(c *limiter.Check, now clock.Moment) (k *BusyKey, spent Hel
 func (t *Table) find(s *leaseShard, c *limiter.Check, hash uint64, now clock.Moment) *BusyKey {
 	if len(s.Busy) > 0 {
 		if k := s.Busy[Quota{c.Policy, c.Key.String()}]; k != nil {
-			k.Pace.note(now, c.Policy.Rule().Lease)
+			k.Pace.note(now, c.Policy.Lease)
 			k.weight += (float64(limiter.Units(c)) - k.weight) / PaceSamples
 			return k
 		}
@@ -156,14 +156,14 @@ func (t *Table) find(s *leaseShard, c *limiter.Check, hash uint64, now clock.Mom
 	if s.Seen == nil {
 		s.Seen = new([LeaseSlots]WatchedKey)
 	}
-	w := &s.Seen[hash/limiter.Count%LeaseSlots]
-	if !w.note(hash^c.Policy.Rule().Salt, now, c.Policy.Rule().Lease) || len(s.Busy) >= busyKeys {
+	w := &s.Seen[hash/limiter.ShardCount%LeaseSlots]
+	if !w.note(hash^c.Policy.Salt, now, c.Policy.Lease) || len(s.Busy) >= busyKeys {
 		return nil
 	}
 	k := &BusyKey{Quota: Quota{c.Policy, c.Key.String()}, shard: s, Pace: w.Pace, weight: float64(limiter.Units(c))}
 	k.expiry.Run, k.expiry.After = func() { t.expire(k) }, t.After
 	s.Busy[k.Quota] = k
-	k.expiry.StartBy(now.Add(k.Policy.Rule().Lease), now)
+	k.expiry.StartBy(now.Add(k.Policy.Lease), now)
 	return k
 }
 
@@ -196,7 +196,7 @@ func (k *BusyKey) take(c *limiter.Check, now clock.Moment) (spent HeldUnits) {
 // answer writes the result of a check that was decided here. The lock is held.
 func (k *BusyKey) answer(c *limiter.Check, now clock.Moment) {
 	c.Result = limiter.Result{
-		Remaining:  min(max(0, k.remaining), c.Policy.Rule().Params.Capacity),
+		Remaining:  min(max(0, k.remaining), c.Policy.Params.Capacity),
 		ResetAfter: max(0, k.resets.Since(now)),
 	}
 	limiter.Withhold(c)

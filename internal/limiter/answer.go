@@ -8,13 +8,13 @@ import (
 
 // CopyAnswer copies the answer to another check of the same units.
 func CopyAnswer(c *Check, other *Check) {
-	c.Result, Kept(c).Withheld = other.Result, Kept(other).Withheld
+	c.Result, c.State.Withheld = other.Result, other.State.Withheld
 }
 
 // Withhold completes the result of a check with a reserve. Kernels and scripts decide by a reserve, and answer
 // with all that remains: here the units for others are hidden, and a denial for their sake alone is marked.
 func Withhold(c *Check) {
-	Kept(c).Withheld = 0
+	c.State.Withheld = 0
 	if c.Reserve != 0 {
 		withholdReserve(c)
 	}
@@ -28,14 +28,14 @@ func withholdReserve(c *Check) {
 		shown = max(0, r.Remaining-Reserve(c))
 	}
 	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= Units(c)
-	Kept(c).Withheld, r.Remaining = r.Remaining-shown, shown
+	c.State.Withheld, r.Remaining = r.Remaining-shown, shown
 }
 
 // Answer writes a verdict at an instant in microseconds to the check's result.
 func Answer(c *Check, v kernel.Verdict, now int64) {
-	t := &c.Policy.Rule().Params
+	t := &c.Policy.Params
 	offset := now % t.Tick
-	Kept(c).AsOf, Kept(c).Turn = now, 0
+	c.State.DecidedAt, c.State.Turn = now, 0
 	c.Result = Result{
 		Remaining:  v.Remaining,
 		RetryAfter: Duration(t.Micros(v.Wait, offset)),
@@ -67,28 +67,28 @@ type Awaited interface {
 
 // BeginReservation notes that a check has passed whose units may be refunded.
 func BeginReservation(c *Check) {
-	if r, ok := Kept(c).Held.(Awaited); ok {
+	if r, ok := c.State.Owner.(Awaited); ok {
 		r.Begin(c)
 	}
 }
 
 // EndReservation notes that the units of a check were refunded or stay.
 func EndReservation(c *Check) {
-	if r, ok := Kept(c).Held.(Awaited); ok {
+	if r, ok := c.State.Owner.(Awaited); ok {
 		r.End(c)
 	}
 }
 
 // Evaluate returns the kernel's verdict on a check at an instant in microseconds.
 func Evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
-	t := &c.Policy.Rule().Params
+	t := &c.Policy.Params
 	weight, reserve := Units(c), Reserve(c)
 	if weight > 0 && weight > t.Capacity-reserve {
-		v := c.Policy.Rule().Algorithm.Kernel.Decide(s, now/t.Tick, t, 0, reserve)
+		v := c.Policy.Algorithm.Kernel.Decide(s, now/t.Tick, t, 0, reserve)
 		v.Wait = -1
 		return v
 	}
-	return c.Policy.Rule().Algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
+	return c.Policy.Algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
 }
 
 // PeekVerdict returns the verdict on a check that a ban denies: it takes nothing.

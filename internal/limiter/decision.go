@@ -26,12 +26,12 @@ func Reserve(c *Check) int64 {
 	if c.Reserve == 0 {
 		return 0
 	}
-	return c.Policy.Rule().Params.Reserve(c.Reserve)
+	return c.Policy.Params.Reserve(c.Reserve)
 }
 
 // NeverPasses reports whether the check asks for more than there can be.
 func NeverPasses(c *Check) bool {
-	return !c.Peek && Units(c) > c.Policy.Rule().Params.Capacity-Reserve(c)
+	return !c.Peek && Units(c) > c.Policy.Params.Capacity-Reserve(c)
 }
 
 // Change is what settling a check changes. The zero value changes nothing.
@@ -43,7 +43,7 @@ type Change struct {
 // SettleTo returns what settling the check to a cost changes. Without Refundable what it took stays, and is counted
 // for bans already. What a running request took, it has until it ends.
 func SettleTo(c *Check, cost int64) (change Change) {
-	if c.Policy.CountsRunning() {
+	if c.Policy.CountsRunning {
 		return Change{}
 	}
 	taken := Units(c)
@@ -52,7 +52,7 @@ func SettleTo(c *Check, cost int64) (change Change) {
 		cost = max(cost, taken)
 	}
 	change.Units = cost - taken
-	if c.Policy.Rule().Ban != nil && c.Policy.Rule().Refunds {
+	if c.Policy.Ban != nil && c.Policy.Refunds {
 		if change.Stays = cost; !c.Refundable {
 			change.Stays = change.Units
 		}
@@ -68,9 +68,9 @@ func Validate(checks []Check) error {
 	for i := range checks {
 		c := &checks[i]
 		switch {
-		case c.Policy == nil || c.Policy.Rule().Algorithm == nil:
+		case c.Policy == nil || c.Policy.Algorithm == nil:
 			return fmt.Errorf("%w: number %d has no Policy; make one by NewPolicy", ErrInvalidCheck, i)
-		case c.Policy.Rule().Params.Capacity == 0:
+		case c.Policy.Params.Capacity == 0:
 			return fmt.Errorf("%w: number %d has the Policy of a request that is refused; do not have it decided", ErrInvalidCheck, i)
 		case c.Weight < 0:
 			return fmt.Errorf("%w: number %d has Weight %d; use a number from 1, or Peek", ErrInvalidCheck, i, c.Weight)
@@ -123,7 +123,7 @@ func Refundable(checks []Check) bool {
 // CountsRunning reports whether one of the checks counts running requests.
 func CountsRunning(checks []Check) bool {
 	for i := range checks {
-		if checks[i].Policy.CountsRunning() {
+		if checks[i].Policy.CountsRunning {
 			return true
 		}
 	}
@@ -133,7 +133,7 @@ func CountsRunning(checks []Check) bool {
 // ForgetRunning makes checks that may have been decided before have no part in what runs, and no receipt.
 func ForgetRunning(checks []Check) {
 	for i := range checks {
-		Kept(&checks[i]).Places, Kept(&checks[i]).Held, Kept(&checks[i]).Receipt = 0, nil, kernel.Receipt{}
+		checks[i].State.RunningUnits, checks[i].State.Owner, checks[i].State.Receipt = 0, nil, kernel.Receipt{}
 	}
 }
 
@@ -141,4 +141,4 @@ func ForgetRunning(checks []Check) {
 type QuotaName struct{ Policy, Key string }
 
 // QuotaNameOf returns the name of the state that a check counts in.
-func QuotaNameOf(c *Check) QuotaName { return QuotaName{c.Policy.Rule().ID, c.Key.String()} }
+func QuotaNameOf(c *Check) QuotaName { return QuotaName{c.Policy.ID, c.Key.String()} }

@@ -61,7 +61,7 @@ func (p *Policy) WithLimit(limit, burst int64) (*Policy, error) {
 // large for the policy's unit of time.
 func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
 	s := p.settings
-	if s.Burst = burst; p.CountsRunning() {
+	if s.Burst = burst; p.CountsRunning {
 		s.MaxConcurrent = limit
 	} else {
 		s.Limit = limit
@@ -154,7 +154,7 @@ func (p *Policy) MostReserve() int64 { return p.rule.Params.MostReserve() }
 
 // CountsRunning reports whether the policy counts the requests that run ([Settings].MaxConcurrent). A
 // caller that lets a request through has to call EndRunning of the store when it ends.
-func (p *Policy) CountsRunning() bool { return p.rule.CountsRunning() }
+func (p *Policy) CountsRunning bool { return p.rule.CountsRunning }
 
 // LongestLease returns for how long a node may lease units of the policy at most: as [Settings.Lease], but
 // no longer than a hundredth of the window; of the half of it with sliding_window_log, and of the time in

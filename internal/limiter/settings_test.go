@@ -94,9 +94,9 @@ func TestPolicy_WithLimit_unit(t *testing.T) {
 		largest := p.LargestLimit()
 		for _, other := range []int64{1, limit, largest} {
 			q, err := p.WithLimit(other, 0)
-			assert.ErrorIf(t, err != nil || q.ID() != p.ID() || q.Capacity() != other,
+			assert.ErrorIf(t, err != nil || q.ID != p.ID || q.Capacity() != other,
 				"limit %d of a policy with %d: %v", other, limit, err)
-			if q, err = p.WithLimit(limit, other); err != nil || q.ID() != p.ID() {
+			if q, err = p.WithLimit(limit, other); err != nil || q.ID != p.ID {
 				t.Errorf("burst %d of a policy with %d: %v", other, limit, err)
 			}
 		}
@@ -213,16 +213,16 @@ func TestSettings_concurrency(t *testing.T) {
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, NodeTimeout: time.Minute}, "NodeTimeout, MaxConcurrent")
 	wantFieldError(t, limiter.Settings{Name: "p", Limit: 5, Window: time.Minute, Algorithm: "concurrency"}, "Algorithm")
 	p := storetest.ConcurrencyPolicy(t, 5)
-	assert.ErrorIf(t, p.ID() != "running:n15s" || !p.CountsRunning() || p.Capacity() != 5 || p.LargestLimit() != limiter.MaxRunning,
-		"%s, largest limit %d", p.ID(), p.LargestLimit())
+	assert.ErrorIf(t, p.ID != "running:n15s" || !p.CountsRunning || p.Capacity() != 5 || p.LargestLimit() != limiter.MaxRunning,
+		"%s, largest limit %d", p.ID, p.LargestLimit())
 	same := limiter.Settings{Name: "running", MaxConcurrent: 5}
-	assert.ErrorIf(t, !p.Settings().Equal(same) || !same.Equal(p.Settings()), "the default makes settings differ")
+	assert.ErrorIf(t, !p.Settings.Equal(same) || !same.Equal(p.Settings), "the default makes settings differ")
 	text := same.String()
 	assert.ErrorIf(t, text != "max_concurrent 5, node_timeout 15s", "%+v", text)
-	s := p.Settings()
+	s := p.Settings
 	assert.ErrorIf(t, s.Limit != 0 || s.Algorithm != "" || p.Limit() != 5, "%+v, limit %d", s, p.Limit())
 	other, err := p.WithLimit(limiter.MaxRunning, 0)
-	assert.ErrorIf(t, err != nil || other.ID() != p.ID(), "%+v", err)
+	assert.ErrorIf(t, err != nil || other.ID != p.ID, "%+v", err)
 }
 
 func TestSettings_bans(t *testing.T) {
@@ -247,7 +247,7 @@ func TestSettings_bans(t *testing.T) {
 	s.Name, s.Limit, s.Window, s.Algorithm, s.MaxDelay = "p", 5, time.Minute, limiter.GCRA, new(time.Second)
 	p := storetest.NewPolicy(t, s)
 	assert.ErrorIf(t, !p.Bans(), "%v bans no client", s)
-	assert.Equal(t, p.Settings().String(), "limit 5, window 1m0s, algorithm gcra, max_delay 1s, ban [1m0s 1h0m0s] after 1", "the text")
+	assert.Equal(t, p.Settings.String(), "limit 5, window 1m0s, algorithm gcra, max_delay 1s, ban [1m0s 1h0m0s] after 1", "the text")
 }
 
 func TestCalendar_settings(t *testing.T) {
@@ -268,9 +268,9 @@ func TestCalendar_settings(t *testing.T) {
 	}
 	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
 		p := storetest.NewPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
-		assert.ErrorIf(t, p.ID() != "p:"+code || !wire.CodePattern.MatchString(code), "%s: %s", unit, p.ID())
+		assert.ErrorIf(t, p.ID != "p:"+code || !wire.CodePattern.MatchString(code), "%s: %s", unit, p.ID)
 		assert.Equal(t, p.LargestLimit(), limiter.MaxCharge, "the largest limit per %s", unit)
-		s := p.Settings()
+		s := p.Settings
 		again := s
 		again.Location = storetest.Zone(t, "Europe/Berlin")
 		assert.ErrorIf(t, !s.Equal(again) || s.Window != time.Duration(kernel.Unit(unit).Days())*24*time.Hour,

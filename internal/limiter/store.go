@@ -46,7 +46,7 @@ var ErrInvalidCheck = errors.New("invalid check")
 // checks of [Store.Decide].
 func Allow(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
 	checks := [1]Check{{Policy: policy, Key: EncodeKey(key)}}
-	if policy != nil && policy.CountsRunning() {
+	if policy != nil && policy.CountsRunning {
 		return Result{}, fmt.Errorf("%w: Allow cannot end a request of %s: use Decide and EndRunning", ErrInvalidCheck, policy.Name())
 	}
 	_, err := store.Decide(ctx, checks[:])

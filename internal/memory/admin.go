@@ -84,7 +84,7 @@ func (s *Shard) peek(c *limiter.Check, now int64) {
 		s.show(held, now, c)
 		c.Result.Delay = delay
 	}
-	if c.Policy.Rule().Ban != nil {
+	if c.Policy.Ban != nil {
 		s.refuseBanned(c, now)
 	}
 }

@@ -19,7 +19,7 @@ func (s *Shard) refuseBanned(c *limiter.Check, now int64) bool {
 	if c.Result.RetryAfter == limiter.Never {
 		return false
 	}
-	left := c.Policy.Rule().Ban.Left(s.Bans[c.Key.String()].BanState, now)
+	left := c.Policy.Ban.Left(s.Bans[c.Key.String()].BanState, now)
 	if left == 0 {
 		return false
 	}
@@ -35,14 +35,14 @@ func (s *Shard) refuseBanned(c *limiter.Check, now int64) bool {
 func countDenials(shards []*Shard, checks []limiter.Check, now int64) {
 	for i := range checks {
 		c := &checks[i]
-		if c.Policy.Rule().Ban == nil || c.Result.RetryAfter <= 0 || c.Result.ForOthers {
+		if c.Policy.Ban == nil || c.Result.RetryAfter <= 0 || c.Result.ForOthers {
 			continue
 		}
 		held := shards[i].Bans[c.Key.String()].BanState
-		if !c.Policy.Rule().Ban.Counts(held, now, c.Policy.Rule().Params.Capacity, c.Policy.Rule().Refunds) {
+		if !c.Policy.Ban.Counts(held, now, c.Policy.Params.Capacity, c.Policy.Refunds) {
 			continue
 		}
-		next, begins := c.Policy.Rule().Ban.Denied(held, now)
+		next, begins := c.Policy.Ban.Denied(held, now)
 		if shards[i].keepBan(c.Key.String(), keptBan{BanState: next}, now) && begins > 0 {
 			limiter.Ban(c, begins, true)
 		}
@@ -72,9 +72,9 @@ func (s *Shard) rememberBan(c *limiter.Check, now int64) {
 		return // the answer is the same with a ban and without
 	case c.Result.Banned:
 		until := now + c.Result.BanLeft.Microseconds()
-		b := kernel.BanState{Offenses: max(1, kept.Offenses), Until: until, Forgotten: until + c.Policy.Rule().Ban.Longest}
-		s.keepBan(c.Key.String(), keptBan{BanState: b, seen: true, asOf: limiter.Kept(c).AsOf}, now)
-	case known && kept.seen && limiter.Kept(c).AsOf <= kept.asOf: // it was decided before the ban began
+		b := kernel.BanState{Offenses: max(1, kept.Offenses), Until: until, Forgotten: until + c.Policy.Ban.Longest}
+		s.keepBan(c.Key.String(), keptBan{BanState: b, seen: true, asOf: c.State.DecidedAt}, now)
+	case known && kept.seen && c.State.DecidedAt <= kept.asOf: // it was decided before the ban began
 	case known && kept.seen:
 		s.unban(c.Key.String()) // it has ended, or was lifted
 	case known && kept.Until > now:
@@ -94,7 +94,7 @@ func (s *Shard) unban(key string) bool {
 }
 
 // banWindow is the window of the shard's policies in microseconds.
-func (s *Shard) banWindow() int64 { return s.table.slowest.Load().Settings().Window.Microseconds() }
+func (s *Shard) banWindow() int64 { return s.table.slowest.Load().Settings.Window.Microseconds() }
 
 // sweepBans drops those of a few random states that have ended, and returns how many it visited.
 func (s *Shard) sweepBans(now int64, sample int) (visited int) {

@@ -32,7 +32,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 		debt := func() int64 {
 			s := m.Lock(p, "k")
 			defer s.Mu.Unlock()
-			return p.Rule().Algorithm.Kernel.Decide(s.Get(p, "k", now), now/p.Rule().Params.Tick, &p.Rule().Params, 0, 0).Next.A
+			return p.Algorithm.Kernel.Decide(s.Get(p, "k", now), now/p.Params.Tick, &p.Params, 0, 0).Next.A
 		}
 		var owed, refunded int64
 		for range 6000 {
@@ -46,7 +46,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 				cost := random.Int64N(r.check.Weight + 1)
 				before := debt()
 				m.Settle(r.check, cost)
-				owed, refunded = owed+r.check.Weight-cost, refunded+(before-debt())/p.Rule().Params.Window
+				owed, refunded = owed+r.check.Weight-cost, refunded+(before-debt())/p.Params.Window
 			}
 			running = kept
 			for {

@@ -10,13 +10,13 @@ func (m *Store) Remember(c *limiter.Check) { m.RememberLease(c, 0) }
 
 // RememberLease does so after some of the units that remained were leased.
 func (m *Store) RememberLease(c *limiter.Check, leased int64) {
-	if c.Policy.CountsRunning() {
+	if c.Policy.CountsRunning {
 		return // what other nodes run changes without end
 	}
 	now := m.Clock()
 	s := m.Lock(c.Policy, c.Key.String())
 	defer s.Mu.Unlock()
-	if c.Policy.Rule().Ban != nil {
+	if c.Policy.Ban != nil {
 		s.rememberBan(c, now)
 	}
 	if c.Result.Banned {
@@ -47,8 +47,8 @@ func (m *Store) RememberRefund(c *limiter.Check) {
 // learn keeps the quota of an answer, unless Redis gave the one that is kept later, and reports whether
 // there is room for it.
 func (s *Shard) learn(c *limiter.Check, leased, now int64) bool {
-	a := LastSeen{used: c.Policy.Rule().Params.Capacity - c.Unused() + leased, limit: c.Policy.Rule().Params.Limit, Resets: now + c.Result.ResetAfter.Microseconds(),
-		asOf: limiter.Kept(c).AsOf, turn: limiter.Kept(c).Turn, least: c.Unused() == 0}
+	a := LastSeen{used: c.Policy.Params.Capacity - c.Unused() + leased, limit: c.Policy.Params.Limit, Resets: now + c.Result.ResetAfter.Microseconds(),
+		asOf: c.State.DecidedAt, turn: c.State.Turn, least: c.Unused() == 0}
 	if before, known := s.Seen[c.Key.String()]; known && before.Resets > now {
 		older := a.precedes(&before)
 		switch {
@@ -83,18 +83,18 @@ func (m *Store) RememberCharge(c *limiter.Check, units int64, p *limiter.Policy)
 	now := m.Clock()
 	s := m.Lock(p, c.Key.String())
 	defer s.Mu.Unlock()
-	held, a := kernel.State{}, LastSeen{limit: p.Rule().Params.Limit, asOf: limiter.Kept(c).AsOf, turn: limiter.Kept(c).Turn}
+	held, a := kernel.State{}, LastSeen{limit: p.Params.Limit, asOf: c.State.DecidedAt, turn: c.State.Turn}
 	if before := s.Seen[c.Key.String()]; before.Resets > now {
-		older := limiter.Kept(c).AsOf > 0 && a.precedes(&before)
+		older := c.State.DecidedAt > 0 && a.precedes(&before)
 		if older && !before.least {
 			return // the answer includes the charge
 		}
-		if older || limiter.Kept(c).AsOf == 0 {
+		if older || c.State.DecidedAt == 0 {
 			a.asOf, a.turn = before.asOf, before.turn
 		}
 		held, a.least = before.Restore(p, now), before.least
 	}
-	t, k := &p.Rule().Params, p.Rule().Algorithm.Kernel
+	t, k := &p.Params, p.Algorithm.Kernel
 	v := k.Decide(k.Charge(held, now/t.Tick, t, units), now/t.Tick, t, 0, 0)
 	a.used, a.Resets = t.Capacity-min(max(0, v.Remaining), t.Capacity), now+v.Reset*t.Tick
 	a.least = a.least || a.used == t.Capacity

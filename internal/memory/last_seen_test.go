@@ -142,9 +142,9 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 	now := storetest.Epoch
 	m := NewOnClock(func() int64 { return now })
 	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 5, Window: 24 * time.Hour})
-	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: limiter.Result{Remaining: 0, ResetAfter: time.Hour}})
+	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), State: limiter.CheckState{DecidedAt: now}, Result: limiter.Result{Remaining: 0, ResetAfter: time.Hour}})
 	now -= 3 * time.Hour.Microseconds()
-	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: now}), Result: limiter.Result{Remaining: 4, ResetAfter: time.Hour}})
+	m.Remember(&limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), State: limiter.CheckState{DecidedAt: now}, Result: limiter.Result{Remaining: 4, ResetAfter: time.Hour}})
 	left := storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
 	assert.ErrorIf(t, left != 4, "%d units remain, want 4", left)
 }
@@ -161,24 +161,24 @@ func TestKernel_restoreState(t *testing.T) {
 				p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond, Refunds: true})
 				whole, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
 				for range 20 {
-					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick / 3)
+					now += random.Int64N(p.Params.Window * p.Params.Tick / 3)
 					check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity()), Refundable: true}}
 					_, _ = whole.Decide(t.Context(), check) // cannot fail
 					local.Remember(&check[0])
 					if limiter.Allowed(check) && random.IntN(2) == 0 {
-						now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick / 3)
+						now += random.Int64N(p.Params.Window * p.Params.Tick / 3)
 						whole.Settle(check[0], random.Int64N(check[0].Weight))
 						local.RememberRefund(&storetest.Decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0])
 					}
 				}
 				for range 5 {
-					now += random.Int64N(p.Rule().Params.Window * p.Rule().Params.Tick)
+					now += random.Int64N(p.Params.Window * p.Params.Tick)
 					have := storetest.Decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
 					got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
 					assert.FatalIf(t, got.Remaining > have.Remaining,
-						"round %d, %v: %d remain, of what had %d", round, p.Settings(), got.Remaining, have.Remaining)
+						"round %d, %v: %d remain, of what had %d", round, p.Settings, got.Remaining, have.Remaining)
 					assert.FatalIf(t, have.ResetAfter == 0 && got.Remaining != p.Capacity(),
-						"round %d, %v: %d remain of a quota that is free again", round, p.Settings(), got.Remaining)
+						"round %d, %v: %d remain of a quota that is free again", round, p.Settings, got.Remaining)
 				}
 			}
 		})
@@ -247,7 +247,7 @@ func TestMemory_ban_bound(t *testing.T) {
 func TestMemory_ban_answers(t *testing.T) {
 	t.Parallel()
 	p, m := hourBan(t), New()
-	banned := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Ticket: kernel.Keep(kernel.Kept{AsOf: 10}), Result: limiter.Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
+	banned := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), State: limiter.CheckState{DecidedAt: 10}, Result: limiter.Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
 	for _, after := range []struct {
 		asOf   int64
 		answer limiter.Result
@@ -259,7 +259,7 @@ func TestMemory_ban_answers(t *testing.T) {
 		{11, limiter.Result{Remaining: 1}, false},
 	} {
 		m.Remember(&banned)
-		later := limiter.Check{Policy: p, Key: banned.Key, Ticket: kernel.Keep(kernel.Kept{AsOf: after.asOf}), Result: after.answer}
+		later := limiter.Check{Policy: p, Key: banned.Key, State: limiter.CheckState{DecidedAt: after.asOf}, Result: after.answer}
 		m.Remember(&later)
 		got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: banned.Key})[0].Result
 		assert.ErrorIf(t, got.Banned != after.banned, "after %+v: %+v", after, got)

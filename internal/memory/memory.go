@@ -95,7 +95,7 @@ func (m *Store) overflows() {
 // Table in turn, so that dead states are found soon.
 func (m *Store) sweepShards(here *Shard, now int64, left int, sweep func(s *Shard, now int64, sample int) (visited int)) {
 	tables := *m.order.Load()
-	count := int64(len(tables) * limiter.Count)
+	count := int64(len(tables) * limiter.ShardCount)
 	for range min(count, sweepShards) {
 		at := int(m.swept.Add(1) % count)
 		s := &tables[at%len(tables)].Shards[at/len(tables)]
@@ -111,17 +111,17 @@ func (m *Store) sweepShards(here *Shard, now int64, left int, sweep func(s *Shar
 
 // Decide implements [limiter.Store]. It does not wait, and fails for invalid checks alone.
 func (m *Store) Decide(_ context.Context, checks []limiter.Check) (limiter.Source, error) {
-	if err := limiter.Validate(checks); err != nil {
+	if err := limiter.Prepare(checks); err != nil {
 		return limiter.SourceMemory, err
 	}
-	limiter.ForgetRunning(checks)
+	limiter.ForgetDecision(checks)
 	m.DecideNow(checks)
 	return limiter.SourceMemory, nil
 }
 
 // DecideNow decides checks that are valid.
 func (m *Store) DecideNow(checks []limiter.Check) {
-	if len(checks) == 1 && checks[0].Policy.Rule().Ban == nil {
+	if len(checks) == 1 && checks[0].Policy.Ban == nil {
 		m.decideOne(&checks[0])
 	} else {
 		m.decideMany(checks)
@@ -155,7 +155,7 @@ func (m *Store) decideMany(checks []limiter.Check) {
 		c := &checks[i]
 		held := shards[i].Get(c.Policy, c.Key.String(), now)
 		limiter.Answer(c, shards[i].verdict(held, now, c), now)
-		if c.Policy.Rule().Ban != nil && shards[i].refuseBanned(c, now) {
+		if c.Policy.Ban != nil && shards[i].refuseBanned(c, now) {
 			banned = true
 		}
 		allowed = allowed && c.Result.Passes()

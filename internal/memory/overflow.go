@@ -29,7 +29,9 @@ func newOverflow(logs bool) *overflow {
 }
 
 // cell returns the place of a key. It depends on another part of the hash than the shard.
-func (o *overflow) cell(key string) uint64 { return limiter.Hash(key) / limiter.Count % overflowCells }
+func (o *overflow) cell(key string) uint64 {
+	return limiter.HashKey(key) / limiter.ShardCount % overflowCells
+}
 
 // get returns the state of a key's cell. Its log is a copy.
 func (o *overflow) get(key string) kernel.State {

@@ -26,7 +26,7 @@ func (m *Store) prune() {
 	var kept []*Table
 	for _, t := range *m.order.Load() {
 		if t.dropIfReset(now) {
-			delete(m.Tables, t.slowest.Load().Rule().ID)
+			delete(m.Tables, t.slowest.Load().ID)
 		} else {
 			kept = append(kept, t)
 		}
@@ -102,10 +102,10 @@ func (s *Shard) ClearIfReset(now int64) bool {
 // hasEnded returns a function that reports whether a state has reset.
 func (s *Shard) hasEnded(now int64) func(held kernel.State) bool {
 	p := s.table.slowest.Load()
-	tick := now / p.Rule().Params.Tick
-	last := tick - s.owner.Grace/p.Rule().Params.Tick
+	tick := now / p.Params.Tick
+	last := tick - s.owner.Grace/p.Params.Tick
 	return func(held kernel.State) bool {
-		return held == (kernel.State{}) || p.Rule().Algorithm.Kernel.Expires(held, tick, &p.Rule().Params) <= last
+		return held == (kernel.State{}) || p.Algorithm.Kernel.Expires(held, tick, &p.Params) <= last
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 func (m *Store) EndRunning(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]
-		if limiter.Kept(c).Places > 0 {
-			m.AddRunning(c, -int64(limiter.Kept(c).Places))
-			limiter.Kept(c).Places = 0
+		if c.State.RunningUnits > 0 {
+			m.AddRunning(c, -int64(c.State.RunningUnits))
+			c.State.RunningUnits = 0
 		}
 	}
 }
@@ -21,8 +21,8 @@ func (m *Store) EndRunning(checks []limiter.Check) {
 // StartRunning counts what the shared store let through.
 func (m *Store) StartRunning(checks []limiter.Check) {
 	for i := range checks {
-		if c := &checks[i]; limiter.Kept(c).Places > 0 {
-			m.AddRunning(c, int64(limiter.Kept(c).Places))
+		if c := &checks[i]; c.State.RunningUnits > 0 {
+			m.AddRunning(c, int64(c.State.RunningUnits))
 		}
 	}
 }
@@ -39,12 +39,12 @@ func (m *Store) Running(policy string) (units int64) {
 
 // RunsAll reports whether as many units of a check's key run here as its policy allows on all nodes.
 func (m *Store) RunsAll(c *limiter.Check) bool {
-	if !c.Policy.CountsRunning() || c.Peek || limiter.NeverPasses(c) {
+	if !c.Policy.CountsRunning || c.Peek || limiter.NeverPasses(c) {
 		return false
 	}
 	s := m.Lock(c.Policy, c.Key.String())
 	defer s.Mu.Unlock()
-	return s.running[c.Key.String()] >= c.Policy.Rule().Params.Limit
+	return s.running[c.Key.String()] >= c.Policy.Params.Limit
 }
 
 // AddRunning changes the units of a key's running requests.

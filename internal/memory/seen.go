@@ -46,7 +46,7 @@ func (l LastSeen) orStricter(other *LastSeen, older, isBucket bool, now int64) L
 
 // Restore rebuilds a state from an answer, for the policy or one that is scaled from it.
 func (l LastSeen) Restore(p *limiter.Policy, now int64) kernel.State {
-	t := &p.Rule().Params
+	t := &p.Params
 	used, limit := l.used, l.limit
 	if t.Fraction > 0 {
 		used, limit = int64(math.Ceil(float64(used)*t.Fraction)), max(1, int64(float64(limit)*t.Fraction))
@@ -55,5 +55,5 @@ func (l LastSeen) Restore(p *limiter.Policy, now int64) kernel.State {
 	if p.IsBucket() && limit != t.Limit {
 		return kernel.RestoreBucket(used, limit, resets, now/t.Tick, t)
 	}
-	return p.Rule().Algorithm.Kernel.RestoreState(min(used, t.Capacity), resets, now/t.Tick, t)
+	return p.Algorithm.Kernel.RestoreState(min(used, t.Capacity), resets, now/t.Tick, t)
 }

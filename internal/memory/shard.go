@@ -36,11 +36,11 @@ func (s *Shard) Get(p *limiter.Policy, key string, now int64) kernel.State {
 	kept, found := s.Kept(key)
 	if len(s.Seen) > 0 {
 		if a, known := s.Seen[key]; known && a.Resets > now {
-			kept = p.Rule().Stricter(kept, a.Restore(p, now), now)
+			kept = p.Stricter(kept, a.Restore(p, now), now)
 		}
 	}
 	if !found && s.spill != nil {
-		kept = p.Rule().Stricter(kept, s.spill.get(key), now)
+		kept = p.Stricter(kept, s.spill.get(key), now)
 	}
 	return kept
 }
@@ -116,7 +116,7 @@ func (s *Shard) DropAll() int64 {
 // verdict returns what a check would get at an instant in microseconds by its key's state, or by the requests that run.
 func (s *Shard) verdict(held kernel.State, now int64, c *limiter.Check) kernel.Verdict {
 	if s.running != nil {
-		return c.Policy.Rule().Params.DecideRunning(s.running[c.Key.String()], limiter.Units(c), limiter.Reserve(c))
+		return c.Policy.Params.DecideRunning(s.running[c.Key.String()], limiter.Units(c), limiter.Reserve(c))
 	}
 	return limiter.Evaluate(held, now, c)
 }
@@ -131,13 +131,13 @@ func (s *Shard) show(held kernel.State, now int64, c *limiter.Check) {
 // take charges a passing check and stores its state.
 func (s *Shard) take(c *limiter.Check, old kernel.State, v kernel.Verdict, now int64) {
 	if s.running != nil {
-		limiter.Kept(c).Places = int32(limiter.Units(c))
+		c.State.RunningUnits = int32(limiter.Units(c))
 		s.addRunning(c.Key.String(), limiter.Units(c))
 		return
 	}
-	k := c.Policy.Rule().Algorithm.Kernel
-	limiter.Kept(c).Receipt = k.Receipt(v)
-	s.Store(c, old, k.Take(old, &c.Policy.Rule().Params, v, c.Refundable), now)
+	k := c.Policy.Algorithm.Kernel
+	c.State.Receipt = k.Receipt(v)
+	s.Store(c, old, k.Take(old, &c.Policy.Params, v, c.Refundable), now)
 }
 
 // addRunning changes the units of a key's running requests. The bound of keys does not apply to them:
@@ -159,11 +159,11 @@ func (s *Shard) addRunning(key string, units int64) {
 // settle corrects what a check took by a change, wherever its state is now. A charge needs no room.
 func (s *Shard) settle(c *limiter.Check, change limiter.Change, now int64) {
 	if change.Stays > 0 {
-		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Rule().Ban.Confirm(s.Bans[c.Key.String()].BanState, now, change.Stays)}, now)
+		s.keepBan(c.Key.String(), keptBan{BanState: c.Policy.Ban.Confirm(s.Bans[c.Key.String()].BanState, now, change.Stays)}, now)
 	}
-	t, k := &c.Policy.Rule().Params, c.Policy.Rule().Algorithm.Kernel
+	t, k := &c.Policy.Params, c.Policy.Algorithm.Kernel
 	refund := func(held kernel.State) kernel.State {
-		return k.Refund(held, now/t.Tick, t, limiter.Units(c), -change.Units, limiter.Kept(c).Receipt)
+		return k.Refund(held, now/t.Tick, t, limiter.Units(c), -change.Units, c.State.Receipt)
 	}
 	switch held, found := s.Kept(c.Key.String()); {
 	case change.Units == 0:
@@ -227,8 +227,8 @@ func (s *Shard) makeRoom(now int64) bool {
 // many it visited.
 func (s *Shard) Sweep(now int64, sample int) (visited int) {
 	p := s.table.slowest.Load()
-	t := &p.Rule().Params
-	tick, k := now/t.Tick, p.Rule().Algorithm.Kernel
+	t := &p.Params
+	tick, k := now/t.Tick, p.Algorithm.Kernel
 	ended := tick - s.owner.Grace/t.Tick
 	before := len(s.Plain) + len(s.logs) + len(s.Seen) + len(s.Bans)
 	for key, value := range s.Plain {

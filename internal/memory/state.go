@@ -27,26 +27,26 @@ func (s *State) Take(p *limiter.Policy, now, weight int64) limiter.Result {
 // TakeReserving does what Take does for a request with a [limiter.Check].Reserve.
 func (s *State) TakeReserving(p *limiter.Policy, now, weight, reserve int64) limiter.Result {
 	c := limiter.Check{Policy: p, Weight: weight, Reserve: reserve, Peek: weight == 0}
-	if p.CountsRunning() {
+	if p.CountsRunning {
 		return s.takeRunning(&c, now)
 	}
 	held := kernel.State{Numbers: s.numbers, Log: s.log}
 	v := limiter.Evaluate(held, now, &c)
-	if p.Rule().Ban != nil && v.Wait >= 0 {
-		if left := p.Rule().Ban.Left(s.ban, now); left > 0 {
+	if p.Ban != nil && v.Wait >= 0 {
+		if left := p.Ban.Left(s.ban, now); left > 0 {
 			limiter.Answer(&c, limiter.PeekVerdict(held, now, &c, v), now)
 			limiter.Ban(&c, left, false)
 			return c.Result
 		}
 	}
 	if v.Wait == 0 && weight > 0 {
-		held = p.Rule().Algorithm.Kernel.Take(held, &p.Rule().Params, v, false)
+		held = p.Algorithm.Kernel.Take(held, &p.Params, v, false)
 		s.numbers, s.log = held.Numbers, held.Log
 	}
 	limiter.Answer(&c, v, now)
-	if p.Rule().Ban != nil && v.Wait > 0 && !c.Result.ForOthers && p.Rule().Ban.Counts(s.ban, now, p.Rule().Params.Capacity, p.Rule().Refunds) {
+	if p.Ban != nil && v.Wait > 0 && !c.Result.ForOthers && p.Ban.Counts(s.ban, now, p.Params.Capacity, p.Refunds) {
 		var begins int64
-		if s.ban, begins = p.Rule().Ban.Denied(s.ban, now); begins > 0 {
+		if s.ban, begins = p.Ban.Denied(s.ban, now); begins > 0 {
 			limiter.Ban(&c, begins, true)
 		}
 	}
@@ -55,7 +55,7 @@ func (s *State) TakeReserving(p *limiter.Policy, now, weight, reserve int64) lim
 
 // takeRunning decides a request that never ends.
 func (s *State) takeRunning(c *limiter.Check, now int64) limiter.Result {
-	v := c.Policy.Rule().Params.DecideRunning(s.numbers.A, limiter.Units(c), limiter.Reserve(c))
+	v := c.Policy.Params.DecideRunning(s.numbers.A, limiter.Units(c), limiter.Reserve(c))
 	if v.Wait == 0 {
 		s.numbers.A += limiter.Units(c)
 	}

@@ -12,7 +12,7 @@ import (
 // alone.
 type Table struct {
 	owner  *Store
-	Shards limiter.Set[Shard]
+	Shards limiter.Shards[Shard]
 
 	// dropped reports that nothing may be stored here any more. It is read under the lock of any
 	// shard and set under those of all.
@@ -28,11 +28,11 @@ func newTable(owner *Store, number int, p *limiter.Policy) *Table {
 	t.slowest.Store(p)
 	for i := range t.Shards {
 		s := &t.Shards[i]
-		s.owner, s.table, s.order = owner, t, number*limiter.Count+i
+		s.owner, s.table, s.order = owner, t, number*limiter.ShardCount+i
 		switch {
-		case p.CountsRunning():
+		case p.CountsRunning:
 			s.running = map[string]int64{}
-		case p.Rule().Algorithm.Logs:
+		case p.Algorithm.Logs:
 			s.logs = map[string]*kernel.UnitLog{}
 		default:
 			s.Plain = map[string]kernel.Numbers{}
@@ -44,12 +44,12 @@ func newTable(owner *Store, number int, p *limiter.Policy) *Table {
 // admit makes a policy count in this table. The owner's lock is held.
 func (t *Table) admit(p *limiter.Policy) {
 	kept := t.slowest.Load()
-	slow := kept.Rule().Params
-	slow.Limit, slow.Full = min(slow.Limit, p.Rule().Params.Limit), max(slow.Full, p.Rule().Params.Full)
-	if slow != kept.Rule().Params {
+	slow := kept.Params
+	slow.Limit, slow.Full = min(slow.Limit, p.Params.Limit), max(slow.Full, p.Params.Full)
+	if slow != kept.Params {
 		t.slowest.Store(kept.With(slow))
 	}
-	p.Rule().Table.Store(t)
+	p.Table.Store(t)
 }
 
 // ShardOf returns the shard of a key.
@@ -75,12 +75,12 @@ func lockAll(shards []*Shard) (unlock func()) {
 
 // TableOf returns the table of a policy. The policy caches it.
 func (m *Store) TableOf(p *limiter.Policy) *Table {
-	if t, made := p.Rule().Table.Load().(*Table); made && t.owner == m {
+	if t, made := p.Table.Load().(*Table); made && t.owner == m {
 		return t
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, found := m.Tables[p.Rule().ID]; !found && len(m.Tables) >= m.pruneAt {
+	if _, found := m.Tables[p.ID]; !found && len(m.Tables) >= m.pruneAt {
 		m.prune()
 	}
 	return m.findTable(p)
@@ -89,11 +89,11 @@ func (m *Store) TableOf(p *limiter.Policy) *Table {
 // findTable returns the table of a policy, and makes it if there is none. It drops no other. The
 // lock is held.
 func (m *Store) findTable(p *limiter.Policy) *Table {
-	t, found := m.Tables[p.Rule().ID]
+	t, found := m.Tables[p.ID]
 	if !found {
 		t = newTable(m, m.created, p)
 		m.created++
-		m.Tables[p.Rule().ID] = t
+		m.Tables[p.ID] = t
 		order := append(slices.Clone(*m.order.Load()), t)
 		m.order.Store(&order)
 	}

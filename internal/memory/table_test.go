@@ -39,7 +39,7 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 			if living := m.Prune(); len(living) != 1 || !living["lasting"] || len(m.Tables) != 1 || m.Len() != 1 {
 				t.Errorf("%v live, in %d tables with %d states; want the lasting one alone", living, len(m.Tables), m.Len())
 			}
-			again := storetest.NewPolicy(t, lasting.Settings()) // of a later configuration
+			again := storetest.NewPolicy(t, lasting.Settings) // of a later configuration
 			left := storetest.Decide(t, m, limiter.Check{Policy: again, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
 			assert.ErrorIf(t, left != 6, "%d units remain, want 6", left)
 		})

@@ -65,7 +65,7 @@ func TestEntry_Policy_batch(t *testing.T) {
 func TestEntry_Policy(t *testing.T) {
 	e := &Entry{Spec: Spec{Action: Limit, Limit: 500}}
 	base := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Limit: 10, Window: time.Minute}))(t)
-	if v := e.Policy(base); v.Capacity() != 500 || v.ID() != base.ID() || e.Policy(base) != v {
+	if v := e.Policy(base); v.Capacity() != 500 || v.ID != base.ID || e.Policy(base) != v {
 		t.Errorf("the variant is %v", v)
 	}
 	e = &Entry{Spec: Spec{Action: Limit, Limit: 1 << 40}}

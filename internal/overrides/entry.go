@@ -94,7 +94,7 @@ func (e *Entry) Policy(base *limiter.Policy) *limiter.Policy {
 func (s *Spec) WithLimit(base *limiter.Policy) (*limiter.Policy, error) {
 	burst := s.Burst
 	if burst == 0 {
-		burst = base.Settings().Burst
+		burst = base.Settings.Burst
 	}
 	return base.WithLimit(s.Limit, burst)
 }

@@ -76,9 +76,9 @@ func appendPolicy(text []byte, p *limiter.Policy) (item []byte, fits bool) {
 	text = append(append(append(text, '"'), p.Name()...), `";q=`...)
 	text = strconv.AppendInt(text, capacity, 10)
 	switch {
-	case p.CountsRunning():
+	case p.CountsRunning:
 		text = append(text, `;qu="concurrent-requests"`...)
-	case p.Settings().Calendar == "":
+	case p.Settings.Calendar == "":
 		w = int64(earning(p, capacity) / time.Second)
 	}
 	if w >= 1 {
@@ -101,7 +101,7 @@ func appendQuota(text []byte, c *limiter.Check, longest time.Duration) (item []b
 	}
 	text = append(append(append(text, '"'), c.Policy.Name()...), `";r=`...)
 	text = strconv.AppendInt(text, c.Result.Remaining, 10)
-	if c.Policy.CountsRunning() || !c.Result.Passes() && wait == limiter.Never {
+	if c.Policy.CountsRunning || !c.Result.Passes() && wait == limiter.Never {
 		return text, c.Result.Remaining <= maxInteger
 	}
 	t := CeilSeconds(wait)

@@ -21,7 +21,7 @@ func quotaItem(c *limiter.Check) httpsfv.Item {
 	item := httpsfv.NewItem(c.Policy.Name())
 	item.Params.Add("r", c.Result.Remaining)
 	switch {
-	case c.Policy.CountsRunning():
+	case c.Policy.CountsRunning:
 	case c.Result.Passes():
 		item.Params.Add("t", CeilSeconds(c.Result.ResetAfter))
 	case c.Result.RetryAfter != limiter.Never:
@@ -59,7 +59,7 @@ func FuzzAppendQuota(f *testing.F) {
 			c := &limiter.Check{Policy: p, Result: result}
 			got, fits := appendQuota(nil, c, 0)
 			want, err := httpsfv.Marshal(quotaItem(c))
-			assert.ErrorIf(t, fits != (err == nil) || fits && string(got) != want, "%+v of %s: got %q, fits %t, want %q, %v", result, p.Settings(), got, fits, want, err)
+			assert.ErrorIf(t, fits != (err == nil) || fits && string(got) != want, "%+v of %s: got %q, fits %t, want %q, %v", result, p.Settings, got, fits, want, err)
 		}
 	})
 }

@@ -127,7 +127,7 @@ func (q *Quotas) Refund(check *limiter.Check) {
 // the fraction of the window that the units are of the limit. The capacity is earned within what an
 // int64 holds.
 func earning(p *limiter.Policy, units int64) time.Duration {
-	s := p.Settings()
+	s := p.Settings
 	high, low := bits.Mul64(uint64(units), uint64(s.Window.Microseconds()))
 	micros, _ := bits.Div64(high, low, uint64(s.Limit))
 	return time.Duration(micros) * time.Microsecond

@@ -30,12 +30,12 @@ func NewAdmin(client goredis.UniversalClient, timeout time.Duration, keys limite
 
 // BanKey returns the key of a client's bans in Redis, in the slot of its states.
 func (a *Admin) BanKey(p *limiter.Policy, key limiter.EncodedKey) string {
-	return string(wire.NewWriter(a.KeyFormat).Append(nil, p.Rule().Ban.ID, key.String()))
+	return string(wire.NewWriter(a.KeyFormat).Append(nil, p.Ban.ID, key.String()))
 }
 
 // RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
 func (a *Admin) RedisKey(p *limiter.Policy, key limiter.EncodedKey) string {
-	return string(wire.NewWriter(a.KeyFormat).Append(nil, p.Rule().ID, key.String()))
+	return string(wire.NewWriter(a.KeyFormat).Append(nil, p.ID, key.String()))
 }
 
 // pattern matches the names of keys of this store that end so, which may have wildcards.

@@ -169,7 +169,7 @@ func (r *Store) offend(ctx context.Context, checks []limiter.Check, deadline tim
 		if c.Result.Banned {
 			return nil
 		}
-		if c.Policy.Rule().Ban != nil && c.Result.RetryAfter > 0 && !c.Result.ForOthers {
+		if c.Policy.Ban != nil && c.Result.RetryAfter > 0 && !c.Result.ForOthers {
 			denied, indices = append(denied, *c), append(indices, i)
 		}
 	}

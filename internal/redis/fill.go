@@ -91,7 +91,7 @@ func (c *Call) refundsLog() bool {
 	}
 	for i := range c.Changes {
 		p := c.Checks[i].Policy
-		if c.Changes[i].Units < 0 && p.Rule().Algorithm.Logs && (p.Rule().Params.Limit >= longLog || p.Settings().Dynamic) {
+		if c.Changes[i].Units < 0 && p.Algorithm.Logs && (p.Params.Limit >= longLog || p.Settings.Dynamic) {
 			return true
 		}
 	}

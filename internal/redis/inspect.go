@@ -36,7 +36,7 @@ func (a *Admin) Inspect(ctx context.Context, p *limiter.Policy, key limiter.Enco
 	stored, err := a.inspect(ctx, a.RedisKey(p, key), func(name, kind string) (map[string]any, error) {
 		return a.readStored(ctx, p, name, kind)
 	})
-	if err == nil && p.Rule().Ban != nil {
+	if err == nil && p.Ban != nil {
 		var ban []StoredKey
 		ban, err = a.inspect(ctx, a.BanKey(p, key), func(name, kind string) (map[string]any, error) {
 			return a.readStoredBan(ctx, name, kind)
@@ -65,9 +65,9 @@ func (a *Admin) inspect(ctx context.Context, name string, read func(name, kind s
 
 // readStored reads a stored state.
 func (a *Admin) readStored(ctx context.Context, p *limiter.Policy, name, kind string) (map[string]any, error) {
-	logs := p.Rule().Algorithm.Logs
+	logs := p.Algorithm.Logs
 	switch {
-	case p.CountsRunning():
+	case p.CountsRunning:
 		return a.readRunning(ctx, name, kind)
 	case kind == "list" && logs:
 		return a.readLog(ctx, p, name)
@@ -75,7 +75,7 @@ func (a *Admin) readStored(ctx context.Context, p *limiter.Policy, name, kind st
 		return nil, nil //nolint:nilnil // a foreign value has no description
 	}
 	text, err := a.client.Get(ctx, name).Result()
-	if p.Rule().Algorithm.Bursts && len(text) > 24 && len(text)%16 == 8 && len(text) <= 24+16*kernel.MaxHoles {
+	if p.Algorithm.Bursts && len(text) > 24 && len(text)%16 == 8 && len(text) <= 24+16*kernel.MaxHoles {
 		text = text[:24] // without the holes of refunds
 	}
 	if err != nil || len(text)%8 != 0 || len(text) > 24 {
@@ -90,7 +90,7 @@ func (a *Admin) readStored(ctx context.Context, p *limiter.Policy, name, kind st
 		values[i] = int64(n)
 	}
 	s := kernel.State{Numbers: kernel.Numbers{A: values[0], B: values[1], C: values[2]}}
-	return p.Rule().Algorithm.Kernel.Describe(s, TicksNow(p), &p.Rule().Params), nil
+	return p.Algorithm.Kernel.Describe(s, TicksNow(p), &p.Params), nil
 }
 
 // readLog reads the ends of a log.
@@ -108,7 +108,7 @@ func (a *Admin) readLog(ctx context.Context, p *limiter.Policy, name string) (ma
 		}
 		s.Log.Entries = append(s.Log.Entries, entry)
 	}
-	described := p.Rule().Algorithm.Kernel.Describe(s, TicksNow(p), &p.Rule().Params)
+	described := p.Algorithm.Kernel.Describe(s, TicksNow(p), &p.Params)
 	described["entries"] = entries
 	return described, nil
 }
@@ -169,4 +169,4 @@ func (a *Admin) readRunning(ctx context.Context, name, kind string) (map[string]
 }
 
 // TicksNow returns this machine's time in a policy's ticks.
-func TicksNow(p *limiter.Policy) int64 { return time.Now().UnixMicro() / p.Rule().Params.Tick }
+func TicksNow(p *limiter.Policy) int64 { return time.Now().UnixMicro() / p.Params.Tick }

@@ -50,12 +50,12 @@ func (n *Node) Refund(slot uint16, checks []limiter.Check) {
 	plain, changes := make([]limiter.Check, 0, len(checks)), make([]limiter.Change, 0, len(checks))
 	for i := range checks {
 		c := &checks[i]
-		if c.Policy.Settings().Lease == 0 {
+		if c.Policy.Settings.Lease == 0 {
 			plain, changes = append(plain, *c), append(changes, limiter.Change{Units: -limiter.Units(c)})
 			continue
 		}
 		if limiter.Units(c) > 0 {
-			back := NewTakeAhead(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, limiter.Units(c), limiter.Kept(c).Receipt)
+			back := NewTakeAhead(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, limiter.Units(c), c.State.Receipt)
 			back.Slot = slot
 			n.Background(back, n.reportLoss)
 		}

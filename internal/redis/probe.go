@@ -138,20 +138,20 @@ func (r *Store) ProbeKeyIn(slot uint16) string {
 // forProbes returns a policy of the same algorithm, under the same name in Redis, whose keys expire
 // soon. Probes of all nodes take units of running requests that nothing releases, and never reach that limit.
 func forProbes(p *limiter.Policy) *limiter.Policy {
-	s := limiter.Settings{Name: p.Name(), Algorithm: p.Rule().Algorithm.Name, Limit: 1000, Window: time.Second}
-	if p.CountsRunning() {
+	s := limiter.Settings{Name: p.Name(), Algorithm: p.Algorithm.Name, Limit: 1000, Window: time.Second}
+	if p.CountsRunning {
 		s = limiter.Settings{Name: p.Name(), MaxConcurrent: limiter.MaxRunning, NodeTimeout: limiter.MinNodeTimeout}
 	}
-	if p.Rule().Ban != nil {
+	if p.Ban != nil {
 		s.Ban, s.BanAfter = []time.Duration{limiter.MinBan}, limiter.MaxBanAfter // writes, and hardly ever bans
 	}
 	probed, err := limiter.NewPolicy(s)
 	if err != nil {
 		return p
 	}
-	probed.Rule().ID = p.Rule().ID
-	if p.Rule().Ban != nil {
-		probed.Rule().Ban.ID = p.Rule().Ban.ID
+	probed.ID = p.ID
+	if p.Ban != nil {
+		probed.Ban.ID = p.Ban.ID
 	}
 	return probed
 }

@@ -63,7 +63,7 @@ func (m *Run) StampOf() wire.Stamp { return m.stamp }
 
 // RunOf returns the message or the part of a check; nil where it has none.
 func RunOf(c *limiter.Check) *Run {
-	m, _ := limiter.Kept(c).Held.(*Run)
+	m, _ := c.State.Owner.(*Run)
 	return m
 }
 
@@ -193,7 +193,7 @@ func (t *Tracker) endLast(ended *Record, outcome Outcome, now clock.Moment) {
 // keep keeps the node's entry in Redis for as long as a message of unknown outcome could change it: an
 // entry that is gone cannot refuse it.
 func (t *Tracker) keep(r *Record, now clock.Moment) {
-	r.keepTill = now.Add(r.Policy.Settings().NodeTimeout)
+	r.keepTill = now.Add(r.Policy.Settings.NodeTimeout)
 }
 
 // LetThrough counts units that run without Redis's decision.

@@ -111,10 +111,10 @@ func (r *Store) Release() {
 // Decide implements [limiter.Store]. It waits for at most the timeout. A request whose answer is lost was
 // charged at most once: a command is sent again only if it has certainly not run.
 func (r *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Source, error) {
-	if err := limiter.Validate(checks); err != nil {
+	if err := limiter.Prepare(checks); err != nil {
 		return limiter.SourceRedis, err
 	}
-	limiter.ForgetRunning(checks)
+	limiter.ForgetDecision(checks)
 	return limiter.SourceRedis, r.DecideWithin(ctx, checks)
 }
 

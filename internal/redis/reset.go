@@ -17,7 +17,7 @@ import (
 // Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
 func (a *Admin) Reset(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) (int64, error) {
 	found, err := a.unlink(ctx, a.RedisKey(p, key))
-	if p.Rule().Ban != nil && err == nil {
+	if p.Ban != nil && err == nil {
 		banned := int64(0)
 		banned, err = a.unlink(ctx, a.BanKey(p, key))
 		found += banned

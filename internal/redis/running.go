@@ -59,14 +59,14 @@ func (r *Store) EndTakes(checks []limiter.Check, err error) error {
 			continue
 		}
 		its := outcome
-		if err == nil && limiter.Kept(c).Late != kernel.InTime {
+		if err == nil && c.State.Late != kernel.InTime {
 			its, late = RanLate, true
 		}
 		if r.Running.End(*m, its); its == RanOK {
-			limiter.Kept(c).Places = int32(m.Units)
+			c.State.RunningUnits = int32(m.Units)
 			r.Uses.Acquire() // until it ends; the decision has one
 		} else {
-			limiter.Kept(c).Held = nil
+			c.State.Owner = nil
 		}
 	}
 	if late {
@@ -81,7 +81,7 @@ func (r *Store) EndRunning(checks []limiter.Check) {
 		c := &checks[i]
 		if m := RunOf(c); m != nil {
 			r.Running.Release(*m)
-			limiter.Kept(c).Held, limiter.Kept(c).Places = nil, 0
+			c.State.Owner, c.State.RunningUnits = nil, 0
 			r.Uses.Release()
 		}
 	}
@@ -93,14 +93,14 @@ func (r *Store) LetRun(checks []limiter.Check) {
 	t := r.Running
 	for i := range checks {
 		c := &checks[i]
-		if limiter.Kept(c).Places == 0 || !r.Uses.Acquire() {
+		if c.State.RunningUnits == 0 || !r.Uses.Acquire() {
 			continue
 		}
 		now, s := t.Now(), t.Shards.Of(c.Key.String())
 		s.Mu.Lock()
 		record := t.Find(c.Policy, c.Key.String(), now)
-		t.LetThrough(record, int64(limiter.Kept(c).Places), now)
-		limiter.Kept(c).Held = &Run{Record: record, Units: int64(limiter.Kept(c).Places)}
+		t.LetThrough(record, int64(c.State.RunningUnits), now)
+		c.State.Owner = &Run{Record: record, Units: int64(c.State.RunningUnits)}
 		s.Mu.Unlock()
 	}
 }
@@ -110,12 +110,12 @@ func (r *Store) LetRun(checks []limiter.Check) {
 func (r *Store) sendState(m Run, ended func()) {
 	record := m.Record
 	n, slot := r.NodeOf(limiter.AsEncoded(record.Key))
-	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, Ticket: kernel.Keep(kernel.Kept{Held: &m})}
+	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, State: limiter.CheckState{Owner: &m}}
 	c := NewCall(wire.OpState, []limiter.Check{check})
 	c.Slot = slot
 	n.Background(c, func(e Ended) {
 		outcome := OutcomeOf(e.Err())
-		if p := e.Answer(); p != nil && limiter.Kept(&p.Checks[0]).Late != kernel.InTime {
+		if p := e.Answer(); p != nil && p.Checks[0].State.Late != kernel.InTime {
 			outcome = RanLate
 		}
 		r.Running.Finish(m, outcome)

@@ -21,7 +21,7 @@ type Tracker struct {
 	Failed func() bool // reports whether all of Redis fails
 	Now    func() clock.Moment
 
-	Shards   limiter.Set[Shard]
+	Shards   limiter.Shards[Shard]
 	Records  atomic.Int64
 	policies sync.Map   // the first policy of each ID, so that states of one ID have one shape
 	Ticks    clock.Task // sends the states that are due
@@ -92,7 +92,7 @@ func NewTracker() *Tracker {
 
 // Find returns the record of a key, and makes it where there is none. The shard's lock is held.
 func (t *Tracker) Find(p *limiter.Policy, key string, now clock.Moment) *Record {
-	s, name := t.Shards.Of(key), limiter.QuotaName{Policy: p.Rule().ID, Key: key}
+	s, name := t.Shards.Of(key), limiter.QuotaName{Policy: p.ID, Key: key}
 	r := s.Records[name]
 	if r == nil {
 		r = &Record{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), index: -1}
@@ -107,16 +107,16 @@ func (t *Tracker) Find(p *limiter.Policy, key string, now clock.Moment) *Record 
 
 // policyOf returns one policy for all that count in the same states.
 func (t *Tracker) policyOf(p *limiter.Policy) *limiter.Policy {
-	if kept, found := t.policies.Load(p.Rule().ID); found {
+	if kept, found := t.policies.Load(p.ID); found {
 		return kept.(*limiter.Policy) //nolint:forcetypeassert,errcheck // the map holds nothing else
 	}
-	kept, _ := t.policies.LoadOrStore(p.Rule().ID, p)
+	kept, _ := t.policies.LoadOrStore(p.ID, p)
 	return kept.(*limiter.Policy) //nolint:forcetypeassert,errcheck // as above
 }
 
 // drop removes a record that ended or holds nothing. The shard's lock is held.
 func (t *Tracker) drop(r *Record) {
-	s, name := t.Shards.Of(r.Key), limiter.QuotaName{Policy: r.Policy.Rule().ID, Key: r.Key}
+	s, name := t.Shards.Of(r.Key), limiter.QuotaName{Policy: r.Policy.ID, Key: r.Key}
 	if s.Records[name] == r {
 		delete(s.Records, name)
 		heap.Remove(&s.Due, r.index)
@@ -128,7 +128,7 @@ func (t *Tracker) drop(r *Record) {
 
 // statePeriod returns the time between two states of a record.
 func (r *Record) statePeriod() time.Duration {
-	return r.Policy.Settings().NodeTimeout / statesPerTimeout
+	return r.Policy.Settings.NodeTimeout / statesPerTimeout
 }
 
 // markDirty has a state sent soon. The shard's lock is held.
@@ -165,8 +165,8 @@ func (t *Tracker) tick() {
 // while a message is handed over.
 func (t *Tracker) SendDue(most int) (left int) {
 	now, due := t.Now(), make([]Run, 0, 16)
-	for range limiter.Count {
-		due = t.Shards[t.next%limiter.Count].collect(t, now, most-len(due), due)
+	for range limiter.ShardCount {
+		due = t.Shards[t.next%limiter.ShardCount].collect(t, now, most-len(due), due)
 		if len(due) >= most {
 			break // the next tick goes on with this shard
 		}
@@ -205,14 +205,14 @@ func (t *Tracker) Begin(checks []limiter.Check) {
 	now := t.Now()
 	for i := range checks {
 		c := &checks[i]
-		if !c.Policy.CountsRunning() || c.Peek {
+		if !c.Policy.CountsRunning || c.Peek {
 			continue
 		}
 		s := t.Shards.Of(c.Key.String())
 		s.Mu.Lock()
 		m := t.Find(c.Policy, c.Key.String(), now).beginTake(limiter.Units(c))
 		s.Mu.Unlock()
-		limiter.Kept(c).Held = &m
+		c.State.Owner = &m
 	}
 }
 

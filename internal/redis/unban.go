@@ -13,7 +13,7 @@ import (
 
 // Unban does what failover.Store.Unban does in the shared store.
 func (a *Admin) Unban(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) (bool, error) {
-	if p.Rule().Ban == nil {
+	if p.Ban == nil {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
@@ -22,7 +22,7 @@ func (a *Admin) Unban(ctx context.Context, p *limiter.Policy, key limiter.Encode
 	if a.MayBeHMAC(key) {
 		w := wire.NewWriter(a.KeyFormat)
 		w.Mac = nil // the key stands in the name as it is
-		names = append(names, string(w.Append(nil, p.Rule().Ban.ID, key.String())))
+		names = append(names, string(w.Append(nil, p.Ban.ID, key.String())))
 	}
 	banned := false
 	for _, name := range names {

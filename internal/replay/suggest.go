@@ -42,7 +42,7 @@ func NewSuggester(policy *limiter.Policy, keyTemplate string, algorithms []strin
 }
 
 func newSuggester(policy *limiter.Policy, keyTemplate string, algorithms []string, highest int64) (*Suggester, error) {
-	own := policy.Settings()
+	own := policy.Settings
 	s := &Suggester{own: own, met: newSample(), ran: newSample(), running: newRunning()}
 	s.result = Suggestions{
 		Policy: own.Name, Key: keyTemplate, Window: own.Window, Calendar: own.Calendar, TimeZone: own.Zone(), NotTried: []string{},

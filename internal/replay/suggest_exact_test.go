@@ -89,7 +89,7 @@ func decideAll(t *testing.T, s limiter.Settings, traffic []asked) decided {
 			delete(passed, ends)
 		}
 		now = a.micros
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(a.key), Weight: a.weight, Peek: a.weight == 0, Refundable: a.returned && !p.CountsRunning()}}
+		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(a.key), Weight: a.weight, Peek: a.weight == 0, Refundable: a.returned && !p.CountsRunning}}
 		_, err := store.Decide(context.Background(), checks)
 		assert.FatalIf(t, err != nil, "%v", err)
 		switch {
@@ -299,7 +299,7 @@ func TestSuggester_calendar(t *testing.T) {
 	begins := time.Date(2026, 9, 4, 12, 0, 0, 0, time.UTC).UnixMicro()
 	const day = 86_400_000_000
 	for _, calendar := range []string{"day", "month"} {
-		settings := suggestPolicy(t, limiter.Settings{Calendar: calendar, Location: zone, Limit: 20, Refunds: true}).Settings()
+		settings := suggestPolicy(t, limiter.Settings{Calendar: calendar, Location: zone, Limit: 20, Refunds: true}).Settings
 		traffic := suggestTraffic(1, 2000, day, 1000, 0.1)
 		first := traffic[0].micros
 		for i := range traffic {

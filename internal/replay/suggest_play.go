@@ -109,7 +109,7 @@ func (t *trial) play(requests []int32, limit int64) error {
 
 // giveBack returns what a check has taken: the units of a request that runs, or the refund of one that is not counted.
 func giveBack(store *memory.Store, check limiter.Check) {
-	if check.Policy.CountsRunning() {
+	if check.Policy.CountsRunning {
 		store.EndRunning([]limiter.Check{check})
 		return
 	}

@@ -13,10 +13,10 @@ import (
 
 // Describe describes the policy of a rule, with the handler whose rule it is. The place is missing.
 func Describe(r *rule.Rule) description.Policy {
-	settings := r.Policy.Settings()
+	settings := r.Policy.Settings
 	p := description.Of(settings)
 	p.BurstFrom, p.Unlimited = r.Texts.BurstFrom, r.Numbers.Unlimited
-	if p.LimitFrom = r.Texts.LimitFrom; r.Policy.CountsRunning() {
+	if p.LimitFrom = r.Texts.LimitFrom; r.Policy.CountsRunning {
 		p.LimitFrom, p.MaxConcurrentFrom = "", r.Texts.LimitFrom
 	}
 	if p.Unlimited {

@@ -58,7 +58,7 @@ func (c Challenge) Admit(check *limiter.Check, number string, v *Variants, overr
 	if c.Limit == 0 || overridden {
 		return
 	}
-	if policy, err := v.withLimit(c.Limit, check.Policy.Settings().Burst); err == nil { // it was tried when the policy was checked
+	if policy, err := v.withLimit(c.Limit, check.Policy.Settings.Burst); err == nil { // it was tried when the policy was checked
 		check.Policy = policy
 	}
 }

@@ -117,7 +117,7 @@ func (s *Set) policyForRequest(rule *Rule, r *http.Request, repl *caddy.Replacer
 	if n.LimitFrom.Name == "" && n.BurstFrom.Name == "" {
 		return rule.Policy, Counts
 	}
-	ownLimit, ownBurst := rule.Policy.Limit(), rule.Policy.Settings().Burst
+	ownLimit, ownBurst := rule.Policy.Limit(), rule.Policy.Settings.Burst
 	limit, burst := ownLimit, ownBurst
 	if n.Unlimited {
 		limit = unlimited
@@ -147,7 +147,7 @@ func (s *Set) policyForRequest(rule *Rule, r *http.Request, repl *caddy.Replacer
 // closestValid returns the policy for a limit and a burst that are not possible together. An invalid burst does not
 // discard a valid limit, and vice versa.
 func (s *Set) closestValid(rule *Rule, limit, burst int64) (*limiter.Policy, Status) {
-	policy, err := rule.Numbers.Variants.withLimit(limit, rule.Policy.Settings().Burst)
+	policy, err := rule.Numbers.Variants.withLimit(limit, rule.Policy.Settings.Burst)
 	if err == nil {
 		s.warn(rule, "burst", errImpossible)
 		return policy, Counts
@@ -167,7 +167,7 @@ var errImpossible = errors.New("the number is not possible with the policy's oth
 
 // limitOption returns the name of the option that has the rule's limit.
 func (r *Rule) limitOption() string {
-	if r.Policy.CountsRunning() {
+	if r.Policy.CountsRunning {
 		return "max_concurrent"
 	}
 	return "limit"

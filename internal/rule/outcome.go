@@ -53,7 +53,7 @@ func ReasonOf(checks []limiter.Check, source limiter.Source) Reason {
 		return ReasonBan
 	case c.Result.ForOthers:
 		return ReasonReserve
-	case c.Policy.CountsRunning():
+	case c.Policy.CountsRunning:
 		return ReasonMaxConcurrent
 	}
 	return ReasonLimit

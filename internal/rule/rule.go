@@ -135,7 +135,7 @@ func NewSet(rules []Rule) *Set {
 // evaluated at the same time.
 func (s *Set) Replace(v *Variants) {
 	for i := range s.Rules {
-		if r := &s.Rules[i]; r.Policy.ID() == v.base.ID() {
+		if r := &s.Rules[i]; r.Policy.ID == v.base.ID {
 			r.Policy, r.Numbers.Variants = v.base, v
 			r.prepare()
 		}
@@ -152,9 +152,9 @@ func (s *Set) Only(policy string) *Set {
 // RuleOf returns the first rule that a check may come from. The policy of the check is the rule's, or differs from it
 // in limit and burst alone, so that both have one ID.
 func (s *Set) RuleOf(check *limiter.Check) *Rule {
-	id := check.Policy.ID()
+	id := check.Policy.ID
 	for i := range s.Rules {
-		if s.Rules[i].Policy.ID() == id {
+		if s.Rules[i].Policy.ID == id {
 			return &s.Rules[i]
 		}
 	}

@@ -63,7 +63,7 @@ func chargeBoth(tr *Trace, stores []*Store) {
 		c := &request[i]
 		c.Weight, c.Peek = max(1, c.Weight), false
 		if tr.Random.IntN(150) == 0 {
-			c.Weight = []int64{c.Policy.Capacity() * 5, kernel.LogUnits - 2, limiter.MaxCharge / c.Policy.Rule().Params.Window, limiter.MaxCharge}[tr.Random.IntN(4)]
+			c.Weight = []int64{c.Policy.Capacity() * 5, kernel.LogUnits - 2, limiter.MaxCharge / c.Policy.Params.Window, limiter.MaxCharge}[tr.Random.IntN(4)]
 		}
 	}
 	for _, s := range stores {
@@ -76,13 +76,13 @@ func chargeBoth(tr *Trace, stores []*Store) {
 func repayBoth(t *testing.T, tr *Trace, stores []*Store) {
 	t.Helper()
 	c := &tr.request()[0]
-	p := &c.Policy.Rule().Params
+	p := &c.Policy.Params
 	now := tr.Now / p.Tick
 	d := kernel.Debt{Amount: 1 + tr.Random.Int64N(2*p.Capacity)}
 	switch {
 	case c.Policy.IsBucket():
 		d.Amount = 1 + tr.Random.Int64N(2*p.Capacity*p.Window)
-	case c.Policy.Rule().Algorithm.Logs:
+	case c.Policy.Algorithm.Logs:
 		d.At = now - []int64{0, 1, p.Window / 2, p.Window - 1, p.Window, p.Window + 1, -1}[tr.Random.IntN(7)]
 	case p.Periods != nil:
 		d.At = p.Periods.Around(now)[tr.Random.IntN(4)] + tr.Random.Int64N(5*3_600_000_000)
@@ -95,7 +95,7 @@ func repayBoth(t *testing.T, tr *Trace, stores []*Store) {
 		units[i] = s.Repay(t, c, d)
 	}
 	if units[0] != units[1] {
-		t.Fatalf("at epoch%+d, a debt %+v of %v: %v units settled", tr.Now-Epoch, d, c.Policy.Settings(), units)
+		t.Fatalf("at epoch%+d, a debt %+v of %v: %v units settled", tr.Now-Epoch, d, c.Policy.Settings, units)
 	}
 	playBoth(t, tr, stores)
 }
@@ -105,9 +105,9 @@ func compare(t *testing.T, tr *Trace, stores []*Store, answers [][]limiter.Check
 	t.Helper()
 	for i := range answers[0] {
 		a, b := answers[0][i], answers[1][i]
-		if a.Result != b.Result || (!a.Result.Banned && limiter.Kept(&a).Withheld != limiter.Kept(&b).Withheld) {
+		if a.Result != b.Result || (!a.Result.Banned && a.State.Withheld != b.State.Withheld) {
 			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s:\n%s %+v\n%s %+v", tr.Now-Epoch,
-				i, len(answers[0]), a.Policy.Settings(), a.Weight, a.Reserve, a.Key, stores[0].Name, answers[0], stores[1].Name, answers[1])
+				i, len(answers[0]), a.Policy.Settings, a.Weight, a.Reserve, a.Key, stores[0].Name, answers[0], stores[1].Name, answers[1])
 		}
 		checkInvariants(t, &a)
 	}
@@ -119,8 +119,8 @@ func checkInvariants(t *testing.T, c *limiter.Check) {
 	r := c.Result
 	if r.Remaining < 0 || r.Remaining > c.Policy.Capacity() || r.ResetAfter < 0 || r.Delay < 0 ||
 		limiter.NeverPasses(c) != (r.RetryAfter == limiter.Never) || r.Remaining > c.Policy.Capacity()-limiter.Reserve(c) ||
-		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || limiter.Kept(c).Withheld < 0 || (limiter.Kept(c).Withheld > limiter.Reserve(c) && c.Policy.Rule().Params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
-		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.Rule().Ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
-		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Reserve, c.Policy.Settings(), r)
+		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || c.State.Withheld < 0 || (c.State.Withheld > limiter.Reserve(c) && c.Policy.Params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
+		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.Ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
+		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Reserve, c.Policy.Settings, r)
 	}
 }

@@ -45,7 +45,7 @@ func periodsHold(t *testing.T, open Open) {
 				} {
 					r := s.Play(t, step.at, p, step.weight)
 					if r.RetryAfter != limiter.Duration(step.wait) || r.Remaining != step.remaining {
-						t.Fatalf("weight %d at %v: wait %v, remaining %d; want %v, %d", step.weight, time.UnixMicro(step.at).In(p.Settings().Location), r.RetryAfter, r.Remaining, limiter.Duration(step.wait), step.remaining)
+						t.Fatalf("weight %d at %v: wait %v, remaining %d; want %v, %d", step.weight, time.UnixMicro(step.at).In(p.Settings.Location), r.RetryAfter, r.Remaining, limiter.Duration(step.wait), step.remaining)
 					}
 				}
 			})

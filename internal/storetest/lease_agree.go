@@ -35,7 +35,7 @@ func AgreeOnLeases(t *testing.T, open Open, traces uint64) {
 					playBoth(t, tr, stores)
 				default:
 					if p := leaseBoth(t, tr, stores); p != nil {
-						granted[p.Settings().Algorithm]++
+						granted[p.Settings.Algorithm]++
 					}
 				}
 			}
@@ -79,10 +79,10 @@ func newLeaseTrace(t *testing.T, seed uint64) *Trace {
 func leaseBoth(t *testing.T, tr *Trace, stores []*Store) *limiter.Policy {
 	t.Helper()
 	c := tr.request()[0]
-	if c.Policy.Rule().Algorithm.Logs && c.Weight > kernel.LogUnits/4 {
+	if c.Policy.Algorithm.Logs && c.Weight > kernel.LogUnits/4 {
 		c.Weight = 1
 	}
-	wish := kernel.Wish{Units: tr.Random.Int64N(c.Policy.Capacity() + 1), Lasts: tr.Random.Int64N(2*c.Policy.Rule().Params.LongestLease() + 2)}
+	wish := kernel.Wish{Units: tr.Random.Int64N(c.Policy.Capacity() + 1), Lasts: tr.Random.Int64N(2*c.Policy.Params.LongestLease() + 2)}
 	var rest int64
 	var back *heldLease
 	if len(tr.leases) > 0 && tr.Random.IntN(2) == 0 {
@@ -110,13 +110,13 @@ func leaseBoth(t *testing.T, tr *Trace, stores []*Store) *limiter.Policy {
 	}
 	a, b := leases[0], leases[1]
 	if results[0] != results[1] || a != b {
-		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.Now-Epoch, c.Policy.Settings(), limiter.Units(&c), c.Reserve, wish, rest, results[0], a, results[1], b)
+		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: %+v %+v and %+v %+v", tr.Now-Epoch, c.Policy.Settings, limiter.Units(&c), c.Reserve, wish, rest, results[0], a, results[1], b)
 	}
 	if a.Units == 0 {
 		return nil
 	}
-	if longest := c.Policy.Rule().Params.LongestLease() * c.Policy.Rule().Params.Tick; a.Lasts > longest || a.Units > c.Policy.Capacity()/4 || a.Units > wish.Units {
-		t.Fatalf("%v: leased %+v for the wish %+v", c.Policy.Settings(), a, wish)
+	if longest := c.Policy.Params.LongestLease() * c.Policy.Params.Tick; a.Lasts > longest || a.Units > c.Policy.Capacity()/4 || a.Units > wish.Units {
+		t.Fatalf("%v: leased %+v for the wish %+v", c.Policy.Settings, a, wish)
 	}
 	tr.leases = append(tr.leases, heldLease{c, leases})
 	return c.Policy

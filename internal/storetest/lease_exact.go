@@ -16,7 +16,7 @@ type admission struct{ at, weight int64 }
 // instant, passes there, and no span of them holds more than it may. Each way is enough by itself.
 func exactly(p *limiter.Policy, admitted []admission) error {
 	slices.SortStableFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
-	t, k := &p.Rule().Params, leasingKernelOf(p)
+	t, k := &p.Params, leasingKernelOf(p)
 	var s kernel.State
 	for i, a := range admitted {
 		v := k.Decide(s, a.at/t.Tick, t, a.weight, 0)
@@ -33,7 +33,7 @@ func exactly(p *limiter.Policy, admitted []admission) error {
 
 // overshoot returns by how many units a span of admissions exceeds what it may hold.
 func overshoot(p *limiter.Policy, admitted []admission) (worst int64) {
-	t := &p.Rule().Params
+	t := &p.Params
 	counts := map[int64]int64{}
 	first, sum := 0, int64(0)          // of a log's span
 	level, last := int64(0), int64(-1) // of a bucket
@@ -41,13 +41,13 @@ func overshoot(p *limiter.Policy, admitted []admission) (worst int64) {
 		now := a.at / t.Tick
 		w := now / t.Window
 		switch {
-		case p.Rule().Algorithm.Bursts:
+		case p.Algorithm.Bursts:
 			if last >= 0 {
 				level = max(0, level-(now-last)*t.Limit)
 			}
 			level, last = level+a.weight*t.Window, now
 			worst = max(worst, kernel.CeilDiv(level-t.Capacity*t.Window, t.Window))
-		case p.Rule().Algorithm.Logs:
+		case p.Algorithm.Logs:
 			sum += a.weight
 			for admitted[first].at/t.Tick <= now-t.Window {
 				sum -= admitted[first].weight
@@ -57,7 +57,7 @@ func overshoot(p *limiter.Policy, admitted []admission) (worst int64) {
 		default:
 			counts[w] += a.weight
 			before := int64(0)
-			if p.Settings().Algorithm == limiter.SlidingWindowCounter {
+			if p.Settings.Algorithm == limiter.SlidingWindowCounter {
 				before = counts[w-1] * (t.Window - (now - w*t.Window)) / t.Window
 			}
 			worst = max(worst, counts[w]+before-t.Limit)
@@ -68,5 +68,5 @@ func overshoot(p *limiter.Policy, admitted []admission) (worst int64) {
 
 // leasingKernelOf returns the kernel of a policy whose units can be leased.
 func leasingKernelOf(p *limiter.Policy) kernel.Leasing {
-	return p.Rule().Algorithm.Kernel.(kernel.Leasing) //nolint:forcetypeassert,errcheck // the tests lease no others
+	return p.Algorithm.Kernel.(kernel.Leasing) //nolint:forcetypeassert,errcheck // the tests lease no others
 }

@@ -26,7 +26,7 @@ func LeasesNeverAdmitMore(t *testing.T, first uint64, decisions int64, open func
 				w := playLeases(t, algorithm, first*uint64(i+1)+traces, store)
 				sum.add(w)
 				if err := exactly(w.policy, w.admitted); err != nil {
-					t.Fatalf("trace %d, %v: %v", traces, w.policy.Settings(), err)
+					t.Fatalf("trace %d, %v: %v", traces, w.policy.Settings, err)
 				}
 			}
 			if sum.spent == 0 || sum.late == 0 || sum.returned == 0 || sum.lost == 0 || sum.paused == 0 || sum.restored == 0 && decisions > 10_000 {
@@ -60,20 +60,20 @@ func leaseTracePolicy(t *testing.T, random *rand.Rand, algorithm string) *limite
 	if err != nil {
 		t.Fatal(err)
 	}
-	if random.IntN(4) == 0 && p.Rule().Params.Tick == 1 {
+	if random.IntN(4) == 0 && p.Params.Tick == 1 {
 		p = inMilliseconds(p)
 	}
-	p.Rule().Lease = max(p.Rule().Lease, limiter.MinLease)
+	p.Lease = max(p.Lease, limiter.MinLease)
 	return p
 }
 
 // inMilliseconds returns a policy that counts in milliseconds, as one of large numbers does.
 func inMilliseconds(p *limiter.Policy) *limiter.Policy {
-	t := p.Rule().Params
+	t := p.Params
 	t.Tick, t.Window = 1000, t.Window/1000
 	t.Full, t.MaxDebt = kernel.CeilDiv(t.Capacity*t.Window, t.Limit), kernel.MostDebt(t.Limit, 1000)
 	other := p.With(t)
-	other.Rule().ID, other.Rule().Lease, other.Rule().Salt = p.ID()+"-ms", p.Rule().Lease, p.Rule().Salt
+	other.ID, other.Lease, other.Salt = p.ID+"-ms", p.Lease, p.Salt
 	return other
 }
 
@@ -82,7 +82,7 @@ func playLeases(t *testing.T, algorithm string, seed uint64, store *Store) *leas
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 11))
 	w := &leaseWorld{t: t, store: store, random: random, policy: leaseTracePolicy(t, random, algorithm), key: limiter.EncodeKey(fmt.Sprint("k", seed)), now: Epoch}
-	w.now += random.Int64N(3 * w.policy.Rule().Params.Window * w.policy.Rule().Params.Tick)
+	w.now += random.Int64N(3 * w.policy.Params.Window * w.policy.Params.Tick)
 	for range 1 + random.IntN(4) {
 		rate := 0.8751 + random.Float64()*0.4 // a clock that is slower by an eighth: Redis's gains a seventh on it
 		if random.IntN(3) == 0 {
@@ -146,7 +146,7 @@ func (w *leaseWorld) act(n *leaseNode) {
 			weight = 1 + random.Int64N(5)
 		case 1:
 			if random.IntN(4) == 0 {
-				weight = 1 + random.Int64N(w.policy.Rule().Params.Capacity)
+				weight = 1 + random.Int64N(w.policy.Params.Capacity)
 			}
 		}
 		for range 1 + random.IntN(6) {
@@ -158,8 +158,8 @@ func (w *leaseWorld) act(n *leaseNode) {
 // pause returns how long until something else happens: nothing, a little, until an instant at which
 // something changes, or until everything has drained.
 func (w *leaseWorld) pause() int64 {
-	random, window := w.random, w.policy.Rule().Params.Window*w.policy.Rule().Params.Tick
-	longest := w.policy.Rule().Params.LongestLease() * w.policy.Rule().Params.Tick
+	random, window := w.random, w.policy.Params.Window*w.policy.Params.Tick
+	longest := w.policy.Params.LongestLease() * w.policy.Params.Tick
 	switch x := random.IntN(40); {
 	case x < 10:
 		return 0
@@ -193,5 +193,5 @@ func (w *leaseWorld) pause() int64 {
 	case x < 39:
 		return random.Int64N(window / 2)
 	}
-	return 2 * max(window, w.policy.Rule().Params.Full*w.policy.Rule().Params.Tick)
+	return 2 * max(window, w.policy.Params.Full*w.policy.Params.Tick)
 }

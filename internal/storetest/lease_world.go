@@ -136,7 +136,7 @@ func (n *leaseNode) clock(at int64) clock.Moment { return clock.Moment(n.rate * 
 
 // delay is how long a message or a process is held up.
 func (w *leaseWorld) delay() int64 {
-	longest := w.policy.Rule().Params.LongestLease() * w.policy.Rule().Params.Tick
+	longest := w.policy.Params.LongestLease() * w.policy.Params.Tick
 	switch w.random.IntN(12) {
 	case 0:
 		return 0
@@ -160,7 +160,7 @@ func (n *leaseNode) giveBack(l lease.HeldUnits) {
 	}
 	delay := w.delay()
 	if w.random.IntN(8) == 0 {
-		delay += w.random.Int64N(2 * w.policy.Rule().Params.Window * w.policy.Rule().Params.Tick)
+		delay += w.random.Int64N(2 * w.policy.Params.Window * w.policy.Params.Tick)
 	}
 	w.later(delay, func() {
 		w.lease(&limiter.Check{Policy: w.policy, Key: w.key, Peek: true}, kernel.Wish{}, l.Left, l.Receipt)
@@ -221,9 +221,9 @@ func (n *leaseNode) ask(t *lease.Table, q lease.Question, c *limiter.Check) {
 // makeBusy makes the key one that the node has seen often.
 func (n *leaseNode) makeBusy() {
 	t, w := n.table, n.world
-	hash := limiter.Hash(w.key.String())
-	s := &t.Shards[hash%limiter.Count]
-	seen := lease.Pace{Last: t.Now(), Gap: float64(1 + w.random.IntN(int(w.policy.Rule().Lease)/lease.BusyIn)), Gaps: lease.PaceSamples}
+	hash := limiter.HashKey(w.key.String())
+	s := &t.Shards[hash%limiter.ShardCount]
+	seen := lease.Pace{Last: t.Now(), Gap: float64(1 + w.random.IntN(int(w.policy.Lease)/lease.BusyIn)), Gaps: lease.PaceSamples}
 	if k := s.Busy[lease.Quota{Policy: w.policy, Key: w.key.String()}]; k != nil {
 		k.Pace = seen
 		return
@@ -231,7 +231,7 @@ func (n *leaseNode) makeBusy() {
 	if s.Seen == nil {
 		s.Seen = new([lease.LeaseSlots]lease.WatchedKey)
 	}
-	s.Seen[hash/limiter.Count%lease.LeaseSlots] = lease.WatchedKey{Key: hash ^ w.policy.Rule().Salt, Pace: seen}
+	s.Seen[hash/limiter.ShardCount%lease.LeaseSlots] = lease.WatchedKey{Key: hash ^ w.policy.Salt, Pace: seen}
 }
 
 // request decides a request as [Store.decideByLeases] does.
@@ -253,7 +253,7 @@ func (n *leaseNode) request(weight int64) (local bool) {
 	if k != nil {
 		q = n.table.Question(k)
 		if q.Wish.Units > 0 && w.random.IntN(2) == 0 { // more, or for longer, than the pace asks for
-			p := &w.policy.Rule().Params
+			p := &w.policy.Params
 			units := []int64{1, 1 + w.random.Int64N(p.Capacity/100+1), 1 + w.random.Int64N(p.Capacity), p.Capacity}
 			lasts := []int64{1, 1 + w.random.Int64N(p.LongestLease()), p.LongestLease(), 2 * p.LongestLease()}
 			q.Wish = kernel.Wish{Units: units[w.random.IntN(4)], Lasts: lasts[w.random.IntN(4)]}

@@ -42,12 +42,12 @@ func retryAfterIsExact(t *testing.T, open func(t testing.TB) *Store) {
 				denials++
 				// Counted in milliseconds, the clock's fraction is gone: the answer cannot be
 				// earlier.
-				at, tick := tr.Now+r.RetryAfter.Microseconds(), p.Rule().Params.Tick
+				at, tick := tr.Now+r.RetryAfter.Microseconds(), p.Params.Tick
 				if early := s.Copy(p).PlayLeaving(t, at-tick, p, weight, reserve); at-tick > tr.Now && early.Passes() {
-					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.Settings(), r.RetryAfter)
+					t.Fatalf("%v: denied with retry after %v, but passes a tick earlier", p.Settings, r.RetryAfter)
 				}
 				if then := s.Copy(p).PlayLeaving(t, at, p, weight, reserve); !then.Passes() {
-					t.Fatalf("%v: denied with retry after %v, and then again with %v", p.Settings(), r.RetryAfter, then.RetryAfter)
+					t.Fatalf("%v: denied with retry after %v, and then again with %v", p.Settings, r.RetryAfter, then.RetryAfter)
 				}
 			}
 		}
@@ -71,10 +71,10 @@ func remainingPasses(t *testing.T, open func(t testing.TB) *Store) {
 					continue // also of a client that is banned
 				}
 				if r.Remaining > 0 && !s.Copy(p).PlayLeaving(t, tr.Now, p, r.Remaining, reserve).Passes() {
-					t.Fatalf("%v, %d left: %d units remain, but they do not pass", p.Settings(), reserve, r.Remaining)
+					t.Fatalf("%v, %d left: %d units remain, but they do not pass", p.Settings, reserve, r.Remaining)
 				}
 				if s.Copy(p).PlayLeaving(t, tr.Now, p, r.Remaining+1, reserve).Passes() {
-					t.Fatalf("%v, %d left: %d units remain, but one more passes", p.Settings(), reserve, r.Remaining)
+					t.Fatalf("%v, %d left: %d units remain, but one more passes", p.Settings, reserve, r.Remaining)
 				}
 			}
 		}
@@ -92,7 +92,7 @@ func resetAfterIsFull(t *testing.T, open func(t testing.TB) *Store) {
 				tr.Learn([]limiter.Check{{Result: r}})
 				at := tr.Now + r.ResetAfter.Microseconds()
 				if then := s.Copy(p).Play(t, at, p, 0); then.Remaining != p.Capacity() || then.ResetAfter != 0 {
-					t.Fatalf("%v: resets after %v, but then %+v", p.Settings(), r.ResetAfter, then)
+					t.Fatalf("%v: resets after %v, but then %+v", p.Settings, r.ResetAfter, then)
 				}
 			}
 		}
@@ -103,14 +103,14 @@ func resetAfterIsFull(t *testing.T, open func(t testing.TB) *Store) {
 // to drain) after a quota is used up. More counts as a broken clock.
 func clockRunsBackwards(t *testing.T, open func(t testing.TB) *Store) {
 	for _, p := range TracePolicies(t) {
-		window := p.Settings().Window.Microseconds()
-		if p.Rule().Algorithm.Bursts {
-			window = kernel.CeilDiv(p.Rule().Params.Capacity*p.Rule().Params.Window, p.Rule().Params.Limit) * p.Rule().Params.Tick
+		window := p.Settings.Window.Microseconds()
+		if p.Algorithm.Bursts {
+			window = kernel.CeilDiv(p.Params.Capacity*p.Params.Window, p.Params.Limit) * p.Params.Tick
 		}
-		for _, back := range []int64{p.Rule().Params.Tick, window / 3, window / 3 * 2} {
-			s, most := open(t), 1+p.Rule().Params.Limit/100
-			if p.Rule().Params.Periods != nil {
-				most = p.Rule().Params.Limit // may be any number
+		for _, back := range []int64{p.Params.Tick, window / 3, window / 3 * 2} {
+			s, most := open(t), 1+p.Params.Limit/100
+			if p.Params.Periods != nil {
+				most = p.Params.Limit // may be any number
 			}
 			for _, weight := range []int64{most, 1} { // a large quota by large steps first
 				for s.Play(t, Epoch+window, p, weight).Passes() {
@@ -118,7 +118,7 @@ func clockRunsBackwards(t *testing.T, open func(t testing.TB) *Store) {
 				}
 			}
 			if r := s.Play(t, Epoch+window-back, p, 1); r.Passes() {
-				t.Errorf("%v: passes again after the clock went back by %d µs", p.Settings(), back)
+				t.Errorf("%v: passes again after the clock went back by %d µs", p.Settings, back)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func DayPolicy(t testing.TB, name, algorithm string, limit int64) *limiter.Polic
 // RefundingPolicy is a [DayPolicy] that refunds.
 func RefundingPolicy(t testing.TB, name, algorithm string, limit int64) *limiter.Policy {
 	t.Helper()
-	s := DayPolicy(t, name, algorithm, limit).Settings()
+	s := DayPolicy(t, name, algorithm, limit).Settings
 	s.Refunds = true
 	return NewPolicy(t, s)
 }

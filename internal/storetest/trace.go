@@ -75,13 +75,13 @@ func newTrace(t *testing.T, seed uint64) *Trace {
 	tr := &Trace{Random: rand.New(rand.NewPCG(seed, 1)), Now: Epoch}
 	all := TracePolicies(t)
 	if only := limiter.Algorithms()[seed/2%uint64(len(limiter.Algorithms()))]; seed%2 == 1 {
-		all = slices.DeleteFunc(all, func(p *limiter.Policy) bool { return p.Settings().Algorithm != only })
+		all = slices.DeleteFunc(all, func(p *limiter.Policy) bool { return p.Settings.Algorithm != only })
 	} else if seed%3 == 0 {
-		all = slices.DeleteFunc(all, func(p *limiter.Policy) bool { return p.Rule().Ban == nil })
+		all = slices.DeleteFunc(all, func(p *limiter.Policy) bool { return p.Ban == nil })
 	}
 	for _, i := range tr.Random.Perm(len(all))[:4] {
-		s := all[i].Settings()
-		if all[i].Rule().Ban != nil && tr.Random.IntN(3) == 0 {
+		s := all[i].Settings
+		if all[i].Ban != nil && tr.Random.IntN(3) == 0 {
 			s.Refunds = s.MaxDelay == nil
 		}
 		tr.Policies = append(tr.Policies, NewPolicy(t, s))
@@ -98,14 +98,14 @@ func newTrace(t *testing.T, seed uint64) *Trace {
 // backwards.
 func (tr *Trace) Step() {
 	p := tr.Policies[tr.Random.IntN(len(tr.Policies))]
-	window := p.Settings().Window.Microseconds()
-	nudge := (tr.Random.Int64N(3) - 1) * p.Rule().Params.Tick
+	window := p.Settings.Window.Microseconds()
+	nudge := (tr.Random.Int64N(3) - 1) * p.Params.Tick
 	switch tr.Random.IntN(10) {
 	case 0, 1, 2:
 	case 3:
 		tr.Now = (tr.Now/window+1)*window + nudge
-		if p.Rule().Params.Periods != nil {
-			tr.Now = p.Rule().Params.Periods.Around(tr.Now)[2] + nudge
+		if p.Params.Periods != nil {
+			tr.Now = p.Params.Periods.Around(tr.Now)[2] + nudge
 		}
 	case 4:
 		tr.Now += window + nudge
@@ -118,8 +118,8 @@ func (tr *Trace) Step() {
 	case 8:
 		tr.Now += tr.Random.Int64N(2000)
 	case 9:
-		full := p.Rule().Params.Full * p.Rule().Params.Tick
-		back := []int64{tr.Random.Int64N(2*window + 1), window + nudge, full + nudge, p.Rule().Params.Tick}
+		full := p.Params.Full * p.Params.Tick
+		back := []int64{tr.Random.Int64N(2*window + 1), window + nudge, full + nudge, p.Params.Tick}
 		if tr.Random.IntN(3) == 0 {
 			tr.Now -= back[tr.Random.IntN(len(back))]
 		}
@@ -132,7 +132,7 @@ func (tr *Trace) Step() {
 func (tr *Trace) StepFor(p *limiter.Policy) {
 	before := tr.Now
 	tr.Step()
-	if p.Rule().Ban != nil {
+	if p.Ban != nil {
 		tr.Now = max(tr.Now, before)
 	}
 }

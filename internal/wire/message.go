@@ -117,7 +117,7 @@ next:
 	for _, c := range m.Order {
 		for i := range c.Checks {
 			start := len(m.arena)
-			m.arena = keys.Append(m.arena, c.Checks[i].Policy.Rule().ID, c.Checks[i].Key.String())
+			m.arena = keys.Append(m.arena, c.Checks[i].Policy.ID, c.Checks[i].Key.String())
 			m.names = append(m.names, argument{m.arena[start:len(m.arena):len(m.arena)]})
 		}
 	}
@@ -167,13 +167,13 @@ func (m *Message) writePolicies() {
 	}
 	m.WriteNumbers(int64(len(m.policies)))
 	for _, p := range m.policies {
-		t, before := &p.Rule().Params, m.Kernels&(kernelSets[p.Rule().Algorithm]-1)
+		t, before := &p.Params, m.Kernels&(kernelSets[p.Algorithm]-1)
 		place := int64(bits.OnesCount(uint(before))) + 1
 		m.WriteNumbers(place, t.Limit, t.Window, t.Capacity, t.MaxDelay, t.MaxDebt, t.Tick)
 	}
 	for _, p := range m.policies {
-		if numbers := p.Rule().Algorithm.Numbers; numbers != nil {
-			m.extra = numbers(m.extra[:0], m.now(), m.node, &p.Rule().Params)
+		if numbers := p.Algorithm.Numbers; numbers != nil {
+			m.extra = numbers(m.extra[:0], m.now(), m.node, &p.Params)
 			m.WriteNumbers(m.extra...)
 		}
 	}
@@ -192,7 +192,7 @@ func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 	stamped := false
 	for i := range shape.Checks {
 		check := &shape.Checks[i]
-		stamped = stamped || check.Policy.Rule().Algorithm == &kernel.RunningAlgorithm
+		stamped = stamped || check.Policy.Algorithm == &kernel.RunningAlgorithm
 		if check.Reserve == 0 {
 			m.WriteNumbers(int64(numbers[i]), limiter.Units(check))
 			continue
@@ -239,11 +239,11 @@ func (m *Message) writeStamps(calls []*Payload) {
 	for _, call := range calls {
 		for i := range call.Checks {
 			c := &call.Checks[i]
-			if !c.Policy.CountsRunning() {
+			if !c.Policy.CountsRunning {
 				continue
 			}
 			var stamp Stamp
-			if s, ok := limiter.Kept(c).Held.(Stamped); ok {
+			if s, ok := c.State.Owner.(Stamped); ok {
 				stamp = s.StampOf()
 			}
 			m.WriteNumbers(stamp.Epoch, stamp.Base)
@@ -277,7 +277,7 @@ func (m *Message) writeBanKeys(keys *KeyWriter) {
 	for i := len(m.Order) - 1; i >= 0; i-- {
 		checks := m.Order[i].Checks
 		for j := len(checks) - 1; j >= 0; j-- {
-			if b := checks[j].Policy.Rule().Ban; b != nil {
+			if b := checks[j].Policy.Ban; b != nil {
 				start := len(m.arena)
 				m.arena = keys.Append(m.arena, b.ID, checks[j].Key.String())
 				m.names = append(m.names, argument{m.arena[start:len(m.arena):len(m.arena)]})
@@ -289,16 +289,16 @@ func (m *Message) writeBanKeys(keys *KeyWriter) {
 // writeBans writes the bans of each policy.
 func (m *Message) writeBans() {
 	for _, p := range m.policies {
-		if p.Rule().Ban == nil {
+		if p.Ban == nil {
 			m.WriteNumbers(0)
 			continue
 		}
 		confirms := int64(0)
-		if p.Rule().Refunds {
+		if p.Refunds {
 			confirms = 1
 		}
-		m.WriteNumbers(int64(len(p.Rule().Ban.Durations)), p.Rule().Ban.After, confirms)
-		m.WriteNumbers(p.Rule().Ban.Durations...)
+		m.WriteNumbers(int64(len(p.Ban.Durations)), p.Ban.After, confirms)
+		m.WriteNumbers(p.Ban.Durations...)
 	}
 }
 

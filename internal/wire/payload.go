@@ -107,10 +107,10 @@ func (p *Payload) Fill(op Operation, checks []limiter.Check) {
 		return
 	}
 	for i := range checks {
-		p.Checks[i].Reserve = 0             // makes no difference to the shape
-		limiter.Kept(&p.Checks[i]).AsOf = 0 // of its decision
+		p.Checks[i].Reserve = 0         // makes no difference to the shape
+		p.Checks[i].State.DecidedAt = 0 // of its decision
 		if op&operationBits == OpChange {
-			p.Changes = append(p.Changes, Change{Receipt: limiter.Kept(&checks[i]).Receipt})
+			p.Changes = append(p.Changes, Change{Receipt: checks[i].State.Receipt})
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (m *Message) read(reply any) error {
 				c.Err = c.readAnswer(i, text)
 			}
 			if !failed {
-				limiter.Kept(&c.Checks[i]).AsOf, limiter.Kept(&c.Checks[i]).Turn = m.RedisTime, int32(key)
+				c.Checks[i].State.DecidedAt, c.Checks[i].State.Turn = m.RedisTime, int32(key)
 			}
 			text = text[answerSize[c.Op&(operationBits|WithReceipt|Ahead)]:]
 		}
@@ -80,7 +80,7 @@ func (p *Payload) readAnswer(check int, text string) error {
 	if p.Op&operationBits == OpChange {
 		return p.readChange(check, wait, remaining, reset, delay)
 	}
-	capacity, ban, least := float64(c.Policy.Rule().Params.Capacity), float64(0), float64(0)
+	capacity, ban, least := float64(c.Policy.Params.Capacity), float64(0), float64(0)
 	if c.Reserve != 0 {
 		least = -1 - capacity
 	}
@@ -88,7 +88,7 @@ func (p *Payload) readAnswer(check int, text string) error {
 		ban, delay = -delay, 0
 	}
 	late := kernel.InTime
-	if wait < -1 && c.Policy.CountsRunning() {
+	if wait < -1 && c.Policy.CountsRunning {
 		if late = lateness(wait); late != kernel.InTime {
 			wait = float64(kernel.RunningHint) // nothing passes that is to be sent again
 		}
@@ -97,7 +97,7 @@ func (p *Payload) readAnswer(check int, text string) error {
 		!(reset >= 0 && reset < kernel.Precision) || !(delay >= 0 && delay < kernel.Precision) || ban >= kernel.Precision {
 		return Undecided(fmt.Errorf("%w: wait %v, remaining %v, reset %v, delay %v", errValue, wait, remaining, reset, delay))
 	}
-	limiter.Kept(c).Late = late
+	c.State.Late = late
 	c.Result = limiter.Result{
 		Remaining:  int64(remaining),
 		RetryAfter: limiter.Duration(int64(wait)),
@@ -111,7 +111,7 @@ func (p *Payload) readAnswer(check int, text string) error {
 	switch p.Op {
 	case OpTake | WithReceipt:
 		receipt, err := readReceipt(text, 4)
-		limiter.Kept(c).Receipt = receipt
+		c.State.Receipt = receipt
 		return err
 	case OpTake | Ahead:
 		return p.readLease(c, text)
@@ -123,7 +123,7 @@ func (p *Payload) readAnswer(check int, text string) error {
 // that were added of a debt.
 func (p *Payload) readChange(check int, postponed, remaining, reset, added float64) error {
 	c := &p.Checks[check]
-	capacity := float64(c.Policy.Rule().Params.Capacity)
+	capacity := float64(c.Policy.Params.Capacity)
 	if postponed != 0 && postponed != 1 || !(remaining >= 0 && remaining <= capacity) ||
 		!(reset >= 0 && reset < kernel.Precision) || !(added >= 0 && added <= capacity) {
 		return Undecided(fmt.Errorf("%w: postponed %v, remaining %v, reset %v, added %v", errValue, postponed, remaining, reset, added))
@@ -136,7 +136,7 @@ func (p *Payload) readChange(check int, postponed, remaining, reset, added float
 // readLease reads the units leased, for how many microseconds, and their receipt.
 func (p *Payload) readLease(c *limiter.Check, text string) error {
 	units, lasts := Double(text, 4), Double(text, 5)
-	if !(units >= 0 && units <= float64(c.Policy.Rule().Params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) {
+	if !(units >= 0 && units <= float64(c.Policy.Params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) {
 		return Undecided(fmt.Errorf("%w: %v units for %v", errValue, units, lasts))
 	}
 	receipt, err := readReceipt(text, 6)

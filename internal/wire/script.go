@@ -69,8 +69,8 @@ const TakesFragment KernelSet = 1 << 29
 
 // FragmentsOf returns the fragments that decide by a policy.
 func FragmentsOf(p *limiter.Policy) KernelSet {
-	set := kernelSets[p.Rule().Algorithm]
-	if p.Rule().Ban != nil {
+	set := kernelSets[p.Algorithm]
+	if p.Ban != nil {
 		set |= banFragment
 	}
 	return set

@@ -44,7 +44,7 @@ func (h *endings) Pop() any {
 // have the request wait.
 func (s *Simulation) begin(q *gate.CheckGroup) {
 	for i := range q.Checks {
-		if q.Checks[i].Policy.CountsRunning() {
+		if q.Checks[i].Policy.CountsRunning {
 			s.begun = append(s.begun, q.Checks[i])
 		}
 	}

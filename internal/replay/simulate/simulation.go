@@ -151,7 +151,7 @@ func (s *Simulation) addLimiter(l *gate.Limiter) bool {
 func (s *Simulation) addPolicy(r *rule.Rule) {
 	s.headers = append(s.headers, r.Key.Headers()...)
 	s.log.Responses = s.log.Responses || r.ReadsResponseHeader()
-	settings := r.Policy.Settings()
+	settings := r.Policy.Settings
 	if index, known := s.indices[settings.Name]; known {
 		s.policies[index].AddHandler(routetrace.DescribeHandler(r))
 		return
