@@ -2,45 +2,46 @@
 -- those of takes.lua.
 -- A request's checks are all decided first and charged only if all of them pass. Requests follow
 -- one another in order, so the same key may appear in a batch many times.
--- Go twin: internal/wire/wire.go writes the arguments, read.go there reads the answer.
+-- Go twin: internal/wire/message.go writes the arguments, read.go there reads the answer.
 -- KEYS: one state per check, group by group, request by request.
 -- ARGV: one string of little-endian doubles: number of policies; per policy: kernel (its place
 --       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the
 --       largest debt (in 1/window units) and tick (in microseconds; the times before it count in
 --       ticks); the numbers that kernels read by themselves, policy by policy; then groups of
---       requests of one shape until the end: operation (1 take, 2 peek, 3 take with a receipt, 4
---       settle, 5 repay, 6 offend, 7 state, 9 lease), number of requests, checks per request, per
+--       requests of one shape until the end: operation, number of requests, checks per request, per
 --       check: policy (from 1), weight, and, where the policy is negated, its reserve: the units
---       that must stay for others; to settle, per request and check: the two numbers of its
---       receipt, the change of what was taken (below 0: units of the weight to refund, above 0: to
---       charge), the units that stay and count for bans, and 1 where the quota is to be
---       shown; to repay: instant and amount of a debt, see
---       internal/kernel/kernel.go; for a lease: the
---       units wanted and for how many ticks, units of an earlier lease to give back, 0, and the two
---       numbers of its receipt; to take (1, 3) and state the numbers that kernels read by
---       themselves, request by request, check by check. A state has one check.
---       A peek charges nothing; a receipt lets a take be refunded; settle corrects what a request
---       took to what it cost, and charges without the condition of room; repay adds what was
---       admitted while this Redis did not decide, up to the capacity. A lease gives back, decides
---       the weight, which may be 0, and then takes units ahead of their requests, at most a quarter
---       of what remains; its functions are fragments of their own behind the kernels. Where a
---       policy bans, ban.lua has more KEYS and ARGV: an offend is a peek that counts denials. A
---       state says how much of a node runs. Settlements, repayments and states are answered with
---       zeros, but for the quota that a settlement shows, the units repaid as remaining, and the
---       wait and what remains of a state.
+--       that must stay for others. Then, request by request and check by check, what the operation
+--       needs beside:
+--       1 take: charges the weights if all checks pass. The numbers that kernels read.
+--         9 is a take with a receipt, by which it can be changed later.
+--         17 takes units ahead of their requests, at most a quarter of what remains. It begins with
+--         a change of an earlier lease: units (below 0, to give back, or 0) and the two numbers of
+--         its receipt. Then it decides the weight, which may be 0, and takes ahead: units wanted,
+--         for how many ticks. Its functions are fragments of their own behind the kernels.
+--       2 peek: charges nothing. 34 counts denials for bans. ban.lua has more KEYS and ARGV.
+--       3 change: corrects what was taken, without the condition of room: units (below 0: of the
+--         weight to refund, above 0: to charge), the two numbers of the receipt, and the units that
+--         stay and count for bans. With 64 it adds debts of an outage up to the capacity: instant
+--         and amount, see internal/kernel/kernel.go. With 128 it answers with the quota.
+--       4 state: says how much of a node runs, less the weight. The numbers that kernels read. A
+--         state has one check.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
 --       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
 --       will, -2: this request failed, see below, -3: after a check of it may have
---       changed), remaining (what must stay for others included),
---       reset after, delay (times in microseconds), and for a take with one the two numbers of the
---       receipt. For a lease follow the units leased, for how many microseconds, and the two
---       numbers of its receipt; remaining is what was left before it. A wait above 0 postpones a
---       refund: this run has no room for the work, another one has. Where requests failed, an
---       array: that string, then per failure its first key's number and the error.
+--       changed), remaining (what must stay for others included), reset after, delay (times in
+--       microseconds). Behind those of 9 stand the two numbers of the receipt; behind those of 17
+--       the units leased, for how many microseconds, and the two numbers of the receipt; remaining
+--       is what was left before. The four numbers of a change are: 1 if this run has no room for
+--       the work of a refund, so that another run has to do it (else 0, -2 or -3); remaining and
+--       reset after if the quota is to be shown; the whole units of a debt that were added. Where
+--       requests failed, an array: that string, then per failure its first key's number and the
+--       error.
 -- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
 --       script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a window
 --       -> now, 0, 9, 2000000, 0 as doubles.
-local TAKE, PEEK, REFUNDABLE, SETTLE, REPAY, OFFEND, STATE, LEASE = 1, 2, 3, 4, 5, 6, 7, 9
+local TAKE, PEEK, CHANGE, STATE = 1, 2, 3, 4
+local TAKE_WITH_RECEIPT, TAKE_AHEAD, PEEK_COUNTED = TAKE + 8, TAKE + 16, PEEK + 32
+local OWED, SHOWN = 64, 128   -- with CHANGE
 local message, position = ARGV[1], 1
 local answers, failures = {[0] = pack('<d', now_us)}, {}
 local done = 0   -- keys of the requests before the current one
@@ -117,7 +118,7 @@ local function make_others()
   -- Reads it before anything can fail.
   local function read_givens()
     givens = {}
-    if operation == TAKE or operation == REFUNDABLE then
+    if operation == TAKE or operation == TAKE_WITH_RECEIPT then
       for i = 1, checks do
         local read_given = shape_policies[i].kernel.given
         if read_given then
@@ -140,7 +141,7 @@ local function make_others()
       return -1, remaining, reset, 0
     end
     return policy.kernel.decide(policy, KEYS[done + i], weight, reserve,
-      weight > 0 and givens[i], operation == REFUNDABLE)
+      weight > 0 and givens[i], operation == TAKE_WITH_RECEIPT)
   end
 
   local function answer(i, wait, remaining, reset, delay, first, second)
@@ -151,7 +152,7 @@ local function make_others()
       wait, remaining, reset, delay =
         bans.show(i, shape_weights[i], wait, remaining, reset, delay)
     end
-    if operation == REFUNDABLE then
+    if operation == TAKE_WITH_RECEIPT then
       answers[done + i] = pack('<dddddd', wait, remaining, reset, delay, first or 0, second or 0)
     else
       answers[done + i] = pack('<dddd', wait, remaining, reset, delay)
@@ -174,7 +175,8 @@ local function make_others()
   end
 
   local function request()
-    local decided, passes, counts = {}, operation ~= PEEK and operation ~= OFFEND, operation ~= PEEK
+    local decided, counts = {}, operation ~= PEEK
+    local passes = counts and operation ~= PEEK_COUNTED
     read_givens()
     for i = 1, checks do
       decided[i] = {decide(i)}
@@ -209,62 +211,61 @@ local function make_others()
     end
   end
 
-  -- Settles check i. Only a refund may be postponed, and nothing is changed then.
-  local function settle_one(i, first, second, change, stays, shows)
+  -- Changes check i. Only a refund may be postponed, and nothing is changed then.
+  local function change_one(i, units, first, second, stays)
     local policy, key = shape_policies[i], KEYS[done + i]
     local kernel = policy.kernel
-    answer(i, 0, 0, 0, 0)
-    if change < 0 and kernel.refund(policy, key, shape_weights[i], -change, first, second) then
-      answer(i, 1, 0, 0, 0)
+    if units < 0 and kernel.refund(policy, key, shape_weights[i], -units, first, second) then
+      answers[done + i] = pack('<dddd', 1, 0, 0, 0)
       return
     end
     if stays > 0 then
       bans.confirm(i, policy, stays, done)
       changed = true
     end
-    if change > 0 then
-      kernel.charge(policy, key, change)
+    if units > 0 then
+      kernel.charge(policy, key, units)
     end
-    if shows == 1 then
-      local _, remaining, reset = kernel.decide(policy, key, 0, 0)
-      answer(i, 0, remaining, reset, 0)
+    local remaining, reset, _ = 0, 0, nil
+    if operation >= SHOWN then
+      _, remaining, reset = kernel.decide(policy, key, 0, 0)
+    end
+    answers[done + i] = pack('<dddd', 0, remaining, microseconds(policy, reset), 0)
+  end
+
+  -- Adds the debt of check i, up to the capacity.
+  local function add_owed(i, instant, amount)
+    local policy = shape_policies[i]
+    local units = policy.kernel.repay(policy, KEYS[done + i], instant, amount)
+    answers[done + i] = pack('<dddd', 0, 0, 0, units)
+  end
+
+  local function change()
+    local owed = operation % (2 * OWED) >= OWED
+    local each = owed and 2 or 4
+    local numbers = read_numbers(each)
+    verify()
+    for i = 1, checks do
+      local apply = owed and add_owed or change_one
+      apply(i, unpack(numbers, each * (i - 1) + 1, each * i))
+      changed = true
     end
   end
 
-  local function settle()
+  -- Changes an earlier lease, decides the weight, which may be 0, and takes units ahead.
+  local function take_ahead()
     local numbers = read_numbers(5)
-    verify()
-    for i = 1, checks do
-      settle_one(i, unpack(numbers, 5 * i - 4, 5 * i))
-      changed = true
-    end
-  end
-
-  local function repay()
-    local debts = read_numbers(2)
-    verify()
-    for i = 1, checks do
-      local policy = shape_policies[i]
-      answer(i, 0, 0, 0, 0)
-      local units = policy.kernel.repay(policy, KEYS[done + i], debts[2 * i - 1], debts[2 * i])
-      answer(i, 0, units, 0, 0)
-      changed = true
-    end
-  end
-
-  local function lease()
-    local numbers = read_numbers(6)
     for i = 1, checks do
       local policy, key = shape_policies[i], KEYS[done + i]
       local weight, reserve = shape_weights[i], reserve_of(i)
-      local want, lasts, rest, _, first, second = unpack(numbers, 6 * i - 5, 6 * i)
+      local units_changed, first, second, want, lasts = unpack(numbers, 5 * i - 4, 5 * i)
       local longest = min(floor(policy.window / 100), floor(1000000 / policy.tick))
-      if rest > 0 then
-        policy.kernel.give_back(policy, key, rest, longest, first, second)
+      if units_changed < 0 then
+        policy.kernel.give_back(policy, key, -units_changed, longest, first, second)
         changed = true
       end
       lasts = min(lasts, longest)
-      local wait, remaining, reset, units
+      local wait, remaining, reset, units, _
       if weight > 0 and weight + reserve > policy.capacity then
         _, remaining, reset = policy.kernel.decide(policy, key, 0, reserve)
         wait, units = -1, 0
@@ -282,12 +283,10 @@ local function make_others()
 
   return function()
     while left > 0 do
-      if operation == SETTLE then
-        settle()
-      elseif operation == REPAY then
-        repay()
-      elseif operation == LEASE then
-        lease()
+      if operation % 8 == CHANGE then
+        change()
+      elseif operation == TAKE_AHEAD then
+        take_ahead()
       else
         request()
       end
@@ -303,9 +302,9 @@ local function fail(problem)
   local wait = changed and -3 or -2
   for i = 1, checks do
     answers[done + i] = pack('<dddd', wait, 0, 0, 0)
-    if operation == REFUNDABLE then
+    if operation == TAKE_WITH_RECEIPT then
       answers[done + i] = pack('<dddddd', wait, 0, 0, 0, 0, 0)
-    elseif operation == LEASE then
+    elseif operation == TAKE_AHEAD then
       answers[done + i] = pack('<dddddddd', wait, 0, 0, 0, 0, 0, 0, 0)
     end
   end

@@ -1,5 +1,5 @@
--- bucket_lease.lua: leases of bucket.lua, in the scripts of batches with an operation `lease`. The
--- debt counts as at least what drains until the lease ends, so that units that are spent right
+-- bucket_lease.lua: leases of bucket.lua, in the scripts of batches that take units ahead. The debt
+-- counts as at least what drains until the lease ends, so that units that are spent right
 -- before its end have not drained by then.
 -- Go twin: bucket.Lease in internal/kernel/bucket.go
 -- KEYS: that of bucket.lua.

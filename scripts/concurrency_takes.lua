@@ -27,7 +27,7 @@ local function run(now_us, grace, answers, KEYS, ARGV)
   while position <= #message do
     local operation, count, _, number, weight, reserve
     operation, count, _, number, weight, position = unpack_state('<ddddd', message, position)
-    weight = operation == 7 and -weight or weight
+    weight = operation == 4 and -weight or weight
     reserve = 0
     if number < 0 then
       number = -number

@@ -1,5 +1,5 @@
--- fixed_window_lease.lua: leases of fixed_window.lua, in the scripts of batches with an operation
--- `lease`. A lease ends with its window at the latest, and wants as much less then.
+-- fixed_window_lease.lua: leases of fixed_window.lua, in the scripts of batches that take units
+-- ahead. A lease ends with its window at the latest, and wants as much less then.
 -- Go twin: fixedWindow.Lease in internal/kernel/fixed_window.go
 -- KEYS: that of fixed_window.lua.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the units that

@@ -1,6 +1,5 @@
 -- lease.lua: how many units may be taken ahead of their requests, third fragment of the scripts of
--- batches with an operation `lease`. The functions of each kernel stand behind it, in a fragment of
--- their own.
+-- batches that take units ahead. The functions of each kernel follow in a fragment of their own.
 -- Go twin: internal/kernel/lease.go
 -- KEYS: none
 -- ARGV: none

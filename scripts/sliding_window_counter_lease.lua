@@ -1,6 +1,6 @@
 -- sliding_window_counter_lease.lua: leases of sliding_window_counter.lua, in the scripts of
--- batches with an operation `lease`. A lease ends with its window at the latest, and wants as much
--- less then.
+-- batches that take units ahead. A lease ends with its window at the latest, and wants as much less
+-- then.
 -- Go twin: slidingWindowCounter.Lease in internal/kernel/sliding_window_counter.go
 -- KEYS: that of sliding_window_counter.lua.
 -- ARGV: none of its own; batch.lua passes the policy (times in ticks), the weight, the units that

@@ -1,5 +1,5 @@
--- sliding_window_log_lease.lua: leases of sliding_window_log.lua, in the scripts of batches with an
--- operation `lease`. Leased units count from the tick at which their lease ends: none of them is
+-- sliding_window_log_lease.lua: leases of sliding_window_log.lua, in the scripts of batches that
+-- take units ahead. Leased units count from the tick at which their lease ends: none of them is
 -- spent later.
 -- Go twin: slidingWindowLog.Lease in internal/kernel/sliding_window_log_lease.go
 -- KEYS: that of sliding_window_log.lua.

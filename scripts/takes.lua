@@ -4,10 +4,10 @@
 -- but `run`. go generate sets the prelude and one kernel into it, `decide` and `take` in place of
 -- their calls, and a policy's numbers as locals: policy_limit for policy.limit. A line that ends in
 -- "only" and a kernel stands in that one's script alone. The scripts are *_takes.lua.
--- Go twin: takesOnly in internal/wire/wire.go chooses between this script and batch.lua.
+-- Go twin: writePolicies in internal/wire/message.go chooses between this script and batch.lua.
 -- KEYS: one state per request.
 -- ARGV: as for batch.lua: policies of one kernel, which do not ban, and groups of operation 1 with
---       one check, whose weight may pass, and of operation 7.
+--       one check, whose weight may pass, and of operation 4.
 -- Returns: as batch.lua.
 -- Example: that of batch.lua.
 local answers, failures = {struct.pack('<d', now_us)}, nil
@@ -23,7 +23,7 @@ local function run(now_us, grace, answers, KEYS, ARGV)
   while position <= #message do
     local operation, count, _, number, weight, reserve
     operation, count, _, number, weight, position = unpack_state('<ddddd', message, position)
-    weight = operation == 7 and -weight or weight   -- only concurrency
+    weight = operation == 4 and -weight or weight   -- only concurrency
     reserve = 0
     if number < 0 then
       number = -number

@@ -46,11 +46,10 @@ func (f *Store) ResetAll(ctx context.Context, policy string) (found ResetCount, 
 	return found, err
 }
 
-// Unban lifts the ban of a key in a policy and forgets its offenses, here and in the shared store, and
-// reports whether it was banned. Where [limiter.KeyFormat].Secret hides keys, the key may also be one of
-// [Store.Banned], which is an HMAC. Its count stays, so that a client over its limit is denied as any
-// other. Other nodes may go on denying for the age of their deny caches. After an error nothing has
-// changed, unless the shared store answered too late.
+// Unban lifts the ban of a key in a policy and forgets the key's offenses, here and in the shared store, and reports
+// whether the key was banned. If [limiter.KeyFormat].Secret hides keys, the key may also be an HMAC from [Store.Banned].
+// The key's count stays, so that a client over its limit is denied as any other. Other nodes may go on denying for the
+// age of their deny caches. After an error nothing has changed, unless the shared store answered too late.
 func (f *Store) Unban(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) (bool, error) {
 	if f.shared == nil {
 		return f.local.Unban(p, key), nil
@@ -63,8 +62,8 @@ func (f *Store) Unban(ctx context.Context, p *limiter.Policy, key limiter.Encode
 	return banned, nil
 }
 
-// UnbanHere does what [Store.Unban] does in this process alone, and reports whether the client was banned here. The ban
-// that the shared store has holds again when that decides.
+// UnbanHere lifts the ban of a key in this process alone, and reports whether the key was banned here. When the shared
+// store decides again, its ban of the key holds again.
 func (f *Store) UnbanHere(p *limiter.Policy, key limiter.EncodedKey) bool {
 	banned := f.local.Unban(p, key)
 	f.denied.Forget(p.ID, key.String())
@@ -96,7 +95,7 @@ func (f *Store) UnbanAll(ctx context.Context, policy string) (int64, error) {
 	return banned, err
 }
 
-// UnbanAllHere does what [Store.UnbanAll] does in this process alone, as [Store.UnbanHere] does for one key.
+// UnbanAllHere lifts the bans of all keys in this process alone, as [Store.UnbanHere] lifts that of one.
 func (f *Store) UnbanAllHere(policy string) int64 {
 	if !limiter.ValidName(policy) {
 		return 0 // no policy is called so
@@ -106,10 +105,9 @@ func (f *Store) UnbanAllHere(policy string) int64 {
 	return banned
 }
 
-// Banned lists the clients that the shared store, or without one this process, refuses now: those of
-// the policy of that name, of all policies where it is empty. The longest bans come first. The list is
-// not complete where there are more than [limiter.MaxBanned], or the search took too long. With an error it
-// has what was found until then.
+// Banned lists the clients that the shared store, or without one this process, refuses now: those of the policy of that
+// name, or of all policies if the name is empty. The longest bans come first. The list is not complete if there are more
+// than [limiter.MaxBanned], or if the search took too long. With an error it has what was found until then.
 func (f *Store) Banned(ctx context.Context, policy string) (list []limiter.Banned, complete bool, err error) {
 	if policy != "" && !limiter.ValidName(policy) {
 		return nil, true, nil // no policy is called so, and Redis must not match a pattern
@@ -136,8 +134,8 @@ func (f *Store) HasLocalState(p *limiter.Policy, key limiter.EncodedKey) bool {
 	return s.Holds(p, key.String(), f.local.Clock())
 }
 
-// ForgetDenials ends the remembered denials and the leases of the policies of a name: those of some keys, or
-// all of them where there is no key.
+// ForgetDenials drops the remembered denials and ends the leases of the policies of a name: those of the keys, or without
+// keys all of them.
 func (f *Store) ForgetDenials(policy string, keys ...limiter.EncodedKey) {
 	if len(keys) == 0 {
 		f.denied.ForgetAll(policy)

@@ -5,10 +5,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// This file is the deny cache's part in bans. A policy that bans counts denials, so that the store
-// has to decide them. What the cache repeats is the ban, for any weight, and that a weight is above
-// the capacity. That a check passes is kept too, where another check of its request is denied: while nothing is
-// known, the store decides whether the next denial counts. A weight below the one that the ban was answered to may be told the end of the ban
+// This file is the deny cache's part in bans. A policy that bans counts denials, so the store has to decide them. The
+// cache repeats only a ban, for any weight, and that a weight is above the capacity. If another check of its request was
+// denied, the cache also keeps that a check passed: while nothing is known of a check, the store decides whether the next
+// denial counts. A request that weighs less than the one that was answered with the ban may be told the end of the ban,
 // though its count makes it wait longer.
 
 // AnyWeight is the weight in the [Key] of a ban. No check has it.

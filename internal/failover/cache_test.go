@@ -40,7 +40,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				weight := 1 + tr.Random.Int64N(p.Capacity()+1)
 				reserve := tr.Reserve(p)
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve}}
-				cached := cache.Deny(checks, clock.MomentOf(time.UnixMicro(tr.Now))).Denies()
+				cached := cache.Deny(checks, clock.MomentOf(time.UnixMicro(tr.Now))).denies
 				fromCache := checks[0].Result
 				want := s.PlayLeaving(t, tr.Now, p, weight, reserve)
 				if cached {
@@ -72,7 +72,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
 				reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: max(1, weight), Reserve: reserve}}
-				cached := cache.Deny(checks, clock.MomentOf(time.UnixMicro(now))).Denies()
+				cached := cache.Deny(checks, clock.MomentOf(time.UnixMicro(now))).denies
 				fromCache := checks[0].Result
 				want := s.PlayLeaving(t, now, p, checks[0].Weight, reserve)
 				switch {
@@ -102,7 +102,7 @@ func TestDenyCache_early(t *testing.T) {
 	check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Result: limiter.Result{RetryAfter: time.Minute}}}
 	cache.Learn(check, now)
 	for early := range 3 {
-		assert.ErrorIf(t, !cache.Deny(check, now.Add(-time.Duration(early)*time.Millisecond)).Denies() || check[0].Result.RetryAfter != time.Minute,
+		assert.ErrorIf(t, !cache.Deny(check, now.Add(-time.Duration(early)*time.Millisecond)).denies || check[0].Result.RetryAfter != time.Minute,
 			"%d ms early: %+v", early, check[0].Result)
 	}
 }
@@ -122,7 +122,7 @@ func TestDenyCache_bounded(t *testing.T) {
 	assert.ErrorIf(t, total > limiter.ShardCount*DenyShardSize || total < limiter.ShardCount*DenyShardSize/2,
 		"%d denials are kept, want about %d", total, limiter.ShardCount*DenyShardSize)
 	now = now.Add(time.Second)
-	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*limiter.ShardCount*DenyShardSize - 1)), Weight: 1}}, now).Denies() {
+	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*limiter.ShardCount*DenyShardSize - 1)), Weight: 1}}, now).denies {
 		t.Error("a denial is used longer than its age")
 	}
 }

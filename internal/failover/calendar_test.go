@@ -75,7 +75,7 @@ func TestCalendar_jumping_clock(t *testing.T) {
 	r.Scripts.Clock = jumpingClockFragment
 	p, other := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "month", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Limit: 10, Window: storetest.LongWindow(0)})
 	for range 20 {
-		for _, op := range []wire.Operation{wire.OpTake, wire.OpPeek, wire.OpTakeRefundable, wire.OpSettle, wire.OpRepay, wire.OpOffend} {
+		for _, op := range []wire.Operation{wire.OpTake, wire.OpPeek, wire.OpTake | wire.WithReceipt, wire.OpChange, wire.OpChange | wire.Owed, wire.OpPeek | wire.Counted} {
 			checks := []limiter.Check{{Policy: other, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
 			n := r.Topology.AnyNode
 			err := n.Decide(context.Background(), redis.NewCall(op, checks), checks, time.Minute)
@@ -155,8 +155,7 @@ func TestCalendar_matching(t *testing.T) {
 				s.f.local.TableOf(p).Shards.Of("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
 			} else {
 				m := wire.Message{}
-				m.WriteNumber(test.start)
-				m.WriteNumber(7)
+				m.WriteNumbers(test.start, 7)
 				s.f.shared.Client().Set(context.Background(), s.f.shared.RedisKey(p, limiter.EncodeKey("k")), m.Text.Bytes, time.Hour)
 			}
 			if r := s.Play(t, begins+hour/2, p, 0); r.Remaining != test.remaining {

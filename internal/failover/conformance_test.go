@@ -193,11 +193,11 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 		t.Helper()
 		call := redis.NewRepayment(c.Policy, c.Key, []kernel.Debt{d})
 		do(t, call)
-		return call.Repaid
+		return call.Added()
 	}
 	s.Lease = func(t testing.TB, c *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) (limiter.Result, kernel.Lease) {
 		t.Helper()
-		call := redis.NewLeaseCall(c, wire.Lease{Wish: wish, Rest: rest, Receipt: r})
+		call := redis.NewTakeAhead(c, wish, rest, r)
 		do(t, call)
 		defer call.Recycle()
 		return call.Checks[0].Result, call.Lease.Got

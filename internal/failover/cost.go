@@ -9,18 +9,19 @@ import (
 )
 
 // Settle corrects what a check took to what its request really cost, in units, cut to 0 and 2^52. It charges the rest
-// without asking for room, so that later requests pay what this one overdrew; or it refunds what was too much. A cost
-// of 0 refunds all, one of the weight has all stay. What a check took without Refundable is never refunded; one with
-// Peek took nothing. The check must have passed with all others of its request in a decision of that source.
+// even if the quota has no room, so that later requests pay what this one overdrew; or it refunds what was too much. A
+// cost of 0 refunds all units, a cost of the weight none. A check without Refundable is never refunded, and one with Peek
+// took nothing. The check must have passed with all others of its request in a decision of that source.
 //
-// Settle does not wait, and must be called at most once. What Redis does not refund drains by itself. While Redis
-// fails a charge is kept in this process, and repaid when Redis decides again.
+// Settle does not wait, and must be called at most once. Units that Redis does not refund drain by themselves. While
+// Redis fails a charge is kept in this process, and repaid when Redis decides again.
 func (f *Store) Settle(check limiter.Check, cost int64, source limiter.Source) {
 	change := limiter.SettleTo(&check, cost)
 	if change != (limiter.Change{}) {
-		f.settle(&check, change, f.possible(source))
+		f.settle(&check, change, f.effectiveSource(source))
+		return
 	}
-	limiter.EndReservation(&check, change.Units < 0)
+	limiter.EndReservation(&check)
 }
 
 func (f *Store) settle(c *limiter.Check, change limiter.Change, source limiter.Source) {
@@ -33,17 +34,21 @@ func (f *Store) settle(c *limiter.Check, change limiter.Change, source limiter.S
 		f.ledger.correct(c, change.Units)
 		f.settleHere(*c, change)
 	}
+	if source != limiter.SourceRedis {
+		limiter.EndReservation(c)
+	}
 }
 
-// settleShared settles a check on Redis, and keeps the result for an outage. The quota as it stands after a refund
-// replaces the answer that is kept, if there is one.
+// settleShared settles a check on Redis, and keeps the result for an outage: if an earlier answer of Redis is kept, the
+// refund is answered with the quota that is left, which replaces the earlier answer.
 func (f *Store) settleShared(c *limiter.Check, change limiter.Change) {
 	shows := change.Units < 0 && f.local.Remembers(c)
 	f.shared.SettleThen(c, change, shows, func(e redis.Ended) {
 		lost, c := e.Err() != nil, e.Check()
-		switch undone := undone(e); {
-		case undone != nil:
-			lost = f.settleUndone(undone, e.Err())
+		limiter.EndReservation(c) // not before: a request may be denied until Redis has refunded
+		switch p := notExecuted(e); {
+		case p != nil:
+			lost = f.settleNotExecuted(p, e.Err())
 		case change.Units > 0:
 			f.local.RememberCharge(c, change.Units, f.periodsHere(c.Policy, c.Key))
 		case shows && !lost:
@@ -55,18 +60,18 @@ func (f *Store) settleShared(c *limiter.Check, change limiter.Change) {
 	})
 }
 
-// settleUndone does here what Redis has certainly not done, and reports whether Redis will never do it: a refund, or
-// a charge without a place in the ledger.
-func (f *Store) settleUndone(undone *wire.Payload, err error) (lost bool) {
-	c, change := &undone.Checks[0], undone.Settlements[0].Change
+// settleNotExecuted settles a check in this process because Redis did not run its change, and puts a charge into the
+// ledger. It reports whether Redis will never get the change: a refund, or the ledger is full.
+func (f *Store) settleNotExecuted(p *wire.Payload, err error) (lost bool) {
+	c, change := &p.Checks[0], p.Changes[0].Change
 	change.Units = max(0, change.Units)
 	lost = errors.Is(err, limiter.ErrClosed) || !f.ledger.correct(c, change.Units)
 	f.settleHere(*c, change)
 	return lost
 }
 
-// settleHere settles a check in this process instead of Redis. A fraction of the limits counts at most its own
-// capacity of what was taken, and of what it cost.
+// settleHere settles a check in this process instead of Redis. If this process enforces a fraction of the limits, the
+// fraction's capacity is the most that a check has taken and the most that it costs.
 func (f *Store) settleHere(c limiter.Check, change limiter.Change) {
 	cost := limiter.Units(&c) + change.Units
 	f.scaleDown(&c)

@@ -2,19 +2,18 @@ package failover
 
 import (
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Cache repeats denials, so that a client over its limit is refused without a query, exactly as
-// long as the shared store would refuse it. Usage only grows by other requests and otherwise decays,
-// so that a weight denied at some instant is denied until its retry after has passed. A heavier
-// request is denied for longer, or for ever, and one of a smaller reserve may pass, so each weight
-// and reserve have an entry of their own. A stale entry
-// (the quota was reset or its limit raised on another node, a failover lost counts) can only deny
-// too much, for the maximal age at most.
+// Cache repeats denials, so that a client over its limit is refused without a query, exactly as long as the shared store
+// would refuse it. Usage grows only by other requests and otherwise decays, so a weight that is denied at some instant is
+// denied until its RetryAfter has passed. A heavier request is denied for longer or for ever, and a request with a smaller
+// reserve may pass, so each weight and reserve have an entry of their own. A stale entry (the quota was reset or its limit
+// raised on another node, a failover lost counts) can only deny too much, for the maximal age at most.
 type Cache struct {
 	MaxAge time.Duration
 	Shards limiter.Shards[Shard]
@@ -39,9 +38,6 @@ func NewCache(maxAge time.Duration) *Cache {
 
 // Deny denies the checks if a denial of one of them holds at an instant.
 func (c *Cache) Deny(checks []limiter.Check, now clock.Moment) (denied Refusal) {
-	if c == nil {
-		return Refusal{}
-	}
 	mayCount, banned := false, false
 	for i := range checks {
 		check := &checks[i]
@@ -67,11 +63,8 @@ func (c *Cache) Deny(checks []limiter.Check, now clock.Moment) (denied Refusal) 
 	return denied
 }
 
-// Learn keeps the denials among the answers to a query that was sent at some instant.
+// Learn keeps the denials among the answers to a query that was sent at some instant, of a request that was denied.
 func (c *Cache) Learn(checks []limiter.Check, sent clock.Moment) {
-	if c == nil || limiter.Allowed(checks) {
-		return
-	}
 	for i := range checks {
 		check := &checks[i]
 		switch {
@@ -86,7 +79,10 @@ func (c *Cache) Learn(checks []limiter.Check, sent clock.Moment) {
 // denial returns the entry for a denied check whose query was sent at some instant.
 func (c *Cache) denial(check *limiter.Check, sent clock.Moment) denial {
 	r := check.Result
-	d := denial{remaining: r.Remaining, never: r.RetryAfter == limiter.Never, forOthers: r.ForOthers, sent: sent, resets: sent.Add(r.ResetAfter)}
+	d := denial{
+		remaining: r.Remaining, never: r.RetryAfter == limiter.Never, forOthers: r.ForOthers,
+		sent: sent, resets: sent.Add(r.ResetAfter),
+	}
 	d.expires = sent.Add(c.MaxAge)
 	if !d.never {
 		d.until = sent.Add(r.RetryAfter)
@@ -191,5 +187,123 @@ func (c *Cache) sweepDead() {
 func (c *Cache) StartSweeps() {
 	if c != nil {
 		c.Sweeps.Run, c.Sweeps.Weak = c.sweepDead, true
+	}
+}
+
+// DenyShardSize is the most entries of a shard.
+const DenyShardSize = 1024
+
+// Shard is the denials of some keys.
+type Shard struct {
+	Mu      sync.Mutex
+	Denials map[Key]denial
+}
+
+// Key is a weight of a quota under one policy, and its reserve. A policy of another configuration is another
+// pointer.
+type Key struct {
+	Policy  *limiter.Policy
+	Key     string
+	Weight  int64
+	Reserve int64
+}
+
+func denyKeyOf(c *limiter.Check) Key {
+	return Key{c.Policy, c.Key.String(), limiter.Units(c), c.Reserve}
+}
+
+// kind is what a denial says.
+type kind uint8
+
+const (
+	kindPlain   kind = iota // the same request is denied
+	kindBanned              // the client is banned
+	kindCounted             // the next denial counts for a ban, so that the store must decide it
+	kindAllowed             // the check passed: another one was denied, and a denial of this one would count for a ban
+)
+
+// denial is a remembered refusal of a weight of a quota.
+type denial struct {
+	kind      kind
+	remaining int64
+	never     bool
+	forOthers bool
+	weight    int64 // of a ban's answer, which waits until retryAt if that is later
+	reserve   int64 // of the same answer
+	retryAt   clock.Moment
+	sent      clock.Moment // when it was asked for
+	until     clock.Moment // the denial holds before this
+	resets    clock.Moment
+	expires   clock.Moment // the entry is used before this
+	RefreshAt clock.Moment // a refresh is due after this; 0: none is needed, or one is already requested
+}
+
+// Len counts the denials.
+func (s *Shard) Len() int {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return len(s.Denials)
+}
+
+// left returns how long after an instant a later one is. A request that saw the clock before the denial was asked
+// for waits no longer than one that saw it then.
+func (d *denial) left(until, now clock.Moment) time.Duration { return until.Since(max(now, d.sent)) }
+
+// result returns the answer at an instant before the denial expires.
+func (d *denial) result(now clock.Moment) limiter.Result {
+	r := limiter.Result{Remaining: d.remaining, RetryAfter: limiter.Never, ResetAfter: max(0, d.left(d.resets, now))}
+	if !d.never {
+		r.RetryAfter = d.left(d.until, now)
+	}
+	r.ForOthers = d.forOthers
+	if d.kind == kindBanned {
+		r.Banned, r.BanLeft = true, r.RetryAfter
+	}
+	return r
+}
+
+// get returns a denial, and reports whether the caller is to refresh it.
+func (s *Shard) get(key Key, now clock.Moment) (d denial, found, due bool) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	d, found = s.Denials[key]
+	if !found {
+		return d, false, false
+	}
+	if now >= d.expires {
+		delete(s.Denials, key)
+		return d, false, false
+	}
+	if due = d.RefreshAt != 0 && now > d.RefreshAt; due {
+		d.RefreshAt = 0
+		s.Denials[key] = d
+	}
+	return d, true, due
+}
+
+// evict drops the entries that have expired among a few random ones, or else the last of these.
+func (s *Shard) evict(now clock.Moment) {
+	const sample = 8
+	visited, dropped := 0, false
+	for key, d := range s.Denials {
+		visited++
+		if now >= d.expires || (visited >= sample && !dropped) {
+			delete(s.Denials, key)
+			dropped = true
+		}
+		if visited >= sample {
+			return
+		}
+	}
+}
+
+// Refusal is what this process may answer without the shared store: a denial, or nothing. With the zero value the store
+// is asked. Only [Refusal.Deny] makes it a denial, so that code that may only deny cannot let a request through.
+type Refusal struct{ denies bool }
+
+// Deny gives a check the result of a denial. A result that passes is none.
+func (d *Refusal) Deny(c *limiter.Check, r limiter.Result) {
+	if !r.Passes() {
+		c.Result, d.denies = r, true
 	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // denyRefresher queries denials again before they expire from the cache, many at once and in the
-// background. A refused flood costs a few batches a second, where each of its clients would
-// otherwise send a request of its own.
+// background. A refused flood costs a few batches a second; otherwise each of its clients would cost a
+// request of its own.
 type denyRefresher struct {
 	shared *redis.Store
 	denied *Cache

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
@@ -40,7 +41,7 @@ type Store struct {
 	ledger        *ledger // of outages; nil: they are forgiven
 	leases        *lease.Table
 	awaitsRefunds bool
-	reserved      reservations
+	unsettled     unsettled
 }
 
 // MaxDenyAge is the longest that a denial may be repeated. A reset or a failover elsewhere takes effect within it.
@@ -57,14 +58,14 @@ type Options struct {
 	// 1 are the whole limit.
 	LocalFraction float64
 
-	// ForgiveOutages leaves it at that what this process admitted while the shared store could not
-	// decide. By default it is charged there when the shared store decides again, as far as that
-	// leaves a quota within its capacity.
+	// ForgiveOutages disables repayment. By default the requests that this process admitted while the shared
+	// store could not decide are charged there when it decides again, as far as that leaves a quota within its
+	// capacity.
 	ForgiveOutages bool
 
 	// AwaitsRefunds says that the caller ends every check with Refundable that has passed by [Store.Settle]. A
-	// denied check that would pass without what may still be refunded so on this node has a RetryAfter of a
-	// second at most. Default: RetryAfter reckons with no refund.
+	// denied check that misses no more units than this node may still refund has a RetryAfter of a second at
+	// most. Default: RetryAfter reckons with no refund.
 	AwaitsRefunds bool
 
 	// OnRepaid is called after such a charge, with the policy's name and the units. It must not
@@ -87,7 +88,10 @@ type Options struct {
 // New puts a local store behind a shared one. Without a shared one (nil) the local store
 // decides everything.
 func New(shared *redis.Store, local *memory.Store, options Options) *Store {
-	f := &Store{shared: shared, local: local, denied: NewCache(min(options.DenyAge, MaxDenyAge)), localFraction: options.LocalFraction, onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds}
+	f := &Store{
+		shared: shared, local: local, denied: NewCache(min(options.DenyAge, MaxDenyAge)), localFraction: options.LocalFraction,
+		onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds,
+	}
 	if shared != nil {
 		f.leases = lease.NewTable()
 		f.leases.Ask, f.leases.GiveBack, f.leases.Ended = f.askAhead, f.giveBack, options.OnLeaseEnd
@@ -96,7 +100,6 @@ func New(shared *redis.Store, local *memory.Store, options Options) *Store {
 	if shared != nil && !options.ForgiveOutages {
 		f.ledger = newLedger(shared, local, options.OnRepaid)
 	}
-	f.reserved.start()
 	f.denied.StartSweeps()
 	if f.denied != nil && shared != nil {
 		r := &denyRefresher{shared: shared, denied: f.denied, local: local, span: f.denied.MaxAge / 20}
@@ -105,17 +108,16 @@ func New(shared *redis.Store, local *memory.Store, options Options) *Store {
 	return f
 }
 
-// Decide implements [limiter.Store]. Where the shared store cannot decide, the local one does, and the source is
+// Decide implements [limiter.Store]. If the shared store cannot decide, the local one decides, and the source is
 // [limiter.SourceFallback].
 func (f *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Source, error) {
 	return f.DecideIn(ctx, FailLocal, checks)
 }
 
-// DecideIn decides the checks on the shared store. Where that fails, the mode applies: with
-// [FailLocal] the local store decides and the source is [limiter.SourceFallback]; otherwise the error wraps
-// [limiter.ErrUndecided], and the caller lets the request through or refuses it. A caller that went away gets
-// the error of its context. That says nothing about Redis: give contexts more time than the client's
-// timeout.
+// DecideIn decides the checks on the shared store. If that fails, the mode applies: with [FailLocal] the local store
+// decides and the source is [limiter.SourceFallback]; otherwise the error wraps [limiter.ErrUndecided], and the caller
+// lets the request through or refuses it. If the context ends first, DecideIn returns the context's error. That says
+// nothing about Redis: give contexts more time than the client's timeout.
 func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Check) (limiter.Source, error) {
 	if err := limiter.Prepare(checks); err != nil {
 		return limiter.SourceRedis, err
@@ -124,72 +126,155 @@ func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Ch
 		return f.decideHere(checks)
 	}
 	now := clock.Now()
-	if mayLease(checks) {
-		return f.decideByLeases(ctx, mode, checks, now)
+	for i := range checks {
+		if checks[i].Policy.Lease > 0 {
+			return f.decideByLeases(ctx, mode, checks, now)
+		}
 	}
 	return f.decideShared(ctx, mode, checks, nil, now)
 }
 
-// decideHere decides where there is no shared store.
+// needs is what a decision needs beside the store's answer, by the policies of its checks.
+type needs struct {
+	running bool // a policy counts running requests
+	bans    bool // a policy bans
+	refunds bool // a policy refunds units, and who waits for them is told so
+}
+
+// needsOf returns what the decision of some checks needs.
+func (f *Store) needsOf(checks []limiter.Check) (n needs) {
+	for i := range checks {
+		r := checks[i].Policy
+		n.running = n.running || r.CountsRunning
+		n.bans = n.bans || r.Ban != nil
+		n.refunds = n.refunds || f.awaitsRefunds && (r.Refunds || checks[i].Refundable)
+	}
+	return n
+}
+
+// decideHere decides in this process, without a shared store.
 func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
-	f.awaitRefunds(checks, true)
+	n := f.needsOf(checks)
+	if n.refunds {
+		f.awaitRefunds(checks)
+	}
 	f.local.DecideNow(checks)
-	f.confirmTaken(checks, limiter.SourceMemory)
-	f.hasten(context.Background(), limiter.SourceMemory, checks, 0)
+	if n.bans {
+		f.confirmTaken(checks, limiter.SourceMemory)
+	}
+	if n.refunds {
+		f.shortenRetryAfter(checks)
+	}
 	return limiter.SourceMemory, nil
 }
 
-// decideShared decides on the shared store, unless the deny cache does, and otherwise by the mode. The key,
-// unless it is nil, is the busy one of the only check, for which units may be leased.
-func (f *Store) decideShared(ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment) (limiter.Source, error) {
-	if source := f.refuse(mode, checks, now); source != "" {
+// decideShared decides on the shared store, unless a remembered denial or this process's own running requests deny
+// the request, and otherwise by the mode. The key, unless it is nil, is the busy one of the only check, for which units
+// may be leased.
+func (f *Store) decideShared(
+	ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment,
+) (limiter.Source, error) {
+	n := f.needsOf(checks)
+	if source := f.refuse(mode, checks, n, now); source != "" {
 		return source, nil
 	}
-	f.awaitRefunds(checks, false)
-	leased, err := f.askShared(ctx, checks, k)
-	for i := range checks {
-		reservationOf(&checks[i]).answered()
+	if f.ledger != nil && f.ledger.size.Load() > 0 {
+		f.ledger.repayAhead(checks)
 	}
-	switch {
-	case err == nil:
-		f.denied.Learn(checks, now)
-		f.confirmTaken(checks, limiter.SourceRedis)
-		f.local.StartRunning(checks)
-		if mode == FailLocal {
-			f.remember(checks, leased)
-		}
-		f.hasten(ctx, limiter.SourceRedis, checks, now.Add(f.shared.Timeout))
-		return limiter.SourceRedis, nil
-	case !errors.Is(err, limiter.ErrUndecided):
-		return limiter.SourceRedis, err
+	var answered func(err error)
+	if f.onAsk != nil {
+		answered = f.onAsk(ctx)
 	}
-	return f.Fallback(mode, checks, err)
+	leased, err := int64(0), error(nil)
+	if k != nil {
+		leased, err = f.askForLease(ctx, checks, k)
+	} else {
+		err = f.shared.DecideWithin(ctx, checks)
+	}
+	if answered != nil {
+		answered(err)
+	}
+	return f.conclude(mode, checks, n, leased, err, now)
 }
 
 // refuse denies what a remembered denial or this process's own running requests deny, without a query, and returns
 // which of the two; empty: none. In an outage [FailOpen] lets more requests run.
-func (f *Store) refuse(mode FailMode, checks []limiter.Check, now clock.Moment) limiter.Source {
-	ForgetResults(checks)
-	if f.denied.Deny(checks, now).Denies() {
+func (f *Store) refuse(mode FailMode, checks []limiter.Check, n needs, now clock.Moment) limiter.Source {
+	for i := range checks {
+		checks[i].Result = limiter.Result{Remaining: limiter.Unknown} // which it stays for those that nothing denies
+	}
+	if f.denied != nil && f.denied.Deny(checks, now).denies {
 		return limiter.SourceDenyCache
 	}
-	if !denyFull(f.local, checks).Denies() {
-		return ""
+	if n.running && denyFull(f.local, checks).denies {
+		if failing, _ := f.Failing(); !failing || mode != FailOpen {
+			return limiter.SourceMemory
+		}
 	}
-	if failing, _ := f.Failing(); failing && mode == FailOpen {
-		return ""
+	if n.refunds {
+		f.awaitRefunds(checks)
 	}
-	return limiter.SourceMemory
+	return ""
 }
 
-// Fallback does what [Store.DecideIn] does where the shared store cannot decide, for the given
-// reason, without a query. The reason wraps [limiter.ErrUndecided].
+// denyFull denies the checks if this process alone runs as many units as one of them allows. Requests that began before a
+// reload to another Redis count here, and are unknown there. Requests with policies that ban are left to the store, which
+// counts their denials.
+func denyFull(local *memory.Store, checks []limiter.Check) (full Refusal) {
+	for i := range checks {
+		c := &checks[i]
+		if c.Policy.Ban != nil {
+			return Refusal{}
+		}
+		if local.RunsAll(c) {
+			hint := limiter.Duration(kernel.RunningHint)
+			full.Deny(c, limiter.Result{RetryAfter: hint, ResetAfter: hint})
+		}
+	}
+	return full
+}
+
+// conclude makes the shared store's answer the decision, or decides by the mode if that could not decide.
+func (f *Store) conclude(
+	mode FailMode, checks []limiter.Check, n needs, leased int64, err error, asked clock.Moment,
+) (limiter.Source, error) {
+	if err != nil {
+		if !errors.Is(err, limiter.ErrUndecided) {
+			return limiter.SourceRedis, err
+		}
+		return f.Fallback(mode, checks, err)
+	}
+	if f.denied != nil && !limiter.Allowed(checks) {
+		f.denied.Learn(checks, asked)
+	}
+	if n.bans {
+		f.confirmTaken(checks, limiter.SourceRedis)
+	}
+	if n.running {
+		f.local.StartRunning(checks)
+	}
+	if mode == FailLocal {
+		for i := range checks {
+			f.local.RememberLease(&checks[i], leased) // for an outage, in which leased units are used
+		}
+	}
+	if n.refunds {
+		f.shortenRetryAfter(checks)
+	}
+	return limiter.SourceRedis, nil
+}
+
+// Fallback decides by the mode without a query, as [Store.DecideIn] does after the shared store has failed for the given
+// reason. The reason wraps [limiter.ErrUndecided].
 func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (limiter.Source, error) {
 	limiter.ForgetDecision(checks)
 	if f.shared == nil {
 		return f.decideHere(checks)
 	}
-	f.awaitRefunds(checks, true)
+	n := f.needsOf(checks)
+	if n.refunds {
+		f.awaitRefunds(checks)
+	}
 	if f.onUndecided != nil {
 		f.onUndecided(reason)
 	}
@@ -200,12 +285,28 @@ func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (l
 		return limiter.SourceRedis, reason
 	}
 	f.decideInOutage(checks, reason)
-	f.confirmTaken(checks, limiter.SourceFallback)
-	f.hasten(context.Background(), limiter.SourceFallback, checks, 0)
+	if n.bans {
+		f.confirmTaken(checks, limiter.SourceFallback)
+	}
+	if n.refunds {
+		f.shortenRetryAfter(checks)
+	}
 	return limiter.SourceFallback, nil
 }
 
-// decideInOutage decides in this process, and notes what the shared store is owed.
+// letRun counts a request that is let through without a decision as running. A request that weighs more than the limit
+// counts as much as the limit: Redis would not have let it pass, and no weight is to fill the counts of all nodes.
+func (f *Store) letRun(checks []limiter.Check) {
+	for i := range checks {
+		if c := &checks[i]; c.Policy.CountsRunning && !c.Peek {
+			c.State.RunningUnits = int32(min(limiter.Units(c), c.Policy.Capacity()))
+		}
+	}
+	f.local.StartRunning(checks)
+	f.shared.LetRun(checks)
+}
+
+// decideInOutage decides in this process, and puts what the checks took into the ledger.
 func (f *Store) decideInOutage(checks []limiter.Check, reason error) {
 	var space [4]memory.LastSeen
 	seen := space[:0]
@@ -222,35 +323,8 @@ func (f *Store) decideInOutage(checks []limiter.Check, reason error) {
 	}
 }
 
-// askShared has the shared store decide, and returns how many units it has leased.
-func (f *Store) askShared(ctx context.Context, checks []limiter.Check, k *lease.BusyKey) (leased int64, err error) {
-	if !f.ledger.isEmpty() {
-		f.ledger.repayAhead(checks)
-	}
-	var answered func(err error)
-	if f.onAsk != nil {
-		answered = f.onAsk(ctx)
-	}
-	if k != nil {
-		leased, err = f.askForLease(ctx, checks, k)
-	} else {
-		err = f.shared.DecideWithin(ctx, checks)
-	}
-	if answered != nil {
-		answered(err)
-	}
-	return leased, err
-}
-
-// remember keeps the shared store's answers for an outage. Leased units are used there.
-func (f *Store) remember(checks []limiter.Check, leased int64) {
-	for i := range checks {
-		f.local.RememberLease(&checks[i], leased)
-	}
-}
-
-// possible returns the source, or the only one that a store without a shared one has.
-func (f *Store) possible(source limiter.Source) limiter.Source {
+// effectiveSource returns the store that decided for a source: the only one there is, or the one that leased units.
+func (f *Store) effectiveSource(source limiter.Source) limiter.Source {
 	switch {
 	case f.shared == nil:
 		return limiter.SourceMemory
@@ -269,8 +343,8 @@ func (f *Store) Failing() (bool, time.Duration) {
 	return f.shared.Topology.Failing()
 }
 
-// Retain keeps the shared store open until [Store.Release], for a refund or a charge after a
-// decision. It reports whether the store is open; only then Release must follow.
+// Retain keeps the shared store open until [Store.Release], for a refund or a charge after a decision. It reports whether
+// the store is open; Release must follow only if so.
 func (f *Store) Retain() bool { return f.shared == nil || f.shared.Uses.Acquire() }
 
 // Release ends what [Store.Retain] began.
@@ -280,11 +354,15 @@ func (f *Store) Release() {
 	}
 }
 
-// confirmTaken counts the units of checks that passed and cannot be refunded, of policies that refund
-// elsewhere: these count only denials behind units that stay.
+// confirmTaken counts, for bans, the units of checks that passed and cannot be refunded. A policy that bans and refunds
+// counts only denials behind units that stay.
 func (f *Store) confirmTaken(checks []limiter.Check, source limiter.Source) {
+	if !limiter.Allowed(checks) {
+		return
+	}
 	for i := range checks {
-		if c := &checks[i]; c.Policy.Ban != nil && !c.Refundable && !c.Peek && c.Policy.Refunds && limiter.Allowed(checks) {
+		c := &checks[i]
+		if c.Policy.Ban != nil && c.Policy.Refunds && !c.Refundable && !c.Peek {
 			f.settle(c, limiter.Change{Stays: limiter.Units(c)}, source)
 		}
 	}

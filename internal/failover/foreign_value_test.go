@@ -25,14 +25,14 @@ import (
 var everyOperation = []struct {
 	wire.Operation
 	change int64
-}{{wire.OpSettle, -1}, {wire.OpSettle, 1}, {wire.OpTake, 0}, {wire.OpPeek, 0}, {wire.OpTakeRefundable, 0}}
+}{{wire.OpChange, -1}, {wire.OpChange, 1}, {wire.OpTake, 0}, {wire.OpPeek, 0}, {wire.OpTake | wire.WithReceipt, 0}}
 
 // operate runs one operation on a key, past the queue, and returns its error.
 func operate(r *redis.Store, op wire.Operation, change int64, p *limiter.Policy, key string) error {
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, State: limiter.CheckState{Receipt: kernel.Receipt{First: 1, Second: 1}}}}
 	c := redis.NewCall(op, checks)
-	if op == wire.OpSettle {
-		c = redis.NewSettlement(checks, limiter.Change{Units: change})
+	if op == wire.OpChange {
+		c = redis.NewChange(checks, limiter.Change{Units: change})
 	}
 	r.Send(context.Background(), r.Topology.AnyNode, c.Alone[:])
 	return c.Err

@@ -112,7 +112,7 @@ func chargeAll(f *Store, checks []limiter.Check, source limiter.Source) {
 
 // newRefund returns a call that refunds a unit of each check.
 func newRefund(checks ...limiter.Check) *redis.Call {
-	return redis.NewSettlement(checks, slices.Repeat([]limiter.Change{{Units: -1}}, len(checks))...)
+	return redis.NewChange(checks, slices.Repeat([]limiter.Change{{Units: -1}}, len(checks))...)
 }
 
 // patience is the timeout of a store whose Redis answers, however slowly. An answer that comes too late is an outage,

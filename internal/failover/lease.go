@@ -13,21 +13,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
-// mayLease reports whether a check of the request may be decided by a lease.
-func mayLease(checks []limiter.Check) bool {
-	for i := range checks {
-		if lease.MayDecide(&checks[i]) {
-			return true
-		}
-	}
-	return false
-}
-
 // decideByLeases decides the checks whose units are leased here, and the others on the shared store. The
 // deny cache comes after the leases: it does not have what was leased.
 func (f *Store) decideByLeases(ctx context.Context, mode FailMode, checks []limiter.Check, now clock.Moment) (limiter.Source, error) {
 	if len(checks) > 1 {
 		return f.decideManyByLeases(ctx, mode, checks, now)
+	}
+	if !lease.MayDecide(&checks[0]) {
+		return f.decideShared(ctx, mode, checks, nil, now)
 	}
 	k, spent := f.leases.Spend(&checks[0], now)
 	if spent.Number != 0 {
@@ -43,8 +36,8 @@ type spending struct {
 	spent lease.HeldUnits
 }
 
-// decideManyByLeases does so for several checks. It takes the units that are here first, and puts them back
-// if the others are denied.
+// decideManyByLeases decides several checks. It takes the units that are leased here first, and puts them back if the
+// others are denied.
 func (f *Store) decideManyByLeases(ctx context.Context, mode FailMode, checks []limiter.Check, now clock.Moment) (limiter.Source, error) {
 	var space [4]spending
 	spendings, busy := space[:0], []*lease.BusyKey(nil)
@@ -110,8 +103,8 @@ func copyUnspent(checks, others []limiter.Check, spendings []spending) {
 	}
 }
 
-// askForLease has the shared store decide the one check of a busy key, and lease units of it if none are
-// asked for yet. It returns how many were leased.
+// askForLease has the shared store decide the one check of a busy key and lease units of the key, unless a question for
+// units is under way. It returns how many units were leased.
 func (f *Store) askForLease(ctx context.Context, checks []limiter.Check, k *lease.BusyKey) (leased int64, err error) {
 	q, c := f.leases.Question(k), &checks[0]
 	sent := clock.Now()

@@ -6,7 +6,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// decideLocally decides by this process's fraction of the limits, and by its clock.
+// decideLocally decides in this process, by its fraction of the limits and by its clock.
 func (f *Store) decideLocally(checks []limiter.Check) {
 	if !f.isPartial() && !slices.ContainsFunc(checks, hasPeriods) {
 		f.local.DecideNow(checks)
@@ -20,7 +20,7 @@ func (f *Store) decideLocally(checks []limiter.Check) {
 	for i := range own {
 		limiter.CopyAnswer(&checks[i], &own[i])
 		checks[i].State.Receipt = own[i].State.Receipt
-		if own[i].State.RunningUnits > 0 { // it was decided by what is left of its weight, and runs with all of it
+		if own[i].State.RunningUnits > 0 { // the weight was cut to the local share for the decision; the whole weight runs
 			checks[i].State.RunningUnits = int32(limiter.Units(&checks[i]))
 			f.local.AddRunning(&checks[i], int64(checks[i].State.RunningUnits-own[i].State.RunningUnits))
 		}
@@ -30,8 +30,8 @@ func (f *Store) decideLocally(checks []limiter.Check) {
 // isPartial reports whether this process enforces a fraction of the limits in an outage.
 func (f *Store) isPartial() bool { return f.localFraction > 0 && f.localFraction < 1 }
 
-// scaleDown scales a check to this process's fraction, and to its clock. A weight and a reserve
-// that fit the full capacity fit the scaled one too, and no others do.
+// scaleDown scales a check to this process's fraction of the limits, and to its clock. A weight and a reserve that fit
+// the full capacity are cut to fit the scaled one; those that do not fit the full capacity never fit.
 func (f *Store) scaleDown(c *limiter.Check) {
 	full, never := c.Policy, limiter.NeverPasses(c)
 	c.Policy = f.localPolicy(full, c.Key)
@@ -90,7 +90,8 @@ func (f *Store) localShare(p *limiter.Policy) *limiter.Policy {
 	return local
 }
 
-// byClock returns a policy with its calendar periods by a clock that Redis's is so many microseconds ahead of.
+// byClock returns a policy with its calendar periods by the clock of this process, if Redis's is `ahead` microseconds
+// ahead of it.
 func byClock(p *limiter.Policy, ahead int64) *limiter.Policy {
 	t := p.Params
 	t.Periods, t.Ahead = t.Periods.By(ahead), ahead

@@ -7,9 +7,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Peek returns what a request of the check's weight would get, without charging it: a denial, or the
-// quota as it stands. Where the shared store does not answer, the error wraps [limiter.ErrUndecided] and the
-// result is that of this process's own state.
+// Peek returns what a request of the check's weight would get, without charging it: a denial, or what is left of the
+// quota. If the shared store does not answer, the error wraps [limiter.ErrUndecided] and the result is that of this
+// process's own state.
 func (f *Store) Peek(ctx context.Context, check *limiter.Check) (limiter.Source, error) {
 	if f.shared == nil {
 		f.local.Peek(check)
@@ -25,8 +25,7 @@ func (f *Store) Peek(ctx context.Context, check *limiter.Check) (limiter.Source,
 	return limiter.SourceFallback, err
 }
 
-// PeekIn peeks as [Store.Peek] does, for requests: where the shared store cannot decide, the mode applies
-// as in [Store.DecideIn]. With [FailLocal] the result is that of this process's own state and the source
+// PeekIn peeks for a request: if the shared store cannot decide, the mode applies as in [Store.DecideIn]. With [FailLocal] the result is that of this process's own state and the source
 // [limiter.SourceFallback]; otherwise the error wraps [limiter.ErrUndecided]. A store that fails already is not queried.
 func (f *Store) PeekIn(ctx context.Context, mode FailMode, check *limiter.Check) (limiter.Source, error) {
 	if f.shared == nil {
@@ -43,7 +42,7 @@ func (f *Store) PeekIn(ctx context.Context, mode FailMode, check *limiter.Check)
 	return f.PeekLocal(check), nil
 }
 
-// PeekLocal does what [Store.Peek] does where the shared store does not answer, without a query.
+// PeekLocal peeks at this process's own state, as [Store.Peek] does if the shared store does not answer.
 func (f *Store) PeekLocal(check *limiter.Check) limiter.Source {
 	own := *check
 	f.scaleDown(&own)
@@ -52,8 +51,8 @@ func (f *Store) PeekLocal(check *limiter.Check) limiter.Source {
 	return limiter.SourceFallback
 }
 
-// Probe reports why the shared store does not decide a request of the checks now, nil where it does.
-// A peek only reads, and may be answered where a take is not. Probe charges nothing of the checks.
+// Probe reports why the shared store does not decide a request of the checks now; nil if it does. A peek would not show
+// that, since it only reads. Probe charges nothing of the checks.
 func (f *Store) Probe(ctx context.Context, checks []limiter.Check) error {
 	if f.shared == nil || len(checks) == 0 {
 		return nil

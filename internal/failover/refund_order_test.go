@@ -166,7 +166,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 	const refunds, later = 20, 400
 	var calls []*redis.Call
 	for i := range refunds + later {
-		c := redis.NewCall(wire.OpTakeRefundable, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+		c := redis.NewCall(wire.OpTake|wire.WithReceipt, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		if r.Send(context.Background(), r.Topology.AnyNode, []*redis.Call{c}); c.Err != nil {
 			t.Fatal(c.Err)
 		}
@@ -224,7 +224,7 @@ func TestNode_refund_postponed(t *testing.T) {
 	tries := 0
 	n.Batcher.Send = func(_ context.Context, calls []*redis.Call) bool {
 		if tries++; tries == 1 {
-			calls[0].Settlements[1].Postponed = true
+			calls[0].Changes[1].Postponed = true
 		} else {
 			calls[0].Err = &limiter.UndecidedError{Kind: "refused", Err: errors.New("down")}
 		}

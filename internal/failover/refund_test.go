@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // failovers returns stores whose requests are decided on Redis, in process, in an outage, and in an
@@ -209,9 +210,11 @@ func TestLastSeen_refund_shown(t *testing.T) {
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}
 			storetest.Decide(t, r, check)
 			c := newRefund(storetest.Decide(t, r, check)...)
-			c.Shows = key == "kept"
+			if key == "kept" {
+				c.Op |= wire.Shown
+			}
 			r.Send(t.Context(), r.Topology.AnyNode, []*redis.Call{c})
-			if got := c.Checks[0].Result; c.Err != nil || got.Remaining != left || (got.ResetAfter > 0) != c.Shows {
+			if got := c.Checks[0].Result; c.Err != nil || got.Remaining != left || (got.ResetAfter > 0) != (key == "kept") {
 				t.Errorf("%s, %s: %+v, error %v; want %d remaining", p.Name(), key, got, c.Err, left)
 			}
 			c.Recycle()

@@ -129,8 +129,8 @@ func TestWire_reserve(t *testing.T) {
 		{wire.OpTake, []int64{0, 0, 0}, head + group, 1},
 		{wire.OpTake, []int64{3, 3, 3}, head + group + 8, 1},
 		{wire.OpTake, []int64{0, 3, 4, 3, 0}, head + 3*group + 2*8, 3},
-		{wire.OpTakeRefundable, []int64{0, 3}, head + 2*group + 8, 2},
-		{wire.OpSettle, []int64{0, 3}, head + group + 2*5*8, 1},
+		{wire.OpTake | wire.WithReceipt, []int64{0, 3}, head + 2*group + 8, 2},
+		{wire.OpChange, []int64{0, 3}, head + group + 2*4*8, 1},
 	} {
 		if bytes, groups := length(test.op, test.reserves...); bytes != test.bytes || groups != test.groups {
 			t.Errorf("operation %d, reserves %v: %d bytes, %d groups; want %d and %d", test.op, test.reserves, bytes, groups, test.bytes, test.groups)

@@ -165,7 +165,7 @@ func concurrencyVectorsHold(t *testing.T, server *redistest.Server) {
 	const second = 1_000_000
 	client := server.Client(t)
 	a, b := newRawNode(t, server), newRawNode(t, server)
-	take, release, state, peek := wire.OpTake, wire.OpRelease, wire.OpState, wire.OpPeek
+	take, release, state, peek := wire.OpTake, wire.OpState, wire.OpState, wire.OpPeek
 	type step struct {
 		at        int64 // seconds
 		by        *rawNode
@@ -253,9 +253,9 @@ func randomMessage(random *rand.Rand, latest, limit int64) runningMessage {
 	case 1:
 		msg = runningMessage{op: wire.OpPeek}
 	case 2:
-		msg.op = wire.OpRelease
+		msg.op = wire.OpState
 	case 3:
-		msg.op, msg.base = wire.OpRelease, wire.NothingLeft
+		msg.op, msg.base = wire.OpState, wire.NothingLeft
 	}
 	return msg
 }

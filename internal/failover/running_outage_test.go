@@ -60,9 +60,9 @@ func TestRedis_concurrency_refused(t *testing.T) {
 	r, reported, setPermissions := openLimited(t)
 	var sent atomic.Int64
 	send := r.Running.Send
-	r.Running.Send = func(s redis.Statement) {
+	r.Running.Send = func(m redis.Run) {
 		sent.Add(1)
-		send(s)
+		send(m)
 	}
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: 6, NodeTimeout: limiter.MinNodeTimeout})
 	for key := range 5 {

@@ -77,9 +77,9 @@ func (s *schedule) newNode(raw *rawNode) *scheduledNode {
 	tracker.Node = s.ids
 	tracker.Now = func() clock.Moment { return clock.Moment(0).Add(time.Duration(s.now) * time.Second) }
 	tracker.Ticks.Run = nil // the schedule decides when states leave
-	tracker.Send = func(st redis.Statement) {
-		stamp := st.Run.StampOf()
-		s.send(&scheduledMessage{node: n, run: st.Run, message: runningMessage{st.Op, stamp.Epoch, stamp.Base, st.Run.Units}})
+	tracker.Send = func(m redis.Run) {
+		stamp := m.StampOf()
+		s.send(&scheduledMessage{node: n, run: m, message: runningMessage{wire.OpState, stamp.Epoch, stamp.Base, m.Units}})
 	}
 	n.store = &redis.Store{Running: tracker, Uses: clock.NewReferences(func() {})}
 	return n

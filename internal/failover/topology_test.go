@@ -189,6 +189,6 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	before := group.Node
 	before.Breaker.Failure(refused)
 	a.assign(t, owned(0, 16383, masterB))
-	err := a.EnqueueGroup(context.Background(), group, wire.OpTakeRefundable, clock.Now().Add(time.Minute))
+	err := a.EnqueueGroup(context.Background(), group, wire.OpTake|wire.WithReceipt, clock.Now().Add(time.Minute))
 	assert.ErrorIf(t, err != nil || group.Node == before, "error %v, sent to the old master: %v", err, group.Node == before)
 }

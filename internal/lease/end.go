@@ -6,8 +6,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// End ends the leases of a key in some policies. They are given back, unless the states that they were
-// taken from are gone.
+// End ends the leases of a key in some policies. Their units are given back, unless the state that the units were taken
+// from is gone.
 func (t *Table) End(key string, ends func(*limiter.Policy) bool, why BusyState) {
 	if t != nil {
 		t.endIn(t.Shards.Of(key), func(k *BusyKey) bool { return k.Key == key && ends(k.Policy) }, why)
@@ -24,7 +24,7 @@ func (t *Table) EndAll(ends func(*limiter.Policy) bool, why BusyState) {
 	}
 }
 
-// Close ends all leases for good.
+// Close ends all leases. The table leases nothing afterwards.
 func (t *Table) Close() {
 	if t == nil {
 		return
@@ -74,12 +74,12 @@ func Named(policy string) func(*limiter.Policy) bool {
 	return func(p *limiter.Policy) bool { return p.Name() == policy }
 }
 
-// OfState returns a function that reports whether a policy counts in the states of an ID.
+// OfState returns a function that reports whether a policy counts in the states of that ID.
 func OfState(id string) func(*limiter.Policy) bool {
 	return func(p *limiter.Policy) bool { return p.ID == id }
 }
 
-// Held returns the units of a key that are left under the policies of a name, and for how long at most.
+// Held returns how many leased units of a key are left under the policies of a name, and how long they last at most.
 func (t *Table) Held(policy, key string) (units int64, lasts time.Duration) {
 	if t == nil {
 		return 0, 0

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// PaceSamples is how many gaps the average of a pace goes over.
+	// PaceSamples is over how many gaps between requests a pace is averaged.
 	PaceSamples = 16
 
-	// BusyAfter is the gaps in a row after which a key may be busy.
+	// BusyAfter is after how many gaps in a row a key may be busy.
 	BusyAfter = 8
 
-	// BusyIn is how many of them fit the longest lease then.
+	// BusyIn is how many average gaps of a busy key fit into the longest lease.
 	BusyIn = 4
 
-	// leaseRequests is how many requests a lease is to last for. It is used up in half of its time.
+	// leaseRequests is how many requests a lease is meant for. They use it up in half of its time.
 	leaseRequests = 100
 
-	// leaseTrips is how many round trips a lease lasts at least. Where the longest lease has less than
-	// minTrips there is none.
+	// leaseTrips is how many round trips a lease lasts at least. If the longest lease is shorter than minTrips round
+	// trips, nothing is leased.
 	leaseTrips = 16
 	minTrips   = 4
 )
@@ -33,7 +33,7 @@ type Pace struct {
 	Gaps int32   // in a row, up to PaceSamples
 }
 
-// note adds a request. A gap that is longer than a lease begins anew.
+// note adds a request. After a gap that is longer than a lease the pace begins anew.
 func (p *Pace) note(now clock.Moment, longest time.Duration) {
 	gap := max(0, now.Since(p.Last))
 	p.Last = max(p.Last, now)
@@ -45,13 +45,13 @@ func (p *Pace) note(now clock.Moment, longest time.Duration) {
 	p.Gap += (float64(gap) - p.Gap) / float64(p.Gaps)
 }
 
-// isBusy reports whether a lease is worth it.
+// isBusy reports whether requests come fast enough for a lease.
 func (p *Pace) isBusy(longest time.Duration) bool {
 	return p.Gaps >= BusyAfter && p.Gap <= float64(longest)/BusyIn
 }
 
-// WatchedKey is a place of the keys that might be busy. Keys with the same place vote: a key that comes
-// more often than all others together keeps it.
+// WatchedKey is a place for a key that might be busy. Keys with the same place vote: the key that comes more often than
+// all others together keeps the place.
 type WatchedKey struct {
 	Key uint64
 	Pace
@@ -69,7 +69,7 @@ func (w *WatchedKey) note(key uint64, now clock.Moment, longest time.Duration) b
 	return false
 }
 
-// wish returns what to ask for at the key's pace; no units where a lease is not worth it. The lock is held.
+// wish returns what to ask for at the key's pace; no units if a lease is not worth it. The lock is held.
 func (k *BusyKey) wish(trip time.Duration) kernel.Wish {
 	longest, p := k.Policy.Lease, &k.Policy.Params
 	if !k.Pace.isBusy(longest) || longest < minTrips*trip {

@@ -8,16 +8,16 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Question is what a node asks Redis about a busy key: to take back what is left of an earlier lease,
-// which is closed, and to lease what is wished.
+// Question is what a node asks Redis about a busy key: to take back what is left of an earlier lease, which the node has
+// closed, and to lease the units that the node wishes.
 type Question struct {
 	Key  *BusyKey
 	Wish kernel.Wish
-	Rest HeldUnits    // with no units left where nothing is given back
+	Rest HeldUnits    // without units left if nothing is given back
 	Sent clock.Moment // the lease counts from here
 }
 
-// askAhead returns the question to ask in the background, where the units left will not last. The lock is
+// askAhead returns the question to ask in the background if the units left will not last. The lock is
 // held.
 func (k *BusyKey) askAhead(trip time.Duration) (q Question, ahead bool) {
 	if k.asking || k.refused || k.Open == len(k.Leases) {
@@ -122,8 +122,8 @@ func (t *Table) Saw(k *BusyKey, c *limiter.Check) {
 	k.shard.Mu.Unlock()
 }
 
-// Failed takes note of a question without an answer. What it was to give back stays held if it has
-// certainly not arrived, and the lease has not ended.
+// Failed ends a question without an answer. The units that it was to give back stay leased if the question has certainly
+// not arrived and the lease has not ended.
 func (t *Table) Failed(q Question, arrived bool) {
 	k := q.Key
 	k.shard.Mu.Lock()
@@ -146,8 +146,8 @@ func (t *Table) Failed(q Question, arrived bool) {
 	}
 }
 
-// expire closes the leases of a key that have ended, and gives back what is left of them. A key that is not
-// asked for any more is no longer busy.
+// expire closes the leases of a key that have ended, and gives back the units that are left. A key without requests is no
+// longer busy.
 func (t *Table) expire(k *BusyKey) {
 	var ended [len(k.Leases)]HeldUnits
 	closed := ended[:0]

@@ -1,6 +1,5 @@
-// Package lease holds units of busy keys that this process has taken ahead on Redis. It decides when to ask for them,
-// which requests they pay for, and when they go back. It may import limiter, decision, kernel,
-// shards and internal/clock.
+// Package lease holds units of busy keys that this process has taken ahead on Redis. It decides when to ask for units,
+// which requests they pay for, and when they are given back. It may import limiter, kernel and internal/clock.
 package lease
 
 import (
@@ -13,9 +12,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// This file keeps the leases of this process: units of busy keys that were taken on Redis ahead of their
-// requests, which are then decided here. The one rule that nothing may break: a unit is spent or given
-// back, never both, and not spent after its lease has ended.
+// This file keeps the leases of this process: units of busy keys that were taken on Redis ahead of requests, which are
+// then decided here. The one rule that nothing may break: a unit is spent or given back, never both, and not spent after
+// its lease has ended.
 //
 //	0.0 ms  The key's ninth request in a row asks Redis, which admits it and leases 100 units for 20 ms.
 //	0.3 ms  The answer is here. The lease counts from before the question, so that 17 ms are left of it.
@@ -168,7 +167,7 @@ func (t *Table) find(s *leaseShard, c *limiter.Check, hash uint64, now clock.Mom
 	return k
 }
 
-// take takes the units of a check from a lease, and returns them with it; nothing where none has them. The
+// take takes the units of a check from a lease, and returns them with the lease; nothing if no lease has enough. The
 // lock is held.
 func (k *BusyKey) take(c *limiter.Check, now clock.Moment) (spent HeldUnits) {
 	weight := limiter.Units(c)
@@ -203,8 +202,8 @@ func (k *BusyKey) answer(c *limiter.Check, now clock.Moment) {
 	limiter.Withhold(c)
 }
 
-// PutBack returns units that were taken from a lease for a check of a request that another one has denied.
-// Where the lease was closed meanwhile they are given back.
+// PutBack returns units to the lease that they were taken from, because another check of the request was denied. If the
+// lease was closed meanwhile, the units are given back to Redis.
 func (t *Table) PutBack(k *BusyKey, l HeldUnits, c *limiter.Check) {
 	k.shard.Mu.Lock()
 	k.remaining += l.Left
@@ -241,11 +240,11 @@ func (t *Table) Count(k *BusyKey, fate limiter.LeaseFate, units int64) {
 	}
 }
 
-// RoundTrip returns how long a question to Redis takes about; 0 where that is unknown.
+// RoundTrip returns about how long a question to Redis takes; 0 if that is unknown.
 func (t *Table) RoundTrip() time.Duration { return time.Duration(t.trip.Load()) }
 
-// LearnTrip adds a round trip to the average. Those without a lease count too: a node that leases nothing
-// because one answer was late would never find out that the next ones are not.
+// LearnTrip adds a round trip to the average. Round trips without a lease count too: a node that leases nothing because
+// one answer was late would otherwise never find out that later answers come in time.
 func (t *Table) LearnTrip(took time.Duration) {
 	old := t.trip.Load()
 	if old == 0 {

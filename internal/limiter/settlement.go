@@ -1,8 +1,6 @@
 package limiter
 
 import (
-	"time"
-
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 )
 
@@ -37,23 +35,23 @@ func SettleTo(c *Check, cost int64) (change Change) {
 
 // Awaited is a check's units that may be refunded, for those who wait for that.
 type Awaited interface {
-	// Begin notes that the check has passed and how many units it took, of a quota that is whole again after a time.
-	Begin(units int64, whole time.Duration)
+	// Begin notes that the check has passed and taken its units.
+	Begin(c *Check)
 
-	// End notes that the units were refunded, all or some, or stay.
-	End(refunded bool)
+	// End notes that the units of the check were refunded, all or some, or stay.
+	End(c *Check)
 }
 
-// BeginReservation counts units of a check that has passed for those who wait for a refund of them.
+// BeginReservation notes that a check has passed whose units may be refunded.
 func BeginReservation(c *Check) {
 	if r, ok := c.State.Owner.(Awaited); ok {
-		r.Begin(Units(c), c.Result.ResetAfter)
+		r.Begin(c)
 	}
 }
 
 // EndReservation ends what [BeginReservation] began: the units were refunded, all or some, or stay.
-func EndReservation(c *Check, refunded bool) {
+func EndReservation(c *Check) {
 	if r, ok := c.State.Owner.(Awaited); ok {
-		r.End(refunded)
+		r.End(c)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // MaxQueue is the most requests that wait for a sender; further ones are not decided. Operations in the
@@ -104,7 +105,7 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (s
 	if refusal != nil {
 		queued = c.AwaitedBy(ctx, until)
 		b.expireBy(queued.until)
-	} else {
+	} else if c.Op&wire.WithReceipt != 0 {
 		c.BeginReservations()
 	}
 	if len(b.Waiting) > 0 && !b.Senders.tooMany() {
@@ -145,7 +146,7 @@ func (b *Batcher) Enqueue(c *Call) error {
 		return limiter.ErrClosed
 	}
 	b.follow(c)
-	if c.Op.IsBackground() {
+	if c.IsBackground() {
 		b.Unsettled.Add(c)
 	}
 	b.Waiting = append(b.Waiting, c)
@@ -273,14 +274,14 @@ func (b *Batcher) Fill(calls []*Call) []*Call {
 			b.Waiting[kept] = c
 			kept++
 		case !c.MarkSent():
-			if c.Op.IsBackground() {
+			if c.IsBackground() {
 				b.Unsettled.remove(c)
 			}
 			c.Recycle()
 		default:
 			l.add(c)
 			calls = append(calls, c)
-			if c.Op.IsBackground() {
+			if c.IsBackground() {
 				background++
 				b.Unsettled.putInBatch(c)
 			}
@@ -310,9 +311,12 @@ func (l *load) add(c *Call) {
 
 // refundsLog reports whether a call may rewrite a long log.
 func (c *Call) refundsLog() bool {
-	for i, s := range c.Settlements {
+	if c.Op&wire.Ahead != 0 {
+		return false
+	}
+	for i := range c.Changes {
 		p := c.Checks[i].Policy
-		if s.Units < 0 && p.Algorithm.Logs && (p.Params.Limit >= longLog || p.Settings.Dynamic) {
+		if c.Changes[i].Units < 0 && p.Algorithm.Logs && (p.Params.Limit >= longLog || p.Settings.Dynamic) {
 			return true
 		}
 	}
@@ -324,9 +328,9 @@ func (c *Call) refundsLog() bool {
 func backgroundFirst(calls []*Call) {
 	slices.SortStableFunc(calls, func(a, b *Call) int {
 		switch {
-		case a.Op.IsBackground() == b.Op.IsBackground():
+		case a.IsBackground() == b.IsBackground():
 			return 0
-		case a.Op.IsBackground():
+		case a.IsBackground():
 			return -1
 		}
 		return 1

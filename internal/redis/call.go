@@ -50,30 +50,33 @@ func NewCall(op wire.Operation, checks []limiter.Check) *Call {
 	return c
 }
 
-// NewSettlement makes a call that settles checks, each by its change.
-func NewSettlement(checks []limiter.Check, changes ...limiter.Change) *Call {
-	c := NewCall(wire.OpSettle, checks)
-	for i := range c.Settlements {
-		c.Settlements[i].Change = changes[i]
+// NewChange makes a call that changes what checks took, each by its change.
+func NewChange(checks []limiter.Check, changes ...limiter.Change) *Call {
+	c := NewCall(wire.OpChange, checks)
+	for i := range c.Changes {
+		c.Changes[i].Change = changes[i]
 	}
 	return c
 }
 
-// NewRepayment makes a call that repays debts of one quota.
+// NewRepayment makes a call that adds debts of an outage to one quota.
 func NewRepayment(p *limiter.Policy, key limiter.EncodedKey, debts []kernel.Debt) *Call {
 	checks := make([]limiter.Check, len(debts))
 	for i := range checks {
 		checks[i] = limiter.Check{Policy: p, Key: key}
 	}
-	c := NewCall(wire.OpRepay, checks)
-	copy(c.Debts, debts)
+	c := NewCall(wire.OpChange|wire.Owed, checks)
+	for i := range c.Changes {
+		c.Changes[i].Debt = debts[i]
+	}
 	return c
 }
 
-// NewLeaseCall makes a call that gives units of an earlier lease back, decides a check, and leases.
-func NewLeaseCall(check *limiter.Check, lease wire.Lease) *Call {
-	c := NewCall(wire.OpLease, []limiter.Check{*check})
-	c.Lease = lease
+// NewTakeAhead makes a call that gives units of an earlier lease back, decides a check, and takes units ahead.
+func NewTakeAhead(check *limiter.Check, wish kernel.Wish, rest int64, of kernel.Receipt) *Call {
+	c := NewCall(wire.OpTake|wire.Ahead, []limiter.Check{*check})
+	c.Changes = append(c.Changes, wire.Change{Change: limiter.Change{Units: -rest}, Receipt: of})
+	c.Lease.Wish = wish
 	return c
 }
 
@@ -146,7 +149,9 @@ func (c *Call) End(err error) {
 // answer wakes the caller, or recycles the call where there is none.
 func (c *Call) answer() {
 	if w := c.waiter; w != nil && c.state.CompareAndSwap(callSent, callAnswered) {
-		c.BeginReservations()
+		if c.Op&wire.WithReceipt != 0 {
+			c.BeginReservations()
+		}
 		w.woken <- nil
 		return
 	}

@@ -85,7 +85,7 @@ func (r *Store) endSlot(ctx context.Context, n *Node, w *wire.Writer, m *wire.Me
 	if m.IsTorn() {
 		return r.sendApart(ctx, n, w, m)
 	}
-	if m.HasUncovered() {
+	if m.Uncovered {
 		rest := resendForPeriod(w, n, m)
 		r.end(ctx, n, rest, r.run(ctx, n.Client, rest))
 	}

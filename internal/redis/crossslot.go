@@ -41,7 +41,7 @@ func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups
 	if keep(checks, groups); !limiter.Allowed(checks) {
 		return r.offend(ctx, checks, deadline)
 	}
-	err := r.runGroups(ctx, groups, wire.OpTakeRefundable, deadline)
+	err := r.runGroups(ctx, groups, wire.OpTake|wire.WithReceipt, deadline)
 	if err == nil && allPass(groups) {
 		keep(checks, groups)
 		return nil
@@ -53,7 +53,7 @@ func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups
 		case limiter.Allowed(g.checks):
 			g.Node.Refund(g.slot, g.checks)
 			for i := range g.checks {
-				limiter.EndReservation(&g.checks[i], true)
+				limiter.EndReservation(&g.checks[i])
 			}
 			r.EndRunning(g.checks)
 		default:
@@ -129,7 +129,7 @@ func (r *Store) EnqueueGroup(ctx context.Context, g *SlotGroup, op wire.Operatio
 	if g.Node.Breaker.Open() {
 		return limiter.ErrOutage
 	}
-	if op == wire.OpTakeRefundable {
+	if op == wire.OpTake|wire.WithReceipt {
 		r.Running.Begin(g.checks)
 	}
 	c := NewCall(op, g.checks)
@@ -178,7 +178,7 @@ func (r *Store) offend(ctx context.Context, checks []limiter.Check, deadline tim
 		return nil
 	}
 	groups := r.GroupBySlot(denied)
-	err := r.runGroups(ctx, groups, wire.OpOffend, deadline)
+	err := r.runGroups(ctx, groups, wire.OpPeek|wire.Counted, deadline)
 	for _, g := range groups {
 		for i, at := range g.indices {
 			if g.decided && !g.checks[i].Result.Passes() {

@@ -6,7 +6,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Lease decides a check and leases units as a question says. Where the caller leaves before the answer, the
@@ -20,7 +19,7 @@ func (r *Store) Lease(
 	defer r.Uses.Release()
 	n, slot := r.NodeOf(check.Key)
 	checks := []limiter.Check{*check}
-	c := NewLeaseCall(check, wireLease(q))
+	c := NewTakeAhead(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
 	c.Slot = slot
 	c.Done = func(e Ended) {
 		if p := e.Answer(); p != nil {
@@ -39,7 +38,7 @@ func (r *Store) Lease(
 // LeaseAsync asks a question that no request waits for. The callback runs with the outcome, perhaps at once; it must
 // not block nor keep what it gets.
 func (r *Store) LeaseAsync(check *limiter.Check, q lease.Question, done func(Ended)) {
-	c := NewLeaseCall(check, wireLease(q))
+	c := NewTakeAhead(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
 	if r.closed.Load() {
 		c.Detach(done)
 		c.End(limiter.ErrClosed)
@@ -48,9 +47,4 @@ func (r *Store) LeaseAsync(check *limiter.Check, q lease.Question, done func(End
 	n, slot := r.NodeOf(check.Key)
 	c.Slot = slot
 	n.Background(c, done)
-}
-
-// wireLease returns what Redis is asked.
-func wireLease(q lease.Question) wire.Lease {
-	return wire.Lease{Wish: q.Wish, Rest: q.Rest.Left, Receipt: q.Rest.Receipt}
 }

@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
@@ -71,14 +72,13 @@ func (n *Node) Refund(slot uint16, checks []limiter.Check) {
 			continue
 		}
 		if limiter.Units(c) > 0 {
-			back := NewLeaseCall(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true},
-				wire.Lease{Rest: limiter.Units(c), Receipt: c.State.Receipt})
+			back := NewTakeAhead(&limiter.Check{Policy: c.Policy, Key: c.Key, Peek: true}, kernel.Wish{}, limiter.Units(c), c.State.Receipt)
 			back.Slot = slot
 			n.Background(back, n.reportLoss)
 		}
 	}
 	if len(plain) > 0 {
-		c := NewSettlement(plain, changes...)
+		c := NewChange(plain, changes...)
 		c.Slot = slot
 		n.Background(c, n.reportLoss)
 	}

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
@@ -22,17 +21,12 @@ func (r *Store) Peek(ctx context.Context, check *limiter.Check) error {
 
 // PeekUnlessOpen peeks at a quota, unless the breaker of its node is open.
 func (r *Store) PeekUnlessOpen(ctx context.Context, check *limiter.Check) error {
-	return r.PeekWithin(ctx, check, r.Timeout)
-}
-
-// PeekWithin peeks at a quota, unless the breaker of its node is open. It waits for the answer until the timeout.
-func (r *Store) PeekWithin(ctx context.Context, check *limiter.Check, timeout time.Duration) error {
 	if !r.Uses.Acquire() {
 		return limiter.ErrClosed
 	}
 	defer r.Uses.Release()
 	return r.peekBy(check, func(n *Node, c *Call, checks []limiter.Check) error {
-		return n.Decide(ctx, c, checks, timeout)
+		return n.Decide(ctx, c, checks, r.Timeout)
 	})
 }
 

@@ -67,7 +67,7 @@ func (r *Store) renew(n *Node) {
 // commands. Before a refund it takes two units, and refunds the first of them, so that a log has an entry to move.
 func (r *Store) probe(ctx context.Context, n *Node, a *Attempt) error {
 	checks := r.probeChecks(a)
-	if a.Op != wire.OpSettle {
+	if a.Op != wire.OpChange {
 		denied := slices.Clone(checks)
 		for i := range denied {
 			denied[i].Weight = denied[i].Policy.Capacity()
@@ -79,12 +79,12 @@ func (r *Store) probe(ctx context.Context, n *Node, a *Attempt) error {
 		}
 		return nil
 	}
-	for _, op := range []wire.Operation{wire.OpTakeRefundable, wire.OpTake} {
+	for _, op := range []wire.Operation{wire.OpTake | wire.WithReceipt, wire.OpTake} {
 		if err := r.try(ctx, n, op, a.Slot, checks); err != nil {
 			return err
 		}
 	}
-	return r.tryCall(ctx, n, NewSettlement(checks, slices.Repeat([]limiter.Change{{Units: -1}}, len(checks))...), a.Slot, checks)
+	return r.tryCall(ctx, n, NewChange(checks, slices.Repeat([]limiter.Change{{Units: -1}}, len(checks))...), a.Slot, checks)
 }
 
 // try runs one operation on a node, whatever its breaker's state. A foreign value is a fault of the key,

@@ -135,17 +135,23 @@ func (r *Store) DecideWithin(ctx context.Context, checks []limiter.Check) error 
 
 // decideAt decides checks of one slot on a node.
 func (r *Store) decideAt(ctx context.Context, n *Node, slot uint16, checks []limiter.Check) error {
-	op, countsRunning := wire.OpTake, false
-	for i := range checks {
-		if checks[i].Refundable {
-			op = wire.OpTakeRefundable
-		}
-		countsRunning = countsRunning || checks[i].Policy.CountsRunning
-	}
+	op, countsRunning := takeOf(checks)
 	if countsRunning {
 		return r.decideRunning(ctx, n, op, slot, checks)
 	}
 	return n.decideChecks(ctx, op, slot, checks, r.Timeout)
+}
+
+// takeOf returns the operation that takes the units of checks, and whether one of them counts running requests.
+func takeOf(checks []limiter.Check) (op wire.Operation, countsRunning bool) {
+	op = wire.OpTake
+	for i := range checks {
+		if checks[i].Refundable {
+			op |= wire.WithReceipt
+		}
+		countsRunning = countsRunning || checks[i].Policy.CountsRunning
+	}
+	return op, countsRunning
 }
 
 // Offset returns how far the clock of the Redis that decides for a slot is ahead of this machine's wall
@@ -165,14 +171,17 @@ func (r *Store) Settle(check limiter.Check, cost int64) {
 // SettleThen corrects what a check took by a change, and answers with the quota after the change if asked. The function
 // runs with the outcome, perhaps at once; it must not block nor keep what it gets.
 func (r *Store) SettleThen(check *limiter.Check, change limiter.Change, shows bool, done func(Ended)) {
-	c := NewSettlement([]limiter.Check{*check}, change)
+	c := NewChange([]limiter.Check{*check}, change)
+	if shows {
+		c.Op |= wire.Shown
+	}
 	if r.closed.Load() {
 		c.Detach(done)
 		c.End(limiter.ErrClosed)
 		return
 	}
 	n, slot := r.NodeOf(check.Key)
-	c.Slot, c.Shows = slot, shows
+	c.Slot = slot
 	n.Background(c, done)
 }
 

@@ -19,7 +19,7 @@ var ErrLate = &limiter.UndecidedError{Kind: "other", Err: errors.New("redis has 
 // startRunning makes the store's tracker.
 func (r *Store) startRunning() {
 	r.Running = NewTracker()
-	r.Running.Send = func(s Statement) { r.sendStatement(s, func() {}) }
+	r.Running.Send = func(m Run) { r.sendState(m, func() {}) }
 	r.Running.Failed = func() bool { return r.Topology.cluster == nil && r.Topology.AnyNode.Breaker.Open() }
 }
 
@@ -27,13 +27,17 @@ func (r *Store) startRunning() {
 // late is sent once more: it has done nothing.
 func (r *Store) decideRunning(ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check) error {
 	deadline := time.Now().Add(r.Timeout)
-	r.Running.Begin(checks)
-	err := r.EndTakes(checks, n.decideChecks(ctx, op, slot, checks, r.Timeout))
+	err := r.tryRunning(ctx, n, op, slot, checks, r.Timeout)
 	if left := time.Until(deadline); errors.Is(err, ErrLate) && left > 0 {
-		r.Running.Begin(checks)
-		err = r.EndTakes(checks, n.decideChecks(ctx, op, slot, checks, left))
+		err = r.tryRunning(ctx, n, op, slot, checks, left)
 	}
 	return err
+}
+
+// tryRunning decides such checks once. The error is [ErrLate] if the request came too late.
+func (r *Store) tryRunning(ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check, timeout time.Duration) error {
+	r.Running.Begin(checks)
+	return r.EndTakes(checks, n.decideChecks(ctx, op, slot, checks, timeout))
 }
 
 // EndTakes ends what Begin of the tracker began, after an answer or an error, which it returns. It returns [ErrLate]
@@ -96,14 +100,13 @@ func (r *Store) LetRun(checks []limiter.Check) {
 	}
 }
 
-// sendStatement sends a release or a state. Its failure counts for the breaker: streams may run for hours
+// sendState sends what this process runs of a key, less the units of the message, which have ended. Its failure counts for the breaker: streams may run for hours
 // without a request that would show an outage.
-func (r *Store) sendStatement(s Statement, ended func()) {
-	record, m := s.Run.Record, s.Run
+func (r *Store) sendState(m Run, ended func()) {
+	record := m.Record
 	n, slot := r.NodeOf(limiter.AsEncoded(record.Key))
-	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0,
-		State: limiter.CheckState{Owner: &s.Run}}
-	c := NewCall(s.Op, []limiter.Check{check})
+	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, State: limiter.CheckState{Owner: &m}}
+	c := NewCall(wire.OpState, []limiter.Check{check})
 	c.Slot = slot
 	n.Background(c, func(e Ended) {
 		outcome := OutcomeOf(e.Err())
@@ -119,9 +122,9 @@ func (r *Store) sendStatement(s Statement, ended func()) {
 // does.
 func (r *Store) ReleaseAllRunning() {
 	var sent sync.WaitGroup
-	for _, s := range r.Running.ReleaseAll() {
+	for _, m := range r.Running.ReleaseAll() {
 		sent.Add(1)
-		r.sendStatement(s, sent.Done)
+		r.sendState(m, sent.Done)
 	}
 	done := make(chan struct{})
 	go func() {

@@ -55,7 +55,7 @@ func (r *Store) sendMessage(ctx context.Context, n *Node, w *wire.Writer, calls 
 		return r.sendSlots(ctx, n, w)
 	}
 	n.finish(m, err)
-	if m.HasUncovered() {
+	if m.Uncovered {
 		rest := resendForPeriod(w, n, m)
 		n.finish(rest, r.run(ctx, n.Client, rest))
 	}
@@ -70,7 +70,7 @@ func (r *Store) run(ctx context.Context, client goredis.UniversalClient, m *wire
 		return err
 	}
 	err = m.Process(ctx, client, "evalsha", script.Sha)
-	if wire.IsNoScript(err) {
+	if err != nil && wire.IsNoScript(err) {
 		err = m.Process(ctx, client, "eval", script.Text)
 	}
 	return err

@@ -10,15 +10,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Tracker keeps the requests that this process runs by one Redis, and sends Redis what it needs of them.
 type Tracker struct {
 	Node   int64 // names this process in Redis
 	epochs atomic.Int64
-	Send   func(Statement) // hands a message over without waiting for the answer
-	Failed func() bool     // reports whether all of Redis fails
+	Send   func(Run)   // hands a message over without waiting for the answer
+	Failed func() bool // reports whether all of Redis fails
 	Now    func() clock.Moment
 
 	Shards   limiter.Shards[Shard]
@@ -161,16 +160,10 @@ func (t *Tracker) tick() {
 	}
 }
 
-// Statement is a message that is to be sent.
-type Statement struct {
-	Op  wire.Operation
-	Run Run
-}
-
 // SendDue sends states that are due, up to a number, and returns how many more it could have sent. No lock is held
 // while a message is handed over.
 func (t *Tracker) SendDue(most int) (left int) {
-	now, due := t.Now(), make([]Statement, 0, 16)
+	now, due := t.Now(), make([]Run, 0, 16)
 	for range limiter.ShardCount {
 		due = t.Shards[t.next%limiter.ShardCount].collect(t, now, most-len(due), due)
 		if len(due) >= most {
@@ -185,7 +178,7 @@ func (t *Tracker) SendDue(most int) (left int) {
 }
 
 // collect appends the states of the shard that are due, up to a number.
-func (s *Shard) collect(t *Tracker, now clock.Moment, most int, due []Statement) []Statement {
+func (s *Shard) collect(t *Tracker, now clock.Moment, most int, due []Run) []Run {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for most > 0 && len(s.Due) > 0 && now >= s.Due[0].due {
@@ -194,7 +187,7 @@ func (s *Shard) collect(t *Tracker, now clock.Moment, most int, due []Statement)
 		case r.isIdle(now):
 			t.drop(r)
 		case t.refresh(r, now):
-			due = append(due, Statement{wire.OpState, r.beginState()})
+			due = append(due, r.beginState())
 			most--
 			t.schedule(r, now.Add(r.statePeriod()))
 		case r.Dirty:
@@ -226,9 +219,10 @@ func (t *Tracker) Begin(checks []limiter.Check) {
 func (t *Tracker) End(m Run, outcome Outcome) {
 	now, s := t.Now(), t.Shards.Of(m.Record.Key)
 	s.Mu.Lock()
-	var next *Statement
+	var next *Run
 	if t.endTake(m, outcome, now) {
-		next = &Statement{wire.OpRelease, m.Record.beginRelease(m.Units, now)}
+		released := m.Record.beginRelease(m.Units, now)
+		next = &released
 	}
 	t.tidy(m.Record, now)
 	s.Mu.Unlock()
@@ -253,14 +247,14 @@ func (t *Tracker) Release(m Run) {
 		return
 	}
 	r.running -= m.Units
-	next := Statement{wire.OpRelease, r.beginRelease(m.Units, now)}
+	next := r.beginRelease(m.Units, now)
 	t.tidy(r, now)
 	s.Mu.Unlock()
 	t.Send(next)
 }
 
 // ReleaseAll returns releases of all units that run, before the process ends. Requests that end later release nothing.
-func (t *Tracker) ReleaseAll() (releases []Statement) {
+func (t *Tracker) ReleaseAll() (releases []Run) {
 	t.leaving.Store(true)
 	now := t.Now()
 	for s := range t.Shards.All() {
@@ -268,7 +262,7 @@ func (t *Tracker) ReleaseAll() (releases []Statement) {
 		for _, r := range s.Records {
 			if units := r.running; units > 0 {
 				r.running = 0
-				releases = append(releases, Statement{wire.OpRelease, r.beginRelease(units, now)})
+				releases = append(releases, r.beginRelease(units, now))
 				t.tidy(r, now)
 			}
 		}

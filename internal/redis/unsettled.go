@@ -90,7 +90,7 @@ func (u *unsettled) putInBatch(c *Call) {
 
 // isFollowedBy reports whether a call has to wait for operations on its quotas.
 func (u *unsettled) isFollowedBy(c *Call) bool {
-	if len(u.Quotas) == 0 || c.Op.IsBackground() {
+	if len(u.Quotas) == 0 || c.IsBackground() {
 		return false
 	}
 	for i := range c.Checks {
@@ -140,7 +140,7 @@ func (b *Batcher) hold(c *Call) {
 // the queue and leave the calls. The lock must be held.
 func (b *Batcher) finishBackground(calls []*Call) []*Call {
 	return slices.DeleteFunc(calls, func(c *Call) bool {
-		if !c.Op.IsBackground() {
+		if !c.IsBackground() {
 			return false
 		}
 		b.Unsettled.remove(c)

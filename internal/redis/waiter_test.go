@@ -123,7 +123,7 @@ func TestBatcher_expireBy_after_a_look(t *testing.T) {
 
 // refundOf returns a call that refunds a unit of a check.
 func refundOf(c limiter.Check) *Call {
-	return NewSettlement([]limiter.Check{c}, limiter.Change{Units: -1})
+	return NewChange([]limiter.Check{c}, limiter.Change{Units: -1})
 }
 
 // holdRefund has a batch with a refund of the key "k" not come back, and returns the refund's policy.

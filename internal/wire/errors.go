@@ -30,17 +30,18 @@ func (e halfwayError) Unwrap() error { return e.error }
 // failedHalfway is the wait that the script answers then.
 const failedHalfway = -3
 
-// redisError makes an error of the text that the script caught.
-func redisError(text any) error {
-	s, ok := text.(string)
-	if !ok {
-		return errReply
+// redisError makes an error of the text that the script caught, and the wait that it has answered.
+func redisError(text any, wait float64) error {
+	caught, isText := text.(string)
+	if !isText {
+		return Undecided(errReply)
 	}
-	s = strings.TrimRight(s, "\r\n") // of Redis 6.0
-	if caught, halfway := strings.CutPrefix(s, "CHANGED "); halfway {
-		return halfwayError{Failure(caught)}
+	caught = strings.TrimRight(caught, "\r\n") // of Redis 6.0
+	caught, halfway := strings.CutPrefix(caught, "CHANGED ")
+	if halfway || wait == failedHalfway {
+		return Undecided(halfwayError{Failure(caught)})
 	}
-	return Failure(s)
+	return Undecided(Failure(caught))
 }
 
 // foreignValue matches the error that a script caught about a foreign stored value: one of another
@@ -56,7 +57,7 @@ var uncovered = regexp.MustCompile(`^(@?user_script: ?[0-9]+: )*-?NOPERIOD\b`)
 // permission inside a script Redis 6 and 7.0 say "The user executing the script can't run this
 // command" (or access a key), 7.2, 8 and Valkey "ACL failure in script". Of a Cluster that is down
 // they say "while the cluster is down and readonly" where cluster-allow-reads-when-down lets the
-// script begin. BUSY stands with its space: BUSYKEY and BUSYGROUP are others.
+// script begin. BUSY is matched with its space: BUSYKEY and BUSYGROUP are other errors.
 var replyKinds = []struct{ word, kind string }{
 	{"READONLY", "readonly"}, {"LOADING", "loading"}, {"MASTERDOWN", "masterdown"},
 	{"CLUSTERDOWN", "clusterdown"}, {"while the cluster is down", "clusterdown"},

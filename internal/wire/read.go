@@ -15,15 +15,21 @@ var (
 	errValue = errors.New("the script answered with numbers that are none")
 )
 
-// read passes the answer of the script to the calls: each gets its results or its own error.
+// read passes the answer of the script to the calls: each gets its results or its own error. The answer is a string of
+// doubles that begins with Redis's time. If requests failed, the answer is an array: that string, and for each failure
+// the number of its first key and the error.
 func (m *Message) read(reply any) error {
-	text, failures, err := splitReply(reply)
-	if err != nil {
-		return err
+	var failures []any
+	if parts, failed := reply.([]any); failed && len(parts) > 0 {
+		reply, failures = parts[0], parts[1:]
 	}
-	size := headSize
+	text, isText := reply.(string)
+	if !isText {
+		return fmt.Errorf("%w: a %T", errReply, reply)
+	}
+	size := 8
 	for _, c := range m.Order {
-		size += len(c.Checks) * c.Op.answerSize()
+		size += len(c.Checks) * answerSize[c.Op&(operationBits|WithReceipt|Ahead)]
 	}
 	if len(text) != size {
 		return fmt.Errorf("%w: %d bytes instead of %d", errReply, len(text), size)
@@ -32,62 +38,48 @@ func (m *Message) read(reply any) error {
 	if !(redisTime >= 0 && redisTime < kernel.Precision) {
 		return fmt.Errorf("%w: now %v", errValue, redisTime)
 	}
-	m.RedisTime, text = int64(redisTime), text[headSize:]
+	m.RedisTime, text = int64(redisTime), text[8:]
 	key := int64(1)
 	for _, c := range m.Order {
-		if len(failures) >= 2 && failures[0] == key {
-			c.Err = redisError(failures[1])
-			if Double(text, 0) == failedHalfway {
-				c.Err = halfwayError{c.Err}
+		c.Err = nil
+		failed := len(failures) >= 2 && failures[0] == key
+		if failed {
+			c.Err, failures = redisError(failures[1], Double(text, 0)), failures[2:]
+			m.Uncovered = m.Uncovered || c.IsUncovered()
+		}
+		for i := range c.Checks {
+			if c.Err == nil {
+				c.Err = c.readAnswer(i, text)
 			}
-			c.Err, failures = Undecided(c.Err), failures[2:]
-		} else {
-			c.Err = c.readAnswers(text)
-			for i := range c.Checks {
+			if !failed {
 				c.Checks[i].State.DecidedAt, c.Checks[i].State.Turn = m.RedisTime, int32(key)
 			}
+			text = text[answerSize[c.Op&(operationBits|WithReceipt|Ahead)]:]
 		}
-		text = text[len(c.Checks)*c.Op.answerSize():]
 		key += int64(len(c.Checks))
 	}
 	return nil
 }
 
-// splitReply separates the string of answers from the list of failures.
-func splitReply(reply any) (answers string, failures []any, err error) {
-	switch reply := reply.(type) {
-	case string:
-		return reply, nil, nil
-	case []any:
-		if len(reply) > 0 {
-			if answers, ok := reply[0].(string); ok {
-				return answers, reply[1:], nil
-			}
-		}
-	}
-	return "", nil, fmt.Errorf("%w: a %T", errReply, reply)
+// answerSize is the length of the answer to one check in bytes, of doubles: four that [Payload.readAnswer] reads, and
+// of takes what they bring beside.
+var answerSize = [...]int{
+	OpTake:               4 * 8,
+	OpPeek:               4 * 8,
+	OpChange:             4 * 8,
+	OpState:              4 * 8,
+	OpTake | WithReceipt: 6 * 8,
+	OpTake | Ahead:       8 * 8,
 }
 
-// readAnswers fills in the results of a call's checks.
-func (p *Payload) readAnswers(text string) error {
-	own := operations[p.Op].read
-	for i := range p.Checks {
-		err := readAnswer(&p.Checks[i], text)
-		if err == nil && own != nil {
-			err = own(p, i, text)
-		}
-		if err != nil {
-			return err
-		}
-		text = text[p.Op.answerSize():]
-	}
-	return nil
-}
-
-// readAnswer reads the four numbers that each check is answered with. Twice what is left of a ban stands in place of
-// a delay, with the sign changed, and one more where the request began it.
-func readAnswer(c *limiter.Check, text string) error {
+// readAnswer reads the numbers that a check is answered with: wait, remaining, reset and delay. A negative delay is that
+// of a banned client: twice what is left of the ban, and one more if the request began the ban.
+func (p *Payload) readAnswer(check int, text string) error {
+	c := &p.Checks[check]
 	wait, remaining, reset, delay := Double(text, 0), Double(text, 1), Double(text, 2), Double(text, 3)
+	if p.Op&operationBits == OpChange {
+		return p.readChange(check, wait, remaining, reset, delay)
+	}
 	capacity, ban, least := float64(c.Policy.Params.Capacity), float64(0), float64(0)
 	if c.Reserve != 0 {
 		least = -1 - capacity
@@ -96,9 +88,9 @@ func readAnswer(c *limiter.Check, text string) error {
 		ban, delay = -delay, 0
 	}
 	late := kernel.InTime
-	if c.Policy.CountsRunning {
+	if wait < -1 && c.Policy.CountsRunning {
 		if late = lateness(wait); late != kernel.InTime {
-			wait = 0
+			wait = float64(kernel.RunningHint) // nothing passes that is to be sent again
 		}
 	}
 	if !(wait >= -1 && wait < kernel.Precision) || !(remaining >= least && remaining <= capacity) ||
@@ -116,13 +108,52 @@ func readAnswer(c *limiter.Check, text string) error {
 		c.Result.Banned, c.Result.BanBegins, c.Result.BanLeft = true, number%2 == 1, limiter.Duration(number/2)
 	}
 	limiter.Withhold(c)
-	if late != kernel.InTime {
-		c.Result.RetryAfter = limiter.Duration(kernel.RunningHint) // nothing passes that is to be sent again
+	switch p.Op {
+	case OpTake | WithReceipt:
+		receipt, err := readReceipt(text, 4)
+		c.State.Receipt = receipt
+		return err
+	case OpTake | Ahead:
+		return p.readLease(c, text)
 	}
 	return nil
 }
 
-// lateness returns what the wait of a message about running requests says of it.
+// readChange reads what became of a change: 1 if it was postponed, the quota if that was to be shown, and the units
+// that were added of a debt.
+func (p *Payload) readChange(check int, postponed, remaining, reset, added float64) error {
+	c := &p.Checks[check]
+	capacity := float64(c.Policy.Params.Capacity)
+	if postponed != 0 && postponed != 1 || !(remaining >= 0 && remaining <= capacity) ||
+		!(reset >= 0 && reset < kernel.Precision) || !(added >= 0 && added <= capacity) {
+		return Undecided(fmt.Errorf("%w: postponed %v, remaining %v, reset %v, added %v", errValue, postponed, remaining, reset, added))
+	}
+	p.Changes[check].Postponed, p.Changes[check].Added = postponed == 1, int64(added)
+	c.Result = limiter.Result{Remaining: int64(remaining), ResetAfter: time.Duration(reset) * time.Microsecond}
+	return nil
+}
+
+// readLease reads the units leased, for how many microseconds, and their receipt.
+func (p *Payload) readLease(c *limiter.Check, text string) error {
+	units, lasts := Double(text, 4), Double(text, 5)
+	if !(units >= 0 && units <= float64(c.Policy.Params.Capacity)) || !(lasts >= 0 && lasts < kernel.Precision) {
+		return Undecided(fmt.Errorf("%w: %v units for %v", errValue, units, lasts))
+	}
+	receipt, err := readReceipt(text, 6)
+	p.Lease.Got = kernel.Lease{Units: int64(units), Lasts: int64(lasts), Receipt: receipt}
+	return err
+}
+
+// readReceipt reads a receipt from the i-th double on.
+func readReceipt(text string, i int) (kernel.Receipt, error) {
+	first, second := Double(text, i), Double(text, i+1)
+	if !(first >= 0 && first < kernel.Precision) || !(second >= 0 && second < kernel.Precision) {
+		return kernel.Receipt{}, Undecided(fmt.Errorf("%w: receipt %v %v", errValue, first, second))
+	}
+	return kernel.Receipt{First: int64(first), Second: int64(second)}, nil
+}
+
+// lateness returns whether a message about running requests came too late, by the wait that the script answered.
 func lateness(wait float64) kernel.Lateness {
 	switch wait {
 	case -4:

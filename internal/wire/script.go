@@ -29,13 +29,21 @@ var Leasing = fragments.leasing
 type fragmentSets struct {
 	names           []string
 	leasing, taking KernelSet
+	sets            map[*kernel.Algorithm]KernelSet
 }
 
 func listFragments() (f fragmentSets) {
-	for _, a := range append(slices.Clone(kernel.Registry), kernel.RunningAlgorithm, kernel.CalendarAlgorithm) {
-		if slices.Contains(f.names, a.Script) {
+	algorithms := []*kernel.Algorithm{}
+	for i := range kernel.Registry {
+		algorithms = append(algorithms, &kernel.Registry[i])
+	}
+	f.sets = map[*kernel.Algorithm]KernelSet{}
+	for _, a := range append(algorithms, &kernel.RunningAlgorithm, &kernel.CalendarAlgorithm) {
+		if known := slices.Index(f.names, a.Script); known >= 0 {
+			f.sets[a] = 1 << known
 			continue
 		}
+		f.sets[a] = 1 << len(f.names)
 		if a.Leases() {
 			f.leasing |= 1 << len(f.names)
 		}
@@ -47,10 +55,8 @@ func listFragments() (f fragmentSets) {
 	return f
 }
 
-// KernelSetOf returns the set of an algorithm's fragment alone.
-func KernelSetOf(a *kernel.Algorithm) KernelSet {
-	return 1 << slices.Index(KernelNames, a.Script)
-}
+// kernelSets has the set of each algorithm's fragment alone.
+var kernelSets = fragments.sets
 
 // banFragment is the fragment of bans, behind all kernels.
 const banFragment KernelSet = 1 << 31
@@ -63,16 +69,11 @@ const TakesFragment KernelSet = 1 << 29
 
 // FragmentsOf returns the fragments that decide by a policy.
 func FragmentsOf(p *limiter.Policy) KernelSet {
-	set := KernelSetOf(p.Algorithm)
+	set := kernelSets[p.Algorithm]
 	if p.Ban != nil {
 		set |= banFragment
 	}
 	return set
-}
-
-// place returns the kernel's place among those of the set, from 1.
-func (s KernelSet) place(a *kernel.Algorithm) int64 {
-	return int64(bits.OnesCount(uint(s&(KernelSetOf(a)-1)))) + 1
 }
 
 // Script is a text that Redis identifies by its SHA-1.

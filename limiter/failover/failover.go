@@ -30,8 +30,8 @@ type Options struct {
 	ForgiveOutages bool
 
 	// AwaitsRefunds says that the caller ends every check with Refundable that has passed by [Store.Settle]. A
-	// denied check that would pass without what may still be refunded so on this node has a RetryAfter of a
-	// second at most. Default: RetryAfter reckons with no refund.
+	// denied check that misses no more units than this node may still refund has a RetryAfter of a second at
+	// most. Default: RetryAfter reckons with no refund.
 	AwaitsRefunds bool
 
 	// OnUndecided is called for every request that the shared store could not decide. It must not

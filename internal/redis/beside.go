@@ -1,0 +1,93 @@
+package redis
+
+import (
+	"context"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// Asked is checks that wait in the queue for the batch of the next request, until [Store.AnswerTo].
+type Asked struct {
+	call   *Call
+	waiter *Waiter
+	op     wire.Operation
+	sent   clock.Moment
+}
+
+// Ask queues checks on a Redis without slots so that they leave in the batch of the next request, or at
+// [Store.SendAsked]. After nil AnswerTo must follow.
+func (r *Store) Ask(ctx context.Context, checks []limiter.Check) (Asked, error) {
+	n := r.Topology.AnyNode
+	if n.Breaker.Open() {
+		return Asked{}, limiter.ErrOutage
+	}
+	if !r.Uses.Acquire() {
+		return Asked{}, limiter.ErrClosed
+	}
+	op, countsRunning := takeOf(checks)
+	if countsRunning {
+		r.Running.Begin(checks)
+	}
+	a := Asked{op: op, sent: clock.Now()}
+	a.call = NewCall(a.op, checks)
+	a.waiter = a.call.AwaitedBy(ctx, a.sent.Add(r.Timeout))
+	if err := n.Batcher.park(a.call); err != nil {
+		a.waiter.Recycle()
+		a.call.Recycle()
+		n.Report(a.op, 0, checks, a.sent, err)
+		err = r.EndTakes(checks, err)
+		r.Uses.Release()
+		return Asked{}, err
+	}
+	return a, nil
+}
+
+// SendAsked has what was asked leave that no request has taken along.
+func (r *Store) SendAsked() { r.Topology.AnyNode.Batcher.sendParked() }
+
+// AnswerTo waits for the answer to checks, at most until the timeout after they were asked. Checks of running requests
+// that came too late are decided once more.
+func (r *Store) AnswerTo(ctx context.Context, a Asked, checks []limiter.Check) error {
+	defer r.Uses.Release()
+	n := r.Topology.AnyNode
+	err := n.undecided(ctx, a.call, a.waiter.Wait())
+	if err == nil {
+		copy(checks, a.call.Checks)
+		a.call.Recycle()
+	}
+	n.Report(a.op, 0, checks, a.sent, err)
+	err = r.EndTakes(checks, err)
+	if left := a.sent.Add(r.Timeout).Since(clock.Now()); err == ErrLate && left > 0 { //nolint:errorlint // as EndTakes returns it
+		err = r.tryRunning(ctx, n, a.op, 0, checks, left)
+	}
+	return err
+}
+
+// park queues a call without starting a sender for it. After an error the call is still the caller's.
+func (b *Batcher) park(c *Call) error {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if len(b.Waiting) >= MaxQueue {
+		return limiter.ErrOverload
+	}
+	b.follow(c)
+	b.Waiting = append(b.Waiting, c)
+	b.expireBy(c.waiter.until)
+	return nil
+}
+
+// sendParked starts a sender if calls wait that no sender will take at once.
+func (b *Batcher) sendParked() {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if len(b.Waiting) == 0 {
+		return
+	}
+	b.Senders.skipStalled()
+	b.startSender()
+	if !b.stalls.IsSet() || b.held > 0 {
+		b.watch()
+	}
+}
