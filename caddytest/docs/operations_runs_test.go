@@ -49,7 +49,7 @@ var scriptRunRows = []scriptRuns{
 	{row: "from an address that is `exempt`", site: plainLimit + "exempt 127.0.0.1\n}", paths: three},
 	{row: "decided by a `lease`, which takes units for about 100 requests in one run of its own", site: "redis_ratelimit {\nkey {query.k}\nlimit 100000\nwindow 1h\nlease 1s\n}", paths: three, source: "lease"},
 	{row: "two directives: each in its turn", site: "redis_ratelimit {\nname a\nkey {query.k}\nlimit 9\nwindow 24h\n}\nredis_ratelimit {\nname b\nkey {query.k}\nlimit 9\nwindow 24h\n}", paths: three},
-	{row: "enforced policies beside `dry_run`: the enforced, then the others", site: "redis_ratelimit {\npolicy a {\nkey {query.k}\nlimit 9\nwindow 24h\n}\npolicy b {\nkey {query.k}\nlimit 9\nwindow 24h\ndry_run\n}\n}", paths: three},
+	{row: "enforced policies and those with `dry_run`, which are calls of the same batch", site: "redis_ratelimit {\npolicy a {\nkey {query.k}\nlimit 9\nwindow 24h\n}\npolicy b {\nkey {query.k}\nlimit 9\nwindow 24h\ndry_run\n}\n}", paths: three},
 	{row: "`count_if`, whose response counts", site: plainLimit + "count_if status 401\n}", paths: []string{"/login?k=CLIENT", "/login?k=CLIENT"}, status: http.StatusUnauthorized},
 	{row: "`count_if`, whose response does not count: take, refund", site: plainLimit + "count_if status 401\n}", paths: three},
 	{row: "`cost`: take an estimate, correct it after the response", site: "redis_ratelimit {\nkey {query.k}\nlimit 1MB\nwindow 24h\ncost response_bytes\n}", paths: three},

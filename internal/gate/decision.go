@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -20,11 +21,13 @@ func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 	x.acquireStores()
 	var dry *dryRuns
 	if l.hasDryRuns {
-		dry = x.startDryRuns(e)
+		dry = dryRunsOf(e)
 	}
 	verdict := Verdict{Outcome: rule.Allowed}
 	if len(e.Enforced) > 0 {
-		verdict = x.decideEnforced(e)
+		verdict = x.decideEnforced(e, dry)
+	} else if dry != nil {
+		_, _ = x.ask(failover.FailLocal, nil, dry) // the outcomes are in the dry runs
 	}
 	if dry != nil {
 		x.endDryRuns(dry)
@@ -56,15 +59,19 @@ func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 	return verdict
 }
 
-// decideEnforced decides the checks that are enforced, unless an override or a limit of 0 blocks the request.
-func (x *Exchange) decideEnforced(e *rule.Evaluation) Verdict {
+// decideEnforced decides the checks that are enforced, unless an override or a limit of 0 blocks the request, and the dry
+// runs beside them, which may be nil.
+func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
 	l, d, start := x.limiter, x.decision, time.Now()
 	d.pass = cmp.Or(d.pass, e.Pass.Taken)
 	verdict := Verdict{CheckGroup: l.Enforced(e), Outcome: rule.Denied, at: start, pass: e.Pass}
 	if verdict.Source != "" {
+		if dry != nil {
+			_, _ = x.ask(failover.FailLocal, nil, dry) // the outcomes are in the dry runs
+		}
 		return verdict
 	}
-	verdict.Source, verdict.Err = x.ask(&verdict.CheckGroup, d.timedOut)
+	verdict.Source, verdict.Err = x.ask(verdict.Mode, verdict.Checks, dry)
 	took := time.Since(start)
 	verdict.at = start.Add(took)
 	switch {
@@ -80,13 +87,25 @@ func (x *Exchange) decideEnforced(e *rule.Evaluation) Verdict {
 	return verdict
 }
 
-// ask has the stores decide a group. A request that has waited for Redis in vain does not wait again, so that the waits
-// of several handlers do not add up.
-func (x *Exchange) ask(group *CheckGroup, timedOut bool) (limiter.Source, error) {
-	if timedOut {
-		return x.stores.Fallback(group.Mode, group.Checks, limiter.ErrAlreadyTimedOut)
+// ask has the stores decide checks, which may be none, and dry runs beside them, which may be nil. A request that has
+// waited for Redis in vain does not wait again, so that the waits of several handlers do not add up.
+func (x *Exchange) ask(mode failover.FailMode, checks []limiter.Check, dry *dryRuns) (source limiter.Source, err error) {
+	ctx, timedOut := x.request.Context(), x.decision.timedOut
+	switch {
+	case dry == nil && !timedOut:
+		return x.stores.DecideIn(ctx, mode, checks)
+	case !timedOut:
+		return x.stores.DecideBeside(ctx, mode, checks, dry.asked)
 	}
-	return x.stores.DecideIn(x.request.Context(), group.Mode, group.Checks)
+	if len(checks) > 0 {
+		source, err = x.stores.Fallback(mode, checks, limiter.ErrAlreadyTimedOut)
+	}
+	for i := 0; dry != nil && i < len(dry.asked); i++ {
+		if d := &dry.asked[i]; d.Source == "" {
+			d.Source, d.Err = x.stores.Fallback(failover.FailLocal, d.Checks, limiter.ErrAlreadyTimedOut)
+		}
+	}
+	return source, err
 }
 
 // isTimeout reports whether a request without an answer for so long has waited for one, and was not refused

@@ -1,57 +1,39 @@
 package gate
 
 import (
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// dryRuns are dry runs that are decided at the same time as the checks that are enforced, so that no request waits
-// longer for them.
+// dryRuns are the dry runs of a request. They are decided in the batch of the enforced checks, as calls of their own, so
+// that no request waits longer for them.
 type dryRuns struct {
 	refusals []rule.DryRefusal
 	groups   []CheckGroup
-	timedOut bool // the request has waited for Redis in vain before
+	asked    []failover.DryRun // of the same groups
 	began    time.Time
-	pending  sync.WaitGroup
 }
 
-// startDryRuns begins to decide the dry runs; nil if there are none. [Exchange.endDryRuns] waits for them, after the
-// enforced checks were decided.
-func (x *Exchange) startDryRuns(e *rule.Evaluation) *dryRuns {
+// dryRunsOf returns the dry runs of a request, to be decided by [Exchange.ask]; nil if there are none.
+func dryRunsOf(e *rule.Evaluation) *dryRuns {
 	groups := DryRuns(e)
 	if len(groups)+len(e.DryRefusals) == 0 {
 		return nil
 	}
-	d := &dryRuns{refusals: e.DryRefusals, groups: groups, timedOut: x.decision.timedOut, began: time.Now()}
-	last := len(groups) - 1
+	d := &dryRuns{refusals: e.DryRefusals, groups: groups, asked: make([]failover.DryRun, len(groups)), began: time.Now()}
 	for i := range groups {
-		group := &groups[i]
-		switch {
-		case group.Source != "":
-		case x.stores.Redis == nil || i == last && len(e.Enforced) == 0:
-			x.decideDryRun(d, group) // there is nothing to wait for beside it
-		default:
-			d.pending.Go(func() { x.decideDryRun(d, group) })
-		}
+		d.asked[i] = failover.DryRun{Checks: groups[i].Checks, Source: groups[i].Source}
 	}
 	return d
 }
 
-// decideDryRun decides one group. Its source stays empty if the client has left.
-func (x *Exchange) decideDryRun(d *dryRuns, group *CheckGroup) {
-	if source, err := x.ask(group, d.timedOut); err == nil {
-		group.Source = source
-	}
-}
-
-// endDryRuns waits for the dry runs, counts them and records those that would have denied.
+// endDryRuns counts dry runs that were decided, and records those that would have denied.
 func (x *Exchange) endDryRuns(d *dryRuns) {
-	d.pending.Wait()
 	shared, l := x.decision, x.limiter
 	for i := range d.refusals {
 		l.countDryRefusal(shared, &d.refusals[i])
@@ -59,6 +41,9 @@ func (x *Exchange) endDryRuns(d *dryRuns) {
 	took := time.Since(d.began)
 	for i := range d.groups {
 		group := &d.groups[i]
+		if d.asked[i].Err == nil { // otherwise the client has left
+			group.Source = d.asked[i].Source
+		}
 		if l.countsRunning {
 			x.keepRunning(group.Checks)
 		}
