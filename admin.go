@@ -17,7 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -102,7 +102,7 @@ func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, boo
 			p.SinceStart.CountIf = &adminapi.CountIfReport{Responses: counts.Matched + counts.NotMatched, Matched: counts.Matched}
 		}
 		all, clients := a.overrides.OfPolicy(name)
-		p.Override, p.ClientOverrides = explain.Override(all), clients
+		p.Override, p.ClientOverrides = routetrace.Override(all), clients
 		report.Policies = append(report.Policies, p)
 	}
 	return report, false, nil
@@ -127,10 +127,10 @@ func (a *App) storeReport(r *http.Request, stores *storepool.Stores) adminapi.St
 	options := stores.Options
 	report.Kind, report.Mode, report.Addresses = "redis", string(cmp.Or(options.Client.Mode, dial.Standalone)), options.Client.Addresses
 	report.Database, report.KeyPrefix, report.HashKeys = options.Client.DB, options.Naming.Prefix, options.Naming.Secret != ""
-	report.FailMode, report.Timeout = string(a.FailMode), explain.Seconds(time.Duration(a.Timeout))
+	report.FailMode, report.Timeout = string(a.FailMode), routetrace.Seconds(time.Duration(a.Timeout))
 	report.Breaker = "closed"
 	if failing, probe := stores.Failing(); failing {
-		report.Breaker, report.NextProbe = "open", explain.Seconds(probe)
+		report.Breaker, report.NextProbe = "open", routetrace.Seconds(probe)
 	}
 	began := time.Now()
 	var policies []*limiter.Policy
@@ -144,7 +144,7 @@ func (a *App) storeReport(r *http.Request, stores *storepool.Stores) adminapi.St
 		}
 		return report
 	}
-	report.RoundTrip = explain.Seconds(time.Since(began))
+	report.RoundTrip = routetrace.Seconds(time.Since(began))
 	return report
 }
 
@@ -154,11 +154,11 @@ func (a *App) serveExplain(r *http.Request, _ *storepool.Stores) (any, bool, err
 	if err := adminapi.ReadQuestion(r, &question); err != nil {
 		return nil, false, err
 	}
-	request, err := explain.NewRequest(r.Context(), &question)
+	request, err := routetrace.NewRequest(r.Context(), &question)
 	if err != nil {
 		return nil, false, err
 	}
-	report, err := explain.Explain(a.servers(), request, question.ClientIP, limiterOf)
+	report, err := routetrace.Explain(a.servers(), request, question.ClientIP, limiterOf)
 	if err != nil {
 		return nil, false, err
 	}
@@ -193,7 +193,7 @@ func passesInUse(ctx context.Context, stores *storepool.Stores, passes []limiter
 	})
 	for i := range passes {
 		if c := &passes[i]; c.Result.ResetAfter > 0 {
-			reports = append(reports, adminapi.PassReport{Key: display.EscapeKey(c.Key.String()), QuotaReport: explain.Quota(c.Policy, c.Result)})
+			reports = append(reports, adminapi.PassReport{Key: display.EscapeKey(c.Key.String()), QuotaReport: routetrace.Quota(c.Policy, c.Result)})
 		}
 	}
 	return reports

@@ -14,7 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -28,7 +28,7 @@ func (a *App) serveOverrides(r *http.Request, _ *storepool.Stores) (any, bool, e
 	entries, err := a.overrides.List(ctx)
 	report := adminapi.OverridesReport{Overrides: make([]adminapi.OverrideEntry, 0, len(entries))}
 	for _, e := range entries {
-		report.Overrides = append(report.Overrides, *explain.Override(e))
+		report.Overrides = append(report.Overrides, *routetrace.Override(e))
 	}
 	if err != nil {
 		report.Error = adminapi.UnavailableText(err)
@@ -301,7 +301,7 @@ func (a *App) putOverride(
 	if err != nil {
 		return err
 	}
-	report.OverrideEntry, report.NodeOnly = explain.Override(e), e.NodeOnly
+	report.OverrideEntry, report.NodeOnly = routetrace.Override(e), e.NodeOnly
 	if o.Key.Given {
 		report.Key = &o.Key.Text // in clear also where overrides hold HMACs
 	}

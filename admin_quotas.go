@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/explain"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
@@ -37,7 +37,7 @@ func (a *App) serveBans(r *http.Request, stores *storepool.Stores) (any, bool, e
 	for _, b := range list {
 		report.Bans = append(report.Bans, adminapi.BanEntry{
 			Policy: b.Policy, Key: display.EscapeKey(b.Key.String()),
-			Banned: explain.Seconds(b.Left), Offenses: b.Offenses,
+			Banned: routetrace.Seconds(b.Left), Offenses: b.Offenses,
 		})
 	}
 	return report, err != nil, nil
@@ -62,7 +62,7 @@ func (a *App) addBans(r *http.Request, stores *storepool.Stores, keys []adminapi
 		} else if _, err := stores.Peek(r.Context(), &check); err != nil {
 			failed.Store(true)
 		}
-		keys[i].Banned = explain.Seconds(check.Result.BanLeft)
+		keys[i].Banned = routetrace.Seconds(check.Result.BanLeft)
 		return true // those that are left are looked up here
 	})
 }
@@ -162,10 +162,10 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 	report := adminapi.StateReport{
 		Policy: registered.policy.Name(), Key: display.EscapeKey(key.String()),
 		Hint:     cmp.Or(hint, blocked),
-		Override: explain.Override(override), DryRun: a.enforcesNowhere(registered.policy.Name(), *key),
+		Override: routetrace.Override(override), DryRun: a.enforcesNowhere(registered.policy.Name(), *key),
 	}
 	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
-		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: explain.Seconds(lasts)}
+		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: routetrace.Seconds(lasts)}
 	}
 	if status == rule.Counts {
 		report.Passes = passesInUse(r.Context(), stores, checks[1:])
@@ -181,7 +181,7 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 				", or is unlimited; "+
 				"explain shows what one of them gets")
 		} else {
-			report.QuotaReport = new(explain.Quota(check.Policy, check.Result))
+			report.QuotaReport = new(routetrace.Quota(check.Policy, check.Result))
 		}
 	}
 	if stores.Redis != nil && (err == nil || redis.Answered(err)) {
@@ -200,7 +200,7 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 func addStored(r *http.Request, remote *storepool.Redis, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey) error {
 	stored, err := remote.Store.Inspect(r.Context(), p, key)
 	for _, s := range stored {
-		ttl := explain.Seconds(s.TTL)
+		ttl := routetrace.Seconds(s.TTL)
 		if s.TTL < 0 {
 			ttl = -1 // it has none
 		}
@@ -261,7 +261,7 @@ func (a *App) serveTop(r *http.Request, stores *storepool.Stores) (any, bool, er
 	report := adminapi.TopReport{Keys: []adminapi.TopEntry{}}
 	for name, policy := range registered {
 		keys, since := policy.counters.Top.List()
-		report.Since = max(report.Since, explain.Seconds(since))
+		report.Since = max(report.Since, routetrace.Seconds(since))
 		for _, k := range keys {
 			report.Keys = append(report.Keys, adminapi.TopEntry{Policy: name, Key: display.EscapeKey(k.Key), Denied: k.Count, Error: k.Error})
 		}

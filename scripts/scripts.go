@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-//go:generate go run ./generate
+//go:generate go test -run TestTakes_current -update .
 
 //go:embed *.lua
 var files embed.FS

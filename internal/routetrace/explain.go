@@ -1,6 +1,4 @@
-// Package explain finds out what a request would get from the running configuration, and charges
-// nothing.
-package explain
+package routetrace
 
 import (
 	"errors"
@@ -15,7 +13,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -43,10 +40,10 @@ type explanation struct {
 // Explain reports what the limiters that a request meets would decide. The servers are provisioned. An
 // error of [adminapi.BadInput] says what is wrong with the request.
 func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP string,
-	limiterOf routetrace.LimiterOf) (*adminapi.ExplainReport, error) {
-	plans := map[string]*routetrace.Plan{}
+	limiterOf LimiterOf) (*adminapi.ExplainReport, error) {
+	plans := map[string]*Plan{}
 	for name, server := range servers {
-		plans[name] = routetrace.NewPlan(server.Routes, server.NamedRoutes, limiterOf)
+		plans[name] = NewPlan(server.Routes, server.NamedRoutes, limiterOf)
 	}
 	name, err := serverOf(servers, plans, r)
 	if err != nil {
@@ -54,8 +51,8 @@ func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 	}
 	e := &explanation{report: &adminapi.ExplainReport{Server: name, ClientIP: clientIP, Decision: decisionNone,
 		Policies: []adminapi.ExplainedPolicy{}}}
-	tracer := &routetrace.Tracer{OnLimiter: e.onLimiter}
-	if _, err := tracer.Run(plans[name], routetrace.Prepare(r, servers[name], clientIP)); err != nil {
+	tracer := &Tracer{OnLimiter: e.onLimiter}
+	if _, err := tracer.Run(plans[name], Prepare(r, servers[name], clientIP)); err != nil {
 		return nil, adminapi.BadInput("the request cannot be matched: %v", err)
 	}
 	e.report.Skipped = tracer.Skipped
@@ -141,7 +138,7 @@ func (e *explanation) record(peeks []peek) (goesOn bool) {
 // there is none.
 func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
 	explained := adminapi.ExplainedPolicy{
-		Policy: f.Rule.Policy.Name(), Settings: routetrace.Describe(f.Rule), DryRun: f.DryRun, Decision: decisionSkipped,
+		Policy: f.Rule.Policy.Name(), Settings: Describe(f.Rule), DryRun: f.DryRun, Decision: decisionSkipped,
 		Key: display.EscapeKey(f.Key.String()), Override: Override(f.Override),
 	}
 	if decision, found := decisions[f.Status]; found {

@@ -1,4 +1,4 @@
-package explain
+package routetrace
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"net/url"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
 // NewRequest makes the request that is to be explained. An error of [adminapi.BadInput] says what is wrong
@@ -40,7 +39,7 @@ func NewRequest(ctx context.Context, e *adminapi.ExplainRequest) (*http.Request,
 	r.RequestURI = target.RequestURI()
 	r.RemoteAddr = net.JoinHostPort(client.String(), "0")
 	if target.Scheme == "https" {
-		r.TLS = routetrace.SyntheticTLS(target.Hostname())
+		r.TLS = SyntheticTLS(target.Hostname())
 	}
 	return r, nil
 }

@@ -1,6 +1,7 @@
-package main
+package scripts
 
 import (
+	"flag"
 	"io/fs"
 	"os"
 	"strings"
@@ -10,11 +11,16 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
-// TestTakes_current compares the scripts of takes with what they are made of.
+var update = flag.Bool("update", false, "write the scripts of takes instead of comparing them")
+
+// TestTakes_current compares the scripts of takes with what they are made of, or writes them.
 func TestTakes_current(t *testing.T) {
-	files := os.DirFS("..")
+	files := os.DirFS(".")
 	wanted := assert.NoError(takes(files))(t)
 	for name, want := range wanted {
+		if *update {
+			assert.Must(t, os.WriteFile(name, []byte(want), 0o600))
+		}
 		got, err := fs.ReadFile(files, name)
 		assert.ErrorIf(t, err != nil || string(got) != want, "scripts/%s is not current, run: go generate ./scripts (%v)", name, err)
 	}

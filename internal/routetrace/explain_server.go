@@ -1,4 +1,4 @@
-package explain
+package routetrace
 
 import (
 	"maps"
@@ -9,12 +9,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
 // serverOf finds the server that takes a request: the one that listens at its URL's port, or for a URL without a port
 // the only one that has limits.
-func serverOf(servers map[string]*caddyhttp.Server, plans map[string]*routetrace.Plan, r *http.Request) (string, error) {
+func serverOf(servers map[string]*caddyhttp.Server, plans map[string]*Plan, r *http.Request) (string, error) {
 	if name, err := listenerAt(servers, r.URL); name != "" || err != nil {
 		return name, err
 	}
@@ -30,16 +29,16 @@ func serverOf(servers map[string]*caddyhttp.Server, plans map[string]*routetrace
 	case len(limited) == 1 && r.URL.Port() == "":
 		return limited[0], nil
 	}
-	return "", adminapi.BadInput("url: no server listens at port %s", routetrace.PortOf(r.URL))
+	return "", adminapi.BadInput("url: no server listens at port %s", PortOf(r.URL))
 }
 
 // listenerAt finds the server that listens at a URL's address; empty where none does.
 func listenerAt(servers map[string]*caddyhttp.Server, target *url.URL) (string, error) {
 	var found []string
-	port := routetrace.PortOf(target)
-	nearest := routetrace.ListensAtPort
+	port := PortOf(target)
+	nearest := ListensAtPort
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		near := routetrace.NearnessOf(servers[name], target.Hostname(), port)
+		near := NearnessOf(servers[name], target.Hostname(), port)
 		if near > nearest {
 			nearest, found = near, nil
 		}
