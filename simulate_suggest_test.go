@@ -65,10 +65,9 @@ func TestSuggest_agrees_with_plain_replays(t *testing.T) {
 		all[algorithm] = append(all[algorithm], suggested{"minutes", within + "1m", false, 1}, suggested{"days", within + "24h", false, 1},
 			suggested{"weights", within + "1m\nweight 3", false, 3}, suggested{"refunds as responses end", within + "10s\ncount_if status 401", true, 1})
 	}
-	for algorithm, policies := range all {
+	for algorithm, policies := range all { // one after the other: Caddy keeps the storage of what it provisions in a variable
 		for _, policy := range policies {
 			t.Run(algorithm+"/"+policy.name, func(t *testing.T) {
-				t.Parallel()
 				s := policy.play(t, 7, algorithm).Suggestions
 				ladders := s.Ladders
 				if algorithm == "max_concurrent" {
