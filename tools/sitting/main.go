@@ -68,7 +68,7 @@ func measure(path string, runs int, list, root string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(temp)
+	defer func() { _ = os.RemoveAll(temp) }()
 	binary, err := build(root, temp)
 	if err != nil {
 		return err
@@ -174,13 +174,14 @@ func startRedis(temp string) (address string, stop func(), err error) {
 	for end := time.Now().Add(10 * time.Second); ; {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
-			c.Close()
+			_ = c.Close()
 			return address, stop, nil
 		}
 		if time.Now().After(end) {
 			stop()
 			return "", nil, errors.New("redis-server does not listen")
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -189,7 +190,7 @@ func freePort() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	return port, err
 }
