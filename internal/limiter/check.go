@@ -105,9 +105,7 @@ func Prepare(checks []Check) error {
 			}
 		}
 	}
-	for i := range checks {
-		checks[i].State = CheckState{}
-	}
+	ForgetDecision(checks)
 	return nil
 }
 
@@ -116,16 +114,6 @@ func ForgetDecision(checks []Check) {
 	for i := range checks {
 		checks[i].State = CheckState{}
 	}
-}
-
-// CountsRunning reports whether one of the checks counts running requests.
-func CountsRunning(checks []Check) bool {
-	for i := range checks {
-		if checks[i].Policy.CountsRunning {
-			return true
-		}
-	}
-	return false
 }
 
 // QuotaName identifies the state of a key in a policy.

@@ -77,16 +77,6 @@ func Evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
 	return v
 }
 
-// PeekVerdict returns the verdict on a check that a ban denies: it takes nothing.
-func PeekVerdict(s kernel.State, now int64, c *Check, v kernel.Verdict) kernel.Verdict {
-	if v.Wait == 0 {
-		peek := *c
-		peek.Peek = true
-		return Evaluate(s, now, &peek)
-	}
-	return v
-}
-
 // Answer writes a verdict at an instant in microseconds to the check's result.
 func Answer(c *Check, v kernel.Verdict, now int64) {
 	t := &c.Policy.Params

@@ -7,7 +7,6 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Fraction is a part of a whole, in millionths.
@@ -45,15 +44,6 @@ func (f Fraction) Of(n int64) int64 {
 		quotient++
 	}
 	return int64(quotient)
-}
-
-// JoinFractions returns fractions as in a Caddyfile, with spaces between.
-func JoinFractions(fractions []Fraction) string {
-	texts := make([]string, len(fractions))
-	for i, f := range fractions {
-		texts[i] = f.String()
-	}
-	return strings.Join(texts, " ")
 }
 
 // maxMarks is the most percentages of the option notify.
