@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
@@ -94,8 +95,7 @@ type directiveMatcher struct {
 //		status         <400-599>
 //		headers        off | x_ratelimit [ietf] | ietf
 //		retry_jitter   <duration>
-//		problem_details
-//		grpc           on|off
+//		answer         auto|text|json|problem|none|error
 //		log_keys
 //		usage          <path>
 //	}
@@ -218,7 +218,7 @@ func (p *handlerParser) own() *Policy {
 
 // handlerOptions are the options of the handler itself.
 var handlerOptions = []string{
-	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "problem_details", "grpc", "log_keys", "usage",
+	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "answer", "log_keys", "usage",
 }
 
 // commonOptions are the options of a policy that may also be next to policy blocks.
@@ -266,8 +266,6 @@ func (p *handlerParser) parseOption() error {
 func (p *handlerParser) parseHandlerOption(option string) (err error) {
 	h := p.handler
 	switch option {
-	case "problem_details":
-		return p.flag(&h.ProblemDetails)
 	case "log_keys":
 		return p.flag(&h.LogKeys)
 	case "exempt":
@@ -286,8 +284,8 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 		h.RetryJitter, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, retryJitterBounds)
 	case "fail_mode":
 		h.FailMode = failover.FailMode(value)
-	case "grpc":
-		h.GRPC, err = caddyfileopt.Switch(p.Dispenser, option, value)
+	case "answer":
+		h.Answer = refusal.Answer(value)
 	case "usage":
 		h.Usage = value
 	case "status":

@@ -172,7 +172,7 @@ func TestRefusal_clientLeft(t *testing.T) {
 		status  int
 	}{
 		"text":            {"", "/", caddyhttp.ErrorCtxKey, http.StatusTooManyRequests},
-		"problem details": {`,"problem_details":true`, "/", "unused", http.StatusTooManyRequests},
+		"problem details": {`,"answer":"problem"`, "/", "unused", http.StatusTooManyRequests},
 		"usage":           {`,"usage":"/usage"`, "/usage", "unused", http.StatusOK},
 	} {
 		h := newHandler(t, `{"policies":[{"name":"p","key":"left `+name+`","limit":1,"window":"24h"}]`+test.options+`}`)

@@ -22,6 +22,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
@@ -61,15 +62,11 @@ type Handler struct {
 	// 2,147,483 seconds are told as that, less up to so much. At most 24h. Default: 0.
 	RetryJitter caddy.Duration `json:"retry_jitter,omitempty"`
 
-	// Whether a denial, and what `fail_mode` `closed` refuses, is answered with a body of the type
-	// application/problem+json (RFC 9457). Default: false, through the error routes, or with a line of text if
-	// none of them can handle the status.
-	ProblemDetails bool `json:"problem_details,omitempty"`
-
-	// Whether a refused gRPC or gRPC-Web call, by its Content-Type, is answered in gRPC's own form:
-	// status 200 without a body, with `grpc-status` 8 (RESOURCE_EXHAUSTED), `grpc-message` and
-	// `grpc-retry-pushback-ms`. It goes before `problem_details` and error routes. Default: true.
-	GRPC *bool `json:"grpc,omitempty"`
+	// How a refusal is answered: `auto`, in the form that the client understands: gRPC's, Connect's, S3's, a registry's,
+	// ACME's, an event stream, JSON, or a line of text; `text`, the line alone; `json` and `problem`, JSON with the type
+	// application/json or application/problem+json (RFC 9457); `none`, without a body; `error`, by the error routes. What is
+	// written out goes before error routes. Default: by an error route that can handle the status, else as `auto`.
+	Answer refusal.Answer `json:"answer,omitempty"`
 
 	// A path at which clients read their own quotas: GET and HEAD of it are answered with JSON and charged
 	// nothing, by every policy that is enforced for the client, whatever its `match` says. It matches as
@@ -143,7 +140,7 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 	l := gate.Limiter{
 		Challenges: h.app.opened.Challenges, Formats: h.settings.headers, Usage: h.settings.usage,
 		Stores: h.app.opened, FailMode: h.FailMode, Timeout: time.Duration(h.app.Timeout),
-		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), ProblemDetails: h.ProblemDetails, GRPC: *h.GRPC,
+		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), Answer: h.Answer,
 		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx), ErrorRoutes: h.app.errorRoutes, FindProxies: routetrace.Proxies,
 		Logger: h.logger, LogKeys: h.LogKeys, Events: h.events, Process: &process,
 	}
@@ -220,7 +217,7 @@ func (h *Handler) setDefaults() {
 			p.setDefaults(&h.Common)
 		}
 	}
-	h.Status, h.GRPC = cmp.Or(h.Status, http.StatusTooManyRequests), cmp.Or(h.GRPC, new(true))
+	h.Status = cmp.Or(h.Status, http.StatusTooManyRequests)
 	if len(h.Headers) == 0 {
 		h.Headers = []string{quotaheader.FormatXRateLimit}
 	}

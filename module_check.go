@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
@@ -43,6 +44,8 @@ func (h *Handler) check() (err error) {
 		return err
 	}
 	switch {
+	case !h.Answer.IsKnown():
+		return fmt.Errorf("answer %q: use %s", secretfile.Redact(h.Answer), refusal.AnswersHint())
 	case h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter:
 		return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
 	case h.FailMode != "" && !slices.Contains(failover.FailModes(), h.FailMode):

@@ -216,7 +216,7 @@ func TestReason_several(t *testing.T) {
 		return strings.NewReplacer("%PATH%", path, "%NAME%", name, "%MORE%", more).Replace(policies)
 	}
 	dry := strings.ReplaceAll(site("/dry", "dry", ""), "limit 1", "limit 1\ndry_run")
-	caddytest.OnEachStore(t, site("/several", "a", "")+site("/problem", "b", "problem_details")+dry+site("/two/*", "c", "")+site("/two/inner*", "d", "")+reasons, func(t *testing.T, n *caddytest.Node, _ string) {
+	caddytest.OnEachStore(t, site("/several", "a", "")+site("/problem", "b", "answer problem")+dry+site("/two/*", "c", "")+site("/two/inner*", "d", "")+reasons, func(t *testing.T, n *caddytest.Node, _ string) {
 		expect(t, n, http.MethodGet, "/several?k=x&long=1", 200, "")
 		expect(t, n, http.MethodGet, "/several?k=x", 429, "ban").Want(t, 0, caddytest.Any, "X-RateLimit-Reset: *")
 		expect(t, n, http.MethodGet, "/several?k=y&long=1", 429, "limit")

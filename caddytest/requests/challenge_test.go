@@ -130,7 +130,6 @@ func TestChallenge_no_page(t *testing.T) {
 		{}, {"Accept: */*"}, {"Accept: image/avif,text/html"}, {navigation, "Range: bytes=0-"}, {navigation, "X-Requested-With: XMLHttpRequest"},
 		{navigation, "Sec-Purpose: prefetch;prerender"}, {navigation, "Purpose: Prefetch"}, {navigation, "X-Moz: prefetch"},
 		{navigation, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}, {navigation, "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"}, {navigation, "Sec-Fetch-Mode: navigate"},
-		{navigation, "Content-Type: application/grpc"},
 	} {
 		a := n.Get(t, "/", headers...)
 		assert.ErrorIf(t, a.Header.Get("Set-Cookie") != "" || caddytest.WaitingLink(a) != "" || a.Status == http.StatusFound, "%q got the page: %v", headers, a)
@@ -158,7 +157,7 @@ func TestChallenge_others(t *testing.T) {
 			window 24h
 		}
 		usage /both/usage
-		problem_details
+		answer problem
 	}
 	redis_ratelimit /one {
 		name one

@@ -95,7 +95,7 @@ func TestPlaceholders_handlers(t *testing.T) {
 				@known status 418 429
 				handle_response @known { respond ` + everything + ` {http.intercept.status_code} }
 			}
-			` + strings.Replace(twoPolicies, "{$MORE}", "problem_details", 1) + `
+			` + strings.Replace(twoPolicies, "{$MORE}", "answer problem", 1) + `
 			respond 418
 		}`,
 	}

@@ -136,8 +136,8 @@ var errorRoutes = map[string]struct{ server, subroute, options string }{
 	"matching":        {server: matching},
 	"subroute":        {subroute: matching},
 	"both":            {server: unrelated, subroute: matching},
-	"problem_details": {options: `, "problem_details": true`},
-	"with_unrelated":  {server: unrelated, options: `, "problem_details": true`},
+	"problem_details": {options: `, "answer": "problem"`},
+	"with_unrelated":  {server: unrelated, options: `, "answer": "problem"`},
 }
 
 const (

@@ -67,7 +67,7 @@ func TestDryRun_countIf(t *testing.T) {
 		"denied, bare":    {"", "", ""},
 		"denied, written": {"", "", "handle_errors { respond refused }"},
 		"closed":          {away, "fail_mode closed", lost},
-		"closed, written": {away, "fail_mode closed\nproblem_details", lost},
+		"closed, written": {away, "fail_mode closed\nanswer problem", lost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(test.global, `redis_ratelimit {

@@ -71,7 +71,7 @@ func TestGRPC_noRetry(t *testing.T) {
 		"too_long":   {"1h", "", "RESOURCE_EXHAUSTED", codes.ResourceExhausted, 1},
 		"never":      {"50s", "weight {header.X-Weight} 1", "RESOURCE_EXHAUSTED", codes.ResourceExhausted, 1},
 		"other_code": {"50s", "", "UNAVAILABLE", codes.ResourceExhausted, 1},
-		"off":        {"50s", "grpc off", "UNAVAILABLE", codes.Unavailable, 3},
+		"off":        {"50s", "answer text", "UNAVAILABLE", codes.Unavailable, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +120,7 @@ func TestGRPC_browser(t *testing.T) {
 	seconds := regexp.MustCompile(`31[45]\d{5}|31536000`)
 	for options, want := range map[string]seenCall{
 		"": {200, 0, []string{"application/grpc-web+proto", "8", "rate limit exceeded: policy calls, retry in WAIT s", "-1", "2147483", "0"}},
-		"grpc off": {429, len("Too many requests. Try again in 365 days."),
+		"answer text": {429, len("Too many requests. Try again in 365 days."),
 			[]string{"text/plain; charset=utf-8", "none", "none", "none", "2147483", "0"}},
 	} {
 		n := caddytest.Start(t, caddytest.Config("", `@preflight method OPTIONS

@@ -77,8 +77,8 @@ func (n *versionsNode) checkLoggedCall(t *testing.T) {
 	assert.Equal(t, n.denied(t), float64(denied), "the number of denials in the metrics, which are those of the access log,")
 }
 
-// TestGRPC_refusals has calls refused for each reason, under error routes and problem details, which are
-// for other requests.
+// TestGRPC_refusals has calls refused for each reason, under error routes, which are for
+// other requests, and with answers that go before the form.
 func TestGRPC_refusals(t *testing.T) {
 	t.Parallel()
 	away := "redis_ratelimit {\nredis redis://" + redistest.FreeAddr(t) + "\nfail_mode closed\n}"
@@ -86,12 +86,12 @@ func TestGRPC_refusals(t *testing.T) {
 		global, options, pushback string
 		code                      codes.Code
 	}{
-		"denied":        {options: "status 503\nproblem_details", code: codes.ResourceExhausted, pushback: "-1"},
+		"denied":        {options: "status 503\nanswer auto", code: codes.ResourceExhausted, pushback: "-1"},
 		"undecided":     {global: away, code: codes.Unavailable},
-		"undecided_too": {global: away, options: "problem_details", code: codes.Unavailable},
+		"undecided_too": {global: away, options: "answer auto", code: codes.Unavailable},
 		"without_key":   {options: "key {header.X-None}\non_empty_key reject", code: codes.InvalidArgument, pushback: "-1"},
-		"off":           {options: "grpc off", code: codes.Unavailable, pushback: "none"},                  // what clients make of 429
-		"off_too":       {options: "grpc off\nproblem_details", code: codes.Unavailable, pushback: "none"}, // the same
+		"off":           {options: "answer error", code: codes.Unavailable, pushback: "none"},   // what clients make of 429
+		"off_too":       {options: "answer problem", code: codes.Unavailable, pushback: "none"}, // the same
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

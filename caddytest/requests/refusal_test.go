@@ -127,16 +127,16 @@ func TestProblemDetails(t *testing.T) {
 	redis_ratelimit @open {
 		policy tight { key same; limit 1; window 24h }
 		policy wide { key same; limit 100; window 24h }
-		problem_details
+		answer problem
 	}
-	redis_ratelimit /closed other 1 24h { fail_mode closed; problem_details }
+	redis_ratelimit /closed other 1 24h { fail_mode closed; answer problem }
 	respond ok
 	handle_errors { respond "error route" }`)
 	n.Get(t, "/")
 	for path, want := range map[string]struct {
 		status int
 		body   string
-	}{"/": {429, `quota-exceeded","title":"*","status":429,"violated-policies":["tight"]*`}, "/closed": {503, `temporary-reduced-capacity","title":"*","status":503}`}} {
+	}{"/": {429, `quota-exceeded","title":"*","status":429,"detail":"Too many requests. Try again in *.","violated-policies":["tight"],*`}, "/closed": {503, `temporary-reduced-capacity","title":"*","status":503,*`}} {
 		a := caddytest.CheckRefusal(t, n.Get(t, path), want.status)
 		a.Want(t, 0, `{"type":"https://iana.org/assignments/http-problem-types#`+want.body, "Content-Type: application/problem+json")
 	}

@@ -17,7 +17,7 @@ const placesPolicy = "key {query.k}\nmax_concurrent 2\nnode_timeout 20s\n"
 func runningSite(upstream *caddytest.Holder) string {
 	site, rest := "route {\n", "not header X-Form *\n"
 	for form, options := range map[string]string{
-		"problem": "problem_details",
+		"problem": "answer problem",
 		"jitter":  "retry_jitter 1h",
 	} {
 		site += "@" + form + " header X-Form " + form + "\nredis_ratelimit @" + form + " {\npolicy places {\n" + placesPolicy + "}\n" + options + "\n}\n"

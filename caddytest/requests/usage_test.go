@@ -113,7 +113,7 @@ func TestUsage_outage(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]int{"local": http.StatusOK, "open": http.StatusServiceUnavailable, "closed": http.StatusServiceUnavailable} {
 		t.Run(mode, func(t *testing.T) {
-			n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nfail_mode "+mode+"\nproblem_details\nusage /quota\n}"+caddytest.ShowDecision)
+			n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 24h\nfail_mode "+mode+"\nanswer problem\nusage /quota\n}"+caddytest.ShowDecision)
 			n.Get(t, "/?k=a")
 			server.Kill()
 			a := n.Get(t, "/quota?k=a").Want(t, want, caddytest.Any, "Cache-Control: no-store")

@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
@@ -36,10 +37,9 @@ type Limiter struct {
 	FailMode failover.FailMode
 	Timeout  time.Duration // of a decision by Redis
 
-	Status         int           // of a denial
-	RetryJitter    time.Duration // the most that Retry-After gets longer by
-	ProblemDetails bool          // refusals are answered directly
-	GRPC           bool          // refused calls are answered in gRPC's form
+	Status      int            // of a denial
+	RetryJitter time.Duration  // the most that Retry-After gets longer by
+	Answer      refusal.Answer // how refusals are answered
 
 	// Challenges signs what browsers bring along that wait. Nil: none does.
 	Challenges *challenge.Keeper

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -33,11 +34,11 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 	l.Events.Denied(binding, d.source)
 	wait := x.setRetryAfter(l.Status, binding.Result.RetryAfter)
 	d.quotas.Deny(verdict.at, wait)
-	if x.callType() == "" && l.MayWait(&verdict.CheckGroup, verdict.pass) && isNavigation(x.request) {
+	if l.MayWait(&verdict.CheckGroup, verdict.pass) && isNavigation(x.request) {
 		return x.showPage(verdict)
 	}
 	d.quotas.SetHeaders(x.Header(), x.request.Header)
-	return x.refuse(&refusal{cause: denied, status: l.Status, reason: errDenied, wait: wait.True, checks: verdict.Checks})
+	return x.refuse(refusal.Refusal{Cause: causeOf(d.reason()), Status: l.Status, Wait: wait, Checks: verdict.Checks}, errDenied)
 }
 
 // setRetryAfter sets Retry-After, and settles the checks of dry runs by the refusal's status, as by any response. The
@@ -50,10 +51,21 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 //
 // and gets the jitter in [quotaheader.SetRefusal].
 func (x *Exchange) setRetryAfter(status int, after time.Duration) (wait quotaheader.Wait) {
-	wait = quotaheader.SetRefusal(x.Header(), after, x.limiter.RetryJitter)
+	wait = quotaheader.SetRefusal(x.Header(), x.request.Header, after, x.limiter.RetryJitter)
 	x.settleByStatus(status, x.Header())
 	x.decision.refused = true
 	return wait
+}
+
+// causeOf returns the cause of a denial, by its reason.
+func causeOf(reason rule.Reason) refusal.Cause {
+	switch reason {
+	case rule.ReasonBan:
+		return refusal.Banned
+	case rule.ReasonMaxConcurrent:
+		return refusal.Crowded
+	}
+	return refusal.Limited
 }
 
 // Delay holds an allowed request until the queues of its policies let it pass. Too many held requests, and a client that
@@ -98,7 +110,7 @@ func (x *Exchange) RefuseUndecided(err error) error {
 	_, probe := x.stores.Failing()
 	wait := x.setRetryAfter(http.StatusServiceUnavailable, probe)
 	x.decision.quotas.SetHeaders(x.Header(), x.request.Header)
-	return x.refuse(&refusal{cause: unavailable, status: http.StatusServiceUnavailable, reason: errUnavailable, wait: wait.True})
+	return x.refuse(refusal.Refusal{Cause: refusal.Unavailable, Status: http.StatusServiceUnavailable, Wait: wait}, errUnavailable)
 }
 
 // Refuse ends a request with an error, without a decision. Errors that are no refusals, such as a matcher's, go to the
@@ -114,7 +126,7 @@ func (x *Exchange) Refuse(err error) error {
 	if d := x.knownDecision(); d != nil {
 		d.refused = true
 	}
-	return x.refuse(&refusal{status: coded.StatusCode, reason: errors.Unwrap(coded.Err)})
+	return x.refuse(refusal.Refusal{Cause: refusal.CauseOf(coded.StatusCode), Status: coded.StatusCode}, errors.Unwrap(coded.Err))
 }
 
 // fail ends a request with an error, which Caddy's error routes answer. If the handler is in an error route itself, the
@@ -128,125 +140,29 @@ func (x *Exchange) fail(err error) error {
 	return nil
 }
 
-// cause is what refuses a request.
-type cause int
-
-// The causes.
-const (
-	undecidable cause = iota // the request or its connection, as the status says
-	denied                   // a policy
-	unavailable              // the store, which does not decide
-)
-
-// refusal is why a request is refused.
-type refusal struct {
-	cause  cause
-	status int
-	reason error           // for error routes and logs
-	wait   time.Duration   // until the request may be repeated: 0 is unknown, [limiter.Never] never
-	checks []limiter.Check // of a denial
-}
-
-// form is the form in which a refusal is written.
-type form int
-
-// The forms.
-const (
-	formError   form = iota // an error, which Caddy's error routes answer
-	formCall                // gRPC's own
-	formProblem             // problem details
-	formText                // a line of text
-)
-
-// formOf returns the form of a refusal. If an error route can answer the refusal, it does. A request in early data is
-// answered here: browsers send it again if the answer has the status 425, which an error route may replace.
-func (x *Exchange) formOf(r *refusal) form {
-	l := x.limiter
-	_, hasText := r.text()
-	switch {
-	case x.callType() != "":
-		return formCall
-	case l.ProblemDetails && r.hasProblem():
-		return formProblem
-	case !hasText:
-		return formError
-	case r.isEarly(), x.isInErrorRoutes():
-		return formText
-	case !l.OnlyServerHandlesErrors || l.ErrorRoutes.CanHandle(x.request, r.status):
-		return formError
-	}
-	return formText
-}
-
 // refuse answers a request with a refusal in its form. An error is returned only if error routes can answer the error:
 // Caddy first describes the whole request for its error log, even if the log is off, which costs a quarter of the
 // throughput of a flood.
-func (x *Exchange) refuse(r *refusal) error {
-	switch x.formOf(r) {
-	case formCall:
-		x.refuseCall(r)
-		return nil
-	case formProblem:
-		return x.problemOf(r).Write(x.ResponseWriter)
-	case formText:
-		text, _ := r.text()
-		text.Write(x.ResponseWriter, isHead(x.request))
-		return nil
+func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
+	q := refusal.Request{Header: x.request.Header}
+	q.Method, q.URL = originalRequest(x.request)
+	form := x.limiter.Answer.Form(q, r)
+	if form == nil || x.limiter.Answer == refusal.AnswerDefault && !form.GoesFirst(r) && x.canErrorRoutesAnswer(r.Status) {
+		return x.fail(rule.Refuse(r.Status, reason))
 	}
-	return x.fail(rule.Refuse(r.status, r.reason))
-}
-
-// isEarly reports whether the request came in early data.
-func (r *refusal) isEarly() bool { return r.cause == undecidable && r.status == http.StatusTooEarly }
-
-// hasProblem reports whether the refusal has a form in problem details.
-func (r *refusal) hasProblem() bool { return r.cause != undecidable }
-
-// text returns the refusal as a line of text, and reports whether there is one.
-func (r *refusal) text() (text quotaheader.Text, found bool) {
-	switch r.cause {
-	case denied:
-		return quotaheader.DeniedText(r.status, r.wait), true
-	case unavailable:
-		return quotaheader.UndecidedText(r.wait), true
-	}
-	return quotaheader.TextRefusedBy(r.status)
-}
-
-// problemOf returns a refusal in problem details.
-func (x *Exchange) problemOf(r *refusal) quotaheader.Problem {
-	if r.cause == denied {
-		return x.decision.problem(r.status, r.checks)
-	}
-	return quotaheader.ReducedCapacity(r.status)
-}
-
-// callOf returns a refusal in gRPC's form.
-func (x *Exchange) callOf(r *refusal) quotaheader.RefusedCall {
-	switch r.cause {
-	case denied:
-		return x.decision.deniedCall(&r.checks[limiter.Binding(r.checks)], r.wait)
-	case unavailable:
-		return quotaheader.UndecidedCall(r.wait)
-	}
-	return quotaheader.CallRefusedBy(r.status)
-}
-
-// callType returns the content type of a refusal in gRPC's form; empty if the request gets another form. The usage page
-// is JSON even if the request's Content-Type is gRPC's.
-func (x *Exchange) callType() string {
-	if !x.limiter.GRPC || x.asksUsage {
-		return ""
-	}
-	return quotaheader.GRPCType(x.request.Header)
-}
-
-// refuseCall answers with a refusal in gRPC's form, which has the status 200.
-func (x *Exchange) refuseCall(r *refusal) {
 	if d := x.knownDecision(); d != nil {
-		d.callStatus = uint16(r.status)
+		d.answered = refusalAnswer{form, r.Status}
 	}
-	x.callOf(r).Write(x.ResponseWriter, x.request.Header, x.callType())
+	form.Write(x.ResponseWriter, q, r)
+	return nil
+}
+
+// canErrorRoutesAnswer reports whether an error route can answer what a request is refused with.
+func (x *Exchange) canErrorRoutesAnswer(status int) bool {
+	if x.isInErrorRoutes() {
+		return false
+	}
+	return !x.limiter.OnlyServerHandlesErrors || x.limiter.ErrorRoutes.CanHandle(x.request, status)
 }
 
 // isInErrorRoutes reports whether the handler runs in an error route, for another error.

@@ -27,7 +27,6 @@ type Exchange struct {
 
 	setsHeaders bool // this is the outermost limiter that shows quotas
 	hasHeader   bool // the header of the final response was seen
-	asksUsage   bool // the answer is the usage page
 
 	// Memory that most requests need, so that it costs no allocation of its own.
 	own    decision

@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -26,7 +26,7 @@ type decision struct {
 	timedOut bool     // the request has waited for Redis in vain, which it does once
 	refused  bool     // a handler has refused the request since it was let through
 
-	callStatus uint16 // the status of HTTP that a refusal in gRPC's form stands for; 0: there is none
+	answered refusalAnswer // the last one
 }
 
 // decisionVar is the request variable that holds the decision.
@@ -121,30 +121,17 @@ func (d *decision) wouldDeny(policy string, banned bool) {
 // dryRunText names the policies that would have denied.
 func (d *decision) dryRunText() string { return strings.Join(d.dryRun, ",") }
 
-// deniedCall is the refusal of a denied call, by its reason.
-func (d *decision) deniedCall(denier *limiter.Check, wait time.Duration) quotaheader.RefusedCall {
-	switch d.reason() {
-	case rule.ReasonBan:
-		return quotaheader.BannedCall(denier, wait)
-	case rule.ReasonMaxConcurrent:
-		return quotaheader.CrowdedCall(denier, wait)
-	}
-	return quotaheader.DeniedCall(denier, wait)
+// refusalAnswer is how a refusal was answered.
+type refusalAnswer struct {
+	form   *refusal.Form // nil: no refusal was
+	status int           // of the refusal, which its protocol may answer with another one
 }
 
-// problem is the problem of a denial, by its reason.
-func (d *decision) problem(status int, checks []limiter.Check) quotaheader.Problem {
-	if d.reason() == rule.ReasonBan {
-		return quotaheader.AbnormalUsage(status, checks)
-	}
-	return quotaheader.QuotaExceeded(status, checks)
-}
-
-// judgedStatus returns the status that count_if of handlers further out matches. A refusal in gRPC's form has the
-// status 200; what counts is the status of HTTP that the refusal would have had.
+// judgedStatus returns the status that count_if of handlers further out matches: that of the refusal where its form has
+// another one, such as 200 in gRPC's.
 func (d *decision) judgedStatus(status int, header http.Header) int {
-	if d.callStatus != 0 && status == http.StatusOK && len(header[quotaheader.GRPCStatus]) > 0 {
-		return int(d.callStatus)
+	if d.answered.form != nil && d.answered.form.Wrote(header) {
+		return d.answered.status
 	}
 	return status
 }

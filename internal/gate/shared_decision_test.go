@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"time"
 
@@ -41,21 +40,6 @@ func TestDecision_reason(t *testing.T) {
 		d.log(r)
 		if got, found := d.placeholder(placeholderPrefix + "reason"); got != step.want || !found {
 			t.Errorf("%s: {%sreason} is %v, want %q", step.name, placeholderPrefix, got, step.want)
-		}
-	}
-}
-
-func TestProblem_ban(t *testing.T) {
-	t.Parallel()
-	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1, Window: time.Hour}))(t)
-	checks := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
-	d := &decision{}
-	d.add(&Verdict{CheckGroup: CheckGroup{Checks: checks, Source: limiter.SourceMemory}, Outcome: rule.Denied, at: time.Now()}, 0)
-	const types = "https://iana.org/assignments/http-problem-types#"
-	for reason, want := range map[rule.Reason]string{rule.ReasonLimit: "quota-exceeded", rule.ReasonBan: "abnormal-usage-detected"} {
-		d.refusal = reason
-		if got := d.problem(429, checks); got.Type != types+want || got.Status != 429 || got.Title == "" || !slices.Equal(got.Policies, []string{"p"}) {
-			t.Errorf("%s: got %+v, want the type %s", reason, got, want)
 		}
 	}
 }

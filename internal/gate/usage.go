@@ -18,7 +18,7 @@ import (
 // AnswerUsage answers with the client's own quotas, of all rules whatever they match, and charges nothing.
 func (x *Exchange) AnswerUsage(repl *caddy.Replacer, e *rule.Evaluation) error {
 	l := x.limiter
-	x.asksUsage, e.AnyMatch = true, true
+	e.AnyMatch = true
 	action, err := l.Evaluate(x.request, repl, e)
 	if err != nil {
 		return x.Refuse(err)

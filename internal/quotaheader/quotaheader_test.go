@@ -3,8 +3,6 @@ package quotaheader
 import (
 	"math"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,144 +62,6 @@ func FuzzAppendQuota(f *testing.F) {
 	})
 }
 
-// grpcTypes are content types of requests, with those of their refusals; empty: no refusal of gRPC's.
-var grpcTypes = map[string]string{
-	"application/grpc":                      "application/grpc",
-	"application/grpc+proto":                "application/grpc+proto",
-	"Application/GRPC+JSON":                 "application/grpc+json",
-	"application/grpc; charset=utf-8":       "application/grpc",
-	"application/grpc+proto \t;a=\"<b>\"":   "application/grpc+proto",
-	"application/grpc+vnd.acme.v1_x-y+json": "application/grpc+vnd.acme.v1_x-y+json",
-	"application/grpc-web":                  "application/grpc-web",
-	"application/grpc-web+proto":            "application/grpc-web+proto",
-	"application/grpc-web-text":             "application/grpc-web-text",
-	"application/grpc-web-text+proto":       "application/grpc-web-text+proto",
-
-	"":                                        "",
-	"application/json":                        "",
-	"application/grp":                         "",
-	"application/grpcx":                       "",
-	"application/grpc+":                       "",
-	"application/grpc-":                       "",
-	"application/grpc-webb":                   "",
-	"application/grpc-web-":                   "",
-	"application/grpc-web-texts+proto":        "",
-	"application/grpc-web+":                   "",
-	"application/grpc/proto":                  "",
-	"application/grpc proto":                  "",
-	" application/grpc":                       "",
-	"application/grpc, text/html":             "",
-	"application/grpc,application/grpc+proto": "",
-	"application/grpc+<script>":               "",
-	"application/grpc+pro\r\nX-Evil: 1":       "",
-	"application/grpc+pro\x00to":              "",
-	"application/grpc+\u212aind":              "", // lower case makes it kind
-	"application/\u0261rpc":                   "",
-	"application/grpc; charset":               "",
-	"application/grpc; a=b; a=c":              "",
-	"application/grpc; \"":                    "",
-	"text/html; application/grpc":             "",
-}
-
-func TestGRPCType(t *testing.T) {
-	for asked, want := range grpcTypes {
-		assert.Equal(t, GRPCType(http.Header{"Content-Type": {asked}}), want, "%q", asked)
-	}
-	const one = "application/grpc"
-	for name, values := range map[string][]string{
-		"none": nil, "two": {one, one}, "two kinds": {"text/html", one}, "endless": {one + "+" + strings.Repeat("a", maxGRPCType)},
-	} {
-		assert.Equal(t, GRPCType(http.Header{"Content-Type": values}), "", "%s", name)
-	}
-	longest := one + "+" + strings.Repeat("a", maxGRPCType-len(one)-1)
-	got := GRPCType(http.Header{"Content-Type": {longest}})
-	assert.ErrorIf(t, got != longest, "got %q for the longest type", got)
-}
-
-// FuzzGRPCType answers no content type with anything but the harmless beginning of it.
-func FuzzGRPCType(f *testing.F) {
-	for asked := range grpcTypes {
-		f.Add(asked)
-	}
-	f.Fuzz(func(t *testing.T, asked string) {
-		got := GRPCType(http.Header{"Content-Type": {asked}})
-		if len(got) > len(asked) || !strings.EqualFold(got, asked[:len(got)]) || strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789/+-._") != "" {
-			t.Errorf("%q is answered with %q", asked, got)
-		}
-	})
-}
-
-func TestRefusedCall_Write(t *testing.T) {
-	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "api", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}))(t)
-	check := &limiter.Check{Policy: policy}
-	for name, test := range map[string]struct {
-		refusal                 RefusedCall
-		status, message, pushed string
-	}{
-		"soon":     {DeniedCall(check, 1), "8", "rate limit exceeded: policy api, retry in 1 s", "1"},
-		"rounded":  {DeniedCall(check, 2000*time.Millisecond+1), "8", "rate limit exceeded: policy api, retry in 3 s", "2001"},
-		"longest":  {DeniedCall(check, time.Minute), "8", "rate limit exceeded: policy api, retry in 60 s", "60000"},
-		"too long": {DeniedCall(check, time.Minute+1), "8", "rate limit exceeded: policy api, retry in 61 s", "-1"},
-		"never":    {DeniedCall(check, limiter.Never), "8", "rate limit exceeded: policy api", "-1"},
-		"banned":   {BannedCall(check, 5*time.Second), "8", "banned for too many calls: policy api, retry in 5 s", "5000"},
-		"closed":   {UndecidedCall(time.Second), "14", "rate limits are unavailable", "1000"},
-		"key":      {CallRefusedBy(400), "3", "a value that rate limits count by is missing", "-1"},
-		"early":    {CallRefusedBy(425), "14", "the handshake is not complete", ""},
-		"crowded":  {CallRefusedBy(503), "14", "too many requests are held for rate limits", ""},
-		"deadline": {CallRefusedBy(504), "4", "the deadline has passed", ""},
-		"gone":     {CallRefusedBy(499), "1", "the client has left", ""},
-	} {
-		w := httptest.NewRecorder()
-		w.Header().Set("Content-Type", "text/html")
-		w.Header().Set(grpcPushback, "7")
-		test.refusal.Write(w, nil, "application/grpc+proto")
-		got := w.Result()
-		if got.StatusCode != http.StatusOK || w.Body.Len() > 0 || got.Header.Get("Content-Type") != "application/grpc+proto" || got.Header.Get("Access-Control-Expose-Headers") != "" {
-			t.Errorf("%s: got %v", name, got)
-		}
-		for header, want := range map[string]string{GRPCStatus: test.status, grpcMessage: test.message, grpcPushback: test.pushed} {
-			values := got.Header.Values(header)
-			assert.ErrorIf(t, strings.Join(values, "|") != want, "%s: %s is %q, want %q", name, header, values, want)
-		}
-	}
-}
-
-func TestText_Write(t *testing.T) {
-	refusedBy := func(status int) Text {
-		text, found := TextRefusedBy(status)
-		assert.ErrorIf(t, !found, "%d has no text", status)
-		return text
-	}
-	for want, text := range map[string]Text{
-		"429 Too many requests. Try again in 1 second.":                  DeniedText(429, 1),
-		"429 Too many requests. Try again in 6 seconds.":                 DeniedText(429, 5*time.Second+1),
-		"403 Too many requests. Try again in 34 days 5 hours.":           DeniedText(403, 2_953_253*time.Second),
-		"429 Too many requests.":                                         DeniedText(429, limiter.Never),
-		"503 The service is unavailable. Try again in 2 seconds.":        UndecidedText(2 * time.Second),
-		"400 The request lacks a value that is required, or repeats it.": refusedBy(400),
-		"425 The TLS handshake is not complete. Send the request again.": refusedBy(425),
-		"503 Too many requests are waiting. Try again later.":            refusedBy(503),
-		"504 The request took too long.":                                 refusedBy(504),
-	} {
-		w := httptest.NewRecorder()
-		for _, name := range ofPages {
-			w.Header().Set(name, "5")
-		}
-		w.Header().Set("Content-Type", "text/html")
-		text.Write(w, false)
-		assert.Equal(t, strconv.Itoa(w.Code)+" "+w.Body.String(), want, "the answer")
-		assert.Equal(t, w.Header(), http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, "the header")
-		w = httptest.NewRecorder()
-		text.Write(w, true)
-		assert.Equal(t, strconv.Itoa(w.Code), want[:3], "the status without a body")
-		assert.ErrorIf(t, w.Body.Len() > 0 || len(w.Header()) > 0, "got %v", w)
-	}
-	_, found := TextRefusedBy(499)
-	assert.ErrorIf(t, found, "a client that left has a text")
-	longest := len(DeniedText(429, math.MaxInt64).append(nil))
-	assert.ErrorIf(t, longest > textLen, "the longest line has %d bytes", longest)
-}
-
 // TestSetRefusal_longest has waits around the longest that timers of node can count.
 func TestSetRefusal_longest(t *testing.T) {
 	const longest = 2_147_483
@@ -224,7 +84,7 @@ func TestSetRefusal_longest(t *testing.T) {
 		seen := map[string]bool{}
 		for range 50 {
 			header := http.Header{}
-			wait := SetRefusal(header, test.wait, test.jitter)
+			wait := SetRefusal(header, nil, test.wait, test.jitter)
 			seen[header.Get(RetryAfter)] = true
 			told := assert.NoError(strconv.ParseInt(header.Get(RetryAfter), 10, 64))(t)
 			assert.ErrorIf(t, told < test.least || told > test.most, "%v with %v: Retry-After is %d", test.wait, test.jitter, told)
@@ -240,36 +100,6 @@ func TestSetRefusal_longest(t *testing.T) {
 		}
 		assert.ErrorIf(t, test.most-test.least > 1000 && len(seen) < 25, "%v with %v: Retry-After has %d values of 50", test.wait, test.jitter, len(seen))
 	}
-}
-
-func TestRefusedCall_exposed(t *testing.T) {
-	for exposed, want := range map[string]string{
-		"":                     "Grpc-Status, Grpc-Message, Grpc-Retry-Pushback-Ms",
-		"*":                    "*",
-		"X-Other, grpc-status": "X-Other, grpc-status, Grpc-Message, Grpc-Retry-Pushback-Ms",
-	} {
-		w := httptest.NewRecorder()
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-		if exposed != "" {
-			w.Header().Set("Access-Control-Expose-Headers", exposed)
-		}
-		UndecidedCall(time.Second).Write(w, nil, "application/grpc-web")
-		assert.Equal(t, w.Header().Get("Access-Control-Expose-Headers"), want, "%q", exposed)
-	}
-}
-
-func FuzzPercentEncoded(f *testing.F) {
-	for _, text := range []string{"", "retry in 5 s", "100 %", "Grüße\r\nX-Evil: 1", "\x00\x7f\xff~ "} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		encoded := percentEncoded(text)
-		for _, b := range []byte(encoded) {
-			assert.ErrorIf(t, b < ' ' || b > '~', "%q is written %q", text, encoded)
-		}
-		decoded, err := url.PathUnescape(encoded)
-		assert.ErrorIf(t, err != nil || decoded != text, "%q is read as %q, error %v", text, decoded, err)
-	})
 }
 
 func TestAppendPolicy(t *testing.T) {
@@ -303,10 +133,10 @@ func TestExpose(t *testing.T) {
 		{"true", "*", "*, " + Limit},
 		{"true", "X-Other, x-ratelimit-limit", "X-Other, x-ratelimit-limit"},
 	} {
-		header := http.Header{Limit: {"10"}}
+		header := http.Header{Limit: {"10"}, "Access-Control-Allow-Origin": {"*"}}
 		header.Set("Access-Control-Allow-Credentials", test.credentials)
 		header.Set("Access-Control-Expose-Headers", test.exposed)
-		expose(header, exposable)
+		Expose(header, nil, exposable)
 		got := header.Get("Access-Control-Expose-Headers")
 		assert.ErrorIf(t, got != test.want, "with credentials %q and %q: got %q, want %q", test.credentials, test.exposed, got, test.want)
 	}
@@ -326,7 +156,7 @@ func FuzzHeaders(f *testing.F) {
 		now := time.Now()
 		q.Record([]limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Result: result}}, XRateLimit|IETF, now)
 		header := http.Header{}
-		wait := SetRefusal(header, result.RetryAfter, time.Second)
+		wait := SetRefusal(header, nil, result.RetryAfter, time.Second)
 		if result.RetryAfter != 0 { // denied
 			q.Deny(now, wait)
 		}
@@ -342,4 +172,25 @@ func FuzzHeaders(f *testing.F) {
 		}
 		assert.ErrorIf(t, strings.Contains(header.Get(Quota), "=-"), "%s is %q for %+v", Quota, header.Get(Quota), result)
 	})
+}
+
+// TestSetRefusal_shouldRetry has SDKs that Stainless generates, whose header says so, and others.
+func TestSetRefusal_shouldRetry(t *testing.T) {
+	stainless := http.Header{"X-Stainless-Lang": {"js"}}
+	for _, test := range []struct {
+		request      http.Header
+		wait, jitter time.Duration
+		want         string
+	}{
+		{stainless, time.Minute, 0, ""},
+		{stainless, time.Minute + 1, 0, "false"},
+		{stainless, 365 * 24 * time.Hour, 0, "false"},
+		{stainless, limiter.Never, 0, "false"},
+		{http.Header{"X-Stainless": {"js"}}, time.Hour, 0, ""},
+		{nil, limiter.Never, 0, ""},
+	} {
+		header := http.Header{}
+		SetRefusal(header, test.request, test.wait, test.jitter)
+		assert.Equal(t, header.Get(ShouldRetry), test.want, "%v after %v: %s", test.request, test.wait, ShouldRetry)
+	}
 }

@@ -80,9 +80,7 @@ func (q *Quotas) SetHeaders(header, request http.Header) {
 	if q.formats&IETF != 0 {
 		q.setIETF(header)
 	}
-	if len(header["Access-Control-Allow-Origin"])+len(request["Origin"]) > 0 {
-		expose(header, exposable)
-	}
+	Expose(header, request, exposable)
 }
 
 // Binding returns the check whose policy binds over all handlers; nil if no store told what remains of a quota.

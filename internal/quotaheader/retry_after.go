@@ -14,11 +14,17 @@ import (
 // sleeps for longer comes back at once.
 const maxRetryAfter = math.MaxInt32 / 1000 * time.Second
 
+// longestSleep is the longest wait for which an SDK should keep its caller waiting.
+const longestSleep = time.Minute
+
 // Wait is how long a refused request has to wait: what its headers tell clients, and what is true.
 type Wait struct {
 	True time.Duration // [limiter.Never]: it cannot pass
 	told time.Duration // at most maxRetryAfter
 }
+
+// Seconds returns the wait that clients are told, in whole seconds; 0 if they are told none.
+func (w Wait) Seconds() int64 { return CeilSeconds(w.told) }
 
 // SetRefusal sets the headers of a refusal: no cache may store it, and Retry-After is how many whole seconds the client
 // has to wait. This is the only place that makes the header of a wait:
@@ -30,13 +36,25 @@ type Wait struct {
 //	longer               2,147,483 less the jitter, rounded up
 //
 // The jitter is a random time up to the given one, so that clients do not all come back at once. The true wait that is
-// returned includes it.
-func SetRefusal(header http.Header, retryAfter, jitter time.Duration) Wait {
+// returned includes it. SDKs that Stainless generates are told not to sleep for more than a minute: they would do so for
+// hours, and their callers with them.
+func SetRefusal(header, request http.Header, retryAfter, jitter time.Duration) (wait Wait) {
 	values := &[2]string{"no-store"}
 	header["Cache-Control"] = values[0:1:1]
-	if retryAfter == limiter.Never {
-		return Wait{True: limiter.Never}
+	wait = Wait{True: limiter.Never}
+	if retryAfter != limiter.Never {
+		wait = waitOf(retryAfter, jitter)
+		values[1] = strconv.FormatInt(wait.Seconds(), 10)
+		header[RetryAfter] = values[1:2:2]
 	}
+	if len(request["X-Stainless-Lang"]) > 0 && (wait.told == 0 || wait.told > longestSleep) {
+		header[ShouldRetry] = []string{"false"}
+	}
+	return wait
+}
+
+// waitOf returns the wait after which a request is told to come back, with jitter.
+func waitOf(retryAfter, jitter time.Duration) Wait {
 	var spread time.Duration
 	if jitter > 0 {
 		spread = rand.N(jitter + 1) //nolint:gosec // spreads clients; nothing depends on it
@@ -49,8 +67,6 @@ func SetRefusal(header http.Header, retryAfter, jitter time.Duration) Wait {
 		}
 		wait.told = wait.True
 	}
-	values[1] = strconv.FormatInt(CeilSeconds(wait.told), 10)
-	header[RetryAfter] = values[1:2:2]
 	return wait
 }
 

@@ -1,0 +1,56 @@
+package refusal
+
+import (
+	"slices"
+	"strings"
+)
+
+// Answer is the option that says how refusals are answered.
+type Answer string
+
+// The answers. An answer that is written out goes before error routes.
+const (
+	AnswerDefault Answer = ""        // by an error route that can handle the refusal; else as auto
+	AnswerAuto    Answer = "auto"    // in the form that the client understands
+	AnswerText    Answer = "text"    // a line of text
+	AnswerJSON    Answer = "json"    // the JSON document
+	AnswerProblem Answer = "problem" // the JSON document as problem details
+	AnswerNone    Answer = "none"    // without a body
+	AnswerError   Answer = "error"   // by Caddy's error routes
+)
+
+// answers are those that can be written.
+var answers = []Answer{AnswerAuto, AnswerText, AnswerJSON, AnswerProblem, AnswerNone, AnswerError}
+
+// AnswersHint says which values the option has.
+func AnswersHint() string {
+	names := make([]string, 0, len(answers))
+	for _, a := range answers {
+		names = append(names, string(a))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// IsKnown reports whether the answer exists.
+func (a Answer) IsKnown() bool { return a == AnswerDefault || slices.Contains(answers, a) }
+
+// Form returns the form of a refusal; nil if the answer is an error, or if nobody reads one.
+func (a Answer) Form(q Request, r Refusal) *Form {
+	if !r.isRead() && a != AnswerDefault && a != AnswerAuto {
+		return nil
+	}
+	switch a {
+	case AnswerText:
+		return &text
+	case AnswerJSON:
+		return jsonOf(q.Header["Accept"])
+	case AnswerProblem:
+		return &problem
+	case AnswerNone:
+		return &none
+	case AnswerError:
+		return nil
+	}
+	return recognize(q, r)
+}

@@ -1,0 +1,121 @@
+package refusal
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+)
+
+// Form is a way to write a refusal.
+type Form struct {
+	contentType string // empty: that of the request, or none
+
+	// status is what the form answers with where the status of the refusal does not do.
+	status formStatus
+
+	// append appends the body, and sets what headers the form has of its own.
+	append func(body []byte, header http.Header, q Request, r Refusal) []byte
+
+	// exposed are headers of the form that scripts of other origins need.
+	exposed []string
+
+	// mark is a header that the form alone sets; empty: the content type marks the form.
+	mark string
+
+	// goesFirst has the form taken even if an error route can answer the refusal.
+	goesFirst bool
+}
+
+// formStatus says which status a form has.
+type formStatus int
+
+const (
+	statusOfRefusal formStatus = iota // 429 for a denial, or what the option status says
+	statusOfCause                     // of HTTP for the cause, whatever the option says: clients go by it
+	statusOK                          // 200: the body or the trailers tell the refusal
+)
+
+// GoesFirst reports whether the form is taken even if an error route can answer the refusal. A client of gRPC takes any other
+// answer for an outage, and a browser sends a request in early data again if the answer has the status 425, which an error
+// route may replace.
+func (f *Form) GoesFirst(r Refusal) bool { return f.goesFirst || r.Cause == Early }
+
+// Wrote reports whether an answer's header is that of the form.
+func (f *Form) Wrote(header http.Header) bool {
+	if f.mark != "" {
+		return len(header[f.mark]) > 0
+	}
+	return only(header["Content-Type"]) == f.contentType
+}
+
+// statusOf returns the status of HTTP that the form answers a refusal with.
+func (f *Form) statusOf(r Refusal) int {
+	switch f.status {
+	case statusOfCause:
+		return causes[r.Cause].status
+	case statusOK:
+		return http.StatusOK
+	}
+	return r.Status
+}
+
+// ofPages are the headers of a body that handlers further out may have set for the page that is not sent.
+var ofPages = []string{"Content-Encoding", "Content-Length", "Content-Disposition", "Accept-Ranges", "Etag", "Last-Modified"}
+
+// Write answers a request with a refusal. The answer to HEAD has the header alone. A client that has left before the body is
+// no error. What chooses a refusal and its form includes the client's address and the time, which is what Vary: * says (RFC
+// 9110, section 12.5.5): a cache that stores refusals in spite of no-store repeats none.
+func (f *Form) Write(w http.ResponseWriter, q Request, r Refusal) {
+	header := w.Header()
+	for _, name := range ofPages {
+		delete(header, name)
+	}
+	r.Status = f.statusOf(r)
+	buffer, ok := bodyBuffers.Get().(*[bodyLen]byte)
+	if !ok {
+		buffer = new([bodyLen]byte)
+	}
+	defer bodyBuffers.Put(buffer)
+	body := f.append(buffer[:0], header, q, r)
+	if len(body) > 0 {
+		values := &[3]string{f.contentType, "nosniff", "*"} // which handlers further out may change
+		header["Content-Type"] = values[0:1:1]
+		header["X-Content-Type-Options"] = values[1:2:2]
+		if earlier := header["Vary"]; len(earlier) > 0 {
+			header["Vary"] = append(earlier[:len(earlier):len(earlier)], "*")
+		} else {
+			header["Vary"] = values[2:3:3]
+		}
+	}
+	if len(f.exposed) > 0 {
+		quotaheader.Expose(header, q.Header, f.exposed)
+	}
+	w.WriteHeader(r.Status)
+	if len(body) > 0 && q.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
+}
+
+// bodyLen is room for the bodies of most refusals.
+const bodyLen = 1024
+
+// bodyBuffers has the memory of bodies, which no [http.ResponseWriter] keeps.
+var bodyBuffers sync.Pool
+
+// The forms without a protocol.
+var (
+	text = Form{contentType: "text/plain; charset=utf-8", append: appendText}
+	none = Form{append: appendNothing}
+)
+
+// appendText appends a line of text, which people see in a browser and in what programs print.
+func appendText(body []byte, _ http.Header, _ Request, r Refusal) []byte {
+	return r.appendSentence(body)
+}
+
+// appendNothing leaves the answer without a body and without the type of one.
+func appendNothing(body []byte, header http.Header, _ Request, _ Refusal) []byte {
+	delete(header, "Content-Type")
+	return body
+}

@@ -1,0 +1,66 @@
+package refusal
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// The JSON document, as JSON that web APIs send, and as problem details.
+var (
+	document = Form{contentType: "application/json", append: appendDocument}
+	problem  = Form{contentType: "application/problem+json", append: appendDocument}
+)
+
+// registry is the form of OCI's distribution API (distribution specification 1.1, "Error Codes"): its clients read errors,
+// and wait for 429 alone.
+var registry = Form{contentType: "application/json", status: statusOfCause, append: appendDocument}
+
+// jsonOf returns the JSON document with the media type that an Accept header names.
+func jsonOf(accept []string) *Form {
+	if readAccept(accept).problem {
+		return &problem
+	}
+	return &document
+}
+
+// appendDocument appends a JSON document in which clients of many kinds find what they look for:
+//
+//	type, title, status, detail   RFC 9457
+//	violated-policies             draft-ietf-httpapi-ratelimit-headers-11; of a denial
+//	message, code                 SDKs that print these, such as Twilio's and GitHub's
+//	error                         an object for those of OpenAI, Anthropic and Stripe; without it Stripe's takes the refusal
+//	                              for a success
+//	errors                        OCI's distribution API
+//	retry_after                   whole seconds, as in Retry-After; absent with that
+//
+// No text in it needs escapes: names of policies consist of letters, digits and a few signs.
+func appendDocument(body []byte, _ http.Header, _ Request, r Refusal) []byte {
+	told := &causes[r.Cause]
+	body = append(append(body, `{"type":"`...), told.problem...)
+	body = append(append(body, `","title":"`...), told.title...)
+	body = strconv.AppendInt(append(body, `","status":`...), int64(r.Status), 10)
+	body = r.appendSentence(append(body, `,"detail":"`...))
+	body = append(body, '"')
+	before := `,"violated-policies":["`
+	for i := range r.Checks {
+		if !r.Checks[i].Result.Passes() {
+			body = append(append(body, before...), r.Checks[i].Policy.Name()...)
+			before = `","`
+		}
+	}
+	if before == `","` {
+		body = append(body, `"]`...)
+	}
+	body = r.appendSentence(append(body, `,"message":"`...))
+	body = append(append(body, `","code":"`...), told.code...)
+	body = append(append(body, `","error":{"type":"`...), told.kind...)
+	body = append(append(body, `","code":"`...), told.code...)
+	body = r.appendSentence(append(body, `","message":"`...))
+	body = append(append(body, `"},"errors":[{"code":"`...), told.registry...)
+	body = r.appendSentence(append(body, `","message":"`...))
+	body = append(body, `"}]`...)
+	if seconds := r.Wait.Seconds(); seconds > 0 {
+		body = strconv.AppendInt(append(body, `,"retry_after":`...), seconds, 10)
+	}
+	return append(body, '}')
+}

@@ -1,0 +1,158 @@
+// Package refusal writes the answers to refused requests, each in the form that its client understands. What a form needs to
+// know of a refusal stands in one table, by the cause.
+package refusal
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+)
+
+// Refusal is why a request is refused, and what its client is told.
+type Refusal struct {
+	Cause  Cause
+	Status int // of HTTP, where the protocol of a form has none of its own
+	Wait   quotaheader.Wait
+	Checks []limiter.Check // of a denial
+}
+
+// Cause is what refuses a request.
+type Cause int
+
+// The causes. The first three are denials by a policy.
+const (
+	Limited     Cause = iota // the quota does not suffice
+	Crowded                  // too many requests are running
+	Banned                   // earlier requests, whatever the quota
+	Unavailable              // the store does not decide, with fail_mode closed
+	Incomplete               // a value is missing or repeated that a key needs
+	Early                    // an address is needed from early data
+	Held                     // too many requests are held by max_delay
+	Late                     // the request's deadline has passed
+	Gone                     // the client has left
+)
+
+// CauseOf returns the cause of a refusal without a decision, by its status.
+func CauseOf(status int) Cause {
+	for cause := Incomplete; cause < Gone; cause++ {
+		if causes[cause].status == status {
+			return cause
+		}
+	}
+	return Gone
+}
+
+// IsDenial reports whether a policy denies the request.
+func (c Cause) IsDenial() bool { return c <= Banned }
+
+// told is what the forms tell of a cause.
+type told struct {
+	status   int    // of HTTP, unless the option status says otherwise
+	sentence string // for people; empty: nobody reads the answer
+
+	problem, title string // type and title of RFC 9457
+	code, kind     string // "code" and "type" of the errors of web APIs
+	registry       string // code of OCI's distribution API
+	connect        string // code of Connect
+	grpc           int    // code of gRPC
+	call           string // message of gRPC and Connect
+}
+
+const (
+	problemTypes = "https://iana.org/assignments/http-problem-types#"
+	noProblem    = "about:blank" // the status says all (RFC 9457, section 4.2.1)
+
+	tooManySentence = "Too many requests."
+	exceededType    = problemTypes + "quota-exceeded"
+	exceededTitle   = "Request cannot be satisfied as assigned quota has been exceeded"
+	capacityType    = problemTypes + "temporary-reduced-capacity"
+	capacityTitle   = "Request cannot be satisfied due to temporary server capacity constraints"
+	exceededCode    = "rate_limit_exceeded"
+	exceededKind    = "rate_limit_error"
+	registryTooMany = "TOOMANYREQUESTS"
+	registryUnknown = "UNKNOWN"
+)
+
+// Status codes of gRPC.
+const (
+	codeCanceled          = 1
+	codeInvalidArgument   = 3
+	codeDeadlineExceeded  = 4
+	codeResourceExhausted = 8
+	codeUnavailable       = 14
+)
+
+// causes has what is told, by cause. The problem types are those of draft-ietf-httpapi-ratelimit-headers-11, the codes of
+// registries those of the OCI distribution specification 1.1 and, beyond it, of the CNCF's registry.
+var causes = [...]told{
+	Limited: {
+		429, tooManySentence, exceededType, exceededTitle,
+		exceededCode, exceededKind, registryTooMany, "resource_exhausted", codeResourceExhausted, "rate limit exceeded",
+	},
+	Crowded: {
+		429, tooManySentence, exceededType, exceededTitle,
+		exceededCode, exceededKind, registryTooMany, "resource_exhausted", codeResourceExhausted, "too many calls are running",
+	},
+	Banned: {
+		429, tooManySentence, problemTypes + "abnormal-usage-detected", "Request not satisfied due to detection of abnormal request pattern",
+		exceededCode, exceededKind, registryTooMany, "resource_exhausted", codeResourceExhausted, "banned for too many calls",
+	},
+	Unavailable: {
+		503, "The service is unavailable.", capacityType, capacityTitle,
+		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "rate limits are unavailable",
+	},
+	Incomplete: {
+		400, "The request lacks a value that is required, or repeats it.", noProblem, "Bad Request",
+		"invalid_request", "invalid_request_error", registryUnknown, "invalid_argument", codeInvalidArgument,
+		"a value that rate limits count by is missing",
+	},
+	Early: {
+		425, "The TLS handshake is not complete. Send the request again.", noProblem, "Too Early",
+		"too_early", "api_error", registryUnknown, "unavailable", codeUnavailable, "the handshake is not complete",
+	},
+	Held: {
+		503, "Too many requests are waiting. Try again later.", capacityType, capacityTitle,
+		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "too many requests are held for rate limits",
+	},
+	Late: {
+		504, "The request took too long.", noProblem, "Gateway Timeout",
+		"timeout", "api_error", registryUnknown, "deadline_exceeded", codeDeadlineExceeded, "the deadline has passed",
+	},
+	Gone: {499, "", noProblem, "", "", "", "", "canceled", codeCanceled, "the client has left"},
+}
+
+// isRead reports whether somebody reads the answer. A client that has left does not.
+func (r Refusal) isRead() bool { return causes[r.Cause].sentence != "" }
+
+// appendSentence appends one line for people. It names neither policies nor keys.
+func (r Refusal) appendSentence(line []byte) []byte {
+	line = append(line, causes[r.Cause].sentence...)
+	if r.Wait.True != 0 && r.Wait.True != limiter.Never {
+		line = append(display.AppendWait(append(line, " Try again in "...), r.Wait.True), '.')
+	}
+	return line
+}
+
+// call returns the message of a refused call, which stands in logs where headers do not.
+func (r Refusal) call() string {
+	text := causes[r.Cause].call
+	if !r.Cause.IsDenial() {
+		return text
+	}
+	text += ": policy " + r.Checks[limiter.Binding(r.Checks)].Policy.Name()
+	if r.Wait.True != limiter.Never {
+		text += ", retry in " + strconv.FormatInt(quotaheader.CeilSeconds(r.Wait.True), 10) + " s"
+	}
+	return text
+}
+
+// Request is a request as its client sent it, whatever handlers have made of it since.
+type Request struct {
+	Method string
+	URL    *url.URL
+	Header http.Header
+}
