@@ -1,0 +1,124 @@
+package docs
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// clientTests play the Caddyfiles of docs/clients.md with the requests that its clients send, by heading.
+var clientTests = map[string]func(*testing.T, recipeEnv){
+	"Images":             clientImages,
+	"Git":                clientGit,
+	"Object storage":     clientObjects,
+	"Model APIs":         clientTools,
+	"Pages and browsers": clientPrefetches,
+	"Monitoring":         clientSamples,
+	"ACME":               clientOrders,
+}
+
+func TestClients(t *testing.T) {
+	t.Parallel()
+	played := 0
+	for _, r := range parseRecipes(caddytest.ReadFile(t, "docs/clients.md")) {
+		if len(r.caddyfiles) == 0 {
+			continue
+		}
+		played++
+		t.Run(r.heading, func(t *testing.T) {
+			t.Parallel()
+			run := clientTests[r.heading]
+			assert.FatalIf(t, run == nil || len(r.caddyfiles) != 1, "the section has no test, or not one Caddyfile")
+			onRecipe(t, r.caddyfiles[0], run)
+		})
+	}
+	assert.ErrorIf(t, played != len(clientTests), "%d sections with a Caddyfile, %d tests", played, len(clientTests))
+}
+
+// clientImages pulls until a pull is refused, for a second.
+func clientImages(t *testing.T, e recipeEnv) {
+	_, refusal := e.spend(t, 50, 10, "/v2/lab/img/manifests/latest")
+	wait := retryAfter(t, refusal)
+	assert.ErrorIf(t, wait != 1, "got %v; want a wait of a second, which every client believes", refusal)
+}
+
+// clientGit clones: each clone counts once.
+func clientGit(t *testing.T, e recipeEnv) {
+	clone := func() caddytest.Response {
+		for range 2 {
+			e.Send(t, http.MethodPost, e.URL+"/lab.git/git-upload-pack", "").WantFree(t)
+			e.Send(t, http.MethodPost, e.URL+"/lab.git/git-receive-pack", "").WantFree(t)
+		}
+		return e.Get(t, "/lab.git/info/refs?service=git-upload-pack")
+	}
+	caddytest.CheckQuota(t, clone(), 10, 9)
+	_, refusal := e.spend(t, 9, 1, "/lab.git/info/refs?service=git-upload-pack")
+	kind := refusal.Header.Get("Content-Type")
+	assert.ErrorIf(t, !strings.HasPrefix(kind, "text/plain") || !strings.HasPrefix(refusal.Body, "Too many requests."), "got %v; want the line that git prints", refusal)
+}
+
+func clientObjects(t *testing.T, e recipeEnv) {
+	e.spend(t, 600, 10, "/a.txt")
+	for range 3 {
+		e.Send(t, http.MethodHead, e.URL+"/a.txt", "").WantFree(t) // a refused one is a deleted file
+	}
+}
+
+// clientTools counts the calls of tools, in each client's order of members.
+func clientTools(t *testing.T, e recipeEnv) {
+	ask := func(body string) caddytest.Response { return e.Send(t, http.MethodPost, e.URL+"/mcp", body) }
+	for _, method := range []string{"initialize", "notifications/initialized", "tools/list", "server/discover"} {
+		ask(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`).WantFree(t)
+	}
+	e.Get(t, "/mcp").WantFree(t)
+	for i, call := range []string{
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"search"}}`,
+		`{"method":"tools/call","params":{"name":"search"},"jsonrpc":"2.0","id":3}`,
+	} {
+		caddytest.CheckQuota(t, ask(call), 60, int64(59-i))
+	}
+}
+
+// clientPrefetches leaves half of a quota for visits.
+func clientPrefetches(t *testing.T, e recipeEnv) {
+	for left := int64(29); left >= 0; left-- {
+		a := e.Get(t, "/", "Sec-Purpose: prefetch;prerender")
+		if left > 0 {
+			caddytest.CheckQuota(t, a, 60, left)
+		}
+	}
+	refusal := e.Get(t, "/", "Sec-Purpose: prefetch")
+	for refusal.Status == http.StatusOK { // a unit has flowed back
+		refusal = e.Get(t, "/", "Sec-Purpose: prefetch")
+	}
+	caddytest.CheckRefusal(t, refusal, http.StatusServiceUnavailable)
+	visited, refused := 0, caddytest.Response{}
+	for refused.Status != http.StatusTooManyRequests {
+		refused = e.Get(t, "/")
+		visited++
+	}
+	caddytest.CheckRefusal(t, refused, http.StatusTooManyRequests)
+	assert.ErrorIf(t, visited < 30, "%d visits passed, want the other half", visited)
+}
+
+func clientSamples(t *testing.T, e recipeEnv) {
+	write := func() caddytest.Response { return e.Send(t, http.MethodPost, e.URL+"/api/v1/write", "samples") }
+	a, passed := write(), 0
+	for ; a.Status == http.StatusOK; a = write() {
+		passed++
+	}
+	caddytest.CheckRefusal(t, a, http.StatusServiceUnavailable)
+	assert.ErrorIf(t, passed < 60, "%d writes passed, want 60", passed)
+	e.Get(t, "/api/v1/query").WantFree(t)
+}
+
+// clientOrders leaves what certificates are ordered with besides POST alone: their refusals have no reason.
+func clientOrders(t *testing.T, e recipeEnv) {
+	e.Get(t, "/acme/directory").WantFree(t)
+	e.Send(t, http.MethodHead, e.URL+"/acme/new-nonce", "").WantFree(t)
+	order := e.Send(t, http.MethodPost, e.URL+"/acme/new-order", "{}", "Content-Type: application/jose+json")
+	caddytest.CheckQuota(t, order, 300, 299)
+}
