@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -80,4 +81,23 @@ func recipeAsked(t *testing.T, e recipeEnv) {
 	}
 	caddytest.CheckRefusal(t, refusal, http.StatusForbidden)
 	caddytest.CheckQuota(t, e.Get(t, "/", second).Want(t, http.StatusNoContent, caddytest.Any), 100, 99)
+}
+
+// recipeMirror fetches as many files at once as the queue of a client holds, and then too many.
+func recipeMirror(t *testing.T, e recipeEnv) {
+	begin := time.Now()
+	for _, a := range e.Crowd(t, 30, "/pool/a.deb") {
+		a.Want(t, http.StatusOK, caddytest.Any)
+	}
+	took := time.Since(begin)
+	assert.ErrorIf(t, took < 2800*time.Millisecond, "30 files took %v, want one each 100 ms", took)
+	for refused := false; !refused; {
+		for _, a := range e.Crowd(t, 80, "/pool/b.deb") {
+			if a.Status != http.StatusOK {
+				refused = true
+				caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+			}
+			assert.ErrorIf(t, a.Took > 8*time.Second, "%v took %v, want at most 5s", a, a.Took)
+		}
+	}
 }

@@ -267,3 +267,23 @@ func recipeOrigins(t *testing.T, e recipeEnv) {
 	}
 	assert.ErrorIf(t, !strings.Contains(refusal.Header.Get("Access-Control-Expose-Headers"), "Retry-After") || refusal.Body != "429 Too Many Requests", "got %v; want a denial that scripts understand", refusal)
 }
+
+// TestRecipes_preflights plays the lines for a site that answers preflights in Caddy.
+func TestRecipes_preflights(t *testing.T) {
+	t.Parallel()
+	const heading = "\n## Calls from scripts of other sites\n"
+	_, section, _ := strings.Cut(readRecipesText(t), heading)
+	_, lines, found := strings.Cut(section, "\n```caddyfile-snippet\n")
+	lines, _, _ = strings.Cut(lines, "```")
+	recipe := wholeCaddyfile.FindStringSubmatch(section)
+	assert.FatalIf(t, !found || recipe == nil, "the recipe has no lines for preflights")
+	onRecipe(t, strings.Replace(recipe[1], "\t@calls not method OPTIONS\n", lines, 1), func(t *testing.T, e recipeEnv) {
+		const origin = "Origin: " + recipeOrigin
+		for range 70 {
+			a := e.Send(t, http.MethodOptions, e.URL, "", origin, "Access-Control-Request-Method: GET")
+			a.Want(t, http.StatusNoContent, caddytest.Any, caddytest.NoQuota, "Access-Control-Allow-Origin: "+recipeOrigin)
+		}
+		caddytest.CheckQuota(t, e.Send(t, http.MethodOptions, e.URL, "", origin, asAcme), 60, 59) // no preflight
+		assert.ErrorIf(t, len(e.backend.seen()) != 1, "%d requests reached the application, want the other one", len(e.backend.seen()))
+	})
+}
