@@ -99,6 +99,18 @@ var symptoms = map[string]func(symptom){
 		n := inProcess(s, twice)
 		n.Get(s, "/").Want(s, http.StatusOK, "Hello.", "X-Ratelimit-Remaining: 3")
 	},
+	"A client fails and does not say why": func(s symptom) {
+		const preflight = "Access-Control-Request-Method: GET"
+		n := inProcess(s, "log\nredis_ratelimit {client_ip} 1 1h\nrespond Hello.")
+		n.Get(s, "/").Want(s, http.StatusOK, "Hello.")
+		n.Send(s, http.MethodOptions, n.URL+"/", "", preflight).Want(s, http.StatusTooManyRequests, caddytest.Any)
+		assert.Retry(s, "the access log has the denial", func() (again bool, seen any) {
+			return !strings.Contains(n.Log.String(), `"ratelimit_decision":"denied"`), n.Log.String()
+		})
+		s.shows(n.Log.String(), `"ratelimit_decision":"denied"`)
+		printed := n.Ratelimit(s, "top").Stdout
+		assert.ErrorIf(s, !strings.Contains(printed, "127.0.0.1"), "got %s; want the key", printed)
+	},
 	"The wrong client is limited": func(s symptom) {
 		n := inProcess(s, "redis_ratelimit {client_ip} 5 15m\nrespond Hello.")
 		printed := n.Ratelimit(s, "explain", "--url", n.URL+"/", "--client-ip", "2001:db8:1:2::7").Stdout
