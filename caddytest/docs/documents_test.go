@@ -327,6 +327,22 @@ func TestDocuments_errorObject(t *testing.T) {
 	assert.Equal(t, got.Error, object{"rate_limit_error", "Too many requests.", "default"}, "the error")
 }
 
+// TestDocuments_document wants the JSON document and the line of text as the page shows them, but for the wait.
+func TestDocuments_document(t *testing.T) {
+	t.Parallel()
+	_, chapter, _ := strings.Cut(caddytest.ReadFile(t, "docs/responses.md"), "\n## Bodies of denials\n")
+	shown := regexp.MustCompile("(?s)```\n(Too many[^\n]*)\n```.*?```json\n([^\n]*)\n```").FindStringSubmatch(chapter)
+	assert.FatalIf(t, shown == nil, "the chapter shows no line of text and no document")
+	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 6s { algorithm gcra }\nrespond ok"))
+	wait := regexp.MustCompile(`\d+( seconds?|})`)
+	for n.Get(t, "/").Status == http.StatusOK { // until one is denied
+	}
+	for accept, want := range map[string]string{"*/*": shown[1], "application/json": shown[2]} {
+		a := n.Get(t, "/", "Accept: "+accept)
+		assert.Equal(t, wait.ReplaceAllString(a.Body, "WAIT"), wait.ReplaceAllString(want, "WAIT"), "what docs/responses.md shows of %s", accept)
+	}
+}
+
 var avoidedWords = regexp.MustCompile(`(?i)\b(whoever|nobody|somebody|tells whether)\b`)
 
 // TestDocuments_words holds the pages to the rules for sentences.
