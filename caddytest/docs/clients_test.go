@@ -11,6 +11,7 @@ import (
 
 // clientTests play the Caddyfiles of docs/clients.md with the requests that its clients send, by heading.
 var clientTests = map[string]func(*testing.T, recipeEnv){
+	"Forms":              clientForms,
 	"Images":             clientImages,
 	"Git":                clientGit,
 	"Object storage":     clientObjects,
@@ -38,11 +39,32 @@ func TestClients(t *testing.T) {
 	assert.ErrorIf(t, played != len(clientTests), "%d sections with a Caddyfile, %d tests", played, len(clientTests))
 }
 
+// clientForms is refused as each client, whatever the error route says.
+func clientForms(t *testing.T, e recipeEnv) {
+	e.spend(t, 100, 100*minutely, "/api/")
+	for name, test := range map[string]struct {
+		status     int
+		kind, body string
+		headers    []string
+	}{
+		"text":        {429, "text/plain; charset=utf-8", "Too many requests. Try again in ", nil},
+		"JSON":        {429, "application/json", `"error":{"type":"rate_limit_error"`, []string{"Accept: application/json"}},
+		"Connect":     {429, "application/json", `"code":"resource_exhausted"`, []string{"Connect-Protocol-Version: 1"}},
+		"S3":          {429, "application/xml", "<Code>SlowDown</Code>", []string{"Authorization: AWS4-HMAC-SHA256 Credential=AKIA/20261127/eu-central-1/s3/aws4_request, Signature=0"}},
+		"EventSource": {200, "text/event-stream", "retry:", []string{"Accept: text/event-stream", "Cache-Control: no-cache", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}},
+	} {
+		a := e.Get(t, "/api/", test.headers...)
+		kind := a.Header.Get("Content-Type")
+		assert.ErrorIf(t, a.Status != test.status || kind != test.kind || !strings.Contains(a.Body, test.body), "%s: got %v", name, a)
+	}
+}
+
 // clientImages pulls until a pull is refused, for a second.
 func clientImages(t *testing.T, e recipeEnv) {
 	_, refusal := e.spend(t, 50, 10, "/v2/lab/img/manifests/latest")
 	wait := retryAfter(t, refusal)
 	assert.ErrorIf(t, wait != 1, "got %v; want a wait of a second, which every client believes", refusal)
+	assert.ErrorIf(t, !strings.Contains(refusal.Body, `"errors":[{"code":"TOOMANYREQUESTS"`), "got %v; want the errors of a registry", refusal)
 }
 
 // clientGit clones: each clone counts once.
@@ -119,6 +141,14 @@ func clientSamples(t *testing.T, e recipeEnv) {
 func clientOrders(t *testing.T, e recipeEnv) {
 	e.Get(t, "/acme/directory").WantFree(t)
 	e.Send(t, http.MethodHead, e.URL+"/acme/new-nonce", "").WantFree(t)
-	order := e.Send(t, http.MethodPost, e.URL+"/acme/new-order", "{}", "Content-Type: application/jose+json")
-	caddytest.CheckQuota(t, order, 300, 299)
+	order := func() caddytest.Response {
+		return e.Send(t, http.MethodPost, e.URL+"/acme/new-order", "{}", "Content-Type: application/jose+json")
+	}
+	caddytest.CheckQuota(t, order(), 300, 299)
+	refusal := order()
+	for refusal.Status == http.StatusOK {
+		refusal = order()
+	}
+	caddytest.CheckRefusal(t, refusal, http.StatusTooManyRequests).Want(t, 0, caddytest.Any, "Content-Type: application/problem+json")
+	assert.ErrorIf(t, !strings.Contains(refusal.Body, `"urn:ietf:params:acme:error:rateLimited"`), "got %v; want the reason", refusal)
 }
