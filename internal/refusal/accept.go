@@ -8,15 +8,29 @@ import (
 // acceptsPages reports whether an Accept header names HTML: a person reads the answer.
 func acceptsPages(accept []string) bool { return readAccept(accept).page }
 
-// prefersJSON reports whether a request with an Accept header and the media type of its own body prefers an answer in
-// JSON: no type has a higher quality than one of JSON, and HTML is not named. A request that accepts anything is answered in
-// JSON if it is in JSON itself.
-func prefersJSON(accept []string, own string) bool {
+// preferredJSON returns the form in JSON that a request with an Accept header and the media type of its own body prefers;
+// nil if the request prefers another type. JSON is preferred if no type has a higher quality than one of JSON, and HTML is
+// not named. A request that accepts anything is answered in JSON if it is in JSON itself.
+func preferredJSON(accept []string, own string) *Form {
 	if len(accept) == 0 || len(accept) == 1 && accept[0] == "*/*" {
-		return isJSON(own)
+		if isJSON(own) {
+			return &document
+		}
+		return nil
 	}
 	a := readAccept(accept)
-	return !a.page && a.json > 0 && a.json >= a.best
+	if a.page || a.json <= 0 || a.json < a.best {
+		return nil
+	}
+	return a.document()
+}
+
+// document returns the JSON document with the media type that the header names.
+func (a accepted) document() *Form {
+	if a.problem {
+		return &problem
+	}
+	return &document
 }
 
 // isJSON reports whether a media type is JSON.

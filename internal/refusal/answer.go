@@ -44,7 +44,7 @@ func (a Answer) Form(q Request, r Refusal) *Form {
 	case AnswerText:
 		return &text
 	case AnswerJSON:
-		return jsonOf(q.Header["Accept"])
+		return readAccept(q.Header["Accept"]).document()
 	case AnswerProblem:
 		return &problem
 	case AnswerNone:

@@ -18,19 +18,26 @@ const (
 
 // mediaType returns the media type of a Content-Type in lower case, without parameters; empty if it is none.
 func mediaType(contentType string) string {
-	kind, _, _ := strings.Cut(contentType, ";")
+	kind := contentType
+	if end := strings.IndexByte(kind, ';'); end >= 0 {
+		kind = kind[:end]
+	}
 	kind = strings.TrimRight(kind, " \t")
-	if len(kind) > maxTypeLen || strings.ContainsFunc(kind, isForeignToType) {
+	if len(kind) > maxTypeLen {
 		return ""
+	}
+	for i := range len(kind) {
+		if !standsInTypes[kind[i]] {
+			return ""
+		}
 	}
 	return strings.ToLower(kind)
 }
 
-// isForeignToType reports whether a character stands in no media type that a form is chosen by.
-func isForeignToType(r rune) bool {
-	switch {
-	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
-		return false
+// standsInTypes are the bytes that stand in the media types that a form is chosen by.
+var standsInTypes = func() (stands [256]bool) {
+	for _, b := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/+-._*") {
+		stands[b] = true
 	}
-	return !strings.ContainsRune("/+-._*", r)
-}
+	return stands
+}()

@@ -15,14 +15,6 @@ var (
 // and wait for 429 alone.
 var registry = Form{contentType: "application/json", status: statusOfCause, append: appendDocument}
 
-// jsonOf returns the JSON document with the media type that an Accept header names.
-func jsonOf(accept []string) *Form {
-	if readAccept(accept).problem {
-		return &problem
-	}
-	return &document
-}
-
 // appendDocument appends a JSON document in which clients of many kinds find what they look for:
 //
 //	type, title, status, detail   RFC 9457
@@ -39,7 +31,10 @@ func appendDocument(body []byte, _ http.Header, _ Request, r Refusal) []byte {
 	body = append(append(body, `{"type":"`...), told.problem...)
 	body = append(append(body, `","title":"`...), told.title...)
 	body = strconv.AppendInt(append(body, `","status":`...), int64(r.Status), 10)
-	body = r.appendSentence(append(body, `,"detail":"`...))
+	body = append(body, `,"detail":"`...)
+	begin := len(body)
+	body = r.appendSentence(body)
+	sentence := body[begin:]
 	body = append(body, '"')
 	before := `,"violated-policies":["`
 	for i := range r.Checks {
@@ -51,13 +46,13 @@ func appendDocument(body []byte, _ http.Header, _ Request, r Refusal) []byte {
 	if before == `","` {
 		body = append(body, `"]`...)
 	}
-	body = r.appendSentence(append(body, `,"message":"`...))
+	body = append(append(body, `,"message":"`...), sentence...)
 	body = append(append(body, `","code":"`...), told.code...)
 	body = append(append(body, `","error":{"type":"`...), told.kind...)
 	body = append(append(body, `","code":"`...), told.code...)
-	body = r.appendSentence(append(body, `","message":"`...))
+	body = append(append(body, `","message":"`...), sentence...)
 	body = append(append(body, `"},"errors":[{"code":"`...), told.registry...)
-	body = r.appendSentence(append(body, `","message":"`...))
+	body = append(append(body, `","message":"`...), sentence...)
 	body = append(body, `"}]`...)
 	if seconds := r.Wait.Seconds(); seconds > 0 {
 		body = strconv.AppendInt(append(body, `,"retry_after":`...), seconds, 10)

@@ -30,8 +30,9 @@ func recognize(q Request, r Refusal) *Form {
 		return &acme
 	case isDenial && isEventSource(q) && r.isSoon():
 		return &eventStream
-	case prefersJSON(q.Header["Accept"], kind):
-		return jsonOf(q.Header["Accept"])
+	}
+	if form := preferredJSON(q.Header["Accept"], kind); form != nil {
+		return form
 	}
 	return &text
 }

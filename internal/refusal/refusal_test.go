@@ -294,6 +294,8 @@ func TestCauseOf(t *testing.T) {
 	}
 }
 
+func prefersJSON(accept []string, own string) bool { return preferredJSON(accept, own) != nil }
+
 // accepts are Accept headers, and whether they prefer JSON.
 var accepts = map[string]bool{
 	"application/json": true, "APPLICATION/JSON": true, "application/json;q=0.5": true, " application/json ,": true,
