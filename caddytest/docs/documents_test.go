@@ -335,8 +335,7 @@ func TestDocuments_document(t *testing.T) {
 	assert.FatalIf(t, shown == nil, "the chapter shows no line of text and no document")
 	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 6s { algorithm gcra }\nrespond ok"))
 	wait := regexp.MustCompile(`\d+( seconds?|})`)
-	for n.Get(t, "/").Status == http.StatusOK { // until one is denied
-	}
+	n.Await(t, "/", http.StatusTooManyRequests, caddytest.Any)
 	for accept, want := range map[string]string{"*/*": shown[1], "application/json": shown[2]} {
 		a := n.Get(t, "/", "Accept: "+accept)
 		assert.Equal(t, wait.ReplaceAllString(a.Body, "WAIT"), wait.ReplaceAllString(want, "WAIT"), "what docs/responses.md shows of %s", accept)

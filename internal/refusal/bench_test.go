@@ -13,7 +13,7 @@ func (d *discard) Header() http.Header          { return d.header }
 func (*discard) WriteHeader(int)                {}
 func (*discard) Write(data []byte) (int, error) { return len(data), nil }
 
-// BenchmarkForm is the price of recognising a client and of writing the answer, by what the client sends.
+// BenchmarkForm is the price of recognizing a client and of writing the answer, by what the client sends.
 func BenchmarkForm(b *testing.B) {
 	r := refusals(b)["limited"]
 	for _, c := range []struct {
