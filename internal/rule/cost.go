@@ -7,8 +7,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
 )
 
 // wordCost is the name of the option in warnings.
@@ -39,7 +39,7 @@ type bodySource interface {
 	costSource
 
 	// planned returns the source as a part of the plan by which all bodies of a set are read.
-	planned(plan *usagebody.Plan) costSource
+	planned(plan *jsonbody.Plan) costSource
 }
 
 // headerSource is a source in a field of the response's header.
@@ -157,7 +157,7 @@ type Response struct {
 	Bytes int64
 
 	// Body has the numbers that were read from the body. Nil: no body was read.
-	Body *usagebody.Body
+	Body *jsonbody.Body
 }
 
 // Counts reports whether count_if counts a response.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
 )
 
 // wordJSON begins a source that is a sum of numbers in the response's body.
@@ -15,7 +15,7 @@ const wordJSON = "json"
 // jsonCost is a sum of numbers in a JSON body.
 type jsonCost struct {
 	from   string // the source as it is configured
-	sum    usagebody.Sum
+	sum    jsonbody.Sum
 	prices []Placeholder // of the factors in the sum
 	number int           // of the sum in the set's plan
 }
@@ -23,7 +23,7 @@ type jsonCost struct {
 func parseJSON(from string, _ int64) (costSource, error) {
 	c := &jsonCost{from: from}
 	var err error
-	if c.sum, err = usagebody.ParseSum(strings.TrimPrefix(from, wordJSON+" ")); err != nil {
+	if c.sum, err = jsonbody.ParseSum(strings.TrimPrefix(from, wordJSON+" ")); err != nil {
 		return nil, fmt.Errorf("cost %s: %w", from, err)
 	}
 	for _, factor := range c.sum.Placeholders() {
@@ -37,7 +37,7 @@ func parseJSON(from string, _ int64) (costSource, error) {
 }
 
 // planned returns a copy, since a rule may be in several sets.
-func (c *jsonCost) planned(plan *usagebody.Plan) costSource {
+func (c *jsonCost) planned(plan *jsonbody.Plan) costSource {
 	planned := *c
 	planned.number = plan.Add(c.sum)
 	return &planned
@@ -50,8 +50,8 @@ func (c *jsonCost) cost(q costQuestion) (units int64, told, final bool) {
 	if body == nil {
 		return 0, false, false
 	}
-	units, err := body.Sum(c.number, func(i int) (usagebody.Factor, error) { return c.factor(q, i) })
-	missing := errors.Is(err, usagebody.ErrAbsent) || errors.Is(err, usagebody.ErrInvalid)
+	units, err := body.Sum(c.number, func(i int) (jsonbody.Factor, error) { return c.factor(q, i) })
+	missing := errors.Is(err, jsonbody.ErrAbsent) || errors.Is(err, jsonbody.ErrInvalid)
 	if err != nil && !q.response.Failure && (q.response.Complete || !missing) {
 		q.set.warn(q.rule, wordCost, fmt.Errorf("%s: %w", c.from, err))
 	}
@@ -59,13 +59,13 @@ func (c *jsonCost) cost(q costQuestion) (units int64, told, final bool) {
 }
 
 // factor returns a factor of the sum that a placeholder has.
-func (c *jsonCost) factor(q costQuestion, i int) (usagebody.Factor, error) {
+func (c *jsonCost) factor(q costQuestion, i int) (jsonbody.Factor, error) {
 	price := &c.prices[i]
 	text, err := q.set.placeholderValue(q.rule, wordCost, price, q.response.Request, q.repl)
 	if err != nil {
 		return 0, err
 	}
-	factor, ok := usagebody.ParseFactor(text)
+	factor, ok := jsonbody.ParseFactor(text)
 	if !ok {
 		return 0, fmt.Errorf("{%s} is no decimal of at most 6 places from 0 to 1000000", price.Name)
 	}
@@ -73,4 +73,4 @@ func (c *jsonCost) factor(q costQuestion, i int) (usagebody.Factor, error) {
 }
 
 // NewBody returns the reader of a response's body with a header, for the rules whose costs are in bodies.
-func (s *Set) NewBody(header http.Header) *usagebody.Body { return s.bodies.NewBody(header) }
+func (s *Set) NewBody(header http.Header) *jsonbody.Body { return s.bodies.NewBody(header) }

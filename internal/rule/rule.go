@@ -11,9 +11,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/usagebody"
 )
 
 // Rule is a policy as one handler applies it.
@@ -114,7 +114,7 @@ type Set struct {
 	// Overrides are the limits, blocks and exemptions that operators have set for keys of the policies. Nil: none.
 	Overrides *overrides.Live
 
-	bodies usagebody.Plan // of the rules' costs
+	bodies jsonbody.Plan // of the rules' costs
 }
 
 // NewSet makes a set of rules.

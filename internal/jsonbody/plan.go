@@ -1,4 +1,4 @@
-package usagebody
+package jsonbody
 
 import (
 	"errors"

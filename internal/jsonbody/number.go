@@ -1,4 +1,4 @@
-package usagebody
+package jsonbody
 
 // number is a number of a document while its digits pass. It keeps the first 18, and of the others how many
 // there are and whether one is not 0.

@@ -1,10 +1,10 @@
-// Package usagebody reads numbers at paths of a JSON body while the body passes, such as the tokens that a
+// Package jsonbody reads numbers at paths of a JSON body while the body passes, such as the tokens that a
 // language model reports: of one document, of the events of a stream, or of lines. It takes the body in
 // pieces of any size, keeps none of it and allocates nothing per piece.
 //
 // It examines what paths lead through. In all else it counts brackets and finds the ends of strings, which
 // is several times as fast as a parser that examines everything.
-package usagebody
+package jsonbody
 
 import (
 	"errors"
