@@ -12,11 +12,12 @@ const (
 	wantKey              // behind a comma
 	wantColon
 	wantNext  // a comma, or the end of the object or array
+	whole     // the document is complete
 	inKey     // of an object on a path
+	inString  // that is a value
 	inSkipped // in a value that no path leads into
 	inNumber  // on a path or beside one
 	inWord    // in true, false or null
-	whole     // the document is complete
 	broken    // it is no JSON
 )
 

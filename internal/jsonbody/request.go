@@ -1,0 +1,295 @@
+package jsonbody
+
+// maxLevels is how many objects and arrays may stand within one another: PHP's default, the lowest of parsers that are
+// in use but Ruby's 100, which refuses what is deeper.
+const maxLevels = 512
+
+// Request reads the values of one request's body. It takes nothing but one document of RFC 8259 in UTF-8, and tells a
+// value only if every parser that reads the body at all must read this one. The body may come in pieces of any length.
+// Its memory is that of the values on paths. It is not safe for concurrent use.
+type Request struct {
+	plan   *RequestPlan
+	state  state
+	reason Reason // why the body is unreadable
+	mark   int    // bytes of a byte order mark that have passed
+	offset int    // bytes of the pieces before
+
+	arrays [maxLevels / 64]uint64 // a bit for each open object or array: it is an array
+	depth  int                    // how many are open
+	led    int                    // how many of them, from the outermost one, are objects that paths lead through
+	object int                    // the place of the innermost of those
+	at     int                    // the place of the next value
+	found  []finding              // by place
+
+	text   text
+	number number
+	word   string // true, false or null
+	passed int    // bytes of the word that have passed
+	size   inputSize
+}
+
+// finding is what was found at a place.
+type finding struct {
+	content content
+	isNamed bool   // the name has stood in its object, maybe in another case
+	name    Reason // why the value is unreadable: other names in its object
+	names   Reason // why the values within are: a name in this object that parsers read in different ways
+	value   Reason // why the value is: itself
+	text    string
+	from    int // where a string, number or word stands in the body
+	to      int
+}
+
+// content is the kind of what stands at a place.
+type content uint8
+
+const (
+	contentNone content = iota
+	contentNull
+	contentObject
+	contentArray
+	contentString
+	contentNumber
+	contentWord
+)
+
+// NewRequest returns the reader of a request's body.
+func (p *RequestPlan) NewRequest() *Request {
+	return &Request{plan: p, found: make([]finding, max(1, len(p.places)))}
+}
+
+// ReadRequest reads a whole body.
+func (p *RequestPlan) ReadRequest(body []byte) *Request {
+	r := p.NewRequest()
+	r.Write(body)
+	r.End()
+	return r
+}
+
+// Write takes the next piece of the body. It does not keep it.
+func (r *Request) Write(data []byte) {
+	if r.state == broken {
+		return
+	}
+	i := r.start(data)
+	for i < len(data) && r.state != broken {
+		switch r.state {
+		case inKey, inString:
+			i = r.readString(data, i)
+		case inNumber:
+			i = r.readNumber(data, i)
+		case inWord:
+			i = r.readWord(data, i)
+		default:
+			i = r.readTokens(data, i)
+		}
+	}
+	r.offset += len(data)
+}
+
+// start refuses a byte order mark, which some parsers pass over. It returns where the document may begin.
+func (r *Request) start(data []byte) int {
+	i := 0
+	for i < len(data) && r.offset+i == r.mark && data[i] == byteOrderMark[r.mark] {
+		i++
+		if r.mark++; r.mark == len(byteOrderMark) {
+			return r.fail(ReasonByteOrderMark)
+		}
+	}
+	if r.mark > 0 && i < len(data) && r.state != broken {
+		return r.fail(ReasonSyntax)
+	}
+	return i
+}
+
+// End ends the body. A number may end with it.
+func (r *Request) End() {
+	if r.state == inNumber {
+		r.endSplitNumber(r.offset)
+	}
+	if r.state != whole && r.state != broken {
+		r.fail(ReasonSyntax)
+	}
+}
+
+// Reason returns why the body as a whole is unreadable, or [ReasonNone]. The body must have ended.
+func (r *Request) Reason() Reason { return r.reason }
+
+// Value returns the value of a path, by the number that [RequestPlan.AddPath] returned. The body must have ended.
+func (r *Request) Value(number int) Value {
+	if r.reason != ReasonNone {
+		return unreadable(r.reason)
+	}
+	path := &r.plan.paths[number]
+	if path.flat > 0 && r.found[path.flat].isNamed {
+		return unreadable(ReasonFlat)
+	}
+	f := &r.found[0]
+	for _, id := range path.places {
+		switch {
+		case f.content == contentArray:
+			return unreadable(ReasonArray)
+		case f.names != ReasonNone:
+			return unreadable(f.names)
+		}
+		if f = &r.found[id]; f.name != ReasonNone {
+			return unreadable(f.name)
+		}
+	}
+	return f.of()
+}
+
+// of returns what was found as a value.
+func (f *finding) of() Value {
+	switch f.content {
+	case contentArray:
+		return unreadable(ReasonArray)
+	case contentString, contentNumber, contentWord:
+		if f.value != ReasonNone {
+			return unreadable(f.value)
+		}
+		return Value{kind: KindString + Kind(f.content-contentString), text: f.text}
+	}
+	return Value{}
+}
+
+// fail makes the body unreadable. It returns a place behind all pieces.
+func (r *Request) fail(reason Reason) int {
+	r.state, r.reason = broken, reason
+	return 0
+}
+
+// readTokens takes what stands between values and names, up to where one of these is not complete.
+func (r *Request) readTokens(data []byte, i int) int {
+	for i < len(data) && r.state <= whole {
+		c := data[i]
+		if c <= ' ' {
+			if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+				return r.fail(ReasonSyntax)
+			}
+			i++
+			continue
+		}
+		switch r.state {
+		case wantColon:
+			if c != ':' {
+				return r.fail(ReasonSyntax)
+			}
+			r.state = wantValue
+			i++
+		case wantNext:
+			r.next(c)
+			i++
+		case wantFirstKey, wantKey:
+			i = r.beginName(data, i)
+		case wantFirstValue, wantValue:
+			i = r.value(data, i)
+		default:
+			return r.fail(ReasonSyntax) // more behind the document
+		}
+	}
+	return i
+}
+
+// next takes the character behind a member or an element.
+func (r *Request) next(c byte) {
+	isArray := r.inArray()
+	switch {
+	case c == ',' && isArray:
+		r.state = wantValue
+	case c == ',':
+		r.state = wantKey
+	case c == ']' && isArray, c == '}' && !isArray:
+		r.close()
+	default:
+		r.fail(ReasonSyntax)
+	}
+}
+
+// inArray reports whether the innermost object or array is an array.
+func (r *Request) inArray() bool {
+	level := uint(r.depth - 1)
+	return r.arrays[level/64%uint(len(r.arrays))]>>(level%64)&1 != 0
+}
+
+// open begins an object or an array.
+func (r *Request) open(isArray bool) {
+	if r.depth == maxLevels {
+		r.fail(ReasonDepth)
+		return
+	}
+	bit, content := uint64(1)<<(r.depth%64), contentObject
+	r.state = wantFirstKey
+	if r.arrays[r.depth/64] &^= bit; isArray {
+		r.arrays[r.depth/64] |= bit
+		r.state, content = wantFirstValue, contentArray
+	}
+	r.depth++
+	r.size.open(isArray)
+	if r.at == nowhere {
+		return
+	}
+	r.found[r.at].content = content
+	if !isArray && len(r.plan.places) > 0 && len(r.plan.places[r.at].children) > 0 {
+		r.led, r.object = r.depth, r.at
+	}
+	r.at = nowhere
+}
+
+// close ends an object or an array.
+func (r *Request) close() {
+	if r.depth == r.led {
+		r.led--
+		r.object = r.plan.places[r.object].parent
+	}
+	r.depth--
+	r.size.close()
+	r.endValue()
+}
+
+// endValue ends a value.
+func (r *Request) endValue() {
+	if r.state = wantNext; r.depth == 0 {
+		r.state = whole
+	}
+}
+
+// value begins a value, or ends an empty array.
+func (r *Request) value(data []byte, i int) int {
+	c := data[i]
+	if r.at != nowhere {
+		r.found[r.at].from = r.offset + i
+	}
+	switch {
+	case c == '"':
+		r.size.other()
+		return r.beginString(data, i)
+	case c == '{' || c == '[':
+		r.open(c == '[')
+		return i + 1
+	case c == '-' || c-'0' <= 9:
+		r.size.number()
+		return r.beginNumber(data, i)
+	case c == ']' && r.state == wantFirstValue:
+		r.close()
+		return i + 1
+	}
+	r.size.other()
+	return r.beginWord(data, i)
+}
+
+// scalar ends a string, number or word, whose text is kept where a path ends.
+func (r *Request) scalar(content content, end int) (f *finding, isKept bool) {
+	r.endValue()
+	if r.at == nowhere {
+		return nil, false
+	}
+	f = &r.found[r.at]
+	f.content, f.to = content, end
+	return f, r.isEnd()
+}
+
+// isEnd reports whether a path ends at the next value.
+func (r *Request) isEnd() bool {
+	return r.at != nowhere && len(r.plan.places) > 0 && r.plan.places[r.at].end
+}

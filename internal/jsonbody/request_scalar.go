@@ -1,0 +1,242 @@
+package jsonbody
+
+import (
+	"bytes"
+	"math"
+	"unicode/utf8"
+)
+
+// beginName begins the name of a member, or ends an empty object.
+func (r *Request) beginName(data []byte, i int) int {
+	switch c := data[i]; {
+	case c == '}' && r.state == wantFirstKey:
+		r.close()
+		return i + 1
+	case c != '"':
+		return r.fail(ReasonSyntax)
+	}
+	i++
+	n, ascii := plainRun(data[i:])
+	if i+n == len(data) || data[i+n] != '"' {
+		r.state = inKey
+		r.text.begin(r.plan.longest)
+		return i
+	}
+	name := data[i : i+n]
+	if !ascii && !utf8.Valid(name) {
+		return r.fail(ReasonUTF8)
+	}
+	r.state, r.at = wantColon, nowhere
+	if r.depth == r.led {
+		r.at = r.member(name, ascii)
+	}
+	return i + n + 1
+}
+
+// endName ends a name that has escapes or came in pieces.
+func (r *Request) endName() {
+	reason := r.text.end()
+	r.state, r.at = wantColon, nowhere
+	switch object := &r.found[r.object]; {
+	case r.depth != r.led: // no path leads there
+	case reason != ReasonNone:
+		object.names = reason
+	case r.text.length <= r.plan.longest:
+		r.at = r.member(r.text.kept, false)
+	}
+}
+
+// member returns the place of a name in an object that paths lead through.
+func (r *Request) member(name []byte, ascii bool) (at int) {
+	object := &r.plan.places[r.object]
+	if at = nowhere; !object.mayHave(name, ascii) {
+		return nowhere
+	}
+	for _, id := range object.children {
+		child, f := &r.plan.places[id], &r.found[id]
+		switch {
+		case !bytes.EqualFold(name, child.name):
+			continue
+		case f.isNamed:
+			f.name = ReasonRepeated
+		case string(name) != string(child.name):
+			f.name = ReasonCase
+		default:
+			at = id
+		}
+		f.isNamed = true
+	}
+	return at
+}
+
+// beginString begins a string that is a value.
+func (r *Request) beginString(data []byte, i int) int {
+	i++
+	n, ascii := plainRun(data[i:])
+	if i+n == len(data) || data[i+n] != '"' {
+		r.state = inString
+		limit := 0
+		if r.isEnd() {
+			limit = math.MaxInt
+		}
+		r.text.begin(limit)
+		return i
+	}
+	run := data[i : i+n]
+	if !ascii && !utf8.Valid(run) {
+		return r.fail(ReasonUTF8)
+	}
+	r.size.string(n, n > encodedLength && isEncoded(run[:encodedLength]))
+	if f, isKept := r.scalar(contentString, r.offset+i+n+1); isKept {
+		f.text = string(run)
+	}
+	return i + n + 1
+}
+
+// endString ends a value that has escapes or came in pieces.
+func (r *Request) endString(end int) {
+	reason := r.text.end()
+	r.size.string(r.text.length, r.text.isEncoded)
+	f, isKept := r.scalar(contentString, end)
+	if f != nil {
+		f.value = reason
+	}
+	if isKept {
+		f.text = string(r.text.kept)
+	}
+}
+
+// readString takes a piece of a string that has escapes or comes in pieces.
+func (r *Request) readString(data []byte, i int) int {
+	t := &r.text
+	for i < len(data) {
+		if t.escape != escapeNone {
+			if !t.escaped(data[i]) {
+				return r.fail(ReasonSyntax)
+			}
+			i++
+			continue
+		}
+		n, ascii := plainRun(data[i:])
+		if n > 0 && !t.plain(data[i:i+n], ascii) {
+			return r.fail(ReasonUTF8)
+		}
+		if i += n; i == len(data) {
+			return i
+		}
+		switch c := data[i]; {
+		case t.isCut():
+			return r.fail(ReasonUTF8)
+		case c == '"' && r.state == inKey:
+			r.endName()
+			return i + 1
+		case c == '"':
+			r.endString(r.offset + i + 1)
+			return i + 1
+		case c == '\\':
+			t.escape = escapeLetter
+		default:
+			return r.fail(ReasonSyntax)
+		}
+		i++
+	}
+	return i
+}
+
+// beginNumber begins a number.
+func (r *Request) beginNumber(data []byte, i int) int {
+	n := numberEnd(data[i:])
+	switch {
+	case n < 0:
+		return r.fail(ReasonSyntax)
+	case n == 0:
+		r.state, r.number = inNumber, number{}
+		r.text.begin(maxNumber + 1)
+		return i
+	}
+	r.endNumber(data[i:i+n], r.offset+i+n)
+	return i + n
+}
+
+// endNumber ends a number.
+func (r *Request) endNumber(raw []byte, end int) {
+	f, isKept := r.scalar(contentNumber, end)
+	if !isKept {
+		return
+	}
+	text, ok := numberText(raw)
+	if !ok {
+		f.value = ReasonNumber
+		return
+	}
+	f.text = text
+}
+
+// readNumber takes a piece of a number that comes in pieces.
+func (r *Request) readNumber(data []byte, i int) int {
+	from := i
+	for i < len(data) && r.number.next(data[i]) {
+		i++
+	}
+	r.text.add(data[from:i])
+	if i < len(data) {
+		r.endSplitNumber(r.offset + i)
+	}
+	return i
+}
+
+// endSplitNumber ends a number that came in pieces.
+func (r *Request) endSplitNumber(end int) {
+	if !r.number.complete() {
+		r.fail(ReasonSyntax)
+		return
+	}
+	r.endNumber(r.text.kept, end)
+}
+
+// The words of JSON.
+const (
+	wordTrue  = "true"
+	wordFalse = "false"
+	wordNull  = "null"
+)
+
+// beginWord begins true, false or null.
+func (r *Request) beginWord(data []byte, i int) int {
+	switch data[i] {
+	case wordTrue[0]:
+		r.word = wordTrue
+	case wordFalse[0]:
+		r.word = wordFalse
+	case wordNull[0]:
+		r.word = wordNull
+	default:
+		return r.fail(ReasonSyntax)
+	}
+	r.state, r.passed = inWord, 0
+	return r.readWord(data, i)
+}
+
+// readWord takes a piece of a word.
+func (r *Request) readWord(data []byte, i int) int {
+	rest := r.word[r.passed:]
+	n := min(len(rest), len(data)-i)
+	if string(data[i:i+n]) != rest[:n] {
+		return r.fail(ReasonSyntax)
+	}
+	if r.passed += n; r.passed == len(r.word) {
+		r.endWord(r.offset + i + n)
+	}
+	return i + n
+}
+
+// endWord ends a word.
+func (r *Request) endWord(end int) {
+	content := contentWord
+	if r.word == wordNull {
+		content = contentNull
+	}
+	if f, isKept := r.scalar(content, end); isKept {
+		f.text = r.word
+	}
+}
