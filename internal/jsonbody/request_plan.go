@@ -17,6 +17,7 @@ type RequestPlan struct {
 // place is where a name on a path leads to, or a flat name at the root that is a whole path.
 type place struct {
 	name     []byte
+	isASCII  bool
 	parent   int
 	end      bool   // of a path, so that its value is kept
 	children []int  // places
@@ -68,11 +69,11 @@ func (p *RequestPlan) placeOf(parent int, name string) int {
 		}
 	}
 	id := len(p.places)
-	p.places = append(p.places, place{name: []byte(name), parent: parent})
+	p.places = append(p.places, place{name: []byte(name), isASCII: isASCII(name), parent: parent})
 	around := &p.places[parent]
 	around.children = append(around.children, id)
 	around.lengths |= lengthBit(len(name))
-	around.wide = around.wide || !isASCII(name)
+	around.wide = around.wide || !p.places[id].isASCII
 	p.longest = max(p.longest, maxFolded*len(name))
 	return id
 }

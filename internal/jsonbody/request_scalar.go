@@ -55,7 +55,7 @@ func (r *Request) member(name []byte, ascii bool) (at int) {
 	for _, id := range object.children {
 		child, f := &r.plan.places[id], &r.found[id]
 		switch {
-		case !bytes.EqualFold(name, child.name):
+		case ascii && child.isASCII && len(name) != len(child.name), !bytes.EqualFold(name, child.name):
 			continue
 		case f.isNamed:
 			f.name = ReasonRepeated
@@ -118,7 +118,11 @@ func (r *Request) readString(data []byte, i int) int {
 			continue
 		}
 		n, ascii := plainRun(data[i:])
-		if n > 0 && !t.plain(data[i:i+n], ascii) {
+		switch run := data[i : i+n]; {
+		case n == 0:
+		case ascii && t.isBetween():
+			t.add(run)
+		case !t.plain(run, ascii):
 			return r.fail(ReasonUTF8)
 		}
 		if i += n; i == len(data) {
@@ -133,12 +137,13 @@ func (r *Request) readString(data []byte, i int) int {
 		case c == '"':
 			r.endString(r.offset + i + 1)
 			return i + 1
-		case c == '\\':
-			t.escape = escapeLetter
-		default:
+		case c != '\\':
 			return r.fail(ReasonSyntax)
 		}
-		i++
+		if n = t.wholeEscape(data[i:]); n == 0 {
+			n, t.escape = 1, escapeLetter
+		}
+		i += n
 	}
 	return i
 }

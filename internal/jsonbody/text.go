@@ -12,6 +12,7 @@ type text struct {
 
 	length    int  // bytes in all
 	isEncoded bool // the first bytes are such as base64 has, see encodedLength
+	isCounted bool // of what follows nothing but the length matters
 	lone      bool // it has half a surrogate pair
 	nul       bool // it has U+0000
 
@@ -75,22 +76,38 @@ func cutBytes(run []byte) int {
 	return 0
 }
 
+// isBetween reports whether the bytes before are whole characters, and no half of a surrogate pair.
+func (t *text) isBetween() bool { return t.cuts == 0 && t.high == 0 }
+
 // isCut reports whether a character is not complete, behind which nothing else may stand.
 func (t *text) isCut() bool { return t.cuts > 0 }
 
 // add adds bytes of the string.
 func (t *text) add(data []byte) {
+	if !t.isCounted {
+		t.look(data)
+	}
+	t.length += len(data)
+}
+
+// look looks at bytes before they are added.
+func (t *text) look(data []byte) {
 	if t.length < encodedLength && t.isEncoded {
 		t.isEncoded = isEncoded(data[:min(len(data), encodedLength-t.length)])
 	}
-	t.length += len(data)
 	if room := t.limit - len(t.kept); room > 0 {
 		t.kept = append(t.kept, data[:min(len(data), room)]...)
 	}
+	isDecided := !t.isEncoded || t.length+len(data) >= encodedLength
+	t.isCounted = isDecided && len(t.kept) == t.limit
 }
 
 // addRune adds a character.
 func (t *text) addRune(r rune) {
+	if t.isCounted {
+		t.length += utf8.RuneLen(r)
+		return
+	}
 	var space [utf8.UTFMax]byte
 	t.add(utf8.AppendRune(space[:0], r))
 }
@@ -108,6 +125,25 @@ var simpleEscapes = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
+// wholeEscape takes an escape that data begin with, and returns the bytes of it; 0: it is not complete, or none.
+func (t *text) wholeEscape(data []byte) int {
+	if len(data) < len(`\u0000`) {
+		return 0
+	}
+	if c := simpleEscapes[data[1]]; c != 0 {
+		t.endPair()
+		t.addRune(rune(c))
+		return 2
+	}
+	unit := hexDigits[data[2]]<<12 | hexDigits[data[3]]<<8 | hexDigits[data[4]]<<4 | hexDigits[data[5]]
+	if data[1] != 'u' || unit < 0 {
+		return 0
+	}
+	t.unit = rune(unit)
+	t.endUnit()
+	return len(`\u0000`)
+}
+
 // escaped takes a byte of an escape, behind its backslash. It is false if the byte does not belong there.
 func (t *text) escaped(c byte) bool {
 	if t.escape == escapeLetter {
@@ -118,14 +154,14 @@ func (t *text) escaped(c byte) bool {
 		t.endPair()
 		t.escape = escapeNone
 		character := simpleEscapes[c]
-		t.add([]byte{character})
+		t.addRune(rune(character))
 		return character != 0
 	}
-	digit := hexDigit(c)
+	digit := hexDigits[c]
 	if digit < 0 {
 		return false
 	}
-	t.unit = t.unit<<4 | digit
+	t.unit = t.unit<<4 | rune(digit)
 	if t.escape++; t.escape > escapeHex4 {
 		t.escape = escapeNone
 		t.endUnit()
@@ -135,7 +171,12 @@ func (t *text) escaped(c byte) bool {
 
 // endUnit adds the character of four hexadecimal digits.
 func (t *text) endUnit() {
-	if pair := utf16.DecodeRune(t.high, t.unit); t.high != 0 && pair != utf8.RuneError {
+	if t.high == 0 && !utf16.IsSurrogate(t.unit) {
+		t.nul = t.nul || t.unit == 0
+		t.addRune(t.unit)
+		return
+	}
+	if pair := utf16.DecodeRune(t.high, t.unit); pair != utf8.RuneError {
 		t.high = 0
 		t.addRune(pair)
 		return
@@ -143,9 +184,8 @@ func (t *text) endUnit() {
 	t.endPair()
 	switch {
 	case !utf16.IsSurrogate(t.unit):
-		t.nul = t.nul || t.unit == 0
-		t.addRune(t.unit)
-	case t.unit < 0xDC00:
+		t.endUnit() // no first half is there any more
+	case t.unit < firstLowSurrogate:
 		t.high = t.unit
 	default:
 		t.lone = true
@@ -153,17 +193,23 @@ func (t *text) endUnit() {
 	}
 }
 
-// hexDigit returns the value of a hexadecimal digit, or -1.
-func hexDigit(c byte) rune {
-	switch {
-	case c-'0' <= 9:
-		return rune(c - '0')
-	case c-'a' <= 'f'-'a':
-		return rune(c-'a') + 10
-	case c-'A' <= 'F'-'A':
-		return rune(c-'A') + 10
+// firstLowSurrogate is the first of the second halves of surrogate pairs.
+const firstLowSurrogate = 0xDC00
+
+// hexDigits are the values of hexadecimal digits; -1: it is none.
+var hexDigits = newHexDigits()
+
+func newHexDigits() (values [256]int32) {
+	for c := range values {
+		values[c] = -1
 	}
-	return -1
+	for i, c := range "0123456789abcdef" {
+		values[c] = int32(i)
+	}
+	for i, c := range "ABCDEF" {
+		values[c] = int32(10 + i)
+	}
+	return values
 }
 
 // end ends the string and returns why applications may read different ones.

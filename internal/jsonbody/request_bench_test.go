@@ -1,0 +1,43 @@
+package jsonbody
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+)
+
+// BenchmarkRequest reads bodies of requests for one path and, but for the short one, for the tokens of a language model.
+func BenchmarkRequest(b *testing.B) {
+	fill := func(length int, text string) string { return strings.Repeat(text, length/len(text)) }
+	const large = 1 << 20
+	message := `{"role":"user","content":"` + fill(4000, `The quick brown fox jumps over the lazy dog, and says: \"well\".\nThen it sleeps; `) + `"},`
+	spoken := `{"role":"user","content":"` + fill(4000, `Der Bär läuft über die Brücke – “schnell”, sagt er, und schläft. 熊は眠る。`) + `"},`
+	for name, test := range map[string]struct {
+		body   string
+		tokens bool
+	}{
+		"short":   {`{"model":"small","messages":[{"role":"user","content":"` + fill(900, `What is a limit? `) + `"}],"stream":true}`, false},
+		"chat":    {`{"model":"small","messages":[` + fill(large, message) + `{}]}`, true},
+		"unicode": {`{"model":"small","messages":[` + fill(large, spoken) + `{}]}`, true},
+		"escapes": {`{"model":"small","messages":"` + fill(large, `\u0434\u0430\n`) + `"}`, true},
+		"dense":   {`{"model":"small","items":[` + fill(large, `{"id":1,"name":"item","tags":["a","bc"],"ok":true,"n":null},`) + `{}]}`, true},
+		"numbers": {`{"model":"small","data":[` + fill(large, `-0.0069292834,0.0053364224,17,`) + `0]}`, true},
+		"names":   {`{` + fill(large, `"max_tokenz":0,`) + `"model":"small"}`, true},
+		"levels":  {`{"model":"small","x":[` + fill(large, strings.Repeat("[", 500)+strings.Repeat("]", 500)+",") + `0]}`, true},
+	} {
+		plan := requestPlan(b, "model")
+		if test.tokens {
+			plan.AddTokens()
+		}
+		data := []byte(test.body)
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				v := plan.ReadRequest(data).Value(0)
+				assert.FatalIf(b, v.Text() != "small", "%v", v)
+			}
+		})
+	}
+}
