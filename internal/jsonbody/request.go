@@ -153,6 +153,17 @@ func (f *finding) of() Value {
 	return Value{}
 }
 
+// isArray reports whether the document is an array.
+func (r *Request) isArray() bool { return r.reason == ReasonNone && r.found[0].content == contentArray }
+
+// span returns where the string or number stands that a name at the root has. There is none if ok is false, and if
+// isNamed is false too, the name does not stand there at all.
+func (r *Request) span(number int) (from, to int, isNamed, ok bool) {
+	f := &r.found[r.plan.paths[number].places[0]]
+	ok = f.name == ReasonNone && r.found[0].names == ReasonNone && (f.content == contentString || f.content == contentNumber)
+	return f.from, f.to, f.isNamed, ok
+}
+
 // fail makes the body unreadable. It returns a place behind all pieces.
 func (r *Request) fail(reason Reason) int {
 	r.state, r.reason = broken, reason
