@@ -1,10 +1,8 @@
 package jsonbody
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 )
 
@@ -16,9 +14,10 @@ type Body struct {
 	document document
 	last     []value // of complete documents, by slot
 	stream   stream
-	mark     int  // bytes of a byte order mark that have passed
-	started  bool // no mark may follow any more
-	complete bool // it says so itself, see Complete
+	events   int64 // or lines, that were JSON
+	mark     int   // bytes of a byte order mark that have passed
+	started  bool  // no mark may follow any more
+	complete bool  // it says so itself, see Complete
 	ended    bool
 }
 
@@ -122,14 +121,23 @@ func (b *Body) start(data []byte) []byte {
 
 // commit ends a document. What it has found counts if it was complete. The next one may begin.
 func (b *Body) commit() {
-	if b.document.end() && b.document.touched {
-		for i, value := range b.document.values {
-			if value.found {
-				b.last[i] = value
-			}
-		}
+	if b.document.end() {
+		b.events++
+		b.keep()
 	}
 	b.document.begin()
+}
+
+// keep keeps the numbers of a complete document.
+func (b *Body) keep() {
+	if !b.document.touched {
+		return
+	}
+	for i, value := range b.document.values {
+		if value.found {
+			b.last[i] = value
+		}
+	}
 }
 
 // End ends the body. A last event or line needs no line break.
@@ -152,11 +160,8 @@ func (b *Body) Complete() bool { return b.complete }
 // there is none. A term with a minus is 0 if its number is missing, and so is a sum below that. The body must
 // have ended.
 func (b *Body) Sum(number int, factor func(placeholder int) (Factor, error)) (int64, error) {
-	switch {
-	case b.refused != nil:
-		return 0, b.refused
-	case b.form == formOne && !b.complete:
-		return 0, ErrInvalid
+	if err := b.unread(); err != nil {
+		return 0, err
 	}
 	var space [maxPaths]addend
 	addends := space[:0]
@@ -176,15 +181,15 @@ func (b *Body) Sum(number int, factor func(placeholder int) (Factor, error)) (in
 		}
 		addends = append(addends, addend{n, by, term.minus})
 	}
-	slices.SortFunc(addends, func(a, b addend) int { return cmp.Compare(b.places, a.places) })
-	var sum total
-	for i := range addends {
-		sum.add(&addends[i])
+	return sumOf(addends)
+}
+
+// unread returns why a body has no numbers; nil: it may have some.
+func (b *Body) unread() error {
+	if b.refused == nil && b.form == formOne && !b.complete {
+		return ErrInvalid
 	}
-	if n, ok := sum.roundUp(); ok {
-		return n, nil
-	}
-	return 0, ErrRange
+	return b.refused
 }
 
 // first returns the first number that was found.

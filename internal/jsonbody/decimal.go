@@ -1,7 +1,9 @@
 package jsonbody
 
 import (
+	"cmp"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -47,6 +49,19 @@ type addend struct {
 	decimal
 	factor Factor
 	minus  bool
+}
+
+// sumOf adds terms up, which it sorts. The sum is rounded up, or [ErrRange].
+func sumOf(addends []addend) (int64, error) {
+	slices.SortFunc(addends, func(a, b addend) int { return cmp.Compare(b.places, a.places) })
+	var sum total
+	for i := range addends {
+		sum.add(&addends[i])
+	}
+	if n, ok := sum.roundUp(); ok {
+		return n, nil
+	}
+	return 0, ErrRange
 }
 
 // total is a sum of decimals. Those with the most places must be added first: then what is behind the

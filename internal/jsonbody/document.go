@@ -139,7 +139,7 @@ func (d *document) next(c byte) {
 	case c == ',' && !f.array:
 		d.state = wantKey
 	case c == ',':
-		if f.index++; f.index < f.node.indexes {
+		if f.index++; f.node.hasElement(f.index) {
 			d.state, d.at = wantValue, f.node.element(f.index)
 			return
 		}
@@ -174,7 +174,7 @@ func (d *document) value(c byte) {
 		d.frames[d.open] = frame{node: d.at}
 		d.open++
 		d.state = wantFirstKey
-	case c == '[' && leads && d.at.indexes > 0:
+	case c == '[' && leads && d.at.hasElement(0):
 		d.frames[d.open] = frame{node: d.at, array: true}
 		d.open++
 		d.state, d.at = wantFirstValue, d.at.element(0)
@@ -226,7 +226,10 @@ func (d *document) endNumber() {
 	}
 	if d.at != nil && d.at.slot >= 0 {
 		n, ok := d.number.decimal()
-		d.values[d.at.slot] = value{decimal: n, found: true, bad: !ok}
+		found := value{decimal: n, found: true, bad: !ok}
+		if d.values[d.at.slot] = found; d.at.also >= 0 {
+			d.values[d.at.also] = found
+		}
 		d.touched = true
 	}
 	d.endValue()

@@ -23,9 +23,10 @@ var (
 // Plan is the sums that are read of each body in one pass. The zero value reads none. It must not be
 // changed once a body is read.
 type Plan struct {
-	root  node
-	slots int      // paths that differ, each with its place for a number
-	sums  [][]term // as added, with slots
+	root   node
+	slots  int      // paths that differ, each with its place for a number
+	sums   [][]term // as added, with slots
+	tokens []usage  // the first one with a number counts, see [Plan.AddTokens]
 }
 
 // node is a place in documents that paths lead to or through.
@@ -33,15 +34,17 @@ type node struct {
 	name     string // within the node around it
 	index    int    // within an array; -1: the name is no index
 	slot     int    // of the path that ends here; -1: none does
+	also     int    // of another one that does; -1: none
 	children []node
 	indexes  int // indexes of children are below it
+
+	every    *node  // an element of an array that has none in elements; nil: those are children, and there are no others
+	elements []node // elements that paths with their index lead to, beside what is read of every one
 }
 
 // Add adds a sum and returns its number, for [Body.Sum].
 func (p *Plan) Add(s Sum) int {
-	if p.slots == 0 {
-		p.root.slot = -1
-	}
+	p.init()
 	terms := slices.Clone(s.terms)
 	for i := range terms {
 		terms[i].slots = make([]int, len(terms[i].paths))
@@ -50,26 +53,39 @@ func (p *Plan) Add(s Sum) int {
 		}
 	}
 	p.sums = append(p.sums, terms)
+	p.renewElements()
 	return len(p.sums) - 1
+}
+
+// init makes the root one that is no number.
+func (p *Plan) init() {
+	if p.slots == 0 {
+		p.root.slot, p.root.also = -1, -1
+	}
 }
 
 // slotOf returns the place for a path's number.
 func (p *Plan) slotOf(path path) int {
-	n := &p.root
-	for _, name := range path {
-		child := n.child([]byte(name))
-		if child == nil {
-			n.children = append(n.children, node{name: name, index: indexOf(name), slot: -1})
-			child = &n.children[len(n.children)-1]
-			n.indexes = max(n.indexes, child.index+1)
-		}
-		n = child
-	}
+	n := p.root.lead(path)
 	if n.slot < 0 {
 		n.slot = p.slots
 		p.slots++
 	}
 	return n.slot
+}
+
+// lead returns the node that a path ends at, and makes it if there is none.
+func (n *node) lead(path path) *node {
+	for _, name := range path {
+		child := n.child([]byte(name))
+		if child == nil {
+			n.children = append(n.children, node{name: name, index: indexOf(name), slot: -1, also: -1})
+			child = &n.children[len(n.children)-1]
+			n.indexes = max(n.indexes, child.index+1)
+		}
+		n = child
+	}
+	return n
 }
 
 // indexOf returns the index that a name is in an array, or -1. It has 30 bits, and is no question of an int's size.
@@ -93,10 +109,17 @@ func (n *node) child(name []byte) *node {
 
 // element returns the node of an element of an array; nil: no path leads there.
 func (n *node) element(index int) *node {
-	for i := range n.children {
-		if n.children[i].index == index {
-			return &n.children[i]
+	elements := n.children
+	if n.every != nil {
+		elements = n.elements
+	}
+	for i := range elements {
+		if elements[i].index == index {
+			return &elements[i]
 		}
 	}
-	return nil
+	return n.every
 }
+
+// hasElement reports whether a path leads to an element of an array, or to one behind it.
+func (n *node) hasElement(index int) bool { return index < n.indexes || n.every != nil }
