@@ -224,15 +224,20 @@ func (d *document) endNumber() {
 		d.state = broken
 		return
 	}
-	if d.at != nil && d.at.slot >= 0 {
-		n, ok := d.number.decimal()
-		found := value{decimal: n, found: true, bad: !ok}
-		if d.values[d.at.slot] = found; d.at.also >= 0 {
-			d.values[d.at.also] = found
-		}
-		d.touched = true
+	if d.at != nil {
+		d.keep(d.at.slot)
+		d.keep(d.at.tokens)
 	}
 	d.endValue()
+}
+
+// keep keeps the number in a slot; -1: nowhere.
+func (d *document) keep(slot int) {
+	if slot >= 0 {
+		n, ok := d.number.decimal()
+		d.values[slot] = value{decimal: n, found: true, bad: !ok}
+		d.touched = true
+	}
 }
 
 // readKey reads the name of a member.

@@ -33,8 +33,8 @@ type Plan struct {
 type node struct {
 	name     string // within the node around it
 	index    int    // within an array; -1: the name is no index
-	slot     int    // of the path that ends here; -1: none does
-	also     int    // of another one that does; -1: none
+	slot     int    // of the path of a sum that ends here; -1: none does
+	tokens   int    // of the path of tokens that does; -1: none
 	children []node
 	indexes  int // indexes of children are below it
 
@@ -60,7 +60,7 @@ func (p *Plan) Add(s Sum) int {
 // init makes the root one that is no number.
 func (p *Plan) init() {
 	if p.slots == 0 {
-		p.root.slot, p.root.also = -1, -1
+		p.root.slot, p.root.tokens = -1, -1
 	}
 }
 
@@ -79,7 +79,7 @@ func (n *node) lead(path path) *node {
 	for _, name := range path {
 		child := n.child([]byte(name))
 		if child == nil {
-			n.children = append(n.children, node{name: name, index: indexOf(name), slot: -1, also: -1})
+			n.children = append(n.children, node{name: name, index: indexOf(name), slot: -1, tokens: -1})
 			child = &n.children[len(n.children)-1]
 			n.indexes = max(n.indexes, child.index+1)
 		}

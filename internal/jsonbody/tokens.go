@@ -11,7 +11,7 @@ type usage struct{ terms []usageTerm }
 // usageTerm is a number with the paths that lead to it: the first one that has a number counts.
 type usageTerm struct {
 	paths []path
-	slots []int // of the paths, in a plan
+	slots []int // of the paths, in a plan; no sum has one of them, since a sum reads no array as tokens do
 }
 
 // usages are those of the known APIs. The first one that has a number counts.
@@ -47,12 +47,14 @@ func (p *Plan) AddTokens() {
 		planned := usage{slices.Clone(known.terms)}
 		for i := range planned.terms {
 			term := &planned.terms[i]
-			for _, path := range term.paths {
-				term.slots = append(term.slots, p.slotOf(path))
+			for range term.paths {
+				term.slots = append(term.slots, p.slots)
+				p.slots++
 			}
 		}
 		p.tokens = append(p.tokens, planned)
 	}
+	p.leadToTokens(&p.root)
 	p.renewElements()
 }
 
@@ -62,7 +64,7 @@ func (p *Plan) renewElements() {
 	if len(p.tokens) == 0 {
 		return
 	}
-	every := node{index: -1, slot: -1, also: -1}
+	every := node{index: -1, slot: -1, tokens: -1}
 	p.leadToTokens(&every)
 	p.root.every, p.root.elements = &every, nil
 	for i := range p.root.children {
@@ -80,18 +82,9 @@ func (p *Plan) leadToTokens(n *node) {
 		for j := range p.tokens[i].terms {
 			term := &p.tokens[i].terms[j]
 			for k, path := range term.paths {
-				n.lead(path).end(term.slots[k])
+				n.lead(path).tokens = term.slots[k]
 			}
 		}
-	}
-}
-
-// end makes a path end at the node.
-func (n *node) end(slot int) {
-	if n.slot < 0 {
-		n.slot = slot
-	} else if n.slot != slot {
-		n.also = slot
 	}
 }
 

@@ -1,0 +1,55 @@
+package jsonbody
+
+import (
+	"encoding/json"
+	"math/big"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+)
+
+// harmlessReaders are cases in which a reader of another value may be passed over, with the reason.
+var harmlessReaders = map[string]string{
+	"string doc": "Ruby finds a name within a string, and nothing but the name",
+}
+
+// TestRequest_readers compares with what frameworks read: a value must be that of all of them.
+func TestRequest_readers(t *testing.T) {
+	for _, row := range rows(t, "readers.txt", 6) {
+		name, body, want, answers := row[0], unescaped(t, row[2]), unescaped(t, row[3]), strings.Split(row[5], " | ")
+		value := requestPlan(t, row[1]).ReadRequest([]byte(body)).Value(0)
+		got := strings.TrimSuffix(resultOf(value)+" "+value.Reason().String(), " ")
+		assert.Equal(t, got, want, "%s: %q", name, body)
+		if value.Kind() == KindUnreadable || harmlessReaders[name] != "" {
+			continue
+		}
+		for _, answer := range answers {
+			assert.ErrorIf(t, !isAnswer(t, value, answer), "%s: %q is %s, and a reader reads %s", name, body, got, answer)
+		}
+	}
+}
+
+// unescaped returns a text of the file without Go's escapes.
+func unescaped(t *testing.T, text string) string {
+	t.Helper()
+	return assert.NoError(strconv.Unquote(`"` + strings.ReplaceAll(text, `"`, `\"`) + `"`))(t)
+}
+
+// isAnswer reports whether a value is what a reader has read.
+func isAnswer(t *testing.T, value Value, answer string) bool {
+	t.Helper()
+	kind, text, _ := strings.Cut(answer, ":")
+	switch value.Kind() {
+	case KindAbsent:
+		return answer == "-"
+	case KindString:
+		var decoded string
+		return kind == "s" && json.Unmarshal([]byte(text), &decoded) == nil && decoded == value.Text()
+	case KindNumber:
+		want, ok := new(big.Rat).SetString(text)
+		return kind == "n" && ok && referenceRat(t, value.Text()).Cmp(want) == 0
+	}
+	return kind == "a" && text == value.Text()
+}
