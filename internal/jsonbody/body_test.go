@@ -54,7 +54,7 @@ func checkReads(t *testing.T, contentType string, cases []readCase) {
 }
 
 // rows reads a file in testdata, whose lines have that many columns between tabs.
-func rows(t *testing.T, name string, columns int) (rows [][]string) {
+func rows(t testing.TB, name string, columns int) (rows [][]string) {
 	t.Helper()
 	text := assert.NoError(os.ReadFile("testdata/" + name))(t)
 	for line := range strings.Lines(string(text)) {

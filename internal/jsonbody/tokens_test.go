@@ -1,6 +1,7 @@
 package jsonbody
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -79,4 +80,45 @@ func TestBody_TokenCost_bounds(t *testing.T) {
 		n, err := readTokens(t, nil, contentTypes["lines"], "{}", 1).TokenCost(c.input, c.least)
 		assert.ErrorIf(t, n != c.want || err != nil, "input %d, least %d: %d, %v; want %d", c.input, c.least, n, err, c.want)
 	}
+}
+
+// FuzzBody_tokens reads a body in one piece and in pieces for tokens. Sums beside them must stay as they are.
+func FuzzBody_tokens(f *testing.F) {
+	f.Add([]byte(`[{"usage":{"total_tokens":1}},{"0":{"b":7}},{"a":[3]}]`), []byte{1}, byte(0))
+	for _, row := range rows(f, "tokens.txt", 4) {
+		f.Add([]byte(strings.ReplaceAll(row[1], `\n`, "\n")), []byte{1, 30, 2}, byte(len(row[0])))
+	}
+	for i, seed := range fuzzedSeeds {
+		f.Add([]byte(seed), []byte{3, 1}, byte(i))
+	}
+	f.Fuzz(func(t *testing.T, body, lengths []byte, kind byte) {
+		header := http.Header{"Content-Type": {forms[int(kind)%len(forms)].contentType}}
+		alone, both := fuzzedPlan(t), fuzzedPlan(t)
+		both.AddTokens()
+		sums, one, pieces, rest := alone.NewBody(header), both.NewBody(header), both.NewBody(header), body
+		for i := 0; len(rest) > 0; i++ {
+			n := len(rest)
+			if len(lengths) > 0 {
+				n = min(n, 1+int(lengths[i%len(lengths)]))
+			}
+			pieces.Write(rest[:n])
+			rest = rest[n:]
+		}
+		sums.Write(body)
+		one.Write(body)
+		sums.End()
+		one.End()
+		pieces.End()
+		n, err := one.TokenCost(3, 2)
+		m, errPieces := pieces.TokenCost(3, 2)
+		assert.ErrorIf(t, n != m || !errors.Is(errPieces, err), "%d, %v in one piece; %d, %v in pieces", n, err, m, errPieces)
+		if !json.Valid(body) {
+			return // what no path leads into is not examined
+		}
+		for i, text := range fuzzedSums {
+			n, err := sums.Sum(i, fuzzedPrice)
+			m, errBoth := one.Sum(i, fuzzedPrice)
+			assert.ErrorIf(t, n != m || !errors.Is(errBoth, err), "%s: %d, %v alone; %d, %v beside tokens", text, n, err, m, errBoth)
+		}
+	})
 }

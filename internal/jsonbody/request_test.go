@@ -1,0 +1,156 @@
+package jsonbody
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+)
+
+// readPieces reads a body in pieces of a length.
+func readPieces(plan *RequestPlan, body string, length int) *Request {
+	r := plan.NewRequest()
+	for ; len(body) > length; body = body[length:] {
+		r.Write([]byte(body[:length]))
+	}
+	r.Write([]byte(body))
+	r.End()
+	return r
+}
+
+// checkRequest reads a body for one path, in pieces of several lengths.
+func checkRequest(t *testing.T, path, body, want string) {
+	t.Helper()
+	plan := requestPlan(t, path)
+	for _, length := range []int{max(1, len(body)), 1, 2, 3, 7} {
+		value := readPieces(plan, body, length).Value(0)
+		got := strings.TrimSuffix(resultOf(value)+" "+value.Reason().String(), " ")
+		if value.Kind() == KindString {
+			got = resultOf(value)
+		}
+		assert.Equal(t, got, want, "%s in %.200q, pieces of %d", path, body, length)
+	}
+}
+
+func TestRequest(t *testing.T) {
+	for _, row := range rows(t, "requests.txt", 3) {
+		checkRequest(t, unescaped(t, row[0]), unescaped(t, row[1]), unescaped(t, row[2]))
+	}
+}
+
+// TestRequest_bounds has bodies that are long or deep.
+func TestRequest_bounds(t *testing.T) {
+	nested := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	long := strings.Repeat("n", maxName)
+	for _, c := range []struct{ path, body, want string }{
+		{"a", `{"x":` + nested(511) + `,"a":1}`, "number:1"},
+		{"a", `{"x":` + nested(512) + `,"a":1}`, "unreadable depth"},
+		{"a", `{"x":` + strings.Repeat(`{"x":`, 511) + `1` + strings.Repeat("}", 511) + `,"a":1}`, "number:1"},
+		{"a", strings.Repeat(`{"x":`, 512) + `{}`, "unreadable depth"},
+		{"a", `{"x":[` + nested(500) + `,` + strings.Repeat("{\"a\":[", 200) + strings.Repeat("]}", 200) + `],"a":1}`, "number:1"},
+		{"a", nested(100_000), "unreadable depth"},
+		{long, `{"` + long + `":1,"` + long + `n":2}`, "number:1"},
+		{long, `{"` + long + `":1,"\u004e` + long[1:] + `":2}`, "unreadable repeated_name"},
+		{strings.Repeat("k", maxName), `{"` + strings.Repeat(`\u212a`, maxName) + `":1}`, "unreadable other_case"},
+		{strings.Repeat("k", maxName), `{"` + strings.Repeat("\u212a", maxName) + `k":1}`, "absent"},
+		{"a", `{"a":"` + strings.Repeat(`x\n`, 100_000) + `"}`, "string:" + strings.Repeat("x\n", 100_000)},
+		{"a", `{"a":0.` + strings.Repeat("0", 61) + `}`, "number:0"},
+		{"a", `{"a":0.` + strings.Repeat("0", 63) + `}`, "unreadable number"},
+		{strings.Repeat("a.", maxNames-1) + "a", strings.Repeat(`{"a":`, maxNames) + `"x"` + strings.Repeat("}", maxNames), "string:x"},
+	} {
+		checkRequest(t, c.path, c.body, c.want)
+	}
+}
+
+// TestRequest_paths reads several paths in one pass, some of which begin others, and some of the same name.
+func TestRequest_paths(t *testing.T) {
+	plan := requestPlan(t, "a", "a.b", "A", "a.b", "c")
+	for body, want := range map[string][]string{
+		`{"a":{"b":1},"c":"x"}`: {"absent", "number:1", referenceUnreadable, "number:1", "string:x"},
+		`{"A":2}`:               {referenceUnreadable, referenceUnreadable, "number:2", referenceUnreadable, "absent"},
+		`{"a":3,"A":2}`:         {referenceUnreadable, referenceUnreadable, referenceUnreadable, referenceUnreadable, "absent"},
+		`{"c":1}`:               {"absent", "absent", "absent", "absent", "number:1"},
+	} {
+		r := plan.ReadRequest([]byte(body))
+		for i := range want {
+			assert.Equal(t, resultOf(r.Value(i)), want[i], "path %d of %s", i, body)
+		}
+	}
+}
+
+// TestRequestPlan_empty reads for the input alone, and for the document itself.
+func TestRequestPlan_empty(t *testing.T) {
+	r := new(RequestPlan).ReadRequest([]byte(`{"a":"12345","b":[1,{}]}`))
+	assert.Equal(t, r.Reason(), ReasonNone, "reason")
+	assert.Equal(t, r.Input(), 2, "input")
+	assert.Equal(t, new(RequestPlan).ReadRequest([]byte("{")).Input(), 0, "input of half a document")
+	var plan RequestPlan
+	plan.AddPath(Path{})
+	assert.Equal(t, resultOf(plan.ReadRequest([]byte("1.0")).Value(0)), "number:1", "document")
+}
+
+func TestRequest_Tokens(t *testing.T) {
+	plan := requestPlan(t, "max_tokens")
+	plan.AddTokens()
+	plan.AddTokens()
+	encoded := strings.Repeat("aB3+", 128)
+	cases := [][]string{
+		{`{"max_tokens":5,"a":"` + encoded + `"}`, "133"},
+		{`{"max_tokens":5,"a":"` + encoded + ` "}`, "5"},
+		{`{"max_tokens":5,"a":"` + encoded[1:] + ` "}`, "133"},
+		{`{"max_tokens":5,"a":"` + strings.ReplaceAll(encoded, "+", `\/`) + `=="}`, "5"},
+		{`{"max_tokens":5,"a":"data:image/png;base64,` + encoded + `"}`, "5"},
+	}
+	for _, row := range append(cases, rows(t, "weights.txt", 2)...) {
+		for _, length := range []int{len(row[0]), 1, 5} {
+			r := readPieces(plan, row[0], length)
+			n, reason := r.Tokens(100)
+			assert.Equal(t, strconv.FormatInt(n, 10), row[1], "%.100s, pieces of %d (%s)", row[0], length, reason)
+		}
+	}
+}
+
+// TestRequest_Tokens_reasons has the reasons why the fallback is taken.
+func TestRequest_Tokens_reasons(t *testing.T) {
+	var plan RequestPlan
+	plan.AddTokens()
+	for body, want := range map[string]Reason{
+		`{"n":1`:                          ReasonSyntax,
+		`{"n":1,"N":}`:                    ReasonSyntax,
+		`{"n":1,"n":1}`:                   ReasonRepeated,
+		`{"N":1}`:                         ReasonCase,
+		`{"max_tokens":[]}`:               ReasonArray,
+		`{"options.num_predict":1}`:       ReasonFlat,
+		`{"max_tokens":9007199254740993}`: ReasonNumber,
+		`{"max_tokens":"\ud800"}`:         ReasonSurrogate,
+		`{"max_tokens":3}`:                ReasonNone,
+	} {
+		_, reason := plan.ReadRequest([]byte(body)).Tokens(1)
+		assert.Equal(t, reason, want, "%s", body)
+	}
+}
+
+func TestParsePath(t *testing.T) {
+	for text, want := range map[string]string{
+		"a":       "a",
+		"a.b":     "a/b",
+		`a\.b.c`:  "a.b/c",
+		`a\-b.\{`: "a-b/{",
+		"a.0":     "a/0",
+		"a..b":    "",
+		"":        "",
+		"a|b":     "",
+		"a+b":     "",
+		"a-b":     "",
+		"2*a":     "",
+		`a\`:      "",
+		"{a}":     "",
+	} {
+		path, err := ParsePath(text)
+		assert.Equal(t, strings.Join(path.names, "/"), want, "path %q (%v)", text, err)
+		assert.ErrorIf(t, (err == nil) != (want != ""), "path %q: %v", text, err)
+		first, _, _ := strings.Cut(want, "/")
+		assert.Equal(t, path.First(), first, "first name of %q", text)
+	}
+}
