@@ -139,7 +139,7 @@ func (t *text) wholeEscape(data []byte) int {
 	if data[1] != 'u' || unit < 0 {
 		return 0
 	}
-	t.unit = rune(unit)
+	t.unit = unit
 	t.endUnit()
 	return len(`\u0000`)
 }
@@ -161,7 +161,7 @@ func (t *text) escaped(c byte) bool {
 	if digit < 0 {
 		return false
 	}
-	t.unit = t.unit<<4 | rune(digit)
+	t.unit = t.unit<<4 | digit
 	if t.escape++; t.escape > escapeHex4 {
 		t.escape = escapeNone
 		t.endUnit()
