@@ -224,20 +224,22 @@ func (d *document) endNumber() {
 		d.state = broken
 		return
 	}
-	if d.at != nil {
-		d.keep(d.at.slot)
-		d.keep(d.at.tokens)
+	if at := d.at; at != nil {
+		if at.slot >= 0 {
+			d.keep(at.slot)
+		}
+		if at.tokens >= 0 {
+			d.keep(at.tokens)
+		}
 	}
 	d.endValue()
 }
 
-// keep keeps the number in a slot; -1: nowhere.
+// keep keeps the number in a slot.
 func (d *document) keep(slot int) {
-	if slot >= 0 {
-		n, ok := d.number.decimal()
-		d.values[slot] = value{decimal: n, found: true, bad: !ok}
-		d.touched = true
-	}
+	n, ok := d.number.decimal()
+	d.values[slot] = value{decimal: n, found: true, bad: !ok}
+	d.touched = true
 }
 
 // readKey reads the name of a member.

@@ -38,8 +38,13 @@ type node struct {
 	children []node
 	indexes  int // indexes of children are below it
 
-	every    *node  // an element of an array that has none in elements; nil: those are children, and there are no others
-	elements []node // elements that paths with their index lead to, beside what is read of every one
+	items *items // of the document as an array; nil: its elements are children, as those of any other array
+}
+
+// items are what is read of an array in which paths lead into every element.
+type items struct {
+	every    node   // an element that no index in a path names
+	elements []node // the others, with what is read of every one
 }
 
 // Add adds a sum and returns its number, for [Body.Sum].
@@ -109,17 +114,17 @@ func (n *node) child(name []byte) *node {
 
 // element returns the node of an element of an array; nil: no path leads there.
 func (n *node) element(index int) *node {
-	elements := n.children
-	if n.every != nil {
-		elements = n.elements
+	elements, other := n.children, (*node)(nil)
+	if n.items != nil {
+		elements, other = n.items.elements, &n.items.every
 	}
 	for i := range elements {
 		if elements[i].index == index {
 			return &elements[i]
 		}
 	}
-	return n.every
+	return other
 }
 
 // hasElement reports whether a path leads to an element of an array, or to one behind it.
-func (n *node) hasElement(index int) bool { return index < n.indexes || n.every != nil }
+func (n *node) hasElement(index int) bool { return index < n.indexes || n.items != nil }

@@ -61,16 +61,16 @@ func (p *Plan) renewElements() {
 	if len(p.tokens) == 0 {
 		return
 	}
-	every := node{index: -1, slot: -1, tokens: -1}
-	p.leadToTokens(&every)
-	p.root.every, p.root.elements = &every, nil
+	items := &items{every: node{index: -1, slot: -1, tokens: -1}}
+	p.leadToTokens(&items.every)
 	for i := range p.root.children {
 		if p.root.children[i].index >= 0 {
 			element := p.root.children[i].clone()
 			p.leadToTokens(&element)
-			p.root.elements = append(p.root.elements, element)
+			items.elements = append(items.elements, element)
 		}
 	}
+	p.root.items = items
 }
 
 // leadToTokens makes the nodes of the tokens' paths within a node.
