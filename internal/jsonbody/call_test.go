@@ -16,9 +16,15 @@ var callCases = []struct {
 	method string
 	id     string
 }{
-	{`{"method":"tools/call","params":{"name":"search","arguments":{"id":7,"jsonrpc":"1.0"}},"jsonrpc":"2.0","id":2}`, CallRequest, "tools/call", "2"},
+	{
+		`{"method":"tools/call","params":{"name":"search","arguments":{"id":7,"jsonrpc":"1.0"}},"jsonrpc":"2.0","id":2}`,
+		CallRequest, "tools/call", "2",
+	},
 	{`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"search"}}`, CallRequest, "tools/call", "3"},
-	{`{"jsonrpc":"2.0","id":"server-discover-probe-1","method":"server/discover"}`, CallRequest, "server/discover", `"server-discover-probe-1"`},
+	{
+		`{"jsonrpc":"2.0","id":"server-discover-probe-1","method":"server/discover"}`,
+		CallRequest, "server/discover", `"server-discover-probe-1"`,
+	},
 	{"{\n\t\"id\" : \"a\\u00e9\\n\" ,\"method\":\"tools\\/list\", \"jsonrpc\":\"2.0\"}\n", CallRequest, "tools/list", `"a\u00e9\n"`},
 	{`{"jsonrpc":"2.0","id":1.50E+3,"method":"a"}`, CallRequest, "a", "1.50E+3"},
 	{`{"jsonrpc":"2.0","id":-0,"method":""}`, CallRequest, "", "-0"},

@@ -11,7 +11,8 @@ import (
 func BenchmarkRequest(b *testing.B) {
 	fill := func(length int, text string) string { return strings.Repeat(text, length/len(text)) }
 	const large = 1 << 20
-	message := `{"role":"user","content":"` + fill(4000, `The quick brown fox jumps over the lazy dog, and says: \"well\".\nThen it sleeps; `) + `"},`
+	const english = `The quick brown fox jumps over the lazy dog, and says: \"well\".\nThen it sleeps; `
+	message := `{"role":"user","content":"` + fill(4000, english) + `"},`
 	spoken := `{"role":"user","content":"` + fill(4000, `Der Bär läuft über die Brücke – “schnell”, sagt er, und schläft. 熊は眠る。`) + `"},`
 	for name, test := range map[string]struct {
 		body   string

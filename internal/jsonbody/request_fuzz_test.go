@@ -14,13 +14,18 @@ var requestPaths = []string{"a", "a.b", "A", "a.a", "k", "a.b.a", "é", "a\\.b",
 // requestSeeds are bodies that take every way through the reader.
 var requestSeeds = []string{
 	`{"a":1,"b":{"a":[1,2,{"b":3}]}}`, `{"a":{"b":12.5e1}}`, ` {"a":{"b":true},"b":-0.0}` + "\r\n\t", `[1,{"a":5}]`, `"x"`, `12`, `null`,
-	`{"\u0061":"x\\\"]\u00e9\ud83d\ude00","b":9007199254740993,"A":null}`, `{"é":1,"\u00c9":2,"\ud83d":3}`, `{"K":"a\ud83d\ud83dx"}`,
+	`{"\u0061":"x\\\"]\u00e9\ud83d\ude00","b":9007199254740993,"A":null}`, `{"é":1,"\u00c9":2,"\ud83d":3}`,
+	`{"K":"a\ud83d\ud83dx"}`,
 	`{"a":{"b":"\u0000","x":false},"a.b":0}`, `{"a":"\ude00"}`, `{"s":{"S":1e21}}`, `{"a":{"b":{"a":"b"}},"0":[[1,2],[3,"x"],[],[4.5e-7]]}`,
-	"{\"a\":\"\xe2\x82\xac\xf0\x9f\x98\x80\xc3\"}", "\ufeff{}", "\xef\xbb", `{"a":1}{"a":1}`, `{"a":01}`, `{"a":1,}`, `{"a":tru}`, `{"a":+1}`, "{\"a\":\"\x01\"}",
+	"{\"a\":\"\xe2\x82\xac\xf0\x9f\x98\x80\xc3\"}", "\ufeff{}", "\xef\xbb",
+	`{"a":1}{"a":1}`, `{"a":01}`, `{"a":1,}`, `{"a":tru}`, `{"a":+1}`, "{\"a\":\"\x01\"}",
 	`{"a":"` + strings.Repeat("aB3+/=-_:;,.", 50) + `","b":"` + strings.Repeat("aB3+/=-_:;,.", 42) + `\/\n"}`,
-	strings.Repeat(`[`, 513) + strings.Repeat(`]`, 513), strings.Repeat(`{"a":`, 512) + `{}` + strings.Repeat(`}`, 512), `{"a\u0000":1,"a":2}`,
-	`{"a":123456789012345678901234567890123456789012345678901234567890.12345}`, `{"a":0.000001,"b":1E+0000000000000000000000000000000000000000001}`,
-	`{"max_tokens":5,"n":3,"options":{"num_predict":7}}`, `{"a":1e-7,"b":1e400}`, `{"a":123456789012345e-15,"b":9007199254740992.0}`, `{"a":"\/\b\f\n\r\t\u12aF\x"}`,
+	strings.Repeat(`[`, 513) + strings.Repeat(`]`, 513),
+	strings.Repeat(`{"a":`, 512) + `{}` + strings.Repeat(`}`, 512), `{"a\u0000":1,"a":2}`,
+	`{"a":123456789012345678901234567890123456789012345678901234567890.12345}`,
+	`{"a":0.000001,"b":1E+0000000000000000000000000000000000000000001}`,
+	`{"max_tokens":5,"n":3,"options":{"num_predict":7}}`, `{"a":1e-7,"b":1e400}`, `{"a":123456789012345e-15,"b":9007199254740992.0}`,
+	`{"a":"\/\b\f\n\r\t\u12aF\x"}`,
 }
 
 // requestPlan has [requestPaths] and the tokens.
@@ -68,7 +73,9 @@ func FuzzRequest_pieces(f *testing.F) {
 }
 
 // kindNames are the kinds as the reference writes them.
-var kindNames = map[Kind]string{KindString: "string:", KindNumber: "number:", KindWord: "word:", KindAbsent: "absent", KindUnreadable: referenceUnreadable}
+var kindNames = map[Kind]string{
+	KindString: "string:", KindNumber: "number:", KindWord: "word:", KindAbsent: "absent", KindUnreadable: referenceUnreadable,
+}
 
 // resultOf returns a value as the reference writes it.
 func resultOf(v Value) string { return kindNames[v.Kind()] + v.Text() }
@@ -86,7 +93,8 @@ func FuzzRequest_reference(f *testing.F) {
 			path := assert.NoError(ParsePath(text))(t)
 			got := r.Value(i)
 			assert.Equal(t, resultOf(got), referenceResult(want, path.names), "%s in %q (%s)", text, body, got.Reason())
-			assert.ErrorIf(t, (got.Kind() == KindUnreadable) != (got.Reason() != ReasonNone), "%s in %q: kind %d with reason %q", text, body, got.Kind(), got.Reason())
+			assert.ErrorIf(t, (got.Kind() == KindUnreadable) != (got.Reason() != ReasonNone),
+				"%s in %q: kind %d with reason %q", text, body, got.Kind(), got.Reason())
 		}
 		if want != nil {
 			assert.Equal(t, r.Input(), referenceInput(want), "input of %q", body)

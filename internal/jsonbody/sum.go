@@ -1,9 +1,13 @@
-// Package jsonbody reads numbers at paths of a JSON body while the body passes, such as the tokens that a
-// language model reports: of one document, of the events of a stream, or of lines. It takes the body in
-// pieces of any size, keeps none of it and allocates nothing per piece.
+// Package jsonbody reads bodies of JSON while they pass: what responses cost, and what requests say.
 //
-// It examines what paths lead through. In all else it counts brackets and finds the ends of strings, which
-// is several times as fast as a parser that examines everything.
+// Of a response it reads numbers at paths, such as the tokens that a language model reports: of one document, of the
+// events of a stream, or of lines. It examines what paths lead through. In all else it counts brackets and finds the
+// ends of strings, which is several times as fast as a parser that examines everything. See [Plan] and [Body].
+//
+// Of a request it reads values at paths, and examines everything: a client could write a body that this package reads
+// one way and the application another. See [RequestPlan] and [Request].
+//
+// Both take the body in pieces of any size. They keep none of it but the values of a request that are asked for.
 package jsonbody
 
 import (
