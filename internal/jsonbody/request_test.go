@@ -79,6 +79,15 @@ func TestRequest_paths(t *testing.T) {
 	}
 }
 
+// TestRequest_levels goes on in an object on the path behind others within it.
+func TestRequest_levels(t *testing.T) {
+	plan := requestPlan(t, "a.b.c", "a.d", "d", "c")
+	r := plan.ReadRequest([]byte(`{"x":{"d":0},"a":{"x":{"d":0},"b":{"c":1,"x":[{"c":0}]},"x":{},"d":2},"c":3,"d":4}`))
+	for i, want := range []string{"number:1", "number:2", "number:4", "number:3"} {
+		assert.Equal(t, resultOf(r.Value(i)), want, "path %d", i)
+	}
+}
+
 // TestRequestPlan_empty reads for the input alone, and for the document itself.
 func TestRequestPlan_empty(t *testing.T) {
 	r := new(RequestPlan).ReadRequest([]byte(`{"a":"12345","b":[1,{}]}`))
