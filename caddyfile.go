@@ -65,7 +65,7 @@ type directiveMatcher struct {
 //		max_concurrent <n> | <placeholder> <n>|unlimited
 //		node_timeout   <duration>
 //		weight         <n> | <placeholder> <n>
-//		cost           response_bytes | json <sum> [<n>] | <placeholder> [<n>]
+//		cost           response_bytes | json <sum> [<n>] | llm [<n>] | <placeholder> [<n>]
 //		reserve        <n>|<percentage>
 //		ban            <duration>... [after <n>]
 //		lease          [<duration>]

@@ -149,9 +149,9 @@ func mayBeUnlimited(option string) bool { return option == "limit" || option == 
 func (p *handlerParser) parseCost(policy *Policy) (err error) {
 	from, behind := rule.CutCost(p.RemainingArgs())
 	if from == "" || len(behind) > 1 || p.NextBlock(p.Nesting()) {
-		return p.Errf("cost takes %s alone; or json and paths of numbers in the body, joined without spaces, or a placeholder, "+
+		return p.Errf("cost takes %s alone; or json and paths of numbers in the body, joined without spaces, or %s, or a placeholder, "+
 			"and the number that counts if it has none, such as cost json usage.input_tokens+usage.output_tokens 500, "+
-			"or cost {http.reverse_proxy.header.X-Tokens-Used}", rule.ResponseBytes)
+			"cost %[2]s 4000, or cost {http.reverse_proxy.header.X-Tokens-Used}", rule.ResponseBytes, rule.TokensOfModel)
 	}
 	policy.CostFrom = from
 	if len(behind) == 1 {

@@ -80,7 +80,7 @@ func TestRecipes_variants(t *testing.T) {
 		"tokens in a header": {"Language-model gateway", []string{
 			"method POST\n", "", "limit 60\n", "limit 1000000\n", "limit 100000", "limit 10000",
 			"window day", "window 1h\n\t\t\talgorithm token_bucket", "weight {vars.max_tokens} 4000\n", "",
-			"cost json usage.total_tokens|response.usage.total_tokens 4000", "cost {http.reverse_proxy.header.X-Tokens-Used} 500",
+			"cost llm 4000", "cost {http.reverse_proxy.header.X-Tokens-Used} 500",
 		}, recipeTokens},
 		"pictures and uploads": {"Language-model gateway", []string{
 			"max_size 1MB", "max_size 32MB", "not path */count_tokens", "not path /v1/files* /v1/uploads* */count_tokens",

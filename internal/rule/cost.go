@@ -27,7 +27,7 @@ type Cost struct {
 }
 
 // costSource reads what a request costs from its response. Each kind of source is a type in a file of its own: bytes,
-// numbers in a JSON body, a placeholder.
+// numbers in a JSON body, tokens of a language model, a placeholder.
 type costSource interface {
 	// cost returns the units that a response which counts has told so far. Told is false if it has told none. Final
 	// says that the rest of the response cannot change the units.
@@ -64,6 +64,8 @@ var costKinds = map[string]costKind{
 	ResponseBytes:             {parse: parseBytes, isAlone: true},
 	"{" + ResponseBytes + "}": {parse: parseBytes}, // which refuses the braces
 	wordJSON:                  {parse: parseJSON, hasText: true},
+	TokensOfModel:             {parse: parseTokens},
+	"{" + TokensOfModel + "}": {parse: parseTokens}, // as above
 }
 
 // costKind reads the sources of one word.

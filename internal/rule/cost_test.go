@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,46 @@ func TestSet_CostOf_body(t *testing.T) {
 		row.response.Body.Write([]byte(row.body))
 		row.response.Body.End()
 		r, repl := keyRequest("192.0.2.1", map[string]string{"p.price": row.price})
+		row.response.Request = r
+		units, told := set.CostOf(&set.Rules[0], repl, &row.response, 50)
+		assert.ErrorIf(t, units != row.units || told != row.told || warnings != row.warnings,
+			"%s: %d units, told %t, %d warnings; want %d, %t, %d", row.what, units, told, warnings, row.units, row.told, row.warnings)
+	}
+}
+
+// TestSet_CostOf_tokens reads the tokens of a language model's answer, where the request took 50 units and 9 is the fallback.
+func TestSet_CostOf_tokens(t *testing.T) {
+	const stream = "data: {\"choices\":[]}\n\n"
+	failure := complete
+	failure.Failure = true
+	for _, row := range []struct {
+		what, contentType, body string
+		response                Response
+		units                   int64
+		told                    bool
+		warnings                int
+	}{
+		{"an answer", "application/json", `{"usage":{"total_tokens":60}}`, complete, 60, true, 0},
+		{"an answer without usage", "application/json", `{"choices":[]}`, complete, 9, false, 1},
+		{"a number below zero", "application/json", `{"usage":{"total_tokens":-60}}`, complete, 9, false, 1},
+		{"a stream", "text/event-stream", stream + "data: {\"usage\":{\"total_tokens\":60}}\n\ndata: [DONE]\n\n", complete, 60, true, 0},
+		{"a stream without usage", "text/event-stream", strings.Repeat(stream, 70), complete, 70, true, 0},
+		{"a short stream without usage", "text/event-stream", stream, complete, 9, true, 0},
+		{"a stream that broke off", "text/event-stream", strings.Repeat(stream, 70), brokeOff, 70, true, 0},
+		{"a short stream that broke off", "text/event-stream", stream, brokeOff, 50, true, 0},
+		{"an empty stream", "text/event-stream", "", complete, 9, false, 1},
+		{"an error", "application/json", `{"error":{"message":"overloaded"}}`, failure, 0, true, 0},
+		{"an error in a stream", "text/event-stream", stream, failure, 0, true, 0},
+		{"an error that costs", "application/json", `{"usage":{"total_tokens":60}}`, failure, 60, true, 0},
+		{"text", "text/plain", "60", complete, 9, false, 1},
+	} {
+		set, warnings := costing(t, 50, "llm", 9), 0
+		set.Warn = func(*Rule, string, error) { warnings++ }
+		row.response.Header = http.Header{"Content-Type": {row.contentType}}
+		row.response.Body = set.NewBody(row.response.Header)
+		row.response.Body.Write([]byte(row.body))
+		row.response.Body.End()
+		r, repl := keyRequest("192.0.2.1", nil)
 		row.response.Request = r
 		units, told := set.CostOf(&set.Rules[0], repl, &row.response, 50)
 		assert.ErrorIf(t, units != row.units || told != row.told || warnings != row.warnings,

@@ -1,0 +1,47 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
+)
+
+// TokensOfModel is the source of a cost that is the tokens of a language model's answer, as the known APIs report them.
+const TokensOfModel = "llm"
+
+// tokenCost is the tokens that an answer in the body of the response tells.
+type tokenCost struct{}
+
+func parseTokens(from string, fallback int64) (costSource, error) {
+	if from != TokensOfModel {
+		return nil, fmt.Errorf("cost %s %d: write %s without braces", from, fallback, TokensOfModel)
+	}
+	return tokenCost{}, nil
+}
+
+// planned has the tokens be read of all bodies of the plan.
+func (tokenCost) planned(plan *jsonbody.Plan) costSource {
+	plan.AddTokens()
+	return tokenCost{}
+}
+
+// cost is what has been read. The end of the body may change it. A stream without a number costs a token for each of its
+// events, at least the fallback, unless it is that of a failure.
+func (tokenCost) cost(q costQuestion) (units int64, told, final bool) {
+	body := q.response.Body
+	if body == nil {
+		return 0, false, false
+	}
+	var err error
+	if q.response.Failure {
+		units, err = body.Tokens()
+	} else {
+		units, err = body.TokenCost(0, q.rule.Cost.Fallback)
+	}
+	missing := errors.Is(err, jsonbody.ErrAbsent) || errors.Is(err, jsonbody.ErrInvalid)
+	if err != nil && !q.response.Failure && (q.response.Complete || !missing) {
+		q.set.warn(q.rule, wordCost, fmt.Errorf("%s: %w", TokensOfModel, err))
+	}
+	return units, err == nil, false
+}
