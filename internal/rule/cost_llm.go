@@ -21,9 +21,9 @@ func parseTokens(from string, fallback int64) (costSource, error) {
 }
 
 // planned has the tokens be read of all bodies of the plan.
-func (tokenCost) planned(plan *jsonbody.Plan) costSource {
+func (c tokenCost) planned(plan *jsonbody.Plan) costSource {
 	plan.AddTokens()
-	return tokenCost{}
+	return c
 }
 
 // cost is what has been read. The end of the body may change it. A stream without a number costs a token for each of its
