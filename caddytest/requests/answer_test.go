@@ -35,6 +35,7 @@ var refusedClients = map[string]refusedClient{
 		429, "application/xml", "<?xml*<Error><Code>SlowDown</Code>*"},
 	"an image pull": {"GET", "/v2/lab/img/manifests/latest", nil, 429, "application/json", `*"errors":[{"code":"TOOMANYREQUESTS"*`},
 	"ACME":          {"POST", "/acme/new-order", []string{"Content-Type: application/jose+json"}, 429, "application/problem+json", `{"type":"urn:ietf:params:acme:error:rateLimited"*`},
+	"Prometheus":    {"POST", "/api/v1/write", []string{"X-Prometheus-Remote-Write-Version: 0.1.0", "Content-Type: application/x-protobuf"}, 503, "text/plain; charset=utf-8", deniedText},
 	"EventSource": {"GET", "/events", []string{"Accept: text/event-stream", "Cache-Control: no-cache", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"},
 		200, "text/event-stream", "retry: *000\n\n"},
 }

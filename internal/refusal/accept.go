@@ -10,7 +10,8 @@ func acceptsPages(accept []string) bool { return readAccept(accept).page }
 
 // preferredJSON returns the form in JSON that a request with an Accept header and the media type of its own body prefers;
 // nil if the request prefers another type. JSON is preferred if no type has a higher quality than one of JSON, and HTML is
-// not named. A request that accepts anything is answered in JSON if it is in JSON itself.
+// not named. A request that accepts anything is answered in JSON if it is in JSON itself. Clients of MCP accept event streams
+// beside JSON; what their SDKs show of a refusal is its body as it stands.
 func preferredJSON(accept []string, own string) *Form {
 	if len(accept) == 0 || len(accept) == 1 && accept[0] == "*/*" {
 		if isJSON(own) {
@@ -19,7 +20,7 @@ func preferredJSON(accept []string, own string) *Form {
 		return nil
 	}
 	a := readAccept(accept)
-	if a.page || a.json <= 0 || a.json < a.best {
+	if a.page || a.events || a.json <= 0 || a.json < a.best {
 		return nil
 	}
 	return a.document()
@@ -42,6 +43,7 @@ func isJSON(kind string) bool {
 // that of a header that cannot be read.
 type accepted struct {
 	page       bool    // HTML is named
+	events     bool    // event streams are named
 	json, best float64 // the highest quality of a type of JSON, and of any
 	problem    bool    // problem details are named
 }
@@ -70,6 +72,8 @@ func readAccept(values []string) (a accepted) {
 			case kind == "text/html":
 				a.page = true
 				return a
+			case kind == "text/event-stream":
+				a.events = true
 			case isJSON(kind):
 				a.json = max(a.json, quality)
 				a.problem = a.problem || kind == "application/problem+json" && quality > 0

@@ -31,9 +31,10 @@ type Form struct {
 type formStatus int
 
 const (
-	statusOfRefusal formStatus = iota // 429 for a denial, or what the option status says
-	statusOfCause                     // of HTTP for the cause, whatever the option says: clients go by it
-	statusOK                          // 200: the body or the trailers tell the refusal
+	statusOfRefusal   formStatus = iota // 429 for a denial, or what the option status says
+	statusOfCause                       // of HTTP for the cause, whatever the option says: clients go by it
+	statusOK                            // 200: the body or the trailers tell the refusal
+	statusUnavailable                   // 503: clients give up at 429
 )
 
 // GoesFirst reports whether the form is taken even if an error route can answer the refusal. A client of gRPC takes any other
@@ -56,6 +57,8 @@ func (f *Form) statusOf(r Refusal) int {
 		return causes[r.Cause].status
 	case statusOK:
 		return http.StatusOK
+	case statusUnavailable:
+		return http.StatusServiceUnavailable
 	}
 	return r.Status
 }

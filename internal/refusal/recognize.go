@@ -28,6 +28,8 @@ func recognize(q Request, r Refusal) *Form {
 		return &registry
 	case isDenial && q.Method == http.MethodPost && kind == "application/jose+json":
 		return &acme
+	case isDenial && isRemoteWrite(q):
+		return &remoteWrite
 	case isDenial && isEventSource(q) && r.isSoon():
 		return &eventStream
 	}

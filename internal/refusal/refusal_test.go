@@ -53,7 +53,7 @@ func refusals(t testing.TB) map[string]Refusal {
 var formNames = map[*Form]string{
 	nil: "error", &text: "text", &document: "json", &problem: "problem", &none: "none", &grpc: "grpc", &connect: "connect",
 	connectStreams["application/connect+proto"]: "connect stream of proto", connectStreams["application/connect+json"]: "connect stream of json",
-	&s3: "s3", &registry: "registry", &acme: "acme", &eventStream: "event stream",
+	&s3: "s3", &registry: "registry", &acme: "acme", &remoteWrite: "remote write", &eventStream: "event stream",
 }
 
 // request returns a request of header lines, behind the method and the URI.
@@ -111,6 +111,7 @@ var clients = []struct {
 	{"no header", &text, []string{"GET /"}},
 	{"axios", &document, []string{"GET /", "Accept: application/json, text/plain, */*"}},
 	{"SDK", &document, []string{"POST /v1/chat/completions", "Accept: application/json", "Content-Type: application/json", "X-Stainless-Lang: js"}},
+	{"MCP", &text, []string{"POST /mcp", "Accept: application/json, text/event-stream", "Content-Type: application/json"}},
 	{"vendor's JSON", &document, []string{"GET /", "Accept: application/vnd.github+json"}},
 	{"JSON of its own", &document, []string{"POST /", "Content-Type: application/json; charset=utf-8", "Accept: */*"}},
 	{"problem details", &problem, []string{"GET /", "Accept: application/problem+json, application/json"}},
@@ -135,6 +136,7 @@ var clients = []struct {
 	{"registry's version", &text, []string{"GET /v2/"}},
 	{"no repository", &text, []string{"GET /v2/manifests/latest"}},
 	{"ACME", &acme, []string{"POST /acme/new-order", "Content-Type: application/jose+json"}},
+	{"Prometheus", &remoteWrite, []string{"POST /api/v1/write", "Content-Type: application/x-protobuf", "X-Prometheus-Remote-Write-Version: 0.1.0"}},
 	{"EventSource", &eventStream, []string{"GET /events", "Accept: text/event-stream", "Cache-Control: no-cache", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}},
 	{"fetch of an event stream", &text, []string{"GET /events", "Accept: text/event-stream", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}},
 	{"EventSource of node", &text, []string{"GET /events", "Accept: text/event-stream", "Cache-Control: no-cache"}},
@@ -151,7 +153,7 @@ func TestRecognize(t *testing.T) {
 
 // TestRecognize_pairs has the headers of two clients in one request. The form that stands first in the order is taken.
 func TestRecognize_pairs(t *testing.T) {
-	order := []string{"grpc", "connect stream of proto", "connect", "s3", "registry", "acme", "event stream", "json", "problem", "text"}
+	order := []string{"grpc", "connect stream of proto", "connect", "s3", "registry", "acme", "remote write", "event stream", "json", "problem", "text"}
 	r := refusals(t)["limited"]
 	for _, a := range clients {
 		for _, b := range clients {
@@ -194,7 +196,7 @@ func TestRecognize_causes(t *testing.T) {
 			case c.form == &eventStream && (cause == "banned" || cause == "never" || cause == "year"):
 				want = "text"
 			case r.Cause.IsDenial():
-			case c.form == &s3, c.form == &eventStream:
+			case c.form == &s3, c.form == &eventStream, c.form == &remoteWrite:
 				want = "text"
 			case c.form == &acme:
 				want = "json"
@@ -220,7 +222,7 @@ func TestForms(t *testing.T) {
 		var seen strings.Builder
 		for _, cause := range names {
 			r := all[cause]
-			ofDenials := form == &s3 || form == &acme || form == &eventStream
+			ofDenials := form == &s3 || form == &acme || form == &eventStream || form == &remoteWrite
 			if (r.isRead() || form == &grpc) && (r.Cause.IsDenial() || !ofDenials) {
 				fmt.Fprintf(&seen, "== %s\n%s", cause, golden(answered(q, r, form)))
 			}
@@ -300,9 +302,9 @@ func prefersJSON(accept []string, own string) bool { return preferredJSON(accept
 var accepts = map[string]bool{
 	"application/json": true, "APPLICATION/JSON": true, "application/json;q=0.5": true, " application/json ,": true,
 	"application/json, */*": true, "application/json;q=0.9, */*;q=0.8": true, "text/plain;q=0.5,application/json": true,
-	"application/ld+json": true, "application/json;charset=utf-8;q=1.0": true, "application/json; q=1, text/event-stream": true,
+	"application/ld+json": true, "application/json;charset=utf-8;q=1.0": true, 
 
-	"": false, "*/*;q=0.1": false, "text/html": false, "application/json, text/html": false, "text/html;q=0, application/json": false,
+	"": false, "application/json, text/event-stream": false, "*/*;q=0.1": false, "text/html": false, "application/json, text/html": false, "text/html;q=0, application/json": false,
 	"application/json;q=0": false, "application/json;q=0.8, text/plain": false, "application/json;q=0.9, */*": false, "application/*": false,
 	"application/jsonp": false, "json": false, "+json": true, "application/json;q=2": false, "application/json;q=nan": false,
 	"application/json;q=": false, "\xff, application/json": false, "application/json\x00": false, "appl\u0131cation/json": false,
