@@ -1,0 +1,8 @@
+package main
+
+import "slices"
+
+// list returns all clients, in the order of the table.
+func list() []*client {
+	return slices.Concat(transfers())
+}
