@@ -67,7 +67,7 @@ func (b *bench) run(ctx context.Context, names []string, parallel int, write boo
 	if err := buildCaddy(ctx, b.root, b.built); err != nil {
 		return err
 	}
-	b.install(ctx, chosen)
+	b.install(ctx)
 	next := make(chan *client)
 	var all sync.WaitGroup
 	for range parallel {

@@ -1,0 +1,4 @@
+// Command gosdk calls an API with an SDK.
+package main
+
+func main() {}
