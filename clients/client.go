@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -19,7 +21,7 @@ type client struct {
 	name    string   // in the table
 	program string   // must be in PATH, or stand in the folder of what was built
 	install string   // how to install the program: Debian's package, or words in brackets
-	version []string // a command that prints the version; {folder} is that of what was built
+	version []string // a command that prints the version; {built} is the folder of what was built
 
 	limit   string // "2 3s" without one: requests of a window
 	matcher string // of the limited requests; all without one
@@ -150,7 +152,12 @@ func (r *run) findVersion() string {
 	if len(r.version) == 1 && versionNumber.MatchString(r.version[0]) {
 		return r.version[0]
 	}
-	return versionNumber.FindString(r.must(r.version...))
+	words := strings.Split(strings.ReplaceAll(strings.Join(r.version, "\n"), "{built}", r.built), "\n")
+	text := r.must(words...)
+	if line := regexp.MustCompile(`(?m)^\s+mod\s.*`).FindString(text); line != "" { // of go version -m
+		text = line
+	}
+	return versionNumber.FindString(text)
 }
 
 // compare compares the files of a folder with those that are served, by their names without folders.
@@ -182,4 +189,10 @@ func (r *run) compare(folder string, exit int) (o outcome) {
 	}))
 	o.whole, o.data = right == wanted, fmt.Sprintf("%d of %d files", right, wanted)
 	return o
+}
+
+// readAll returns the body of a request.
+func readAll(q *http.Request) string {
+	content, _ := io.ReadAll(q.Body) // a client that leaves early sends again
+	return string(content)
 }

@@ -30,16 +30,22 @@ func zipped(e entries) string {
 	return b.String()
 }
 
-func tarred(e entries) string {
+func tarUncompressed(e entries) string {
 	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	w := tar.NewWriter(z)
+	w := tar.NewWriter(&b)
 	for i := 0; i < len(e); i += 2 {
 		_ = w.WriteHeader(&tar.Header{Name: e[i], Mode: 0o644, Size: int64(len(e[i+1]))}) // a buffer takes all
 		_, _ = w.Write([]byte(e[i+1]))                                                    // likewise
 	}
 	_ = w.Close() // likewise
-	_ = z.Close() // likewise
+	return b.String()
+}
+
+func tarred(e entries) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(tarUncompressed(e))) // a buffer takes all
+	_ = z.Close()                              // likewise
 	return b.String()
 }
 

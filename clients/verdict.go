@@ -28,7 +28,7 @@ var verdicts = []string{waits, failsLoudly, returnsEarly, losesData, takesRefusa
 var refusalText = regexp.MustCompile(`(?i)too many requests|rate.?limit|slow.?down|resource.?exhausted|quota`)
 
 // reasonText is what tells a user of a client that a limit was the reason.
-var reasonText = regexp.MustCompile(refusalText.String() + `|\b429\b`)
+var reasonText = regexp.MustCompile(refusalText.String() + `|(^|\D)429(\D|$)`)
 
 // request is one that the site has answered.
 type request struct {
