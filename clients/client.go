@@ -25,6 +25,7 @@ type client struct {
 
 	limit   string // "2 3s" without one: requests of a window
 	matcher string // of the limited requests; all without one
+	options string // more lines of the limiter
 	h2c     bool   // the backend is asked by HTTP/2
 
 	files   func(r *run) error        // writes what the backend serves to r.served

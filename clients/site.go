@@ -39,6 +39,7 @@ const caddyfile = `{
 		limit %s
 		window %s
 		algorithm sliding_window_log
+		%s
 	}
 	reverse_proxy %s
 }
@@ -91,7 +92,7 @@ func (r *run) startCaddy() (stop func() []byte, err error) {
 		upstream = "h2c://" + upstream
 	}
 	folder := filepath.Join(filepath.Dir(r.folder), "caddy")
-	text := fmt.Sprintf(caddyfile, port, cmp.Or(r.matcher, "path *"), limit, window, upstream)
+	text := fmt.Sprintf(caddyfile, port, cmp.Or(r.matcher, "path *"), limit, window, r.options, upstream)
 	if err := writeFile(filepath.Join(folder, "Caddyfile"), []byte(text)); err != nil {
 		return nil, err
 	}
