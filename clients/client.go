@@ -47,6 +47,7 @@ type outcome struct {
 type run struct {
 	*client
 	ctx    context.Context
+	root   string // the repository
 	built  string // folder of the programs, packages and SDKs that the runner has installed
 	folder string // home and working directory of the client
 	served string // folder that the backend serves
@@ -158,7 +159,10 @@ func (r *run) findVersion() string {
 	if line := regexp.MustCompile(`(?m)^\s+mod\s.*`).FindString(text); line != "" { // of go version -m
 		text = line
 	}
-	return versionNumber.FindString(text)
+	if number := versionNumber.FindString(text); number != "" {
+		return number
+	}
+	return r.must("dpkg-query", "-W", "-f", "${Version}", r.install) // Debian's lego does not know its own
 }
 
 // compare compares the files of a folder with those that are served, by their names without folders.
