@@ -14,7 +14,7 @@ CYCLONEDX     = .build/cyclonedx-gomod
 ACTIONLINT    = .build/actionlint
 
 # Separate modules, to keep their dependencies out of the root module.
-MODULES = . tools tools/release $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod caddytest/*/go.mod credentials/*/go.mod))
+MODULES = . tools tools/release $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod caddytest/*/go.mod clients/*/go.mod credentials/*/go.mod))
 
 # All code is Go; only the race detector needs a C compiler.
 export CGO_ENABLED = 0
@@ -27,7 +27,7 @@ help: ## list the targets
 		$(MAKEFILE_LIST)
 
 # The flags of xcaddy, so that these targets and it use one build cache.
-build test clouds fuzz chaos soak vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
+build test clients clouds fuzz chaos soak vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
 build: ## build ./caddy, Caddy with the rate limiter (needs only Go; minutes at first)
@@ -105,6 +105,12 @@ compat: ## test with other versions of Redis and with Valkey (20 minutes)
 findings: ## run the findings about other software (needs a network; outside of CI)
 	.ci/need redis-server curl
 	.ci/findings $(if $(NEWEST),latest)
+
+# CLIENTFLAGS, for example '-v curl' or '-write'; see go run ./clients -help
+.PHONY: clients
+clients: ## run real clients against a limit (needs a network; outside of CI; 3 minutes)
+	.ci/need git curl node:nodejs npm
+	go run ./clients $(CLIENTFLAGS)
 
 .PHONY: vet
 vet: ## run go vet

@@ -32,6 +32,9 @@ type client struct {
 	backend func(r *run) http.Handler // in place of files
 	job     func(r *run) outcome
 
+	within time.Duration // the job is ended then, if it still sleeps
+	spared bool          // the client may see by the headers of what passed that it had better wait, and is never refused
+
 	note string // what no answer can prevent, or what the client needs
 }
 
@@ -40,6 +43,7 @@ type outcome struct {
 	exit    int    // 0 is the client's claim of success
 	data    string // in words: "3 of 5 files"
 	whole   bool   // all of the data is there and right
+	sleeps  bool   // it had to be ended
 	refusal bool   // a refusal stands where data should
 }
 
@@ -89,7 +93,13 @@ func writeFile(path string, content []byte) error {
 func (r *run) command(words ...string) (exit int) {
 	command := r.prepare(words...)
 	command.Stdout, command.Stderr = &r.output, &r.output
-	err := command.Run()
+	err := command.Start()
+	if err == nil && r.within > 0 {
+		defer time.AfterFunc(r.within, func() { _ = command.Cancel() }).Stop() // it may have exited
+	}
+	if err == nil {
+		err = command.Wait()
+	}
 	var exited *exec.ExitError
 	if err != nil && !errors.As(err, &exited) {
 		r.check(err)

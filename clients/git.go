@@ -27,6 +27,18 @@ func cloneJob(r *run) outcome {
 	return counted(exit, r.found("clone/file.txt"), 1, "files")
 }
 
+// listJob lists the branches of the repository twice, which is two requests each.
+func listJob(r *run) outcome {
+	listed, exit := 0, 0
+	for exit == 0 && listed < 2 {
+		exit = r.command("GIT_TERMINAL_PROMPT=0", "git", "ls-remote", "--quiet", r.url+"/lab.git")
+		if exit == 0 {
+			listed++
+		}
+	}
+	return counted(exit, listed, 2, "lists")
+}
+
 // lfsServer answers for large files: where they are, and what they hold.
 func lfsServer(*run) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -44,7 +56,7 @@ func lfsServer(*run) http.Handler {
 		_ = json.NewDecoder(q.Body).Decode(&asked) // the client writes JSON
 		var objects []map[string]any
 		for _, o := range asked.Objects {
-			for i := range 3 {
+			for i := range 2 {
 				if o.OID == sha256Of(lfsContent(fmt.Sprint(i))) {
 					objects = append(objects, map[string]any{"oid": o.OID, "size": o.Size, "authenticated": true, "actions": map[string]any{
 						"download": map[string]string{"href": fmt.Sprintf("http://%s/object%d", q.Host, i)},
@@ -59,11 +71,11 @@ func lfsServer(*run) http.Handler {
 
 func lfsContent(number string) string { return "large content " + number + "\n" }
 
-// lfsJob fetches three large files of a repository that is there but for them.
+// lfsJob fetches two large files of a repository that is there but for them.
 func lfsJob(r *run) outcome {
 	r.must("git", "init", "-q", "-b", "main", "clone")
 	r.write("clone/.gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
-	for i := range 3 {
+	for i := range 2 {
 		content := lfsContent(fmt.Sprint(i))
 		r.write(fmt.Sprintf("clone/%d.bin", i), fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", sha256Of(content), len(content)))
 	}
@@ -72,13 +84,14 @@ func lfsJob(r *run) outcome {
 	r.must("git", "-C", "clone", "lfs", "install", "--local")
 	r.must("git", "-C", "clone", "config", "lfs.url", r.url+"/lfs")
 	exit := r.command("git", "-C", "clone", "lfs", "pull")
-	return counted(exit, r.found("clone/.git/lfs/objects/*/*/*"), 3, "files")
+	return counted(exit, r.found("clone/.git/lfs/objects/*/*/*"), 2, "files")
 }
 
 // gits are git and its extension.
 func gits() []*client {
 	return []*client{
 		{name: "git clone", program: "git", install: "git", version: []string{"git", "--version"}, backend: gitRepository, job: cloneJob},
+		{name: "git ls-remote", program: "git", install: "git", version: []string{"git", "--version"}, backend: gitRepository, job: listJob},
 		{
 			name: "git lfs pull", program: "git-lfs", install: "git-lfs", version: []string{"git-lfs", "--version"}, backend: lfsServer, job: lfsJob,
 			note: "reads the Retry-After of a batch, and of objects from version 3.8 on",

@@ -45,7 +45,9 @@ type bench struct {
 
 	mu      sync.Mutex
 	rows    []row
-	skipped []string // with what would install them
+	ran     int
+	skipped []string // clients that are not installed
+	missing []string // Debian's packages
 	broken  []string // clients that could not be run, or do worse
 }
 
@@ -97,12 +99,15 @@ func (b *bench) run(ctx context.Context, names []string, parallel int, write boo
 
 // report tells what was skipped, and returns what is wrong.
 func (b *bench) report() error {
-	fmt.Printf("%d clients ran, %d were skipped\n", len(b.rows), len(b.skipped))
-	for _, s := range b.skipped {
-		fmt.Println("skipped:", s)
+	fmt.Printf("%d clients ran, %d were skipped\n", b.ran, len(b.skipped))
+	if len(b.skipped) > 0 {
+		fmt.Println("skipped, since they are not installed:", strings.Join(b.skipped, ", "))
+	}
+	if len(b.missing) > 0 {
+		fmt.Println("Debian has some of them: apt-get install", strings.Join(b.missing, " "))
 	}
 	if len(b.broken) > 0 {
-		return fmt.Errorf("these do worse than the table says:\n%s", strings.Join(b.broken, "\n"))
+		return fmt.Errorf("wrong:\n%s", strings.Join(b.broken, "\n"))
 	}
 	return nil
 }
@@ -112,7 +117,10 @@ func (b *bench) meet(ctx context.Context, c *client, known []row, write bool) {
 	if !c.installed(b.built) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.skipped = append(b.skipped, fmt.Sprintf("%s, there is no %s: %s", c.name, c.program, c.install))
+		b.skipped = append(b.skipped, c.name)
+		if !strings.HasPrefix(c.install, "(") && !slices.Contains(b.missing, c.install) {
+			b.missing = append(b.missing, c.install)
+		}
 		return
 	}
 	i := slices.IndexFunc(known, func(w row) bool { return w.client == c.name })
@@ -134,7 +142,10 @@ func (b *bench) meet(ctx context.Context, c *client, known []row, write bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	fmt.Println(w)
+	b.ran++
+	if w.client != "" {
+		fmt.Println(w)
+	}
 	if wrong != "" {
 		b.broken = append(b.broken, c.name+": "+wrong)
 		return
@@ -184,7 +195,7 @@ func (b *bench) runOnce(ctx context.Context, c *client) (w row, err error) {
 	}
 	v := visitOf(requests)
 	w = newRow(r, version, time.Now().UTC().Format(time.DateOnly), o, v)
-	if v.refused == 0 {
+	if v.refused == 0 && !c.spared {
 		return w, fmt.Errorf("no request of %d was refused:\n%s", v.sent, r.output.Bytes())
 	}
 	return w, nil

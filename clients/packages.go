@@ -221,7 +221,7 @@ func packages() []*client {
 		},
 		{
 			name: "yarn 1", program: "yarn", install: "(npm)", version: []string{"yarn", "--version"}, limit: "3 3s", backend: npmRegistry,
-			job: npmJob("yarn", "install", "--no-progress", "--non-interactive"),
+			job: npmJob("YARN_CACHE_FOLDER=cache", "yarn", "install", "--no-progress", "--non-interactive"),
 		},
 		{name: "go mod", program: "go", install: "golang-go", version: []string{"go", "version"}, files: goProxy, job: goJob},
 		{name: "cargo", program: "cargo", install: "cargo", version: []string{"cargo", "--version"}, files: cratesIndex, job: cargoJob},

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // answers are those of the APIs, by the end of a path. Each has the word that a call of its SDK returns.
@@ -95,6 +96,7 @@ func callJob(words ...string) func(r *run) outcome {
 	return func(r *run) outcome {
 		exit := r.command(append(words, r.url)...)
 		o := counted(exit, len(goodCall.FindAll(r.output.Bytes(), -1)), calls, "calls")
+		o.sleeps = r.within > 0 && exit < 0
 		o.refusal = bogusCall.Match(r.output.Bytes())
 		return o
 	}
@@ -132,8 +134,10 @@ func sdks() []*client {
 	h2c := func(c *client) { c.h2c = true }
 	stream := nodeSDK("connectStream", "@connectrpc/connect-node")
 	stream.name = "@connectrpc/connect-node, stream (node)"
+	hours := func(c *client) { c.name, c.limit, c.within = "2 hours: "+c.name, "2 2h", 15*time.Second }
 	return []*client{
 		nodeSDK("openai", "openai"),
+		with(nodeSDK("openai", "openai"), hours),
 		nodeSDK("anthropic", "@anthropic-ai/sdk"),
 		nodeSDK("cohere", "cohere-ai"),
 		nodeSDK("ai", "ai"),
@@ -154,11 +158,14 @@ func sdks() []*client {
 		with(nodeSDK("mcp", "@modelcontextprotocol/sdk"), func(c *client) { c.limit = "5 3s" }),
 		goSDK("openai-go", "github.com/openai/openai-go/v3"),
 		goSDK("anthropic-sdk-go", "github.com/anthropics/anthropic-sdk-go"),
+		with(goSDK("anthropic-sdk-go", "github.com/anthropics/anthropic-sdk-go"), hours),
 		goSDK("s3", "github.com/aws/aws-sdk-go-v2/service/s3"),
 		goSDK("connect-go", "connectrpc.com/connect"),
 		with(goSDK("grpc-go", "google.golang.org/grpc"), h2c),
 		goSDK("go-retryablehttp", "github.com/hashicorp/go-retryablehttp"),
-		goSDK("go-github", "github.com/google/go-github/v84"),
+		with(goSDK("go-github", "github.com/google/go-github/v84"), func(c *client) {
+			c.spared, c.note = true, "sends nothing after `X-RateLimit-Remaining: 0`, until X-RateLimit-Reset"
+		}),
 		pythonSDK("requests"),
 		pythonSDK("urllib3"),
 	}

@@ -36,7 +36,7 @@ func newRow(r *run, version, date string, o outcome, v visit) row {
 		w.data = whole
 	}
 	if !math.IsNaN(v.back) {
-		w.back = fmt.Sprintf("%.1f s, %s s", v.back, strconv.FormatFloat(v.told, 'f', -1, 64))
+		w.back = fmt.Sprintf("%.1f s, %s s", v.back, strconv.FormatFloat(v.told, 'g', 3, 64))
 	}
 	if reasonText.Match(r.output.Bytes()) {
 		w.reason = "yes"

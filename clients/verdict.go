@@ -17,12 +17,13 @@ import (
 const (
 	waits         = "waits"
 	failsLoudly   = "fails loudly"
+	sleeps        = "sleeps silently"
 	returnsEarly  = "returns early"
 	losesData     = "loses data silently"
 	takesRefusals = "takes a refusal for success"
 )
 
-var verdicts = []string{waits, failsLoudly, returnsEarly, losesData, takesRefusals}
+var verdicts = []string{waits, failsLoudly, sleeps, returnsEarly, losesData, takesRefusals}
 
 // refusalText is what refusals say, in all of their forms.
 var refusalText = regexp.MustCompile(`(?i)too many requests|rate.?limit|slow.?down|resource.?exhausted|quota`)
@@ -137,6 +138,8 @@ func judge(o outcome, v visit) string {
 		return losesData
 	case v.early():
 		return returnsEarly
+	case o.sleeps:
+		return sleeps
 	case !o.whole:
 		return failsLoudly
 	default:
