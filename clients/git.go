@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/cgi"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -57,7 +58,7 @@ func lfsServer(*run) http.Handler {
 		var objects []map[string]any
 		for _, o := range asked.Objects {
 			for i := range 2 {
-				if o.OID == sha256Of(lfsContent(fmt.Sprint(i))) {
+				if o.OID == sha256Of(lfsContent(strconv.Itoa(i))) {
 					objects = append(objects, map[string]any{"oid": o.OID, "size": o.Size, "authenticated": true, "actions": map[string]any{
 						"download": map[string]string{"href": fmt.Sprintf("http://%s/object%d", q.Host, i)},
 					}})
@@ -76,7 +77,7 @@ func lfsJob(r *run) outcome {
 	r.must("git", "init", "-q", "-b", "main", "clone")
 	r.write("clone/.gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
 	for i := range 2 {
-		content := lfsContent(fmt.Sprint(i))
+		content := lfsContent(strconv.Itoa(i))
 		r.write(fmt.Sprintf("clone/%d.bin", i), fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", sha256Of(content), len(content)))
 	}
 	r.must("git", "-C", "clone", "add", ".")

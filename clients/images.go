@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -47,7 +48,7 @@ func registry(*run) http.Handler {
 			if strings.HasSuffix(q.URL.Path, "/"+b.Digest) || b.Digest == manifest.Digest && strings.HasSuffix(q.URL.Path, "/manifests/v1") {
 				w.Header().Set("Content-Type", b.MediaType)
 				w.Header().Set("Docker-Content-Digest", b.Digest)
-				w.Header().Set("Content-Length", fmt.Sprint(b.Size))
+				w.Header().Set("Content-Length", strconv.Itoa(b.Size))
 				_, _ = w.Write([]byte(b.content)) // the client may have left
 				return
 			}
@@ -72,7 +73,8 @@ func pull(pattern string, want int, words ...string) func(r *run) outcome {
 
 // podmanJob pulls into a storage of its own.
 func podmanJob(r *run) outcome {
-	podman := []string{"podman", "--root", r.folder + "/root", "--runroot", r.folder + "/runroot", "--storage-driver", "vfs"}
+	podman := []string{"podman", "--root", r.folder + "/root", "--runroot", r.folder + "/runroot", "--storage-driver", "vfs",
+		"--network-config-dir", r.folder + "/networks"}
 	exit := r.command(append(podman, "pull", "--quiet", "--tls-verify=false", r.host()+"/lab/image:v1")...)
 	return counted(exit, r.found("root/vfs-images/images.json"), 1, "images")
 }

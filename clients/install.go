@@ -9,9 +9,6 @@ import (
 	"path/filepath"
 )
 
-// npmPackages is the folder of the packages of node/.
-func npmPackages(built string) string { return filepath.Join(built, "node", "node_modules") }
-
 // install installs what clients need that have their version here: the packages of node/ and the programs of gosdk/.
 // What cannot be installed is told, and its clients are skipped.
 func (b *bench) install(ctx context.Context) {

@@ -26,12 +26,12 @@ func main() {
 	table := flag.String("table", "results.md", "the `page` with the table, in the folder clients")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	root, err := filepath.Abs(".")
 	if err == nil {
 		b := &bench{root: root, built: filepath.Join(root, ".build", "clients"), verbose: *verbose, table: filepath.Join(root, "clients", *table)}
 		err = b.run(ctx, flag.Args(), *parallel, *write)
 	}
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -86,7 +86,7 @@ func (b *bench) run(ctx context.Context, names []string, parallel int, write boo
 	all.Wait()
 	if write {
 		for _, w := range known {
-			if !slices.ContainsFunc(b.rows, func(new row) bool { return new.client == w.client }) {
+			if !slices.ContainsFunc(b.rows, func(ran row) bool { return ran.client == w.client }) {
 				b.rows = append(b.rows, w)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha1" //nolint:gosec // npm's registry has it
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -65,7 +66,7 @@ func counted(exit, got, want int, things string) outcome {
 
 // aptRepository writes a repository with two packages.
 func aptRepository(r *run) error {
-	index := ""
+	var packages strings.Builder
 	for _, name := range []string{"lab-one", "lab-two"} {
 		control := "Package: " + name + "\nVersion: 1.0\nArchitecture: all\nMaintainer: lab <lab@example.com>\nDescription: lab\n"
 		r.write(name+"/DEBIAN/control", control)
@@ -73,8 +74,9 @@ func aptRepository(r *run) error {
 		r.must("dpkg-deb", "--root-owner-group", "--build", name, filepath.Join(r.served, file))
 		content, err := os.ReadFile(filepath.Join(r.served, file))
 		r.check(err)
-		index += control + fmt.Sprintf("Filename: %s\nSize: %d\nSHA256: %s\n\n", file, len(content), sha256Of(string(content)))
+		fmt.Fprintf(&packages, "%sFilename: %s\nSize: %d\nSHA256: %s\n\n", control, file, len(content), sha256Of(string(content)))
 	}
+	index := packages.String()
 	r.serve("dists/lab/main/binary-amd64/Packages", index)
 	r.serve("dists/lab/Release", fmt.Sprintf("Suite: lab\nComponents: main\nArchitectures: amd64\nSHA256:\n %s %d main/binary-amd64/Packages\n",
 		sha256Of(index), len(index)))
@@ -140,7 +142,7 @@ func npmRegistry(*run) http.Handler {
 			"name": name, "dist-tags": map[string]string{"latest": "1.0.0"},
 			"versions": map[string]any{"1.0.0": map[string]any{
 				"name": name, "version": "1.0.0", "dist": map[string]string{
-					"tarball": "http://" + q.Host + "/" + name + "/-/" + name + "-1.0.0.tgz", "shasum": fmt.Sprintf("%x", sum),
+					"tarball": "http://" + q.Host + "/" + name + "/-/" + name + "-1.0.0.tgz", "shasum": hex.EncodeToString(sum[:]),
 					"integrity": "sha1-" + base64.StdEncoding.EncodeToString(sum[:]),
 				},
 			}},
@@ -194,7 +196,7 @@ func cratesIndex(r *run) error {
 }
 
 func cargoJob(r *run) outcome {
-	r.check(writeFile(filepath.Join(r.served, "index/config.json"), []byte(`{"dl":"`+r.url+`/crates/{crate}/{version}/download"}`)))
+	r.serve("index/config.json", `{"dl":"`+r.url+`/crates/{crate}/{version}/download"}`)
 	r.write("Cargo.toml", "[package]\nname = \"lab\"\nversion = \"1.0.0\"\nedition = \"2018\"\n\n[dependencies]\n"+
 		"labone = { version = \"1\", registry = \"lab\" }\nlabtwo = { version = \"1\", registry = \"lab\" }\n")
 	r.write("src/lib.rs", "")

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -123,5 +122,5 @@ func (r *run) startCaddy() (stop func() []byte, err error) {
 	}
 	stop()
 	output, _ := os.ReadFile(log.Name())
-	return nil, errors.Join(errors.New("Caddy does not serve"), errors.New(string(output)))
+	return nil, fmt.Errorf("the site is not served:\n%s", output)
 }

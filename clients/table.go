@@ -114,11 +114,12 @@ func readTable(path string) (before string, rows []row, after string, err error)
 
 // writeTable writes the rows into a page, in the order of the list.
 func writeTable(path, before string, rows []row, after string) error {
-	page := before + head + "\n" + strings.Repeat("|---", 11) + "|\n"
+	var page strings.Builder
+	page.WriteString(before + head + "\n" + strings.Repeat("|---", 11) + "|\n")
 	for _, c := range list() {
 		if i := slices.IndexFunc(rows, func(w row) bool { return w.client == c.name }); i >= 0 {
-			page += rows[i].String() + "\n"
+			page.WriteString(rows[i].String() + "\n")
 		}
 	}
-	return os.WriteFile(path, []byte(page+after), 0o600)
+	return os.WriteFile(path, []byte(page.String()+after), 0o600)
 }

@@ -1,16 +1,20 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // fiveFiles are what the programs that fetch files are to bring.
 func fiveFiles(r *run) error {
-	index := "<!doctype html><title>files</title>"
+	var index strings.Builder
+	index.WriteString("<!doctype html><title>files</title>\n")
 	for i := range 5 {
 		name := fmt.Sprintf("file%d.txt", i+1)
 		r.serve(name, fmt.Sprintf("the content of file %d\n", i+1))
-		index += fmt.Sprintf(`<a href="%s">%[1]s</a>`+"\n", name)
+		fmt.Fprintf(&index, `<a href="%s">%[1]s</a>`+"\n", name)
 	}
-	r.serve("index.html", index)
+	r.serve("index.html", index.String())
 	return r.err
 }
 

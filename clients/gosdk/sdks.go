@@ -99,7 +99,7 @@ func retryable(url string) func(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		defer response.Body.Close() //nolint:errcheck // it was read
+		defer response.Body.Close()
 		var answer struct{ Word string }
 		err = json.NewDecoder(response.Body).Decode(&answer)
 		return answer.Word, err
