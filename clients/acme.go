@@ -134,10 +134,13 @@ func certbotJob(r *run) outcome {
 // acmes are clients of ACME. The limit is met by the order.
 func acmes() []*client {
 	return []*client{
-		{name: "lego", program: "lego", install: "lego", version: []string{"lego", "--version"}, limit: "3 3s", backend: newAuthority, job: legoJob},
+		{
+			name: "lego", program: "lego", install: "lego", version: []string{"lego", "--version"}, limit: "3 3s", backend: newAuthority,
+			job: legoJob,
+		},
 		{
 			name: "certbot", program: "certbot", install: "certbot", version: []string{"certbot", "--version"}, limit: "3 3s", backend: newAuthority,
-			job: certbotJob, note: "certbot 2.1 crashes on any problem document",
+			job: certbotJob, note: "certbot 2.1 hides the reason that newer ones print: an `AttributeError` for any problem document",
 		},
 	}
 }

@@ -25,7 +25,7 @@ type client struct {
 
 	limit   string // "2 3s" without one: requests of a window
 	matcher string // of the limited requests; all without one
-	options string // more lines of the limiter
+	options string // more lines of the limiter; "algorithm sliding_window_log" without any
 	h2c     bool   // the backend is asked by HTTP/2
 
 	files   func(r *run) error        // writes what the backend serves to r.served
@@ -33,7 +33,7 @@ type client struct {
 	job     func(r *run) outcome
 
 	within time.Duration // the job is ended then, if it still sleeps
-	spared bool          // the client may see by the headers of what passed that it had better wait, and is never refused
+	spared bool          // the client is never refused
 
 	note string // what no answer can prevent, or what the client needs
 }

@@ -78,7 +78,8 @@ func lfsJob(r *run) outcome {
 	r.write("clone/.gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
 	for i := range 2 {
 		content := lfsContent(strconv.Itoa(i))
-		r.write(fmt.Sprintf("clone/%d.bin", i), fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", sha256Of(content), len(content)))
+		pointer := fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", sha256Of(content), len(content))
+		r.write(fmt.Sprintf("clone/%d.bin", i), pointer)
 	}
 	r.must("git", "-C", "clone", "add", ".")
 	r.must("git", "-C", "clone", "-c", "user.name=lab", "-c", "user.email=lab@example.com", "commit", "-q", "-m", "lab")

@@ -165,7 +165,8 @@ func (b *bench) runOnce(ctx context.Context, c *client) (w row, err error) {
 		return w, err
 	}
 	defer os.RemoveAll(folder) //nolint:errcheck // what is left of it is in the folder of temporary files
-	r := &run{client: c, ctx: ctx, root: b.root, built: b.built, folder: filepath.Join(folder, "home"), served: filepath.Join(folder, "served")}
+	r := &run{client: c, ctx: ctx, root: b.root, built: b.built}
+	r.folder, r.served = filepath.Join(folder, "home"), filepath.Join(folder, "served")
 	for _, name := range []string{r.folder, r.served} {
 		if err := os.Mkdir(name, 0o755); err != nil {
 			return w, err

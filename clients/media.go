@@ -17,8 +17,8 @@ const frames = 100
 
 // film writes a film of five segments.
 func film(r *run) error {
-	r.must("ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=duration=5:size=160x120:rate=20", "-c:v", "mpeg2video", "-g", "20", "-f", "hls",
-		"-hls_time", "1", "-hls_list_size", "0", filepath.Join(r.served, "index.m3u8"))
+	r.must("ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=duration=5:size=160x120:rate=20", "-c:v", "mpeg2video", "-g", "20",
+		"-f", "hls", "-hls_time", "1", "-hls_list_size", "0", filepath.Join(r.served, "index.m3u8"))
 	return r.err
 }
 
@@ -43,9 +43,9 @@ func (r *run) countFrames(exit int) outcome {
 func feedJob(r *run) outcome {
 	var urls strings.Builder
 	for i := range 4 {
-		r.check(writeFile(filepath.Join(r.served, fmt.Sprintf("feed%d.xml", i)), fmt.Appendf(nil, `<?xml version="1.0"?><rss version="2.0"><channel>`+
-			`<title>feed %d</title><link>http://example.com/</link><description>lab</description><item><title>one</title>`+
-			`<link>http://example.com/%[1]d</link><guid>%[1]d</guid></item></channel></rss>`, i)))
+		r.serve(fmt.Sprintf("feed%d.xml", i), fmt.Sprintf(`<?xml version="1.0"?><rss version="2.0"><channel><title>feed %d</title>`+
+			`<link>http://example.com/</link><description>lab</description><item><title>one</title>`+
+			`<link>http://example.com/%[1]d</link><guid>%[1]d</guid></item></channel></rss>`, i))
 		fmt.Fprintf(&urls, "%s/feed%d.xml\n", r.url, i)
 	}
 	r.write("urls", urls.String())
@@ -114,10 +114,15 @@ func accepted(*run) http.Handler {
 
 // media are players, readers and monitoring.
 func media() []*client {
-	prometheus := client{program: "prometheus", install: "prometheus", version: []string{"prometheus", "--version"}, limit: "1 3s", backend: accepted, job: samplesJob}
+	prometheus := client{
+		program: "prometheus", install: "prometheus", version: []string{"prometheus", "--version"}, limit: "1 3s", backend: accepted,
+		job: samplesJob,
+	}
 	drops, keeps := prometheus, prometheus
-	drops.name, drops.note = "prometheus remote_write", "any 429 makes it drop the samples, unless it has `retry_on_http_429`: give it `status 503`"
-	keeps.name, keeps.options, keeps.note = "prometheus remote_write, status 503", "status 503", "reads the Retry-After of a 503 from version 3 on"
+	drops.name = "prometheus remote_write"
+	drops.note = "any 429 makes it drop the samples, unless it has `retry_on_http_429`: give it `status 503`"
+	keeps.name, keeps.options = "prometheus remote_write, status 503", "algorithm sliding_window_log\nstatus 503"
+	keeps.note = "reads the Retry-After of a 503 from version 3 on"
 	return []*client{
 		{
 			name: "ffmpeg, HLS", program: "ffmpeg", install: "ffmpeg", version: []string{"ffmpeg", "-version"}, files: film,

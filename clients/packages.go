@@ -78,8 +78,8 @@ func aptRepository(r *run) error {
 	}
 	index := packages.String()
 	r.serve("dists/lab/main/binary-amd64/Packages", index)
-	r.serve("dists/lab/Release", fmt.Sprintf("Suite: lab\nComponents: main\nArchitectures: amd64\nSHA256:\n %s %d main/binary-amd64/Packages\n",
-		sha256Of(index), len(index)))
+	r.serve("dists/lab/Release", "Suite: lab\nComponents: main\nArchitectures: amd64\n"+
+		fmt.Sprintf("SHA256:\n %s %d main/binary-amd64/Packages\n", sha256Of(index), len(index)))
 	return r.err
 }
 
@@ -91,8 +91,8 @@ func aptJob(r *run) outcome {
 	r.write("status", "")
 	r.write("etc/sources.list", "deb [trusted=yes arch=amd64] "+r.url+" lab main\n")
 	apt := []string{
-		"apt-get", "-q", "-o", "Dir::Etc=" + r.folder + "/etc", "-o", "Dir::State=" + r.folder + "/state", "-o", "Dir::Cache=" + r.folder + "/cache",
-		"-o", "Dir::State::status=" + r.folder + "/status", "-o", "APT::Sandbox::User=root", "-o", "APT::Architecture=amd64",
+		"apt-get", "-q", "-o", "Dir::Etc=" + r.folder + "/etc", "-o", "Dir::State=" + r.folder + "/state",
+		"-o", "Dir::Cache=" + r.folder + "/cache", "-o", "Dir::State::status=" + r.folder + "/status", "-o", "APT::Sandbox::User=root", "-o", "APT::Architecture=amd64",
 		"-o", "APT::Architectures=amd64", "-o", "Acquire::Languages=none",
 	}
 	exit := r.command(append(apt, "update")...)
@@ -189,8 +189,8 @@ func cratesIndex(r *run) error {
 			name + "-1.0.0/src/lib.rs", "",
 		})
 		r.serve("crates/"+name+"/1.0.0/download", crate)
-		r.serve("index/la/bo/"+name, fmt.Sprintf(`{"name":"%s","vers":"1.0.0","deps":[],"cksum":"%s","features":{},"yanked":false}`+"\n", name, sha256Of(crate)))
-		r.serve("index/la/bt/"+name, fmt.Sprintf(`{"name":"%s","vers":"1.0.0","deps":[],"cksum":"%s","features":{},"yanked":false}`+"\n", name, sha256Of(crate)))
+		r.serve("index/"+name[:2]+"/"+name[2:4]+"/"+name,
+			fmt.Sprintf(`{"name":"%s","vers":"1.0.0","deps":[],"cksum":"%s","features":{},"yanked":false}`+"\n", name, sha256Of(crate)))
 	}
 	return r.err
 }

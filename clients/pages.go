@@ -38,7 +38,8 @@ const browserWaits = 30 * time.Second
 func pages() []*client {
 	e := &events{reports: make(chan string, 1)}
 	return []*client{{
-		name: "Chromium, EventSource", program: "chromium", install: "chromium", version: []string{"chromium", "--version"}, matcher: "path /events",
+		name: "Chromium, EventSource", program: "chromium", install: "chromium", version: []string{"chromium", "--version"},
+		matcher: "path /events",
 		backend: func(*run) http.Handler { return e },
 		job: func(r *run) outcome {
 			browser := r.prepare("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",

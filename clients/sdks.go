@@ -143,6 +143,9 @@ func sdks() []*client {
 		nodeSDK("ai", "ai"),
 		nodeSDK("langchain", "@langchain/openai"),
 		nodeSDK("stripe", "stripe"),
+		with(nodeSDK("stripe", "stripe"), func(c *client) {
+			c.name, c.options = "answer problem: "+c.name, "algorithm sliding_window_log\nanswer problem"
+		}),
 		nodeSDK("s3", "@aws-sdk/client-s3"),
 		nodeSDK("slack", "@slack/web-api"),
 		with(nodeSDK("octokit", "octokit"), func(c *client) { c.note = "reads no Retry-After: waits 1, 4, 9 s" }),

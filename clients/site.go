@@ -37,7 +37,6 @@ const caddyfile = `{
 		key {client_ip}
 		limit %s
 		window %s
-		algorithm sliding_window_log
 		%s
 	}
 	reverse_proxy %s
@@ -91,7 +90,8 @@ func (r *run) startCaddy() (stop func() []byte, err error) {
 		upstream = "h2c://" + upstream
 	}
 	folder := filepath.Join(filepath.Dir(r.folder), "caddy")
-	text := fmt.Sprintf(caddyfile, port, cmp.Or(r.matcher, "path *"), limit, window, r.options, upstream)
+	options := cmp.Or(r.options, "algorithm sliding_window_log")
+	text := fmt.Sprintf(caddyfile, port, cmp.Or(r.matcher, "path *"), limit, window, options, upstream)
 	if err := writeFile(filepath.Join(folder, "Caddyfile"), []byte(text)); err != nil {
 		return nil, err
 	}

@@ -85,6 +85,8 @@ func stores() []*client {
 	sync, dav := rclone, rclone
 	sync.name, sync.files, sync.job, sync.limit = "rclone sync, http", filesWithoutIndex, syncJob, "3 3s"
 	sync.note = "rclone takes a file for absent whose HEAD is refused, by whatever status: no answer prevents that"
+	free := sync
+	free.name, free.matcher, free.note = "rclone sync, http, no limit for HEAD", "not method HEAD", "reads no Retry-After of a GET"
 	dav.name, dav.job = "rclone copy, webdav", davJob
 	dav.note = "reads no Retry-After"
 	dav.backend = func(r *run) http.Handler {
@@ -95,7 +97,7 @@ func stores() []*client {
 			name: "restic backup", program: "restic", install: "restic", version: []string{"restic", "version"}, limit: "6 3s",
 			backend: resticServer, job: resticJob, note: "reads no Retry-After",
 		},
-		&sync, &dav,
+		&sync, &free, &dav,
 		{
 			name: "aria2c", program: "aria2c", install: "aria2", version: []string{"aria2c", "--version"}, files: fiveFiles,
 			job: fetch("aria2c", "-q", "--force-sequential=true", "--console-log-level=error"),
@@ -105,7 +107,7 @@ func stores() []*client {
 			job: func(r *run) outcome {
 				return r.compare(filepath.Join(r.folder, "copy"), r.command("lftp", "-c", "set net:max-retries 6; mirror "+r.url+"/ copy"))
 			},
-			note: "reads no Retry-After: comes back at once, then after 15 s",
+			note: "reads no Retry-After: waits 15 s and more",
 		},
 	}
 }

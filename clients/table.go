@@ -10,7 +10,8 @@ import (
 )
 
 // head is the first line of the table, with the columns of a row.
-const head = "| client | version | run on | refusals it got | exit | data | sent, refused | earliest return, told | reason shown | verdict | note |"
+const head = "| client | version | run on | refusals it got | exit | data | sent, refused | earliest return, told | reason shown " +
+	"| verdict | note |"
 
 // row is a line of the table.
 type row struct {

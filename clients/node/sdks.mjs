@@ -103,7 +103,8 @@ export const calls = {
       say: { path: '/lab.Lab/Say', requestSerialize: same, requestDeserialize: same, responseSerialize: same, responseDeserialize: same },
     }, 'lab.Lab');
     const policy = {
-      maxAttempts: 4, initialBackoff: '0.1s', maxBackoff: '1s', backoffMultiplier: 2, retryableStatusCodes: ['RESOURCE_EXHAUSTED', 'UNAVAILABLE'],
+      maxAttempts: 4, initialBackoff: '0.1s', maxBackoff: '1s', backoffMultiplier: 2,
+      retryableStatusCodes: ['RESOURCE_EXHAUSTED', 'UNAVAILABLE'],
     };
     const client = new Client(new URL(url).host, grpc.credentials.createInsecure(), {
       'grpc.service_config': JSON.stringify({ methodConfig: [{ name: [{}], retryPolicy: policy }] }),
@@ -137,8 +138,9 @@ async function connectClient(url) {
       ],
     }],
   });
-  const registry = createFileRegistry(file, (name) => (name === wkt.file_google_protobuf_wrappers.proto.name ? wkt.file_google_protobuf_wrappers : undefined));
-  const client = createClient(registry.getService('lab.Lab'), createConnectTransport({ baseUrl: url, httpVersion: '1.1', useBinaryFormat: false }));
+  const registry = createFileRegistry(file, () => wkt.file_google_protobuf_wrappers);
+  const transport = createConnectTransport({ baseUrl: url, httpVersion: '1.1', useBinaryFormat: false });
+  const client = createClient(registry.getService('lab.Lab'), transport);
   return {
     say: async () => (await client.say({ value: 'right' })).value,
     async listen() {
