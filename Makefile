@@ -109,7 +109,6 @@ findings: ## run the findings about other software (needs a network; outside of 
 # CLIENTFLAGS, for example '-v curl' or '-write'; see go run ./clients -help
 .PHONY: clients
 clients: ## run real clients against a limit (needs a network; outside of CI; 3 minutes)
-	.ci/need git curl node:nodejs npm
 	go run ./clients $(CLIENTFLAGS)
 
 .PHONY: vet

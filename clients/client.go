@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,7 +20,7 @@ import (
 // client is a program or a library that is run against the limiter.
 type client struct {
 	name    string   // in the table
-	program string   // must be in PATH, or stand in the folder of what was built
+	program string   // words: programs in PATH, or files, also of the folder of what was built
 	install string   // how to install the program: Debian's package, or words in brackets
 	version []string // a command that prints the version; {built} is the folder of what was built
 
@@ -153,8 +154,10 @@ func isFile(path string) bool {
 
 // installed reports whether the client can be run.
 func (c *client) installed(built string) bool {
-	_, err := exec.LookPath(c.program)
-	return err == nil || isFile(filepath.Join(built, c.program))
+	return !slices.ContainsFunc(strings.Fields(c.program), func(word string) bool {
+		_, err := exec.LookPath(word)
+		return err != nil && !isFile(word) && !isFile(filepath.Join(built, word))
+	})
 }
 
 var versionNumber = regexp.MustCompile(`\d+\.\d+[0-9A-Za-z.~+-]*`)

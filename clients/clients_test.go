@@ -51,8 +51,8 @@ func TestVisitOf(t *testing.T) {
 		back, told    float64
 		early         bool
 	}{
-		"never back":   {accessLog("1 200 /a allowed ", "2 429 /b denied "+three), 2, 1, math.NaN(), math.NaN(), false},
-		"as told":      {accessLog("1 429 /a denied "+three, "4.5 200 /a allowed "), 2, 1, 3, 3, false},
+		"never back": {accessLog("1 200 /a allowed ", "2 429 /b denied "+three), 2, 1, math.NaN(), math.NaN(), false},
+		"as told":    {accessLog("1 429 /a denied "+three, "4.5 200 /a allowed "), 2, 1, 3, 3, false},
 		"early": {
 			accessLog("1 429 /a denied "+three, "2.5 200 /b allowed ", "3 429 /a denied "+three, "6.5 200 /a allowed "),
 			4, 2, 1.5, 3, true,

@@ -95,7 +95,8 @@ func gits() []*client {
 		{name: "git clone", program: "git", install: "git", version: []string{"git", "--version"}, backend: gitRepository, job: cloneJob},
 		{name: "git ls-remote", program: "git", install: "git", version: []string{"git", "--version"}, backend: gitRepository, job: listJob},
 		{
-			name: "git lfs pull", program: "git-lfs", install: "git-lfs", version: []string{"git-lfs", "--version"}, backend: lfsServer, job: lfsJob,
+			name: "git lfs pull", program: "git-lfs git", install: "git-lfs", version: []string{"git-lfs", "--version"},
+			backend: lfsServer, job: lfsJob,
 			note: "reads the Retry-After of a batch, and of objects from version 3.8 on",
 		},
 	}

@@ -28,7 +28,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	root, err := filepath.Abs(".")
 	if err == nil {
-		b := &bench{root: root, built: filepath.Join(root, ".build", "clients"), verbose: *verbose, table: filepath.Join(root, "clients", *table)}
+		b := &bench{root: root, built: filepath.Join(root, ".build", "clients"), table: filepath.Join(root, "clients", *table)}
+		b.verbose = *verbose
 		err = b.run(ctx, flag.Args(), *parallel, *write)
 	}
 	stop()
@@ -38,7 +39,7 @@ func main() {
 	}
 }
 
-// bench runs clients.
+// bench runs the clients.
 type bench struct {
 	root, built, table string
 	verbose            bool

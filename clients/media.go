@@ -130,7 +130,7 @@ func media() []*client {
 			note: "leaves out a segment that is refused, by whatever status: no answer prevents that",
 		},
 		{
-			name: "yt-dlp, HLS", program: "yt-dlp", install: "yt-dlp", version: []string{"yt-dlp", "--version"}, limit: "4 3s", files: film,
+			name: "yt-dlp, HLS", program: "yt-dlp ffmpeg", install: "yt-dlp", version: []string{"yt-dlp", "--version"}, limit: "4 3s", files: film,
 			job: func(r *run) outcome {
 				return r.countFrames(r.command("yt-dlp", "--ignore-config", "--no-cache-dir", "--no-progress", "-o", "film.ts", r.url+"/index.m3u8"))
 			},

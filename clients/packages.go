@@ -92,8 +92,8 @@ func aptJob(r *run) outcome {
 	r.write("etc/sources.list", "deb [trusted=yes arch=amd64] "+r.url+" lab main\n")
 	apt := []string{
 		"apt-get", "-q", "-o", "Dir::Etc=" + r.folder + "/etc", "-o", "Dir::State=" + r.folder + "/state",
-		"-o", "Dir::Cache=" + r.folder + "/cache", "-o", "Dir::State::status=" + r.folder + "/status", "-o", "APT::Sandbox::User=root", "-o", "APT::Architecture=amd64",
-		"-o", "APT::Architectures=amd64", "-o", "Acquire::Languages=none",
+		"-o", "Dir::Cache=" + r.folder + "/cache", "-o", "Dir::State::status=" + r.folder + "/status",
+		"-o", "APT::Sandbox::User=root", "-o", "APT::Architecture=amd64", "-o", "APT::Architectures=amd64", "-o", "Acquire::Languages=none",
 	}
 	exit := r.command(append(apt, "update")...)
 	if exit == 0 {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/net/webdav"
 )
@@ -50,15 +51,22 @@ func resticJob(r *run) outcome {
 	return counted(exit, r.found("back/*/*/*/data/file.txt")+r.found("back/data/file.txt"), 1, "files")
 }
 
-// syncJob syncs a folder from the site. The folder already holds all files, and is to keep them.
-func syncJob(r *run) outcome {
-	for i := range 5 {
-		r.write(fmt.Sprintf("copy/file%d.txt", i+1), fmt.Sprintf("the content of file %d\n", i+1))
+// syncJob returns the job of syncing a folder from the site. The folder already holds all files, older by so much than
+// those of the site, and is to keep them.
+func syncJob(older time.Duration) func(r *run) outcome {
+	return func(r *run) outcome {
+		for i := range 5 {
+			name := fmt.Sprintf("file%d.txt", i+1)
+			r.write("copy/"+name, fmt.Sprintf("the content of file %d\n", i+1))
+			moment := time.Now().Add(-older).Truncate(time.Second)
+			r.check(os.Chtimes(filepath.Join(r.folder, "copy", name), moment, moment))
+			r.check(os.Chtimes(filepath.Join(r.served, name), moment.Add(older), moment.Add(older)))
+		}
+		r.write("rclone.conf", "[site]\ntype = http\nurl = "+r.url+"/\n")
+		o := r.compare(filepath.Join(r.folder, "copy"), r.command("rclone", "--config", "rclone.conf", "sync", "site:", "copy"))
+		o.data += " left"
+		return o
 	}
-	r.write("rclone.conf", "[site]\ntype = http\nurl = "+r.url+"/\n")
-	o := r.compare(filepath.Join(r.folder, "copy"), r.command("rclone", "--config", "rclone.conf", "sync", "site:", "copy"))
-	o.data += " left"
-	return o
 }
 
 // davJob copies five files to the site.
@@ -83,10 +91,11 @@ func filesWithoutIndex(r *run) error {
 func stores() []*client {
 	rclone := client{program: "rclone", install: "rclone", version: []string{"rclone", "version"}}
 	sync, dav := rclone, rclone
-	sync.name, sync.files, sync.job, sync.limit = "rclone sync, http", filesWithoutIndex, syncJob, "3 3s"
+	sync.name, sync.files, sync.job, sync.limit = "rclone sync, http", filesWithoutIndex, syncJob(0), "3 3s"
 	sync.note = "rclone takes a file for absent whose HEAD is refused, by whatever status: no answer prevents that"
 	free := sync
-	free.name, free.matcher, free.note = "rclone sync, http, no limit for HEAD", "not method HEAD", "reads no Retry-After of a GET"
+	free.name, free.matcher, free.job = "rclone sync, http, no limit for HEAD", "not method HEAD", syncJob(time.Hour)
+	free.note = "reads no Retry-After of a GET, and deletes nothing when one is refused"
 	dav.name, dav.job = "rclone copy, webdav", davJob
 	dav.note = "reads no Retry-After"
 	dav.backend = func(r *run) http.Handler {

@@ -37,7 +37,7 @@ func newRow(r *run, version, date string, o outcome, v visit) row {
 		w.data = whole
 	}
 	if !math.IsNaN(v.back) {
-		w.back = fmt.Sprintf("%.1f s, %s s", v.back, strconv.FormatFloat(v.told, 'g', 3, 64))
+		w.back = fmt.Sprintf("%.1f s, %.4g s", v.back, v.told)
 	}
 	if reasonText.Match(r.output.Bytes()) {
 		w.reason = "yes"
