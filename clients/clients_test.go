@@ -75,6 +75,16 @@ func TestVisitOf(t *testing.T) {
 	}
 }
 
+func TestShowsReason(t *testing.T) {
+	t.Parallel()
+	for output, want := range map[string]bool{
+		"ERROR 429: Too Many Requests": true, "error (ERR_FETCH_429)": true, "api error SlowDown": true, "": false,
+		"127.0.0.1:42937": false, "Fetched 429 B in 3s (429 B/s)": false, "could not find a version": false,
+	} {
+		assert.Equal(t, showsReason([]byte(output)), want, "%s", output)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	kept, early := visit{back: 3, told: 3}, visit{back: 1, told: 3}

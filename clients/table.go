@@ -39,7 +39,7 @@ func newRow(r *run, version, date string, o outcome, v visit) row {
 	if !math.IsNaN(v.back) {
 		w.back = fmt.Sprintf("%.1f s, %.4g s", v.back, v.told)
 	}
-	if reasonText.Match(r.output.Bytes()) {
+	if showsReason(r.output.Bytes()) {
 		w.reason = "yes"
 	}
 	return w

@@ -31,6 +31,12 @@ var refusalText = regexp.MustCompile(`(?i)too many requests|rate.?limit|slow.?do
 // reasonText is what tells a user of a client that a limit was the reason.
 var reasonText = regexp.MustCompile(refusalText.String() + `|(^|\D)429(\D|$)`)
 
+// sizes are numbers of bytes, which may be 429.
+var sizes = regexp.MustCompile(`\d+ ?[kM]?B\b`)
+
+// showsReason reports whether the output of a client says that a limit was the reason.
+func showsReason(output []byte) bool { return reasonText.Match(sizes.ReplaceAll(output, nil)) }
+
 // request is one that the site has answered.
 type request struct {
 	Begin    float64 `json:"ts"` // seconds, at the end in the log
