@@ -102,7 +102,7 @@ func (b *bench) run(ctx context.Context, names []string, parallel int, write boo
 func (b *bench) report() error {
 	fmt.Printf("%d clients ran, %d were skipped\n", b.ran, len(b.skipped))
 	if len(b.skipped) > 0 {
-		fmt.Println("skipped, since they are not installed:", strings.Join(b.skipped, ", "))
+		fmt.Println("skipped, since they are not installed:", strings.Join(b.skipped, "; "))
 	}
 	if len(b.missing) > 0 {
 		fmt.Println("Debian has some of them: apt-get install", strings.Join(b.missing, " "))

@@ -209,7 +209,7 @@ func cargoJob(r *run) outcome {
 func packages() []*client {
 	return []*client{
 		{
-			name: "apt", program: "apt-get", install: "Debian", version: []string{"apt-get", "--version"}, files: aptRepository, job: aptJob,
+			name: "apt", program: "apt-get", install: "apt", version: []string{"apt-get", "--version"}, files: aptRepository, job: aptJob,
 			note: "reads no Retry-After before apt 3",
 		},
 		{name: "pip", program: "pip", install: "python3-pip", version: []string{"pip", "--version"}, files: pipIndex, job: pipJob},
