@@ -114,15 +114,6 @@ func accepted(*run) http.Handler {
 
 // media are players, readers and monitoring.
 func media() []*client {
-	prometheus := client{
-		program: "prometheus", install: "prometheus", version: []string{"prometheus", "--version"}, limit: "1 3s", backend: accepted,
-		job: samplesJob,
-	}
-	drops, keeps := prometheus, prometheus
-	drops.name = "prometheus remote_write"
-	drops.note = "any 429 makes it drop the samples, unless it has `retry_on_http_429`: give it `status 503`"
-	keeps.name, keeps.options = "prometheus remote_write, status 503", "algorithm sliding_window_log\nstatus 503"
-	keeps.note = "reads the Retry-After of a 503 from version 3 on"
 	return []*client{
 		{
 			name: "ffmpeg, HLS", program: "ffmpeg", install: "ffmpeg", version: []string{"ffmpeg", "-version"}, files: film,
@@ -140,6 +131,10 @@ func media() []*client {
 			name: "newsboat", program: "newsboat", install: "newsboat", version: []string{"newsboat", "--version"}, job: feedJob,
 			note: "asks again at its next turn",
 		},
-		&drops, &keeps,
+		{
+			name: "prometheus remote_write", program: "prometheus", install: "prometheus", version: []string{"prometheus", "--version"},
+			limit: "1 3s", options: "algorithm sliding_window_log", backend: accepted, job: samplesJob,
+			note: "would lose its samples at 429; reads the Retry-After of a 503 from version 3 on",
+		},
 	}
 }

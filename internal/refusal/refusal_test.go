@@ -302,7 +302,7 @@ func prefersJSON(accept []string, own string) bool { return preferredJSON(accept
 var accepts = map[string]bool{
 	"application/json": true, "APPLICATION/JSON": true, "application/json;q=0.5": true, " application/json ,": true,
 	"application/json, */*": true, "application/json;q=0.9, */*;q=0.8": true, "text/plain;q=0.5,application/json": true,
-	"application/ld+json": true, "application/json;charset=utf-8;q=1.0": true, 
+	"application/ld+json": true, "application/json;charset=utf-8;q=1.0": true,
 
 	"": false, "application/json, text/event-stream": false, "*/*;q=0.1": false, "text/html": false, "application/json, text/html": false, "text/html;q=0, application/json": false,
 	"application/json;q=0": false, "application/json;q=0.8, text/plain": false, "application/json;q=0.9, */*": false, "application/*": false,
