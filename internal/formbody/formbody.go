@@ -1,0 +1,110 @@
+// Package formbody decides which value a field of a request's form has. A value counts only if every parser that reads
+// the body at all must read this one; where parsers that are in use read different ones, there is none.
+//
+// The package also decides of a request's header which kind of body follows, which texts of a body are values, and
+// which texts are one key.
+package formbody
+
+// Plan is the names that are asked of forms. It is compiled once and used by many requests at a time.
+type Plan struct{ names []Name }
+
+// Add adds a name and returns its number, from 0.
+func (p *Plan) Add(name Name) int {
+	p.names = append(p.names, name)
+	return len(p.names) - 1
+}
+
+// Read returns the values of the names, by the numbers that [Plan.Add] returned. The query is that of the request's
+// URL, as it was sent. The body is complete, and is not kept. A body that is no form is unreadable.
+func (p *Plan) Read(t Type, query string, body []byte) []Value {
+	values := make([]Value, len(p.names))
+	var few [4]finding // most plans have no more
+	f := fields{names: p.names, found: few[:]}
+	if len(p.names) > len(few) {
+		f.found = make([]finding, len(p.names))
+	}
+	if reason := f.read(t, body); reason != ReasonNone {
+		for i := range values {
+			values[i] = Unreadable(reason)
+		}
+		return values
+	}
+	for i := range values {
+		if p.names[i].InQuery(query) {
+			values[i] = Unreadable(ReasonQuery)
+		} else {
+			values[i] = f.found[i].value(t.format)
+		}
+	}
+	return values
+}
+
+// fields finds the fields of one form that the names conflict with.
+type fields struct {
+	names   []Name
+	found   []finding // by name
+	scratch []byte    // a name without its escapes
+}
+
+// finding is what a name was compared with.
+type finding struct {
+	first    []byte // the value of the first field, as it stands in the body
+	match    match  // how the first field's name compares
+	repeated bool   // there is a second field
+	isFile   bool   // the first one is a file
+}
+
+// read scans a form. It returns why the form as a whole is unreadable.
+func (f *fields) read(t Type, body []byte) Reason {
+	switch t.format {
+	case FormatURLEncoded:
+		return f.readURLEncoded(body)
+	case FormatMultipart:
+		return f.readMultipart(body, t.boundary)
+	case FormatJSON:
+		return ReasonType
+	default:
+		return t.Reason()
+	}
+}
+
+// charsetField is the name of a field that tells some parsers the charset of all others (HTML, section 4.10.21.5).
+const charsetField = "_charset_"
+
+// add compares a field with all names. The field's name has no escapes any more.
+func (f *fields) add(name, value []byte, isFile bool) Reason {
+	if len(name) > 0 && name[0] == charsetField[0] && foldsTo(name, charsetField) {
+		return ReasonCharsetField
+	}
+	for i := range f.names {
+		match := f.names[i].compare(name)
+		if match == matchNone {
+			continue
+		}
+		found := &f.found[i]
+		if found.match != matchNone {
+			found.repeated = true
+			continue
+		}
+		found.first, found.match, found.isFile = value, match, isFile
+	}
+	return ReasonNone
+}
+
+// value returns what was found as a value.
+func (f *finding) value(format Format) Value {
+	switch {
+	case f.repeated:
+		return Unreadable(ReasonConflict)
+	case f.match == matchNone:
+		return Value{}
+	case f.match == matchPrefix:
+		return Unreadable(ReasonPrefix)
+	case f.isFile:
+		return Unreadable(ReasonFile)
+	case format == FormatURLEncoded:
+		return NewValue(decode(f.first))
+	default:
+		return NewValue(string(f.first))
+	}
+}

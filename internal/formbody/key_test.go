@@ -1,0 +1,122 @@
+package formbody
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+)
+
+func TestFoldKey(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                            "",
+		"bob@example.com":             "bob@example.com",
+		"Bob@Example.com ":            "bob@example.com",
+		"\t\x00\u3000bob\r\n\u0085":   "bob",
+		"\u200b\ufeff bob \u202e":     "bob",
+		"b\u00adob":                   "bob",
+		"b\x00o b":                    "b\x00o b",
+		"bób":                         "bob",
+		"bo\u0301b":                   "bob",
+		"BÓB":                         "bob",
+		"ｂｏｂ":                         "bob",
+		"𝐛𝐨𝐛":                         "bob",
+		"ﬁne":                         "fine",
+		"straße STRASSE STRAẞE":       "strasse strasse strasse",
+		"\u212aelvin ſam ı İ":         "kelvin sam i i",
+		"ΣΊΣΥΦΟς":                     "σισυφοσ",
+		"Дима Ёж Й":                   "дима еж и",
+		"東京":                          "東京",
+		"한글":                          "\u1112\u1161\u11ab\u1100\u1173\u11af",
+		"bøb bðb Łukasz œuvre ĿŀÆ ǽ":  "bob bdb lukasz oeuvre llae ae",
+		"b\u0366b":                    "bob",
+		"b🅞b 🆗 ❶⓫":                    "bob ok 111",
+		"١٢٣ १२३ 𝟙𝟘 ３":                "123 123 10 3",
+		"\u00a8bob\u00a8":             "bob",
+		"b\ufe76\u0640ob":             "bob",
+		"😀":                           "😀",
+		" ":                           "",
+		"\u0301":                      "",
+		"a\xffb":                      "a\ufffdb",
+		strings.Repeat("\u0301", 200): "",
+	} {
+		assert.Equal(t, FoldKey(text), want, "the key %q", text)
+	}
+}
+
+// TestFoldRune has one character for all that differ by case.
+func TestFoldRune(t *testing.T) {
+	for r := range rune(unicode.MaxRune) {
+		folded := foldRune(r)
+		assert.FatalIf(t, foldRune(folded) != folded, "%U folds to %U, and that to %U", r, folded, foldRune(folded))
+		for _, other := range []rune{unicode.SimpleFold(r), unicode.ToUpper(r), unicode.ToLower(r)} {
+			assert.FatalIf(t, foldRune(other) != folded, "%U folds to %U, and %U to %U", r, folded, other, foldRune(other))
+		}
+	}
+}
+
+// TestDigitValue has all digits in their order.
+func TestDigitValue(t *testing.T) {
+	n := 0
+	for r := range rune(unicode.MaxRune) {
+		if unicode.IsDigit(r) {
+			assert.Equal(t, int(digitValue(r)), n%10, "the value of %U", r)
+			n++
+		}
+	}
+	assert.ErrorIf(t, n < 600, "%d digits", n)
+}
+
+// TestLookalikes has each character once, with a text that is folded.
+func TestLookalikes(t *testing.T) {
+	n := 0
+	for _, same := range lookalikesOf {
+		assert.ErrorIf(t, !isFolded(same.ascii), "%q is not folded", same.ascii)
+		for _, r := range same.characters {
+			n++
+			assert.ErrorIf(t, FoldKey(string(r)) != same.ascii, "%U is not %q", r, same.ascii)
+		}
+	}
+	assert.Equal(t, len(lookalikes()), n, "the characters")
+}
+
+// FuzzFoldKey folds what differs by case, blanks and marks.
+func FuzzFoldKey(f *testing.F) {
+	for _, seed := range []string{"Bob@Example.com ", "bób", "straße", "\u00a8", "ǽ 🅞", "\u1100\u1161", "\u0345ᾳ", "ŉ", "\xff"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.ContainsRune(norm.NFKD.String(text), '\u0345') {
+			t.Skip() // the one mark that is a letter in upper case
+		}
+		folded := FoldKey(text)
+		for _, other := range []string{
+			folded, strings.ToUpper(text), strings.ToLower(text), strings.ToTitle(folded), " " + text + "\r\n", text + "\u0301",
+			"\u200b" + text, strings.ReplaceAll(text, "", "\u00ad"),
+		} {
+			if strings.ContainsRune(folded, '\ufffd') {
+				break // the bytes that are no UTF-8 may become some
+			}
+			assert.Equal(t, FoldKey(other), folded, "the key %q, which is like %q", other, text)
+		}
+		assert.Equal(t, strings.TrimFunc(folded, isOuter), folded, "the key %q without blanks", folded)
+		for _, r := range folded {
+			assert.ErrorIf(t, unicode.In(r, unicode.M, unicode.Cf), "%q has %U", folded, r)
+		}
+	})
+}
+
+// BenchmarkFoldKey folds texts of accounts.
+func BenchmarkFoldKey(b *testing.B) {
+	for name, text := range map[string]string{"folded": "bob@example.com", "case": "Bob@Example.com ", "marks": "bób@example.com"} {
+		b.Run("text="+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				FoldKey(text)
+			}
+		})
+	}
+}

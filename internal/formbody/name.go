@@ -1,0 +1,175 @@
+package formbody
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Name is the name of a field, compiled for comparisons. [ParseName] makes one.
+//
+// Frameworks bend names: PHP makes user_email of "user.email" and "user email", Rack reads [email] and email] as email,
+// others cut at NUL or strip "?". So a name is taken as a list of its elements, that is of what is left between
+// separators, in one case. Two names conflict if their lists are equal. They also do if one list begins the other and
+// the longer name goes on with a bracket, a dot, a blank or NUL, which makes an object of the shorter one for some.
+// They do not if the longer one goes on with "_": email and email_confirmation are two fields.
+type Name struct {
+	text    string
+	pattern string // the elements with a joint between them
+}
+
+// The joints between the elements of a pattern are bytes that UTF-8 does not have.
+const (
+	softJoint byte = 0xfe // separators behind which a longer name is another field
+	hardJoint byte = 0xff // one of the others is among them
+)
+
+// ParseName compiles the name of a field, such as "email" or "user[email]", or the first name of a JSON path, with which
+// parameters of the query can conflict.
+func ParseName(text string) (Name, error) {
+	switch {
+	case text == "":
+		return Name{}, errors.New("the name of a field is empty")
+	case !utf8.ValidString(text):
+		return Name{}, errors.New("the name of a field is no UTF-8")
+	}
+	var pattern []byte
+	joint := byte(0)
+	for _, r := range text {
+		switch separatorOf(r) {
+		case separatorSoft:
+			joint = max(joint, softJoint)
+			continue
+		case separatorHard:
+			joint = hardJoint
+			continue
+		}
+		if joint != 0 && len(pattern) > 0 {
+			pattern = append(pattern, joint)
+		}
+		joint = 0
+		pattern = utf8.AppendRune(pattern, foldRune(r))
+	}
+	return Name{text: text, pattern: string(pattern)}, nil
+}
+
+// String returns the name as it was parsed.
+func (n Name) String() string { return n.text }
+
+// match says how two names compare.
+type match uint8
+
+const (
+	matchNone   match = iota // they are two fields
+	matchEqual               // their lists are equal
+	matchPrefix              // one list begins the other, and they conflict
+)
+
+// compare compares with the name of a field that was sent.
+func (n Name) compare(field []byte) match {
+	rest := n.pattern
+	begun, pending, hard := false, false, false
+	for len(field) > 0 {
+		r, size := rune(field[0]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRune(field)
+		}
+		field = field[size:]
+		if separator := separatorOf(r); separator != separatorNone {
+			pending, hard = true, hard || separator == separatorHard
+			continue
+		}
+		switch {
+		case rest == "" && pending && hard:
+			return matchPrefix
+		case rest == "":
+			return matchNone
+		case pending && begun && rest[0] < softJoint:
+			return matchNone
+		case pending && begun:
+			rest = rest[1:]
+		}
+		begun, pending, hard = true, false, false
+		if rest = cutFolded(rest, r); rest == noMatch {
+			return matchNone
+		}
+	}
+	switch {
+	case rest == "":
+		return matchEqual
+	case begun && rest[0] == hardJoint:
+		return matchPrefix
+	}
+	return matchNone
+}
+
+// noMatch is no rest of a pattern.
+const noMatch = "\xff\xff"
+
+// cutFolded cuts a character in any case from the front of a pattern, or returns [noMatch].
+func cutFolded(pattern string, r rune) string {
+	c := pattern[0]
+	if r < utf8.RuneSelf {
+		if foldASCII(byte(r)) == c {
+			return pattern[1:]
+		}
+		return noMatch
+	}
+	if first, size := utf8.DecodeRuneInString(pattern); c < softJoint && first == foldRune(r) {
+		return pattern[size:]
+	}
+	return noMatch
+}
+
+// separator says whether a character stands between elements.
+type separator uint8
+
+const (
+	separatorNone separator = iota
+	separatorSoft           // a longer name that goes on with such is another field
+	separatorHard
+)
+
+// asciiSeparators are those of ASCII. The four control characters from 0x1c on are blanks for Python.
+var asciiSeparators = [utf8.RuneSelf]separator{
+	'_': separatorSoft, '?': separatorSoft,
+	'[': separatorHard, ']': separatorHard, '.': separatorHard, 0: separatorHard,
+	' ': separatorHard, '\t': separatorHard, '\n': separatorHard, '\v': separatorHard, '\f': separatorHard, '\r': separatorHard,
+	0x1c: separatorHard, 0x1d: separatorHard, 0x1e: separatorHard, 0x1f: separatorHard,
+}
+
+// separatorOf returns which separator a character is. U+FEFF is a blank for JavaScript.
+func separatorOf(r rune) separator {
+	switch {
+	case r < utf8.RuneSelf:
+		return asciiSeparators[r]
+	case r == byteOrderMark, unicode.IsSpace(r):
+		return separatorHard
+	}
+	return separatorNone
+}
+
+// InQuery reports whether a query has a parameter that conflicts with the name: frameworks prefer either the query or
+// the body. The query is that of a URL as it was sent. It is split at "&" and ";", and what is no escape stands for
+// itself.
+func (n Name) InQuery(query string) bool {
+	var space [64]byte
+	scratch := space[:0]
+	for query != "" {
+		parameter, rest := query, ""
+		if i := strings.IndexAny(query, "&;"); i >= 0 {
+			parameter, rest = query[:i], query[i+1:]
+		}
+		query = rest
+		name, _, _ := strings.Cut(parameter, "=")
+		if name == "" {
+			continue
+		}
+		scratch = appendDecoded(scratch[:0], name)
+		if n.compare(scratch) != matchNone {
+			return true
+		}
+	}
+	return false
+}
