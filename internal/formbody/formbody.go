@@ -77,6 +77,9 @@ func (f *fields) add(name, value []byte, isFile bool) Reason {
 		return ReasonCharsetField
 	}
 	for i := range f.names {
+		if f.names[i].differs(name) {
+			continue
+		}
 		match := f.names[i].compare(name)
 		if match == matchNone {
 			continue

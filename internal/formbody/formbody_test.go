@@ -193,11 +193,19 @@ func TestPlan_Read_multipart(t *testing.T) {
 
 // TestPart_transferEncoding reads the encodings without a body.
 func TestPart_transferEncoding(t *testing.T) {
-	for encoding, want := range map[string]Reason{
-		"7bit": ReasonNone, "8BIT": ReasonNone, "binary": ReasonNone,
-		"": ReasonHead, "base64": ReasonHead, "quoted-printable": ReasonHead, "binary ": ReasonHead,
+	for _, test := range []struct {
+		encoding string
+		want     Reason
+	}{
+		{"7bit", ReasonNone},
+		{"8BIT", ReasonNone},
+		{"binary", ReasonNone},
+		{"", ReasonHead},
+		{"base64", ReasonHead},
+		{"quoted-printable", ReasonHead},
+		{"binary ", ReasonHead},
 	} {
-		assert.Equal(t, new(part).readLine([]byte("Content-Transfer-Encoding: "+encoding)), want, "%q", encoding)
+		assert.Equal(t, new(part).readLine([]byte("Content-Transfer-Encoding: "+test.encoding)), test.want, "%q", test.encoding)
 	}
 }
 

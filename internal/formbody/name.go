@@ -66,6 +66,11 @@ const (
 	matchPrefix              // one list begins the other, and they conflict
 )
 
+// differs reports whether the first byte of a field's name shows that compare would find nothing, as of most fields.
+func (n Name) differs(field []byte) bool {
+	return len(field) > 0 && isAlphanumeric(field[0]) && n.pattern != "" && n.pattern[0] != foldASCII(field[0])
+}
+
 // compare compares with the name of a field that was sent.
 func (n Name) compare(field []byte) match {
 	rest := n.pattern

@@ -136,9 +136,8 @@ func (p *part) readType(value []byte) Reason {
 		if next, parameters, ok = cutParameter(parameters); !ok {
 			return ReasonPartType
 		}
-		if len(next.name) > 0 && !(equalASCII(next.name, "charset") && isUTF8(next.value)) {
-			p.isText = false
-		}
+		isHarmless := len(next.name) == 0 || equalASCII(next.name, "charset") && isUTF8(next.value)
+		p.isText = p.isText && isHarmless
 	}
 	return ReasonNone
 }

@@ -2,6 +2,7 @@ package formbody
 
 import (
 	"bytes"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -36,8 +37,11 @@ func (f *fields) readURLEncoded(body []byte) Reason {
 	}
 	begin, equals, escaped := 0, -1, false // of the current field
 	for i := 0; i < len(body); i++ {
-		switch byteClasses[body[i]] {
-		case bytePlain:
+		class := byteClasses[body[i]]
+		if class == bytePlain {
+			continue
+		}
+		switch class {
 		case byteBlank:
 			escaped = escaped || equals < 0
 		case bytePercent:
@@ -87,25 +91,23 @@ const escapeLength = len("%41")
 
 // checkEscapes returns the length of the escapes of one character, with which a text begins.
 func checkEscapes(text []byte) (int, Reason) {
-	var character [utf8.UTFMax]byte
-	for n := 1; ; n++ {
-		c, ok := unescape(text)
-		switch {
-		case !ok && n == 1:
-			return 0, ReasonPercent
-		case !ok:
-			return 0, ReasonUTF8
-		}
-		text = text[escapeLength:]
-		character[n-1] = c
-		if !utf8.FullRune(character[:n]) {
-			continue
-		}
-		if !utf8.Valid(character[:n]) {
-			return 0, ReasonUTF8
-		}
-		return n * escapeLength, ReasonNone
+	c, ok := unescape(text)
+	switch {
+	case !ok:
+		return 0, ReasonPercent
+	case c < utf8.RuneSelf:
+		return escapeLength, ReasonNone
 	}
+	character, n := [utf8.UTFMax]byte{c}, 1
+	for more := bits.LeadingZeros8(^c); n < min(more, utf8.UTFMax); n++ { // UTF-8 has as many bytes as its first one has ones
+		if character[n], ok = unescape(text[n*escapeLength:]); !ok {
+			return 0, ReasonUTF8
+		}
+	}
+	if !utf8.Valid(character[:n]) {
+		return 0, ReasonUTF8
+	}
+	return n * escapeLength, ReasonNone
 }
 
 // unescape returns the byte of an escape with which a text begins.
