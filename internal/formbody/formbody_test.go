@@ -149,6 +149,8 @@ func TestPlan_Read_multipart(t *testing.T) {
 		{field(email + `;`), "disposition"},
 		{field(email + ` `), "disposition"},
 		{field(email + `; filename="a`), "disposition"},
+		{field(email + `; filename="`), "disposition"},
+		{field(email + `; filename=`), "disposition"},
 		{field(email + `; filename="a"b"`), "disposition"},
 		{field(email + `; filename="a"; x="b"`), "disposition"},
 		{field(email + `; filename="NAME =b"`), "disposition"},

@@ -101,7 +101,11 @@ func (p *part) readDisposition(value []byte) Reason {
 		return ReasonNone
 	}
 	rest, ok = bytes.CutPrefix(rest, []byte(`; filename="`))
-	if !ok || bytes.IndexByte(rest, '"') != len(rest)-1 || hasNameParameter(rest) {
+	if !ok {
+		return ReasonDisposition
+	}
+	filename, rest, ok := bytes.Cut(rest, []byte(`"`))
+	if !ok || len(rest) > 0 || hasNameParameter(filename) {
 		return ReasonDisposition
 	}
 	p.isFile = true
