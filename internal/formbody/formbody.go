@@ -6,11 +6,17 @@
 package formbody
 
 // Plan is the names that are asked of forms. It is compiled once and used by many requests at a time.
-type Plan struct{ names []Name }
+type Plan struct {
+	names  []Name
+	begins [256]bool // by letters and digits of ASCII: a field that begins so may conflict with a name
+}
 
 // Add adds a name and returns its number, from 0.
 func (p *Plan) Add(name Name) int {
 	p.names = append(p.names, name)
+	for c := range p.begins {
+		p.begins[c] = p.begins[c] || name.mayBegin(byte(c))
+	}
 	return len(p.names) - 1
 }
 
@@ -19,7 +25,7 @@ func (p *Plan) Add(name Name) int {
 func (p *Plan) Read(t Type, query string, body []byte) []Value {
 	values := make([]Value, len(p.names))
 	var few [4]finding // most plans have no more
-	f := fields{names: p.names, found: few[:]}
+	f := fields{plan: p, found: few[:]}
 	if len(p.names) > len(few) {
 		f.found = make([]finding, len(p.names))
 	}
@@ -41,7 +47,7 @@ func (p *Plan) Read(t Type, query string, body []byte) []Value {
 
 // fields finds the fields of one form that the names conflict with.
 type fields struct {
-	names   []Name
+	plan    *Plan
 	found   []finding // by name
 	scratch []byte    // a name without its escapes
 }
@@ -71,16 +77,21 @@ func (f *fields) read(t Type, body []byte) Reason {
 // charsetField is the name of a field that tells some parsers the charset of all others (HTML, section 4.10.21.5).
 const charsetField = "_charset_"
 
+// differs reports whether the first byte of a field shows that no name conflicts with it, as of most fields.
+func (f *fields) differs(field []byte) bool {
+	return len(field) > 0 && isAlphanumeric(field[0]) && !f.plan.begins[field[0]]
+}
+
 // add compares a field with all names. The field's name has no escapes any more.
 func (f *fields) add(name, value []byte, isFile bool) Reason {
 	if len(name) > 0 && name[0] == charsetField[0] && foldsTo(name, charsetField) {
 		return ReasonCharsetField
 	}
-	for i := range f.names {
-		if f.names[i].differs(name) {
-			continue
-		}
-		match := f.names[i].compare(name)
+	if f.differs(name) {
+		return ReasonNone
+	}
+	for i := range f.plan.names {
+		match := f.plan.names[i].compare(name)
 		if match == matchNone {
 			continue
 		}

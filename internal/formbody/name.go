@@ -66,9 +66,9 @@ const (
 	matchPrefix              // one list begins the other, and they conflict
 )
 
-// differs reports whether the first byte of a field's name shows that compare would find nothing, as of most fields.
-func (n Name) differs(field []byte) bool {
-	return len(field) > 0 && isAlphanumeric(field[0]) && n.pattern != "" && n.pattern[0] != foldASCII(field[0])
+// mayBegin reports whether the name of a field that conflicts may begin with a letter or digit of ASCII.
+func (n Name) mayBegin(c byte) bool {
+	return isAlphanumeric(c) && n.pattern != "" && n.pattern[0] == foldASCII(c)
 }
 
 // compare compares with the name of a field that was sent.

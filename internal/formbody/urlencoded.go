@@ -6,84 +6,91 @@ import (
 	"unicode/utf8"
 )
 
-// byteClass is what a byte does in application/x-www-form-urlencoded.
+// byteClass is what bytes do in application/x-www-form-urlencoded; those of a whole body are joined.
 type byteClass uint8
 
 const (
-	byteRefused   byteClass = iota // browsers encode the byte
-	bytePlain                      // it stands for itself
-	byteBlank                      // + is a blank
-	bytePercent                    // an escape begins
-	byteEquals                     // a name ends
-	byteAmpersand                  // a field ends
-	byteSemicolon                  // a field ends for some
+	byteRefused   byteClass = 1 << iota // browsers encode the byte
+	byteSemicolon                       // a field ends for some
+	bytePercent                         // an escape begins
 )
 
 // byteClasses are the classes of all bytes. Browsers encode all but printable ASCII (URL Standard, section 5.2), and
 // other parsers take a byte order mark, line ends and JSON behind blanks for more than that.
 var byteClasses = func() (classes [256]byteClass) {
-	for c := ' '; c <= '~'; c++ {
-		classes[c] = bytePlain
+	for c := range classes {
+		if c < ' ' || c > '~' {
+			classes[c] = byteRefused
+		}
 	}
-	classes['+'], classes['%'], classes['='] = byteBlank, bytePercent, byteEquals
-	classes['&'], classes[';'] = byteAmpersand, byteSemicolon
+	classes[';'], classes['%'] = byteSemicolon, bytePercent
 	return classes
 }()
 
 // readURLEncoded scans application/x-www-form-urlencoded.
 func (f *fields) readURLEncoded(body []byte) Reason {
-	if text := bytes.TrimLeft(body, " "); len(text) > 0 && bytes.IndexByte([]byte(`{["/?#`), text[0]) >= 0 {
-		return ReasonStart
+	if reason := checkURLEncoded(body); reason != ReasonNone {
+		return reason
 	}
-	begin, equals, escaped := 0, -1, false // of the current field
-	for i := 0; i < len(body); i++ {
-		class := byteClasses[body[i]]
-		if class == bytePlain {
+	for more := true; more; {
+		field := body
+		if i := bytes.IndexByte(body, '&'); i >= 0 {
+			field, body = body[:i], body[i+1:]
+		} else {
+			more = false
+		}
+		if len(field) == 0 || f.differs(field) {
 			continue
 		}
-		switch class {
-		case byteBlank:
-			escaped = escaped || equals < 0
-		case bytePercent:
-			n, reason := checkEscapes(body[i:])
-			if reason != ReasonNone {
-				return reason
-			}
-			escaped = escaped || equals < 0
-			i += n - 1
-		case byteEquals:
-			if equals < 0 {
-				equals = i
-			}
-		case byteAmpersand:
-			if reason := f.addURLEncoded(body, begin, equals, i, escaped); reason != ReasonNone {
-				return reason
-			}
-			begin, equals, escaped = i+1, -1, false
-		case byteSemicolon:
-			return ReasonSemicolon
-		default:
-			return ReasonByte
+		name, value, _ := bytes.Cut(field, []byte("="))
+		if hasEscapes(name) {
+			f.scratch = appendDecoded(f.scratch[:0], name)
+			name = f.scratch
+		}
+		if reason := f.add(name, value, false); reason != ReasonNone {
+			return reason
 		}
 	}
-	return f.addURLEncoded(body, begin, equals, len(body), escaped)
+	return ReasonNone
 }
 
-// addURLEncoded adds the field from begin to end. Its name ends at equals; below 0 the field is only a name. The name
-// has escapes or not.
-func (f *fields) addURLEncoded(body []byte, begin, equals, end int, escaped bool) Reason {
-	if begin == end {
-		return ReasonNone
+// checkURLEncoded returns why a body is unreadable, whatever its fields are.
+func checkURLEncoded(body []byte) Reason {
+	var class byteClass
+	for _, c := range body {
+		class |= byteClasses[c]
 	}
-	name, value := body[begin:end], []byte(nil)
-	if equals >= 0 {
-		name, value = body[begin:equals], body[equals+1:end]
+	text := bytes.TrimLeft(body, " ")
+	switch {
+	case class&byteRefused != 0:
+		return ReasonByte
+	case len(text) > 0 && bytes.IndexByte([]byte(`{["/?#`), text[0]) >= 0:
+		return ReasonStart
+	case class&byteSemicolon != 0:
+		return ReasonSemicolon
+	case class&bytePercent != 0:
+		return checkAllEscapes(body)
 	}
-	if escaped {
-		f.scratch = appendDecoded(f.scratch[:0], name)
-		name = f.scratch
+	return ReasonNone
+}
+
+// checkAllEscapes returns why a body is unreadable if one of its escapes is.
+func checkAllEscapes(body []byte) Reason {
+	for len(body) > 0 {
+		if body[0] != '%' { // escapes stand alone or in long rows
+			i := bytes.IndexByte(body, '%')
+			if i < 0 {
+				break
+			}
+			body = body[i:]
+		}
+		n, reason := checkEscapes(body)
+		if reason != ReasonNone {
+			return reason
+		}
+		body = body[n:]
 	}
-	return f.add(name, value, false)
+	return ReasonNone
 }
 
 // escapeLength is the length of an escape.
@@ -148,9 +155,19 @@ func appendDecoded[T string | []byte](decoded []byte, text T) []byte {
 	return decoded
 }
 
+// hasEscapes reports whether a text changes when it is decoded.
+func hasEscapes(text []byte) bool {
+	for _, c := range text {
+		if c == '%' || c == '+' {
+			return true
+		}
+	}
+	return false
+}
+
 // decode returns a value without escapes.
 func decode(value []byte) string {
-	if !bytes.ContainsAny(value, "+%") {
+	if !hasEscapes(value) {
 		return string(value)
 	}
 	return string(appendDecoded(make([]byte, 0, len(value)), value))
