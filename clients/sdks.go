@@ -135,7 +135,7 @@ func sdks() []*client {
 	h2c := func(c *client) { c.h2c = true }
 	stream := nodeSDK("connectStream", "@connectrpc/connect-node")
 	stream.name = "@connectrpc/connect-node, stream (node)"
-	hours := func(note string) func(c *client) { // a wait that nobody sits out
+	hours := func(note string) func(c *client) { // a wait that is too long to sit out
 		return func(c *client) { c.name, c.limit, c.within, c.note = "2 hours: "+c.name, "2 2h", 30*time.Second, note }
 	}
 	return []*client{

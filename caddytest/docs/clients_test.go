@@ -127,7 +127,9 @@ func clientPrefetches(t *testing.T, e recipeEnv) {
 }
 
 func clientSamples(t *testing.T, e recipeEnv) {
-	write := func() caddytest.Response { return e.Send(t, http.MethodPost, e.URL+"/api/v1/write", "samples", "X-Prometheus-Remote-Write-Version: 0.1.0") }
+	write := func() caddytest.Response {
+		return e.Send(t, http.MethodPost, e.URL+"/api/v1/write", "samples", "X-Prometheus-Remote-Write-Version: 0.1.0")
+	}
 	a, passed := write(), 0
 	for ; a.Status == http.StatusOK; a = write() {
 		passed++

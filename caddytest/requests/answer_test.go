@@ -25,18 +25,71 @@ type refusedClient struct {
 
 var refusedClients = map[string]refusedClient{
 	"a program": {"GET", "/a", nil, 429, "text/plain; charset=utf-8", deniedText},
-	"an SDK":    {"POST", "/a", []string{"Accept: application/json"}, 429, "application/json", `{"type":"https://iana.org/*`},
-	"problem":   {"GET", "/a", []string{"Accept: application/problem+json"}, 429, "application/problem+json", `{"type":"https://iana.org/*`},
-	"gRPC":      {"POST", "/a", []string{"Content-Type: application/grpc"}, 200, "application/grpc", ""},
-	"Connect":   {"POST", "/a", []string{"Connect-Protocol-Version: 1", "Content-Type: application/json"}, 429, "application/json", `{"code":"resource_exhausted","message":"rate limit exceeded: policy *`},
-	"a stream of Connect": {"POST", "/a", []string{"Connect-Protocol-Version: 1", "Content-Type: application/connect+json"}, 200, "application/connect+json",
+	"an SDK": {
+		"POST", "/a",
+		[]string{
+			"Accept: application/json",
+		},
+		429, "application/json", `{"type":"https://iana.org/*`,
+	},
+	"problem": {
+		"GET", "/a",
+		[]string{
+			"Accept: application/problem+json",
+		},
+		429, "application/problem+json", `{"type":"https://iana.org/*`,
+	},
+	"gRPC": {"POST", "/a", []string{"Content-Type: application/grpc"}, 200, "application/grpc", ""},
+	"Connect": {
+		"POST", "/a",
+		[]string{
+			"Connect-Protocol-Version: 1",
+			"Content-Type: application/json",
+		},
+		429, "application/json", `{"code":"resource_exhausted","message":"rate limit exceeded: policy *`,
+	},
+	"a stream of Connect": {
+		"POST", "/a",
+		[]string{
+			"Connect-Protocol-Version: 1",
+			"Content-Type: application/connect+json",
+		},
+		200, "application/connect+json",
 		"\x02\x00\x00\x00*{\"error\":{\"code\":\"resource_exhausted\"*"},
-	"S3": {"PUT", "/bucket/key", []string{"Authorization: AWS4-HMAC-SHA256 Credential=AKID/20261127/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"},
+	"S3": {
+		"PUT", "/bucket/key",
+		[]string{
+			"Authorization: AWS4-HMAC-SHA256 Credential=AKID/20261127/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00",
+		},
 		429, "application/xml", "<?xml*<Error><Code>SlowDown</Code>*"},
-	"an image pull": {"GET", "/v2/lab/img/manifests/latest", nil, 429, "application/json", `*"errors":[{"code":"TOOMANYREQUESTS"*`},
-	"ACME":          {"POST", "/acme/new-order", []string{"Content-Type: application/jose+json"}, 429, "application/problem+json", `{"type":"urn:ietf:params:acme:error:rateLimited"*`},
-	"Prometheus":    {"POST", "/api/v1/write", []string{"X-Prometheus-Remote-Write-Version: 0.1.0", "Content-Type: application/x-protobuf"}, 503, "text/plain; charset=utf-8", deniedText},
-	"EventSource": {"GET", "/events", []string{"Accept: text/event-stream", "Cache-Control: no-cache", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"},
+	"an image pull": {
+		"GET", "/v2/lab/img/manifests/latest",
+		nil,
+		429, "application/json", `*"errors":[{"code":"TOOMANYREQUESTS"*`,
+	},
+	"ACME": {
+		"POST", "/acme/new-order",
+		[]string{
+			"Content-Type: application/jose+json",
+		},
+		429, "application/problem+json", `{"type":"urn:ietf:params:acme:error:rateLimited"*`,
+	},
+	"Prometheus": {
+		"POST", "/api/v1/write",
+		[]string{
+			"X-Prometheus-Remote-Write-Version: 0.1.0",
+			"Content-Type: application/x-protobuf",
+		},
+		503, "text/plain; charset=utf-8", deniedText,
+	},
+	"EventSource": {
+		"GET", "/events",
+		[]string{
+			"Accept: text/event-stream",
+			"Cache-Control: no-cache",
+			"Sec-Fetch-Mode: cors",
+			"Sec-Fetch-Dest: empty",
+		},
 		200, "text/event-stream", "retry: *000\n\n"},
 }
 

@@ -14,7 +14,7 @@ type CallKind uint8
 const (
 	CallNone         CallKind = iota // no call, an ambiguous one, or one whose id cannot be told: null, or too long
 	CallRequest                      // a request with an id
-	CallNotification                 // a request without an id, which nobody answers
+	CallNotification                 // a request without an id, which has no answer
 	CallBatch                        // an array
 )
 

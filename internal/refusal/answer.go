@@ -35,7 +35,7 @@ func AnswersHint() string {
 // IsKnown reports whether the answer exists.
 func (a Answer) IsKnown() bool { return a == AnswerDefault || slices.Contains(answers, a) }
 
-// Form returns the form of a refusal; nil if the answer is an error, or if nobody reads one.
+// Form returns the form of a refusal; nil if the answer is an error, or if the client has left.
 func (a Answer) Form(q Request, r Refusal) *Form {
 	if !r.isRead() && a != AnswerDefault && a != AnswerAuto {
 		return nil

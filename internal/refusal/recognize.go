@@ -61,7 +61,10 @@ func isGRPC(contentType, kind string) bool {
 
 // isConnect reports whether a request is a call of the Connect protocol that does not stream.
 func isConnect(q Request) bool {
-	return len(q.Header["Connect-Protocol-Version"]) > 0 || q.Method == http.MethodGet && q.URL.RawQuery != "" && parameter(q.URL.RawQuery, "connect") == "v1"
+	if len(q.Header["Connect-Protocol-Version"]) > 0 {
+		return true
+	}
+	return q.Method == http.MethodGet && q.URL.RawQuery != "" && parameter(q.URL.RawQuery, "connect") == "v1"
 }
 
 // parameter returns the first value of a parameter in a query that is not too long, as it stands there.

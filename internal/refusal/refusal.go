@@ -52,7 +52,7 @@ func (c Cause) IsDenial() bool { return c <= Banned }
 // told is what the forms tell of a cause.
 type told struct {
 	status   int    // of HTTP, unless the option status says otherwise
-	sentence string // for people; empty: nobody reads the answer
+	sentence string // for people; empty: the client has left
 
 	problem, title string // type and title of RFC 9457
 	code, kind     string // "code" and "type" of the errors of web APIs
@@ -125,7 +125,7 @@ var causes = [...]told{
 	Gone: {499, "", noProblem, "", "", "", "", "canceled", codeCanceled, "the client has left"},
 }
 
-// isRead reports whether somebody reads the answer. A client that has left does not.
+// isRead reports whether the answer is read. A client that has left reads none, but gRPC knows a status for that.
 func (r Refusal) isRead() bool { return causes[r.Cause].sentence != "" }
 
 // appendSentence appends one line for people. It names neither policies nor keys.

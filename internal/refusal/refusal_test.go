@@ -110,7 +110,12 @@ var clients = []struct {
 	{"fetch", &text, []string{"GET /", "Accept: */*", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}},
 	{"no header", &text, []string{"GET /"}},
 	{"axios", &document, []string{"GET /", "Accept: application/json, text/plain, */*"}},
-	{"SDK", &document, []string{"POST /v1/chat/completions", "Accept: application/json", "Content-Type: application/json", "X-Stainless-Lang: js"}},
+	{"SDK", &document, []string{
+		"POST /v1/chat/completions",
+		"Accept: application/json",
+		"Content-Type: application/json",
+		"X-Stainless-Lang: js",
+	}},
 	{"MCP", &text, []string{"POST /mcp", "Accept: application/json, text/event-stream", "Content-Type: application/json"}},
 	{"vendor's JSON", &document, []string{"GET /", "Accept: application/vnd.github+json"}},
 	{"JSON of its own", &document, []string{"POST /", "Content-Type: application/json; charset=utf-8", "Accept: */*"}},
@@ -119,11 +124,26 @@ var clients = []struct {
 	{"gRPC-Web", &grpc, []string{"POST /p.S/Call", "Content-Type: application/grpc-web", "X-Grpc-Web: 1", "Accept: application/json"}},
 	{"Connect", &connect, []string{"POST /p.S/Call", "Content-Type: application/json", "Connect-Protocol-Version: 1"}},
 	{"Connect by GET", &connect, []string{"GET /p.S/Call?connect=v1&encoding=json&message=%7B%7D"}},
-	{"Connect's streams", connectStreams["application/connect+proto"], []string{"POST /p.S/Call", "Content-Type: application/connect+proto", "Connect-Protocol-Version: 1"}},
-	{"S3", &s3, []string{"PUT /bucket/key", "Authorization: AWS4-HMAC-SHA256 Credential=AKID/20261127/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"}},
-	{"S3 Express", &s3, []string{"GET /key", "Authorization: AWS4-HMAC-SHA256 Credential=AKID/20261127/us-east-1/s3express/aws4_request,SignedHeaders=host,Signature=00"}},
-	{"S3 for all regions", &s3, []string{"GET /key", "Authorization: AWS4-ECDSA-P256-SHA256 Credential=AKID/20261127/s3/aws4_request, SignedHeaders=host, Signature=00"}},
-	{"S3's signed address", &s3, []string{"GET /key?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F20261127%2Fus-east-1%2Fs3%2Faws4_request"}},
+	{"Connect's streams", connectStreams["application/connect+proto"], []string{
+		"POST /p.S/Call",
+		"Content-Type: application/connect+proto",
+		"Connect-Protocol-Version: 1",
+	}},
+	{"S3", &s3, []string{
+		"PUT /bucket/key",
+		"Authorization: AWS4-HMAC-SHA256 Credential=AKID/20261127/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00",
+	}},
+	{"S3 Express", &s3, []string{
+		"GET /key",
+		"Authorization: AWS4-HMAC-SHA256 Credential=AKID/20261127/us-east-1/s3express/aws4_request,SignedHeaders=host,Signature=00",
+	}},
+	{"S3 for all regions", &s3, []string{
+		"GET /key",
+		"Authorization: AWS4-ECDSA-P256-SHA256 Credential=AKID/20261127/s3/aws4_request, SignedHeaders=host, Signature=00",
+	}},
+	{"S3's signed address", &s3, []string{
+		"GET /key?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F20261127%2Fus-east-1%2Fs3%2Faws4_request",
+	}},
 	{"S3's signed address in a browser", &text, []string{
 		"GET /key?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F20261127%2Fus-east-1%2Fs3%2Faws4_request", "Accept: text/html", "Sec-Fetch-Mode: navigate",
 	}},
@@ -136,8 +156,18 @@ var clients = []struct {
 	{"registry's version", &text, []string{"GET /v2/"}},
 	{"no repository", &text, []string{"GET /v2/manifests/latest"}},
 	{"ACME", &acme, []string{"POST /acme/new-order", "Content-Type: application/jose+json"}},
-	{"Prometheus", &remoteWrite, []string{"POST /api/v1/write", "Content-Type: application/x-protobuf", "X-Prometheus-Remote-Write-Version: 0.1.0"}},
-	{"EventSource", &eventStream, []string{"GET /events", "Accept: text/event-stream", "Cache-Control: no-cache", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}},
+	{"Prometheus", &remoteWrite, []string{
+		"POST /api/v1/write",
+		"Content-Type: application/x-protobuf",
+		"X-Prometheus-Remote-Write-Version: 0.1.0",
+	}},
+	{"EventSource", &eventStream, []string{
+		"GET /events",
+		"Accept: text/event-stream",
+		"Cache-Control: no-cache",
+		"Sec-Fetch-Mode: cors",
+		"Sec-Fetch-Dest: empty",
+	}},
 	{"fetch of an event stream", &text, []string{"GET /events", "Accept: text/event-stream", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}},
 	{"EventSource of node", &text, []string{"GET /events", "Accept: text/event-stream", "Cache-Control: no-cache"}},
 }
@@ -163,7 +193,8 @@ func TestRecognize_pairs(t *testing.T) {
 			}
 			both := Request{first.Method, first.URL, first.Header.Clone()}
 			forms := []string{formNames[a.form]}
-			if second.URL.Path == first.URL.Path && second.URL.RawQuery == first.URL.RawQuery || b.form != &registry && second.URL.RawQuery == "" {
+			sameAddress := second.URL.Path == first.URL.Path && second.URL.RawQuery == first.URL.RawQuery
+			if sameAddress || b.form != &registry && second.URL.RawQuery == "" {
 				disjoint := true
 				for name, values := range second.Header {
 					if earlier := both.Header[name]; earlier != nil && !slices.Equal(earlier, values) {
