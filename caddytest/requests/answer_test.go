@@ -159,6 +159,35 @@ func TestAnswer_auto(t *testing.T) {
 	}
 }
 
+// TestAnswer_countIf_replaced has a handler in between answer a refusal in a page of its own, by which the handler further out
+// counts, whatever the status of that page is. Only a page with the status and the type of the form is taken for the form.
+func TestAnswer_countIf_replaced(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"a program", "EventSource", "Prometheus"} {
+		for _, replaced := range []int{403, 404, 429} {
+			t.Run(fmt.Sprint(client, " ", replaced), func(t *testing.T) {
+				t.Parallel()
+				n := caddytest.Start(t, caddytest.Config("", fmt.Sprintf(`route {
+					redis_ratelimit { name outer; key same; limit 9; window 24h; count_if status %d }
+					intercept {
+						@refused header Retry-After *
+						handle_response @refused {
+							respond page %[1]d
+						}
+					}
+					redis_ratelimit { name inner; %s }
+					respond 204
+				}`, replaced, answerLimit)))
+				c := refusedClients[client]
+				for range 3 {
+					n.Send(t, c.method, n.URL+c.path, "", append([]string{"X-Key: a"}, c.headers...)...)
+				}
+				n.WaitForRefund(t, "outer", "same", 7)
+			})
+		}
+	}
+}
+
 // headStatus returns the status of the answer to HEAD, which no EventSource sends.
 func headStatus(client, site string, status int) int {
 	switch {

@@ -151,7 +151,7 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 		return x.fail(rule.Refuse(r.Status, reason))
 	}
 	if d := x.knownDecision(); d != nil {
-		d.answered = refusalAnswer{form, r.Status}
+		d.answered = refusalAnswer{form, form.Status(r), r.Status}
 	}
 	form.Write(x.ResponseWriter, q, r)
 	return nil

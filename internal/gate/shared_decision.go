@@ -123,15 +123,15 @@ func (d *decision) dryRunText() string { return strings.Join(d.dryRun, ",") }
 
 // refusalAnswer is how a refusal was answered.
 type refusalAnswer struct {
-	form   *refusal.Form // nil: no refusal was
-	status int           // of the refusal, which its protocol may answer with another one
+	form           *refusal.Form // nil: no refusal was
+	written, meant int           // the status of the answer, and that of the refusal, which a protocol may answer with another one
 }
 
 // judgedStatus returns the status that count_if of handlers further out matches: that of the refusal where its form has
 // another one, such as 200 in gRPC's.
 func (d *decision) judgedStatus(status int, header http.Header) int {
-	if d.answered.form != nil && d.answered.form.Wrote(header) {
-		return d.answered.status
+	if a := &d.answered; a.written != a.meant && a.written == status && a.form.Wrote(header) {
+		return a.meant
 	}
 	return status
 }

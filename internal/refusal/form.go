@@ -50,8 +50,8 @@ func (f *Form) Wrote(header http.Header) bool {
 	return only(header["Content-Type"]) == f.contentType
 }
 
-// statusOf returns the status of HTTP that the form answers a refusal with.
-func (f *Form) statusOf(r Refusal) int {
+// Status returns the status of HTTP that the form answers a refusal with.
+func (f *Form) Status(r Refusal) int {
 	switch f.status {
 	case statusOfCause:
 		return causes[r.Cause].status
@@ -74,7 +74,7 @@ func (f *Form) Write(w http.ResponseWriter, q Request, r Refusal) {
 	for _, name := range ofPages {
 		delete(header, name)
 	}
-	r.Status = f.statusOf(r)
+	r.Status = f.Status(r)
 	buffer, ok := bodyBuffers.Get().(*[bodyLen]byte)
 	if !ok {
 		buffer = new([bodyLen]byte)
