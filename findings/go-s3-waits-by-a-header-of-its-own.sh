@@ -5,7 +5,8 @@
 # Seen on 2026-11-28 with service/s3 v1.114.10 and Go 1.26.8: "Retry-After: 3 ignored, X-Amz-Retry-After: 3000 obeyed", with
 # less than a second between two requests where it was ignored.
 # Guess: Retry-After is obeyed, as in the same company's SDK for node.
-# Follows from it: the form of refusals for S3 has both headers: docs/responses.md, "Bodies of denials"; internal/refusal/s3.go.
+# Follows from it: the form of refusals for S3 has both headers: docs/responses.md, "Bodies of denials";
+# internal/refusal/s3.go.
 #
 # Use: go-s3-waits-by-a-header-of-its-own.sh [version of the Go module]. Needs Go.
 set -euo pipefail

@@ -2,7 +2,8 @@
 # siege reports an availability of 100 % and no failed transaction if every request is answered with 429, and of 0 % if with
 # 503.
 #
-# Seen on 2026-11-28 with Debian 12's siege 4.0.7: "200: 100.00 %, 0 failed, 429: 100.00 %, 0 failed, 503: 0.00 %, 10 failed".
+# Seen on 2026-11-28 with Debian 12's siege 4.0.7: "200: 100.00 %, 0 failed, 429: 100.00 %, 0 failed, 503: 0.00 %, 10
+# failed", of 10 requests each.
 # Guess: a request that is refused counts as failed in both cases.
 # Follows from it: in load tests refusals are counted by metrics: docs/clients.md, "Monitoring".
 #
