@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # OpenAI's SDK for node repeats a call at once if it is told to wait longer than 24.8 days: node's timers hold 31 bits of
 # milliseconds, and a longer one ends after 1 ms. got, axios-retry, discord.js and the SDKs of Slack and Matrix, run by
-# hand, do the same.
+# hand, do the same. Version 7 ignores so long a wait: it comes back after its own time for a first try.
 #
-# Seen on 2026-11-28 with openai 6.49.0 and node 20.20.2: "Retry-After 3: 3.0 s, 2147484: 0.0 s" between two requests.
+# Seen on 2026-11-28 with node 20.20.2, between two requests, with openai 6.49.0 "Retry-After 3: 3.0 s, 2147484: 0.0 s", with
+# 7.59.0 "Retry-After 3: 3.0 s, 2147484: 0.4 s".
 # Guess: the longer the wait that is told, the later the client comes back, or it gives up.
 # Follows from it: Retry-After is at most 2,147,483: docs/responses.md, "Headers".
 #
