@@ -11,7 +11,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$folder"' EXIT
 cd "$folder"
-apt-get --version | head -1
+apt-get --version | sed -n 1p
 cat >archive.py <<'END'
 import hashlib
 import http.server

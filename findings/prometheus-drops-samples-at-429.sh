@@ -13,7 +13,7 @@ cd "$folder"
 apt-get -qq -o APT::Sandbox::User=root download "prometheus${1:+=$1}"
 dpkg -x prometheus_*.deb package
 program=$folder/package/usr/bin/prometheus
-"$program" --version 2>&1 | head -1
+"$program" --version 2>&1 | sed -n 1p
 cat >receiver.py <<'END'
 import http.server
 import sys
