@@ -13,7 +13,7 @@ curl=${1:-curl}
 folder=$(mktemp -d)
 trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$folder"' EXIT
 cd "$folder"
-"$curl" --version | head -n 1
+"$curl" --version | sed -n 1p
 cat >go.mod <<'END'
 module finding
 

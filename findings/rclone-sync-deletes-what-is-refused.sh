@@ -15,7 +15,7 @@ apt-get -qq -o APT::Sandbox::User=root download "rclone${1:+=$1}"
 dpkg -x rclone_*.deb package
 touch rclone.conf
 rclone() { package/usr/bin/rclone --config rclone.conf "$@"; }
-rclone version | head -n 1
+rclone version | sed -n 1p
 cat >stub.py <<'END'
 import http.server
 

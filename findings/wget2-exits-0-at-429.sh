@@ -14,7 +14,7 @@ apt-get -qq -o APT::Sandbox::User=root download "wget2${1:+=$1}" "libwget0${1:+=
 for package in *.deb; do dpkg -x "$package" package; done
 LD_LIBRARY_PATH=$(echo package/usr/lib/*-linux-*)
 export LD_LIBRARY_PATH
-package/usr/bin/wget2 --version | head -n 1
+package/usr/bin/wget2 --version | sed -n 1p
 cat >stub.py <<'END'
 import http.server
 
