@@ -205,16 +205,16 @@ func (c *crowd) checkHealed(t *testing.T, since time.Time) {
 	}
 	var most int
 	c.look()
-	for i := 0; c.forgets && i < len(c.nodes); i++ {
+	if c.forgets {
 		// A node learns by an answer of Redis, even a denial, that Redis has forgotten what the node runs, and tells Redis within
 		// the time of the next look. That a request passes need not be waited for: the clients of the other node may keep
 		// all places among themselves for long.
-		assert.Retry(t, "Redis decides for the node", func() (again bool, seen any) {
-			a, err := c.nodes[i].Try(http.MethodGet, c.nodes[i].URL+"/", "")
-			return err != nil || a.Status != http.StatusOK && a.Status != http.StatusTooManyRequests, a
-		})
-	}
-	if c.forgets {
+		for _, n := range c.nodes {
+			assert.Retry(t, "Redis decides for the node", func() (again bool, seen any) {
+				a, err := n.Try(http.MethodGet, n.URL+"/", "")
+				return err != nil || a.Status != http.StatusOK && a.Status != http.StatusTooManyRequests, a
+			})
+		}
 		<-time.After(crowdLook)
 		c.look()
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
@@ -94,14 +96,23 @@ func startClusterServer(t testing.TB, args ...string) *Server {
 		"nodes.conf"}, args...)...)
 }
 
+// meet has a server of a Cluster make itself known to another one. That is repeated until both know each other: on a busy machine a handshake
+// may last longer than the node timeout, after which Redis gives it up. Of one that is under way Redis takes no notice.
+func meet(t testing.TB, client *goredis.Client, other *Server) {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(other.Addr)
+	assert.Must(t, client.ClusterMeet(context.Background(), host, port).Err())
+}
+
 // follow adds a server to a master's Cluster as its replica, and waits until it receives all writes.
 func follow(t testing.TB, s, master *Server) {
 	t.Helper()
 	ctx, client := context.Background(), s.Client(t)
-	host, port, _ := net.SplitHostPort(master.Addr)
-	assert.Must(t, client.ClusterMeet(ctx, host, port).Err())
 	id := master.ClusterID(t)
-	assert.WaitFor(t, "the server finds its master", func() error { return client.ClusterReplicate(ctx, id).Err() })
+	assert.WaitFor(t, "the server finds its master", func() error {
+		meet(t, client, master)
+		return client.ClusterReplicate(ctx, id).Err()
+	})
 	// The master decides: it buffers writes until the replica reports that it is ready.
 	owner := master.Client(t)
 	assert.Retry(t, "the replica follows", func() (again bool, seen any) {
@@ -142,18 +153,14 @@ func formCluster(t testing.TB, masters []*Server) {
 		client := s.Client(t)
 		first, last := 16384*i/len(masters), 16384*(i+1)/len(masters)-1
 		assert.Must(t, client.ClusterAddSlotsRange(ctx, first, last).Err())
-		host, port, _ := net.SplitHostPort(masters[0].Addr)
-		assert.Must(t, client.ClusterMeet(ctx, host, port).Err())
+		meet(t, client, masters[0])
 	}
 	for i, s := range masters {
 		client := s.Client(t)
-		host, port, _ := net.SplitHostPort(masters[(i+1)%len(masters)].Addr)
 		assert.Retry(t, "the cluster is complete", func() (again bool, seen any) {
 			info := client.ClusterInfo(ctx).Val()
 			if strings.Contains(info, "cluster_known_nodes:1\r\n") {
-				// On a busy machine a handshake may last longer than the node timeout, after which Redis gives it up. Of one that
-				// is under way Redis takes no notice.
-				assert.Must(t, client.ClusterMeet(ctx, host, port).Err())
+				meet(t, client, masters[(i+1)%len(masters)])
 			}
 			return !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_size:3"), fmt.Sprintf("cluster info: %s", info)
 		})

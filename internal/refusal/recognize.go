@@ -14,7 +14,7 @@ func recognize(q Request, r Refusal) *Form {
 	contentType := only(q.Header["Content-Type"])
 	kind := mediaType(contentType)
 	switch isDenial := r.Cause.IsDenial(); {
-	case strings.HasPrefix(kind, grpcPrefix) && isGRPC(contentType, kind):
+	case isGRPC(contentType, kind):
 		return &grpc
 	case !r.isRead():
 		return nil
@@ -39,12 +39,10 @@ func recognize(q Request, r Refusal) *Form {
 	return &text
 }
 
-const grpcPrefix = "application/grpc"
-
 // isGRPC reports whether a request is a call of gRPC or gRPC-Web, by its Content-Type and the media type in that:
 // application/grpc, application/grpc-web or application/grpc-web-text, alone or with the format of messages behind a plus.
 func isGRPC(contentType, kind string) bool {
-	form, found := strings.CutPrefix(kind, grpcPrefix)
+	form, found := strings.CutPrefix(kind, "application/grpc")
 	if !found {
 		return false
 	}
@@ -64,7 +62,7 @@ func isConnect(q Request) bool {
 	if len(q.Header["Connect-Protocol-Version"]) > 0 {
 		return true
 	}
-	return q.Method == http.MethodGet && q.URL.RawQuery != "" && parameter(q.URL.RawQuery, "connect") == "v1"
+	return q.Method == http.MethodGet && parameter(q.URL.RawQuery, "connect") == "v1"
 }
 
 // parameter returns the first value of a parameter in a query that is not too long, as it stands there.
@@ -92,7 +90,7 @@ func isSignedForS3(q Request) bool {
 	case strings.HasPrefix(authorization, algorithm):
 		_, credential, _ = strings.Cut(authorization, "Credential=")
 		credential, _, _ = strings.Cut(credential, ",")
-	case q.URL.RawQuery != "" && strings.HasPrefix(parameter(q.URL.RawQuery, "X-Amz-Algorithm"), algorithm):
+	case strings.HasPrefix(parameter(q.URL.RawQuery, "X-Amz-Algorithm"), algorithm):
 		credential, _ = url.QueryUnescape(parameter(q.URL.RawQuery, "X-Amz-Credential"))
 	}
 	if credential == "" || only(q.Header["Sec-Fetch-Mode"]) == "navigate" {

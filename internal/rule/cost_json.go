@@ -43,19 +43,24 @@ func (c *jsonCost) planned(plan *jsonbody.Plan) costSource {
 	return &planned
 }
 
-// cost is the sum by the numbers that have been read. The end of the body may change it. A number that is missing in a
-// body that broke off, or in one of a failure, is no fault of the configuration.
+// cost is the sum by the numbers that have been read. The end of the body may change it.
 func (c *jsonCost) cost(q costQuestion) (units int64, told, final bool) {
 	body := q.response.Body
 	if body == nil {
 		return 0, false, false
 	}
 	units, err := body.Sum(c.number, func(i int) (jsonbody.Factor, error) { return c.factor(q, i) })
+	q.warnOfBody(c.from, err)
+	return units, err == nil, false
+}
+
+// warnOfBody warns of a source in a body that has told no cost. A number that is missing in a body that broke off, or in one
+// of a failure, is no fault of the configuration.
+func (q *costQuestion) warnOfBody(source string, err error) {
 	missing := errors.Is(err, jsonbody.ErrAbsent) || errors.Is(err, jsonbody.ErrInvalid)
 	if err != nil && !q.response.Failure && (q.response.Complete || !missing) {
-		q.set.warn(q.rule, wordCost, fmt.Errorf("%s: %w", c.from, err))
+		q.set.warn(q.rule, wordCost, fmt.Errorf("%s: %w", source, err))
 	}
-	return units, err == nil, false
 }
 
 // factor returns a factor of the sum that a placeholder has.

@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
@@ -39,9 +38,6 @@ func (tokenCost) cost(q costQuestion) (units int64, told, final bool) {
 	} else {
 		units, err = body.TokenCost(0, q.rule.Cost.Fallback)
 	}
-	missing := errors.Is(err, jsonbody.ErrAbsent) || errors.Is(err, jsonbody.ErrInvalid)
-	if err != nil && !q.response.Failure && (q.response.Complete || !missing) {
-		q.set.warn(q.rule, wordCost, fmt.Errorf("%s: %w", TokensOfModel, err))
-	}
+	q.warnOfBody(TokensOfModel, err)
 	return units, err == nil, false
 }
