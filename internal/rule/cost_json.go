@@ -66,7 +66,7 @@ func (q *costQuestion) warnOfBody(source string, err error) {
 // factor returns a factor of the sum that a placeholder has.
 func (c *jsonCost) factor(q costQuestion, i int) (jsonbody.Factor, error) {
 	price := &c.prices[i]
-	text, err := q.set.placeholderValue(q.rule, wordCost, price, q.response.Request, q.repl)
+	text, err := q.set.placeholderValue(q.rule, wordCost, price, &request{Request: q.response.Request, repl: q.repl})
 	if err != nil {
 		return 0, err
 	}

@@ -14,7 +14,7 @@ type placeholderCost struct{ Placeholder }
 // cost is a whole number from 0 to 2^52: a number below zero earns no units. The header of a response tells the cost
 // completely.
 func (c placeholderCost) cost(q costQuestion) (units int64, told, final bool) {
-	text, err := q.set.placeholderValue(q.rule, wordCost, &c.Placeholder, q.response.Request, q.repl)
+	text, err := q.set.placeholderValue(q.rule, wordCost, &c.Placeholder, &request{Request: q.response.Request, repl: q.repl})
 	if text == "" && err == nil && q.response.Complete && !q.response.Failure {
 		err = fmt.Errorf("{%s} is empty", c.Name)
 	}

@@ -102,13 +102,14 @@ func (e *Evaluation) Concerns() bool {
 // Evaluate lists the checks of a request. Rules that yield the same policy and key become one check with the sum of
 // their weights. An error refuses the request; there are no checks then.
 func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (refused error) {
+	q := &request{Request: r, repl: repl}
 	if len(s.Exempt) > 0 && s.isExempt(r) {
-		s.evaluateExempt(r, repl, e)
+		s.evaluateExempt(q, e)
 		return nil
 	}
 	for i := range s.Rules {
 		var check limiter.Check
-		found := s.evaluateRule(&s.Rules[i], r, repl, e, &check)
+		found := s.evaluateRule(&s.Rules[i], q, e, &check)
 		found.Refused = refused != nil
 		if e.OnFinding != nil {
 			e.OnFinding(found)
@@ -136,9 +137,9 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 }
 
 // evaluateRule matches a request against a rule, and fills in the check of what the rule takes.
-func (s *Set) evaluateRule(rule *Rule, r *http.Request, repl *caddy.Replacer, e *Evaluation, check *limiter.Check) (f Finding) {
+func (s *Set) evaluateRule(rule *Rule, q *request, e *Evaluation, check *limiter.Check) (f Finding) {
 	f.Rule = rule
-	if f.Key, f.Status, f.Err = s.keyOf(rule, r, repl, e.AnyMatch); f.Err != nil {
+	if f.Key, f.Status, f.Err = s.keyOf(rule, q, e.AnyMatch); f.Err != nil {
 		f.DryRun = !rule.refusesWithoutKey(f.Err)
 		return f
 	}
@@ -147,13 +148,13 @@ func (s *Set) evaluateRule(rule *Rule, r *http.Request, repl *caddy.Replacer, e 
 		return f
 	}
 	if s.Overrides != nil && s.Overrides.Applied.Load() != nil {
-		f.Override = s.overrideOf(rule, f.Key, r, repl)
+		f.Override = s.overrideOf(rule, f.Key, q)
 	}
 	if f.Override == nil && rule.isConstant {
 		*check = rule.baseCheck
 		check.Key = f.Key
 	} else {
-		f.Status = s.checkForRequest(rule, f.Key, f.Override, r, repl, check)
+		f.Status = s.checkForRequest(rule, f.Key, f.Override, q, check)
 	}
 	if e.Pass.Valid && rule.Challenge.Passes > 0 && f.Status == Counts && !f.DryRun {
 		e.takeFromPass(rule, check, f.Override != nil)
@@ -163,9 +164,9 @@ func (s *Set) evaluateRule(rule *Rule, r *http.Request, repl *caddy.Replacer, e 
 }
 
 // keyOf returns the key of a rule for a request. With anyMatch the rule's matchers are not asked.
-func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch bool) (limiter.EncodedKey, Status, error) {
+func (s *Set) keyOf(rule *Rule, q *request, anyMatch bool) (limiter.EncodedKey, Status, error) {
 	if len(rule.Match) > 0 && !anyMatch {
-		matches, err := rule.Match.AnyMatchWithError(r)
+		matches, err := rule.Match.AnyMatchWithError(q.Request)
 		if err != nil {
 			return limiter.EncodedKey{}, Rejected, fmt.Errorf("matching the requests of policy %q: %w", rule.Policy.Name(), err)
 		}
@@ -173,25 +174,25 @@ func (s *Set) keyOf(rule *Rule, r *http.Request, repl *caddy.Replacer, anyMatch 
 			return limiter.EncodedKey{}, NotMatched, nil
 		}
 	}
-	if isEarly(r) && (len(s.Exempt) > 0 || rule.Key.needsAddress()) {
+	if isEarly(q.Request) && (len(s.Exempt) > 0 || rule.Key.needsAddress()) {
 		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
-	key := rule.Key.Key(r, repl)
-	if s.OnMissingAddress != nil && !hasPeerAddress(r) {
-		s.reportMissingAddress(rule, r, key == limiter.EncodedKey{})
+	key := rule.Key.key(q)
+	if s.OnMissingAddress != nil && !hasPeerAddress(q.Request) {
+		s.reportMissingAddress(rule, q.Request, key == limiter.EncodedKey{})
 	}
 	if key == (limiter.EncodedKey{}) {
-		return s.emptyKey(rule, r)
+		return s.emptyKey(rule, q)
 	}
 	return key, Counts, nil
 }
 
 // emptyKey returns what becomes of a request for which a placeholder of the rule's key is empty.
-func (s *Set) emptyKey(rule *Rule, r *http.Request) (limiter.EncodedKey, Status, error) {
+func (s *Set) emptyKey(rule *Rule, q *request) (limiter.EncodedKey, Status, error) {
 	for i := range rule.Key.parts {
 		s.warnIfNeverSet(rule, "key", &rule.Key.parts[i].Placeholder)
 	}
-	reason, repeated := ErrEmptyKey, rule.Key.hasRepeatedValue(r)
+	reason, repeated := ErrEmptyKey, rule.Key.hasRepeatedValue(q.Request)
 	if repeated {
 		reason = errRepeatedKey
 		s.warn(rule, "key", errRepeated)
@@ -201,10 +202,10 @@ func (s *Set) emptyKey(rule *Rule, r *http.Request) (limiter.EncodedKey, Status,
 		return limiter.EncodedKey{}, Skipped, nil
 	case rule.OnEmptyKey != EmptyKeyClientIP:
 		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusBadRequest, reason)
-	case isEarly(r):
+	case isEarly(q.Request):
 		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
-	return rule.Key.AddressKey(r), Counts, nil
+	return rule.Key.AddressKey(q.Request), Counts, nil
 }
 
 // add adds the check of a rule to those of its kind. Where an earlier rule of the same policy has a check of the same

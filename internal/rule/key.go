@@ -120,11 +120,11 @@ func (t *KeyTemplate) addLiteral(literal *strings.Builder, b byte) {
 	}
 }
 
-// Key makes the key of a request. The key is empty if one of the placeholders is empty.
-func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) limiter.EncodedKey {
+// key makes the key of a request. The key is empty if one of the placeholders is empty.
+func (t *KeyTemplate) key(q *request) limiter.EncodedKey {
 	if len(t.parts) == 1 && t.parts[0].Name != "" {
 		part := &t.parts[0]
-		value := t.value(part, r, repl)
+		value := t.value(part, q)
 		if part.empties != nil {
 			part.recordValue(value)
 		}
@@ -143,7 +143,7 @@ func (t *KeyTemplate) Key(r *http.Request, repl *caddy.Replacer) limiter.Encoded
 			key = append(key, part.literal...)
 			continue
 		}
-		value := t.value(part, r, repl)
+		value := t.value(part, q)
 		if part.recordValue(value); value == "" {
 			return limiter.EncodedKey{}
 		}
@@ -166,20 +166,20 @@ func (t *KeyTemplate) hasRepeatedValue(r *http.Request) bool {
 
 // value returns a placeholder's value, empty if a header, cookie or query parameter is given several times. Braces in a
 // value are not replaced again.
-func (t *KeyTemplate) value(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
+func (t *KeyTemplate) value(part *keyPart, q *request) string {
 	switch { // the usual keys without the replacer, which takes many times as long
 	case part.Name == clientIPName:
-		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+		ip, _ := caddyhttp.GetVar(q.Context(), caddyhttp.ClientIPVarKey).(string)
 		return t.prefixes.Shorten(ip)
 	case part.field.kind == headerField:
-		if values := r.Header[part.field.name]; len(values) == 1 {
+		if values := q.Header[part.field.name]; len(values) == 1 {
 			return values[0]
 		}
 		return ""
-	case part.field.repeated(r):
+	case part.field.repeated(q.Request):
 		return ""
 	}
-	value, _ := repl.GetString(part.Name)
+	value, _ := q.repl.GetString(part.Name)
 	if part.address {
 		return t.prefixes.Shorten(value)
 	}
@@ -246,12 +246,13 @@ func (t *KeyTemplate) Placeholders() (names []string) {
 // Contains reports whether a value in the key of a request contains a text. Only values of other origin are searched,
 // such as variables: not those of the request itself, of the user, and addresses.
 func (t *KeyTemplate) Contains(r *http.Request, repl *caddy.Replacer, text string) bool {
+	q := &request{Request: r, repl: repl}
 	for i := range t.parts {
 		part := &t.parts[i]
 		if part.Name == "" || part.address || strings.HasPrefix(part.Name, "http.request.") || strings.HasPrefix(part.Name, userPrefix) {
 			continue
 		}
-		if strings.Contains(t.value(part, r, repl), text) {
+		if strings.Contains(t.value(part, q), text) {
 			return true
 		}
 	}

@@ -50,7 +50,7 @@ func keysOf(t testing.TB, template string) func(values ...string) string {
 		for i, value := range values {
 			named[fmt.Sprint("p.", i)] = value
 		}
-		return parsed.Key(r, repl).String()
+		return parsed.key(&request{Request: r, repl: repl}).String()
 	}
 }
 
@@ -180,7 +180,7 @@ func TestKey_keeps_nothing_of_the_text_that_it_is_cut_from(t *testing.T) {
 	for i := range keys {
 		cookie := fmt.Sprintf("%08d", i) + strings.Repeat("; and more", line/10)
 		r, repl := keyRequest("192.0.2.1", map[string]string{"p.0": cookie[:8]})
-		kept = append(kept, key.Key(r, repl).String())
+		kept = append(kept, key.key(&request{Request: r, repl: repl}).String())
 	}
 	grown := heap() - before
 	assert.ErrorIf(t, grown > keys*line/10, "%d keys of %d bytes keep %d bytes", keys, len(kept[0]), grown)
@@ -269,7 +269,7 @@ func TestAddress_in_an_address_is_of_the_internet(t *testing.T) {
 func TestAddress_is_cut_wherever_it_stands_in_a_key(t *testing.T) {
 	template := assert.NoError(ParseKey("{http.vars.client_ip}|{http.request.remote.host}|{p.0}", Prefixes{IPv4: 24, IPv6: 64}))(t)
 	r, repl := keyRequest("2001:db8::1:2:3:4", map[string]string{"http.request.remote.host": "192.0.2.77", "p.0": "192.0.2.77"})
-	got, want := template.Key(r, repl).String(), "2001:db8::/64|192.0.2.0/24|192.0.2.77"
+	got, want := template.key(&request{Request: r, repl: repl}).String(), "2001:db8::/64|192.0.2.0/24|192.0.2.77"
 	assert.ErrorIf(t, got != want, "got %q, want %q", got, want)
 }
 
@@ -277,7 +277,7 @@ func TestAddress_alone_needs_no_replacer(t *testing.T) {
 	template := assert.NoError(ParseKey("{http.vars.client_ip}", Prefixes{IPv4: 32, IPv6: 64}))(t)
 	for address, want := range map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "": ""} {
 		r, _ := keyRequest(address, nil)
-		assert.Equal(t, template.Key(r, nil).String(), want, "from %q", address)
+		assert.Equal(t, template.key(&request{Request: r}).String(), want, "from %q", address)
 	}
 }
 

@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
@@ -77,11 +74,11 @@ func (v *Variants) withLimit(limit, burst int64) (*limiter.Policy, error) {
 // checkForRequest fills in the check of a rule whose limit, burst or weight comes from the request or from an override,
 // and returns the rule's status. The limit of an override replaces the limit of a placeholder.
 func (s *Set) checkForRequest(
-	rule *Rule, key limiter.EncodedKey, override *overrides.Entry, r *http.Request, repl *caddy.Replacer, check *limiter.Check,
+	rule *Rule, key limiter.EncodedKey, override *overrides.Entry, q *request, check *limiter.Check,
 ) Status {
 	policy, status := UnderOverride(override, rule.Policy)
 	if override == nil {
-		policy, status = s.policyForRequest(rule, r, repl)
+		policy, status = s.policyForRequest(rule, q)
 	}
 	switch {
 	case status == Blocked && override != nil:
@@ -91,14 +88,14 @@ func (s *Set) checkForRequest(
 		*check = limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}
 	case status == Counts:
 		*check = rule.baseCheck
-		check.Policy, check.Key, check.Weight, check.Reserve = policy, key, s.weightForRequest(rule, r, repl), rule.Reserve.Of(policy)
+		check.Policy, check.Key, check.Weight, check.Reserve = policy, key, s.weightForRequest(rule, q), rule.Reserve.Of(policy)
 	}
 	return status
 }
 
 // weightForRequest returns how many units a request takes.
-func (s *Set) weightForRequest(rule *Rule, r *http.Request, repl *caddy.Replacer) int64 {
-	if given, ok := s.readNumber(rule, "weight", &rule.Numbers.WeightFrom, r, repl, math.MinInt64); ok {
+func (s *Set) weightForRequest(rule *Rule, q *request) int64 {
+	if given, ok := s.readNumber(rule, "weight", &rule.Numbers.WeightFrom, q, math.MinInt64); ok {
 		return max(1, given) // with a weight below 1 a request would take nothing
 	}
 	return rule.Numbers.Weight
@@ -112,7 +109,7 @@ const unlimited = -1
 
 // policyForRequest returns a rule's policy with the limit and burst of a request's placeholders. The status is Unlimited
 // for a request without a limit, and Blocked for a limit of 0.
-func (s *Set) policyForRequest(rule *Rule, r *http.Request, repl *caddy.Replacer) (*limiter.Policy, Status) {
+func (s *Set) policyForRequest(rule *Rule, q *request) (*limiter.Policy, Status) {
 	n := &rule.Numbers
 	if n.LimitFrom.Name == "" && n.BurstFrom.Name == "" {
 		return rule.Policy, Counts
@@ -122,7 +119,7 @@ func (s *Set) policyForRequest(rule *Rule, r *http.Request, repl *caddy.Replacer
 	if n.Unlimited {
 		limit = unlimited
 	}
-	if given, ok := s.readNumber(rule, rule.limitOption(), &n.LimitFrom, r, repl, 0); ok {
+	if given, ok := s.readNumber(rule, rule.limitOption(), &n.LimitFrom, q, 0); ok {
 		limit = given
 	}
 	switch limit {
@@ -131,7 +128,7 @@ func (s *Set) policyForRequest(rule *Rule, r *http.Request, repl *caddy.Replacer
 	case 0:
 		return n.Variants.none, Blocked
 	}
-	if given, ok := s.readNumber(rule, "burst", &n.BurstFrom, r, repl, 1); ok {
+	if given, ok := s.readNumber(rule, "burst", &n.BurstFrom, q, 1); ok {
 		burst = given
 	}
 	if limit == ownLimit && burst == ownBurst {
@@ -175,8 +172,8 @@ func (r *Rule) limitOption() string {
 
 // readNumber returns the number that a placeholder has, at least `least`; false if there is no such number. The
 // placeholder of a limit may also have the word unlimited or a size.
-func (s *Set) readNumber(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer, least int64) (int64, bool) {
-	text, err := s.placeholderValue(rule, option, from, r, repl)
+func (s *Set) readNumber(rule *Rule, option string, from *Placeholder, q *request, least int64) (int64, bool) {
+	text, err := s.placeholderValue(rule, option, from, q)
 	if text == WordUnlimited && from == &rule.Numbers.LimitFrom {
 		return unlimited, true
 	}
@@ -199,14 +196,14 @@ func (r *Rule) readSize(from *Placeholder, text string) (int64, bool) {
 
 // placeholderValue returns the value of a placeholder without space around the value. The error says that the
 // placeholder's header, cookie or query parameter is given several times.
-func (s *Set) placeholderValue(rule *Rule, option string, from *Placeholder, r *http.Request, repl *caddy.Replacer) (string, error) {
+func (s *Set) placeholderValue(rule *Rule, option string, from *Placeholder, q *request) (string, error) {
 	switch {
 	case from.Name == "":
 		return "", nil
-	case from.field.repeated(r):
+	case from.field.repeated(q.Request):
 		return "", errRepeated
 	}
-	text, _ := repl.GetString(from.Name)
+	text, _ := q.repl.GetString(from.Name)
 	text = strings.TrimSpace(text)
 	if from.recordValue(text); text == "" {
 		s.warnIfNeverSet(rule, option, from)

@@ -1,11 +1,9 @@
 package rule
 
 import (
-	"net/http"
 	"net/netip"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -27,7 +25,7 @@ func UnderOverride(e *overrides.Entry, p *limiter.Policy) (*limiter.Policy, Stat
 }
 
 // overrideOf returns the override of a request: for the rule's key, for a range of addresses, or for all clients.
-func (s *Set) overrideOf(rule *Rule, key limiter.EncodedKey, r *http.Request, repl *caddy.Replacer) *overrides.Entry {
+func (s *Set) overrideOf(rule *Rule, key limiter.EncodedKey, q *request) *overrides.Entry {
 	found, ranges := s.Overrides.Find(rule.Policy.Name(), key)
 	if ranges == nil || isExemption(found) {
 		return found
@@ -35,7 +33,7 @@ func (s *Set) overrideOf(rule *Rule, key limiter.EncodedKey, r *http.Request, re
 	var block *overrides.Entry
 	for i := range rule.Key.parts {
 		if part := &rule.Key.parts[i]; part.address {
-			if address, err := netip.ParseAddr(addressOf(part, r, repl)); err == nil {
+			if address, err := netip.ParseAddr(addressOf(part, q)); err == nil {
 				block = overrides.Longer(block, s.Overrides.Blocking(ranges, address))
 			}
 		}
@@ -61,12 +59,12 @@ func underRange(found, block *overrides.Entry) *overrides.Entry {
 }
 
 // addressOf returns the whole address of a part of the key, not cut to its prefix.
-func addressOf(part *keyPart, r *http.Request, repl *caddy.Replacer) string {
+func addressOf(part *keyPart, q *request) string {
 	if part.Name == clientIPName {
-		text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+		text, _ := caddyhttp.GetVar(q.Context(), caddyhttp.ClientIPVarKey).(string)
 		return text
 	}
-	text, _ := repl.GetString(part.Name)
+	text, _ := q.repl.GetString(part.Name)
 	return text
 }
 
@@ -105,17 +103,17 @@ func (e *Evaluation) forgetRemaining() {
 
 // evaluateExempt evaluates a request of an exempt client, whom overrides block nevertheless. Without a block it has no
 // checks.
-func (s *Set) evaluateExempt(r *http.Request, repl *caddy.Replacer, e *Evaluation) {
+func (s *Set) evaluateExempt(q *request, e *Evaluation) {
 	for i := range s.Rules {
 		rule := &s.Rules[i]
 		if !s.Overrides.Blocks(rule.Policy.Name()) {
 			continue
 		}
-		key, status, err := s.keyOf(rule, r, repl, e.AnyMatch)
+		key, status, err := s.keyOf(rule, q, e.AnyMatch)
 		if err != nil || status != Counts {
 			continue
 		}
-		if entry := s.overrideOf(rule, key, r, repl); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {
+		if entry := s.overrideOf(rule, key, q); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {
 			found := Finding{Rule: rule, Status: Blocked, Key: key, Override: entry}
 			if e.OnFinding != nil {
 				e.OnFinding(found)

@@ -15,7 +15,7 @@ import (
 func (r *Rule) CanYield(key limiter.EncodedKey) bool {
 	text := key.String()
 	if r.Key.IsFixed() {
-		return r.Key.Key(nil, nil) == key
+		return r.Key.key(nil) == key
 	}
 	if strings.HasPrefix(text, limiter.HashedMark) {
 		return !r.Key.IsAddress()

@@ -25,7 +25,7 @@ func TestCanYield_own(t *testing.T) {
 		}
 		r, repl := keyRequest("192.0.2.1", values)
 		rule := Rule{Key: parsed}
-		if key := parsed.Key(r, repl); !rule.CanYield(key) {
+		if key := parsed.key(&request{Request: r, repl: repl}); !rule.CanYield(key) {
 			rt.Fatalf("template %q with %q makes %q, which is said to be impossible", template, values, key)
 		}
 	})

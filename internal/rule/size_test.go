@@ -36,8 +36,8 @@ func TestSizes_of_placeholders(t *testing.T) {
 		n.WeightFrom = assert.NoError(ParsePlaceholder("weight", "{p.weight}"))(t)
 		rule := Rule{Policy: policy, Numbers: n, Cost: assert.NoError(ParseCost(source, 0))(t)}
 		set := NewSet([]Rule{rule})
-		got, status := set.policyForRequest(&rule, r, repl)
+		got, status := set.policyForRequest(&rule, &request{Request: r, repl: repl})
 		assert.ErrorIf(t, got.Limit() != want || status != Counts, "cost %q: limit %d, status %v; want %d", source, got.Limit(), status, want)
-		assert.Equal(t, set.weightForRequest(&rule, r, repl), int64(7), "the weight with cost %q", source)
+		assert.Equal(t, set.weightForRequest(&rule, &request{Request: r, repl: repl}), int64(7), "the weight with cost %q", source)
 	}
 }
