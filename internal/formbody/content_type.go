@@ -3,6 +3,8 @@ package formbody
 import (
 	"bytes"
 	"net/http"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // Type is what a request's header says of its body. The zero value is a body without a type.
@@ -209,7 +211,7 @@ func tokenLength(text []byte) int {
 }
 
 // isAlphanumeric reports whether a byte is a letter or a digit of ASCII.
-func isAlphanumeric(c byte) bool { return c-'0' <= 9 || foldASCII(c)-'a' <= 'z'-'a' }
+func isAlphanumeric(c byte) bool { return c-'0' <= 9 || bodyvalue.FoldASCII(c)-'a' <= 'z'-'a' }
 
 // containsASCII reports whether a text has a word in any case.
 func containsASCII(text []byte, lower string) bool { return countASCII(text, lower) > 0 }

@@ -1,32 +1,16 @@
 package formbody
 
 import (
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
-
-// foldRune returns the one character for all those that differ by case alone, by Unicode's simple mappings. It goes over
-// the upper case, since applications compare in either one: ſ is s, and the dotless ı is i.
-func foldRune(r rune) rune {
-	if r < utf8.RuneSelf {
-		return rune(foldASCII(byte(r)))
-	}
-	return unicode.ToLower(unicode.ToUpper(r))
-}
-
-// foldASCII returns a letter of ASCII in lower case, and any other byte as it is.
-func foldASCII(c byte) byte {
-	if c-'A' <= 'Z'-'A' {
-		c += 'a' - 'A'
-	}
-	return c
-}
 
 // foldsTo reports whether a text is, in any case, one that is given in lower case.
 func foldsTo(text []byte, lower string) bool {
 	for _, want := range lower {
 		r, size := utf8.DecodeRune(text)
-		if size == 0 || foldRune(r) != want {
+		if size == 0 || bodyvalue.FoldRune(r) != want {
 			return false
 		}
 		text = text[size:]
@@ -40,7 +24,7 @@ func equalASCII(text []byte, lower string) bool {
 		return false
 	}
 	for i, c := range text {
-		if foldASCII(c) != lower[i] {
+		if bodyvalue.FoldASCII(c) != lower[i] {
 			return false
 		}
 	}

@@ -1,8 +1,7 @@
 // Package formbody decides which value a field of a request's form has. A value counts only if every parser that reads
 // the body at all must read this one; where parsers that are in use read different ones, there is none.
 //
-// The package also decides of a request's header which kind of body follows, which texts of a body are values, and
-// which texts are one key.
+// The package also decides of a request's header which kind of body follows, and which texts of a body are values.
 package formbody
 
 // Plan is the names that are asked of forms. It is compiled once and used by many requests at a time.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // Name is the name of a field, compiled for comparisons. [ParseName] makes one.
@@ -49,7 +51,7 @@ func ParseName(text string) (Name, error) {
 			pattern = append(pattern, joint)
 		}
 		joint = 0
-		pattern = utf8.AppendRune(pattern, foldRune(r))
+		pattern = utf8.AppendRune(pattern, bodyvalue.FoldRune(r))
 	}
 	return Name{text: text, pattern: string(pattern)}, nil
 }
@@ -68,7 +70,7 @@ const (
 
 // mayBegin reports whether the name of a field that conflicts may begin with a letter or digit of ASCII.
 func (n Name) mayBegin(c byte) bool {
-	return isAlphanumeric(c) && n.pattern != "" && n.pattern[0] == foldASCII(c)
+	return isAlphanumeric(c) && n.pattern != "" && n.pattern[0] == bodyvalue.FoldASCII(c)
 }
 
 // compare compares with the name of a field that was sent.
@@ -116,12 +118,12 @@ const noMatch = "\xff\xff"
 func cutFolded(pattern string, r rune) string {
 	c := pattern[0]
 	if r < utf8.RuneSelf {
-		if foldASCII(byte(r)) == c {
+		if bodyvalue.FoldASCII(byte(r)) == c {
 			return pattern[1:]
 		}
 		return noMatch
 	}
-	if first, size := utf8.DecodeRuneInString(pattern); c < softJoint && first == foldRune(r) {
+	if first, size := utf8.DecodeRuneInString(pattern); c < softJoint && first == bodyvalue.FoldRune(r) {
 		return pattern[size:]
 	}
 	return noMatch

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 func TestParseName(t *testing.T) {
@@ -82,7 +83,7 @@ func TestName_InQuery(t *testing.T) {
 
 // listOf returns the elements of a name, as another way to compile a name.
 func listOf(name string) string {
-	return strings.Join(strings.FieldsFunc(strings.Map(foldRune, name), isSeparator), "\x00")
+	return strings.Join(strings.FieldsFunc(strings.Map(bodyvalue.FoldRune, name), isSeparator), "\x00")
 }
 
 func isSeparator(r rune) bool { return r == '_' || r == '?' || isHard(r) }

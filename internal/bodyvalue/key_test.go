@@ -1,4 +1,4 @@
-package formbody
+package bodyvalue
 
 import (
 	"strings"
@@ -50,10 +50,10 @@ func TestFoldKey(t *testing.T) {
 // TestFoldRune has one character for all that differ by case.
 func TestFoldRune(t *testing.T) {
 	for r := range rune(unicode.MaxRune) {
-		folded := foldRune(r)
-		assert.FatalIf(t, foldRune(folded) != folded, "%U folds to %U, and that to %U", r, folded, foldRune(folded))
+		folded := FoldRune(r)
+		assert.FatalIf(t, FoldRune(folded) != folded, "%U folds to %U, and that to %U", r, folded, FoldRune(folded))
 		for _, other := range []rune{unicode.SimpleFold(r), unicode.ToUpper(r), unicode.ToLower(r)} {
-			assert.FatalIf(t, foldRune(other) != folded, "%U folds to %U, and %U to %U", r, folded, other, foldRune(other))
+			assert.FatalIf(t, FoldRune(other) != folded, "%U folds to %U, and %U to %U", r, folded, other, FoldRune(other))
 		}
 	}
 }

@@ -1,4 +1,6 @@
-package formbody
+// Package bodyvalue is what a request's body says: a value, or why there is none. It also decides which texts are one
+// key.
+package bodyvalue
 
 import (
 	"strings"
@@ -19,7 +21,7 @@ func FoldKey(text string) string {
 	folded := make([]byte, 0, len(text))
 	if isASCII(text) {
 		for i := range len(text) {
-			folded = append(folded, foldASCII(text[i]))
+			folded = append(folded, FoldASCII(text[i]))
 		}
 	} else {
 		for _, r := range norm.NFKD.String(replaceLookalikes(text)) {
@@ -35,7 +37,7 @@ func isOuter(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 // isFolded reports whether a text is folded, as most are: ASCII in lower case.
 func isFolded(text string) bool {
 	for i := range len(text) {
-		if c := text[i]; c >= utf8.RuneSelf || c != foldASCII(c) {
+		if c := text[i]; c >= utf8.RuneSelf || c != FoldASCII(c) {
 			return false
 		}
 	}
@@ -70,7 +72,7 @@ func replaceLookalikes(text string) string {
 // appendFolded appends a decomposed character of a key, if anything is left of the character.
 func appendFolded(folded []byte, r rune) []byte {
 	if r < utf8.RuneSelf {
-		return append(folded, foldASCII(byte(r)))
+		return append(folded, FoldASCII(byte(r)))
 	}
 	if ascii, ok := lookalikes()[r]; ok {
 		return append(folded, ascii...)
@@ -81,7 +83,7 @@ func appendFolded(folded []byte, r rune) []byte {
 	case unicode.Is(unicode.Nd, r):
 		return append(folded, '0'+digitValue(r))
 	}
-	if r = foldRune(r); r == 'ß' { // the one character that full case folding makes longer and NFKD does not
+	if r = FoldRune(r); r == 'ß' { // the one character that full case folding makes longer and NFKD does not
 		return append(folded, "ss"...)
 	}
 	return utf8.AppendRune(folded, r)

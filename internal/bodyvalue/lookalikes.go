@@ -1,4 +1,4 @@
-package formbody
+package bodyvalue
 
 import "sync"
 
