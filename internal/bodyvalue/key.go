@@ -1,5 +1,3 @@
-// Package bodyvalue is what a request's body says: a value, or why there is none. It also decides which texts are one
-// key.
 package bodyvalue
 
 import (

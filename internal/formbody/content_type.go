@@ -10,8 +10,8 @@ import (
 // Type is what a request's header says of its body. The zero value is a body without a type.
 type Type struct {
 	format   Format
-	reason   Reason // why the format is FormatNone
-	boundary string // of multipart/form-data
+	reason   bodyvalue.Reason // why the format is FormatNone
+	boundary string           // of multipart/form-data
 }
 
 // Format is how values stand in a body.
@@ -28,16 +28,16 @@ const (
 // Format returns how values stand in the body.
 func (t Type) Format() Format { return t.format }
 
-// Reason returns why no value is read from the body; where one is, it is [ReasonNone].
-func (t Type) Reason() Reason {
-	if t.format == FormatNone && t.reason == ReasonNone {
-		return ReasonNoType
+// Reason returns why no value is read from the body; where one is, it is [bodyvalue.ReasonNone].
+func (t Type) Reason() bodyvalue.Reason {
+	if t.format == FormatNone && t.reason == bodyvalue.ReasonNone {
+		return bodyvalue.ReasonNoType
 	}
 	return t.reason
 }
 
 // refused returns a type from which nothing is read, for a reason.
-func refused(reason Reason) Type { return Type{reason: reason} }
+func refused(reason bodyvalue.Reason) Type { return Type{reason: reason} }
 
 // maxBoundary is the length of the longest boundary (RFC 2046, section 5.1.1).
 const maxBoundary = 70
@@ -48,27 +48,27 @@ func TypeOf(header http.Header) Type {
 	types := header["Content-Type"]
 	switch {
 	case len(header["Content-Encoding"]) > 0:
-		return refused(ReasonEncoding)
+		return refused(bodyvalue.ReasonEncoding)
 	case len(types) == 0:
-		return refused(ReasonNoType)
+		return refused(bodyvalue.ReasonNoType)
 	case len(types) > 1:
-		return refused(ReasonTypes)
+		return refused(bodyvalue.ReasonTypes)
 	}
 	var space [128]byte // most are shorter
 	text := bytes.Trim(append(space[:0], types[0]...), " \t")
 	switch {
 	case len(text) == 0:
-		return refused(ReasonNoType)
+		return refused(bodyvalue.ReasonNoType)
 	case bytes.IndexByte(text, ',') >= 0:
-		return refused(ReasonTypes)
+		return refused(bodyvalue.ReasonTypes)
 	}
 	mediaType, parameters, ok := cutMediaType(text)
 	if !ok {
-		return refused(ReasonType)
+		return refused(bodyvalue.ReasonType)
 	}
 	format := formatOf(mediaType)
 	if format == FormatNone || namesOther(format, text) {
-		return refused(ReasonType)
+		return refused(bodyvalue.ReasonType)
 	}
 	return typeWith(format, text, parameters)
 }
@@ -79,27 +79,27 @@ func typeWith(format Format, text, parameters []byte) Type {
 	for len(parameters) > 0 {
 		next, rest, ok := cutParameter(parameters)
 		if !ok {
-			return refused(ReasonType)
+			return refused(bodyvalue.ReasonType)
 		}
 		parameters = rest
 		switch {
 		case len(next.name) == 0:
 		case equalASCII(next.name, "charset"):
 			if charsets++; charsets > 1 || !isUTF8(next.value) {
-				return refused(ReasonCharset)
+				return refused(bodyvalue.ReasonCharset)
 			}
 		case format != FormatMultipart:
 		case t.boundary != "" || !equalASCII(next.name, "boundary") || !isBoundary(next.value):
-			return refused(ReasonBoundary)
+			return refused(bodyvalue.ReasonBoundary)
 		default:
 			t.boundary = string(next.value)
 		}
 	}
 	switch {
 	case charsets == 0 && containsASCII(text, "charset"), charsets == 1 && countASCII(text, "charset") > 1:
-		return refused(ReasonCharset)
+		return refused(bodyvalue.ReasonCharset)
 	case format == FormatMultipart && t.boundary == "":
-		return refused(ReasonBoundary)
+		return refused(bodyvalue.ReasonBoundary)
 	}
 	return t
 }

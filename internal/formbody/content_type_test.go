@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 func TestTypeOf(t *testing.T) {
@@ -14,7 +15,7 @@ func TestTypeOf(t *testing.T) {
 	for _, test := range []struct {
 		types    string // separated by |
 		format   Format
-		reason   Reason
+		reason   bodyvalue.Reason
 		boundary string
 	}{
 		{types: "application/json", format: FormatJSON},
@@ -34,59 +35,59 @@ func TestTypeOf(t *testing.T) {
 		{types: "multipart/form-data; boundary=" + long, format: FormatMultipart, boundary: long},
 		{types: "multipart/form-data; boundary=xjsonx", format: FormatMultipart, boundary: "xjsonx"},
 
-		{types: "", reason: ReasonNoType},
-		{types: " \t", reason: ReasonNoType},
-		{types: "application/json|application/json", reason: ReasonTypes},
-		{types: "application/json, text/plain", reason: ReasonTypes},
-		{types: "application/json; a=\",\"", reason: ReasonTypes},
-		{types: "text/plain", reason: ReasonType},
-		{types: "text/json", reason: ReasonType},
-		{types: "multipart/mixed; boundary=AaB", reason: ReasonType},
-		{types: "application/+json", reason: ReasonType},
-		{types: "application/json5", reason: ReasonType},
-		{types: "application", reason: ReasonType},
-		{types: "/json", reason: ReasonType},
-		{types: "application/", reason: ReasonType},
-		{types: "application/json a=b", reason: ReasonType},
-		{types: "application/json; a", reason: ReasonType},
-		{types: "application/json; a=", reason: ReasonType},
-		{types: "application/json; a =b", reason: ReasonType},
-		{types: "application/json; =b", reason: ReasonType},
-		{types: "application/json; a=\"b", reason: ReasonType},
-		{types: "application/json; a=\"\\\"\"", reason: ReasonType},
-		{types: "application/json; a=\"\u00e9\"", reason: ReasonType},
-		{types: "application/json; a=b c=d", reason: ReasonType},
-		{types: "application/json\u00a0", reason: ReasonType},
-		{types: "application/json; x=URLencoded", reason: ReasonType},
-		{types: "application/x-www-form-urlencoded+json", reason: ReasonType},
-		{types: "application/x-www-form-urlencoded; x=\"application/json\"", reason: ReasonType},
-		{types: "application/x-www-form-urlencoded; x=\"multipart/form-data\"; boundary=AaB", reason: ReasonType},
-		{types: "application/json; charset=iso-8859-1", reason: ReasonCharset},
-		{types: "application/json; charset=\"\"", reason: ReasonCharset},
-		{types: "application/json; charset=utf-8; CHARSET=utf-8", reason: ReasonCharset},
-		{types: "application/json; x=\"; charset=utf-7\"", reason: ReasonCharset},
-		{types: "application/json; charset=utf-8; x=\"charset\"", reason: ReasonCharset},
-		{types: "application/json; charset*=utf-8''utf-16", reason: ReasonCharset},
-		{types: "multipart/form-data; xcharset=utf-8; boundary=AaB", reason: ReasonBoundary},
-		{types: "multipart/form-data; charset=utf-16; boundary=AaB", reason: ReasonCharset},
-		{types: "multipart/form-data", reason: ReasonBoundary},
-		{types: "multipart/form-data; charset=utf-8", reason: ReasonBoundary},
-		{types: "multipart/form-data; boundary=\"\"", reason: ReasonBoundary},
-		{types: "multipart/form-data; boundary=A; boundary=A", reason: ReasonBoundary},
-		{types: "multipart/form-data; boundary=A; x=y", reason: ReasonBoundary},
-		{types: "multipart/form-data; boundary=A'B", reason: ReasonBoundary},
-		{types: "multipart/form-data; boundary=\"A B\"", reason: ReasonBoundary},
-		{types: "multipart/form-data; boundary=A" + long, reason: ReasonBoundary},
-		{types: "multipart/form-data; boundary*=AaB", reason: ReasonBoundary},
+		{types: "", reason: bodyvalue.ReasonNoType},
+		{types: " \t", reason: bodyvalue.ReasonNoType},
+		{types: "application/json|application/json", reason: bodyvalue.ReasonTypes},
+		{types: "application/json, text/plain", reason: bodyvalue.ReasonTypes},
+		{types: "application/json; a=\",\"", reason: bodyvalue.ReasonTypes},
+		{types: "text/plain", reason: bodyvalue.ReasonType},
+		{types: "text/json", reason: bodyvalue.ReasonType},
+		{types: "multipart/mixed; boundary=AaB", reason: bodyvalue.ReasonType},
+		{types: "application/+json", reason: bodyvalue.ReasonType},
+		{types: "application/json5", reason: bodyvalue.ReasonType},
+		{types: "application", reason: bodyvalue.ReasonType},
+		{types: "/json", reason: bodyvalue.ReasonType},
+		{types: "application/", reason: bodyvalue.ReasonType},
+		{types: "application/json a=b", reason: bodyvalue.ReasonType},
+		{types: "application/json; a", reason: bodyvalue.ReasonType},
+		{types: "application/json; a=", reason: bodyvalue.ReasonType},
+		{types: "application/json; a =b", reason: bodyvalue.ReasonType},
+		{types: "application/json; =b", reason: bodyvalue.ReasonType},
+		{types: "application/json; a=\"b", reason: bodyvalue.ReasonType},
+		{types: "application/json; a=\"\\\"\"", reason: bodyvalue.ReasonType},
+		{types: "application/json; a=\"\u00e9\"", reason: bodyvalue.ReasonType},
+		{types: "application/json; a=b c=d", reason: bodyvalue.ReasonType},
+		{types: "application/json\u00a0", reason: bodyvalue.ReasonType},
+		{types: "application/json; x=URLencoded", reason: bodyvalue.ReasonType},
+		{types: "application/x-www-form-urlencoded+json", reason: bodyvalue.ReasonType},
+		{types: "application/x-www-form-urlencoded; x=\"application/json\"", reason: bodyvalue.ReasonType},
+		{types: "application/x-www-form-urlencoded; x=\"multipart/form-data\"; boundary=AaB", reason: bodyvalue.ReasonType},
+		{types: "application/json; charset=iso-8859-1", reason: bodyvalue.ReasonCharset},
+		{types: "application/json; charset=\"\"", reason: bodyvalue.ReasonCharset},
+		{types: "application/json; charset=utf-8; CHARSET=utf-8", reason: bodyvalue.ReasonCharset},
+		{types: "application/json; x=\"; charset=utf-7\"", reason: bodyvalue.ReasonCharset},
+		{types: "application/json; charset=utf-8; x=\"charset\"", reason: bodyvalue.ReasonCharset},
+		{types: "application/json; charset*=utf-8''utf-16", reason: bodyvalue.ReasonCharset},
+		{types: "multipart/form-data; xcharset=utf-8; boundary=AaB", reason: bodyvalue.ReasonBoundary},
+		{types: "multipart/form-data; charset=utf-16; boundary=AaB", reason: bodyvalue.ReasonCharset},
+		{types: "multipart/form-data", reason: bodyvalue.ReasonBoundary},
+		{types: "multipart/form-data; charset=utf-8", reason: bodyvalue.ReasonBoundary},
+		{types: "multipart/form-data; boundary=\"\"", reason: bodyvalue.ReasonBoundary},
+		{types: "multipart/form-data; boundary=A; boundary=A", reason: bodyvalue.ReasonBoundary},
+		{types: "multipart/form-data; boundary=A; x=y", reason: bodyvalue.ReasonBoundary},
+		{types: "multipart/form-data; boundary=A'B", reason: bodyvalue.ReasonBoundary},
+		{types: "multipart/form-data; boundary=\"A B\"", reason: bodyvalue.ReasonBoundary},
+		{types: "multipart/form-data; boundary=A" + long, reason: bodyvalue.ReasonBoundary},
+		{types: "multipart/form-data; boundary*=AaB", reason: bodyvalue.ReasonBoundary},
 	} {
 		got := TypeOf(http.Header{"Content-Type": strings.Split(test.types, "|")})
 		want := Type{test.format, test.reason, test.boundary}
 		assert.Equal(t, got, want, "%q", test.types)
-		assert.Equal(t, got.Format() == FormatNone, got.Reason() != ReasonNone, "%q has no format", test.types)
+		assert.Equal(t, got.Format() == FormatNone, got.Reason() != bodyvalue.ReasonNone, "%q has no format", test.types)
 	}
-	assert.Equal(t, TypeOf(nil).Reason(), ReasonNoType, "the reason of no header")
+	assert.Equal(t, TypeOf(nil).Reason(), bodyvalue.ReasonNoType, "the reason of no header")
 	encoded := http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}
-	assert.Equal(t, TypeOf(encoded).Reason(), ReasonEncoding, "the reason of a coding")
+	assert.Equal(t, TypeOf(encoded).Reason(), bodyvalue.ReasonEncoding, "the reason of a coding")
 }
 
 // FuzzTypeOf compares with the standard library.

@@ -1,8 +1,10 @@
 // Package formbody decides which value a field of a request's form has. A value counts only if every parser that reads
 // the body at all must read this one; where parsers that are in use read different ones, there is none.
 //
-// The package also decides of a request's header which kind of body follows, and which texts of a body are values.
+// The package also decides of a request's header which kind of body follows.
 package formbody
+
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 
 // Plan is the names that are asked of forms. It is compiled once and used by many requests at a time.
 type Plan struct {
@@ -21,22 +23,22 @@ func (p *Plan) Add(name Name) int {
 
 // Read returns the values of the names, by the numbers that [Plan.Add] returned. The query is that of the request's
 // URL, as it was sent. The body is complete, and is not kept. A body that is no form is unreadable.
-func (p *Plan) Read(t Type, query string, body []byte) []Value {
-	values := make([]Value, len(p.names))
+func (p *Plan) Read(t Type, query string, body []byte) []bodyvalue.Value {
+	values := make([]bodyvalue.Value, len(p.names))
 	var few [4]finding // most plans have no more
 	f := fields{plan: p, found: few[:]}
 	if len(p.names) > len(few) {
 		f.found = make([]finding, len(p.names))
 	}
-	if reason := f.read(t, body); reason != ReasonNone {
+	if reason := f.read(t, body); reason != bodyvalue.ReasonNone {
 		for i := range values {
-			values[i] = Unreadable(reason)
+			values[i] = bodyvalue.Unreadable(reason)
 		}
 		return values
 	}
 	for i := range values {
 		if p.names[i].InQuery(query) {
-			values[i] = Unreadable(ReasonQuery)
+			values[i] = bodyvalue.Unreadable(bodyvalue.ReasonQuery)
 		} else {
 			values[i] = f.found[i].value(t.format)
 		}
@@ -60,14 +62,14 @@ type finding struct {
 }
 
 // read scans a form. It returns why the form as a whole is unreadable.
-func (f *fields) read(t Type, body []byte) Reason {
+func (f *fields) read(t Type, body []byte) bodyvalue.Reason {
 	switch t.format {
 	case FormatURLEncoded:
 		return f.readURLEncoded(body)
 	case FormatMultipart:
 		return f.readMultipart(body, t.boundary)
 	case FormatJSON:
-		return ReasonType
+		return bodyvalue.ReasonType
 	default:
 		return t.Reason()
 	}
@@ -82,12 +84,12 @@ func (f *fields) differs(field []byte) bool {
 }
 
 // add compares a field with all names. The field's name has no escapes any more.
-func (f *fields) add(name, value []byte, isFile bool) Reason {
+func (f *fields) add(name, value []byte, isFile bool) bodyvalue.Reason {
 	if len(name) > 0 && name[0] == charsetField[0] && foldsTo(name, charsetField) {
-		return ReasonCharsetField
+		return bodyvalue.ReasonCharsetField
 	}
 	if f.differs(name) {
-		return ReasonNone
+		return bodyvalue.ReasonNone
 	}
 	for i := range f.plan.names {
 		match := f.plan.names[i].compare(name)
@@ -101,23 +103,23 @@ func (f *fields) add(name, value []byte, isFile bool) Reason {
 		}
 		found.first, found.match, found.isFile = value, match, isFile
 	}
-	return ReasonNone
+	return bodyvalue.ReasonNone
 }
 
 // value returns what was found as a value.
-func (f *finding) value(format Format) Value {
+func (f *finding) value(format Format) bodyvalue.Value {
 	switch {
 	case f.repeated:
-		return Unreadable(ReasonConflict)
+		return bodyvalue.Unreadable(bodyvalue.ReasonConflict)
 	case f.match == matchNone:
-		return Value{}
+		return bodyvalue.Value{}
 	case f.match == matchPrefix:
-		return Unreadable(ReasonPrefix)
+		return bodyvalue.Unreadable(bodyvalue.ReasonPrefix)
 	case f.isFile:
-		return Unreadable(ReasonFile)
+		return bodyvalue.Unreadable(bodyvalue.ReasonFile)
 	case format == FormatURLEncoded:
-		return NewValue(decode(f.first))
+		return bodyvalue.New(decode(f.first))
 	default:
-		return NewValue(string(f.first))
+		return bodyvalue.New(string(f.first))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 var (
@@ -18,11 +19,11 @@ var (
 )
 
 // valueText shows a value in the tables of these tests.
-func valueText(v Value) string {
+func valueText(v bodyvalue.Value) string {
 	switch v.Kind() {
-	case KindText:
+	case bodyvalue.KindText:
 		return "=" + v.Text()
-	case KindUnreadable:
+	case bodyvalue.KindUnreadable:
 		return v.Reason().String()
 	default:
 		return "absent"
@@ -197,15 +198,15 @@ func TestPlan_Read_multipart(t *testing.T) {
 func TestPart_transferEncoding(t *testing.T) {
 	for _, test := range []struct {
 		encoding string
-		want     Reason
+		want     bodyvalue.Reason
 	}{
-		{"7bit", ReasonNone},
-		{"8BIT", ReasonNone},
-		{"binary", ReasonNone},
-		{"", ReasonHead},
-		{"base64", ReasonHead},
-		{"quoted-printable", ReasonHead},
-		{"binary ", ReasonHead},
+		{"7bit", bodyvalue.ReasonNone},
+		{"8BIT", bodyvalue.ReasonNone},
+		{"binary", bodyvalue.ReasonNone},
+		{"", bodyvalue.ReasonHead},
+		{"base64", bodyvalue.ReasonHead},
+		{"quoted-printable", bodyvalue.ReasonHead},
+		{"binary ", bodyvalue.ReasonHead},
 	} {
 		assert.Equal(t, new(part).readLine([]byte("Content-Transfer-Encoding: "+test.encoding)), test.want, "%q", test.encoding)
 	}
@@ -236,13 +237,13 @@ func TestPlan_Read_names(t *testing.T) {
 	}
 	assert.Equal(t, strings.Join(got, " "), "=a =p conflict query absent prefix", "the values of %v", names)
 	for _, value := range plan.Read(urlEncoded, "", []byte("email=a;")) {
-		assert.Equal(t, value, Unreadable(ReasonSemicolon), "a value")
+		assert.Equal(t, value, bodyvalue.Unreadable(bodyvalue.ReasonSemicolon), "a value")
 	}
 	for _, value := range plan.Read(TypeOf(http.Header{"Content-Type": {"application/json"}}), "", []byte("{}")) {
-		assert.Equal(t, value, Unreadable(ReasonType), "a value of JSON")
+		assert.Equal(t, value, bodyvalue.Unreadable(bodyvalue.ReasonType), "a value of JSON")
 	}
 	for _, value := range plan.Read(Type{}, "", nil) {
-		assert.Equal(t, value, Unreadable(ReasonNoType), "a value without a type")
+		assert.Equal(t, value, bodyvalue.Unreadable(bodyvalue.ReasonNoType), "a value without a type")
 	}
 }
 
@@ -278,38 +279,8 @@ func TestPlan_Read_allocations(t *testing.T) {
 		"multipart":  {multiparts, strings.Repeat(field, 900) + partOf(`Content-Disposition: form-data; name="email"`, "a") + "--AaB--"},
 	} {
 		body := []byte(form.body)
-		assert.Equal(t, plan.Read(form.contentType, "", body)[0].Kind(), KindText, "%s: the kind", name)
+		assert.Equal(t, plan.Read(form.contentType, "", body)[0].Kind(), bodyvalue.KindText, "%s: the kind", name)
 		n := testing.AllocsPerRun(10, func() { plan.Read(form.contentType, "a=b&c=d", body) })
 		assert.ErrorIf(t, n > 5, "%s: %g allocations", name, n)
-	}
-}
-
-// TestValue_Exact has texts whose blanks count.
-func TestValue_Exact(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "=", "a b": "=a b", " a": "blank", "a\u00a0": "blank", "a\r\n": "blank", "\u3000": "blank", "\u200ba": "=\u200ba", "\x00": "control",
-	} {
-		assert.Equal(t, valueText(NewValue(text).Exact()), want, "%q", text)
-	}
-	assert.Equal(t, NewValue("a\xff").Reason(), ReasonUTF8, "a text that is no UTF-8")
-	assert.Equal(t, Value{}.Exact(), Value{}, "an absent value")
-}
-
-// TestReason_Status has a label and a status for each reason.
-func TestReason_Status(t *testing.T) {
-	labels := map[string]bool{}
-	for reason := ReasonNone; reason <= ReasonBlank; reason++ {
-		assert.ErrorIf(t, labels[reason.String()], "%d has the label %q of another one", reason, reason)
-		labels[reason.String()] = true
-		want := http.StatusBadRequest
-		switch {
-		case reason == ReasonNone:
-			want = 0
-		case reason == ReasonSize:
-			want = http.StatusRequestEntityTooLarge
-		case reason < ReasonSize:
-			want = http.StatusUnsupportedMediaType
-		}
-		assert.Equal(t, reason.Status(), want, "the status of %q", reason)
 	}
 }

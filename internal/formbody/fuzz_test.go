@@ -11,13 +11,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // sentField is a field that a reference has found.
 type sentField struct{ name, value string }
 
 // checkReference compares a value with the fields that a reference found, after the body was read here.
-func checkReference(t *testing.T, name Name, value Value, sent []sentField) {
+func checkReference(t *testing.T, name Name, value bodyvalue.Value, sent []sentField) {
 	t.Helper()
 	var conflicting []sentField
 	for _, field := range sent {
@@ -26,12 +27,12 @@ func checkReference(t *testing.T, name Name, value Value, sent []sentField) {
 		}
 	}
 	switch value.Kind() {
-	case KindAbsent:
+	case bodyvalue.KindAbsent:
 		assert.ErrorIf(t, len(conflicting) > 0, "%s is absent, the reference has %q", name, conflicting)
-	case KindText:
+	case bodyvalue.KindText:
 		assert.FatalIf(t, len(conflicting) != 1, "%s is %q, the reference has %q", name, value.Text(), conflicting)
 		assert.Equal(t, value.Text(), conflicting[0].value, "the value of %s", name)
-		assert.Equal(t, NewValue(value.Text()), value, "the value of %s, checked again", name)
+		assert.Equal(t, bodyvalue.New(value.Text()), value, "the value of %s, checked again", name)
 	}
 }
 
@@ -50,7 +51,7 @@ func FuzzPlan_urlencoded(f *testing.F) {
 			t.Skip()
 		}
 		value := readOne(t, asked, urlEncoded, query, body)
-		if value.Kind() == KindUnreadable {
+		if value.Kind() == bodyvalue.KindUnreadable {
 			t.Skip()
 		}
 		request, err := http.NewRequest(http.MethodPost, "/", strings.NewReader(body))
@@ -91,7 +92,7 @@ func FuzzPlan_multipart(f *testing.F) {
 			t.Skip()
 		}
 		value := readOne(t, asked, Type{format: FormatMultipart, boundary: boundary}, "", string(body))
-		if value.Kind() == KindUnreadable {
+		if value.Kind() == bodyvalue.KindUnreadable {
 			t.Skip()
 		}
 		var sent []sentField
@@ -167,7 +168,7 @@ func BenchmarkPlan_Read(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				value := plan.Read(form.contentType, "next=%2Fhome", body)[0]
-				assert.FatalIf(b, value.Kind() == KindUnreadable, "%s", value.Reason())
+				assert.FatalIf(b, value.Kind() == bodyvalue.KindUnreadable, "%s", value.Reason())
 			}
 		})
 	}

@@ -3,6 +3,8 @@ package formbody
 import (
 	"bytes"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // maxParts is how many parts a form may have. Parsers that are in use stop between 1,000 and unlimited, without an error
@@ -17,29 +19,29 @@ const (
 // readMultipart scans multipart/form-data (RFC 7578), as browsers and libraries write it. Parsers differ in what they
 // take for a delimiter: lines that only begin with one, that end with blanks or with LF, even the boundary within a
 // line. So the boundary may stand nowhere but in delimiters, each between line ends of its own.
-func (f *fields) readMultipart(body []byte, boundary string) Reason {
+func (f *fields) readMultipart(body []byte, boundary string) bodyvalue.Reason {
 	var space [maxBoundary]byte
 	mark := append(space[:0], boundary...)
 	at := bytes.Index(body, mark)
 	if at != len(delimiterTip) || !bytes.HasPrefix(body, []byte(delimiterTip)) {
-		return ReasonDelimiter
+		return bodyvalue.ReasonDelimiter
 	}
 	for parts := 0; ; parts++ {
 		next := bytes.Index(body[at+1:], mark)
 		behind := body[at+len(mark):]
 		switch {
 		case next < 0 && isEnd(behind):
-			return ReasonNone
+			return bodyvalue.ReasonNone
 		case next < 0 || !bytes.HasPrefix(behind, []byte(lineEnd)):
-			return ReasonDelimiter
+			return bodyvalue.ReasonDelimiter
 		case parts == maxParts:
-			return ReasonParts
+			return bodyvalue.ReasonParts
 		}
 		begin, end := at+len(mark)+len(lineEnd), at+1+next-len(lineEnd+delimiterTip)
 		if end < begin || string(body[end:at+1+next]) != lineEnd+delimiterTip {
-			return ReasonDelimiter
+			return bodyvalue.ReasonDelimiter
 		}
-		if reason := f.addPart(body[begin:end]); reason != ReasonNone {
+		if reason := f.addPart(body[begin:end]); reason != bodyvalue.ReasonNone {
 			return reason
 		}
 		at += 1 + next
@@ -52,26 +54,26 @@ func isEnd(text []byte) bool {
 }
 
 // addPart adds a part, which is its head, an empty line, and its data.
-func (f *fields) addPart(text []byte) Reason {
+func (f *fields) addPart(text []byte) bodyvalue.Reason {
 	lines, data, ok := bytes.Cut(text, []byte(lineEnd+lineEnd))
 	if !ok {
-		return ReasonHead
+		return bodyvalue.ReasonHead
 	}
 	p := part{length: len(data)}
 	for more := true; more; {
 		var line []byte
 		line, lines, more = bytes.Cut(lines, []byte(lineEnd))
-		if reason := p.readLine(line); reason != ReasonNone {
+		if reason := p.readLine(line); reason != bodyvalue.ReasonNone {
 			return reason
 		}
 	}
 	switch {
 	case !p.has[fieldDisposition]:
-		return ReasonDisposition
+		return bodyvalue.ReasonDisposition
 	case !p.isFile && p.isTyped && !p.isText:
-		return ReasonPartType
+		return bodyvalue.ReasonPartType
 	case !p.isFile && !utf8.Valid(data):
-		return ReasonUTF8
+		return bodyvalue.ReasonUTF8
 	}
 	return f.add(p.name, data, p.isFile)
 }

@@ -146,7 +146,10 @@ var asciiSeparators = [utf8.RuneSelf]separator{
 	0x1c: separatorHard, 0x1d: separatorHard, 0x1e: separatorHard, 0x1f: separatorHard,
 }
 
-// separatorOf returns which separator a character is. U+FEFF is a blank for JavaScript.
+// byteOrderMark is a blank for JavaScript.
+const byteOrderMark = '\ufeff'
+
+// separatorOf returns which separator a character is.
 func separatorOf(r rune) separator {
 	switch {
 	case r < utf8.RuneSelf:

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // part is what the head of a part says.
@@ -37,10 +39,10 @@ var headFieldNames = [headFields]string{
 }
 
 // readLine reads a line of the head. It returns why parsers may differ over it.
-func (p *part) readLine(line []byte) Reason {
+func (p *part) readLine(line []byte) bodyvalue.Reason {
 	name, value, ok := bytes.Cut(line, []byte(":"))
 	if !ok || hasControl(line) {
-		return ReasonHead
+		return bodyvalue.ReasonHead
 	}
 	value = bytes.TrimPrefix(value, []byte(" "))
 	for field := range headFields {
@@ -48,16 +50,16 @@ func (p *part) readLine(line []byte) Reason {
 			continue
 		}
 		if p.has[field] {
-			return ReasonHead
+			return bodyvalue.ReasonHead
 		}
 		p.has[field] = true
 		return p.readField(field, value)
 	}
-	return ReasonHead
+	return bodyvalue.ReasonHead
 }
 
 // readField reads the value of a field of the head.
-func (p *part) readField(field headField, value []byte) Reason {
+func (p *part) readField(field headField, value []byte) bodyvalue.Reason {
 	switch field {
 	case fieldDisposition:
 		return p.readDisposition(value)
@@ -66,14 +68,14 @@ func (p *part) readField(field headField, value []byte) Reason {
 	case fieldLength: // a parser might believe another one
 		var space [20]byte
 		if !bytes.Equal(value, strconv.AppendInt(space[:0], int64(p.length), 10)) {
-			return ReasonHead
+			return bodyvalue.ReasonHead
 		}
 	case fieldTransferEncoding: // others are decoded by some
 		if !equalASCII(value, "7bit") && !equalASCII(value, "8bit") && !equalASCII(value, "binary") {
-			return ReasonHead
+			return bodyvalue.ReasonHead
 		}
 	}
-	return ReasonNone
+	return bodyvalue.ReasonNone
 }
 
 // hasControl reports whether a line has a control character of ASCII: a tab, or half a line end.
@@ -88,28 +90,28 @@ func hasControl(line []byte) bool {
 
 // readDisposition reads a Content-Disposition (RFC 7578, section 4.2). Parsers differ over names without quotes,
 // backslashes, parameters with an asterisk (RFC 5987), and find "name=" within other names.
-func (p *part) readDisposition(value []byte) Reason {
+func (p *part) readDisposition(value []byte) bodyvalue.Reason {
 	rest, ok := bytes.CutPrefix(value, []byte(`form-data; name="`))
 	if !ok || bytes.ContainsAny(rest, `\*`) || !utf8.Valid(rest) {
-		return ReasonDisposition
+		return bodyvalue.ReasonDisposition
 	}
 	p.name, rest, ok = bytes.Cut(rest, []byte(`"`))
 	if !ok || bytes.ContainsAny(p.name, `;='`) || bytes.ContainsFunc(p.name, unicode.IsControl) {
-		return ReasonDisposition
+		return bodyvalue.ReasonDisposition
 	}
 	if len(rest) == 0 {
-		return ReasonNone
+		return bodyvalue.ReasonNone
 	}
 	rest, ok = bytes.CutPrefix(rest, []byte(`; filename="`))
 	if !ok {
-		return ReasonDisposition
+		return bodyvalue.ReasonDisposition
 	}
 	filename, rest, ok := bytes.Cut(rest, []byte(`"`))
 	if !ok || len(rest) > 0 || hasNameParameter(filename) {
-		return ReasonDisposition
+		return bodyvalue.ReasonDisposition
 	}
 	p.isFile = true
-	return ReasonNone
+	return bodyvalue.ReasonNone
 }
 
 // hasNameParameter reports whether a text has "name=", in any case and with blanks before the "=".
@@ -129,19 +131,19 @@ func hasNameParameter(text []byte) bool {
 }
 
 // readType reads a part's Content-Type. Some parsers unpack multipart/* and message/*, whatever part has them.
-func (p *part) readType(value []byte) Reason {
+func (p *part) readType(value []byte) bodyvalue.Reason {
 	mediaType, parameters, ok := cutMediaType(value)
 	if !ok || containsASCII(value, "multipart/") || containsASCII(value, "message/") {
-		return ReasonPartType
+		return bodyvalue.ReasonPartType
 	}
 	p.isTyped, p.isText = true, equalASCII(mediaType, "text/plain")
 	for len(parameters) > 0 {
 		var next parameter
 		if next, parameters, ok = cutParameter(parameters); !ok {
-			return ReasonPartType
+			return bodyvalue.ReasonPartType
 		}
 		isHarmless := len(next.name) == 0 || equalASCII(next.name, "charset") && isUTF8(next.value)
 		p.isText = p.isText && isHarmless
 	}
-	return ReasonNone
+	return bodyvalue.ReasonNone
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // harmless are the cases of testdata/servers.tsv that are read here although servers read different values.
@@ -44,13 +45,15 @@ func TestPlan_servers(t *testing.T) {
 		assert.Must(t, json.Unmarshal([]byte(columns[6]), &answers))
 
 		value := readOne(t, columns[1], TypeOf(http.Header{"Content-Type": types}), query, body)
-		got := map[Kind]string{KindAbsent: "absent", KindUnreadable: "unreadable", KindText: strconv.Quote(value.Text())}[value.Kind()]
+		got := map[bodyvalue.Kind]string{
+			bodyvalue.KindAbsent: "absent", bodyvalue.KindUnreadable: "unreadable", bodyvalue.KindText: strconv.Quote(value.Text()),
+		}[value.Kind()]
 		want := columns[5]
-		if value.Kind() == KindText {
+		if value.Kind() == bodyvalue.KindText {
 			want = strconv.Quote(assert.NoError(unquoteJSON(want))(t))
 		}
 		assert.ErrorIf(t, got != want, "%s: %s is %s (%s), not %s", name, columns[1], got, value.Reason(), want)
-		if value.Kind() == KindUnreadable || agree(value, answers) {
+		if value.Kind() == bodyvalue.KindUnreadable || agree(value, answers) {
 			assert.ErrorIf(t, harmless[name] != "", "%s: servers do not disagree", name)
 			continue
 		}
@@ -61,9 +64,9 @@ func TestPlan_servers(t *testing.T) {
 }
 
 // agree reports whether all servers that read a value read this one, and whether none does where it is absent.
-func agree(value Value, answers map[string]int) bool {
+func agree(value bodyvalue.Value, answers map[string]int) bool {
 	for answer := range answers {
-		if answer != "none" && answer != "error" && (value.Kind() == KindAbsent || answer != "s:"+value.Text()) {
+		if answer != "none" && answer != "error" && (value.Kind() == bodyvalue.KindAbsent || answer != "s:"+value.Text()) {
 			return false
 		}
 	}
@@ -76,7 +79,7 @@ func unquoteJSON(text string) (unquoted string, err error) {
 }
 
 // readOne returns the value of one name.
-func readOne(t testing.TB, name string, contentType Type, query, body string) Value {
+func readOne(t testing.TB, name string, contentType Type, query, body string) bodyvalue.Value {
 	t.Helper()
 	var plan Plan
 	plan.Add(assert.NoError(ParseName(name))(t))

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/bits"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // byteClass is what bytes do in application/x-www-form-urlencoded; those of a whole body are joined.
@@ -28,8 +30,8 @@ var byteClasses = func() (classes [256]byteClass) {
 }()
 
 // readURLEncoded scans application/x-www-form-urlencoded.
-func (f *fields) readURLEncoded(body []byte) Reason {
-	if reason := checkURLEncoded(body); reason != ReasonNone {
+func (f *fields) readURLEncoded(body []byte) bodyvalue.Reason {
+	if reason := checkURLEncoded(body); reason != bodyvalue.ReasonNone {
 		return reason
 	}
 	for more := true; more; {
@@ -47,15 +49,15 @@ func (f *fields) readURLEncoded(body []byte) Reason {
 			f.scratch = appendDecoded(f.scratch[:0], name)
 			name = f.scratch
 		}
-		if reason := f.add(name, value, false); reason != ReasonNone {
+		if reason := f.add(name, value, false); reason != bodyvalue.ReasonNone {
 			return reason
 		}
 	}
-	return ReasonNone
+	return bodyvalue.ReasonNone
 }
 
 // checkURLEncoded returns why a body is unreadable, whatever its fields are.
-func checkURLEncoded(body []byte) Reason {
+func checkURLEncoded(body []byte) bodyvalue.Reason {
 	var class byteClass
 	for _, c := range body {
 		class |= byteClasses[c]
@@ -63,19 +65,19 @@ func checkURLEncoded(body []byte) Reason {
 	text := bytes.TrimLeft(body, " ")
 	switch {
 	case class&byteRefused != 0:
-		return ReasonByte
+		return bodyvalue.ReasonByte
 	case len(text) > 0 && bytes.IndexByte([]byte(`{["/?#`), text[0]) >= 0:
-		return ReasonStart
+		return bodyvalue.ReasonStart
 	case class&byteSemicolon != 0:
-		return ReasonSemicolon
+		return bodyvalue.ReasonSemicolon
 	case class&bytePercent != 0:
 		return checkAllEscapes(body)
 	}
-	return ReasonNone
+	return bodyvalue.ReasonNone
 }
 
 // checkAllEscapes returns why a body is unreadable if one of its escapes is.
-func checkAllEscapes(body []byte) Reason {
+func checkAllEscapes(body []byte) bodyvalue.Reason {
 	for len(body) > 0 {
 		if body[0] != '%' { // escapes stand alone or in long rows
 			i := bytes.IndexByte(body, '%')
@@ -85,36 +87,36 @@ func checkAllEscapes(body []byte) Reason {
 			body = body[i:]
 		}
 		n, reason := checkEscapes(body)
-		if reason != ReasonNone {
+		if reason != bodyvalue.ReasonNone {
 			return reason
 		}
 		body = body[n:]
 	}
-	return ReasonNone
+	return bodyvalue.ReasonNone
 }
 
 // escapeLength is the length of an escape.
 const escapeLength = len("%41")
 
 // checkEscapes returns the length of the escapes of one character, with which a text begins.
-func checkEscapes(text []byte) (int, Reason) {
+func checkEscapes(text []byte) (int, bodyvalue.Reason) {
 	c, ok := unescape(text)
 	switch {
 	case !ok:
-		return 0, ReasonPercent
+		return 0, bodyvalue.ReasonPercent
 	case c < utf8.RuneSelf:
-		return escapeLength, ReasonNone
+		return escapeLength, bodyvalue.ReasonNone
 	}
 	character, n := [utf8.UTFMax]byte{c}, 1
 	for more := bits.LeadingZeros8(^c); n < min(more, utf8.UTFMax); n++ { // UTF-8 has as many bytes as its first one has ones
 		if character[n], ok = unescape(text[n*escapeLength:]); !ok {
-			return 0, ReasonUTF8
+			return 0, bodyvalue.ReasonUTF8
 		}
 	}
 	if !utf8.Valid(character[:n]) {
-		return 0, ReasonUTF8
+		return 0, bodyvalue.ReasonUTF8
 	}
-	return n * escapeLength, ReasonNone
+	return n * escapeLength, bodyvalue.ReasonNone
 }
 
 // unescape returns the byte of an escape with which a text begins.

@@ -1,87 +1,11 @@
-package formbody
+package bodyvalue
 
-import (
-	"net/http"
-	"strings"
-	"unicode"
-	"unicode/utf8"
-)
-
-// Value is what a name has in a request. The zero value is an absent one.
-type Value struct {
-	kind   Kind
-	reason Reason
-	text   string
-}
-
-// Kind says what a [Value] is.
-type Kind uint8
-
-// The kinds of values.
-const (
-	KindAbsent     Kind = iota // no parser reads one
-	KindUnreadable             // parsers may read different ones, see [Value.Reason]
-	KindText
-)
-
-// NewValue returns the value of a text that every parser reads, also one of JSON. A text that some applications change
-// before they use it is unreadable.
-func NewValue(text string) Value {
-	if reason := checkText(text); reason != ReasonNone {
-		return Unreadable(reason)
-	}
-	return Value{kind: KindText, text: text}
-}
-
-// Unreadable returns a value that is not read for a reason, which must not be [ReasonNone].
-func Unreadable(reason Reason) Value { return Value{kind: KindUnreadable, reason: reason} }
-
-// Kind returns what the value is.
-func (v Value) Kind() Kind { return v.kind }
-
-// Text returns the text, which may be empty. That of an absent and of an unreadable value is empty.
-func (v Value) Text() string { return v.text }
-
-// Reason returns why an unreadable value is; of any other value it is [ReasonNone].
-func (v Value) Reason() Reason { return v.reason }
-
-// Exact returns the value for where its blanks count: matchers, numbers and keys that are not folded. Some frameworks
-// drop blanks at the ends, others keep them, so a text that has some is unreadable there.
-func (v Value) Exact() Value {
-	if v.kind == KindText && strings.TrimFunc(v.text, unicode.IsSpace) != v.text {
-		return Unreadable(ReasonBlank)
-	}
-	return v
-}
-
-// byteOrderMark is dropped by some parsers at the begin of a text.
-const byteOrderMark = '\ufeff'
-
-// checkText returns why a text is no value. Some parsers replace or drop the characters that are refused here, and
-// databases do.
-func checkText(text string) Reason {
-	for i, r := range text {
-		if r >= 0x20 && r < 0x7f || r == '\t' || r == '\r' || r == '\n' {
-			continue
-		}
-		switch {
-		case unicode.IsControl(r):
-			return ReasonControl
-		case r == byteOrderMark:
-			return ReasonByteOrderMark
-		case r&0xfffe == 0xfffe, r >= 0xfdd0 && r <= 0xfdef: // Unicode 16, section 23.7
-			return ReasonNoncharacter
-		case r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)):
-			return ReasonUTF8
-		}
-	}
-	return ReasonNone
-}
+import "net/http"
 
 // Reason says why a body, or a value of one, is unreadable.
 type Reason uint8
 
-// The reasons. Those up to [ReasonPartType] are of a whole body, which has no value then.
+// The reasons.
 const (
 	ReasonNone Reason = iota
 

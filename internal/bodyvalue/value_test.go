@@ -1,0 +1,50 @@
+package bodyvalue
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+)
+
+// valueText shows a value in the tables of these tests.
+func valueText(v Value) string {
+	switch v.Kind() {
+	case KindText:
+		return "=" + v.Text()
+	case KindUnreadable:
+		return v.Reason().String()
+	default:
+		return "absent"
+	}
+}
+
+// TestValue_Exact has texts whose blanks count.
+func TestValue_Exact(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "=", "a b": "=a b", " a": "blank", "a\u00a0": "blank", "a\r\n": "blank", "\u3000": "blank", "\u200ba": "=\u200ba", "\x00": "control",
+	} {
+		assert.Equal(t, valueText(New(text).Exact()), want, "%q", text)
+	}
+	assert.Equal(t, New("a\xff").Reason(), ReasonUTF8, "a text that is no UTF-8")
+	assert.Equal(t, Value{}.Exact(), Value{}, "an absent value")
+}
+
+// TestReason_Status has a label and a status for each reason.
+func TestReason_Status(t *testing.T) {
+	labels := map[string]bool{}
+	for reason := ReasonNone; reason <= ReasonBlank; reason++ {
+		assert.ErrorIf(t, labels[reason.String()], "%d has the label %q of another one", reason, reason)
+		labels[reason.String()] = true
+		want := http.StatusBadRequest
+		switch {
+		case reason == ReasonNone:
+			want = 0
+		case reason == ReasonSize:
+			want = http.StatusRequestEntityTooLarge
+		case reason < ReasonSize:
+			want = http.StatusUnsupportedMediaType
+		}
+		assert.Equal(t, reason.Status(), want, "the status of %q", reason)
+	}
+}
