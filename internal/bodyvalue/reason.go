@@ -9,40 +9,62 @@ type Reason uint8
 const (
 	ReasonNone Reason = iota
 
+	// Those of the request's header.
+
 	ReasonNoType   // the request has no Content-Type
 	ReasonTypes    // the request has several, or a list
-	ReasonType     // the type is neither JSON nor a form, or not as applications agree on it
+	ReasonType     // the type is none that has the value, or not as applications agree on it
 	ReasonCharset  // the charset is not UTF-8, is given twice, or stands in another parameter
 	ReasonEncoding // the request has a Content-Encoding
 	ReasonBoundary // the boundary of multipart/form-data is missing, or parsers read different ones
 
-	ReasonSize // the body is larger than is read; for those who read bodies
+	// Those of a body that is not read.
 
-	ReasonByte         // urlencoded: a byte that browsers encode
-	ReasonStart        // urlencoded: it begins as JSON, a comment or a query does
-	ReasonPercent      // urlencoded: % without two hexadecimal digits
-	ReasonSemicolon    // urlencoded: a semicolon, which separates fields for some
-	ReasonUTF8         // a name or a value is no UTF-8
-	ReasonCharsetField // a field _charset_ may change how the others are decoded
-	ReasonDelimiter    // multipart: text before or behind, the boundary elsewhere, or the last one is missing
-	ReasonParts        // multipart: more than 1,000 parts
-	ReasonHead         // multipart: a part's head is folded, has control characters, or a field that is not known
-	ReasonDisposition  // multipart: no Content-Disposition in the one form that all read
-	ReasonPartType     // multipart: a part's type, for which some decode or unpack it
+	ReasonSize     // the body is larger than is read
+	ReasonStreamed // the body is exchanged as it comes
 
-	ReasonQuery    // a parameter of the query may replace the field
-	ReasonConflict // two fields may be the one
-	ReasonPrefix   // the field is a list or an object for some
-	ReasonFile     // the field is a file
+	// Those of a whole body.
 
-	ReasonControl       // the value has a control character other than tab, CR, LF
-	ReasonByteOrderMark // the value has U+FEFF
-	ReasonNoncharacter  // the value has a noncharacter, such as U+FFFF
-	ReasonBlank         // the value has a blank at an end, where it counts
+	ReasonSyntax        // JSON: the body is not one document of RFC 8259, or it is cut off
+	ReasonDepth         // JSON: objects and arrays stand in more than 512 levels
+	ReasonByteOrderMark // JSON: the body begins with a byte order mark; or a text has U+FEFF
+	ReasonUTF8          // a name or a text is no UTF-8
+	ReasonByte          // urlencoded: a byte that browsers encode
+	ReasonStart         // urlencoded: it begins as JSON, a comment or a query does
+	ReasonPercent       // urlencoded: % without two hexadecimal digits
+	ReasonSemicolon     // urlencoded: a semicolon, which separates fields for some
+	ReasonCharsetField  // a field _charset_ may change how the others are decoded
+	ReasonDelimiter     // multipart: text before or behind, the boundary elsewhere, or the last one is missing
+	ReasonParts         // multipart: more than 1,000 parts
+	ReasonHead          // multipart: a part's head is folded, has control characters, or a field that is not known
+	ReasonDisposition   // multipart: no Content-Disposition in the one form that all read
+	ReasonPartType      // multipart: a part's type, for which some decode or unpack it
+
+	// Those of a name or a path.
+
+	ReasonQuery    // a parameter of the query may replace the value
+	ReasonRepeated // JSON: a name on the path stands more than once, also in another case
+	ReasonCase     // JSON: a name on the path stands in another case alone
+	ReasonFlat     // JSON: a name at the root is the whole path, such as "user.email"
+	ReasonArray    // JSON: the path meets an array
+	ReasonConflict // form: two fields may be the one
+	ReasonPrefix   // form: the field is a list or an object for some
+	ReasonFile     // form: the field is a file
+
+	// Those of a text or a number.
+
+	ReasonSurrogate    // JSON: a string, or a name beside one on the path, has half a surrogate pair
+	ReasonNUL          // JSON: a string, or a name beside one on the path, has U+0000
+	ReasonNumber       // JSON: parsers round the number in different ways
+	ReasonControl      // the text has a control character other than tab, CR, LF
+	ReasonNoncharacter // the text has a noncharacter, such as U+FFFF
+	ReasonBlank        // the text has a blank at an end, where it counts
+
+	reasons // how many there are
 )
 
 // reasonLabels are the reasons as labels of metrics.
-var reasonLabels = [...]string{
+var reasonLabels = [reasons]string{
 	ReasonNone:          "",
 	ReasonNoType:        "no_type",
 	ReasonTypes:         "several_types",
@@ -51,11 +73,15 @@ var reasonLabels = [...]string{
 	ReasonEncoding:      "content_encoding",
 	ReasonBoundary:      "boundary",
 	ReasonSize:          "size",
+	ReasonStreamed:      "streamed",
+	ReasonSyntax:        "syntax",
+	ReasonDepth:         "depth",
+	ReasonByteOrderMark: "byte_order_mark",
+	ReasonUTF8:          "utf8",
 	ReasonByte:          "raw_byte",
 	ReasonStart:         "first_byte",
 	ReasonPercent:       "percent",
 	ReasonSemicolon:     "semicolon",
-	ReasonUTF8:          "utf8",
 	ReasonCharsetField:  "charset_field",
 	ReasonDelimiter:     "delimiter",
 	ReasonParts:         "parts",
@@ -63,11 +89,17 @@ var reasonLabels = [...]string{
 	ReasonDisposition:   "disposition",
 	ReasonPartType:      "part_type",
 	ReasonQuery:         "query",
+	ReasonRepeated:      "repeated_name",
+	ReasonCase:          "other_case",
+	ReasonFlat:          "flat_name",
+	ReasonArray:         "array",
 	ReasonConflict:      "conflict",
 	ReasonPrefix:        "prefix",
 	ReasonFile:          "file",
+	ReasonSurrogate:     "surrogate",
+	ReasonNUL:           "nul",
+	ReasonNumber:        "number",
 	ReasonControl:       "control",
-	ReasonByteOrderMark: "byte_order_mark",
 	ReasonNoncharacter:  "noncharacter",
 	ReasonBlank:         "blank",
 }

@@ -33,17 +33,17 @@ func TestValue_Exact(t *testing.T) {
 // TestReason_Status has a label and a status for each reason.
 func TestReason_Status(t *testing.T) {
 	labels := map[string]bool{}
-	for reason := ReasonNone; reason <= ReasonBlank; reason++ {
+	for reason := range reasons {
 		assert.ErrorIf(t, labels[reason.String()], "%d has the label %q of another one", reason, reason)
 		labels[reason.String()] = true
 		want := http.StatusBadRequest
 		switch {
 		case reason == ReasonNone:
 			want = 0
-		case reason == ReasonSize:
-			want = http.StatusRequestEntityTooLarge
 		case reason < ReasonSize:
 			want = http.StatusUnsupportedMediaType
+		case reason == ReasonSize:
+			want = http.StatusRequestEntityTooLarge
 		}
 		assert.Equal(t, reason.Status(), want, "the status of %q", reason)
 	}

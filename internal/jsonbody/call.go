@@ -1,5 +1,7 @@
 package jsonbody
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+
 // Call is a call of JSON-RPC 2.0 (https://www.jsonrpc.org/specification), such as MCP sends. The zero value is none.
 type Call struct {
 	kind   CallKind
@@ -62,16 +64,23 @@ func ReadCall(body []byte) Call {
 	if r.isArray() {
 		return Call{kind: CallBatch}
 	}
-	version, method := r.Value(callVersion), r.Value(callMethod)
-	if version.kind != KindString || version.text != "2.0" || method.kind != KindString {
+	version, isVersion := r.string(callVersion)
+	method, isMethod := r.string(callMethod)
+	if !isVersion || version != "2.0" || !isMethod {
 		return Call{}
 	}
 	from, to, isNamed, ok := r.span(callID)
 	switch {
 	case !isNamed:
-		return Call{kind: CallNotification, method: method.text}
+		return Call{kind: CallNotification, method: method}
 	case !ok || to-from > maxCallID:
 		return Call{}
 	}
-	return Call{kind: CallRequest, method: method.text, id: body[from:to:to]}
+	return Call{kind: CallRequest, method: method, id: body[from:to:to]}
+}
+
+// string returns the string that a path has. It is false for anything else.
+func (r *Request) string(number int) (text string, ok bool) {
+	content, text, reason := r.read(number)
+	return text, content == contentString && reason == bodyvalue.ReasonNone
 }

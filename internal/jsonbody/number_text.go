@@ -16,7 +16,7 @@ const (
 	decimalBase = 10
 )
 
-// numberText returns a number that is valid JSON in its only form, see [Value.Text]. It is false for one that
+// numberText returns a number that is valid JSON in its only form, see [Request.Value]. It is false for one that
 // parsers round in different ways: node and Go beyond 2^53, PHP and Perl after 15 digits.
 func numberText(raw []byte) (string, bool) {
 	if len(raw) > maxNumber {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // harmlessReaders are cases in which a reader of another value may be passed over, with the reason.
@@ -19,14 +20,14 @@ var harmlessReaders = map[string]string{
 func TestRequest_readers(t *testing.T) {
 	for _, row := range rows(t, "readers.txt", 6) {
 		name, body, want, answers := row[0], unescaped(t, row[2]), unescaped(t, row[3]), strings.Split(row[5], " | ")
-		value := requestPlan(t, row[1]).ReadRequest([]byte(body)).Value(0)
-		got := strings.TrimSuffix(resultOf(value)+" "+value.Reason().String(), " ")
+		r := requestPlan(t, row[1]).ReadRequest([]byte(body))
+		got := reasonedResult(r)
 		assert.Equal(t, got, want, "%s: %q", name, body)
-		if value.Kind() == KindUnreadable || harmlessReaders[name] != "" {
+		if r.Value(0).Kind() == bodyvalue.KindUnreadable || harmlessReaders[name] != "" {
 			continue
 		}
 		for _, answer := range answers {
-			assert.ErrorIf(t, !isAnswer(t, value, answer), "%s: %q is %s, and a reader reads %s", name, body, got, answer)
+			assert.ErrorIf(t, !isAnswer(t, r, answer), "%s: %q is %s, and a reader reads %s", name, body, got, answer)
 		}
 	}
 }
@@ -37,17 +38,19 @@ func unescaped(t *testing.T, text string) string {
 	return assert.NoError(strconv.Unquote(`"` + strings.ReplaceAll(text, `"`, `\"`) + `"`))(t)
 }
 
-// isAnswer reports whether a value is what a reader has read.
-func isAnswer(t *testing.T, value Value, answer string) bool {
+// isAnswer reports whether the first path has what a reader has read.
+func isAnswer(t *testing.T, r *Request, answer string) bool {
 	t.Helper()
-	kind, text, _ := strings.Cut(answer, ":")
-	switch value.Kind() {
-	case KindAbsent:
+	value := r.Value(0)
+	if value.Kind() == bodyvalue.KindAbsent {
 		return answer == "-"
-	case KindString:
+	}
+	kind, text, _ := strings.Cut(answer, ":")
+	switch content, _, _ := r.read(0); content {
+	case contentString:
 		var decoded string
 		return kind == "s" && json.Unmarshal([]byte(text), &decoded) == nil && decoded == value.Text()
-	case KindNumber:
+	case contentNumber:
 		want, ok := new(big.Rat).SetString(text)
 		return kind == "n" && ok && referenceRat(t, value.Text()).Cmp(want) == 0
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // referenceValue is a value of a document as encoding/json reads it.
@@ -114,13 +116,21 @@ func referenceResult(v *referenceValue, names []string) string {
 		if referenceBroken(v.raw) {
 			return referenceUnreadable
 		}
-		return "string:" + token
+		return referenceString(token)
 	case bool:
 		return "word:" + strconv.FormatBool(token)
 	case json.Number:
 		return referenceText(string(token))
 	}
 	return "absent"
+}
+
+// referenceString returns a string as the design has it.
+func referenceString(text string) string {
+	if bodyvalue.New(text).Kind() == bodyvalue.KindUnreadable {
+		return referenceUnreadable
+	}
+	return "string:" + text
 }
 
 // member returns the member of a name; nil: there is none.

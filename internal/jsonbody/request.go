@@ -1,5 +1,7 @@
 package jsonbody
 
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+
 // maxLevels is how many objects and arrays may stand within one another: PHP's default, the lowest of parsers that are
 // in use but Ruby's 100, which refuses what is deeper.
 const maxLevels = 512
@@ -10,9 +12,9 @@ const maxLevels = 512
 type Request struct {
 	plan   *RequestPlan
 	state  state
-	reason Reason // why the body is unreadable
-	mark   int    // bytes of a byte order mark that have passed
-	offset int    // bytes of the pieces before
+	reason bodyvalue.Reason // why the body is unreadable
+	mark   int              // bytes of a byte order mark that have passed
+	offset int              // bytes of the pieces before
 
 	arrays [maxLevels / 64]uint64 // a bit for each open object or array: it is an array
 	depth  int                    // how many are open
@@ -31,16 +33,16 @@ type Request struct {
 // finding is what was found at a place.
 type finding struct {
 	content content
-	isNamed bool   // the name has stood in its object, maybe in another case
-	name    Reason // why the value is unreadable: other names in its object
-	names   Reason // why the values within are: a name in this object that parsers read in different ways
-	value   Reason // why the value is: itself
+	isNamed bool             // the name has stood in its object, maybe in another case
+	name    bodyvalue.Reason // why the value is unreadable: other names in its object
+	names   bodyvalue.Reason // why the values within are: a name in this object that parsers read in different ways
+	value   bodyvalue.Reason // why the value is: itself
 	text    string
 	from    int // where a string, number or word stands in the body
 	to      int
 }
 
-// content is the kind of what stands at a place.
+// content is the kind of what stands at a place. From [contentString] on it has a text.
 type content uint8
 
 const (
@@ -93,11 +95,11 @@ func (r *Request) start(data []byte) int {
 	for i < len(data) && r.offset+i == r.mark && data[i] == byteOrderMark[r.mark] {
 		i++
 		if r.mark++; r.mark == len(byteOrderMark) {
-			return r.fail(ReasonByteOrderMark)
+			return r.fail(bodyvalue.ReasonByteOrderMark)
 		}
 	}
 	if r.mark > 0 && i < len(data) && r.state != broken {
-		return r.fail(ReasonSyntax)
+		return r.fail(bodyvalue.ReasonSyntax)
 	}
 	return i
 }
@@ -108,64 +110,69 @@ func (r *Request) End() {
 		r.endSplitNumber(r.offset)
 	}
 	if r.state != whole && r.state != broken {
-		r.fail(ReasonSyntax)
+		r.fail(bodyvalue.ReasonSyntax)
 	}
 }
 
-// Reason returns why the body as a whole is unreadable, or [ReasonNone]. The body must have ended.
-func (r *Request) Reason() Reason { return r.reason }
+// Reason returns why the body as a whole is unreadable, or [bodyvalue.ReasonNone]. The body must have ended.
+func (r *Request) Reason() bodyvalue.Reason { return r.reason }
 
-// Value returns the value of a path, by the number that [RequestPlan.AddPath] returned. The body must have ended.
-func (r *Request) Value(number int) Value {
-	if r.reason != ReasonNone {
-		return unreadable(r.reason)
+// Value returns the value of a path, by the number that [RequestPlan.AddPath] returned. Null and an object are absent
+// values. A text is a string as it was meant, without escapes; true or false; or a number in its only form: digits, with
+// a point where it is no whole number, without an exponent. 1, 1.0 and 1e0 are 1, and -0 is 0. The body must have ended.
+func (r *Request) Value(number int) bodyvalue.Value {
+	content, text, reason := r.read(number)
+	switch {
+	case reason != bodyvalue.ReasonNone:
+		return bodyvalue.Unreadable(reason)
+	case content < contentString:
+		return bodyvalue.Value{}
+	}
+	return bodyvalue.New(text)
+}
+
+// read returns what a path has, and why that is unreadable. The text is that of a string, number or word.
+func (r *Request) read(number int) (content, string, bodyvalue.Reason) {
+	if r.reason != bodyvalue.ReasonNone {
+		return contentNone, "", r.reason
 	}
 	path := &r.plan.paths[number]
 	if path.flat > 0 && r.found[path.flat].isNamed {
-		return unreadable(ReasonFlat)
+		return contentNone, "", bodyvalue.ReasonFlat
 	}
 	f := &r.found[0]
 	for _, id := range path.places {
 		switch {
 		case f.content == contentArray:
-			return unreadable(ReasonArray)
-		case f.names != ReasonNone:
-			return unreadable(f.names)
+			return contentArray, "", bodyvalue.ReasonArray
+		case f.names != bodyvalue.ReasonNone:
+			return contentObject, "", f.names
 		}
-		if f = &r.found[id]; f.name != ReasonNone {
-			return unreadable(f.name)
+		if f = &r.found[id]; f.name != bodyvalue.ReasonNone {
+			return contentNone, "", f.name
 		}
 	}
-	return f.of()
-}
-
-// of returns what was found as a value.
-func (f *finding) of() Value {
-	switch f.content {
-	case contentArray:
-		return unreadable(ReasonArray)
-	case contentString, contentNumber, contentWord:
-		if f.value != ReasonNone {
-			return unreadable(f.value)
-		}
-		return Value{kind: KindString + Kind(f.content-contentString), text: f.text}
+	if f.content == contentArray {
+		return contentArray, "", bodyvalue.ReasonArray
 	}
-	return Value{}
+	return f.content, f.text, f.value
 }
 
 // isArray reports whether the document is an array.
-func (r *Request) isArray() bool { return r.reason == ReasonNone && r.found[0].content == contentArray }
+func (r *Request) isArray() bool {
+	return r.reason == bodyvalue.ReasonNone && r.found[0].content == contentArray
+}
 
 // span returns where the string or number stands that a name at the root has. There is none if ok is false, and if
 // isNamed is false too, the name does not stand there at all.
 func (r *Request) span(number int) (from, to int, isNamed, ok bool) {
 	f := &r.found[r.plan.paths[number].places[0]]
-	ok = f.name == ReasonNone && r.found[0].names == ReasonNone && (f.content == contentString || f.content == contentNumber)
+	ok = f.name == bodyvalue.ReasonNone && r.found[0].names == bodyvalue.ReasonNone && (f.content == contentString || f.content == contentNumber)
 	return f.from, f.to, f.isNamed, ok
 }
 
 // fail makes the body unreadable. It returns a place behind all pieces.
-func (r *Request) fail(reason Reason) int {
+func (r *Request) fail(reason bodyvalue.Reason) int {
 	r.state, r.reason = broken, reason
 	return 0
 }
@@ -176,7 +183,7 @@ func (r *Request) readTokens(data []byte, i int) int {
 		c := data[i]
 		if c <= ' ' {
 			if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
-				return r.fail(ReasonSyntax)
+				return r.fail(bodyvalue.ReasonSyntax)
 			}
 			i++
 			continue
@@ -184,7 +191,7 @@ func (r *Request) readTokens(data []byte, i int) int {
 		switch r.state {
 		case wantColon:
 			if c != ':' {
-				return r.fail(ReasonSyntax)
+				return r.fail(bodyvalue.ReasonSyntax)
 			}
 			r.state = wantValue
 			i++
@@ -196,7 +203,7 @@ func (r *Request) readTokens(data []byte, i int) int {
 		case wantFirstValue, wantValue:
 			i = r.value(data, i)
 		default:
-			return r.fail(ReasonSyntax) // more behind the document
+			return r.fail(bodyvalue.ReasonSyntax) // more behind the document
 		}
 	}
 	return i
@@ -213,7 +220,7 @@ func (r *Request) next(c byte) {
 	case c == ']' && isArray, c == '}' && !isArray:
 		r.close()
 	default:
-		r.fail(ReasonSyntax)
+		r.fail(bodyvalue.ReasonSyntax)
 	}
 }
 
@@ -226,7 +233,7 @@ func (r *Request) inArray() bool {
 // open begins an object or an array.
 func (r *Request) open(isArray bool) {
 	if r.depth == maxLevels {
-		r.fail(ReasonDepth)
+		r.fail(bodyvalue.ReasonDepth)
 		return
 	}
 	bit, content := uint64(1)<<(r.depth%64), contentObject

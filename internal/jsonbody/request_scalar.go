@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // beginName begins the name of a member, or ends an empty object.
@@ -13,7 +15,7 @@ func (r *Request) beginName(data []byte, i int) int {
 		r.close()
 		return i + 1
 	case c != '"':
-		return r.fail(ReasonSyntax)
+		return r.fail(bodyvalue.ReasonSyntax)
 	}
 	i++
 	n, ascii := plainRun(data[i:])
@@ -24,7 +26,7 @@ func (r *Request) beginName(data []byte, i int) int {
 	}
 	name := data[i : i+n]
 	if !ascii && !utf8.Valid(name) {
-		return r.fail(ReasonUTF8)
+		return r.fail(bodyvalue.ReasonUTF8)
 	}
 	r.state, r.at = wantColon, nowhere
 	if r.depth == r.led {
@@ -39,7 +41,7 @@ func (r *Request) endName() {
 	r.state, r.at = wantColon, nowhere
 	switch object := &r.found[r.object]; {
 	case r.depth != r.led: // no path leads there
-	case reason != ReasonNone:
+	case reason != bodyvalue.ReasonNone:
 		object.names = reason
 	case r.text.length <= r.plan.longest:
 		r.at = r.member(r.text.kept, false)
@@ -58,9 +60,9 @@ func (r *Request) member(name []byte, ascii bool) (at int) {
 		case ascii && child.isASCII && len(name) != len(child.name), !bytes.EqualFold(name, child.name):
 			continue
 		case f.isNamed:
-			f.name = ReasonRepeated
+			f.name = bodyvalue.ReasonRepeated
 		case string(name) != string(child.name):
-			f.name = ReasonCase
+			f.name = bodyvalue.ReasonCase
 		default:
 			at = id
 		}
@@ -84,7 +86,7 @@ func (r *Request) beginString(data []byte, i int) int {
 	}
 	run := data[i : i+n]
 	if !ascii && !utf8.Valid(run) {
-		return r.fail(ReasonUTF8)
+		return r.fail(bodyvalue.ReasonUTF8)
 	}
 	r.size.string(n, n > encodedLength && isEncoded(run[:encodedLength]))
 	if f, isKept := r.scalar(contentString, r.offset+i+n+1); isKept {
@@ -112,7 +114,7 @@ func (r *Request) readString(data []byte, i int) int {
 	for i < len(data) {
 		if t.escape != escapeNone {
 			if !t.escaped(data[i]) {
-				return r.fail(ReasonSyntax)
+				return r.fail(bodyvalue.ReasonSyntax)
 			}
 			i++
 			continue
@@ -123,14 +125,14 @@ func (r *Request) readString(data []byte, i int) int {
 		case ascii && t.isBetween():
 			t.add(run)
 		case !t.plain(run, ascii):
-			return r.fail(ReasonUTF8)
+			return r.fail(bodyvalue.ReasonUTF8)
 		}
 		if i += n; i == len(data) {
 			return i
 		}
 		switch c := data[i]; {
 		case t.isCut():
-			return r.fail(ReasonUTF8)
+			return r.fail(bodyvalue.ReasonUTF8)
 		case c == '"' && r.state == inKey:
 			r.endName()
 			return i + 1
@@ -138,7 +140,7 @@ func (r *Request) readString(data []byte, i int) int {
 			r.endString(r.offset + i + 1)
 			return i + 1
 		case c != '\\':
-			return r.fail(ReasonSyntax)
+			return r.fail(bodyvalue.ReasonSyntax)
 		}
 		if n = t.wholeEscape(data[i:]); n == 0 {
 			n, t.escape = 1, escapeLetter
@@ -153,7 +155,7 @@ func (r *Request) beginNumber(data []byte, i int) int {
 	n := numberEnd(data[i:])
 	switch {
 	case n < 0:
-		return r.fail(ReasonSyntax)
+		return r.fail(bodyvalue.ReasonSyntax)
 	case n == 0:
 		r.state, r.number = inNumber, number{}
 		r.text.begin(maxNumber + 1)
@@ -171,7 +173,7 @@ func (r *Request) endNumber(raw []byte, end int) {
 	}
 	text, ok := numberText(raw)
 	if !ok {
-		f.value = ReasonNumber
+		f.value = bodyvalue.ReasonNumber
 		return
 	}
 	f.text = text
@@ -193,7 +195,7 @@ func (r *Request) readNumber(data []byte, i int) int {
 // endSplitNumber ends a number that came in pieces.
 func (r *Request) endSplitNumber(end int) {
 	if !r.number.complete() {
-		r.fail(ReasonSyntax)
+		r.fail(bodyvalue.ReasonSyntax)
 		return
 	}
 	r.endNumber(r.text.kept, end)
@@ -216,7 +218,7 @@ func (r *Request) beginWord(data []byte, i int) int {
 	case wordNull[0]:
 		r.word = wordNull
 	default:
-		return r.fail(ReasonSyntax)
+		return r.fail(bodyvalue.ReasonSyntax)
 	}
 	r.state, r.passed = inWord, 0
 	return r.readWord(data, i)
@@ -227,7 +229,7 @@ func (r *Request) readWord(data []byte, i int) int {
 	rest := r.word[r.passed:]
 	n := min(len(rest), len(data)-i)
 	if string(data[i:i+n]) != rest[:n] {
-		return r.fail(ReasonSyntax)
+		return r.fail(bodyvalue.ReasonSyntax)
 	}
 	if r.passed += n; r.passed == len(r.word) {
 		r.endWord(r.offset + i + n)

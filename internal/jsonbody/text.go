@@ -3,6 +3,8 @@ package jsonbody
 import (
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // text decodes a string that has escapes or comes in pieces.
@@ -213,13 +215,13 @@ func newHexDigits() (values [256]int32) {
 }
 
 // end ends the string and returns why applications may read different ones.
-func (t *text) end() Reason {
+func (t *text) end() bodyvalue.Reason {
 	t.endPair()
 	switch {
 	case t.lone:
-		return ReasonSurrogate
+		return bodyvalue.ReasonSurrogate
 	case t.nul:
-		return ReasonNUL
+		return bodyvalue.ReasonNUL
 	}
-	return ReasonNone
+	return bodyvalue.ReasonNone
 }
