@@ -67,8 +67,8 @@ func FuzzRequest_pieces(f *testing.F) {
 		for i := range plan.places {
 			assert.Equal(t, pieces.found[i], one.found[i], "place %d of %q", i, body)
 		}
-		n, reason := one.Tokens(7)
-		m, reasonPieces := pieces.Tokens(7)
+		n, reason := one.Weight().Tokens(7)
+		m, reasonPieces := pieces.Weight().Tokens(7)
 		assert.ErrorIf(t, n != m || reason != reasonPieces, "%d %s tokens in one piece, %d %s in pieces", n, reason, m, reasonPieces)
 	})
 }
@@ -103,7 +103,7 @@ func FuzzRequest_reference(f *testing.F) {
 			assert.Equal(t, resultOf(r, i), referenceResult(want, path.names), "%s in %q (%s)", text, body, r.Value(i).Reason())
 		}
 		if want != nil {
-			assert.Equal(t, r.Input(), referenceInput(want), "input of %q", body)
+			assert.Equal(t, r.Weight().Input(), referenceInput(want), "input of %q", body)
 		}
 	})
 }

@@ -97,14 +97,14 @@ func TestRequest_levels(t *testing.T) {
 func TestRequestPlan_empty(t *testing.T) {
 	r := new(RequestPlan).ReadRequest([]byte(`{"a":"12345","b":[1,{}]}`))
 	assert.Equal(t, r.Reason(), bodyvalue.ReasonNone, "reason")
-	assert.Equal(t, r.Input(), 2, "input")
-	assert.Equal(t, new(RequestPlan).ReadRequest([]byte("{")).Input(), 0, "input of half a document")
+	assert.Equal(t, r.Weight().Input(), 2, "input")
+	assert.Equal(t, new(RequestPlan).ReadRequest([]byte("{")).Weight().Input(), 0, "input of half a document")
 	var plan RequestPlan
 	plan.AddPath(Path{})
 	assert.Equal(t, resultOf(plan.ReadRequest([]byte("1.0")), 0), "number:1", "document")
 }
 
-func TestRequest_Tokens(t *testing.T) {
+func TestWeight_Tokens(t *testing.T) {
 	plan := requestPlan(t, "max_tokens")
 	plan.AddTokens()
 	plan.AddTokens()
@@ -119,14 +119,14 @@ func TestRequest_Tokens(t *testing.T) {
 	for _, row := range append(cases, rows(t, "weights.txt", 2)...) {
 		for _, length := range []int{len(row[0]), 1, 5} {
 			r := readPieces(plan, row[0], length)
-			n, reason := r.Tokens(100)
+			n, reason := r.Weight().Tokens(100)
 			assert.Equal(t, strconv.FormatInt(n, 10), row[1], "%.100s, pieces of %d (%s)", row[0], length, reason)
 		}
 	}
 }
 
-// TestRequest_Tokens_reasons has the reasons why the fallback is taken.
-func TestRequest_Tokens_reasons(t *testing.T) {
+// TestWeight_Tokens_reasons has the reasons why the fallback is taken.
+func TestWeight_Tokens_reasons(t *testing.T) {
 	var plan RequestPlan
 	plan.AddTokens()
 	for body, want := range map[string]bodyvalue.Reason{
@@ -140,7 +140,7 @@ func TestRequest_Tokens_reasons(t *testing.T) {
 		`{"max_tokens":"\ud800"}`:         bodyvalue.ReasonSurrogate,
 		`{"max_tokens":3}`:                bodyvalue.ReasonNone,
 	} {
-		_, reason := plan.ReadRequest([]byte(body)).Tokens(1)
+		_, reason := plan.ReadRequest([]byte(body)).Weight().Tokens(1)
 		assert.Equal(t, reason, want, "%s", body)
 	}
 }

@@ -48,7 +48,7 @@ func (b *Body) usage(u *usage) (int64, error) {
 }
 
 // TokenCost returns the tokens that the body tells, or of a stream that tells none an estimate: one token for each
-// event or line of JSON and those of the input, at least so many. The input is [Request.Input] where the weight is
+// event or line of JSON and those of the input, at least so many. The input is [Weight.Input] where the weight is
 // estimated too, or else 0. It is meant for responses that succeed: one event that says what failed is no answer, and
 // for it [Body.Tokens] is right. Errors are those of Tokens; a stream without any event of JSON is [ErrAbsent].
 func (b *Body) TokenCost(input, least int64) (int64, error) {

@@ -21,7 +21,7 @@ var (
 	answerNames = [][]string{{"n"}, {"best_of"}, {"generationConfig", "candidateCount"}}
 )
 
-// AddTokens adds what [Request.Tokens] needs.
+// AddTokens adds what [Weight.Tokens] needs.
 func (p *RequestPlan) AddTokens() {
 	if len(p.tokens.outputs) > 0 {
 		return
@@ -34,33 +34,26 @@ func (p *RequestPlan) AddTokens() {
 	}
 }
 
-// Tokens returns how many tokens a call to a language model may cost, from 0 to [Max]:
-//
-//	answers × output + input
-//
-// The output is the largest bound of an answer's tokens that the body has, or n if it has none; answers is how many the
-// body asks for, at least 1. If the body is unreadable, or one of these numbers, it is n, and the reason says why. The
-// plan must have [RequestPlan.AddTokens], and the body must have ended.
-func (r *Request) Tokens(n int64) (int64, bodyvalue.Reason) {
+// Weight is what the body of a call to a language model says of its cost. The zero value is that of a call without a
+// body. It does not hold the body.
+type Weight struct {
+	output  int64 // the largest bound of an answer's tokens; 0: there is none
+	answers int64 // how many are asked for; 0: the body does not say
+	input   int64 // see [Weight.Input]
+	reason  bodyvalue.Reason
+}
+
+// Weight returns what the body says of its cost. The plan must have [RequestPlan.AddTokens], and the body must have
+// ended.
+func (r *Request) Weight() (w Weight) {
 	if r.reason != bodyvalue.ReasonNone {
-		return n, r.reason
+		return Weight{reason: r.reason}
 	}
-	output, reason := r.largest(r.plan.tokens.outputs)
-	if reason != bodyvalue.ReasonNone {
-		return n, reason
+	w.input = r.size.tokens()
+	if w.output, w.reason = r.largest(r.plan.tokens.outputs); w.reason == bodyvalue.ReasonNone {
+		w.answers, w.reason = r.largest(r.plan.tokens.answers)
 	}
-	if output == 0 {
-		output = n
-	}
-	answers, reason := r.largest(r.plan.tokens.answers)
-	if reason != bodyvalue.ReasonNone {
-		return n, reason
-	}
-	hi, lo := bits.Mul64(uint64(output), uint64(max(1, answers)))
-	if hi > 0 || lo > Max {
-		return Max, bodyvalue.ReasonNone
-	}
-	return min(Max, int64(lo)+r.Input()), bodyvalue.ReasonNone
+	return w
 }
 
 // largest returns the largest positive whole number of paths; 0: there is none.
@@ -77,12 +70,28 @@ func (r *Request) largest(paths []int) (n int64, reason bodyvalue.Reason) {
 	return n, bodyvalue.ReasonNone
 }
 
+// Tokens returns how many tokens the call may cost, from 0 to [Max]:
+//
+//	answers × output + input
+//
+// The output is the largest bound of an answer's tokens that the body has, or n if it has none; answers is how many the
+// body asks for, at least 1. If the body is unreadable, or one of these numbers, it is n, and the reason says why.
+func (w Weight) Tokens(n int64) (int64, bodyvalue.Reason) {
+	if w.reason != bodyvalue.ReasonNone {
+		return n, w.reason
+	}
+	output := w.output
+	if output == 0 {
+		output = n
+	}
+	hi, lo := bits.Mul64(uint64(output), uint64(max(1, w.answers)))
+	if hi > 0 || lo > Max {
+		return Max, bodyvalue.ReasonNone
+	}
+	return min(Max, int64(lo)+w.input), bodyvalue.ReasonNone
+}
+
 // Input returns an estimate of the tokens that a language model reads of the body, from 0 to [Max]: a quarter of the
 // bytes of all strings that are values, but for long ones of base64; and one for each number in an array of numbers.
-// Of an unreadable body it is 0. The body must have ended.
-func (r *Request) Input() int64 {
-	if r.reason != bodyvalue.ReasonNone {
-		return 0
-	}
-	return r.size.tokens()
-}
+// Of an unreadable body it is 0.
+func (w Weight) Input() int64 { return w.input }
