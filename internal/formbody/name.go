@@ -59,6 +59,9 @@ func ParseName(text string) (Name, error) {
 // String returns the name as it was parsed.
 func (n Name) String() string { return n.text }
 
+// IsBare reports whether the name has no elements: it is nothing but separators.
+func (n Name) IsBare() bool { return n.pattern == "" }
+
 // match says how two names compare.
 type match uint8
 

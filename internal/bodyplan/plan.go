@@ -1,0 +1,106 @@
+// Package bodyplan reads the values that a handler needs of requests' bodies, in one pass each. Placeholders name them:
+// {http.redis_ratelimit.json.<path>} and {http.redis_ratelimit.form.<name>}.
+package bodyplan
+
+import (
+	"net/http"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/formbody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
+)
+
+// Plan is what is read of each body. The zero value reads nothing. It must not be changed once it is used; then many
+// requests use it at a time.
+type Plan struct {
+	sources []plannedSource
+	numbers map[string]int // of the sources, by name
+	tokens  bool           // those of a language model are read
+	forms   bool           // a source is a field of a form
+	paths   bool           // a source is a path of JSON
+
+	json jsonbody.RequestPlan
+	form formbody.Plan
+}
+
+// plannedSource is a source with its place in the plan of its format.
+type plannedSource struct {
+	Source
+	number int
+}
+
+// Add adds a source and returns its number, for [Values.Value]. The same source has the same number.
+func (p *Plan) Add(s Source) int {
+	if number, ok := p.numbers[s.name]; ok {
+		return number
+	}
+	planned := plannedSource{Source: s}
+	if s.isForm {
+		planned.number, p.forms = p.form.Add(s.field), true
+	} else {
+		planned.number, p.paths = p.json.AddPath(s.path), true
+	}
+	if p.numbers == nil {
+		p.numbers = map[string]int{}
+	}
+	p.numbers[s.name] = len(p.sources)
+	p.sources = append(p.sources, planned)
+	return p.numbers[s.name]
+}
+
+// AddTokens adds what [Values.Tokens] needs.
+func (p *Plan) AddTokens() {
+	p.tokens = true
+	p.json.AddTokens()
+}
+
+// With returns a plan that reads more. The sources of this one keep their numbers.
+func (p *Plan) With(sources ...Source) *Plan {
+	more := new(Plan)
+	for i := range p.sources {
+		more.Add(p.sources[i].Source)
+	}
+	if p.tokens {
+		more.AddTokens()
+	}
+	for i := range sources {
+		more.Add(sources[i])
+	}
+	return more
+}
+
+// IsEmpty reports whether nothing is read.
+func (p *Plan) IsEmpty() bool { return len(p.sources) == 0 && !p.tokens }
+
+// Number returns the number of a source, by the name of its placeholder without braces.
+func (p *Plan) Number(name string) (int, bool) {
+	number, ok := p.numbers[name]
+	return number, ok
+}
+
+// Type is what a request's header says of its body. The zero value is a body without a type.
+type Type struct{ form formbody.Type }
+
+// TypeOf returns what a header says of the body, and why nothing that the plan reads can be in it, so that the body
+// needs not be read: see [Plan.Unread]. If something can, the reason is [bodyvalue.ReasonNone]. Names in the header are
+// canonical, as net/http has them.
+func (p *Plan) TypeOf(header http.Header) (Type, bodyvalue.Reason) {
+	t := formbody.TypeOf(header)
+	reason := t.Reason()
+	if reason == bodyvalue.ReasonNone && !p.reads(t.Format()) {
+		reason = bodyvalue.ReasonType
+	}
+	return Type{t}, reason
+}
+
+// reads reports whether something is read of a format.
+func (p *Plan) reads(format formbody.Format) bool {
+	switch format {
+	case formbody.FormatJSON:
+		return p.paths || p.tokens
+	case formbody.FormatURLEncoded, formbody.FormatMultipart:
+		return p.forms
+	default:
+		return false
+	}
+}

@@ -1,0 +1,103 @@
+package bodyplan
+
+import (
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/formbody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
+)
+
+// Values are what a plan has read of one request. They hold copies of the texts alone, not the body. They may be used
+// at several places at a time.
+type Values struct {
+	values []bodyvalue.Value // by the number of the source
+	few    [4]bodyvalue.Value
+	weight jsonbody.Weight
+	unread bodyvalue.Reason // why there is no weight
+}
+
+// Read reads a complete body, and does not keep it. The query is that of the request's URL, as it was sent: a value is
+// unreadable if a parameter of the query conflicts with its field, or with the first name of its path, since some
+// applications prefer the parameter. So is a value of another format than the body's.
+func (p *Plan) Read(t Type, query string, body []byte) *Values {
+	format := t.form.Format()
+	if !p.reads(format) {
+		reason := t.form.Reason()
+		if reason == bodyvalue.ReasonNone {
+			reason = bodyvalue.ReasonType
+		}
+		return p.Unread(reason, query)
+	}
+	if format == formbody.FormatJSON {
+		return p.readJSON(query, body)
+	}
+	fields := p.form.Read(t.form, "", body)
+	v := p.valuesOf(query, func(s *plannedSource) bodyvalue.Value {
+		if !s.isForm {
+			return bodyvalue.Unreadable(bodyvalue.ReasonType)
+		}
+		return fields[s.number]
+	})
+	v.unread = bodyvalue.ReasonType
+	return v
+}
+
+func (p *Plan) readJSON(query string, body []byte) *Values {
+	r := p.json.ReadRequest(body)
+	v := p.valuesOf(query, func(s *plannedSource) bodyvalue.Value {
+		if s.isForm {
+			return bodyvalue.Unreadable(bodyvalue.ReasonType)
+		}
+		return r.Value(s.number)
+	})
+	v.weight = r.Weight()
+	return v
+}
+
+// Unread returns the values of a body that is not read, for a reason: each is unreadable. The query is that of
+// [Plan.Read].
+func (p *Plan) Unread(reason bodyvalue.Reason, query string) *Values {
+	v := p.valuesOf(query, func(*plannedSource) bodyvalue.Value { return bodyvalue.Unreadable(reason) })
+	v.unread = reason
+	return v
+}
+
+// Absent returns the values of a request without a body: each is absent, but for those that the query makes unreadable,
+// see [Plan.Read].
+func (p *Plan) Absent(query string) *Values {
+	return p.valuesOf(query, func(*plannedSource) bodyvalue.Value { return bodyvalue.Value{} })
+}
+
+// valuesOf returns the values that a function returns, where the query has nothing to say.
+func (p *Plan) valuesOf(query string, of func(*plannedSource) bodyvalue.Value) *Values {
+	v := new(Values)
+	v.values = v.few[:min(len(p.sources), len(v.few))]
+	if len(p.sources) > len(v.few) {
+		v.values = make([]bodyvalue.Value, len(p.sources))
+	}
+	for i := range p.sources {
+		s := &p.sources[i]
+		if s.field.InQuery(query) {
+			v.values[i] = bodyvalue.Unreadable(bodyvalue.ReasonQuery)
+		} else {
+			v.values[i] = of(s)
+		}
+	}
+	return v
+}
+
+// Value returns the value of a source, by the number that [Plan.Add] or [Plan.Number] returned.
+func (v *Values) Value(n int) bodyvalue.Value { return v.values[n] }
+
+// Tokens returns how many tokens a call to a language model may cost, see [jsonbody.Weight.Tokens]. It is n where the
+// body does not tell, and the reason says why if the body, or a number that counts, is unreadable. The plan must have
+// [Plan.AddTokens].
+func (v *Values) Tokens(n int64) (int64, bodyvalue.Reason) {
+	if v.unread != bodyvalue.ReasonNone {
+		return n, v.unread
+	}
+	return v.weight.Tokens(n)
+}
+
+// Input returns an estimate of the tokens that a language model reads of the body, see [jsonbody.Weight.Input]. It is 0
+// where the body is not read, or no JSON.
+func (v *Values) Input() int64 { return v.weight.Input() }
