@@ -1,0 +1,95 @@
+package requestbody
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+)
+
+// shareDivisor is the part of an account that one client may hold: an eighth.
+const shareDivisor = 8
+
+// Account counts the bytes of bodies that a process holds at once, and whose they are. One account serves all sites of
+// a process, and lives over reloads. It is safe for concurrent use.
+//
+// A body counts with the memory that it takes: its buffer, which may have room for more, and 256 bytes beside it. What
+// a buffer was before it grew is the garbage collector's, and does not count.
+type Account struct {
+	limit atomic.Int64 // bytes that all may hold
+	held  atomic.Int64 // bytes that all hold
+
+	shares limiter.Shards[shares]
+}
+
+// shares are the bytes that clients hold. A client that holds none has no entry. A body counts with more than 256
+// bytes, so that the entries are bounded by the account.
+type shares struct {
+	mu   sync.Mutex
+	held map[string]int64
+	most int // entries at once in this map
+}
+
+// fewShares is how many entries a map may have had to be kept when it is empty. Maps do not shrink.
+const fewShares = 256
+
+// NewAccount returns an account of bodies, which may hold that many bytes at once.
+func NewAccount(limit int64) *Account {
+	a := new(Account)
+	a.limit.Store(limit)
+	return a
+}
+
+// SetLimit sets how many bytes all bodies may hold at once. Bodies that are held stay.
+func (a *Account) SetLimit(limit int64) { a.limit.Store(limit) }
+
+// Held returns how many bytes all bodies hold.
+func (a *Account) Held() int64 { return a.held.Load() }
+
+// LargestBody returns the size in bytes of the largest body for which an account of such a limit ever has room: what
+// one client may hold, without what a body takes beside its bytes. It is at least 0.
+func LargestBody(limit int64) int64 { return max(0, limit/shareDivisor-overhead) }
+
+// charge takes bytes for a client's body. It returns [NoShare] or [NoRoom], and takes nothing, where they are too many,
+// else undecided.
+func (a *Account) charge(client string, bytes int64) Outcome {
+	limit := a.limit.Load()
+	s := a.shares.Of(client)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	share := s.held[client] + bytes
+	if share > limit/shareDivisor {
+		return NoShare
+	}
+	for {
+		held := a.held.Load()
+		if held+bytes > limit {
+			return NoRoom
+		}
+		if a.held.CompareAndSwap(held, held+bytes) {
+			break
+		}
+	}
+	if s.held == nil {
+		s.held = make(map[string]int64)
+	}
+	s.held[client] = share
+	s.most = max(s.most, len(s.held))
+	return undecided
+}
+
+// giveBack gives back bytes that were charged for a client's body.
+func (a *Account) giveBack(client string, bytes int64) {
+	a.held.Add(-bytes)
+	s := a.shares.Of(client)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if share := s.held[client] - bytes; share > 0 {
+		s.held[client] = share
+		return
+	}
+	delete(s.held, client)
+	if len(s.held) == 0 && s.most > fewShares {
+		s.held, s.most = nil, 0
+	}
+}

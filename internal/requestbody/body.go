@@ -1,0 +1,228 @@
+// Package requestbody reads a request's body for the values in it, and plays it back to the handlers behind: the same
+// bytes, the same end, the same trailers. It bounds the size, the time, and the memory that a process and each client's
+// address hold of such bodies. It knows neither rules nor formats.
+package requestbody
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+)
+
+const (
+	// overhead is what a body takes beside its bytes, in bytes.
+	overhead = 256
+
+	// smallest is the room for a body's first bytes, if it may be longer.
+	smallest = 1 << 10
+
+	// From doubled on buffers double. Below they grow to four times, which copies less.
+	doubled = 64 << 10
+)
+
+// Body is a request's body in place of the original one, of which a part has been read. It plays that part back, and goes
+// on with the rest. The server fills the request's trailers in when it has read the original body, whoever reads it.
+//
+// Body is no http.Request.GetBody: a handler that puts another body into the request would leave GetBody as it is, and
+// net/http would send the client's body where it repeats a request.
+type Body struct {
+	original  io.ReadCloser
+	announced int64 // length of the original body; -1: unknown
+
+	account *Account
+	client  string
+
+	mu      sync.Mutex
+	buffer  []byte  // that was read
+	played  int     // bytes of the buffer that were played back
+	further [1]byte // that was read behind a full buffer
+	beyond  int     // how many these are, 0 or 1
+	charged int64   // bytes that the account has for this body
+	end     error   // of the original body behind what was read, io.EOF or another one; nil: there may be more
+	closed  bool
+	ends    bool // what is left is given back with the request
+}
+
+// Read plays back what has been read, then the rest of the original body.
+func (b *Body) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n := b.play(p)
+	left, end := b.unplayed(), b.end
+	b.mu.Unlock()
+	switch {
+	case left > 0:
+		return n, nil
+	case end != nil: // with the last bytes, as net/http does
+		return n, end
+	case n > 0:
+		return n, nil
+	}
+	return b.original.Read(p) // without the lock: Close ends a read by HTTP/2 and HTTP/3
+}
+
+// Close gives back what has not been read, and closes the original body.
+func (b *Body) Close() error {
+	b.discard()
+	return b.original.Close()
+}
+
+// discard gives back what has not been read, and leaves nothing to read.
+func (b *Body) discard() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.free()
+}
+
+// handlerDone gives back at the request's end what no handler has read by then.
+func (b *Body) handlerDone(request context.Context) {
+	b.mu.Lock()
+	known := b.charged == 0 || b.ends
+	b.ends = b.ends || !known
+	b.mu.Unlock()
+	switch {
+	case known:
+	case request.Done() == nil:
+		b.discard()
+	default:
+		context.AfterFunc(request, b.discard)
+	}
+}
+
+// unplayed returns how many bytes have been read and not played back.
+func (b *Body) unplayed() int { return len(b.buffer) - b.played + b.beyond }
+
+// play plays back bytes, and gives up their memory.
+func (b *Body) play(p []byte) (n int) {
+	n = copy(p, b.buffer[b.played:])
+	b.played += n
+	if b.beyond > 0 && n < len(p) && b.played == len(b.buffer) {
+		p[n] = b.further[0]
+		b.beyond = 0
+		n++
+	}
+	switch left := b.unplayed(); {
+	case n == 0:
+	case left == 0:
+		b.free()
+	case cap(b.buffer) >= doubled && left <= cap(b.buffer)/4:
+		b.move(left)
+	}
+	return n
+}
+
+// free gives back everything.
+func (b *Body) free() {
+	b.buffer, b.played, b.beyond = nil, 0, 0
+	if b.charged > 0 {
+		b.account.giveBack(b.client, b.charged)
+		b.charged = 0
+	}
+}
+
+// move moves what has not been played back to a smaller buffer of that size.
+func (b *Body) move(size int) {
+	less := int64(cap(b.buffer) - size)
+	b.copyTo(make([]byte, 0, size))
+	b.account.giveBack(b.client, less)
+	b.charged -= less
+}
+
+// copyTo puts what has not been played back into a buffer that has room for it.
+func (b *Body) copyTo(buffer []byte) {
+	buffer = append(buffer, b.buffer[b.played:]...)
+	b.buffer, b.played, b.beyond = append(buffer, b.further[:b.beyond]...), 0, 0
+}
+
+// take takes what was read into room, and returns room for more. See [Body.room].
+func (b *Body) take(n int, end error, size int) (room []byte, outcome Outcome) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed: // the request has ended, and the account has all
+		return nil, Failed
+	case len(b.buffer) < cap(b.buffer):
+		b.buffer = b.buffer[:len(b.buffer)+n]
+	default:
+		b.beyond = n
+	}
+	b.end = end
+	return b.roomLocked(size)
+}
+
+// room returns where the next bytes belong, or the outcome if there need be none: at most so many that the body is one
+// byte larger than the size. A buffer grows when a byte behind it has arrived, so that its room goes by what a client
+// has sent and not by what it announced.
+func (b *Body) room(size int) (room []byte, outcome Outcome) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.roomLocked(size)
+}
+
+func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
+	held := b.unplayed()
+	switch {
+	case b.closed:
+		return nil, Failed
+	case held > size:
+		return nil, TooLarge
+	case b.end == io.EOF && held == 0: //nolint:errorlint // a wrapped one is no clean end
+		b.free()
+		return nil, Absent
+	case b.beyond > 0 || b.end == nil && cap(b.buffer) == 0:
+		if outcome := b.grow(held, size); outcome != undecided {
+			return nil, outcome
+		}
+	}
+	switch {
+	case b.end == nil && len(b.buffer) == cap(b.buffer):
+		return b.further[:], undecided
+	case b.end == nil:
+		return b.buffer[len(b.buffer):min(cap(b.buffer), len(b.buffer)+size+1-held)], undecided
+	case b.end == io.EOF: //nolint:errorlint // as above
+		return nil, Whole
+	case errors.Is(b.end, os.ErrDeadlineExceeded):
+		return nil, TooSlow
+	}
+	return nil, Failed
+}
+
+// grow makes room behind the bytes that are held, at most for a body of the size or of the announced length. It returns
+// an outcome if the account has none.
+func (b *Body) grow(held, size int) Outcome {
+	capacity := max(smallest, 4*held)
+	if held >= doubled {
+		capacity = 2 * held
+	}
+	if announced := b.announced; announced >= int64(held) && announced < int64(capacity) {
+		capacity = int(announced)
+	}
+	capacity = min(capacity, size)
+	more := int64(capacity - cap(b.buffer))
+	if b.charged == 0 {
+		more += overhead
+	}
+	if outcome := b.account.charge(b.client, more); outcome != undecided {
+		return outcome
+	}
+	b.charged += more
+	b.copyTo(make([]byte, 0, capacity))
+	return undecided
+}
+
+// bytes returns what has been read and not played back, and the error behind it.
+func (b *Body) bytes() ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, http.ErrBodyReadAfterClose
+	}
+	return b.buffer[b.played:], b.end
+}

@@ -1,0 +1,27 @@
+package requestbody
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"golang.org/x/net/http/httpguts"
+)
+
+// outcomeOfHead returns the outcome of a request whose head says that nothing can be read, else undecided. Caddy wraps
+// the body also where there is none, so that the length decides; without a length there may be a body, also of no bytes.
+func outcomeOfHead(r *http.Request, size int64) Outcome {
+	switch {
+	case r.Body == nil, r.Body == http.NoBody, r.ContentLength == 0:
+		return Absent
+	case r.Method == http.MethodConnect, asksForUpgrade(r.Header), caddyhttp.IsIncremental(r.Header):
+		return Streamed
+	case r.ContentLength > size:
+		return TooLarge
+	}
+	return undecided
+}
+
+// asksForUpgrade reports whether a request asks to go on in another protocol (RFC 9110, section 7.8).
+func asksForUpgrade(header http.Header) bool {
+	return len(header["Upgrade"]) > 0 && httpguts.HeaderValuesContainsToken(header["Connection"], "upgrade")
+}

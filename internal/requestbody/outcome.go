@@ -1,0 +1,86 @@
+package requestbody
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Outcome is what reading a request's body led to.
+type Outcome uint8
+
+const (
+	undecided Outcome = iota
+
+	// Absent: the request has no body, or one of no bytes.
+	Absent
+
+	// Streamed: the request may have a body, but one that client and application exchange as it comes: CONNECT, an
+	// upgrade to another protocol, or the header Incremental: ?1. It is not read. A client chooses these, and the
+	// application may read an ordinary body all the same.
+	Streamed
+
+	// Whole: the body is read to its end.
+	Whole
+
+	// TooLarge: the body has more bytes than may be read.
+	TooLarge
+
+	// TooSlow: the body had not arrived in time, by the bounds or by a timeout of the server.
+	TooSlow
+
+	// NoRoom: the process holds as many bytes of bodies as it may.
+	NoRoom
+
+	// NoShare: the process holds as many bytes of this client's bodies as it may of one client.
+	NoShare
+
+	// Failed: reading failed otherwise. The client left, the body's framing is broken, or a handler in front has an error
+	// for it, such as request_body for its max_size. A handler behind gets the same error behind the same bytes.
+	Failed
+)
+
+// RetryAfter is after what time a client may come again for which there was no room.
+const RetryAfter = time.Second
+
+// Status returns the status code of a refusal because of the outcome: 413, 408, or 503 (RFC 9110, section 15). It is 0
+// if the outcome alone refuses nothing.
+func (o Outcome) Status() int {
+	switch o {
+	case TooLarge:
+		return http.StatusRequestEntityTooLarge
+	case TooSlow:
+		return http.StatusRequestTimeout
+	case NoRoom, NoShare:
+		return http.StatusServiceUnavailable
+	}
+	return 0
+}
+
+// Reading is a request's body as far as it was read.
+type Reading struct {
+	outcome Outcome
+	bytes   []byte
+	err     error
+	body    *Body // nil: nothing was read
+}
+
+// Outcome returns what reading led to.
+func (r Reading) Outcome() Outcome { return r.outcome }
+
+// Bytes returns the bytes of a body that is [Whole], for any other outcome nil. They must not be changed. They stay as
+// they are, and what keeps them keeps memory that the account no longer counts once the handlers behind have read the
+// body: copy values before these are called.
+func (r Reading) Bytes() []byte { return r.bytes }
+
+// Err returns the error of a body that [Failed] or was [TooSlow], as a handler gets it that reads the body.
+func (r Reading) Err() error { return r.err }
+
+// HandlerDone must be called when the handler returns that read the body, also by a panic. Bytes that no handler has read
+// stay for error routes until the request ends, and with it its context, whose account they are given back to. Without
+// a context that ends they are given back at once.
+func (r Reading) HandlerDone(request context.Context) {
+	if r.body != nil {
+		r.body.handlerDone(request)
+	}
+}

@@ -1,0 +1,74 @@
+package requestbody
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Bounds are what may be read of a body, and by when.
+type Bounds struct {
+	// Size is the largest body in bytes that is read. Of a larger one at most a byte more is read, and nothing if its length
+	// is announced.
+	Size int
+
+	// Within is the time for it, from the beginning of reading.
+	Within time.Duration
+}
+
+// maxEmptyReads is how often a body in a row may return neither bytes nor an error, as in package bufio.
+const maxEmptyReads = 100
+
+// Read reads the body of a request, of which it replaces r.Body alone: what was read is played back to whoever reads it
+// next. A body that this package has read before is taken up where reading ended, so that a second handler gets what
+// the first one got. A body that another handler has put into the request, or around the one of this package, is read
+// like any other.
+//
+// client is whose share of the account the body takes from: the address's prefix. w is the writer of the request's
+// response. HandlerDone of the reading must be called.
+func (a *Account) Read(w http.ResponseWriter, r *http.Request, client string, bounds Bounds) Reading {
+	if outcome := outcomeOfHead(r, int64(bounds.Size)); outcome != undecided {
+		return Reading{outcome: outcome}
+	}
+	b, known := r.Body.(*Body)
+	if !known {
+		b = &Body{original: r.Body, announced: r.ContentLength, account: a, client: client}
+		r.Body = b
+	}
+	room, outcome := b.room(bounds.Size)
+	if outcome == undecided {
+		limit := setDeadline(w, r, b.original, bounds.Within)
+		outcome = b.fill(room, bounds.Size, &limit)
+		limit.restore(outcome)
+	}
+	reading := Reading{outcome: outcome, body: b}
+	bytes, end := b.bytes()
+	switch outcome {
+	case Whole:
+		reading.bytes = bytes
+	case TooSlow, Failed:
+		reading.err = end
+	}
+	return reading
+}
+
+// fill reads the body until its outcome is known.
+func (b *Body) fill(room []byte, size int, limit *deadline) (outcome Outcome) {
+	for empty := 0; outcome == undecided; {
+		n, err := b.original.Read(room)
+		switch {
+		case err == io.EOF: //nolint:errorlint // a wrapped one is no clean end
+		case err != nil && limit.endedRead(), err == nil && limit.hasPassed():
+			err = os.ErrDeadlineExceeded
+		case err != nil || n > 0:
+			empty = 0
+		default:
+			if empty++; empty == maxEmptyReads {
+				err = io.ErrNoProgress
+			}
+		}
+		room, outcome = b.take(n, err, size)
+	}
+	return outcome
+}

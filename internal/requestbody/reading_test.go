@@ -1,0 +1,321 @@
+package requestbody_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
+)
+
+const (
+	room   = 64 << 20 // of accounts in tests that do not mean to fill them
+	client = "192.0.2.1"
+)
+
+// wide are bounds that no test meets by time.
+func wide(size int) requestbody.Bounds { return requestbody.Bounds{Size: size, Within: time.Minute} }
+
+// reader has hooks read bodies, and gives what was read to a check that runs before the handlers behind.
+func reader(t testing.TB, a *requestbody.Account, bounds requestbody.Bounds, check func(requestbody.Reading)) (name string) {
+	return register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+		reading := a.Read(w, r, client, bounds)
+		defer reading.HandlerDone(r.Context())
+		check(reading)
+		if status := reading.Outcome().Status(); status != 0 && r.Header.Get("X-Refuse") != "" {
+			return caddyhttp.Error(status, errors.New("refused"))
+		}
+		return next.ServeHTTP(w, r)
+	})
+}
+
+// checkReading checks what was read of a body by bounds.
+func checkReading(t testing.TB, got requestbody.Reading, body []byte, size int) {
+	t.Helper()
+	want := requestbody.Whole
+	switch {
+	case len(body) == 0:
+		want = requestbody.Absent
+	case len(body) > size:
+		want = requestbody.TooLarge
+	}
+	assert.Equal(t, got.Outcome(), want, "the outcome for %d of %d bytes", len(body), size)
+	if want == requestbody.Whole {
+		assert.ErrorIf(t, !bytes.Equal(got.Bytes(), body), "%d bytes were read that differ", len(got.Bytes()))
+	} else {
+		assert.ErrorIf(t, got.Bytes() != nil, "%d bytes were read", len(got.Bytes()))
+	}
+	assert.Must(t, got.Err())
+}
+
+// checkGivenBack waits until an account holds nothing. Requests end a moment after their answers.
+func checkGivenBack(t testing.TB, a *requestbody.Account) {
+	t.Helper()
+	assert.Retry(t, "the account has everything back", func() (again bool, seen any) { return a.Held() != 0, a.Held() })
+}
+
+// TestRead_sizes sends bodies around the size, with and without a length, by each version.
+func TestRead_sizes(t *testing.T) {
+	const size = 3000
+	for _, version := range versions {
+		for _, length := range []int{0, 1, size - 1, size, size + 1, 10 * size, 100 * size} {
+			for _, form := range []string{"length", "chunked", "continue", "trailer"} {
+				if form == "continue" && version == "HTTP/3.0" { // its client does not know it
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%d/%s", version, length, form), func(t *testing.T) {
+					body, account := textOf(length), requestbody.NewAccount(room)
+					check := func(got requestbody.Reading) { checkReading(t, got, body, size) }
+					first := reader(t, account, wide(size), check)
+					q := request{version: version, url: theSite.url(version, "/digest"), length: int64(length), body: bytes.NewReader(body),
+						header: http.Header{"X-First": {first}, "X-Second": {first}}}
+					want := seenOf(body, int64(length), "")
+					switch form {
+					case "continue":
+						q.header.Set("Expect", "100-continue")
+					case "chunked", "trailer":
+						q.body, q.length, want.Length = struct{ io.Reader }{q.body}, -1, -1
+						if q.trailer = form == "trailer"; q.trailer {
+							want.Trailer = "reached"
+						}
+					}
+					if version == "HTTP/3.0" {
+						want.Length = -1 // its client sends none
+						if form == "length" || length == 0 {
+							want.Length = int64(length)
+						}
+					}
+					q.want(t, want)
+					checkGivenBack(t, account)
+				})
+			}
+		}
+	}
+}
+
+// TestRead_proxy has Caddy's proxy send what was read: with the same framing and trailers, to the second backend if the
+// first one is not there, and from a buffer of the proxy's.
+func TestRead_proxy(t *testing.T) {
+	for _, path := range []string{"/proxy", "/retries", "/buffered"} {
+		for _, version := range versions {
+			for _, size := range []int{2000, 200} {
+				for _, chunked := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s/%s/%d/%v", path, version, size, chunked), func(t *testing.T) {
+						body, account := textOf(1000), requestbody.NewAccount(room)
+						first := reader(t, account, wide(size), func(got requestbody.Reading) { checkReading(t, got, body, size) })
+						q := request{version: version, url: theSite.url(version, path), length: int64(len(body)), body: bytes.NewReader(body),
+							header: http.Header{"X-First": {first}}}
+						want := seenOf(body, int64(len(body)), "")
+						if chunked {
+							q.body, q.length, want.Length = struct{ io.Reader }{q.body}, -1, -1
+							if path == "/buffered" {
+								want.Length = int64(len(body))
+							} else if version != "HTTP/3.0" {
+								q.trailer, want.Trailer = true, "reached"
+							}
+						}
+						q.want(t, want)
+						checkGivenBack(t, account)
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestRead_none has requests whose bodies are not read.
+func TestRead_none(t *testing.T) {
+	body := textOf(50)
+	for name, test := range map[string]struct {
+		header http.Header
+		size   int
+		want   requestbody.Outcome
+	}{
+		"upgrade":          {http.Header{"Connection": {"keep-alive, Upgrade"}, "Upgrade": {"other"}}, 100, requestbody.Streamed},
+		"no upgrade":       {http.Header{"Upgrade": {"other"}}, 100, requestbody.Whole},
+		"incremental":      {http.Header{"Incremental": {"?1"}}, 100, requestbody.Streamed},
+		"not incremental":  {http.Header{"Incremental": {"?0"}}, 100, requestbody.Whole},
+		"no boolean":       {http.Header{"Incremental": {"1"}}, 100, requestbody.Whole},
+		"announced larger": {http.Header{}, 49, requestbody.TooLarge},
+		"no size":          {http.Header{}, 0, requestbody.TooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			account := requestbody.NewAccount(room)
+			test.header.Set("X-First", register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+				before := r.Body
+				reading := account.Read(w, r, client, wide(test.size))
+				defer reading.HandlerDone(r.Context())
+				assert.Equal(t, reading.Outcome(), test.want, "the outcome")
+				assert.ErrorIf(t, test.want != requestbody.Whole && (r.Body != before || account.Held() != 0), "the body was touched")
+				return next.ServeHTTP(w, r)
+			}))
+			q := request{version: "HTTP/1.1", url: theSite.url("HTTP/1.1", "/digest"), length: 50, body: bytes.NewReader(body), header: test.header}
+			q.want(t, seenOf(body, 50, ""))
+		})
+	}
+}
+
+// TestRead_again has a second handler read the body by other bounds, with another handler's reader around the body and
+// another body in the request between.
+func TestRead_again(t *testing.T) {
+	body, other := textOf(3000), []byte("other")
+	for _, test := range []struct {
+		path          string
+		first, second int
+		want          []byte
+	}{
+		{"/digest", 3000, 3000, body},
+		{"/digest", 1000, 3000, body}, // goes on where the first one ended
+		{"/digest", 3000, 1000, body},
+		{"/digest", 10, 20, body},
+		{"/between", 3000, 3000, body},
+		{"/between", 100, 3000, body},
+		{"/set", 3000, 3000, other},
+		{"/set", 1000, 5, other},
+	} {
+		for _, length := range []int64{int64(len(body)), -1} {
+			t.Run(fmt.Sprintf("%s/%d/%d/%d", test.path, test.first, test.second, length), func(t *testing.T) {
+				account := requestbody.NewAccount(room)
+				first := reader(t, account, wide(test.first), func(got requestbody.Reading) { checkReading(t, got, body, test.first) })
+				second := reader(t, account, wide(test.second), func(got requestbody.Reading) { checkReading(t, got, test.want, test.second) })
+				q := request{version: "HTTP/1.1", url: theSite.url("HTTP/1.1", test.path), length: length, body: struct{ io.Reader }{bytes.NewReader(body)},
+					header: http.Header{"X-First": {first}, "X-Second": {second}}}
+				want := seenOf(test.want, length, "")
+				if test.path == "/set" {
+					want.Length = int64(len(other))
+				}
+				q.want(t, want)
+				checkGivenBack(t, account)
+			})
+		}
+	}
+}
+
+// TestRead_taken has a second handler get the bytes of the first one without a read or a copy.
+func TestRead_taken(t *testing.T) {
+	account := requestbody.NewAccount(room)
+	var bodies [][]byte
+	name := reader(t, account, wide(100), func(got requestbody.Reading) { bodies = append(bodies, got.Bytes()) })
+	q := request{version: "HTTP/1.1", url: theSite.url("HTTP/1.1", "/digest"), length: 5, body: strings.NewReader("bytes"),
+		header: http.Header{"X-First": {name}, "X-Second": {name}}}
+	q.want(t, seenOf([]byte("bytes"), 5, ""))
+	assert.FatalIf(t, len(bodies) != 2 || len(bodies[1]) != 5, "got %q", bodies)
+	assert.ErrorIf(t, &bodies[0][0] != &bodies[1][0], "the second handler has a copy")
+}
+
+// TestRead_placeholder has Caddy's placeholder of the body read it.
+func TestRead_placeholder(t *testing.T) {
+	for _, size := range []int{100, 3} {
+		account := requestbody.NewAccount(room)
+		first := reader(t, account, wide(size), func(got requestbody.Reading) { checkReading(t, got, []byte("bytes"), size) })
+		q := request{version: "HTTP/1.1", url: theSite.url("HTTP/1.1", "/placeholder"), length: -1, body: struct{ io.Reader }{strings.NewReader("bytes")},
+			header: http.Header{"X-First": {first}}}
+		status, body, err := q.do(t.Context())
+		assert.Must(t, err)
+		assert.Equal(t, body, "bytes", "the body of %d", status)
+		checkGivenBack(t, account)
+	}
+}
+
+// TestRead_limited has request_body in front, whose error of 413 a handler behind gets as well.
+func TestRead_limited(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			account := requestbody.NewAccount(room)
+			first := reader(t, account, wide(1000), func(got requestbody.Reading) {
+				var failure caddyhttp.HandlerError
+				assert.Equal(t, got.Outcome(), requestbody.Failed, "the outcome")
+				assert.ErrorIf(t, !errors.As(got.Err(), &failure) || failure.StatusCode != http.StatusRequestEntityTooLarge, "the error is %v", got.Err())
+			})
+			q := request{version: version, url: theSite.url(version, "/limited"), length: -1, body: struct{ io.Reader }{bytes.NewReader(textOf(500))},
+				header: http.Header{"X-First": {first}}}
+			status, body, err := q.do(t.Context())
+			assert.Must(t, err)
+			assert.ErrorIf(t, !strings.Contains(body, `"Read":100,`) || !strings.Contains(body, "http: request body too large"), "%d: the handler behind sees %s", status, body)
+			checkGivenBack(t, account)
+		})
+	}
+}
+
+// TestRead_errorRoutes has error routes read what a handler has refused, which stays on the account until then.
+func TestRead_errorRoutes(t *testing.T) {
+	for _, version := range versions {
+		for _, size := range []int{3000, 100} {
+			t.Run(fmt.Sprintf("%s/%d", version, size), func(t *testing.T) {
+				body, account := textOf(3000), requestbody.NewAccount(room)
+				first := register(t, func(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+					reading := account.Read(w, r, client, wide(size))
+					defer reading.HandlerDone(r.Context())
+					checkReading(t, reading, body, size)
+					return caddyhttp.Error(http.StatusTooManyRequests, errors.New("refused"))
+				})
+				again := reader(t, account, wide(3000), func(got requestbody.Reading) {
+					checkReading(t, got, body, 3000)
+					assert.ErrorIf(t, account.Held() < 3000, "the account has %d bytes", account.Held())
+				})
+				q := request{version: version, url: theSite.url(version, "/digest"), length: -1, body: struct{ io.Reader }{bytes.NewReader(body)},
+					header: http.Header{"X-First": {first}, "X-Error": {again}}}
+				q.want(t, seenOf(body, -1, ""))
+				checkGivenBack(t, account)
+			})
+		}
+	}
+}
+
+// TestRead_unread has no handler read what was read: it is given back when the request ends.
+func TestRead_unread(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			body, account := textOf(3000), requestbody.NewAccount(room)
+			ended := make(chan int64, 1)
+			first := register(t, func(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+				account.Read(w, r, client, wide(3000)).HandlerDone(r.Context())
+				ended <- account.Held()
+				w.WriteHeader(http.StatusNoContent)
+				return nil
+			})
+			q := request{version: version, url: theSite.url(version, "/digest"), length: 3000, body: bytes.NewReader(body), header: http.Header{"X-First": {first}}}
+			status, _, err := q.do(t.Context())
+			assert.Must(t, err)
+			assert.Equal(t, status, http.StatusNoContent, "the status")
+			assert.ErrorIf(t, <-ended < 3000, "the bytes were given back before the request had ended")
+			checkGivenBack(t, account)
+		})
+	}
+}
+
+// TestRead_clientLeaves has a client leave within its body, or break its framing.
+func TestRead_clientLeaves(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			account := requestbody.NewAccount(room)
+			outcomes := make(chan requestbody.Reading, 1)
+			first := reader(t, account, wide(1000), func(got requestbody.Reading) { outcomes <- got })
+			reading, writing := io.Pipe()
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			left := make(chan error, 1)
+			go func() {
+				q := request{version: version, url: theSite.url(version, "/digest"), length: 1000, body: reading, header: http.Header{"X-First": {first}}}
+				_, _, err := q.do(ctx)
+				left <- err
+			}()
+			assert.NoError(writing.Write(textOf(500)))(t)
+			assert.Retry(t, "the body's beginning is read", func() (again bool, seen any) { return account.Held() == 0, account.Held() })
+			leave()
+			got := <-outcomes
+			assert.ErrorIf(t, got.Outcome() != requestbody.Failed || got.Err() == nil, "got %v, %v", got.Outcome(), got.Err())
+			assert.ErrorIf(t, <-left == nil, "the request was answered")
+			checkGivenBack(t, account)
+		})
+	}
+}
