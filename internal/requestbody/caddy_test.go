@@ -1,6 +1,7 @@
 package requestbody_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -100,12 +101,6 @@ func answerSeen(w http.ResponseWriter, r *http.Request) {
 		s.Failure = err.Error()
 	}
 	_ = json.NewEncoder(w).Encode(s) // the client may have left
-}
-
-// seenOf returns what a handler sees that gets the bytes.
-func seenOf(body []byte, length int64, trailer string) seen {
-	hash := sha256.Sum256(body)
-	return seen{hex.EncodeToString(hash[:]), length, len(body), trailer, ""}
 }
 
 // site is a Caddy with a server for each way to have timeouts, and clients for each version of HTTP.
@@ -245,22 +240,28 @@ func (s *site) url(version, path string) string {
 // request is a request of a test.
 type request struct {
 	version, url string
-	body         io.Reader
-	length       int64
+	body         []byte
+	chunked      bool      // its length is not announced
+	stream       io.Reader // in place of the body's bytes; nil: these
 	header       http.Header
-	trailer      bool // X-End follows the body
+	trailer      bool // X-End follows a body without a length
 }
 
 // do sends a request and returns status and body of the answer.
 func (q request) do(ctx context.Context) (status int, body string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, q.body)
+	stream := q.stream
+	if stream == nil {
+		stream = struct{ io.Reader }{bytes.NewReader(q.body)}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, stream)
 	if err != nil {
 		return 0, "", err
 	}
-	r.ContentLength = q.length
-	if q.header != nil {
-		r.Header = q.header
+	r.ContentLength = int64(len(q.body))
+	if q.chunked {
+		r.ContentLength = -1
 	}
+	r.Header = q.header.Clone()
 	if q.trailer {
 		r.Trailer = http.Header{"X-End": {"reached"}}
 	}
@@ -272,15 +273,26 @@ func (q request) do(ctx context.Context) (status int, body string, err error) {
 	return response.StatusCode, string(answer), errors.Join(err, response.Body.Close())
 }
 
-// want checks that a request is answered by what a handler behind has seen.
-func (q request) want(t *testing.T, want seen) {
+// ask sends a request and returns what a handler behind has seen.
+func (q request) ask(t *testing.T) (got seen) {
 	t.Helper()
 	status, body, err := q.do(t.Context())
 	assert.Must(t, err)
-	var got seen
 	assert.Equal(t, status, http.StatusOK, "the status")
 	assert.Must(t, json.Unmarshal([]byte(body), &got))
-	assert.Equal(t, got, want, "what the handler behind sees")
+	return got
+}
+
+// checkUnchanged checks that a handler behind sees the bytes, and all else as it does where the hooks are not called.
+func (q request) checkUnchanged(t *testing.T, body []byte) {
+	t.Helper()
+	got, plain := q.ask(t), q
+	plain.header = q.header.Clone()
+	plain.header.Del("X-First")
+	plain.header.Del("X-Second")
+	assert.Equal(t, got, plain.ask(t), "what the handler behind sees")
+	digest := sha256.Sum256(body)
+	assert.ErrorIf(t, got.Digest != hex.EncodeToString(digest[:]) || got.Failure != "", "the handler behind sees %v", got)
 }
 
 // textOf returns a body of a size, in which no part equals another one.
