@@ -50,8 +50,8 @@ type Body struct {
 func (b *Body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	if b.closed {
-		b.mu.Unlock()
-		return 0, http.ErrBodyReadAfterClose
+		defer b.mu.Unlock()
+		return 0, b.closedError()
 	}
 	n := b.play(p)
 	left, end := b.unplayed(), b.end
@@ -65,6 +65,14 @@ func (b *Body) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	return b.original.Read(p) // without the lock: Close ends a read by HTTP/2 and HTTP/3
+}
+
+// closedError returns the error of reading a closed body: that of reading it before, if that failed.
+func (b *Body) closedError() error {
+	if b.end != nil && b.end != io.EOF { //nolint:errorlint // a wrapped one is no clean end
+		return b.end
+	}
+	return http.ErrBodyReadAfterClose
 }
 
 // Close gives back what has not been read, and closes the original body.
@@ -81,7 +89,8 @@ func (b *Body) discard() {
 	b.free()
 }
 
-// handlerDone gives back at the request's end what no handler has read by then.
+// handlerDone gives back at the request's end what no handler has read by then. By HTTP/1.1 a read that fails, or whose
+// deadline passes, ends the request's context at once, while error routes may write to a slow client for long.
 func (b *Body) handlerDone(request context.Context) {
 	b.mu.Lock()
 	known := b.charged == 0 || b.ends
@@ -89,7 +98,7 @@ func (b *Body) handlerDone(request context.Context) {
 	b.mu.Unlock()
 	switch {
 	case known:
-	case request.Done() == nil:
+	case request.Done() == nil || request.Err() != nil:
 		b.discard()
 	default:
 		context.AfterFunc(request, b.discard)
@@ -222,7 +231,7 @@ func (b *Body) bytes() ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, http.ErrBodyReadAfterClose
+		return nil, b.closedError()
 	}
 	return b.buffer[b.played:], b.end
 }

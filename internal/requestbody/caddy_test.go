@@ -105,9 +105,9 @@ func answerSeen(w http.ResponseWriter, r *http.Request) {
 
 // site is a Caddy with a server for each way to have timeouts, and clients for each version of HTTP.
 type site struct {
-	tls, plain, bare, timed string // addresses
-	clients                 map[string]http.RoundTripper
-	backend                 *httptest.Server
+	tls, plain, bare, bareTLS, timed, timedBare string // addresses
+	clients                                     map[string]http.RoundTripper
+	backend                                     *httptest.Server
 }
 
 var theSite *site
@@ -144,11 +144,11 @@ func startSite() (s *site, stop func(), err error) {
 		return nil, nil, err
 	}
 	backend := httptest.NewServer(http.HandlerFunc(answerSeen))
-	addresses, err := freeAddresses(5)
+	addresses, err := freeAddresses(7)
 	if err != nil {
 		return nil, nil, err
 	}
-	s = &site{tls: addresses[0], plain: addresses[1], bare: addresses[2], timed: addresses[3], clients: newClients(), backend: backend}
+	s = &site{tls: addresses[0], plain: addresses[1], bare: addresses[2], timed: addresses[3], bareTLS: addresses[5], timedBare: addresses[6], clients: newClients(), backend: backend}
 	certificate, key, err := newCertificate()
 	if err != nil {
 		return nil, nil, err
@@ -160,12 +160,14 @@ func startSite() (s *site, stop func(), err error) {
 	}
 	config := fmt.Sprintf(`{"admin": {"disabled": true, "config": {"persist": false}}, "storage": {"module": "file_system", "root": %q},
 		"logging": {"logs": {"default": {"level": "PANIC"}}},
-		"apps": {"tls": {"certificates": {"load_pem": [{"certificate": %q, "key": %q}]}}, "http": {"servers": {"tls": %s, "plain": %s, "bare": %s, "timed": %s}}}}`,
+		"apps": {"tls": {"certificates": {"load_pem": [{"certificate": %q, "key": %q}]}}, "http": {"servers": {"tls": %s, "plain": %s, "bare": %s, "timed": %s, "bareTLS": %s, "timedBare": %s}}}}`,
 		folder, certificate, key,
 		server(s.tls, `"protocols": ["h1", "h2", "h3"], "tls_connection_policies": [{}]`),
 		server(s.plain, `"protocols": ["h1", "h2c"]`),
 		server(s.bare, `"protocols": ["h1", "h2c"], "read_idle_timeout": -1`),
-		server(s.timed, `"protocols": ["h1", "h2c"], "read_timeout": "2s"`))
+		server(s.timed, `"protocols": ["h1", "h2c"], "read_timeout": "2s"`),
+		server(s.bareTLS, `"protocols": ["h1", "h2", "h3"], "tls_connection_policies": [{}], "read_idle_timeout": -1`),
+		server(s.timedBare, `"protocols": ["h1", "h2c"], "read_timeout": "2s", "read_idle_timeout": -1`))
 	if err := caddy.Load([]byte(config), true); err != nil {
 		return nil, nil, err
 	}

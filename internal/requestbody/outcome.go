@@ -26,7 +26,8 @@ const (
 	// TooLarge: the body has more bytes than may be read.
 	TooLarge
 
-	// TooSlow: the body had not arrived in time, by the bounds or by a timeout of the server.
+	// TooSlow: the body had not arrived in time, by the bounds or by a timeout of the server. By HTTP/1.1 the request's
+	// context has ended, as if the client had left: net/http ends it with any read that fails.
 	TooSlow
 
 	// NoRoom: the process holds as many bytes of bodies as it may.
@@ -78,7 +79,7 @@ func (r Reading) Err() error { return r.err }
 
 // HandlerDone must be called when the handler returns that read the body, also by a panic. Bytes that no handler has read
 // stay for error routes until the request ends, and with it its context, whose account they are given back to. Without
-// a context that ends they are given back at once.
+// a context that ends, and with one that has ended, they are given back at once.
 func (r Reading) HandlerDone(request context.Context) {
 	if r.body != nil {
 		r.body.handlerDone(request)

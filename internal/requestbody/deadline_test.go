@@ -1,0 +1,221 @@
+package requestbody_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
+)
+
+// hidden is a writer that hides the server's.
+type hidden struct{ http.ResponseWriter }
+
+// upload is a request whose body a test sends by and by.
+type upload struct {
+	*io.PipeWriter
+	answered chan error
+	status   int
+	body     string
+}
+
+// startUpload sends the head of a request with an announced body, or without a length if that is -1.
+func startUpload(ctx context.Context, version, url string, length int, header http.Header) *upload {
+	reading, writing := io.Pipe()
+	u := &upload{PipeWriter: writing, answered: make(chan error, 1)}
+	q := request{version: version, url: url, stream: reading, body: make([]byte, max(0, length)), chunked: length < 0, header: header}
+	go func() {
+		var err error
+		u.status, u.body, err = q.do(ctx)
+		u.answered <- err
+	}()
+	return u
+}
+
+// TestDeadline_slow has clients that stop within their body: the answer is 408, and nobody waits for the rest.
+func TestDeadline_slow(t *testing.T) {
+	const within = 150 * time.Millisecond
+	for _, test := range []struct {
+		name, version, server string
+		hides                 bool
+	}{
+		{"idle", "HTTP/1.1", theSite.plain, false},
+		{"idle", "HTTP/2.0", theSite.tls, false},
+		{"idle", "HTTP/2.0 cleartext", theSite.plain, false},
+		{"idle", "HTTP/3.0", theSite.tls, false},
+		{"bare", "HTTP/1.1", theSite.bare, false},
+		{"bare", "HTTP/2.0 cleartext", theSite.bare, false},
+		{"timed", "HTTP/1.1", theSite.timed, false},
+		{"timed", "HTTP/2.0 cleartext", theSite.timed, false},
+		{"hidden idle", "HTTP/1.1", theSite.plain, true},
+		{"hidden idle", "HTTP/3.0", theSite.tls, true},
+		{"hidden bare", "HTTP/2.0 cleartext", theSite.bare, true},
+		{"hidden bare", "HTTP/3.0", theSite.bareTLS, true},
+		{"bare", "HTTP/3.0", theSite.bareTLS, false},
+	} {
+		t.Run(test.name+"/"+test.version, func(t *testing.T) {
+			account := requestbody.NewAccount(room)
+			took := make(chan time.Duration, 1)
+			first := register(t, func(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+				begin, writer := time.Now(), w
+				if test.hides {
+					writer = hidden{w}
+				}
+				reading := account.Read(writer, r, client, requestbody.Bounds{Size: 1000, Within: within})
+				defer reading.HandlerDone(r.Context())
+				took <- time.Since(begin)
+				assert.Equal(t, reading.Outcome(), requestbody.TooSlow, "the outcome")
+				assert.ErrorIf(t, reading.Err() == nil, "no error")
+				return caddyhttp.Error(reading.Outcome().Status(), reading.Err())
+			})
+			scheme := "http://"
+			if test.server == theSite.tls || test.server == theSite.bareTLS {
+				scheme = "https://"
+			}
+			// The error route reads what is left: the bytes, where the request's context has not ended, and the error again.
+			u := startUpload(t.Context(), test.version, scheme+test.server+"/digest", 1000, http.Header{"X-First": {first}})
+			defer u.Close()
+			assert.NoError(u.Write(textOf(500)))(t)
+			assert.Must(t, <-u.answered)
+			waited := <-took
+			assert.ErrorIf(t, waited < within || waited > within+5*time.Second, "it took %v", waited)
+			left := `"Read":500,`
+			if test.version == "HTTP/1.1" {
+				left = `"Read":0,`
+			}
+			assert.ErrorIf(t, !strings.Contains(u.body, left) || !strings.Contains(u.body, "deadline") && !strings.Contains(u.body, "timeout"), "%d: the error route sees %s", u.status, u.body)
+			checkGivenBack(t, account)
+		})
+	}
+}
+
+// TestDeadline_over has handlers wait for longer than the time to read once a body is read, and then read on: the
+// deadline holds no more.
+func TestDeadline_over(t *testing.T) {
+	const within = 100 * time.Millisecond
+	servers := map[string][]string{
+		"HTTP/1.1":           {theSite.plain, theSite.bare, theSite.timed},
+		"HTTP/2.0":           {theSite.tls},
+		"HTTP/2.0 cleartext": {theSite.plain, theSite.bare, theSite.timed},
+		"HTTP/3.0":           {theSite.tls, theSite.bareTLS},
+	}
+	for version, addresses := range servers {
+		for _, address := range addresses {
+			for _, size := range []int{1000, 400} {
+				t.Run(fmt.Sprintf("%s/%s/%d", version, address, size), func(t *testing.T) {
+					t.Parallel()
+					account, over := requestbody.NewAccount(room), make(chan struct{})
+					first := register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+						reading := account.Read(w, r, client, requestbody.Bounds{Size: size, Within: within})
+						defer reading.HandlerDone(r.Context())
+						<-time.After(2 * within)
+						close(over)
+						<-time.After(within) // the rest arrives, or the connection would be seen to end
+						assert.Must(t, r.Context().Err())
+						return next.ServeHTTP(w, r)
+					})
+					scheme := "http://"
+					if version == "HTTP/2.0" || version == "HTTP/3.0" {
+						scheme = "https://"
+					}
+					body := textOf(1000)
+					u := startUpload(t.Context(), version, scheme+address+"/digest", -1, http.Header{"X-First": {first}})
+					assert.NoError(u.Write(body[:500]))(t)
+					if size < 500 { // the handler has what it wants
+						<-over
+					}
+					_, _ = u.Write(body[500:]) // an error is the answer's as well
+					assert.Must(t, u.Close())
+					assert.Must(t, <-u.answered)
+					assert.ErrorIf(t, !strings.Contains(u.body, `"Read":1000,`) || !strings.Contains(u.body, `"Failure":""`), "%d: the handler behind sees %s", u.status, u.body)
+					checkGivenBack(t, account)
+				})
+			}
+		}
+	}
+}
+
+// TestDeadline_server has the server's own read_timeout of two seconds go on to hold for the rest of a body.
+func TestDeadline_server(t *testing.T) {
+	for _, address := range []string{theSite.timed, theSite.timedBare} {
+		for _, version := range []string{"HTTP/1.1", "HTTP/2.0 cleartext"} {
+			t.Run(version+"/"+address, func(t *testing.T) {
+				t.Parallel()
+				account := requestbody.NewAccount(room)
+				first := reader(t, account, wide(400), func(got requestbody.Reading) {
+					assert.Equal(t, got.Outcome(), requestbody.TooLarge, "the outcome")
+				})
+				u := startUpload(t.Context(), version, "http://"+address+"/digest", -1, http.Header{"X-First": {first}})
+				defer u.Close()
+				begin := time.Now()
+				assert.NoError(u.Write(textOf(500)))(t)
+				assert.Must(t, <-u.answered)
+				took := time.Since(begin)
+				assert.ErrorIf(t, took < time.Second || took > 10*time.Second, "it took %v", took)
+				assert.ErrorIf(t, !strings.Contains(u.body, `"Read":500,`) || strings.Contains(u.body, `"Failure":""`), "%d: the handler behind sees %s", u.status, u.body)
+			})
+		}
+	}
+}
+
+// TestDeadline_trickle has a client send a byte at a time, which a timeout of idle clients would let go on.
+func TestDeadline_trickle(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			account := requestbody.NewAccount(room)
+			first := register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+				reading := account.Read(hidden{w}, r, client, requestbody.Bounds{Size: 1 << 20, Within: 100 * time.Millisecond})
+				defer reading.HandlerDone(r.Context())
+				assert.Equal(t, reading.Outcome(), requestbody.TooSlow, "the outcome")
+				return next.ServeHTTP(w, r)
+			})
+			u := startUpload(t.Context(), version, theSite.url(version, "/digest"), -1, http.Header{"X-First": {first}})
+			var err error
+			for answered := false; !answered; {
+				_, _ = u.Write([]byte("x")) // an error is the answer's as well
+				select {
+				case err = <-u.answered:
+					answered = true
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+			assert.Must(t, err)
+			assert.ErrorIf(t, strings.Contains(u.body, `"Failure":""`), "%d: the handler behind sees %s", u.status, u.body)
+		})
+	}
+}
+
+// TestDeadline_goroutines has no body leave a goroutine behind.
+func TestDeadline_goroutines(t *testing.T) {
+	account := requestbody.NewAccount(room)
+	first := register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+		reading := account.Read(hidden{w}, r, client, requestbody.Bounds{Size: 1000, Within: 50 * time.Millisecond})
+		defer reading.HandlerDone(r.Context())
+		return next.ServeHTTP(w, r)
+	})
+	send := func() {
+		ctx, leave := context.WithCancel(t.Context())
+		u := startUpload(ctx, "HTTP/2.0 cleartext", "http://"+theSite.bare+"/digest", 1000, http.Header{"X-First": {first}})
+		_, _ = u.Write(textOf(500)) // an error is the answer's as well
+		<-u.answered
+		leave()
+		_ = u.Close() // of a pipe
+	}
+	send() // connects
+	before := runtime.NumGoroutine()
+	for range 20 {
+		send()
+	}
+	assert.Retry(t, "the goroutines have ended", func() (again bool, seen any) {
+		n := runtime.NumGoroutine()
+		return n > before+3, n
+	})
+}
