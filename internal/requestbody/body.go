@@ -19,8 +19,11 @@ const (
 	// smallest is the room for a body's first bytes, if it may be longer.
 	smallest = 1 << 10
 
-	// From doubled on buffers double. Below they grow to four times, which copies less.
-	doubled = 64 << 10
+	// growth is how many times the bytes that have arrived a buffer has room for, if so many may come.
+	growth = 4
+
+	// From shrinks on a buffer is left for a smaller one, when no more than its part of growth is left to play back.
+	shrinks = 64 << 10
 )
 
 // Body is a request's body in place of the original one, of which a part has been read. It plays that part back, and goes
@@ -121,7 +124,7 @@ func (b *Body) play(p []byte) (n int) {
 	case n == 0:
 	case left == 0:
 		b.free()
-	case cap(b.buffer) >= doubled && left <= cap(b.buffer)/4:
+	case cap(b.buffer) >= shrinks && left <= cap(b.buffer)/growth:
 		b.move(left)
 	}
 	return n
@@ -147,7 +150,8 @@ func (b *Body) move(size int) {
 // copyTo puts what has not been played back into a buffer that has room for it.
 func (b *Body) copyTo(buffer []byte) {
 	buffer = append(buffer, b.buffer[b.played:]...)
-	b.buffer, b.played, b.beyond = append(buffer, b.further[:b.beyond]...), 0, 0
+	buffer = append(buffer, b.further[:b.beyond]...)
+	b.buffer, b.played, b.beyond = buffer, 0, 0
 }
 
 // take takes what was read into room, and returns room for more. See [Body.room].
@@ -206,10 +210,7 @@ func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
 // grow makes room behind the bytes that are held, at most for a body of the size or of the announced length. It returns
 // an outcome if the account has none.
 func (b *Body) grow(held, size int) Outcome {
-	capacity := max(smallest, 4*held)
-	if held >= doubled {
-		capacity = 2 * held
-	}
+	capacity := max(smallest, growth*held)
 	if announced := b.announced; announced >= int64(held) && announced < int64(capacity) {
 		capacity = int(announced)
 	}

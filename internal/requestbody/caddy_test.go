@@ -126,17 +126,28 @@ func TestMain(m *testing.M) {
 
 // routes are the ways that the tests' requests go.
 const routes = `[
-	{"match": [{"path": ["/digest*"]}], "handle": [{"handler": "hook", "field": "X-First"}, {"handler": "hook", "field": "X-Second"}, {"handler": "digest"}]},
-	{"match": [{"path": ["/limited*"]}], "handle": [{"handler": "request_body", "max_size": 100}, {"handler": "hook", "field": "X-First"}, {"handler": "digest"}]},
-	{"match": [{"path": ["/between*"]}], "handle": [{"handler": "hook", "field": "X-First"}, {"handler": "request_body", "max_size": 5000}, {"handler": "hook", "field": "X-Second"}, {"handler": "digest"}]},
-	{"match": [{"path": ["/set*"]}], "handle": [{"handler": "hook", "field": "X-First"}, {"handler": "request_body", "set": "other"}, {"handler": "hook", "field": "X-Second"}, {"handler": "digest"}]},
-	{"match": [{"path": ["/placeholder*"]}], "handle": [{"handler": "hook", "field": "X-First"}, {"handler": "static_response", "body": "{http.request.body}"}]},
-	{"match": [{"path": ["/proxy*"]}], "handle": [{"handler": "hook", "field": "X-First"}, {"handler": "reverse_proxy", "upstreams": [{"dial": "BACKEND"}]}]},
-	{"match": [{"path": ["/retries*"]}], "handle": [{"handler": "hook", "field": "X-First"}, {"handler": "reverse_proxy",
-		"load_balancing": {"selection_policy": {"policy": "first"}, "retries": 3}, "health_checks": {"passive": {"fail_duration": "1ms"}},
-		"upstreams": [{"dial": "DEAD"}, {"dial": "BACKEND"}]}]},
-	{"match": [{"path": ["/buffered*"]}], "handle": [{"handler": "hook", "field": "X-First"}, {"handler": "reverse_proxy", "request_buffers": 100000, "upstreams": [{"dial": "BACKEND"}]}]}
+	{"match": [{"path": ["/digest*"]}], "handle": [FIRST, SECOND, DIGEST]},
+	{"match": [{"path": ["/limited*"]}], "handle": [{"handler": "request_body", "max_size": 100}, FIRST, DIGEST]},
+	{"match": [{"path": ["/between*"]}], "handle": [FIRST, {"handler": "request_body", "max_size": 5000}, SECOND, DIGEST]},
+	{"match": [{"path": ["/set*"]}], "handle": [FIRST, {"handler": "request_body", "set": "other"}, SECOND, DIGEST]},
+	{"match": [{"path": ["/placeholder*"]}], "handle": [FIRST, {"handler": "static_response", "body": "{http.request.body}"}]},
+	{"match": [{"path": ["/proxy*"]}], "handle": [FIRST, {"handler": "reverse_proxy", "upstreams": [{"dial": "BACKEND"}]}]},
+	{"match": [{"path": ["/retries*"]}], "handle": [FIRST, {"handler": "reverse_proxy",
+		"load_balancing": {"selection_policy": {"policy": "first"}, "retries": 3},
+		"health_checks": {"passive": {"fail_duration": "1m"}}, "upstreams": [{"dial": "DEAD"}, {"dial": "BACKEND"}]}]},
+	{"match": [{"path": ["/buffered*"]}], "handle": [FIRST, {"handler": "reverse_proxy", "request_buffers": 100000,
+		"upstreams": [{"dial": "BACKEND"}]}]}
 ]`
+
+// serverConfig is a server of Caddy; siteConfig a Caddy with six.
+const (
+	serverConfig = `{"listen": [%q], "automatic_https": {"disable": true}, %s, "routes": %s,
+		"errors": {"routes": [{"handle": [{"handler": "hook", "field": "X-Error"}, {"handler": "digest"}]}]}}`
+	siteConfig = `{"admin": {"disabled": true, "config": {"persist": false}}, "storage": {"module": "file_system", "root": %q},
+		"logging": {"logs": {"default": {"level": "PANIC"}}},
+		"apps": {"tls": {"certificates": {"load_pem": [{"certificate": %q, "key": %q}]}}, "http": {"servers": {
+			"tls": %s, "plain": %s, "bare": %s, "timed": %s, "bareTLS": %s, "timedBare": %s}}}}`
+)
 
 func startSite() (s *site, stop func(), err error) {
 	folder, err := os.MkdirTemp("", "requestbody")
@@ -148,26 +159,20 @@ func startSite() (s *site, stop func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s = &site{tls: addresses[0], plain: addresses[1], bare: addresses[2], timed: addresses[3], bareTLS: addresses[5], timedBare: addresses[6], clients: newClients(), backend: backend}
+	s = &site{tls: addresses[0], plain: addresses[1], bare: addresses[2], timed: addresses[3], bareTLS: addresses[4], timedBare: addresses[5],
+		clients: newClients(), backend: backend}
 	certificate, key, err := newCertificate()
 	if err != nil {
 		return nil, nil, err
 	}
-	handlers := strings.NewReplacer("BACKEND", strings.TrimPrefix(backend.URL, "http://"), "DEAD", addresses[4]).Replace(routes)
-	server := func(address, options string) string {
-		return fmt.Sprintf(`{"listen": [%q], "automatic_https": {"disable": true}, %s, "routes": %s, "errors": {"routes": [{"handle": [{"handler": "hook", "field": "X-Error"}, {"handler": "digest"}]}]}}`,
-			address, options, handlers)
-	}
-	config := fmt.Sprintf(`{"admin": {"disabled": true, "config": {"persist": false}}, "storage": {"module": "file_system", "root": %q},
-		"logging": {"logs": {"default": {"level": "PANIC"}}},
-		"apps": {"tls": {"certificates": {"load_pem": [{"certificate": %q, "key": %q}]}}, "http": {"servers": {"tls": %s, "plain": %s, "bare": %s, "timed": %s, "bareTLS": %s, "timedBare": %s}}}}`,
-		folder, certificate, key,
-		server(s.tls, `"protocols": ["h1", "h2", "h3"], "tls_connection_policies": [{}]`),
-		server(s.plain, `"protocols": ["h1", "h2c"]`),
-		server(s.bare, `"protocols": ["h1", "h2c"], "read_idle_timeout": -1`),
-		server(s.timed, `"protocols": ["h1", "h2c"], "read_timeout": "2s"`),
-		server(s.bareTLS, `"protocols": ["h1", "h2", "h3"], "tls_connection_policies": [{}], "read_idle_timeout": -1`),
-		server(s.timedBare, `"protocols": ["h1", "h2c"], "read_timeout": "2s", "read_idle_timeout": -1`))
+	handlers := strings.NewReplacer("BACKEND", strings.TrimPrefix(backend.URL, "http://"), "DEAD", addresses[6],
+		"FIRST", `{"handler": "hook", "field": "X-First"}`, "SECOND", `{"handler": "hook", "field": "X-Second"}`,
+		"DIGEST", `{"handler": "digest"}`).Replace(routes)
+	server := func(address, options string) string { return fmt.Sprintf(serverConfig, address, options, handlers) }
+	const overTLS, open = `"protocols": ["h1", "h2", "h3"], "tls_connection_policies": [{}]`, `"protocols": ["h1", "h2c"]`
+	config := fmt.Sprintf(siteConfig, folder, certificate, key, server(s.tls, overTLS), server(s.plain, open),
+		server(s.bare, open+`, "read_idle_timeout": -1`), server(s.timed, open+`, "read_timeout": "2s"`),
+		server(s.bareTLS, overTLS+`, "read_idle_timeout": -1`), server(s.timedBare, open+`, "read_timeout": "2s", "read_idle_timeout": -1`))
 	if err := caddy.Load([]byte(config), true); err != nil {
 		return nil, nil, err
 	}
@@ -185,15 +190,18 @@ func startSite() (s *site, stop func(), err error) {
 
 // freeAddresses returns addresses whose ports were free.
 func freeAddresses(count int) (addresses []string, err error) {
-	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+	var listeners []net.Listener
+	for err == nil && len(listeners) < count {
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err == nil {
+			listeners = append(listeners, listener)
+			addresses = append(addresses, listener.Addr().String())
 		}
-		defer func() { _ = listener.Close() }() // all at once, so that they differ
-		addresses = append(addresses, listener.Addr().String())
 	}
-	return addresses, nil
+	for _, listener := range listeners { // behind the last one, so that all differ
+		_ = listener.Close()
+	}
+	return addresses, err
 }
 
 func newCertificate() (certificate, key string, err error) {
@@ -223,7 +231,7 @@ func newClients() map[string]http.RoundTripper {
 		"HTTP/2.0":           func(p *http.Protocols) { p.SetHTTP2(true) },
 		"HTTP/2.0 cleartext": func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
 	} {
-		transport := &http.Transport{TLSClientConfig: trust(), Protocols: new(http.Protocols), ExpectContinueTimeout: time.Minute, MaxIdleConnsPerHost: 10}
+		transport := &http.Transport{TLSClientConfig: trust(), Protocols: new(http.Protocols), ExpectContinueTimeout: time.Minute}
 		set(transport.Protocols)
 		clients[name] = transport
 	}

@@ -12,31 +12,31 @@ type Outcome uint8
 const (
 	undecided Outcome = iota
 
-	// Absent: the request has no body, or one of no bytes.
+	// Absent says that the request has no body, or one of no bytes.
 	Absent
 
-	// Streamed: the request may have a body, but one that client and application exchange as it comes: CONNECT, an
+	// Streamed says that the request may have a body, but one that client and application exchange as it comes: CONNECT, an
 	// upgrade to another protocol, or the header Incremental: ?1. It is not read. A client chooses these, and the
 	// application may read an ordinary body all the same.
 	Streamed
 
-	// Whole: the body is read to its end.
+	// Whole says that the body is read to its end.
 	Whole
 
-	// TooLarge: the body has more bytes than may be read.
+	// TooLarge says that the body has more bytes than may be read.
 	TooLarge
 
-	// TooSlow: the body had not arrived in time, by the bounds or by a timeout of the server. By HTTP/1.1 the request's
+	// TooSlow says that the body had not arrived in time, by the bounds or by a timeout of the server. By HTTP/1.1 the request's
 	// context has ended, as if the client had left: net/http ends it with any read that fails.
 	TooSlow
 
-	// NoRoom: the process holds as many bytes of bodies as it may.
+	// NoRoom says that the process holds as many bytes of bodies as it may.
 	NoRoom
 
-	// NoShare: the process holds as many bytes of this client's bodies as it may of one client.
+	// NoShare says that the process holds as many bytes of this client's bodies as it may of one client.
 	NoShare
 
-	// Failed: reading failed otherwise. The client left, the body's framing is broken, or a handler in front has an error
+	// Failed says that reading failed otherwise. The client left, the body's framing is broken, or a handler in front has an error
 	// for it, such as request_body for its max_size. A handler behind gets the same error behind the same bytes.
 	Failed
 )

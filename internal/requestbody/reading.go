@@ -58,7 +58,7 @@ func (b *Body) fill(room []byte, size int, limit *deadline) (outcome Outcome) {
 	for empty := 0; outcome == undecided; {
 		n, err := b.original.Read(room)
 		switch {
-		case err == io.EOF: //nolint:errorlint // a wrapped one is no clean end
+		case err == io.EOF:
 		case err != nil && limit.endedRead(), err == nil && limit.hasPassed():
 			err = os.ErrDeadlineExceeded
 		case err != nil || n > 0:

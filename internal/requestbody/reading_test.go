@@ -1,6 +1,7 @@
 package requestbody_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -8,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -210,13 +213,15 @@ func TestRead_limited(t *testing.T) {
 			first := reader(t, account, wide(1000), func(got requestbody.Reading) {
 				var failure caddyhttp.HandlerError
 				assert.Equal(t, got.Outcome(), requestbody.Failed, "the outcome")
-				assert.ErrorIf(t, !errors.As(got.Err(), &failure) || failure.StatusCode != http.StatusRequestEntityTooLarge, "the error is %v", got.Err())
+				isTooLarge := errors.As(got.Err(), &failure) && failure.StatusCode == http.StatusRequestEntityTooLarge
+				assert.ErrorIf(t, !isTooLarge, "the error is %v", got.Err())
 			})
 			q := request{version: version, url: theSite.url(version, "/limited"), body: textOf(500), chunked: true,
 				header: http.Header{"X-First": {first}}}
 			status, body, err := q.do(t.Context())
 			assert.Must(t, err)
-			assert.ErrorIf(t, !strings.Contains(body, `"Read":100,`) || !strings.Contains(body, "http: request body too large"), "%d: the handler behind sees %s", status, body)
+			failed := strings.Contains(body, "http: request body too large")
+			assert.ErrorIf(t, !strings.Contains(body, `"Read":100,`) || !failed, "%d: the handler behind sees %s", status, body)
 			checkGivenBack(t, account)
 		})
 	}
@@ -282,7 +287,8 @@ func TestRead_clientLeaves(t *testing.T) {
 			defer leave()
 			left := make(chan error, 1)
 			go func() {
-				q := request{version: version, url: theSite.url(version, "/digest"), body: make([]byte, 1000), stream: reading, header: http.Header{"X-First": {first}}}
+				q := request{version: version, url: theSite.url(version, "/digest"), body: make([]byte, 1000), stream: reading,
+					header: http.Header{"X-First": {first}}}
 				_, _, err := q.do(ctx)
 				left <- err
 			}()
@@ -294,6 +300,54 @@ func TestRead_clientLeaves(t *testing.T) {
 			assert.ErrorIf(t, got.Outcome() != requestbody.Failed || got.Err() == nil, "got %v, %v", got.Outcome(), got.Err())
 			assert.ErrorIf(t, <-left == nil, "the request was answered")
 			checkGivenBack(t, account)
+		})
+	}
+}
+
+// TestRead_brokenFraming has a client send a chunk without a length. What handlers behind get is the beginning and an error.
+func TestRead_brokenFraming(t *testing.T) {
+	account := requestbody.NewAccount(room)
+	first := reader(t, account, wide(1000), func(got requestbody.Reading) {
+		assert.ErrorIf(t, got.Outcome() != requestbody.Failed || got.Err() == nil, "got %v, %v", got.Outcome(), got.Err())
+	})
+	c := assert.NoError(net.Dial("tcp", theSite.plain))(t)
+	defer c.Close() //nolint:errcheck // all is read
+	head := "POST /digest HTTP/1.1\r\nHost: localhost\r\nX-First: " + first + "\r\nTransfer-Encoding: chunked\r\n\r\n"
+	_, err := io.WriteString(c, head+"5\r\nbegin\r\nlength\r\n")
+	assert.Must(t, err)
+	response := assert.NoError(http.ReadResponse(bufio.NewReader(c), nil))(t)
+	got := assert.NoError(io.ReadAll(response.Body))(t)
+	assert.Must(t, response.Body.Close())
+	failed := !strings.Contains(string(got), `"Failure":""`)
+	assert.ErrorIf(t, !strings.Contains(string(got), `"Read":5,`) || !failed, "the handler behind sees %s", got)
+	checkGivenBack(t, account)
+}
+
+// TestRead_heads has requests whose heads say that there is no body to read, whatever a handler's reader says.
+func TestRead_heads(t *testing.T) {
+	for name, test := range map[string]struct {
+		method string
+		body   io.ReadCloser
+		length int64
+		want   requestbody.Outcome
+	}{
+		"no reader":             {http.MethodPost, nil, -1, requestbody.Absent},
+		"no body":               {http.MethodPost, http.NoBody, -1, requestbody.Absent},
+		"a length of 0":         {http.MethodGet, &pieces{end: io.EOF}, 0, requestbody.Absent},
+		"no bytes":              {http.MethodGet, &pieces{end: io.EOF}, -1, requestbody.Absent},
+		"connect":               {http.MethodConnect, &pieces{left: textOf(5), length: 5, end: io.EOF}, -1, requestbody.Streamed},
+		"get":                   {http.MethodGet, &pieces{left: textOf(5), length: 5, end: io.EOF}, 5, requestbody.Whole},
+		"more than is promised": {http.MethodPost, &pieces{left: textOf(50), length: 5, end: io.EOF}, 5, requestbody.Whole},
+	} {
+		t.Run(name, func(t *testing.T) {
+			account := requestbody.NewAccount(room)
+			r, end := newRequest(test.body, test.length)
+			defer end()
+			r.Method = test.method
+			got := account.Read(httptest.NewRecorder(), r, client, wide(100))
+			assert.Equal(t, got.Outcome(), test.want, "the outcome")
+			got.HandlerDone(context.Background())
+			assert.Equal(t, account.Held(), 0, "held")
 		})
 	}
 }

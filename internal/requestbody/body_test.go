@@ -1,0 +1,271 @@
+package requestbody_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
+)
+
+var errBroken = errors.New("broken")
+
+// pieces is a body that comes in pieces of a length, with its end behind or beside the last one.
+type pieces struct {
+	left   []byte
+	length int
+	end    error
+	beside bool
+	empty  bool // a read without bytes comes before each piece
+	turn   bool
+	taken  int
+	closed bool
+}
+
+func (p *pieces) Read(b []byte) (n int, err error) {
+	if p.turn = !p.turn; p.empty && p.turn {
+		return 0, nil
+	}
+	n = copy(b[:min(len(b), p.length)], p.left)
+	p.left = p.left[n:]
+	p.taken += n
+	if len(p.left) == 0 && (n == 0 || p.beside) {
+		err = p.end
+	}
+	return n, err
+}
+
+func (p *pieces) Close() error {
+	p.closed = true
+	return nil
+}
+
+// newRequest returns a request with a body, of unknown length where it is below 0, and the end of its context.
+func newRequest(body io.ReadCloser, length int64) (r *http.Request, end func()) {
+	ctx, end := context.WithCancel(context.Background())
+	r = httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)
+	r.Body, r.ContentLength = body, length
+	return r, end
+}
+
+// play reads what is left of a body in pieces of a length.
+func play(body io.Reader, length int) (read []byte, end error) {
+	for piece := make([]byte, length); end == nil; {
+		var n int
+		n, end = body.Read(piece)
+		read = append(read, piece[:n]...)
+	}
+	return read, end
+}
+
+// FuzzBody reads bodies of any pieces by two bounds, plays them back in any pieces, and compares with the body itself.
+func FuzzBody(f *testing.F) {
+	f.Add(3000, 1000, 3000, 100, 100, int64(3000), uint8(0))
+	f.Add(3000, 3000, 1000, 5000, 7, int64(-1), uint8(3))
+	f.Add(300000, 200000, 300000, 1000, 1000, int64(-1), uint8(5))
+	f.Add(300000, 400000, 300000, 40000, 1000, int64(300000), uint8(2))
+	f.Add(1, 0, 1, 1, 1, int64(7), uint8(15))
+	f.Fuzz(func(t *testing.T, length, first, second, piece, played int, announced int64, ways uint8) {
+		length, first, second = length&(1<<20-1), first&(1<<20-1), second&(1<<20-1)
+		piece, played = max(1, piece&0xffff, length/1000), max(1, played&0xffff, length/1000)
+		body, end, breaks := textOf(length), io.EOF, ways&1 != 0
+		if breaks {
+			end = errBroken
+		}
+		original := &pieces{left: body, length: piece, end: end, beside: ways&2 != 0, empty: ways&4 != 0}
+		if announced == 0 {
+			announced = -1
+		}
+		account := requestbody.NewAccount(1 << 30)
+		r, done := newRequest(original, announced)
+		defer done()
+		early := 0
+		for i, size := range []int{first, second} {
+			if announced > int64(size) {
+				continue
+			}
+			got := account.Read(httptest.NewRecorder(), r, client, wide(size))
+			switch want := body[early:]; got.Outcome() {
+			case requestbody.Whole:
+				same := bytes.Equal(got.Bytes(), want)
+				assert.ErrorIf(t, breaks || len(want) > size || !same, "%d bytes of %d are whole", len(got.Bytes()), len(want))
+			case requestbody.Absent:
+				assert.ErrorIf(t, breaks || len(want) > 0, "absent of %d bytes", len(want))
+			case requestbody.TooLarge:
+				assert.ErrorIf(t, len(want) <= size, "%d bytes are too large for %d", len(want), size)
+			case requestbody.Failed:
+				assert.ErrorIf(t, !errors.Is(got.Err(), errBroken) || !breaks || len(want) > size, "failed with %v", got.Err())
+			default:
+				t.Errorf("got %v", got.Outcome())
+			}
+			assert.ErrorIf(t, original.taken > early+max(first, second)+1, "%d bytes are taken", original.taken)
+			if i == 0 && ways&8 != 0 { // a handler between reads a part
+				some := make([]byte, min(len(body), size)/2)
+				n, _ := io.ReadFull(r.Body, some) // it may end
+				assert.ErrorIf(t, !bytes.Equal(some[:n], body[:n]), "%d bytes are played that differ", n)
+				early = n
+			}
+			t.Cleanup(func() { got.HandlerDone(r.Context()) })
+		}
+		rest, err := play(r.Body, played)
+		assert.ErrorIf(t, !errors.Is(err, end), "the body ends with %v", err)
+		assert.ErrorIf(t, !bytes.Equal(rest, body[early:]), "%d bytes are played of %d, or differ", len(rest), length-early)
+		assert.Equal(t, account.Held(), 0, "held")
+		assert.Must(t, r.Body.Close())
+		assert.ErrorIf(t, !original.closed, "the original body is open")
+	})
+}
+
+// TestBody_close gives back what is held, and closes the original.
+func TestBody_close(t *testing.T) {
+	account, original := requestbody.NewAccount(room), &pieces{left: textOf(10), length: 10, end: io.EOF}
+	r, end := newRequest(original, 10)
+	defer end()
+	reading := account.Read(httptest.NewRecorder(), r, client, wide(10))
+	assert.ErrorIf(t, account.Held() < 10, "%d bytes are held", account.Held())
+	assert.Must(t, r.Body.Close())
+	assert.Equal(t, account.Held(), 0, "held")
+	assert.ErrorIf(t, !original.closed, "the original body is open")
+	n, err := r.Body.Read(make([]byte, 5))
+	assert.ErrorIf(t, n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose), "%d bytes, %v", n, err)
+	assert.ErrorIf(t, !bytes.Equal(reading.Bytes(), textOf(10)), "the bytes have changed")
+	checkFailure(t, account.Read(httptest.NewRecorder(), r, client, wide(10)), requestbody.Failed, http.ErrBodyReadAfterClose)
+}
+
+// TestBody_end gives back what is held with the request, or with the handler where the request has no end.
+func TestBody_end(t *testing.T) {
+	account := requestbody.NewAccount(room)
+	r, end := newRequest(&pieces{left: textOf(10), length: 10, end: io.EOF}, 10)
+	reading := account.Read(httptest.NewRecorder(), r, client, wide(10))
+	reading.HandlerDone(r.Context())
+	reading.HandlerDone(r.Context())
+	assert.ErrorIf(t, account.Held() < 10, "%d bytes are held", account.Held())
+	end()
+	checkGivenBack(t, account)
+
+	r.Body = &pieces{left: textOf(10), length: 10, end: io.EOF}
+	account.Read(httptest.NewRecorder(), r, client, wide(10)).HandlerDone(r.Context()) // it has ended
+	assert.Equal(t, account.Held(), 0, "held after a request that had ended")
+
+	r.Body = &pieces{left: textOf(10), length: 10, end: io.EOF}
+	account.Read(httptest.NewRecorder(), r, client, wide(10)).HandlerDone(context.Background())
+	assert.Equal(t, account.Held(), 0, "held by a request without an end")
+}
+
+// TestBody_grows has memory go by what has arrived, not by what is announced, and less of it by what was played back.
+func TestBody_grows(t *testing.T) {
+	const size = 1 << 20
+	account := requestbody.NewAccount(room)
+	body := textOf(size)
+	for _, announced := range []int64{size, -1} {
+		reading, writing := io.Pipe()
+		r, end := newRequest(reading, announced)
+		read := make(chan requestbody.Reading)
+		go func() { read <- account.Read(httptest.NewRecorder(), r, client, wide(size)) }()
+		for sent := 0; sent < size; {
+			n := min(10000, size-sent)
+			assert.NoError(writing.Write(body[sent : sent+n]))(t)
+			sent += n
+			assert.ErrorIf(t, account.Held() > int64(4*sent+2048), "%d bytes are held of %d", account.Held(), sent)
+		}
+		assert.Must(t, writing.Close())
+		got := <-read
+		checkReading(t, got, body, size)
+		for left := size; left > 0; {
+			n, err := r.Body.Read(make([]byte, 10000))
+			left -= n
+			assert.ErrorIf(t, err != nil && left > 0, "%v", err)
+			assert.ErrorIf(t, account.Held() > max(int64(4*left), 64<<10)+256, "%d bytes are held for %d", account.Held(), left)
+		}
+		assert.Equal(t, account.Held(), 0, "held")
+		end()
+	}
+}
+
+// TestBody_noRoom refuses a body at its begin or within it, and plays back what has arrived.
+func TestBody_noRoom(t *testing.T) {
+	for _, test := range []struct {
+		limit int64
+		want  requestbody.Outcome
+	}{
+		{100, requestbody.NoShare},
+		{8 * 2000, requestbody.NoShare},
+		{8 * 20000, requestbody.NoRoom},
+	} {
+		account := requestbody.NewAccount(test.limit)
+		if test.want == requestbody.NoRoom { // others have the most
+			for _, other := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+				r, end := newRequest(&pieces{left: textOf(19700), length: 19700, end: io.EOF}, 19700)
+				t.Cleanup(end)
+				got := account.Read(httptest.NewRecorder(), r, other, wide(19700))
+				assert.Equal(t, got.Outcome(), requestbody.Whole, "the outcome of %s", other)
+			}
+			account.SetLimit(account.Held() + 2000)
+			assert.ErrorIf(t, account.Held()/7 < 19700, "%d bytes are held", account.Held())
+		}
+		held, body := account.Held(), textOf(3000)
+		r, end := newRequest(&pieces{left: body, length: 100, end: io.EOF}, -1)
+		reading := account.Read(httptest.NewRecorder(), r, client, wide(3000))
+		assert.Equal(t, reading.Outcome(), test.want, "the outcome with room for %d", test.limit)
+		assert.Equal(t, reading.Outcome().Status(), http.StatusServiceUnavailable, "the status")
+		rest, err := play(r.Body, 500)
+		assert.ErrorIf(t, !errors.Is(err, io.EOF) || !bytes.Equal(rest, body), "%d bytes are played, %v", len(rest), err)
+		assert.Equal(t, account.Held(), held, "held")
+		end()
+	}
+}
+
+// TestBody_noProgress ends with a body that returns nothing for ever.
+func TestBody_noProgress(t *testing.T) {
+	account := requestbody.NewAccount(room)
+	r, end := newRequest(io.NopCloser(stuck{}), -1)
+	defer end()
+	checkFailure(t, account.Read(httptest.NewRecorder(), r, client, wide(10)), requestbody.Failed, io.ErrNoProgress)
+	r.Body = io.NopCloser(stuck{})
+	checkFailure(t, account.Read(httptest.NewRecorder(), r, client, requestbody.Bounds{Size: 10}), requestbody.TooSlow, os.ErrDeadlineExceeded)
+}
+
+func checkFailure(t *testing.T, got requestbody.Reading, outcome requestbody.Outcome, err error) {
+	t.Helper()
+	assert.Equal(t, got.Outcome(), outcome, "the outcome")
+	assert.ErrorIf(t, !errors.Is(got.Err(), err) || got.Bytes() != nil, "got %v and %d bytes, want %v", got.Err(), len(got.Bytes()), err)
+}
+
+type stuck struct{}
+
+func (stuck) Read([]byte) (int, error) { return 0, nil }
+
+// TestBody_atOnce has a handler's goroutine read a body on, as the one of Caddy's proxy does, while the request ends.
+func TestBody_atOnce(t *testing.T) {
+	account := requestbody.NewAccount(room)
+	for range 200 {
+		r, end := newRequest(&pieces{left: textOf(5000), length: 5000, end: io.EOF}, -1)
+		reading := account.Read(httptest.NewRecorder(), r, client, wide(4000))
+		var handlers sync.WaitGroup
+		handlers.Go(func() { _, _ = play(r.Body, 100) }) // the end depends on who is first
+		handlers.Go(func() { assert.Must(t, r.Body.Close()) })
+		handlers.Go(end)
+		reading.HandlerDone(r.Context())
+		handlers.Wait()
+		checkGivenBack(t, account)
+	}
+}
+
+// TestOutcome_status has a status for what is refused because of the outcome alone.
+func TestOutcome_status(t *testing.T) {
+	for outcome, want := range map[requestbody.Outcome]int{
+		requestbody.Absent: 0, requestbody.Streamed: 0, requestbody.Whole: 0, requestbody.Failed: 0,
+		requestbody.TooLarge: 413, requestbody.TooSlow: 408, requestbody.NoRoom: 503, requestbody.NoShare: 503,
+	} {
+		assert.Equal(t, outcome.Status(), want, "the status of %d", outcome)
+	}
+	assert.Equal(t, requestbody.RetryAfter, time.Second, "the wait")
+}
