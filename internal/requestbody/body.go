@@ -181,13 +181,15 @@ func (b *Body) room(size int) (room []byte, outcome Outcome) {
 
 func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
 	held := b.unplayed()
+	if held == 0 && b.end != nil {
+		b.free() // nothing is there to be played back
+	}
 	switch {
 	case b.closed:
 		return nil, Failed
 	case held > size:
 		return nil, TooLarge
-	case b.end == io.EOF && held == 0: //nolint:errorlint // a wrapped one is no clean end
-		b.free()
+	case held == 0 && b.end == io.EOF: //nolint:errorlint // a wrapped one is no clean end
 		return nil, Absent
 	case b.beyond > 0 || b.end == nil && cap(b.buffer) == 0:
 		if outcome := b.grow(held, size); outcome != undecided {

@@ -207,7 +207,7 @@ func TestDeadline_goroutines(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		u := startUpload(ctx, "HTTP/2.0 cleartext", "http://"+theSite.bare+"/digest", 1000, http.Header{"X-First": {first}})
 		_, _ = u.Write(textOf(500)) // an error is the answer's as well
-		_ = <-u.answered // the status is that of the slow
+		assert.Must(t, <-u.answered)
 		leave()
 		_ = u.Close() // of a pipe
 	}
