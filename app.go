@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
@@ -71,6 +72,8 @@ type App struct {
 	registered registeredPolicies
 	rules      []*rule.Set // of its handlers
 	overrides  *overrides.Live
+	names      []bodyplan.Source // of values of request bodies, elsewhere in the configuration
+	namesKnown bool
 	released   bool // the stores
 	logger     *zap.Logger
 
@@ -125,7 +128,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger, a.errorRoutes = ctx, ctx.Logger(), new(routetrace.ErrorRoutes)
 	a.missingAddress, a.unbelieved = new(sync.Once), new(sync.Once)
-	a.registered, a.rules = registeredPolicies{}, nil
+	a.registered, a.rules, a.names, a.namesKnown = registeredPolicies{}, nil, nil, false
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

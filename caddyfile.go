@@ -64,7 +64,7 @@ type directiveMatcher struct {
 //		max_delay      <duration>
 //		max_concurrent <n> | <placeholder> <n>|unlimited
 //		node_timeout   <duration>
-//		weight         <n> | <placeholder> <n>
+//		weight         <n> | <placeholder> <n> | llm [<n>]
 //		cost           response_bytes | json <sum> [<n>] | llm [<n>] | <placeholder> [<n>]
 //		reserve        <n>|<percentage>
 //		ban            <duration>... [after <n>]
@@ -72,6 +72,8 @@ type directiveMatcher struct {
 //		challenge      [<passes>] | <passes> <limit>
 //		enforce        <percentage>
 //		notify         <percentage>...
+//		raw_key
+//		on_unread      refuse|pass
 //		match          <matcher> | @<name>
 //		match {
 //			<matcher>...
@@ -103,7 +105,8 @@ type directiveMatcher struct {
 // A handler has one policy, described in the directive itself, or any number of policy blocks. The four
 // options before policy may also be next to the blocks: they are then the default for all of them.
 func parseHandler(h httpcaddyfile.Helper, matcher directiveMatcher) (caddyhttp.MiddlewareHandler, error) {
-	p := &handlerParser{Dispenser: h.Dispenser, helper: h, matcher: matcher, handler: new(Handler)}
+	h.Next()
+	p := &handlerParser{Dispenser: withFullNames(h.NextSegment()), helper: h, matcher: matcher, handler: new(Handler)}
 	p.Next()
 	p.lines = caddyfileopt.Lines{"": *p.Dispenser}
 	err := p.parse()
@@ -227,7 +230,7 @@ var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_
 // policyOptions are the options of a policy.
 var policyOptions = []string{
 	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "weight",
-	"match",
+	"match", "on_unread", "raw_key",
 	"count_if", "cost", "ban", "lease",
 	"reserve", "enforce", "notify", "challenge",
 }
@@ -315,7 +318,7 @@ func (p *handlerParser) register(state map[string]any) error {
 	if err := p.checkSizes(); err != nil {
 		return err
 	}
-	if err := cmp.Or(whole.check(), checkMatchers(p.matcher.token, p.matcher.set), p.checkUsage()); err != nil {
+	if err := cmp.Or(whole.check(), p.checkMatcher(), p.checkUsage()); err != nil {
 		return p.lines.Wrap(err)
 	}
 	registered, ok := state[registeredState].(registeredPolicies)

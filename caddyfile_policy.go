@@ -57,6 +57,9 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	}[option]; parse != nil {
 		return parse(policy)
 	}
+	if option == "raw_key" {
+		return p.flag(&policy.RawKey)
+	}
 	if option == "key" {
 		if err := p.checkOneKey(); err != nil {
 			return err
@@ -78,7 +81,9 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 		policy.MaxDelay = new(caddy.Duration)
 		*policy.MaxDelay, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")
 	default:
-		*map[string]*string{"name": &policy.Name, "key": &policy.Key, "algorithm": &policy.Algorithm}[option] = value
+		*map[string]*string{
+			"name": &policy.Name, "key": &policy.Key, "algorithm": &policy.Algorithm, "on_unread": &policy.OnUnread,
+		}[option] = value
 	}
 	return err
 }
@@ -121,13 +126,16 @@ func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 	case option == "limit" && len(args) > 0 && meant.isWhole() && meant.key == "":
 		return p.Errf("limit %s: the window has a line of its own; write limit %s and in the next line window %s",
 			strings.Join(args, " "), meant.limit, meant.window)
+	case option == "weight" && len(args) == 1 && args[0] == rule.TokensOfModel:
+		policy.WeightFrom = args[0]
+		return nil
 	case len(args) == 1:
 		*numbers[option], err = p.numberOrSize(policy, option, args[0])
 		return err
 	case len(args) != 2:
 		return p.Errf("%s takes a number, or a placeholder and a number, got %d values", option, len(args))
 	}
-	if _, err := rule.ParsePlaceholder(option, args[0]); err != nil {
+	if _, err := parseNumberFrom(option, args[0]); err != nil {
 		return p.WrapErr(err)
 	}
 	*sources[option] = args[0]
@@ -140,6 +148,14 @@ func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 		return p.Errf("%s %s %s: behind the placeholder, use a whole number from 1, or %s", option, args[0], args[1], rule.WordUnlimited)
 	}
 	return err
+}
+
+// parseNumberFrom reads what a number of an option comes from.
+func parseNumberFrom(option, text string) (rule.Placeholder, error) {
+	if option == "weight" {
+		return rule.ParseWeight(text)
+	}
+	return rule.ParsePlaceholder(option, text)
 }
 
 // mayBeUnlimited reports whether the fallback of an option may be the word unlimited.

@@ -40,6 +40,9 @@ func (p *handlerParser) parseMatch(policy *Policy) (err error) {
 		set, err = caddyhttp.ParseCaddyfileNestedMatcherSet(d)
 	}
 	policy.Match = caddyhttp.RawMatcherSets{set}
+	if err == nil && strings.HasPrefix(name, "@") {
+		err = p.checkNamedMatcher(name, set)
+	}
 	return err
 }
 

@@ -89,6 +89,7 @@ var neededBy = map[string]string{
 	"node_timeout":  "max_concurrent 3",
 	"mode sentinel": "master m", "master": "mode sentinel", "username": "password p", "sentinel_username": "mode sentinel\nmaster m\nsentinel_password p",
 	"sentinel_password": "mode sentinel\nmaster m", "sentinel_credentials": "mode sentinel\nmaster m",
+	"raw_key": "key {json.user}", "on_unread": "match vars {json.method} tools/call",
 	"cert": "key /etc/b.pem", "tls/key": "cert /etc/b.pem",
 }
 

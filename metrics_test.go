@@ -34,8 +34,8 @@ func gatherMetrics(t *testing.T) (found map[string]gathered, problems []promlint
 	storepool.Decisions.WithLabelValues("metrics-test", "allowed", "memory").Inc()
 	storeErrors.WithLabelValues("metrics-test").Inc()
 	refundErrors.WithLabelValues("metrics-test").Inc()
-	storepool.InvalidValues.WithLabelValues("metrics-test", "limit").Add(2)
-	storepool.InvalidValues.WithLabelValues("metrics-test", "burst").Inc()
+	storepool.InvalidValues.WithLabelValues("metrics-test", "limit", "value").Add(2)
+	storepool.InvalidValues.WithLabelValues("metrics-test", "burst", "value").Inc()
 	registry := prometheus.NewPedanticRegistry()
 	for range 2 { // registering again is no error
 		assert.Must(t, registerMetrics(registry))
@@ -110,7 +110,7 @@ func series(c prometheus.Collector) (n int) {
 func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	h := newHandler(t, policyJSON("stays", "5"))
 	h.limiter.Counters[0].Count(rule.Allowed, limiter.SourceMemory)
-	h.limiter.Counters[0].CountInvalid("limit")
+	h.limiter.Counters[0].CountInvalid("limit", "value")
 	decisions, invalid, known := series(storepool.Decisions), series(storepool.InvalidValues), h.app.opened.Memory.Names.Len()
 	for i := range assert.Rounds(100, 2_000) {
 		ctx, end := newContext(t, "")
@@ -119,11 +119,11 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 		for _, o := range []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed} {
 			brief.limiter.Counters[0].Count(o, limiter.SourceRedis)
 		}
-		brief.limiter.Counters[0].CountInvalid("burst")
+		brief.limiter.Counters[0].CountInvalid("burst", "value")
 		assert.FatalIf(t, again.limiter.Counters[0] != h.limiter.Counters[0], "the policy that stays begins anew")
 		end()
 		brief.limiter.Counters[0].Count(rule.Denied, limiter.SourceMemory) // a request that outlives it
-		brief.limiter.Counters[0].CountInvalid("weight")
+		brief.limiter.Counters[0].CountInvalid("weight", "value")
 	}
 	if got := series(storepool.Decisions); got != decisions {
 		t.Errorf("%d series of decisions, before %d", got, decisions)

@@ -23,6 +23,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
@@ -140,20 +141,25 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 	l := gate.Limiter{
 		Challenges: h.app.opened.Challenges, Formats: h.settings.headers, Usage: h.settings.usage,
 		Stores: h.app.opened, FailMode: h.FailMode, Timeout: time.Duration(h.app.Timeout),
+		Bodies: requestbody.NewAccount(128 << 20), BodyBounds: requestbody.Bounds{Size: 1 << 20, Within: 10 * time.Second},
 		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), Answer: h.Answer,
 		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx), ErrorRoutes: h.app.errorRoutes, FindProxies: routetrace.Proxies,
 		Logger: h.logger, LogKeys: h.LogKeys, Events: h.events, Process: &process,
 	}
-	rules := make([]rule.Rule, 0, len(h.Policies))
+	rules, registry := make([]rule.Rule, 0, len(h.Policies)), registeredPolicies{}
 	for _, p := range h.Policies {
 		r, registered, err := h.newRule(ctx, p)
 		if err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
-		rules = append(rules, r)
-		l.Counters, l.CountIfs = append(l.Counters, registered.counters), append(l.CountIfs, registered.countIf)
+		rules, registry[p.Name] = append(rules, r), registered
 	}
 	l.Rules = rule.NewSet(rules)
+	l.Rules.BodyPlan = l.Rules.BodyPlan.With(h.app.bodyNames(ctx)...)
+	for i := range l.Rules.Rules {
+		registered := registry[l.Rules.Rules[i].Policy.Name()]
+		l.Counters, l.CountIfs = append(l.Counters, registered.counters), append(l.CountIfs, registered.countIf)
+	}
 	h.app.rules = append(h.app.rules, l.Rules)
 	l.Rules.Overrides = h.app.overrides
 	l.Rules.Warn, l.Rules.OnNeverSet, l.Rules.OnMissingAddress = h.warnInvalid, h.warnNeverSet, h.warnMissingAddress
@@ -179,7 +185,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, registered
 // warnInvalid counts a value of a placeholder or a response's body that cannot be used, and logs one a minute for each
 // option of a policy. The log does not quote values, which may come from clients.
 func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
-	if h.limiter.Counters[r.Index].CountInvalid(option) {
+	if h.limiter.Counters[r.Index].CountInvalid(option, rule.ReasonLabel(err)) {
 		h.logger.Warn("a value cannot be used; its fallback counts, for a key on_empty_key",
 			zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
 	}
@@ -229,22 +235,6 @@ func limiterOf(handler caddyhttp.MiddlewareHandler) *gate.Limiter {
 		return new(*h.limiter)
 	}
 	return nil
-}
-
-// loadMatchers makes the policy's matchers.
-func (p *Policy) loadMatchers(ctx caddy.Context) (caddyhttp.MatcherSets, error) {
-	var sets caddyhttp.MatcherSets
-	if len(p.Match) == 0 {
-		return nil, nil
-	}
-	loaded, err := ctx.LoadModule(p, "Match")
-	if err == nil {
-		err = sets.FromInterface(loaded)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("match: %w", err)
-	}
-	return sets, nil
 }
 
 // Interface guards

@@ -166,6 +166,8 @@ func (p *Policy) checkTogether() error {
 		return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
 	case err != nil:
 		return err
+	case p.checkBody() != nil:
+		return p.checkBody()
 	case p.estimates() && p.MaxDelay != nil:
 		return errors.New("cost, max_delay: a queue cannot refund what a weight takes too much; leave out max_delay or the weight")
 	case p.estimates() && p.Ban != nil:

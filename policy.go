@@ -77,7 +77,9 @@ type Policy struct {
 	BurstFrom string `json:"burst_from,omitempty"`
 
 	// A placeholder that the weight comes from; `weight` is what counts otherwise. A weight below 1
-	// is 1. It belongs to this handler and not to the policy. Default: none.
+	// is 1. Or `llm`: how many tokens a call to a language model may cost, by its body, cut to the capacity: what it
+	// bounds its answers by, or `weight`, times the number of answers, and a quarter of its texts' bytes. It
+	// belongs to this handler and not to the policy. Default: none.
 	WeightFrom string `json:"weight_from,omitempty"`
 
 	// How many units one request takes, from 1. It belongs to this handler and not to the policy,
@@ -105,6 +107,16 @@ type Policy struct {
 	// The policy counts only requests that one of these matcher sets matches. It belongs to this
 	// handler and not to the policy. Default: all requests.
 	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
+
+	// What happens to a request if `match` asks for a value of its body that cannot be read: `refuse` answers 400, 413 or
+	// 415, `pass` leaves the policy out. Otherwise clients could choose such a body to be left out. It belongs to
+	// this handler and not to the policy. Default: `refuse`.
+	OnUnread string `json:"on_unread,omitempty"`
+
+	// Keeps values of the body as they are written, where they stand in `key`. By default they lose blanks, marks and the
+	// difference between lower and upper case, as applications take `Bob@example.com ` for `bob@example.com`. It belongs
+	// to this handler and not to the policy. Default: false.
+	RawKey bool `json:"raw_key,omitempty"`
 
 	// The policy counts only requests whose response this matches. A charge is made before the
 	// handlers run and refunded if the response, at its first final header, does not match. A
@@ -314,15 +326,17 @@ func (p *Policy) parseRule() (rule.Rule, error) {
 		Numbers: rule.Numbers{Weight: p.Weight, Unlimited: p.Unlimited},
 		Texts:   rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, Cost: p.CostFrom},
 	}
-	var errs [8]error // the first one counts
+	var errs [9]error // the first one counts
 	r.Cost, errs[0] = rule.ParseCost(p.CostFrom, p.Cost)
 	r.Reserve, errs[1] = rule.ParseReserve(string(p.Reserve))
 	r.Numbers.LimitFrom, errs[2] = rule.ParsePlaceholder(option, limitFrom)
 	r.Numbers.BurstFrom, errs[3] = rule.ParsePlaceholder("burst", p.BurstFrom)
-	r.Numbers.WeightFrom, errs[4] = rule.ParsePlaceholder("weight", p.WeightFrom)
+	r.Numbers.WeightFrom, errs[4] = rule.ParseWeight(p.WeightFrom)
 	r.Notify, errs[5] = rule.ParseMarks(p.Notify)
 	r.Rollout, errs[6] = rule.ParseRollout(p.Name, p.Enforce)
 	r.Key, errs[7] = rule.ParseKey(p.Key, p.prefixes())
+	r.MatchBody, errs[8] = p.matchBody()
+	r.Key.Raw, r.PassUnread = p.RawKey, p.OnUnread == onUnreadPass
 	return r, cmp.Or(errs[:]...)
 }
 

@@ -13,6 +13,7 @@ type Values struct {
 	few    [4]bodyvalue.Value
 	weight jsonbody.Weight
 	unread bodyvalue.Reason // why there is no weight
+	isRead bool
 }
 
 // Read reads a complete body, and does not keep it. The query is that of the request's URL, as it was sent: a value is
@@ -37,7 +38,7 @@ func (p *Plan) Read(t Type, query string, body []byte) *Values {
 		}
 		return fields[s.number]
 	})
-	v.unread = bodyvalue.ReasonType
+	v.unread, v.isRead = bodyvalue.ReasonType, true
 	return v
 }
 
@@ -49,7 +50,7 @@ func (p *Plan) readJSON(query string, body []byte) *Values {
 		}
 		return r.Value(s.number)
 	})
-	v.weight = r.Weight()
+	v.weight, v.isRead = r.Weight(), true
 	return v
 }
 
@@ -84,6 +85,9 @@ func (p *Plan) valuesOf(query string, of func(*plannedSource) bodyvalue.Value) *
 	}
 	return v
 }
+
+// IsRead reports whether a body has been read, so that an absent value is missing in the body.
+func (v *Values) IsRead() bool { return v.isRead }
 
 // Value returns the value of a source, by the number that [Plan.Add] or [Plan.Number] returned.
 func (v *Values) Value(n int) bodyvalue.Value { return v.values[n] }

@@ -200,10 +200,7 @@ func (f *Store) decideShared(
 // refuse denies what a remembered denial or this process's own running requests deny, without a query, and returns
 // which of the two; empty: none. In an outage [FailOpen] lets more requests run.
 func (f *Store) refuse(mode FailMode, checks []limiter.Check, n needs, now clock.Moment) limiter.Source {
-	for i := range checks {
-		checks[i].Result = limiter.Result{Remaining: limiter.Unknown} // which it stays for those that nothing denies
-	}
-	if f.denied != nil && f.denied.Deny(checks, now).denies {
+	if f.denyRemembered(checks, now) {
 		return limiter.SourceDenyCache
 	}
 	if n.running && denyFull(f.local, checks).denies {
@@ -215,6 +212,23 @@ func (f *Store) refuse(mode FailMode, checks []limiter.Check, n needs, now clock
 		f.awaitRefunds(checks)
 	}
 	return ""
+}
+
+// Remembered denies what a remembered denial denies, without a query, and reports whether one does. The denial is a
+// decision of the source [limiter.SourceDenyCache]; without one nothing has been decided.
+func (f *Store) Remembered(checks []limiter.Check) bool {
+	if f.denied == nil || f.shared == nil || limiter.Prepare(checks) != nil {
+		return false
+	}
+	return f.denyRemembered(checks, clock.Now())
+}
+
+// denyRemembered denies what a remembered denial denies. The units that remain of other quotas are unknown.
+func (f *Store) denyRemembered(checks []limiter.Check, now clock.Moment) bool {
+	for i := range checks {
+		checks[i].Result = limiter.Result{Remaining: limiter.Unknown} // which it stays for those that nothing denies
+	}
+	return f.denied != nil && f.denied.Deny(checks, now).denies
 }
 
 // denyFull denies the checks if this process alone runs as many units as one of them allows. Requests that began before a

@@ -30,7 +30,7 @@ func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 		_, _ = x.ask(failover.FailLocal, nil, dry) // the outcomes are in the dry runs
 	}
 	if dry != nil {
-		x.endDryRuns(dry)
+		x.endDryRuns(dry, e.Input)
 	}
 	if l.countsRunning {
 		x.keepRunning(verdict.Checks)
@@ -50,7 +50,7 @@ func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 	d.log(x.request)
 	if verdict.Outcome == rule.Allowed {
 		if l.settles || l.notifies {
-			x.keepPending(&verdict.CheckGroup)
+			x.keepPending(&verdict.CheckGroup, e.Input)
 		}
 		if l.delays {
 			verdict.Delay = LongestDelay(verdict.Checks)

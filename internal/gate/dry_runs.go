@@ -33,7 +33,7 @@ func dryRunsOf(e *rule.Evaluation) *dryRuns {
 }
 
 // endDryRuns counts dry runs that were decided, and records those that would have denied.
-func (x *Exchange) endDryRuns(d *dryRuns) {
+func (x *Exchange) endDryRuns(d *dryRuns, input int64) {
 	shared, l := x.decision, x.limiter
 	for i := range d.refusals {
 		l.countDryRefusal(shared, &d.refusals[i])
@@ -56,7 +56,7 @@ func (x *Exchange) endDryRuns(d *dryRuns) {
 			outcome = rule.DryDenied
 			l.noteDryDenial(shared, group)
 		}
-		x.keepPending(group)
+		x.keepPending(group, input)
 		l.count(group.Checks, outcome, group.Source)
 		l.countBans(group)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
@@ -36,6 +37,11 @@ type Limiter struct {
 	Stores   *storepool.Stores
 	FailMode failover.FailMode
 	Timeout  time.Duration // of a decision by Redis
+
+	// Bodies counts the bytes of request bodies that this process holds for their values, and BodyBounds bound each of them.
+	// Required if a rule uses such a value.
+	Bodies     *requestbody.Account
+	BodyBounds requestbody.Bounds
 
 	Status      int            // of a denial
 	RetryJitter time.Duration  // the most that Retry-After gets longer by
@@ -67,6 +73,7 @@ type Limiter struct {
 	countsRunning bool // max_concurrent
 	settles       bool // count_if or cost: the response decides what a request is charged
 	notifies      bool // notify: events at fractions of the capacity
+	readsBody     bool // a placeholder of the request's body
 
 	usageCache *usageCache
 	proxies    *serverProxies
@@ -117,6 +124,7 @@ func New(l Limiter) *Limiter {
 		l.settles = l.settles || r.AwaitsResponse()
 		l.notifies = l.notifies || len(r.Notify) > 0
 	}
+	l.readsBody = l.Rules.ReadsBody()
 	l.usageCache, l.proxies = newUsageCache(), &serverProxies{find: l.FindProxies}
 	return &l
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -126,7 +127,11 @@ func (x *Exchange) Refuse(err error) error {
 	if d := x.knownDecision(); d != nil {
 		d.refused = true
 	}
-	return x.refuse(refusal.Refusal{Cause: refusal.CauseOf(coded.StatusCode), Status: coded.StatusCode}, errors.Unwrap(coded.Err))
+	r := refusal.Refusal{Cause: refusal.CauseOf(coded.StatusCode), Status: coded.StatusCode}
+	if errors.Is(coded.Err, rule.ErrNoRoom) {
+		r.Wait = quotaheader.SetRefusal(x.Header(), x.request.Header, requestbody.RetryAfter, x.limiter.RetryJitter)
+	}
+	return x.refuse(r, errors.Unwrap(coded.Err))
 }
 
 // fail ends a request with an error, which Caddy's error routes answer. If the handler is in an error route itself, the

@@ -68,6 +68,12 @@ func (x *Exchange) Evaluate(repl *caddy.Replacer, e *rule.Evaluation) (Action, e
 	} else {
 		e.Enforced = make([]limiter.Check, 0, min(rules, 4)) // many rules may not select the request
 	}
+	if !l.readsBody {
+		return l.Evaluate(x.request, repl, e)
+	}
+	body := l.BeginBody(x.ResponseWriter, x.request, repl)
+	defer body.End()
+	e.Body = body
 	return l.Evaluate(x.request, repl, e)
 }
 

@@ -25,12 +25,12 @@ type Settlement struct {
 
 // keepPending remembers the checks of a group whose cost is known only after the response. For all others it emits
 // threshold events now.
-func (x *Exchange) keepPending(group *CheckGroup) {
+func (x *Exchange) keepPending(group *CheckGroup, input int64) {
 	l := x.limiter
 	for i := 0; l.settles && i < len(group.Checks); i++ {
 		if p, waits := l.Pending(group, i); waits {
 			work := x.work()
-			work.checks = append(work.checks, p)
+			work.checks, work.response.Input = append(work.checks, p), input
 		}
 	}
 	l.notifyTakes(group)

@@ -7,11 +7,16 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
+// MayHave reports whether a request may have a body. Without a length it may, also one of no bytes.
+func MayHave(r *http.Request) bool {
+	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0
+}
+
 // outcomeOfHead returns the outcome of a request whose head says that nothing can be read, else undecided. Caddy wraps
 // the body also where there is none, so that the length decides; without a length there may be a body, also of no bytes.
 func outcomeOfHead(r *http.Request, size int64) Outcome {
 	switch {
-	case r.Body == nil, r.Body == http.NoBody, r.ContentLength == 0:
+	case !MayHave(r):
 		return Absent
 	case r.Method == http.MethodConnect, asksForUpgrade(r.Header), caddyhttp.IsIncremental(r.Header):
 		return Streamed

@@ -160,6 +160,10 @@ type Response struct {
 
 	// Body has the numbers that were read from the body. Nil: no body was read.
 	Body *jsonbody.Body
+
+	// Input is how many tokens the request of a call to a language model has, where the weight is an estimate of them.
+	// Default: 0.
+	Input int64
 }
 
 // Counts reports whether count_if counts a response.

@@ -25,6 +25,14 @@ func (c tokenCost) planned(plan *jsonbody.Plan) costSource {
 	return c
 }
 
+// input is how many tokens the request has, where the weight is an estimate of them; else 0.
+func (q *costQuestion) input() int64 {
+	if q.rule.Numbers.WeightFrom.field.kind != tokensField {
+		return 0
+	}
+	return q.response.Input
+}
+
 // cost is what has been read. The end of the body may change it. A stream without a number costs a token for each of its
 // events, at least the fallback, unless it is that of a failure.
 func (tokenCost) cost(q costQuestion) (units int64, told, final bool) {
@@ -36,7 +44,7 @@ func (tokenCost) cost(q costQuestion) (units int64, told, final bool) {
 	if q.response.Failure {
 		units, err = body.Tokens()
 	} else {
-		units, err = body.TokenCost(0, q.rule.Cost.Fallback)
+		units, err = body.TokenCost(q.input(), q.rule.Cost.Fallback)
 	}
 	q.warnOfBody(TokensOfModel, err)
 	return units, err == nil, false

@@ -2,7 +2,6 @@ package rule
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -14,7 +13,7 @@ import (
 )
 
 // Evaluation is the result of matching a request against the rules of a handler: the checks that a store has to
-// decide, and what is known without a store. The caller sets Pass, AnyMatch and OnFinding, and may give Enforced
+// decide, and what is known without a store. The caller sets Body, Pass, AnyMatch and OnFinding, and may give Enforced
 // memory to append to.
 type Evaluation struct {
 	// Enforced are the checks that decide about the request.
@@ -30,8 +29,8 @@ type Evaluation struct {
 	// of a denial, by BlockedBy.
 	Blocked bool
 
-	// BlockedBy is [SourceOverride] where an override refuses the request, and otherwise the source of a
-	// limit of 0, [limiter.SourceMemory].
+	// BlockedBy is [SourceOverride] where an override refuses the request, [limiter.SourceDenyCache] where a remembered
+	// denial does before the body is read, and otherwise the source of a limit of 0, [limiter.SourceMemory].
 	BlockedBy limiter.Source
 
 	// DryBlocks are the checks of dry-run rules whose override or limit of 0 would refuse the request, with their
@@ -44,8 +43,15 @@ type Evaluation struct {
 	// Pass is the pass that the client's browser sent.
 	Pass Pass
 
-	// AnyMatch has all rules count the request, also those whose matchers do not match: to read quotas, not to take
-	// from them. Of several rules with one quota the check has the weight of the first.
+	// Body has the values of the request's body. Nil: no body can be read, and all of its values are absent.
+	Body Body
+
+	// Input is how many tokens the request of a call to a language model has, if a rule's weight is an estimate of them.
+	// [Set.Evaluate] sets it.
+	Input int64
+
+	// AnyMatch has all rules count the request, also those whose matchers do not match, but those with a key from the
+	// body: to read quotas, not to take from them. Of several rules with one quota the check has the weight of the first.
 	AnyMatch bool
 
 	// OnFinding is called for every rule, also for those after one that refuses the request. Nil: the rules after a
@@ -107,9 +113,36 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		s.evaluateExempt(q, e)
 		return nil
 	}
-	for i := range s.Rules {
+	refused = s.evaluateRules(s.Rules[:s.bodiless], q, e, nil)
+	if s.needsBody(e, refused) {
+		refused = s.evaluateRules(s.Rules[s.bodiless:], q, e, refused)
+	}
+	if q.body != nil {
+		e.Input = q.body.Input()
+	}
+	if e.Body != nil {
+		if err := e.Body.Err(); err != nil {
+			e.refuse()
+			return err
+		}
+	}
+	if e.Blocked {
+		e.forgetRemaining()
+	}
+	return refused
+}
+
+// refuse drops the checks of a request that is refused without a decision.
+func (e *Evaluation) refuse() {
+	e.Enforced, e.DryRun, e.DryRefusals, e.DryBlocks, e.Blocked = nil, nil, nil, nil, false
+}
+
+// evaluateRules evaluates some of the set's rules, after others that may refuse the request.
+func (s *Set) evaluateRules(rules []Rule, q *request, e *Evaluation, earlier error) (refused error) {
+	refused = earlier
+	for i := range rules {
 		var check limiter.Check
-		found := s.evaluateRule(&s.Rules[i], q, e, &check)
+		found := s.evaluateRule(&rules[i], q, e, &check)
 		found.Refused = refused != nil
 		if e.OnFinding != nil {
 			e.OnFinding(found)
@@ -120,7 +153,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 			e.DryRefusals = append(e.DryRefusals, DryRefusal{found.Rule, found.Err})
 		case found.Err != nil:
 			refused = found.Err
-			e.Enforced, e.DryRun, e.DryRefusals, e.DryBlocks, e.Blocked = nil, nil, nil, nil, false
+			e.refuse()
 			if e.OnFinding == nil {
 				return refused
 			}
@@ -130,16 +163,13 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 			e.add(&found, &check)
 		}
 	}
-	if e.Blocked {
-		e.forgetRemaining()
-	}
 	return refused
 }
 
 // evaluateRule matches a request against a rule, and fills in the check of what the rule takes.
 func (s *Set) evaluateRule(rule *Rule, q *request, e *Evaluation, check *limiter.Check) (f Finding) {
 	f.Rule = rule
-	if f.Key, f.Status, f.Err = s.keyOf(rule, q, e.AnyMatch); f.Err != nil {
+	if f.Key, f.Status, f.Err = s.keyOf(rule, q, e); f.Err != nil {
 		f.DryRun = !rule.refusesWithoutKey(f.Err)
 		return f
 	}
@@ -163,15 +193,23 @@ func (s *Set) evaluateRule(rule *Rule, q *request, e *Evaluation, check *limiter
 	return f
 }
 
-// keyOf returns the key of a rule for a request. With anyMatch the rule's matchers are not asked.
-func (s *Set) keyOf(rule *Rule, q *request, anyMatch bool) (limiter.EncodedKey, Status, error) {
-	if len(rule.Match) > 0 && !anyMatch {
-		matches, err := rule.Match.AnyMatchWithError(q.Request)
+// keyOf returns the key of a rule for a request.
+func (s *Set) keyOf(rule *Rule, q *request, e *Evaluation) (limiter.EncodedKey, Status, error) {
+	if len(rule.Match) > 0 && !e.AnyMatch {
+		matches, err := s.matches(rule, q, e.Body)
 		if err != nil {
-			return limiter.EncodedKey{}, Rejected, fmt.Errorf("matching the requests of policy %q: %w", rule.Policy.Name(), err)
+			return limiter.EncodedKey{}, Rejected, err
 		}
 		if !matches {
 			return limiter.EncodedKey{}, NotMatched, nil
+		}
+	}
+	if rule.readsBody {
+		if e.AnyMatch && rule.keysBody {
+			return limiter.EncodedKey{}, NotMatched, nil
+		}
+		if err := s.readBody(rule, q, e); err != nil {
+			return limiter.EncodedKey{}, Rejected, err
 		}
 	}
 	if isEarly(q.Request) && (len(s.Exempt) > 0 || rule.Key.needsAddress()) {
@@ -192,16 +230,16 @@ func (s *Set) emptyKey(rule *Rule, q *request) (limiter.EncodedKey, Status, erro
 	for i := range rule.Key.parts {
 		s.warnIfNeverSet(rule, "key", &rule.Key.parts[i].Placeholder)
 	}
-	reason, repeated := ErrEmptyKey, rule.Key.hasRepeatedValue(q.Request)
-	if repeated {
-		reason = errRepeatedKey
-		s.warn(rule, "key", errRepeated)
+	reason, unusable := ErrEmptyKey, rule.Key.unusable(q)
+	if unusable != nil {
+		reason = emptyKeyError(unusable)
+		s.warn(rule, "key", unusable)
 	}
 	switch {
-	case rule.OnEmptyKey == EmptyKeySkip && !repeated:
+	case rule.OnEmptyKey == EmptyKeySkip && unusable == nil:
 		return limiter.EncodedKey{}, Skipped, nil
 	case rule.OnEmptyKey != EmptyKeyClientIP:
-		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusBadRequest, reason)
+		return limiter.EncodedKey{}, Rejected, refuseUnusable(unusable, reason)
 	case isEarly(q.Request):
 		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}

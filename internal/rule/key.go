@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
@@ -23,6 +24,10 @@ type KeyTemplate struct {
 	parts    []keyPart
 	reserved [256]bool // the bytes that are encoded in values
 	prefixes Prefixes
+
+	// Raw keeps values of the request's body as they are written. By default texts that applications take for one are
+	// one: see [bodyvalue.FoldKey].
+	Raw bool
 }
 
 // keyPart is an encoded literal, or a placeholder.
@@ -126,7 +131,7 @@ func (t *KeyTemplate) key(q *request) limiter.EncodedKey {
 		part := &t.parts[0]
 		value := t.value(part, q)
 		if part.empties != nil {
-			part.recordValue(value)
+			part.recordValue(q, value)
 		}
 		if !t.needsEncoding(value) {
 			if part.address || part.field.kind == headerField {
@@ -144,7 +149,7 @@ func (t *KeyTemplate) key(q *request) limiter.EncodedKey {
 			continue
 		}
 		value := t.value(part, q)
-		if part.recordValue(value); value == "" {
+		if part.recordValue(q, value); value == "" {
 			return limiter.EncodedKey{}
 		}
 		key = t.appendEncoded(key, value)
@@ -159,9 +164,30 @@ func (t *KeyTemplate) AddressKey(r *http.Request) limiter.EncodedKey {
 	return limiter.AsEncoded(string(t.appendEncoded([]byte(addressMark), t.prefixes.Shorten(ip))))
 }
 
-// repeats reports whether a value of the key stands in a request several times. Its key is empty then.
-func (t *KeyTemplate) hasRepeatedValue(r *http.Request) bool {
-	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.field.repeated(r) })
+// unusable returns why a value of the key cannot be used, though it is there. The key is empty then. Nil: the value is
+// missing.
+func (t *KeyTemplate) unusable(q *request) error {
+	for i := range t.parts {
+		part := &t.parts[i]
+		if part.field.repeated(q.Request) {
+			return errRepeated
+		}
+		if part.field.kind == bodyField {
+			if v := t.valueOfBody(part, q); v.Kind() == bodyvalue.KindUnreadable {
+				return unreadError{v.Reason()}
+			}
+		}
+	}
+	return nil
+}
+
+// valueOfBody returns the value of a placeholder of the body.
+func (t *KeyTemplate) valueOfBody(part *keyPart, q *request) bodyvalue.Value {
+	v := q.valueOfBody(&part.Placeholder)
+	if t.Raw {
+		v = v.Exact()
+	}
+	return v
 }
 
 // value returns a placeholder's value, empty if a header, cookie or query parameter is given several times. Braces in a
@@ -176,6 +202,12 @@ func (t *KeyTemplate) value(part *keyPart, q *request) string {
 			return values[0]
 		}
 		return ""
+	case part.field.kind == bodyField:
+		value := t.valueOfBody(part, q).Text()
+		if !t.Raw {
+			value = bodyvalue.FoldKey(value)
+		}
+		return value
 	case part.field.repeated(q.Request):
 		return ""
 	}
@@ -205,6 +237,11 @@ func (t *KeyTemplate) appendEncoded(key []byte, value string) []byte {
 		}
 	}
 	return key
+}
+
+// ReadsBody reports whether a value of the request's body is in keys.
+func (t *KeyTemplate) ReadsBody() bool {
+	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.field.kind == bodyField })
 }
 
 // IsAddress reports whether keys are a client's address and nothing else.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 )
 
 // The full names of a client's addresses.
@@ -21,7 +23,8 @@ var (
 		method uri %uri path %path dir file query %query ?query remote remote_host remote_port scheme uuid tls_cipher
 		tls_version tls_client_fingerprint tls_client_issuer tls_client_serial tls_client_subject
 		tls_client_certificate_pem tls_client_certificate_der_base64 upstream_hostport client_ip`)
-	dottedShorthands = strings.Fields("header cookie labels path query re vars rp resp err file_match")
+	dottedShorthands = append(strings.Fields("header cookie labels path query re vars rp resp err file_match"), bodyShorthands...)
+	bodyShorthands   = []string{"json", "form"} // of this module, inside of its directive
 )
 
 var replaceShorthands = sync.OnceValue(httpcaddyfile.NewShorthandReplacer)
@@ -29,6 +32,9 @@ var replaceShorthands = sync.OnceValue(httpcaddyfile.NewShorthandReplacer)
 // fullName returns the name that Caddy replaces a shorthand of the Caddyfile by; empty for any other name.
 func fullName(name string) string {
 	short, rest, dotted := strings.Cut(name, ".")
+	if dotted && slices.Contains(bodyShorthands, short) {
+		return bodyplan.Prefix + name
+	}
 	if dotted && !slices.Contains(dottedShorthands, short) {
 		return ""
 	}

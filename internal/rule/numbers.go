@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
@@ -88,17 +89,33 @@ func (s *Set) checkForRequest(
 		*check = limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}
 	case status == Counts:
 		*check = rule.baseCheck
-		check.Policy, check.Key, check.Weight, check.Reserve = policy, key, s.weightForRequest(rule, q), rule.Reserve.Of(policy)
+		check.Policy, check.Key, check.Weight, check.Reserve = policy, key, s.weightForRequest(rule, q, policy), rule.Reserve.Of(policy)
 	}
 	return status
 }
 
-// weightForRequest returns how many units a request takes.
-func (s *Set) weightForRequest(rule *Rule, q *request) int64 {
+// weightForRequest returns how many units a request takes by a policy. The tokens of a call to a language model are cut
+// to what the policy may ever let pass: a guess must not refuse a request for ever, and the cost settles the rest.
+func (s *Set) weightForRequest(rule *Rule, q *request, policy *limiter.Policy) int64 {
+	if rule.Numbers.WeightFrom.field.kind == tokensField {
+		return max(1, min(s.tokensOf(rule, q), policy.Capacity()-rule.Reserve.Of(policy)))
+	}
 	if given, ok := s.readNumber(rule, "weight", &rule.Numbers.WeightFrom, q, math.MinInt64); ok {
 		return max(1, given) // with a weight below 1 a request would take nothing
 	}
 	return rule.Numbers.Weight
+}
+
+// tokensOf returns how many tokens a call to a language model may cost, by its body.
+func (s *Set) tokensOf(rule *Rule, q *request) int64 {
+	if q.body == nil {
+		return rule.Numbers.Weight
+	}
+	tokens, unread := q.body.Tokens(rule.Numbers.Weight)
+	if unread != bodyvalue.ReasonNone {
+		s.warn(rule, "weight", unreadError{unread})
+	}
+	return tokens
 }
 
 // WordUnlimited is the value of a limit's placeholder that leaves the rule out.
@@ -203,9 +220,17 @@ func (s *Set) placeholderValue(rule *Rule, option string, from *Placeholder, q *
 	case from.field.repeated(q.Request):
 		return "", errRepeated
 	}
-	text, _ := q.repl.GetString(from.Name)
-	text = strings.TrimSpace(text)
-	if from.recordValue(text); text == "" {
+	var text string
+	if from.field.kind == bodyField {
+		v := q.valueOfBody(from).Exact()
+		if text = v.Text(); v.Kind() == bodyvalue.KindUnreadable {
+			return "", unreadError{v.Reason()}
+		}
+	} else {
+		text, _ = q.repl.GetString(from.Name)
+		text = strings.TrimSpace(text)
+	}
+	if from.recordValue(q, text); text == "" {
 		s.warnIfNeverSet(rule, option, from)
 	}
 	return text, nil

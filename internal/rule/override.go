@@ -109,7 +109,7 @@ func (s *Set) evaluateExempt(q *request, e *Evaluation) {
 		if !s.Overrides.Blocks(rule.Policy.Name()) {
 			continue
 		}
-		key, status, err := s.keyOf(rule, q, e.AnyMatch)
+		key, status, err := s.keyOf(rule, q, e)
 		if err != nil || status != Counts {
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 )
 
 // Placeholder is one of Caddy's placeholders, in a key or in place of a number. [ParsePlaceholder] makes one; the zero
@@ -34,10 +36,26 @@ func ParsePlaceholder(option, text string) (Placeholder, error) {
 	return newPlaceholder(option, name)
 }
 
+// ParseWeight reads what the weight comes from: a placeholder, or the word llm for an estimate of the tokens of a call to a
+// language model. Empty: nothing.
+func ParseWeight(text string) (Placeholder, error) {
+	if text == TokensOfModel {
+		return Placeholder{Name: text, field: field{kind: tokensField}}, nil
+	}
+	return ParsePlaceholder("weight", text)
+}
+
 // newPlaceholder returns the placeholder of a name. The handlers map and vars may set any name. Only shorthands of the
 // Caddyfile, and misspelled ones, are refused.
 func newPlaceholder(option, name string) (Placeholder, error) {
 	p := Placeholder{name, fieldOf(name), new(atomic.Int32)}
+	if bodyplan.IsName(name) {
+		source, err := bodyplan.ParseSource(name)
+		if err != nil {
+			return p, fmt.Errorf("%s: {%s}: %w", option, ShortNames(name), err)
+		}
+		p.field = field{kind: bodyField, name: name, source: source}
+	}
 	if full := fullName(name); full != "" {
 		return p, fmt.Errorf("%s: {%s} is of the Caddyfile; in JSON write {%s}", option, name, full)
 	}
@@ -47,9 +65,10 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 // firstRequests is after how many empty values a placeholder's name is reported as probably wrong.
 const firstRequests = 100
 
-// recordValue counts an empty value; a value ends the count.
-func (p *Placeholder) recordValue(value string) {
-	if p.empties == nil || p.empties.Load() < 0 {
+// recordValue counts an empty value; a value ends the count. A request without a body that was read counts nothing for a
+// value of the body.
+func (p *Placeholder) recordValue(q *request, value string) {
+	if p.empties == nil || p.empties.Load() < 0 || p.field.kind == bodyField && (q.body == nil || !q.body.IsRead()) {
 		return
 	}
 	if value == "" {
@@ -68,11 +87,14 @@ func (p *Placeholder) isNeverSet() bool {
 	return n >= firstRequests && p.empties.CompareAndSwap(n, math.MinInt32)
 }
 
-// field is a header, a cookie or a query parameter, which a client can send several times in one request. The zero value
-// is none of them.
+// field is a header, a cookie or a query parameter, which a client can send several times in one request, or a value of
+// the body. The zero value is none of them.
 type field struct {
 	kind fieldKind
 	name string // of a header in its canonical form
+
+	source bodyplan.Source // of the body
+	number int             // of the source in the plan of the set
 }
 
 type fieldKind uint8
@@ -81,6 +103,8 @@ const (
 	headerField fieldKind = iota + 1
 	cookieField
 	queryField
+	bodyField
+	tokensField // the estimate of a language model's tokens, which is no placeholder
 )
 
 const (
@@ -96,19 +120,19 @@ var ErrEmptyKey = errors.New("a placeholder of the rate limit key is empty")
 // does not know which one.
 var errRepeated = errors.New("a header, a cookie or a query parameter is given several times in the request")
 
-// errRepeatedKey is the error of a request whose key is empty for that reason.
-var errRepeatedKey = fmt.Errorf("%w: %w", ErrEmptyKey, errRepeated)
+// emptyKeyError returns the error of a request whose key is empty because a value cannot be used.
+func emptyKeyError(unusable error) error { return fmt.Errorf("%w: %w", ErrEmptyKey, unusable) }
 
 // fieldOf returns the field that a placeholder reads.
 func fieldOf(placeholder string) field {
 	if name, ok := strings.CutPrefix(placeholder, headerPrefix); ok {
-		return field{headerField, textproto.CanonicalMIMEHeaderKey(name)}
+		return field{kind: headerField, name: textproto.CanonicalMIMEHeaderKey(name)}
 	}
 	if name, ok := strings.CutPrefix(placeholder, cookiePrefix); ok {
-		return field{cookieField, name}
+		return field{kind: cookieField, name: name}
 	}
 	if name, ok := strings.CutPrefix(placeholder, queryPrefix); ok {
-		return field{queryField, name}
+		return field{kind: queryField, name: name}
 	}
 	return field{}
 }

@@ -122,6 +122,7 @@ func TestShorthands_are_those_of_Caddy(t *testing.T) {
 			dotted = append(dotted, match[1])
 		}
 	}
+	dotted = append(dotted, bodyShorthands...)
 	for known, want := range map[*[]string][]string{&shorthands: names, &dottedShorthands: dotted} {
 		got := slices.Sorted(slices.Values(*known))
 		assert.ErrorIf(t, !slices.Equal(got, slices.Sorted(slices.Values(want))) || len(got) == 0, "got %q, want %q", got, want)
@@ -187,7 +188,7 @@ func TestOnNeverSet_allocates_nothing(t *testing.T) {
 		p := assert.NoError(ParsePlaceholder("limit", "{p.0}"))(t)
 		warned := 0
 		if n := testing.AllocsPerRun(300, func() {
-			if p.recordValue(values["p.0"]); p.isNeverSet() {
+			if p.recordValue(nil, values["p.0"]); p.isNeverSet() {
 				warned++
 			}
 		}); n != 0 || (warned == 1) != (values == nil) {

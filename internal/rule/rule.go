@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
@@ -32,6 +33,12 @@ type Rule struct {
 
 	// Match selects the requests that count; empty: all.
 	Match caddyhttp.MatcherSets
+
+	// MatchBody are the values of the request's body that Match asks for.
+	MatchBody []bodyplan.Source
+
+	// PassUnread has the rule not match if one of these values cannot be read. By default the request is refused.
+	PassUnread bool
 
 	// DryRun says that the rule decides and counts, but never denies.
 	DryRun bool
@@ -63,6 +70,8 @@ type Rule struct {
 
 	// What [NewSet] finds out once, so that no request has to find it out.
 	repeats    bool          // an earlier rule of the set has the same policy
+	readsBody  bool          // the key or a number is a value of the request's body
+	keysBody   bool          // the key is
 	isConstant bool          // all requests have the same limit, burst and weight
 	baseCheck  limiter.Check // what every request of a constant rule takes; the key is missing
 }
@@ -92,8 +101,12 @@ func EmptyKeys() []EmptyKey { return []EmptyKey{EmptyKeyClientIP, EmptyKeySkip, 
 
 // Set is the rules of one handler. [NewSet] makes one.
 type Set struct {
-	// Rules are evaluated in this order. The slice must not be replaced.
+	// Rules are evaluated in this order: last those for which the request's body may have to be read. The slice must not
+	// be replaced.
 	Rules []Rule
+
+	// BodyPlan is the values of request bodies that the rules use.
+	BodyPlan *bodyplan.Plan
 
 	// Exempt are the addresses of clients that no rule applies to.
 	Exempt []netip.Prefix
@@ -114,21 +127,36 @@ type Set struct {
 	// Overrides are the limits, blocks and exemptions that operators have set for keys of the policies. Nil: none.
 	Overrides *overrides.Live
 
-	bodies jsonbody.Plan // of the rules' costs
+	bodiless int           // how many rules use no value of the request's body
+	bodies   jsonbody.Plan // of the rules' costs
 }
 
-// NewSet makes a set of rules.
+// NewSet makes a set of rules, of which it puts those at the end that use values of the request's body.
 func NewSet(rules []Rule) *Set {
-	s := &Set{}
+	s := &Set{BodyPlan: new(bodyplan.Plan)}
+	var ofBody []Rule
 	for _, r := range rules {
-		if source, ok := r.Cost.source.(bodySource); ok {
-			r.Cost.source = source.planned(&s.bodies)
+		if r.planBody(s.BodyPlan); r.usesBody() {
+			ofBody = append(ofBody, r)
+		} else {
+			s.add(r)
 		}
-		r.Index, r.repeats = len(s.Rules), s.RuleOf(&limiter.Check{Policy: r.Policy}) != nil
-		r.prepare()
-		s.Rules = append(s.Rules, r)
+	}
+	s.bodiless = len(s.Rules)
+	for _, r := range ofBody {
+		s.add(r)
 	}
 	return s
+}
+
+// add adds a rule behind the others.
+func (s *Set) add(r Rule) {
+	if source, ok := r.Cost.source.(bodySource); ok {
+		r.Cost.source = source.planned(&s.bodies)
+	}
+	r.Index, r.repeats = len(s.Rules), s.RuleOf(&limiter.Check{Policy: r.Policy}) != nil
+	r.prepare()
+	s.Rules = append(s.Rules, r)
 }
 
 // Replace replaces the policy of rules by another policy with the same ID, the base of the variants. No request may be
@@ -183,7 +211,7 @@ func (r *Rule) refusesWithoutKey(reason error) bool {
 func (r *Rule) Placeholders() (names []string) {
 	names = r.Key.Placeholders()
 	for _, p := range []*Placeholder{&r.Numbers.LimitFrom, &r.Numbers.BurstFrom, &r.Numbers.WeightFrom} {
-		if p.Name != "" {
+		if p.Name != "" && p.field.kind != tokensField {
 			names = append(names, p.Name)
 		}
 	}

@@ -38,6 +38,6 @@ func TestSizes_of_placeholders(t *testing.T) {
 		set := NewSet([]Rule{rule})
 		got, status := set.policyForRequest(&rule, &request{Request: r, repl: repl})
 		assert.ErrorIf(t, got.Limit() != want || status != Counts, "cost %q: limit %d, status %v; want %d", source, got.Limit(), status, want)
-		assert.Equal(t, set.weightForRequest(&rule, &request{Request: r, repl: repl}), int64(7), "the weight with cost %q", source)
+		assert.Equal(t, set.weightForRequest(&rule, &request{Request: r, repl: repl}, policy), int64(7), "the weight with cost %q", source)
 	}
 }

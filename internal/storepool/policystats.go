@@ -34,7 +34,7 @@ var (
 
 	InvalidValues = Counter("invalid_values_total",
 		"Requests whose limit, burst, weight or cost came from a placeholder and could not be used, and those "+
-			"with a repeated value in a key.", "policy", "option")
+			"with a value in a key that is repeated or that applications may read in different ways.", "policy", "option", "reason")
 
 	SettledUnits = Counter("settled_units_total",
 		"Units that were settled later, by policy and direction: charged and refunded, what weights were too low "+
@@ -219,9 +219,9 @@ func (p *Policy) make(o rule.Outcome, s limiter.Source) *prometheus.Counter {
 	return &made
 }
 
-// CountInvalid counts a value of an option that cannot be used, and reports whether it is to be logged: one of
+// CountInvalid counts a value of an option that cannot be used for a reason, and reports whether it is to be logged: one of
 // each option is in a minute, so that what a client sends hides nothing else. After the name was dropped none is.
-func (p *Policy) CountInvalid(option string) (logged bool) {
+func (p *Policy) CountInvalid(option, reason string) (logged bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dropped {
@@ -235,7 +235,7 @@ func (p *Policy) CountInvalid(option string) (logged bool) {
 		gate = new(clock.Gate)
 		p.invalid[option] = gate
 	}
-	InvalidValues.WithLabelValues(p.name, option).Inc()
+	InvalidValues.WithLabelValues(p.name, option, reason).Inc()
 	return gate.Pass(time.Now(), time.Minute)
 }
 

@@ -42,8 +42,8 @@ func TestPolicy_CountInvalid(t *testing.T) {
 	first, second := names.Use("first"), names.Use("second")
 	for _, p := range []*Policy{first, second} {
 		for _, option := range []string{"limit", "cost"} {
-			assert.ErrorIf(t, !p.CountInvalid(option), "the first invalid %s of %s is not logged", option, p.name)
-			assert.ErrorIf(t, p.CountInvalid(option), "the second invalid %s of %s is logged at once", option, p.name)
+			assert.ErrorIf(t, !p.CountInvalid(option, "value"), "the first invalid %s of %s is not logged", option, p.name)
+			assert.ErrorIf(t, p.CountInvalid(option, "value"), "the second invalid %s of %s is logged at once", option, p.name)
 		}
 	}
 }

@@ -1,0 +1,65 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+)
+
+// shortBodyName is a placeholder of the request's body by its short name, which holds inside of the directive, or such a
+// text behind a backslash, which is none.
+var shortBodyName = regexp.MustCompile(`\\?\{((?:json|form)\.[^{}]*)\}`)
+
+// withFullNames returns the tokens of a directive with the full names of the body's placeholders.
+func withFullNames(tokens caddyfile.Segment) *caddyfile.Dispenser {
+	for i := range tokens {
+		tokens[i].Text = shortBodyName.ReplaceAllStringFunc(tokens[i].Text, func(short string) string {
+			if short[0] == '\\' {
+				return short
+			}
+			return "{" + bodyplan.Prefix + short[1:]
+		})
+	}
+	return caddyfile.NewDispenser(tokens)
+}
+
+// checkMatcher refuses a matcher of the directive that no request meets, or that asks for the body: it is asked before the
+// directive reads one.
+func (p *handlerParser) checkMatcher() error {
+	if p.matcher.set == nil {
+		return nil
+	}
+	if name := bodyNameIn(p.matcher.set); name != "" {
+		return fmt.Errorf("%s: {%s} has no value before the directive reads the body; write such a matcher in the directive: match %[1]s",
+			p.matcher.token, name)
+	}
+	return checkMatchers(p.matcher.token, p.matcher.set)
+}
+
+// checkNamedMatcher refuses short names of the body's placeholders in a named matcher, which stands outside of the directive.
+func (p *handlerParser) checkNamedMatcher(name string, set caddy.ModuleMap) error {
+	for _, raw := range set {
+		if short := shortBodyName.FindString(string(raw)); short != "" && short[0] == '{' {
+			return p.Errf("match %s: %s is a short name, which only the directive has; in the matcher write {%s%s",
+				name, short, bodyplan.Prefix, short[1:])
+		}
+	}
+	return nil
+}
+
+// bodyNameIn returns a placeholder of the body that a set of matchers asks for, by its short or full name; empty: none.
+func bodyNameIn(set caddy.ModuleMap) string {
+	for _, raw := range set {
+		if names := bodyplan.NamesInJSON(raw, nil); len(names) > 0 {
+			return names[0]
+		}
+		if short := shortBodyName.FindStringSubmatch(string(raw)); short != nil {
+			return short[1]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,157 @@
+package gate
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+)
+
+// BodyReading is what one limiter reads of a request's body. It implements [rule.Body]. [Limiter.BeginBody] makes one.
+type BodyReading struct {
+	limiter *Limiter
+	writer  http.ResponseWriter
+	request *http.Request
+
+	values *bodyplan.Values // nil: the body has not been read so far
+	err    error            // why it could not be read
+	unread bodyvalue.Reason // why a placeholder had no value, since the rules asked last
+	open   bool             // a placeholder may have the body read
+}
+
+// bodyReadings are those of all limiters that a request meets, in their order. They provide the placeholders of the body.
+type bodyReadings struct{ all []*BodyReading }
+
+// bodyVar is the request variable that holds the readings.
+const bodyVar = "redis_ratelimit.body"
+
+// BeginBody has the body's placeholders read a request's body when one of them is asked for, until [BodyReading.End].
+func (l *Limiter) BeginBody(w http.ResponseWriter, r *http.Request, repl *caddy.Replacer) *BodyReading {
+	b := &BodyReading{limiter: l, writer: w, request: r, open: true}
+	readings, known := caddyhttp.GetVar(r.Context(), bodyVar).(*bodyReadings)
+	if !known {
+		readings = new(bodyReadings)
+		caddyhttp.SetVar(r.Context(), bodyVar, readings)
+		repl.Map(readings.placeholder)
+	}
+	readings.all = append(readings.all, b)
+	return b
+}
+
+// End ends the time in which placeholders have the body read. What was read stays known.
+func (b *BodyReading) End() { b.open = false }
+
+// shownLen is how many bytes of a value its placeholder has for other handlers, for logs and headers.
+const shownLen = 4 << 10
+
+// placeholder returns the value of a placeholder of the body: for the rules of the limiter that asks, and afterwards what
+// was read. It is empty if nothing was.
+func (a *bodyReadings) placeholder(name string) (any, bool) {
+	if !bodyplan.IsName(name) {
+		return nil, false
+	}
+	for i := len(a.all) - 1; i >= 0; i-- {
+		b := a.all[i]
+		number, planned := b.limiter.Rules.BodyPlan.Number(name)
+		switch {
+		case !planned:
+		case b.open:
+			return b.exact(number), true
+		case b.values != nil:
+			text := b.values.Value(number).Text()
+			return text[:min(len(text), shownLen)], true
+		}
+	}
+	return "", true
+}
+
+// exact returns the text of a value as matchers compare it, and keeps why there is none.
+func (b *BodyReading) exact(number int) string {
+	values, err := b.Values()
+	if err != nil {
+		return ""
+	}
+	v := values.Value(number).Exact()
+	if v.Kind() == bodyvalue.KindUnreadable {
+		b.unread = v.Reason()
+	}
+	return v.Text()
+}
+
+// Denies implements [rule.Body].
+func (b *BodyReading) Denies(checks []limiter.Check) bool { return b.limiter.Stores.Remembered(checks) }
+
+// Unread implements [rule.Body].
+func (b *BodyReading) Unread() (bodyvalue.Reason, error) {
+	reason := b.unread
+	b.unread = bodyvalue.ReasonNone
+	return reason, b.err
+}
+
+// Err implements [rule.Body].
+func (b *BodyReading) Err() error {
+	if errors.Is(b.err, rule.ErrNoRoom) {
+		return nil
+	}
+	return b.err
+}
+
+// Values implements [rule.Body].
+func (b *BodyReading) Values() (*bodyplan.Values, error) {
+	if b.values == nil && b.err == nil {
+		b.values, b.err = b.read()
+	}
+	return b.values, b.err
+}
+
+var errSlowBody = errors.New("the request's body did not arrive in time")
+
+// read reads the body, if something of it can be a value.
+func (b *BodyReading) read() (*bodyplan.Values, error) {
+	l, r, plan := b.limiter, b.request, b.limiter.Rules.BodyPlan
+	query := r.URL.RawQuery
+	if !requestbody.MayHave(r) {
+		return plan.Absent(query), nil
+	}
+	contentType, reason := plan.TypeOf(r.Header)
+	if reason != bodyvalue.ReasonNone {
+		return plan.Unread(reason, query), nil
+	}
+	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	reading := l.Bodies.Read(b.writer, r, shares.Shorten(address), l.BodyBounds)
+	switch outcome := reading.Outcome(); outcome {
+	case requestbody.Absent:
+		return plan.Absent(query), nil
+	case requestbody.Whole:
+		return plan.Read(contentType, query, reading.Bytes()), nil
+	case requestbody.Streamed:
+		return plan.Unread(bodyvalue.ReasonStreamed, query), nil
+	case requestbody.TooLarge:
+		return plan.Unread(bodyvalue.ReasonSize, query), nil
+	case requestbody.NoRoom, requestbody.NoShare:
+		return nil, rule.Refuse(outcome.Status(), rule.ErrNoRoom)
+	case requestbody.TooSlow:
+		return nil, rule.Refuse(outcome.Status(), errSlowBody)
+	}
+	return nil, bodyError(reading.Err())
+}
+
+// shares shorten the address of a client to the network whose bodies take from one share of the process's memory.
+var shares = rule.Prefixes{IPv4: 32, IPv6: 64}
+
+// bodyError returns the error of a request whose body fails while it is read. No handler behind gets the request: a backend
+// may go by the part that has arrived, while the client sees the answer. The error of a handler in front, such as
+// request_body for its max_size, is that of the request.
+func bodyError(err error) error {
+	if coded := (caddyhttp.HandlerError{}); errors.As(err, &coded) {
+		return err
+	}
+	return rule.Refuse(http.StatusBadRequest, err)
+}
