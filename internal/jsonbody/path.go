@@ -1,6 +1,9 @@
 package jsonbody
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Path is the names that lead to a value, from the outermost one. [ParsePath] makes one; the zero value leads to
 // the document itself.
@@ -9,15 +12,28 @@ type Path struct{ names []string }
 // ParsePath reads names joined by dots. A backslash makes the next character part of a name. It is the syntax of
 // [ParseSum] for one path without a factor.
 func ParsePath(text string) (Path, error) {
-	p := sumParser{rest: text}
-	names, separator, err := p.path()
-	switch {
-	case err != nil:
+	if err := checkPath(text); err != nil {
 		return Path{}, err
-	case separator != 0:
-		return Path{}, fmt.Errorf(`%q is not part of a path; write \%[1]c if a name has it`, separator)
 	}
-	return Path{names}, nil
+	p := sumParser{rest: text}
+	names, _, err := p.path()
+	return Path{names}, err
+}
+
+// checkPath refuses what would be the syntax of a sum around a path. The sum's errors say how to write one.
+func checkPath(text string) error {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			i++
+		case c == '[':
+			return fmt.Errorf(`%q is not part of a path, and no value is read within an array; write names joined by dots, such as `+
+				`user.email, and \%[1]c if a name has it`, c)
+		case strings.IndexByte("|+-*{}]$#\"' \t\r\n", c) >= 0:
+			return fmt.Errorf(`%q is not part of a path; write names joined by dots, such as user.email, and \%[1]c if a name has it`, c)
+		}
+	}
+	return nil
 }
 
 // First returns the first name, which a parameter of the query may replace in some applications.

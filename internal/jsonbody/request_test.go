@@ -160,6 +160,9 @@ func TestParsePath(t *testing.T) {
 		"2*a":     "",
 		`a\`:      "",
 		"{a}":     "",
+		"a[0]":    "",
+		"a b":     "",
+		"a|":      "",
 	} {
 		path, err := ParsePath(text)
 		assert.Equal(t, strings.Join(path.names, "/"), want, "path %q (%v)", text, err)
