@@ -72,7 +72,7 @@ func parseForm(name, text string) (Source, error) {
 	case err != nil:
 		return Source{}, fmt.Errorf(`the name behind "form.": %w`, err)
 	case field.IsBare():
-		return Source{}, fmt.Errorf(`the name %q behind "form." is nothing but separators, which applications drop; `+
+		return Source{}, fmt.Errorf(`the name %q behind "form." is nothing but separators, over which applications differ; `+
 			`write the name of a field, such as form.email`, text)
 	}
 	return Source{name: name, isForm: true, field: field}, nil

@@ -31,7 +31,7 @@ func (p *Plan) Read(t Type, query string, body []byte) *Values {
 	if format == formbody.FormatJSON {
 		return p.readJSON(query, body)
 	}
-	fields := p.form.Read(t.form, "", body)
+	fields := p.form.Read(t.form, body)
 	v := p.valuesOf(query, func(s *plannedSource) bodyvalue.Value {
 		if !s.isForm {
 			return bodyvalue.Unreadable(bodyvalue.ReasonType)

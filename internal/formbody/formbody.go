@@ -21,9 +21,9 @@ func (p *Plan) Add(name Name) int {
 	return len(p.names) - 1
 }
 
-// Read returns the values of the names, by the numbers that [Plan.Add] returned. The query is that of the request's
-// URL, as it was sent. The body is complete, and is not kept. A body that is no form is unreadable.
-func (p *Plan) Read(t Type, query string, body []byte) []bodyvalue.Value {
+// Read returns the values of the names, by the numbers that [Plan.Add] returned. The body is complete, and is not kept.
+// A body that is no form is unreadable. What the request's query has to say is for those who ask: see [Name.InQuery].
+func (p *Plan) Read(t Type, body []byte) []bodyvalue.Value {
 	values := make([]bodyvalue.Value, len(p.names))
 	var few [4]finding // most plans have no more
 	f := fields{plan: p, found: few[:]}
@@ -37,11 +37,7 @@ func (p *Plan) Read(t Type, query string, body []byte) []bodyvalue.Value {
 		return values
 	}
 	for i := range values {
-		if p.names[i].InQuery(query) {
-			values[i] = bodyvalue.Unreadable(bodyvalue.ReasonQuery)
-		} else {
-			values[i] = f.found[i].value(t.format)
-		}
+		values[i] = f.found[i].value(t.format)
 	}
 	return values
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -42,15 +43,15 @@ func FuzzPlan_urlencoded(f *testing.F) {
 		"email=a", "x=1&email=a%2Bb+c&email_x=2", "user%5Bemail%5D=%C3%B3&&=x", "email=a&Email=b", "email", "x=%zz", "a;b", " {", "?email=a",
 		"email[]=a&e%6dail", "_charset_=a", "email=%EF%BB%BF", "email=%C3&%B3", "email=%", "EMAIL%00=a%26b",
 	} {
-		f.Add(body, "email", "")
-		f.Add(body, "user[email]", "x=1;email=a")
+		f.Add(body, "email")
+		f.Add(body, "user[email]")
 	}
-	f.Fuzz(func(t *testing.T, body, asked, query string) {
+	f.Fuzz(func(t *testing.T, body, asked string) {
 		name, err := ParseName(asked)
 		if err != nil {
 			t.Skip()
 		}
-		value := readOne(t, asked, urlEncoded, query, body)
+		value := readOne(t, asked, urlEncoded, body)
 		if value.Kind() == bodyvalue.KindUnreadable {
 			t.Skip()
 		}
@@ -67,10 +68,6 @@ func FuzzPlan_urlencoded(f *testing.F) {
 		checkReference(t, name, value, sent)
 		if request.PostForm.Has(asked) {
 			assert.Equal(t, request.PostFormValue(asked), value.Text(), "the value of %q", asked)
-		}
-		request.URL.RawQuery = strings.ReplaceAll(query, ";", "&")
-		for sent := range request.URL.Query() {
-			assert.ErrorIf(t, sent != "" && name.compare([]byte(sent)) != matchNone, "%q is in the query %q", asked, query)
 		}
 	})
 }
@@ -91,7 +88,7 @@ func FuzzPlan_multipart(f *testing.F) {
 		if err != nil || !isBoundary([]byte(boundary)) {
 			t.Skip()
 		}
-		value := readOne(t, asked, Type{format: FormatMultipart, boundary: boundary}, "", string(body))
+		value := readOne(t, asked, Type{format: FormatMultipart, boundary: boundary}, string(body))
 		if value.Kind() == bodyvalue.KindUnreadable {
 			t.Skip()
 		}
@@ -134,6 +131,10 @@ func FuzzName_InQuery(f *testing.F) {
 				want = true
 			}
 		}
+		values, _ := url.ParseQuery(strings.ReplaceAll(query, ";", "&")) // those that are read
+		for sent := range values {
+			want = want || sent != "" && name.compare([]byte(sent)) != matchNone
+		}
 		assert.ErrorIf(t, want && !name.InQuery(query), "%q is not in the query %q", asked, query)
 	})
 }
@@ -157,7 +158,7 @@ var benchmarkForms = []struct {
 	{"urlencoded_ampersands", urlEncoded, strings.Repeat("e&", 512<<10)},
 }
 
-// BenchmarkPlan_Read reads one value of a form, with a query.
+// BenchmarkPlan_Read reads one value of a form.
 func BenchmarkPlan_Read(b *testing.B) {
 	var plan Plan
 	plan.Add(assert.NoError(ParseName("email"))(b))
@@ -167,7 +168,7 @@ func BenchmarkPlan_Read(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				value := plan.Read(form.contentType, "next=%2Fhome", body)[0]
+				value := plan.Read(form.contentType, body)[0]
 				assert.FatalIf(b, value.Kind() == bodyvalue.KindUnreadable, "%s", value.Reason())
 			}
 		})

@@ -1,4 +1,4 @@
-package formbody
+package bodyplan
 
 import (
 	"encoding/json"
@@ -44,7 +44,7 @@ func TestPlan_servers(t *testing.T) {
 		var answers map[string]int
 		assert.Must(t, json.Unmarshal([]byte(columns[6]), &answers))
 
-		value := readOne(t, columns[1], TypeOf(http.Header{"Content-Type": types}), query, body)
+		value := readOf(planOf(t, "form."+columns[1]), http.Header{"Content-Type": types}, query, body).Value(0)
 		got := map[bodyvalue.Kind]string{
 			bodyvalue.KindAbsent: "absent", bodyvalue.KindUnreadable: "unreadable", bodyvalue.KindText: strconv.Quote(value.Text()),
 		}[value.Kind()]
@@ -76,12 +76,4 @@ func agree(value bodyvalue.Value, answers map[string]int) bool {
 func unquoteJSON(text string) (unquoted string, err error) {
 	err = json.Unmarshal([]byte(text), &unquoted)
 	return unquoted, err
-}
-
-// readOne returns the value of one name.
-func readOne(t testing.TB, name string, contentType Type, query, body string) bodyvalue.Value {
-	t.Helper()
-	var plan Plan
-	plan.Add(assert.NoError(ParseName(name))(t))
-	return plan.Read(contentType, query, []byte(body))[0]
 }
