@@ -98,6 +98,19 @@ func readOne(t testing.TB, name string, contentType Type, body string) bodyvalue
 	return plan.Read(contentType, []byte(body))[0]
 }
 
+// TestIsPrintable has each byte at each place of a body.
+func TestIsPrintable(t *testing.T) {
+	for c := range 256 {
+		for place := range 19 {
+			for _, fill := range "x ~" {
+				body := bytes.Repeat([]byte(string(fill)), 19)
+				body[place] = byte(c)
+				assert.Equal(t, isPrintable(body), c >= ' ' && c <= '~', "byte %#x at place %d of %q", c, place, body)
+			}
+		}
+	}
+}
+
 // partOf returns the body of one part, of which the head and the data are given.
 func partOf(head, data string) string { return "--AaB\r\n" + head + "\r\n\r\n" + data + "\r\n" }
 

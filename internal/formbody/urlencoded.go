@@ -2,32 +2,12 @@ package formbody
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
-
-// byteClass is what bytes do in application/x-www-form-urlencoded; those of a whole body are joined.
-type byteClass uint8
-
-const (
-	byteRefused   byteClass = 1 << iota // browsers encode the byte
-	byteSemicolon                       // a field ends for some
-	bytePercent                         // an escape begins
-)
-
-// byteClasses are the classes of all bytes. Browsers encode all but printable ASCII (URL Standard, section 5.2), and
-// other parsers take a byte order mark, line ends and JSON behind blanks for more than that.
-var byteClasses = func() (classes [256]byteClass) {
-	for c := range classes {
-		if c < ' ' || c > '~' {
-			classes[c] = byteRefused
-		}
-	}
-	classes[';'], classes['%'] = byteSemicolon, bytePercent
-	return classes
-}()
 
 // readURLEncoded scans application/x-www-form-urlencoded.
 func (f *fields) readURLEncoded(body []byte) bodyvalue.Reason {
@@ -58,22 +38,31 @@ func (f *fields) readURLEncoded(body []byte) bodyvalue.Reason {
 
 // checkURLEncoded returns why a body is unreadable, whatever its fields are.
 func checkURLEncoded(body []byte) bodyvalue.Reason {
-	var class byteClass
-	for _, c := range body {
-		class |= byteClasses[c]
-	}
 	text := bytes.TrimLeft(body, " ")
 	switch {
-	case class&byteRefused != 0:
+	case !isPrintable(body):
 		return bodyvalue.ReasonByte
 	case len(text) > 0 && bytes.IndexByte([]byte(`{["/?#`), text[0]) >= 0:
 		return bodyvalue.ReasonStart
-	case class&byteSemicolon != 0:
+	case bytes.IndexByte(body, ';') >= 0: // a field ends for some
 		return bodyvalue.ReasonSemicolon
-	case class&bytePercent != 0:
-		return checkAllEscapes(body)
 	}
-	return bodyvalue.ReasonNone
+	return checkAllEscapes(body)
+}
+
+// isPrintable reports whether a body is printable ASCII, from ' ' to '~'. Browsers encode all else (URL Standard, section
+// 5.2), and other parsers take a byte order mark, line ends and JSON behind blanks for more than that.
+func isPrintable(body []byte) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080 // in each of eight bytes
+	refused := uint64(0)
+	for ; len(body) >= 8; body = body[8:] {
+		word := binary.LittleEndian.Uint64(body)
+		refused |= (word - ' '*each) | word | (word + each) // a byte carries into the next only if it is refused itself
+	}
+	for _, c := range body {
+		refused |= uint64(c-' ') | uint64(c) | uint64(c+1)
+	}
+	return refused&high == 0
 }
 
 // checkAllEscapes returns why a body is unreadable if one of its escapes is.
