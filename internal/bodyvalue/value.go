@@ -10,8 +10,8 @@ import (
 
 // Value is what a name or a path has in a request. The zero value is an absent one.
 type Value struct {
-	kind   Kind
-	reason Reason
+	reason Reason // why there is no text
+	isText bool
 	text   string
 }
 
@@ -31,14 +31,23 @@ func New(text string) Value {
 	if reason := checkText(text); reason != ReasonNone {
 		return Unreadable(reason)
 	}
-	return Value{kind: KindText, text: text}
+	return Value{isText: true, text: text}
 }
 
-// Unreadable returns a value that is not read for a reason, which must not be [ReasonNone].
-func Unreadable(reason Reason) Value { return Value{kind: KindUnreadable, reason: reason} }
+// Unreadable returns a value that is not read for a reason. Without one, that is for [ReasonNone], it is absent.
+func Unreadable(reason Reason) Value { return Value{reason: reason} }
 
 // Kind returns what the value is.
-func (v Value) Kind() Kind { return v.kind }
+func (v Value) Kind() Kind {
+	switch {
+	case v.reason != ReasonNone:
+		return KindUnreadable
+	case v.isText:
+		return KindText
+	default:
+		return KindAbsent
+	}
+}
 
 // Text returns the text, which may be empty. That of an absent and of an unreadable value is empty.
 func (v Value) Text() string { return v.text }
@@ -49,7 +58,7 @@ func (v Value) Reason() Reason { return v.reason }
 // Exact returns the value for where its blanks count: matchers, numbers and keys that are not folded. Some frameworks
 // drop blanks at the ends, others keep them, so a text that has some is unreadable there.
 func (v Value) Exact() Value {
-	if v.kind == KindText && strings.TrimFunc(v.text, unicode.IsSpace) != v.text {
+	if v.isText && strings.TrimFunc(v.text, unicode.IsSpace) != v.text {
 		return Unreadable(ReasonBlank)
 	}
 	return v

@@ -28,6 +28,7 @@ func TestValue_Exact(t *testing.T) {
 	}
 	assert.Equal(t, New("a\xff").Reason(), ReasonUTF8, "a text that is no UTF-8")
 	assert.Equal(t, Value{}.Exact(), Value{}, "an absent value")
+	assert.Equal(t, Unreadable(ReasonNone).Kind(), KindAbsent, "the kind of what is unreadable for no reason")
 }
 
 // TestReason_Status has a label and a status for each reason.
