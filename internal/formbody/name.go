@@ -176,7 +176,7 @@ func (n Name) InQuery(query string) bool {
 		}
 		query = rest
 		name, _, _ := strings.Cut(parameter, "=")
-		if name == "" {
+		if name == "" || isAlphanumeric(name[0]) && !n.mayBegin(name[0]) {
 			continue
 		}
 		scratch = appendDecoded(scratch[:0], name)
