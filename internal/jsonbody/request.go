@@ -304,10 +304,14 @@ func (r *Request) scalar(content content, end int) (f *finding, isKept bool) {
 	}
 	f = &r.found[r.at]
 	f.content, f.to = content, end
-	return f, r.isEnd()
+	return f, r.keeps(content)
 }
 
-// isEnd reports whether a path ends at the next value.
-func (r *Request) isEnd() bool {
-	return r.at != nowhere && len(r.plan.places) > 0 && r.plan.places[r.at].end
+// keeps reports whether the text of the next value is kept.
+func (r *Request) keeps(content content) bool {
+	if r.at == nowhere || len(r.plan.places) == 0 {
+		return false
+	}
+	place := &r.plan.places[r.at]
+	return place.strings || place.end && content != contentString
 }

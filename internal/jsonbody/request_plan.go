@@ -19,7 +19,8 @@ type place struct {
 	name     []byte
 	isASCII  bool
 	parent   int
-	end      bool   // of a path, so that its value is kept
+	end      bool   // of a path, so that a number or a word is kept
+	strings  bool   // of one that is not for tokens alone, so that a string is kept
 	children []int  // places
 	lengths  uint64 // of the children's names: a bit each, the last one for all longer names
 	wide     bool   // a child's name has a character beyond ASCII
@@ -39,6 +40,17 @@ const maxFolded = 3
 
 // AddPath adds a path and returns its number, for [Request.Value].
 func (p *RequestPlan) AddPath(path Path) int {
+	number := p.addPath(path)
+	at := 0
+	if places := p.paths[number].places; len(places) > 0 {
+		at = places[len(places)-1]
+	}
+	p.places[at].strings = true
+	return number
+}
+
+// addPath adds a path whose strings are not kept.
+func (p *RequestPlan) addPath(path Path) int {
 	p.init()
 	placed := placedPath{places: make([]int, len(path.names))}
 	at := 0

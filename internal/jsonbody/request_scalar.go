@@ -78,7 +78,7 @@ func (r *Request) beginString(data []byte, i int) int {
 	if i+n == len(data) || data[i+n] != '"' {
 		r.state = inString
 		limit := 0
-		if r.isEnd() {
+		if r.keeps(contentString) {
 			limit = math.MaxInt
 		}
 		r.text.begin(limit)

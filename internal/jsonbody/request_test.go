@@ -125,6 +125,18 @@ func TestWeight_Tokens(t *testing.T) {
 	}
 }
 
+// TestRequestPlan_AddTokens keeps strings where a path asks for them, not for tokens.
+func TestRequestPlan_AddTokens(t *testing.T) {
+	plan := requestPlan(t, "max_tokens")
+	plan.AddTokens()
+	r := plan.ReadRequest([]byte(`{"max_tokens":"a","n":"b","options":{"num_predict":"\u0063"}}`))
+	kept := ""
+	for i := range r.found {
+		kept += r.found[i].text
+	}
+	assert.Equal(t, kept+string(r.text.kept), "a", "the strings that are kept")
+}
+
 // TestWeight_Tokens_reasons has the reasons why the fallback is taken.
 func TestWeight_Tokens_reasons(t *testing.T) {
 	var plan RequestPlan

@@ -27,10 +27,10 @@ func (p *RequestPlan) AddTokens() {
 		return
 	}
 	for _, names := range outputNames {
-		p.tokens.outputs = append(p.tokens.outputs, p.AddPath(Path{names}))
+		p.tokens.outputs = append(p.tokens.outputs, p.addPath(Path{names}))
 	}
 	for _, names := range answerNames {
-		p.tokens.answers = append(p.tokens.answers, p.AddPath(Path{names}))
+		p.tokens.answers = append(p.tokens.answers, p.addPath(Path{names}))
 	}
 }
 
