@@ -83,6 +83,44 @@ func TestLookalikes(t *testing.T) {
 	assert.Equal(t, len(lookalikes()), n, "the characters")
 }
 
+// TestFoldKey_characters folds each character alone and behind another one.
+func TestFoldKey_characters(t *testing.T) {
+	for r := range rune(unicode.MaxRune) {
+		for _, text := range []string{string(r), "b" + string(r) + "\u0301" + string(r)} {
+			assert.FatalIf(t, FoldKey(text) != referenceFold(text), "%U in %q is %q, not %q", r, text, FoldKey(text), referenceFold(text))
+		}
+	}
+}
+
+// TestFoldKey_long has texts that are long before or after they are folded.
+func TestFoldKey_long(t *testing.T) {
+	const many = 100_000
+	full := strings.Repeat("x", maxFolded)
+	for _, test := range []struct{ text, want string }{
+		{full, full},
+		{full + " ", full},
+		{strings.ToUpper(full), full},
+		{strings.Repeat("\u0301", many) + strings.ToUpper(full) + strings.Repeat("\u3000\u0301 \u00a8", many), full},
+		{strings.Repeat("\u3000\u00ad \u00a8", many) + "Bob" + strings.Repeat("\u0301\u00ad", many), "bob"},
+		{"B" + strings.Repeat("\U000e0101", many) + "ob" + strings.Repeat(" ", many) + "\u0301", "bob"},
+		{"B" + strings.Repeat(" ", maxFolded-2) + "\u00d3", "b" + strings.Repeat(" ", maxFolded-2) + "o"},
+		{"B" + strings.Repeat(" ", maxFolded-1) + "\u00d3", ""},
+		{strings.ToUpper(full) + "x", ""},
+		{"\u00c9" + full, ""},
+		{strings.Repeat("\ufdfa", many), ""},
+		{strings.Repeat("\ufdfa", maxFolded/33+1), ""},
+		{strings.Repeat("\uac00", many), ""},
+	} {
+		want := test.want
+		if want == "" { // it stays
+			want = test.text
+		}
+		got := FoldKey(test.text)
+		assert.ErrorIf(t, got != want, "%.20q of %d bytes is %.20q of %d", test.text, len(test.text), got, len(got))
+		assert.ErrorIf(t, FoldKey(got) != got, "%.20q of %d bytes is not folded", got, len(got))
+	}
+}
+
 // FuzzFoldKey folds what differs by case, blanks and marks.
 func FuzzFoldKey(f *testing.F) {
 	for _, seed := range []string{"Bob@Example.com ", "bób", "straße", "\u00a8", "ǽ 🅞", "\u1100\u1161", "\u0345ᾳ", "ŉ", "\xff"} {
@@ -93,6 +131,11 @@ func FuzzFoldKey(f *testing.F) {
 			t.Skip() // the one mark that is a letter in upper case
 		}
 		folded := FoldKey(text)
+		if len(text) > maxFolded/33 {
+			assert.Equal(t, FoldKey(folded), folded, "the key %q, folded again", folded)
+			t.Skip() // it may be long
+		}
+		assert.Equal(t, folded, referenceFold(text), "the key %q", text)
 		for _, other := range []string{
 			folded, strings.ToUpper(text), strings.ToLower(text), strings.ToTitle(folded), " " + text + "\r\n", text + "\u0301",
 			"\u200b" + text, strings.ReplaceAll(text, "", "\u00ad"),
@@ -111,7 +154,8 @@ func FuzzFoldKey(f *testing.F) {
 
 // BenchmarkFoldKey folds texts of accounts.
 func BenchmarkFoldKey(b *testing.B) {
-	for name, text := range map[string]string{"folded": "bob@example.com", "case": "Bob@Example.com ", "marks": "bób@example.com"} {
+	for name, text := range map[string]string{"folded": "bob@example.com", "case": "Bob@Example.com ", "marks": "bób@example.com",
+		"long": strings.Repeat("\ufdfa", 1<<20/3), "long_marks": strings.Repeat("\u0301", 1<<19), "long_blanks": strings.Repeat("\u00a8", 1<<19)} {
 		b.Run("text="+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
