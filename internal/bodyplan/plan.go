@@ -85,22 +85,21 @@ type Type struct{ form formbody.Type }
 // needs not be read: see [Plan.Unread]. If something can, the reason is [bodyvalue.ReasonNone]. Names in the header are
 // canonical, as net/http has them.
 func (p *Plan) TypeOf(header http.Header) (Type, bodyvalue.Reason) {
-	t := formbody.TypeOf(header)
-	reason := t.Reason()
-	if reason == bodyvalue.ReasonNone && !p.reads(t.Format()) {
-		reason = bodyvalue.ReasonType
-	}
-	return Type{t}, reason
+	t := Type{formbody.TypeOf(header)}
+	return t, p.refuses(t)
 }
 
-// reads reports whether something is read of a format.
-func (p *Plan) reads(format formbody.Format) bool {
-	switch format {
+// refuses returns why nothing that the plan reads can be in a body of a type.
+func (p *Plan) refuses(t Type) bodyvalue.Reason {
+	isRead := p.forms
+	switch t.form.Format() {
+	case formbody.FormatNone:
+		return t.form.Reason()
 	case formbody.FormatJSON:
-		return p.paths || p.tokens
-	case formbody.FormatURLEncoded, formbody.FormatMultipart:
-		return p.forms
-	default:
-		return false
+		isRead = p.paths || p.tokens
 	}
+	if !isRead {
+		return bodyvalue.ReasonType
+	}
+	return bodyvalue.ReasonNone
 }

@@ -20,17 +20,16 @@ type Values struct {
 // unreadable if a parameter of the query conflicts with its field, or with the first name of its path, since some
 // applications prefer the parameter. So is a value of another format than the body's.
 func (p *Plan) Read(t Type, query string, body []byte) *Values {
-	format := t.form.Format()
-	if !p.reads(format) {
-		reason := t.form.Reason()
-		if reason == bodyvalue.ReasonNone {
-			reason = bodyvalue.ReasonType
-		}
+	if reason := p.refuses(t); reason != bodyvalue.ReasonNone {
 		return p.Unread(reason, query)
 	}
-	if format == formbody.FormatJSON {
+	if t.form.Format() == formbody.FormatJSON {
 		return p.readJSON(query, body)
 	}
+	return p.readForm(t, query, body)
+}
+
+func (p *Plan) readForm(t Type, query string, body []byte) *Values {
 	fields := p.form.Read(t.form, body)
 	v := p.valuesOf(query, func(s *plannedSource) bodyvalue.Value {
 		if !s.isForm {
