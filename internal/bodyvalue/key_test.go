@@ -83,9 +83,12 @@ func TestLookalikes(t *testing.T) {
 	assert.Equal(t, len(lookalikes()), n, "the characters")
 }
 
-// TestFoldKey_characters folds each character alone and behind another one.
+// TestFoldKey_characters folds each character that is assigned, alone and behind another one.
 func TestFoldKey_characters(t *testing.T) {
 	for r := range rune(unicode.MaxRune) {
+		if !unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S, unicode.Z, unicode.Cc, unicode.Cf) {
+			continue
+		}
 		for _, text := range []string{string(r), "b" + string(r) + "\u0301" + string(r)} {
 			assert.FatalIf(t, FoldKey(text) != referenceFold(text), "%U in %q is %q, not %q", r, text, FoldKey(text), referenceFold(text))
 		}
