@@ -14,7 +14,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
@@ -72,8 +71,7 @@ type App struct {
 	registered registeredPolicies
 	rules      []*rule.Set // of its handlers
 	overrides  *overrides.Live
-	names      []bodyplan.Source // of values of request bodies, elsewhere in the configuration
-	namesKnown bool
+	bodyNames  bodyNames
 	released   bool // the stores
 	logger     *zap.Logger
 
@@ -128,7 +126,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger, a.errorRoutes = ctx, ctx.Logger(), new(routetrace.ErrorRoutes)
 	a.missingAddress, a.unbelieved = new(sync.Once), new(sync.Once)
-	a.registered, a.rules, a.names, a.namesKnown = registeredPolicies{}, nil, nil, false
+	a.registered, a.rules, a.bodyNames = registeredPolicies{}, nil, bodyNames{}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

@@ -10,14 +10,20 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
-// bodyNames returns the values of request bodies that other handlers than limiters name by placeholders, such as a map that
-// a limit depends on, or a log. They are looked for once, when the first limiter of a configuration is set up: modules that
-// are not set up by then are JSON, and the others are looked through.
-func (a *App) bodyNames(ctx caddy.Context) []bodyplan.Source {
-	if a.namesKnown {
-		return a.names
+// bodyNames are the values of request bodies that other handlers than limiters name by placeholders, such as a map that a
+// limit depends on, or a log. The zero value has not looked for any.
+type bodyNames struct {
+	known   bool
+	sources []bodyplan.Source
+}
+
+// of looks for them once, when the first limiter of a configuration is set up: modules that are not set up by then are
+// JSON, and the others are looked through.
+func (n *bodyNames) of(ctx caddy.Context, limits func(caddyhttp.MiddlewareHandler) bool) []bodyplan.Source {
+	if n.known {
+		return n.sources
 	}
-	a.namesKnown = true
+	n.known = true
 	for _, module := range ctx.Modules() {
 		app, ok := module.(*caddyhttp.App)
 		if !ok {
@@ -25,17 +31,17 @@ func (a *App) bodyNames(ctx caddy.Context) []bodyplan.Source {
 		}
 		found := namesIn(app.Servers)
 		for handler := range routetrace.Handlers(app.Servers) {
-			if _, limits := handler.(*Handler); !limits {
+			if !limits(handler) {
 				found = append(found, namesIn(handler)...)
 			}
 		}
 		for _, name := range found {
 			if source, err := bodyplan.ParseSource(name); err == nil { // another name has no value
-				a.names = append(a.names, source)
+				n.sources = append(n.sources, source)
 			}
 		}
 	}
-	return a.names
+	return n.sources
 }
 
 // namesIn returns the body's placeholders in the configuration of a module, without those in limiters.

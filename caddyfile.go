@@ -339,3 +339,16 @@ func (p *handlerParser) register(state map[string]any) error {
 	}
 	return nil
 }
+
+// checkMatcher refuses a matcher of the directive that no request meets, or that asks for the body: it is asked before the
+// directive reads one.
+func (p *handlerParser) checkMatcher() error {
+	if p.matcher.set == nil {
+		return nil
+	}
+	if name := bodyNameIn(p.matcher.set); name != "" {
+		return fmt.Errorf("%s: {%s} has no value before the directive reads the body; write such a matcher in the directive: match %[1]s",
+			p.matcher.token, name)
+	}
+	return checkMatchers(p.matcher.token, p.matcher.set)
+}

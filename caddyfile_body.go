@@ -27,24 +27,11 @@ func withFullNames(tokens caddyfile.Segment) *caddyfile.Dispenser {
 	return caddyfile.NewDispenser(tokens)
 }
 
-// checkMatcher refuses a matcher of the directive that no request meets, or that asks for the body: it is asked before the
-// directive reads one.
-func (p *handlerParser) checkMatcher() error {
-	if p.matcher.set == nil {
-		return nil
-	}
-	if name := bodyNameIn(p.matcher.set); name != "" {
-		return fmt.Errorf("%s: {%s} has no value before the directive reads the body; write such a matcher in the directive: match %[1]s",
-			p.matcher.token, name)
-	}
-	return checkMatchers(p.matcher.token, p.matcher.set)
-}
-
 // checkNamedMatcher refuses short names of the body's placeholders in a named matcher, which stands outside of the directive.
-func (p *handlerParser) checkNamedMatcher(name string, set caddy.ModuleMap) error {
+func checkNamedMatcher(name string, set caddy.ModuleMap) error {
 	for _, raw := range set {
 		if short := shortBodyName.FindString(string(raw)); short != "" && short[0] == '{' {
-			return p.Errf("match %s: %s is a short name, which only the directive has; in the matcher write {%s%s",
+			return fmt.Errorf("match %s: %s is a short name, which only the directive has; in the matcher write {%s%s",
 				name, short, bodyplan.Prefix, short[1:])
 		}
 	}

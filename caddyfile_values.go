@@ -41,7 +41,7 @@ func (p *handlerParser) parseMatch(policy *Policy) (err error) {
 	}
 	policy.Match = caddyhttp.RawMatcherSets{set}
 	if err == nil && strings.HasPrefix(name, "@") {
-		err = p.checkNamedMatcher(name, set)
+		err = checkNamedMatcher(name, set)
 	}
 	return err
 }

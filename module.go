@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -155,7 +156,7 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 		rules, registry[p.Name] = append(rules, r), registered
 	}
 	l.Rules = rule.NewSet(rules)
-	l.Rules.BodyPlan = l.Rules.BodyPlan.With(h.app.bodyNames(ctx)...)
+	l.Rules.BodyPlan = l.Rules.BodyPlan.With(h.app.bodyNames.of(ctx, isLimiter)...)
 	for i := range l.Rules.Rules {
 		registered := registry[l.Rules.Rules[i].Policy.Name()]
 		l.Counters, l.CountIfs = append(l.Counters, registered.counters), append(l.CountIfs, registered.countIf)
@@ -229,12 +230,47 @@ func (h *Handler) setDefaults() {
 	}
 }
 
+// isLimiter reports whether a handler is one of this module.
+func isLimiter(handler caddyhttp.MiddlewareHandler) bool {
+	_, ok := handler.(*Handler)
+	return ok
+}
+
 // limiterOf returns a copy of a provisioned handler's limiter; nil for handlers of other modules.
 func limiterOf(handler caddyhttp.MiddlewareHandler) *gate.Limiter {
 	if h, ok := handler.(*Handler); ok {
 		return new(*h.limiter)
 	}
 	return nil
+}
+
+// loadMatchers makes the policy's matchers. Those that ask for the body stand at the end of their set, so that no body is
+// read if another one does not match.
+func (p *Policy) loadMatchers(ctx caddy.Context) (sets caddyhttp.MatcherSets, err error) {
+	if len(p.Match) == 0 {
+		return nil, nil
+	}
+	asks := asksForBody(p.Match) // before loading, which empties the sets
+	loaded, err := ctx.LoadModule(p, "Match")
+	if err != nil {
+		return nil, fmt.Errorf("match: %w", err)
+	}
+	all, ok := loaded.([]map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("match: the matchers are a %T", loaded)
+	}
+	for i, matchers := range all {
+		var ordered, ofBody caddyhttp.MatcherSet
+		for _, name := range slices.Sorted(maps.Keys(matchers)) {
+			if asks[i][name] {
+				ofBody = append(ofBody, matchers[name])
+			} else {
+				ordered = append(ordered, matchers[name])
+			}
+		}
+		sets = append(sets, append(ordered, ofBody...))
+	}
+	return sets, nil
 }
 
 // Interface guards

@@ -185,6 +185,19 @@ func (p *Policy) checkTogether() error {
 	return cmp.Or(err, checkCountIf(p.CountIf), p.checkChallenge(policy))
 }
 
+// checkBody refuses options about the body that have no effect, as far as the rule has been parsed.
+func (p *Policy) checkBody() error {
+	switch {
+	case p.OnUnread != "" && p.OnUnread != onUnreadRefuse && p.OnUnread != onUnreadPass:
+		return fmt.Errorf("on_unread %q: use refuse or pass", secretfile.Redact(p.OnUnread))
+	case p.OnUnread != "" && len(p.parsed.MatchBody) == 0:
+		return errors.New("on_unread: match asks for no value of the body, such as match vars {json.method} tools/call; leave it out")
+	case p.RawKey && !p.parsed.Key.ReadsBody():
+		return errors.New("raw_key: the key has no value of the body, such as {json.user} or {form.email}; leave it out")
+	}
+	return nil
+}
+
 // nameFields returns an error of the limiter with the names of this policy's options instead of the limiter's fields.
 func (p *Policy) nameFields(err error) error {
 	var field *limiter.FieldError

@@ -335,7 +335,7 @@ func (p *Policy) parseRule() (rule.Rule, error) {
 	r.Notify, errs[5] = rule.ParseMarks(p.Notify)
 	r.Rollout, errs[6] = rule.ParseRollout(p.Name, p.Enforce)
 	r.Key, errs[7] = rule.ParseKey(p.Key, p.prefixes())
-	r.MatchBody, errs[8] = p.matchBody()
+	r.MatchBody, errs[8] = bodySources(p.Match)
 	r.Key.Raw, r.PassUnread = p.RawKey, p.OnUnread == onUnreadPass
 	return r, cmp.Or(errs[:]...)
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
-// appName is the name of the app, of the handler, the directive and the global option.
-const appName = "redis_ratelimit"
-
 // This file holds the state of the process: what outlives configurations, besides the collectors of
 // metrics.
 

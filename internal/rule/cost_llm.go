@@ -6,9 +6,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
 )
 
-// TokensOfModel is the source of a cost that is the tokens of a language model's answer, as the known APIs report them.
-const TokensOfModel = "llm"
-
 // tokenCost is the tokens that an answer in the body of the response tells.
 type tokenCost struct{}
 

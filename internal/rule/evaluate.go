@@ -2,12 +2,15 @@ package rule
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
@@ -244,6 +247,83 @@ func (s *Set) emptyKey(rule *Rule, q *request) (limiter.EncodedKey, Status, erro
 		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
 	return rule.Key.AddressKey(q.Request), Counts, nil
+}
+
+// needsBody reports whether the rules that use the body are to be evaluated after the others: not if these refuse the
+// request, or a store is known to.
+func (s *Set) needsBody(e *Evaluation, refused error) bool {
+	switch {
+	case len(s.Rules) == s.bodiless:
+		return false
+	case e.OnFinding != nil:
+		return true
+	case refused != nil || e.Blocked:
+		return false
+	case e.Body != nil && len(e.Enforced) > 0 && e.Body.Denies(e.Enforced):
+		e.Blocked, e.BlockedBy = true, limiter.SourceDenyCache
+		return false
+	}
+	return true
+}
+
+// readBody reads the body for a rule. The error refuses the request.
+func (s *Set) readBody(rule *Rule, q *request, e *Evaluation) (err error) {
+	if q.body != nil || e.Body == nil {
+		return nil
+	}
+	q.body, err = e.Body.Values()
+	s.warnNoRoom(rule, "key", err)
+	return err
+}
+
+// warnNoRoom warns if an option of a rule has no value because the body was not read for want of room.
+func (s *Set) warnNoRoom(rule *Rule, option string, err error) {
+	if errors.Is(err, ErrNoRoom) {
+		s.warn(rule, option, err)
+	}
+}
+
+// matches reports whether the rule's matchers select a request. Of a value of the body that cannot be read no matcher can
+// tell: the error refuses the request, unless the rule passes such requests.
+func (s *Set) matches(rule *Rule, q *request, body Body) (bool, error) {
+	if len(rule.MatchBody) == 0 || body == nil {
+		matches, err := rule.Match.AnyMatchWithError(q.Request)
+		if err != nil {
+			err = matchError(rule, err)
+		}
+		return matches, err
+	}
+	unread := bodyvalue.ReasonNone
+	for _, set := range rule.Match {
+		matches, err := set.MatchWithError(q.Request)
+		if err != nil {
+			return false, matchError(rule, err)
+		}
+		reason, err := body.Unread()
+		if err != nil {
+			s.warnNoRoom(rule, "match", err)
+			return false, err
+		}
+		if matches && reason == bodyvalue.ReasonNone {
+			return true, nil
+		}
+		if reason != bodyvalue.ReasonNone {
+			unread = reason
+		}
+	}
+	if unread == bodyvalue.ReasonNone {
+		return false, nil
+	}
+	err := unreadError{unread}
+	s.warn(rule, "match", err)
+	if rule.PassUnread {
+		return false, nil
+	}
+	return false, refuseUnusable(err, err)
+}
+
+func matchError(rule *Rule, err error) error {
+	return fmt.Errorf("matching the requests of policy %q: %w", rule.Policy.Name(), err)
 }
 
 // add adds the check of a rule to those of its kind. Where an earlier rule of the same policy has a check of the same

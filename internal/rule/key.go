@@ -183,7 +183,7 @@ func (t *KeyTemplate) unusable(q *request) error {
 
 // valueOfBody returns the value of a placeholder of the body.
 func (t *KeyTemplate) valueOfBody(part *keyPart, q *request) bodyvalue.Value {
-	v := q.valueOfBody(&part.Placeholder)
+	v := q.valueOfBody(part.field.number)
 	if t.Raw {
 		v = v.Exact()
 	}

@@ -222,7 +222,7 @@ func (s *Set) placeholderValue(rule *Rule, option string, from *Placeholder, q *
 	}
 	var text string
 	if from.field.kind == bodyField {
-		v := q.valueOfBody(from).Exact()
+		v := q.valueOfBody(from.field.number).Exact()
 		if text = v.Text(); v.Kind() == bodyvalue.KindUnreadable {
 			return "", unreadError{v.Reason()}
 		}

@@ -36,6 +36,10 @@ func ParsePlaceholder(option, text string) (Placeholder, error) {
 	return newPlaceholder(option, name)
 }
 
+// TokensOfModel is the source of a cost that is the tokens of a language model's answer, as the known APIs report them, and
+// of a weight that is an estimate of these.
+const TokensOfModel = "llm"
+
 // ParseWeight reads what the weight comes from: a placeholder, or the word llm for an estimate of the tokens of a call to a
 // language model. Empty: nothing.
 func ParseWeight(text string) (Placeholder, error) {
@@ -178,4 +182,17 @@ func (f field) parameters(query string) (times int) {
 		}
 	}
 	return times
+}
+
+// planBody has a plan read the placeholder's value, and reports whether the value is one of the body.
+func (p *Placeholder) planBody(plan *bodyplan.Plan) bool {
+	switch p.field.kind {
+	case bodyField:
+		p.field.number = plan.Add(p.field.source)
+		return true
+	case tokensField:
+		plan.AddTokens()
+		return true
+	}
+	return false
 }

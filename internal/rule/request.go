@@ -6,6 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // request is a request as rules read it.
@@ -13,4 +14,12 @@ type request struct {
 	*http.Request
 	repl *caddy.Replacer  // of the request's placeholders
 	body *bodyplan.Values // nil: no rule has needed a value of the body so far, or no body can be read
+}
+
+// valueOfBody returns a value of the body by its number in the plan; an absent one where no body can be read.
+func (q *request) valueOfBody(number int) bodyvalue.Value {
+	if q.body == nil {
+		return bodyvalue.Value{}
+	}
+	return q.body.Value(number)
 }

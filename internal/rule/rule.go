@@ -159,6 +159,29 @@ func (s *Set) add(r Rule) {
 	s.Rules = append(s.Rules, r)
 }
 
+// planBody has the rule's values of the body be read by a plan.
+func (r *Rule) planBody(plan *bodyplan.Plan) {
+	n := &r.Numbers
+	for _, p := range []*Placeholder{&n.LimitFrom, &n.BurstFrom, &n.WeightFrom} {
+		r.readsBody = p.planBody(plan) || r.readsBody
+	}
+	r.Key.parts = slices.Clone(r.Key.parts) // which other sets may have, with numbers of their plans
+	for i := range r.Key.parts {
+		if r.Key.parts[i].planBody(plan) {
+			r.readsBody, r.keysBody = true, true
+		}
+	}
+	for _, source := range r.MatchBody {
+		plan.Add(source)
+	}
+}
+
+// usesBody reports whether a value of the body decides about the rule.
+func (r *Rule) usesBody() bool { return r.readsBody || len(r.MatchBody) > 0 }
+
+// ReadsBody reports whether the set reads request bodies.
+func (s *Set) ReadsBody() bool { return !s.BodyPlan.IsEmpty() }
+
 // Replace replaces the policy of rules by another policy with the same ID, the base of the variants. No request may be
 // evaluated at the same time.
 func (s *Set) Replace(v *Variants) {

@@ -1,0 +1,45 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+)
+
+// The values of on_unread.
+const (
+	onUnreadRefuse = "refuse"
+	onUnreadPass   = "pass"
+)
+
+// bodySources returns the values of the body that matchers ask for.
+func bodySources(sets caddyhttp.RawMatcherSets) (sources []bodyplan.Source, err error) {
+	for _, set := range sets {
+		for _, matcher := range slices.Sorted(maps.Keys(set)) {
+			for _, name := range bodyplan.NamesInJSON(set[matcher], nil) {
+				source, err := bodyplan.ParseSource(name)
+				if err != nil {
+					return nil, fmt.Errorf("match: {%s}: %w", name, err)
+				}
+				sources = append(sources, source)
+			}
+		}
+	}
+	return sources, nil
+}
+
+// asksForBody returns which matchers of each set ask for the body, by their names.
+func asksForBody(sets caddyhttp.RawMatcherSets) (asks []map[string]bool) {
+	for _, set := range sets {
+		ofBody := map[string]bool{}
+		for name, raw := range set {
+			ofBody[name] = len(bodyplan.NamesInJSON(raw, nil)) > 0
+		}
+		asks = append(asks, ofBody)
+	}
+	return asks
+}
