@@ -23,7 +23,7 @@ func TestParseSource(t *testing.T) {
 		{"http.redis_ratelimit.json.a.", "empty"},
 		{"http.redis_ratelimit.json.a|b", `and \|`},
 		{"http.redis_ratelimit.json.a+b", `and \+`},
-		{"http.redis_ratelimit.json.a-b", `and \-`},
+		{"http.redis_ratelimit.json.a-b", ""},
 		{"http.redis_ratelimit.json.2*b", `\*`},
 		{"http.redis_ratelimit.json.a[0]", "within an array"},
 		{"http.redis_ratelimit.json.{a}", `\{`},

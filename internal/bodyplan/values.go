@@ -85,6 +85,13 @@ func (p *Plan) valuesOf(query string, of func(*plannedSource) bodyvalue.Value) *
 	return v
 }
 
+// Cut cuts each text to so many bytes, at a character's beginning, so that it does not hold the memory of a long one.
+func (v *Values) Cut(length int) {
+	for i := range v.values {
+		v.values[i] = v.values[i].Cut(length)
+	}
+}
+
 // IsRead reports whether a body has been read, so that an absent value is missing in the body.
 func (v *Values) IsRead() bool { return v.isRead }
 

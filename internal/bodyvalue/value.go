@@ -55,6 +55,18 @@ func (v Value) Text() string { return v.text }
 // Reason returns why an unreadable value is; of any other value it is [ReasonNone].
 func (v Value) Reason() Reason { return v.reason }
 
+// Cut returns the value with at most so many bytes of its text, up to a whole character, in memory of its own.
+func (v Value) Cut(length int) Value {
+	if len(v.text) <= length {
+		return v
+	}
+	for length > 0 && !utf8.RuneStart(v.text[length]) {
+		length--
+	}
+	v.text = strings.Clone(v.text[:length])
+	return v
+}
+
 // Exact returns the value for where its blanks count: matchers, numbers and keys that are not folded. Some frameworks
 // drop blanks at the ends, others keep them, so a text that has some is unreadable there.
 func (v Value) Exact() Value {

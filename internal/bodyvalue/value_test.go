@@ -49,3 +49,15 @@ func TestReason_Status(t *testing.T) {
 		assert.Equal(t, reason.Status(), want, "the status of %q", reason)
 	}
 }
+
+func TestValue_Cut(t *testing.T) {
+	for _, row := range []struct {
+		text   string
+		length int
+		want   string
+	}{{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"aé", 2, "a"}, {"é", 1, ""}, {"", 0, ""}} {
+		cut := New(row.text).Cut(row.length)
+		assert.ErrorIf(t, cut.Text() != row.want || cut.Kind() != KindText, "%q cut to %d bytes: %q", row.text, row.length, cut.Text())
+	}
+	assert.Equal(t, Unreadable(ReasonSize).Cut(0).Reason(), ReasonSize, "the reason of a value that is cut")
+}

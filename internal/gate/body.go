@@ -45,10 +45,16 @@ func (l *Limiter) BeginBody(w http.ResponseWriter, r *http.Request, repl *caddy.
 	return b
 }
 
-// End ends the time in which placeholders have the body read. What was read stays known.
-func (b *BodyReading) End() { b.open = false }
+// End ends the time in which placeholders have the body read. What was read stays known, cut to what logs and headers may
+// have: the process does not account for it.
+func (b *BodyReading) End() {
+	b.open = false
+	if b.values != nil {
+		b.values.Cut(shownLen)
+	}
+}
 
-// shownLen is how many bytes of a value its placeholder has for other handlers, for logs and headers.
+// shownLen is how many bytes of a value its placeholder has for other handlers.
 const shownLen = 4 << 10
 
 // placeholder returns the value of a placeholder of the body: for the rules of the limiter that asks, and afterwards what
@@ -65,8 +71,7 @@ func (a *bodyReadings) placeholder(name string) (any, bool) {
 		case b.open:
 			return b.exact(number), true
 		case b.values != nil:
-			text := b.values.Value(number).Text()
-			return text[:min(len(text), shownLen)], true
+			return b.values.Value(number).Text(), true
 		}
 	}
 	return "", true

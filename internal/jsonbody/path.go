@@ -10,12 +10,12 @@ import (
 type Path struct{ names []string }
 
 // ParsePath reads names joined by dots. A backslash makes the next character part of a name. It is the syntax of
-// [ParseSum] for one path without a factor.
+// [ParseSum] for one path without a factor, but a minus is a part of a name, since there is nothing to subtract.
 func ParsePath(text string) (Path, error) {
 	if err := checkPath(text); err != nil {
 		return Path{}, err
 	}
-	p := sumParser{rest: text}
+	p := sumParser{rest: strings.NewReplacer(`\\`, `\\`, `\-`, `\-`, "-", `\-`).Replace(text)}
 	names, _, err := p.path()
 	return Path{names}, err
 }
@@ -29,7 +29,7 @@ func checkPath(text string) error {
 		case c == '[':
 			return fmt.Errorf(`%q is not part of a path, and no value is read within an array; write names joined by dots, such as `+
 				`user.email, and \%[1]c if a name has it`, c)
-		case strings.IndexByte("|+-*{}]$#\"' \t\r\n", c) >= 0:
+		case strings.IndexByte("|+*{}]$#\"' \t\r\n", c) >= 0:
 			return fmt.Errorf(`%q is not part of a path; write names joined by dots, such as user.email, and \%[1]c if a name has it`, c)
 		}
 	}
