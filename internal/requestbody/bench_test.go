@@ -41,9 +41,8 @@ func BenchmarkBody(b *testing.B) {
 				b.SetBytes(int64(size.bytes))
 				for b.Loop() {
 					original.left, r.Body = body, original
-					var reading requestbody.Reading
 					if form != "plain" {
-						reading = account.Read(w, r, client, bounds)
+						reading := account.Read(w, r, client, bounds)
 						if len(reading.Bytes()) != size.bytes {
 							b.Fatal(reading.Outcome())
 						}
@@ -51,7 +50,6 @@ func BenchmarkBody(b *testing.B) {
 					if n, _ := io.ReadFull(r.Body, into); n != size.bytes { // it ends
 						b.Fatal(n)
 					}
-					reading.HandlerDone(r.Context())
 				}
 			})
 		}
@@ -67,8 +65,7 @@ func BenchmarkServer(b *testing.B) {
 				account, bounds := requestbody.NewAccount(128<<20), requestbody.Bounds{Size: 2 << 20, Within: 10 * time.Second}
 				name := register(b, func(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 					if form == "read" {
-						reading := account.Read(w, r, client, bounds)
-						defer reading.HandlerDone(r.Context())
+						account.Read(w, r, client, bounds)
 					}
 					var into [1025]byte
 					_, _ = io.ReadFull(r.Body, into[:]) // it ends

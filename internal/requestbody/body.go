@@ -46,7 +46,10 @@ type Body struct {
 	charged int64   // bytes that the account has for this body
 	end     error   // of the original body behind what was read, io.EOF or another one; nil: there may be more
 	closed  bool
-	ends    bool // what is left is given back with the request
+
+	// watch ends the wait for the request's end, with which the account gets back what is left. Nil: the account has
+	// nothing of this body, a read is under way, or the request has no end.
+	watch func() bool
 }
 
 // Read plays back what has been read, then the rest of the original body.
@@ -92,19 +95,18 @@ func (b *Body) discard() {
 	b.free()
 }
 
-// handlerDone gives back at the request's end what no handler has read by then. By HTTP/1.1 a read that fails, or whose
-// deadline passes, ends the request's context at once, while error routes may write to a slow client for long.
-func (b *Body) handlerDone(request context.Context) {
+// endWith gives back at the request's end what no handler has read by then, and at once if the request has ended. A read
+// by HTTP/1.1 that fails, or whose deadline passes, ends it, while error routes may write to a slow client for long.
+func (b *Body) endWith(request context.Context) {
 	b.mu.Lock()
-	known := b.charged == 0 || b.ends
-	b.ends = b.ends || !known
-	b.mu.Unlock()
+	defer b.mu.Unlock()
 	switch {
-	case known:
-	case request.Done() == nil || request.Err() != nil:
-		b.discard()
-	default:
-		context.AfterFunc(request, b.discard)
+	case b.charged == 0:
+	case request.Err() != nil:
+		b.closed = true
+		b.free()
+	case b.watch == nil && request.Done() != nil:
+		b.watch = context.AfterFunc(request, b.discard)
 	}
 }
 
@@ -137,6 +139,10 @@ func (b *Body) free() {
 		b.account.giveBack(b.client, b.charged)
 		b.charged = 0
 	}
+	if b.watch != nil {
+		b.watch()
+		b.watch = nil
+	}
 }
 
 // move moves what has not been played back to a smaller buffer of that size.
@@ -160,7 +166,6 @@ func (b *Body) take(n int, end error, size int) (room []byte, outcome Outcome) {
 	defer b.mu.Unlock()
 	switch {
 	case b.closed: // the request has ended, and the account has all
-		return nil, Failed
 	case len(b.buffer) < cap(b.buffer):
 		b.buffer = b.buffer[:len(b.buffer)+n]
 	default:
@@ -186,7 +191,7 @@ func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
 	}
 	switch {
 	case b.closed:
-		return nil, Failed
+		return nil, outcomeOf(b.end)
 	case held > size:
 		return nil, TooLarge
 	case held == 0 && b.end == io.EOF: //nolint:errorlint // a wrapped one is no clean end
@@ -203,10 +208,16 @@ func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
 		return b.buffer[len(b.buffer):min(cap(b.buffer), len(b.buffer)+size+1-held)], undecided
 	case b.end == io.EOF: //nolint:errorlint // as above
 		return nil, Whole
-	case errors.Is(b.end, os.ErrDeadlineExceeded):
-		return nil, TooSlow
 	}
-	return nil, Failed
+	return nil, outcomeOf(b.end)
+}
+
+// outcomeOf returns the outcome of a body that ended with an error, or was closed before.
+func outcomeOf(end error) Outcome {
+	if errors.Is(end, os.ErrDeadlineExceeded) {
+		return TooSlow
+	}
+	return Failed
 }
 
 // grow makes room behind the bytes that are held, at most for a body of the size or of the announced length. It returns
@@ -229,12 +240,21 @@ func (b *Body) grow(held, size int) Outcome {
 	return undecided
 }
 
-// bytes returns what has been read and not played back, and the error behind it.
-func (b *Body) bytes() ([]byte, error) {
+// reading returns the reading of an outcome. A body that is whole has failed if the request has ended since.
+func (b *Body) reading(outcome Outcome) Reading {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	err := b.end
 	if b.closed {
-		return nil, b.closedError()
+		err = b.closedError()
 	}
-	return b.buffer[b.played:], b.end
+	switch {
+	case outcome == Whole && b.closed:
+		return Reading{outcome: Failed, err: err}
+	case outcome == Whole:
+		return Reading{outcome: Whole, bytes: b.buffer[b.played:]}
+	case outcome == TooSlow, outcome == Failed:
+		return Reading{outcome: outcome, err: err}
+	}
+	return Reading{outcome: outcome}
 }

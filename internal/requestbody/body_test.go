@@ -114,7 +114,6 @@ func FuzzBody(f *testing.F) {
 				assert.ErrorIf(t, !bytes.Equal(some[:n], body[:n]), "%d bytes are played that differ", n)
 				early = n
 			}
-			t.Cleanup(func() { got.HandlerDone(r.Context()) })
 		}
 		rest, err := play(r.Body, played)
 		assert.ErrorIf(t, !errors.Is(err, end), "the body ends with %v", err)
@@ -141,24 +140,85 @@ func TestBody_close(t *testing.T) {
 	checkFailure(t, account.Read(httptest.NewRecorder(), r, client, wide(10)), requestbody.Failed, http.ErrBodyReadAfterClose)
 }
 
-// TestBody_end gives back what is held with the request, or with the handler where the request has no end.
+// TestBody_end gives back what is held when the request ends, at once if it has ended, and by a close where it has no end.
 func TestBody_end(t *testing.T) {
 	account := requestbody.NewAccount(room)
-	r, end := newRequest(&pieces{left: textOf(10), length: 10, end: io.EOF}, 10)
-	reading := account.Read(httptest.NewRecorder(), r, client, wide(10))
-	reading.HandlerDone(r.Context())
-	reading.HandlerDone(r.Context())
+	read := func(r *http.Request) {
+		r.Body = &pieces{left: textOf(10), length: 10, end: io.EOF}
+		got := account.Read(httptest.NewRecorder(), r, client, wide(10))
+		assert.ErrorIf(t, !bytes.Equal(got.Bytes(), textOf(10)), "%d bytes are read", len(got.Bytes()))
+	}
+	r, end := newRequest(http.NoBody, 10)
+	read(r)
 	assert.ErrorIf(t, account.Held() < 10, "%d bytes are held", account.Held())
 	end()
 	checkGivenBack(t, account)
 
-	r.Body = &pieces{left: textOf(10), length: 10, end: io.EOF}
-	account.Read(httptest.NewRecorder(), r, client, wide(10)).HandlerDone(r.Context()) // it has ended
+	read(r)
 	assert.Equal(t, account.Held(), 0, "held after a request that had ended")
+	n, err := r.Body.Read(make([]byte, 5))
+	assert.ErrorIf(t, n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose), "%d bytes, %v", n, err)
 
-	r.Body = &pieces{left: textOf(10), length: 10, end: io.EOF}
-	account.Read(httptest.NewRecorder(), r, client, wide(10)).HandlerDone(context.Background())
-	assert.Equal(t, account.Held(), 0, "held by a request without an end")
+	r = r.WithContext(context.Background())
+	read(r)
+	assert.ErrorIf(t, account.Held() < 10, "%d bytes are held without an end", account.Held())
+	assert.Must(t, r.Body.Close())
+	assert.Equal(t, account.Held(), 0, "held after a close")
+}
+
+// endings is a context that counts what waits for its end.
+type endings struct {
+	context.Context
+
+	done             chan struct{}
+	waiting, stopped int
+}
+
+func (e *endings) Done() <-chan struct{} { return e.done }
+
+// AfterFunc is called by context.AfterFunc.
+func (e *endings) AfterFunc(func()) (stop func() bool) {
+	e.waiting++
+	return func() bool {
+		e.stopped++
+		return true
+	}
+}
+
+// TestBody_watch waits for the request's end once for all reads of a body, and only while something is held.
+func TestBody_watch(t *testing.T) {
+	account := requestbody.NewAccount(room)
+	ctx := &endings{Context: context.Background(), done: make(chan struct{})}
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)
+	read := func(size int) { account.Read(httptest.NewRecorder(), r, client, wide(size)) }
+	check := func(waiting, stopped int, when string) {
+		t.Helper()
+		assert.Equal(t, [2]int{ctx.waiting, ctx.stopped}, [2]int{waiting, stopped}, "what waits for the end, and is stopped, %s", when)
+	}
+	body := func(length int) { r.Body, r.ContentLength = &pieces{left: textOf(length), length: 7, end: io.EOF}, -1 }
+
+	body(3000)
+	read(10)
+	check(1, 0, "with a beginning")
+	_, err := io.ReadFull(r.Body, make([]byte, 11))
+	assert.Must(t, err)
+	check(1, 1, "without a byte that is held")
+	read(100)
+	read(4000)
+	check(2, 1, "with the rest")
+	assert.NoError(io.ReadAll(r.Body))(t)
+	check(2, 2, "behind the end")
+	read(4000)
+	assert.Must(t, r.Body.Close())
+	check(2, 2, "behind a close")
+
+	body(0)
+	read(10)
+	check(2, 2, "with a body of no bytes")
+	body(5)
+	read(10)
+	assert.Must(t, r.Body.Close())
+	check(3, 3, "behind the close of a body that was not read")
 }
 
 // TestBody_grows has memory go by what has arrived, not by what is announced, and less of it by what was played back.
@@ -249,12 +309,35 @@ func TestBody_atOnce(t *testing.T) {
 	account := requestbody.NewAccount(room)
 	for range 200 {
 		r, end := newRequest(&pieces{left: textOf(5000), length: 5000, end: io.EOF}, -1)
-		reading := account.Read(httptest.NewRecorder(), r, client, wide(4000))
+		account.Read(httptest.NewRecorder(), r, client, wide(4000))
 		var handlers sync.WaitGroup
-		handlers.Go(func() { _, _ = play(r.Body, 100) }) // the end depends on who is first
+		handlers.Go(func() {
+			read, err := play(r.Body, 100)
+			assert.ErrorIf(t, errors.Is(err, io.EOF) && len(read) < 5000, "a body of %d bytes ends as if it were whole", len(read))
+		})
 		handlers.Go(func() { assert.Must(t, r.Body.Close()) })
 		handlers.Go(end)
-		reading.HandlerDone(r.Context())
+		handlers.Wait()
+		checkGivenBack(t, account)
+	}
+}
+
+// TestBody_againAtOnce has a second handler read a body while the request ends: it gets the whole or an error.
+func TestBody_againAtOnce(t *testing.T) {
+	account, body := requestbody.NewAccount(room), textOf(5000)
+	for i := range 200 {
+		r, end := newRequest(&pieces{left: body, length: 50, end: io.EOF}, -1)
+		account.Read(httptest.NewRecorder(), r, client, wide(4000+i%2*2000))
+		var handlers sync.WaitGroup
+		handlers.Go(end)
+		handlers.Go(func() {
+			got := account.Read(httptest.NewRecorder(), r, client, wide(6000))
+			if got.Outcome() == requestbody.Whole {
+				assert.ErrorIf(t, !bytes.Equal(got.Bytes(), body), "%d bytes are whole", len(got.Bytes()))
+			} else {
+				checkFailure(t, got, requestbody.Failed, http.ErrBodyReadAfterClose)
+			}
+		})
 		handlers.Wait()
 		checkGivenBack(t, account)
 	}

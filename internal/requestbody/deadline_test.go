@@ -71,7 +71,6 @@ func TestDeadline_slow(t *testing.T) {
 					writer = hidden{w}
 				}
 				reading := account.Read(writer, r, client, requestbody.Bounds{Size: 1000, Within: within})
-				defer reading.HandlerDone(r.Context())
 				took <- time.Since(begin)
 				assert.Equal(t, reading.Outcome(), requestbody.TooSlow, "the outcome")
 				assert.ErrorIf(t, reading.Err() == nil, "no error")
@@ -116,8 +115,7 @@ func TestDeadline_over(t *testing.T) {
 					t.Parallel()
 					account, over := requestbody.NewAccount(room), make(chan struct{})
 					first := register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-						reading := account.Read(w, r, client, requestbody.Bounds{Size: size, Within: within})
-						defer reading.HandlerDone(r.Context())
+						account.Read(w, r, client, requestbody.Bounds{Size: size, Within: within})
 						<-time.After(2 * within)
 						close(over)
 						assert.Must(t, r.Context().Err())
@@ -176,7 +174,6 @@ func TestDeadline_trickle(t *testing.T) {
 			account := requestbody.NewAccount(room)
 			first := register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 				reading := account.Read(hidden{w}, r, client, requestbody.Bounds{Size: 1 << 20, Within: 100 * time.Millisecond})
-				defer reading.HandlerDone(r.Context())
 				assert.Equal(t, reading.Outcome(), requestbody.TooSlow, "the outcome")
 				return next.ServeHTTP(w, r)
 			})
@@ -200,8 +197,7 @@ func TestDeadline_trickle(t *testing.T) {
 func TestDeadline_goroutines(t *testing.T) {
 	account := requestbody.NewAccount(room)
 	first := register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-		reading := account.Read(hidden{w}, r, client, requestbody.Bounds{Size: 1000, Within: 50 * time.Millisecond})
-		defer reading.HandlerDone(r.Context())
+		account.Read(hidden{w}, r, client, requestbody.Bounds{Size: 1000, Within: 50 * time.Millisecond})
 		return next.ServeHTTP(w, r)
 	})
 	send := func() {

@@ -56,7 +56,6 @@ func TestHostile_largeUpload(t *testing.T) {
 					body := &counted{ReadCloser: r.Body}
 					r.Body = body
 					reading := account.Read(w, r, client, wide(size))
-					defer reading.HandlerDone(r.Context())
 					assert.Equal(t, reading.Outcome(), requestbody.TooLarge, "the outcome")
 					taken <- body.bytes
 					w.WriteHeader(reading.Outcome().Status())
@@ -104,7 +103,6 @@ func TestHostile_onebyteShort(t *testing.T) {
 	account, outcomes := requestbody.NewAccount(128<<20), make(chan requestbody.Outcome, count)
 	attack := register(t, func(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 		reading := account.Read(w, r, "198.51.100.0/24", wide(size))
-		defer reading.HandlerDone(r.Context())
 		outcomes <- reading.Outcome()
 		if status := reading.Outcome().Status(); status != 0 {
 			return caddyhttp.Error(status, errors.New("refused"))
@@ -142,7 +140,7 @@ func TestHostile_slow(t *testing.T) {
 		running.Add(1)
 		defer running.Add(-1)
 		r.Body = &watched{r.Body, &arrived}
-		account.Read(w, r, r.RemoteAddr, wide(1<<20)).HandlerDone(r.Context())
+		account.Read(w, r, r.RemoteAddr, wide(1<<20))
 		return nil
 	})
 	waiting := register(t, func(_ http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {

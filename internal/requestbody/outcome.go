@@ -1,7 +1,6 @@
 package requestbody
 
 import (
-	"context"
 	"net/http"
 	"time"
 )
@@ -37,7 +36,8 @@ const (
 	NoShare
 
 	// Failed says that reading failed otherwise. The client left, the body's framing is broken, or a handler in front has an error
-	// for it, such as request_body for its max_size. A handler behind gets the same error behind the same bytes.
+	// for it, such as request_body for its max_size. A handler behind gets the same error, behind the same bytes unless the
+	// request's context has ended.
 	Failed
 )
 
@@ -63,7 +63,6 @@ type Reading struct {
 	outcome Outcome
 	bytes   []byte
 	err     error
-	body    *Body // nil: nothing was read
 }
 
 // Outcome returns what reading led to.
@@ -76,12 +75,3 @@ func (r Reading) Bytes() []byte { return r.bytes }
 
 // Err returns the error of a body that [Failed] or was [TooSlow], as a handler gets it that reads the body.
 func (r Reading) Err() error { return r.err }
-
-// HandlerDone must be called when the handler returns that read the body, also by a panic. Bytes that no handler has read
-// stay for error routes until the request ends, and with it its context, whose account they are given back to. Without
-// a context that ends, and with one that has ended, they are given back at once.
-func (r Reading) HandlerDone(request context.Context) {
-	if r.body != nil {
-		r.body.handlerDone(request)
-	}
-}

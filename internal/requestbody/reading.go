@@ -26,7 +26,11 @@ const maxEmptyReads = 100
 // like any other.
 //
 // client is whose share of the account the body takes from: the address's prefix. w is the writer of the request's
-// response. HandlerDone of the reading must be called.
+// response.
+//
+// Bytes that no handler has read are given back when the request's context ends, as net/http ends it behind the error
+// routes. The body fails from then on. The context ends earlier with a client that leaves or closes its side of the
+// connection. Without a context that can end, the body must be read to its end or closed.
 func (a *Account) Read(w http.ResponseWriter, r *http.Request, client string, bounds Bounds) Reading {
 	if outcome := outcomeOfHead(r, int64(bounds.Size)); outcome != undecided {
 		return Reading{outcome: outcome}
@@ -36,21 +40,14 @@ func (a *Account) Read(w http.ResponseWriter, r *http.Request, client string, bo
 		b = &Body{original: r.Body, announced: r.ContentLength, account: a, client: client}
 		r.Body = b
 	}
+	defer b.endWith(r.Context()) // also where the original body panics
 	room, outcome := b.room(bounds.Size)
 	if outcome == undecided {
 		limit := setDeadline(w, r, b.original, bounds.Within)
 		outcome = b.fill(room, bounds.Size, &limit)
 		limit.restore(outcome)
 	}
-	reading := Reading{outcome: outcome, body: b}
-	bytes, end := b.bytes()
-	switch outcome {
-	case Whole:
-		reading.bytes = bytes
-	case TooSlow, Failed:
-		reading.err = end
-	}
-	return reading
+	return b.reading(outcome)
 }
 
 // fill reads the body until its outcome is known.

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,7 +35,6 @@ func wide(size int) requestbody.Bounds { return requestbody.Bounds{Size: size, W
 func reader(t testing.TB, a *requestbody.Account, bounds requestbody.Bounds, check func(requestbody.Reading)) (name string) {
 	return register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 		reading := a.Read(w, r, client, bounds)
-		defer reading.HandlerDone(r.Context())
 		check(reading)
 		if status := reading.Outcome().Status(); status != 0 && r.Header.Get("X-Refuse") != "" {
 			return caddyhttp.Error(status, errors.New("refused"))
@@ -136,7 +136,6 @@ func TestRead_none(t *testing.T) {
 			test.header.Set("X-First", register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 				before := r.Body
 				reading := account.Read(w, r, client, wide(test.size))
-				defer reading.HandlerDone(r.Context())
 				assert.Equal(t, reading.Outcome(), test.want, "the outcome")
 				assert.ErrorIf(t, test.want != requestbody.Whole && (r.Body != before || account.Held() != 0), "the body was touched")
 				return next.ServeHTTP(w, r)
@@ -235,7 +234,6 @@ func TestRead_errorRoutes(t *testing.T) {
 				body, account := textOf(3000), requestbody.NewAccount(room)
 				first := register(t, func(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 					reading := account.Read(w, r, client, wide(size))
-					defer reading.HandlerDone(r.Context())
 					checkReading(t, reading, body, size)
 					return caddyhttp.Error(http.StatusTooManyRequests, errors.New("refused"))
 				})
@@ -260,7 +258,7 @@ func TestRead_unread(t *testing.T) {
 			body, account := textOf(3000), requestbody.NewAccount(room)
 			ended := make(chan int64, 1)
 			first := register(t, func(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-				account.Read(w, r, client, wide(3000)).HandlerDone(r.Context())
+				account.Read(w, r, client, wide(3000))
 				ended <- account.Held()
 				w.WriteHeader(http.StatusNoContent)
 				return nil
@@ -285,23 +283,44 @@ func TestRead_clientLeaves(t *testing.T) {
 			reading, writing := io.Pipe()
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
-			left := make(chan error, 1)
-			go func() {
+			var sender sync.WaitGroup
+			sender.Go(func() {
 				q := request{version: version, url: theSite.url(version, "/digest"), body: make([]byte, 1000), stream: reading,
 					header: http.Header{"X-First": {first}}}
-				_, _, err := q.do(ctx)
-				left <- err
-			}()
+				_, _, _ = q.do(ctx) // the client may see the answer before its own end
+			})
 			assert.NoError(writing.Write(textOf(500)))(t)
 			assert.Retry(t, "the body's beginning is read", func() (again bool, seen any) { return account.Held() == 0, account.Held() })
 			leave()
 			assert.Must(t, writing.CloseWithError(io.ErrClosedPipe)) // the client of HTTP/1.1 waits for its body
 			got := <-outcomes
 			assert.ErrorIf(t, got.Outcome() != requestbody.Failed || got.Err() == nil, "got %v, %v", got.Outcome(), got.Err())
-			assert.ErrorIf(t, <-left == nil, "the request was answered")
+			sender.Wait()
 			checkGivenBack(t, account)
 		})
 	}
+}
+
+// TestRead_clientHalfCloses has a client close its side behind a whole body, which ends the request's context. A handler
+// that goes on nevertheless gets an error, and no shorter body.
+func TestRead_clientHalfCloses(t *testing.T) {
+	account, body := requestbody.NewAccount(room), textOf(500)
+	first := register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+		checkReading(t, account.Read(w, r, client, wide(1000)), body, 1000)
+		<-r.Context().Done()
+		checkGivenBack(t, account)
+		return next.ServeHTTP(w, r)
+	})
+	c := assert.NoError(net.Dial("tcp", theSite.plain))(t)
+	defer c.Close() //nolint:errcheck // all is read
+	_, err := fmt.Fprintf(c, "POST /digest HTTP/1.1\r\nHost: localhost\r\nX-First: %s\r\nContent-Length: %d\r\n\r\n%s", first, len(body), body)
+	assert.Must(t, err)
+	assert.Must(t, c.(*net.TCPConn).CloseWrite()) //nolint:forcetypeassert,errcheck // as dialed
+	response := assert.NoError(http.ReadResponse(bufio.NewReader(c), nil))(t)
+	got := assert.NoError(io.ReadAll(response.Body))(t)
+	assert.Must(t, response.Body.Close())
+	failed := strings.Contains(string(got), `"Failure":"http: invalid Read on closed Body"`)
+	assert.ErrorIf(t, !failed, "the handler behind sees %s", got)
 }
 
 // TestRead_brokenFraming has a client send a chunk without a length. What handlers behind get is the beginning and an error.
@@ -346,8 +365,8 @@ func TestRead_heads(t *testing.T) {
 			r.Method = test.method
 			got := account.Read(httptest.NewRecorder(), r, client, wide(100))
 			assert.Equal(t, got.Outcome(), test.want, "the outcome")
-			got.HandlerDone(context.Background())
-			assert.Equal(t, account.Held(), 0, "held")
+			end()
+			checkGivenBack(t, account)
 		})
 	}
 }
