@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,8 +41,17 @@ func startUpload(ctx context.Context, version, url string, length int, header ht
 	return u
 }
 
+// waiting are tests that run at the same time, however few processors there are: most of their time they wait.
+type waiting struct{ sync.WaitGroup }
+
+func (w *waiting) run(t *testing.T, name string, test func(*testing.T)) {
+	w.Go(func() { t.Run(name, test) })
+}
+
 // TestDeadline_slow has clients that stop within their body: the answer is 408, and nobody waits for the rest.
 func TestDeadline_slow(t *testing.T) {
+	var atOnce waiting
+	defer atOnce.Wait()
 	const within = 500 * time.Millisecond
 	for _, test := range []struct {
 		name, version, server string
@@ -61,8 +71,7 @@ func TestDeadline_slow(t *testing.T) {
 		{"hidden bare", "HTTP/3.0", theSite.bareTLS, true},
 		{"bare", "HTTP/3.0", theSite.bareTLS, false},
 	} {
-		t.Run(test.name+"/"+test.version, func(t *testing.T) {
-			t.Parallel()
+		atOnce.run(t, test.name+"/"+test.version, func(t *testing.T) {
 			account := requestbody.NewAccount(room)
 			took := make(chan time.Duration, 1)
 			first := register(t, func(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
@@ -101,6 +110,8 @@ func TestDeadline_slow(t *testing.T) {
 // TestDeadline_over has handlers wait for longer than the time to read once a body is read, and then read on: the
 // deadline holds no more.
 func TestDeadline_over(t *testing.T) {
+	var atOnce waiting
+	defer atOnce.Wait()
 	const within = 500 * time.Millisecond
 	servers := map[string][]string{
 		"HTTP/1.1":           {theSite.plain, theSite.bare, theSite.timed},
@@ -111,8 +122,7 @@ func TestDeadline_over(t *testing.T) {
 	for version, addresses := range servers {
 		for _, address := range addresses {
 			for _, size := range []int{1000, 400} {
-				t.Run(fmt.Sprintf("%s/%s/%d", version, address, size), func(t *testing.T) {
-					t.Parallel()
+				atOnce.run(t, fmt.Sprintf("%s/%s/%d", version, address, size), func(t *testing.T) {
 					account, over := requestbody.NewAccount(room), make(chan struct{})
 					first := register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 						account.Read(w, r, client, requestbody.Bounds{Size: size, Within: within})
@@ -145,10 +155,11 @@ func TestDeadline_over(t *testing.T) {
 
 // TestDeadline_server has the server's own read_timeout of two seconds go on to hold for the rest of a body.
 func TestDeadline_server(t *testing.T) {
+	var atOnce waiting
+	defer atOnce.Wait()
 	for _, address := range []string{theSite.timed, theSite.timedBare} {
 		for _, version := range []string{"HTTP/1.1", "HTTP/2.0 cleartext"} {
-			t.Run(version+"/"+address, func(t *testing.T) {
-				t.Parallel()
+			atOnce.run(t, version+"/"+address, func(t *testing.T) {
 				account := requestbody.NewAccount(room)
 				first := reader(t, account, wide(400), func(got requestbody.Reading) {
 					assert.Equal(t, got.Outcome(), requestbody.TooLarge, "the outcome")
