@@ -7,7 +7,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// shareDivisor is the part of an account that one client may hold: an eighth.
+// shareDivisor is the part of an account that the bytes of one client's body may take: an eighth.
 const shareDivisor = 8
 
 // Account counts the bytes of bodies that a process holds at once, and whose they are. One account serves all sites of
@@ -46,9 +46,9 @@ func (a *Account) SetLimit(limit int64) { a.limit.Store(limit) }
 // Held returns how many bytes all bodies hold.
 func (a *Account) Held() int64 { return a.held.Load() }
 
-// LargestBody returns the size in bytes of the largest body for which an account of such a limit ever has room: what
-// one client may hold, without what a body takes beside its bytes. It is at least 0.
-func LargestBody(limit int64) int64 { return max(0, limit/shareDivisor-overhead) }
+// LargestBody returns the size in bytes of the largest body for which an account of such a limit ever has room: an eighth,
+// rounded down, and at least 0. One client may hold that, and what a body takes beside its bytes.
+func LargestBody(limit int64) int64 { return max(0, limit/shareDivisor) }
 
 // charge takes bytes for a client's body. It returns [NoShare] or [NoRoom], and takes nothing, where they are too many,
 // else undecided.
@@ -58,7 +58,7 @@ func (a *Account) charge(client string, bytes int64) Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share := s.held[client] + bytes
-	if share > limit/shareDivisor {
+	if share > LargestBody(limit)+overhead {
 		return NoShare
 	}
 	for {

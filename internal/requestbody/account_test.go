@@ -9,41 +9,41 @@ import (
 )
 
 func TestAccount(t *testing.T) {
-	a := NewAccount(800)
+	const share = 1000 + overhead
+	a := NewAccount(8000)
 	for _, step := range []struct {
 		client string
 		bytes  int64
 		want   Outcome
 		held   int64
 	}{
-		{"a", 101, NoShare, 0},
-		{"a", 60, undecided, 60},
-		{"a", 41, NoShare, 60},
-		{"a", 40, undecided, 100},
-		{"b", 100, undecided, 200},
-		{"c", 100, undecided, 300},
-		{"d", 100, undecided, 400},
-		{"e", 100, undecided, 500},
-		{"f", 100, undecided, 600},
-		{"g", 100, undecided, 700},
-		{"h", 99, undecided, 799},
-		{"i", 2, NoRoom, 799},
-		{"i", 1, undecided, 800},
-		{"j", 1, NoRoom, 800},
+		{"a", share + 1, NoShare, 0},
+		{"a", 600, undecided, 600},
+		{"a", share - 599, NoShare, 600},
+		{"a", share - 600, undecided, share},
+		{"b", share, undecided, 2 * share},
+		{"c", share, undecided, 3 * share},
+		{"d", share, undecided, 4 * share},
+		{"e", share, undecided, 5 * share},
+		{"f", share, undecided, 6 * share},
+		{"g", 7999 - 6*share, undecided, 7999},
+		{"h", 2, NoRoom, 7999},
+		{"h", 1, undecided, 8000},
+		{"i", 1, NoRoom, 8000},
 	} {
 		assert.Equal(t, a.charge(step.client, step.bytes), step.want, "%d bytes for %s", step.bytes, step.client)
 		assert.Equal(t, a.Held(), step.held, "held")
 	}
-	a.giveBack("a", 100)
-	assert.Equal(t, a.charge("j", 100), undecided, "100 bytes for j")
-	a.SetLimit(400)
+	a.giveBack("a", share)
+	assert.Equal(t, a.charge("i", 100), undecided, "100 bytes for i")
+	a.SetLimit(4000)
 	assert.Equal(t, a.charge("k", 10), NoRoom, "10 bytes of less room")
-	a.SetLimit(8000)
-	assert.Equal(t, a.charge("k", 1000), undecided, "1000 bytes of more room")
+	a.SetLimit(80000)
+	assert.Equal(t, a.charge("k", 10000), undecided, "10000 bytes of more room")
 }
 
 func TestAccount_largestBody(t *testing.T) {
-	for limit, want := range map[int64]int64{128 << 20: 16<<20 - 256, 0: 0, -1: 0, 2048: 0, 2056: 1} {
+	for limit, want := range map[int64]int64{128 << 20: 16 << 20, 1 << 20: 128 << 10, 0: 0, -9: 0, 7: 0, 8: 1} {
 		assert.Equal(t, LargestBody(limit), want, "the largest body of %d bytes", limit)
 	}
 }

@@ -251,6 +251,20 @@ func TestBody_grows(t *testing.T) {
 	}
 }
 
+// TestBody_largest has room for the largest body of a limit, and not for a byte more.
+func TestBody_largest(t *testing.T) {
+	for _, limit := range []int64{1 << 20, 3<<20 + 5} {
+		for more, want := range []requestbody.Outcome{requestbody.Whole, requestbody.NoShare} {
+			account, body := requestbody.NewAccount(limit), textOf(int(requestbody.LargestBody(limit))+more)
+			r, end := newRequest(&pieces{left: body, length: 1000, end: io.EOF}, -1)
+			got := account.Read(httptest.NewRecorder(), r, client, wide(len(body)))
+			assert.Equal(t, got.Outcome(), want, "the outcome for %d bytes with room for %d", len(body), limit)
+			end()
+			checkGivenBack(t, account)
+		}
+	}
+}
+
 // TestBody_noRoom refuses a body at its begin or within it, and plays back what has arrived.
 func TestBody_noRoom(t *testing.T) {
 	for _, test := range []struct {
