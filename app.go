@@ -55,7 +55,8 @@ type App struct {
 	// would refuse it. From 0, which asks always, to 1s. Default: 1s.
 	DenyCache *caddy.Duration `json:"deny_cache,omitempty"`
 
-	// Bounds what this process keeps of clients. Default: 1,000,000 keys.
+	// Bounds what this process keeps of clients and holds of their requests. Default: 1,000,000 keys, and 128 MiB of
+	// bodies.
 	Memory *Memory `json:"memory,omitempty"`
 
 	// The percentage of each limit that this node enforces while `fail_mode` `local` is active, above 0, up to
@@ -80,12 +81,17 @@ type App struct {
 	unbelieved     *sync.Once              // warns of clients' addresses that are not believed
 }
 
-// Memory bounds the in-process store.
+// Memory bounds the in-process store, and the bodies that this process holds.
 type Memory struct {
 	// How many keys are kept: clients times policies, those seen on Redis included. Beyond it, new
 	// clients use a fixed number of places together, and may get too little, never too much.
 	// At most 2,147,483,647. Default: 1,000,000.
 	MaxKeys int64 `json:"max_keys,omitempty"`
+
+	// How many bytes of request bodies this process holds at once, from when a handler has read them for the values in
+	// them until those behind it have read or closed them; one client's address at most an eighth. Requests beyond it are
+	// answered with 503. From 1 MiB to 1 TiB. Default: 134,217,728 (128 MiB).
+	MaxBodies int64 `json:"max_bodies,omitempty"`
 }
 
 const (
@@ -94,12 +100,16 @@ const (
 	minTimeout = 100 * time.Microsecond
 	maxTimeout = 24 * time.Hour
 	maxMaxKeys = math.MaxInt32
+
+	minMaxBodies = 1 << 20
+	maxMaxBodies = 1 << 40
 )
 
 // What would be right, in errors.
 const (
 	timeoutBounds    = "a duration from 100us to 24h, such as 100ms"
 	denyCacheBounds  = "off, or a duration of at most 1s"
+	maxBodiesBounds  = "a size from 1MiB to 1TiB, such as 128MiB"
 	localShareBounds = "a percentage above 0%, up to 100%, with at most four decimals, such as 50% on each of two nodes; " +
 		"to admit " +
 		"nothing in an outage use fail_mode closed"
@@ -172,10 +182,22 @@ func (a *App) Validate() error {
 		return fmt.Errorf("deny_cache %v: use %s", time.Duration(*a.DenyCache), denyCacheBounds)
 	case err != nil || share == 0:
 		return fmt.Errorf("local_share %v%%: use %s", *a.LocalShare, localShareBounds)
-	case a.Memory != nil && (a.Memory.MaxKeys < 0 || a.Memory.MaxKeys > maxMaxKeys):
-		return fmt.Errorf("max_keys %d: use a whole number from 1 to %d", a.Memory.MaxKeys, maxMaxKeys)
 	case !keyPrefixPattern.MatchString(*a.KeyPrefix):
 		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", secretfile.Redact(*a.KeyPrefix))
+	case a.Memory != nil:
+		return a.Memory.check()
+	}
+	return nil
+}
+
+// check refuses bounds out of their own bounds. 0 is the default.
+func (m *Memory) check() error {
+	switch {
+	case m.MaxKeys < 0 || m.MaxKeys > maxMaxKeys:
+		return fmt.Errorf("max_keys %d: use a whole number from 1 to %d", m.MaxKeys, maxMaxKeys)
+	case m.MaxBodies != 0 && (m.MaxBodies < minMaxBodies || m.MaxBodies > maxMaxBodies):
+		return fmt.Errorf("max_bodies %d: use bytes from %d, which is %s, to %d, %s", m.MaxBodies,
+			minMaxBodies, rule.FormatSize(minMaxBodies), int64(maxMaxBodies), rule.FormatSize(maxMaxBodies))
 	}
 	return nil
 }
@@ -210,8 +232,9 @@ func (a *App) Start() error {
 // use returns the stores, which stay open until their end.
 func (a *App) use() *storepool.Stores { return a.opened.Use() }
 
-// boundMemory sets the bound of the in-process store, which all configurations use.
+// boundMemory sets the bounds of the in-process store and of the bodies, which all configurations use.
 func (a *App) boundMemory() {
+	bodies.SetLimit(a.maxBodies())
 	a.opened.Memory.Store.Limit(a.maxKeys(), func() {
 		caddy.Log().Named(appName).Warn("more clients than max_keys: new ones share places and may be limited too early, "+
 			"or begin an "+
@@ -225,6 +248,13 @@ func (a *App) maxKeys() int64 {
 		return memory.DefaultMaxKeys
 	}
 	return a.Memory.MaxKeys
+}
+
+func (a *App) maxBodies() int64 {
+	if a.Memory == nil || a.Memory.MaxBodies == 0 {
+		return defaultMaxBodies
+	}
+	return a.Memory.MaxBodies
 }
 
 // Stop does nothing: requests may still come, and the stores work until Cleanup.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
@@ -202,6 +204,35 @@ func TestApp_that_runs_is_the_newest_that_was_started_and_not_cleaned_up(t *test
 	cleanUp(second)
 	check(nil, "after the last")
 }
+
+// TestApp_boundsBodies has the running app bound the bodies of the process, and the one before where a load fails.
+func TestApp_boundsBodies(t *testing.T) {
+	largest := func() (bytes int64) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+		for _, bytes = range []int64{8 << 20, 16 << 20, 64 << 20} {
+			r.Body, r.ContentLength = io.NopCloser(io.LimitReader(zeros{}, bytes)), bytes
+			got := bodies.Read(httptest.NewRecorder(), r, "192.0.2.1", requestbody.Bounds{Size: int(bytes), Within: time.Hour})
+			assert.Must(t, r.Body.Close())
+			if got.Outcome() != requestbody.Whole {
+				return bytes
+			}
+		}
+		return 0
+	}
+	first, small := appOf(t, lastingContext(t, "")), appOf(t, lastingContext(t, `{"memory":{"max_bodies":67108864}}`))
+	assert.Must(t, first.Start())
+	assert.Equal(t, largest(), 64<<20, "the body that has no room by default")
+	assert.Must(t, small.Start())
+	assert.Equal(t, largest(), 16<<20, "the body that has no room in 64 MiB")
+	assert.Must(t, small.Cleanup())
+	assert.Equal(t, largest(), 64<<20, "the body that has no room after a load that failed")
+	assert.Equal(t, bodies.Held(), 0, "held")
+}
+
+// zeros is an endless body.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // newContext is a configuration with this app, or none where it is empty, and what ends it.
 func newContext(t testing.TB, app string) (ctx caddy.Context, end func()) {

@@ -53,7 +53,8 @@ func init() {
 //		local_share   <percentage>
 //		settle_outage on|off
 //		memory {
-//			max_keys <n>
+//			max_keys   <n>
+//			max_bodies <size>
 //		}
 //	}
 //
@@ -93,7 +94,7 @@ var (
 		"settle_outage"}
 	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "credentials", "sentinel_username",
 		"sentinel_password", "sentinel_credentials", "db", "tls", "pool_size"}
-	memoryOptions = []string{"max_keys"}
+	memoryOptions = []string{"max_keys", "max_bodies"}
 	tlsOptions    = []string{"ca", "cert", "key", "server_name", "pin"}
 
 	blocks = caddyfileopt.Blocks{
@@ -142,15 +143,19 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 	return err
 }
 
-// parseMemory reads the bounds of the in-process store.
+// parseMemory reads the bounds of the in-process store and of the bodies.
 func parseMemory(d *caddyfile.Dispenser, app *App) error {
 	if d.NextArg() {
-		return d.Err("memory takes a block with max_keys <n>")
+		return d.Err("memory takes a block with max_keys <n> and max_bodies <size>, or one of these")
 	}
 	app.Memory = new(Memory)
 	_, err := blocks.Each(d, memoryOptions, func(option string) error {
 		value, err := caddyfileopt.Value(d)
 		if err != nil {
+			return err
+		}
+		if option == "max_bodies" {
+			app.Memory.MaxBodies, err = sizeWithin(d, option, value, minMaxBodies, maxMaxBodies, maxBodiesBounds)
 			return err
 		}
 		n, err := caddyfileopt.Number(d, option, value, 1, maxMaxKeys)

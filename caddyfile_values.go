@@ -147,6 +147,15 @@ func (p *handlerParser) setWindow(policy *Policy, value string) (err error) {
 	return err
 }
 
+// sizeWithin reads a size from least to most. The bounds say what would be right.
+func sizeWithin(d *caddyfile.Dispenser, option, value string, least, most int64, bounds string) (int64, error) {
+	size, err := rule.ParseSize(value)
+	if err == nil && least <= size && size <= most {
+		return size, nil
+	}
+	return 0, d.Errf("%s %s: use %s", option, secretfile.Redact(value), bounds)
+}
+
 // sizeOption is an option whose number was written as a size.
 type sizeOption struct {
 	policy       *Policy

@@ -72,7 +72,7 @@ func wordsOf(forms []form) (words []string) {
 // samples are values of the grammar's names, some of them only behind an option. One that may be repeated stands
 // once, and with all samples.
 var samples = map[string][]string{
-	"<n>": {"3"}, "<duration>": {"10s"}, "<percentage>": {"50%", "80%"}, "<placeholder>": {"{plan}"}, "<name>": {"api"}, "<path>": {"/quota"},
+	"<n>": {"3"}, "<duration>": {"10s"}, "<size>": {"2MiB"}, "<percentage>": {"50%", "80%"}, "<placeholder>": {"{plan}"}, "<name>": {"api"}, "<path>": {"/quota"},
 	"<key>": {"{client_ip}"}, "<passes>": {"5"}, "<limit>": {"100"}, "<window>": {"1m"}, "<time zone>": {"Europe/Berlin"}, "<secret>": {"{env.SECRET}"},
 	"<text with placeholders>": {"user:{header.X-User}"}, "<sum>": {"usage.total_tokens"}, "<prefix>": {"edge"}, "<file>": {"/etc/a.pem"},
 	"<response matcher>": {"status 4xx", "header X-Failed *"}, "<address, range or private_ranges>": {"192.0.2.1", "2001:db8::/32", "private_ranges"},

@@ -111,7 +111,7 @@ func TestSecrets_URLInWrongField(t *testing.T) {
 		address + `"tls":{"VALUE":"x"}}}`,
 		address + `"password":"a{VALUE}b"}}`,
 		`{"timeout":"VALUE"}`, `{"fail_mode":"VALUE"}`, `{"key_prefix":"VALUE"}`, `{"deny_cache":"VALUE"}`,
-		`{"local_share":"VALUE"}`, `{"memory":"VALUE"}`, `{"memory":{"max_keys":"VALUE"}}`, `{"VALUE":1}`,
+		`{"local_share":"VALUE"}`, `{"memory":"VALUE"}`, `{"memory":{"max_keys":"VALUE"}}`, `{"memory":{"max_bodies":"VALUE"}}`, `{"VALUE":1}`,
 		`{"redis":"VALUE"}`,
 	} {
 		for _, value := range []string{url, "{env.WRONG_URL}"} {

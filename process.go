@@ -7,6 +7,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
@@ -25,6 +26,12 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 	RefundError: func(kind string) { refundErrors.WithLabelValues(kind).Inc() },
 	DataLost:    func() { dataLosses.Inc() },
 })
+
+// defaultMaxBodies is how many bytes of bodies a process holds if no configuration says so.
+const defaultMaxBodies = 128 << 20
+
+// bodies has the bytes that all handlers hold of request bodies. The running app sets its limit.
+var bodies = requestbody.NewAccount(defaultMaxBodies)
 
 // lastEvents are the last events of all handlers.
 var lastEvents = clock.NewEventFilter()
@@ -59,7 +66,7 @@ func (s *startedApps) newest() *App {
 	return s.apps[len(s.apps)-1]
 }
 
-// add makes an app the running one, and applies its bounds to the in-process store.
+// add makes an app the running one, and applies its bounds to the in-process store and the bodies.
 func (s *startedApps) add(a *App) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -167,6 +167,7 @@ func TestSecrets_errors(t *testing.T) {
 		"deny_cache":        "deny_cache VALUE",
 		"local_share":       "local_share VALUE",
 		"max_keys":          "memory {\nmax_keys VALUE\n}",
+		"max_bodies":        "memory {\nmax_bodies VALUE\n}",
 		"word of memory":    "memory {\nVALUE 3\n}",
 		"word":              "VALUE VALUE",
 		"hash_keys":         "hash_keys VALUE VALUE",

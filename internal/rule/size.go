@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/big"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -34,4 +35,15 @@ func ParseSize(text string) (int64, error) {
 		return 0, errNoSize
 	}
 	return size.Num().Int64(), nil
+}
+
+// FormatSize writes a number of bytes as [ParseSize] reads it, with the largest unit of 1024 of which it is a whole
+// number: 16MiB, 1000B.
+func FormatSize(bytes int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	unit := 0
+	for ; unit < len(units)-1 && bytes != 0 && bytes%1024 == 0; unit++ {
+		bytes /= 1024
+	}
+	return strconv.FormatInt(bytes, 10) + units[unit]
 }

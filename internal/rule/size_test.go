@@ -25,6 +25,16 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
+func TestFormatSize(t *testing.T) {
+	for bytes, want := range map[int64]string{
+		0: "0B", 1: "1B", 1000: "1000B", 1024: "1KiB", 1536: "1536B", 128 << 20: "128MiB", 3 << 29: "1536MiB", 1 << 40: "1TiB", 5 << 50: "5120TiB",
+	} {
+		assert.Equal(t, FormatSize(bytes), want, "%d bytes", bytes)
+		got, err := ParseSize(want)
+		assert.ErrorIf(t, err != nil || got != bytes, "%s: got %d, error %v; want %d", want, got, err, bytes)
+	}
+}
+
 // TestSizes_of_placeholders has limits and bursts that requests bring along, of policies that count bytes and others.
 func TestSizes_of_placeholders(t *testing.T) {
 	settings := limiter.Settings{Name: "p", Limit: 1000, Window: time.Hour, Algorithm: "gcra", Dynamic: true}
