@@ -98,6 +98,7 @@ type directiveMatcher struct {
 //		headers        off | x_ratelimit [ietf] | ietf
 //		retry_jitter   <duration>
 //		answer         auto|text|json|problem|none|error
+//		body           <size> [<duration>]
 //		log_keys
 //		usage          <path>
 //	}
@@ -221,7 +222,7 @@ func (p *handlerParser) own() *Policy {
 
 // handlerOptions are the options of the handler itself.
 var handlerOptions = []string{
-	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "answer", "log_keys", "usage",
+	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "answer", "body", "log_keys", "usage",
 }
 
 // commonOptions are the options of a policy that may also be next to policy blocks.
@@ -271,6 +272,9 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 	switch option {
 	case "log_keys":
 		return p.flag(&h.LogKeys)
+	case "body":
+		h.Body, err = p.parseBody()
+		return err
 	case "exempt":
 		h.Exempt, err = p.values("an address, a range or private_ranges")
 		return err
@@ -318,7 +322,12 @@ func (p *handlerParser) register(state map[string]any) error {
 	if err := p.checkSizes(); err != nil {
 		return err
 	}
-	if err := cmp.Or(whole.check(), p.checkMatcher(), p.checkUsage()); err != nil {
+	maxBodies, err := maxBodiesOf(p.helper.Option(appName))
+	if err != nil {
+		return err
+	}
+	_, err = whole.Body.bounds(maxBodies)
+	if err := cmp.Or(whole.check(), err, p.checkMatcher(), p.checkUsage()); err != nil {
 		return p.lines.Wrap(err)
 	}
 	registered, ok := state[registeredState].(registeredPolicies)

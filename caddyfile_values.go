@@ -1,14 +1,17 @@
 package redisratelimit
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
@@ -147,6 +150,38 @@ func (p *handlerParser) setWindow(policy *Policy, value string) (err error) {
 	return err
 }
 
+// parseBody reads the largest size of a body, and the time for it.
+func (p *handlerParser) parseBody() (*Body, error) {
+	args := p.RemainingArgs()
+	if len(args) == 0 || len(args) > 2 || p.NextBlock(p.Nesting()) {
+		return nil, p.Errf("body takes %s, and perhaps %s", bodySizeBounds, bodyTimeoutBounds)
+	}
+	if _, err := rule.ParseSize(args[0]); err != nil {
+		if _, err := rule.ParseSize(args[len(args)-1]); err == nil {
+			return nil, p.Errf("body: the size stands first; write body %s <duration>", args[1])
+		}
+		return nil, p.Errf("body takes %s, of what is read of requests; a denial gets its body by answer, or by handle_errors", bodySizeBounds)
+	}
+	b := new(Body)
+	var err error
+	if b.MaxSize, err = sizeWithin(p.Dispenser, "body", args[0], 1, maxBodySize, bodySizeBounds); err != nil || len(args) == 1 {
+		return b, err
+	}
+	b.Timeout, err = durationWithin(p.Dispenser, "body "+args[0], args[1], maxBodyTimeout, bodyTimeoutBounds)
+	return b, err
+}
+
+// maxBodiesOf returns the bound of all bodies by a Caddyfile's global option, which may be nil.
+func maxBodiesOf(option any) (int64, error) {
+	app := new(App)
+	if global, ok := option.(httpcaddyfile.App); ok {
+		if err := json.Unmarshal(global.Value, app); err != nil {
+			return 0, err
+		}
+	}
+	return app.maxBodies(), nil
+}
+
 // sizeWithin reads a size from least to most. The bounds say what would be right.
 func sizeWithin(d *caddyfile.Dispenser, option, value string, least, most int64, bounds string) (int64, error) {
 	size, err := rule.ParseSize(value)
@@ -154,6 +189,15 @@ func sizeWithin(d *caddyfile.Dispenser, option, value string, least, most int64,
 		return size, nil
 	}
 	return 0, d.Errf("%s %s: use %s", option, secretfile.Redact(value), bounds)
+}
+
+// durationWithin reads a duration above 0, up to the most. The bounds say what would be right.
+func durationWithin(d *caddyfile.Dispenser, option, value string, most time.Duration, bounds string) (caddy.Duration, error) {
+	duration, err := caddyfileopt.Duration(d, option, value, 0, bounds)
+	if err == nil && (duration == 0 || time.Duration(duration) > most) {
+		err = d.Errf("%s %s: use %s", option, value, bounds)
+	}
+	return duration, err
 }
 
 // sizeOption is an option whose number was written as a size.

@@ -24,7 +24,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
@@ -69,6 +68,9 @@ type Handler struct {
 	// application/json or application/problem+json (RFC 9457); `none`, without a body; `error`, by the error routes. What is
 	// written out goes before error routes. Default: by an error route that can handle the status, else as `auto`.
 	Answer refusal.Answer `json:"answer,omitempty"`
+
+	// What is read of a request's body for the values in it. Default: up to 1 MiB within 10 seconds.
+	Body *Body `json:"body,omitempty"`
 
 	// A path at which clients read their own quotas: GET and HEAD of it are answered with JSON and charged
 	// nothing, by every policy that is enforced for the client, whatever its `match` says. It matches as
@@ -139,11 +141,14 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 
 // makeLimiter makes the limiter of the policies, which were checked.
 func (h *Handler) makeLimiter(ctx caddy.Context) error {
+	bounds, err := h.Body.bounds(h.app.maxBodies())
+	if err != nil {
+		return err
+	}
 	l := gate.Limiter{
 		Challenges: h.app.opened.Challenges, Formats: h.settings.headers, Usage: h.settings.usage,
 		Stores: h.app.opened, FailMode: h.FailMode, Timeout: time.Duration(h.app.Timeout),
-		Bodies: requestbody.NewAccount(128 << 20), BodyBounds: requestbody.Bounds{Size: 1 << 20, Within: 10 * time.Second},
-		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), Answer: h.Answer,
+		Status: h.Status, RetryJitter: time.Duration(h.RetryJitter), Answer: h.Answer, Bodies: bodies, BodyBounds: bounds,
 		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx), ErrorRoutes: h.app.errorRoutes, FindProxies: routetrace.Proxies,
 		Logger: h.logger, LogKeys: h.LogKeys, Events: h.events, Process: &process,
 	}

@@ -43,6 +43,9 @@ func (h *Handler) check() (err error) {
 	if h.settings.usage, err = gate.ParseUsagePath(h.Usage); err != nil {
 		return err
 	}
+	if err := h.Body.check(); err != nil {
+		return err
+	}
 	switch {
 	case !h.Answer.IsKnown():
 		return fmt.Errorf("answer %q: use %s", secretfile.Redact(h.Answer), refusal.AnswersHint())

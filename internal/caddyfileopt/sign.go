@@ -9,7 +9,8 @@ import (
 
 // withoutSecrets are the options whose values an error may show.
 var withoutSecrets = strings.Fields(`name key limit window algorithm burst max_delay max_concurrent node_timeout weight reserve
-	lease enforce ipv4_prefix ipv6_prefix on_empty_key fail_mode status retry_jitter timeout`)
+	lease enforce ipv4_prefix ipv6_prefix on_empty_key fail_mode status retry_jitter timeout
+	body max_bodies`)
 
 // NoSign refuses a sign between the current option and its value, or behind it, as other languages have it: limit = 5;
 func NoSign(d *caddyfile.Dispenser) error {

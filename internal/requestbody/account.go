@@ -50,6 +50,9 @@ func (a *Account) Held() int64 { return a.held.Load() }
 // rounded down, and at least 0. One client may hold that, and what a body takes beside its bytes.
 func LargestBody(limit int64) int64 { return max(0, limit/shareDivisor) }
 
+// LimitFor returns the smallest limit in bytes of an account that ever has room for a body of a size.
+func LimitFor(size int64) int64 { return size * shareDivisor }
+
 // charge takes bytes for a client's body. It returns [NoShare] or [NoRoom], and takes nothing, where they are too many,
 // else undecided.
 func (a *Account) charge(client string, bytes int64) Outcome {

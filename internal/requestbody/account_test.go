@@ -45,6 +45,7 @@ func TestAccount(t *testing.T) {
 func TestAccount_largestBody(t *testing.T) {
 	for limit, want := range map[int64]int64{128 << 20: 16 << 20, 1 << 20: 128 << 10, 0: 0, -9: 0, 7: 0, 8: 1} {
 		assert.Equal(t, LargestBody(limit), want, "the largest body of %d bytes", limit)
+		assert.ErrorIf(t, LargestBody(LimitFor(want)) != want || LimitFor(want) > max(0, limit), "%d bytes have room for %d", LimitFor(want), want)
 	}
 }
 
