@@ -52,8 +52,10 @@ var memoryOverflows = prometheus.NewCounterFunc(prometheus.CounterOpts{
 	Help: "Requests for whose state this process had no room, so that several clients used one.",
 }, fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Overflows()) }))
 
-// gauges read the running app.
+// gauges read the running app, or the process.
 var gauges = []prometheus.Collector{
+	gauge("body_bytes", "Bytes of request bodies that this process holds, which max_bodies bounds.",
+		func() float64 { return float64(bodies.Held()) }),
 	gauge("breaker_open", "1 while no requests are sent to Redis, or to a part of a Cluster, because it fails.",
 		fromRunning(func(a *App) float64 {
 			stores := a.use()
