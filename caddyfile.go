@@ -97,7 +97,7 @@ type directiveMatcher struct {
 //		status         <400-599>
 //		headers        off | x_ratelimit [ietf] | ietf
 //		retry_jitter   <duration>
-//		answer         auto|text|json|problem|none|error
+//		answer         auto|text|json|problem|jsonrpc|none|error
 //		body           <size> [<duration>]
 //		log_keys
 //		usage          <path>

@@ -63,10 +63,11 @@ type Handler struct {
 	// 2,147,483 seconds are told as that, less up to so much. At most 24h. Default: 0.
 	RetryJitter caddy.Duration `json:"retry_jitter,omitempty"`
 
-	// How a refusal is answered: `auto`, in the form that the client understands: gRPC's, Connect's, S3's, a registry's,
-	// ACME's, an event stream, JSON, or a line of text; `text`, the line alone; `json` and `problem`, JSON with the type
-	// application/json or application/problem+json (RFC 9457); `none`, without a body; `error`, by the error routes. What is
-	// written out goes before error routes. Default: by an error route that can handle the status, else as `auto`.
+	// How a refusal is answered: `auto`, in the form that the client understands: gRPC's, Connect's, MCP's, S3's, a
+	// registry's, ACME's, an event stream, JSON, or a line of text; `text`, the line alone; `json` and `problem`, JSON with
+	// the type application/json or application/problem+json (RFC 9457); `jsonrpc`, an error of JSON-RPC 2.0 to its requests,
+	// and the line to others; `none`, without a body; `error`, by the error routes. What is written out goes before error
+	// routes. Default: by an error route that can handle the status, else as `auto`.
 	Answer refusal.Answer `json:"answer,omitempty"`
 
 	// What is read of a request's body for the values in it. Default: up to 1 MiB within 10 seconds.

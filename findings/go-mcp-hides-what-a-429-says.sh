@@ -5,8 +5,7 @@
 # Seen on 2026-11-28 with modelcontextprotocol/go-sdk v1.8.0 and Go 1.26.8: "429: Too Many Requests (-32005), 400: Wait 3
 # seconds. (-32000), 200: Wait 3 seconds. (-32000)".
 # Guess: what the protocol calls an error reaches the program whatever status it has, or never.
-# Follows from it: a refused call of MCP gets the line of text, which the SDKs for TypeScript show, and no JSON-RPC error:
-# docs/responses.md, "Bodies of denials".
+# Follows from it: a refused call of MCP gets the status 200: docs/responses.md, "Bodies of denials".
 #
 # Use: go-mcp-hides-what-a-429-says.sh [version of the Go module]. Needs Go.
 set -euo pipefail

@@ -129,8 +129,7 @@ func (b *BodyReading) read() (*bodyplan.Values, error) {
 	if reason != bodyvalue.ReasonNone {
 		return plan.Unread(reason, query), nil
 	}
-	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	reading := l.Bodies.Read(b.writer, r, shares.Shorten(address), l.BodyBounds)
+	reading := l.Bodies.Read(b.writer, r, shareOf(r), l.BodyBounds)
 	switch outcome := reading.Outcome(); outcome {
 	case requestbody.Absent:
 		return plan.Absent(query), nil
@@ -150,6 +149,12 @@ func (b *BodyReading) read() (*bodyplan.Values, error) {
 
 // shares shorten the address of a client to the network whose bodies take from one share of the process's memory.
 var shares = rule.Prefixes{IPv4: 32, IPv6: 64}
+
+// shareOf returns whose share of the process's memory the body of a request takes from.
+func shareOf(r *http.Request) string {
+	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return shares.Shorten(address)
+}
 
 // bodyError returns the error of a request whose body fails while it is read. No handler behind gets the request: a backend
 // may go by the part that has arrived, while the client sees the answer. The error of a handler in front, such as

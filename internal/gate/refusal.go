@@ -151,8 +151,13 @@ func (x *Exchange) fail(err error) error {
 func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 	q := refusal.Request{Header: x.request.Header}
 	q.Method, q.URL = originalRequest(x.request)
-	form := x.limiter.Answer.Form(q, r)
-	if form == nil || x.limiter.Answer == refusal.AnswerDefault && !form.GoesFirst(r) && x.canErrorRoutesAnswer(r.Status) {
+	answer := x.limiter.Answer
+	byErrorRoutes := answer == refusal.AnswerDefault && x.canErrorRoutesAnswer(r.Status)
+	if !byErrorRoutes && answer.ReadsCall(q, r) {
+		q.Call = x.call()
+	}
+	form := answer.Form(q, r)
+	if form == nil || byErrorRoutes && !form.GoesFirst(r) {
 		return x.fail(rule.Refuse(r.Status, reason))
 	}
 	if d := x.knownDecision(); d != nil {

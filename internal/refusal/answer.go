@@ -1,6 +1,7 @@
 package refusal
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -15,12 +16,13 @@ const (
 	AnswerText    Answer = "text"    // a line of text
 	AnswerJSON    Answer = "json"    // the JSON document
 	AnswerProblem Answer = "problem" // the JSON document as problem details
+	AnswerJSONRPC Answer = "jsonrpc" // in JSON-RPC's form to its requests, else a line of text
 	AnswerNone    Answer = "none"    // without a body
 	AnswerError   Answer = "error"   // by Caddy's error routes
 )
 
 // answers are those that can be written.
-var answers = []Answer{AnswerAuto, AnswerText, AnswerJSON, AnswerProblem, AnswerNone, AnswerError}
+var answers = []Answer{AnswerAuto, AnswerText, AnswerJSON, AnswerProblem, AnswerJSONRPC, AnswerNone, AnswerError}
 
 // AnswersHint says which values the option has.
 func AnswersHint() string {
@@ -47,10 +49,27 @@ func (a Answer) Form(q Request, r Refusal) *Form {
 		return readAccept(q.Header["Accept"]).document()
 	case AnswerProblem:
 		return &problem
+	case AnswerJSONRPC:
+		return callForm(q, r, isOfMCP(q, mediaType(only(q.Header["Content-Type"]))))
 	case AnswerNone:
 		return &none
 	case AnswerError:
 		return nil
 	}
 	return recognize(q, r)
+}
+
+// ReadsCall reports whether the form of a refusal depends on the call in the request's body, by the head of the request.
+// Nothing but a POST of JSON may have one.
+func (a Answer) ReadsCall(q Request, r Refusal) bool {
+	if q.Method != http.MethodPost || causes[r.Cause].rpc == 0 {
+		return false
+	}
+	switch kind := mediaType(only(q.Header["Content-Type"])); a {
+	case AnswerJSONRPC:
+		return kind == callType
+	case AnswerAuto, AnswerDefault:
+		return isOfMCP(q, kind) && !isConnect(q)
+	}
+	return false
 }

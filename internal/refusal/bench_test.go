@@ -25,7 +25,7 @@ func BenchmarkForm(b *testing.B) {
 		{"json", http.Header{"Accept": {"application/json, text/plain, */*"}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			q := Request{http.MethodGet, &url.URL{Path: "/"}, c.header}
+			q := Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}, Header: c.header}
 			w := &discard{http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {

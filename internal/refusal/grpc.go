@@ -33,7 +33,7 @@ func appendTrailers(body []byte, header http.Header, q Request, r Refusal) []byt
 	header[grpcMessage] = []string{percentEncoded(r.call())}
 	delete(header, grpcPushback)
 	switch wait := r.Wait.True; {
-	case r.Cause == Incomplete, wait == limiter.Never, wait > maxPushback:
+	case r.Cause.isLasting(), wait == limiter.Never, wait > maxPushback:
 		header[grpcPushback] = []string{"-1"} // keeps clients from repeating the call
 	case wait > 0:
 		header[grpcPushback] = []string{strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10)}

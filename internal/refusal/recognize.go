@@ -22,6 +22,8 @@ func recognize(q Request, r Refusal) *Form {
 		return connectStreams[kind]
 	case isConnect(q):
 		return &connect
+	case isOfMCP(q, kind):
+		return callForm(q, r, true)
 	case isDenial && isSignedForS3(q):
 		return &s3
 	case isOfRegistry(q):

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 )
@@ -31,7 +32,7 @@ const (
 	Unavailable              // the store does not decide, with fail_mode closed
 	Incomplete               // a value is missing or repeated that a key needs
 	Early                    // an address is needed from early data
-	Held                     // too many requests are held by max_delay
+	Held                     // this process holds too many requests, by max_delay
 	Late                     // the request's deadline has passed
 	Gone                     // the client has left
 )
@@ -49,6 +50,9 @@ func CauseOf(status int) Cause {
 // IsDenial reports whether a policy denies the request.
 func (c Cause) IsDenial() bool { return c <= Banned }
 
+// isLasting reports whether the same request is refused again, whenever it comes.
+func (c Cause) isLasting() bool { return c == Incomplete }
+
 // told is what the forms tell of a cause.
 type told struct {
 	status   int    // of HTTP, unless the option status says otherwise
@@ -60,6 +64,7 @@ type told struct {
 	connect        string // code of Connect
 	grpc           int    // code of gRPC
 	call           string // message of gRPC and Connect
+	rpc            int    // code of JSON-RPC; 0: the status says more than an error under 200 could
 }
 
 const (
@@ -73,6 +78,8 @@ const (
 	capacityTitle   = "Request cannot be satisfied due to temporary server capacity constraints"
 	exceededCode    = "rate_limit_exceeded"
 	exceededKind    = "rate_limit_error"
+	invalidCode     = "invalid_request"
+	invalidKind     = "invalid_request_error"
 	registryTooMany = "TOOMANYREQUESTS"
 	registryUnknown = "UNKNOWN"
 )
@@ -86,43 +93,52 @@ const (
 	codeUnavailable       = 14
 )
 
+// Codes of JSON-RPC, of its range for servers, -32000 to -32099 (specification 2.0, section 5.1). The first is what MCP's own
+// servers send for what they refuse. The others are out of the way of codes that have a meaning in MCP (-32002, -32020 to
+// -32022, -32042) or inside of its SDKs (-32001 to -32006): the one for Go takes -32004 for its connection's end.
+const (
+	rpcDenied  = -32000
+	rpcLater   = -32010 // the same call may pass later
+	rpcInvalid = -32011 // the same call is refused again
+)
+
 // causes has what is told, by cause. The problem types are those of draft-ietf-httpapi-ratelimit-headers-11, the codes of
 // registries those of the OCI distribution specification 1.1 and, beyond it, of the CNCF's registry.
 var causes = [...]told{
 	Limited: {
 		429, tooManySentence, exceededType, exceededTitle,
-		exceededCode, exceededKind, registryTooMany, "resource_exhausted", codeResourceExhausted, "rate limit exceeded",
+		exceededCode, exceededKind, registryTooMany, "resource_exhausted", codeResourceExhausted, "rate limit exceeded", rpcDenied,
 	},
 	Crowded: {
 		429, tooManySentence, exceededType, exceededTitle,
-		exceededCode, exceededKind, registryTooMany, "resource_exhausted", codeResourceExhausted, "too many calls are running",
+		exceededCode, exceededKind, registryTooMany, "resource_exhausted", codeResourceExhausted, "too many calls are running", rpcDenied,
 	},
 	Banned: {
 		429, tooManySentence, problemTypes + "abnormal-usage-detected", "Request not satisfied due to detection of abnormal request pattern",
-		exceededCode, exceededKind, registryTooMany, "resource_exhausted", codeResourceExhausted, "banned for too many calls",
+		exceededCode, exceededKind, registryTooMany, "resource_exhausted", codeResourceExhausted, "banned for too many calls", rpcDenied,
 	},
 	Unavailable: {
 		503, "The service is unavailable.", capacityType, capacityTitle,
-		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "rate limits are unavailable",
+		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "rate limits are unavailable", rpcLater,
 	},
 	Incomplete: {
 		400, "The request lacks a value that is required, or repeats it.", noProblem, "Bad Request",
-		"invalid_request", "invalid_request_error", registryUnknown, "invalid_argument", codeInvalidArgument,
-		"a value that rate limits count by is missing",
+		invalidCode, invalidKind, registryUnknown, "invalid_argument", codeInvalidArgument,
+		"a value that rate limits count by is missing", rpcInvalid,
 	},
-	Early: {
+	Early: { // browsers send a request in early data again that is refused with this status
 		425, "The TLS handshake is not complete. Send the request again.", noProblem, "Too Early",
-		"too_early", "api_error", registryUnknown, "unavailable", codeUnavailable, "the handshake is not complete",
+		"too_early", "api_error", registryUnknown, "unavailable", codeUnavailable, "the handshake is not complete", 0,
 	},
 	Held: {
 		503, "Too many requests are waiting. Try again later.", capacityType, capacityTitle,
-		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "too many requests are held for rate limits",
+		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "too many requests are held for rate limits", rpcLater,
 	},
 	Late: {
 		504, "The request took too long.", noProblem, "Gateway Timeout",
-		"timeout", "api_error", registryUnknown, "deadline_exceeded", codeDeadlineExceeded, "the deadline has passed",
+		"timeout", "api_error", registryUnknown, "deadline_exceeded", codeDeadlineExceeded, "the deadline has passed", rpcLater,
 	},
-	Gone: {499, "", noProblem, "", "", "", "", "canceled", codeCanceled, "the client has left"},
+	Gone: {499, "", noProblem, "", "", "", "", "canceled", codeCanceled, "the client has left", 0},
 }
 
 // isRead reports whether the answer is read. A client that has left reads none, but gRPC knows a status for that.
@@ -137,13 +153,16 @@ func (r Refusal) appendSentence(line []byte) []byte {
 	return line
 }
 
+// policy returns the name of the policy that denies.
+func (r Refusal) policy() string { return r.Checks[limiter.Binding(r.Checks)].Policy.Name() }
+
 // call returns the message of a refused call, which stands in logs where headers do not.
 func (r Refusal) call() string {
 	text := causes[r.Cause].call
 	if !r.Cause.IsDenial() {
 		return text
 	}
-	text += ": policy " + r.Checks[limiter.Binding(r.Checks)].Policy.Name()
+	text += ": policy " + r.policy()
 	if r.Wait.True != limiter.Never {
 		text += ", retry in " + strconv.FormatInt(quotaheader.CeilSeconds(r.Wait.True), 10) + " s"
 	}
@@ -155,4 +174,7 @@ type Request struct {
 	Method string
 	URL    *url.URL
 	Header http.Header
+
+	// Call is the call of JSON-RPC in the body. It is read only where [Answer.ReadsCall] says so.
+	Call jsonbody.Call
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 )
@@ -54,14 +55,32 @@ var formNames = map[*Form]string{
 	nil: "error", &text: "text", &document: "json", &problem: "problem", &none: "none", &grpc: "grpc", &connect: "connect",
 	connectStreams["application/connect+proto"]: "connect stream of proto", connectStreams["application/connect+json"]: "connect stream of json",
 	&s3: "s3", &registry: "registry", &acme: "acme", &remoteWrite: "remote write", &eventStream: "event stream",
+	&rpcError: "rpc error", &toolResult: "tool result",
 }
 
-// request returns a request of header lines, behind the method and the URI.
+// fits reports whether a refusal of a cause has the form.
+func fits(form *Form, c Cause) bool {
+	switch form {
+	case &grpc:
+		return true
+	case &s3, &acme, &eventStream, &remoteWrite:
+		return c.IsDenial()
+	case &rpcError, &toolResult:
+		return c != Early && c != Gone
+	}
+	return c != Gone
+}
+
+// request returns a request of header lines, behind the method and the URI. A line that begins with a brace is its body.
 func request(t testing.TB, lines ...string) Request {
 	t.Helper()
 	method, uri, _ := strings.Cut(lines[0], " ")
 	q := Request{Method: method, URL: assert.NoError(url.ParseRequestURI(uri))(t), Header: http.Header{}}
 	for _, line := range lines[1:] {
+		if line[0] == '{' {
+			q.Call = jsonbody.ReadCall([]byte(line))
+			continue
+		}
 		name, value, _ := strings.Cut(line, ": ")
 		q.Header.Add(name, value)
 	}
@@ -116,7 +135,13 @@ var clients = []struct {
 		"Content-Type: application/json",
 		"X-Stainless-Lang: js",
 	}},
-	{"MCP", &text, []string{"POST /mcp", "Accept: application/json, text/event-stream", "Content-Type: application/json"}},
+	{"MCP, no call", &text, []string{"POST /mcp", acceptsMCP, isJSONBody}},
+	{"MCP, first call", &rpcError, []string{"POST /mcp", acceptsMCP, isJSONBody, callBody("initialize")}},
+	{"MCP, call of a tool", &toolResult, []string{"POST /mcp", acceptsMCP, isJSONBody, "Mcp-Protocol-Version: 2025-11-25", callBody("tools/call")}},
+	{"MCP, call of a tool by header", &toolResult, []string{"POST /mcp", isJSONBody, "Mcp-Method: tools/call", callBody("tools/call")}},
+	{"MCP, stream", &text, []string{"GET /mcp", "Accept: text/event-stream", "Mcp-Protocol-Version: 2025-11-25"}},
+	{"MCP, end", &text, []string{"DELETE /mcp", "Accept: */*", "Mcp-Protocol-Version: 2025-11-25"}},
+	{"JSON-RPC", &document, []string{"POST /", isJSONBody, callBody("tools/call")}},
 	{"vendor's JSON", &document, []string{"GET /", "Accept: application/vnd.github+json"}},
 	{"JSON of its own", &document, []string{"POST /", "Content-Type: application/json; charset=utf-8", "Accept: */*"}},
 	{"problem details", &problem, []string{"GET /", "Accept: application/problem+json, application/json"}},
@@ -172,6 +197,17 @@ var clients = []struct {
 	{"EventSource of node", &text, []string{"GET /events", "Accept: text/event-stream", "Cache-Control: no-cache"}},
 }
 
+// Lines of requests of MCP.
+const (
+	acceptsMCP = "Accept: application/json, text/event-stream"
+	isJSONBody = "Content-Type: application/json"
+)
+
+// callBody returns a call of a method.
+func callBody(method string) string {
+	return `{"jsonrpc":"2.0","id":"a\"\u00e9","method":"` + method + `"}`
+}
+
 func TestRecognize(t *testing.T) {
 	r := refusals(t)["limited"]
 	for _, c := range clients {
@@ -183,15 +219,18 @@ func TestRecognize(t *testing.T) {
 
 // TestRecognize_pairs has the headers of two clients in one request. The form that stands first in the order is taken.
 func TestRecognize_pairs(t *testing.T) {
-	order := []string{"grpc", "connect stream of proto", "connect", "s3", "registry", "acme", "remote write", "event stream", "json", "problem", "text"}
+	order := []string{"grpc", "connect stream of proto", "connect", "rpc error", "tool result", "s3", "registry", "acme", "remote write", "event stream", "json", "problem", "text"}
 	r := refusals(t)["limited"]
 	for _, a := range clients {
 		for _, b := range clients {
 			first, second := request(t, a.lines...), request(t, b.lines...)
-			if a.form == &text || b.form == &text || first.Method != second.Method {
+			if a.form == &text || b.form == &text || first.Method != second.Method || first.Call.Method() != "" && second.Call.Method() != "" {
 				continue
 			}
-			both := Request{first.Method, first.URL, first.Header.Clone()}
+			both := Request{Method: first.Method, URL: first.URL, Header: first.Header.Clone(), Call: first.Call}
+			if first.Call.Method() == "" {
+				both.Call = second.Call
+			}
 			forms := []string{formNames[a.form]}
 			sameAddress := second.URL.Path == first.URL.Path && second.URL.RawQuery == first.URL.RawQuery
 			if sameAddress || b.form != &registry && second.URL.RawQuery == "" {
@@ -215,22 +254,21 @@ func TestRecognize_pairs(t *testing.T) {
 }
 
 // TestRecognize_causes has each client refused for each cause: what is no denial is never an error of S3 or ACME, or an event
-// stream, and a client that has left gets an answer of gRPC alone.
+// stream, what early data needs is no error of JSON-RPC, and a client that has left gets an answer of gRPC alone.
 func TestRecognize_causes(t *testing.T) {
 	for cause, r := range refusals(t) {
 		for _, c := range clients {
 			want := formNames[c.form]
 			switch {
-			case c.form == &grpc:
-			case cause == "gone":
-				want = "error"
 			case c.form == &eventStream && (cause == "banned" || cause == "never" || cause == "year"):
 				want = "text"
-			case r.Cause.IsDenial():
-			case c.form == &s3, c.form == &eventStream, c.form == &remoteWrite:
-				want = "text"
+			case fits(c.form, r.Cause):
+			case cause == "gone":
+				want = "error"
 			case c.form == &acme:
 				want = "json"
+			default:
+				want = "text"
 			}
 			assert.Equal(t, formNames[AnswerAuto.Form(request(t, c.lines...), r)], want, "%s, %s", cause, c.name)
 		}
@@ -249,12 +287,11 @@ func TestForms(t *testing.T) {
 		if form == nil {
 			continue
 		}
-		q := request(t, "POST /", "Content-Type: application/grpc+proto", "Origin: https://example.org")
+		q := request(t, "POST /", "Content-Type: application/grpc+proto", "Origin: https://example.org", callBody("tools/call"))
 		var seen strings.Builder
 		for _, cause := range names {
 			r := all[cause]
-			ofDenials := form == &s3 || form == &acme || form == &eventStream || form == &remoteWrite
-			if (r.isRead() || form == &grpc) && (r.Cause.IsDenial() || !ofDenials) {
+			if fits(form, r.Cause) {
 				fmt.Fprintf(&seen, "== %s\n%s", cause, golden(answered(q, r, form)))
 			}
 		}
@@ -272,10 +309,10 @@ func TestForms(t *testing.T) {
 func TestForms_wellFormed(t *testing.T) {
 	for cause, r := range refusals(t) {
 		for form, name := range formNames {
-			if form == nil || !r.isRead() {
+			if form == nil || !r.isRead() || !fits(form, r.Cause) {
 				continue
 			}
-			w := answered(request(t, "GET /", "Content-Type: application/grpc"), r, form)
+			w := answered(request(t, "GET /", "Content-Type: application/grpc", callBody("tools/call")), r, form)
 			body := w.Body.Bytes()
 			if name == "connect stream of proto" || name == "connect stream of json" {
 				assert.FatalIf(t, len(body) < 5 || body[0] != 2 || int(body[4])+int(body[3])<<8 != len(body)-5, "%s of %s: the frame is %q", name, cause, body)
@@ -291,7 +328,7 @@ func TestForms_wellFormed(t *testing.T) {
 				assert.ErrorIf(t, err != nil || value.Code != "SlowDown" || value.Message == "", "%s of %s: %s", name, cause, body)
 			}
 			assert.ErrorIf(t, !form.Wrote(w.Header()), "%s of %s: is not known again", name, cause)
-			head := answered(request(t, "HEAD /", "Content-Type: application/grpc"), r, form)
+			head := answered(request(t, "HEAD /", "Content-Type: application/grpc", callBody("tools/call")), r, form)
 			assert.Equal(t, head.Header(), w.Header(), "%s of %s: the header for HEAD", name, cause)
 			assert.Equal(t, head.Body.Len(), 0, "%s of %s: bytes for HEAD", name, cause)
 		}
@@ -301,7 +338,9 @@ func TestForms_wellFormed(t *testing.T) {
 func TestAnswer_Form(t *testing.T) {
 	all := refusals(t)
 	for answer, want := range map[Answer]string{
-		AnswerText: "text", AnswerJSON: "json", AnswerProblem: "problem", AnswerNone: "none", AnswerError: "error", AnswerAuto: "grpc", AnswerDefault: "grpc",
+		AnswerText: "text", AnswerJSON: "json", AnswerProblem: "problem",
+		AnswerJSONRPC: "text", AnswerNone: "none", AnswerError: "error",
+		AnswerAuto: "grpc", AnswerDefault: "grpc",
 	} {
 		assert.ErrorIf(t, !answer.IsKnown(), "%q is unknown", answer)
 		q := request(t, "POST /", "Content-Type: application/grpc")
@@ -357,24 +396,47 @@ func TestPrefersJSON(t *testing.T) {
 	}
 }
 
-// FuzzRecognize has any bytes where forms look. No answer repeats what a client sent, but for gRPC's content type.
+// FuzzRecognize has any bytes where forms look. No answer repeats what a client sent, but for gRPC's content type and the id of
+// a call, which the body of the answer has as the client wrote it.
 func FuzzRecognize(f *testing.F) {
 	const mark = "zq7Q"
+	names := []string{"Accept", "Content-Type", "Authorization", "Connect-Protocol-Version", "Mcp-Method"}
 	for _, c := range clients {
 		q := request(f, c.lines...)
-		f.Add(q.Method, q.URL.Path, q.URL.RawQuery, q.Header.Get("Accept"), q.Header.Get("Content-Type"), q.Header.Get("Authorization"), q.Header.Get("Connect-Protocol-Version"))
+		values := make([]string, len(names))
+		for i, name := range names {
+			values[i] = q.Header.Get(name)
+		}
+		body := c.lines[len(c.lines)-1]
+		f.Add(q.Method, q.URL.Path, q.URL.RawQuery, values[0], values[1], values[2], values[3], values[4], body)
 	}
-	f.Add("GET", "/v2/"+mark+"/blobs/"+mark, "connect=v1&"+mark, "application/"+mark+"+json", "application/connect+"+mark, "AWS4-"+mark+"Credential=/s3/", mark)
+	f.Add("GET", "/v2/"+mark+"/blobs/"+mark, "connect=v1&"+mark, "application/"+mark+"+json", "application/connect+"+mark, "AWS4-"+mark+"Credential=/s3/", mark, mark, "")
+	f.Add("POST", "/", "", "", "application/json", "", "", mark, `{"jsonrpc":"2.0","id":"`+mark+`","method":"`+mark+`"}`)
 	r := refusals(f)["limited"]
-	f.Fuzz(func(t *testing.T, method, path, query, accept, contentType, authorization, version string) {
-		q := Request{method, &url.URL{Path: path, RawQuery: query}, http.Header{
-			"Accept": {accept}, "Content-Type": {contentType}, "Authorization": {authorization}, "Connect-Protocol-Version": {version},
-		}}
-		form := recognize(q, r)
-		w := httptest.NewRecorder()
-		form.Write(w, q, r)
-		if strings.Contains(w.Body.String(), mark) || form != &grpc && strings.Contains(fmt.Sprint(w.Header()), mark) {
-			t.Errorf("%q is repeated: %v %s", mark, w.Header(), w.Body)
+	f.Fuzz(func(t *testing.T, method, path, query, accept, contentType, authorization, version, mcpMethod, body string) {
+		q := Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}, Header: http.Header{}}
+		for i, value := range []string{accept, contentType, authorization, version, mcpMethod} {
+			if value != "" {
+				q.Header[names[i]] = []string{value}
+			}
+		}
+		for _, answer := range []Answer{AnswerAuto, AnswerJSONRPC} {
+			if answer.ReadsCall(q, r) {
+				q.Call = jsonbody.ReadCall([]byte(body))
+			}
+			form := answer.Form(q, r)
+			w := httptest.NewRecorder()
+			form.Write(w, q, r)
+			answered := w.Body.String()
+			if form == &rpcError || form == &toolResult {
+				var response struct{ ID json.RawMessage }
+				assert.Must(t, json.Unmarshal(w.Body.Bytes(), &response))
+				assert.Equal(t, string(response.ID), string(q.Call.ID()), "the id")
+				answered = strings.Replace(answered, `,"id":`+string(response.ID), "", 1)
+			}
+			if strings.Contains(answered, mark) || form != &grpc && strings.Contains(fmt.Sprint(w.Header()), mark) {
+				t.Errorf("%q is repeated: %v %s", mark, w.Header(), w.Body)
+			}
 		}
 	})
 }
