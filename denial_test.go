@@ -153,7 +153,7 @@ func TestDelay_text(t *testing.T) {
 	defer process.Held.Add(-gate.MaxHeld)
 	refused := ask()
 	assert.Equal(t, refused.Code, http.StatusServiceUnavailable, "the status")
-	assert.Equal(t, refused.Body.String(), "Too many requests are waiting. Try again later.", "the body")
+	assert.Equal(t, refused.Body.String(), "The server is busy.", "the body")
 	checkShare(t, refused.Header(), "5", "3")
 }
 

@@ -18,7 +18,7 @@ import (
 const (
 	deniedText      = "Too many requests. Try again in *."
 	unavailableText = "The service is unavailable. Try again in 1 second."
-	incompleteText  = "The request lacks a value that is required, or repeats it."
+	incompleteText  = "A value that is required is missing, repeated or ambiguous."
 
 	plainText = "Content-Type: text/plain; charset=utf-8"
 )

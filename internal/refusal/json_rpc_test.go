@@ -17,6 +17,7 @@ func TestCalls(t *testing.T) {
 	)
 	plain := []string{"POST /", isJSONBody}
 	mcp := []string{"POST /", isJSONBody, acceptsMCP}
+	with := func(head []string, lines ...string) []string { return append(head[:len(head):len(head)], lines...) }
 	r := refusals(t)["limited"]
 	for name, test := range map[string]struct {
 		head          []string
@@ -33,21 +34,29 @@ func TestCalls(t *testing.T) {
 		"no MCP":                 {plain, callBody("tools/call"), "json", "rpc error"},
 		"no MCP, a notification": {plain, notification, "json", "text"},
 		"no MCP, a batch":        {plain, batch, "json", "text"},
-		"a page":                 {[]string{"POST /", isJSONBody, "Accept: text/html, application/json, text/event-stream"}, callBody("a"), "text", "rpc error"},
-		"an event stream alone":  {[]string{"POST /", isJSONBody, "Accept: text/event-stream"}, callBody("a"), "text", "rpc error"},
-		"two lines of Accept":    {[]string{"POST /", isJSONBody, "Accept: application/json", "Accept: text/event-stream"}, callBody("a"), "rpc error", "rpc error"},
-		"Connect":                {append(mcp[:3:3], "Connect-Protocol-Version: 1"), callBody("a"), "connect", "rpc error"},
+		"a page":                 {with(plain, "Accept: text/html, application/json, text/event-stream"), callBody("a"), "text", "rpc error"},
+		"an event stream alone":  {with(plain, "Accept: text/event-stream"), callBody("a"), "text", "rpc error"},
+		"two lines of Accept":    {with(plain, "Accept: application/json", "Accept: text/event-stream"), callBody("a"), "rpc error", "rpc error"},
+		"Connect":                {with(mcp, "Connect-Protocol-Version: 1"), callBody("a"), "connect", "rpc error"},
 		"text":                   {[]string{"POST /", "Content-Type: text/plain", acceptsMCP}, callBody("a"), "text", "text"},
 		"no type":                {[]string{"POST /", acceptsMCP}, callBody("a"), "text", "text"},
-		"two types":              {append(mcp[:3:3], isJSONBody), callBody("a"), "text", "text"},
-		"a stream of Connect":    {[]string{"POST /", "Content-Type: application/connect+json", acceptsMCP}, callBody("a"), "connect stream of json", "text"},
+		"two types":              {with(mcp, isJSONBody), callBody("a"), "text", "text"},
+		"a stream of Connect": {
+			[]string{"POST /", "Content-Type: application/connect+json", acceptsMCP}, callBody("a"), "connect stream of json", "text",
+		},
 		"another method of HTTP": {[]string{"PUT /", isJSONBody, acceptsMCP}, callBody("a"), "text", "text"},
 		"GET of MCP":             {[]string{"GET /", isJSONBody, acceptsMCP, "Mcp-Method: tools/call"}, callBody("tools/call"), "text", "text"},
-		"parameters of the type": {[]string{"POST /", "Content-Type: Application/JSON; charset=utf-8", "Mcp-Protocol-Version: "}, callBody("a"), "rpc error", "rpc error"},
-		"a tool, with a signature": {append(mcp[:3:3], "Authorization: AWS4-HMAC-SHA256 Credential=AKID/1/us-east-1/s3/aws4_request"),
-			callBody("tools/call"), "tool result", "tool result"},
+		"parameters of the type": {
+			[]string{"POST /", "Content-Type: Application/JSON; charset=utf-8", "Mcp-Protocol-Version: "}, callBody("a"), "rpc error", "rpc error",
+		},
+		"a tool, with a signature": {
+			with(mcp, "Authorization: AWS4-HMAC-SHA256 Credential=AKID/1/us-east-1/s3/aws4_request"),
+			callBody("tools/call"), "tool result", "tool result",
+		},
 	} {
-		for answer, want := range map[Answer]string{AnswerAuto: test.auto, AnswerDefault: test.auto, AnswerJSONRPC: test.jsonRPC, AnswerText: "text"} {
+		for answer, want := range map[Answer]string{
+			AnswerAuto: test.auto, AnswerDefault: test.auto, AnswerJSONRPC: test.jsonRPC, AnswerText: "text",
+		} {
 			q := request(t, test.head...)
 			if answer.ReadsCall(q, r) {
 				q.Call = jsonbody.ReadCall([]byte(test.body))
@@ -96,8 +105,8 @@ func TestCalls_answers(t *testing.T) {
 		}
 	}
 	codes := map[Cause]int{
-		Limited: -32000, Crowded: -32000, Banned: -32000, Unavailable: -32010, Held: -32010, Late: -32010,
-		Incomplete: -32011,
+		Limited: -32000, Crowded: -32000, Banned: -32000, Unavailable: -32010, Held: -32010, Late: -32010, Slow: -32010,
+		Incomplete: -32011, TooLarge: -32011, Unsupported: -32011,
 	}
 	for cause, r := range refusals(t) {
 		if !fits(&rpcError, r.Cause) {

@@ -30,9 +30,12 @@ const (
 	Crowded                  // too many requests are running
 	Banned                   // earlier requests, whatever the quota
 	Unavailable              // the store does not decide, with fail_mode closed
-	Incomplete               // a value is missing or repeated that a key needs
+	Incomplete               // a value is missing, repeated or ambiguous that a rule needs
+	TooLarge                 // the body is larger than what is read for a rule
+	Unsupported              // the body has another type or coding than what is read for a rule
+	Slow                     // the body has not arrived in time
 	Early                    // an address is needed from early data
-	Held                     // this process holds too many requests, by max_delay
+	Held                     // this process holds too many requests, by max_delay, or too much of bodies
 	Late                     // the request's deadline has passed
 	Gone                     // the client has left
 )
@@ -51,7 +54,7 @@ func CauseOf(status int) Cause {
 func (c Cause) IsDenial() bool { return c <= Banned }
 
 // isLasting reports whether the same request is refused again, whenever it comes.
-func (c Cause) isLasting() bool { return c == Incomplete }
+func (c Cause) isLasting() bool { return c == Incomplete || c == TooLarge || c == Unsupported }
 
 // told is what the forms tell of a cause.
 type told struct {
@@ -90,6 +93,7 @@ const (
 	codeInvalidArgument   = 3
 	codeDeadlineExceeded  = 4
 	codeResourceExhausted = 8
+	codeUnimplemented     = 12
 	codeUnavailable       = 14
 )
 
@@ -103,7 +107,8 @@ const (
 )
 
 // causes has what is told, by cause. The problem types are those of draft-ietf-httpapi-ratelimit-headers-11, the codes of
-// registries those of the OCI distribution specification 1.1 and, beyond it, of the CNCF's registry.
+// registries those of the OCI distribution specification 1.1 and, beyond it, of the CNCF's registry. gRPC's and Connect's own
+// libraries have resource_exhausted for a message that is too large, and unimplemented for a coding that they do not know.
 var causes = [...]told{
 	Limited: {
 		429, tooManySentence, exceededType, exceededTitle,
@@ -122,17 +127,31 @@ var causes = [...]told{
 		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "rate limits are unavailable", rpcLater,
 	},
 	Incomplete: {
-		400, "The request lacks a value that is required, or repeats it.", noProblem, "Bad Request",
+		400, "A value that is required is missing, repeated or ambiguous.", noProblem, "Bad Request",
 		invalidCode, invalidKind, registryUnknown, "invalid_argument", codeInvalidArgument,
-		"a value that rate limits count by is missing", rpcInvalid,
+		"a value that rate limits count by is missing, repeated or ambiguous", rpcInvalid,
+	},
+	TooLarge: {
+		413, "The body is too large.", noProblem, "Content Too Large",
+		"request_too_large", invalidKind, registryUnknown, "resource_exhausted", codeResourceExhausted,
+		"the body is larger than what rate limits read", rpcInvalid,
+	},
+	Unsupported: {
+		415, "The type or coding of the body is not supported.", noProblem, "Unsupported Media Type",
+		"unsupported_media_type", invalidKind, "UNSUPPORTED", "unimplemented", codeUnimplemented,
+		"rate limits do not read bodies of this type or coding", rpcInvalid,
+	},
+	Slow: {
+		408, "The body took too long to arrive.", noProblem, "Request Timeout",
+		"request_timeout", invalidKind, registryUnknown, "deadline_exceeded", codeDeadlineExceeded, "the body took too long to arrive", rpcLater,
 	},
 	Early: { // browsers send a request in early data again that is refused with this status
 		425, "The TLS handshake is not complete. Send the request again.", noProblem, "Too Early",
 		"too_early", "api_error", registryUnknown, "unavailable", codeUnavailable, "the handshake is not complete", 0,
 	},
 	Held: {
-		503, "Too many requests are waiting. Try again later.", capacityType, capacityTitle,
-		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "too many requests are held for rate limits", rpcLater,
+		503, "The server is busy.", capacityType, capacityTitle,
+		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "no room to hold the call for rate limits", rpcLater,
 	},
 	Late: {
 		504, "The request took too long.", noProblem, "Gateway Timeout",

@@ -43,8 +43,12 @@ func refusals(t testing.TB) map[string]Refusal {
 		"year":        {Limited, 429, wait(365 * 24 * time.Hour), policies[:1]},
 		"unavailable": {Unavailable, 503, wait(time.Second), nil},
 		"incomplete":  {Cause: Incomplete, Status: 400},
+		"large":       {Cause: TooLarge, Status: 413},
+		"unsupported": {Cause: Unsupported, Status: 415},
+		"slow":        {Cause: Slow, Status: 408},
 		"early":       {Cause: Early, Status: 425},
 		"held":        {Cause: Held, Status: 503},
+		"full":        {Held, 503, wait(time.Second), nil},
 		"late":        {Cause: Late, Status: 504},
 		"gone":        {Cause: Gone, Status: 499},
 	}
@@ -361,7 +365,7 @@ func TestForm_GoesFirst(t *testing.T) {
 }
 
 func TestCauseOf(t *testing.T) {
-	for status, want := range map[int]Cause{400: Incomplete, 425: Early, 503: Held, 504: Late, 499: Gone, 429: Gone, 0: Gone} {
+	for status, want := range map[int]Cause{400: Incomplete, 408: Slow, 413: TooLarge, 415: Unsupported, 425: Early, 503: Held, 504: Late, 499: Gone, 429: Gone, 0: Gone} {
 		assert.Equal(t, CauseOf(status), want, "%d", status)
 	}
 }
