@@ -4,7 +4,7 @@ import "slices"
 
 // list returns all clients, in the order of the table.
 func list() []*client {
-	refused := slices.Concat(transfers(), packages(), images(), gits(), stores(), acmes(), media(), pages(), sdks())
+	refused := slices.Concat(transfers(), packages(), images(), gits(), stores(), acmes(), media(), pages(), sdks(), mcpSDKs())
 	return append(refused, delayed(refused, "wget2 -r", "apt", "go mod", "git clone", "rclone sync, http", "ffmpeg, HLS")...)
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -55,32 +54,6 @@ func api(*run) http.Handler {
 			_, _ = fmt.Fprint(w, "right") // likewise
 		}
 	})
-}
-
-// answerMCP answers as a server of the model context protocol with one tool.
-func answerMCP(w http.ResponseWriter, method, body string) {
-	var asked struct {
-		ID     any
-		Method string
-		Params struct{ ProtocolVersion string }
-	}
-	_ = json.Unmarshal([]byte(body), &asked) // a GET has no body
-	result := map[string]any{"content": []any{map[string]string{"type": "text", "text": "right"}}}
-	switch {
-	case method != http.MethodPost:
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	case asked.ID == nil:
-		w.WriteHeader(http.StatusAccepted)
-		return
-	case asked.Method == "initialize":
-		result = map[string]any{
-			"protocolVersion": asked.Params.ProtocolVersion, "capabilities": map[string]any{"tools": map[string]any{}},
-			"serverInfo": map[string]string{"name": "lab", "version": "1"},
-		}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": asked.ID, "result": result}) // the client may have left
 }
 
 var (
@@ -165,7 +138,6 @@ func sdks() []*client {
 		nodeSDK("connect", "@connectrpc/connect-node"),
 		stream,
 		with(nodeSDK("grpc", "@grpc/grpc-js"), h2c),
-		with(nodeSDK("mcp", "@modelcontextprotocol/sdk"), func(c *client) { c.limit = "5 3s" }),
 		goSDK("openai-go", "github.com/openai/openai-go/v3"),
 		goSDK("anthropic-sdk-go", "github.com/anthropics/anthropic-sdk-go"),
 		with(goSDK("anthropic-sdk-go", "github.com/anthropics/anthropic-sdk-go"), hours("")),

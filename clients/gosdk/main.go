@@ -18,6 +18,8 @@ var sdks = map[string]func(url string) func(ctx context.Context) (string, error)
 	"grpc-go":          grpcWord,
 	"go-retryablehttp": retryable,
 	"go-github":        gitHub,
+	"mcp":              mcpTool(""),
+	"mcp-2025-11-25":   mcpTool("2025-11-25"),
 }
 
 func main() {

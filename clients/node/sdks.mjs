@@ -118,9 +118,26 @@ export const calls = {
     const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
     const client = new Client({ name: 'lab', version: '1.0.0' });
     await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)));
-    return async () => (await client.callTool({ name: 'word', arguments: {} })).content[0].text;
+    return () => callTool(client);
   },
+  mcp2: (url) => mcp2(url, {}),
+  mcp2Auto: (url) => mcp2(url, { versionNegotiation: { mode: 'auto' } }),
 };
+
+// mcp2 returns the call of a tool by the second version of MCP's SDK.
+async function mcp2(url, options) {
+  const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
+  const client = new Client({ name: 'lab', version: '1.0.0' }, options);
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)));
+  return () => callTool(client);
+}
+
+// callTool returns the text of a tool's result. That of a failed one is what the model reads: here it ends the job.
+async function callTool(client) {
+  const { content, isError } = await client.callTool({ name: 'word', arguments: {} });
+  if (isError) throw new Error(content[0].text);
+  return content[0].text;
+}
 
 // connectClient returns the calls of a service of the Connect protocol, whose methods say what they are told.
 async function connectClient(url) {
