@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -220,6 +221,23 @@ func TestBody_watch(t *testing.T) {
 	assert.Must(t, r.Body.Close())
 	check(3, 3, "behind the close of a body that was not read")
 }
+
+// TestBody_panic has a body panic within a read: what has arrived is given back with the request.
+func TestBody_panic(t *testing.T) {
+	account := requestbody.NewAccount(room)
+	r, end := newRequest(io.NopCloser(io.MultiReader(strings.NewReader("begin"), panics{})), -1)
+	func() {
+		defer func() { assert.Equal(t, recover(), any("broken"), "the panic") }()
+		account.Read(httptest.NewRecorder(), r, client, wide(10))
+	}()
+	assert.ErrorIf(t, account.Held() == 0, "nothing is held")
+	end()
+	checkGivenBack(t, account)
+}
+
+type panics struct{}
+
+func (panics) Read([]byte) (int, error) { panic("broken") }
 
 // TestBody_grows has memory go by what has arrived, not by what is announced, and less of it by what was played back.
 func TestBody_grows(t *testing.T) {
