@@ -31,15 +31,3 @@ func bodySources(sets caddyhttp.RawMatcherSets) (sources []bodyplan.Source, err 
 	}
 	return sources, nil
 }
-
-// asksForBody returns which matchers of each set ask for the body, by their names.
-func asksForBody(sets caddyhttp.RawMatcherSets) (asks []map[string]bool) {
-	for _, set := range sets {
-		ofBody := map[string]bool{}
-		for name, raw := range set {
-			ofBody[name] = len(bodyplan.NamesInJSON(raw, nil)) > 0
-		}
-		asks = append(asks, ofBody)
-	}
-	return asks
-}

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -250,31 +249,17 @@ func limiterOf(handler caddyhttp.MiddlewareHandler) *gate.Limiter {
 	return nil
 }
 
-// loadMatchers makes the policy's matchers. Those that ask for the body stand at the end of their set, so that no body is
-// read if another one does not match.
+// loadMatchers makes the policy's matchers.
 func (p *Policy) loadMatchers(ctx caddy.Context) (sets caddyhttp.MatcherSets, err error) {
 	if len(p.Match) == 0 {
 		return nil, nil
 	}
-	asks := asksForBody(p.Match) // before loading, which empties the sets
 	loaded, err := ctx.LoadModule(p, "Match")
+	if err == nil {
+		err = sets.FromInterface(loaded)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("match: %w", err)
-	}
-	all, ok := loaded.([]map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("match: the matchers are a %T", loaded)
-	}
-	for i, matchers := range all {
-		var ordered, ofBody caddyhttp.MatcherSet
-		for _, name := range slices.Sorted(maps.Keys(matchers)) {
-			if asks[i][name] {
-				ofBody = append(ofBody, matchers[name])
-			} else {
-				ordered = append(ordered, matchers[name])
-			}
-		}
-		sets = append(sets, append(ordered, ofBody...))
 	}
 	return sets, nil
 }

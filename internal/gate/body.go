@@ -22,7 +22,8 @@ type BodyReading struct {
 
 	values *bodyplan.Values // nil: the body has not been read so far
 	err    error            // why it could not be read
-	unread bodyvalue.Reason // why a placeholder had no value, since the rules asked last
+	failed error            // err, if a placeholder was asked for since the rules asked last
+	unread bodyvalue.Reason // why a placeholder had no value, since then
 	open   bool             // a placeholder may have the body read
 }
 
@@ -81,6 +82,7 @@ func (a *bodyReadings) placeholder(name string) (any, bool) {
 func (b *BodyReading) exact(number int) string {
 	values, err := b.Values()
 	if err != nil {
+		b.failed = err
 		return ""
 	}
 	v := values.Value(number).Exact()
@@ -95,9 +97,9 @@ func (b *BodyReading) Denies(checks []limiter.Check) bool { return b.limiter.Sto
 
 // Unread implements [rule.Body].
 func (b *BodyReading) Unread() (bodyvalue.Reason, error) {
-	reason := b.unread
-	b.unread = bodyvalue.ReasonNone
-	return reason, b.err
+	reason, err := b.unread, b.failed
+	b.unread, b.failed = bodyvalue.ReasonNone, nil
+	return reason, err
 }
 
 // Err implements [rule.Body].

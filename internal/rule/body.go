@@ -20,8 +20,8 @@ type Body interface {
 	// it is the one of Err.
 	Values() (*bodyplan.Values, error)
 
-	// Unread returns, and forgets, why one of the body's placeholders that matchers asked for has no value. The error is that
-	// of Values.
+	// Unread returns, and forgets, why a placeholder of the body had no value that was asked for: the value cannot be read, or
+	// the error of Values.
 	Unread() (bodyvalue.Reason, error)
 
 	// Err returns why nothing can go on with the body, whether or not a rule is a dry run: it did not arrive in time, or

@@ -10,7 +10,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
@@ -283,38 +282,30 @@ func (s *Set) warnNoRoom(rule *Rule, option string, err error) {
 	}
 }
 
-// matches reports whether the rule's matchers select a request. Of a value of the body that cannot be read no matcher can
-// tell: the error refuses the request, unless the rule passes such requests.
+// matches reports whether the rule's matchers select a request. If that depends on a value of the body that cannot be read,
+// the error refuses the request, unless the rule passes such requests.
 func (s *Set) matches(rule *Rule, q *request, body Body) (bool, error) {
-	if len(rule.MatchBody) == 0 || body == nil {
+	if body == nil {
 		matches, err := rule.Match.AnyMatchWithError(q.Request)
 		if err != nil {
 			err = matchError(rule, err)
 		}
 		return matches, err
 	}
-	unread := bodyvalue.ReasonNone
-	for _, set := range rule.Match {
-		matches, err := set.MatchWithError(q.Request)
-		if err != nil {
-			return false, matchError(rule, err)
-		}
-		reason, err := body.Unread()
-		if err != nil {
-			s.warnNoRoom(rule, "match", err)
-			return false, err
-		}
-		if matches && reason == bodyvalue.ReasonNone {
-			return true, nil
-		}
-		if reason != bodyvalue.ReasonNone {
-			unread = reason
-		}
+	m := matching{request: q.Request, body: body}
+	_, _ = body.Unread() // of a number or a key, which is not the matchers'
+	answer, err := m.any(rule.conditions)
+	var failed matcherError
+	switch {
+	case errors.As(err, &failed):
+		return false, matchError(rule, failed.err)
+	case err != nil:
+		s.warnNoRoom(rule, "match", err)
+		return false, err
+	case answer != isUnknown:
+		return answer == isTrue, nil
 	}
-	if unread == bodyvalue.ReasonNone {
-		return false, nil
-	}
-	err := unreadError{unread}
+	err = unreadError{m.unread}
 	s.warn(rule, "match", err)
 	if rule.PassUnread {
 		return false, nil

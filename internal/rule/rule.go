@@ -72,6 +72,7 @@ type Rule struct {
 	repeats    bool          // an earlier rule of the set has the same policy
 	readsBody  bool          // the key or a number is a value of the request's body
 	keysBody   bool          // the key is
+	conditions [][]condition // Match
 	isConstant bool          // all requests have the same limit, burst and weight
 	baseCheck  limiter.Check // what every request of a constant rule takes; the key is missing
 }
@@ -155,6 +156,7 @@ func (s *Set) add(r Rule) {
 		r.Cost.source = source.planned(&s.bodies)
 	}
 	r.Index, r.repeats = len(s.Rules), s.RuleOf(&limiter.Check{Policy: r.Policy}) != nil
+	r.conditions = conditionsOf(r.Match)
 	r.prepare()
 	s.Rules = append(s.Rules, r)
 }

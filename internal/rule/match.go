@@ -1,0 +1,160 @@
+package rule
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+)
+
+// This file is about matchers that ask for values of the request's body, of which some cannot be read. What such a matcher
+// says is unknown, by Kleene's logic: with path /a beside it, a request of another path does not match whatever the value
+// is, and a matcher within not stays unknown. Caddy keeps matchers in maps, so that they have no order that could decide.
+
+// truth is what a condition says of a request.
+type truth uint8
+
+const (
+	isFalse truth = iota
+	isUnknown
+	isTrue
+)
+
+// condition is a matcher, or sets of conditions of which one has to hold as a whole.
+type condition struct {
+	matcher  caddyhttp.MatcherSet // of one matcher; empty: the sets decide
+	sets     [][]condition
+	negated  bool   // the condition holds if none of the sets does
+	asksBody bool   // the condition depends on a value of the body
+	module   string // of the matcher
+}
+
+// conditionsOf returns matchers as conditions. Those that ask for the body stand at the end of their set, so that no body is
+// read where another one does not match.
+func conditionsOf(sets []caddyhttp.MatcherSet) [][]condition {
+	conditions := make([][]condition, len(sets))
+	for i, set := range sets {
+		for _, matcher := range set {
+			conditions[i] = append(conditions[i], conditionOf(matcher))
+		}
+		slices.SortStableFunc(conditions[i], condition.compare)
+	}
+	return conditions
+}
+
+// conditionOf returns a matcher as a condition. The matchers of variables hold if one of their variables does.
+func conditionOf(matcher any) condition {
+	var alternatives []caddyhttp.MatcherSet
+	switch m := matcher.(type) {
+	case *caddyhttp.MatchNot:
+		return groupOf(conditionsOf(m.MatcherSets), true)
+	case *caddyhttp.VarsMatcher:
+		for _, name := range slices.Sorted(maps.Keys(*m)) {
+			alternatives = append(alternatives, caddyhttp.MatcherSet{&caddyhttp.VarsMatcher{name: (*m)[name]}})
+		}
+	case *caddyhttp.MatchVarsRE:
+		for _, name := range slices.Sorted(maps.Keys(*m)) {
+			alternatives = append(alternatives, caddyhttp.MatcherSet{&caddyhttp.MatchVarsRE{name: (*m)[name]}})
+		}
+	}
+	if len(alternatives) > 1 {
+		group := groupOf(conditionsOf(alternatives), false)
+		slices.SortStableFunc(group.sets, func(a, b []condition) int { return a[0].compare(b[0]) })
+		return group
+	}
+	c := condition{matcher: caddyhttp.MatcherSet{matcher}}
+	if module, ok := matcher.(caddy.Module); ok {
+		c.module = string(module.CaddyModule().ID)
+	}
+	if text, err := json.Marshal(matcher); err == nil {
+		c.asksBody = len(bodyplan.NamesInJSON(text, nil)) > 0
+	}
+	return c
+}
+
+// groupOf returns sets as a condition.
+func groupOf(sets [][]condition, negated bool) condition {
+	asksBody := func(c condition) bool { return c.asksBody }
+	return condition{sets: sets, negated: negated, asksBody: slices.ContainsFunc(sets, func(set []condition) bool {
+		return slices.ContainsFunc(set, asksBody)
+	})}
+}
+
+// compare orders conditions as they are asked.
+func (c condition) compare(other condition) int {
+	switch {
+	case c.asksBody == other.asksBody:
+		return cmp.Compare(c.module, other.module)
+	case c.asksBody:
+		return 1
+	}
+	return -1
+}
+
+// matching asks the matchers of a rule about one request.
+type matching struct {
+	request *http.Request
+	body    Body
+	unread  bodyvalue.Reason // why a value that matchers asked for cannot be read
+}
+
+// matcherError is the error of a matcher, and not of the body.
+type matcherError struct{ err error }
+
+func (e matcherError) Error() string { return e.err.Error() }
+
+// any returns whether one of the sets holds.
+func (m *matching) any(sets [][]condition) (answer truth, err error) {
+	for i := 0; i < len(sets) && answer != isTrue; i++ {
+		one, err := m.all(sets[i])
+		if err != nil {
+			return isFalse, err
+		}
+		answer = max(answer, one)
+	}
+	return answer, nil
+}
+
+// all returns whether all conditions of a set hold.
+func (m *matching) all(set []condition) (truth, error) {
+	answer := isTrue
+	for i := 0; i < len(set) && answer != isFalse; i++ {
+		one, err := m.one(&set[i])
+		if err != nil {
+			return isFalse, err
+		}
+		answer = min(answer, one)
+	}
+	return answer, nil
+}
+
+// one returns whether a condition holds.
+func (m *matching) one(c *condition) (answer truth, err error) {
+	if len(c.matcher) == 0 {
+		if answer, err = m.any(c.sets); c.negated {
+			answer = isTrue - answer
+		}
+		return answer, err
+	}
+	matches, failed := c.matcher.MatchWithError(m.request)
+	unread, err := m.body.Unread()
+	switch {
+	case err != nil:
+		return isFalse, err
+	case unread != bodyvalue.ReasonNone:
+		m.unread = unread
+		return isUnknown, nil
+	case failed != nil:
+		return isFalse, matcherError{failed}
+	case matches:
+		return isTrue, nil
+	}
+	return isFalse, nil
+}
