@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -128,25 +129,40 @@ func (b *BodyReading) read() (*bodyplan.Values, error) {
 		return plan.Absent(query), nil
 	}
 	contentType, reason := plan.TypeOf(r.Header)
+	bounds := l.BodyBounds
 	if reason != bodyvalue.ReasonNone {
-		return plan.Unread(reason, query), nil
+		if !mayBeEmpty(r, reason) {
+			return plan.Unread(reason, query), nil
+		}
+		bounds.Size = 0
 	}
-	reading := l.Bodies.Read(b.writer, r, shareOf(r), l.BodyBounds)
+	reading := l.Bodies.Read(b.writer, r, shareOf(r), bounds)
 	switch outcome := reading.Outcome(); outcome {
 	case requestbody.Absent:
 		return plan.Absent(query), nil
 	case requestbody.Whole:
 		return plan.Read(contentType, query, reading.Bytes()), nil
 	case requestbody.Streamed:
-		return plan.Unread(bodyvalue.ReasonStreamed, query), nil
+		return plan.Unread(cmp.Or(reason, bodyvalue.ReasonStreamed), query), nil
 	case requestbody.TooLarge:
-		return plan.Unread(bodyvalue.ReasonSize, query), nil
+		return plan.Unread(cmp.Or(reason, bodyvalue.ReasonSize), query), nil
 	case requestbody.NoRoom, requestbody.NoShare:
 		return nil, rule.Refuse(outcome.Status(), rule.ErrNoRoom)
 	case requestbody.TooSlow:
 		return nil, rule.Refuse(outcome.Status(), errSlowBody)
 	}
 	return nil, bodyError(reading.Err())
+}
+
+// mayBeEmpty reports whether a request that has no value, for a reason, may have no body at all, and whether the body's
+// first byte may be waited for. By HTTP/3 no request without a length says whether it has one. A request that says what its
+// body is, by a method that has bodies, may be a call whose client waits for the answer's header before it sends a byte.
+func mayBeEmpty(r *http.Request, reason bodyvalue.Reason) bool {
+	switch r.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		return r.ContentLength < 0 && reason == bodyvalue.ReasonNoType
+	}
+	return r.ContentLength < 0
 }
 
 // shares shorten the address of a client to the network whose bodies take from one share of the process's memory.

@@ -196,7 +196,7 @@ func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
 		return nil, TooLarge
 	case held == 0 && b.end == io.EOF: //nolint:errorlint // a wrapped one is no clean end
 		return nil, Absent
-	case b.beyond > 0 || b.end == nil && cap(b.buffer) == 0:
+	case size > 0 && (b.beyond > 0 || b.end == nil && cap(b.buffer) == 0):
 		if outcome := b.grow(held, size); outcome != undecided {
 			return nil, outcome
 		}

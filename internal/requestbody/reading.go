@@ -10,7 +10,7 @@ import (
 // Bounds are what may be read of a body, and by when.
 type Bounds struct {
 	// Size is the largest body in bytes that is read. Of a larger one at most a byte more is read, and nothing if its length
-	// is announced.
+	// is announced. 0: only whether there is a body at all is found out, which takes nothing of the account.
 	Size int
 
 	// Within is the time for it, from the beginning of reading.
