@@ -104,6 +104,10 @@ func typeWith(format Format, text, parameters []byte) Type {
 	return t
 }
 
+// framedTypes have documents of JSON in frames of gRPC and Connect, maybe in a stream whose client waits for answers between
+// them.
+var framedTypes = []string{"application/grpc+json", "application/grpc-web+json", "application/connect+json"}
+
 // formatOf returns the format of a media type.
 func formatOf(mediaType []byte) Format {
 	switch {
@@ -113,6 +117,11 @@ func formatOf(mediaType []byte) Format {
 		return FormatURLEncoded
 	case equalASCII(mediaType, "multipart/form-data"):
 		return FormatMultipart
+	}
+	for _, framed := range framedTypes {
+		if equalASCII(mediaType, framed) {
+			return FormatNone
+		}
 	}
 	const prefix, suffix = "application/", "+json"
 	if n := len(mediaType) - len(suffix); n > len(prefix) && equalASCII(mediaType[:len(prefix)], prefix) &&
