@@ -156,6 +156,7 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 	if !byErrorRoutes && answer.ReadsCall(q, r) {
 		q.Call = x.call()
 	}
+	x.answerAtOnce()
 	form := answer.Form(q, r)
 	if form == nil || byErrorRoutes && !form.GoesFirst(r) {
 		return x.fail(rule.Refuse(r.Status, reason))
@@ -165,6 +166,16 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 	}
 	form.Write(x.ResponseWriter, q, r)
 	return nil
+}
+
+// answerAtOnce closes the connection of a client that still waits for 100 Continue, as net/http does by itself. Through
+// Caddy's reader of the body net/http does not see that nothing of the body has been read: it would wait for a part of the
+// body before it answers, and the client for the answer.
+func (x *Exchange) answerAtOnce() {
+	r := x.request
+	if _, isRead := r.Body.(*requestbody.Body); !isRead && r.ProtoMajor == 1 && r.ContentLength != 0 && len(r.Header["Expect"]) > 0 {
+		x.Header().Set("Connection", "close")
+	}
 }
 
 // canErrorRoutesAnswer reports whether an error route can answer what a request is refused with.
