@@ -42,9 +42,13 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 	if err := adminapi.ReadQuestion(r, &question); err != nil {
 		return nil, false, err
 	}
-	key, err := checkOverride(&question)
+	text, err := checkOverride(&question)
 	if err != nil {
 		return nil, false, err
+	}
+	var key *limiter.EncodedKey // nil: all, or a range
+	if question.Key.Given {
+		key = new(limiter.AsEncoded(text))
 	}
 	registered, err := a.registeredNamed(question.Policy)
 	known := err == nil
@@ -67,7 +71,7 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 	if key != nil {
 		named = a.overrides.Target(question.Policy, *key)
 		if known {
-			meant, hint := a.meant(&registered, *key)
+			meant, hint := a.meant(&registered, text)
 			if addHint(&report, hint); meant != *key {
 				*key, question.Key.Text = meant, display.EscapeKey(meant.String())
 			}
@@ -221,45 +225,44 @@ func (a *App) removeOverride(ctx context.Context, named, meant overrides.Target,
 	return err
 }
 
-// checkOverride refuses what no override can be. The key is nil for all.
-func checkOverride(o *adminapi.OverrideRequest) (key *limiter.EncodedKey, err error) {
+// checkOverride refuses what no override can be, and returns the text of the client's key; empty for all.
+func checkOverride(o *adminapi.OverrideRequest) (key string, err error) {
 	actions := o.Actions()
 	switch {
 	case o.Policy == "":
-		return nil, adminapi.BadInput("policy: name one")
+		return "", adminapi.BadInput("policy: name one")
 	case oneIf(o.Key.Given)+oneIf(o.All)+oneIf(o.Range.Given) != 1:
-		return nil, adminapi.BadInput("key, range, all: give the key of one client, a range of addresses, " +
+		return "", adminapi.BadInput("key, range, all: give the key of one client, a range of addresses, " +
 			"or all as true for all " +
 			"clients without an override of their own")
 	case len(actions) != 1:
-		return nil, adminapi.BadInput("use one of limit, block, exempt, unban and remove; there are %d", len(actions))
+		return "", adminapi.BadInput("use one of limit, block, exempt, unban and remove; there are %d", len(actions))
 	case o.Range.Given && !o.Block && !o.Remove:
-		return nil, adminapi.BadInput("range: a range of addresses can be blocked, and removed; use block, or give the key of one client")
+		return "", adminapi.BadInput("range: a range of addresses can be blocked, and removed; use block, or give the key of one client")
 	case o.Burst != nil && o.Limit == nil:
-		return nil, adminapi.BadInput("burst: give the limit too")
+		return "", adminapi.BadInput("burst: give the limit too")
 	case o.For.Given && (o.Unban || o.Remove):
-		return nil, adminapi.BadInput("for: %s takes effect at once; leave it out", actions[0])
+		return "", adminapi.BadInput("for: %s takes effect at once; leave it out", actions[0])
 	case o.Note != "" && (o.Unban || o.Remove):
-		return nil, adminapi.BadInput("note: %s keeps none; leave it out", actions[0])
+		return "", adminapi.BadInput("note: %s keeps none; leave it out", actions[0])
 	case len(o.Note) > overrides.MaxNote:
-		return nil, adminapi.BadInput("note: has %d bytes; use at most %d", len(o.Note), overrides.MaxNote)
+		return "", adminapi.BadInput("note: has %d bytes; use at most %d", len(o.Note), overrides.MaxNote)
 	case o.Limit != nil && *o.Limit < 1:
-		return nil, adminapi.BadInput("limit %d: use a whole number from 1, or block", *o.Limit)
+		return "", adminapi.BadInput("limit %d: use a whole number from 1, or block", *o.Limit)
 	case o.Burst != nil && *o.Burst < 1:
-		return nil, adminapi.BadInput("burst %d: use a whole number from 1", *o.Burst)
+		return "", adminapi.BadInput("burst %d: use a whole number from 1", *o.Burst)
 	case !o.Key.Given:
-		return nil, nil //nolint:nilnil // all and ranges have no key
+		return "", nil
 	}
 	text, err := display.ParseKey(o.Key.Text)
 	if err != nil {
-		return nil, adminapi.BadInput("%v", err)
+		return "", adminapi.BadInput("%v", err)
 	}
-	encoded := limiter.AsEncoded(text)
-	if client, _, isPass := rule.CutPass(encoded); isPass {
-		return nil, adminapi.BadInput("key: an override holds for a client and its passes; give the key of the client, %s",
+	if client, _, isPass := rule.CutPass(limiter.AsEncoded(text)); isPass {
+		return "", adminapi.BadInput("key: an override holds for a client and its passes; give the key of the client, %s",
 			display.EscapeKey(client.String()))
 	}
-	return &encoded, nil
+	return text, nil
 }
 
 // putOverride sets an override of a policy. While Redis is away, blocks and exemptions apply on this node alone.

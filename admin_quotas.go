@@ -108,15 +108,31 @@ func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *limi
 	if err != nil {
 		return registered, nil, "", adminapi.BadInput("%v", err)
 	}
-	meant, hint := a.meant(&registered, limiter.AsEncoded(parsed))
+	meant, hint := a.meant(&registered, parsed)
 	return registered, &meant, hint, nil
 }
 
-// meant returns the key that an operator means by one. Where a policy's keys are addresses, a whole address that is written
-// otherwise in keys, such as an IPv4 address in IPv6 form, is the one that it counts as. The hint names such a key, and
-// the network that an address counts by, which is named only on purpose: it may hold other clients.
-func (a *App) meant(registered *registeredPolicy, named limiter.EncodedKey) (key limiter.EncodedKey, hint string) {
-	client, _, _ := rule.CutPass(named)
+// meant returns the key that an operator means by a text. Values of the request's body count folded, as in requests' keys.
+// Where a policy's keys are addresses, a whole address that is written otherwise in keys, such as an IPv4 address in IPv6
+// form, is the one that it counts as. The hint names such a key, and the network that an address counts by, which is named
+// only on purpose: it may hold other clients.
+func (a *App) meant(registered *registeredPolicy, text string) (key limiter.EncodedKey, hint string) {
+	named := limiter.AsEncoded(text)
+	client, _, isPass := rule.CutPass(named)
+	if isPass {
+		text = client.String()
+	}
+	if folded, stays := a.foldedKey(registered.policy.Name(), text); folded != text {
+		counted := limiter.AsEncoded(folded)
+		switch shown := display.EscapeKey(counted.String()); {
+		case stays:
+			return named, "from a request's body this key counts as " + shown
+		case isPass:
+			return limiter.AsEncoded(folded + strings.TrimPrefix(named.String(), text)), "this key counts as " + shown
+		default:
+			return counted, "this key counts as " + shown
+		}
+	}
 	counted := registered.identity.Shorten(client.String())
 	switch {
 	case counted == client.String():
@@ -127,6 +143,25 @@ func (a *App) meant(registered *registeredPolicy, named limiter.EncodedKey) (key
 		return named, "in a key of clients' addresses this one is " + counted
 	}
 	return limiter.AsEncoded(counted + strings.TrimPrefix(named.String(), client.String())), "this address counts as " + counted
+}
+
+// foldedKey returns the text of a key with the values of the request's body folded, as the first handler of a policy does
+// that has such a key. Where another handler of the policy can make the key as it is given, by raw_key or by values of
+// another origin, both are keys of the policy: the given one stays, since it can be named in no other way.
+func (a *App) foldedKey(policy, text string) (folded string, stays bool) {
+	folded = text
+	for _, set := range a.rules {
+		for i := range set.Rules {
+			if set.Rules[i].Policy.Name() != policy {
+				continue
+			}
+			other, same := set.Rules[i].FoldKey(text)
+			if stays = stays || same; folded == text {
+				folded = other
+			}
+		}
+	}
+	return folded, stays
 }
 
 // hasAddressKeys reports whether all keys of a policy are addresses.

@@ -4,18 +4,22 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
 
-// This file reads keys that operators name: can a request have this key, and which addresses are in the key?
+// This file reads keys that operators name: can a request have this key, which one is meant by it, and which addresses are in
+// the key?
 
 // CanYield reports whether the rule can make a key for a request. The answer is yes for keys that cannot be read back,
 // such as the hash of a long value.
-func (r *Rule) CanYield(key limiter.EncodedKey) bool {
-	text := key.String()
+func (r *Rule) CanYield(key limiter.EncodedKey) bool { return r.canYield(key.String()) }
+
+// canYield is [Rule.CanYield] for the text of a key, which is not yet replaced by its hash if it is long.
+func (r *Rule) canYield(text string) bool {
 	if r.Key.IsFixed() {
-		return r.Key.key(nil) == key
+		return r.Key.key(nil) == limiter.AsEncoded(text)
 	}
 	if strings.HasPrefix(text, limiter.HashedMark) {
 		return !r.Key.IsAddress()
@@ -28,8 +32,65 @@ func (r *Rule) CanYield(key limiter.EncodedKey) bool {
 	return possible
 }
 
+// FoldKey returns the text of a key, of any length and encoded as [limiter.AsEncoded] expects it, with each value of the
+// request's body folded as the rule folds it in keys of requests. Other values stay, and so does a text that the rule
+// cannot make a key of. Same says that the rule can make the given key, so that nothing is folded.
+func (r *Rule) FoldKey(text string) (folded string, same bool) {
+	if r.canYield(text) {
+		return text, true
+	}
+	values, ok := r.Key.split(text)
+	if !ok || r.Key.Raw {
+		return text, false
+	}
+	var key []byte
+	for i, value := range values {
+		switch part := &r.Key.parts[i]; {
+		case part.Name == "":
+			key = append(key, part.literal...)
+		case part.field.kind == bodyField:
+			key = r.Key.appendEncoded(key, bodyvalue.FoldKey(value))
+		default:
+			key = r.Key.appendEncoded(key, value)
+		}
+	}
+	if !r.canYield(string(key)) {
+		return text, false
+	}
+	return string(key), false
+}
+
 // addressesIn returns the addresses in a key, and reports whether the template can make the key.
 func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool) {
+	values, ok := t.split(key)
+	if !ok {
+		return nil, false
+	}
+	for i, value := range values {
+		part := &t.parts[i]
+		switch {
+		case part.address && !t.prefixes.isShortened(value), part.field.kind == bodyField && !t.isOfBody(value):
+			return nil, false
+		case part.address:
+			addresses = append(addresses, value)
+		}
+	}
+	return addresses, true
+}
+
+// isOfBody reports whether a text can stand in keys as a value of the request's body.
+func (t *KeyTemplate) isOfBody(value string) bool {
+	v := bodyvalue.New(value)
+	if t.Raw {
+		v = v.Exact()
+	}
+	return v.Kind() == bodyvalue.KindText && (t.Raw || bodyvalue.FoldKey(value) == value)
+}
+
+// split returns the values of the placeholders in a key, by the number of the part; that of a literal is empty. It
+// reports whether the key has the form of the template, with a value for each placeholder.
+func (t *KeyTemplate) split(key string) (values []string, ok bool) {
+	values = make([]string, len(t.parts))
 	for i := range t.parts {
 		part := &t.parts[i]
 		if part.Name == "" {
@@ -40,15 +101,11 @@ func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool
 			key = rest
 			continue
 		}
-		value, rest := t.cutValue(key)
-		if value == "" || part.address && !t.prefixes.isShortened(value) {
+		if values[i], key = t.cutValue(key); values[i] == "" {
 			return nil, false
 		}
-		if key = rest; part.address {
-			addresses = append(addresses, value)
-		}
 	}
-	return addresses, key == ""
+	return values, key == ""
 }
 
 // cutValue cuts a placeholder's value from the beginning of a key. The value ends before the first byte that values have
