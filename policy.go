@@ -324,7 +324,7 @@ func (p *Policy) parseRule() (rule.Rule, error) {
 	r := rule.Rule{
 		OnEmptyKey: rule.EmptyKey(p.OnEmptyKey), DryRun: p.DryRun, CountIf: p.CountIf, Challenge: p.challenge(),
 		Numbers: rule.Numbers{Weight: p.Weight, Unlimited: p.Unlimited},
-		Texts:   rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, Cost: p.CostFrom},
+		Texts:   rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, WeightFrom: p.WeightFrom, Cost: p.CostFrom},
 	}
 	var errs [9]error // the first one counts
 	r.Cost, errs[0] = rule.ParseCost(p.CostFrom, p.Cost)

@@ -23,6 +23,8 @@ func TestSentence(t *testing.T) {
 		"2,000 units per minute for each client address":            {Limit: 2000, Window: minute, Handlers: []Handler{address, bytes}},
 		"5 requests per minute for all clients together":            {Limit: 5, Window: minute, Handlers: []Handler{{Key: "everyone"}}},
 		"{p} requests per minute for each header X, else 7":         {Limit: 7, LimitFrom: "{p}", Window: minute, Handlers: []Handler{{Key: "{http.request.header.X}"}}},
+		"5 requests per minute for each JSON value user.id":         {Limit: 5, Window: minute, Handlers: []Handler{{Key: "{http.redis_ratelimit.json.user.id}"}}},
+		"5 requests per minute for each form field email":           {Limit: 5, Window: minute, Handlers: []Handler{{Key: "{http.redis_ratelimit.form.email}"}}},
 		"{p} requests at once for each cookie c, else unlimited":    {MaxConcurrentFrom: "{p}", Unlimited: true, Handlers: []Handler{{Key: "{http.request.cookie.c}"}}},
 	} {
 		assert.Equal(t, p.Sentence(), want, "the sentence")
@@ -47,12 +49,12 @@ func TestOf(t *testing.T) {
 func TestCommon(t *testing.T) {
 	var p Policy
 	assert.Equal(t, len(p.Common()), 0, "options without a handler")
-	p.AddHandler(Handler{Place: "a", Cost: "response_bytes", DryRun: true, Reserve: "20%"})
+	p.AddHandler(Handler{Place: "a", Cost: "response_bytes", DryRun: true, Reserve: "20%", Match: "by vars", OnUnread: "pass", Key: "{k}", RawKey: true})
 	p.AddHandler(Handler{Place: "b", Cost: "response_bytes", DryRun: true})
 	p.AddHandler(Handler{Place: "b", Cost: "response_bytes", DryRun: true})
 	assert.Equal(t, len(p.Handlers), 2, "different handlers")
 	assert.Equal(t, Join(p.Common()), "cost response_bytes, dry_run", "the common options")
-	assert.Equal(t, Join(p.All()), "cost response_bytes, reserve 20%, dry_run", "all options")
+	assert.Equal(t, Join(p.All()), "match by vars, on_unread pass, key {k}, raw_key, cost response_bytes, reserve 20%, dry_run", "all options")
 	assert.Equal(t, p.Set("reserve"), "20%", "reserve")
 }
 

@@ -70,14 +70,18 @@ type Handler struct {
 	// stands in no route of Caddy's own, and where no server runs.
 	Place string `json:"place,omitempty"`
 
-	// Match is what requests must be for the policy to count them, beside that; empty: all count.
-	Match string `json:"match,omitempty"`
+	// Match is what requests must be for the policy to count them, beside that; empty: all count. OnUnread is empty for the
+	// default.
+	Match    string `json:"match,omitempty"`
+	OnUnread string `json:"on_unread,omitempty"`
 
-	// Key is the template of the clients' keys. OnEmptyKey is empty for the default.
+	// Key is the template of the clients' keys. RawKey says that values of bodies are not folded. OnEmptyKey is empty for the
+	// default.
 	Key        string `json:"key"`
+	RawKey     bool   `json:"raw_key,omitempty"`
 	OnEmptyKey string `json:"on_empty_key,omitempty"`
 
-	// Weight is what counts where WeightFrom, a placeholder, has no weight; 0 is 1.
+	// Weight is what counts where WeightFrom, a placeholder or llm, has no weight; 0 is 1.
 	Weight     int64  `json:"weight,omitempty"`
 	WeightFrom string `json:"weight_from,omitempty"`
 

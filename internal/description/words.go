@@ -138,7 +138,7 @@ var things = map[string]string{
 
 var kinds = [][2]string{
 	{"http.request.header.", "header "}, {"http.request.cookie.", "cookie "}, {"http.request.uri.query.", "query parameter "},
-	{"http.vars.", "variable "},
+	{"http.vars.", "variable "}, {"http.redis_ratelimit.json.", "JSON value "}, {"http.redis_ratelimit.form.", "form field "},
 }
 
 // KeyText says whose quota each is by a template of keys. The literals of the template are left out.
@@ -247,7 +247,9 @@ const defaultKey = "{http.vars.client_ip}"
 func (h *Handler) Options() []Option {
 	var o options
 	o.add(h.Match != "", "match", display.Escape(h.Match))
+	o.add(h.OnUnread != "", "on_unread", short(h.OnUnread))
 	o.add(h.Key != defaultKey && h.Key != "", "key", short(h.Key))
+	o.add(h.RawKey, "raw_key", "")
 	o.add(h.OnEmptyKey != "", "on_empty_key", short(h.OnEmptyKey))
 	o.add(h.Weight > 1 || h.WeightFrom != "", "weight", orElse(h.WeightFrom, display.Count(max(1, h.Weight))))
 	o.add(h.CountIf != "", "count_if", short(h.CountIf))

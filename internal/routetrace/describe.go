@@ -37,7 +37,7 @@ func Describe(r *rule.Rule) description.Policy {
 // DescribeHandler describes the options that are a handler's own, by its rule. The place is missing.
 func DescribeHandler(r *rule.Rule) description.Handler {
 	h := description.Handler{
-		Match: MatchersText(r.Match), Key: r.Texts.Key, CountIf: countIfText(r),
+		Match: MatchersText(r.Match), Key: r.Texts.Key, RawKey: r.Key.Raw, WeightFrom: r.Texts.WeightFrom, CountIf: countIfText(r),
 		Cost: r.Texts.Cost, CostFallback: r.Cost.Fallback, Reserve: r.Reserve.String(), DryRun: r.DryRun,
 	}
 	if r.OnEmptyKey != rule.EmptyKeyClientIP {
@@ -46,8 +46,8 @@ func DescribeHandler(r *rule.Rule) description.Handler {
 	if r.Numbers.Weight > 1 {
 		h.Weight = r.Numbers.Weight
 	}
-	if from := r.Numbers.WeightFrom.Name; from != "" {
-		h.WeightFrom = "{" + from + "}"
+	if r.PassUnread {
+		h.OnUnread = "pass"
 	}
 	if r.Rollout != nil {
 		h.Enforce = new(r.Rollout.Fraction().Percent())

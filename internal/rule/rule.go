@@ -85,7 +85,7 @@ func (r *Rule) prepare() {
 }
 
 // Texts are options as they are configured; empty: the option is left out.
-type Texts struct{ Key, LimitFrom, BurstFrom, Cost string }
+type Texts struct{ Key, LimitFrom, BurstFrom, WeightFrom, Cost string }
 
 // EmptyKey says what happens to a request for which a placeholder of a key is empty.
 type EmptyKey string
@@ -137,7 +137,7 @@ func NewSet(rules []Rule) *Set {
 	s := &Set{BodyPlan: new(bodyplan.Plan)}
 	var ofBody []Rule
 	for _, r := range rules {
-		if r.planBody(s.BodyPlan); r.usesBody() {
+		if r.planBody(s.BodyPlan); r.UsesBody() {
 			ofBody = append(ofBody, r)
 		} else {
 			s.add(r)
@@ -178,8 +178,8 @@ func (r *Rule) planBody(plan *bodyplan.Plan) {
 	}
 }
 
-// usesBody reports whether a value of the body decides about the rule.
-func (r *Rule) usesBody() bool { return r.readsBody || len(r.MatchBody) > 0 }
+// UsesBody reports whether a value of the body decides about the rule, which is one of a set.
+func (r *Rule) UsesBody() bool { return r.readsBody || len(r.MatchBody) > 0 }
 
 // ReadsBody reports whether the set reads request bodies.
 func (s *Set) ReadsBody() bool { return !s.BodyPlan.IsEmpty() }
