@@ -48,7 +48,7 @@ func (adminRoutes) Routes() []caddy.AdminRoute {
 		{Pattern: base + "override", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveOverride))},
 		{Pattern: base + "overrides", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveOverrides))},
 		{Pattern: base + "bans", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveBans))},
-		{Pattern: base + "explain", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveExplain))},
+		{Pattern: base + "explain", Handler: adminapi.ServeWithData(http.MethodPost, toRunning((*App).serveExplain))},
 	}
 }
 

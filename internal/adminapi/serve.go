@@ -18,17 +18,29 @@ import (
 // Answer answers a question. It is undecided where Redis could not be asked.
 type Answer func(r *http.Request) (answer any, undecided bool, err error)
 
-// maxQuestion bounds the body of a request, in bytes.
-const maxQuestion = 1 << 20
+const (
+	// maxQuestion bounds the body of a request, in bytes.
+	maxQuestion = 1 << 20
+
+	// maxWithData bounds one with a [Data], of which JSON may write each byte in six, as \u0000.
+	maxWithData = maxQuestion + 6*MaxData
+)
 
 // Serve makes a route of an answer. It is written as JSON, with the status 503 where it is undecided.
-func Serve(method string, ask Answer) caddy.AdminHandlerFunc {
+func Serve(method string, ask Answer) caddy.AdminHandlerFunc { return serve(method, maxQuestion, ask) }
+
+// ServeWithData makes a route of an answer to questions with a [Data], as [Serve] does.
+func ServeWithData(method string, ask Answer) caddy.AdminHandlerFunc {
+	return serve(method, maxWithData, ask)
+}
+
+func serve(method string, most int64, ask Answer) caddy.AdminHandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if r.Method != method {
 			w.Header().Set("Allow", method)
 			return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s: use %s", r.Method, method)}
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxQuestion)
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		answer, undecided, err := ask(r)
 		if err != nil {
 			return apiError(err)
@@ -87,12 +99,16 @@ var escapes = regexp.MustCompile(`(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[d
 
 // hasHalfPair reports whether an escape is half of a surrogate pair.
 func hasHalfPair(body []byte) bool {
-	for _, found := range escapes.FindAllSubmatch(body, -1) {
-		if len(found[1]) > 0 {
+	for {
+		found := escapes.FindSubmatchIndex(body)
+		switch {
+		case found == nil:
+			return false
+		case found[2] >= 0:
 			return true
 		}
+		body = body[found[1]:]
 	}
-	return false
 }
 
 // repeatedField returns the name of a field that stands twice in a JSON object, in capital or small letters;

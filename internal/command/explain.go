@@ -2,7 +2,9 @@ package command
 
 import (
 	"cmp"
+	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,17 +29,24 @@ policies that it meets, its key in each, and their decisions. No quota is
 charged. Handlers that need a real request, such as a proxy, are skipped and
 listed.
 
+--data is the body, as it is, also of a file. As with curl, the method is then
+POST, and the type that of a form unless --header says another; 'Content-Type:'
+is a body without a type.
+
 The exit code is 0 if the request would pass, and 4 if it would be refused:
 denied, rejected or failed closed.`,
 		Example: `  caddy redis-ratelimit explain --url https://example.com/api/search
   caddy redis-ratelimit explain --url http://localhost/login --method POST \
-      --header 'X-Api-Key: 12' --client-ip 203.0.113.7`,
+      --header 'X-Api-Key: 12' --client-ip 203.0.113.7
+  caddy redis-ratelimit explain --url http://localhost/login \
+      --data email=bob@example.com`,
 		RunE: runs(runExplain),
 	}
 	flags := cmd.Flags()
-	flags.StringP("method", "X", http.MethodGet, "The `method` of the request")
+	flags.StringP("method", "X", "", "The `method` of the request (default GET, with --data POST)")
 	flags.String("url", "", "The whole `url` of the request (required)")
 	flags.StringArrayP("header", "H", nil, "A `header`, 'Name: value'; may be given several times")
+	flags.StringP("data", "d", "", "The body: a `text`, @file, or @- for the standard input")
 	flags.String("client-ip", exampleIP, "The `ip` of the client")
 	require(cmd, "url")
 	return cmd
@@ -55,7 +64,14 @@ func runExplain(i *invocation) error {
 		if name = strings.TrimSpace(name); !found || name == "" {
 			return exitf(exitNotAsked, "--header %q: write it as 'Name: value'", line)
 		}
-		question.Headers[name] = append(question.Headers[name], strings.TrimSpace(value))
+		if value = strings.TrimSpace(value); value == "" && http.CanonicalHeaderKey(name) == "Content-Type" {
+			question.Headers[name] = adminapi.HeaderValues{} // no default, as with curl
+			continue
+		}
+		question.Headers[name] = append(question.Headers[name], value)
+	}
+	if err := i.addData(&question); err != nil {
+		return err
 	}
 	var report adminapi.ExplainReport
 	err = i.ask(http.MethodPost, "explain", question, &report)
@@ -66,6 +82,55 @@ func runExplain(i *invocation) error {
 		return &exit{code: exitDenied}
 	}
 	return err
+}
+
+// addData adds the body of --data to a question. Of a long one the begin is sent, with the length of all: limiters that
+// read no further can be explained.
+func (i *invocation) addData(question *adminapi.ExplainRequest) error {
+	if !i.cmd.Flags().Changed("data") {
+		return nil
+	}
+	data, length, err := i.readData(i.flag("data"))
+	if err != nil {
+		return exitf(exitNotAsked, "--data: %v", err)
+	}
+	question.Data = &data
+	if length > int64(len(data)) && !hasHeader(question.Headers, "Content-Length") {
+		question.Headers["Content-Length"] = adminapi.HeaderValues{strconv.FormatInt(length, 10)}
+	}
+	return nil
+}
+
+// readData returns the begin of what --data names, and the length of all in bytes.
+func (i *invocation) readData(text string) (begin adminapi.Data, length int64, err error) {
+	name, isFile := strings.CutPrefix(text, "@")
+	source := i.cmd.InOrStdin()
+	switch {
+	case !isFile:
+		source = strings.NewReader(text)
+	case name != "-":
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, 0, err
+		}
+		defer file.Close()
+		source = file
+	}
+	if begin, err = io.ReadAll(io.LimitReader(source, adminapi.MaxData)); err != nil {
+		return nil, 0, err
+	}
+	rest, err := io.Copy(io.Discard, source)
+	return begin, int64(len(begin)) + rest, err
+}
+
+// hasHeader reports whether headers have one of a name.
+func hasHeader(headers map[string]adminapi.HeaderValues, canonical string) bool {
+	for name := range headers {
+		if http.CanonicalHeaderKey(name) == canonical {
+			return true
+		}
+	}
+	return false
 }
 
 // refused reports whether a decision refuses the request.
@@ -85,6 +150,9 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 		decision = "answered with the client's quotas"
 	case "challenge":
 		decision = "sent on, with a pass if its ticket is valid"
+	}
+	if report.Status > 0 {
+		decision += " with the status " + strconv.Itoa(report.Status)
 	}
 	if report.Page {
 		decision += "; a browser that navigates there gets a page that waits"
@@ -116,6 +184,9 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *display.Table {
 	}}
 	for _, p := range policies {
 		decision := cmp.Or(denials[p.Reason], decisionText(p.Decision))
+		if p.Decision == "rejected" && p.Reason != "" {
+			decision += ": " + decisionText(p.Reason)
+		}
 		if p.DryRun {
 			decision += " (dry run)"
 		}
@@ -152,9 +223,30 @@ func (i *invocation) printSettings(policies []adminapi.ExplainedPolicy) {
 	}
 }
 
-// printNotes prints what the response will make of weights, and who may decide instead.
+// unusableText says which option of a policy has no usable value, and what follows from that.
+func unusableText(decision string, value adminapi.UnusableValue) string {
+	effect := "its fallback counts"
+	switch {
+	case decision == "rejected":
+		effect = "the request is refused"
+	case value.Option == "key":
+		effect = "the client's address counts"
+	case value.Option == "match":
+		effect = "by on_unread the policy is left out"
+	}
+	return "a value of " + value.Option + " cannot be used (" + decisionText(value.Reason) + "); " + effect
+}
+
+// printNotes prints what the policies lack of the request, what the response will make of weights, and who may decide
+// instead.
 func (i *invocation) printNotes(policies []adminapi.ExplainedPolicy) {
 	for _, p := range policies {
+		if p.NoBody {
+			i.terminal.Print(display.Escape(p.Policy+": goes by the request's body, and this request has none; --data gives one") + "\n")
+		}
+		for _, value := range p.Unusable {
+			i.terminal.Print(display.Escape(p.Policy+": "+unusableText(p.Decision, value)) + "\n")
+		}
 		if p.Cost != "" {
 			i.terminal.Print(display.Escape(p.Policy+": after the response it costs "+p.Cost+" in all, instead of the weight") + "\n")
 		}

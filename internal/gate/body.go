@@ -47,6 +47,9 @@ func (l *Limiter) BeginBody(w http.ResponseWriter, r *http.Request, repl *caddy.
 	return b
 }
 
+// IsAbsent reports whether the request has no body.
+func (b *BodyReading) IsAbsent() bool { return !requestbody.MayHave(b.request) }
+
 // End ends the time in which placeholders have the body read. What was read stays known, cut to what logs and headers may
 // have: the process does not account for it.
 func (b *BodyReading) End() {

@@ -3,6 +3,7 @@ package routetrace
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -52,7 +53,10 @@ func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 	e := &explanation{report: &adminapi.ExplainReport{Server: name, ClientIP: clientIP, Decision: decisionNone,
 		Policies: []adminapi.ExplainedPolicy{}}}
 	tracer := &Tracer{OnLimiter: e.onLimiter}
-	if _, err := tracer.Run(plans[name], Prepare(r, servers[name], clientIP)); err != nil {
+	switch _, err := tracer.Run(plans[name], Prepare(r, servers[name], clientIP)); {
+	case errors.Is(err, errDataEnds):
+		return nil, adminapi.BadInput("%w, of which a question has at most %d bytes", errDataEnds, adminapi.MaxData)
+	case err != nil:
 		return nil, adminapi.BadInput("the request cannot be matched: %v", err)
 	}
 	e.report.Skipped = tracer.Skipped
@@ -65,8 +69,15 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 	var evaluation rule.Evaluation
 	var findings []rule.Finding
 	evaluation.OnFinding = func(f rule.Finding) { findings = append(findings, f) }
+	l, unusable := collectUnusable(l)
+	noBody := false
+	if l.Rules.ReadsBody() {
+		body := l.BeginBody(new(DiscardWriter), r, repl)
+		defer body.End()
+		evaluation.Body, noBody = body, body.IsAbsent()
+	}
 	action, err := l.Evaluate(r, repl, &evaluation)
-	if err != nil && !errors.Is(err, rule.ErrEmptyKey) {
+	if err != nil && !rule.IsRefusal(err) || errors.Is(err, errDataEnds) {
 		return false, err
 	}
 	var peeks []peek
@@ -74,7 +85,10 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 		peeks = e.peekAll(r.Context(), l, &evaluation)
 	}
 	for i := range findings {
-		e.report.Policies = append(e.report.Policies, explainRule(&findings[i], peeks))
+		f := &findings[i]
+		explained := explainRule(f, peeks)
+		explained.Unusable, explained.NoBody = unusable[f.Rule], noBody && asksForBody(f)
+		e.report.Policies = append(e.report.Policies, explained)
 	}
 	goesOn = e.record(peeks)
 	if enforced := denied(peeks); !goesOn && r.Method == http.MethodGet && l.MayWait(&enforced, evaluation.Pass) {
@@ -86,6 +100,10 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 	case action == gate.AsksUsage:
 		e.report.Decision, goesOn = decisionUsage, false
 	case action == gate.Refused:
+		var refusal caddyhttp.HandlerError
+		if errors.As(err, &refusal) {
+			e.report.Status = refusal.StatusCode
+		}
 		e.report.Decision, goesOn = decisionRejected, false
 	case action == gate.Exempt:
 		e.report.Decision = string(rule.Exempt)
@@ -142,7 +160,7 @@ func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
 		Key: display.EscapeKey(f.Key.String()), Override: Override(f.Override),
 	}
 	if decision, found := decisions[f.Status]; found {
-		explained.Decision = decision
+		explained.Decision, explained.Reason = decision, rule.RefusalLabel(f.Err)
 		return explained
 	}
 	for i := range peeks {
@@ -163,6 +181,27 @@ func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
 		}
 	}
 	return explained
+}
+
+// collectUnusable returns a copy of a limiter that collects, by rule, the values that it cannot use, instead of counting
+// and logging them.
+func collectUnusable(l *gate.Limiter) (*gate.Limiter, map[*rule.Rule][]adminapi.UnusableValue) {
+	unusable := map[*rule.Rule][]adminapi.UnusableValue{}
+	rules := *l.Rules
+	rules.Warn = func(r *rule.Rule, option string, err error) {
+		value := adminapi.UnusableValue{Option: option, Reason: rule.ReasonLabel(err)}
+		if !slices.Contains(unusable[r], value) {
+			unusable[r] = append(unusable[r], value)
+		}
+	}
+	explained := *l
+	explained.Rules = &rules
+	return &explained, unusable
+}
+
+// asksForBody reports whether a rule asked for a value of the request's body.
+func asksForBody(f *rule.Finding) bool {
+	return f.Rule.UsesBody() && (f.Status != rule.NotMatched || len(f.Rule.MatchBody) > 0)
 }
 
 // Quota reports what a peek found.

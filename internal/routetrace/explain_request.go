@@ -2,10 +2,13 @@ package routetrace
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 )
@@ -13,8 +16,13 @@ import (
 // NewRequest makes the request that is to be explained. An error of [adminapi.BadInput] says what is wrong
 // with the question.
 func NewRequest(ctx context.Context, e *adminapi.ExplainRequest) (*http.Request, error) {
-	if e.Method == "" {
-		e.Method = http.MethodGet
+	method := e.Method
+	switch {
+	case method != "":
+	case e.Data != nil:
+		method = http.MethodPost
+	default:
+		method = http.MethodGet
 	}
 	target, err := url.Parse(e.URL)
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
@@ -24,7 +32,7 @@ func NewRequest(ctx context.Context, e *adminapi.ExplainRequest) (*http.Request,
 	if err != nil {
 		return nil, adminapi.BadInput("client_ip: use an address such as 192.0.2.7")
 	}
-	r, err := http.NewRequestWithContext(ctx, e.Method, target.String(), http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, method, target.String(), http.NoBody)
 	if err != nil {
 		return nil, adminapi.BadInput("method or url: no request can be made of them")
 	}
@@ -41,5 +49,65 @@ func NewRequest(ctx context.Context, e *adminapi.ExplainRequest) (*http.Request,
 	if target.Scheme == "https" {
 		r.TLS = SyntheticTLS(target.Hostname())
 	}
-	return r, nil
+	if e.Data == nil {
+		return r, nil
+	}
+	return r, addData(r, e)
 }
+
+// formType is the type of a body that curl sends by --data.
+const formType = "application/x-www-form-urlencoded"
+
+// addData adds the body to a request, and what its header lacks for that.
+func addData(r *http.Request, e *adminapi.ExplainRequest) error {
+	data := *e.Data
+	if len(data) > adminapi.MaxData {
+		return adminapi.BadInput("data: has %d bytes; give at most the first %d, and the length of all in the header Content-Length",
+			len(data), adminapi.MaxData)
+	}
+	typed := false
+	for name := range e.Headers {
+		typed = typed || http.CanonicalHeaderKey(name) == "Content-Type"
+	}
+	if !typed {
+		r.Header.Set("Content-Type", formType)
+	}
+	r.ContentLength = int64(len(data))
+	if announced := r.Header.Get("Content-Length"); announced != "" {
+		n, err := strconv.ParseInt(announced, 10, 64)
+		if err != nil || n < 0 {
+			return adminapi.BadInput("headers: Content-Length: use the number of the body's bytes, or leave it out")
+		}
+		r.ContentLength = n
+	}
+	r.Header.Set("Content-Length", strconv.FormatInt(r.ContentLength, 10))
+	if r.ContentLength > 0 {
+		r.Body = &givenBody{data: data, left: r.ContentLength}
+	}
+	return nil
+}
+
+// errDataEnds is the error of a body of which a limiter reads more than the question has.
+var errDataEnds = errors.New("data: the body is longer by its Content-Length, and a limiter reads it to the end")
+
+// givenBody is a request's body of which a part may be missing.
+type givenBody struct {
+	data []byte // that is not read yet
+	left int64  // how long the body is from here on
+}
+
+// Read implements [io.Reader].
+func (b *givenBody) Read(p []byte) (n int, err error) {
+	switch {
+	case b.left == 0:
+		return 0, io.EOF
+	case len(b.data) == 0:
+		return 0, errDataEnds
+	}
+	n = copy(p[:min(int64(len(p)), b.left)], b.data)
+	b.data, b.left = b.data[n:], b.left-int64(n)
+	return n, nil
+}
+
+// Close implements [io.Closer].
+func (*givenBody) Close() error { return nil }

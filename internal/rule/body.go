@@ -61,6 +61,20 @@ func ReasonLabel(err error) string {
 	return reasonOther
 }
 
+// RefusalLabel returns in a word why a rule refuses a request without a decision: the label of the value that cannot be
+// used, see [ReasonLabel], empty_key, or early for 0-RTT data of TLS. It is empty for errors of another origin.
+func RefusalLabel(err error) string {
+	switch label := ReasonLabel(err); {
+	case label != reasonOther:
+		return label
+	case errors.Is(err, errEarly):
+		return "early"
+	case errors.Is(err, ErrEmptyKey):
+		return "empty_key"
+	}
+	return ""
+}
+
 // refuseUnusable returns the error of a request that is refused because a value that it has cannot be used.
 func refuseUnusable(err, wrapped error) error {
 	status := http.StatusBadRequest
