@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -22,9 +21,6 @@ const unnamedPeer = "@"
 func hasPeerAddress(r *http.Request) bool {
 	return r.RemoteAddr != "" && r.RemoteAddr[0] != unnamedPeer[0] && r.RemoteAddr[0] != '/'
 }
-
-// errEarly is the error of a request that came before the client's address is verified.
-var errEarly = errors.New("the client's address is not verified before the TLS handshake is complete")
 
 // isEarly reports whether a request came in early data of HTTP/3 (RFC 9000, section 8), whose sender's address may be
 // forged.

@@ -72,5 +72,8 @@ func Refuse(status int, reason error) caddyhttp.HandlerError {
 	return caddyhttp.HandlerError{StatusCode: status, Err: refusal{reason}}
 }
 
+// errEarly is the error of a request that came before the client's address is verified.
+var errEarly = errors.New("the client's address is not verified before the TLS handshake is complete")
+
 // IsRefusal reports whether an error is one of [Refuse].
 func IsRefusal(err error) bool { return errors.As(err, new(refusal)) }
