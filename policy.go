@@ -370,6 +370,10 @@ func (p *Policy) warnings() (texts []string) {
 		fix      = "; write {client_ip} (in JSON {http.vars.client_ip})"
 		ofClient = "policy %q: the key goes by the header %s, which clients can write, so that each request may have a quota of its own" +
 			fix + ", and in the global option servers name the proxies in front in trusted_proxies"
+		byAddress = "policy %q: the key goes by the request's body, and requests whose body the limit cannot read, but the application " +
+			"may, count by their address; write on_empty_key reject"
+		uncounted = "policy %q: the key goes by the request's body, and requests without the value are not counted; " +
+			"write on_empty_key reject"
 		ofConnection = "policy %q: the key has %s, which has the port of the connection, so that each connection has a quota of its own" + fix
 	)
 	for _, header := range p.parsed.Key.Headers() {
@@ -380,6 +384,12 @@ func (p *Policy) warnings() (texts []string) {
 			}
 			texts = append(texts, text)
 		}
+	}
+	switch onEmpty := rule.EmptyKey(p.OnEmptyKey); {
+	case p.parsed.Key.ReadsBody() && onEmpty == rule.EmptyKeyClientIP:
+		texts = append(texts, fmt.Sprintf(byAddress, p.Name))
+	case p.parsed.Key.ReadsBody() && onEmpty == rule.EmptyKeySkip:
+		texts = append(texts, fmt.Sprintf(uncounted, p.Name))
 	}
 	for _, name := range p.parsed.Key.Placeholders() {
 		if (name == remoteName || name == remotePortName) && !p.countsRunning() {

@@ -93,6 +93,9 @@ func subjectOf(handler caddyhttp.MiddlewareHandler) *routetrace.Subject {
 		}
 		s.Placeholders = routetrace.AppendNew(s.Placeholders, r.Placeholders()...)
 		s.Matches = append(s.Matches, r.Match)
+		if r.Key.ReadsBody() && !r.DryRun && r.OnEmptyKey == rule.EmptyKeyReject && !routetrace.Narrows(r.Match) {
+			s.Rejecting = routetrace.AppendNew(s.Rejecting, r.Policy.Name())
+		}
 	}
 	slices.Sort(s.Headers)
 	return s

@@ -1,6 +1,7 @@
 package routetrace
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,9 @@ type here struct {
 	stripped []string
 	below    string
 
+	// narrowed says that the requests are those of some methods or paths, or that this is not known.
+	narrowed bool
+
 	front headerWrites
 	open  []int // those of early that handlers to come are behind
 }
@@ -66,13 +70,14 @@ func (f *flow) beginRoute(route *caddyhttp.Route) {
 	if f.below == "" {
 		f.below = f.goneFrom(route.MatcherSets)
 	}
+	f.narrowed = f.narrowed || Narrows(route.MatcherSets)
 }
 
 // endRoute forgets what holds for the requests of the route alone. Requests that pass a terminal route, or one of a
 // group, do not come to the next one.
 func (f *flow) endRoute(route *caddyhttp.Route) {
 	before := f.leave()
-	f.below = before.below
+	f.below, f.narrowed = before.below, before.narrowed
 	if route.Group != "" || len(route.MatcherSets) > 0 {
 		f.answered, f.same = before.answered, before.same
 	}
@@ -146,6 +151,12 @@ func (f *flow) subject(s *Subject, place Place) {
 	case twice:
 		f.found.add(place, "the same limits stand twice in one list of handlers, so that each request is charged twice; "+
 			"leave one out, which may come from a snippet that is imported twice")
+	}
+	for _, policy := range s.Rejecting {
+		if !f.narrowed {
+			f.found.add(place, fmt.Sprintf("policy %q: on_empty_key reject refuses every request without the body's value, also GET of a page; "+
+				"write match method POST in the policy, or give the directive a matcher of methods or paths", policy))
+		}
 	}
 	if s.Unnamed && !twice {
 		f.found.unnamed = append(f.found.unnamed, place)

@@ -32,6 +32,10 @@ type Subject struct {
 	Matches []caddyhttp.MatcherSets
 	Usage   string
 
+	// Rejecting are the policies that refuse requests without a value of the body, and whose own matchers do not narrow
+	// the requests, see [Narrows].
+	Rejecting []string
+
 	// JSON is the handler's configuration.
 	JSON string
 
@@ -50,6 +54,7 @@ func Warnings(servers map[string]*caddyhttp.Server, subjectOf SubjectOf) []Warni
 		for i, p := range partsOf(servers[name]) {
 			f := &flow{subjectOf: subjectOf, found: found}
 			f.front.unknown = i > 0 // what was in front of error routes and named routes is not known
+			f.narrowed = i > 0
 			w := walk{server: serverText(name, servers[name]), visitor: f}
 			w.routes(p.routes, p.path, false, false)
 			found.addEarly(f.early)
