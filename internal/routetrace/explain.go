@@ -87,7 +87,7 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 	for i := range findings {
 		f := &findings[i]
 		explained := explainRule(f, peeks)
-		explained.Unusable, explained.NoBody = unusable[f.Rule], noBody && asksForBody(f)
+		explained.Unusable, explained.NoBody = unusable[f.Rule], noBody && f.AsksForBody()
 		e.report.Policies = append(e.report.Policies, explained)
 	}
 	goesOn = e.record(peeks)
@@ -197,11 +197,6 @@ func collectUnusable(l *gate.Limiter) (*gate.Limiter, map[*rule.Rule][]adminapi.
 	explained := *l
 	explained.Rules = &rules
 	return &explained, unusable
-}
-
-// asksForBody reports whether a rule asked for a value of the request's body.
-func asksForBody(f *rule.Finding) bool {
-	return f.Rule.UsesBody() && (f.Status != rule.NotMatched || len(f.Rule.MatchBody) > 0)
 }
 
 // Quota reports what a peek found.

@@ -82,6 +82,11 @@ type Finding struct {
 	Refused bool
 }
 
+// AsksForBody reports whether a value of the request's body had a part in the finding.
+func (f *Finding) AsksForBody() bool {
+	return f.Rule.UsesBody() && (f.Status != NotMatched || len(f.Rule.MatchBody) > 0)
+}
+
 // Status says what a rule does with a request.
 type Status int
 

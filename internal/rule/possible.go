@@ -69,7 +69,7 @@ func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool
 	for i, value := range values {
 		part := &t.parts[i]
 		switch {
-		case part.address && !t.prefixes.isShortened(value), part.field.kind == bodyField && !t.isOfBody(value):
+		case part.address && !t.prefixes.isShortened(value), part.field.kind == bodyField && !t.canBeOfBody(value):
 			return nil, false
 		case part.address:
 			addresses = append(addresses, value)
@@ -78,8 +78,8 @@ func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool
 	return addresses, true
 }
 
-// isOfBody reports whether a text can stand in keys as a value of the request's body.
-func (t *KeyTemplate) isOfBody(value string) bool {
+// canBeOfBody reports whether a text can stand in keys as a value of the request's body.
+func (t *KeyTemplate) canBeOfBody(value string) bool {
 	v := bodyvalue.New(value)
 	if t.Raw {
 		v = v.Exact()

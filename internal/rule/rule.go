@@ -181,6 +181,23 @@ func (r *Rule) planBody(plan *bodyplan.Plan) {
 // UsesBody reports whether a value of the body decides about the rule, which is one of a set.
 func (r *Rule) UsesBody() bool { return r.readsBody || len(r.MatchBody) > 0 }
 
+// BodyOptions lists the rule's options that go by values of the request's body.
+func (r *Rule) BodyOptions() (names []string) {
+	n := &r.Numbers
+	for _, option := range []struct {
+		name string
+		uses bool
+	}{
+		{"key", r.Key.ReadsBody()}, {"match", len(r.MatchBody) > 0}, {r.limitOption(), n.LimitFrom.isOfBody()},
+		{"burst", n.BurstFrom.isOfBody()}, {"weight", n.WeightFrom.isOfBody()},
+	} {
+		if option.uses {
+			names = append(names, option.name)
+		}
+	}
+	return names
+}
+
 // ReadsBody reports whether the set reads request bodies.
 func (s *Set) ReadsBody() bool { return !s.BodyPlan.IsEmpty() }
 

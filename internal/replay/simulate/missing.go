@@ -3,7 +3,9 @@ package simulate
 import (
 	"fmt"
 	"io/fs"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
@@ -19,10 +21,40 @@ type missingData struct {
 	unanswered       int64 // those without headers of the response
 	redactedKeys     []int64
 	redactedMatchers []int64
-	costs            []int64 // whose cost the log does not tell, by policy
-	files            bool    // some were looked for
+	costs            []int64         // whose cost the log does not tell, by policy
+	bodies           []missingBodies // of requests, by policy
+	files            bool            // some were looked for
+
+	played  int64 // requests, with the one that is being played
+	hasBody bool  // that one may have had a body
 
 	responseAsked, responseKnown bool // of the request that is being played
+}
+
+// missingBodies counts the requests that a policy would have asked for their bodies.
+type missingBodies struct {
+	options  []string // of the policy that go by bodies
+	requests int64
+	last     int64 // the number of the last of them among those that were played
+}
+
+// begin begins a request that is played.
+func (m *missingData) begin(e *accesslog.Entry) {
+	m.played++
+	length, known := e.Header["Content-Length"]
+	switch {
+	case known:
+		m.hasBody = !slices.Equal(length, []string{"0"})
+	default:
+		m.hasBody = e.Method != http.MethodGet && e.Method != http.MethodHead
+	}
+}
+
+// addBody counts that a policy asks for the body of the request that is played.
+func (m *missingData) addBody(policy int) {
+	if b := &m.bodies[policy]; m.hasBody && b.last != m.played {
+		b.requests, b.last = b.requests+1, m.played
+	}
 }
 
 // add counts a request that was played.
@@ -64,6 +96,9 @@ func (s *Simulation) Warnings() (sentences []string) {
 	}
 	for i, requests := range m.redactedKeys {
 		warn(requests, "policy %s: requests whose key %s is made of a redacted value, so that they count as one client", s.policies[i].Name, display.EscapeShort(s.policies[i].Key(), shownText))
+	}
+	for i, b := range m.bodies {
+		warn(b.requests, "policy %s: requests whose body its %s would go by, which a log lacks, so that they were played as without one", s.policies[i].Name, strings.Join(b.options, " and "))
 	}
 	for i, requests := range m.costs {
 		warn(requests, "policy %s: requests whose cost %s, so that the fallback of cost counts, %d, after an error at least the weight", s.policies[i].Name, s.untoldText(i), s.rules[i].Cost.Fallback)

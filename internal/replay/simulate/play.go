@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -18,6 +19,7 @@ import (
 func (s *Simulation) Play(e *accesslog.Entry) *replay.Verdict {
 	s.endUntil(e.Time)
 	s.now, s.entry = e.Time, e
+	s.missing.begin(e)
 	v, host := &s.verdict, e.Host
 	if host == "" {
 		host = s.host
@@ -57,13 +59,18 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	v := &visit{limiter: l, request: request, repl: repl}
 	evaluation := rule.Evaluation{Enforced: s.checks[:0], OnFinding: s.onFinding}
+	if l.Rules.ReadsBody() { // of which a log has none
+		body := l.BeginBody(new(routetrace.DiscardWriter), request, repl)
+		defer body.End()
+		evaluation.Body = body
+	}
 	switch action, err := l.Evaluate(request, repl, &evaluation); {
 	case action == gate.AsksUsage || action == gate.ReturnsFromChallenge:
 		return false, nil
 	case action == gate.Exempt:
 		verdict.Outcome = replay.Exempt
 		return true, nil
-	case errors.Is(err, rule.ErrEmptyKey):
+	case rule.IsRefusal(err): // of an empty key, or a parameter of the query in place of the body's value
 		verdict.Outcome, s.refused = replay.Rejected, http.StatusBadRequest
 		return false, nil
 	case err != nil:
@@ -85,10 +92,16 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 	return true, nil
 }
 
-// noteSkipped adds a policy that a request is left out of because its key is empty. A request that an
-// earlier policy refuses does not come to it.
-func (s *Simulation) noteSkipped(f rule.Finding) {
-	if !f.Refused && (f.Status == rule.Skipped || errors.Is(f.Err, rule.ErrEmptyKey)) {
+// noteFinding counts a policy that goes by the request's body, and adds one that a request is left out of because its key
+// is empty. A request that an earlier policy refuses does not come to it.
+func (s *Simulation) noteFinding(f rule.Finding) {
+	if f.Refused {
+		return
+	}
+	if f.AsksForBody() {
+		s.missing.addBody(s.indices[f.Rule.Policy.Name()])
+	}
+	if f.Status == rule.Skipped || errors.Is(f.Err, rule.ErrEmptyKey) {
 		s.note(f.Rule.Policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: f.DryRun})
 	}
 }

@@ -76,7 +76,7 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 		ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{}, limiterOf: limiterOf,
 		only: only, end: end, skipped: skipped, log: reduced.log,
 	}
-	s.tracer.OnLimiter, s.onFinding = s.onLimiter, s.noteSkipped
+	s.tracer.OnLimiter, s.onFinding = s.onLimiter, s.noteFinding
 	memory := memory.NewOnClock(func() int64 { return s.now })
 	memory.Limit(math.MaxInt64, nil)
 	s.store = failover.New(nil, memory, failover.Options{})
@@ -122,7 +122,11 @@ func (s *Simulation) addServers(ctx caddy.Context, reduced *reducedConfig) error
 			s.ports[port] = append(s.ports[port], server)
 		}
 		limited = limited || server.plan.HasLimiter()
-		server.plan.Limiters(s.addLimiter)
+		server.plan.Limiters(func(l *gate.Limiter) bool {
+			kept := s.addLimiter(l)
+			server.repeatable = server.repeatable && !l.Rules.ReadsBody() // its placeholders stay with the request
+			return kept
+		})
 		if server.plan.HasLimiter() {
 			s.limited = append(s.limited, server)
 			s.inputs.Add(server.plan)
@@ -154,6 +158,8 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	settings := r.Policy.Settings
 	if index, known := s.indices[settings.Name]; known {
 		s.policies[index].AddHandler(routetrace.DescribeHandler(r))
+		bodies := &s.missing.bodies[index]
+		bodies.options = routetrace.AppendNew(bodies.options, r.BodyOptions()...)
 		return
 	}
 	s.indices[settings.Name] = len(s.policies)
@@ -162,6 +168,7 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	s.policies = append(s.policies, result)
 	s.missing.redactedKeys = append(s.missing.redactedKeys, 0)
 	s.missing.costs = append(s.missing.costs, 0)
+	s.missing.bodies = append(s.missing.bodies, missingBodies{options: r.BodyOptions()})
 }
 
 // Policy returns the policy of an index in [Simulation.Policies].
