@@ -67,7 +67,9 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 }
 
 // isOfBody reports whether the value is one of the request's body.
-func (p *Placeholder) isOfBody() bool { return p.field.kind == bodyField || p.field.kind == tokensField }
+func (p *Placeholder) isOfBody() bool {
+	return p.field.kind == bodyField || p.field.kind == tokensField
+}
 
 // firstRequests is after how many empty values a placeholder's name is reported as probably wrong.
 const firstRequests = 100
