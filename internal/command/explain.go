@@ -113,7 +113,7 @@ func (i *invocation) readData(text string) (begin adminapi.Data, length int64, e
 		if err != nil {
 			return nil, 0, err
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }() // it was only read
 		source = file
 	}
 	if begin, err = io.ReadAll(io.LimitReader(source, adminapi.MaxData)); err != nil {
