@@ -119,7 +119,9 @@ func TestBody_emptyKey(t *testing.T) {
 		{"another charset", http.MethodPost, `{"user":"bob"}`, ofJSON + "; charset=utf-16", 415, 415},
 		{"too much", http.MethodPost, `{"user":"` + strings.Repeat("b", 1<<20) + `"}`, ofJSON, 413, 413},
 	} {
-		send := func(path string) caddytest.Response { return n.Send(t, test.method, n.URL+path, test.text, test.contentType) }
+		send := func(path string) caddytest.Response {
+			return n.Send(t, test.method, n.URL+path, test.text, test.contentType)
+		}
 		assert.ErrorIf(t, send("/client_ip").Status != 200, "%s: on_empty_key client_ip refuses", test.what)
 		a := send("/reject")
 		assert.ErrorIf(t, a.Status != test.reject, "%s: on_empty_key reject answers %v, want %d", test.what, a, test.reject)
