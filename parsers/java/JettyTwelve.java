@@ -1,0 +1,19 @@
+import jakarta.servlet.MultipartConfigElement;
+import java.net.InetSocketAddress;
+import org.eclipse.jetty.ee10.servlet.ServletContextHandler;
+import org.eclipse.jetty.ee10.servlet.ServletHolder;
+import org.eclipse.jetty.server.Server;
+
+/** Jetty 12: JettyTwelve PORT. */
+public final class JettyTwelve {
+    public static void main(String[] arguments) throws Exception {
+        System.out.println("Jetty " + org.eclipse.jetty.util.Jetty.VERSION);
+        Server server = new Server(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])));
+        ServletContextHandler context = new ServletContextHandler();
+        ServletHolder holder = new ServletHolder(new Reader());
+        holder.getRegistration().setMultipartConfig(new MultipartConfigElement("/tmp"));
+        context.addServlet(holder, "/*");
+        server.setHandler(context);
+        server.start();
+    }
+}
