@@ -3,7 +3,7 @@
 //
 // The first element of a path is the way to read, the header X-Asked the name that is asked for.
 
-require_once '/usr/share/php/Illuminate/autoload.php'; // Debian's, which loads Symfony's too
+const LOADER = '/usr/share/php/Illuminate/autoload.php'; // Debian's, of Laravel and Symfony
 
 function answer($value): string
 {
@@ -65,9 +65,13 @@ function read(string $way, string $asked)
 }
 
 if (PHP_SAPI === 'cli') {
+    require_once LOADER;
     echo 'PHP ', PHP_VERSION, ', Symfony ', Symfony\Component\HttpKernel\Kernel::VERSION,
         ', Laravel ', Illuminate\Foundation\Application::VERSION, "\n";
     pcntl_exec(PHP_BINARY, ['-d', 'display_errors=0', '-d', 'log_errors=0', '-S', '127.0.0.1:' . $argv[1], __FILE__]);
+}
+if (preg_match('~^/(symfony|laravel)-~', $_SERVER['REQUEST_URI'])) {
+    require_once LOADER;
 }
 header('Content-Type: text/plain');
 try {

@@ -1,0 +1,3 @@
+package main
+
+func (h *harness) writeResults(string) error { return nil }
