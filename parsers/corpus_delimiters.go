@@ -21,11 +21,8 @@ func multipartBodies() (all []sample) {
 		all = append(all,
 			multipart(name+" in the field", "email", part("email", "a"+lookalike+"foo")+end),
 			multipart(name+" at the field's end", "email", part("email", "a"+lookalike)+end),
-			multipart(name+" at the field's begin", "email", part("email", lookalike+"a")+end),
 			multipart(name+" and a part in the field", "email", part("email", "a"+lookalike+inner)+end),
-			multipart(name+" and a part in another field", "email", part("x", "q"+lookalike+inner)+part("email", "a")+end),
-			multipart(name+" and a part in a field behind", "email", part("email", "a")+part("x", "q"+lookalike+inner)+end),
-			multipart(name+" and a part in a file", "email", headPart(`form-data; name="x"; filename="y"`, "Content-Type: application/octet-stream\r\n", "q"+lookalike+inner)+part("email", "a")+end))
+			multipart(name+" and a part in another field", "email", part("x", "q"+lookalike+inner)+part("email", "a")+end))
 	}
 	a, b, x := part("email", "a"), part("email", "b"), part("x", "1")
 	lines := func(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }

@@ -70,7 +70,7 @@ func documentBodies() (all []sample) {
 		`{"x":[1 2],"model":"a"}`, `{"x":[1:2],"model":"a"}`, `{"x":{"y"},"model":"a"}`, `{"x":[},"model":"a"}`, `{"x":{],"model":"a"}`, `{"x":"\u12","model":"a"}`, `{"x":"\u12g4","model":"a"}`, `{"x\u0000":1,"model":"a"}`, `{"":1,"model":"a"}`,
 		`{"model":"a"`, `{"model":"a`, `{"model":`, `{"model"`, `{"mod`, `{`, `{"model":"a","x"`, `{"model":"a","x":[`, `{"model":"a","x":"`, `"model":"a"`, `"model":"a"}`, `model=a`, `model: a`, `"a"`, `"model"`, `1`, `null`, `true`, `[]`, `{}`, `[` + plain + `]`, `[` + plain + `,{"model":"b"}]`, `[[` + plain + `]]`,
 		`["model","a"]`, `[["model","a"]]`, "", " ", "\n", "\x00", `(` + plain + `)`, `while(1);` + plain, `)]}',` + "\n" + plain, `callback(` + plain + `)`, `data: ` + plain, "\x1e" + plain + "\n", `{}` + plain, `null` + plain, plain + plain,
-		 `{"$ref":"#/x","x":{"model":"b"},"model":"a"}`, `{"model":"a","_method":"PUT"}`, `{"x":"&model=b&","model":"a"}`, `<model>b</model>`, "---\nmodel: a\n", `{"^o":"Object","model":"a"}`, `{"^#1":["x"],"model":"a"}`,
+		`{"$ref":"#/x","x":{"model":"b"},"model":"a"}`, `{"model":"a","_method":"PUT"}`, `{"x":"&model=b&","model":"a"}`, `<model>b</model>`, "---\nmodel: a\n", `{"^o":"Object","model":"a"}`, `{"^#1":["x"],"model":"a"}`,
 	} {
 		name := "body " + quoteShort(body)
 		all = append(all, document(name, "model", body))

@@ -39,7 +39,7 @@ var spellings = map[string][]string{
 	},
 }
 
-// fieldNames returns forms with each spelling: alone, before and behind the asked name, in the body and in the query.
+// fieldNames returns forms with each spelling, alone and beside the asked name, in the body and in the query.
 func fieldNames() (all []sample) {
 	for _, asked := range []string{"email", "user_email", "user[email]"} {
 		for _, spelling := range spellings[asked] {
@@ -57,24 +57,18 @@ func spelled(asked, spelling string) (all []sample) {
 	escaped := escape(spelling)
 	all = append(all,
 		urlencoded(name+", escaped, alone", asked, escaped+"=b"),
-		urlencoded(name+", escaped, behind", asked, asked+"=a&"+escaped+"=b"),
-		urlencoded(name+", escaped, before", asked, escaped+"=b&"+asked+"=a"))
+		urlencoded(name+", escaped, behind", asked, asked+"=a&"+escaped+"=b"))
 	if escaped != spelling && isPrintable(spelling) {
-		all = append(all,
-			urlencoded(name+", raw, alone", asked, spelling+"=b"),
-			urlencoded(name+", raw, behind", asked, asked+"=a&"+spelling+"=b"))
+		all = append(all, urlencoded(name+", raw, before", asked, spelling+"=b&"+asked+"=a"))
 	}
 	if !strings.Contains(spelling, `"`) {
 		all = append(all,
 			multipart(name+", alone", asked, part(spelling, "b")+end),
-			multipart(name+", behind", asked, part(asked, "a")+part(spelling, "b")+end),
 			multipart(name+", before", asked, part(spelling, "b")+part(asked, "a")+end))
 	}
 	beside := urlencoded(name+", in the query", asked, asked+"=a")
 	beside.query = escaped + "=b"
-	alone := urlencoded(name+", in the query, alone", asked, "other=a")
-	alone.query = escaped + "=b"
-	return append(all, beside, alone)
+	return append(all, beside)
 }
 
 // isPrintable reports whether a text is printable ASCII, without blanks.

@@ -32,12 +32,11 @@ func phpServers() []*server {
 			name: "PHP, Symfony, Laravel", suite: suite,
 			packages:  []string{php + "-cli", php + "-mbstring", php + "-opcache", "php-symfony-http-foundation", "php-laravel-framework"},
 			command:   []string{php, "/srv/parsers/php/server.php", "{port}"},
-			forms:     []string{"POST", "REQUEST", "symfony-request", "laravel-input", "laravel-post"},
-			documents: []string{"json", "symfony-json", "laravel-input", "laravel-json"},
+			forms:     []string{"POST", "REQUEST", "laravel-input"},
+			documents: []string{"json", "symfony-json", "laravel-input"},
 		}
 	}
 	older, newer := of(oldSuite, "php8.2"), of(newSuite, "php8.4")
-	newer.packages = slices.DeleteFunc(newer.packages, func(name string) bool { return name == "php8.4-opcache" })
 	newer.forms, newer.documents = append(newer.forms, "symfony-payload"), append(newer.documents, "symfony-payload")
 	return []*server{older, newer}
 }

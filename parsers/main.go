@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 )
 
 func main() {
@@ -26,9 +28,9 @@ func main() {
 	write := flag.Bool("write", false, "write results.md")
 	flag.BoolVar(&h.verbose, "v", false, "print all answers")
 	flag.StringVar(&h.only, "sample", "", "send only samples whose names have this `text`")
-	parallel := flag.Int("parallel", 4, "run so `many` servers at once")
+	parallel := flag.Int("parallel", 6, "run so `many` servers at once")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := h.run(ctx, flag.Args(), *parallel, *write)
 	stop()
 	if err != nil {
@@ -133,6 +135,7 @@ func (h *harness) read() (err error) {
 
 // meet runs a server and asks it for all samples.
 func (h *harness) meet(ctx context.Context, s *server) {
+	begin := time.Now()
 	w, found, err := h.runServer(ctx, s)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,7 +145,7 @@ func (h *harness) meet(ctx context.Context, s *server) {
 	}
 	h.rows[s] = w
 	h.found = append(h.found, found...)
-	fmt.Printf("%-60s %-40.40s %6d answers, %d differ\n", s, w.version, w.asked, w.differing)
+	fmt.Printf("%-60s %6d answers in %5.1f s, %d differ; %s\n", s, w.asked, time.Since(begin).Seconds(), w.differing, w.version)
 }
 
 func (h *harness) runServer(ctx context.Context, s *server) (w row, found []disagreement, err error) {

@@ -26,7 +26,7 @@ func serveGin(address string) error {
 		asked := c.GetHeader("X-Asked")
 		value, ok := c.GetPostForm(asked)
 		if asked == "user[email]" {
-			value, ok = c.PostFormMap("user")["email"], len(c.PostFormMap("user")) > 0
+			value, ok = c.PostFormMap("user")["email"]
 		}
 		if !ok {
 			tell(c, "none", nil)

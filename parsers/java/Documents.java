@@ -71,7 +71,7 @@ public final class Documents {
     }
 
     public static void main(String[] arguments) throws Exception {
-        System.out.println("Jackson " + com.fasterxml.jackson.databind.cfg.PackageVersion.VERSION + arguments[1]);
+        System.out.println("Jackson " + com.fasterxml.jackson.databind.cfg.PackageVersion.VERSION);
         HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])), 50);
         server.createContext("/", exchange -> {
             int status = 200;

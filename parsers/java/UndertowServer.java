@@ -4,7 +4,9 @@ import io.undertow.server.handlers.BlockingHandler;
 import io.undertow.server.handlers.form.FormData;
 import io.undertow.server.handlers.form.FormDataParser;
 import io.undertow.server.handlers.form.FormParserFactory;
+import java.io.InputStream;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
 
 /** Undertow, the server of WildFly: UndertowServer PORT. */
@@ -16,7 +18,11 @@ public final class UndertowServer {
         if (parser == null) return null;
         FormData.FormValue value = parser.parseBlocking().getFirst(exchange.getRequestHeaders().getFirst("X-Asked"));
         if (value == null) return null;
-        return value.isFileItem() ? Map.of("file", String.valueOf(value.getFileName())) : value.getValue();
+        if (!value.isFileItem()) return value.getValue();
+        if (value.getFileName() != null) return Map.of("file", value.getFileName());
+        try (InputStream large = value.getFileItem().getInputStream()) { // a large value
+            return new String(large.readAllBytes(), StandardCharsets.UTF_8);
+        }
     }
 
     public static void main(String[] arguments) {

@@ -159,5 +159,4 @@ function versions() {
 }
 
 console.log(versions())
-process.on('uncaughtException', error => console.error(error))
 await servers[framework]()

@@ -55,12 +55,9 @@ function read(string $way, string $asked)
         'POST' => at($_POST, $asked),
         'REQUEST' => at($_REQUEST, $asked),
         'json' => at(decoded(), $asked),
-        'symfony-request' => at(symfony()->request->all(), $asked),
         'symfony-json' => at(symfony()->toArray(), $asked),
         'symfony-payload' => at(symfony()->getPayload()->all(), $asked),
         'laravel-input' => laravel()->input($dotted),
-        'laravel-post' => laravel()->post($dotted),
-        'laravel-json' => laravel()->json($dotted),
     };
 }
 
@@ -68,7 +65,9 @@ if (PHP_SAPI === 'cli') {
     require_once LOADER;
     echo 'PHP ', PHP_VERSION, ', Symfony ', Symfony\Component\HttpKernel\Kernel::VERSION,
         ', Laravel ', Illuminate\Foundation\Application::VERSION, "\n";
-    pcntl_exec(PHP_BINARY, ['-d', 'display_errors=0', '-d', 'log_errors=0', '-S', '127.0.0.1:' . $argv[1], __FILE__]);
+    $settings = ['extension=mbstring', 'zend_extension=opcache', 'display_errors=0', 'log_errors=0'];
+    $options = array_merge(...array_map(fn ($setting) => ['-d', $setting], $settings));
+    pcntl_exec(PHP_BINARY, [...$options, '-q', '-S', '127.0.0.1:' . $argv[1], __FILE__]);
 }
 if (preg_match('~^/(symfony|laravel)-~', $_SERVER['REQUEST_URI'])) {
     require_once LOADER;
