@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"regexp"
 	"strings"
 )
 
@@ -60,10 +61,13 @@ func (a answer) String() string {
 	return "refused: " + a.text
 }
 
-// isNumber reports whether the answer, a number or a text that is one, has the value of another number.
+// plainNumber is a number as this module writes those of documents.
+var plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?$`)
+
+// isNumber reports whether the answer, a number or the text of one, has the value of a number that is told.
 func (a answer) isNumber(text string) bool {
 	const longest = 100 // no exponent of the corpus is longer, and a rational number has as many digits as the exponent says
-	if len(a.text) > longest || a.kind != answerNumber && a.kind != answerText {
+	if len(a.text) > longest || a.kind != answerNumber && a.kind != answerText || !plainNumber.MatchString(text) {
 		return false
 	}
 	got, ok := new(big.Rat).SetString(a.text)

@@ -119,12 +119,12 @@ func (h *harness) read() (err error) {
 		}
 		var field, path told
 		if s.field != "" {
-			if field, err = readField(s); err != nil {
+			if field, err = readField(&s); err != nil {
 				return err
 			}
 		}
 		if s.path != "" {
-			if path, err = readPath(s); err != nil {
+			if path, err = readPath(&s); err != nil {
 				return err
 			}
 		}
@@ -206,9 +206,9 @@ func (h *harness) toldFor(i int, asked string) told {
 	switch s := &h.samples[i]; {
 	case s.field == "":
 		return path
-	case s.path == "", field.kind >= toldText:
+	case s.path == "", field.kind == toldText:
 		return field
-	case path.kind >= toldText, asked == s.path && asked != s.field:
+	case path.kind == toldText, asked == s.path && asked != s.field:
 		return path
 	case path.kind == toldAbsent:
 		return path

@@ -3,8 +3,8 @@ package main
 import (
 	"net/http"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/formbody"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // told is what this module makes of a request.
@@ -21,8 +21,6 @@ const (
 	toldAbsent toldKind = iota
 	toldUnreadable
 	toldText
-	toldNumber
-	toldWord
 )
 
 // String returns what is told in the table of disagreements.
@@ -32,73 +30,44 @@ func (t told) String() string {
 		return "absent"
 	case toldUnreadable:
 		return "unreadable: " + t.reason
-	case toldText:
+	default:
 		return quoteShort(t.text)
 	}
-	return t.text
 }
 
 // fold returns a text as a key.
-func fold(text string) string { return formbody.FoldKey(text) }
+func fold(text string) string { return bodyvalue.FoldKey(text) }
 
 // readField returns what {form.<name>} has in a request.
-func readField(s sample) (told, error) {
-	name, err := formbody.ParseName(s.field)
-	if err != nil {
-		return told{}, err
-	}
-	var plan formbody.Plan
-	plan.Add(name)
-	value := plan.Read(formbody.TypeOf(http.Header{"Content-Type": s.types}), s.query, []byte(s.body))[0]
-	return fromForm(value), nil
-}
+func readField(s *sample) (told, error) { return read("form."+s.field, s) }
 
 // readPath returns what {json.<path>} has in a request.
-func readPath(s sample) (told, error) {
-	path, err := jsonbody.ParsePath(s.path)
+func readPath(s *sample) (told, error) { return read("json."+s.path, s) }
+
+func read(name string, s *sample) (told, error) {
+	source, err := bodyplan.ParseSource(bodyplan.Prefix + name)
 	if err != nil {
 		return told{}, err
 	}
-	first, err := formbody.ParseName(path.First())
-	if err != nil {
-		return told{}, err
-	}
-	header := formbody.TypeOf(http.Header{"Content-Type": s.types})
+	var plan bodyplan.Plan
+	number := plan.Add(source)
+	t, reason := plan.TypeOf(http.Header{"Content-Type": s.types})
+	var values *bodyplan.Values
 	switch {
-	case header.Reason() != formbody.ReasonNone:
-		return fromForm(formbody.Unreadable(header.Reason())), nil
-	case header.Format() != formbody.FormatJSON:
-		return fromForm(formbody.Unreadable(formbody.ReasonType)), nil
-	case first.InQuery(s.query):
-		return fromForm(formbody.Unreadable(formbody.ReasonQuery)), nil
-	}
-	var plan jsonbody.RequestPlan
-	plan.AddPath(path)
-	return fromDocument(plan.ReadRequest([]byte(s.body)).Value(0)), nil
-}
-
-func fromForm(v formbody.Value) told {
-	switch v.Kind() {
-	case formbody.KindAbsent:
-		return told{}
-	case formbody.KindUnreadable:
-		return told{kind: toldUnreadable, reason: v.Reason().String()}
+	case s.body == "":
+		values = plan.Absent(s.query)
+	case reason != bodyvalue.ReasonNone:
+		values = plan.Unread(reason, s.query)
 	default:
-		return told{kind: toldText, text: v.Text(), exact: v.Exact().Kind() == formbody.KindText}
+		values = plan.Read(t, s.query, []byte(s.body))
 	}
-}
-
-func fromDocument(v jsonbody.Value) told {
-	switch v.Kind() {
-	case jsonbody.KindAbsent:
-		return told{}
-	case jsonbody.KindUnreadable:
-		return told{kind: toldUnreadable, reason: v.Reason().String()}
-	case jsonbody.KindNumber:
-		return told{kind: toldNumber, text: v.Text(), exact: true}
-	case jsonbody.KindWord:
-		return told{kind: toldWord, text: v.Text(), exact: true}
+	value := values.Value(number)
+	switch value.Kind() {
+	case bodyvalue.KindAbsent:
+		return told{}, nil
+	case bodyvalue.KindUnreadable:
+		return told{kind: toldUnreadable, reason: value.Reason().String()}, nil
 	default:
-		return fromForm(formbody.NewValue(v.Text()))
+		return told{kind: toldText, text: value.Text(), exact: value.Exact().Kind() == bodyvalue.KindText}, nil
 	}
 }

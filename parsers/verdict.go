@@ -22,8 +22,8 @@ func judge(t told, a answer) verdict {
 		return verdictStricter
 	case t.kind == toldAbsent:
 		return verdictDiffers
-	case t.kind == toldNumber && a.isNumber(t.text),
-		a.text == t.text,
+	case a.text == t.text,
+		a.isNumber(t.text),
 		!t.exact && a.kind == answerText && fold(a.text) == fold(t.text):
 		return verdictEqual
 	}
