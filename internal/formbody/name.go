@@ -1,6 +1,7 @@
 package formbody
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"unicode"
@@ -15,7 +16,8 @@ import (
 // others cut at NUL or strip "?". So a name is taken as a list of its elements, that is of what is left between
 // separators, in one case. Two names conflict if their lists are equal. They also do if one list begins the other and
 // the longer name goes on with a bracket, a dot, a blank or NUL, which makes an object of the shorter one for some.
-// They do not if the longer one goes on with "_": email and email_confirmation are two fields.
+// They do not if the longer one goes on with "_": email and email_confirmation are two fields. What stands behind the last
+// element makes an object of the field for some too, but for the brackets of a list: email[x] and "email[ ]", not email[].
 type Name struct {
 	text    string
 	pattern string // the elements with a joint between them
@@ -80,6 +82,7 @@ func (n Name) mayBegin(c byte) bool {
 func (n Name) compare(field []byte) match {
 	rest := n.pattern
 	begun, pending, hard := false, false, false
+	var tail []byte // behind the last element
 	for len(field) > 0 {
 		r, size := rune(field[0]), 1
 		if r >= utf8.RuneSelf {
@@ -104,14 +107,26 @@ func (n Name) compare(field []byte) match {
 		if rest = cutFolded(rest, r); rest == noMatch {
 			return matchNone
 		}
+		tail = field
 	}
 	switch {
+	case rest == "" && !isTail(tail):
+		return matchPrefix
 	case rest == "":
 		return matchEqual
 	case begun && rest[0] == hardJoint:
 		return matchPrefix
 	}
 	return matchNone
+}
+
+// isTail reports whether separators behind a name leave the field a text, or a list of one, for all.
+func isTail(text []byte) bool {
+	switch string(text) {
+	case "", "]", "[]", "][]":
+		return true
+	}
+	return !bytes.ContainsFunc(text, func(r rune) bool { return separatorOf(r) == separatorHard })
 }
 
 // noMatch is no rest of a pattern.

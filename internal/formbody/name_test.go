@@ -1,6 +1,7 @@
 package formbody
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -26,8 +27,17 @@ func TestName_compare(t *testing.T) {
 		{"email", "email", matchEqual},
 		{"email", "EMAIL", matchEqual},
 		{"email", "[[email", matchEqual},
-		{"email", "email]..", matchEqual},
-		{"email", "\ufeff?email\x00", matchEqual},
+		{"email", "email]", matchEqual},
+		{"email", "email[]", matchEqual},
+		{"email", "\ufeff?email", matchEqual},
+		{"email", "email]..", matchPrefix},
+		{"email", "email[", matchPrefix},
+		{"email", "email[ ]", matchPrefix},
+		{"email", "email[[]]", matchPrefix},
+		{"email", "email.", matchPrefix},
+		{"email", "email_.", matchPrefix},
+		{"email", "email\x00", matchPrefix},
+		{"email", "email\u00a0", matchPrefix},
 		{"email", "\u00a0_email_", matchEqual},
 		{"email", "\x1femail", matchEqual},
 		{"email", "", matchNone},
@@ -50,6 +60,9 @@ func TestName_compare(t *testing.T) {
 		{"user[email]", "user.email", matchEqual},
 		{"user[email]", "user_email", matchEqual},
 		{"user[email]", "USER][EMAIL", matchEqual},
+		{"user[email]", "user[email][]", matchEqual},
+		{"user[email]", "user[email]]", matchPrefix},
+		{"user[email]", "user[email] ", matchPrefix},
 		{"user[email]", "user", matchPrefix},
 		{"user[email]", "user[]", matchPrefix},
 		{"user[email]", "use", matchNone},
@@ -102,6 +115,12 @@ func conflictsBy(name, longer string, empty bool) bool {
 	return false
 }
 
+// isTailBy reports whether nothing behind the last element of a name makes an object of the field.
+func isTailBy(name string) bool {
+	tail := name[len(strings.TrimRightFunc(name, isSeparator)):]
+	return tail == name || slices.Contains([]string{"]", "[]", "][]"}, tail) || !strings.ContainsFunc(tail, isHard)
+}
+
 // FuzzName_compare compares with elements that are cut and joined.
 func FuzzName_compare(f *testing.F) {
 	for _, asked := range []string{"email", "user[email]", "_", "É.x", "a_b c"} {
@@ -116,9 +135,9 @@ func FuzzName_compare(f *testing.F) {
 		}
 		want := matchNone
 		switch {
-		case listOf(asked) == listOf(field):
+		case listOf(asked) == listOf(field) && isTailBy(field):
 			want = matchEqual
-		case conflictsBy(asked, field, true), conflictsBy(field, asked, false):
+		case listOf(asked) == listOf(field), conflictsBy(asked, field, true), conflictsBy(field, asked, false):
 			want = matchPrefix
 		}
 		assert.Equal(t, name.compare([]byte(field)), want, "%q compared with %q", field, asked)
