@@ -158,7 +158,7 @@ const (
 
 // asciiSeparators are those of ASCII. The four control characters from 0x1c on are blanks for Python.
 var asciiSeparators = [utf8.RuneSelf]separator{
-	'_': separatorSoft, '?': separatorSoft,
+	'_': separatorSoft, '?': separatorSoft, '!': separatorSoft, // Spring takes !email for the default of email
 	'[': separatorHard, ']': separatorHard, '.': separatorHard, 0: separatorHard,
 	' ': separatorHard, '\t': separatorHard, '\n': separatorHard, '\v': separatorHard, '\f': separatorHard, '\r': separatorHard,
 	0x1c: separatorHard, 0x1d: separatorHard, 0x1e: separatorHard, 0x1f: separatorHard,

@@ -39,6 +39,8 @@ func TestName_compare(t *testing.T) {
 		{"email", "email\x00", matchPrefix},
 		{"email", "email\u00a0", matchPrefix},
 		{"email", "\u00a0_email_", matchEqual},
+		{"email", "!email", matchEqual},
+		{"email", "email!x", matchNone},
 		{"email", "\x1femail", matchEqual},
 		{"email", "", matchNone},
 		{"email", "_", matchNone},
@@ -99,7 +101,7 @@ func listOf(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.Map(bodyvalue.FoldRune, name), isSeparator), "\x00")
 }
 
-func isSeparator(r rune) bool { return r == '_' || r == '?' || isHard(r) }
+func isSeparator(r rune) bool { return strings.ContainsRune("_?!", r) || isHard(r) }
 
 func isHard(r rune) bool {
 	return strings.ContainsRune("[].\x00\ufeff\x1c\x1d\x1e\x1f", r) || unicode.IsSpace(r)
