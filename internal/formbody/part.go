@@ -89,14 +89,14 @@ func hasControl(line []byte) bool {
 }
 
 // readDisposition reads a Content-Disposition (RFC 7578, section 4.2). Parsers differ over names without quotes,
-// backslashes, parameters with an asterisk (RFC 5987), and find "name=" within other names.
+// backslashes, parameters with an asterisk (RFC 5987), and find "name=" within other names. Netty ends names at a comma.
 func (p *part) readDisposition(value []byte) bodyvalue.Reason {
 	rest, ok := bytes.CutPrefix(value, []byte(`form-data; name="`))
 	if !ok || bytes.ContainsAny(rest, `\*`) || !utf8.Valid(rest) {
 		return bodyvalue.ReasonDisposition
 	}
 	p.name, rest, ok = bytes.Cut(rest, []byte(`"`))
-	if !ok || bytes.ContainsAny(p.name, `;='`) || bytes.ContainsFunc(p.name, unicode.IsControl) {
+	if !ok || bytes.ContainsAny(p.name, `;,='`) || bytes.ContainsFunc(p.name, unicode.IsControl) {
 		return bodyvalue.ReasonDisposition
 	}
 	if len(rest) == 0 {
@@ -136,7 +136,7 @@ func (p *part) readType(value []byte) bodyvalue.Reason {
 	if !ok || containsASCII(value, "multipart/") || containsASCII(value, "message/") {
 		return bodyvalue.ReasonPartType
 	}
-	p.isTyped, p.isText = true, equalASCII(mediaType, "text/plain")
+	p.isTyped, p.isText = true, string(mediaType) == "text/plain" // in another case it is no text for aiohttp
 	for len(parameters) > 0 {
 		var next parameter
 		if next, parameters, ok = cutParameter(parameters); !ok {
