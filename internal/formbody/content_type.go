@@ -20,7 +20,7 @@ type Format uint8
 // The formats that are read.
 const (
 	FormatNone       Format = iota // none of these, see [Type.Reason]
-	FormatJSON                     // application/json and application/*+json
+	FormatJSON                     // application/json and application/*+json, but for application/x*+json
 	FormatURLEncoded               // application/x-www-form-urlencoded
 	FormatMultipart                // multipart/form-data
 )
@@ -124,11 +124,14 @@ func formatOf(mediaType []byte) Format {
 		}
 	}
 	const prefix, suffix = "application/", "+json"
-	if n := len(mediaType) - len(suffix); n > len(prefix) && equalASCII(mediaType[:len(prefix)], prefix) &&
-		equalASCII(mediaType[n:], suffix) {
-		return FormatJSON
+	n := len(mediaType) - len(suffix)
+	switch {
+	case n <= len(prefix), !equalASCII(mediaType[:len(prefix)], prefix), !equalASCII(mediaType[n:], suffix):
+		return FormatNone
+	case bodyvalue.FoldASCII(mediaType[len(prefix)]) == 'x': // Elysia takes application/x… for a form, by this letter
+		return FormatNone
 	}
-	return FormatNone
+	return FormatJSON
 }
 
 // namesOther reports whether a Content-Type has words of another format, which some parsers look for anywhere in it.
