@@ -18,6 +18,7 @@ func TestFoldKey(t *testing.T) {
 		"\t\x00\u3000bob\r\n\u0085":   "bob",
 		"\u200b\ufeff bob \u202e":     "bob",
 		"b\u00adob":                   "bob",
+		"\u3164\u2800b\u115fob\uffa0": "bob",
 		"b\x00o b":                    "b\x00o b",
 		"bób":                         "bob",
 		"bo\u0301b":                   "bob",

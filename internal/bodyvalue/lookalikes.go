@@ -7,7 +7,7 @@ import "sync"
 //
 // They are those whose weights in MariaDB 10.11 are the weights of one or two characters of ASCII, by the collations
 // utf8mb4_uca1400_ai_ci (the default of MariaDB from 11.5 on; MySQL's utf8mb4_0900_ai_ci is an older version of it),
-// utf8mb4_unicode_520_ci and utf8mb4_unicode_ci.
+// utf8mb4_unicode_520_ci and utf8mb4_unicode_ci; and those that are invisible.
 var lookalikes = sync.OnceValue(func() map[rune]string {
 	ascii := map[rune]string{}
 	for _, same := range lookalikesOf {
@@ -18,8 +18,13 @@ var lookalikes = sync.OnceValue(func() map[rune]string {
 	return ascii
 })
 
+// invisible are characters that nothing shows, beside format characters. Frameworks drop them at the ends of texts, as
+// Laravel 13 does.
+const invisible = "\u034f\u115f\u1160\u17b4\u17b5\u2065\u2800\u3164\uffa0\U0001d159"
+
 // lookalikesOf are the characters by their ASCII. Those of the empty text have no weight at all.
 var lookalikesOf = []struct{ ascii, characters string }{
+	{"", invisible},
 	{"", "\u0640\u06de\u07fa\u0824\u0828\u180a\u1cd3\u1cf2\u1cf3\ufc5e\ufc5f\ufc60\ufc61\ufc62\ufc63\ufcf2\ufcf3\ufcf4" +
 		"\ufe70\ufe71\ufe72\ufe73\ufe74\ufe76\ufe77\ufe78\ufe79\ufe7a\ufe7b\ufe7c\ufe7d\ufe7e\ufe7f"},
 	{"0", "\u0c78\u0f33\u17f0\u24ff\u3007\U0001018a\U00016e80\U0001d2e0\U0001f10b\U0001f10c"},

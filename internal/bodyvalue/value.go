@@ -68,12 +68,17 @@ func (v Value) Cut(length int) Value {
 }
 
 // Exact returns the value for where its blanks count: matchers, numbers and keys that are not folded. Some frameworks
-// drop blanks at the ends, others keep them, so a text that has some is unreadable there.
+// drop blanks and invisible characters at the ends, others keep them, so a text that has some is unreadable there.
 func (v Value) Exact() Value {
-	if v.isText && strings.TrimFunc(v.text, unicode.IsSpace) != v.text {
+	if v.isText && strings.TrimFunc(v.text, isBlank) != v.text {
 		return Unreadable(ReasonBlank)
 	}
 	return v
+}
+
+// isBlank reports whether some frameworks drop a character at the ends of a text.
+func isBlank(r rune) bool {
+	return unicode.IsSpace(r) || r >= utf8.RuneSelf && (unicode.Is(unicode.Cf, r) || strings.ContainsRune(invisible, r))
 }
 
 // byteOrderMark is dropped by some parsers at the begin of a text.

@@ -22,7 +22,8 @@ func valueText(v Value) string {
 // TestValue_Exact has texts whose blanks count.
 func TestValue_Exact(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "=", "a b": "=a b", " a": "blank", "a\u00a0": "blank", "a\r\n": "blank", "\u3000": "blank", "\u200ba": "=\u200ba", "\x00": "control",
+		"": "=", "a b": "=a b", " a": "blank", "a\u00a0": "blank", "a\r\n": "blank", "\u3000": "blank", "\u200ba": "blank", "a\u3164": "blank", "\U0001d159a": "blank",
+		"a\u200bb\u3164c": "=a\u200bb\u3164c", "\u0301a\uac00": "=\u0301a\uac00", "\x00": "control",
 	} {
 		assert.Equal(t, valueText(New(text).Exact()), want, "%q", text)
 	}
