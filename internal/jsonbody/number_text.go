@@ -40,7 +40,10 @@ func numberText(raw []byte) (string, bool) {
 	}
 	fraction = strings.TrimRight(fraction, "0")
 	digits := strings.TrimLeft(whole+fraction, "0")
-	if digits == "" {
+	if digits == "" { // beyond 1e308 Perl makes NaN of 0
+		if power := powerOf(exponent); power < -maxPower || power > maxPower {
+			return "", false
+		}
 		return "0", true
 	}
 	if len(digits) > maxDigits {

@@ -158,11 +158,16 @@ func referenceText(raw string) string {
 		return referenceUnreadable
 	}
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(raw), "e")
-	if strings.Trim(mantissa, "-0.") == "" {
-		return "number:0"
+	power, err := strconv.Atoi("0" + exponent)
+	if strings.ContainsAny(exponent, "+-") {
+		power, err = strconv.Atoi(exponent)
 	}
-	if n, err := strconv.Atoi(exponent); exponent != "" && (err != nil || n > 1000 || n < -1000) {
-		return referenceUnreadable // at most 64 digits cannot bring it back
+	isZero := strings.Trim(mantissa, "-0.") == ""
+	switch {
+	case isZero && err == nil && power >= -21 && power <= 21:
+		return "number:0"
+	case isZero, err != nil || power > 1000 || power < -1000: // at most 64 digits cannot bring it back
+		return referenceUnreadable
 	}
 	n, ok := new(big.Rat).SetString(raw)
 	if !ok {
