@@ -2,6 +2,8 @@ package redisratelimit
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -15,6 +17,8 @@ import (
 type bodyNames struct {
 	known   bool
 	sources []bodyplan.Source
+	short   []string // short names, which have no value there
+	others  bool     // a handler of others sets placeholders by the short names
 }
 
 // of looks for them once, when the first limiter of a configuration is set up: modules that are not set up by then are
@@ -29,26 +33,52 @@ func (n *bodyNames) of(ctx caddy.Context, limits func(caddyhttp.MiddlewareHandle
 		if !ok {
 			continue
 		}
-		found := namesIn(app.Servers)
+		n.addFrom(app.Servers)
 		for handler := range routetrace.Handlers(app.Servers) {
 			if !limits(handler) {
-				found = append(found, namesIn(handler)...)
+				n.addFrom(handler)
 			}
-		}
-		for _, name := range found {
-			if source, err := bodyplan.ParseSource(name); err == nil { // another name has no value
-				n.sources = append(n.sources, source)
+			if module, ok := handler.(caddy.Module); ok {
+				n.meet(module.CaddyModule().ID.Name())
 			}
 		}
 	}
 	return n.sources
 }
 
-// namesIn returns the body's placeholders in the configuration of a module, without those in limiters.
-func namesIn(module any) []string {
+// addFrom adds the names in the configuration of a module, without those in limiters.
+func (n *bodyNames) addFrom(module any) {
 	text, err := json.Marshal(module)
 	if err != nil {
-		return nil // it is no module of JSON alone, and cannot have a text from a configuration
+		return // it is no module of JSON alone, and cannot have a text from a configuration
 	}
-	return bodyplan.NamesInJSON(text, func(object map[string]any) bool { return object["handler"] == appName })
+	limits := func(object map[string]any) bool {
+		name, _ := object["handler"].(string)
+		n.meet(name)
+		return name == appName
+	}
+	for _, name := range bodyplan.NamesInJSON(text, limits) {
+		if source, err := bodyplan.ParseSource(name); err == nil { // another name has no value
+			n.sources = append(n.sources, source)
+		}
+	}
+	n.short = append(n.short, bodyplan.ShortNamesInJSON(text, limits)...)
+}
+
+// meet takes the name of a handler.
+func (n *bodyNames) meet(handler string) {
+	n.others = n.others || strings.HasPrefix(handler, othersPrefix)
+}
+
+// othersPrefix begins the names of handlers that others have written, such as json_parse and json_vars, which set
+// placeholders by the same short names.
+const othersPrefix = "json_"
+
+// checkShort refuses short names outside of the directive, in a configuration where the directive reads bodies.
+func (n *bodyNames) checkShort() error {
+	if len(n.short) == 0 || n.others {
+		return nil
+	}
+	return fmt.Errorf("{%s} is a short name, which only the directive has; elsewhere write {%s%[1]s}, or \\{%[1]s} for a text in braces",
+		n.short[0], bodyplan.Prefix)
 }

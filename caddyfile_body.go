@@ -30,9 +30,9 @@ func withFullNames(tokens caddyfile.Segment) *caddyfile.Dispenser {
 // checkNamedMatcher refuses short names of the body's placeholders in a named matcher, which stands outside of the directive.
 func checkNamedMatcher(name string, set caddy.ModuleMap) error {
 	for _, raw := range set {
-		if short := shortBodyName.FindString(string(raw)); short != "" && short[0] == '{' {
-			return fmt.Errorf("match %s: %s is a short name, which only the directive has; in the matcher write {%s%s",
-				name, short, bodyplan.Prefix, short[1:])
+		if short := bodyplan.ShortNamesInJSON(raw, nil); len(short) > 0 {
+			return fmt.Errorf("match %s: {%s} is a short name, which only the directive has; in the matcher write {%s%[2]s}",
+				name, short[0], bodyplan.Prefix)
 		}
 	}
 	return nil
@@ -41,11 +41,8 @@ func checkNamedMatcher(name string, set caddy.ModuleMap) error {
 // bodyNameIn returns a placeholder of the body that a set of matchers asks for, by its short or full name; empty: none.
 func bodyNameIn(set caddy.ModuleMap) string {
 	for _, raw := range set {
-		if names := bodyplan.NamesInJSON(raw, nil); len(names) > 0 {
+		if names := append(bodyplan.NamesInJSON(raw, nil), bodyplan.ShortNamesInJSON(raw, nil)...); len(names) > 0 {
 			return names[0]
-		}
-		if short := shortBodyName.FindStringSubmatch(string(raw)); short != nil {
-			return short[1]
 		}
 	}
 	return ""

@@ -161,7 +161,11 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 		rules, registry[p.Name] = append(rules, r), registered
 	}
 	l.Rules = rule.NewSet(rules)
-	l.Rules.BodyPlan = l.Rules.BodyPlan.With(h.app.bodyNames.of(ctx, isLimiter)...)
+	readsBody, elsewhere := l.Rules.ReadsBody(), h.app.bodyNames.of(ctx, isLimiter)
+	if err := h.app.bodyNames.checkShort(); err != nil && readsBody {
+		return err
+	}
+	l.Rules.BodyPlan = l.Rules.BodyPlan.With(elsewhere...)
 	for i := range l.Rules.Rules {
 		registered := registry[l.Rules.Rules[i].Policy.Name()]
 		l.Counters, l.CountIfs = append(l.Counters, registered.counters), append(l.CountIfs, registered.countIf)

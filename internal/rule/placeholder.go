@@ -56,7 +56,7 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 	if bodyplan.IsName(name) {
 		source, err := bodyplan.ParseSource(name)
 		if err != nil {
-			return p, fmt.Errorf("%s: {%s}: %w", option, ShortNames(name), err)
+			return p, fmt.Errorf("%s: %s: %w", option, ShortNames("{"+name+"}"), err)
 		}
 		p.field = field{kind: bodyField, name: name, source: source}
 	}
