@@ -40,3 +40,54 @@ func TestBody_shortNames(t *testing.T) {
 		assert.ErrorIf(t, a.Status != wanted || !strings.Contains(a.Body, want), "%q: got %v; want %q", site, a, want)
 	}
 }
+
+// TestBody_fullNames has handlers around the directive name values of the body: a map that the limit depends on, a log,
+// headers and answers. Behind the directive a name that has no value is empty.
+func TestBody_fullNames(t *testing.T) {
+	const model = "{http.redis_ratelimit.json.model}"
+	caddytest.OnEachStore(t, `log
+	map `+model+` {model_limit} { large 2; ~^small 9; default 4 }
+	redis_ratelimit /mapped { name mapped; key {query.k}; limit {model_limit} 5; window 24h }
+	redis_ratelimit /pattern { name pattern; key {query.k}; limit 5; window 24h; match { vars {model_limit} 2; path /pattern } }
+	redis_ratelimit /read { name read; key {json.user}; limit 1000; window 24h; on_empty_key skip }
+	redis_ratelimit /unread { name unread; key {query.k}; limit 1000; window 24h }
+	redis_ratelimit /refused { name refused; key {json.user}; limit 1; window 24h; on_empty_key reject }
+	header >X-Model "<`+model+`>"
+	log_append model `+model+`
+	respond "<`+model+`> <{http.redis_ratelimit.form.model}>" 200
+	handle_errors {
+		respond "refused <`+model+`>"
+	}`, func(t *testing.T, n *caddytest.Node, _ string) {
+		long := strings.Repeat("é", 3000)
+		for _, test := range []struct{ path, text, limit, body string }{
+			{"/mapped?k=a", `{"model":"large"}`, "2", "<large> <>"},
+			{"/mapped?k=b", `{"model":"small-1"}`, "9", "<small-1> <>"},
+			{"/mapped?k=c", `{"model":"other"}`, "4", "<other> <>"},
+			{"/mapped?k=d", `{"model":["large"]}`, "4", "<> <>"},
+			{"/mapped?k=e", ``, "4", "<> <>"},
+			{"/mapped?k=f", `{"model":"{env.HOME}{http.request.method}"}`, "4", "<{env.HOME}{http.request.method}> <>"},
+			{"/pattern?k=a", `{"model":"large"}`, "5", "<large> <>"},
+			{"/pattern?k=a", `{"model":"small"}`, "", "<small> <>"},
+			{"/pattern?k=a", `{"model":["large"]}`, "", "refused <>"},
+			{"/read", `{"user":"bob","model":"large"}`, "1000", "<large> <>"},
+			{"/read", `{"user":"bob","model":"` + long + `"}`, "1000", "<" + long[:4096] + "> <>"},
+			{"/read", `{"user":"bob"}`, "1000", "<> <>"},
+			{"/read", ``, "", "<> <>"},
+			{"/unread?k=a", `{"model":"large"}`, "1000", "<> <>"},
+			{"/refused", `{"user":"bob","model":"first"}`, "1", "<first> <>"},
+			{"/refused", `{"user":"bob","model":"second"}`, "1", "refused <second>"},
+			{"/refused", `{"user":["bob"],"model":"third"}`, "", "refused <third>"},
+			{"/refused", `{"user":["bob"],"model":"third"`, "", "refused <>"},
+		} {
+			a := n.Send(t, http.MethodPost, n.URL+test.path, test.text, ofJSON)
+			assert.ErrorIf(t, a.Body != test.body || a.Header.Get("X-Ratelimit-Limit") != test.limit, "%s %.100s: got %v; want limit %s and %q", test.path, test.text, a, test.limit, test.body)
+			shown := a.Header.Get("X-Model")
+			assert.ErrorIf(t, shown+" <>" != test.body && !strings.HasPrefix(test.body, "refused"), "%s %.100s: the header has %.100q", test.path, test.text, shown)
+		}
+		for _, logged := range []string{"large", "small-1", "{env.HOME}{http.request.method}", long[:4096], "first", ""} {
+			assert.Retry(t, "the value is logged", func() (again bool, seen any) {
+				return !strings.Contains(n.Log.String(), `"model":"`+logged+`"`), logged
+			})
+		}
+	})
+}
