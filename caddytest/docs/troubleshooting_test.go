@@ -111,6 +111,20 @@ var symptoms = map[string]func(symptom){
 		printed := n.Ratelimit(s, "top").Stdout
 		assert.ErrorIf(s, !strings.Contains(printed, "127.0.0.1"), "got %s; want the key", printed)
 	},
+	"A form gets 400 or 415": func(s symptom) {
+		site := func(value, matcher string) string {
+			return "redis_ratelimit /login {\nkey {" + value + "}\nlimit 5\nwindow 15m\non_empty_key reject\n" + matcher + "\n}\nrespond Hello."
+		}
+		const body = `{"email":"bob@example.com"}`
+		n := inProcess(s, site("form.email", ""))
+		n.Send(s, http.MethodPost, n.URL+"/login", body, ofJSON).Want(s, http.StatusUnsupportedMediaType, caddytest.Any)
+		n.Get(s, "/login").Want(s, http.StatusBadRequest, caddytest.Any)
+		s.shows(n.Log.String(), "the request's body has no value that all applications read (type)")
+		n.CheckMetric(s, `invalid_values_total{option="key",policy="default",reason="type"}`, 1)
+		n = inProcess(s, site("json.email", "match method POST"))
+		n.Send(s, http.MethodPost, n.URL+"/login", body, ofJSON).Want(s, http.StatusOK, "Hello.", "X-Ratelimit-Remaining: 4")
+		n.Get(s, "/login").Want(s, http.StatusOK, "Hello.")
+	},
 	"The wrong client is limited": func(s symptom) {
 		n := inProcess(s, "redis_ratelimit {client_ip} 5 15m\nrespond Hello.")
 		printed := n.Ratelimit(s, "explain", "--url", n.URL+"/", "--client-ip", "2001:db8:1:2::7").Stdout

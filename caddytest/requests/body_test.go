@@ -55,3 +55,32 @@ func TestBody_key(t *testing.T) {
 		assert.Equal(t, n.Send(t, "POST", n.URL+"/", `{"user":{"email":"`+strings.Repeat("x", 1<<20)+`"}}`, ofJSON).Status, 413, "the status of 1 MiB")
 	})
 }
+
+// TestBody_elsewhere has handlers name a value of the body: before the directive, behind it, and behind one that reads none.
+func TestBody_elsewhere(t *testing.T) {
+	n := caddytest.InProcess(t, `
+	route {
+		header Before {http.redis_ratelimit.json.name}
+		redis_ratelimit /read {
+			name read
+			key {json.id}
+			limit 100
+			window 1h
+		}
+		redis_ratelimit {client_ip} 100 1h {
+			name other
+		}
+		header Behind {http.redis_ratelimit.json.name}
+		respond "Hello."
+	}`)
+	long := strings.Repeat("x", 5000)
+	for _, test := range []struct{ path, name, behind string }{
+		{"/read", "Bob", "Bob"},
+		{"/read", long, long[:4<<10]},
+		{"/other", "Bob", ""},
+	} {
+		a := n.Send(t, "POST", n.URL+test.path, `{"id":1,"name":"`+test.name+`"}`, ofJSON).Want(t, 200, "Hello.")
+		assert.Equal(t, a.Header.Get("Before"), "{http.redis_ratelimit.json.name}", "%s: what stands before the directive", test.path)
+		assert.Equal(t, a.Header.Get("Behind"), test.behind, "%s: what stands behind the directive", test.path)
+	}
+}

@@ -1,0 +1,24 @@
+package bodyvalue
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+)
+
+// TestReasons wants a label of its own for each reason, and the page of the metrics to list them.
+func TestReasons(t *testing.T) {
+	text := assert.NoError(os.ReadFile("../../docs/metrics.md"))(t)
+	_, chapter, found := strings.Cut(string(text), "\n## Unreadable values\n")
+	assert.FatalIf(t, !found, "the page has no such chapter")
+	labels := map[string]Reason{}
+	for r := ReasonNone + 1; r < reasons; r++ {
+		label := r.String()
+		earlier, taken := labels[label]
+		assert.ErrorIf(t, label == "" || taken, "the label of %d is %q, as that of %d", r, label, earlier)
+		assert.ErrorIf(t, !strings.Contains(chapter, "`"+label+"`"), "docs/metrics.md does not list %s", label)
+		labels[label] = r
+	}
+}
