@@ -41,16 +41,16 @@ func (e recipeEnv) operate(t *testing.T, heading, text string) (output string) {
 func recipeBan(t *testing.T, e recipeEnv) {
 	const heading = "Log-in protection"
 	for range 5 {
-		e.logIn(t, "guess").Want(t, http.StatusUnauthorized, caddytest.Any) // a wrong password refused by the backend
+		e.logInAs(t, "carol@example.com", "guess").Want(t, http.StatusUnauthorized, caddytest.Any) // a wrong password refused by the backend
 	}
-	refusal := e.logIn(t, "right")
+	refusal := e.logInAs(t, "carol@example.com", "right")
 	caddytest.CheckRefusal(t, refusal, http.StatusTooManyRequests)
 	wait := retryAfter(t, refusal)
 	assert.ErrorIf(t, wait < 890 || wait > 900, "got %v; want the client locked out for 15 minutes", refusal)
 	output := strings.Fields(e.operate(t, heading, "bans"))
 	assert.ErrorIf(t, !slices.Contains(output, "127.0.0.1"), "got %q; want the client banned", output)
 	e.operate(t, heading, "reset")
-	e.logIn(t, "right").Want(t, http.StatusOK, caddytest.Any) // the client let in
+	e.logInAs(t, "carol@example.com", "right").Want(t, http.StatusOK, caddytest.Any) // the client let in
 }
 
 func recipeBlock(t *testing.T, e recipeEnv) {

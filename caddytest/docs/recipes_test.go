@@ -85,6 +85,7 @@ func TestRecipes_variants(t *testing.T) {
 		"pictures and uploads": {"Language-model gateway", []string{
 			"max_size 1MB", "max_size 32MB", "not path */count_tokens", "not path /v1/files* /v1/uploads* */count_tokens",
 		}, recipePictures},
+		"a log-in by JSON": {"Log-in protection", []string{"{form.email}", "{json.email}"}, recipeLogInByJSON},
 		"a log-in that stalls": {"Log-in protection", []string{
 			"reverse_proxy 127.0.0.1:9000", "reverse_proxy 127.0.0.1:9000 {\ntransport http {\nresponse_header_timeout 1s\n}\n}",
 		}, recipeStalls},
@@ -194,25 +195,6 @@ func parseRecipes(text string) (recipes []recipe) {
 		recipes = append(recipes, r)
 	}
 	return recipes
-}
-
-// logIn sends a password.
-func (e recipeEnv) logIn(t *testing.T, password string) caddytest.Response {
-	t.Helper()
-	return e.Send(t, http.MethodPost, e.URL+"/login", "password="+password, "Content-Type: application/x-www-form-urlencoded")
-}
-
-func recipeLogIn(t *testing.T, e recipeEnv) {
-	for left := int64(4); left >= 0; left-- {
-		caddytest.CheckQuota(t, e.logIn(t, "right").Want(t, http.StatusOK, caddytest.Any), 5, left+1)
-		e.WaitForRefund(t, "failed-logins", "127.0.0.1", left+1)
-		caddytest.CheckQuota(t, e.logIn(t, "guess").Want(t, http.StatusUnauthorized, caddytest.Any), 5, left)
-	}
-	caddytest.CheckRefusal(t, e.logIn(t, "guess"), http.StatusTooManyRequests)
-	caddytest.CheckRefusal(t, e.logIn(t, "right"), http.StatusTooManyRequests)
-	e.Get(t, "/login").WantFree(t)
-	e.operate(t, "Log-in protection", "reset")
-	recipeBan(t, e)
 }
 
 // TestRecipes_longWindows compares the ends of windows with docs/migrating.md: a
