@@ -19,8 +19,8 @@ import (
 // backendRecipes are the recipes whose counts depend on what the backend does.
 var backendRecipes = map[string]func(*testing.T, recipeEnv, *unreliable){
 	"Log-in protection":      logInUnreliably,
-	"Language-model gateway": callUnreliably("tokens", 100_000, `{"max_tokens":5000}`, 4000),
-	"A budget in money":      callUnreliably("money", 5_000_000, `{"model":"small"}`, 421),
+	"Language-model gateway": callUnreliably("tokens", 100_000, `{"max_tokens":5000}`, 5000, 4000),
+	"A budget in money":      callUnreliably("money", 5_000_000, `{"model":"small"}`, 1200, 421),
 }
 
 // unreliable is a backend of which a test says how it is. Nothing listens at its address before it is started.
@@ -106,12 +106,12 @@ func logInUnreliably(t *testing.T, e recipeEnv, u *unreliable) {
 }
 
 // callUnreliably calls a model. Calls that it does not answer, and those that it refuses, cost nothing of the budget
-// and are bounded by the policy of calls.
-func callUnreliably(policy string, budget int64, question string, cost int64) func(*testing.T, recipeEnv, *unreliable) {
+// and are bounded by the policy of calls. A call that it answers takes the estimate until then.
+func callUnreliably(policy string, budget int64, question string, estimate, cost int64) func(*testing.T, recipeEnv, *unreliable) {
 	return func(t *testing.T, e recipeEnv, u *unreliable) {
 		call := func(customer string, status int) {
 			t.Helper()
-			e.Send(t, http.MethodPost, e.URL+chatPath, question, "Authorization: "+customer).Want(t, status, caddytest.Any)
+			e.ask(t, question, "Authorization: "+customer).Want(t, status, caddytest.Any)
 		}
 		for range 50 {
 			call("dead", http.StatusBadGateway)
@@ -134,14 +134,14 @@ func callUnreliably(policy string, budget int64, question string, cost int64) fu
 		}()
 		assert.Retry(t, "the estimate is taken", func() (again bool, seen any) {
 			left := e.Remaining(t, policy, "slow")
-			return left == budget, left
+			return left != budget-estimate, left
 		})
 		<-answered
 		e.WaitForRefund(t, policy, "slow", budget-cost)
 		u.be(400, 0)
 		passed := 0
 		for ; passed < 90; passed++ {
-			if a := e.Send(t, http.MethodPost, e.URL+chatPath, question, "Authorization: bounded"); a.Status != http.StatusBadRequest {
+			if a := e.ask(t, question, "Authorization: bounded"); a.Status != http.StatusBadRequest {
 				caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
 				break
 			}

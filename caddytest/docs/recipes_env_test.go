@@ -1,11 +1,13 @@
 package docs
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -154,12 +156,12 @@ type modelCall struct {
 
 const modelFallback = 4000
 
-// modelCalls has the calls of each API in the recipe's table.
+// modelCalls has the calls of each API that docs/caddyfile.md lists for cost llm.
 var modelCalls = map[string][]modelCall{
 	"OpenAI chat completions, and what is compatible with it": {
 		{"/v1/chat", "application/json", `{"usage":{"prompt_tokens":20,"completion_tokens":40,"total_tokens":60}}`, 60},
 	},
-	"OpenAI responses": {
+	"streams of OpenAI responses": {
 		{"/v1/responses", "application/json", `{"usage":{"input_tokens":20,"output_tokens":40,"total_tokens":60}}`, 60},
 		{"/v1/responses", "text/event-stream", "event: response.completed\ndata: {\"response\":{\"usage\":{\"total_tokens\":60}}}\n\n", 60},
 	},
@@ -173,7 +175,7 @@ var modelCalls = map[string][]modelCall{
 		{"/v1beta/models/m:streamGenerateContent?alt=sse", "text/event-stream", "data: {\"usageMetadata\":{\"promptTokenCount\":8,\"candidatesTokenCount\":5,\"totalTokenCount\":13}}\r\n\r\ndata: {\"usageMetadata\":{\"promptTokenCount\":8,\"candidatesTokenCount\":30,\"totalTokenCount\":38}}\r\n\r\n", 38},
 		{"/v1beta/models/m:streamGenerateContent", "application/json", `[{"usageMetadata":{"totalTokenCount":13}},{"usageMetadata":{"totalTokenCount":38}}]`, 38},
 	},
-	"Ollama's own API, `/api/chat`": {
+	"Ollama's own API": {
 		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true,\"prompt_eval_count\":26,\"eval_count\":40}\n", 66},
 		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true,\"eval_count\":40}\n", 40},
 		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true}\n", modelFallback},
@@ -186,34 +188,45 @@ func serveModel(w http.ResponseWriter, r *http.Request) bool {
 	if contentType == "" {
 		return false
 	}
+	answer, _ := url.PathUnescape(r.Header.Get("X-Answer")) // of a test
 	w.Header().Set("Content-Type", contentType)
-	_, _ = io.Copy(w, r.Body)
+	_, _ = io.WriteString(w, answer)
 	return true
 }
 
-// modelRow finds the rows of the recipe's table: an API, and the key of its clients.
-var modelRow = regexp.MustCompile("(?m)^\\| (.+) \\| `\\{header\\.([\\w-]+)\\}` \\|$")
+// modelKeys has the headers in which clients of APIs send their keys, where that is not Authorization.
+var modelKeys = map[string]string{"Anthropic messages": "X-Api-Key", "Gemini": "X-Goog-Api-Key"}
 
-// TestRecipes_models writes each row of the table into the recipe, and charges answers of that API.
+// modelItem finds the items of the list of APIs.
+var modelItem = regexp.MustCompile("(?m)^- ([^:`]+): ")
+
+// TestRecipes_models writes the key of each API's clients into the recipe, and charges answers of that API.
 func TestRecipes_models(t *testing.T) {
 	t.Parallel()
+	_, list, _ := strings.Cut(caddytest.ReadFile(t, "docs/caddyfile.md"), "\n## Costs in the body\n")
+	list, _, _ = strings.Cut(list, "`cost json` takes")
+	items := modelItem.FindAllStringSubmatch(list, -1)
+	assert.FatalIf(t, len(items) != len(modelCalls), "the list has %d APIs, the test %d", len(items), len(modelCalls))
 	_, section, _ := strings.Cut(readRecipesText(t), "\n## Language-model gateway\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	rows := modelRow.FindAllStringSubmatch(section, -1)
-	assert.FatalIf(t, len(rows) != len(modelCalls), "the table has %d APIs, the test %d", len(rows), len(modelCalls))
 	const limit = 1_000_000
-	for _, row := range rows {
-		t.Run(row[1], func(t *testing.T) {
+	for _, item := range items {
+		t.Run(item[1], func(t *testing.T) {
 			t.Parallel()
-			caddyfile := strings.NewReplacer("{header.Authorization}", "{header."+row[2]+"}",
+			key := cmp.Or(modelKeys[item[1]], "Authorization")
+			assert.ErrorIf(t, !strings.Contains(section, "{header."+key+"}"), "the recipe does not name the header %s", key)
+			caddyfile := strings.NewReplacer("{header.Authorization}", "{header."+key+"}",
 				"/v1beta/*", "/v1beta/* /api/chat",
 				"limit 100000", fmt.Sprint("limit ", limit),
 			).Replace(wholeCaddyfile.FindStringSubmatch(section)[1])
 			e, left := runRecipe(t, caddyfile, ""), int64(limit)
-			calls := modelCalls[row[1]]
+			calls := modelCalls[item[1]]
 			assert.FatalIf(t, calls == nil, "the test has no calls of the API")
 			for _, call := range calls {
-				e.Send(t, http.MethodPost, e.URL+call.path, call.answer, row[2]+": acme", "X-Answer-Type: "+call.contentType).Want(t, http.StatusOK, call.answer)
+				a := e.Send(t, http.MethodPost, e.URL+call.path, `{"max_tokens":50000}`, key+": acme", ofJSON,
+					"X-Answer-Type: "+call.contentType, "X-Answer: "+url.PathEscape(call.answer))
+				a.Want(t, http.StatusOK, call.answer)
+				caddytest.CheckQuota(t, a, limit, left-50_000) // taken in advance
 				left -= max(1, call.cost)
 				e.WaitForRefund(t, "tokens", "acme", left)
 			}
@@ -225,9 +238,9 @@ func TestRecipes_models(t *testing.T) {
 func (e recipeEnv) checkRetries(t *testing.T) {
 	t.Helper()
 	const client, generated = "Authorization: in debt", "X-Stainless-Lang: js"
-	e.Send(t, http.MethodPost, e.URL+chatPath, `{"costs":200000}`, client)
+	e.ask(t, `{"costs":200000}`, client)
 	assert.WaitFor(t, "the debt counts", func() error {
-		a := e.Send(t, http.MethodPost, e.URL+chatPath, `{"costs":0}`, client, generated)
+		a := e.ask(t, `{"costs":0}`, client, generated)
 		if a.Status != http.StatusTooManyRequests {
 			return fmt.Errorf("got %v", a)
 		}

@@ -79,12 +79,10 @@ func TestRecipes_variants(t *testing.T) {
 		"no challenge":          {"Against crawlers", []string{"\t\t\tchallenge\n", ""}, recipeCrawlersWithout},
 		"tokens in a header": {"Language-model gateway", []string{
 			"method POST\n", "", "limit 60\n", "limit 1000000\n", "limit 100000", "limit 10000",
-			"window day", "window 1h\n\t\t\talgorithm token_bucket", "weight {vars.max_tokens} 4000\n", "",
+			"window day", "window 1h\n\t\t\talgorithm token_bucket", "weight llm 4000\n", "",
 			"cost llm 4000", "cost {http.reverse_proxy.header.X-Tokens-Used} 500",
 		}, recipeTokens},
-		"pictures and uploads": {"Language-model gateway", []string{
-			"max_size 1MB", "max_size 32MB", "not path */count_tokens", "not path /v1/files* /v1/uploads* */count_tokens",
-		}, recipePictures},
+		"pictures":         {"Language-model gateway", []string{"\t\ton_empty_key reject\n", "\t\ton_empty_key reject\n\t\tbody 16MiB\n"}, recipePictures},
 		"a log-in by JSON": {"Log-in protection", []string{"{form.email}", "{json.email}"}, recipeLogInByJSON},
 		"a log-in that stalls": {"Log-in protection", []string{
 			"reverse_proxy 127.0.0.1:9000", "reverse_proxy 127.0.0.1:9000 {\ntransport http {\nresponse_header_timeout 1s\n}\n}",

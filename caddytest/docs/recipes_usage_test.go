@@ -60,6 +60,12 @@ const (
 	asBolt   = "Authorization: Bearer bolt"
 )
 
+// ask sends a call of a model in JSON.
+func (e recipeEnv) ask(t *testing.T, question string, headers ...string) caddytest.Response {
+	t.Helper()
+	return e.Send(t, http.MethodPost, e.URL+chatPath, question, append(headers, ofJSON)...)
+}
+
 func recipeGateway(t *testing.T, e recipeEnv) {
 	for _, test := range []struct {
 		client, question string
@@ -69,17 +75,47 @@ func recipeGateway(t *testing.T, e recipeEnv) {
 		{"stream", `{"stream":true,"stream_options":{"include_usage":true}}`, 5000},
 		{"hidden", `{"stream":true}`, 4000}, // the fallback
 	} {
-		a := e.Send(t, http.MethodPost, e.URL+chatPath, test.question, "Authorization: Bearer "+test.client, "Accept-Encoding: gzip").Want(t, 0, caddytest.Any, "Content-Encoding:") // the server asked for no compression
+		a := e.ask(t, test.question, "Authorization: Bearer "+test.client, "Accept-Encoding: gzip").Want(t, 0, caddytest.Any, "Content-Encoding:") // the server asked for no compression
 		caddytest.CheckQuota(t, a, 100_000, 96_000)
 		e.WaitForRefund(t, "tokens", "Bearer "+test.client, 100_000-test.cost)
 	}
 	e.Get(t, "/v1/models", asAcme).WantFree(t)
-	for _, path := range []string{"/v1/messages/count_tokens", "/v1beta/models/m:countTokens", "/v1/responses/input_tokens"} {
+	for _, path := range []string{"/v1/messages/count_tokens", "/v1beta/models/m:countTokens", "/v1/responses/input_tokens", "/v1/files", "/v1/uploads/u/parts"} {
 		e.Send(t, http.MethodPost, e.URL+path, "{}", asAcme).WantFree(t)
 	}
 	e.checkRetries(t)
 	e.checkEstimates(t)
+	e.checkLargeModels(t)
 	e.checkOthersPass(t)
+}
+
+// checkLargeModels calls a large model until its limit refuses more. What may hide the model is refused.
+func (e recipeEnv) checkLargeModels(t *testing.T) {
+	t.Helper()
+	const client, question = "Authorization: Bearer large", `{"costs":1,"model":"claude-opus-9"}`
+	left := e.Remaining(t, "large-models", "Bearer large")
+	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages"} {
+		e.Send(t, http.MethodPost, e.URL+path, question, client, ofJSON).Want(t, http.StatusOK, caddytest.Any)
+		left--
+		assert.Equal(t, e.Remaining(t, "large-models", "Bearer large"), left, "the calls of large models that are left after %s", path)
+	}
+	for _, other := range []string{`{"model":"small"}`, `{}`, `{"messages":["\"model\":\"gpt-5\""]}`} {
+		e.ask(t, other, client).Want(t, http.StatusOK, caddytest.Any)
+	}
+	for status, hidden := range map[int][2]string{
+		http.StatusBadRequest:            {`{"model":"small","model":"gpt-5"}`, ofJSON},
+		http.StatusRequestEntityTooLarge: {`{"model":"gpt-5","messages":["` + strings.Repeat("a", 1<<20) + `"]}`, ofJSON},
+		http.StatusUnsupportedMediaType:  {`{"model":"gpt-5"}`, "Content-Type: text/plain"},
+	} {
+		e.Send(t, http.MethodPost, e.URL+chatPath, hidden[0], client, hidden[1]).Want(t, status, caddytest.Any, caddytest.NoQuota)
+	}
+	e.Send(t, http.MethodPost, e.URL+"/v1/audio/transcriptions", "", client, "Content-Type: multipart/form-data; boundary=b").Want(t, http.StatusOK, caddytest.Any)
+	assert.Equal(t, e.Remaining(t, "large-models", "Bearer large"), left, "the calls of large models that are left")
+	passed := 0
+	for ; e.ask(t, question, client).Status == http.StatusOK; passed++ {
+		assert.FatalIf(t, passed > 60, "%d calls of a large model passed", passed)
+	}
+	assert.Equal(t, e.Remaining(t, "large-models", "Bearer large"), 0, "the calls of large models that are left")
 }
 
 // checkOthersPass checks that a request that is no call of a model reaches the backend before its body has ended.
@@ -104,10 +140,10 @@ func (e recipeEnv) checkOthersPass(t *testing.T) {
 	assert.Must(t, <-ended)
 }
 
-// recipePictures sends calls with pictures, and uploads of files, which are not limited.
+// recipePictures sends calls with pictures, whose base64 weighs nothing, and uploads of files, which are not limited.
 func recipePictures(t *testing.T, e recipeEnv) {
-	picture := `{"messages":["` + strings.Repeat("a", 20_000_000) + `"],"max_tokens":5000}`
-	a := e.Send(t, http.MethodPost, e.URL+chatPath, picture, asAcme).Want(t, http.StatusOK, caddytest.Any)
+	picture := `{"messages":["` + strings.Repeat("a", 10_000_000) + `"],"max_tokens":5000}`
+	a := e.ask(t, picture, asAcme).Want(t, http.StatusOK, caddytest.Any)
 	caddytest.CheckQuota(t, a, 100_000, 95_000)
 	e.WaitForRefund(t, "tokens", "Bearer acme", 96_000)
 	for _, path := range []string{"/v1/files", "/v1/uploads/u/parts"} {
@@ -119,18 +155,21 @@ func recipePictures(t *testing.T, e recipeEnv) {
 func (e recipeEnv) checkEstimates(t *testing.T) {
 	t.Helper()
 	const question = `{"model":"m","messages":[{"role":"user","content":"\"max_tokens\": 1"}],"max_tokens": 95000}`
-	for i, left := range []int64{5000, 1000} {
-		caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+chatPath, question, asAcme), 100_000, left)
+	const texts = 5 // the tokens of m, user and the content's 15 bytes
+	for i, left := range []int64{5000 - texts, 1000 - texts} {
+		caddytest.CheckQuota(t, e.ask(t, question, asAcme), 100_000, left)
 		e.WaitForRefund(t, "tokens", "Bearer acme", int64(100_000-4000*(i+1)))
 	}
-	caddytest.CheckRefusal(t, e.Send(t, http.MethodPost, e.URL+chatPath, question, asAcme), http.StatusTooManyRequests)
-	e.Send(t, http.MethodPost, e.URL+chatPath, strings.Repeat("a", 1e6+1), asBolt).Want(t, http.StatusRequestEntityTooLarge, caddytest.Any, caddytest.NoQuota) // refused by its size, uncounted
-	for i, name := range []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"} {
-		a := e.Send(t, http.MethodPost, e.URL+chatPath, fmt.Sprintf(`{%q:5000}`, name), asBolt)
+	caddytest.CheckRefusal(t, e.ask(t, question, asAcme), http.StatusTooManyRequests)
+	for i, bound := range []string{`"max_tokens":5000`, `"max_completion_tokens":5000`, `"max_output_tokens":5000`, `"generationConfig":{"maxOutputTokens":5000}`,
+		`"options":{"num_predict":5000}`, `"max_tokens":2500,"n":2`, `"max_tok\u0065ns":5000`} {
+		a := e.ask(t, "{"+bound+"}", asBolt)
 		caddytest.CheckQuota(t, a, 100_000, int64(100_000-4000*i-5000))
 		e.WaitForRefund(t, "tokens", "Bearer bolt", int64(100_000-4000*(i+1)))
 	}
-	e.Send(t, http.MethodPost, e.URL+chatPath, `{"max_tokens":100001}`, asBolt).Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After:") // refused for good
+	a := e.ask(t, `{"max_tokens":100001}`, "Authorization: Bearer much")
+	caddytest.CheckQuota(t, a.Want(t, http.StatusOK, caddytest.Any), 100_000, 0) // cut to the capacity
+	e.WaitForRefund(t, "tokens", "Bearer much", 96_000)
 }
 
 func recipeMoney(t *testing.T, e recipeEnv) {
@@ -144,13 +183,16 @@ func recipeMoney(t *testing.T, e recipeEnv) {
 		{`{"model" : "large","messages":[]}`, large},
 		{`{"messages":[{"role":"user","content":"\"model\":\"large\" or model"}],"model":"small"}`, small},
 		{`{"model":"medium","messages":["large"],"a":"large"}`, large},
+		{`{"model":"sm\u0061ll","messages":["small"]}`, small},
+		{`{"model":"small","Model":"large"}`, large},
+		{`{"messages":{"model":"small"}}`, large},
 		{`{"model":"small","model":"large"}`, large},
 		{`{"model":"small","mod\u0065l":"large"}`, large},
 		{`{"messages":["large"]}`, large},
 		{`{"model":"small","stream":true}`, small},
 		{`{"model":"other","stream":true}`, estimate},
 	} {
-		e.Send(t, http.MethodPost, e.URL+chatPath, test.question, asAcme).Want(t, http.StatusOK, caddytest.Any)
+		e.ask(t, test.question, asAcme).Want(t, http.StatusOK, caddytest.Any)
 		left -= test.cost
 		e.WaitForRefund(t, "money", "Bearer acme", left)
 	}
