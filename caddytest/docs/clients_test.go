@@ -15,7 +15,6 @@ var clientTests = map[string]func(*testing.T, recipeEnv){
 	"Images":             clientImages,
 	"Git":                clientGit,
 	"Object storage":     clientObjects,
-	"Model APIs":         clientTools,
 	"Pages and browsers": clientPrefetches,
 	"Monitoring":         clientSamples,
 	"ACME":               clientOrders,
@@ -86,21 +85,6 @@ func clientObjects(t *testing.T, e recipeEnv) {
 	e.spend(t, 600, 10, "/a.txt")
 	for range 3 {
 		e.Send(t, http.MethodHead, e.URL+"/a.txt", "").WantFree(t) // a refused one is a deleted file
-	}
-}
-
-// clientTools counts the calls of tools, in each client's order of members.
-func clientTools(t *testing.T, e recipeEnv) {
-	ask := func(body string) caddytest.Response { return e.Send(t, http.MethodPost, e.URL+"/mcp", body) }
-	for _, method := range []string{"initialize", "notifications/initialized", "tools/list", "server/discover"} {
-		ask(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`).WantFree(t)
-	}
-	e.Get(t, "/mcp").WantFree(t)
-	for i, call := range []string{
-		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"search"}}`,
-		`{"method":"tools/call","params":{"name":"search"},"jsonrpc":"2.0","id":3}`,
-	} {
-		caddytest.CheckQuota(t, ask(call), 60, int64(59-i))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
@@ -98,4 +99,92 @@ func recipeLogInByJSON(t *testing.T, e recipeEnv) {
 	caddytest.CheckRefusal(t, guess(11, `{"email":"bob@example.com"}`, ofJSON), http.StatusTooManyRequests)
 	guess(12, `{"email":"bob@example.com","Email":"eve@example.com"}`, ofJSON).Want(t, http.StatusBadRequest, caddytest.Any)
 	guess(13, "email=bob@example.com", ofForm).Want(t, http.StatusUnsupportedMediaType, caddytest.Any)
+}
+
+// event sends an event, which the backend repeats.
+func (e recipeEnv) event(t *testing.T, body string) caddytest.Response {
+	t.Helper()
+	return e.Send(t, http.MethodPost, e.URL+"/hooks/orders", body, ofJSON)
+}
+
+func recipeEvents(t *testing.T, e recipeEnv) {
+	for i, event := range []string{
+		`{"type":"order.paid","account":{"id":"acct_17"}}`,
+		"{\n\t\"account\": {\"name\": \"\\\"id\\\":\\\"acct_18\\\"\", \"id\": \"acct_\\u0031\\u0037\"}\n}\n",
+		`{"data":{"account":{"id":"acct_18"}},"account":{"id":"acct_17"}}`,
+	} {
+		caddytest.CheckQuota(t, e.event(t, event).Want(t, http.StatusOK, event), 600, int64(599-i))
+	}
+	for i, event := range []string{`{"account":{"id":18}}`, `{"account":{"id":"18"}}`} { // one tenant
+		caddytest.CheckQuota(t, e.event(t, event).Want(t, http.StatusOK, event), 600, int64(599-i))
+	}
+	for _, event := range []string{`{}`, `{"account":null}`, `{"account":"acct_17"}`, `{"account":{"id":"acct_17","id":"acct_18"}}`, `[{"account":{"id":"acct_17"}}]`, `{"account":`} {
+		e.event(t, event).Want(t, http.StatusBadRequest, caddytest.Any, caddytest.NoQuota)
+	}
+	e.Get(t, "/hooks/orders").WantFree(t)
+}
+
+// rpc sends a message as clients of MCP do.
+func (e recipeEnv) rpc(t *testing.T, user, message string) caddytest.Response {
+	t.Helper()
+	return e.Send(t, http.MethodPost, e.URL+"/mcp", message, ofJSON, "Accept: application/json, text/event-stream", "Authorization: Bearer "+user)
+}
+
+// recipeTools counts the calls of tools, in each client's order of members, and nothing else.
+func recipeTools(t *testing.T, e recipeEnv) {
+	for range 15 {
+		for _, method := range []string{"initialize", "notifications/initialized", "tools/list", "server/discover"} {
+			e.rpc(t, "acme", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"name":"search"}}`).WantFree(t)
+		}
+		e.rpc(t, "acme", `{"jsonrpc":"2.0","id":1,"result":{"method":"tools/call"}}`).WantFree(t) // an answer to the server
+		e.Get(t, "/mcp").WantFree(t)
+		e.Send(t, http.MethodDelete, e.URL+"/mcp", "").WantFree(t)
+	}
+	for i, call := range []string{
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"search"}}`,
+		`{"method":"tools/call","params":{"name":"search"},"jsonrpc":"2.0","id":3}`,
+		`{"m\u0065thod":"tools\/call","params":{"arguments":{"name":"fetch"},"name":"search"},"jsonrpc":"2.0","id":3}`,
+	} {
+		caddytest.CheckQuota(t, e.rpc(t, "acme", call), 10, int64(9-i))
+	}
+	for _, ambiguous := range []string{
+		`[{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"search"}}]`,
+		`{"jsonrpc":"2.0","id":2,"method":"ping","method":"tools/call","params":{"name":"search"}}`,
+		`{"jsonrpc":"2.0","id":2,"Method":"tools/call","params":{"name":"search"}}`,
+	} {
+		a := e.rpc(t, "acme", ambiguous)
+		isRefused := a.Status == http.StatusBadRequest || strings.Contains(a.Body, `"error":{"code":-32010`)
+		assert.ErrorIf(t, !isRefused, "%s: got %v; want it refused", ambiguous, a)
+	}
+	e.checkTool(t)
+}
+
+// checkTool calls one tool until it is refused, then others until all are.
+func (e recipeEnv) checkTool(t *testing.T) {
+	t.Helper()
+	call := func(user, tool string) caddytest.Response {
+		return e.rpc(t, user, `{"jsonrpc":"2.0","id":"seven","method":"tools/call","params":{"name":"`+tool+`"}}`)
+	}
+	refused := func(a caddytest.Response) bool { return strings.Contains(a.Body, "isError") }
+	passed := 3
+	for !refused(call("acme", "search")) {
+		passed++
+		assert.FatalIf(t, passed > 20, "%d calls of a tool passed", passed)
+	}
+	assert.ErrorIf(t, passed < 10, "%d calls of a tool passed, want 10", passed)
+	a := caddytest.CheckRefusal(t, call("acme", "search"), http.StatusOK)
+	want := fmt.Sprintf(`{"jsonrpc":"2.0","id":"seven","result":{"resultType":"complete","isError":true,`+
+		`"content":[{"type":"text","text":"Too many requests. Try again in %d seconds."}]}}`, retryAfter(t, a))
+	assert.ErrorIf(t, strings.Replace(a.Body, "1 second.", "1 seconds.", 1) != want, "got %v; want %s", a, want)
+	caddytest.CheckQuota(t, call("acme", "fetch"), 60, 49) // another tool
+	caddytest.CheckQuota(t, call("bolt", "search"), 10, 9)
+	for i := 0; ; i++ {
+		if a := call("acme", fmt.Sprint("tool", i)); refused(a) {
+			passed += i + 1
+			caddytest.CheckQuota(t, a, 60, 0)
+			break
+		}
+		assert.FatalIf(t, i > 80, "%d tools could be called", i)
+	}
+	assert.ErrorIf(t, passed < 60, "%d calls passed, want 60", passed)
 }

@@ -112,7 +112,7 @@ type backend struct {
 }
 
 // ServeHTTP checks passwords at /login, of which it stalls on one, and at forms that are shown again, reports used tokens at /v1/ in headers or bodies, answers gRPC calls,
-// queries, scripts of other sites and downloads, and holds WebSockets and requests with hold in their query.
+// queries, scripts of other sites and downloads, repeats events below /hooks/, and holds WebSockets and requests with hold in their query.
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.arrivals = append(b.arrivals, time.Now())
@@ -122,6 +122,9 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if tokens, found := tokensOf[r.URL.Path]; found {
 		w.Header().Set("X-Tokens-Used", tokens)
+	}
+	if strings.HasPrefix(r.URL.Path, "/hooks/") {
+		_, _ = io.Copy(w, r.Body)
 	}
 	isForm := r.URL.Path == "/wp-login.php" || r.URL.Path == "/admin/login/" || r.URL.Path == "/users/sign_in"
 	if isForm && r.Method == http.MethodPost && r.FormValue("password") == "right" {
