@@ -18,7 +18,7 @@ type bodyStep struct {
 }
 
 // send sends the step's request.
-func (s bodyStep) send(t *testing.T, n *caddytest.Node) caddytest.Response {
+func (s bodyStep) send(t *testing.T, n *caddytest.Node) {
 	t.Helper()
 	kind := ofForm
 	if strings.HasPrefix(s.text, "{") || strings.HasPrefix(s.text, "[") {
@@ -31,7 +31,6 @@ func (s bodyStep) send(t *testing.T, n *caddytest.Node) caddytest.Response {
 	a := n.Send(t, http.MethodPost, n.URL+s.path, s.text, kind)
 	a.Want(t, s.status, caddytest.Any, headers...)
 	assert.ErrorIf(t, t.Failed() && len(s.text) < 200, "behind the body %s", s.text)
-	return a
 }
 
 // TestBody_numbers takes limits, bursts, weights and running requests from bodies.

@@ -55,8 +55,11 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 	p := Placeholder{name, fieldOf(name), new(atomic.Int32)}
 	if bodyplan.IsName(name) {
 		source, err := bodyplan.ParseSource(name)
-		if err != nil {
-			return p, fmt.Errorf("%s: %s: %w", option, ShortNames("{"+name+"}"), err)
+		switch short := ShortNames("{" + name + "}"); {
+		case err != nil:
+			return p, fmt.Errorf("%s: %s: %w", option, short, err)
+		case option == wordCost:
+			return p, fmt.Errorf("%s: %s is known before the response; use it in weight", option, short)
 		}
 		p.field = field{kind: bodyField, name: name, source: source}
 	}
