@@ -230,7 +230,7 @@ func (w *row) count(found []disagreement, d disagreement) []disagreement {
 		w.stricter++
 	case verdictDiffers:
 		w.differing++
-		d.reason = reasonFor(d)
+		d.reason = reasonFor(&d)
 		found = append(found, d)
 	case verdictRefused, verdictNone:
 	}

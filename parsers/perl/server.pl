@@ -13,11 +13,18 @@ my ($framework, $port) = @ARGV;
 my $json = JSON::PP->new->allow_nonref->allow_blessed->allow_unknown;
 my $name;    # that is asked for
 
+# An object with a part's data, as Catalyst has, as a hash.
+sub plain {
+    my ($value) = @_;
+    return $value if ref $value eq 'HASH' || ref $value eq 'ARRAY' || JSON::PP::is_bool($value) || !$value->can('raw_data');
+    return { data => Encode::decode('UTF-8', $value->raw_data) };
+}
+
 # A value as an answer: a text of characters, or bytes that are UTF-8.
 sub answer {
     my ($value) = @_;
     return 'none' unless defined $value;
-    return 'other ' . Encode::encode_utf8($json->encode($value)) if ref $value;
+    return 'other ' . Encode::encode_utf8($json->encode(plain($value))) if ref $value;
     my $text = eval { Encode::decode('UTF-8', my $copy = "$value", Encode::FB_CROAK) };
     return 'text ' . Encode::encode_utf8($json->encode(defined $text ? $text : "$value"));
 }
