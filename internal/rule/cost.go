@@ -11,9 +11,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// wordCost is the name of the option in warnings.
-const wordCost = "cost"
-
 // Cost says where the units come from that a request costs in all, which are known after its response. The zero value
 // is the weight.
 type Cost struct {

@@ -40,6 +40,9 @@ func ParsePlaceholder(option, text string) (Placeholder, error) {
 // of a weight that is an estimate of these.
 const TokensOfModel = "llm"
 
+// wordCost is the name of the option in warnings and errors.
+const wordCost = "cost"
+
 // ParseWeight reads what the weight comes from: a placeholder, or the word llm for an estimate of the tokens of a call to a
 // language model. Empty: nothing.
 func ParseWeight(text string) (Placeholder, error) {
