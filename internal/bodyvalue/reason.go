@@ -22,6 +22,7 @@ const (
 
 	ReasonSize     // the body is larger than is read
 	ReasonStreamed // the body is exchanged as it comes
+	ReasonConsumed // another handler has read of the body
 
 	// Those of a whole body.
 
@@ -74,6 +75,7 @@ var reasonLabels = [reasons]string{
 	ReasonBoundary:      "boundary",
 	ReasonSize:          "size",
 	ReasonStreamed:      "streamed",
+	ReasonConsumed:      "consumed",
 	ReasonSyntax:        "syntax",
 	ReasonDepth:         "depth",
 	ReasonByteOrderMark: "byte_order_mark",

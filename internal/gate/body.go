@@ -147,6 +147,8 @@ func (b *BodyReading) read() (*bodyplan.Values, error) {
 		return plan.Read(contentType, query, reading.Bytes()), nil
 	case requestbody.Streamed:
 		return plan.Unread(cmp.Or(reason, bodyvalue.ReasonStreamed), query), nil
+	case requestbody.Consumed:
+		return plan.Unread(cmp.Or(reason, bodyvalue.ReasonConsumed), query), nil
 	case requestbody.TooLarge:
 		return plan.Unread(cmp.Or(reason, bodyvalue.ReasonSize), query), nil
 	case requestbody.NoRoom, requestbody.NoShare:

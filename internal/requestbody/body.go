@@ -38,14 +38,16 @@ type Body struct {
 	account *Account
 	client  string
 
-	mu      sync.Mutex
-	buffer  []byte  // that was read
-	played  int     // bytes of the buffer that were played back
-	further [1]byte // that was read behind a full buffer
-	beyond  int     // how many these are, 0 or 1
-	charged int64   // bytes that the account has for this body
-	end     error   // of the original body behind what was read, io.EOF or another one; nil: there may be more
-	closed  bool
+	mu       sync.Mutex
+	buffer   []byte  // that was read
+	played   int     // bytes of the buffer that were played back
+	further  [1]byte // that was read behind a full buffer
+	beyond   int     // how many these are, 0 or 1
+	arrived  int64   // bytes that were read of the original body before a handler has read of it
+	charged  int64   // bytes that the account has for this body
+	end      error   // of the original body behind what was read, io.EOF or another one; nil: there may be more
+	closed   bool
+	consumed bool // a handler has read of it, or has closed it
 
 	// watch ends the wait for the request's end, with which the account gets back what is left. Nil: the account has
 	// nothing of this body, a read is under way, or the request has no end.
@@ -55,6 +57,7 @@ type Body struct {
 // Read plays back what has been read, then the rest of the original body.
 func (b *Body) Read(p []byte) (int, error) {
 	b.mu.Lock()
+	b.consumed = true
 	if b.closed {
 		defer b.mu.Unlock()
 		return 0, b.closedError()
@@ -83,6 +86,9 @@ func (b *Body) closedError() error {
 
 // Close gives back what has not been read, and closes the original body.
 func (b *Body) Close() error {
+	b.mu.Lock()
+	b.consumed = true
+	b.mu.Unlock()
 	b.discard()
 	return b.original.Close()
 }
@@ -171,6 +177,7 @@ func (b *Body) take(n int, end error, size int) (room []byte, outcome Outcome) {
 	default:
 		b.beyond = n
 	}
+	b.arrived += int64(n)
 	b.end = end
 	return b.roomLocked(size)
 }
@@ -185,16 +192,18 @@ func (b *Body) room(size int) (room []byte, outcome Outcome) {
 }
 
 func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
-	held := b.unplayed()
+	held, ended := b.unplayed(), b.end == io.EOF //nolint:errorlint // a wrapped one is no clean end
 	if held == 0 && b.end != nil {
 		b.free() // nothing is there to be played back
 	}
 	switch {
+	case b.consumed && (b.arrived > 0 || !ended), ended && b.arrived < b.announced:
+		return nil, Consumed
 	case b.closed:
 		return nil, outcomeOf(b.end)
 	case held > size:
 		return nil, TooLarge
-	case held == 0 && b.end == io.EOF: //nolint:errorlint // a wrapped one is no clean end
+	case held == 0 && ended:
 		return nil, Absent
 	case size > 0 && (b.beyond > 0 || b.end == nil && cap(b.buffer) == 0):
 		if outcome := b.grow(held, size); outcome != undecided {
@@ -206,7 +215,7 @@ func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
 		return b.further[:], undecided
 	case b.end == nil:
 		return b.buffer[len(b.buffer):min(cap(b.buffer), len(b.buffer)+size+1-held)], undecided
-	case b.end == io.EOF: //nolint:errorlint // as above
+	case ended:
 		return nil, Whole
 	}
 	return nil, outcomeOf(b.end)
@@ -214,8 +223,11 @@ func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
 
 // outcomeOf returns the outcome of a body that ended with an error, or was closed before.
 func outcomeOf(end error) Outcome {
-	if errors.Is(end, os.ErrDeadlineExceeded) {
+	switch {
+	case errors.Is(end, os.ErrDeadlineExceeded):
 		return TooSlow
+	case errors.Is(end, http.ErrBodyReadAfterClose):
+		return Consumed
 	}
 	return Failed
 }

@@ -138,7 +138,49 @@ func TestBody_close(t *testing.T) {
 	n, err := r.Body.Read(make([]byte, 5))
 	assert.ErrorIf(t, n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose), "%d bytes, %v", n, err)
 	assert.ErrorIf(t, !bytes.Equal(reading.Bytes(), textOf(10)), "the bytes have changed")
-	checkFailure(t, account.Read(httptest.NewRecorder(), r, client, wide(10)), requestbody.Failed, http.ErrBodyReadAfterClose)
+	assert.Equal(t, account.Read(httptest.NewRecorder(), r, client, wide(10)).Outcome(), requestbody.Consumed, "the outcome of another reading")
+}
+
+// TestBody_consumed reads bodies of which a handler has read before, or one of no bytes.
+func TestBody_consumed(t *testing.T) {
+	const whole = 10
+	for name, test := range map[string]struct {
+		announced int64
+		before    int // bytes that a handler reads before the first reading
+		first     int // the size of the first reading; -1: none
+		between   int // bytes that a handler reads between the readings
+		length    int
+		want      requestbody.Outcome
+	}{
+		"nothing":                          {whole, 0, whole, 0, whole, requestbody.Whole},
+		"a byte before":                    {whole, 1, -1, 0, whole, requestbody.Consumed},
+		"all before":                       {whole, whole, -1, 0, whole, requestbody.Consumed},
+		"all before, without a length":     {-1, whole, -1, 0, whole, requestbody.Absent},
+		"a byte between":                   {whole, 0, whole, 1, whole, requestbody.Consumed},
+		"a byte between, without a length": {-1, 0, whole, 1, whole, requestbody.Consumed},
+		"all between":                      {-1, 0, whole, whole, whole, requestbody.Consumed},
+		"behind what was too large":        {-1, 0, 3, whole, whole, requestbody.Consumed},
+		"what was too large, between":      {-1, 0, 3, 1, whole, requestbody.Consumed},
+		"what was too large, not consumed": {-1, 0, 3, 0, whole, requestbody.Whole},
+		"behind a look":                    {-1, 0, 0, 1, whole, requestbody.Consumed},
+		"no bytes":                         {-1, 0, whole, 1, 0, requestbody.Absent},
+		"no bytes behind a look":           {-1, 0, 0, 1, 0, requestbody.Absent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			account := requestbody.NewAccount(room)
+			r, end := newRequest(&pieces{left: textOf(test.length), length: 3, end: io.EOF}, test.announced)
+			defer end()
+			play := func(count int) { _, _ = io.CopyN(io.Discard, r.Body, int64(count)) } // an end is what is asked for
+			play(test.before)
+			if test.first >= 0 {
+				account.Read(httptest.NewRecorder(), r, client, wide(test.first))
+			}
+			play(test.between)
+			got := account.Read(httptest.NewRecorder(), r, client, wide(whole))
+			assert.Equal(t, got.Outcome(), test.want, "the outcome")
+			assert.Equal(t, len(got.Bytes()) > 0, test.want == requestbody.Whole, "that bytes are read")
+		})
+	}
 }
 
 // TestBody_end gives back what is held when the request ends, at once if it has ended, and by a close where it has no end.
@@ -201,25 +243,22 @@ func TestBody_watch(t *testing.T) {
 	body(3000)
 	read(10)
 	check(1, 0, "with a beginning")
-	_, err := io.ReadFull(r.Body, make([]byte, 11))
-	assert.Must(t, err)
-	check(1, 1, "without a byte that is held")
 	read(100)
 	read(4000)
-	check(2, 1, "with the rest")
+	check(1, 0, "with the rest")
 	assert.NoError(io.ReadAll(r.Body))(t)
-	check(2, 2, "behind the end")
+	check(1, 1, "behind the end")
 	read(4000)
 	assert.Must(t, r.Body.Close())
-	check(2, 2, "behind a close")
+	check(1, 1, "behind a close")
 
 	body(0)
 	read(10)
-	check(2, 2, "with a body of no bytes")
+	check(1, 1, "with a body of no bytes")
 	body(5)
 	read(10)
 	assert.Must(t, r.Body.Close())
-	check(3, 3, "behind the close of a body that was not read")
+	check(2, 2, "behind the close of a body that was not read")
 }
 
 // TestBody_panic has a body panic within a read: what has arrived is given back with the request.

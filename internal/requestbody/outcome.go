@@ -35,6 +35,9 @@ const (
 	// NoShare says that the process holds as many bytes of this client's bodies as it may of one client.
 	NoShare
 
+	// Consumed says that another handler has read of the body, such as the proxy before an error route, and has not put it back.
+	Consumed
+
 	// Failed says that reading failed otherwise. The client left, the body's framing is broken, or a handler in front has an error
 	// for it, such as request_body for its max_size. A handler behind gets the same error, behind the same bytes unless the
 	// request's context has ended.
