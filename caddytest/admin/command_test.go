@@ -112,7 +112,7 @@ func TestCommands_exitCode4(t *testing.T) {
 	n := caddytest.InProcess(t, "redis_ratelimit {header.X-Key} 1 24h {\non_empty_key reject\n}\n"+caddytest.ShowDecision)
 	explain := []string{"explain", "--url", n.URL, "--header"}
 	n.Ratelimit(t, append(explain, "X-Key: k")...).Want(t, 0, ": allowed\n")
-	n.Ratelimit(t, append(explain, "X-Other: k")...).Want(t, 4, ": rejected\n")
+	n.Ratelimit(t, append(explain, "X-Other: k")...).Want(t, 4, ": rejected with the status 400\n")
 	n.Get(t, "/", "X-Key: k")
 	n.Ratelimit(t, append(explain, "X-Key: k")...).Want(t, 4, ": denied\n")
 }

@@ -138,5 +138,5 @@ func TestCheck_replicas(t *testing.T) {
 		check(t, 0, option, caddytest.LimitedSite, "script ok", "replicas warning: install Redis 7.0")
 	}
 	assert.Must(t, server.Client(t).ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
-	check(t, 0, "redis redis://"+server.Addr, caddytest.LimitedSite, "no warning", "no failed")
+	check(t, 0, "redis redis://"+server.Addr+"\ntimeout 10s", caddytest.LimitedSite, "no warning", "no failed")
 }

@@ -43,7 +43,7 @@ denied, rejected or failed closed.`,
 		RunE: runs(runExplain),
 	}
 	flags := cmd.Flags()
-	flags.StringP("method", "X", "", "The `method` of the request (default GET, with --data POST)")
+	flags.StringP("method", "X", "", "The `method`: GET by default, with --data POST")
 	flags.String("url", "", "The whole `url` of the request (required)")
 	flags.StringArrayP("header", "H", nil, "A `header`, 'Name: value'; may be given several times")
 	flags.StringP("data", "d", "", "The body: a `text`, @file, or @- for the standard input")
