@@ -14,7 +14,7 @@ CYCLONEDX     = .build/cyclonedx-gomod
 ACTIONLINT    = .build/actionlint
 
 # Separate modules, to keep their dependencies out of the root module.
-MODULES = . tools tools/release $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod caddytest/*/go.mod clients/*/go.mod credentials/*/go.mod))
+MODULES = . tools tools/release $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod caddytest/*/go.mod clients/*/go.mod parsers/*/go.mod credentials/*/go.mod))
 
 # All code is Go; only the race detector needs a C compiler.
 export CGO_ENABLED = 0
@@ -27,7 +27,7 @@ help: ## list the targets
 		$(MAKEFILE_LIST)
 
 # The flags of xcaddy, so that these targets and it use one build cache.
-build test clients clouds fuzz chaos soak vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
+build test clients parsers clouds fuzz chaos soak vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
 build: ## build ./caddy, Caddy with the rate limiter (needs only Go; minutes at first)
@@ -110,6 +110,11 @@ findings: ## run the findings about other software (needs a network; outside of 
 .PHONY: clients
 clients: ## run real clients against a limit (needs a network; outside of CI; 3 minutes)
 	go run ./clients $(CLIENTFLAGS)
+
+# PARSERFLAGS, for example '-v flask' or '-write'; see go run ./parsers -help
+.PHONY: parsers
+parsers: ## compare with what frameworks read from bodies (needs a network; outside of CI; 4 minutes)
+	go run ./parsers $(PARSERFLAGS)
 
 .PHONY: vet
 vet: ## run go vet

@@ -13,7 +13,8 @@ var spellings = map[string][]string{
 		"email[[]]", "email[]]", "email[]x", "email[][x]", "email[x]y", "email[[", "email]]", "email]x", "email[x", "email[ ]", "email []",
 		".email", "email.", "email..", "email.x", "email.[x]", "email[.x]", "..email", "email.0",
 		"email_", "_email", "email__x", "email_x", "email_confirmation", "emailx", "xemail", "email-x", "email:x", "email/x", "email|x",
-		" email", "email ", "  email  ", "email x", "\temail", "email\t", "email\n", "\nemail", "email\r\n", "email\v", "email\f", "\x1cemail",
+		" email", "email ", "  email  ", "email x", "\temail", "email\t", "email\n", "\nemail", "email\r\n", "email\v", "email\f",
+		"\x1cemail",
 		"email\x00", "email\x00x", "\x00email", "em\x00ail", "email\x01", "\x01email", "email\x7f",
 		"\u00a0email", "email\u00a0", "\u2003email", "email\u3000", "\u0085email", "\u200bemail", "email\u200d", "em\u00adail",
 		"\ufeffemail", "email\ufeff", "?email", "??email", "#email", "&email", "=email", "email=", "email=x", ";email", "email;", "x;email",
@@ -39,7 +40,7 @@ var spellings = map[string][]string{
 	},
 }
 
-// fieldNames returns forms with each spelling, alone and beside the asked name, in the body and in the query.
+// fieldNames returns forms with each spelling, alone and beside the asked name; those of email also in the query.
 func fieldNames() (all []sample) {
 	for _, asked := range []string{"email", "user_email", "user[email]"} {
 		for _, spelling := range spellings[asked] {
@@ -63,15 +64,15 @@ func spelled(asked, spelling string) (all []sample) {
 	}
 	if !strings.Contains(spelling, `"`) {
 		all = append(all,
-			multipart(name+", alone", asked, part(spelling, "b")+end),
-			multipart(name+", before", asked, part(spelling, "b")+part(asked, "a")+end))
+			multipart(name+", alone", asked, part(spelling, "b")+end))
+	}
+	if asked != "email" {
+		return all
+	}
+	if !strings.Contains(spelling, `"`) {
+		all = append(all, multipart(name+", before", asked, part(spelling, "b")+part(asked, "a")+end))
 	}
 	beside := urlencoded(name+", in the query", asked, asked+"=a")
 	beside.query = escaped + "=b"
 	return append(all, beside)
-}
-
-// isPrintable reports whether a text is printable ASCII, without blanks.
-func isPrintable(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }

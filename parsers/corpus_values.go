@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -9,10 +8,12 @@ import (
 
 // texts are values that some parser may change or refuse.
 var texts = []string{
-	"a", "", "ab c", " a", "a ", " a ", "\ta", "a\t", "\na", "a\n", "a\r\n", "a\r", "\r\na", "a\nb", "a\rb", "a\r\nb", "a\vb", "a\fb", "\va",
+	"a", "", "ab c", " a", "a ", " a ", "\ta", "a\t", "\na", "a\n", "a\r\n", "a\r", "\r\na", "a\nb", "a\rb", "a\r\nb", "a\vb", "a\fb",
+	"\va",
 	"a\x00b", "a\x00", "\x00a", "\x00", "a\x01b", "a\x08", "a\x1bb", "a\x1c", "a\x7fb", "a\u0080b", "a\u0085", "a\u009fb",
 	"\u00a0a", "a\u00a0", "\u2003a", "a\u3000", "a\u2028b", "a\u2029", "\u200ba", "a\u200db", "a\u00adb", "\u200ea", "a\u202eb",
-	"\u00ada", "a\u034f", "\u061ca", "\u115fa", "a\u1160", "\u17b4a", "\u180ea", "\u180ba", "\u2065a", "\u206aa", "\u2800a", "a\u3164", "\uffa0a", "\ufe0fa", "\ufff9a",
+	"\u00ada", "a\u034f", "\u061ca", "\u115fa", "a\u1160", "\u17b4a", "\u180ea", "\u180ba", "\u2065a", "\u206aa", "\u2800a", "a\u3164",
+	"\uffa0a", "\ufe0fa", "\ufff9a",
 	"\U0001d159a", "a\U0001d173", "\U000e0020a", "\U000e0001a", "\U000e0100a", "\U0001bca0a",
 	"\ufeffa", "a\ufeff", "a\ufeffb", "\ufffda", "a\uffff", "a\ufffe", "\ufdd0", "\U0001fffe", "\U0001f600", "b\u00f3b", "bo\u0301b",
 	"B\u00d3B", "\u212a", "\ufb01", "\u0130", "\u00df", "\u1e9e", "\u01c5", "\uff21", "\u0661", "\u00bd", "\u037e", "\u1fef",
@@ -37,7 +38,9 @@ func fieldValues() (all []sample) {
 			all = append(all, urlencoded(name+", raw", "email", "email="+text))
 		}
 	}
-	for _, bytes := range []string{"\xff", "a\xe9", "a\xed\xa0\x80", "a\xf8\x88\x80\x80\x80", "\xf4\x90\x80\x80", "a\xe2\x82", "\xfe\xff\x00a"} {
+	for _, bytes := range []string{
+		"\xff", "a\xe9", "a\xed\xa0\x80", "a\xf8\x88\x80\x80\x80", "\xf4\x90\x80\x80", "a\xe2\x82", "\xfe\xff\x00a",
+	} {
 		name := "value " + strconv.QuoteToASCII(bytes)
 		all = append(all,
 			urlencoded(name, "email", "email="+escape(bytes)),
@@ -54,13 +57,4 @@ func fieldValues() (all []sample) {
 			document(name, "model", `{"model":"`+text+`"}`))
 	}
 	return all
-}
-
-// quoteJSON returns a text as JSON writes it, escapes of HTML left out.
-func quoteJSON(text string) string {
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a string has a form
-	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -26,7 +26,8 @@ func (h *harness) install(ctx context.Context, servers []*server) error {
 		}
 	}
 	if slices.ContainsFunc(servers, func(s *server) bool { return s.command[0] == "{built}/goservers" }) {
-		return output(ctx, filepath.Join(h.parsers, "goservers"), "go", "build", "-trimpath", "-o", filepath.Join(h.built, "goservers"), ".")
+		program := filepath.Join(h.built, "goservers")
+		return output(ctx, filepath.Join(h.parsers, "goservers"), "go", "build", "-trimpath", "-o", program, ".")
 	}
 	return nil
 }
@@ -83,13 +84,13 @@ func (h *harness) compile(ctx context.Context, s *server) error {
 		return nil
 	}
 	sum := sha256.New()
-	fmt.Fprintln(sum, s.prepare)
+	_, _ = fmt.Fprintln(sum, s.prepare) // a hash takes all
 	err := fs.WalkDir(os.DirFS(filepath.Join(h.parsers, "java")), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		content, err := os.ReadFile(filepath.Join(h.parsers, "java", path))
-		_, _ = sum.Write(content) // a hash takes all
+		_, _ = sum.Write(content)
 		return err
 	})
 	if err != nil {

@@ -43,7 +43,8 @@ func phpServers() []*server {
 
 func nodeServers() (all []*server) {
 	add := func(framework string, forms, documents []string) {
-		all = append(all, &server{name: framework, command: []string{"node", "node/server.mjs", framework, "{port}"}, forms: forms, documents: documents})
+		command := []string{"node", "node/server.mjs", framework, "{port}"}
+		all = append(all, &server{name: framework, command: command, forms: forms, documents: documents})
 	}
 	add("express 5", []string{"extended", "simple"}, []string{"json", "json-any-type", "lodash"})
 	add("express 4", []string{"extended", "simple"}, []string{"json", "json-any-type"})
@@ -64,11 +65,18 @@ func nodeServers() (all []*server) {
 	const modules = "{built}/node/node_modules/"
 	bun, workerd := modules+"@oven/bun-linux-x64/bin/bun", modules+"@cloudflare/workerd-linux-64/bin/workerd"
 	return append(all,
-		&server{name: "bun", command: []string{bun, "node/bun.mjs", "bun", "{port}"}, forms: []string{"get", "object"}, documents: []string{"json"}},
-		&server{name: "elysia", command: []string{bun, "node/bun.mjs", "elysia", "{port}"}, forms: []string{"body"}, documents: []string{"body"}},
 		&server{
-			name: "deno", command: []string{modules + "@deno/linux-x64-glibc/deno", "run", "--allow-net", "--no-lock", "node/deno.mjs", "{port}"},
+			name: "bun", command: []string{bun, "node/bun.mjs", "bun", "{port}"},
 			forms: []string{"get", "object"}, documents: []string{"json"},
+		},
+		&server{
+			name: "elysia", command: []string{bun, "node/bun.mjs", "elysia", "{port}"},
+			forms: []string{"body"}, documents: []string{"body"},
+		},
+		&server{
+			name:    "deno",
+			command: []string{modules + "@deno/linux-x64-glibc/deno", "run", "--allow-net", "--no-lock", "node/deno.mjs", "{port}"},
+			forms:   []string{"get", "object"}, documents: []string{"json"},
 		},
 		&server{
 			name: "workerd", command: []string{workerd, "serve", "node/workerd.capnp", "--socket-addr", "http=127.0.0.1:{port}"},
@@ -79,20 +87,22 @@ func nodeServers() (all []*server) {
 func pythonServers() (all []*server) {
 	of := func(framework string, packages, forms, documents []string) server {
 		return server{
-			name: framework, packages: append([]string{"python3"}, packages...), command: []string{"python3", "/srv/parsers/python/server.py", framework, "{port}"},
-			forms: forms, documents: documents,
+			name: framework, packages: append([]string{"python3"}, packages...),
+			command: []string{"python3", "/srv/parsers/python/server.py", framework, "{port}"},
+			forms:   forms, documents: documents,
 		}
 	}
 	add := func(both []*server) { all = append(all, both...) }
 	wsgi := func(names ...string) []string { return append(names, "python3-waitress") }
 	asgi := func(names ...string) []string { return append(names, "uvicorn") }
-	add(inBoth(of("django", wsgi("python3-django", "python3-djangorestframework"), []string{"POST", "rest-form"}, []string{"json", "rest-json"})))
-	add(inBoth(of("flask", wsgi("python3-flask"), []string{"form", "values"}, []string{"json", "force"})))
+	django := wsgi("python3-django", "python3-djangorestframework")
+	add(inBoth(of("django", django, []string{"POST", "rest-form"}, []string{"json", "rest-json"})))
+	add(inBoth(of("flask", wsgi("python3-flask"), []string{"form", "values"}, []string{"force"})))
 	add(inBoth(of("quart", asgi("python3-quart"), []string{"form"}, []string{"json"})))
-	add(inBoth(of("pyramid", wsgi("python3-pyramid"), []string{"POST", "params"}, []string{"json"})))
-	add(inBoth(of("bottle", wsgi("python3-bottle"), []string{"forms", "params"}, []string{"json"})))
+	add(inNew(of("pyramid", wsgi("python3-pyramid"), []string{"params"}, []string{"json"})))
+	add(inBoth(of("bottle", wsgi("python3-bottle"), []string{"params"}, []string{"json"})))
 	add(inBoth(of("falcon", wsgi("python3-falcon"), []string{"media"}, []string{"json"})))
-	add(inBoth(of("cherrypy", []string{"python3-cherrypy3"}, []string{"params", "body"}, []string{"json"})))
+	add(inNew(of("cherrypy", []string{"python3-cherrypy3"}, []string{"params"}, []string{"json"})))
 	starlette := inBoth(of("starlette", asgi("python3-starlette"), []string{"form"}, []string{"json"}))
 	fastapi := inBoth(of("fastapi", asgi("python3-fastapi"), []string{"form"}, []string{"json", "int"}))
 	for _, pair := range [][]*server{starlette, fastapi} { // Debian has renamed the package
@@ -101,7 +111,7 @@ func pythonServers() (all []*server) {
 		add(pair)
 	}
 	add(inNew(of("litestar", asgi("python3-litestar"), []string{"form"}, []string{"json"})))
-	add(inBoth(of("tornado", []string{"python3-tornado"}, []string{"body", "argument"}, []string{"json"})))
+	add(inBoth(of("tornado", []string{"python3-tornado"}, []string{"argument"}, []string{"json"})))
 	add(inBoth(of("aiohttp", []string{"python3-aiohttp"}, []string{"post"}, []string{"json"})))
 	parsers := inBoth(of("documents", wsgi("python3-simplejson", "python3-ujson"), nil, []string{"json", "simplejson", "ujson"}))
 	parsers[1].packages = append(slices.Clone(parsers[1].packages), "python3-orjson", "python3-msgspec")
@@ -116,40 +126,45 @@ func pythonServers() (all []*server) {
 func rubyServers() []*server {
 	of := func(framework string, packages, forms, documents []string) server {
 		return server{
-			name: framework, packages: append([]string{"ruby", "puma"}, packages...), command: []string{"ruby", "/srv/parsers/ruby/server.rb", framework, "{port}"},
-			forms: forms, documents: documents,
+			name: framework, packages: append([]string{"ruby", "puma"}, packages...),
+			command: []string{"ruby", "/srv/parsers/ruby/server.rb", framework, "{port}"},
+			forms:   forms, documents: documents,
 		}
 	}
 	params := []string{"params"}
 	older := of("grape", []string{"ruby-grape"}, params, params)
 	older.suite = oldSuite
 	return slices.Concat(
-		inBoth(of("rack", []string{"ruby-rack", "ruby-oj"}, []string{"POST", "params"}, []string{"json", "oj"})),
+		inBoth(of("rack", []string{"ruby-rack", "ruby-oj"}, params, []string{"json", "oj"})),
 		inBoth(of("sinatra", []string{"ruby-sinatra"}, params, nil)),
 		inNew(of("roda", []string{"ruby-roda"}, params, []string{"json"})),
 		[]*server{&older},
-		inBoth(of("rails", []string{"ruby-rails"}, []string{"params", "POST"}, []string{"params", "POST"})))
+		inBoth(of("rails", []string{"ruby-rails"}, params, params)))
 }
 
 func perlServers() []*server {
-	of := func(framework string, packages, forms, documents []string) []*server {
-		return inBoth(server{
-			name: framework, packages: packages, command: []string{"perl", "/srv/parsers/perl/server.pl", framework, "{port}"}, forms: forms, documents: documents,
-		})
+	of := func(framework string, packages, forms, documents []string) server {
+		return server{
+			name: framework, packages: packages, command: []string{"perl", "/srv/parsers/perl/server.pl", framework, "{port}"},
+			forms: forms, documents: documents,
+		}
 	}
 	return slices.Concat(
-		of("plack", []string{"libplack-perl", "libcgi-pm-perl", "libcpanel-json-xs-perl", "libjson-xs-perl"},
-			[]string{"body", "parameters", "cgi"}, []string{"JSON::PP", "JSON::XS", "Cpanel::JSON::XS"}),
-		of("mojolicious", []string{"libmojolicious-perl"}, []string{"body", "param"}, []string{"json"}),
-		of("dancer", []string{"libdancer2-perl", "libplack-perl"}, []string{"body", "param"}, []string{"json"}),
-		of("catalyst", []string{"libcatalyst-perl", "libplack-perl"}, []string{"body", "parameters"}, []string{"json"}))
+		inBoth(of("plack", []string{"libplack-perl", "libcgi-pm-perl", "libcpanel-json-xs-perl", "libjson-xs-perl"},
+			[]string{"parameters", "cgi"}, []string{"JSON::PP", "JSON::XS", "Cpanel::JSON::XS"})),
+		inBoth(of("mojolicious", []string{"libmojolicious-perl"}, []string{"param"}, []string{"json"})),
+		inBoth(of("dancer", []string{"libdancer2-perl", "libplack-perl"}, []string{"param"}, []string{"json"})),
+		inNew(of("catalyst", []string{"libcatalyst-perl", "libplack-perl"}, []string{"parameters"}, []string{"json"})))
 }
 
 func goServers() (all []*server) {
 	add := func(framework string, forms, documents []string) {
-		all = append(all, &server{name: framework, command: []string{"{built}/goservers", framework, "{port}"}, forms: forms, documents: documents})
+		command := []string{"{built}/goservers", framework, "{port}"}
+		all = append(all, &server{name: framework, command: command, forms: forms, documents: documents})
 	}
-	add("net/http", []string{"FormValue", "PostFormValue", "ParseForm", "ParseMultipartForm", "MultipartReader", "gorilla", "chi-form"}, []string{"chi-json"})
+	add("net/http", []string{
+		"FormValue", "PostFormValue", "ParseForm", "ParseMultipartForm", "MultipartReader", "gorilla", "chi-form",
+	}, []string{"chi-json"})
 	add("gin", []string{"bind", "PostForm"}, []string{"json", "bind-json"})
 	add("echo", []string{"FormValue", "FormValues", "bind"}, []string{"bind-json"})
 	add("fiber", []string{"FormValue", "PostArgs", "bind"}, []string{"bind-json"})
@@ -157,7 +172,8 @@ func goServers() (all []*server) {
 	all = append(all, &server{
 		name: "parsers of JSON for Go", command: []string{"{built}/goservers", "documents", "{port}"},
 		documents: []string{
-			"json-struct", "json-map", "json-decoder", "json-int", "json-v2", "goccy", "jsoniter", "jsoniter-go", "sonic", "sonic-map", "segmentio",
+			"json-struct", "json-map", "json-decoder", "json-int", "json-v2", "goccy", "jsoniter", "jsoniter-go", "sonic", "sonic-map",
+			"segmentio",
 			"gjson", "jsonparser", "fastjson",
 		},
 	})

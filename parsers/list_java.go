@@ -18,15 +18,18 @@ func javaServer(name, class, suite string, sources, jars, packages []string) *se
 		prepare = append(prepare, "/srv/parsers/java/"+source+".java")
 	}
 	return &server{
-		name: name, suite: suite, packages: append([]string{"openjdk-" + version + "-jdk-headless", "libjackson2-databind-java"}, packages...),
-		prepare: prepare, command: []string{jdk + "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", strings.Join(path, ":"), class, "{port}"},
+		name: name, suite: suite,
+		packages: append([]string{"openjdk-" + version + "-jdk-headless", "libjackson2-databind-java"}, packages...),
+		prepare:  prepare,
+		command:  []string{jdk + "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", strings.Join(path, ":"), class, "{port}"},
 	}
 }
 
 // tomcatJars are the jars of a Tomcat.
 func tomcatJars(version string) (jars []string) {
 	for _, name := range []string{
-		"catalina", "coyote", "util", "util-scan", "servlet-api", "annotations-api", "juli", "api", "jni", "jaspic-api", "el-api", "jsp-api",
+		"catalina", "coyote", "util", "util-scan", "servlet-api", "annotations-api", "juli", "api", "jni", "jaspic-api", "el-api",
+		"jsp-api",
 	} {
 		jars = append(jars, "tomcat"+version+"-"+name)
 	}
@@ -39,24 +42,32 @@ func javaServers() (all []*server) {
 		all = append(all, s)
 	}
 	form := []string{"form"}
+	netty := []string{
+		"netty-all", "netty-buffer", "netty-codec", "netty-codec-http", "netty-common", "netty-handler", "netty-resolver", "netty-transport",
+	}
+	spring := slices.Concat(tomcatJars("9"), []string{
+		"spring3-core", "spring3-beans", "spring3-context", "spring3-aop", "spring3-expression", "spring3-web", "spring3-web.servlet",
+		"spring3-jcl", "commons-logging",
+	})
 	for _, suite := range []string{oldSuite, newSuite} {
-		tomcat := map[string]string{oldSuite: "10", newSuite: "11"}[suite]
-		add([]string{"utf-8", "bare"}, nil, javaServer("tomcat", "TomcatServer", suite, []string{"Reader"}, tomcatJars(tomcat), []string{"libtomcat" + tomcat + "-java"}))
-		add([]string{"param", "bind", "body"}, []string{"json"}, javaServer("spring", "SpringServer", suite, nil, slices.Concat(tomcatJars("9"), []string{
-			"spring3-core", "spring3-beans", "spring3-context", "spring3-aop", "spring3-expression", "spring3-web", "spring3-web.servlet", "spring3-jcl", "commons-logging",
-		}), []string{"libtomcat9-java", "libspring-web-java", "libspring-web-servlet-java", "libspring-context-java", "libcommons-logging-java"}))
-		add(form, nil, javaServer("netty", "NettyServer", suite, nil, []string{
-			"netty-all", "netty-buffer", "netty-codec", "netty-codec-http", "netty-common", "netty-handler", "netty-resolver", "netty-transport",
-		}, []string{"libnetty-java"}))
+		version := map[string]string{oldSuite: "10", newSuite: "11"}[suite]
+		add([]string{"utf-8", "bare"}, nil,
+			javaServer("tomcat", "TomcatServer", suite, []string{"Reader"}, tomcatJars(version), []string{"libtomcat" + version + "-java"}))
+		add([]string{"param", "bind", "body"}, []string{"json"}, javaServer("spring", "SpringServer", suite, nil, spring, []string{
+			"libtomcat9-java", "libspring-web-java", "libspring-web-servlet-java", "libspring-context-java", "libcommons-logging-java",
+		}))
+		add(form, nil, javaServer("netty", "NettyServer", suite, nil, netty, []string{"libnetty-java"}))
 		add([]string{"fileupload"}, []string{"jackson-object", "jackson-tree", "jackson-int", "gson-object", "gson-tree"},
-			javaServer("commons-fileupload, parsers of JSON for Java", "Documents", suite, nil, []string{"gson", "commons-fileupload", "commons-io", "servlet-api"},
+			javaServer("commons-fileupload, parsers of JSON for Java", "Documents", suite, nil,
+				[]string{"gson", "commons-fileupload", "commons-io", "servlet-api"},
 				[]string{"libgoogle-gson-java", "libcommons-fileupload-java", "libservlet-api-java"}))
 	}
 	add(form, nil, javaServer("jetty", "JettyNine", oldSuite, nil, []string{
 		"jetty9-server", "jetty9-servlet", "jetty9-http", "jetty9-io", "jetty9-util", "jetty9-security", "servlet-api",
 	}, []string{"libjetty9-java"}))
 	add(form, nil, javaServer("jetty", "JettyTwelve", newSuite, []string{"Reader"}, []string{
-		"jetty12-ee10-servlet", "jetty12-ee", "jetty12-server", "jetty12-http", "jetty12-io", "jetty12-util", "jetty12-security", "jetty12-session",
+		"jetty12-ee10-servlet", "jetty12-ee", "jetty12-server", "jetty12-http", "jetty12-io", "jetty12-util", "jetty12-security",
+		"jetty12-session",
 		"slf4j-api", "slf4j-nop", "jakarta-servlet-api",
 	}, []string{"libjetty12-java"}))
 	add(form, nil, javaServer("undertow", "UndertowServer", newSuite, nil, []string{

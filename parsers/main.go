@@ -78,7 +78,9 @@ func (h *harness) run(ctx context.Context, names []string, parallel int, write b
 	}
 	chosen := list()
 	if len(names) > 0 {
-		chosen = slices.DeleteFunc(chosen, func(s *server) bool { return !slices.Contains(names, s.name) && !slices.Contains(names, s.String()) })
+		chosen = slices.DeleteFunc(chosen, func(s *server) bool {
+			return !slices.Contains(names, s.name) && !slices.Contains(names, s.String())
+		})
 	}
 	if len(chosen) == 0 || write && (len(names) > 0 || h.only != "") {
 		return errors.New("no server is called so, or -write is not for some alone")

@@ -17,17 +17,6 @@ const (
 	boundary       = "AaB"
 )
 
-// corpus returns all samples. Their names differ.
-func corpus() (all []sample) {
-	for _, group := range [][]sample{
-		fieldNames(), fieldValues(), urlencodedBodies(), multipartHeads(), multipartBodies(),
-		documentNames(), documentValues(), documentBodies(), contentTypes(), queries(),
-	} {
-		all = append(all, group...)
-	}
-	return all
-}
-
 // urlencoded returns a sample of a body that is application/x-www-form-urlencoded.
 func urlencoded(name, field, body string) sample {
 	return sample{name: "urlencoded: " + name, field: field, types: []string{urlencodedType}, body: body}
@@ -53,18 +42,3 @@ func headPart(disposition, lines, value string) string {
 
 // end ends a form of parts.
 const end = "--" + boundary + "--\r\n"
-
-// escape returns a text in which all but letters and digits are escaped.
-func escape(text string) string {
-	const digits = "0123456789ABCDEF"
-	var escaped []byte
-	for i := range len(text) {
-		c := text[i]
-		if c-'0' <= 9 || c|0x20-'a' <= 'z'-'a' {
-			escaped = append(escaped, c)
-		} else {
-			escaped = append(escaped, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return string(escaped)
-}

@@ -95,7 +95,8 @@ func (h *harness) start(ctx context.Context, s *server) (*running, error) {
 		}
 		r.version = strings.TrimSpace(string(printed))
 	}
-	return r, r.awaitPort()
+	err = r.awaitPort()
+	return r, err
 }
 
 // awaitPort waits until the server takes connections.
@@ -153,7 +154,7 @@ func (r *running) ask(s *sample, way, asked string) (answer, error) {
 	if err != nil {
 		return answer{}, r.orEnded(err)
 	}
-	defer connection.Close()
+	defer func() { _ = connection.Close() }()             // nothing is left to be sent
 	_ = connection.SetDeadline(time.Now().Add(askWithin)) // a TCP connection has deadlines
 	sent := make(chan struct{})
 	go func() {

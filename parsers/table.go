@@ -11,13 +11,17 @@ import (
 
 const tableHead = "| server | versions | ways to read | requests | accepted | value told and read | read, none told | disagreements |"
 
-const resultsIntro = `# Which values real frameworks read from ambiguous bodies
+// resultsHead has places for how many samples and servers there are, and for the day.
+const resultsHead = `# Which values real frameworks read from ambiguous bodies
 
-` + "`make parsers`" + ` sends %d requests to each of these %d servers, the names of whose ways to read are in ` + "`list.go`" + `, and compares what they read with what this module tells by its own readers. A value counts only if each parser that takes the body reads this one; no parser may read one where this module says that there is none. Run on %s.
+` + "`make parsers`" + ` sends %d requests to each of these %d servers and compares what they read with what this module tells of the
+same requests. A value counts only if each parser that takes the body reads this one, and no parser may read one where this
+module says that there is none. Run on %s. [README.md](README.md) says how.
 
+- **ways to read:** the names of them are in ` + "`list.go`" + `.
 - **requests:** sent to all ways of a server; **accepted:** those that the server did not refuse.
 - **value told and read:** both have the same value; where blanks do not count, as a key.
-- **read, none told:** the framework reads a value, and this module leaves it unread, because another framework would read another one.
+- **read, none told:** the framework reads a value, and this module leaves it unread, since parsers differ over such bodies.
 - **disagreements:** those below.
 
 `
@@ -25,7 +29,7 @@ const resultsIntro = `# Which values real frameworks read from ambiguous bodies
 // writeResults writes what the servers have answered.
 func (h *harness) writeResults(path string) error {
 	var page strings.Builder
-	fmt.Fprintf(&page, resultsIntro, len(h.samples), len(h.rows), time.Now().Format(time.DateOnly))
+	fmt.Fprintf(&page, resultsHead, len(h.samples), len(h.rows), time.Now().Format(time.DateOnly))
 	page.WriteString(tableHead + "\n" + strings.Repeat("|---", strings.Count(tableHead, "|")-1) + "|\n")
 	var sum row
 	for _, s := range list() {
@@ -37,7 +41,8 @@ func (h *harness) writeResults(path string) error {
 			}
 		}
 	}
-	fmt.Fprintf(&page, "| all | | %d | %d | %d | %d | %d | %d |\n", sum.ways, sum.asked, sum.accepted, sum.equal, sum.stricter, sum.differing)
+	fmt.Fprintf(&page, "| all | | %d | %d | %d | %d | %d | %d |\n",
+		sum.ways, sum.asked, sum.accepted, sum.equal, sum.stricter, sum.differing)
 	page.WriteString("\n## The disagreements that are left\n\nEach is harmless, for the reason that `known.go` has too.\n\n" +
 		"| the framework reads | answers | for example | told | read |\n|---|---|---|---|---|\n")
 	for _, k := range harmless {

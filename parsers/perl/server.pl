@@ -63,7 +63,6 @@ sub plack {
     my ($way, $env) = @_;
     return cgi($env) if $way eq 'cgi';
     my $request = Plack::Request->new($env);
-    return $request->body_parameters->get($name) if $way eq 'body';
     return scalar $request->parameters->get($name) if $way eq 'parameters';
     return at($way->new->utf8->decode($request->content));
 }
@@ -101,8 +100,7 @@ elsif ($framework eq 'mojolicious') {
         my $text = eval {
             die "the request is refused\n" if $c->req->error;
             die "no JSON\n" if $way eq 'json' && !defined $c->req->json;
-            answer($way eq 'json' ? at($c->req->json) : $way eq 'body' ? $c->req->body_params->param($name)
-                : $c->param($name));
+            answer($way eq 'json' ? at($c->req->json) : $c->param($name));
         };
         $c->render(data => defined $text ? $text : "refused: $@", status => defined $text ? 200 : 400);
     });
@@ -116,7 +114,6 @@ elsif ($framework eq 'dancer') {
         set logger => 'null';
         set charset => 'UTF-8';
         set show_errors => 0;
-        post '/body' => sub { $name = request->header('X-Asked'); main::characters(body_parameters->get($name)) };
         post '/param' => sub { $name = request->header('X-Asked'); main::characters(param($name)) };
         post '/json' => sub {
             $name = request->header('X-Asked');
@@ -142,8 +139,7 @@ elsif ($framework eq 'catalyst') {
             my ($self, $c, $way) = @_;
             $name = $c->req->header('X-Asked');
             my $text = eval {
-                main::characters($way eq 'json' ? main::at($c->req->body_data)
-                    : $way eq 'body' ? $c->req->body_parameters->{$name} : $c->req->parameters->{$name});
+                main::characters($way eq 'json' ? main::at($c->req->body_data) : $c->req->parameters->{$name});
             };
             $c->res->content_type('text/plain');
             $c->res->status(400) unless defined $text;

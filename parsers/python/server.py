@@ -68,7 +68,7 @@ def flask(port):
                 return answer(request.form.get(asked))
             if way == 'values':
                 return answer(request.values.get(asked))
-            return answer(at(request.get_json(force=way == 'force'), asked))
+            return answer(at(request.get_json(force=True), asked))
         except Exception as error:
             return refusal(error), 400
     serve_wsgi(app, port)
@@ -97,10 +97,7 @@ def pyramid(port):
     def read(request):
         asked, way = request.headers['X-Asked'], request.matchdict['way']
         try:
-            if way == 'json':
-                value = at(request.json_body, asked)
-            else:
-                value = (request.POST if way == 'POST' else request.params).get(asked)
+            value = at(request.json_body, asked) if way == 'json' else request.params.get(asked)
             return Response(answer(value), content_type='text/plain')
         except Exception as error:
             return Response(refusal(error), content_type='text/plain', status=400)
@@ -120,7 +117,7 @@ def bottle(port):
         try:
             if way == 'json':
                 return answer(at(bottle.request.json, asked))
-            return answer((bottle.request.forms if way == 'forms' else bottle.request.params).getunicode(asked))
+            return answer(bottle.request.params.getunicode(asked))
         except Exception as error:
             bottle.response.status = 400
             return refusal(error)
@@ -139,8 +136,6 @@ def falcon(port):
                 response.status, response.text = falcon.HTTP_400, refusal(error)
 
         def value(self, request, way, asked):
-            if way == 'params':
-                return request.get_param(asked)
             media = request.get_media()
             if way == 'json':
                 return at(media, asked)
@@ -153,7 +148,6 @@ def falcon(port):
             return value
     app = falcon.App()
     app.req_options.media_handlers['multipart/form-data'] = falcon.media.MultipartFormHandler()
-    app.req_options.auto_parse_form_urlencoded = False
     app.add_route('/{way}', Read())
     serve_wsgi(app, port)
 
@@ -165,10 +159,6 @@ def cherrypy(port):
         @cherrypy.expose
         def params(self, **given):
             return self.text(lambda asked: given.get(asked))
-
-        @cherrypy.expose
-        def body(self, **given):
-            return self.text(lambda asked: cherrypy.request.body.params.get(asked))
 
         @cherrypy.expose
         @cherrypy.tools.json_in()
@@ -275,9 +265,7 @@ def tornado(port):
         def post(self, way):
             asked = self.request.headers['X-Asked']
             try:
-                if way == 'body':
-                    value = self.get_body_argument(asked, None)
-                elif way == 'argument':
+                if way == 'argument':
                     value = self.get_argument(asked, None)
                 else:
                     value = at(json.loads(self.request.body), asked)

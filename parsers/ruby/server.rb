@@ -48,7 +48,6 @@ when 'rack'
   app = lambda do |env|
     request, asked = Rack::Request.new(env), env['HTTP_X_ASKED']
     plain(200, case env['PATH_INFO']
-               when '/POST' then pick(request.POST, asked)
                when '/params' then pick(request.params, asked)
                when '/json' then pick(JSON.parse(request.body.read), asked)
                when '/oj' then pick(Oj.load(request.body.read, mode: :compat), asked)
@@ -101,8 +100,7 @@ when 'rails'
   class ReaderController < ActionController::Base
     wrap_parameters false
     def read
-      from = request.path == '/POST' ? request.request_parameters : params
-      render plain: pick(from, request.headers['X-Asked'])
+      render plain: pick(params, request.headers['X-Asked'])
     end
   end
   app = ActionDispatch::Routing::RouteSet.new
