@@ -133,3 +133,85 @@ func TestBody_errorRoute(t *testing.T) {
 	n.Send(t, http.MethodPost, n.URL+"/known/address?status=401", `{"user":"eve"}`, ofJSON).Want(t, 429, caddytest.Any)
 	n.Send(t, http.MethodPost, n.URL+"/known/address", `{"user":"eve"}`, ofJSON).Want(t, 200, `POST got {"user":"eve"}`)
 }
+
+// TestBody_usage shows quotas beside a policy with a key of the body, which no GET has, also while a denial is remembered.
+func TestBody_usage(t *testing.T) {
+	caddytest.OnEachStore(t, `redis_ratelimit /api/* {
+		policy plain { key {query.k}; limit 1; window 24h }
+		policy account { key {json.user}; limit 5; window 24h; on_empty_key reject }
+		policy weighed { key {query.k}; limit 100; window 24h; weight {json.n} 1 }
+		policy limited { key {query.k}; limit {json.limit} 7; window 24h }
+		policy large { key {query.k}; limit 50; window 24h; match vars {json.model} large }
+		usage /api/quota
+	}
+	respond ok`, func(t *testing.T, n *caddytest.Node, _ string) {
+		call := `{"user":"bob","n":10,"limit":20,"model":"large"}`
+		for _, status := range []int{200, 429, 429} {
+			n.Send(t, http.MethodPost, n.URL+"/api/ask?k=a", call, ofJSON).Want(t, status, caddytest.Any)
+			for range 2 {
+				got := ""
+				for _, q := range usageOf(t, n.Get(t, "/api/quota?k=a")) {
+					got += fmt.Sprintf("%s %d/%d ", q.Name, q.Remaining, q.Limit)
+				}
+				assert.Equal(t, got, "plain 0/1 weighed 90/100 limited 6/7 large 49/50 ", "the quotas")
+			}
+		}
+		n.Send(t, http.MethodHead, n.URL+"/api/quota?k=a", "").Want(t, 200, "")
+		n.Send(t, http.MethodPost, n.URL+"/api/quota?k=b", "", ofJSON).Want(t, 400, caddytest.Any) // a request as any other
+	})
+}
+
+// TestBody_logins counts failing log-ins by address and account.
+func TestBody_logins(t *testing.T) {
+	caddytest.OnEachStore(t, `@login {
+		method POST
+		path /login
+	}
+	redis_ratelimit @login { name address; key {client_ip}; limit 6; window 1h; count_if status 401 403 }
+	redis_ratelimit @login { name account; key {form.email}; on_empty_key reject; limit 2; window 1h; count_if status 401 403 }
+	reverse_proxy `+echoer(t), func(t *testing.T, n *caddytest.Node, _ string) {
+		for _, test := range []struct {
+			email    string
+			backend  int
+			status   int
+			got      string
+			attempts string // that are left of the address
+		}{
+			{"bob@example.com", 200, 200, "POST got email=bob@example.com", "6"},
+			{"bob@example.com", 401, 401, "POST got email=bob@example.com", "5"},
+			{"Bob@Example.com", 403, 403, "POST got email=Bob@Example.com", "4"},
+			{"bob@example.com", 200, 429, "Too many requests*", "4"},
+			{"eve@example.com", 401, 401, "POST got email=eve@example.com", "3"},
+			{"eve@example.com&email=bob@example.com", 401, 400, caddytest.Any, "3"},
+			{"eve@example.com&Email[]=x", 401, 400, caddytest.Any, "3"},
+			{"", 401, 400, caddytest.Any, "3"},
+			{"%2", 401, 400, caddytest.Any, "3"},
+		} {
+			a := n.Send(t, http.MethodPost, fmt.Sprint(n.URL, "/login?status=", test.backend), "email="+test.email, ofForm)
+			a.Want(t, test.status, caddytest.Any)
+			assert.ErrorIf(t, test.status != 429 && test.got != caddytest.Any && a.Body != test.got, "%s: got %v", test.email, a)
+			n.Ratelimit(t, "state", "--policy", "address", "--key", "127.0.0.1").Want(t, 0, "remaining", test.attempts)
+		}
+		n.Get(t, "/login").Want(t, 200, "GET got ") // the page of the form
+		n.Ratelimit(t, "reset", "--policy", "account", "--key", "BOB@example.com").Want(t, 0, "1 quota reset")
+		n.Send(t, http.MethodPost, n.URL+"/login?status=200", "email=bob@example.com", ofForm).Want(t, 200, caddytest.Any)
+	})
+}
+
+// TestBody_challenge has a browser wait for a quota of its account: forms are refused, and pages are none of an account.
+func TestBody_challenge(t *testing.T) {
+	n := caddytest.InProcess(t, `redis_ratelimit {
+		name accounts
+		key {form.email}
+		limit 1
+		window 24h
+		challenge
+	}
+	respond ok`)
+	for _, status := range []int{200, 429} {
+		n.Send(t, http.MethodPost, n.URL+"/", "email=bob", ofForm, navigation).Want(t, status, caddytest.Any)
+	}
+	n.Get(t, "/", navigation).Want(t, 200, "ok")
+	a := n.Get(t, "/", navigation).Want(t, 429, caddytest.Any)
+	assert.ErrorIf(t, caddytest.WaitingLink(a) == "", "the browser does not wait: %v", a)
+}

@@ -259,7 +259,7 @@ func (s *Set) needsBody(e *Evaluation, refused error) bool {
 	switch {
 	case len(s.Rules) == s.bodiless:
 		return false
-	case e.OnFinding != nil:
+	case e.OnFinding != nil, e.AnyMatch: // all rules are asked for
 		return true
 	case refused != nil || e.Blocked:
 		return false
