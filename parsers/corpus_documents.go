@@ -71,7 +71,7 @@ func documentValues() (all []sample) {
 		`""`, `" "`, `"true"`, `"1"`, `"1.0"`, `"null"`, `"&lt;"`, `"\u003c"`, `"2020-01-01"`, `"2020-01-01T00:00:00Z"`, `"/Date(0)/"`,
 		`":a"`, `"^i1"`, `"~a"`,
 	} {
-		all = append(all, document("value "+quoteShort(value), "model", `{"model":`+value+`}`))
+		all = append(all, document("token "+quoteShort(value), "model", `{"model":`+value+`}`))
 	}
 	return all
 }

@@ -72,8 +72,12 @@ func contentTypes() (all []sample) {
 		{[]string{multipartType + "; charset=utf-16le"}, parts}, {[]string{"application/soap+xml"}, doc},
 		{[]string{"application/xml"}, doc}, {[]string{"application/yaml"}, doc}, {[]string{"application/msgpack"}, doc},
 	} {
+		name := "no type"
+		if len(t.types) > 0 {
+			name = "type " + quoteShort(strings.Join(t.types, " | "))
+		}
 		all = append(all, sample{
-			name: "type " + quoteShort(strings.Join(t.types, " | ")) + ", body " + quoteShort(t.body), field: "model", path: "model",
+			name: name + ", body " + quoteShort(t.body), field: "model", path: "model",
 			types: t.types, body: t.body,
 		})
 	}

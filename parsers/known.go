@@ -32,7 +32,7 @@ var harmless = []known{
 		},
 	},
 	{
-		reason: "ISO-8859-1, in which Tomcat reads forms without a charset unless its web.xml says UTF-8, as the one it comes with does",
+		reason: "ISO-8859-1, in which Tomcat reads forms without a charset where no web.xml says otherwise",
 		ways:   []string{"tomcat, bare"},
 		holds:  func(d *disagreement) bool { return d.answer.text == latin1(d.told.text) },
 	},

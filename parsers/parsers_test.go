@@ -63,7 +63,7 @@ func TestHarness_read(t *testing.T) {
 	for i, s := range h.samples {
 		switch {
 		case s.query != "":
-		case s.body == "email=a":
+		case s.body == "email=a" && s.types[0] == urlencodedType:
 			assert.Equal(t, h.toldFor(i, s.field).String(), `"a"`, "%s", s.name)
 			plain++
 		case s.body == `{"model":"a"}` && len(s.types) == 1 && s.types[0] == jsonType && s.field == "":

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 )
 
 // Document is what documents are decoded into.
@@ -53,7 +54,7 @@ func (c Counted) of() string {
 	if c.Model == nil {
 		return "none"
 	}
-	return answer(json.Number(fmt.Sprint(*c.Model)))
+	return answer(json.Number(strconv.FormatInt(*c.Model, 10)))
 }
 
 // at returns the value at a path of an object.

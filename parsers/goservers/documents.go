@@ -57,7 +57,7 @@ var documentReaders = map[string]reader{
 		return counted.of(), err
 	},
 	"json-v2":     object(func(body []byte, into any) error { return jsonv2.Unmarshal(body, into) }),
-	"goccy":       object(func(body []byte, into any) error { return gojson.Unmarshal(body, into) }),
+	"goccy":       object(gojson.Unmarshal),
 	"jsoniter":    object(jsoniter.Unmarshal),
 	"jsoniter-go": object(jsoniter.ConfigCompatibleWithStandardLibrary.Unmarshal),
 	"sonic":       object(sonic.Unmarshal),

@@ -155,7 +155,7 @@ function versions() {
     const { version } = JSON.parse(readFileSync(`${process.env.MODULES}/${name}/package.json`))
     return `${name.replace(/^express4$/, 'express')} ${version}`
   })
-  return named.length > 0 ? named.join(', ') : `Node ${process.versions.node}, undici ${process.versions.undici}`
+  return [...named, `Node ${process.versions.node}`].join(', ')
 }
 
 console.log(versions())
