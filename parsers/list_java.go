@@ -9,7 +9,7 @@ import (
 func javaServer(name, class, suite string, sources, jars, packages []string) *server {
 	version := map[string]string{oldSuite: "17", newSuite: "25"}[suite]
 	jdk := "/usr/lib/jvm/java-" + version + "-openjdk-amd64/bin/"
-	path := []string{"/tmp/classes/" + class}
+	path := []string{"/srv/classes/" + class}
 	for _, jar := range slices.Concat([]string{"jackson-databind", "jackson-core", "jackson-annotations", "fastdoubleparser"}, jars) {
 		path = append(path, "/usr/share/java/"+jar+".jar")
 	}

@@ -128,7 +128,7 @@ func (r *running) stop() {
 
 // prepare returns a command of a server's release, or of this machine.
 func (h *harness) prepare(ctx context.Context, s *server, words []string) *exec.Cmd {
-	env := []string{"LANG=C.UTF-8", "PERL_BADLANG=0", "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp", "PATH=/usr/local/bin:/usr/bin:/usr/sbin"}
+	env := []string{"LANG=C.UTF-8", "PERL_BADLANG=0", "PYTHONDONTWRITEBYTECODE=1", "HOME=/", "PATH=/usr/local/bin:/usr/bin:/usr/sbin"}
 	if s.suite == "" {
 		env = append(env, "PATH="+os.Getenv("PATH"), "MODULES="+filepath.Join(h.built, "node", "node_modules"))
 		for i, word := range words {

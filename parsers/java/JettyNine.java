@@ -28,7 +28,7 @@ public final class JettyNine extends HttpServlet {
         Server server = new Server(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])));
         ServletContextHandler context = new ServletContextHandler();
         ServletHolder holder = new ServletHolder(new JettyNine());
-        holder.getRegistration().setMultipartConfig(new MultipartConfigElement("/tmp"));
+        holder.getRegistration().setMultipartConfig(new MultipartConfigElement("/srv"));
         context.addServlet(holder, "/*");
         server.setHandler(context);
         server.start();

@@ -11,7 +11,7 @@ public final class JettyTwelve {
         Server server = new Server(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])));
         ServletContextHandler context = new ServletContextHandler();
         ServletHolder holder = new ServletHolder(new Reader());
-        holder.getRegistration().setMultipartConfig(new MultipartConfigElement("/tmp"));
+        holder.getRegistration().setMultipartConfig(new MultipartConfigElement("/srv"));
         context.addServlet(holder, "/*");
         server.setHandler(context);
         server.start();

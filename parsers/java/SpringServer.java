@@ -79,15 +79,15 @@ public final class SpringServer {
         System.out.println("Spring " + org.springframework.core.SpringVersion.getVersion()
             + ", Tomcat " + org.apache.catalina.util.ServerInfo.getServerNumber());
         Tomcat tomcat = new Tomcat();
-        tomcat.setBaseDir("/tmp/spring-" + arguments[0]);
+        tomcat.setBaseDir("/srv/spring");
         tomcat.setPort(Integer.parseInt(arguments[0]));
         tomcat.getConnector().setProperty("address", "127.0.0.1");
-        Context context = tomcat.addContext("", "/tmp");
+        Context context = tomcat.addContext("", "/srv");
         context.setRequestCharacterEncoding("UTF-8");
         AnnotationConfigWebApplicationContext beans = new AnnotationConfigWebApplicationContext();
         beans.register(Beans.class);
         Wrapper servlet = Tomcat.addServlet(context, "spring", new DispatcherServlet(beans));
-        servlet.setMultipartConfigElement(new MultipartConfigElement("/tmp"));
+        servlet.setMultipartConfigElement(new MultipartConfigElement("/srv"));
         context.addServletMappingDecoded("/*", "spring");
         tomcat.start();
     }

@@ -11,14 +11,14 @@ public final class TomcatServer {
     public static void main(String[] arguments) throws Exception {
         System.out.println("Tomcat " + org.apache.catalina.util.ServerInfo.getServerNumber());
         Tomcat tomcat = new Tomcat();
-        tomcat.setBaseDir("/tmp/tomcat-" + arguments[0]);
+        tomcat.setBaseDir("/srv/tomcat");
         tomcat.setPort(Integer.parseInt(arguments[0]));
         tomcat.getConnector().setProperty("address", "127.0.0.1");
         for (String path : new String[] {"/utf-8", "/bare"}) {
-            Context context = tomcat.addContext(path, "/tmp");
+            Context context = tomcat.addContext(path, "/srv");
             if (path.equals("/utf-8")) context.setRequestCharacterEncoding("UTF-8");
             Wrapper reader = Tomcat.addServlet(context, "reader", new Reader());
-            reader.setMultipartConfigElement(new MultipartConfigElement("/tmp"));
+            reader.setMultipartConfigElement(new MultipartConfigElement("/srv"));
             context.addServletMappingDecoded("/*", "reader");
         }
         tomcat.start();

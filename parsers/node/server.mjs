@@ -3,6 +3,7 @@
 // The first element of a path is the way to read, the header X-Asked the name that is asked for.
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
 import { answer, pick, respond } from './answer.mjs'
 
 const [framework, port] = process.argv.slice(2)
@@ -48,7 +49,7 @@ async function koa() {
   const { bodyParser } = await import(require.resolve('@koa/bodyparser'))
   const { koaBody } = require('koa-body')
   const app = new Koa()
-  const parsers = { form: bodyParser(), json: bodyParser(), 'koa-body': koaBody({ multipart: true, formidable: { uploadDir: '/tmp' } }) }
+  const parsers = { form: bodyParser(), json: bodyParser(), 'koa-body': koaBody({ multipart: true, formidable: { uploadDir: tmpdir() } }) }
   app.use(async context => {
     try {
       await parsers[wayOf(context.url)](context, async () => {})
@@ -106,7 +107,7 @@ const one = values => (Array.isArray(values) && values.length === 1 ? values[0] 
 function formidable() {
   const { formidable } = require('formidable')
   plain(async request => {
-    const [fields] = await formidable({ uploadDir: '/tmp' }).parse(request)
+    const [fields] = await formidable({ uploadDir: tmpdir() }).parse(request)
     return answer(one(fields[request.headers['x-asked']]))
   })
 }
@@ -114,7 +115,7 @@ function formidable() {
 function multiparty() {
   const { Form } = require('multiparty')
   plain(request => new Promise((resolve, reject) => {
-    new Form({ uploadDir: '/tmp' }).parse(request, (error, fields) => {
+    new Form({ uploadDir: tmpdir() }).parse(request, (error, fields) => {
       if (error) reject(error)
       else resolve(answer(one(fields[request.headers['x-asked']])))
     })

@@ -148,7 +148,7 @@ elsif ($framework eq 'catalyst') {
         package Reader;
         use Moose;
         BEGIN { extends 'Catalyst' }
-        __PACKAGE__->config(name => 'Reader', encoding => 'UTF-8', home => '/tmp', disable_component_resolution_regex_fallback => 1);
+        __PACKAGE__->config(name => 'Reader', encoding => 'UTF-8', home => '/', disable_component_resolution_regex_fallback => 1);
         __PACKAGE__->log(Catalyst::Log->new('fatal'));
         __PACKAGE__->setup;
         1;
