@@ -17,7 +17,7 @@ const (
 	overhead = 256
 
 	// smallest is the room for a body's first bytes, if it may be longer.
-	smallest = 1 << 10
+	smallest = 2 << 10
 
 	// growth is how many times the bytes that have arrived a buffer has room for, if so many may come.
 	growth = 4
@@ -27,7 +27,7 @@ const (
 )
 
 // Body is a request's body in place of the original one, of which a part has been read. It plays that part back, and goes
-// on with the rest. The server fills the request's trailers in when it has read the original body, whoever reads it.
+// on with the rest. The server fills the request's trailers in when it has read the original body, whichever handler reads it.
 //
 // Body is no http.Request.GetBody: a handler that puts another body into the request would leave GetBody as it is, and
 // net/http would send the client's body where it repeats a request.

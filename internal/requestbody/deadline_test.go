@@ -48,7 +48,7 @@ func (w *waiting) run(t *testing.T, name string, test func(*testing.T)) {
 	w.Go(func() { t.Run(name, test) })
 }
 
-// TestDeadline_slow has clients that stop within their body: the answer is 408, and nobody waits for the rest.
+// TestDeadline_slow has clients that stop within their body: the answer is 408, and the server does not wait for the rest.
 func TestDeadline_slow(t *testing.T) {
 	var atOnce waiting
 	defer atOnce.Wait()

@@ -20,7 +20,7 @@ type Bounds struct {
 // maxEmptyReads is how often a body in a row may return neither bytes nor an error, as in package bufio.
 const maxEmptyReads = 100
 
-// Read reads the body of a request, of which it replaces r.Body alone: what was read is played back to whoever reads it
+// Read reads the body of a request, of which it replaces r.Body alone: what was read is played back to the handler that reads it
 // next. A body that this package has read before is taken up where reading ended, so that a second handler gets what
 // the first one got. A body that another handler has put into the request, or around the one of this package, is read
 // like any other.

@@ -1,0 +1,61 @@
+package redisratelimit
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/requestbody"
+)
+
+// BenchmarkRequest_body measures requests with a body that the handler behind reads: by a key of the header, by keys of bodies
+// of 1 KiB, and by matchers of a document of 4 KiB, which read one value or search all of it by a regular expression.
+func BenchmarkRequest_body(b *testing.B) {
+	policy := func(options string) string {
+		return `{"handler":"redis_ratelimit","policies":[{"name":"bench","limit":1000000000,"window":"1h",` + options + `}]},`
+	}
+	const (
+		jsonType, formType = "application/json", "application/x-www-form-urlencoded"
+		partsType          = "multipart/form-data; boundary=b"
+		byHeader, byJSON   = `"key":"{http.request.header.X-Key}"`, `"key":"{http.redis_ratelimit.json.user}"`
+		byForm             = `"key":"{http.redis_ratelimit.form.user}"`
+		byModel            = `"match":[{"vars_regexp":{"{http.redis_ratelimit.json.model}":{"pattern":"^(gpt-5|claude-opus-)"}}}]`
+		bySearch           = `"match":[{"vars_regexp":{"{http.request.body}":{"pattern":"\"model\"\\s*:\\s*\"(gpt-5|claude-opus-)"}}}]`
+	)
+	document := func(length int) string {
+		return `{"messages":[{"content":"` + strings.Repeat("word ", length/5) + `"}],"user":"jane","model":"small"}`
+	}
+	form := "more=" + strings.Repeat("word+", 200) + "&user=jane"
+	parts := "--b\r\nContent-Disposition: form-data; name=\"more\"\r\n\r\n" + strings.Repeat("word ", 200) +
+		"\r\n--b\r\nContent-Disposition: form-data; name=\"user\"\r\n\r\njane\r\n--b--\r\n"
+	for _, bench := range []struct{ name, options, contentType, body string }{
+		{"key=header", byHeader, jsonType, document(1000)},
+		{"key=json", byJSON, jsonType, document(1000)},
+		{"key=urlencoded", byForm, formType, form},
+		{"key=multipart", byForm, partsType, parts},
+		{"match=value", byModel, jsonType, document(4000)},
+		{"match=search", bySearch, jsonType, document(4000)},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			server := loadServer(b, "", policy(bench.options)+`{"handler":"request_body","max_size":1048576},`)
+			r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/", nil)
+			r.Header.Set("X-Key", "jane")
+			r.Header.Set("Content-Type", bench.contentType)
+			r.ContentLength = int64(len(bench.body))
+			w := &sink{header: http.Header{}}
+			for b.Loop() {
+				clear(w.header)
+				ctx, end := context.WithCancel(context.Background())
+				sent := r.WithContext(ctx)
+				sent.Body = io.NopCloser(bytes.NewReader([]byte(bench.body)))
+				server.ServeHTTP(w, sent)
+				end()
+			}
+			b.ReportAllocs()
+		})
+	}
+}
