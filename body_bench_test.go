@@ -13,7 +13,8 @@ import (
 )
 
 // BenchmarkRequest_body measures requests with a body that the handler behind reads: by a key of the header, by keys of bodies
-// of 1 KiB, and by matchers of a document of 4 KiB, which read one value or search all of it by a regular expression.
+// of 1 KiB, and by matchers of a document of 4 KiB, which read one value, or the tokens of a call, or search all of it
+// by a regular expression.
 func BenchmarkRequest_body(b *testing.B) {
 	policy := func(options string) string {
 		return `{"handler":"redis_ratelimit","policies":[{"name":"bench","limit":1000000000,"window":"1h",` + options + `}]},`
@@ -25,6 +26,8 @@ func BenchmarkRequest_body(b *testing.B) {
 		byForm             = `"key":"{http.redis_ratelimit.form.user}"`
 		byModel            = `"match":[{"vars_regexp":{"{http.redis_ratelimit.json.model}":{"pattern":"^(gpt-5|claude-opus-)"}}}]`
 		bySearch           = `"match":[{"vars_regexp":{"{http.request.body}":{"pattern":"\"model\"\\s*:\\s*\"(gpt-5|claude-opus-)"}}}]`
+		byTokens           = `"weight_from":"llm","weight":10`
+		byTokensSearched   = `"match":[{"vars_regexp":{"{http.request.body}":{"pattern":"(?i)\"max_?(?:completion_?|output_?)?tokens\"\\s*:\\s*([0-9]{1,9})\\b"}}}]`
 	)
 	document := func(length int) string {
 		return `{"messages":[{"content":"` + strings.Repeat("word ", length/5) + `"}],"user":"jane","model":"small"}`
@@ -39,6 +42,8 @@ func BenchmarkRequest_body(b *testing.B) {
 		{"key=multipart", byForm, partsType, parts},
 		{"match=value", byModel, jsonType, document(4000)},
 		{"match=search", bySearch, jsonType, document(4000)},
+		{"tokens=llm", byTokens, jsonType, document(4000)},
+		{"tokens=search", byTokensSearched, jsonType, document(4000)},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			server := loadServer(b, "", policy(bench.options)+`{"handler":"request_body","max_size":1048576},`)
