@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"unicode/utf8"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
@@ -21,6 +22,16 @@ type ExplainRequest struct {
 	// Headers does not have it; an empty list of its values is a body without a type. The header Content-Length may
 	// announce a longer body, of which Data is the begin.
 	Data *Data `json:"data,omitempty"`
+}
+
+// HasHeader reports whether Headers name a header, by its canonical form, maybe without a value.
+func (e *ExplainRequest) HasHeader(canonical string) bool {
+	for name := range e.Headers {
+		if http.CanonicalHeaderKey(name) == canonical {
+			return true
+		}
+	}
+	return false
 }
 
 // MaxData is how long a [Data] may be, in bytes.

@@ -95,7 +95,7 @@ func (i *invocation) addData(question *adminapi.ExplainRequest) error {
 		return exitf(exitNotAsked, "--data: %v", err)
 	}
 	question.Data = &data
-	if length > int64(len(data)) && !hasHeader(question.Headers, "Content-Length") {
+	if length > int64(len(data)) && !question.HasHeader("Content-Length") {
 		question.Headers["Content-Length"] = adminapi.HeaderValues{strconv.FormatInt(length, 10)}
 	}
 	return nil
@@ -121,16 +121,6 @@ func (i *invocation) readData(text string) (begin adminapi.Data, length int64, e
 	}
 	rest, err := io.Copy(io.Discard, source)
 	return begin, int64(len(begin)) + rest, err
-}
-
-// hasHeader reports whether headers have one of a name.
-func hasHeader(headers map[string]adminapi.HeaderValues, canonical string) bool {
-	for name := range headers {
-		if http.CanonicalHeaderKey(name) == canonical {
-			return true
-		}
-	}
-	return false
 }
 
 // refused reports whether a decision refuses the request.

@@ -65,11 +65,7 @@ func addData(r *http.Request, e *adminapi.ExplainRequest) error {
 		return adminapi.BadInput("data: has %d bytes; give at most the first %d, and the length of all in the header Content-Length",
 			len(data), adminapi.MaxData)
 	}
-	typed := false
-	for name := range e.Headers {
-		typed = typed || http.CanonicalHeaderKey(name) == "Content-Type"
-	}
-	if !typed {
+	if !e.HasHeader("Content-Type") {
 		r.Header.Set("Content-Type", formType)
 	}
 	r.ContentLength = int64(len(data))
