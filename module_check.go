@@ -164,13 +164,14 @@ func (p *Policy) checkTogether() error {
 		return p.nameFields(err)
 	}
 	p.parsed, err = p.parseRule()
+	ofBody := p.checkBody()
 	switch {
 	case p.CountIf != nil && p.MaxDelay != nil:
 		return errors.New("max_delay: a queue cannot refund what count_if does not count; use one of them")
 	case err != nil:
 		return err
-	case p.checkBody() != nil:
-		return p.checkBody()
+	case ofBody != nil:
+		return ofBody
 	case p.estimates() && p.MaxDelay != nil:
 		return errors.New("cost, max_delay: a queue cannot refund what a weight takes too much; leave out max_delay or the weight")
 	case p.estimates() && p.Ban != nil:

@@ -17,16 +17,19 @@ const (
 	ofJSON = "Content-Type: application/json"
 )
 
-// TestKeys_folded has operators name accounts as clients write them.
-func TestKeys_folded(t *testing.T) {
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		n := caddytest.Start(t, caddytest.Config(option, `
-			redis_ratelimit /login {
+// accountLogin begins a directive that limits the accounts of a log-in form.
+const accountLogin = `redis_ratelimit /login {
 				name account
 				key {form.email}
 				on_empty_key reject
 				limit 2
-				window 24h
+				window 24h`
+
+// TestKeys_folded has operators name accounts as clients write them.
+func TestKeys_folded(t *testing.T) {
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		n := caddytest.Start(t, caddytest.Config(option, `
+			`+accountLogin+`
 				ban 1h
 			}
 			redis_ratelimit /user {
@@ -84,12 +87,7 @@ func TestKeys_foldedElsewhere(t *testing.T) {
 func TestExplain_body(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		n := caddytest.Start(t, caddytest.Config(option, `
-			redis_ratelimit /login {
-				name account
-				key {form.email}
-				on_empty_key reject
-				limit 2
-				window 24h
+			`+accountLogin+`
 			}
 			redis_ratelimit /v1 {
 				policy tokens {

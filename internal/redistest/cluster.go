@@ -96,8 +96,9 @@ func startClusterServer(t testing.TB, args ...string) *Server {
 		"nodes.conf"}, args...)...)
 }
 
-// meet has a server of a Cluster make itself known to another one. That is repeated until both know each other: on a busy machine a handshake
-// may last longer than the node timeout, after which Redis gives it up. Of one that is under way Redis takes no notice.
+// meet has a server of a Cluster make itself known to another one. That is repeated until both know each other: on a busy
+// machine a handshake may last longer than the node timeout, after which Redis gives it up. Of one that is under way Redis
+// takes no notice.
 func meet(t testing.TB, client *goredis.Client, other *Server) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(other.Addr)

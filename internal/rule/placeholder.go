@@ -64,7 +64,7 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 		case option == wordCost:
 			return p, fmt.Errorf("%s: %s is known before the response; use it in weight", option, short)
 		}
-		p.field = field{kind: bodyField, name: name, source: source}
+		p.field = field{kind: bodyField, source: source}
 	}
 	if full := fullName(name); full != "" {
 		return p, fmt.Errorf("%s: {%s} is of the Caddyfile; in JSON write {%s}", option, name, full)
