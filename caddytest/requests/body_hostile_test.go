@@ -30,6 +30,7 @@ func newCountedBackend(t *testing.T) *countedBackend {
 // site has a key, a number and a matcher of the body, and little time and room for it.
 func (b *countedBackend) site() string {
 	return `redis_ratelimit /key { name key; key {json.user}; limit 1000000; window 1h; on_empty_key skip }
+	redis_ratelimit /raw { name raw; key {json.user}; limit 1000000; window 1h; on_empty_key reject; raw_key }
 	redis_ratelimit /number { name number; key {query.k}; limit {json.limit} 1000000; window 1h }
 	redis_ratelimit /match { name match; limit 1000000; window 1h; match vars {json.user} bob; on_unread pass }
 	redis_ratelimit /dry { name dry; key {json.user}; limit 1000000; window 1h; dry_run }
@@ -149,19 +150,23 @@ func TestBody_shapes(t *testing.T) {
 		{"512 levels", "/key", ofJSON, deep(512), 200},
 		{"a level more", "/key", ofJSON, deep(513), 400},
 		{"half a million levels", "/key", ofJSON, rest(size, `{"user":"bob","deep":`, "", "["), 400},
-		{"a long key", "/key", ofJSON, rest(size, `{"user":"`, `"}`, "b"), 200},
-		{"a long key of capitals", "/key", ofJSON, rest(size, `{"user":"`, `"}`, "B"), 200},
-		{"a long key of marks", "/key", ofJSON, rest(size, `{"user":"b`, `"}`, "\u0301"), 200},
-		{"a long key of what grows", "/key", ofJSON, rest(size, `{"user":"`, `"}`, "\ufdfa"), 200},
-		{"a long key of escapes", "/key", ofJSON, rest(size, `{"user":"`, `"}`, `\u0062`), 200},
-		{"a long key of braces", "/key", ofJSON, rest(size, `{"user":"`, `"}`, `%{}`), 200},
-		{"a long key of blanks", "/key", ofJSON, rest(size, `{"user":"`, `"}`, " "), 200},
-		{"a long field of a form", "/form", ofForm, rest(size, "user=", "", "b"), 200},
-		{"a long field of escapes", "/form", ofForm, rest(size, "user=", "", "%62"), 200},
+		{"a long key", "/key", ofJSON, rest(size, `{"user":"`, `"}`, "b"), 400},
+		{"a long key of capitals", "/key", ofJSON, rest(size, `{"user":"`, `"}`, "B"), 400},
+		{"a long key of marks", "/key", ofJSON, rest(size, `{"user":"b`, `"}`, "\u0301"), 400},
+		{"a long key of what grows", "/key", ofJSON, rest(size, `{"user":"`, `"}`, "\ufdfa"), 400},
+		{"a long key of escapes", "/key", ofJSON, rest(size, `{"user":"`, `"}`, `\u0062`), 400},
+		{"a long key of braces", "/key", ofJSON, rest(size, `{"user":"`, `"}`, `%{}`), 400},
+		{"a long key of blanks", "/key", ofJSON, rest(size, `{"user":"`, `"}`, " "), 400},
+		{"a long field of a form", "/form", ofForm, rest(size, "user=", "", "b"), 400},
+		{"a long field of escapes", "/form", ofForm, rest(size, "user=", "", "%62"), 400},
 		{"many fields", "/form", ofForm, rest(size, "user=bob", "", "&a=b"), 200},
 		{"many fields alike", "/form", ofForm, rest(size, "user=bob", "", "&user_=b"), 400},
 		{"fields without a name", "/form", ofForm, rest(size, "user=bob", "", "&"), 200},
 		{"many members", "/key", ofJSON, rest(size-1, `{"user":"bob"`, "}", `,"user_":1`), 200},
+		{"a key of 64 KiB", "/key", ofJSON, rest(64<<10+len(`{"user":""}`), `{"user":"`, `"}`, "B"), 200},
+		{"a byte more", "/key", ofJSON, rest(64<<10+len(`{"user":""}`)+1, `{"user":"`, `"}`, "B"), 400},
+		{"a long key as it is", "/raw", ofJSON, rest(size, `{"user":"`, `"}`, "b"), 200},
+		{"a long key as it is, of braces", "/raw", ofJSON, rest(size, `{"user":"`, `"}`, `%{}`), 200},
 		{"a long number", "/number?k=a", ofJSON, rest(size, `{"limit":`, "}", "9"), 200},
 		{"a long name", "/key", ofJSON, rest(size, `{"user":"bob","`, `":1}`, "n"), 200},
 		{"a long query", "/key?" + strings.Repeat("&x[]=1", 2000), ofJSON, `{"user":"bob"}`, 200},

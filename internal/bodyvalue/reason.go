@@ -60,6 +60,7 @@ const (
 	ReasonControl      // the text has a control character other than tab, CR, LF
 	ReasonNoncharacter // the text has a noncharacter, such as U+FFFF
 	ReasonBlank        // the text has a blank at an end, where it counts
+	ReasonLong         // the text is too long for a key that is folded
 
 	reasons // how many there are
 )
@@ -104,6 +105,7 @@ var reasonLabels = [reasons]string{
 	ReasonControl:       "control",
 	ReasonNoncharacter:  "noncharacter",
 	ReasonBlank:         "blank",
+	ReasonLong:          "long",
 }
 
 // String returns the reason as a label of a metric; [ReasonNone] is empty.

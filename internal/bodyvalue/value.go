@@ -81,6 +81,18 @@ func isBlank(r rune) bool {
 	return unicode.IsSpace(r) || r >= utf8.RuneSelf && (unicode.Is(unicode.Cf, r) || strings.ContainsRune(invisible, r))
 }
 
+// maxFoldable is how many bytes a text has at most that is folded.
+const maxFoldable = 64 << 10
+
+// Foldable returns the value for a key that is folded by [FoldKey]. A text of more than 64 KiB is unreadable there: it takes
+// up to 8 ns a byte to fold, and cannot stay as it is, since the name of an account may be left of it.
+func (v Value) Foldable() Value {
+	if len(v.text) > maxFoldable {
+		return Unreadable(ReasonLong)
+	}
+	return v
+}
+
 // byteOrderMark is dropped by some parsers at the begin of a text.
 const byteOrderMark = '\ufeff'
 

@@ -2,6 +2,7 @@ package bodyvalue
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
@@ -49,6 +50,14 @@ func TestReason_Status(t *testing.T) {
 		}
 		assert.Equal(t, reason.Status(), want, "the status of %q", reason)
 	}
+}
+
+func TestValue_Foldable(t *testing.T) {
+	for length, want := range map[int]Reason{0: ReasonNone, 64 << 10: ReasonNone, 64<<10 + 1: ReasonLong} {
+		got := New(strings.Repeat("b", length)).Foldable()
+		assert.ErrorIf(t, got.Reason() != want || want == ReasonNone && len(got.Text()) != length, "%d bytes: %q", length, got.Reason())
+	}
+	assert.Equal(t, Unreadable(ReasonSize).Foldable().Reason(), ReasonSize, "the reason of an unreadable value")
 }
 
 func TestValue_Cut(t *testing.T) {

@@ -185,9 +185,9 @@ func (t *KeyTemplate) unusable(q *request) error {
 func (t *KeyTemplate) valueOfBody(part *keyPart, q *request) bodyvalue.Value {
 	v := q.valueOfBody(part.field.number)
 	if t.Raw {
-		v = v.Exact()
+		return v.Exact()
 	}
-	return v
+	return v.Foldable()
 }
 
 // value returns a placeholder's value, empty if a header, cookie or query parameter is given several times. Braces in a
