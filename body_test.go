@@ -1,10 +1,14 @@
 package redisratelimit
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,4 +60,41 @@ func TestBody_metric(t *testing.T) {
 		assert.Equal(t, families[at].GetMetric()[0].GetGauge().GetValue(), float64(bodies.Held()), "the metric")
 		assert.Must(t, r.Body.Close())
 	}
+}
+
+// TestBody_concurrently has many requests read their bodies at once, for keys, numbers, matchers and names elsewhere: each
+// account has its limit, and each answer the value of its own request.
+func TestBody_concurrently(t *testing.T) {
+	const accounts, limit, each = 8, 20, 50
+	server := loadServer(t, "", `{"handler":"redis_ratelimit","policies":[
+		{"name":"accounts","key":"{http.redis_ratelimit.json.user}","limit":20,"window":"24h"},
+		{"name":"numbers","key":"{http.redis_ratelimit.json.user}","limit":1000,"limit_from":"{http.redis_ratelimit.json.limit}","window":"24h",
+			"match":[{"vars":{"{http.redis_ratelimit.json.model}":["large"]}},{"path":["/never"]}]}]},
+		{"handler":"static_response","body":"{http.redis_ratelimit.json.user} {http.redis_ratelimit.json.model}"},`)
+	var group sync.WaitGroup
+	var passed [accounts]atomic.Int64
+	for i := range accounts * each {
+		group.Go(func() {
+			user, model := fmt.Sprint("user", i%accounts), []string{"large", "small"}[i/accounts%2]
+			body := fmt.Sprintf(`{"padding":%q,"user":%q,"model":%q,"limit":%d}`, strings.Repeat("x", i*20), user, model, 1000+i%3)
+			ctx, end := context.WithCancel(t.Context()) // as net/http has for each request
+			defer end()
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/", strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			server.ServeHTTP(w, r)
+			switch {
+			case w.Code == http.StatusTooManyRequests:
+			case w.Code == http.StatusOK && w.Body.String() == user+" "+model:
+				passed[i%accounts].Add(1)
+			default:
+				t.Errorf("got status %d and %q for %s", w.Code, w.Body, user)
+			}
+		})
+	}
+	group.Wait()
+	for i := range passed {
+		assert.Equal(t, passed[i].Load(), limit, "the requests of account %d that passed", i)
+	}
+	assert.Retry(t, "all bodies are given back", func() (again bool, seen any) { return bodies.Held() != 0, bodies.Held() })
 }
