@@ -215,3 +215,36 @@ func TestBody_challenge(t *testing.T) {
 	a := n.Get(t, "/", navigation).Want(t, 429, caddytest.Any)
 	assert.ErrorIf(t, caddytest.WaitingLink(a) == "", "the browser does not wait: %v", a)
 }
+
+// TestBody_reload loads another configuration while bodies are being read. They count by the one that has begun to read
+// them, in the same quota.
+func TestBody_reload(t *testing.T) {
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		site := func(body string) string {
+			return caddytest.Config(option, `redis_ratelimit { name accounts; key {json.user}; limit 4; window 24h; on_empty_key reject; `+body+` }
+			respond "{http.request.body} {http.redis_ratelimit.json.user}"`)
+		}
+		n := caddytest.Start(t, site("body 1MiB 1m"))
+		const head, tail = `{"user":`, `"bob"}`
+		var waiting []*rawConnection
+		for range 3 {
+			c := connect(t, n)
+			c.post(t, "/", fmt.Sprint("Content-Length: ", len(head+tail)))
+			assert.NoError(io.WriteString(c, head))(t)
+			waiting = append(waiting, c)
+		}
+		assert.Retry(t, "the bodies are read", func() (again bool, seen any) {
+			held := n.Metric(t, "body_bytes")
+			return held < float64(len(waiting)*len(head+tail)), held
+		})
+		assert.Equal(t, n.Load(t, caddytest.WithPorts(n, site("body 10B 1m"))).Status, 200, "the status of the reload")
+		n.Send(t, http.MethodPost, n.URL+"/", head+tail, ofJSON).Want(t, http.StatusRequestEntityTooLarge, caddytest.Any)
+		for _, c := range waiting {
+			assert.NoError(io.WriteString(c, tail))(t)
+			assert.Equal(t, c.status(t), http.StatusOK, "the status of a request that was read over a reload")
+		}
+		n.CheckMetric(t, "body_bytes", 0)
+		n.Reload(t, caddytest.WithPorts(n, site("")))
+		n.Send(t, http.MethodPost, n.URL+"/", head+tail, ofJSON).Want(t, http.StatusOK, head+tail+" bob", "X-Ratelimit-Remaining: 0")
+	})
+}
