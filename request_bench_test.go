@@ -75,6 +75,7 @@ func (s *sink) Header() http.Header            { return s.header }
 func (*sink) WriteHeader(int)                  {}
 func (*sink) Write(data []byte) (int, error)   { return len(data), nil }
 func (*sink) SetWriteDeadline(time.Time) error { return nil }
+func (*sink) SetReadDeadline(time.Time) error  { return nil }
 
 // loadServer runs a Caddy and returns its server.
 func loadServer(tb testing.TB, app, handler string) *caddyhttp.Server {
