@@ -201,6 +201,7 @@ func TestBody_noRoom(t *testing.T) {
 	}
 	n.CheckMetric(t, `invalid_values_total{option="match",policy="match",reason="no_room"}`, 1)
 	n.CheckMetric(t, `invalid_values_total{option="key",policy="key",reason="no_room"}`, 1)
+	n.CheckMetric(t, `invalid_values_total{option="limit",policy="number",reason="no_room"}`, 1)
 	assert.Must(t, c.Close())
 	n.CheckMetric(t, "body_bytes", 0)
 	n.Send(t, http.MethodPost, n.URL+"/key", `{"user":"eve"}`, ofJSON).Want(t, http.StatusOK, caddytest.Any)

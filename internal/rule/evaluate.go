@@ -276,8 +276,21 @@ func (s *Set) readBody(rule *Rule, q *request, e *Evaluation) (err error) {
 		return nil
 	}
 	q.body, err = e.Body.Values()
-	s.warnNoRoom(rule, "key", err)
+	s.warnNoRoom(rule, rule.optionOfBody(), err)
 	return err
+}
+
+// optionOfBody returns the first option of a rule that reads the body, beside match.
+func (r *Rule) optionOfBody() string {
+	switch n := &r.Numbers; {
+	case r.keysBody:
+		return "key"
+	case n.LimitFrom.isOfBody():
+		return r.limitOption()
+	case n.BurstFrom.isOfBody():
+		return "burst"
+	}
+	return "weight"
 }
 
 // warnNoRoom warns if an option of a rule has no value because the body was not read for want of room.
