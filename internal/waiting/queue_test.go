@@ -62,6 +62,49 @@ func TestQueue_asks(t *testing.T) {
 	assert.FatalIf(t, len(s.given) != 1 || s.taken != 3 || len(s.pending) != 0, "an end while none waits leaves %d units", s.taken)
 }
 
+// TestQueue_asks_at_once has another ask follow at once where something has changed since the last one left.
+func TestQueue_asks_at_once(t *testing.T) {
+	start := func(t *testing.T) (*world, *handStore, *Queue[*units], *Place[*units]) {
+		w, s, q := newHandQueue(t)
+		first := q.Join(request(t, 3, 1))
+		s.grant(0, NoClaim())
+		return w, s, q, has(t, first, nil)
+	}
+	t.Run("a request has ended", func(t *testing.T) {
+		w, s, q, place := start(t)
+		r := request(t, 3, 2) // more than the place has
+		q.Join(r)
+		place.End()
+		assert.Equal(t, len(s.pending), 1, "asks under way")
+		s.deny(NoClaim())
+		assert.FatalIf(t, len(s.pending) != 1 || w.now != s.pending[0].asked, "%d asks are under way", len(s.pending))
+		s.deny(NoClaim())
+		assert.Equal(t, len(s.pending), 0, "asks when nothing has changed")
+	})
+	t.Run("another value has an older turn", func(t *testing.T) {
+		w, s, q, _ := start(t)
+		for value := range uint64(2) {
+			r := request(t, 3, 1)
+			r.Order = ByValue(value)
+			q.Join(r)
+			w.advance(time.Millisecond)
+		}
+		s.deny(NoClaim())
+		w.advance(10 * time.Millisecond)
+		s.next().answered(Denied[*units]{0, NoClaim()}) // one of the value has just started on another node
+		assert.FatalIf(t, len(s.pending) != 1 || s.pending[0].asked != w.now || s.pending[0].ask.Turn.Slot != 1, "asks: %+v", s.pending)
+	})
+	t.Run("the head needs less than is granted", func(t *testing.T) {
+		_, s, q, _ := start(t)
+		left, head := q.Join(request(t, 3, 2)), q.Join(request(t, 3, 1))
+		q.Join(request(t, 3, 1))
+		_ = left.Leave()
+		s.grant(0, NoClaim())
+		has(t, head, nil)
+		assert.FatalIf(t, len(s.pending) != 1 || s.taken != 2, "%d asks are under way, %d units taken", len(s.pending), s.taken)
+	})
+}
+
 // TestQueue_values has an ask tell the slot of the head, and of the last start.
 func TestQueue_values(t *testing.T) {
 	w, s, q := newHandQueue(t)
