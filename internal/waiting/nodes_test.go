@@ -426,7 +426,8 @@ func TestNodes_faults(t *testing.T) {
 	}
 	t.Logf("a place is free for %v at most, use %.4f", c.idle, c.use())
 	assert.ErrorIf(t, c.idle > 1300*time.Millisecond, "a place is free for %v while a request waits", c.idle)
-	assert.FatalIf(t, units != c.running || units < 7 || waiting < 36, "%d units run, by the count %d, and %d requests wait", units, c.running, waiting)
+	assert.FatalIf(t, units != c.running || units < 7 || waiting < 36,
+		"%d units run, by the count %d, and %d requests wait", units, c.running, waiting)
 }
 
 // TestNodes_keys has more keys than the process's asks suffice for: none is forgotten.
