@@ -153,7 +153,7 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 	q.Method, q.URL = originalRequest(x.request)
 	answer := x.limiter.Answer
 	byErrorRoutes := answer == refusal.AnswerDefault && x.canErrorRoutesAnswer(r.Status)
-	if !byErrorRoutes && answer.ReadsCall(q, r) {
+	if !byErrorRoutes && q.Method == http.MethodPost && answer.ReadsCall(q, r) {
 		q.Call = x.call()
 	}
 	x.answerAtOnce()

@@ -1,7 +1,6 @@
 package refusal
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 )
@@ -50,7 +49,7 @@ func (a Answer) Form(q Request, r Refusal) *Form {
 	case AnswerProblem:
 		return &problem
 	case AnswerJSONRPC:
-		return callForm(q, r, isOfMCP(q, mediaType(only(q.Header["Content-Type"]))))
+		return callForm(q, r, isOfMCP(q))
 	case AnswerNone:
 		return &none
 	case AnswerError:
@@ -59,17 +58,17 @@ func (a Answer) Form(q Request, r Refusal) *Form {
 	return recognize(q, r)
 }
 
-// ReadsCall reports whether the form of a refusal depends on the call in the request's body, by the head of the request.
-// Nothing but a POST of JSON may have one.
+// ReadsCall reports whether the form of a refused POST depends on the call in its body, by the head of the request. Other
+// requests have no calls.
 func (a Answer) ReadsCall(q Request, r Refusal) bool {
-	if q.Method != http.MethodPost || causes[r.Cause].rpc == 0 {
+	if causes[r.Cause].rpc == 0 || mediaType(only(q.Header["Content-Type"])) != callType {
 		return false
 	}
-	switch kind := mediaType(only(q.Header["Content-Type"])); a {
+	switch a {
 	case AnswerJSONRPC:
-		return kind == callType
+		return true
 	case AnswerAuto, AnswerDefault:
-		return isOfMCP(q, kind) && !isConnect(q)
+		return isOfMCP(q) && !isConnect(q)
 	}
 	return false
 }

@@ -18,12 +18,9 @@ var (
 // of streams.
 const callType = "application/json"
 
-// isOfMCP reports whether a request with a media type speaks MCP by its Streamable HTTP transport. The headers that are named
-// for the protocol come with its later requests. What clients accept is told by all of them, the first one included.
-func isOfMCP(q Request, kind string) bool {
-	if q.Method != http.MethodPost || kind != callType {
-		return false
-	}
+// isOfMCP reports whether a POST of JSON speaks MCP by its Streamable HTTP transport. The headers that are named for the
+// protocol come with its later requests. What clients accept is told by all of them, the first one included.
+func isOfMCP(q Request) bool {
 	if len(q.Header["Mcp-Protocol-Version"]) > 0 || len(q.Header["Mcp-Method"]) > 0 {
 		return true
 	}

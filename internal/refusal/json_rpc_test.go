@@ -58,7 +58,7 @@ func TestCalls(t *testing.T) {
 			AnswerAuto: test.auto, AnswerDefault: test.auto, AnswerJSONRPC: test.jsonRPC, AnswerText: "text",
 		} {
 			q := request(t, test.head...)
-			if answer.ReadsCall(q, r) {
+			if q.Method == http.MethodPost && answer.ReadsCall(q, r) {
 				q.Call = jsonbody.ReadCall([]byte(test.body))
 			}
 			assert.Equal(t, formNames[answer.Form(q, r)], want, "%s, by %q", name, answer)

@@ -22,7 +22,7 @@ func recognize(q Request, r Refusal) *Form {
 		return connectStreams[kind]
 	case isConnect(q):
 		return &connect
-	case isOfMCP(q, kind):
+	case q.Method == http.MethodPost && kind == callType && isOfMCP(q):
 		return callForm(q, r, true)
 	case isDenial && isSignedForS3(q):
 		return &s3

@@ -425,7 +425,7 @@ func FuzzRecognize(f *testing.F) {
 			}
 		}
 		for _, answer := range []Answer{AnswerAuto, AnswerJSONRPC} {
-			if answer.ReadsCall(q, r) {
+			if q.Method == http.MethodPost && answer.ReadsCall(q, r) {
 				q.Call = jsonbody.ReadCall([]byte(body))
 			}
 			form := answer.Form(q, r)

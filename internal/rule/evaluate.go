@@ -121,7 +121,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		return nil
 	}
 	refused = s.evaluateRules(s.Rules[:s.bodiless], q, e, nil)
-	if s.needsBody(e, refused) {
+	if s.bodiless < len(s.Rules) && s.needsBody(e, refused) {
 		refused = s.evaluateRules(s.Rules[s.bodiless:], q, e, refused)
 	}
 	if q.body != nil {
@@ -257,8 +257,6 @@ func (s *Set) emptyKey(rule *Rule, q *request) (limiter.EncodedKey, Status, erro
 // request, or a store is known to.
 func (s *Set) needsBody(e *Evaluation, refused error) bool {
 	switch {
-	case len(s.Rules) == s.bodiless:
-		return false
 	case e.OnFinding != nil, e.AnyMatch: // all rules are asked for
 		return true
 	case refused != nil || e.Blocked:
