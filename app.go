@@ -42,7 +42,7 @@ type App struct {
 
 	// What handlers do when Redis cannot decide, unless they say otherwise: `local`, `open` or
 	// `closed`. Default: `local`.
-	FailMode failover.FailMode `json:"fail_mode,omitempty"`
+	FailMode limiter.FailMode `json:"fail_mode,omitempty"`
 
 	// Begins the name of every Redis key: letters, digits and `:_.-`. Default: `rl`.
 	KeyPrefix *string `json:"key_prefix,omitempty"`
@@ -163,7 +163,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 
 func (a *App) setDefaults() {
 	a.Timeout = cmp.Or(a.Timeout, caddy.Duration(dial.DefaultTimeout))
-	a.FailMode = cmp.Or(a.FailMode, failover.FailLocal)
+	a.FailMode = cmp.Or(a.FailMode, limiter.FailLocal)
 	a.KeyPrefix = cmp.Or(a.KeyPrefix, new(defaultKeyPrefix))
 	a.LocalShare = cmp.Or(a.LocalShare, new(100.0))
 	a.SettleOutage = cmp.Or(a.SettleOutage, new(true))
@@ -176,7 +176,7 @@ func (a *App) Validate() error {
 	switch {
 	case time.Duration(a.Timeout) < minTimeout || time.Duration(a.Timeout) > maxTimeout:
 		return fmt.Errorf("timeout %v: use %s", time.Duration(a.Timeout), timeoutBounds)
-	case !slices.Contains(failover.FailModes(), a.FailMode):
+	case !slices.Contains(limiter.FailModes(), a.FailMode):
 		return fmt.Errorf("fail_mode %q: use local, open or closed", secretfile.Redact(a.FailMode))
 	case *a.DenyCache < 0 || time.Duration(*a.DenyCache) > failover.MaxDenyAge:
 		return fmt.Errorf("deny_cache %v: use %s", time.Duration(*a.DenyCache), denyCacheBounds)

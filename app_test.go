@@ -17,7 +17,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
@@ -62,7 +61,7 @@ func appOf(t testing.TB, ctx caddy.Context) *App {
 
 func TestApp_has_defaults(t *testing.T) {
 	app := appOf(t, lastingContext(t, ""))
-	if time.Duration(app.Timeout) != 100*time.Millisecond || app.FailMode != failover.FailLocal || *app.KeyPrefix != "rl" {
+	if time.Duration(app.Timeout) != 100*time.Millisecond || app.FailMode != limiter.FailLocal || *app.KeyPrefix != "rl" {
 		t.Errorf("got timeout %v, fail_mode %s, key_prefix %q; want 100ms, local, rl", time.Duration(app.Timeout), app.FailMode, *app.KeyPrefix)
 	}
 }
@@ -73,7 +72,7 @@ func TestHandler_has_defaults(t *testing.T) {
 	if p.Name != "default" || p.Key != "{http.vars.client_ip}" || p.Algorithm != "sliding_window_counter" || p.Weight != 1 {
 		t.Errorf("got the policy %+v", *p)
 	}
-	if h.Status != 429 || *h.IPv4Prefix != 32 || *h.IPv6Prefix != 64 || h.OnEmptyKey != "client_ip" || h.FailMode != failover.FailLocal {
+	if h.Status != 429 || *h.IPv4Prefix != 32 || *h.IPv6Prefix != 64 || h.OnEmptyKey != "client_ip" || h.FailMode != limiter.FailLocal {
 		t.Errorf("got the handler %+v", *h)
 	}
 }
@@ -82,9 +81,9 @@ func TestHandler_takes_the_fail_mode_of_the_app(t *testing.T) {
 	ctx, end := newContext(t, `{"fail_mode":"closed"}`)
 	defer end()
 	h := loadHandler(t, ctx, policyJSON("p", "5"))
-	assert.ErrorIf(t, h.FailMode != failover.FailClosed, "got fail_mode %s, want closed", h.FailMode)
+	assert.ErrorIf(t, h.FailMode != limiter.FailClosed, "got fail_mode %s, want closed", h.FailMode)
 	own := loadHandler(t, ctx, strings.Replace(policyJSON("p", "5"), "{", `{"fail_mode":"open",`, 1))
-	assert.ErrorIf(t, own.FailMode != failover.FailOpen, "got fail_mode %s, want the handler's own", own.FailMode)
+	assert.ErrorIf(t, own.FailMode != limiter.FailOpen, "got fail_mode %s, want the handler's own", own.FailMode)
 }
 
 func TestStores_are_shared_by_equal_settings_and_released_with_the_last(t *testing.T) {

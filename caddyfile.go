@@ -12,7 +12,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
@@ -290,7 +289,7 @@ func (p *handlerParser) parseHandlerOption(option string) (err error) {
 	case "retry_jitter":
 		h.RetryJitter, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, retryJitterBounds)
 	case "fail_mode":
-		h.FailMode = failover.FailMode(value)
+		h.FailMode = limiter.FailMode(value)
 	case "answer":
 		h.Answer = refusal.Answer(value)
 	case "usage":

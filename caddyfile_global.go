@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
@@ -127,7 +127,7 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 	case "timeout":
 		app.Timeout, err = caddyfileopt.Duration(d, option, value, minTimeout, timeoutBounds)
 	case "fail_mode":
-		app.FailMode = failover.FailMode(value)
+		app.FailMode = limiter.FailMode(value)
 	case "hash_keys":
 		app.HashKeys = value
 	case "local_share":

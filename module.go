@@ -19,8 +19,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -44,7 +44,7 @@ type Handler struct {
 
 	// What happens to a request when Redis cannot decide: `local` decides by the same policies in
 	// this process, `open` lets it through, `closed` answers 503. Default: that of the app.
-	FailMode failover.FailMode `json:"fail_mode,omitempty"`
+	FailMode limiter.FailMode `json:"fail_mode,omitempty"`
 
 	// The status of a denial, from 400 to 599. Default: 429.
 	Status int `json:"status,omitempty"`

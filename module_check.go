@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
@@ -51,7 +50,7 @@ func (h *Handler) check() (err error) {
 		return fmt.Errorf("answer %q: use %s", secretfile.Redact(h.Answer), refusal.AnswersHint())
 	case h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter:
 		return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
-	case h.FailMode != "" && !slices.Contains(failover.FailModes(), h.FailMode):
+	case h.FailMode != "" && !slices.Contains(limiter.FailModes(), h.FailMode):
 		return fmt.Errorf("fail_mode %q: use local, open or closed", secretfile.Redact(h.FailMode))
 	case h.Status < 400 || h.Status > 599:
 		return fmt.Errorf("status %d: use a number from 400 to 599", h.Status)

@@ -194,7 +194,7 @@ func TestCalendar_outage(t *testing.T) {
 					if reason == nil {
 						_, err = f.Decide(ctx, checks)
 					} else {
-						_, err = f.Fallback(FailLocal, checks, reason)
+						_, err = f.Fallback(limiter.FailLocal, checks, reason)
 					}
 					noError(t, err)
 					return checks[0].Result

@@ -141,7 +141,7 @@ func TestPeek_reserve(t *testing.T) {
 		chargeAll(f, []limiter.Check{cost}, source)
 		for way, peek := range map[string]func(*limiter.Check) error{
 			"Peek":   func(c *limiter.Check) error { _, err := f.Peek(t.Context(), c); return err },
-			"PeekIn": func(c *limiter.Check) error { _, err := f.PeekIn(t.Context(), FailClosed, c); return err },
+			"PeekIn": func(c *limiter.Check) error { _, err := f.PeekIn(t.Context(), limiter.FailClosed, c); return err },
 		} {
 			looked := checks[0]
 			looked.Peek = true
@@ -160,26 +160,26 @@ func TestFailover_PeekIn(t *testing.T) {
 	f := New(openRedis(t, server), memory.New(), Options{LocalFraction: 0.5})
 	p := storetest.DayPolicy(t, "peek-in", limiter.TokenBucket, 10)
 	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4})
-	peek := func(mode FailMode) (limiter.Source, int64, error) {
+	peek := func(mode limiter.FailMode) (limiter.Source, int64, error) {
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
 		source, err := f.PeekIn(context.Background(), mode, &check)
 		return source, check.Result.Remaining, err
 	}
-	for _, mode := range FailModes() {
+	for _, mode := range limiter.FailModes() {
 		if source, remaining, err := peek(mode); source != limiter.SourceRedis || remaining != 6 || err != nil {
 			t.Errorf("%s: got %d from %s, %v", mode, remaining, source, err)
 		}
 	}
 	server.Kill()
 	waitFailing(t, f, true, func() {
-		_, _, err := peek(FailClosed)
+		_, _, err := peek(limiter.FailClosed)
 		assert.FatalIf(t, !errors.Is(err, limiter.ErrUndecided), "got %v from a dead Redis", err)
 	})
-	for _, mode := range []FailMode{FailOpen, FailClosed} {
+	for _, mode := range []limiter.FailMode{limiter.FailOpen, limiter.FailClosed} {
 		_, _, err := peek(mode)
 		assert.ErrorIf(t, !errors.Is(err, limiter.ErrOutage), "%s: got %v, want the outage at once", mode, err)
 	}
-	if source, remaining, err := peek(FailLocal); source != limiter.SourceFallback || remaining > 5 || err != nil {
+	if source, remaining, err := peek(limiter.FailLocal); source != limiter.SourceFallback || remaining > 5 || err != nil {
 		t.Errorf("got %d from %s, %v; want at most the half", remaining, source, err)
 	}
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
@@ -189,7 +189,7 @@ func TestFailover_PeekIn(t *testing.T) {
 	gone, leave := context.WithCancel(context.Background())
 	leave()
 	alone := New(nil, memory.New(), Options{})
-	if source, err := alone.PeekIn(gone, FailClosed, &check); source != limiter.SourceMemory || err != nil || check.Result.Remaining != 10 {
+	if source, err := alone.PeekIn(gone, limiter.FailClosed, &check); source != limiter.SourceMemory || err != nil || check.Result.Remaining != 10 {
 		t.Errorf("in process: got %+v from %s, %v", check.Result, source, err)
 	}
 	for source, want := range map[limiter.Source]int64{limiter.SourceRedis: 10, limiter.SourceMemory: 10, limiter.SourceFallback: 5} {

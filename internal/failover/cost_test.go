@@ -170,7 +170,7 @@ func checkLeft(t *testing.T, f *Store, p *limiter.Policy, want int64) {
 	t.Helper()
 	assert.Retry(t, fmt.Sprint(want, " units are left"), func() (again bool, seen any) {
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-		_, err := f.PeekIn(t.Context(), FailLocal, &check)
+		_, err := f.PeekIn(t.Context(), limiter.FailLocal, &check)
 		return err != nil || check.Result.Remaining != want, fmt.Sprintf("%+v, %v", check.Result, err)
 	})
 }

@@ -15,7 +15,7 @@ import (
 type DryRun struct {
 	Checks []limiter.Check
 
-	// Source and Err are what [Store.DecideIn] would return with [FailLocal]. A Source that is set before says that
+	// Source and Err are what [Store.DecideIn] would return with [limiter.FailLocal]. A Source that is set before says that
 	// nothing is to be decided.
 	Source limiter.Source
 	Err    error
@@ -30,7 +30,7 @@ type DryRun struct {
 // DecideBeside decides a request's checks as [Store.DecideIn] does, and dry runs beside them. On a Redis without slots
 // the dry runs leave in the same batch, as calls of their own; on a Cluster at the same time. There may be no checks, or
 // no dry runs. The source and the error are those of the checks.
-func (f *Store) DecideBeside(ctx context.Context, mode FailMode, checks []limiter.Check, dryRuns []DryRun) (limiter.Source, error) {
+func (f *Store) DecideBeside(ctx context.Context, mode limiter.FailMode, checks []limiter.Check, dryRuns []DryRun) (limiter.Source, error) {
 	var parallel sync.WaitGroup
 	for i := range dryRuns {
 		if d := &dryRuns[i]; d.Source == "" {
@@ -57,7 +57,7 @@ func (f *Store) DecideBeside(ctx context.Context, mode FailMode, checks []limite
 			d.answer(answer)
 		}
 		d.waits = false
-		d.Source, d.Err = f.conclude(FailLocal, d.Checks, d.needs, 0, answer, d.began)
+		d.Source, d.Err = f.conclude(limiter.FailLocal, d.Checks, d.needs, 0, answer, d.began)
 	}
 	parallel.Wait()
 	return source, err
@@ -66,7 +66,7 @@ func (f *Store) DecideBeside(ctx context.Context, mode FailMode, checks []limite
 // beginDryRun decides a dry run if that takes no query, and otherwise asks Redis.
 func (f *Store) beginDryRun(ctx context.Context, d *DryRun, parallel *sync.WaitGroup) {
 	if f.shared == nil {
-		d.Source, d.Err = f.DecideIn(ctx, FailLocal, d.Checks)
+		d.Source, d.Err = f.DecideIn(ctx, limiter.FailLocal, d.Checks)
 		return
 	}
 	if d.Err = limiter.Prepare(d.Checks); d.Err != nil {
@@ -79,10 +79,10 @@ func (f *Store) beginDryRun(ctx context.Context, d *DryRun, parallel *sync.WaitG
 		inParallel = inParallel || lease.MayDecide(&d.Checks[i]) // a lease may have to be asked for
 	}
 	if inParallel {
-		parallel.Go(func() { d.Source, d.Err = f.DecideIn(ctx, FailLocal, d.Checks) })
+		parallel.Go(func() { d.Source, d.Err = f.DecideIn(ctx, limiter.FailLocal, d.Checks) })
 		return
 	}
-	if d.Source = f.refuse(FailLocal, d.Checks, d.needs, d.began); d.Source != "" {
+	if d.Source = f.refuse(limiter.FailLocal, d.Checks, d.needs, d.began); d.Source != "" {
 		return
 	}
 	if f.ledger != nil && f.ledger.size.Load() > 0 {
@@ -99,5 +99,5 @@ func (f *Store) beginDryRun(ctx context.Context, d *DryRun, parallel *sync.WaitG
 	if d.answer != nil {
 		d.answer(err)
 	}
-	d.Source, d.Err = f.conclude(FailLocal, d.Checks, d.needs, 0, err, d.began)
+	d.Source, d.Err = f.conclude(limiter.FailLocal, d.Checks, d.needs, 0, err, d.began)
 }

@@ -24,7 +24,7 @@ func beside(t *testing.T, f *Store, enforced *limiter.Policy, tried ...*limiter.
 	for i, p := range tried {
 		dryRuns[i].Checks = []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 	}
-	source, err := f.DecideBeside(t.Context(), FailLocal, checks, dryRuns)
+	source, err := f.DecideBeside(t.Context(), limiter.FailLocal, checks, dryRuns)
 	text := outcome(source, err, checks)
 	for i := range dryRuns {
 		text += ", " + outcome(dryRuns[i].Source, dryRuns[i].Err, dryRuns[i].Checks)
@@ -70,7 +70,7 @@ func TestFailover_DecideBeside_one_batch(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(batches), "[3 3 3 3]", "the sizes of the batches")
 	mu.Unlock()
 	alone := []DryRun{{Checks: []limiter.Check{{Policy: storetest.DayPolicy(t, "alone", limiter.FixedWindow, 1), Key: limiter.EncodeKey("k")}}}}
-	source, err := f.DecideBeside(t.Context(), FailClosed, nil, alone)
+	source, err := f.DecideBeside(t.Context(), limiter.FailClosed, nil, alone)
 	assert.Equal(t, fmt.Sprint(source, err, outcome(alone[0].Source, alone[0].Err, alone[0].Checks)), "<nil>redis passed 0", "a dry run without other checks")
 }
 
@@ -88,7 +88,7 @@ func TestFailover_DecideBeside_own_errors(t *testing.T) {
 
 	invalid := []DryRun{{Checks: []limiter.Check{{Policy: good, Key: limiter.EncodeKey("k"), Weight: -1}}}}
 	checks := []limiter.Check{{Policy: good, Key: limiter.EncodeKey("k")}}
-	source, err := f.DecideBeside(t.Context(), FailLocal, checks, invalid)
+	source, err := f.DecideBeside(t.Context(), limiter.FailLocal, checks, invalid)
 	assert.ErrorIf(t, outcome(source, err, checks) != "redis passed 6" || invalid[0].Err == nil, "%v %v; the dry run's error is %v", source, err, invalid[0].Err)
 
 	r.Topology.AnyNode.Clock.Fix(3 * 24 * time.Hour) // so that other days are sent than Redis's, and sent once more
@@ -120,7 +120,7 @@ func TestFailover_DecideBeside_outage(t *testing.T) {
 	assert.Equal(t, beside(t, f, enforced, tried), "fallback denied 0, fallback passed 0", "while the breaker is open")
 	checks := []limiter.Check{{Policy: enforced, Key: limiter.EncodeKey("k")}}
 	dryRuns := []DryRun{{Checks: []limiter.Check{{Policy: tried, Key: limiter.EncodeKey("k")}}}}
-	_, err := f.DecideBeside(t.Context(), FailClosed, checks, dryRuns)
+	_, err := f.DecideBeside(t.Context(), limiter.FailClosed, checks, dryRuns)
 	assert.ErrorIf(t, err == nil || dryRuns[0].Err != nil || dryRuns[0].Source != limiter.SourceFallback, "%v; %+v", err, dryRuns[0])
 }
 
@@ -135,7 +135,7 @@ func TestFailover_DecideBeside_client_left(t *testing.T) {
 	p := storetest.DayPolicy(t, "left", limiter.FixedWindow, 2)
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("a")}}
 	dryRuns := []DryRun{{Checks: []limiter.Check{{Policy: p, Key: limiter.EncodeKey("b")}}}}
-	_, err := f.DecideBeside(ctx, FailLocal, checks, dryRuns)
+	_, err := f.DecideBeside(ctx, limiter.FailLocal, checks, dryRuns)
 	assert.ErrorIf(t, err != ctx.Err() || dryRuns[0].Err != ctx.Err(), "%v; %+v", err, dryRuns[0]) //nolint:errorlint // as it is
 }
 
@@ -161,7 +161,7 @@ func TestFailover_DecideBeside_lease(t *testing.T) {
 	for range rounds {
 		checks := []limiter.Check{{Policy: plain, Key: limiter.EncodeKey("k")}}
 		dryRuns := []DryRun{{Checks: []limiter.Check{{Policy: leased, Key: limiter.EncodeKey("k")}}}}
-		assert.NoError(f.DecideBeside(t.Context(), FailClosed, checks, dryRuns))(t)
+		assert.NoError(f.DecideBeside(t.Context(), limiter.FailClosed, checks, dryRuns))(t)
 		sources[dryRuns[0].Source]++
 	}
 	assert.ErrorIf(t, sources[limiter.SourceLease] == 0 || sources[limiter.SourceLease]+sources[limiter.SourceRedis] != rounds, "%v", sources)
@@ -180,7 +180,7 @@ func TestFailover_DecideBeside_cluster(t *testing.T) {
 			{Checks: []limiter.Check{{Policy: q, Key: limiter.EncodeKey("c")}}},
 			{Checks: []limiter.Check{{Policy: p, Key: limiter.EncodeKey("d"), Weight: 2}, {Policy: p, Key: limiter.EncodeKey("e")}}},
 		}
-		source, err := f.DecideBeside(t.Context(), FailClosed, checks, dryRuns)
+		source, err := f.DecideBeside(t.Context(), limiter.FailClosed, checks, dryRuns)
 		want := fmt.Sprintf("redis passed %d, redis passed %d, redis passed %d", 8-i, 8-i, 7-2*i)
 		if i == 4 {
 			want = "redis passed 4, redis passed 4, redis denied 1"
@@ -201,7 +201,7 @@ func TestFailover_DecideBeside_running(t *testing.T) {
 		try := func() (checks []limiter.Check, passed bool) {
 			t.Helper()
 			dryRuns := []DryRun{{Checks: []limiter.Check{{Policy: running, Key: key}}}}
-			assert.NoError(f.DecideBeside(t.Context(), FailClosed, []limiter.Check{{Policy: plain, Key: key}}, dryRuns))(t)
+			assert.NoError(f.DecideBeside(t.Context(), limiter.FailClosed, []limiter.Check{{Policy: plain, Key: key}}, dryRuns))(t)
 			noError(t, dryRuns[0].Err)
 			return dryRuns[0].Checks, limiter.Allowed(dryRuns[0].Checks)
 		}

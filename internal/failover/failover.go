@@ -16,19 +16,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 )
 
-// FailMode says how a request is decided when Redis cannot decide.
-type FailMode string
-
-// The fail modes.
-const (
-	FailLocal  FailMode = "local"  // this process decides by the same policies
-	FailOpen   FailMode = "open"   // the request is let through
-	FailClosed FailMode = "closed" // the request is refused
-)
-
-// FailModes lists them, the default first.
-func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed} }
-
 // Store is a shared store with a local one behind it, for when the shared one cannot decide. Its
 // deny cache repeats denials without a query.
 type Store struct {
@@ -111,14 +98,14 @@ func New(shared *redis.Store, local *memory.Store, options Options) *Store {
 // Decide implements [limiter.Store]. If the shared store cannot decide, the local one decides, and the source is
 // [limiter.SourceFallback].
 func (f *Store) Decide(ctx context.Context, checks []limiter.Check) (limiter.Source, error) {
-	return f.DecideIn(ctx, FailLocal, checks)
+	return f.DecideIn(ctx, limiter.FailLocal, checks)
 }
 
-// DecideIn decides the checks on the shared store. If that fails, the mode applies: with [FailLocal] the local store
+// DecideIn decides the checks on the shared store. If that fails, the mode applies: with [limiter.FailLocal] the local store
 // decides and the source is [limiter.SourceFallback]; otherwise the error wraps [limiter.ErrUndecided], and the caller
 // lets the request through or refuses it. If the context ends first, DecideIn returns the context's error. That says
 // nothing about Redis: give contexts more time than the client's timeout.
-func (f *Store) DecideIn(ctx context.Context, mode FailMode, checks []limiter.Check) (limiter.Source, error) {
+func (f *Store) DecideIn(ctx context.Context, mode limiter.FailMode, checks []limiter.Check) (limiter.Source, error) {
 	if err := limiter.Prepare(checks); err != nil {
 		return limiter.SourceRedis, err
 	}
@@ -172,7 +159,7 @@ func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 // the request, and otherwise by the mode. The key, unless it is nil, is the busy one of the only check, for which units
 // may be leased.
 func (f *Store) decideShared(
-	ctx context.Context, mode FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment,
+	ctx context.Context, mode limiter.FailMode, checks []limiter.Check, k *lease.BusyKey, now clock.Moment,
 ) (limiter.Source, error) {
 	n := f.needsOf(checks)
 	if source := f.refuse(mode, checks, n, now); source != "" {
@@ -198,13 +185,13 @@ func (f *Store) decideShared(
 }
 
 // refuse denies what a remembered denial or this process's own running requests deny, without a query, and returns
-// which of the two; empty: none. In an outage [FailOpen] lets more requests run.
-func (f *Store) refuse(mode FailMode, checks []limiter.Check, n needs, now clock.Moment) limiter.Source {
+// which of the two; empty: none. In an outage [limiter.FailOpen] lets more requests run.
+func (f *Store) refuse(mode limiter.FailMode, checks []limiter.Check, n needs, now clock.Moment) limiter.Source {
 	if f.denyRemembered(checks, now) {
 		return limiter.SourceDenyCache
 	}
 	if n.running && denyFull(f.local, checks).denies {
-		if failing, _ := f.Failing(); !failing || mode != FailOpen {
+		if failing, _ := f.Failing(); !failing || mode != limiter.FailOpen {
 			return limiter.SourceMemory
 		}
 	}
@@ -250,7 +237,7 @@ func denyFull(local *memory.Store, checks []limiter.Check) (full Refusal) {
 
 // conclude makes the shared store's answer the decision, or decides by the mode if that could not decide.
 func (f *Store) conclude(
-	mode FailMode, checks []limiter.Check, n needs, leased int64, err error, asked clock.Moment,
+	mode limiter.FailMode, checks []limiter.Check, n needs, leased int64, err error, asked clock.Moment,
 ) (limiter.Source, error) {
 	if err != nil {
 		if !errors.Is(err, limiter.ErrUndecided) {
@@ -267,7 +254,7 @@ func (f *Store) conclude(
 	if n.running {
 		f.local.StartRunning(checks)
 	}
-	if mode == FailLocal {
+	if mode == limiter.FailLocal {
 		for i := range checks {
 			f.local.RememberLease(&checks[i], leased) // for an outage, in which leased units are used
 		}
@@ -280,7 +267,7 @@ func (f *Store) conclude(
 
 // Fallback decides by the mode without a query, as [Store.DecideIn] does after the shared store has failed for the given
 // reason. The reason wraps [limiter.ErrUndecided].
-func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (limiter.Source, error) {
+func (f *Store) Fallback(mode limiter.FailMode, checks []limiter.Check, reason error) (limiter.Source, error) {
 	limiter.ForgetDecision(checks)
 	if f.shared == nil {
 		return f.decideHere(checks)
@@ -292,10 +279,10 @@ func (f *Store) Fallback(mode FailMode, checks []limiter.Check, reason error) (l
 	if f.onUndecided != nil {
 		f.onUndecided(reason)
 	}
-	if mode == FailOpen {
+	if mode == limiter.FailOpen {
 		f.letRun(checks)
 	}
-	if mode != FailLocal {
+	if mode != limiter.FailLocal {
 		return limiter.SourceRedis, reason
 	}
 	f.decideInOutage(checks, reason)

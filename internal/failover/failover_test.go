@@ -54,7 +54,7 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 	f := New(newTestRedis(t, server, 500*time.Millisecond, limiter.KeyFormat{Prefix: "rl"}), memory.New(), Options{})
 	p := storetest.DayPolicy(t, "hung", limiter.GCRA, 1_000)
 	ask := func() error {
-		_, err := f.DecideIn(context.Background(), FailClosed, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+		_, err := f.DecideIn(context.Background(), limiter.FailClosed, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		return err
 	}
 	noError(t, ask())
@@ -104,7 +104,7 @@ func TestFailover_scaleDown(t *testing.T) {
 		for weight, want := range map[int64]bool{1: true, 2: true, 8: true, 9: false} {
 			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.25, ForgiveOutages: true})
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
-			source, err := f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut)
+			source, err := f.Fallback(limiter.FailLocal, checks, limiter.ErrAlreadyTimedOut)
 			assert.ErrorIf(t, err != nil || source != limiter.SourceFallback || checks[0].Result.Passes() != want,
 				"%s: weight %d: %s, %+v, %v; want it to pass: %v", algorithm, weight, source, checks[0].Result, err, want)
 			assert.ErrorIf(t, !want && checks[0].Result.RetryAfter != limiter.Never,

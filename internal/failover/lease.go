@@ -15,7 +15,7 @@ import (
 
 // decideByLeases decides the checks whose units are leased here, and the others on the shared store. The
 // deny cache comes after the leases: it does not have what was leased.
-func (f *Store) decideByLeases(ctx context.Context, mode FailMode, checks []limiter.Check, now clock.Moment) (limiter.Source, error) {
+func (f *Store) decideByLeases(ctx context.Context, mode limiter.FailMode, checks []limiter.Check, now clock.Moment) (limiter.Source, error) {
 	if len(checks) > 1 {
 		return f.decideManyByLeases(ctx, mode, checks, now)
 	}
@@ -38,7 +38,7 @@ type spending struct {
 
 // decideManyByLeases decides several checks. It takes the units that are leased here first, and puts them back if the
 // others are denied.
-func (f *Store) decideManyByLeases(ctx context.Context, mode FailMode, checks []limiter.Check, now clock.Moment) (limiter.Source, error) {
+func (f *Store) decideManyByLeases(ctx context.Context, mode limiter.FailMode, checks []limiter.Check, now clock.Moment) (limiter.Source, error) {
 	var space [4]spending
 	spendings, busy := space[:0], []*lease.BusyKey(nil)
 	for i := range checks {
@@ -66,7 +66,7 @@ func (f *Store) decideManyByLeases(ctx context.Context, mode FailMode, checks []
 	if len(spendings) > 0 {
 		copyUnspent(checks, others, spendings)
 	}
-	passes := err == nil && limiter.Allowed(others) || mode == FailOpen && errors.Is(err, limiter.ErrUndecided)
+	passes := err == nil && limiter.Allowed(others) || mode == limiter.FailOpen && errors.Is(err, limiter.ErrUndecided)
 	if !passes {
 		for i := range spendings {
 			f.leases.PutBack(spendings[i].key, spendings[i].spent, &checks[spendings[i].check])

@@ -58,7 +58,7 @@ func (n *outageNode) play(t *testing.T, p *limiter.Policy, steps string) {
 			reserved = reserved[1:]
 		case "timeout":
 			check.Weight = number()
-			_, err = n.Fallback(FailLocal, []limiter.Check{check}, limiter.ErrTimeout)
+			_, err = n.Fallback(limiter.FailLocal, []limiter.Check{check}, limiter.ErrTimeout)
 		case "charge", "owe":
 			check.Weight = number()
 			chargeAll(n.Store, []limiter.Check{check}, map[string]limiter.Source{"charge": limiter.SourceRedis, "owe": limiter.SourceFallback}[do])

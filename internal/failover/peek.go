@@ -25,9 +25,9 @@ func (f *Store) Peek(ctx context.Context, check *limiter.Check) (limiter.Source,
 	return limiter.SourceFallback, err
 }
 
-// PeekIn peeks for a request: if the shared store cannot decide, the mode applies as in [Store.DecideIn]. With [FailLocal] the result is that of this process's own state and the source
+// PeekIn peeks for a request: if the shared store cannot decide, the mode applies as in [Store.DecideIn]. With [limiter.FailLocal] the result is that of this process's own state and the source
 // [limiter.SourceFallback]; otherwise the error wraps [limiter.ErrUndecided]. A store that fails already is not queried.
-func (f *Store) PeekIn(ctx context.Context, mode FailMode, check *limiter.Check) (limiter.Source, error) {
+func (f *Store) PeekIn(ctx context.Context, mode limiter.FailMode, check *limiter.Check) (limiter.Source, error) {
 	if f.shared == nil {
 		f.local.Peek(check)
 		return limiter.SourceMemory, nil
@@ -36,7 +36,7 @@ func (f *Store) PeekIn(ctx context.Context, mode FailMode, check *limiter.Check)
 	switch {
 	case err == nil:
 		return limiter.SourceRedis, nil
-	case !errors.Is(err, limiter.ErrUndecided) || mode != FailLocal:
+	case !errors.Is(err, limiter.ErrUndecided) || mode != limiter.FailLocal:
 		return limiter.SourceRedis, err
 	}
 	return f.PeekLocal(check), nil

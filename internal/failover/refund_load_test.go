@@ -25,7 +25,7 @@ func reserveMany(t *testing.T, f *Store, p *limiter.Policy, key string, n int) [
 	reserved := make([][]limiter.Check, n)
 	inParallel(len(reserved), func(i int) {
 		reserved[i] = []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Refundable: true}}
-		if _, err := f.DecideIn(context.Background(), FailClosed, reserved[i]); err != nil || !limiter.Allowed(reserved[i]) {
+		if _, err := f.DecideIn(context.Background(), limiter.FailClosed, reserved[i]); err != nil || !limiter.Allowed(reserved[i]) {
 			t.Errorf("%+v %v", reserved[i], err)
 		}
 	})
@@ -58,7 +58,7 @@ func TestFailover_Refund_long_log(t *testing.T) {
 			var asked, undecided int
 			assert.Retry(t, "all is refunded", func() (again bool, seen any) {
 				for range 20 {
-					_, err := f.DecideIn(ctx, FailClosed, []limiter.Check{{Policy: other, Key: limiter.EncodeKey(fmt.Sprint(asked)), Weight: 1}})
+					_, err := f.DecideIn(ctx, limiter.FailClosed, []limiter.Check{{Policy: other, Key: limiter.EncodeKey(fmt.Sprint(asked)), Weight: 1}})
 					if asked++; err != nil {
 						undecided++
 					}
@@ -91,7 +91,7 @@ func TestFailover_Refund_order(t *testing.T) {
 			overtook, unpaid := 0, 0
 			for i := range rounds {
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}}
-				assert.NoError(f.DecideIn(context.Background(), FailClosed, checks))(t)
+				assert.NoError(f.DecideIn(context.Background(), limiter.FailClosed, checks))(t)
 				if !limiter.Allowed(checks) {
 					overtook++
 					continue // already refunded
@@ -102,7 +102,7 @@ func TestFailover_Refund_order(t *testing.T) {
 				}
 				owes := []limiter.Check{{Policy: budget, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1}}
 				chargeAll(f, owes, limiter.SourceRedis)
-				if _, err := f.DecideIn(context.Background(), FailClosed, owes); err != nil || limiter.Allowed(owes) {
+				if _, err := f.DecideIn(context.Background(), limiter.FailClosed, owes); err != nil || limiter.Allowed(owes) {
 					unpaid++
 				}
 			}
@@ -131,7 +131,7 @@ func keepBusy(t *testing.T, f *Store, refunds, charges *limiter.Policy) (stop fu
 				if n%4 == 0 {
 					checks = []limiter.Check{{Policy: charges, Key: limiter.EncodeKey(fmt.Sprint("busy", i)), Weight: 1}}
 				}
-				if _, err := f.DecideIn(context.Background(), FailClosed, checks); err != nil {
+				if _, err := f.DecideIn(context.Background(), limiter.FailClosed, checks); err != nil {
 					t.Error(err)
 					return
 				}
@@ -159,7 +159,7 @@ func TestFailover_many_nodes(t *testing.T) {
 		node := New(r, memory.New(), Options{LocalFraction: 1.0 / count})
 		take := func() {
 			checks := []limiter.Check{{Policy: rate, Key: limiter.EncodeKey("k")}}
-			if _, err := node.DecideIn(t.Context(), FailLocal, checks); err != nil {
+			if _, err := node.DecideIn(t.Context(), limiter.FailLocal, checks); err != nil {
 				lost.Add(1)
 			} else if limiter.Allowed(checks) {
 				passed.Add(1)
@@ -167,7 +167,7 @@ func TestFailover_many_nodes(t *testing.T) {
 		}
 		run := func() {
 			checks := []limiter.Check{{Policy: running, Key: limiter.EncodeKey("k")}}
-			source, err := node.DecideIn(t.Context(), FailClosed, checks)
+			source, err := node.DecideIn(t.Context(), limiter.FailClosed, checks)
 			if source == limiter.SourceRedis && err == nil {
 				decided.Add(1)
 			}

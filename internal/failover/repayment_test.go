@@ -131,7 +131,7 @@ func TestRepayment_unknown(t *testing.T) {
 			n.settled.Store(0)
 			before, err := limiter.Peek(t.Context(), n, p, "k")
 			noError(t, err)
-			_, err = n.Fallback(FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, outcome.reason)
+			_, err = n.Fallback(limiter.FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, outcome.reason)
 			noError(t, err)
 			n.wantRepaid(t, p, outcome.units, before.Remaining-outcome.units)
 		}

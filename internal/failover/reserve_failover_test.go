@@ -71,7 +71,7 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 		} {
 			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.1, ForgiveOutages: true})
 			checks := []limiter.Check{leaving(p, test.weight, test.reserve)}
-			assert.NoError(f.Fallback(FailLocal, checks, limiter.ErrAlreadyTimedOut))(t)
+			assert.NoError(f.Fallback(limiter.FailLocal, checks, limiter.ErrAlreadyTimedOut))(t)
 			if r := checks[0].Result; r.Passes() == test.never || (r.RetryAfter == limiter.Never) != test.never {
 				t.Errorf("%v: %d units, %d left: %+v; never: %v", p.Settings, test.weight, test.reserve, r, test.never)
 			}

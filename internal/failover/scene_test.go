@@ -131,7 +131,7 @@ func (s *scene) node(name string) *Store {
 }
 
 // request decides a request, and returns what becomes of it. Of its first so many policies it takes nothing.
-func (s *scene) request(mode FailMode, units int64, peeks int) string {
+func (s *scene) request(mode limiter.FailMode, units int64, peeks int) string {
 	s.checks = nil
 	for i, p := range s.of {
 		s.checks = append(s.checks, limiter.Check{Policy: p, Key: s.key, Weight: units, Reserve: s.reserve, Peek: i < peeks})
@@ -174,7 +174,7 @@ func (s *scene) request(mode FailMode, units int64, peeks int) string {
 func (s *scene) until(outcome string, units int64, source limiter.Source) {
 	s.t.Helper()
 	assert.Retry(s.t, fmt.Sprintf("%s %d by %s", outcome, units, source), func() (again bool, seen any) {
-		got := s.request(FailLocal, units, 0)
+		got := s.request(limiter.FailLocal, units, 0)
 		return got != outcome && outcome != "any" || s.source != source, fmt.Sprintf("%s by %s", got, s.source)
 	})
 }
@@ -196,19 +196,19 @@ func (s *scene) step(do string) {
 			s.of = append(s.of, s.policies[digit-'0'])
 		}
 	case "take", "denied", "others", "bans", "banned", "never", "withheld":
-		s.want(do, s.request(FailLocal, s.number(), 0), do)
+		s.want(do, s.request(limiter.FailLocal, s.number(), 0), do)
 	case "peek":
-		s.want(do, s.request(FailLocal, 0, len(s.of)), "take")
+		s.want(do, s.request(limiter.FailLocal, 0, len(s.of)), "take")
 	case "beside":
-		s.want(do, s.request(FailLocal, s.number(), 1), "take")
+		s.want(do, s.request(limiter.FailLocal, s.number(), 1), "take")
 	case "open":
-		s.want(do, s.request(FailOpen, s.number(), 0), "undecided")
+		s.want(do, s.request(limiter.FailOpen, s.number(), 0), "undecided")
 	case "closed":
-		s.want(do, s.request(FailClosed, s.number(), 0), "undecided")
+		s.want(do, s.request(limiter.FailClosed, s.number(), 0), "undecided")
 	case "until":
 		s.until(s.next(), s.number(), limiter.Source(s.next()))
 	case "fails":
-		waitFailing(t, s.at, true, func() { s.request(FailLocal, 1, 0) })
+		waitFailing(t, s.at, true, func() { s.request(limiter.FailLocal, 1, 0) })
 	case "by":
 		s.want(do, s.source, s.next())
 	case "seen":

@@ -3,7 +3,6 @@ package gate
 import (
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
@@ -14,7 +13,7 @@ type CheckGroup struct {
 	DryRun bool
 
 	// Mode decides if Redis does not.
-	Mode failover.FailMode
+	Mode limiter.FailMode
 
 	// Source is what has decided; empty: nothing has so far. What is blocked is refused before a store is asked.
 	Source limiter.Source
@@ -51,10 +50,10 @@ func DryRuns(e *rule.Evaluation) []CheckGroup {
 	groups := make([]CheckGroup, 0, len(e.DryRun)+len(e.DryBlocks))
 	for i := range e.DryBlocks {
 		blocked := e.DryBlocks[i : i+1 : i+1]
-		groups = append(groups, CheckGroup{Checks: blocked, DryRun: true, Mode: failover.FailLocal, Source: rule.BlockSource(&blocked[0])})
+		groups = append(groups, CheckGroup{Checks: blocked, DryRun: true, Mode: limiter.FailLocal, Source: rule.BlockSource(&blocked[0])})
 	}
 	for i := range e.DryRun {
-		groups = append(groups, CheckGroup{Checks: e.DryRun[i : i+1 : i+1], DryRun: true, Mode: failover.FailLocal})
+		groups = append(groups, CheckGroup{Checks: e.DryRun[i : i+1 : i+1], DryRun: true, Mode: limiter.FailLocal})
 	}
 	return groups
 }
@@ -68,9 +67,9 @@ func Blocked(c *limiter.Check) (by limiter.Source, blocked bool) {
 }
 
 // Outcome returns what becomes of a request by its checks, or by a fail mode if no store decided these.
-func Outcome(checks []limiter.Check, undecided bool, mode failover.FailMode) rule.Outcome {
+func Outcome(checks []limiter.Check, undecided bool, mode limiter.FailMode) rule.Outcome {
 	switch {
-	case undecided && mode == failover.FailOpen:
+	case undecided && mode == limiter.FailOpen:
 		return rule.FailedOpen
 	case undecided:
 		return rule.FailedClosed

@@ -8,7 +8,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -27,7 +26,7 @@ func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 	if len(e.Enforced) > 0 {
 		verdict = x.decideEnforced(e, dry)
 	} else if dry != nil {
-		_, _ = x.ask(failover.FailLocal, nil, dry) // the outcomes are in the dry runs
+		_, _ = x.ask(limiter.FailLocal, nil, dry) // the outcomes are in the dry runs
 	}
 	if dry != nil {
 		x.endDryRuns(dry, e.Input)
@@ -67,7 +66,7 @@ func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
 	verdict := Verdict{CheckGroup: l.Enforced(e), Outcome: rule.Denied, at: start, pass: e.Pass}
 	if verdict.Source != "" {
 		if dry != nil {
-			_, _ = x.ask(failover.FailLocal, nil, dry) // the outcomes are in the dry runs
+			_, _ = x.ask(limiter.FailLocal, nil, dry) // the outcomes are in the dry runs
 		}
 		return verdict
 	}
@@ -89,7 +88,7 @@ func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
 
 // ask has the stores decide checks, which may be none, and dry runs beside them, which may be nil. A request that has
 // waited for Redis in vain does not wait again, so that the waits of several handlers do not add up.
-func (x *Exchange) ask(mode failover.FailMode, checks []limiter.Check, dry *dryRuns) (source limiter.Source, err error) {
+func (x *Exchange) ask(mode limiter.FailMode, checks []limiter.Check, dry *dryRuns) (source limiter.Source, err error) {
 	ctx, timedOut := x.request.Context(), x.decision.timedOut
 	switch {
 	case dry == nil && !timedOut:
@@ -102,7 +101,7 @@ func (x *Exchange) ask(mode failover.FailMode, checks []limiter.Check, dry *dryR
 	}
 	for i := 0; dry != nil && i < len(dry.asked); i++ {
 		if d := &dry.asked[i]; d.Source == "" {
-			d.Source, d.Err = x.stores.Fallback(failover.FailLocal, d.Checks, limiter.ErrAlreadyTimedOut)
+			d.Source, d.Err = x.stores.Fallback(limiter.FailLocal, d.Checks, limiter.ErrAlreadyTimedOut)
 		}
 	}
 	return source, err

@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
@@ -35,7 +34,7 @@ type Limiter struct {
 	CountIfs  []*storepool.CountIfWatch
 
 	Stores   *storepool.Stores
-	FailMode failover.FailMode
+	FailMode limiter.FailMode
 	Timeout  time.Duration // of a decision by Redis
 
 	// Bodies counts the bytes of request bodies that this process holds for their values, and BodyBounds bound each of them.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -80,7 +79,7 @@ func (x *Exchange) peekAt(c *limiter.Check) (limiter.Source, error) {
 	switch {
 	case !x.decision.timedOut:
 		return x.stores.PeekIn(x.request.Context(), mode, c)
-	case mode == failover.FailLocal:
+	case mode == limiter.FailLocal:
 		return x.stores.PeekLocal(c), nil
 	}
 	return "", limiter.ErrAlreadyTimedOut

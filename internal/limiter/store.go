@@ -52,3 +52,16 @@ func Peek(ctx context.Context, store Store, policy *Policy, key string) (Result,
 	_, err := store.Decide(ctx, checks[:])
 	return checks[0].Result, err
 }
+
+// FailMode says how a request is decided when the shared store cannot decide.
+type FailMode string
+
+// The fail modes.
+const (
+	FailLocal  FailMode = "local"  // this process decides by the same policies
+	FailOpen   FailMode = "open"   // the request is let through
+	FailClosed FailMode = "closed" // the request is refused
+)
+
+// FailModes lists them, the default first.
+func FailModes() []FailMode { return []FailMode{FailLocal, FailOpen, FailClosed} }

@@ -13,7 +13,7 @@ import (
 // peek is what a check finds that charges nothing.
 type peek struct {
 	check   limiter.Check
-	mode    failover.FailMode
+	mode    limiter.FailMode
 	dryRun  bool
 	blocked bool // it is refused without a decision
 	source  limiter.Source
@@ -79,7 +79,7 @@ func (p *peek) run(ctx context.Context, store *failover.Store, charged []limiter
 }
 
 // undecided reports whether the fail mode decides.
-func (p *peek) undecided() bool { return p.err != nil && p.mode != failover.FailLocal }
+func (p *peek) undecided() bool { return p.err != nil && p.mode != limiter.FailLocal }
 
 // outcome is what would become of the request by this check.
 func (p *peek) outcome() rule.Outcome {
