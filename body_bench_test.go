@@ -7,13 +7,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-func init() { caddy.RegisterModule(reader{}) }
+// registerReader registers the handler for benchmarks alone: a test lists the modules.
+var registerReader = sync.OnceFunc(func() { caddy.RegisterModule(reader{}) })
 
 // reader is a handler that reads the body, as a proxy does.
 type reader struct{}
@@ -33,6 +35,7 @@ func (reader) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 // of 1 KiB, and by matchers of a document of 4 KiB, which read one value, or the tokens of a call, or search all of it
 // by a regular expression.
 func BenchmarkRequest_body(b *testing.B) {
+	registerReader()
 	policy := func(options string) string {
 		return `{"handler":"redis_ratelimit","policies":[{"name":"bench","limit":1000000000,"window":"1h",` + options + `}]},`
 	}
