@@ -77,11 +77,20 @@ type Policy struct{ policy *limiter.Policy }
 // NewPolicy returns the policy of settings. The error is a [*FieldError], joined with others where several fields are
 // wrong.
 func NewPolicy(s Settings) (*Policy, error) {
-	policy, err := limiter.NewPolicy(limiter.Settings(s))
+	policy, err := limiter.NewPolicy(s.internal())
 	if err != nil {
 		return nil, err
 	}
 	return &Policy{policy}, nil
+}
+
+// internal returns the settings as this module knows them. Requests of libraries do not wait in turns.
+func (s *Settings) internal() limiter.Settings {
+	return limiter.Settings{
+		Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, Window: s.Window, Calendar: s.Calendar, Location: s.Location,
+		MaxConcurrent: s.MaxConcurrent, NodeTimeout: s.NodeTimeout, Burst: s.Burst, MaxDelay: s.MaxDelay,
+		Ban: s.Ban, BanAfter: s.BanAfter, Lease: s.Lease, Refunds: s.Refunds, Dynamic: s.Dynamic,
+	}
 }
 
 // Internal returns the policy as this module's stores know it.

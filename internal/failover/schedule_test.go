@@ -98,7 +98,7 @@ func (s *schedule) send(m *scheduledMessage) {
 
 // take begins a request, or sends it again.
 func (s *schedule) take(n *scheduledNode, checks []limiter.Check, again bool) {
-	n.store.Running.Begin(checks)
+	n.store.Running.Begin(checks, nil)
 	stamp := redis.RunOf(&checks[0]).StampOf()
 	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{wire.OpTake, stamp.Epoch, stamp.Base, checks[0].Weight}})
 }

@@ -9,6 +9,12 @@ var RunningAlgorithm = Algorithm{
 	Numbers: func(dst []int64, _, node int64, _ *Params) []int64 { return append(dst, node) },
 }
 
+// WaitingAlgorithm counts the requests that run and has others wait for their units in turns, see [WaitingState]. It
+// keeps states of its own, in which Redis has a claim beside the counts. One process alone decides as by RunningAlgorithm.
+var WaitingAlgorithm = Algorithm{
+	Name: RunningAlgorithm.Name, Code: "w", Script: "waiting", Numbers: RunningAlgorithm.Numbers,
+}
+
 // RunningHint is the RetryAfter of a denial and the ResetAfter of a quota in use, in microseconds:
 // nothing says when a request will end.
 const RunningHint = int64(time.Second / time.Microsecond)

@@ -79,7 +79,7 @@ func (s *WaitingState) Decide(now, limit, total, units, node int64, turn *Turn) 
 		claim = NodeClaim{began, node, units, now + min(turn.Claim, LongestClaim)}
 		s.Claim = claim
 	}
-	if claim.Units > 0 && claim.Node != node {
+	if turn != nil && claim.Units > 0 && claim.Node != node {
 		v.Foreign = max(1, now-claim.Turn)
 	}
 	return v

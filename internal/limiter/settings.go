@@ -42,6 +42,10 @@ type Settings struct {
 	// is [DefaultNodeTimeout].
 	NodeTimeout time.Duration
 
+	// Waits has requests wait for units of running requests in turns: failover.Store.Join. They count in states of
+	// their own. Only with MaxConcurrent.
+	Waits bool
+
 	// Burst is the capacity of a bucket in units, from 1; 0 means the limit. The window
 	// algorithms have none.
 	Burst int64
@@ -100,6 +104,8 @@ func (s *Settings) setDefaults() {
 // algorithm returns the algorithm of the settings, nil for an unknown one.
 func (s *Settings) algorithm() *kernel.Algorithm {
 	switch {
+	case s.Waits:
+		return &kernel.WaitingAlgorithm
 	case s.MaxConcurrent != 0:
 		return &kernel.RunningAlgorithm
 	case s.Calendar != "" && s.Algorithm == FixedWindow:
@@ -122,7 +128,7 @@ func (s Settings) Equal(other Settings) bool {
 	return sameDelay && s.sameBans(&other) && s.sameCalendar(&other) && s.Lease == other.Lease && s.Name == other.Name &&
 		s.Algorithm == other.Algorithm &&
 		s.Limit == other.Limit && s.Window == other.Window && s.MaxConcurrent == other.MaxConcurrent &&
-		s.NodeTimeout == other.NodeTimeout && s.Burst == other.Burst && s.Dynamic == other.Dynamic && s.Refunds == other.Refunds
+		s.NodeTimeout == other.NodeTimeout && s.Burst == other.Burst && s.Dynamic == other.Dynamic && s.Refunds == other.Refunds && s.Waits == other.Waits
 }
 
 // String returns the settings as text, for messages.

@@ -16,7 +16,7 @@ func (s *Settings) check(a *kernel.Algorithm) error {
 	switch {
 	case !ValidName(s.Name):
 		return &FieldError{"Name", strconv.Quote(s.Name), "use 1 to 64 letters, digits, '_' and '-'"}
-	case s.MaxConcurrent != 0 || s.NodeTimeout != 0:
+	case s.MaxConcurrent != 0 || s.NodeTimeout != 0 || s.Waits:
 		return s.checkRunning()
 	case a == nil:
 		return &FieldError{"Algorithm", strconv.Quote(s.Algorithm), fmt.Sprintf("use one of %v", Algorithms())}
@@ -132,6 +132,8 @@ func (s *Settings) checkRefunds() error {
 // that has a node timeout without it.
 func (s *Settings) checkRunning() error {
 	switch {
+	case s.MaxConcurrent == 0 && s.Waits:
+		return &FieldError{"Waits, MaxConcurrent", "", "requests wait for others to end; leave the first out, or set both"}
 	case s.MaxConcurrent == 0:
 		return &FieldError{"NodeTimeout, MaxConcurrent", "", "the first belongs to the second; leave it out, or set both"}
 	case s.MaxConcurrent < 0 || s.MaxConcurrent > MaxRunning:

@@ -28,7 +28,7 @@ func (r *Store) Ask(ctx context.Context, checks []limiter.Check) (Asked, error) 
 	}
 	op, countsRunning := takeOf(checks)
 	if countsRunning {
-		r.Running.Begin(checks)
+		r.Running.Begin(checks, nil)
 	}
 	a := Asked{op: op, sent: clock.Now()}
 	a.call = NewCall(a.op, checks)
@@ -60,7 +60,7 @@ func (r *Store) AnswerTo(ctx context.Context, a Asked, checks []limiter.Check) e
 	n.Report(a.op, 0, checks, a.sent, err)
 	err = r.EndTakes(checks, err)
 	if left := a.sent.Add(r.Timeout).Since(clock.Now()); err == ErrLate && left > 0 { //nolint:errorlint // as EndTakes returns it
-		err = r.tryRunning(ctx, n, a.op, 0, checks, left)
+		err = r.tryRunning(ctx, n, a.op, 0, checks, nil, left)
 	}
 	return err
 }

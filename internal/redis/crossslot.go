@@ -130,7 +130,7 @@ func (r *Store) EnqueueGroup(ctx context.Context, g *SlotGroup, op wire.Operatio
 		return limiter.ErrOutage
 	}
 	if op == wire.OpTake|wire.WithReceipt {
-		r.Running.Begin(g.checks)
+		r.Running.Begin(g.checks, nil)
 	}
 	c := NewCall(op, g.checks)
 	c.Slot = g.slot

@@ -141,7 +141,7 @@ func (r *Store) ProbeKeyIn(slot uint16) string {
 func forProbes(p *limiter.Policy) *limiter.Policy {
 	s := limiter.Settings{Name: p.Name(), Algorithm: p.Algorithm.Name, Limit: 1000, Window: time.Second}
 	if p.CountsRunning {
-		s = limiter.Settings{Name: p.Name(), MaxConcurrent: limiter.MaxRunning, NodeTimeout: limiter.MinNodeTimeout}
+		s = limiter.Settings{Name: p.Name(), MaxConcurrent: limiter.MaxRunning, NodeTimeout: limiter.MinNodeTimeout, Waits: p.Settings.Waits}
 	}
 	if p.Ban != nil {
 		s.Ban, s.BanAfter = []time.Duration{limiter.MinBan}, limiter.MaxBanAfter // writes, and hardly ever bans

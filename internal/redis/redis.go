@@ -137,7 +137,7 @@ func (r *Store) DecideWithin(ctx context.Context, checks []limiter.Check) error 
 func (r *Store) decideAt(ctx context.Context, n *Node, slot uint16, checks []limiter.Check) error {
 	op, countsRunning := takeOf(checks)
 	if countsRunning {
-		return r.decideRunning(ctx, n, op, slot, checks)
+		return r.decideRunning(ctx, n, op, slot, checks, nil)
 	}
 	return n.decideChecks(ctx, op, slot, checks, r.Timeout)
 }

@@ -24,19 +24,23 @@ func (r *Store) startRunning() {
 }
 
 // decideRunning decides checks of which some count running requests, by an operation on a node. A request that came too
-// late is sent once more: it has done nothing.
-func (r *Store) decideRunning(ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check) error {
+// late is sent once more: it has done nothing. The turn is that of the only check, if its request waits.
+func (r *Store) decideRunning(
+	ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check, turn *kernel.Turn,
+) error {
 	deadline := time.Now().Add(r.Timeout)
-	err := r.tryRunning(ctx, n, op, slot, checks, r.Timeout)
+	err := r.tryRunning(ctx, n, op, slot, checks, turn, r.Timeout)
 	if left := time.Until(deadline); errors.Is(err, ErrLate) && left > 0 {
-		err = r.tryRunning(ctx, n, op, slot, checks, left)
+		err = r.tryRunning(ctx, n, op, slot, checks, turn, left)
 	}
 	return err
 }
 
 // tryRunning decides such checks once. The error is [ErrLate] if the request came too late.
-func (r *Store) tryRunning(ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check, timeout time.Duration) error {
-	r.Running.Begin(checks)
+func (r *Store) tryRunning(
+	ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check, turn *kernel.Turn, timeout time.Duration,
+) error {
+	r.Running.Begin(checks, turn)
 	return r.EndTakes(checks, n.decideChecks(ctx, op, slot, checks, timeout))
 }
 

@@ -199,8 +199,8 @@ func (s *Shard) collect(t *Tracker, now clock.Moment, most int, due []Run) []Run
 	return due
 }
 
-// Begin stamps the checks that take units of running requests.
-func (t *Tracker) Begin(checks []limiter.Check) {
+// Begin stamps the checks that take units of running requests. The turn is that of the only check, if its request waits.
+func (t *Tracker) Begin(checks []limiter.Check, turn *kernel.Turn) {
 	now := t.Now()
 	for i := range checks {
 		c := &checks[i]
@@ -211,6 +211,7 @@ func (t *Tracker) Begin(checks []limiter.Check) {
 		s.Mu.Lock()
 		m := t.Find(c.Policy, c.Key.String(), now).beginTake(limiter.Units(c))
 		s.Mu.Unlock()
+		m.stamp.Turn = turn
 		c.State.Owner = &m
 	}
 }

@@ -248,7 +248,7 @@ var vectors = []vector{
 		{5, take(nodeB, 0, 1, waitsFor(4)), denied, 4, -1, nodeB},
 		{5, release(nodeA, 1), 0, 0, -1, nodeB},
 		{5, take(nodeA, noBase, 1, waitsFor(1)), denied, 1, 4, nodeB},
-		{5, take(nodeC, 0, 1, nil), denied, 0, 4, nodeB},
+		{5, take(nodeC, 0, 1, nil), denied, 0, -1, nodeB},
 		{5, take(nodeB, 0, 1, waitsFor(4)), 0, 4, -1, 0},
 	}},
 	{"within the slack a node keeps its places", 1, []step{

@@ -15,7 +15,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
@@ -192,7 +191,7 @@ func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 	stamped := false
 	for i := range shape.Checks {
 		check := &shape.Checks[i]
-		stamped = stamped || check.Policy.Algorithm == &kernel.RunningAlgorithm
+		stamped = stamped || check.Policy.CountsRunning
 		if check.Reserve == 0 {
 			m.WriteNumbers(int64(numbers[i]), limiter.Units(check))
 			continue
@@ -234,7 +233,8 @@ func (m *Message) writeChanges(calls []*Payload, owed bool) {
 	}
 }
 
-// writeStamps writes the epoch and the base of each check that counts running requests. Those of a probe are 0.
+// writeStamps writes the epoch and the base of each check that counts running requests. Those of a probe are 0. Where
+// requests may wait, the turn follows.
 func (m *Message) writeStamps(calls []*Payload) {
 	for _, call := range calls {
 		for i := range call.Checks {
@@ -247,9 +247,19 @@ func (m *Message) writeStamps(calls []*Payload) {
 				stamp = s.StampOf()
 			}
 			m.WriteNumbers(stamp.Epoch, stamp.Base)
+			switch turn := stamp.Turn; {
+			case !c.Policy.Settings.Waits:
+			case turn == nil:
+				m.WriteNumbers(noTurn)
+			default:
+				m.WriteNumbers(turn.Age, turn.Claim, turn.Slot, turn.LastSlot, turn.LastAge)
+			}
 		}
 	}
 }
+
+// noTurn stands in place of a turn's age: the request does not wait.
+const noTurn = -1
 
 // WriteNumbers appends numbers, each at most 2^53, as little-endian doubles.
 func (m *Message) WriteNumbers(numbers ...int64) {

@@ -84,6 +84,9 @@ type Lease struct {
 type Stamp struct {
 	Epoch int64
 	Base  int64 // or [NoBase], or [NothingLeft]
+
+	// Turn is that of a request that waits for its units, by a policy whose requests may; nil: it does not.
+	Turn *kernel.Turn
 }
 
 const (

@@ -23,7 +23,7 @@ func TestRegistry_scripts(t *testing.T) {
 			found = append(found, name)
 		}
 	}
-	want := append(slices.Clone(KernelNames), "waiting") // which no policy decides by yet
+	want := slices.Clone(KernelNames)
 	for i, name := range KernelNames {
 		if scripts.HasTakes(name) {
 			want = append(want, name+"_changes", name+"_takes")

@@ -38,7 +38,7 @@ func listFragments() (f fragmentSets) {
 		algorithms = append(algorithms, &kernel.Registry[i])
 	}
 	f.sets = map[*kernel.Algorithm]KernelSet{}
-	for _, a := range append(algorithms, &kernel.RunningAlgorithm, &kernel.CalendarAlgorithm) {
+	for _, a := range append(algorithms, &kernel.RunningAlgorithm, &kernel.WaitingAlgorithm, &kernel.CalendarAlgorithm) {
 		if known := slices.Index(f.names, a.Script); known >= 0 {
 			f.sets[a] = 1 << known
 			continue

@@ -1,0 +1,46 @@
+package redis
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+)
+
+// TurnAnswer is what Redis tells of turns, with the decision about a request that waits.
+type TurnAnswer struct {
+	TurnAge time.Duration // of the request's turn, by all that Redis knows
+	Foreign time.Duration // the age of another node's claim, at least 1 µs; 0: there is none
+}
+
+// DecideTurn decides the check of a request that waits, by a policy whose requests may. It waits for Redis as Decide does,
+// and the check's units are returned as those of Decide are.
+func (r *Store) DecideTurn(ctx context.Context, check *limiter.Check, turn *kernel.Turn) (a TurnAnswer, err error) {
+	if !r.Uses.Acquire() {
+		return a, limiter.ErrClosed
+	}
+	defer r.Uses.Release()
+	checks := [1]limiter.Check{*check}
+	n, slot := r.NodeOf(check.Key)
+	err = r.decideRunning(ctx, n, wire.OpTake, slot, checks[:], turn)
+	*check = checks[0]
+	if err == nil {
+		a = TurnAnswer{check.Result.ResetAfter, check.Result.Delay}
+		check.Result.ResetAfter, check.Result.Delay = limiter.Duration(kernel.RunningHint), 0
+	}
+	return a, err
+}
+
+// HandOn has a request that starts take over the units of one that ends, and returns those that it does not need. The check
+// is that of the ending request, as its decision has left it; afterwards that of the other one.
+func (r *Store) HandOn(check *limiter.Check, units int64) {
+	m := RunOf(check)
+	if m == nil || m.Units <= units {
+		return
+	}
+	check.State.Owner, check.State.RunningUnits = &Run{Record: m.Record, Units: units}, int32(units)
+	r.Running.Release(Run{Record: m.Record, Units: m.Units - units})
+}
+
