@@ -43,4 +43,3 @@ func (r *Store) HandOn(check *limiter.Check, units int64) {
 	check.State.Owner, check.State.RunningUnits = &Run{Record: m.Record, Units: units}, int32(units)
 	r.Running.Release(Run{Record: m.Record, Units: m.Units - units})
 }
-
