@@ -63,6 +63,7 @@ type directiveMatcher struct {
 //		max_delay      <duration>
 //		max_concurrent <n> | <placeholder> <n>|unlimited
 //		node_timeout   <duration>
+//		wait           <duration> [<n>] [by <text with placeholders>]
 //		weight         <n> | <placeholder> <n> | llm [<n>]
 //		cost           response_bytes | json <sum> [<n>] | llm [<n>] | <placeholder> [<n>]
 //		reserve        <n>|<percentage>
@@ -229,7 +230,7 @@ var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_
 
 // policyOptions are the options of a policy.
 var policyOptions = []string{
-	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "weight",
+	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "wait", "weight",
 	"match", "on_unread", "raw_key",
 	"count_if", "cost", "ban", "lease",
 	"reserve", "enforce", "notify", "challenge",

@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
 // parsePolicy reads a policy block.
@@ -52,7 +53,7 @@ func (p *handlerParser) parsePolicyOption(policy *Policy) error {
 	}
 	if parse := map[string]func(*Policy) error{
 		"match": p.parseMatch, "count_if": p.parseCountIf, "cost": p.parseCost, "ban": p.parseBan, "lease": p.parseLease,
-		"challenge": p.parseChallenge, "notify": p.parseNotify, "window": p.parseWindow,
+		"challenge": p.parseChallenge, "notify": p.parseNotify, "window": p.parseWindow, "wait": p.parseWait,
 		"limit": p.parseNumber, "max_concurrent": p.parseNumber, "burst": p.parseNumber, "weight": p.parseNumber,
 	}[option]; parse != nil {
 		return parse(policy)
@@ -240,6 +241,37 @@ func (p *handlerParser) parseChallenge(policy *Policy) (err error) {
 		policy.Challenge.Limit, err = p.wholeNumber("challenge "+args[0], args[1])
 	}
 	return err
+}
+
+// parseWait reads how long a request waits, how many of a key do, and what turns go round by.
+func (p *handlerParser) parseWait(policy *Policy) (err error) {
+	args := p.RemainingArgs()
+	if len(args) == 0 || p.NextBlock(p.Nesting()) {
+		return p.Err("wait takes how long a request waits, how many of a key wait on a node, and by what values turns go round, " +
+			"such as wait 30s, wait 30s 200, or wait 30s 200 by {http.auth.user.id}")
+	}
+	policy.Wait = new(Wait)
+	if policy.Wait.Longest, err = caddyfileopt.Duration(p.Dispenser, "wait", args[0], minWait, waitBounds); err != nil {
+		return err
+	}
+	if args = args[1:]; len(args) > 0 && args[0] != "by" {
+		n, err := strconv.ParseUint(args[0], 10, 31)
+		if err != nil || n < 1 || n > waiting.MostWaiting {
+			return p.Errf("wait: %s waiting; use a number from 1 to %d", secretfile.Redact(args[0]), waiting.MostWaiting)
+		}
+		policy.Wait.Most, args = int(n), args[1:]
+	}
+	switch {
+	case len(args) == 0:
+		return nil
+	case args[0] == "by" && len(args) == 1:
+		return p.Err("wait: by has no value; write a placeholder such as {http.auth.user.id}")
+	case args[0] == "by" && len(args) == 2:
+		policy.Wait.By = args[1]
+		return nil
+	}
+	return p.Errf("wait: %s has no meaning there; write wait 30s 200 by {http.auth.user.id}, of which by is one text; "+
+		"put quotation marks around one with blanks", secretfile.Redact(args[len(args)-1]))
 }
 
 // parseNotify reads percentages of the capacity.

@@ -16,9 +16,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
 // hello is a handler that answers.
@@ -130,14 +130,22 @@ func TestRefusedCall_matcherError(t *testing.T) {
 func TestDelay_refuses_where_too_many_wait(t *testing.T) {
 	server := serve(t, hello, newHandler(t, `{"policies":[{"name":"p","key":"x","limit":5,"window":"48h","algorithm":"leaky_bucket","max_delay":"48h"}]}`))
 	checkShare(t, fetch(t, server.URL).Header, "5", "4")
-	process.Held.Add(gate.MaxHeld)
-	defer process.Held.Add(-gate.MaxHeld)
+	fillRoom(t)
 	response := fetch(t, server.URL)
 	assert.Equal(t, response.StatusCode, http.StatusServiceUnavailable, "the status")
 	checkShare(t, response.Header, "5", "3")
 	refused := call(t, server.URL)
 	checkShare(t, refused.Header, "5", "2")
 	assert.ErrorIf(t, refused.StatusCode != http.StatusOK || refused.Header.Get("Grpc-Status") != "14" || refused.Header.Get("Grpc-Message") == "", "got %v", refused)
+}
+
+// fillRoom has as many requests held as may be, until the test ends.
+func fillRoom(t *testing.T) {
+	t.Helper()
+	for range waiting.MostWaiting {
+		process.Held.Enter()
+		t.Cleanup(process.Held.Leave)
+	}
 }
 
 // TestDelay_text has a request that is refused because too many wait told so by Caddy, which has no error routes.
@@ -149,8 +157,7 @@ func TestDelay_text(t *testing.T) {
 		return w
 	}
 	assert.Equal(t, ask().Code, http.StatusOK, "the status of a request that need not wait")
-	process.Held.Add(gate.MaxHeld)
-	defer process.Held.Add(-gate.MaxHeld)
+	fillRoom(t)
 	refused := ask()
 	assert.Equal(t, refused.Code, http.StatusServiceUnavailable, "the status")
 	assert.Equal(t, refused.Body.String(), "The server is busy.", "the body")

@@ -87,6 +87,7 @@ var samples = map[string][]string{
 var neededBy = map[string]string{
 	"burst": "algorithm token_bucket", "max_delay": "algorithm leaky_bucket",
 	"node_timeout":  "max_concurrent 3",
+	"wait":          "max_concurrent 3",
 	"mode sentinel": "master m", "master": "mode sentinel", "username": "password p", "sentinel_username": "mode sentinel\nmaster m\nsentinel_password p",
 	"sentinel_password": "mode sentinel\nmaster m", "sentinel_credentials": "mode sentinel\nmaster m",
 	"raw_key": "key {json.user}", "on_unread": "match vars {json.method} tools/call",

@@ -41,6 +41,13 @@ var (
 		Help: "Times that Redis had lost its data although it answered throughout: it was emptied, evicts keys, or another server answers.",
 	})
 
+	waitSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: metricsNamespace, Name: "wait_seconds",
+		Help: "Time that requests waited for others of their key to end, by policy and what became of them: started; timeout, full, " +
+			"pushed_out, exit and refused, which got no place; left, their clients did.",
+		Buckets: []float64{1e-3, 1e-2, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600},
+	}, []string{"policy", "outcome"})
+
 	challenges = storepool.Counter("challenges_total",
 		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; "+
 			"no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.", "outcome")
@@ -67,7 +74,7 @@ var gauges = []prometheus.Collector{
 		fromRunning(func(a *App) float64 {
 			return oneIf(a.opened.Redis != nil && a.opened.Redis.LoginFailing.Load())
 		})),
-	gauge("held_requests", "Requests that max_delay holds now.", func() float64 { return float64(process.Held.Load()) }),
+	gauge("held_requests", "Requests that max_delay and wait hold now.", func() float64 { return float64(process.Held.Used()) }),
 	gauge("memory_keys", "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.",
 		fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Len()) })),
 	gauge("overrides", "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.",
@@ -102,7 +109,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 func registerMetrics(registry prometheus.Registerer) error {
 	all := []prometheus.Collector{storepool.Decisions, storeDuration, storeErrors, refundErrors, dataLosses, batchSize,
 		challenges, storepool.InvalidValues, storepool.SettledUnits, storepool.LeasedUnits, storepool.Bans,
-		storepool.UnmatchedCountIf, memoryOverflows, runningUnits{}}
+		storepool.UnmatchedCountIf, memoryOverflows, waitSeconds, runningUnits{}}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

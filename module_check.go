@@ -19,6 +19,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
 // handlerSettings are the parsed options of a handler that are texts in JSON.
@@ -80,6 +81,9 @@ func (h *Handler) checkPolicies() error {
 // checkRepeated refuses two blocks of one policy in a handler if one of them has an option that cannot apply to one block
 // alone: a request takes from both blocks by one check.
 func (h *Handler) checkRepeated() error {
+	if len(h.Policies) > 1 && slices.ContainsFunc(h.Policies, func(p *Policy) bool { return p.Wait != nil }) {
+		return errors.New("wait: other policies of the directive would be charged after the wait; put them into a directive before")
+	}
 	times, depends := map[string]int{}, map[string]string{}
 	for _, p := range h.Policies {
 		times[p.Name]++
@@ -156,6 +160,9 @@ func (p *Policy) checkMatch() error {
 
 // checkTogether refuses options that are valid alone but not together. It parses the options that are texts.
 func (p *Policy) checkTogether() error {
+	if p.Wait != nil && !p.countsRunning() {
+		return errors.New("wait: needs max_concurrent; requests that wait for a rate use max_delay")
+	}
 	s := p.settings()
 	s.Refunds = p.countsRunning() && (p.CountIf != nil || p.CostFrom != "") // the limiter's error; others have texts below
 	policy, err := limiter.NewPolicy(s)
@@ -185,7 +192,31 @@ func (p *Policy) checkTogether() error {
 	if !p.Unlimited {
 		err = p.parsed.Reserve.Check(policy, p.Weight, p.isDynamic())
 	}
-	return cmp.Or(err, checkCountIf(p.CountIf), p.checkChallenge(policy))
+	return cmp.Or(err, checkCountIf(p.CountIf), p.checkChallenge(policy), p.checkWait())
+}
+
+// The bounds of waits.
+const (
+	minWait    = time.Millisecond
+	maxWait    = 10 * time.Minute
+	waitBounds = "a duration from 1ms to 10m"
+)
+
+// checkWait refuses an invalid wait, and options that it excludes.
+func (p *Policy) checkWait() error {
+	switch w := p.Wait; {
+	case w == nil:
+		return nil
+	case time.Duration(w.Longest) < minWait || time.Duration(w.Longest) > maxWait:
+		return fmt.Errorf("wait %v: use %s", time.Duration(w.Longest), waitBounds)
+	case w.Most < 1 || w.Most > waiting.MostWaiting:
+		return fmt.Errorf("wait: %d waiting; use a number from 1 to %d", w.Most, waiting.MostWaiting)
+	case p.Reserve != "":
+		return errors.New("wait, reserve: use one of them")
+	case p.DryRun:
+		return errors.New("wait, dry_run: use one of them")
+	}
+	return nil
 }
 
 // checkBody refuses options about the body that have no effect, as far as the rule has been parsed.

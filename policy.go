@@ -60,6 +60,11 @@ type Policy struct {
 	// with `max_concurrent`. Default: 15s.
 	NodeTimeout caddy.Duration `json:"node_timeout,omitempty"`
 
+	// Has requests wait for others to end instead of refusing them, in turns on all nodes together. Only with
+	// `max_concurrent`, as the only policy of its handler. How long, how many and by what values belong to this handler and
+	// not to the policy; that requests wait belongs to the policy. Default: what is denied is refused at once.
+	Wait *Wait `json:"wait,omitempty"`
+
 	// The capacity of a bucket, from 1: how many units may come at once. Only with `token_bucket`,
 	// `leaky_bucket` and `gcra`. Default: the limit.
 	Burst int64 `json:"burst,omitempty"`
@@ -234,6 +239,20 @@ type Challenge struct {
 	Limit int64 `json:"limit,omitempty"`
 }
 
+// Wait says which requests wait for others of their key to end.
+type Wait struct {
+	// How long a request waits at most, from 1ms to 10m. Required.
+	Longest caddy.Duration `json:"longest,omitempty"`
+
+	// How many requests of a key wait on a node at once, from 1 to 65,536. Default: 100.
+	Most int `json:"most,omitempty"`
+
+	// Text with placeholders by whose values turns go round: a value with a thousand waiting requests delays one with a
+	// single request by no more than a round. If no more may wait, the value with the most loses its last. Default: turns
+	// go by arrival.
+	By string `json:"by,omitempty"`
+}
+
 // Reserve is a number of units, or percent of a capacity. In JSON units may be a number.
 type Reserve string
 
@@ -251,6 +270,7 @@ const (
 	defaultPolicy = "default"
 	defaultKey    = "{http.vars.client_ip}"
 	defaultPasses = 10
+	defaultWaits  = 100 // requests of a key on a node
 )
 
 // setDefaults sets options that were left out, by the handler too.
@@ -259,6 +279,9 @@ func (p *Policy) setDefaults(common *Common) {
 	p.Name, p.Key, p.Weight = cmp.Or(p.Name, defaultPolicy), cmp.Or(p.Key, defaultKey), cmp.Or(p.Weight, 1)
 	if p.Challenge != nil {
 		p.Challenge.Passes = cmp.Or(p.Challenge.Passes, defaultPasses)
+	}
+	if p.Wait != nil {
+		p.Wait.Most = cmp.Or(p.Wait.Most, defaultWaits)
 	}
 	if p.Algorithm == "" && !p.countsRunning() {
 		p.Algorithm = limiter.DefaultAlgorithm
@@ -298,6 +321,7 @@ func (p *Policy) settings() limiter.Settings {
 		Name: p.Name, Algorithm: p.Algorithm,
 		Limit: p.Limit, Window: time.Duration(p.Window), Calendar: p.Calendar, Burst: p.Burst,
 		MaxDelay: (*time.Duration)(p.MaxDelay), MaxConcurrent: p.MaxConcurrent, NodeTimeout: time.Duration(p.NodeTimeout),
+		Waits:   p.Wait != nil,
 		Lease:   time.Duration(p.Lease),
 		Dynamic: p.isDynamic(),
 		Refunds: p.CountIf != nil || p.estimates(),
@@ -326,7 +350,7 @@ func (p *Policy) parseRule() (rule.Rule, error) {
 		Numbers: rule.Numbers{Weight: p.Weight, Unlimited: p.Unlimited},
 		Texts:   rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, WeightFrom: p.WeightFrom, Cost: p.CostFrom},
 	}
-	var errs [9]error // the first one counts
+	var errs [10]error // the first one counts
 	r.Cost, errs[0] = rule.ParseCost(p.CostFrom, p.Cost)
 	r.Reserve, errs[1] = rule.ParseReserve(string(p.Reserve))
 	r.Numbers.LimitFrom, errs[2] = rule.ParsePlaceholder(option, limitFrom)
@@ -336,8 +360,21 @@ func (p *Policy) parseRule() (rule.Rule, error) {
 	r.Rollout, errs[6] = rule.ParseRollout(p.Name, p.Enforce)
 	r.Key, errs[7] = rule.ParseKey(p.Key, p.prefixes())
 	r.MatchBody, errs[8] = bodySources(p.Match)
+	r.Wait, errs[9] = p.Wait.parse(p.prefixes())
 	r.Key.Raw, r.PassUnread = p.RawKey, p.OnUnread == onUnreadPass
 	return r, cmp.Or(errs[:]...)
+}
+
+// parse returns the wait of a rule; nil: requests do not wait.
+func (w *Wait) parse(prefixes rule.Prefixes) (parsed rule.Wait, err error) {
+	if w == nil {
+		return parsed, nil
+	}
+	parsed = rule.Wait{Longest: time.Duration(w.Longest), Most: w.Most}
+	if w.By != "" {
+		parsed.By, err = rule.ParseTurns(w.By, prefixes)
+	}
+	return parsed, err
 }
 
 // location returns the time zone of calendar periods, nil if there is none.

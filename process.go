@@ -3,12 +3,14 @@ package redisratelimit
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
 // This file holds the state of the process: what outlives configurations, besides the collectors of
@@ -25,7 +27,7 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 	StoreError:  func(kind string) { storeErrors.WithLabelValues(kind).Inc() },
 	RefundError: func(kind string) { refundErrors.WithLabelValues(kind).Inc() },
 	DataLost:    func() { dataLosses.Inc() },
-})
+}, process.Held)
 
 // defaultMaxBodies is how many bytes of bodies a process holds if no configuration says so.
 const defaultMaxBodies = 128 << 20
@@ -38,7 +40,10 @@ var lastEvents = clock.NewEventFilter()
 
 // process is what all limiters share.
 var process = gate.Process{
-	Thresholds: clock.NewEventFilter(), MemorySeconds: memorySeconds,
+	Held: waiting.NewRoom(waiting.MostWaiting), Thresholds: clock.NewEventFilter(), MemorySeconds: memorySeconds,
+	Waited: func(policy string, o gate.WaitOutcome, waited time.Duration) {
+		waitSeconds.WithLabelValues(policy, string(o)).Observe(waited.Seconds())
+	},
 	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() },
 }
 

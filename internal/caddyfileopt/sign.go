@@ -8,7 +8,7 @@ import (
 )
 
 // withoutSecrets are the options whose values an error may show.
-var withoutSecrets = strings.Fields(`name key limit window algorithm burst max_delay max_concurrent node_timeout weight reserve
+var withoutSecrets = strings.Fields(`name key limit window algorithm burst max_delay max_concurrent node_timeout wait weight reserve
 	lease enforce ipv4_prefix ipv6_prefix on_empty_key fail_mode status retry_jitter timeout
 	body max_bodies`)
 

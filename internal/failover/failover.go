@@ -1,6 +1,6 @@
 // Package failover is a store in Redis with a store of this process behind it. It decides which part answers a
 // request: a remembered denial, a lease, Redis, or this process in an outage; and what Redis is charged afterwards.
-// It may import internal/limiter, kernel, lease, memory, redis, wire and clock.
+// It may import internal/limiter, kernel, lease, memory, redis, waiting, wire and clock.
 package failover
 
 import (

@@ -23,9 +23,12 @@ func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 		dry = dryRunsOf(e)
 	}
 	verdict := Verdict{Outcome: rule.Allowed}
-	if len(e.Enforced) > 0 {
+	switch {
+	case l.waits && len(e.Enforced) > 0 && !e.Blocked:
+		verdict = x.decideInTurn(repl, e)
+	case len(e.Enforced) > 0:
 		verdict = x.decideEnforced(e, dry)
-	} else if dry != nil {
+	case dry != nil:
 		_, _ = x.ask(limiter.FailLocal, nil, dry) // the outcomes are in the dry runs
 	}
 	if dry != nil {

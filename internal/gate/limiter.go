@@ -5,7 +5,6 @@ package gate
 
 import (
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -19,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
 // Limiter is the rules and options of a handler. [New] makes one.
@@ -73,6 +73,7 @@ type Limiter struct {
 	settles       bool // count_if or cost: the response decides what a request is charged
 	notifies      bool // notify: events at fractions of the capacity
 	readsBody     bool // a placeholder of the request's body
+	waits         bool // wait: requests wait for units of running requests
 
 	usageCache *usageCache
 	proxies    *serverProxies
@@ -98,11 +99,14 @@ type Events interface {
 
 // Process is what the limiters of all configurations share.
 type Process struct {
-	// Held counts the requests that max_delay holds now.
-	Held atomic.Int64
+	// Held counts the requests that max_delay holds now, and those that wait for units of running requests.
+	Held *waiting.Room
 
 	// Thresholds are the marks of quotas that have had their event.
 	Thresholds *clock.EventFilter
+
+	// Waited records how a wait for units of running requests has ended. Required where requests wait.
+	Waited func(policy string, outcome WaitOutcome, waited time.Duration)
 
 	// Challenged counts what became of challenges.
 	Challenged func(challenge.Outcome)
@@ -120,6 +124,7 @@ func New(l Limiter) *Limiter {
 		l.bans = l.bans || r.Policy.Bans()
 		l.delays = l.delays || r.Policy.Settings.MaxDelay != nil
 		l.countsRunning = l.countsRunning || r.Policy.CountsRunning
+		l.waits = l.waits || r.Wait.Longest > 0
 		l.settles = l.settles || r.AwaitsResponse()
 		l.notifies = l.notifies || len(r.Notify) > 0
 	}

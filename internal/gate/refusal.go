@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
 var (
@@ -21,9 +22,6 @@ var (
 	errUnavailable = errors.New("rate limit store unavailable")
 	errCrowded     = errors.New("too many requests are held for rate limits")
 )
-
-// MaxHeld is how many requests this process holds at a time. Each keeps a connection and some memory. More are refused.
-const MaxHeld = 65536
 
 // Deny answers a request that was denied.
 func (x *Exchange) Deny(verdict *Verdict) error {
@@ -74,11 +72,11 @@ func causeOf(reason rule.Reason) refusal.Cause {
 // Delay reads nothing of the body for that: a read answers Expect: 100-continue, the bodies of all held requests would
 // be in memory, and no read from a slow client can be undone.
 func (x *Exchange) Delay(delay time.Duration) error {
-	held := &x.limiter.Process.Held
-	defer held.Add(-1)
-	if held.Add(1) > MaxHeld {
+	held := x.limiter.Process.Held
+	if !held.Enter() {
 		return x.abortDelay(rule.Refuse(http.StatusServiceUnavailable, errCrowded))
 	}
+	defer held.Leave()
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -99,7 +97,11 @@ func (x *Exchange) abortDelay(err error) error {
 // RefuseUndecided answers a request that no store decided: its client left or its time was up, or the store failed and
 // the fail mode is closed.
 func (x *Exchange) RefuseUndecided(err error) error {
-	if !errors.Is(err, limiter.ErrUndecided) {
+	switch {
+	case rule.IsRefusal(err):
+		x.settleByError(err)
+		return x.Refuse(err)
+	case !errors.Is(err, limiter.ErrUndecided):
 		status := statusClientGone
 		if errors.Is(err, context.DeadlineExceeded) {
 			status = http.StatusGatewayTimeout
@@ -128,7 +130,7 @@ func (x *Exchange) Refuse(err error) error {
 		d.refused = true
 	}
 	r := refusal.Refusal{Cause: refusal.CauseOf(coded.StatusCode), Status: coded.StatusCode}
-	if errors.Is(coded.Err, rule.ErrNoRoom) {
+	if errors.Is(coded.Err, rule.ErrNoRoom) || errors.Is(coded.Err, waiting.ErrExit) || errors.Is(coded.Err, waiting.ErrNoRoom) {
 		r.Wait = quotaheader.SetRefusal(x.Header(), x.request.Header, requestbody.RetryAfter, x.limiter.RetryJitter)
 	}
 	return x.refuse(r, errors.Unwrap(coded.Err))

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
@@ -144,7 +145,7 @@ func (x *Exchange) acquireStores() {
 // releaseIfIdle ends the use of the stores if nothing is refunded, charged or ended later. A connection that was handed
 // over may live for hours.
 func (x *Exchange) releaseIfIdle() {
-	if x.stores == nil || x.pending != nil && len(x.pending.checks)+len(x.pending.running) > 0 {
+	if x.stores == nil || x.pending != nil && (len(x.pending.checks)+len(x.pending.running) > 0 || x.pending.place != nil) {
 		return
 	}
 	if x.stores.Uses.Add(-1) == 0 {
@@ -155,9 +156,10 @@ func (x *Exchange) releaseIfIdle() {
 
 // pendingWork is what ends with a response or with its request. Most requests of most handlers have nothing of it.
 type pendingWork struct {
-	checks   []PendingCheck  // that the response settles
-	running  []limiter.Check // that end with the request
-	response rule.Response   // so far
+	checks   []PendingCheck         // that the response settles
+	running  []limiter.Check        // that end with the request
+	place    *failover.WaitingPlace // that ends with the request; nil: it has not waited
+	response rule.Response          // so far
 
 	measures bool // a check waits for the end of the response, whose body counts
 	failed   bool // a part of the body was not written

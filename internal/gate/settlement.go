@@ -173,6 +173,10 @@ func (x *Exchange) endPending() {
 		x.stores.EndRunning(work.running)
 		work.running = nil
 	}
+	if work.place != nil {
+		work.place.End()
+		work.place = nil
+	}
 }
 
 // settleResponse settles the checks whose cost the response tells so far. The others go on waiting.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -20,11 +21,12 @@ type decision struct {
 	source   limiter.Source
 	refusal  rule.Reason // of the last denial
 	quotas   quotaheader.Quotas
-	dryRun   []string // the dry-run policies that would have denied, with ":banned" by a ban
-	pass     string   // number of the first pass by which units were taken; empty: no units were taken by a pass
-	shown    bool     // a handler sees the response and sets the headers
-	timedOut bool     // the request has waited for Redis in vain, which it does once
-	refused  bool     // a handler has refused the request since it was let through
+	dryRun   []string      // the dry-run policies that would have denied, with ":banned" by a ban
+	waited   time.Duration // for units of running requests, at the last handler where requests wait
+	pass     string        // number of the first pass by which units were taken; empty: no units were taken by a pass
+	shown    bool          // a handler sees the response and sets the headers
+	timedOut bool          // the request has waited for Redis in vain, which it does once
+	refused  bool          // a handler has refused the request since it was let through
 
 	answered refusalAnswer // the last one
 }
@@ -59,6 +61,9 @@ func (d *decision) log(r *http.Request) {
 	if len(d.dryRun) > 0 {
 		fields.Set(zap.String("ratelimit_dry_run", d.dryRunText()))
 	}
+	if d.waited > 0 {
+		fields.Set(zap.Duration("ratelimit_waited", d.waited))
+	}
 	if d.pass != "" {
 		fields.Set(zap.String("ratelimit_pass", d.pass))
 	}
@@ -88,6 +93,8 @@ func (d *decision) placeholder(name string) (any, bool) {
 		return d.dryRunText(), true
 	case "pass":
 		return d.pass, true
+	case "waited":
+		return d.waited.Seconds(), true
 	}
 	binding := d.quotas.Binding()
 	if binding == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
 // slowListener is a listener that does not return before it is told to.
@@ -32,7 +33,7 @@ func (slowListener) InBackground(emit func()) bool {
 func TestNotifyCost_slowListener(t *testing.T) {
 	t.Parallel()
 	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "notified", Limit: 10, Window: time.Hour}))(t)
-	pool := storepool.NewPool(func() *storepool.Stores { return nil }, storepool.Metrics{})
+	pool := storepool.NewPool(func() *storepool.Stores { return nil }, storepool.Metrics{}, waiting.NewRoom(1))
 	stores := assert.NoError(pool.Open(nil))(t)
 	check := limiter.Check{Policy: policy, Key: limiter.EncodeKey("a"), Weight: 10}
 	assert.NoError(stores.Decide(t.Context(), []limiter.Check{check}))(t)

@@ -135,7 +135,11 @@ func (s Settings) Equal(other Settings) bool {
 func (s Settings) String() string {
 	if s.MaxConcurrent != 0 {
 		s.setDefaults()
-		return fmt.Sprintf("max_concurrent %d, node_timeout %v", s.MaxConcurrent, s.NodeTimeout)
+		text := fmt.Sprintf("max_concurrent %d, node_timeout %v", s.MaxConcurrent, s.NodeTimeout)
+		if s.Waits {
+			text += ", wait"
+		}
+		return text
 	}
 	window := s.Window.String()
 	if s.Calendar != "" {

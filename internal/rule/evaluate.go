@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"net/http"
 	"strconv"
@@ -380,4 +381,25 @@ func (s *Set) warnIfNeverSet(rule *Rule, option string, p *Placeholder) {
 	if p.isNeverSet() && s.OnNeverSet != nil {
 		s.OnNeverSet(rule, option, p.Name)
 	}
+}
+
+// TurnOf returns what a request's turns go by, as a hash that is the same on all nodes; false: by arrival. Requests without
+// a value have their turns as one.
+func (s *Set) TurnOf(rule *Rule, r *http.Request, repl *caddy.Replacer, body Body) (hash uint64, byValue bool) {
+	by := rule.Wait.By
+	if by == nil {
+		return 0, false
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(by.key(requestOf(r, repl, body)).String()))
+	return h.Sum64(), true
+}
+
+// requestOf returns a request whose rules have been evaluated. A body that could not be read has no values.
+func requestOf(r *http.Request, repl *caddy.Replacer, body Body) *request {
+	q := &request{Request: r, repl: repl}
+	if body != nil {
+		q.body, _ = body.Values()
+	}
+	return q
 }

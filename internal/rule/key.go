@@ -84,6 +84,18 @@ func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
 	return t, checkLiterals(text, literals.String(), t.IsFixed())
 }
 
+// ParseTurns reads what turns go round by.
+func ParseTurns(text string, prefixes Prefixes) (*KeyTemplate, error) {
+	by, err := ParseKey(text, prefixes)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("wait: by %s", strings.TrimLeft(strings.TrimPrefix(err.Error(), "key"), ": "))
+	case by.IsFixed():
+		return nil, fmt.Errorf("wait: by %s is the same for all requests; write a placeholder such as {http.auth.user.id}", text)
+	}
+	return &by, nil
+}
+
 // IsFixed reports whether all requests have the same key.
 func (t *KeyTemplate) IsFixed() bool {
 	return !slices.ContainsFunc(t.parts, func(p keyPart) bool { return p.Name != "" })

@@ -1,9 +1,11 @@
 package rule
 
 import (
+	"net/http"
 	"net/netip"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -30,15 +32,29 @@ func (s *Set) overrideOf(rule *Rule, key limiter.EncodedKey, q *request) *overri
 	if ranges == nil || isExemption(found) {
 		return found
 	}
+	var space [1]netip.Addr
+	return s.underRanges(found, ranges, rule.appendAddresses(space[:0], q))
+}
+
+// underRanges returns which applies: an override of a key or of all, which may be nil, or a block of one of some addresses.
+func (s *Set) underRanges(found *overrides.Entry, ranges *overrides.Ranges, addresses []netip.Addr) *overrides.Entry {
 	var block *overrides.Entry
-	for i := range rule.Key.parts {
-		if part := &rule.Key.parts[i]; part.address {
+	for _, address := range addresses {
+		block = overrides.Longer(block, s.Overrides.Blocking(ranges, address))
+	}
+	return underRange(found, block)
+}
+
+// appendAddresses appends the addresses in the key of a request.
+func (r *Rule) appendAddresses(addresses []netip.Addr, q *request) []netip.Addr {
+	for i := range r.Key.parts {
+		if part := &r.Key.parts[i]; part.address {
 			if address, err := netip.ParseAddr(addressOf(part, q)); err == nil {
-				block = overrides.Longer(block, s.Overrides.Blocking(ranges, address))
+				addresses = append(addresses, address)
 			}
 		}
 	}
-	return underRange(found, block)
+	return addresses
 }
 
 // isExemption reports whether an override exempts one client. Such an override goes before a block of the client's range.
@@ -123,4 +139,39 @@ func (s *Set) evaluateExempt(q *request, e *Evaluation) {
 		}
 	}
 	e.ExemptClient = !e.Blocked
+}
+
+// PolicyWhileWaiting returns what looks up the policy of a check whose request waits: with the limit of the override that
+// applies then, or without one the limit of the request itself; nil: an override blocks the request. What it returns needs
+// nothing of the request. It returns nil where there can be no override.
+func (s *Set) PolicyWhileWaiting(
+	rule *Rule, r *http.Request, repl *caddy.Replacer, body Body, check *limiter.Check,
+) func() *limiter.Policy {
+	if s.Overrides == nil {
+		return nil
+	}
+	q, own, key := requestOf(r, repl, body), check.Policy, check.Key
+	if s.Overrides.Applied.Load() != nil && s.overrideOf(rule, key, q) != nil {
+		var status Status
+		if own, status = s.policyForRequest(rule, q); status == Blocked {
+			own = nil
+		}
+	}
+	addresses := rule.appendAddresses(nil, q)
+	return func() *limiter.Policy {
+		if s.Overrides.Applied.Load() == nil {
+			return own
+		}
+		entry, ranges := s.Overrides.Find(rule.Policy.Name(), key)
+		if ranges != nil && !isExemption(entry) {
+			entry = s.underRanges(entry, ranges, addresses)
+		}
+		switch {
+		case entry == nil || entry.Action == overrides.Exempt:
+			return own
+		case entry.Action == overrides.Block:
+			return nil
+		}
+		return entry.Policy(rule.Policy)
+	}
 }

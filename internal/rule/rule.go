@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -62,6 +63,9 @@ type Rule struct {
 	// Challenge lets denied browsers wait on a page instead of refusing them.
 	Challenge Challenge
 
+	// Wait says how requests wait for units of running requests.
+	Wait Wait
+
 	// Texts are some of the rule's options as they are configured.
 	Texts Texts
 
@@ -82,6 +86,15 @@ func (r *Rule) prepare() {
 	n := &r.Numbers
 	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == ""
 	r.baseCheck = limiter.Check{Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.Of(r.Policy), Refundable: r.Refunds()}
+}
+
+// Wait says how requests wait for units of running requests. The zero value: they do not.
+type Wait struct {
+	Longest time.Duration // the longest wait; 0: none waits
+	Most    int           // of a key that wait on a node at once
+
+	// By makes what turns go round by; nil: requests have their turns in the order of their arrival.
+	By *KeyTemplate
 }
 
 // Texts are options as they are configured; empty: the option is left out.
@@ -173,6 +186,14 @@ func (r *Rule) planBody(plan *bodyplan.Plan) {
 			r.readsBody, r.keysBody = true, true
 		}
 	}
+	if by := r.Wait.By; by != nil {
+		own := *by
+		own.parts = slices.Clone(by.parts)
+		for i := range own.parts {
+			r.readsBody = own.parts[i].planBody(plan) || r.readsBody
+		}
+		r.Wait.By = &own
+	}
 	for _, source := range r.MatchBody {
 		plan.Add(source)
 	}
@@ -189,7 +210,7 @@ func (r *Rule) BodyOptions() (names []string) {
 		uses bool
 	}{
 		{"key", r.Key.ReadsBody()}, {"match", len(r.MatchBody) > 0}, {r.limitOption(), n.LimitFrom.isOfBody()},
-		{"burst", n.BurstFrom.isOfBody()}, {"weight", n.WeightFrom.isOfBody()},
+		{"burst", n.BurstFrom.isOfBody()}, {"weight", n.WeightFrom.isOfBody()}, {"wait", r.Wait.By != nil && r.Wait.By.ReadsBody()},
 	} {
 		if option.uses {
 			names = append(names, option.name)

@@ -56,10 +56,11 @@ func acquire[T caddy.Destructor](p *Pool, key string, build caddy.Constructor) (
 func (p *Pool) acquireMemory() (*Memory, error) {
 	return acquire[*Memory](p, memoryKey, func() (caddy.Destructor, error) {
 		store := memory.New()
+		alone := failover.New(nil, store, failover.Options{AwaitsRefunds: true})
 		return &Memory{
 			Store: store, Names: New(store.Prune, time.Now),
 			shared: SharedStores{
-				failover.New(nil, store, failover.Options{AwaitsRefunds: true}),
+				alone, failover.NewQueue(alone, p.waiting()),
 				overrides.NewLocal(overrides.Hooks{}), challenge.NewLocal(),
 			},
 		}, nil
@@ -140,20 +141,22 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 			return nil, caddyfileopt.NameFields(err)
 		}
 		store := redis.New(client, outages.watch(o))
-		failover := failover.New(store, memory.Store, failover.Options{
+		behind := failover.New(store, memory.Store, failover.Options{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
 			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true,
 			OnRepaid: memory.Names.CountOutage, OnLeaseEnd: memory.Names.CountLeased,
 			OnAsk: traceStore(o.Client), OnUndecided: outages.undecided,
 		})
+		queue := failover.NewQueue(behind, p.waiting())
 		var earlier SharedStores // whose overrides and secret apply in the first moments too
 		if newest := p.newestAt(&o); newest != nil {
 			earlier = newest.SharedStores
 		}
-		live := overrides.NewShared(store, o.Naming, earlier.Overrides, outages.watchOverrides(o, failover))
+		live := overrides.NewShared(store, o.Naming, earlier.Overrides, outages.watchOverrides(o, behind))
 		keeper := challenge.NewShared(store, o.Naming, earlier.Challenges, outages.secretUnread)
 		return &Redis{
-			key: key, Store: store, LoginFailing: &outages.loginFailing, shared: SharedStores{failover, live, keeper}, outages: outages,
+			key: key, Store: store, LoginFailing: &outages.loginFailing, outages: outages,
+			shared: SharedStores{behind, queue, live, keeper},
 		}, nil
 	})
 }

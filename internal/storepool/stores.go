@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
 // Pool holds the stores of a process by what makes them the same.
@@ -26,6 +27,9 @@ type Pool struct {
 
 	// Metrics count.
 	Metrics Metrics
+
+	// Held counts the requests that the process holds, among them those that wait for units of running requests.
+	Held *waiting.Room
 }
 
 // Metrics count what the stores of a pool do.
@@ -37,13 +41,21 @@ type Metrics struct {
 }
 
 // NewPool returns a pool without stores.
-func NewPool(newest func() *Stores, m Metrics) *Pool {
-	return &Pool{UsagePool: caddy.NewUsagePool(), Newest: newest, Metrics: m}
+func NewPool(newest func() *Stores, m Metrics, held *waiting.Room) *Pool {
+	return &Pool{UsagePool: caddy.NewUsagePool(), Newest: newest, Metrics: m, Held: held}
+}
+
+// waiting returns the options of a queue. If the process ends, requests do not wait any longer.
+func (p *Pool) waiting() waiting.Options {
+	return waiting.Options{Room: p.Held, Exiting: caddy.Exiting}
 }
 
 // SharedStores are what all configurations with one Redis, or without Redis, have in common.
 type SharedStores struct {
 	*failover.Store
+
+	// Queue has requests wait for units of running requests.
+	Queue *failover.Queue
 
 	// Overrides are what operators have set for keys of the store.
 	Overrides *overrides.Live

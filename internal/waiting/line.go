@@ -49,6 +49,16 @@ func newLine[H any](name limiter.QuotaName) *line[H] {
 	return &line[H]{name: name, flows: map[Order]*flow[H]{}}
 }
 
+// isFull reports whether as many requests wait as may. Until the store has denied one, as many as the limit has units may be
+// about to start, which do not count.
+func (l *line[H]) isFull(r *Request) bool {
+	most := int64(r.Most)
+	if !l.round.full {
+		most += r.Policy.Params.Limit
+	}
+	return int64(l.waiting) >= most
+}
+
 func (l *line[H]) before(other *line[H]) bool { return l.next < other.next }
 func (l *line[H]) place() *int                { return &l.index }
 

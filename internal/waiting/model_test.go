@@ -121,7 +121,11 @@ func (g *game) join(tb testing.TB) {
 	if value := rapid.IntRange(-1, 3).Draw(g.T, "value"); value >= 0 {
 		r.Order = ByValue(uint64(value))
 	}
-	full, own, most := len(g.model.waiting) >= mostInGame, len(g.model.of(r.Order)), 0
+	room := mostInGame
+	if l := g.line(); l == nil || !l.round.full {
+		room += int(r.Policy.Limit()) // of which some may be about to start
+	}
+	full, own, most := len(g.model.waiting) >= room, len(g.model.of(r.Order)), 0
 	for _, other := range g.model.waiting {
 		most = max(most, len(g.model.of(other.Order)))
 	}
@@ -251,7 +255,7 @@ func (g *game) check() {
 		have += p.units
 	}
 	g.must(have == g.store.taken, "the store has given out %d units, and %d are in use", g.store.taken, have)
-	l := g.queue.shards.Of("k").lines[limiter.QuotaName{Policy: running(g.store.t, g.limit).ID, Key: "k"}]
+	l := g.line()
 	if l == nil {
 		g.model.hears = false // what was known of the key is gone with its last request
 		g.must(len(g.model.waiting)+len(g.store.pending) == 0 && g.queue.rates.Load() == 0, "the line is gone")
@@ -263,6 +267,11 @@ func (g *game) check() {
 	for _, r := range g.model.waiting {
 		g.must(r.arrived.Add(r.Longest+tickSpan) > g.world.now || l.round.asking > 0, "a request waits for too long")
 	}
+}
+
+// line returns the key's line; nil: there is none.
+func (g *game) line() *line[*units] {
+	return g.queue.shards.Of("k").lines[limiter.QuotaName{Policy: running(g.store.t, g.limit).ID, Key: "k"}]
 }
 
 // checkAsks holds that one round is under way: one ask, or as many as the last grant has left room for.

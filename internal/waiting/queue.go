@@ -57,11 +57,14 @@ type Room struct {
 	used atomic.Int64
 }
 
-// MostWaiting is how many requests wait in a process at most, by default.
+// MostWaiting is how many requests wait in a process at most, by default. Each keeps a connection and some memory.
 const MostWaiting = 65_536
 
 // NewRoom returns an empty room for so many requests.
 func NewRoom(most int64) *Room { return &Room{most: most} }
+
+// Used returns how many are in the room.
+func (r *Room) Used() int64 { return r.used.Load() }
 
 // Enter counts one more, if there is room.
 func (r *Room) Enter() bool {
@@ -111,8 +114,8 @@ func NewQueue[H any](store Store[H], options Options) *Queue[H] {
 func (q *Queue[H]) Join(r Request) *Ticket[H] {
 	now := q.options.Now()
 	t := &Ticket[H]{queue: q, request: r, arrived: now, over: now.Add(r.Longest), outcome: make(chan outcome[H], 1)}
-	if r.Weight > r.Policy.Params.Limit {
-		t.outcome <- outcome[H]{err: ErrNever}
+	if err := r.fits(); err != nil {
+		t.outcome <- outcome[H]{err: err}
 		return t
 	}
 	s, todo := q.shards.Of(r.Key.String()), effects[H]{queue: q}
@@ -134,16 +137,20 @@ func (q *Queue[H]) admit(s *shard[H], t *Ticket[H], todo *effects[H]) {
 	if l == nil {
 		l = newLine[H](name)
 	}
-	if l.waiting >= t.request.Most || !q.options.Room.Enter() {
+	why, isFull := ErrFull, l.isFull(&t.request)
+	if !isFull && !q.options.Room.Enter() {
+		why, isFull = ErrNoRoom, true
+	}
+	if isFull {
 		out := l.behind(t.request.Order)
 		if out == nil {
-			todo.refuse(t, ErrFull)
+			todo.refuse(t, why)
 			return
 		}
 		q.dequeue(s, out)
 		todo.refuse(out, ErrPushedOut)
 		if !q.options.Room.Enter() { // another one has taken the room meanwhile
-			todo.refuse(t, ErrFull)
+			todo.refuse(t, ErrNoRoom)
 			return
 		}
 	}
@@ -155,6 +162,19 @@ func (q *Queue[H]) admit(s *shard[H], t *Ticket[H], todo *effects[H]) {
 	if l.waiting == 1 {
 		q.ask(s, l, todo, 0)
 	}
+}
+
+// headNow returns the request that has the next place, by the policies that count now; nil: none waits. Those that are
+// blocked now are refused. The shard's lock is held.
+func (q *Queue[H]) headNow(s *shard[H], l *line[H], todo *effects[H]) *Ticket[H] {
+	for h := l.head(); h != nil; h = l.head() {
+		why := h.refresh()
+		if why == nil {
+			return h
+		}
+		todo.refuseQueued(s, h, why)
+	}
+	return nil
 }
 
 // dequeue takes a request out of the queue. Its line stays, also without a request. The shard's lock is held.
@@ -200,18 +220,24 @@ func (q *Queue[H]) end(p *Place[H]) {
 	name := limiter.QuotaName{Policy: p.policy.ID, Key: p.key.String()}
 	s := q.shards.Of(name.Key)
 	s.mu.Lock()
+	var h *Ticket[H]
 	l := s.lines[name]
-	if l == nil || l.waiting == 0 {
-		todo.release(p.Held)
-	} else if h := l.head(); p.suits(h) && l.news.allows(h.flow.turn, now) {
+	if l != nil {
+		h = q.headNow(s, l, &todo)
+	}
+	if h != nil && p.suits(h) && l.news.allows(h.flow.turn, now) {
 		q.start(s, l, &todo, now, grant[H]{p.Held, p.policy, p.units, true})
-		if l.waiting > 0 && p.units > h.request.Weight { // the rest is free
+		if p.units > h.request.Weight { // the rest is free
 			q.ask(s, l, &todo, 0)
 		}
-		q.tidy(s, l)
 	} else {
 		todo.release(p.Held)
-		q.ask(s, l, &todo, 0)
+		if h != nil {
+			q.ask(s, l, &todo, 0)
+		}
+	}
+	if l != nil {
+		q.tidy(s, l)
 	}
 	s.mu.Unlock()
 	todo.run()

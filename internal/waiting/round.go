@@ -17,7 +17,7 @@ type grant[H any] struct {
 }
 
 // ask begins a round: for the head, and with free units for those behind that have room in them. While a round is under
-// way another one follows. The shard's lock is held, and a request waits.
+// way another one follows. The shard's lock is held. Nothing leaves if no request waits, or all are refused now.
 func (q *Queue[H]) ask(s *shard[H], l *line[H], todo *effects[H], free int64) {
 	if l.round.asking > 0 {
 		l.round.again = true
@@ -25,6 +25,10 @@ func (q *Queue[H]) ask(s *shard[H], l *line[H], todo *effects[H], free int64) {
 	}
 	now := q.options.Now()
 	s.due.remove(l)
+	if q.headNow(s, l, todo) == nil {
+		q.tidy(s, l)
+		return
+	}
 	starts := l.nextStarts(now, free)
 	l.round = round{asking: len(starts), free: starts[0].ticket.request.Policy.Params.Limit, full: l.round.full}
 	for i, u := range starts {
@@ -38,7 +42,7 @@ func (q *Queue[H]) ask(s *shard[H], l *line[H], todo *effects[H], free int64) {
 			}
 		}
 		todo.ask(sent[H]{shard: s, line: l, at: now, order: t.request.Order,
-			ask: Ask{Policy: t.request.Policy, Key: t.request.Key, Weight: t.request.Weight, Turn: turn}})
+			ask: Ask{Policy: t.request.Policy, Key: t.request.Key, Weight: t.request.Weight, Turn: turn, FailMode: t.request.FailMode}})
 	}
 }
 
@@ -91,7 +95,7 @@ func (q *Queue[H]) answered(m *sent[H], answer Answer[H]) {
 // place gives units to the head of a line. Where the head does not fit, or none waits, they are released: others that fit
 // stay behind the head. The shard's lock is held.
 func (q *Queue[H]) place(s *shard[H], l *line[H], todo *effects[H], now clock.Moment, g grant[H]) {
-	h := l.head()
+	h := q.headNow(s, l, todo)
 	if h == nil {
 		todo.release(g.held)
 		return

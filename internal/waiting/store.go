@@ -28,6 +28,8 @@ type Ask struct {
 	Key    limiter.EncodedKey
 	Weight int64
 	Turn   kernel.Turn
+
+	FailMode limiter.FailMode
 }
 
 // Answer is what became of an [Ask]: [Granted], [Denied] or [Unknown].

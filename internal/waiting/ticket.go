@@ -18,6 +18,14 @@ type Request struct {
 	Longest time.Duration // the longest wait
 	Most    int           // of the key on this node that wait at once, at least 1
 	Order   Order
+
+	// FailMode says how the store decides the request's asks when it cannot ask all nodes' counts.
+	FailMode limiter.FailMode
+
+	// Current returns the policy by which the request is decided now, which may have another limit than Policy; nil: the
+	// request is blocked now, and refused with [ErrBlocked] once it is its turn. It runs under a lock, in any goroutine. Nil:
+	// Policy stays.
+	Current func() *limiter.Policy
 }
 
 // Order is what requests of one key have their turns by. The zero value is the order of their arrival.
@@ -33,11 +41,13 @@ func ByValue(hash uint64) Order { return Order{true, hash} }
 // Why a request has got no place. Each is the whole error of a [Ticket.Wait].
 var (
 	ErrTimeout   = errors.New("the request has waited for as long as it may")
-	ErrFull      = errors.New("as many requests wait as may")
+	ErrFull      = errors.New("as many requests of the key wait as may")
+	ErrNoRoom    = errors.New("as many requests wait in this process as may")
 	ErrPushedOut = errors.New("a request of a value with fewer waiting requests has taken the request's place in the queue")
 	ErrLeft      = errors.New("the client has left")
 	ErrExit      = errors.New("the process ends, or its last configuration with this store")
 	ErrNever     = errors.New("the request needs more units than the limit has")
+	ErrBlocked   = errors.New("the request has been blocked meanwhile")
 )
 
 // Ticket is a request's place in the queue. Its shard's lock guards it.
@@ -52,6 +62,28 @@ type Ticket[H any] struct {
 	index          int // in its shard's heap of deadlines
 
 	outcome chan outcome[H] // takes the one outcome
+}
+
+// refresh looks the request's policy up again. The error says why the request cannot start by it.
+func (t *Ticket[H]) refresh() error {
+	r := &t.request
+	if r.Current == nil {
+		return nil
+	}
+	current := r.Current()
+	if current == nil {
+		return ErrBlocked
+	}
+	r.Policy = current
+	return r.fits()
+}
+
+// fits returns [ErrNever] if the request can never start.
+func (r *Request) fits() error {
+	if r.Weight > r.Policy.Params.Limit {
+		return ErrNever
+	}
+	return nil
 }
 
 // owner is the queue that has given out tickets and places.
@@ -77,6 +109,19 @@ func (t *Ticket[H]) Wait(ctx context.Context) (*Place[H], error) {
 		return o.place, o.err
 	case <-ctx.Done():
 		return nil, t.Leave()
+	}
+}
+
+// HasOutcomeWithin reports whether the request has a place or an error within a time. Wait or Leave must still follow.
+func (t *Ticket[H]) HasOutcomeWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case o := <-t.outcome:
+		t.outcome <- o // there is but one, so that there is room
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 

@@ -1,0 +1,133 @@
+package gate
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
+)
+
+// This file has requests wait for units of running requests until it is their turn. The limiter has one rule then, so that no
+// other policy is charged after the wait.
+
+// WaitOutcome is how the wait of a request has ended.
+type WaitOutcome string
+
+// The outcomes of waits. A request that starts at once has waited too, for no time.
+const (
+	WaitStarted   WaitOutcome = "started"
+	WaitTimeout   WaitOutcome = "timeout"    // it has waited for as long as it may
+	WaitFull      WaitOutcome = "full"       // as many wait as may, of the key or in this process
+	WaitPushedOut WaitOutcome = "pushed_out" // one of a value with fewer waiting requests has taken its place
+	WaitLeft      WaitOutcome = "left"       // the client has left
+	WaitExit      WaitOutcome = "exit"       // the process ends
+	WaitRefused   WaitOutcome = "refused"    // it cannot start at all: it is blocked, or needs more units than the limit has
+)
+
+// WaitOutcomes lists the outcomes.
+var WaitOutcomes = []WaitOutcome{WaitStarted, WaitTimeout, WaitFull, WaitPushedOut, WaitLeft, WaitExit, WaitRefused}
+
+// waitOutcomeOf returns the outcome of a wait that ended with an error, or with none.
+func waitOutcomeOf(err error) WaitOutcome {
+	switch {
+	case err == nil:
+		return WaitStarted
+	case errors.Is(err, waiting.ErrTimeout):
+		return WaitTimeout
+	case errors.Is(err, waiting.ErrFull), errors.Is(err, waiting.ErrNoRoom):
+		return WaitFull
+	case errors.Is(err, waiting.ErrPushedOut):
+		return WaitPushedOut
+	case errors.Is(err, waiting.ErrExit):
+		return WaitExit
+	case errors.Is(err, waiting.ErrNever), errors.Is(err, waiting.ErrBlocked):
+		return WaitRefused
+	}
+	return WaitLeft
+}
+
+// decideInTurn has the only check of a request decided once it is the request's turn.
+func (x *Exchange) decideInTurn(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
+	l, d, start := x.limiter, x.decision, time.Now()
+	verdict := Verdict{CheckGroup: l.Enforced(e), Outcome: rule.Denied, pass: e.Pass}
+	check := &verdict.Checks[0]
+	if verdict.Mode == limiter.FailClosed && x.stores.FailingFor(check.Key) {
+		verdict.at, verdict.Outcome, verdict.Err = start, rule.FailedClosed, limiter.ErrOutage
+		return verdict
+	}
+	r := l.Rules.RuleOf(check)
+	request := waiting.Request{
+		Policy: check.Policy, Key: check.Key, Weight: limiter.Units(check), Longest: r.Wait.Longest, Most: r.Wait.Most,
+		FailMode: verdict.Mode, Current: l.Rules.PolicyWhileWaiting(r, x.request, repl, e.Body, check),
+	}
+	if hash, byValue := l.Rules.TurnOf(r, x.request, repl, e.Body); byValue {
+		request.Order = waiting.ByValue(hash)
+	}
+	place, err := x.awaitPlace(x.stores.Queue.Join(request), r.Wait.Longest)
+	d.waited = time.Since(start)
+	verdict.at = start.Add(d.waited)
+	l.Process.Waited(r.Policy.Name(), waitOutcomeOf(err), d.waited)
+	if err != nil {
+		x.refuseTurn(&verdict, err)
+		return verdict
+	}
+	x.work().place = place
+	check.Policy, check.Result, verdict.Source = place.Held.Check.Policy, place.Held.Check.Result, place.Held.Source
+	if place.HandedOn { // which the store has heard nothing of: what remains is not known but that the limit was in use
+		check.Result, verdict.Source = limiter.Result{ResetAfter: limiter.Duration(kernel.RunningHint)}, limiter.SourceMemory
+	}
+	verdict.Err = place.Held.Undecided
+	verdict.Outcome = Outcome(verdict.Checks, verdict.Err != nil, verdict.Mode)
+	return verdict
+}
+
+// refuseTurn makes the verdict about a request that has got no place.
+func (x *Exchange) refuseTurn(verdict *Verdict, err error) {
+	check, hint := &verdict.Checks[0], limiter.Duration(kernel.RunningHint)
+	check.Result, verdict.Source = limiter.Result{RetryAfter: hint, ResetAfter: hint}, limiter.SourceMemory
+	switch {
+	case errors.Is(err, waiting.ErrLeft):
+		verdict.Outcome, verdict.Err = Undecided, x.request.Context().Err()
+	case errors.Is(err, waiting.ErrExit), errors.Is(err, waiting.ErrNoRoom):
+		verdict.Outcome, verdict.Err = Undecided, rule.Refuse(http.StatusServiceUnavailable, err)
+	case rule.IsRefusal(err): // of the request's body
+		verdict.Outcome, verdict.Err = Undecided, err
+	case errors.Is(err, waiting.ErrTimeout) && verdict.Mode == limiter.FailClosed && x.stores.FailingFor(check.Key):
+		verdict.Outcome, verdict.Err = rule.FailedClosed, limiter.ErrOutage
+	case errors.Is(err, waiting.ErrNever):
+		check.Result.RetryAfter = limiter.Never
+	case errors.Is(err, waiting.ErrBlocked):
+		verdict.Source = rule.SourceOverride
+	}
+}
+
+// soon is how long a request waits before its body is read. Where a place is free, the store answers within that.
+const soon = 5 * time.Millisecond
+
+// awaitPlace waits for the place of a request, while its client stays. Over HTTP/1.1 Go notices that a client has left only
+// once the request's body is read. A body that other handlers may read as well is read before the wait therefore, within the
+// bounds of bodies. One that is larger, or for which there is no room, is left alone: its client is noticed to have left when
+// the handlers read.
+func (x *Exchange) awaitPlace(ticket *waiting.Ticket[failover.RunningUnits], longest time.Duration) (*failover.WaitingPlace, error) {
+	r := x.request
+	if r.ProtoMajor == 1 && requestbody.MayHave(r) && !ticket.HasOutcomeWithin(soon) {
+		bounds := requestbody.Bounds{Size: x.limiter.BodyBounds.Size, Within: longest}
+		switch reading := x.limiter.Bodies.Read(x.ResponseWriter, r, shareOf(r), bounds); reading.Outcome() {
+		case requestbody.TooSlow:
+			_ = ticket.Leave()
+			return nil, rule.Refuse(reading.Outcome().Status(), errSlowBody)
+		case requestbody.Failed:
+			_ = ticket.Leave()
+			return nil, bodyError(reading.Err())
+		}
+	}
+	return ticket.Wait(r.Context())
+}
