@@ -1,0 +1,158 @@
+package failover
+
+import (
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
+)
+
+// waitingPolicy returns a policy of so many requests at once, for which others wait.
+func waitingPolicy(t testing.TB, limit int64) *limiter.Policy {
+	t.Helper()
+	return storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit, Waits: true})
+}
+
+// waits returns a request of the key k that waits for long.
+func waits(p *limiter.Policy, weight int64) waiting.Request {
+	return waiting.Request{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Longest: time.Minute, Most: 1000, FailMode: limiter.FailLocal}
+}
+
+// TestQueue_limit has many requests on two nodes wait for few places, by arrival and by value: all start, never more at
+// once than the limit, and nothing is left of them.
+func TestQueue_limit(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	policy := waitingPolicy(t, 5)
+	memory1 := New(nil, memory.New(), Options{})
+	for name, nodes := range map[string][]*Store{
+		"memory": {memory1},
+		"redis":  {New(openRedis(t, server), memory.New(), Options{}), New(openRedis(t, server), memory.New(), Options{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var queues []*Queue
+			for _, node := range nodes {
+				queues = append(queues, NewQueue(node, waiting.Options{}))
+			}
+			running, handedOn := new(peak), atomic.Int64{}
+			inParallel(120, func(i int) {
+				r := waits(policy, int64(1+i%3))
+				if i%2 == 0 {
+					r.Order = waiting.ByValue(uint64(i % 8))
+				}
+				place, err := queues[i%len(queues)].Join(r).Wait(t.Context())
+				if err != nil {
+					t.Errorf("request %d gets no place: %v", i, err)
+					return
+				}
+				units := int64(place.Held.Check.State.RunningUnits)
+				assert.ErrorIf(t, units != r.Weight || place.Held.Undecided != nil, "a request of %d has %+v", r.Weight, place.Held)
+				if place.HandedOn {
+					handedOn.Add(1)
+				}
+				running.add(units)
+				time.Sleep(time.Duration(i%4) * time.Millisecond)
+				running.add(-units)
+				place.End()
+			})
+			assert.ErrorIf(t, running.most > 5 || running.now != 0, "up to %d units ran at once, %d are left", running.most, running.now)
+			assert.ErrorIf(t, handedOn.Load() == 0, "no place was handed on")
+			for i, node := range nodes {
+				waiting, _ := queues[i].Waiting(policy.ID)
+				assert.ErrorIf(t, node.Running("running") != 0 || waiting != 0, "%d run, %d wait", node.Running("running"), waiting)
+				if node.shared != nil {
+					waitCounted(t, node.shared, policy, 0)
+				}
+			}
+		})
+	}
+}
+
+// TestQueue_outage has requests wait while Redis does not answer, by each mode.
+func TestQueue_outage(t *testing.T) {
+	t.Parallel()
+	client := assert.NoError(dial.New(dial.Options{Addresses: []string{"127.0.0.1:1"}, Timeout: 50 * time.Millisecond}))(t)
+	shared := redis.New(client, redis.Options{})
+	t.Cleanup(func() { _ = shared.Close() })
+	for mode, test := range map[limiter.FailMode]struct {
+		starts int
+		source limiter.Source
+		err    error
+	}{
+		limiter.FailLocal:  {2, limiter.SourceFallback, nil},
+		limiter.FailOpen:   {4, limiter.SourceRedis, limiter.ErrUndecided},
+		limiter.FailClosed: {0, "", nil},
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			node := New(shared, memory.New(), Options{})
+			q, r := NewQueue(node, waiting.Options{}), waits(waitingPolicy(t, 2), 1)
+			r.FailMode, r.Longest = mode, 300*time.Millisecond
+			r.Key = limiter.EncodeKey(string(mode))
+			var tickets []*waiting.Ticket[RunningUnits]
+			for range 4 {
+				tickets = append(tickets, q.Join(r))
+			}
+			var places []*WaitingPlace
+			for _, ticket := range tickets {
+				place, err := ticket.Wait(t.Context())
+				if err != nil {
+					assert.ErrorIf(t, !errors.Is(err, waiting.ErrTimeout), "a request ends with %v", err)
+					continue
+				}
+				places = append(places, place)
+				assert.ErrorIf(t, place.Held.Source != test.source || !errors.Is(place.Held.Undecided, test.err), "a place: %+v", place.Held)
+			}
+			assert.Equal(t, len(places), test.starts, "requests that start")
+			assert.Equal(t, node.Running("running"), int64(test.starts), "units that run")
+			for _, place := range places {
+				place.End()
+			}
+			assert.Equal(t, node.Running("running"), 0, "units that run afterwards")
+		})
+	}
+}
+
+// TestStore_DecideTurn has Redis tell of turns what the queue needs, and nothing of them in results.
+func TestStore_DecideTurn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	policy := waitingPolicy(t, 1)
+	ask := func(q *Queue) *waiting.Ticket[RunningUnits] { return q.Join(waits(policy, 1)) }
+	a, b := New(openRedis(t, server), memory.New(), Options{}), New(openRedis(t, server), memory.New(), Options{})
+	onA, onB := NewQueue(a, waiting.Options{}), NewQueue(b, waiting.Options{})
+	first := assert.NoError(ask(onA).Wait(t.Context()))(t)
+	assert.Equal(t, first.Held.Check.Result, limiter.Result{ResetAfter: time.Second}, "the result of the first")
+	second := ask(onB)
+	assert.Retry(t, "the second node has a claim", func() (again bool, seen any) {
+		claim := server.Client(t).HGet(t.Context(), "rl:{k}:"+policy.ID, "next").Val()
+		return claim == "", strconv.Quote(claim)
+	})
+	third := ask(onA) // later than the claim, but within its slack
+	first.End()
+	places := make(chan *WaitingPlace, 2)
+	for _, ticket := range []*waiting.Ticket[RunningUnits]{second, third} {
+		go func() {
+			place, err := ticket.Wait(t.Context())
+			assert.ErrorIf(t, err != nil, "a request ends with %v", err)
+			places <- place
+		}()
+	}
+	for range 2 {
+		place := <-places
+		assert.FatalIf(t, place == nil, "a request has no place")
+		assert.ErrorIf(t, place.Held.Check.Result.Delay != 0, "the result shows a turn: %+v", place.Held.Check.Result)
+		place.End()
+	}
+	waitCounted(t, a.shared, policy, 0)
+}
