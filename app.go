@@ -72,8 +72,8 @@ type App struct {
 	registered registeredPolicies
 	rules      []*rule.Set // of its handlers
 	overrides  *overrides.Live
-	bodyNames  bodyNames
-	released   bool // the stores
+	elsewhere  placeholderNames // of other handlers
+	released   bool             // the stores
 	logger     *zap.Logger
 
 	errorRoutes    *routetrace.ErrorRoutes // of those that its handlers stand in
@@ -136,7 +136,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger, a.errorRoutes = ctx, ctx.Logger(), new(routetrace.ErrorRoutes)
 	a.missingAddress, a.unbelieved = new(sync.Once), new(sync.Once)
-	a.registered, a.rules, a.bodyNames = registeredPolicies{}, nil, bodyNames{}
+	a.registered, a.rules, a.elsewhere = registeredPolicies{}, nil, placeholderNames{}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

@@ -161,11 +161,12 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 		rules, registry[p.Name] = append(rules, r), registered
 	}
 	l.Rules = rule.NewSet(rules)
-	readsBody, elsewhere := l.Rules.ReadsBody(), h.app.bodyNames.of(ctx, isLimiter)
-	if err := h.app.bodyNames.checkShort(); err != nil && readsBody {
+	readsBody, sources := l.Rules.ReadsBody(), h.app.elsewhere.of(ctx, isLimiter)
+	if err := h.app.elsewhere.checkShort(); err != nil && readsBody {
 		return err
 	}
-	l.Rules.BodyPlan = l.Rules.BodyPlan.With(elsewhere...)
+	l.Rules.BodyPlan = l.Rules.BodyPlan.With(sources...)
+	l.ShowsDecision = h.app.elsewhere.decisions
 	for i := range l.Rules.Rules {
 		registered := registry[l.Rules.Rules[i].Policy.Name()]
 		l.Counters, l.CountIfs = append(l.Counters, registered.counters), append(l.CountIfs, registered.countIf)

@@ -49,6 +49,10 @@ type Limiter struct {
 	// Challenges signs what browsers bring along that wait. Nil: none does.
 	Challenges *challenge.Keeper
 
+	// ShowsDecision says that other handlers name placeholders of what was decided, so that these must be empty, and no
+	// names, for requests that no policy concerns.
+	ShowsDecision bool
+
 	OnlyServerHandlesErrors bool // no handler between this one and the server does
 
 	// ErrorRoutes says whether an error route of the request's server can answer an error of a status. Required.

@@ -69,13 +69,16 @@ func (x *Exchange) Evaluate(repl *caddy.Replacer, e *rule.Evaluation) (Action, e
 	} else {
 		e.Enforced = make([]limiter.Check, 0, min(rules, 4)) // many rules may not select the request
 	}
-	if !l.readsBody {
-		return l.Evaluate(x.request, repl, e)
+	if l.readsBody {
+		body := l.BeginBody(x.ResponseWriter, x.request, repl)
+		defer body.End()
+		e.Body = body
 	}
-	body := l.BeginBody(x.ResponseWriter, x.request, repl)
-	defer body.End()
-	e.Body = body
-	return l.Evaluate(x.request, repl, e)
+	action, err := l.Evaluate(x.request, repl, e)
+	if l.ShowsDecision && (action == NotLimited || action == Refused) {
+		x.decisionOf(repl) // whose placeholders are empty, unless another handler has decided
+	}
+	return action, err
 }
 
 // Evaluate evaluates the rules for a request and says what has to happen with it. The error says why the request is
@@ -105,7 +108,8 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 	return NotLimited, nil
 }
 
-// decisionOf returns the decision that the handlers of a request share, and creates it on first use.
+// decisionOf returns the decision that the handlers of a request share, and creates it on first use. From then on its
+// placeholders are set.
 func (x *Exchange) decisionOf(repl *caddy.Replacer) *decision {
 	if x.decision != nil {
 		return x.decision

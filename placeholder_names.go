@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -12,18 +13,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
-// bodyNames are the values of request bodies that other handlers than limiters name by placeholders, such as a map that a
-// limit depends on, or a log. The zero value has not looked for any.
-type bodyNames struct {
-	known   bool
-	sources []bodyplan.Source
-	short   []string // short names, which have no value there
-	others  bool     // a handler of others sets placeholders by the short names
+// placeholderNames are the placeholders of limiters that other handlers name: values of request bodies, such as for a map
+// that a limit depends on, and what was decided, such as for a log or an error page. The zero value has not looked for any.
+type placeholderNames struct {
+	known     bool
+	sources   []bodyplan.Source
+	short     []string // short names of the body's values, which have none there
+	others    bool     // a handler of others sets placeholders by the short names
+	decisions bool     // a placeholder of what was decided
 }
 
 // of looks for them once, when the first limiter of a configuration is set up: modules that are not set up by then are
 // JSON, and the others are looked through.
-func (n *bodyNames) of(ctx caddy.Context, limits func(caddyhttp.MiddlewareHandler) bool) []bodyplan.Source {
+func (n *placeholderNames) of(ctx caddy.Context, limits func(caddyhttp.MiddlewareHandler) bool) []bodyplan.Source {
 	if n.known {
 		return n.sources
 	}
@@ -47,7 +49,7 @@ func (n *bodyNames) of(ctx caddy.Context, limits func(caddyhttp.MiddlewareHandle
 }
 
 // addFrom adds the names in the configuration of a module, without those in limiters.
-func (n *bodyNames) addFrom(module any) {
+func (n *placeholderNames) addFrom(module any) {
 	text, err := json.Marshal(module)
 	if err != nil {
 		return // it is no module of JSON alone, and cannot have a text from a configuration
@@ -63,10 +65,21 @@ func (n *bodyNames) addFrom(module any) {
 		}
 	}
 	n.short = append(n.short, bodyplan.ShortNamesInJSON(text, limits)...)
+	n.decisions = n.decisions || namesDecision(text)
+}
+
+// namesDecision reports whether a configuration names a placeholder of limiters that is no value of a body.
+func namesDecision(text []byte) bool {
+	for _, rest, found := bytes.Cut(text, []byte(bodyplan.Prefix)); found; _, rest, found = bytes.Cut(rest, []byte(bodyplan.Prefix)) {
+		if !bytes.HasPrefix(rest, []byte("json.")) && !bytes.HasPrefix(rest, []byte("form.")) {
+			return true
+		}
+	}
+	return false
 }
 
 // meet takes the name of a handler.
-func (n *bodyNames) meet(handler string) {
+func (n *placeholderNames) meet(handler string) {
 	n.others = n.others || strings.HasPrefix(handler, othersPrefix)
 }
 
@@ -75,7 +88,7 @@ func (n *bodyNames) meet(handler string) {
 const othersPrefix = "json_"
 
 // checkShort refuses short names outside of the directive, in a configuration where the directive reads bodies.
-func (n *bodyNames) checkShort() error {
+func (n *placeholderNames) checkShort() error {
 	if len(n.short) == 0 || n.others {
 		return nil
 	}
