@@ -2,6 +2,7 @@ package redisratelimit
 
 import (
 	"context"
+	"net/http"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -86,6 +87,12 @@ func subjectOf(handler caddyhttp.MiddlewareHandler) *routetrace.Subject {
 	}
 	for i := range h.limiter.Rules.Rules {
 		r := &h.limiter.Rules.Rules[i]
+		if r.DryRun {
+			s.DryRuns = routetrace.AppendNew(s.DryRuns, r.Policy.Name())
+		}
+		if r.CountIf != nil && r.CountIf.Match(http.StatusForbidden, nil) {
+			s.CountingForbidden = routetrace.AppendNew(s.CountingForbidden, r.Policy.Name())
+		}
 		for _, header := range r.RequestHeaders() {
 			if !slices.Contains(clientHeaders, header) { // of which the policy warns
 				s.Headers = routetrace.AppendNew(s.Headers, header)

@@ -50,23 +50,36 @@ type here struct {
 
 	front headerWrites
 	open  []int // those of early that handlers to come are behind
+
+	// within are the matchers of the routes around that have any, the outermost first, and outer the handlers in front
+	// that warnings know.
+	within []caddyhttp.MatcherSets
+	outer  []outerHandler
+
+	errors bool // the list is one of error routes
 }
 
 func (f *flow) beginList(errors bool) {
 	f.around = append(f.around, f.here)
 	f.same = nil
-	if errors { // whose requests may have any path
-		f.stripped = nil
+	if f.errors = errors; errors { // whose requests may have any path, and have left the handlers in front
+		f.stripped, f.outer = nil, nil
 	}
 }
 
 func (f *flow) endList() {
-	before := f.leave()
-	f.answered, f.same = before.answered, before.same
+	errors, before := f.errors, f.leave()
+	f.answered, f.same, f.errors = before.answered, before.same, before.errors
+	if errors {
+		f.outer = before.outer
+	}
 }
 
 func (f *flow) beginRoute(route *caddyhttp.Route) {
 	f.around = append(f.around, f.here)
+	if len(route.MatcherSets) > 0 {
+		f.within = append(f.within, route.MatcherSets)
+	}
 	if f.below == "" {
 		f.below = f.goneFrom(route.MatcherSets)
 	}
@@ -77,12 +90,12 @@ func (f *flow) beginRoute(route *caddyhttp.Route) {
 // group, do not come to the next one.
 func (f *flow) endRoute(route *caddyhttp.Route) {
 	before := f.leave()
-	f.below, f.narrowed = before.below, before.narrowed
+	f.below, f.narrowed, f.within = before.below, before.narrowed, before.within
 	if route.Group != "" || len(route.MatcherSets) > 0 {
 		f.answered, f.same = before.answered, before.same
 	}
 	if route.Terminal || route.Group != "" {
-		f.front, f.open = before.front, before.open
+		f.front, f.open, f.outer = before.front, before.open, before.outer
 	}
 	if route.Terminal {
 		f.stripped = before.stripped
@@ -115,6 +128,7 @@ func (f *flow) visit(handler caddyhttp.MiddlewareHandler, place Place) bool {
 		f.early[i].later = f.early[i].later || writes.follows(&f.early[i])
 	}
 	f.front.add(writes)
+	f.noteOuter(handler)
 	f.rewrite(handler)
 	return true
 }
@@ -152,6 +166,7 @@ func (f *flow) subject(s *Subject, place Place) {
 		f.found.add(place, "the same limits stand twice in one list of handlers, so that each request is charged twice; "+
 			"leave one out, which may come from a snippet that is imported twice")
 	}
+	f.warnOfOuter(s, place)
 	for _, policy := range s.Rejecting {
 		if !f.narrowed {
 			f.found.add(place, fmt.Sprintf("policy %q: on_empty_key reject refuses every request without the body's value, also GET of a page; "+

@@ -36,6 +36,9 @@ type Subject struct {
 	// the requests, see [Narrows].
 	Rejecting []string
 
+	// DryRuns are the policies in dry run, CountingForbidden those whose count_if counts responses of 403.
+	DryRuns, CountingForbidden []string
+
 	// JSON is the handler's configuration.
 	JSON string
 
