@@ -2,6 +2,7 @@ package redisratelimit
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -338,12 +339,14 @@ func (p *handlerParser) register(state map[string]any) error {
 	}
 	for i, policy := range whole.Policies {
 		begin := p.policies[i][""]
-		at := fmt.Sprintf(" at %s:%d", begin.File(), begin.Line())
-		if _, err := registered.register(policy.settings(), policy.identity(), at); err != nil {
+		at := fmt.Sprintf("%s:%d", begin.File(), begin.Line())
+		if _, err := registered.register(policy.settings(), policy.identity(), " at "+p.policies[i].Place()); errors.As(err, new(ambiguityError)) {
+			return err
+		} else if err != nil {
 			return p.policies[i].Wrap(err)
 		}
 		for _, text := range policy.warnings() {
-			noticed.logParsed(caddy.Log().Named(appName), routetrace.Warning{Place: strings.TrimPrefix(at, " at "), Text: text})
+			noticed.logParsed(caddy.Log().Named(appName), routetrace.Warning{Place: at, Text: text})
 		}
 	}
 	return nil

@@ -39,14 +39,14 @@ type registeredPolicy struct {
 }
 
 // register returns the one policy of a name, which allows refunds if one of its handlers needs them. A name with two
-// settings is an error that shows both, and where the first one is.
+// settings is an error that shows both, and where each is.
 func (r registeredPolicies) register(s limiter.Settings, id identity, at string) (registeredPolicy, error) {
 	known, found := r[s.Name]
 	if found {
 		others := known.policy.Settings
 		refunds := others.Refunds
 		if others.Refunds = s.Refunds; !others.Equal(s) || known.identity != id {
-			return known, ambiguity(known, s, id)
+			return known, ambiguity(known, s, id, at)
 		}
 		if refunds || !s.Refunds {
 			return known, nil
@@ -63,14 +63,21 @@ func (r registeredPolicies) register(s limiter.Settings, id identity, at string)
 	return known, nil
 }
 
+// ambiguityError says that a name has other settings elsewhere, and in a Caddyfile both places.
+type ambiguityError string
+
+func (e ambiguityError) Error() string { return string(e) }
+
 // ambiguity returns the error of a name that has other settings elsewhere.
-func ambiguity(known registeredPolicy, s limiter.Settings, id identity) error {
+func ambiguity(known registeredPolicy, s limiter.Settings, id identity, at string) ambiguityError {
 	wrong, fix := " has two meanings", "handlers that share a name share its counts, so make the settings equal or choose another name"
 	if s.Name == defaultPolicy {
 		wrong, fix = ": two limits without a name of their own differ", "give each a name in its block, such as name login"
 	}
-	return fmt.Errorf("policy %q%s: (%s)%s and (%s); %s", s.Name, wrong,
-		describe(known.policy.Settings, known.identity), known.at, describe(s, id), fix)
+	const labels = "where labels of containers bring them, as an old and a new one do in a rolling update, " +
+		"write the policy as a snippet of a file and import it by label"
+	return ambiguityError(fmt.Sprintf("policy %q%s: (%s)%s and (%s)%s; %s; %s", s.Name, wrong,
+		describe(known.policy.Settings, known.identity), known.at, describe(s, id), at, fix, labels))
 }
 
 // maxNames is how many names an error lists.

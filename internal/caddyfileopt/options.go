@@ -101,6 +101,12 @@ func (l Lines) Once(d *caddyfile.Dispenser, option string) error {
 	return d.Errf("%s is given twice; leave one out", option)
 }
 
+// Place returns file and line of the block, and the imports that led there.
+func (l Lines) Place() string {
+	at := l[""]
+	return strings.TrimPrefix(at.Err("").Error(), ", at ")
+}
+
 // Wrap adds file and line of the option that an error is about, or of the block. Errors of checks
 // begin with the names of options: "burst 0: …", "cert, key: …", or an error that wraps such a one.
 func (l Lines) Wrap(err error) error {
