@@ -58,6 +58,9 @@ func askInfo(ctx context.Context, client goredis.UniversalClient) helloReply {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		h[strings.TrimPrefix(name, "redis_")] = value // redis_version, redis_mode, role
 	}
+	if h["server_name"] == "valkey" { // whose redis_version is that of the Redis that it replaces
+		h["server"], h["version"] = "valkey", h["valkey_version"]
+	}
 	return h
 }
 

@@ -107,7 +107,7 @@ func TestRun_foreignServers(t *testing.T) {
 		"Redis 5": {
 			foreign(unknownCommand, bulk("# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n# Replication\r\nrole:master\r\n"), "-ERR syntax error\r\n"),
 			map[string]string{
-				"version":  "failed 5.0.14 is too old; install Redis 6.0 or later",
+				"version":  "failed Redis 5.0.14 is too old; install Redis 6.0 or later",
 				"writable": "ok a master",
 				"script":   "failed sliding_window_counter: rate limit store could not decide: this server does not know KEEPTTL of SET, which Redis has since 6.0: ERR syntax error; see the check of the version",
 			},
@@ -123,7 +123,7 @@ func TestRun_foreignServers(t *testing.T) {
 		"a Lua without struct": {
 			foreign(answers("redis", "7.4.0"), bulk(""), "-ERR user_script:10: Script attempted to access nonexistent global variable 'struct'\r\n"),
 			map[string]string{
-				"version": "ok 7.4.0",
+				"version": "ok Redis 7.4.0",
 				"script":  "failed sliding_window_counter: rate limit store could not decide: the Lua of this server has no library struct",
 			},
 		},
@@ -135,10 +135,14 @@ func TestRun_foreignServers(t *testing.T) {
 				return foreign(answers("valkey", "9.1.2"), bulk(""), "")(words)
 			},
 			map[string]string{
-				"version": "ok valkey 9.1.2",
+				"version": "ok Valkey 9.1.2",
 				"script": "failed sliding_window_counter: rate limit store could not decide: this server has no Lua, which is a module of Valkey since 9.1: " +
 					"ERR Could not find scripting engine 'lua'; load the module lua in Valkey",
 			},
+		},
+		"Valkey without HELLO": {
+			foreign(unknownCommand, bulk("# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:standalone\r\n# Replication\r\nrole:master\r\n"), "-ERR x\r\n"),
+			map[string]string{"version": "ok Valkey 8.1.1", "writable": "ok a master"},
 		},
 		"a proxy that parses scripts": {
 			foreign(unknownCommand, unknownCommand, "-ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array\r\n"),

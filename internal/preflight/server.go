@@ -23,15 +23,24 @@ func (p *preflight) tryVersion(_ context.Context, s *checkedServer) {
 		p.warn("version", s.address, "unknown: the server does not report it", "see the check of the script")
 		return
 	}
-	name := s.hello["version"]
-	if s.hello["server"] != "" && s.hello["server"] != "redis" {
-		name = s.hello["server"] + " " + name
-	} else if major < 6 {
+	name := serverName(s.hello["server"]) + " " + s.hello["version"]
+	if isRedis := s.hello["server"] == "" || s.hello["server"] == "redis"; isRedis && major < 6 {
 		p.failed("version", s.address, name+" is too old", newerServer)
 		s.scriptAdvice = "see the check of the version"
 		return
 	}
 	p.ok("version", s.address, name)
+}
+
+// serverName is what people call a server that names itself so in its reply to HELLO; one that does not is a Redis.
+func serverName(name string) string {
+	switch name {
+	case "", "redis":
+		return "Redis"
+	case "valkey":
+		return "Valkey"
+	}
+	return name
 }
 
 // tryRole requires a master.
