@@ -176,11 +176,16 @@ sitting: ## count the functions, files and packages that one request runs (2 min
 fmt: $(GOLANGCI_LINT) ## format the Go code
 	$(GOLANGCI_LINT) fmt ./...
 
-# The version is arbitrary. With one, Go uses the working tree at once instead
-# of looking up the releases first.
+# The version v0.0.0 is arbitrary. With one, Go uses the working tree at once
+# instead of looking up the releases first.
 .PHONY: xcaddy
-xcaddy: $(XCADDY) ## build ./caddy-xcaddy from the working tree with xcaddy
-	$(XCADDY) build $(CADDY_VERSION) --with $(MODULE)@v0.0.0=. --output caddy-xcaddy
+xcaddy: $(XCADDY) ## build ./caddy-xcaddy from the working tree by the Dockerfile's line of xcaddy
+	$(XCADDY) $$(sed -n 's|^RUN xcaddy \(.*=\)/src \$$PLUGINS$$|\1.|p' Dockerfile) --output caddy-xcaddy
+
+.PHONY: image
+image: ## build the container image caddy-redis-ratelimit (needs Docker)
+	docker build --tag caddy-redis-ratelimit .
+	docker run --rm caddy-redis-ratelimit caddy list-modules | grep -x http.handlers.redis_ratelimit
 
 # The clouds' sources of credentials, each a module of its own.
 CLOUDS = $(notdir $(patsubst %/go.mod,%,$(wildcard credentials/*/go.mod)))
