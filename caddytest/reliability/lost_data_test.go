@@ -33,8 +33,13 @@ func TestFirstAnswer(t *testing.T) {
 	n.Reload(t, strings.Replace(config, "9 24h", "10 24h", 1))
 	line := linesOf(n, "redis answers")[0]
 	assert.ErrorIf(t, line.Level != "info" || !strings.Contains(line.Text, `"mode":"standalone","addresses":["`+server.Addr+`"]`), "the line is %v", line)
-	_, version, _ := strings.Cut(server.Client(t).Info(t.Context(), "server").Val(), "redis_version:")
+	info := server.Client(t).Info(t.Context(), "server").Val()
+	_, version, _ := strings.Cut(info, "redis_version:") // of Valkey that of the Redis that it replaces
 	version, _, _ = strings.Cut(version, "\r\n")
+	if _, valkey, found := strings.Cut(info, "valkey_version:"); found {
+		valkey, _, _ = strings.Cut(valkey, "\r\n")
+		version = "valkey " + valkey
+	}
 	if version >= "7" { // whose scripts know it
 		assert.ErrorIf(t, !strings.Contains(line.Text, `"version":"`+version+`"`), "the line of Redis %s is %v", version, line)
 	}
