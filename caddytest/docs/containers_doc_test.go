@@ -110,7 +110,7 @@ func (n *twoNodes) problems() (problems []string) {
 	}
 	slices.Sort(published)
 	asked := containerPorts.FindStringSubmatch(n.page)
-	if asked == nil || !slices.Equal(slices.Compact(slices.Sorted(slices.Values(strings.Fields(asked[1])))), published) {
+	if len(asked) != 2 || !slices.Equal(slices.Compact(slices.Sorted(slices.Values(strings.Fields(asked[1])))), published) {
 		add("the page uses ports %q, %v are published", asked, published)
 	}
 	return append(problems, n.commandProblems()...)

@@ -136,7 +136,7 @@ func TestKubernetes(t *testing.T) {
 		assert.ErrorIf(t, len(service.Spec.Ports) != 1 || at.port(service.Spec.Ports[0].TargetPort) == 0, "service %s leads to no port", deployment)
 	}
 	place := redisPlace.FindStringSubmatch(objects.caddyfile())
-	assert.ErrorIf(t, place == nil || fmt.Sprint(objects["Service/"+place[1]].Spec.Ports[0].Port) != place[2], "the Caddyfile's Redis is no service: %q", place)
+	assert.ErrorIf(t, len(place) != 3 || fmt.Sprint(objects["Service/"+place[1]].Spec.Ports[0].Port) != place[2], "the Caddyfile's Redis is no service: %q", place)
 	volume := objects["Deployment/caddy"].Spec.Template.Spec.Volumes[0]
 	assert.ErrorIf(t, volume.ConfigMap.Name != "caddy" || caddy.Mounts[0].Name != volume.Name || caddy.Mounts[0].Path != "/etc/caddy", "the Caddyfile is not mounted: %+v, %+v", volume, caddy.Mounts)
 	for _, p := range []probe{caddy.Readiness, caddy.Liveness} {

@@ -45,11 +45,11 @@ var three = []string{"/?k=CLIENT", "/?k=CLIENT", "/?k=CLIENT"}
 var scriptRunRows = []scriptRuns{
 	{row: "allowed, whatever number of policies the directive has", site: "redis_ratelimit {\npolicy a {\nkey {query.k}\nlimit 9\nwindow 24h\n}\npolicy b {\nkey {query.k}\nlimit 99\nwindow 24h\nalgorithm token_bucket\n}\n}", paths: three},
 	{row: "denied by Redis", options: "deny_cache off", site: "redis_ratelimit {\nkey {query.k}\nlimit 1\nwindow 24h\n}", paths: three, status: http.StatusTooManyRequests, first: three[:1]},
-	{row: "denied again within `deny_cache`; the node asks Redis again in the background while a client goes on", site: "redis_ratelimit {\nkey {query.k}\nlimit 1\nwindow 24h\n}", paths: three, status: http.StatusTooManyRequests, source: "deny_cache"},
+	{row: "denied again within `deny_cache`; the node asks again in the background while a client goes on", site: "redis_ratelimit {\nkey {query.k}\nlimit 1\nwindow 24h\n}", paths: three, status: http.StatusTooManyRequests, source: "deny_cache"},
 	{row: "from an address that is `exempt`", site: plainLimit + "exempt 127.0.0.1\n}", paths: three},
-	{row: "decided by a `lease`, which takes units for about 100 requests in one run of its own", site: "redis_ratelimit {\nkey {query.k}\nlimit 100000\nwindow 1h\nlease 1s\n}", paths: three, source: "lease"},
+	{row: "decided by a `lease`, which takes units of about 100 requests in one run", site: "redis_ratelimit {\nkey {query.k}\nlimit 100000\nwindow 1h\nlease 1s\n}", paths: three, source: "lease"},
 	{row: "two directives: each in its turn", site: "redis_ratelimit {\nname a\nkey {query.k}\nlimit 9\nwindow 24h\n}\nredis_ratelimit {\nname b\nkey {query.k}\nlimit 9\nwindow 24h\n}", paths: three},
-	{row: "enforced policies and those with `dry_run`, which are calls of the same batch", site: "redis_ratelimit {\npolicy a {\nkey {query.k}\nlimit 9\nwindow 24h\n}\npolicy b {\nkey {query.k}\nlimit 9\nwindow 24h\ndry_run\n}\n}", paths: three},
+	{row: "policies enforced and in `dry_run`: calls of one batch", site: "redis_ratelimit {\npolicy a {\nkey {query.k}\nlimit 9\nwindow 24h\n}\npolicy b {\nkey {query.k}\nlimit 9\nwindow 24h\ndry_run\n}\n}", paths: three},
 	{row: "`count_if`, whose response counts", site: plainLimit + "count_if status 401\n}", paths: []string{"/login?k=CLIENT", "/login?k=CLIENT"}, status: http.StatusUnauthorized},
 	{row: "`count_if`, whose response does not count: take, refund", site: plainLimit + "count_if status 401\n}", paths: three},
 	{row: "`cost`: take an estimate, correct it after the response", site: "redis_ratelimit {\nkey {query.k}\nlimit 1MB\nwindow 24h\ncost response_bytes\n}", paths: three},
@@ -57,7 +57,7 @@ var scriptRunRows = []scriptRuns{
 	{row: "`max_concurrent`: when a request begins and when it ends", site: "redis_ratelimit {\nkey {query.k}\nmax_concurrent 2\n}", paths: three},
 	{row: "a page of `usage`; a client that loads it ever again has one each 0.1 s", site: plainLimit + "usage /quota\n}", paths: []string{"/quota?k=CLIENT"}},
 	{row: "Cluster, keys in two slots: look at each, take from each", cluster: true, site: "redis_ratelimit {\npolicy a {\nkey {query.k}\nlimit 9\nwindow 24h\n}\npolicy b {\nkey {query.k}-\nlimit 9\nwindow 24h\n}\n}", paths: three},
-	{row: "the first of its kind since Redis started: `EVALSHA`, which Redis does not know, then `EVAL`", unknown: true, site: plainLimit + "}", paths: three[:1]},
+	{row: "the first of its kind since Redis started: an unknown `EVALSHA`, then `EVAL`", unknown: true, site: plainLimit + "}", paths: three[:1]},
 	{row: "by the calendar, the first while the clocks of node and Redis are a period apart", ahead: 5 * 24 * time.Hour, site: "redis_ratelimit {\nkey {query.k}\nlimit 9\nwindow day\n}", paths: three[:1]},
 }
 

@@ -113,18 +113,24 @@ func TestReadme_twoNodes(t *testing.T) {
 	}
 }
 
-// goProgram finds the programs of docs/go.md.
-var goProgram = regexp.MustCompile("\n```go\n(package main\n(?s:.*?)\n)```\n")
+// goProgram finds the program of docs/go.md, goRedis the lines with Redis in place of one of its lines.
+var (
+	goProgram = regexp.MustCompile("\n```go\n(package main\n(?s:.*?)\n)```\n")
+	goRedis   = regexp.MustCompile("\nIn place of the line `(.*)`:\n\n```go\n((?s:.*?)\n)```\n")
+)
 
 // goPrograms returns the programs of docs/go.md: in the process, and with Redis.
 func goPrograms(t *testing.T) []string {
 	t.Helper()
-	var programs []string
-	for _, block := range goProgram.FindAllStringSubmatch(caddytest.ReadFile(t, "docs/go.md"), -1) {
-		programs = append(programs, block[1])
+	page := caddytest.ReadFile(t, "docs/go.md")
+	program, lines := goProgram.FindStringSubmatch(page), goRedis.FindStringSubmatch(page)
+	assert.FatalIf(t, program == nil || lines == nil || strings.Count(program[1], "\t"+lines[1]+"\n") != 1, "docs/go.md has not the two programs")
+	const first, limiter = "import (\n", "github.com/redis-ratelimit/caddy-redis-ratelimit/limiter/"
+	imports := first
+	for _, path := range []string{"github.com/redis/go-redis/v9/logging", limiter + "failover", limiter + "redis", limiter + "redis/dial"} {
+		imports += "\t\"" + path + "\"\n"
 	}
-	assert.FatalIf(t, len(programs) != 2, "docs/go.md has %d programs, want 2", len(programs))
-	return programs
+	return []string{program[1], strings.NewReplacer(first, imports, "\t"+lines[1]+"\n", lines[2]).Replace(program[1])}
 }
 
 // buildOutside builds a program in a module of its own, which requires this one as it is.

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -22,13 +23,22 @@ func init() {
 	caddy.RegisterModule(sharedCache{})
 	caddy.RegisterModule(firewall{})
 	caddy.RegisterModule(defender{})
+	caddy.RegisterModule(bouncer{})
 	caddy.RegisterModule(zones{})
+	caddy.RegisterModule(numbers{})
 	caddy.RegisterModule(tokens{})
 	caddy.RegisterModule(fetchedRanges{})
 
 	httpcaddyfile.RegisterHandlerDirective("cache", parse(func() caddyhttp.MiddlewareHandler { return new(sharedCache) }))
 	httpcaddyfile.RegisterHandlerDirective("coraza_waf", parse(func() caddyhttp.MiddlewareHandler { return new(firewall) }))
 	httpcaddyfile.RegisterHandlerDirective("defender", parse(func() caddyhttp.MiddlewareHandler { return new(defender) }))
+	httpcaddyfile.RegisterHandlerDirective("crowdsec", parse(func() caddyhttp.MiddlewareHandler { return new(bouncer) }))
+	httpcaddyfile.RegisterHandlerDirective("geo_ops", parse(func() caddyhttp.MiddlewareHandler {
+		return &numbers{Placeholder: "geo.geolite2-asn.autonomous_system_number"}
+	}))
+	httpcaddyfile.RegisterHandlerDirective("geoip2_vars", parse(func() caddyhttp.MiddlewareHandler {
+		return &numbers{Placeholder: "geoip2.autonomous_system_number", Unknown: "0"}
+	}))
 	httpcaddyfile.RegisterHandlerDirective("rate_limit", parse(func() caddyhttp.MiddlewareHandler { return new(zones) }))
 	for _, name := range []string{"jwtauth", "authorize", "tailscale_auth"} {
 		httpcaddyfile.RegisterHandlerDirective(name, parse(func() caddyhttp.MiddlewareHandler {
@@ -43,8 +53,8 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("defender", httpcaddyfile.After, "header")
 	httpcaddyfile.RegisterDirectiveOrder("authorize", httpcaddyfile.Before, "basicauth")
 	httpcaddyfile.RegisterDirectiveOrder("tailscale_auth", httpcaddyfile.Before, "basicauth")
-	// Both register a place before basic_auth, and mholt's module, whose path comes first, does so first.
-	httpcaddyfile.RegisterDirectiveOrder("rate_limit", httpcaddyfile.Before, "redis_ratelimit")
+	// Both limiters register a place before basic_auth. mholt's does so first, by the path of its module, and stands in front.
+	httpcaddyfile.RegisterDirectiveOrder("rate_limit", httpcaddyfile.Before, "basicauth")
 }
 
 // parse returns a parser of a directive whose options do not matter.
@@ -153,7 +163,7 @@ func (firewall) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 }
 
 // defender stands for caddy-defender, which answers clients in its ranges itself.
-type defender struct{ firewall }
+type defender struct{}
 
 func (defender) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.defender", New: func() caddy.Module { return new(defender) }}
@@ -167,6 +177,32 @@ func (defender) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	case "limited":
 		r.Header.Set("X-RateLimit-Apply", "true")
 	}
+	return next.ServeHTTP(w, r)
+}
+
+// bouncer stands for crowdsec's, which refuses the clients that its decisions name.
+type bouncer struct{ defender }
+
+func (bouncer) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.crowdsec", New: func() caddy.Module { return new(bouncer) }}
+}
+
+// numbers stands for modules that look autonomous systems up: it takes the number from a header.
+type numbers struct {
+	Placeholder string `json:"placeholder"`
+	Unknown     string `json:"unknown,omitempty"` // for an address without a number
+}
+
+func (numbers) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.numbers", New: func() caddy.Module { return new(numbers) }}
+}
+
+func (n *numbers) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return errBlocked
+	}
+	repl.Set(n.Placeholder, cmp.Or(r.Header.Get("X-As"), n.Unknown))
 	return next.ServeHTTP(w, r)
 }
 
@@ -223,6 +259,8 @@ var (
 	_ caddyhttp.MiddlewareHandler = (*sharedCache)(nil)
 	_ caddyhttp.MiddlewareHandler = (*firewall)(nil)
 	_ caddyhttp.MiddlewareHandler = (*defender)(nil)
+	_ caddyhttp.MiddlewareHandler = (*bouncer)(nil)
+	_ caddyhttp.MiddlewareHandler = (*numbers)(nil)
 	_ caddyhttp.MiddlewareHandler = (*zones)(nil)
 	_ caddyauth.Authenticator     = (*tokens)(nil)
 	_ caddyhttp.IPRangeSource     = (*fetchedRanges)(nil)
