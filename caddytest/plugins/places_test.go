@@ -62,6 +62,27 @@ func TestFirewall_inFront(t *testing.T) {
 	warned(t, start(t, "order coraza_waf first", strings.Replace(site, "STATUS", "401", 1)))
 }
 
+// TestBouncers_order has the bouncers in front and behind: what they refuse in front is not counted.
+func TestBouncers_order(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		order, bouncer string
+		counted        bool
+	}{
+		{"", "defender", false}, {"order crowdsec first", "crowdsec", false}, {"order crowdsec before basic_auth", "crowdsec", true},
+	} {
+		n := start(t, test.order, test.bouncer+"\nredis_ratelimit {client_ip} 2 24h\nrespond ok")
+		for i := range 4 {
+			a := n.Get(t, "/", "X-Range: blocked")
+			want := http.StatusForbidden
+			if test.counted && i >= 2 {
+				want = http.StatusTooManyRequests
+			}
+			assert.ErrorIf(t, a.Status != want, "%s, %q, request %d: got %v, want %d", test.bouncer, test.order, i+1, a, want)
+		}
+	}
+}
+
 // TestZones_inFront has mholt's rate_limit where it stands, and behind: a dry run then sees all requests.
 func TestZones_inFront(t *testing.T) {
 	t.Parallel()
