@@ -62,6 +62,16 @@ func TestFirewall_inFront(t *testing.T) {
 	warned(t, start(t, "order coraza_waf first", strings.Replace(site, "STATUS", "401", 1)))
 }
 
+// TestWarnings_commands has validate and check tell of a cache in front, which stops neither.
+func TestWarnings_commands(t *testing.T) {
+	t.Parallel()
+	const text = "write order cache after redis_ratelimit"
+	file := caddytest.WriteCaddyfile(t, "http://127.0.0.1:8080 {\n\tcache\n\tredis_ratelimit {client_ip} 9 24h\n}\n")
+	e := caddytest.Run{}.Caddy(t, "validate", "--config", file)
+	assert.ErrorIf(t, strings.Count(e.Stderr, text) != 1 || !strings.Contains(e.Stdout, "Valid configuration"), "got %v", e)
+	caddytest.RunRatelimit(t, nil, "check", "--config", file).Want(t, 1, "configuration  warning", "-> "+text)
+}
+
 // TestBouncers_order has the bouncers in front and behind: what they refuse in front is not counted.
 func TestBouncers_order(t *testing.T) {
 	t.Parallel()
