@@ -11,44 +11,6 @@ import (
 	"time"
 )
 
-// The bounds of the window in which lines are sorted.
-const (
-	// DefaultWindow is the default of Options.Window.
-	DefaultWindow = 65_536
-
-	// maxWindowBytes bounds the text in the window, for lines of any length.
-	maxWindowBytes = 64 << 20
-)
-
-// Options are the logs to read, and how to read them.
-type Options struct {
-	// Files are read as one log, in any order. The name - is Stdin.
-	Files []string
-
-	// Stdin is read for the name -.
-	Stdin io.Reader
-
-	// Window is the number of entries, of all files together, within which lines are sorted by arrival.
-	// Default: [DefaultWindow]. It bounds the memory, by default to some 60 MB for short lines and 150 MB
-	// for long ones, because the window also ends at 64 MiB of text.
-	Window int
-
-	// TimeLayouts are Go's layouts for times in JSON, or Caddy's names of them. They are tried before all
-	// others. They come from the time_format of the configuration that wrote the log.
-	TimeLayouts []string
-
-	// DurationFormat is the duration_format of the configuration that wrote the log. Default: seconds.
-	DurationFormat string
-
-	// LongRequests returns also those requests at their start that ran for longer than the window covers, such
-	// as WebSockets, which a log has hours after those that they ran beside. Files are read twice for it. A
-	// stream that cannot be read twice has them late. Without a duration in a log it changes nothing.
-	LongRequests bool
-
-	// Responses keeps the header of the response for Entry.ResponseHeader.
-	Responses bool
-}
-
 // Reader returns the requests of logs in the order of their arrival. It is for a single goroutine.
 type Reader struct {
 	options Options
