@@ -30,8 +30,12 @@ and writes the named files only: no Redis, no network, no running Caddy.
 ` + display.Wrap("Logs are "+accesslog.FormatNames()+", plain, gzip or zstd. The format is detected. - is the standard input. "+
 			"Several files are one log, in any order. Routes, matchers, placeholders, keys, weights and exemptions are those of the "+
 			"configuration; overrides are ignored, as a log does not tell them. Handlers that need a real request are skipped and listed.",
-			"") + `Common and Combined Log Format have no host: their requests count for the only
-host with limits, or for --host.
+			"") + `Requests without a host in the log count for the only host with limits, or for
+--host.
+
+` + display.Wrap("A log in another format is read by --format: one of the names "+accesslog.FormatWords()+", or the log_format of nginx "+
+			"or the LogFormat of Apache that wrote it. A log as JSON is read by --fields, with the keys of starts or ends, client, method, "+
+			"uri, status, duration and others. Times are those of starts or of ends: nginx logs the end.", "") + `
 
 With --suggest the requests that meet a policy are also played against a ladder
 of limits, to find the smallest limit that leaves most clients untouched: per
@@ -39,6 +43,8 @@ window, and of requests that run at once (max_concurrent), if the log has
 durations.`,
 		Example: `  caddy redis-ratelimit replay --config Caddyfile access.log
   caddy redis-ratelimit replay -c Caddyfile --report report.html *.log.gz
+  caddy redis-ratelimit replay -c Caddyfile --format '$remote_addr [$time_local] "$request" $status $request_time' x.log
+  caddy redis-ratelimit replay -c Caddyfile --fields ends=time,client=ip,method=verb,uri=path,status=code,duration=took:ms x.log
   zcat access.log.*.gz | caddy redis-ratelimit replay -c Caddyfile --suggest -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: runs(h.runReplay),
@@ -46,6 +52,8 @@ durations.`,
 	flags := cmd.Flags()
 	flags.StringP("policy", "p", "", "Let one `policy` decide alone")
 	flags.String("host", "", "The `host` of requests whose log has none")
+	flags.String("format", "", "The `format` of the logs: a name, nginx's log_format or Apache's LogFormat")
+	flags.String("fields", "", "The `keys` of the logs' JSON: ends=time,client=ip,uri=path,…")
 	flags.Uint16("worst", 10, "How many of the worst keys to list")
 	flags.String("report", "", "Write an HTML report to this `file`")
 	flags.Bool("suggest", false, "Try other limits on the same traffic")
@@ -68,6 +76,9 @@ func (h Host) runReplay(i *invocation) error {
 		return err
 	}
 	logs := simulation.LogOptions()
+	if logs.Format, err = i.logFormat(); err != nil {
+		return err
+	}
 	logs.LongRequests = countsRunning(simulation) || options.Suggest != nil && options.Suggest.TriesRunning()
 	logs.Files, logs.Stdin = i.cmd.Flags().Args(), i.cmd.InOrStdin()
 	log, err := accesslog.Open(logs)
@@ -83,6 +94,24 @@ func (h Host) runReplay(i *invocation) error {
 		return err
 	}
 	return i.finish(result)
+}
+
+// logFormat returns the format of --format or --fields; nil without either.
+func (i *invocation) logFormat() (format *accesslog.Format, err error) {
+	text, fields := i.flag("format"), i.flag("fields")
+	switch {
+	case text != "" && fields != "":
+		return nil, exitf(exitNotAsked, "--format and --fields are for different logs: name one of them")
+	case text != "":
+		if format, err = accesslog.ParseFormat(text); err != nil {
+			return nil, exitf(exitNotAsked, "--format: %s", err)
+		}
+	case fields != "":
+		if format, err = accesslog.ParseFields(fields); err != nil {
+			return nil, exitf(exitNotAsked, "--fields: %s", err)
+		}
+	}
+	return format, nil
 }
 
 // countsRunning reports whether a policy counts requests while they run.

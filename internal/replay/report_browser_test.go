@@ -181,7 +181,7 @@ func hostileResult(text string) *Result {
 		f.Name, f.Format, f.Error = text, text, text
 	}
 	for i := range r.Log.MalformedExamples {
-		r.Log.MalformedExamples[i] = accesslog.Malformed{Where: text, Reason: text, Text: text}
+		r.Log.MalformedExamples[i] = accesslog.Skipped{Where: text, Reason: text, Text: text}
 	}
 	r.Warnings, r.Skipped = []string{text}, []string{text}
 	return r

@@ -27,7 +27,7 @@ func newReportLog(l LogReport) reportLog {
 	}
 	page.Broken = tableOf("The first lines that could not be read",
 		[]reportColumn{{"Where", keys}, {"Reason", keys}, {"Text", keys}},
-		l.MalformedExamples, func(m accesslog.Malformed) []string {
+		l.MalformedExamples, func(m accesslog.Skipped) []string {
 			return []string{sayName(m.Where), sayName(m.Reason), sayName(m.Text)}
 		})
 	return page

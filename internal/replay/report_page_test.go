@@ -71,7 +71,7 @@ func TestWrite_says(t *testing.T) {
 	sampled := *sampleResult()
 	sampled.Suggestions.Ladders[0].Sample = &Sample{Share: 0.5, Clients: 40, Requests: 900, ErrorRequests: 0.02, ErrorClients: 0.05}
 	read := func(l LogReport) Result { return Result{Log: l} }
-	malformed := LogReport{Lines: 9, Malformed: 2, MalformedExamples: []accesslog.Malformed{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
+	malformed := LogReport{Lines: 9, Malformed: 2, MalformedExamples: []accesslog.Skipped{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
 	for _, tt := range []struct {
 		name   string
 		result Result

@@ -155,7 +155,7 @@ func sampleResult() *Result {
 				{Name: "access-2026-11-02.log.gz", Format: "Combined Log Format, gzip", Lines: 2_544, Error: "unexpected end of the compressed data"},
 			},
 			Lines: 35_746, Malformed: 2, Other: 41, Late: 12, LatestBy: 4 * time.Second,
-			MalformedExamples: []accesslog.Malformed{{Where: "access-2026-11-02.log.gz:2544", Reason: "cut off", Text: `192.0.2.9 - - [02/Nov/2026:23:5`}},
+			MalformedExamples: []accesslog.Skipped{{Where: "access-2026-11-02.log.gz:2544", Reason: "cut off", Text: `192.0.2.9 - - [02/Nov/2026:23:5`}},
 		},
 	}
 	sampleTimelines(r)

@@ -123,7 +123,10 @@ type LogReport struct {
 	Malformed         int64                 `json:"malformed"`
 	Other             int64                 `json:"other"` // lines without a request, such as Caddy's own messages
 	Late              int64                 `json:"late"`  // requests that stood too far behind later ones to be sorted
-	MalformedExamples []accesslog.Malformed `json:"malformed_examples,omitempty"`
+
+	// MalformedExamples and OtherExamples are the first lines of different kinds, five of each at most.
+	MalformedExamples []accesslog.Skipped `json:"malformed_examples,omitempty"`
+	OtherExamples     []accesslog.Skipped `json:"other_examples,omitempty"`
 
 	// LatestBy is how far behind the latest of these requests stood.
 	LatestBy time.Duration `json:"latest_by,omitempty"`
@@ -135,6 +138,10 @@ type FileReport struct {
 	Format   string `json:"format"`
 	Lines    int64  `json:"lines"`
 	Requests int64  `json:"requests"` // of these lines
+
+	// Client says where the lines have the client, if the file's first lines decided it; Time what their time is.
+	Client string `json:"client,omitempty"`
+	Time   string `json:"time,omitempty"`
 
 	// Error is why the file was not read to its end, or that no line of it is a request.
 	Error string `json:"error,omitempty"`

@@ -76,12 +76,24 @@ func suggest(s *Suggester, e *accesslog.Entry, v *Verdict) {
 func logReport(s *accesslog.Summary) LogReport {
 	total := s.Total()
 	report := LogReport{
-		Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed, MalformedExamples: s.Malformed,
+		Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed,
 		Other: total.Other, Late: s.Late, LatestBy: s.LatestBy,
 	}
+	for _, kind := range s.Skipped {
+		if kind.Other {
+			report.OtherExamples = append(report.OtherExamples, kind)
+		} else {
+			report.MalformedExamples = append(report.MalformedExamples, kind)
+		}
+	}
+	report.OtherExamples = report.OtherExamples[:min(shownKinds, len(report.OtherExamples))]
+	report.MalformedExamples = report.MalformedExamples[:min(shownKinds, len(report.MalformedExamples))]
 	for i := range s.Files {
 		f := &s.Files[i]
-		file := FileReport{Name: f.Name, Format: formatOf(f), Lines: f.Lines, Requests: f.Requests()}
+		file := FileReport{Name: f.Name, Format: formatOf(f), Lines: f.Lines, Requests: f.Requests(), Client: f.Client}
+		if f.Clock != nil {
+			file.Time = f.Clock.String()
+		}
 		if fault := f.Fault(); fault != nil {
 			file.Error = fault.Error()
 		}

@@ -9,3 +9,6 @@ const shownPlaceholder = 80
 func (s *Suggestions) WindowText() string {
 	return description.WindowText(s.Window, s.Calendar, s.TimeZone)
 }
+
+// shownKinds is how many kinds of lines are shown that cannot be read, and of those that are no requests.
+const shownKinds = 5

@@ -40,7 +40,7 @@ func TestWriteTable_settings(t *testing.T) {
 
 func TestWriteTable_unread_lines(t *testing.T) {
 	r := &Result{Log: LogReport{
-		Lines: 9, Malformed: 2, Late: 3, LatestBy: 4 * time.Second, MalformedExamples: []accesslog.Malformed{{Where: "a.log:2", Reason: "cut off", Text: "bad text"}},
+		Lines: 9, Malformed: 2, Late: 3, LatestBy: 4 * time.Second, MalformedExamples: []accesslog.Skipped{{Where: "a.log:2", Reason: "cut off", Text: "bad text"}},
 		Files: []FileReport{{Name: "b.log.gz", Requests: 7, Error: "unexpected end"}, {Name: "c.json", Error: "no line is a request"}},
 	}, Skipped: []string{"encode", "proxy"}, Warnings: []string{"keys are redacted"}}
 	tableSays(t, r, "skipped, because they need real requests: encode, proxy\n", "warning: keys are redacted\n", "2 of 9 lines could not be read", "a.log:2: cut off: bad text", "played late: 3 (by up to 4s)", "b.log.gz: unexpected end; the lines before count\n", "c.json: no line is a request\n")

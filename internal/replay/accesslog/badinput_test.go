@@ -86,24 +86,35 @@ func TestReader_long_lines(t *testing.T) {
 	log := clfLine(1, "a") + fmt.Sprintf(fits, strings.Repeat("x", room)) + fmt.Sprintf(fits, strings.Repeat("x", room+1)) +
 		strings.Repeat("y", 3<<20) + "\n" + clfLine(4, "a")
 	entries, s := readText(t, log)
-	assert.FatalIf(t, len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].line != 5, "%d entries, %v", len(entries), s.Malformed)
-	assert.ErrorIf(t, s.Total().Malformed != 2 || !strings.Contains(s.Malformed[1].Reason, "1 MiB"), "%+v", s.Total())
+	assert.FatalIf(t, len(entries) != 3 || len(entries[1].URI) != room+1 || entries[2].line != 5, "%d entries, %v", len(entries), s.Skipped)
+	assert.ErrorIf(t, s.Total().Malformed != 2 || s.Skipped[0].Lines != 2 || !strings.Contains(s.Skipped[0].Reason, "1 MiB"), "%+v", s.Total())
 }
 
-func TestReader_malformed_lines(t *testing.T) {
+// TestReader_skipped_lines counts lines that are no requests by kind, and keeps the first of each.
+func TestReader_skipped_lines(t *testing.T) {
+	const owned = "\x1b]0;owned\a\u202e<script>"
 	var log strings.Builder
 	for i := range 9 {
-		fmt.Fprintf(&log, "%s\x1b]0;owned\a\u202e<script>%d%s\n", clfLine(i, "a"), i, strings.Repeat("é", 500))
+		fmt.Fprintf(&log, "%s%s%d%s\n", clfLine(i, "a"), owned, i, strings.Repeat("é", 500))
 	}
+	log.WriteString("a b [no time at all........... +0000] \n" + clfLine(1, "a")[:50] + "\n\n" + `{"level":30,"` + owned + `":1,"msg":2}` + "\n" +
+		`{"level":"info","ts":1750000000.5,"msg":"serving"}` + "\n")
 	entries, s := readText(t, log.String())
-	assert.FatalIf(t, len(entries) != 9 || s.Total().Malformed != 9 || len(s.Malformed) != shownMalformed, "%d entries, %+v", len(entries), s)
-	for i, m := range s.Malformed {
-		want := fmt.Sprintf(`\x1b]0;owned\x07\u202e<script>%d`, i)
-		assert.ErrorIf(t, !strings.HasPrefix(m.Text, want) || m.Where != fmt.Sprint("-:", 2*i+2), "%+v", m)
-		assert.ErrorIf(t, utf8.RuneCountInString(m.Text) > shownText, "%d characters", utf8.RuneCountInString(m.Text))
+	total := s.Total()
+	assert.FatalIf(t, len(entries) != 9 || total.Malformed != 12 || total.Other != 2 || total.Lines != 23, "%d entries, %+v", len(entries), total)
+	var got []string
+	for _, m := range s.Skipped {
+		got = append(got, fmt.Sprintf("%s %d %v %s", m.Where, m.Lines, m.Other, m.Reason))
+		assert.ErrorIf(t, utf8.RuneCountInString(m.Text) > shownText || strings.ContainsAny(m.Text, "\x1b\a"), "%q", m.Text)
 	}
-	got := s.Warnings()
-	assert.ErrorIf(t, len(got) > 0, "reported twice: %q", got)
+	want := []string{
+		"-:2 10 false " + noBracketTime.kind, "-:20 1 false " + noStatus.kind, "-:22 1 false " + foreignJSON.kind, "-:23 1 true " + caddyMessage.kind,
+	}
+	assert.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"), "the kinds")
+	assert.ErrorIf(t, !strings.HasPrefix(s.Skipped[0].Text, `\x1b]0;owned\x07\u202e<script>0`), "%+v", s.Skipped[0])
+	assert.ErrorIf(t, !strings.HasPrefix(s.Skipped[2].Text, `keys level, \x1b]0;owned`), "%+v", s.Skipped[2])
+	warnings := s.Warnings()
+	assert.ErrorIf(t, len(warnings) > 0, "reported twice: %q", warnings)
 }
 
 func TestSummary_Warnings_clients(t *testing.T) {

@@ -1,52 +1,102 @@
 package accesslog
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
 
 // caddyJSON is Caddy's JSON access log.
-var caddyJSON = format{called: "Caddy's JSON", newReader: newCaddyReader}
+var caddyJSON = format{name: "caddy", newReader: newCaddyReader}
 
 // caddyJSONName is what reports call it.
 const caddyJSONName = "Caddy JSON"
+
+// Faults of lines of JSON.
+var (
+	brokenJSON   = malformed("broken JSON")
+	notJSON      = malformed("no JSON")
+	caddyMessage = otherLine("a message of Caddy")
+)
 
 // caddyReader reads the lines of one file of Caddy's JSON.
 type caddyReader struct {
 	times        jsonTimes
 	timeKey      string // the key of the time in the last line
+	levelKey     string // that of the level
+	units        []time.Duration
 	durationUnit time.Duration
 	responses    bool // keep the header of responses
 }
 
 func newCaddyReader(o *Options) lineReader {
-	return &caddyReader{
-		times: newJSONTimes(o.TimeLayouts), timeKey: "ts", durationUnit: durationUnit(o.DurationFormat), responses: o.Responses,
+	r := &caddyReader{times: newJSONTimes(o.TimeLayouts), timeKey: "ts", levelKey: "level", durationUnit: time.Second, responses: o.Responses}
+	for _, format := range o.DurationFormats {
+		if unit := durationUnit(format); unit != 0 {
+			r.units = append(r.units, unit)
+		}
 	}
+	if len(r.units) == 1 {
+		r.durationUnit = r.units[0]
+	}
+	return r
 }
 
-func (r *caddyReader) recognizes(line string) bool { return line[0] == '{' }
+func (r *caddyReader) recognizes(line string) bool {
+	var e Entry
+	_, why := r.read(line, &e)
+	return !why.isForeign()
+}
+
+// learn implements [learner]: where logs of a configuration have durations in different units, whole numbers alone are none
+// of seconds.
+func (r *caddyReader) learn(lines []string) {
+	if len(r.units) < 2 {
+		return
+	}
+	whole := true
+	for _, line := range lines {
+		m := members{text: line}
+		for whole && m.next() {
+			whole = m.key != "duration" || !strings.ContainsAny(m.value, ".e")
+		}
+	}
+	isSecond := func(unit time.Duration) bool { return unit == time.Second }
+	if at := slices.IndexFunc(r.units, isSecond); at >= 0 && !whole {
+		r.durationUnit = time.Second
+		return
+	}
+	if rest := slices.DeleteFunc(slices.Clone(r.units), isSecond); len(rest) > 0 {
+		r.durationUnit = rest[0]
+	}
+}
 
 // caddyMembers holds members of a line besides the entry, as they are written.
 type caddyMembers struct {
 	time     string
 	duration string
+	level    bool // it has the level of a message
+	keys     bool // it has a member at all
 	request  bool // the line holds a request
 	served   bool // and its answer, as only access logs do
 }
 
 // read reads a line. Keys that Caddy's encoder can rename (time, level, message, logger) may have any name.
-func (r *caddyReader) read(text string, e *Entry) (name, reason string) {
+func (r *caddyReader) read(text string, e *Entry) (name string, why fault) {
+	if text[0] != '{' {
+		return caddyJSONName, notJSON
+	}
 	var found caddyMembers
 	m := members{text: text}
 	for m.next() {
 		r.member(m.key, m.value, e, &found)
+		found.keys = true
 	}
 	if m.broken || m.skipSpace() != 0 {
-		return caddyJSONName, "broken JSON"
+		return caddyJSONName, brokenJSON
 	}
 	if !found.request || !found.served {
-		return "", ""
+		return caddyJSONName, r.message(&found)
 	}
 	if e.Client == "" {
 		e.Client, e.peer = e.Remote, true
@@ -54,11 +104,20 @@ func (r *caddyReader) read(text string, e *Entry) (name, reason string) {
 	if !r.times.read(found.time, e) && !r.findTime(text, e) {
 		return caddyJSONName, noTime
 	}
+	e.setTime(e.Time, endMoment, r.times.coarse) // a request is logged at its end
 	if took, known := readDuration(found.duration, r.durationUnit); known {
-		e.Ends = e.Time // a request is logged at its end
-		e.Time -= took
+		e.setDuration(took)
 	}
-	return caddyJSONName, ""
+	return caddyJSONName, noFault
+}
+
+// message tells a message of Caddy from the JSON of another program: it has a level and a time.
+func (r *caddyReader) message(found *caddyMembers) fault {
+	var e Entry
+	if !found.keys || found.level && r.times.read(found.time, &e) {
+		return caddyMessage
+	}
+	return foreignJSON
 }
 
 // member reads one member of a line.
@@ -86,9 +145,23 @@ func (r *caddyReader) member(key, value string, e *Entry, found *caddyMembers) {
 		found.duration = value
 	case r.timeKey:
 		found.time = value
+	case r.levelKey:
+		found.level = isLevel(value)
 	default:
+		if isLevel(value) && !found.level {
+			r.levelKey, found.level = key, true
+		}
 		found.served = found.served || servedBy(value)
 	}
+}
+
+// isLevel reports whether a value is a level of Caddy's messages.
+func isLevel(value string) bool {
+	switch strings.ToLower(value) {
+	case `"debug"`, `"info"`, `"warn"`, `"error"`, `"panic"`, `"fatal"`:
+		return true
+	}
+	return false
 }
 
 // servedBy reports whether a value is the message or the logger of an access log. Their keys may have any

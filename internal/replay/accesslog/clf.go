@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -8,8 +9,7 @@ import (
 
 // commonLogFormat is Common Log Format, and Combined Log Format, which is that with Referer and User-Agent.
 var commonLogFormat = format{
-	called:    "Common or Combined Log Format",
-	newReader: func(*Options) lineReader { return new(commonReader) },
+	newReader: func(*Options) lineReader { return &commonReader{layout: commonHead} },
 }
 
 // What reports call the two.
@@ -18,59 +18,136 @@ const (
 	combinedName = "Combined Log Format"
 )
 
+// Faults of lines in Common Log Format.
+var (
+	inQuotes       = malformed("in quotes")
+	noBracketTime  = malformed("no format that is known: no time in brackets")
+	badBracketTime = malformed("no time in the brackets")
+	noRequest      = malformed("no request in quotes")
+	noStatus       = malformed("no status after the request")
+	otherHead      = malformed("other words before the time than in the first lines of the file")
+)
+
 // commonReader reads the lines of one file.
 type commonReader struct {
+	layout   headLayout
+	trailing bool   // the text in quotes behind User-Agent is X-Forwarded-For
 	lastText string // the last time, and its microseconds
 	lastTime int64
 }
 
-// recognizes recognizes any text but JSON, for which read then says what is wrong.
-func (r *commonReader) recognizes(line string) bool { return line[0] != '{' }
+func (r *commonReader) recognizes(line string) bool {
+	_, _, why := r.time(line)
+	return why == noFault
+}
+
+// learn implements [learner].
+func (r *commonReader) learn(lines []string) {
+	var heads [][]string
+	var trails []string
+	for _, line := range lines {
+		open, rest, why := r.time(line)
+		if why != noFault {
+			continue
+		}
+		heads = append(heads, headWords(line[:open]))
+		var e Entry
+		if _, tail, why := e.answered(rest); why == noFault {
+			trail, _ := quoted(strings.TrimPrefix(tail, " "))
+			trails = append(trails, trail)
+		}
+	}
+	r.layout = learnHead(heads)
+	isNone := func(text string) bool { return text == "-" }
+	r.trailing = !slices.ContainsFunc(trails, func(text string) bool { return !isNone(text) && !isForwarded(text) }) &&
+		slices.ContainsFunc(trails, func(text string) bool { return !isNone(text) })
+}
+
+// clientPlace implements [placer].
+func (r *commonReader) clientPlace() string { return r.layout.place() }
 
 // read reads a line:
 //
 //	client identity user [02/Jan/2006:15:04:05 -0700] "GET /path HTTP/1.1" 200 1234 "referer" "agent"
 //
 // The last two and all that follows them may be missing.
-func (r *commonReader) read(text string, e *Entry) (name, reason string) {
-	if text[0] == '"' {
-		return commonName, "in quotes"
+func (r *commonReader) read(text string, e *Entry) (name string, why fault) {
+	name, tail, why := r.readAll(text, e)
+	if why == noFault {
+		r.readTrailing(tail, e)
 	}
-	client, rest, found := strings.Cut(text, " ")
-	open := strings.IndexByte(rest, '[')
-	if !found || open < 0 || len(rest) < open+len(commonLog)+2 || rest[open+1+len(commonLog)] != ']' {
-		return commonName, "neither JSON nor Common Log Format: no time in brackets"
-	}
-	if !r.time(rest[open+1:open+1+len(commonLog)], e) {
-		return commonName, "no time in the brackets"
-	}
-	e.Client = noneIfDash(client)
-	e.Remote = e.Client
-	_, user, _ := strings.Cut(rest[:open], " ")
-	e.User = noneIfDash(strings.TrimSpace(user))
+	return name, why
+}
 
-	rest = strings.TrimLeft(rest[open+len(commonLog)+2:], " ")
-	if rest == "" || rest[0] != '"' {
-		return commonName, "no request in quotes"
+// readTrailing reads an X-Forwarded-For behind User-Agent.
+func (r *commonReader) readTrailing(tail string, e *Entry) {
+	if r.trailing {
+		trail, _ := quoted(strings.TrimPrefix(tail, " "))
+		e.forwarded = noneIfDash(trail)
 	}
-	end := requestEnd(rest)
+}
+
+// readAll reads a line, and returns what follows the size, or Referer and User-Agent.
+func (r *commonReader) readAll(text string, e *Entry) (name, tail string, why fault) {
+	open, rest, why := r.time(text)
+	if why != noFault {
+		return commonName, "", why
+	}
+	if !r.layout.read(text[:open], e) {
+		return commonName, "", otherHead
+	}
+	e.setTime(r.lastTime, unknownMoment, true)
+	return e.answered(rest)
+}
+
+// time finds the time, which stands before the request: a user may hold a bracket, but no colon. It returns the place of
+// the bracket and what begins with the request.
+func (r *commonReader) time(text string) (open int, rest string, why fault) {
+	if text[0] == '"' {
+		return 0, "", inQuotes
+	}
+	why = noBracketTime
+	for from := 0; ; from = open + 1 {
+		next := strings.IndexByte(text[from:], '[')
+		if next < 0 {
+			return 0, "", why
+		}
+		open = from + next
+		end := open + len(commonLog) + 1
+		if open == 0 || end >= len(text) || text[end] != ']' {
+			continue
+		}
+		if !r.readTime(text[open+1 : end]) {
+			why = badBracketTime
+			continue
+		}
+		if rest = strings.TrimLeft(text[end+1:], " "); rest != "" && rest[0] == '"' {
+			return open, rest, noFault
+		}
+		why = noRequest
+	}
+}
+
+// answered reads a request in quotes, and what was answered.
+func (e *Entry) answered(text string) (name, tail string, why fault) {
+	end := requestEnd(text)
 	if end < 0 {
-		return commonName, "no status after the request"
+		return commonName, "", noStatus
 	}
-	request := rest[1:end]
-	name = e.outcome(rest[end+2:])
-	if request == "" || request == "-" {
-		return "", "" // the connection ended without a request
+	request := text[1:end]
+	name, tail = e.outcome(text[end+2:])
+	if request == "" || request == "-" || strings.HasPrefix(request, "- ") {
+		return name, tail, emptyRequest
 	}
 	e.request(unescape(request))
-	return name, ""
+	return name, tail, noFault
 }
 
 // commonLog is the layout of a time in Common Log Format.
 const commonLog = "02/Jan/2006:15:04:05 -0700"
 
-// time reads the text between the brackets. Lines of the same second follow each other.
-func (r *commonReader) time(text string, e *Entry) (ok bool) {
+// readTime reads the text between the brackets. Lines of the same second follow each other.
+func (r *commonReader) readTime(text string) (ok bool) {
 	if text != r.lastText {
 		t, err := time.Parse(commonLog, text)
 		if err != nil {
@@ -78,7 +155,6 @@ func (r *commonReader) time(text string, e *Entry) (ok bool) {
 		}
 		r.lastText, r.lastTime = text, t.UnixMicro()
 	}
-	e.Time = r.lastTime
 	return true
 }
 
@@ -103,30 +179,36 @@ func requestEnd(text string) int {
 	return escaped
 }
 
-// statusFollows reports whether a text begins with a blank, a status and the end of a word.
+// statusFollows reports whether a text begins with a blank, a status and the end of a word. Of a request that was not
+// answered the status is a dash, 0 or -1.
 func statusFollows(text string) bool {
-	if strings.HasPrefix(text, " - ") || text == " -" {
-		return true
+	if len(text) < 2 || text[0] != ' ' {
+		return false
 	}
-	if len(text) < 4 || text[0] != ' ' || number(text[1:4]) < 0 {
+	for _, none := range [...]string{"-", "0", "-1"} {
+		if rest, found := strings.CutPrefix(text[1:], none); found && (rest == "" || rest[0] == ' ') {
+			return rest != "" || none == "-"
+		}
+	}
+	if len(text) < 4 || number(text[1:4]) < 0 {
 		return false
 	}
 	return len(text) == 4 || text[4] == ' '
 }
 
-// outcome reads the fields after the request, and returns the name of the format that has them.
-func (e *Entry) outcome(text string) (name string) {
+// outcome reads the fields after the request, and returns the name of the format that has them, and what follows.
+func (e *Entry) outcome(text string) (name, tail string) {
 	status, text, _ := strings.Cut(text, " ")
 	size, text, _ := strings.Cut(text, " ")
 	e.Status = max(0, number(status)) // a dash is 0
 	e.Size = length(size)
 	if text == "" || text[0] != '"' {
-		return commonName
+		return commonName, text
 	}
 	referer, text := quoted(text)
-	agent, _ := quoted(strings.TrimPrefix(text, " "))
+	agent, text := quoted(strings.TrimPrefix(text, " "))
 	e.referer, e.agent = noneIfDash(referer), noneIfDash(agent)
-	return combinedName
+	return combinedName, text
 }
 
 // number reads three digits of a status, or -1.
@@ -154,7 +236,29 @@ func (e *Entry) request(line string) {
 		e.URI = line
 		return
 	}
-	e.Method, e.URI = method, strings.TrimSpace(uri)
+	e.Method = method
+	e.setURI(strings.TrimSpace(uri))
+}
+
+// setURI sets the URI. The host of an absolute URL is the request's, as for a server that gets one.
+func (e *Entry) setURI(uri string) {
+	e.URI = uri
+	if uri == "" || uri[0]|0x20 != 'h' {
+		return
+	}
+	scheme, rest, _ := strings.Cut(uri, "://")
+	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
+		return
+	}
+	end := strings.IndexAny(rest, "/?#*")
+	if end < 0 {
+		end = len(rest)
+	}
+	host := rest[:end]
+	e.Host, e.TLS, e.schemeless, e.absolute = host[strings.LastIndexByte(host, '@')+1:], scheme == "https", scheme == "http", true
+	if e.URI = rest[end:]; e.URI == "" || e.URI[0] != '/' && e.URI != "*" {
+		e.URI = "/" + e.URI
+	}
 }
 
 // isMethod reports whether a word may be a method: letters, and signs as in VERSION-CONTROL.

@@ -38,16 +38,28 @@ func TestCommonReader(t *testing.T) {
 		{"Combined with dashes", start + `"GET / HTTP/1.1" 200 1 "-" "-"`, combinedName, "1.2.3.4||GET / HTTP/1.1|200 1"},
 		{"Combined without the last quote", start + `"GET / HTTP/1.1" 200 1 "-" "Mozilla`, combinedName, "1.2.3.4||GET / HTTP/1.1|200 1||Mozilla"},
 		{"a byte order mark", "\ufeff" + start + `"GET / HTTP/1.1" 200 12`, commonName, "1.2.3.4||GET / HTTP/1.1|200 12"},
-		{"an empty request", start + `"" 408 0`, "", ""},
-		{"no request", start + `"-" 408 0`, "", ""},
+		{"a bracket in the user", `1.2.3.4 - bob [01/Jan/2020 [15/Jun/2025:15:06:40 +0000] "GET / HTTP/1.1" 200 1`, commonName, "1.2.3.4|bob [01/Jan/2020|GET / HTTP/1.1|200 1"},
+		{"a time in the user", `1.2.3.4 - a [01/Jan/2020:00:00:00 +0000] \"GET /b HTTP/1.1\" 200 5 [15/Jun/2025:15:06:40 +0000] "GET / HTTP/1.1" 200 1`,
+			commonName, `1.2.3.4|a [01/Jan/2020:00:00:00 +0000] \"GET /b HTTP/1.1\" 200 5|GET / HTTP/1.1|200 1`},
+		{"status 0", start + `"GET / HTTP/1.1" 0 0`, commonName, "1.2.3.4||GET / HTTP/1.1|0 0"},
+		{"status -1", start + `"GET / HTTP/1.1" -1 0 "-" "x"`, combinedName, "1.2.3.4||GET / HTTP/1.1|0 0||x"},
+		{"a port", `1.2.3.4:4711 - - [15/Jun/2025:15:06:40 +0000] "GET / HTTP/1.1" 200 1`, commonName, "1.2.3.4||GET / HTTP/1.1|200 1"},
+		{"an IPv4 address in IPv6", `::ffff:1.2.3.4 - - [15/Jun/2025:15:06:40 +0000] "GET / HTTP/1.1" 200 1`, commonName, "1.2.3.4||GET / HTTP/1.1|200 1"},
+		{"an absolute URL", start + `"GET https://a@site.example:8443/b?c HTTP/1.1" 200 1 "-" "x" extra`, combinedName, "1.2.3.4||GET /b?c HTTP/1.1|200 1||x|site.example:8443"},
+		{"a host first", `site.example:80 1.2.3.4 - bob [15/Jun/2025:15:06:40 +0000] "GET / HTTP/1.1" 200 1`, commonName, "1.2.3.4|bob|GET / HTTP/1.1|200 1|||site.example:80"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			file := fileFormat{options: &Options{}}
 			var got Entry
-			format, reason := file.read(tt.line, &got)
-			assert.FatalIf(t, format != tt.format || reason != "", "%v, %q; want %v", format, reason, tt.format)
-			assert.ErrorIf(t, format != "" && (fieldsOf(&got) != tt.want || got.Time != second || got.Remote != got.Client), "got %+v, want %s", got, tt.want)
+			format, why := file.read(tt.line, &got)
+			assert.FatalIf(t, format != tt.format || why != noFault, "%v, %v; want %v", format, why, tt.format)
+			assert.ErrorIf(t, fieldsOf(&got) != tt.want || got.Time != second || got.Remote != got.Client, "got %+v, want %s", got, tt.want)
 		})
+	}
+	for _, request := range []string{`""`, `"-"`, `"- http://localhost HTTP/1.0"`} {
+		file := fileFormat{options: &Options{}}
+		_, why := file.read(start+request+" 408 0", &Entry{})
+		assert.Equal(t, why, emptyRequest, "fault of %s", request)
 	}
 }
 
@@ -64,8 +76,8 @@ func TestCommonReader_malformed(t *testing.T) {
 	assert.ErrorIf(t, len(lines) != 20, "the log has %d lines", len(lines))
 	for _, line := range lines {
 		file := fileFormat{options: &Options{}}
-		format, reason := file.read(line, &Entry{})
-		assert.ErrorIf(t, reason == "", "%s: is taken for %v", line, format)
+		format, why := file.read(line, &Entry{})
+		assert.ErrorIf(t, why == noFault || why.other, "%s: is taken for %v", line, format)
 	}
 }
 
@@ -85,9 +97,9 @@ func FuzzLine(f *testing.F) {
 		file := fileFormat{options: &Options{TimeLayouts: []string{"01/02/2006 15:04:05", "iso8601"}, Responses: true}}
 		for range 2 {
 			e := &Entry{}
-			format, reason := file.read(text, e)
-			assert.FatalIf(t, format == "" && reason != "", "no format, reason %q", reason)
-			if format == "" || reason != "" {
+			format, why := file.read(text, e)
+			assert.FatalIf(t, format == "" && why != blankLine, "no format, %v", why)
+			if why != noFault {
 				continue
 			}
 			at := time.UnixMicro(e.Time).UTC()
@@ -155,7 +167,7 @@ func benchmarkRead(b *testing.B, text string) {
 		}
 		if _, err := r.Next(); errors.Is(err, io.EOF) {
 			s := r.Summary()
-			assert.FatalIf(b, s.Total().Malformed > 0, "%v", s.Malformed)
+			assert.FatalIf(b, s.Total().Malformed > 0, "%v", s.Skipped)
 			r = nil
 		}
 	}
@@ -167,18 +179,18 @@ func TestFileFormat(t *testing.T) {
 	file := fileFormat{options: &Options{}}
 	for _, tt := range []struct {
 		line, name string
-		format     int // of formats
+		why        fault
 	}{
-		{"  ", "", -1},
-		{"\ufeff" + caddyLine("1750000000.5", "1.2.3.4"), caddyJSONName, 0},
-		{`{"level":"info","ts":1750000000.5,"msg":"serving"}`, "", 0},
-		{clfLine(1, "a"), commonName, 1},
-		{" \t" + strings.TrimSpace(clfLine(1, "a")) + ` "-" "-"`, combinedName, 1},
-		{caddyLine("1750000000.5", "1.2.3.4"), caddyJSONName, 0},
+		{"  ", "", blankLine},
+		{"\ufeff" + caddyLine("1750000000.5", "1.2.3.4"), caddyJSONName, noFault},
+		{`{"level":"info","ts":1750000000.5,"msg":"serving"}`, caddyJSONName, caddyMessage},
+		{`{"level":30,"time":1750000000500,"msg":"serving"}`, caddyJSONName, foreignJSON},
+		{clfLine(1, "a"), commonName, noFault},
+		{" \t" + strings.TrimSpace(clfLine(1, "a")) + ` "-" "-"`, combinedName, noFault},
+		{caddyLine("1750000000.5", "1.2.3.4"), caddyJSONName, noFault},
 	} {
-		name, reason := file.read(strings.TrimSuffix(tt.line, "\n"), &Entry{})
-		assert.ErrorIf(t, name != tt.name || reason != "", "%q is read as %q, %q; want %q", tt.line, name, reason, tt.name)
-		assert.ErrorIf(t, tt.format >= 0 && file.current != file.readers[max(0, tt.format)], "%q is read by %T", tt.line, file.current)
+		name, why := file.read(strings.TrimSuffix(tt.line, "\n"), &Entry{})
+		assert.ErrorIf(t, name != tt.name || why != tt.why, "%q is read as %q, %v; want %q, %v", tt.line, name, why, tt.name, tt.why)
 	}
 	page := string(assert.NoError(os.ReadFile("../../../docs/replay.md"))(t))
 	assert.ErrorIf(t, !strings.Contains(page, "Logs are "+FormatNames()+", plain"), "docs/replay.md does not name %s", FormatNames())

@@ -9,13 +9,16 @@ import (
 // longestRequest is the longest plausible duration. A longer one counts as unknown.
 const longestRequest = 7 * 24 * time.Hour
 
-// durationUnit returns the unit of numbers in a duration_format of Caddy: seconds unless it names another.
+// durationUnit returns the unit of numbers in a duration_format of Caddy: seconds unless it names another; 0 for texts,
+// which need none.
 func durationUnit(format string) time.Duration {
 	switch format {
 	case "ms", "milli", "millis":
 		return time.Millisecond
 	case "ns", "nano", "nanos":
 		return time.Nanosecond
+	case "string":
+		return 0
 	}
 	return time.Second
 }

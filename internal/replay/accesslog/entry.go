@@ -15,8 +15,8 @@ type Entry struct {
 	// log has no duration, as in Common and Combined Log Format.
 	Ends int64
 
-	// Client is an address or a host name: Caddy's client_ip, or else its remote_ip; the first field of the
-	// Common Log Format. It is empty if the log has none, see Summary.NoClient.
+	// Client is an address or a host name: Caddy's client_ip, or else its remote_ip; in other formats that of the place
+	// which was decided for the file. An address has no port. It is empty if the log has none, see Summary.NoClient.
 	Client string
 
 	// Remote is the peer of the connection, which may be a proxy.
@@ -28,7 +28,7 @@ type Entry struct {
 	// Method is empty if the request line has none, as in some attacks.
 	Method string
 
-	// Host is empty in Common and Combined Log Format.
+	// Host is empty in Common and Combined Log Format, unless the URL is absolute.
 	Host string
 
 	// URI is the path and query, or a whole request line without a method.
@@ -37,8 +37,8 @@ type Entry struct {
 	// Proto is the protocol, such as HTTP/1.1; empty if the log has none.
 	Proto string
 
-	// Header holds the request's header fields in the log: all in Caddy's JSON, Referer and User-Agent in
-	// Combined Log Format; nil without any.
+	// Header holds the request's header fields in the log: all in Caddy's JSON, in other formats Referer, User-Agent and
+	// X-Forwarded-For where they have these; nil without any.
 	Header http.Header
 
 	// TLS is true if the request came encrypted, according to Caddy's JSON.
@@ -50,16 +50,27 @@ type Entry struct {
 	// Size is the number of bytes of the response's body; 0 if the log has none.
 	Size int64
 
-	headers  string // the header as JSON, until Next returns the entry
-	referer  string
-	agent    string
-	response string // the response's header as JSON
-	bytes    int    // of text that the entry keeps in memory
-	file     int    // its index among the files
-	line     int64  // its number in the file, from 1
-	peer     bool   // Client is Remote, because the log has no client
-	zoneless bool   // its time has no offset from UTC
+	headers   string // the header as JSON, until Next returns the entry
+	referer   string
+	agent     string
+	forwarded string   // X-Forwarded-For
+	more      []string // further fields of the header, name and value by turns
+	response  string   // the response's header as JSON
+	bytes     int      // of text that the entry keeps in memory
+	file      int      // its index among the files
+	line      int64    // its number in the file, from 1
+
+	clock         Clock // what Time is
+	peer          bool  // Client is Remote, because the log has no client
+	lastForwarded bool  // Client is the last of X-Forwarded-For, because the line has no peer
+	zoneless      bool  // Time has no offset from UTC
+	absolute      bool  // Host is that of an absolute URL
+	hostBehind    bool  // Host stands behind the client
+	schemeless    bool  // the log has the host, and does not tell whether the request came encrypted
 }
+
+// HasScheme reports whether the log tells if the request came encrypted.
+func (e *Entry) HasScheme() bool { return e.Host != "" && !e.schemeless }
 
 // before reports whether an entry precedes another of the same file.
 func (e *Entry) before(other *Entry) bool {

@@ -2,44 +2,140 @@ package accesslog
 
 import "strings"
 
-// fileFormat is the format of one file. It is decided by the first line that is not blank, and again only by a line that
-// it does not recognize, as in files that were joined.
+// fileFormat is the format of one file: what its lines are wrapped in, and how its texts and its JSON are read. Each is
+// decided once, by the first lines of the file; a text or JSON that appears only later decides for itself, as in files
+// that were joined.
 type fileFormat struct {
-	options *Options
-	readers []lineReader // of formats; nil before they are asked
-	current lineReader
+	options   *Options
+	decided   bool
+	envelopes []*opener // the outermost first
+	text      lineReader
+	json      lineReader
 }
 
 // byteOrderMark begins the files of some programs.
 const byteOrderMark = "\ufeff"
 
-// read reads a line into an empty entry, as [lineReader] does.
-func (f *fileFormat) read(text string, e *Entry) (name, reason string) {
-	text = strings.TrimLeft(strings.TrimPrefix(text, byteOrderMark), " \t")
-	if text == "" {
-		return "", ""
-	}
-	if f.current == nil || !f.current.recognizes(text) {
-		f.decide(text)
-	}
-	name, reason = f.current.read(text, e)
-	if reason == "" && name != "" && !plausible(e.Time) {
-		return name, noSuchDay
-	}
-	return name, reason
+// trimLine returns a line without a byte order mark and the blanks before it.
+func trimLine(line string) string {
+	return strings.TrimLeft(strings.TrimPrefix(line, byteOrderMark), " \t")
 }
 
-// decide decides the format by a line.
-func (f *fileFormat) decide(line string) {
-	if f.readers == nil {
-		f.readers = make([]lineReader, len(formats))
+// decide decides by the first lines of a file.
+func (f *fileFormat) decide(lines []string) {
+	f.decided = true
+	lines = nonBlank(lines)
+	const deepest = 3
+	for range deepest {
+		o := findEnvelope(lines)
+		if o == nil {
+			break
+		}
+		f.envelopes = append(f.envelopes, o)
+		lines = nonBlank(o.openAll(lines))
 	}
+	if f.options.Format != nil {
+		f.text = f.options.Format.format.newReader(f.options)
+		f.json = f.text
+		learn(f.text, lines)
+		return
+	}
+	var texts, objects []string
+	for _, line := range lines {
+		if line[0] == '{' {
+			objects = append(objects, line)
+		} else {
+			texts = append(texts, line)
+		}
+	}
+	if len(texts) > 0 {
+		f.text = choose(textFormats, f.options, texts)
+	}
+	if len(objects) > 0 {
+		f.json = choose(jsonFormats, f.options, objects)
+	}
+}
+
+// nonBlank returns the lines that are not blank, trimmed.
+func nonBlank(lines []string) (kept []string) {
+	for _, line := range lines {
+		if line = trimLine(line); line != "" {
+			kept = append(kept, line)
+		}
+	}
+	return kept
+}
+
+// choose returns a reader of the first format that recognizes more than half of the lines that any format does. Without one
+// it is the last, whose faults say what is wrong.
+func choose(formats []format, o *Options, lines []string) lineReader {
+	readers, counts := make([]lineReader, len(formats)), make([]int, len(formats))
+	recognized := 0
 	for i := range formats {
-		if f.readers[i] == nil {
-			f.readers[i] = formats[i].newReader(f.options)
+		readers[i] = formats[i].newReader(o)
+		for _, line := range lines {
+			if readers[i].recognizes(line) {
+				counts[i]++
+			}
 		}
-		if f.current = f.readers[i]; f.current.recognizes(line) {
-			return
+		recognized = max(recognized, counts[i])
+	}
+	chosen := readers[len(readers)-1]
+	for i := range readers {
+		if counts[i]*2 > recognized {
+			chosen = readers[i]
+			break
 		}
 	}
+	learn(chosen, lines)
+	return chosen
+}
+
+// learn shows the first lines of a file to a reader that wants to see them.
+func learn(r lineReader, lines []string) {
+	if l, ok := r.(learner); ok {
+		l.learn(lines)
+	}
+}
+
+// read reads a line into an empty entry, as [lineReader] does.
+func (f *fileFormat) read(text string, e *Entry) (name string, why fault) {
+	text = trimLine(text)
+	for _, o := range f.envelopes {
+		if text == "" {
+			break
+		}
+		if text, why = o.unwrap(text); why != noFault {
+			return o.called, why
+		}
+		text = trimLine(text)
+	}
+	if text == "" {
+		return "", blankLine
+	}
+	name, why = f.readerOf(text).read(text, e)
+	if why == noFault && !plausible(e.Time) {
+		return name, noSuchDay
+	}
+	return name, why
+}
+
+// readerOf returns the reader of a text or of JSON.
+func (f *fileFormat) readerOf(line string) lineReader {
+	kind, formats := &f.text, textFormats
+	if line[0] == '{' {
+		kind, formats = &f.json, jsonFormats
+	}
+	if *kind == nil {
+		*kind = choose(formats, f.options, []string{line})
+	}
+	return *kind
+}
+
+// clientPlace says where the lines have the client, as far as they were decided to be texts.
+func (f *fileFormat) clientPlace() string {
+	if p, ok := f.text.(placer); ok {
+		return p.clientPlace()
+	}
+	return ""
 }

@@ -14,6 +14,12 @@ func (e *Entry) fillHeader() {
 	if e.agent != "" {
 		header["User-Agent"] = []string{e.agent}
 	}
+	for i := 0; i+1 < len(e.more); i += 2 {
+		header[e.more[i]] = []string{e.more[i+1]}
+	}
+	if e.forwarded != "" {
+		header["X-Forwarded-For"] = []string{e.forwarded}
+	}
 	if len(header) > 0 {
 		e.Header = header
 	}

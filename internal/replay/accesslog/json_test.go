@@ -57,14 +57,14 @@ func TestReader_time_formats(t *testing.T) {
 			line := encode(t, c, 1500*time.Millisecond)
 			entries, s := readTimed(t, line+line, layouts...)
 			assert.ErrorIf(t, len(entries) != 2 || entries[0].Time != second-lost || entries[1].Time != second-lost,
-				"%s: %+v %v", line, entries, s.Malformed)
+				"%s: %+v %v", line, entries, s.Skipped)
 		}
 	}
 }
 
 func TestReader_Caddy_JSON(t *testing.T) {
 	entries, s := readText(t, caddyLine("1750000000.5", "2001:db8::1"))
-	assert.FatalIf(t, len(entries) != 1 || s.Files[0].Formats[caddyJSONName] != 1, "%v", s.Malformed)
+	assert.FatalIf(t, len(entries) != 1 || s.Files[0].Formats[caddyJSONName] != 1, "%v", s.Skipped)
 	e := entries[0]
 	want := "2001:db8::1||GET /a?b=1 HTTP/1.1|200 2|||example.com"
 	assert.ErrorIf(t, fieldsOf(&e) != want || e.Remote != "10.0.0.1" || e.Time != second, "got %+v", e)
@@ -83,7 +83,7 @@ func TestReader_renamed_keys(t *testing.T) {
 	} {
 		entries, s := readText(t, line)
 		assert.ErrorIf(t, len(entries) != 1 || entries[0].Time != second || entries[0].Client != "1.2.3.4",
-			"%s: %+v %v", name, entries, s.Malformed)
+			"%s: %+v %v", name, entries, s.Skipped)
 	}
 }
 
@@ -119,13 +119,13 @@ func timedLine(at string) string {
 
 func readTimed(t *testing.T, log string, layouts ...string) ([]Entry, Summary) {
 	t.Helper()
-	return readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), TimeLayouts: layouts})
+	return readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), TimeLayouts: layouts, AtSecondStart: true})
 }
 
 func TestReader_unreadable_times(t *testing.T) {
 	for _, at := range []string{`"06/15/2025 15:06:40"`, `"05/06/2025 15:06:40"`, `"at noon"`, `null`, `"15:06:40.123"`, `"3:06PM"`, `17`} {
 		entries, s := readTimed(t, timedLine(at), "3:04PM")
-		assert.ErrorIf(t, len(entries) != 0 || len(s.Malformed) != 1 || s.Malformed[0].Reason != noTime, "%s: %+v %+v", at, entries, s.Malformed)
+		assert.ErrorIf(t, len(entries) != 0 || len(s.Skipped) != 1 || s.Skipped[0].Reason != noTime.kind, "%s: %+v %+v", at, entries, s.Skipped)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestSummary_Warnings_zones(t *testing.T) {
 		log := timedLine(tt.time) + clfLine(1, "a")
 		entries, s := readTimed(t, log, append([]string{"wall"}, tt.layout)...)
 		assert.ErrorIf(t, len(entries) != 2 || entries[0].Time/1e6 != second/1e6 || s.Zoneless != tt.zoneless,
-			"%s: %d zoneless, %v, %+v", tt.time, s.Zoneless, entries, s.Malformed)
+			"%s: %d zoneless, %v, %+v", tt.time, s.Zoneless, entries, s.Skipped)
 		warned := strings.Contains(strings.Join(s.Warnings(), "\n"), "1 request with a time without a known zone")
 		assert.ErrorIf(t, warned != (tt.zoneless > 0), "%s: warnings are %q", tt.time, s.Warnings())
 	}
@@ -169,7 +169,7 @@ func TestReader_DurationFormat(t *testing.T) {
 			if strings.HasPrefix(format, "m") {
 				want = ended.Add(-took.Truncate(time.Millisecond)).UnixMicro()
 			}
-			o := Options{Files: []string{"-"}, Stdin: strings.NewReader(line), DurationFormat: format}
+			o := Options{Files: []string{"-"}, Stdin: strings.NewReader(line), DurationFormats: []string{format}}
 			if entries, _ := readAll(t, o); len(entries) != 1 || entries[0].Time != want {
 				t.Errorf("%s: %+v, want the time %d", line, entries, want)
 			}

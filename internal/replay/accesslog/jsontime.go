@@ -10,7 +10,7 @@ import (
 // longestTime is the length of the longest text that may be a time, in bytes.
 const longestTime = 64
 
-const noTime = "no time that can be read; play the log with the configuration that wrote it, which has its time_format"
+var noTime = malformed("no time that can be read; play the log with the configuration that wrote it, which has its time_format")
 
 // caddyLayouts are the layouts of the names that Caddy has for them. Fractions of a second need no layout of their
 // own. The names of numbers have none: the size of a number decides its unit.
@@ -24,7 +24,8 @@ var caddyLayouts = map[string]string{
 // jsonTimes reads the times of one file in JSON.
 type jsonTimes struct {
 	layouts []string
-	last    int // the index of the layout that fitted the last time
+	last    int  // the index of the layout that fitted the last time
+	coarse  bool // the last time was a text without a fraction
 }
 
 // newJSONTimes returns a reader of times in the layouts of a configuration, then in those of Caddy.
@@ -44,6 +45,7 @@ func newJSONTimes(configured []string) jsonTimes {
 
 // read reads a time of any time_format into an entry. A time without an offset is taken for UTC.
 func (t *jsonTimes) read(value string, e *Entry) (ok bool) {
+	t.coarse = false
 	if value == "" || len(value) > longestTime {
 		return false
 	}
@@ -52,17 +54,37 @@ func (t *jsonTimes) read(value string, e *Entry) (ok bool) {
 		return ok
 	}
 	text := unquote(value)
-	for i := range t.layouts {
-		at := (t.last + i) % len(t.layouts)
-		if read, err := time.ParseInLocation(t.layouts[at], text, time.UTC); err == nil && plausible(read.UnixMicro()) {
-			t.last, e.Time = at, read.UnixMicro()
-			e.zoneless = !strings.Contains(t.layouts[at], "-07") && !strings.Contains(t.layouts[at], "Z07")
-			return true
-		}
+	if t.readText(text, e) {
+		t.coarse = !hasFraction(text)
+		return true
 	}
 	e.Time, ok = epoch(text)
 	return ok
 }
+
+// readText reads a time in one of the layouts.
+func (t *jsonTimes) readText(text string, e *Entry) (ok bool) {
+	if len(text) > longestTime {
+		return false
+	}
+	for i := range t.layouts {
+		at := (t.last + i) % len(t.layouts)
+		if read, err := time.ParseInLocation(t.layouts[at], text, time.UTC); err == nil && plausible(read.UnixMicro()) {
+			t.last, e.Time = at, read.UnixMicro()
+			e.zoneless = !hasZone(t.layouts[at])
+			return true
+		}
+	}
+	return false
+}
+
+// hasZone reports whether a layout has an offset from UTC.
+func hasZone(layout string) bool {
+	return strings.Contains(layout, "-07") || strings.Contains(layout, "Z07")
+}
+
+// hasFraction reports whether a time as text has fractions of a second.
+func hasFraction(text string) bool { return strings.ContainsAny(text, ".,") }
 
 // epoch reads a number of seconds, milliseconds, microseconds or nanoseconds since the Unix epoch. Its size
 // decides the unit: the present is a different power of ten in each.

@@ -28,8 +28,16 @@ type Options struct {
 	// others. They come from the time_format of the configuration that wrote the log.
 	TimeLayouts []string
 
-	// DurationFormat is the duration_format of the configuration that wrote the log. Default: seconds.
-	DurationFormat string
+	// DurationFormats are the different duration_formats of the logs of a configuration. Default: seconds. If numbers can
+	// have several units the first lines of a file decide.
+	DurationFormats []string
+
+	// Format is the format of all files; nil finds out that of each.
+	Format *Format
+
+	// AtSecondStart plays requests whose time is in whole seconds at the start of their second. Otherwise those of a second
+	// are spread over it.
+	AtSecondStart bool
 
 	// LongRequests returns also those requests at their start that ran for longer than the window covers, such
 	// as WebSockets, which a log has hours after those that they ran beside. Files are read twice for it. A

@@ -91,7 +91,7 @@ func (r *Reader) openDue() {
 			return
 		}
 		r.waiting = r.waiting[1:]
-		s.report, s.malformed = &r.summary.Files[s.index], r.summary.malformed
+		s.report, s.skipped = &r.summary.Files[s.index], r.summary.skipped
 		if s.file == nil {
 			file, err := os.Open(s.report.Name)
 			if err != nil {
@@ -101,6 +101,10 @@ func (r *Reader) openDue() {
 			s.file = file
 		}
 		s.open(s.file)
+		s.decide()
+		if !r.options.AtSecondStart {
+			s.spread = new(spreader)
+		}
 		if s.fill(r.roomPerFile()); s.window.size() > 0 {
 			heap.Push(&r.open, s)
 		} else {
@@ -131,6 +135,11 @@ func (r *Reader) prepare(e *Entry) {
 		s.NoClient++
 	case e.peer:
 		s.PeerClients++
+	case e.lastForwarded:
+		s.LastForwarded++
+	}
+	if e.clock.moment == unknownMoment {
+		s.UnknownMoment++
 	}
 	if e.zoneless {
 		s.Zoneless++

@@ -37,7 +37,7 @@ func TestReader_real_log(t *testing.T) {
 		{"without the last line end", []byte(strings.TrimSuffix(string(plain), "\n")), "plain"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			entries, s := readAll(t, Options{Files: []string{writeFile(t, "log", tt.content)}})
+			entries, s := readAll(t, Options{Files: []string{writeFile(t, "log", tt.content)}, AtSecondStart: true})
 			if len(entries) != 400 || s.Files[0].Formats[commonName] != 400 || s.Files[0].Packing != tt.packing || len(s.Warnings()) > 0 {
 				t.Fatalf("%d entries of %+v: %v", len(entries), s.Files, s.Warnings())
 			}
@@ -65,8 +65,8 @@ func TestReader_Window(t *testing.T) {
 		{"one too early", []int{9, 1, 2, 3, 4}, 2, "1 2 3 4 9", 0, 0},
 		{"a late one", []int{1, 2, 3, 4, 0, 5}, 2, "1 2 3 0@3 4 5", 1, 3 * time.Second},
 		{"the clock was put back", []int{100, 101, 102, 50, 51, 103}, 2, "100 101 50@101 51@101 102 103", 2, 51 * time.Second},
-		{"backwards, all in the window", []int{5, 4, 3, 2, 1}, 5, "1 2 3 4 5", 0, 0},
-		{"a window of one", []int{2, 1}, 1, "2 1@2", 1, time.Second},
+		{"backwards, all in the window", []int{5, 4, 3, 2, 1}, 8, "1 2 3 4 5", 0, 0},
+		{"a window of one", []int{2, 1}, 1, "2 1@2", 1, 750 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log strings.Builder
@@ -244,7 +244,7 @@ func readAll(t testing.TB, o Options) ([]Entry, Summary) {
 
 func readText(t testing.TB, text string) ([]Entry, Summary) {
 	t.Helper()
-	return readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(text)})
+	return readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(text), AtSecondStart: true})
 }
 
 // paths are the URIs in the order in which they came, with their seconds where that is another.

@@ -17,20 +17,23 @@ import (
 // memory as a whole.
 const maxLine = 1 << 20
 
+var tooLongLine = malformed("longer than 1 MiB")
+
 // source is one of the files, before it is opened and then.
 type source struct {
-	index     int   // among the files
-	begins    int64 // the time of its first entry
-	format    fileFormat
-	timed     bool // a request had a duration
-	report    *FileReport
-	malformed func(f *FileReport, reason, text string) // called for each
-	long      map[int64]bool                           // lines whose requests [Reader.readAhead] has kept
+	index   int   // among the files
+	begins  int64 // the time of its first entry
+	format  fileFormat
+	timed   bool // a request had a duration
+	report  *FileReport
+	skipped func(f *FileReport, why fault, text string) // called for each line that is no request
+	long    map[int64]bool                              // lines whose requests [Reader.readAhead] has kept
 
 	file   io.ReadCloser // before it is opened, only what cannot be opened twice, such as a pipe
 	text   io.ReadCloser
 	lines  *bufio.Reader
 	window window
+	spread *spreader // of times in whole seconds; nil to leave them
 	done   bool
 }
 
@@ -62,15 +65,16 @@ func newSource(index int, name string, o *Options) (*source, error) {
 // earliest. It decides when the file is opened: of a year of daily logs only one or two are open at a time. The
 // format keeps its state from these lines.
 func (s *source) findBeginning(name string) error {
-	const most, mostBytes = 1000, 1 << 20
+	const mostBytes = 1 << 20
 	file, err := os.Open(name)
 	if err != nil {
 		return err
 	}
-	first := source{format: s.format, report: &FileReport{Name: name}, malformed: func(*FileReport, string, string) {}, file: file}
+	first := source{format: s.format, report: &FileReport{Name: name}, skipped: func(*FileReport, fault, string) {}, file: file}
 	first.open(io.LimitReader(file, mostBytes))
 	defer first.close()
-	for !first.done && first.report.Lines < most && first.window.bytes < mostBytes {
+	first.decide()
+	for !first.done && first.report.Lines < maxSample && first.window.bytes < mostBytes {
 		first.step()
 	}
 	if s.format, s.timed = first.format, first.timed; first.window.size() > 0 {
@@ -88,6 +92,29 @@ func (s *source) open(packed io.Reader) {
 		return
 	}
 	s.text, s.lines = text, bufio.NewReaderSize(text, maxLine+2)
+}
+
+// maxSample is the number of the first lines of a file that decide its format, in lines.
+const maxSample = 1000
+
+// decide decides the format by the first lines, at most a million bytes, which are read again afterwards.
+func (s *source) decide() {
+	if s.done || s.format.decided {
+		return
+	}
+	text, _ := s.lines.Peek(maxLine) // an error comes again when the lines are read
+	var lines []string
+	for len(text) > 0 && len(lines) < maxSample {
+		line, rest, whole := bytes.Cut(text, []byte("\n"))
+		if !whole && len(lines) > 0 && len(text) >= maxLine/2 {
+			break // the line goes on
+		}
+		lines, text = append(lines, string(bytes.TrimSuffix(line, []byte("\r")))), rest
+	}
+	s.format.decide(lines)
+	if s.text != nil {
+		s.report.Client = s.format.clientPlace()
+	}
 }
 
 // fail ends the source. The entries in its window stay.
@@ -111,10 +138,34 @@ func (s *source) close() {
 	}
 }
 
-// fill reads until the window holds so many entries or bytes.
+// fill reads until the window holds so many entries or bytes; half of them while others wait to be spread.
 func (s *source) fill(entries, bytes int) {
-	for !s.done && (s.window.size() == 0 || s.window.size() < entries && s.window.bytes < bytes) {
+	for !s.done {
+		room := 1
+		if s.spread != nil && s.spread.size > 0 {
+			room = 2
+		}
+		if size := s.window.size(); size > 0 && (size >= entries/room || s.window.bytes >= bytes/room) {
+			return
+		}
 		s.step()
+		s.spreadSeconds(entries/2, bytes/2)
+	}
+}
+
+// spreadSeconds moves requests into the window whose seconds are over: those that do not fit the same room.
+func (s *source) spreadSeconds(entries, bytes int) {
+	for s.spread != nil && s.spread.size > 0 && (s.done || s.spread.size > entries || s.spread.bytes > bytes) {
+		for _, e := range s.spread.pop(s.done) {
+			s.keep(e)
+		}
+	}
+}
+
+// keep puts an entry into the window, unless [Reader.readAhead] has kept it.
+func (s *source) keep(e *Entry) {
+	if !s.long[e.line] {
+		s.window.push(e)
 	}
 }
 
@@ -130,24 +181,25 @@ func (s *source) step() {
 	if s.report.First == "" {
 		s.report.First = display.EscapeShort(strings.TrimSpace(strings.TrimPrefix(copied, byteOrderMark)), shownText)
 	}
-	name, reason := "", "longer than 1 MiB"
+	name, why := "", tooLongLine
 	if !tooLong {
-		name, reason = s.format.read(copied, e)
+		name, why = s.format.read(copied, e)
 	}
-	if reason != "" {
-		s.report.Malformed++
-		s.malformed(s.report, reason, copied)
+	if why != noFault {
+		s.report.countSkipped(why)
+		s.skipped(s.report, why, copied)
 		return
 	}
-	if name == "" {
-		s.report.Other++
-		return
+	if s.report.countFormat(name); s.report.Clock == nil {
+		clock := e.clock
+		s.report.Clock = &clock
 	}
-	s.report.countFormat(name)
 	s.timed = s.timed || e.Ends != 0
-	if !s.long[e.line] {
-		e.bytes = len(copied)
-		s.window.push(e)
+	e.bytes = len(copied)
+	if s.spread != nil && e.clock.coarse {
+		s.spread.push(e)
+	} else {
+		s.keep(e)
 	}
 }
 

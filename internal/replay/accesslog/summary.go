@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// shownMalformed is the number of malformed lines that are shown.
-	shownMalformed = 5
+	// maxKinds bounds the kinds of lines that are told apart.
+	maxKinds = 64
 
 	// shownText is the length of the part of each that is shown, in characters.
 	shownText = 120
@@ -50,18 +50,29 @@ type Summary struct {
 	// client_ip or user_id.
 	Redacted map[string]int64
 
-	// Malformed are the first malformed lines, five at most.
-	Malformed []Malformed
+	// LastForwarded is how many of them have no peer in their line, and so have the last address of X-Forwarded-For as
+	// client.
+	LastForwarded int64
+
+	// UnknownMoment is how many of them have a time of which the format does not tell whether it is the start or the end.
+	UnknownMoment int64
+
+	// Skipped are the kinds of lines that are no requests, in the order in which they came.
+	Skipped []Skipped
 
 	// Files are the logs in the order in which they were named.
 	Files []FileReport
 }
 
-// Malformed is a line that cannot be read. It is safe on a terminal.
-type Malformed struct {
+// Skipped is a kind of lines that are no requests, with the first of them. It is safe on a terminal.
+type Skipped struct {
 	Where  string `json:"where"` // file:line
 	Reason string `json:"reason"`
-	Text   string `json:"text"` // shortened
+	Text   string `json:"text"`  // shortened; of JSON its keys
+	Lines  int64  `json:"lines"` // of this kind
+
+	// Other is true for well-formed lines that say something else than a request; others cannot be read.
+	Other bool `json:"-"`
 }
 
 // FileReport describes one file.
@@ -83,6 +94,12 @@ type FileReport struct {
 	// Other is the number of well-formed lines without a request: blank lines, other messages of a server, and
 	// connections that sent no request.
 	Other int64
+
+	// Client says where lines have the client, if that was decided by the first lines; otherwise it is empty.
+	Client string
+
+	// Clock is what the time of the first request is; nil without one.
+	Clock *Clock
 
 	// First is the beginning of the first line that is not blank, safe on a terminal.
 	First string
@@ -113,6 +130,14 @@ func (f *FileReport) countFormat(name string) {
 	f.Formats[name]++
 }
 
+func (f *FileReport) countSkipped(why fault) {
+	if why.other {
+		f.Other++
+	} else {
+		f.Malformed++
+	}
+}
+
 // Fault returns what is wrong with a file: [FileReport.Err], or that none of its lines is a request. A file without
 // any text has no fault: a rotation leaves such logs behind.
 func (f *FileReport) Fault() error {
@@ -125,7 +150,7 @@ func (f *FileReport) Fault() error {
 // Summary returns the summary so far. The lines include the entries in the window.
 func (r *Reader) Summary() Summary {
 	s := r.summary
-	s.Malformed, s.Files, s.Redacted = slices.Clone(s.Malformed), slices.Clone(s.Files), maps.Clone(s.Redacted)
+	s.Skipped, s.Files, s.Redacted = slices.Clone(s.Skipped), slices.Clone(s.Files), maps.Clone(s.Redacted)
 	for i := range s.Files {
 		s.Files[i].Formats = maps.Clone(s.Files[i].Formats)
 	}
@@ -143,12 +168,32 @@ func (s *Summary) Total() FileReport {
 	return total
 }
 
-// malformed keeps the last line that was read of a file, if it is one of the first.
-func (s *Summary) malformed(f *FileReport, reason, text string) {
-	if len(s.Malformed) < shownMalformed {
-		where := display.EscapeShort(f.Name, 200) + ":" + strconv.FormatInt(f.Lines, 10)
-		s.Malformed = append(s.Malformed, Malformed{Where: where, Reason: reason, Text: display.EscapeShort(text, shownText)})
+// skipped counts the last line that was read of a file, and keeps the first of each kind.
+func (s *Summary) skipped(f *FileReport, why fault, text string) {
+	for i := range s.Skipped {
+		if s.Skipped[i].Reason == why.kind {
+			s.Skipped[i].Lines++
+			return
+		}
 	}
+	if len(s.Skipped) >= maxKinds || why == blankLine {
+		return
+	}
+	if why == foreignJSON {
+		text = "keys " + keysOf(text)
+	}
+	where := display.EscapeShort(f.Name, 200) + ":" + strconv.FormatInt(f.Lines, 10)
+	s.Skipped = append(s.Skipped, Skipped{Where: where, Reason: why.kind, Text: display.EscapeShort(text, shownText), Lines: 1, Other: why.other})
+}
+
+// keysOf returns the keys of an object, as many as a shown text can have.
+func keysOf(object string) string {
+	var keys []string
+	m := members{text: object}
+	for length := 0; length < shownText && m.next(); length += len(m.key) {
+		keys = append(keys, m.key)
+	}
+	return strings.Join(keys, ", ")
 }
 
 // countRedacted counts the values that Caddy or a filter has replaced in an entry.

@@ -25,6 +25,10 @@ func (s *Summary) Warnings(used ...string) []string {
 	if s.PeerClients > 0 {
 		warn("%s without client_ip: the peer of the connection counts as the client, also if it is a proxy", display.Counted(s.PeerClients, "request"))
 	}
+	if s.LastForwarded > 0 {
+		warn("%s without the peer of the connection in the line: the last address of X-Forwarded-For counts as the client",
+			display.Counted(s.LastForwarded, "request"))
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Redacted)) {
 		if name != clientIP && !slices.ContainsFunc(used, func(u string) bool { return strings.EqualFold(u, name) }) {
 			continue

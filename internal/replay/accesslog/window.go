@@ -2,30 +2,50 @@ package accesslog
 
 import "container/heap"
 
-// window sorts a stream that is nearly sorted: pop returns the earliest of its entries.
+// window sorts a stream that is nearly sorted: pop returns the earliest of its entries. Those that come in order wait in a
+// queue, the others in a heap.
 type window struct {
-	entries entryHeap
-	bytes   int // of text
+	queue []*Entry // in order
+	heap  entryHeap
+	bytes int // of text
 }
 
-func (w *window) size() int { return len(w.entries) }
+func (w *window) size() int { return len(w.queue) + len(w.heap) }
 
 func (w *window) push(e *Entry) {
-	heap.Push(&w.entries, e)
+	if last := len(w.queue) - 1; last < 0 || !e.before(w.queue[last]) {
+		w.queue = append(w.queue, e)
+	} else {
+		heap.Push(&w.heap, e)
+	}
 	w.bytes += e.bytes
+}
+
+// queueFirst reports whether the earliest entry is in the queue. The window must not be empty.
+func (w *window) queueFirst() bool {
+	return len(w.heap) == 0 || len(w.queue) > 0 && !w.heap[0].before(w.queue[0])
 }
 
 // first returns the earliest entry; nil without one.
 func (w *window) first() *Entry {
-	if len(w.entries) == 0 {
+	switch {
+	case w.size() == 0:
 		return nil
+	case w.queueFirst():
+		return w.queue[0]
 	}
-	return w.entries[0]
+	return w.heap[0]
 }
 
 // pop removes and returns the first entry. The window must not be empty.
-func (w *window) pop() *Entry {
-	e, _ := heap.Pop(&w.entries).(*Entry)
+func (w *window) pop() (e *Entry) {
+	if w.queueFirst() {
+		e = w.queue[0]
+		w.queue[0] = nil
+		w.queue = w.queue[1:] // append moves the rest to new memory when this is used up
+	} else {
+		e, _ = heap.Pop(&w.heap).(*Entry)
+	}
 	w.bytes -= e.bytes
 	return e
 }

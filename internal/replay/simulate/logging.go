@@ -24,9 +24,8 @@ type logEncoder struct {
 }
 
 // options returns how to read the logs. A configuration may have several logs, and does not say which of them a file is.
-// Each time_format is tried on each file. A duration_format is used only if all logs that name one name the same.
+// Each time_format and duration_format is tried on each file.
 func (c *loggingConfig) options() (o accesslog.Options) {
-	var durations []string
 	for _, name := range slices.Sorted(maps.Keys(c.Logs)) {
 		var encoder logEncoder
 		if json.Unmarshal(c.Logs[name].Encoder, &encoder) != nil {
@@ -37,12 +36,9 @@ func (c *loggingConfig) options() (o accesslog.Options) {
 				o.TimeLayouts = routetrace.AppendNew(o.TimeLayouts, e.TimeFormat)
 			}
 			if e.DurationFormat != "" {
-				durations = routetrace.AppendNew(durations, e.DurationFormat)
+				o.DurationFormats = routetrace.AppendNew(o.DurationFormats, e.DurationFormat)
 			}
 		}
-	}
-	if len(durations) == 1 {
-		o.DurationFormat = durations[0]
 	}
 	return o
 }

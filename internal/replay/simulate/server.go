@@ -65,7 +65,7 @@ func (s *Simulation) serversOf(e *accesslog.Entry, host string) []*simServer {
 	case port != "":
 	case e.TLS:
 		port = s.schemes.https
-	case e.Host != "": // so it is Caddy's log, which would tell of TLS
+	case e.HasScheme():
 		port = s.schemes.http
 	}
 	if known := s.ports[port]; len(known) > 0 {
