@@ -108,20 +108,32 @@ func (r *recorder) Play(e *accesslog.Entry) *replay.Verdict {
 // loggedVisit is a request of the log as the test reads it by itself.
 type loggedVisit struct {
 	client string
-	at     int64 // seconds
+	at     int64 // microseconds
 }
 
 var commonLog = regexp.MustCompile(`^(\S+) \S+ \S+ \[([^\]]+)\] ".*" \d+ \S+$`)
 
-// visits reads the log, whose lines are in order.
+// visits reads the log, whose lines are in order, and spreads those of a second over it.
 func visits(t *testing.T) (list []loggedVisit) {
 	t.Helper()
 	lines := bufio.NewScanner(openNASA(t))
+	first := map[int64]int{} // index of each second
 	for lines.Scan() {
 		found := commonLog.FindStringSubmatch(lines.Text())
 		assert.FatalIf(t, found == nil, "the test cannot read %q", lines.Text())
 		at := assert.NoError(time.Parse("02/Jan/2006:15:04:05 -0700", found[2]))(t)
+		if _, known := first[at.Unix()]; !known {
+			first[at.Unix()] = len(list)
+		}
 		list = append(list, loggedVisit{found[1], at.Unix()})
+	}
+	count := map[int64]int64{}
+	for _, v := range list {
+		count[v.at]++
+	}
+	for i, v := range list {
+		k := count[v.at]
+		list[i].at = v.at*1e6 + (2*int64(i-first[v.at])+1)*1e6/(2*k)
 	}
 	return list
 }
@@ -168,8 +180,8 @@ func TestReplay_decides_a_real_log_as_others_would(t *testing.T) {
 	list := visits(t)
 	for _, limit := range []int{3, 10, 15} {
 		for algorithm, passes := range map[string]func(loggedVisit) bool{
-			"sliding_window_log":     byLog(limit, 60),
-			"sliding_window_counter": byCounter(int64(limit), 60),
+			"sliding_window_log":     byLog(limit, 60e6),
+			"sliding_window_counter": byCounter(int64(limit), 60e6),
 		} {
 			t.Run(fmt.Sprint(algorithm, "/", limit), func(t *testing.T) {
 				recorded := &recorder{Simulation: simulateCaddyfile(t, nasaSite(strconv.Itoa(limit)+" 1m", algorithm))}

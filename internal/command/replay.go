@@ -89,7 +89,16 @@ func (h Host) runReplay(i *invocation) error {
 	if err := checkReport(i.flag("report")); err != nil {
 		return err
 	}
+	var second Simulation
+	options.Again = func() (replay.Engine, error) {
+		var err error
+		second, err = h.simulation(i)
+		return second, err
+	}
 	result, err := replay.Run(log, simulation, options)
+	if second != nil {
+		second.Close()
+	}
 	if err != nil {
 		return err
 	}

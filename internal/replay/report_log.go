@@ -12,11 +12,13 @@ import (
 // reportLog is the part of the report about the files that were read.
 type reportLog struct {
 	Lede          string
+	Readings      []string
 	Files, Broken *reportTable
+	Others        *reportTable
 }
 
 func newReportLog(l LogReport) reportLog {
-	page := reportLog{Lede: logSentence(l)}
+	page := reportLog{Lede: logSentence(l), Readings: sayNames(l.readings())}
 	page.Files = tableOf("Files that were read",
 		[]reportColumn{{"File", keys}, {"Format", words}, {"Lines", numbers}, {"Error", keys}},
 		l.Files, func(f FileReport) []string {
@@ -25,12 +27,16 @@ func newReportLog(l LogReport) reportLog {
 	if slices.ContainsFunc(l.Files, func(f FileReport) bool { return hasFault(f) && !f.Unread() }) {
 		page.Files.Note = "The lines of a file before its error count."
 	}
-	page.Broken = tableOf("The first lines that could not be read",
-		[]reportColumn{{"Where", keys}, {"Reason", keys}, {"Text", keys}},
-		l.MalformedExamples, func(m accesslog.Skipped) []string {
-			return []string{sayName(m.Where), sayName(m.Reason), sayName(m.Text)}
-		})
+	page.Broken = skippedTable("The first lines of kinds that could not be read", l.MalformedExamples)
+	page.Others = skippedTable("The first lines of kinds that are no requests", l.OtherExamples)
 	return page
+}
+
+func skippedTable(caption string, examples []accesslog.Skipped) *reportTable {
+	return tableOf(caption, []reportColumn{{"Where", keys}, {"Kind", keys}, {"Lines", numbers}, {"Text", keys}},
+		examples, func(m accesslog.Skipped) []string {
+			return []string{sayName(m.Where), sayName(m.Reason), display.Count(m.Lines), sayName(m.Text)}
+		})
 }
 
 func hasFault(f FileReport) bool { return f.Error != "" }

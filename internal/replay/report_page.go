@@ -9,6 +9,7 @@ import (
 
 // reportPage is the data of the report's template. All its text is printable, and none is HTML.
 type reportPage struct {
+	NoAddresses       string // before all numbers
 	Headline, Busiest string
 	KeyValues         []reportKeyValue
 	Warnings          []string
@@ -21,6 +22,7 @@ type reportPage struct {
 
 func newReportPage(r *Result) reportPage {
 	page := reportPage{
+		NoAddresses: sentenceOf(r.NoAddresses.sentence()),
 		Headline:    headline(r),
 		KeyValues:   skippedRequests(r),
 		Warnings:    reportWarnings(r),
@@ -56,7 +58,15 @@ func headline(r *Result) string {
 		return of + "none would have been refused."
 	}
 	return of + fmt.Sprintf("%s (%s) would have been refused, %s (%s) affected.",
-		display.Count(r.Denied), sayPercent(r.Denied, r.Requests), sayCounted(r.ClientsDenied, "client"), sayPercent(r.ClientsDenied, r.Clients))
+		deniedText(display.Count(r.Denied), r.DeniedOff), sayPercent(r.Denied, r.Requests), sayCounted(r.ClientsDenied, "client"), sayPercent(r.ClientsDenied, r.Clients))
+}
+
+// sentenceOf ends a text that is not empty.
+func sentenceOf(text string) string {
+	if text == "" {
+		return ""
+	}
+	return text + "."
 }
 
 // skippedRequests returns the numbers of requests that no limit has decided, if there are any.

@@ -40,7 +40,7 @@ func policySentence(p PolicyResult) string {
 	if p.Denied == 0 {
 		return text + "It would have refused none of them."
 	}
-	return text + fmt.Sprintf("It would have refused %s (%s) and affected %s (%s).", display.Count(p.Denied), sayPercent(p.Denied, p.Requests),
+	return text + fmt.Sprintf("It would have refused %s (%s) and affected %s (%s).", deniedText(display.Count(p.Denied), p.DeniedOff), sayPercent(p.Denied, p.Requests),
 		sayCounted(p.ClientsDenied, "client"), sayPercent(p.ClientsDenied, p.Clients))
 }
 

@@ -20,6 +20,13 @@ type Result struct {
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
 
+	// DeniedOff is how far Denied may be off, because the log has times in whole seconds: the difference to all requests at
+	// the start of their second. It is 0 where times are exact, or windows so long that it does not matter.
+	DeniedOff int64 `json:"denied_off,omitempty"`
+
+	// NoAddresses are the clients that are no addresses.
+	NoAddresses NoAddresses `json:"no_addresses"`
+
 	// Clients counts the addresses or host names, ClientsDenied those that were refused at least once.
 	Clients       int `json:"clients"`
 	ClientsDenied int `json:"clients_denied"`
@@ -58,6 +65,13 @@ type Result struct {
 	Warnings []string `json:"warnings"`
 }
 
+// NoAddresses counts clients that are no addresses, such as host names, and shows three of them: they may be something else
+// than clients, if lines were not read as they should be.
+type NoAddresses struct {
+	Clients  int      `json:"clients"`
+	Examples []string `json:"examples"`
+}
+
 // Bucket is a minute of the log, or a step of the timeline.
 type Bucket struct {
 	Begins   time.Time `json:"begins"`
@@ -73,6 +87,9 @@ type PolicyResult struct {
 	// if it were no dry run.
 	Requests int64 `json:"requests"`
 	Denied   int64 `json:"denied"`
+
+	// DeniedOff is how far Denied may be off, see [Result.DeniedOff].
+	DeniedOff int64 `json:"denied_off,omitempty"`
 
 	// Units are the units of these requests; nil where each has one and nothing is charged.
 	Units *Units `json:"units,omitempty"`
@@ -118,11 +135,11 @@ type PeakRate struct {
 
 // LogReport describes the logs as far as they were read.
 type LogReport struct {
-	Files             []FileReport          `json:"files"`
-	Lines             int64                 `json:"lines"`
-	Malformed         int64                 `json:"malformed"`
-	Other             int64                 `json:"other"` // lines without a request, such as Caddy's own messages
-	Late              int64                 `json:"late"`  // requests that stood too far behind later ones to be sorted
+	Files     []FileReport `json:"files"`
+	Lines     int64        `json:"lines"`
+	Malformed int64        `json:"malformed"`
+	Other     int64        `json:"other"` // lines without a request, such as Caddy's own messages
+	Late      int64        `json:"late"`  // requests that stood too far behind later ones to be sorted
 
 	// MalformedExamples and OtherExamples are the first lines of different kinds, five of each at most.
 	MalformedExamples []accesslog.Skipped `json:"malformed_examples,omitempty"`

@@ -17,6 +17,10 @@ type Options struct {
 
 	// Suggest, if not nil, receives every request that meets the first policy.
 	Suggest *Suggester
+
+	// Again, if not nil, returns another engine of the same configuration. It plays requests in whole seconds at the start of
+	// their second, where that matters, to tell how far the result may be off.
+	Again func() (Engine, error)
 }
 
 // Run plays a log through an engine and returns the result. Its errors are those of reading, and of limits that cannot be
@@ -28,6 +32,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 		o.Suggest.busiest = o.Worst
 		o.Suggest.leaveOut(&policies[0])
 	}
+	var second *secondStarts
 	for {
 		entry, err := log.Next()
 		if errors.Is(err, io.EOF) {
@@ -36,6 +41,12 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
+		if tally.result.Requests == 0 && o.Again != nil && log.Coarse() && mattersWithinSeconds(policies) {
+			if second, err = newSecondStarts(o.Again, len(policies)); err != nil {
+				return nil, err
+			}
+		}
+		second.play(entry)
 		verdict := engine.Play(entry)
 		tally.add(entry, verdict)
 		if o.Suggest != nil {
@@ -43,6 +54,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 		}
 	}
 	result := tally.finish(o.Worst)
+	second.finish(result)
 	result.Skipped = append([]string{}, engine.Skipped()...) // a list even if empty
 	if o.Suggest != nil {
 		var err error

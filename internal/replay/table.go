@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // WriteTable prints the result for people. The writer keeps the error of writing.
@@ -44,8 +45,11 @@ func (p printer) summary(r *Result) {
 		p.line("no requests")
 		return
 	}
+	if text := r.NoAddresses.sentence(); text != "" {
+		p.w.Print(display.Wrap(text, ""))
+	}
 	p.line("%s of %s, %s to %s", display.Counted(r.Requests, "request"), display.Counted(r.Clients, "client"), minute(r.First), minute(r.Last))
-	p.line("%s denied (%s), of %s (%s)", display.Counted(r.Denied, "request"), display.Percent(r.Denied, r.Requests),
+	p.line("%s denied (%s), of %s (%s)", deniedText(display.Counted(r.Denied, "request"), r.DeniedOff), display.Percent(r.Denied, r.Requests),
 		display.Counted(r.ClientsDenied, "client"), display.Percent(r.ClientsDenied, r.Clients))
 	p.line("peak minute %s: %s, %s denied", minute(r.Peak.Begins), display.Counted(r.Peak.Requests, "request"), display.Count(r.Peak.Denied))
 	for _, other := range []struct {
@@ -66,7 +70,7 @@ func (p printer) policy(r *PolicyResult) {
 	}
 	p.w.Print(display.Wrap(text, "  "))
 	p.line("  %s, %s denied (%s); %s, %s denied (%s)",
-		display.Counted(r.Requests, "request"), display.Count(r.Denied), display.Percent(r.Denied, r.Requests),
+		display.Counted(r.Requests, "request"), deniedText(display.Count(r.Denied), r.DeniedOff), display.Percent(r.Denied, r.Requests),
 		display.Counted(r.Clients, "key"), display.Count(r.ClientsDenied), display.Percent(r.ClientsDenied, r.Clients))
 	if r.Units != nil {
 		p.units(r.Units)
@@ -89,9 +93,11 @@ func (p printer) log(r *Result) {
 	var notes []string
 	if r.Log.Malformed > 0 {
 		notes = append(notes, fmt.Sprintf("%s of %s could not be read, such as", display.Count(r.Log.Malformed), display.Counted(r.Log.Lines, "line")))
-		for _, bad := range r.Log.MalformedExamples {
-			notes = append(notes, fmt.Sprintf("  %s: %s: %s", bad.Where, bad.Reason, bad.Text))
-		}
+		notes = append(notes, exampleNotes(r.Log.MalformedExamples)...)
+	}
+	if len(r.Log.OtherExamples) > 0 {
+		notes = append(notes, fmt.Sprintf("%s of %s are no requests, such as", display.Count(r.Log.Other), display.Counted(r.Log.Lines, "line")))
+		notes = append(notes, exampleNotes(r.Log.OtherExamples)...)
 	}
 	if r.Log.Late > 0 {
 		notes = append(notes, fmt.Sprintf("requests that stood too far behind later ones to be sorted, and were played late: %s (by up to %s)",
@@ -105,6 +111,7 @@ func (p printer) log(r *Result) {
 			notes = append(notes, fault+"; the lines before count")
 		}
 	}
+	notes = append(notes, r.Log.readings()...)
 	if len(r.Skipped) > 0 {
 		notes = append(notes, "skipped, because they need real requests: "+strings.Join(r.Skipped, ", "))
 	}
@@ -117,6 +124,22 @@ func (p printer) log(r *Result) {
 	for _, note := range notes {
 		p.line("%s", note)
 	}
+}
+
+// exampleNotes are the first lines of different kinds, with the number of each.
+func exampleNotes(examples []accesslog.Skipped) (notes []string) {
+	for _, line := range examples {
+		notes = append(notes, fmt.Sprintf("  %s: %s (%s): %s", line.Where, line.Reason, display.Counted(line.Lines, "line"), line.Text))
+	}
+	return notes
+}
+
+// deniedText returns a number of denials with how far it may be off.
+func deniedText(denied string, off int64) string {
+	if off == 0 {
+		return denied
+	}
+	return denied + " ± " + display.Count(off)
 }
 
 func minute(t time.Time) string { return t.Format("2006-01-02 15:04") }

@@ -40,10 +40,23 @@ func TestWriteTable_settings(t *testing.T) {
 
 func TestWriteTable_unread_lines(t *testing.T) {
 	r := &Result{Log: LogReport{
-		Lines: 9, Malformed: 2, Late: 3, LatestBy: 4 * time.Second, MalformedExamples: []accesslog.Skipped{{Where: "a.log:2", Reason: "cut off", Text: "bad text"}},
-		Files: []FileReport{{Name: "b.log.gz", Requests: 7, Error: "unexpected end"}, {Name: "c.json", Error: "no line is a request"}},
+		Lines: 9, Malformed: 2, Late: 3, LatestBy: 4 * time.Second, MalformedExamples: []accesslog.Skipped{{Where: "a.log:2", Reason: "cut off", Text: "bad text", Lines: 2}},
+		Other: 1, OtherExamples: []accesslog.Skipped{{Where: "a.log:3", Reason: "a message", Text: "hello", Lines: 1}},
+		Files: []FileReport{{Name: "b.log.gz", Format: "X", Client: "the second word", Time: "the end of requests", Requests: 7, Error: "unexpected end"}, {Name: "c.json", Error: "no line is a request"}},
 	}, Skipped: []string{"encode", "proxy"}, Warnings: []string{"keys are redacted"}}
-	tableSays(t, r, "skipped, because they need real requests: encode, proxy\n", "warning: keys are redacted\n", "2 of 9 lines could not be read", "a.log:2: cut off: bad text", "played late: 3 (by up to 4s)", "b.log.gz: unexpected end; the lines before count\n", "c.json: no line is a request\n")
+	tableSays(t, r, "skipped, because they need real requests: encode, proxy\n", "warning: keys are redacted\n", "2 of 9 lines could not be read", "a.log:2: cut off (2 lines): bad text",
+		"1 of 9 lines are no requests, such as\n  a.log:3: a message (1 line): hello\n", "read as X, the client is the second word, times are the end of requests\n", "played late: 3 (by up to 4s)", "b.log.gz: unexpected end; the lines before count\n", "c.json: no line is a request\n")
+}
+
+// TestWriteTable_whole_seconds says how far numbers of denials may be off, and which clients are no addresses, before all
+// numbers.
+func TestWriteTable_whole_seconds(t *testing.T) {
+	r := &Result{
+		Requests: 9, Denied: 3, DeniedOff: 2, Clients: 5, ClientsDenied: 1, NoAddresses: NoAddresses{Clients: 4, Examples: []string{"a\x1b", "b", "c"}},
+		Policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(time.Second)}, Requests: 9, Denied: 3, DeniedOff: 1, Clients: 5}},
+	}
+	text := tableSays(t, r, "3 requests ± 2 denied (33.3 %)", "9 requests, 3 ± 1 denied")
+	assert.ErrorIf(t, !strings.HasPrefix(text, "4 clients are no addresses, such as a\\x1b, b, c\n"), "%s", text)
 }
 
 func TestLasted(t *testing.T) {

@@ -162,11 +162,12 @@ func (c *clientTally) add(micros int64, denied bool) {
 // finish returns the result, with so many of the worst keys of each policy.
 func (t *tally) finish(worst int) *Result {
 	r := &t.result
-	r.Clients = len(t.clients)
-	for _, denied := range t.clients {
+	r.Clients, r.NoAddresses.Examples = len(t.clients), []string{}
+	for client, denied := range t.clients {
 		if denied {
 			r.ClientsDenied++
 		}
+		r.NoAddresses.add(client)
 	}
 	r.Timeline, r.Step = t.timeline.buckets(0), steps[t.timeline.step]
 	for i := range t.policies {
@@ -175,6 +176,20 @@ func (t *tally) finish(worst int) *Result {
 		r.Policies = append(r.Policies, p)
 	}
 	return r
+}
+
+// shownNoAddresses is how many clients are shown that are no addresses.
+const shownNoAddresses = 3
+
+// add counts a client that is no address, and keeps the first in the order of texts.
+func (n *NoAddresses) add(client string) {
+	if client == "" || accesslog.IsAddress(client) {
+		return
+	}
+	n.Clients++
+	at, _ := slices.BinarySearch(n.Examples, client)
+	n.Examples = slices.Insert(n.Examples, at, client)
+	n.Examples = n.Examples[:min(shownNoAddresses, len(n.Examples))]
 }
 
 // finish returns the policy's result.

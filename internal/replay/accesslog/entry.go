@@ -61,6 +61,7 @@ type Entry struct {
 	line      int64    // its number in the file, from 1
 
 	clock         Clock // what Time is
+	spread        int64 // microseconds that Time and Ends were moved from the whole second of the log
 	peer          bool  // Client is Remote, because the log has no client
 	lastForwarded bool  // Client is the last of X-Forwarded-For, because the line has no peer
 	zoneless      bool  // Time has no offset from UTC
@@ -71,6 +72,15 @@ type Entry struct {
 
 // HasScheme reports whether the log tells if the request came encrypted.
 func (e *Entry) HasScheme() bool { return e.Host != "" && !e.schemeless }
+
+// AtSecondStart returns the entry with its time as in the log, where that is a whole second.
+func (e *Entry) AtSecondStart() Entry {
+	start := *e
+	if start.Time -= e.spread; e.Ends != 0 {
+		start.Ends -= e.spread
+	}
+	return start
+}
 
 // before reports whether an entry precedes another of the same file.
 func (e *Entry) before(other *Entry) bool {

@@ -18,6 +18,7 @@ type Reader struct {
 	open    sourceHeap // files with an entry at least
 
 	last    int64 // the time of the last entry
+	coarse  bool  // that of one was in whole seconds
 	summary Summary
 
 	ahead  *Reader // reads the files for long requests before they are read; nil for no need
@@ -102,6 +103,7 @@ func (r *Reader) openDue() {
 		}
 		s.open(s.file)
 		s.decide()
+		s.report.Client = s.format.clientPlace()
 		if !r.options.AtSecondStart {
 			s.spread = new(spreader)
 		}
@@ -128,6 +130,7 @@ func (r *Reader) prepare(e *Entry) {
 	if r.last = e.Time; e.Ends != 0 {
 		e.Ends = max(e.Ends, e.Time)
 	}
+	r.coarse = r.coarse || e.clock.coarse
 	switch {
 	case r.onLate != nil:
 		return
@@ -152,6 +155,12 @@ func (r *Reader) prepare(e *Entry) {
 func (r *Reader) roomPerFile() (entries, bytes int) {
 	files := max(1, len(r.open))
 	return max(1, r.options.Window/files), maxWindowBytes / files
+}
+
+// Coarse reports whether a request's time was in whole seconds, as far as the logs have been looked at.
+func (r *Reader) Coarse() bool {
+	isCoarse := func(s *source) bool { return s.coarse }
+	return r.coarse || slices.ContainsFunc(r.open, isCoarse) || slices.ContainsFunc(r.waiting, isCoarse)
 }
 
 // Close closes all files. Next returns [io.EOF] from then on.

@@ -25,6 +25,7 @@ type source struct {
 	begins  int64 // the time of its first entry
 	format  fileFormat
 	timed   bool // a request had a duration
+	coarse  bool // a request's time was in whole seconds
 	report  *FileReport
 	skipped func(f *FileReport, why fault, text string) // called for each line that is no request
 	long    map[int64]bool                              // lines whose requests [Reader.readAhead] has kept
@@ -77,7 +78,7 @@ func (s *source) findBeginning(name string) error {
 	for !first.done && first.report.Lines < maxSample && first.window.bytes < mostBytes {
 		first.step()
 	}
-	if s.format, s.timed = first.format, first.timed; first.window.size() > 0 {
+	if s.format, s.timed, s.coarse = first.format, first.timed, first.coarse; first.window.size() > 0 {
 		s.begins = first.window.first().Time
 	}
 	return nil
@@ -112,9 +113,6 @@ func (s *source) decide() {
 		lines, text = append(lines, string(bytes.TrimSuffix(line, []byte("\r")))), rest
 	}
 	s.format.decide(lines)
-	if s.text != nil {
-		s.report.Client = s.format.clientPlace()
-	}
 }
 
 // fail ends the source. The entries in its window stay.
@@ -194,7 +192,7 @@ func (s *source) step() {
 		clock := e.clock
 		s.report.Clock = &clock
 	}
-	s.timed = s.timed || e.Ends != 0
+	s.timed, s.coarse = s.timed || e.Ends != 0, s.coarse || e.clock.coarse
 	e.bytes = len(copied)
 	if s.spread != nil && e.clock.coarse {
 		s.spread.push(e)

@@ -57,6 +57,7 @@ func (s *spreader) pop(last bool) []*Entry {
 	k := int64(len(g.entries))
 	for i, e := range g.entries {
 		offset := g.used + (2*int64(i)+1)*room/(2*k)
+		e.spread = offset
 		e.Time += offset
 		if e.Ends != 0 {
 			e.Ends += offset

@@ -144,7 +144,7 @@ func (f *FileReport) Fault() error {
 	if f.Err != nil || f.First == "" || f.Requests() > 0 {
 		return f.Err
 	}
-	return fmt.Errorf("no line is a request in %s; the first is %s", FormatNames(), f.First)
+	return fmt.Errorf("no line is a request; the first is %s", f.First)
 }
 
 // Summary returns the summary so far. The lines include the entries in the window.

@@ -112,6 +112,12 @@ func (s *Simulation) Warnings() (sentences []string) {
 			sentences = append(sentences, fmt.Sprintf("policy %s: passes of challenge are ignored, as a log hides cookies; who would wait counts as denied, and who has waited by the client's own quota", s.policies[i].Name))
 		}
 	}
+	for _, server := range s.limited {
+		if t := server.trust; t != nil && t.unasked != "" {
+			sentences = append(sentences, fmt.Sprintf("trusted_proxies %s are not asked here: clients are those of the log", display.EscapeShort(t.unasked, shownText)))
+			break
+		}
+	}
 	if m.files {
 		sentences = append(sentences, "the configuration looks for files of the site, as try_files, php_fastcgi and file matchers do; none was looked for here, and all were taken as missing")
 	}

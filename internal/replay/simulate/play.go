@@ -14,7 +14,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// Play implements [replay.Engine]. Where several servers may have got the request it goes through the
+// Play implements [replay.Engine]. An entry whose peer is a trusted proxy gets the client that the configuration reads from
+// its header. Where several servers may have got the request it goes through the
 // first where it meets a policy.
 func (s *Simulation) Play(e *accesslog.Entry) *replay.Verdict {
 	s.endUntil(e.Time)
@@ -24,7 +25,9 @@ func (s *Simulation) Play(e *accesslog.Entry) *replay.Verdict {
 	if host == "" {
 		host = s.host
 	}
+	client := e.Client
 	for _, server := range s.serversOf(e, host) {
+		e.Client = client
 		v.Outcome, v.Decisions = replay.Unlimited, v.Decisions[:0]
 		request := server.request(e, host)
 		if request == nil {

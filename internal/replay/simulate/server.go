@@ -19,11 +19,14 @@ type simServer struct {
 	server *caddyhttp.Server
 	plan   *routetrace.Plan
 	tls    bool // at a port that is for nothing else
+	trust  *proxyTrust
 
 	// Preparing a request takes a third of a line's time. One prepared request serves for all where
 	// nothing that the server runs changes it for good or reads what it was at first.
 	repeatable bool
 	prepared   *http.Request
+
+	trusted bool // the peer of the request that is played
 }
 
 // newServer provisions a server's reduced routes.
@@ -37,8 +40,12 @@ func newServer(ctx caddy.Context, raw *reducedServer, schemes schemePorts, limit
 			return nil, err
 		}
 	}
+	trust, err := newProxyTrust(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
 	return &simServer{
-		server: server, plan: routetrace.NewPlan(server.Routes, server.NamedRoutes, limiterOf),
+		trust: trust, server: server, plan: routetrace.NewPlan(server.Routes, server.NamedRoutes, limiterOf),
 		tls: len(raw.TLS) > 0 || routetrace.Listens(server, schemes.https), repeatable: raw.repeatable,
 	}, nil
 }
@@ -98,6 +105,7 @@ func (s *simServer) fill(r *http.Request, target *url.URL, e *accesslog.Entry, h
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
+	e.Client, s.trusted = s.trust.client(e)
 	var ok bool
 	if r.ProtoMajor, r.ProtoMinor, ok = http.ParseHTTPVersion(e.Proto); !ok {
 		r.ProtoMajor, r.ProtoMinor = 1, 1
@@ -111,7 +119,7 @@ func (s *simServer) fill(r *http.Request, target *url.URL, e *accesslog.Entry, h
 	if vars, ok := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
 		begun := vars[beginVar]
 		clear(vars)
-		vars[caddyhttp.ClientIPVarKey], vars[caddyhttp.TrustedProxyVarKey], vars[beginVar] = e.Client, false, begun
+		vars[caddyhttp.ClientIPVarKey], vars[caddyhttp.TrustedProxyVarKey], vars[beginVar] = e.Client, s.trusted, begun
 	}
 	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Set(userPrefix+"id", e.User)
