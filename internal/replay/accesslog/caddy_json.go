@@ -148,7 +148,7 @@ func (r *caddyReader) member(key, value string, e *Entry, found *caddyMembers) {
 	case r.levelKey:
 		found.level = isLevel(value)
 	default:
-		if isLevel(value) && !found.level {
+		if !found.level && isLevel(value) {
 			r.levelKey, found.level = key, true
 		}
 		found.served = found.served || servedBy(value)
@@ -157,6 +157,9 @@ func (r *caddyReader) member(key, value string, e *Entry, found *caddyMembers) {
 
 // isLevel reports whether a value is a level of Caddy's messages.
 func isLevel(value string) bool {
+	if len(value) > len(`"debug"`) {
+		return false
+	}
 	switch strings.ToLower(value) {
 	case `"debug"`, `"info"`, `"warn"`, `"error"`, `"panic"`, `"fatal"`:
 		return true

@@ -1,6 +1,9 @@
 package accesslog
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // fileFormat is the format of one file: what its lines are wrapped in, and how its texts and its JSON are read. Each is
 // decided once, by the first lines of the file; a text or JSON that appears only later decides for itself, as in files
@@ -69,26 +72,46 @@ func nonBlank(lines []string) (kept []string) {
 // choose returns a reader of the first format that recognizes more than half of the lines that any format does. Without one
 // it is the last, whose faults say what is wrong.
 func choose(formats []format, o *Options, lines []string) lineReader {
-	readers, counts := make([]lineReader, len(formats)), make([]int, len(formats))
-	recognized := 0
+	readers := make([]lineReader, len(formats))
 	for i := range formats {
 		readers[i] = formats[i].newReader(o)
+	}
+	chosen := most(readers, some(lines))
+	if chosen == nil {
+		chosen = most(readers, lines)
+	}
+	if chosen == nil {
+		chosen = readers[len(readers)-1]
+	}
+	learn(chosen, lines)
+	return chosen
+}
+
+// some returns every so many lines: enough to tell their format.
+func some(lines []string) (chosen []string) {
+	const enough = 50
+	for i := 0; i < len(lines); i += 1 + len(lines)/enough {
+		chosen = append(chosen, lines[i])
+	}
+	return chosen
+}
+
+// most returns the first reader that recognizes more than half of the lines that any of them does; nil if none does.
+func most(readers []lineReader, lines []string) lineReader {
+	counts := make([]int, len(readers))
+	for i := range readers {
 		for _, line := range lines {
 			if readers[i].recognizes(line) {
 				counts[i]++
 			}
 		}
-		recognized = max(recognized, counts[i])
 	}
-	chosen := readers[len(readers)-1]
 	for i := range readers {
-		if counts[i]*2 > recognized {
-			chosen = readers[i]
-			break
+		if counts[i]*2 > slices.Max(counts) {
+			return readers[i]
 		}
 	}
-	learn(chosen, lines)
-	return chosen
+	return nil
 }
 
 // learn shows the first lines of a file to a reader that wants to see them.
