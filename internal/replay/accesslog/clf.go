@@ -31,6 +31,7 @@ var (
 // commonReader reads the lines of one file.
 type commonReader struct {
 	layout   headLayout
+	plain    bool   // backslashes in requests stand for themselves
 	trailing bool   // the text in quotes behind User-Agent is X-Forwarded-For
 	lastText string // the last time, and its microseconds
 	lastTime int64
@@ -52,7 +53,7 @@ func (r *commonReader) learn(lines []string) {
 		}
 		heads = append(heads, headWords(line[:open]))
 		var e Entry
-		if _, tail, why := e.answered(rest); why == noFault {
+		if _, tail, why := e.answered(rest, r.plain); why == noFault {
 			trail, _ := quoted(strings.TrimPrefix(tail, " "))
 			trails = append(trails, trail)
 		}
@@ -97,7 +98,7 @@ func (r *commonReader) readAll(text string, e *Entry) (name, tail string, why fa
 		return commonName, "", otherHead
 	}
 	e.setTime(r.lastTime, unknownMoment, true)
-	return e.answered(rest)
+	return e.answered(rest, r.plain)
 }
 
 // time finds the time, which stands before the request: a user may hold a bracket, but no colon. It returns the place of
@@ -129,7 +130,7 @@ func (r *commonReader) time(text string) (open int, rest string, why fault) {
 }
 
 // answered reads a request in quotes, and what was answered.
-func (e *Entry) answered(text string) (name, tail string, why fault) {
+func (e *Entry) answered(text string, plain bool) (name, tail string, why fault) {
 	end := requestEnd(text)
 	if end < 0 {
 		return commonName, "", noStatus
@@ -139,7 +140,10 @@ func (e *Entry) answered(text string) (name, tail string, why fault) {
 	if request == "" || request == "-" || strings.HasPrefix(request, "- ") {
 		return name, tail, emptyRequest
 	}
-	e.request(unescape(request))
+	if !plain {
+		request = unescape(request)
+	}
+	e.request(request)
 	return name, tail, noFault
 }
 

@@ -7,6 +7,7 @@ type clfVariant struct {
 	program string // whose log it is; empty for one that only a name tells
 	called  string // by reports
 	moment  moment
+	plain   bool // backslashes in requests stand for themselves
 
 	// fits reports whether a line is surely the program's. The entry has what the line says, tail is what follows the size,
 	// or Referer and User-Agent. It is nil for a program that cannot be told by its lines.
@@ -18,7 +19,7 @@ type clfVariant struct {
 
 // format returns the variant as a format.
 func (v *clfVariant) format() format {
-	return format{name: v.name, program: v.program, newReader: func(*Options) lineReader { return &variantReader{clfVariant: v} }}
+	return format{name: v.name, program: v.program, newReader: func(*Options) lineReader { return &variantReader{clfVariant: v, common: commonReader{plain: v.plain}} }}
 }
 
 // variantReader reads the lines of one file.
@@ -61,7 +62,8 @@ func (r *variantReader) read(line string, e *Entry) (name string, why fault) {
 }
 
 // namedServers are programs whose lines are told by their names alone, with what their time is.
-var namedServers = map[string]moment{
-	"nginx": endMoment, "gunicorn": endMoment, "morgan": endMoment, "tomcat": endMoment,
-	"apache": startMoment, "h2o": startMoment, "gorilla": startMoment, "uwsgi": startMoment,
+var namedServers = []clfVariant{
+	{name: "apache", moment: startMoment}, {name: "gorilla", moment: startMoment}, {name: "gunicorn", moment: endMoment, plain: true},
+	{name: "h2o", moment: startMoment, plain: true}, {name: "morgan", moment: endMoment}, {name: "nginx", moment: endMoment},
+	{name: "tomcat", moment: endMoment}, {name: "uwsgi", moment: startMoment, plain: true},
 }

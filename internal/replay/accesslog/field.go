@@ -24,6 +24,9 @@ type field struct {
 
 	// raw is true for a text that a client wrote and that may hold blanks.
 	raw bool
+
+	// plain is true if backslashes in it stand for themselves.
+	plain bool
 }
 
 // role is what a value is.

@@ -1,7 +1,6 @@
 package accesslog
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -20,8 +19,9 @@ var jsonFormats = []format{traefikJSON, gcpLog, cloudflareLog, caddyJSON}
 var namedFormats = serverFormats()
 
 func serverFormats() (all []format) {
-	for _, name := range slices.Sorted(maps.Keys(namedServers)) {
-		v := clfVariant{name: name, called: name, moment: namedServers[name]}
+	for i := range namedServers {
+		v := &namedServers[i]
+		v.called = v.name
 		all = append(all, v.format())
 	}
 	return all

@@ -16,7 +16,7 @@ var haproxyHTTP = templateFormat("haproxy", "HAProxy", "HAProxy httplog",
 		"client": {role: portRole}, "time": {role: timeRole, moment: startMoment, layout: "02/Jan/2006:15:04:05.000"},
 		"timers": {role: timersRole, unit: time.Millisecond}, "status": {role: statusRole}, "bytes": {role: sizeRole},
 		"queues":  {raw: true}, // captured headers may follow them
-		"request": {role: requestRole, raw: true},
+		"request": {role: requestRole, raw: true, plain: true},
 	}, true)
 
 // haproxyCLF is the log of HAProxy's option httplog clf, with the milliseconds of the time and the timers behind the
@@ -24,7 +24,7 @@ var haproxyHTTP = templateFormat("haproxy", "HAProxy", "HAProxy httplog",
 //
 //	… "GET / HTTP/1.1" 200 84 "" "" 58085 300 "fe_clf" "be" "s1" 0 0 0 0 0 ---- …
 var haproxyCLF = clfVariant{
-	name: "haproxy-clf", program: "HAProxy", called: "HAProxy httplog clf", moment: startMoment,
+	name: "haproxy-clf", plain: true, program: "HAProxy", called: "HAProxy httplog clf", moment: startMoment,
 	fits: func(_ *Entry, tail string) bool {
 		_, _, ok := haproxyTail(tail)
 		return ok

@@ -129,7 +129,7 @@ func unquote(value string) string {
 	}
 	var text string
 	if json.Unmarshal([]byte(value), &text) != nil {
-		return inner
+		return unescape(inner) // Apache has no other escapes for JSON
 	}
 	return text
 }

@@ -12,14 +12,14 @@ var squidNative = templateFormat("squid", "Squid", "Squid native", `$time $took 
 	map[string]field{
 		"time": {role: timeRole, moment: endMoment}, "took": {role: durationRole, unit: time.Millisecond},
 		"client": {role: clientRole}, "result": {role: resultRole}, "size": {role: sizeRole}, "method": {role: methodRole},
-		"uri": {role: uriRole, raw: true}, "user": {role: userRole},
+		"uri": {role: uriRole, raw: true, plain: true}, "user": {role: userRole},
 	}, false)
 
 // squidCommon is Squid's log in Common or Combined Log Format, whose time is the end:
 //
 //	192.0.2.1 - - [27/Nov/2026:19:23:37 +0000] "GET http://site.example/ HTTP/1.1" 200 217 TCP_MISS:FIRSTUP_PARENT
 var squidCommon = clfVariant{
-	name: "squid-common", program: "Squid", called: "Squid common", moment: endMoment,
+	name: "squid-common", plain: true, program: "Squid", called: "Squid common", moment: endMoment,
 	fits: func(_ *Entry, tail string) bool {
 		result, route, found := strings.Cut(strings.TrimPrefix(tail, " "), ":")
 		return found && isCode(result) && isCode(route)

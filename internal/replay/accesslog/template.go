@@ -174,7 +174,10 @@ func (s *segment) read(text string, open bool, e *Entry, v *values, times *jsonT
 	}
 	p := &s.pieces[s.raw]
 	value, found := strings.CutSuffix(text, p.after)
-	return found && p.set(unescape(value), e, v, times)
+	if !p.plain {
+		value = unescape(value)
+	}
+	return found && p.set(value, e, v, times)
 }
 
 // cutLeft cuts the value of a piece and the text behind it from the left.

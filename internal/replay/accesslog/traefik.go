@@ -25,5 +25,5 @@ var traefikCommon = clfVariant{
 
 // traefikJSON is Traefik's log as JSON.
 var traefikJSON = jsonFormat("traefik-json", "Traefik", "Traefik JSON",
-	"starts=StartUTC,client=ClientHost,peer=ClientAddr,method=RequestMethod,uri=RequestPath,proto=RequestProtocol,"+
+	"starts=StartUTC,peer=ClientAddr,forwarded=ClientHost,method=RequestMethod,uri=RequestPath,proto=RequestProtocol,"+
 		"scheme=RequestScheme,host=RequestHost,status=DownstreamStatus,size=DownstreamContentSize,duration=Duration:ns")

@@ -84,7 +84,7 @@ func (s *Simulation) serversOf(e *accesslog.Entry, host string) []*simServer {
 // request makes the request of an entry; nil where no server would understand it.
 func (s *simServer) request(e *accesslog.Entry, host string) *http.Request {
 	target, err := url.ParseRequestURI(e.URI)
-	if err != nil || e.Method == "" {
+	if err != nil || !isMethod(e.Method) {
 		return nil
 	}
 	r := s.prepared
@@ -96,6 +96,14 @@ func (s *simServer) request(e *accesslog.Entry, host string) *http.Request {
 	}
 	s.fill(r, target, e, host)
 	return r
+}
+
+// isMethod reports whether a text is a method by RFC 9110.
+func isMethod(text string) bool {
+	return text != "" && strings.IndexFunc(text, func(c rune) bool {
+		isLetter, isDigit := c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9'
+		return !isLetter && !isDigit && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	}) < 0
 }
 
 // fill makes a prepared request that of an entry.
