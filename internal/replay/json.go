@@ -37,12 +37,12 @@ func (r ClientResult) MarshalJSON() ([]byte, error) {
 }
 
 // MarshalJSON writes the duration as seconds.
-func (r LogReport) MarshalJSON() ([]byte, error) {
+func (l LogReport) MarshalJSON() ([]byte, error) {
 	type plain LogReport
 	return json.Marshal(struct {
 		plain
 		LatestBy seconds `json:"latest_by,omitempty"`
-	}{plain(r), seconds(r.LatestBy)})
+	}{plain(l), seconds(l.LatestBy)})
 }
 
 // MarshalJSON writes the duration as seconds.

@@ -29,9 +29,9 @@ type caddyReader struct {
 	responses    bool // keep the header of responses
 }
 
-func newCaddyReader(o *Options) lineReader {
-	r := &caddyReader{times: newJSONTimes(o.TimeLayouts), timeKey: "ts", levelKey: "level", durationUnit: time.Second, responses: o.Responses}
-	for _, format := range o.DurationFormats {
+func newCaddyReader(h hints) lineReader {
+	r := &caddyReader{times: newJSONTimes(h.timeLayouts), timeKey: "ts", levelKey: "level", durationUnit: time.Second, responses: h.responses}
+	for _, format := range h.durationFormats {
 		if unit := durationUnit(format); unit != 0 {
 			r.units = append(r.units, unit)
 		}

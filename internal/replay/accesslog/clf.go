@@ -2,14 +2,13 @@ package accesslog
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
 // commonLogFormat is Common Log Format, and Combined Log Format, which is that with Referer and User-Agent.
 var commonLogFormat = format{
-	newReader: func(*Options) lineReader { return &commonReader{layout: commonHead} },
+	newReader: func(hints) lineReader { return &commonReader{layout: commonHead} },
 }
 
 // What reports call the two.
@@ -147,9 +146,6 @@ func (e *Entry) answered(text string, plain bool) (name, tail string, why fault)
 	return name, tail, noFault
 }
 
-// commonLog is the layout of a time in Common Log Format.
-const commonLog = "02/Jan/2006:15:04:05 -0700"
-
 // readTime reads the text between the brackets. Lines of the same second follow each other.
 func (r *commonReader) readTime(text string) (ok bool) {
 	if text != r.lastText {
@@ -213,72 +209,4 @@ func (e *Entry) outcome(text string) (name, tail string) {
 	agent, text := quoted(strings.TrimPrefix(text, " "))
 	e.referer, e.agent = noneIfDash(referer), noneIfDash(agent)
 	return combinedName, text
-}
-
-// number reads three digits of a status, or -1.
-func number(digits string) int {
-	n, err := strconv.ParseUint(digits, 10, 31)
-	if err != nil {
-		return -1
-	}
-	return int(n)
-}
-
-// length reads a count of bytes. A dash and anything but a number is 0.
-func length(text string) int64 {
-	n, _ := strconv.ParseUint(text, 10, 63) // too large a number is the largest
-	return int64(n)
-}
-
-// request splits a request line. The protocol may be missing, and the URI may hold blanks.
-func (e *Entry) request(line string) {
-	if at := strings.LastIndexByte(line, ' '); at >= 0 && strings.HasPrefix(line[at+1:], "HTTP/") {
-		line, e.Proto = strings.TrimRight(line[:at], " "), line[at+1:]
-	}
-	method, uri, found := strings.Cut(line, " ")
-	if !found || !isMethod(method) {
-		e.URI = line
-		return
-	}
-	e.Method = method
-	e.setURI(strings.TrimSpace(uri))
-}
-
-// setURI sets the URI. The host of an absolute URL is the request's, as for a server that gets one.
-func (e *Entry) setURI(uri string) {
-	e.URI = uri
-	if uri == "" || uri[0]|0x20 != 'h' {
-		return
-	}
-	scheme, rest, _ := strings.Cut(uri, "://")
-	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
-		return
-	}
-	end := strings.IndexAny(rest, "/?#*")
-	if end < 0 {
-		end = len(rest)
-	}
-	host := rest[:end]
-	e.Host, e.TLS, e.schemeless, e.absolute = host[strings.LastIndexByte(host, '@')+1:], scheme == "https", scheme == "http", true
-	if e.URI = rest[end:]; e.URI == "" || e.URI[0] != '/' && e.URI != "*" {
-		e.URI = "/" + e.URI
-	}
-}
-
-// isMethod reports whether a word may be a method: letters, and signs as in VERSION-CONTROL.
-func isMethod(word string) bool {
-	for i := range len(word) {
-		if c := word[i] | 0x20; (c < 'a' || c > 'z') && word[i] != '-' && word[i] != '_' {
-			return false
-		}
-	}
-	return word != "" && len(word) <= 32
-}
-
-// noneIfDash returns a field, in which a dash is empty.
-func noneIfDash(field string) string {
-	if field == "-" {
-		return ""
-	}
-	return field
 }

@@ -19,7 +19,7 @@ type clfVariant struct {
 
 // format returns the variant as a format.
 func (v *clfVariant) format() format {
-	return format{name: v.name, program: v.program, newReader: func(*Options) lineReader { return &variantReader{clfVariant: v, common: commonReader{plain: v.plain}} }}
+	return format{name: v.name, program: v.program, newReader: func(hints) lineReader { return &variantReader{clfVariant: v, common: commonReader{plain: v.plain}} }}
 }
 
 // variantReader reads the lines of one file.

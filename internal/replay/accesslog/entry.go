@@ -89,3 +89,24 @@ func (e *Entry) before(other *Entry) bool {
 	}
 	return e.line < other.line
 }
+
+// setTime sets a time that a line has, in microseconds, and what that is. It must come before setDuration.
+func (e *Entry) setTime(micros int64, m moment, coarse bool) {
+	e.Time, e.clock = micros, Clock{m, coarse}
+}
+
+// setDuration sets how long a request took, in microseconds: a time of its end makes one of its start. Where the format
+// does not tell which of the two its time is, the duration says nothing.
+func (e *Entry) setDuration(micros int64) {
+	if micros < 0 || micros > longestRequest.Microseconds() {
+		return
+	}
+	switch e.clock.moment {
+	case startMoment:
+		e.Ends = e.Time + micros
+	case endMoment:
+		e.Ends = e.Time
+		e.Time -= micros
+	case unknownMoment:
+	}
+}

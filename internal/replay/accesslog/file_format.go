@@ -9,7 +9,8 @@ import (
 // decided once, by the first lines of the file; a text or JSON that appears only later decides for itself, as in files
 // that were joined.
 type fileFormat struct {
-	options   *Options
+	hints     hints
+	asked     *Format // nil finds out which it is
 	decided   bool
 	envelopes []*opener // the outermost first
 	text      lineReader
@@ -37,8 +38,8 @@ func (f *fileFormat) decide(lines []string) {
 		f.envelopes = append(f.envelopes, o)
 		lines = nonBlank(o.openAll(lines))
 	}
-	if f.options.Format != nil {
-		f.text = f.options.Format.format.newReader(f.options)
+	if f.asked != nil {
+		f.text = f.asked.format.newReader(f.hints)
 		f.json = f.text
 		learn(f.text, lines)
 		return
@@ -52,10 +53,10 @@ func (f *fileFormat) decide(lines []string) {
 		}
 	}
 	if len(texts) > 0 {
-		f.text = choose(textFormats, f.options, texts)
+		f.text = choose(textFormats, f.hints, texts)
 	}
 	if len(objects) > 0 {
-		f.json = choose(jsonFormats, f.options, objects)
+		f.json = choose(jsonFormats, f.hints, objects)
 	}
 }
 
@@ -71,10 +72,10 @@ func nonBlank(lines []string) (kept []string) {
 
 // choose returns a reader of the first format that recognizes more than half of the lines that any format does. Without one
 // it is the last, whose faults say what is wrong.
-func choose(formats []format, o *Options, lines []string) lineReader {
+func choose(formats []format, h hints, lines []string) lineReader {
 	readers := make([]lineReader, len(formats))
 	for i := range formats {
-		readers[i] = formats[i].newReader(o)
+		readers[i] = formats[i].newReader(h)
 	}
 	chosen := most(readers, some(lines))
 	if chosen == nil {
@@ -150,7 +151,7 @@ func (f *fileFormat) readerOf(line string) lineReader {
 		kind, formats = &f.json, jsonFormats
 	}
 	if *kind == nil {
-		*kind = choose(formats, f.options, []string{line})
+		*kind = choose(formats, f.hints, []string{line})
 	}
 	return *kind
 }

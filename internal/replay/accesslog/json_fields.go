@@ -88,8 +88,8 @@ func jsonFormat(name, program, called, text string) format {
 	return format{name: name, program: program, newReader: f.newReader}
 }
 
-func (f *fieldsFormat) newReader(o *Options) lineReader {
-	return &fieldsReader{fieldsFormat: f, times: newJSONTimes(o.TimeLayouts), found: map[string]bool{}}
+func (f *fieldsFormat) newReader(h hints) lineReader {
+	return &fieldsReader{fieldsFormat: f, times: newJSONTimes(h.timeLayouts), found: map[string]bool{}}
 }
 
 // twiceKey is the fault of an object of a program that does not escape what clients write.

@@ -104,3 +104,17 @@ func epoch(text string) (micros int64, ok bool) {
 	micros = int64(math.Round(n))
 	return micros, plausible(micros)
 }
+
+// Times outside count as errors: no access log is older.
+var (
+	earliest = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	latest   = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+)
+
+var noSuchDay = malformed("a time before 1990 or after 2099")
+
+// plausible reports whether microseconds since the Unix epoch are within these bounds.
+func plausible(micros int64) bool { return micros >= earliest && micros < latest }
+
+// commonLog is the layout of a time in Common Log Format.
+const commonLog = "02/Jan/2006:15:04:05 -0700"

@@ -47,3 +47,8 @@ type Options struct {
 	// Responses keeps the header of the response for Entry.ResponseHeader.
 	Responses bool
 }
+
+// newFileFormat returns the format of a file that has not been looked at.
+func newFileFormat(o *Options) fileFormat {
+	return fileFormat{asked: o.Format, hints: hints{timeLayouts: o.TimeLayouts, durationFormats: o.DurationFormats, responses: o.Responses}}
+}

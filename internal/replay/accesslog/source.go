@@ -40,7 +40,7 @@ type source struct {
 
 // newSource finds out when a file begins. A stream that cannot be read twice counts as the earliest.
 func newSource(index int, name string, o *Options) (*source, error) {
-	s := &source{index: index, begins: math.MinInt64, format: fileFormat{options: o}}
+	s := &source{index: index, begins: math.MinInt64, format: newFileFormat(o)}
 	if name == "-" {
 		if o.Stdin == nil {
 			return nil, errors.New("there is no standard input to read")

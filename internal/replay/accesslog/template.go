@@ -55,7 +55,8 @@ func newTemplate(called string, texts []string, fields []field) (*template, erro
 		}
 	}
 	t.segments = append(t.segments, current)
-	return t, t.check()
+	err := t.check()
+	return t, err
 }
 
 // add adds a text behind the last field.
@@ -232,8 +233,8 @@ func (r *templateReader) read(line string, e *Entry) (name string, why fault) {
 }
 
 // readerOfTemplate returns what makes readers of a template.
-func readerOfTemplate(t *template) func(o *Options) lineReader {
-	return func(o *Options) lineReader { return &templateReader{template: t, times: newJSONTimes(o.TimeLayouts)} }
+func readerOfTemplate(t *template) func(h hints) lineReader {
+	return func(h hints) lineReader { return &templateReader{template: t, times: newJSONTimes(h.timeLayouts)} }
 }
 
 // templateFormat makes a format of a template in which variables stand for fields. More may follow in its lines if it is

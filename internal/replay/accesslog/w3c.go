@@ -7,8 +7,8 @@ import (
 
 // w3cLog is the extended log format of the W3C, as IIS, CloudFront and Tomcat write it. Lines that begin with # name the
 // fields. By the W3C the time is the end, but Tomcat's is the start.
-var w3cLog = format{name: "w3c", program: "W3C (IIS, Tomcat, CloudFront)", newReader: func(o *Options) lineReader {
-	return &w3cReader{times: newJSONTimes(o.TimeLayouts)}
+var w3cLog = format{name: "w3c", program: "W3C (IIS, Tomcat, CloudFront)", newReader: func(h hints) lineReader {
+	return &w3cReader{times: newJSONTimes(h.timeLayouts)}
 }}
 
 // w3cName is what reports call it.
@@ -31,7 +31,6 @@ type w3cReader struct {
 	names  []string // of the columns
 	moment moment
 	unit   time.Duration // of time-taken
-	tabs   bool
 }
 
 func (r *w3cReader) recognizes(line string) bool {

@@ -22,8 +22,15 @@ type proxyTrust struct {
 	unasked string   // the source of addresses, if it is one that would have to ask a network or run code
 }
 
+// proxyConfig is the part of a server's configuration about proxies in front of it.
+type proxyConfig struct {
+	TrustedProxies       json.RawMessage `json:"trusted_proxies"`
+	TrustedProxiesStrict int             `json:"trusted_proxies_strict"`
+	ClientIPHeaders      []string        `json:"client_ip_headers"`
+}
+
 // newProxyTrust returns what a server says; nil if it trusts no proxy.
-func newProxyTrust(ctx caddy.Context, raw *reducedServer) (*proxyTrust, error) {
+func newProxyTrust(ctx caddy.Context, raw *proxyConfig) (*proxyTrust, error) {
 	if len(raw.TrustedProxies) == 0 {
 		return nil, nil //nolint:nilnil // a server without proxies is the usual one
 	}

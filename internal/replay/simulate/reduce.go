@@ -33,9 +33,7 @@ type reducedServer struct {
 	NamedRoutes map[string]*caddyhttp.Route `json:"named_routes"`
 	TLS         []json.RawMessage           `json:"tls_connection_policies"`
 
-	TrustedProxies       json.RawMessage `json:"trusted_proxies"`
-	TrustedProxiesStrict int             `json:"trusted_proxies_strict"`
-	ClientIPHeaders      []string        `json:"client_ip_headers"`
+	proxyConfig
 
 	repeatable bool // see [simServer]
 }

@@ -40,7 +40,7 @@ func newServer(ctx caddy.Context, raw *reducedServer, schemes schemePorts, limit
 			return nil, err
 		}
 	}
-	trust, err := newProxyTrust(ctx, raw)
+	trust, err := newProxyTrust(ctx, &raw.proxyConfig)
 	if err != nil {
 		return nil, err
 	}
