@@ -175,7 +175,7 @@ func openConsole(line string) (l letter, ok bool) {
 	if !found || !strings.HasSuffix(object, "}") {
 		return l, false
 	}
-	names := strings.Split(columns, "\t")
+	names := strings.SplitN(columns, "\t", 7)
 	if len(names) < 3 || len(names) > 5 || !isLevel(strconv.Quote(plainLevel(names[1]))) {
 		return l, false
 	}

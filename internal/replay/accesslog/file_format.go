@@ -31,6 +31,9 @@ func (f *fileFormat) decide(lines []string) {
 	lines = nonBlank(lines)
 	const deepest = 3
 	for range deepest {
+		if f.asked != nil && most([]lineReader{f.asked.format.newReader(f.hints)}, some(lines)) != nil {
+			break // its lines may begin as an envelope does
+		}
 		o := findEnvelope(lines)
 		if o == nil {
 			break

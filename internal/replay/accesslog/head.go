@@ -19,7 +19,7 @@ type headLayout struct {
 	host      int  // the place of the host
 	forwarded int  // the place of an X-Forwarded-For beside the client
 	list      bool // the place of the client may hold an X-Forwarded-For
-	addresses bool // the clients are addresses, not host names
+	addresses bool // most clients are addresses, not host names
 }
 
 // commonHead is the layout of Common Log Format.
@@ -63,10 +63,11 @@ func learnHead(heads [][]string) headLayout {
 	if l.client = slices.Index(addresses, slices.Max(addresses)); most >= 3 && addresses[most-3] == addresses[l.client] {
 		l.client = most - 3
 	}
-	if l.addresses = addresses[l.client] > 0; !l.addresses {
+	if addresses[l.client] == 0 {
 		l.client = 0
 		return l
 	}
+	l.addresses = addresses[l.client]*2 > len(heads)
 	l.list = anyWord(heads, l.client, func(word string) bool { return strings.Contains(word, ", ") })
 	for _, place := range []int{l.client - 1, l.client + 1} {
 		switch {
@@ -143,7 +144,7 @@ func (l *headLayout) userHasBlanks(words []string) bool {
 	case len(words) < l.words:
 		return false
 	case !l.addresses:
-		return true // the client stands first
+		return l.client == 0
 	case l.words-l.client < 3:
 		return false // there is no user
 	}

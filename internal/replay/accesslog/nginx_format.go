@@ -48,7 +48,7 @@ func parseVariables(called, text string, known map[string]field) (*template, err
 		if !found {
 			break
 		}
-		rest = strings.TrimPrefix(rest, "{")
+		rest, braces := strings.CutPrefix(rest, "{")
 		end := strings.IndexFunc(rest, func(c rune) bool {
 			return c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9')
 		})
@@ -57,7 +57,9 @@ func parseVariables(called, text string, known map[string]field) (*template, err
 		}
 		fields = append(fields, variable(rest[:end], known))
 		texts = append(texts, "")
-		text = strings.TrimPrefix(rest[end:], "}")
+		if text = rest[end:]; braces {
+			text = strings.TrimPrefix(text, "}")
+		}
 	}
 	return newTemplate(called, texts, fields)
 }

@@ -122,10 +122,11 @@ func (t *template) read(line string, e *Entry, times *jsonTimes) fault {
 	return v.finish(e)
 }
 
-// cutOff reports whether a line that ends in a segment has all that matters: only quotes close behind it.
+// cutOff reports whether a line that ends in a segment has all that matters but the end of its request, as a server may cut
+// long lines.
 func (t *template) cutOff(segment int) bool {
-	return segment == len(t.segments)-2 && t.segments[segment+1].begin == "" && len(t.segments[segment+1].pieces) == 0 &&
-		t.segments[segment].ends == '"'
+	pieces := t.segments[segment].pieces
+	return t.open && len(pieces) == 1 && pieces[0].role == requestRole && segment == len(t.segments)-2
 }
 
 // endOf returns the place of a quote or tab; a quote behind a backslash does not count.

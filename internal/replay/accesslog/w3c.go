@@ -92,7 +92,7 @@ func (r *w3cReader) read(line string, e *Entry) (name string, why fault) {
 		}
 		return w3cName, otherColumns
 	}
-	columns := strings.Split(line, "\t")
+	columns := strings.SplitN(line, "\t", len(r.fields)+1)
 	if len(columns) == 1 {
 		columns = strings.Fields(line)
 	}
