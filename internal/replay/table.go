@@ -49,7 +49,7 @@ func (p printer) summary(r *Result) {
 		p.w.Print(display.Wrap(text, ""))
 	}
 	p.line("%s of %s, %s to %s", display.Counted(r.Requests, "request"), display.Counted(r.Clients, "client"), minute(r.First), minute(r.Last))
-	p.line("%s denied (%s), of %s (%s)", deniedText(display.Counted(r.Denied, "request"), r.DeniedOff), display.Percent(r.Denied, r.Requests),
+	p.line("%s denied (%s), of %s (%s)", deniedText(display.Count(r.Denied), r.DeniedOff)+" "+display.Noun(r.Denied, "request"), display.Percent(r.Denied, r.Requests),
 		display.Counted(r.ClientsDenied, "client"), display.Percent(r.ClientsDenied, r.Clients))
 	p.line("peak minute %s: %s, %s denied", minute(r.Peak.Begins), display.Counted(r.Peak.Requests, "request"), display.Count(r.Peak.Denied))
 	for _, other := range []struct {

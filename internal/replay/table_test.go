@@ -55,7 +55,7 @@ func TestWriteTable_whole_seconds(t *testing.T) {
 		Requests: 9, Denied: 3, DeniedOff: 2, Clients: 5, ClientsDenied: 1, NoAddresses: NoAddresses{Clients: 4, Examples: []string{"a\x1b", "b", "c"}},
 		Policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(time.Second)}, Requests: 9, Denied: 3, DeniedOff: 1, Clients: 5}},
 	}
-	text := tableSays(t, r, "3 requests ± 2 denied (33.3 %)", "9 requests, 3 ± 1 denied")
+	text := tableSays(t, r, "3 ± 2 requests denied (33.3 %)", "9 requests, 3 ± 1 denied")
 	assert.ErrorIf(t, !strings.HasPrefix(text, "4 clients are no addresses, such as a\\x1b, b, c\n"), "%s", text)
 }
 
