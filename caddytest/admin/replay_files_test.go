@@ -78,8 +78,9 @@ func TestReplay_withoutRequests(t *testing.T) {
 	t.Parallel()
 	folder := replayFolder(t, perClient, logLines("192.0.2.1"))
 	for name, text := range map[string]string{
+		"nginx.json":   `{"time":"2026-01-02T03:04:05Z","addr":"192.0.2.1","request":"GET / HTTP/1.1","status":200}` + "\n",
+		"pino.json":    "\n" + `{"level":30,"time":1790000000123,"req":{"method":"GET","url":"/"},"msg":"incoming request"}` + "\n",
 		"docker.json":  `{"log":"192.0.2.1 - - [02/Jan/2026:03:04:05 +0000] \"GET / HTTP/1.1\" 200 10\n","stream":"stdout","time":"2026-01-02T03:04:05.3Z"}` + "\n",
-		"journal.json": "\n" + `{"_HOSTNAME":"vm","MESSAGE":"192.0.2.1 - - [02/Jan/2026:03:04:05 +0000] \"GET / HTTP/1.1\" 200 10"}` + "\n",
 		"messages.log": `{"level":"info","ts":1790000000,"msg":"serving initial configuration"}` + "\n",
 		"hostile.json": `{"log":"` + "\x1b]0;owned\a\u202e" + strings.Repeat("é", 500) + `"}` + "\n",
 		"packed.xz":    "\xfd7zXZ\x00\x00",
@@ -89,19 +90,20 @@ func TestReplay_withoutRequests(t *testing.T) {
 		assert.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	const none = "no request could be read from "
-	const format = ": no line is a request in Caddy's JSON, Common or Combined Log Format; the first is "
+	const format = ": no line is a request; the first is "
 	for _, test := range []struct {
 		files  string
 		stdout string
 		stderr []string // texts of the error; none for no error
 	}{
-		{"docker.json", "no requests\n", []string{none + "docker.json" + format + `{"log":"192.0.2.1 - - [02/Jan/2026:`}},
-		{"journal.json", "no requests\n", []string{none + "journal.json" + format + `{"_HOSTNAME":"vm","MESSAGE":"192.0.2.1`}},
-		{"messages.log", "no requests\n", []string{none + "messages.log" + format + `{"level":"info"`}},
+		{"nginx.json", "  nginx.json:1: JSON of an unknown program; name its fields with --fields (1 line): keys time, addr, request, status\n", []string{none + "nginx.json" + format + `{"time":"2026-`}},
+		{"pino.json", "  pino.json:2: JSON of an unknown program; name its fields with --fields (1 line): keys level, time, req, msg\n", []string{none + "pino.json" + format + `{"level":30`}},
+		{"messages.log", "1 of 1 line is no request, such as\n  messages.log:1: a message of Caddy (1 line): {", []string{none + "messages.log" + format + `{"level":"info"`}},
 		{"hostile.json", "no requests\n", []string{format + `{"log":"\x1b]0;owned\x07\u202e`, "é…\n"}},
 		{"packed.xz access.log", "1 request of 1 client", []string{none + "packed.xz: a file of xz"}},
-		{"docker.json access.log journal.json", "1 request of 1 client", []string{none + "docker.json: ", "; from journal.json: "}},
-		{"docker.json journal.json messages.log hostile.json packed.xz", "no requests\n", []string{none + "docker.json: ", "; from messages.log: ", "; from 2 more files"}},
+		{"docker.json access.log", "2 requests of 1 client", nil},
+		{"nginx.json access.log pino.json", "1 request of 1 client", []string{none + "nginx.json: ", "; from pino.json: "}},
+		{"nginx.json pino.json messages.log hostile.json packed.xz", "no requests\n", []string{none + "nginx.json: ", "; from messages.log: ", "; from 2 more files"}},
 		{"fresh.log blank.log", "no requests\n", nil},
 		{"fresh.log access.log", "1 request of 1 client", nil},
 	} {
@@ -114,10 +116,10 @@ func TestReplay_withoutRequests(t *testing.T) {
 			}
 			assert.ErrorIf(t, strings.ContainsAny(e.Stderr+e.Stdout, "\x1b\a\u202e") || len(e.Stderr) > 1500, "not safe to show: %q", e.Stderr)
 			_, err := os.Stat(filepath.Join(folder, page))
-			assert.ErrorIf(t, (err == nil) != (e.Code == 0 || strings.HasPrefix(test.stdout, "1")), "a report: %v", err)
+			assert.ErrorIf(t, (err == nil) != (e.Code == 0 || strings.HasPrefix(test.stdout, "1 request")), "a report: %v", err)
 		})
 	}
-	e := replaysIn(t, folder, nil, "--json", "docker.json", "access.log")
+	e := replaysIn(t, folder, nil, "--json", "nginx.json", "access.log")
 	e.Want(t, 1, `"requests": 1`, `"error": "no line is a request`)
 }
 

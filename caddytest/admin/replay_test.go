@@ -186,6 +186,10 @@ func TestReplay_badFlags(t *testing.T) {
 		{"an algorithm without suggest", perClient, []string{"--algorithm", "gcra"}, 1, "--suggest"},
 		{"fewer than none", perClient, []string{"--worst", "-1"}, 1, "--worst"},
 		{"a bad algorithm", perClient, []string{"--suggest", "--algorithm", "magic"}, 1, "magic"},
+		{"an unknown format", perClient, []string{"--format", "iis"}, 1, "--format: no format is called \"iis\": name one of alb, apache"},
+		{"a format without a time", perClient, []string{"--format", "$remote_addr $request"}, 1, "--format: no time of requests"},
+		{"fields without a time", perClient, []string{"--fields", "client=a,uri=b"}, 1, "--fields: name the key of the time as starts or ends"},
+		{"two formats", perClient, []string{"--format", "nginx", "--fields", "ends=a,uri=b"}, 1, "name one of them"},
 		{"a bad Caddyfile", ":80 {\n\tredis_ratelimit {client_ip} 0 1m\n}\n", nil, 1, "limit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -194,6 +198,22 @@ func TestReplay_badFlags(t *testing.T) {
 		})
 	}
 	replays(t, perClient, logLines("192.0.2.1"), "-").Want(t, 0) // the standard input
+}
+
+// TestReplay_formats has formats asked for, with durations in the lines.
+func TestReplay_formats(t *testing.T) {
+	t.Parallel()
+	const site = ":80 {\n\tredis_ratelimit {\n\t\tkey {client_ip}\n\t\tmax_concurrent 1\n\t}\n\trespond ok\n}\n"
+	for _, test := range []struct {
+		log  string
+		args []string
+	}{
+		{`%[1]d.5 192.0.2.1 "GET / HTTP/1.1" 0.75` + "\n" + `%[1]d.75 192.0.2.1 "GET / HTTP/1.1" 0.75` + "\n", []string{"--format", `$msec $remote_addr "$request" $request_time`}},
+		{`{"t":%[1]d.5,"ip":"192.0.2.1","r":"GET / HTTP/1.1","d":750}` + "\n" + `{"t":%[1]d.75,"ip":"192.0.2.1","r":"GET / HTTP/1.1","d":750}` + "\n",
+			[]string{"--fields", "ends=t,client=ip,request=r,duration=d:ms"}},
+	} {
+		replays(t, site, fmt.Appendf(nil, test.log, 1_790_000_000), test.args...).Want(t, 0, "2 requests of 1 client", "1 request denied (50.0 %)", "times are the end of requests\n")
+	}
 }
 
 // TestReplay_page plays the log that docs/replay.md names, and wants every line of output that the page shows.

@@ -96,7 +96,11 @@ func (p printer) log(r *Result) {
 		notes = append(notes, exampleNotes(r.Log.MalformedExamples)...)
 	}
 	if len(r.Log.OtherExamples) > 0 {
-		notes = append(notes, fmt.Sprintf("%s of %s are no requests, such as", display.Count(r.Log.Other), display.Counted(r.Log.Lines, "line")))
+		are := "are no requests"
+		if r.Log.Other == 1 {
+			are = "is no request"
+		}
+		notes = append(notes, fmt.Sprintf("%s of %s %s, such as", display.Count(r.Log.Other), display.Counted(r.Log.Lines, "line"), are))
 		notes = append(notes, exampleNotes(r.Log.OtherExamples)...)
 	}
 	if r.Log.Late > 0 {

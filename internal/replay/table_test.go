@@ -45,7 +45,7 @@ func TestWriteTable_unread_lines(t *testing.T) {
 		Files: []FileReport{{Name: "b.log.gz", Format: "X", Client: "the second word", Time: "the end of requests", Requests: 7, Error: "unexpected end"}, {Name: "c.json", Error: "no line is a request"}},
 	}, Skipped: []string{"encode", "proxy"}, Warnings: []string{"keys are redacted"}}
 	tableSays(t, r, "skipped, because they need real requests: encode, proxy\n", "warning: keys are redacted\n", "2 of 9 lines could not be read", "a.log:2: cut off (2 lines): bad text",
-		"1 of 9 lines are no requests, such as\n  a.log:3: a message (1 line): hello\n", "read as X, the client is the second word, times are the end of requests\n", "played late: 3 (by up to 4s)", "b.log.gz: unexpected end; the lines before count\n", "c.json: no line is a request\n")
+		"1 of 9 lines is no request, such as\n  a.log:3: a message (1 line): hello\n", "read as X, the client is the second word, times are the end of requests\n", "played late: 3 (by up to 4s)", "b.log.gz: unexpected end; the lines before count\n", "c.json: no line is a request\n")
 }
 
 // TestWriteTable_whole_seconds says how far numbers of denials may be off, and which clients are no addresses, before all

@@ -139,7 +139,7 @@ func openJournal(line string) (l letter, ok bool) {
 	if line[0] != '{' || !strings.Contains(line, `"MESSAGE"`) {
 		return l, false
 	}
-	stamped := false
+	known := false // a field that only the journal writes
 	m := members{text: line}
 	for m.next() {
 		switch m.key {
@@ -148,11 +148,11 @@ func openJournal(line string) (l letter, ok bool) {
 				l.text = bytesOf(m.value)
 			}
 			ok = true
-		case "__REALTIME_TIMESTAMP":
-			stamped = true
+		default:
+			known = known || strings.HasPrefix(m.key, "_")
 		}
 	}
-	return l, ok && stamped && !m.broken
+	return l, ok && known && !m.broken
 }
 
 // bytesOf returns the text of an array of numbers. Anything else in it ends the text.

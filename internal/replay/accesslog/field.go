@@ -154,7 +154,10 @@ func (e *Entry) setHeader(name, text string) {
 
 // setTime keeps a time. One without a fraction is in whole seconds, unless it is a number of smaller units.
 func (f *field) setTime(text string, e *Entry, v *values, times *jsonTimes) bool {
-	v.coarse = f.coarse
+	before, coarse := v.starts, f.coarse
+	if f.moment == endMoment {
+		before = v.ends
+	}
 	switch micros, isNumber := epoch(text); {
 	case f.layout != "":
 		read, err := time.ParseInLocation(f.layout, text, time.UTC)
@@ -164,16 +167,18 @@ func (f *field) setTime(text string, e *Entry, v *values, times *jsonTimes) bool
 		e.Time, e.zoneless = read.UnixMicro(), !hasZone(f.layout)
 	case isNumber:
 		const secondDigits = 10
-		e.Time, v.coarse = micros, len(text) <= secondDigits && !strings.Contains(text, ".")
+		e.Time, coarse = micros, len(text) <= secondDigits && !strings.Contains(text, ".")
 	case times.readText(strings.Trim(text, "[]"), e):
-		v.coarse = !hasFraction(text)
+		coarse = !hasFraction(text)
 	default:
 		return false
 	}
-	if f.moment == endMoment {
-		v.ends = e.Time
-	} else {
-		v.starts = e.Time
+	switch {
+	case before != 0 && coarse: // the line has it twice
+	case f.moment == endMoment:
+		v.ends, v.coarse = e.Time, coarse
+	default:
+		v.starts, v.coarse = e.Time, coarse
 	}
 	return true
 }
