@@ -264,7 +264,7 @@ func (p *handlerParser) parseWait(policy *Policy) (err error) {
 	switch {
 	case len(args) == 0:
 		return nil
-	case args[0] == "by" && len(args) == 1:
+	case args[0] == "by" && (len(args) == 1 || len(args) == 2 && args[1] == ""):
 		return p.Err("wait: by has no value; write a placeholder such as {http.auth.user.id}")
 	case args[0] == "by" && len(args) == 2:
 		policy.Wait.By = args[1]

@@ -116,6 +116,8 @@ func (h *Handler) checkRepeated() error {
 func (p *Policy) check() error {
 	var err error
 	switch option, from, n := p.limit(); {
+	case p.Wait != nil && !p.countsRunning():
+		err = errors.New("wait: needs max_concurrent; requests that wait for a rate use max_delay")
 	case n == 0 && !p.Unlimited:
 		err = fmt.Errorf("%s: missing; say how many units, from 1", option)
 	case p.countsRunning() && (p.Limit != 0 || p.LimitFrom != ""): // the limiter says what is wrong
@@ -160,9 +162,6 @@ func (p *Policy) checkMatch() error {
 
 // checkTogether refuses options that are valid alone but not together. It parses the options that are texts.
 func (p *Policy) checkTogether() error {
-	if p.Wait != nil && !p.countsRunning() {
-		return errors.New("wait: needs max_concurrent; requests that wait for a rate use max_delay")
-	}
 	s := p.settings()
 	s.Refunds = p.countsRunning() && (p.CountIf != nil || p.CostFrom != "") // the limiter's error; others have texts below
 	policy, err := limiter.NewPolicy(s)

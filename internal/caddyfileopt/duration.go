@@ -20,7 +20,8 @@ func Duration(d *caddyfile.Dispenser, option, value string, least time.Duration,
 		return caddy.Duration(duration), nil
 	}
 	meant := DurationMeant(value)
-	if wholeNumber.MatchString(value) && least > 0 && least < time.Second && option != "window" { // of a timeout or a lease
+	isLong := option == "window" || option == "wait"
+	if wholeNumber.MatchString(value) && least > 0 && least < time.Second && !isLong { // of a timeout or a lease
 		meant = value + "ms"
 	}
 	if err != nil && meant != "" {

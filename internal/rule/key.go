@@ -88,10 +88,10 @@ func ParseKey(text string, prefixes Prefixes) (KeyTemplate, error) {
 func ParseTurns(text string, prefixes Prefixes) (*KeyTemplate, error) {
 	by, err := ParseKey(text, prefixes)
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("wait: by %s", strings.TrimLeft(strings.TrimPrefix(err.Error(), "key"), ": "))
-	case by.IsFixed():
+	case len(by.parts) > 0 && by.IsFixed():
 		return nil, fmt.Errorf("wait: by %s is the same for all requests; write a placeholder such as {http.auth.user.id}", text)
+	case err != nil:
+		return nil, fmt.Errorf("wait: by%s", strings.TrimPrefix(err.Error(), "key"))
 	}
 	return &by, nil
 }
