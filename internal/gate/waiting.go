@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -114,20 +115,31 @@ const soon = 5 * time.Millisecond
 
 // awaitPlace waits for the place of a request, while its client stays. Over HTTP/1.1 Go notices that a client has left only
 // once the request's body is read. A body that other handlers may read as well is read before the wait therefore, within the
-// bounds of bodies. One that is larger, or for which there is no room, is left alone: its client is noticed to have left when
-// the handlers read.
+// bounds of bodies, or of the wait if that is longer. One that is larger, or for which there is no room, is left alone: its
+// client is noticed to have left when the handlers read.
 func (x *Exchange) awaitPlace(ticket *waiting.Ticket[failover.RunningUnits], longest time.Duration) (*failover.WaitingPlace, error) {
 	r := x.request
 	if r.ProtoMajor == 1 && requestbody.MayHave(r) && !ticket.HasOutcomeWithin(soon) {
-		bounds := requestbody.Bounds{Size: x.limiter.BodyBounds.Size, Within: longest}
+		bounds := x.limiter.BodyBounds
+		bounds.Within = max(bounds.Within, longest)
 		switch reading := x.limiter.Bodies.Read(x.ResponseWriter, r, shareOf(r), bounds); reading.Outcome() {
 		case requestbody.TooSlow:
-			_ = ticket.Leave()
-			return nil, rule.Refuse(reading.Outcome().Status(), errSlowBody)
+			return nil, endOfWait(ticket, rule.Refuse(reading.Outcome().Status(), errSlowBody))
 		case requestbody.Failed:
 			_ = ticket.Leave()
 			return nil, bodyError(reading.Err())
 		}
 	}
 	return ticket.Wait(r.Context())
+}
+
+// endOfWait returns why a request is refused that has waited for as long as it may without its body: the end of the wait, or
+// the given reason if it has a place, which goes to the next.
+func endOfWait(ticket *waiting.Ticket[failover.RunningUnits], hasPlace error) error {
+	place, err := ticket.Wait(context.Background())
+	if err != nil {
+		return err
+	}
+	place.End()
+	return hasPlace
 }

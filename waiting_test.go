@@ -1,0 +1,142 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+)
+
+// waitingJSON is a handler whose requests wait for the one place of a key.
+func waitingJSON(key, longest string) string {
+	return fmt.Sprintf(`{"policies":[{"name":"waits","key":%q,"max_concurrent":1,"wait":{"longest":%q,"most":3}}]}`, key, longest)
+}
+
+// holdPlace has a request run until the function is called, which waits for its end.
+func holdPlace(t *testing.T, h *Handler) (end func()) {
+	t.Helper()
+	runs, ends, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	server := serve(t, func(http.ResponseWriter, *http.Request) error {
+		close(runs)
+		<-ends
+		return nil
+	}, h)
+	go func() {
+		defer close(ended)
+		if response, err := http.Get(server.URL); err == nil { // else the test ends without it
+			_ = response.Body.Close()
+		}
+	}()
+	<-runs
+	end = func() {
+		close(ends)
+		<-ended
+	}
+	return end
+}
+
+// TestWaiting_slowBody has bodies of HTTP/1.1 that do not come in time: a request whose wait is over is refused as the others
+// are, and one that has its place for being slow. A body that takes longer than the wait does not matter.
+func TestWaiting_slowBody(t *testing.T) {
+	post := func(server *httptest.Server) (body *io.PipeWriter, status chan int) {
+		reading, writing := io.Pipe()
+		status = make(chan int, 1)
+		go func() {
+			response, err := http.Post(server.URL, "text/plain", reading)
+			if err != nil {
+				t.Error(err)
+				status <- 0
+				return
+			}
+			_ = response.Body.Close()
+			status <- response.StatusCode
+		}()
+		return writing, status
+	}
+	held := func() (now int64) { return process.Held.Used() }
+	awaitHeld := func(want int64) {
+		assert.Retry(t, fmt.Sprint(want, " requests wait"), func() (again bool, seen any) { return held() != want, held() })
+	}
+	before := held()
+	for name, test := range map[string]struct {
+		within    time.Duration
+		longest   string
+		hasPlace  bool
+		completes bool
+		want      int
+	}{
+		"wait over":            {50 * time.Millisecond, "100ms", false, false, http.StatusTooManyRequests},
+		"wait over before":     {200 * time.Millisecond, "100ms", false, false, http.StatusTooManyRequests},
+		"slow with a place":    {time.Second, "500ms", true, false, http.StatusRequestTimeout},
+		"later than the wait":  {time.Minute, "500ms", true, true, http.StatusOK},
+		"comes after the wait": {time.Minute, "100ms", false, true, http.StatusTooManyRequests},
+	} {
+		h := newHandler(t, waitingJSON("slow "+name, test.longest))
+		h.limiter.BodyBounds.Within = test.within
+		end := holdPlace(t, h)
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) error {
+			if body, err := io.ReadAll(r.Body); err != nil || string(body) != "half and half" {
+				t.Errorf("%s: the body is %q, error %v", name, body, err)
+			}
+			return nil
+		}, h)
+		body, status := post(server)
+		assert.NoError(io.WriteString(body, "half "))(t)
+		if test.hasPlace {
+			awaitHeld(before + 1)
+			end()
+			awaitHeld(before)
+		}
+		if test.completes {
+			longest := assert.NoError(time.ParseDuration(test.longest))(t)
+			<-time.After(longest) // which has no clock that a test could move
+			assert.NoError(io.WriteString(body, "and half"))(t)
+			_ = body.Close() // it cannot fail
+		}
+		assert.Equal(t, <-status, test.want, "%s: the status", name)
+		_ = body.CloseWithError(io.ErrClosedPipe) // the client waits for it; it cannot fail
+		if !test.hasPlace {
+			end()
+		}
+		next := fetch(t, serve(t, hello, h).URL)
+		assert.Equal(t, next.StatusCode, http.StatusOK, "%s: the status of the next", name)
+	}
+	awaitHeld(before)
+}
+
+// TestWaiting_fullProcess has as many requests held in the process as may: more are refused, also those that delay would hold.
+func TestWaiting_fullProcess(t *testing.T) {
+	h := newHandler(t, waitingJSON("full process", "10m"))
+	end := holdPlace(t, h)
+	fillRoom(t)
+	response := fetch(t, serve(t, hello, h).URL)
+	assert.Equal(t, response.StatusCode, http.StatusServiceUnavailable, "the status")
+	assert.Equal(t, response.Header.Get("Retry-After"), "1", "Retry-After")
+	refused := call(t, serve(t, hello, h).URL)
+	assert.Equal(t, refused.Header.Get("Grpc-Status"), "14", "the status of a call")
+	for range 2 { // of all that are held
+		process.Held.Leave()
+	}
+	answers := make(chan int, 1)
+	server := serve(t, hello, h)
+	go func() {
+		answer, err := http.Post(server.URL, "text/plain", strings.NewReader("body"))
+		if err != nil {
+			t.Error(err)
+			answers <- 0
+			return
+		}
+		_ = answer.Body.Close()
+		answers <- answer.StatusCode
+	}()
+	end()
+	assert.Equal(t, <-answers, http.StatusOK, "the status of one that has room to wait")
+	for range 2 {
+		process.Held.Enter()
+	}
+}
