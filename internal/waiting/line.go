@@ -50,7 +50,7 @@ func newLine[H any](name limiter.QuotaName) *line[H] {
 }
 
 // isFull reports whether as many requests wait as may. Until the store has denied one, as many as the limit has units may be
-// about to start, which do not count.
+// about to start, which do not count. Those of them that do not start are refused then.
 func (l *line[H]) isFull(r *Request) bool {
 	most := int64(r.Most)
 	if !l.round.full {

@@ -170,6 +170,11 @@ func (g *game) settle() {
 			}
 			again = true
 			g.done++
+			if o.place == nil && errors.Is(o.err, ErrFull) { // it came while places might have been free
+				g.must(len(g.model.waiting) > mostInGame, "of %d requests one is refused", len(g.model.waiting))
+				g.model.remove(r)
+				continue
+			}
 			if o.place == nil {
 				g.must(errors.Is(o.err, ErrTimeout) && g.world.now >= r.arrived.Add(r.Longest), "a request ends with %v", o.err)
 				g.model.remove(r)

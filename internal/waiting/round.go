@@ -130,6 +130,9 @@ func (q *Queue[H]) endRound(s *shard[H], l *line[H], todo *effects[H], now clock
 			}
 		}
 		l.overdue = nil
+		for f := l.lengths.first().flow; f != nil && l.waiting > f.last.request.Most; f = l.lengths.first().flow {
+			todo.refuseQueued(s, f.last, ErrFull) // they might have started with the others
+		}
 	}
 	switch {
 	case l.waiting == 0:
