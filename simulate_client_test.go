@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestReplay_reads_clients_as_Caddy_does(t *testing.T) {
 		var want []string
 		for i := range assert.Rounds(200, 5000) {
 			remote := []string{"10.0.0.1", "1.1.1.1", "::1", "192.168.0.1"}[random.IntN(4)]
-			request := httptest.NewRequest("GET", "/", nil)
+			request := httptest.NewRequest(http.MethodGet, "/", nil)
 			request.RemoteAddr = net.JoinHostPort(remote, "99")
 			for _, name := range []string{"X-Forwarded-For", "X-Real-Ip"} {
 				var list []string

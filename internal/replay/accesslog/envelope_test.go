@@ -19,7 +19,7 @@ var wrappings = map[string]func(line string) string{
 		return fmt.Sprintf(`{"__REALTIME_TIMESTAMP":"1795806665353919","_HOSTNAME":"vm","MESSAGE":%s}`, quoteJSON(line))
 	},
 	"the journal's bytes": func(line string) string {
-		return fmt.Sprintf(`{"MESSAGE":%s,"__REALTIME_TIMESTAMP":"1795806665353919"}`, strings.ReplaceAll(fmt.Sprint([]byte(line)), " ", ","))
+		return fmt.Sprintf(`{"MESSAGE":%s,"__REALTIME_TIMESTAMP":"1795806665353919"}`, strings.ReplaceAll(fmt.Sprintf("%d", []byte(line)), " ", ","))
 	},
 	"Docker Compose":    func(line string) string { return "my_app-web-1  | " + line },
 	"Kubernetes":        func(line string) string { return "2026-11-27T19:11:05.353919029+01:00 stderr F " + line },

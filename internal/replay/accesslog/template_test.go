@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,7 @@ func TestTemplate_hostile(t *testing.T) {
 		entries, s := readAs(t, format, log)
 		for i := range entries {
 			e := &entries[i]
-			assert.ErrorIf(t, e.Client != "1.1.1.1" || timesOf(e) != "-250-0" || e.Status != 200 || e.Method != "GET", "%q: %+v", text, e)
+			assert.ErrorIf(t, e.Client != "1.1.1.1" || timesOf(e) != "-250-0" || e.Status != 200 || e.Method != http.MethodGet, "%q: %+v", text, e)
 		}
 		assert.ErrorIf(t, int64(len(entries))+s.Total().Malformed != 3, "%q: %d entries, %+v", text, len(entries), s.Skipped)
 		assert.ErrorIf(t, len(entries) < 2, "%q: %+v", text, s.Skipped)
