@@ -67,7 +67,13 @@ func learnHead(heads [][]string) headLayout {
 		l.client = 0
 		return l
 	}
-	l.addresses = addresses[l.client]*2 > len(heads)
+	absent := 0 // as an X-Forwarded-For often is
+	for _, words := range heads {
+		if l.client < len(words) && words[l.client] == "-" {
+			absent++
+		}
+	}
+	l.addresses = addresses[l.client]*2 > len(heads)-absent
 	l.list = anyWord(heads, l.client, func(word string) bool { return strings.Contains(word, ", ") })
 	for _, place := range []int{l.client - 1, l.client + 1} {
 		switch {

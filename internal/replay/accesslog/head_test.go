@@ -37,6 +37,7 @@ func TestHeadLayout(t *testing.T) {
 		{"a host behind", []string{"1.1.1.1 a.example -", "2.2.2.2 9.9.9.9:80 -", "3.3.3.3 - -"}, "1.1.1.1 2.2.2.2 3.3.3.3", "the first word"},
 		{"X-Forwarded-For and the peer", []string{"- 1.1.1.1 - -", "9.9.9.9, 8.8.8.8 2.2.2.2 - -", "9.9.9.9 - x 3.3.3.3 - -", "9.9.9.9 4.4.4.4 - -"}, "1.1.1.1 2.2.2.2 4.4.4.4", "the second word"},
 		{"X-Forwarded-For", []string{"9.9.9.9, 1.1.1.1 - -", "2.2.2.2 - -", "9.9.9.9 - x, 3.3.3.3 - -", "x, 4.4.4.4 - -", "5.5.5.5 - bob x"}, "1.1.1.1 2.2.2.2 4.4.4.4 5.5.5.5", "the last address in the first word"},
+		{"X-Forwarded-For, mostly none", []string{"- - -", "- - -", "1.1.1.1 - -", "- - -", "9.9.9.9\\x22 200 5 - -", "2.2.2.2 - bob x"}, "  1.1.1.1  2.2.2.2", "the first word"},
 		{"ports", []string{"1.1.1.1:80 - -", "[::2]:443 - -", "[::3] - -", "fe80::4%eth0 - -", "::ffff:5.5.5.5 - -", "0:0:0:0:0:0:0:6 - -"}, "1.1.1.1 ::2 ::3 fe80::4 5.5.5.5 ::6", "the first word"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
