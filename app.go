@@ -295,6 +295,9 @@ func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) 
 		if registered.policy.CountsRunning {
 			registered.counters.CountRunning()
 		}
+		if s.Waits {
+			registered.counters.HaveWait()
+		}
 		a.registered[s.Name] = registered
 	}
 	return registered, err

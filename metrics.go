@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
 const metricsNamespace = storepool.Namespace
@@ -40,13 +41,6 @@ var (
 		Namespace: metricsNamespace, Name: "data_losses_total",
 		Help: "Times that Redis had lost its data although it answered throughout: it was emptied, evicts keys, or another server answers.",
 	})
-
-	waitSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: metricsNamespace, Name: "wait_seconds",
-		Help: "Time that requests waited for others of their key to end, by policy and what became of them: started; timeout, full, " +
-			"pushed_out, exit and refused, which got no place; left, their clients did.",
-		Buckets: []float64{1e-3, 1e-2, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600},
-	}, []string{"policy", "outcome"})
 
 	challenges = storepool.Counter("challenges_total",
 		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; "+
@@ -109,7 +103,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 func registerMetrics(registry prometheus.Registerer) error {
 	all := []prometheus.Collector{storepool.Decisions, storeDuration, storeErrors, refundErrors, dataLosses, batchSize,
 		challenges, storepool.InvalidValues, storepool.SettledUnits, storepool.LeasedUnits, storepool.Bans,
-		storepool.UnmatchedCountIf, memoryOverflows, waitSeconds, runningUnits{}}
+		storepool.UnmatchedCountIf, memoryOverflows, storepool.WaitSeconds, byPolicy{}}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
@@ -125,25 +119,40 @@ func observeBatch(size int, took time.Duration) {
 	batchSize.Observe(float64(size))
 }
 
-// runningUnits collects what this node runs by policy. It asks the store when it is read, so that a request
-// costs nothing for it, and a policy without running requests is shown with 0.
-type runningUnits struct{}
+// byPolicy collects what this node runs and what waits here, by policy. It asks the stores when it is read, so that a
+// request costs nothing for it, and a policy for which none runs or waits is shown with 0.
+type byPolicy struct{}
 
-var runningDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "running"),
-	"Units of the requests that this node runs now, by policy with max_concurrent.", []string{"policy"}, nil)
+var (
+	runningDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "running"),
+		"Units of the requests that this node runs now, by policy with max_concurrent.", []string{"policy"}, nil)
+	waitingDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "waiting"),
+		"Requests that wait on this node now for others of their key to end, by policy with wait.", []string{"policy"}, nil)
+)
 
 // Describe implements prometheus.Collector.
-func (runningUnits) Describe(descs chan<- *prometheus.Desc) { descs <- runningDesc }
+func (byPolicy) Describe(descs chan<- *prometheus.Desc) {
+	descs <- runningDesc
+	descs <- waitingDesc
+}
 
 // Collect implements prometheus.Collector.
-func (runningUnits) Collect(collected chan<- prometheus.Metric) {
+func (byPolicy) Collect(collected chan<- prometheus.Metric) {
 	a := apps.newest()
 	if a == nil {
 		return
 	}
 	stores := a.use()
 	defer stores.End()
-	for _, policy := range a.opened.Memory.Names.CountingRunning() {
+	names := a.opened.Memory.Names
+	for _, policy := range names.CountingRunning() {
 		collected <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(stores.Running(policy)), policy)
+	}
+	waits := pool.Waits()
+	for _, policy := range names.Waiting() {
+		waits[policy] = waits[policy].And(waiting.Waits{}) // 0 where none waits
+	}
+	for policy, w := range waits {
+		collected <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(w.Count), policy)
 	}
 }

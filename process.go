@@ -3,7 +3,6 @@ package redisratelimit
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
@@ -41,9 +40,6 @@ var lastEvents = clock.NewEventFilter()
 // process is what all limiters share.
 var process = gate.Process{
 	Held: waiting.NewRoom(waiting.MostWaiting), Thresholds: clock.NewEventFilter(), MemorySeconds: memorySeconds,
-	Waited: func(policy string, o gate.WaitOutcome, waited time.Duration) {
-		waitSeconds.WithLabelValues(policy, string(o)).Observe(waited.Seconds())
-	},
 	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() },
 }
 

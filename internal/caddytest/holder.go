@@ -124,6 +124,14 @@ type HeldRequest struct {
 func (h *Holder) Begin(t testing.TB, n *Node, path string, headers ...string) *HeldRequest {
 	t.Helper()
 	before, _ := h.Running()
+	r := n.Hold(t, path, headers...)
+	h.WaitRunning(t, before+1)
+	return r
+}
+
+// Hold sends a request, and waits for nothing.
+func (n *Node) Hold(t testing.TB, path string, headers ...string) *HeldRequest {
+	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	t.Cleanup(leave)
 	request := GetRequest(ctx, t, n.URL+path)
@@ -146,7 +154,6 @@ func (h *Holder) Begin(t testing.TB, n *Node, path string, headers ...string) *H
 			_ = response.Body.Close() // Caddy waits for both ends of a WebSocket
 		}
 	}()
-	h.WaitRunning(t, before+1)
 	return r
 }
 

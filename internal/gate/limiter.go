@@ -109,9 +109,6 @@ type Process struct {
 	// Thresholds are the marks of quotas that have had their event.
 	Thresholds *clock.EventFilter
 
-	// Waited records how a wait for units of running requests has ended. Required where requests wait.
-	Waited func(policy string, outcome WaitOutcome, waited time.Duration)
-
 	// Challenged counts what became of challenges.
 	Challenged func(challenge.Outcome)
 

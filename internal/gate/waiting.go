@@ -75,7 +75,7 @@ func (x *Exchange) decideInTurn(repl *caddy.Replacer, e *rule.Evaluation) Verdic
 	place, err := x.awaitPlace(x.stores.Queue.Join(request), r.Wait.Longest)
 	d.waited = time.Since(start)
 	verdict.at = start.Add(d.waited)
-	l.Process.Waited(r.Policy.Name(), waitOutcomeOf(err), d.waited)
+	l.Counters[r.Index].CountWait(string(waitOutcomeOf(err)), d.waited)
 	if err != nil {
 		x.refuseTurn(&verdict, err)
 		return verdict

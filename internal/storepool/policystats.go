@@ -44,6 +44,13 @@ var (
 	LeasedUnits = Counter("leased_units_total",
 		"Units that this node took ahead on Redis, counted when it is known what became of them, by policy and "+
 			"outcome: spent by requests, returned to Redis, and lapsed, neither of these.", "policy", "outcome")
+
+	WaitSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: Namespace, Name: "wait_seconds",
+		Help: "Time that requests waited for others of their key to end, by policy and outcome: started; timeout, full, " +
+			"pushed_out, exit and refused, which got no place; left, their clients did.",
+		Buckets: []float64{1e-3, 1e-2, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600},
+	}, []string{"policy", "outcome"})
 )
 
 // CountLeased counts units of leases that have ended. A name that was dropped meanwhile has no series any more.
@@ -185,6 +192,7 @@ type Policy struct {
 	users int // configurations; guarded by the lock of all names
 
 	running atomic.Bool // it counts running requests, or did
+	waits   atomic.Bool // requests wait, or did
 
 	began               time.Time
 	deniedByOthers      atomic.Int64
@@ -267,6 +275,7 @@ func (p *Policy) drop() {
 	}
 	SettledUnits.DeletePartialMatch(prometheus.Labels{"policy": p.name})
 	LeasedUnits.DeletePartialMatch(prometheus.Labels{"policy": p.name})
+	WaitSeconds.DeletePartialMatch(prometheus.Labels{"policy": p.name})
 	if p.invalid != nil {
 		InvalidValues.DeletePartialMatch(prometheus.Labels{"policy": p.name})
 	}
@@ -278,10 +287,14 @@ func (p *Policy) CountRunning() { p.running.Store(true) }
 // CountingRunning returns the names that count running requests. Those that no configuration uses any more
 // are among them while their requests run.
 func (n *Names) CountingRunning() (names []string) {
+	return n.where(func(p *Policy) bool { return p.running.Load() })
+}
+
+func (n *Names) where(is func(*Policy) bool) (names []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for name, p := range n.known {
-		if p.running.Load() {
+		if is(p) {
 			names = append(names, name)
 		}
 	}

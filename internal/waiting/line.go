@@ -62,6 +62,15 @@ func (l *line[H]) isFull(r *Request) bool {
 func (l *line[H]) before(other *line[H]) bool { return l.next < other.next }
 func (l *line[H]) place() *int                { return &l.index }
 
+// waits returns how many wait, and for how long the oldest.
+func (l *line[H]) waits(now clock.Moment) Waits {
+	w := Waits{Count: l.waiting}
+	for _, f := range l.flows {
+		w.Oldest = max(w.Oldest, now.Since(f.first.arrived))
+	}
+	return w
+}
+
 // head returns the request that has the next place; nil: none waits.
 func (l *line[H]) head() *Ticket[H] {
 	if f := l.turns.first(); f.flow != nil {

@@ -273,22 +273,3 @@ func (q *Queue[H]) refuseAll(closes bool) {
 		todo.run()
 	}
 }
-
-// Waiting returns how many requests wait under the policy of an ID, and for how long the oldest.
-func (q *Queue[H]) Waiting(policy string) (count int, oldest time.Duration) {
-	now := q.options.Now()
-	for s := range q.shards.All() {
-		s.mu.Lock()
-		for name, l := range s.lines {
-			if name.Policy != policy {
-				continue
-			}
-			count += l.waiting
-			for _, f := range l.flows {
-				oldest = max(oldest, now.Since(f.first.arrived))
-			}
-		}
-		s.mu.Unlock()
-	}
-	return count, oldest
-}

@@ -1,0 +1,46 @@
+package storepool
+
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
+)
+
+// HaveWait marks the name as one whose requests wait for others to end.
+func (p *Policy) HaveWait() { p.waits.Store(true) }
+
+// Waiting returns the names whose requests wait, as [Names.CountingRunning] does.
+func (n *Names) Waiting() (names []string) {
+	return n.where(func(p *Policy) bool { return p.waits.Load() })
+}
+
+// CountWait counts a wait that has ended. After the name was dropped there is no series to count in.
+func (p *Policy) CountWait(outcome string, waited time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dropped {
+		WaitSeconds.WithLabelValues(p.name, outcome).Observe(waited.Seconds())
+	}
+}
+
+// Waits returns what waits in this process on all stores, by policy. Policies for which none waits are missing.
+func (p *Pool) Waits() map[string]waiting.Waits {
+	var queues []*failover.Queue
+	p.Range(func(_, value any) bool {
+		switch store := value.(type) {
+		case *Memory:
+			queues = append(queues, store.shared.Queue)
+		case *Redis:
+			queues = append(queues, store.shared.Queue)
+		}
+		return true
+	})
+	found := map[string]waiting.Waits{}
+	for _, q := range queues {
+		for policy, w := range q.ByPolicy() {
+			found[policy] = found[policy].And(w)
+		}
+	}
+	return found
+}
