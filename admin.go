@@ -87,7 +87,7 @@ func (a *App) servers() map[string]*caddyhttp.Server {
 func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, bool, error) {
 	report := adminapi.PoliciesReport{Store: a.storeReport(r, stores), Policies: []adminapi.PolicyReport{}}
 	report.Version, report.Caddy = adminapi.ModuleVersions()
-	described := a.described()
+	described, waits := a.described(), pool.Waits()
 	for _, name := range slices.Sorted(maps.Keys(described)) {
 		registered := a.registered[name]
 		p := adminapi.PolicyReport{Policy: *described[name], SinceStart: countsReport(registered.counters.Counts())}
@@ -96,6 +96,9 @@ func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, boo
 		}
 		if registered.policy.CountsRunning {
 			p.Running = new(stores.Running(name))
+		}
+		if registered.policy.Settings.Waits {
+			p.Waiting = routetrace.Waiting(waits[name])
 		}
 		if p.Set("count_if") != "" {
 			counts := registered.counters.Counts()

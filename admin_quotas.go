@@ -202,6 +202,9 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
 		report.Leased = &adminapi.LeasedReport{Units: units, Lasts: routetrace.Seconds(lasts)}
 	}
+	if registered.policy.Settings.Waits {
+		report.Waiting = routetrace.Waiting(stores.Queue.OfKey(registered.policy, *key))
+	}
 	if status == rule.Counts {
 		report.Passes = passesInUse(r.Context(), stores, checks[1:])
 	}

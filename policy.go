@@ -348,7 +348,7 @@ func (p *Policy) parseRule() (rule.Rule, error) {
 	r := rule.Rule{
 		OnEmptyKey: rule.EmptyKey(p.OnEmptyKey), DryRun: p.DryRun, CountIf: p.CountIf, Challenge: p.challenge(),
 		Numbers: rule.Numbers{Weight: p.Weight, Unlimited: p.Unlimited},
-		Texts:   rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, WeightFrom: p.WeightFrom, Cost: p.CostFrom},
+		Texts:   rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, WeightFrom: p.WeightFrom, Cost: p.CostFrom, WaitBy: p.Wait.by()},
 	}
 	var errs [10]error // the first one counts
 	r.Cost, errs[0] = rule.ParseCost(p.CostFrom, p.Cost)
@@ -375,6 +375,14 @@ func (w *Wait) parse(prefixes rule.Prefixes) (parsed rule.Wait, err error) {
 		parsed.By, err = rule.ParseTurns(w.By, prefixes)
 	}
 	return parsed, err
+}
+
+// by returns what turns go round by; empty: by arrival, or requests do not wait.
+func (w *Wait) by() string {
+	if w == nil {
+		return ""
+	}
+	return w.By
 }
 
 // location returns the time zone of calendar periods, nil if there is none.

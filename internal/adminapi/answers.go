@@ -65,12 +65,21 @@ type PolicyReport struct {
 	// Running are the units of the running requests of this node; nil unless the policy counts these.
 	Running *int64 `json:"running,omitempty"`
 
+	// Waiting is what waits on this node for requests to end; nil unless requests of the policy wait.
+	Waiting *WaitingReport `json:"waiting,omitempty"`
+
 	// SinceStart is what this node has counted.
 	SinceStart CountsReport `json:"since_start"`
 
 	// Override is that of all clients without one of their own. ClientOverrides counts those of one client.
 	Override        *OverrideEntry `json:"override,omitempty"`
 	ClientOverrides int            `json:"client_overrides,omitempty"`
+}
+
+// WaitingReport counts the requests that wait on a node. Oldest is for how many seconds the oldest has waited so far.
+type WaitingReport struct {
+	Requests int     `json:"requests"`
+	Oldest   float64 `json:"oldest"`
 }
 
 // CountsReport counts the requests that a policy has met on this node since its process has the policy. Reloads end
@@ -159,6 +168,9 @@ type StateReport struct {
 
 	// Leased is units that this node has taken ahead, which Redis counts as used.
 	Leased *LeasedReport `json:"leased,omitempty"`
+
+	// Waiting is what waits on this node for requests of the key to end; nil unless requests of the policy wait.
+	Waiting *WaitingReport `json:"waiting,omitempty"`
 
 	// DryRun is true if no handler limits the key: all that use the policy are dry runs, or enforce it for
 	// other keys.

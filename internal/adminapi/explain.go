@@ -92,7 +92,7 @@ type ExplainReport struct {
 	Server   string `json:"server"`
 	ClientIP string `json:"client_ip"`
 
-	// Decision is allowed, denied, exempt, rejected if a policy refuses the request without a decision, usage if a
+	// Decision is allowed, waits if the request waits for its turn first, denied, exempt, rejected if a policy refuses the request without a decision, usage if a
 	// handler answers with the client's quotas, challenge if the request brings back what a page that waits has given it,
 	// or none if the request meets no policy.
 	Decision string `json:"decision"`
@@ -131,6 +131,9 @@ type ExplainedPolicy struct {
 	// NoBody is true if the policy goes by values of the request's body, and the request has none.
 	NoBody bool `json:"no_body,omitempty"`
 
+	// Turn is what the request waits for if the decision is waits, and behind whom; nil if requests of the policy do not wait.
+	Turn *ExplainedTurn `json:"turn,omitempty"`
+
 	// Unusable are values that the request has and the policy cannot use.
 	Unusable []UnusableValue `json:"unusable,omitempty"`
 
@@ -144,6 +147,19 @@ type ExplainedPolicy struct {
 
 	// Settings are those that apply without an override and without a placeholder's value.
 	Settings description.Policy `json:"settings"`
+}
+
+// ExplainedTurn is what waits on this node for requests of the key to end: how many at most, and for how many seconds.
+type ExplainedTurn struct {
+	WaitingReport
+	Most    int     `json:"most"`
+	Longest float64 `json:"longest"`
+
+	// Value is the request's, which its turns go by; nil: turns go by arrival.
+	Value *string `json:"value,omitempty"`
+
+	// Full is true if as many requests wait as may, so that the request is denied.
+	Full bool `json:"full,omitempty"`
 }
 
 // UnusableValue is why an option of a policy has no value, with the reasons of the metric invalid_values_total. On a value of

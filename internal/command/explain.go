@@ -136,6 +136,8 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 	switch report.Decision {
 	case "none":
 		decision = "no policy is met"
+	case "waits":
+		decision = "would wait for its turn"
 	case "usage":
 		decision = "answered with the client's quotas"
 	case "challenge":
@@ -176,6 +178,9 @@ func explainedTable(policies []adminapi.ExplainedPolicy) *display.Table {
 		decision := cmp.Or(denials[p.Reason], decisionText(p.Decision))
 		if p.Decision == "rejected" && p.Reason != "" {
 			decision += ": " + decisionText(p.Reason)
+		}
+		if p.Decision == "waits" {
+			decision = "would wait"
 		}
 		if p.DryRun {
 			decision += " (dry run)"
@@ -227,12 +232,34 @@ func unusableText(decision string, value adminapi.UnusableValue) string {
 	return "a value of " + value.Option + " cannot be used (" + decisionText(value.Reason) + "); " + effect
 }
 
+// turnText says what a request waits for, how long at most, how many wait before it, and by which value its turn goes.
+func turnText(p *adminapi.ExplainedPolicy) string {
+	turn, text := p.Turn, ""
+	longest := ", for up to " + display.Seconds(turn.Longest)
+	switch {
+	case turn.Full:
+		text = "is refused, as no more may wait"
+	case p.Decision == "waits":
+		text = "waits for " + display.Counted(p.Weight, "unit") + " of the " + display.Count(p.Limit) + " that may run" + longest
+	default:
+		text = "would wait if " + display.Count(p.Limit) + " units ran" + longest
+	}
+	text += "; waiting here: " + waitingText(&turn.WaitingReport) + ", of at most " + display.Count(turn.Most)
+	if turn.Value != nil {
+		text += "; its turn goes by the value '" + *turn.Value + "'"
+	}
+	return text
+}
+
 // printNotes prints what the policies lack of the request, what the response will make of weights, and who may decide
 // instead.
 func (i *invocation) printNotes(policies []adminapi.ExplainedPolicy) {
 	for _, p := range policies {
 		if p.NoBody {
 			i.terminal.Print(display.Escape(p.Policy+": goes by the request's body, and this request has none; --data gives one") + "\n")
+		}
+		if p.Turn != nil {
+			i.terminal.Print(display.Escape(p.Policy+": "+turnText(&p)) + "\n")
 		}
 		for _, value := range p.Unusable {
 			i.terminal.Print(display.Escape(p.Policy+": "+unusableText(p.Decision, value)) + "\n")

@@ -112,6 +112,9 @@ func policyBlock(p *adminapi.PolicyReport) *display.Block {
 	if p.Running != nil {
 		block.Add("running here", display.Count(*p.Running))
 	}
+	if p.Waiting != nil {
+		block.Add("waiting here", waitingText(p.Waiting))
+	}
 	if text := overridesText(p); text != "" {
 		block.Add("overrides", text)
 	}
@@ -126,6 +129,15 @@ func policyBlock(p *adminapi.PolicyReport) *display.Block {
 	}
 	addCounts(block, &p.SinceStart)
 	return block
+}
+
+// waitingText says how many requests wait on a node, and for how long.
+func waitingText(w *adminapi.WaitingReport) string {
+	text := display.Count(w.Requests)
+	if w.Requests > 0 {
+		text += ", the oldest for " + display.Seconds(w.Oldest)
+	}
+	return text
 }
 
 // handlerText describes a handler by its place and by the options that not all handlers have.

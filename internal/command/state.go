@@ -2,6 +2,7 @@ package command
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -49,6 +50,9 @@ func runState(i *invocation) error {
 	if report.Leased != nil {
 		quota.Add("leased", strconv.FormatInt(report.Leased.Units, 10)+" by this node, for "+display.Seconds(report.Leased.Lasts))
 	}
+	if report.Waiting != nil {
+		quota.Add("waiting here", waitingText(report.Waiting))
+	}
 	quota.Add("override", overrideLine(report.Override))
 	if report.DryRun {
 		quota.Add("dry run", "no handler limits this key")
@@ -69,25 +73,60 @@ func runState(i *invocation) error {
 	return err
 }
 
-// nodeTable lists what each node runs of keys, which their values tell; nil for nothing.
-func nodeTable(keys []adminapi.RedisKeyReport, own string) (t *display.Table) {
+// nodeTable lists what each node runs of keys, which their values tell, and where requests wait the claim to the next units;
+// nil for nothing.
+func nodeTable(keys []adminapi.RedisKeyReport, own string) *display.Table {
+	var rows [][]string
+	claims := false
 	for _, k := range keys {
+		claim, _ := k.Value["claim"].(map[string]any)
+		claimant, _ := claim["node"].(string)
 		list, _ := k.Value["nodes"].([]any)
 		for _, entry := range list {
 			fields, _ := entry.(map[string]any)
 			name, _ := fields["node"].(string)
 			running, _ := fields["running"].(float64)
-			this := ""
-			if name == own {
-				this = "this node"
+			row := []string{name, display.Decimal(running, 0), "", thisNode(name, own)}
+			if name == claimant && claimant != "" {
+				row[2], claimant = claimText(claim), ""
+				claims = true
 			}
-			if t == nil {
-				t = &display.Table{Columns: []display.Column{{Title: "NODE"}, {Title: "RUNNING", Right: true}, {Title: ""}}}
-			}
-			t.Add(name, display.Decimal(running, 0), this)
+			rows = append(rows, row)
+		}
+		if claimant != "" { // it runs nothing
+			rows = append(rows, []string{claimant, "0", claimText(claim), thisNode(claimant, own)})
+			claims = true
 		}
 	}
+	if len(rows) == 0 {
+		return nil
+	}
+	t := &display.Table{Columns: []display.Column{{Title: "NODE"}, {Title: "RUNNING", Right: true}, {Title: "NEXT PLACE FOR"}, {Title: ""}}}
+	if !claims {
+		t.Columns = slices.Delete(t.Columns, 2, 3)
+	}
+	for _, row := range rows {
+		if !claims {
+			row = slices.Delete(row, 2, 3)
+		}
+		t.Add(row...)
+	}
 	return t
+}
+
+// thisNode marks the name of the node that was asked.
+func thisNode(name, own string) string {
+	if name == own {
+		return "this node"
+	}
+	return ""
+}
+
+// claimText says what the request needs that has the next place, and how old its turn is.
+func claimText(claim map[string]any) string {
+	units, _ := claim["units"].(float64)
+	age, _ := claim["age"].(float64)
+	return display.Counted(int64(units), "unit") + ", its turn " + display.Seconds(age) + " old"
 }
 
 // keyTable lists keys in Redis.

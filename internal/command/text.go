@@ -28,12 +28,13 @@ func inTime(seconds float64) string {
 	return "in " + display.Seconds(seconds)
 }
 
-// pairs writes the value of a key in Redis as name=value, in the order of the names, without its lists.
+// pairs writes the value of a key in Redis as name=value, in the order of the names, without its lists and objects.
 func pairs(value map[string]any) string {
 	parts := make([]string, 0, len(value))
 	for _, name := range slices.Sorted(maps.Keys(value)) {
-		if _, list := value[name].([]any); list {
-			continue // it has a table of its own
+		switch value[name].(type) {
+		case []any, map[string]any:
+			continue // it has a table of its own, or a part of one
 		}
 		text := fmt.Sprint(value[name])
 		if number, ok := value[name].(float64); ok {

@@ -67,3 +67,11 @@ func TestSizes(t *testing.T) {
 	p.Handlers[0] = Handler{Cost: "json usage", Reserve: "5000000"}
 	assert.Equal(t, Join(p.All()), "algorithm token_bucket, burst {b}, else 10,737,418,240, cost json usage, reserve 5000000", "the options")
 }
+
+// TestWait has requests wait, by arrival and by a value.
+func TestWait(t *testing.T) {
+	p := Policy{MaxConcurrent: 8, Handlers: []Handler{{Wait: &Wait{Longest: Seconds(90 * time.Second), Most: 1}}}}
+	assert.Equal(t, Join(p.All()), "wait 1 min 30 s, up to 1 of a key on a node", "the options")
+	p.Handlers[0].Wait = &Wait{Longest: Seconds(time.Second / 4), Most: 65_536, By: "{http.auth.user.id}"}
+	assert.Equal(t, Join(p.All()), "wait 250 ms, up to 65,536 of a key on a node, by {http.auth.user.id}", "the options")
+}

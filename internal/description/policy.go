@@ -64,6 +64,14 @@ type Ban struct {
 	After     int       `json:"after"`
 }
 
+// Wait is how long a request waits at most, and how many requests of a key do on each node. By is the template of the values
+// that turns go round by; empty: turns go by arrival.
+type Wait struct {
+	Longest Seconds `json:"longest"`
+	Most    int     `json:"most"`
+	By      string  `json:"by,omitempty"`
+}
+
 // Handler is a handler that uses a policy, with the options that are its own.
 type Handler struct {
 	// Place is the server, where it listens, and what requests must be to come there. It is empty for a handler that
@@ -91,6 +99,9 @@ type Handler struct {
 	// Cost is what a request costs in all, known after its response. CostFallback is the cost of one that tells none.
 	Cost         string `json:"cost,omitempty"`
 	CostFallback int64  `json:"cost_fallback,omitempty"`
+
+	// Wait is how requests wait for others of their key to end; nil: they do not.
+	Wait *Wait `json:"wait,omitempty"`
 
 	// Reserve is what must stay for others: units, or percent of the capacity.
 	Reserve string `json:"reserve,omitempty"`

@@ -254,6 +254,9 @@ func (h *Handler) Options() []Option {
 	o.add(h.Weight > 1 || h.WeightFrom != "", "weight", orElse(h.WeightFrom, display.Count(max(1, h.Weight))))
 	o.add(h.CountIf != "", "count_if", short(h.CountIf))
 	o.add(h.Cost != "", "cost", h.costText())
+	if h.Wait != nil {
+		o.add(true, "wait", h.Wait.text())
+	}
 	o.add(h.Reserve != "", "reserve", h.reserveText())
 	if h.Enforce != nil {
 		o.add(true, "enforce", percent(*h.Enforce))
@@ -271,6 +274,15 @@ func (h *Handler) costText() string {
 	text := short(h.Cost)
 	if h.CostFallback > 0 {
 		text += ", else " + display.Count(h.CostFallback)
+	}
+	return text
+}
+
+// text says how long requests wait, how many, and how turns go.
+func (w *Wait) text() string {
+	text := display.Duration(time.Duration(w.Longest)) + ", up to " + display.Count(w.Most) + " of a key on a node"
+	if w.By != "" {
+		text += ", by " + short(w.By)
 	}
 	return text
 }

@@ -69,8 +69,8 @@ func (x *Exchange) decideInTurn(repl *caddy.Replacer, e *rule.Evaluation) Verdic
 		Policy: check.Policy, Key: check.Key, Weight: limiter.Units(check), Longest: r.Wait.Longest, Most: r.Wait.Most,
 		FailMode: verdict.Mode, Current: l.Rules.PolicyWhileWaiting(r, x.request, repl, e.Body, check),
 	}
-	if hash, byValue := l.Rules.TurnOf(r, x.request, repl, e.Body); byValue {
-		request.Order = waiting.ByValue(hash)
+	if value, byValue := l.Rules.TurnOf(r, x.request, repl, e.Body); byValue {
+		request.Order = waiting.ByValue(rule.TurnHash(value))
 	}
 	place, err := x.awaitPlace(x.stores.Queue.Join(request), r.Wait.Longest)
 	d.waited = time.Since(start)

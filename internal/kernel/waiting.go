@@ -87,10 +87,15 @@ func (s *WaitingState) Decide(now, limit, total, units, node int64, turn *Turn) 
 
 // claimAt returns the claim that holds at an instant.
 func (s *WaitingState) claimAt(now int64) NodeClaim {
-	if c := s.Claim; c.Ends > now && c.Ends <= now+LongestClaim {
-		return c
+	if s.Claim.HoldsAt(now) {
+		return s.Claim
 	}
 	return NodeClaim{}
+}
+
+// HoldsAt reports whether the claim holds at an instant.
+func (c NodeClaim) HoldsAt(now int64) bool {
+	return c.Units > 0 && c.Ends > now && c.Ends <= now+LongestClaim
 }
 
 // began returns when the turn of an ask began, and keeps the last start that the ask tells of.

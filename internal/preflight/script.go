@@ -46,12 +46,16 @@ const logAlgorithm = "sliding_window_log"
 // maxConcurrent is what policies of running requests are called among the algorithms.
 const maxConcurrent = "max_concurrent"
 
+// wait is what those are called whose requests wait.
+const wait = "wait"
+
 // tryScripts runs a decision of each algorithm, and of running requests, on a key of this server. Those with
 // permissions of their own are tried if they are used.
 func (p *preflight) tryScripts(ctx context.Context, client goredis.UniversalClient, s *checkedServer) {
 	var slowest time.Duration
-	for _, algorithm := range append(limiter.Algorithms(), maxConcurrent) {
-		if algorithm == logAlgorithm && !p.options.Logs || algorithm == maxConcurrent && !p.options.Runs {
+	for _, algorithm := range append(limiter.Algorithms(), maxConcurrent, wait) {
+		runs := algorithm == maxConcurrent || algorithm == wait
+		if algorithm == logAlgorithm && !p.options.Logs || runs && !p.options.Runs {
 			continue
 		}
 		took, err := p.decide(ctx, client, s, algorithm)
@@ -103,8 +107,10 @@ func (p *preflight) undecided(s *checkedServer, algorithm string, err error) {
 func (p *preflight) decide(ctx context.Context, client goredis.UniversalClient, s *checkedServer,
 	algorithm string) (took time.Duration, err error) {
 	settings := limiter.Settings{Name: checkPolicyName, Algorithm: algorithm, Limit: 1000, Window: time.Second}
-	if algorithm == maxConcurrent {
-		settings = limiter.Settings{Name: checkPolicyName, MaxConcurrent: 1000, NodeTimeout: limiter.MinNodeTimeout}
+	if algorithm == maxConcurrent || algorithm == wait {
+		settings = limiter.Settings{
+			Name: checkPolicyName, MaxConcurrent: 1000, NodeTimeout: limiter.MinNodeTimeout, Waits: algorithm == wait,
+		}
 	}
 	policy, err := limiter.NewPolicy(settings)
 	if err != nil {

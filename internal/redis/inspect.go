@@ -2,9 +2,6 @@ package redis
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
@@ -68,7 +65,7 @@ func (a *Admin) readStored(ctx context.Context, p *limiter.Policy, name, kind st
 	logs := p.Algorithm.Logs
 	switch {
 	case p.CountsRunning:
-		return a.readRunning(ctx, name, kind)
+		return a.readRunning(ctx, p, name, kind)
 	case kind == "list" && logs:
 		return a.readLog(ctx, p, name)
 	case kind != "string" || logs:
@@ -135,38 +132,6 @@ func (a *Admin) readStoredBan(ctx context.Context, name, kind string) (map[strin
 		return nil, nil //nolint:nilnil // as above
 	}
 	return s.Describe(), nil
-}
-
-// readRunning reads what Redis counts for each node: a list of nodes with what each runs and when that
-// expires, and the units of all together. Nodes that have expired are left out.
-func (a *Admin) readRunning(ctx context.Context, name, kind string) (map[string]any, error) {
-	if kind != "hash" {
-		return nil, nil //nolint:nilnil // a foreign value has no description
-	}
-	fields, err := a.client.HGetAll(ctx, name).Result()
-	if err != nil {
-		return nil, err
-	}
-	ahead, _ := a.Clock(wire.SlotOfName(name)).Ahead()
-	now, total, nodes := time.Now().Add(ahead), int64(0), []map[string]any{}
-	for id, text := range fields {
-		if id == "all" {
-			continue
-		}
-		entry, ok := wire.StoredEntry(text)
-		if !ok || len(id) != 8 {
-			return nil, nil //nolint:nilnil // a foreign value has no description
-		}
-		expires := time.UnixMicro(entry[2]).UTC()
-		if !expires.After(now) {
-			continue
-		}
-		total += entry[1]
-		nodes = append(nodes, map[string]any{"node": wire.NodeName(int64(wire.Double(id, 0))), "running": entry[1],
-			"expires": expires.Format(time.RFC3339Nano)})
-	}
-	slices.SortFunc(nodes, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a["node"]), fmt.Sprint(b["node"])) })
-	return map[string]any{"running": total, "nodes": nodes}, nil
 }
 
 // TicksNow returns this machine's time in a policy's ticks.

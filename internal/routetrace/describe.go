@@ -52,6 +52,9 @@ func DescribeHandler(r *rule.Rule) description.Handler {
 	if r.Rollout != nil {
 		h.Enforce = new(r.Rollout.Fraction().Percent())
 	}
+	if r.Wait.Longest > 0 {
+		h.Wait = &description.Wait{Longest: description.Seconds(r.Wait.Longest), Most: r.Wait.Most, By: r.Texts.WaitBy}
+	}
 	for _, mark := range r.Notify {
 		h.Notify = append(h.Notify, mark.Percent())
 	}

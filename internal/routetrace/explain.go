@@ -24,6 +24,7 @@ const (
 	decisionChallenge = "challenge"
 	decisionSkipped   = "skipped"
 	decisionRejected  = "rejected"
+	decisionWaits     = "waits"
 )
 
 // decisions are those of rules that no store is asked for.
@@ -82,7 +83,7 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 	}
 	var peeks []peek
 	if action == gate.Limited {
-		peeks = e.peekAll(r.Context(), l, &evaluation)
+		peeks = e.peekAll(r, l, &evaluation)
 	}
 	for i := range findings {
 		f := &findings[i]
@@ -109,6 +110,8 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 		e.report.Decision = string(rule.Exempt)
 	case !goesOn:
 		e.report.Decision = string(rule.Denied)
+	case e.report.Decision == decisionWaits || slices.ContainsFunc(peeks, func(p peek) bool { return p.waits }):
+		e.report.Decision = decisionWaits
 	case len(evaluation.Enforced) > 0 || e.report.Decision == decisionNone && action == gate.Limited:
 		e.report.Decision = string(rule.Allowed)
 	}
@@ -142,10 +145,10 @@ func (e *explanation) record(peeks []peek) (goesOn bool) {
 		if p.err != nil {
 			e.report.Error = adminapi.UnavailableText(p.err)
 		}
-		goesOn = goesOn && (p.dryRun || p.outcome().GoesOn())
+		goesOn = goesOn && (p.dryRun || p.goesOn())
 	}
 	for i := range peeks {
-		if p := &peeks[i]; (p.dryRun && p.outcome().GoesOn()) || (!p.dryRun && goesOn) {
+		if p := &peeks[i]; (p.dryRun && p.goesOn()) || (!p.dryRun && goesOn) {
 			e.charged = append(e.charged, p.check)
 		}
 	}
@@ -168,13 +171,14 @@ func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
 		if p.dryRun != f.DryRun || !p.check.SameQuota(&limiter.Check{Policy: f.Rule.Policy, Key: f.Key}) {
 			continue
 		}
-		explained.Decision, explained.Weight, explained.Reserve = string(p.outcome()), p.check.Weight, p.check.Reserve
+		explained.Decision, explained.Weight, explained.Reserve = p.decision(), p.check.Weight, p.check.Reserve
+		explained.Turn = p.turn
 		explained.Cost = f.Rule.Texts.Cost
 		if p.source != limiter.SourceMemory {
 			explained.Lease = Seconds(p.check.Policy.LongestLease())
 		}
 		if !p.undecided() {
-			if p.outcome() == rule.Denied {
+			if explained.Decision == string(rule.Denied) {
 				explained.Reason = string(rule.ReasonOf([]limiter.Check{p.check}, p.source))
 			}
 			explained.Source, explained.QuotaReport = string(p.source), Quota(p.check.Policy, p.check.Result)

@@ -2,8 +2,10 @@ package routetrace
 
 import (
 	"context"
+	"net/http"
 	"sync"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -18,12 +20,16 @@ type peek struct {
 	blocked bool // it is refused without a decision
 	source  limiter.Source
 	err     error // why the store does not decide
+
+	turn  *adminapi.ExplainedTurn // where requests wait
+	waits bool                    // the request would wait
 }
 
 // peekAll peeks at the quotas of all checks at once, so that a Redis that does not answer is waited for
 // once. A peek only reads; a probe finds out before whether Redis would decide all checks that are
 // decided together.
-func (e *explanation) peekAll(ctx context.Context, l *gate.Limiter, evaluation *rule.Evaluation) (peeks []peek) {
+func (e *explanation) peekAll(r *http.Request, l *gate.Limiter, evaluation *rule.Evaluation) (peeks []peek) {
+	ctx := r.Context()
 	for _, q := range append([]gate.CheckGroup{l.Enforced(evaluation)}, gate.DryRuns(evaluation)...) {
 		for _, check := range q.Checks {
 			by, blocked := gate.Blocked(&check)
@@ -46,6 +52,9 @@ func (e *explanation) peekAll(ctx context.Context, l *gate.Limiter, evaluation *
 		asking.Go(func() { p.run(ctx, l.Stores.Store, e.charged) })
 	}
 	asking.Wait()
+	for i := range peeks {
+		peeks[i].explainTurn(r, l, evaluation)
+	}
 	return peeks
 }
 

@@ -383,16 +383,20 @@ func (s *Set) warnIfNeverSet(rule *Rule, option string, p *Placeholder) {
 	}
 }
 
-// TurnOf returns what a request's turns go by, as a hash that is the same on all nodes; false: by arrival. Requests without
-// a value have their turns as one.
-func (s *Set) TurnOf(rule *Rule, r *http.Request, repl *caddy.Replacer, body Body) (hash uint64, byValue bool) {
-	by := rule.Wait.By
-	if by == nil {
-		return 0, false
+// TurnOf returns the value that a request's turns go by; false: by arrival. Requests without a value have their turns as
+// one.
+func (s *Set) TurnOf(rule *Rule, r *http.Request, repl *caddy.Replacer, body Body) (value limiter.EncodedKey, byValue bool) {
+	if rule.Wait.By == nil {
+		return value, false
 	}
+	return rule.Wait.By.key(requestOf(r, repl, body)), true
+}
+
+// TurnHash returns the hash of a value that turns go by, which is the same on all nodes.
+func TurnHash(value limiter.EncodedKey) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(by.key(requestOf(r, repl, body)).String()))
-	return h.Sum64(), true
+	_, _ = h.Write([]byte(value.String())) // it returns no error
+	return h.Sum64()
 }
 
 // requestOf returns a request whose rules have been evaluated. A body that could not be read has no values.

@@ -98,7 +98,7 @@ type Wait struct {
 }
 
 // Texts are options as they are configured; empty: the option is left out.
-type Texts struct{ Key, LimitFrom, BurstFrom, WeightFrom, Cost string }
+type Texts struct{ Key, LimitFrom, BurstFrom, WeightFrom, Cost, WaitBy string }
 
 // EmptyKey says what happens to a request for which a placeholder of a key is empty.
 type EmptyKey string
@@ -278,15 +278,23 @@ func (r *Rule) Placeholders() (names []string) {
 			names = append(names, p.Name)
 		}
 	}
+	if by := r.Wait.By; by != nil {
+		names = append(names, by.Placeholders()...)
+	}
 	return names
 }
 
-// RequestHeaders lists the request headers that the rule's key, limit, burst and weight are made of, in their
+// RequestHeaders lists the request headers that the rule's key, limit, burst, weight and turns are made of, in their
 // canonical form.
 func (r *Rule) RequestHeaders() (names []string) {
 	fields := []field{r.Numbers.LimitFrom.field, r.Numbers.BurstFrom.field, r.Numbers.WeightFrom.field}
 	for i := range r.Key.parts {
 		fields = append(fields, r.Key.parts[i].field)
+	}
+	if by := r.Wait.By; by != nil {
+		for i := range by.parts {
+			fields = append(fields, by.parts[i].field)
+		}
 	}
 	for _, f := range fields {
 		if f.kind == headerField {

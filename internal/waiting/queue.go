@@ -66,6 +66,8 @@ func NewRoom(most int64) *Room { return &Room{most: most} }
 // Used returns how many are in the room.
 func (r *Room) Used() int64 { return r.used.Load() }
 
+func (r *Room) isFull() bool { return r.used.Load() >= r.most }
+
 // Enter counts one more, if there is room.
 func (r *Room) Enter() bool {
 	if r.used.Add(1) <= r.most {

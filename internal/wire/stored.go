@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
@@ -45,17 +46,47 @@ func SplitBanKey(name, head string) (policy, key string, ok bool) {
 
 // StoredEntry reads a node's entry: epoch, units, and when they expire.
 func StoredEntry(text string) (entry [3]int64, ok bool) {
-	if len(text) != 8*len(entry) {
-		return entry, false
+	ok = readWhole(entry[:], text)
+	return entry, ok
+}
+
+// ReadTurn reads a field of turns, as scripts/waiting.lua stores them, into a state: the claim, or when values of a slot last
+// had their turn. It reports false for any other field, and for a value that is none.
+func ReadTurn(s *kernel.WaitingState, field, text string) bool {
+	if field == "next" {
+		var n [4]int64
+		ok := readWhole(n[:], text)
+		if ok {
+			s.Claim = kernel.NodeClaim{Turn: n[0], Node: n[1], Units: n[2], Ends: n[3]}
+		}
+		return ok
 	}
-	for i := range entry {
+	digits, isSlot := strings.CutPrefix(field, "t")
+	slot, err := strconv.ParseUint(digits, 10, 8)
+	var at [1]int64
+	if !isSlot || err != nil || slot >= kernel.TurnSlots || !readWhole(at[:], text) {
+		return false
+	}
+	if s.Turns == nil {
+		s.Turns = map[int64]int64{}
+	}
+	s.Turns[int64(slot)] = at[0]
+	return true
+}
+
+// readWhole reads a text of so many stored numbers.
+func readWhole(numbers []int64, text string) (ok bool) {
+	if len(text) != 8*len(numbers) {
+		return false
+	}
+	for i := range numbers {
 		n := Double(text, i)
 		if !(n >= 0 && n <= kernel.Precision) {
-			return entry, false
+			return false
 		}
-		entry[i] = int64(n)
+		numbers[i] = int64(n)
 	}
-	return entry, true
+	return true
 }
 
 // NodeName returns a node's ID as text.
