@@ -1,0 +1,58 @@
+package requests
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+)
+
+// TestWaited tells handlers and the access log for how long a request has waited for a place: in vain, and not at all.
+func TestWaited(t *testing.T) {
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		upstream := caddytest.NewHolder(t)
+		n := caddytest.Start(t, caddytest.Config(option, `log
+	redis_ratelimit {
+		policy places { key {query.k}; max_concurrent 1; wait 50ms }
+	}
+	@quick path /quick
+	respond @quick <{http.redis_ratelimit.waited}>
+	reverse_proxy `+upstream.Addr+`
+	handle_errors { respond "{http.redis_ratelimit.waited}" }`))
+		logged := func(path string) (waited *float64) {
+			t.Helper()
+			assert.WaitFor(t, path+" is logged", func() error {
+				lines := n.Log.Lines(func(l caddytest.LogLine) bool {
+					return strings.HasPrefix(l.Logger, "http.log.access") && strings.Contains(l.Text, `"uri":"`+path)
+				})
+				if len(lines) == 0 {
+					return io.EOF
+				}
+				var fields struct {
+					Waited *float64 `json:"ratelimit_waited"`
+				}
+				err := json.Unmarshal([]byte(lines[0].Text), &fields)
+				waited = fields.Waited
+				return err
+			})
+			return waited
+		}
+		upstream.Begin(t, n, "/?k=a")
+		refused := n.Get(t, "/quick?k=a").Want(t, http.StatusTooManyRequests, caddytest.Any)
+		waited := assert.NoError(strconv.ParseFloat(refused.Body, 64))(t)
+		assert.ErrorIf(t, waited < 0.05, "a request that waits for 50 ms has waited for %v s", waited)
+		inLog := logged("/quick?k=a")
+		assert.FatalIf(t, inLog == nil || *inLog < 0.05 || *inLog-waited > 1e-3 || waited-*inLog > 1e-3, "the log has %v, want %v", inLog, waited)
+		upstream.EndAll()
+		n.CheckMetric(t, `running{policy="places"}`, 0)
+		passed := n.Get(t, "/quick?k=a&again").Want(t, http.StatusOK, caddytest.Any)
+		waited = assert.NoError(strconv.ParseFloat(strings.Trim(passed.Body, "<>"), 64))(t)
+		inLog = logged("/quick?k=a&again")
+		assert.ErrorIf(t, waited >= 0.05 || inLog != nil && *inLog >= 0.05, "a request that starts at once has waited for %v s, in the log %v", waited, inLog)
+	})
+}
