@@ -56,6 +56,23 @@ func TestSimulation_running(t *testing.T) {
 	}
 }
 
+// TestSimulation_wait refuses who would wait, and says so. One that is too heavy would not wait either.
+func TestSimulation_wait(t *testing.T) {
+	r := simulateCaddyfile(t, ":80 {\n\tredis_ratelimit {\n\t\tpolicy gpu {\n\t\t\tkey {client_ip}\n\t\t\tmax_concurrent 2\n\t\t\tweight {query.w} 1\n\t\t\twait 1m\n\t\t}\n\t}\n\trespond ok\n}\n")
+	play := func(uri string, began, ended float64) byte {
+		e := runOf("192.0.2.1", began, ended)
+		e.URI = uri
+		return r.Play(e).Outcome[0]
+	}
+	got := string([]byte{play("/", 0, 9), play("/", 1, 9), play("/?w=3", 2, 3)})
+	assert.Equal(t, got, "aad", "the outcomes")
+	assert.Equal(t, len(r.Warnings()), 0, "warnings while none would wait")
+	got = string([]byte{play("/", 2, 3), play("/?w=2", 8, 9), play("/?w=2", 9, 10)})
+	assert.Equal(t, got, "dda", "the outcomes")
+	const want = "policy gpu: requests that would wait for a place, which is not played: they count as denied, although most would start later, and a log that was written with wait has the waits in its durations: 2"
+	assert.Equal(t, strings.Join(r.Warnings(), "\n"), want, "the warnings")
+}
+
 // A policy that denied nothing because another one denied leaves its places free.
 func TestSimulation_running_behind_a_denial(t *testing.T) {
 	const window = "redis_ratelimit {client_ip} 1 1h {\n\t\t\tname window\n\t\t}\n"

@@ -23,6 +23,7 @@ type missingData struct {
 	redactedMatchers []int64
 	costs            []int64         // whose cost the log does not tell, by policy
 	bodies           []missingBodies // of requests, by policy
+	waits            []int64         // that were refused, and would wait instead, by policy
 	files            bool            // some were looked for
 
 	played  int64 // requests, with the one that is being played
@@ -102,6 +103,9 @@ func (s *Simulation) Warnings() (sentences []string) {
 	}
 	for i, requests := range m.costs {
 		warn(requests, "policy %s: requests whose cost %s, so that the fallback of cost counts, %d, after an error at least the weight", s.policies[i].Name, s.untoldText(i), s.rules[i].Cost.Fallback)
+	}
+	for i, requests := range m.waits {
+		warn(requests, "policy %s: requests that would wait for a place, which is not played: they count as denied, although most would start later, and a log that was written with wait has the waits in its durations", s.policies[i].Name)
 	}
 	for i, requests := range m.redactedMatchers {
 		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", display.EscapeShort(s.inputs.Headers[i], shownText))

@@ -130,6 +130,9 @@ func (s *Simulation) decide(v *visit, q gate.CheckGroup) (passes bool) {
 		if r.Key.Contains(v.request, v.repl, accesslog.Redacted) {
 			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++
 		}
+		if r.Wait.Longest > 0 && !q.DryRun && d.Denied && !limiter.NeverPasses(c) {
+			s.missing.waits[s.indices[c.Policy.Name()]]++
+		}
 		if passed, waits := v.limiter.Pending(&q, i); passes && waits {
 			s.taken = append(s.taken, taken{visit: *v, passed: passed, response: response, decision: len(s.verdict.Decisions)})
 		}

@@ -167,7 +167,7 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	result := replay.PolicyResult{Policy: routetrace.Describe(r)}
 	s.policies = append(s.policies, result)
 	s.missing.redactedKeys = append(s.missing.redactedKeys, 0)
-	s.missing.costs = append(s.missing.costs, 0)
+	s.missing.costs, s.missing.waits = append(s.missing.costs, 0), append(s.missing.waits, 0)
 	s.missing.bodies = append(s.missing.bodies, missingBodies{options: r.BodyOptions()})
 }
 
