@@ -68,8 +68,8 @@ func TestQueue_limit(t *testing.T) {
 			assert.ErrorIf(t, running.most > 5 || running.now != 0, "up to %d units ran at once, %d are left", running.most, running.now)
 			assert.ErrorIf(t, handedOn.Load() == 0, "no place was handed on")
 			for i, node := range nodes {
-				waiting, _ := queues[i].Waiting(policy.ID)
-				assert.ErrorIf(t, node.Running("running") != 0 || waiting != 0, "%d run, %d wait", node.Running("running"), waiting)
+				waiting := queues[i].ByPolicy()["running"]
+				assert.ErrorIf(t, node.Running("running") != 0 || waiting.Count != 0, "%d run, %+v wait", node.Running("running"), waiting)
 				if node.shared != nil {
 					waitCounted(t, node.shared, policy, 0)
 				}
