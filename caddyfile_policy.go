@@ -254,8 +254,12 @@ func (p *handlerParser) parseWait(policy *Policy) (err error) {
 	if policy.Wait.Longest, err = caddyfileopt.Duration(p.Dispenser, "wait", args[0], minWait, waitBounds); err != nil {
 		return err
 	}
+	longest := args[0]
 	if args = args[1:]; len(args) > 0 && args[0] != "by" {
 		n, err := strconv.ParseUint(args[0], 10, 31)
+		if err != nil && strings.Contains(args[0], "{") {
+			return p.Errf("wait: %s stands without by; write wait %s by %[1]s", args[0], longest)
+		}
 		if err != nil || n < 1 || n > waiting.MostWaiting {
 			return p.Errf("wait: %s waiting; use a number from 1 to %d", secretfile.Redact(args[0]), waiting.MostWaiting)
 		}

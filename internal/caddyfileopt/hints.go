@@ -21,6 +21,7 @@ var hintTexts = [][2]string{
 			"gcra strategy"},
 	{"no request is held without max_delay, such as max_delay 2s", "delay nodelay"},
 	{"write max_concurrent, such as max_concurrent 20", "concurrency limit_conn limit_conn_zone conn_cur inFlightReq amount max_conn"},
+	{"write wait, such as wait 30s 100, beside max_concurrent", "queue maxqueue max_queue timeout_queue queue_timeout queue_size"},
 	{"write key, such as key {client_ip}", "by limit_by sourceCriterion client"},
 	{"write exempt, such as exempt private_ranges", "whitelist allowlist allow ignore skip bypass"},
 	{"write match, such as match path /api/*", "path paths matcher"},
