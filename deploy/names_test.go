@@ -40,6 +40,7 @@ func record(t *testing.T) *recording {
 	r.scene.Await(t, "/payments", 200, caddytest.Any) // by Redis
 	for range 2 {
 		r.traffic(t)
+		r.waits(t)
 		r.waitForSeries(t, `leased_units_total{outcome="spent",policy="hot"}`)
 		r.scrape(t)
 	}
@@ -76,6 +77,30 @@ func (r *recording) traffic(t *testing.T) {
 	r.get(t, "/plan", "customer", "X-Limit: many")
 	r.get(t, "/tokens", "customer", "X-Cost: 4")
 	r.get(t, "/tokens", "customer", "X-Cost: 25")
+}
+
+// waits has requests wait for a place, and get one or none.
+func (r *recording) waits(t *testing.T) {
+	t.Helper()
+	const client = "X-Client: waiting"
+	begin := func(path string) { r.scene.upstream.Begin(t, r.scene.Node, path, client) }
+	begin("/thumbnails")
+	r.scene.Get(t, "/thumbnails", client).Want(t, http.StatusTooManyRequests, caddytest.Any) // timeout
+	r.scene.upstream.EndOne()
+	r.scene.upstream.WaitRunning(t, 0)
+	begin("/models?user=a")
+	for i := range 2 {
+		r.scene.Hold(t, "/models?user=a", client)
+		r.scene.CheckMetric(t, `waiting{policy="models"}`, float64(i+1))
+	}
+	pushedOut := r.scene.Metric(t, `wait_seconds_count{outcome="pushed_out"}`)
+	r.scene.Hold(t, "/models?user=b", client)
+	r.scene.CheckMetric(t, `wait_seconds_count{outcome="pushed_out"}`, pushedOut+1)
+	r.scene.Get(t, "/models?user=a", client).Want(t, http.StatusTooManyRequests, caddytest.Any) // full
+	for range 3 {
+		r.scene.upstream.EndOne()
+	}
+	r.scene.CheckMetric(t, `running{policy="models"}`, 0)
 }
 
 func (r *recording) get(t *testing.T, path, client string, headers ...string) {
