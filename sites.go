@@ -2,6 +2,7 @@ package redisratelimit
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -87,6 +88,10 @@ func subjectOf(handler caddyhttp.MiddlewareHandler) *routetrace.Subject {
 	}
 	for i := range h.limiter.Rules.Rules {
 		r := &h.limiter.Rules.Rules[i]
+		if r.Wait.Longest > 0 {
+			s.Waiter = &routetrace.Waiter{Policy: r.Policy.Name(), Key: r.Texts.Key, Match: r.Match}
+			s.Alone = append(s.Alone, h.waitWarnings(r)...)
+		}
 		if r.DryRun {
 			s.DryRuns = routetrace.AppendNew(s.DryRuns, r.Policy.Name())
 		}
@@ -106,4 +111,13 @@ func subjectOf(handler caddyhttp.MiddlewareHandler) *routetrace.Subject {
 	}
 	slices.Sort(s.Headers)
 	return s
+}
+
+// waitWarnings returns what is wrong with a rule whose requests wait, as far as the handler's other options tell.
+func (h *Handler) waitWarnings(r *rule.Rule) []string {
+	if h.FailMode != limiter.FailOpen || h.app.opened.Redis == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("policy %q: by fail_mode open all requests that wait start at once when Redis fails; "+
+		"write fail_mode local, by which each node goes on by turns", r.Policy.Name())}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
 // waitingSite is a site whose requests wait for two places of their key.
@@ -135,4 +136,42 @@ func TestWaiting_explain_full(t *testing.T) {
 		e := n.Explain(t, "/?k=a&user=2", "")
 		assert.Equal(t, e.Decision, "waits", "the decision about a value with none waiting")
 	})
+}
+
+// TestWaiting_warnings has check tell of waits for each other, and of an outage in which all start.
+func TestWaiting_warnings(t *testing.T) {
+	t.Parallel()
+	const snippets = `(gpu) {
+	redis_ratelimit {
+		policy gpu {
+			max_concurrent 8
+			wait 30s
+		}
+		MORE
+	}
+}
+(php) {
+	redis_ratelimit {
+		policy php {
+			max_concurrent 20
+			wait 5s
+		}
+	}
+}
+`
+	global, more := "", ""
+	config := func(second string) []string {
+		text := global + strings.Replace(snippets, "MORE", more, 1) + "http://127.0.0.1:8080 {\nroute {\nimport gpu\nimport php\n}\n}\n" +
+			"http://127.0.0.1:8081 {\nroute {\n" + second + "\n}\n}\n"
+		return []string{"check", "--config", caddytest.WriteCaddyfile(t, text)}
+	}
+	const both, outage = "in both orders", "start at once when Redis fails"
+	e := caddytest.RunRatelimit(t, nil, config("import gpu\nimport php")...)
+	assert.ErrorIf(t, strings.Contains(e.Stdout, "warning"), "one order: %v", e)
+	caddytest.RunRatelimit(t, nil, config("import php\nimport gpu")...).Want(t, 1, `policies "gpu" and "php"`, both)
+	more = "fail_mode open"
+	e = caddytest.RunRatelimit(t, nil, config("import gpu")...)
+	assert.ErrorIf(t, strings.Contains(e.Stdout, outage), "without Redis: %v", e)
+	global = "{\nredis_ratelimit {\nredis redis://" + redistest.Shared(t).Addr + "\n}\n}\n"
+	caddytest.RunRatelimit(t, nil, config("import gpu")...).Want(t, 1, `policy "gpu"`, outage, "-> write fail_mode local")
 }

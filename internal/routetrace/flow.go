@@ -56,6 +56,9 @@ type here struct {
 	within []caddyhttp.MatcherSets
 	outer  []outerHandler
 
+	// waiters are those in front of which requests here may have a place.
+	waiters []waiterInFront
+
 	errors bool // the list is one of error routes
 }
 
@@ -63,7 +66,7 @@ func (f *flow) beginList(errors bool) {
 	f.around = append(f.around, f.here)
 	f.same = nil
 	if f.errors = errors; errors { // whose requests may have any path, and have left the handlers in front
-		f.stripped, f.outer = nil, nil
+		f.stripped, f.outer, f.waiters = nil, nil, nil
 	}
 }
 
@@ -71,7 +74,7 @@ func (f *flow) endList() {
 	errors, before := f.errors, f.leave()
 	f.answered, f.same, f.errors = before.answered, before.same, before.errors
 	if errors {
-		f.outer = before.outer
+		f.outer, f.waiters = before.outer, before.waiters
 	}
 }
 
@@ -95,7 +98,7 @@ func (f *flow) endRoute(route *caddyhttp.Route) {
 		f.answered, f.same = before.answered, before.same
 	}
 	if route.Terminal || route.Group != "" {
-		f.front, f.open, f.outer = before.front, before.open, before.outer
+		f.front, f.open, f.outer, f.waiters = before.front, before.open, before.outer, before.waiters
 	}
 	if route.Terminal {
 		f.stripped = before.stripped
@@ -167,6 +170,9 @@ func (f *flow) subject(s *Subject, place Place) {
 			"leave one out, which may come from a snippet that is imported twice")
 	}
 	f.warnOfOuter(s, place)
+	if !twice {
+		f.noteWaiter(s, place)
+	}
 	for _, policy := range s.Rejecting {
 		if !f.narrowed {
 			f.found.add(place, fmt.Sprintf("policy %q: on_empty_key reject refuses every request without the body's value, also GET of a page; "+

@@ -39,6 +39,9 @@ type Subject struct {
 	// DryRuns are the policies in dry run, CountingForbidden those whose count_if counts responses of 403.
 	DryRuns, CountingForbidden []string
 
+	// Waiter is its policy whose requests wait for a place; nil: it has none.
+	Waiter *Waiter
+
 	// JSON is the handler's configuration.
 	JSON string
 
@@ -78,6 +81,8 @@ type findings struct {
 	vars    []string  // names that vars sets
 	foreign bool      // there is a handler of another author, which may set any placeholder
 	unnamed []Place
+
+	orders []waitOrder // of waiters that requests meet one after the other, each once
 }
 
 // finding is a text about a place.
