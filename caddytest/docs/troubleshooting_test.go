@@ -93,6 +93,20 @@ var symptoms = map[string]func(symptom){
 		assert.ErrorIf(s, !strings.Contains(refused, "{client_ip}"), "got %s; want the placeholder named", refused)
 		s.shows("redis_ratelimit client_ip 100 1m", "redis_ratelimit client_ip 100 1m")
 	},
+	"Requests wait in vain": func(s symptom) {
+		upstream := caddytest.NewHolder(s)
+		n := inProcess(s, "redis_ratelimit {\npolicy gpu {\nmax_concurrent 8\nwait 30s\n}\n}\nreverse_proxy "+upstream.Addr)
+		for range 8 {
+			upstream.Begin(s, n, "/")
+		}
+		for i := range 12 {
+			n.Hold(s, "/")
+			n.CheckMetric(s, `waiting{policy="gpu"}`, float64(i+1))
+		}
+		s.shows(n.Ratelimit(s, "explain", "--url", n.URL, "--client-ip", "127.0.0.1").Stdout,
+			"gpu: waits for 1 unit of the 8 that may run, for up to 30 s; waiting here: 12")
+		n.Ratelimit(s, "state", "--policy", "gpu", "--key", "127.0.0.1").Want(s, 0, "waiting here  12, the oldest for ")
+	},
 	"Requests are counted twice": func(s symptom) {
 		const twice = "route {\nredis_ratelimit {client_ip} 5 15m {\nname site\n}\nredis_ratelimit {client_ip} 5 15m {\nname site\n}\nrespond Hello.\n}"
 		s.shows(checked(s.T, twice), "the same limits stand twice")
