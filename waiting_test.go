@@ -6,8 +6,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
@@ -139,4 +144,44 @@ func TestWaiting_fullProcess(t *testing.T) {
 	for range 2 {
 		process.Held.Enter()
 	}
+}
+
+// TestWaiting_manyKeys has requests of ten thousand keys wait, each by a long value of its own. All start, and nothing is left.
+func TestWaiting_manyKeys(t *testing.T) {
+	const keys = 10_000
+	before := process.Held.Used()
+	h := newHandler(t, `{"policies":[{"name":"many-keys","key":"{http.request.uri.query.k}","max_concurrent":1,
+		"wait":{"longest":"10m","by":"{http.request.header.X-User}"}}]}`)
+	var runs, all sync.WaitGroup
+	var served atomic.Int64
+	ends := make(chan struct{})
+	holds := func(http.ResponseWriter, *http.Request) error {
+		runs.Done()
+		<-ends
+		return nil
+	}
+	serves := func(http.ResponseWriter, *http.Request) error {
+		served.Add(1)
+		return nil
+	}
+	ask := func(key int, inside caddyhttp.HandlerFunc) {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, fmt.Sprint("/?k=", key), nil)
+		r.Header.Set("X-User", strings.Repeat(fmt.Sprint(key, "\xff"), 200))
+		if err := h.ServeHTTP(w, caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{}), inside); err != nil {
+			t.Error(err)
+		}
+	}
+	runs.Add(keys)
+	for key := range keys {
+		all.Go(func() { ask(key, holds) })
+	}
+	runs.Wait()
+	for key := range keys {
+		all.Go(func() { ask(key, serves) })
+	}
+	assert.Retry(t, "all wait", func() (again bool, seen any) { return process.Held.Used() != before+keys, process.Held.Used() - before })
+	close(ends)
+	all.Wait()
+	assert.Equal(t, served.Load(), int64(keys), "the number of requests that have waited and been served")
+	assert.Equal(t, process.Held.Used(), before, "the number of requests that wait")
 }
