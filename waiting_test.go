@@ -84,7 +84,7 @@ func TestWaiting_slowBody(t *testing.T) {
 		h := newHandler(t, waitingJSON("slow "+name, test.longest))
 		h.limiter.BodyBounds.Within = test.within
 		end := holdPlace(t, h)
-		server := serve(t, func(w http.ResponseWriter, r *http.Request) error {
+		server := serve(t, func(_ http.ResponseWriter, r *http.Request) error {
 			if body, err := io.ReadAll(r.Body); err != nil || string(body) != "half and half" {
 				t.Errorf("%s: the body is %q, error %v", name, body, err)
 			}
@@ -155,29 +155,30 @@ func TestWaiting_manyKeys(t *testing.T) {
 	var runs, all sync.WaitGroup
 	var served atomic.Int64
 	ends := make(chan struct{})
-	holds := func(http.ResponseWriter, *http.Request) error {
-		runs.Done()
-		<-ends
-		return nil
-	}
-	serves := func(http.ResponseWriter, *http.Request) error {
-		served.Add(1)
-		return nil
-	}
-	ask := func(key int, inside caddyhttp.HandlerFunc) {
+	ask := func(key int, inside func()) {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, fmt.Sprint("/?k=", key), nil)
 		r.Header.Set("X-User", strings.Repeat(fmt.Sprint(key, "\xff"), 200))
-		if err := h.ServeHTTP(w, caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{}), inside); err != nil {
+		prepared := caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, &caddyhttp.Server{})
+		err := h.ServeHTTP(w, prepared, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
+			inside()
+			return nil
+		}))
+		if err != nil {
 			t.Error(err)
 		}
 	}
 	runs.Add(keys)
 	for key := range keys {
-		all.Go(func() { ask(key, holds) })
+		all.Go(func() {
+			ask(key, func() {
+				runs.Done()
+				<-ends
+			})
+		})
 	}
 	runs.Wait()
 	for key := range keys {
-		all.Go(func() { ask(key, serves) })
+		all.Go(func() { ask(key, func() { served.Add(1) }) })
 	}
 	assert.Retry(t, "all wait", func() (again bool, seen any) { return process.Held.Used() != before+keys, process.Held.Used() - before })
 	close(ends)

@@ -34,11 +34,11 @@ func both(one, other func() []caddytest.Response) (responses func() []caddytest.
 	return func() []caddytest.Response { return append(one(), other()...) }
 }
 
-// wantAll checks the status of each response.
-func wantAll(t *testing.T, responses []caddytest.Response, status int, headers ...string) {
+// wantAll checks that each response has the status 200.
+func wantAll(t *testing.T, responses []caddytest.Response, headers ...string) {
 	t.Helper()
 	for _, a := range responses {
-		a.Want(t, status, caddytest.Any, headers...)
+		a.Want(t, http.StatusOK, caddytest.Any, headers...)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestReload_waiting(t *testing.T) {
 			waiting = both(waiting, later)
 		}
 		upstream.EndOne()
-		wantAll(t, waiting(), http.StatusOK)
+		wantAll(t, waiting())
 		n.Reload(t, text)
 		n.WaitForRefund(t, "places", "same", 1)
 		n.CheckMetric(t, "held_requests", 0)
@@ -99,7 +99,7 @@ func TestExit_waiting(t *testing.T) {
 			for _, a := range waiting() {
 				caddytest.CheckRefusal(t, a, http.StatusServiceUnavailable).Want(t, 0, caddytest.Any, "Retry-After: 1")
 			}
-			wantAll(t, calls(), http.StatusOK, "Grpc-Status: 14")
+			wantAll(t, calls(), "Grpc-Status: 14")
 			upstream.EndOne()
 			<-r.Ended
 			assert.Equal(t, r.Status, http.StatusOK, "%s: the status of the request that ran", name)
@@ -142,7 +142,7 @@ func TestOutage_waiting(t *testing.T) {
 			}
 			upstream.WaitRunning(t, most)
 			upstream.EndAll()
-			wantAll(t, waiting(), http.StatusOK)
+			wantAll(t, waiting())
 			waitForAnswer(t, n, "allowed redis")
 			if _, got := upstream.Running(); got > most {
 				t.Errorf("%d ran at once, want at most %d", got, most)
@@ -181,7 +181,7 @@ func TestOutage_waiting_lost(t *testing.T) {
 		upstream.EndOne()
 	}
 	for _, responses := range waiting {
-		wantAll(t, responses(), http.StatusOK)
+		wantAll(t, responses())
 	}
 	if _, most := upstream.Running(); most > 2 {
 		t.Errorf("%d ran at once", most)
@@ -217,7 +217,7 @@ func TestOverride_waiting(t *testing.T) {
 		override(`"remove":true`)
 		last := beginWaiting(t, n, 1, "/quick")
 		upstream.EndAll()
-		wantAll(t, both(waiting, last)(), http.StatusOK)
+		wantAll(t, both(waiting, last)())
 		n.WaitForRefund(t, "places", "same", 2)
 	})
 }
@@ -238,7 +238,7 @@ func TestWaiting_limits(t *testing.T) {
 		}
 		upstream.EndOne()
 		for _, responses := range waiting {
-			wantAll(t, responses(), http.StatusOK)
+			wantAll(t, responses())
 		}
 		n.WaitForRefund(t, "places", "same", 1)
 	})
@@ -259,7 +259,7 @@ func TestWaiting_besideOlder(t *testing.T) {
 		old.Get(t, "/now").Want(t, http.StatusTooManyRequests, "denied *")
 	}
 	upstream.EndAll()
-	wantAll(t, waiting(), http.StatusOK)
+	wantAll(t, waiting())
 	waitForAnswer(t, old, "allowed redis")
 	for _, node := range []*caddytest.Node{old, n} {
 		node.WaitForRefund(t, "places", "same", 1)

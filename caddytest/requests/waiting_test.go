@@ -17,10 +17,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
-// waitsForPlace returns a limit of one request of a key, for which others wait by this option.
-func waitsForPlace(wait string) string {
-	return "redis_ratelimit {\npolicy places {\nkey {query.k}\nmax_concurrent 1\n" + wait + "\n}\n}\n"
-}
+// waitsForPlace is a limit of one request of a key, for which others wait.
+const waitsForPlace = "redis_ratelimit {\npolicy places {\nkey {query.k}\nmax_concurrent 1\nwait 10m\n}\n}\n"
 
 // beginWaiting sends so many requests, and returns once they wait. The function waits for their responses.
 func beginWaiting(t *testing.T, n *caddytest.Node, times int, path string, headers ...string) (responses func() []caddytest.Response) {
@@ -43,7 +41,7 @@ func checkNothingRuns(t *testing.T, n *caddytest.Node, key string, places int64)
 func TestWaiting_lifetimes(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		upstream := caddytest.NewHolder(t)
-		n := caddytest.Start(t, caddytest.Config(option, waitsForPlace("wait 10m")+"reverse_proxy "+upstream.Addr+" { transport http { keepalive off } }"+showReason))
+		n := caddytest.Start(t, caddytest.Config(option, waitsForPlace+"reverse_proxy "+upstream.Addr+" { transport http { keepalive off } }"+showReason))
 		for _, path := range []string{"/", "/broken", "/cut", "/stream", "/websocket"} {
 			for _, leaves := range []bool{false, true} {
 				r := upstream.Begin(t, n, path+"?k=a")
@@ -106,7 +104,7 @@ func beginWaitingSocket(t *testing.T, n *caddytest.Node) (status chan int) {
 // noticed at once. In any case the next request starts.
 func TestWaiting_left(t *testing.T) {
 	upstream := caddytest.NewHolder(t)
-	n := caddytest.InProcess(t, waitsForPlace("wait 10m")+"reverse_proxy "+upstream.Addr+showReason)
+	n := caddytest.InProcess(t, waitsForPlace+"reverse_proxy "+upstream.Addr+showReason)
 	large := fmt.Sprint("Content-Length: ", 2<<20)
 	for name, test := range map[string]struct {
 		fields  []string
@@ -148,7 +146,7 @@ func TestWaiting_left(t *testing.T) {
 // after 100 Continue.
 func TestWaiting_bodies(t *testing.T) {
 	holder := caddytest.NewHolder(t)
-	n := caddytest.InProcess(t, waitsForPlace("wait 10m")+"reverse_proxy /hold "+holder.Addr+"\nreverse_proxy "+digester(t))
+	n := caddytest.InProcess(t, waitsForPlace+"reverse_proxy /hold "+holder.Addr+"\nreverse_proxy "+digester(t))
 	small, large := strings.Repeat("s", 5000), strings.Repeat("l", 2<<20)
 	for name, test := range map[string]struct {
 		body    string
@@ -209,14 +207,14 @@ func TestWaiting_bodies(t *testing.T) {
 func TestWaiting_versions(t *testing.T) {
 	t.Parallel()
 	upstream := caddytest.NewHolder(t)
-	n := startVersions(t, "", waitsForPlace("wait 10m")+"reverse_proxy "+upstream.Addr+showReason)
+	n := startVersions(t, "", waitsForPlace+"reverse_proxy "+upstream.Addr+showReason)
 	for name, speaker := range speakers(t) {
 		ask(t, speaker, n.url(name)+"/quick?k=b") // the certificate is issued
 		client := *n.Node
 		client.URL, client.Client = n.url(name), &http.Client{Transport: speaker}
 		r := upstream.Begin(t, &client, "/?k=a")
 		ctx, leave := context.WithCancel(t.Context())
-		defer leave()
+		t.Cleanup(leave)
 		reading, writing := io.Pipe()
 		left := make(chan error, 1)
 		go func() {
