@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,11 +24,16 @@ type runningFault struct {
 var runningFaults = []runningFault{
 	{"nothing, 2 nodes with 200 clients each", undisturbed},
 	{"node killed with 50 requests running", nodeKilled},
+	{"node stopped for less than node_timeout", nodeStopped(crowdTimeout/2, false)},
+	{"node stopped for longer than node_timeout", nodeStopped(crowdTimeout+time.Second, true)},
 	{"Redis killed and restarted empty", onOneRedis(true, redisKilled)},
+	{"Redis killed and restarted with its data", onOneRedis(false, redisKilled, "--appendonly", "yes", "--appendfsync", "no")},
 	{"Redis paused and resumed", onOneRedis(false, redisPaused)},
 	{"FLUSHALL", onOneRedis(true, redisFlushed)},
 	{"failover to a replica that lags", replicaLags},
-	{"one node parted from Redis", nodeParted},
+	{"failover by command", failoverByCommand},
+	{"one node parted from Redis for less than node_timeout", nodeParted(crowdTimeout/2, false)},
+	{"one node parted from Redis for longer", nodeParted(crowdTimeout+time.Second, true)},
 	{"Redis's clock 10 s ahead, and back", clockStepped},
 }
 
@@ -57,7 +63,7 @@ func nodeKilled(t *testing.T) *crowd {
 	c.begin(t, 50, 0)
 	_ = c.nodes[0].Command.Process.Kill() // its end is seen at the backend
 	assert.Retry(t, "the backend has lost the node", func() (again bool, seen any) {
-		held := c.held.Load()
+		held := c.refused.holds() + c.waiting.holds()
 		return held > 0, fmt.Sprintf("it still runs %d of its requests", held)
 	})
 	killed := time.Now()
@@ -67,9 +73,9 @@ func nodeKilled(t *testing.T) *crowd {
 }
 
 // onOneRedis has a fault happen to the Redis of both nodes, which may forget what runs.
-func onOneRedis(forgets bool, fault func(t *testing.T, c *crowd, server *redistest.Server)) func(t *testing.T) *crowd {
+func onOneRedis(forgets bool, fault func(t *testing.T, c *crowd, server *redistest.Server), args ...string) func(t *testing.T) *crowd {
 	return func(t *testing.T) *crowd {
-		server := redistest.Start(t)
+		server := redistest.Start(t, args...)
 		c := newCrowd(t, 20, server.Addr)
 		c.begin(t, 5, 5)
 		c.forgets = forgets
@@ -110,22 +116,52 @@ func replicaLags(t *testing.T) *crowd {
 	return c
 }
 
-// nodeParted keeps a node from Redis for longer than its timeout. It lets no new request run, and those that
-// run count no more from then on: the other node may run as many. Once Redis has contact with it again, none
-// is let through until enough have ended.
-func nodeParted(t *testing.T) *crowd {
-	server := redistest.Start(t)
-	c := newCrowd(t, 20, server.Addr)
-	proxy := redistest.NewProxy(t, server.Addr)
-	c.addresses[0] = proxy.Addr
-	c.begin(t, 5, 0)
+// failoverByCommand fails over to a replica that follows. Redis may lose what it answered last.
+func failoverByCommand(t *testing.T) *crowd {
+	p := startPair(t, 0)
+	c := newCrowd(t, 20, "")
+	c.redis = p.watched().redis
+	c.begin(t, 5, 5)
 	c.forgets = true
-	proxy.Part()
-	<-time.After(crowdTimeout + time.Second)
-	c.look()
-	proxy.Join()
+	p.failOver(t)
+	p.promoted(t)
 	c.checkHealed(t, time.Now())
 	return c
+}
+
+// nodeParted keeps a node from Redis. It lets no new request run, and those that run count no more once it is parted for longer
+// than its timeout: the other node may run as many then. Once Redis has contact with it again, none is let through until
+// enough have ended.
+func nodeParted(span time.Duration, forgets bool) func(t *testing.T) *crowd {
+	return func(t *testing.T) *crowd {
+		server := redistest.Start(t)
+		c := newCrowd(t, 20, server.Addr)
+		proxy := redistest.NewProxy(t, server.Addr)
+		c.addresses[0] = proxy.Addr
+		c.begin(t, 5, 0)
+		c.forgets = forgets
+		proxy.Part()
+		<-time.After(span)
+		c.look()
+		proxy.Join()
+		c.checkHealed(t, time.Now())
+		return c
+	}
+}
+
+// nodeStopped stops the process of a node, whose requests run on at the backend. After its timeout they count no more.
+func nodeStopped(span time.Duration, forgets bool) func(t *testing.T) *crowd {
+	return func(t *testing.T) *crowd {
+		c := newCrowd(t, 20, redistest.Start(t).Addr)
+		c.begin(t, 5, 5)
+		c.forgets = forgets
+		assert.Must(t, c.nodes[0].Command.Process.Signal(syscall.SIGSTOP))
+		t.Cleanup(func() { _ = c.nodes[0].Command.Process.Signal(syscall.SIGCONT) }) // so that its clients end
+		<-time.After(span)
+		assert.Must(t, c.nodes[0].Command.Process.Signal(syscall.SIGCONT))
+		c.checkHealed(t, time.Now())
+		return c
+	}
 }
 
 // clockStepped moves the clock that the node timeout is counted by: ahead by twice its length, so that all
