@@ -11,7 +11,8 @@
 --       the slot of the value, the slot of the last start on this node (-1: none, both), and the
 --       age of that start. Ages and lengths are microseconds.
 -- Returns: as concurrency.lua. To a take that waits the reset is the age of its turn, and the delay
---       that of another node's claim, at least 1; 0: there is none.
+--       that of another node's claim, at least 1; 0: there is none. Where more runs than the limit,
+--       the delay is older than any claim.
 -- Example: limit 1, which is in use, a take of weight 1 whose turn is 4 s old -> wait 1 s,
 --       remaining 0, reset 4 s, delay 0, and the claim is the node's.
 local TURN_ALL, TURN_NEXT, TURN_NODE = 'all', 'next', 8   -- fields; the length of a node's
@@ -178,7 +179,12 @@ local function turn_decide(policy, key, room, weight, turn, stored)
     call('HSET', key, TURN_NEXT, pack(TURN_CLAIM, begins, node, weight, ends))
     is_foreign = false
   end
-  local foreign_age = turn and is_foreign and max(1, now_us - claim_begins) or 0
+  local foreign_age = 0
+  if turn and room < 0 then
+    foreign_age = max(1, now_us)   -- the units above the limit are owed before all turns
+  elseif turn and is_foreign then
+    foreign_age = max(1, now_us - claim_begins)
+  end
   return granted, now_us - begins, foreign_age, changes
 end
 

@@ -2,10 +2,12 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
@@ -69,6 +71,9 @@ func (t turns) decideTurn(ask *waiting.Ask) waiting.Answer[RunningUnits] {
 	checks := [1]limiter.Check{checkOf(ask)}
 	check := &checks[0]
 	answer, err := t.shared.DecideTurn(context.Background(), check, &ask.Turn)
+	if errors.Is(err, redis.ErrForgotten) {
+		return waiting.Forgotten[RunningUnits]{}
+	}
 	if err != nil {
 		source, reason := t.Fallback(ask.FailMode, checks[:], err)
 		switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // waitingPolicy returns a policy of so many requests at once, for which others wait.
@@ -153,6 +154,79 @@ func TestStore_DecideTurn(t *testing.T) {
 		assert.FatalIf(t, place == nil, "a request has no place")
 		assert.ErrorIf(t, place.Held.Check.Result.Delay != 0, "the result shows a turn: %+v", place.Held.Check.Result)
 		place.End()
+	}
+	waitCounted(t, a.shared, policy, 0)
+}
+
+// awaitAsks waits until the nodes have asked for places of the key k, and got answers, since now.
+func awaitAsks(t *testing.T, server *redistest.Server, p *limiter.Policy) {
+	t.Helper()
+	claim := func() string { return server.Client(t).HGet(t.Context(), "rl:{k}:"+p.ID, "next").Val() }
+	for range 2 { // asks: one leaves after the answer to the one before
+		before := claim()
+		assert.Retry(t, "a node asks", func() (again bool, seen any) {
+			now := claim()
+			return now == before || now == "", strconv.Quote(now)
+		})
+	}
+}
+
+// TestQueue_above has more run than the limit, after an outage: no place goes on until there are fewer.
+func TestQueue_above(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	policy := waitingPolicy(t, 2)
+	a, b := New(openRedis(t, server), memory.New(), Options{}), New(openRedis(t, server), memory.New(), Options{})
+	q := NewQueue(a, waiting.Options{})
+	var places []*WaitingPlace
+	for range 2 {
+		places = append(places, assert.NoError(q.Join(waits(policy, 1)).Wait(t.Context()))(t))
+	}
+	third := q.Join(waits(policy, 1))
+	others := []limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), State: limiter.CheckState{RunningUnits: 1}}}
+	b.shared.LetRun(others)
+	assert.Retry(t, "Redis counts three", func() (again bool, seen any) {
+		head := server.Client(t).HGet(t.Context(), "rl:{k}:"+policy.ID, "all").Val()
+		return len(head) != 40 || wire.Double(head, 0) != 3, strconv.Quote(head)
+	})
+	awaitAsks(t, server, policy)
+	places[0].End()
+	awaitAsks(t, server, policy)
+	assert.ErrorIf(t, third.HasOutcomeWithin(time.Millisecond), "a third request starts while two run")
+	places[1].End()
+	place := assert.NoError(third.Wait(t.Context()))(t)
+	place.End()
+	b.shared.EndRunning(others)
+	waitCounted(t, a.shared, policy, 0)
+}
+
+// TestQueue_forgotten has Redis lose its data: both nodes tell what they run before a request starts that waits.
+func TestQueue_forgotten(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	policy := waitingPolicy(t, 4)
+	a, b := New(openRedis(t, server), memory.New(), Options{}), New(openRedis(t, server), memory.New(), Options{})
+	var places []*WaitingPlace
+	var queued []*waiting.Ticket[RunningUnits]
+	queues := []*Queue{NewQueue(a, waiting.Options{}), NewQueue(b, waiting.Options{})}
+	for i := range 4 {
+		places = append(places, assert.NoError(queues[i%2].Join(waits(policy, 1)).Wait(t.Context()))(t))
+	}
+	for i := range 4 {
+		queued = append(queued, queues[i%2].Join(waits(policy, 1)))
+	}
+	awaitAsks(t, server, policy)
+	assert.Must(t, server.Client(t).FlushAll(t.Context()).Err())
+	waitCounted(t, a.shared, policy, 4)
+	awaitAsks(t, server, policy)
+	for i, ticket := range queued {
+		assert.ErrorIf(t, ticket.HasOutcomeWithin(time.Millisecond), "request %d starts beside four that run", i)
+	}
+	for _, place := range places {
+		place.End()
+	}
+	for _, ticket := range queued {
+		assert.NoError(ticket.Wait(t.Context()))(t).End()
 	}
 	waitCounted(t, a.shared, policy, 0)
 }

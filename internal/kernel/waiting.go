@@ -6,7 +6,8 @@ package kernel
 //
 // A claim says which node has the oldest turn and how many units its request needs. Others leave these units free,
 // unless their turn is later by no more than [Slack]. A node renews its claim by asking; one that does not ask any
-// more loses the claim by its end.
+// more loses the claim by its end. Where more runs than the limit, the units above it are owed before all turns: asks
+// are answered as if another node had a claim that is older than any. Else the nodes would hand these units on for ever.
 
 const (
 	// TurnSlots is how many slots the values of all nodes share.
@@ -45,7 +46,7 @@ type NodeClaim struct {
 // WaitingVerdict answers one ask.
 type WaitingVerdict struct {
 	Granted bool
-	Foreign int64 // the age of another node's claim, at least 1; 0: there is none
+	Foreign int64 // the age of another node's claim, at least 1, or of units above the limit; 0: there is none
 	TurnAge int64
 }
 
@@ -79,7 +80,11 @@ func (s *WaitingState) Decide(now, limit, total, units, node int64, turn *Turn) 
 		claim = NodeClaim{began, node, units, now + min(turn.Claim, LongestClaim)}
 		s.Claim = claim
 	}
-	if turn != nil && claim.Units > 0 && claim.Node != node {
+	switch {
+	case turn == nil:
+	case total > limit:
+		v.Foreign = max(1, now)
+	case claim.Units > 0 && claim.Node != node:
 		v.Foreign = max(1, now-claim.Turn)
 	}
 	return v

@@ -24,13 +24,15 @@ func (r *Store) startRunning() {
 }
 
 // decideRunning decides checks of which some count running requests, by an operation on a node. A request that came too
-// late is sent once more: it has done nothing. The turn is that of the only check, if its request waits.
+// late is sent once more: it has done nothing. The turn is that of the only check, if its request waits. Such a request is
+// not sent again where Redis has lost what this process runs: others have not told yet what they run.
 func (r *Store) decideRunning(
 	ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check, turn *kernel.Turn,
 ) error {
 	deadline := time.Now().Add(r.Timeout)
 	err := r.tryRunning(ctx, n, op, slot, checks, turn, r.Timeout)
-	if left := time.Until(deadline); errors.Is(err, ErrLate) && left > 0 {
+	lost := turn != nil && checks[0].State.Late == kernel.Lost
+	if left := time.Until(deadline); errors.Is(err, ErrLate) && !lost && left > 0 {
 		err = r.tryRunning(ctx, n, op, slot, checks, turn, left)
 	}
 	return err

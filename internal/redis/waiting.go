@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
@@ -15,8 +16,13 @@ type TurnAnswer struct {
 	Foreign time.Duration // the age of another node's claim, at least 1 µs; 0: there is none
 }
 
+// ErrForgotten says that Redis has forgotten what this process runs of a key, and perhaps what others run. It has taken
+// nothing, and is told soon.
+var ErrForgotten = errors.New("redis has forgotten what this process runs")
+
 // DecideTurn decides the check of a request that waits, by a policy whose requests may. It waits for Redis as Decide does,
 // and the check's units are returned as those of Decide are.
+// The error is [ErrForgotten] where Redis has lost its data.
 func (r *Store) DecideTurn(ctx context.Context, check *limiter.Check, turn *kernel.Turn) (a TurnAnswer, err error) {
 	if !r.Uses.Acquire() {
 		return a, limiter.ErrClosed
@@ -26,6 +32,9 @@ func (r *Store) DecideTurn(ctx context.Context, check *limiter.Check, turn *kern
 	n, slot := r.NodeOf(check.Key)
 	err = r.decideRunning(ctx, n, wire.OpTake, slot, checks[:], turn)
 	*check = checks[0]
+	if errors.Is(err, ErrLate) && check.State.Late == kernel.Lost {
+		return a, ErrForgotten
+	}
 	if err == nil {
 		a = TurnAnswer{check.Result.ResetAfter, check.Result.Delay}
 		check.Result.ResetAfter, check.Result.Delay = limiter.Duration(kernel.RunningHint), 0

@@ -23,8 +23,9 @@ type line[H any] struct {
 	rate    int64         // the line's part in the asks of the process: how many in 1,000 seconds
 	trip    time.Duration // between the last ask and its answer
 
-	next  clock.Moment // when the next ask is due, while no round is under way
-	index int          // in its shard's heap of asks that are due
+	next      clock.Moment // when the next ask is due, while no round is under way
+	forgotten clock.Moment // until when other nodes tell what they run, which the store may have forgotten: no ask leaves before
+	index     int          // in its shard's heap of asks that are due
 }
 
 // mostAsks is how many asks leave at once for a key: a batch. More follow after the answers.

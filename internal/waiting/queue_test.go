@@ -140,6 +140,7 @@ func TestQueue_hand_on(t *testing.T) {
 		"an old answer":              {NoClaim(), 250 * time.Millisecond, 3, 1, false, false},
 		"a claim within the slack":   {near, 0, 3, 1, false, true},
 		"an older claim":             {far, 0, 3, 1, false, false},
+		"more than the limit runs":   {ForeignClaim(55 * 365 * 24 * time.Hour), 0, 3, 1, false, false},
 		"an answer without claims":   {Claim{}, 0, 3, 1, false, false},
 		"no answer since":            {NoClaim(), 0, 3, 1, true, false},
 	} {
@@ -392,4 +393,24 @@ func BenchmarkQueue_hostile(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestQueue_forgotten has the store lose its data: until other nodes have told what they run, no ask leaves.
+func TestQueue_forgotten(t *testing.T) {
+	w, s, q := newHandQueue(t)
+	first, second := q.Join(request(t, 1, 1)), request(t, 1, 1)
+	s.grant(0, NoClaim())
+	place := has(t, first, nil)
+	second.Longest = time.Minute
+	waiting := q.Join(second)
+	s.next().answered(Forgotten[*units]{})
+	w.advance(time.Second - 1)
+	assert.Equal(t, s.asks, 2, "asks within a second")
+	q.Join(second)
+	place.End()
+	assert.FatalIf(t, s.asks != 2 || len(s.given) != 1, "an end has %d asks, and %d places returned", s.asks, len(s.given))
+	w.advance(1)
+	assert.Equal(t, len(s.pending), 1, "asks after a second")
+	s.grant(0, NoClaim())
+	has(t, waiting, nil)
 }

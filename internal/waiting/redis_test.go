@@ -321,6 +321,13 @@ var vectors = []vector{
 		{5, take(nodeB, 0, 1, &kernel.Turn{Age: 1, Slot: kernel.NoSlot, LastSlot: kernel.NoSlot}), denied, 0, -1, nodeB},
 		{5, take(nodeC, 0, 1, waitsFor(3.999999)), denied, 3.999999, 4, nodeB},
 	}},
+	{"units above the limit are owed before all turns", 2, []step{
+		{0, take(nodeA, 0, 2, nil), 0, 0, -1, 0},
+		{5, message{node: nodeB, epoch: 1, base: 1, release: true}, 0, 0, -1, 0},
+		{5, take(nodeA, noBase, 1, waitsFor(4)), denied, 4, 1_700_000_005, nodeA},
+		{5, release(nodeA, 1), 0, 0, -1, nodeA},
+		{5, take(nodeA, noBase, 1, waitsFor(4)), denied, 4, -1, nodeA},
+	}},
 	{"a claim of this very moment is told of", 1, []step{
 		{0, take(nodeA, 0, 1, nil), 0, 0, -1, 0},
 		{5, take(nodeB, 0, 1, waitsFor(0)), denied, 0, -1, nodeB},

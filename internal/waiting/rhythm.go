@@ -15,6 +15,9 @@ const (
 	shortestClaim = 250 * time.Millisecond
 	longestClaim  = kernel.LongestClaim * time.Microsecond
 
+	// longestPeriod is how long a waiting node pauses between two asks at most, unless the process asks for many keys.
+	longestPeriod = time.Second
+
 	// PollsPerSecond is how many asks a process sends in a second at most, besides those for which a request has arrived
 	// or ended, or that follow an answer. All keys share them.
 	PollsPerSecond = 2000
@@ -62,7 +65,7 @@ func slackOf(age time.Duration) time.Duration {
 // as rarely as if others had the claim.
 func (n *news) period(age time.Duration) time.Duration {
 	if n.foreign || n.unknown > 1 {
-		return max(20*time.Millisecond, min(age/8, time.Second))
+		return max(20*time.Millisecond, min(age/8, longestPeriod))
 	}
 	return claimPeriod(age)
 }

@@ -29,6 +29,10 @@ func (q *Queue[H]) ask(s *shard[H], l *line[H], todo *effects[H], free int64) {
 		q.tidy(s, l)
 		return
 	}
+	if now < l.forgotten {
+		q.schedule(s, l, todo, now)
+		return
+	}
 	starts := l.nextStarts(now, free)
 	l.round = round{asking: len(starts), free: starts[0].ticket.request.Policy.Params.Limit, full: l.round.full}
 	for i, u := range starts {
@@ -81,6 +85,9 @@ func (q *Queue[H]) answered(m *sent[H], answer Answer[H]) {
 		before := l.head()
 		l.postpone(m.order, m.at.Add(-a.TurnAge))
 		l.round.again = l.round.again || l.head() != before
+	case Forgotten[H]:
+		l.round.free, l.round.again = 0, false
+		l.forgotten = now.Add(stretched(longestPeriod, stretch(q.rates.Load())))
 	default: // Unknown
 		l.news.unknown++
 		l.round.free = 0
@@ -150,7 +157,7 @@ func (q *Queue[H]) schedule(s *shard[H], l *line[H], todo *effects[H], now clock
 	rate := rateOf(period)
 	period = stretched(period, stretch(q.rates.Add(rate-l.rate)))
 	l.rate = rate
-	next := now.Add(time.Duration(float64(period) * (1 + q.options.Jitter()) / 2))
+	next := max(l.forgotten, now.Add(time.Duration(float64(period)*(1+q.options.Jitter())/2)))
 	if l.next <= now || next < l.next { // else an ask that an end has caused came between
 		l.next = next
 	}

@@ -32,7 +32,7 @@ type Ask struct {
 	FailMode limiter.FailMode
 }
 
-// Answer is what became of an [Ask]: [Granted], [Denied] or [Unknown].
+// Answer is what became of an [Ask]: [Granted], [Denied], [Unknown] or [Forgotten].
 type Answer[H any] interface{ isAnswer(held H) }
 
 // Granted says that the units of an ask are taken.
@@ -51,9 +51,14 @@ type Denied[H any] struct {
 // Unknown says that the store has not decided an ask, or that the answer is lost. Its units are the store's to return.
 type Unknown[H any] struct{}
 
-func (Granted[H]) isAnswer(H) {}
-func (Denied[H]) isAnswer(H)  {}
-func (Unknown[H]) isAnswer(H) {}
+// Forgotten says that no unit of an ask is taken, and that the store has forgotten what this node runs of the key: perhaps
+// also what others run, which they tell by their next messages.
+type Forgotten[H any] struct{}
+
+func (Granted[H]) isAnswer(H)   {}
+func (Denied[H]) isAnswer(H)    {}
+func (Unknown[H]) isAnswer(H)   {}
+func (Forgotten[H]) isAnswer(H) {}
 
 // Claim is what an answer tells of the claim that another node has laid to the next units of the key. The zero value tells
 // nothing, as a store's does that cannot know of other nodes: no place is handed on by it.
