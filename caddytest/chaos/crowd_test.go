@@ -24,6 +24,9 @@ const (
 	// crowdPause is how long a client waits after a refusal. 400 clients send some 1,500 requests a second.
 	crowdPause = 250 * time.Millisecond
 
+	// crowdRefused is how many clients come again for each one that waits: as many that places are taken soon, too.
+	crowdRefused = 4
+
 	// crowdLook is the time in which as many requests as allowed must run at once, and not more.
 	crowdLook = 500 * time.Millisecond
 
@@ -38,7 +41,7 @@ type crowd struct {
 	limit     int           // of each side
 	redis     string        // lines of the global option; empty: addresses
 	addresses [2]string     // of Redis, for each node
-	clientsOf [2]int        // of each node and side
+	clientsOf [2]int        // of each node, that wait; of those that are refused there are [crowdRefused] times as many
 	pause     time.Duration // of a client after a refusal
 	forgets   bool          // the fault makes Redis forget what runs
 
@@ -97,7 +100,7 @@ func (c *crowd) begin(t *testing.T, held ...int) {
 			return now != want, fmt.Sprintf("%d of %d do", now, want)
 		})
 		for i, n := range c.nodes {
-			for range c.clientsOf[i] {
+			for range s.clients(c.clientsOf[i]) {
 				c.clients.Go(func() { s.ask(n) })
 			}
 		}

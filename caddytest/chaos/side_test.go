@@ -52,6 +52,14 @@ func (s *side) options() string {
 	return ""
 }
 
+// clients returns how many clients of a node the side has.
+func (s *side) clients(waiting int) int {
+	if s.waits {
+		return waiting
+	}
+	return min(crowdRefused*waiting, max(waiting, 70)) // 200 alone keep the machine busy
+}
+
 // serve runs a request at the backend.
 func (s *side) serve(w http.ResponseWriter, r *http.Request) {
 	s.count(1)
