@@ -27,7 +27,7 @@ help: ## list the targets
 		$(MAKEFILE_LIST)
 
 # The flags of xcaddy, so that these targets and it use one build cache.
-build test clients parsers clouds fuzz chaos soak vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
+build test clients parsers clouds fuzz chaos soak waiting vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
 build: ## build ./caddy, Caddy with the rate limiter (needs only Go; minutes at first)
@@ -92,6 +92,12 @@ soak: $(TOXIPROXY) ## play the random tests for long, then all features under fa
 	go test -count=1 -v -run TestReplay_decides_a_real_log .
 	$(call there_is,TestSoak,./caddytest/chaos)
 	SOAK=long go test -count=1 -v -run TestSoak -timeout 30m ./caddytest/chaos
+
+.PHONY: waiting
+waiting: ## measure requests that wait beside their simulation and HAProxy (outside of CI; 12 minutes)
+	.ci/need redis-server haproxy
+	$(call there_is,TestFairness_nodes,./caddytest/waiting)
+	WAITING=long go test -count=1 -v -parallel 8 -timeout 30m ./caddytest/waiting
 
 # The servers, for example 'trixie/valkey-server'; .ci/compat lists them.
 SERVERS ?=

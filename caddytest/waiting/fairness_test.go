@@ -58,9 +58,9 @@ func TestFairness_values(t *testing.T) {
 	check(t, []compared{
 		{"longest wait of the light user / service", 1.755, longest},
 		{"its mean wait / service", 1.285, mean},
-		{"its starts", 144, float64(lights)},
-		{"starts of the heavy user", 345, float64(heavies)},
-		{"starts of each other user", 269, float64(others) / 8},
+		{"its starts", 144. * 300 / 330, float64(lights)},
+		{"starts of the heavy user", 345. * 300 / 330, float64(heavies)},
+		{"starts of each other user", 269. * 300 / 330, float64(others) / 8},
 	})
 	t.Logf("%.2f%% of the places were used", 100*s.use())
 }

@@ -31,8 +31,7 @@ func (r *Store) decideRunning(
 ) error {
 	deadline := time.Now().Add(r.Timeout)
 	err := r.tryRunning(ctx, n, op, slot, checks, turn, r.Timeout)
-	lost := turn != nil && checks[0].State.Late == kernel.Lost
-	if left := time.Until(deadline); errors.Is(err, ErrLate) && !lost && left > 0 {
+	if left := time.Until(deadline); errors.Is(err, ErrLate) && left > 0 && (turn == nil || checks[0].State.Late != kernel.Lost) {
 		err = r.tryRunning(ctx, n, op, slot, checks, turn, left)
 	}
 	return err
