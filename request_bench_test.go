@@ -28,6 +28,7 @@ func BenchmarkRequest(b *testing.B) {
 	handler := func(policy, options string) string {
 		return `{"handler":"redis_ratelimit","policies":[{"name":"bench","window":"1h",` + policy + `}]` + options + `},`
 	}
+	const running = `{"handler":"redis_ratelimit","policies":[{"name":"bench","key":"k","max_concurrent":1000000}]},`
 	const byIP, byHeader = `"limit":1000000000`, `"limit":1000000000,"key":"{http.request.header.X-Key}"`
 	for _, bench := range []struct{ name, app, handler string }{
 		{"bare", "", `{"handler":"headers","response":{"set":{"X-Ratelimit-Limit":["1000000000"],"X-Ratelimit-Remaining":["999"],"X-Ratelimit-Reset":["1700000000"]}}},`},
@@ -40,6 +41,8 @@ func BenchmarkRequest(b *testing.B) {
 		{"memory/denied", "", handler(`"limit":1`, "")},
 		{"redis/key=ip", redis, handler(byIP, "")},
 		{"redis/denied", redis, handler(`"limit":1`, "")},
+		{"memory/running", "", running},
+		{"redis/running", redis, running},
 	} {
 		b.Run(bench.name, func(b *testing.B) { benchmarkRequests(b, bench.app, bench.handler) })
 	}
