@@ -26,6 +26,8 @@ type Exchange struct {
 	stores   *storepool.Stores // that decide, while the exchange uses them
 	pending  *pendingWork      // what ends with the response or the request; nil: nothing does
 
+	place *failover.WaitingPlace // that ends with the request, as pending does; nil: the request has not waited
+
 	setsHeaders bool // this is the outermost limiter that shows quotas
 	hasHeader   bool // the header of the final response was seen
 
@@ -149,7 +151,7 @@ func (x *Exchange) acquireStores() {
 // releaseIfIdle ends the use of the stores if nothing is refunded, charged or ended later. A connection that was handed
 // over may live for hours.
 func (x *Exchange) releaseIfIdle() {
-	if x.stores == nil || x.pending != nil && (len(x.pending.checks)+len(x.pending.running) > 0 || x.pending.place != nil) {
+	if x.stores == nil || x.pending != nil && (len(x.pending.checks)+len(x.pending.running) > 0 || x.place != nil) {
 		return
 	}
 	if x.stores.Uses.Add(-1) == 0 {
@@ -160,10 +162,9 @@ func (x *Exchange) releaseIfIdle() {
 
 // pendingWork is what ends with a response or with its request. Most requests of most handlers have nothing of it.
 type pendingWork struct {
-	checks   []PendingCheck         // that the response settles
-	running  []limiter.Check        // that end with the request
-	place    *failover.WaitingPlace // that ends with the request; nil: it has not waited
-	response rule.Response          // so far
+	checks   []PendingCheck  // that the response settles
+	running  []limiter.Check // that end with the request
+	response rule.Response   // so far
 
 	measures bool // a check waits for the end of the response, whose body counts
 	failed   bool // a part of the body was not written

@@ -173,9 +173,9 @@ func (x *Exchange) endPending() {
 		x.stores.EndRunning(work.running)
 		work.running = nil
 	}
-	if work.place != nil {
-		work.place.End()
-		work.place = nil
+	if x.place != nil {
+		x.place.End()
+		x.place = nil
 	}
 }
 

@@ -80,7 +80,8 @@ func (x *Exchange) decideInTurn(repl *caddy.Replacer, e *rule.Evaluation) Verdic
 		x.refuseTurn(&verdict, err)
 		return verdict
 	}
-	x.work().place = place
+	x.place = place
+	x.work() // which ends it
 	check.Policy, check.Result, verdict.Source = place.Held.Check.Policy, place.Held.Check.Result, place.Held.Source
 	if place.HandedOn { // which the store has heard nothing of: what remains is not known but that the limit was in use
 		check.Result, verdict.Source = limiter.Result{ResetAfter: limiter.Duration(kernel.RunningHint)}, limiter.SourceMemory

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
@@ -61,10 +62,29 @@ var _ wire.Stamped = (*Run)(nil) // a check holds it as any
 // StampOf implements [wire.Stamped].
 func (m *Run) StampOf() wire.Stamp { return m.stamp }
 
+// waitingTake is the message of a take whose request waits.
+type waitingTake struct {
+	Run
+	turn *kernel.Turn
+}
+
+var _ interface {
+	wire.Stamped
+	wire.Turned
+} = (*waitingTake)(nil)
+
+// TurnOf implements [wire.Turned].
+func (w *waitingTake) TurnOf() *kernel.Turn { return w.turn }
+
 // RunOf returns the message or the part of a check; nil where it has none.
 func RunOf(c *limiter.Check) *Run {
-	m, _ := c.State.Owner.(*Run)
-	return m
+	switch m := c.State.Owner.(type) {
+	case *Run:
+		return m
+	case *waitingTake:
+		return &m.Run
+	}
+	return nil
 }
 
 // Outcome is what became of a message.

@@ -211,7 +211,10 @@ func (t *Tracker) Begin(checks []limiter.Check, turn *kernel.Turn) {
 		s.Mu.Lock()
 		m := t.Find(c.Policy, c.Key.String(), now).beginTake(limiter.Units(c))
 		s.Mu.Unlock()
-		m.stamp.Turn = turn
+		if turn != nil {
+			c.State.Owner = &waitingTake{m, turn}
+			continue
+		}
 		c.State.Owner = &m
 	}
 }

@@ -247,15 +247,22 @@ func (m *Message) writeStamps(calls []*Payload) {
 				stamp = s.StampOf()
 			}
 			m.WriteNumbers(stamp.Epoch, stamp.Base)
-			switch turn := stamp.Turn; {
-			case !c.Policy.Settings.Waits:
-			case turn == nil:
-				m.WriteNumbers(noTurn)
-			default:
-				m.WriteNumbers(turn.Age, turn.Claim, turn.Slot, turn.LastSlot, turn.LastAge)
+			if c.Policy.Settings.Waits {
+				m.writeTurn(c)
 			}
 		}
 	}
+}
+
+// writeTurn writes the turn of a check.
+func (m *Message) writeTurn(c *limiter.Check) {
+	w, waits := c.State.Owner.(Turned)
+	if !waits {
+		m.WriteNumbers(noTurn)
+		return
+	}
+	turn := w.TurnOf()
+	m.WriteNumbers(turn.Age, turn.Claim, turn.Slot, turn.LastSlot, turn.LastAge)
 }
 
 // noTurn stands in place of a turn's age: the request does not wait.

@@ -84,9 +84,6 @@ type Lease struct {
 type Stamp struct {
 	Epoch int64
 	Base  int64 // or [NoBase], or [NothingLeft]
-
-	// Turn is that of a request that waits for its units, by a policy whose requests may; nil: it does not.
-	Turn *kernel.Turn
 }
 
 const (
@@ -99,6 +96,9 @@ const (
 
 // Stamped is what a check holds whose units run.
 type Stamped interface{ StampOf() Stamp }
+
+// Turned is what the check of a request holds besides that waits for its units, by a policy whose requests may.
+type Turned interface{ TurnOf() *kernel.Turn }
 
 // Fill makes the payload an operation on copies of checks, so that the caller may leave at any time. What it changes
 // is still to be set.
