@@ -27,7 +27,7 @@ var runningFaults = []runningFault{
 	{"node stopped for less than node_timeout", nodeStopped(crowdTimeout/2, false)},
 	{"node stopped for longer than node_timeout", nodeStopped(crowdTimeout+time.Second, true)},
 	{"Redis killed and restarted empty", onOneRedis(true, redisKilled)},
-	{"Redis killed and restarted with its data", onOneRedis(false, redisKilled, "--appendonly", "yes", "--appendfsync", "no")},
+	{"Redis killed and restarted with its data", onOneRedis(false, redisRestarted, "--appendonly", "yes", "--appendfsync", "no")},
 	{"Redis paused and resumed", onOneRedis(false, redisPaused)},
 	{"FLUSHALL", onOneRedis(true, redisFlushed)},
 	{"failover to a replica that lags", replicaLags},
@@ -42,6 +42,7 @@ func TestChaos_running(t *testing.T) {
 	playAll(t, crowdHeader, runningFaults, func(f runningFault) string { return f.name }, func(t *testing.T, f runningFault) fmt.Stringer {
 		c := f.happen(t)
 		c.end()
+		c.checkAbove(t)
 		return c
 	})
 }
@@ -92,6 +93,13 @@ func redisKilled(t *testing.T, c *crowd, server *redistest.Server) {
 	server.Run(t)
 }
 
+// redisRestarted has Redis away for less than the node timeout, and keep what it was told.
+func redisRestarted(t *testing.T, _ *crowd, server *redistest.Server) {
+	server.Kill()
+	<-time.After(min(stormPhase(), crowdTimeout/2))
+	server.Run(t)
+}
+
 // redisPaused ends the pause before the node timeout, with time for the nodes' probes: Redis forgets nothing.
 func redisPaused(t *testing.T, _ *crowd, server *redistest.Server) {
 	server.Pause(t)
@@ -139,7 +147,7 @@ func nodeParted(span time.Duration, forgets bool) func(t *testing.T) *crowd {
 		proxy := redistest.NewProxy(t, server.Addr)
 		c.addresses[0] = proxy.Addr
 		c.begin(t, 5, 0)
-		c.forgets = forgets
+		c.forgets, c.loses = forgets, forgets
 		proxy.Part()
 		<-time.After(span)
 		c.look()
@@ -154,7 +162,7 @@ func nodeStopped(span time.Duration, forgets bool) func(t *testing.T) *crowd {
 	return func(t *testing.T) *crowd {
 		c := newCrowd(t, 20, redistest.Start(t).Addr)
 		c.begin(t, 5, 5)
-		c.forgets = forgets
+		c.forgets, c.loses = forgets, forgets
 		assert.Must(t, c.nodes[0].Command.Process.Signal(syscall.SIGSTOP))
 		t.Cleanup(func() { _ = c.nodes[0].Command.Process.Signal(syscall.SIGCONT) }) // so that its clients end
 		<-time.After(span)
