@@ -15,7 +15,7 @@ import (
 func TestFairness_nodes(t *testing.T) {
 	long(t)
 	t.Parallel()
-	s := newScene(t, 8, time.Second, time.Second/10)
+	s := newScene(t, time.Second, time.Second/10)
 	s.startNodes(t, 3, redistest.Start(t))
 	s.measure(t, func(begin func(node int, group, user string)) {
 		for node, clients := range []int{90, 9, 1} {
@@ -40,7 +40,7 @@ func TestFairness_nodes(t *testing.T) {
 func TestFairness_values(t *testing.T) {
 	long(t)
 	t.Parallel()
-	s := newScene(t, 8, time.Second, time.Second/100)
+	s := newScene(t, time.Second, time.Second/100)
 	s.by = " by {http.request.header.X-User}"
 	s.startNodes(t, 3, redistest.Start(t))
 	s.measure(t, func(begin func(node int, group, user string)) {

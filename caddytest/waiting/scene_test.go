@@ -30,10 +30,13 @@ type scene struct {
 	failed  sync.Map // other answers than 200, by their text
 }
 
+// sceneLimit is max_concurrent.
+const sceneLimit = 8
+
 // newScene starts the backend.
-func newScene(t *testing.T, limit int, service, pause time.Duration) *scene {
+func newScene(t *testing.T, service, pause time.Duration) *scene {
 	t.Helper()
-	s := &scene{gauge: newGauge(limit), service: service, pause: pause}
+	s := &scene{gauge: newGauge(sceneLimit), service: service, pause: pause}
 	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}
 	s.backend = caddytest.Serve(t, s.serve)
 	return s

@@ -17,7 +17,7 @@ import (
 // places is a scene of eight places and 32 clients, whose requests take a second.
 func places(t *testing.T) *scene {
 	t.Helper()
-	return newScene(t, 8, time.Second, time.Second/10)
+	return newScene(t, time.Second, time.Second/10)
 }
 
 // evenly has 32 clients use all nodes of a scene alike.
@@ -74,7 +74,7 @@ func TestSpeed(t *testing.T) {
 func TestSpeed_short(t *testing.T) {
 	long(t)
 	server := redistest.Start(t, "--appendonly", "yes")
-	s, y := newScene(t, 8, 20*time.Millisecond, 2*time.Millisecond), watch(t, server)
+	s, y := newScene(t, 20*time.Millisecond, 2*time.Millisecond), watch(t, server)
 	s.startNodes(t, 3, server)
 	s.measure(t, s.evenly, 2*time.Second, 20*time.Second, y)
 	y.report(t, "3 nodes, 8 places, 20 ms")

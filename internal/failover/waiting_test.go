@@ -62,7 +62,7 @@ func TestQueue_limit(t *testing.T) {
 					handedOn.Add(1)
 				}
 				running.add(units)
-				time.Sleep(time.Duration(i%4) * time.Millisecond)
+				<-time.After(time.Duration(i%4) * time.Millisecond) // it runs
 				running.add(-units)
 				place.End()
 			})
