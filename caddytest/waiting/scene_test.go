@@ -30,13 +30,10 @@ type scene struct {
 	failed  sync.Map // other answers than 200, by their text
 }
 
-// sceneLimit is max_concurrent.
-const sceneLimit = 8
-
-// newScene starts the backend.
+// newScene starts the backend of eight places.
 func newScene(t *testing.T, service, pause time.Duration) *scene {
 	t.Helper()
-	s := &scene{gauge: newGauge(sceneLimit), service: service, pause: pause}
+	s := &scene{gauge: newGauge(8), service: service, pause: pause}
 	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}
 	s.backend = caddytest.Serve(t, s.serve)
 	return s

@@ -62,7 +62,7 @@ func TestQueue_limit(t *testing.T) {
 					handedOn.Add(1)
 				}
 				running.add(units)
-				<-time.After(time.Duration(i%4) * time.Millisecond) // it runs
+				<-time.After(time.Duration(i%4) * time.Millisecond)
 				running.add(-units)
 				place.End()
 			})
