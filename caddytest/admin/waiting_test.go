@@ -175,3 +175,22 @@ func TestWaiting_warnings(t *testing.T) {
 	global = "{\nredis_ratelimit {\nredis redis://" + redistest.Shared(t).Addr + "\n}\n}\n"
 	caddytest.RunRatelimit(t, nil, config("import gpu")...).Want(t, 1, `policy "gpu"`, outage, "-> write fail_mode local")
 }
+
+// TestWaiting_overrides changes the limit of a key while requests wait, and blocks it: both hold at a request's turn, and
+// the commands show both.
+func TestWaiting_overrides(t *testing.T) {
+	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
+		n, upstream := startWaiting(t, option)
+		n.Ratelimit(t, "override", "--policy", "gpu", "--key", "a", "--limit", "3").Want(t, 0, "limit 3")
+		n.CheckMetric(t, `waiting{policy="gpu"}`, 1)
+		upstream.WaitRunning(t, 3)
+		n.Ratelimit(t, "explain", "--url", n.URL+"/?k=a&user=3").Want(t, 0, "  would wait  ", "waits for 1 unit of the 3 that may run", "waiting here: 1, ")
+		n.Ratelimit(t, "override", "--policy", "gpu", "--key", "a", "--limit", "1").Want(t, 0, "limit 1")
+		n.Ratelimit(t, "state", "--policy", "gpu", "--key", "a").Want(t, 0, "limit         1\n", "remaining     0\n", "waiting here  1, ")
+		n.Ratelimit(t, "override", "--policy", "gpu", "--key", "a", "--block").Want(t, 0, "block")
+		n.CheckMetric(t, `wait_seconds_count{outcome="refused",policy="gpu"}`, 1)
+		n.CheckMetric(t, `waiting{policy="gpu"}`, 0)
+		now, _ := upstream.Running()
+		assert.Equal(t, now, 3, "requests that run on")
+	})
+}
