@@ -43,8 +43,10 @@ window, and of requests that run at once (max_concurrent), if the log has
 durations.`,
 		Example: `  caddy redis-ratelimit replay --config Caddyfile access.log
   caddy redis-ratelimit replay -c Caddyfile --report report.html *.log.gz
-  caddy redis-ratelimit replay -c Caddyfile --format '$remote_addr [$time_local] "$request" $status $request_time' x.log
-  caddy redis-ratelimit replay -c Caddyfile --fields ends=time,client=ip,method=verb,uri=path,status=code,duration=took:ms x.log
+  caddy redis-ratelimit replay -c Caddyfile x.log \
+      --format '$remote_addr [$time_local] "$request" $status $request_time'
+  caddy redis-ratelimit replay -c Caddyfile x.log \
+      --fields ends=time,client=ip,method=verb,uri=path,status=code,duration=took:ms
   zcat access.log.*.gz | caddy redis-ratelimit replay -c Caddyfile --suggest -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: runs(h.runReplay),
@@ -52,8 +54,8 @@ durations.`,
 	flags := cmd.Flags()
 	flags.StringP("policy", "p", "", "Let one `policy` decide alone")
 	flags.String("host", "", "The `host` of requests whose log has none")
-	flags.String("format", "", "The `format` of the logs: a name, nginx's log_format or Apache's LogFormat")
-	flags.String("fields", "", "The `keys` of the logs' JSON: ends=time,client=ip,uri=path,…")
+	flags.String("format", "", "The `format`: a name, nginx's log_format, Apache's LogFormat")
+	flags.String("fields", "", "The `keys` of JSON: ends=time,client=ip,uri=path,…")
 	flags.Uint16("worst", 10, "How many of the worst keys to list")
 	flags.String("report", "", "Write an HTML report to this `file`")
 	flags.Bool("suggest", false, "Try other limits on the same traffic")
