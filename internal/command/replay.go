@@ -46,7 +46,7 @@ durations.`,
   caddy redis-ratelimit replay -c Caddyfile x.log \
       --format '$remote_addr [$time_local] "$request" $status $request_time'
   caddy redis-ratelimit replay -c Caddyfile x.log \
-      --fields ends=time,client=ip,method=verb,uri=path,status=code,duration=took:ms
+      --fields ends=time,client=ip,method=verb,uri=path,status=code
   zcat access.log.*.gz | caddy redis-ratelimit replay -c Caddyfile --suggest -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: runs(h.runReplay),
@@ -54,7 +54,7 @@ durations.`,
 	flags := cmd.Flags()
 	flags.StringP("policy", "p", "", "Let one `policy` decide alone")
 	flags.String("host", "", "The `host` of requests whose log has none")
-	flags.String("format", "", "The `format`: a name, nginx's log_format, Apache's LogFormat")
+	flags.String("format", "", "The `format`: a name, or one of nginx or Apache")
 	flags.String("fields", "", "The `keys` of JSON: ends=time,client=ip,uri=path,…")
 	flags.Uint16("worst", 10, "How many of the worst keys to list")
 	flags.String("report", "", "Write an HTML report to this `file`")
