@@ -21,6 +21,9 @@ func address(text string) (plain string, ok bool) {
 	if isIPv4(trimmed) {
 		return trimmed, true
 	}
+	if strings.IndexByte(trimmed, ':') < 0 { // a host name, which netip would make a long error of
+		return text, false
+	}
 	if a, err := netip.ParseAddr(trimmed); err == nil {
 		return a.Unmap().WithZone("").String(), true
 	}
