@@ -20,8 +20,17 @@ type MatcherInputs struct {
 	// AnyHost says that there are limits for requests of any host.
 	AnyHost bool
 
-	// Headers are those whose values matchers ask for, in their canonical form.
-	Headers []string
+	// Headers are those that matchers ask for.
+	Headers []HeaderInput
+}
+
+// HeaderInput is a header field that matchers ask for.
+type HeaderInput struct {
+	// Name is in its canonical form.
+	Name string
+
+	// Value says that matchers ask for its value; otherwise only whether it is there.
+	Value bool
 }
 
 // Add adds what the matchers of a plan ask for.
@@ -81,30 +90,36 @@ func (m *MatcherInputs) addSets(sets caddyhttp.MatcherSets, limited bool) (forHo
 // headerPlaceholder finds the headers in an expression.
 var headerPlaceholder = regexp.MustCompile(`http\.request\.header\.([\w-]+)`)
 
-// addHeaders adds those whose values a matcher asks for.
+// addHeaders adds those that a matcher asks for.
 func (m *MatcherInputs) addHeaders(matcher any) {
 	switch matcher := matcher.(type) {
 	case *caddyhttp.MatchHeader:
 		for _, name := range slices.Sorted(maps.Keys(*matcher)) {
-			if slices.ContainsFunc((*matcher)[name], func(value string) bool { return value != "*" }) {
-				m.addHeader(name)
-			}
+			m.addHeader(name, slices.ContainsFunc((*matcher)[name], func(value string) bool { return value != "*" }))
 		}
 	case *caddyhttp.MatchHeaderRE:
 		for _, name := range slices.Sorted(maps.Keys(*matcher)) {
-			m.addHeader(name)
+			m.addHeader(name, true)
 		}
 	case *caddyhttp.MatchExpression:
 		for _, found := range headerPlaceholder.FindAllStringSubmatch(matcher.Expr, -1) {
-			m.addHeader(found[1])
+			m.addHeader(found[1], true)
 		}
 	case *caddyhttp.MatchNot:
 		m.addSets(matcher.MatcherSets, false)
 	}
 }
 
-func (m *MatcherInputs) addHeader(name string) {
-	m.Headers = AppendNew(m.Headers, textproto.CanonicalMIMEHeaderKey(name))
+func (m *MatcherInputs) addHeader(name string, value bool) {
+	name = textproto.CanonicalMIMEHeaderKey(name)
+	at := slices.IndexFunc(m.Headers, func(h HeaderInput) bool { return h.Name == name })
+	switch {
+	case name == "Host": // which matchers take from elsewhere
+	case at < 0:
+		m.Headers = append(m.Headers, HeaderInput{name, value})
+	default:
+		m.Headers[at].Value = m.Headers[at].Value || value
+	}
 }
 
 // AppendNew appends the texts that are not in a list yet.

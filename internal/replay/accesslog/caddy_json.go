@@ -79,6 +79,7 @@ type caddyMembers struct {
 	keys     bool // it has a member at all
 	request  bool // the line holds a request
 	served   bool // and its answer, as only access logs do
+	whole    bool // the line has what Caddy always writes, and others who write JSON for replays do not
 }
 
 // read reads a line. Keys that Caddy's encoder can rename (time, level, message, logger) may have any name.
@@ -101,6 +102,7 @@ func (r *caddyReader) read(text string, e *Entry) (name string, why fault) {
 	if e.Client == "" {
 		e.Client, e.peer = e.Remote, true
 	}
+	e.allHeaders = found.whole && e.headers != ""
 	if !r.times.read(found.time, e) && !r.findTime(text, e) {
 		return caddyJSONName, noTime
 	}
@@ -135,9 +137,9 @@ func (r *caddyReader) member(key, value string, e *Entry, found *caddyMembers) {
 	case "user_id":
 		e.User, found.served = unquote(value), true
 	case "bytes_read":
-		found.served = true
+		found.served, found.whole = true, true
 	case "resp_headers":
-		found.served = true
+		found.served, found.whole = true, true
 		if r.responses {
 			e.response = value
 		}

@@ -208,5 +208,6 @@ func (e *Entry) outcome(text string) (name, tail string) {
 	referer, text := quoted(text)
 	agent, text := quoted(strings.TrimPrefix(text, " "))
 	e.referer, e.agent = noneIfDash(referer), noneIfDash(agent)
+	e.tellsReferer, e.tellsAgent = true, true
 	return combinedName, text
 }

@@ -54,7 +54,7 @@ type Entry struct {
 	referer   string
 	agent     string
 	forwarded string   // X-Forwarded-For
-	more      []string // further fields of the header, name and value by turns
+	more      []string // further fields of the header, name and value by turns; the value of an absent one is empty
 	response  string   // the response's header as JSON
 	bytes     int      // of text that the entry keeps in memory
 	file      int      // its index among the files
@@ -68,6 +68,9 @@ type Entry struct {
 	absolute      bool  // Host is that of an absolute URL
 	hostBehind    bool  // Host stands behind the client
 	schemeless    bool  // the log has the host, and does not tell whether the request came encrypted
+	allHeaders    bool  // the line has the whole header
+	tellsReferer  bool  // it has a place for Referer
+	tellsAgent    bool  // it has one for User-Agent
 }
 
 // HasScheme reports whether the log tells if the request came encrypted.

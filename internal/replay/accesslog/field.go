@@ -141,12 +141,11 @@ func (f *field) setText(text string, e *Entry, v *values) {
 
 // setHeader sets a field of the header that a line has.
 func (e *Entry) setHeader(name, text string) {
-	switch name = http.CanonicalHeaderKey(name); {
-	case text == "":
-	case name == "Referer":
-		e.referer = text
-	case name == "User-Agent":
-		e.agent = text
+	switch name = http.CanonicalHeaderKey(name); name {
+	case "Referer":
+		e.referer, e.tellsReferer = text, true
+	case "User-Agent":
+		e.agent, e.tellsAgent = text, true
 	default:
 		e.more = append(e.more, name, text)
 	}

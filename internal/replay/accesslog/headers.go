@@ -15,7 +15,9 @@ func (e *Entry) fillHeader() {
 		header["User-Agent"] = []string{e.agent}
 	}
 	for i := 0; i+1 < len(e.more); i += 2 {
-		header[e.more[i]] = []string{e.more[i+1]}
+		if e.more[i+1] != "" {
+			header[e.more[i]] = []string{e.more[i+1]}
+		}
 	}
 	if e.forwarded != "" {
 		header["X-Forwarded-For"] = []string{e.forwarded}
@@ -23,6 +25,24 @@ func (e *Entry) fillHeader() {
 	if len(header) > 0 {
 		e.Header = header
 	}
+}
+
+// TellsHeader reports whether the log would show a field of the request's header, by its canonical name, if the request had it.
+func (e *Entry) TellsHeader(name string) bool {
+	switch {
+	case e.allHeaders || len(e.Header[name]) > 0:
+		return true
+	case name == "Referer":
+		return e.tellsReferer
+	case name == "User-Agent":
+		return e.tellsAgent
+	}
+	for i := 0; i+1 < len(e.more); i += 2 {
+		if e.more[i] == name {
+			return true
+		}
+	}
+	return false
 }
 
 // ResponseHeader returns the response's header fields in the log. Caddy's JSON has them, with REDACTED for

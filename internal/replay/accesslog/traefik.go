@@ -17,6 +17,7 @@ var traefikCommon = clfVariant{
 		return strings.HasSuffix(rest, "ms") && number(strings.TrimSuffix(strings.TrimSpace(rest), "ms")) >= 0
 	},
 	finish: func(e *Entry, tail string) {
+		e.tellsReferer, e.tellsAgent = false, false // by default Traefik writes dashes for all
 		if ms := number(strings.TrimSuffix(tail[strings.LastIndexByte(tail, ' ')+1:], "ms")); ms >= 0 {
 			e.setDuration(int64(ms) * 1000)
 		}

@@ -17,20 +17,24 @@ const shownText = 80 // characters of a text of the configuration in a sentence
 
 // missingData counts requests whose log entry lacks what the configuration asks for.
 type missingData struct {
-	hostless, unmet  int64 // those without a host, and of them those that met no policy
-	unanswered       int64 // those without headers of the response
-	redactedKeys     []int64
-	redactedMatchers []int64
-	costs            []int64         // whose cost the log does not tell, by policy
-	bodies           []missingBodies // of requests, by policy
-	waits            []int64         // that were refused, and would wait instead, by policy
-	files            bool            // some were looked for
+	hostless, unmet int64 // those without a host, and of them those that met no policy
+	unanswered      int64 // those without headers of the response
+	redactedKeys    []int64
+	headers         []missingHeader // that matchers ask for
+	masks           []clientMask    // of the configuration's logs
+	costs           []int64         // whose cost the log does not tell, by policy
+	bodies          []missingBodies // of requests, by policy
+	waits           []int64         // that were refused, and would wait instead, by policy
+	files           bool            // some were looked for
 
 	played  int64 // requests, with the one that is being played
 	hasBody bool  // that one may have had a body
 
 	responseAsked, responseKnown bool // of the request that is being played
 }
+
+// missingHeader counts the requests whose header field the log does not have as it was.
+type missingHeader struct{ redacted, untold int64 }
 
 // missingBodies counts the requests that a policy would have asked for their bodies.
 type missingBodies struct {
@@ -42,6 +46,9 @@ type missingBodies struct {
 // begin begins a request that is played.
 func (m *missingData) begin(e *accesslog.Entry) {
 	m.played++
+	for i := range m.masks {
+		m.masks[i].look(e.Client)
+	}
 	length, known := e.Header["Content-Length"]
 	switch {
 	case known:
@@ -70,12 +77,15 @@ func (m *missingData) add(e *accesslog.Entry, v *replay.Verdict, inputs *routetr
 		m.unanswered++
 	}
 	m.responseAsked = false
-	for i, name := range inputs.Headers {
-		if i == len(m.redactedMatchers) {
-			m.redactedMatchers = append(m.redactedMatchers, 0)
+	for i, input := range inputs.Headers {
+		if i == len(m.headers) {
+			m.headers = append(m.headers, missingHeader{})
 		}
-		if slices.Contains(e.Header[name], accesslog.Redacted) {
-			m.redactedMatchers[i]++
+		switch h := &m.headers[i]; {
+		case input.Value && slices.Contains(e.Header[input.Name], accesslog.Redacted):
+			h.redacted++
+		case !e.TellsHeader(input.Name):
+			h.untold++
 		}
 	}
 }
@@ -107,8 +117,13 @@ func (s *Simulation) Warnings() (sentences []string) {
 	for i, requests := range m.waits {
 		warn(requests, "policy %s: requests that would wait for a place, which is not played: they count as denied, although most would start later, and a log that was written with wait has the waits in its durations", s.policies[i].Name)
 	}
-	for i, requests := range m.redactedMatchers {
-		warn(requests, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", display.EscapeShort(s.inputs.Headers[i], shownText))
+	for i, h := range m.headers {
+		name := display.EscapeShort(s.inputs.Headers[i].Name, shownText)
+		warn(h.redacted, "requests whose header %s is redacted, although a matcher asks for its value; they may meet other policies than these", name)
+		warn(h.untold, "requests whose header %s the log does not tell, although a matcher asks for it; they may meet other policies than these", name)
+	}
+	for i := range m.masks {
+		warn(m.masks[i].masked, "requests whose client is masked by %s of the configuration's log; clients of one network count as one", m.masks[i].text())
 	}
 	warn(m.unanswered, "requests without headers of the response in the log, although count_if or cost asks for them")
 	for i, r := range s.rules {

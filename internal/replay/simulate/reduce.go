@@ -22,6 +22,7 @@ type reducedConfig struct {
 	servers map[string]*reducedServer
 	schemes schemePorts
 	log     accesslog.Options // as far as the configuration's own logs decide
+	masks   []clientMask      // of clients in these logs
 
 	fileSystems []string // names
 }
@@ -79,7 +80,7 @@ func reduceConfig(config []byte) (*reducedConfig, []string, error) {
 		return nil, nil, fmt.Errorf("reading the configuration: %w", err)
 	}
 	web := &whole.Apps.HTTP
-	reduced := &reducedConfig{servers: web.Servers, log: whole.Logging.options(), schemes: schemePorts{
+	reduced := &reducedConfig{servers: web.Servers, log: whole.Logging.options(), masks: whole.Logging.masks(), schemes: schemePorts{
 		http:  strconv.Itoa(cmp.Or(web.HTTPPort, caddyhttp.DefaultHTTPPort)),
 		https: strconv.Itoa(cmp.Or(web.HTTPSPort, caddyhttp.DefaultHTTPSPort)),
 	}}

@@ -74,7 +74,7 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 	}
 	s := &Simulation{
 		ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{}, limiterOf: limiterOf,
-		only: only, end: end, skipped: skipped, log: reduced.log,
+		only: only, end: end, skipped: skipped, log: reduced.log, missing: missingData{masks: reduced.masks},
 	}
 	s.tracer.OnLimiter, s.onFinding = s.onLimiter, s.noteFinding
 	memory := memory.NewOnClock(func() int64 { return s.now })
