@@ -26,12 +26,12 @@ type letter struct {
 var envelopes = []envelope{
 	{"Docker's json-file", openDocker},
 	{"the journal's JSON", openJournal},
-	{"Caddy's console format", openConsole},
 	{"Docker Compose", openCompose},
 	{"Kubernetes (CRI)", openCRI},
 	{"syslog (RFC 5424)", openSyslog5424},
 	{"syslog", openSyslog},
 	{"docker logs -t", openDockerTime},
+	{"Caddy's console format", openConsole}, // whose first column would take in the others
 }
 
 // findEnvelope returns the envelope that more than half of the lines are in; nil without one.
@@ -172,6 +172,10 @@ func bytesOf(array string) string {
 // rest as JSON. It returns the line in JSON.
 func openConsole(line string) (l letter, ok bool) {
 	columns, object, found := strings.Cut(line, "\t{")
+	if !found {
+		columns, object, found = strings.Cut(line, "#011{")
+		columns = rsyslogEscapes.Replace(columns)
+	}
 	if !found || !strings.HasSuffix(object, "}") {
 		return l, false
 	}
@@ -186,6 +190,9 @@ func openConsole(line string) (l letter, ok bool) {
 	}
 	return l, true
 }
+
+// rsyslogEscapes are what rsyslog writes for control characters, of those that divide and color columns.
+var rsyslogEscapes = strings.NewReplacer("#011", "\t", "#033", "\x1b")
 
 // plainLevel returns a level without its color.
 func plainLevel(text string) string {

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -105,7 +106,7 @@ func TestOpener_parts(t *testing.T) {
 	}
 }
 
-// TestOpenConsole reads Caddy's console format, with and without colors.
+// TestOpenConsole reads Caddy's console format, with and without colors, in each envelope.
 func TestOpenConsole(t *testing.T) {
 	object := strings.TrimSpace(caddyLine("1", "1.1.1.1"))
 	_, object, _ = strings.Cut(object, `"logger":"http.log.access.log0","msg":"handled request",`)
@@ -114,7 +115,18 @@ func TestOpenConsole(t *testing.T) {
 		log.WriteString("2025/06/15 15:06:41.000\t" + level + "\thttp.log.access.log0\thandled request\t{" + object + "\n")
 	}
 	log.WriteString("2025/06/15 15:06:41.000\tINFO\tserving\t{\"a\": 1}\n2025/06/15 15:06:41.000\tINFO\thello\n")
-	entries, s := readText(t, log.String())
-	assert.FatalIf(t, len(entries) != 2 || s.Total().Other != 1 || s.Total().Malformed != 1, "%d entries, %+v", len(entries), s.Skipped)
-	assert.ErrorIf(t, entries[0].Client != "1.1.1.1" || entries[0].Time != second+500_000 || entries[0].Ends != second+1_000_000, "%+v", entries[0])
+	rsyslog := strings.NewReplacer("\t", "#011", "\x1b", "#033")
+	wraps := map[string]func(line string) string{"rsyslog's escapes": func(line string) string { return wrappings["rsyslog"](rsyslog.Replace(line)) }}
+	maps.Copy(wraps, wrappings)
+	for name, wrap := range wraps {
+		var wrapped strings.Builder
+		for line := range strings.Lines(log.String()) {
+			wrapped.WriteString(wrap(strings.TrimSuffix(line, "\n")) + "\n")
+		}
+		entries, s := readText(t, wrapped.String())
+		assert.FatalIf(t, len(entries) != 2 || s.Total().Other != 1 || s.Total().Malformed != 1, "%s: %d entries, %+v", name, len(entries), s.Skipped)
+		for _, e := range entries {
+			assert.ErrorIf(t, e.Client != "1.1.1.1" || e.Time != second+500_000 || e.Ends != second+1_000_000, "%s: %+v", name, e)
+		}
+	}
 }
