@@ -24,7 +24,7 @@ type runningFault struct {
 var runningFaults = []runningFault{
 	{"nothing, 2 nodes with 200 clients each", undisturbed},
 	{"node killed with 50 requests running", nodeKilled},
-	{"node stopped for less than node_timeout", nodeStopped(crowdTimeout/2, false)},
+	{"node stopped for less than node_timeout", nodeStopped(crowdTimeout/3, false)},
 	{"node stopped for longer than node_timeout", nodeStopped(crowdTimeout+time.Second, true)},
 	{"Redis killed and restarted empty", onOneRedis(true, redisKilled)},
 	{"Redis killed and restarted with its data", onOneRedis(false, redisRestarted, "--appendonly", "yes", "--appendfsync", "no")},
@@ -32,7 +32,7 @@ var runningFaults = []runningFault{
 	{"FLUSHALL", onOneRedis(true, redisFlushed)},
 	{"failover to a replica that lags", replicaLags},
 	{"failover by command", failoverByCommand},
-	{"one node parted from Redis for less than node_timeout", nodeParted(crowdTimeout/2, false)},
+	{"one node parted from Redis for less than node_timeout", nodeParted(crowdTimeout/3, false)},
 	{"one node parted from Redis for longer", nodeParted(crowdTimeout+time.Second, true)},
 	{"Redis's clock 10 s ahead, and back", clockStepped},
 }
