@@ -67,6 +67,8 @@ func parseFields(called, text string) (*fieldsFormat, error) {
 		return nil, errNoMoment
 	case !named["uri"] && !named["request"] && !named["path"]:
 		return nil, errors.New("name the key of the URI as uri, path or request")
+	case !named["method"] && !named["request"]:
+		return nil, errors.New("name the key of the method as method or request")
 	}
 	return f, nil
 }
@@ -92,6 +94,10 @@ func (f *fieldsFormat) newReader(h hints) lineReader {
 	return &fieldsReader{fieldsFormat: f, times: newJSONTimes(h.timeLayouts), found: map[string]bool{}}
 }
 
+// noRequestKeys is the fault of an object with a key of the fields, but none of its request: a message, or keys that were named
+// wrongly.
+var noRequestKeys = otherLine("JSON without the keys of method and URI")
+
 // twiceKey is the fault of an object of a program that does not escape what clients write.
 var twiceKey = malformed("a key twice in one object, which a client may have written")
 
@@ -103,6 +109,8 @@ type fieldsReader struct {
 	path  []byte          // the keys of the objects around a member
 	found map[string]bool // keys of the line that have fields
 	twice bool            // one of them came twice
+
+	method, uri bool // the line has a key of it
 }
 
 func (r *fieldsReader) recognizes(line string) bool {
@@ -118,7 +126,7 @@ func (r *fieldsReader) read(line string, e *Entry) (name string, why fault) {
 		return r.called, notJSON
 	}
 	var v values
-	r.path, r.twice = r.path[:0], false
+	r.path, r.twice, r.method, r.uri = r.path[:0], false, false, false
 	clear(r.found)
 	switch broken := r.object(line, e, &v); {
 	case broken:
@@ -127,6 +135,8 @@ func (r *fieldsReader) read(line string, e *Entry) (name string, why fault) {
 		return r.called, twiceKey
 	case len(r.found) == 0:
 		return r.called, foreignJSON
+	case !r.method || !r.uri:
+		return r.called, noRequestKeys
 	}
 	return r.called, v.finish(e)
 }
@@ -140,6 +150,8 @@ func (r *fieldsReader) object(text string, e *Entry, v *values) (broken bool) {
 		if f, known := r.fields[string(r.path)]; known {
 			r.twice = r.twice || r.found[string(r.path)]
 			r.found[string(r.path)] = true
+			r.method = r.method || f.role == methodRole || f.role == requestRole
+			r.uri = r.uri || f.role == uriRole || f.role == pathRole || f.role == requestRole
 			f.set(valueText(m.value), e, v, &r.times) // a time that cannot be read is none, which finish reports
 		}
 		if m.value[0] == '{' && r.inside[string(r.path)] {

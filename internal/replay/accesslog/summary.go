@@ -179,7 +179,7 @@ func (s *Summary) skipped(f *FileReport, why fault, text string) {
 	if len(s.Skipped) >= maxKinds || why == blankLine {
 		return
 	}
-	if why == foreignJSON {
+	if why == foreignJSON || why == noRequestKeys {
 		text = "keys " + keysOf(text)
 	}
 	where := display.EscapeShort(f.Name, 200) + ":" + strconv.FormatInt(f.Lines, 10)

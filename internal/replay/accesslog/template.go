@@ -92,6 +92,8 @@ func (t *template) check() error {
 		return errors.New("no time of requests")
 	case !roles[requestRole] && !roles[uriRole] && !roles[pathRole]:
 		return errors.New("no URI of requests")
+	case !roles[requestRole] && !roles[methodRole]:
+		return errors.New("no method of requests")
 	}
 	return nil
 }

@@ -71,6 +71,7 @@ func TestParseFormat_errors(t *testing.T) {
 		"iis":                             "alb, apache, caddy, cloudflare",
 		"$remote_addr $request":           "no time of requests",
 		"%h %t":                           "no URI of requests",
+		"$remote_addr $msec $request_uri": "no method of requests",
 		"$remote_addr$msec $request":      "nothing stands between",
 		"$msec $request_uri $http_cookie": "put quotes around one of the two",
 		"$http_user_agent $remote_addr $http_referer $msec $request": "put quotes around one of the two",
@@ -117,10 +118,12 @@ func TestParseFields(t *testing.T) {
 		assert.Equal(t, fieldsOf(&entries[0]), tt.want, "fields of %s", tt.line)
 		assert.Equal(t, timesOf(&entries[0]), tt.times, "times of %s", tt.line)
 	}
-	asked := assert.NoError(ParseFields("ends=t,client=c,uri=u"))(t)
+	asked := assert.NoError(ParseFields("ends=t,client=c,uri=u,method=m"))(t)
 	for line, why := range map[string]fault{
 		`{"t":1750000000,"c":"1.1.1.1","u":"/","c":"9.9.9.9"}`: twiceKey, `{"a":1}`: foreignJSON, `{"t":1750000000,"c":`: brokenJSON,
-		`{"t":1750000000,"c":"1.1.1.1","u":"/"} x`: brokenJSON, `{"t":"noon","c":"1.1.1.1","u":"/"}`: noTime, `x`: notJSON, `{"t":1750000000,"c":"1.1.1.1","u":""}`: emptyRequest,
+		`{"t":1750000000,"c":"1.1.1.1","u":"/"} x`: brokenJSON, `{"t":"noon","c":"1.1.1.1","m":"GET","u":"/"}`: noTime, `x`: notJSON,
+		`{"t":1750000000,"c":"1.1.1.1","m":"","u":""}`: emptyRequest, `{"t":1750000000,"c":"1.1.1.1","m":"GET"}`: noRequestKeys,
+		`{"t":1750000000,"c":"1.1.1.1","u":"/"}`: noRequestKeys,
 	} {
 		_, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(line), Format: asked})
 		assert.FatalIf(t, len(s.Skipped) != 1, "%s: %+v", line, s)
@@ -133,6 +136,7 @@ func TestParseFields_errors(t *testing.T) {
 		"":                              "write a name and a key",
 		"client=a,uri=b":                "as starts or ends",
 		"ends=a,client=b":               "name the key of the URI",
+		"ends=a,client=b,uri=c":         "name the key of the method",
 		"ends=a,client":                 "write a name and a key",
 		"ends=a,took=b":                 "no field is called \"took\"",
 		"ends=a,ends=b,uri=c":           "named twice",
@@ -190,7 +194,7 @@ func TestFormats_long_lines(t *testing.T) {
 func FuzzParseFormat(f *testing.F) {
 	f.Add(`$remote_addr - $remote_user [$time_local] "$request" $status`, `1.1.1.1 - - [15/Jun/2025:15:06:40 +0000] "GET / HTTP/1.1" 200`)
 	f.Add(`%h %{end:sec}t.%{end:usec_frac}t "%r" %>s %D`, `1.1.1.1 1750000000.123456 "GET / HTTP/1.1" 200 5`)
-	f.Add("ends=a.b,client=c,uri=u,duration=d:ms", `{"a":{"b":1750000000},"c":"x","u":"/","d":1}`)
+	f.Add("ends=a.b,client=c,method=m,uri=u,duration=d:ms", `{"a":{"b":1750000000},"c":"x","m":"GET","u":"/","d":1}`)
 	f.Fuzz(func(t *testing.T, format, line string) {
 		for _, parse := range []func(string) (*Format, error){ParseFormat, ParseFields} {
 			asked, err := parse(format)
