@@ -102,7 +102,7 @@ gpu: 2 requests at once for each query parameter k
 	})
 }
 
-// TestWaiting_explain tells whether a request would wait, behind how many, and by which value.
+// TestWaiting_explain says if a request would wait, behind how many, and by which value.
 func TestWaiting_explain(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, source string) {
 		n, _ := startWaiting(t, option)

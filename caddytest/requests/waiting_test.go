@@ -100,7 +100,7 @@ func beginWaitingSocket(t *testing.T, n *caddytest.Node) (status chan int) {
 	return status
 }
 
-// TestWaiting_left has clients of HTTP/1.1 leave while they wait. What they have sent of a body tells whether that is
+// TestWaiting_left has clients of HTTP/1.1 leave while they wait. What they have sent of a body says if that is
 // noticed at once. In any case the next request starts.
 func TestWaiting_left(t *testing.T) {
 	upstream := caddytest.NewHolder(t)
