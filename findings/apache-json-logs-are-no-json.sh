@@ -11,7 +11,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'kill "${apache:-}" 2>/dev/null || true; rm -rf "$folder"' EXIT
 cd "$folder"
-apt-get -qq -o APT::Sandbox::User=root download "apache2-bin${1:+=$1}" libapr1 libaprutil1 libbrotli1 libcurl4 libjansson4 liblua5.3-0 libnghttp2-14
+apt-get -qq -o APT::Sandbox::User=root download "apache2-bin${1:+=$1}" \
+	libapr1 libaprutil1 libbrotli1 libcurl4 libjansson4 liblua5.3-0 libnghttp2-14
 for package in *.deb; do dpkg -x "$package" package; done
 LD_LIBRARY_PATH=$folder/$(dirname "$(find package -name 'libapr-1.so.0')")
 export LD_LIBRARY_PATH

@@ -43,7 +43,8 @@ package/usr/sbin/nginx -e error.log -c "$folder/nginx.conf" &
 nginx=$!
 # url NAME PORT asks for the URL, and says how the log has it.
 url() {
-	until printf 'GET /a"b\\n HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' | curl -s --max-time 5 "telnet://127.0.0.1:$2" >answer; do sleep 0.1; done
+	until printf 'GET /a"b\\n HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' |
+		curl -s --max-time 5 "telnet://127.0.0.1:$2" >answer; do sleep 0.1; done
 	until grep -q 'GET /a' "$1.log"; do sleep 0.1; done
 	sed -n 's/.*GET \(.*\) HTTP.*/\1/p' "$1.log"
 }

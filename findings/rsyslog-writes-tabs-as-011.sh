@@ -24,8 +24,8 @@ action(type="omfile" file="$folder/log")
 END
 package/usr/sbin/rsyslogd -n -M "$modules" -f rsyslog.conf -i "$folder/pid" &
 server=$!
-until [ -s log ]; do
-	python3 -c 'import socket, sys; socket.socket(type=socket.SOCK_DGRAM).sendto(b"<134>Nov 27 19:47:57 host caddy: one\ttwo three", ("127.0.0.1", int(sys.argv[1])))' "$port"
+until [ -s log ]; do # the first may come before the server
+	printf '<134>Nov 27 19:47:57 host caddy: one\ttwo three' >"/dev/udp/127.0.0.1/$port"
 	sleep 0.1
 done
 got=$(sed -n '1s/.*host //p' log)
