@@ -59,6 +59,7 @@ type Entry struct {
 	bytes     int      // of text that the entry keeps in memory
 	file      int      // its index among the files
 	line      int64    // its number in the file, from 1
+	place     int64    // what the window that it waits in sorts by
 
 	clock         Clock // what Time is
 	spread        int64 // microseconds that Time and Ends were moved from the whole second of the log
@@ -85,10 +86,10 @@ func (e *Entry) AtSecondStart() Entry {
 	return start
 }
 
-// before reports whether an entry precedes another of the same file.
+// before reports whether an entry precedes another of the same file in a window.
 func (e *Entry) before(other *Entry) bool {
-	if e.Time != other.Time {
-		return e.Time < other.Time
+	if e.place != other.place {
+		return e.place < other.place
 	}
 	return e.line < other.line
 }

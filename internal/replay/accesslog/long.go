@@ -41,7 +41,7 @@ func (r *Reader) readAhead() {
 			return
 		}
 		kept := *e
-		r.long.push(&kept)
+		r.long.push(&kept, kept.Time)
 		byFile[e.file][e.line] = true
 	}
 	for {

@@ -140,7 +140,7 @@ func (s *source) close() {
 func (s *source) fill(entries, bytes int) {
 	for !s.done {
 		room := 1
-		if s.spread != nil && s.spread.size > 0 {
+		if s.spread != nil && s.spread.size() > 0 {
 			room = 2
 		}
 		if size := s.window.size(); size > 0 && (size >= entries/room || s.window.bytes >= bytes/room) {
@@ -153,7 +153,7 @@ func (s *source) fill(entries, bytes int) {
 
 // spreadSeconds moves requests into the window whose seconds are over: those that do not fit the same room.
 func (s *source) spreadSeconds(entries, bytes int) {
-	for s.spread != nil && s.spread.size > 0 && (s.done || s.spread.size > entries || s.spread.bytes > bytes) {
+	for s.spread != nil && s.spread.size() > 0 && (s.done || s.spread.size() > entries || s.spread.waiting.bytes > bytes) {
 		for _, e := range s.spread.pop(s.done) {
 			s.keep(e)
 		}
@@ -163,7 +163,7 @@ func (s *source) spreadSeconds(entries, bytes int) {
 // keep puts an entry into the window, unless [Reader.readAhead] has kept it.
 func (s *source) keep(e *Entry) {
 	if !s.long[e.line] {
-		s.window.push(e)
+		s.window.push(e, e.Time)
 	}
 }
 

@@ -1,7 +1,5 @@
 package accesslog
 
-import "slices"
-
 // aSecond is a second, in microseconds.
 const aSecond = 1_000_000
 
@@ -9,17 +7,13 @@ const aSecond = 1_000_000
 // (i-½)/k of it. Otherwise all of them would come at once. It waits for a second's requests, which stand apart where a log
 // is ordered by ends and has starts.
 type spreader struct {
-	groups []group // by second, the earliest first
-	size   int     // entries in all
-	bytes  int     // of text
+	waiting window // by the second that the log has
+
+	second int64 // the last of which not all requests fitted at once; 0 for none
+	used   int64 // microseconds of it that are over
 }
 
-// group is the requests of a second.
-type group struct {
-	second  int64 // when it begins
-	used    int64 // microseconds of it that are over, if not all of its requests fitted at once
-	entries []*Entry
-}
+func (s *spreader) size() int { return s.waiting.size() }
 
 // push adds an entry.
 func (s *spreader) push(e *Entry) {
@@ -27,50 +21,32 @@ func (s *spreader) push(e *Entry) {
 	if e.clock.moment == endMoment && e.Ends != 0 {
 		second = e.Ends
 	}
-	at := len(s.groups)
-	for at > 0 && s.groups[at-1].second >= second { // nearly always the last one or the one before
-		at--
-		if len(s.groups)-at > maxSteps {
-			at, _ = slices.BinarySearchFunc(s.groups, second, func(g group, second int64) int { return int(min(max(g.second-second, -1), 1)) })
-			break
-		}
-	}
-	if at == len(s.groups) || s.groups[at].second != second {
-		s.groups = slices.Insert(s.groups, at, group{second: second})
-	}
-	s.groups[at].entries = append(s.groups[at].entries, e)
-	s.size++
-	s.bytes += e.bytes
+	s.waiting.push(e, second)
 }
 
-// maxSteps is how many seconds are looked at one by one.
-const maxSteps = 8
-
-// pop returns the requests of the earliest second, spread over it. If it is the only one, more of them may follow: they get
-// half of what is left of it.
-func (s *spreader) pop(last bool) []*Entry {
-	g := &s.groups[0]
-	room := aSecond - g.used
-	if len(s.groups) == 1 && !last {
+// pop returns the requests of the earliest second, spread over it. If it is the only and latest one, more of them may follow:
+// these get half of what is left of it. The spreader must not be empty.
+func (s *spreader) pop(last bool) (entries []*Entry) {
+	w := &s.waiting
+	second, used := w.first().place, int64(0)
+	for w.size() > 0 && w.first().place == second {
+		entries = append(entries, w.pop())
+	}
+	if second == s.second {
+		used = s.used
+	}
+	room := aSecond - used
+	if w.size() == 0 && !last && second >= s.second {
 		room /= 2
+		s.second, s.used = second, used+room
 	}
-	k := int64(len(g.entries))
-	for i, e := range g.entries {
-		offset := g.used + (2*int64(i)+1)*room/(2*k)
-		e.spread = offset
-		e.Time += offset
+	k := int64(len(entries))
+	for i, e := range entries {
+		e.spread = used + (2*int64(i)+1)*room/(2*k)
+		e.Time += e.spread
 		if e.Ends != 0 {
-			e.Ends += offset
+			e.Ends += e.spread
 		}
-		s.bytes -= e.bytes
 	}
-	entries := g.entries
-	s.size -= len(entries)
-	if len(s.groups) == 1 && !last {
-		g.used, g.entries = g.used+room, nil
-		return entries
-	}
-	s.groups[0].entries = nil
-	s.groups = s.groups[1:]
 	return entries
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
@@ -84,5 +85,27 @@ func TestSpreader_bounds(t *testing.T) {
 	for i := range 1000 {
 		at := entries[i].Time - second
 		assert.FatalIf(t, at < 1_000_000 || at >= 2_000_000 || i > 0 && entries[i].line < entries[i-1].line, "entry %d at %d", i, at)
+	}
+}
+
+// TestSpreader_order reads logs in any order, such as the newest first, in about the time of one in order.
+func TestSpreader_order(t *testing.T) {
+	const requests = 100_000
+	took := map[string]time.Duration{}
+	for name, at := range map[string]func(i int) int{
+		"in order": func(i int) int { return i }, "newest first": func(i int) int { return requests - i }, "mixed": func(i int) int { return i * 7919 % requests },
+	} {
+		var log strings.Builder
+		for i := range requests {
+			log.WriteString(clfLine(at(i), "a"))
+		}
+		began := time.Now()
+		entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log.String())})
+		took[name] = time.Since(began)
+		assert.ErrorIf(t, len(entries) != requests, "%s: %d entries, %+v", name, len(entries), s.Skipped)
+	}
+	const quick = 5 // times; a list that is moved at each line takes twenty
+	for name, one := range took {
+		assert.ErrorIf(t, one > quick*took["in order"]+time.Second, "%s took %v, in order %v", name, one, took["in order"])
 	}
 }

@@ -2,8 +2,8 @@ package accesslog
 
 import "container/heap"
 
-// window sorts a stream that is nearly sorted: pop returns the earliest of its entries. Those that come in order wait in a
-// queue, the others in a heap.
+// window sorts a stream that is nearly sorted: pop returns the first of its entries, by a place such as the time. Those that
+// come in order wait in a queue, the others in a heap.
 type window struct {
 	queue []*Entry // in order
 	heap  entryHeap
@@ -12,7 +12,8 @@ type window struct {
 
 func (w *window) size() int { return len(w.queue) + len(w.heap) }
 
-func (w *window) push(e *Entry) {
+func (w *window) push(e *Entry, place int64) {
+	e.place = place
 	if last := len(w.queue) - 1; last < 0 || !e.before(w.queue[last]) {
 		w.queue = append(w.queue, e)
 	} else {
@@ -21,7 +22,7 @@ func (w *window) push(e *Entry) {
 	w.bytes += e.bytes
 }
 
-// queueFirst reports whether the earliest entry is in the queue. The window must not be empty.
+// queueFirst reports whether the first entry is in the queue. The window must not be empty.
 func (w *window) queueFirst() bool {
 	return len(w.heap) == 0 || len(w.queue) > 0 && !w.heap[0].before(w.queue[0])
 }
@@ -50,7 +51,7 @@ func (w *window) pop() (e *Entry) {
 	return e
 }
 
-// entryHeap is a heap of entries, the earliest first.
+// entryHeap is a heap of entries, by their places.
 type entryHeap []*Entry
 
 func (h entryHeap) Len() int           { return len(h) }
