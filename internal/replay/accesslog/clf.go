@@ -83,7 +83,7 @@ func (r *commonReader) read(text string, e *Entry) (name string, why fault) {
 func (r *commonReader) readTrailing(tail string, e *Entry) {
 	if r.trailing {
 		trail, _ := quoted(strings.TrimPrefix(tail, " "))
-		e.forwarded = noneIfDash(trail)
+		e.setHeader(forwardedFor, noneIfDash(trail))
 	}
 }
 

@@ -50,19 +50,18 @@ type Entry struct {
 	// Size is the number of bytes of the response's body; 0 if the log has none.
 	Size int64
 
-	headers   string // the header as JSON, until Next returns the entry
-	referer   string
-	agent     string
-	forwarded string   // X-Forwarded-For
-	more      []string // further fields of the header, name and value by turns; the value of an absent one is empty
-	response  string   // the response's header as JSON
-	bytes     int      // of text that the entry keeps in memory
-	file      int      // its index among the files
-	line      int64    // its number in the file, from 1
-	place     int64    // what the window that it waits in sorts by
+	headers  string // the header as JSON, until Next returns the entry
+	referer  string
+	agent    string
+	more     *headerField // further fields of the header, the last first
+	response string       // the response's header as JSON
+	bytes    int          // of text that the entry keeps in memory
+	file     int          // its index among the files
+	line     int64        // its number in the file, from 1
+	place    int64        // what the window that it waits in sorts by
+	spread   int64        // microseconds that Time and Ends were moved from the whole second of the log
 
 	clock         Clock // what Time is
-	spread        int64 // microseconds that Time and Ends were moved from the whole second of the log
 	peer          bool  // Client is Remote, because the log has no client
 	lastForwarded bool  // Client is the last of X-Forwarded-For, because the line has no peer
 	zoneless      bool  // Time has no offset from UTC

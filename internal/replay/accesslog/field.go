@@ -1,7 +1,6 @@
 package accesslog
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -139,18 +138,6 @@ func (f *field) setText(text string, e *Entry, v *values) {
 	}
 }
 
-// setHeader sets a field of the header that a line has.
-func (e *Entry) setHeader(name, text string) {
-	switch name = http.CanonicalHeaderKey(name); name {
-	case "Referer":
-		e.referer, e.tellsReferer = text, true
-	case "User-Agent":
-		e.agent, e.tellsAgent = text, true
-	default:
-		e.more = append(e.more, name, text)
-	}
-}
-
 // setTime keeps a time. One without a fraction is in whole seconds, unless it is a number of smaller units.
 func (f *field) setTime(text string, e *Entry, v *values, times *jsonTimes) bool {
 	before, coarse := v.starts, f.coarse
@@ -243,7 +230,9 @@ func (v *values) finishClient(e *Entry) {
 		e.lastForwarded = true
 		return
 	}
-	e.forwarded = v.forwarded
+	if v.forwarded != "" {
+		e.setHeader(forwardedFor, v.forwarded)
+	}
 	if e.Remote = e.Client; v.hasPeer {
 		e.Remote = v.peer
 	}

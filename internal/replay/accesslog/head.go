@@ -135,7 +135,7 @@ func (l *headLayout) read(head string, e *Entry) bool {
 		e.Host, e.schemeless, e.hostBehind = noneIfDash(words[l.host]), true, l.host > l.client
 	}
 	if l.forwarded != none {
-		e.forwarded = noneIfDash(words[l.forwarded])
+		e.setHeader(forwardedFor, noneIfDash(words[l.forwarded]))
 	}
 	if user := l.client + 2; user < len(words) {
 		e.User = noneIfDash(strings.TrimSpace(strings.Join(words[user:], " ")))

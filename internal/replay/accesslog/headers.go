@@ -2,6 +2,28 @@ package accesslog
 
 import "net/http"
 
+// forwardedFor is the name of the field with the addresses that proxies have passed on.
+const forwardedFor = "X-Forwarded-For"
+
+// headerField is a field of the header that a line has a place for. Few lines have others than Referer and User-Agent.
+type headerField struct {
+	name   string // canonical
+	value  string // empty for one that the request did not have
+	before *headerField
+}
+
+// setHeader sets a field of the header.
+func (e *Entry) setHeader(name, text string) {
+	switch name = http.CanonicalHeaderKey(name); name {
+	case "Referer":
+		e.referer, e.tellsReferer = text, true
+	case "User-Agent":
+		e.agent, e.tellsAgent = text, true
+	default:
+		e.more = &headerField{name, text, e.more}
+	}
+}
+
 // Redacted is what Caddy writes instead of a header that may hold a secret.
 const Redacted = "REDACTED"
 
@@ -14,13 +36,10 @@ func (e *Entry) fillHeader() {
 	if e.agent != "" {
 		header["User-Agent"] = []string{e.agent}
 	}
-	for i := 0; i+1 < len(e.more); i += 2 {
-		if e.more[i+1] != "" {
-			header[e.more[i]] = []string{e.more[i+1]}
+	for f := e.more; f != nil; f = f.before {
+		if _, later := header[f.name]; !later && f.value != "" {
+			header[f.name] = []string{f.value}
 		}
-	}
-	if e.forwarded != "" {
-		header["X-Forwarded-For"] = []string{e.forwarded}
 	}
 	if len(header) > 0 {
 		e.Header = header
@@ -37,8 +56,8 @@ func (e *Entry) TellsHeader(name string) bool {
 	case name == "User-Agent":
 		return e.tellsAgent
 	}
-	for i := 0; i+1 < len(e.more); i += 2 {
-		if e.more[i] == name {
+	for f := e.more; f != nil; f = f.before {
+		if f.name == name {
 			return true
 		}
 	}
