@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
@@ -274,22 +275,11 @@ func (s *Set) readBody(rule *Rule, q *request, e *Evaluation) (err error) {
 	if q.body != nil || e.Body == nil {
 		return nil
 	}
-	q.body, err = e.Body.Values()
-	s.warnNoRoom(rule, rule.optionOfBody(), err)
-	return err
-}
-
-// optionOfBody returns the first option of a rule that reads the body, beside match.
-func (r *Rule) optionOfBody() string {
-	switch n := &r.Numbers; {
-	case r.keysBody:
-		return "key"
-	case n.LimitFrom.isOfBody():
-		return r.limitOption()
-	case n.BurstFrom.isOfBody():
-		return "burst"
+	if q.body, err = e.Body.Values(); err != nil {
+		beside := slices.DeleteFunc(rule.BodyOptions(), func(option string) bool { return option == "match" })
+		s.warnNoRoom(rule, beside[0], err)
 	}
-	return "weight"
+	return err
 }
 
 // warnNoRoom warns if an option of a rule has no value because the body was not read for want of room.
