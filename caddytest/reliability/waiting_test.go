@@ -126,11 +126,13 @@ func TestOutage_waiting(t *testing.T) {
 				upstream.EndOne()
 				n.CheckMetric(t, "held_requests", 2)
 			case "open": // all start
+				n.CheckMetric(t, "breaker_open", 1)
 				n.CheckMetric(t, "held_requests", 0)
 				upstream.WaitRunning(t, 5)
 				waitForAnswer(t, n, during)
 				most = 5
-			case "closed": // who waits stays, who comes is refused
+			case "closed": // who waits stays, who comes once the node knows of the outage is refused
+				n.CheckMetric(t, "breaker_open", 1)
 				waitForAnswer(t, n, during)
 				upstream.EndOne()
 				upstream.WaitRunning(t, 1)
