@@ -1,0 +1,428 @@
+package webhook
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+)
+
+// quick is a pace for tests with a real Redis, whose clock cannot be moved.
+var quick = pace{
+	patience: time.Minute, shortestWait: time.Millisecond, longestWait: 20 * time.Millisecond, hold: 300 * time.Millisecond,
+	lookDelay: time.Millisecond, lookInterval: time.Millisecond,
+}
+
+// received is a request that a receiver got.
+type received struct {
+	ID, Signature, Timestamp, Body string `json:"-"`
+
+	Type string
+	Data map[string]any
+}
+
+// inbox is a receiver that answers each request with the next of some statuses, and then with 204.
+type inbox struct {
+	*httptest.Server
+	mu       sync.Mutex
+	got      []received
+	statuses []int
+}
+
+func newInbox(t *testing.T, statuses ...int) *inbox {
+	t.Helper()
+	box := &inbox{statuses: statuses}
+	box.Server = httptest.NewServer(box)
+	t.Cleanup(box.Close)
+	return box
+}
+
+// ServeHTTP implements [http.Handler].
+func (b *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	m := received{ID: r.Header.Get("webhook-id"), Timestamp: r.Header.Get("webhook-timestamp"), Signature: r.Header.Get("webhook-signature"), Body: string(body)}
+	_ = json.Unmarshal(body, &m)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.got = append(b.got, m)
+	status := http.StatusNoContent
+	if len(b.statuses) > 0 {
+		status, b.statuses = b.statuses[0], b.statuses[1:]
+	}
+	w.WriteHeader(status)
+}
+
+func (b *inbox) messages() []received {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]received(nil), b.got...)
+}
+
+// answer sets the statuses of the next answers.
+func (b *inbox) answer(statuses ...int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.statuses = statuses
+}
+
+// verify checks a signature by the text of the convention, without the code under test.
+func verify(t *testing.T, m received) {
+	t.Helper()
+	key := assert.NoError(base64.StdEncoding.DecodeString(strings.TrimPrefix(testSecret, "whsec_")))(t)
+	mac := hmac.New(sha256.New, key)
+	_, _ = fmt.Fprintf(mac, "%s.%s.%s", m.ID, m.Timestamp, m.Body)
+	assert.Equal(t, m.Signature, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)), "the signature")
+	seconds := assert.NoError(strconv.ParseInt(m.Timestamp, 10, 64))(t)
+	assert.ErrorIf(t, time.Since(time.Unix(seconds, 0)).Abs() > time.Minute, "the timestamp is %s", m.Timestamp)
+}
+
+// tally counts the outcomes of a dispatcher.
+type tally struct {
+	mu      sync.Mutex
+	counts  map[Outcome]int
+	failing []error
+	untold  int
+}
+
+func (c *tally) hooks() Hooks {
+	c.counts = map[Outcome]int{}
+	locked := func(change func()) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		change()
+	}
+	return Hooks{
+		Count:     func(o Outcome, n int) { locked(func() { c.counts[o] += n }) },
+		OnFailing: func(err error) { locked(func() { c.failing = append(c.failing, err) }) },
+		OnUntold:  func(Outcome) { locked(func() { c.untold++ }) },
+	}
+}
+
+func (c *tally) of(o Outcome) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[o]
+}
+
+// node is a dispatcher with what it counts.
+type node struct {
+	*Dispatcher
+	tally
+}
+
+func newNode(t *testing.T, p pace, target string) *node {
+	t.Helper()
+	n := &node{}
+	n.Dispatcher = newAt(p, assert.NoError(ParseURL(target))(t), assert.NoError(ParseSecret(testSecret))(t), n.tally.hooks())
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+// redisOf sends commands by a client.
+type redisOf struct{ *goredis.Client }
+
+func (r redisOf) Command(ctx context.Context, _ int8, words ...any) (any, error) {
+	return r.Do(ctx, words...).Result()
+}
+
+// noRedis answers nothing.
+type noRedis struct{}
+
+func (noRedis) Command(context.Context, int8, ...any) (any, error) { return nil, errors.New("away") }
+
+func markOf(r Redis) *Mark {
+	return &Mark{Redis: r, Name: "rl:{a}:api:c1m:told:80%", Until: clock.Now().Add(time.Minute)}
+}
+
+func thresholdEvent() Event {
+	return NewEvent("redis_ratelimit.threshold", map[string]any{"policy": "api", "limit": int64(9_007_199_254_740_993), "threshold": 80.5})
+}
+
+// await waits until the inbox has so many messages, and the nodes have nothing to do any more.
+func await(t *testing.T, box *inbox, want int, nodes ...*node) []received {
+	t.Helper()
+	assert.WaitFor(t, fmt.Sprint(want, " messages"), func() error {
+		busy := 0
+		for _, n := range nodes {
+			busy += n.Len() + n.looks.len()
+		}
+		if got := box.messages(); len(got) < want || busy > 0 {
+			return fmt.Errorf("%d messages, %d jobs", len(got), busy)
+		}
+		return nil
+	})
+	got := box.messages()
+	assert.FatalIf(t, len(got) != want, "%d messages, want %d: %+v", len(got), want, got)
+	return got
+}
+
+// TestDispatcher_Tell has three nodes meet one event, of which one tells, with keys of any bytes.
+func TestDispatcher_Tell(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]Key{"hashed": {"203.0.113.7", false}, "shown": {"<a>\"\\\n\u2028\x00\x1b[31m", true}, "no text": {"\xff\xfe", true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, box := redistest.Shared(t).Client(t), newInbox(t)
+			nodes := []*node{newNode(t, quick, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)}
+			for _, n := range nodes {
+				n.Tell(thresholdEvent(), &key, markOf(redisOf{client}))
+			}
+			m := await(t, box, 1, nodes...)[0]
+			verify(t, m)
+			assert.ErrorIf(t, !idPattern.MatchString(m.ID) || m.Type != "redis_ratelimit.threshold" || !strings.Contains(m.Body, "9007199254740993"), "got %+v", m)
+			field, want := "key_hash", "83a0ed3c3f172ff399cdd5db7f047c45cf9748ac4044246489c0f437e9c4410c"
+			if key.Shown {
+				field, want = "key", strings.ToValidUTF8(key.Text, "\ufffd\ufffd")
+			}
+			assert.ErrorIf(t, m.Data[field] != want || m.Data["policy"] != "api" || len(m.Data) != 4, "got %q, want %q", m.Data, want)
+			mark := assert.NoError(client.Get(t.Context(), markOf(nil).Name).Result())(t)
+			assert.Equal(t, mark, "told "+m.ID, "the mark")
+			left := assert.NoError(client.PTTL(t.Context(), markOf(nil).Name).Result())(t)
+			assert.ErrorIf(t, left <= 0 || left > time.Minute, "it lives for %v", left)
+			nodes[0].Tell(thresholdEvent(), &key, markOf(redisOf{client}))
+			await(t, box, 1, nodes...)
+			again := markOf(redisOf{client})
+			again.New = true
+			nodes[1].Tell(thresholdEvent(), &key, again)
+			second := await(t, box, 2, nodes...)[1]
+			assert.ErrorIf(t, second.ID == m.ID, "another ban has the id of the first")
+		})
+	}
+}
+
+// TestDispatcher_retries has a receiver that fails some times: each attempt has the same id and body.
+func TestDispatcher_retries(t *testing.T) {
+	t.Parallel()
+	client, box := redistest.Shared(t).Client(t), newInbox(t, 500, 302, 400, 429)
+	n := newNode(t, quick, box.URL)
+	n.Tell(thresholdEvent(), &Key{"a", false}, markOf(redisOf{client}))
+	got := await(t, box, 5, n)
+	for _, m := range got {
+		verify(t, m)
+		assert.ErrorIf(t, m.ID != got[0].ID || m.Body != got[0].Body, "%+v differs from %+v", m, got[0])
+	}
+	assert.ErrorIf(t, n.of(Retry) != 4 || n.of(Delivered) != 1 || len(n.tally.failing) != 2 || n.tally.failing[0] == nil || n.tally.failing[1] != nil, "counted %v, failing %v", n.counts, n.tally.failing)
+}
+
+// TestDispatcher_takesOver has a node end while it tells. Another one that has met the client's requests takes over, with
+// the same id and body.
+func TestDispatcher_takesOver(t *testing.T) {
+	t.Parallel()
+	client, box := redistest.Shared(t).Client(t), newInbox(t, 500, 500, 500)
+	slow := quick
+	slow.shortestWait, slow.longestWait = time.Hour, time.Hour
+	first, second, third := newNode(t, slow, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)
+	first.Tell(thresholdEvent(), &Key{"a", false}, markOf(redisOf{client}))
+	assert.WaitFor(t, "an attempt", func() error {
+		if first.of(Retry) == 0 {
+			return errors.New("there was none")
+		}
+		return nil
+	})
+	second.Look(Key{"a", false}, *markOf(redisOf{client}))
+	third.Look(Key{"a", false}, *markOf(redisOf{client}))
+	assert.Equal(t, first.Close(), 1, "the number of lost events")
+	got := await(t, box, 4, second, third)
+	for _, m := range got {
+		assert.ErrorIf(t, m.ID != got[0].ID || m.Body != got[0].Body, "%+v differs from %+v", m, got[0])
+	}
+	assert.ErrorIf(t, first.of(Lost) != 1 || second.of(Delivered)+third.of(Delivered) != 1, "counted %v, %v, %v", first.counts, second.counts, third.counts)
+}
+
+// TestDispatcher_holdLost has a node that was away for longer than it holds the mark: it goes on only once the other node
+// that has taken over ends, too.
+func TestDispatcher_holdLost(t *testing.T) {
+	t.Parallel()
+	client, box := redistest.Shared(t).Client(t), newInbox(t, 500)
+	away := quick
+	away.shortestWait, away.longestWait = 2*time.Second, 2*time.Second
+	first, second := newNode(t, away, box.URL), newNode(t, quick, box.URL)
+	first.Tell(thresholdEvent(), &Key{"a", false}, markOf(redisOf{client}))
+	assert.WaitFor(t, "an attempt", func() error {
+		if first.of(Retry) == 0 {
+			return errors.New("there was none")
+		}
+		return nil
+	})
+	second.Look(Key{"a", false}, *markOf(redisOf{client}))
+	await(t, box, 2, first, second)
+	assert.ErrorIf(t, second.of(Delivered) != 1 || first.of(Delivered) != 0, "counted %v and %v", first.counts, second.counts)
+}
+
+// TestDispatcher_looks has looks at marks that are told, absent, foreign or of another type: none begins to tell.
+func TestDispatcher_looks(t *testing.T) {
+	t.Parallel()
+	client, box := redistest.Shared(t).Client(t), newInbox(t)
+	n := newNode(t, quick, box.URL)
+	for name, value := range map[string]string{
+		"told": "told msg_A", "absent": "", "foreign": "\x00\xff", "of no event": "0 holder msg_A {}", "of no JSON": "0 holder msg_ABCDEFGHIJKLMNOPQRSTUVWXYZ nonsense",
+		"with a header in its id": "0 holder msg_A\r\nX:y {\"type\":\"a\",\"timestamp\":\"2026-01-02T03:04:05Z\",\"data\":{}}", "huge": "0 h msg_ABCDEFGHIJKLMNOPQRSTUVWXYZ " + strings.Repeat("[", 1<<20),
+	} {
+		m := markOf(redisOf{client})
+		if m.Name = name; value != "" {
+			assert.Must(t, client.Set(t.Context(), name, value, time.Minute).Err())
+		}
+		n.Look(Key{"a", false}, *m)
+	}
+	assert.Must(t, client.RPush(t.Context(), "list", "a").Err())
+	m := markOf(redisOf{client})
+	m.Name = "list"
+	n.Look(Key{"a", false}, *m)
+	await(t, box, 0, n)
+	n.Tell(thresholdEvent(), &Key{"a", false}, m) // a foreign value keeps no event from being told
+	m = markOf(redisOf{client})
+	m.Name = "foreign"
+	n.Tell(thresholdEvent(), &Key{"a", false}, m)
+	await(t, box, 2, n)
+}
+
+// TestDispatcher_withoutRedis tells of events that have no mark, or whose mark cannot be asked for.
+func TestDispatcher_withoutRedis(t *testing.T) {
+	t.Parallel()
+	box := newInbox(t, 500)
+	n := newNode(t, quick, box.URL)
+	n.Tell(NewEvent("redis_ratelimit.data_lost", map[string]any{}), nil, nil)
+	n.Tell(thresholdEvent(), &Key{"a", false}, markOf(noRedis{}))
+	await(t, box, 3, n)
+	ended := markOf(noRedis{})
+	ended.Until = clock.Now()
+	n.Tell(thresholdEvent(), &Key{"a", false}, ended)
+	await(t, box, 4, n)
+	assert.Equal(t, n.of(Delivered), 3, "the number of deliveries")
+}
+
+// TestDispatcher_gone has a receiver that wants no event any more: none is sent until the next configuration.
+func TestDispatcher_gone(t *testing.T) {
+	t.Parallel()
+	box := newInbox(t, http.StatusGone)
+	n := newNode(t, quick, box.URL)
+	for range 10 {
+		n.Tell(thresholdEvent(), nil, nil)
+		await(t, box, 1, n)
+	}
+	assert.ErrorIf(t, n.of(Gone) != 10 || n.untold != 10, "counted %v, untold %d", n.counts, n.untold)
+	n.Resume()
+	n.Tell(thresholdEvent(), nil, nil)
+	await(t, box, 2, n)
+}
+
+// TestDispatcher_bounds fills the queue while the receiver hangs: the rest is dropped, nothing waits, and the end does not
+// wait either.
+func TestDispatcher_bounds(t *testing.T) {
+	t.Parallel()
+	hang, asked := make(chan struct{}), make(chan struct{}, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-hang
+	}))
+	defer server.Close()
+	defer close(hang)
+	n := newNode(t, quick, server.URL)
+	for range 3 * mostDeliveries {
+		n.Tell(thresholdEvent(), nil, nil)
+		n.Look(Key{"a", false}, *markOf(noRedis{}))
+	}
+	for range deliveriesAtOnce {
+		<-asked
+	}
+	assert.ErrorIf(t, n.Len() != mostDeliveries || n.of(Dropped) != 2*mostDeliveries || n.looks.len() > mostLooks || len(asked) > 0, "%d in the queue, %v, %d more at once", n.Len(), n.counts, len(asked))
+	begin := time.Now()
+	assert.ErrorIf(t, n.Close() != mostDeliveries || n.of(Lost) != mostDeliveries || time.Since(begin) > 5*time.Second, "counted %v after %v", n.counts, time.Since(begin))
+	assert.WaitFor(t, "the attempts end", func() error {
+		if n.Len() > 0 {
+			return errors.New("they have not")
+		}
+		return nil
+	})
+	n.Tell(thresholdEvent(), nil, nil)
+	assert.ErrorIf(t, n.Len() != 0 || n.of(Dropped) != 2*mostDeliveries+1, "after the end: %d in the queue, %v", n.Len(), n.counts)
+}
+
+// transport answers without a network.
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestDispatcher_waits plays ten minutes in which no attempt succeeds. The waits grow, to half a minute, and follow
+// Retry-After.
+func TestDispatcher_waits(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer         transport
+		least, most    int
+		shortest, last time.Duration
+	}{
+		"refuses": {func(*http.Request) (*http.Response, error) { return nil, &url.Error{Err: errors.New("refused")} }, 23, 50, time.Second / 2, 15 * time.Second},
+		"hangs": {func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}, 13, 30, 15 * time.Second, 30 * time.Second},
+		"asks for a time": {func(*http.Request) (*http.Response, error) {
+			header := http.Header{"Retry-After": {"20"}}
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: header, Body: http.NoBody}, nil
+		}, 20, 31, 20 * time.Second, 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var at []time.Time
+				n := newNode(t, usualPace, "http://receiver/")
+				n.receiver.client.Transport = transport(func(r *http.Request) (*http.Response, error) {
+					at = append(at, time.Now())
+					return test.answer(r)
+				})
+				n.Tell(thresholdEvent(), nil, nil)
+				<-time.After(11 * time.Minute)
+				synctest.Wait()
+				assert.ErrorIf(t, n.of(Expired) != 1 || n.untold != 1 || n.Len() != 0 || n.of(Retry) != len(at), "counted %v, %d attempts", n.counts, len(at))
+				assert.FatalIf(t, len(at) < test.least || len(at) > test.most, "%d attempts", len(at))
+				span, first, last := at[len(at)-1].Sub(at[0]), at[1].Sub(at[0]), at[len(at)-2].Sub(at[len(at)-3])
+				assert.ErrorIf(t, first < test.shortest || last < test.last || span > 10*time.Minute || span < 9*time.Minute, "attempts after %v, then each %v, for %v", first, last, span)
+			})
+		})
+	}
+}
+
+// TestDispatcher_order sends what waits in the order in which it came, once the receiver answers again.
+func TestDispatcher_order(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		n := newNode(t, usualPace, "http://receiver/")
+		n.receiver.client.Transport = transport(func(r *http.Request) (*http.Response, error) {
+			m := received{}
+			_ = json.NewDecoder(r.Body).Decode(&m)
+			order = append(order, m.Type)
+			<-time.After(time.Second)
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		})
+		for i := range 100 {
+			n.Tell(NewEvent(fmt.Sprintf("%03d", i), nil), nil, nil)
+			synctest.Wait()
+		}
+		<-time.After(25 * time.Second)
+		synctest.Wait()
+		assert.FatalIf(t, len(order) != 100, "%d of 100 within 25 s, four at once", len(order))
+		for i, kind := range order {
+			at := assert.NoError(strconv.Atoi(kind))(t)
+			assert.ErrorIf(t, at/4 != i/4, "%s is in place %d", kind, i)
+		}
+	})
+}
