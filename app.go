@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -67,12 +68,17 @@ type App struct {
 	// charged when it decides again, raising a quota at most to its capacity. Default: true.
 	SettleOutage *bool `json:"settle_outage,omitempty"`
 
+	// Tells a receiver by HTTP what happens: thresholds, bans, outages, lost data, policies that meet no request. Default: none.
+	Webhook *Webhook `json:"webhook,omitempty"`
+
 	ctx        caddy.Context
 	opened     *storepool.Stores // used by App.use
 	registered registeredPolicies
 	rules      []*rule.Set // of its handlers
 	overrides  *overrides.Live
 	elsewhere  placeholderNames // of other handlers
+	webhook    *runningWebhook  // nil: none
+	neverMet   *clock.Task      // looks for policies that no request has come to
 	released   bool             // the stores
 	logger     *zap.Logger
 
@@ -158,7 +164,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.opened, a.overrides = opened, opened.Overrides
-	return nil
+	a.webhook, err = a.Webhook.open()
+	return err
 }
 
 func (a *App) setDefaults() {
@@ -185,9 +192,11 @@ func (a *App) Validate() error {
 	case !keyPrefixPattern.MatchString(*a.KeyPrefix):
 		return fmt.Errorf("key_prefix %q: use letters, digits and the characters ':', '_', '.' and '-'", secretfile.Redact(*a.KeyPrefix))
 	case a.Memory != nil:
-		return a.Memory.check()
+		if err := a.Memory.check(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return a.Webhook.check()
 }
 
 // check refuses bounds out of their own bounds. 0 is the default.
@@ -207,6 +216,7 @@ func (m *Memory) check() error {
 func (a *App) Start() error {
 	apps.add(a)
 	a.logWarnings()
+	a.startWebhook()
 	if a.opened.Options == nil {
 		if a.opened.Memory.Announced.CompareAndSwap(false, true) {
 			a.logger.Info("no redis is configured: the limits live in this process and are not shared")
@@ -271,6 +281,7 @@ func (a *App) Cleanup() error {
 	if a.wasValidated() {
 		a.logWarnings()
 	}
+	a.endWebhook()
 	a.opened.Prune()
 	a.opened.Memory.Names.Release(a.registered.counters())
 	return a.opened.EndConfiguration()

@@ -56,6 +56,10 @@ func init() {
 //			max_keys   <n>
 //			max_bodies <size>
 //		}
+//		webhook <url> {
+//			secret <secret>
+//			events <event>...
+//		}
 //	}
 //
 // Only one form of redis and of tls may stand.
@@ -91,11 +95,12 @@ func parseApp(d *caddyfile.Dispenser) (*App, error) {
 // The words of the blocks.
 var (
 	appOptions = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share",
-		"settle_outage"}
+		"settle_outage", "webhook"}
 	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "credentials", "sentinel_username",
 		"sentinel_password", "sentinel_credentials", "db", "tls", "pool_size"}
-	memoryOptions = []string{"max_keys", "max_bodies"}
-	tlsOptions    = []string{"ca", "cert", "key", "server_name", "pin"}
+	memoryOptions  = []string{"max_keys", "max_bodies"}
+	webhookOptions = []string{"secret", "events"}
+	tlsOptions     = []string{"ca", "cert", "key", "server_name", "pin"}
 
 	blocks = caddyfileopt.Blocks{
 		{Place: "the directive redis_ratelimit, beside its policy blocks", Options: handlerOptions},
@@ -104,6 +109,7 @@ var (
 		{Place: "the global option redis_ratelimit { ... }", Options: appOptions},
 		{Place: "the block redis { ... } of the global option", Options: redisBlockOptions},
 		{Place: "the block memory { ... } of the global option", Options: memoryOptions},
+		{Place: "the block webhook <url> { ... } of the global option", Options: webhookOptions[:1]}, // events is also others' word for a limit
 		{Place: "the block tls { ... } of redis", Options: tlsOptions},
 	}
 )
@@ -114,6 +120,8 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		return parseRedis(d, app)
 	case "memory":
 		return parseMemory(d, app)
+	case "webhook":
+		return parseWebhook(d, app)
 	case "key_prefix":
 		prefix, err := caddyfileopt.Text(d)
 		app.KeyPrefix = &prefix
@@ -163,6 +171,37 @@ func parseMemory(d *caddyfile.Dispenser, app *App) error {
 		return err
 	})
 	return err
+}
+
+// parseWebhook reads who is told what happens.
+func parseWebhook(d *caddyfile.Dispenser, app *App) error {
+	w := new(Webhook)
+	app.Webhook = w
+	args := d.RemainingArgs()
+	if len(args) != 1 {
+		return d.Errf("webhook takes one URL such as https://alerts.example.com/ratelimit and a block with secret; got %d values", len(args))
+	}
+	w.URL = args[0]
+	at, err := blocks.Each(d, webhookOptions, func(option string) (err error) {
+		if option == "secret" {
+			w.Secret, err = caddyfileopt.Value(d)
+			return err
+		}
+		for _, event := range d.RemainingArgs() {
+			w.Events = append(w.Events, webhookEvent(event))
+		}
+		if len(w.Events) == 0 {
+			return d.Errf("events takes at least one of %s; or leave it out for all", joinEvents())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.check(); err != nil {
+		return at.Wrap(err)
+	}
+	return nil
 }
 
 // parseRedis reads either form of redis.

@@ -80,6 +80,8 @@ var samples = map[string][]string{
 	"<sha256>": {strings.Repeat("01234567", 8), strings.Repeat("89abcdef", 8)},
 
 	"redis_ratelimit <matcher>": {"/api/*"}, "<matcher>": {"path /api/*", "method GET"},
+	"webhook <url>": {"http://127.0.0.1:9000/"}, "events <event>": {"threshold", "banned", "outage", "data_lost", "never_met"},
+	"secret <secret>": {"whsec_" + strings.Repeat("0123abcd", 4), "{env.SECRET}"},
 	"ban <duration>": {"10s", "1m"}, "lease <duration>": {"50ms"}, "deny_cache <duration>": {"500ms"},
 }
 
@@ -259,7 +261,7 @@ func TestGrammar_globalOption(t *testing.T) {
 
 // blocksOf are the options of the blocks of the global option, and lines that they need.
 var blocksOf = map[string]struct{ options, base []string }{
-	"global": {options: appOptions}, "redis": {redisBlockOptions, []string{"address 127.0.0.1:6379"}}, "memory": {options: memoryOptions}, "tls": {options: tlsOptions},
+	"global": {options: appOptions}, "redis": {redisBlockOptions, []string{"address 127.0.0.1:6379"}}, "memory": {options: memoryOptions}, "webhook": {webhookOptions, []string{"secret {env.SECRET}"}}, "tls": {options: tlsOptions},
 }
 
 // checkBlock checks a block of the global option and those in it.
@@ -272,7 +274,7 @@ func checkBlock(t *testing.T, name string, forms []form, around string, foreign 
 	checkForms(t, name, forms, around, block.base, foreign)
 	for _, f := range forms {
 		if f.block != nil {
-			lines := append(slices.Clone(block.base), f.option+" {\nLINES\n}")
+			lines := append(slices.Clone(block.base), f.texts(t)[0]+" {\nLINES\n}")
 			checkBlock(t, f.option, f.block, strings.Replace(around, "LINES", strings.Join(lines, "\n"), 1), foreign)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/webhook"
 )
 
 const metricsNamespace = storepool.Namespace
@@ -47,6 +48,18 @@ var (
 			"no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.", "outcome")
 )
 
+// webhookDeliveries has a series of each outcome, at 0: a rate does not show the first of a series that begins at 1.
+var webhookDeliveries = func() *prometheus.CounterVec {
+	deliveries := storepool.Counter("webhook_deliveries_total",
+		"Events for the webhook by outcome: delivered; retry, an attempt failed and is repeated; expired, none succeeded in ten minutes; "+
+			"gone, the receiver wants none any more; dropped, the queue was full; lost, they waited when Caddy ended or the webhook was "+
+			"removed.", "outcome")
+	for _, o := range webhook.Outcomes() {
+		deliveries.WithLabelValues(string(o))
+	}
+	return deliveries
+}()
+
 // memoryOverflows reads the running app, as gauges do.
 var memoryOverflows = prometheus.NewCounterFunc(prometheus.CounterOpts{
 	Namespace: metricsNamespace, Name: "memory_overflows_total",
@@ -75,6 +88,8 @@ var gauges = []prometheus.Collector{
 		fromRunning(func(a *App) float64 { return float64(a.overrides.Len()) })),
 	gauge("overrides_stale", "1 while overrides cannot be read from Redis, so that this node goes on with those that it has.",
 		fromRunning(func(a *App) float64 { return oneIf(a.overrides.Stale()) })),
+	gauge("webhook_queue", "Events that wait for the webhook's receiver, or are sent to it.",
+		fromRunning(func(a *App) float64 { return float64(a.webhook.queued()) })),
 }
 
 func gauge(name, help string, value func() float64) prometheus.Collector {
@@ -103,7 +118,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 func registerMetrics(registry prometheus.Registerer) error {
 	all := []prometheus.Collector{storepool.Decisions, storeDuration, storeErrors, refundErrors, dataLosses, batchSize,
 		challenges, storepool.InvalidValues, storepool.SettledUnits, storepool.LeasedUnits, storepool.Bans,
-		storepool.UnmatchedCountIf, memoryOverflows, storepool.WaitSeconds, byPolicy{}}
+		storepool.UnmatchedCountIf, memoryOverflows, storepool.WaitSeconds, byPolicy{}, webhookDeliveries}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

@@ -152,6 +152,9 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 		OnlyServerHandlesErrors: onlyServerHandlesErrors(ctx), ErrorRoutes: h.app.errorRoutes, FindProxies: routetrace.Proxies,
 		Logger: h.logger, LogKeys: h.LogKeys, Events: h.events, Process: &process,
 	}
+	if h.app.webhook.tellsOfClients() {
+		l.Webhook = clientEvents{h.app.webhook, h.app.opened, h.LogKeys}
+	}
 	rules, registry := make([]rule.Rule, 0, len(h.Policies)), registeredPolicies{}
 	for _, p := range h.Policies {
 		r, registered, err := h.newRule(ctx, p)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
@@ -25,7 +27,11 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 	Batch:       observeBatch,
 	StoreError:  func(kind string) { storeErrors.WithLabelValues(kind).Inc() },
 	RefundError: func(kind string) { refundErrors.WithLabelValues(kind).Inc() },
-	DataLost:    func() { dataLosses.Inc() },
+	DataLost: func() {
+		dataLosses.Inc()
+		tellDataLost()
+	},
+	Outage: tellOutage, Recovery: tellRecovery,
 }, process.Held)
 
 // defaultMaxBodies is how many bytes of bodies a process holds if no configuration says so.
@@ -42,6 +48,9 @@ var process = gate.Process{
 	Held: waiting.NewRoom(waiting.MostWaiting), Thresholds: clock.NewEventFilter(), MemorySeconds: memorySeconds,
 	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() },
 }
+
+// webhooks has the queues of events for receivers, which outlive configurations.
+var webhooks = caddy.NewUsagePool()
 
 // noticed are the warnings that were logged last.
 var noticed notices

@@ -49,6 +49,9 @@ func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 	if l.bans && verdict.Err == nil {
 		l.countBans(&verdict.CheckGroup)
 	}
+	if l.Webhook != nil && verdict.Err == nil {
+		l.showSigns(&verdict.CheckGroup)
+	}
 	d.log(x.request)
 	if verdict.Outcome == rule.Allowed {
 		if l.settles || l.notifies {
@@ -147,13 +150,16 @@ func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source lim
 	}
 }
 
-// countBans counts the bans that a request began, and emits their events. A ban that a dry run begins is
+// countBans counts the bans that a request began, and tells of them. A ban that a dry run begins is
 // one: another handler with the policy enforces it.
 func (l *Limiter) countBans(group *CheckGroup) {
 	for i := range group.Checks {
 		if c := &group.Checks[i]; c.Result.BanBegins {
 			l.Counters[l.Rules.RuleOf(c).Index].CountBan()
 			l.Events.Banned(c, group.Source, group.DryRun)
+			if l.Webhook != nil {
+				l.Webhook.Banned(c, group.Source, group.DryRun)
+			}
 		}
 	}
 }

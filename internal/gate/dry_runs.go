@@ -59,6 +59,9 @@ func (x *Exchange) endDryRuns(d *dryRuns, input int64) {
 		x.keepPending(group, input)
 		l.count(group.Checks, outcome, group.Source)
 		l.countBans(group)
+		if l.Webhook != nil {
+			l.showSigns(group)
+		}
 	}
 	if shared.outcome == "" {
 		shared.outcome = rule.Allowed

@@ -68,6 +68,9 @@ type Limiter struct {
 	Events  Events
 	Process *Process
 
+	// Webhook tells a receiver what happens. Nil: there is none.
+	Webhook Webhook
+
 	// What the rules use. What none of them uses is not met on the way of a request.
 	hasDryRuns    bool // dry_run, or enforce for a part of the keys
 	challenges    bool // challenge: denied browsers may wait
@@ -78,6 +81,8 @@ type Limiter struct {
 	notifies      bool // notify: events at fractions of the capacity
 	readsBody     bool // a placeholder of the request's body
 	waits         bool // wait: requests wait for units of running requests
+
+	webhookThresholds bool // the webhook tells of fractions of the capacity
 
 	usageCache *usageCache
 	proxies    *serverProxies
@@ -130,6 +135,7 @@ func New(l Limiter) *Limiter {
 		l.notifies = l.notifies || len(r.Notify) > 0
 	}
 	l.readsBody = l.Rules.ReadsBody()
+	l.webhookThresholds = l.Webhook != nil && l.Webhook.TellsThresholds()
 	l.usageCache, l.proxies = newUsageCache(), &serverProxies{find: l.FindProxies}
 	return &l
 }

@@ -24,20 +24,30 @@ func (l *Limiter) notifyTakes(group *CheckGroup) {
 
 // notifyTake emits the threshold events of a take that stays.
 func (l *Limiter) notifyTake(c *limiter.Check, r *rule.Rule, s limiter.Source, dryRun bool) {
-	if len(r.Notify) == 0 || !c.Result.Passes() || c.Result.Remaining == limiter.Unknown || !l.Events.ListensForThresholds() {
+	if len(r.Notify) == 0 || !c.Result.Passes() || c.Result.Remaining == limiter.Unknown || !l.tellsThresholds() {
 		return
 	}
-	if marks := l.reachedMarks(c, r, s); len(marks) > 0 {
+	marks := l.reachedMarks(c, r, s)
+	if len(marks) == 0 {
+		return
+	}
+	l.tellThresholds(c, marks, s, dryRun)
+	if l.Events.ListensForThresholds() {
 		check := *c
-		if !l.Events.InBackground(func() { l.emitThresholds(&check, marks, s, dryRun) }) {
+		if !l.Events.InBackground(func() { l.emitThresholds(&check, marks, s, dryRun) }) && !l.webhookThresholds {
 			l.forgetMarks(c, marks)
 		}
 	}
 }
 
+// tellsThresholds reports whether an event of a threshold would reach a listener or a webhook.
+func (l *Limiter) tellsThresholds() bool {
+	return l.webhookThresholds || l.Events.ListensForThresholds()
+}
+
 // notifyCost emits the threshold events of units that a settlement has charged.
 func (l *Limiter) notifyCost(stores *storepool.Stores, passed *PendingCheck, units int64) {
-	if len(passed.Rule.Notify) == 0 || units <= 0 || !l.Events.ListensForThresholds() || !stores.Retain() {
+	if len(passed.Rule.Notify) == 0 || units <= 0 || !l.tellsThresholds() || !stores.Retain() {
 		return
 	}
 	if copied := *passed; !l.Events.InBackground(func() { l.notifySettled(stores, &copied, units) }) {
@@ -58,8 +68,13 @@ func (l *Limiter) notifySettled(stores *storepool.Stores, passed *PendingCheck, 
 		_, err = stores.Peek(context.Background(), c)
 	}
 	stores.End()
-	if err == nil {
-		l.emitThresholds(c, l.reachedMarks(c, passed.Rule, passed.Source), passed.Source, passed.DryRun)
+	if err != nil {
+		return
+	}
+	marks := l.reachedMarks(c, passed.Rule, passed.Source)
+	l.tellThresholds(c, marks, passed.Source, passed.DryRun)
+	if l.Events.ListensForThresholds() {
+		l.emitThresholds(c, marks, passed.Source, passed.DryRun)
 	}
 }
 

@@ -48,6 +48,19 @@ func (p *Policy) Counts() Counts {
 	return c
 }
 
+// TakeNeverMet reports, once for a name, that no request has come to the policy for a while since its first configuration was
+// loaded, and when that was. It also reports whether that may still be so later.
+func (p *Policy) TakeNeverMet(now time.Time, after time.Duration) (since time.Time, isDue, mayBeLater bool) {
+	counts := p.Counts()
+	switch {
+	case counts.Met() > 0 || p.neverMetTaken.Load():
+		return since, false, false
+	case now.Sub(counts.Since) < after:
+		return since, false, true
+	}
+	return counts.Since, p.neverMetTaken.CompareAndSwap(false, true), false
+}
+
 // Met counts all requests.
 func (c *Counts) Met() int64 {
 	met := c.DeniedByOthers

@@ -197,6 +197,7 @@ type Policy struct {
 	began               time.Time
 	deniedByOthers      atomic.Int64
 	matched, notMatched atomic.Int64 // responses that count_if judged
+	neverMetTaken       atomic.Bool  // by [Policy.TakeNeverMet]
 
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool

@@ -62,11 +62,13 @@ func (s *outageReporter) watch(o Options) redis.Options {
 		OnOutage: func(err error) {
 			s.losses.begin(time.Now())
 			s.outageSince.Store(new(time.Now()))
+			s.metrics.Outage(limiter.Kind(err))
 			s.logger().Warn("redis cannot decide; handlers do what their fail_mode says", causeOf(err)...)
 		},
 		OnRecovery: func(after time.Duration) {
 			s.losses.end()
 			s.outageSince.Store(nil)
+			s.metrics.Recovery(after)
 			s.logger().Info("redis decides again", zap.Duration("after", after))
 		},
 	}

@@ -38,6 +38,8 @@ type Metrics struct {
 	StoreError  func(kind string)                  // of a request that Redis did not decide
 	RefundError func(kind string)                  // of a refund or charge that it did not do
 	DataLost    func()                             // by a Redis that answered throughout
+	Outage      func(kind string)                  // when Redis begins not to decide
+	Recovery    func(after time.Duration)          // when Redis decides again
 }
 
 // NewPool returns a pool without stores.

@@ -77,13 +77,6 @@ func (b *inbox) messages() []received {
 	return append([]received(nil), b.got...)
 }
 
-// answer sets the statuses of the next answers.
-func (b *inbox) answer(statuses ...int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.statuses = statuses
-}
-
 // verify checks a signature by the text of the convention, without the code under test.
 func verify(t *testing.T, m received) {
 	t.Helper()

@@ -81,10 +81,10 @@ func (r *receiver) send(ctx context.Context, id string, body []byte) error {
 	if err != nil {
 		return shorten(err)
 	}
-	now := time.Now()
+	now := strconv.FormatInt(time.Now().Unix(), 10) //nolint:forbidigo // receivers compare it with their wall clock
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "caddy-redis-ratelimit", "Webhook-Id": id,
-		"Webhook-Timestamp": strconv.FormatInt(now.Unix(), 10), "Webhook-Signature": r.secret.sign(id, now, body),
+		"Webhook-Timestamp": now, "Webhook-Signature": r.secret.sign(id, now, body),
 	} {
 		request.Header.Set(name, value)
 	}
@@ -92,8 +92,8 @@ func (r *receiver) send(ctx context.Context, id string, body []byte) error {
 	if err != nil {
 		return shorten(err)
 	}
-	defer response.Body.Close()                            //nolint:errcheck // the status is known
-	_, _ = io.CopyN(io.Discard, response.Body, mostAnswer) // likewise
+	defer response.Body.Close()
+	_, _ = io.CopyN(io.Discard, response.Body, mostAnswer) // the status is known
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 for dates, which are not read
 		return refusal{response.StatusCode, time.Duration(seconds) * time.Second}

@@ -6,9 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"strconv"
 	"strings"
-	"time"
 )
 
 // Secret signs messages and hides clients' keys. [ParseSecret] makes one.
@@ -34,9 +32,9 @@ func ParseSecret(text string) (Secret, error) {
 }
 
 // sign returns the value of the header webhook-signature.
-func (s Secret) sign(id string, at time.Time, body []byte) string {
+func (s Secret) sign(id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, s.bytes)
-	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
+	mac.Write([]byte(id + "." + timestamp + "."))
 	mac.Write(body)
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
