@@ -187,10 +187,7 @@ func parseWebhook(d *caddyfile.Dispenser, app *App) error {
 			w.Secret, err = caddyfileopt.Value(d)
 			return err
 		}
-		for _, event := range d.RemainingArgs() {
-			w.Events = append(w.Events, webhookEvent(event))
-		}
-		if len(w.Events) == 0 {
+		if w.Events = d.RemainingArgs(); len(w.Events) == 0 {
 			return d.Errf("events takes at least one of %s; or leave it out for all", joinEvents())
 		}
 		return nil

@@ -82,7 +82,7 @@ var samples = map[string][]string{
 	"redis_ratelimit <matcher>": {"/api/*"}, "<matcher>": {"path /api/*", "method GET"},
 	"webhook <url>": {"http://127.0.0.1:9000/"}, "events <event>": {"threshold", "banned", "outage", "data_lost", "never_met"},
 	"secret <secret>": {"whsec_" + strings.Repeat("0123abcd", 4), "{env.SECRET}"},
-	"ban <duration>": {"10s", "1m"}, "lease <duration>": {"50ms"}, "deny_cache <duration>": {"500ms"},
+	"ban <duration>":  {"10s", "1m"}, "lease <duration>": {"50ms"}, "deny_cache <duration>": {"500ms"},
 }
 
 // neededBy are the lines that an option needs, alone, in a block or with a value.

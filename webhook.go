@@ -28,7 +28,7 @@ type Webhook struct {
 	Secret string `json:"secret,omitempty"`
 
 	// Which events are told: `threshold`, `banned`, `outage`, `data_lost`, `never_met`. Default: all.
-	Events []webhookEvent `json:"events,omitempty"`
+	Events []string `json:"events,omitempty"`
 }
 
 // webhookEvent is a kind of event that a webhook may tell.
@@ -60,7 +60,7 @@ func (w *Webhook) check() error {
 	}
 	for i, event := range w.Events {
 		switch {
-		case !slices.Contains(webhookEvents, event):
+		case !slices.Contains(webhookEvents, webhookEvent(event)):
 			return fmt.Errorf("webhook: events: one of the names is unknown; use %s", joinEvents())
 		case slices.Contains(w.Events[:i], event):
 			return fmt.Errorf("webhook: events: %s is there twice; leave one out", event)
@@ -127,9 +127,12 @@ func (w *Webhook) open() (*runningWebhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	events := w.Events
-	if len(events) == 0 {
-		events = webhookEvents
+	events := webhookEvents
+	if len(w.Events) > 0 {
+		events = nil
+	}
+	for _, event := range w.Events {
+		events = append(events, webhookEvent(event))
 	}
 	return &runningWebhook{queue, events}, nil
 }

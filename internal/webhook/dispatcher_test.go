@@ -2,13 +2,9 @@ package webhook
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -22,6 +18,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
@@ -30,62 +27,6 @@ import (
 var quick = pace{
 	patience: time.Minute, shortestWait: time.Millisecond, longestWait: 20 * time.Millisecond, hold: 300 * time.Millisecond,
 	lookDelay: time.Millisecond, lookInterval: time.Millisecond,
-}
-
-// received is a request that a receiver got.
-type received struct {
-	ID, Signature, Timestamp, Body string `json:"-"`
-
-	Type string
-	Data map[string]any
-}
-
-// inbox is a receiver that answers each request with the next of some statuses, and then with 204.
-type inbox struct {
-	*httptest.Server
-	mu       sync.Mutex
-	got      []received
-	statuses []int
-}
-
-func newInbox(t *testing.T, statuses ...int) *inbox {
-	t.Helper()
-	box := &inbox{statuses: statuses}
-	box.Server = httptest.NewServer(box)
-	t.Cleanup(box.Close)
-	return box
-}
-
-// ServeHTTP implements [http.Handler].
-func (b *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	m := received{ID: r.Header.Get("webhook-id"), Timestamp: r.Header.Get("webhook-timestamp"), Signature: r.Header.Get("webhook-signature"), Body: string(body)}
-	_ = json.Unmarshal(body, &m)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.got = append(b.got, m)
-	status := http.StatusNoContent
-	if len(b.statuses) > 0 {
-		status, b.statuses = b.statuses[0], b.statuses[1:]
-	}
-	w.WriteHeader(status)
-}
-
-func (b *inbox) messages() []received {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]received(nil), b.got...)
-}
-
-// verify checks a signature by the text of the convention, without the code under test.
-func verify(t *testing.T, m received) {
-	t.Helper()
-	key := assert.NoError(base64.StdEncoding.DecodeString(strings.TrimPrefix(testSecret, "whsec_")))(t)
-	mac := hmac.New(sha256.New, key)
-	_, _ = fmt.Fprintf(mac, "%s.%s.%s", m.ID, m.Timestamp, m.Body)
-	assert.Equal(t, m.Signature, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)), "the signature")
-	seconds := assert.NoError(strconv.ParseInt(m.Timestamp, 10, 64))(t)
-	assert.ErrorIf(t, time.Since(time.Unix(seconds, 0)).Abs() > time.Minute, "the timestamp is %s", m.Timestamp)
 }
 
 // tally counts the outcomes of a dispatcher.
@@ -125,7 +66,7 @@ type node struct {
 func newNode(t *testing.T, p pace, target string) *node {
 	t.Helper()
 	n := &node{}
-	n.Dispatcher = newAt(p, assert.NoError(ParseURL(target))(t), assert.NoError(ParseSecret(testSecret))(t), n.tally.hooks())
+	n.Dispatcher = newAt(p, assert.NoError(ParseURL(target))(t), assert.NoError(ParseSecret(caddytest.InboxSecret))(t), n.tally.hooks())
 	t.Cleanup(func() { n.Close() })
 	return n
 }
@@ -151,19 +92,19 @@ func thresholdEvent() Event {
 }
 
 // await waits until the inbox has so many messages, and the nodes have nothing to do any more.
-func await(t *testing.T, box *inbox, want int, nodes ...*node) []received {
+func await(t *testing.T, box *caddytest.Inbox, want int, nodes ...*node) []caddytest.Message {
 	t.Helper()
 	assert.WaitFor(t, fmt.Sprint(want, " messages"), func() error {
 		busy := 0
 		for _, n := range nodes {
 			busy += n.Len() + n.looks.len()
 		}
-		if got := box.messages(); len(got) < want || busy > 0 {
+		if got := box.Messages(); len(got) < want || busy > 0 {
 			return fmt.Errorf("%d messages, %d jobs", len(got), busy)
 		}
 		return nil
 	})
-	got := box.messages()
+	got := box.Messages()
 	assert.FatalIf(t, len(got) != want, "%d messages, want %d: %+v", len(got), want, got)
 	return got
 }
@@ -174,13 +115,13 @@ func TestDispatcher_Tell(t *testing.T) {
 	for name, key := range map[string]Key{"hashed": {"203.0.113.7", false}, "shown": {"<a>\"\\\n\u2028\x00\x1b[31m", true}, "no text": {"\xff\xfe", true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client, box := redistest.Shared(t).Client(t), newInbox(t)
+			client, box := redistest.Shared(t).Client(t), caddytest.NewInbox(t)
 			nodes := []*node{newNode(t, quick, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)}
 			for _, n := range nodes {
 				n.Tell(thresholdEvent(), &key, markOf(redisOf{client}))
 			}
 			m := await(t, box, 1, nodes...)[0]
-			verify(t, m)
+			m.Verify(t)
 			assert.ErrorIf(t, !idPattern.MatchString(m.ID) || m.Type != "redis_ratelimit.threshold" || !strings.Contains(m.Body, "9007199254740993"), "got %+v", m)
 			field, want := "key_hash", "83a0ed3c3f172ff399cdd5db7f047c45cf9748ac4044246489c0f437e9c4410c"
 			if key.Shown {
@@ -205,12 +146,12 @@ func TestDispatcher_Tell(t *testing.T) {
 // TestDispatcher_retries has a receiver that fails some times: each attempt has the same id and body.
 func TestDispatcher_retries(t *testing.T) {
 	t.Parallel()
-	client, box := redistest.Shared(t).Client(t), newInbox(t, 500, 302, 400, 429)
+	client, box := redistest.Shared(t).Client(t), caddytest.NewInbox(t, 500, 302, 400, 429)
 	n := newNode(t, quick, box.URL)
 	n.Tell(thresholdEvent(), &Key{"a", false}, markOf(redisOf{client}))
 	got := await(t, box, 5, n)
 	for _, m := range got {
-		verify(t, m)
+		m.Verify(t)
 		assert.ErrorIf(t, m.ID != got[0].ID || m.Body != got[0].Body, "%+v differs from %+v", m, got[0])
 	}
 	assert.ErrorIf(t, n.of(Retry) != 4 || n.of(Delivered) != 1 || len(n.tally.failing) != 2 || n.tally.failing[0] == nil || n.tally.failing[1] != nil, "counted %v, failing %v", n.counts, n.tally.failing)
@@ -220,7 +161,7 @@ func TestDispatcher_retries(t *testing.T) {
 // the same id and body.
 func TestDispatcher_takesOver(t *testing.T) {
 	t.Parallel()
-	client, box := redistest.Shared(t).Client(t), newInbox(t, 500, 500, 500)
+	client, box := redistest.Shared(t).Client(t), caddytest.NewInbox(t, 500, 500, 500)
 	slow := quick
 	slow.shortestWait, slow.longestWait = time.Hour, time.Hour
 	first, second, third := newNode(t, slow, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)
@@ -245,7 +186,7 @@ func TestDispatcher_takesOver(t *testing.T) {
 // that has taken over ends, too.
 func TestDispatcher_holdLost(t *testing.T) {
 	t.Parallel()
-	client, box := redistest.Shared(t).Client(t), newInbox(t, 500)
+	client, box := redistest.Shared(t).Client(t), caddytest.NewInbox(t, 500)
 	away := quick
 	away.shortestWait, away.longestWait = 2*time.Second, 2*time.Second
 	first, second := newNode(t, away, box.URL), newNode(t, quick, box.URL)
@@ -264,7 +205,7 @@ func TestDispatcher_holdLost(t *testing.T) {
 // TestDispatcher_looks has looks at marks that are told, absent, foreign or of another type: none begins to tell.
 func TestDispatcher_looks(t *testing.T) {
 	t.Parallel()
-	client, box := redistest.Shared(t).Client(t), newInbox(t)
+	client, box := redistest.Shared(t).Client(t), caddytest.NewInbox(t)
 	n := newNode(t, quick, box.URL)
 	for name, value := range map[string]string{
 		"told": "told msg_A", "absent": "", "foreign": "\x00\xff", "of no event": "0 holder msg_A {}", "of no JSON": "0 holder msg_ABCDEFGHIJKLMNOPQRSTUVWXYZ nonsense",
@@ -291,7 +232,7 @@ func TestDispatcher_looks(t *testing.T) {
 // TestDispatcher_withoutRedis tells of events that have no mark, or whose mark cannot be asked for.
 func TestDispatcher_withoutRedis(t *testing.T) {
 	t.Parallel()
-	box := newInbox(t, 500)
+	box := caddytest.NewInbox(t, 500)
 	n := newNode(t, quick, box.URL)
 	n.Tell(NewEvent("redis_ratelimit.data_lost", map[string]any{}), nil, nil)
 	n.Tell(thresholdEvent(), &Key{"a", false}, markOf(noRedis{}))
@@ -306,7 +247,7 @@ func TestDispatcher_withoutRedis(t *testing.T) {
 // TestDispatcher_gone has a receiver that wants no event any more: none is sent until the next configuration.
 func TestDispatcher_gone(t *testing.T) {
 	t.Parallel()
-	box := newInbox(t, http.StatusGone)
+	box := caddytest.NewInbox(t, http.StatusGone)
 	n := newNode(t, quick, box.URL)
 	for range 10 {
 		n.Tell(thresholdEvent(), nil, nil)
@@ -400,7 +341,7 @@ func TestDispatcher_order(t *testing.T) {
 		var order []string
 		n := newNode(t, usualPace, "http://receiver/")
 		n.receiver.client.Transport = transport(func(r *http.Request) (*http.Response, error) {
-			m := received{}
+			m := caddytest.Message{}
 			_ = json.NewDecoder(r.Body).Decode(&m)
 			order = append(order, m.Type)
 			<-time.After(time.Second)

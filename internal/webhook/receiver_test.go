@@ -12,29 +12,28 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
-
-const testSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 // TestSecret_sign has the numbers that libraries of Standard Webhooks test with; openssl dgst -sha256 -mac HMAC gives the
 // same.
 func TestSecret_sign(t *testing.T) {
-	s := assert.NoError(ParseSecret(testSecret))(t)
+	s := assert.NoError(ParseSecret(caddytest.InboxSecret))(t)
 	got := s.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
 	assert.Equal(t, got, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", "the signature")
 }
 
 // TestSecret_hashKey has the hash that openssl gives for key:203.0.113.7.
 func TestSecret_hashKey(t *testing.T) {
-	s := assert.NoError(ParseSecret(testSecret))(t)
+	s := assert.NoError(ParseSecret(caddytest.InboxSecret))(t)
 	assert.Equal(t, s.hashKey("203.0.113.7"), "83a0ed3c3f172ff399cdd5db7f047c45cf9748ac4044246489c0f437e9c4410c", "the hash")
 }
 
 func TestParseSecret(t *testing.T) {
 	encode := func(n int) string { return "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, n)) }
 	for text, good := range map[string]bool{
-		testSecret: true, testSecret + "\n": true, encode(24): true, encode(25): true, strings.TrimRight(encode(25), "="): true, encode(64): true,
-		"": false, "hunter2": false, encode(23): false, encode(65): false, "whsec_": false, testSecret[6:]: false, "whsec_" + strings.Repeat("!", 32): false,
+		caddytest.InboxSecret: true, caddytest.InboxSecret + "\n": true, encode(24): true, encode(25): true, strings.TrimRight(encode(25), "="): true, encode(64): true,
+		"": false, "hunter2": false, encode(23): false, encode(65): false, "whsec_": false, caddytest.InboxSecret[6:]: false, "whsec_" + strings.Repeat("!", 32): false,
 	} {
 		_, err := ParseSecret(text)
 		assert.ErrorIf(t, (err == nil) != good, "%q: %v", text, err)
