@@ -88,6 +88,7 @@ func checkLoads(t *testing.T, input, output string) {
 	if strings.Contains(input, "/etc/") || strings.Contains(input, "{file.") {
 		return
 	}
+	t.Setenv("WEBHOOK_URL", "http://127.0.0.1:9000")
 	for _, name := range []string{"REDIS_PASSWORD", "SENTINEL_PASSWORD", "SECRET"} {
 		t.Setenv(name, "secret")
 	}

@@ -49,21 +49,29 @@ func (w *Webhook) check() error {
 	if w == nil {
 		return nil
 	}
-	if _, err := parseUnlessPlaceholder(w.URL, webhook.ParseURL); err != nil {
+	if err := w.mistake(); err != nil {
 		return fmt.Errorf("webhook: %w", err)
+	}
+	return nil
+}
+
+// mistake returns the first mistake, whose text begins with the option.
+func (w *Webhook) mistake() error {
+	if _, err := parseUnlessPlaceholder(w.URL, webhook.ParseURL); err != nil {
+		return err
 	}
 	if w.Secret == "" {
-		return errors.New("webhook: secret is missing; make one by: echo whsec_$(openssl rand -base64 32)")
+		return errors.New("secret is missing; make one by: echo whsec_$(openssl rand -base64 32)")
 	}
 	if _, err := parseUnlessPlaceholder(w.Secret, webhook.ParseSecret); err != nil {
-		return fmt.Errorf("webhook: %w", err)
+		return err
 	}
 	for i, event := range w.Events {
 		switch {
 		case !slices.Contains(webhookEvents, webhookEvent(event)):
-			return fmt.Errorf("webhook: events: one of the names is unknown; use %s", joinEvents())
+			return fmt.Errorf("events: one of the names is unknown; use %s", joinEvents())
 		case slices.Contains(w.Events[:i], event):
-			return fmt.Errorf("webhook: events: %s is there twice; leave one out", event)
+			return fmt.Errorf("events: %s is there twice; leave one out", event)
 		}
 	}
 	return nil
