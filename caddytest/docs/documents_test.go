@@ -78,6 +78,8 @@ func variables(text string) []string {
 		name := match[1] + match[2]
 		value := "example"
 		switch {
+		case name == "WEBHOOK_SECRET":
+			value = caddytest.InboxSecret
 		case strings.HasSuffix(name, "URL"):
 			value = "redis://127.0.0.1:6379"
 		case strings.Contains(name, "ADDR") || strings.Contains(name, "HOST"):

@@ -99,6 +99,15 @@ func recipeMonth(t *testing.T, e recipeEnv) {
 		assert.ErrorIf(t, a.Header.Get("Cache-Control") != "no-store", "got %v; want it not stored", a)
 	}
 	e.Get(t, "/v1/budget").Want(t, http.StatusBadRequest, caddytest.Any) // a key is required
+	e.Override(t, http.StatusOK, `{"policy":"minute","key":"acme","limit":600}`)
+	assert.Retry(t, "80 exports pass", func() (again bool, seen any) {
+		a := e.Get(t, "/v1/export", acme)
+		assert.FatalIf(t, a.Status != http.StatusOK && a.Status != http.StatusTooManyRequests, "got %v", a)
+		left := e.Remaining(t, "budget", "acme")
+		return left > 2000, left
+	})
+	m := e.inbox.WaitFor(t, "redis_ratelimit.threshold", 1)[0]
+	assert.ErrorIf(t, m.Data["policy"] != "budget" || m.Data["threshold"] != 80.0 || m.Data["key_hash"] != caddytest.HashInboxKey(t, "acme"), "got %s", m.Body)
 	e.Get(t, "/v1/budget", "X-Api-Key: bolt").Want(t, 0, `*"remaining":60,"reset_after":0,*`)
 }
 

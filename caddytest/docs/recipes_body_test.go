@@ -38,7 +38,7 @@ func (e recipeEnv) from(address string) recipeEnv {
 	node, client := *e.Node, *e.Client
 	client.Transport = &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
 	node.Client = &client
-	return recipeEnv{&node, e.backend, e.waits}
+	return recipeEnv{&node, e.backend, e.inbox, e.waits}
 }
 
 func recipeLogIn(t *testing.T, e recipeEnv) {

@@ -22,7 +22,8 @@ import (
 type recipeEnv struct {
 	*caddytest.Node
 	backend *backend
-	waits   bool // requests wait for places, which go on to others without a question to Redis
+	inbox   *caddytest.Inbox // of a recipe with a webhook
+	waits   bool             // requests wait for places, which go on to others without a question to Redis
 }
 
 const (
@@ -35,7 +36,7 @@ const (
 )
 
 // recipeRedis is the global option of a recipe, in place of which a test has its own.
-var recipeRedis = regexp.MustCompile(`\tredis_ratelimit \{\n\t\tredis redis://127\.0\.0\.1:6379\n(?:\t\thash_keys .*\n)?\t\}\n`)
+var recipeRedis = regexp.MustCompile(`\tredis_ratelimit \{\n\t\tredis redis://127\.0\.0\.1:6379\n(?:\t\thash_keys .*\n)?(?:\t\twebhook .*\n(?:\t\t\t.*\n)*\t\t\}\n)?\t\}\n`)
 
 // withoutJWT puts a header in place of a claim: the module that reads it is no part of this Caddy.
 var withoutJWT = strings.NewReplacer(recipeJWT, "map {header.X-Tenant} {http.auth.user.tenant} {\n\t\t\t~(.+) ${1}\n\t\t}\n")
@@ -59,13 +60,17 @@ func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 	text = strings.ReplaceAll(text, recipeRoot, siteRoot(t))
 	text = strings.ReplaceAll(text, recipeSmall, caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("small")) }))
 	text = strings.ReplaceAll(text, recipeSystem, "{header.X-As}") // the module that has it is no part of this Caddy
+	inbox := caddytest.NewInbox(t)
+	if strings.Contains(text, "\twebhook ") {
+		option = strings.TrimSuffix(cmp.Or(option, "redis_ratelimit {\n}"), "}") + "webhook " + inbox.URL + " {\nsecret " + caddytest.InboxSecret + "\nevents threshold\n}\n}"
+	}
 	text = withoutJWT.Replace(recipeRedis.ReplaceAllString(text, ""))
 	options := "\tadmin {$ADMIN}\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tgrace_period 1s\n" + option + "\n"
 	own, found := strings.CutPrefix(text, "\n{\n")
 	if !found {
 		own = "}\n" + text
 	}
-	return recipeEnv{caddytest.Start(t, "{\n"+options+own), b, strings.Contains(text, "\twait ")}
+	return recipeEnv{caddytest.Start(t, "{\n"+options+own), b, inbox, strings.Contains(text, "\twait ")}
 }
 
 // checkSource checks the source of all decisions: a test on Redis must not be decided by memory.
