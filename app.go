@@ -239,6 +239,55 @@ func (a *App) Start() error {
 	return nil
 }
 
+const (
+	// neverMetAfter is how long a policy must have met no request to be told of.
+	neverMetAfter = 24 * time.Hour
+
+	// neverMetInterval is the time between two looks at the policies.
+	neverMetInterval = 10 * time.Minute
+)
+
+// startWebhook begins to tell.
+func (a *App) startWebhook() {
+	if a.webhook == nil {
+		return
+	}
+	a.webhook.Resume()
+	if a.webhook.tells(tellNeverMet) {
+		looks := new(clock.Task)
+		looks.Run = func() {
+			if a.tellNeverMet(time.Now()) {
+				looks.Start(neverMetInterval)
+			}
+		}
+		looks.Start(neverMetInterval)
+		a.neverMet = looks
+	}
+}
+
+// endWebhook ends what the configuration tells.
+func (a *App) endWebhook() {
+	if a.neverMet != nil {
+		a.neverMet.Stop()
+	}
+	a.webhook.close()
+}
+
+// tellNeverMet tells of policies that no request has come to in a day, each once, and reports whether there may be others
+// later.
+func (a *App) tellNeverMet(now time.Time) (mayBeLater bool) {
+	for name, registered := range a.registered {
+		if registered.counters == nil {
+			continue
+		}
+		since, due, later := registered.counters.TakeNeverMet(now, neverMetAfter)
+		if mayBeLater = mayBeLater || later; due {
+			a.webhook.tell(tellNeverMet, messageNeverMet, map[string]any{"policy": name, "since": since.UTC().Format(time.RFC3339)})
+		}
+	}
+	return mayBeLater
+}
+
 // use returns the stores, which stay open until their end.
 func (a *App) use() *storepool.Stores { return a.opened.Use() }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/webhook"
 )
 
 const metricsNamespace = storepool.Namespace
@@ -47,18 +46,6 @@ var (
 		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; "+
 			"no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.", "outcome")
 )
-
-// webhookDeliveries has a series of each outcome, at 0: a rate does not show the first of a series that begins at 1.
-var webhookDeliveries = func() *prometheus.CounterVec {
-	deliveries := storepool.Counter("webhook_deliveries_total",
-		"Events for the webhook by outcome: delivered; retry, an attempt failed and is repeated; expired, none succeeded in ten minutes; "+
-			"gone, the receiver wants none any more; dropped, the queue was full; lost, they waited when Caddy ended or the webhook was "+
-			"removed.", "outcome")
-	for _, o := range webhook.Outcomes() {
-		deliveries.WithLabelValues(string(o))
-	}
-	return deliveries
-}()
 
 // memoryOverflows reads the running app, as gauges do.
 var memoryOverflows = prometheus.NewCounterFunc(prometheus.CounterOpts{

@@ -3,8 +3,7 @@ package redisratelimit
 import (
 	"slices"
 	"sync"
-
-	"github.com/caddyserver/caddy/v2"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
@@ -48,9 +47,6 @@ var process = gate.Process{
 	Held: waiting.NewRoom(waiting.MostWaiting), Thresholds: clock.NewEventFilter(), MemorySeconds: memorySeconds,
 	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() },
 }
-
-// webhooks has the queues of events for receivers, which outlive configurations.
-var webhooks = caddy.NewUsagePool()
 
 // noticed are the warnings that were logged last.
 var noticed notices
@@ -97,3 +93,20 @@ func (s *startedApps) remove(a *App) {
 		s.apps[at-1].boundMemory()
 	}
 }
+
+// tellByRunning tells by the webhook of the configuration that runs now.
+func tellByRunning(wanted webhookEvent, kind string, data map[string]any) {
+	if a := apps.newest(); a != nil {
+		a.webhook.tell(wanted, kind, data)
+	}
+}
+
+func tellOutage(kind string) {
+	tellByRunning(tellOutages, messageOutageBegan, map[string]any{"kind": kind})
+}
+
+func tellRecovery(after time.Duration) {
+	tellByRunning(tellOutages, messageOutageEnded, map[string]any{"after": wholeSeconds(after)})
+}
+
+func tellDataLost() { tellByRunning(tellLoss, messageDataLost, map[string]any{}) }

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/webhook"
 )
 
@@ -100,6 +102,21 @@ type runningWebhook struct {
 
 	events []webhookEvent
 }
+
+// webhooks has the queues of receivers, which outlive configurations.
+var webhooks = caddy.NewUsagePool()
+
+// webhookDeliveries has a series of each outcome, at 0: a rate does not show the first of a series that begins at 1.
+var webhookDeliveries = func() *prometheus.CounterVec {
+	deliveries := storepool.Counter("webhook_deliveries_total",
+		"Events for the webhook by outcome: delivered; retry, an attempt failed and is repeated; expired, none succeeded in ten minutes; "+
+			"gone, the receiver wants none any more; dropped, the queue was full; lost, they waited when Caddy ended or the webhook was "+
+			"removed.", "outcome")
+	for _, o := range webhook.Outcomes() {
+		deliveries.WithLabelValues(string(o))
+	}
+	return deliveries
+}()
 
 // webhookQueue is the queue of a receiver, which all configurations with the receiver use.
 type webhookQueue struct {

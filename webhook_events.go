@@ -17,22 +17,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/webhook"
 )
 
-// The types of messages that are no events of Caddy's events app.
-const (
-	messageOutageBegan = appName + ".outage.began"
-	messageOutageEnded = appName + ".outage.ended"
-	messageDataLost    = appName + ".data_lost"
-	messageNeverMet    = appName + ".never_met"
-)
-
-const (
-	// neverMetAfter is how long a policy must have met no request to be told of.
-	neverMetAfter = 24 * time.Hour
-
-	// neverMetInterval is the time between two looks at the policies.
-	neverMetInterval = 10 * time.Minute
-)
-
 // clientEvents are what a handler tells of clients. It is a [gate.Webhook].
 type clientEvents struct {
 	*runningWebhook
@@ -151,62 +135,4 @@ func (w *runningWebhook) tell(wanted webhookEvent, kind string, data map[string]
 	if w.tells(wanted) {
 		w.Tell(newMessage(kind, data), nil, nil)
 	}
-}
-
-// tellByRunning tells by the webhook of the configuration that runs now.
-func tellByRunning(wanted webhookEvent, kind string, data map[string]any) {
-	if a := apps.newest(); a != nil {
-		a.webhook.tell(wanted, kind, data)
-	}
-}
-
-func tellOutage(kind string) {
-	tellByRunning(tellOutages, messageOutageBegan, map[string]any{"kind": kind})
-}
-
-func tellRecovery(after time.Duration) {
-	tellByRunning(tellOutages, messageOutageEnded, map[string]any{"after": wholeSeconds(after)})
-}
-
-func tellDataLost() { tellByRunning(tellLoss, messageDataLost, map[string]any{}) }
-
-// startWebhook begins to tell.
-func (a *App) startWebhook() {
-	if a.webhook == nil {
-		return
-	}
-	a.webhook.Resume()
-	if a.webhook.tells(tellNeverMet) {
-		looks := new(clock.Task)
-		looks.Run = func() {
-			if a.tellNeverMet(time.Now(), neverMetAfter) {
-				looks.Start(neverMetInterval)
-			}
-		}
-		looks.Start(neverMetInterval)
-		a.neverMet = looks
-	}
-}
-
-// endWebhook ends what the configuration tells.
-func (a *App) endWebhook() {
-	if a.neverMet != nil {
-		a.neverMet.Stop()
-	}
-	a.webhook.close()
-}
-
-// tellNeverMet tells of policies that no request has come to for so long, each once, and reports whether there may be others
-// later.
-func (a *App) tellNeverMet(now time.Time, after time.Duration) (mayBeLater bool) {
-	for name, registered := range a.registered {
-		if registered.counters == nil {
-			continue
-		}
-		since, due, later := registered.counters.TakeNeverMet(now, after)
-		if mayBeLater = mayBeLater || later; due {
-			a.webhook.tell(tellNeverMet, messageNeverMet, map[string]any{"policy": name, "since": since.UTC().Format(time.RFC3339)})
-		}
-	}
-	return mayBeLater
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -123,5 +124,5 @@ func HashInboxKey(t testing.TB, key string) string {
 	secret := assert.NoError(base64.StdEncoding.DecodeString(strings.TrimPrefix(InboxSecret, "whsec_")))(t)
 	mac := hmac.New(sha256.New, secret)
 	_, _ = mac.Write([]byte("key:" + key))
-	return fmt.Sprintf("%x", mac.Sum(nil))
+	return hex.EncodeToString(mac.Sum(nil))
 }
