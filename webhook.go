@@ -194,7 +194,8 @@ func logFailing(err error) {
 // logUntold logs, once a minute, that events are not told.
 func (q *webhookQueue) logUntold(o webhook.Outcome) {
 	if q.untold.Pass(time.Now(), time.Minute) {
-		webhookLogger().Warn("events are not told to the webhook's receiver; webhook_deliveries_total counts them", zap.String("outcome", string(o)))
+		webhookLogger().Warn("events are not told to the webhook's receiver; webhook_deliveries_total counts them",
+			zap.String("outcome", string(o)))
 	}
 }
 
