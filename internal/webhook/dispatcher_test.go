@@ -338,12 +338,15 @@ func TestDispatcher_waits(t *testing.T) {
 // TestDispatcher_order sends what waits in the order in which it came, once the receiver answers again.
 func TestDispatcher_order(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var order []string
 		n := newNode(t, usualPace, "http://receiver/")
 		n.receiver.client.Transport = transport(func(r *http.Request) (*http.Response, error) {
 			m := caddytest.Message{}
 			_ = json.NewDecoder(r.Body).Decode(&m)
+			mu.Lock()
 			order = append(order, m.Type)
+			mu.Unlock()
 			<-time.After(time.Second)
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 		})
