@@ -35,17 +35,24 @@ func (p *Policy) Counts() Counts {
 		Since: p.began, Decisions: map[rule.Outcome]int64{},
 		DeniedByOthers: p.deniedByOthers.Load(), Matched: p.matched.Load(), NotMatched: p.notMatched.Load(),
 	}
+	p.eachDecision(func(o rule.Outcome, requests int64) { c.Decisions[o] += requests })
+	return c
+}
+
+// eachDecision calls a function for each series of decisions, with the requests that it counts.
+func (p *Policy) eachDecision(call func(o rule.Outcome, requests int64)) {
 	for o := range p.Series {
 		for s := range p.Series[o] {
-			if counter := p.Series[o][s].Load(); counter != nil {
-				var series dto.Metric
-				if (*counter).Write(&series) == nil {
-					c.Decisions[Outcomes[o]] += int64(series.GetCounter().GetValue())
-				}
+			counter := p.Series[o][s].Load()
+			if counter == nil {
+				continue
+			}
+			var series dto.Metric
+			if (*counter).Write(&series) == nil {
+				call(Outcomes[o], int64(series.GetCounter().GetValue()))
 			}
 		}
 	}
-	return c
 }
 
 // TakeNeverMet reports, once for a name, that no request has come to the policy for a while since its first configuration was

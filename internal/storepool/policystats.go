@@ -99,9 +99,13 @@ type Names struct {
 	living func() map[string]bool // the names of policies with counts in the in-process store
 	now    func() time.Time
 
-	mu    sync.Mutex
-	known map[string]*Policy
-	look  clock.Task // runs prune while there are unused names
+	// Gauges returns what runs and waits now. It is set before the first use.
+	Gauges func() Gauges
+
+	mu      sync.Mutex
+	known   map[string]*Policy
+	look    clock.Task // runs prune while there are unused names
+	history history
 }
 
 // pruneInterval is the time between looks for unused names whose counts have ended.
@@ -110,8 +114,9 @@ const pruneInterval = time.Minute
 // New returns no names. The functions return the names of policies with counts in the in-process store,
 // and the time.
 func New(living func() map[string]bool, now func() time.Time) *Names {
-	n := &Names{living: living, now: now, known: map[string]*Policy{}}
+	n := &Names{living: living, now: now, known: map[string]*Policy{}, Gauges: func() Gauges { return Gauges{} }}
 	n.look.Run = n.prune
+	n.history.began, n.history.timer.Run = now(), n.sample
 	return n
 }
 
@@ -125,6 +130,7 @@ func (n *Names) Use(policy string) *Policy {
 		n.known[policy] = d
 	}
 	d.users++
+	n.history.timer.Start(n.history.untilNext(n.now()))
 	return d
 }
 
@@ -173,6 +179,7 @@ func (n *Names) End() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.look.Stop()
+	n.history.timer.Stop()
 	for _, d := range n.known {
 		d.drop()
 	}
@@ -198,6 +205,8 @@ type Policy struct {
 	deniedByOthers      atomic.Int64
 	matched, notMatched atomic.Int64 // responses that count_if judged
 	neverMetTaken       atomic.Bool  // by [Policy.TakeNeverMet]
+
+	points *points // guarded by the lock of the history; nil: it has met nothing
 
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool

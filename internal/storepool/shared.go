@@ -57,8 +57,10 @@ func (p *Pool) acquireMemory() (*Memory, error) {
 	return acquire[*Memory](p, memoryKey, func() (caddy.Destructor, error) {
 		store := memory.New()
 		alone := failover.New(nil, store, failover.Options{AwaitsRefunds: true})
+		names := New(store.Prune, time.Now)
+		names.Gauges = func() Gauges { return p.gauges(names) }
 		return &Memory{
-			Store: store, Names: New(store.Prune, time.Now),
+			Store: store, Names: names,
 			shared: SharedStores{
 				alone, failover.NewQueue(alone, p.waiting()),
 				overrides.NewLocal(overrides.Hooks{}), challenge.NewLocal(),
