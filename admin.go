@@ -48,6 +48,7 @@ func (adminRoutes) Routes() []caddy.AdminRoute {
 		{Pattern: base + "override", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveOverride))},
 		{Pattern: base + "overrides", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveOverrides))},
 		{Pattern: base + "bans", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveBans))},
+		{Pattern: base + "page", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).servePage))},
 		{Pattern: base + "explain", Handler: adminapi.ServeWithData(http.MethodPost, toRunning((*App).serveExplain))},
 	}
 }
@@ -87,10 +88,11 @@ func (a *App) servers() map[string]*caddyhttp.Server {
 func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, bool, error) {
 	report := adminapi.PoliciesReport{Store: a.storeReport(r, stores), Policies: []adminapi.PolicyReport{}}
 	report.Version, report.Caddy = adminapi.ModuleVersions()
-	described, waits := a.described(), pool.Waits()
+	described, waits := a.describedPolicies(), pool.Waits()
 	for _, name := range slices.Sorted(maps.Keys(described)) {
 		registered := a.registered[name]
-		p := adminapi.PolicyReport{Policy: *described[name], SinceStart: countsReport(registered.counters.Counts())}
+		counts := registered.counters.Counts()
+		p := adminapi.PolicyReport{Policy: *described[name], SinceStart: countsReport(&counts)}
 		if a.opened.Options == nil {
 			p.Lease = nil // which it has without Redis
 		}
@@ -101,7 +103,6 @@ func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, boo
 			p.Waiting = routetrace.Waiting(waits[name])
 		}
 		if p.Set("count_if") != "" {
-			counts := registered.counters.Counts()
 			p.SinceStart.CountIf = &adminapi.CountIfReport{Responses: counts.Matched + counts.NotMatched, Matched: counts.Matched}
 		}
 		all, clients := a.overrides.OfPolicy(name)
@@ -112,7 +113,7 @@ func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, boo
 }
 
 // countsReport reports what a policy has met.
-func countsReport(c storepool.Counts) adminapi.CountsReport {
+func countsReport(c *storepool.Counts) adminapi.CountsReport {
 	return adminapi.CountsReport{
 		Since: c.Since.UTC(), Met: c.Met(), Denied: c.Decisions[rule.Denied], WouldBeDenied: c.Decisions[rule.DryDenied],
 		DeniedByOther: c.DeniedByOthers, FailedOpen: c.Decisions[rule.FailedOpen], FailedClosed: c.Decisions[rule.FailedClosed],
@@ -120,9 +121,17 @@ func countsReport(c storepool.Counts) adminapi.CountsReport {
 	}
 }
 
-// storeReport has Redis decide by the configured policies for a reserved key: a PING would be answered where
-// decisions are not.
+// storeReport tells how the store is.
 func (a *App) storeReport(r *http.Request, stores *storepool.Stores) adminapi.StoreReport {
+	report := a.storeFacts(stores)
+	if stores.Redis != nil {
+		a.probe(r.Context(), stores, &report)
+	}
+	return report
+}
+
+// storeFacts tells what is known of the store without asking it. Its health is that of the store in this process.
+func (a *App) storeFacts(stores *storepool.Stores) adminapi.StoreReport {
 	report := adminapi.StoreReport{Kind: "memory", Healthy: true, MemoryKeys: a.opened.Memory.Store.Len(), MaxKeys: a.maxKeys()}
 	if stores.Redis == nil {
 		return report
@@ -135,20 +144,27 @@ func (a *App) storeReport(r *http.Request, stores *storepool.Stores) adminapi.St
 	if failing, probe := stores.Failing(); failing {
 		report.Breaker, report.NextProbe = "open", routetrace.Seconds(probe)
 	}
+	return report
+}
+
+// probe has Redis decide by the configured policies for a reserved key: a PING would be answered where decisions are not.
+func (a *App) probe(ctx context.Context, stores *storepool.Stores, report *adminapi.StoreReport) {
 	began := time.Now()
 	var policies []*limiter.Policy
 	for _, registered := range a.registered {
 		policies = append(policies, registered.policy)
 	}
-	if err := stores.Redis.Store.ProbeAll(r.Context(), policies); err != nil {
+	if err := stores.Redis.Store.ProbeAll(ctx, policies); err != nil {
 		report.Healthy, report.Error = false, adminapi.UnavailableText(err)
 		if since := stores.Redis.FailingSince(); !since.IsZero() {
 			report.FailingSince = new(since.UTC())
 		}
-		return report
+		return
 	}
-	report.RoundTrip = routetrace.Seconds(time.Since(began))
-	return report
+	report.Healthy, report.RoundTrip = true, routetrace.Seconds(time.Since(began))
+	if since := stores.Redis.DecidingSince(); !since.IsZero() {
+		report.DecidingSince = new(since.UTC())
+	}
 }
 
 // serveExplain tells what the handlers that a request meets would decide.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
@@ -296,18 +297,28 @@ func (a *App) serveTop(r *http.Request, stores *storepool.Stores) (any, bool, er
 		}
 		registered = registeredPolicies{name: one}
 	}
-	report := adminapi.TopReport{Keys: []adminapi.TopEntry{}}
-	for name, policy := range registered {
-		keys, since := policy.counters.Top.List()
-		report.Since = max(report.Since, routetrace.Seconds(since))
-		for _, k := range keys {
-			report.Keys = append(report.Keys, adminapi.TopEntry{Policy: name, Key: display.EscapeKey(k.Key), Denied: k.Count, Error: k.Error})
-		}
-	}
-	slices.SortFunc(report.Keys, func(a, b adminapi.TopEntry) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key))
-	})
-	report.Keys = report.Keys[:min(n, len(report.Keys))]
+	keys, since := topKeys(registered, n)
+	report := adminapi.TopReport{Since: routetrace.Seconds(since), Keys: keys}
 	a.addBans(r, stores, report.Keys)
 	return report, false, nil
+}
+
+// topKeys lists the keys of policies that were denied most, at most n, and how far back the counts go.
+func topKeys(policies registeredPolicies, n int) (keys []adminapi.TopEntry, since time.Duration) {
+	keys = []adminapi.TopEntry{}
+	for name, policy := range policies {
+		denied, age := policy.counters.Top.List()
+		since = max(since, age)
+		for _, k := range denied {
+			keys = append(keys, adminapi.TopEntry{Policy: name, Key: k.Key, Denied: k.Count, Error: k.Error})
+		}
+	}
+	slices.SortFunc(keys, func(a, b adminapi.TopEntry) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key))
+	})
+	keys = keys[:min(n, len(keys))]
+	for i := range keys {
+		keys[i].Key = display.EscapeKey(keys[i].Key)
+	}
+	return keys, since
 }

@@ -82,6 +82,7 @@ type App struct {
 	released   bool             // the stores
 	logger     *zap.Logger
 
+	pageTexts      *pageTexts              // for the live page
 	errorRoutes    *routetrace.ErrorRoutes // of those that its handlers stand in
 	missingAddress *sync.Once              // warns of requests without a client's address
 	unbelieved     *sync.Once              // warns of clients' addresses that are not believed
@@ -141,7 +142,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger, a.errorRoutes = ctx, ctx.Logger(), new(routetrace.ErrorRoutes)
-	a.missingAddress, a.unbelieved = new(sync.Once), new(sync.Once)
+	a.missingAddress, a.unbelieved, a.pageTexts = new(sync.Once), new(sync.Once), new(pageTexts)
 	a.registered, a.rules, a.elsewhere = registeredPolicies{}, nil, placeholderNames{}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -295,7 +296,7 @@ func (a *App) use() *storepool.Stores { return a.opened.Use() }
 func (a *App) boundMemory() {
 	bodies.SetLimit(a.maxBodies())
 	a.opened.Memory.Store.Limit(a.maxKeys(), func() {
-		caddy.Log().Named(appName).Warn("more clients than max_keys: new ones share places and may be limited too early, "+
+		pool.Warnings.Watch(caddy.Log().Named(appName)).Warn("more clients than max_keys: new ones share places and may be limited too early, "+
 			"or begin an "+
 			"outage of Redis with whole quotas",
 			zap.Int64("max_keys", a.maxKeys()))

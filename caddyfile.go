@@ -346,7 +346,7 @@ func (p *handlerParser) register(state map[string]any) error {
 			return p.policies[i].Wrap(err)
 		}
 		for _, text := range policy.warnings() {
-			noticed.logParsed(caddy.Log().Named(appName), routetrace.Warning{Place: at, Text: text})
+			noticed.logParsed(pool.Warnings.Watch(caddy.Log().Named(appName)), routetrace.Warning{Place: at, Text: text})
 		}
 	}
 	return nil

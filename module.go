@@ -85,6 +85,7 @@ type Handler struct {
 	settings handlerSettings
 	limiter  *gate.Limiter
 	logger   *zap.Logger
+	warner   *zap.Logger // whose warnings are kept
 	events   *eventEmitter
 	unnamed  bool // one of the policies has no name
 
@@ -113,6 +114,7 @@ func (h *Handler) UnmarshalJSON(text []byte) error {
 // Provision checks the options and makes the limiter that decides requests.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
+	h.warner = pool.Warnings.Watch(h.logger)
 	h.unnamed = slices.ContainsFunc(h.Policies, func(p *Policy) bool { return p != nil && p.Name == "" })
 	h.setDefaults()
 	if err := h.check(); err != nil {
@@ -200,21 +202,21 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, registered
 // option of a policy. The log does not quote values, which may come from clients.
 func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
 	if h.limiter.Counters[r.Index].CountInvalid(option, rule.ReasonLabel(err)) {
-		h.logger.Warn("a value cannot be used; its fallback counts, for a key on_empty_key",
+		h.warner.Warn("a value cannot be used; its fallback counts, for a key on_empty_key",
 			zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
 	}
 }
 
 // warnNeverSet logs that an option uses a placeholder that had no value in any request so far.
 func (h *Handler) warnNeverSet(r *rule.Rule, option, placeholder string) {
-	h.logger.Warn("a placeholder was empty in each of the first 100 requests: check its name, and that what sets it runs before this handler",
+	h.warner.Warn("a placeholder was empty in each of the first 100 requests: check its name, and that what sets it runs before this handler",
 		zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.String("placeholder", "{"+placeholder+"}"))
 }
 
 // warnMissingAddress logs, once in a configuration, that a rule's key cannot tell clients apart.
 func (h *Handler) warnMissingAddress(r *rule.Rule, remedy string) {
 	h.app.missingAddress.Do(func() {
-		h.logger.Warn("requests over a unix socket have no client address: all clients count as one, with on_empty_key skip as none; "+remedy,
+		h.warner.Warn("requests over a unix socket have no client address: all clients count as one, with on_empty_key skip as none; "+remedy,
 			zap.String("policy", r.Policy.Name()))
 	})
 }
@@ -222,7 +224,7 @@ func (h *Handler) warnMissingAddress(r *rule.Rule, remedy string) {
 // warnUnbelieved logs, once in a configuration, that all clients have the address of a proxy.
 func (h *Handler) warnUnbelieved() {
 	h.app.unbelieved.Do(func() {
-		h.logger.Warn("each of the first 100 requests came with a public address in X-Forwarded-For or Forwarded, and none was believed: " +
+		h.warner.Warn("each of the first 100 requests came with a public address in X-Forwarded-For or Forwarded, and none was believed: " +
 			"all clients of a proxy in front count as that proxy, or are exempt with it; " +
 			"name the proxy in trusted_proxies of the global " +
 			"option servers")

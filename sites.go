@@ -14,9 +14,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// described describes the policies by their names, with their handlers in the order of the routes. Handlers in routes of
+// describedPolicies describes the policies by their names, with their handlers in the order of the routes. Handlers in routes of
 // other modules come last.
-func (a *App) described() map[string]*description.Policy {
+func (a *App) describedPolicies() map[string]*description.Policy {
 	policies, placed := map[string]*description.Policy{}, map[*rule.Set]bool{}
 	for handler, site := range routetrace.Handlers(a.servers()) {
 		if h, ok := handler.(*Handler); ok {
@@ -65,7 +65,7 @@ func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) (pretended 
 
 // logWarnings logs warnings of what the app's configuration hardly means.
 func (a *App) logWarnings() {
-	noticed.logValidated(a.logger, routetrace.Warnings(a.servers(), subjectOf))
+	noticed.logValidated(pool.Warnings.Watch(a.logger), routetrace.Warnings(a.servers(), subjectOf))
 }
 
 // wasValidated reports whether the app is cleaned up because its configuration was validated, and is not to be started:

@@ -40,6 +40,9 @@ type StoreReport struct {
 	// FailingSince is when this node noticed that the store does not decide; nil: by this question.
 	FailingSince *time.Time `json:"failing_since,omitempty"`
 
+	// DecidingSince is from when on Redis has decided without an outage that this node noticed.
+	DecidingSince *time.Time `json:"deciding_since,omitempty"`
+
 	// RoundTrip is how long Redis took to decide just now, for a reserved key, in seconds. On a Cluster it
 	// is the sum over all masters.
 	RoundTrip float64 `json:"round_trip,omitempty"`

@@ -26,7 +26,8 @@ const (
 	maxWithData = maxQuestion + 6*MaxData
 )
 
-// Serve makes a route of an answer. It is written as JSON, with the status 503 where it is undecided.
+// Serve makes a route of an answer. It is written as JSON, with the status 503 where it is undecided. A
+// [json.RawMessage] is written as it is.
 func Serve(method string, ask Answer) caddy.AdminHandlerFunc { return serve(method, maxQuestion, ask) }
 
 // ServeWithData makes a route of an answer to questions with a [Data], as [Serve] does.
@@ -48,6 +49,10 @@ func serve(method string, most int64, ask Answer) caddy.AdminHandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		if undecided {
 			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		if text, ok := answer.(json.RawMessage); ok {
+			_, err = w.Write(text)
+			return err
 		}
 		return json.NewEncoder(w).Encode(answer)
 	}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
@@ -124,7 +122,7 @@ func policyBlock(p *adminapi.PolicyReport) *display.Block {
 			block.Add("", "and "+strconv.Itoa(len(p.Handlers)-n)+" more; --json lists all")
 			break
 		}
-		block.Add(name, handlerText(&p.Handlers[n], common))
+		block.Add(name, p.Handlers[n].Text(common))
 		name = "" // once
 	}
 	addCounts(block, &p.SinceStart)
@@ -138,20 +136,6 @@ func waitingText(w *adminapi.WaitingReport) string {
 		text += ", the oldest for " + display.Seconds(w.Oldest)
 	}
 	return text
-}
-
-// handlerText describes a handler by its place and by the options that not all handlers have.
-func handlerText(h *description.Handler, common []description.Option) string {
-	parts := []string{h.Place}
-	if h.Place == "" {
-		parts[0] = "in no route of Caddy's own"
-	}
-	for _, o := range h.Options() {
-		if o.Name == "match" || !slices.Contains(common, o) {
-			parts = append(parts, o.String())
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // leastResponses is how many responses a count_if must have judged for it to be odd that it matched none.

@@ -311,6 +311,20 @@ func (p *Policy) Common() []Option {
 	return common
 }
 
+// Text describes a handler by its place and by the options that not all handlers have in common.
+func (h *Handler) Text(common []Option) string {
+	parts := []string{h.Place}
+	if h.Place == "" {
+		parts[0] = "in no route of Caddy's own"
+	}
+	for _, o := range h.Options() {
+		if o.Name == "match" || !slices.Contains(common, o) {
+			parts = append(parts, o.String())
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // All returns the options of the policy and of its handlers, each once.
 func (p *Policy) All() []Option {
 	all := p.Options()

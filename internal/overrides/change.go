@@ -51,9 +51,14 @@ func (l *Live) Remove(ctx context.Context, t Target) error {
 // this process knows, and the error.
 func (l *Live) List(ctx context.Context) ([]*Entry, error) {
 	err := l.Refresh(ctx)
+	return l.Known(), err
+}
+
+// Known returns the overrides that this process knows, in the order of [Live.List].
+func (l *Live) Known() []*Entry {
 	entries := l.list()
 	slices.SortFunc(entries, func(a, b *Entry) int { return strings.Compare(a.field(), b.field()) })
-	return entries, err
+	return entries
 }
 
 // Refresh reads what has changed in Redis.

@@ -151,14 +151,17 @@ func (p *points) from(first, last int64) (list []Point, met bool) {
 	return list, true
 }
 
-// gauges returns what runs and waits on this node by the stores of the running configuration.
-func (p *Pool) gauges(names *Names) (g Gauges) {
+// gauges returns what runs on this node by the stores of the running configuration, and what waits here on all stores.
+func (p *Pool) gauges(names *Names) Gauges {
+	g := Gauges{Running: map[string]int64{}, Waiting: map[string]int64{}}
+	for policy, w := range p.Waits() {
+		g.Waiting[policy] = int64(w.Count)
+	}
 	stores := p.Newest()
 	if stores == nil || !stores.Retain() {
 		return g
 	}
 	defer stores.End()
-	g.Running = map[string]int64{}
 	for _, name := range names.CountingRunning() {
 		g.Running[name] = stores.Running(name)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/warninglog"
 )
 
 // outageReporter counts and logs what Redis does not do. These are logged:
@@ -36,9 +37,12 @@ type outageReporter struct {
 	secret  clock.Gate
 	metrics Metrics
 
+	warnings *warninglog.Log
+
 	unread, loginFailing atomic.Bool // of overrides; of open connections
 
 	outageSince, unreadSince atomic.Pointer[time.Time] // nil: it has none; the overrides can be read
+	answersSince             atomic.Pointer[time.Time] // of the first answer, or after the last failure; nil: of none
 }
 
 // failingSince returns when Redis was noticed not to decide; zero: it decides, as far as is known. Where no request
@@ -50,10 +54,18 @@ func (s *outageReporter) failingSince() time.Time {
 	return time.Time{}
 }
 
+// decidingSince returns from when on Redis has decided; zero: it does not, as far as is known.
+func (s *outageReporter) decidingSince() time.Time {
+	if since := s.answersSince.Load(); since != nil && s.failingSince().IsZero() {
+		return *since
+	}
+	return time.Time{}
+}
+
 // loggerName is that of the app.
 const loggerName = "redis_ratelimit"
 
-func (*outageReporter) logger() *zap.Logger { return caddy.Log().Named(loggerName) }
+func (s *outageReporter) logger() *zap.Logger { return s.warnings.Watch(caddy.Log().Named(loggerName)) }
 
 // watch returns the options of the store that is reported on.
 func (s *outageReporter) watch(o Options) redis.Options {
@@ -69,6 +81,7 @@ func (s *outageReporter) watch(o Options) redis.Options {
 			s.losses.end()
 			s.outageSince.Store(nil)
 			s.metrics.Recovery(after)
+			s.answersSince.Store(new(time.Now()))
 			s.logger().Info("redis decides again", zap.Duration("after", after))
 		},
 	}
@@ -86,7 +99,9 @@ func (s *outageReporter) watchOverrides(o Options, failover *failover.Store) ove
 		},
 		OnUnread: func(err error) {
 			if err == nil {
-				s.unreadSince.Store(nil)
+				if s.unreadSince.Swap(nil) != nil {
+					s.answersSince.Store(new(time.Now()))
+				}
 			} else {
 				s.unreadSince.CompareAndSwap(nil, new(time.Now()))
 			}
@@ -106,6 +121,7 @@ func (s *outageReporter) watchOverrides(o Options, failover *failover.Store) ove
 
 // answered says once where the limits live. Scripts of Redis before 7.0 do not know its version.
 func (s *outageReporter) answered(o Options, version string) {
+	s.answersSince.CompareAndSwap(nil, new(time.Now()))
 	fields := []zap.Field{zap.String("mode", string(cmp.Or(o.Client.Mode, dial.Standalone))), zap.Strings("addresses", o.Client.Addresses)}
 	if version != "" {
 		fields = append(fields, zap.String("version", version))

@@ -109,6 +109,10 @@ type Redis struct {
 // FailingSince returns when this process noticed that Redis does not decide; zero: nothing is known of that.
 func (s *Redis) FailingSince() time.Time { return s.outages.failingSince() }
 
+// DecidingSince returns from when on Redis has decided without an outage that this process noticed; zero: it fails, or has
+// not answered yet.
+func (s *Redis) DecidingSince() time.Time { return s.outages.decidingSince() }
+
 // Destruct ends the polls, gives leases back and closes the client when no configuration uses it any more.
 func (s *Redis) Destruct() error {
 	s.shared.Overrides.Close()
@@ -136,7 +140,7 @@ func (p *Pool) newestAt(o *Options) *Stores {
 func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 	key := o.poolKey()
 	return acquire[*Redis](p, key, func() (caddy.Destructor, error) {
-		outages := &outageReporter{metrics: p.Metrics}
+		outages := &outageReporter{metrics: p.Metrics, warnings: &p.Warnings}
 		o.Client.OnLogin = outages.loggedIn
 		client, err := dial.New(o.Client)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/warninglog"
 )
 
 // Pool holds the stores of a process by what makes them the same.
@@ -27,6 +28,9 @@ type Pool struct {
 
 	// Metrics count.
 	Metrics Metrics
+
+	// Warnings are the last ones that the module has logged.
+	Warnings warninglog.Log
 
 	// Held counts the requests that the process holds, among them those that wait for units of running requests.
 	Held *waiting.Room

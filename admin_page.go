@@ -1,0 +1,235 @@
+package redisratelimit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/pagefeed"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+)
+
+// How many entries the page shows of each list.
+const (
+	pageKeys      = 20
+	pageBans      = 100
+	pageOverrides = 100
+	pageHandlers  = 10
+)
+
+// livePage is what the process keeps for viewers of the live page. What takes time, or asks Redis, is looked up in the
+// background and only while there are viewers.
+type livePage struct {
+	feed      *pagefeed.Feed
+	store     pagefeed.Lookup[adminapi.StoreReport]
+	bans      pagefeed.Lookup[adminapi.PageBans]
+	top       pagefeed.Lookup[adminapi.PageTop]
+	overrides pagefeed.Lookup[adminapi.PageOverrides]
+}
+
+// lookEvery is less than the second after which a viewer asks again.
+const lookEvery = 900 * time.Millisecond
+
+var page = livePage{
+	feed:      pagefeed.New(),
+	store:     pagefeed.Lookup[adminapi.StoreReport]{Every: lookEvery, Patience: 150 * time.Millisecond},
+	bans:      pagefeed.Lookup[adminapi.PageBans]{Every: 10 * time.Second, Patience: 150 * time.Millisecond}, // scans all keys
+	top:       pagefeed.Lookup[adminapi.PageTop]{Every: lookEvery, Patience: 150 * time.Millisecond},
+	overrides: pagefeed.Lookup[adminapi.PageOverrides]{Every: lookEvery, Patience: 150 * time.Millisecond},
+}
+
+// pageTexts is the policies of a configuration as the page shows them, by name. They are described once they are asked
+// for, since the routes are complete then.
+type pageTexts struct {
+	once     sync.Once
+	policies map[string]json.RawMessage
+}
+
+// servePage answers with the document of the live page, or with what is new of it.
+func (a *App) servePage(r *http.Request, stores *storepool.Stores) (any, bool, error) {
+	var node adminapi.PageNode
+	node.Version, node.Caddy = adminapi.ModuleVersions()
+	document := pagefeed.Document{At: time.Now(), Points: stores.Memory.Names.Points}
+	section := func(name string, value any, known bool) error {
+		if !known {
+			return nil // it comes with a later answer
+		}
+		text, err := json.Marshal(value)
+		document.Sections = append(document.Sections, pagefeed.Section{Name: name, Value: text})
+		return err
+	}
+	top, topKnown := page.top.Get(a, withStores(a, a.pageTop))
+	bans, bansKnown := page.bans.Get(stores.Redis, withStores(a, pageBansOf))
+	applied, appliedKnown := page.overrides.Get(a.overrides, withStores(a, pageOverridesOf))
+	err := cmp.Or(
+		section("node", node, true), section("store", a.pageStore(stores), true), section("top", top, topKnown),
+		section("bans", bans, bansKnown), section("overrides", applied, appliedKnown),
+		section("warnings", adminapi.PageWarnings(pool.Warnings.List()), true),
+	)
+	if err != nil {
+		return nil, false, err
+	}
+	if document.Policies, err = a.pagePolicies(stores); err != nil {
+		return nil, false, err
+	}
+	return json.RawMessage(page.feed.Answer(r.URL.Query().Get("since"), &document)), false, nil
+}
+
+// withStores returns a function that looks something up in the stores of an app, which stay open meanwhile.
+func withStores[T any](a *App, look func(*storepool.Stores) T) func() T {
+	return func() T {
+		stores := a.use()
+		defer stores.End()
+		return look(stores)
+	}
+}
+
+// pageStore tells how the store is. While Redis has not answered this question, the page has the answer to the last one.
+func (a *App) pageStore(stores *storepool.Stores) adminapi.StoreReport {
+	report := a.storeFacts(stores)
+	if stores.Redis == nil {
+		return report
+	}
+	probed, found := page.store.Get(stores.Redis, withStores(a, func(stores *storepool.Stores) (r adminapi.StoreReport) {
+		ctx, cancel := context.WithTimeout(context.Background(), dial.ConnectBudget)
+		defer cancel()
+		a.probe(ctx, stores, &r)
+		return r
+	}))
+	if !found {
+		probed.Error = "redis has not answered yet"
+	}
+	report.Healthy, report.Error, report.RoundTrip = probed.Healthy, probed.Error, probed.RoundTrip
+	report.FailingSince, report.DecidingSince = probed.FailingSince, probed.DecidingSince
+	return report
+}
+
+// pagePolicies describes the policies, with what they have met, by their names.
+func (a *App) pagePolicies(stores *storepool.Stores) ([]pagefeed.Policy, error) {
+	a.pageTexts.once.Do(func() { a.pageTexts.policies = a.describeForPage() })
+	gauges := stores.Memory.Names.Gauges()
+	rows := make([]pagefeed.Policy, 0, len(a.pageTexts.policies))
+	for _, name := range slices.Sorted(maps.Keys(a.pageTexts.policies)) {
+		registered := a.registered[name]
+		counts := registered.counters.Counts()
+		row := adminapi.PageCounts{CountsReport: countsReport(&counts)}
+		if registered.policy.CountsRunning {
+			row.Running = new(gauges.Running[name])
+		}
+		if registered.policy.Settings.Waits {
+			row.Waiting = new(gauges.Waiting[name])
+		}
+		all, clients := a.overrides.OfPolicy(name)
+		row.Override, row.ClientOverrides = routetrace.Override(all), clients
+		text, err := json.Marshal(row)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, pagefeed.Policy{Name: name, About: a.pageTexts.policies[name], Counts: text})
+	}
+	return rows, nil
+}
+
+// describeForPage describes the policies of the configuration as JSON. Of texts there always is some.
+func (a *App) describeForPage() map[string]json.RawMessage {
+	texts := map[string]json.RawMessage{}
+	for name, p := range a.describedPolicies() {
+		if a.opened.Options == nil {
+			p.Lease = nil // which it has without Redis
+		}
+		texts[name], _ = json.Marshal(pagePolicy(p))
+	}
+	return texts
+}
+
+// pagePolicy says what a configuration says of a policy.
+func pagePolicy(p *description.Policy) adminapi.PagePolicy {
+	about, common := adminapi.PagePolicy{Sentence: p.Sentence()}, p.Common()
+	for _, o := range append(p.Options(), common...) {
+		if o.Name != "match" {
+			about.Options = append(about.Options, adminapi.PageOption{Name: o.Name, Value: o.Value})
+		}
+	}
+	for i := range p.Handlers[:min(len(p.Handlers), pageHandlers)] {
+		about.Handlers = append(about.Handlers, p.Handlers[i].Text(common))
+	}
+	about.More = len(p.Handlers) - len(about.Handlers)
+	return about
+}
+
+// pageTop lists the keys that were denied most, and why each is denied now, as far as this process knows.
+func (a *App) pageTop(stores *storepool.Stores) adminapi.PageTop {
+	keys, since := topKeys(a.registered, pageKeys)
+	top := adminapi.PageTop{Begin: toSecond(time.Now().Add(-since)), Keys: []adminapi.PageKey{}}
+	for _, k := range keys {
+		key := adminapi.PageKey{Policy: k.Policy, Key: k.Key, Denied: k.Denied, Error: k.Error}
+		key.Why, key.Until = a.whyDenied(stores, k.Policy, k.Key)
+		top.Keys = append(top.Keys, key)
+	}
+	return top
+}
+
+// whyDenied returns why a key is denied, and until when that lasts, if it has an end.
+func (a *App) whyDenied(stores *storepool.Stores, policy, shown string) (adminapi.Why, *time.Time) {
+	registered := a.registered[policy]
+	text, err := display.ParseKey(shown)
+	if err != nil { // which no key that was shown has
+		return adminapi.WhyLimit, nil
+	}
+	key := limiter.AsEncoded(text)
+	client, _, _ := rule.CutPass(key)
+	if e, _ := a.overrideOfKey(policy, client); e != nil && e.Action == overrides.Block {
+		return adminapi.WhyBlocked, routetrace.Override(e).Until
+	}
+	check := limiter.Check{Policy: registered.policy, Key: key}
+	stores.PeekLocal(&check)
+	switch {
+	case check.Result.Banned:
+		return adminapi.WhyBanned, new(toSecond(time.Now().Add(check.Result.BanLeft)))
+	case registered.policy.CountsRunning:
+		return adminapi.WhyRunning, nil
+	}
+	return adminapi.WhyLimit, nil
+}
+
+// toSecond returns the nearest second, so that an instant that is worked out again stays the same.
+func toSecond(at time.Time) time.Time { return at.UTC().Round(time.Second) }
+
+// pageBansOf lists the banned of all nodes.
+func pageBansOf(stores *storepool.Stores) adminapi.PageBans {
+	list, complete, err := stores.Banned(context.Background(), "") // has a budget of its own
+	now := time.Now()
+	bans := adminapi.PageBans{Complete: complete, Total: len(list), Bans: []adminapi.PageBan{}}
+	if err != nil {
+		bans.Error = adminapi.UnavailableText(err)
+	}
+	for _, b := range list[:min(len(list), pageBans)] {
+		bans.Bans = append(bans.Bans, adminapi.PageBan{
+			Policy: b.Policy, Key: display.EscapeKey(b.Key.String()), Until: toSecond(now.Add(b.Left)), Offenses: b.Offenses,
+		})
+	}
+	return bans
+}
+
+// pageOverridesOf lists the overrides that this node applies.
+func pageOverridesOf(stores *storepool.Stores) adminapi.PageOverrides {
+	known := stores.Overrides.Known()
+	listed := adminapi.PageOverrides{Stale: stores.Overrides.Stale(), Total: len(known), Overrides: []adminapi.OverrideEntry{}}
+	for _, e := range known[:min(len(known), pageOverrides)] {
+		listed.Overrides = append(listed.Overrides, *routetrace.Override(e))
+	}
+	return listed
+}

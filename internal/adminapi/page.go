@@ -1,0 +1,98 @@
+package adminapi
+
+import (
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/warninglog"
+)
+
+// GET /redis_ratelimit/page answers with one document for the live page, which package pagefeed writes. With ?since= and
+// the member next of an earlier answer it has only what is new. Instants stand where other answers have durations, so
+// that an entry that stays the same is not sent again.
+
+// PagePolicy is what a configuration says of a policy.
+type PagePolicy struct {
+	Sentence string       `json:"sentence"`
+	Options  []PageOption `json:"options,omitempty"`
+	Handlers []string     `json:"handlers,omitempty"` // the first ones
+	More     int          `json:"more,omitempty"`     // handlers besides
+}
+
+// PageOption is an option as in a Caddyfile.
+type PageOption struct {
+	Name  string `json:"name"`
+	Value string `json:"value,omitempty"`
+}
+
+// PageCounts is what a policy has met since its process has it, and what holds for it now.
+type PageCounts struct {
+	CountsReport
+
+	// Running are the units that run on this node, Waiting the requests that wait here; nil: the policy has no such option.
+	Running *int64 `json:"running,omitempty"`
+	Waiting *int64 `json:"waiting,omitempty"`
+
+	// Override is that of all clients without one of their own. ClientOverrides counts those of one client.
+	Override        *OverrideEntry `json:"override,omitempty"`
+	ClientOverrides int            `json:"client_overrides,omitempty"`
+}
+
+// PageTop is the keys that were denied most, as [TopReport] has them.
+type PageTop struct {
+	Begin time.Time `json:"begin"` // of the counts, to the second
+	Keys  []PageKey `json:"keys"`
+}
+
+// Why a key is denied.
+type Why string
+
+// The reasons, the strongest first.
+const (
+	WhyBlocked Why = "blocked" // by an override
+	WhyBanned  Why = "banned"
+	WhyRunning Why = "running" // too many of its requests run
+	WhyLimit   Why = "limit"   // it has used up its quota
+)
+
+// PageKey is a key that was denied often.
+type PageKey struct {
+	Policy string     `json:"policy"`
+	Key    string     `json:"key"`
+	Denied int64      `json:"denied"`
+	Error  int64      `json:"error"`
+	Why    Why        `json:"why"`
+	Until  *time.Time `json:"until,omitempty"` // the end of a ban or of an override
+}
+
+// PageBans is the clients that are banned on any node.
+type PageBans struct {
+	Error    string    `json:"error,omitempty"` // why Redis could not be asked
+	Complete bool      `json:"complete"`
+	Total    int       `json:"total"`
+	Bans     []PageBan `json:"bans"` // the longest
+}
+
+// PageBan is a client that is banned until an instant, to the second.
+type PageBan struct {
+	Policy   string    `json:"policy"`
+	Key      string    `json:"key"`
+	Until    time.Time `json:"until"`
+	Offenses int64     `json:"offenses"`
+}
+
+// PageOverrides is the overrides that apply on this node. Stale says that Redis cannot be read, so that others may have
+// been set or removed.
+type PageOverrides struct {
+	Stale     bool            `json:"stale,omitempty"`
+	Total     int             `json:"total"`
+	Overrides []OverrideEntry `json:"overrides"` // the first ones
+}
+
+// PageNode is the node that answers.
+type PageNode struct {
+	Version string `json:"version"`
+	Caddy   string `json:"caddy"`
+}
+
+// PageWarnings is the last warnings of the module, the last one first.
+type PageWarnings []warninglog.Warning

@@ -1,0 +1,233 @@
+// Package pagefeed makes the document of the live page out of its parts. A viewer that has asked before gets only the
+// parts that have changed since. The feed keeps the parts as they were last, not what each viewer has.
+package pagefeed
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+)
+
+// Document is what there is to see now.
+type Document struct {
+	At       time.Time
+	Sections []Section
+	Policies []Policy // by their names, in the order of the page
+
+	// Points returns the number of the last point of all policies, and the points behind a number.
+	Points func(behind int64) (latest int64, of map[string][]storepool.Point)
+}
+
+// Section is a part of the document with a name that no other has. Its value is JSON.
+type Section struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// Policy is a row of the document. About is what a configuration says, Counts are what changes with requests; both are
+// JSON.
+type Policy struct {
+	Name          string
+	About, Counts json.RawMessage
+}
+
+// Feed is the parts of the last document, with the revisions that changed them. It is safe for concurrent use.
+type Feed struct {
+	id string // no other process has it
+
+	mu       sync.Mutex
+	revision int64 // of the last document
+	complete int64 // the revision from which on only parts have changed
+	order    []string
+	parts    map[part]*kept
+}
+
+// part names a part of a document: a section, or what a policy is or has counted.
+type part struct{ kind, name string }
+
+// kept is a part's last value, and the revision that changed it.
+type kept struct {
+	value   []byte
+	changed int64
+}
+
+// New returns a feed that has made no document.
+func New() *Feed { return &Feed{id: rand.Text(), parts: map[part]*kept{}} }
+
+// since is what a viewer has: the parts up to a revision, and the points up to a number.
+type since struct{ revision, point int64 }
+
+// token writes what a viewer has, for its next question.
+func (f *Feed) token(s since) string {
+	return f.id + "." + strconv.FormatInt(s.revision, 10) + "." + strconv.FormatInt(s.point, 10)
+}
+
+// parse reads a token. A viewer with one of another process, or with none, has nothing.
+func (f *Feed) parse(token string) (s since) {
+	id, rest, _ := strings.Cut(token, ".")
+	revision, point, _ := strings.Cut(rest, ".")
+	r, err := strconv.ParseInt(revision, 10, 64)
+	p, err2 := strconv.ParseInt(point, 10, 64)
+	if err != nil || err2 != nil || id != f.id || r < f.complete || r > f.revision || p < 0 {
+		return since{}
+	}
+	return since{r, p}
+}
+
+// Answer returns the document as JSON, for a viewer with the token of its last answer; empty: it has none. These are its
+// members:
+//
+//	next      the token for the next question
+//	full      whether the viewer has to forget what it has
+//	at        the time of the document
+//	points    the number of the last point of all policies, and the seconds between two
+//	policies  those with something new: name, about, counts, and points, each left out if it has not changed
+//
+// Besides there is a member for each section that has changed. Points are lists by kind, which all end with the last
+// point. A list without a number above 0 is left out.
+func (f *Feed) Answer(token string, d *Document) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.update(d)
+	has := f.parse(token)
+	latest, points := d.Points(has.point)
+	var b bytes.Buffer
+	member := func(name string, value []byte) {
+		b.WriteByte(',')
+		writeText(&b, name)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	b.WriteString(`{"next":`)
+	writeText(&b, f.token(since{f.revision, latest}))
+	member("full", strconv.AppendBool(nil, has.revision == 0))
+	member("at", d.At.UTC().AppendFormat(nil, `"`+time.RFC3339Nano+`"`))
+	member("points", []byte(`{"last":`+strconv.FormatInt(latest, 10)+`,"step":`+
+		strconv.FormatInt(int64(storepool.HistoryStep/time.Second), 10)+`,"kept":`+strconv.Itoa(storepool.HistoryPoints)+`}`))
+	for _, s := range d.Sections {
+		if f.parts[part{"section", s.Name}].changed > has.revision {
+			member(s.Name, s.Value)
+		}
+	}
+	b.WriteString(`,"policies":[`)
+	comma := false
+	for i := range d.Policies {
+		comma = f.writePolicy(&b, &d.Policies[i], has.revision, points[d.Policies[i].Name], comma) || comma
+	}
+	b.WriteString("]}\n")
+	return b.Bytes()
+}
+
+// update compares the parts with those of the last document. Where policies came, went or changed places, viewers get
+// a whole document.
+func (f *Feed) update(d *Document) {
+	f.revision++
+	same := len(f.order) == len(d.Policies)
+	for i := 0; same && i < len(d.Policies); i++ {
+		same = f.order[i] == d.Policies[i].Name
+	}
+	if !same {
+		f.complete, f.order = f.revision, f.order[:0]
+		clear(f.parts)
+		for i := range d.Policies {
+			f.order = append(f.order, d.Policies[i].Name)
+		}
+	}
+	for _, s := range d.Sections {
+		f.keep(part{"section", s.Name}, s.Value)
+	}
+	for i := range d.Policies {
+		p := &d.Policies[i]
+		f.keep(part{"about", p.Name}, p.About)
+		f.keep(part{"counts", p.Name}, p.Counts)
+	}
+}
+
+func (f *Feed) keep(name part, value []byte) {
+	switch before := f.parts[name]; {
+	case before == nil:
+		f.parts[name] = &kept{bytes.Clone(value), f.revision}
+	case !bytes.Equal(before.value, value):
+		before.value, before.changed = append(before.value[:0], value...), f.revision
+	}
+}
+
+// writePolicy writes what is new of a policy, and reports whether something is.
+func (f *Feed) writePolicy(b *bytes.Buffer, p *Policy, revision int64, points []storepool.Point, comma bool) bool {
+	about := f.parts[part{"about", p.Name}].changed > revision
+	counts := f.parts[part{"counts", p.Name}].changed > revision
+	if !about && !counts && points == nil {
+		return false
+	}
+	if comma {
+		b.WriteByte(',')
+	}
+	b.WriteString(`{"name":`)
+	writeText(b, p.Name)
+	if about {
+		b.WriteString(`,"about":`)
+		b.Write(p.About)
+	}
+	if counts {
+		b.WriteString(`,"counts":`)
+		b.Write(p.Counts)
+	}
+	writePoints(b, points)
+	b.WriteByte('}')
+	return true
+}
+
+// lists are the numbers of a point, by their names in the document.
+var lists = []struct {
+	name string
+	of   func(*storepool.Point) uint32
+}{
+	{"requests", func(p *storepool.Point) uint32 { return p.Requests }},
+	{"denied", func(p *storepool.Point) uint32 { return p.Denied }},
+	{"would_be_denied", func(p *storepool.Point) uint32 { return p.WouldBeDenied }},
+	{"waiting", func(p *storepool.Point) uint32 { return p.Waiting }},
+	{"running", func(p *storepool.Point) uint32 { return p.Running }},
+}
+
+// writePoints writes the points of a policy, those of each kind together.
+func writePoints(b *bytes.Buffer, points []storepool.Point) {
+	if points == nil {
+		return
+	}
+	b.WriteString(`,"points":{`)
+	first := true
+	for _, list := range lists {
+		var all uint32
+		for i := range points {
+			all |= list.of(&points[i])
+		}
+		if all == 0 {
+			continue
+		}
+		if !first {
+			b.WriteByte(',')
+		}
+		first = false
+		b.WriteString(`"` + list.name + `":[`)
+		for i := range points {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.Write(strconv.AppendUint(b.AvailableBuffer(), uint64(list.of(&points[i])), 10))
+		}
+		b.WriteByte(']')
+	}
+	b.WriteByte('}')
+}
+
+// writeText writes a JSON string. A text always has one.
+func writeText(b *bytes.Buffer, text string) {
+	encoded, _ := json.Marshal(text)
+	b.Write(encoded)
+}
