@@ -46,6 +46,7 @@ type Feed struct {
 	complete int64 // the revision from which on only parts have changed
 	order    []string
 	parts    map[part]*kept
+	length   int // of the last answer, in bytes
 }
 
 // part names a part of a document: a section, or what a policy is or has counted.
@@ -97,15 +98,11 @@ func (f *Feed) Answer(token string, d *Document) []byte {
 	f.update(d)
 	has := f.parse(token)
 	latest, points := d.Points(has.point)
-	var b bytes.Buffer
+	b := make([]byte, 0, f.length+f.length/8)
 	member := func(name string, value []byte) {
-		b.WriteByte(',')
-		writeText(&b, name)
-		b.WriteByte(':')
-		b.Write(value)
+		b = append(append(appendText(append(b, ','), name), ':'), value...)
 	}
-	b.WriteString(`{"next":`)
-	writeText(&b, f.token(since{f.revision, latest}))
+	b = appendText(append(b, `{"next":`...), f.token(since{f.revision, latest}))
 	member("full", strconv.AppendBool(nil, has.revision == 0))
 	member("at", d.At.UTC().AppendFormat(nil, `"`+time.RFC3339Nano+`"`))
 	member("points", []byte(`{"last":`+strconv.FormatInt(latest, 10)+`,"step":`+
@@ -115,13 +112,21 @@ func (f *Feed) Answer(token string, d *Document) []byte {
 			member(s.Name, s.Value)
 		}
 	}
-	b.WriteString(`,"policies":[`)
-	comma := false
+	b = append(b, `,"policies":[`...)
+	begin := len(b)
 	for i := range d.Policies {
-		comma = f.writePolicy(&b, &d.Policies[i], has.revision, points[d.Policies[i].Name], comma) || comma
+		before := len(b)
+		if before > begin {
+			b = append(b, ',')
+		}
+		comma := len(b)
+		if b = f.appendPolicy(b, &d.Policies[i], has.revision, points[d.Policies[i].Name]); len(b) == comma {
+			b = b[:before]
+		}
 	}
-	b.WriteString("]}\n")
-	return b.Bytes()
+	b = append(b, "]}\n"...)
+	f.length = len(b)
+	return b
 }
 
 // update compares the parts with those of the last document. Where policies came, went or changed places, viewers get
@@ -158,29 +163,24 @@ func (f *Feed) keep(name part, value []byte) {
 	}
 }
 
-// writePolicy writes what is new of a policy, and reports whether something is.
-func (f *Feed) writePolicy(b *bytes.Buffer, p *Policy, revision int64, points []storepool.Point, comma bool) bool {
+// appendPolicy appends what is new of a policy; nothing if nothing is.
+func (f *Feed) appendPolicy(b []byte, p *Policy, revision int64, points []storepool.Point) []byte {
 	about := f.parts[part{"about", p.Name}].changed > revision
 	counts := f.parts[part{"counts", p.Name}].changed > revision
 	if !about && !counts && points == nil {
-		return false
+		return b
 	}
-	if comma {
-		b.WriteByte(',')
-	}
-	b.WriteString(`{"name":`)
-	writeText(b, p.Name)
+	b = appendText(append(b, `{"name":`...), p.Name)
 	if about {
-		b.WriteString(`,"about":`)
-		b.Write(p.About)
+		b = append(append(b, `,"about":`...), p.About...)
 	}
 	if counts {
-		b.WriteString(`,"counts":`)
-		b.Write(p.Counts)
+		b = append(append(b, `,"counts":`...), p.Counts...)
 	}
-	writePoints(b, points)
-	b.WriteByte('}')
-	return true
+	if points != nil {
+		b = appendPoints(append(b, `,"points":`...), points)
+	}
+	return append(b, '}')
 }
 
 // lists are the numbers of a point, by their names in the document.
@@ -195,39 +195,33 @@ var lists = []struct {
 	{"running", func(p *storepool.Point) uint32 { return p.Running }},
 }
 
-// writePoints writes the points of a policy, those of each kind together.
-func writePoints(b *bytes.Buffer, points []storepool.Point) {
-	if points == nil {
-		return
+// appendPoints appends the points of a policy, those of each kind together. A kind without a number above 0 is left out.
+func appendPoints(b []byte, points []storepool.Point) []byte {
+	var most storepool.Point
+	for i := range points {
+		most.Requests, most.Denied = max(most.Requests, points[i].Requests), max(most.Denied, points[i].Denied)
+		most.WouldBeDenied = max(most.WouldBeDenied, points[i].WouldBeDenied)
+		most.Waiting, most.Running = max(most.Waiting, points[i].Waiting), max(most.Running, points[i].Running)
 	}
-	b.WriteString(`,"points":{`)
-	first := true
+	b = append(b, '{')
 	for _, list := range lists {
-		var all uint32
-		for i := range points {
-			all |= list.of(&points[i])
-		}
-		if all == 0 {
+		if list.of(&most) == 0 {
 			continue
 		}
-		if !first {
-			b.WriteByte(',')
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
 		}
-		first = false
-		b.WriteString(`"` + list.name + `":[`)
+		b = append(append(append(b, '"'), list.name...), `":[`...)
 		for i := range points {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.Write(strconv.AppendUint(b.AvailableBuffer(), uint64(list.of(&points[i])), 10))
+			b = append(strconv.AppendUint(b, uint64(list.of(&points[i])), 10), ',')
 		}
-		b.WriteByte(']')
+		b[len(b)-1] = ']' // in place of the last comma
 	}
-	b.WriteByte('}')
+	return append(b, '}')
 }
 
-// writeText writes a JSON string. A text always has one.
-func writeText(b *bytes.Buffer, text string) {
-	encoded, _ := json.Marshal(text)
-	b.Write(encoded)
+// appendText appends a JSON string.
+func appendText(b []byte, text string) []byte {
+	encoded, _ := json.Marshal(text) // a text always has one
+	return append(b, encoded...)
 }

@@ -93,3 +93,21 @@ func TestFeed_Answer(t *testing.T) {
 	d.Points = fixed(3, nil)
 	assert.Equal(t, new(ask(t, f, last.Next, d)).text(), "full=true store=11 last=3; b \"b\" 22", "without a policy")
 }
+
+// BenchmarkFeed writes 2,000 policies with all their points.
+func BenchmarkFeed(b *testing.B) {
+	f, d := New(), &Document{}
+	points := map[string][]storepool.Point{}
+	for i := range 2000 {
+		name := fmt.Sprintf("policy%d", i)
+		d.Policies = append(d.Policies, Policy{name, json.RawMessage(`{"sentence":"` + strings.Repeat("x", 100) + `"}`), json.RawMessage(`1`)})
+		for j := range uint32(storepool.HistoryPoints) {
+			points[name] = append(points[name], storepool.Point{Requests: 1000 + j, Denied: j})
+		}
+	}
+	d.Points = fixed(storepool.HistoryPoints, points)
+	b.ReportAllocs()
+	for b.Loop() {
+		b.SetBytes(int64(len(f.Answer("", d))))
+	}
+}

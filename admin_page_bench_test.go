@@ -1,0 +1,73 @@
+package redisratelimit
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+)
+
+// BenchmarkPage answers viewers of a node with 2,000 policies, each of which has denied 200 keys: the first question, one
+// after which nothing but the store's time has changed, and one before which each policy has met requests. The points of
+// ten minutes are measured by BenchmarkFeed.
+func BenchmarkPage(b *testing.B) {
+	handler := strings.TrimPrefix(manyPolicies(2000, ""), "{")
+	loadServer(b, `,"redis_ratelimit":{"redis":{"url":"redis://`+redistest.Start(b).Addr+`"}}`, `{"handler":"redis_ratelimit",`+handler+",")
+	app := apps.newest()
+	meet := func() {
+		for _, p := range app.registered {
+			for _, o := range storepool.Outcomes[:4] {
+				p.counters.Count(o, limiter.SourceRedis)
+			}
+		}
+	}
+	for _, p := range app.registered {
+		for i := range 200 {
+			p.counters.Top.Add(fmt.Sprintf("203.0.113.%d", i))
+		}
+	}
+	serve := adminapi.Serve(http.MethodGet, toRunning((*App).servePage))
+	size := 0
+	ask := func(since string) (next string) {
+		w := httptest.NewRecorder()
+		assert.Must(b, serve(w, httptest.NewRequest(http.MethodGet, "/redis_ratelimit/page?since="+since, nil)))
+		var answer struct{ Next string }
+		size = w.Body.Len()
+		b.StopTimer()
+		assert.Must(b, json.Unmarshal(w.Body.Bytes(), &answer))
+		b.StartTimer()
+		return answer.Next
+	}
+	for _, bench := range []struct {
+		name     string
+		forgets  bool
+		requests bool
+	}{{"first", true, false}, {"unchanged", false, false}, {"changed", false, true}} {
+		b.Run(bench.name, func(b *testing.B) {
+			next := ask("")
+			b.ReportAllocs()
+			for b.Loop() {
+				if bench.requests {
+					b.StopTimer()
+					meet()
+					b.StartTimer()
+				}
+				if bench.forgets {
+					next = ""
+				}
+				next = ask(next)
+			}
+			b.ReportMetric(float64(size), "bytes")
+		})
+	}
+	assert.ErrorIf(b, app.registered["many0"].counters.Counts().Decisions[rule.Denied] == 0, "no requests")
+}
