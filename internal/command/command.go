@@ -71,6 +71,7 @@ endpoint:
   top        the keys that are denied most, on this node
   bans       the clients that are banned, on all nodes
   explain    the policies that a request would meet, and their decisions
+  page       all of this on a page that a browser refreshes each second
 
 'check' and 'replay' need no running Caddy. 'check' connects to the Redis of a
 configuration, and 'replay' plays access logs through a configuration.
@@ -108,7 +109,7 @@ func (h Host) setUp(cmd *cobra.Command) {
 	flags.Bool("json", false, "Print JSON instead of tables")
 	for _, sub := range []*cobra.Command{
 		policiesCommand(), stateCommand(), resetCommand(), overrideCommand(), overridesCommand(), topCommand(), bansCommand(),
-		explainCommand(), h.check(), h.replay(),
+		explainCommand(), pageCommand(), h.check(), h.replay(),
 	} {
 		if sub.Args == nil {
 			sub.Args = cobra.NoArgs

@@ -1,0 +1,53 @@
+"use strict";
+// What is written in words: numbers, times, and commands for a shell.
+
+const number = n => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
+const counted = (n, noun) => number(n) + " " + noun + (n === 1 ? "" : "s");
+
+// instant writes a time of the server: the day is left out if it is that of another.
+const instant = (text, now) => {
+	const at = new Date(text).toISOString();
+	const day = now && at.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? "" : at.slice(0, 10) + " ";
+	return day + at.slice(11, 19) + " UTC";
+};
+
+// span writes a time span in seconds, in its two largest units.
+const span = seconds => {
+	let rest = Math.max(0, Math.round(seconds));
+	const parts = [];
+	for (const [length, unit] of [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) {
+		const n = Math.floor(rest / length);
+		rest -= n * length;
+		if (n > 0) parts.push(n + " " + unit);
+	}
+	return parts.slice(0, 2).join(" ") || "0 s";
+};
+const between = (from, to) => (new Date(to) - new Date(from)) / 1000;
+const milliseconds = seconds => (seconds * 1000).toFixed(2) + " ms";
+
+// quoted writes a text as one word of a POSIX shell.
+const quoted = text => /^[\w@%+=:,.\/-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
+
+// command writes a command of this module with its options: a text, or true for an option without one.
+const command = (name, options) => {
+	const words = [document.body.dataset.command, name];
+	for (const [option, value] of Object.entries(options)) {
+		words.push("--" + option);
+		if (value !== true) words.push(quoted(value));
+	}
+	return words.join(" ") + document.body.dataset.flags;
+};
+
+// target is the options that name whose an override is.
+const target = entry => {
+	if (entry.range) return {policy: entry.policy, range: entry.range};
+	return entry.all ? {policy: entry.policy, all: true} : {policy: entry.policy, key: entry.key};
+};
+const removal = entry => command("override", {...target(entry), remove: true});
+
+// effect says what an override does.
+const effect = entry => {
+	if (entry.block) return "blocked";
+	if (entry.exempt) return "exempt";
+	return "limit " + number(entry.limit) + (entry.burst ? ", burst " + number(entry.burst) : "");
+};
