@@ -1,17 +1,12 @@
 package requests
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/net/websocket"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -77,12 +72,12 @@ func TestChallenge_tree(t *testing.T) {
 		w.Header().Set("Content-Security-Policy", page.Header.Get("Content-Security-Policy"))
 		_, _ = w.Write([]byte(strings.Replace(page.Body, `content="3;`, `content="3000;`, 1))) // it stays until it was read
 	})
-	ask := devTools(t, caddytest.Browser{Kind: caddytest.Chromium, Scripts: true, Cookies: true}.Open(t, "about:blank"))
+	tab := caddytest.OpenTab(t)
 	for path, sentence := range map[string]string{
 		"/de": "Diese Seite öffnet sich in wenigen Sekunden von selbst, wenn Cookies erlaubt sind.",
 		"/fr": "Autorisez les cookies, puis ouvrez cette page à nouveau.",
 	} {
-		ask("Page.navigate", map[string]any{"url": site + path}, &struct{}{})
+		tab.Open(t, site+path)
 		var tree struct {
 			Nodes []struct {
 				Ignored    bool
@@ -91,7 +86,7 @@ func TestChallenge_tree(t *testing.T) {
 		}
 		var found []string // roles and names
 		assert.Retry(t, "the page is read", func() (again bool, seen any) {
-			ask("Accessibility.getFullAXTree", nil, &tree)
+			tab.Ask(t, "Accessibility.getFullAXTree", nil, &tree)
 			found = nil
 			for _, node := range tree.Nodes {
 				if role := node.Role.Value; !node.Ignored && (role == "RootWebArea" || role == "link" || role == "StaticText" || role == "heading" || role == "image") {
@@ -102,56 +97,6 @@ func TestChallenge_tree(t *testing.T) {
 		})
 		want := []string{"RootWebArea: " + sentence, "link: " + sentence, "StaticText: " + sentence}
 		assert.Equal(t, strings.Join(found, "\n"), strings.Join(want, "\n"), "the tree of %s", path)
-		var language struct{ Result struct{ Value string } }
-		ask("Runtime.evaluate", map[string]any{"expression": "document.documentElement.lang"}, &language)
-		assert.Equal(t, "/"+language.Result.Value, path, "the language")
-	}
-}
-
-// devTools connects to the page of a Chromium by its profile, and returns a function that has it answer a question.
-func devTools(t *testing.T, profile string) (ask func(method string, params map[string]any, result any)) {
-	t.Helper()
-	var targets []struct{ Type, WebSocketDebuggerURL string }
-	assert.WaitFor(t, "the browser has a page", func() error {
-		text, err := os.ReadFile(filepath.Join(profile, "DevToolsActivePort"))
-		if err != nil {
-			return err
-		}
-		port, _, _ := strings.Cut(string(text), "\n")
-		response, err := http.DefaultClient.Do(caddytest.GetRequest(t.Context(), t, "http://127.0.0.1:"+port+"/json/list"))
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if err := json.NewDecoder(response.Body).Decode(&targets); err != nil {
-			return err
-		}
-		for _, target := range targets {
-			if target.Type == "page" {
-				targets[0] = target
-				return nil
-			}
-		}
-		return fmt.Errorf("it has %v", targets)
-	})
-	conn, err := websocket.Dial(targets[0].WebSocketDebuggerURL, "", "http://127.0.0.1")
-	assert.Must(t, err)
-	t.Cleanup(func() { _ = conn.Close() }) // the test is over
-	id := 0
-	return func(method string, params map[string]any, result any) {
-		t.Helper()
-		id++
-		assert.Must(t, websocket.JSON.Send(conn, map[string]any{"id": id, "method": method, "params": params}))
-		for {
-			var answer struct {
-				ID     int
-				Result json.RawMessage
-			}
-			assert.Must(t, websocket.JSON.Receive(conn, &answer))
-			if answer.ID == id {
-				assert.Must(t, json.Unmarshal(answer.Result, result))
-				return
-			}
-		}
+		assert.Equal(t, "/"+tab.Eval(t, "document.documentElement.lang"), path, "the language")
 	}
 }

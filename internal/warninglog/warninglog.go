@@ -45,7 +45,7 @@ func (l *Log) Watch(logger *zap.Logger) *zap.Logger {
 func (l *Log) List() []Warning {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := slices.Clone(l.kept)
+	list := append([]Warning{}, l.kept...) // not nil, which JSON writes as null
 	slices.Reverse(list)
 	return list
 }

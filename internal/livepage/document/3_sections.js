@@ -31,12 +31,13 @@ const measures = [
 	{name: "requests", count: c => c.met, all: p => number(sum(p)) + " in 10 min"},
 	{name: "denied", count: c => c.denied, all: p => number(sum(p)) + " in 10 min"},
 	{name: "would_be_denied", title: "would be denied", count: c => c.would_be_denied, all: p => number(sum(p)) + " in 10 min"},
-	{name: "waiting", count: c => c.waiting, all: p => "at most " + number(Math.max(...p)) + " in 10 min"},
-	{name: "running", count: c => c.running, all: p => "at most " + number(Math.max(...p)) + " in 10 min"},
+	{name: "waiting", count: c => c.waiting, all: p => "max " + number(Math.max(...p)) + " in 10 min"},
+	{name: "running", count: c => c.running, all: p => "max " + number(Math.max(...p)) + " in 10 min"},
 ];
 
 const makePolicy = policy => {
-	const parts = {row: element("li"), about: element("p", "faint"), mark: element("p"), measures: new Map(), more: element("details", "", element("summary", "", "Options and handlers"), element("ul"))};
+	const parts = {row: element("li", "policy"), about: element("p", "faint"), mark: element("p"), measures: new Map(),
+		more: element("details", "", element("summary", "", "Options and handlers"), element("ul"))};
 	const list = element("dl", "measures");
 	for (const m of measures) {
 		const value = element("span", "number"), all = element("span", "faint"), svg = curve();
@@ -44,7 +45,7 @@ const makePolicy = policy => {
 		parts.measures.set(m.name, {value, all, svg, box});
 		list.append(box);
 	}
-	parts.row.append(element("h3", "", policy.name), parts.about, parts.mark, list, parts.more);
+	parts.row.append(element("div", "", element("h3", "", policy.name), parts.about, parts.mark, parts.more), list);
 	return parts;
 };
 
@@ -53,7 +54,7 @@ const updatePolicy = (parts, policy) => {
 	parts.shown = policy.version;
 	setText(parts.about, policy.about.sentence);
 	const c = policy.counts, marks = [];
-	if (c.met === 0) marks.push("! never met: no request has come here since this node started");
+	if (c.met === 0) marks.push("! never met since this node started");
 	if (c.failed_open > 0) marks.push(counted(c.failed_open, "request") + " let through without a decision");
 	if (c.failed_closed > 0) marks.push(counted(c.failed_closed, "request") + " refused without a decision");
 	if (c.override) marks.push("override for all: " + effect(c.override));
