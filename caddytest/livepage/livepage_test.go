@@ -2,7 +2,9 @@
 package livepage
 
 import (
+	"net/http"
 	"net/url"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -26,21 +28,65 @@ func opened(t *testing.T, n *caddytest.Node) (*caddytest.Tab, *caddytest.LivePag
 	return tab, page
 }
 
-// TestPage follows a node through denials, a ban, an outage, a reload and its end.
+// TestPage follows a node through denials, a ban, an override, an outage, a reload and its end, and then the page's own.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis redis://"+server.Addr+"\n}", site))
-	tab, _ := opened(t, n)
+	global := "redis_ratelimit {\nredis redis://" + server.Addr + "\n}"
+	n := caddytest.Start(t, caddytest.Config(global, site))
+	tab, page := opened(t, n)
 	tab.WaitForText(t, "#store", "Redis decides since ")
 	tab.WaitForText(t, "#policies", "login", "2 requests per day", "never met")
 	tab.WaitForText(t, "#top-about", "no key was denied")
 	for range 6 {
 		n.Get(t, "/login?k=a")
 	}
-	tab.WaitForText(t, "#policies", "6", "denied4")
+	tab.WaitForText(t, "#policies .requests .number", "6")
+	tab.WaitForText(t, "#policies .denied .number", "4")
 	tab.WaitForText(t, "#top", "a of login", "banned, for ")
 	tab.WaitForText(t, "#bans", "59 min", "a of login", "1 offense")
+
+	n.Override(t, http.StatusOK, `{"policy":"login","key":"b","block":true,"note":"<i>why</i>"}`)
+	tab.WaitForText(t, "#overrides", "blocked b of login", "<i>why</i>")
+	n.Get(t, "/login?k=b")
+	tab.WaitForText(t, "#top", "blocked by an override")
+
+	server.Kill()
+	tab.WaitForText(t, "#store", "Redis does not decide since ", "Handlers do local")
+	tab.WaitForText(t, "#warnings", "cannot be read from redis", "error: ")
+	tab.WaitForText(t, "#policies", "login", "2 requests per day")
+	server.Run(t)
+	tab.WaitForText(t, "#store", "Redis decides since ")
+
+	n.Reload(t, caddytest.Config(global, strings.Replace(site, "policy never", "policy later", 1)))
+	const names = "[...document.querySelectorAll('#policies h3')].map(h => h.textContent)"
+	tab.WaitForValue(t, names, "later,login")
+	n.Reload(t, caddytest.Config("", "respond ok"))
+	tab.WaitForText(t, "#trouble", "the running configuration has no redis_ratelimit")
+	n.Reload(t, caddytest.Config(global, site))
+	tab.WaitForValue(t, "document.querySelector('#trouble').hidden", "true")
+	tab.WaitForValue(t, names, "login,never")
+
+	n.Stop(t)
+	tab.WaitForText(t, "#trouble", "no Caddy answers at the admin address")
+	tab.WaitForText(t, "#policies", "login", "2 requests per day")
+	assert.Equal(t, page.Stop(t), 0, "the exit code after Ctrl-C")
+	tab.WaitForText(t, "#trouble", "The command that serves this page does not answer.")
+}
+
+// TestPage_points waits until a policy has its first point, in both of two tabs that know nothing of one another.
+func TestPage_points(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", site))
+	first, _ := opened(t, n)
+	second, _ := opened(t, n)
+	n.GetTimes(t, 5, "/login?k=a")
+	for _, tab := range []*caddytest.Tab{first, second} {
+		tab.WaitForText(t, "#policies .requests", "5 in 10 min")
+		tab.WaitForText(t, "#policies .denied", "3 in 10 min")
+		label := tab.Eval(t, "document.querySelector('#policies .requests svg').getAttribute('aria-label')")
+		assert.ErrorIf(t, !strings.HasPrefix(label, "requests: 5 in 10 min, "), "the curve is called %q", label)
+	}
 }
 
 // markup is a key that would do something if a page took it for HTML, and something else in a shell that is not careful.
@@ -51,9 +97,25 @@ func TestPage_keys(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config("", site))
 	tab, _ := opened(t, n)
-	for range 3 {
-		n.Get(t, "/login?k="+url.QueryEscape(markup))
+	for _, key := range []string{markup, "-x", "--all"} {
+		for range 3 {
+			n.Get(t, "/login?k="+url.QueryEscape(key))
+		}
 	}
-	tab.WaitForText(t, "#top", `<img src=x onerror="document.title='run'"> 'a' $(id) \\ `+"`id` "+`\xe2\x80\xae\x00`)
+	tab.WaitForText(t, "#top", `<img src=x onerror="document.title='run'"> 'a' $(id) \\ `+"`id` "+`\xe2\x80\xae\x00`, "-x of login", "--all of login")
 	assert.Equal(t, tab.Eval(t, "document.title+document.images.length"), "Rate limits0", "the title and the pictures")
+	commands := strings.Split(tab.Eval(t, `[...document.querySelectorAll("#top .command")].map(c => c.textContent + "\n").join("")`), "Copy\n")
+	assert.Equal(t, len(commands), 10, "commands, three for each key, and what follows the last")
+	for _, line := range commands[:9] {
+		_, command, _ := strings.Cut(line, ":")
+		shell := exec.Command("sh", "-c", strings.Replace(command, "caddy", `"$CADDY"`, 1))
+		shell.Env = caddytest.Environment(t, "CADDY="+caddytest.Binary(t))
+		output, err := shell.CombinedOutput()
+		assert.ErrorIf(t, err != nil, "%s: %v\n%s", line, err, output)
+	}
+	overrides := caddytest.ParseJSON[struct {
+		Overrides []struct{ Key string }
+	}](t, n.Ask(t, http.MethodGet, "overrides", ""))
+	assert.Equal(t, len(overrides.Overrides), 3, "keys that the commands have blocked")
+	tab.WaitForText(t, "#overrides", `$(id) \\`)
 }

@@ -57,6 +57,13 @@ func OpenTab(t testing.TB) *Tab {
 // Ask has the browser answer a question of the Chrome DevTools Protocol.
 func (b *Tab) Ask(t testing.TB, method string, params map[string]any, result any) {
 	t.Helper()
+	failed := b.try(t, method, params, result)
+	assert.FatalIf(t, failed != "", "%s: %s", method, failed)
+}
+
+// try asks as [Tab.Ask] does, and returns what failed.
+func (b *Tab) try(t testing.TB, method string, params map[string]any, result any) (failed string) {
+	t.Helper()
 	b.last++
 	assert.Must(t, websocket.JSON.Send(b.conn, map[string]any{"id": b.last, "method": method, "params": params}))
 	for {
@@ -69,9 +76,11 @@ func (b *Tab) Ask(t testing.TB, method string, params map[string]any, result any
 		if answer.ID != b.last {
 			continue // an event
 		}
-		assert.FatalIf(t, answer.Error != nil, "%s: %s", method, answer.Error)
+		if answer.Error != nil {
+			return string(answer.Error)
+		}
 		assert.Must(t, json.Unmarshal(answer.Result, result))
-		return
+		return ""
 	}
 }
 
@@ -81,16 +90,20 @@ func (b *Tab) Open(t testing.TB, url string) {
 	b.Ask(t, "Page.navigate", map[string]any{"url": url}, &struct{}{})
 }
 
-// Eval returns what a script in the page yields as text. It waits for a promise.
+// Eval returns what a script in the page yields as text, or "error: " and why it fails, as while another page is opened.
+// It waits for a promise.
 func (b *Tab) Eval(t testing.TB, expression string) string {
 	t.Helper()
 	var found struct {
 		Result           struct{ Value any }
 		ExceptionDetails json.RawMessage
 	}
-	b.Ask(t, "Runtime.evaluate", map[string]any{
+	failed := b.try(t, "Runtime.evaluate", map[string]any{
 		"expression": "Promise.resolve(" + expression + ").then(String)", "awaitPromise": true, "returnByValue": true,
 	}, &found)
+	if failed != "" {
+		return "error: " + failed
+	}
 	if found.ExceptionDetails != nil {
 		return "error: " + string(found.ExceptionDetails)
 	}
@@ -106,5 +119,14 @@ func (b *Tab) WaitForText(t testing.TB, selector string, texts ...string) {
 			again = again || !strings.Contains(text, part)
 		}
 		return again, text
+	})
+}
+
+// WaitForValue waits until a script in the page yields a text.
+func (b *Tab) WaitForValue(t testing.TB, expression, want string) {
+	t.Helper()
+	assert.Retry(t, expression+" is "+want, func() (again bool, seen any) {
+		text := b.Eval(t, expression)
+		return text != want, text
 	})
 }
