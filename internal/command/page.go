@@ -110,13 +110,14 @@ func listenHere(address string) (net.Listener, error) {
 }
 
 // shellFlags are the flags that name the admin endpoint, as another command takes them from a shell.
-func (i *invocation) shellFlags() (flags string) {
+func (i *invocation) shellFlags() string {
+	var flags strings.Builder
 	for _, name := range []string{"address", "config", "adapter"} {
 		if value := i.flag(name); value != "" {
-			flags += " --" + name + " '" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+			flags.WriteString(" --" + name + " '" + strings.ReplaceAll(value, "'", `'\''`) + "'")
 		}
 	}
-	return flags
+	return flags.String()
 }
 
 // askPage asks the admin endpoint for what is new to a viewer.

@@ -21,18 +21,18 @@ type document struct{ text, policy string }
 // newDocument puts the page together. The command and its flags stand in the commands that the page shows.
 func newDocument(command, flags string) document {
 	style := read("document/page.css")
-	scripts, hashes := "", ""
+	var scripts, hashes strings.Builder
 	names, _ := fs.Glob(files, "document/*.js") // the pattern is a good one
 	for _, name := range names {
 		script := read(name)
-		scripts += "<script>" + script + "</script>\n"
-		hashes += " " + hash(script)
+		scripts.WriteString("<script>" + script + "</script>\n")
+		hashes.WriteString(" " + hash(script))
 	}
 	text := strings.NewReplacer(
-		"{{.Style}}", "<style>"+style+"</style>", "{{.Scripts}}", scripts,
+		"{{.Style}}", "<style>"+style+"</style>", "{{.Scripts}}", scripts.String(),
 		"{{.Command}}", html.EscapeString(command), "{{.Flags}}", html.EscapeString(flags),
 	).Replace(read("document/page.html"))
-	return document{text, "default-src 'none'; script-src" + hashes + "; style-src " + hash(style) + "; connect-src 'self'; " +
+	return document{text, "default-src 'none'; script-src" + hashes.String() + "; style-src " + hash(style) + "; connect-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"}
 }
 

@@ -41,8 +41,7 @@ func encoded(t testing.TB, value any) json.RawMessage {
 func sample(t testing.TB) *pagefeed.Document {
 	t.Helper()
 	ago := func(d time.Duration) *time.Time { return new(noon.Add(-d)) }
-	later := func(d time.Duration) time.Time { return noon.Add(d) }
-	banned := later(14*time.Minute + 48*time.Second)
+	banned := noon.Add(14*time.Minute + 48*time.Second)
 	d := &pagefeed.Document{At: noon}
 	for _, s := range []struct {
 		name  string
@@ -59,7 +58,7 @@ func sample(t testing.TB) *pagefeed.Document {
 		}}},
 		{"bans", adminapi.PageBans{Complete: true, Total: 1, Bans: []adminapi.PageBan{{Policy: "login", Key: "198.51.100.66", Until: banned, Offenses: 1}}}},
 		{"overrides", adminapi.PageOverrides{Total: 1, Overrides: []adminapi.OverrideEntry{
-			{Policy: "api", Key: new("203.0.113.7"), Limit: 3000, Until: new(later(2 * time.Hour)), Note: "import of June"},
+			{Policy: "api", Key: new("203.0.113.7"), Limit: 3000, Until: new(noon.Add(2 * time.Hour)), Note: "import of June"},
 		}}},
 		{"warnings", adminapi.PageWarnings{warninglog.Warning{
 			First: *ago(26*time.Hour + 14*time.Minute), Last: *ago(26*time.Hour + 14*time.Minute), Times: 1,
@@ -119,6 +118,7 @@ func serveSample(t *testing.T, document func() *pagefeed.Document) (address stri
 func setScreen(t *testing.T, tab *caddytest.Tab, width, height int, scheme string) {
 	t.Helper()
 	tab.Ask(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, &struct{}{})
+	tab.Ask(t, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true}, &struct{}{})
 	tab.Ask(t, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, &struct{}{})
 }
 
@@ -158,7 +158,6 @@ func TestPictures(t *testing.T) {
 	assert.Must(t, os.WriteFile(golden, text, 0o600))
 	for _, scheme := range []string{"light", "dark"} {
 		setScreen(t, tab, 840, 1040, scheme)
-		tab.Ask(t, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true}, &struct{}{})
 		var shot struct{ Data string }
 		tab.Ask(t, "Page.captureScreenshot", map[string]any{"format": "png", "clip": map[string]any{"x": 0, "y": 0, "width": 840, "height": 1030, "scale": 1}}, &shot)
 		picture := small(t, assert.NoError(base64.StdEncoding.DecodeString(shot.Data))(t))

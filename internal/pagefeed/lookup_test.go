@@ -19,7 +19,7 @@ func TestLookup_Get(t *testing.T) {
 		look := func(takes time.Duration) func() int {
 			return func() int {
 				assert.ErrorIf(t, under.Add(1) > 1, "two are looked up at once")
-				time.Sleep(takes)
+				<-time.After(takes)
 				under.Add(-1)
 				return int(looks.Add(1))
 			}
@@ -31,14 +31,14 @@ func TestLookup_Get(t *testing.T) {
 		}
 		assert.Equal(t, get("a", 10*time.Millisecond), "1 true 10ms", "the first")
 		assert.Equal(t, get("a", 0), "1 true 0s", "at once again")
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		assert.Equal(t, get("a", 10*time.Second), "1 true 100ms", "a long one begins")
 		assert.Equal(t, get("a", 0), "1 true 100ms", "it is under way")
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		assert.Equal(t, get("a", 0), "2 true 0s", "it has ended")
-		time.Sleep(180 * time.Second)
+		<-time.After(180 * time.Second)
 		assert.Equal(t, get("a", 0), "2 true 0s", "it took ten seconds, so that the next comes after 200")
-		time.Sleep(20 * time.Second)
+		<-time.After(20 * time.Second)
 		assert.Equal(t, get("a", 0), "3 true 0s", "the next")
 	})
 }
@@ -48,18 +48,18 @@ func TestLookup_owner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := Lookup[string]{Every: time.Second, Patience: 100 * time.Millisecond}
 		slow := func() string {
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			return "slow"
 		}
 		_, found := l.Get("a", slow)
 		assert.ErrorIf(t, found, "an answer before there is one")
 		answer, found := l.Get("b", func() string { return "b" })
 		assert.ErrorIf(t, !found || answer != "b", "another owner gets %q", answer)
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		answer, _ = l.Get("b", slow)
 		assert.Equal(t, answer, "b", "the answer after that of the first owner")
 		_, found = l.Get("a", slow)
 		assert.ErrorIf(t, found, "the first owner gets an answer to another")
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 	})
 }

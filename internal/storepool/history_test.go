@@ -22,7 +22,7 @@ type sampled struct {
 func newSampled(t testing.TB) *sampled {
 	s := &sampled{at: time.Now()}
 	s.Names = New(func() map[string]bool { return nil }, func() time.Time { return s.at })
-	s.Names.Gauges = func() Gauges { return s.gauges }
+	s.Gauges = func() Gauges { return s.gauges }
 	t.Cleanup(s.End)
 	return s
 }
