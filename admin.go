@@ -40,7 +40,7 @@ func (adminRoutes) CaddyModule() caddy.ModuleInfo {
 // Routes returns the routes of the API.
 func (adminRoutes) Routes() []caddy.AdminRoute {
 	const base = "/" + appName + "/"
-	return []caddy.AdminRoute{
+	routes := []caddy.AdminRoute{
 		{Pattern: base + "policies", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).servePolicies))},
 		{Pattern: base + "state", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveState))},
 		{Pattern: base + "reset", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveReset))},
@@ -48,13 +48,22 @@ func (adminRoutes) Routes() []caddy.AdminRoute {
 		{Pattern: base + "override", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveOverride))},
 		{Pattern: base + "overrides", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveOverrides))},
 		{Pattern: base + "bans", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveBans))},
-		{Pattern: base + "page", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).servePage))},
 		{Pattern: base + "explain", Handler: adminapi.ServeWithData(http.MethodPost, toRunning((*App).serveExplain))},
 	}
+	for name, answer := range adminAnswers {
+		routes = append(routes, caddy.AdminRoute{Pattern: base + name, Handler: adminapi.Serve(http.MethodGet, toRunning(answer))})
+	}
+	return routes
 }
 
+// adminAnswers are answers to GET besides, by the ends of their paths. Files that nothing else needs add theirs.
+var adminAnswers = map[string]appAnswer{}
+
+// appAnswer answers a question by the running app and its stores.
+type appAnswer = func(a *App, r *http.Request, stores *storepool.Stores) (any, bool, error)
+
 // toRunning passes a question to the running app, with its stores, which stay open meanwhile.
-func toRunning(ask func(a *App, r *http.Request, stores *storepool.Stores) (any, bool, error)) adminapi.Answer {
+func toRunning(ask appAnswer) adminapi.Answer {
 	return func(r *http.Request) (any, bool, error) {
 		app := apps.newest()
 		if app == nil {

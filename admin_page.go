@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
+	"weak"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
@@ -38,6 +40,10 @@ type livePage struct {
 	bans      pagefeed.Lookup[adminapi.PageBans]
 	top       pagefeed.Lookup[adminapi.PageTop]
 	overrides pagefeed.Lookup[adminapi.PageOverrides]
+
+	// policies are the descriptions of a configuration by name, which stay the same. They are made once they are asked for,
+	// since the routes are complete then.
+	policies pagefeed.Lookup[map[string]json.RawMessage]
 }
 
 // lookEvery is less than the second after which a viewer asks again.
@@ -49,14 +55,15 @@ var page = livePage{
 	bans:      pagefeed.Lookup[adminapi.PageBans]{Every: 10 * time.Second, Patience: 150 * time.Millisecond}, // scans all keys
 	top:       pagefeed.Lookup[adminapi.PageTop]{Every: lookEvery, Patience: 150 * time.Millisecond},
 	overrides: pagefeed.Lookup[adminapi.PageOverrides]{Every: lookEvery, Patience: 150 * time.Millisecond},
+	policies:  pagefeed.Lookup[map[string]json.RawMessage]{Every: math.MaxInt64, Patience: 10 * time.Second},
 }
 
-// pageTexts is the policies of a configuration as the page shows them, by name. They are described once they are asked
-// for, since the routes are complete then.
-type pageTexts struct {
-	once     sync.Once
-	policies map[string]json.RawMessage
+func init() {
+	adminAnswers["page"] = (*App).servePage
 }
+
+// keptBy names the owner of what is looked up, which may be freed meanwhile.
+func keptBy[T any](owner *T) weak.Pointer[T] { return weak.Make(owner) }
 
 // servePage answers with the document of the live page, or with what is new of it.
 func (a *App) servePage(r *http.Request, stores *storepool.Stores) (any, bool, error) {
@@ -71,9 +78,9 @@ func (a *App) servePage(r *http.Request, stores *storepool.Stores) (any, bool, e
 		document.Sections = append(document.Sections, pagefeed.Section{Name: name, Value: text})
 		return err
 	}
-	top, topKnown := page.top.Get(a, withStores(a, a.pageTop))
-	bans, bansKnown := page.bans.Get(stores.Redis, withStores(a, pageBansOf))
-	applied, appliedKnown := page.overrides.Get(a.overrides, withStores(a, pageOverridesOf))
+	top, topKnown := page.top.Get(keptBy(a), withStores(a, a.pageTop))
+	bans, bansKnown := page.bans.Get(keptBy(stores.Redis), withStores(a, pageBansOf))
+	applied, appliedKnown := page.overrides.Get(keptBy(a.overrides), withStores(a, pageOverridesOf))
 	err := cmp.Or(
 		section("node", node, true), section("store", a.pageStore(stores), true), section("top", top, topKnown),
 		section("bans", bans, bansKnown), section("overrides", applied, appliedKnown),
@@ -103,7 +110,7 @@ func (a *App) pageStore(stores *storepool.Stores) adminapi.StoreReport {
 	if stores.Redis == nil {
 		return report
 	}
-	probed, found := page.store.Get(stores.Redis, withStores(a, func(stores *storepool.Stores) (r adminapi.StoreReport) {
+	probed, found := page.store.Get(keptBy(stores.Redis), withStores(a, func(stores *storepool.Stores) (r adminapi.StoreReport) {
 		ctx, cancel := context.WithTimeout(context.Background(), dial.ConnectBudget)
 		defer cancel()
 		a.probe(ctx, stores, &r)
@@ -119,10 +126,13 @@ func (a *App) pageStore(stores *storepool.Stores) adminapi.StoreReport {
 
 // pagePolicies describes the policies, with what they have met, by their names.
 func (a *App) pagePolicies(stores *storepool.Stores) ([]pagefeed.Policy, error) {
-	a.pageTexts.once.Do(func() { a.pageTexts.policies = a.describeForPage() })
+	described, known := page.policies.Get(keptBy(a), a.describeForPage)
+	if !known {
+		return nil, errors.New("describing the policies takes long; ask again")
+	}
 	gauges := stores.Memory.Names.Gauges()
-	rows := make([]pagefeed.Policy, 0, len(a.pageTexts.policies))
-	for _, name := range slices.Sorted(maps.Keys(a.pageTexts.policies)) {
+	rows := make([]pagefeed.Policy, 0, len(described))
+	for _, name := range slices.Sorted(maps.Keys(described)) {
 		registered := a.registered[name]
 		counts := registered.counters.Counts()
 		row := adminapi.PageCounts{CountsReport: countsReport(&counts)}
@@ -138,7 +148,7 @@ func (a *App) pagePolicies(stores *storepool.Stores) ([]pagefeed.Policy, error) 
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, pagefeed.Policy{Name: name, About: a.pageTexts.policies[name], Counts: text})
+		rows = append(rows, pagefeed.Policy{Name: name, About: described[name], Counts: text})
 	}
 	return rows, nil
 }

@@ -82,7 +82,6 @@ type App struct {
 	released   bool             // the stores
 	logger     *zap.Logger
 
-	pageTexts      *pageTexts              // for the live page
 	errorRoutes    *routetrace.ErrorRoutes // of those that its handlers stand in
 	missingAddress *sync.Once              // warns of requests without a client's address
 	unbelieved     *sync.Once              // warns of clients' addresses that are not believed
@@ -142,7 +141,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger, a.errorRoutes = ctx, ctx.Logger(), new(routetrace.ErrorRoutes)
-	a.missingAddress, a.unbelieved, a.pageTexts = new(sync.Once), new(sync.Once), new(pageTexts)
+	a.missingAddress, a.unbelieved = new(sync.Once), new(sync.Once)
 	a.registered, a.rules, a.elsewhere = registeredPolicies{}, nil, placeholderNames{}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)

@@ -33,6 +33,10 @@ var pool = storepool.NewPool(func() *storepool.Stores {
 	Outage: tellOutage, Recovery: tellRecovery,
 }, process.Held)
 
+func init() {
+	pool.Gauges = pool.GaugesNow
+}
+
 // defaultMaxBodies is how many bytes of bodies a process holds if no configuration says so.
 const defaultMaxBodies = 128 << 20
 

@@ -1,6 +1,8 @@
 package storepool
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -80,4 +82,44 @@ func (c *Counts) Met() int64 {
 // Counted counts the requests that passed, less those that count_if did not count.
 func (c *Counts) Counted() int64 {
 	return max(0, c.Decisions[rule.Allowed]+c.Decisions[rule.DryAllowed]-c.NotMatched)
+}
+
+// totals returns what the policy has met.
+func (p *Policy) totals() (t totals) {
+	t.requests = p.deniedByOthers.Load()
+	p.eachDecision(func(o rule.Outcome, requests int64) {
+		t.requests += requests
+		switch o {
+		case rule.Denied:
+			t.denied += requests
+		case rule.DryDenied:
+			t.wouldBeDenied += requests
+		}
+	})
+	return t
+}
+
+// readings returns what the policies have met, for their history.
+func (n *Names) readings() []reading {
+	gauges := n.Gauges()
+	n.mu.Lock()
+	policies := slices.Collect(maps.Values(n.known))
+	n.mu.Unlock()
+	list := make([]reading, 0, len(policies))
+	for _, p := range policies {
+		list = append(list, reading{&p.track, p.totals(), gauges.Running[p.name], gauges.Waiting[p.name]})
+	}
+	return list
+}
+
+// Points returns the number of the last point, and the points behind a number, the oldest first. Each policy has equally
+// many: at most [HistoryPoints]. A policy whose points are all empty is missing.
+func (n *Names) Points(behind int64) (latest int64, of map[string][]Point) {
+	n.mu.Lock()
+	tracks := make(map[string]*track, len(n.known))
+	for name, p := range n.known {
+		tracks[name] = &p.track
+	}
+	n.mu.Unlock()
+	return n.history.behind(behind, tracks)
 }

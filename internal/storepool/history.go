@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 const (
@@ -32,101 +31,88 @@ type Gauges struct{ Running, Waiting map[string]int64 }
 // alike. They are differences of the counters that requests pay for anyway, which a timer reads.
 type history struct {
 	began  time.Time
-	timer  clock.Task // it is set while there are names
+	now    func() time.Time
+	read   func() []reading // of all policies
+	timer  clock.Task       // it is set while there are policies
 	mu     sync.Mutex
 	latest int64 // number of the last point; 0 before the first
 }
 
-// points are those of one policy, by their numbers modulo [HistoryPoints]. A policy has none before its first request.
-type points struct {
-	ring   [HistoryPoints]Point
-	totals totals // at the end of the last one
+// track is the points of one policy, by their numbers modulo [HistoryPoints], and its totals at the end of the last one.
+// The lock of the history guards it.
+type track struct {
+	ring   *[HistoryPoints]Point // nil: it has met nothing
+	totals totals
 }
 
 // totals counts the requests that a policy has met.
 type totals struct{ requests, denied, wouldBeDenied int64 }
 
-// totals returns what the policy has met.
-func (p *Policy) totals() (t totals) {
-	t.requests = p.deniedByOthers.Load()
-	p.eachDecision(func(o rule.Outcome, requests int64) {
-		t.requests += requests
-		switch o {
-		case rule.Denied:
-			t.denied += requests
-		case rule.DryDenied:
-			t.wouldBeDenied += requests
-		}
-	})
-	return t
+// reading is what a policy has met in all, and what runs and waits now.
+type reading struct {
+	of               *track
+	totals           totals
+	running, waiting int64
 }
 
-// untilNext returns the time until the next point is due.
-func (h *history) untilNext(now time.Time) time.Duration {
-	return HistoryStep - now.Sub(h.began)%HistoryStep
+// start sets the timer. A policy is there.
+func (h *history) start() {
+	if h.timer.Run == nil {
+		h.timer.Run = h.sample
+	}
+	h.timer.Start(HistoryStep - h.now().Sub(h.began)%HistoryStep)
 }
 
 // sample adds the point that is due to each policy. Where the timer was late, the points before are empty.
-func (n *Names) sample() {
-	gauges := n.Gauges()
-	n.mu.Lock()
-	policies := make([]*Policy, 0, len(n.known))
-	for _, p := range n.known {
-		policies = append(policies, p)
-	}
-	n.mu.Unlock()
-	now := n.now()
-	n.history.mu.Lock()
-	defer n.history.mu.Unlock()
-	if due := int64(now.Sub(n.history.began) / HistoryStep); due > n.history.latest {
-		for _, p := range policies {
-			p.addPoint(n.history.latest, due, gauges)
+func (h *history) sample() {
+	readings := h.read()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if due := int64(h.now().Sub(h.began) / HistoryStep); due > h.latest {
+		for i := range readings {
+			readings[i].add(h.latest, due)
 		}
-		n.history.latest = due
+		h.latest = due
 	}
-	if len(policies) > 0 {
-		n.history.timer.Start(n.history.untilNext(now))
+	if len(readings) > 0 {
+		h.start()
 	}
 }
 
-// addPoint adds the point of a number behind the latest. The lock of the history is held.
-func (p *Policy) addPoint(latest, number int64, gauges Gauges) {
-	t, running, waiting := p.totals(), gauges.Running[p.name], gauges.Waiting[p.name]
-	if p.points == nil {
-		if t == (totals{}) && running == 0 && waiting == 0 {
+// add adds the point of a number behind the latest.
+func (r *reading) add(latest, number int64) {
+	t := r.of
+	if t.ring == nil {
+		if r.totals == (totals{}) && r.running == 0 && r.waiting == 0 {
 			return
 		}
-		p.points = new(points)
+		t.ring = new([HistoryPoints]Point)
 	}
 	for missed := max(latest+1, number-HistoryPoints); missed < number; missed++ {
-		p.points.ring[missed%HistoryPoints] = Point{}
+		t.ring[missed%HistoryPoints] = Point{}
 	}
-	before := p.points.totals
-	p.points.ring[number%HistoryPoints] = Point{
-		Requests: narrow(t.requests - before.requests), Denied: narrow(t.denied - before.denied),
-		WouldBeDenied: narrow(t.wouldBeDenied - before.wouldBeDenied),
-		Running:       narrow(running), Waiting: narrow(waiting),
+	t.ring[number%HistoryPoints] = Point{
+		Requests: narrow(r.totals.requests - t.totals.requests), Denied: narrow(r.totals.denied - t.totals.denied),
+		WouldBeDenied: narrow(r.totals.wouldBeDenied - t.totals.wouldBeDenied),
+		Running:       narrow(r.running), Waiting: narrow(r.waiting),
 	}
-	p.points.totals = t
+	t.totals = r.totals
 }
 
 // narrow returns the nearest number that a point can hold.
 func narrow(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// Points returns the number of the last point, and the points behind a number, the oldest first. Each policy has equally
-// many: at most [HistoryPoints]. A policy whose points are all empty is missing.
-func (n *Names) Points(behind int64) (latest int64, of map[string][]Point) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.history.mu.Lock()
-	defer n.history.mu.Unlock()
-	latest, of = n.history.latest, map[string][]Point{}
-	behind = max(behind, latest-HistoryPoints, 0)
-	if behind >= latest {
+// behind returns the points of tracks behind a number, as [Names.Points] does.
+func (h *history) behind(number int64, tracks map[string]*track) (latest int64, of map[string][]Point) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	latest, of = h.latest, map[string][]Point{}
+	number = max(number, latest-HistoryPoints, 0)
+	if number >= latest {
 		return latest, of
 	}
-	for name, p := range n.known {
-		if list, met := p.points.from(behind+1, latest); met {
+	for name, t := range tracks {
+		if list, met := t.from(number+1, latest); met {
 			of[name] = list
 		}
 	}
@@ -134,36 +120,19 @@ func (n *Names) Points(behind int64) (latest int64, of map[string][]Point) {
 }
 
 // from returns the points from one number to another, and whether any is not empty.
-func (p *points) from(first, last int64) (list []Point, met bool) {
-	if p == nil {
+func (t *track) from(first, last int64) (list []Point, met bool) {
+	if t.ring == nil {
 		return nil, false
 	}
 	for number := first; number <= last && !met; number++ {
-		met = p.ring[number%HistoryPoints] != Point{}
+		met = t.ring[number%HistoryPoints] != Point{}
 	}
 	if !met {
 		return nil, false
 	}
 	list = make([]Point, 0, last-first+1)
 	for number := first; number <= last; number++ {
-		list = append(list, p.ring[number%HistoryPoints])
+		list = append(list, t.ring[number%HistoryPoints])
 	}
 	return list, true
-}
-
-// gauges returns what runs on this node by the stores of the running configuration, and what waits here on all stores.
-func (p *Pool) gauges(names *Names) Gauges {
-	g := Gauges{Running: map[string]int64{}, Waiting: map[string]int64{}}
-	for policy, w := range p.Waits() {
-		g.Waiting[policy] = int64(w.Count)
-	}
-	stores := p.Newest()
-	if stores == nil || !stores.Retain() {
-		return g
-	}
-	defer stores.End()
-	for _, name := range names.CountingRunning() {
-		g.Running[name] = stores.Running(name)
-	}
-	return g
 }

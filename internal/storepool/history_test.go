@@ -30,7 +30,7 @@ func newSampled(t testing.TB) *sampled {
 // step ends so many steps, of which the timer misses all but the last.
 func (s *sampled) step(steps int) {
 	s.at = s.at.Add(time.Duration(steps) * HistoryStep)
-	s.sample()
+	s.history.sample()
 }
 
 // TestNames_Points counts requests of each kind, steps that the timer misses, and a policy that meets nothing.
@@ -47,7 +47,7 @@ func TestNames_Points(t *testing.T) {
 	met.Count(rule.DryAllowed, limiter.SourceMemory)
 	s.gauges = Gauges{Running: map[string]int64{"met": 7}, Waiting: map[string]int64{"met": math.MaxInt64}}
 	s.step(2)
-	s.sample() // at once again
+	s.history.sample() // at once again
 	latest, points = s.Points(0)
 	want := []Point{{Requests: 3, Denied: 1}, {}, {Requests: 2, WouldBeDenied: 1, Running: 7, Waiting: math.MaxUint32}}
 	assert.Equal(t, fmt.Sprint(latest, points), fmt.Sprint(3, map[string][]Point{"met": want}), "the points")
@@ -58,7 +58,7 @@ func TestNames_Points(t *testing.T) {
 		_, points = s.Points(behind)
 		assert.Equal(t, fmt.Sprint(points), text, "behind %d", behind)
 	}
-	assert.ErrorIf(t, other.points != nil, "a policy that has met nothing has points")
+	assert.ErrorIf(t, other.track.ring != nil, "a policy that has met nothing has points")
 }
 
 // TestNames_Points_last has more steps than there are points: the first are forgotten, those that the timer misses are
@@ -97,11 +97,11 @@ func TestNames_timer(t *testing.T) {
 	p := s.Use("p")
 	assert.ErrorIf(t, !s.history.timer.IsSet(), "no timer")
 	s.history.timer.Stop()
-	s.sample()
+	s.history.sample()
 	assert.ErrorIf(t, !s.history.timer.IsSet(), "no timer after a point")
 	s.Release([]*Policy{p})
 	s.history.timer.Stop()
-	s.sample()
+	s.history.sample()
 	assert.ErrorIf(t, s.history.timer.IsSet(), "a timer after the last name")
 }
 
@@ -118,5 +118,5 @@ func BenchmarkNames_sample(b *testing.B) {
 	for b.Loop() {
 		s.step(1)
 	}
-	b.ReportMetric(float64(unsafe.Sizeof(points{})), "bytes/policy")
+	b.ReportMetric(float64(unsafe.Sizeof(track{})+unsafe.Sizeof([HistoryPoints]Point{})), "bytes/policy")
 }

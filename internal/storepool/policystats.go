@@ -116,7 +116,7 @@ const pruneInterval = time.Minute
 func New(living func() map[string]bool, now func() time.Time) *Names {
 	n := &Names{living: living, now: now, known: map[string]*Policy{}, Gauges: func() Gauges { return Gauges{} }}
 	n.look.Run = n.prune
-	n.history.began, n.history.timer.Run = now(), n.sample
+	n.history.began, n.history.now, n.history.read = now(), now, n.readings
 	return n
 }
 
@@ -130,7 +130,7 @@ func (n *Names) Use(policy string) *Policy {
 		n.known[policy] = d
 	}
 	d.users++
-	n.history.timer.Start(n.history.untilNext(n.now()))
+	n.history.start()
 	return d
 }
 
@@ -206,7 +206,7 @@ type Policy struct {
 	matched, notMatched atomic.Int64 // responses that count_if judged
 	neverMetTaken       atomic.Bool  // by [Policy.TakeNeverMet]
 
-	points *points // guarded by the lock of the history; nil: it has met nothing
+	track track // the last ten minutes
 
 	mu      sync.Mutex // for what makes and drops series
 	dropped bool

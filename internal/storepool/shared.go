@@ -58,7 +58,9 @@ func (p *Pool) acquireMemory() (*Memory, error) {
 		store := memory.New()
 		alone := failover.New(nil, store, failover.Options{AwaitsRefunds: true})
 		names := New(store.Prune, time.Now)
-		names.Gauges = func() Gauges { return p.gauges(names) }
+		if p.Gauges != nil {
+			names.Gauges = func() Gauges { return p.Gauges(names) }
+		}
 		return &Memory{
 			Store: store, Names: names,
 			shared: SharedStores{

@@ -29,6 +29,9 @@ type Pool struct {
 	// Metrics count.
 	Metrics Metrics
 
+	// Gauges returns what runs and waits for policies: [Pool.GaugesNow]. Nil: nothing does.
+	Gauges func(*Names) Gauges
+
 	// Warnings are the last ones that the module has logged.
 	Warnings warninglog.Log
 
