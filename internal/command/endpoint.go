@@ -19,8 +19,10 @@ import (
 // endpoint is an admin endpoint that is asked again and again. Connections stay open, which those of Caddy's own commands
 // do not.
 type endpoint struct {
-	address, origin string
-	client          *http.Client
+	address string
+	base    string // of its URLs
+	origin  string // that it wants to see; empty: none
+	client  *http.Client
 }
 
 const (
@@ -38,15 +40,16 @@ func newEndpoint(address string, secure *tls.Config) (*endpoint, error) {
 	if err != nil || parsed.PortRangeSize() > 1 {
 		return nil, exitf(exitNotAsked, "the admin address %s is none; use host:port or unix//path", address)
 	}
-	e := &endpoint{address: address, origin: "http://127.0.0.1"} // which Caddy takes from a socket
+	e := &endpoint{address: address, base: "http://127.0.0.1"} // which Caddy takes from a socket
 	target := parsed.JoinHostPort(0)
 	switch {
 	case parsed.IsUnixNetwork():
 		target, _, _ = strings.Cut(parsed.Host, "|") // without permissions
 	case secure != nil:
-		e.origin = "https://" + target
+		e.base = "https://" + target
 	default:
-		e.origin = "http://" + target
+		e.base = "http://" + target
+		e.origin = e.base
 	}
 	var dialer net.Dialer
 	e.client = &http.Client{
@@ -64,11 +67,11 @@ func newEndpoint(address string, secure *tls.Config) (*endpoint, error) {
 
 // get asks for a path, and returns the status and the body of the answer.
 func (e *endpoint) get(ctx context.Context, path string) (status int, body []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.origin+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.base+path, nil)
 	if err != nil {
 		return 0, nil, err
 	}
-	if strings.HasPrefix(e.origin, "http://") {
+	if e.origin != "" {
 		request.Header.Set("Origin", e.origin)
 	}
 	response, err := e.client.Do(request)
