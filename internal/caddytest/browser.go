@@ -61,7 +61,9 @@ func (b Browser) Open(t testing.TB, url string) (profile string) {
 	}
 	file, text := "user.js", fmt.Sprintf("user_pref(%q, %t);\nuser_pref(%q, %d);\n", "javascript.enabled", b.Scripts,
 		"network.cookie.cookieBehavior", denied(b.Cookies, 2, 0))
-	arguments := []string{"--headless", "--no-remote", "--profile", profile, url}
+	arguments := []string{
+		"--headless", "--no-remote", "--remote-debugging-port", "0", "--remote-allow-origins", "http://127.0.0.1", "--profile", profile, url,
+	}
 	if b.Kind == Chromium {
 		file = filepath.Join("Default", "Preferences")
 		text = fmt.Sprintf(`{"profile":{"default_content_setting_values":{"javascript":%d,"cookies":%d}}}`, denied(b.Scripts, 2, 1),
