@@ -75,10 +75,10 @@ func TestWaiting_slowBody(t *testing.T) {
 		completes bool
 		want      int
 	}{
-		"wait over":            {50 * time.Millisecond, "100ms", false, false, http.StatusTooManyRequests},
-		"wait over before":     {200 * time.Millisecond, "100ms", false, false, http.StatusTooManyRequests},
-		"slow with a place":    {time.Second, "500ms", true, false, http.StatusRequestTimeout},
-		"later than the wait":  {time.Minute, "500ms", true, true, http.StatusOK},
+		"wait over":            {50 * time.Millisecond, "1s", false, false, http.StatusTooManyRequests},
+		"wait over before":     {1500 * time.Millisecond, "1s", false, false, http.StatusTooManyRequests},
+		"slow with a place":    {time.Second, "1s", true, false, http.StatusRequestTimeout},
+		"later than the wait":  {time.Minute, "1s", true, true, http.StatusOK},
 		"comes after the wait": {time.Minute, "100ms", false, true, http.StatusTooManyRequests},
 	} {
 		h := newHandler(t, waitingJSON("slow "+name, test.longest))
@@ -94,6 +94,7 @@ func TestWaiting_slowBody(t *testing.T) {
 		assert.NoError(io.WriteString(body, "half "))(t)
 		if test.hasPlace {
 			awaitHeld(before + 1)
+			assert.Retry(t, "the body's beginning is read", func() (again bool, seen any) { return bodies.Held() == 0, bodies.Held() })
 			end()
 			awaitHeld(before)
 		}
