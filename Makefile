@@ -27,7 +27,7 @@ help: ## list the targets
 		$(MAKEFILE_LIST)
 
 # The flags of xcaddy, so that these targets and it use one build cache.
-build test clients parsers clouds fuzz chaos soak waiting vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
+build test clients parsers picture clouds fuzz chaos soak waiting vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
 build: ## build ./caddy, Caddy with the rate limiter (needs only Go; minutes at first)
@@ -121,6 +121,15 @@ clients: ## run real clients against a limit (needs a network; outside of CI; 3 
 .PHONY: parsers
 parsers: ## compare with what frameworks read from bodies (needs a network; outside of CI; 4 minutes)
 	go run ./parsers $(PARSERFLAGS)
+
+# .build/picture holds the page that draws, with its packages of npm.
+.PHONY: picture
+picture: ## draw the picture of the dashboard, deploy/grafana/*.png (needs a network; outside of CI; 4 minutes)
+	.ci/need redis-server chromium npm pngquant
+	mkdir -p .build/picture
+	cp deploy/picture/* .build/picture
+	cd .build/picture && npm ci --ignore-scripts --no-audit --no-fund && npm run build
+	PICTURE=$(CURDIR)/.build/picture go -C deploy test -count=1 -v -run TestDashboard_picture .
 
 .PHONY: vet
 vet: ## run go vet
