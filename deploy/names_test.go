@@ -55,19 +55,23 @@ const (
 
 // dashboard is the part of Grafana's classic model that yields the queries to Prometheus.
 type dashboard struct {
-	Title         string
+	Title, UID    string
 	SchemaVersion int
 	Panels        []struct {
 		Title, Type, Description string
 		Targets                  []struct{ Expr, LegendFormat string }
 		FieldConfig              struct{ Defaults struct{ Unit string } }
 		GridPos                  struct{ Y, H int }
+		Datasource               struct{ UID string }
 	}
 	Templating struct{ List []variable }
 }
 
-// variable is chosen by the user. Definition is its query, empty for the data source.
-type variable struct{ Name, Type, Definition, AllValue string }
+// variable is chosen by the user. Definition is its query, empty for the data source, whose Query is a type of data sources.
+type variable struct {
+	Name, Type, Definition, AllValue string
+	Query                            json.RawMessage
+}
 
 // expand replaces the variables of an expression as Grafana does where all their values are chosen.
 // rateInterval is the range of rates, such as "1m".
