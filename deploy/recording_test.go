@@ -56,6 +56,7 @@ func (r *recording) round(t *testing.T) {
 // outage plays so many rounds without Redis. In the course of four more clients come than the process has room for.
 func (r *recording) outage(t *testing.T, rounds int) {
 	t.Helper()
+	r.scene.Await(t, "/payments", 200, caddytest.Any) // by Redis, as the request that it does not outlive
 	r.scene.killRedisDuring(t, "/jobs", "other")
 	r.scene.Await(t, "/payments", 503, caddytest.Any)
 	for i := range rounds {
