@@ -30,7 +30,8 @@ func startScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{redis: redistest.Start(t), upstream: caddytest.NewHolder(t)}
 	text := assert.NoError(os.ReadFile("scene.caddyfile"))(t)
-	s.Node = caddytest.Start(t, string(text), "REDIS="+s.redis.Addr, "UPSTREAM="+s.upstream.Addr)
+	s.Node = caddytest.Start(t, string(text), "REDIS="+s.redis.Addr, "UPSTREAM="+s.upstream.Addr,
+		"INBOX="+caddytest.NewInbox(t, http.StatusInternalServerError).URL)
 	return s
 }
 
