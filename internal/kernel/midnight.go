@@ -151,8 +151,8 @@ const (
 
 // Midnight returns the first instant in a zone whose date is the given one or a later one. The date is a
 // midnight in UTC. It walks the zone's transitions: of days without a first hour [time.Date] returns an
-// instant of the day before in some zones, and [time.Time.ZoneBounds] ends before it begins on some last days
-// of December.
+// instant of the day before in zones west of Greenwich, and [time.Time.ZoneBounds] ends before it begins on some
+// last days of December.
 func Midnight(date time.Time, zone *time.Location) time.Time {
 	wall, at := date.Unix(), date.Unix()-farthest
 	for offset := offsetAt(at, zone); ; {
