@@ -185,6 +185,8 @@ func TestPeriods_vectors(t *testing.T) {
 		{"Europe/Berlin", "2026-10-25T12:00:00Z", Day, "1792879200 1792969200 1793055600"},                   // 25 hours
 		{"America/Santiago", "2026-09-06T12:00:00Z", Day, "2026-09-06T01:00:00-03:00"},                       // without its first hour
 		{"Africa/Cairo", "2026-04-24T12:00:00Z", Day, "2026-04-24T01:00:00+03:00 2026-04-25T00:00:00+03:00"}, // the same, east of Greenwich
+		{"Atlantic/Azores", "2026-10-25T00:30:00Z", Day, "2026-10-25T00:00:00Z 2026-10-26T00:00:00-01:00"},   // before its second midnight
+		{"Atlantic/Azores", "2026-10-25T12:00:00Z", Day, "2026-10-25T00:00:00Z 2026-10-26T00:00:00-01:00"},   // after that
 		{"Pacific/Apia", "2011-12-30T09:59:59Z", Day, "2011-12-29T00:00:00-10:00 2011-12-31T00:00:00+14:00"}, // without the 30th
 		{"UTC", "2027-01-03T23:00:00Z", Week, "2026-12-28T00:00:00Z 2027-01-04T00:00:00Z"},                   // week 53
 		{"UTC", "2028-02-29T00:00:00Z", Month, "2028-02-01T00:00:00Z 2028-03-01T00:00:00Z"},
