@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Of a midnight that the clocks leave out, Go's time.Date makes 01:00 of that day east of Greenwich, and 23:00 of the day before
-# west of it: whoever cuts time into days so has all tests pass in Cairo, and a wrong day in Santiago.
+# west of it: days that are cut so pass all tests in Cairo, and are wrong in Santiago.
 #
 # Seen on 2026-11-28 with Go 1.26.8: "Cairo 04-24 01:00, Beirut 03-29 01:00, Havana 03-07 23:00, Santiago 09-05 23:00, Azores
 # 03-28 23:00", asked for midnight of 24 April, 29 March, 8 March, 6 September and 29 March 2026.
