@@ -126,7 +126,7 @@ func (n *Names) Use(policy string) *Policy {
 	defer n.mu.Unlock()
 	d := n.known[policy]
 	if d == nil {
-		d = &Policy{name: policy, began: n.now(), Top: NewSketch(n.now)}
+		d = &Policy{name: policy, began: n.now(), Top: NewSketch(n.now), Used: NewUsage(n.now)}
 		n.known[policy] = d
 	}
 	d.users++
@@ -191,6 +191,9 @@ func (n *Names) End() {
 type Policy struct {
 	// Top are the keys that were denied most.
 	Top *Sketch
+
+	// Used are the units that keys have used.
+	Used *Usage
 
 	// Series count decisions by outcome and source. A series is nil before [Policy.Count] has counted in it.
 	Series [6][6]atomic.Pointer[prometheus.Counter]

@@ -2,33 +2,57 @@ package storepool
 
 import "strings"
 
-// spaceSaving counts the keys that come most often. The zero value is empty.
+// KeyCount is what came of a key: at most Count, and at least Count-Error. Where only a sample was counted, these bound
+// what the sample says, and Variance is that of the sample.
+type KeyCount struct {
+	Key          string
+	Count, Error int64
+	Variance     float64
+}
+
+// mostCount is the largest count, 2^53, behind which sums stay. JSON readers know whole numbers up to it.
+const mostCount = 1 << 53
+
+// amount is what is added to the count of a key.
+type amount struct {
+	count    int64
+	variance float64 // of a sample that stands for others
+}
+
+// spaceSaving counts the keys that have most of all that is added. The zero value is empty.
 type spaceSaving struct {
 	kept    []KeyCount
 	indexes map[string]int // in kept
 	floor   int64          // a lower bound of the kept counts
 	cursor  int            // the place where the search for the smallest count continues
+
+	// spread is the largest variance of what was added, for each 1 of its count. It bounds the variance of keys that are not
+	// kept any more.
+	spread float64
 }
 
-// add counts a key.
-func (s *spaceSaving) add(key string) {
+// add adds to the count of a key.
+func (s *spaceSaving) add(key string, a amount) {
+	s.spread = max(s.spread, a.variance/float64(a.count))
 	if at, found := s.indexes[key]; found {
-		s.kept[at].Count++
+		k := &s.kept[at]
+		k.Count, k.Variance = min(k.Count+a.count, mostCount), k.Variance+a.variance
 		return
 	}
 	key = strings.Clone(key) // the caller's key may be part of a larger string
 	if s.indexes == nil {
-		s.indexes = make(map[string]int, SketchKept)
+		s.indexes = map[string]int{}
 	}
 	if len(s.kept) < SketchKept {
 		s.indexes[key] = len(s.kept)
-		s.kept = append(s.kept, KeyCount{Key: key, Count: 1})
+		s.kept = append(s.kept, KeyCount{Key: key, Count: min(a.count, mostCount), Variance: a.variance})
 		return
 	}
 	at := s.lowest()
-	least := s.kept[at].Count
-	delete(s.indexes, s.kept[at].Key)
-	s.kept[at] = KeyCount{Key: key, Count: least + 1, Error: least}
+	before := s.kept[at].Key
+	k := s.missing()
+	delete(s.indexes, before)
+	s.kept[at] = KeyCount{Key: key, Count: min(k.Count+a.count, mostCount), Error: k.Error, Variance: k.Variance + a.variance}
 	s.indexes[key] = at
 }
 
@@ -50,18 +74,27 @@ func (s *spaceSaving) lowest() int {
 	return s.cursor
 }
 
-// least returns how often a key that is not kept may have come.
-func (s *spaceSaving) least() int64 {
-	if len(s.kept) < SketchKept {
-		return 0
+// missing returns the most that may have come of a key that is not kept.
+func (s *spaceSaving) missing() (k KeyCount) {
+	if len(s.kept) == SketchKept {
+		k.Count = s.kept[s.lowest()].Count
+		k.Error, k.Variance = k.Count, float64(k.Count)*s.spread
 	}
-	return s.kept[s.lowest()].Count
+	return k
 }
 
-func (s *spaceSaving) get(key string) (KeyCount, bool) {
+// get returns what came of a key.
+func (s *spaceSaving) get(key string) KeyCount {
 	at, found := s.indexes[key]
 	if !found {
-		return KeyCount{}, false
+		return s.missing()
 	}
-	return s.kept[at], true
+	return s.kept[at]
+}
+
+// plus adds what came of the same key elsewhere.
+func (k KeyCount) plus(other KeyCount) KeyCount {
+	k.Count, k.Error = min(k.Count+other.Count, mostCount), min(k.Error+other.Error, mostCount)
+	k.Variance += other.Variance
+	return k
 }
