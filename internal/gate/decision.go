@@ -134,7 +134,8 @@ func (d *decision) fail(o rule.Outcome) { d.outcome, d.source = o, limiter.Sourc
 func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source limiter.Source) {
 	row, column := max(0, slices.Index(storepool.Outcomes, outcome)), max(0, slices.Index(storepool.Sources, source))
 	for i := range checks {
-		counters := l.Counters[l.Rules.RuleOf(&checks[i]).Index]
+		r := l.Rules.RuleOf(&checks[i])
+		counters := l.Counters[r.Index]
 		if outcome == rule.Denied && checks[i].Result.Passes() {
 			counters.CountDeniedByOthers()
 			continue
@@ -144,8 +145,11 @@ func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source lim
 		} else {
 			counters.Count(outcome, source)
 		}
-		if outcome == rule.Denied {
+		switch {
+		case outcome == rule.Denied:
 			counters.Top.Add(checks[i].Key.String())
+		case (outcome == rule.Allowed || outcome == rule.DryAllowed) && (!l.settles || !r.AwaitsResponse()):
+			counters.Used.Add(checks[i].Key, limiter.Units(&checks[i])) // otherwise the settlement does
 		}
 	}
 }

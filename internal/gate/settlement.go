@@ -213,6 +213,7 @@ func (l *Limiter) Settle(p *PendingCheck, response *rule.Response) (s Settlement
 // events of a take that is never refunded were emitted with it.
 func (x *Exchange) apply(s *Settlement) {
 	l, counters, taken := x.limiter, x.limiter.Counters[s.Rule.Index], s.Check.Weight
+	counters.Used.Add(s.Check.Key, limiter.Units(&s.Check)+limiter.SettleTo(&s.Check, s.Cost).Units)
 	x.stores.Settle(s.Check, s.Cost, s.Source)
 	switch {
 	case !s.Check.Refundable:

@@ -29,6 +29,8 @@ type Live struct {
 	turn     chan struct{}           // holds one token, for changes of what follows
 	held     atomic.Pointer[holding] // never nil
 	lookedAt time.Time               // of the last look at Redis's clock and the number of entries
+	version  string                  // the version as it was read last
+	news     atomic.Bool             // it has another text since OnVersion was last called
 
 	started atomic.Bool
 	polls   clock.Task
@@ -46,7 +48,7 @@ type holding struct {
 	entries map[string]*Entry // of those that can be read, by field
 }
 
-// Hooks are called by a [Live]. They must not block, and may be nil.
+// Hooks are called by a [Live]. They must not block unless they say so, and may be nil.
 type Hooks struct {
 	// OnChange is called after overrides of a policy have changed, with the keys of the clients. Without keys any client's
 	// override may have changed.
@@ -64,6 +66,10 @@ type Hooks struct {
 
 	// OnUnreadable is called for an override in Redis that this version cannot read and leaves out.
 	OnUnreadable func(err error)
+
+	// OnVersion is called by a poll after the text of the version in Redis has changed, be it only by zeros that do not change
+	// the version. After an error it is called again. It may block, and the polls with it.
+	OnVersion func(ctx context.Context) error
 
 	// OnNodeOnlyEnd is called when overrides that applied on this node alone have ended, with their number.
 	OnNodeOnlyEnd func(ended int)

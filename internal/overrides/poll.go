@@ -35,6 +35,7 @@ func (l *Live) poll() {
 	}
 	if err == nil {
 		l.marker.look(ctx)
+		l.tellVersion(ctx)
 	} else {
 		l.marker.forget()
 	}
@@ -42,4 +43,11 @@ func (l *Live) poll() {
 		l.hooks.OnUnread(err)
 	}
 	l.polls.StartBy(began.Add(PollInterval), clock.Now())
+}
+
+// tellVersion calls OnVersion where the version has another text than before.
+func (l *Live) tellVersion(ctx context.Context) {
+	if l.hooks.OnVersion != nil && l.news.Swap(false) && l.hooks.OnVersion(ctx) != nil {
+		l.news.Store(true)
+	}
 }

@@ -57,10 +57,14 @@ func (l *Live) run(ctx context.Context, script string, count int, args ...any) (
 	return values, nil
 }
 
-// get reads the version.
+// get reads the version. The caller has the turn.
 func (l *Live) get(ctx context.Context) (version, error) {
 	reply, err := l.store.Command(ctx, 1, "get", l.keys.version)
 	text, _ := reply.(string) // nil is no version
+	if err == nil && text != l.version {
+		l.version = text
+		l.news.Store(text != "")
+	}
 	return parseVersion(text), err
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/survey"
 )
 
 // memoryKey is the pool's key of the one in-process store.
@@ -103,6 +104,9 @@ type Redis struct {
 	Store        *redis.Store
 	LoginFailing *atomic.Bool // open connections cannot log in again
 
+	// Survey asks other nodes what their keys have used.
+	Survey *survey.Survey
+
 	key     string
 	shared  SharedStores
 	outages *outageReporter
@@ -160,10 +164,14 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 		if newest := p.newestAt(&o); newest != nil {
 			earlier = newest.SharedStores
 		}
-		live := overrides.NewShared(store, o.Naming, earlier.Overrides, outages.watchOverrides(o, behind))
+		inRedis := func(key string) []byte { return store.AppendClient(nil, limiter.AsEncoded(key)) }
+		asked := survey.New(store, o.Naming, p.process, func(policy string) []byte { return EncodeUsage(memory.Names.Usage(policy), inRedis) })
+		hooks := outages.watchOverrides(o, behind)
+		hooks.OnVersion = asked.Look
+		live := overrides.NewShared(store, o.Naming, earlier.Overrides, hooks)
 		keeper := challenge.NewShared(store, o.Naming, earlier.Challenges, outages.secretUnread)
 		return &Redis{
-			key: key, Store: store, LoginFailing: &outages.loginFailing, outages: outages,
+			key: key, Store: store, LoginFailing: &outages.loginFailing, outages: outages, Survey: asked,
 			shared: SharedStores{behind, queue, live, keeper},
 		}, nil
 	})

@@ -4,6 +4,7 @@
 package storepool
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -37,6 +38,8 @@ type Pool struct {
 
 	// Held counts the requests that the process holds, among them those that wait for units of running requests.
 	Held *waiting.Room
+
+	process string // names the process to others
 }
 
 // Metrics count what the stores of a pool do.
@@ -51,7 +54,7 @@ type Metrics struct {
 
 // NewPool returns a pool without stores.
 func NewPool(newest func() *Stores, m Metrics, held *waiting.Room) *Pool {
-	return &Pool{UsagePool: caddy.NewUsagePool(), Newest: newest, Metrics: m, Held: held}
+	return &Pool{UsagePool: caddy.NewUsagePool(), Newest: newest, Metrics: m, Held: held, process: rand.Text()}
 }
 
 // waiting returns the options of a queue. If the process ends, requests do not wait any longer.

@@ -26,7 +26,7 @@ import (
 // What a key has used lies between Count-Error-e and Count+e. Error is the bound of Space-Saving, which always holds for
 // the sample. e is [SamplingError] for the sample, which holds for 95 % of keys, or for a few more.
 //
-// A Usage takes 350 bytes. With the first request it allocates more, 850 bytes for one key, and about 30 kB for 256 keys of
+// A Usage takes 200 bytes. With the first request it allocates more, 850 bytes for one key, and about 30 kB for 256 keys of
 // two periods; 60 kB if all of them have 128 bytes, the longest. It is safe for concurrent use.
 type Usage struct {
 	step atomic.Int64 // N, a power of two; 0: 1
