@@ -39,6 +39,7 @@ type livePage struct {
 	store     pagefeed.Lookup[adminapi.StoreReport]
 	bans      pagefeed.Lookup[adminapi.PageBans]
 	top       pagefeed.Lookup[adminapi.PageTop]
+	used      pagefeed.Lookup[adminapi.PageUsed]
 	overrides pagefeed.Lookup[adminapi.PageOverrides]
 
 	// policies are the descriptions of a configuration by name, which stay the same. They are made once they are asked for,
@@ -54,6 +55,7 @@ var page = livePage{
 	store:     pagefeed.Lookup[adminapi.StoreReport]{Every: lookEvery, Patience: 150 * time.Millisecond},
 	bans:      pagefeed.Lookup[adminapi.PageBans]{Every: 10 * time.Second, Patience: 150 * time.Millisecond}, // scans all keys
 	top:       pagefeed.Lookup[adminapi.PageTop]{Every: lookEvery, Patience: 150 * time.Millisecond},
+	used:      pagefeed.Lookup[adminapi.PageUsed]{Every: 5 * time.Second, Patience: 150 * time.Millisecond}, // asks all policies
 	overrides: pagefeed.Lookup[adminapi.PageOverrides]{Every: lookEvery, Patience: 150 * time.Millisecond},
 	policies:  pagefeed.Lookup[map[string]json.RawMessage]{Every: math.MaxInt64, Patience: 10 * time.Second},
 }
@@ -79,10 +81,12 @@ func (a *App) servePage(r *http.Request, stores *storepool.Stores) (any, bool, e
 		return err
 	}
 	top, topKnown := page.top.Get(keptBy(a), withStores(a, a.pageTop))
+	used, usedKnown := page.used.Get(keptBy(a), withStores(a, a.pageUsed))
 	bans, bansKnown := page.bans.Get(keptBy(stores.Redis), withStores(a, pageBansOf))
 	applied, appliedKnown := page.overrides.Get(keptBy(a.overrides), withStores(a, pageOverridesOf))
 	err := cmp.Or(
 		section("node", node, true), section("store", a.pageStore(stores), true), section("top", top, topKnown),
+		section("used", used, usedKnown),
 		section("bans", bans, bansKnown), section("overrides", applied, appliedKnown),
 		section("warnings", adminapi.PageWarnings(pool.Warnings.List()), true),
 	)

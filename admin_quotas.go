@@ -278,7 +278,7 @@ const (
 	maxTop     = 1000
 )
 
-// serveTop lists the keys that were denied most, of one policy or of all.
+// serveTop lists the keys that were denied most, or with by=used those that have used most, of one policy or of all.
 func (a *App) serveTop(r *http.Request, stores *storepool.Stores) (any, bool, error) {
 	query := r.URL.Query()
 	n := defaultTop
@@ -296,6 +296,14 @@ func (a *App) serveTop(r *http.Request, stores *storepool.Stores) (any, bool, er
 			return nil, false, err
 		}
 		registered = registeredPolicies{name: one}
+	}
+	switch by := query.Get("by"); {
+	case by == "used":
+		return a.serveUsed(r, stores, n)
+	case by != "" && by != "denied":
+		return nil, false, adminapi.BadInput("by: use denied or used")
+	case query.Has("nodes"):
+		return nil, false, adminapi.BadInput("nodes: denials are counted by node; use it with by=used")
 	}
 	keys, since := topKeys(registered, n)
 	report := adminapi.TopReport{Since: routetrace.Seconds(since), Keys: keys}

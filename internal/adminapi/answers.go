@@ -241,3 +241,24 @@ type TopEntry struct {
 	// Banned is how long the client is still banned; missing if it is not.
 	Banned float64 `json:"banned,omitempty"`
 }
+
+// UsedReport answers GET /redis_ratelimit/top?by=used. With the status 503 it has what the nodes know that answered.
+type UsedReport struct {
+	Error string `json:"error,omitempty"`
+
+	// Since is how far back the counts go, in seconds.
+	Since float64 `json:"since"`
+
+	// Nodes is how many nodes have counted: 1, or with nodes=all this one and those that answered.
+	Nodes int         `json:"nodes"`
+	Keys  []UsedEntry `json:"keys"`
+}
+
+// UsedEntry is a key that has used many units: with a probability of 95 % Used ± Error. The error has the bound of the list,
+// which always holds, and the error of sampling.
+type UsedEntry struct {
+	Policy string `json:"policy"`
+	Key    string `json:"key"`
+	Used   int64  `json:"used"`
+	Error  int64  `json:"error"`
+}

@@ -64,6 +64,12 @@ type PageKey struct {
 	Until  *time.Time `json:"until,omitempty"` // the end of a ban or of an override
 }
 
+// PageUsed is the keys that have used most units, denied or not. About says of when and where.
+type PageUsed struct {
+	About string      `json:"about"`
+	Keys  []UsedEntry `json:"keys"`
+}
+
 // PageBans is the clients that are banned on any node.
 type PageBans struct {
 	Error    string    `json:"error,omitempty"` // why Redis could not be asked

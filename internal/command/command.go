@@ -66,7 +66,7 @@ endpoint:
   reset      resets the quota of one client, or of all clients of a policy
   override   gives a client another limit, blocks or exempts it, on every node
   overrides  the limits, blocks and exemptions that were set so
-  top        the keys that are denied most, on this node
+  top        the keys that are denied most, or use most
   bans       the clients that are banned, on all nodes
   explain    the policies that a request would meet, and their decisions
   page       all of this on a page that a browser refreshes each second

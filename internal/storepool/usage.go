@@ -55,8 +55,12 @@ const (
 // NewUsage returns an empty usage that reads the time from now.
 func NewUsage(now func() time.Time) *Usage { return &Usage{now: now, of: periods{began: now()}} }
 
-// Add counts units that a request has used; 0 or less are none. A request outside of the sample takes no lock.
+// Add counts units that a request has used; 0 or less are none. A request outside of the sample takes no lock. A nil Usage
+// counts nothing, so that a benchmark can tell what counting costs.
 func (u *Usage) Add(key limiter.EncodedKey, units int64) {
+	if u == nil {
+		return
+	}
 	if step := u.step.Load(); units >= step || int64(rand.Uint64()&uint64(step-1)) < units {
 		u.sample(key.String(), units, max(1, step))
 	}
