@@ -45,6 +45,7 @@ func TestPage(t *testing.T) {
 	tab.WaitForText(t, "#policies .denied .number", "4")
 	tab.WaitForText(t, "#top", "a of login", "banned, for ")
 	tab.WaitForText(t, "#bans", "59 min", "a of login", "1 offense")
+	tab.WaitForText(t, "#used", "2", "a of login") // the others were denied
 
 	n.Override(t, http.StatusOK, `{"policy":"login","key":"b","block":true,"note":"<i>why</i>"}`)
 	tab.WaitForText(t, "#overrides", "blocked b of login", "<i>why</i>")
