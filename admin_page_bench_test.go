@@ -16,7 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
-// BenchmarkPage answers viewers of a node with 2,000 policies, each of which has denied 200 keys: the first question, one
+// BenchmarkPage answers viewers of a node with 2,000 policies, each of which has denied and met 200 keys: the first question, one
 // after which nothing but the store's time has changed, and one before which each policy has met requests. The points of
 // ten minutes are measured by BenchmarkFeed.
 func BenchmarkPage(b *testing.B) {
@@ -32,7 +32,9 @@ func BenchmarkPage(b *testing.B) {
 	}
 	for _, p := range app.registered {
 		for i := range 200 {
-			p.counters.Top.Add(fmt.Sprintf("203.0.113.%d", i))
+			key := fmt.Sprintf("203.0.113.%d", i)
+			p.counters.Top.Add(key)
+			p.counters.Used.Add(limiter.EncodeKey(key), 1)
 		}
 	}
 	serve := adminapi.Serve(http.MethodGet, toRunning((*App).servePage))

@@ -76,7 +76,6 @@ func TestUsed(t *testing.T) {
 
 // TestUsed_refused asks in vain.
 func TestUsed_refused(t *testing.T) {
-	t.Parallel()
 	n := caddytest.InProcess(t, "redis_ratelimit {query.k} 5 24h {\nname api\n}\nrespond ok")
 	n.Ratelimit(t, "top", "--used").Want(t, 0, "no key has used any units\n")
 	n.Ratelimit(t, "top", "--all-nodes").Want(t, 1, "--all-nodes is for --used")

@@ -89,7 +89,6 @@ func TestUsed_rights(t *testing.T) {
 
 // TestUsed_redisDown shows what this node knows while Redis does not answer.
 func TestUsed_redisDown(t *testing.T) {
-	t.Parallel()
 	n, server := caddytest.OnRedis(t, "timeout 10s", usedSite)
 	n.GetTimes(t, 3, "/?k=x")
 	server.Kill()

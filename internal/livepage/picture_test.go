@@ -56,6 +56,9 @@ func sample(t testing.TB) *pagefeed.Document {
 			{Policy: "login", Key: "198.51.100.66", Denied: 26, Why: adminapi.WhyBanned, Until: &banned},
 			{Policy: "api", Key: "198.51.100.20", Denied: 20, Why: adminapi.WhyLimit},
 		}}},
+		{"used", adminapi.PageUsed{About: "Units on this node in the last five to ten minutes, denied or not.", Keys: []adminapi.UsedEntry{
+			{Policy: "api", Key: "203.0.113.7", Used: 48_640, Error: 3_541}, {Policy: "gpu", Key: "acme", Used: 212},
+		}}},
 		{"bans", adminapi.PageBans{Complete: true, Total: 1, Bans: []adminapi.PageBan{{Policy: "login", Key: "198.51.100.66", Until: banned, Offenses: 1}}}},
 		{"overrides", adminapi.PageOverrides{Total: 1, Overrides: []adminapi.OverrideEntry{
 			{Policy: "api", Key: new("203.0.113.7"), Limit: 3000, Until: new(noon.Add(2 * time.Hour)), Note: "import of June"},

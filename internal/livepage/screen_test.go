@@ -3,6 +3,7 @@ package livepage
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -34,6 +35,7 @@ func TestPage_narrow(t *testing.T) {
 	d := sample(t)
 	key := strings.Repeat("W", 128)
 	d.Sections[2].Value = encoded(t, adminapi.PageTop{Keys: []adminapi.PageKey{{Policy: key, Key: key, Denied: 1, Why: adminapi.WhyLimit}}})
+	d.Sections[3].Value = encoded(t, adminapi.PageUsed{About: key, Keys: []adminapi.UsedEntry{{Policy: key, Key: key, Used: 1 << 53, Error: 1 << 53}}})
 	d.Policies[0].About = encoded(t, adminapi.PagePolicy{Sentence: key, Options: []adminapi.PageOption{{Name: key, Value: key}}, Handlers: []string{key}, More: 7})
 	tab := openSample(t, func() *pagefeed.Document { return d }, 320)
 	assert.Equal(t, tab.Eval(t, beyond), "320", "the width of the page, and what is beyond")
@@ -61,7 +63,7 @@ func TestPage_tree(t *testing.T) {
 		assert.ErrorIf(t, !node.Ignored && node.Role.Value == "image" && node.Name.Value == "", "a picture without a name")
 	}
 	for _, want := range []string{
-		"RootWebArea: Rate limits", "heading: Rate limits", "region: Store", "region: Policies", "region: Most denied keys", "region: Bans",
+		"RootWebArea: Rate limits", "heading: Rate limits", "region: Store", "region: Policies", "region: Most denied keys", "region: Most used keys", "region: Bans",
 		"region: Overrides", "region: Last warnings", "heading: api", "searchbox: Names with", "combobox: Order",
 		"image: requests: 1,504 in 10 min, 25 in the last step", "image: running: max 2 in 10 min, 2 in the last step",
 	} {
@@ -143,12 +145,14 @@ func TestPage_many(t *testing.T) {
 	assert.Equal(t, tab.Eval(t, names+"[0]"), "many1999", "the policy with the most requests")
 }
 
-// TestPage_used shows the most used keys, if the document has some.
+// TestPage_used shows the most used keys, if the document has some: a node whose policies take long has them later.
 func TestPage_used(t *testing.T) {
 	t.Parallel()
 	d := sample(t)
-	d.Sections = append(d.Sections, pagefeed.Section{Name: "used", Value: json.RawMessage(
-		`{"about":"On this node.","keys":[{"policy":"api","key":"203.0.113.9","used":12345,"error":7}]}`)})
 	tab := openSample(t, func() *pagefeed.Document { return d }, 840)
-	tab.WaitForText(t, "#used-section:not([hidden])", "Most used keys", "On this node.", "12,345 ±7 203.0.113.9 of api", "--key 203.0.113.9")
+	tab.WaitForText(t, "#used-section:not([hidden])", "Most used keys", "Units on this node", "48,640 ±3,541 203.0.113.7 of api", "212 acme of gpu", "--key 203.0.113.7")
+	without := sample(t)
+	without.Sections = slices.DeleteFunc(without.Sections, func(s pagefeed.Section) bool { return s.Name == "used" })
+	tab = openSample(t, func() *pagefeed.Document { return without }, 840)
+	assert.Equal(t, tab.Eval(t, `getComputedStyle(document.getElementById("used-section")).display`), "none", "the section of a document without it")
 }

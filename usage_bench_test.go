@@ -1,0 +1,95 @@
+//go:build unix
+
+package redisratelimit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+)
+
+// BenchmarkUsed compares the processor time of requests with that of requests whose usage is not counted, in turns, so that
+// both meet the same machine. It reports the median of the turns, and by how many percent counting is dearer:
+//
+//	go test . -run '^$' -bench Used$ -benchtime 200x
+//
+// One iteration is a turn of each. Package storepool has what counting takes by itself (BenchmarkUsage_Add).
+func BenchmarkUsed(b *testing.B) {
+	redis := `,"redis_ratelimit":{"redis":{"url":"redis://` + redistest.Start(b).Addr + `"},"timeout":"10s"}`
+	const handler = `{"handler":"redis_ratelimit","policies":[{"name":"bench","limit":1000000000,"window":"1h","key":"{http.request.header.X-Key}"}]},`
+	for _, bench := range []struct {
+		name, app string
+		each      int
+	}{{"memory", "", 4000}, {"redis", redis, 1000}} {
+		b.Run(bench.name, func(b *testing.B) {
+			server := loadServer(b, bench.app, handler)
+			counters := apps.newest().registered["bench"].counters
+			var on, off, more []float64
+			for turn := range b.N {
+				first := turn%2 == 0
+				x := cpuOf(b, server, counters, first, bench.each)
+				y := cpuOf(b, server, counters, !first, bench.each)
+				if !first {
+					x, y = y, x
+				}
+				on, off, more = append(on, x), append(off, y), append(more, (x/y-1)*100)
+			}
+			b.ReportMetric(median(on), "ns-with/request")
+			b.ReportMetric(median(off), "ns-without/request")
+			b.ReportMetric(median(more), "%-more")
+		})
+	}
+}
+
+// median sorts numbers.
+func median(numbers []float64) float64 {
+	slices.Sort(numbers)
+	return numbers[len(numbers)/2]
+}
+
+// cpuOf returns the processor time of a request, in nanoseconds, of so many requests of 500 clients.
+func cpuOf(b *testing.B, server *caddyhttp.Server, counters *storepool.Policy, counts bool, requests int) float64 {
+	b.Helper()
+	used := counters.Used
+	defer func() { counters.Used = used }()
+	if !counts {
+		counters.Used = nil
+	}
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)
+	w := &sink{header: http.Header{}}
+	before := cpu(b)
+	for i := range requests {
+		clear(w.header)
+		r.Header["X-Key"] = clientKeys[i%len(clientKeys)]
+		ctx, end := context.WithCancel(context.Background())
+		server.ServeHTTP(w, r.WithContext(ctx))
+		end()
+	}
+	return float64(cpu(b)-before) / float64(requests)
+}
+
+// clientKeys are the values of a header.
+var clientKeys = func() (keys [500][]string) {
+	for i := range keys {
+		keys[i] = []string{fmt.Sprint("client-", i)}
+	}
+	return keys
+}()
+
+// cpu returns the processor time of the process in nanoseconds.
+func cpu(b *testing.B) int64 {
+	b.Helper()
+	var usage syscall.Rusage
+	assert.Must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return usage.Utime.Nano() + usage.Stime.Nano()
+}
