@@ -44,7 +44,6 @@ func (adminRoutes) Routes() []caddy.AdminRoute {
 		{Pattern: base + "policies", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).servePolicies))},
 		{Pattern: base + "state", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveState))},
 		{Pattern: base + "reset", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveReset))},
-		{Pattern: base + "top", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveTop))},
 		{Pattern: base + "override", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveOverride))},
 		{Pattern: base + "overrides", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveOverrides))},
 		{Pattern: base + "bans", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveBans))},

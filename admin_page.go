@@ -219,6 +219,12 @@ func (a *App) whyDenied(stores *storepool.Stores, policy, shown string) (adminap
 	return adminapi.WhyLimit, nil
 }
 
+// pageUsed lists the keys that have used most on this node.
+func (a *App) pageUsed(stores *storepool.Stores) adminapi.PageUsed {
+	keys, _ := mostUsed([][]storepool.PolicyUsage{a.usage(stores, storepool.AllPolicies)}, pageKeys)
+	return adminapi.PageUsed{About: "Units on this node in the last five to ten minutes, denied or not.", Keys: keys}
+}
+
 // toSecond returns the nearest second, so that an instant that is worked out again stays the same.
 func toSecond(at time.Time) time.Time { return at.UTC().Round(time.Second) }
 

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
@@ -270,63 +267,4 @@ func (a *App) serveReset(r *http.Request, stores *storepool.Stores) (any, bool, 
 		report.Deleted = found.Here
 	}
 	return report, err != nil, nil
-}
-
-// The number of keys that top lists.
-const (
-	defaultTop = 20
-	maxTop     = 1000
-)
-
-// serveTop lists the keys that were denied most, or with by=used those that have used most, of one policy or of all.
-func (a *App) serveTop(r *http.Request, stores *storepool.Stores) (any, bool, error) {
-	query := r.URL.Query()
-	n := defaultTop
-	if text := query.Get("n"); text != "" {
-		parsed, err := strconv.Atoi(text)
-		if err != nil || parsed < 1 || parsed > maxTop {
-			return nil, false, adminapi.BadInput("n: use a number from 1 to %d", maxTop)
-		}
-		n = parsed
-	}
-	registered := a.registered
-	if name := query.Get("policy"); query.Has("policy") {
-		one, err := a.registeredNamed(name)
-		if err != nil {
-			return nil, false, err
-		}
-		registered = registeredPolicies{name: one}
-	}
-	switch by := query.Get("by"); {
-	case by == "used":
-		return a.serveUsed(r, stores, n)
-	case by != "" && by != "denied":
-		return nil, false, adminapi.BadInput("by: use denied or used")
-	case query.Has("nodes"):
-		return nil, false, adminapi.BadInput("nodes: denials are counted by node; use it with by=used")
-	}
-	keys, since := topKeys(registered, n)
-	report := adminapi.TopReport{Since: routetrace.Seconds(since), Keys: keys}
-	a.addBans(r, stores, report.Keys)
-	return report, false, nil
-}
-
-// topKeys lists the keys of policies that were denied most, at most n, and how far back the counts go.
-func topKeys(policies registeredPolicies, n int) (keys []adminapi.TopEntry, since time.Duration) {
-	keys = []adminapi.TopEntry{}
-	for name, policy := range policies {
-		denied, age := policy.counters.Top.List()
-		since = max(since, age)
-		for _, k := range denied {
-			keys = append(keys, adminapi.TopEntry{Policy: name, Key: k.Key, Denied: k.Count, Error: k.Error})
-		}
-	}
-	slices.SortFunc(keys, func(a, b adminapi.TopEntry) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key))
-	})
-	keys = keys[:min(n, len(keys))]
-	for i := range keys {
-		keys[i].Key = display.EscapeKey(keys[i].Key)
-	}
-	return keys, since
 }

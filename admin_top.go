@@ -1,0 +1,150 @@
+package redisratelimit
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/survey"
+)
+
+func init() {
+	adminAnswers["top"] = (*App).serveTop
+}
+
+// The number of keys that top lists.
+const (
+	defaultTop = 20
+	maxTop     = 1000
+)
+
+// serveTop lists the keys that were denied most, or with by=used those that have used most, of one policy or of all.
+func (a *App) serveTop(r *http.Request, stores *storepool.Stores) (any, bool, error) {
+	query := r.URL.Query()
+	n := defaultTop
+	if text := query.Get("n"); text != "" {
+		parsed, err := strconv.Atoi(text)
+		if err != nil || parsed < 1 || parsed > maxTop {
+			return nil, false, adminapi.BadInput("n: use a number from 1 to %d", maxTop)
+		}
+		n = parsed
+	}
+	registered := a.registered
+	if name := query.Get("policy"); query.Has("policy") {
+		one, err := a.registeredNamed(name)
+		if err != nil {
+			return nil, false, err
+		}
+		registered = registeredPolicies{name: one}
+	}
+	switch by := query.Get("by"); {
+	case by == "used":
+		return a.serveUsed(r, stores, n)
+	case by != "" && by != "denied":
+		return nil, false, adminapi.BadInput("by: use denied or used")
+	case query.Has("nodes"):
+		return nil, false, adminapi.BadInput("nodes: denials are counted by node; use it with by=used")
+	}
+	keys, since := topKeys(registered, n)
+	report := adminapi.TopReport{Since: routetrace.Seconds(since), Keys: keys}
+	a.addBans(r, stores, report.Keys)
+	return report, false, nil
+}
+
+// topKeys lists the keys of policies that were denied most, at most n, and how far back the counts go.
+func topKeys(policies registeredPolicies, n int) (keys []adminapi.TopEntry, since time.Duration) {
+	keys = []adminapi.TopEntry{}
+	for name, policy := range policies {
+		denied, age := policy.counters.Top.List()
+		since = max(since, age)
+		for _, k := range denied {
+			keys = append(keys, adminapi.TopEntry{Policy: name, Key: k.Key, Denied: k.Count, Error: k.Error})
+		}
+	}
+	slices.SortFunc(keys, func(a, b adminapi.TopEntry) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key))
+	})
+	keys = keys[:min(n, len(keys))]
+	for i := range keys {
+		keys[i].Key = display.EscapeKey(keys[i].Key)
+	}
+	return keys, since
+}
+
+// serveUsed lists at most n keys that have used most, of one policy or of all, on this node or on all nodes.
+func (a *App) serveUsed(r *http.Request, stores *storepool.Stores, n int) (any, bool, error) {
+	query := r.URL.Query()
+	policy := cmp.Or(query.Get("policy"), storepool.AllPolicies)
+	nodes, failure := [][]storepool.PolicyUsage{a.usage(stores, policy)}, error(nil)
+	switch query.Get("nodes") {
+	case "":
+	case "all":
+		if stores.Redis == nil {
+			break // there is no other
+		}
+		others, err := usageElsewhere(r, stores, policy, nodes[0])
+		if errors.Is(err, survey.ErrBusy) {
+			return nil, false, adminapi.Conflict("%v", err)
+		}
+		nodes, failure = append(nodes, others...), err
+	default:
+		return nil, false, adminapi.BadInput("nodes: use all, or leave it out for this node")
+	}
+	keys, since := mostUsed(nodes, n)
+	report := adminapi.UsedReport{Since: routetrace.Seconds(since), Nodes: len(nodes), Keys: keys}
+	if failure != nil {
+		report.Error = adminapi.UnavailableText(failure)
+	}
+	return report, failure != nil, nil
+}
+
+// usage returns what keys have used on this node, of the policies of this configuration.
+func (a *App) usage(stores *storepool.Stores, policy string) []storepool.PolicyUsage {
+	return slices.DeleteFunc(stores.Memory.Names.Usage(policy), func(p storepool.PolicyUsage) bool {
+		_, found := a.registered[p.Policy]
+		return !found
+	})
+}
+
+// mostUsed lists at most n keys that have used most on nodes, and how far back the counts go.
+func mostUsed(nodes [][]storepool.PolicyUsage, n int) (keys []adminapi.UsedEntry, since time.Duration) {
+	used, since := storepool.SumUsage(nodes, n)
+	keys = []adminapi.UsedEntry{}
+	for _, k := range used {
+		keys = append(keys, adminapi.UsedEntry{Policy: k.Policy, Key: display.EscapeKey(k.Key), Used: k.Units, Error: k.Error})
+	}
+	return keys, since
+}
+
+// usageElsewhere asks the other nodes what keys have used there. A key that Redis has as a hash has its own text where this
+// node knows the key.
+func usageElsewhere(r *http.Request, stores *storepool.Stores, policy string, own []storepool.PolicyUsage) (nodes [][]storepool.PolicyUsage, err error) {
+	inRedis := func(key string) string { return string(stores.Redis.Store.AppendClient(nil, limiter.AsEncoded(key))) }
+	known := map[string]string{inRedis(""): ""}
+	for _, p := range own {
+		for _, k := range p.Keys {
+			known[inRedis(k.Key)] = k.Key
+		}
+	}
+	answers, err := stores.Redis.Survey.Ask(r.Context(), policy)
+	for _, answer := range answers {
+		usage, foreign := storepool.DecodeUsage(answer, func(inRedis string) string {
+			if key, found := known[inRedis]; found {
+				return key
+			}
+			return inRedis
+		})
+		if foreign == nil {
+			nodes = append(nodes, usage)
+		}
+	}
+	return nodes, err
+}
