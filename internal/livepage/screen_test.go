@@ -35,7 +35,7 @@ func TestPage_narrow(t *testing.T) {
 	d := sample(t)
 	key := strings.Repeat("W", 128)
 	d.Sections[2].Value = encoded(t, adminapi.PageTop{Keys: []adminapi.PageKey{{Policy: key, Key: key, Denied: 1, Why: adminapi.WhyLimit}}})
-	d.Sections[3].Value = encoded(t, adminapi.PageUsed{About: key, Keys: []adminapi.UsedEntry{{Policy: key, Key: key, Used: 1 << 53, Error: 1 << 53}}})
+	d.Sections[3].Value = encoded(t, adminapi.PageUsed{Keys: []adminapi.UsedEntry{{Policy: key, Key: key, Used: 1 << 53, Error: 1 << 53}}})
 	d.Policies[0].About = encoded(t, adminapi.PagePolicy{Sentence: key, Options: []adminapi.PageOption{{Name: key, Value: key}}, Handlers: []string{key}, More: 7})
 	tab := openSample(t, func() *pagefeed.Document { return d }, 320)
 	assert.Equal(t, tab.Eval(t, beyond), "320", "the width of the page, and what is beyond")
