@@ -130,7 +130,8 @@ func (d *decision) add(v *Verdict, f quotaheader.Formats) {
 // fail records that this handler's policies could not be decided.
 func (d *decision) fail(o rule.Outcome) { d.outcome, d.source = o, limiter.SourceRedis }
 
-// count counts what was decided: for a denial only the policies that denied, for anything else all.
+// count counts what was decided: for a denial only the policies that denied, for anything else all. Units that a request
+// took are counted too, those of running requests when these begin, and those that a response decides once it has.
 func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source limiter.Source) {
 	row, column := max(0, slices.Index(storepool.Outcomes, outcome)), max(0, slices.Index(storepool.Sources, source))
 	for i := range checks {
@@ -149,7 +150,7 @@ func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source lim
 		case outcome == rule.Denied:
 			counters.Top.Add(checks[i].Key.String())
 		case (outcome == rule.Allowed || outcome == rule.DryAllowed) && (!l.settles || !r.AwaitsResponse()):
-			counters.Used.Add(checks[i].Key, limiter.Units(&checks[i])) // otherwise the settlement does
+			counters.Used.Add(checks[i].Key, limiter.Units(&checks[i]))
 		}
 	}
 }

@@ -192,7 +192,8 @@ type Policy struct {
 	// Top are the keys that were denied most.
 	Top *Sketch
 
-	// Used are the units that keys have used.
+	// Used are the units that keys have used of quotas, in dry runs too. What no store has decided, by fail_mode open, has
+	// used none.
 	Used *Usage
 
 	// Series count decisions by outcome and source. A series is nil before [Policy.Count] has counted in it.
