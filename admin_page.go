@@ -55,7 +55,7 @@ var page = livePage{
 	store:     pagefeed.Lookup[adminapi.StoreReport]{Every: lookEvery, Patience: 150 * time.Millisecond},
 	bans:      pagefeed.Lookup[adminapi.PageBans]{Every: 10 * time.Second, Patience: 150 * time.Millisecond}, // scans all keys
 	top:       pagefeed.Lookup[adminapi.PageTop]{Every: lookEvery, Patience: 150 * time.Millisecond},
-	used:      pagefeed.Lookup[adminapi.PageUsed]{Every: 5 * time.Second, Patience: 150 * time.Millisecond}, // asks all policies
+	used:      pagefeed.Lookup[adminapi.PageUsed]{Every: 10 * time.Second, Patience: 150 * time.Millisecond}, // asks all policies
 	overrides: pagefeed.Lookup[adminapi.PageOverrides]{Every: lookEvery, Patience: 150 * time.Millisecond},
 	policies:  pagefeed.Lookup[map[string]json.RawMessage]{Every: math.MaxInt64, Patience: 10 * time.Second},
 }

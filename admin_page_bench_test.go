@@ -37,6 +37,13 @@ func BenchmarkPage(b *testing.B) {
 			p.counters.Used.Add(limiter.EncodeKey(key), 1)
 		}
 	}
+	b.Run("used", func(b *testing.B) { // looked up in the background, each ten seconds
+		for b.Loop() {
+			stores := app.use()
+			app.pageUsed(stores)
+			stores.End()
+		}
+	})
 	serve := adminapi.Serve(http.MethodGet, toRunning((*App).servePage))
 	size := 0
 	ask := func(since string) (next string) {

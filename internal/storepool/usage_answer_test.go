@@ -87,6 +87,30 @@ func TestSumUsage_few(t *testing.T) {
 	assert.Equal(t, sum, want[:1], "the largest of one policy")
 }
 
+// TestSumUsage_many lists the largest of more keys than are sorted at once, of one node and of two.
+func TestSumUsage_many(t *testing.T) {
+	var policies []string
+	for i := range 50 {
+		policies = append(policies, fmt.Sprint("policy-", i))
+	}
+	n := names(t, time.Now, policies...)
+	for i, policy := range policies {
+		for client := range int64(120) {
+			n.known[policy].Used.Add(limiter.EncodeKey(fmt.Sprint("client-", client)), 1+(int64(i)*7919+client*104729)%10_007)
+		}
+	}
+	list := n.Usage(AllPolicies)
+	for _, most := range []int{1, 7, 500, 10_000} {
+		one, _ := SumUsage([][]PolicyUsage{list}, most)
+		two, _ := SumUsage([][]PolicyUsage{list, list}, most)
+		assert.FatalIf(t, len(one) != min(most, 50*120) || len(two) != len(one), "%d keys, of two nodes %d", len(one), len(two))
+		for i := range one {
+			double := Used{one[i].Policy, one[i].Key, 2 * one[i].Units, 0}
+			assert.FatalIf(t, double != two[i] || i > 0 && one[i].Units > one[i-1].Units, "place %d of %d has %+v, and %+v of two nodes", i, most, one[i], two[i])
+		}
+	}
+}
+
 // TestEncodeUsage_many tells the largest keys of many policies, and bounds the others.
 func TestEncodeUsage_many(t *testing.T) {
 	var policies []string

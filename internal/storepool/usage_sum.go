@@ -25,44 +25,76 @@ func SumUsage(nodes [][]PolicyUsage, most int) (keys []Used, since time.Duration
 			p := &node[i]
 			s := policies[p.Policy]
 			if s == nil {
-				s = &policySum{keys: map[string]KeyCount{}}
+				s = &policySum{}
 				policies[p.Policy] = s
 			}
-			s.add(p)
+			s.nodes = append(s.nodes, p)
 			since = max(since, p.Since)
 		}
 	}
+	best := ranking{most: most}
 	for name, s := range policies {
-		for key, k := range s.keys {
-			units, sketched := k.Count+s.missing.Count, k.Error+s.missing.Error
-			e := min(sketched, mostCount) + SamplingError(max(0, k.Variance+s.missing.Variance), s.step)
-			keys = append(keys, Used{name, key, min(units, mostCount), min(e, mostCount)})
-		}
+		s.each(most, func(k KeyCount, step int64) {
+			e := min(k.Error, mostCount) + SamplingError(max(0, k.Variance), step)
+			best.add(Used{name, k.Key, min(k.Count, mostCount), min(e, mostCount)})
+		})
 	}
-	slices.SortFunc(keys, func(a, b Used) int {
-		return cmp.Or(cmp.Compare(b.Units, a.Units), cmp.Compare(a.Error, b.Error), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Key, b.Key))
-	})
-	return keys[:min(most, len(keys))], since
+	return best.list(), since
 }
 
 // policySum is what nodes know of a policy. No sum is above 2^63: there are at most 1,001 nodes.
-type policySum struct {
-	keys    map[string]KeyCount // what is listed, less what the same nodes' Missing is
-	missing KeyCount            // the sum of all nodes
-	step    int64
+type policySum struct{ nodes []*PolicyUsage }
+
+// each calls a function for each sum of a key, with the largest step, but at most for so many of a single node, the largest.
+func (s *policySum) each(most int, call func(k KeyCount, step int64)) {
+	if len(s.nodes) == 1 {
+		only := s.nodes[0]
+		for _, k := range only.Keys[:min(most, len(only.Keys))] {
+			call(k, only.Step)
+		}
+		return
+	}
+	keys, missing, step := map[string]KeyCount{}, KeyCount{}, int64(1)
+	for _, p := range s.nodes {
+		step = max(step, p.Step)
+		missing.Count += p.Missing.Count
+		missing.Error += p.Missing.Error
+		missing.Variance += p.Missing.Variance
+		for _, k := range p.Keys {
+			sum := keys[k.Key] // of what is listed, less what the same nodes have for keys that are not
+			sum.Count += k.Count - p.Missing.Count
+			sum.Error += k.Error - p.Missing.Error
+			sum.Variance += k.Variance - p.Missing.Variance
+			keys[k.Key] = sum
+		}
+	}
+	for key, k := range keys {
+		call(KeyCount{key, k.Count + missing.Count, k.Error + missing.Error, k.Variance + missing.Variance}, step)
+	}
 }
 
-// add adds what one node knows.
-func (s *policySum) add(p *PolicyUsage) {
-	s.step = max(s.step, p.Step)
-	s.missing.Count += p.Missing.Count
-	s.missing.Error += p.Missing.Error
-	s.missing.Variance += p.Missing.Variance
-	for _, k := range p.Keys {
-		sum := s.keys[k.Key]
-		sum.Count += k.Count - p.Missing.Count
-		sum.Error += k.Error - p.Missing.Error
-		sum.Variance += k.Variance - p.Missing.Variance
-		s.keys[k.Key] = sum
+// ranking keeps those that have used most.
+type ranking struct {
+	most  int
+	keys  []Used
+	least int64 // that the last one of those has, once there are so many
+}
+
+// add adds a key.
+func (r *ranking) add(k Used) {
+	if k.Units < r.least {
+		return
 	}
+	if r.keys = append(r.keys, k); len(r.keys) >= 4*r.most+64 {
+		r.keys = r.list()
+		r.least = r.keys[len(r.keys)-1].Units
+	}
+}
+
+// list returns the keys, the first one has used most.
+func (r *ranking) list() []Used {
+	slices.SortFunc(r.keys, func(a, b Used) int {
+		return cmp.Or(cmp.Compare(b.Units, a.Units), cmp.Compare(a.Error, b.Error), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Key, b.Key))
+	})
+	return r.keys[:min(r.most, len(r.keys))]
 }
