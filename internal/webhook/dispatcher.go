@@ -65,8 +65,8 @@ type Hooks struct {
 	// Count counts so many deliveries.
 	Count func(o Outcome, n int)
 
-	// OnFailing is called with an error when attempts begin to fail, and with nil when one succeeds again. The error holds
-	// neither URL nor secret.
+	// OnFailing is called with an error when attempts begin to fail, and with nil when one succeeds again: once a minute at
+	// most, also if every second attempt fails. The error holds neither URL nor secret.
 	OnFailing func(err error)
 
 	// OnUntold is called for every event that is [Expired], [Gone] or [Dropped].
@@ -81,7 +81,8 @@ type Dispatcher struct {
 	looks      *schedule[*look]
 	looked     *clock.EventFilter // the marks that were looked at lately
 	pace       pace
-	failing    atomic.Bool
+	failing    atomic.Bool // as OnFailing was told
+	warned     clock.Gate  // of failing attempts
 	gone       atomic.Bool
 }
 
@@ -169,14 +170,14 @@ func (d *Dispatcher) deliver(ctx context.Context, j *delivery) (again bool, afte
 	if ctx.Err() != nil && err != nil {
 		return false, 0 // likewise
 	}
-	d.noteFailing(err)
 	answer := refusal{}
-	switch errors.As(err, &answer); {
-	case err == nil:
-		return d.end(ctx, j, Delivered)
-	case answer.status == http.StatusGone:
+	_ = errors.As(err, &answer) // otherwise there was no answer
+	if answer.status == http.StatusGone {
 		d.gone.Store(true)
 		return d.end(ctx, j, Gone)
+	}
+	if d.noteFailing(err); err == nil {
+		return d.end(ctx, j, Delivered)
 	}
 	d.hooks.Count(Retry, 1)
 	return true, min(d.nextWait(j, answer.after), left)
@@ -197,7 +198,11 @@ func (d *Dispatcher) end(ctx context.Context, j *delivery, o Outcome) (again boo
 
 // noteFailing reports when attempts begin to fail, and when they end to.
 func (d *Dispatcher) noteFailing(err error) {
-	if failed := d.failing.Swap(err != nil); failed != (err != nil) {
+	failed := err != nil
+	if failed == d.failing.Load() || failed && !d.warned.Pass(time.Now(), time.Minute) {
+		return
+	}
+	if d.failing.CompareAndSwap(!failed, failed) {
 		d.hooks.OnFailing(err)
 	}
 }

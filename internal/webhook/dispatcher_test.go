@@ -157,6 +157,17 @@ func TestDispatcher_retries(t *testing.T) {
 	assert.ErrorIf(t, n.of(Retry) != 4 || n.of(Delivered) != 1 || len(n.tally.failing) != 2 || n.tally.failing[0] == nil || n.tally.failing[1] != nil, "counted %v, failing %v", n.counts, n.tally.failing)
 }
 
+// TestDispatcher_flapping has every second attempt fail, which is no reason for a line of the log each time.
+func TestDispatcher_flapping(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, quick, "http://127.0.0.1")
+	for range 100 {
+		n.noteFailing(errURL)
+		n.noteFailing(nil)
+	}
+	assert.ErrorIf(t, len(n.tally.failing) != 2 || n.tally.failing[0] == nil || n.tally.failing[1] != nil, "it reports %d times", len(n.tally.failing))
+}
+
 // TestDispatcher_takesOver has a node end while it tells. Another one that has met the client's requests takes over, with
 // the same id and body.
 func TestDispatcher_takesOver(t *testing.T) {
@@ -254,6 +265,7 @@ func TestDispatcher_gone(t *testing.T) {
 		await(t, box, 1, n)
 	}
 	assert.ErrorIf(t, n.of(Gone) != 10 || n.untold != 10, "counted %v, untold %d", n.counts, n.untold)
+	assert.Equal(t, len(n.tally.failing), 0, "the number of reports that events are sent again")
 	n.Resume()
 	n.Tell(thresholdEvent(), nil, nil)
 	await(t, box, 2, n)
