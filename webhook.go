@@ -180,7 +180,7 @@ func openQueue(key string, u *url.URL, secret webhook.Secret) (*webhookQueue, er
 }
 
 // webhookLogger is not that of a configuration, as queues outlive these.
-func webhookLogger() *zap.Logger { return caddy.Log().Named(appName) }
+func webhookLogger() *zap.Logger { return pool.Warnings.Watch(caddy.Log().Named(appName)) }
 
 // logFailing logs that the receiver begins to fail, or that it has ended to.
 func logFailing(err error) {

@@ -2,13 +2,17 @@ package redisratelimit
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/warninglog"
 )
 
 // webhookTo returns the JSON of an app that tells an inbox of events, by placeholders.
@@ -39,6 +43,15 @@ func TestWebhook_neverMet(t *testing.T) {
 	appOf(t, next).webhook.tell(tellNeverMet, "last", map[string]any{})
 	box.WaitFor(t, "last", 1)
 	box.WaitFor(t, messageNeverMet, 1)
+}
+
+// TestWebhook_warnings has the warnings of a webhook among those that the live page shows.
+func TestWebhook_warnings(t *testing.T) {
+	logFailing(errors.New("the answer has status 500"))
+	got := slices.ContainsFunc(pool.Warnings.List(), func(w warninglog.Warning) bool {
+		return strings.HasPrefix(w.Text, "the webhook's receiver does not take events") && strings.Contains(w.Details, "status 500")
+	})
+	assert.ErrorIf(t, !got, "the page has %v", pool.Warnings.List())
 }
 
 // TestWebhook_off tells a handler of no webhook if its events are others, or if there is none.
