@@ -67,7 +67,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(name, value)
 	}
 	switch {
-	case r.Host != s.host:
+	case r.Host != s.host && r.Host+":80" != s.host: // browsers leave out the port 80
 		refuse(w, http.StatusMisdirectedRequest, "This server answers to another name. Open the address that the command has printed.")
 	case r.Method != http.MethodGet:
 		w.Header().Set("Allow", http.MethodGet)

@@ -109,6 +109,20 @@ func TestServer_access(t *testing.T) {
 	assert.Equal(t, ask(s, http.MethodGet, "/data?since=error", cookie, key).Body.String(), `{"error":"no Caddy \u003canswers\u003e"}`+"\n", "an error")
 }
 
+// TestServer_port80 answers to the host that browsers name where the port is that of http.
+func TestServer_port80(t *testing.T) {
+	t.Parallel()
+	for host, statuses := range map[string]map[string]int{
+		"127.0.0.1:80": {"127.0.0.1": 403, "127.0.0.1:80": 403, "localhost": 421, "": 421}, "[::1]:80": {"[::1]": 403},
+		"127.0.0.1:8080": {"127.0.0.1": 421, "127.0.0.1:80": 421},
+	} {
+		for name, status := range statuses {
+			w := ask(New(host, "", "", nil), http.MethodGet, "/", "Host: "+name)
+			assert.Equal(t, w.Code, status, "the page of %s by %s", host, name)
+		}
+	}
+}
+
 // TestDocument has the whole page in one piece, and its flags escaped.
 func TestDocument(t *testing.T) {
 	t.Parallel()
