@@ -243,8 +243,9 @@ const (
 	// neverMetAfter is how long a policy must have met no request to be told of.
 	neverMetAfter = 24 * time.Hour
 
-	// neverMetInterval is the time between two looks at the policies.
-	neverMetInterval = 10 * time.Minute
+	// neverMetInterval is the time between two looks at the policies. The first look of a configuration comes after
+	// neverMetDelay, since another configuration may be loaded every minute; one that fails to start is gone by then.
+	neverMetInterval, neverMetDelay = 10 * time.Minute, 5 * time.Second
 )
 
 // startWebhook begins to tell.
@@ -260,7 +261,7 @@ func (a *App) startWebhook() {
 				looks.Start(neverMetInterval)
 			}
 		}
-		looks.Start(neverMetInterval)
+		looks.Start(neverMetDelay)
 		a.neverMet = looks
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/warninglog"
 )
@@ -43,6 +44,16 @@ func TestWebhook_neverMet(t *testing.T) {
 	appOf(t, next).webhook.tell(tellNeverMet, "last", map[string]any{})
 	box.WaitFor(t, "last", 1)
 	box.WaitFor(t, messageNeverMet, 1)
+}
+
+// TestWebhook_neverMetAfterReloads looks at the policies even if the next configuration is loaded within a minute.
+func TestWebhook_neverMetAfterReloads(t *testing.T) {
+	box := caddytest.NewInbox(t)
+	ctx := lastingContext(t, webhookTo(t, box, `"never_met"`))
+	loadHandler(t, ctx, policyJSON("reloaded-policy", "5"))
+	a := appOf(t, ctx)
+	a.startWebhook()
+	assert.ErrorIf(t, !a.neverMet.IsDueBy(clock.Now().Add(time.Minute)), "the first look is due in %v", a.neverMet.Due().Since(clock.Now()))
 }
 
 // TestWebhook_warnings has the warnings of a webhook among those that the live page shows.
