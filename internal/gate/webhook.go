@@ -34,7 +34,8 @@ func (l *Limiter) tellThresholds(c *limiter.Check, marks []rule.Fraction, s limi
 	}
 }
 
-// showSigns shows the webhook what checks that Redis has decided say of earlier events.
+// showSigns shows the webhook what checks that Redis has decided say of earlier events. A banned client has nothing left,
+// which is a sign of each mark.
 func (l *Limiter) showSigns(group *CheckGroup) {
 	if !IsShared(group.Source) {
 		return
@@ -42,12 +43,10 @@ func (l *Limiter) showSigns(group *CheckGroup) {
 	for i := range group.Checks {
 		c := &group.Checks[i]
 		r := l.Rules.RuleOf(c)
-		switch {
-		case c.Result.Banned:
-			if !c.Result.BanBegins {
-				l.Webhook.BanSign(c)
-			}
-		case l.webhookThresholds && len(r.Notify) > 0 && c.Result.Remaining != limiter.Unknown:
+		if c.Result.Banned && !c.Result.BanBegins {
+			l.Webhook.BanSign(c)
+		}
+		if l.webhookThresholds && len(r.Notify) > 0 && c.Result.Remaining != limiter.Unknown {
 			l.showPassedMarks(c, r, group.Source)
 		}
 	}
