@@ -331,7 +331,7 @@ func TestDispatcher_waits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var at []time.Time
 				n := newNode(t, usualPace, "http://receiver/")
-				n.receiver.client.Transport = transport(func(r *http.Request) (*http.Response, error) {
+				n.receiver.transport = transport(func(r *http.Request) (*http.Response, error) {
 					at = append(at, time.Now())
 					return test.answer(r)
 				})
@@ -353,7 +353,7 @@ func TestDispatcher_order(t *testing.T) {
 		var mu sync.Mutex
 		var order []string
 		n := newNode(t, usualPace, "http://receiver/")
-		n.receiver.client.Transport = transport(func(r *http.Request) (*http.Response, error) {
+		n.receiver.transport = transport(func(r *http.Request) (*http.Response, error) {
 			m := caddytest.Message{}
 			_ = json.NewDecoder(r.Body).Decode(&m)
 			mu.Lock()

@@ -43,20 +43,19 @@ func ParseURL(text string) (*url.URL, error) {
 
 // receiver is where events are sent.
 type receiver struct {
-	url    *url.URL
-	secret Secret
-	client *http.Client
+	url       *url.URL
+	secret    Secret
+	transport http.RoundTripper // and no client, which would read Location, and quote one that is wrong
+	close     func()            // closes the connections that are not in use
 }
 
 func newReceiver(u *url.URL, secret Secret) *receiver {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
-	return &receiver{u, secret, &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true,
-			MaxIdleConnsPerHost: deliveriesAtOnce, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: mostHeader,
-		},
-	}}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true,
+		MaxIdleConnsPerHost: deliveriesAtOnce, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: mostHeader,
+	}
+	return &receiver{u, secret, transport, transport.CloseIdleConnections}
 }
 
 // refusal is the error of an answer that takes no event.
@@ -88,7 +87,11 @@ func (r *receiver) send(ctx context.Context, id string, body []byte) error {
 	} {
 		request.Header.Set(name, value)
 	}
-	response, err := r.client.Do(request)
+	if user := r.url.User; user != nil {
+		password, _ := user.Password() // without one it is empty
+		request.SetBasicAuth(user.Username(), password)
+	}
+	response, err := r.transport.RoundTrip(request)
 	if err != nil {
 		return shorten(err)
 	}
@@ -115,6 +118,3 @@ func shorten(err error) error {
 	}
 	return err
 }
-
-// close closes the connections that are not in use.
-func (r *receiver) close() { r.client.CloseIdleConnections() }

@@ -62,6 +62,13 @@ func TestReceiver_errors(t *testing.T) {
 		switch r.URL.Path {
 		case "/redirect":
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		case "/broken":
+			w.Header().Set("Location", "http://"+r.Host+"/%zz"+r.URL.String())
+			w.WriteHeader(http.StatusFound)
+		case "/login":
+			if user, password, _ := r.BasicAuth(); user != "user" || password != "hidden" {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
 		case "/busy":
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -83,7 +90,8 @@ func TestReceiver_errors(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	for target, want := range map[string]string{
-		server.URL + "/redirect?token=hidden": "the answer is a redirect, status 307, which is not followed", server.URL + "/busy?token=hidden": "the answer has status 503",
+		server.URL + "/redirect?token=hidden": "the answer is a redirect, status 307, which is not followed", server.URL + "/broken?token=hidden": "status 302", strings.Replace(server.URL, "://", "://user:hidden@", 1) + "/login": "", server.URL + "/login": "status 401",
+		server.URL + "/busy?token=hidden":    "the answer has status 503",
 		server.URL + "/garbage?token=hidden": "malformed HTTP", server.URL + "/header?token=hidden": "exceeded", closed.URL + "/?token=hidden": "refused",
 		server.URL + "/endless": "", server.URL + "/good": "",
 	} {
