@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
@@ -72,9 +73,13 @@ func (w clientEvents) look(c *limiter.Check, name func(*redis.Store) string, lif
 	}
 }
 
-// keyOf returns a check's key, which is hashed unless keys may be logged.
+// keyOf returns a check's key, which is hashed unless keys may be logged. One that is shown has the form that commands take:
+// JSON has no arbitrary bytes.
 func (w clientEvents) keyOf(c *limiter.Check) *webhook.Key {
-	return &webhook.Key{Text: c.Key.String(), Shown: w.withKeys}
+	if w.withKeys {
+		return &webhook.Key{Text: display.EscapeKey(c.Key.String()), Shown: true}
+	}
+	return &webhook.Key{Text: c.Key.String()}
 }
 
 // banKey and thresholdKey return the names of what an event is of.
