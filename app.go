@@ -164,7 +164,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.opened, a.overrides = opened, opened.Overrides
-	a.webhook, err = a.Webhook.open()
+	a.webhook, err = a.Webhook.open(processLogger)
 	return err
 }
 
@@ -292,11 +292,14 @@ func (a *App) tellNeverMet(now time.Time) (mayBeLater bool) {
 // use returns the stores, which stay open until their end.
 func (a *App) use() *storepool.Stores { return a.opened.Use() }
 
+// processLogger returns a logger for what outlives configurations.
+func processLogger() *zap.Logger { return pool.Warnings.Watch(caddy.Log().Named(appName)) }
+
 // boundMemory sets the bounds of the in-process store and of the bodies, which all configurations use.
 func (a *App) boundMemory() {
 	bodies.SetLimit(a.maxBodies())
 	a.opened.Memory.Store.Limit(a.maxKeys(), func() {
-		pool.Warnings.Watch(caddy.Log().Named(appName)).Warn("more clients than max_keys: new ones share places and may be limited too early, "+
+		processLogger().Warn("more clients than max_keys: new ones share places and may be limited too early, "+
 			"or begin an "+
 			"outage of Redis with whole quotas",
 			zap.Int64("max_keys", a.maxKeys()))

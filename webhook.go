@@ -123,11 +123,13 @@ type webhookQueue struct {
 	*webhook.Dispatcher
 
 	key    string // in the pool
+	logger func() *zap.Logger
 	untold clock.Gate
 }
 
-// open returns the webhook with the queue that its receiver has; nil where there is no webhook.
-func (w *Webhook) open() (*runningWebhook, error) {
+// open returns the webhook with the queue that its receiver has; nil where there is no webhook. The queue logs by a logger
+// that is not a configuration's, as queues outlive these.
+func (w *Webhook) open(logger func() *zap.Logger) (*runningWebhook, error) {
 	if w == nil {
 		return nil, nil //nolint:nilnil // nil tells nothing
 	}
@@ -148,7 +150,7 @@ func (w *Webhook) open() (*runningWebhook, error) {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", target, secret))
-	queue, err := openQueue(hex.EncodeToString(sum[:]), u, parsed)
+	queue, err := openQueue(hex.EncodeToString(sum[:]), u, parsed, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -163,12 +165,12 @@ func (w *Webhook) open() (*runningWebhook, error) {
 }
 
 // openQueue returns the queue of a receiver that the process has by a key, and makes it if there is none.
-func openQueue(key string, u *url.URL, secret webhook.Secret) (*webhookQueue, error) {
+func openQueue(key string, u *url.URL, secret webhook.Secret, logger func() *zap.Logger) (*webhookQueue, error) {
 	held, _, err := webhooks.LoadOrNew(key, func() (caddy.Destructor, error) {
-		q := &webhookQueue{key: key}
+		q := &webhookQueue{key: key, logger: logger}
 		q.Dispatcher = webhook.New(u, secret, webhook.Hooks{
 			Count:     func(o webhook.Outcome, n int) { webhookDeliveries.WithLabelValues(string(o)).Add(float64(n)) },
-			OnFailing: logFailing, OnUntold: q.logUntold,
+			OnFailing: q.logFailing, OnUntold: q.logUntold,
 		})
 		return q, nil
 	})
@@ -179,22 +181,19 @@ func openQueue(key string, u *url.URL, secret webhook.Secret) (*webhookQueue, er
 	return queue, err
 }
 
-// webhookLogger is not that of a configuration, as queues outlive these.
-func webhookLogger() *zap.Logger { return pool.Warnings.Watch(caddy.Log().Named(appName)) }
-
 // logFailing logs that the receiver begins to fail, or that it has ended to.
-func logFailing(err error) {
+func (q *webhookQueue) logFailing(err error) {
 	if err == nil {
-		webhookLogger().Info("the webhook's receiver takes events again")
+		q.logger().Info("the webhook's receiver takes events again")
 		return
 	}
-	webhookLogger().Warn("the webhook's receiver does not take events; each is sent again for ten minutes", zap.Error(err))
+	q.logger().Warn("the webhook's receiver does not take events; each is sent again for ten minutes", zap.Error(err))
 }
 
 // logUntold logs, once a minute, that events are not told.
 func (q *webhookQueue) logUntold(o webhook.Outcome) {
 	if q.untold.Pass(time.Now(), time.Minute) {
-		webhookLogger().Warn("events are not told to the webhook's receiver; webhook_deliveries_total counts them",
+		q.logger().Warn("events are not told to the webhook's receiver; webhook_deliveries_total counts them",
 			zap.String("outcome", string(o)))
 	}
 }
@@ -202,7 +201,7 @@ func (q *webhookQueue) logUntold(o webhook.Outcome) {
 // Destruct ends the queue, which no configuration uses any more. What waits in it is lost.
 func (q *webhookQueue) Destruct() error {
 	if lost := q.Close(); lost > 0 {
-		webhookLogger().Warn("events for the webhook are lost: they waited when it was removed, or when Caddy ended", zap.Int("events", lost))
+		q.logger().Warn("events for the webhook are lost: they waited when it was removed, or when Caddy ended", zap.Int("events", lost))
 	}
 	return nil
 }

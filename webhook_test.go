@@ -58,7 +58,7 @@ func TestWebhook_neverMetAfterReloads(t *testing.T) {
 
 // TestWebhook_warnings has the warnings of a webhook among those that the live page shows.
 func TestWebhook_warnings(t *testing.T) {
-	logFailing(errors.New("the answer has status 500"))
+	(&webhookQueue{logger: processLogger}).logFailing(errors.New("the answer has status 500"))
 	got := slices.ContainsFunc(pool.Warnings.List(), func(w warninglog.Warning) bool {
 		return strings.HasPrefix(w.Text, "the webhook's receiver does not take events") && strings.Contains(w.Details, "status 500")
 	})
