@@ -214,6 +214,19 @@ func TestWebhook_outage(t *testing.T) {
 	waitForDelivery(t, 6, nodes...)
 }
 
+// TestWebhook_outageOfBefore tells that an outage has ended once a configuration with another store runs, unless that one
+// fails too.
+func TestWebhook_outageOfBefore(t *testing.T) {
+	box := caddytest.NewInbox(t)
+	lines := toldTo(box, "events outage")
+	n := caddytest.WithoutRedis(t, lines, toldSite)
+	n.Await(t, "/?k=a", http.StatusOK, "allowed fallback")
+	box.WaitFor(t, isOutage, 1)
+	n.Reload(t, caddytest.Config("redis_ratelimit {\n"+lines+"}", toldSite))
+	box.WaitFor(t, isRecovery, 1)
+	waitForDelivery(t, 2, n)
+}
+
 // TestWebhook_inOutage tells of what each node decides by itself.
 func TestWebhook_inOutage(t *testing.T) {
 	box := caddytest.NewInbox(t)

@@ -38,6 +38,7 @@ type outageReporter struct {
 	metrics Metrics
 
 	warnings *warninglog.Log
+	newest   func() *Stores // those of the running configuration; nil where none runs
 
 	unread, loginFailing atomic.Bool // of overrides; of open connections
 
@@ -84,6 +85,17 @@ func (s *outageReporter) watch(o Options) redis.Options {
 			s.answersSince.Store(new(time.Now()))
 			s.logger().Info("redis decides again", zap.Duration("after", after))
 		},
+	}
+}
+
+// close ends the outage of a store that no configuration uses any more, unless the store of the running one fails too.
+func (s *outageReporter) close() {
+	since := s.outageSince.Swap(nil)
+	if since == nil {
+		return
+	}
+	if newest := s.newest(); newest == nil || newest.Redis == nil || newest.Redis.FailingSince().IsZero() {
+		s.metrics.Recovery(time.Since(*since))
 	}
 }
 

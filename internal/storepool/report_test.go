@@ -50,3 +50,30 @@ func TestTrace_is_nothing_without_a_span(t *testing.T) {
 		t.Errorf("%v allocations", allocations)
 	}
 }
+
+// TestOutageReporter_close ends the outage of a store that is closed, unless the running configuration has one.
+func TestOutageReporter_close(t *testing.T) {
+	t.Parallel()
+	decides, fails := &outageReporter{}, &outageReporter{}
+	fails.unreadSince.Store(new(time.Now()))
+	for name, c := range map[string]struct {
+		newest   *Stores
+		inOutage bool
+		ended    int
+	}{
+		"no outage":     {&Stores{Redis: &Redis{outages: decides}}, false, 0},
+		"nothing runs":  {nil, true, 1},
+		"without redis": {&Stores{}, true, 1},
+		"it decides":    {&Stores{Redis: &Redis{outages: decides}}, true, 1},
+		"it fails too":  {&Stores{Redis: &Redis{outages: fails}}, true, 0},
+	} {
+		ended := 0
+		r := &outageReporter{metrics: Metrics{Recovery: func(time.Duration) { ended++ }}, newest: func() *Stores { return c.newest }}
+		if c.inOutage {
+			r.outageSince.Store(new(time.Now()))
+		}
+		r.close()
+		r.close()
+		assert.Equal(t, ended, c.ended, "outages that ended: %s", name)
+	}
+}

@@ -124,6 +124,7 @@ func (s *Redis) Destruct() error {
 	s.shared.Overrides.Close()
 	s.shared.Challenges.Close()
 	s.shared.EndLeases()
+	defer s.outages.close()
 	return s.Store.Close()
 }
 
@@ -146,7 +147,7 @@ func (p *Pool) newestAt(o *Options) *Stores {
 func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 	key := o.poolKey()
 	return acquire[*Redis](p, key, func() (caddy.Destructor, error) {
-		outages := &outageReporter{metrics: p.Metrics, warnings: &p.Warnings}
+		outages := &outageReporter{metrics: p.Metrics, warnings: &p.Warnings, newest: p.Newest}
 		o.Client.OnLogin = outages.loggedIn
 		client, err := dial.New(o.Client)
 		if err != nil {
