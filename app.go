@@ -255,7 +255,7 @@ func (a *App) startWebhook() {
 	}
 	a.webhook.Resume()
 	if a.webhook.tells(tellNeverMet) {
-		looks := new(clock.Task)
+		looks := &clock.Task{Life: a.ctx} // a look that is under way as that ends is the last one
 		looks.Run = func() {
 			if a.tellNeverMet(time.Now()) {
 				looks.Start(neverMetInterval)

@@ -49,11 +49,14 @@ func TestWebhook_neverMet(t *testing.T) {
 // TestWebhook_neverMetAfterReloads looks at the policies even if the next configuration is loaded within a minute.
 func TestWebhook_neverMetAfterReloads(t *testing.T) {
 	box := caddytest.NewInbox(t)
-	ctx := lastingContext(t, webhookTo(t, box, `"never_met"`))
+	ctx, end := newContext(t, webhookTo(t, box, `"never_met"`))
 	loadHandler(t, ctx, policyJSON("reloaded-policy", "5"))
 	a := appOf(t, ctx)
 	a.startWebhook()
 	assert.ErrorIf(t, !a.neverMet.IsDueBy(clock.Now().Add(time.Minute)), "the first look is due in %v", a.neverMet.Due().Since(clock.Now()))
+	end()
+	a.neverMet.Run() // a look that was under way
+	assert.ErrorIf(t, a.neverMet.IsSet(), "a configuration that has ended looks again")
 }
 
 // TestWebhook_warnings has the warnings of a webhook among those that the live page shows.
