@@ -12,23 +12,22 @@ import (
 
 // ServeHTTP lets the request through to the next handler or answers it with an error, by the handler's policies.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	exchange := h.limiter.NewExchange(w, r)
+	defer exchange.End()
 	var evaluation rule.Evaluation
-	switch action, err := exchange.Evaluate(repl, &evaluation); action {
+	switch action, err := exchange.Evaluate(&evaluation); action {
 	case gate.NotLimited:
 		return next.ServeHTTP(w, r)
 	case gate.ReturnsFromChallenge:
-		return exchange.RedeemTicket(repl)
+		return exchange.RedeemTicket()
 	case gate.AsksUsage:
-		return exchange.AnswerUsage(repl, &evaluation)
+		return exchange.AnswerUsage(&evaluation)
 	case gate.Refused:
 		return exchange.Refuse(err)
 	case gate.Exempt:
-		return exchange.PassExempt(repl, &evaluation, next)
+		return exchange.PassExempt(&evaluation, next)
 	}
-	defer exchange.End()
-	verdict := exchange.Decide(repl, &evaluation)
+	verdict := exchange.Decide(&evaluation)
 	switch verdict.Outcome {
 	case rule.Denied:
 		return exchange.Deny(&verdict)

@@ -29,7 +29,7 @@ func Middleware(store Store, policy *Policy, key func(*http.Request) string) fun
 			}
 			var quotas quotaheader.Quotas
 			quotas.Record([]limiter.Check{checks[0].internal()}, quotaheader.XRateLimit|quotaheader.IETF, time.Now())
-			quotas.SetHeaders(w.Header(), r.Header)
+			quotas.SetHeaders(w.Header(), r.Header, nil)
 			if result := checks[0].Result; !result.Passes() {
 				quotaheader.SetRefusal(w.Header(), r.Header, result.RetryAfter, 0)
 				http.Error(w, "too many requests", http.StatusTooManyRequests)

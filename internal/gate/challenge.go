@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
@@ -28,11 +27,11 @@ func (l *Limiter) passOf(r *http.Request) rule.Pass {
 
 // RedeemTicket answers a request of a browser that has waited, and brings the ticket of its page. It asks no store and
 // charges nothing.
-func (x *Exchange) RedeemTicket(repl *caddy.Replacer) error {
+func (x *Exchange) RedeemTicket() error {
 	browser := x.limiter.browser(x.request)
 	_, target := originalRequest(x.request)
 	outcome, err := browser.Exchange(x.ResponseWriter, x.limiter.Status, target)
-	x.decisionOf(repl)
+	x.decisionOf()
 	x.challenged(outcome)
 	return err
 }
@@ -75,7 +74,7 @@ func (l *Limiter) MayWait(q *CheckGroup, pass rule.Pass) bool {
 func (x *Exchange) showPage(verdict *Verdict) error {
 	l := x.limiter
 	x.challenged(challenge.Shown)
-	x.decision.quotas.SetHeaders(x.Header(), x.request.Header)
+	x.showQuotas()
 	browser := l.browser(x.request)
 	_, wanted := originalRequest(x.request)
 	return browser.Page(x.ResponseWriter, l.Status, wanted, func(number uint16) bool {

@@ -25,7 +25,7 @@ type Verdict struct {
 	Outcome rule.Outcome
 	Err     error         // why no store decided
 	Delay   time.Duration // for how long queues hold the request
-	at      time.Time
+	at      time.Time     // when it was noted
 	pass    rule.Pass
 }
 

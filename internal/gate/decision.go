@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -15,9 +16,12 @@ import (
 )
 
 // Decide has the store decide about a request.
-func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
-	l, d := x.limiter, x.decisionOf(repl)
+func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
+	l := x.limiter
 	x.acquireStores()
+	if !l.isPlain || x.vars()[decisionVar] != nil {
+		x.decisionOf() // what is met on the way is noted in it
+	}
 	var dry *dryRuns
 	if l.hasDryRuns {
 		dry = dryRunsOf(e)
@@ -25,7 +29,7 @@ func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 	verdict := Verdict{Outcome: rule.Allowed}
 	switch {
 	case l.waits && len(e.Enforced) > 0 && !e.Blocked:
-		verdict = x.decideInTurn(repl, e)
+		verdict = x.decideInTurn(e)
 	case len(e.Enforced) > 0:
 		verdict = x.decideEnforced(e, dry)
 	case dry != nil:
@@ -37,22 +41,18 @@ func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 	if l.countsRunning {
 		x.keepRunning(verdict.Checks)
 	}
-	switch {
-	case verdict.Outcome == Undecided:
+	if x.hasJustPassed(&verdict) {
+		x.sharePassed(&verdict)
+	} else if !x.note(&verdict) {
 		return verdict
-	case verdict.Err != nil:
-		d.fail(verdict.Outcome)
-	case len(verdict.Checks) > 0:
-		d.add(&verdict, l.Formats)
 	}
-	l.count(verdict.Checks, verdict.Outcome, d.source)
+	l.count(verdict.Checks, verdict.Outcome, verdict.Source)
 	if l.bans && verdict.Err == nil {
 		l.countBans(&verdict.CheckGroup)
 	}
 	if l.Webhook != nil && verdict.Err == nil {
 		l.showSigns(&verdict.CheckGroup)
 	}
-	d.log(x.request)
 	if verdict.Outcome == rule.Allowed {
 		if l.settles || l.notifies {
 			x.keepPending(&verdict.CheckGroup, e.Input)
@@ -64,12 +64,49 @@ func (x *Exchange) Decide(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
 	return verdict
 }
 
+// hasJustPassed reports whether the request has passed with nothing that may change afterwards.
+func (x *Exchange) hasJustPassed(v *Verdict) bool {
+	return x.limiter.isPlain && x.decision == nil && len(v.Checks) == 1 && v.Outcome == rule.Allowed && !hasAccessLog(x.request)
+}
+
+// sharePassed shares the decision of a request that has just passed, by one piece of memory.
+func (x *Exchange) sharePassed(v *Verdict) {
+	vars := x.vars()
+	made := newPassed(vars, &v.Checks[0], v.Source)
+	if vars != nil {
+		vars[decisionVar] = made
+	}
+	if x.repl != nil {
+		x.repl.Map(caddy.ReplacerFunc(made))
+	}
+}
+
+// note adds a verdict to the decision about the request, and reports whether it is one.
+func (x *Exchange) note(v *Verdict) bool {
+	d := x.decisionOf()
+	v.at = time.Now()
+	switch {
+	case v.Outcome == Undecided:
+		return false
+	case v.Err != nil:
+		v.Source = limiter.SourceRedis
+		d.fail(v.Outcome)
+	case len(v.Checks) > 0:
+		d.add(v, x.limiter.Formats)
+	}
+	d.log(x.request)
+	return true
+}
+
 // decideEnforced decides the checks that are enforced, unless an override or a limit of 0 blocks the request, and the dry
 // runs beside them, which may be nil.
 func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
-	l, d, start := x.limiter, x.decision, time.Now()
-	d.pass = cmp.Or(d.pass, e.Pass.Taken)
-	verdict := Verdict{CheckGroup: l.Enforced(e), Outcome: rule.Denied, at: start, pass: e.Pass}
+	l, start := x.limiter, clock.Now()
+	if e.Pass.Taken != "" {
+		taken := &x.decision.addRare().pass
+		*taken = cmp.Or(*taken, e.Pass.Taken)
+	}
+	verdict := Verdict{CheckGroup: l.Enforced(e), Outcome: rule.Denied, pass: e.Pass}
 	if verdict.Source != "" {
 		if dry != nil {
 			_, _ = x.ask(limiter.FailLocal, nil, dry) // the outcomes are in the dry runs
@@ -77,13 +114,14 @@ func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
 		return verdict
 	}
 	verdict.Source, verdict.Err = x.ask(verdict.Mode, verdict.Checks, dry)
-	took := time.Since(start)
-	verdict.at = start.Add(took)
+	took := clock.Now().Since(start)
 	switch {
 	case verdict.Source == limiter.SourceMemory:
 		l.Process.MemorySeconds.Observe(took.Seconds())
 	case verdict.Err != nil || verdict.Source == limiter.SourceFallback:
-		d.timedOut = d.timedOut || l.isTimeout(took)
+		if l.isTimeout(took) {
+			x.decisionOf().timedOut = true
+		}
 	}
 	verdict.Outcome = Undecided
 	if undecided := errors.Is(verdict.Err, limiter.ErrUndecided); verdict.Err == nil || undecided {
@@ -95,7 +133,7 @@ func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
 // ask has the stores decide checks, which may be none, and dry runs beside them, which may be nil. A request that has
 // waited for Redis in vain does not wait again, so that the waits of several handlers do not add up.
 func (x *Exchange) ask(mode limiter.FailMode, checks []limiter.Check, dry *dryRuns) (source limiter.Source, err error) {
-	ctx, timedOut := x.request.Context(), x.decision.timedOut
+	ctx, timedOut := x.request.Context(), x.decision != nil && x.decision.timedOut
 	switch {
 	case dry == nil && !timedOut:
 		return x.stores.DecideIn(ctx, mode, checks)
@@ -122,7 +160,7 @@ func (l *Limiter) isTimeout(took time.Duration) bool { return took >= l.Timeout/
 func (d *decision) add(v *Verdict, f quotaheader.Formats) {
 	d.outcome, d.source = v.Outcome, v.Source
 	if v.Outcome == rule.Denied {
-		d.refusal = rule.ReasonOf(v.Checks, v.Source)
+		d.addRare().refusal = rule.ReasonOf(v.Checks, v.Source)
 	}
 	d.quotas.Record(v.Checks, f, v.at)
 }

@@ -36,7 +36,7 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 	if l.MayWait(&verdict.CheckGroup, verdict.pass) && isNavigation(x.request) {
 		return x.showPage(verdict)
 	}
-	d.quotas.SetHeaders(x.Header(), x.request.Header)
+	x.showQuotas()
 	return x.refuse(refusal.Refusal{Cause: causeOf(d.reason()), Status: l.Status, Wait: wait, Checks: verdict.Checks}, errDenied)
 }
 
@@ -90,7 +90,7 @@ func (x *Exchange) Delay(delay time.Duration) error {
 // abortDelay settles an allowed request that fails while it is held, by the error.
 func (x *Exchange) abortDelay(err error) error {
 	x.settleByError(err)
-	x.decision.quotas.SetHeaders(x.Header(), x.request.Header)
+	x.showQuotas()
 	return err
 }
 
@@ -112,7 +112,7 @@ func (x *Exchange) RefuseUndecided(err error) error {
 	}
 	_, probe := x.stores.Failing()
 	wait := x.setRetryAfter(http.StatusServiceUnavailable, probe)
-	x.decision.quotas.SetHeaders(x.Header(), x.request.Header)
+	x.showQuotas()
 	return x.refuse(refusal.Refusal{Cause: refusal.Unavailable, Status: http.StatusServiceUnavailable, Wait: wait}, errUnavailable)
 }
 
@@ -164,7 +164,7 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 		return x.fail(rule.Refuse(r.Status, reason))
 	}
 	if d := x.knownDecision(); d != nil {
-		d.answered = refusalAnswer{form, form.Status(r), r.Status}
+		d.addRare().answered = refusalAnswer{form, form.Status(r), r.Status}
 	}
 	form.Write(x.ResponseWriter, q, r)
 	return nil

@@ -3,6 +3,7 @@ package gate
 import (
 	"net/http"
 	"net/url"
+	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -22,7 +23,9 @@ type Exchange struct {
 	caddyhttp.ResponseWriterWrapper
 	limiter  *Limiter
 	request  *http.Request
-	decision *decision         // of the request; nil before this limiter has decided
+	repl     *caddy.Replacer   // of the request; nil outside of Caddy
+	decision *decision         // of the request; nil: this limiter has not asked for one
+	writer   *quotaWriter      // that the decision is a part of; nil: it is a part of none, or another limiter's
 	stores   *storepool.Stores // that decide, while the exchange uses them
 	pending  *pendingWork      // what ends with the response or the request; nil: nothing does
 
@@ -31,16 +34,35 @@ type Exchange struct {
 	setsHeaders bool // this is the outermost limiter that shows quotas
 	hasHeader   bool // the header of the final response was seen
 
-	// Memory that most requests need, so that it costs no allocation of its own.
-	own    decision
-	checks [1]limiter.Check
+	lasts bool // the exchange may be referred to after its end
+
+	checks [1]limiter.Check // memory that most requests need
 }
 
 // NewExchange begins the exchange of a request.
 func (l *Limiter) NewExchange(w http.ResponseWriter, r *http.Request) *Exchange {
-	x := &Exchange{limiter: l, request: r}
+	x, ok := exchanges.Get().(*Exchange)
+	if !ok {
+		x = new(Exchange)
+	}
+	x.limiter, x.request, x.repl = l, r, replacerOf(r)
 	x.ResponseWriter = w
 	return x
+}
+
+// exchanges are those that have ended, for later requests.
+var exchanges sync.Pool
+
+// recycle gives an exchange to a later request, unless something may still refer to it: what has the response's writer, or
+// what ends with the request.
+func (x *Exchange) recycle() {
+	if x.lasts || x.pending != nil {
+		return
+	}
+	*x = Exchange{}
+	if !poisonsExchanges {
+		exchanges.Put(x)
+	}
 }
 
 // Action says what has to happen with a request at a limiter.
@@ -58,7 +80,7 @@ const (
 
 // Evaluate evaluates this handler's rules for the request and says what has to happen with it. The error says why the
 // request is refused.
-func (x *Exchange) Evaluate(repl *caddy.Replacer, e *rule.Evaluation) (Action, error) {
+func (x *Exchange) Evaluate(e *rule.Evaluation) (Action, error) {
 	l := x.limiter
 	if x.request.RemoteAddr == includeAddr && isInclude(x.request) {
 		return NotLimited, nil
@@ -72,13 +94,13 @@ func (x *Exchange) Evaluate(repl *caddy.Replacer, e *rule.Evaluation) (Action, e
 		e.Enforced = make([]limiter.Check, 0, min(rules, 4)) // many rules may not select the request
 	}
 	if l.readsBody {
-		body := l.BeginBody(x.ResponseWriter, x.request, repl)
+		body := l.BeginBody(x.ResponseWriter, x.request, x.repl)
 		defer body.End()
 		e.Body = body
 	}
-	action, err := l.Evaluate(x.request, repl, e)
+	action, err := l.Evaluate(x.request, x.repl, e)
 	if l.ShowsDecision && (action == NotLimited || action == Refused) {
-		x.decisionOf(repl) // whose placeholders are empty, unless another handler has decided
+		x.decisionOf() // whose placeholders are empty, unless another handler has decided
 	}
 	return action, err
 }
@@ -110,33 +132,52 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 	return NotLimited, nil
 }
 
+// vars returns the variables of the request; nil outside of Caddy.
+func (x *Exchange) vars() map[string]any {
+	vars, _ := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	return vars
+}
+
 // decisionOf returns the decision that the handlers of a request share, and creates it on first use. From then on its
 // placeholders are set.
-func (x *Exchange) decisionOf(repl *caddy.Replacer) *decision {
+func (x *Exchange) decisionOf() *decision {
 	if x.decision != nil {
 		return x.decision
 	}
-	x.decision = &x.own
-	if vars, ok := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
-		if earlier, ok := vars[decisionVar].(*decision); ok {
-			x.decision = earlier
-			return earlier
+	vars := x.vars()
+	switch earlier := vars[decisionVar].(type) {
+	case *decision:
+		x.decision = earlier
+		return earlier
+	case passed:
+		x.decision = earlier.decision()
+	default:
+		x.decision = x.newDecision()
+		if x.repl != nil {
+			x.repl.Map(x.decision.placeholder)
 		}
-		vars[decisionVar] = x.decision
 	}
-	if repl != nil {
-		repl.Map(x.decision.placeholder)
+	if vars != nil {
+		vars[decisionVar] = x.decision
 	}
 	return x.decision
 }
 
-// knownDecision returns the decision about the request; nil if no handler has made one.
-func (x *Exchange) knownDecision() *decision {
-	if x.decision != nil {
-		return x.decision
+// newDecision returns a decision, with the writer that shows quotas beside it where one is needed.
+func (x *Exchange) newDecision() *decision {
+	if x.limiter.Formats == 0 {
+		return new(decision)
 	}
-	d, _ := caddyhttp.GetVar(x.request.Context(), decisionVar).(*decision)
-	return d
+	x.writer = new(quotaWriter)
+	return &x.writer.decision
+}
+
+// knownDecision returns the decision about the request; nil if no handler has made one, or none that can change.
+func (x *Exchange) knownDecision() *decision {
+	if x.decision == nil {
+		x.decision, _ = x.vars()[decisionVar].(*decision)
+	}
+	return x.decision
 }
 
 // acquireStores begins the use of the stores. Requests of a configuration may go on after its end, when its own use of

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -17,11 +17,15 @@ import (
 func (x *Exchange) Next(next caddyhttp.Handler) error {
 	x.releaseIfIdle()
 	d, pends := x.decision, x.pending != nil && len(x.pending.checks) > 0
-	x.setsHeaders = !d.shown && x.limiter.Formats != 0
+	x.setsHeaders = x.limiter.Formats != 0 && !d.shown
 	if !x.setsHeaders && !pends {
 		return next.ServeHTTP(x.ResponseWriter, x.request)
 	}
 	d.shown, d.refused = d.shown || x.setsHeaders, false
+	if !pends && x.writer != nil {
+		return x.nextShown(next)
+	}
+	x.lasts = true // as the response's writer
 	if pends {
 		x.pending.response.Refused = false
 		x.noteAnswer()
@@ -37,15 +41,32 @@ func (x *Exchange) Next(next caddyhttp.Handler) error {
 		x.settleUnanswered(err)
 	}
 	if x.setsHeaders {
-		d.quotas.SetHeaders(x.Header(), x.request.Header)
+		x.showQuotas()
 	}
 	return err
 }
 
+// nextShown calls the next handler with the writer that shows the quotas.
+func (x *Exchange) nextShown(next caddyhttp.Handler) error {
+	w := x.writer
+	w.ResponseWriter, w.request = x.ResponseWriter, x.request
+	err := next.ServeHTTP(w, x.request)
+	w.showQuotas()
+	return err
+}
+
+// showQuotas sets the headers that show the quotas.
+func (x *Exchange) showQuotas() {
+	var values *quotaheader.Values
+	if x.writer != nil {
+		values = &x.writer.values
+	}
+	x.decision.quotas.SetHeaders(x.Header(), x.request.Header, values)
+}
+
 // PassExempt lets a request through that no policy counts, because it is exempt by the option or by an override.
-func (x *Exchange) PassExempt(repl *caddy.Replacer, e *rule.Evaluation, next caddyhttp.Handler) error {
-	defer x.End()
-	d := x.decisionOf(repl)
+func (x *Exchange) PassExempt(e *rule.Evaluation, next caddyhttp.Handler) error {
+	d := x.decisionOf()
 	d.outcome, d.source = rule.Exempt, ""
 	if e.Exempted {
 		d.source = rule.SourceOverride
@@ -54,7 +75,8 @@ func (x *Exchange) PassExempt(repl *caddy.Replacer, e *rule.Evaluation, next cad
 	return x.Next(next)
 }
 
-// End ends the exchange, whatever became of the handlers: what is pending, and its use of the stores.
+// End ends the exchange, whatever became of the handlers: what is pending, and its use of the stores. The exchange must
+// not be used afterwards.
 func (x *Exchange) End() {
 	if x.setsHeaders {
 		x.decision.shown = false
@@ -63,11 +85,12 @@ func (x *Exchange) End() {
 		x.endPending()
 	}
 	x.releaseIfIdle()
+	x.recycle()
 }
 
 // WriteHeader implements [http.ResponseWriter].
 func (x *Exchange) WriteHeader(status int) {
-	if !x.hasHeader && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+	if !x.hasHeader && isFinal(status) {
 		x.onHeader(status)
 	}
 	x.ResponseWriter.WriteHeader(status)
@@ -80,7 +103,7 @@ func (x *Exchange) onHeader(status int) {
 		x.settleAtHeader(status)
 	}
 	if x.setsHeaders {
-		x.decision.quotas.SetHeaders(x.Header(), x.request.Header)
+		x.showQuotas()
 	}
 }
 

@@ -19,16 +19,39 @@ import (
 type decision struct {
 	outcome  rule.Outcome
 	source   limiter.Source
-	refusal  rule.Reason // of the last denial
 	quotas   quotaheader.Quotas
-	dryRun   []string      // the dry-run policies that would have denied, with ":banned" by a ban
-	waited   time.Duration // for units of running requests, at the last handler where requests wait
-	pass     string        // number of the first pass by which units were taken; empty: no units were taken by a pass
+	rare     *rareDecision // nil: the request has nothing of it
 	shown    bool          // a handler sees the response and sets the headers
 	timedOut bool          // the request has waited for Redis in vain, which it does once
 	refused  bool          // a handler has refused the request since it was let through
+}
 
+// rareDecision is what few requests have.
+type rareDecision struct {
+	refusal  rule.Reason   // of the last denial
+	dryRun   []string      // the dry-run policies that would have denied, with ":banned" by a ban
+	waited   time.Duration // for units of running requests, at the last handler where requests wait
+	pass     string        // number of the first pass by which units were taken; empty: no units were taken by a pass
 	answered refusalAnswer // the last one
+}
+
+// noRare is that of the requests that have nothing of it. It is never changed.
+var noRare rareDecision
+
+// few returns what few requests have, to be read.
+func (d *decision) few() *rareDecision {
+	if d.rare == nil {
+		return &noRare
+	}
+	return d.rare
+}
+
+// addRare returns what few requests have, to be changed.
+func (d *decision) addRare() *rareDecision {
+	if d.rare == nil {
+		d.rare = new(rareDecision)
+	}
+	return d.rare
 }
 
 // decisionVar is the request variable that holds the decision.
@@ -42,32 +65,36 @@ func (d *decision) reason() rule.Reason {
 	if d.outcome != rule.Denied {
 		return ""
 	}
-	return d.refusal
+	return d.few().refusal
+}
+
+// hasAccessLog reports whether a request may be logged.
+func hasAccessLog(r *http.Request) bool {
+	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	return !ok || server == nil || server.Logs != nil
 }
 
 // log adds the decision to the access log.
 func (d *decision) log(r *http.Request) {
-	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil && server.Logs == nil {
-		return // the server has no access log
-	}
 	fields, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
-	if !ok {
+	if !ok || !hasAccessLog(r) {
 		return
 	}
 	fields.Set(zap.String("ratelimit_decision", string(d.outcome)))
-	if d.refusal != "" { // also if a handler in an error route decides after a denial
+	rare := d.few()
+	if rare.refusal != "" { // also if a handler in an error route decides after a denial
 		fields.Set(zap.String("ratelimit_reason", string(d.reason())))
 	}
-	if len(d.dryRun) > 0 {
+	if len(rare.dryRun) > 0 {
 		fields.Set(zap.String("ratelimit_dry_run", d.dryRunText()))
 	}
-	if d.waited > 0 {
-		fields.Set(zap.Duration("ratelimit_waited", d.waited))
+	if rare.waited > 0 {
+		fields.Set(zap.Duration("ratelimit_waited", rare.waited))
 	}
-	if d.pass != "" {
-		fields.Set(zap.String("ratelimit_pass", d.pass))
+	if rare.pass != "" {
+		fields.Set(zap.String("ratelimit_pass", rare.pass))
 	}
-	if binding := d.quotas.Binding(); binding != nil {
+	if binding, known := d.quotas.Binding(); known {
 		fields.Set(zap.String("ratelimit_policy", binding.Policy.Name()))
 	}
 }
@@ -92,12 +119,12 @@ func (d *decision) placeholder(name string) (any, bool) {
 	case "dry_run":
 		return d.dryRunText(), true
 	case "pass":
-		return d.pass, true
+		return d.few().pass, true
 	case "waited":
-		return d.waited.Seconds(), true
+		return d.few().waited.Seconds(), true
 	}
-	binding := d.quotas.Binding()
-	if binding == nil {
+	binding, known := d.quotas.Binding()
+	if !known {
 		return nil, slices.Contains([]string{"policy", "limit", "remaining", "retry_after", "reset_after"}, name)
 	}
 	switch name {
@@ -120,13 +147,13 @@ func (d *decision) wouldDeny(policy string, banned bool) {
 	if banned {
 		policy += ":banned"
 	}
-	if !slices.Contains(d.dryRun, policy) {
-		d.dryRun = append(d.dryRun, policy)
+	if rare := d.addRare(); !slices.Contains(rare.dryRun, policy) {
+		rare.dryRun = append(rare.dryRun, policy)
 	}
 }
 
 // dryRunText names the policies that would have denied.
-func (d *decision) dryRunText() string { return strings.Join(d.dryRun, ",") }
+func (d *decision) dryRunText() string { return strings.Join(d.few().dryRun, ",") }
 
 // refusalAnswer is how a refusal was answered.
 type refusalAnswer struct {
@@ -137,7 +164,7 @@ type refusalAnswer struct {
 // judgedStatus returns the status that count_if of handlers further out matches: that of the refusal where its form has
 // another one, such as 200 in gRPC's.
 func (d *decision) judgedStatus(status int, header http.Header) int {
-	if a := &d.answered; a.written != a.meant && a.written == status && a.form.Wrote(header) {
+	if a := &d.few().answered; a.written != a.meant && a.written == status && a.form.Wrote(header) {
 		return a.meant
 	}
 	return status

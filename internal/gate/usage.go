@@ -7,24 +7,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // AnswerUsage answers with the client's own quotas, of all rules whatever they match, and charges nothing.
-func (x *Exchange) AnswerUsage(repl *caddy.Replacer, e *rule.Evaluation) error {
+func (x *Exchange) AnswerUsage(e *rule.Evaluation) error {
 	l := x.limiter
 	e.AnyMatch = true
-	action, err := l.Evaluate(x.request, repl, e)
+	action, err := l.Evaluate(x.request, x.repl, e)
 	if err != nil {
 		return x.Refuse(err)
 	}
-	d := x.decisionOf(repl)
+	d := x.decisionOf()
 	x.acquireStores()
-	defer x.End()
 	answer, err := x.lookAt(e.Enforced)
 	if err != nil {
 		return x.RefuseUndecided(err)
@@ -92,7 +89,7 @@ func (x *Exchange) writeUsage(answer *usage) error {
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
-	x.decision.quotas.SetHeaders(header, x.request.Header)
+	x.showQuotas()
 	x.ResponseWriter.WriteHeader(http.StatusOK)
 	if x.request.Method == http.MethodHead {
 		return nil

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -56,26 +54,26 @@ func waitOutcomeOf(err error) WaitOutcome {
 }
 
 // decideInTurn has the only check of a request decided once it is the request's turn.
-func (x *Exchange) decideInTurn(repl *caddy.Replacer, e *rule.Evaluation) Verdict {
+func (x *Exchange) decideInTurn(e *rule.Evaluation) Verdict {
 	l, d, start := x.limiter, x.decision, time.Now()
 	verdict := Verdict{CheckGroup: l.Enforced(e), Outcome: rule.Denied, pass: e.Pass}
 	check := &verdict.Checks[0]
 	if verdict.Mode == limiter.FailClosed && x.stores.FailingFor(check.Key) {
-		verdict.at, verdict.Outcome, verdict.Err = start, rule.FailedClosed, limiter.ErrOutage
+		verdict.Outcome, verdict.Err = rule.FailedClosed, limiter.ErrOutage
 		return verdict
 	}
 	r := l.Rules.RuleOf(check)
 	request := waiting.Request{
 		Policy: check.Policy, Key: check.Key, Weight: limiter.Units(check), Longest: r.Wait.Longest, Most: r.Wait.Most,
-		FailMode: verdict.Mode, Current: l.Rules.PolicyWhileWaiting(r, x.request, repl, e.Body, check),
+		FailMode: verdict.Mode, Current: l.Rules.PolicyWhileWaiting(r, x.request, x.repl, e.Body, check),
 	}
-	if value, byValue := l.Rules.TurnOf(r, x.request, repl, e.Body); byValue {
+	if value, byValue := l.Rules.TurnOf(r, x.request, x.repl, e.Body); byValue {
 		request.Order = waiting.ByValue(rule.TurnHash(value))
 	}
 	place, err := x.awaitPlace(x.stores.Queue.Join(request), r.Wait.Longest)
-	d.waited = time.Since(start)
-	verdict.at = start.Add(d.waited)
-	l.Counters[r.Index].CountWait(string(waitOutcomeOf(err)), d.waited)
+	waited := time.Since(start)
+	d.addRare().waited = waited
+	l.Counters[r.Index].CountWait(string(waitOutcomeOf(err)), waited)
 	if err != nil {
 		x.refuseTurn(&verdict, err)
 		return verdict

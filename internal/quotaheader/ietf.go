@@ -21,10 +21,10 @@ func (q *Quotas) setIETF(header http.Header) {
 	policiesFit, quotasFit := true, true
 	for _, s := range q.bindingOfPolicies(shownSpace[:0]) {
 		var fits bool
-		policies, fits = appendPolicy(appendComma(policies), s.Policy)
+		policies, fits = appendPolicy(appendComma(policies), s.policy)
 		policiesFit = policiesFit && fits
-		if s.Result.Remaining != limiter.Unknown {
-			quotas, fits = appendQuota(appendComma(quotas), s.Check, q.longest)
+		if check := s.check(); s.remaining != limiter.Unknown {
+			quotas, fits = appendQuota(appendComma(quotas), &check, q.denial)
 			quotasFit = quotasFit && fits
 		}
 	}
@@ -45,11 +45,11 @@ statuses:
 			continue
 		}
 		for j, other := range shown {
-			if other.Policy.Name() != s.Policy.Name() {
+			if other.policy.Name() != s.policy.Name() {
 				continue
 			}
-			known, otherKnown := s.Result.Remaining != limiter.Unknown, other.Result.Remaining != limiter.Unknown
-			if known && (!otherKnown || limiter.Binding([]limiter.Check{*other.Check, *s.Check}) == 1) {
+			known, otherKnown := s.remaining != limiter.Unknown, other.remaining != limiter.Unknown
+			if known && (!otherKnown || s.isTighter(other)) {
 				shown[j] = s
 			}
 			continue statuses
@@ -88,16 +88,16 @@ func appendPolicy(text []byte, p *limiter.Policy) (item []byte, fits bool) {
 }
 
 // appendQuota writes what a client has left: r units, and t seconds until the whole quota is free again or, after a
-// denial, until the request would pass, at most the longest wait (0: the request is not denied). Nothing says when
+// denial (nil: there is none), until the request would pass, at most the longest wait. Nothing says when
 // running requests end, which is why they have no t. The text does not fit if one of the numbers is too large for a
 // structured field.
-func appendQuota(text []byte, c *limiter.Check, longest time.Duration) (item []byte, fits bool) {
+func appendQuota(text []byte, c *limiter.Check, denied *denial) (item []byte, fits bool) {
 	wait := c.Result.RetryAfter
 	switch {
 	case c.Result.Passes():
 		wait = c.Result.ResetAfter
-	case longest > 0 && wait != limiter.Never:
-		wait = min(wait, longest)
+	case denied != nil && wait != limiter.Never:
+		wait = min(wait, denied.longest)
 	}
 	text = append(append(append(text, '"'), c.Policy.Name()...), `";r=`...)
 	text = strconv.AppendInt(text, c.Result.Remaining, 10)

@@ -1,6 +1,7 @@
 package quotaheader
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -55,7 +56,7 @@ func FuzzAppendQuota(f *testing.F) {
 		}
 		for _, p := range policies {
 			c := &limiter.Check{Policy: p, Result: result}
-			got, fits := appendQuota(nil, c, 0)
+			got, fits := appendQuota(nil, c, nil)
 			want, err := httpsfv.Marshal(quotaItem(c))
 			assert.ErrorIf(t, fits != (err == nil) || fits && string(got) != want, "%+v of %s: got %q, fits %t, want %q, %v", result, p.Settings, got, fits, want, err)
 		}
@@ -94,7 +95,7 @@ func TestSetRefusal_longest(t *testing.T) {
 			var q Quotas
 			q.Record([]limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: test.wait}}}, IETF, time.Now())
 			q.Deny(time.Now(), wait)
-			q.SetHeaders(header, nil)
+			q.SetHeaders(header, nil, nil)
 			want := min(CeilSeconds(test.wait), told)
 			assert.Equal(t, header.Get(Quota), `"p";r=0;t=`+strconv.FormatInt(want, 10), "%v with %v: %s", test.wait, test.jitter, Quota)
 		}
@@ -160,7 +161,7 @@ func FuzzHeaders(f *testing.F) {
 		if result.RetryAfter != 0 { // denied
 			q.Deny(now, wait)
 		}
-		q.SetHeaders(header, nil)
+		q.SetHeaders(header, nil, nil)
 		for name, least := range map[string]int64{Limit: 100, Remaining: 0, Reset: now.Unix(), "Retry-After": 1} {
 			value := header.Get(name)
 			if (name == "Retry-After" || name == Reset) && result.RetryAfter == limiter.Never {
@@ -192,5 +193,27 @@ func TestSetRefusal_shouldRetry(t *testing.T) {
 		header := http.Header{}
 		SetRefusal(header, test.request, test.wait, test.jitter)
 		assert.Equal(t, header.Get(ShouldRetry), test.want, "%v after %v: %s", test.request, test.wait, ShouldRetry)
+	}
+}
+
+// TestQuotas_SetHeaders_again keeps the text of earlier headers, which logs may still have, when the memory for values is
+// given once more; and shows numbers that are longer than that memory.
+func TestQuotas_SetHeaders_again(t *testing.T) {
+	for _, settings := range []limiter.Settings{
+		{Limit: 100, Window: time.Hour}, {Limit: 7, Window: time.Hour}, {Limit: 1<<52 - 1, Calendar: "day"},
+	} {
+		settings.Name = "p"
+		policy, limit := assert.NoError(limiter.NewPolicy(settings))(t), settings.Limit
+		var values Values
+		var q Quotas
+		q.Record([]limiter.Check{{Policy: policy, Result: limiter.Result{Remaining: limit - 1, ResetAfter: time.Minute}}}, XRateLimit, time.Unix(1_700_000_000, 0))
+		header := http.Header{}
+		q.SetHeaders(header, nil, &values)
+		other := http.Header{}
+		later := Quotas{}
+		later.Record([]limiter.Check{{Policy: policy, Result: limiter.Result{Remaining: 1}}}, XRateLimit, time.Unix(1_800_000_000, 0))
+		later.SetHeaders(other, nil, &values)
+		assert.Equal(t, header.Get(Limit)+" "+header.Get(Remaining)+" "+header.Get(Reset), fmt.Sprint(limit, limit-1, 1_700_000_060), "the first headers")
+		assert.Equal(t, other.Get(Remaining)+" "+other.Get(Reset), fmt.Sprint(1, 1_800_000_000), "the later headers")
 	}
 }

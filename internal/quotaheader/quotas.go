@@ -16,23 +16,53 @@ import (
 // Quotas collects what the handlers of one request decided, and shows it. The zero value is empty.
 // It must not be copied once it holds anything.
 type Quotas struct {
-	statuses []status      // in the order in which the request met the policies
-	formats  Formats       // of all statuses
-	passesAt time.Duration // when the denied request would pass, since the Unix epoch; 0: it is not denied, limiter.Never: never
-	longest  time.Duration // the longest wait that the headers of a denied request tell; 0: it is not denied
-	space    [1]status     // memory for statuses, if the request meets one policy
-	values   [3]string     // memory for the values of headers
+	statuses []status  // in the order in which the request met the policies
+	space    [1]status // memory for statuses, if the request meets one policy
+	denial   *denial   // nil: the request is not denied
 }
 
-// status is the last decision about one quota.
+// denial is when a denied request would pass.
+type denial struct {
+	passesAt time.Duration // since the Unix epoch; limiter.Never: never
+	longest  time.Duration // the longest wait that the headers tell
+}
+
+// status is the last decision about one quota. It holds what headers and placeholders show of a check, so that it can
+// outlive the check.
 type status struct {
-	*limiter.Check
+	policy  *limiter.Policy
+	key     limiter.EncodedKey
+	reserve int64
 	formats Formats       // of the handlers that show the quota
 	decided time.Duration // when the quota was decided, since the Unix epoch by this node's clock
+
+	remaining              int64
+	retryAfter, resetAfter time.Duration
+}
+
+// newStatus returns what was decided about the quota of a check.
+func newStatus(c *limiter.Check, formats Formats, decided time.Duration) status {
+	return status{
+		policy: c.Policy, key: c.Key, reserve: c.Reserve, formats: formats, decided: decided,
+		remaining: c.Result.Remaining, retryAfter: c.Result.RetryAfter, resetAfter: c.Result.ResetAfter,
+	}
+}
+
+// check returns the check of a status, with the part of its result that is kept.
+func (s *status) check() limiter.Check {
+	return limiter.Check{
+		Policy: s.policy, Key: s.key, Reserve: s.reserve,
+		Result: limiter.Result{Remaining: s.remaining, RetryAfter: s.retryAfter, ResetAfter: s.resetAfter},
+	}
+}
+
+// isTighter reports whether the policy of a status binds rather than that of an earlier one.
+func (s *status) isTighter(earlier *status) bool {
+	return limiter.Binding([]limiter.Check{earlier.check(), s.check()}) == 1
 }
 
 // Record adds the checks that one handler had decided at an instant of this node's clock, each of another quota. A
-// quota that an earlier handler decided is shown as it stands now. The checks are kept.
+// quota that an earlier handler decided is shown as it stands now.
 func (q *Quotas) Record(checks []limiter.Check, formats Formats, now time.Time) {
 	earlier, decided := len(q.statuses), time.Duration(now.UnixNano())
 	switch {
@@ -42,19 +72,18 @@ func (q *Quotas) Record(checks []limiter.Check, formats Formats, now time.Time) 
 	default:
 		q.statuses = make([]status, 0, len(checks))
 	}
-	q.formats |= formats
 	for i := range checks {
 		check, known := &checks[i], (*status)(nil)
 		if earlier > 0 {
 			known = find(q.statuses[:earlier], check)
 		}
-		if known == nil {
-			q.statuses = append(q.statuses, status{check, formats, decided})
-			continue
-		}
-		known.formats |= formats
-		if check.Result.Remaining != limiter.Unknown {
-			known.Check, known.decided = check, decided
+		switch {
+		case known == nil:
+			q.statuses = append(q.statuses, newStatus(check, formats, decided))
+		case check.Result.Remaining == limiter.Unknown:
+			known.formats |= formats
+		default:
+			*known = newStatus(check, known.formats|formats, decided)
 		}
 	}
 }
@@ -62,7 +91,7 @@ func (q *Quotas) Record(checks []limiter.Check, formats Formats, now time.Time) 
 // find returns the status of a check's quota; nil if there is none.
 func find(statuses []status, check *limiter.Check) *status {
 	for i := range statuses {
-		if statuses[i].SameQuota(check) {
+		if kept := (limiter.Check{Policy: statuses[i].policy, Key: statuses[i].key}); kept.SameQuota(check) {
 			return &statuses[i]
 		}
 	}
@@ -70,25 +99,27 @@ func find(statuses []status, check *limiter.Check) *status {
 }
 
 // SetHeaders sets the headers of all formats, in place of any headers of the same names. Scripts of other origins may
-// read the headers if the response allows an origin, or if the request has one, which may be allowed later.
-func (q *Quotas) SetHeaders(header, request http.Header) {
-	if q.formats&XRateLimit != 0 {
-		if binding := q.binding(XRateLimit); binding != nil {
-			q.setXRateLimit(header, binding)
+// read the headers if the response allows an origin, or if the request has one, which may be allowed later. The headers
+// refer to values, which belong to this response alone; nil, or used already: new ones.
+func (q *Quotas) SetHeaders(header, request http.Header, values *Values) {
+	if binding := q.binding(XRateLimit); binding != nil {
+		if values == nil || values.list[0] != "" {
+			values = new(Values)
 		}
+		q.setXRateLimit(header, binding, values)
 	}
-	if q.formats&IETF != 0 {
-		q.setIETF(header)
-	}
+	q.setIETF(header)
 	Expose(header, request, exposable)
 }
 
-// Binding returns the check whose policy binds over all handlers; nil if no store told what remains of a quota.
-func (q *Quotas) Binding() *limiter.Check {
-	if binding := q.binding(0); binding != nil {
-		return binding.Check
+// Binding returns the check whose policy binds over all handlers, with what a result says of its quota; false if no store
+// told what remains of a quota.
+func (q *Quotas) Binding() (check limiter.Check, known bool) {
+	binding := q.binding(0)
+	if binding == nil {
+		return check, false
 	}
-	return nil
+	return binding.check(), true
 }
 
 // binding returns the status whose policy binds, of those that a format shows, or of all of them (0). A status does not
@@ -97,8 +128,8 @@ func (q *Quotas) binding(format Formats) (binding *status) {
 	for i := range q.statuses {
 		s := &q.statuses[i]
 		switch {
-		case s.formats&format != format || s.Result.Remaining == limiter.Unknown:
-		case binding == nil || limiter.Binding([]limiter.Check{*binding.Check, *s.Check}) == 1:
+		case s.formats&format != format || s.remaining == limiter.Unknown:
+		case binding == nil || s.isTighter(binding):
 			binding = s
 		}
 	}
@@ -111,13 +142,13 @@ func (q *Quotas) Refund(check *limiter.Check) {
 	if s == nil {
 		return
 	}
-	most, result := s.Policy.Capacity()-s.Reserve, &s.Result
-	result.Remaining = min(most, result.Remaining+check.Weight)
+	most := s.policy.Capacity() - s.reserve
+	s.remaining = min(most, s.remaining+check.Weight)
 	switch {
-	case result.Remaining == most:
-		result.ResetAfter = 0 // nothing is used any more
-	case s.Policy.IsBucket():
-		result.ResetAfter = max(0, result.ResetAfter-earning(s.Policy, check.Weight))
+	case s.remaining == most:
+		s.resetAfter = 0 // nothing is used any more
+	case s.policy.IsBucket():
+		s.resetAfter = max(0, s.resetAfter-earning(s.policy, check.Weight))
 	} // the end of a window that other units began stays
 }
 

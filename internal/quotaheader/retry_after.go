@@ -73,11 +73,11 @@ func waitOf(retryAfter, jitter time.Duration) Wait {
 // Deny has the headers of quotas say when the denied request would pass: after a wait from an instant of this node's
 // clock.
 func (q *Quotas) Deny(now time.Time, wait Wait) {
-	q.passesAt, q.longest = limiter.Never, maxRetryAfter
+	q.denial = &denial{passesAt: limiter.Never, longest: maxRetryAfter}
 	if wait.True != limiter.Never {
-		q.passesAt = later(time.Duration(now.UnixNano()), wait.True)
+		q.denial.passesAt = later(time.Duration(now.UnixNano()), wait.True)
 	}
 	if wait.True > maxRetryAfter {
-		q.longest = wait.told
+		q.denial.longest = wait.told
 	}
 }

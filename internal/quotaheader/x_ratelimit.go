@@ -3,32 +3,40 @@ package quotaheader
 import (
 	"net/http"
 	"strconv"
+	"unsafe"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
+// Values is memory for the values of one response's headers, which refer to it for as long as anything refers to them.
+type Values struct {
+	list [3]string
+	text [32]byte // of all three values, if they are no longer; written once, as strings never change
+}
+
 // setXRateLimit shows the quota that binds: its capacity, what is left of it, and when, in seconds since the Unix epoch
 // by this node's clock, the whole quota is free again or, after a denial, the request would pass. X-RateLimit-Reset is
 // absent if that is never.
-func (q *Quotas) setXRateLimit(header http.Header, binding *status) {
-	reset := q.passesAt
-	if reset == 0 {
-		if reset = binding.Result.ResetAfter; reset != limiter.Never {
-			reset = later(binding.decided, reset)
-		}
+func (q *Quotas) setXRateLimit(header http.Header, binding *status, values *Values) {
+	reset := binding.resetAfter
+	switch {
+	case q.denial != nil:
+		reset = q.denial.passesAt
+	case reset != limiter.Never:
+		reset = later(binding.decided, reset)
 	}
-	var space [60]byte // one allocation holds the text of all three numbers
-	text := strconv.AppendInt(space[:0], binding.Policy.Capacity(), 10)
+	text := strconv.AppendInt(values.text[:0], binding.policy.Capacity(), 10)
 	limitEnd := len(text)
-	text = strconv.AppendInt(text, binding.Result.Remaining, 10)
+	text = strconv.AppendInt(text, binding.remaining, 10)
 	remainingEnd := len(text)
-	all := string(strconv.AppendInt(text, CeilSeconds(reset), 10))
-	q.values = [3]string{all[:limitEnd], all[limitEnd:remainingEnd], all[remainingEnd:]}
-	header[Limit] = q.values[0:1:1]
-	header[Remaining] = q.values[1:2:2]
+	text = strconv.AppendInt(text, CeilSeconds(reset), 10) // in memory of its own if it is longer
+	all := unsafe.String(unsafe.SliceData(text), len(text))
+	values.list = [3]string{all[:limitEnd], all[limitEnd:remainingEnd], all[remainingEnd:]}
+	header[Limit] = values.list[0:1:1]
+	header[Remaining] = values.list[1:2:2]
 	if reset == limiter.Never {
 		delete(header, Reset)
 	} else {
-		header[Reset] = q.values[2:3:3]
+		header[Reset] = values.list[2:3:3]
 	}
 }
