@@ -8,7 +8,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -41,10 +40,17 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	if l.countsRunning {
 		x.keepRunning(verdict.Checks)
 	}
-	if x.hasJustPassed(&verdict) {
+	if l.isPlain && x.hasJustPassed(&verdict) {
 		x.sharePassed(&verdict)
-	} else if !x.note(&verdict) {
-		return verdict
+	} else {
+		d := x.decisionOf()
+		if verdict.Outcome == Undecided {
+			return verdict
+		}
+		d.note(&verdict, l.Formats)
+		if fields := logFields(x.request); fields != nil {
+			d.log(fields)
+		}
 	}
 	l.count(verdict.Checks, verdict.Outcome, verdict.Source)
 	if l.bans && verdict.Err == nil {
@@ -66,7 +72,7 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 
 // hasJustPassed reports whether the request has passed with nothing that may change afterwards.
 func (x *Exchange) hasJustPassed(v *Verdict) bool {
-	return x.limiter.isPlain && x.decision == nil && len(v.Checks) == 1 && v.Outcome == rule.Allowed && !hasAccessLog(x.request)
+	return x.decision == nil && len(v.Checks) == 1 && v.Outcome == rule.Allowed && logFields(x.request) == nil
 }
 
 // sharePassed shares the decision of a request that has just passed, by one piece of memory.
@@ -81,27 +87,10 @@ func (x *Exchange) sharePassed(v *Verdict) {
 	}
 }
 
-// note adds a verdict to the decision about the request, and reports whether it is one.
-func (x *Exchange) note(v *Verdict) bool {
-	d := x.decisionOf()
-	v.at = time.Now()
-	switch {
-	case v.Outcome == Undecided:
-		return false
-	case v.Err != nil:
-		v.Source = limiter.SourceRedis
-		d.fail(v.Outcome)
-	case len(v.Checks) > 0:
-		d.add(v, x.limiter.Formats)
-	}
-	d.log(x.request)
-	return true
-}
-
 // decideEnforced decides the checks that are enforced, unless an override or a limit of 0 blocks the request, and the dry
 // runs beside them, which may be nil.
 func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
-	l, start := x.limiter, clock.Now()
+	l, start := x.limiter, time.Now()
 	if e.Pass.Taken != "" {
 		taken := &x.decision.addRare().pass
 		*taken = cmp.Or(*taken, e.Pass.Taken)
@@ -114,7 +103,7 @@ func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
 		return verdict
 	}
 	verdict.Source, verdict.Err = x.ask(verdict.Mode, verdict.Checks, dry)
-	took := clock.Now().Since(start)
+	took := time.Since(start)
 	switch {
 	case verdict.Source == limiter.SourceMemory:
 		l.Process.MemorySeconds.Observe(took.Seconds())
@@ -155,18 +144,23 @@ func (x *Exchange) ask(mode limiter.FailMode, checks []limiter.Check, dry *dryRu
 // at once.
 func (l *Limiter) isTimeout(took time.Duration) bool { return took >= l.Timeout/2 }
 
-// add merges what one more handler decided. A denial ends the request, so that the last outcome is that of the
-// request. The headers show the policy that binds over all handlers.
-func (d *decision) add(v *Verdict, f quotaheader.Formats) {
+// note merges what one more handler decided, or that its policies could not be decided. A denial ends the request, so that
+// the last outcome is that of the request. The headers show the policy that binds over all handlers.
+func (d *decision) note(v *Verdict, f quotaheader.Formats) {
+	v.at = time.Now()
+	switch {
+	case v.Err != nil:
+		v.Source = limiter.SourceRedis
+	case len(v.Checks) == 0:
+		return
+	default:
+		d.quotas.Record(v.Checks, f, v.at)
+	}
 	d.outcome, d.source = v.Outcome, v.Source
 	if v.Outcome == rule.Denied {
 		d.addRare().refusal = rule.ReasonOf(v.Checks, v.Source)
 	}
-	d.quotas.Record(v.Checks, f, v.at)
 }
-
-// fail records that this handler's policies could not be decided.
-func (d *decision) fail(o rule.Outcome) { d.outcome, d.source = o, limiter.SourceRedis }
 
 // count counts what was decided: for a denial only the policies that denied, for anything else all. Units that a request
 // took are counted too, those of running requests when these begin, and those that a response decides once it has.

@@ -27,14 +27,9 @@ func (w *quotaWriter) showQuotas() {
 	}
 }
 
-// isFinal reports whether a status is that of a final response. 101 is.
-func isFinal(status int) bool {
-	return status >= http.StatusOK || status == http.StatusSwitchingProtocols
-}
-
 // WriteHeader implements [http.ResponseWriter].
 func (w *quotaWriter) WriteHeader(status int) {
-	if isFinal(status) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		w.showQuotas()
 	}
 	w.ResponseWriter.WriteHeader(status)

@@ -163,7 +163,7 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 	if form == nil || byErrorRoutes && !form.GoesFirst(r) {
 		return x.fail(rule.Refuse(r.Status, reason))
 	}
-	if d := x.knownDecision(); d != nil {
+	if d := x.decision; d != nil {
 		d.addRare().answered = refusalAnswer{form, form.Status(r), r.Status}
 	}
 	form.Write(x.ResponseWriter, q, r)

@@ -45,25 +45,13 @@ func (l *Limiter) NewExchange(w http.ResponseWriter, r *http.Request) *Exchange 
 	if !ok {
 		x = new(Exchange)
 	}
-	x.limiter, x.request, x.repl = l, r, replacerOf(r)
-	x.ResponseWriter = w
+	x.limiter, x.request, x.ResponseWriter = l, r, w
+	x.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	return x
 }
 
 // exchanges are those that have ended, for later requests.
 var exchanges sync.Pool
-
-// recycle gives an exchange to a later request, unless something may still refer to it: what has the response's writer, or
-// what ends with the request.
-func (x *Exchange) recycle() {
-	if x.lasts || x.pending != nil {
-		return
-	}
-	*x = Exchange{}
-	if !poisonsExchanges {
-		exchanges.Put(x)
-	}
-}
 
 // Action says what has to happen with a request at a limiter.
 type Action int
@@ -132,19 +120,13 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 	return NotLimited, nil
 }
 
-// vars returns the variables of the request; nil outside of Caddy.
-func (x *Exchange) vars() map[string]any {
-	vars, _ := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
-	return vars
-}
-
 // decisionOf returns the decision that the handlers of a request share, and creates it on first use. From then on its
 // placeholders are set.
 func (x *Exchange) decisionOf() *decision {
 	if x.decision != nil {
 		return x.decision
 	}
-	vars := x.vars()
+	vars, _ := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
 	switch earlier := vars[decisionVar].(type) {
 	case *decision:
 		x.decision = earlier
@@ -152,7 +134,12 @@ func (x *Exchange) decisionOf() *decision {
 	case passed:
 		x.decision = earlier.decision()
 	default:
-		x.decision = x.newDecision()
+		if x.limiter.Formats != 0 {
+			x.writer = new(quotaWriter)
+			x.decision = &x.writer.decision
+		} else {
+			x.decision = new(decision)
+		}
 		if x.repl != nil {
 			x.repl.Map(x.decision.placeholder)
 		}
@@ -163,21 +150,18 @@ func (x *Exchange) decisionOf() *decision {
 	return x.decision
 }
 
-// newDecision returns a decision, with the writer that shows quotas beside it where one is needed.
-func (x *Exchange) newDecision() *decision {
-	if x.limiter.Formats == 0 {
-		return new(decision)
-	}
-	x.writer = new(quotaWriter)
-	return &x.writer.decision
-}
-
 // knownDecision returns the decision about the request; nil if no handler has made one, or none that can change.
 func (x *Exchange) knownDecision() *decision {
 	if x.decision == nil {
 		x.decision, _ = x.vars()[decisionVar].(*decision)
 	}
 	return x.decision
+}
+
+// vars returns the variables of the request; nil outside of Caddy.
+func (x *Exchange) vars() map[string]any {
+	vars, _ := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	return vars
 }
 
 // acquireStores begins the use of the stores. Requests of a configuration may go on after its end, when its own use of

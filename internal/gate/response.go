@@ -22,8 +22,11 @@ func (x *Exchange) Next(next caddyhttp.Handler) error {
 		return next.ServeHTTP(x.ResponseWriter, x.request)
 	}
 	d.shown, d.refused = d.shown || x.setsHeaders, false
-	if !pends && x.writer != nil {
-		return x.nextShown(next)
+	if w := x.writer; !pends && w != nil {
+		w.ResponseWriter, w.request = x.ResponseWriter, x.request
+		err := next.ServeHTTP(w, x.request)
+		w.showQuotas()
+		return err
 	}
 	x.lasts = true // as the response's writer
 	if pends {
@@ -46,15 +49,6 @@ func (x *Exchange) Next(next caddyhttp.Handler) error {
 	return err
 }
 
-// nextShown calls the next handler with the writer that shows the quotas.
-func (x *Exchange) nextShown(next caddyhttp.Handler) error {
-	w := x.writer
-	w.ResponseWriter, w.request = x.ResponseWriter, x.request
-	err := next.ServeHTTP(w, x.request)
-	w.showQuotas()
-	return err
-}
-
 // showQuotas sets the headers that show the quotas.
 func (x *Exchange) showQuotas() {
 	var values *quotaheader.Values
@@ -71,12 +65,15 @@ func (x *Exchange) PassExempt(e *rule.Evaluation, next caddyhttp.Handler) error 
 	if e.Exempted {
 		d.source = rule.SourceOverride
 	}
-	d.log(x.request)
+	if fields := logFields(x.request); fields != nil {
+		d.log(fields)
+	}
 	return x.Next(next)
 }
 
 // End ends the exchange, whatever became of the handlers: what is pending, and its use of the stores. The exchange must
-// not be used afterwards.
+// not be used afterwards: a later request has it, unless something may still refer to it, such as what has the response's
+// writer.
 func (x *Exchange) End() {
 	if x.setsHeaders {
 		x.decision.shown = false
@@ -85,12 +82,17 @@ func (x *Exchange) End() {
 		x.endPending()
 	}
 	x.releaseIfIdle()
-	x.recycle()
+	if !x.lasts && x.pending == nil {
+		*x = Exchange{}
+		if !poisonsExchanges {
+			exchanges.Put(x)
+		}
+	}
 }
 
 // WriteHeader implements [http.ResponseWriter].
 func (x *Exchange) WriteHeader(status int) {
-	if !x.hasHeader && isFinal(status) {
+	if !x.hasHeader && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		x.onHeader(status)
 	}
 	x.ResponseWriter.WriteHeader(status)

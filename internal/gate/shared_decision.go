@@ -62,24 +62,23 @@ func (d *decision) String() string { return string(d.outcome) }
 
 // reason returns why the request is denied; empty if it is not.
 func (d *decision) reason() rule.Reason {
-	if d.outcome != rule.Denied {
+	if d.outcome != rule.Denied || d.rare == nil {
 		return ""
 	}
-	return d.few().refusal
+	return d.rare.refusal
 }
 
-// hasAccessLog reports whether a request may be logged.
-func hasAccessLog(r *http.Request) bool {
-	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	return !ok || server == nil || server.Logs != nil
+// logFields returns the fields of the access log; nil if there is none.
+func logFields(r *http.Request) *caddyhttp.ExtraLogFields {
+	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server != nil && server.Logs == nil {
+		return nil
+	}
+	fields, _ := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	return fields
 }
 
 // log adds the decision to the access log.
-func (d *decision) log(r *http.Request) {
-	fields, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
-	if !ok || !hasAccessLog(r) {
-		return
-	}
+func (d *decision) log(fields *caddyhttp.ExtraLogFields) {
 	fields.Set(zap.String("ratelimit_decision", string(d.outcome)))
 	rare := d.few()
 	if rare.refusal != "" { // also if a handler in an error route decides after a denial
@@ -164,7 +163,10 @@ type refusalAnswer struct {
 // judgedStatus returns the status that count_if of handlers further out matches: that of the refusal where its form has
 // another one, such as 200 in gRPC's.
 func (d *decision) judgedStatus(status int, header http.Header) int {
-	if a := &d.few().answered; a.written != a.meant && a.written == status && a.form.Wrote(header) {
+	if d.rare == nil {
+		return status
+	}
+	if a := &d.rare.answered; a.written != a.meant && a.written == status && a.form.Wrote(header) {
 		return a.meant
 	}
 	return status

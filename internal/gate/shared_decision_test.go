@@ -23,7 +23,7 @@ func TestDecision_reason(t *testing.T) {
 	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields)), http.MethodGet, "/", nil)
 	d := &decision{}
 	add := func(checks []limiter.Check, o rule.Outcome) {
-		d.add(&Verdict{CheckGroup: CheckGroup{Checks: checks, Source: limiter.SourceMemory}, Outcome: o, at: time.Now()}, 0)
+		d.note(&Verdict{CheckGroup: CheckGroup{Checks: checks, Source: limiter.SourceMemory}, Outcome: o}, 0)
 	}
 	for _, step := range []struct {
 		name   string
@@ -34,10 +34,10 @@ func TestDecision_reason(t *testing.T) {
 		{"denied", func() { add(denies, rule.Denied) }, "limit"},
 		{"banned", func() { d.addRare().refusal = rule.ReasonBan }, "ban"},
 		{"allowed after the denial", func() { add(passes, rule.Allowed) }, ""},
-		{"undecided after the denial", func() { d.fail(rule.FailedClosed) }, ""},
+		{"undecided after the denial", func() { d.note(&Verdict{Outcome: rule.FailedClosed, Err: limiter.ErrUndecided}, 0) }, ""},
 	} {
 		step.decide()
-		d.log(r)
+		d.log(logFields(r))
 		if got, found := d.placeholder(placeholderPrefix + "reason"); got != step.want || !found {
 			t.Errorf("%s: {%sreason} is %v, want %q", step.name, placeholderPrefix, got, step.want)
 		}

@@ -31,7 +31,9 @@ func (x *Exchange) AnswerUsage(e *rule.Evaluation) error {
 		d.outcome = rule.Exempt
 	}
 	d.quotas.Record(answer.checks, l.Formats, answer.at)
-	d.log(x.request)
+	if fields := logFields(x.request); fields != nil {
+		d.log(fields)
+	}
 	return x.writeUsage(answer)
 }
 

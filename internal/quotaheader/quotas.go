@@ -40,14 +40,6 @@ type status struct {
 	retryAfter, resetAfter time.Duration
 }
 
-// newStatus returns what was decided about the quota of a check.
-func newStatus(c *limiter.Check, formats Formats, decided time.Duration) status {
-	return status{
-		policy: c.Policy, key: c.Key, reserve: c.Reserve, formats: formats, decided: decided,
-		remaining: c.Result.Remaining, retryAfter: c.Result.RetryAfter, resetAfter: c.Result.ResetAfter,
-	}
-}
-
 // check returns the check of a status, with the part of its result that is kept.
 func (s *status) check() limiter.Check {
 	return limiter.Check{
@@ -73,17 +65,22 @@ func (q *Quotas) Record(checks []limiter.Check, formats Formats, now time.Time) 
 		q.statuses = make([]status, 0, len(checks))
 	}
 	for i := range checks {
-		check, known := &checks[i], (*status)(nil)
+		c, known := &checks[i], (*status)(nil)
 		if earlier > 0 {
-			known = find(q.statuses[:earlier], check)
+			known = find(q.statuses[:earlier], c)
+		}
+		latest := status{
+			policy: c.Policy, key: c.Key, reserve: c.Reserve, formats: formats, decided: decided,
+			remaining: c.Result.Remaining, retryAfter: c.Result.RetryAfter, resetAfter: c.Result.ResetAfter,
 		}
 		switch {
 		case known == nil:
-			q.statuses = append(q.statuses, newStatus(check, formats, decided))
-		case check.Result.Remaining == limiter.Unknown:
+			q.statuses = append(q.statuses, latest)
+		case c.Result.Remaining == limiter.Unknown:
 			known.formats |= formats
 		default:
-			*known = newStatus(check, known.formats|formats, decided)
+			latest.formats |= known.formats
+			*known = latest
 		}
 	}
 }
@@ -102,13 +99,19 @@ func find(statuses []status, check *limiter.Check) *status {
 // read the headers if the response allows an origin, or if the request has one, which may be allowed later. The headers
 // refer to values, which belong to this response alone; nil, or used already: new ones.
 func (q *Quotas) SetHeaders(header, request http.Header, values *Values) {
+	formats := Formats(0)
+	for i := range q.statuses {
+		formats |= q.statuses[i].formats
+	}
 	if binding := q.binding(XRateLimit); binding != nil {
 		if values == nil || values.list[0] != "" {
 			values = new(Values)
 		}
 		q.setXRateLimit(header, binding, values)
 	}
-	q.setIETF(header)
+	if formats&IETF != 0 {
+		q.setIETF(header)
+	}
 	Expose(header, request, exposable)
 }
 
