@@ -38,6 +38,8 @@ var (
 	memory  = caddyServer("memory", limitAllowed)
 	redis   = moduleServer("redis", limitAllowed)
 	evalSHA = contenderServer(contenders.EvalSHA)
+
+	pipelined = contenderServer(contenders.Pipelined)
 )
 
 func headersSection() *section {
@@ -53,6 +55,8 @@ func headersSection() *section {
 			newTrial("headers/lease", "this module, Redis, one client with lease", moduleServer("lease", limitHot)).of(1),
 			newTrial("headers/redis_rate", "redis_rate v10", contenderServer(contenders.RedisRate)),
 			newTrial("headers/evalsha", "one EVALSHA a request", evalSHA),
+			newTrial("headers/pipelined", "the same, by go-redis's AutoPipeliner", pipelined),
+			newTrial("headers/concurrent", "the same, four batches of 128 at once", contenderServer(contenders.Concurrent)),
 			newTrial("headers/envoy", "envoyproxy/ratelimit, alone", server{name: "envoy", unlimited: true, envoy: true}).alone(),
 		},
 	}
@@ -112,6 +116,7 @@ func fewSection(connections, requests int) *section {
 		newTrial("bare", "bare Caddy", bare),
 		newTrial("redis", "this module, Redis", redis),
 		newTrial("evalsha", "one EVALSHA a request", evalSHA),
+		newTrial("pipelined", "the same, by go-redis's AutoPipeliner", pipelined),
 	} {
 		t.name = fmt.Sprint("few", connections, "/", t.name)
 		s.trials = append(s.trials, t.on(connections, requests))

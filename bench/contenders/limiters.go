@@ -3,8 +3,10 @@ package contenders
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -26,11 +28,19 @@ type answer struct {
 
 // The ways to limit.
 const (
-	EvalSHA   = "evalsha"
-	RedisRate = "redis_rate"
-	Wait      = "wait" // decides nothing; a batch is answered at once
-	Ping      = "ping" // decides nothing; a batch is a PING
+	EvalSHA    = "evalsha"
+	Pipelined  = "pipelined"  // as EvalSHA, by go-redis's AutoPipeliner
+	Concurrent = "concurrent" // as Pipelined, with batches as this repository's handler has them
+	RedisRate  = "redis_rate"
+	Wait       = "wait" // decides nothing; a batch is answered at once
+	Ping       = "ping" // decides nothing; a batch is a PING
 )
+
+// Ways lists those that decide.
+var Ways = []string{EvalSHA, Pipelined, Concurrent, RedisRate}
+
+// concurrentBatches are batches of at most so many calls as those of this repository's handler, several under way at once.
+var concurrentBatches = goredis.AutoPipelineOptions{MaxBatchSize: 128, MaxConcurrentBatches: 4, Unordered: true}
 
 // newLimiter returns the limiter of that name, on a go-redis client with default options.
 func newLimiter(way, address string) (limiter, error) {
@@ -41,11 +51,15 @@ func newLimiter(way, address string) (limiter, error) {
 	case Ping:
 		return &floor{Client: client}, nil
 	case EvalSHA:
-		return scripted{client}, nil
+		return scripted{client, client}, nil
+	case Pipelined:
+		return newPipelined(client, goredis.DefaultBlockingAutoPipelineOptions())
+	case Concurrent:
+		return newPipelined(client, &concurrentBatches)
 	case RedisRate:
 		return rated{client, redis_rate.NewLimiter(client)}, nil
 	}
-	return nil, fmt.Errorf("contender %q: use %s, %s, %s or %s", way, EvalSHA, RedisRate, Wait, Ping)
+	return nil, fmt.Errorf("contender %q: use %s, %s or %s", way, strings.Join(Ways, ", "), Wait, Ping)
 }
 
 //go:embed counter.lua
@@ -54,7 +68,25 @@ var counterText string
 var counter = goredis.NewScript(counterText)
 
 // scripted runs one script per request.
-type scripted struct{ *goredis.Client }
+type scripted struct {
+	goredis.Scripter
+	io.Closer
+}
+
+// newPipelined returns the limiter whose scripts go-redis gathers in pipelines.
+func newPipelined(client *goredis.Client, o *goredis.AutoPipelineOptions) (limiter, error) {
+	pipeliner, err := client.AutoPipelineWithOptions(o)
+	return scripted{pipeliner, pipelined{pipeliner, client}}, err
+}
+
+// pipelined is an AutoPipeliner and its client, to be closed.
+type pipelined struct {
+	pipeliner *goredis.AutoPipeliner
+	client    *goredis.Client
+}
+
+// Close implements [io.Closer].
+func (p pipelined) Close() error { return errors.Join(p.pipeliner.Close(), p.client.Close()) }
 
 func (s scripted) take(ctx context.Context, key string) (answer, error) {
 	numbers, err := counter.Run(ctx, s, []string{"plain:{" + key + "}"}, Limit, Window.Microseconds()).Int64Slice()

@@ -8,7 +8,7 @@ import (
 
 func TestLimiters_count(t *testing.T) {
 	server := redistest.Start(t)
-	for _, way := range []string{EvalSHA, RedisRate} {
+	for _, way := range Ways {
 		t.Run(way, func(t *testing.T) {
 			l, err := newLimiter(way, server.Addr)
 			if err != nil {
