@@ -126,7 +126,9 @@ func mostUsed(nodes [][]storepool.PolicyUsage, n int) (keys []adminapi.UsedEntry
 
 // usageElsewhere asks the other nodes what keys have used there. A key that Redis has as a hash has its own text where this
 // node knows the key.
-func usageElsewhere(r *http.Request, stores *storepool.Stores, policy string, own []storepool.PolicyUsage) (nodes [][]storepool.PolicyUsage, err error) {
+func usageElsewhere(
+	r *http.Request, stores *storepool.Stores, policy string, own []storepool.PolicyUsage,
+) (nodes [][]storepool.PolicyUsage, err error) {
 	inRedis := func(key string) string { return string(stores.Redis.Store.AppendClient(nil, limiter.AsEncoded(key))) }
 	known := map[string]string{inRedis(""): ""}
 	for _, p := range own {

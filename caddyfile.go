@@ -340,7 +340,8 @@ func (p *handlerParser) register(state map[string]any) error {
 	for i, policy := range whole.Policies {
 		begin := p.policies[i][""]
 		at := fmt.Sprintf("%s:%d", begin.File(), begin.Line())
-		if _, err := registered.register(policy.settings(), policy.identity(), " at "+p.policies[i].Place()); errors.As(err, new(ambiguityError)) {
+		_, err := registered.register(policy.settings(), policy.identity(), " at "+p.policies[i].Place())
+		if errors.As(err, new(ambiguityError)) {
 			return err
 		} else if err != nil {
 			return p.policies[i].Wrap(err)
