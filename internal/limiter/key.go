@@ -21,8 +21,8 @@ const (
 	ReservedMark = "%!"
 )
 
-// maxKeyLength is the longest text of a key in bytes. A longer one is replaced by its hash.
-const maxKeyLength = 128
+// MaxKeyLength is the longest text of a key in bytes. A longer one is replaced by its hash.
+const MaxKeyLength = 128
 
 var (
 	percentEncoder = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
@@ -45,7 +45,7 @@ func AsEncoded(text string) EncodedKey {
 	if strings.IndexByte(text, '{') >= 0 || strings.IndexByte(text, '}') >= 0 {
 		text = braceEncoder.Replace(text)
 	}
-	if len(text) > maxKeyLength {
+	if len(text) > MaxKeyLength {
 		sum := sha256.Sum256([]byte(text))
 		return EncodedKey{HashedMark + hex.EncodeToString(sum[:])}
 	}

@@ -143,7 +143,7 @@ func TestRanges_fields(t *testing.T) {
 	for _, field := range []string{"api/203.0.113.0/24", "api/2001:db8::/32", "api/0.0.0.0/0"} {
 		target, ok := parseField(field)
 		assert.ErrorIf(t, !ok || target.field() != field || target.All() || target.Client != "", "%s is read as %+v", field, target)
-		assert.ErrorIf(t, policyName.MatchString(field), "an earlier version takes %s for a policy", field)
+		assert.ErrorIf(t, limiter.ValidName(field), "an earlier version takes %s for a policy", field)
 	}
 	for _, field := range []string{
 		"api/", "/10.0.0.0/8", "api/10.0.0.1", "api/10.0.0.1/8", "api/::ffff:10.0.0.0/104", "api/2001:DB8::/32", "api/10.0.0.0/33", "api/fe80::%eth0/64", "a b/10.0.0.0/8",

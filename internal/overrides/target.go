@@ -2,7 +2,6 @@ package overrides
 
 import (
 	"net/netip"
-	"regexp"
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -46,18 +45,15 @@ func (t Target) field() string {
 	return t.Policy + ":" + t.Client
 }
 
-// policyName matches the names that policies can have.
-var policyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
 func parseField(field string) (t Target, ok bool) {
 	if at := strings.IndexAny(field, ":/"); at >= 0 && field[at] == '/' {
 		blocked, err := netip.ParsePrefix(field[at+1:])
 		t = Target{Policy: field[:at], Range: blocked}
-		return t, err == nil && policyName.MatchString(t.Policy) && blocked == blocked.Masked() && !blocked.Addr().Is4In6() && t.field() == field
+		return t, err == nil && limiter.ValidName(t.Policy) && blocked == blocked.Masked() && !blocked.Addr().Is4In6() && t.field() == field
 	}
 	policy, client, one := strings.Cut(field, ":")
 	t = Target{Policy: policy, Client: client}
-	return t, policyName.MatchString(policy) && one == (client != "") && limiter.AsEncoded(client).String() == client
+	return t, limiter.ValidName(policy) && one == (client != "") && limiter.AsEncoded(client).String() == client
 }
 
 // emptyClient is the text of the empty key, as in the names of Redis keys.

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // PolicyUsage is what the keys of a policy have used on one node.
@@ -17,9 +19,6 @@ type PolicyUsage struct {
 
 // AllPolicies is the subject of a question about all policies. No policy has that name.
 const AllPolicies = "*"
-
-// longestKey is the longest key, in bytes, as [limiter.EncodeKey] makes it.
-const longestKey = 128
 
 // mostAnswered is how many keys of all policies together a node answers with: 40 kB, if keys have 16 bytes.
 const mostAnswered = 500
@@ -124,14 +123,14 @@ func DecodeUsage(text string, keyOf func(inRedis string) string) (list []PolicyU
 		p := PolicyUsage{Policy: sent.Name}
 		p.Missing = KeyCount{Count: sent.Missing, Error: sent.Missing, Variance: sent.Variance}
 		p.Step, p.Since = sent.Step, time.Duration(answer.Since*float64(time.Second))
-		if !p.Missing.valid() || p.Step < 1 || p.Step > mostStep || policies[sent.Name] || !isName(sent.Name) {
+		if !p.Missing.valid() || p.Step < 1 || p.Step > mostStep || policies[sent.Name] || !limiter.ValidName(sent.Name) {
 			return nil, errForeign
 		}
 		policies[sent.Name] = true
 		keys := map[string]bool{}
 		for _, k := range sent.Keys {
 			used := KeyCount{Key: keyOf(string(k.Key)), Count: k.Count, Error: k.Error, Variance: k.Variance}
-			if !used.valid() || keys[used.Key] || len(k.Key) > 2*longestKey {
+			if !used.valid() || keys[used.Key] || len(k.Key) > 2*limiter.MaxKeyLength {
 				return nil, errForeign
 			}
 			keys[used.Key] = true
@@ -145,14 +144,4 @@ func DecodeUsage(text string, keyOf func(inRedis string) string) (list []PolicyU
 // valid reports whether the numbers can be those of a key.
 func (k KeyCount) valid() bool {
 	return k.Count >= 0 && k.Count <= mostCount && k.Error >= 0 && k.Error <= k.Count && k.Variance >= 0 && k.Variance <= math.MaxFloat64/(1<<20)
-}
-
-// isName reports whether a policy can have the name.
-func isName(name string) bool {
-	for _, c := range []byte(name) {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 64
 }

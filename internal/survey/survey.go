@@ -13,9 +13,9 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 )
@@ -56,14 +56,13 @@ type Survey struct {
 	node   string
 	answer func(subject string) []byte
 
-	mu   sync.Mutex
-	done map[string]time.Time // questions that need no answer of this process, and when that was found out
+	done *clock.EventFilter // questions that need no answer of this process
 }
 
 // New returns what asks and answers by a store. The node names the process, as [rand.Text] does. The function answers a
 // question; nil is no answer, and one above [MostAnswer] is left out.
 func New(store *redis.Store, format limiter.KeyFormat, node string, answer func(subject string) []byte) *Survey {
-	return &Survey{store: store, format: format, node: node, answer: answer, done: map[string]time.Time{}}
+	return &Survey{store: store, format: format, node: node, answer: answer, done: clock.NewEventFilter()}
 }
 
 const tag = "overrides" // the slot of the version
@@ -169,7 +168,7 @@ func (s *Survey) Look(ctx context.Context) error {
 		}
 		_, err := s.eval(ctx, answerScript, s.roster(id), s.answerOf(s.node, subject), s.node, answer, answerLife.Milliseconds(), mostNames)
 		if err != nil {
-			s.forget(id)
+			s.done.Forget(id)
 			return err
 		}
 	}
@@ -177,25 +176,4 @@ func (s *Survey) Look(ctx context.Context) error {
 }
 
 // needsAnswer reports whether a question needs an answer of this process, for the first time.
-func (s *Survey) needsAnswer(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	for other, since := range s.done {
-		if now.Sub(since) > 2*questionLife {
-			delete(s.done, other)
-		}
-	}
-	_, found := s.done[id]
-	if !found {
-		s.done[id] = now
-	}
-	return !found
-}
-
-// forget makes a question one that needs an answer again.
-func (s *Survey) forget(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.done, id)
-}
+func (s *Survey) needsAnswer(id string) bool { return s.done.Pass(time.Now(), 2*questionLife, id) }
