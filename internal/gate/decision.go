@@ -40,7 +40,7 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	if l.countsRunning {
 		x.keepRunning(verdict.Checks)
 	}
-	if l.isPlain && x.hasJustPassed(&verdict) {
+	if fields := logFields(x.request); l.isPlain && fields == nil && x.hasJustPassed(&verdict) {
 		x.sharePassed(&verdict)
 	} else {
 		d := x.decisionOf()
@@ -48,7 +48,7 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 			return verdict
 		}
 		d.note(&verdict, l.Formats)
-		if fields := logFields(x.request); fields != nil {
+		if fields != nil {
 			d.log(fields)
 		}
 	}
@@ -70,9 +70,9 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	return verdict
 }
 
-// hasJustPassed reports whether the request has passed with nothing that may change afterwards.
+// hasJustPassed reports whether the request has passed with nothing that may change afterwards, by one policy alone.
 func (x *Exchange) hasJustPassed(v *Verdict) bool {
-	return x.decision == nil && len(v.Checks) == 1 && v.Outcome == rule.Allowed && logFields(x.request) == nil
+	return x.decision == nil && len(v.Checks) == 1 && v.Outcome == rule.Allowed
 }
 
 // sharePassed shares the decision of a request that has just passed, by one piece of memory.
