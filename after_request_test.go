@@ -20,7 +20,8 @@ type keptRequest struct {
 	recorder *httptest.ResponseRecorder
 	writer   http.ResponseWriter // that the innermost handler had; nil: the request was refused
 	repl     *caddy.Replacer
-	told     string // by the placeholders, when the handlers had returned
+	told     string      // by the placeholders, when the handlers had returned
+	header   http.Header // of the response, copied at the same time
 }
 
 // placeholdersOf returns what the placeholders of a request tell.
@@ -45,6 +46,12 @@ func keepRequest(t *testing.T, handlers []*Handler, client string) keptRequest {
 		k.recorder.WriteHeader(http.StatusTooManyRequests)
 	}
 	k.told = placeholdersOf(k.repl)
+	k.header = http.Header{}
+	for name, values := range k.recorder.Header() {
+		for _, value := range values {
+			k.header[name] = append(k.header[name], strings.Clone(value))
+		}
+	}
 	return k
 }
 
@@ -71,6 +78,7 @@ func TestRequest_afterEnd(t *testing.T) {
 		"the outer's headers":  {[]string{handler("", policy("a", "9", "")), handler(off, policy("b", "8", ""))}, "allowed memory b 8 4 "},
 		"two policies":         {[]string{handler(off, policy("a", "9", ""), policy("b", "8", ""))}, "allowed memory b 8 4 "},
 		"denied":               {[]string{handler(off+answered, policy("a", "3", ""))}, "denied memory a 3 0 "},
+		"denied with headers":  {[]string{handler(answered, policy("a", "3", ""))}, "denied memory a 3 0 "},
 		"the second denies":    {[]string{handler(off, policy("a", "9", "")), handler(off+answered, policy("b", "3", ""))}, "denied memory b 3 0 "},
 		"count_if":             {[]string{handler("", policy("a", "9", `,"count_if":{"status_code":[200]}`))}, "allowed memory a 9 5 "},
 		"count_if counts none": {[]string{handler("", policy("a", "9", `,"count_if":{"status_code":[401]}`))}, "allowed memory a 9 9 "},
@@ -108,6 +116,7 @@ func TestRequest_afterEnd(t *testing.T) {
 					assert.Equal(t, k.recorder.Body.String(), k.client+", late", "the response")
 				}
 				assert.Equal(t, placeholdersOf(k.repl), k.told, "the placeholders after the request")
+				assert.Equal(t, fmt.Sprint(k.recorder.Header()), fmt.Sprint(k.header), "the response's header after the request")
 			}
 			others.Wait()
 		})

@@ -22,17 +22,21 @@ import (
 )
 
 // BenchmarkRequest measures a whole request in Caddy's server, without a network: of Caddy without this
-// module, which sets the same headers (bare) or none (plain), and with it.
+// module, which sets the same headers (bare) or none (plain), or answers as to a denial (refused), and with it.
 func BenchmarkRequest(b *testing.B) {
 	redis := `,"redis_ratelimit":{"redis":{"url":"redis://` + redistest.Start(b).Addr + `"},"timeout":"10s"}`
 	handler := func(policy, options string) string {
 		return `{"handler":"redis_ratelimit","policies":[{"name":"bench","window":"1h",` + policy + `}]` + options + `},`
 	}
 	const running = `{"handler":"redis_ratelimit","policies":[{"name":"bench","key":"k","max_concurrent":1000000}]},`
+	const refused = `{"handler":"headers","response":{"set":{"Cache-Control":["no-store"],"Content-Type":["text/plain; charset=utf-8"],` +
+		`"Retry-After":["2700"],"Vary":["*"],"X-Content-Type-Options":["nosniff"],"X-Ratelimit-Limit":["1"],"X-Ratelimit-Remaining":["0"],` +
+		`"X-Ratelimit-Reset":["1700000000"]}}},{"handler":"static_response","status_code":429,"body":"Too many requests. Try again in 45 minutes."},`
 	const byIP, byHeader = `"limit":1000000000`, `"limit":1000000000,"key":"{http.request.header.X-Key}"`
 	for _, bench := range []struct{ name, app, handler string }{
 		{"bare", "", `{"handler":"headers","response":{"set":{"X-Ratelimit-Limit":["1000000000"],"X-Ratelimit-Remaining":["999"],"X-Ratelimit-Reset":["1700000000"]}}},`},
 		{"plain", "", ""},
+		{"refused", "", refused},
 		{"memory/key=ip", "", handler(byIP, "")},
 		{"memory/challenge", "", handler(byIP+`,"challenge":{}`, "")},
 		{"memory/key=header", "", handler(byHeader, "")},

@@ -23,15 +23,15 @@ func Middleware(store Store, policy *Policy, key func(*http.Request) string) fun
 				defer running.EndRunning(checks)
 			}
 			if err != nil { // the store cannot decide, or the client has left
-				quotaheader.SetRefusal(w.Header(), r.Header, time.Second, 0)
+				quotaheader.SetRefusal(w.Header(), r.Header, time.Second, 0, nil)
 				http.Error(w, "rate limits are unavailable", http.StatusServiceUnavailable)
 				return
 			}
 			var quotas quotaheader.Quotas
 			quotas.Record([]limiter.Check{checks[0].internal()}, quotaheader.XRateLimit|quotaheader.IETF, time.Now())
-			quotas.SetHeaders(w.Header(), r.Header, nil)
+			quotas.SetHeaders(w.Header(), r.Header, nil, nil)
 			if result := checks[0].Result; !result.Passes() {
-				quotaheader.SetRefusal(w.Header(), r.Header, result.RetryAfter, 0)
+				quotaheader.SetRefusal(w.Header(), r.Header, result.RetryAfter, 0, nil)
 				http.Error(w, "too many requests", http.StatusTooManyRequests)
 				return
 			} else if result.Delay > 0 {

@@ -18,7 +18,7 @@ import (
 func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	l := x.limiter
 	x.acquireStores()
-	if !l.isPlain || x.vars()[decisionVar] != nil {
+	if l.notesEarly || x.vars()[decisionVar] != nil {
 		x.decisionOf() // what is met on the way is noted in it
 	}
 	var dry *dryRuns
@@ -43,7 +43,7 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	if fields := logFields(x.request); l.isPlain && fields == nil && x.hasJustPassed(&verdict) {
 		x.sharePassed(&verdict)
 	} else {
-		d := x.decisionOf()
+		d := x.decisionAbout(verdict.Outcome)
 		if verdict.Outcome == Undecided {
 			return verdict
 		}
@@ -158,7 +158,7 @@ func (d *decision) note(v *Verdict, f quotaheader.Formats) {
 	}
 	d.outcome, d.source = v.Outcome, v.Source
 	if v.Outcome == rule.Denied {
-		d.addRare().refusal = rule.ReasonOf(v.Checks, v.Source)
+		d.ofRefusal().reason = rule.ReasonOf(v.Checks, v.Source)
 	}
 }
 

@@ -81,6 +81,7 @@ type Limiter struct {
 	notifies      bool // notify: events at fractions of the capacity
 	readsBody     bool // a placeholder of the request's body
 	waits         bool // wait: requests wait for units of running requests
+	notesEarly    bool // dry_run, challenge or wait, of which the decision has notes before there is an outcome
 	isPlain       bool // no header shows a quota, and of the above there are at most ban and notify
 
 	webhookThresholds bool // the webhook tells of fractions of the capacity
@@ -135,7 +136,8 @@ func New(l Limiter) *Limiter {
 		l.settles = l.settles || r.AwaitsResponse()
 		l.notifies = l.notifies || len(r.Notify) > 0
 	}
-	l.isPlain = l.Formats == 0 && !l.hasDryRuns && !l.challenges && !l.delays && !l.countsRunning && !l.waits && !l.settles
+	l.notesEarly = l.hasDryRuns || l.challenges || l.waits
+	l.isPlain = l.Formats == 0 && !l.notesEarly && !l.delays && !l.countsRunning && !l.settles
 	l.readsBody = l.Rules.ReadsBody()
 	l.webhookThresholds = l.Webhook != nil && l.Webhook.TellsThresholds()
 	l.usageCache, l.proxies = newUsageCache(), &serverProxies{find: l.FindProxies}

@@ -32,7 +32,7 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 	}
 	l.Events.Denied(binding, d.source)
 	wait := x.setRetryAfter(l.Status, binding.Result.RetryAfter)
-	d.quotas.Deny(verdict.at, wait)
+	d.refusal.values.Deny(verdict.at, wait)
 	if l.MayWait(&verdict.CheckGroup, verdict.pass) && isNavigation(x.request) {
 		return x.showPage(verdict)
 	}
@@ -50,7 +50,8 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 //
 // and gets the jitter in [quotaheader.SetRefusal].
 func (x *Exchange) setRetryAfter(status int, after time.Duration) (wait quotaheader.Wait) {
-	wait = quotaheader.SetRefusal(x.Header(), x.request.Header, after, x.limiter.RetryJitter)
+	values := &x.decision.ofRefusal().values
+	wait = quotaheader.SetRefusal(x.Header(), x.request.Header, after, x.limiter.RetryJitter, values)
 	x.settleByStatus(status, x.Header())
 	x.decision.refused = true
 	return wait
@@ -131,7 +132,7 @@ func (x *Exchange) Refuse(err error) error {
 	}
 	r := refusal.Refusal{Cause: refusal.CauseOf(coded.StatusCode), Status: coded.StatusCode}
 	if errors.Is(coded.Err, rule.ErrNoRoom) || errors.Is(coded.Err, waiting.ErrExit) || errors.Is(coded.Err, waiting.ErrNoRoom) {
-		r.Wait = quotaheader.SetRefusal(x.Header(), x.request.Header, requestbody.RetryAfter, x.limiter.RetryJitter)
+		r.Wait = quotaheader.SetRefusal(x.Header(), x.request.Header, requestbody.RetryAfter, x.limiter.RetryJitter, nil)
 	}
 	return x.refuse(r, errors.Unwrap(coded.Err))
 }
@@ -163,10 +164,12 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 	if form == nil || byErrorRoutes && !form.GoesFirst(r) {
 		return x.fail(rule.Refuse(r.Status, reason))
 	}
+	var values *refusal.Values
 	if d := x.decision; d != nil {
-		d.addRare().answered = refusalAnswer{form, form.Status(r), r.Status}
+		refused := d.ofRefusal()
+		refused.answered, values = refusalAnswer{form, form.Status(r), r.Status}, &refused.ofAnswer
 	}
-	form.Write(x.ResponseWriter, q, r)
+	form.Write(x.ResponseWriter, q, r, values)
 	return nil
 }
 
@@ -182,10 +185,8 @@ func (x *Exchange) answerAtOnce() {
 
 // canErrorRoutesAnswer reports whether an error route can answer what a request is refused with.
 func (x *Exchange) canErrorRoutesAnswer(status int) bool {
-	if x.isInErrorRoutes() {
-		return false
-	}
-	return !x.limiter.OnlyServerHandlesErrors || x.limiter.ErrorRoutes.CanHandle(x.request, status)
+	can := !x.limiter.OnlyServerHandlesErrors || x.limiter.ErrorRoutes.CanHandle(x.request, status)
+	return can && !x.isInErrorRoutes()
 }
 
 // isInErrorRoutes reports whether the handler runs in an error route, for another error.

@@ -51,11 +51,7 @@ func (x *Exchange) Next(next caddyhttp.Handler) error {
 
 // showQuotas sets the headers that show the quotas.
 func (x *Exchange) showQuotas() {
-	var values *quotaheader.Values
-	if x.writer != nil {
-		values = &x.writer.values
-	}
-	x.decision.quotas.SetHeaders(x.Header(), x.request.Header, values)
+	x.decision.showQuotas(x.Header(), x.request.Header, x.values)
 }
 
 // PassExempt lets a request through that no policy counts, because it is exempt by the option or by an override.
@@ -200,7 +196,7 @@ type quotaWriter struct {
 func (w *quotaWriter) showQuotas() {
 	if r := w.request; r != nil {
 		w.request = nil
-		w.decision.quotas.SetHeaders(w.Header(), r.Header, &w.values)
+		w.decision.showQuotas(w.Header(), r.Header, &w.values)
 	}
 }
 

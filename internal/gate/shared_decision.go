@@ -20,19 +20,41 @@ type decision struct {
 	outcome  rule.Outcome
 	source   limiter.Source
 	quotas   quotaheader.Quotas
+	refusal  *refused      // nil: no handler has refused the request
 	rare     *rareDecision // nil: the request has nothing of it
 	shown    bool          // a handler sees the response and sets the headers
 	timedOut bool          // the request has waited for Redis in vain, which it does once
 	refused  bool          // a handler has refused the request since it was let through
 }
 
+// refused is what a refused request has: why, how it was answered, and memory for the answer.
+type refused struct {
+	reason   rule.Reason   // of the last denial
+	answered refusalAnswer // the last one
+	values   quotaheader.RefusalValues
+	ofAnswer refusal.Values
+}
+
+// refusedDecision is the decision of a request that is refused at once, with all that its answer needs: one piece of memory.
+type refusedDecision struct {
+	decision decision
+	refusal  refused
+	values   quotaheader.Values
+}
+
+// ofRefusal returns what a refused request has, to be changed.
+func (d *decision) ofRefusal() *refused {
+	if d.refusal == nil {
+		d.refusal = new(refused)
+	}
+	return d.refusal
+}
+
 // rareDecision is what few requests have.
 type rareDecision struct {
-	refusal  rule.Reason   // of the last denial
-	dryRun   []string      // the dry-run policies that would have denied, with ":banned" by a ban
-	waited   time.Duration // for units of running requests, at the last handler where requests wait
-	pass     string        // number of the first pass by which units were taken; empty: no units were taken by a pass
-	answered refusalAnswer // the last one
+	dryRun []string      // the dry-run policies that would have denied, with ":banned" by a ban
+	waited time.Duration // for units of running requests, at the last handler where requests wait
+	pass   string        // number of the first pass by which units were taken; empty: no units were taken by a pass
 }
 
 // noRare is that of the requests that have nothing of it. It is never changed.
@@ -60,12 +82,21 @@ const decisionVar = "redis_ratelimit.decision"
 // String returns the outcome alone. Variables of requests can be written to logs, which must not show clients' keys.
 func (d *decision) String() string { return string(d.outcome) }
 
+// showQuotas sets the headers of a response that show the quotas, as [quotaheader.Quotas.SetHeaders] does.
+func (d *decision) showQuotas(header, request http.Header, values *quotaheader.Values) {
+	var refusal *quotaheader.RefusalValues
+	if d.refusal != nil {
+		refusal = &d.refusal.values
+	}
+	d.quotas.SetHeaders(header, request, values, refusal)
+}
+
 // reason returns why the request is denied; empty if it is not.
 func (d *decision) reason() rule.Reason {
-	if d.outcome != rule.Denied || d.rare == nil {
+	if d.outcome != rule.Denied || d.refusal == nil {
 		return ""
 	}
-	return d.rare.refusal
+	return d.refusal.reason
 }
 
 // logFields returns the fields of the access log; nil if there is none.
@@ -80,10 +111,10 @@ func logFields(r *http.Request) *caddyhttp.ExtraLogFields {
 // log adds the decision to the access log.
 func (d *decision) log(fields *caddyhttp.ExtraLogFields) {
 	fields.Set(zap.String("ratelimit_decision", string(d.outcome)))
-	rare := d.few()
-	if rare.refusal != "" { // also if a handler in an error route decides after a denial
+	if d.refusal != nil && d.refusal.reason != "" { // also if a handler in an error route decides after a denial
 		fields.Set(zap.String("ratelimit_reason", string(d.reason())))
 	}
+	rare := d.few()
 	if len(rare.dryRun) > 0 {
 		fields.Set(zap.String("ratelimit_dry_run", d.dryRunText()))
 	}
@@ -163,10 +194,10 @@ type refusalAnswer struct {
 // judgedStatus returns the status that count_if of handlers further out matches: that of the refusal where its form has
 // another one, such as 200 in gRPC's.
 func (d *decision) judgedStatus(status int, header http.Header) int {
-	if d.rare == nil {
+	if d.refusal == nil {
 		return status
 	}
-	if a := &d.rare.answered; a.written != a.meant && a.written == status && a.form.Wrote(header) {
+	if a := &d.refusal.answered; a.written != a.meant && a.written == status && a.form.Wrote(header) {
 		return a.meant
 	}
 	return status

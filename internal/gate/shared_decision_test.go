@@ -32,7 +32,7 @@ func TestDecision_reason(t *testing.T) {
 	}{
 		{"allowed", func() { add(passes, rule.Allowed) }, ""},
 		{"denied", func() { add(denies, rule.Denied) }, "limit"},
-		{"banned", func() { d.addRare().refusal = rule.ReasonBan }, "ban"},
+		{"banned", func() { d.ofRefusal().reason = rule.ReasonBan }, "ban"},
 		{"allowed after the denial", func() { add(passes, rule.Allowed) }, ""},
 		{"undecided after the denial", func() { d.note(&Verdict{Outcome: rule.FailedClosed, Err: limiter.ErrUndecided}, 0) }, ""},
 	} {

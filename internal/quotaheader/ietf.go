@@ -14,7 +14,7 @@ const maxInteger = 999_999_999_999_999
 // setIETF shows policies and, if a store told them, quotas as lists of structured fields (RFC 9651). A header with a
 // number that no structured field can hold is left out. Both are written by hand, for each request: names of policies
 // have no characters that need to be escaped.
-func (q *Quotas) setIETF(header http.Header) {
+func (q *Quotas) setIETF(header http.Header, denied *denial) {
 	var policySpace, quotaSpace [128]byte
 	var shownSpace [4]*status
 	policies, quotas := policySpace[:0], quotaSpace[:0]
@@ -24,7 +24,7 @@ func (q *Quotas) setIETF(header http.Header) {
 		policies, fits = appendPolicy(appendComma(policies), s.policy)
 		policiesFit = policiesFit && fits
 		if check := s.check(); s.remaining != limiter.Unknown {
-			quotas, fits = appendQuota(appendComma(quotas), &check, q.denial)
+			quotas, fits = appendQuota(appendComma(quotas), &check, denied)
 			quotasFit = quotasFit && fits
 		}
 	}

@@ -85,7 +85,7 @@ func TestSetRefusal_longest(t *testing.T) {
 		seen := map[string]bool{}
 		for range 50 {
 			header := http.Header{}
-			wait := SetRefusal(header, nil, test.wait, test.jitter)
+			wait := SetRefusal(header, nil, test.wait, test.jitter, nil)
 			seen[header.Get(RetryAfter)] = true
 			told := assert.NoError(strconv.ParseInt(header.Get(RetryAfter), 10, 64))(t)
 			assert.ErrorIf(t, told < test.least || told > test.most, "%v with %v: Retry-After is %d", test.wait, test.jitter, told)
@@ -93,9 +93,10 @@ func TestSetRefusal_longest(t *testing.T) {
 
 			policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour}))(t)
 			var q Quotas
+			var refusal RefusalValues
 			q.Record([]limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: test.wait}}}, IETF, time.Now())
-			q.Deny(time.Now(), wait)
-			q.SetHeaders(header, nil, nil)
+			refusal.Deny(time.Now(), wait)
+			q.SetHeaders(header, nil, nil, &refusal)
 			want := min(CeilSeconds(test.wait), told)
 			assert.Equal(t, header.Get(Quota), `"p";r=0;t=`+strconv.FormatInt(want, 10), "%v with %v: %s", test.wait, test.jitter, Quota)
 		}
@@ -157,11 +158,12 @@ func FuzzHeaders(f *testing.F) {
 		now := time.Now()
 		q.Record([]limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Result: result}}, XRateLimit|IETF, now)
 		header := http.Header{}
-		wait := SetRefusal(header, nil, result.RetryAfter, time.Second)
+		var refusal RefusalValues
+		wait := SetRefusal(header, nil, result.RetryAfter, time.Second, &refusal)
 		if result.RetryAfter != 0 { // denied
-			q.Deny(now, wait)
+			refusal.Deny(now, wait)
 		}
-		q.SetHeaders(header, nil, nil)
+		q.SetHeaders(header, nil, nil, &refusal)
 		for name, least := range map[string]int64{Limit: 100, Remaining: 0, Reset: now.Unix(), "Retry-After": 1} {
 			value := header.Get(name)
 			if (name == "Retry-After" || name == Reset) && result.RetryAfter == limiter.Never {
@@ -191,9 +193,20 @@ func TestSetRefusal_shouldRetry(t *testing.T) {
 		{nil, limiter.Never, 0, ""},
 	} {
 		header := http.Header{}
-		SetRefusal(header, test.request, test.wait, test.jitter)
+		SetRefusal(header, test.request, test.wait, test.jitter, nil)
 		assert.Equal(t, header.Get(ShouldRetry), test.want, "%v after %v: %s", test.request, test.wait, ShouldRetry)
 	}
+}
+
+// TestSetRefusal_again keeps the text of earlier headers, which logs may still have, when the memory for values is given once
+// more, as to the refusal of a handler in an error route.
+func TestSetRefusal_again(t *testing.T) {
+	var values RefusalValues
+	header, other := http.Header{}, http.Header{}
+	SetRefusal(header, nil, time.Minute, 0, &values)
+	SetRefusal(other, nil, 2*time.Second, 0, &values)
+	assert.Equal(t, header.Get("Cache-Control")+" "+header.Get(RetryAfter), "no-store 60", "the first headers")
+	assert.Equal(t, other.Get("Cache-Control")+" "+other.Get(RetryAfter), "no-store 2", "the later headers")
 }
 
 // TestQuotas_SetHeaders_again keeps the text of earlier headers, which logs may still have, when the memory for values is
@@ -208,11 +221,11 @@ func TestQuotas_SetHeaders_again(t *testing.T) {
 		var q Quotas
 		q.Record([]limiter.Check{{Policy: policy, Result: limiter.Result{Remaining: limit - 1, ResetAfter: time.Minute}}}, XRateLimit, time.Unix(1_700_000_000, 0))
 		header := http.Header{}
-		q.SetHeaders(header, nil, &values)
+		q.SetHeaders(header, nil, &values, nil)
 		other := http.Header{}
 		later := Quotas{}
 		later.Record([]limiter.Check{{Policy: policy, Result: limiter.Result{Remaining: 1}}}, XRateLimit, time.Unix(1_800_000_000, 0))
-		later.SetHeaders(other, nil, &values)
+		later.SetHeaders(other, nil, &values, nil)
 		assert.Equal(t, header.Get(Limit)+" "+header.Get(Remaining)+" "+header.Get(Reset), fmt.Sprint(limit, limit-1, 1_700_000_060), "the first headers")
 		assert.Equal(t, other.Get(Remaining)+" "+other.Get(Reset), fmt.Sprint(1, 1_800_000_000), "the later headers")
 	}

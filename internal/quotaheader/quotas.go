@@ -18,13 +18,6 @@ import (
 type Quotas struct {
 	statuses []status  // in the order in which the request met the policies
 	space    [1]status // memory for statuses, if the request meets one policy
-	denial   *denial   // nil: the request is not denied
-}
-
-// denial is when a denied request would pass.
-type denial struct {
-	passesAt time.Duration // since the Unix epoch; limiter.Never: never
-	longest  time.Duration // the longest wait that the headers tell
 }
 
 // status is the last decision about one quota. It holds what headers and placeholders show of a check, so that it can
@@ -97,8 +90,10 @@ func find(statuses []status, check *limiter.Check) *status {
 
 // SetHeaders sets the headers of all formats, in place of any headers of the same names. Scripts of other origins may
 // read the headers if the response allows an origin, or if the request has one, which may be allowed later. The headers
-// refer to values, which belong to this response alone; nil, or used already: new ones.
-func (q *Quotas) SetHeaders(header, request http.Header, values *Values) {
+// refer to values, which belong to this response alone; nil, or used already: new ones. The refusal of the request says when
+// it would pass; nil: the request is not refused.
+func (q *Quotas) SetHeaders(header, request http.Header, values *Values, refusal *RefusalValues) {
+	denied := refusal.denied()
 	formats := Formats(0)
 	for i := range q.statuses {
 		formats |= q.statuses[i].formats
@@ -107,10 +102,10 @@ func (q *Quotas) SetHeaders(header, request http.Header, values *Values) {
 		if values == nil || values.list[0] != "" {
 			values = new(Values)
 		}
-		q.setXRateLimit(header, binding, values)
+		q.setXRateLimit(header, binding, values, denied)
 	}
 	if formats&IETF != 0 {
-		q.setIETF(header)
+		q.setIETF(header, denied)
 	}
 	Expose(header, request, exposable)
 }

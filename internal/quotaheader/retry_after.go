@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
@@ -26,6 +27,27 @@ type Wait struct {
 // Seconds returns the wait that clients are told, in whole seconds; 0 if they are told none.
 func (w Wait) Seconds() int64 { return CeilSeconds(w.told) }
 
+// RefusalValues is memory for what one refusal tells, as [Values] is for quotas.
+type RefusalValues struct {
+	list   [2]string // of Cache-Control and Retry-After
+	text   [8]byte   // of Retry-After, which has seven digits at most; written once, as strings never change
+	denial denial
+}
+
+// denial is when a denied request would pass. The zero value is that of a request that is not denied.
+type denial struct {
+	passesAt time.Duration // since the Unix epoch; [limiter.Never]: never
+	longest  time.Duration // the longest wait that the headers tell, above 0
+}
+
+// denied returns when the request would pass; nil if it is not denied.
+func (v *RefusalValues) denied() *denial {
+	if v == nil || v.denial.longest == 0 {
+		return nil
+	}
+	return &v.denial
+}
+
 // SetRefusal sets the headers of a refusal: no cache may store it, and Retry-After is how many whole seconds the client
 // has to wait. This is the only place that makes the header of a wait:
 //
@@ -37,15 +59,20 @@ func (w Wait) Seconds() int64 { return CeilSeconds(w.told) }
 //
 // The jitter is a random time up to the given one, so that clients do not all come back at once. The true wait that is
 // returned includes it. SDKs that Stainless generates are told not to sleep for more than a minute: they would do so for
-// hours, and their callers with them.
-func SetRefusal(header, request http.Header, retryAfter, jitter time.Duration) (wait Wait) {
-	values := &[2]string{"no-store"}
-	header["Cache-Control"] = values[0:1:1]
+// hours, and their callers with them. The headers refer to values, which belong to this refusal alone; nil, or used already:
+// new ones.
+func SetRefusal(header, request http.Header, retryAfter, jitter time.Duration, values *RefusalValues) (wait Wait) {
+	if values == nil || values.list[0] != "" {
+		values = new(RefusalValues)
+	}
+	values.list[0] = "no-store"
+	header["Cache-Control"] = values.list[0:1:1]
 	wait = Wait{True: limiter.Never}
 	if retryAfter != limiter.Never {
 		wait = waitOf(retryAfter, jitter)
-		values[1] = strconv.FormatInt(wait.Seconds(), 10)
-		header[RetryAfter] = values[1:2:2]
+		text := strconv.AppendInt(values.text[:0], wait.Seconds(), 10)
+		values.list[1] = unsafe.String(unsafe.SliceData(text), len(text))
+		header[RetryAfter] = values.list[1:2:2]
 	}
 	if len(request["X-Stainless-Lang"]) > 0 && (wait.told == 0 || wait.told > longestSleep) {
 		header[ShouldRetry] = []string{"false"}
@@ -72,12 +99,12 @@ func waitOf(retryAfter, jitter time.Duration) Wait {
 
 // Deny has the headers of quotas say when the denied request would pass: after a wait from an instant of this node's
 // clock.
-func (q *Quotas) Deny(now time.Time, wait Wait) {
-	q.denial = &denial{passesAt: limiter.Never, longest: maxRetryAfter}
+func (v *RefusalValues) Deny(now time.Time, wait Wait) {
+	v.denial = denial{passesAt: limiter.Never, longest: maxRetryAfter}
 	if wait.True != limiter.Never {
-		q.denial.passesAt = later(time.Duration(now.UnixNano()), wait.True)
+		v.denial.passesAt = later(time.Duration(now.UnixNano()), wait.True)
 	}
 	if wait.True > maxRetryAfter {
-		q.denial.longest = wait.told
+		v.denial.longest = wait.told
 	}
 }

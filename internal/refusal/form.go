@@ -68,11 +68,14 @@ var ofPages = []string{"Content-Encoding", "Content-Length", "Content-Dispositio
 
 // Write answers a request with a refusal. The answer to HEAD has the header alone. A client that has left before the body is
 // no error. What chooses a refusal and its form includes the client's address and the time, which is what Vary: * says (RFC
-// 9110, section 12.5.5): a cache that stores refusals in spite of no-store repeats none.
-func (f *Form) Write(w http.ResponseWriter, q Request, r Refusal) {
+// 9110, section 12.5.5): a cache that stores refusals in spite of no-store repeats none. The headers refer to values, which
+// belong to this answer alone; nil, or used already: new ones.
+func (f *Form) Write(w http.ResponseWriter, q Request, r Refusal, values *Values) {
 	header := w.Header()
 	for _, name := range ofPages {
-		delete(header, name)
+		if _, isSet := header[name]; isSet { // which is found out faster than deleted
+			delete(header, name)
+		}
 	}
 	r.Status = f.Status(r)
 	buffer, ok := bodyBuffers.Get().(*[bodyLen]byte)
@@ -82,7 +85,10 @@ func (f *Form) Write(w http.ResponseWriter, q Request, r Refusal) {
 	defer bodyBuffers.Put(buffer)
 	body := f.append(buffer[:0], header, q, r)
 	if len(body) > 0 {
-		values := &[3]string{f.contentType, "nosniff", "*"} // which handlers further out may change
+		if values == nil || values[1] != "" {
+			values = new(Values)
+		}
+		*values = Values{f.contentType, "nosniff", "*"} // which handlers further out may change
 		header["Content-Type"] = values[0:1:1]
 		header["X-Content-Type-Options"] = values[1:2:2]
 		if earlier := header["Vary"]; len(earlier) > 0 {
@@ -99,6 +105,9 @@ func (f *Form) Write(w http.ResponseWriter, q Request, r Refusal) {
 		_, _ = w.Write(body)
 	}
 }
+
+// Values is memory for the values of one answer's headers.
+type Values [3]string
 
 // bodyLen is room for the bodies of most refusals.
 const bodyLen = 1024

@@ -32,7 +32,7 @@ func refusals(t testing.TB) map[string]Refusal {
 		policies = append(policies, limiter.Check{Policy: policy, Result: limiter.Result{RetryAfter: 5500 * time.Millisecond}})
 	}
 	policies[1].Result.RetryAfter = 0
-	wait := func(d time.Duration) quotaheader.Wait { return quotaheader.SetRefusal(http.Header{}, nil, d, 0) }
+	wait := func(d time.Duration) quotaheader.Wait { return quotaheader.SetRefusal(http.Header{}, nil, d, 0, nil) }
 	soon := wait(5500 * time.Millisecond)
 	return map[string]Refusal{
 		"limited":     {Limited, 429, soon, policies},
@@ -99,7 +99,7 @@ func answered(q Request, r Refusal, form *Form) *httptest.ResponseRecorder {
 	}
 	w.Header().Set("Content-Type", "text/html")
 	w.Header().Set(grpcPushback, "7")
-	form.Write(w, q, r)
+	form.Write(w, q, r, nil)
 	if form != &grpc {
 		w.Header().Del(grpcPushback)
 	}
@@ -430,7 +430,7 @@ func FuzzRecognize(f *testing.F) {
 			}
 			form := answer.Form(q, r)
 			w := httptest.NewRecorder()
-			form.Write(w, q, r)
+			form.Write(w, q, r, nil)
 			answered := w.Body.String()
 			if form == &rpcError || form == &toolResult {
 				var response struct{ ID json.RawMessage }
@@ -443,4 +443,16 @@ func FuzzRecognize(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestForm_Write_again keeps the values of earlier headers, which logs may still have, when the memory for values is given once
+// more.
+func TestForm_Write_again(t *testing.T) {
+	var values Values
+	q, r := request(t, "GET /"), refusals(t)["limited"]
+	first, later := httptest.NewRecorder(), httptest.NewRecorder()
+	text.Write(first, q, r, &values)
+	problem.Write(later, q, r, &values)
+	assert.Equal(t, first.Header().Get("Content-Type"), text.contentType, "the first type")
+	assert.Equal(t, later.Header().Get("Content-Type"), problem.contentType, "the later type")
 }
