@@ -73,9 +73,7 @@ var ofPages = []string{"Content-Encoding", "Content-Length", "Content-Dispositio
 func (f *Form) Write(w http.ResponseWriter, q Request, r Refusal, values *Values) {
 	header := w.Header()
 	for _, name := range ofPages {
-		if _, isSet := header[name]; isSet { // which is found out faster than deleted
-			delete(header, name)
-		}
+		delete(header, name)
 	}
 	r.Status = f.Status(r)
 	buffer, ok := bodyBuffers.Get().(*[bodyLen]byte)
