@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
@@ -33,7 +34,7 @@ func BenchmarkPage(b *testing.B) {
 	for _, p := range app.registered {
 		for i := range 200 {
 			key := fmt.Sprintf("203.0.113.%d", i)
-			p.counters.Top.Add(key)
+			p.counters.Top.Add(key, time.Now())
 			p.counters.Used.Add(limiter.EncodeKey(key), 1)
 		}
 	}

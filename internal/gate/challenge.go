@@ -53,6 +53,9 @@ func isNavigation(r *http.Request) bool {
 // MayWait reports whether a browser that checks deny may be shown the page that waits: the quota of each check that
 // denies is used up for a while, and the client's key has another pass.
 func (l *Limiter) MayWait(q *CheckGroup, pass rule.Pass) bool {
+	if !l.challenges {
+		return false
+	}
 	may := false
 	for i := range q.Checks {
 		c := &q.Checks[i]
@@ -66,7 +69,7 @@ func (l *Limiter) MayWait(q *CheckGroup, pass rule.Pass) bool {
 		}
 		may = true
 	}
-	return may && l.challenges && l.Challenges.Ready()
+	return may && l.Challenges.Ready()
 }
 
 // showPage answers a denied request with the page that waits. The ticket of the page has another number than the pass

@@ -52,7 +52,7 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 			d.log(fields)
 		}
 	}
-	l.count(verdict.Checks, verdict.Outcome, verdict.Source)
+	l.count(verdict.Checks, verdict.Outcome, verdict.Source, verdict.at)
 	if l.bans && verdict.Err == nil {
 		l.countBans(&verdict.CheckGroup)
 	}
@@ -162,9 +162,10 @@ func (d *decision) note(v *Verdict, f quotaheader.Formats) {
 	}
 }
 
-// count counts what was decided: for a denial only the policies that denied, for anything else all. Units that a request
-// took are counted too, those of running requests when these begin, and those that a response decides once it has.
-func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source limiter.Source) {
+// count counts what was decided: for a denial, which was noted at the given time, only the policies that denied, for anything
+// else all. Units that a request took are counted too, those of running requests when these begin, and those that a response
+// decides once it has.
+func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source limiter.Source, at time.Time) {
 	row, column := max(0, slices.Index(storepool.Outcomes, outcome)), max(0, slices.Index(storepool.Sources, source))
 	for i := range checks {
 		r := l.Rules.RuleOf(&checks[i])
@@ -180,7 +181,7 @@ func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source lim
 		}
 		switch {
 		case outcome == rule.Denied:
-			counters.Top.Add(checks[i].Key.String())
+			counters.Top.Add(checks[i].Key.String(), at)
 		case (outcome == rule.Allowed || outcome == rule.DryAllowed) && (!l.settles || !r.AwaitsResponse()):
 			counters.Used.Add(checks[i].Key, limiter.Units(&checks[i]))
 		}

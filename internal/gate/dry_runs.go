@@ -57,7 +57,7 @@ func (x *Exchange) endDryRuns(d *dryRuns, input int64) {
 			l.noteDryDenial(shared, group)
 		}
 		x.keepPending(group, input)
-		l.count(group.Checks, outcome, group.Source)
+		l.count(group.Checks, outcome, group.Source, d.began)
 		l.countBans(group)
 		if l.Webhook != nil {
 			l.showSigns(group)

@@ -19,7 +19,7 @@ func TestNames_with_counts(t *testing.T) {
 	defer names.End()
 	first := names.Use("p")
 	living["p"] = true
-	first.Top.Add("k")
+	first.Top.Add("k", now)
 	names.Release([]*Policy{first})
 	second := names.Use("p")
 	assert.ErrorIf(t, first != second || second.dropped, "a name that came back with counts begins anew")

@@ -19,9 +19,8 @@ type Sketch struct {
 // NewSketch returns an empty sketch that reads the time from now.
 func NewSketch(now func() time.Time) *Sketch { return &Sketch{now: now, of: periods{began: now()}} }
 
-// Add counts a key once.
-func (s *Sketch) Add(key string) {
-	now := s.now()
+// Add counts a key once, at the present time, which the caller has read from the clock.
+func (s *Sketch) Add(key string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of.advance(now)

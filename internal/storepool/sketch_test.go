@@ -24,7 +24,7 @@ func TestSketch_List_frequent_keys(t *testing.T) {
 		if i == 50_000 {
 			now = now.Add(SketchPeriod)
 		}
-		sketch.Add(key)
+		sketch.Add(key, now)
 		exact[key]++
 	}
 	keys, since := sketch.List()
@@ -40,9 +40,9 @@ func TestSketch_List_frequent_keys(t *testing.T) {
 func TestSketch_List_old_keys(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
 	sketch := NewSketch(func() time.Time { return now })
-	sketch.Add("a")
+	sketch.Add("a", now)
 	now = now.Add(SketchPeriod)
-	sketch.Add("b")
+	sketch.Add("b", now)
 	if keys, _ := sketch.List(); len(keys) != 2 {
 		t.Errorf("got %v, want both", keys)
 	}
@@ -64,9 +64,10 @@ func BenchmarkSketch_Add(b *testing.B) {
 			for i := range names {
 				names[i] = fmt.Sprint("client-", i)
 			}
+			now := time.Now()
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				sketch.Add(names[i%keys])
+				sketch.Add(names[i%keys], now)
 			}
 		})
 	}
