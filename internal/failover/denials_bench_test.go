@@ -18,7 +18,8 @@ func BenchmarkCache_Deny(b *testing.B) {
 			cache, now := NewCache(time.Second), clock.Now()
 			checks := make([]limiter.Check, clients)
 			for i := range checks {
-				checks[i] = limiter.Check{Policy: policy, Key: limiter.EncodeKey(fmt.Sprint("203.0.113.", i)), Result: limiter.Result{RetryAfter: time.Hour}}
+				key := limiter.EncodeKey(fmt.Sprint("203.0.113.", i))
+				checks[i] = limiter.Check{Policy: policy, Key: key, Result: limiter.Result{RetryAfter: time.Hour}}
 			}
 			cache.Learn(checks, now)
 			b.ReportAllocs()
