@@ -200,7 +200,7 @@ var refusals = map[string]func(t *testing.T, old, other *redistest.Server) (ends
 	},
 	"loading": func(t *testing.T, old, other *redistest.Server) func() {
 		do(t, other, "debug", "populate", "100000", "other", "100")
-		do(t, old, "config", "set", "key-load-delay", "3000", "loading-process-events-interval-bytes", "1024")
+		do(t, old, "config", "set", "key-load-delay", "500", "loading-process-events-interval-bytes", "1024")
 		host, port, err := net.SplitHostPort(other.Addr)
 		assert.Must(t, err)
 		do(t, old, "replicaof", host, port)
