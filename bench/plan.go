@@ -62,7 +62,10 @@ func (t *trial) same() *trial {
 
 // plan returns all trials in the order of the page.
 func plan() []*section {
-	sections := []*section{headersSection(), plainSection(), deniedSection(), fewSection(8, 10_000), fewSection(1, 3000), floorSection()}
+	sections := []*section{
+		headersSection(), plainSection(), deniedSection(), fewSection(8, 10_000), fewSection(2, 5000), fewSection(1, 3000),
+		floorSection(), loneFloorSection(),
+	}
 	for _, s := range sections {
 		for _, t := range s.trials {
 			t.base = s.trials[0]

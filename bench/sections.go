@@ -78,6 +78,26 @@ func floorSection() *section {
 	}
 }
 
+// loneFloorSection is what a question to Redis and its answer cost alone, beside what go-redis and this module take for a
+// lone request.
+func loneFloorSection() *section {
+	s := &section{
+		asked: true,
+		title: "The floor of one connection",
+		note:  "Lone requests, with headers. A connection without a pool, deadlines and a look at whether it lives asks alone.",
+		trials: []*trial{
+			newTrial("floor1/bare", "bare Caddy", bare),
+			newTrial("floor1/lone", "one EVALSHA on such a connection", contenderServer(contenders.Lone)),
+			newTrial("floor1/evalsha", "one EVALSHA a request", evalSHA),
+			newTrial("floor1/redis", "this module, Redis", redis),
+		},
+	}
+	for _, t := range s.trials {
+		t.on(1, 3000)
+	}
+	return s
+}
+
 func plainSection() *section {
 	return &section{
 		title: "No headers",

@@ -32,18 +32,22 @@ const (
 	Pipelined  = "pipelined"  // as EvalSHA, by go-redis's AutoPipeliner
 	Concurrent = "concurrent" // as Pipelined, with batches as this repository's handler has them
 	RedisRate  = "redis_rate"
+	Lone       = "lone" // as EvalSHA, on a connection without a pool and its checks
 	Wait       = "wait" // decides nothing; a batch is answered at once
 	Ping       = "ping" // decides nothing; a batch is a PING
 )
 
 // Ways lists those that decide.
-var Ways = []string{EvalSHA, Pipelined, Concurrent, RedisRate}
+var Ways = []string{EvalSHA, Pipelined, Concurrent, RedisRate, Lone}
 
 // concurrentBatches are batches of at most so many calls as those of this repository's handler, several under way at once.
 var concurrentBatches = goredis.AutoPipelineOptions{MaxBatchSize: 128, MaxConcurrentBatches: 4, Unordered: true}
 
 // newLimiter returns the limiter of that name, on a go-redis client with default options.
 func newLimiter(way, address string) (limiter, error) {
+	if way == Lone {
+		return newLone(address)
+	}
 	client := goredis.NewClient(&goredis.Options{Addr: address})
 	switch way {
 	case Wait:
