@@ -18,7 +18,7 @@ const metricsNamespace = storepool.Namespace
 var (
 	storeDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "store_duration_seconds",
-		Help:    "Time that a store took: redis for the script run or the pipeline of a whole batch, memory for a decision.",
+		Help:    "Time that a store took: redis for the script run or the pipeline of a whole batch, memory for one in 64 decisions without Redis.",
 		Buckets: []float64{1e-6, 1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1},
 	}, []string{"store"})
 	redisSeconds  = storeDuration.WithLabelValues("redis")

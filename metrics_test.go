@@ -61,6 +61,30 @@ func TestMetrics_promlint(t *testing.T) {
 	}
 }
 
+// TestStoreDuration_memory counts the decisions in the process that are timed, of which there is one in 64 on average. The
+// bounds are seven standard deviations off.
+func TestStoreDuration_memory(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	assert.Must(t, registry.Register(storeDuration))
+	timed := func() (count uint64) {
+		for _, family := range assert.NoError(registry.Gather())(t) {
+			for _, series := range family.GetMetric() {
+				if series.GetLabel()[0].GetValue() == "memory" {
+					count += series.GetHistogram().GetSampleCount()
+				}
+			}
+		}
+		return count
+	}
+	server := loadServer(t, "", `{"handler":"redis_ratelimit","policies":[{"name":"timed","limit":1000000,"window":"1h"}]},`)
+	r, before := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil), timed()
+	for range 200 * 64 {
+		server.ServeHTTP(&sink{header: http.Header{}}, r)
+	}
+	added := timed() - before
+	assert.ErrorIf(t, added < 100 || added > 300, "%d of 12,800 decisions are timed, want 200 on average", added)
+}
+
 // nameList is a registry that lists the names and labels of metrics.
 type nameList struct {
 	prometheus.Registerer

@@ -3,11 +3,13 @@ package gate
 import (
 	"cmp"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -18,7 +20,8 @@ import (
 func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	l := x.limiter
 	x.acquireStores()
-	if l.notesEarly || x.vars()[decisionVar] != nil {
+	vars := x.vars()
+	if l.notesEarly || vars[decisionVar] != nil {
 		x.decisionOf() // what is met on the way is noted in it
 	}
 	var dry *dryRuns
@@ -41,7 +44,7 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 		x.keepRunning(verdict.Checks)
 	}
 	if fields := logFields(x.request); l.isPlain && fields == nil && x.hasJustPassed(&verdict) {
-		x.sharePassed(&verdict)
+		sharePassed(vars, x.repl, &verdict)
 	} else {
 		d := x.decisionAbout(verdict.Outcome)
 		if verdict.Outcome == Undecided {
@@ -75,22 +78,26 @@ func (x *Exchange) hasJustPassed(v *Verdict) bool {
 	return x.decision == nil && len(v.Checks) == 1 && v.Outcome == rule.Allowed
 }
 
-// sharePassed shares the decision of a request that has just passed, by one piece of memory.
-func (x *Exchange) sharePassed(v *Verdict) {
-	vars := x.vars()
+// sharePassed shares the decision of a request that has just passed, by one piece of memory. Outside of Caddy the request
+// has no variables and no replacer.
+func sharePassed(vars map[string]any, repl *caddy.Replacer, v *Verdict) {
 	made := newPassed(vars, &v.Checks[0], v.Source)
 	if vars != nil {
 		vars[decisionVar] = made
 	}
-	if x.repl != nil {
-		x.repl.Map(caddy.ReplacerFunc(made))
+	if repl != nil {
+		repl.Map(caddy.ReplacerFunc(made))
 	}
 }
+
+// memorySampled is of how many decisions in the process one is timed, at random: both readings of the clock and the
+// histogram cost more than many a decision.
+const memorySampled = 64
 
 // decideEnforced decides the checks that are enforced, unless an override or a limit of 0 blocks the request, and the dry
 // runs beside them, which may be nil.
 func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
-	l, start := x.limiter, time.Now()
+	l := x.limiter
 	if e.Pass.Taken != "" {
 		taken := &x.decision.addRare().pass
 		*taken = cmp.Or(*taken, e.Pass.Taken)
@@ -102,13 +109,17 @@ func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
 		}
 		return verdict
 	}
+	var asked clock.Moment // 0: the decision is not timed
+	if x.stores.Redis != nil || rand.Uint64()%memorySampled == 0 {
+		asked = clock.Now()
+	}
 	verdict.Source, verdict.Err = x.ask(verdict.Mode, verdict.Checks, dry)
-	took := time.Since(start)
 	switch {
-	case verdict.Source == limiter.SourceMemory:
-		l.Process.MemorySeconds.Observe(took.Seconds())
+	case asked == 0:
+	case x.stores.Redis == nil:
+		l.Process.MemorySeconds.Observe(clock.Now().Since(asked).Seconds())
 	case verdict.Err != nil || verdict.Source == limiter.SourceFallback:
-		if l.isTimeout(took) {
+		if l.isTimeout(clock.Now().Since(asked)) {
 			x.decisionOf().timedOut = true
 		}
 	}

@@ -119,7 +119,7 @@ type Process struct {
 	// Challenged counts what became of challenges.
 	Challenged func(challenge.Outcome)
 
-	// MemorySeconds records the time that decisions of the store in this process take.
+	// MemorySeconds records the time that one in [memorySampled] decisions without Redis takes.
 	MemorySeconds interface{ Observe(seconds float64) }
 }
 
