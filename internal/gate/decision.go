@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -20,7 +21,7 @@ import (
 func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	l := x.limiter
 	x.acquireStores()
-	vars := x.vars()
+	vars, _ := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any) // nil outside of Caddy
 	if l.notesEarly || vars[decisionVar] != nil {
 		x.decisionOf() // what is met on the way is noted in it
 	}

@@ -22,15 +22,14 @@ import (
 // of an upstream. Informational responses pass by; 101 is final.
 type Exchange struct {
 	caddyhttp.ResponseWriterWrapper
-	limiter   *Limiter
-	request   *http.Request
-	repl      *caddy.Replacer     // of the request; nil outside of Caddy
-	variables map[string]any      // of the request, once they were asked for; nil outside of Caddy
-	decision  *decision           // of the request; nil: this limiter has not asked for one
-	writer    *quotaWriter        // that the decision is a part of; nil: it is a part of none, or another limiter's
-	values    *quotaheader.Values // in one piece with the decision; nil: there are none, or another limiter has them
-	stores    *storepool.Stores   // that decide, while the exchange uses them
-	pending   *pendingWork        // what ends with the response or the request; nil: nothing does
+	limiter  *Limiter
+	request  *http.Request
+	repl     *caddy.Replacer     // of the request; nil outside of Caddy
+	decision *decision           // of the request; nil: this limiter has not asked for one
+	writer   *quotaWriter        // that the decision is a part of; nil: it is a part of none, or another limiter's
+	values   *quotaheader.Values // in one piece with the decision; nil: there are none, or another limiter has them
+	stores   *storepool.Stores   // that decide, while the exchange uses them
+	pending  *pendingWork        // what ends with the response or the request; nil: nothing does
 
 	place *failover.WaitingPlace // that ends with the request, as pending does; nil: the request has not waited
 
@@ -127,12 +126,13 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 // placeholders are set.
 func (x *Exchange) decisionOf() *decision { return x.decisionAbout(Undecided) }
 
-// decisionAbout is [Exchange.decisionOf] at the moment of an outcome, by which the memory of a new decision is chosen.
+// decisionAbout is [Exchange.decisionOf] at the moment of an outcome. A new decision is one piece of memory with what that
+// outcome needs of the response.
 func (x *Exchange) decisionAbout(outcome rule.Outcome) *decision {
 	if x.decision != nil {
 		return x.decision
 	}
-	vars := x.vars()
+	vars, _ := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
 	switch earlier := vars[decisionVar].(type) {
 	case *decision:
 		x.decision = earlier
@@ -140,7 +140,17 @@ func (x *Exchange) decisionAbout(outcome rule.Outcome) *decision {
 	case passed:
 		x.decision = earlier.decision()
 	default:
-		x.newDecision(outcome)
+		switch {
+		case outcome == rule.Denied || outcome == rule.FailedClosed:
+			made := new(refusedDecision)
+			made.decision.refusal = &made.refusal
+			x.decision, x.values = &made.decision, &made.values
+		case x.limiter.Formats != 0:
+			x.writer = new(quotaWriter)
+			x.decision, x.values = &x.writer.decision, &x.writer.values
+		default:
+			x.decision = new(decision)
+		}
 		if x.repl != nil {
 			x.repl.Map(x.decision.placeholder)
 		}
@@ -151,35 +161,13 @@ func (x *Exchange) decisionAbout(outcome rule.Outcome) *decision {
 	return x.decision
 }
 
-// newDecision makes the decision about the request, in one piece with what an outcome needs of the response.
-func (x *Exchange) newDecision(outcome rule.Outcome) {
-	switch {
-	case outcome == rule.Denied || outcome == rule.FailedClosed:
-		made := new(refusedDecision)
-		made.decision.refusal = &made.refusal
-		x.decision, x.values = &made.decision, &made.values
-	case x.limiter.Formats != 0:
-		x.writer = new(quotaWriter)
-		x.decision, x.values = &x.writer.decision, &x.writer.values
-	default:
-		x.decision = new(decision)
-	}
-}
-
 // knownDecision returns the decision about the request; nil if no handler has made one, or none that can change.
 func (x *Exchange) knownDecision() *decision {
 	if x.decision == nil {
-		x.decision, _ = x.vars()[decisionVar].(*decision)
+		vars, _ := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+		x.decision, _ = vars[decisionVar].(*decision)
 	}
 	return x.decision
-}
-
-// vars returns the variables of the request; nil outside of Caddy.
-func (x *Exchange) vars() map[string]any {
-	if x.variables == nil {
-		x.variables, _ = x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
-	}
-	return x.variables
 }
 
 // acquireStores begins the use of the stores. Requests of a configuration may go on after its end, when its own use of

@@ -51,7 +51,11 @@ func (x *Exchange) Next(next caddyhttp.Handler) error {
 
 // showQuotas sets the headers that show the quotas.
 func (x *Exchange) showQuotas() {
-	x.decision.showQuotas(x.Header(), x.request.Header, x.values)
+	var refusal *quotaheader.RefusalValues
+	if d := x.decision; d.refusal != nil {
+		refusal = &d.refusal.values
+	}
+	x.decision.quotas.SetHeaders(x.Header(), x.request.Header, x.values, refusal)
 }
 
 // PassExempt lets a request through that no policy counts, because it is exempt by the option or by an override.
@@ -196,7 +200,11 @@ type quotaWriter struct {
 func (w *quotaWriter) showQuotas() {
 	if r := w.request; r != nil {
 		w.request = nil
-		w.decision.showQuotas(w.Header(), r.Header, &w.values)
+		var refusal *quotaheader.RefusalValues
+		if d := &w.decision; d.refusal != nil { // by a handler behind this one
+			refusal = &d.refusal.values
+		}
+		w.decision.quotas.SetHeaders(w.Header(), r.Header, &w.values, refusal)
 	}
 }
 

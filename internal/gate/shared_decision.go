@@ -82,15 +82,6 @@ const decisionVar = "redis_ratelimit.decision"
 // String returns the outcome alone. Variables of requests can be written to logs, which must not show clients' keys.
 func (d *decision) String() string { return string(d.outcome) }
 
-// showQuotas sets the headers of a response that show the quotas, as [quotaheader.Quotas.SetHeaders] does.
-func (d *decision) showQuotas(header, request http.Header, values *quotaheader.Values) {
-	var refusal *quotaheader.RefusalValues
-	if d.refusal != nil {
-		refusal = &d.refusal.values
-	}
-	d.quotas.SetHeaders(header, request, values, refusal)
-}
-
 // reason returns why the request is denied; empty if it is not.
 func (d *decision) reason() rule.Reason {
 	if d.outcome != rule.Denied || d.refusal == nil {

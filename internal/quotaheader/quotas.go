@@ -93,7 +93,10 @@ func find(statuses []status, check *limiter.Check) *status {
 // refer to values, which belong to this response alone; nil, or used already: new ones. The refusal of the request says when
 // it would pass; nil: the request is not refused.
 func (q *Quotas) SetHeaders(header, request http.Header, values *Values, refusal *RefusalValues) {
-	denied := refusal.denied()
+	var denied *denial
+	if refusal != nil && refusal.denial.longest > 0 {
+		denied = &refusal.denial
+	}
 	formats := Formats(0)
 	for i := range q.statuses {
 		formats |= q.statuses[i].formats

@@ -40,14 +40,6 @@ type denial struct {
 	longest  time.Duration // the longest wait that the headers tell, above 0
 }
 
-// denied returns when the request would pass; nil if it is not denied.
-func (v *RefusalValues) denied() *denial {
-	if v == nil || v.denial.longest == 0 {
-		return nil
-	}
-	return &v.denial
-}
-
 // SetRefusal sets the headers of a refusal: no cache may store it, and Retry-After is how many whole seconds the client
 // has to wait. This is the only place that makes the header of a wait:
 //
