@@ -154,9 +154,6 @@ func (b *Batcher) Enqueue(c *Call) error {
 		b.expireBy(c.waiter.until)
 	}
 	b.Senders.skipStalled()
-	if b.Senders.Open-b.Senders.stalled >= fewSenders {
-		b.Senders.crowd = crowdBatches
-	}
 	b.startSender()
 	if !b.stalls.IsSet() || b.held > 0 {
 		b.watch()

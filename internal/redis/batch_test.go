@@ -209,56 +209,12 @@ func TestBatcher_crowd(t *testing.T) {
 	assert.ErrorIf(t, !slices.Equal(sent, want), "sent %v, want %v", sent, want)
 }
 
-// TestBatcher_few has two calls overlap on a short link. They leave apart, each sent by its caller. Those that wait for
-// them leave together.
-func TestBatcher_few(t *testing.T) {
-	release, sent := make(chan struct{}), make(chan int, 10)
-	b := Batcher{ready: fewSenders}
-	b.Senders.RoundTrip, b.Senders.Usual = 50*time.Microsecond, time.Hour // none counts as stalled
-	b.Send = func(ctx context.Context, calls []*Call) bool {
-		_, bounded := ctx.Deadline()
-		assert.Equal(t, bounded, len(calls) == 1, "%d calls are sent by their caller", len(calls))
-		sent <- len(calls)
-		<-release
-		return true
-	}
-	var group sync.WaitGroup
-	for range fewSenders + 2 {
-		group.Go(func() {
-			c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
-			assert.Must(t, b.Do(context.Background(), c, time.Minute))
-			c.Recycle()
-		})
-	}
-	b.await(t, "two calls wait, in a crowd", func() bool { return len(b.Waiting) == 2 && b.Senders.crowd == crowdBatches })
-	close(release)
-	group.Wait()
-	close(sent)
-	var sizes []int
-	for n := range sent {
-		sizes = append(sizes, n)
-	}
-	assert.ErrorIf(t, !slices.Equal(sizes, []int{1, 1, 2}), "batches of %v calls left, want two alone and two together", sizes)
-}
-
 func TestSenders_allowed(t *testing.T) {
-	for _, c := range []struct {
-		trip       time.Duration
-		few, crowd int
-	}{
-		{0, 1, 1}, // not known yet
-		{50 * time.Microsecond, fewSenders, 1},
-		{5 * time.Millisecond, 6, 6},
-		{40 * time.Millisecond, maxSenders, maxSenders},
+	for trip, want := range map[time.Duration]int{
+		50 * time.Microsecond: 1, 5 * time.Millisecond: 6, 40 * time.Millisecond: maxSenders,
 	} {
-		l := senders{RoundTrip: c.trip}
-		assert.Equal(t, l.allowed(), c.few, "%v: the number of senders", c.trip)
-		l.crowd = crowdBatches
-		for range crowdBatches {
-			assert.Equal(t, l.allowed(), c.crowd, "%v: the number of senders in a crowd", c.trip)
-			l.Begin(&Inflight{})
-		}
-		assert.Equal(t, l.allowed(), c.few, "%v: the number of senders after a crowd", c.trip)
+		l := senders{RoundTrip: trip}
+		assert.Equal(t, l.allowed(), want, "%v: the number of senders", trip)
 	}
 }
 

@@ -23,15 +23,8 @@ const (
 	// maxSenders is the most batches in flight on a link with a long round trip.
 	maxSenders = 16
 
-	// fewSenders is how many batches may be in flight at least while no more calls overlap. Two calls cost less apart
-	// than one after the other, where the second one waits for the answer to the first.
-	fewSenders = 2
-
-	// crowdBatches is for how many batches more calls count as a crowd, after that many overlapped.
-	crowdBatches = 256
-
 	// senderSpan is how much round trip allows one more sender. On a link without delay there is
-	// one in a crowd: with two, batches are half as large, and cost more than they save.
+	// one: with two, batches are half as large, and cost more than they save.
 	senderSpan = time.Millisecond
 
 	// minSpaced is how many senders a link must allow for its batches to be spaced out.
@@ -52,7 +45,6 @@ type senders struct {
 	lastSent  clock.Moment  // when the last batch left
 	RoundTrip time.Duration // the shortest of late
 	Usual     time.Duration // about the median
-	crowd     int           // batches until calls count as few again; 0: they do
 
 	limit        int          // the most senders while Redis refuses new connections; 0: no limit
 	limitedUntil clock.Moment // when that ends
@@ -68,13 +60,7 @@ type Inflight struct {
 
 // allowed adapts the number of batches in flight to the round trip: on a link of 20 ms, two batches
 // of 128 would cap at 12,800 requests a second.
-func (s *senders) allowed() int {
-	allowed := min(maxSenders, 1+int(s.RoundTrip/senderSpan))
-	if s.crowd > 0 || s.RoundTrip == 0 {
-		return allowed // or nothing is known yet
-	}
-	return max(allowed, fewSenders)
-}
+func (s *senders) allowed() int { return min(maxSenders, 1+int(s.RoundTrip/senderSpan)) }
 
 // mayOpen reports whether one more sender may open for that many calls.
 func (s *senders) mayOpen(calls int) bool {
@@ -116,7 +102,6 @@ func (s *senders) most() int {
 func (s *senders) Begin(f *Inflight) {
 	f.sent, f.stalled = clock.Now(), false
 	s.lastSent = f.sent
-	s.crowd = max(0, s.crowd-1)
 	s.inflights = append(s.inflights, f)
 }
 
