@@ -71,8 +71,10 @@ func (l *lone) take(_ context.Context, key string) (answer, error) {
 	if err := l.send(); err != nil {
 		return answer{}, err
 	}
-	if n, err := l.line('*'); err != nil || n != 3 {
-		return answer{}, fmt.Errorf("the script returned %d values: %w", n, err)
+	if n, err := l.line('*'); err != nil {
+		return answer{}, err
+	} else if n != 3 {
+		return answer{}, fmt.Errorf("the script returned %d values", n)
 	}
 	var numbers [3]int64
 	for i := range numbers {

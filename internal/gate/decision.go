@@ -47,7 +47,7 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	if fields := logFields(x.request); l.isPlain && fields == nil && x.hasJustPassed(&verdict) {
 		sharePassed(vars, x.repl, &verdict)
 	} else {
-		d := x.decisionAbout(verdict.Outcome)
+		d := x.decisionAbout(verdict.Outcome, vars)
 		if verdict.Outcome == Undecided {
 			return verdict
 		}

@@ -124,15 +124,20 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 
 // decisionOf returns the decision that the handlers of a request share, and creates it on first use. From then on its
 // placeholders are set.
-func (x *Exchange) decisionOf() *decision { return x.decisionAbout(Undecided) }
-
-// decisionAbout is [Exchange.decisionOf] at the moment of an outcome. A new decision is one piece of memory with what that
-// outcome needs of the response.
-func (x *Exchange) decisionAbout(outcome rule.Outcome) *decision {
+func (x *Exchange) decisionOf() *decision {
 	if x.decision != nil {
 		return x.decision
 	}
 	vars, _ := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	return x.decisionAbout(Undecided, vars)
+}
+
+// decisionAbout is [Exchange.decisionOf] at the moment of an outcome, by the variables of the request, which are nil outside
+// of Caddy. A new decision is one piece of memory with what that outcome needs of the response.
+func (x *Exchange) decisionAbout(outcome rule.Outcome, vars map[string]any) *decision {
+	if x.decision != nil {
+		return x.decision
+	}
 	switch earlier := vars[decisionVar].(type) {
 	case *decision:
 		x.decision = earlier
