@@ -216,14 +216,7 @@ func TestWaiting_versions(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		t.Cleanup(leave)
 		reading, writing := io.Pipe()
-		left := make(chan error, 1)
-		go func() {
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url(name)+"/quick?k=a", reading)
-			if err == nil {
-				_, err = speaker.RoundTrip(request)
-			}
-			left <- err
-		}()
+		left := beginToLeave(speaker, assert.NoError(http.NewRequestWithContext(ctx, http.MethodPost, n.url(name)+"/quick?k=a", reading))(t))
 		assert.NoError(io.WriteString(writing, "half"))(t)
 		n.CheckMetric(t, "held_requests", 1)
 		next := make(chan []caddytest.Response, 1)
