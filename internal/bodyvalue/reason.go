@@ -44,9 +44,9 @@ const (
 	// Those of a name or a path.
 
 	ReasonQuery    // a parameter of the query may replace the value
-	ReasonRepeated // JSON: a name on the path stands more than once, also in another case
-	ReasonCase     // JSON: a name on the path stands in another case alone
-	ReasonFlat     // JSON: a name at the root is the whole path, such as "user.email"
+	ReasonRepeated // JSON: a name on the path stands more than once, also in another case or with other joints
+	ReasonCase     // JSON: a name on the path stands in another case, or with other joints, alone
+	ReasonFlat     // JSON: a name at the root is the whole path, such as "user.email", or "email" without "user"
 	ReasonArray    // JSON: the path meets an array
 	ReasonConflict // form: two fields may be the one
 	ReasonPrefix   // form: the field is a list or an object for some

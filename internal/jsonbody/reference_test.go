@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -90,12 +91,8 @@ func referenceResult(v *referenceValue, names []string) string {
 	if v == nil {
 		return referenceUnreadable
 	}
-	if flat := strings.Join(names, "."); len(names) > 1 {
-		for _, name := range v.names {
-			if strings.EqualFold(name.text, flat) && !referenceBroken(name.raw) {
-				return referenceUnreadable
-			}
-		}
+	if len(names) > 1 && (v.has(strings.Join(names, ".")) || v.has(names[1]) && !v.has(names[0])) {
+		return referenceUnreadable
 	}
 	for _, name := range names {
 		next, readable := v.member(name)
@@ -133,6 +130,20 @@ func referenceString(text string) string {
 	return "string:" + text
 }
 
+// has reports whether there is a member of a name, in any spelling.
+func (v *referenceValue) has(name string) bool {
+	return slices.ContainsFunc(v.names, func(n referenceName) bool { return !referenceBroken(n.raw) && referenceSame(n.text, name) })
+}
+
+// referenceSame reports whether a name is one of a path in some spelling. Names of [requestPaths], joined by dots, have at most 5 bytes.
+func referenceSame(name, ofPath string) bool {
+	join := strings.NewReplacer("_", "", "-", "").Replace
+	if longest := 3*5 + 64; len(name) > longest { // as of all paths of the plan
+		return len(join(name[:longest])) <= 3*len(ofPath)
+	}
+	return strings.EqualFold(join(name), join(ofPath))
+}
+
 // member returns the member of a name; nil: there is none.
 func (v *referenceValue) member(name string) (member *referenceValue, readable bool) {
 	if v.token == json.Delim('[') {
@@ -142,7 +153,7 @@ func (v *referenceValue) member(name string) (member *referenceValue, readable b
 		switch {
 		case referenceBroken(v.names[i].raw):
 			return nil, false
-		case !strings.EqualFold(v.names[i].text, name):
+		case !referenceSame(v.names[i].text, name):
 			continue
 		case member != nil || v.names[i].text != name:
 			return nil, false

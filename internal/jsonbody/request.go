@@ -137,7 +137,7 @@ func (r *Request) read(number int) (content, string, bodyvalue.Reason) {
 		return contentNone, "", r.reason
 	}
 	path := &r.plan.paths[number]
-	if path.flat > 0 && r.found[path.flat].isNamed {
+	if path.flat > 0 && r.found[path.flat].isNamed || path.bare > 0 && r.found[path.bare].isNamed && !r.found[path.places[0]].isNamed {
 		return contentNone, "", bodyvalue.ReasonFlat
 	}
 	f := &r.found[0]

@@ -10,7 +10,7 @@ import (
 )
 
 // requestPaths lead to places that the seeds have.
-var requestPaths = []string{"a", "a.b", "A", "a.a", "k", "a.b.a", "é", "a\\.b", "s.ſ", "0", "b"}
+var requestPaths = []string{"a", "a.b", "A", "a.a", "k", "a.b.a", "é", "a\\.b", "s.ſ", "0", "b", "a_b", "a.a-k"}
 
 // requestSeeds are bodies that take every way through the reader.
 var requestSeeds = []string{
@@ -27,6 +27,7 @@ var requestSeeds = []string{
 	`{"a":0.000001,"b":1E+0000000000000000000000000000000000000000001}`,
 	`{"max_tokens":5,"n":3,"options":{"num_predict":7}}`, `{"a":1e-7,"b":1e400}`, `{"a":123456789012345e-15,"b":9007199254740992.0}`,
 	`{"a":"\/\b\f\n\r\t\u12aF\x"}`,
+	`{"aB":1,"a":{"aK":2,"A_-k":"x"}}`, `{"b":1,"\u0041_B":2}`, `{"` + strings.Repeat("-", 100) + `ab":1,"a_b":2}`,
 }
 
 // requestPlan has [requestPaths] and the tokens.

@@ -1,7 +1,6 @@
 package jsonbody
 
 import (
-	"bytes"
 	"math"
 	"unicode/utf8"
 
@@ -30,7 +29,8 @@ func (r *Request) beginName(data []byte, i int) int {
 	}
 	r.state, r.at = wantColon, nowhere
 	if r.depth == r.led {
-		r.at = r.member(name, ascii)
+		longest := min(len(name), r.plan.longest)
+		r.at = r.member(name[:longest], ascii, longest < len(name))
 	}
 	return i + n + 1
 }
@@ -43,13 +43,13 @@ func (r *Request) endName() {
 	case r.depth != r.led: // no path leads there
 	case reason != bodyvalue.ReasonNone:
 		object.names = reason
-	case r.text.length <= r.plan.longest:
-		r.at = r.member(r.text.kept, false)
+	default:
+		r.at = r.member(r.text.kept, false, r.text.length > len(r.text.kept))
 	}
 }
 
-// member returns the place of a name in an object that paths lead through.
-func (r *Request) member(name []byte, ascii bool) (at int) {
+// member returns the place of a name in an object that paths lead through. A long name is cut.
+func (r *Request) member(name []byte, ascii, isCut bool) (at int) {
 	object := &r.plan.places[r.object]
 	if at = nowhere; !object.mayHave(name, ascii) {
 		return nowhere
@@ -57,7 +57,7 @@ func (r *Request) member(name []byte, ascii bool) (at int) {
 	for _, id := range object.children {
 		child, f := &r.plan.places[id], &r.found[id]
 		switch {
-		case ascii && child.isASCII && len(name) != len(child.name), !bytes.EqualFold(name, child.name):
+		case !child.isNamed(name, ascii, isCut):
 			continue
 		case f.isNamed:
 			f.name = bodyvalue.ReasonRepeated
