@@ -32,8 +32,11 @@ func (p *Plan) Read(t Type, query string, body []byte) *Values {
 func (p *Plan) readForm(t Type, query string, body []byte) *Values {
 	fields := p.form.Read(t.form, body)
 	v := p.valuesOf(query, func(s *plannedSource) bodyvalue.Value {
-		if !s.isForm {
+		switch {
+		case !s.isForm:
 			return bodyvalue.Unreadable(bodyvalue.ReasonType)
+		case s.field.InQueryOfForm(query):
+			return bodyvalue.Unreadable(bodyvalue.ReasonQuery)
 		}
 		return fields[s.number]
 	})

@@ -49,7 +49,7 @@ const (
 	ReasonFlat     // JSON: a name at the root is the whole path, such as "user.email", or "email" without "user"
 	ReasonArray    // JSON: the path meets an array
 	ReasonConflict // form: two fields may be the one
-	ReasonPrefix   // form: the field is a list or an object for some
+	ReasonPrefix   // form: the field is a list, an object, or a member of one for some
 	ReasonFile     // form: the field is a file
 
 	// Those of a text or a number.

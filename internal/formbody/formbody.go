@@ -9,14 +9,14 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 // Plan is the names that are asked of forms. It is compiled once and used by many requests at a time.
 type Plan struct {
 	names  []Name
-	begins [256]bool // by letters and digits of ASCII: a field that begins so may conflict with a name
+	begins [256]bool // by letters and digits of ASCII: a field that begins so, and has no point, may conflict with a name
 }
 
 // Add adds a name and returns its number, from 0.
 func (p *Plan) Add(name Name) int {
 	p.names = append(p.names, name)
 	for c := range p.begins {
-		p.begins[c] = p.begins[c] || name.mayBegin(byte(c))
+		p.begins[c] = p.begins[c] || name.mayBegin(byte(c)) || name.ofModel().mayBegin(byte(c))
 	}
 	return len(p.names) - 1
 }
@@ -54,6 +54,7 @@ type finding struct {
 	first    []byte // the value of the first field, as it stands in the body
 	match    match  // how the first field's name compares
 	repeated bool   // there is a second field
+	bare     bool   // there is a field of the name without its first element
 	isFile   bool   // the first one is a file
 }
 
@@ -74,9 +75,10 @@ func (f *fields) read(t Type, body []byte) bodyvalue.Reason {
 // charsetField is the name of a field that tells some parsers the charset of all others (HTML, section 4.10.21.5).
 const charsetField = "_charset_"
 
-// differs reports whether the first byte of a field shows that no name conflicts with it, as of most fields.
+// differs reports whether the first byte of a field shows that no name conflicts with it, as of most fields. The field's
+// value may stand behind "=".
 func (f *fields) differs(field []byte) bool {
-	return len(field) > 0 && isAlphanumeric(field[0]) && !f.plan.begins[field[0]]
+	return len(field) > 0 && isAlphanumeric(field[0]) && !f.plan.begins[field[0]] && !hasPoint(field)
 }
 
 // add compares a field with all names. The field's name has no escapes any more.
@@ -88,11 +90,15 @@ func (f *fields) add(name, value []byte, isFile bool) bodyvalue.Reason {
 		return bodyvalue.ReasonNone
 	}
 	for i := range f.plan.names {
-		match := f.plan.names[i].compare(name)
-		if match == matchNone {
+		match, found := f.plan.names[i].compare(name), &f.found[i]
+		switch {
+		case match != matchNone:
+		case hasPoint(name) && f.plan.names[i].isOfModel(name):
+			match = matchPrefix
+		default:
+			found.bare = found.bare || f.plan.names[i].member != noMatch && f.plan.names[i].ofModel().compare(name) == matchEqual
 			continue
 		}
-		found := &f.found[i]
 		if found.match != matchNone {
 			found.repeated = true
 			continue
@@ -107,9 +113,9 @@ func (f *finding) value(format Format) bodyvalue.Value {
 	switch {
 	case f.repeated:
 		return bodyvalue.Unreadable(bodyvalue.ReasonConflict)
-	case f.match == matchNone:
+	case f.match == matchNone && !f.bare:
 		return bodyvalue.Value{}
-	case f.match == matchPrefix:
+	case f.match != matchEqual:
 		return bodyvalue.Unreadable(bodyvalue.ReasonPrefix)
 	case f.isFile:
 		return bodyvalue.Unreadable(bodyvalue.ReasonFile)

@@ -51,6 +51,11 @@ func TestPlan_Read_urlencoded(t *testing.T) {
 		{"email=a&email[]=b", "conflict"},
 		{"email[0]=a", "prefix"},
 		{"email.x=a", "prefix"},
+		{"model.email=b", "prefix"},
+		{"email=a&model.Email=b", "conflict"},
+		{"model%5bemail%5d=b&email=a", "conflict"},
+		{"m_1.email.x=b", "prefix"},
+		{"x.model.email=b&.x=1&x=.email&x=%5Bemail&x_email=c&email=a", "=a"},
 		{"email%00x=a", "prefix"},
 		{"_charset_=utf-8&email=a", "charset_field"},
 		{"%5FChar%C5%BFet_=utf-8&email=a", "charset_field"},
@@ -259,6 +264,10 @@ func TestPlan_Read_names(t *testing.T) {
 		got = append(got, valueText(value))
 	}
 	assert.Equal(t, strings.Join(got, " "), "=a =p conflict =a absent prefix", "the values of %v", names)
+	bare := plan.Read(urlEncoded, []byte("Password=b"))
+	assert.Equal(t, valueText(bare[1]), "prefix", "a password without its user")
+	assert.Equal(t, valueText(plan.Read(urlEncoded, []byte("password=b&user[password]=p"))[1]), "=p", "one beside a password")
+	assert.Equal(t, valueText(plan.Read(urlEncoded, []byte("password[x]=b"))[1]), "absent", "members of a password")
 	for _, value := range plan.Read(urlEncoded, []byte("email=a;")) {
 		assert.Equal(t, value, bodyvalue.Unreadable(bodyvalue.ReasonSemicolon), "a value")
 	}

@@ -21,6 +21,7 @@ import (
 type Name struct {
 	text    string
 	pattern string // the elements with a joint between them
+	member  string // the pattern without the first element, behind a hard joint; noMatch: there is none
 }
 
 // The joints between the elements of a pattern are bytes that UTF-8 does not have.
@@ -55,7 +56,11 @@ func ParseName(text string) (Name, error) {
 		joint = 0
 		pattern = utf8.AppendRune(pattern, bodyvalue.FoldRune(r))
 	}
-	return Name{text: text, pattern: string(pattern)}, nil
+	n := Name{text: text, pattern: string(pattern), member: noMatch}
+	if i := bytes.IndexByte(pattern, hardJoint); i >= 0 {
+		n.member = n.pattern[i+1:]
+	}
+	return n, nil
 }
 
 // String returns the name as it was parsed.
@@ -120,6 +125,31 @@ func (n Name) compare(field []byte) match {
 	return matchNone
 }
 
+// ASP.NET reads the member of a model, which is a parameter of a handler, from the field model.email or model[email]. If no
+// field has the model's name, it reads email.
+
+// isOfModel reports whether a field is the name with that of a model before it.
+func (n Name) isOfModel(field []byte) bool {
+	i := bytes.IndexAny(field, ".[")
+	return i > 0 && !n.IsBare() && n.compare(field[i:]) != matchNone
+}
+
+// ofModel returns the name without that of a model before it; it matches no field if there is none.
+func (n Name) ofModel() Name { return Name{pattern: n.member} }
+
+// hasPoint reports whether the name of a field, up to "=", may have elements that make objects: it has a point, a bracket, or
+// an escape.
+func hasPoint[T string | []byte](field T) bool {
+	i := 0
+	for i < len(field) && !endsPlain[field[i]] {
+		i++
+	}
+	return i < len(field) && field[i] != '='
+}
+
+// endsPlain are the bytes that end a name of one element.
+var endsPlain = [256]bool{'.': true, '[': true, '%': true, '=': true}
+
 // isTail reports whether separators behind a name leave the field a text, or a list of one, for all.
 func isTail(text []byte) bool {
 	switch string(text) {
@@ -181,7 +211,12 @@ func separatorOf(r rune) separator {
 // InQuery reports whether a query has a parameter that conflicts with the name: frameworks prefer either the query or
 // the body. The query is that of a URL as it was sent. It is split at "&" and ";", and what is no escape stands for
 // itself.
-func (n Name) InQuery(query string) bool {
+func (n Name) InQuery(query string) bool { return n.inQuery(query, false) }
+
+// InQueryOfForm is [Name.InQuery] for a form, beside which a parameter with the name of a model may count as well.
+func (n Name) InQueryOfForm(query string) bool { return n.inQuery(query, true) }
+
+func (n Name) inQuery(query string, models bool) bool {
 	var space [64]byte
 	scratch := space[:0]
 	for query != "" {
@@ -191,11 +226,11 @@ func (n Name) InQuery(query string) bool {
 		}
 		query = rest
 		name, _, _ := strings.Cut(parameter, "=")
-		if name == "" || isAlphanumeric(name[0]) && !n.mayBegin(name[0]) {
+		if name == "" || isAlphanumeric(name[0]) && !n.mayBegin(name[0]) && (!models || !hasPoint(name)) {
 			continue
 		}
 		scratch = appendDecoded(scratch[:0], name)
-		if n.compare(scratch) != matchNone {
+		if n.compare(scratch) != matchNone || models && n.isOfModel(scratch) {
 			return true
 		}
 	}
