@@ -167,7 +167,7 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 	}
 	l.Rules = rule.NewSet(rules)
 	readsBody, sources := l.Rules.ReadsBody(), h.app.elsewhere.of(ctx, isLimiter)
-	if err := h.app.elsewhere.checkShort(); err != nil && readsBody {
+	if err := h.app.elsewhere.checkShort(readsBody); err != nil {
 		return err
 	}
 	l.Rules.BodyPlan = l.Rules.BodyPlan.With(sources...)

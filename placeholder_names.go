@@ -19,6 +19,7 @@ type placeholderNames struct {
 	known     bool
 	sources   []bodyplan.Source
 	short     []string // short names of the body's values, which have none there
+	mapped    bool     // one of them is in a map, where it is no text for clients
 	others    bool     // a handler of others sets placeholders by the short names
 	decisions bool     // a placeholder of what was decided
 }
@@ -57,6 +58,10 @@ func (n *placeholderNames) addFrom(module any) {
 	limits := func(object map[string]any) bool {
 		name, _ := object["handler"].(string)
 		n.meet(name)
+		if _, isMap := object["destinations"]; isMap {
+			source, _ := json.Marshal(object["source"])
+			n.mapped = n.mapped || len(bodyplan.ShortNamesInJSON(source, nil)) > 0
+		}
 		return name == appName
 	}
 	for _, name := range bodyplan.NamesInJSON(text, limits) {
@@ -87,9 +92,10 @@ func (n *placeholderNames) meet(handler string) {
 // placeholders by the same short names.
 const othersPrefix = "json_"
 
-// checkShort refuses short names outside of the directive, in a configuration where the directive reads bodies.
-func (n *placeholderNames) checkShort() error {
-	if len(n.short) == 0 || n.others {
+// checkShort refuses short names outside of the directive, in a configuration where the directive reads bodies, or a map asks
+// for their values. Others may have them as texts.
+func (n *placeholderNames) checkShort(readsBody bool) error {
+	if len(n.short) == 0 || n.others || !readsBody && !n.mapped {
 		return nil
 	}
 	return fmt.Errorf("{%s} is a short name, which only the directive has; elsewhere write {%s%[1]s}, or \\{%[1]s} for a text in braces",

@@ -10,9 +10,12 @@ import (
 func TestPlaceholderNames_checkShort(t *testing.T) {
 	var n placeholderNames
 	n.addFrom(map[string]any{"routes": []any{map[string]any{"handler": "headers", "set": "{json.a}"}, map[string]any{"handler": appName, "key": "{json.b}"}}})
-	assert.ErrorIf(t, n.checkShort() == nil || len(n.short) != 1, "the names are %v", n.short)
+	assert.ErrorIf(t, n.checkShort(true) == nil || len(n.short) != 1, "the names are %v", n.short)
+	assert.Must(t, n.checkShort(false))
+	n.addFrom(map[string]any{"source": "{form.a}", "destinations": []string{"{limit}"}})
+	assert.ErrorIf(t, n.checkShort(false) == nil, "a map has a short name")
 	n.addFrom(map[string]any{"handler": "json_parse"})
-	assert.Must(t, n.checkShort())
+	assert.Must(t, n.checkShort(true))
 }
 
 // TestPlaceholderNames_decisions finds the placeholders of what was decided, and no others.

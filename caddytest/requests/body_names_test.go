@@ -19,6 +19,7 @@ func TestBody_shortNames(t *testing.T) {
 		"redis_ratelimit {\nlimit 5\nwindow 1h\nmatch @m\n}\n@m vars {json.model} x":            "match @m: {json.model} " + refusal,
 		"redis_ratelimit {\nlimit 5\nwindow 1h\nmatch @m\n}\n@m expression {form.model} == `x`": "match @m: {form.model} " + refusal,
 		"map {json.model} {limit} {\ndefault 5\n}" + limited:                                    "{json.model} " + refusal + "elsewhere write {http.redis_ratelimit.json.model}",
+		"map {json.model} {limit} {\ndefault 5\n}\nredis_ratelimit {client_ip} 5 1h":            "{json.model} " + refusal,
 		limited + "header X-Model {json.model}":                                                 "{json.model} " + refusal,
 		limited + "log_append model {form.model}":                                               "{form.model} " + refusal,
 		limited + "handle_errors {\nrespond \"no {json.model}\"\n}":                             "{json.model} " + refusal,
@@ -29,6 +30,7 @@ func TestBody_shortNames(t *testing.T) {
 		"redis_ratelimit {\nkey {json.}\nlimit 5\nwindow 1h\n}":                                 `key: {json.}: no path stands behind`,
 		"redis_ratelimit {\nkey {form.[]}\nlimit 5\nwindow 1h\n}":                               `nothing but separators`,
 		"redis_ratelimit {\nlimit 5\nwindow 1h\nmatch vars {json.a+b} x\n}":                     `+ if a name has it`,
+		"redis_ratelimit {client_ip} 5 1h {\nweight {llm} 5\n}":                                 "weight {llm}: write llm without braces",
 		"redis_ratelimit {\nlimit 5\nwindow 1h\non_unread pass\n}":                              "on_unread: match asks for no value of the body",
 		"redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 1h\nraw_key\n}":                      "raw_key: the key has no value of the body",
 	} {

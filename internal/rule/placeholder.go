@@ -46,8 +46,11 @@ const wordCost = "cost"
 // ParseWeight reads what the weight comes from: a placeholder, or the word llm for an estimate of the tokens of a call to a
 // language model. Empty: nothing.
 func ParseWeight(text string) (Placeholder, error) {
-	if text == TokensOfModel {
+	switch text {
+	case TokensOfModel:
 		return Placeholder{Name: text, field: field{kind: tokensField}}, nil
+	case "{" + TokensOfModel + "}": // as in cost
+		return Placeholder{}, fmt.Errorf("weight %s: write %s without braces", text, TokensOfModel)
 	}
 	return ParsePlaceholder("weight", text)
 }
