@@ -14,8 +14,8 @@ const maxFolded = 4 << 10
 
 // FoldKey returns the one text for all that applications and databases take for the same account: "Bob@Example.com " and
 // "bób@example.com" are bob@example.com. It has no white space and control characters at its ends, no format characters
-// (such as soft hyphens and marks of direction), compatibility characters decomposed (NFKD), no marks, one case, and
-// ASCII for what collations take for ASCII. The text of a folded text is itself. A text of which more than 4 KiB would
+// (such as soft hyphens and marks of direction), compatibility characters decomposed (NFKD), no marks, one case, and one
+// letter for those that collations take for it. The text of a folded text is itself. A text of which more than 4 KiB would
 // be left stays as it is.
 func FoldKey(text string) string {
 	if isFolded(text) {
@@ -77,11 +77,11 @@ func (f *folder) add(r rune) {
 	}
 }
 
-// decompose adds the character that a text begins with. What collations take for ASCII comes first: of some of these
+// decompose adds the character that a text begins with. What collations take for another comes first: of some of these
 // characters the decomposition begins with a blank, and collations ignore the whole.
 func (f *folder) decompose(text string, r rune) {
-	if ascii, ok := lookalikes()[r]; ok {
-		f.addText(ascii)
+	if same, ok := lookalikes()[r]; ok {
+		f.addText(same)
 		return
 	}
 	if isHangul(r) {
@@ -121,8 +121,8 @@ func (f *folder) fold(r rune) {
 	case ignored().has(r):
 		return
 	}
-	if ascii, ok := lookalikes()[r]; ok {
-		f.addText(ascii)
+	if same, ok := lookalikes()[r]; ok {
+		f.addText(same)
 		return
 	}
 	if unicode.Is(unicode.Nd, r) {
@@ -140,12 +140,12 @@ type runeSet [0xe0200 / 64]uint64
 
 func (s *runeSet) has(r rune) bool { return int(r/64) < len(s) && s[r/64]>>(r%64)&1 != 0 }
 
-// ignored are the characters of which nothing is left: marks and format characters, but for those that are like ASCII,
+// ignored are the characters of which nothing is left: marks and format characters, but for those that are like letters,
 // and others without a weight in collations. A text may have nothing else, and is looked through to its end then.
 var ignored = sync.OnceValue(func() *runeSet {
 	set := new(runeSet)
 	for r := range rune(64 * len(set)) {
-		if ascii, ok := lookalikes()[r]; ok && ascii == "" || !ok && unicode.In(r, unicode.M, unicode.Cf) {
+		if same, ok := lookalikes()[r]; ok && same == "" || !ok && unicode.In(r, unicode.M, unicode.Cf) {
 			set[r/64] |= 1 << (r % 64)
 		}
 	}

@@ -1,6 +1,7 @@
 package bodyvalue
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -38,6 +39,10 @@ func TestFoldKey(t *testing.T) {
 		"١٢٣ १२३ 𝟙𝟘 ３":                "123 123 10 3",
 		"\u00a8bob\u00a8":             "bob",
 		"b\ufe76\u0640ob":             "bob",
+		"ハハ ﾊﾟﾊﾟ パパ ㇵは":               "はは はは はは はは",
+		"キャッシュ":                       "きやつしゆ",
+		"שלום שלומ":                   "שלום שלום",
+		"и\u2de1ан иван Ґ":            "иван иван г",
 		"😀":                           "😀",
 		" ":                           "",
 		"\u0301":                      "",
@@ -74,11 +79,14 @@ func TestDigitValue(t *testing.T) {
 // TestLookalikes has each character once, with a text that is folded.
 func TestLookalikes(t *testing.T) {
 	n := 0
-	for _, same := range lookalikesOf {
-		assert.ErrorIf(t, !isFolded(same.ascii), "%q is not folded", same.ascii)
+	for _, same := range slices.Concat(lookalikesOf, lookalikesOfLetters) {
+		assert.ErrorIf(t, FoldKey(same.text) != same.text, "%q is not folded", same.text)
 		for _, r := range same.characters {
 			n++
-			assert.ErrorIf(t, FoldKey(string(r)) != same.ascii, "%U is not %q", r, same.ascii)
+			assert.ErrorIf(t, FoldKey(string(r)) != same.text, "%U is not %q", r, same.text)
+			for _, other := range []rune{unicode.ToUpper(r), unicode.ToLower(r)} {
+				assert.ErrorIf(t, FoldKey(string(other)) != same.text, "%U is not %q, as %U is", other, same.text, r)
+			}
 		}
 	}
 	assert.Equal(t, len(lookalikes()), n, "the characters")

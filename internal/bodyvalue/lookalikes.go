@@ -2,28 +2,35 @@ package bodyvalue
 
 import "sync"
 
-// lookalikes are the characters that collations of databases take for ASCII, beyond what NFKD and case folding leave
-// equal, with that ASCII: an account bob is found by bøb, b🅞b and b\u0366b. Decimal digits of other scripts are left out.
+// lookalikes are the characters that collations of databases take for others, beyond what NFKD and case folding leave
+// equal, with these: an account bob is found by bøb, b🅞b and b\u0366b, and はは by ハハ. Decimal digits of other scripts are
+// left out.
 //
-// They are those whose weights in MariaDB 10.11 are the weights of one or two characters of ASCII, by the collations
+// Of ASCII they are those whose weights in MariaDB 10.11 are the weights of one or two characters of it, by the collations
 // utf8mb4_uca1400_ai_ci (the default of MariaDB from 11.5 on; MySQL's utf8mb4_0900_ai_ci is an older version of it),
-// utf8mb4_unicode_520_ci and utf8mb4_unicode_ci; and those that are invisible.
+// utf8mb4_unicode_520_ci and utf8mb4_unicode_ci; and those that are invisible. Of other letters they are those of scripts in
+// use, with one character for all that the same collations take for one.
 var lookalikes = sync.OnceValue(func() map[rune]string {
-	ascii := map[rune]string{}
-	for _, same := range lookalikesOf {
-		for _, r := range same.characters {
-			ascii[r] = same.ascii
+	others := map[rune]string{}
+	for _, table := range [][]alike{lookalikesOf, lookalikesOfLetters} {
+		for _, same := range table {
+			for _, r := range same.characters {
+				others[r] = same.text
+			}
 		}
 	}
-	return ascii
+	return others
 })
+
+// alike are characters that are taken for a text.
+type alike struct{ text, characters string }
 
 // invisible are characters that nothing shows, beside format characters. Frameworks drop them at the ends of texts, as
 // Laravel 13 does.
 const invisible = "\u034f\u115f\u1160\u17b4\u17b5\u2065\u2800\u3164\uffa0\U0001d159"
 
 // lookalikesOf are the characters by their ASCII. Those of the empty text have no weight at all.
-var lookalikesOf = []struct{ ascii, characters string }{
+var lookalikesOf = []alike{
 	{"", invisible},
 	{"", "\u0640\u06de\u07fa\u0824\u0828\u180a\u1cd3\u1cf2\u1cf3\ufc5e\ufc5f\ufc60\ufc61\ufc62\ufc63\ufcf2\ufcf3\ufcf4" +
 		"\ufe70\ufe71\ufe72\ufe73\ufe74\ufe76\ufe77\ufe78\ufe79\ufe7a\ufe7b\ufe7c\ufe7d\ufe7e\ufe7f"},
@@ -142,4 +149,31 @@ var lookalikesOf = []struct{ ascii, characters string }{
 	{"vy", "\ua760\ua761"},
 	{"wc", "\U0001f18f"},
 	{"zw", "ƍ"},
+}
+
+// lookalikesOfLetters are those by other letters. Marks among them are letters above the one before.
+var lookalikesOfLetters = []alike{
+	{"ɑ", "\u1de7"}, {"ə", "\u1dea"}, {"ɢ", "\u1ddb"}, {"ɴ", "\u1de1"}, {"ʀ", "\u1de2"}, {"ʃ", "\u1def"},
+	{"ʍ", "\u1ac0"}, {"ʟ", "\u1dde"}, {"ι", "\u037a"}, {"а", "\u2df6"}, {"б", "\u2de0"}, {"в", "\u2de1"},
+	{"г", "\u0490\u0491\u2de2"}, {"д", "\u2de3"}, {"е", "\u2df7"}, {"ж", "\u2de4"}, {"з", "\u2de5"},
+	{"и", "\ua675"}, {"к", "\u2de6"}, {"л", "\u2de7"}, {"м", "\u2de8"}, {"н", "\u2de9"},
+	{"о", "\u2dea\ua668\ua669\ua66a\ua66b\ua66c\ua66d\ua66e\ua698\ua699\ua69a\ua69b"}, {"п", "\u2deb"},
+	{"р", "\u2dec"}, {"с", "\u2ded"}, {"т", "\u2dee"}, {"у", "\ua677"}, {"ф", "\ua69e"}, {"х", "\u2def"},
+	{"ц", "\u2df0"}, {"ч", "\u2df1"}, {"ш", "\u2df2"}, {"щ", "\u2df3"}, {"ъ", "\ua678"}, {"ы", "\ua679"},
+	{"ь", "\ua67a"}, {"ю", "\u2dfb"}, {"є", "\ua674"}, {"і", "\ua676"}, {"ѡ", "\ua67b"}, {"ѣ", "\u2dfa"},
+	{"ѥ", "\ua69f"}, {"ѧ", "\u2dfd"}, {"ѫ", "\u2dfe"}, {"ѭ", "\u2dff"}, {"ѳ", "\u2df4"}, {"ך", "\u05db"},
+	{"ם", "\u05de"}, {"ן", "\u05e0"}, {"ף", "\u05e4"}, {"ץ", "\u05e6"}, {"ء", "\u0674\u0883\u0887"},
+	{"ا", "\u0870\u0871\u0872\u0873\u0874\u0875\u0876\u0877\u0878\u0879" +
+		"\u087a\u087b\u087c\u087d\u087e\u087f\u0880\u0881\u0882\u08ad"},
+	{"و", "\u06e5\u0884"}, {"ي", "\u06e6\u0885\u0886"}, {"ی", "\u08c9"}, {"ᴈ", "\u025c\ua7ab"}, {"ᴉ", "\u1d4e"}, {"ᴍ", "\u1ddf"}, {"あ", "ぁァア"},
+	{"い", "ぃィイ"}, {"う", "ぅゥウ"}, {"え", "ぇェエ"}, {"お", "ぉォオ"}, {"か", "ゕカヵ"}, {"き", "キ"}, {"く", "クㇰ"}, {"け", "ゖケヶ"},
+	{"こ", "コ"}, {"さ", "サ"}, {"し", "シㇱ"}, {"す", "スㇲ"}, {"せ", "セ"}, {"そ", "ソ"}, {"た", "タ"}, {"ち", "チ"},
+	{"つ", "っッツ"}, {"て", "テ"}, {"と", "トㇳ"}, {"な", "ナ"}, {"に", "ニ"}, {"ぬ", "ヌㇴ"}, {"ね", "ネ"}, {"の", "ノ"},
+	{"は", "ハㇵ"}, {"ひ", "ヒㇶ"}, {"ふ", "フㇷ"}, {"へ", "ヘㇸ"}, {"ほ", "ホㇹ"}, {"ま", "マ"}, {"み", "ミ"}, {"む", "ムㇺ"},
+	{"め", "メ"}, {"も", "モ"}, {"や", "ゃャヤ"}, {"ゆ", "ゅュユ"}, {"よ", "ょョヨ"}, {"ら", "ラㇻ"}, {"り", "リㇼ"}, {"る", "ルㇽ"},
+	{"れ", "レㇾ"}, {"ろ", "ロㇿ"}, {"わ", "ゎヮワ"}, {"ゐ", "ヰ"}, {"ゑ", "ヱ"}, {"を", "ヲ"}, {"ん", "ン"}, {"ㄅ", "\u31a0"},
+	{"ㄆ", "\u31b4"}, {"ㄊ", "\u31b5"}, {"ㄍ", "\u31a3\u31bb"}, {"ㄎ", "\u31b6"}, {"ㄏ", "\u31b7"}, {"ㄐ", "\u31a2"},
+	{"ㄗ", "\u31a1"}, {"ㄚ", "\u31a9"}, {"ㄛ", "\u31a7"}, {"ㄜ", "\u312e"}, {"ㄞ", "\u31ae"}, {"ㄠ", "\u31af"},
+	{"ㄧ", "\u31aa\u31b3"}, {"ㄨ", "\u31a8\u31ab"}, {"ㆤ", "\u31a5"}, {"ꙉ", "\u2df8"}, {"ꙋ", "\u2df9"},
+	{"ꙗ", "\u2dfc"}, {"ꝯ", "\u1dd2"}, {"ꞵ", "\u1de9"}, {"ꬸ", "\u1dec"},
 }
