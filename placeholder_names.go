@@ -25,7 +25,7 @@ type placeholderNames struct {
 }
 
 // of looks for them once, when the first limiter of a configuration is set up: modules that are not set up by then are
-// JSON, and the others are looked through.
+// JSON, and the others are looked through. Caddy sets up all matchers of a list of routes before its handlers.
 func (n *placeholderNames) of(ctx caddy.Context, limits func(caddyhttp.MiddlewareHandler) bool) []bodyplan.Source {
 	if n.known {
 		return n.sources
@@ -37,6 +37,9 @@ func (n *placeholderNames) of(ctx caddy.Context, limits func(caddyhttp.Middlewar
 			continue
 		}
 		n.addFrom(app.Servers)
+		for _, matcher := range routetrace.Matchers(app.Servers) {
+			n.addFrom(matcher)
+		}
 		for handler := range routetrace.Handlers(app.Servers) {
 			if !limits(handler) {
 				n.addFrom(handler)

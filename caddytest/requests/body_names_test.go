@@ -23,6 +23,8 @@ func TestBody_shortNames(t *testing.T) {
 		limited + "header X-Model {json.model}":                                                 "{json.model} " + refusal,
 		limited + "log_append model {form.model}":                                               "{form.model} " + refusal,
 		limited + "handle_errors {\nrespond \"no {json.model}\"\n}":                             "{json.model} " + refusal,
+		limited + "@m vars {json.model} x\nrespond @m x":                                        "{json.model} " + refusal,
+		limited + "@m not expression `{form.model} == \"x\"`\nrespond @m x":                     "{form.model} " + refusal,
 		limited + "route /a {\nsubroute_of_nothing\n}":                                          "unrecognized directive",
 		limited + "respond `<b>{{json.model}}</b> ${form.a} \\{json.b}`":                        "",
 		"redis_ratelimit {client_ip} 5 1h\nrespond {json.model}":                                "",
@@ -40,6 +42,35 @@ func TestBody_shortNames(t *testing.T) {
 			wanted = http.StatusBadRequest
 		}
 		assert.ErrorIf(t, a.Status != wanted || !strings.Contains(a.Body, want), "%q: got %v; want %q", site, a, want)
+	}
+}
+
+// TestBody_namesInMatchers has matchers behind the directive go by values of the body, which no key and no other handler names.
+// Those of a site without a host are set up before the directive, those of a site with one behind it.
+func TestBody_namesInMatchers(t *testing.T) {
+	const site = `
+	redis_ratelimit { key {json.user}; limit 1000; window 24h; on_empty_key reject }
+	@model vars {http.redis_ratelimit.json.model} large
+	respond @model "large"
+	@kind not expression ` + "`{http.redis_ratelimit.form.kind} == '' && {http.redis_ratelimit.json.kind} != 'b'`" + `
+	respond @kind "of kind b"
+	handle /in {
+		@size vars_regexp {http.redis_ratelimit.json.size} ^1
+		respond @size "begins with 1"
+	}
+	respond "none"`
+	n := caddytest.InProcess(t, "respond ok")
+	for _, config := range []string{
+		caddytest.Config("", site), caddytest.ConfigWithSites("", "http://127.0.0.1:{$PORT} {"+site+"\n}\n"),
+	} {
+		assert.ErrorIf(t, n.Load(t, caddytest.WithPorts(n, config)).Status != http.StatusOK, "the configuration is refused")
+		for _, test := range [][3]string{
+			{"/", `{"user":"bob","model":"large"}`, "large"}, {"/", `{"user":"bob","kind":"b"}`, "of kind b"},
+			{"/in", `{"user":"bob","size":12}`, "begins with 1"}, {"/in", `{"user":"bob","size":2}`, "none"},
+		} {
+			a := n.Send(t, http.MethodPost, n.URL+test[0], test[1], ofJSON)
+			assert.ErrorIf(t, a.Body != test[2], "%s %s: got %v; want %q", test[0], test[1], a, test[2])
+		}
 	}
 }
 

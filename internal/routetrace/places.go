@@ -45,6 +45,18 @@ func Handlers(servers map[string]*caddyhttp.Server) iter.Seq2[caddyhttp.Middlewa
 	}
 }
 
+// Matchers returns the matchers of all routes in which [Handlers] finds handlers, those inside of not in place of it.
+func Matchers(servers map[string]*caddyhttp.Server) []any {
+	v := matcherVisitor{handlerVisitor: func(caddyhttp.MiddlewareHandler, Place) bool { return true }}
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		w := walk{visitor: &v}
+		for _, p := range partsOf(servers[name]) {
+			w.routes(p.routes, p.path, false, false)
+		}
+	}
+	return v.found
+}
+
 // part is a list of routes of a server that requests do not come to from another one by themselves.
 type part struct {
 	routes caddyhttp.RouteList
@@ -89,6 +101,26 @@ func (handlerVisitor) passed(caddyhttp.MiddlewareHandler) {}
 
 func (v handlerVisitor) visit(handler caddyhttp.MiddlewareHandler, place Place) bool {
 	return v(handler, place)
+}
+
+// matcherVisitor collects the matchers of routes.
+type matcherVisitor struct {
+	handlerVisitor
+	found []any
+}
+
+func (v *matcherVisitor) beginRoute(route *caddyhttp.Route) { v.add(route.MatcherSets) }
+
+func (v *matcherVisitor) add(sets caddyhttp.MatcherSets) {
+	for _, set := range sets {
+		for _, matcher := range set {
+			if not, ok := matcher.(*caddyhttp.MatchNot); ok {
+				v.add(not.MatcherSets) // its JSON has nothing any more
+				continue
+			}
+			v.found = append(v.found, matcher)
+		}
+	}
 }
 
 // walk visits the handlers of a server.
