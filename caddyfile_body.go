@@ -1,13 +1,16 @@
 package redisratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // shortBodyName is a placeholder of the request's body by its short name, which holds inside of the directive, or such a
@@ -46,4 +49,33 @@ func bodyNameIn(set caddy.ModuleMap) string {
 		}
 	}
 	return ""
+}
+
+// checkMatcherNames refuses words where the name of a matcher stands, and says what to write for a value of the body. The
+// segment is match with one matcher, or with a block of them.
+func checkMatcherNames(segment caddyfile.Segment) error {
+	d := caddyfile.NewDispenser(segment)
+	d.Next()
+	for d.NextArg() || d.NextBlock(0) {
+		word := d.Val()
+		if _, err := caddy.GetModule("http.matchers." + word); err == nil || d.Token().Quoted() { // in quotes stands an expression
+			d.NextSegment()
+			continue
+		}
+		short := strings.Trim(rule.ShortNames(word), "{}")
+		kind, _, _ := strings.Cut(short, ".")
+		if kind != "json" && kind != "form" && kind != "body" {
+			return d.Errf("match: Caddy has no matcher %s; write one such as path /api/*, or vars {json.model} large for a value of the body", word)
+		}
+		value, text := cmp.Or(strings.TrimPrefix(kind, "body"), "json")+".model", "large"
+		values := d.RemainingArgs()
+		if bodyplan.IsName(bodyplan.Prefix + short) {
+			value = short
+		}
+		if len(values) > 0 {
+			text = values[len(values)-1]
+		}
+		return d.Errf("match: Caddy has no matcher %s; write vars {%s} %s", rule.ShortNames(word), value, text)
+	}
+	return nil
 }

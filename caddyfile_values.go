@@ -40,11 +40,15 @@ func (p *handlerParser) parseMatch(policy *Policy) (err error) {
 	case name == "", name[0] == '@', name == "{" && len(segment) == 3:
 		return d.Err("match takes a matcher such as path /api/*, a named matcher such as @api, or a block of matchers")
 	default:
-		set, err = caddyhttp.ParseCaddyfileNestedMatcherSet(d)
+		if err = checkMatcherNames(segment); err == nil {
+			set, err = caddyhttp.ParseCaddyfileNestedMatcherSet(d)
+		}
 	}
 	policy.Match = caddyhttp.RawMatcherSets{set}
 	if err == nil && strings.HasPrefix(name, "@") {
-		err = checkNamedMatcher(name, set)
+		if err = checkNamedMatcher(name, set); err != nil {
+			err = d.WrapErr(err)
+		}
 	}
 	return err
 }
