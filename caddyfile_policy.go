@@ -133,6 +133,9 @@ func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 	case len(args) == 1:
 		*numbers[option], err = p.numberOrSize(policy, option, args[0])
 		return err
+	case len(args) != 2 && option == "weight":
+		return p.Errf("weight takes a number; %s and a number; or a placeholder such as {json.max_tokens} and a number; got %d values",
+			rule.TokensOfModel, len(args))
 	case len(args) != 2:
 		return p.Errf("%s takes a number, or a placeholder and a number, got %d values", option, len(args))
 	}
@@ -305,7 +308,8 @@ func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
 			"such as %[1]s {http.vars.plan_limit} %[2]s", option, value)
 	}
 	if strings.HasPrefix(value, "{") {
-		return 0, p.Errf("%s %s: a placeholder needs a number behind it, for when it is empty: %[1]s %[2]s 100, in the block", option, value)
+		return 0, p.Errf("%s %s: a placeholder needs a number behind it, for when it is empty: %[1]s %[2]s 100, in the block",
+			option, rule.ShortNames(value))
 	}
 	if _, err := rule.ParseSize(value + "B"); err == nil && strings.ContainsAny(value, "KMGTP") {
 		return 0, p.Errf("%s %s: use a whole number from 1; of bytes, with cost response_bytes, write %[1]s %[2]sB", option, value)

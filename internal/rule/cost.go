@@ -102,6 +102,10 @@ func ParseCost(from string, fallback int64) (Cost, error) {
 		source, err := kind.parse(from, fallback)
 		return Cost{From: from, Fallback: fallback, source: source}, err
 	}
+	if from[0] != '{' {
+		return Cost{}, fmt.Errorf("cost %s: use %s, %s, json and a path such as usage.total_tokens, or one placeholder such as "+
+			"{http.reverse_proxy.header.X-Tokens-Used}", from, TokensOfModel, ResponseBytes)
+	}
 	source, err := ParsePlaceholder(wordCost, from)
 	return Cost{From: source.Name, Fallback: fallback, source: placeholderCost{source}}, err
 }

@@ -31,6 +31,9 @@ func ParsePlaceholder(option, text string) (Placeholder, error) {
 	name, opened := strings.CutPrefix(text, "{")
 	name, closed := strings.CutSuffix(name, "}")
 	if !opened || !closed || name == "" || strings.ContainsAny(name, "{}") {
+		if short := PlaceholderFor(text); short != "" {
+			return Placeholder{}, fmt.Errorf("%s %s: the placeholder has no braces; write {%s}%s", option, text, short, inJSON(short))
+		}
 		return Placeholder{}, fmt.Errorf("%s %s: use one placeholder such as {http.vars.plan_limit}", option, text)
 	}
 	return newPlaceholder(option, name)
@@ -51,6 +54,12 @@ func ParseWeight(text string) (Placeholder, error) {
 		return Placeholder{Name: text, field: field{kind: tokensField}}, nil
 	case "{" + TokensOfModel + "}": // as in cost
 		return Placeholder{}, fmt.Errorf("weight %s: write %s without braces", text, TokensOfModel)
+	}
+	if strings.EqualFold(strings.Trim(text, "{}"), TokensOfModel) {
+		return Placeholder{}, fmt.Errorf("weight %s: write %s, without braces and in lower case", text, TokensOfModel)
+	}
+	if text != "" && text[0] != '{' && PlaceholderFor(text) == "" {
+		return Placeholder{}, fmt.Errorf("weight %s: use %s, or one placeholder such as {http.vars.plan_limit}", text, TokensOfModel)
 	}
 	return ParsePlaceholder("weight", text)
 }
