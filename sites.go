@@ -103,7 +103,7 @@ func subjectOf(handler caddyhttp.MiddlewareHandler) *routetrace.Subject {
 				s.Headers = routetrace.AppendNew(s.Headers, header)
 			}
 		}
-		s.Placeholders = routetrace.AppendNew(s.Placeholders, r.Placeholders()...)
+		s.Placeholders = routetrace.AppendNew(s.Placeholders, append(r.Placeholders(), routetrace.MatchedPlaceholders(r.Match)...)...)
 		s.Matches = append(s.Matches, r.Match)
 		if r.Key.ReadsBody() && !r.DryRun && r.OnEmptyKey == rule.EmptyKeyReject && !routetrace.Narrows(r.Match) {
 			s.Rejecting = routetrace.AppendNew(s.Rejecting, r.Policy.Name())

@@ -87,6 +87,29 @@ func (m *MatcherInputs) addSets(sets caddyhttp.MatcherSets, limited bool) (forHo
 	return forHosts
 }
 
+// MatchedPlaceholders returns the names, without braces, of the placeholders that matchers of variables compare.
+func MatchedPlaceholders(sets caddyhttp.MatcherSets) (names []string) {
+	for _, set := range sets {
+		for _, matcher := range set {
+			var compared []string
+			switch matcher := matcher.(type) {
+			case *caddyhttp.VarsMatcher:
+				compared = slices.Sorted(maps.Keys(*matcher))
+			case *caddyhttp.MatchVarsRE:
+				compared = slices.Sorted(maps.Keys(*matcher))
+			case *caddyhttp.MatchNot:
+				names = append(names, MatchedPlaceholders(matcher.MatcherSets)...)
+			}
+			for _, text := range compared {
+				if name, opened := strings.CutPrefix(text, "{"); opened {
+					names = append(names, strings.TrimSuffix(name, "}"))
+				}
+			}
+		}
+	}
+	return names
+}
+
 // headerPlaceholder finds the headers in an expression.
 var headerPlaceholder = regexp.MustCompile(`http\.request\.header\.([\w-]+)`)
 
