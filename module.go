@@ -202,7 +202,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, registered
 // option of a policy. The log does not quote values, which may come from clients.
 func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
 	if h.limiter.Counters[r.Index].CountInvalid(option, rule.ReasonLabel(err)) {
-		h.warner.Warn("a value cannot be used; its fallback counts, for a key on_empty_key",
+		h.warner.Warn("a value cannot be used; its fallback counts, for a key on_empty_key, for match on_unread",
 			zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
 	}
 }

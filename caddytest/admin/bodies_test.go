@@ -119,7 +119,7 @@ func TestExplain_body(t *testing.T) {
 			{"/login", "", "email=bob%40example.com", []string{"account  bob@example.com  denied"}},
 			{"/login", "", "", []string{"rejected with the status 400", "account  rejected: empty key", "this request has none; --data gives one"}},
 			{"/login", "", "name=x", []string{"rejected with the status 400", "rejected: empty key"}},
-			{"/login", "", "email=a&email=b", []string{"rejected with the status 400", "rejected: conflict", "a value of key cannot be used (conflict); the request is refused"}},
+			{"/login", "", "email=a&email=b", []string{"rejected with the status 400", "rejected: conflict", "a value of key cannot be used (conflict); the request is refused. The body: two fields may be the one"}},
 			{"/login", "Content-Type: text/plain", "email=a", []string{"rejected with the status 415", "rejected: type"}},
 			{"/login", "Content-Type:", "email=a", []string{"rejected with the status 415", "rejected: no type"}},
 			{"/login", "", "email=" + strings.Repeat("a", 1<<20), []string{"rejected with the status 413", "rejected: size"}},

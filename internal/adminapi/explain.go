@@ -167,4 +167,7 @@ type ExplainedTurn struct {
 type UnusableValue struct {
 	Option string `json:"option"`
 	Reason string `json:"reason"`
+
+	// Text says what is wrong with the request's body; empty for any other reason.
+	Text string `json:"text,omitempty"`
 }

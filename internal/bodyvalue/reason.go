@@ -111,6 +111,51 @@ var reasonLabels = [reasons]string{
 // String returns the reason as a label of a metric; [ReasonNone] is empty.
 func (r Reason) String() string { return reasonLabels[r] }
 
+// reasonTexts say what is wrong, and where it is not plain what to write or to send.
+var reasonTexts = [reasons]string{
+	ReasonNoType:        "the request has no Content-Type",
+	ReasonTypes:         "the request has several Content-Types",
+	ReasonType:          "its Content-Type has none: write {json.<path>} for application/json, {form.<name>} for a form",
+	ReasonCharset:       "its charset is not UTF-8, or stands twice",
+	ReasonEncoding:      "it has a Content-Encoding: let clients send it uncompressed",
+	ReasonBoundary:      "the boundary of its Content-Type is missing or unusual",
+	ReasonSize:          "it is larger than the option body allows",
+	ReasonStreamed:      "it is exchanged as it comes",
+	ReasonConsumed:      "a handler in front has read it: put that one behind the limit",
+	ReasonSyntax:        "it is not one document of JSON",
+	ReasonDepth:         "its JSON has more than 512 levels",
+	ReasonByteOrderMark: "it has a byte order mark",
+	ReasonUTF8:          "it is not UTF-8",
+	ReasonByte:          "its form has a character that browsers encode",
+	ReasonStart:         "its form begins as JSON does: such clients have to send Content-Type: application/json, for {json.<path>}",
+	ReasonPercent:       "its form has % without two hexadecimal digits",
+	ReasonSemicolon:     "its form has a semicolon, which separates fields for some",
+	ReasonCharsetField:  "its form has the field _charset_",
+	ReasonDelimiter:     "its form has text around its parts, or the boundary elsewhere, or is cut off",
+	ReasonParts:         "its form has more than 1,000 parts",
+	ReasonHead:          "a part of its form has an unusual head",
+	ReasonDisposition:   "a part of its form has an unusual Content-Disposition",
+	ReasonPartType:      "a field of its form has a type that some decode",
+	ReasonQuery:         "a parameter of the query has the name too",
+	ReasonRepeated:      "a name on the path stands there twice",
+	ReasonCase:          "a name on the path stands there in another case: write it so",
+	ReasonFlat:          "a name at the root is the whole path: write \\. for a dot in a name",
+	ReasonArray:         "an array is on the path, and no value is read within one",
+	ReasonConflict:      "two fields may be the one",
+	ReasonPrefix:        "the field is a list or an object for some",
+	ReasonFile:          "the field is a file",
+	ReasonSurrogate:     "a text has half a surrogate pair",
+	ReasonNUL:           "a text has U+0000",
+	ReasonNumber:        "parsers round the number in different ways",
+	ReasonControl:       "the text has a control character",
+	ReasonNoncharacter:  "the text has a noncharacter",
+	ReasonBlank:         "the text has a blank at an end",
+	ReasonLong:          "the text is longer than 64 KiB",
+}
+
+// Text says what is wrong with a body, in words; empty for [ReasonNone].
+func (r Reason) Text() string { return reasonTexts[r] }
+
 // Status returns the status of a refusal for the reason: 415 for what the header says, 413 for the size, 400 for
 // anything else. That of [ReasonNone] is 0.
 func (r Reason) Status() int {

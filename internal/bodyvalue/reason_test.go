@@ -8,7 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
-// TestReasons wants a label of its own for each reason, and the page of the metrics to list them.
+// TestReasons wants a label of its own and a text for each reason, and the page of the metrics to list them.
 func TestReasons(t *testing.T) {
 	text := assert.NoError(os.ReadFile("../../docs/metrics.md"))(t)
 	_, chapter, found := strings.Cut(string(text), "\n## Unreadable values\n")
@@ -19,6 +19,7 @@ func TestReasons(t *testing.T) {
 		earlier, taken := labels[label]
 		assert.ErrorIf(t, label == "" || taken, "the label of %d is %q, as that of %d", r, label, earlier)
 		assert.ErrorIf(t, !strings.Contains(chapter, "`"+label+"`"), "docs/metrics.md does not list %s", label)
+		assert.ErrorIf(t, r.Text() == "", "%s has no text", label)
 		labels[label] = r
 	}
 }

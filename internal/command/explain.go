@@ -229,7 +229,11 @@ func unusableText(decision string, value adminapi.UnusableValue) string {
 	case value.Option == "match":
 		effect = "by on_unread the policy is left out"
 	}
-	return "a value of " + value.Option + " cannot be used (" + decisionText(value.Reason) + "); " + effect
+	text := "a value of " + value.Option + " cannot be used (" + decisionText(value.Reason) + "); " + effect
+	if value.Text != "" {
+		text += ". The body: " + value.Text
+	}
+	return text
 }
 
 // turnText says what a request waits for, how long at most, how many wait before it, and by which value its turn goes.

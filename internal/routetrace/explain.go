@@ -193,7 +193,7 @@ func collectUnusable(l *gate.Limiter) (*gate.Limiter, map[*rule.Rule][]adminapi.
 	unusable := map[*rule.Rule][]adminapi.UnusableValue{}
 	rules := *l.Rules
 	rules.Warn = func(r *rule.Rule, option string, err error) {
-		value := adminapi.UnusableValue{Option: option, Reason: rule.ReasonLabel(err)}
+		value := adminapi.UnusableValue{Option: option, Reason: rule.ReasonLabel(err), Text: rule.UnreadText(err)}
 		if !slices.Contains(unusable[r], value) {
 			unusable[r] = append(unusable[r], value)
 		}

@@ -34,7 +34,7 @@ type unreadError struct{ reason bodyvalue.Reason }
 
 // Error says why there is no value. It quotes nothing of the body.
 func (e unreadError) Error() string {
-	return fmt.Sprintf("the request's body has no value that all applications read (%v)", e.reason)
+	return fmt.Sprintf("the request's body has no value that all applications read (%v): %s", e.reason, e.reason.Text())
 }
 
 // reasonOther is the reason of a value that is there, but cannot be used.
@@ -59,6 +59,13 @@ func ReasonLabel(err error) string {
 		return reasonNoRoom
 	}
 	return reasonOther
+}
+
+// UnreadText says in words what is wrong with the request's body, for the error that [Set.Warn] gets; empty for other errors.
+func UnreadText(err error) string {
+	var unread unreadError
+	errors.As(err, &unread)
+	return unread.reason.Text()
 }
 
 // RefusalLabel returns in a word why a rule refuses a request without a decision: the label of the value that cannot be
