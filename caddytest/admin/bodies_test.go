@@ -204,6 +204,7 @@ func TestExplain_data(t *testing.T) {
 	command.Ratelimit(t, "explain", "--address", strings.TrimPrefix(n.Admin, "http://"), "--url", n.URL, "-H", ofJSON, "-d", "@-").Want(t, 0, "user    POST|eve  allowed")
 	n.Ratelimit(t, "explain", "--url", n.URL, "-H", ofJSON, "-X", "GET", "-d", `{"user":"Eve"}`).Want(t, 0, "user    GET|eve  allowed")
 	n.Ratelimit(t, "explain", "--url", n.URL, "-d", "@no such file").Want(t, 1, "--data: open no such file: ")
+	n.Ratelimit(t, "explain", "--url", n.URL, "-d", "user=Eve", "-d", "b=2").Want(t, 1, "--data stands 2 times; write it once, the fields of a form with & between")
 }
 
 // TestPolicies_bodies describes policies by bodies.

@@ -46,7 +46,7 @@ denied, rejected or failed closed.`,
 	flags.StringP("method", "X", "", "The `method`: GET by default, with --data POST")
 	flags.String("url", "", "The whole `url` of the request (required)")
 	flags.StringArrayP("header", "H", nil, "A `header`, 'Name: value'; may be given several times")
-	flags.StringP("data", "d", "", "The body: a `text`, @file, or @- for the standard input")
+	flags.StringArrayP("data", "d", nil, "The body: a `text`, @file, or @- for the standard input")
 	flags.String("client-ip", exampleIP, "The `ip` of the client")
 	require(cmd, "url")
 	return cmd
@@ -87,10 +87,14 @@ func runExplain(i *invocation) error {
 // addData adds the body of --data to a question. Of a long one the begin is sent, with the length of all: limiters that
 // read no further can be explained.
 func (i *invocation) addData(question *adminapi.ExplainRequest) error {
-	if !i.cmd.Flags().Changed("data") {
-		return nil
+	texts, err := i.cmd.Flags().GetStringArray("data")
+	switch {
+	case err != nil || len(texts) == 0:
+		return err
+	case len(texts) > 1: // which curl joins
+		return exitf(exitNotAsked, "--data stands %d times; write it once, the fields of a form with & between", len(texts))
 	}
-	data, length, err := i.readData(i.flag("data"))
+	data, length, err := i.readData(texts[0])
 	if err != nil {
 		return exitf(exitNotAsked, "--data: %v", err)
 	}
