@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
@@ -408,6 +410,9 @@ const (
 	remotePortName = "http.request.remote.port"
 )
 
+// indexInPath finds what is probably the index of an array in a placeholder of the body.
+var indexInPath = regexp.MustCompile(`json\..*\.\d+(?:\.|$)`)
+
 // warnings returns warnings of valid options that are hardly meant, as far as they do not depend on the routes. The
 // policy must be checked.
 func (p *Policy) warnings() (texts []string) {
@@ -419,6 +424,7 @@ func (p *Policy) warnings() (texts []string) {
 			"may, count by their address; write on_empty_key reject"
 		uncounted = "policy %q: the key goes by the request's body, and requests without the value are not counted; " +
 			"write on_empty_key reject"
+		ofArray      = "policy %q: %s has a number for a name; if it is the index of an array, no value is read there: write another key"
 		ofConnection = "policy %q: the key has %s, which has the port of the connection, so that each connection has a quota of its own" + fix
 	)
 	for _, header := range p.parsed.Key.Headers() {
@@ -437,6 +443,9 @@ func (p *Policy) warnings() (texts []string) {
 		texts = append(texts, fmt.Sprintf(uncounted, p.Name))
 	}
 	for _, name := range p.parsed.Key.Placeholders() {
+		if bodyplan.IsName(name) && indexInPath.MatchString(name) {
+			texts = append(texts, fmt.Sprintf(ofArray, p.Name, rule.ShortNames("{"+name+"}")))
+		}
 		if (name == remoteName || name == remotePortName) && !p.countsRunning() {
 			short := "{remote" + strings.ReplaceAll(strings.TrimPrefix(name, remoteName), ".", "_") + "}"
 			return append(texts, fmt.Sprintf(ofConnection, p.Name, short))
