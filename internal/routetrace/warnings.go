@@ -1,17 +1,15 @@
 package routetrace
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	caddymap "github.com/caddyserver/caddy/v2/modules/caddyhttp/map"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // Warning is about what a configuration can hardly mean.
@@ -172,30 +170,7 @@ func meant(name string) (caddyfile, inJSON string) {
 			return "{" + word + "}", "{http.request." + word + "}"
 		}
 	}
-	return meantOfBody(name)
-}
-
-// bodyName finds what is probably meant for a value of the request's body: a kind and a name, or one of our kinds alone.
-var bodyName = regexp.MustCompile(`(?i)^(?:http\.|request\.|redis_ratelimit\.)*(json|form|body|post|form_value)[.:](.+)$|^(json|form)$`)
-
-// meantOfBody returns the value of the request's body that is meant; empty for any other name.
-func meantOfBody(name string) (caddyfile, inJSON string) {
-	parts := bodyName.FindStringSubmatch(name)
-	if parts == nil || bodyplan.IsName(name) {
-		return "", ""
-	}
-	kinds, rest := []string{"form"}, cmp.Or(parts[2], "email")
-	switch kind := strings.ToLower(parts[1] + parts[3]); kind {
-	case "json":
-		kinds = []string{"json"}
-	case "body":
-		kinds = []string{"json", "form"}
-	}
-	for _, kind := range kinds {
-		caddyfile += " or {" + kind + "." + rest + "}"
-		inJSON += " or {" + bodyplan.Prefix + kind + "." + rest + "}"
-	}
-	return strings.TrimPrefix(caddyfile, " or "), strings.TrimPrefix(inJSON, " or ")
+	return rule.MeantOfBody(name)
 }
 
 // addUnset warns of placeholders with the names of other products that no handler sets.

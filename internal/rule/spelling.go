@@ -1,12 +1,15 @@
 package rule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/textproto"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 )
 
 // noSuchPlaceholder returns the error of a name that Caddy does not have; short is the shorthand that is meant.
@@ -173,4 +176,24 @@ func inJSON(short string) string {
 		return ". In JSON it is {" + full + "}"
 	}
 	return ""
+}
+
+// bodyName finds what is probably meant for a value of the request's body: a kind and a name, or a kind alone.
+var bodyName = regexp.MustCompile(`(?i)^(?:http\.|request\.|redis_ratelimit\.)*(json|form|body|post|form_value)[.:](.+)$|^(json|form)$`)
+
+// MeantOfBody returns the value of the request's body that is meant by a placeholder that Caddy does not have: in a
+// Caddyfile and in JSON; empty for any other name.
+func MeantOfBody(name string) (caddyfile, inJSON string) {
+	parts := bodyName.FindStringSubmatch(name)
+	if parts == nil || bodyplan.IsName(name) {
+		return "", ""
+	}
+	text := "{form." + cmp.Or(parts[2], "email") + "}"
+	switch strings.ToLower(parts[1] + parts[3]) {
+	case "json":
+		text = "{json." + text[len("{form."):]
+	case "body":
+		text = "{json." + text[len("{form."):] + " or " + text
+	}
+	return text, strings.ReplaceAll(text, "{", "{"+bodyplan.Prefix)
 }
