@@ -10,7 +10,7 @@ import (
 // at several places at a time.
 type Values struct {
 	values []bodyvalue.Value // by the number of the source
-	few    [4]bodyvalue.Value
+	few    [2]bodyvalue.Value
 	weight jsonbody.Weight
 	unread bodyvalue.Reason // why there is no weight
 	isRead bool
@@ -45,7 +45,9 @@ func (p *Plan) readForm(t Type, query string, body []byte) *Values {
 }
 
 func (p *Plan) readJSON(query string, body []byte) *Values {
-	r := p.json.ReadRequest(body)
+	r := p.json.NewRequest() // on the stack, as no function keeps it
+	r.Write(body)
+	r.End()
 	v := p.valuesOf(query, func(s *plannedSource) bodyvalue.Value {
 		if s.isForm {
 			return bodyvalue.Unreadable(bodyvalue.ReasonType)

@@ -21,29 +21,42 @@ type BodyReading struct {
 	writer  http.ResponseWriter
 	request *http.Request
 
-	values *bodyplan.Values // nil: the body has not been read so far
-	err    error            // why it could not be read
-	failed error            // err, if a placeholder was asked for since the rules asked last
-	unread bodyvalue.Reason // why a placeholder had no value, since then
-	open   bool             // a placeholder may have the body read
+	body   *requestbody.Body // that was read; nil: none was
+	values *bodyplan.Values  // nil: the body has not been read so far
+	err    error             // why it could not be read
+	failed error             // err, if a placeholder was asked for since the rules asked last
+	unread bodyvalue.Reason  // why a placeholder had no value, since then
+	open   bool              // a placeholder may have the body read
 }
 
 // bodyReadings are those of all limiters that a request meets, in their order. They provide the placeholders of the body.
-type bodyReadings struct{ all []*BodyReading }
+// With that of the first limiter, which most requests have alone, they are one piece of memory.
+type bodyReadings struct {
+	all   []*BodyReading
+	first BodyReading
+	space [1]*BodyReading
+}
 
 // bodyVar is the request variable that holds the readings.
 const bodyVar = "redis_ratelimit.body"
 
 // BeginBody has the body's placeholders read a request's body when one of them is asked for, until [BodyReading.End].
+// [BodyReading.GiveBack] has to follow.
 func (l *Limiter) BeginBody(w http.ResponseWriter, r *http.Request, repl *caddy.Replacer) *BodyReading {
-	b := &BodyReading{limiter: l, writer: w, request: r, open: true}
 	readings, known := caddyhttp.GetVar(r.Context(), bodyVar).(*bodyReadings)
-	if !known {
+	var b *BodyReading
+	if known {
+		b = new(BodyReading)
+		readings.all = append(readings.all, b)
+	} else {
 		readings = new(bodyReadings)
+		b = &readings.first
+		readings.space[0] = b
+		readings.all = readings.space[:]
 		caddyhttp.SetVar(r.Context(), bodyVar, readings)
 		repl.Map(readings.placeholder)
 	}
-	readings.all = append(readings.all, b)
+	*b = BodyReading{limiter: l, writer: w, request: r, open: true}
 	return b
 }
 
@@ -58,6 +71,10 @@ func (b *BodyReading) End() {
 		b.values.Cut(shownLen)
 	}
 }
+
+// GiveBack has what no handler has read of the body given back with the request. It is called when the handlers behind have
+// returned.
+func (b *BodyReading) GiveBack() { b.body.EndWith(b.request.Context()) }
 
 // shownLen is how many bytes of a value its placeholder has for other handlers.
 const shownLen = 4 << 10
@@ -139,7 +156,8 @@ func (b *BodyReading) read() (*bodyplan.Values, error) {
 		}
 		bounds.Size = 0
 	}
-	reading := l.Bodies.Read(b.writer, r, shareOf(r), bounds)
+	reading := l.Bodies.ReadAhead(b.writer, r, shareOf(r), bounds)
+	b.body = reading.Body()
 	switch outcome := reading.Outcome(); outcome {
 	case requestbody.Absent:
 		return plan.Absent(query), nil

@@ -31,6 +31,7 @@ type Exchange struct {
 	stores   *storepool.Stores   // that decide, while the exchange uses them
 	pending  *pendingWork        // what ends with the response or the request; nil: nothing does
 
+	body  *BodyReading           // nil: the limiter's rules need none
 	place *failover.WaitingPlace // that ends with the request, as pending does; nil: the request has not waited
 
 	setsHeaders bool // this is the outermost limiter that shows quotas
@@ -84,9 +85,9 @@ func (x *Exchange) Evaluate(e *rule.Evaluation) (Action, error) {
 		e.Enforced = make([]limiter.Check, 0, min(rules, 4)) // many rules may not select the request
 	}
 	if l.readsBody {
-		body := l.BeginBody(x.ResponseWriter, x.request, x.repl)
-		defer body.End()
-		e.Body = body
+		x.body = l.BeginBody(x.ResponseWriter, x.request, x.repl)
+		defer x.body.End()
+		e.Body = x.body
 	}
 	action, err := l.Evaluate(x.request, x.repl, e)
 	if l.ShowsDecision && (action == NotLimited || action == Refused) {

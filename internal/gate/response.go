@@ -81,6 +81,9 @@ func (x *Exchange) End() {
 	if x.pending != nil {
 		x.endPending()
 	}
+	if x.body != nil {
+		x.body.GiveBack()
+	}
 	x.releaseIfIdle()
 	if !x.lasts && x.pending == nil {
 		*x = Exchange{}

@@ -101,9 +101,13 @@ func (b *Body) discard() {
 	b.free()
 }
 
-// endWith gives back at the request's end what no handler has read by then, and at once if the request has ended. A read
-// by HTTP/1.1 that fails, or whose deadline passes, ends it, while error routes may write to a slow client for long.
-func (b *Body) endWith(request context.Context) {
+// EndWith gives back at the request's end what no handler has read by then, and at once if the request has ended. A read
+// by HTTP/1.1 that fails, or whose deadline passes, ends it, while error routes may write to a slow client for long. Nil has
+// nothing to give back.
+func (b *Body) EndWith(request context.Context) {
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -262,11 +266,11 @@ func (b *Body) reading(outcome Outcome) Reading {
 	}
 	switch {
 	case outcome == Whole && b.closed:
-		return Reading{outcome: Failed, err: err}
+		return Reading{body: b, outcome: Failed, err: err}
 	case outcome == Whole:
-		return Reading{outcome: Whole, bytes: b.buffer[b.played:]}
+		return Reading{body: b, outcome: Whole, bytes: b.buffer[b.played:]}
 	case outcome == TooSlow, outcome == Failed:
-		return Reading{outcome: outcome, err: err}
+		return Reading{body: b, outcome: outcome, err: err}
 	}
-	return Reading{outcome: outcome}
+	return Reading{body: b, outcome: outcome}
 }

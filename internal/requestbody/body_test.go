@@ -261,6 +261,35 @@ func TestBody_watch(t *testing.T) {
 	check(2, 2, "behind the close of a body that was not read")
 }
 
+// TestBody_ahead waits for the request's end behind the handlers alone, and for nothing where they have read the body.
+func TestBody_ahead(t *testing.T) {
+	account := requestbody.NewAccount(room)
+	for _, reads := range []int{0, 1, 3000} {
+		ctx := &endings{Context: context.Background(), done: make(chan struct{})}
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", &pieces{left: textOf(3000), length: 7, end: io.EOF})
+		r.ContentLength = -1
+		body := account.ReadAhead(httptest.NewRecorder(), r, client, wide(4000)).Body()
+		assert.Equal(t, ctx.waiting, 0, "what waits for the end before the handlers have returned")
+		assert.NoError(io.ReadFull(r.Body, make([]byte, reads)))(t)
+		body.EndWith(ctx)
+		body.EndWith(ctx)
+		left := account.Held() > 0
+		assert.Equal(t, left, reads < 3000, "whether the account holds something behind %d bytes", reads)
+		assert.Equal(t, ctx.waiting == 1, left, "whether the end is waited for behind %d bytes", reads)
+		assert.Must(t, r.Body.Close())
+		assert.Equal(t, account.Held(), 0, "what is held behind the close")
+	}
+	r, end := newRequest(io.NopCloser(strings.NewReader("left")), 4)
+	body := account.ReadAhead(httptest.NewRecorder(), r, client, wide(10)).Body()
+	end()
+	assert.ErrorIf(t, account.Held() == 0, "nothing is held while the handlers run")
+	body.EndWith(r.Context())
+	assert.Equal(t, account.Held(), 0, "what is held once the handlers have returned to a request that has ended")
+	none := account.ReadAhead(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody), client, wide(10)).Body()
+	none.EndWith(r.Context())
+	assert.ErrorIf(t, none != nil, "a request without a body has one")
+}
+
 // TestBody_panic has a body panic within a read: what has arrived is given back with the request.
 func TestBody_panic(t *testing.T) {
 	account := requestbody.NewAccount(room)

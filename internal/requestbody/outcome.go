@@ -63,6 +63,7 @@ func (o Outcome) Status() int {
 
 // Reading is a request's body as far as it was read.
 type Reading struct {
+	body    *Body // nil: nothing was read
 	outcome Outcome
 	bytes   []byte
 	err     error
@@ -70,6 +71,9 @@ type Reading struct {
 
 // Outcome returns what reading led to.
 func (r Reading) Outcome() Outcome { return r.outcome }
+
+// Body returns the body that was read; nil: the request's header says that nothing can be read.
+func (r Reading) Body() *Body { return r.body }
 
 // Bytes returns the bytes of a body that is [Whole], for any other outcome nil. They must not be changed. They stay as
 // they are, and what keeps them keeps memory that the account no longer counts once the handlers behind have read the

@@ -32,6 +32,14 @@ const maxEmptyReads = 100
 // routes. The body fails from then on. The context ends earlier with a client that leaves or closes its side of the
 // connection. Without a context that can end, the body must be read to its end or closed.
 func (a *Account) Read(w http.ResponseWriter, r *http.Request, client string, bounds Bounds) Reading {
+	reading := a.ReadAhead(w, r, client, bounds)
+	reading.body.EndWith(r.Context())
+	return reading
+}
+
+// ReadAhead is [Account.Read] for a caller that calls [Body.EndWith] when its handlers behind have returned. Most have
+// read the body to its end by then, so that nothing is left that the request's end has to be waited for.
+func (a *Account) ReadAhead(w http.ResponseWriter, r *http.Request, client string, bounds Bounds) Reading {
 	if outcome := outcomeOfHead(r, int64(bounds.Size)); outcome != undecided {
 		return Reading{outcome: outcome}
 	}
@@ -40,14 +48,24 @@ func (a *Account) Read(w http.ResponseWriter, r *http.Request, client string, bo
 		b = &Body{original: r.Body, announced: r.ContentLength, account: a, client: client}
 		r.Body = b
 	}
-	defer b.endWith(r.Context()) // also where the original body panics
 	room, outcome := b.room(bounds.Size)
 	if outcome == undecided {
-		limit := setDeadline(w, r, b.original, bounds.Within)
-		outcome = b.fill(room, bounds.Size, &limit)
-		limit.restore(outcome)
+		outcome = b.readFrom(w, r, room, bounds)
 	}
 	return b.reading(outcome)
+}
+
+// readFrom reads the body until its outcome is known, or the time is over.
+func (b *Body) readFrom(w http.ResponseWriter, r *http.Request, room []byte, bounds Bounds) (outcome Outcome) {
+	limit := setDeadline(w, r, b.original, bounds.Within)
+	defer func() {
+		if outcome == undecided { // the original body panics
+			b.EndWith(r.Context())
+		}
+	}()
+	outcome = b.fill(room, bounds.Size, &limit)
+	limit.restore(outcome)
+	return outcome
 }
 
 // fill reads the body until its outcome is known.

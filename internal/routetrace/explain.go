@@ -74,6 +74,7 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 	noBody := false
 	if l.Rules.ReadsBody() {
 		body := l.BeginBody(new(DiscardWriter), r, repl)
+		defer body.GiveBack()
 		defer body.End()
 		evaluation.Body, noBody = body, body.IsAbsent()
 	}

@@ -64,6 +64,7 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 	evaluation := rule.Evaluation{Enforced: s.checks[:0], OnFinding: s.onFinding}
 	if l.Rules.ReadsBody() { // of which a log has none
 		body := l.BeginBody(new(routetrace.DiscardWriter), request, repl)
+		defer body.GiveBack()
 		defer body.End()
 		evaluation.Body = body
 	}
