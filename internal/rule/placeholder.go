@@ -49,16 +49,12 @@ const wordCost = "cost"
 // ParseWeight reads what the weight comes from: a placeholder, or the word llm for an estimate of the tokens of a call to a
 // language model. Empty: nothing.
 func ParseWeight(text string) (Placeholder, error) {
-	switch text {
-	case TokensOfModel:
+	switch {
+	case text == TokensOfModel:
 		return Placeholder{Name: text, field: field{kind: tokensField}}, nil
-	case "{" + TokensOfModel + "}": // as in cost
-		return Placeholder{}, fmt.Errorf("weight %s: write %s without braces", text, TokensOfModel)
-	}
-	if strings.EqualFold(strings.Trim(text, "{}"), TokensOfModel) {
+	case strings.EqualFold(strings.Trim(text, "{}"), TokensOfModel):
 		return Placeholder{}, fmt.Errorf("weight %s: write %s, without braces and in lower case", text, TokensOfModel)
-	}
-	if text != "" && text[0] != '{' && PlaceholderFor(text) == "" {
+	case text != "" && text[0] != '{' && PlaceholderFor(text) == "":
 		return Placeholder{}, fmt.Errorf("weight %s: use %s, or one placeholder such as {http.vars.plan_limit}", text, TokensOfModel)
 	}
 	return ParsePlaceholder("weight", text)
