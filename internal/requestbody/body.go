@@ -203,12 +203,12 @@ func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
 	switch {
 	case b.consumed && (b.arrived > 0 || !ended), ended && b.arrived < b.announced:
 		return nil, Consumed
+	case ended && b.arrived == 0: // also closed: nothing was there to be lost
+		return nil, Absent
 	case b.closed:
 		return nil, outcomeOf(b.end)
 	case held > size:
 		return nil, TooLarge
-	case held == 0 && ended:
-		return nil, Absent
 	case size > 0 && (b.beyond > 0 || b.end == nil && cap(b.buffer) == 0):
 		if outcome := b.grow(held, size); outcome != undecided {
 			return nil, outcome

@@ -139,6 +139,12 @@ func TestBody_close(t *testing.T) {
 	assert.ErrorIf(t, n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose), "%d bytes, %v", n, err)
 	assert.ErrorIf(t, !bytes.Equal(reading.Bytes(), textOf(10)), "the bytes have changed")
 	assert.Equal(t, account.Read(httptest.NewRecorder(), r, client, wide(10)).Outcome(), requestbody.Consumed, "the outcome of another reading")
+
+	r.Body, r.ContentLength = &pieces{length: 10, end: io.EOF}, -1
+	account.Read(httptest.NewRecorder(), r, client, wide(10))
+	assert.Must(t, r.Body.Close())
+	again := account.Read(httptest.NewRecorder(), r, client, wide(10))
+	assert.Equal(t, again.Outcome(), requestbody.Absent, "the outcome of another reading of no bytes")
 }
 
 // TestBody_consumed reads bodies of which a handler has read before, or one of no bytes.
