@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -78,6 +79,41 @@ func TestBody_cut(t *testing.T) {
 	assert.Equal(t, c.status(t), http.StatusRequestTimeout, "the status of a body of which nothing arrives in time")
 	assert.ErrorIf(t, backend.calls.Load() > 0, "the backend was called for a slow body")
 	checkNothingKept(t, n, idle)
+}
+
+// TestBody_lateBehind has a limit behind another one refuse bodies that are late or fail. The one in front counts no such
+// refusal as an outcome of a log-in, by any version.
+func TestBody_lateBehind(t *testing.T) {
+	n := caddytest.InProcess(t, `route {
+	redis_ratelimit { name outcomes; key {query.k}; limit 10; window 24h; count_if status 401 }
+	redis_ratelimit /late { name late; key {json.user}; limit 1000; window 1h; body 1KiB 50ms; on_empty_key reject }
+	redis_ratelimit /call { name call; key {query.k}; limit 1; window 24h; answer jsonrpc }
+	respond 401
+	}`)
+	for _, test := range []struct {
+		path, body string
+		want       int
+		left       int64
+	}{
+		{"/late", `{"user":"bob"}`, http.StatusRequestTimeout, 10},
+		{"/call", `{"jsonrpc":"2.0","id":1,"method":"m"}`, http.StatusTooManyRequests, 9},
+	} {
+		key := test.path[1:]
+		if test.path == "/call" {
+			n.Get(t, test.path+"?k="+key).Want(t, http.StatusUnauthorized, caddytest.Any)
+		}
+		c := connect(t, n)
+		c.post(t, test.path+"?k="+key, "Content-Length: "+strconv.Itoa(len(test.body)))
+		assert.NoError(io.WriteString(c, test.body[:10]))(t)
+		assert.Equal(t, c.status(t), test.want, "the status of a late body at %s", test.path)
+		n.WaitForRefund(t, "outcomes", key, test.left)
+	}
+	c := connect(t, n)
+	c.post(t, "/late?k=cut", "Content-Length: 20")
+	assert.NoError(io.WriteString(c, `{"user"`))(t)
+	assert.Must(t, c.Conn.(*net.TCPConn).CloseWrite()) //nolint:forcetypeassert,errcheck // it is one of TCP
+	assert.Equal(t, c.status(t), http.StatusBadRequest, "the status of a body that is cut")
+	n.WaitForRefund(t, "outcomes", "cut", 10)
 }
 
 // checkNothingKept waits until a node holds no bodies, and has no more goroutines than when it was idle.

@@ -95,13 +95,15 @@ func isTunnel(r *http.Request) bool {
 
 // settleByStatus settles the checks that need not wait for the end of the response, by its status and header: those
 // that count_if does not count, and those without a cost. A client that left is charged in full, or it could cancel
-// requests to get its units back. A response without a status (0) is treated the same.
+// requests to get its units back. A response without a status (0) is treated the same. What a handler further in has
+// refused has reached no backend, and is judged by its status: over HTTP/1.1 a body that it has waited for in vain ends
+// the context as well.
 func (x *Exchange) settleByStatus(status int, header http.Header) {
 	work := x.pending
 	if work == nil || len(work.checks) == 0 {
 		return
 	}
-	if x.clientGone() {
+	if x.clientGone() && (status == statusClientGone || !x.decision.refused) {
 		status = 0
 	}
 	work.response.Status, work.response.Header = status, header
