@@ -203,6 +203,22 @@ func TestWaiting_bodies(t *testing.T) {
 	}
 }
 
+// TestWaiting_bodyTimeout has the server's time for a body end within the wait. The request leaves the line then.
+func TestWaiting_bodyTimeout(t *testing.T) {
+	t.Parallel()
+	holder := caddytest.NewHolder(t)
+	n := caddytest.Start(t, caddytest.Config("servers { timeouts { read_body 1s } }", waitsForPlace+"reverse_proxy "+holder.Addr))
+	r := holder.Begin(t, n, "/hold?k=a")
+	c := connect(t, n)
+	c.post(t, "/?k=a", "Content-Length: 20")
+	assert.NoError(io.WriteString(c, "half"))(t)
+	assert.Equal(t, c.status(t), http.StatusRequestTimeout, "the status of a body that is late")
+	n.CheckMetric(t, "held_requests", 0)
+	holder.EndOne()
+	<-r.Ended
+	checkNothingRuns(t, n, "a", 1)
+}
+
 // TestWaiting_versions has clients of each version of HTTP leave the queue, with a part of a body sent, and others start.
 func TestWaiting_versions(t *testing.T) {
 	t.Parallel()

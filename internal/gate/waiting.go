@@ -70,7 +70,7 @@ func (x *Exchange) decideInTurn(e *rule.Evaluation) Verdict {
 	if value, byValue := l.Rules.TurnOf(r, x.request, x.repl, e.Body); byValue {
 		request.Order = waiting.ByValue(rule.TurnHash(value))
 	}
-	place, err := x.awaitPlace(x.stores.Queue.Join(request), r.Wait.Longest)
+	place, err := x.awaitPlace(x.stores.Queue.Join(request), start.Add(r.Wait.Longest))
 	waited := time.Since(start)
 	d.addRare().waited = waited
 	l.Counters[r.Index].CountWait(string(waitOutcomeOf(err)), waited)
@@ -116,14 +116,14 @@ const soon = 5 * time.Millisecond
 // once the request's body is read. A body that other handlers may read as well is read before the wait therefore, within the
 // bounds of bodies, or of the wait if that is longer. One that is larger, or for which there is no room, is left alone: its
 // client is noticed to have left when the handlers read.
-func (x *Exchange) awaitPlace(ticket *waiting.Ticket[failover.RunningUnits], longest time.Duration) (*failover.WaitingPlace, error) {
+func (x *Exchange) awaitPlace(ticket *waiting.Ticket[failover.RunningUnits], latest time.Time) (*failover.WaitingPlace, error) {
 	r := x.request
 	if r.ProtoMajor == 1 && requestbody.MayHave(r) && !ticket.HasOutcomeWithin(soon) {
 		bounds := x.limiter.BodyBounds
-		bounds.Within = max(bounds.Within, longest)
+		bounds.Within = max(bounds.Within, time.Until(latest))
 		switch reading := x.limiter.Bodies.Read(x.ResponseWriter, r, shareOf(r), bounds); reading.Outcome() {
 		case requestbody.TooSlow:
-			return nil, endOfWait(ticket, rule.Refuse(reading.Outcome().Status(), errSlowBody))
+			return nil, endOfWait(ticket, latest, rule.Refuse(reading.Outcome().Status(), errSlowBody))
 		case requestbody.Failed:
 			_ = ticket.Leave()
 			return nil, bodyError(reading.Err())
@@ -132,13 +132,20 @@ func (x *Exchange) awaitPlace(ticket *waiting.Ticket[failover.RunningUnits], lon
 	return ticket.Wait(r.Context())
 }
 
-// endOfWait returns why a request is refused that has waited for as long as it may without its body: the end of the wait, or
-// the given reason if it has a place, which goes to the next.
-func endOfWait(ticket *waiting.Ticket[failover.RunningUnits], hasPlace error) error {
+// endOfWait returns why a request is refused whose body is late: the end of the wait if that is over, else the given reason. A
+// timeout of the server may have ended the read before; the request then leaves the line at once. A place that it has goes to
+// the next.
+func endOfWait(ticket *waiting.Ticket[failover.RunningUnits], latest time.Time, late error) error {
+	if time.Now().Before(latest) {
+		if err := ticket.Leave(); !errors.Is(err, waiting.ErrLeft) {
+			return err
+		}
+		return late
+	}
 	place, err := ticket.Wait(context.Background())
 	if err != nil {
 		return err
 	}
 	place.End()
-	return hasPlace
+	return late
 }
