@@ -9,6 +9,7 @@ package redisratelimit
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -201,10 +202,14 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, registered
 // warnInvalid counts a value of a placeholder or a response's body that cannot be used, and logs one a minute for each
 // option of a policy. The log does not quote values, which may come from clients.
 func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
-	if h.limiter.Counters[r.Index].CountInvalid(option, rule.ReasonLabel(err)) {
-		h.warner.Warn("a value cannot be used; its fallback counts, for a key on_empty_key, for match on_unread",
-			zap.String("policy", r.Policy.Name()), zap.String("option", option), zap.Error(err))
+	if !h.limiter.Counters[r.Index].CountInvalid(option, rule.ReasonLabel(err)) {
+		return
 	}
+	message, reason := "a value cannot be used; its fallback counts, for a key on_empty_key, for match on_unread", zap.Error(err)
+	if errors.Is(err, rule.ErrNoRoom) {
+		message, reason = "no room to read a request's body, which gets 503; a client may hold an eighth of max_bodies", zap.Skip()
+	}
+	h.warner.Warn(message, zap.String("policy", r.Policy.Name()), zap.String("option", option), reason)
 }
 
 // warnNeverSet logs that an option uses a placeholder that had no value in any request so far.

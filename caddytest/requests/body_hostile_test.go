@@ -250,6 +250,10 @@ func TestBody_noRoom(t *testing.T) {
 	n.CheckMetric(t, `invalid_values_total{option="match",policy="match",reason="no_room"}`, 1)
 	n.CheckMetric(t, `invalid_values_total{option="key",policy="key",reason="no_room"}`, 1)
 	n.CheckMetric(t, `invalid_values_total{option="limit",policy="number",reason="no_room"}`, 1)
+	for _, line := range n.Log.Lines(func(l caddytest.LogLine) bool { return l.Level == "warn" && caddytest.Ours(l) }) {
+		assert.ErrorIf(t, strings.Contains(line.Message, "fallback"), "the log says %q of a request that got 503", line.Message)
+	}
+	assert.ErrorIf(t, !n.Log.Has("no room to read a request's body, which gets 503; a client may hold an eighth of max_bodies"), "the log says nothing of the room")
 	assert.Must(t, c.Close())
 	n.CheckMetric(t, "body_bytes", 0)
 	n.Send(t, http.MethodPost, n.URL+"/key", `{"user":"eve"}`, ofJSON).Want(t, http.StatusOK, caddytest.Any)
