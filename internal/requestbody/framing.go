@@ -26,6 +26,15 @@ func outcomeOfHead(r *http.Request, size int64) Outcome {
 	return undecided
 }
 
+// dropFraming takes the fields out of a body's trailers that no trailers may have (RFC 9110, section 6.5.1). net/http takes
+// them where another field is announced. A proxy that gets trailers before the body, as here, fails at those that frame a
+// message, and may take its backend for broken.
+func dropFraming(trailers http.Header) {
+	for _, name := range []string{"Content-Length", "Trailer", "Transfer-Encoding"} {
+		delete(trailers, name)
+	}
+}
+
 // asksForUpgrade reports whether a request asks to go on in another protocol (RFC 9110, section 7.8).
 func asksForUpgrade(header http.Header) bool {
 	return len(header["Upgrade"]) > 0 && httpguts.HeaderValuesContainsToken(header["Connection"], "upgrade")

@@ -51,6 +51,9 @@ func (a *Account) ReadAhead(w http.ResponseWriter, r *http.Request, client strin
 	room, outcome := b.room(bounds.Size)
 	if outcome == undecided {
 		outcome = b.readFrom(w, r, room, bounds)
+		if len(r.Trailer) > 0 && outcome == Whole {
+			dropFraming(r.Trailer)
+		}
 	}
 	return b.reading(outcome)
 }

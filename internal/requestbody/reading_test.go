@@ -342,6 +342,23 @@ func TestRead_brokenFraming(t *testing.T) {
 	checkGivenBack(t, account)
 }
 
+// TestRead_trailers has a client send a field behind its body that no trailers may have. A proxy sends the others.
+func TestRead_trailers(t *testing.T) {
+	account := requestbody.NewAccount(room)
+	first := reader(t, account, wide(1000), func(got requestbody.Reading) { checkReading(t, got, []byte("begin"), 1000) })
+	c := assert.NoError(net.Dial("tcp", theSite.plain))(t)
+	defer c.Close() //nolint:errcheck // all is read
+	head := "POST /proxy HTTP/1.1\r\nHost: localhost\r\nX-First: " + first + "\r\nTransfer-Encoding: chunked\r\nTrailer: X-End\r\n\r\n"
+	_, err := io.WriteString(c, head+"5\r\nbegin\r\n0\r\nX-End: reached\r\nTrailer: X-Other\r\n\r\n")
+	assert.Must(t, err)
+	response := assert.NoError(http.ReadResponse(bufio.NewReader(c), nil))(t)
+	got := assert.NoError(io.ReadAll(response.Body))(t)
+	assert.Must(t, response.Body.Close())
+	assert.ErrorIf(t, response.Header.Get("Via") == "", "no backend has answered, but an error route")
+	assert.ErrorIf(t, !strings.Contains(string(got), `"Read":5,"Trailer":"reached"`), "the backend sees %s", got)
+	checkGivenBack(t, account)
+}
+
 // TestRead_heads has requests whose heads say that there is no body to read, whatever a handler's reader says.
 func TestRead_heads(t *testing.T) {
 	for name, test := range map[string]struct {
