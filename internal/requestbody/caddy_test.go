@@ -79,6 +79,7 @@ type seen struct {
 	Read    int    // bytes
 	Trailer string // of the field X-End
 	Failure string
+	Proxied bool // by a proxy, and not by an error route in its place
 }
 
 // digest answers with what it sees of a body.
@@ -96,7 +97,7 @@ func (digest) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Hand
 func answerSeen(w http.ResponseWriter, r *http.Request) {
 	hash := sha256.New()
 	n, err := io.CopyBuffer(struct{ io.Writer }{hash}, struct{ io.Reader }{r.Body}, make([]byte, 1000))
-	s := seen{hex.EncodeToString(hash.Sum(nil)), r.ContentLength, int(n), r.Trailer.Get("X-End"), ""}
+	s := seen{hex.EncodeToString(hash.Sum(nil)), r.ContentLength, int(n), r.Trailer.Get("X-End"), "", r.Header.Get("Via") != ""}
 	if err != nil {
 		s.Failure = err.Error()
 	}
