@@ -51,11 +51,11 @@ type fields struct {
 
 // finding is what a name was compared with.
 type finding struct {
-	first    []byte // the value of the first field, as it stands in the body
-	match    match  // how the first field's name compares
-	repeated bool   // there is a second field
-	bare     bool   // there is a field of the name without its first element
-	isFile   bool   // the first one is a file
+	first    []byte           // the value of the first field, as it stands in the body
+	match    match            // how the first field's name compares
+	repeated bool             // there is a second field
+	bare     bool             // there is a field of the name without its first element
+	reason   bodyvalue.Reason // why the first one has no value
 }
 
 // read scans a form. It returns why the form as a whole is unreadable.
@@ -81,8 +81,8 @@ func (f *fields) differs(field []byte) bool {
 	return len(field) > 0 && isAlphanumeric(field[0]) && !f.plan.begins[field[0]] && !hasPoint(field)
 }
 
-// add compares a field with all names. The field's name has no escapes any more.
-func (f *fields) add(name, value []byte, isFile bool) bodyvalue.Reason {
+// add compares a field with all names. The field's name has no escapes any more. A reason is why its value is unreadable.
+func (f *fields) add(name, value []byte, reason bodyvalue.Reason) bodyvalue.Reason {
 	if len(name) > 0 && name[0] == charsetField[0] && foldsTo(name, charsetField) {
 		return bodyvalue.ReasonCharsetField
 	}
@@ -103,7 +103,7 @@ func (f *fields) add(name, value []byte, isFile bool) bodyvalue.Reason {
 			found.repeated = true
 			continue
 		}
-		found.first, found.match, found.isFile = value, match, isFile
+		found.first, found.match, found.reason = value, match, reason
 	}
 	return bodyvalue.ReasonNone
 }
@@ -117,8 +117,8 @@ func (f *finding) value(format Format) bodyvalue.Value {
 		return bodyvalue.Value{}
 	case f.match != matchEqual:
 		return bodyvalue.Unreadable(bodyvalue.ReasonPrefix)
-	case f.isFile:
-		return bodyvalue.Unreadable(bodyvalue.ReasonFile)
+	case f.reason != bodyvalue.ReasonNone:
+		return bodyvalue.Unreadable(f.reason)
 	case format == FormatURLEncoded:
 		return bodyvalue.New(decode(f.first))
 	default:

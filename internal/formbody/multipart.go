@@ -41,7 +41,7 @@ func (f *fields) readMultipart(body []byte, boundary string) bodyvalue.Reason {
 		if end < begin || string(body[end:at+1+next]) != lineEnd+delimiterTip {
 			return bodyvalue.ReasonDelimiter
 		}
-		if reason := f.addPart(body[begin:end]); reason != bodyvalue.ReasonNone {
+		if reason := f.addPart(body[begin:end], mark); reason != bodyvalue.ReasonNone {
 			return reason
 		}
 		at += 1 + next
@@ -54,7 +54,7 @@ func isEnd(text []byte) bool {
 }
 
 // addPart adds a part, which is its head, an empty line, and its data.
-func (f *fields) addPart(text []byte) bodyvalue.Reason {
+func (f *fields) addPart(text, boundary []byte) bodyvalue.Reason {
 	lines, data, ok := bytes.Cut(text, []byte(lineEnd+lineEnd))
 	if !ok {
 		return bodyvalue.ReasonHead
@@ -75,5 +75,20 @@ func (f *fields) addPart(text []byte) bodyvalue.Reason {
 	case !p.isFile && !utf8.Valid(data):
 		return bodyvalue.ReasonUTF8
 	}
-	return f.add(p.name, data, p.isFile)
+	switch {
+	case p.isFile:
+		return f.add(p.name, nil, bodyvalue.ReasonFile)
+	case endsInDelimiter(data, boundary):
+		return f.add(p.name, nil, bodyvalue.ReasonDelimiter)
+	}
+	return f.add(p.name, data, bodyvalue.ReasonNone)
+}
+
+// endsInDelimiter reports whether the last line of a part's data is the begin of a delimiter: behind one POCO takes the line
+// end, which belongs to the delimiter that follows, for data.
+func endsInDelimiter(data, boundary []byte) bool {
+	const before = "\n" + delimiterTip // LF alone ends a line for some
+	last := data[max(0, len(data)-len(before)-len(boundary)):]
+	i := bytes.LastIndex(last, []byte(before))
+	return i >= 0 && bytes.HasPrefix(boundary, last[i+len(before):])
 }

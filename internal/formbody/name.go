@@ -209,8 +209,8 @@ func separatorOf(r rune) separator {
 }
 
 // InQuery reports whether a query has a parameter that conflicts with the name: frameworks prefer either the query or
-// the body. The query is that of a URL as it was sent. It is split at "&" and ";", and what is no escape stands for
-// itself.
+// the body. The query is that of a URL as it was sent. It is split at "&" and ";", what is no escape stands for itself, and
+// "=" before a name is passed over, as some do.
 func (n Name) InQuery(query string) bool { return n.inQuery(query, false) }
 
 // InQueryOfForm is [Name.InQuery] for a form, beside which a parameter with the name of a model may count as well.
@@ -225,7 +225,7 @@ func (n Name) inQuery(query string, models bool) bool {
 			parameter, rest = query[:i], query[i+1:]
 		}
 		query = rest
-		name, _, _ := strings.Cut(parameter, "=")
+		name, _, _ := strings.Cut(strings.TrimLeft(parameter, "="), "=")
 		if name == "" || isAlphanumeric(name[0]) && !n.mayBegin(name[0]) && (!models || !hasPoint(name)) {
 			continue
 		}

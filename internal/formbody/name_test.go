@@ -87,7 +87,7 @@ func TestName_compare(t *testing.T) {
 
 func TestName_InQuery(t *testing.T) {
 	for query, want := range map[string]bool{
-		"": false, "x=1": false, "email=b": true, "Email": true, "x=1;email=b": true, "x=1&amp;email=b": true, "=email": false,
+		"": false, "x=1": false, "email=b": true, "Email": true, "x=1;email=b": true, "x=1&amp;email=b": true, "=email": true, "==email=b": true, "=x=email": false,
 		"%65mail=b": true, "%zz=1&email%=2": false, "email[%zz]=b": true, "?email=b": true, "login_hint=email": false,
 		"email_hint=b": false, "email%5B%5D=b": true, "e%ffmail=b": false, "+email=b": true, "%C2%A0email": true, "&&;&=&email": true,
 		"email%00=b": true, "user.email=b": false,

@@ -24,16 +24,27 @@ func (f *fields) readURLEncoded(body []byte) bodyvalue.Reason {
 		if len(field) == 0 || f.differs(field) {
 			continue
 		}
-		name, value, _ := bytes.Cut(field, []byte("="))
+		name, value, problem := cutField(field)
 		if hasEscapes(name) {
 			f.scratch = appendDecoded(f.scratch[:0], name)
 			name = f.scratch
 		}
-		if reason := f.add(name, value, false); reason != bodyvalue.ReasonNone {
+		if reason := f.add(name, value, problem); reason != bodyvalue.ReasonNone {
 			return reason
 		}
 	}
 	return bodyvalue.ReasonNone
+}
+
+// cutField cuts a field behind its name. A second "=", which browsers encode, is a reason against the value: cpp-httplib takes
+// "a=b=c" for a=c, and "=a=b" for a=b.
+func cutField(field []byte) (name, value []byte, problem bodyvalue.Reason) {
+	name, value, _ = bytes.Cut(field, []byte("="))
+	if len(name) > 0 && bytes.IndexByte(value, '=') < 0 {
+		return name, value, bodyvalue.ReasonNone
+	}
+	name, _, _ = bytes.Cut(bytes.TrimLeft(field, "="), []byte("="))
+	return name, value, bodyvalue.ReasonByte
 }
 
 // checkURLEncoded returns why a body is unreadable, whatever its fields are.
