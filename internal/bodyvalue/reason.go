@@ -30,12 +30,12 @@ const (
 	ReasonDepth         // JSON: objects and arrays stand in more than 512 levels
 	ReasonByteOrderMark // JSON: the body begins with a byte order mark; or a text has U+FEFF
 	ReasonUTF8          // a name or a text is no UTF-8
-	ReasonByte          // urlencoded: a byte that browsers encode
+	ReasonByte          // urlencoded: a byte that browsers encode; a second "=" is one
 	ReasonStart         // urlencoded: it begins as JSON, a comment or a query does
 	ReasonPercent       // urlencoded: % without two hexadecimal digits
 	ReasonSemicolon     // urlencoded: a semicolon, which separates fields for some
 	ReasonCharsetField  // a field _charset_ may change how the others are decoded
-	ReasonDelimiter     // multipart: text before or behind, the boundary elsewhere, or the last one is missing
+	ReasonDelimiter     // multipart: text before or behind, the boundary or its begin elsewhere, or the last one is missing
 	ReasonParts         // multipart: more than 1,000 parts
 	ReasonHead          // multipart: a part's head is folded, has control characters, or a field that is not known
 	ReasonDisposition   // multipart: no Content-Disposition in the one form that all read
@@ -45,7 +45,7 @@ const (
 
 	ReasonQuery    // a parameter of the query may replace the value
 	ReasonRepeated // JSON: a name on the path stands more than once, also in another case or with other joints
-	ReasonCase     // JSON: a name on the path stands in another case, or with other joints, alone
+	ReasonCase     // JSON: a name on the path stands in another case, with other joints, or within white space, alone
 	ReasonFlat     // JSON: a name at the root is the whole path, such as "user.email", or "email" without "user"
 	ReasonArray    // JSON: the path meets an array
 	ReasonConflict // form: two fields may be the one

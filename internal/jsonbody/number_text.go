@@ -10,6 +10,7 @@ const (
 	maxNumber   = 64      // bytes
 	maxWhole    = 1 << 53 // written as digits alone
 	maxDigits   = 15      // significant ones, of all other numbers
+	maxWritten  = 17      // with zeros behind them: writers of 64-bit floats write no more
 	maxPower    = 21      // the largest of those is 10^21
 	minPower    = -6      // and the smallest one 10^-6
 	hugePower   = 1 << 20 // what larger exponents are cut to
@@ -17,7 +18,8 @@ const (
 )
 
 // numberText returns a number that is valid JSON in its only form, see [Request.Value]. It is false for one that
-// parsers round in different ways: node and Go beyond 2^53, PHP and Perl after 15 digits.
+// parsers round in different ways: node and Go beyond 2^53, PHP and Perl after 15 digits. simdjson has read 0 for
+// 1.000000000000000000, and for 100000000000000000.0.
 func numberText(raw []byte) (string, bool) {
 	if len(raw) > maxNumber {
 		return "", false
@@ -38,6 +40,7 @@ func numberText(raw []byte) (string, bool) {
 		}
 		return sign + text, err == nil && n <= maxWhole
 	}
+	written := len(strings.TrimLeft(whole+fraction, "0"))
 	fraction = strings.TrimRight(fraction, "0")
 	digits := strings.TrimLeft(whole+fraction, "0")
 	if digits == "" { // beyond 1e308 Perl makes NaN of 0
@@ -46,7 +49,7 @@ func numberText(raw []byte) (string, bool) {
 		}
 		return "0", true
 	}
-	if len(digits) > maxDigits {
+	if len(digits) > maxDigits || written > maxWritten {
 		return "", false
 	}
 	power := powerOf(exponent) - len(fraction) // of ten, which the last digit counts

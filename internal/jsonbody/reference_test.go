@@ -135,13 +135,16 @@ func (v *referenceValue) has(name string) bool {
 	return slices.ContainsFunc(v.names, func(n referenceName) bool { return !referenceBroken(n.raw) && referenceSame(n.text, name) })
 }
 
+// referenceLongest is how long a name may be to be one of a path for sure, of all paths of the plan.
+const referenceLongest = 3*5 + 64
+
 // referenceSame reports whether a name is one of a path in some spelling. Names of [requestPaths], joined by dots, have at most 5 bytes.
 func referenceSame(name, ofPath string) bool {
 	join := strings.NewReplacer("_", "", "-", "").Replace
-	if longest := 3*5 + 64; len(name) > longest { // as of all paths of the plan
-		return len(join(name[:longest])) <= 3*len(ofPath)
+	if len(name) > referenceLongest {
+		return len(join(name[:referenceLongest])) <= 3*len(ofPath)
 	}
-	return strings.EqualFold(join(name), join(ofPath))
+	return strings.EqualFold(join(strings.TrimSpace(name)), join(ofPath))
 }
 
 // member returns the member of a name; nil: there is none.
@@ -151,7 +154,7 @@ func (v *referenceValue) member(name string) (member *referenceValue, readable b
 	}
 	for i := range v.names {
 		switch {
-		case referenceBroken(v.names[i].raw):
+		case referenceBroken(v.names[i].raw), isLongBlank(v.names[i].text):
 			return nil, false
 		case !referenceSame(v.names[i].text, name):
 			continue
@@ -191,7 +194,8 @@ func referenceText(raw string) string {
 			mantissa = strings.TrimRight(mantissa, "0")
 		}
 		digits := strings.TrimLeft(strings.Replace(mantissa, ".", "", 1), "-0")
-		if len(digits) > 15 || size.Cmp(low) < 0 || size.Cmp(high) > 0 {
+		written := strings.TrimLeft(strings.Trim(strings.Replace(raw[:len(raw)-len(exponentOf(raw))], ".", "", 1), "-"), "0")
+		if len(digits) > 15 || len(written) > 17 || size.Cmp(low) < 0 || size.Cmp(high) > 0 {
 			return referenceUnreadable
 		}
 	} else if size.Cmp(big.NewRat(1<<53, 1)) > 0 {
@@ -199,6 +203,19 @@ func referenceText(raw string) string {
 	}
 	text := n.FloatString(40)
 	return "number:" + strings.TrimRight(strings.TrimRight(text, "0"), ".")
+}
+
+// isLongBlank reports whether a name within white space is too long to be compared with those of [requestPaths].
+func isLongBlank(name string) bool {
+	return len(name) > referenceLongest && strings.TrimSpace(name) != name
+}
+
+// exponentOf returns the end of a number from its e on.
+func exponentOf(raw string) string {
+	if i := strings.IndexAny(raw, "eE"); i >= 0 {
+		return raw[i:]
+	}
+	return ""
 }
 
 // referenceInput returns the estimate of a document's tokens.

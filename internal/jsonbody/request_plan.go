@@ -40,7 +40,7 @@ type placedPath struct {
 // nowhere is the place of what no path leads to.
 const nowhere = -1
 
-// Bounds of names in another spelling.
+// Bounds of names in another spelling. White space around a name may be of any length.
 const (
 	maxFolded = 3  // times as long in another case: U+212A is another k
 	maxJoints = 64 // more joints; what has more begins no name of a service, and may be any

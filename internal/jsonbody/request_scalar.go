@@ -1,7 +1,9 @@
 package jsonbody
 
 import (
+	"bytes"
 	"math"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
@@ -21,6 +23,7 @@ func (r *Request) beginName(data []byte, i int) int {
 	if i+n == len(data) || data[i+n] != '"' {
 		r.state = inKey
 		r.text.begin(r.plan.longest)
+		r.text.isName = true
 		return i
 	}
 	name := data[i : i+n]
@@ -30,7 +33,7 @@ func (r *Request) beginName(data []byte, i int) int {
 	r.state, r.at = wantColon, nowhere
 	if r.depth == r.led {
 		longest := min(len(name), r.plan.longest)
-		r.at = r.member(name[:longest], ascii, longest < len(name))
+		r.at = r.member(name[:longest], ascii, longest < len(name), hasOuterSpace(name))
 	}
 	return i + n + 1
 }
@@ -44,20 +47,29 @@ func (r *Request) endName() {
 	case reason != bodyvalue.ReasonNone:
 		object.names = reason
 	default:
-		r.at = r.member(r.text.kept, false, r.text.length > len(r.text.kept))
+		isSpaced := unicode.IsSpace(r.text.last) || startsWithSpace(r.text.kept)
+		r.at = r.member(r.text.kept, false, r.text.length > len(r.text.kept), isSpaced)
 	}
 }
 
-// member returns the place of a name in an object that paths lead through. A long name is cut.
-func (r *Request) member(name []byte, ascii, isCut bool) (at int) {
-	object := &r.plan.places[r.object]
-	if at = nowhere; !object.mayHave(name, ascii) {
+// member returns the place of a name in an object that paths lead through. A long name is cut. White space around a name is
+// passed over by some, so that a name that is cut may be any.
+func (r *Request) member(name []byte, ascii, isCut, isSpaced bool) (at int) {
+	object, bare := &r.plan.places[r.object], name
+	switch at = nowhere; {
+	case isSpaced && isCut:
+		r.found[r.object].names = bodyvalue.ReasonCase
+		return nowhere
+	case isSpaced:
+		bare = bytes.TrimFunc(name, unicode.IsSpace)
+	}
+	if !object.mayHave(bare, ascii) {
 		return nowhere
 	}
 	for _, id := range object.children {
 		child, f := &r.plan.places[id], &r.found[id]
 		switch {
-		case !child.isNamed(name, ascii, isCut):
+		case !child.isNamed(bare, ascii, isCut):
 			continue
 		case f.isNamed:
 			f.name = bodyvalue.ReasonRepeated
@@ -69,6 +81,23 @@ func (r *Request) member(name []byte, ascii, isCut bool) (at int) {
 		f.isNamed = true
 	}
 	return at
+}
+
+// hasOuterSpace reports whether a name has white space at an end.
+func hasOuterSpace(name []byte) bool {
+	if n := len(name); n == 0 || isInner(name[0]) && isInner(name[n-1]) {
+		return false
+	}
+	last, _ := utf8.DecodeLastRune(name)
+	return startsWithSpace(name) || unicode.IsSpace(last)
+}
+
+// isInner reports whether a byte is of ASCII and no white space, as most bytes of names are.
+func isInner(c byte) bool { return c > ' ' && c < utf8.RuneSelf }
+
+func startsWithSpace(name []byte) bool {
+	first, _ := utf8.DecodeRune(name)
+	return unicode.IsSpace(first)
 }
 
 // beginString begins a string that is a value.

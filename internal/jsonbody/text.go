@@ -15,6 +15,8 @@ type text struct {
 	length    int  // bytes in all
 	isEncoded bool // the first bytes are such as base64 has, see encodedLength
 	isCounted bool // of what follows nothing but the length matters
+	isName    bool // the last character matters too
+	last      rune // that of a name
 	lone      bool // it has half a surrogate pair
 	nul       bool // it has U+0000
 
@@ -86,6 +88,9 @@ func (t *text) isCut() bool { return t.cuts > 0 }
 
 // add adds bytes of the string.
 func (t *text) add(data []byte) {
+	if t.isName && len(data) > 0 {
+		t.last, _ = utf8.DecodeLastRune(data)
+	}
 	if !t.isCounted {
 		t.look(data)
 	}
@@ -106,7 +111,7 @@ func (t *text) look(data []byte) {
 
 // addRune adds a character.
 func (t *text) addRune(r rune) {
-	if t.isCounted {
+	if t.isCounted && !t.isName {
 		t.length += utf8.RuneLen(r)
 		return
 	}
