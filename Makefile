@@ -119,12 +119,12 @@ clients: ## run real clients against a limit (needs a network; outside of CI; 3 
 
 # PARSERFLAGS, for example '-v flask' or '-write'; see go run ./parsers -help
 .PHONY: parsers
-parsers: ## compare with what frameworks read from bodies (needs a network; outside of CI; 4 minutes)
+parsers: ## compare with what frameworks read from bodies (needs a network; outside of CI; 5 minutes)
 	go run ./parsers $(PARSERFLAGS)
 
 # .build/picture holds the page that draws, with its packages of npm.
 .PHONY: picture
-picture: ## draw the picture of the dashboard, deploy/grafana/*.png (needs a network; outside of CI; 4 minutes)
+picture: ## draw the picture of the dashboard, deploy/grafana/*.png (needs a network; outside of CI; 5 minutes)
 	.ci/need redis-server chromium npm pngquant
 	mkdir -p .build/picture
 	cp deploy/picture/* .build/picture

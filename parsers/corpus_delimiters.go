@@ -13,6 +13,7 @@ var lookalikes = []string{
 	"\r\n--AaB -- \r\n", "\r\n--AaB-\r\n", "--AaB\r\n", "--AaB",
 	"x--AaB\r\n", " --AaB\r\n", "\r\n --AaB\r\n", "\r\n-AaB\r\n", "\r\n---AaB\r\n", "\r\nAaB\r\n", "\r\n--aab\r\n", "\r\n--AAB\r\n",
 	"\r\n--Aa", "\r\n--Aa\r\n", "\r\n--", "\r\n", "\r\n\r\n",
+	"\r\n-", "\n--", "\n--Aa", "\r\n--a", "\r--Aa",
 	"\r\n--\"AaB\"\r\n", "\v\r\n--AaB\v\r\n", "\r\n--AaB\x00\r\n", "\r\n\r\n--AaB \r\n", "\x00\r\n--AaB;\r\n",
 }
 

@@ -8,6 +8,7 @@ func urlencodedBodies() (all []sample) {
 		"email=a", "email=a&email=b", "email=a&email=a", "email=a&x=1&email=b", "email=&email=b", "email=a&email=", "email&email=b",
 		"email=a&email",
 		"email", "email=", "=a&email=b", "&email=a", "email=a&", "&&email=a&&", "email==a", "email=a=b", "=email=a", "x=1&&email=a",
+		"=email", "==email=a", "email=a&=email=b", "=email=b&email=a", "email=a==", "email=a%3Db", "x=a=b&email=a",
 		"x&email=a",
 		"email=a;email=b", "x=1;email=b", "email=a;", ";email=a", "email=a;x=1", "email=a&x=1;email=b", "x=1;&email=a",
 		"email=a%", "email=a%4", "email=a%zz", "x=%zz&email=a", "%zz=1&email=a", "email=%u0061", "email=a%00b", "x=%00&email=a",

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // install installs what the servers need below the folder of what was built, unless it is there.
@@ -85,18 +86,21 @@ func (h *harness) compile(ctx context.Context, s *server) error {
 	}
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, s.prepare) // a hash takes all
-	err := fs.WalkDir(os.DirFS(filepath.Join(h.parsers, "java")), ".", func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS(filepath.Join(h.parsers, s.sources)), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := os.ReadFile(filepath.Join(h.parsers, "java", path))
+		content, err := os.ReadFile(filepath.Join(h.parsers, s.sources, path))
 		_, _ = sum.Write(content)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	done := filepath.Join(h.built, s.suite, "compiled-"+filepath.Base(s.prepare[3]))
+	done := filepath.Join(h.built, s.suite, "compiled-"+s.compiled)
+	alone := h.lockOf(done) // several servers are one program
+	alone.Lock()
+	defer alone.Unlock()
 	return once(done, hex.EncodeToString(sum.Sum(nil)), func() error {
 		text, err := h.prepare(ctx, s, s.prepare).CombinedOutput()
 		if err != nil {
@@ -104,6 +108,16 @@ func (h *harness) compile(ctx context.Context, s *server) error {
 		}
 		return nil
 	})
+}
+
+// lockOf returns the lock of a file that one at a time may make.
+func (h *harness) lockOf(file string) *sync.Mutex {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.making[file] == nil {
+		h.making[file] = &sync.Mutex{}
+	}
+	return h.making[file]
 }
 
 // once does what makes a file's content, unless the file has the content.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 )
 
 // known is a disagreement that does no harm.
@@ -56,8 +57,20 @@ var harmless = []known{
 	},
 	{
 		reason: "a field of a form under a type of JSON: an application that reads forms has a policy for forms, which reads nothing there",
-		ways:   []string{"bottle, params", "netty, form"},
-		holds:  func(d *disagreement) bool { return d.readsOther(jsonType, "+json") },
+		ways: []string{
+			"bottle, params", "netty, form", "poco, form", "cowboy, urlencoded", "nginx, lua-post-args", "nginx, js-querystring",
+		},
+		holds: func(d *disagreement) bool { return d.readsOther(jsonType, "+json") },
+	},
+	{
+		reason: "a moment, which ASP.NET makes of a text that is one: no key of an account looks like that",
+		ways: []string{
+			"asp.net of mono, Newtonsoft-tree", "asp.net of mono, Newtonsoft-object", "asp.net of mono, JavaScriptSerializer",
+		},
+		holds: func(d *disagreement) bool {
+			_, err := time.Parse(`"`+time.RFC3339+`"`, d.answer.text)
+			return d.answer.kind == answerOther && err == nil
+		},
 	},
 	{
 		reason: "JSON within a form: an application that reads JSON has a policy for JSON, which reads nothing there",

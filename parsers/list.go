@@ -10,7 +10,8 @@ const (
 
 // list returns all servers, in the order of the table.
 func list() []*server {
-	return slices.Concat(phpServers(), nodeServers(), pythonServers(), rubyServers(), perlServers(), javaServers(), goServers())
+	return slices.Concat(phpServers(), nodeServers(), pythonServers(), rubyServers(), perlServers(), javaServers(), clojureServers(),
+		cppServers(), rustServers(), erlangServers(), nginxServers(), monoServers(), goServers())
 }
 
 // inBoth returns a server of each release.
@@ -113,6 +114,7 @@ func pythonServers() (all []*server) {
 	add(inNew(of("litestar", asgi("python3-litestar"), []string{"form"}, []string{"json"})))
 	add(inBoth(of("tornado", []string{"python3-tornado"}, []string{"argument"}, []string{"json"})))
 	add(inBoth(of("aiohttp", []string{"python3-aiohttp"}, []string{"post"}, []string{"json"})))
+	add(inBoth(of("twisted", []string{"python3-twisted"}, []string{"args"}, []string{"json"})))
 	parsers := inBoth(of("documents", wsgi("python3-simplejson", "python3-ujson"), nil, []string{"json", "simplejson", "ujson"}))
 	parsers[1].packages = append(slices.Clone(parsers[1].packages), "python3-orjson", "python3-msgspec")
 	parsers[1].documents = append(slices.Clone(parsers[1].documents), "orjson", "msgspec")
@@ -178,4 +180,28 @@ func goServers() (all []*server) {
 		},
 	})
 	return all
+}
+
+// erlangServers returns those of the folder erlang. Debian has no framework of Elixir.
+func erlangServers() []*server {
+	of := func(framework string, packages []string) server {
+		return server{
+			name: framework, packages: packages,
+			command: []string{"escript", "/srv/parsers/erlang/server.escript", framework, "{port}"},
+			forms:   []string{"urlencoded", "multipart"}, documents: []string{"json"},
+		}
+	}
+	return slices.Concat(
+		inNew(of("cowboy", []string{"erlang-cowboy"})),
+		inNew(of("mochiweb", []string{"erlang-mochiweb", "erlang-inets"})))
+}
+
+// nginxServers returns nginx with its modules for Lua, which OpenResty and Kong are built on, and for JavaScript.
+func nginxServers() []*server {
+	return inBoth(server{
+		name:     "nginx",
+		packages: []string{"dash", "coreutils", "nginx", "libnginx-mod-http-lua", "libnginx-mod-http-js", "lua-cjson"},
+		command:  []string{"sh", "/srv/parsers/nginx/serve", "{port}"},
+		forms:    []string{"lua-post-args", "js-querystring"}, documents: []string{"lua-cjson", "js-json"},
+	})
 }

@@ -20,6 +20,8 @@ func javaServer(name, class, suite string, sources, jars, packages []string) *se
 	return &server{
 		name: name, suite: suite,
 		packages: append([]string{"openjdk-" + version + "-jdk-headless", "libjackson2-databind-java"}, packages...),
+		sources:  "java",
+		compiled: class,
 		prepare:  prepare,
 		command:  []string{jdk + "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", strings.Join(path, ":"), class, "{port}"},
 	}
@@ -74,4 +76,24 @@ func javaServers() (all []*server) {
 		"undertow-core", "xnio-api", "xnio-nio", "jboss-logging", "jboss-threads", "wildfly-common", "wildfly-client-config",
 	}, []string{"libundertow-java"}))
 	return all
+}
+
+// clojureServers returns Ring, whose program is read as it is.
+func clojureServers() []*server {
+	var path []string
+	for _, jar := range []string{
+		"clojure-1.12", "spec.alpha", "core.specs.alpha", "ring-core", "ring-core-protocols", "ring-websocket-protocols", "ring-codec",
+		"crypto-equality", "crypto-random", "commons-codec", "commons-io", "commons-fileupload2-core", "cheshire", "tigris", "jackson-core",
+		"jackson-databind", "jackson-annotations", "jackson-dataformat-smile", "jackson-dataformat-cbor", "fastdoubleparser",
+	} {
+		path = append(path, "/usr/share/java/"+jar+".jar")
+	}
+	return inNew(server{
+		name: "ring", packages: []string{"openjdk-25-jdk-headless", "libring-core-clojure", "libcheshire-clojure"},
+		command: []string{
+			"/usr/lib/jvm/java-25-openjdk-amd64/bin/java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
+			strings.Join(path, ":"), "clojure.main", "/srv/parsers/clojure/server.clj", "{port}",
+		},
+		forms: []string{"params", "nested"}, documents: []string{"cheshire"},
+	})
 }

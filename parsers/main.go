@@ -50,6 +50,7 @@ type harness struct {
 	paths   []told // by sample, of those that ask for a path
 
 	mu     sync.Mutex
+	making map[string]*sync.Mutex // by file
 	rows   map[*server]row
 	found  []disagreement
 	broken []string
@@ -72,7 +73,8 @@ func (h *harness) run(ctx context.Context, names []string, parallel int, write b
 	if err != nil {
 		return err
 	}
-	h.parsers, h.built, h.rows = filepath.Join(root, "parsers"), filepath.Join(root, ".build", "parsers"), map[*server]row{}
+	h.parsers, h.built = filepath.Join(root, "parsers"), filepath.Join(root, ".build", "parsers")
+	h.rows, h.making = map[*server]row{}, map[string]*sync.Mutex{}
 	if err := h.read(); err != nil {
 		return err
 	}

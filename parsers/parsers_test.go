@@ -139,6 +139,22 @@ func TestReasonFor(t *testing.T) {
 		{disagreement{sample: form, server: "tomcat", way: "utf-8", told: told{kind: toldText, text: "ó"}, answer: answer{answerText, "Ã³"}}, false},
 		{disagreement{sample: doc, server: "rack", way: "json", answer: answer{answerText, "model"}}, true},
 		{disagreement{sample: doc, server: "rack", way: "json", answer: answer{answerText, "b"}}, false},
+		{disagreement{
+			sample: doc, server: "asp.net of mono", way: "Newtonsoft-tree", told: told{kind: toldText, text: "2020-01-01"},
+			answer: answer{answerOther, `"2020-01-01T00:00:00.0000000Z"`},
+		}, true},
+		{disagreement{
+			sample: doc, server: "asp.net of mono", way: "Newtonsoft-tree", told: told{kind: toldText, text: "a"},
+			answer: answer{answerOther, `["a","b"]`},
+		}, false},
+		{disagreement{
+			sample: &sample{field: "model", path: "model", types: []string{jsonType}}, server: "cowboy", way: "urlencoded",
+			told: told{kind: toldText, text: "x"}, answer: answer{answerText, "v"},
+		}, true},
+		{disagreement{
+			sample: &sample{field: "model", types: []string{urlencodedType}}, server: "cowboy", way: "urlencoded",
+			told: told{kind: toldText, text: "x"}, answer: answer{answerText, "v"},
+		}, false},
 	} {
 		assert.Equal(t, reasonFor(&test.d) != "", test.harmless, "%s %s: told %s, read %s", test.d.server, test.d.way, test.d.told, test.d.answer)
 	}

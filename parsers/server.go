@@ -23,7 +23,9 @@ type server struct {
 	name      string
 	suite     string   // the Debian release that the program is of, or "" for one of this machine
 	packages  []string // Debian's, with the program
-	prepare   []string // a command before the program, once
+	sources   string   // the folder of what is compiled
+	compiled  string   // what becomes of it
+	prepare   []string // a command that compiles it before the program is run, once
 	command   []string // {port} stands for the port
 	version   []string // a command that prints the version, of a program that does not
 	forms     []string // ways to read forms

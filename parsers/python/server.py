@@ -293,6 +293,27 @@ def aiohttp(port):
     web.run_app(app, host='127.0.0.1', port=port, print=None)
 
 
+def twisted(port):
+    from twisted.internet import reactor
+    from twisted.web import resource, server
+
+    class Read(resource.Resource):
+        isLeaf = True
+
+        def render_POST(self, request):
+            asked = request.getHeader('X-Asked')
+            try:
+                if request.postpath == [b'args']:
+                    values = request.args.get(asked.encode())
+                    return answer(values and values[0].decode()).encode()
+                return answer(at(json.load(request.content), asked)).encode()
+            except Exception as error:
+                request.setResponseCode(400)
+                return refusal(error).encode()
+    reactor.listenTCP(port, server.Site(Read()), interface='127.0.0.1')
+    reactor.run()
+
+
 def documents(port):
     """Parsers of JSON that applications call themselves. The way is the module."""
     def app(environ, start):
@@ -311,7 +332,7 @@ def documents(port):
 
 DISTRIBUTIONS = {'django': ('Django', 'djangorestframework'), 'flask': ('Flask', 'Werkzeug'), 'quart': ('Quart', 'Werkzeug'),
                  'pyramid': ('pyramid', 'WebOb'), 'cherrypy': ('CherryPy',), 'fastapi': ('fastapi', 'starlette', 'pydantic'),
-                 'starlette': ('starlette', 'python-multipart')}
+                 'starlette': ('starlette', 'python-multipart'), 'twisted': ('Twisted',)}
 
 
 def distribution_versions(names):
