@@ -54,6 +54,12 @@ func TypeOf(header http.Header) Type {
 	case len(types) > 1:
 		return refused(bodyvalue.ReasonTypes)
 	}
+	switch types[0] { // as most clients write them
+	case "application/json":
+		return Type{format: FormatJSON}
+	case "application/x-www-form-urlencoded":
+		return Type{format: FormatURLEncoded}
+	}
 	var space [128]byte // most are shorter
 	text := bytes.Trim(append(space[:0], types[0]...), " \t")
 	switch {
