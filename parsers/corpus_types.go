@@ -148,7 +148,9 @@ func queries() (all []sample) {
 			samples = append(samples,
 				urlencoded(name+", an empty value", "email", "email="),
 				multipart(name, "email", part("email", "a")+end), multipart(name+", the body without it", "email", part("other", "a")+end),
-				document(name+", null", "model", `{"model":null}`), document(name+", two levels", "user.email", `{"user":{"email":"a"}}`))
+				document(name+", null", "model", `{"model":null}`), document(name+", two levels", "user.email", `{"user":{"email":"a"}}`),
+				document(name+", the second name alone", "user.email", `{"email":"a"}`),
+				document(name+", two levels without the name", "user.email", `{"x":1}`))
 		}
 		for _, s := range samples {
 			s.query = query

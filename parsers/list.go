@@ -141,7 +141,7 @@ func rubyServers() []*server {
 		inBoth(of("sinatra", []string{"ruby-sinatra"}, params, nil)),
 		inNew(of("roda", []string{"ruby-roda"}, params, []string{"json"})),
 		[]*server{&older},
-		inBoth(of("rails", []string{"ruby-rails"}, params, params)))
+		inBoth(of("rails", []string{"ruby-rails"}, params, []string{"params", "wrapped"})))
 }
 
 func perlServers() []*server {

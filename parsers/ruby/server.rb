@@ -103,8 +103,16 @@ when 'rails'
       render plain: pick(params, request.headers['X-Asked'])
     end
   end
+
+  # Has what Rails' generators, and its defaults from 7.0 on, set for all controllers: the object is called user.
+  class UsersController < ReaderController
+    wrap_parameters format: [:json]
+  end
   app = ActionDispatch::Routing::RouteSet.new
-  app.draw { post '/:way' => 'reader#read' }
+  app.draw do
+    post '/wrapped' => 'users#read'
+    post '/:way' => 'reader#read'
+  end
 end
 
 puts version
