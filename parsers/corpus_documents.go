@@ -15,13 +15,16 @@ func documentNames() (all []sample) {
 		`#model`, `model\\`, `\\model`, `model\/`, `'model'`, `\"model\"`, `model:string`, `model?`, `model\ud800`, `\udc00model`,
 		`m\u00f6del`, `mo\u0308del`, `!model`, `model|x`, `*`, `0`, ``,
 	} {
-		name := "name " + strconv.QuoteToASCII(spelling)
-		member := `"` + spelling + `":"b"`
-		all = append(all,
-			document(name+", alone", "model", `{`+member+`}`),
-			document(name+", behind", "model", `{"model":"a",`+member+`}`),
-			document(name+", before", "model", `{`+member+`,"model":"a"}`))
+		all = append(all, spelledMember("model", spelling)...)
 	}
+	for _, spelling := range []string{
+		`user_id`, `userId`, `userID`, `UserId`, `UserID`, `userid`, `USER_ID`, `User_Id`, `user_Id`, `user-id`, `user__id`, `_user_id`,
+		`user_id_`, `_userId`, `userId_`, `u_serId`, `user\u005fid`, `user\u0049d`, `user_\u0131d`, `user id`, `user.id`, `[user_id]`,
+		`@userId`, `userId `, `userId\u0000`,
+	} {
+		all = append(all, spelledMember("user_id", spelling)...)
+	}
+	all = append(all, spelledMember("userId", "user_id")...)
 	for _, body := range []string{
 		`{"user":{"email":"a"}}`, `{"user":{"Email":"a"}}`, `{"User":{"email":"a"}}`, `{"user":{"email":"a"},"User":{"email":"b"}}`,
 		`{"user":{"email":"a"},"user":{"email":"b"}}`,
@@ -50,6 +53,20 @@ func documentNames() (all []sample) {
 		all = append(all, document("user.email of "+body, "user.email", body))
 	}
 	return all
+}
+
+// spelledMember returns documents with a spelling of the asked name, alone and beside the name.
+func spelledMember(asked, spelling string) []sample {
+	name := "name " + strconv.QuoteToASCII(spelling)
+	if asked != "model" {
+		name += " for " + asked
+	}
+	plain, member := `"`+asked+`":"a"`, `"`+spelling+`":"b"`
+	return []sample{
+		document(name+", alone", asked, `{`+member+`}`),
+		document(name+", behind", asked, `{`+plain+`,`+member+`}`),
+		document(name+", before", asked, `{`+member+`,`+plain+`}`),
+	}
 }
 
 // documentValues returns documents with a value that is no plain string.

@@ -174,9 +174,8 @@ func goServers() (all []*server) {
 	all = append(all, &server{
 		name: "parsers of JSON for Go", command: []string{"{built}/goservers", "documents", "{port}"},
 		documents: []string{
-			"json-struct", "json-map", "json-decoder", "json-int", "json-v2", "goccy", "jsoniter", "jsoniter-go", "sonic", "sonic-map",
-			"segmentio",
-			"gjson", "jsonparser", "fastjson",
+			"json-struct", "json-map", "json-decoder", "json-int", "json-v2", "json-v2-fold", "goccy", "jsoniter", "jsoniter-go", "sonic",
+			"sonic-map", "segmentio", "gjson", "jsonparser", "fastjson", "protojson",
 		},
 	})
 	return all

@@ -8,8 +8,9 @@ import (
 
 // Document is what documents are decoded into.
 type Document struct {
-	Model any   `json:"model" form:"model"`
-	User  *User `json:"user"`
+	Model  any   `json:"model" form:"model"`
+	UserID any   `json:"user_id" form:"user_id"`
+	User   *User `json:"user"`
 }
 
 // User is the object within a document.
@@ -34,6 +35,8 @@ func (d Document) of(asked string) string {
 	switch {
 	case asked == "model":
 		return answer(d.Model)
+	case asked == "user_id":
+		return answer(d.UserID)
 	case d.User != nil:
 		return answer(d.User.Email)
 	}

@@ -22,6 +22,7 @@ import (
 var documentModules = []string{
 	"github.com/buger/jsonparser", "github.com/bytedance/sonic", "github.com/go-json-experiment/json", "github.com/goccy/go-json",
 	"github.com/json-iterator/go", "github.com/segmentio/encoding", "github.com/tidwall/gjson", "github.com/valyala/fastjson",
+	"google.golang.org/protobuf",
 }
 
 // reader reads the value at a path of a document.
@@ -56,7 +57,10 @@ var documentReaders = map[string]reader{
 		err := json.Unmarshal(body, &counted)
 		return counted.of(), err
 	},
-	"json-v2":     object(func(body []byte, into any) error { return jsonv2.Unmarshal(body, into) }),
+	"json-v2": object(func(body []byte, into any) error { return jsonv2.Unmarshal(body, into) }),
+	"json-v2-fold": object(func(body []byte, into any) error {
+		return jsonv2.Unmarshal(body, into, jsonv2.MatchCaseInsensitiveNames(true))
+	}),
 	"goccy":       object(gojson.Unmarshal),
 	"jsoniter":    object(jsoniter.Unmarshal),
 	"jsoniter-go": object(jsoniter.ConfigCompatibleWithStandardLibrary.Unmarshal),
@@ -66,6 +70,7 @@ var documentReaders = map[string]reader{
 	"gjson":       readGJSON,
 	"jsonparser":  readJSONParser,
 	"fastjson":    readFastJSON,
+	"protojson":   readProtoJSON,
 }
 
 func readGJSON(body []byte, asked string) (string, error) {
