@@ -74,7 +74,9 @@ func FuzzBody(f *testing.F) {
 	f.Add(300000, 200000, 300000, 1000, 1000, int64(-1), uint8(5))
 	f.Add(300000, 400000, 300000, 40000, 1000, int64(300000), uint8(2))
 	f.Add(1, 0, 1, 1, 1, int64(7), uint8(15))
-	f.Add(0, 100, 63, 1, 66, int64(-1), uint8(1)) // nothing, and an error
+	f.Add(0, 100, 63, 1, 66, int64(-1), uint8(1))             // nothing, and an error
+	f.Add(2983, 1000, 3000, 100, 100, int64(3000), uint8(0))  // less than is announced
+	f.Add(3000, 4000, 4000, 100, 100, int64(3000), uint8(10)) // a handler between
 	f.Fuzz(func(t *testing.T, length, first, second, piece, played int, announced int64, ways uint8) {
 		length, first, second = length&(1<<20-1), first&(1<<20-1), second&(1<<20-1)
 		piece, played = max(1, piece&0xffff, length/1000), max(1, played&0xffff, length/1000)
@@ -105,6 +107,9 @@ func FuzzBody(f *testing.F) {
 				assert.ErrorIf(t, len(want) <= size, "%d bytes are too large for %d", len(want), size)
 			case requestbody.Failed:
 				assert.ErrorIf(t, !errors.Is(got.Err(), errBroken) || !breaks || len(want) > size, "failed with %v", got.Err())
+			case requestbody.Consumed:
+				isCut := !breaks && int64(length) < announced
+				assert.ErrorIf(t, !isCut && early == 0, "consumed with all of %d bytes", length)
 			default:
 				t.Errorf("got %v", got.Outcome())
 			}
