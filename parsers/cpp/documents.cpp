@@ -1,10 +1,9 @@
 // Parsers of JSON that applications in C and C++ call: documents PORT. The way is the parser.
-#include "answer.h"
+#include "answer_jsoncpp.h"
 
 #include <cjson/cJSON.h>
 #include <functional>
 #include <jansson.h>
-#include <json/json.h>
 #include <map>
 #include <memory>
 #include <netinet/in.h>
@@ -108,19 +107,7 @@ static string readJSONCpp(const string &body, const string &asked) {
 	string errors;
 	std::istringstream stream(body);
 	if (!Json::parseFromStream(builder, stream, &document, &errors)) throw refusal(errors.substr(0, errors.find('\n')));
-	const Json::Value *at = &document;
-	for (const auto &name : names(asked)) {
-		if (!at->isObject() || !at->isMember(name)) return none();
-		at = &(*at)[name];
-	}
-	if (at->isNull()) return none();
-	if (at->isString()) return text(at->asString());
-	if (at->type() == Json::intValue) return number(static_cast<int64_t>(at->asInt64()));
-	if (at->type() == Json::uintValue) return number(static_cast<uint64_t>(at->asUInt64()));
-	if (at->isNumeric()) return number(at->asDouble());
-	Json::StreamWriterBuilder writer;
-	writer["indentation"] = "";
-	return other(Json::writeString(writer, *at));
+	return answerOf(document, asked);
 }
 
 static string readYajl(const string &body, const string &asked) {

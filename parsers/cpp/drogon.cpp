@@ -1,5 +1,5 @@
 // Drogon: drogon PORT.
-#include "answer.h"
+#include "answer_jsoncpp.h"
 
 #include <drogon/drogon.h>
 #include <drogon/version.h>
@@ -27,19 +27,7 @@ static std::string parts(const HttpRequestPtr &request, const std::string &asked
 static std::string json(const HttpRequestPtr &request, const std::string &asked) {
 	auto document = request->getJsonObject();
 	if (!document) throw refusal("no JSON");
-	const Json::Value *at = document.get();
-	for (const auto &name : names(asked)) {
-		if (!at->isObject() || !at->isMember(name)) return none();
-		at = &(*at)[name];
-	}
-	if (at->isNull()) return none();
-	if (at->isString()) return text(at->asString());
-	if (at->type() == Json::intValue) return number(static_cast<int64_t>(at->asInt64()));
-	if (at->type() == Json::uintValue) return number(static_cast<uint64_t>(at->asUInt64()));
-	if (at->isNumeric()) return number(at->asDouble());
-	Json::StreamWriterBuilder writer;
-	writer["indentation"] = "";
-	return other(Json::writeString(writer, *at));
+	return answerOf(*document, asked);
 }
 
 int main(int, char **arguments) {
