@@ -55,7 +55,8 @@ func BenchmarkRequest_body(b *testing.B) {
 		byForm             = `"key":"{http.redis_ratelimit.form.user}"`
 	)
 	document := `{"messages":[{"content":"` + strings.Repeat("word ", 200) + `"}],"user":"jane","model":"small"}`
-	call := `{"model":"small","messages":[` + strings.Repeat(`{"role":"user","content":"`+strings.Repeat(`Why is the sky of \"Mars\" red, while the evening there is blue, and what of Venus?\n`, 4)+`"},`, 9) +
+	question := strings.Repeat(`Why is the sky of \"Mars\" red, while the evening there is blue, and what of Venus?\n`, 4)
+	call := `{"model":"small","messages":[` + strings.Repeat(`{"role":"user","content":"`+question+`"},`, 9) +
 		`{"role":"user","content":"Why?"}],"max_tokens":500,"user":"jane"}`
 	form := "more=" + strings.Repeat("word+", 200) + "&user=jane"
 	parts := "--b\r\nContent-Disposition: form-data; name=\"more\"\r\n\r\n" + strings.Repeat("word ", 200) +
