@@ -7,7 +7,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
-// BenchmarkRequest reads bodies of requests for one path and, but for the short one, for the tokens of a language model.
+// benchmarkPaths are as many as a configuration with some limits has.
+var benchmarkPaths = []string{"model", "user_id", "user.email", "metadata.user_id", "params.name", "account.first_name", "tenant-id", "session.token"}
+
+// BenchmarkRequest reads bodies of requests for one path or some and, but for the short one, for the tokens of a language model.
 func BenchmarkRequest(b *testing.B) {
 	fill := func(length int, text string) string { return strings.Repeat(text, length/len(text)) }
 	const large = 1 << 20
@@ -17,17 +20,23 @@ func BenchmarkRequest(b *testing.B) {
 	for name, test := range map[string]struct {
 		body   string
 		tokens bool
+		paths  []string // nil: one
 	}{
-		"short":   {`{"model":"small","messages":[{"role":"user","content":"` + fill(900, `What is a limit? `) + `"}],"stream":true}`, false},
-		"chat":    {`{"model":"small","messages":[` + fill(large, message) + `{}]}`, true},
-		"unicode": {`{"model":"small","messages":[` + fill(large, spoken) + `{}]}`, true},
-		"escapes": {`{"model":"small","messages":"` + fill(large, `\u0434\u0430\n`) + `"}`, true},
-		"dense":   {`{"model":"small","items":[` + fill(large, `{"id":1,"name":"item","tags":["a","bc"],"ok":true,"n":null},`) + `{}]}`, true},
-		"numbers": {`{"model":"small","data":[` + fill(large, `-0.0069292834,0.0053364224,17,`) + `0]}`, true},
-		"names":   {`{` + fill(large, `"max_tokenz":0,`) + `"model":"small"}`, true},
-		"levels":  {`{"model":"small","x":[` + fill(large, strings.Repeat("[", 500)+strings.Repeat("]", 500)+",") + `0]}`, true},
+		"short":   {`{"model":"small","messages":[{"role":"user","content":"` + fill(900, `What is a limit? `) + `"}],"stream":true}`, false, nil},
+		"chat":    {`{"model":"small","messages":[` + fill(large, message) + `{}]}`, true, nil},
+		"unicode": {`{"model":"small","messages":[` + fill(large, spoken) + `{}]}`, true, nil},
+		"escapes": {`{"model":"small","messages":"` + fill(large, `\u0434\u0430\n`) + `"}`, true, nil},
+		"dense":   {`{"model":"small","items":[` + fill(large, `{"id":1,"name":"item","tags":["a","bc"],"ok":true,"n":null},`) + `{}]}`, true, nil},
+		"numbers": {`{"model":"small","data":[` + fill(large, `-0.0069292834,0.0053364224,17,`) + `0]}`, true, nil},
+		"names":   {`{` + fill(large, `"max_tokenz":0,`) + `"model":"small"}`, true, nil},
+		"joints":  {`{` + fill(large, `"_":0,`) + `"model":"small"}`, true, benchmarkPaths},
+		"foreign": {`{` + fill(large, `"é":0,`) + `"model":"small"}`, true, benchmarkPaths},
+		"levels":  {`{"model":"small","x":[` + fill(large, strings.Repeat("[", 500)+strings.Repeat("]", 500)+",") + `0]}`, true, nil},
 	} {
-		plan := requestPlan(b, "model")
+		if test.paths == nil {
+			test.paths = []string{"model"}
+		}
+		plan := requestPlan(b, test.paths...)
 		if test.tokens {
 			plan.AddTokens()
 		}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // RequestPlan is the values that are read of each request's body in one pass. The zero value reads none. It must not
@@ -21,13 +19,18 @@ type RequestPlan struct {
 type place struct {
 	name     []byte
 	joined   []byte // the name without joints, where a name with others may be read as this one; nil: nowhere
-	isASCII  bool
 	parent   int
-	end      bool   // of a path, so that a number or a word is kept
-	strings  bool   // of one that is not for tokens alone, so that a string is kept
-	children []int  // places
-	lengths  uint64 // of the children's names, joined and not: a bit each, the last one for all longer names
-	wide     bool   // a child's name has a character beyond ASCII
+	end      bool // of a path, so that a number or a word is kept
+	strings  bool // of one that is not for tokens alone, so that a string is kept
+	children []child
+	lengths  uint64 // in characters of the children's names, joined and not: a bit each, the last one for all longer names
+}
+
+// child is a place within another one.
+type child struct {
+	id       int
+	runes    int  // characters of the name, of the joined one if there is one
+	isJoined bool // there is a joined name
 }
 
 // placedPath is a path as places.
@@ -89,17 +92,16 @@ func (p *RequestPlan) init() {
 
 // placeOf returns the place of a name within another place.
 func (p *RequestPlan) placeOf(parent int, name string) int {
-	for _, id := range p.places[parent].children {
-		if string(p.places[id].name) == name {
-			return id
+	for _, c := range p.places[parent].children {
+		if string(p.places[c.id].name) == name {
+			return c.id
 		}
 	}
 	id := len(p.places)
-	p.places = append(p.places, place{name: []byte(name), isASCII: isASCII(name), parent: parent})
-	around := &p.places[parent]
-	around.children = append(around.children, id)
-	around.lengths |= lengthBit(len(name))
-	around.wide = around.wide || !p.places[id].isASCII
+	p.places = append(p.places, place{name: []byte(name), parent: parent})
+	around, runes := &p.places[parent], utf8.RuneCountInString(name)
+	around.children = append(around.children, child{id: id, runes: runes})
+	around.lengths |= lengthBit(runes)
 	p.longest = max(p.longest, maxFolded*len(name)+maxJoints)
 	return id
 }
@@ -109,7 +111,16 @@ func (p *RequestPlan) placeOf(parent int, name string) int {
 func (p *RequestPlan) join(id int) {
 	place := &p.places[id]
 	place.joined = appendJoined(nil, place.name)
-	p.places[place.parent].lengths |= lengthBit(len(place.joined))
+	if len(place.joined) == 0 {
+		return
+	}
+	around, runes := &p.places[place.parent], utf8.RuneCount(place.joined)
+	around.lengths |= lengthBit(runes)
+	for i := range around.children {
+		if c := &around.children[i]; c.id == id {
+			c.runes, c.isJoined = runes, true
+		}
+	}
 }
 
 // isJoint reports whether a byte joins the words of a name. Protocol Buffers take userId for user_id, and other parsers leave
@@ -129,50 +140,47 @@ func appendJoined(joined, name []byte) []byte {
 // lengthBit returns the bit of a name's length.
 func lengthBit(length int) uint64 { return 1 << min(length, 63) }
 
-func isASCII(text string) bool {
-	for i := range len(text) {
-		if text[i] >= utf8.RuneSelf {
-			return false
-		}
+// spelling is a name as a body has it, to be compared with those of places. An object may have a hundred thousand of them,
+// so that what all comparisons need is computed once, and most names are told apart by their length: no case and no joint
+// changes the count of the other characters.
+type spelling struct {
+	name   []byte
+	joined []byte // the name without joints
+	runes  int    // characters of the name
+	joints int
+	isCut  bool // more stands behind the name
+}
+
+// spellingOf returns how a name is spelled. Ascii is false if it may have characters beyond ASCII.
+func spellingOf(name []byte, ascii, isCut bool) spelling {
+	s := spelling{name: name, joined: name, runes: len(name), isCut: isCut}
+	if !ascii {
+		s.runes = utf8.RuneCount(name)
 	}
-	return true
+	s.joints = bytes.Count(name, []byte{'_'}) + bytes.Count(name, []byte{'-'})
+	return s
 }
 
-// mayHave reports whether a name may be that of a child. Without it an object of many short names would be compared
-// with each child.
-func (p *place) mayHave(name []byte, ascii bool) bool {
-	return p.wide || !ascii || p.lengths&lengthBit(len(name)) != 0 || bytes.IndexByte(name, '_') >= 0 || bytes.IndexByte(name, '-') >= 0
+// mayHave reports whether a name may be that of a child.
+func (p *place) mayHave(s *spelling) bool {
+	return s.isCut || p.lengths&(lengthBit(s.runes)|lengthBit(s.runes-s.joints)) != 0
 }
 
-// isNamed reports whether parsers may take a name for that of the place. Ascii is false if the name may have characters
-// beyond ASCII, and isCut says that more stands behind it.
-func (p *place) isNamed(name []byte, ascii, isCut bool) bool {
+// mayBe reports whether a name is as long as that of a child.
+func (s *spelling) mayBe(c *child) bool {
+	if c.isJoined {
+		return s.isCut || s.runes-s.joints == c.runes
+	}
+	return !s.isCut && s.runes == c.runes
+}
+
+// isNamed reports whether parsers may take a name, which is as long, for that of the place.
+func (p *place) isNamed(s *spelling) bool {
 	switch {
-	case isCut && len(p.joined) > 0:
-		var space [256]byte
-		return len(appendJoined(space[:0], name)) <= maxFolded*len(p.name)
-	case isCut:
-		return false
+	case s.isCut:
+		return len(s.joined) <= maxFolded*len(p.name)
 	case len(p.joined) == 0:
-		return (!ascii || !p.isASCII || len(name) == len(p.name)) && bytes.EqualFold(name, p.name)
-	case ascii && p.isASCII:
-		return p.isJoined(name)
+		return bytes.EqualFold(s.name, p.name)
 	}
-	var space [256]byte
-	return bytes.EqualFold(appendJoined(space[:0], name), p.joined)
-}
-
-// isJoined reports whether a name of ASCII is that of the place, in any case and with any joints.
-func (p *place) isJoined(name []byte) bool {
-	rest := p.joined
-	for _, c := range name {
-		if isJoint(c) {
-			continue
-		}
-		if len(rest) == 0 || bodyvalue.FoldASCII(c) != bodyvalue.FoldASCII(rest[0]) {
-			return false
-		}
-		rest = rest[1:]
-	}
-	return len(rest) == 0
+	return bytes.EqualFold(s.joined, p.joined)
 }

@@ -63,20 +63,29 @@ func (r *Request) member(name []byte, ascii, isCut, isSpaced bool) (at int) {
 	case isSpaced:
 		bare = bytes.TrimFunc(name, unicode.IsSpace)
 	}
-	if !object.mayHave(bare, ascii) {
+	spelled := spellingOf(bare, ascii, isCut)
+	if !object.mayHave(&spelled) {
 		return nowhere
 	}
-	for _, id := range object.children {
-		child, f := &r.plan.places[id], &r.found[id]
+	var space [256]byte
+	if spelled.joints > 0 {
+		spelled.joined = appendJoined(space[:0], bare)
+	}
+	for i := range object.children {
+		c := &object.children[i]
+		if !spelled.mayBe(c) {
+			continue
+		}
+		child, f := &r.plan.places[c.id], &r.found[c.id]
 		switch {
-		case !child.isNamed(bare, ascii, isCut):
+		case !child.isNamed(&spelled):
 			continue
 		case f.isNamed:
 			f.name = bodyvalue.ReasonRepeated
 		case string(name) != string(child.name):
 			f.name = bodyvalue.ReasonCase
 		default:
-			at = id
+			at = c.id
 		}
 		f.isNamed = true
 	}
