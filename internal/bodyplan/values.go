@@ -31,12 +31,9 @@ func (p *Plan) Read(t Type, query string, body []byte) *Values {
 
 func (p *Plan) readForm(t Type, query string, body []byte) *Values {
 	fields := p.form.Read(t.form, body)
-	v := p.valuesOf(query, func(s *plannedSource) bodyvalue.Value {
-		switch {
-		case !s.isForm:
+	v := p.valuesBeside(query, true, func(s *plannedSource) bodyvalue.Value {
+		if !s.isForm {
 			return bodyvalue.Unreadable(bodyvalue.ReasonType)
-		case s.field.InQueryOfForm(query):
-			return bodyvalue.Unreadable(bodyvalue.ReasonQuery)
 		}
 		return fields[s.number]
 	})
@@ -74,6 +71,11 @@ func (p *Plan) Absent(query string) *Values {
 
 // valuesOf returns the values that a function returns, where the query has nothing to say.
 func (p *Plan) valuesOf(query string, of func(*plannedSource) bodyvalue.Value) *Values {
+	return p.valuesBeside(query, false, of)
+}
+
+// valuesBeside is valuesOf for a body that may be a form.
+func (p *Plan) valuesBeside(query string, isForm bool, of func(*plannedSource) bodyvalue.Value) *Values {
 	v := new(Values)
 	v.values = v.few[:min(len(p.sources), len(v.few))]
 	if len(p.sources) > len(v.few) {
@@ -81,7 +83,11 @@ func (p *Plan) valuesOf(query string, of func(*plannedSource) bodyvalue.Value) *
 	}
 	for i := range p.sources {
 		s := &p.sources[i]
-		if s.field.InQuery(query) {
+		inQuery := s.field.InQuery
+		if isForm && s.isForm {
+			inQuery = s.field.InQueryOfForm
+		}
+		if inQuery(query) {
 			v.values[i] = bodyvalue.Unreadable(bodyvalue.ReasonQuery)
 		} else {
 			v.values[i] = of(s)

@@ -89,11 +89,12 @@ func (f *fields) add(name, value []byte, reason bodyvalue.Reason) bodyvalue.Reas
 	if f.differs(name) {
 		return bodyvalue.ReasonNone
 	}
+	member := memberOf(name)
 	for i := range f.plan.names {
 		match, found := f.plan.names[i].compare(name), &f.found[i]
 		switch {
 		case match != matchNone:
-		case hasPoint(name) && f.plan.names[i].isOfModel(name):
+		case f.plan.names[i].isMember(member):
 			match = matchPrefix
 		default:
 			found.bare = found.bare || f.plan.names[i].member != noMatch && f.plan.names[i].ofModel().compare(name) == matchEqual

@@ -156,6 +156,7 @@ var benchmarkForms = []struct {
 		"--" + strings.Repeat("-", 62) + "x\r\n" + "Content-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n" +
 			strings.Repeat(strings.Repeat("-", 61)+"x", 16<<10) + "\r\n--" + strings.Repeat("-", 62) + "x--"},
 	{"urlencoded_ampersands", urlEncoded, strings.Repeat("e&", 512<<10)},
+	{"urlencoded_members", urlEncoded, strings.Repeat("e.e&", 256<<10)},
 }
 
 // BenchmarkPlan_Read reads one value of a form.

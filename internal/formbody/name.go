@@ -128,10 +128,22 @@ func (n Name) compare(field []byte) match {
 // ASP.NET reads the member of a model, which is a parameter of a handler, from the field model.email or model[email]. If no
 // field has the model's name, it reads email.
 
-// isOfModel reports whether a field is the name with that of a model before it.
-func (n Name) isOfModel(field []byte) bool {
-	i := bytes.IndexAny(field, ".[")
-	return i > 0 && !n.IsBare() && n.compare(field[i:]) != matchNone
+// memberOf returns the name of a field without that of a model before it; nil: it has none.
+func memberOf(field []byte) []byte {
+	for i, c := range field {
+		if c == '.' || c == '[' {
+			if i > 0 {
+				return field[i:]
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// isMember reports whether what stands behind the name of a model, see [memberOf], is the name.
+func (n Name) isMember(member []byte) bool {
+	return member != nil && !n.IsBare() && n.compare(member) != matchNone
 }
 
 // ofModel returns the name without that of a model before it; it matches no field if there is none.
@@ -221,8 +233,11 @@ func (n Name) inQuery(query string, models bool) bool {
 	scratch := space[:0]
 	for query != "" {
 		parameter, rest := query, ""
-		if i := strings.IndexAny(query, "&;"); i >= 0 {
-			parameter, rest = query[:i], query[i+1:]
+		for i := range len(query) { // strings.IndexAny is slow where parameters are short
+			if c := query[i]; c == '&' || c == ';' {
+				parameter, rest = query[:i], query[i+1:]
+				break
+			}
 		}
 		query = rest
 		name, _, _ := strings.Cut(strings.TrimLeft(parameter, "="), "=")
@@ -230,7 +245,7 @@ func (n Name) inQuery(query string, models bool) bool {
 			continue
 		}
 		scratch = appendDecoded(scratch[:0], name)
-		if n.compare(scratch) != matchNone || models && n.isOfModel(scratch) {
+		if n.compare(scratch) != matchNone || models && n.isMember(memberOf(scratch)) {
 			return true
 		}
 	}
