@@ -27,8 +27,8 @@ func bodySources(sets caddyhttp.RawMatcherSets) (sources []bodyplan.Source, err 
 				return nil, fmt.Errorf("match: {%s} is of the Caddyfile; in JSON write {%s%[1]s}", short[0], bodyplan.Prefix)
 			}
 			if name := bareBodyName(matcher, set[matcher]); name != "" {
-				return nil, fmt.Errorf("match: %s without braces is a variable, which nothing sets; write {%[1]s}, in JSON {%s%[1]s}",
-					name, bodyplan.Prefix)
+				return nil, fmt.Errorf("match: %s without braces is the name of a variable; write {%[1]s}, in JSON {%s%[1]s}, "+
+					"or {http.vars.%[1]s} for a variable of that name", name, bodyplan.Prefix)
 			}
 			for _, name := range bodyplan.NamesInJSON(set[matcher], nil) {
 				source, err := bodyplan.ParseSource(name)

@@ -23,3 +23,16 @@ func TestReasons(t *testing.T) {
 		labels[label] = r
 	}
 }
+
+// TestReason_Text has texts name each of what their reasons may mean.
+func TestReason_Text(t *testing.T) {
+	for reason, parts := range map[Reason][]string{
+		ReasonCase:   {"User_ID", "userId"},
+		ReasonFlat:   {`\.`, "without the first"},
+		ReasonPrefix: {"list", "member"},
+	} {
+		for _, part := range parts {
+			assert.ErrorIf(t, !strings.Contains(reason.Text(), part), "the text of %s, %q, lacks %q", reason, reason.Text(), part)
+		}
+	}
+}
