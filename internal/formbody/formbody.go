@@ -9,7 +9,7 @@ import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 // Plan is the names that are asked of forms. It is compiled once and used by many requests at a time.
 type Plan struct {
 	names  []Name
-	begins [256]bool // by letters and digits of ASCII: a field that begins so, and has no point, may conflict with a name
+	begins [256]bool // by letters and digits of ASCII: a field without a point conflicts with a name only if it begins so
 }
 
 // Add adds a name and returns its number, from 0.

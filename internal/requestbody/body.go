@@ -50,7 +50,7 @@ type Body struct {
 	consumed bool // a handler has read of it, or has closed it
 
 	// watch ends the wait for the request's end, with which the account gets back what is left. Nil: the account has
-	// nothing of this body, a read is under way, or the request has no end.
+	// nothing of this body, [Body.EndWith] was not called so far, or the request has no end.
 	watch func() bool
 }
 
