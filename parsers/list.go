@@ -2,29 +2,10 @@ package main
 
 import "slices"
 
-// The releases of Debian whose frameworks are run: the oldest one that is widely in use, and what the next one will have.
-const (
-	oldSuite = "bookworm"
-	newSuite = "sid"
-)
-
 // list returns all servers, in the order of the table.
 func list() []*server {
 	return slices.Concat(phpServers(), nodeServers(), pythonServers(), rubyServers(), perlServers(), javaServers(), clojureServers(),
 		cppServers(), rustServers(), erlangServers(), nginxServers(), monoServers(), goServers())
-}
-
-// inBoth returns a server of each release.
-func inBoth(s server) []*server {
-	older, newer := s, s
-	older.suite, newer.suite = oldSuite, newSuite
-	return []*server{&older, &newer}
-}
-
-// inNew returns a server of the newer release.
-func inNew(s server) []*server {
-	s.suite = newSuite
-	return []*server{&s}
 }
 
 func phpServers() []*server {
