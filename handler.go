@@ -5,6 +5,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/intercept"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -43,14 +45,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 }
 
 // onlyServerHandlesErrors reports whether a returned error reaches the server unhandled: around the handler
-// there are only subroutes without error routes of their own. Callers of named routes are not visible.
+// there are only subroutes without error routes of their own, and Caddy's handlers that return the errors of their
+// handle_response. What others do with errors is not known. Callers of named routes are not visible.
 func onlyServerHandlesErrors(ctx caddy.Context) bool {
 	served := false
 	for _, module := range ctx.Modules() {
 		switch module := module.(type) {
 		case *caddyhttp.App:
 			served = true
-		case *Handler:
+		case *Handler, *reverseproxy.Handler, *intercept.Intercept:
 		case *caddyhttp.Subroute:
 			if module.Errors != nil {
 				return false

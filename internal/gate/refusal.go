@@ -140,6 +140,7 @@ func (x *Exchange) Refuse(err error) error {
 // fail ends a request with an error, which Caddy's error routes answer. If the handler is in an error route itself, the
 // status is written here: Caddy would answer with the status of the error that the route handles.
 func (x *Exchange) fail(err error) error {
+	refusal.DropPage(x.Header())
 	failure := caddyhttp.HandlerError{}
 	if !x.isInErrorRoutes() || !errors.As(err, &failure) {
 		return err

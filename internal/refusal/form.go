@@ -63,8 +63,17 @@ func (f *Form) Status(r Refusal) int {
 	return r.Status
 }
 
-// ofPages are the headers of a body that handlers further out may have set for the page that is not sent.
+// ofPages are the headers of a body that handlers further out, or a response in whose place another is written, may have set for
+// the page that is not sent.
 var ofPages = []string{"Content-Encoding", "Content-Length", "Content-Disposition", "Accept-Ranges", "Etag", "Last-Modified"}
+
+// DropPage takes the headers out of a response that are of a page which is not sent. With its length an answer of another length
+// would break off.
+func DropPage(header http.Header) {
+	for _, name := range ofPages {
+		delete(header, name)
+	}
+}
 
 // Write answers a request with a refusal. The answer to HEAD has the header alone. A client that has left before the body is
 // no error. What chooses a refusal and its form includes the client's address and the time, which is what Vary: * says (RFC
@@ -72,9 +81,7 @@ var ofPages = []string{"Content-Encoding", "Content-Length", "Content-Dispositio
 // belong to this answer alone; nil, or used already: new ones.
 func (f *Form) Write(w http.ResponseWriter, q Request, r Refusal, values *Values) {
 	header := w.Header()
-	for _, name := range ofPages {
-		delete(header, name)
-	}
+	DropPage(header)
 	r.Status = f.Status(r)
 	buffer, ok := bodyBuffers.Get().(*[bodyLen]byte)
 	if !ok {
