@@ -37,7 +37,7 @@ const (
 	ReasonCharsetField  // a field _charset_ may change how the others are decoded
 	ReasonDelimiter     // multipart: text before or behind, the boundary or its begin elsewhere, or the last one is missing
 	ReasonParts         // multipart: more than 1,000 parts
-	ReasonHead          // multipart: a part's head is folded, has control characters, or a field that is not known
+	ReasonHead          // multipart: a part's head is folded, above 8 KiB, has control characters, or a field that is not known
 	ReasonDisposition   // multipart: no Content-Disposition in the one form that all read
 	ReasonPartType      // multipart: a part's type, for which some decode or unpack it
 
@@ -133,7 +133,7 @@ var reasonTexts = [reasons]string{
 	ReasonCharsetField:  "its form has the field _charset_",
 	ReasonDelimiter:     "its form has text around its parts, or the boundary elsewhere, or is cut off",
 	ReasonParts:         "its form has more than 1,000 parts",
-	ReasonHead:          "a part of its form has an unusual head",
+	ReasonHead:          "a part of its form has an unusual head, or one above 8 KiB",
 	ReasonDisposition:   "a part of its form has an unusual Content-Disposition",
 	ReasonPartType:      "a field of its form has a type that some decode",
 	ReasonQuery:         "a parameter of the query has the name too",

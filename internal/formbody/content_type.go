@@ -180,19 +180,18 @@ func cutMediaType(text []byte) (mediaType, parameters []byte, ok bool) {
 	return text[:n+1+subtype], text[n+1+subtype:], subtype > 0
 }
 
-// parameter is one of a Content-Type, without quotes. That between two semicolons has no name.
+// parameter is one of a Content-Type, without quotes. That behind the last semicolon may have no name.
 type parameter struct{ name, value []byte }
 
-// cutParameter cuts the next parameter, with the semicolon before it (RFC 9110, section 5.6.6), of a text that is not
+// cutParameter cuts the next parameter, with the semicolons before it (RFC 9110, section 5.6.6), of a text that is not
 // empty. It is false where none begins, and for quotes with a backslash, over which parsers differ.
 func cutParameter(text []byte) (p parameter, rest []byte, ok bool) {
 	text = bytes.TrimLeft(text, " \t")
 	if len(text) == 0 || text[0] != ';' {
 		return p, nil, false
 	}
-	text = bytes.TrimLeft(text[1:], " \t")
-	if len(text) == 0 || text[0] == ';' {
-		return p, text, true
+	if text = trimSemicolons(text); len(text) == 0 {
+		return p, nil, true
 	}
 	n := tokenLength(text)
 	if n == 0 || n == len(text) || text[n] != '=' {
@@ -206,6 +205,16 @@ func cutParameter(text []byte) (p parameter, rest []byte, ok bool) {
 	n = tokenLength(text)
 	p.value, rest = text[:n], text[n:]
 	return p, rest, n > 0
+}
+
+// trimSemicolons cuts semicolons, and the blanks between, off the begin of a text.
+func trimSemicolons(text []byte) []byte {
+	for i, c := range text {
+		if c != ';' && c != ' ' && c != '\t' {
+			return text[i:]
+		}
+	}
+	return nil
 }
 
 // isQuotable reports whether parsers agree on a text between quotes.
@@ -237,7 +246,7 @@ func containsASCII(text []byte, lower string) bool { return countASCII(text, low
 // countASCII returns how often a text has a word in any case.
 func countASCII(text []byte, lower string) (n int) {
 	for i := range max(0, len(text)-len(lower)+1) {
-		if equalASCII(text[i:i+len(lower)], lower) {
+		if bodyvalue.FoldASCII(text[i]) == lower[0] && equalASCII(text[i:i+len(lower)], lower) {
 			n++
 		}
 	}

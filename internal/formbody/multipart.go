@@ -11,6 +11,9 @@ import (
 // or with one.
 const maxParts = 1000
 
+// maxHead is how long the head of a part may be, in bytes. Servers let a whole request have such a head.
+const maxHead = 8 << 10
+
 const (
 	lineEnd      = "\r\n"
 	delimiterTip = "--" // before the boundary in each delimiter, and behind the last one
@@ -55,10 +58,12 @@ func isEnd(text []byte) bool {
 
 // addPart adds a part, which is its head, an empty line, and its data.
 func (f *fields) addPart(text, boundary []byte) bodyvalue.Reason {
-	lines, data, ok := bytes.Cut(text, []byte(lineEnd+lineEnd))
-	if !ok {
+	const behindHead = lineEnd + lineEnd
+	n := bytes.Index(text[:min(len(text), maxHead+len(behindHead))], []byte(behindHead))
+	if n < 0 {
 		return bodyvalue.ReasonHead
 	}
+	lines, data := text[:n], text[n+len(behindHead):]
 	p := part{length: len(data)}
 	for more := true; more; {
 		var line []byte

@@ -117,17 +117,16 @@ func (p *part) readDisposition(value []byte) bodyvalue.Reason {
 // hasNameParameter reports whether a text has "name=", in any case and with blanks before the "=".
 func hasNameParameter(text []byte) bool {
 	const name = "name"
-	for {
-		before, behind, ok := bytes.Cut(text, []byte("="))
-		if !ok {
-			return false
-		}
-		before = bytes.TrimRight(before, " ")
-		if n := len(before) - len(name); n >= 0 && equalASCII(before[n:], name) {
+	end := 0 // of what stands before the blanks before a byte
+	for i, c := range text {
+		if c == '=' && end >= len(name) && equalASCII(text[end-len(name):end], name) {
 			return true
 		}
-		text = behind
+		if c != ' ' {
+			end = i + 1
+		}
 	}
+	return false
 }
 
 // readType reads a part's Content-Type. Some parsers unpack multipart/* and message/*, whatever part has them.
