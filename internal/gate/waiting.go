@@ -114,14 +114,14 @@ const soon = 5 * time.Millisecond
 
 // awaitPlace waits for the place of a request, while its client stays. Over HTTP/1.1 Go notices that a client has left only
 // once the request's body is read. A body that other handlers may read as well is read before the wait therefore, within the
-// bounds of bodies, or of the wait if that is longer. One that is larger, or for which there is no room, is left alone: its
-// client is noticed to have left when the handlers read.
+// bounds of bodies, or of the wait if that is longer. One that is larger or tells no length, or for which a quarter of the room
+// for bodies has none left, is left alone: its client is noticed to have left when the handlers read.
 func (x *Exchange) awaitPlace(ticket *waiting.Ticket[failover.RunningUnits], latest time.Time) (*failover.WaitingPlace, error) {
 	r := x.request
 	if r.ProtoMajor == 1 && requestbody.MayHave(r) && !ticket.HasOutcomeWithin(soon) {
 		bounds := x.limiter.BodyBounds
 		bounds.Within = max(bounds.Within, time.Until(latest))
-		switch reading := x.limiter.Bodies.Read(x.ResponseWriter, r, shareOf(r), bounds); reading.Outcome() {
+		switch reading := x.limiter.Bodies.ReadToNotice(x.ResponseWriter, r, bounds); reading.Outcome() {
 		case requestbody.TooSlow:
 			return nil, endOfWait(ticket, latest, rule.Refuse(reading.Outcome().Status(), errSlowBody))
 		case requestbody.Failed:

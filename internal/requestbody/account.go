@@ -10,14 +10,19 @@ import (
 // shareDivisor is the part of an account that the bytes of one client's body may take: an eighth.
 const shareDivisor = 8
 
+// noticeDivisor is the part of an account that the bodies may take which are read only to notice clients that leave: a quarter.
+// The rest is left to those whose values are needed.
+const noticeDivisor = 4
+
 // Account counts the bytes of bodies that a process holds at once, and whose they are. One account serves all sites of
 // a process, and lives over reloads. It is safe for concurrent use.
 //
 // A body counts with the memory that it takes: its buffer, which may have room for more, and 256 bytes beside it. What
 // a buffer was before it grew is the garbage collector's, and does not count.
 type Account struct {
-	limit atomic.Int64 // bytes that all may hold
-	held  atomic.Int64 // bytes that all hold
+	limit    atomic.Int64 // bytes that all may hold
+	held     atomic.Int64 // bytes that all hold
+	noticing atomic.Int64 // bytes of these that are held to notice clients that leave; they are in no client's share
 
 	shares limiter.Shards[shares]
 }
@@ -64,14 +69,8 @@ func (a *Account) charge(client string, bytes int64) Outcome {
 	if share > LargestBody(limit)+overhead {
 		return NoShare
 	}
-	for {
-		held := a.held.Load()
-		if held+bytes > limit {
-			return NoRoom
-		}
-		if a.held.CompareAndSwap(held, held+bytes) {
-			break
-		}
+	if !addUpTo(&a.held, bytes, limit) {
+		return NoRoom
 	}
 	if s.held == nil {
 		s.held = make(map[string]int64)
@@ -79,6 +78,38 @@ func (a *Account) charge(client string, bytes int64) Outcome {
 	s.held[client] = share
 	s.most = max(s.most, len(s.held))
 	return undecided
+}
+
+// addUpTo adds to a sum unless that would be more than a limit, and reports whether it has.
+func addUpTo(sum *atomic.Int64, more, limit int64) bool {
+	for {
+		before := sum.Load()
+		if before+more > limit {
+			return false
+		}
+		if sum.CompareAndSwap(before, before+more) {
+			return true
+		}
+	}
+}
+
+// chargeToNotice takes bytes for a body that is read only to notice its client leave, and reports whether there are so many.
+func (a *Account) chargeToNotice(bytes int64) bool {
+	limit := a.limit.Load()
+	if !addUpTo(&a.noticing, bytes, limit/noticeDivisor) {
+		return false
+	}
+	if !addUpTo(&a.held, bytes, limit) {
+		a.noticing.Add(-bytes)
+		return false
+	}
+	return true
+}
+
+// giveBackOfNotice gives back bytes that chargeToNotice has taken.
+func (a *Account) giveBackOfNotice(bytes int64) {
+	a.held.Add(-bytes)
+	a.noticing.Add(-bytes)
 }
 
 // giveBack gives back bytes that were charged for a client's body.

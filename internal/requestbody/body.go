@@ -37,6 +37,7 @@ type Body struct {
 
 	account *Account
 	client  string
+	notices bool // it is read only to notice its client leave: the account has its announced length from the beginning
 
 	mu       sync.Mutex
 	buffer   []byte  // that was read
@@ -146,8 +147,7 @@ func (b *Body) play(p []byte) (n int) {
 func (b *Body) free() {
 	b.buffer, b.played, b.beyond = nil, 0, 0
 	if b.charged > 0 {
-		b.account.giveBack(b.client, b.charged)
-		b.charged = 0
+		b.giveBack(b.charged)
 	}
 	if b.watch != nil {
 		b.watch()
@@ -159,8 +159,17 @@ func (b *Body) free() {
 func (b *Body) move(size int) {
 	less := int64(cap(b.buffer) - size)
 	b.copyTo(make([]byte, 0, size))
-	b.account.giveBack(b.client, less)
-	b.charged -= less
+	b.giveBack(less)
+}
+
+// giveBack gives back bytes that the account has for this body.
+func (b *Body) giveBack(bytes int64) {
+	b.charged -= bytes
+	if b.notices {
+		b.account.giveBackOfNotice(bytes)
+		return
+	}
+	b.account.giveBack(b.client, bytes)
 }
 
 // copyTo puts what has not been played back into a buffer that has room for it.
@@ -244,16 +253,26 @@ func (b *Body) grow(held, size int) Outcome {
 		capacity = int(announced)
 	}
 	capacity = min(capacity, size)
-	more := int64(capacity - cap(b.buffer))
+	if outcome := b.charge(int64(capacity - cap(b.buffer))); outcome != undecided {
+		return outcome
+	}
+	b.copyTo(make([]byte, 0, capacity))
+	return undecided
+}
+
+// charge has the account count so many bytes more of the buffer.
+func (b *Body) charge(more int64) Outcome {
+	if b.notices {
+		return undecided // it counts them already
+	}
 	if b.charged == 0 {
 		more += overhead
 	}
-	if outcome := b.account.charge(b.client, more); outcome != undecided {
-		return outcome
+	outcome := b.account.charge(b.client, more)
+	if outcome == undecided {
+		b.charged += more
 	}
-	b.charged += more
-	b.copyTo(make([]byte, 0, capacity))
-	return undecided
+	return outcome
 }
 
 // reading returns the reading of an outcome. A body that is whole has failed if the request has ended since.

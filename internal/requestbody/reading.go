@@ -58,6 +58,27 @@ func (a *Account) ReadAhead(w http.ResponseWriter, r *http.Request, client strin
 	return b.reading(outcome)
 }
 
+// ReadToNotice reads the body of a request by HTTP/1.1 that has to wait, as [Account.Read] does: net/http notices that a client
+// leaves only behind the body's end. Nobody needs the body so far, so that it is left alone, with the outcome [NoRoom], where
+// its length is unknown, or does not fit into what is left of a quarter of the account. The quarter has the length at once: a
+// body that has begun to be read never lacks room. One that this package has read of before is left as it is.
+func (a *Account) ReadToNotice(w http.ResponseWriter, r *http.Request, bounds Bounds) Reading {
+	if outcome := outcomeOfHead(r, int64(bounds.Size)); outcome != undecided {
+		return Reading{outcome: outcome}
+	}
+	if b, known := r.Body.(*Body); known {
+		return Reading{body: b, outcome: Consumed}
+	}
+	bytes := overhead + r.ContentLength
+	if r.ContentLength < 0 || !a.chargeToNotice(bytes) {
+		return Reading{outcome: NoRoom}
+	}
+	r.Body = &Body{original: r.Body, announced: r.ContentLength, account: a, notices: true, charged: bytes}
+	reading := a.ReadAhead(w, r, "", bounds) // not by Read: a frame more may double the stack while a client stalls
+	reading.body.EndWith(r.Context())
+	return reading
+}
+
 // readFrom reads the body until its outcome is known, or the time is over.
 func (b *Body) readFrom(w http.ResponseWriter, r *http.Request, room []byte, bounds Bounds) (outcome Outcome) {
 	limit := setDeadline(w, r, b.original, bounds.Within)
