@@ -24,7 +24,8 @@ import (
 // resolved when the configuration is loaded and appear nowhere else.
 type Redis struct {
 	// `redis://[user[:password]@]host[:port][/db]`, `rediss://…` for TLS, or
-	// `unix://[user[:password]@]/path/to/socket[?db=n]`. Placeholders in user and password stand
+	// `unix://[user[:password]@]/path/to/socket[?db=n]`. `valkey://` and `valkeys://` are other
+	// names of `redis://` and `rediss://`. Placeholders in user and password stand
 	// for themselves and need no percent-encoding.
 	URL string `json:"url,omitempty"`
 

@@ -76,8 +76,8 @@ func parameterError(query string) error {
 }
 
 // ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[[user]:password@]host[:port][/db]
-// and unix://[[user]:password@]/path/to/socket[?db=n]. Its errors never quote the URL, which holds
-// a password.
+// and unix://[[user]:password@]/path/to/socket[?db=n]. valkey:// and valkeys:// are other names of redis:// and rediss://.
+// Its errors never quote the URL, which holds a password.
 func ParseURL(text string) (Options, error) {
 	o := Options{Mode: Standalone}
 	if err := misplaced(text); err != nil {
@@ -96,7 +96,7 @@ func ParseURL(text string) (Options, error) {
 		o.Password, _ = u.User.Password()
 	}
 	switch u.Scheme {
-	case "redis", "rediss":
+	case "redis", "rediss", "valkey", "valkeys":
 		err = o.fromHostURL(u)
 	case "unix":
 		err = o.fromSocketURL(u)
@@ -144,7 +144,7 @@ func (o *Options) fromHostURL(u *url.URL) error {
 		port = "6379"
 	}
 	o.Addresses = []string{net.JoinHostPort(host, port)}
-	if u.Scheme == "rediss" {
+	if u.Scheme == "rediss" || u.Scheme == "valkeys" {
 		o.TLS = &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	}
 	if err := parameterError(u.RawQuery); err != nil {

@@ -89,6 +89,8 @@ func TestParseURL(t *testing.T) {
 		"unix://u:12#hunter2@/run/redis.sock":     password,
 		"redis:///run/hunter2.sock":               unix,
 		"redis://:hunter2@/run/redis.sock":        unix,
+		"valkey://user:p%40ss@10.0.0.1:1/3":       `["10.0.0.1:1"] "user" "p@ss" 3 ""`,
+		"valkeys://redis.example":                 `["redis.example:6379"] "" "" 0 "redis.example"`,
 		"redis:///3":                              `["localhost:6379"] "" "" 3 ""`,
 		"unix:///run/a@b,c.sock":                  `["/run/a@b,c.sock"] "" "" 0 ""`,
 
