@@ -71,6 +71,24 @@ func TestRights_renamedCommand(t *testing.T) {
 		"script failed: see the check of commands")
 }
 
+// TestRights_renamedAdmin has commands that no user can run, and that only commands of operators need.
+func TestRights_renamedAdmin(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"SCAN", "UNLINK"} {
+		server := redistest.Start(t, "--rename-command", command, "")
+		findings, code := findingsOf(t, nil, "redis redis://"+server.Addr, caddytest.LimitedSite)
+		assert.Equal(t, code, 0, "exit code without %s", command)
+		found := 0
+		for _, f := range findings {
+			if f.is("admin rights warning: " + strings.ToLower(command) + " (unknown to this Redis)") {
+				found++
+				assert.Equal(t, f.Advice, "remove rename-command for these from the configuration of Redis", "advice about %s", command)
+			}
+		}
+		assert.Equal(t, found, 1, "findings about %s in %+v", command, findings)
+	}
+}
+
 // TestForeignValue_log checks that a foreign value affects its client alone, and is logged once a minute.
 func TestForeignValue_log(t *testing.T) {
 	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit {query.k} 100 24h"+caddytest.ShowDecision)

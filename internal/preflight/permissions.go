@@ -78,8 +78,7 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	var r rights
 	p.try(ctx, s, &r, needed)
 	if len(r.absent) > 0 {
-		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(r.absent, " "),
-			"remove rename-command for these from the configuration of Redis")
+		p.failed("commands", s.address, "unknown to this Redis: "+strings.Join(r.absent, " "), renamedAdvice)
 		s.scriptAdvice = "see the check of commands"
 	}
 	missing := r.missing
@@ -107,6 +106,9 @@ func (p *preflight) tryPermissions(ctx context.Context, s *checkedServer) {
 	}
 }
 
+// renamedAdvice is the advice about commands that Redis does not have: no user can be permitted to run them.
+const renamedAdvice = "remove rename-command for these from the configuration of Redis"
+
 // checkAgain is the advice if an answer is missing.
 const checkAgain = "check again when Redis answers"
 
@@ -124,13 +126,19 @@ func (p *preflight) tryOverridePermissions(ctx context.Context, s *checkedServer
 func (p *preflight) tryOptional(ctx context.Context, s *checkedServer, check, commands string, calls []string) {
 	var r rights
 	p.try(ctx, s, &r, calls)
-	missing := r.missing
+	missing, advice := r.missing, []string(nil)
+	if len(missing) > 0 {
+		advice = append(advice, p.grant(strings.Join(missing, " ")))
+	}
+	if len(r.absent) > 0 {
+		advice = append(advice, renamedAdvice)
+	}
 	for _, command := range r.absent {
 		missing = append(missing, command+" (unknown to this Redis)")
 	}
-	switch list := strings.Join(missing, " "); {
-	case list != "":
-		p.warn(check, s.address, "missing for the commands "+commands+": "+list, p.grant(list))
+	switch {
+	case len(missing) > 0:
+		p.warn(check, s.address, "missing for the commands "+commands+": "+strings.Join(missing, " "), strings.Join(advice, "; "))
 	case r.database:
 		p.warn(check, s.address, "unknown: the user may not use the database", "see the check of permissions")
 	case r.unknown != nil:
