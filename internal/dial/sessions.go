@@ -40,8 +40,10 @@ func newSessions(logins *source, report func(err error)) *sessions {
 	return s
 }
 
-// keep has the connections of a client log in again. Those to sentinels are another client's.
+// keep has the connections of a client look at what the server says first, and log in again. Those to sentinels are another
+// client's.
 func (s *sessions) keep(client *goredis.Client) *goredis.Client {
+	client.AddHook(greetingHook{})
 	if s != nil {
 		client.AddHook(sessionHook{sessions: s, client: client})
 	}

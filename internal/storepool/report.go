@@ -3,6 +3,7 @@ package storepool
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -197,8 +198,14 @@ func (s *outageReporter) refundLost(err error) {
 	}
 }
 
+// causeOf says why, and what to do if the server has refused a connection.
 func causeOf(err error) []zap.Field {
-	return []zap.Field{zap.String("kind", limiter.Kind(err)), zap.Error(err)}
+	fields := []zap.Field{zap.String("kind", limiter.Kind(err)), zap.Error(err)}
+	var refused *dial.RefusedError
+	if errors.As(err, &refused) {
+		fields = append(fields, zap.String("advice", refused.Advice))
+	}
+	return fields
 }
 
 func init() {
