@@ -133,6 +133,9 @@ func countsReport(c *storepool.Counts) adminapi.CountsReport {
 func (a *App) storeReport(r *http.Request, stores *storepool.Stores) adminapi.StoreReport {
 	report := a.storeFacts(stores)
 	if stores.Redis != nil {
+		if report.KeyPrefix == limiter.DefaultKeyPrefix {
+			report.Advice = limiter.SharedAdvice
+		}
 		a.probe(r.Context(), stores, &report)
 	}
 	return report

@@ -101,7 +101,7 @@ type Memory struct {
 }
 
 const (
-	defaultKeyPrefix = "rl"
+	defaultKeyPrefix = limiter.DefaultKeyPrefix
 
 	minTimeout = 100 * time.Microsecond
 	maxTimeout = 24 * time.Hour

@@ -19,6 +19,9 @@ func linesOf(n *caddytest.Node, begin string) []caddytest.LogLine {
 
 const overridesMarker = "rl:{%!overrides}:marker"
 
+// sharedAdvice is what is said of the default key_prefix.
+const sharedAdvice = "all sites on this Redis with the same names count together; give each its own key_prefix"
+
 // TestFirstAnswer has nodes say once where the limits live, also if Redis comes later and after reloads.
 func TestFirstAnswer(t *testing.T) {
 	t.Parallel()
@@ -33,6 +36,7 @@ func TestFirstAnswer(t *testing.T) {
 	n.Reload(t, strings.Replace(config, "9 24h", "10 24h", 1))
 	line := linesOf(n, "redis answers")[0]
 	assert.ErrorIf(t, line.Level != "info" || !strings.Contains(line.Text, `"mode":"standalone","addresses":["`+server.Addr+`"]`), "the line is %v", line)
+	assert.ErrorIf(t, !strings.Contains(line.Text, sharedAdvice), "the line says nothing of the default key_prefix: %v", line)
 	info := server.Client(t).Info(t.Context(), "server").Val()
 	_, version, _ := strings.Cut(info, "redis_version:") // of Valkey that of the Redis that it replaces
 	version, _, _ = strings.Cut(version, "\r\n")

@@ -89,6 +89,22 @@ func TestRights_renamedAdmin(t *testing.T) {
 	}
 }
 
+// TestSharedPrefix has check and policies say what the default key_prefix means, and nothing of another one.
+func TestSharedPrefix(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	check(t, 0, "redis redis://"+server.Addr, caddytest.LimitedSite, "no warning", "key_prefix ok: "+sharedAdvice)
+	findings, _ := findingsOf(t, nil, "redis redis://"+server.Addr+"\nkey_prefix mine", caddytest.LimitedSite)
+	for _, f := range findings {
+		assert.ErrorIf(t, f.Check == "key_prefix", "another key_prefix: got %+v", f)
+	}
+	for prefix, want := range map[string]bool{"rl": true, "mine": false} {
+		n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 10s\nkey_prefix "+prefix), caddytest.LimitedSite))
+		e := n.Ratelimit(t, "policies")
+		assert.ErrorIf(t, strings.Contains(strings.Join(strings.Fields(e.Stdout), " "), sharedAdvice) != want, "key_prefix %s: got %v", prefix, e)
+	}
+}
+
 // TestForeignValue_log checks that a foreign value affects its client alone, and is logged once a minute.
 func TestForeignValue_log(t *testing.T) {
 	n, server := caddytest.OnRedis(t, "timeout 10s", "redis_ratelimit {query.k} 100 24h"+caddytest.ShowDecision)

@@ -33,6 +33,9 @@ type StoreReport struct {
 	KeyPrefix string   `json:"key_prefix,omitempty"`
 	HashKeys  bool     `json:"hash_keys,omitempty"`
 
+	// Advice is what to know of the default KeyPrefix, which other sites may have too.
+	Advice string `json:"advice,omitempty"`
+
 	// Healthy is true if the store decides requests now. Error is the reason if it does not.
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`

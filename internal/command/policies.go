@@ -54,6 +54,9 @@ func runPolicies(i *invocation) error {
 func (i *invocation) showPolicies(report *adminapi.PoliciesReport) {
 	i.terminal.Print(display.Wrap("caddy-redis-ratelimit "+report.Version+", Caddy "+report.Caddy, "  "))
 	i.terminal.Print(display.Wrap(storeLine(&report.Store), "  "))
+	if report.Store.Advice != "" {
+		i.terminal.Print(display.Wrap("key_prefix "+report.Store.KeyPrefix+", the default: "+report.Store.Advice, "  "))
+	}
 	if len(report.Policies) == 0 {
 		i.terminal.Print("no policies\n")
 	}

@@ -55,6 +55,12 @@ func AsEncoded(text string) EncodedKey {
 // String returns the encoded text.
 func (k EncodedKey) String() string { return k.text }
 
+// DefaultKeyPrefix is the prefix of configurations that set none.
+const DefaultKeyPrefix = "rl"
+
+// SharedAdvice is what to know of the default prefix.
+const SharedAdvice = "all sites on this Redis with the same names count together; give each its own key_prefix"
+
 // KeyFormat is the form of keys in Redis: <prefix>:{<client key>}:<policy>:<code>. The braces keep
 // all policies of one client key in one slot of a Cluster.
 type KeyFormat struct {

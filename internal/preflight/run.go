@@ -7,6 +7,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // preflight is one run of the checks and its findings.
@@ -42,7 +43,17 @@ func Run(ctx context.Context, o Options) (findings []Finding, unasked bool) {
 		defer client.Close() //nolint:errcheck // nothing else is asked
 		p.tryServers(ctx, client)
 	}
+	p.tryPrefix()
 	return p.merged(), p.unasked
+}
+
+// tryPrefix says what the default prefix means. It is no warning: one site alone needs no other.
+func (p *preflight) tryPrefix() {
+	if prefix := p.options.Naming.Prefix; prefix == limiter.DefaultKeyPrefix {
+		p.findings = append(p.findings, Finding{
+			Check: "key_prefix", Result: OK, Detail: prefix + ", the default", Advice: limiter.SharedAdvice,
+		})
+	}
 }
 
 // tryServers runs the checks of every server that was reached.

@@ -139,6 +139,9 @@ func (s *outageReporter) answered(o Options, version string) {
 	if version != "" {
 		fields = append(fields, zap.String("version", version))
 	}
+	if o.Naming.Prefix == limiter.DefaultKeyPrefix {
+		fields = append(fields, zap.String("key_prefix", o.Naming.Prefix), zap.String("advice", limiter.SharedAdvice))
+	}
 	s.logger().Info("redis answers: the limits live there and are shared by all nodes that use it", fields...)
 }
 
