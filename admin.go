@@ -161,11 +161,7 @@ func (a *App) storeFacts(stores *storepool.Stores) adminapi.StoreReport {
 // probe has Redis decide by the configured policies for a reserved key: a PING would be answered where decisions are not.
 func (a *App) probe(ctx context.Context, stores *storepool.Stores, report *adminapi.StoreReport) {
 	began := time.Now()
-	var policies []*limiter.Policy
-	for _, registered := range a.registered {
-		policies = append(policies, registered.policy)
-	}
-	if err := stores.Redis.Store.ProbeAll(ctx, policies); err != nil {
+	if _, err := a.decides(ctx, stores); err != nil {
 		report.Healthy, report.Error = false, adminapi.UnavailableText(err)
 		if since := stores.Redis.FailingSince(); !since.IsZero() {
 			report.FailingSince = new(since.UTC())
@@ -215,9 +211,14 @@ func (r *registeredPolicy) quotas(p *limiter.Policy, key limiter.EncodedKey, ove
 	return checks
 }
 
-// passesInUse peeks at the quotas of passes, many at a time, and reports those that were taken from.
-func passesInUse(ctx context.Context, stores *storepool.Stores, passes []limiter.Check) (reports []adminapi.PassReport) {
+// passesInUse peeks at the quotas of passes, many at a time, and reports those that were taken from. If Redis does not
+// decide, the quotas are those of this node.
+func passesInUse(ctx context.Context, stores *storepool.Stores, passes []limiter.Check, undecided bool) (reports []adminapi.PassReport) {
 	eachAtOnce(len(passes), func(i int) bool {
+		if undecided {
+			stores.PeekLocal(&passes[i])
+			return true
+		}
 		_, err := stores.Peek(ctx, &passes[i])
 		return err == nil
 	})
@@ -229,17 +230,28 @@ func passesInUse(ctx context.Context, stores *storepool.Stores, passes []limiter
 	return reports
 }
 
-// resetQuotas forgets quotas, many at a time, and returns how many there were.
+// resetQuotas forgets quotas, many at a time, and returns how many there were. Those that Redis does not decide are forgotten
+// on this node alone.
 func resetQuotas(ctx context.Context, stores *storepool.Stores, checks []limiter.Check) (total failover.ResetCount, err error) {
 	var mu sync.Mutex
 	eachAtOnce(len(checks), func(i int) bool {
-		found, failed := stores.Reset(ctx, checks[i].Policy, checks[i].Key)
+		found, failed := resetQuota(ctx, stores, checks[i].Policy, checks[i].Key)
 		mu.Lock()
 		defer mu.Unlock()
 		total.Shared, total.Here, err = total.Shared+found.Shared, total.Here+found.Here, cmp.Or(err, failed)
 		return failed == nil
 	})
 	return total, err
+}
+
+// resetQuota forgets a quota.
+func resetQuota(
+	ctx context.Context, stores *storepool.Stores, p *limiter.Policy, key limiter.EncodedKey,
+) (found failover.ResetCount, err error) {
+	if undecided := stores.ProbeKey(ctx, p, key); undecided != nil {
+		return failover.ResetCount{Here: stores.ResetHere(p, key)}, undecided
+	}
+	return stores.Reset(ctx, p, key)
 }
 
 // eachAtOnce calls a function for each index, for at most maxPeeks at a time, until it fails.

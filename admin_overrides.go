@@ -98,14 +98,8 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 	default:
 		err = a.putOverride(ctx, registered, target, &question, &report)
 	}
-	if err == nil && report.NodeOnly {
-		addHint(&report, nodeOnlyHint)
-	}
 	return report, false, overrideError(err)
 }
-
-// nodeOnlyHint is the hint of what one node does while Redis is away.
-const nodeOnlyHint = "redis is away: this holds on this node alone, until redis decides again; repeat it on other nodes, and then once more"
 
 // addHint adds a sentence to the hint of an answer.
 func addHint(report *adminapi.OverrideReport, hint string) {
@@ -212,13 +206,17 @@ func (a *App) overrideOfKey(policy string, key limiter.EncodedKey) (entry *overr
 }
 
 // removeOverride ends an override by its name, which may be from when the policy had other keys, or by the key that is
-// meant. While Redis is away it ends those of this node alone.
+// meant. While Redis does not decide, or has none, it ends those of this node alone.
 func (a *App) removeOverride(ctx context.Context, named, meant overrides.Target, report *adminapi.OverrideReport) error {
 	err := a.overrides.Remove(ctx, named)
 	if errors.Is(err, overrides.ErrAbsent) && meant != named {
 		err = a.overrides.Remove(ctx, meant)
 	}
-	if overrides.Away(err) && (a.overrides.RemoveOnNode(named) || a.overrides.RemoveOnNode(meant)) {
+	undecided := errors.Is(err, limiter.ErrUndecided)
+	if (undecided || errors.Is(err, overrides.ErrAbsent)) && (a.overrides.RemoveOnNode(named) || a.overrides.RemoveOnNode(meant)) {
+		if undecided {
+			addHint(report, nodeOnlyHint(err))
+		}
 		report.NodeOnly, err = true, nil
 	}
 	report.Removed = err == nil
@@ -265,7 +263,8 @@ func checkOverride(o *adminapi.OverrideRequest) (key string, err error) {
 	return text, nil
 }
 
-// putOverride sets an override of a policy. While Redis is away, blocks and exemptions apply on this node alone.
+// putOverride sets an override of a policy. While Redis does not decide, or if it refuses them, blocks and exemptions
+// apply on this node alone.
 func (a *App) putOverride(
 	ctx context.Context, registered registeredPolicy, target overrides.Target,
 	o *adminapi.OverrideRequest,
@@ -298,7 +297,8 @@ func (a *App) putOverride(
 		}
 	}
 	e, err := a.overrides.Put(ctx, target, what, lasts)
-	if overrides.Away(err) && what.Action != overrides.Limit {
+	if errors.Is(err, limiter.ErrUndecided) && what.Action != overrides.Limit {
+		addHint(report, nodeOnlyHint(err))
 		e, err = a.overrides.PutOnNode(target, what, lasts)
 	}
 	if err != nil {

@@ -82,7 +82,7 @@ func (a *App) servePage(r *http.Request, stores *storepool.Stores) (any, bool, e
 	}
 	top, topKnown := page.top.Get(keptBy(a), withStores(a, a.pageTop))
 	used, usedKnown := page.used.Get(keptBy(a), withStores(a, a.pageUsed))
-	bans, bansKnown := page.bans.Get(keptBy(stores.Redis), withStores(a, pageBansOf))
+	bans, bansKnown := page.bans.Get(keptBy(stores.Redis), withStores(a, a.pageBans))
 	applied, appliedKnown := page.overrides.Get(keptBy(a.overrides), withStores(a, pageOverridesOf))
 	err := cmp.Or(
 		section("node", node, true), section("store", a.pageStore(stores), true), section("top", top, topKnown),
@@ -228,9 +228,9 @@ func (a *App) pageUsed(stores *storepool.Stores) adminapi.PageUsed {
 // toSecond returns the nearest second, so that an instant that is worked out again stays the same.
 func toSecond(at time.Time) time.Time { return at.UTC().Round(time.Second) }
 
-// pageBansOf lists the banned of all nodes.
-func pageBansOf(stores *storepool.Stores) adminapi.PageBans {
-	list, complete, err := stores.Banned(context.Background(), "") // has a budget of its own
+// pageBans lists the banned of all nodes.
+func (a *App) pageBans(stores *storepool.Stores) adminapi.PageBans {
+	list, complete, err := a.banned(context.Background(), stores, "") // has a budget of its own
 	now := time.Now()
 	bans := adminapi.PageBans{Complete: complete, Total: len(list), Bans: []adminapi.PageBan{}}
 	if err != nil {

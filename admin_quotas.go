@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -11,7 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -27,7 +27,7 @@ func (a *App) serveBans(r *http.Request, stores *storepool.Stores) (any, bool, e
 			return nil, false, err
 		}
 	}
-	list, complete, err := stores.Banned(r.Context(), name)
+	list, complete, err := a.banned(r.Context(), stores, name)
 	report := adminapi.BansReport{Complete: complete, Bans: []adminapi.BanEntry{}}
 	if err != nil {
 		report.Error = adminapi.UnavailableText(err)
@@ -44,10 +44,12 @@ func (a *App) serveBans(r *http.Request, stores *storepool.Stores) (any, bool, e
 // maxPeeks is how many keys the store is asked for at a time.
 const maxPeeks = 64
 
-// addBans adds which of the keys are banned: by the store, or, once it does not answer, as far as this
+// addBans adds which of the keys are banned: by the store, or, once it does not decide, as far as this
 // process remembers.
 func (a *App) addBans(r *http.Request, stores *storepool.Stores, keys []adminapi.TopEntry) {
 	var failed atomic.Bool
+	some, _ := a.decides(r.Context(), stores)
+	failed.Store(!some)
 	eachAtOnce(len(keys), func(i int) bool {
 		policy := a.registered[keys[i].Policy].policy
 		parsed, err := display.ParseKey(keys[i].Key)
@@ -65,8 +67,8 @@ func (a *App) addBans(r *http.Request, stores *storepool.Stores, keys []adminapi
 	})
 }
 
-// unban lifts the ban of a key, or with nil those of all keys of a policy, and reports how many there were. While Redis is
-// away it lifts those that this node remembers.
+// unban lifts the ban of a key, or with nil those of all keys of a policy, and reports how many there were. While Redis
+// does not decide it lifts those that this node remembers.
 func unban(
 	ctx context.Context, stores *storepool.Stores, p *limiter.Policy, key *limiter.EncodedKey,
 	report *adminapi.OverrideReport,
@@ -75,18 +77,34 @@ func unban(
 		return adminapi.BadInput("unban: policy %q has no option ban; 'remove' ends an override, 'reset' deletes a count", p.Name())
 	}
 	if key == nil {
-		lifted, err := stores.UnbanAll(ctx, p.Name()) // has a budget of its own
-		if lifted == 0 && overrides.Away(err) {
-			lifted, report.NodeOnly, err = stores.UnbanAllHere(p.Name()), true, nil
-		}
-		report.Unbanned = &lifted
-		return err
+		return unbanAll(ctx, stores, p, report)
 	}
-	lifted, err := stores.Unban(ctx, p, *key)
-	if overrides.Away(err) {
-		lifted, report.NodeOnly, err = stores.UnbanHere(p, *key), true, nil
+	lifted, err := false, stores.ProbeKey(ctx, p, *key)
+	if err == nil {
+		lifted, err = stores.Unban(ctx, p, *key)
+	}
+	if errors.Is(err, limiter.ErrUndecided) {
+		lifted = stores.UnbanHere(p, *key)
+		holdsHere(report, err)
+		err = nil
 	}
 	report.Unbanned = new(int64(oneIf(lifted)))
+	return err
+}
+
+// unbanAll lifts the bans of all keys of a policy, as unban does.
+func unbanAll(ctx context.Context, stores *storepool.Stores, p *limiter.Policy, report *adminapi.OverrideReport) error {
+	some, undecided := stores.ProbeEach(ctx, []*limiter.Policy{p})
+	lifted, err := int64(0), error(nil)
+	if some {
+		lifted, err = stores.UnbanAll(ctx, p.Name()) // has a budget of its own
+	}
+	if err = cmp.Or(err, undecided); lifted == 0 && errors.Is(err, limiter.ErrUndecided) {
+		lifted = stores.UnbanAllHere(p.Name())
+		holdsHere(report, err)
+		err = nil
+	}
+	report.Unbanned = &lifted
 	return err
 }
 
@@ -203,10 +221,10 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 	if registered.policy.Settings.Waits {
 		report.Waiting = routetrace.Waiting(stores.Queue.OfKey(registered.policy, *key))
 	}
+	source, err := stores.PeekDecided(r.Context(), &check)
 	if status == rule.Counts {
-		report.Passes = passesInUse(r.Context(), stores, checks[1:])
+		report.Passes = passesInUse(r.Context(), stores, checks[1:], err != nil)
 	}
-	source, err := stores.Peek(r.Context(), &check)
 	if err == nil || stores.HasLocalState(registered.policy, *key) {
 		if status == rule.Blocked {
 			source, check.Result = rule.SourceOverride, rule.BlockResult(override, a.overrides.Now())
@@ -256,7 +274,7 @@ func (a *App) serveReset(r *http.Request, stores *storepool.Stores) (any, bool, 
 	if key != nil {
 		found, err = resetQuotas(r.Context(), stores, registered.quotas(registered.policy, *key, true))
 	} else {
-		found, err = stores.ResetAll(r.Context(), registered.policy.Name())
+		found, err = resetAll(r.Context(), stores, registered.policy)
 	}
 	switch {
 	case err != nil:
@@ -267,4 +285,15 @@ func (a *App) serveReset(r *http.Request, stores *storepool.Stores) (any, bool, 
 		report.Deleted = found.Here
 	}
 	return report, err != nil, nil
+}
+
+// resetAll forgets all quotas of a policy. If no part of Redis decides, they are forgotten on this node alone.
+func resetAll(ctx context.Context, stores *storepool.Stores, p *limiter.Policy) (found failover.ResetCount, err error) {
+	some, undecided := stores.ProbeEach(ctx, []*limiter.Policy{p})
+	if some {
+		found, err = stores.ResetAll(ctx, p.Name())
+	} else {
+		found.Here = stores.ResetAllHere(p.Name())
+	}
+	return found, cmp.Or(err, undecided)
 }

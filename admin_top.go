@@ -90,7 +90,7 @@ func (a *App) serveUsed(r *http.Request, stores *storepool.Stores, n int) (any, 
 		if stores.Redis == nil {
 			break // there is no other
 		}
-		others, err := usageElsewhere(r, stores, policy, nodes[0])
+		others, err := a.usageElsewhere(r, stores, policy, nodes[0])
 		if errors.Is(err, survey.ErrBusy) {
 			return nil, false, adminapi.Conflict("%v", err)
 		}
@@ -126,7 +126,7 @@ func mostUsed(nodes [][]storepool.PolicyUsage, n int) (keys []adminapi.UsedEntry
 
 // usageElsewhere asks the other nodes what keys have used there. A key that Redis has as a hash has its own text where this
 // node knows the key.
-func usageElsewhere(
+func (a *App) usageElsewhere(
 	r *http.Request, stores *storepool.Stores, policy string, own []storepool.PolicyUsage,
 ) (nodes [][]storepool.PolicyUsage, err error) {
 	inRedis := func(key string) string { return string(stores.Redis.Store.AppendClient(nil, limiter.AsEncoded(key))) }
@@ -135,6 +135,9 @@ func usageElsewhere(
 		for _, k := range p.Keys {
 			known[inRedis(k.Key)] = k.Key
 		}
+	}
+	if err := a.overrides.Decides(r.Context()); err != nil {
+		return nil, err
 	}
 	answers, err := stores.Redis.Survey.Ask(r.Context(), policy)
 	for _, answer := range answers {

@@ -86,7 +86,7 @@ type OverrideReport struct {
 	// Error says, with the status 503, why Unbanned counts those in a part of Redis alone.
 	Error string `json:"error,omitempty"`
 
-	// NodeOnly says that Redis is away, and that this node alone does what was asked, until Redis decides again.
+	// NodeOnly says that Redis does not decide, or refuses, and that this node alone does what was asked, until Redis decides again.
 	NodeOnly bool `json:"node_only,omitempty"`
 
 	Removed  bool   `json:"removed,omitempty"`

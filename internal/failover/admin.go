@@ -14,36 +14,63 @@ import (
 // Reset drops the state of a key in a policy, here and in the shared store. Other nodes may go on
 // denying for the age of their deny caches. After an error it was dropped in this process alone.
 func (f *Store) Reset(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) (found ResetCount, err error) {
-	found.Here = f.local.Reset(p, key)
+	found.Here = f.ResetHere(p, key)
 	if f.shared == nil {
 		return found, nil
 	}
-	defer f.local.Reset(p, key) // what was remembered meanwhile
-	f.ledger.forget(p, key.String())
-	f.leases.End(key.String(), lease.OfState(p.ID), lease.KeyReset)
-	defer f.leases.End(key.String(), lease.OfState(p.ID), lease.KeyReset) // what was leased meanwhile
-	defer f.denied.Forget(p.ID, key.String())
+	defer f.drop(p, key) // what was remembered and leased meanwhile
 	found.Shared, err = f.shared.Reset(ctx, p, key)
 	return found, err
+}
+
+// ResetHere drops the state of a key in a policy in this process alone, and returns 1 if there was one.
+func (f *Store) ResetHere(p *limiter.Policy, key limiter.EncodedKey) int64 {
+	if f.shared != nil {
+		f.ledger.forget(p, key.String())
+	}
+	return f.drop(p, key)
+}
+
+// drop drops what this process remembers and has leased of a key in a policy, and reports whether there was a state.
+func (f *Store) drop(p *limiter.Policy, key limiter.EncodedKey) (found int64) {
+	if f.shared != nil {
+		f.denied.Forget(p.ID, key.String())
+		f.leases.End(key.String(), lease.OfState(p.ID), lease.KeyReset)
+	}
+	return f.local.Reset(p, key)
 }
 
 // ResetAll drops all states of the policy of that name, whatever its settings are or were. After an
 // error the shared store may still have some.
 func (f *Store) ResetAll(ctx context.Context, policy string) (found ResetCount, err error) {
 	if !limiter.ValidName(policy) {
-		return found, nil // no policy is called so
+		return found, nil // no policy is called so, and Redis must not match a pattern
 	}
-	found.Here = f.local.ResetAll(policy)
+	found.Here = f.ResetAllHere(policy)
 	if f.shared == nil {
 		return found, nil
 	}
-	defer f.local.ResetAll(policy) // what was remembered meanwhile
-	f.ledger.forgetAll(policy)
-	f.leases.EndAll(lease.Named(policy), lease.KeyReset)
-	defer f.leases.EndAll(lease.Named(policy), lease.KeyReset) // what was leased meanwhile
-	defer f.denied.ForgetAll(policy)
+	defer f.dropAll(policy) // what was remembered and leased meanwhile
 	found.Shared, err = f.shared.ResetAll(ctx, policy)
 	return found, err
+}
+
+// ResetAllHere drops all states of the policy of that name in this process alone, and returns how many there were.
+func (f *Store) ResetAllHere(policy string) int64 {
+	if f.shared != nil {
+		f.ledger.forgetAll(policy)
+	}
+	return f.dropAll(policy)
+}
+
+// dropAll drops what this process remembers and has leased of the policy of that name, and returns how many states there
+// were.
+func (f *Store) dropAll(policy string) int64 {
+	if f.shared != nil {
+		f.denied.ForgetAll(policy)
+		f.leases.EndAll(lease.Named(policy), lease.KeyReset)
+	}
+	return f.local.ResetAll(policy)
 }
 
 // Unban lifts the ban of a key in a policy and forgets the key's offenses, here and in the shared store, and reports

@@ -25,6 +25,14 @@ func (f *Store) Peek(ctx context.Context, check *limiter.Check) (limiter.Source,
 	return limiter.SourceFallback, err
 }
 
+// PeekDecided is as [Store.Peek], and fails too if the shared store answers, but does not decide requests of the key.
+func (f *Store) PeekDecided(ctx context.Context, check *limiter.Check) (limiter.Source, error) {
+	if err := f.ProbeKey(ctx, check.Policy, check.Key); err != nil {
+		return f.PeekLocal(check), err
+	}
+	return f.Peek(ctx, check)
+}
+
 // PeekIn peeks for a request: if the shared store cannot decide, the mode applies as in [Store.DecideIn]. With [limiter.FailLocal] the result is that of this process's own state and the source
 // [limiter.SourceFallback]; otherwise the error wraps [limiter.ErrUndecided]. A store that fails already is not queried.
 func (f *Store) PeekIn(ctx context.Context, mode limiter.FailMode, check *limiter.Check) (limiter.Source, error) {
@@ -58,6 +66,24 @@ func (f *Store) Probe(ctx context.Context, checks []limiter.Check) error {
 		return nil
 	}
 	return f.shared.Probe(ctx, checks)
+}
+
+// ProbeKey reports why the shared store does not decide requests of a key in a policy now; nil: it does, or there is none.
+func (f *Store) ProbeKey(ctx context.Context, p *limiter.Policy, key limiter.EncodedKey) error {
+	if f.shared == nil {
+		return nil
+	}
+	return f.shared.ProbeSlot(ctx, f.shared.SlotOf(key), p)
+}
+
+// ProbeEach reports why a part of the shared store does not decide requests of policies now, nil if all of it does, and
+// whether any part does.
+func (f *Store) ProbeEach(ctx context.Context, policies []*limiter.Policy) (some bool, err error) {
+	if f.shared == nil {
+		return true, nil
+	}
+	deciding, err := f.shared.ProbeEach(ctx, policies)
+	return deciding > 0, err
 }
 
 // CapacityIn returns the capacity that decisions of a source apply: that of the policy, or in an outage this

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Target returns the target of a client's key. If keys are hashed, the key may also be the hash, as lists of overrides
@@ -28,7 +29,7 @@ func (l *Live) Target(policy string, key limiter.EncodedKey) Target {
 func (l *Live) Has(policy string) bool { return l.current(policy) != nil }
 
 // Put sets an override, for a duration or, with 0, until it is removed. The client's counts stay. If Redis does not
-// answer, the error wraps [limiter.ErrUndecided].
+// decide, or refuses the change, the error wraps [limiter.ErrUndecided].
 func (l *Live) Put(ctx context.Context, t Target, s Spec, lasts time.Duration) (*Entry, error) {
 	body, err := s.body()
 	if err != nil {
@@ -47,11 +48,22 @@ func (l *Live) Remove(ctx context.Context, t Target) error {
 	return err
 }
 
-// List returns the overrides by policy, the override of all clients first. If Redis cannot be read, it returns those that
-// this process knows, and the error.
+// List returns the overrides by policy, the override of all clients first. If Redis does not decide, or cannot be read, it
+// returns those that this process knows, and the error.
 func (l *Live) List(ctx context.Context) ([]*Entry, error) {
-	err := l.Refresh(ctx)
+	err := l.Decides(ctx)
+	if err == nil {
+		err = l.Refresh(ctx)
+	}
 	return l.Known(), err
+}
+
+// Decides returns why the Redis that keeps the overrides does not decide requests; nil: it does, or there is none.
+func (l *Live) Decides(ctx context.Context) error {
+	if l.store == nil {
+		return nil
+	}
+	return l.store.ProbeSlot(ctx, wire.SlotOfName(l.keys.version))
 }
 
 // Known returns the overrides that this process knows, in the order of [Live.List].
@@ -75,6 +87,9 @@ func (l *Live) Refresh(ctx context.Context) error {
 
 // change sets or, with -1 microseconds, removes an entry, and returns its value as it is stored.
 func (l *Live) change(ctx context.Context, t Target, micros int64, body string) (value string, err error) {
+	if err := l.Decides(ctx); err != nil {
+		return "", err
+	}
 	if err := l.lock(ctx); err != nil {
 		return "", err
 	}
@@ -90,6 +105,9 @@ func (l *Live) change(ctx context.Context, t Target, micros int64, body string) 
 			return "", err
 		}
 		value, err := l.changeInRedis(ctx, t.field(), micros, body)
+		if err == nil {
+			l.RemoveOnNode(t) // which would hide the change
+		}
 		if !errors.Is(err, errBehind) {
 			return value, err
 		}

@@ -54,7 +54,7 @@ type Entry struct {
 	// Until is the instant by Redis's clock at which the override ends; zero: it has no end.
 	Until time.Time
 
-	// NodeOnly says that the override applies on this node alone, until Redis is read again.
+	// NodeOnly says that the override applies on this node alone, until Redis decides again.
 	NodeOnly bool
 
 	variant atomic.Pointer[variant]

@@ -17,14 +17,15 @@ type Live struct {
 	// Applied is nil while there is no override, so that requests need not search for one.
 	Applied atomic.Pointer[Snapshot]
 
-	store   *redis.Store // nil: they live in this process
-	keys    redisKeys
-	hashed  bool
-	hooks   Hooks
-	showing sync.Mutex        // for changes of what applies
-	own     map[string]*Entry // by field: those that apply on this node alone; it is replaced, never changed
-	earlier *Live             // whose own are inherited at the start
-	clock   atomic.Pointer[clockSample]
+	store     *redis.Store // nil: they live in this process
+	keys      redisKeys
+	hashed    bool
+	hooks     Hooks
+	showing   sync.Mutex        // for changes of what applies
+	own       map[string]*Entry // by field: those that apply on this node alone; it is replaced, never changed
+	calmSince clock.Moment      // Redis has decided and taken overrides since then; 0: it does not. For the end of own
+	earlier   *Live             // whose own are inherited at the start
+	clock     atomic.Pointer[clockSample]
 
 	turn     chan struct{}           // holds one token, for changes of what follows
 	held     atomic.Pointer[holding] // never nil

@@ -2,30 +2,25 @@ package overrides
 
 import (
 	"context"
+	_ "embed" // the script
 	"maps"
-	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 )
 
-// This file has the overrides that one node applies by itself while Redis is away. They are never written to Redis, and
-// end when Redis is read again.
+// This file has the overrides that one node applies by itself while Redis does not decide, or refuses them. They are never
+// written to Redis, and end when Redis decides and takes overrides again.
 
-// Away reports whether the error of a change is an outage: Redis did not answer, or it is loading its data. A missing
-// permission, or a server that refuses writes, is no outage.
-func Away(err error) bool {
-	switch limiter.Kind(err) {
-	case "timeout", "refused", "connection", "loading", "masterdown", "clusterdown":
-		return true
-	case "auth":
-		return !redis.Answered(err) || strings.Contains(err.Error(), "WRONGPASS") || strings.Contains(err.Error(), "NOAUTH")
-	}
-	return false
-}
+//go:embed try.lua
+var tryScript string
 
-// PutOnNode sets an override on this node alone, until Redis is read again. It replaces an override of the same target in
+// calmSpan is for how long Redis must have decided and taken overrides before those of this node alone end. A Redis that is
+// about full refuses and decides in turn: blocks hold meanwhile.
+const calmSpan = redis.DoubtSpan
+
+// PutOnNode sets an override on this node alone, until Redis decides again. It replaces an override of the same target in
 // Redis.
 func (l *Live) PutOnNode(t Target, s Spec, lasts time.Duration) (*Entry, error) {
 	body, err := s.body()
@@ -56,6 +51,7 @@ func (l *Live) PutOnNode(t Target, s Spec, lasts time.Duration) (*Entry, error) 
 	}
 	own[t.field()] = e
 	l.setOwn(own)
+	l.calmSince = 0
 	return e, nil
 }
 
@@ -104,7 +100,43 @@ func (l *Live) setOwn(own map[string]*Entry) {
 	l.reportChanges(changed)
 }
 
-// endOwn ends the overrides of this node alone, because Redis is read again.
+// hasOwn reports whether there are overrides of this node alone.
+func (l *Live) hasOwn() bool {
+	l.showing.Lock()
+	defer l.showing.Unlock()
+	return len(l.own) > 0
+}
+
+// tendOwn ends the overrides of this node alone once Redis has been well for [calmSpan]. The error is that of reading Redis.
+func (l *Live) tendOwn(ctx context.Context, err error) {
+	if !l.hasOwn() {
+		return
+	}
+	if err == nil {
+		err = l.Decides(ctx)
+	}
+	if err == nil {
+		_, err = l.store.Command(ctx, 3, "eval", tryScript, 2, l.keys.try, l.keys.entries)
+	}
+	if l.isCalm(clock.Now(), err) {
+		l.endOwn()
+	}
+}
+
+// isCalm takes whether Redis is well at a moment, and reports whether it has been for [calmSpan].
+func (l *Live) isCalm(now clock.Moment, err error) bool {
+	l.showing.Lock()
+	defer l.showing.Unlock()
+	switch {
+	case err != nil:
+		l.calmSince = 0
+	case l.calmSince == 0:
+		l.calmSince = now
+	}
+	return l.calmSince != 0 && now.Since(l.calmSince) >= calmSpan
+}
+
+// endOwn ends the overrides of this node alone.
 func (l *Live) endOwn() {
 	l.showing.Lock()
 	ended := len(l.own)
@@ -132,13 +164,4 @@ func (l *Live) inherit(earlier *Live) {
 	defer l.showing.Unlock()
 	maps.Copy(own, l.own)
 	l.setOwn(own)
-}
-
-// sync brings this process and Redis to the same version. The caller has the turn.
-func (l *Live) sync(ctx context.Context) error {
-	err := l.compare(ctx)
-	if err == nil {
-		l.endOwn()
-	}
-	return err
 }

@@ -33,6 +33,7 @@ func (l *Live) poll() {
 	if l.life.Err() != nil {
 		return
 	}
+	l.tendOwn(ctx, err)
 	if err == nil {
 		l.marker.look(ctx)
 		l.tellVersion(ctx)

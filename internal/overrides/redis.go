@@ -11,13 +11,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// redisKeys are the keys that the overrides lie in, and that of the marker.
-type redisKeys struct{ version, entries, marker string }
+// redisKeys are the keys that the overrides lie in, that of the marker, and one that is written to try whether Redis takes
+// writes.
+type redisKeys struct{ version, entries, marker, try string }
 
 func newRedisKeys(format limiter.KeyFormat) redisKeys {
 	const tag = "overrides"
 	return redisKeys{
 		version: format.Reserved(tag, "version"), entries: format.Reserved(tag, "entries"), marker: format.Reserved(tag, "marker"),
+		try: format.Reserved(tag, "try"),
 	}
 }
 

@@ -16,8 +16,8 @@ const (
 	scanTries = 3
 )
 
-// compare compares the versions, and brings this process and Redis to the same one.
-func (l *Live) compare(ctx context.Context) error {
+// sync compares the versions, and brings this process and Redis to the same one. The caller has the turn.
+func (l *Live) sync(ctx context.Context) error {
 	v, err := l.get(ctx)
 	known := l.held.Load().number
 	switch {

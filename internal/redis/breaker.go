@@ -26,6 +26,13 @@ type Breaker struct {
 	failed   atomic.Int32
 	wasBad   atomic.Bool // too many failures in the interval before
 	unproven atomic.Bool // the outage of the node before goes on until the first success
+	last     atomic.Pointer[failure]
+}
+
+// failure is when an operation failed, and why.
+type failure struct {
+	at  clock.Moment
+	err error
 }
 
 const (
@@ -48,6 +55,9 @@ const (
 	// MinSample is how many requests an interval must have for its rate of failures to count. An
 	// interval in which half of them or more fail opens the breaker too.
 	MinSample = 20
+
+	// DoubtSpan is how long after a failure Redis counts as one that does not decide, unless it decides a request meanwhile.
+	DoubtSpan = 5 * time.Second
 )
 
 // Success counts a decision on a request sent at a moment.
@@ -85,6 +95,7 @@ func (b *Breaker) Failure(err error) (opened bool) {
 	now := b.Now()
 	lasting := b.countInRow(now)
 	b.count(true, now)
+	b.last.Store(&failure{now, err})
 	if !certain(err) && !lasting && !b.wasBad.Load() || !b.Closed() {
 		return false
 	}
@@ -124,6 +135,15 @@ func (b *Breaker) Close() {
 		b.OnClose()
 	}
 	b.prove()
+}
+
+// LastFailure returns why the last operation failed, if that was less than [DoubtSpan] ago; nil: it did not fail, or there
+// was none.
+func (b *Breaker) LastFailure() error {
+	if f := b.last.Load(); f != nil && b.Row.Load() != 0 && b.Now().Since(f.at) < DoubtSpan {
+		return f.err
+	}
+	return nil
 }
 
 // Closed reports whether requests may be sent. A retired breaker is neither closed nor open.

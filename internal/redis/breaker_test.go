@@ -44,6 +44,28 @@ func TestBreaker_retire(t *testing.T) {
 	}
 }
 
+// TestBreaker_LastFailure has the last failure count for [DoubtSpan], until a request or a probe is decided.
+func TestBreaker_LastFailure(t *testing.T) {
+	t.Parallel()
+	slow := &limiter.UndecidedError{Kind: "timeout", Err: errors.New("slow")}
+	for name, test := range map[string]struct {
+		do   func(b *Breaker, instant *clock.Moment)
+		want error
+	}{
+		"nothing":                  {func(*Breaker, *clock.Moment) {}, nil},
+		"a success":                {func(b *Breaker, _ *clock.Moment) { b.Success(0) }, nil},
+		"a failure":                {func(b *Breaker, _ *clock.Moment) { b.Failure(slow) }, slow},
+		"a failure before the end": {func(b *Breaker, now *clock.Moment) { b.Failure(slow); *now = now.Add(DoubtSpan - 1) }, slow},
+		"a failure at the end":     {func(b *Breaker, now *clock.Moment) { b.Failure(slow); *now = now.Add(DoubtSpan) }, nil},
+		"a failure and a success":  {func(b *Breaker, now *clock.Moment) { b.Failure(slow); b.Success(*now) }, nil},
+		"an outage and its end":    {func(b *Breaker, _ *clock.Moment) { b.Failure(refused); b.Close() }, nil},
+	} {
+		b, instant, _, _ := newTestBreaker()
+		test.do(b, instant)
+		assert.ErrorIf(t, !errors.Is(b.LastFailure(), test.want), "%s: got %v; want %v", name, b.LastFailure(), test.want)
+	}
+}
+
 // TestBreaker_inherit has a breaker carry on an outage: its first success or its retirement ends the outage, once.
 func TestBreaker_inherit(t *testing.T) {
 	t.Parallel()
