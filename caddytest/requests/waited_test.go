@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -12,13 +13,18 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
-// TestWaited tells handlers and the access log for how long a request has waited for a place: in vain, and not at all.
+// TestWaited tells handlers and the access log for how long a request has waited for a place: in vain, not at all,
+// and until its client left.
 func TestWaited(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		upstream := caddytest.NewHolder(t)
 		n := caddytest.Start(t, caddytest.Config(option, `log
-	redis_ratelimit {
+	@short not path /long
+	redis_ratelimit @short {
 		policy places { key {query.k}; max_concurrent 1; wait 50ms }
+	}
+	redis_ratelimit /long {
+		policy long { key {query.k}; max_concurrent 1; wait 1m }
 	}
 	@quick path /quick
 	respond @quick <{http.redis_ratelimit.waited}>
@@ -48,6 +54,22 @@ func TestWaited(t *testing.T) {
 		assert.ErrorIf(t, waited < 0.05, "a request that waits for 50 ms has waited for %v s", waited)
 		inLog := logged("/quick?k=a")
 		assert.FatalIf(t, inLog == nil || *inLog < 0.05 || *inLog-waited > 1e-3 || waited-*inLog > 1e-3, "the log has %v, want %v", inLog, waited)
+		upstream.Begin(t, n, "/long?k=a")
+		r, leave := context.WithCancel(t.Context())
+		left := assert.NoError(http.NewRequestWithContext(r, http.MethodGet, n.URL+"/long?k=a&left", http.NoBody))(t)
+		ended := make(chan error, 1)
+		go func() {
+			response, err := http.DefaultClient.Do(left)
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			ended <- err
+		}()
+		n.CheckMetric(t, "held_requests", 1)
+		leave()
+		assert.ErrorIf(t, <-ended == nil, "a request whose client leaves is answered")
+		inLog = logged("/long?k=a&left")
+		assert.ErrorIf(t, inLog == nil || *inLog <= 0 || *inLog > 30, "a request whose client has left has waited for %v", inLog)
 		upstream.EndAll()
 		n.CheckMetric(t, `running{policy="places"}`, 0)
 		passed := n.Get(t, "/quick?k=a&again").Want(t, http.StatusOK, caddytest.Any)

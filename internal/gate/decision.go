@@ -49,6 +49,9 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	} else {
 		d := x.decisionAbout(verdict.Outcome, vars)
 		if verdict.Outcome == Undecided {
+			if fields != nil {
+				d.logWaited(fields)
+			}
 			return verdict
 		}
 		d.note(&verdict, l.Formats)

@@ -109,9 +109,7 @@ func (d *decision) log(fields *caddyhttp.ExtraLogFields) {
 	if len(rare.dryRun) > 0 {
 		fields.Set(zap.String("ratelimit_dry_run", d.dryRunText()))
 	}
-	if rare.waited > 0 {
-		fields.Set(zap.Duration("ratelimit_waited", rare.waited))
-	}
+	d.logWaited(fields)
 	if rare.pass != "" {
 		fields.Set(zap.String("ratelimit_pass", rare.pass))
 	}
@@ -121,6 +119,14 @@ func (d *decision) log(fields *caddyhttp.ExtraLogFields) {
 }
 
 // placeholderPrefix begins the names of all placeholders.
+// logWaited adds to the access log how long the request has waited, which it has even if nothing was decided because its client
+// has left.
+func (d *decision) logWaited(fields *caddyhttp.ExtraLogFields) {
+	if waited := d.few().waited; waited > 0 {
+		fields.Set(zap.Duration("ratelimit_waited", waited))
+	}
+}
+
 const placeholderPrefix = "http.redis_ratelimit."
 
 // placeholder returns the value of a {http.redis_ratelimit.*} placeholder; times are in seconds. The placeholders of a
