@@ -57,7 +57,7 @@ site: 1,000 requests per calendar month (Europe/Berlin) for each client address
   since start  125 requests met, 0 denied, 0 would be denied, 125 counted
 `, `
 never: 5 units per second for each header
-  X-Api-Key-With-A-Name-Of-Many-Characters and client address
+  X-Api-Key-With-A-Name-Of-Many-Characters and /24 (IPv6 /64)
   algorithm     gcra
   burst         9
   ipv4_prefix   24

@@ -45,6 +45,28 @@ func TestOf(t *testing.T) {
 	assert.Equal(t, Join(p.Options()[4:]), "ipv4_prefix 24, ipv6_prefix 0", "the prefixes")
 }
 
+// TestSentence_networks says which networks count, in place of addresses.
+func TestSentence_networks(t *testing.T) {
+	for want, test := range map[string]struct {
+		key        string
+		ipv4, ipv6 int
+	}{
+		"each client address":                            {"{http.vars.client_ip}", 32, 64},
+		"each /24 (IPv6 /48)":                            {"{http.vars.client_ip}", 24, 48},
+		"each /24 (IPv6 /64)":                            {"{http.vars.client_ip}", 24, 64},
+		"each client address (IPv6 /48)":                 {"{http.vars.client_ip}", 32, 48},
+		"each /16 of the connection (IPv6 /64) and path": {"{http.request.remote.host}{http.request.uri.path}", 16, 64},
+		"each user":                                      {"{http.auth.user.id}", 24, 48},
+		"each address of the connection (IPv6 /128)":     {"{http.request.remote.host}", 32, 128},
+		"each /0 (IPv6 /0)":                              {"{http.vars.client_ip}", 0, 0},
+		"each /24 (IPv6 /48) and JSON value user":        {"{http.vars.client_ip}/{http.redis_ratelimit.json.user}", 24, 48},
+	} {
+		p := Policy{Limit: 5, Window: Seconds(time.Minute), Handlers: []Handler{{Key: test.key}}}
+		p.SetPrefixes(test.ipv4, test.ipv6)
+		assert.Equal(t, p.Sentence(), "5 requests per minute for "+want, "the sentence")
+	}
+}
+
 // TestCommon has handlers with and without options that are alike.
 func TestCommon(t *testing.T) {
 	var p Policy

@@ -121,7 +121,7 @@ func (h *Handler) unit() string {
 func (p *Policy) keysText() string {
 	var keys []string
 	for i := range p.Handlers {
-		if text := KeyText(p.Handlers[i].Key); !slices.Contains(keys, text) {
+		if text := p.keyText(p.Handlers[i].Key); !slices.Contains(keys, text) {
 			keys = append(keys, text)
 		}
 	}
@@ -141,11 +141,15 @@ var kinds = [][2]string{
 	{"http.vars.", "variable "}, {"http.redis_ratelimit.json.", "JSON value "}, {"http.redis_ratelimit.form.", "form field "},
 }
 
-// KeyText says whose quota each is by a template of keys. The literals of the template are left out.
-func KeyText(template string) string {
+// keyText says whose quota each is by a template of keys. The literals of the template are left out.
+func (p *Policy) keyText(template string) string {
 	var words []string
 	for _, text := range placeholder.FindAllString(template, -1) {
-		if word := thing(text); !slices.Contains(words, word) {
+		word := thing(text)
+		if address, found := addresses[strings.Trim(text, "{}")]; found {
+			word = p.networkText(word, address)
+		}
+		if !slices.Contains(words, word) {
 			words = append(words, word)
 		}
 	}
@@ -153,6 +157,27 @@ func KeyText(template string) string {
 		return "all clients together"
 	}
 	return "each " + strings.Join(words, " and ")
+}
+
+// addresses are the placeholders that are cut to networks, with what follows a network's prefix.
+var addresses = map[string]string{"http.vars.client_ip": "", "http.request.remote.host": " of the connection"}
+
+// networkText says of an address which of its networks counts, if not the default one does.
+func (p *Policy) networkText(word, behind string) string {
+	ipv4, ipv6 := defaultIPv4Prefix, defaultIPv6Prefix
+	if p.IPv4Prefix != nil {
+		ipv4 = *p.IPv4Prefix
+	}
+	if p.IPv6Prefix != nil {
+		ipv6 = *p.IPv6Prefix
+	}
+	switch {
+	case ipv4 != defaultIPv4Prefix:
+		word = "/" + strconv.Itoa(ipv4) + behind
+	case ipv6 == defaultIPv6Prefix:
+		return word
+	}
+	return word + " (IPv6 /" + strconv.Itoa(ipv6) + ")"
 }
 
 // thing says what a placeholder stands for.
