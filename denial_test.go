@@ -139,6 +139,46 @@ func TestDelay_refuses_where_too_many_wait(t *testing.T) {
 	assert.ErrorIf(t, refused.StatusCode != http.StatusOK || refused.Header.Get("Grpc-Status") != "14" || refused.Header.Get("Grpc-Message") == "", "got %v", refused)
 }
 
+// TestDenial_weight says what would pass to requests that weigh more than what is left, unless headers are off.
+func TestDenial_weight(t *testing.T) {
+	const names = "{http.redis_ratelimit.left} of {http.redis_ratelimit.limit}, {http.redis_ratelimit.needed}"
+	for name, test := range map[string]struct{ options, sentence, members, placeholders string }{
+		"shown":   {"", "Too many requests. 7,000 of 10,000 are left, this request may take 8,000. Try again in ", `,"left":7000,"needed":8000,"retry_after":`, "7000 of 10000, 8000"},
+		"ietf":    {`,"headers":["ietf"]`, "Too many requests. 7,000 of 10,000 are left, this request may take 8,000. Try again in ", `,"left":7000,"needed":8000,"retry_after":`, "7000 of 10000, 8000"},
+		"off":     {`,"headers":["off"]`, "Too many requests. Try again in ", `"}],"retry_after":`, " of 10000, "},
+		"nothing": {"", "Too many requests. Try again in ", `"}],"retry_after":`, " of 10000, "},
+		"never":   {"", "Too many requests. 10,000 of 10,000 are left, this request may take 10,001.", `,"left":10000,"needed":10001}`, "10000 of 10000, 10001"},
+	} {
+		key, first, second := strconv.Quote("weight, "+name), "3000", "8000"
+		switch name {
+		case "nothing":
+			first = "10000"
+		case "never":
+			first, second = "", "10001"
+		}
+		h := newHandler(t, `{"policies":[{"name":"p","key":`+key+`,"limit":10000,"window":"1h","algorithm":"gcra","weight_from":"{http.request.header.Weight}","weight":1}],"answer":"auto"`+test.options+`}`)
+		ask := func(weight, accept string) (body, placeholders string) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			repl := caddy.NewReplacer()
+			r := caddyhttp.PrepareRequest(httptest.NewRequest(http.MethodGet, "/", nil), repl, w, &caddyhttp.Server{})
+			r.Header.Set("Weight", weight)
+			r.Header.Set("Accept", accept)
+			assert.Must(t, h.ServeHTTP(w, r, hello))
+			return w.Body.String(), repl.ReplaceAll(names, "")
+		}
+		if first != "" {
+			_, placeholders := ask(first, "*/*")
+			assert.Equal(t, placeholders, " of 10000, ", "%s: the placeholders of a request that passes", name)
+		}
+		body, placeholders := ask(second, "*/*")
+		assert.ErrorIf(t, !strings.HasPrefix(body, test.sentence), "%s: got %q, want %q", name, body, test.sentence)
+		assert.Equal(t, placeholders, test.placeholders, "%s: the placeholders", name)
+		body, _ = ask(second, "application/json")
+		assert.ErrorIf(t, !strings.Contains(body, test.members) || !strings.Contains(body, `"detail":"`+test.sentence), "%s: got %s, want %s", name, body, test.members)
+	}
+}
+
 // fillRoom has as many requests held as may be, until the test ends.
 func fillRoom(t *testing.T) {
 	t.Helper()

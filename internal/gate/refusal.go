@@ -33,11 +33,16 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 	l.Events.Denied(binding, d.source)
 	wait := x.setRetryAfter(l.Status, binding.Result.RetryAfter)
 	d.refusal.values.Deny(verdict.at, wait)
+	var lack refusal.Lack
+	if l.Formats != 0 {
+		lack = refusal.LackOf(binding)
+	}
+	d.refusal.needed = lack.Needed
 	if l.MayWait(&verdict.CheckGroup, verdict.pass) && isNavigation(x.request) {
 		return x.showPage(verdict)
 	}
 	x.showQuotas()
-	return x.refuse(refusal.Refusal{Cause: causeOf(d.reason()), Status: l.Status, Wait: wait, Checks: verdict.Checks}, errDenied)
+	return x.refuse(refusal.Refusal{Cause: causeOf(d.reason()), Status: l.Status, Wait: wait, Checks: verdict.Checks, Lack: lack}, errDenied)
 }
 
 // setRetryAfter sets Retry-After, and settles the checks of dry runs by the refusal's status, as by any response. The

@@ -30,6 +30,7 @@ type decision struct {
 // refused is what a refused request has: why, how it was answered, and memory for the answer.
 type refused struct {
 	reason   rule.Reason   // of the last denial
+	needed   int64         // units, by the last denial if a lighter request would pass; otherwise 0
 	answered refusalAnswer // the last one
 	values   quotaheader.RefusalValues
 	ofAnswer refusal.Values
@@ -118,7 +119,6 @@ func (d *decision) log(fields *caddyhttp.ExtraLogFields) {
 	}
 }
 
-// placeholderPrefix begins the names of all placeholders.
 // logWaited adds to the access log how long the request has waited, which it has even if nothing was decided because its client
 // has left.
 func (d *decision) logWaited(fields *caddyhttp.ExtraLogFields) {
@@ -127,6 +127,7 @@ func (d *decision) logWaited(fields *caddyhttp.ExtraLogFields) {
 	}
 }
 
+// placeholderPrefix begins the names of all placeholders.
 const placeholderPrefix = "http.redis_ratelimit."
 
 // placeholder returns the value of a {http.redis_ratelimit.*} placeholder; times are in seconds. The placeholders of a
@@ -152,7 +153,7 @@ func (d *decision) placeholder(name string) (any, bool) {
 	}
 	binding, known := d.quotas.Binding()
 	if !known {
-		return nil, slices.Contains([]string{"policy", "limit", "remaining", "retry_after", "reset_after"}, name)
+		return nil, slices.Contains([]string{"policy", "limit", "remaining", "retry_after", "reset_after", "left", "needed"}, name)
 	}
 	switch name {
 	case "policy":
@@ -165,8 +166,21 @@ func (d *decision) placeholder(name string) (any, bool) {
 		return quotaheader.Seconds(binding.Result.RetryAfter), true
 	case "reset_after":
 		return quotaheader.Seconds(binding.Result.ResetAfter), true
+	case "left", "needed":
+		return d.lack(name, &binding), true
 	}
 	return nil, false
+}
+
+// lack returns what is left, or what the request needed, by the policy that binds; nil if it is not denied for its weight.
+func (d *decision) lack(name string, binding *limiter.Check) any {
+	switch {
+	case d.reason() == "" || d.refusal.needed == 0:
+		return nil
+	case name == "left":
+		return binding.Result.Remaining
+	}
+	return d.refusal.needed
 }
 
 // wouldDeny records a dry-run policy that would have denied, and whether by a ban.

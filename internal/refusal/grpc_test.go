@@ -104,7 +104,7 @@ func TestGRPC_pushback(t *testing.T) {
 		"never":    {limiter.Never, "policy api", "-1"},
 	} {
 		w := httptest.NewRecorder()
-		grpc.Write(w, q, Refusal{Limited, http.StatusTooManyRequests, quotaheader.SetRefusal(http.Header{}, nil, test.wait, 0, nil), checks}, nil)
+		grpc.Write(w, q, Refusal{Cause: Limited, Status: http.StatusTooManyRequests, Wait: quotaheader.SetRefusal(http.Header{}, nil, test.wait, 0, nil), Checks: checks}, nil)
 		header := w.Header()
 		assert.ErrorIf(t, w.Code != http.StatusOK || w.Body.Len() > 0 || header.Get(grpcStatus) != "8", "%s: got %v", name, w)
 		assert.ErrorIf(t, !strings.HasSuffix(header.Get(grpcMessage), test.message), "%s: the message is %q", name, header.Get(grpcMessage))

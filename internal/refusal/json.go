@@ -23,6 +23,7 @@ var registry = Form{contentType: "application/json", status: statusOfCause, appe
 //	error                         an object for those of OpenAI, Anthropic and Stripe; without it Stripe's takes the refusal
 //	                              for a success
 //	errors                        OCI's distribution API
+//	left, needed                  units, of a denial for the request's weight
 //	retry_after                   whole seconds, as in Retry-After; absent with that
 //
 // No text in it needs escapes: names of policies consist of letters, digits and a few signs.
@@ -53,7 +54,7 @@ func appendDocument(body []byte, _ http.Header, _ Request, r Refusal) []byte {
 	body = append(append(body, `","message":"`...), sentence...)
 	body = append(append(body, `"},"errors":[{"code":"`...), told.registry...)
 	body = append(append(body, `","message":"`...), sentence...)
-	body = append(body, `"}]`...)
+	body = r.Lack.appendMembers(append(body, `"}]`...), ",")
 	if seconds := r.Wait.Seconds(); seconds > 0 {
 		body = strconv.AppendInt(append(body, `,"retry_after":`...), seconds, 10)
 	}

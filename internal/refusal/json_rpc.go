@@ -54,6 +54,7 @@ func appendCallError(body []byte, _ http.Header, q Request, r Refusal) []byte {
 	}
 	if r.Cause.IsDenial() {
 		body = append(append(append(append(body, before...), `"policy":"`...), r.policy()...), '"')
+		body = r.Lack.appendMembers(body, ",")
 		before = ","
 	}
 	if before == "," {

@@ -19,6 +19,39 @@ type Refusal struct {
 	Status int // of HTTP, where the protocol of a form has none of its own
 	Wait   quotaheader.Wait
 	Checks []limiter.Check // of a denial
+	Lack   Lack
+}
+
+// Lack is what a request lacks that weighs more than what is left, so that a lighter one would pass. The zero value is that of
+// any other request, and of one whose client is not shown its quotas.
+type Lack struct{ Left, Capacity, Needed int64 }
+
+// LackOf returns what a denied request lacks by the check that denies it.
+func LackOf(c *limiter.Check) (l Lack) {
+	left, needed := c.Result.Remaining, limiter.Units(c)
+	if c.Result.Passes() || c.Result.Banned || left < 1 || left >= needed {
+		return l
+	}
+	return Lack{Left: left, Capacity: c.Policy.Capacity(), Needed: needed}
+}
+
+// appendSentence appends what would pass, to a line for people.
+func (l Lack) appendSentence(line []byte) []byte {
+	if l.Needed == 0 {
+		return line
+	}
+	line = append(append(append(line, ' '), display.Count(l.Left)...), " of "...)
+	line = append(append(line, display.Count(l.Capacity)...), " are left, this request may take "...)
+	return append(append(line, display.Count(l.Needed)...), '.')
+}
+
+// appendMembers appends the numbers to an object of JSON.
+func (l Lack) appendMembers(object []byte, before string) []byte {
+	if l.Needed == 0 {
+		return object
+	}
+	object = strconv.AppendInt(append(append(object, before...), `"left":`...), l.Left, 10)
+	return strconv.AppendInt(append(object, `,"needed":`...), l.Needed, 10)
 }
 
 // Cause is what refuses a request.
@@ -165,7 +198,7 @@ func (r Refusal) isRead() bool { return causes[r.Cause].sentence != "" }
 
 // appendSentence appends one line for people. It names neither policies nor keys.
 func (r Refusal) appendSentence(line []byte) []byte {
-	line = append(line, causes[r.Cause].sentence...)
+	line = r.Lack.appendSentence(append(line, causes[r.Cause].sentence...))
 	if r.Wait.True != 0 && r.Wait.True != limiter.Never {
 		line = append(display.AppendWait(append(line, " Try again in "...), r.Wait.True), '.')
 	}
@@ -182,6 +215,9 @@ func (r Refusal) call() string {
 		return text
 	}
 	text += ": policy " + r.policy()
+	if l := r.Lack; l.Needed > 0 {
+		text += ", " + display.Count(l.Left) + " of " + display.Count(l.Capacity) + " left, may take " + display.Count(l.Needed)
+	}
 	if r.Wait.True != limiter.Never {
 		text += ", retry in " + strconv.FormatInt(quotaheader.CeilSeconds(r.Wait.True), 10) + " s"
 	}
