@@ -186,3 +186,52 @@ func TestHeaders_outerShowsNone(t *testing.T) {
 	}
 	checkShare(t, fetch(t, serve(t, within, outer).URL).Header, "5", "4")
 }
+
+// secondsOf returns the seconds until X-RateLimit-Reset, and those of the only item of RateLimit.
+func secondsOf(t testing.TB, header http.Header) (untilReset, told int64) {
+	t.Helper()
+	reset := assert.NoError(strconv.ParseInt(header.Get(quotaheader.Reset), 10, 64))(t)
+	list := assert.NoError(httpsfv.UnmarshalList(header.Values(quotaheader.Quota)))(t)
+	assert.FatalIf(t, len(list) != 1, "%s is %q", quotaheader.Quota, header.Values(quotaheader.Quota))
+	item, _ := list[0].(httpsfv.Item)
+	value, _ := item.Params.Get("t")
+	told, _ = value.(int64)
+	return reset - time.Now().Unix(), told
+}
+
+// TestHeaders_nothingLeft has answers that show nothing left tell the wait that the next denial tells, and no shorter one, and
+// placeholders when the whole quota is free. What a response may charge more keeps the answer from knowing that.
+func TestHeaders_nothingLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		options     string
+		least, most int64 // seconds that are told
+		exact       bool  // the next denial tells the same
+	}{
+		"bucket":          {`"algorithm":"gcra"`, 11, 12, true},
+		"burst":           {`"algorithm":"token_bucket","burst":10`, 11, 12, true},
+		"weight":          {`"algorithm":"gcra","weight":5`, 59, 60, true},
+		"reserve":         {`"algorithm":"gcra","reserve":"2"`, 11, 12, true},
+		"queue":           {`"algorithm":"leaky_bucket","max_delay":"0s"`, 11, 12, true},
+		"counter":         {`"algorithm":"sliding_window_counter"`, 0, 61, true},
+		"fixed window":    {`"algorithm":"fixed_window"`, 0, 60, true},
+		"log":             {`"algorithm":"sliding_window_log"`, 59, 60, false},
+		"bucket, charged": {`"algorithm":"gcra","cost_from":"response_bytes"`, 59, 60, false},
+	} {
+		server := serve(t, tellPlaceholders("reset_after", "remaining"), newHandler(t, `{"policies":[{"name":"p","key":"nothing left, `+name+`","limit":5,"window":"1m",`+test.options+`}],
+			"headers":["x_ratelimit","ietf"]}`))
+		var last http.Header
+		for range 10 {
+			if last = fetch(t, server.URL).Header; last.Get(quotaheader.Remaining) == "0" {
+				break
+			}
+		}
+		untilReset, told := secondsOf(t, last)
+		assert.ErrorIf(t, told < test.least || told > test.most || untilReset < told-1 || untilReset > told+1,
+			"%s: the reset is in %d s, t is %d; want from %d to %d", name, untilReset, told, test.least, test.most)
+		whole := assert.NoError(strconv.ParseFloat(last.Get("reset_after"), 64))(t)
+		assert.ErrorIf(t, whole < float64(told)-1, "%s: {reset_after} is %v, t is %d", name, whole, told)
+		denied := fetch(t, server.URL).Header
+		wait, _ := strconv.ParseInt(denied.Get(quotaheader.RetryAfter), 10, 64)
+		assert.ErrorIf(t, wait > told || test.exact && wait < told-1, "%s: %d s are told, then Retry-After: %d", name, told, wait)
+	}
+}

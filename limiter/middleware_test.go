@@ -42,7 +42,7 @@ func TestMiddleware_headers(t *testing.T) {
 		status               int
 		remaining, retry, rl string
 	}{
-		{200, "1", "", `"web";r=1;t=30`}, {200, "0", "", `"web";r=0;t=60`}, {429, "0", "30", `"web";r=0;t=30`},
+		{200, "1", "", `"web";r=1;t=30`}, {200, "0", "", `"web";r=0;t=30`}, {429, "0", "30", `"web";r=0;t=30`},
 	} {
 		w := get(t.Context(), handler, "[2001:db8::"+string(rune('1'+i))+"]:5000")
 		assert.Equal(t, w.Code, want.status, "status")

@@ -19,7 +19,7 @@ func (f *Store) decideLocally(checks []limiter.Check) {
 	f.local.DecideNow(own)
 	for i := range own {
 		limiter.CopyAnswer(&checks[i], &own[i])
-		checks[i].State.Receipt = own[i].State.Receipt
+		checks[i].State.Receipt, checks[i].State.Scaled = own[i].State.Receipt, f.isPartial()
 		if own[i].State.RunningUnits > 0 { // the weight was cut to the local share for the decision; the whole weight runs
 			checks[i].State.RunningUnits = int32(limiter.Units(&checks[i]))
 			f.local.AddRunning(&checks[i], int64(checks[i].State.RunningUnits-own[i].State.RunningUnits))

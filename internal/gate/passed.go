@@ -36,7 +36,8 @@ func newPassed(vars map[string]any, c *limiter.Check, source limiter.Source) pas
 		}
 		d := &decision{outcome: rule.Allowed, source: source}
 		result := limiter.Result{Remaining: remaining, ResetAfter: resetAfter}
-		d.quotas.Record([]limiter.Check{{Policy: policy, Key: key, Result: result}}, quotaheader.Formats(0), time.Time{})
+		kept := limiter.Check{Policy: policy, Key: key, Charges: true, Result: result} // its weight is not kept
+		d.quotas.Record([]limiter.Check{kept}, quotaheader.Formats(0), time.Time{})
 		if name == decisionVar {
 			return d, true
 		}

@@ -198,6 +198,15 @@ func RestoreBucket(used, limit, resets, now int64, t *Params) State {
 	return State{Numbers: l.numbers()}
 }
 
+// Again is the reset less the time in which all units but those of the request drain, or but those before a queue.
+func (bucket) Again(reset int64, t *Params, weight, reserve int64) int64 {
+	others := (t.Capacity - weight - reserve) * t.Window / t.Limit
+	if t.MaxDelay >= 0 {
+		others = min(others, t.MaxDelay-CeilDiv(reserve*t.Window, t.Limit))
+	}
+	return reset - others
+}
+
 func (bucket) Expires(s State, _ int64, t *Params) int64 {
 	l := levelOf(s.Numbers)
 	drains := CeilDiv(l.debt, t.Limit)

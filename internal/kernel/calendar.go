@@ -104,6 +104,9 @@ func (calendarWindow) RestoreState(used, resets, now int64, t *Params) State {
 
 func (calendarWindow) Expires(s State, _ int64, _ *Params) int64 { return periodOf(s.Numbers).end }
 
+// Again ends with the period.
+func (calendarWindow) Again(reset int64, _ *Params, _, _ int64) int64 { return reset }
+
 func (calendarWindow) Describe(s State, _ int64, t *Params) map[string]any {
 	p := periodOf(s.Numbers)
 	return map[string]any{"period_begins": t.instant(p.start), "units": p.count}

@@ -97,6 +97,9 @@ func (fixedWindow) Expires(s State, _ int64, t *Params) int64 {
 	return (windowOf(s.Numbers).index + 1) * t.Window
 }
 
+// Again ends with the window.
+func (fixedWindow) Again(reset int64, _ *Params, _, _ int64) int64 { return reset }
+
 func (fixedWindow) Describe(s State, _ int64, t *Params) map[string]any {
 	w := windowOf(s.Numbers)
 	return map[string]any{"window_begins": t.instant(w.index * t.Window), "units": w.count}

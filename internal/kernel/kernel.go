@@ -36,6 +36,10 @@ type Kernel interface {
 	// and reset time. The reset is later than now.
 	RestoreState(used, resets, now int64, t *Params) State
 
+	// Again returns within how many ticks the request of a take passes again, at the latest, if the take left nothing of
+	// the quota. The reset is that of the take's verdict: what stores answer of a state. It is returned where it says no more.
+	Again(reset int64, t *Params, weight, reserve int64) int64
+
 	// Describe returns a stored state in words for operators.
 	Describe(s State, now int64, t *Params) map[string]any
 

@@ -149,6 +149,15 @@ func (slidingWindowCounter) Expires(s State, _ int64, t *Params) int64 {
 	return (windowOf(s.Numbers).index + 2) * t.Window
 }
 
+// Again ends in the window after the current one, as early there as the limit lets the request pass if all of the limit was
+// taken in the current window: a tick after its beginning for a single unit. Units of the window before would be free sooner.
+func (slidingWindowCounter) Again(reset int64, t *Params, weight, reserve int64) int64 {
+	if reset <= t.Window { // there are units of the window before alone
+		return reset
+	}
+	return reset - CeilDiv((t.Limit-weight-reserve+1)*t.Window, t.Limit) + 1
+}
+
 func (slidingWindowCounter) Describe(s State, _ int64, t *Params) map[string]any {
 	w := windowOf(s.Numbers)
 	return map[string]any{"window_begins": t.instant(w.index * t.Window), "units": w.count, "units_of_window_before": w.previous}

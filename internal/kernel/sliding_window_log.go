@@ -237,6 +237,9 @@ func (slidingWindowLog) Expires(s State, now int64, t *Params) int64 {
 	return s.Log.Entries[len(s.Log.Entries)-1].Tick(now) + t.Window
 }
 
+// Again ends with the newest entry: the reset does not tell when the entries before that one end.
+func (slidingWindowLog) Again(reset int64, _ *Params, _, _ int64) int64 { return reset }
+
 // Describe describes the first and the last entry.
 func (slidingWindowLog) Describe(s State, now int64, t *Params) map[string]any {
 	first, last := s.Log.Entries[0], s.Log.Entries[len(s.Log.Entries)-1]

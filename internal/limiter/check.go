@@ -30,6 +30,10 @@ type Check struct {
 	// refunds, see [Settings].Refunds. Default: what it takes stays.
 	Refundable bool
 
+	// Charges says that more than the weight may be charged after the answer, for which headers must not tell an end that is
+	// too early. No store reads it.
+	Charges bool
+
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
@@ -46,6 +50,7 @@ type CheckState struct {
 	RunningUnits int32          // units that the request has until it ends, see failover.Store.EndRunning
 	Turn         int32          // the answer's place among those that the store gave at DecidedAt
 	Late         kernel.Lateness
+	Scaled       bool // a fraction of the policy's limits decided
 }
 
 // SameQuota reports whether two checks take from one quota.

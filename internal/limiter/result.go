@@ -46,6 +46,25 @@ type Result struct {
 // all its checks pass.
 func (r Result) Passes() bool { return r.RetryAfter == 0 }
 
+// PassesAgainAfter returns within what time a request like that of a decided check passes again, at the latest, if the request
+// passed and left nothing of the quota; 0 if something is left, or if no more than ResetAfter is known of that time.
+func PassesAgainAfter(c *Check) time.Duration {
+	r, terms := &c.Result, &c.Policy.Terms
+	switch {
+	case !r.Passes() || r.Remaining != 0 || r.ResetAfter <= 0 || c.Peek:
+		return 0
+	case c.Charges || c.State.Scaled || c.Policy.CountsRunning || NeverPasses(c):
+		return 0
+	}
+	tick := time.Duration(terms.Params.Tick) * time.Microsecond
+	reset := int64(r.ResetAfter / tick)
+	if r.ResetAfter%tick > 0 {
+		reset++
+	}
+	again := terms.Algorithm.Kernel.Again(reset, &terms.Params, Units(c), Reserve(c))
+	return max(0, r.ResetAfter-time.Duration(reset-again)*tick)
+}
+
 // Allowed reports whether all checks passed. Only then were they charged.
 func Allowed(checks []Check) bool {
 	for i := range checks {

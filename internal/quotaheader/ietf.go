@@ -24,6 +24,7 @@ func (q *Quotas) setIETF(header http.Header, denied *denial) {
 		policies, fits = appendPolicy(appendComma(policies), s.policy)
 		policiesFit = policiesFit && fits
 		if check := s.check(); s.remaining != limiter.Unknown {
+			check.Result.ResetAfter = s.shownReset()
 			quotas, fits = appendQuota(appendComma(quotas), &check, denied)
 			quotasFit = quotasFit && fits
 		}
@@ -87,7 +88,7 @@ func appendPolicy(text []byte, p *limiter.Policy) (item []byte, fits bool) {
 	return text, capacity <= maxInteger && w <= maxInteger
 }
 
-// appendQuota writes what a client has left: r units, and t seconds until the whole quota is free again or, after a
+// appendQuota writes what a client has left: r units, and t seconds until the reset that headers tell or, after a
 // denial (nil: there is none), until the request would pass, at most the longest wait. Nothing says when
 // running requests end, which is why they have no t. The text does not fit if one of the numbers is too large for a
 // structured field.

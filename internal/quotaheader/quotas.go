@@ -27,18 +27,42 @@ type status struct {
 	key     limiter.EncodedKey
 	reserve int64
 	formats Formats       // of the handlers that show the quota
+	passes  bool          // the check has let its request through
 	decided time.Duration // when the quota was decided, since the Unix epoch by this node's clock
 
-	remaining              int64
-	retryAfter, resetAfter time.Duration
+	remaining  int64
+	wait       time.Duration // until the request passes or, if it has passed, until it passes again (0: by the reset)
+	resetAfter time.Duration
+}
+
+// statusOf returns the status of a check that was decided at an instant, for handlers that show the quota in formats.
+func statusOf(c *limiter.Check, formats Formats, decided time.Duration) status {
+	s := status{
+		policy: c.Policy, key: c.Key, reserve: c.Reserve, formats: formats, passes: c.Result.Passes(), decided: decided,
+		remaining: c.Result.Remaining, wait: c.Result.RetryAfter, resetAfter: c.Result.ResetAfter,
+	}
+	if s.passes && s.remaining == 0 {
+		s.wait = limiter.PassesAgainAfter(c)
+	}
+	return s
 }
 
 // check returns the check of a status, with the part of its result that is kept.
 func (s *status) check() limiter.Check {
-	return limiter.Check{
-		Policy: s.policy, Key: s.key, Reserve: s.reserve,
-		Result: limiter.Result{Remaining: s.remaining, RetryAfter: s.retryAfter, ResetAfter: s.resetAfter},
+	result := limiter.Result{Remaining: s.remaining, ResetAfter: s.resetAfter}
+	if !s.passes {
+		result.RetryAfter = s.wait
 	}
+	return limiter.Check{Policy: s.policy, Key: s.key, Reserve: s.reserve, Result: result}
+}
+
+// shownReset returns what headers tell in place of the reset: if nothing is left, when a request passes again, as clients wait
+// until then. It may be [limiter.Never].
+func (s *status) shownReset() time.Duration {
+	if s.remaining == 0 && s.wait > 0 {
+		return s.wait
+	}
+	return s.resetAfter
 }
 
 // isTighter reports whether the policy of a status binds rather than that of an earlier one.
@@ -62,10 +86,7 @@ func (q *Quotas) Record(checks []limiter.Check, formats Formats, now time.Time) 
 		if earlier > 0 {
 			known = find(q.statuses[:earlier], c)
 		}
-		latest := status{
-			policy: c.Policy, key: c.Key, reserve: c.Reserve, formats: formats, decided: decided,
-			remaining: c.Result.Remaining, retryAfter: c.Result.RetryAfter, resetAfter: c.Result.ResetAfter,
-		}
+		latest := statusOf(c, formats, decided)
 		switch {
 		case known == nil:
 			q.statuses = append(q.statuses, latest)

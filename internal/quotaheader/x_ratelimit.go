@@ -15,10 +15,10 @@ type Values struct {
 }
 
 // setXRateLimit shows the quota that binds: its capacity, what is left of it, and when, in seconds since the Unix epoch
-// by this node's clock, the whole quota is free again or, after a denial, the request would pass. X-RateLimit-Reset is
-// absent if that is never.
+// by this node's clock, the whole quota is free again or, if nothing is left or after a denial, the request would pass.
+// X-RateLimit-Reset is absent if that is never.
 func (q *Quotas) setXRateLimit(header http.Header, binding *status, values *Values, denied *denial) {
-	reset := binding.resetAfter
+	reset := binding.shownReset()
 	switch {
 	case denied != nil:
 		reset = denied.passesAt

@@ -85,7 +85,9 @@ type Rule struct {
 func (r *Rule) prepare() {
 	n := &r.Numbers
 	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == ""
-	r.baseCheck = limiter.Check{Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.Of(r.Policy), Refundable: r.Refunds()}
+	r.baseCheck = limiter.Check{
+		Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.Of(r.Policy), Refundable: r.Refunds(), Charges: r.Cost.From != "",
+	}
 }
 
 // Wait says how requests wait for units of running requests. The zero value: they do not.
