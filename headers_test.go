@@ -235,3 +235,34 @@ func TestHeaders_nothingLeft(t *testing.T) {
 		assert.ErrorIf(t, wait > told || test.exact && wait < told-1, "%s: %d s are told, then Retry-After: %d", name, told, wait)
 	}
 }
+
+// TestHeaders_units names bytes, leaves policies out whose units have no name for clients, and those that handlers in the way
+// of a request count in different units.
+func TestHeaders_units(t *testing.T) {
+	policy := func(name, options string) string {
+		return `{"name":"` + name + `","key":"units","limit":1000,"window":"1m"` + options + `}`
+	}
+	const asked = `,"weight_from":"llm","weight":5`
+	bytes, tokens := policy("bytes", `,"cost_from":"response_bytes"`), policy("tokens", `,"cost_from":"json usage.total_tokens"`)
+	for name, test := range map[string]struct {
+		handlers []string
+		want     string // of RateLimit-Policy
+	}{
+		"bytes":     {[]string{bytes}, `"bytes";q=1000;qu="content-bytes";w=60`},
+		"others":    {[]string{tokens + "," + policy("asked", asked) + "," + policy("calls", "")}, `"calls";q=1000;w=60`},
+		"weights":   {[]string{policy("heavy", `,"weight":5`)}, `"heavy";q=1000;w=60`},
+		"none":      {[]string{tokens}, ""},
+		"alike":     {[]string{bytes, bytes}, `"bytes";q=1000;qu="content-bytes";w=60`},
+		"different": {[]string{bytes + "," + policy("calls", ""), policy("bytes", "")}, `"calls";q=1000;w=60`},
+	} {
+		var handlers []*Handler
+		for _, policies := range test.handlers {
+			handlers = append(handlers, newHandler(t, `{"policies":[`+policies+`],"headers":["x_ratelimit","ietf"]}`))
+		}
+		header := fetch(t, serve(t, hello, handlers...).URL).Header
+		assert.Equal(t, header.Get(quotaheader.Policy), test.want, "%s: %s", name, quotaheader.Policy)
+		assert.ErrorIf(t, header.Get(quotaheader.Limit) != "1000", "%s: %s is %q", name, quotaheader.Limit, header.Get(quotaheader.Limit))
+		items := assert.NoError(httpsfv.UnmarshalList(header.Values(quotaheader.Quota)))(t)
+		assert.Equal(t, len(items), strings.Count(test.want, ";q="), "%s: items of %s", name, quotaheader.Quota)
+	}
+}

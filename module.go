@@ -164,6 +164,7 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 		if err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
+		r.ShowsIETF = h.settings.headers&quotaheader.IETF != 0
 		rules, registry[p.Name] = append(rules, r), registered
 	}
 	l.Rules = rule.NewSet(rules)

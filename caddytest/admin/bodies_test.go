@@ -220,11 +220,26 @@ func TestPolicies_bodies(t *testing.T) {
 			limit {json.limit} 1000
 			window 1m
 			weight llm 40
+			headers x_ratelimit ietf
+		}
+		redis_ratelimit /files {
+			name files
+			limit 5MB
+			window 1m
+			cost response_bytes
+			ipv4_prefix 24
+			ipv6_prefix 48
+			headers x_ratelimit ietf
 		}
 		respond ok`)
 	n.Ratelimit(t, "policies").Want(t, 0, `
 tokens: {http.redis_ratelimit.json.limit} units per minute for each JSON value
   user, else 1,000
+`, `
+  headers       RateLimit and RateLimit-Policy leave it out, as its units have
+                no name there
+`, `
+files: 5MB per minute for each /24 (IPv6 /48)
 `, `
   on_unread     pass
 `, `

@@ -67,6 +67,12 @@ func TestSentence_networks(t *testing.T) {
 	}
 }
 
+// TestUnshown says which policies the RateLimit headers leave out.
+func TestUnshown(t *testing.T) {
+	p := Policy{Handlers: []Handler{{Cost: "json usage.total_tokens", Unshown: true}}}
+	assert.Equal(t, Join(p.All()), "cost json usage.total_tokens, headers RateLimit and RateLimit-Policy leave it out, as its units have no name there", "the options")
+}
+
 // TestCommon has handlers with and without options that are alike.
 func TestCommon(t *testing.T) {
 	var p Policy

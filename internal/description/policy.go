@@ -110,6 +110,9 @@ type Handler struct {
 	Enforce *float64 `json:"enforce,omitempty"`
 	DryRun  bool     `json:"dry_run,omitempty"`
 
+	// Unshown says that the handler's RateLimit and RateLimit-Policy leave the policy out, as its units have no name there.
+	Unshown bool `json:"left_out_of_ietf_headers,omitempty"`
+
 	// Notify are the percentages of the capacity at which events are emitted.
 	Notify []float64 `json:"notify,omitempty"`
 }

@@ -292,6 +292,7 @@ func (h *Handler) Options() []Option {
 	}
 	o.add(len(marks) > 0, "notify", strings.Join(marks, " "))
 	o.add(h.DryRun, "dry_run", "")
+	o.add(h.Unshown, "headers", "RateLimit and RateLimit-Policy leave it out, as its units have no name there")
 	return o
 }
 

@@ -26,7 +26,7 @@ func (passed) String() string { return string(rule.Allowed) }
 
 // newPassed returns the decision of a request with variables, of which a check has passed by a source.
 func newPassed(vars map[string]any, c *limiter.Check, source limiter.Source) passed {
-	policy, key, remaining, resetAfter := c.Policy, c.Key, c.Result.Remaining, c.Result.ResetAfter
+	policy, key, unit, remaining, resetAfter := c.Policy, c.Key, c.Unit, c.Result.Remaining, c.Result.ResetAfter
 	return func(name string) (any, bool) {
 		if name != decisionVar && !strings.HasPrefix(name, placeholderPrefix) {
 			return nil, false
@@ -36,7 +36,7 @@ func newPassed(vars map[string]any, c *limiter.Check, source limiter.Source) pas
 		}
 		d := &decision{outcome: rule.Allowed, source: source}
 		result := limiter.Result{Remaining: remaining, ResetAfter: resetAfter}
-		kept := limiter.Check{Policy: policy, Key: key, Charges: true, Result: result} // its weight is not kept
+		kept := limiter.Check{Policy: policy, Key: key, Unit: unit, Charges: true, Result: result} // its weight is not kept
 		d.quotas.Record([]limiter.Check{kept}, quotaheader.Formats(0), time.Time{})
 		if name == decisionVar {
 			return d, true

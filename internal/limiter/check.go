@@ -34,6 +34,9 @@ type Check struct {
 	// too early. No store reads it.
 	Charges bool
 
+	// Unit is what clients are told that the policy counts. No store reads it.
+	Unit Unit
+
 	// Result is filled in by the store. It is undefined after an error.
 	Result Result
 
@@ -51,6 +54,24 @@ type CheckState struct {
 	Turn         int32          // the answer's place among those that the store gave at DecidedAt
 	Late         kernel.Lateness
 	Scaled       bool // a fraction of the policy's limits decided
+}
+
+// Unit is what a policy counts.
+type Unit uint8
+
+// The units.
+const (
+	Requests   Unit = iota // or what they weigh
+	Bytes                  // of the contents of responses
+	OtherUnits             // what only the site knows
+)
+
+// Joined returns what handlers count together of which each counts a unit.
+func (u Unit) Joined(other Unit) Unit {
+	if u != other {
+		return OtherUnits
+	}
+	return u
 }
 
 // SameQuota reports whether two checks take from one quota.

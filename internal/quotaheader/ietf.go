@@ -21,7 +21,7 @@ func (q *Quotas) setIETF(header http.Header, denied *denial) {
 	policiesFit, quotasFit := true, true
 	for _, s := range q.bindingOfPolicies(shownSpace[:0]) {
 		var fits bool
-		policies, fits = appendPolicy(appendComma(policies), s.policy)
+		policies, fits = appendPolicy(appendComma(policies), s.policy, s.unit)
 		policiesFit = policiesFit && fits
 		if check := s.check(); s.remaining != limiter.Unknown {
 			check.Result.ResetAfter = s.shownReset()
@@ -37,12 +37,24 @@ func (q *Quotas) setIETF(header http.Header, denied *denial) {
 	}
 }
 
-// bindingOfPolicies appends, of each policy that the RateLimit headers show, the status that binds.
+// isNameable reports whether the quota unit of a status's policy has a name that clients know, and all handlers that the
+// request has met count in that unit.
+func (q *Quotas) isNameable(s *status) bool {
+	for i := range q.statuses {
+		if other := &q.statuses[i]; other.unit != s.unit && other.policy.Name() == s.policy.Name() {
+			return false
+		}
+	}
+	return s.unit != limiter.OtherUnits
+}
+
+// bindingOfPolicies appends, of each policy that the RateLimit headers show, the status that binds. Clients take units
+// without a name for requests, which is why policies of other units are left out.
 func (q *Quotas) bindingOfPolicies(shown []*status) []*status {
 statuses:
 	for i := range q.statuses {
 		s := &q.statuses[i]
-		if s.formats&IETF == 0 {
+		if s.formats&IETF == 0 || !q.isNameable(s) {
 			continue
 		}
 		for j, other := range shown {
@@ -70,12 +82,15 @@ func appendComma(list []byte) []byte {
 
 // appendPolicy writes how much a policy allows: q units, earned in w seconds, which is the window, or for a bucket as
 // much of it or more as the burst is of the limit. Under one second w is absent, and with calendar periods, which differ
-// in length. A policy that counts running requests has no w; its units are named (qu) instead. The text does not fit
-// if one of the numbers is too large for a structured field.
-func appendPolicy(text []byte, p *limiter.Policy) (item []byte, fits bool) {
+// in length. A policy that counts running requests has no w. What is counted is named (qu) unless it is requests that
+// come. The text does not fit if one of the numbers is too large for a structured field.
+func appendPolicy(text []byte, p *limiter.Policy, unit limiter.Unit) (item []byte, fits bool) {
 	capacity, w := p.Capacity(), int64(0)
 	text = append(append(append(text, '"'), p.Name()...), `";q=`...)
 	text = strconv.AppendInt(text, capacity, 10)
+	if unit == limiter.Bytes {
+		text = append(text, `;qu="content-bytes"`...)
+	}
 	switch {
 	case p.CountsRunning:
 		text = append(text, `;qu="concurrent-requests"`...)

@@ -121,7 +121,7 @@ func TestAppendPolicy(t *testing.T) {
 		{1, 50_000, 24 * time.Hour, "q=50000;w=4320000000"},
 	} {
 		policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Algorithm: "gcra", Limit: test.limit, Burst: test.burst, Window: test.window}))(t)
-		got, fits := appendPolicy(nil, policy)
+		got, fits := appendPolicy(nil, policy, limiter.Requests)
 		assert.ErrorIf(t, !fits || string(got) != `"p";`+test.want,
 			"limit %d, burst %d, window %v: got %s, fits %t, want %s", test.limit, test.burst, test.window, got, fits, test.want)
 	}

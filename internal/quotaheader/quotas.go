@@ -27,6 +27,7 @@ type status struct {
 	key     limiter.EncodedKey
 	reserve int64
 	formats Formats       // of the handlers that show the quota
+	unit    limiter.Unit  // what the handlers count
 	passes  bool          // the check has let its request through
 	decided time.Duration // when the quota was decided, since the Unix epoch by this node's clock
 
@@ -38,7 +39,7 @@ type status struct {
 // statusOf returns the status of a check that was decided at an instant, for handlers that show the quota in formats.
 func statusOf(c *limiter.Check, formats Formats, decided time.Duration) status {
 	s := status{
-		policy: c.Policy, key: c.Key, reserve: c.Reserve, formats: formats, passes: c.Result.Passes(), decided: decided,
+		policy: c.Policy, key: c.Key, reserve: c.Reserve, formats: formats, unit: c.Unit, passes: c.Result.Passes(), decided: decided,
 		remaining: c.Result.Remaining, wait: c.Result.RetryAfter, resetAfter: c.Result.ResetAfter,
 	}
 	if s.passes && s.remaining == 0 {
@@ -92,8 +93,10 @@ func (q *Quotas) Record(checks []limiter.Check, formats Formats, now time.Time) 
 			q.statuses = append(q.statuses, latest)
 		case c.Result.Remaining == limiter.Unknown:
 			known.formats |= formats
+			known.unit = known.unit.Joined(c.Unit)
 		default:
 			latest.formats |= known.formats
+			latest.unit = latest.unit.Joined(known.unit)
 			*known = latest
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -39,6 +40,7 @@ func DescribeHandler(r *rule.Rule) description.Handler {
 	h := description.Handler{
 		Match: MatchersText(r.Match), Key: r.Texts.Key, RawKey: r.Key.Raw, WeightFrom: r.Texts.WeightFrom, CountIf: countIfText(r),
 		Cost: r.Texts.Cost, CostFallback: r.Cost.Fallback, Reserve: r.Reserve.String(), DryRun: r.DryRun,
+		Unshown: r.ShowsIETF && !r.DryRun && r.Unit() == limiter.OtherUnits,
 	}
 	if r.OnEmptyKey != rule.EmptyKeyClientIP {
 		h.OnEmptyKey = string(r.OnEmptyKey)

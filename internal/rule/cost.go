@@ -225,6 +225,18 @@ func (r *Rule) ReadsResponseHeader() bool {
 	return ok
 }
 
+// Unit returns what clients are told that the rule counts. Its cost is in whatever the site charges, unless it is bytes, and
+// the tokens of a call are a cost as well.
+func (r *Rule) Unit() limiter.Unit {
+	switch {
+	case r.Cost.isBytes():
+		return limiter.Bytes
+	case r.Cost.From != "" || r.Numbers.WeightFrom.field.kind == tokensField:
+		return limiter.OtherUnits
+	}
+	return limiter.Requests
+}
+
 // Estimates reports whether the weight is an estimate of the cost, so that a part may be refunded: a weight above 1, or
 // from a placeholder.
 func Estimates(cost string, weight int64, weightFrom string) bool {

@@ -342,7 +342,7 @@ func (e *Evaluation) add(f *Finding, check *limiter.Check) {
 	for i := 0; f.Rule.repeats && i < len(*checks); i++ {
 		if earlier := &(*checks)[i]; earlier.SameQuota(check) {
 			if !e.AnyMatch {
-				earlier.Weight = AddWeights(earlier.Weight, check.Weight)
+				earlier.Weight, earlier.Unit = AddWeights(earlier.Weight, check.Weight), earlier.Unit.Joined(check.Unit)
 			}
 			return
 		}

@@ -85,13 +85,17 @@ func (s *Set) checkForRequest(
 	case status == Blocked && override != nil:
 		*check = s.block(rule, key, override)
 	case status == Blocked:
-		result := limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never}
-		*check = limiter.Check{Policy: policy, Key: key, Weight: rule.Numbers.Weight, Result: result}
+		*check = rule.blocked(policy, key, limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never})
 	case status == Counts:
 		*check = rule.baseCheck
 		check.Policy, check.Key, check.Weight, check.Reserve = policy, key, s.weightForRequest(rule, q, policy), rule.Reserve.Of(policy)
 	}
 	return status
+}
+
+// blocked returns the check of a request that is refused before a store is asked.
+func (r *Rule) blocked(p *limiter.Policy, key limiter.EncodedKey, result limiter.Result) limiter.Check {
+	return limiter.Check{Policy: p, Key: key, Weight: r.Numbers.Weight, Unit: r.Unit(), Result: result}
 }
 
 // weightForRequest returns how many units a request takes by a policy. The tokens of a call to a language model are cut

@@ -86,7 +86,7 @@ func addressOf(part *keyPart, q *request) string {
 
 // block returns the check of a rule that an override blocks. No store decides it.
 func (s *Set) block(rule *Rule, key limiter.EncodedKey, e *overrides.Entry) limiter.Check {
-	return limiter.Check{Policy: rule.Policy, Key: key, Weight: rule.Numbers.Weight, Result: BlockResult(e, s.Overrides.Now())}
+	return rule.blocked(rule.Policy, key, BlockResult(e, s.Overrides.Now()))
 }
 
 // BlockResult returns the result of a check that an override blocks, at an instant of Redis's clock. A block without an

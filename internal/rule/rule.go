@@ -66,6 +66,9 @@ type Rule struct {
 	// Wait says how requests wait for units of running requests.
 	Wait Wait
 
+	// ShowsIETF says that the handler shows the RateLimit headers, with the rules whose [Rule.Unit] has a name there.
+	ShowsIETF bool
+
 	// Texts are some of the rule's options as they are configured.
 	Texts Texts
 
@@ -86,7 +89,7 @@ func (r *Rule) prepare() {
 	n := &r.Numbers
 	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == ""
 	r.baseCheck = limiter.Check{
-		Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.Of(r.Policy), Refundable: r.Refunds(), Charges: r.Cost.From != "",
+		Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.Of(r.Policy), Refundable: r.Refunds(), Charges: r.Cost.From != "", Unit: r.Unit(),
 	}
 }
 
