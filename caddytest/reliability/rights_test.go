@@ -93,7 +93,7 @@ func TestRights_renamedAdmin(t *testing.T) {
 func TestSharedPrefix(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	check(t, 0, "redis redis://"+server.Addr, caddytest.LimitedSite, "no warning", "key_prefix ok: "+sharedAdvice)
+	check(t, 0, "timeout 20s\nredis redis://"+server.Addr, caddytest.LimitedSite, "no warning", "key_prefix ok: "+sharedAdvice)
 	findings, _ := findingsOf(t, nil, "redis redis://"+server.Addr+"\nkey_prefix mine", caddytest.LimitedSite)
 	for _, f := range findings {
 		assert.ErrorIf(t, f.Check == "key_prefix", "another key_prefix: got %+v", f)
