@@ -215,6 +215,7 @@ func (m *Memory) check() error {
 // finds a connection. It begins to read the overrides.
 func (a *App) Start() error {
 	apps.add(a)
+	pool.Reconsider()
 	a.logWarnings()
 	a.startWebhook()
 	if a.opened.Options == nil {
@@ -327,6 +328,7 @@ func (a *App) Stop() error { return nil }
 // this app acquired. The app keeps its references, for questions that are being answered.
 func (a *App) Cleanup() error {
 	apps.remove(a)
+	pool.Reconsider()
 	if a.released || a.opened == nil {
 		return nil
 	}

@@ -179,7 +179,7 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 		l.Counters, l.CountIfs = append(l.Counters, registered.counters), append(l.CountIfs, registered.countIf)
 	}
 	h.app.rules = append(h.app.rules, l.Rules)
-	l.Rules.Overrides = h.app.overrides
+	l.Rules.Overrides, l.Rules.Newest = h.app.overrides, newestPolicy
 	l.Rules.Warn, l.Rules.OnNeverSet, l.Rules.OnMissingAddress = h.warnInvalid, h.warnNeverSet, h.warnMissingAddress
 	l.Rules.Exempt = h.settings.exempt
 	if l.Rules.GoesByAddress() {

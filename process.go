@@ -3,12 +3,14 @@ package redisratelimit
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
@@ -63,24 +65,19 @@ var apps startedApps
 // again, and the old one where it succeeds.
 type startedApps struct {
 	mu   sync.Mutex
-	apps []*App // in the order of their starts
+	apps []*App              // in the order of their starts
+	last atomic.Pointer[App] // the last one of these, which waiting requests ask for again and again
 }
 
 // newest is the app of the configuration that runs now; nil where none has one.
-func (s *startedApps) newest() *App {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.apps) == 0 {
-		return nil
-	}
-	return s.apps[len(s.apps)-1]
-}
+func (s *startedApps) newest() *App { return s.last.Load() }
 
 // add makes an app the running one, and applies its bounds to the in-process store and the bodies.
 func (s *startedApps) add(a *App) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.apps = append(s.apps, a)
+	s.last.Store(a)
 	a.boundMemory()
 }
 
@@ -93,9 +90,23 @@ func (s *startedApps) remove(a *App) {
 		return // it was never started
 	}
 	s.apps = slices.Delete(s.apps, at, at+1)
-	if at > 0 && at == len(s.apps) {
+	switch {
+	case len(s.apps) == 0:
+		s.last.Store(nil)
+	case at == len(s.apps):
+		s.last.Store(s.apps[at-1])
 		s.apps[at-1].boundMemory()
 	}
+}
+
+// newestPolicy returns a policy of the configuration that runs now.
+func newestPolicy(name string) (n rule.Newest, found bool) {
+	a := apps.newest()
+	if a == nil {
+		return n, false
+	}
+	r, found := a.registered[name]
+	return rule.Newest{Policy: r.policy, Variants: r.variants, LimitFrom: r.identity.limitFrom, Unlimited: r.identity.unlimited}, found
 }
 
 // tellByRunning tells by the webhook of the configuration that runs now.

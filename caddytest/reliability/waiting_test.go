@@ -54,7 +54,6 @@ func TestReload_waiting(t *testing.T) {
 	goroutines := n.Goroutines(t)
 	for name, other := range map[string]string{
 		"same settings": strings.Replace(text, "{http.redis_ratelimit.source}", "{http.redis_ratelimit.source}{query.none}", 1),
-		"another limit": strings.Replace(text, "max_concurrent 1", "max_concurrent 2", 1),
 		"without wait":  caddytest.Config(global, runningSite(1, upstream.Addr)),
 		"other Redis":   strings.Replace(text, "timeout 10s", "timeout 9s", 1),
 		"in process":    caddytest.Config("", waitingSite(1, upstream.Addr)),
@@ -193,35 +192,6 @@ func TestOutage_waiting_lost(t *testing.T) {
 		n.CheckMetric(t, `running{policy="places"}`, 0)
 		n.CheckMetric(t, "held_requests", 0)
 	}
-}
-
-// TestOverride_waiting changes what applies to requests while they wait.
-func TestOverride_waiting(t *testing.T) {
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		upstream := caddytest.NewHolder(t)
-		n := caddytest.Start(t, caddytest.Config(option, waitingSite(2, upstream.Addr)))
-		override := func(change string) { n.Override(t, http.StatusOK, `{"policy":"places","key":"same",`+change+`}`) }
-		upstream.Begin(t, n, "/")
-		upstream.Begin(t, n, "/")
-		waiting := beginWaiting(t, n, 2, "/")
-		override(`"limit":1`)
-		upstream.EndOne()
-		n.CheckMetric(t, `running{policy="places"}`, 1)
-		n.CheckMetric(t, "held_requests", 2)
-		override(`"limit":3`)
-		upstream.WaitRunning(t, 3)
-		wait := beginWaiting(t, n, 2, "/")
-		override(`"block":true`)
-		for _, a := range wait() {
-			a.Want(t, http.StatusTooManyRequests, "denied override")
-		}
-		n.Get(t, "/now").Want(t, http.StatusTooManyRequests, "denied override")
-		override(`"remove":true`)
-		last := beginWaiting(t, n, 1, "/quick")
-		upstream.EndAll()
-		wantAll(t, both(waiting, last)())
-		n.WaitForRefund(t, "places", "same", 2)
-	})
 }
 
 // TestWaiting_limits has requests bring along their limits, which differ under one key.

@@ -38,6 +38,10 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	case dry != nil:
 		_, _ = x.ask(limiter.FailLocal, nil, dry) // the outcomes are in the dry runs
 	}
+	if verdict.Outcome == rule.Exempt {
+		x.noteExempt(verdict.Source)
+		return verdict
+	}
 	if dry != nil {
 		x.endDryRuns(dry, e.Input)
 	}

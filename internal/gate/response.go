@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
@@ -60,15 +61,25 @@ func (x *Exchange) showQuotas() {
 
 // PassExempt lets a request through that no policy counts, because it is exempt by the option or by an override.
 func (x *Exchange) PassExempt(e *rule.Evaluation, next caddyhttp.Handler) error {
+	x.noteExempt(exemptSource(e.Exempted))
+	return x.Next(next)
+}
+
+// noteExempt notes that the request goes on because it is exempt, by a source.
+func (x *Exchange) noteExempt(source limiter.Source) {
 	d := x.decisionOf()
-	d.outcome, d.source = rule.Exempt, ""
-	if e.Exempted {
-		d.source = rule.SourceOverride
-	}
+	d.outcome, d.source = rule.Exempt, source
 	if fields := logFields(x.request); fields != nil {
 		d.log(fields)
 	}
-	return x.Next(next)
+}
+
+// exemptSource returns the source of an exemption, which is that of an override or has none.
+func exemptSource(byOverride bool) limiter.Source {
+	if byOverride {
+		return rule.SourceOverride
+	}
+	return ""
 }
 
 // End ends the exchange, whatever became of the handlers: what is pending, and its use of the stores. The exchange must

@@ -63,9 +63,10 @@ func (x *Exchange) decideInTurn(e *rule.Evaluation) Verdict {
 		return verdict
 	}
 	r := l.Rules.RuleOf(check)
+	waiter := l.Rules.NewWaiter(r, x.request, x.repl, e.Body, check.Key)
 	request := waiting.Request{
 		Policy: check.Policy, Key: check.Key, Weight: limiter.Units(check), Longest: r.Wait.Longest, Most: r.Wait.Most,
-		FailMode: verdict.Mode, Current: l.Rules.PolicyWhileWaiting(r, x.request, x.repl, e.Body, check),
+		FailMode: verdict.Mode, Current: func() waiting.Standing { return standingOf(waiter.Current()) },
 	}
 	if value, byValue := l.Rules.TurnOf(r, x.request, x.repl, e.Body); byValue {
 		request.Order = waiting.ByValue(rule.TurnHash(value))
@@ -74,9 +75,12 @@ func (x *Exchange) decideInTurn(e *rule.Evaluation) Verdict {
 	waited := time.Since(start)
 	d.addRare().waited = waited
 	l.Counters[r.Index].CountWait(string(waitOutcomeOf(err)), waited)
-	if err != nil {
-		x.refuseTurn(&verdict, err)
+	switch {
+	case err != nil:
+		x.refuseTurn(&verdict, waiter, err)
 		return verdict
+	case place.Free != nil:
+		return Verdict{Outcome: rule.Exempt, CheckGroup: CheckGroup{Source: exemptSource(place.Free.Exempted)}}
 	}
 	x.place = place
 	x.work() // which ends it
@@ -89,8 +93,19 @@ func (x *Exchange) decideInTurn(e *rule.Evaluation) Verdict {
 	return verdict
 }
 
+// standingOf returns what applies to a request that waits, by the policy and the status of its rule.
+func standingOf(p *limiter.Policy, status rule.Status) waiting.Standing {
+	switch status {
+	case rule.Blocked:
+		return waiting.Blocked{}
+	case rule.Exempted, rule.Unlimited:
+		return waiting.Free{Exempted: status == rule.Exempted}
+	}
+	return waiting.Under{Policy: p}
+}
+
 // refuseTurn makes the verdict about a request that has got no place.
-func (x *Exchange) refuseTurn(verdict *Verdict, err error) {
+func (x *Exchange) refuseTurn(verdict *Verdict, waiter *rule.Waiter, err error) {
 	check, hint := &verdict.Checks[0], limiter.Duration(kernel.RunningHint)
 	check.Result, verdict.Source = limiter.Result{RetryAfter: hint, ResetAfter: hint}, limiter.SourceMemory
 	switch {
@@ -106,6 +121,9 @@ func (x *Exchange) refuseTurn(verdict *Verdict, err error) {
 		check.Result.RetryAfter = limiter.Never
 	case errors.Is(err, waiting.ErrBlocked):
 		verdict.Source = rule.SourceOverride
+		if result, blocked := waiter.BlockResult(); blocked {
+			check.Result = result
+		}
 	}
 }
 

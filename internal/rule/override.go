@@ -1,11 +1,9 @@
 package rule
 
 import (
-	"net/http"
 	"net/netip"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -139,39 +137,4 @@ func (s *Set) evaluateExempt(q *request, e *Evaluation) {
 		}
 	}
 	e.ExemptClient = !e.Blocked
-}
-
-// PolicyWhileWaiting returns what looks up the policy of a check whose request waits: with the limit of the override that
-// applies then, or without one the limit of the request itself; nil: an override blocks the request. What it returns needs
-// nothing of the request. It returns nil where there can be no override.
-func (s *Set) PolicyWhileWaiting(
-	rule *Rule, r *http.Request, repl *caddy.Replacer, body Body, check *limiter.Check,
-) func() *limiter.Policy {
-	if s.Overrides == nil {
-		return nil
-	}
-	q, own, key := requestOf(r, repl, body), check.Policy, check.Key
-	if s.Overrides.Applied.Load() != nil && s.overrideOf(rule, key, q) != nil {
-		var status Status
-		if own, status = s.policyForRequest(rule, q); status == Blocked {
-			own = nil
-		}
-	}
-	addresses := rule.appendAddresses(nil, q)
-	return func() *limiter.Policy {
-		if s.Overrides.Applied.Load() == nil {
-			return own
-		}
-		entry, ranges := s.Overrides.Find(rule.Policy.Name(), key)
-		if ranges != nil && !isExemption(entry) {
-			entry = s.underRanges(entry, ranges, addresses)
-		}
-		switch {
-		case entry == nil || entry.Action == overrides.Exempt:
-			return own
-		case entry.Action == overrides.Block:
-			return nil
-		}
-		return entry.Policy(rule.Policy)
-	}
 }

@@ -146,6 +146,10 @@ type Set struct {
 	// Overrides are the limits, blocks and exemptions that operators have set for keys of the policies. Nil: none.
 	Overrides *overrides.Live
 
+	// Newest returns a policy of the configuration that runs now by its name; false: that has none. Requests that wait are
+	// decided by it. Nil: by the set's own rules.
+	Newest func(policy string) (Newest, bool)
+
 	bodiless int           // how many rules use no value of the request's body
 	bodies   jsonbody.Plan // of the rules' costs
 }

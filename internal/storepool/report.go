@@ -15,7 +15,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
@@ -101,9 +100,8 @@ func (s *outageReporter) close() {
 }
 
 // watchOverrides returns what the overrides of a store report, whose polls also find out that Redis answers.
-func (s *outageReporter) watchOverrides(o Options, failover *failover.Store) overrides.Hooks {
+func (s *outageReporter) watchOverrides(o Options) overrides.Hooks {
 	return overrides.Hooks{
-		OnChange:      failover.ForgetDenials,
 		OnFirstAnswer: func(version string) { s.answered(o, version) },
 		OnDataLost: func() {
 			s.metrics.DataLost()

@@ -62,12 +62,11 @@ func (p *Pool) acquireMemory() (*Memory, error) {
 		if p.Gauges != nil {
 			names.Gauges = func() Gauges { return p.Gauges(names) }
 		}
+		queue := failover.NewQueue(alone, p.waiting())
+		hooks := overrides.Hooks{OnChange: func(policy string, _ ...limiter.EncodedKey) { queue.Reconsider(policy) }}
 		return &Memory{
 			Store: store, Names: names,
-			shared: SharedStores{
-				alone, failover.NewQueue(alone, p.waiting()),
-				overrides.NewLocal(overrides.Hooks{}), challenge.NewLocal(),
-			},
+			shared: SharedStores{alone, queue, overrides.NewLocal(hooks), challenge.NewLocal()},
 		}, nil
 	})
 }
@@ -167,7 +166,11 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 		}
 		inRedis := func(key string) []byte { return store.AppendClient(nil, limiter.AsEncoded(key)) }
 		asked := survey.New(store, o.Naming, p.process, func(policy string) []byte { return EncodeUsage(memory.Names.Usage(policy), inRedis) })
-		hooks := outages.watchOverrides(o, behind)
+		hooks := outages.watchOverrides(o)
+		hooks.OnChange = func(policy string, keys ...limiter.EncodedKey) {
+			behind.ForgetDenials(policy, keys...)
+			queue.Reconsider(policy)
+		}
 		hooks.OnVersion = asked.Look
 		live := overrides.NewShared(store, o.Naming, earlier.Overrides, hooks)
 		keeper := challenge.NewShared(store, o.Naming, earlier.Challenges, outages.secretUnread)

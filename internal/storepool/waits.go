@@ -26,7 +26,24 @@ func (p *Policy) CountWait(outcome string, waited time.Duration) {
 
 // Waits returns what waits in this process on all stores, by policy. Policies for which none waits are missing.
 func (p *Pool) Waits() map[string]waiting.Waits {
-	var queues []*failover.Queue
+	found := map[string]waiting.Waits{}
+	for _, q := range p.queues() {
+		for policy, w := range q.ByPolicy() {
+			found[policy] = found[policy].And(w)
+		}
+	}
+	return found
+}
+
+// Reconsider has what waits be decided by the settings of the configuration that runs now.
+func (p *Pool) Reconsider() {
+	for _, q := range p.queues() {
+		q.Reconsider("")
+	}
+}
+
+// queues returns the queues of all stores.
+func (p *Pool) queues() (queues []*failover.Queue) {
 	p.Range(func(_, value any) bool {
 		switch store := value.(type) {
 		case *Memory:
@@ -36,11 +53,5 @@ func (p *Pool) Waits() map[string]waiting.Waits {
 		}
 		return true
 	})
-	found := map[string]waiting.Waits{}
-	for _, q := range queues {
-		for policy, w := range q.ByPolicy() {
-			found[policy] = found[policy].And(w)
-		}
-	}
-	return found
+	return queues
 }

@@ -11,6 +11,7 @@ type effects[H any] struct {
 	queue    *Queue[H]
 	releases []H
 	starts   []starting[H]
+	free     []startingFree[H]
 	refusals []refusal[H]
 	asks     []sent[H]
 	due      clock.Moment // when the queue has to look again; 0: not for these
@@ -20,6 +21,13 @@ type effects[H any] struct {
 type starting[H any] struct {
 	ticket *Ticket[H]
 	grant  grant[H]
+	waited time.Duration
+}
+
+// startingFree is a request that starts without units.
+type startingFree[H any] struct {
+	ticket *Ticket[H]
+	free   *Free
 	waited time.Duration
 }
 
@@ -37,6 +45,10 @@ func (e *effects[H]) ask(m sent[H]) { e.asks = append(e.asks, m) }
 
 func (e *effects[H]) start(t *Ticket[H], g grant[H], waited time.Duration) {
 	e.starts = append(e.starts, starting[H]{t, g, waited})
+}
+
+func (e *effects[H]) startFree(t *Ticket[H], free *Free, waited time.Duration) {
+	e.free = append(e.free, startingFree[H]{t, free, waited})
 }
 
 // refuseQueued takes a request out of the queue, and refuses it. The shard's lock is held.
@@ -59,6 +71,9 @@ func (e *effects[H]) run() {
 	}
 	for _, s := range e.starts {
 		s.ticket.outcome <- outcome[H]{place: e.queue.placeOf(s)}
+	}
+	for _, s := range e.free {
+		s.ticket.outcome <- outcome[H]{place: &Place[H]{Free: s.free, Waited: s.waited}}
 	}
 	for _, r := range e.refusals {
 		r.ticket.outcome <- outcome[H]{err: r.why}

@@ -80,6 +80,17 @@ func (l *line[H]) head() *Ticket[H] {
 	return nil
 }
 
+// tickets returns all that wait, those of one value in the order of their arrival.
+func (l *line[H]) tickets() []*Ticket[H] {
+	all := make([]*Ticket[H], 0, l.waiting)
+	for _, f := range l.flows {
+		for t := f.first; t != nil; t = t.later {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
 // join puts a request in.
 func (l *line[H]) join(t *Ticket[H]) {
 	f := l.flows[t.request.Order]

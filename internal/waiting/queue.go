@@ -161,20 +161,21 @@ func (q *Queue[H]) admit(s *shard[H], t *Ticket[H], todo *effects[H]) {
 	l.join(t)
 	s.deadlines.add(t)
 	todo.wake(t.over)
-	if l.waiting == 1 {
+	switch {
+	case l.waiting == 1 && l.round.asking == 0:
 		q.ask(s, l, todo, 0)
+	case q.reconsider(s, t, todo) && l.waiting == 1: // what applies may have changed since the request came
+		l.round.again = true
 	}
 }
 
-// headNow returns the request that has the next place, by the policies that count now; nil: none waits. Those that are
-// blocked now are refused. The shard's lock is held.
+// headNow returns the request that has the next place, by what applies now; nil: none waits. Those before that do not wait any
+// more have started or are refused. The shard's lock is held.
 func (q *Queue[H]) headNow(s *shard[H], l *line[H], todo *effects[H]) *Ticket[H] {
 	for h := l.head(); h != nil; h = l.head() {
-		why := h.refresh()
-		if why == nil {
+		if q.reconsider(s, h, todo) {
 			return h
 		}
-		todo.refuseQueued(s, h, why)
 	}
 	return nil
 }

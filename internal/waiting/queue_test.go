@@ -279,32 +279,33 @@ func TestQueue_room(t *testing.T) {
 	has(t, q.Join(r), ErrNever)
 }
 
-// TestQueue_current looks the policy up at each ask and each start: a block, and another limit, count from then on.
+// TestQueue_current looks up at each ask and each start what applies: a block, and another limit, count from then on.
 func TestQueue_current(t *testing.T) {
-	now := running(t, 3)
+	var now Standing
 	join := func(q *Queue[*units], weight int64) *Ticket[*units] {
 		r := request(t, 3, weight)
-		r.Current = func() *limiter.Policy { return now }
+		r.Current = func() Standing { return now }
 		return q.Join(r)
 	}
+	under := func(limit int64) Standing { return Under{running(t, limit)} }
 	t.Run("a block", func(t *testing.T) {
-		now = running(t, 3)
+		now = under(3)
 		_, s, q := newHandQueue(t)
 		a, b := join(q, 1), join(q, 1)
-		now = nil
+		now = Blocked{}
 		s.grant(2, NoClaim())
 		has(t, a, ErrBlocked)
 		has(t, b, ErrBlocked)
 		assert.FatalIf(t, s.taken != 0 || len(s.pending) != 0, "%d units are taken, %d asks are under way", s.taken, len(s.pending))
 	})
 	t.Run("a lower limit", func(t *testing.T) {
-		now = running(t, 3)
+		now = under(3)
 		_, s, q := newHandQueue(t)
 		first := join(q, 1)
 		s.grant(0, NoClaim())
 		place := has(t, first, nil)
 		light, heavy := join(q, 1), join(q, 3)
-		now = running(t, 2)
+		now = under(2)
 		place.End()
 		waits(t, light) // the place is one under another limit
 		s.deny(NoClaim())

@@ -22,10 +22,8 @@ type Request struct {
 	// FailMode says how the store decides the request's asks when it cannot ask all nodes' counts.
 	FailMode limiter.FailMode
 
-	// Current returns the policy by which the request is decided now, which may have another limit than Policy; nil: the
-	// request is blocked now, and refused with [ErrBlocked] once it is its turn. It runs under a lock, in any goroutine. Nil:
-	// Policy stays.
-	Current func() *limiter.Policy
+	// Current returns what applies to the request now. It runs under a lock, in any goroutine. Nil: Policy stays.
+	Current func() Standing
 }
 
 // Order is what requests of one key have their turns by. The zero value is the order of their arrival.
@@ -62,20 +60,6 @@ type Ticket[H any] struct {
 	index          int // in its shard's heap of deadlines
 
 	outcome chan outcome[H] // takes the one outcome
-}
-
-// refresh looks the request's policy up again. The error says why the request cannot start by it.
-func (t *Ticket[H]) refresh() error {
-	r := &t.request
-	if r.Current == nil {
-		return nil
-	}
-	current := r.Current()
-	if current == nil {
-		return ErrBlocked
-	}
-	r.Policy = current
-	return r.fits()
 }
 
 // fits returns [ErrNever] if the request can never start.
@@ -139,8 +123,9 @@ func (t *Ticket[H]) Leave() error {
 	return o.err
 }
 
-// Place is units that a request has until its end.
+// Place is units that a request has until its end, or the leave to start without any.
 type Place[H any] struct {
+	Free     *Free // nil: the place has units
 	Held     H
 	HandedOn bool          // from a request of this process, without a question to the store
 	Waited   time.Duration // since the request arrived
@@ -157,7 +142,7 @@ func (p *Place[H]) Units() int64 { return p.units }
 
 // End gives the units to who waits for them, or returns them to the store. Only the first call does something.
 func (p *Place[H]) End() {
-	if !p.ended.Swap(true) {
+	if !p.ended.Swap(true) && p.Free == nil {
 		p.queue.end(p)
 	}
 }
