@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
@@ -80,6 +81,7 @@ type App struct {
 	webhook    *runningWebhook  // nil: none
 	neverMet   *clock.Task      // looks for policies that no request has come to
 	released   bool             // the stores
+	served     *caddyhttp.App   // whose servers the app follows
 	logger     *zap.Logger
 
 	errorRoutes    *routetrace.ErrorRoutes // of those that its handlers stand in
@@ -295,6 +297,20 @@ func (a *App) use() *storepool.Stores { return a.opened.Use() }
 
 // processLogger returns a logger for what outlives configurations.
 func processLogger() *zap.Logger { return pool.Warnings.Watch(caddy.Log().Named(appName)) }
+
+// followServers has waits end before the servers that a module stands in do, as the process ends.
+func (a *App) followServers(modules []caddy.Module) {
+	for _, module := range modules {
+		served, ok := module.(*caddyhttp.App)
+		if !ok || served == a.served {
+			continue
+		}
+		a.served = served
+		for _, server := range served.Servers {
+			server.RegisterOnShutdown(func() { pool.ServersStop(time.Duration(served.GracePeriod)) })
+		}
+	}
+}
 
 // boundMemory sets the bounds of the in-process store and of the bodies, which all configurations use.
 func (a *App) boundMemory() {

@@ -135,6 +135,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("the %s app is a %T", appName, module)
 	}
 	h.app = app
+	app.followServers(ctx.Modules())
 	h.FailMode = cmp.Or(h.FailMode, app.FailMode)
 	if h.events, err = newEventEmitter(ctx, h.LogKeys); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -39,6 +40,7 @@ type composeService struct {
 	Labels      map[string]string
 	Deploy      struct{ Replicas int }
 	Healthcheck struct{ Test []string }
+	StopGrace   string `yaml:"stop_grace_period"`
 }
 
 func readCompose(t *testing.T, file string) (c compose) {
@@ -68,6 +70,9 @@ func TestCompose(t *testing.T) {
 		t.Error(problem)
 	}
 	for name, service := range nodes.Services {
+		if strings.HasPrefix(name, "caddy") {
+			checkStop(t, nodes.caddyfile, assert.NoError(time.ParseDuration(service.StopGrace))(t))
+		}
 		assert.ErrorIf(t, len(service.Healthcheck.Test) == 0, "service %s has no health check", name)
 	}
 	caddytest.CheckCaddyfile(t, nodes.caddyfile, variables(nodes.caddyfile))
@@ -116,6 +121,22 @@ func (n *twoNodes) problems() (problems []string) {
 	return append(problems, n.commandProblems()...)
 }
 
+// checkStop checks that Caddy has ended by itself before it is killed.
+func checkStop(t *testing.T, caddyfile string, killedAfter time.Duration) {
+	t.Helper()
+	sum := killsSlack
+	for _, option := range []string{"shutdown_delay", "grace_period"} {
+		_, after, found := strings.Cut(caddyfile, "\t"+option+" ")
+		assert.FatalIf(t, !found, "the Caddyfile has no %s", option)
+		text, _, _ := strings.Cut(after, "\n")
+		sum += assert.NoError(time.ParseDuration(text))(t)
+	}
+	assert.ErrorIf(t, killedAfter < sum, "Caddy is killed after %v, and needs up to %v", killedAfter, sum)
+}
+
+// killsSlack is what Caddy may need besides its delay and its grace period.
+const killsSlack = 3 * time.Second
+
 // variableProblems checks that a node has the Caddyfile's variables, with the value that Redis has.
 func variableProblems(name string, environment map[string]string, password, caddyfile string) (problems []string) {
 	for _, match := range usedVariable.FindAllStringSubmatch(caddyfile, -1) {
@@ -160,6 +181,7 @@ func startContainerRedis(t *testing.T, options []string) *redistest.Server {
 func withoutContainer(caddyfile string, server *redistest.Server) string {
 	return strings.NewReplacer("@redis:6379", "@"+server.Addr, "\n:8080 {", "\n:{$PORT} {",
 		" 5 1m", " 5 24h", " 100 1m", " 100 24h", // no minute ends between the requests
+		"\tshutdown_delay 5s\n\tgrace_period 20s\n", "",
 		"\tredis_ratelimit {\n\t\tredis", "\tadmin {$ADMIN}\n\tgrace_period 1s\n\tauto_https off\n\tredis_ratelimit {\n\t\ttimeout 10s\n\t\tredis").Replace(caddyfile)
 }
 

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -29,6 +30,7 @@ type manifest struct {
 		Template struct {
 			Metadata struct{ Labels map[string]string }
 			Spec     struct {
+				Grace      int `yaml:"terminationGracePeriodSeconds"`
 				Containers []container
 				Volumes    []struct {
 					Name      string
@@ -148,6 +150,7 @@ func TestKubernetes(t *testing.T) {
 	}
 	command := "kubectl exec deploy/caddy -- caddy redis-ratelimit check --config " + path.Join(caddy.Mounts[0].Path, "Caddyfile")
 	assert.ErrorIf(t, !strings.Contains(caddytest.ReadFile(t, "docs/install.md"), command), "the page lacks %q", command)
+	checkStop(t, objects.caddyfile(), time.Duration(objects["Deployment/caddy"].Spec.Template.Spec.Grace)*time.Second)
 	caddytest.CheckCaddyfile(t, objects.caddyfile(), variables(objects.caddyfile()))
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -76,34 +75,6 @@ func TestReload_waiting(t *testing.T) {
 		n.CheckMetric(t, "held_requests", 0)
 	}
 	awaitGoroutines(t, n, goroutines+6)
-}
-
-// TestExit_waiting ends Caddy while requests wait. They are refused at once, though the one that runs is waited for.
-func TestExit_waiting(t *testing.T) {
-	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
-		for name, exit := range map[string]func(n *caddytest.Node) error{
-			"signal": func(n *caddytest.Node) error { return n.Command.Process.Signal(syscall.SIGTERM) },
-			"stop": func(n *caddytest.Node) error {
-				go func() { _, _ = n.Try(http.MethodPost, n.Admin+"/stop", "") }() // is answered at the end, or not any more
-				return nil
-			},
-		} {
-			upstream := caddytest.NewHolder(t)
-			text := caddytest.Config(option, waitingSite(1, upstream.Addr))
-			n := caddytest.Start(t, strings.Replace(text, "grace_period 1s", "grace_period 1h", 1))
-			r := upstream.Begin(t, n, "/")
-			waiting := beginWaiting(t, n, 20, "/quick")
-			calls := beginWaiting(t, n, 2, "/quick", "Content-Type: application/grpc")
-			assert.Must(t, exit(n))
-			for _, a := range waiting() {
-				caddytest.CheckRefusal(t, a, http.StatusServiceUnavailable).Want(t, 0, caddytest.Any, "Retry-After: 1")
-			}
-			wantAll(t, calls(), "Grpc-Status: 14")
-			upstream.EndOne()
-			<-r.Ended
-			assert.Equal(t, r.Status, http.StatusOK, "%s: the status of the request that ran", name)
-		}
-	})
 }
 
 // TestOutage_waiting has requests wait while Redis goes and comes back without data, by each fail mode.

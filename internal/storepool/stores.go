@@ -40,6 +40,7 @@ type Pool struct {
 	Held *waiting.Room
 
 	process string // names the process to others
+	exit    exit
 }
 
 // Metrics count what the stores of a pool do.
@@ -57,9 +58,9 @@ func NewPool(newest func() *Stores, m Metrics, held *waiting.Room) *Pool {
 	return &Pool{UsagePool: caddy.NewUsagePool(), Newest: newest, Metrics: m, Held: held, process: rand.Text()}
 }
 
-// waiting returns the options of a queue. If the process ends, requests do not wait any longer.
+// waiting returns the options of a queue.
 func (p *Pool) waiting() waiting.Options {
-	return waiting.Options{Room: p.Held, Exiting: caddy.Exiting}
+	return waiting.Options{Room: p.Held, Exiting: p.exit.hasCome}
 }
 
 // SharedStores are what all configurations with one Redis, or without Redis, have in common.

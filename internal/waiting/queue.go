@@ -42,8 +42,8 @@ type Options struct {
 	// Room bounds how many requests wait, with all that shares it. Default: one of the queue's own of 65,536.
 	Room *Room
 
-	// Exiting reports whether the process ends: all requests are refused then. It is called every 50 ms while a
-	// request waits. Default: never.
+	// Exiting reports whether waits have to end because the process does: all requests are refused then. It is called for
+	// each request, and every 50 ms while one waits. Default: never.
 	Exiting func() bool
 
 	Now    func() clock.Moment                         // Default: [clock.Now]
@@ -130,7 +130,7 @@ func (q *Queue[H]) Join(r Request) *Ticket[H] {
 
 // admit puts a request into its line, or refuses it. The shard's lock is held.
 func (q *Queue[H]) admit(s *shard[H], t *Ticket[H], todo *effects[H]) {
-	if s.closed {
+	if s.closed || q.options.Exiting() {
 		todo.refuse(t, ErrExit)
 		return
 	}

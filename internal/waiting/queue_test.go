@@ -243,6 +243,7 @@ func TestQueue_exit(t *testing.T) {
 	w.advance(50 * time.Millisecond)
 	has(t, a, ErrExit)
 	has(t, b, ErrExit)
+	has(t, q.Join(r), ErrExit) // without a look at the store
 	exits = false
 	c := q.Join(r)
 	q.Close()
