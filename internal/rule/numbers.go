@@ -43,6 +43,14 @@ type Variants struct {
 // NewVariants returns an empty cache for a base policy.
 func NewVariants(base *limiter.Policy) *Variants { return &Variants{base: base, none: base.None()} }
 
+// Newest is a policy as the configuration that runs now has it.
+type Newest struct {
+	Policy    *limiter.Policy
+	Variants  *Variants
+	LimitFrom string // the placeholder of the limit; empty: none
+	Unlimited bool   // as in [Numbers]
+}
+
 // maxVariants bounds the cache. A service has a few plans with a limit each, not a limit per client. A full cache is
 // emptied.
 const maxVariants = 1024

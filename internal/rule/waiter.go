@@ -10,14 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
 
-// Newest is a policy as the configuration that runs now has it.
-type Newest struct {
-	Policy    *limiter.Policy
-	Variants  *Variants
-	LimitFrom string // the placeholder of the limit; empty: none
-	Unlimited bool   // as in [Numbers]
-}
-
 // Waiter is a request that waits to be decided, of which a rule has made a check. It needs nothing of the request any more:
 // its functions may be called in any goroutine.
 type Waiter struct {

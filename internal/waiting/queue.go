@@ -180,6 +180,21 @@ func (q *Queue[H]) headNow(s *shard[H], l *line[H], todo *effects[H]) *Ticket[H]
 	return nil
 }
 
+// reconsider starts or refuses a request by what applies to it now, and reports whether it waits on instead. The shard's lock
+// is held.
+func (q *Queue[H]) reconsider(s *shard[H], t *Ticket[H], todo *effects[H]) (waits bool) {
+	switch free, why := t.refresh(); {
+	case free != nil:
+		q.dequeue(s, t)
+		todo.startFree(t, free, q.options.Now().Since(t.arrived))
+	case why != nil:
+		todo.refuseQueued(s, t, why)
+	default:
+		return true
+	}
+	return false
+}
+
 // dequeue takes a request out of the queue. Its line stays, also without a request. The shard's lock is held.
 func (q *Queue[H]) dequeue(s *shard[H], t *Ticket[H]) {
 	t.flow.line.remove(t)

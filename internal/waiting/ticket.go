@@ -62,6 +62,22 @@ type Ticket[H any] struct {
 	outcome chan outcome[H] // takes the one outcome
 }
 
+// refresh looks up what applies to the request. The error says why it cannot start; free is nil unless it needs no units.
+func (t *Ticket[H]) refresh() (free *Free, why error) {
+	r := &t.request
+	if r.Current == nil {
+		return nil, nil //nolint:nilnil // it waits on
+	}
+	switch current := r.Current().(type) {
+	case Under:
+		r.Policy = current.Policy
+		return nil, r.fits()
+	case Free:
+		return &current, nil
+	}
+	return nil, ErrBlocked
+}
+
 // fits returns [ErrNever] if the request can never start.
 func (r *Request) fits() error {
 	if r.Weight > r.Policy.Params.Limit {
