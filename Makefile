@@ -99,6 +99,17 @@ waiting: ## measure requests that wait beside their simulation and HAProxy (outs
 	$(call there_is,TestFairness_nodes,./caddytest/waiting)
 	WAITING=long go test -count=1 -v -parallel 8 -timeout 30m ./caddytest/waiting
 
+# The commit that is compared with, the rows as a regular expression, and further flags; see
+# go -C bench run ./instructions -help
+BASE ?= c1c40a99
+ROWS ?=
+INSTRUCTIONFLAGS ?=
+
+.PHONY: instructions
+instructions: ## count the instructions of requests beside those of the commit BASE (outside of CI; 20 minutes)
+	.ci/need redis-server valgrind
+	go -C bench run ./instructions -base '$(BASE)' -rows '$(ROWS)' $(INSTRUCTIONFLAGS) ..
+
 # The servers, for example 'trixie/valkey-server'; .ci/compat lists them.
 SERVERS ?=
 
@@ -171,7 +182,7 @@ lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vuln
 	$(GOLANGCI_LINT) config verify
 	go -C tools run ./structure ..
 	@.ci/words README.md 1300
-	@.ci/words 'README.md docs/*.md deploy/*.md' 35000
+	@.ci/words 'README.md docs/*.md deploy/*.md' 48000
 	go -C tools run ./api ..
 	@for module in $(filter-out tools/release,$(MODULES)); do \
 		echo "golangci-lint run, in $$module"; \

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// caddyfile is a whole configuration: options, port and lines of the site. It logs no errors, because
-// the baseline has none to log.
-const caddyfile = `{
+// caddyOptions are the global options of all configurations, with further ones. They log no errors, because the baseline
+// has none to log.
+const caddyOptions = `{
 	admin off
 	auto_https off
 	persist_config off
@@ -18,7 +18,10 @@ const caddyfile = `{
 	}
 	%s
 }
+`
 
+// caddySite is a site: its port and its lines.
+const caddySite = `
 http://:%s {
 	bind 127.0.0.1
 	%s
@@ -31,9 +34,18 @@ func Caddy(ctx context.Context, dir, binary, name, options, site, redisAddr stri
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, name+".Caddyfile")
-	if err := os.WriteFile(file, fmt.Appendf(nil, caddyfile, options, port, site), 0o600); err != nil {
+	command, err := caddyCommand(dir, binary, name, fmt.Appendf(nil, caddyOptions+caddySite, options, port, site))
+	if err != nil {
 		return nil, err
 	}
-	return start(ctx, name, addr, dir, []string{"REDIS=" + redisAddr}, binary, "run", "--config", file, "--adapter", "caddyfile")
+	return start(ctx, name, addr, dir, []string{"REDIS=" + redisAddr}, command[0], command[1:]...)
+}
+
+// caddyCommand writes a Caddyfile and returns the command of a Caddy that serves it.
+func caddyCommand(dir, binary, name string, text []byte) ([]string, error) {
+	file := filepath.Join(dir, name+".Caddyfile")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	return []string{binary, "run", "--config", file, "--adapter", "caddyfile"}, nil
 }

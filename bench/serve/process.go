@@ -2,6 +2,7 @@
 package serve
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -26,8 +27,8 @@ type Process struct {
 	exited  chan struct{}
 }
 
-// readyWithin bounds the time until a server listens.
-const readyWithin = 20 * time.Second
+// readyWithin bounds the time until a server listens. Under callgrind Caddy needs 15 s and more.
+const readyWithin = 2 * time.Minute
 
 // start runs a command and waits until it listens on an address. The directory is its working directory
 // and its home. The process is killed when the context ends.
@@ -120,7 +121,35 @@ func Redis(ctx context.Context, dir string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, "redis-server", addr, dir, nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	command := redisCommand(port)
+	return start(ctx, "redis-server", addr, dir, nil, command[0], command[1:]...)
+}
+
+// isOwn reports whether the Redis that answers at the address is this process: two servers may have been given one free
+// port, of which one ends.
+func (p *Process) isOwn() bool {
+	conn, err := net.DialTimeout("tcp", p.Addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close() //nolint:errcheck // it was only asked
+	if err := conn.SetDeadline(time.Now().Add(readyWithin)); err != nil {
+		return false
+	}
+	if _, err := conn.Write([]byte("INFO server\r\n")); err != nil {
+		return false
+	}
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		if id, found := strings.CutPrefix(lines.Text(), "process_id:"); found {
+			return id == strconv.Itoa(p.command.Process.Pid)
+		}
+	}
+	return false
+}
+
+// redisCommand returns the command of a Redis that writes nothing to disk.
+func redisCommand(port string) []string {
+	return []string{"redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"}
 }
 
 // Build builds a package's binary, in the module of that directory. Its error holds the compiler's output.
