@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"sync"
@@ -41,7 +42,7 @@ func (w clientEvents) Banned(c *limiter.Check, source limiter.Source, dryRun boo
 	if mark != nil {
 		mark.New = true
 	}
-	w.Tell(event, w.keyOf(c), mark)
+	w.TellOfClient(event, kindOf(eventBanned, c, source, dryRun), w.keyOf(c), mark)
 }
 
 // Threshold tells that a client's use has reached a fraction of the capacity.
@@ -50,7 +51,13 @@ func (w clientEvents) Threshold(c *limiter.Check, mark rule.Fraction, source lim
 		"policy": c.Policy.Name(), "limit": c.Policy.Capacity(), "threshold": mark.Percent(), "remaining": c.Result.Remaining,
 		"reset_after": wholeSeconds(c.Result.ResetAfter), "source": string(source), "dry_run": dryRun,
 	})
-	w.Tell(event, w.keyOf(c), w.shared(source, thresholdKey(c, mark), quiet))
+	kind := kindOf(eventThreshold, c, source, dryRun) + mark.String()
+	w.TellOfClient(event, kind, w.keyOf(c), w.shared(source, thresholdKey(c, mark), quiet))
+}
+
+// kindOf names the events that may be told as one: those of a policy that differ in clients and numbers alone.
+func kindOf(event string, c *limiter.Check, source limiter.Source, dryRun bool) string {
+	return fmt.Sprintf("%s %q %s %t ", event, c.Policy.ID, source, dryRun)
 }
 
 // BanSign takes a request that shows that a ban has begun.
@@ -137,7 +144,12 @@ func wholeSeconds(d time.Duration) int64 {
 
 // tell tells what this node alone knows, if the receiver wants it.
 func (w *runningWebhook) tell(wanted webhookEvent, kind string, data map[string]any) {
-	if w.tells(wanted) {
-		w.Tell(newMessage(kind, data), nil, nil)
+	if !w.tells(wanted) {
+		return
 	}
+	rank := webhook.OfRedis
+	if wanted == tellNeverMet {
+		rank = webhook.OfPolicies
+	}
+	w.Tell(newMessage(kind, data), rank)
 }

@@ -164,12 +164,12 @@ func TestWebhook_reload(t *testing.T) {
 		for i := range 30 {
 			n.GetTimes(t, 8, fmt.Sprintf("/?k=b%d", i))
 		}
-		hanging.WaitFor(t, isThreshold, 4) // at once
-		n.CheckMetric(t, "webhook_queue", 30)
+		hanging.WaitFor(t, isThreshold, 4)   // at once
+		n.CheckMetric(t, "webhook_queue", 9) // one by one, and a burst
 		n.Reload(t, caddytest.Config(option+toldTo(hanging, "")+"}", site(4)))
-		n.CheckMetric(t, "webhook_queue", 30)
+		n.CheckMetric(t, "webhook_queue", 9)
 		n.Reload(t, caddytest.Config(option+toldTo(box, "")+"}", site(5)))
-		n.CheckMetric(t, `webhook_deliveries_total{outcome="lost"}`, 30)
+		n.CheckMetric(t, `webhook_deliveries_total{outcome="lost"}`, 9)
 		n.CheckMetric(t, "webhook_queue", 0)
 		n.Reload(t, caddytest.Config(option+toldTo(hanging, "")+"}", site(6)))
 		n.GetTimes(t, 8, "/?k=c")
@@ -235,6 +235,21 @@ func TestWebhook_inOutage(t *testing.T) {
 	box.WaitFor(t, isThreshold, 2)
 	box.WaitFor(t, isBan, 1)
 	waitForDelivery(t, 3, n)
+}
+
+// TestWebhook_drowned has 1,100 clients reach a mark while the receiver hangs, before Redis fails: the outage is told at once.
+func TestWebhook_drowned(t *testing.T) {
+	t.Parallel()
+	server, box := redistest.Start(t), caddytest.NewHangingInbox(t)
+	n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 10s\n"+toldTo(box, "")), strings.ReplaceAll(toldSite, "limit 10", "limit 1")))
+	for i := range 1100 {
+		n.Get(t, fmt.Sprintf("/?k=drown-%d", i))
+	}
+	server.Kill()
+	n.Await(t, "/?k=a", http.StatusOK, "allowed fallback")
+	box.WaitFor(t, isOutage, 1)
+	n.CheckMetric(t, `webhook_deliveries_total{outcome="dropped"}`, 0)
+	assert.ErrorIf(t, n.Metric(t, "webhook_queue") > 100, "%v events wait", n.Metric(t, "webhook_queue"))
 }
 
 // TestWebhook_hiddenKeys has a client's key neither in Redis nor in messages, but in messages under log_keys.

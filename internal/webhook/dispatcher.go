@@ -16,13 +16,9 @@ import (
 )
 
 const (
-	// mostDeliveries is how many events wait at once, in about 2 MB. mostLooks is how many marks of others are watched.
-	mostDeliveries = 1024
-	mostLooks      = 1024
-
-	// deliveriesAtOnce is how many events are sent at once, and looksAtOnce how many marks are looked at.
-	deliveriesAtOnce = 4
-	looksAtOnce      = 2
+	// mostLooks is how many marks of others are watched, and looksAtOnce how many of them are looked at.
+	mostLooks   = 1024
+	looksAtOnce = 2
 )
 
 // pace says how long what takes.
@@ -37,11 +33,14 @@ type pace struct {
 	// lookDelay lets the node that met an event write its mark first. lookInterval is the time between two looks at one mark
 	// while requests show that there may be one: half of patience, so that one falls into it.
 	lookDelay, lookInterval time.Duration
+
+	// burst is the while in which many events of one kind are a burst, and gather for how long events of one are gathered.
+	burst, gather time.Duration
 }
 
 var usualPace = pace{
 	patience: 10 * time.Minute, shortestWait: time.Second, longestWait: 30 * time.Second, hold: time.Minute,
-	lookDelay: 2 * time.Second, lookInterval: 5 * time.Minute,
+	lookDelay: 2 * time.Second, lookInterval: 5 * time.Minute, burst: time.Minute, gather: 10 * time.Second,
 }
 
 // Outcome says what became of a delivery.
@@ -78,6 +77,7 @@ type Dispatcher struct {
 	receiver   *receiver
 	hooks      Hooks
 	deliveries *schedule[*delivery]
+	bursts     *bursts
 	looks      *schedule[*look]
 	looked     *clock.EventFilter // the marks that were looked at lately
 	pace       pace
@@ -95,6 +95,10 @@ type delivery struct {
 	ends     clock.Moment
 	attempts int
 	marked   bool // the mark has the event
+
+	// Events of a burst, this one among them. While it gathers further ones, the lock of the bursts guards the count.
+	count   int
+	gathers *kindOfEvent
 }
 
 // New returns a dispatcher for a receiver. It sends nothing before the first event.
@@ -103,21 +107,42 @@ func New(u *url.URL, secret Secret, hooks Hooks) *Dispatcher {
 }
 
 func newAt(p pace, u *url.URL, secret Secret, hooks Hooks) *Dispatcher {
-	d := &Dispatcher{receiver: newReceiver(u, secret), hooks: hooks, looked: clock.NewEventFilter(), pace: p}
-	d.deliveries = newSchedule(mostDeliveries, deliveriesAtOnce, d.deliver)
-	d.looks = newSchedule(mostLooks, looksAtOnce, d.look)
+	d := &Dispatcher{receiver: newReceiver(u, secret), hooks: hooks, looked: clock.NewEventFilter(), pace: p, bursts: newBursts(p)}
+	d.deliveries = newSchedule(d.deliver, deliveryLanes()...)
+	d.looks = newSchedule(d.look, lane[*look]{most: mostLooks, atOnce: looksAtOnce})
 	return d
 }
 
-// Tell tells of an event, of a client's key or of nil. With a mark one node of all tells, without one this node does. Tell
-// does not wait.
-func (d *Dispatcher) Tell(e Event, key *Key, mark *Mark) {
-	d.queue(&delivery{event: e, key: key, mark: mark, holder: rand.Text(), ends: clock.Now().Add(d.pace.patience)})
+// Tell tells of an event of a rank that this node alone knows. Tell does not wait.
+func (d *Dispatcher) Tell(e Event, r Rank) {
+	d.queue(&delivery{event: e, ends: clock.Now().Add(d.pace.patience), count: 1}, r)
 }
 
-func (d *Dispatcher) queue(j *delivery) {
-	if !d.deliveries.add(j, 0) {
-		d.finish(Dropped)
+// TellOfClient tells of an event of a client's key, which may be nil. With a mark one node of all tells, without one this
+// node does. Many events of one kind in a while are told as one. TellOfClient does not wait.
+func (d *Dispatcher) TellOfClient(e Event, kind string, key *Key, mark *Mark) {
+	now := clock.Now()
+	j := &delivery{event: e, key: key, mark: mark, holder: rand.Text(), ends: now.Add(d.pace.patience), count: 1}
+	if !d.bursts.join(j, kind, now) {
+		d.queue(j, ofClients)
+	}
+}
+
+func (d *Dispatcher) queue(j *delivery, r Rank) {
+	after := time.Duration(0)
+	if j.gathers != nil {
+		after = d.pace.gather
+	}
+	if !d.deliveries.add(int(r), j, after) {
+		d.finish(Dropped, d.bursts.end(j))
+	}
+}
+
+// endGathering ends the gathering of a delivery before its first attempt, as the body is the same in all attempts. Events of
+// a burst have no mark: nodes agree on single events.
+func (d *Dispatcher) endGathering(j *delivery) {
+	if count := d.bursts.end(j); count > 1 {
+		j.event.data["count"], j.mark = count, nil
 	}
 }
 
@@ -137,14 +162,15 @@ func (d *Dispatcher) Close() (lost int) {
 	return lost
 }
 
-// finish counts an event that is not told.
-func (d *Dispatcher) finish(o Outcome) {
-	d.hooks.Count(o, 1)
+// finish counts so many events that are not told.
+func (d *Dispatcher) finish(o Outcome, n int) {
+	d.hooks.Count(o, n)
 	d.hooks.OnUntold(o)
 }
 
 // deliver makes an attempt to tell of an event.
 func (d *Dispatcher) deliver(ctx context.Context, j *delivery) (again bool, after time.Duration) {
+	d.endGathering(j)
 	if j.mark != nil {
 		switch a := d.hold(ctx, j); a.claim {
 		case claimTold:
@@ -188,7 +214,7 @@ func (d *Dispatcher) end(ctx context.Context, j *delivery, o Outcome) (again boo
 	if o == Delivered {
 		d.hooks.Count(o, 1)
 	} else {
-		d.finish(o)
+		d.finish(o, 1)
 	}
 	if j.marked {
 		_, _ = j.mark.ask(ctx, stepEnd, j.holder, d.pace.hold, &j.event) // otherwise another node tells once more, with the same id

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -26,7 +27,7 @@ import (
 // quick is a pace for tests with a real Redis, whose clock cannot be moved.
 var quick = pace{
 	patience: time.Minute, shortestWait: time.Millisecond, longestWait: 20 * time.Millisecond, hold: 300 * time.Millisecond,
-	lookDelay: time.Millisecond, lookInterval: time.Millisecond,
+	lookDelay: time.Millisecond, lookInterval: time.Millisecond, burst: time.Minute, gather: 10 * time.Millisecond,
 }
 
 // tally counts the outcomes of a dispatcher.
@@ -118,7 +119,7 @@ func TestDispatcher_Tell(t *testing.T) {
 			client, box := redistest.Shared(t).Client(t), caddytest.NewInbox(t)
 			nodes := []*node{newNode(t, quick, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)}
 			for _, n := range nodes {
-				n.Tell(thresholdEvent(), &key, markOf(redisOf{client}))
+				n.TellOfClient(thresholdEvent(), "some", &key, markOf(redisOf{client}))
 			}
 			m := await(t, box, 1, nodes...)[0]
 			m.Verify(t)
@@ -132,11 +133,11 @@ func TestDispatcher_Tell(t *testing.T) {
 			assert.Equal(t, mark, "told "+m.ID, "the mark")
 			left := assert.NoError(client.PTTL(t.Context(), markOf(nil).Name).Result())(t)
 			assert.ErrorIf(t, left <= 0 || left > time.Minute, "it lives for %v", left)
-			nodes[0].Tell(thresholdEvent(), &key, markOf(redisOf{client}))
+			nodes[0].TellOfClient(thresholdEvent(), "some", &key, markOf(redisOf{client}))
 			await(t, box, 1, nodes...)
 			again := markOf(redisOf{client})
 			again.New = true
-			nodes[1].Tell(thresholdEvent(), &key, again)
+			nodes[1].TellOfClient(thresholdEvent(), "some", &key, again)
 			second := await(t, box, 2, nodes...)[1]
 			assert.ErrorIf(t, second.ID == m.ID, "another ban has the id of the first")
 		})
@@ -148,7 +149,7 @@ func TestDispatcher_retries(t *testing.T) {
 	t.Parallel()
 	client, box := redistest.Shared(t).Client(t), caddytest.NewInbox(t, 500, 302, 400, 429)
 	n := newNode(t, quick, box.URL)
-	n.Tell(thresholdEvent(), &Key{"a", false}, markOf(redisOf{client}))
+	n.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(redisOf{client}))
 	got := await(t, box, 5, n)
 	for _, m := range got {
 		m.Verify(t)
@@ -176,7 +177,7 @@ func TestDispatcher_takesOver(t *testing.T) {
 	slow := quick
 	slow.shortestWait, slow.longestWait = time.Hour, time.Hour
 	first, second, third := newNode(t, slow, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)
-	first.Tell(thresholdEvent(), &Key{"a", false}, markOf(redisOf{client}))
+	first.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(redisOf{client}))
 	assert.WaitFor(t, "an attempt", func() error {
 		if first.of(Retry) == 0 {
 			return errors.New("there was none")
@@ -201,7 +202,7 @@ func TestDispatcher_holdLost(t *testing.T) {
 	away := quick
 	away.shortestWait, away.longestWait = 2*time.Second, 2*time.Second
 	first, second := newNode(t, away, box.URL), newNode(t, quick, box.URL)
-	first.Tell(thresholdEvent(), &Key{"a", false}, markOf(redisOf{client}))
+	first.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(redisOf{client}))
 	assert.WaitFor(t, "an attempt", func() error {
 		if first.of(Retry) == 0 {
 			return errors.New("there was none")
@@ -233,10 +234,10 @@ func TestDispatcher_looks(t *testing.T) {
 	m.Name = "list"
 	n.Look(Key{"a", false}, *m)
 	await(t, box, 0, n)
-	n.Tell(thresholdEvent(), &Key{"a", false}, m) // a foreign value keeps no event from being told
+	n.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, m) // a foreign value keeps no event from being told
 	m = markOf(redisOf{client})
 	m.Name = "foreign"
-	n.Tell(thresholdEvent(), &Key{"a", false}, m)
+	n.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, m)
 	await(t, box, 2, n)
 }
 
@@ -245,12 +246,12 @@ func TestDispatcher_withoutRedis(t *testing.T) {
 	t.Parallel()
 	box := caddytest.NewInbox(t, 500)
 	n := newNode(t, quick, box.URL)
-	n.Tell(NewEvent("redis_ratelimit.data_lost", map[string]any{}), nil, nil)
-	n.Tell(thresholdEvent(), &Key{"a", false}, markOf(noRedis{}))
+	n.Tell(NewEvent("redis_ratelimit.data_lost", map[string]any{}), OfRedis)
+	n.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(noRedis{}))
 	await(t, box, 3, n)
 	ended := markOf(noRedis{})
 	ended.Until = clock.Now()
-	n.Tell(thresholdEvent(), &Key{"a", false}, ended)
+	n.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, ended)
 	await(t, box, 4, n)
 	assert.Equal(t, n.of(Delivered), 3, "the number of deliveries")
 }
@@ -261,13 +262,13 @@ func TestDispatcher_gone(t *testing.T) {
 	box := caddytest.NewInbox(t, http.StatusGone)
 	n := newNode(t, quick, box.URL)
 	for range 10 {
-		n.Tell(thresholdEvent(), nil, nil)
+		n.Tell(thresholdEvent(), OfRedis)
 		await(t, box, 1, n)
 	}
 	assert.ErrorIf(t, n.of(Gone) != 10 || n.untold != 10, "counted %v, untold %d", n.counts, n.untold)
 	assert.Equal(t, len(n.tally.failing), 0, "the number of reports that events are sent again")
 	n.Resume()
-	n.Tell(thresholdEvent(), nil, nil)
+	n.Tell(thresholdEvent(), OfRedis)
 	await(t, box, 2, n)
 }
 
@@ -284,7 +285,7 @@ func TestDispatcher_bounds(t *testing.T) {
 	defer close(hang)
 	n := newNode(t, quick, server.URL)
 	for range 3 * mostDeliveries {
-		n.Tell(thresholdEvent(), nil, nil)
+		n.Tell(thresholdEvent(), OfRedis)
 		n.Look(Key{"a", false}, *markOf(noRedis{}))
 	}
 	for range deliveriesAtOnce {
@@ -299,7 +300,7 @@ func TestDispatcher_bounds(t *testing.T) {
 		}
 		return nil
 	})
-	n.Tell(thresholdEvent(), nil, nil)
+	n.Tell(thresholdEvent(), OfRedis)
 	assert.ErrorIf(t, n.Len() != 0 || n.of(Dropped) != 2*mostDeliveries+1, "after the end: %d in the queue, %v", n.Len(), n.counts)
 }
 
@@ -335,7 +336,7 @@ func TestDispatcher_waits(t *testing.T) {
 					at = append(at, time.Now())
 					return test.answer(r)
 				})
-				n.Tell(thresholdEvent(), nil, nil)
+				n.Tell(thresholdEvent(), OfRedis)
 				<-time.After(11 * time.Minute)
 				synctest.Wait()
 				assert.ErrorIf(t, n.of(Expired) != 1 || n.untold != 1 || n.Len() != 0 || n.of(Retry) != len(at), "counted %v, %d attempts", n.counts, len(at))
@@ -363,7 +364,7 @@ func TestDispatcher_order(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 		})
 		for i := range 100 {
-			n.Tell(NewEvent(fmt.Sprintf("%03d", i), nil), nil, nil)
+			n.TellOfClient(NewEvent(fmt.Sprintf("%03d", i), nil), strconv.Itoa(i), nil, nil)
 			synctest.Wait()
 		}
 		<-time.After(25 * time.Second)
@@ -374,4 +375,143 @@ func TestDispatcher_order(t *testing.T) {
 			assert.ErrorIf(t, at/4 != i/4, "%s is in place %d", kind, i)
 		}
 	})
+}
+
+// hangFor answers at once, but events of a type only after attempts have timed out.
+func hangFor(kind string, got func(caddytest.Message)) transport {
+	return func(r *http.Request) (*http.Response, error) {
+		m := caddytest.Message{}
+		_ = json.NewDecoder(r.Body).Decode(&m)
+		if got(m); m.Type == kind {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+	}
+}
+
+// TestDispatcher_ranks has clients cause far more events than the receiver takes, each of another kind, and every policy meet
+// no request: what is of Redis is told at once, then that of policies.
+func TestDispatcher_ranks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		told := map[string]int{}
+		n := newNode(t, usualPace, "http://receiver/")
+		n.receiver.transport = hangFor("client", func(m caddytest.Message) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[m.Type]++
+		})
+		for i := range 75_934 {
+			n.TellOfClient(NewEvent("client", nil), strconv.Itoa(i), nil, nil)
+		}
+		synctest.Wait()
+		assert.ErrorIf(t, n.Len() != mostOfClients || told["client"] != deliveriesAtOnce-2, "%d of clients wait, %d are sent", n.Len(), told["client"])
+		for range 5000 {
+			n.Tell(NewEvent("never met", nil), OfPolicies)
+		}
+		assert.Equal(t, n.Len(), mostDeliveries-ownOfRedis, "the number of events that wait, without those of Redis")
+		for range ownOfRedis {
+			n.Tell(NewEvent("outage", nil), OfRedis)
+		}
+		begin := time.Now()
+		synctest.Wait()
+		assert.ErrorIf(t, told["outage"] != ownOfRedis || told["never met"] == 0 || time.Since(begin) > 0, "told after %v: %v", time.Since(begin), told)
+	})
+}
+
+// TestDispatcher_burst has clients cause 75,934 events of one kind within a minute, and some of another kind: the first are
+// told one by one, the others as few with their count, and none is lost.
+func TestDispatcher_burst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, others = 75_934, mostAlone
+		var mu sync.Mutex
+		told, messages, alone := map[string]int{}, 0, 0
+		n := newNode(t, usualPace, "http://receiver/")
+		n.receiver.transport = hangFor("", func(m caddytest.Message) {
+			mu.Lock()
+			defer mu.Unlock()
+			messages++
+			count, many := m.Data["count"].(float64)
+			if !many {
+				count, alone = 1, alone+1
+			}
+			assert.ErrorIf(t, many && count < 2 || m.Data["key_hash"] == "" || m.Data["policy"] != "api", "got %v", m.Data)
+			told[m.Type] += int(count)
+		})
+		event := func(kind string) Event { return NewEvent(kind, map[string]any{"policy": "api"}) }
+		for i := range clients {
+			n.TellOfClient(event("banned"), "banned", &Key{Text: strconv.Itoa(i)}, markOf(noRedis{}))
+			if i < others {
+				n.TellOfClient(event("threshold"), "threshold", &Key{Text: strconv.Itoa(i)}, nil)
+			}
+			if i%1000 == 0 {
+				<-time.After(time.Minute / (clients / 1000))
+			}
+		}
+		<-time.After(time.Minute)
+		assert.ErrorIf(t, told["banned"] != clients || told["threshold"] != others, "told of %v", told)
+		assert.ErrorIf(t, alone < mostAlone+others || messages > 30, "%d messages, %d of single events", messages, alone)
+		assert.ErrorIf(t, n.of(Delivered) != messages || n.of(Dropped) != 0, "counted %v", n.counts)
+		n.TellOfClient(event("banned"), "banned", &Key{Text: "later"}, nil)
+		synctest.Wait()
+		assert.Equal(t, told["banned"], clients+1, "the number of events after a quiet minute, of which the next is told at once")
+	})
+}
+
+// TestDispatcher_burstFails has a receiver that fails while a burst is told: each attempt has the same body, and later events
+// are told by themselves. A burst for which there is no room counts all of its events.
+func TestDispatcher_burstFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bodies := map[string]map[string]bool{}
+		var mu sync.Mutex
+		n := newNode(t, usualPace, "http://receiver/")
+		n.receiver.transport = transport(func(r *http.Request) (*http.Response, error) {
+			body, _ := io.ReadAll(r.Body)
+			mu.Lock()
+			defer mu.Unlock()
+			id := r.Header.Get("Webhook-Id")
+			if bodies[id] == nil {
+				bodies[id] = map[string]bool{}
+			}
+			bodies[id][string(body)] = true
+			return nil, errors.New("refused")
+		})
+		for range 5 * mostAlone {
+			n.TellOfClient(NewEvent("banned", nil), "banned", nil, nil)
+			<-time.After(time.Second)
+		}
+		<-time.After(11 * time.Minute)
+		assert.ErrorIf(t, n.of(Expired) != len(bodies) || len(bodies) < mostAlone+3, "counted %v, %d ids", n.counts, len(bodies))
+		for id, texts := range bodies {
+			assert.ErrorIf(t, len(texts) != 1, "%s has several bodies: %v", id, texts)
+		}
+		n.Close()
+		for range mostAlone + 1 {
+			n.TellOfClient(NewEvent("banned", nil), "banned", nil, nil)
+		}
+		assert.ErrorIf(t, n.of(Dropped) != mostAlone+1 || n.bursts.kinds["banned"].gathering != nil, "counted %v", n.counts)
+	})
+}
+
+// TestBursts_kinds bounds what is remembered of kinds: those of long ago give their room.
+func TestBursts_kinds(t *testing.T) {
+	b := newBursts(usualPace)
+	add := func(kind string, at clock.Moment) *delivery {
+		j := &delivery{count: 1}
+		b.join(j, kind, at)
+		return j
+	}
+	for range mostAlone + 1 {
+		add("gathers", 0)
+	}
+	for i := range 2 * mostKinds {
+		add(strconv.Itoa(i), 0)
+	}
+	assert.Equal(t, len(b.kinds), mostKinds, "the number of kinds")
+	for range 2 * mostAlone {
+		assert.ErrorIf(t, add("no room", 0).gathers != nil, "a kind that is not remembered gathers")
+	}
+	add("later", clock.Moment(usualPace.burst))
+	assert.ErrorIf(t, len(b.kinds) != 2 || b.kinds["gathers"].gathering == nil, "%d kinds are left", len(b.kinds))
 }

@@ -27,7 +27,7 @@ func (d *Dispatcher) MayLook(now time.Time, name ...string) bool {
 // Look watches the mark of an event of a key that another node tells of, and takes over should that node end. Look does
 // not wait. If too many marks are watched, this one is not.
 func (d *Dispatcher) Look(key Key, mark Mark) {
-	d.looks.add(&look{mark, key, rand.Text(), clock.Now().Add(d.pace.patience + d.pace.hold)}, d.pace.lookDelay)
+	d.looks.add(0, &look{mark, key, rand.Text(), clock.Now().Add(d.pace.patience + d.pace.hold)}, d.pace.lookDelay)
 }
 
 // look looks at a mark.
@@ -39,7 +39,7 @@ func (d *Dispatcher) look(ctx context.Context, l *look) (again bool, after time.
 	case a.claim == claimHeld:
 		return l.ends > clock.Now(), a.after + randomUpTo(time.Second)
 	}
-	d.queue(&delivery{event: a.event, key: &l.key, mark: &l.mark, holder: l.holder, ends: d.endOf(&a.event), marked: true})
+	d.queue(&delivery{event: a.event, key: &l.key, mark: &l.mark, holder: l.holder, ends: d.endOf(&a.event), marked: true, count: 1}, ofClients)
 	return false, 0
 }
 
