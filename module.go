@@ -186,6 +186,7 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 	if l.Rules.GoesByAddress() {
 		l.Forwarded = &rule.ForwardedWatch{OnUnbelieved: h.warnUnbelieved}
 	}
+	l.Rules.WatchHidden(h.noteHidden)
 	h.limiter = gate.New(l)
 	return nil
 }
@@ -235,6 +236,16 @@ func (h *Handler) warnUnbelieved() {
 			"all clients of a proxy in front count as that proxy, or are exempt with it; " +
 			"name the proxy in trusted_proxies of the global " +
 			"option servers")
+	})
+}
+
+// noteHidden logs, once in a configuration, that all clients may have the address of a network in front.
+func (h *Handler) noteHidden(r *rule.Rule) {
+	h.app.hidden.Do(func() {
+		h.logger.Info("each of the first 1,000 requests that a policy denied came from one private address, and no header named a client: "+
+			"where clients are many, the network in front, such as that of containers, hides them; "+
+			"give Caddy the network of the host, or a proxy in front that names clients",
+			zap.String("policy", r.Policy.Name()))
 	})
 }
 

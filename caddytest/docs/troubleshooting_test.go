@@ -89,6 +89,17 @@ var symptoms = map[string]func(symptom){
 		s.shows(printed, "DENIED ±ERROR POLICY KEY 105 ±0 default 127.0.0.1")
 		assert.ErrorIf(s, strings.Count(printed, "127.0.0.1") != 1 || strings.Contains(printed, "203.0.113.7"), "got %s; want one key", printed)
 		s.shows(n.Log.String(), "each of the first 100 requests came with a public address in X-Forwarded-For or Forwarded, and none was believed")
+		n = caddytest.Start(s, caddytest.Quietly(caddytest.Config("servers { trusted_proxies static 127.0.0.0/8; client_ip_headers X-Gateway }", "redis_ratelimit {client_ip} 5 1h\nrespond Hello.")))
+		const hidden = "each of the first 1,000 requests that a policy denied came from one private address, and no header named a client"
+		for range 5 + 999 {
+			n.Get(s, "/", "X-Gateway: 172.17.0.1")
+		}
+		assert.ErrorIf(s, strings.Contains(n.Log.String(), hidden), "it is said before 1,000 denials")
+		for range 1000 {
+			n.Get(s, "/", "X-Gateway: 172.17.0.1")
+		}
+		s.shows(n.Log.String(), hidden)
+		assert.Equal(s, strings.Count(n.Log.String(), hidden), 1, "how often it is said")
 		refused := checked(s.T, "redis_ratelimit client_ip 100 1m\nrespond Hello.")
 		assert.ErrorIf(s, !strings.Contains(refused, "{client_ip}"), "got %s; want the placeholder named", refused)
 		s.shows("redis_ratelimit client_ip 100 1m", "redis_ratelimit client_ip 100 1m")

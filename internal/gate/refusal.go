@@ -31,6 +31,7 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 		c.Write(l.describe(binding, d.source, d.reason())...)
 	}
 	l.Events.Denied(binding, d.source)
+	l.Rules.RuleOf(binding).LookAtDenial(x.request)
 	wait := x.setRetryAfter(l.Status, binding.Result.RetryAfter)
 	d.refusal.values.Deny(verdict.at, wait)
 	var lack refusal.Lack

@@ -75,6 +75,8 @@ type Rule struct {
 	// Index is the rule's place in its set. [NewSet] sets it.
 	Index int
 
+	hidden *hiddenWatch // nil: nothing is looked for
+
 	// What [NewSet] finds out once, so that no request has to find it out.
 	repeats    bool          // an earlier rule of the set has the same policy
 	readsBody  bool          // the key or a number is a value of the request's body
