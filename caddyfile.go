@@ -130,6 +130,7 @@ type handlerParser struct {
 	single   *Policy              // the policy described in the directive itself
 	lines    caddyfileopt.Lines   // of the directive's options
 	policies []caddyfileopt.Lines // of each policy's options
+	blocks   policyBlocks
 	sizes    []sizeOption
 }
 

@@ -40,7 +40,7 @@ func (p *handlerParser) parsePolicy() error {
 	p.policies = append(p.policies, own)
 	whole := *policy
 	whole.setDefaults(&commonDefaults) // the handler's may follow
-	if err := cmp.Or(whole.check(), p.handler.checkRepeated()); err != nil {
+	if err := cmp.Or(whole.check(), p.blocks.add(policy)); err != nil {
 		return own.Wrap(err)
 	}
 	return nil

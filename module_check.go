@@ -78,38 +78,72 @@ func (h *Handler) checkPolicies() error {
 	return h.checkRepeated()
 }
 
-// checkRepeated refuses two blocks of one policy in a handler if one of them has an option that cannot apply to one block
-// alone: a request takes from both blocks by one check.
+// checkRepeated refuses policies of a handler that exclude each other.
 func (h *Handler) checkRepeated() error {
 	if len(h.Policies) > 1 && slices.ContainsFunc(h.Policies, func(p *Policy) bool { return p.Wait != nil }) {
-		return errors.New("wait: other policies of the directive would be charged after the wait; put them into a directive before")
+		return errWaitsBeside
 	}
-	times, depends := map[string]int{}, map[string]string{}
+	var blocks policyBlocks
 	for _, p := range h.Policies {
-		times[p.Name]++
-		switch {
-		case p.CountIf != nil:
-			depends[p.Name] = "count_if"
-		case p.CostFrom != "":
-			depends[p.Name] = "cost"
-		case p.Enforce != nil:
-			depends[p.Name] = "enforce"
-		case len(p.Notify) > 0:
-			depends[p.Name] = "notify"
-		case p.Challenge != nil:
-			depends[p.Name] = "challenge"
-		case p.Reserve != "":
-			depends[p.Name] = "reserve"
-		}
-		if option := depends[p.Name]; option != "" && times[p.Name] > 1 {
-			fix := "write one block, or give them different names"
-			if option == "reserve" {
-				fix = "write one block, or two directives that each match some of the requests"
-			}
-			return fmt.Errorf("policy %q: is given several times in this handler, and one has %s; %s", p.Name, option, fix)
+		if err := blocks.add(p); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+var errWaitsBeside = errors.New("wait: other policies of the directive would be charged after the wait; put them into a directive before")
+
+// policyBlocks are the blocks of a handler so far. The zero value has none.
+type policyBlocks struct {
+	number  int
+	waits   bool
+	times   map[string]int    // by policy
+	depends map[string]string // the option of a policy that cannot apply to one of several blocks alone
+}
+
+// add adds a block, and refuses two blocks of one policy if one of them has an option that cannot apply to one block alone:
+// a request takes from both blocks by one check. It refuses a wait beside other policies.
+func (b *policyBlocks) add(p *Policy) error {
+	if b.times == nil {
+		b.times, b.depends = map[string]int{}, map[string]string{}
+	}
+	b.number++
+	b.times[p.Name]++
+	if b.waits = b.waits || p.Wait != nil; b.waits && b.number > 1 {
+		return errWaitsBeside
+	}
+	if option := optionOfOneBlock(p); option != "" {
+		b.depends[p.Name] = option
+	}
+	option := b.depends[p.Name]
+	if option == "" || b.times[p.Name] == 1 {
+		return nil
+	}
+	fix := "write one block, or give them different names"
+	if option == "reserve" {
+		fix = "write one block, or two directives that each match some of the requests"
+	}
+	return fmt.Errorf("policy %q: is given several times in this handler, and one has %s; %s", p.Name, option, fix)
+}
+
+// optionOfOneBlock returns an option that cannot apply to one of several blocks of a policy alone; empty: none.
+func optionOfOneBlock(p *Policy) string {
+	switch {
+	case p.CountIf != nil:
+		return "count_if"
+	case p.CostFrom != "":
+		return "cost"
+	case p.Enforce != nil:
+		return "enforce"
+	case len(p.Notify) > 0:
+		return "notify"
+	case p.Challenge != nil:
+		return "challenge"
+	case p.Reserve != "":
+		return "reserve"
+	}
+	return ""
 }
 
 // check refuses invalid options of a policy, and keeps the parsed ones. Defaults must be set.

@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"slices"
 	"strings"
 	"sync"
 
@@ -27,45 +26,69 @@ var (
 	bodyShorthands   = []string{"json", "form"} // of this module, inside of its directive
 )
 
-var replaceShorthands = sync.OnceValue(httpcaddyfile.NewShorthandReplacer)
-
 // fullName returns the name that Caddy replaces a shorthand of the Caddyfile by; empty for any other name.
 func fullName(name string) string {
 	short, rest, dotted := strings.Cut(name, ".")
-	if dotted && slices.Contains(bodyShorthands, short) {
-		return bodyplan.Prefix + name
-	}
-	if dotted && !slices.Contains(dottedShorthands, short) {
-		return ""
-	}
-	const some = "x" // in place of the rest, which may have characters that Caddy's replacer does not accept
 	if dotted {
-		short += "." + some
-	}
-	segment := caddyfile.Segment{{Text: "{" + short + "}"}}
-	replaceShorthands().ApplyToSegment(&segment)
-	full := strings.Trim(segment[0].Text, "{}")
-	switch {
-	case full == short:
+		if family := families()[short]; family != "" {
+			return family + "." + rest
+		}
 		return ""
-	case dotted:
-		return strings.TrimSuffix(full, some) + rest
 	}
-	return full
+	if full, known := fullByShorthand()[name]; known {
+		return full
+	}
+	return replaced(name)
 }
 
-// fullNames are the full names of the shorthands, in the order of the shorthands.
-var fullNames = sync.OnceValue(func() (full []string) {
+// replaced returns what Caddy replaces a text between braces by; empty: the text itself. Caddy runs a dozen expressions for
+// that, which is too much for each key of thousands of policies.
+func replaced(name string) string {
+	segment := caddyfile.Segment{{Text: "{" + name + "}"}}
+	replaceShorthands().ApplyToSegment(&segment)
+	if full := strings.Trim(segment[0].Text, "{}"); full != name {
+		return full
+	}
+	return ""
+}
+
+var replaceShorthands = sync.OnceValue(httpcaddyfile.NewShorthandReplacer)
+
+// fullByShorthand has the full names of the shorthands; empty where Caddy has none.
+var fullByShorthand = sync.OnceValue(func() map[string]string {
+	full := make(map[string]string, len(shorthands))
 	for _, short := range shorthands {
-		full = append(full, fullName(short))
+		full[short] = replaced(short)
 	}
 	return full
 })
 
+// families has the full names of the shorthands that are followed by a dot and a name, without these; empty where Caddy has
+// none. Caddy's replacer does not accept all characters in that name, for which one that is accepted stands in.
+var families = sync.OnceValue(func() map[string]string {
+	full := make(map[string]string, len(dottedShorthands))
+	for _, short := range dottedShorthands {
+		full[short] = strings.TrimSuffix(replaced(short+".x"), ".x")
+	}
+	for _, short := range bodyShorthands {
+		full[short] = bodyplan.Prefix + short
+	}
+	return full
+})
+
+// fullNames are the full names of the shorthands, in the order of the shorthands.
+var fullNames = sync.OnceValue(func() (full []string) {
+	for _, short := range shorthands {
+		full = append(full, fullByShorthand()[short])
+	}
+	return full
+})
+
+// separators are what [lettersOf] leaves out.
+var separators = strings.NewReplacer("_", "", "-", "", ".", "")
+
 // lettersOf returns a name in lower case without '_', '-' and '.'.
-func lettersOf(name string) string {
-	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
-}
+func lettersOf(name string) string { return separators.Replace(strings.ToLower(name)) }
 
 // shortNames replaces full names by shorthands.
 var shortNames = sync.OnceValue(func() *strings.Replacer {
@@ -76,7 +99,7 @@ var shortNames = sync.OnceValue(func() *strings.Replacer {
 		}
 	}
 	for _, short := range dottedShorthands {
-		pairs = append(pairs, "{"+strings.TrimSuffix(fullName(short+".x"), "x"), "{"+short+".")
+		pairs = append(pairs, "{"+families()[short]+".", "{"+short+".")
 	}
 	return strings.NewReplacer(pairs...)
 })

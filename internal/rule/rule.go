@@ -159,27 +159,29 @@ type Set struct {
 // NewSet makes a set of rules, of which it puts those at the end that use values of the request's body.
 func NewSet(rules []Rule) *Set {
 	s := &Set{BodyPlan: new(bodyplan.Plan)}
+	named := make(map[string]bool, len(rules)) // the IDs of policies so far
 	var ofBody []Rule
 	for _, r := range rules {
 		if r.planBody(s.BodyPlan); r.UsesBody() {
 			ofBody = append(ofBody, r)
 		} else {
-			s.add(r)
+			s.add(r, named)
 		}
 	}
 	s.bodiless = len(s.Rules)
 	for _, r := range ofBody {
-		s.add(r)
+		s.add(r, named)
 	}
 	return s
 }
 
-// add adds a rule behind the others.
-func (s *Set) add(r Rule) {
+// add adds a rule behind the others, and its policy to those that they name.
+func (s *Set) add(r Rule, named map[string]bool) {
 	if source, ok := r.Cost.source.(bodySource); ok {
 		r.Cost.source = source.planned(&s.bodies)
 	}
-	r.Index, r.repeats = len(s.Rules), s.RuleOf(&limiter.Check{Policy: r.Policy}) != nil
+	r.Index, r.repeats = len(s.Rules), named[r.Policy.ID]
+	named[r.Policy.ID] = true
 	r.conditions = conditionsOf(r.Match)
 	r.prepare()
 	s.Rules = append(s.Rules, r)

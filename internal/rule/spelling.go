@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 )
@@ -39,39 +40,72 @@ func checkSpelling(option, name string) error {
 	return nil
 }
 
-// misspelledShorthand returns the shorthand that a name differs from in case, '_', '-' and '.' alone; empty: none.
-func misspelledShorthand(name string) string {
-	for _, candidate := range shorthands {
-		if lettersOf(candidate) == lettersOf(name) {
-			return candidate
+// spellings finds names by their letters, as [lettersOf] returns these. Of several names with the same letters the first one
+// is meant.
+type spellings struct {
+	shorthands map[string]string // themselves
+	dotted     map[string]string // shorthands that are followed by a dot and a name
+	full       map[string]string // the shorthands of full names
+	families   []family
+}
+
+// family is a shorthand that is followed by a dot and a name, with its full name.
+type family struct {
+	short, full string
+	letters     string // of the full name, without a plural's s
+	segments    int    // of the full name
+}
+
+var knownSpellings = sync.OnceValue(func() spellings {
+	known := spellings{shorthands: byLetters(shorthands, shorthands), dotted: byLetters(dottedShorthands, dottedShorthands),
+		full: byLetters(fullNames(), shorthands)}
+	delete(known.full, "") // of shorthands that Caddy does not have
+	for _, short := range dottedShorthands {
+		full := families()[short]
+		known.families = append(known.families, family{short, full, singular(full), strings.Count(full, ".") + 1})
+	}
+	return known
+})
+
+// byLetters returns the meanings of names by their letters.
+func byLetters(names, meanings []string) map[string]string {
+	found := make(map[string]string, len(names))
+	for i, name := range names {
+		if letters := lettersOf(name); found[letters] == "" {
+			found[letters] = meanings[i]
 		}
 	}
-	short, rest, dotted := strings.Cut(name, ".")
-	for _, candidate := range dottedShorthands {
-		if dotted && lettersOf(candidate) == lettersOf(short) {
-			return candidate + "." + rest
-		}
+	return found
+}
+
+// singular returns a name's letters without the s of a plural.
+func singular(name string) string { return strings.TrimSuffix(lettersOf(name), "s") }
+
+// misspelledShorthand returns the shorthand that a name differs from in case, '_', '-' and '.' alone; empty: none.
+func misspelledShorthand(name string) string {
+	if short := knownSpellings().shorthands[lettersOf(name)]; short != "" {
+		return short
+	}
+	first, rest, dotted := strings.Cut(name, ".")
+	if short := knownSpellings().dotted[lettersOf(first)]; dotted && short != "" {
+		return short + "." + rest
 	}
 	return ""
 }
 
 // misspelledFullName returns the shorthand for a full name that is misspelled in the same ways, or in the plural; empty: none.
 func misspelledFullName(name string) string {
-	for i, full := range fullNames() {
-		if full != "" && lettersOf(full) == lettersOf(name) {
-			return shorthands[i]
-		}
+	if short := knownSpellings().full[lettersOf(name)]; short != "" {
+		return short
 	}
 	segments := strings.Split(name, ".")
-	for _, short := range dottedShorthands {
-		family := strings.TrimSuffix(fullName(short+".x"), ".x")
-		n := strings.Count(family, ".") + 1
-		if len(segments) <= n {
+	for _, f := range knownSpellings().families {
+		if len(segments) <= f.segments {
 			continue
 		}
-		given := strings.Join(segments[:n], ".")
-		if given != family && strings.TrimSuffix(lettersOf(given), "s") == strings.TrimSuffix(lettersOf(family), "s") {
-			return short + "." + strings.Join(segments[n:], ".")
+		given := strings.Join(segments[:f.segments], ".")
+		if given != f.full && singular(given) == f.letters {
+			return f.short + "." + strings.Join(segments[f.segments:], ".")
 		}
 	}
 	return ""
@@ -130,14 +164,18 @@ func PlaceholderFor(word string) string {
 	return misspelledFullName(name)
 }
 
-func foreignName(name string) string {
+func foreignName(name string) string { return foreignByLetters()[lettersOf(name)] }
+
+// foreignByLetters has the placeholders for the names in [foreignKeys].
+var foreignByLetters = sync.OnceValue(func() map[string]string {
+	found := map[string]string{}
 	for _, known := range foreignKeys {
-		if slices.Contains(strings.Fields(known[1]), lettersOf(name)) {
-			return known[0]
+		for letters := range strings.FieldsSeq(known[1]) {
+			found[letters] = known[0]
 		}
 	}
-	return ""
-}
+	return found
+})
 
 // checkLiterals refuses a key whose literals are hardly meant as text: quotes, or names of placeholders without braces.
 // The literals have a zero byte in place of each placeholder.
