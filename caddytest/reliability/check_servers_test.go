@@ -93,6 +93,19 @@ func TestCheck_clusterNodes(t *testing.T) {
 	}
 }
 
+// TestCheck_noEndpoint has a Cluster that announces no endpoint, as behind a balancer.
+func TestCheck_noEndpoint(t *testing.T) {
+	t.Parallel()
+	masters := redistest.StartCluster(t)
+	for _, m := range masters {
+		if m.Client(t).ConfigSet(t.Context(), "cluster-preferred-endpoint-type", "unknown-endpoint").Err() != nil {
+			t.Skip("this server announces addresses alone")
+		}
+	}
+	check(t, 0, "timeout 10s\nredis {\nmode cluster\naddress "+masters[0].Addr+"\n}", caddytest.LimitedSite,
+		"mode ok: cluster of 3 masters", "script ok", "no failed")
+}
+
 // TestCheck_announced has sentinels and a Cluster announce addresses where nothing listens: the configured ones are
 // right.
 func TestCheck_announced(t *testing.T) {

@@ -105,7 +105,7 @@ func New(o Options) (goredis.UniversalClient, error) {
 		options := u.Cluster()
 		options.MaintNotificationsConfig = maintenance
 		cluster := goredis.NewClusterClient(options)
-		cluster.OnNewNode(func(node *goredis.Client) { s.keep(node) })
+		cluster.OnNewNode(func(node *goredis.Client) { completeEndpoints(s.keep(node)) })
 		return cluster, nil
 	default:
 		options := u.Simple()

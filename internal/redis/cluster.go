@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -71,7 +72,7 @@ func (r *Store) sendSlots(ctx context.Context, n *Node, w *wire.Writer) bool {
 
 // sendAll sends messages in one pipeline, and reports whether the node answered all.
 func (r *Store) sendAll(ctx context.Context, n *Node, w *wire.Writer, messages []*wire.Message) bool {
-	r.runAll(ctx, n.Client, messages)
+	r.runAll(ctx, n, messages)
 	answered := true
 	for _, m := range messages {
 		answered = r.endSlot(ctx, n, w, m, m.Sent.Err()) && answered
@@ -102,9 +103,27 @@ func (r *Store) sendApart(ctx context.Context, n *Node, w *wire.Writer, torn *wi
 	return r.sendAll(ctx, n, w, w.Messages[first:w.Used])
 }
 
-// runAll sends the messages in one pipeline. Those whose script Redis did not have follow one by
-// one.
-func (r *Store) runAll(ctx context.Context, client goredis.UniversalClient, messages []*wire.Message) {
+// runAll sends the messages in one pipeline. Those whose script Redis did not have follow one by one, and, where the
+// node is all of a Cluster, those whose slot has moved.
+func (r *Store) runAll(ctx context.Context, n *Node, messages []*wire.Message) {
+	cluster, ofCluster := n.Client.(*goredis.ClusterClient)
+	began := time.Now()
+	if ofCluster {
+		r.pipeByMaster(ctx, cluster, messages)
+	} else {
+		r.pipe(ctx, n.Client, messages)
+	}
+	ended := time.Now()
+	for _, m := range messages {
+		m.Began, m.Ended = began, ended
+		if err := m.Sent.Err(); wire.IsNoScript(err) || ofCluster && wire.IsRedirection(err) {
+			_ = r.run(ctx, n.Client, m) // the error is in m.sent
+		}
+	}
+}
+
+// pipe sends messages by their scripts' hashes in one pipeline.
+func (r *Store) pipe(ctx context.Context, client goredis.UniversalClient, messages []*wire.Message) {
 	pipeline := client.Pipeline()
 	for _, m := range messages {
 		script, err := r.Scripts.Get(m.Kernels)
@@ -116,15 +135,27 @@ func (r *Store) runAll(ctx context.Context, client goredis.UniversalClient, mess
 		m.Command("evalsha", script.Sha)
 		_ = pipeline.Process(ctx, m.Sent) // Exec returns a pipeline's errors
 	}
-	began := time.Now()
 	_, _ = pipeline.Exec(ctx) // every command has its own error
-	ended := time.Now()
+}
+
+// pipeByMaster sends each master of a Cluster the messages of its slots, all at once. The pipelines of the Cluster's own
+// client would follow redirections to hosts that no node has told.
+func (r *Store) pipeByMaster(ctx context.Context, cluster *goredis.ClusterClient, messages []*wire.Message) {
+	byMaster := map[*goredis.Client][]*wire.Message{}
 	for _, m := range messages {
-		m.Began, m.Ended = began, ended
-		if wire.IsNoScript(m.Sent.Err()) {
-			_ = r.run(ctx, client, m) // the error is in m.sent
+		master, err := cluster.MasterForKey(ctx, r.Topology.keyIn(m.Order[0].Slot))
+		if err != nil {
+			m.Command("evalsha", "")
+			m.Sent.SetErr(err)
+			continue
 		}
+		byMaster[master] = append(byMaster[master], m)
 	}
+	var group sync.WaitGroup
+	for master, own := range byMaster {
+		group.Go(func() { r.pipe(ctx, master, own) })
+	}
+	group.Wait()
 }
 
 // end passes the outcome of a message to its calls. A message that was sent to a master which has

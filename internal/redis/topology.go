@@ -146,10 +146,13 @@ func (t *topology) learn(slot uint16) (made, n *Node) {
 	return made, n
 }
 
+// keyIn returns a key in a slot of a Cluster.
+func (t *topology) keyIn(slot uint16) string { return t.keys[2*int(slot):][:2] }
+
 // MasterOf returns the master of a slot by the client, from memory where the masters are known. Nil:
 // there is none.
 func (t *topology) MasterOf(slot uint16) *goredis.Client {
-	client, err := t.cluster.MasterForKey(context.Background(), t.keys[2*int(slot):][:2])
+	client, err := t.cluster.MasterForKey(context.Background(), t.keyIn(slot))
 	if err != nil {
 		return nil
 	}
