@@ -144,7 +144,7 @@ func (l *ledger) add(c *limiter.Check, units int64, seen memory.LastSeen, unknow
 		l.repays.Start(repaySpan)
 	}
 	a.policy = p
-	if seen.Resets += ahead; a.inRedis == (kernel.State{}) && seen.Resets > micros {
+	if seen = seen.Ahead(ahead); a.inRedis == (kernel.State{}) && seen.Resets > micros {
 		a.begin(seen.Restore(p, micros), now)
 	}
 	a.total = k.Charge(a.total, now, &p.Params, units)

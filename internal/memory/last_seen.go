@@ -13,6 +13,7 @@ type LastSeen struct {
 	used   int64 // units
 	limit  int64 // of the answer's policy, by which a bucket drains until it resets
 	Resets int64 // local microseconds since the Unix epoch
+	at     int64 // when the answer came, likewise
 	asOf   int64 // Redis's time at the answer, in microseconds
 	turn   int32 // in which Redis answered at that time
 	least  bool  // more may be used: no unit was left, of a limit that may have been lower than the next one
@@ -44,9 +45,21 @@ func (l LastSeen) orStricter(other *LastSeen, older, isBucket bool, now int64) L
 	return l
 }
 
-// Restore rebuilds a state from an answer, for the policy or one that is scaled from it.
+// isUseful reports whether there is something in an answer for a newer one to add. What came later than now was timed by
+// a clock that was set back since.
+func (l *LastSeen) isUseful(now int64) bool { return l.Resets > now && l.at-now < outOfOrder }
+
+// Ahead returns the answer with its instants by a clock that is so many microseconds ahead.
+func (l LastSeen) Ahead(ahead int64) LastSeen {
+	l.Resets, l.at = l.Resets+ahead, l.at+ahead
+	return l
+}
+
+// Restore rebuilds a state from an answer, for the policy or one that is scaled from it. Where the clock was set back
+// since, the state is that of the answer's instant, and the kernels judge it as any other that was stored ahead of now.
 func (l LastSeen) Restore(p *limiter.Policy, now int64) kernel.State {
 	t := &p.Params
+	now = max(now, l.at)
 	used, limit := l.used, l.limit
 	if t.Fraction > 0 {
 		used, limit = int64(math.Ceil(float64(used)*t.Fraction)), max(1, int64(float64(limit)*t.Fraction))
@@ -101,9 +114,9 @@ func (m *Store) RememberRefund(c *limiter.Check) {
 // there is room for it.
 func (s *Shard) keepAnswer(c *limiter.Check, leased, now int64) bool {
 	a := LastSeen{used: c.Policy.Params.Capacity - c.Unused() + leased, limit: c.Policy.Params.Limit,
-		Resets: now + c.Result.ResetAfter.Microseconds(),
-		asOf:   c.State.DecidedAt, turn: c.State.Turn, least: c.Unused() == 0}
-	if before, known := s.Seen[c.Key.String()]; known && before.Resets > now {
+		Resets: now + c.Result.ResetAfter.Microseconds(), at: now,
+		asOf: c.State.DecidedAt, turn: c.State.Turn, least: c.Unused() == 0}
+	if before, known := s.Seen[c.Key.String()]; known && before.isUseful(now) {
 		older := a.precedes(&before)
 		switch {
 		case older && !before.least:
@@ -137,7 +150,7 @@ func (m *Store) RememberCharge(c *limiter.Check, units int64, p *limiter.Policy)
 	now := m.Clock()
 	s := m.Lock(p, c.Key.String())
 	defer s.Mu.Unlock()
-	held, a := kernel.State{}, LastSeen{limit: p.Params.Limit, asOf: c.State.DecidedAt, turn: c.State.Turn}
+	held, a := kernel.State{}, LastSeen{limit: p.Params.Limit, at: now, asOf: c.State.DecidedAt, turn: c.State.Turn}
 	if before := s.Seen[c.Key.String()]; before.Resets > now {
 		older := c.State.DecidedAt > 0 && a.precedes(&before)
 		if older && !before.least {

@@ -148,6 +148,39 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 	assert.ErrorIf(t, left != 4, "%d units remain, want 4", left)
 }
 
+// TestLastSeen_clock_steps_back_in_outage has the node's clock set back after Redis's last answer: nobody waits for the
+// size of the step, which is as without Redis.
+func TestLastSeen_clock_steps_back_in_outage(t *testing.T) {
+	t.Parallel()
+	policies := []*limiter.Policy{storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 5})}
+	for _, algorithm := range limiter.Algorithms() {
+		policies = append(policies, storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: 5, Window: time.Minute}))
+	}
+	for _, p := range policies {
+		for _, step := range []time.Duration{time.Second, 30 * time.Second, time.Hour, 100 * time.Hour} {
+			now := storetest.Epoch
+			here := func() int64 { return now }
+			remote, local := NewOnClock(here), NewOnClock(here)
+			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5}
+			answer := storetest.Decide(t, remote, check)[0]
+			local.Remember(&answer)
+			now -= step.Microseconds()
+			check.Weight = 1
+			want := storetest.Decide(t, remote, check)[0].Result
+			got := storetest.Decide(t, local, check)[0].Result
+			assert.ErrorIf(t, got.RetryAfter != want.RetryAfter || got.ResetAfter > want.ResetAfter,
+				"%s, %v back: %+v, want %+v, as without Redis", p.Name(), step, got, want)
+			local.Remember(&limiter.Check{Policy: p, Key: check.Key, State: limiter.CheckState{DecidedAt: now},
+				Result: limiter.Result{Remaining: 0, ResetAfter: time.Second}})
+			now += 3 * time.Second.Microseconds()
+			if step > time.Minute { // the last answer is all that counts
+				got = storetest.Decide(t, local, check)[0].Result
+				assert.ErrorIf(t, !got.Passes() && p.Params.Periods == nil, "%s, %v back: %+v after Redis's answer has reset", p.Name(), step, got)
+			}
+		}
+	}
+}
+
 // TestKernel_restoreState compares states, at random later instants, with those restored from the
 // last answers about them, to takes and to refunds of all or some of their units.
 func TestKernel_restoreState(t *testing.T) {
