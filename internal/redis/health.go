@@ -18,11 +18,13 @@ type Attempt struct {
 	Slot     uint16
 	Policies []*limiter.Policy
 	Err      error // why it failed
+
+	at clock.Moment // when it failed first
 }
 
 // AttemptOf returns the attempt of an operation on checks of one slot.
 func AttemptOf(op wire.Operation, slot uint16, checks []limiter.Check, err error) *Attempt {
-	a := &Attempt{Op: op, Slot: slot, Err: err}
+	a := &Attempt{Op: op, Slot: slot, Err: err, at: clock.Now()}
 	for i := range checks {
 		a.Policies = append(a.Policies, checks[i].Policy)
 	}

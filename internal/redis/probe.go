@@ -4,10 +4,12 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
@@ -22,7 +24,7 @@ func (r *Store) recover(n *Node) {
 	}
 	if slot, found := r.Topology.slotAt(n, a.Slot); found {
 		a.Slot = slot
-		if a.Err = r.probe(n.life, n, &a); a.Err == nil || limiter.FailedAlone(a.Err) {
+		if a.Err = r.reach(n, &a); a.Err == nil || limiter.FailedAlone(a.Err) {
 			n.Breaker.Close()
 			return
 		}
@@ -36,22 +38,32 @@ func (r *Store) recover(n *Node) {
 		return
 	}
 	n.Cause.Store(&a)
-	n.Breaker.Postpone()
-	n.Failed()
-	n.Probes.Start(ProbeInterval)
+	next := ProbeInterval
+	if isAway(a.Err) {
+		next = knockInterval
+	}
+	if _, wait := n.Breaker.UntilProbe(); wait == 0 || next == ProbeInterval {
+		n.Breaker.Postpone()
+		n.Failed()
+	}
+	n.Probes.Start(next)
 }
 
 // renew replaces the connections of a node if new ones lead to a Redis that decides. While the breaker is open the
 // new ones have to decide what opened it, which ends the outage.
 func (r *Store) renew(n *Node) {
-	attempt := &Attempt{Op: wire.OpTake}
+	attempt := attemptNow()
 	if cause := n.Cause.Load(); cause != nil && n.Breaker.Open() {
 		attempt = cause
 	}
 	renewed, err := n.renewal.client.Renew(n.life, func(fresh *goredis.Client) error {
 		on := r.Topology.newNode(fresh)
 		defer on.retire(nil)
-		return r.probe(n.life, on, attempt)
+		if err := r.probe(n.life, on, attempt); err != nil {
+			return err
+		}
+		_ = dial.Prepare(n.life, fresh, r.patience(), 1, r.introductions(n.life, attempt)) // it has just decided
+		return nil
 	})
 	if renewed && n.Breaker.Open() {
 		n.Breaker.Close()
@@ -72,12 +84,10 @@ func (r *Store) probe(ctx context.Context, n *Node, a *Attempt) error {
 		for i := range denied {
 			denied[i].Weight = denied[i].Policy.Capacity()
 		}
-		for _, take := range [][]limiter.Check{checks, checks, checks, denied} {
-			if err := r.try(ctx, n, wire.OpTake, a.Slot, take); err != nil {
-				return err
-			}
+		if err := r.tryTakes(ctx, n, a.Slot, checks, slices.Clone(checks), slices.Clone(checks)); err != nil {
+			return err
 		}
-		return nil
+		return r.try(ctx, n, wire.OpTake, a.Slot, denied) // the last one: alone it would pass
 	}
 	for _, op := range []wire.Operation{wire.OpTake | wire.WithReceipt, wire.OpTake} {
 		if err := r.try(ctx, n, op, a.Slot, checks); err != nil {
@@ -85,6 +95,20 @@ func (r *Store) probe(ctx context.Context, n *Node, a *Attempt) error {
 		}
 	}
 	return r.tryCall(ctx, n, NewChange(checks, slices.Repeat([]limiter.Change{{Units: -1}}, len(checks))...), a.Slot, checks)
+}
+
+// tryTakes runs takes on a node, which leave as requests that come at once do: together, as far as that may be.
+func (r *Store) tryTakes(ctx context.Context, n *Node, slot uint16, takes ...[]limiter.Check) error {
+	errs := make([]error, len(takes))
+	var group sync.WaitGroup
+	for i, checks := range takes {
+		group.Go(func() { errs[i] = r.try(ctx, n, wire.OpTake, slot, checks) })
+	}
+	group.Wait()
+	if failed := slices.IndexFunc(errs, func(err error) bool { return err != nil }); failed >= 0 {
+		return errs[failed]
+	}
+	return nil
 }
 
 // try runs one operation on a node, whatever its breaker's state. A foreign value is a fault of the key,
@@ -108,10 +132,7 @@ func (r *Store) tryCall(ctx context.Context, n *Node, c *Call, slot uint16, chec
 
 // probeChecks returns the checks of a probe: a unit of the reserved key under each policy.
 func (r *Store) probeChecks(a *Attempt) []limiter.Check {
-	key := wire.ProbeKey
-	if r.Slotted.Load() {
-		key = r.ProbeKeyIn(a.Slot)
-	}
+	key := r.probeKey(a.Slot)
 	var checks []limiter.Check
 	for _, p := range a.Policies {
 		checks = append(checks, limiter.Check{Policy: forProbes(p), Key: limiter.AsEncoded(key)})
@@ -120,6 +141,14 @@ func (r *Store) probeChecks(a *Attempt) []limiter.Check {
 		checks = append(checks, limiter.Check{Policy: anyProbed, Key: limiter.AsEncoded(key)})
 	}
 	return checks
+}
+
+// probeKey returns the reserved key of probes, in a slot where there are slots.
+func (r *Store) probeKey(slot uint16) string {
+	if r.Slotted.Load() {
+		return r.ProbeKeyIn(slot)
+	}
+	return wire.ProbeKey
 }
 
 // ProbeKeyIn returns a reserved key in a slot of a Cluster. It is found by trial, once.
