@@ -24,23 +24,6 @@ type hiddenWatch struct {
 	address atomic.Pointer[netip.Addr] // of the first denial
 }
 
-// WatchHidden has the denials of rules whose key has a client's address looked at. The function is called, once a rule, if
-// each of the first 1,000 came from the same private address, without a header that names a client.
-func (s *Set) WatchHidden(report func(r *Rule)) {
-	for i := range s.Rules {
-		if r := &s.Rules[i]; r.Key.HasAddress() {
-			r.hidden = &hiddenWatch{report: func() { report(r) }}
-		}
-	}
-}
-
-// LookAtDenial looks at a request that a rule denies.
-func (r *Rule) LookAtDenial(request *http.Request) {
-	if w := r.hidden; w != nil && w.denials.Load() >= 0 {
-		w.look(request)
-	}
-}
-
 func (w *hiddenWatch) look(r *http.Request) {
 	address, ok := unnamedPrivate(r)
 	if ok {

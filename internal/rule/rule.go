@@ -6,6 +6,7 @@ package rule
 
 import (
 	"errors"
+	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -315,4 +316,21 @@ func (r *Rule) RequestHeaders() (names []string) {
 		}
 	}
 	return names
+}
+
+// WatchHidden has the denials of rules whose key has a client's address looked at. The function is called, once a rule, if
+// each of the first 1,000 came from the same private address, without a header that names a client.
+func (s *Set) WatchHidden(report func(r *Rule)) {
+	for i := range s.Rules {
+		if r := &s.Rules[i]; r.Key.HasAddress() {
+			r.hidden = &hiddenWatch{report: func() { report(r) }}
+		}
+	}
+}
+
+// LookAtDenial looks at a request that a rule denies.
+func (r *Rule) LookAtDenial(request *http.Request) {
+	if w := r.hidden; w != nil && w.denials.Load() >= 0 {
+		w.look(request)
+	}
 }
