@@ -158,6 +158,34 @@ func (a *App) storeFacts(stores *storepool.Stores) adminapi.StoreReport {
 	return report
 }
 
+// decides returns whether any part of Redis decides by the configured policies now, and why another part does not. Without
+// Redis all is well.
+func (a *App) decides(ctx context.Context, stores *storepool.Stores) (some bool, err error) {
+	return stores.ProbeEach(ctx, a.policies())
+}
+
+// policies are those of the configuration.
+func (a *App) policies() []*limiter.Policy {
+	policies := make([]*limiter.Policy, 0, len(a.registered))
+	for _, registered := range a.registered {
+		policies = append(policies, registered.policy)
+	}
+	return policies
+}
+
+// banned lists the banned of the policy of that name, or of all policies. Where no part of Redis decides there is none:
+// only Redis has those of all nodes.
+func (a *App) banned(ctx context.Context, stores *storepool.Stores, policy string) (list []limiter.Banned, complete bool, err error) {
+	some, undecided := a.decides(ctx, stores)
+	if some {
+		list, complete, err = stores.Banned(ctx, policy)
+	}
+	if err == nil {
+		err = undecided
+	}
+	return list, complete && err == nil, err
+}
+
 // probe has Redis decide by the configured policies for a reserved key: a PING would be answered where decisions are not.
 func (a *App) probe(ctx context.Context, stores *storepool.Stores, report *adminapi.StoreReport) {
 	began := time.Now()

@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
@@ -99,6 +100,21 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 		err = a.putOverride(ctx, registered, target, &question, &report)
 	}
 	return report, false, overrideError(err)
+}
+
+// holdsHere says that one node alone does what was asked, and why.
+func holdsHere(report *adminapi.OverrideReport, reason error) {
+	report.NodeOnly = true
+	addHint(report, nodeOnlyHint(reason))
+}
+
+// nodeOnlyHint is the hint of what one node does alone, for the reason why Redis does not.
+func nodeOnlyHint(reason error) string {
+	what := "redis is away"
+	if redis.Answered(reason) {
+		what = "redis refuses (" + adminapi.UnavailableText(reason) + ")"
+	}
+	return what + ": this holds on this node alone, until redis decides again; repeat it on other nodes, and then once more"
 }
 
 // addHint adds a sentence to the hint of an answer.

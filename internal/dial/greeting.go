@@ -68,6 +68,17 @@ type greetedSocket struct {
 	syscall.Conn
 }
 
+// dialHook is the part of hooks for new connections that is about commands, which pass it unseen.
+type dialHook struct{}
+
+// ProcessHook implements goredis.Hook.
+func (dialHook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
+
+// ProcessPipelineHook implements goredis.Hook.
+func (dialHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
 // greetingHook makes the connections of a client look at what the server says first.
 type greetingHook struct{ dialHook }
 

@@ -193,17 +193,6 @@ type socketSession struct {
 	syscall.Conn
 }
 
-// dialHook is the part of hooks for new connections that is about commands, which pass it unseen.
-type dialHook struct{}
-
-// ProcessHook implements goredis.Hook.
-func (dialHook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
-
-// ProcessPipelineHook implements goredis.Hook.
-func (dialHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
-	return next
-}
-
 // sessionHook notes the connections of a client.
 type sessionHook struct {
 	dialHook

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Target returns the target of a client's key. If keys are hashed, the key may also be the hash, as lists of overrides
@@ -56,14 +55,6 @@ func (l *Live) List(ctx context.Context) ([]*Entry, error) {
 		err = l.Refresh(ctx)
 	}
 	return l.Known(), err
-}
-
-// Decides returns why the Redis that keeps the overrides does not decide requests; nil: it does, or there is none.
-func (l *Live) Decides(ctx context.Context) error {
-	if l.store == nil {
-		return nil
-	}
-	return l.store.ProbeSlot(ctx, wire.SlotOfName(l.keys.version))
 }
 
 // Known returns the overrides that this process knows, in the order of [Live.List].

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Live is the overrides that apply now. It is safe for concurrent use.
@@ -181,4 +182,12 @@ func (l *Live) clientOf(key limiter.EncodedKey) string {
 		return text
 	}
 	return emptyClient
+}
+
+// Decides returns why the Redis that keeps the overrides does not decide requests; nil: it does, or there is none.
+func (l *Live) Decides(ctx context.Context) error {
+	if l.store == nil {
+		return nil
+	}
+	return l.store.ProbeSlot(ctx, wire.SlotOfName(l.keys.version))
 }

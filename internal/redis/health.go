@@ -22,6 +22,9 @@ type Attempt struct {
 	at clock.Moment // when it failed first
 }
 
+// attemptNow returns an attempt of a take that has not failed.
+func attemptNow() *Attempt { return &Attempt{Op: wire.OpTake, at: clock.Now()} }
+
 // AttemptOf returns the attempt of an operation on checks of one slot.
 func AttemptOf(op wire.Operation, slot uint16, checks []limiter.Check, err error) *Attempt {
 	a := &Attempt{Op: op, Slot: slot, Err: err, at: clock.Now()}
