@@ -81,7 +81,9 @@ func unban(
 	}
 	lifted, err := false, stores.ProbeKey(ctx, p, *key)
 	if err == nil {
-		lifted, err = stores.Unban(ctx, p, *key)
+		if lifted, err = stores.Unban(ctx, p, *key); lacksRight(err) {
+			return err
+		}
 	}
 	if errors.Is(err, limiter.ErrUndecided) {
 		lifted = stores.UnbanHere(p, *key)
@@ -92,12 +94,18 @@ func unban(
 	return err
 }
 
+// lacksRight reports whether a Redis that decides refuses a command because its user lacks a right. A ban that this leaves in
+// Redis is in force on all nodes, so that to lift what one node remembers of it would lift nothing.
+func lacksRight(err error) bool { return limiter.Kind(err) == "auth" && redis.Answered(err) }
+
 // unbanAll lifts the bans of all keys of a policy, as unban does.
 func unbanAll(ctx context.Context, stores *storepool.Stores, p *limiter.Policy, report *adminapi.OverrideReport) error {
 	some, undecided := stores.ProbeEach(ctx, []*limiter.Policy{p})
 	lifted, err := int64(0), error(nil)
 	if some {
-		lifted, err = stores.UnbanAll(ctx, p.Name()) // has a budget of its own
+		if lifted, err = stores.UnbanAll(ctx, p.Name()); lacksRight(err) { // it has a budget of its own
+			return err
+		}
 	}
 	if err = cmp.Or(err, undecided); lifted == 0 && errors.Is(err, limiter.ErrUndecided) {
 		lifted = stores.UnbanAllHere(p.Name())

@@ -26,9 +26,9 @@ Counts go on: a client that has used 90 of 100 has 10 left, with --limit 500 it
 has 410.
 
 Overrides are kept in Redis, or in the process without one, up to 10,000. A
-second override of the same client replaces the first. While Redis does not decide,
---block, --exempt and --unban work on the asked node alone, until Redis decides
-again, and the answer says so. --limit needs Redis.
+second override of the same client replaces the first. While Redis does not
+decide, --block, --exempt and --unban work on the asked node alone, until Redis
+decides again, and the answer says so. --limit needs Redis.
 
 A key that no request of the policy can have is refused without --force. Copy
 keys from 'top' or 'explain'.
