@@ -3,7 +3,7 @@ package limiter
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"reflect"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
@@ -119,16 +119,20 @@ func (s *Settings) longestPeriod() time.Duration {
 	return time.Duration(kernel.Unit(s.Calendar).Days()) * 24 * time.Hour
 }
 
-// Equal reports whether two settings allow the same.
+// Equal reports whether two settings allow the same. It compares all fields, so that none can be forgotten.
 func (s Settings) Equal(other Settings) bool {
+	return s.Zone() == other.Zone() && reflect.DeepEqual(s.uniform(), other.uniform())
+}
+
+// uniform returns the settings with one form for what may be written in several. The time zone is missing, since zones of
+// one name are the same.
+func (s Settings) uniform() Settings {
 	s.setDefaults()
-	other.setDefaults()
-	sameDelay := s.MaxDelay == other.MaxDelay ||
-		(s.MaxDelay != nil && other.MaxDelay != nil && *s.MaxDelay == *other.MaxDelay)
-	return sameDelay && s.sameBans(&other) && s.sameCalendar(&other) && s.Lease == other.Lease && s.Name == other.Name &&
-		s.Algorithm == other.Algorithm &&
-		s.Limit == other.Limit && s.Window == other.Window && s.MaxConcurrent == other.MaxConcurrent &&
-		s.NodeTimeout == other.NodeTimeout && s.Burst == other.Burst && s.Dynamic == other.Dynamic && s.Refunds == other.Refunds && s.Waits == other.Waits
+	s.Location, s.BanAfter = nil, max(1, s.BanAfter)
+	if len(s.Ban) == 0 {
+		s.Ban = nil
+	}
+	return s
 }
 
 // String returns the settings as text, for messages.
@@ -159,17 +163,6 @@ func (s Settings) String() string {
 		text += fmt.Sprintf(", lease %v", s.Lease)
 	}
 	return text
-}
-
-// sameBans reports whether two settings ban alike.
-func (s *Settings) sameBans(other *Settings) bool {
-	return slices.Equal(s.Ban, other.Ban) && max(1, s.BanAfter) == max(1, other.BanAfter)
-}
-
-// sameCalendar reports whether two settings have the same calendar periods. Time zones of one name are the
-// same.
-func (s *Settings) sameCalendar(other *Settings) bool {
-	return s.Calendar == other.Calendar && (s.Calendar == "" || s.Zone() == other.Zone())
 }
 
 // Zone returns the name of the time zone of calendar periods, empty if there are none.
