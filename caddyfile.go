@@ -2,21 +2,15 @@ package redisratelimit
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
 func init() {
@@ -52,63 +46,15 @@ type directiveMatcher struct {
 	set   caddy.ModuleMap
 }
 
-// parseHandler reads the directive:
+// parseHandler reads the directive. Its syntax is that of docs/caddyfile.md, which a test holds to the tables policyOptions and
+// handlerOptions.
 //
-//	redis_ratelimit [<matcher>] [<key> <limit> <window>] {
-//		name           <name>
-//		key            <text with placeholders>
-//		limit          <n> | <placeholder> <n>|unlimited
-//		window         <duration> | day|week|month|year [<time zone>]
-//		algorithm      sliding_window_counter|sliding_window_log|fixed_window|token_bucket|leaky_bucket|gcra
-//		burst          <n> | <placeholder> <n>
-//		max_delay      <duration>
-//		max_concurrent <n> | <placeholder> <n>|unlimited
-//		node_timeout   <duration>
-//		wait           <duration> [<n>] [by <text with placeholders>]
-//		weight         <n> | <placeholder> <n> | llm [<n>]
-//		cost           response_bytes | json <sum> [<n>] | llm [<n>] | <placeholder> [<n>]
-//		reserve        <n>|<percentage>
-//		ban            <duration>... [after <n>]
-//		lease          [<duration>]
-//		challenge      [<passes>] | <passes> <limit>
-//		enforce        <percentage>
-//		notify         <percentage>...
-//		raw_key
-//		on_unread      refuse|pass
-//		match          <matcher> | @<name>
-//		match {
-//			<matcher>...
-//		}
-//		count_if       <response matcher>
-//		count_if {
-//			<response matcher>...
-//		}
-//
-//		dry_run
-//		ipv4_prefix    <0-32>
-//		ipv6_prefix    <0-128>
-//		on_empty_key   client_ip|skip|reject
-//
-//		policy <name> {
-//			<the options above, except name>
-//		}
-//
-//		exempt         <address, range or private_ranges>...
-//		fail_mode      local|open|closed
-//		status         <400-599>
-//		headers        off | x_ratelimit [ietf] | ietf
-//		retry_jitter   <duration>
-//		answer         auto|text|json|problem|jsonrpc|none|error
-//		body           <size> [<duration>]
-//		log_keys
-//		usage          <path>
-//	}
-//
-// A handler has one policy, described in the directive itself, or any number of policy blocks. The four
-// options before policy may also be next to the blocks: they are then the default for all of them.
+// A handler has one policy, described in the directive itself, or any number of policy blocks. The common options of policies
+// may also be next to the blocks: they are then the default for all of them.
 func parseHandler(h httpcaddyfile.Helper, matcher directiveMatcher) (caddyhttp.MiddlewareHandler, error) {
 	h.Next()
-	p := &handlerParser{Dispenser: withFullNames(h.NextSegment()), helper: h, matcher: matcher, handler: new(Handler)}
+	options := optionParser{Dispenser: withFullNames(h.NextSegment()), helper: h}
+	p := &handlerParser{optionParser: options, matcher: matcher, handler: new(Handler)}
 	p.Next()
 	p.lines = caddyfileopt.Lines{"": *p.Dispenser}
 	err := p.parse()
@@ -123,15 +69,13 @@ func parseHandler(h httpcaddyfile.Helper, matcher directiveMatcher) (caddyhttp.M
 
 // handlerParser reads one directive.
 type handlerParser struct {
-	*caddyfile.Dispenser
-	helper   httpcaddyfile.Helper
+	optionParser
 	matcher  directiveMatcher
 	handler  *Handler
 	single   *Policy              // the policy described in the directive itself
 	lines    caddyfileopt.Lines   // of the directive's options
 	policies []caddyfileopt.Lines // of each policy's options
 	blocks   policyBlocks
-	sizes    []sizeOption
 }
 
 // parse reads the directive's arguments and its block.
@@ -222,30 +166,35 @@ func (p *handlerParser) own() *Policy {
 	return p.single
 }
 
-// handlerOptions are the options of the handler itself.
-var handlerOptions = []string{
-	"policy", "exempt", "fail_mode", "status", "headers", "retry_jitter", "answer", "body", "log_keys", "usage",
-}
+// blocks are all kinds of blocks.
+var blocks caddyfileopt.Blocks
 
-// commonOptions are the options of a policy that may also be next to policy blocks.
-var commonOptions = []string{"dry_run", "ipv4_prefix", "ipv6_prefix", "on_empty_key"}
-
-// policyOptions are the options of a policy.
-var policyOptions = []string{
-	"name", "key", "limit", "window", "algorithm", "burst", "max_delay", "max_concurrent", "node_timeout", "wait", "weight",
-	"match", "on_unread", "raw_key",
-	"count_if", "cost", "ban", "lease",
-	"reserve", "enforce", "notify", "challenge",
+func init() {
+	common := optionsWith(policyOptions, func(o *option[Policy]) bool { return o.common })
+	own := optionsWith(policyOptions, func(o *option[Policy]) bool { return !o.common })
+	handlerNames, commonNames, policyNames = namesOf(handlerOptions), namesOf(common), namesOf(own)
+	blockNames = slices.Concat(policyNames, commonNames)
+	blocks = append(caddyfileopt.Blocks{
+		blockOf("the directive redis_ratelimit, beside its policy blocks", handlerOptions),
+		blockOf("the directive redis_ratelimit, or a policy block in it", common),
+		blockOf("a policy: the directive redis_ratelimit, or a policy block in it", own),
+	}, appBlocks...)
+	var decides []string
+	for _, o := range optionsWith(slices.Concat(common, own), func(o *option[Policy]) bool { return o.unusable != "" }) {
+		decides = append(decides, ", for "+o.unusable+" "+o.name)
+	}
+	deciding = strings.Join(decides, "")
 }
 
 // ownPolicyOptions are the options of a policy that are given in the directive itself.
 func (p *handlerParser) ownPolicyOptions() []string {
-	return slices.DeleteFunc(slices.Clone(policyOptions), func(option string) bool {
+	return slices.DeleteFunc(slices.Clone(policyNames), func(option string) bool {
 		_, found := p.lines[option]
 		return !found
 	})
 }
 
+// parseOption reads an option in the directive itself.
 func (p *handlerParser) parseOption() error {
 	option := p.Val()
 	if option == "policy" {
@@ -254,115 +203,51 @@ func (p *handlerParser) parseOption() error {
 	if err := p.lines.Once(p.Dispenser, option); err != nil {
 		return err
 	}
-	if err := cmp.Or(caddyfileopt.NoSign(p.Dispenser), p.refusePolicy(option)); err != nil {
+	if err := cmp.Or(blocks.NoSign(p.Dispenser), p.refusePolicy(option)); err != nil {
 		return err
 	}
+	if o := optionOf(handlerOptions, option); o != nil {
+		return o.parse(&p.optionParser, p.handler)
+	}
+	o := optionOf(policyOptions, option)
 	switch {
-	case slices.Contains(policyOptions, option):
-		return p.parsePolicyOption(p.own())
-	case slices.Contains(commonOptions, option):
-		return p.parseCommon(option, &p.handler.Common)
-	case !slices.Contains(handlerOptions, option):
-		return blocks.Unknown(p.Dispenser, option, slices.Concat(policyOptions, commonOptions, handlerOptions))
+	case o == nil:
+		return blocks.Unknown(p.Dispenser, option, slices.Concat(blockNames, handlerNames))
+	case !o.common:
+		return o.parse(&p.optionParser, p.own())
 	}
-	return p.parseHandlerOption(option)
-}
-
-// parseHandlerOption reads an option of the handler itself.
-func (p *handlerParser) parseHandlerOption(option string) (err error) {
-	h := p.handler
-	switch option {
-	case "log_keys":
-		return p.flag(&h.LogKeys)
-	case "body":
-		h.Body, err = p.parseBody()
-		return err
-	case "exempt":
-		h.Exempt, err = p.values("an address, a range or private_ranges")
-		return err
-	case "headers":
-		h.Headers, err = p.values(quotaheader.FormatsHint())
-		return err
-	}
-	value, err := caddyfileopt.Value(p.Dispenser)
-	if err != nil {
-		return err
-	}
-	switch option {
-	case "retry_jitter":
-		h.RetryJitter, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, retryJitterBounds)
-	case "fail_mode":
-		h.FailMode = limiter.FailMode(value)
-	case "answer":
-		h.Answer = refusal.Answer(value)
-	case "usage":
-		h.Usage = value
-	case "status":
-		h.Status, err = caddyfileopt.Number(p.Dispenser, option, value, 400, 599)
-	}
+	common := Policy{Common: p.handler.Common}
+	err := o.parse(&p.optionParser, &common)
+	p.handler.Common = common.Common
 	return err
 }
 
-// completed returns a copy of the handler with all defaults, which are not written into the JSON.
-func (p *handlerParser) completed() *Handler {
-	whole := *p.handler
-	whole.Policies = nil
-	for _, policy := range p.handler.Policies {
-		whole.Policies = append(whole.Policies, new(*policy))
+// parsePolicy reads a policy block.
+func (p *handlerParser) parsePolicy() error {
+	args := p.RemainingArgs()
+	if len(args) != 1 {
+		return p.Errf("policy takes one value, its name, got %d; its options follow in a block", len(args))
 	}
-	whole.setDefaults()
-	return &whole
-}
-
-// registeredState is the key of the policies that the directives of one Caddyfile have named.
-const registeredState = appName + ".policies"
-
-// register refuses an invalid handler, and a policy's name that has other settings elsewhere in the Caddyfile. When Caddy
-// loads the JSON it would find the same errors, but without their lines.
-func (p *handlerParser) register(state map[string]any) error {
-	whole := p.completed()
-	if err := p.checkSizes(); err != nil {
-		return err
+	name := args[0]
+	if name == "" {
+		return p.Err("policy: empty; write its name behind the word policy")
 	}
-	maxBodies, err := maxBodiesOf(p.helper.Option(appName))
+	policy := &Policy{Name: name}
+	p.handler.Policies = append(p.handler.Policies, policy)
+	own, err := blocks.Each(p.Dispenser, blockNames, func(option string) error {
+		if option == "name" {
+			return p.Err("name: a policy block has its name behind the word policy")
+		}
+		return optionOf(policyOptions, option).parse(&p.optionParser, policy)
+	})
 	if err != nil {
 		return err
 	}
-	_, err = whole.Body.bounds(maxBodies)
-	if err := cmp.Or(whole.check(), err, p.checkMatcher(), p.checkUsage()); err != nil {
-		return p.lines.Wrap(err)
-	}
-	registered, ok := state[registeredState].(registeredPolicies)
-	if !ok {
-		registered = registeredPolicies{}
-		state[registeredState] = registered
-		noticed.beginParsing()
-	}
-	for i, policy := range whole.Policies {
-		begin := p.policies[i][""]
-		at := fmt.Sprintf("%s:%d", begin.File(), begin.Line())
-		_, err := registered.register(policy.settings(), policy.identity(), " at "+p.policies[i].Place())
-		if errors.As(err, new(ambiguityError)) {
-			return err
-		} else if err != nil {
-			return p.policies[i].Wrap(err)
-		}
-		for _, text := range policy.warnings() {
-			noticed.logParsed(pool.Warnings.Watch(caddy.Log().Named(appName)), routetrace.Warning{Place: at, Text: text})
-		}
+	p.policies = append(p.policies, own)
+	whole := *policy
+	whole.setDefaults(&commonDefaults) // the handler's may follow
+	if err := cmp.Or(whole.check(), p.blocks.add(policy)); err != nil {
+		return own.Wrap(err)
 	}
 	return nil
-}
-
-// checkMatcher refuses a matcher of the directive that no request meets, or that asks for the body: it is asked before the
-// directive reads one.
-func (p *handlerParser) checkMatcher() error {
-	if p.matcher.set == nil {
-		return nil
-	}
-	if name := bodyNameIn(p.matcher.set); name != "" {
-		return fmt.Errorf("%s: {%s} has no value before the directive reads the body; write such a matcher in the directive: match %[1]s",
-			p.matcher.token, name)
-	}
-	return checkMatchers(p.matcher.token, p.matcher.set)
 }

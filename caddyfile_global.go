@@ -102,13 +102,10 @@ var (
 	webhookOptions = []string{"secret", "events"}
 	tlsOptions     = []string{"ca", "cert", "key", "server_name", "pin"}
 
-	blocks = caddyfileopt.Blocks{
-		{Place: "the directive redis_ratelimit, beside its policy blocks", Options: handlerOptions},
-		{Place: "the directive redis_ratelimit, or a policy block in it", Options: commonOptions},
-		{Place: "a policy: the directive redis_ratelimit, or a policy block in it", Options: policyOptions},
-		{Place: "the global option redis_ratelimit { ... }", Options: appOptions},
+	appBlocks = caddyfileopt.Blocks{
+		{Place: "the global option redis_ratelimit { ... }", Options: appOptions, Shown: []string{"timeout", "fail_mode"}},
 		{Place: "the block redis { ... } of the global option", Options: redisBlockOptions},
-		{Place: "the block memory { ... } of the global option", Options: memoryOptions},
+		{Place: "the block memory { ... } of the global option", Options: memoryOptions, Shown: memoryOptions[1:]},
 		{Place: "the block webhook <url> { ... } of the global option", Options: webhookOptions[:1]}, // events is also others' word for a limit
 		{Place: "the block tls { ... } of redis", Options: tlsOptions},
 	}

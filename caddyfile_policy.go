@@ -1,7 +1,6 @@
 package redisratelimit
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -16,109 +15,34 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
-// parsePolicy reads a policy block.
-func (p *handlerParser) parsePolicy() error {
-	args := p.RemainingArgs()
-	if len(args) != 1 {
-		return p.Errf("policy takes one value, its name, got %d; its options follow in a block", len(args))
+// parseKey reads a key, which is one text.
+func parseKey(p *optionParser, policy *Policy) error {
+	if err := p.checkOneKey(); err != nil {
+		return err
 	}
-	name := args[0]
-	if name == "" {
-		return p.Err("policy: empty; write its name behind the word policy")
-	}
-	policy := &Policy{Name: name}
-	p.handler.Policies = append(p.handler.Policies, policy)
-	own, err := blocks.Each(p.Dispenser, slices.Concat(policyOptions, commonOptions), func(option string) error {
-		if option == "name" {
-			return p.Err("name: a policy block has its name behind the word policy")
-		}
-		return p.parsePolicyOption(policy)
-	})
+	return one(func(p *Policy) *string { return &p.Key }, text)(p, policy)
+}
+
+// parseReserve reads units, percent or a size.
+func (p *optionParser) parseReserve(policy *Policy) error {
+	value, err := caddyfileopt.Value(p.Dispenser)
 	if err != nil {
 		return err
 	}
-	p.policies = append(p.policies, own)
-	whole := *policy
-	whole.setDefaults(&commonDefaults) // the handler's may follow
-	if err := cmp.Or(whole.check(), p.blocks.add(policy)); err != nil {
-		return own.Wrap(err)
-	}
+	policy.Reserve = Reserve(p.reserveOf(policy, value))
 	return nil
 }
 
-func (p *handlerParser) parsePolicyOption(policy *Policy) error {
-	option := p.Val()
-	if slices.Contains(commonOptions, option) {
-		return p.parseCommon(option, &policy.Common)
+// numberFrom reads a number, or a placeholder and its fallback, into the two fields for them.
+func numberFrom(fields func(*Policy) (number *int64, source *string)) func(*optionParser, *Policy) error {
+	return func(p *optionParser, policy *Policy) error {
+		number, source := fields(policy)
+		return p.parseNumber(policy, number, source)
 	}
-	if parse := map[string]func(*Policy) error{
-		"match": p.parseMatch, "count_if": p.parseCountIf, "cost": p.parseCost, "ban": p.parseBan, "lease": p.parseLease,
-		"challenge": p.parseChallenge, "notify": p.parseNotify, "window": p.parseWindow, "wait": p.parseWait,
-		"limit": p.parseNumber, "max_concurrent": p.parseNumber, "burst": p.parseNumber, "weight": p.parseNumber,
-	}[option]; parse != nil {
-		return parse(policy)
-	}
-	if option == "raw_key" {
-		return p.flag(&policy.RawKey)
-	}
-	if option == "key" {
-		if err := p.checkOneKey(); err != nil {
-			return err
-		}
-	}
-	value, err := caddyfileopt.Value(p.Dispenser)
-	if err != nil {
-		return err
-	}
-	switch option {
-	case "reserve":
-		policy.Reserve = Reserve(p.reserveOf(policy, value))
-	case "node_timeout":
-		policy.NodeTimeout, err = caddyfileopt.Duration(p.Dispenser, option, value, limiter.MinNodeTimeout,
-			"a duration from 5s to 10m such as 15s")
-	case "enforce":
-		policy.Enforce, err = caddyfileopt.Percent(p.Dispenser, option, value)
-	case "max_delay":
-		policy.MaxDelay = new(caddy.Duration)
-		*policy.MaxDelay, err = caddyfileopt.Duration(p.Dispenser, option, value, 0, "a duration from 0 such as 500ms")
-	default:
-		*map[string]*string{
-			"name": &policy.Name, "key": &policy.Key, "algorithm": &policy.Algorithm, "on_unread": &policy.OnUnread,
-		}[option] = value
-	}
-	return err
-}
-
-// parseCommon reads an option that is given in a policy block, or next to all of them.
-func (p *handlerParser) parseCommon(option string, c *Common) error {
-	if option == "dry_run" {
-		return p.flag(&c.DryRun)
-	}
-	value, err := caddyfileopt.Value(p.Dispenser)
-	if err != nil {
-		return err
-	}
-	switch option {
-	case "ipv4_prefix":
-		c.IPv4Prefix = new(int)
-		*c.IPv4Prefix, err = caddyfileopt.Number(p.Dispenser, option, value, 0, 32)
-	case "ipv6_prefix":
-		c.IPv6Prefix = new(int)
-		*c.IPv6Prefix, err = caddyfileopt.Number(p.Dispenser, option, value, 0, 128)
-	case "on_empty_key":
-		c.OnEmptyKey = value
-	}
-	return err
 }
 
 // parseNumber reads a number, or a placeholder and its fallback.
-func (p *handlerParser) parseNumber(policy *Policy) (err error) {
-	numbers := map[string]*int64{
-		"limit": &policy.Limit, "max_concurrent": &policy.MaxConcurrent, "burst": &policy.Burst, "weight": &policy.Weight,
-	}
-	sources := map[string]*string{
-		"limit": &policy.LimitFrom, "max_concurrent": &policy.MaxConcurrentFrom, "burst": &policy.BurstFrom, "weight": &policy.WeightFrom,
-	}
+func (p *optionParser) parseNumber(policy *Policy, number *int64, source *string) (err error) {
 	option, args := p.Val(), p.RemainingArgs()
 	meant := readShortForm(args)
 	switch {
@@ -128,10 +52,10 @@ func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 		return p.Errf("limit %s: the window has a line of its own; write limit %s and in the next line window %s",
 			strings.Join(args, " "), meant.limit, meant.window)
 	case option == "weight" && len(args) == 1 && args[0] == rule.TokensOfModel:
-		policy.WeightFrom = args[0]
+		*source = args[0]
 		return nil
 	case len(args) == 1:
-		*numbers[option], err = p.numberOrSize(policy, option, args[0])
+		*number, err = p.numberOrSize(policy, option, args[0])
 		return err
 	case len(args) != 2 && option == "weight":
 		return p.Errf("weight takes a number; %s and a number; or a placeholder such as {json.max_tokens} and a number; got %d values",
@@ -142,12 +66,12 @@ func (p *handlerParser) parseNumber(policy *Policy) (err error) {
 	if _, err := parseNumberFrom(option, args[0]); err != nil {
 		return p.WrapErr(err)
 	}
-	*sources[option] = args[0]
+	*source = args[0]
 	if mayBeUnlimited(option) && args[1] == rule.WordUnlimited {
 		policy.Unlimited = true
 		return nil
 	}
-	*numbers[option], err = p.numberOrSize(policy, option, args[1])
+	*number, err = p.numberOrSize(policy, option, args[1])
 	if err != nil && mayBeUnlimited(option) {
 		return p.Errf("%s %s %s: behind the placeholder, use a whole number from 1, or %s", option, args[0], args[1], rule.WordUnlimited)
 	}
@@ -166,7 +90,7 @@ func parseNumberFrom(option, text string) (rule.Placeholder, error) {
 func mayBeUnlimited(option string) bool { return option == "limit" || option == "max_concurrent" }
 
 // parseCost reads the source of a cost, and the fallback behind it.
-func (p *handlerParser) parseCost(policy *Policy) (err error) {
+func (p *optionParser) parseCost(policy *Policy) (err error) {
 	from, behind := rule.CutCost(p.RemainingArgs())
 	if from == "" || len(behind) > 1 || p.NextBlock(p.Nesting()) {
 		return p.Errf("cost takes %s alone; or json and paths of numbers in the body, joined without spaces, or %s, or a placeholder, "+
@@ -188,7 +112,7 @@ func (p *handlerParser) parseCost(policy *Policy) (err error) {
 }
 
 // parseBan reads durations, and how many denials are an offense.
-func (p *handlerParser) parseBan(policy *Policy) error {
+func (p *optionParser) parseBan(policy *Policy) error {
 	const form = "one duration or more, each for one more offense, such as ban 30s 5m 1h, or ban 30s 5m after 3"
 	args := p.RemainingArgs()
 	policy.Ban = new(Ban)
@@ -216,7 +140,7 @@ func (p *handlerParser) parseBan(policy *Policy) error {
 }
 
 // parseLease reads how long a lease lasts at most.
-func (p *handlerParser) parseLease(policy *Policy) (err error) {
+func (p *optionParser) parseLease(policy *Policy) (err error) {
 	const form = "a duration from 5ms to 1s, how long a lease lasts at most, or none for 1s"
 	args := p.RemainingArgs()
 	if len(args) > 1 || p.NextBlock(p.Nesting()) {
@@ -230,7 +154,7 @@ func (p *handlerParser) parseLease(policy *Policy) (err error) {
 }
 
 // parseChallenge reads how many passes a key has, and the limit of each.
-func (p *handlerParser) parseChallenge(policy *Policy) (err error) {
+func (p *optionParser) parseChallenge(policy *Policy) (err error) {
 	args := p.RemainingArgs()
 	if len(args) > 2 || p.NextBlock(p.Nesting()) {
 		return p.Err("challenge takes how many passes a key has, from 1 to 1000, and the limit of a pass, " +
@@ -247,7 +171,7 @@ func (p *handlerParser) parseChallenge(policy *Policy) (err error) {
 }
 
 // parseWait reads how long a request waits, how many of a key do, and what turns go round by.
-func (p *handlerParser) parseWait(policy *Policy) (err error) {
+func (p *optionParser) parseWait(policy *Policy) (err error) {
 	args := p.RemainingArgs()
 	if len(args) == 0 || p.NextBlock(p.Nesting()) {
 		return p.Err("wait takes how long a request waits, how many of a key wait on a node, and by what values turns go round, " +
@@ -282,7 +206,7 @@ func (p *handlerParser) parseWait(policy *Policy) (err error) {
 }
 
 // parseNotify reads percentages of the capacity.
-func (p *handlerParser) parseNotify(policy *Policy) error {
+func (p *optionParser) parseNotify(policy *Policy) error {
 	values, err := p.values("percentages of the capacity, such as notify 80% 100%")
 	if err != nil {
 		return err
@@ -298,7 +222,7 @@ func (p *handlerParser) parseNotify(policy *Policy) error {
 }
 
 // wholeNumber reads a number from 1.
-func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
+func (p *optionParser) wholeNumber(option, value string) (int64, error) {
 	n, err := strconv.ParseUint(value, 10, 63)
 	if err == nil && n >= 1 {
 		return int64(n), nil
@@ -321,7 +245,7 @@ func (p *handlerParser) wholeNumber(option, value string) (int64, error) {
 }
 
 // flag reads an option that has no value.
-func (p *handlerParser) flag(set *bool) error {
+func (p *optionParser) flag(set *bool) error {
 	option := p.Val()
 	if p.NextArg() || p.NextBlock(p.Nesting()) {
 		return p.Errf("%s takes no value", option)
@@ -331,7 +255,7 @@ func (p *handlerParser) flag(set *bool) error {
 }
 
 // values reads an option that has one value or more.
-func (p *handlerParser) values(what string) ([]string, error) {
+func (p *optionParser) values(what string) ([]string, error) {
 	option := p.Val()
 	values := p.RemainingArgs()
 	if len(values) == 0 || p.NextBlock(p.Nesting()) {

@@ -67,7 +67,7 @@ func (f *shortForm) read(word string) {
 		f.key = "{" + rule.PlaceholderFor(word) + "}"
 	case slices.Contains(wordsForAll, word) && f.key == "":
 		f.key = word
-	case limiter.ValidName(word) && !isCount && !slices.Contains(policyOptions, word) && f.name == "":
+	case limiter.ValidName(word) && !isCount && !slices.Contains(policyNames, word) && f.name == "":
 		f.name = word
 	default:
 		f.unknown = true

@@ -1,27 +1,22 @@
 package redisratelimit
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // parseMatch reads match with the name of a matcher of the site, with one matcher, or with a block of them.
-func (p *handlerParser) parseMatch(policy *Policy) (err error) {
+func (p *optionParser) parseMatch(policy *Policy) (err error) {
 	var set caddy.ModuleMap
 	segment := p.NextSegment()
 	d := caddyfile.NewDispenser(segment)
@@ -54,7 +49,7 @@ func (p *handlerParser) parseMatch(policy *Policy) (err error) {
 }
 
 // parseCountIf reads a response matcher, in a line or in a block.
-func (p *handlerParser) parseCountIf(policy *Policy) error {
+func (p *optionParser) parseCountIf(policy *Policy) error {
 	policy.CountIf = new(caddyhttp.ResponseMatcher)
 	for nesting := p.Nesting(); p.NextArg() || p.NextBlock(nesting); {
 		var err error
@@ -73,7 +68,7 @@ func (p *handlerParser) parseCountIf(policy *Policy) error {
 	return nil
 }
 
-func (p *handlerParser) parseCountedStatus(counts *caddyhttp.ResponseMatcher) error {
+func (p *optionParser) parseCountedStatus(counts *caddyhttp.ResponseMatcher) error {
 	texts := p.RemainingArgs()
 	if len(texts) == 0 {
 		return p.Err("count_if: status: missing; use codes such as 401 or classes such as 4xx")
@@ -92,7 +87,7 @@ func (p *handlerParser) parseCountedStatus(counts *caddyhttp.ResponseMatcher) er
 	return nil
 }
 
-func (p *handlerParser) parseCountedHeader(counts *caddyhttp.ResponseMatcher) error {
+func (p *optionParser) parseCountedHeader(counts *caddyhttp.ResponseMatcher) error {
 	args := p.RemainingArgs()
 	if counts.Headers == nil {
 		counts.Headers = http.Header{}
@@ -116,7 +111,7 @@ const windowBounds = "a duration above zero and below 142 years such as 500ms, 1
 	"month or year"
 
 // parseWindow reads a duration, or a calendar period and its time zone.
-func (p *handlerParser) parseWindow(policy *Policy) error {
+func (p *optionParser) parseWindow(policy *Policy) error {
 	args := p.RemainingArgs()
 	if len(args) == 2 && !isCalendar(args[0]) && caddyfileopt.DurationMeant(args[0]+args[1]) != "" {
 		return p.Errf("window %s %s: a duration has no space; write window %s", args[0], args[1], caddyfileopt.DurationMeant(args[0]+args[1]))
@@ -142,7 +137,7 @@ func (p *handlerParser) parseWindow(policy *Policy) error {
 }
 
 // setWindow sets a duration or a calendar period. The bounds of the window are checked with the policy.
-func (p *handlerParser) setWindow(policy *Policy, value string) (err error) {
+func (p *optionParser) setWindow(policy *Policy, value string) (err error) {
 	if isCalendar(value) {
 		policy.Calendar = value
 		return nil
@@ -155,7 +150,7 @@ func (p *handlerParser) setWindow(policy *Policy, value string) (err error) {
 }
 
 // parseBody reads the largest size of a body, and the time for it.
-func (p *handlerParser) parseBody() (*Body, error) {
+func (p *optionParser) parseBody() (*Body, error) {
 	args := p.RemainingArgs()
 	if len(args) == 0 || len(args) > 2 || p.NextBlock(p.Nesting()) {
 		return nil, p.Errf("body takes %s, and perhaps %s", bodySizeBounds, bodyTimeoutBounds)
@@ -173,17 +168,6 @@ func (p *handlerParser) parseBody() (*Body, error) {
 	}
 	b.Timeout, err = durationWithin(p.Dispenser, "body "+args[0], args[1], maxBodyTimeout, bodyTimeoutBounds)
 	return b, err
-}
-
-// maxBodiesOf returns the bound of all bodies by a Caddyfile's global option, which may be nil.
-func maxBodiesOf(option any) (int64, error) {
-	app := new(App)
-	if global, ok := option.(httpcaddyfile.App); ok {
-		if err := json.Unmarshal(global.Value, app); err != nil {
-			return 0, err
-		}
-	}
-	return app.maxBodies(), nil
 }
 
 // sizeWithin reads a size from least to most. The bounds say what would be right.
@@ -212,7 +196,7 @@ type sizeOption struct {
 }
 
 // numberOrSize reads a number from 1, or a size if the option may count bytes.
-func (p *handlerParser) numberOrSize(policy *Policy, option, value string) (int64, error) {
+func (p *optionParser) numberOrSize(policy *Policy, option, value string) (int64, error) {
 	size, err := rule.ParseSize(value)
 	if err != nil || size < 1 || option != "limit" && option != "burst" {
 		return p.wholeNumber(option, value)
@@ -222,7 +206,7 @@ func (p *handlerParser) numberOrSize(policy *Policy, option, value string) (int6
 }
 
 // reserveOf returns a reserve with a size replaced by its bytes.
-func (p *handlerParser) reserveOf(policy *Policy, value string) string {
+func (p *optionParser) reserveOf(policy *Policy, value string) string {
 	size, err := rule.ParseSize(value)
 	if err != nil {
 		return value
@@ -232,7 +216,7 @@ func (p *handlerParser) reserveOf(policy *Policy, value string) string {
 }
 
 // checkSizes refuses sizes of policies that do not count bytes.
-func (p *handlerParser) checkSizes() error {
+func (p *optionParser) checkSizes() error {
 	for _, s := range p.sizes {
 		if s.policy.CostFrom != rule.ResponseBytes {
 			return s.at.Errf("%s %s: this policy counts no bytes; write cost %s in it, or a number without a unit",
@@ -243,58 +227,11 @@ func (p *handlerParser) checkSizes() error {
 }
 
 // checkOneKey refuses a key of several words.
-func (p *handlerParser) checkOneKey() error {
+func (p *optionParser) checkOneKey() error {
 	ahead := *p.Dispenser
 	args := ahead.RemainingArgs()
 	if len(args) < 2 {
 		return nil
 	}
 	return p.Errf("key takes one value, got %d; join them without spaces: write key %s", len(args), rule.ShortNames(strings.Join(args, ":")))
-}
-
-// refusePolicy refuses an unknown word before a block with options of a policy: the word policy was forgotten.
-func (p *handlerParser) refusePolicy(option string) error {
-	if slices.Contains(policyOptions, option) || slices.Contains(commonOptions, option) || slices.Contains(handlerOptions, option) {
-		return nil
-	}
-	ahead := *p.Dispenser
-	args := ahead.RemainingArgs()
-	for nesting := ahead.Nesting(); ahead.NextBlock(nesting); {
-		if !slices.Contains([]string{"limit", "window", "key", "max_concurrent", "algorithm", "events"}, ahead.Val()) {
-			ahead.RemainingArgs()
-			continue
-		}
-		name := option
-		if len(args) == 1 {
-			name = args[0]
-		}
-		if !limiter.ValidName(name) {
-			name = "<name>"
-		}
-		return p.Errf("unknown option %s; a policy has a block of its own: write policy %s {", secretfile.Redact(option), name)
-	}
-	return nil
-}
-
-// checkUsage refuses a path for reading quotas that requests cannot reach through the directive's own matcher.
-func (p *handlerParser) checkUsage() error {
-	usage := p.handler.Usage
-	if usage == "" {
-		return nil
-	}
-	methods := valuesOf(p.matcher.set, "method")
-	if len(methods) > 0 && !slices.Contains(methods, http.MethodGet) && !slices.Contains(methods, http.MethodHead) {
-		return fmt.Errorf("usage %s: GET and HEAD of it are answered, and the matcher %s of this directive takes neither; "+
-			"write method GET %s there",
-			usage, p.matcher.token, strings.Join(methods, " "))
-	}
-	patterns := valuesOf(p.matcher.set, "path")
-	if len(patterns) == 0 || strings.Contains(strings.Join(patterns, ""), "{") || matchesPath(patterns, usage) {
-		return nil
-	}
-	within := "a path that it takes, or widen it"
-	if prefix, found := strings.CutSuffix(patterns[0], "/*"); found && !strings.Contains(prefix, "*") {
-		within = "usage " + prefix + usage[strings.LastIndexByte(usage, '/'):]
-	}
-	return fmt.Errorf("usage %s: the matcher %s of this directive leaves this path out; write %s", usage, p.matcher.token, within)
 }

@@ -227,13 +227,56 @@ func (f form) companions(block, line string, base []string) (lines []string) {
 // policyBase is a policy that any other option may be added to.
 var policyBase = []string{"limit 100", "window 1h"}
 
+// directiveSyntax returns the syntax of the directive on the page, without the comments behind its lines.
+func directiveSyntax(t *testing.T) string {
+	t.Helper()
+	page := assert.NoError(os.ReadFile("docs/caddyfile.md"))(t)
+	_, text, found := strings.Cut(defaultComment.ReplaceAllString(string(page), ""), "\n```\nredis_ratelimit [<matcher>]")
+	assert.FatalIf(t, !found, "docs/caddyfile.md has no syntax of the directive")
+	text, _, _ = strings.Cut(text, "\n```\n")
+	return "redis_ratelimit [<matcher>]" + text
+}
+
+// TestGrammar_tables holds the syntax of the page to the tables of options, in both directions.
+func TestGrammar_tables(t *testing.T) {
+	whole, _ := formsOf(strings.Split(directiveSyntax(t), "\n"))
+	var onPage, inTables []string
+	for _, f := range whole[0].block {
+		onPage = append(onPage, f.option+" "+f.rest)
+		for _, line := range f.block {
+			onPage = append(onPage, f.option+" { "+strings.TrimSpace(line.option+" "+line.rest))
+		}
+	}
+	for _, o := range policyOptions {
+		inTables = append(inTables, linesOf(&o)...)
+	}
+	for _, o := range handlerOptions {
+		inTables = append(inTables, linesOf(&o)...)
+	}
+	for _, line := range inTables {
+		assert.ErrorIf(t, !slices.Contains(onPage, line), "docs/caddyfile.md lacks the line %q of the tables in its syntax", line)
+	}
+	for _, line := range onPage {
+		assert.ErrorIf(t, !slices.Contains(inTables, line) && line != "match " && line != "count_if ",
+			"the tables lack the line %q, which docs/caddyfile.md has in its syntax", line)
+	}
+}
+
+// linesOf returns the lines of an option, with its block.
+func linesOf[T any](o *option[T]) []string {
+	lines := []string{o.name + " " + o.form}
+	if o.lines != "" {
+		lines = append(lines, o.name+" { "+o.lines)
+	}
+	return lines
+}
+
 func TestGrammar_directive(t *testing.T) {
-	whole, _ := formsOf(strings.Split(grammarOf(t, "caddyfile.go", "parseHandler"), "\n"))
+	whole, _ := formsOf(strings.Split(directiveSyntax(t), "\n"))
 	forms := whole[0].block
-	ofPolicies := slices.Concat(policyOptions, commonOptions)
-	words := slices.Sorted(slices.Values(slices.Concat(ofPolicies, handlerOptions)))
+	words := slices.Sorted(slices.Values(slices.Concat(blockNames, handlerNames)))
 	got := wordsOf(forms)
-	assert.FatalIf(t, !slices.Equal(got, words), "the comment of parseHandler has the options %q, parsed are %q", got, words)
+	assert.FatalIf(t, !slices.Equal(got, words), "docs/caddyfile.md has the options %q, parsed are %q", got, words)
 	for _, head := range whole[0].texts(t) {
 		inner := ""
 		if !strings.Contains(head, "{client_ip}") {
@@ -249,13 +292,13 @@ func TestGrammar_directive(t *testing.T) {
 	}
 	outside := slices.DeleteFunc(slices.Clone(forms), func(f form) bool { return f.option == "policy" })
 	checkForms(t, "directive", outside, site, policyBase, without(foreign, words))
-	inside := slices.DeleteFunc(outside, func(f form) bool { return f.option == "name" || !slices.Contains(ofPolicies, f.option) })
-	checkForms(t, "policy", inside, strings.Replace(site, "LINES", "policy api {\nLINES\n}", 1), policyBase, without(slices.Concat(foreign, handlerOptions), ofPolicies))
+	inside := slices.DeleteFunc(outside, func(f form) bool { return f.option == "name" || !slices.Contains(blockNames, f.option) })
+	checkForms(t, "policy", inside, strings.Replace(site, "LINES", "policy api {\nLINES\n}", 1), policyBase, without(slices.Concat(foreign, handlerNames), blockNames))
 }
 
 func TestGrammar_globalOption(t *testing.T) {
 	whole, _ := formsOf(strings.Split(grammarOf(t, "caddyfile_global.go", "parseGlobalOption"), "\n"))
-	all := slices.Concat(policyOptions, commonOptions, handlerOptions, appOptions, redisBlockOptions, memoryOptions, tlsOptions)
+	all := slices.Concat(blockNames, handlerNames, appOptions, redisBlockOptions, memoryOptions, tlsOptions)
 	checkBlock(t, "global", whole[0].block, "{\nredis_ratelimit {\nLINES\n}\n}\n", all)
 }
 
@@ -283,13 +326,10 @@ func checkBlock(t *testing.T, name string, forms []form, around string, foreign 
 // defaultComment is a comment of the page behind a line of the syntax.
 var defaultComment = regexp.MustCompile(`(?m) +# .*$`)
 
-// TestGrammar_isInTheDocs holds the syntax of the page, without its comments, to the comments of the parsers.
+// TestGrammar_isInTheDocs holds the syntax of the global option on the page, without its comments, to the parser's comment.
 func TestGrammar_isInTheDocs(t *testing.T) {
 	page := assert.NoError(os.ReadFile("docs/caddyfile.md"))(t)
 	syntax := defaultComment.ReplaceAllString(string(page), "")
-	for file, function := range map[string]string{"caddyfile.go": "parseHandler", "caddyfile_global.go": "parseGlobalOption"} {
-		if text := grammarOf(t, file, function); !strings.Contains(syntax, "\n```\n"+text+"```\n") {
-			t.Errorf("docs/caddyfile.md has no block with the comment of %s:\n%s", function, text)
-		}
-	}
+	text := grammarOf(t, "caddyfile_global.go", "parseGlobalOption")
+	assert.ErrorIf(t, !strings.Contains(syntax, "\n```\n"+text+"```\n"), "docs/caddyfile.md has no block with the comment of parseGlobalOption:\n%s", text)
 }

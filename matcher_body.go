@@ -13,12 +13,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// The values of on_unread.
-const (
-	onUnreadRefuse = "refuse"
-	onUnreadPass   = "pass"
-)
-
 // bodySources returns the values of the body that matchers ask for.
 func bodySources(sets caddyhttp.RawMatcherSets) (sources []bodyplan.Source, err error) {
 	for _, set := range sets {

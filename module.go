@@ -26,6 +26,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 func init() {
@@ -94,9 +95,91 @@ type Handler struct {
 }
 
 const (
+	minStatus = 400
+	maxStatus = 599
+
 	maxRetryJitter    = 24 * time.Hour
 	retryJitterBounds = "a duration from 0 to 24h, such as 5s"
 )
+
+// handlerOptions are the options of a handler itself, in the order in which errors name and check them.
+var handlerOptions = []option[Handler]{
+	{
+		name: "policy", form: "<name>", lines: "<the options above, except name>",
+	}, {
+		name: "exempt", form: "<address, range or private_ranges>...",
+		advice: "write exempt, such as exempt private_ranges", words: "whitelist allowlist allow ignore skip bypass",
+		parse: some(func(h *Handler) *[]string { return &h.Exempt }, "an address, a range or private_ranges"),
+		check: func(h *Handler) (err error) {
+			h.settings.exempt, err = rule.ParseExempt(h.Exempt)
+			return err
+		},
+	}, {
+		name: "fail_mode", form: "local|open|closed", shown: true,
+		advice: "write fail_mode closed, open or local", words: "failure_mode_deny fault_tolerant fail_open fail_closed allow_on_error",
+		parse: one(func(h *Handler) *limiter.FailMode { return &h.FailMode }, text),
+		check: oneOf("fail_mode", func(h *Handler) *limiter.FailMode { return &h.FailMode }, limiter.FailModes()...),
+	}, {
+		name: "status", form: "<400-599>", shown: true,
+		advice: "write status, such as status 503", words: "limit_req_status deny_status status_code reject_status",
+		parse: one(func(h *Handler) *int { return &h.Status }, number(minStatus, maxStatus)),
+		fill:  func(h *Handler) { h.Status = cmp.Or(h.Status, http.StatusTooManyRequests) },
+		check: func(h *Handler) error {
+			if h.Status < minStatus || h.Status > maxStatus {
+				return fmt.Errorf("status %d: use a number from %d to %d", h.Status, minStatus, maxStatus)
+			}
+			return nil
+		},
+	}, {
+		name: "headers", form: "off | x_ratelimit [ietf] | ietf",
+		parse: some(func(h *Handler) *[]string { return &h.Headers }, quotaheader.FormatsHint()),
+		fill: func(h *Handler) {
+			if len(h.Headers) == 0 {
+				h.Headers = []string{quotaheader.FormatXRateLimit}
+			}
+		},
+		check: func(h *Handler) (err error) {
+			h.settings.headers, err = quotaheader.ParseFormats(h.Headers)
+			return err
+		},
+	}, {
+		name: "retry_jitter", form: "<duration>", shown: true, advice: "write retry_jitter, such as retry_jitter 5s", words: "jitter",
+		parse: one(func(h *Handler) *caddy.Duration { return &h.RetryJitter }, duration(0, retryJitterBounds)),
+		check: func(h *Handler) error {
+			if h.RetryJitter < 0 || time.Duration(h.RetryJitter) > maxRetryJitter {
+				return fmt.Errorf("retry_jitter %v: use %s", time.Duration(h.RetryJitter), retryJitterBounds)
+			}
+			return nil
+		},
+	}, {
+		name: "answer", form: "auto|text|json|problem|jsonrpc|none|error", advice: "write answer problem", words: "problem_details",
+		parse: one(func(h *Handler) *refusal.Answer { return &h.Answer }, text),
+		check: func(h *Handler) error {
+			if !h.Answer.IsKnown() {
+				return fmt.Errorf("answer %q: use %s", secretfile.Redact(h.Answer), refusal.AnswersHint())
+			}
+			return nil
+		},
+	}, {
+		name: "body", form: "<size> [<duration>]", shown: true,
+		advice: "write body, such as body 1MiB 10s", words: "max_size max_body_size body_size",
+		parse: func(p *optionParser, h *Handler) (err error) {
+			h.Body, err = p.parseBody()
+			return err
+		},
+		check: func(h *Handler) error { return h.Body.check() },
+	}, {
+		name: "log_keys", advice: "write log_keys", words: "log_key",
+		parse: bare(func(h *Handler) *bool { return &h.LogKeys }),
+	}, {
+		name: "usage", form: "<path>",
+		parse: one(func(h *Handler) *string { return &h.Usage }, text),
+		check: func(h *Handler) (err error) {
+			h.settings.usage, err = gate.ParseUsagePath(h.Usage)
+			return err
+		},
+	},
+}
 
 // CaddyModule returns the Caddy module information.
 func (Handler) CaddyModule() caddy.ModuleInfo {
@@ -208,7 +291,7 @@ func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
 	if !h.limiter.Counters[r.Index].CountInvalid(option, rule.ReasonLabel(err)) {
 		return
 	}
-	message, reason := "a value cannot be used; its fallback counts, for a key on_empty_key, for match on_unread", zap.Error(err)
+	message, reason := "a value cannot be used; its fallback counts"+deciding, zap.Error(err)
 	if errors.Is(err, rule.ErrNoRoom) {
 		message, reason = "no room to read a request's body, which gets 503; a client may hold an eighth of max_bodies", zap.Skip()
 	}
@@ -251,15 +334,16 @@ func (h *Handler) noteHidden(r *rule.Rule) {
 
 // setDefaults sets options that were left out, except the fail mode, which comes from the app.
 func (h *Handler) setDefaults() {
-	h.fill(&commonDefaults)
+	h.inherit(&commonDefaults)
 	for _, p := range h.Policies {
 		if p != nil { // which check refuses
 			p.setDefaults(&h.Common)
 		}
 	}
-	h.Status = cmp.Or(h.Status, http.StatusTooManyRequests)
-	if len(h.Headers) == 0 {
-		h.Headers = []string{quotaheader.FormatXRateLimit}
+	for i := range handlerOptions {
+		if fill := handlerOptions[i].fill; fill != nil {
+			fill(h)
+		}
 	}
 }
 

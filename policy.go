@@ -2,20 +2,17 @@ package redisratelimit
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
-	"regexp"
-	"slices"
-	"strings"
+	"errors"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // Policy is a named limit. Its name is its identity: wherever a configuration uses the name, the
@@ -171,285 +168,284 @@ type Policy struct {
 	parsed rule.Rule // by check; see parseRule
 }
 
-// Common are the options that a handler may have for all its policies that leave them out.
-type Common struct {
-	// How many leading bits of an IPv4 address count, from 0 to 32, where `{http.vars.client_ip}`
-	// or `{http.request.remote.host}` stands in a key. Default: 32.
-	IPv4Prefix *int `json:"ipv4_prefix,omitempty"`
-
-	// The same for IPv6, from 0 to 128. Default: 64, because a single client commonly has a whole
-	// /64 of addresses.
-	IPv6Prefix *int `json:"ipv6_prefix,omitempty"`
-
-	// What is done when a placeholder of a key is empty, or a header, cookie or query parameter that
-	// stands several times in the request: `client_ip` takes the client's address instead (marked, so
-	// that no header value can be it), `skip` leaves the policy out, or answers 400 where the value is
-	// repeated, `reject` answers 400. It belongs to this handler and not to the policy. Default:
-	// `client_ip`.
-	OnEmptyKey string `json:"on_empty_key,omitempty"`
-
-	// Whether the policy only pretends: it decides, charges, counts and logs by itself, and never
-	// denies nor shows in headers. Of a handler it holds for all its policies. Default: false.
-	DryRun bool `json:"dry_run,omitempty"`
-}
-
-var commonDefaults = Common{IPv4Prefix: new(32), IPv6Prefix: new(64), OnEmptyKey: string(rule.EmptyKeyClientIP)}
-
-// fill sets options that are left out to those of others.
-func (c *Common) fill(others *Common) {
-	c.IPv4Prefix, c.IPv6Prefix = cmp.Or(c.IPv4Prefix, others.IPv4Prefix), cmp.Or(c.IPv6Prefix, others.IPv6Prefix)
-	c.OnEmptyKey, c.DryRun = cmp.Or(c.OnEmptyKey, others.OnEmptyKey), c.DryRun || others.DryRun
-}
-
-func (c *Common) prefixes() rule.Prefixes {
-	return rule.Prefixes{IPv4: *c.IPv4Prefix, IPv6: *c.IPv6Prefix}
-}
-
-// checkCommon refuses invalid values. Defaults must be set.
-func (c *Common) checkCommon() error {
-	switch {
-	case *c.IPv4Prefix < 0 || *c.IPv4Prefix > 32:
-		return fmt.Errorf("ipv4_prefix %d: use a number from 0 to 32", *c.IPv4Prefix)
-	case *c.IPv6Prefix < 0 || *c.IPv6Prefix > 128:
-		return fmt.Errorf("ipv6_prefix %d: use a number from 0 to 128", *c.IPv6Prefix)
-	case !slices.Contains(rule.EmptyKeys(), rule.EmptyKey(c.OnEmptyKey)):
-		return fmt.Errorf("on_empty_key %q: use client_ip, skip or reject", secretfile.Redact(c.OnEmptyKey))
-	}
-	return nil
-}
-
-// Ban says which clients a policy refuses for a while, whatever their count: those that are denied so
-// many times within one window.
-type Ban struct {
-	// How long the first ban of a client lasts, the second, and so on; the last one goes on. From 1s to
-	// 365d, in ascending order, at most 16. A client's bans are forgotten the longest duration after
-	// its last one has ended. Required.
-	Durations []caddy.Duration `json:"durations,omitempty"`
-
-	// How many denials within a window are an offense that bans, from 1 to 1000. Default: 1.
-	After int `json:"after,omitempty"`
-}
-
-// Challenge gives each client key a number of further quotas, the passes. A browser that has waited takes from one of
-// them for an hour.
-type Challenge struct {
-	// How many quotas a key has beside its own, from 1 to 1000. Default: 10.
-	Passes int `json:"passes,omitempty"`
-
-	// The limit of each of them, from that of the policy. Not beside a placeholder for limit or burst. Default: that
-	// of the policy.
-	Limit int64 `json:"limit,omitempty"`
-}
-
-// Wait says which requests wait for others of their key to end.
-type Wait struct {
-	// How long a request waits at most, from 1ms to 10m. Required.
-	Longest caddy.Duration `json:"longest,omitempty"`
-
-	// How many requests of a key wait on a node at once, from 1 to 65,536. Default: 100.
-	Most int `json:"most,omitempty"`
-
-	// Text with placeholders by whose values turns go round: a value with a thousand waiting requests delays one with a
-	// single request by no more than a round. If no more may wait, the value with the most loses its last. Default: turns
-	// go by arrival.
-	By string `json:"by,omitempty"`
-}
-
-// Reserve is a number of units, or percent of a capacity. In JSON units may be a number.
-type Reserve string
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (r *Reserve) UnmarshalJSON(text []byte) error {
-	var units json.Number
-	if json.Unmarshal(text, &units) == nil && len(text) > 0 && text[0] != '"' {
-		*r = Reserve(units)
-		return nil
-	}
-	return json.Unmarshal(text, (*string)(r))
-}
-
-const (
-	defaultPolicy = "default"
-	defaultKey    = "{http.vars.client_ip}"
-	defaultPasses = 10
-	defaultWaits  = 100 // requests of a key on a node
-)
-
-// setDefaults sets options that were left out, by the handler too.
-func (p *Policy) setDefaults(common *Common) {
-	p.fill(common)
-	p.Name, p.Key, p.Weight = cmp.Or(p.Name, defaultPolicy), cmp.Or(p.Key, defaultKey), cmp.Or(p.Weight, 1)
-	if p.Challenge != nil {
-		p.Challenge.Passes = cmp.Or(p.Challenge.Passes, defaultPasses)
-	}
-	if p.Wait != nil {
-		p.Wait.Most = cmp.Or(p.Wait.Most, defaultWaits)
-	}
-	if p.Algorithm == "" && !p.countsRunning() {
-		p.Algorithm = limiter.DefaultAlgorithm
-		if p.Calendar != "" {
-			p.Algorithm = limiter.FixedWindow
-		}
-	}
-}
-
-// countsRunning reports whether the policy has max_concurrent, and so no limit and no window.
-func (p *Policy) countsRunning() bool { return p.MaxConcurrent != 0 || p.MaxConcurrentFrom != "" }
-
-// limit returns the name, the placeholder and the number of the option that has the limit.
-func (p *Policy) limit() (option, from string, n int64) {
-	if p.countsRunning() {
-		return "max_concurrent", p.MaxConcurrentFrom, p.MaxConcurrent
-	}
-	return "limit", p.LimitFrom, p.Limit
-}
-
-// isDynamic reports whether a limit or a burst comes from a placeholder.
-func (p *Policy) isDynamic() bool { return p.LimitFrom+p.MaxConcurrentFrom+p.BurstFrom != "" }
-
-// challenge returns the challenge; the zero value for none.
-func (p *Policy) challenge() rule.Challenge {
-	if p.Challenge == nil {
-		return rule.Challenge{}
-	}
-	return rule.Challenge(*p.Challenge)
-}
-
-// estimates reports whether the weight is an estimate of the cost, which may be refunded.
-func (p *Policy) estimates() bool { return rule.Estimates(p.CostFrom, p.Weight, p.WeightFrom) }
-
-func (p *Policy) settings() limiter.Settings {
-	s := limiter.Settings{
-		Name: p.Name, Algorithm: p.Algorithm,
-		Limit: p.Limit, Window: time.Duration(p.Window), Calendar: p.Calendar, Burst: p.Burst,
-		MaxDelay: (*time.Duration)(p.MaxDelay), MaxConcurrent: p.MaxConcurrent, NodeTimeout: time.Duration(p.NodeTimeout),
-		Waits:   p.Wait != nil,
-		Lease:   time.Duration(p.Lease),
-		Dynamic: p.isDynamic(),
-		Refunds: p.CountIf != nil || p.estimates(),
-	}
-	s.Location, _ = p.location() // checked before
-	if p.Limit == 0 && p.LimitFrom != "" {
-		s.Limit = 1 // unlimited: it applies to no request
-	}
-	if p.MaxConcurrent == 0 && p.MaxConcurrentFrom != "" {
-		s.MaxConcurrent = 1
-	}
-	if p.Ban != nil {
-		s.BanAfter = p.Ban.After
-		for _, d := range p.Ban.Durations {
-			s.Ban = append(s.Ban, time.Duration(d))
-		}
-	}
-	return s
-}
-
-// parseRule parses the options that are texts. The rule lacks the limiter's policy and the matchers.
-func (p *Policy) parseRule() (rule.Rule, error) {
-	option, limitFrom, _ := p.limit()
-	r := rule.Rule{
-		OnEmptyKey: rule.EmptyKey(p.OnEmptyKey), DryRun: p.DryRun, CountIf: p.CountIf, Challenge: p.challenge(),
-		Numbers: rule.Numbers{Weight: p.Weight, Unlimited: p.Unlimited},
-		Texts:   rule.Texts{Key: p.Key, LimitFrom: limitFrom, BurstFrom: p.BurstFrom, WeightFrom: p.WeightFrom, Cost: p.CostFrom, WaitBy: p.Wait.by()},
-	}
-	var errs [10]error // the first one counts
-	r.Cost, errs[0] = rule.ParseCost(p.CostFrom, p.Cost)
-	r.Reserve, errs[1] = rule.ParseReserve(string(p.Reserve))
-	r.Numbers.LimitFrom, errs[2] = rule.ParsePlaceholder(option, limitFrom)
-	r.Numbers.BurstFrom, errs[3] = rule.ParsePlaceholder("burst", p.BurstFrom)
-	r.Numbers.WeightFrom, errs[4] = rule.ParseWeight(p.WeightFrom)
-	r.Notify, errs[5] = rule.ParseMarks(p.Notify)
-	r.Rollout, errs[6] = rule.ParseRollout(p.Name, p.Enforce)
-	r.Key, errs[7] = rule.ParseKey(p.Key, p.prefixes())
-	r.MatchBody, errs[8] = bodySources(p.Match)
-	r.Wait, errs[9] = p.Wait.parse(p.prefixes())
-	r.Key.Raw, r.PassUnread = p.RawKey, p.OnUnread == onUnreadPass
-	return r, cmp.Or(errs[:]...)
-}
-
-// parse returns the wait of a rule; nil: requests do not wait.
-func (w *Wait) parse(prefixes rule.Prefixes) (parsed rule.Wait, err error) {
-	if w == nil {
-		return parsed, nil
-	}
-	parsed = rule.Wait{Longest: time.Duration(w.Longest), Most: w.Most}
-	if w.By != "" {
-		parsed.By, err = rule.ParseTurns(w.By, prefixes)
-	}
-	return parsed, err
-}
-
-// by returns what turns go round by; empty: by arrival, or requests do not wait.
-func (w *Wait) by() string {
-	if w == nil {
-		return ""
-	}
-	return w.By
-}
-
-// location returns the time zone of calendar periods, nil if there is none.
-func (p *Policy) location() (*time.Location, error) {
-	if p.Calendar == "" || p.TimeZone == "" {
-		return nil, nil //nolint:nilnil // the limiter's default
-	}
-	location, err := time.LoadLocation(p.TimeZone)
-	if err != nil || location == time.Local {
-		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node",
-			secretfile.Redact(p.TimeZone))
-	}
-	return location, nil
-}
-
-// clientHeaders are the headers in which proxies send a client's address, in their canonical form. A client can write
-// them itself.
-var clientHeaders = []string{"X-Forwarded-For", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "Forwarded"}
-
-// The placeholders that have the port of the client's connection, which differs between connections.
-const (
-	remoteName     = "http.request.remote"
-	remotePortName = "http.request.remote.port"
-)
-
-// indexInPath finds what is probably the index of an array in a placeholder of the body.
-var indexInPath = regexp.MustCompile(`json\..*\.\d+(?:\.|$)`)
-
-// warnings returns warnings of valid options that are hardly meant, as far as they do not depend on the routes. The
-// policy must be checked.
-func (p *Policy) warnings() (texts []string) {
-	const (
-		fix      = "; write {client_ip} (in JSON {http.vars.client_ip})"
-		ofClient = "policy %q: the key goes by the header %s, which clients can write, so that each request may have a quota of its own" +
-			fix + ", and in the global option servers name the proxies in front in trusted_proxies"
-		byAddress = "policy %q: the key goes by the request's body, and requests whose body the limit cannot read, but the application " +
-			"may, count by their address; write on_empty_key reject"
-		uncounted = "policy %q: the key goes by the request's body, and requests without the value are not counted; " +
-			"write on_empty_key reject"
-		ofArray      = "policy %q: %s has a number for a name; if it is the index of an array, no value is read there: write another key"
-		ofConnection = "policy %q: the key has %s, which has the port of the connection, so that each connection has a quota of its own" + fix
-	)
-	for _, header := range p.parsed.Key.Headers() {
-		if slices.Contains(clientHeaders, header) {
-			text := fmt.Sprintf(ofClient, p.Name, header)
-			if header != "X-Forwarded-For" && header != "Forwarded" { // the one that is the default, and one that Caddy cannot read
-				text += ", and this header in client_ip_headers"
+// policyOptions are the options of a policy, in the order in which errors name and check them.
+var policyOptions = []option[Policy]{
+	{
+		name: "name", form: "<name>", shown: true,
+		parse:  one(func(p *Policy) *string { return &p.Name }, text),
+		fill:   func(p *Policy) { p.Name = cmp.Or(p.Name, defaultPolicy) },
+		settle: func(p *Policy, s *limiter.Settings) { s.Name = p.Name },
+		tell:   func(p *Policy, t *telling) { t.policy.Name = p.Name },
+	}, {
+		name: "key", form: "<text with placeholders>", shown: true,
+		advice: "write key, such as key {client_ip}", words: "by limit_by sourceCriterion client",
+		parse: parseKey,
+		fill:  func(p *Policy) { p.Key = cmp.Or(p.Key, defaultKey) },
+		apply: (*Policy).applyKey,
+		tell:  func(p *Policy, t *telling) { t.handler.Key = p.Key },
+	}, {
+		name: "limit", form: "<n> | <placeholder> <n>|unlimited", shown: true,
+		advice: "write limit, such as limit 100",
+		words:  "events max_events max_requests requests average requests_per_unit tokens_per_fill max count",
+		parse:  numberFrom(func(p *Policy) (*int64, *string) { return &p.Limit, &p.LimitFrom }),
+		check:  (*Policy).checkLimit,
+		settle: (*Policy).settleLimit,
+		apply:  (*Policy).applyLimit,
+		tell:   (*Policy).tellLimit,
+	}, {
+		name: "window", form: "<duration> | day|week|month|year [<time zone>]", shown: true,
+		advice: "write window, such as window 1m", words: "period unit interval duration window_size windowMs fill_interval expire",
+		parse:  (*optionParser).parseWindow,
+		check:  (*Policy).checkWindow,
+		settle: (*Policy).settleWindow,
+		tell:   (*Policy).tellWindow,
+	}, {
+		name: "algorithm", form: "sliding_window_counter|sliding_window_log|fixed_window|token_bucket|leaky_bucket|gcra", shown: true,
+		advice: "write algorithm in front, such as algorithm token_bucket",
+		words:  "sliding_window sliding_log fixed_window token_bucket leaky_bucket gcra strategy",
+		parse:  one(func(p *Policy) *string { return &p.Algorithm }, text),
+		fill:   (*Policy).fillAlgorithm,
+		settle: func(p *Policy, s *limiter.Settings) { s.Algorithm = p.Algorithm },
+		tell:   func(p *Policy, t *telling) { t.policy.Algorithm = p.Algorithm },
+	}, {
+		name: "burst", form: "<n> | <placeholder> <n>", shown: true,
+		advice: "write burst, with algorithm token_bucket", words: "max_tokens bucket_size capacity",
+		parse:  numberFrom(func(p *Policy) (*int64, *string) { return &p.Burst, &p.BurstFrom }),
+		check:  (*Policy).checkBurst,
+		settle: func(p *Policy, s *limiter.Settings) { s.Burst = p.Burst },
+		apply: func(p *Policy, r *rule.Rule) (err error) {
+			r.Numbers.BurstFrom, err = rule.ParsePlaceholder("burst", p.BurstFrom)
+			return err
+		},
+		tell: func(p *Policy, t *telling) { t.policy.Burst, t.policy.BurstFrom = p.Burst, p.BurstFrom },
+	}, {
+		name: "max_delay", form: "<duration>", shown: true, holds: true,
+		advice: "no request is held without max_delay, such as max_delay 2s", words: "delay nodelay",
+		parse: one(func(p *Policy) **caddy.Duration { return &p.MaxDelay }, given(duration(0, "a duration from 0 such as 500ms"))),
+		excludes: []exclusion[Policy]{
+			{(*Policy).countsSome, "max_delay: a queue cannot refund what count_if does not count; use one of them"},
+			{(*Policy).estimates, "cost, max_delay: a queue cannot refund what a weight takes too much; leave out max_delay or the weight"},
+			{(*Policy).challenges, "challenge, max_delay: requests that are held are not denied; use one of them"},
+		},
+		isSet:  func(p *Policy) bool { return p.MaxDelay != nil },
+		settle: func(p *Policy, s *limiter.Settings) { s.MaxDelay = (*time.Duration)(p.MaxDelay) },
+		tell:   func(p *Policy, t *telling) { t.policy.MaxDelay = (*description.Seconds)(p.MaxDelay) },
+	}, {
+		name: "max_concurrent", form: "<n> | <placeholder> <n>|unlimited", shown: true,
+		advice: "write max_concurrent, such as max_concurrent 20",
+		words:  "concurrency limit_conn limit_conn_zone conn_cur inFlightReq amount max_conn",
+		parse:  numberFrom(func(p *Policy) (*int64, *string) { return &p.MaxConcurrent, &p.MaxConcurrentFrom }),
+		settle: (*Policy).settleRunning,
+		tell: func(p *Policy, t *telling) {
+			t.policy.MaxConcurrent, t.policy.MaxConcurrentFrom = p.MaxConcurrent, p.MaxConcurrentFrom
+		},
+	}, {
+		name: "node_timeout", form: "<duration>", shown: true,
+		parse: one(func(p *Policy) *caddy.Duration { return &p.NodeTimeout },
+			duration(limiter.MinNodeTimeout, "a duration from 5s to 10m such as 15s")),
+		settle: func(p *Policy, s *limiter.Settings) { s.NodeTimeout = time.Duration(p.NodeTimeout) },
+		tell: func(_ *Policy, t *telling) {
+			t.policy.NodeTimeout = description.Seconds(t.rule.Policy.Settings.NodeTimeout) // with its default
+		},
+	}, {
+		name: "wait", form: "<duration> [<n>] [by <text with placeholders>]", shown: true, holds: true,
+		advice: "write wait, such as wait 30s 100, beside max_concurrent",
+		words:  "queue maxqueue max_queue timeout_queue queue_timeout queue_size",
+		parse:  (*optionParser).parseWait,
+		fill: func(p *Policy) {
+			if p.Wait != nil {
+				p.Wait.Most = cmp.Or(p.Wait.Most, defaultWaits)
 			}
-			texts = append(texts, text)
-		}
-	}
-	switch onEmpty := rule.EmptyKey(p.OnEmptyKey); {
-	case p.parsed.Key.ReadsBody() && onEmpty == rule.EmptyKeyClientIP:
-		texts = append(texts, fmt.Sprintf(byAddress, p.Name))
-	case p.parsed.Key.ReadsBody() && onEmpty == rule.EmptyKeySkip:
-		texts = append(texts, fmt.Sprintf(uncounted, p.Name))
-	}
-	for _, name := range p.parsed.Key.Placeholders() {
-		if bodyplan.IsName(name) && indexInPath.MatchString(name) {
-			texts = append(texts, fmt.Sprintf(ofArray, p.Name, rule.ShortNames("{"+name+"}")))
-		}
-		if (name == remoteName || name == remotePortName) && !p.countsRunning() {
-			short := "{remote" + strings.ReplaceAll(strings.TrimPrefix(name, remoteName), ".", "_") + "}"
-			return append(texts, fmt.Sprintf(ofConnection, p.Name, short))
-		}
-	}
-	return texts
+		},
+		needs: &exclusion[Policy]{func(p *Policy) bool { return !p.countsRunning() },
+			"wait: needs max_concurrent; requests that wait for a rate use max_delay"},
+		check: func(p *Policy) error { return p.Wait.check() },
+		excludes: []exclusion[Policy]{
+			{func(p *Policy) bool { return p.Reserve != "" }, "wait, reserve: use one of them"},
+			{func(p *Policy) bool { return p.DryRun }, "wait, dry_run: use one of them"},
+		},
+		isSet:  func(p *Policy) bool { return p.Wait != nil },
+		settle: func(p *Policy, s *limiter.Settings) { s.Waits = p.Wait != nil },
+		apply: func(p *Policy, r *rule.Rule) (err error) {
+			r.Wait, err = p.Wait.parse(p.prefixes())
+			return err
+		},
+		tell: (*Policy).tellWait,
+	}, {
+		name: "weight", form: "<n> | <placeholder> <n> | llm [<n>]", shown: true,
+		parse:    numberFrom(func(p *Policy) (*int64, *string) { return &p.Weight, &p.WeightFrom }),
+		fill:     func(p *Policy) { p.Weight = cmp.Or(p.Weight, 1) },
+		check:    (*Policy).checkWeight,
+		apply:    (*Policy).applyWeight,
+		together: (*Policy).checkCapacity,
+		tell:     (*Policy).tellWeight,
+	}, {
+		name: "match", form: "<matcher> | @<name>", lines: "<matcher>...",
+		advice: "write match, such as match path /api/*", words: "path paths matcher",
+		parse: (*optionParser).parseMatch,
+		apply: func(p *Policy, r *rule.Rule) (err error) {
+			r.MatchBody, err = bodySources(p.Match)
+			return err
+		},
+		together: (*Policy).checkMatch,
+		tell:     func(_ *Policy, t *telling) { t.handler.Match = routetrace.MatchersText(t.rule.Match) },
+	}, {
+		name: "on_unread", form: "refuse|pass", unusable: "match",
+		parse: one(func(p *Policy) *string { return &p.OnUnread }, text),
+		check: oneOf("on_unread", func(p *Policy) *string { return &p.OnUnread }, "refuse", "pass"),
+		apply: func(p *Policy, r *rule.Rule) error { r.PassUnread = p.OnUnread == "pass"; return nil },
+		together: func(p *Policy, _ *limiter.Policy) error {
+			if p.OnUnread != "" && len(p.parsed.MatchBody) == 0 {
+				return errors.New("on_unread: match asks for no value of the body, such as match vars {json.method} tools/call; leave it out")
+			}
+			return nil
+		},
+		tell: func(p *Policy, t *telling) {
+			if p.OnUnread == "pass" {
+				t.handler.OnUnread = p.OnUnread
+			}
+		},
+	}, {
+		name:  "raw_key",
+		parse: bare(func(p *Policy) *bool { return &p.RawKey }),
+		apply: func(p *Policy, r *rule.Rule) error { r.Key.Raw = p.RawKey; return nil },
+		together: func(p *Policy, _ *limiter.Policy) error {
+			if p.RawKey && !p.parsed.Key.ReadsBody() {
+				return errors.New("raw_key: the key has no value of the body, such as {json.user} or {form.email}; leave it out")
+			}
+			return nil
+		},
+		tell: func(p *Policy, t *telling) { t.handler.RawKey = p.RawKey },
+	}, {
+		name: "count_if", form: "<response matcher>", lines: "<response matcher>...", once: onceByName,
+		parse:    (*optionParser).parseCountIf,
+		isSet:    (*Policy).countsSome,
+		settle:   func(p *Policy, s *limiter.Settings) { s.Refunds = s.Refunds || p.CountIf != nil },
+		apply:    func(p *Policy, r *rule.Rule) error { r.CountIf = p.CountIf; return nil },
+		together: func(p *Policy, _ *limiter.Policy) error { return checkCountIf(p.CountIf) },
+		tell:     func(p *Policy, t *telling) { t.handler.CountIf = countIfText(p.CountIf) },
+	}, {
+		name: "cost", form: "response_bytes | json <sum> [<n>] | llm [<n>] | <placeholder> [<n>]", once: onceByName,
+		parse:  (*optionParser).parseCost,
+		isSet:  (*Policy).hasCost,
+		settle: func(p *Policy, s *limiter.Settings) { s.Refunds = s.Refunds || p.estimates() },
+		apply: func(p *Policy, r *rule.Rule) (err error) {
+			r.Texts.Cost = p.CostFrom
+			r.Cost, err = rule.ParseCost(p.CostFrom, p.Cost)
+			return err
+		},
+		tell: func(p *Policy, t *telling) { t.handler.Cost, t.handler.CostFallback = p.CostFrom, t.rule.Cost.Fallback },
+	}, {
+		name: "ban", form: "<duration>... [after <n>]",
+		parse: (*optionParser).parseBan,
+		check: (*Policy).checkBan,
+		excludes: []exclusion[Policy]{
+			{(*Policy).estimates, "cost, ban: a client would be banned for weights that are refunded; " +
+				"leave out the weight, or give ban a policy of its own"},
+			{(*Policy).challenges, "challenge, ban: a pass would leave the ban behind; give ban a policy of its own"},
+		},
+		isSet:  func(p *Policy) bool { return p.Ban != nil },
+		settle: (*Policy).settleBan,
+		tell:   (*Policy).tellBan,
+	}, {
+		name: "lease", form: "[<duration>]", shown: true,
+		parse: (*optionParser).parseLease,
+		excludes: []exclusion[Policy]{
+			{(*Policy).countsSome, "lease, count_if: units that a node has leased cannot be refunded to single requests; " +
+				"leave out lease, or give count_if a policy of its own"},
+			{(*Policy).hasCost, "lease, cost: nodes that have leased would go on without what responses cost; " +
+				"leave out lease, or give cost a policy of its own"},
+		},
+		isSet:  func(p *Policy) bool { return p.Lease != 0 },
+		settle: func(p *Policy, s *limiter.Settings) { s.Lease = time.Duration(p.Lease) },
+		tell: func(p *Policy, t *telling) {
+			if p.Lease != 0 {
+				t.policy.Lease = new(description.Seconds(t.rule.Policy.LongestLease()))
+			}
+		},
+	}, {
+		name: "reserve", form: "<n>|<percentage>", shown: true, once: "write one block, or two directives that each match some of the requests",
+		parse: (*optionParser).parseReserve,
+		isSet: func(p *Policy) bool { return p.Reserve != "" },
+		apply: func(p *Policy, r *rule.Rule) (err error) {
+			r.Reserve, err = rule.ParseReserve(string(p.Reserve))
+			return err
+		},
+		together: (*Policy).checkReserve,
+		tell:     func(_ *Policy, t *telling) { t.handler.Reserve = t.rule.Reserve.String() },
+	}, {
+		name: "enforce", form: "<percentage>", shown: true, once: onceByName,
+		parse: one(func(p *Policy) **float64 { return &p.Enforce }, caddyfileopt.Percent),
+		excludes: []exclusion[Policy]{
+			{func(p *Policy) bool { return p.DryRun }, "enforce, dry_run: a dry run limits no key; leave one of them out"},
+		},
+		isSet: func(p *Policy) bool { return p.Enforce != nil },
+		apply: func(p *Policy, r *rule.Rule) (err error) {
+			r.Rollout, err = rule.ParseRollout(p.Name, p.Enforce)
+			return err
+		},
+		tell: func(_ *Policy, t *telling) {
+			if r := t.rule.Rollout; r != nil {
+				t.handler.Enforce = new(r.Fraction().Percent())
+			}
+		},
+	}, {
+		name: "notify", form: "<percentage>...", once: onceByName,
+		parse: (*optionParser).parseNotify,
+		isSet: func(p *Policy) bool { return len(p.Notify) > 0 },
+		apply: func(p *Policy, r *rule.Rule) (err error) {
+			r.Notify, err = rule.ParseMarks(p.Notify)
+			return err
+		},
+		tell: func(_ *Policy, t *telling) {
+			for _, mark := range t.rule.Notify {
+				t.handler.Notify = append(t.handler.Notify, mark.Percent())
+			}
+		},
+	}, {
+		name: "challenge", form: "[<passes>] | <passes> <limit>", once: onceByName,
+		parse: (*optionParser).parseChallenge,
+		fill: func(p *Policy) {
+			if p.Challenge != nil {
+				p.Challenge.Passes = cmp.Or(p.Challenge.Passes, defaultPasses)
+			}
+		},
+		excludes: []exclusion[Policy]{
+			{(*Policy).countsRunning, "challenge, max_concurrent: what runs ends without a wait; give max_concurrent a policy of its own"},
+		},
+		isSet:    (*Policy).challenges,
+		apply:    func(p *Policy, r *rule.Rule) error { r.Challenge = p.challenge(); return nil },
+		together: (*Policy).checkChallenge,
+		tell: func(p *Policy, t *telling) {
+			if p.Challenge != nil {
+				t.policy.Challenge = new(description.Challenge(*p.Challenge))
+			}
+		},
+	},
+	{
+		name: "dry_run", common: true, advice: "write dry_run", words: "limit_req_dry_run shadow_mode shadow report_only",
+		parse: bare(func(p *Policy) *bool { return &p.DryRun }),
+		apply: func(p *Policy, r *rule.Rule) error { r.DryRun = p.DryRun; return nil },
+		tell:  func(p *Policy, t *telling) { t.handler.DryRun = p.DryRun },
+	}, {
+		name: "ipv4_prefix", form: "<0-32>", common: true, shown: true,
+		parse: one(func(p *Policy) **int { return &p.IPv4Prefix }, given(number(0, maxIPv4Prefix))),
+		check: func(p *Policy) error { return checkPrefix("ipv4_prefix", *p.IPv4Prefix, maxIPv4Prefix) },
+		tell:  func(p *Policy, t *telling) { t.policy.IPv4Prefix = unless(p.IPv4Prefix, commonDefaults.IPv4Prefix) },
+	}, {
+		name: "ipv6_prefix", form: "<0-128>", common: true, shown: true,
+		parse: one(func(p *Policy) **int { return &p.IPv6Prefix }, given(number(0, maxIPv6Prefix))),
+		check: func(p *Policy) error { return checkPrefix("ipv6_prefix", *p.IPv6Prefix, maxIPv6Prefix) },
+		tell:  func(p *Policy, t *telling) { t.policy.IPv6Prefix = unless(p.IPv6Prefix, commonDefaults.IPv6Prefix) },
+	}, {
+		name: "on_empty_key", form: "client_ip|skip|reject", common: true, shown: true, unusable: "a key",
+		parse: one(func(p *Policy) *string { return &p.OnEmptyKey }, text),
+		check: oneOf("on_empty_key", func(p *Policy) *string { return &p.OnEmptyKey }, rule.EmptyKeys()...),
+		apply: func(p *Policy, r *rule.Rule) error { r.OnEmptyKey = rule.EmptyKey(p.OnEmptyKey); return nil },
+		tell: func(p *Policy, t *telling) {
+			if p.OnEmptyKey != string(rule.EmptyKeyClientIP) {
+				t.handler.OnEmptyKey = p.OnEmptyKey
+			}
+		},
+	},
 }

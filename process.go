@@ -2,6 +2,7 @@ package redisratelimit
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,7 +107,7 @@ func newestPolicy(name string) (n rule.Newest, found bool) {
 		return n, false
 	}
 	r, found := a.registered[name]
-	return rule.Newest{Policy: r.policy, Variants: r.variants, LimitFrom: r.identity.limitFrom, Unlimited: r.identity.unlimited}, found
+	return rule.Newest{Policy: r.policy, Variants: r.variants, LimitFrom: strings.Trim(r.identity.limitFrom, "{}"), Unlimited: r.identity.unlimited}, found
 }
 
 // tellByRunning tells by the webhook of the configuration that runs now.

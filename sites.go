@@ -38,10 +38,10 @@ func describeAt(policies map[string]*description.Policy, set *rule.Set, place st
 		r := &set.Rules[i]
 		p := policies[r.Policy.Name()]
 		if p == nil {
-			p = new(routetrace.Describe(r))
+			p = new(r.Describe())
 			policies[p.Name] = p
 		} else {
-			p.Handlers = append(p.Handlers, routetrace.DescribeHandler(r))
+			p.Handlers = append(p.Handlers, r.Describe().Handlers...)
 		}
 		p.Handlers[len(p.Handlers)-1].Place = place
 	}

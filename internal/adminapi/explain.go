@@ -162,8 +162,8 @@ type ExplainedTurn struct {
 	Full bool `json:"full,omitempty"`
 }
 
-// UnusableValue is why an option of a policy has no value, with the reasons of the metric invalid_values_total. On a value of
-// key on_empty_key decides, for match on_unread, and for a number its fallback counts.
+// UnusableValue is why an option of a policy has no value, with the reasons of the metric invalid_values_total.
+// [description.Unusable] says what follows.
 type UnusableValue struct {
 	Option string `json:"option"`
 	Reason string `json:"reason"`

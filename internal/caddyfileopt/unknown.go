@@ -13,6 +13,8 @@ import (
 type Block struct {
 	Place   string // where it stands, in errors
 	Options []string
+	Shown   []string // those whose values errors may show, since they are no secrets
+	Hints   []Hint
 }
 
 // Blocks are all kinds of blocks. One where an option of another stands is told where it belongs.
@@ -20,7 +22,7 @@ type Blocks []Block
 
 // Unknown is the error of an option that is none of the known ones.
 func (b Blocks) Unknown(d *caddyfile.Dispenser, option string, known []string) error {
-	if err := unknownWithSign(d, option, known); err != nil {
+	if err := b.unknownWithSign(d, option, known); err != nil {
 		return err
 	}
 	var places []string
@@ -32,7 +34,7 @@ func (b Blocks) Unknown(d *caddyfile.Dispenser, option string, known []string) e
 	if len(places) > 0 {
 		return d.Errf("%s is not allowed here; write it into %s", option, strings.Join(places, ", or into "))
 	}
-	instead := hint(option)
+	instead := b.hint(option)
 	if instead == "" {
 		instead = "did you mean " + strings.Join(closest(option, known), ", ") + "?"
 	}
@@ -51,7 +53,7 @@ func (b Blocks) Each(d *caddyfile.Dispenser, known []string, parse func(option s
 		if err := at.Once(d, option); err != nil {
 			return at, err
 		}
-		if err := NoSign(d); err != nil {
+		if err := b.NoSign(d); err != nil {
 			return at, err
 		}
 		if err := parse(option); err != nil {

@@ -224,14 +224,9 @@ func (i *invocation) printSettings(policies []adminapi.ExplainedPolicy) {
 
 // unusableText says which option of a policy has no usable value, and what follows from that.
 func unusableText(decision string, value adminapi.UnusableValue) string {
-	effect := "its fallback counts"
-	switch {
-	case decision == "rejected":
+	effect := description.Unusable(value.Option)
+	if decision == "rejected" {
 		effect = "the request is refused"
-	case value.Option == "key":
-		effect = "the client's address counts"
-	case value.Option == "match":
-		effect = "by on_unread the policy is left out"
 	}
 	text := "a value of " + value.Option + " cannot be used (" + decisionText(value.Reason) + "); " + effect
 	if value.Text != "" {

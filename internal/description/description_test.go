@@ -31,17 +31,18 @@ func TestSentence(t *testing.T) {
 	}
 }
 
-// TestOf describes settings, and reads the description back from JSON.
-func TestOf(t *testing.T) {
-	delay := 2500 * time.Millisecond
-	p := Of(limiter.Settings{Name: "p", Algorithm: limiter.GCRA, Limit: 5, Window: 90 * time.Second, Burst: 7, MaxDelay: &delay, Ban: []time.Duration{time.Minute}})
-	p.SetPrefixes(32, 64)
+// TestPolicy_JSON reads a description back from JSON.
+func TestPolicy_JSON(t *testing.T) {
+	p := Policy{
+		Name: "p", Algorithm: limiter.GCRA, Limit: 5, Window: Seconds(90 * time.Second), Burst: 7, MaxDelay: new(Seconds(2500 * time.Millisecond)),
+		Ban: &Ban{Durations: []Seconds{Seconds(time.Minute)}, After: 1},
+	}
 	text := assert.NoError(json.Marshal(p))(t)
 	assert.Equal(t, string(text), `{"name":"p","algorithm":"gcra","limit":5,"window":90,"burst":7,"max_delay":2.5,"ban":{"durations":[60],"after":1}}`, "the JSON")
 	var back Policy
 	assert.Must(t, json.Unmarshal(text, &back))
 	assert.Equal(t, Join(back.All()), "algorithm gcra, burst 7, max_delay 2.5s, ban 1 min after 1 denial", "the options")
-	p.SetPrefixes(24, 0)
+	p.IPv4Prefix, p.IPv6Prefix = new(24), new(0)
 	assert.Equal(t, Join(p.Options()[4:]), "ipv4_prefix 24, ipv6_prefix 0", "the prefixes")
 }
 
@@ -62,7 +63,12 @@ func TestSentence_networks(t *testing.T) {
 		"each /24 (IPv6 /48) and JSON value user":        {"{http.vars.client_ip}/{http.redis_ratelimit.json.user}", 24, 48},
 	} {
 		p := Policy{Limit: 5, Window: Seconds(time.Minute), Handlers: []Handler{{Key: test.key}}}
-		p.SetPrefixes(test.ipv4, test.ipv6)
+		if test.ipv4 != DefaultIPv4Prefix {
+			p.IPv4Prefix = &test.ipv4
+		}
+		if test.ipv6 != DefaultIPv6Prefix {
+			p.IPv6Prefix = &test.ipv6
+		}
 		assert.Equal(t, p.Sentence(), "5 requests per minute for "+want, "the sentence")
 	}
 }

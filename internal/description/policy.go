@@ -7,8 +7,11 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
@@ -49,6 +52,46 @@ type Policy struct {
 
 	// Handlers are those that use the policy, in the order of the routes.
 	Handlers []Handler `json:"handlers,omitempty"`
+}
+
+// Options returns the options of the policy that are set, besides limit and window. The algorithm is one of them if it
+// is not the default.
+func (p *Policy) Options() []Option {
+	var o options
+	plain := p.Algorithm == "" || p.Algorithm == limiter.DefaultAlgorithm || p.Calendar != ""
+	o.add(!plain, "algorithm", short(p.Algorithm))
+	o.add(p.Burst > 0 || p.BurstFrom != "", "burst", p.BurstText())
+	if p.MaxDelay != nil {
+		o.add(true, "max_delay", display.Compact(time.Duration(*p.MaxDelay)))
+	}
+	o.add(p.NodeTimeout > 0 && p.NodeTimeout != Seconds(limiter.DefaultNodeTimeout), "node_timeout",
+		display.Compact(time.Duration(p.NodeTimeout)))
+	if p.Ban != nil {
+		o.add(true, "ban", p.Ban.text())
+	}
+	if p.Challenge != nil {
+		o.add(true, "challenge", p.Challenge.text())
+	}
+	if p.Lease != nil {
+		o.add(true, "lease", leaseText(time.Duration(*p.Lease)))
+	}
+	if p.IPv4Prefix != nil {
+		o.add(true, "ipv4_prefix", strconv.Itoa(*p.IPv4Prefix))
+	}
+	if p.IPv6Prefix != nil {
+		o.add(true, "ipv6_prefix", strconv.Itoa(*p.IPv6Prefix))
+	}
+	return o
+}
+
+// OwnBucket returns the options by which a bucket differs from one without a queue whose burst is the limit.
+func (p *Policy) OwnBucket() []Option {
+	var o options
+	o.add(p.BurstFrom != "" || p.Burst > 0 && p.Burst != p.Limit, "burst", p.BurstText())
+	if p.MaxDelay != nil { // 0 has a meaning too
+		o.add(true, "max_delay", display.Compact(time.Duration(*p.MaxDelay)))
+	}
+	return o
 }
 
 // Challenge is how many passes a key has, and the limit of each; 0: that of the policy.
@@ -117,6 +160,48 @@ type Handler struct {
 	Notify []float64 `json:"notify,omitempty"`
 }
 
+// defaultKey is the key of a policy that names none.
+const defaultKey = "{http.vars.client_ip}"
+
+// Options returns the options of the handler that are set.
+func (h *Handler) Options() []Option {
+	var o options
+	o.add(h.Match != "", "match", display.Escape(h.Match))
+	o.add(h.OnUnread != "", "on_unread", short(h.OnUnread))
+	o.add(h.Key != defaultKey && h.Key != "", "key", short(h.Key))
+	o.add(h.RawKey, "raw_key", "")
+	o.add(h.OnEmptyKey != "", "on_empty_key", short(h.OnEmptyKey))
+	o.add(h.Weight > 1 || h.WeightFrom != "", "weight", orElse(h.WeightFrom, display.Count(max(1, h.Weight))))
+	o.add(h.CountIf != "", "count_if", short(h.CountIf))
+	o.add(h.Cost != "", "cost", h.costText())
+	if h.Wait != nil {
+		o.add(true, "wait", h.Wait.text())
+	}
+	o.add(h.Reserve != "", "reserve", h.reserveText())
+	if h.Enforce != nil {
+		o.add(true, "enforce", percent(*h.Enforce))
+	}
+	var marks []string
+	for _, mark := range h.Notify {
+		marks = append(marks, percent(mark))
+	}
+	o.add(len(marks) > 0, "notify", strings.Join(marks, " "))
+	o.add(h.DryRun, "dry_run", "")
+	o.add(h.Unshown, "headers", "RateLimit and RateLimit-Policy leave it out, as its units have no name there")
+	return o
+}
+
+// Unusable says what follows if an option of a request has no usable value, unless the request is refused.
+func Unusable(option string) string {
+	switch option {
+	case "key":
+		return "the client's address counts"
+	case "match":
+		return "by on_unread the policy is left out"
+	}
+	return "its fallback counts"
+}
+
 // Seconds is a duration, in JSON a number of seconds.
 type Seconds time.Duration
 
@@ -131,44 +216,6 @@ func (s *Seconds) UnmarshalJSON(text []byte) error {
 	}
 	*s = Seconds(math.Round(seconds * float64(time.Second)))
 	return nil
-}
-
-// The prefixes of policies that name none.
-const (
-	defaultIPv4Prefix = 32
-	defaultIPv6Prefix = 64
-)
-
-// SetPrefixes sets the leading bits of addresses, if they are not the default.
-func (p *Policy) SetPrefixes(ipv4, ipv6 int) {
-	if ipv4 != defaultIPv4Prefix {
-		p.IPv4Prefix = &ipv4
-	}
-	if ipv6 != defaultIPv6Prefix {
-		p.IPv6Prefix = &ipv6
-	}
-}
-
-// Of describes a policy by its settings. Options that a policy of the limiter does not know are missing.
-func Of(s limiter.Settings) Policy {
-	p := Policy{
-		Name: s.Name, Algorithm: s.Algorithm, Limit: s.Limit, MaxConcurrent: s.MaxConcurrent,
-		Calendar: s.Calendar, TimeZone: s.Zone(), Burst: s.Burst, MaxDelay: (*Seconds)(s.MaxDelay),
-		Handlers: []Handler{},
-	}
-	if s.Calendar == "" {
-		p.Window = Seconds(s.Window)
-	}
-	if s.MaxConcurrent > 0 {
-		p.Algorithm, p.NodeTimeout = "", Seconds(s.NodeTimeout)
-	}
-	if len(s.Ban) > 0 {
-		p.Ban = &Ban{After: max(1, s.BanAfter)}
-		for _, d := range s.Ban {
-			p.Ban.Durations = append(p.Ban.Durations, Seconds(d))
-		}
-	}
-	return p
 }
 
 // AddHandler adds a handler that uses the policy, unless one with the same options in the same place is there.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // This file is the words. All of them are safe on a terminal.
@@ -162,9 +161,15 @@ func (p *Policy) keyText(template string) string {
 // addresses are the placeholders that are cut to networks, with what follows a network's prefix.
 var addresses = map[string]string{"http.vars.client_ip": "", "http.request.remote.host": " of the connection"}
 
+// The leading bits of addresses that tell clients apart by default.
+const (
+	DefaultIPv4Prefix = 32
+	DefaultIPv6Prefix = 64
+)
+
 // networkText says of an address which of its networks counts, if not the default one does.
 func (p *Policy) networkText(word, behind string) string {
-	ipv4, ipv6 := defaultIPv4Prefix, defaultIPv6Prefix
+	ipv4, ipv6 := DefaultIPv4Prefix, DefaultIPv6Prefix
 	if p.IPv4Prefix != nil {
 		ipv4 = *p.IPv4Prefix
 	}
@@ -172,9 +177,9 @@ func (p *Policy) networkText(word, behind string) string {
 		ipv6 = *p.IPv6Prefix
 	}
 	switch {
-	case ipv4 != defaultIPv4Prefix:
+	case ipv4 != DefaultIPv4Prefix:
 		word = "/" + strconv.Itoa(ipv4) + behind
-	case ipv6 == defaultIPv6Prefix:
+	case ipv6 == DefaultIPv6Prefix:
 		return word
 	}
 	return word + " (IPv6 /" + strconv.Itoa(ipv6) + ")"
@@ -209,36 +214,6 @@ func (o *options) add(set bool, name, value string) {
 	}
 }
 
-// Options returns the options of the policy that are set, besides limit and window. The algorithm is one of them if it
-// is not the default.
-func (p *Policy) Options() []Option {
-	var o options
-	plain := p.Algorithm == "" || p.Algorithm == limiter.DefaultAlgorithm || p.Calendar != ""
-	o.add(!plain, "algorithm", short(p.Algorithm))
-	o.add(p.Burst > 0 || p.BurstFrom != "", "burst", p.BurstText())
-	if p.MaxDelay != nil {
-		o.add(true, "max_delay", display.Compact(time.Duration(*p.MaxDelay)))
-	}
-	o.add(p.NodeTimeout > 0 && p.NodeTimeout != Seconds(limiter.DefaultNodeTimeout), "node_timeout",
-		display.Compact(time.Duration(p.NodeTimeout)))
-	if p.Ban != nil {
-		o.add(true, "ban", p.Ban.text())
-	}
-	if p.Challenge != nil {
-		o.add(true, "challenge", p.Challenge.text())
-	}
-	if p.Lease != nil {
-		o.add(true, "lease", leaseText(time.Duration(*p.Lease)))
-	}
-	if p.IPv4Prefix != nil {
-		o.add(true, "ipv4_prefix", strconv.Itoa(*p.IPv4Prefix))
-	}
-	if p.IPv6Prefix != nil {
-		o.add(true, "ipv6_prefix", strconv.Itoa(*p.IPv6Prefix))
-	}
-	return o
-}
-
 func (b *Ban) text() string {
 	var words []string
 	for _, d := range b.Durations {
@@ -263,37 +238,6 @@ func leaseText(longest time.Duration) string {
 		return "none: the window is too short"
 	}
 	return "up to " + display.Duration(longest)
-}
-
-// defaultKey is the key of a policy that names none.
-const defaultKey = "{http.vars.client_ip}"
-
-// Options returns the options of the handler that are set.
-func (h *Handler) Options() []Option {
-	var o options
-	o.add(h.Match != "", "match", display.Escape(h.Match))
-	o.add(h.OnUnread != "", "on_unread", short(h.OnUnread))
-	o.add(h.Key != defaultKey && h.Key != "", "key", short(h.Key))
-	o.add(h.RawKey, "raw_key", "")
-	o.add(h.OnEmptyKey != "", "on_empty_key", short(h.OnEmptyKey))
-	o.add(h.Weight > 1 || h.WeightFrom != "", "weight", orElse(h.WeightFrom, display.Count(max(1, h.Weight))))
-	o.add(h.CountIf != "", "count_if", short(h.CountIf))
-	o.add(h.Cost != "", "cost", h.costText())
-	if h.Wait != nil {
-		o.add(true, "wait", h.Wait.text())
-	}
-	o.add(h.Reserve != "", "reserve", h.reserveText())
-	if h.Enforce != nil {
-		o.add(true, "enforce", percent(*h.Enforce))
-	}
-	var marks []string
-	for _, mark := range h.Notify {
-		marks = append(marks, percent(mark))
-	}
-	o.add(len(marks) > 0, "notify", strings.Join(marks, " "))
-	o.add(h.DryRun, "dry_run", "")
-	o.add(h.Unshown, "headers", "RateLimit and RateLimit-Policy leave it out, as its units have no name there")
-	return o
 }
 
 func (h *Handler) costText() string {

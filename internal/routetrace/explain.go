@@ -160,7 +160,7 @@ func (e *explanation) record(peeks []peek) (goesOn bool) {
 // there is none.
 func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
 	explained := adminapi.ExplainedPolicy{
-		Policy: f.Rule.Policy.Name(), Settings: Describe(f.Rule), DryRun: f.DryRun, Decision: decisionSkipped,
+		Policy: f.Rule.Policy.Name(), Settings: f.Rule.Describe(), DryRun: f.DryRun, Decision: decisionSkipped,
 		Key: display.EscapeKey(f.Key.String()), Override: Override(f.Override),
 	}
 	if decision, found := decisions[f.Status]; found {

@@ -47,7 +47,7 @@ func NewVariants(base *limiter.Policy) *Variants { return &Variants{base: base, 
 type Newest struct {
 	Policy    *limiter.Policy
 	Variants  *Variants
-	LimitFrom string // the placeholder of the limit; empty: none
+	LimitFrom string // the name of the placeholder of the limit; empty: none
 	Unlimited bool   // as in [Numbers]
 }
 

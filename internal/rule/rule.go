@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
@@ -73,6 +74,9 @@ type Rule struct {
 	// Texts are some of the rule's options as they are configured.
 	Texts Texts
 
+	// Describer knows the options that the rule was made of.
+	Describer Describer
+
 	// Index is the rule's place in its set. [NewSet] sets it.
 	Index int
 
@@ -106,7 +110,15 @@ type Wait struct {
 }
 
 // Texts are options as they are configured; empty: the option is left out.
-type Texts struct{ Key, LimitFrom, BurstFrom, WeightFrom, Cost, WaitBy string }
+type Texts struct{ Key, Cost string }
+
+// Describer describes the policy of a rule, with the handler whose rule it is. The place is missing.
+type Describer interface {
+	Describe(r *Rule) description.Policy
+}
+
+// Describe describes the rule's policy, with the handler whose rule it is. The place is missing.
+func (r *Rule) Describe() description.Policy { return r.Describer.Describe(r) }
 
 // EmptyKey says what happens to a request for which a placeholder of a key is empty.
 type EmptyKey string

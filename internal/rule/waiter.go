@@ -56,11 +56,11 @@ func (w *Waiter) newest() Newest {
 	own := &w.rule.Numbers
 	if w.set.Newest != nil {
 		n, found := w.set.Newest(w.rule.Policy.Name())
-		if found && n.Policy.ID == w.rule.Policy.ID && (n.LimitFrom == "" || n.LimitFrom == w.rule.Texts.LimitFrom) {
+		if found && n.Policy.ID == w.rule.Policy.ID && (n.LimitFrom == "" || n.LimitFrom == own.LimitFrom.Name) {
 			return n
 		}
 	}
-	return Newest{w.rule.Policy, own.Variants, w.rule.Texts.LimitFrom, own.Unlimited}
+	return Newest{w.rule.Policy, own.Variants, own.LimitFrom.Name, own.Unlimited}
 }
 
 // own returns the policy with the request's own limit.

@@ -19,8 +19,10 @@ func places(t *testing.T, limit int64, from string, unlimitedWithout bool) Newes
 func waiterOf(t *testing.T, n *Newest, given string) (*Waiter, *Set) {
 	t.Helper()
 	numbers := Numbers{Weight: 1, Variants: n.Variants, Unlimited: n.Unlimited}
-	numbers.LimitFrom = assert.NoError(ParsePlaceholder("max_concurrent", n.LimitFrom))(t)
-	set := NewSet([]Rule{{Policy: n.Policy, Key: assert.NoError(ParseKey("same", exact))(t), Numbers: numbers, Texts: Texts{LimitFrom: n.LimitFrom}}})
+	if n.LimitFrom != "" {
+		numbers.LimitFrom = assert.NoError(ParsePlaceholder("max_concurrent", "{"+n.LimitFrom+"}"))(t)
+	}
+	set := NewSet([]Rule{{Policy: n.Policy, Key: assert.NoError(ParseKey("same", exact))(t), Numbers: numbers}})
 	set.OnNeverSet = func(*Rule, string, string) { t.Error("an empty value is counted again") }
 	set.Warn = func(*Rule, string, error) { t.Error("a value is warned of again") }
 	r, repl := keyRequest("192.0.2.1", map[string]string{"plan": given})
@@ -29,7 +31,7 @@ func waiterOf(t *testing.T, n *Newest, given string) (*Waiter, *Set) {
 
 // TestWaiter_Current decides by the settings of the configuration that runs now, with the limit that the request has brought.
 func TestWaiter_Current(t *testing.T) {
-	const plan, other = "{plan}", "{other}"
+	const plan, other = "plan", "other"
 	fixed, dynamic := places(t, 2, "", false), places(t, 2, plan, false)
 	for name, test := range map[string]struct {
 		own    Newest

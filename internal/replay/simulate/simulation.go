@@ -157,14 +157,14 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	s.log.Responses = s.log.Responses || r.ReadsResponseHeader()
 	settings := r.Policy.Settings
 	if index, known := s.indices[settings.Name]; known {
-		s.policies[index].AddHandler(routetrace.DescribeHandler(r))
+		s.policies[index].AddHandler(r.Describe().Handlers[0])
 		bodies := &s.missing.bodies[index]
 		bodies.options = routetrace.AppendNew(bodies.options, r.BodyOptions()...)
 		return
 	}
 	s.indices[settings.Name] = len(s.policies)
 	s.rules = append(s.rules, r)
-	result := replay.PolicyResult{Policy: routetrace.Describe(r)}
+	result := replay.PolicyResult{Policy: r.Describe()}
 	s.policies = append(s.policies, result)
 	s.missing.redactedKeys = append(s.missing.redactedKeys, 0)
 	s.missing.costs, s.missing.waits = append(s.missing.costs, 0), append(s.missing.waits, 0)

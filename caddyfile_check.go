@@ -1,0 +1,142 @@
+package redisratelimit
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
+)
+
+// This file has what is checked of a directive as a whole, where the lines of its options are known.
+
+// completed returns a copy of the handler with all defaults, which are not written into the JSON.
+func (p *handlerParser) completed() *Handler {
+	whole := *p.handler
+	whole.Policies = nil
+	for _, policy := range p.handler.Policies {
+		whole.Policies = append(whole.Policies, new(*policy))
+	}
+	whole.setDefaults()
+	return &whole
+}
+
+// registeredState is the key of the policies that the directives of one Caddyfile have named.
+const registeredState = appName + ".policies"
+
+// register refuses an invalid handler, and a policy's name that has other settings elsewhere in the Caddyfile. When Caddy
+// loads the JSON it would find the same errors, but without their lines.
+func (p *handlerParser) register(state map[string]any) error {
+	whole := p.completed()
+	if err := p.checkSizes(); err != nil {
+		return err
+	}
+	maxBodies, err := maxBodiesOf(p.helper.Option(appName))
+	if err != nil {
+		return err
+	}
+	_, err = whole.Body.bounds(maxBodies)
+	if err := cmp.Or(whole.check(), err, p.checkMatcher(), p.checkUsage()); err != nil {
+		return p.lines.Wrap(err)
+	}
+	registered, ok := state[registeredState].(registeredPolicies)
+	if !ok {
+		registered = registeredPolicies{}
+		state[registeredState] = registered
+		noticed.beginParsing()
+	}
+	for i, policy := range whole.Policies {
+		begin := p.policies[i][""]
+		at := fmt.Sprintf("%s:%d", begin.File(), begin.Line())
+		_, err := registered.register(policy.settings(), policy.identity(), " at "+p.policies[i].Place())
+		if errors.As(err, new(ambiguityError)) {
+			return err
+		} else if err != nil {
+			return p.policies[i].Wrap(err)
+		}
+		for _, text := range policy.warnings() {
+			noticed.logParsed(pool.Warnings.Watch(caddy.Log().Named(appName)), routetrace.Warning{Place: at, Text: text})
+		}
+	}
+	return nil
+}
+
+// checkMatcher refuses a matcher of the directive that no request meets, or that asks for the body: it is asked before the
+// directive reads one.
+func (p *handlerParser) checkMatcher() error {
+	if p.matcher.set == nil {
+		return nil
+	}
+	if name := bodyNameIn(p.matcher.set); name != "" {
+		return fmt.Errorf("%s: {%s} has no value before the directive reads the body; write such a matcher in the directive: match %[1]s",
+			p.matcher.token, name)
+	}
+	return checkMatchers(p.matcher.token, p.matcher.set)
+}
+
+// checkUsage refuses a path for reading quotas that requests cannot reach through the directive's own matcher.
+func (p *handlerParser) checkUsage() error {
+	usage := p.handler.Usage
+	if usage == "" {
+		return nil
+	}
+	methods := valuesOf(p.matcher.set, "method")
+	if len(methods) > 0 && !slices.Contains(methods, http.MethodGet) && !slices.Contains(methods, http.MethodHead) {
+		return fmt.Errorf("usage %s: GET and HEAD of it are answered, and the matcher %s of this directive takes neither; "+
+			"write method GET %s there",
+			usage, p.matcher.token, strings.Join(methods, " "))
+	}
+	patterns := valuesOf(p.matcher.set, "path")
+	if len(patterns) == 0 || strings.Contains(strings.Join(patterns, ""), "{") || matchesPath(patterns, usage) {
+		return nil
+	}
+	within := "a path that it takes, or widen it"
+	if prefix, found := strings.CutSuffix(patterns[0], "/*"); found && !strings.Contains(prefix, "*") {
+		within = "usage " + prefix + usage[strings.LastIndexByte(usage, '/'):]
+	}
+	return fmt.Errorf("usage %s: the matcher %s of this directive leaves this path out; write %s", usage, p.matcher.token, within)
+}
+
+// refusePolicy refuses an unknown word before a block with options of a policy: the word policy was forgotten.
+func (p *handlerParser) refusePolicy(option string) error {
+	if slices.Contains(blockNames, option) || slices.Contains(handlerNames, option) {
+		return nil
+	}
+	ahead := *p.Dispenser
+	args := ahead.RemainingArgs()
+	for nesting := ahead.Nesting(); ahead.NextBlock(nesting); {
+		if !slices.Contains([]string{"limit", "window", "key", "max_concurrent", "algorithm", "events"}, ahead.Val()) {
+			ahead.RemainingArgs()
+			continue
+		}
+		name := option
+		if len(args) == 1 {
+			name = args[0]
+		}
+		if !limiter.ValidName(name) {
+			name = "<name>"
+		}
+		return p.Errf("unknown option %s; a policy has a block of its own: write policy %s {", secretfile.Redact(option), name)
+	}
+	return nil
+}
+
+// maxBodiesOf returns the bound of all bodies by a Caddyfile's global option, which may be nil.
+func maxBodiesOf(option any) (int64, error) {
+	app := new(App)
+	if global, ok := option.(httpcaddyfile.App); ok {
+		if err := json.Unmarshal(global.Value, app); err != nil {
+			return 0, err
+		}
+	}
+	return app.maxBodies(), nil
+}

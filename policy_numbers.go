@@ -1,0 +1,229 @@
+package redisratelimit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
+)
+
+// This file has what the rows of policyOptions do with options that are numbers, texts and matchers.
+
+const (
+	defaultPolicy = "default"
+	defaultKey    = "{http.vars.client_ip}"
+	defaultPasses = 10
+	defaultWaits  = 100 // requests of a key on a node
+
+	// onceByName is what to write instead of two blocks of one policy of which one has an option of a single block.
+	onceByName = "write one block, or give them different names"
+)
+
+// countsRunning reports whether the policy has max_concurrent, and so no limit and no window.
+func (p *Policy) countsRunning() bool { return p.MaxConcurrent != 0 || p.MaxConcurrentFrom != "" }
+
+// limit returns the name, the placeholder and the number of the option that has the limit.
+func (p *Policy) limit() (option, from string, n int64) {
+	if p.countsRunning() {
+		return "max_concurrent", p.MaxConcurrentFrom, p.MaxConcurrent
+	}
+	return "limit", p.LimitFrom, p.Limit
+}
+
+// isDynamic reports whether a limit or a burst comes from a placeholder.
+func (p *Policy) isDynamic() bool { return p.LimitFrom+p.MaxConcurrentFrom+p.BurstFrom != "" }
+
+// estimates reports whether the weight is an estimate of the cost, which may be refunded.
+func (p *Policy) estimates() bool { return rule.Estimates(p.CostFrom, p.Weight, p.WeightFrom) }
+
+// countsSome reports whether only some responses count.
+func (p *Policy) countsSome() bool { return p.CountIf != nil }
+
+// hasCost reports whether responses tell what requests cost.
+func (p *Policy) hasCost() bool { return p.CostFrom != "" }
+
+// challenges reports whether denied browsers may wait.
+func (p *Policy) challenges() bool { return p.Challenge != nil }
+
+// applyKey parses the key.
+func (p *Policy) applyKey(r *rule.Rule) (err error) {
+	r.Texts.Key = p.Key
+	r.Key, err = rule.ParseKey(p.Key, p.prefixes())
+	return err
+}
+
+// checkLimit refuses a policy that says not, or not clearly, how much it allows. The number may be that of max_concurrent.
+func (p *Policy) checkLimit() error {
+	switch option, from, n := p.limit(); {
+	case n == 0 && !p.Unlimited:
+		return fmt.Errorf("%s: missing; say how many units, from 1", option)
+	case p.countsRunning() && (p.Limit != 0 || p.LimitFrom != ""): // the limiter says what is wrong
+		return nil
+	case p.Unlimited && from == "":
+		return errors.New("unlimited: needs a placeholder for the requests that are limited, such as limit {http.vars.plan_limit} unlimited")
+	case p.Unlimited && n != 0:
+		return fmt.Errorf("%s %d: requests without a limit are unlimited; leave out the number or unlimited", option, n)
+	}
+	return nil
+}
+
+// settleLimit sets the limit. Where requests without a number are unlimited it applies to none.
+func (p *Policy) settleLimit(s *limiter.Settings) {
+	s.Limit, s.Dynamic = p.Limit, p.isDynamic()
+	if p.Limit == 0 && p.LimitFrom != "" {
+		s.Limit = 1
+	}
+}
+
+// settleRunning sets the limit of running requests. Where requests without a number are unlimited it applies to none.
+func (p *Policy) settleRunning(s *limiter.Settings) {
+	s.MaxConcurrent = p.MaxConcurrent
+	if p.MaxConcurrent == 0 && p.MaxConcurrentFrom != "" {
+		s.MaxConcurrent = 1
+	}
+}
+
+// applyLimit parses the placeholder of the limit, which may be that of max_concurrent.
+func (p *Policy) applyLimit(r *rule.Rule) (err error) {
+	option, from, _ := p.limit()
+	r.Numbers.Unlimited = p.Unlimited
+	r.Numbers.LimitFrom, err = rule.ParsePlaceholder(option, from)
+	return err
+}
+
+func (p *Policy) tellLimit(t *telling) {
+	t.policy.Limit, t.policy.LimitFrom, t.policy.Unlimited = p.Limit, p.LimitFrom, p.Unlimited
+}
+
+// checkWindow refuses a policy without a window, with two, or with a time zone and no calendar.
+func (p *Policy) checkWindow() error {
+	switch {
+	case p.Algorithm != "" && !slices.Contains(limiter.Algorithms(), p.Algorithm): // the limiter's error is about that
+		return nil
+	case p.Window == 0 && p.Calendar == "" && !p.countsRunning():
+		return errors.New("window: missing or zero; use a duration from 1ms such as 1m, or a calendar period such as month")
+	case p.Window != 0 && p.Calendar != "":
+		return errors.New("window, calendar: a policy has one of them; leave one out")
+	case p.TimeZone != "" && p.Calendar == "":
+		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out",
+			secretfile.Redact(p.TimeZone))
+	}
+	_, err := p.location()
+	return err
+}
+
+// location returns the time zone of calendar periods, nil if there is none.
+func (p *Policy) location() (*time.Location, error) {
+	if p.Calendar == "" || p.TimeZone == "" {
+		return nil, nil //nolint:nilnil // the limiter's default
+	}
+	location, err := time.LoadLocation(p.TimeZone)
+	if err != nil || location == time.Local {
+		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node",
+			secretfile.Redact(p.TimeZone))
+	}
+	return location, nil
+}
+
+// settleWindow sets the window or the calendar period, whose time zone was checked before.
+func (p *Policy) settleWindow(s *limiter.Settings) {
+	s.Window, s.Calendar = time.Duration(p.Window), p.Calendar
+	s.Location, _ = p.location()
+}
+
+func (p *Policy) tellWindow(t *telling) {
+	t.policy.Window, t.policy.Calendar, t.policy.TimeZone = description.Seconds(p.Window), p.Calendar, t.rule.Policy.Settings.Zone()
+}
+
+// fillAlgorithm sets the default, which depends on the kind of windows. Running requests have none.
+func (p *Policy) fillAlgorithm() {
+	if p.Algorithm == "" && !p.countsRunning() {
+		p.Algorithm = limiter.DefaultAlgorithm
+		if p.Calendar != "" {
+			p.Algorithm = limiter.FixedWindow
+		}
+	}
+}
+
+// checkBurst refuses a placeholder alone.
+func (p *Policy) checkBurst() error {
+	if p.BurstFrom != "" && p.Burst == 0 {
+		return errors.New("burst: a placeholder needs a number behind it, for when it is empty")
+	}
+	return nil
+}
+
+// checkWeight refuses one that no request can have.
+func (p *Policy) checkWeight() error {
+	if p.Weight < 0 {
+		return fmt.Errorf("weight %d: use a whole number from 1", p.Weight)
+	}
+	return nil
+}
+
+// checkCapacity refuses a weight that never passes.
+func (p *Policy) checkCapacity(policy *limiter.Policy) error {
+	if p.Weight > policy.Capacity() && !p.Unlimited {
+		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that",
+			p.Weight, policy.Capacity())
+	}
+	return nil
+}
+
+func (p *Policy) applyWeight(r *rule.Rule) (err error) {
+	r.Numbers.Weight = p.Weight
+	r.Numbers.WeightFrom, err = rule.ParseWeight(p.WeightFrom)
+	return err
+}
+
+func (p *Policy) tellWeight(t *telling) {
+	if t.handler.WeightFrom = p.WeightFrom; p.Weight > 1 {
+		t.handler.Weight = p.Weight
+	}
+}
+
+// checkReserve refuses a reserve that leaves nothing for requests of the policy.
+func (p *Policy) checkReserve(policy *limiter.Policy) error {
+	if p.Unlimited {
+		return nil
+	}
+	return p.parsed.Reserve.Check(policy, p.Weight, p.isDynamic())
+}
+
+// checkMatch refuses matchers that no request can meet.
+func (p *Policy) checkMatch(*limiter.Policy) error {
+	for _, set := range p.Match {
+		if err := checkMatchers("match", set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCountIf refuses an empty response matcher, and one that no response matches.
+func checkCountIf(counts *caddyhttp.ResponseMatcher) error {
+	if counts == nil {
+		return nil
+	}
+	if len(counts.StatusCode) == 0 && len(counts.Headers) == 0 {
+		return errors.New("count_if: empty; use a response matcher such as status 401 403, or header X-Failed *")
+	}
+	for _, status := range counts.StatusCode {
+		if !isCountedStatus(status) {
+			return fmt.Errorf("count_if: status %d: use codes such as 401, or classes such as 4 for all 4xx", status)
+		}
+	}
+	return nil
+}
+
+// isCountedStatus reports whether a number is a status, or the first digit of a class of statuses.
+func isCountedStatus(status int) bool {
+	return (status >= 1 && status <= 5) || (status >= 100 && status <= 599)
+}

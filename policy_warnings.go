@@ -1,0 +1,65 @@
+package redisratelimit
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+)
+
+// clientHeaders are the headers in which proxies send a client's address, in their canonical form. A client can write
+// them itself.
+var clientHeaders = []string{"X-Forwarded-For", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "Forwarded"}
+
+// The placeholders that have the port of the client's connection, which differs between connections.
+const (
+	remoteName     = "http.request.remote"
+	remotePortName = "http.request.remote.port"
+)
+
+// indexInPath finds what is probably the index of an array in a placeholder of the body.
+var indexInPath = regexp.MustCompile(`json\..*\.\d+(?:\.|$)`)
+
+// warnings returns warnings of valid options that are hardly meant, as far as they do not depend on the routes. The
+// policy must be checked.
+func (p *Policy) warnings() (texts []string) {
+	const (
+		fix      = "; write {client_ip} (in JSON {http.vars.client_ip})"
+		ofClient = "policy %q: the key goes by the header %s, which clients can write, so that each request may have a quota of its own" +
+			fix + ", and in the global option servers name the proxies in front in trusted_proxies"
+		byAddress = "policy %q: the key goes by the request's body, and requests whose body the limit cannot read, but the application " +
+			"may, count by their address; write on_empty_key reject"
+		uncounted = "policy %q: the key goes by the request's body, and requests without the value are not counted; " +
+			"write on_empty_key reject"
+		ofArray      = "policy %q: %s has a number for a name; if it is the index of an array, no value is read there: write another key"
+		ofConnection = "policy %q: the key has %s, which has the port of the connection, so that each connection has a quota of its own" + fix
+	)
+	for _, header := range p.parsed.Key.Headers() {
+		if slices.Contains(clientHeaders, header) {
+			text := fmt.Sprintf(ofClient, p.Name, header)
+			if header != "X-Forwarded-For" && header != "Forwarded" { // the one that is the default, and one that Caddy cannot read
+				text += ", and this header in client_ip_headers"
+			}
+			texts = append(texts, text)
+		}
+	}
+	switch onEmpty := rule.EmptyKey(p.OnEmptyKey); {
+	case p.parsed.Key.ReadsBody() && onEmpty == rule.EmptyKeyClientIP:
+		texts = append(texts, fmt.Sprintf(byAddress, p.Name))
+	case p.parsed.Key.ReadsBody() && onEmpty == rule.EmptyKeySkip:
+		texts = append(texts, fmt.Sprintf(uncounted, p.Name))
+	}
+	for _, name := range p.parsed.Key.Placeholders() {
+		if bodyplan.IsName(name) && indexInPath.MatchString(name) {
+			texts = append(texts, fmt.Sprintf(ofArray, p.Name, rule.ShortNames("{"+name+"}")))
+		}
+		if (name == remoteName || name == remotePortName) && !p.countsRunning() {
+			short := "{remote" + strings.ReplaceAll(strings.TrimPrefix(name, remoteName), ".", "_") + "}"
+			return append(texts, fmt.Sprintf(ofConnection, p.Name, short))
+		}
+	}
+	return texts
+}
