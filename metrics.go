@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,7 +69,7 @@ var gauges = []prometheus.Collector{
 		fromRunning(func(a *App) float64 {
 			return oneIf(a.opened.Redis != nil && a.opened.Redis.LoginFailing.Load())
 		})),
-	gauge("held_requests", "Requests that max_delay and wait hold now.", func() float64 { return float64(process.Held.Used()) }),
+	gauge("held_requests", "Requests that "+strings.Join(namesOf(optionsWith(policyOptions, isHolding)), " and ")+" hold now.", func() float64 { return float64(process.Held.Used()) }),
 	gauge("memory_keys", "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.",
 		fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Len()) })),
 	gauge("overrides", "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.",

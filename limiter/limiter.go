@@ -101,7 +101,7 @@ type Result struct {
 	// ResetAfter is how long until the whole quota is certainly free again if no other request comes; 0 when it is.
 	ResetAfter time.Duration
 
-	// Delay is how long an admitted request has to be held for a queue ([Settings].MaxDelay); 0 otherwise.
+	// Delay is how long an admitted request has to be held for a queue; 0 otherwise.
 	Delay time.Duration
 
 	// ForOthers reports that the check is denied only for its [Check].Reserve.

@@ -75,7 +75,7 @@ type Limiter struct {
 	hasDryRuns    bool // dry_run, or enforce for a part of the keys
 	challenges    bool // challenge: denied browsers may wait
 	bans          bool // ban
-	delays        bool // max_delay
+	delays        bool // a queue holds requests
 	countsRunning bool // max_concurrent
 	settles       bool // count_if or cost: the response decides what a request is charged
 	notifies      bool // notify: events at fractions of the capacity
@@ -110,7 +110,7 @@ type Events interface {
 
 // Process is what the limiters of all configurations share.
 type Process struct {
-	// Held counts the requests that max_delay holds now, and those that wait for units of running requests.
+	// Held counts the requests that queues hold now, and those that wait for units of running requests.
 	Held *waiting.Room
 
 	// Thresholds are the marks of quotas that have had their event.
@@ -130,7 +130,7 @@ func New(l Limiter) *Limiter {
 		l.hasDryRuns = l.hasDryRuns || r.DryRun || r.Rollout != nil
 		l.challenges = l.challenges || l.Challenges != nil && r.Challenge.Passes > 0 && !r.DryRun
 		l.bans = l.bans || r.Policy.Bans()
-		l.delays = l.delays || r.Policy.Settings.MaxDelay != nil
+		l.delays = l.delays || r.Policy.Settings.Queues()
 		l.countsRunning = l.countsRunning || r.Policy.CountsRunning
 		l.waits = l.waits || r.Wait.Longest > 0
 		l.settles = l.settles || r.AwaitsResponse()

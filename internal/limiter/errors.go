@@ -59,7 +59,7 @@ func FailedAlone(err error) bool {
 // FieldError says which field of [Settings] or dial.Options is wrong, and what would be right. It
 // quotes no secret.
 type FieldError struct {
-	// Field is the field's name, such as MaxDelay. Several are joined by ", ".
+	// Field is the field's name, such as Burst. Several are joined by ", ".
 	Field string
 
 	// Value is what the field holds, as text; empty if that would not help. Of several Addresses it

@@ -29,7 +29,7 @@ type Result struct {
 	// comes; 0 when it is. Callers of a [Store] may set [Never] in results that they make themselves.
 	ResetAfter time.Duration
 
-	// Delay is how long an admitted request has to be held for a queue ([Settings].MaxDelay); 0
+	// Delay is how long an admitted request has to be held for a queue ([Settings.Queues]); 0
 	// otherwise.
 	Delay time.Duration
 

@@ -135,6 +135,9 @@ func (s Settings) uniform() Settings {
 	return s
 }
 
+// Queues reports whether requests are held until their turn: MaxDelay.
+func (s *Settings) Queues() bool { return s.MaxDelay != nil }
+
 // String returns the settings as text, for messages.
 func (s Settings) String() string {
 	if s.MaxConcurrent != 0 {

@@ -68,7 +68,7 @@ const (
 	Unsupported              // the body has another type or coding than what is read for a rule
 	Slow                     // the body has not arrived in time
 	Early                    // an address is needed from early data
-	Held                     // this process holds too many requests, by max_delay, or too much of bodies
+	Held                     // this process holds too many requests, by queues, or too much of bodies
 	Late                     // the request's deadline has passed
 	Gone                     // the client has left
 )

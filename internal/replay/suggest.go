@@ -18,7 +18,7 @@ const (
 
 // Suggester tries a ladder of limits on the traffic of one policy, with several algorithms. It keeps a [sample] of the
 // requests, and plays it at the end: its memory grows with the keys, and up to a bound with the requests. A bucket's burst
-// is the limit that is tried. The policy's own burst and max_delay are not tried.
+// is the limit that is tried. The policy's own burst and queue are not tried.
 type Suggester struct {
 	result  Suggestions // without the counts below
 	own     limiter.Settings

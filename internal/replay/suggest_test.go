@@ -164,6 +164,7 @@ func TestSuggester_NotTried(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newTestSuggester(t, limiter.Settings{Algorithm: "leaky_bucket", Limit: 5, MaxDelay: tt.delay, Window: time.Minute}, "leaky_bucket")
+			tt.policy.MaxDelay = (*description.Seconds)(tt.delay)
 			s.leaveOut(&tt.policy)
 			s.Add("a", peakStart, 0, 1, false)
 			r := finish(t, s)

@@ -27,11 +27,8 @@ func (s *Suggester) leaveOut(p *PolicyResult) {
 		sentences = append(sentences, fmt.Sprintf("reserve %s is left out: with it, more requests are denied", reserve))
 	}
 	var own []string
-	if p.BurstFrom != "" || (p.Burst > 0 && p.Burst != p.Limit) {
-		own = append(own, "burst "+p.BurstText())
-	}
-	if delay := s.own.MaxDelay; delay != nil { // 0 has a meaning too
-		own = append(own, "max_delay "+display.Compact(*delay))
+	for _, o := range p.OwnBucket() {
+		own = append(own, o.String())
 	}
 	if len(own) > 0 {
 		sentences = append(sentences, fmt.Sprintf("buckets are tried with the limit as their burst and without a queue; the policy's own %s %s not",
