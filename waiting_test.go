@@ -48,11 +48,14 @@ func holdPlace(t *testing.T, h *Handler) (end func()) {
 // TestWaiting_slowBody has bodies of HTTP/1.1 that do not come in time: a request whose wait is over is refused as the others
 // are, and one that has its place for being slow. A body that takes longer than the wait does not matter.
 func TestWaiting_slowBody(t *testing.T) {
+	const whole = "half and half"
 	post := func(server *httptest.Server) (body *io.PipeWriter, status chan int) {
 		reading, writing := io.Pipe()
 		status = make(chan int, 1)
+		r := assert.NoError(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, reading))(t)
+		r.ContentLength = int64(len(whole)) // without one a waiting request's body is left alone
 		go func() {
-			response, err := http.Post(server.URL, "text/plain", reading)
+			response, err := http.DefaultClient.Do(r)
 			if err != nil {
 				t.Error(err)
 				status <- 0
@@ -85,7 +88,7 @@ func TestWaiting_slowBody(t *testing.T) {
 		h.limiter.BodyBounds.Within = test.within
 		end := holdPlace(t, h)
 		server := serve(t, func(_ http.ResponseWriter, r *http.Request) error {
-			if body, err := io.ReadAll(r.Body); err != nil || string(body) != "half and half" {
+			if body, err := io.ReadAll(r.Body); err != nil || string(body) != whole {
 				t.Errorf("%s: the body is %q, error %v", name, body, err)
 			}
 			return nil

@@ -48,7 +48,7 @@ func TestPolicyBlock(t *testing.T) {
 	}{
 		{adminapi.PolicyReport{Policy: login, SinceStart: adminapi.CountsReport{
 			Met: 1214, Denied: 3, Counted: 997, DeniedByOther: 2, FailedOpen: 1, CountIf: &adminapi.CountIfReport{Responses: 214},
-		}}, `login: 5 requests per 15 minutes for each client address
+		}}, `login: 5 requests per 15 minutes for each /24 (IPv6 /64)
   ban          10 min, 1 h after 20 denials
   ipv4_prefix  24
   count_if     status 401

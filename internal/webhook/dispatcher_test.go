@@ -450,6 +450,7 @@ func TestDispatcher_burst(t *testing.T) {
 			}
 		}
 		<-time.After(time.Minute)
+		synctest.Wait()
 		assert.ErrorIf(t, told["banned"] != clients || told["threshold"] != others, "told of %v", told)
 		assert.ErrorIf(t, alone < mostAlone+others || messages > 30, "%d messages, %d of single events", messages, alone)
 		assert.ErrorIf(t, n.of(Delivered) != messages || n.of(Dropped) != 0, "counted %v", n.counts)
