@@ -81,6 +81,7 @@ type App struct {
 	webhook    *runningWebhook  // nil: none
 	neverMet   *clock.Task      // looks for policies that no request has come to
 	released   bool             // the stores
+	stopped    bool             // guarded by the lock of apps
 	served     *caddyhttp.App   // whose servers the app follows
 	logger     *zap.Logger
 
@@ -218,7 +219,6 @@ func (m *Memory) check() error {
 // finds a connection. It begins to read the overrides.
 func (a *App) Start() error {
 	apps.add(a)
-	pool.Reconsider()
 	a.logWarnings()
 	a.startWebhook()
 	if a.opened.Options == nil {
@@ -338,8 +338,13 @@ func (a *App) maxBodies() int64 {
 	return a.Memory.MaxBodies
 }
 
-// Stop does nothing: requests may still come, and the stores work until Cleanup.
-func (a *App) Stop() error { return nil }
+// Stop has requests that wait be decided by the configuration that goes on. Requests may still come, and the stores work until
+// Cleanup.
+func (a *App) Stop() error {
+	apps.stop(a)
+	pool.Reconsider()
+	return nil
+}
 
 // Cleanup releases the stores. It runs after a Provision that failed too, and releases only what
 // this app acquired. The app keeps its references, for questions that are being answered.

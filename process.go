@@ -67,7 +67,11 @@ var apps startedApps
 type startedApps struct {
 	mu   sync.Mutex
 	apps []*App              // in the order of their starts
-	last atomic.Pointer[App] // the last one of these, which waiting requests ask for again and again
+	last atomic.Pointer[App] // the last one of these
+
+	// serving is the first one of these that was not stopped: a load that may still fail changes nothing for requests that wait,
+	// which ask for this app again and again.
+	serving atomic.Pointer[App]
 }
 
 // newest is the app of the configuration that runs now; nil where none has one.
@@ -79,7 +83,27 @@ func (s *startedApps) add(a *App) {
 	defer s.mu.Unlock()
 	s.apps = append(s.apps, a)
 	s.last.Store(a)
+	s.choose()
 	a.boundMemory()
+}
+
+// stop marks an app as one whose configuration does not go on: another one has started, this one failed to, or the process
+// ends.
+func (s *startedApps) stop(a *App) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.stopped = true
+	s.choose()
+}
+
+// choose finds the app that serves: the last one where all were stopped. The lock is held.
+func (s *startedApps) choose() {
+	at := slices.IndexFunc(s.apps, func(a *App) bool { return !a.stopped })
+	if at < 0 {
+		s.serving.Store(s.last.Load())
+		return
+	}
+	s.serving.Store(s.apps[at])
 }
 
 // remove takes an app away. Where it was the running one, the one before is that again.
@@ -98,11 +122,12 @@ func (s *startedApps) remove(a *App) {
 		s.last.Store(s.apps[at-1])
 		s.apps[at-1].boundMemory()
 	}
+	s.choose()
 }
 
-// newestPolicy returns a policy of the configuration that runs now.
+// newestPolicy returns a policy of the configuration that requests which wait are decided by now.
 func newestPolicy(name string) (n rule.Newest, found bool) {
-	a := apps.newest()
+	a := apps.serving.Load()
 	if a == nil {
 		return n, false
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -161,7 +162,7 @@ func (h endpointHook) node(reply any) (goredis.ClusterNode, error) {
 	if isUnknown(host) {
 		host = h.host
 	}
-	node.Addr = net.JoinHostPort(host, fmt.Sprint(port))
+	node.Addr = net.JoinHostPort(host, strconv.FormatInt(port, 10))
 	return node, nil
 }
 

@@ -21,8 +21,12 @@ func Prepare(ctx context.Context, client *goredis.Client, within time.Duration, 
 	held := make([]*goredis.Conn, max(1, connections)) // so that each is another one
 	for i := range held {
 		held[i] = patient.Conn()
-		defer held[i].Close() //nolint:errcheck // it returns to the pool
 	}
+	defer func() {
+		for _, conn := range held {
+			_ = conn.Close() // it returns to the pool
+		}
+	}()
 	if err := ping(ctx, held[0]); err != nil && !goredis.HasErrorPrefix(err, "NOPERM") {
 		return err
 	}

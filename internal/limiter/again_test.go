@@ -98,7 +98,7 @@ func (e *emptied) disturb(c *limiter.Check) {
 // counter it is not later than a client needs that has taken all of the limit in this window.
 func TestPassesAgainAfter(t *testing.T) {
 	const takes = 120_000
-	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1)) //nolint:forbidigo // a seed
+	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	told, sooner, denied := 0, 0, 0
 	for told < takes {
 		policy := storetest.NewPolicy(t, randomSettings(random))

@@ -10,7 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Live is the overrides that apply now. It is safe for concurrent use.
@@ -189,5 +188,5 @@ func (l *Live) Decides(ctx context.Context) error {
 	if l.store == nil {
 		return nil
 	}
-	return l.store.ProbeSlot(ctx, wire.SlotOfName(l.keys.version))
+	return l.store.ProbeName(ctx, l.keys.version)
 }

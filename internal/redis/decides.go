@@ -47,6 +47,11 @@ func (r *Store) ProbeSlot(ctx context.Context, slot uint16, policies ...*limiter
 	return r.decides(ctx, r.Topology.To(slot), &Attempt{Op: wire.OpTake, Slot: slot, Policies: policies})
 }
 
+// ProbeName does what [Store.ProbeSlot] does for the slot of a name in Redis.
+func (r *Store) ProbeName(ctx context.Context, name string) error {
+	return r.ProbeSlot(ctx, wire.SlotOfName(name))
+}
+
 // ProbeAll is as [Store.Probe], on every master in use, for any client of the policies.
 func (r *Store) ProbeAll(ctx context.Context, policies []*limiter.Policy) error {
 	_, err := r.ProbeEach(ctx, policies)

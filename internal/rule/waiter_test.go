@@ -26,7 +26,8 @@ func waiterOf(t *testing.T, n *Newest, given string) (*Waiter, *Set) {
 	set.OnNeverSet = func(*Rule, string, string) { t.Error("an empty value is counted again") }
 	set.Warn = func(*Rule, string, error) { t.Error("a value is warned of again") }
 	r, repl := keyRequest("192.0.2.1", map[string]string{"plan": given})
-	return set.NewWaiter(&set.Rules[0], r, repl, nil, limiter.EncodeKey("same")), set
+	w := set.NewWaiter(&set.Rules[0], r, repl, nil, limiter.EncodeKey("same"))
+	return w, set
 }
 
 // TestWaiter_Current decides by the settings of the configuration that runs now, with the limit that the request has brought.
