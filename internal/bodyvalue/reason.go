@@ -62,6 +62,20 @@ const (
 	ReasonBlank        // the text has a blank at an end, where it counts
 	ReasonLong         // the text is too long for a key that is folded
 
+	// Those of a request's header, cookies, query, path and host.
+
+	ReasonSeveral     // a header, a cookie or a parameter is given several times
+	ReasonSimilarName // a cookie or a parameter is not there, but one whose name some take for it
+	ReasonEnds        // a header has a byte at an end that some drop
+	ReasonCredential  // a credential has a byte that some cut at, join by or drop
+	ReasonJWT         // a token begins as a JWT and is none in its usual form
+	ReasonBasic       // a credential of Basic is not in its usual form
+	ReasonCredentials // two places of the request have different credentials
+	ReasonCookieByte  // a cookie has a byte that some cut at or drop
+	ReasonParameters  // the query has more than 10,000 parameters
+	ReasonPath        // the path does not begin with a slash
+	ReasonHost        // the host has a character that no name has
+
 	reasons // how many there are
 )
 
@@ -106,6 +120,17 @@ var reasonLabels = [reasons]string{
 	ReasonNoncharacter:  "noncharacter",
 	ReasonBlank:         "blank",
 	ReasonLong:          "long",
+	ReasonSeveral:       "repeated",
+	ReasonSimilarName:   "similar_name",
+	ReasonEnds:          "ends",
+	ReasonCredential:    "credential",
+	ReasonJWT:           "jwt",
+	ReasonBasic:         "basic",
+	ReasonCredentials:   "two_credentials",
+	ReasonCookieByte:    "cookie_byte",
+	ReasonParameters:    "parameters",
+	ReasonPath:          "path",
+	ReasonHost:          "host",
 }
 
 // String returns the reason as a label of a metric; [ReasonNone] is empty.
@@ -151,10 +176,24 @@ var reasonTexts = [reasons]string{
 	ReasonNoncharacter:  "the text has a noncharacter",
 	ReasonBlank:         "the text has a blank at an end",
 	ReasonLong:          "the text is longer than 64 KiB",
+	ReasonSeveral:       "a header, a cookie or a query parameter is given several times in the request",
+	ReasonSimilarName:   "a cookie or a parameter of another spelling is there alone, which some take for it",
+	ReasonEnds:          "the header has a character at an end that some drop",
+	ReasonCredential:    "the credential has a blank, or one of \" , ; =, at which some cut it",
+	ReasonJWT:           "the token is no JWT in its usual form",
+	ReasonBasic:         "the credential of Basic is not in its usual form",
+	ReasonCredentials:   "two places of the request have different credentials",
+	ReasonCookieByte:    "the cookie has a character at which some cut it",
+	ReasonParameters:    "the query has more than 10,000 parameters",
+	ReasonPath:          "the path does not begin with a slash",
+	ReasonHost:          "the host has a character that no name has",
 }
 
 // Text says what is wrong with a body, in words; empty for [ReasonNone].
 func (r Reason) Text() string { return reasonTexts[r] }
+
+// IsOfBody reports whether the reason concerns the request's body, not another part of the request.
+func (r Reason) IsOfBody() bool { return r < ReasonSeveral }
 
 // Status returns the status of a refusal for the reason: 415 for what the header says, 413 for the size, 400 for
 // anything else. That of [ReasonNone] is 0.

@@ -34,6 +34,10 @@ func New(text string) Value {
 	return Value{isText: true, text: text}
 }
 
+// Read returns the value of a text whose reader has found that all applications read it as one. The text is not checked
+// again.
+func Read(text string) Value { return Value{isText: true, text: text} }
+
 // Unreadable returns a value that is not read for a reason. Without one, that is for [ReasonNone], it is absent.
 func Unreadable(reason Reason) Value { return Value{reason: reason} }
 
@@ -47,6 +51,18 @@ func (v Value) Kind() Kind {
 	default:
 		return KindAbsent
 	}
+}
+
+// Or returns the one value of two places: the value of the other place if this one is absent. An unreadable value of either
+// is the value of both, and two texts that differ are unreadable.
+func (v Value) Or(other Value) Value {
+	switch {
+	case v.Kind() == KindAbsent, v.Kind() == KindText && other.Kind() == KindUnreadable:
+		return other
+	case v.Kind() == KindText && other.Kind() == KindText && v.text != other.text:
+		return Unreadable(ReasonCredentials)
+	}
+	return v
 }
 
 // Text returns the text, which may be empty. That of an absent and of an unreadable value is empty.

@@ -1,0 +1,80 @@
+package requestvalue
+
+import (
+	"testing"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+)
+
+func TestPath(t *testing.T) {
+	wantShown(t, Path, map[string]string{
+		"":                          "/",
+		"/":                         "/",
+		"*":                         "*",
+		"login":                     "!path",
+		"/login":                    "/login",
+		"/Login/":                   "/login",
+		"/login//":                  "/login",
+		"//login":                   "/login",
+		"/./login":                  "/login",
+		"/x/../login":               "/login",
+		"/x;/../login":              "/login",
+		"/../../login":              "/login",
+		"/static/..;/login":         "/login",
+		"/login;x.json":             "/login",
+		"/;x/login":                 "/login",
+		"/login.json":               "/login",
+		"/login.":                   "/login",
+		"/login.json/":              "/login",
+		"/login.a.b":                "/login.a.b",
+		"/.env":                     "/.env",
+		"/v1.2/users":               "/v1.2/users",
+		"/index.php/login":          "/login",
+		"/index.php":                "/",
+		"/index.php/INDEX.php/x":    "/x",
+		"/\u0131ndex.php/x":         "/x",
+		"/login.php/x":              "/login",
+		"/a/b.php":                  "/a/b",
+		"/a\\b":                     "/a\\b",
+		"/\u00c9t\u00e9":            "/\u00e9t\u00e9",
+		"/u/eyJh.eyJi.c2ln":         "/u/eyjh.eyji.c2ln",
+		"/login\n":                  "!control",
+		"/login\xff":                "!utf8",
+		"/10.0.0.1":                 "/10.0.0.1",
+		"/api/items/\u212a":         "/api/items/k",
+		"/a b":                      "/a b",
+		"/.well-known/acme-x/t.txt": "/.well-known/acme-x/t",
+	})
+}
+
+// TestPath_apart has what a cut at the first dot made one: a stranger then uses up a client's quota.
+func TestPath_apart(t *testing.T) {
+	for _, paths := range [][2]string{
+		{"/u/eyJh.eyJi.c2ln", "/u/eyJh.eyJk.c2ln"}, {"/ip/10.0.0.1", "/ip/10.0.0.2"}, {"/v/1.2.3", "/v/1.2.4"}, {"/\u00e9t\u00e9", "/ete"},
+	} {
+		assert.ErrorIf(t, Path(paths[0]) == Path(paths[1]), "%v are one", paths)
+	}
+}
+
+func TestPathForms(t *testing.T) {
+	for path, want := range map[string][2]string{
+		"/login/":              {"/login", "/login"},
+		"/Login.JSON":          {"/login.json", "/login.json"},
+		"/index.php/login":     {"/index.php", "/login"},
+		"/wp-login.php/x":      {"/wp-login.php", "/wp-login.php"},
+		"/static/..;/login":    {"/login", "/login"},
+		"/;/login":             {"/login", "/login"},
+		"//":                   {"/", "/"},
+		"/a.php/index.php/b":   {"/a.php", "/a.php"},
+		"/index.php/a.php/b":   {"/index.php", "/a.php"},
+		"/caf\u00c9/../x/./y;": {"/x/y", "/x/y"},
+	} {
+		form, without, ok := PathForms(path)
+		assert.ErrorIf(t, !ok, "%q has no other form", path)
+		assert.Equal(t, [2]string{form, without}, want, "the forms of %q", path)
+	}
+	for _, path := range []string{"", "/", "/login", "/a/b.json", "/.env", "/v1.2/x", "*", "/a\x00b", "/\xff"} {
+		form, _, ok := PathForms(path)
+		assert.ErrorIf(t, ok && form != path, "%q has the form %q", path, form)
+	}
+}
