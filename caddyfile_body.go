@@ -13,14 +13,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
-// shortBodyName is a placeholder of the request's body by its short name, which holds inside of the directive, or such a
-// text behind a backslash, which is none.
-var shortBodyName = regexp.MustCompile(`\\?\{((?:json|form)\.[^{}]*)\}`)
+// shortName is a placeholder of this module by its short name, which holds inside of the directive, or such a text behind a
+// backslash, which is none.
+var shortName = regexp.MustCompile(`\\?\{((?:json|form)\.[^{}]*|credential(?:\.user)?)\}`)
 
-// withFullNames returns the tokens of a directive with the full names of the body's placeholders.
+// withFullNames returns the tokens of a directive with the full names of this module's placeholders.
 func withFullNames(tokens caddyfile.Segment) *caddyfile.Dispenser {
 	for i := range tokens {
-		tokens[i].Text = shortBodyName.ReplaceAllStringFunc(tokens[i].Text, func(short string) string {
+		tokens[i].Text = shortName.ReplaceAllStringFunc(tokens[i].Text, func(short string) string {
 			if short[0] == '\\' {
 				return short
 			}

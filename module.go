@@ -281,6 +281,7 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, registered
 	}
 	r = p.parsed
 	r.Policy, r.Numbers.Variants = registered.policy, registered.variants
+	r.Key.HashPasswords(h.app.opened.HashSecret())
 	r.Match, err = p.loadMatchers(ctx)
 	return r, registered, err
 }

@@ -310,8 +310,8 @@ var policyOptions = []option[Policy]{
 		parse: bare(func(p *Policy) *bool { return &p.RawKey }),
 		apply: func(p *Policy, r *rule.Rule) error { r.Key.Raw = p.RawKey; return nil },
 		together: func(p *Policy, _ *limiter.Policy) error {
-			if p.RawKey && !p.parsed.Key.ReadsBody() {
-				return errors.New("raw_key: the key has no value of the body, such as {json.user} or {form.email}; leave it out")
+			if p.RawKey && (p.parsed.Key.IsFixed() || p.parsed.Key.IsAddress()) {
+				return errors.New("raw_key: the key has no value that has several spellings, such as {header.X-Api-Key} or {path}; leave it out")
 			}
 			return nil
 		},

@@ -97,14 +97,14 @@ func TestCommands_unknown(t *testing.T) {
 }
 
 func TestCommands_invalidUTF8(t *testing.T) {
-	n := caddytest.InProcess(t, caddytest.LimitedSite)
-	key, header := "caf\xe9", "X-Key: caf\xe9"
-	n.Get(t, "/", header)
-	for _, command := range []string{"state", "reset"} {
-		n.Ratelimit(t, command, "--policy", "api", "--key", key).Want(t, 1, `\xNN`)
-		n.Ratelimit(t, command, "--policy", "api", "--key", `caf\xe9`).Want(t, 0)
+	n := caddytest.InProcess(t, unexamined(caddytest.LimitedSite))
+	const key = "caf\xe9"
+	n.Get(t, "/?k=caf%e9")
+	for _, test := range []struct{ command, says string }{{"state", "remaining    1\n"}, {"reset", "1 quota reset\n"}} {
+		n.Ratelimit(t, test.command, "--policy", "api", "--key", key).Want(t, 1, `\xNN`)
+		n.Ratelimit(t, test.command, "--policy", "api", "--key", `caf\xe9`).Want(t, 0, test.says)
 	}
-	n.Ratelimit(t, "explain", "--url", n.URL, "--header", header).Want(t, 1, "--header", "no UTF-8")
+	n.Ratelimit(t, "explain", "--url", n.URL, "--header", "X-Key: "+key).Want(t, 1, "--header", "no UTF-8")
 	n.Ratelimit(t, "explain", "--url", n.URL+"/"+key).Want(t, 1, "%NN")
 }
 

@@ -176,7 +176,7 @@ func TestOverride_refused(t *testing.T) {
 
 // TestOverride_commands runs the commands as an operator, with a key and a note that mean harm.
 func TestOverride_commands(t *testing.T) {
-	caddytest.OnEachStore(t, overridden, func(t *testing.T, n *caddytest.Node, _ string) {
+	caddytest.OnEachStore(t, unexamined(overridden), func(t *testing.T, n *caddytest.Node, _ string) {
 		n.Ratelimit(t, "overrides").Want(t, 0, "no overrides")
 		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--limit", "5000", "--for", "2h", "--note", "tonight").Want(t, 0,
 			"policy    api", "clients   one", "key       acme", "override  limit 5000", "note      tonight", "until     "+strconv.Itoa(time.Now().UTC().Add(2*time.Hour).Year()))
@@ -194,6 +194,7 @@ func TestOverride_commands(t *testing.T) {
 		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--remove").Want(t, 0, "override removed")
 		n.Ratelimit(t, "override", "--policy", "api", "--key", "acme", "--remove").Want(t, 2, "no such override")
 		assert.ErrorIf(t, strings.Contains(n.Log.String(), "fake") || strings.Contains(n.Log.String(), "tonight"), "a key or a note is in the log")
+		n.Get(t, "/?k=%1b%5b2Jall%0afake").Want(t, http.StatusTooManyRequests, "denied override") // its address is in the log
 	})
 }
 

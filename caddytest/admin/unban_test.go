@@ -110,12 +110,12 @@ func TestUnban_listed(t *testing.T) {
 	for name, option := range everyStore(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := caddytest.Start(t, caddytest.Config(option, banningSite))
+			n := caddytest.Start(t, caddytest.Config(option, unexamined(banningSite)))
 			n.Override(t, 200, `{"policy":"api","all":true,"limit":3}`)
 			for _, key := range []string{"%25", "%1b%5b2J%0aall", "%5cx41", strings.Repeat("long", 100), "%7d%3aapi%3ab1d"} {
 				ban(t, n, "/api", key)
 				list := caddytest.ParseJSON[struct{ Bans []struct{ Key string } }](t, n.Ask(t, http.MethodGet, "bans?policy=api", ""))
-				assert.FatalIf(t, len(list.Bans) != 1, "%s: listed are %+v", key, list)
+				assert.FatalIf(t, len(list.Bans) != 1 || strings.HasPrefix(list.Bans[0].Key, "%ip:"), "%s: listed are %+v", key, list)
 				if listed := list.Bans[0].Key; name == "standalone" { // the command is the same on every store
 					n.Ratelimit(t, "override", "--policy", "api", "--key", listed, "--unban").Want(t, 0, "1 ban lifted")
 				} else {

@@ -76,13 +76,14 @@ func TestUsed(t *testing.T) {
 
 // TestUsed_refused asks in vain.
 func TestUsed_refused(t *testing.T) {
-	n := caddytest.InProcess(t, "redis_ratelimit {query.k} 5 24h {\nname api\n}\nrespond ok")
+	n := caddytest.InProcess(t, unexamined("redis_ratelimit {query.k} 5 24h {\nname api\n}\nrespond ok"))
 	n.Ratelimit(t, "top", "--used").Want(t, 0, "no key has used any units\n")
 	n.Ratelimit(t, "top", "--all-nodes").Want(t, 1, "--all-nodes is for --used")
 	n.Ratelimit(t, "top", "--used", "--policy", "none").Want(t, 2, "none")
 	n.Ratelimit(t, "top", "--used", "-n", "0").Want(t, 2, "n:")
 	n.Get(t, "/?k=%1b%5b31m%ff")
-	n.Ratelimit(t, "top", "--used", "--all-nodes").Want(t, 0, "on this node; no other one answered\n", `   1      ±0  api     \x1b[31m`) // no Redis
+	n.Ratelimit(t, "top", "--used", "--all-nodes").Want(t, 0, // no Redis
+		"on this node; no other one answered\n", `   1      ±0  api     \x1b[31m\xff`)
 	for _, query := range []string{"by=else", "nodes=all", "by=denied&nodes=all", "by=used&nodes=some", "by=used&nodes=all&n=x"} {
 		n.Ask(t, "GET", "top?"+query, "").Want(t, http.StatusBadRequest, caddytest.Any)
 	}

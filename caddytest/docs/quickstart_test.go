@@ -230,25 +230,37 @@ func TestGo_says(t *testing.T) {
 	assert.ErrorIf(t, len(text) > 0, "without Redis the program says %q", text)
 }
 
-// TestGo_shares_quotas_with_Caddy runs the program and the Caddyfile of docs/go.md on one Redis. Each
-// client makes three requests, whichever of them it uses.
+// TestGo_shares_quotas_with_Caddy runs the program and the Caddyfile of docs/go.md on one Redis, and with keys in the spelling
+// that counts also without raw_key. Each client makes three requests, whichever of them it uses.
 func TestGo_shares_quotas_with_Caddy(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
 	page := wholeCaddyfile.FindStringSubmatch(caddytest.ReadFile(t, "docs/go.md"))
-	assert.FatalIf(t, page == nil, "docs/go.md has no Caddyfile")
+	assert.FatalIf(t, len(page) < 2 || strings.Count(page[1], "\t\traw_key\n") != 1, "docs/go.md has no Caddyfile with raw_key")
 	text := strings.Replace(strings.Replace(page[1], ":8080", "http://127.0.0.1:{$PORT}", 1), "{\n", "{\nadmin {$ADMIN}\n", 1)
-	n := caddytest.Start(t, text, "REDIS_ADDR="+server.Addr)
-	url := runProgram(t, buildOutside(t, goPrograms(t)[1]), "REDIS_ADDR="+server.Addr)
-	for _, client := range []string{"alice", "100%", "}", "{b}", strings.Repeat("long ", 60), "Zoë|größe"} {
-		for i, step := range []struct {
-			url  string
-			want int
-		}{{n.URL, 200}, {url, 200}, {n.URL, 200}, {url, 429}, {n.URL, 429}} {
-			got := requestAs(t, step.url, client)
-			assert.ErrorIf(t, got != step.want, "%q, request %d: status %d, want %d", client, i, got, step.want)
-		}
+	program := buildOutside(t, goPrograms(t)[1])
+	sent := func(client string) string { return client }
+	for name, test := range map[string]struct {
+		text    string
+		program func(client string) string // what a client sends to the program
+	}{"as sent": {text, sent}, "as it counts": {strings.Replace(text, "\t\traw_key\n", "", 1), strings.ToLower}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			n := caddytest.Start(t, test.text, "REDIS_ADDR="+server.Addr)
+			url := runProgram(t, program, "REDIS_ADDR="+server.Addr)
+			for _, client := range []string{"alice", "100%", "}", "{b}", strings.Repeat("long ", 60), "Zoë|größe"} {
+				for i, step := range []struct {
+					url  string
+					as   func(client string) string
+					want int
+				}{{n.URL, sent, 200}, {url, test.program, 200}, {n.URL, sent, 200}, {url, test.program, 429}, {n.URL, sent, 429}} {
+					got := requestAs(t, step.url, step.as(client))
+					assert.ErrorIf(t, got != step.want, "%q, request %d: status %d, want %d", client, i, got, step.want)
+				}
+			}
+			keys := server.Client(t).Keys(t.Context(), "*").Val()
+			states := slices.DeleteFunc(keys, func(key string) bool { return strings.HasPrefix(key, "rl:{%!") })
+			assert.ErrorIf(t, len(states) != 6, "Redis has the keys %q, want one for each of 6 clients", states)
+		})
 	}
-	states := slices.DeleteFunc(server.Client(t).Keys(t.Context(), "*").Val(), func(key string) bool { return strings.HasPrefix(key, "rl:{%!") })
-	assert.ErrorIf(t, len(states) != 6, "Redis has the keys %q, want one for each of 6 clients", states)
 }

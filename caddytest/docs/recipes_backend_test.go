@@ -120,7 +120,7 @@ func callUnreliably(policy string, budget int64, question string, estimate, cost
 		u.start(t)
 		for _, status := range []int{529, 503, 400, 401} {
 			u.be(status, 0)
-			customer := fmt.Sprint("refused with ", status)
+			customer := fmt.Sprint("refused-with-", status)
 			for range 50 {
 				call(customer, status)
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
-// usedSite has two policies, of which one has keys of any bytes.
-const usedSite = "redis_ratelimit {\npolicy api {\nkey {query.k}\nlimit 1000\nwindow 24h\n}\npolicy odd {\nkey {query.k}|{path}\nlimit 1000\nwindow 24h\n}\n}" +
+// usedSite has two policies, whose keys have any bytes: those of a variable stand in keys as they were sent.
+const usedSite = "vars k {query.k}\nredis_ratelimit {\npolicy api {\nkey {vars.k}\nlimit 1000\nwindow 24h\n}\npolicy odd {\nkey {vars.k}|{path}\nlimit 1000\nwindow 24h\n}\n}" +
 	caddytest.ShowDecision
 
 // waitForUsed asks for what all nodes have used until so many nodes have answered, and returns the lines.

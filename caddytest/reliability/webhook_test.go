@@ -260,7 +260,7 @@ func TestWebhook_hiddenKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, box := redistest.Shared(t), caddytest.NewInbox(t)
-			site := strings.Replace(toldSite, "ban 1h", option+"ban 1h", 1)
+			site := "vars k {query.k}\n" + strings.NewReplacer("{query.k}", "{vars.k}", "ban 1h", option+"ban 1h").Replace(toldSite)
 			n := caddytest.Start(t, caddytest.Config("redis_ratelimit {\nredis "+server.URL()+"\ntimeout 10s\nhash_keys secret\n"+toldTo(box, "events threshold")+"}", site))
 			n.GetTimes(t, 8, "/?k=secret-customer")
 			n.GetTimes(t, 8, "/?k="+url.QueryEscape(hostile))

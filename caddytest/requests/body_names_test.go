@@ -33,7 +33,7 @@ func TestBody_shortNames(t *testing.T) {
 		"redis_ratelimit {\nkey {form.[]}\nlimit 5\nwindow 1h\n}":                               `nothing but separators`,
 		"redis_ratelimit {\nlimit 5\nwindow 1h\nmatch vars {json.a+b} x\n}":                     `+ if a name has it`,
 		"redis_ratelimit {\nlimit 5\nwindow 1h\non_unread pass\n}":                              "on_unread: match asks for no value of the body",
-		"redis_ratelimit {\nkey {query.k}\nlimit 5\nwindow 1h\nraw_key\n}":                      "raw_key: the key has no value of the body",
+		"redis_ratelimit {\nkey {client_ip}\nlimit 5\nwindow 1h\nraw_key\n}":                    "raw_key: the key has no value that has several spellings",
 	} {
 		a := n.Load(t, caddytest.WithPorts(n, caddytest.Config("", site)))
 		wanted := http.StatusOK

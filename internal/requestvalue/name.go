@@ -140,7 +140,7 @@ func onlyOuter(rest string, inQuery bool) bool {
 				c, i = decoded, i+2
 			}
 		}
-		if c != 0 && !isOuter(c, inQuery) && !(inQuery && c == '+') {
+		if c != 0 && !isOuter(c, inQuery) && (!inQuery || c != '+') {
 			return false
 		}
 	}

@@ -32,16 +32,18 @@ type Body interface {
 // unreadError is the error of a value that applications may read in different ways, or not at all.
 type unreadError struct{ reason bodyvalue.Reason }
 
-// Error says why there is no value. It quotes nothing of the body.
+// Error says why there is no value. It quotes nothing of the request.
 func (e unreadError) Error() string {
+	if !e.reason.IsOfBody() {
+		return e.reason.Text()
+	}
 	return fmt.Sprintf("the request's body has no value that all applications read (%v): %s", e.reason, e.reason.Text())
 }
 
-// reasonOther is the reason of a value that is there, but cannot be used.
+// The reasons of values that no application reads in different ways.
 const (
-	reasonOther    = "value"
-	reasonRepeated = "repeated"
-	reasonNoRoom   = "no_room"
+	reasonOther  = "value"
+	reasonNoRoom = "no_room"
 )
 
 // ErrNoRoom is wrapped by the error of a request whose body is not read, because too many are held.
@@ -53,15 +55,13 @@ func ReasonLabel(err error) string {
 	switch {
 	case errors.As(err, &unread):
 		return unread.reason.String()
-	case errors.Is(err, errRepeated):
-		return reasonRepeated
 	case errors.Is(err, ErrNoRoom):
 		return reasonNoRoom
 	}
 	return reasonOther
 }
 
-// UnreadText says in words what is wrong with the request's body, for the error that [Set.Warn] gets; empty for other errors.
+// UnreadText says in words why a value is unreadable, for the error that [Set.Warn] gets; empty for other errors.
 func UnreadText(err error) string {
 	var unread unreadError
 	errors.As(err, &unread)

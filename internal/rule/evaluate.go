@@ -247,7 +247,7 @@ func (s *Set) emptyKey(rule *Rule, q *request) (limiter.EncodedKey, Status, erro
 	switch {
 	case rule.OnEmptyKey == EmptyKeySkip && unusable == nil:
 		return limiter.EncodedKey{}, Skipped, nil
-	case rule.OnEmptyKey != EmptyKeyClientIP:
+	case rule.OnEmptyKey == EmptyKeyReject, rule.OnEmptyKey == EmptyKeySkip && !errors.Is(unusable, errSimilarName):
 		return limiter.EncodedKey{}, Rejected, refuseUnusable(unusable, reason)
 	case isEarly(q.Request):
 		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
@@ -292,7 +292,7 @@ func (s *Set) warnNoRoom(rule *Rule, option string, err error) {
 // matches reports whether the rule's matchers select a request. If that depends on a value of the body that cannot be read,
 // the error refuses the request, unless the rule passes such requests.
 func (s *Set) matches(rule *Rule, q *request, body Body) (bool, error) {
-	if body == nil {
+	if body == nil && !rule.comparesPaths {
 		matches, err := rule.Match.AnyMatchWithError(q.Request)
 		if err != nil {
 			err = matchError(rule, err)
@@ -300,7 +300,12 @@ func (s *Set) matches(rule *Rule, q *request, body Body) (bool, error) {
 		return matches, err
 	}
 	m := matching{request: q.Request, body: body}
-	_, _ = body.Unread() // of a number or a key, which is not the matchers'
+	if rule.comparesPaths {
+		m.forms = q.pathForms()
+	}
+	if body != nil {
+		_, _ = body.Unread() // of a number or a key, which is not the matchers'
+	}
 	answer, err := m.any(rule.conditions)
 	var failed matcherError
 	switch {

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,9 +26,11 @@ type KeyTemplate struct {
 	reserved [256]bool // the bytes that are encoded in values
 	prefixes Prefixes
 
-	// Raw keeps values of the request's body as they are written. By default texts that applications take for one are
-	// one: see [bodyvalue.FoldKey].
+	// Raw keeps values as Caddy has them. By default texts that applications take for one are one: see [requestvalue].
+	// What is unreadable stays unreadable.
 	Raw bool
+
+	secret []byte // of hash_keys, for passwords in keys
 }
 
 // keyPart is an encoded literal, or a placeholder.
@@ -137,11 +140,14 @@ func (t *KeyTemplate) addLiteral(literal *strings.Builder, b byte) {
 	}
 }
 
-// key makes the key of a request. The key is empty if one of the placeholders is empty.
+// HashPasswords has passwords in keys hashed with a secret, that of hash_keys. Without one their hash has none.
+func (t *KeyTemplate) HashPasswords(secret string) { t.secret = []byte(secret) }
+
+// key makes the key of a request. The key is empty if one of the placeholders is absent or unreadable.
 func (t *KeyTemplate) key(q *request) limiter.EncodedKey {
 	if len(t.parts) == 1 && t.parts[0].Name != "" {
 		part := &t.parts[0]
-		value := t.value(part, q)
+		value := t.value(part, q).Text()
 		if part.empties != nil {
 			part.recordValue(q, value)
 		}
@@ -160,7 +166,7 @@ func (t *KeyTemplate) key(q *request) limiter.EncodedKey {
 			key = append(key, part.literal...)
 			continue
 		}
-		value := t.value(part, q)
+		value := t.value(part, q).Text()
 		if part.recordValue(q, value); value == "" {
 			return limiter.EncodedKey{}
 		}
@@ -177,57 +183,70 @@ func (t *KeyTemplate) AddressKey(r *http.Request) limiter.EncodedKey {
 }
 
 // unusable returns why a value of the key cannot be used, though it is there. The key is empty then. Nil: the value is
-// missing.
-func (t *KeyTemplate) unusable(q *request) error {
+// missing. Of several values one that is there under its own name comes first.
+func (t *KeyTemplate) unusable(q *request) (err error) {
 	for i := range t.parts {
 		part := &t.parts[i]
-		if part.field.repeated(q.Request) {
-			return errRepeated
+		if part.Name == "" {
+			continue
 		}
-		if part.field.kind == bodyField {
-			if v := t.valueOfBody(part, q); v.Kind() == bodyvalue.KindUnreadable {
-				return unreadError{v.Reason()}
-			}
+		switch reason := t.value(part, q).Reason(); reason {
+		case bodyvalue.ReasonNone:
+		case bodyvalue.ReasonSimilarName:
+			err = cmp.Or(err, error(unreadError{reason}))
+		default:
+			return unreadError{reason}
 		}
 	}
-	return nil
+	return err
 }
 
-// valueOfBody returns the value of a placeholder of the body.
-func (t *KeyTemplate) valueOfBody(part *keyPart, q *request) bodyvalue.Value {
-	v := q.valueOfBody(part.field.number)
+// value returns what a placeholder has in keys: one text for all spellings that applications take for it, none, or the
+// reason why it is unreadable. Braces in a value are not replaced again.
+func (t *KeyTemplate) value(part *keyPart, q *request) bodyvalue.Value {
+	switch f := &part.field; {
+	case part.Name == clientIPName: // the usual key without the replacer, which takes many times as long
+		ip, _ := caddyhttp.GetVar(q.Context(), caddyhttp.ClientIPVarKey).(string)
+		return textOrAbsent(t.prefixes.Shorten(ip))
+	case f.kind == bodyField:
+		return t.valueOfBody(f.number, q)
+	case f.kind != noField:
+		return t.valueOfRequest(part, q)
+	}
+	text, _ := q.repl.GetString(part.Name)
+	if part.address {
+		text = t.prefixes.Shorten(text)
+	}
+	return textOrAbsent(text)
+}
+
+// valueOfBody returns a value of the request's body.
+func (t *KeyTemplate) valueOfBody(number int, q *request) bodyvalue.Value {
+	v := q.valueOfBody(number)
 	if t.Raw {
 		return v.Exact()
 	}
-	return v.Foldable()
+	if v = v.Foldable(); v.Kind() != bodyvalue.KindText {
+		return v
+	}
+	return textOrAbsent(bodyvalue.FoldKey(v.Text()))
 }
 
-// value returns a placeholder's value, empty if a header, cookie or query parameter is given several times. Braces in a
-// value are not replaced again.
-func (t *KeyTemplate) value(part *keyPart, q *request) string {
-	switch { // the usual keys without the replacer, which takes many times as long
-	case part.Name == clientIPName:
-		ip, _ := caddyhttp.GetVar(q.Context(), caddyhttp.ClientIPVarKey).(string)
-		return t.prefixes.Shorten(ip)
-	case part.field.kind == headerField:
-		if values := q.Header[part.field.name]; len(values) == 1 {
-			return values[0]
-		}
-		return ""
-	case part.field.kind == bodyField:
-		value := t.valueOfBody(part, q).Text()
-		if !t.Raw {
-			value = bodyvalue.FoldKey(value)
-		}
-		return value
-	case part.field.repeated(q.Request):
-		return ""
+// valueOfRequest returns a value of the request's header, query, path or host. With Raw a value that is readable is the text
+// that Caddy has of it; credentials that Caddy has no placeholder for stay as they are.
+func (t *KeyTemplate) valueOfRequest(part *keyPart, q *request) bodyvalue.Value {
+	v := part.field.read(q, t.secret)
+	if !t.Raw || v.Kind() != bodyvalue.KindText {
+		return v
 	}
-	value, _ := q.repl.GetString(part.Name)
-	if part.address {
-		return t.prefixes.Shorten(value)
+	switch part.field.kind {
+	case headerField, authorizationField:
+		return textOrAbsent(q.Header[part.field.name][0])
+	case credentialField, credentialUserField:
+		return v
 	}
-	return value
+	text, _ := q.repl.GetString(part.Name)
+	return textOrAbsent(text)
 }
 
 func (t *KeyTemplate) needsEncoding(value string) bool {
@@ -273,7 +292,7 @@ const userPrefix = "http.auth.user."
 func (t *KeyTemplate) Headers() (names []string) {
 	for i := range t.parts {
 		switch part := &t.parts[i]; {
-		case part.field.kind == headerField:
+		case part.field.isHeader():
 			names = append(names, part.field.name)
 		case strings.HasPrefix(part.Name, userPrefix):
 			names = append(names, "user_id")
@@ -301,7 +320,7 @@ func (t *KeyTemplate) Contains(r *http.Request, repl *caddy.Replacer, text strin
 		if part.Name == "" || part.address || strings.HasPrefix(part.Name, "http.request.") || strings.HasPrefix(part.Name, userPrefix) {
 			continue
 		}
-		if strings.Contains(t.value(part, q), text) {
+		if strings.Contains(t.value(part, q).Text(), text) {
 			return true
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
-// This file is about matchers that ask for values of the request's body, of which some cannot be read. What such a matcher
+// This file is about matchers whose answer is not Caddy's alone: those of paths, see [pathMatcher], and those that ask for values of the request's body, of which some cannot be read. What such a matcher
 // says is unknown, by Kleene's logic: with path /a beside it, a request of another path does not match whatever the value
 // is, and a matcher within not stays unknown. Caddy keeps matchers in maps, so that they have no order that could decide.
 
@@ -31,18 +31,22 @@ const (
 type condition struct {
 	matcher  caddyhttp.MatcherSet // of one matcher; empty: the sets decide
 	sets     [][]condition
-	negated  bool   // the condition holds if none of the sets does
-	asksBody bool   // the condition depends on a value of the body
-	module   string // of the matcher
+	paths    *pathMatcher // in place of the matcher, for paths
+	negated  bool         // the condition holds if none of the sets does
+	asksBody bool         // the condition depends on a value of the body
+	module   string       // of the matcher
 }
+
+// place is where matchers stand: what [pathMatcher] goes by.
+type place struct{ within, extensions bool }
 
 // conditionsOf returns matchers as conditions. Those that ask for the body stand at the end of their set, so that no body is
 // read where another one does not match.
-func conditionsOf(sets []caddyhttp.MatcherSet) [][]condition {
+func conditionsOf(sets []caddyhttp.MatcherSet, at place) [][]condition {
 	conditions := make([][]condition, len(sets))
 	for i, set := range sets {
 		for _, matcher := range set {
-			conditions[i] = append(conditions[i], conditionOf(matcher))
+			conditions[i] = append(conditions[i], conditionOf(matcher, at))
 		}
 		slices.SortStableFunc(conditions[i], condition.compare)
 	}
@@ -50,11 +54,13 @@ func conditionsOf(sets []caddyhttp.MatcherSet) [][]condition {
 }
 
 // conditionOf returns a matcher as a condition. The matchers of variables hold if one of their variables does.
-func conditionOf(matcher any) condition {
+func conditionOf(matcher any, at place) condition {
 	var alternatives []caddyhttp.MatcherSet
 	switch m := matcher.(type) {
 	case *caddyhttp.MatchNot:
-		return groupOf(conditionsOf(m.MatcherSets), true)
+		return groupOf(conditionsOf(m.MatcherSets, place{within: !at.within, extensions: at.extensions}), true)
+	case *caddyhttp.MatchPath:
+		return condition{paths: &pathMatcher{*m, at.within, at.extensions && !at.within}, module: pathModule}
 	case *caddyhttp.VarsMatcher:
 		for _, name := range slices.Sorted(maps.Keys(*m)) {
 			alternatives = append(alternatives, caddyhttp.MatcherSet{&caddyhttp.VarsMatcher{name: (*m)[name]}})
@@ -65,7 +71,7 @@ func conditionOf(matcher any) condition {
 		}
 	}
 	if len(alternatives) > 1 {
-		group := groupOf(conditionsOf(alternatives), false)
+		group := groupOf(conditionsOf(alternatives, at), false)
 		slices.SortStableFunc(group.sets, func(a, b []condition) int { return a[0].compare(b[0]) })
 		return group
 	}
@@ -77,6 +83,16 @@ func conditionOf(matcher any) condition {
 		c.asksBody = len(bodyplan.NamesInJSON(text, nil)) > 0
 	}
 	return c
+}
+
+// pathModule is the module of matchers of paths.
+const pathModule = "http.matchers.path"
+
+// comparePaths reports whether a matcher of paths is among conditions.
+func comparePaths(sets [][]condition) bool {
+	return slices.ContainsFunc(sets, func(set []condition) bool {
+		return slices.ContainsFunc(set, func(c condition) bool { return c.paths != nil || comparePaths(c.sets) })
+	})
 }
 
 // groupOf returns sets as a condition.
@@ -101,7 +117,8 @@ func (c condition) compare(other condition) int {
 // matching asks the matchers of a rule about one request.
 type matching struct {
 	request *http.Request
-	body    Body
+	body    Body             // nil: no value of the body can be asked for
+	forms   []*http.Request  // see [formsOf]
 	unread  bodyvalue.Reason // why a value that matchers asked for cannot be read
 }
 
@@ -137,6 +154,9 @@ func (m *matching) all(set []condition) (truth, error) {
 
 // one returns whether a condition holds.
 func (m *matching) one(c *condition) (answer truth, err error) {
+	if c.paths != nil {
+		return m.path(c.paths)
+	}
 	if len(c.matcher) == 0 {
 		if answer, err = m.any(c.sets); c.negated {
 			answer = isTrue - answer
@@ -144,13 +164,27 @@ func (m *matching) one(c *condition) (answer truth, err error) {
 		return answer, err
 	}
 	matches, failed := c.matcher.MatchWithError(m.request)
-	unread, err := m.body.Unread()
+	if m.body != nil {
+		unread, err := m.body.Unread()
+		switch {
+		case err != nil:
+			return isFalse, err
+		case unread != bodyvalue.ReasonNone:
+			m.unread = unread
+			return isUnknown, nil
+		}
+	}
+	return truthOf(matches, failed)
+}
+
+// path returns whether a path matches.
+func (m *matching) path(p *pathMatcher) (truth, error) {
+	return truthOf(p.matches(m.request, m.forms))
+}
+
+// truthOf returns what a matcher says.
+func truthOf(matches bool, failed error) (truth, error) {
 	switch {
-	case err != nil:
-		return isFalse, err
-	case unread != bodyvalue.ReasonNone:
-		m.unread = unread
-		return isUnknown, nil
 	case failed != nil:
 		return isFalse, matcherError{failed}
 	case matches:

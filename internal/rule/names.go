@@ -21,9 +21,9 @@ var (
 	shorthands = strings.Fields(`host hostport port orig_method orig_uri orig_path orig_dir orig_file orig_query orig_?query
 		method uri %uri path %path dir file query %query ?query remote remote_host remote_port scheme uuid tls_cipher
 		tls_version tls_client_fingerprint tls_client_issuer tls_client_serial tls_client_subject
-		tls_client_certificate_pem tls_client_certificate_der_base64 upstream_hostport client_ip`)
-	dottedShorthands = append(strings.Fields("header cookie labels path query re vars rp resp err file_match"), bodyShorthands...)
-	bodyShorthands   = []string{"json", "form"} // of this module, inside of its directive
+		tls_client_certificate_pem tls_client_certificate_der_base64 upstream_hostport client_ip credential`)
+	dottedShorthands = append(strings.Fields("header cookie labels path query re vars rp resp err file_match"), ownShorthands...)
+	ownShorthands    = []string{"json", "form", credentialShort} // of this module, inside of its directive
 )
 
 // fullName returns the name that Caddy replaces a shorthand of the Caddyfile by; empty for any other name.
@@ -60,6 +60,7 @@ var fullByShorthand = sync.OnceValue(func() map[string]string {
 	for _, short := range shorthands {
 		full[short] = replaced(short)
 	}
+	full[credentialShort] = credentialName // which is this module's
 	return full
 })
 
@@ -70,7 +71,7 @@ var families = sync.OnceValue(func() map[string]string {
 	for _, short := range dottedShorthands {
 		full[short] = strings.TrimSuffix(replaced(short+".x"), ".x")
 	}
-	for _, short := range bodyShorthands {
+	for _, short := range ownShorthands {
 		full[short] = bodyplan.Prefix + short
 	}
 	return full

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestvalue"
 )
 
 // Placeholder is one of Caddy's placeholders, in a key or in place of a number. [ParsePlaceholder] makes one; the zero
@@ -43,8 +45,11 @@ func ParsePlaceholder(option, text string) (Placeholder, error) {
 // of a weight that is an estimate of these.
 const TokensOfModel = "llm"
 
-// wordCost is the name of the option in warnings and errors.
-const wordCost = "cost"
+// The names of options in warnings and errors.
+const (
+	wordCost = "cost"
+	wordKey  = "key"
+)
 
 // ParseWeight reads what the weight comes from: a placeholder, or the word llm for an estimate of the tokens of a call to a
 // language model. Empty: nothing.
@@ -73,6 +78,9 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 			return p, fmt.Errorf("%s: %s is known before the response; use it in weight", option, short)
 		}
 		p.field = field{kind: bodyField, source: source}
+	}
+	if strings.HasPrefix(name, credentialName) && option != wordKey {
+		return p, fmt.Errorf("%s: {%s} stands in keys alone", option, strings.TrimPrefix(name, bodyplan.Prefix))
 	}
 	if full := fullName(name); full != "" {
 		return p, fmt.Errorf("%s: {%s} is of the Caddyfile; in JSON write {%s}", option, name, full)
@@ -110,11 +118,12 @@ func (p *Placeholder) isNeverSet() bool {
 	return n >= firstRequests && p.empties.CompareAndSwap(n, math.MinInt32)
 }
 
-// field is a header, a cookie or a query parameter, which a client can send several times in one request, or a value of
-// the body. The zero value is none of them.
+// field is a part of the request that a client can spell in several ways, or send several times. The zero value is none of
+// them.
 type field struct {
-	kind fieldKind
-	name string // of a header in its canonical form
+	kind   fieldKind
+	name   string            // of a header in its canonical form
+	parsed requestvalue.Name // of a cookie or a query parameter
 
 	source bodyplan.Source // of the body
 	number int             // of the source in the plan of the set
@@ -123,11 +132,35 @@ type field struct {
 type fieldKind uint8
 
 const (
-	headerField fieldKind = iota + 1
+	noField fieldKind = iota
+	headerField
+	authorizationField // a header that has credentials
 	cookieField
 	queryField
+	pathField
+	uriField
+	hostField
+	hostPortField
+	credentialField     // the one credential of the request, wherever it stands
+	credentialUserField // the user of Basic
 	bodyField
 	tokensField // the estimate of a language model's tokens, which is no placeholder
+)
+
+// fieldNames are the placeholders of fields without a name of their own.
+var fieldNames = map[string]fieldKind{
+	"http.request.uri.path":  pathField,
+	"http.request.uri":       uriField,
+	"http.request.host":      hostField,
+	"http.request.hostport":  hostPortField,
+	credentialName:           credentialField,
+	credentialName + ".user": credentialUserField,
+}
+
+// The placeholder of a request's credential, which stands in keys alone: no log or header has it.
+const (
+	credentialShort = "credential"
+	credentialName  = bodyplan.Prefix + credentialShort
 )
 
 const (
@@ -141,7 +174,11 @@ var ErrEmptyKey = errors.New("a placeholder of the rate limit key is empty")
 
 // errRepeated is the error of a field that is given several times. A backend reads one of the values, and this module
 // does not know which one.
-var errRepeated = errors.New("a header, a cookie or a query parameter is given several times in the request")
+var errRepeated = unreadError{bodyvalue.ReasonSeveral}
+
+// errSimilarName is the error of a cookie or a parameter that is not there, but one whose name some take for it. A client of
+// good faith may send one, so that skip counts by the address.
+var errSimilarName = unreadError{bodyvalue.ReasonSimilarName}
 
 // emptyKeyError returns the error of a request whose key is empty because a value cannot be used.
 func emptyKeyError(unusable error) error { return fmt.Errorf("%w: %w", ErrEmptyKey, unusable) }
@@ -149,21 +186,28 @@ func emptyKeyError(unusable error) error { return fmt.Errorf("%w: %w", ErrEmptyK
 // fieldOf returns the field that a placeholder reads.
 func fieldOf(placeholder string) field {
 	if name, ok := strings.CutPrefix(placeholder, headerPrefix); ok {
-		return field{kind: headerField, name: textproto.CanonicalMIMEHeaderKey(name)}
+		f := field{kind: headerField, name: textproto.CanonicalMIMEHeaderKey(name)}
+		if f.name == "Authorization" || f.name == "Proxy-Authorization" {
+			f.kind = authorizationField
+		}
+		return f
 	}
 	if name, ok := strings.CutPrefix(placeholder, cookiePrefix); ok {
-		return field{kind: cookieField, name: name}
+		return field{kind: cookieField, name: name, parsed: requestvalue.ParseName(name)}
 	}
 	if name, ok := strings.CutPrefix(placeholder, queryPrefix); ok {
-		return field{kind: queryField, name: name}
+		return field{kind: queryField, name: name, parsed: requestvalue.ParseName(name)}
 	}
-	return field{}
+	return field{kind: fieldNames[placeholder]}
 }
 
+// isHeader reports whether the field is a header.
+func (f *field) isHeader() bool { return f.kind == headerField || f.kind == authorizationField }
+
 // repeated reports whether a request has the field several times.
-func (f field) repeated(r *http.Request) bool {
+func (f *field) repeated(r *http.Request) bool {
 	switch f.kind {
-	case headerField:
+	case headerField, authorizationField:
 		return len(r.Header[f.name]) > 1
 	case cookieField:
 		return f.cookies(r) > 1
@@ -175,7 +219,7 @@ func (f field) repeated(r *http.Request) bool {
 
 // cookies counts the cookies of the field's name. Case is ignored and no value is dropped: Caddy ignores case and drops
 // some values, but a backend may read them.
-func (f field) cookies(r *http.Request) (times int) {
+func (f *field) cookies(r *http.Request) (times int) {
 	for _, line := range r.Header["Cookie"] {
 		for pair := range strings.SplitSeq(line, ";") {
 			if name, _, _ := strings.Cut(pair, "="); strings.EqualFold(strings.TrimSpace(name), f.name) {
@@ -187,7 +231,7 @@ func (f field) cookies(r *http.Request) (times int) {
 }
 
 // parameters counts the field's parameters in a query. Some backends also separate them by semicolons.
-func (f field) parameters(query string) (times int) {
+func (f *field) parameters(query string) (times int) {
 	for len(query) > 0 {
 		pair := query
 		if end := strings.IndexAny(query, "&;"); end >= 0 {

@@ -122,7 +122,8 @@ func TestShorthands_are_those_of_Caddy(t *testing.T) {
 			dotted = append(dotted, match[1])
 		}
 	}
-	dotted = append(dotted, bodyShorthands...)
+	names = append(names, credentialShort)
+	dotted = append(dotted, ownShorthands...)
 	for known, want := range map[*[]string][]string{&shorthands: names, &dottedShorthands: dotted} {
 		got := slices.Sorted(slices.Values(*known))
 		assert.ErrorIf(t, !slices.Equal(got, slices.Sorted(slices.Values(want))) || len(got) == 0, "got %q, want %q", got, want)

@@ -7,6 +7,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestvalue"
 )
 
 // This file reads keys that operators name: can a request have this key, which one is meant by it, and which addresses are in
@@ -33,8 +34,7 @@ func (r *Rule) canYield(text string) bool {
 }
 
 // FoldKey returns the text of a key, of any length and encoded as [limiter.AsEncoded] expects it, with each value of the
-// request's body folded as the rule folds it in keys of requests. Other values stay, and so does a text that the rule
-// cannot make a key of. Same says that the rule can make the given key, so that nothing is folded.
+// request as it stands in keys of requests. Other values stay, and so does a text that the rule cannot make a key of. Same says that the rule can make the given key, so that nothing is folded.
 func (r *Rule) FoldKey(text string) (folded string, same bool) {
 	if r.canYield(text) {
 		return text, true
@@ -45,13 +45,11 @@ func (r *Rule) FoldKey(text string) (folded string, same bool) {
 	}
 	var key []byte
 	for i, value := range values {
-		switch part := &r.Key.parts[i]; {
-		case part.Name == "":
+		part := &r.Key.parts[i]
+		if part.Name == "" {
 			key = append(key, part.literal...)
-		case part.field.kind == bodyField:
-			key = r.Key.appendEncoded(key, bodyvalue.FoldKey(value))
-		default:
-			key = r.Key.appendEncoded(key, value)
+		} else {
+			key = r.Key.appendEncoded(key, part.field.fold(value, r.Key.secret).Text())
 		}
 	}
 	if !r.canYield(string(key)) {
@@ -69,7 +67,7 @@ func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool
 	for i, value := range values {
 		part := &t.parts[i]
 		switch {
-		case part.address && !t.prefixes.isShortened(value), part.field.kind == bodyField && !t.canBeOfBody(value):
+		case part.address && !t.prefixes.isShortened(value), !part.address && !t.canHave(part, value):
 			return nil, false
 		case part.address:
 			addresses = append(addresses, value)
@@ -78,13 +76,20 @@ func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool
 	return addresses, true
 }
 
-// canBeOfBody reports whether a text can stand in keys as a value of the request's body.
-func (t *KeyTemplate) canBeOfBody(value string) bool {
-	v := bodyvalue.New(value)
-	if t.Raw {
-		v = v.Exact()
+// canHave reports whether a text can stand in keys as the value of a placeholder.
+func (t *KeyTemplate) canHave(part *keyPart, value string) bool {
+	switch f := &part.field; {
+	case part.Name == "" || f.kind == noField:
+		return true
+	case f.kind == bodyField && t.Raw:
+		return bodyvalue.New(value).Exact().Kind() == bodyvalue.KindText
+	case t.Raw:
+		return true
+	case f.isDecoded():
+		return requestvalue.Fold(value).Text() == value
+	default:
+		return f.fold(value, t.secret).Text() == value
 	}
-	return v.Kind() == bodyvalue.KindText && (t.Raw || bodyvalue.FoldKey(value) == value)
 }
 
 // split returns the values of the placeholders in a key, by the number of the part; that of a literal is empty. It

@@ -14,6 +14,9 @@ type request struct {
 	*http.Request
 	repl *caddy.Replacer  // of the request's placeholders
 	body *bodyplan.Values // nil: no rule has needed a value of the body so far, or no body can be read
+
+	forms     []*http.Request // with the forms of the path, once they are made
+	madeForms bool
 }
 
 // valueOfBody returns a value of the body by its number in the plan; an absent one where no body can be read.
@@ -22,4 +25,12 @@ func (q *request) valueOfBody(number int) bodyvalue.Value {
 		return bodyvalue.Value{}
 	}
 	return q.body.Value(number)
+}
+
+// pathForms returns requests with the forms of the path. They are made once.
+func (q *request) pathForms() []*http.Request {
+	if !q.madeForms {
+		q.forms, q.madeForms = formsOf(q.Request), true
+	}
+	return q.forms
 }

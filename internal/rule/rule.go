@@ -89,6 +89,8 @@ type Rule struct {
 	conditions [][]condition // Match
 	isConstant bool          // all requests have the same limit, burst and weight
 	baseCheck  limiter.Check // what every request of a constant rule takes; the key is missing
+
+	comparesPaths bool // a matcher of paths is among Match
 }
 
 // prepare sets isConstant and baseCheck.
@@ -195,7 +197,8 @@ func (s *Set) add(r Rule, named map[string]bool) {
 	}
 	r.Index, r.repeats = len(s.Rules), named[r.Policy.ID]
 	named[r.Policy.ID] = true
-	r.conditions = conditionsOf(r.Match)
+	r.conditions = conditionsOf(r.Match, place{extensions: r.CountIf != nil})
+	r.comparesPaths = comparePaths(r.conditions)
 	r.prepare()
 	s.Rules = append(s.Rules, r)
 }
@@ -293,7 +296,8 @@ func (r *Rule) refusesWithoutKey(reason error) bool {
 	if r.DryRun || r.Rollout == nil {
 		return !r.DryRun
 	}
-	return r.Rollout.fraction > 0 && (errors.Is(reason, errEarly) || errors.Is(reason, errRepeated))
+	var unread unreadError
+	return r.Rollout.fraction > 0 && (errors.Is(reason, errEarly) || errors.As(reason, &unread) && !unread.reason.IsOfBody())
 }
 
 // Placeholders lists the names of the placeholders that the rule's key, limit, burst and weight are made of.
@@ -323,7 +327,7 @@ func (r *Rule) RequestHeaders() (names []string) {
 		}
 	}
 	for _, f := range fields {
-		if f.kind == headerField {
+		if f.isHeader() {
 			names = append(names, f.name)
 		}
 	}

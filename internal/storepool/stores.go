@@ -95,6 +95,14 @@ type Stores struct {
 	pool *Pool
 }
 
+// HashSecret returns the secret by which keys are hashed in Redis; empty: they are not.
+func (s *Stores) HashSecret() string {
+	if s.Options == nil {
+		return ""
+	}
+	return s.Options.Naming.Secret
+}
+
 // noUses is the number of uses after the last one. A late use does not raise it above 0.
 const noUses = math.MinInt64 / 2
 

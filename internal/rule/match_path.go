@@ -1,0 +1,80 @@
+package rule
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestvalue"
+)
+
+// This file is about paths in matchers. Routers take /login/, //login and /login;x for /login, and Caddy's matcher does not.
+// A policy that is for /login is for each path that some router takes for it. Within not, where a path is left out, it is
+// left out only if all routers see that path: /static/..;/login is no static file.
+
+// pathMatcher is a matcher of paths that also compares the forms in which routers see a path.
+type pathMatcher struct {
+	paths caddyhttp.MatchPath
+
+	// within says that the matcher stands within not: it holds only if all forms have one of the paths. Otherwise one form is
+	// enough.
+	within bool
+
+	// extensions says that a path without a wildcard also meets what is that path, a dot and an extension, as Rails has it.
+	extensions bool
+}
+
+// matches reports whether the request's path, as it came and in its forms, has one of the paths.
+func (m *pathMatcher) matches(r *http.Request, forms []*http.Request) (bool, error) {
+	matches, err := m.matchesOne(r)
+	if err != nil || matches != m.within {
+		return matches, err
+	}
+	for _, form := range forms {
+		if matches, err = m.matchesOne(form); err != nil || matches != m.within {
+			return matches, err
+		}
+	}
+	return m.within, nil
+}
+
+// matchesOne reports whether the path of a request has one of the paths.
+func (m *pathMatcher) matchesOne(r *http.Request) (bool, error) {
+	matches, err := m.paths.MatchWithError(r)
+	return matches || err == nil && m.meetsExtension(r.URL.Path), err
+}
+
+// meetsExtension reports whether a path is one of the paths, a dot and an extension.
+func (m *pathMatcher) meetsExtension(path string) bool {
+	return m.extensions && slices.ContainsFunc(m.paths, func(pattern string) bool {
+		if strings.ContainsAny(pattern, "*{%") || len(path) <= len(pattern) || path[len(pattern)] != '.' {
+			return false
+		}
+		return strings.EqualFold(path[:len(pattern)], pattern) && strings.IndexByte(path[len(pattern):], '/') < 0
+	})
+}
+
+// formsOf returns requests with the forms in which routers see a request's path; none where they all see it as it is.
+func formsOf(r *http.Request) (forms []*http.Request) {
+	form, withoutScripts, ok := requestvalue.PathForms(r.URL.Path)
+	if !ok {
+		return nil
+	}
+	forms = append(forms, withPath(r, form))
+	if withoutScripts != form {
+		forms = append(forms, withPath(r, withoutScripts))
+	}
+	return forms
+}
+
+// withPath returns a copy of a request that has another path, for matchers.
+func withPath(r *http.Request, path string) *http.Request {
+	other := r.WithContext(r.Context())
+	other.URL = new(url.URL)
+	*other.URL = *r.URL
+	other.URL.Path, other.URL.RawPath = path, ""
+	return other
+}
