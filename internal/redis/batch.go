@@ -125,7 +125,7 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (s
 // lock must be held.
 func (b *Batcher) finish(f *Inflight, answered bool) {
 	now := clock.Now()
-	b.Senders.end(f, now, answered)
+	b.Senders.end(f, now)
 	b.held = 0
 	if answered {
 		b.ready++
@@ -133,13 +133,6 @@ func (b *Batcher) finish(f *Inflight, answered bool) {
 	} else {
 		b.ready = 0
 	}
-}
-
-// peak returns how many batches were in flight at once at most, of those that were not late: as many connections are used.
-func (b *Batcher) peak() int {
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	return b.Senders.Peak
 }
 
 // Enqueue queues a call and starts a sender for it where one is allowed. After an error the call is still the caller's.

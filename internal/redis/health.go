@@ -18,16 +18,11 @@ type Attempt struct {
 	Slot     uint16
 	Policies []*limiter.Policy
 	Err      error // why it failed
-
-	at clock.Moment // when it failed first
 }
-
-// attemptNow returns an attempt of a take that has not failed.
-func attemptNow() *Attempt { return &Attempt{Op: wire.OpTake, at: clock.Now()} }
 
 // AttemptOf returns the attempt of an operation on checks of one slot.
 func AttemptOf(op wire.Operation, slot uint16, checks []limiter.Check, err error) *Attempt {
-	a := &Attempt{Op: op, Slot: slot, Err: err, at: clock.Now()}
+	a := &Attempt{Op: op, Slot: slot, Err: err}
 	for i := range checks {
 		a.Policies = append(a.Policies, checks[i].Policy)
 	}

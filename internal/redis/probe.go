@@ -4,41 +4,13 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
-
-// This file probes nodes that fail. It makes a Redis ready that was away, before requests use it. It may have been restarted, and not know the
-// scripts. For example at a round trip of 40 ms, with a timeout of 100 ms, in which a request could not connect, ask by
-// the hash of a script, and send the script:
-//
-//	0 ms    A knock connects and sends PING. It is the first that is not refused; there is one every 50 ms.
-//	120 ms  It is answered. All other connections are made, and the scripts follow in one message.
-//	240 ms  The probe repeats what failed.
-//	320 ms  It is decided. The breaker closes, and requests meet open connections and known scripts.
-
-const (
-	// knockInterval is how long after an attempt to reach a Redis that is away the next one begins.
-	knockInterval = 50 * time.Millisecond
-
-	// scriptsKept is for how long before an outage a script was sent that a Redis is given after it.
-	scriptsKept = time.Minute
-)
-
-// isAway reports whether an error says that a Redis cannot be reached, or that it is starting.
-func isAway(err error) bool {
-	switch limiter.Kind(wire.Undecided(err)) {
-	case "refused", "connection", "timeout", "loading":
-		return err != nil
-	}
-	return false
-}
 
 // recover probes a node that fails, and again after an interval unless it decides or is
 // retired. The probe repeats what opened the breaker: where a user has lost one permission of
@@ -50,7 +22,7 @@ func (r *Store) recover(n *Node) {
 	}
 	if slot, found := r.Topology.slotAt(n, a.Slot); found {
 		a.Slot = slot
-		if a.Err = r.reach(n, &a); a.Err == nil || limiter.FailedAlone(a.Err) {
+		if a.Err = r.probe(n.life, n, &a); a.Err == nil || limiter.FailedAlone(a.Err) {
 			n.Breaker.Close()
 			return
 		}
@@ -64,32 +36,22 @@ func (r *Store) recover(n *Node) {
 		return
 	}
 	n.Cause.Store(&a)
-	next := ProbeInterval
-	if isAway(a.Err) {
-		next = knockInterval
-	}
-	if _, wait := n.Breaker.UntilProbe(); wait == 0 || next == ProbeInterval {
-		n.Breaker.Postpone()
-		n.Failed()
-	}
-	n.Probes.Start(next)
+	n.Breaker.Postpone()
+	n.Failed()
+	n.Probes.Start(ProbeInterval)
 }
 
 // renew replaces the connections of a node if new ones lead to a Redis that decides. While the breaker is open the
 // new ones have to decide what opened it, which ends the outage.
 func (r *Store) renew(n *Node) {
-	attempt := attemptNow()
+	attempt := &Attempt{Op: wire.OpTake}
 	if cause := n.Cause.Load(); cause != nil && n.Breaker.Open() {
 		attempt = cause
 	}
 	renewed, err := n.renewal.client.Renew(n.life, func(fresh *goredis.Client) error {
 		on := r.Topology.newNode(fresh)
 		defer on.retire(nil)
-		if err := r.probe(n.life, on, attempt); err != nil {
-			return err
-		}
-		_ = dial.Prepare(n.life, fresh, r.patience(), 1, r.introductions(n.life, attempt)) // it has just decided
-		return nil
+		return r.probe(n.life, on, attempt)
 	})
 	if renewed && n.Breaker.Open() {
 		n.Breaker.Close()
@@ -110,10 +72,12 @@ func (r *Store) probe(ctx context.Context, n *Node, a *Attempt) error {
 		for i := range denied {
 			denied[i].Weight = denied[i].Policy.Capacity()
 		}
-		if err := r.tryTakes(ctx, n, a.Slot, checks, slices.Clone(checks), slices.Clone(checks)); err != nil {
-			return err
+		for _, take := range [][]limiter.Check{checks, checks, checks, denied} {
+			if err := r.try(ctx, n, wire.OpTake, a.Slot, take); err != nil {
+				return err
+			}
 		}
-		return r.try(ctx, n, wire.OpTake, a.Slot, denied) // the last one: alone it would pass
+		return nil
 	}
 	for _, op := range []wire.Operation{wire.OpTake | wire.WithReceipt, wire.OpTake} {
 		if err := r.try(ctx, n, op, a.Slot, checks); err != nil {
@@ -121,20 +85,6 @@ func (r *Store) probe(ctx context.Context, n *Node, a *Attempt) error {
 		}
 	}
 	return r.tryCall(ctx, n, NewChange(checks, slices.Repeat([]limiter.Change{{Units: -1}}, len(checks))...), a.Slot, checks)
-}
-
-// tryTakes runs takes on a node, which leave as requests that come at once do: together, as far as that may be.
-func (r *Store) tryTakes(ctx context.Context, n *Node, slot uint16, takes ...[]limiter.Check) error {
-	errs := make([]error, len(takes))
-	var group sync.WaitGroup
-	for i, checks := range takes {
-		group.Go(func() { errs[i] = r.try(ctx, n, wire.OpTake, slot, checks) })
-	}
-	group.Wait()
-	if failed := slices.IndexFunc(errs, func(err error) bool { return err != nil }); failed >= 0 {
-		return errs[failed]
-	}
-	return nil
 }
 
 // try runs one operation on a node, whatever its breaker's state. A foreign value is a fault of the key,
@@ -158,7 +108,10 @@ func (r *Store) tryCall(ctx context.Context, n *Node, c *Call, slot uint16, chec
 
 // probeChecks returns the checks of a probe: a unit of the reserved key under each policy.
 func (r *Store) probeChecks(a *Attempt) []limiter.Check {
-	key := r.probeKey(a.Slot)
+	key := wire.ProbeKey
+	if r.Slotted.Load() {
+		key = r.ProbeKeyIn(a.Slot)
+	}
 	var checks []limiter.Check
 	for _, p := range a.Policies {
 		checks = append(checks, limiter.Check{Policy: forProbes(p), Key: limiter.AsEncoded(key)})
@@ -167,14 +120,6 @@ func (r *Store) probeChecks(a *Attempt) []limiter.Check {
 		checks = append(checks, limiter.Check{Policy: anyProbed, Key: limiter.AsEncoded(key)})
 	}
 	return checks
-}
-
-// probeKey returns the reserved key of probes, in a slot where there are slots.
-func (r *Store) probeKey(slot uint16) string {
-	if r.Slotted.Load() {
-		return r.ProbeKeyIn(slot)
-	}
-	return wire.ProbeKey
 }
 
 // ProbeKeyIn returns a reserved key in a slot of a Cluster. It is found by trial, once.
@@ -221,43 +166,4 @@ func forAnyProbe() *limiter.Policy {
 		panic(err) // a fault of this line
 	}
 	return p
-}
-
-// reach makes a node ready that was away when an attempt failed, and repeats the attempt.
-func (r *Store) reach(n *Node, a *Attempt) error {
-	if isAway(a.Err) {
-		if err := r.prepare(n, a); isAway(err) {
-			return wire.Undecided(err)
-		}
-	}
-	return r.probe(n.life, n, a)
-}
-
-// prepare has a node hold as many connections as it used, and know the scripts that were in use when an attempt failed.
-func (r *Store) prepare(n *Node, a *Attempt) error {
-	connections, scripts := n.Batcher.peak(), r.introductions(n.life, a)
-	if n.renewal != nil {
-		return n.renewal.client.Prepare(n.life, r.patience(), connections, scripts)
-	}
-	if client, ok := n.Client.(*goredis.Client); ok {
-		return dial.Prepare(n.life, client, r.patience(), connections, scripts)
-	}
-	return nil // all of a Cluster
-}
-
-// patience is how long what no request waits for may take.
-func (r *Store) patience() time.Duration {
-	return min(max(r.Timeout, ProbeInterval), dial.ConnectBudget)
-}
-
-// introductions are commands that have a Redis know the scripts that were sent in the minute before an attempt failed, on
-// the key of probes. The user may lack a right that they need: decisions show that.
-func (r *Store) introductions(ctx context.Context, a *Attempt) (commands []goredis.Cmder) {
-	w := r.writer()
-	defer r.Writers.Put(w)
-	key := string(w.Keys.Append(nil, anyProbed.ID, r.probeKey(a.Slot)))
-	for _, script := range r.Scripts.SentSince(a.at.Add(-scriptsKept)) {
-		commands = append(commands, script.Introduce(ctx, key))
-	}
-	return commands
 }

@@ -42,7 +42,6 @@ type senders struct {
 	Open      int           // senders that run
 	inflights []*Inflight   // batches in flight
 	stalled   int           // of them, those that count no more
-	Peak      int           // the most of them that were in flight at once and not late
 	lastSent  clock.Moment  // when the last batch left
 	RoundTrip time.Duration // the shortest of late
 	Usual     time.Duration // about the median
@@ -104,13 +103,11 @@ func (s *senders) Begin(f *Inflight) {
 	f.sent, f.stalled = clock.Now(), false
 	s.lastSent = f.sent
 	s.inflights = append(s.inflights, f)
-	s.Peak = max(s.Peak, len(s.inflights)-s.stalled)
 }
 
-// end removes a batch in flight. Where it was answered, end observes how long that took: for the shortest round trip of
-// late, which is what the link takes when nothing queues, and for about the median, which a few late ones do not change.
-// A refused connection takes no time, and tells nothing of the link.
-func (s *senders) end(f *Inflight, now clock.Moment, answered bool) {
+// end removes a batch in flight, and observes how long it took: for the shortest round trip of late, which is what the
+// link takes when nothing queues, and for about the median, which a few late ones do not change.
+func (s *senders) end(f *Inflight, now clock.Moment) {
 	if f.calls, f.alone = nil, nil; f.stalled {
 		s.stalled--
 	}
@@ -118,9 +115,6 @@ func (s *senders) end(f *Inflight, now clock.Moment, answered bool) {
 	last := len(s.inflights) - 1
 	s.inflights[i], s.inflights[last] = s.inflights[last], nil
 	s.inflights = s.inflights[:last]
-	if !answered {
-		return
-	}
 	const decay = 64
 	took := time.Duration(now - f.sent)
 	if s.RoundTrip == 0 {

@@ -1,19 +1,13 @@
 package wire
 
 import (
-	"context"
 	"crypto/sha1" //nolint:gosec // EVALSHA names scripts by SHA-1; nothing is protected by it
 	"encoding/hex"
 	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
@@ -83,11 +77,7 @@ func FragmentsOf(p *limiter.Policy) KernelSet {
 }
 
 // Script is a text that Redis identifies by its SHA-1.
-type Script struct {
-	Text, Sha string
-
-	sent atomic.Int64 // the moment when it was sent last
-}
+type Script struct{ Text, Sha string }
 
 // ScriptSet builds the script for each set of kernels, once.
 type ScriptSet struct {
@@ -121,30 +111,6 @@ func (s *ScriptSet) Get(kernels KernelSet) (*Script, error) {
 	}
 	s.Built[kernels] = built
 	return built, nil
-}
-
-// SentSince returns the scripts that were sent at a moment or later.
-func (s *ScriptSet) SentSince(moment clock.Moment) (sent []*Script) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, script := range s.Built {
-		if at := clock.Moment(script.sent.Load()); at > 0 && at >= moment {
-			sent = append(sent, script)
-		}
-	}
-	return sent
-}
-
-// SentAt notes when the script was sent.
-func (s *Script) SentAt(at time.Time) { s.sent.Store(int64(clock.MomentOf(at))) }
-
-// Introduce returns the command that has Redis keep the script: it runs it on a key, for no request. SCRIPT LOAD would be
-// another right of the user.
-func (s *Script) Introduce(ctx context.Context, key string) NoRetryCmd {
-	var none [8]byte // the number of policies, 0
-	command := NoRetryCmd{goredis.NewCmd(ctx, "eval", s.Text, 1, key, none[:])}
-	command.SetFirstKeyPos(commandArgs)
-	return command
 }
 
 // build returns the text of a script.
