@@ -1,5 +1,5 @@
--- Finds out whether Redis takes changes of overrides, and changes none: that it takes writes now, and that the
--- user may run the commands of a change.
+-- Finds out whether Redis takes changes of overrides, and changes none: that it takes writes
+-- now, and that the user may run the commands of a change.
 -- Go twin: none; internal/overrides/node_only.go calls it.
 -- KEYS: 1  a key that nothing else uses
 --       2  the entries
