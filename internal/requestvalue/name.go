@@ -65,20 +65,28 @@ func (n Name) compareParameter(name string) match {
 	return matchNone
 }
 
+// decodedByte returns the byte that stands at an index of a name, and the index of its last letter: %xx is one byte, and in a
+// query "+" a blank. A "%" without two digits stays, and is not ok.
+func decodedByte(name string, at int, inQuery bool) (c byte, last int, ok bool) {
+	switch c = name[at]; {
+	case c == '%':
+		if decoded, ok := unhex(name, at); ok {
+			return decoded, at + len("%xx") - 1, true
+		}
+		return c, at, false
+	case c == '+' && inQuery:
+		c = ' '
+	}
+	return c, at, true
+}
+
 // isDecoded reports whether a name with percent-encoded bytes is this one.
 func (n Name) isDecoded(name string) bool {
 	k := 0
 	for i := 0; i < len(name); i, k = i+1, k+1 {
-		c := name[i]
-		if c == '%' {
-			decoded, ok := unhex(name, i)
-			if !ok {
-				return false
-			}
-			c, i = decoded, i+2
-		}
-		if c == '+' && name[i] == '+' {
-			c = ' '
+		c, last, ok := decodedByte(name, i, true)
+		if i = last; !ok {
+			return false
 		}
 		if k == len(n.text) || c != n.text[k] {
 			return false
@@ -93,14 +101,8 @@ func (n Name) isDecoded(name string) bool {
 func (n Name) conflicts(name string, inQuery bool) bool {
 	k, begun := 0, false
 	for i := 0; i < len(name); i++ {
-		c := name[i]
-		if c == '%' {
-			if decoded, ok := unhex(name, i); ok {
-				c, i = decoded, i+2
-			}
-		} else if c == '+' && inQuery {
-			c = ' '
-		}
+		c, last, _ := decodedByte(name, i, inQuery)
+		i = last
 		outer := isOuter(c, inQuery)
 		switch {
 		case outer && !begun && !n.begins(c):
@@ -134,12 +136,8 @@ func isOuter(c byte, inQuery bool) bool {
 // onlyOuter reports whether nothing but such bytes, as they stand or percent-encoded, is left of a name.
 func onlyOuter(rest string, inQuery bool) bool {
 	for i := 0; i < len(rest); i++ {
-		c := rest[i]
-		if c == '%' {
-			if decoded, ok := unhex(rest, i); ok {
-				c, i = decoded, i+2
-			}
-		}
+		c, last, _ := decodedByte(rest, i, inQuery)
+		i = last
 		if c != 0 && !isOuter(c, inQuery) && (!inQuery || c != '+') {
 			return false
 		}
