@@ -128,12 +128,6 @@ func (r *recording) waitForSeries(t *testing.T, series string) {
 	})
 }
 
-// hasSeries reports whether the metrics have a series that begins so.
-func (r *recording) hasSeries(t *testing.T, series string) bool {
-	t.Helper()
-	return strings.Contains(r.metrics(t), "caddy_redis_ratelimit_"+series)
-}
-
 func (r *recording) metrics(t *testing.T) string {
 	t.Helper()
 	return r.scene.Send(t, http.MethodGet, r.scene.Admin+"/metrics", "").Want(t, http.StatusOK, caddytest.Any).Body
