@@ -60,7 +60,11 @@ func conditionOf(matcher any, at place) condition {
 	case *caddyhttp.MatchNot:
 		return groupOf(conditionsOf(m.MatcherSets, place{within: !at.within, extensions: at.extensions}), true)
 	case *caddyhttp.MatchPath:
-		return condition{paths: &pathMatcher{*m, at.within, at.extensions && !at.within}, module: pathModule}
+		paths := *m
+		if !at.within {
+			paths = withoutSlash(paths)
+		}
+		return condition{paths: &pathMatcher{paths, at.within, at.extensions && !at.within}, module: pathModule}
 	case *caddyhttp.VarsMatcher:
 		for _, name := range slices.Sorted(maps.Keys(*m)) {
 			alternatives = append(alternatives, caddyhttp.MatcherSet{&caddyhttp.VarsMatcher{name: (*m)[name]}})

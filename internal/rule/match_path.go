@@ -57,7 +57,8 @@ func (m *pathMatcher) meetsExtension(path string) bool {
 	})
 }
 
-// formsOf returns requests with the forms in which routers see a request's path; none where they all see it as it is.
+// formsOf returns requests with the forms in which routers see a request's path; none where they all see it as it is. A path
+// with a slash at its end keeps one besides, for patterns such as /api/*.
 func formsOf(r *http.Request) (forms []*http.Request) {
 	form, withoutScripts, ok := requestvalue.PathForms(r.URL.Path)
 	if !ok {
@@ -67,7 +68,28 @@ func formsOf(r *http.Request) (forms []*http.Request) {
 	if withoutScripts != form {
 		forms = append(forms, withPath(r, withoutScripts))
 	}
+	if form != "/" && endsWithSlash(r.URL.Path) {
+		forms = append(forms, withPath(r, form+"/"))
+	}
 	return forms
+}
+
+// endsWithSlash reports whether a path has a slash at its end, or only parameters behind it: /api/;x.
+func endsWithSlash(path string) bool {
+	last := path[strings.LastIndexByte(path, '/')+1:]
+	return last == "" || last[0] == ';'
+}
+
+// withoutSlash adds to patterns those that end with a slash, without it: who writes /admin/login/ means what routers without
+// slashes at the end take for it, too.
+func withoutSlash(patterns caddyhttp.MatchPath) caddyhttp.MatchPath {
+	all := slices.Clone(patterns)
+	for _, pattern := range patterns {
+		if bare := strings.TrimRight(pattern, "/"); bare != "" && bare != pattern && !strings.ContainsAny(pattern, "*{%") {
+			all = append(all, bare)
+		}
+	}
+	return all
 }
 
 // withPath returns a copy of a request that has another path, for matchers.

@@ -60,6 +60,20 @@ func TestMatch_pathForms(t *testing.T) {
 	}
 }
 
+// TestMatch_pathSlash has patterns with a slash at the end meet what routers take for their path.
+func TestMatch_pathSlash(t *testing.T) {
+	for pattern, paths := range map[string][]string{
+		"/admin/login/": {"/admin/login/", "/admin/login", "/admin//login", "/admin/login/;x", "/admin/login;x/", "/Admin/Login//"},
+		"/api/*":        {"/api/", "/api/a", "/x/..;/api/", "/x/..;/api/;y", "/;/api/a", "/index.php/api/a"},
+		"/":             {"/", "//", "/;x"},
+	} {
+		for _, path := range paths {
+			assert.ErrorIf(t, !counts(t, path, false, &caddyhttp.MatchPath{pattern}), "%s is not counted by %s", path, pattern)
+		}
+	}
+	assert.ErrorIf(t, counts(t, "/api", false, &caddyhttp.MatchPath{"/api/*"}), "/api is counted by /api/*")
+}
+
 // TestMatch_pathExtensions has extensions be of the path only where responses decide what counts: there a path too many
 // costs nothing.
 func TestMatch_pathExtensions(t *testing.T) {
