@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,27 +12,80 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
+// tryForm sends a password to a form.
+func (e recipeEnv) tryForm(t *testing.T, path, password string, want int) {
+	t.Helper()
+	e.Send(t, http.MethodPost, e.URL+path, "password="+password, ofForm).Want(t, want, caddytest.Any)
+}
+
 // recipeFormAgain tries passwords at forms that are shown again after a wrong one.
 func recipeFormAgain(t *testing.T, e recipeEnv) {
-	try := func(path, password string, want int) {
-		t.Helper()
-		form := "Content-Type: application/x-www-form-urlencoded"
-		e.Send(t, http.MethodPost, e.URL+path, "password="+password, form).Want(t, want, caddytest.Any)
-	}
 	for range 3 {
-		try("/wp-login.php", "right", http.StatusFound)
-		e.Get(t, "/wp-login.php").WantFree(t)
+		e.tryForm(t, "/admin/login/", "right", http.StatusFound)
+		e.Get(t, "/admin/login/").WantFree(t)
 	}
 	e.WaitForRefund(t, "failed-logins", "127.0.0.1", 5)
-	for range 2 {
-		try("/wp-login.php", "guess", http.StatusOK)
+	for _, form := range []string{"/admin/login/", "/admin/login", "/Admin/Login//", "/users/sign_in", "/users/sign_in.json"} {
+		e.tryForm(t, form, "guess", http.StatusOK)
 	}
-	for _, form := range []string{"/admin/login/", "/users/sign_in", "/users/sign_in"} {
-		try(form, "guess", http.StatusOK)
+	for _, form := range []string{"/admin/login/", "/users/sign_in/", "//users/sign_in;x"} {
+		e.tryForm(t, form, "guess", http.StatusTooManyRequests)
 	}
-	try("/admin/login/", "guess", http.StatusTooManyRequests)
-	try("/wp-login.php", "right", http.StatusTooManyRequests)
-	e.spend(t, 10, 10*minutely, "/xmlrpc.php")
+	e.tryForm(t, "/admin/login/", "right", http.StatusTooManyRequests)
+}
+
+// recipeWordPress tries passwords by form, however PHP takes its path, and by the other doors.
+func recipeWordPress(t *testing.T, e recipeEnv) {
+	for range 3 {
+		e.tryForm(t, "/wp-login.php", "right", http.StatusFound)
+	}
+	e.WaitForRefund(t, "failed-logins", "127.0.0.1", 5)
+	for _, form := range []string{"/wp-login.php", "/wp-login.php/", "/wp-login.php/x", "//wp-login.php", "/wp-login.php/x.css"} {
+		e.tryForm(t, form, "guess", http.StatusOK)
+	}
+	e.tryForm(t, "/wp-login.php/y.css", "guess", http.StatusTooManyRequests)
+	e.tryForm(t, "/wp-login.php", "right", http.StatusTooManyRequests)
+	xmlrpc := 0
+	for _, door := range []string{"/xmlrpc.php", "/xmlrpc.php/x", "//xmlrpc.php", "/xmlrpc.php/x.png"} {
+		for range 4 {
+			if e.Send(t, http.MethodPost, e.URL+door, "<methodCall/>", "Content-Type: text/xml").Status == http.StatusOK {
+				xmlrpc++
+			}
+		}
+	}
+	assert.Equal(t, xmlrpc, 10, "requests to xmlrpc.php")
+	cron := 0
+	for i := range 14 {
+		if e.from(fmt.Sprint("127.0.3.", i+1)).Get(t, "/wp-cron.php").Status == http.StatusOK {
+			cron++
+		}
+	}
+	assert.Equal(t, cron, 10, "requests to wp-cron.php from all addresses")
+	e.Get(t, "/style.css").WantFree(t)
+	php := e.from("127.0.4.1")
+	for i, path := range []string{"/?rest_route=/wp/v2/users", "/index.php/style.css", "/none.css?rest_route=/wp/v2/users", "/style.css/x"} {
+		caddytest.CheckQuota(t, php.Get(t, path), 300, int64(299-i))
+	}
+}
+
+// recipeBasic guesses passwords that Caddy asks for.
+func recipeBasic(t *testing.T, e recipeEnv) {
+	basic := func(user, password string) string {
+		return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+	}
+	for range 8 {
+		e.Get(t, "/").Want(t, http.StatusUnauthorized, caddytest.Any) // asks for a password
+	}
+	for i := range 5 {
+		e.Get(t, "/", basic("alice", fmt.Sprint("guess ", i))).Want(t, http.StatusUnauthorized, caddytest.Any)
+	}
+	caddytest.CheckRefusal(t, e.Get(t, "/", basic("alice", "guess")), http.StatusTooManyRequests)
+	e.Get(t, "/").Want(t, http.StatusUnauthorized, caddytest.Any)
+	for i := range 5 { // of another address, in other letters
+		e.from(fmt.Sprint("127.0.1.", i+1)).Get(t, "/", basic("Alice", fmt.Sprint("guess ", i))).Want(t, http.StatusUnauthorized, caddytest.Any)
+	}
+	caddytest.CheckRefusal(t, e.from("127.0.1.9").Get(t, "/", basic("ALICE", "guess")), http.StatusTooManyRequests)
+	e.from("127.0.1.10").Get(t, "/", "Authorization: Bearer abc").Want(t, http.StatusUnauthorized, caddytest.Any)
 }
 
 // recipeHangUp goes on after denials until the connection is closed without an answer.

@@ -139,11 +139,11 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/v1/") { // a client may not see a response that came before the end of its upload
 		_, _ = io.Copy(io.Discard, r.Body)
 	}
-	isForm := r.URL.Path == "/wp-login.php" || r.URL.Path == "/admin/login/" || r.URL.Path == "/users/sign_in"
-	if isForm && r.Method == http.MethodPost && r.FormValue("password") == "right" {
+	path := routed(r.URL.Path)
+	if isForm := path == "/wp-login.php" || path == "/admin/login" || path == "/users/sign_in"; isForm && r.Method == http.MethodPost && r.FormValue("password") == "right" {
 		http.Redirect(w, r, "/", http.StatusFound)
 	}
-	if r.Method == http.MethodPost && r.URL.Path == "/login" {
+	if r.Method == http.MethodPost && path == "/login" {
 		switch r.FormValue("password") {
 		case "right":
 		case "stall":
@@ -152,6 +152,15 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}
+}
+
+// routed returns the path that Express, Rails, Tomcat and PHP together make of one.
+func routed(path string) string {
+	if script := strings.Index(path, ".php/"); script >= 0 {
+		path = path[:script+len(".php")]
+	}
+	path, _, _ = strings.Cut(strings.ToLower(strings.Trim(path, "/")), ";")
+	return "/" + strings.TrimSuffix(strings.TrimSuffix(path, "/"), ".json")
 }
 
 // tokensOf maps paths to the tokens that the backend reports.

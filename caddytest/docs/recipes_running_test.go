@@ -82,6 +82,12 @@ func recipeWebSockets(t *testing.T, e recipeEnv) {
 	upgrade := []string{"Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", session}
 	leave := e.start(t, 3, "/socket", upgrade...)
 	caddytest.CheckRefusal(t, e.Get(t, "/socket", upgrade...), http.StatusTooManyRequests)
+	for _, spelled := range [][]string{
+		{"Connection: upgrade", "Upgrade: websocket"}, {"Connection: keep-alive", "Connection: UPGRADE", "Upgrade: WebSocket"}, {"Connection: upgrade", "Upgrade: h2c, websocket"},
+	} {
+		caddytest.CheckRefusal(t, e.Get(t, "/socket", append(spelled, "Cookie: session=%6fne")...), http.StatusTooManyRequests)
+	}
+	e.Get(t, "/socket", append(upgrade[:4:4], `Cookie: session="o\ne"`)...).Want(t, http.StatusBadRequest, caddytest.Any)
 	e.Get(t, "/page", session).WantFree(t)
 	leave()
 	e.CheckMetric(t, `running{policy="websockets"}`, 0)

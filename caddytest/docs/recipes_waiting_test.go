@@ -18,7 +18,9 @@ import (
 func siteRoot(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	assert.Must(t, os.WriteFile(filepath.Join(root, "style.css"), []byte("h1 {}"), 0o600))
+	for _, file := range []string{"style.css", "index.php", "wp-login.php", "wp-cron.php", "xmlrpc.php"} {
+		assert.Must(t, os.WriteFile(filepath.Join(root, file), []byte("h1 {}"), 0o600))
+	}
 	return root
 }
 
