@@ -212,7 +212,7 @@ func (a *App) serveExplain(r *http.Request, _ *storepool.Stores) (any, bool, err
 	if err != nil {
 		return nil, false, err
 	}
-	report, err := routetrace.Explain(a.servers(), request, question.ClientIP, limiterOf)
+	report, err := routetrace.Explain(a.servers(), request, question.ClientIP)
 	if err != nil {
 		return nil, false, err
 	}

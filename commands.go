@@ -21,7 +21,7 @@ func init() {
 		Redis:    configuredRedis,
 		Warnings: findingsOf,
 		Simulate: func(config []byte, policy string) (command.Simulation, error) {
-			r, err := simulate.New(config, policy, limiterOf)
+			r, err := simulate.New(config, policy)
 			if err != nil {
 				return nil, err
 			}

@@ -252,7 +252,7 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 		rules, registry[p.Name] = append(rules, r), registered
 	}
 	l.Rules = rule.NewSet(rules)
-	readsBody, sources := l.Rules.ReadsBody(), h.app.elsewhere.of(ctx, isLimiter)
+	readsBody, sources := l.Rules.ReadsBody(), h.app.elsewhere.of(ctx)
 	if err := h.app.elsewhere.checkShort(readsBody); err != nil {
 		return err
 	}
@@ -348,19 +348,8 @@ func (h *Handler) setDefaults() {
 	}
 }
 
-// isLimiter reports whether a handler is one of this module.
-func isLimiter(handler caddyhttp.MiddlewareHandler) bool {
-	_, ok := handler.(*Handler)
-	return ok
-}
-
-// limiterOf returns a copy of a provisioned handler's limiter; nil for handlers of other modules.
-func limiterOf(handler caddyhttp.MiddlewareHandler) *gate.Limiter {
-	if h, ok := handler.(*Handler); ok {
-		return new(*h.limiter)
-	}
-	return nil
-}
+// RateLimiter implements [routetrace.Limiting].
+func (h *Handler) RateLimiter() *gate.Limiter { return new(*h.limiter) }
 
 // loadMatchers makes the policy's matchers.
 func (p *Policy) loadMatchers(ctx caddy.Context) (sets caddyhttp.MatcherSets, err error) {
@@ -381,4 +370,6 @@ func (p *Policy) loadMatchers(ctx caddy.Context) (sets caddyhttp.MatcherSets, er
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+	_ routetrace.Limiting         = (*Handler)(nil)
+	_ routetrace.Warnable         = (*Handler)(nil)
 )

@@ -26,7 +26,7 @@ type placeholderNames struct {
 
 // of looks for them once, when the first limiter of a configuration is set up: modules that are not set up by then are
 // JSON, and the others are looked through. Caddy sets up all matchers of a list of routes before its handlers.
-func (n *placeholderNames) of(ctx caddy.Context, limits func(caddyhttp.MiddlewareHandler) bool) []bodyplan.Source {
+func (n *placeholderNames) of(ctx caddy.Context) []bodyplan.Source {
 	if n.known {
 		return n.sources
 	}
@@ -41,7 +41,7 @@ func (n *placeholderNames) of(ctx caddy.Context, limits func(caddyhttp.Middlewar
 			n.addFrom(matcher)
 		}
 		for handler := range routetrace.Handlers(app.Servers) {
-			if !limits(handler) {
+			if _, limits := handler.(routetrace.Limiting); !limits {
 				n.addFrom(handler)
 			}
 			if module, ok := handler.(caddy.Module); ok {

@@ -138,7 +138,7 @@ func TestReplay_looks_for_no_files(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := bytes.Replace(adapt(t, ":8080 {\n\troot * "+folder+"\n\t"+way+"\n}\n"), []byte(`"apps":{`), []byte(`"apps":{"caddy.filesystems":{"filesystems":[{"name":"other","file_system":{"backend":"none"}}]},`), 1)
-			r := assert.NoError(simulate.New(config, "", limiterOf))(t)
+			r := assert.NoError(simulate.New(config, ""))(t)
 			defer r.Close()
 			v := r.Play(visitOf("h"))
 			assert.ErrorIf(t, v.Outcome != replay.Unlimited, "%+v", v)
@@ -183,7 +183,7 @@ func TestSimulation_local_address(t *testing.T) {
 
 // TestSimulation_refuses_the_app_by_itself has an app that is wrong, and no limit that needs it.
 func TestSimulation_refuses_the_app_by_itself(t *testing.T) {
-	_, err := simulate.New([]byte(`{"apps":{"redis_ratelimit":{"timeout":-1}}}`), "", limiterOf)
+	_, err := simulate.New([]byte(`{"apps":{"redis_ratelimit":{"timeout":-1}}}`), "")
 	if err == nil || !strings.HasPrefix(err.Error(), "loading redis_ratelimit app module: ") || !strings.Contains(err.Error(), "timeout -1ns") {
 		t.Errorf("got %v; want the error of the app", err)
 	}

@@ -64,7 +64,7 @@ func simulateCaddyfile(t testing.TB, caddyfile string) *simulate.Simulation {
 // simulateOnly has one policy alone decide.
 func simulateOnly(t testing.TB, caddyfile, policy string) *simulate.Simulation {
 	t.Helper()
-	r := assert.NoError(simulate.New(adapt(t, caddyfile), policy, limiterOf))(t)
+	r := assert.NoError(simulate.New(adapt(t, caddyfile), policy))(t)
 	t.Cleanup(r.Close)
 	return r
 }

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -65,7 +63,7 @@ func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) (pretended 
 
 // logWarnings logs warnings of what the app's configuration hardly means.
 func (a *App) logWarnings() {
-	noticed.logValidated(pool.Warnings.Watch(a.logger), routetrace.Warnings(a.servers(), subjectOf))
+	noticed.logValidated(pool.Warnings.Watch(a.logger), routetrace.Warnings(a.servers()))
 }
 
 // wasValidated reports whether the app is cleaned up because its configuration was validated, and is not to be started:
@@ -76,12 +74,8 @@ func (a *App) wasValidated() bool {
 	return cause != nil && cause.Error() == causeOfCaddy
 }
 
-// subjectOf returns the parts of a handler that warnings depend on; nil for handlers of other modules.
-func subjectOf(handler caddyhttp.MiddlewareHandler) *routetrace.Subject {
-	h, ok := handler.(*Handler)
-	if !ok {
-		return nil
-	}
+// WarningSubject implements [routetrace.Warnable].
+func (h *Handler) WarningSubject() *routetrace.Subject {
 	s := &routetrace.Subject{Usage: h.Usage, JSON: h.configured, Unnamed: h.unnamed}
 	for _, p := range h.Policies {
 		s.Alone = append(s.Alone, p.warnings()...)

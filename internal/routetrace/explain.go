@@ -41,11 +41,10 @@ type explanation struct {
 
 // Explain reports what the limiters that a request meets would decide. The servers are provisioned. An
 // error of [adminapi.BadInput] says what is wrong with the request.
-func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP string,
-	limiterOf LimiterOf) (*adminapi.ExplainReport, error) {
+func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP string) (*adminapi.ExplainReport, error) {
 	plans := map[string]*Plan{}
 	for name, server := range servers {
-		plans[name] = NewPlan(server.Routes, server.NamedRoutes, limiterOf)
+		plans[name] = NewPlan(server.Routes, server.NamedRoutes)
 	}
 	name, err := serverOf(servers, plans, r)
 	if err != nil {

@@ -23,8 +23,7 @@ type earlyRead struct {
 
 // flow follows the routes of a server in their order, and warns of what requests cannot meet there. It is a [visitor].
 type flow struct {
-	subjectOf SubjectOf
-	found     *findings
+	found *findings
 
 	here
 	around []here // of the lists and routes around
@@ -122,8 +121,8 @@ func (f *flow) leave() here {
 }
 
 func (f *flow) visit(handler caddyhttp.MiddlewareHandler, place Place) bool {
-	if s := f.subjectOf(handler); s != nil {
-		f.subject(s, place)
+	if h, ok := handler.(Warnable); ok {
+		f.subject(h.WarningSubject(), place)
 	}
 	f.found.note(handler)
 	writes := writesOf(handler)

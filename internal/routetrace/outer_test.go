@@ -24,7 +24,7 @@ func (named) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 
 // TestWarnings_outer has handlers that decide what a limit gets to see, at several places in front of it.
 func TestWarnings_outer(t *testing.T) {
-	limit := &addsHeader{}
+	limit := &warnable{}
 	matching := func(path string, handlers ...caddyhttp.MiddlewareHandler) caddyhttp.Route {
 		return caddyhttp.Route{MatcherSets: caddyhttp.MatcherSets{{&caddyhttp.MatchPath{path}}}, Handlers: handlers}
 	}
@@ -69,12 +69,8 @@ func TestWarnings_outer(t *testing.T) {
 		"more than are kept, and this": {caddyhttp.RouteList{all(repeat(cache, 3*maxOuter)...), all(limit)}, everything, 1},
 	} {
 		servers := map[string]*caddyhttp.Server{"srv0": {Routes: test.routes}}
-		got := Warnings(servers, func(h caddyhttp.MiddlewareHandler) *Subject {
-			if h == limit {
-				return &Subject{Matches: test.matches, DryRuns: []string{"tried"}, CountingForbidden: []string{"blocks"}, JSON: "{}"}
-			}
-			return nil
-		})
+		limit.subject = Subject{Matches: test.matches, DryRuns: []string{"tried"}, CountingForbidden: []string{"blocks"}, JSON: "{}"}
+		got := Warnings(servers)
 		assert.ErrorIf(t, len(got) != test.want, "%s: got %v, want %d", name, got, test.want)
 	}
 }
@@ -92,7 +88,6 @@ func repeat(handler caddyhttp.MiddlewareHandler, times int) (handlers []caddyhtt
 
 // TestWarnings_outerTexts names the policy that a handler in front hides requests from, and no other.
 func TestWarnings_outerTexts(t *testing.T) {
-	limit := &addsHeader{}
 	for _, test := range []struct {
 		name    string
 		subject Subject
@@ -104,13 +99,8 @@ func TestWarnings_outerTexts(t *testing.T) {
 		{"waf", Subject{CountingForbidden: []string{"a"}}, []string{`policy "a": what coraza_waf refuses`}},
 		{"waf", Subject{DryRuns: []string{"a"}}, nil},
 	} {
-		servers := map[string]*caddyhttp.Server{"srv0": {Routes: caddyhttp.RouteList{{Handlers: []caddyhttp.MiddlewareHandler{named(test.name), limit}}}}}
-		got := Warnings(servers, func(h caddyhttp.MiddlewareHandler) *Subject {
-			if h == limit {
-				return &test.subject
-			}
-			return nil
-		})
+		handlers := []caddyhttp.MiddlewareHandler{named(test.name), &warnable{subject: test.subject}}
+		got := Warnings(map[string]*caddyhttp.Server{"srv0": {Routes: caddyhttp.RouteList{{Handlers: handlers}}}})
 		assert.FatalIf(t, len(got) != len(test.want), "%s: got %v, want %v", test.name, got, test.want)
 		for i, want := range test.want {
 			assert.ErrorIf(t, !strings.Contains(got[i].Text, want), "%s: got %q, want %q", test.name, got[i].Text, want)

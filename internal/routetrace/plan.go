@@ -13,8 +13,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 )
 
-// LimiterOf returns the limiter that a handler is, nil for any other handler.
-type LimiterOf func(caddyhttp.MiddlewareHandler) *gate.Limiter
+// Limiting is a handler that has a limiter.
+type Limiting interface {
+	// RateLimiter returns a copy of the limiter, whose rules the caller may replace. The handler is provisioned.
+	RateLimiter() *gate.Limiter
+}
 
 // Plan is a server's routes, reduced to what decides: matchers, subroutes, the handlers that change
 // what later ones see (vars, map, rewrite, headers), those that end a request, and limiters.
@@ -22,8 +25,7 @@ type Plan struct {
 	// Routes are tried in this order.
 	Routes []Route
 
-	named     map[string]*caddyhttp.Route // that invoke may run
-	limiterOf LimiterOf
+	named map[string]*caddyhttp.Route // that invoke may run
 }
 
 // Route is a route with what is left of its handlers.
@@ -53,8 +55,8 @@ type Step struct {
 }
 
 // NewPlan reduces routes that are provisioned. The named routes are those that invoke may run.
-func NewPlan(routes caddyhttp.RouteList, named map[string]*caddyhttp.Route, limiterOf LimiterOf) *Plan {
-	p := &Plan{named: named, limiterOf: limiterOf}
+func NewPlan(routes caddyhttp.RouteList, named map[string]*caddyhttp.Route) *Plan {
+	p := &Plan{named: named}
 	p.Routes = p.reduce(routes, nil)
 	return p
 }
@@ -92,10 +94,9 @@ func (p *Plan) reduce(routes caddyhttp.RouteList, inside []string) (reduced []Ro
 
 // step reduces one handler. It is false for a handler that does not concern rate limits.
 func (p *Plan) step(handler caddyhttp.MiddlewareHandler, inside []string) (Step, bool) {
-	if l := p.limiterOf(handler); l != nil {
-		return Step{Limiter: l}, true
-	}
 	switch handler := handler.(type) {
+	case Limiting:
+		return Step{Limiter: handler.RateLimiter()}, true
 	case *caddyhttp.Subroute:
 		return Step{Inside: p.reduce(handler.Routes, inside)}, true
 	case *caddyhttp.Invoke:

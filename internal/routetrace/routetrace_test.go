@@ -60,7 +60,7 @@ func TestLocalAddress(t *testing.T) {
 
 // TestWarnings_foreignHeader has a handler of another author in front of the one that reads a header.
 func TestWarnings_foreignHeader(t *testing.T) {
-	reader := &addsHeader{}
+	reader := &warnable{subject: Subject{Headers: []string{"Remote-User"}, JSON: "{}"}}
 	foreign := &struct{ caddyhttp.MiddlewareHandler }{} // a type without a name has no author that is known
 	login := func(provider caddyauth.Authenticator) *caddyauth.Authentication {
 		return &caddyauth.Authentication{Providers: map[string]caddyauth.Authenticator{"a": provider}}
@@ -83,12 +83,7 @@ func TestWarnings_foreignHeader(t *testing.T) {
 		"behind a login of its author":    {[]caddyhttp.MiddlewareHandler{login(&struct{ caddyauth.Authenticator }{}), reader, sets}, unsure},
 	} {
 		servers := map[string]*caddyhttp.Server{"srv0": {Routes: caddyhttp.RouteList{{Handlers: test.route}}}}
-		got := Warnings(servers, func(h caddyhttp.MiddlewareHandler) *Subject {
-			if h == reader {
-				return &Subject{Headers: []string{"Remote-User"}, JSON: "{}"}
-			}
-			return nil
-		})
+		got := Warnings(servers)
 		if test.want == none {
 			assert.ErrorIf(t, len(got) > 0, "%s: got %v, want no warning", name, got)
 			continue
@@ -99,7 +94,7 @@ func TestWarnings_foreignHeader(t *testing.T) {
 
 // TestWarnings_foreignPlaceholder says nothing of placeholders that a handler of another author may set.
 func TestWarnings_foreignPlaceholder(t *testing.T) {
-	reader := &addsHeader{}
+	reader := &warnable{subject: Subject{Placeholders: []string{"user", "http.auth.user.id"}, JSON: "{}"}}
 	foreign := &struct{ caddyhttp.MiddlewareHandler }{}
 	for name, test := range map[string]struct {
 		route []caddyhttp.MiddlewareHandler
@@ -111,12 +106,7 @@ func TestWarnings_foreignPlaceholder(t *testing.T) {
 		"between them":   {[]caddyhttp.MiddlewareHandler{foreign, reader, &caddyauth.Authentication{}}, 0},
 	} {
 		servers := map[string]*caddyhttp.Server{"srv0": {Routes: caddyhttp.RouteList{{Handlers: test.route}}}}
-		got := Warnings(servers, func(h caddyhttp.MiddlewareHandler) *Subject {
-			if h == reader {
-				return &Subject{Placeholders: []string{"user", "http.auth.user.id"}, JSON: "{}"}
-			}
-			return nil
-		})
+		got := Warnings(servers)
 		assert.ErrorIf(t, len(got) != test.want, "%s: got %v, want %d warnings", name, got, test.want)
 	}
 }
@@ -129,6 +119,15 @@ func (a *addsHeader) ServeHTTP(w http.ResponseWriter, r *http.Request, next cadd
 	a.seen = len(w.Header()["X-Added"])
 	return next.ServeHTTP(w, r)
 }
+
+// warnable is such a handler whose limits warnings are about.
+type warnable struct {
+	addsHeader
+	subject Subject
+}
+
+// WarningSubject implements [Warnable].
+func (w *warnable) WarningSubject() *Subject { return &w.subject }
 
 // TestTracer_Run_again holds what replay relies on: millions of requests use one tracer.
 func TestTracer_Run_again(t *testing.T) {

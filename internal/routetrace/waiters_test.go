@@ -10,17 +10,20 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
-// waiterHandler is a handler whose requests wait. Its name is the policy and, behind a blank, the key.
-type waiterHandler struct {
-	addsHeader
-	name  string
-	match caddyhttp.MatcherSets
+// waiterOf returns a handler whose requests wait. Its name is the policy and, behind a blank, the key.
+func waiterOf(name string, match caddyhttp.MatcherSets) *warnable {
+	policy, key, _ := strings.Cut(name, " ")
+	w := &warnable{subject: Subject{
+		Matches: []caddyhttp.MatcherSets{match}, Waiter: &Waiter{Policy: policy, Key: key, Match: match},
+	}}
+	w.subject.JSON = fmt.Sprintf("%p", w)
+	return w
 }
 
 // TestWarnings_waiters has requests wait for a place with one of another policy, in one order and in both.
 func TestWarnings_waiters(t *testing.T) {
 	t.Parallel()
-	at := func(name string) caddyhttp.MiddlewareHandler { return &waiterHandler{name: name} }
+	at := func(name string) caddyhttp.MiddlewareHandler { return waiterOf(name, nil) }
 	all := func(handlers ...caddyhttp.MiddlewareHandler) caddyhttp.Route {
 		return caddyhttp.Route{Handlers: handlers}
 	}
@@ -47,22 +50,12 @@ func TestWarnings_waiters(t *testing.T) {
 		"one policy for some twice": {caddyhttp.RouteList{matching("/1", at("a")), all(at("a"))}, itself},
 		"one policy for two keys":   {caddyhttp.RouteList{all(at("a 1"), at("a 2"))}, ""},
 		"policies that exclude each other": {caddyhttp.RouteList{all(
-			&waiterHandler{name: "a", match: sets("/1")}, &waiterHandler{name: "a", match: sets("/2")})}, ""},
+			waiterOf("a", sets("/1")), waiterOf("a", sets("/2")))}, ""},
 		"behind an error":    {caddyhttp.RouteList{all(&caddyhttp.Subroute{Routes: caddyhttp.RouteList{all(at("a"))}, Errors: errorsOf(all(at("a")))})}, ""},
 		"more than are kept": {caddyhttp.RouteList{all(repeat(at("c"), 3*maxOuter)...), all(at("a"), at("c"))}, itself},
 	} {
 		servers := map[string]*caddyhttp.Server{"srv0": {Routes: test.routes}}
-		got := Warnings(servers, func(h caddyhttp.MiddlewareHandler) *Subject {
-			w, ok := h.(*waiterHandler)
-			if !ok {
-				return nil
-			}
-			policy, key, _ := strings.Cut(w.name, " ")
-			return &Subject{
-				Matches: []caddyhttp.MatcherSets{w.match}, Waiter: &Waiter{Policy: policy, Key: key, Match: w.match},
-				JSON: fmt.Sprintf("%p", w),
-			}
-		})
+		got := Warnings(servers)
 		found := 0
 		for _, warning := range got {
 			if strings.Contains(warning.Text, test.want) {

@@ -51,16 +51,19 @@ type Subject struct {
 	Unnamed bool
 }
 
-// SubjectOf returns what warnings depend on of a handler; nil for one without limits.
-type SubjectOf func(caddyhttp.MiddlewareHandler) *Subject
+// Warnable is a handler whose limits warnings are about.
+type Warnable interface {
+	// WarningSubject returns what warnings depend on of the handler, which is provisioned.
+	WarningSubject() *Subject
+}
 
 // Warnings returns what the routes of servers can hardly mean, in the order of the routes, and what concerns several
 // handlers at the end. No warning stands twice at a place: a site for HTTP and HTTPS, which is on two servers, is one.
-func Warnings(servers map[string]*caddyhttp.Server, subjectOf SubjectOf) []Warning {
+func Warnings(servers map[string]*caddyhttp.Server) []Warning {
 	found := new(findings)
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		for i, p := range partsOf(servers[name]) {
-			f := &flow{subjectOf: subjectOf, found: found}
+			f := &flow{found: found}
 			f.front.unknown = i > 0 // what was in front of error routes and named routes is not known
 			f.narrowed = i > 0
 			w := walk{server: serverText(name, servers[name]), visitor: f}

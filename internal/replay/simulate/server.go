@@ -30,7 +30,7 @@ type simServer struct {
 }
 
 // newServer provisions a server's reduced routes.
-func newServer(ctx caddy.Context, raw *reducedServer, schemes schemePorts, limiterOf routetrace.LimiterOf) (*simServer, error) {
+func newServer(ctx caddy.Context, raw *reducedServer, schemes schemePorts) (*simServer, error) {
 	server := &caddyhttp.Server{Listen: raw.Listen, NamedRoutes: raw.NamedRoutes, Routes: raw.Routes}
 	if err := server.Routes.Provision(ctx); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func newServer(ctx caddy.Context, raw *reducedServer, schemes schemePorts, limit
 		return nil, err
 	}
 	return &simServer{
-		trust: trust, server: server, plan: routetrace.NewPlan(server.Routes, server.NamedRoutes, limiterOf),
+		trust: trust, server: server, plan: routetrace.NewPlan(server.Routes, server.NamedRoutes),
 		tls: len(raw.TLS) > 0 || routetrace.Listens(server, schemes.https), repeatable: raw.repeatable,
 	}, nil
 }

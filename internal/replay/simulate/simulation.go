@@ -28,20 +28,19 @@ const appName = "redis_ratelimit"
 // before any of them is set up, and an in-process store on a clock that follows the log. It uses no
 // Redis, no network, no certificate, no log and no file of a site. It is what the command replay plays.
 type Simulation struct {
-	limited   []*simServer            // the servers that have limits
-	ports     map[string][]*simServer // all servers, by the ports that they listen at
-	schemes   schemePorts
-	limiterOf routetrace.LimiterOf
-	policies  []replay.PolicyResult // those that decide
-	rules     []*rule.Rule          // the first of each policy
-	indices   map[string]int        // of policies, by name
-	headers   []string              // that keys are made of
-	skipped   []string
-	log       accesslog.Options
-	only      string // the one policy that decides; empty: all
-	store     *failover.Store
-	now       int64
-	end       func()
+	limited  []*simServer            // the servers that have limits
+	ports    map[string][]*simServer // all servers, by the ports that they listen at
+	schemes  schemePorts
+	policies []replay.PolicyResult // those that decide
+	rules    []*rule.Rule          // the first of each policy
+	indices  map[string]int        // of policies, by name
+	headers  []string              // that keys are made of
+	skipped  []string
+	log      accesslog.Options
+	only     string // the one policy that decides; empty: all
+	store    *failover.Store
+	now      int64
+	end      func()
 
 	host      string // of requests whose log lacks it
 	hostGiven bool   // by the user, not found out
@@ -63,7 +62,7 @@ type Simulation struct {
 }
 
 // New sets a configuration up. If a policy is named it alone decides.
-func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulation, error) {
+func New(config []byte, only string) (*Simulation, error) {
 	reduced, skipped, err := reduceConfig(config)
 	if err != nil {
 		return nil, err
@@ -73,8 +72,7 @@ func New(config []byte, only string, limiterOf routetrace.LimiterOf) (*Simulatio
 		return nil, err
 	}
 	s := &Simulation{
-		ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{}, limiterOf: limiterOf,
-		only: only, end: end, skipped: skipped, log: reduced.log, missing: missingData{masks: reduced.masks},
+		ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{}, only: only, end: end, skipped: skipped, log: reduced.log, missing: missingData{masks: reduced.masks},
 	}
 	s.tracer.OnLimiter, s.onFinding = s.onLimiter, s.noteFinding
 	memory := memory.NewOnClock(func() int64 { return s.now })
@@ -114,7 +112,7 @@ func newContext(app json.RawMessage) (caddy.Context, context.CancelFunc, error) 
 func (s *Simulation) addServers(ctx caddy.Context, reduced *reducedConfig) error {
 	limited := false
 	for _, name := range reduced.names() {
-		server, err := newServer(ctx, reduced.servers[name], reduced.schemes, s.limiterOf)
+		server, err := newServer(ctx, reduced.servers[name], reduced.schemes)
 		if err != nil {
 			return fmt.Errorf("server %s: %w", name, err)
 		}
