@@ -14,8 +14,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 )
 
 // trustedSite trusts proxies by options of servers.
@@ -81,6 +83,18 @@ func provisionedServer(t *testing.T, caddyfile string) *caddyhttp.Server {
 	app, ok := assert.NoError(ctx.App("http"))(t).(*caddyhttp.App)
 	assert.FatalIf(t, !ok || app.Servers["srv0"] == nil, "no server")
 	return app.Servers["srv0"]
+}
+
+// limiterIn returns the first limiter in a server's routes.
+func limiterIn(t *testing.T, server *caddyhttp.Server) *gate.Limiter {
+	t.Helper()
+	for handler := range routetrace.Handlers(map[string]*caddyhttp.Server{"srv0": server}) {
+		if limiting, ok := handler.(routetrace.Limiting); ok {
+			return limiting.RateLimiter()
+		}
+	}
+	t.Fatal("no limiter")
+	return nil
 }
 
 // TestReplay_reads_clients_behind_proxies reads logs of other servers, which may have the peer and X-Forwarded-For.

@@ -162,15 +162,14 @@ func TestReplay_refused_request_settles_by_the_refusal(t *testing.T) {
 
 // TestReplay_enforce denies the clients that nodes deny, and counts the others as a dry run.
 func TestReplay_enforce(t *testing.T) {
-	r := simulateCaddyfile(t, ":8080 {\nredis_ratelimit {client_ip} 1 1h {\nname rolled\nenforce 25%\n}\n}\n")
-	h := newHandler(t, `{"policies":[{"name":"rolled","limit":1,"window":"1h","enforce":25}]}`)
-	denied := 0
+	const site = ":8080 {\nredis_ratelimit {client_ip} 1 1h {\nname rolled\nenforce 25%\n}\n}\n"
+	r, rules, denied := simulateCaddyfile(t, site), limiterIn(t, provisionedServer(t, "{\n\tadmin off\n}\n"+site)).Rules.Rules, 0
 	for i := range 100 {
 		entry := visitOf("h")
 		entry.Client = fmt.Sprintf("192.0.2.%d", i)
 		r.Play(entry)
 		v := r.Play(entry)
-		enforced := h.limiter.Rules.Rules[0].Enforces(limiter.EncodeKey(entry.Client))
+		enforced := rules[0].Enforces(limiter.EncodeKey(entry.Client))
 		want := replay.Allowed
 		if enforced {
 			want, denied = replay.Denied, denied+1
