@@ -88,8 +88,8 @@ soak: $(TOXIPROXY) ## play the random tests for long, then all features under fa
 	.ci/need redis-server faketime
 	$(call there_is,TestMemory_full_flood,./internal/memory)
 	SOAK=long go test -count=1 -timeout 30m $(SOAKED)
-	$(call there_is,TestReplay_decides_a_real_log,.)
-	go test -count=1 -v -run TestReplay_decides_a_real_log .
+	$(call there_is,TestReplay_decides_a_real_log,./internal/replay/simulate)
+	go test -count=1 -v -run TestReplay_decides_a_real_log ./internal/replay/simulate
 	$(call there_is,TestSoak,./caddytest/chaos)
 	SOAK=long go test -count=1 -v -run TestSoak -timeout 30m ./caddytest/chaos
 

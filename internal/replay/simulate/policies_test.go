@@ -1,4 +1,4 @@
-package redisratelimit
+package simulate_test
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func TestReplay_unlimited(t *testing.T) {
 // TestReplay_ladder_bystanders plays the recipe's swarm of 2,000 addresses of one /16, and 60 bystanders, who each
 // send one request a second at random. docs/recipes.md says how many of the bystanders' requests pass.
 func TestReplay_ladder_bystanders(t *testing.T) {
-	text := assert.NoError(os.ReadFile("docs/recipes.md"))(t)
+	text := assert.NoError(os.ReadFile("../../../docs/recipes.md"))(t)
 	_, recipe, _ := strings.Cut(string(text), "\n## A ladder against swarms\n")
 	_, recipe, _ = strings.Cut(recipe, "```caddyfile\n")
 	recipe, _, _ = strings.Cut(recipe, "```\n")

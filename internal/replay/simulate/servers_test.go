@@ -1,4 +1,4 @@
-package redisratelimit
+package simulate_test
 
 import (
 	"archive/zip"
@@ -377,7 +377,7 @@ func TestReplay_reads_the_logs_of_servers_as_others_would(t *testing.T) {
 // openServerLogs reads the logs of real servers by name.
 func openServerLogs(t *testing.T) map[string][]byte {
 	t.Helper()
-	archive := assert.NoError(zip.OpenReader("internal/replay/testdata/servers.zip"))(t)
+	archive := assert.NoError(zip.OpenReader("../testdata/servers.zip"))(t)
 	t.Cleanup(func() { _ = archive.Close() }) // it was only read
 	logs := map[string][]byte{}
 	for _, file := range archive.File {

@@ -1,4 +1,4 @@
-package redisratelimit
+package simulate_test
 
 import (
 	"bufio"
@@ -14,11 +14,9 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
-	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver" // the configurations of the tests
-	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/map"        // use what these
-	_ "github.com/caddyserver/caddy/v2/modules/logging"              // register
-	_ "github.com/caddyserver/caddy/v2/modules/metrics"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
+	_ "github.com/redis-ratelimit/caddy-redis-ratelimit" // the Caddyfiles have its directive
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
@@ -30,7 +28,7 @@ func nasaLog() string {
 	if path := os.Getenv("NASA_LOG"); path != "" {
 		return path
 	}
-	return "internal/replay/testdata/nasa-1995-08-01.log.gz"
+	return "../testdata/nasa-1995-08-01.log.gz"
 }
 
 // openNASA reads the log's lines.

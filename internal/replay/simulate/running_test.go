@@ -1,4 +1,4 @@
-package redisratelimit
+package simulate_test
 
 import (
 	"fmt"
