@@ -254,12 +254,14 @@ var serverLogs = []struct {
 	{"apache-combined_D.log", `%h %l %u %t \"%r\" %>s %O \"%{Referer}i\" \"%{User-Agent}i\" %D`, "", byPattern(clfStart, clf+combinedTail+` (?P<took>\d+)`)},
 	{"apache-D_early.log", `%h %l %u %t %D "%r" %>s %O "%{Referer}i" "%{User-Agent}i"`, "", byPattern(clfStart, clfClient+clfTime+`(?P<took>\d+) `+clfRequest)},
 	{"apache-vhost_combined.log", "", "", byPattern(clfStart, `^[^ ]+ `+clf[1:])},
+	{"apache-mUqH.log", "", "", byPattern(clfStart, clf)},
 	{"apache-xff_first.log", "", "", byPattern(clfStart, `^(?:[\d.]+, [\d.]+|[^ ]+) (?P<client>[\da-f.:]+) - .*`+clfTime+clfRequest)},
 	{"apache-json.log", "", "starts=time,client=client,request=request,status=status,duration=us:us",
 		byJSON(logClock{layout: "2006-01-02T15:04:05-0700", unit: 1e-6}, "client", "time", "us", "", "request")},
 	{"apache-like-caddy.log", "", "", caddyLines},
 	{"caddy-json.log", "", "", caddyLines},
 	{"caddy-append.log", "", "", caddyLines},
+	{"caddy-filter.log", "", "", caddyLines},
 	{"caddy-iso.log", "", "", byJSON(logClock{layout: "2006-01-02T15:04:05.000Z0700", ends: true, unit: 1}, "request.client_ip", "ts", "duration", "request.method", "request.uri")},
 	{"caddy-rename.log", "", "", byJSON(caddyEnd, "request.remote_ip", "ts", "duration", "request.method", "request.uri")},
 	{"caddy-rolled.log.gz", "", "", caddyLines},
@@ -418,5 +420,19 @@ func TestReplay_says_what_it_cannot_read(t *testing.T) {
 		got := playServerLog(t, logs[name], "", "")
 		assert.ErrorIf(t, got.Requests != 0 || got.Log.Malformed == 0 || len(got.Log.MalformedExamples) == 0 || got.Log.Files[0].Error == "",
 			"%s: %d requests, %+v", name, got.Requests, got.Log)
+	}
+}
+
+// TestReplay_reads_what_it_can_of_odd_logs plays logs of which no client is denied, or some lines cannot be read.
+func TestReplay_reads_what_it_can_of_odd_logs(t *testing.T) {
+	logs := openServerLogs(t)
+	for name, want := range map[string]struct{ requests, malformed, other int64 }{
+		"caddy-filter_delete_client.log": {60, 0, 0}, // all are of one client, who has no name
+		"nginx-xff_first.log":            {81, 3, 0}, // clients that bring blanks along make other words of three lines
+		"odd-lines.log":                  {9, 7, 2},  // each line is another form
+	} {
+		got := playServerLog(t, logs[name], "", "")
+		assert.ErrorIf(t, got.Requests != want.requests || got.Log.Malformed != want.malformed || got.Log.Other != want.other,
+			"%s: %d requests, want %d; %+v", name, got.Requests, want.requests, got.Log)
 	}
 }
