@@ -1,15 +1,17 @@
 package simulate_test
 
 import (
-	"archive/zip"
 	"bytes"
 	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -379,15 +381,15 @@ func TestReplay_reads_the_logs_of_servers_as_others_would(t *testing.T) {
 // openServerLogs reads the logs of real servers by name.
 func openServerLogs(t *testing.T) map[string][]byte {
 	t.Helper()
-	archive := assert.NoError(zip.OpenReader("../testdata/servers.zip"))(t)
-	t.Cleanup(func() { _ = archive.Close() }) // it was only read
+	const folder = "../testdata/servers"
 	logs := map[string][]byte{}
-	for _, file := range archive.File {
-		var packed io.Reader = assert.NoError(file.Open())(t)
-		if strings.HasSuffix(file.Name, ".gz") {
-			packed = assert.NoError(gzip.NewReader(packed))(t)
+	for _, file := range assert.NoError(os.ReadDir(folder))(t) {
+		text := assert.NoError(os.ReadFile(filepath.Join(folder, file.Name())))(t)
+		if strings.HasSuffix(file.Name(), ".gz") {
+			unpacked := assert.NoError(gzip.NewReader(bytes.NewReader(text)))(t)
+			text = assert.NoError(io.ReadAll(unpacked))(t)
 		}
-		logs[file.Name] = assert.NoError(io.ReadAll(packed))(t)
+		logs[file.Name()] = text
 	}
 	return logs
 }
@@ -409,30 +411,47 @@ func playServerLog(t *testing.T, log []byte, format, fields string) *replay.Resu
 	return assert.NoError(replay.Run(reader, r, replay.Options{}))(t)
 }
 
+// unreadableLogs are logs that replay cannot read without being told their format, or at all.
+var unreadableLogs = []string{
+	"express-winston.log", "fastify-pino.log", "go-chi.log", "go-fiber.log", "go-gin.log", "haproxy-default.log", "haproxy-tcplog.log",
+	"http-server.log", "koa-logger.log", "morgan-dev.log", "morgan-short.log", "morgan-tiny.log", "nginx-json.log", "serve.log",
+	"uvicorn-default.log", "uwsgi-default.log", "spec-gcs-csv.log", "nginx-msec.log", "nginx-ltsv.log", "nginx-iso.log",
+}
+
 // TestReplay_says_what_it_cannot_read plays logs whose lines have no client, no time, or are JSON that is not known.
 func TestReplay_says_what_it_cannot_read(t *testing.T) {
 	logs := openServerLogs(t)
-	for _, name := range []string{
-		"express-winston.log", "fastify-pino.log", "go-chi.log", "go-fiber.log", "go-gin.log", "haproxy-default.log", "haproxy-tcplog.log",
-		"http-server.log", "koa-logger.log", "morgan-dev.log", "morgan-short.log", "morgan-tiny.log", "nginx-json.log", "serve.log",
-		"uvicorn-default.log", "uwsgi-default.log", "spec-gcs-csv.log", "nginx-msec.log", "nginx-ltsv.log", "nginx-iso.log",
-	} {
+	for _, name := range unreadableLogs {
 		got := playServerLog(t, logs[name], "", "")
 		assert.ErrorIf(t, got.Requests != 0 || got.Log.Malformed == 0 || len(got.Log.MalformedExamples) == 0 || got.Log.Files[0].Error == "",
 			"%s: %d requests, %+v", name, got.Requests, got.Log)
 	}
 }
 
-// TestReplay_reads_what_it_can_of_odd_logs plays logs of which no client is denied, or some lines cannot be read.
+// oddLogs are logs of which no client is denied, or some lines cannot be read, with how many lines are what.
+var oddLogs = map[string]struct{ requests, malformed, other int64 }{
+	"caddy-filter_delete_client.log": {60, 0, 0}, // all are of one client, who has no name
+	"nginx-xff_first.log":            {81, 3, 0}, // clients that bring blanks along make other words of three lines
+	"odd-lines.log":                  {9, 7, 2},  // each line is another form
+}
+
+// TestReplay_reads_what_it_can_of_odd_logs plays logs of which some lines are none of a request, or of a client.
 func TestReplay_reads_what_it_can_of_odd_logs(t *testing.T) {
 	logs := openServerLogs(t)
-	for name, want := range map[string]struct{ requests, malformed, other int64 }{
-		"caddy-filter_delete_client.log": {60, 0, 0}, // all are of one client, who has no name
-		"nginx-xff_first.log":            {81, 3, 0}, // clients that bring blanks along make other words of three lines
-		"odd-lines.log":                  {9, 7, 2},  // each line is another form
-	} {
+	for name, want := range oddLogs {
 		got := playServerLog(t, logs[name], "", "")
 		assert.ErrorIf(t, got.Requests != want.requests || got.Log.Malformed != want.malformed || got.Log.Other != want.other,
 			"%s: %d requests, want %d; %+v", name, got.Requests, want.requests, got.Log)
 	}
+}
+
+// TestServerLogs_are_played compares the logs that are there with those that the tests play.
+func TestServerLogs_are_played(t *testing.T) {
+	played := slices.AppendSeq(slices.Clone(unreadableLogs), maps.Keys(oddLogs))
+	for _, tt := range serverLogs {
+		played = append(played, tt.name)
+	}
+	slices.Sort(played)
+	there := slices.Sorted(maps.Keys(openServerLogs(t)))
+	assert.Equal(t, strings.Join(there, "\n"), strings.Join(slices.Compact(played), "\n"), "the logs")
 }
