@@ -95,52 +95,26 @@ func checkAllEscapes(body []byte) bodyvalue.Reason {
 	return bodyvalue.ReasonNone
 }
 
-// escapeLength is the length of an escape.
-const escapeLength = len("%41")
-
 // checkEscapes returns the length of the escapes of one character, with which a text begins.
 func checkEscapes(text []byte) (int, bodyvalue.Reason) {
-	c, ok := unescape(text)
+	c, ok := bodyvalue.Unescape(text)
 	switch {
 	case !ok:
 		return 0, bodyvalue.ReasonPercent
 	case c < utf8.RuneSelf:
-		return escapeLength, bodyvalue.ReasonNone
+		return bodyvalue.EscapeLength, bodyvalue.ReasonNone
 	}
 	character, n := [utf8.UTFMax]byte{c}, 1
 	for more := bits.LeadingZeros8(^c); n < min(more, utf8.UTFMax); n++ { // UTF-8 has as many bytes as its first one has ones
-		if character[n], ok = unescape(text[n*escapeLength:]); !ok {
+		if character[n], ok = bodyvalue.Unescape(text[n*bodyvalue.EscapeLength:]); !ok {
 			return 0, bodyvalue.ReasonUTF8
 		}
 	}
 	if !utf8.Valid(character[:n]) {
 		return 0, bodyvalue.ReasonUTF8
 	}
-	return n * escapeLength, bodyvalue.ReasonNone
+	return n * bodyvalue.EscapeLength, bodyvalue.ReasonNone
 }
-
-// unescape returns the byte of an escape with which a text begins.
-func unescape[T string | []byte](text T) (byte, bool) {
-	if len(text) < escapeLength || text[0] != '%' {
-		return 0, false
-	}
-	high, low := hexDigits[text[1]], hexDigits[text[2]]
-	return high<<4 | low, high|low < 16
-}
-
-// hexDigits are the values of hexadecimal digits; any other byte has more than they.
-var hexDigits = func() (values [256]byte) {
-	for c := range values {
-		values[c] = 0xf0
-	}
-	for i := range byte(10) {
-		values['0'+i] = i
-	}
-	for i := range byte(6) {
-		values['a'+i], values['A'+i] = 10+i, 10+i
-	}
-	return values
-}()
 
 // appendDecoded appends a text without escapes. What is no escape stands for itself.
 func appendDecoded[T string | []byte](decoded []byte, text T) []byte {
@@ -148,9 +122,9 @@ func appendDecoded[T string | []byte](decoded []byte, text T) []byte {
 		c := text[i]
 		if c == '+' {
 			c = ' '
-		} else if escaped, ok := unescape(text[i:]); ok {
+		} else if escaped, ok := bodyvalue.Unescape(text[i:]); ok {
 			c = escaped
-			i += escapeLength - 1
+			i += bodyvalue.EscapeLength - 1
 		}
 		decoded = append(decoded, c)
 	}

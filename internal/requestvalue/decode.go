@@ -55,10 +55,10 @@ func (e *encoding) read(text string) bodyvalue.Value {
 		switch {
 		case c == '%':
 			var ok bool
-			if c, ok = unhex(text, i); !ok {
+			if c, ok = bodyvalue.Unescape(text[i:]); !ok {
 				return bodyvalue.Unreadable(bodyvalue.ReasonPercent)
 			}
-			i += len("%xx") - 1
+			i += bodyvalue.EscapeLength - 1
 		case c == '+':
 			c = ' '
 		case strings.IndexByte(e.refused, c) >= 0:

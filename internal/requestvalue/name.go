@@ -70,8 +70,8 @@ func (n Name) compareParameter(name string) match {
 func decodedByte(name string, at int, inQuery bool) (c byte, last int, ok bool) {
 	switch c = name[at]; {
 	case c == '%':
-		if decoded, ok := unhex(name, at); ok {
-			return decoded, at + len("%xx") - 1, true
+		if decoded, ok := bodyvalue.Unescape(name[at:]); ok {
+			return decoded, at + bodyvalue.EscapeLength - 1, true
 		}
 		return c, at, false
 	case c == '+' && inQuery:

@@ -89,23 +89,3 @@ func trim(text string) string {
 	}
 	return text
 }
-
-// unhex returns the byte that %xx stands for at an index of a text.
-func unhex(text string, at int) (c byte, ok bool) {
-	if at+2 >= len(text) {
-		return 0, false
-	}
-	high, ok1 := hexDigit(text[at+1])
-	low, ok2 := hexDigit(text[at+2])
-	return high<<4 | low, ok1 && ok2
-}
-
-func hexDigit(c byte) (byte, bool) {
-	switch folded := bodyvalue.FoldASCII(c); {
-	case c-'0' <= 9:
-		return c - '0', true
-	case folded-'a' <= 'f'-'a':
-		return folded - 'a' + 10, true
-	}
-	return 0, false
-}

@@ -119,10 +119,11 @@ func (t *KeyTemplate) cutValue(key string) (value, rest string) {
 	var decoded []byte
 	for key != "" {
 		b := key[0]
+		encoded, is := t.encoded(key)
 		switch {
-		case b == '%' && len(key) >= 3 && t.isEncoded(key[1], key[2]):
-			decoded = append(decoded, hexValue(key[1])<<4|hexValue(key[2]))
-			key = key[3:]
+		case is:
+			decoded = append(decoded, encoded)
+			key = key[bodyvalue.EscapeLength:]
 		case t.reserved[b]:
 			return string(decoded), key
 		default:
@@ -133,18 +134,10 @@ func (t *KeyTemplate) cutValue(key string) (value, rest string) {
 	return string(decoded), key
 }
 
-// isEncoded reports whether two hexadecimal digits are a byte that is encoded in values.
-func (t *KeyTemplate) isEncoded(high, low byte) bool {
-	const digits = "0123456789ABCDEF"
-	return strings.IndexByte(digits, high) >= 0 && strings.IndexByte(digits, low) >= 0 && t.reserved[hexValue(high)<<4|hexValue(low)]
-}
-
-// hexValue returns the value of a hexadecimal digit in upper case.
-func hexValue(digit byte) byte {
-	if digit >= 'A' {
-		return digit - 'A' + 10
-	}
-	return digit - '0'
+// encoded returns the byte that is encoded at the begin of a key, as [KeyTemplate.appendEncoded] writes it: in upper case.
+func (t *KeyTemplate) encoded(key string) (b byte, ok bool) {
+	b, ok = bodyvalue.Unescape(key)
+	return b, ok && t.reserved[b] && key[1] < 'a' && key[2] < 'a'
 }
 
 // isShortened reports whether a text is a client's address as keys have it: cut to its prefix, or that of a unix socket.
