@@ -28,7 +28,12 @@ func Cookie(fields []string, name Name) bodyvalue.Value {
 	if v, ok := s.conflict(len(fields) > 1); !ok {
 		return v
 	}
-	text := s.text
+	return CookieText(s.text)
+}
+
+// CookieText returns the value of a cookie by its text in the header.
+func CookieText(text string) bodyvalue.Value {
+	text = trim(text)
 	if strings.HasPrefix(text, "j:") { // cookie-parser reads JSON behind it
 		return bodyvalue.Unreadable(bodyvalue.ReasonCookieByte)
 	}

@@ -152,9 +152,13 @@ func rooted(path []byte) string {
 	return string(path)
 }
 
-// URI returns the value of a path with the query as it is written.
+// URI returns the value of a path with the query as it is written. A question mark of the path is encoded, so that none but the
+// query stands behind the first one.
 func URI(path, query string) bodyvalue.Value {
 	v := Path(path)
+	if strings.IndexByte(v.Text(), '?') >= 0 {
+		v = bodyvalue.Read(strings.ReplaceAll(v.Text(), "?", "%3f"))
+	}
 	if v.Kind() != bodyvalue.KindText || query == "" {
 		return v
 	}

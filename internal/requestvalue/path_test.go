@@ -78,3 +78,11 @@ func TestPathForms(t *testing.T) {
 		assert.ErrorIf(t, ok && form != path, "%q has the form %q", path, form)
 	}
 }
+
+func TestURI(t *testing.T) {
+	for _, test := range [][3]string{
+		{"/A/b.js", "X=1", "/a/b?X=1"}, {"/a", "", "/a"}, {"/a?b", "", "/a%3fb"}, {"/a?b", "c?d", "/a%3fb?c?d"},
+	} {
+		assert.Equal(t, URI(test[0], test[1]).Text(), test[2], "of the path %q and the query %q", test[0], test[1])
+	}
+}

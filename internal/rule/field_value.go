@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"net/url"
 	"strings"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
@@ -41,8 +42,10 @@ func (f *field) fold(text string, secret []byte) bodyvalue.Value {
 	switch f.kind {
 	case headerField:
 		return requestvalue.Header(one)
-	case authorizationField, credentialField:
+	case authorizationField:
 		return requestvalue.Authorization(one, secret)
+	case credentialField:
+		return foldCredential(text, secret)
 	case pathField:
 		return requestvalue.Path(text)
 	case uriField:
@@ -59,6 +62,47 @@ func (f *field) fold(text string, secret []byte) bodyvalue.Value {
 	}
 	return textOrAbsent(text)
 }
+
+// foldCredential returns the value of a credential in the first place where it is readable: Authorization, X-Api-Key, the query.
+func foldCredential(text string, secret []byte) bodyvalue.Value {
+	one := []string{text}
+	v := requestvalue.Authorization(one, secret)
+	for _, other := range []bodyvalue.Value{requestvalue.Header(one), requestvalue.Fold(text)} {
+		if v.Kind() != bodyvalue.KindText || other.Text() == text {
+			v = other
+		}
+	}
+	return v
+}
+
+// readRaw returns the canonical text of a field by the text that Caddy's placeholder has of it. It is unreadable if the field
+// is for each request whose placeholder has this text, and if no request's has.
+func (f *field) readRaw(text string, secret []byte) bodyvalue.Value {
+	switch f.kind {
+	case cookieField: // without the quotes, and none with a byte that Go drops the cookie for
+		if strings.ContainsFunc(text, func(r rune) bool { return r == '"' || r > '~' }) {
+			return bodyvalue.Unreadable(bodyvalue.ReasonCookieByte)
+		}
+		return requestvalue.CookieText(text)
+	case queryField:
+		return requestvalue.Query("x="+url.QueryEscape(text), anyParameter)
+	case uriField:
+		path, query, _ := strings.Cut(text, "?")
+		path, err := url.PathUnescape(path)
+		if err != nil {
+			return bodyvalue.Unreadable(bodyvalue.ReasonPercent)
+		}
+		return requestvalue.URI(path, query)
+	case bodyField:
+		return bodyvalue.New(text).Exact()
+	}
+	return f.fold(text, secret)
+}
+
+var anyParameter = requestvalue.ParseName("x")
+
+// hasRaw reports whether Caddy has a text of the field's value as it came.
+func (f *field) hasRaw() bool { return f.kind != credentialField && f.kind != credentialUserField }
 
 // isDecoded reports whether the field's value is percent-decoded, so that its canonical text is not read a second time.
 func (f *field) isDecoded() bool { return f.kind == cookieField || f.kind == queryField }

@@ -236,17 +236,17 @@ func (t *KeyTemplate) valueOfBody(number int, q *request) bodyvalue.Value {
 // that Caddy has of it; credentials that Caddy has no placeholder for stay as they are.
 func (t *KeyTemplate) valueOfRequest(part *keyPart, q *request) bodyvalue.Value {
 	v := part.field.read(q, t.secret)
-	if !t.Raw || v.Kind() != bodyvalue.KindText {
+	if !t.Raw || v.Kind() != bodyvalue.KindText || !part.field.hasRaw() {
 		return v
 	}
-	switch part.field.kind {
-	case headerField, authorizationField:
+	if part.field.isHeader() {
 		return textOrAbsent(q.Header[part.field.name][0])
-	case credentialField, credentialUserField:
-		return v
 	}
 	text, _ := q.repl.GetString(part.Name)
-	return textOrAbsent(text)
+	if text == "" { // Go drops cookies that applications read
+		return bodyvalue.Unreadable(bodyvalue.ReasonCookieByte)
+	}
+	return bodyvalue.Read(text)
 }
 
 func (t *KeyTemplate) needsEncoding(value string) bool {

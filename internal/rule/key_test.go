@@ -130,6 +130,9 @@ func TestKey_is_injective(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		parts := pieces(rt)
 		template, placeholders := templateOf(parts)
+		if _, err := ParseKey(template, exact); err != nil { // such as a text that is the name of a placeholder
+			rt.Skip()
+		}
 		letters := append([]string{"%", "7"}, strings.Split(strings.Join(parts, ""), "")...)
 		alphabet := rapid.SliceOfNDistinct(rapid.SampledFrom(letters), 2, 3, rapid.ID[string]).Draw(rt, "alphabet")
 		var values []string

@@ -40,7 +40,7 @@ func (r *Rule) FoldKey(text string) (folded string, same bool) {
 		return text, true
 	}
 	values, ok := r.Key.split(text)
-	if !ok || r.Key.Raw {
+	if !ok {
 		return text, false
 	}
 	var key []byte
@@ -48,9 +48,12 @@ func (r *Rule) FoldKey(text string) (folded string, same bool) {
 		part := &r.Key.parts[i]
 		if part.Name == "" {
 			key = append(key, part.literal...)
-		} else {
-			key = r.Key.appendEncoded(key, part.field.fold(value, r.Key.secret).Text())
+			continue
 		}
+		if !r.Key.Raw || !part.field.hasRaw() {
+			value = part.field.fold(value, r.Key.secret).Text()
+		}
+		key = r.Key.appendEncoded(key, value)
 	}
 	if !r.canYield(string(key)) {
 		return text, false
@@ -81,10 +84,8 @@ func (t *KeyTemplate) canHave(part *keyPart, value string) bool {
 	switch f := &part.field; {
 	case part.Name == "" || f.kind == noField:
 		return true
-	case f.kind == bodyField && t.Raw:
-		return bodyvalue.New(value).Exact().Kind() == bodyvalue.KindText
-	case t.Raw:
-		return true
+	case t.Raw && f.hasRaw():
+		return f.readRaw(value, t.secret).Kind() == bodyvalue.KindText
 	case f.isDecoded():
 		return requestvalue.Fold(value).Text() == value
 	default:

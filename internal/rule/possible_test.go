@@ -66,6 +66,66 @@ func TestCanYield(t *testing.T) {
 	}
 }
 
+// TestCanYield_request has requests with any texts in all places: each key that a placeholder makes of them is possible, with
+// raw_key too.
+func TestCanYield_request(t *testing.T) {
+	templates := []string{
+		"{http.request.header.X-Api-Key}", "{http.request.header.Authorization}", "{http.request.cookie.session}",
+		"{http.request.uri.query.token}", "{http.request.uri.path}", "{http.request.uri}", "{http.request.host}",
+		"{http.request.hostport}", "{http.redis_ratelimit.credential}", "{http.redis_ratelimit.credential.user}",
+	}
+	text := rapid.OneOf(rapid.StringMatching(`[ -~]{0,6}`), rapid.StringN(0, 8, 30),
+		rapid.SampledFrom([]string{"Bearer ABC", "basic QWxpY2U6cHc=", "a%20b", `"abc"`, "abc,def", "é", "a b", "eyJh.eyJi.c2ln"}))
+	rapid.Check(t, func(rt *rapid.T) {
+		r, repl := sent(t, "/")
+		r.URL.Path, r.URL.RawQuery = "/"+text.Draw(rt, "path"), "token="+text.Draw(rt, "query")
+		r.Host = rapid.OneOf(text, rapid.SampledFrom([]string{"App.Example.:443", "[::1]", "[fe80::1%eth0]:80", "::1"})).Draw(rt, "host")
+		r.Header = http.Header{
+			"Cookie": {"session=" + text.Draw(rt, "cookie")}, "X-Api-Key": {text.Draw(rt, "key")}, "Authorization": {text.Draw(rt, "credential")},
+		}
+		if rapid.Bool().Draw(rt, "has one credential") {
+			r.Header.Del("Authorization")
+		}
+		for _, template := range templates {
+			for _, raw := range []bool{false, true} {
+				rule := Rule{Key: assert.NoError(ParseKey(template, exact))(t)}
+				rule.Key.Raw = raw
+				key := rule.Key.key(&request{Request: r, repl: repl})
+				if key != (limiter.EncodedKey{}) && !rule.CanYield(key) {
+					rt.Fatalf("%s, raw_key %v: makes %q, which is said to be impossible", template, raw, key)
+				}
+			}
+		}
+	})
+}
+
+// TestCanYield_raw has keys that no request has with raw_key: their values are unreadable.
+func TestCanYield_raw(t *testing.T) {
+	for template, test := range map[string]struct{ possible, mistaken []string }{
+		"{http.request.header.X-Api-Key}":         {[]string{"ABC", "a,b", " a"}, []string{"a\x01", "\u00a0a", " "}},
+		"{http.request.header.Authorization}":     {[]string{"Bearer ABC", "bearer  abc"}, []string{"Bearer abc;1", `Bearer "abc"`, "Basic !"}},
+		"{http.request.cookie.session}":           {[]string{"ABC", "%2561BC", "s:x"}, []string{"a b", "a,b", "j:1", "%25zz", `"a"`, "é", "a;b"}},
+		"{http.request.uri.query.token}":          {[]string{"ABC", "a b", "a;b", "é"}, []string{"a\x01", "\xff"}},
+		"{http.request.uri.path}":                 {[]string{"/A/b.js", "/"}, []string{"a", "/a\x01"}},
+		"{http.request.uri}":                      {[]string{"/A?x=1", "/%2541"}, []string{"/%25zz", "/%25ff", "a"}},
+		"{http.request.host}":                     {[]string{"App.Example", "::1"}, []string{"a b", "a%25b"}},
+		"{http.redis_ratelimit.credential}":       {[]string{"abc", "a,b"}, []string{"ABC", "\x01"}},
+		"{http.redis_ratelimit.credential.user}":  {[]string{"bob"}, []string{"Bob"}},
+		"{http.redis_ratelimit.form.email}":       {[]string{"Bob"}, []string{"Bob "}},
+		"{http.vars.x}":                           {[]string{"Bob ", "\x01"}, nil},
+		"a:{http.request.cookie.session}:{p.any}": {[]string{"a:ABC: "}, []string{"a:a b:x"}},
+	} {
+		rule := Rule{Key: assert.NoError(ParseKey(template, exact))(t)}
+		rule.Key.Raw = true
+		for _, key := range test.possible {
+			assert.ErrorIf(t, !rule.CanYield(limiter.AsEncoded(key)), "%s cannot make %q", template, key)
+		}
+		for _, key := range test.mistaken {
+			assert.ErrorIf(t, rule.CanYield(limiter.AsEncoded(key)), "%s makes %q", template, key)
+		}
+	}
+}
+
 // TestFoldKey has keys that operators give, and the keys that they mean.
 func TestFoldKey(t *testing.T) {
 	const email = "{http.redis_ratelimit.form.email}"
@@ -90,6 +150,9 @@ func TestFoldKey(t *testing.T) {
 		{email, false, "%~" + strings.Repeat("a", 64), "%~" + strings.Repeat("a", 64), true},
 		{email, true, "Bob@Example.com", "Bob@Example.com", true},
 		{email, true, "Bob ", "Bob ", false},
+		{"{http.redis_ratelimit.credential}", true, "Bearer ABC", "abc", false},
+		{"{http.redis_ratelimit.credential}", false, "abc,def", "abc,def", true},
+		{"{http.request.header.Authorization}", true, "Bearer ABC", "Bearer ABC", true},
 		{"User:" + email, false, "User:Bob", "User:bob", false},
 		{"User:" + email, false, "user:Bob", "user:Bob", false},
 		{"{http.vars.client_ip}|" + email, false, "203.0.113.7|Bob|", "203.0.113.7|Bob|", false},
