@@ -74,6 +74,19 @@ func TestExplain_request(t *testing.T) {
 	})
 }
 
+// TestExplain_droppedHeaders has header fields that Caddy drops before its routes, and the ones that the server expects.
+func TestExplain_droppedHeaders(t *testing.T) {
+	const site = "redis_ratelimit {header.X_Api_Key}:{header.X-Other} 2 24h {\non_empty_key skip\n}\nrespond ok"
+	headers := []string{"X_Api_Key: a", "X-Other: b"}
+	for global, want := range map[string]string{"": "none", "servers {\nexpected_underscore_headers x_api_key\n}": "allowed"} {
+		n := caddytest.Start(t, caddytest.Config(global, site))
+		foretold := n.Explain(t, "/", `{"X_Api_Key":["a"],"X-Other":["b"]}`)
+		assert.Equal(t, foretold.Decision, want, "the decision that is foretold with %q", global)
+		answer := n.Get(t, "/", headers...)
+		assert.ErrorIf(t, (answer.Header.Get("X-Ratelimit-Remaining") == "1") != (want == "allowed"), "with %q: %v", global, answer)
+	}
+}
+
 // checkForetold compares the explanation with the response.
 func checkForetold(t *testing.T, e caddytest.Explanation, a caddytest.Response) {
 	t.Helper()

@@ -53,6 +53,8 @@ func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 	e := &explanation{report: &adminapi.ExplainReport{Server: name, ClientIP: clientIP, Decision: decisionNone,
 		Policies: []adminapi.ExplainedPolicy{}}}
 	tracer := &Tracer{OnLimiter: e.onLimiter}
+	filter := NewHeaderFilter(servers[name])
+	r.Header = filter.Filter(r.Header)
 	switch _, err := tracer.Run(plans[name], Prepare(r, servers[name], clientIP)); {
 	case errors.Is(err, errDataEnds):
 		return nil, adminapi.BadInput("%w, of which a question has at most %d bytes", errDataEnds, adminapi.MaxData)

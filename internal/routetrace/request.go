@@ -12,7 +12,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Prepare makes a request what Caddy's server makes of it, for a client whose address is known.
+// Prepare makes a request what Caddy's server makes of it, for a client whose address is known. See [HeaderFilter] for what the
+// server drops of its header.
 func Prepare(r *http.Request, server *caddyhttp.Server, clientIP string) *http.Request {
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, localAddress(server, r.URL)))
 	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), new(DiscardWriter), server)

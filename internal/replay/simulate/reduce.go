@@ -34,6 +34,9 @@ type reducedServer struct {
 	NamedRoutes map[string]*caddyhttp.Route `json:"named_routes"`
 	TLS         []json.RawMessage           `json:"tls_connection_policies"`
 
+	ExpectedUnderscoreHeaders []string `json:"expected_underscore_headers"`
+	ExpectedDotHeaders        []string `json:"expected_dot_headers"`
+
 	proxyConfig
 
 	repeatable bool // see [simServer]

@@ -20,6 +20,7 @@ type simServer struct {
 	plan   *routetrace.Plan
 	tls    bool // at a port that is for nothing else
 	trust  *proxyTrust
+	filter routetrace.HeaderFilter
 
 	// Preparing a request takes a third of a line's time. One prepared request serves for all where
 	// nothing that the server runs changes it for good or reads what it was at first.
@@ -31,7 +32,10 @@ type simServer struct {
 
 // newServer provisions a server's reduced routes.
 func newServer(ctx caddy.Context, raw *reducedServer, schemes schemePorts) (*simServer, error) {
-	server := &caddyhttp.Server{Listen: raw.Listen, NamedRoutes: raw.NamedRoutes, Routes: raw.Routes}
+	server := &caddyhttp.Server{
+		Listen: raw.Listen, NamedRoutes: raw.NamedRoutes, Routes: raw.Routes,
+		ExpectedUnderscoreHeaders: raw.ExpectedUnderscoreHeaders, ExpectedDotHeaders: raw.ExpectedDotHeaders,
+	}
 	if err := server.Routes.Provision(ctx); err != nil {
 		return nil, err
 	}
@@ -45,7 +49,7 @@ func newServer(ctx caddy.Context, raw *reducedServer, schemes schemePorts) (*sim
 		return nil, err
 	}
 	return &simServer{
-		trust: trust, server: server, plan: routetrace.NewPlan(server.Routes, server.NamedRoutes),
+		trust: trust, filter: routetrace.NewHeaderFilter(server), server: server, plan: routetrace.NewPlan(server.Routes, server.NamedRoutes),
 		tls: len(raw.TLS) > 0 || routetrace.Listens(server, schemes.https), repeatable: raw.repeatable,
 	}, nil
 }
@@ -109,7 +113,7 @@ func isMethod(text string) bool {
 // fill makes a prepared request that of an entry.
 func (s *simServer) fill(r *http.Request, target *url.URL, e *accesslog.Entry, host string) {
 	r.Method, r.URL, r.RequestURI, r.Host = e.Method, target, e.URI, host // the log does not tell the peer's port
-	r.Header, r.Proto, r.RemoteAddr = e.Header, e.Proto, net.JoinHostPort(cmp.Or(e.Remote, e.Client), "0")
+	r.Header, r.Proto, r.RemoteAddr = s.filter.Filter(e.Header), e.Proto, net.JoinHostPort(cmp.Or(e.Remote, e.Client), "0")
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}

@@ -91,6 +91,19 @@ func TestReplay_keeps_what_Caddy_notes_of_requests(t *testing.T) {
 	}
 }
 
+// TestReplay_drops_headers_as_Caddy_does has a log with header fields that did not come to the routes.
+func TestReplay_drops_headers_as_Caddy_does(t *testing.T) {
+	site := ":8081 {\n\tredis_ratelimit {header.X_Api_Key} 1000 1h {\n\t\ton_empty_key skip\n\t\tname a\n\t}\n}\n"
+	for global, want := range map[string]bool{"": false, "{\n\tservers {\n\t\texpected_underscore_headers x_api_*\n\t}\n}\n": true} {
+		r := simulateCaddyfile(t, global+site)
+		e := visitOf("localhost:8081")
+		e.Header = http.Header{"X_api_key": {"secret"}}
+		played := r.Play(e).Decisions
+		assert.ErrorIf(t, len(played) != 1 || played[0].EmptyKey == want, "with %q: %+v, want a key: %v", global, played, want)
+		assert.Equal(t, len(e.Header), 1, "the fields of the entry")
+	}
+}
+
 func TestReplay_gives_requests_the_only_host_of_the_limits(t *testing.T) {
 	const plain = "http://plain.test {\n\trespond ok\n}\n"
 	site := func(hosts string) string { return hosts + " {\n" + limitNamed("p") + "}\n" }
