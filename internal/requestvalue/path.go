@@ -129,10 +129,14 @@ func cutExtension(path []byte) []byte {
 }
 
 // PathForms returns the other forms in which a router may see a path, for matchers: without what [Path] drops, but with
-// extensions; the second one also without the scripts of front controllers. ok is false where a router sees the path in no
-// other form, or in none.
+// extensions; the second one also without the scripts of front controllers. Bytes that [Path] cannot read are dropped, as by
+// the regular expressions of FastAPI and Dancer, which take /login%0a for /login. ok is false where a router sees the path in
+// no other form, or in none.
 func PathForms(path string) (form, withoutScripts string, ok bool) {
-	if isPlainPath(path) || path == "" {
+	if isPlainPath(path) {
+		return "", "", false
+	}
+	if path = readablePath(path); path == "" {
 		return "", "", false
 	}
 	folded, reason := appendSegments(make([]byte, 0, len(path)), path)
@@ -142,6 +146,19 @@ func PathForms(path string) (form, withoutScripts string, ok bool) {
 	form = rooted(endAtScript(folded))
 	folded, _ = appendSegments(folded[:0], path)
 	return form, rooted(dropScripts(folded)), true
+}
+
+// readablePath returns a path without control characters and bytes that are no UTF-8.
+func readablePath(path string) string {
+	if !hasControl(path) && utf8.ValidString(path) {
+		return path
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(path, ""))
 }
 
 // rooted returns a path, which is "/" without segments.

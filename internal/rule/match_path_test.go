@@ -44,7 +44,7 @@ func counts(t *testing.T, path string, countIf bool, set ...any) bool {
 // loginSpellings are paths that some router takes for /login.
 var loginSpellings = []string{
 	"/login", "/Login", "/login/", "/login//", "//login", "/./login", "/x/../login", "/x;/../login", "/login;x", "/login;x.json", "/;x/login",
-	"/;/login", "/lOGIN/", "/index.php/login", "/INDEX.php/login/",
+	"/;/login", "/lOGIN/", "/index.php/login", "/INDEX.php/login/", "/login\n", "/login\xff",
 }
 
 func TestMatch_pathForms(t *testing.T) {
