@@ -24,6 +24,8 @@ func TestCookie(t *testing.T) {
 		"x=y;  session = abc ;z=w":     "abc",
 		"session=a+c":                  "a c",
 		"session=a%20c":                "a c",
+		"session=a%2Bc":                "a c", // Express and PHP read "+" here and there, Rack and gin a blank and "+"
+		"session=abc%2B":               "abc",
 		"session=abc%20":               "abc",
 		"session=abc; session=abc":     "abc",
 		"session=abc; session=abd":     "!repeated",

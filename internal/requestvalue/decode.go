@@ -39,15 +39,16 @@ type encoding struct {
 	refused string // bytes that servers read in different ways where they are not percent-encoded
 	cuts    string // bytes that some servers cut at, also where they are percent-encoded
 	outer   string // bytes that some servers drop at the ends
+	plus    bool   // a percent-encoded "+" is a blank too, since some servers take a plain one for itself
 	reason  bodyvalue.Reason
 }
 
 var (
-	cookieEncoding = encoding{refused: ` ,"\`, cuts: ";&", outer: ` "`, reason: bodyvalue.ReasonCookieByte}
+	cookieEncoding = encoding{refused: ` ,"\`, cuts: ";&", outer: ` "`, plus: true, reason: bodyvalue.ReasonCookieByte}
 	queryEncoding  = encoding{outer: " ", reason: bodyvalue.ReasonSemicolon}
 )
 
-// read decodes a value: %xx and "+", which is a blank. It is folded as [bodyvalue.FoldKey] does.
+// read decodes a value: %xx, and "+" as a blank. It is folded as [bodyvalue.FoldKey] does.
 func (e *encoding) read(text string) bodyvalue.Value {
 	decoded := make([]byte, 0, len(text))
 	for i := 0; i < len(text); i++ {
@@ -59,6 +60,9 @@ func (e *encoding) read(text string) bodyvalue.Value {
 				return bodyvalue.Unreadable(bodyvalue.ReasonPercent)
 			}
 			i += bodyvalue.EscapeLength - 1
+			if c == '+' && e.plus {
+				c = ' '
+			}
 		case c == '+':
 			c = ' '
 		case strings.IndexByte(e.refused, c) >= 0:
