@@ -20,6 +20,19 @@ const (
 	remotePortName = "http.request.remote.port"
 )
 
+// The placeholders with a part that a client may choose without another answer, and what gives a fresh quota then.
+const (
+	anyParameter = "adds a parameter has a fresh quota; use {path}, or {query.<name>}"
+	anyPort      = "writes another port into Host has a fresh quota; use {host}"
+)
+
+var freshQuotas = map[string]string{
+	"http.request.uri": anyParameter, "http.request.uri_escaped": anyParameter, "http.request.uri.query": anyParameter,
+	"http.request.uri.query_escaped": anyParameter, "http.request.uri.prefixed_query": anyParameter,
+	"http.request.orig_uri": anyParameter, "http.request.orig_uri.query": anyParameter,
+	"http.request.orig_uri.prefixed_query": anyParameter, "http.request.hostport": anyPort,
+}
+
 // indexInPath finds what is probably the index of an array in a placeholder of the body.
 var indexInPath = regexp.MustCompile(`json\..*\.\d+(?:\.|$)`)
 
@@ -53,6 +66,9 @@ func (p *Policy) warnings() (texts []string) {
 		texts = append(texts, fmt.Sprintf(uncounted, p.Name))
 	}
 	for _, name := range p.parsed.Key.Placeholders() {
+		if fresh := freshQuotas[name]; fresh != "" {
+			texts = append(texts, fmt.Sprintf("policy %q: the key has %s: a client that %s", p.Name, rule.ShortNames("{"+name+"}"), fresh))
+		}
 		if bodyplan.IsName(name) && indexInPath.MatchString(name) {
 			texts = append(texts, fmt.Sprintf(ofArray, p.Name, rule.ShortNames("{"+name+"}")))
 		}

@@ -92,6 +92,15 @@ func (h *Handler) WarningSubject() *routetrace.Subject {
 		if r.CountIf != nil && r.CountIf.Match(http.StatusForbidden, nil) {
 			s.CountingForbidden = routetrace.AppendNew(s.CountingForbidden, r.Policy.Name())
 		}
+		if r.CountIf != nil || r.Policy.Bans() {
+			s.Guards = append(s.Guards, routetrace.Guard{
+				Policy: r.Policy.Name(), CountsFailures: r.CountIf != nil, Match: r.Match,
+				CountsUnauthorized: r.CountIf != nil && r.CountIf.Match(http.StatusUnauthorized, nil),
+			})
+		}
+		for _, header := range r.Key.FoldedHeaders() {
+			s.Folded = append(s.Folded, routetrace.FoldedHeader{Policy: r.Policy.Name(), Name: header})
+		}
 		for _, header := range r.RequestHeaders() {
 			if !slices.Contains(clientHeaders, header) { // of which the policy warns
 				s.Headers = routetrace.AppendNew(s.Headers, header)

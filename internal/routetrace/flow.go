@@ -23,12 +23,14 @@ type earlyRead struct {
 
 // flow follows the routes of a server in their order, and warns of what requests cannot meet there. It is a [visitor].
 type flow struct {
-	found *findings
+	found  *findings
+	filter HeaderFilter // of the server
 
 	here
 	around []here // of the lists and routes around
 
-	early []earlyRead
+	early  []earlyRead
+	guards []openGuard
 }
 
 // here is what is known of the requests that come to a handler.
@@ -50,10 +52,18 @@ type here struct {
 	front headerWrites
 	open  []int // those of early that handlers to come are behind
 
+	openGuards []int // those of guards that handlers to come are behind
+
 	// within are the matchers of the routes around that have any, the outermost first, and outer the handlers in front
 	// that warnings know.
 	within []caddyhttp.MatcherSets
 	outer  []outerHandler
+
+	// rewritten says from which of within on matchers see paths that a handler in front has changed: 1 from the outermost on. 0:
+	// none does.
+	rewritten int
+
+	own caddyhttp.MatcherSets // of the route that the handler itself stands in
 
 	// waiters are those in front of which requests here may have a place.
 	waiters []waiterInFront
@@ -65,7 +75,7 @@ func (f *flow) beginList(errors bool) {
 	f.around = append(f.around, f.here)
 	f.same = nil
 	if f.errors = errors; errors { // whose requests may have any path, and have left the handlers in front
-		f.stripped, f.outer, f.waiters = nil, nil, nil
+		f.stripped, f.outer, f.waiters, f.openGuards = nil, nil, nil, nil
 	}
 }
 
@@ -73,12 +83,13 @@ func (f *flow) endList() {
 	errors, before := f.errors, f.leave()
 	f.answered, f.same, f.errors = before.answered, before.same, before.errors
 	if errors {
-		f.outer, f.waiters = before.outer, before.waiters
+		f.outer, f.waiters, f.openGuards = before.outer, before.waiters, before.openGuards
 	}
 }
 
 func (f *flow) beginRoute(route *caddyhttp.Route) {
 	f.around = append(f.around, f.here)
+	f.own = route.MatcherSets
 	if len(route.MatcherSets) > 0 {
 		f.within = append(f.within, route.MatcherSets)
 	}
@@ -92,12 +103,14 @@ func (f *flow) beginRoute(route *caddyhttp.Route) {
 // group, do not come to the next one.
 func (f *flow) endRoute(route *caddyhttp.Route) {
 	before := f.leave()
-	f.below, f.narrowed, f.within = before.below, before.narrowed, before.within
+	f.below, f.narrowed, f.within, f.own = before.below, before.narrowed, before.within, before.own
+	f.rewritten = min(f.rewritten, len(f.within)+1)
 	if route.Group != "" || len(route.MatcherSets) > 0 {
 		f.answered, f.same = before.answered, before.same
 	}
 	if route.Terminal || route.Group != "" {
 		f.front, f.open, f.outer, f.waiters = before.front, before.open, before.outer, before.waiters
+		f.openGuards, f.rewritten = before.openGuards, before.rewritten
 	}
 	if route.Terminal {
 		f.stripped = before.stripped
@@ -125,6 +138,7 @@ func (f *flow) visit(handler caddyhttp.MiddlewareHandler, place Place) bool {
 		f.subject(h.WarningSubject(), place)
 	}
 	f.found.note(handler)
+	f.lookBehindGuards(handler)
 	writes := writesOf(handler)
 	for _, i := range f.open {
 		f.early[i].later = f.early[i].later || writes.follows(&f.early[i])
@@ -169,8 +183,10 @@ func (f *flow) subject(s *Subject, place Place) {
 			"leave one out, which may come from a snippet that is imported twice")
 	}
 	f.warnOfOuter(s, place)
+	f.warnOfHeaders(s, place)
 	if !twice {
 		f.noteWaiter(s, place)
+		f.noteGuards(s, place)
 	}
 	for _, policy := range s.Rejecting {
 		if !f.narrowed {
@@ -208,6 +224,9 @@ func (f *flow) read(r earlyRead) {
 // is possible.
 func (f *flow) rewrite(handler caddyhttp.MiddlewareHandler) {
 	r, is := handler.(*rewrite.Rewrite)
+	if is || factsOf(handler).Name == "invoke" {
+		f.noteRewrite()
+	}
 	switch {
 	case !is && (factsOf(handler).Name == "invoke" || isForeign(handler)):
 		f.stripped = nil

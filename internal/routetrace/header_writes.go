@@ -2,6 +2,7 @@ package routetrace
 
 import (
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,8 +15,9 @@ import (
 // headerWrites are headers of requests that handlers write. A star at an end of a deleted one stands for any text.
 type headerWrites struct {
 	set, deleted []string
-	unknown      bool // and others, which the configuration does not tell
-	login        bool // and the placeholders of the authenticated user
+	users        []string // those of set whose values come from a log-in
+	unknown      bool     // and others, which the configuration does not tell
+	login        bool     // and the placeholders of the authenticated user
 }
 
 // has reports whether a read finds what handlers write.
@@ -38,6 +40,7 @@ func (h *headerWrites) follows(read *earlyRead) bool {
 // add adds what a further handler writes.
 func (h *headerWrites) add(more headerWrites) {
 	h.set, h.deleted = slices.Concat(h.set, more.set), slices.Concat(h.deleted, more.deleted)
+	h.users = slices.Concat(h.users, more.users)
 	h.unknown, h.login = h.unknown || more.unknown, h.login || more.login
 }
 
@@ -52,7 +55,21 @@ func writesOf(handler caddyhttp.MiddlewareHandler) headerWrites {
 		slices.Collect(maps.Keys(h.Request.Replace)))
 	computed := func(name string) bool { return strings.Contains(name, "{") }
 	unknown := slices.ContainsFunc(slices.Concat(changed, h.Request.Delete), computed)
-	return headerWrites{set: changed, deleted: h.Request.Delete, unknown: unknown}
+	return headerWrites{set: changed, deleted: h.Request.Delete, unknown: unknown, users: usersIn(h.Request)}
+}
+
+// usersIn returns the headers that are set to what a log-in says: a field of forward_auth's response, or of the user.
+func usersIn(ops *headers.HeaderOps) (names []string) {
+	for _, fields := range []http.Header{ops.Set, ops.Add} {
+		for name, values := range fields {
+			if slices.ContainsFunc(values, func(value string) bool {
+				return strings.HasPrefix(value, "{http.reverse_proxy.header.") || strings.HasPrefix(value, "{"+userPrefix)
+			}) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // names reports whether a header stands among names, of which a star at an end stands for any text.

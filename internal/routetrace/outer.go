@@ -2,7 +2,6 @@ package routetrace
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -66,10 +65,7 @@ func (f *flow) warnOfOuter(s *Subject, place Place) {
 // meets reports whether requests certainly meet a handler in front and a limit here: not if both have matchers of their
 // own, which may exclude each other.
 func (f *flow) meets(outer *outerHandler, s *Subject) bool {
-	common := 0
-	for common < min(len(outer.within), len(f.within)) && reflect.DeepEqual(outer.within[common], f.within[common]) {
-		common++
-	}
+	common := commonRoutes(outer.within, f.within)
 	hasAll := slices.ContainsFunc(s.Matches, func(match caddyhttp.MatcherSets) bool { return len(match) == 0 })
 	return len(outer.within) == common || len(f.within) == common && hasAll
 }

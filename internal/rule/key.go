@@ -301,6 +301,16 @@ func (t *KeyTemplate) Headers() (names []string) {
 	return names
 }
 
+// FoldedHeaders lists the request headers of which keys have the letters in one case, in their canonical form.
+func (t *KeyTemplate) FoldedHeaders() (names []string) {
+	for i := range t.parts {
+		if f := &t.parts[i].field; f.kind == headerField && !t.Raw {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
 // Placeholders lists the names of the placeholders in the key.
 func (t *KeyTemplate) Placeholders() (names []string) {
 	for i := range t.parts {

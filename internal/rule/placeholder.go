@@ -163,8 +163,10 @@ const (
 	credentialName  = bodyplan.Prefix + credentialShort
 )
 
+// HeaderPrefix begins the placeholders of headers.
+const HeaderPrefix = "http.request.header."
+
 const (
-	headerPrefix = "http.request.header."
 	cookiePrefix = "http.request.cookie."
 	queryPrefix  = "http.request.uri.query."
 )
@@ -185,7 +187,7 @@ func emptyKeyError(unusable error) error { return fmt.Errorf("%w: %w", ErrEmptyK
 
 // fieldOf returns the field that a placeholder reads.
 func fieldOf(placeholder string) field {
-	if name, ok := strings.CutPrefix(placeholder, headerPrefix); ok {
+	if name, ok := strings.CutPrefix(placeholder, HeaderPrefix); ok {
 		f := field{kind: headerField, name: textproto.CanonicalMIMEHeaderKey(name)}
 		if f.name == "Authorization" || f.name == "Proxy-Authorization" {
 			f.kind = authorizationField
