@@ -8,7 +8,7 @@ type Algorithm struct {
 	Name   string
 	Code   string // begins the last part of a Redis key
 	Script string // the fragment, which is the kernel's name in Lua too
-	Kernel Kernel // nil: RunningAlgorithm
+	Kernel kernel // nil: RunningAlgorithm
 	Logs   bool   // keeps a log instead of numbers
 	Bursts bool   // has a burst, and may be a queue
 	Earns  bool   // earns its capacity unit by unit, and not by windows
@@ -74,7 +74,7 @@ func (terms *Terms) EndsEarly() bool { return terms.Refunds || terms.CountsRunni
 func (terms *Terms) LastReceipt(s State, now int64) Receipt {
 	v := Verdict{Next: s.Numbers}
 	if s.Log != nil {
-		v.Next = newEntry{tick: s.Log.Entries[len(s.Log.Entries)-1].Tick(now)}.numbers()
+		v.Next = newEntry{tick: s.Log.Entries[len(s.Log.Entries)-1].tick(now)}.numbers()
 	}
 	return terms.Algorithm.Kernel.Receipt(v)
 }

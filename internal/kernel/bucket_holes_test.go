@@ -97,7 +97,7 @@ func (b *bucketPair) refund(i int, units int64) {
 	b.open, b.since = slices.Delete(b.open, i, i+1), slices.Delete(b.since, i, i+1)
 	if b.state.Holes != nil {
 		b.most = max(b.most, len(*b.state.Holes))
-		b.sums = b.sums || slices.ContainsFunc(*b.state.Holes, func(h Hole) bool { return h.Sum })
+		b.sums = b.sums || slices.ContainsFunc(*b.state.Holes, func(h hole) bool { return h.Sum })
 	}
 }
 

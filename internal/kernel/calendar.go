@@ -20,7 +20,7 @@ func (p period) state() State { return State{Numbers: p.numbers()} }
 // counts as none.
 func (calendarWindow) rolled(s State, now int64, t *Params) period {
 	bounds, stored := t.Periods.Around(now), periodOf(s.Numbers)
-	if i := bounds.Nearest(stored.start); (i == 1 || i == 2) && stored != (period{}) {
+	if i := bounds.nearest(stored.start); (i == 1 || i == 2) && stored != (period{}) {
 		stored.end = bounds[i+1]
 		return stored
 	}
@@ -29,7 +29,7 @@ func (calendarWindow) rolled(s State, now int64, t *Params) period {
 
 // isSame reports whether two starts are of the same period.
 func (calendarWindow) isSame(start, other, now int64, t *Params) bool {
-	return t.Periods.Around(now).Same(start, other)
+	return t.Periods.Around(now).same(start, other)
 }
 
 func (k calendarWindow) Decide(s State, now int64, t *Params, weight, reserve int64) Verdict {

@@ -4,12 +4,12 @@ import "slices"
 
 // Holes are the refunded units of a bucket with a serial, newest first. They never change; a refund
 // makes new ones. Nil is none. Lua twin: refund in scripts/bucket.lua.
-type Holes []Hole
+type Holes []hole
 
-// Hole is the refunded units of takes that follow one another: the serial of the last of them, and how
+// hole is the refunded units of takes that follow one another: the serial of the last of them, and how
 // many. A sum is several holes at the index of the oldest. In a list that is being changed `ended` is
 // not the serial, but how many units ago it was.
-type Hole struct {
+type hole struct {
 	Ended, Units int64
 	Sum          bool
 }
@@ -57,7 +57,7 @@ func (h Holes) since(ago int64) (units int64, newer int, found bool) {
 // with returns the holes and another one at an index, of units that ended some units ago, as far as they have not
 // drained.
 func (h Holes) with(index int, ago, units, undrained int64) Holes {
-	h = slices.Insert(h, index, Hole{Ended: ago, Units: units})
+	h = slices.Insert(h, index, hole{Ended: ago, Units: units})
 	return h.joined(index).joined(index - 1).without(undrained).bounded()
 }
 

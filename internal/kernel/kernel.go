@@ -3,9 +3,9 @@
 // numbers. Each has a Lua twin in scripts/ that computes the same. It imports nothing of the module.
 package kernel
 
-// Kernel is the pure part of an algorithm: functions of a state, an instant, a policy's parameters
+// kernel is the pure part of an algorithm: functions of a state, an instant, a policy's parameters
 // and a weight. All times are ticks, instants count from the Unix epoch. No kernel reads a clock.
-type Kernel interface {
+type kernel interface {
 	// Decide returns what a request of this weight would get that reserves units for others, and
 	// writes nothing. The weight and the reserve are together at most the capacity, or the weight is 0.
 	Decide(s State, now int64, t *Params, weight, reserve int64) Verdict
@@ -89,7 +89,7 @@ type Numbers struct{ A, B, C int64 }
 // Leasing is a kernel whose units can be taken ahead. Its Lua twin has a second fragment,
 // <name>_lease.lua.
 type Leasing interface {
-	Kernel
+	kernel
 
 	// Lease decides a request of this weight, which may be 0, and takes units ahead of later ones if it
 	// passes. The verdict's remaining is what was left before, its reset that of the state afterwards.

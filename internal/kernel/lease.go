@@ -48,7 +48,7 @@ func (w Wish) within(ends int64) Wish {
 
 // leaseInWindow leases by a kernel that counts in windows. A lease ends with its window at the latest, and the state so
 // long after that.
-func leaseInWindow(k Kernel, s State, now int64, t *Params, weight, reserve int64, wish Wish, after int64) (Verdict, Lease, State) {
+func leaseInWindow(k kernel, s State, now int64, t *Params, weight, reserve int64, wish Wish, after int64) (Verdict, Lease, State) {
 	v := k.Decide(s, now, t, weight, reserve)
 	if v.Wait != 0 {
 		return v, Lease{}, s

@@ -11,25 +11,25 @@ type Unit string
 
 // The units. Weeks begin on Monday.
 const (
-	Day   Unit = "day"
-	Week  Unit = "week"
-	Month Unit = "month"
-	Year  Unit = "year"
+	unitDay   Unit = "day"
+	unitWeek  Unit = "week"
+	unitMonth Unit = "month"
+	unitYear  Unit = "year"
 )
 
 // Units lists them, the shortest first.
-func Units() []Unit { return []Unit{Day, Week, Month, Year} }
+func Units() []Unit { return []Unit{unitDay, unitWeek, unitMonth, unitYear} }
 
 // Days returns how many days the longest period of a unit has, 0 for an unknown unit.
 func (u Unit) Days() int {
 	switch u {
-	case Day:
+	case unitDay:
 		return 1
-	case Week:
+	case unitWeek:
 		return 7
-	case Month:
+	case unitMonth:
 		return 31
-	case Year:
+	case unitYear:
 		return 366
 	}
 	return 0
@@ -38,11 +38,11 @@ func (u Unit) Days() int {
 // first returns the first date of the period that a date is in. Dates are midnights in UTC.
 func (u Unit) first(date time.Time) time.Time {
 	switch u {
-	case Week:
+	case unitWeek:
 		return date.AddDate(0, 0, -(int(date.Weekday())+6)%7)
-	case Month:
+	case unitMonth:
 		return date.AddDate(0, 0, 1-date.Day())
-	case Year:
+	case unitYear:
 		return date.AddDate(0, 0, 1-date.YearDay())
 	}
 	return date
@@ -51,11 +51,11 @@ func (u Unit) first(date time.Time) time.Time {
 // add returns the first date of the n-th period after the one that begins with a date.
 func (u Unit) add(date time.Time, n int) time.Time {
 	switch u {
-	case Week:
+	case unitWeek:
 		return date.AddDate(0, 0, 7*n)
-	case Month:
+	case unitMonth:
 		return date.AddDate(0, n, 0)
-	case Year:
+	case unitYear:
 		return date.AddDate(n, 0, 0)
 	}
 	return date.AddDate(0, 0, n)
@@ -65,24 +65,24 @@ func (u Unit) add(date time.Time, n int) time.Time {
 // second is the period of the instant that was asked for. None is below 0.
 type Bounds [4]int64
 
-// Shortest returns the length of the shortest period between the bounds.
-func (b *Bounds) Shortest() int64 { return min(b[1]-b[0], b[2]-b[1], b[3]-b[2]) }
+// shortest returns the length of the shortest period between the bounds.
+func (b *Bounds) shortest() int64 { return min(b[1]-b[0], b[2]-b[1], b[3]-b[2]) }
 
-// Same reports whether two starts are of the same period by different tables of time zones: they are at
+// same reports whether two starts are of the same period by different tables of time zones: they are at
 // most half of the shortest period apart.
-func (b *Bounds) Same(start, other int64) bool {
-	return 2*max(start-other, other-start) <= b.Shortest()
+func (b *Bounds) same(start, other int64) bool {
+	return 2*max(start-other, other-start) <= b.shortest()
 }
 
-// Nearest returns the index of the bound that a start is of, -1 where it is of another period.
-func (b *Bounds) Nearest(start int64) int {
+// nearest returns the index of the bound that a start is of, -1 where it is of another period.
+func (b *Bounds) nearest(start int64) int {
 	nearest := 0
 	for i := range b {
 		if max(b[i]-start, start-b[i]) <= max(b[nearest]-start, start-b[nearest]) {
 			nearest = i
 		}
 	}
-	if !b.Same(b[nearest], start) {
+	if !b.same(b[nearest], start) {
 		return -1
 	}
 	return nearest
@@ -127,7 +127,7 @@ func (p *Periods) around(micros int64) Bounds {
 	first := p.unit.first(time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC))
 	starts := make([]int64, 0, before+after)
 	for n := -before; n < after; n++ {
-		starts = append(starts, Midnight(p.unit.add(first, n), p.zone).UnixMicro())
+		starts = append(starts, midnight(p.unit.add(first, n), p.zone).UnixMicro())
 	}
 	starts = slices.Compact(starts)
 	i := len(starts) - 3
@@ -149,11 +149,11 @@ const (
 	stride = 6 * 3600
 )
 
-// Midnight returns the first instant in a zone whose date is the given one or a later one. The date is a
+// midnight returns the first instant in a zone whose date is the given one or a later one. The date is a
 // midnight in UTC. It walks the zone's transitions: of days without a first hour [time.Date] returns an
 // instant of the day before in zones west of Greenwich, and [time.Time.ZoneBounds] ends before it begins on some
 // last days of December.
-func Midnight(date time.Time, zone *time.Location) time.Time {
+func midnight(date time.Time, zone *time.Location) time.Time {
 	wall, at := date.Unix(), date.Unix()-farthest
 	for offset := offsetAt(at, zone); ; {
 		end, next := at+stride, offsetAt(at+stride, zone)

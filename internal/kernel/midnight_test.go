@@ -115,7 +115,7 @@ func TestMidnight_everywhere(t *testing.T) {
 				continue
 			}
 			date := d.date()
-			got := Midnight(date, zone)
+			got := midnight(date, zone)
 			want, known := first[d]
 			if !known { // skipped: the next date's
 				want = first[d+1]
@@ -180,20 +180,20 @@ func TestPeriods_vectors(t *testing.T) {
 		unit     Unit
 		want     string // the second to the fourth bound
 	}{
-		{"Europe/Berlin", "2026-02-10T12:00:00Z", Month, "1769900400 1772319600 1774994400"},
-		{"Europe/Berlin", "2026-03-29T12:00:00Z", Day, "1774738800 1774821600 1774908000"},                   // 23 hours
-		{"Europe/Berlin", "2026-10-25T12:00:00Z", Day, "1792879200 1792969200 1793055600"},                   // 25 hours
-		{"America/Santiago", "2026-09-06T12:00:00Z", Day, "2026-09-06T01:00:00-03:00"},                       // without its first hour
-		{"Africa/Cairo", "2026-04-24T12:00:00Z", Day, "2026-04-24T01:00:00+03:00 2026-04-25T00:00:00+03:00"}, // the same, east of Greenwich
-		{"Atlantic/Azores", "2026-10-25T00:30:00Z", Day, "2026-10-25T00:00:00Z 2026-10-26T00:00:00-01:00"},   // before its second midnight
-		{"Atlantic/Azores", "2026-10-25T12:00:00Z", Day, "2026-10-25T00:00:00Z 2026-10-26T00:00:00-01:00"},   // after that
-		{"Pacific/Apia", "2011-12-30T09:59:59Z", Day, "2011-12-29T00:00:00-10:00 2011-12-31T00:00:00+14:00"}, // without the 30th
-		{"UTC", "2027-01-03T23:00:00Z", Week, "2026-12-28T00:00:00Z 2027-01-04T00:00:00Z"},                   // week 53
-		{"UTC", "2028-02-29T00:00:00Z", Month, "2028-02-01T00:00:00Z 2028-03-01T00:00:00Z"},
-		{"UTC", "2028-12-31T23:59:59Z", Year, "2028-01-01T00:00:00Z 2029-01-01T00:00:00Z"},
-		{"UTC", "1970-01-01T00:00:00Z", Month, "1970-01-01T00:00:00Z 1970-02-01T00:00:00Z"},
-		{"America/New_York", "1970-01-01T00:00:10Z", Month, "0 1970-01-01T05:00:00Z"}, // none is below 0
-		{"UTC", "2255-06-01T00:00:00Z", Year, "2255-01-01T00:00:00Z 2256-01-01T00:00:00Z"},
+		{"Europe/Berlin", "2026-02-10T12:00:00Z", unitMonth, "1769900400 1772319600 1774994400"},
+		{"Europe/Berlin", "2026-03-29T12:00:00Z", unitDay, "1774738800 1774821600 1774908000"},                   // 23 hours
+		{"Europe/Berlin", "2026-10-25T12:00:00Z", unitDay, "1792879200 1792969200 1793055600"},                   // 25 hours
+		{"America/Santiago", "2026-09-06T12:00:00Z", unitDay, "2026-09-06T01:00:00-03:00"},                       // without its first hour
+		{"Africa/Cairo", "2026-04-24T12:00:00Z", unitDay, "2026-04-24T01:00:00+03:00 2026-04-25T00:00:00+03:00"}, // the same, east of Greenwich
+		{"Atlantic/Azores", "2026-10-25T00:30:00Z", unitDay, "2026-10-25T00:00:00Z 2026-10-26T00:00:00-01:00"},   // before its second midnight
+		{"Atlantic/Azores", "2026-10-25T12:00:00Z", unitDay, "2026-10-25T00:00:00Z 2026-10-26T00:00:00-01:00"},   // after that
+		{"Pacific/Apia", "2011-12-30T09:59:59Z", unitDay, "2011-12-29T00:00:00-10:00 2011-12-31T00:00:00+14:00"}, // without the 30th
+		{"UTC", "2027-01-03T23:00:00Z", unitWeek, "2026-12-28T00:00:00Z 2027-01-04T00:00:00Z"},                   // week 53
+		{"UTC", "2028-02-29T00:00:00Z", unitMonth, "2028-02-01T00:00:00Z 2028-03-01T00:00:00Z"},
+		{"UTC", "2028-12-31T23:59:59Z", unitYear, "2028-01-01T00:00:00Z 2029-01-01T00:00:00Z"},
+		{"UTC", "1970-01-01T00:00:00Z", unitMonth, "1970-01-01T00:00:00Z 1970-02-01T00:00:00Z"},
+		{"America/New_York", "1970-01-01T00:00:10Z", unitMonth, "0 1970-01-01T05:00:00Z"}, // none is below 0
+		{"UTC", "2255-06-01T00:00:00Z", unitYear, "2255-01-01T00:00:00Z 2256-01-01T00:00:00Z"},
 	} {
 		zone := assert.NoError(time.LoadLocation(test.zone))(t)
 		at := assert.NoError(time.Parse(time.RFC3339, test.at))(t)
@@ -213,9 +213,9 @@ func TestPeriods_vectors(t *testing.T) {
 // TestPeriods_By finds each period as much earlier as a clock is behind.
 func TestPeriods_By(t *testing.T) {
 	at := time.Date(2026, 6, 15, 0, 0, 0, 0, time.UTC).UnixMicro()
-	right := *NewPeriods(Month, time.UTC).Around(at)
+	right := *NewPeriods(unitMonth, time.UTC).Around(at)
 	for _, ahead := range []int64{0, 5, -5, 3 * 86_400_000_000} {
-		got := *NewPeriods(Month, time.UTC).By(ahead).Around(at - ahead)
+		got := *NewPeriods(unitMonth, time.UTC).By(ahead).Around(at - ahead)
 		for i := range got {
 			assert.ErrorIf(t, got[i] != right[i]-ahead, "%d ahead: bound %d is %d, want %d", ahead, i, got[i], right[i]-ahead)
 		}
@@ -225,14 +225,14 @@ func TestPeriods_By(t *testing.T) {
 func TestBounds_Nearest(t *testing.T) {
 	b := Bounds{0, 100, 190, 300} // the shortest period is of 90
 	for start, want := range map[int64]int{0: 0, 45: 0, 46: -1, 54: -1, 55: 1, 100: 1, 145: 2, 144: 1, 190: 2, 235: 2, 236: -1, 255: 3, 345: 3, 346: -1} {
-		assert.Equal(t, b.Nearest(start), want, "%d", start)
+		assert.Equal(t, b.nearest(start), want, "%d", start)
 	}
 }
 
 // TestPeriods_Around_is_cached allows no allocation, and so no search of a zone, within a period.
 func TestPeriods_Around_is_cached(t *testing.T) {
 	zone := assert.NoError(time.LoadLocation("Europe/Berlin"))(t)
-	periods := NewPeriods(Month, zone)
+	periods := NewPeriods(unitMonth, zone)
 	at := time.Date(2026, 6, 15, 0, 0, 0, 0, zone).UnixMicro()
 	periods.Around(at)
 	allocations := testing.AllocsPerRun(1000, func() { at++; periods.Around(at) })
@@ -243,13 +243,13 @@ func BenchmarkPeriods_Around(b *testing.B) {
 	zone := assert.NoError(time.LoadLocation("Europe/Berlin"))(b)
 	at := time.Date(2026, 6, 15, 0, 0, 0, 0, zone).UnixMicro()
 	b.Run("same period", func(b *testing.B) {
-		periods := NewPeriods(Month, zone)
+		periods := NewPeriods(unitMonth, zone)
 		for b.Loop() {
 			periods.Around(at)
 		}
 	})
 	b.Run("another period", func(b *testing.B) {
-		periods := NewPeriods(Day, zone)
+		periods := NewPeriods(unitDay, zone)
 		for i := int64(0); b.Loop(); i++ {
 			periods.Around(at + i%365*86_400_000_000)
 		}

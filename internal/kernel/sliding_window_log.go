@@ -43,11 +43,11 @@ func (slidingWindowLog) live(s State, now int64, t *Params) (live []LogEntry, be
 // deadEntries counts the entries with tick <= horizon. It gallops from the head, where they are.
 func deadEntries(entries []LogEntry, now, horizon int64) int {
 	reach := 1
-	for reach <= len(entries) && entries[reach-1].Tick(now) <= horizon {
+	for reach <= len(entries) && entries[reach-1].tick(now) <= horizon {
 		reach *= 2
 	}
 	low, high := reach/2, min(reach, len(entries))
-	return low + sort.Search(high-low, func(i int) bool { return entries[low+i].Tick(now) > horizon })
+	return low + sort.Search(high-low, func(i int) bool { return entries[low+i].tick(now) > horizon })
 }
 
 func (k slidingWindowLog) Decide(s State, now int64, t *Params, weight, reserve int64) Verdict {
@@ -61,18 +61,18 @@ func (k slidingWindowLog) Decide(s State, now int64, t *Params, weight, reserve 
 	switch {
 	case weight == 0:
 		if used > 0 { // an entry without units is one of a charge that found the log full
-			v.Reset = newest.Tick(now) + t.Window - now
+			v.Reset = newest.tick(now) + t.Window - now
 		}
 	case used+weight+reserve <= t.Limit:
 		used += weight
-		entry.tick = max(at, newest.Tick(now))
+		entry.tick = max(at, newest.tick(now))
 		v.lead = entry.tick - at
 		v.Reset = entry.tick + t.Window - now
 	default:
 		room := t.Limit - weight - reserve
 		blocker := sort.Search(len(live), func(i int) bool { return units(newest.total(), live[i].total()) <= room })
-		v.Wait = live[blocker].Tick(now) + t.Window - now
-		v.Reset = newest.Tick(now) + t.Window - now
+		v.Wait = live[blocker].tick(now) + t.Window - now
+		v.Reset = newest.tick(now) + t.Window - now
 	}
 	v.Next = entry.numbers()
 	v.Remaining = max(0, t.Limit-used)
@@ -115,9 +115,9 @@ const LogRewritten = 1000
 // most LogRewritten entries after it. The receipt is the tick.
 func (k slidingWindowLog) Refund(s State, now int64, t *Params, weight, refunded int64, r Receipt) State {
 	live, before, _ := k.live(s, now, t)
-	first := sort.Search(len(live), func(i int) bool { return live[i].Tick(now) >= r.First })
+	first := sort.Search(len(live), func(i int) bool { return live[i].tick(now) >= r.First })
 	first = max(first, len(live)-1-LogRewritten)
-	for i := first; i < len(live) && live[i].Tick(now) == r.First; i++ {
+	for i := first; i < len(live) && live[i].tick(now) == r.First; i++ {
 		previous := before
 		if i > 0 {
 			previous = live[i-1].total()
@@ -128,7 +128,7 @@ func (k slidingWindowLog) Refund(s State, now int64, t *Params, weight, refunded
 		leads := s.Log.replaceLeads(live[:i])
 		for j := i; j < len(live); j++ {
 			lead := leads[live[j]]
-			live[j] = NewLogEntry(live[j].Tick(now), live[j].total()-refunded)
+			live[j] = NewLogEntry(live[j].tick(now), live[j].total()-refunded)
 			if j > i || refunded < weight {
 				s.Log.keepLead(live[j], lead)
 			}
@@ -150,7 +150,7 @@ func (k slidingWindowLog) Charge(s State, now int64, t *Params, weight int64) St
 	total, tick := before, at
 	if len(live) > 0 {
 		newest := live[len(live)-1]
-		total, tick = newest.total(), max(at, newest.Tick(now))
+		total, tick = newest.total(), max(at, newest.tick(now))
 	}
 	weight = min(weight, LogUnits-1-units(total, before))
 	return k.Take(s, t, Verdict{Next: newEntry{tick, before, total + weight}.numbers(), lead: tick - at}, false)
@@ -167,11 +167,11 @@ func (k slidingWindowLog) Owed(s, beyond State, now int64, t *Params) (debts []D
 	known := map[int64]int64{}
 	others, total, _ := k.live(beyond, now, t)
 	for i := range others {
-		known[others[i].Tick(now)] += units(others[i].total(), total)
+		known[others[i].tick(now)] += units(others[i].total(), total)
 		total = others[i].total()
 	}
 	for i := range live {
-		tick, amount := live[i].Tick(now), units(live[i].total(), before)
+		tick, amount := live[i].tick(now), units(live[i].total(), before)
 		before = live[i].total()
 		less := min(amount, known[tick])
 		known[tick] -= less
@@ -209,7 +209,7 @@ func (k slidingWindowLog) Repay(s State, now int64, t *Params, d Debt) (State, i
 	total, tick := before, min(d.At, at)
 	if len(live) > 0 {
 		newest := live[len(live)-1]
-		total, tick = newest.total(), max(tick, newest.Tick(now))
+		total, tick = newest.total(), max(tick, newest.tick(now))
 	}
 	repaid := min(d.Amount, t.Limit-units(total, before))
 	if tick <= at-t.Window || repaid < 1 {
@@ -234,7 +234,7 @@ func (slidingWindowLog) Expires(s State, now int64, t *Params) int64 {
 	if s.Log == nil || len(s.Log.Entries) == 0 {
 		return 0
 	}
-	return s.Log.Entries[len(s.Log.Entries)-1].Tick(now) + t.Window
+	return s.Log.Entries[len(s.Log.Entries)-1].tick(now) + t.Window
 }
 
 // Again ends with the newest entry: the reset does not tell when the entries before that one end.
@@ -244,7 +244,7 @@ func (slidingWindowLog) Again(reset int64, _ *Params, _, _ int64) int64 { return
 func (slidingWindowLog) Describe(s State, now int64, t *Params) map[string]any {
 	first, last := s.Log.Entries[0], s.Log.Entries[len(s.Log.Entries)-1]
 	return map[string]any{
-		"first_entry": t.instant(first.Tick(now)), "last_entry": t.instant(last.Tick(now)),
+		"first_entry": t.instant(first.tick(now)), "last_entry": t.instant(last.tick(now)),
 		"units_after_first_entry": units(last.total(), first.total()),
 	}
 }

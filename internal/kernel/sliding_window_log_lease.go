@@ -19,7 +19,7 @@ func (k slidingWindowLog) Lease(s State, now int64, t *Params, weight, reserve i
 		live, _, at := k.live(s, now, t)
 		entry.tick = at + wish.Lasts
 		if len(live) > 0 {
-			entry.tick = max(entry.tick, live[len(live)-1].Tick(now))
+			entry.tick = max(entry.tick, live[len(live)-1].tick(now))
 		}
 		entry.total += l.Units
 		v.Next, v.lead = entry.numbers(), entry.tick-at
@@ -33,9 +33,9 @@ func (k slidingWindowLog) Lease(s State, now int64, t *Params, weight, reserve i
 // after them.
 func (k slidingWindowLog) GiveBack(s State, now int64, t *Params, back int64, r Receipt) State {
 	live, before, _ := k.live(s, now, t)
-	first := sort.Search(len(live), func(i int) bool { return live[i].Tick(now) >= r.First })
+	first := sort.Search(len(live), func(i int) bool { return live[i].tick(now) >= r.First })
 	first = max(first, len(live)-1-LogRewritten)
-	if first >= len(live) || live[first].Tick(now) != r.First {
+	if first >= len(live) || live[first].tick(now) != r.First {
 		return s
 	}
 	if first > 0 {
@@ -43,7 +43,7 @@ func (k slidingWindowLog) GiveBack(s State, now int64, t *Params, back int64, r 
 	}
 	off, kept, leads := int64(0), live[:first], s.Log.replaceLeads(live[:first])
 	for _, entry := range live[first:] {
-		tick, total, less := entry.Tick(now), entry.total(), int64(0)
+		tick, total, less := entry.tick(now), entry.total(), int64(0)
 		own := units(total, before)
 		before = total
 		if tick == r.First {

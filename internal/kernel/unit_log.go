@@ -41,7 +41,7 @@ func (l *UnitLog) replaceLeads(stay []LogEntry) map[LogEntry]int64 {
 // newest returns the tick of the last entry, and the instant at which that was written.
 func (l *UnitLog) newest(now int64) (tick, written int64) {
 	e := &l.Entries[len(l.Entries)-1]
-	tick = e.Tick(now)
+	tick = e.tick(now)
 	return tick, tick - l.leads[*e]
 }
 
@@ -72,8 +72,8 @@ func NewLogEntry(tick, total int64) (e LogEntry) {
 	return e
 }
 
-// Tick returns the entry's tick: of all ticks with its residue the one nearest to now.
-func (e *LogEntry) Tick(now int64) int64 {
+// tick returns the entry's tick: of all ticks with its residue the one nearest to now.
+func (e *LogEntry) tick(now int64) int64 {
 	residue := int64(binary.BigEndian.Uint32(e[0:]))<<16 | int64(binary.BigEndian.Uint16(e[4:]))
 	return now - ((now-residue+logTicks/2)&(logTicks-1) - logTicks/2)
 }
