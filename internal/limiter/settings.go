@@ -38,7 +38,7 @@ type Settings struct {
 	MaxConcurrent int64
 
 	// NodeTimeout is how long Redis counts the running requests of a process that it has lost contact
-	// with, from [MinNodeTimeout] to [MaxNodeTimeout], in whole microseconds. Only with MaxConcurrent; 0
+	// with, from [MinNodeTimeout] to [maxNodeTimeout], in whole microseconds. Only with MaxConcurrent; 0
 	// is [DefaultNodeTimeout].
 	NodeTimeout time.Duration
 
@@ -201,8 +201,8 @@ func Algorithms() []string {
 	return names
 }
 
-// MinWindow is the shortest window.
-const MinWindow = time.Millisecond
+// minWindow is the shortest window.
+const minWindow = time.Millisecond
 
 // MinLease is the shortest duration of [Settings.Lease]. Shorter leases would save nothing.
 const MinLease = 5 * time.Millisecond
@@ -228,8 +228,8 @@ const (
 	// MinNodeTimeout is the shortest [Settings].NodeTimeout.
 	MinNodeTimeout = 5 * time.Second
 
-	// MaxNodeTimeout is the longest one.
-	MaxNodeTimeout = 10 * time.Minute
+	// maxNodeTimeout is the longest one.
+	maxNodeTimeout = 10 * time.Minute
 
 	// DefaultNodeTimeout is what a NodeTimeout of 0 means.
 	DefaultNodeTimeout = 15 * time.Second

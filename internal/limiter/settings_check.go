@@ -24,8 +24,8 @@ func (s *Settings) check(a *kernel.Algorithm) error {
 		return &FieldError{"Limit", decimal(s.Limit), "use a whole number from 1"}
 	case s.checkCalendar() != nil:
 		return s.checkCalendar()
-	case s.Window < MinWindow || s.Window%time.Microsecond != 0:
-		return &FieldError{"Window", s.Window.String(), fmt.Sprintf("use a duration from %v, in whole microseconds", MinWindow)}
+	case s.Window < minWindow || s.Window%time.Microsecond != 0:
+		return &FieldError{"Window", s.Window.String(), fmt.Sprintf("use a duration from %v, in whole microseconds", minWindow)}
 	case s.Burst < 0:
 		return &FieldError{"Burst", decimal(s.Burst), "use a whole number from 1"}
 	case s.Burst > 0 && !a.Bursts:
@@ -138,7 +138,7 @@ func (s *Settings) checkRunning() error {
 		return &FieldError{"NodeTimeout, MaxConcurrent", "", "the first belongs to the second; leave it out, or set both"}
 	case s.MaxConcurrent < 0 || s.MaxConcurrent > MaxRunning:
 		return &FieldError{"MaxConcurrent", decimal(s.MaxConcurrent), "use a whole number from 1 to " + decimal(MaxRunning)}
-	case s.NodeTimeout < MinNodeTimeout || s.NodeTimeout > MaxNodeTimeout || s.NodeTimeout%time.Microsecond != 0:
+	case s.NodeTimeout < MinNodeTimeout || s.NodeTimeout > maxNodeTimeout || s.NodeTimeout%time.Microsecond != 0:
 		return &FieldError{"NodeTimeout", s.NodeTimeout.String(), "use a duration from 5s to 10m, in whole microseconds"}
 	}
 	for _, other := range []struct {
