@@ -8,14 +8,14 @@ import (
 
 // End ends the leases of a key in some policies. Their units are given back, unless the state that the units were taken
 // from is gone.
-func (t *Table) End(key string, ends func(*limiter.Policy) bool, why BusyState) {
+func (t *Table) End(key string, ends func(*limiter.Policy) bool, why busyState) {
 	if t != nil {
 		t.endIn(t.Shards.Of(key), func(k *BusyKey) bool { return k.Key == key && ends(k.Policy) }, why)
 	}
 }
 
 // EndAll ends the leases of all keys in some policies.
-func (t *Table) EndAll(ends func(*limiter.Policy) bool, why BusyState) {
+func (t *Table) EndAll(ends func(*limiter.Policy) bool, why busyState) {
 	if t == nil {
 		return
 	}
@@ -38,7 +38,7 @@ func (t *Table) Close() {
 }
 
 // endIn ends the leases of some keys of a shard.
-func (t *Table) endIn(s *leaseShard, ends func(*BusyKey) bool, why BusyState) {
+func (t *Table) endIn(s *leaseShard, ends func(*BusyKey) bool, why busyState) {
 	type endedKey struct {
 		key    *BusyKey
 		leases []HeldUnits

@@ -82,15 +82,15 @@ type BusyKey struct {
 
 	asking  bool      // a question with a wish is under way
 	refused bool      // the last one leased nothing
-	gone    BusyState // why it is no more in the shard
+	gone    busyState // why it is no more in the shard
 }
 
-// BusyState says whether a key is still in its shard, and what to do with answers that come later.
-type BusyState int
+// busyState says whether a key is still in its shard, and what to do with answers that come later.
+type busyState int
 
 // The states of a key.
 const (
-	keyPresent BusyState = iota
+	keyPresent busyState = iota
 	KeyEnded             // leases are given back
 	KeyReset             // the state that they were taken from is gone
 )
