@@ -35,7 +35,7 @@ const (
 	WithReceipt Operation = 8 << iota
 
 	// Ahead has a take begin with a change of an earlier lease, and end with units that are taken ahead of their
-	// requests: see [Lease]. Each of the three may be nothing. The take has one check, which is decided without a
+	// requests: see [lease]. Each of the three may be nothing. The take has one check, which is decided without a
 	// weight if it peeks. Units whose answer is lost lapse.
 	Ahead
 
@@ -61,7 +61,7 @@ type Payload struct {
 	Slot   uint16 // of a Cluster
 
 	Changes []Change // of [OpChange], one for each check; of a take [Ahead] the one that it begins with
-	Lease   Lease    // of a take [Ahead]
+	Lease   lease    // of a take [Ahead]
 }
 
 // Change is what changes in the quota of one check, and what became of that.
@@ -74,8 +74,8 @@ type Change struct {
 	Added     int64 // the answer to a debt: how many whole units Redis has added
 }
 
-// Lease is what a take ahead wishes, and what it got.
-type Lease struct {
+// lease is what a take ahead wishes, and what it got.
+type lease struct {
 	Wish kernel.Wish
 	Got  kernel.Lease // the answer; no units: nothing was leased
 }
@@ -103,7 +103,7 @@ type Turned interface{ TurnOf() *kernel.Turn }
 // Fill makes the payload an operation on copies of checks, so that the caller may leave at any time. What it changes
 // is still to be set.
 func (p *Payload) Fill(op Operation, checks []limiter.Check) {
-	p.Op, p.Err, p.Lease = op, nil, Lease{}
+	p.Op, p.Err, p.Lease = op, nil, lease{}
 	p.Checks = append(p.Checks[:0], checks...)
 	p.Changes = p.Changes[:0]
 	if op&operationBits <= OpPeek {

@@ -28,7 +28,7 @@ func TestRegistry_scripts(t *testing.T) {
 		if scripts.HasTakes(name) {
 			want = append(want, name+"_changes", name+"_takes")
 		}
-		if Leasing&(1<<i) != 0 {
+		if leasing&(1<<i) != 0 {
 			want = append(want, name+"_lease")
 		}
 	}

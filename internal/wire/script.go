@@ -21,8 +21,8 @@ var fragments = listFragments()
 // KernelNames are the fragments of the algorithms, each once.
 var KernelNames = fragments.names
 
-// Leasing are those that have a fragment of leases.
-var Leasing = fragments.leasing
+// leasing are those that have a fragment of leases.
+var leasing = fragments.leasing
 
 // fragmentSets are the fragments of the algorithms, those with a fragment of leases, and those with a script of takes
 // alone.
@@ -126,7 +126,7 @@ func (s *ScriptSet) build(kernels KernelSet) (string, error) {
 	for i, name := range KernelNames {
 		if kernels&(1<<i) != 0 {
 			names = append(names, name)
-			if leases && Leasing&(1<<i) != 0 {
+			if leases && leasing&(1<<i) != 0 {
 				names = append(names, name+"_lease")
 			}
 		}
