@@ -9,7 +9,7 @@ import (
 func (m *Store) Reset(p *limiter.Policy, key limiter.EncodedKey) int64 {
 	shard := m.Lock(p, key.String())
 	defer shard.Mu.Unlock()
-	if shard.Drop(key.String()) {
+	if shard.drop(key.String()) {
 		return 1
 	}
 	return 0
@@ -19,7 +19,7 @@ func (m *Store) Reset(p *limiter.Policy, key limiter.EncodedKey) int64 {
 // requests.
 func (m *Store) ResetAll(policy string) (found int64) {
 	m.eachShardOf(policy, func(s *Shard) {
-		found += s.DropAll()
+		found += s.dropAll()
 	})
 	return found
 }
@@ -72,7 +72,7 @@ func (m *Store) UnbanWhere(policy string, lifts func(key string) bool) (banned i
 // Peek returns what a request of the check's weight would get, without charging it.
 func (m *Store) Peek(c *limiter.Check) {
 	peek := *c
-	m.On(&peek, (*Shard).peek)
+	m.on(&peek, (*Shard).peek)
 	limiter.CopyAnswer(c, &peek)
 }
 

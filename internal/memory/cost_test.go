@@ -212,7 +212,7 @@ func TestMemory_longest_drain(t *testing.T) {
 		storetest.Decide(t, m, limiter.Check{Policy: slow, Key: limiter.EncodeKey("other")})
 		shard := m.TableOf(large).Shards.Of("k")
 		shard.Mu.Lock()
-		shard.Sweep(now, math.MaxInt)
+		shard.sweep(now, math.MaxInt)
 		shard.Mu.Unlock()
 		_, found := shard.Kept("k")
 		return found

@@ -13,15 +13,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Clock returns the time in microseconds since the Unix epoch. It may run backwards; that refills no
+// clockFunc returns the time in microseconds since the Unix epoch. It may run backwards; that refills no
 // quota.
-type Clock func() int64
+type clockFunc func() int64
 
 // Store is the [limiter.Store] of a single process. It is safe for concurrent use. States that have decayed
 // to empty are dropped as new states arrive, and slowly if none arrive. When there are too many
 // others, new keys have cells in common, so that they can get too little, never too much.
 type Store struct {
-	Clock      Clock
+	Clock      clockFunc
 	Grace      int64 // microseconds that a state is kept beyond its end, as in Redis
 	MaxKeys    atomic.Int64
 	keys       atomic.Int64
@@ -44,15 +44,15 @@ const DefaultMaxKeys = 1_000_000
 
 // New returns an empty store on this machine's clock.
 func New() *Store {
-	m := NewOnClock(SystemClock)
+	m := NewOnClock(systemClock)
 	m.Sweeps.Run, m.Sweeps.Weak = m.sweepSome, true
 	return m
 }
 
 // NewOnClock returns an empty store on another clock, such as that of a replay or a test. It drops no states
 // unless new ones arrive: that clock may stand still.
-func NewOnClock(clock Clock) *Store {
-	m := &Store{Clock: clock, Grace: 1000, Tables: map[string]*Table{}, pruneAt: MinTables}
+func NewOnClock(clock clockFunc) *Store {
+	m := &Store{Clock: clock, Grace: 1000, Tables: map[string]*Table{}, pruneAt: minTables}
 	m.order.Store(new([]*Table))
 	m.MaxKeys.Store(DefaultMaxKeys)
 	return m
@@ -183,16 +183,16 @@ func (m *Store) Settle(check limiter.Check, cost int64) {
 // SettleBy corrects what a check took by a change.
 func (m *Store) SettleBy(c *limiter.Check, change limiter.Change) {
 	if change != (limiter.Change{}) {
-		m.On(c, func(s *Shard, c *limiter.Check, now int64) { s.settle(c, change, now) })
+		m.on(c, func(s *Shard, c *limiter.Check, now int64) { s.settle(c, change, now) })
 	}
 }
 
-// On runs a function on the shard of a check.
-func (m *Store) On(c *limiter.Check, do func(s *Shard, c *limiter.Check, now int64)) {
+// on runs a function on the shard of a check.
+func (m *Store) on(c *limiter.Check, do func(s *Shard, c *limiter.Check, now int64)) {
 	shard := m.Lock(c.Policy, c.Key.String())
 	defer shard.Mu.Unlock()
 	do(shard, c, m.Clock())
 }
 
-// SystemClock is the clock of this machine.
-func SystemClock() int64 { return time.Now().UnixMicro() }
+// systemClock is the clock of this machine.
+func systemClock() int64 { return time.Now().UnixMicro() }

@@ -162,10 +162,10 @@ func TestMemory_holes_end(t *testing.T) {
 		{"a take of a drained bucket", 10, func() { storetest.Decide(t, m, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}) }},
 		{"a charge of a drained bucket", 10, func() { charge(1) }},
 		{"a charge that saturates", 0, func() { charge(limiter.MaxCharge) }},
-		{"a reset of the key", 0, locked(func(s *Shard) { s.Drop("k") })},
-		{"a reset of the policy", 0, locked(func(s *Shard) { s.DropAll() })},
-		{"a sweep", 60, locked(func(s *Shard) { s.Sweep(now, 1) })},
-		{"the end of the table", 60, locked(func(s *Shard) { s.ClearIfReset(now) })},
+		{"a reset of the key", 0, locked(func(s *Shard) { s.drop("k") })},
+		{"a reset of the policy", 0, locked(func(s *Shard) { s.dropAll() })},
+		{"a sweep", 60, locked(func(s *Shard) { s.sweep(now, 1) })},
+		{"the end of the table", 60, locked(func(s *Shard) { s.clearIfReset(now) })},
 	} {
 		m = NewOnClock(func() int64 { return now })
 		open = reserveThree(t, m, p, "k")

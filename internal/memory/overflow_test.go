@@ -109,7 +109,7 @@ func TestMemory_full_room_again(t *testing.T) {
 			sharing++
 		}
 	}
-	if met := m.Overflows() - overflows; m.Len() > 100 || met > SweepEvery || sharing > 2 {
+	if met := m.Overflows() - overflows; m.Len() > 100 || met > sweepEvery || sharing > 2 {
 		t.Errorf("%d states kept, %d new overflows, %d keys in a common place; want as many as after a sweep for nothing", m.Len(), met, sharing)
 	}
 }

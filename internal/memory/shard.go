@@ -86,9 +86,9 @@ func (s *Shard) Put(key string, value kernel.State) {
 	}
 }
 
-// Drop deletes all states of a key and reports whether there were any. Keys with the same cell in
+// drop deletes all states of a key and reports whether there were any. Keys with the same cell in
 // the overflow lose theirs with it.
-func (s *Shard) Drop(key string) (found bool) {
+func (s *Shard) drop(key string) (found bool) {
 	if _, found = s.Kept(key); found {
 		delete(s.logs, key)
 		delete(s.Plain, key)
@@ -104,8 +104,8 @@ func (s *Shard) Drop(key string) (found bool) {
 	return s.spill.drop(key) || found
 }
 
-// DropAll deletes all states and returns how many there were.
-func (s *Shard) DropAll() int64 {
+// dropAll deletes all states and returns how many there were.
+func (s *Shard) dropAll() int64 {
 	found := int64(len(s.Plain) + len(s.logs) + len(s.Seen) + len(s.Bans))
 	clear(s.Bans)
 	clear(s.Plain)
@@ -197,14 +197,14 @@ const (
 	sweepFull   = 32
 	sweepShards = 128
 
-	// SweepEvery bounds the work of a flood of keys: after a further sweep that found nothing, that
+	// sweepEvery bounds the work of a flood of keys: after a further sweep that found nothing, that
 	// many keys overflow without one.
-	SweepEvery = 8
+	sweepEvery = 8
 )
 
 // makeRoom counts one more state, if there is room for it.
 func (s *Shard) makeRoom(now int64) bool {
-	s.Sweep(now, sweepSample)
+	s.sweep(now, sweepSample)
 	if s.owner.countState() {
 		return true
 	}
@@ -212,18 +212,18 @@ func (s *Shard) makeRoom(now int64) bool {
 		s.owner.skipSweeps.Add(-1)
 		return false
 	}
-	s.Sweep(now, sweepFull)
-	s.owner.sweepShards(s, now, sweepFull, (*Shard).Sweep)
+	s.sweep(now, sweepFull)
+	s.owner.sweepShards(s, now, sweepFull, (*Shard).sweep)
 	if s.owner.countState() {
 		return true
 	}
-	s.owner.skipSweeps.Store(SweepEvery)
+	s.owner.skipSweeps.Store(sweepEvery)
 	return false
 }
 
-// Sweep drops those of a few random states that have reset, as Redis's TTL does, and returns how
+// sweep drops those of a few random states that have reset, as Redis's TTL does, and returns how
 // many it visited.
-func (s *Shard) Sweep(now int64, sample int) (visited int) {
+func (s *Shard) sweep(now int64, sample int) (visited int) {
 	p := s.table.slowest.Load()
 	t := &p.Params
 	tick, k := now/t.Tick, p.Algorithm.Kernel

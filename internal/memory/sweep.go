@@ -25,7 +25,7 @@ func (m *Store) sweepSome() {
 
 // sweepSlowly does what sweep does, and frees the memory of what is empty then.
 func (s *Shard) sweepSlowly(now int64, sample int) (visited int) {
-	visited = s.Sweep(now, min(sample, sweptPerLock))
+	visited = s.sweep(now, min(sample, sweptPerLock))
 	if visited > 0 {
 		s.shrink()
 	}
@@ -65,8 +65,8 @@ func (s *Shard) sweepSeen(now int64, sample int) (visited int) {
 	return visited
 }
 
-// MinTables is how many tables there are before a new one prunes the others.
-const MinTables = 64
+// minTables is how many tables there are before a new one prunes the others.
+const minTables = 64
 
 // Prune drops the tables whose states have all reset, and returns the names of the policies that
 // have others. A new table drops old ones now and then; Prune drops them at once.
@@ -95,7 +95,7 @@ func (m *Store) prune() {
 		}
 	}
 	m.order.Store(&kept)
-	m.pruneAt = max(MinTables, 2*len(kept))
+	m.pruneAt = max(minTables, 2*len(kept))
 }
 
 // dropIfReset drops the table if all its states have reset, and reports whether it did. A table in
@@ -107,7 +107,7 @@ func (t *Table) dropIfReset(now int64) bool {
 		if !s.Mu.TryLock() {
 			return false
 		}
-		ended := s.ClearIfReset(now)
+		ended := s.clearIfReset(now)
 		s.Mu.Unlock()
 		if !ended {
 			return false
@@ -124,7 +124,7 @@ func (t *Table) dropIfReset(now int64) bool {
 			return false
 		}
 		locked++
-		if !t.Shards[i].ClearIfReset(now) {
+		if !t.Shards[i].clearIfReset(now) {
 			return false
 		}
 	}
@@ -132,8 +132,8 @@ func (t *Table) dropIfReset(now int64) bool {
 	return true
 }
 
-// ClearIfReset drops all states if all of them have reset, and reports whether none is left.
-func (s *Shard) ClearIfReset(now int64) bool {
+// clearIfReset drops all states if all of them have reset, and reports whether none is left.
+func (s *Shard) clearIfReset(now int64) bool {
 	ended := s.hasEnded(now)
 	for _, n := range s.Plain {
 		if !ended(kernel.State{Numbers: n}) {
@@ -158,7 +158,7 @@ func (s *Shard) ClearIfReset(now int64) bool {
 	if len(s.running) > 0 || s.spill != nil && !s.spill.all(ended) {
 		return false
 	}
-	s.DropAll()
+	s.dropAll()
 	return true
 }
 

@@ -32,7 +32,7 @@ func TestMemory_tableOf_prunes(t *testing.T) {
 				now += 100_000
 				most = max(most, len(m.Tables))
 			}
-			assert.ErrorIf(t, most > 2*MinTables, "%d tables, want %d at the most", most, 2*MinTables)
+			assert.ErrorIf(t, most > 2*minTables, "%d tables, want %d at the most", most, 2*minTables)
 			now += 10_000_000
 			if living := m.Prune(); len(living) != 1 || !living["lasting"] || len(m.Tables) != 1 || m.Len() != 1 {
 				t.Errorf("%v live, in %d tables with %d states; want the lasting one alone", living, len(m.Tables), m.Len())
@@ -128,7 +128,7 @@ func TestMemory_lockEach_many_tables(t *testing.T) {
 	m := New()
 	for round := range 3 {
 		var checks []limiter.Check
-		for i := range 10 * MinTables {
+		for i := range 10 * minTables {
 			checks = append(checks, limiter.Check{Policy: storetest.DayPolicy(t, fmt.Sprintf("p%d-%d", round, i), limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
 		}
 		_, err := m.Decide(t.Context(), checks)
