@@ -34,7 +34,7 @@ func (f *Store) ResetHere(p *limiter.Policy, key limiter.EncodedKey) int64 {
 // drop drops what this process remembers and has leased of a key in a policy, and reports whether there was a state.
 func (f *Store) drop(p *limiter.Policy, key limiter.EncodedKey) (found int64) {
 	if f.shared != nil {
-		f.denied.Forget(p.ID, key.String())
+		f.denied.forget(p.ID, key.String())
 		f.leases.End(key.String(), lease.OfState(p.ID), lease.KeyReset)
 	}
 	return f.local.Reset(p, key)
@@ -67,7 +67,7 @@ func (f *Store) ResetAllHere(policy string) int64 {
 // were.
 func (f *Store) dropAll(policy string) int64 {
 	if f.shared != nil {
-		f.denied.ForgetAll(policy)
+		f.denied.forgetAll(policy)
 		f.leases.EndAll(lease.Named(policy), lease.KeyReset)
 	}
 	return f.local.ResetAll(policy)
@@ -93,12 +93,12 @@ func (f *Store) Unban(ctx context.Context, p *limiter.Policy, key limiter.Encode
 // store decides again, its ban of the key holds again.
 func (f *Store) UnbanHere(p *limiter.Policy, key limiter.EncodedKey) bool {
 	banned := f.local.Unban(p, key)
-	f.denied.Forget(p.ID, key.String())
+	f.denied.forget(p.ID, key.String())
 	if f.shared != nil && f.shared.MayBeHMAC(key) {
 		lifted := f.local.UnbanWhere(p.Name(), func(other string) bool {
 			return string(f.shared.AppendClient(nil, limiter.AsEncoded(other))) == key.String()
 		})
-		f.denied.ForgetAll(p.Name())
+		f.denied.forgetAll(p.Name())
 		banned = banned || lifted > 0
 	}
 	return banned
@@ -118,7 +118,7 @@ func (f *Store) UnbanAll(ctx context.Context, policy string) (int64, error) {
 	if err == nil {
 		f.local.UnbanAll(policy)
 	}
-	f.denied.ForgetAll(policy)
+	f.denied.forgetAll(policy)
 	return banned, err
 }
 
@@ -128,7 +128,7 @@ func (f *Store) UnbanAllHere(policy string) int64 {
 		return 0 // no policy is called so
 	}
 	banned := f.local.UnbanAll(policy)
-	f.denied.ForgetAll(policy)
+	f.denied.forgetAll(policy)
 	return banned
 }
 
@@ -165,20 +165,20 @@ func (f *Store) HasLocalState(p *limiter.Policy, key limiter.EncodedKey) bool {
 // keys all of them.
 func (f *Store) ForgetDenials(policy string, keys ...limiter.EncodedKey) {
 	if len(keys) == 0 {
-		f.denied.ForgetAll(policy)
+		f.denied.forgetAll(policy)
 		f.leases.EndAll(lease.Named(policy), lease.KeyEnded)
 		return
 	}
 	for _, key := range keys {
 		f.leases.End(key.String(), lease.Named(policy), lease.KeyEnded)
-		f.denied.ForgetWhere(key.String(), func(p *limiter.Policy) bool { return p.Name() == policy })
+		f.denied.forgetWhere(key.String(), func(p *limiter.Policy) bool { return p.Name() == policy })
 	}
 }
 
 // Prune drops the denials that have expired, which keep their policies in memory.
 func (f *Store) Prune() {
 	if f.denied != nil {
-		f.denied.Prune(clock.Now())
+		f.denied.prune(clock.Now())
 	}
 }
 

@@ -11,17 +11,17 @@ import (
 // denial counts. A request that weighs less than the one that was answered with the ban may be told the end of the ban,
 // though its count makes it wait longer.
 
-// AnyWeight is the weight in the [Key] of a ban. No check has it.
-const AnyWeight = -1
+// anyWeight is the weight in the [key] of a ban. No check has it.
+const anyWeight = -1
 
-func banKeyOf(c *limiter.Check) Key {
-	return Key{Policy: c.Policy, Key: c.Key.String(), Weight: AnyWeight}
+func banKeyOf(c *limiter.Check) key {
+	return key{Policy: c.Policy, Key: c.Key.String(), Weight: anyWeight}
 }
 
 // denyBanned denies a check whose client is banned, or whose weight is above the capacity. Otherwise
 // it reports whether the last answer was a denial that counts, or is not known: the store must decide the request
 // then, even if another check denies it, unless a client of the request is banned.
-func (c *Cache) denyBanned(check *limiter.Check, now clock.Moment, denied *Refusal) (mayCount bool) {
+func (c *cache) denyBanned(check *limiter.Check, now clock.Moment, denied *refusal) (mayCount bool) {
 	if check.Peek {
 		return false
 	}
@@ -35,7 +35,7 @@ func (c *Cache) denyBanned(check *limiter.Check, now clock.Moment, denied *Refus
 		if limiter.Units(check) >= d.weight && check.Reserve >= d.reserve { // it waits as long or longer
 			r.RetryAfter = max(r.RetryAfter, d.left(d.retryAt, now))
 		}
-		denied.Deny(check, r)
+		denied.deny(check, r)
 		return false
 	}
 	d, found, due = s.get(denyKeyOf(check), now)
@@ -48,13 +48,13 @@ func (c *Cache) denyBanned(check *limiter.Check, now clock.Moment, denied *Refus
 	if due && c.Refresh != nil {
 		c.Refresh(limiter.Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
 	}
-	denied.Deny(check, d.result(now))
+	denied.deny(check, d.result(now))
 	return false
 }
 
 // learnBan keeps what the answer to a check of a policy that bans, in a request that was denied, says about the
 // next ones.
-func (c *Cache) learnBan(check *limiter.Check, sent clock.Moment) {
+func (c *cache) learnBan(check *limiter.Check, sent clock.Moment) {
 	if check.Peek {
 		return
 	}
@@ -74,7 +74,7 @@ func (c *Cache) learnBan(check *limiter.Check, sent clock.Moment) {
 }
 
 // relearnBan takes the answer to a refresh of a ban: it goes on, or was lifted.
-func (c *Cache) relearnBan(check *limiter.Check, sent clock.Moment) {
+func (c *cache) relearnBan(check *limiter.Check, sent clock.Moment) {
 	s, key := c.Shards.Of(check.Key.String()), banKeyOf(check)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -89,7 +89,7 @@ func (c *Cache) relearnBan(check *limiter.Check, sent clock.Moment) {
 }
 
 // banDenial returns the entry of a ban, for a check whose query was sent at some instant.
-func (c *Cache) banDenial(check *limiter.Check, sent clock.Moment) denial {
+func (c *cache) banDenial(check *limiter.Check, sent clock.Moment) denial {
 	own := *check
 	own.Result.RetryAfter = own.Result.BanLeft
 	d := c.denial(&own, sent)

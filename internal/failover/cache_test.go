@@ -29,7 +29,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 		for _, p := range storetest.TracePolicies(t) {
 			tr := &storetest.Trace{Random: rand.New(rand.NewPCG(seed, 5)), Policies: []*limiter.Policy{p}, Now: storetest.Epoch}
 			s := truth()
-			cache := NewCache(time.Second)
+			cache := newCache(time.Second)
 			for range 80 {
 				before := tr.Now
 				tr.Step()
@@ -40,7 +40,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				weight := 1 + tr.Random.Int64N(p.Capacity()+1)
 				reserve := tr.Reserve(p)
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve}}
-				cached := cache.Deny(checks, clock.MomentOf(time.UnixMicro(tr.Now))).denies
+				cached := cache.deny(checks, clock.MomentOf(time.UnixMicro(tr.Now))).denies
 				fromCache := checks[0].Result
 				want := s.PlayLeaving(t, tr.Now, p, weight, reserve)
 				if cached {
@@ -49,7 +49,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 						"%v, weight %d, %d left: the cache says %+v, the store %+v", p.Settings, weight, reserve, fromCache, want)
 				} else {
 					checks[0].Result = want
-					cache.Learn(checks, clock.MomentOf(time.UnixMicro(tr.Now)))
+					cache.learn(checks, clock.MomentOf(time.UnixMicro(tr.Now)))
 				}
 				tr.Learn([]limiter.Check{{Result: want}})
 			}
@@ -66,21 +66,21 @@ func TestDenyCache_deny_weights(t *testing.T) {
 	for seed := range assert.Rounds[uint64](20, 200) {
 		for _, p := range storetest.TracePolicies(t) {
 			random := rand.New(rand.NewPCG(seed, 6))
-			s, cache, now := truth(), NewCache(time.Second), storetest.Epoch
+			s, cache, now := truth(), newCache(time.Second), storetest.Epoch
 			for range 60 {
 				now += random.Int64N(100) * p.Params.Tick
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
 				reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: max(1, weight), Reserve: reserve}}
-				cached := cache.Deny(checks, clock.MomentOf(time.UnixMicro(now))).denies
+				cached := cache.deny(checks, clock.MomentOf(time.UnixMicro(now))).denies
 				fromCache := checks[0].Result
 				want := s.PlayLeaving(t, now, p, checks[0].Weight, reserve)
 				switch {
 				case !cached:
 					checks[0].Result = want
-					cache.Learn(checks, clock.MomentOf(time.UnixMicro(now)))
+					cache.learn(checks, clock.MomentOf(time.UnixMicro(now)))
 					if want.Passes() {
-						cache = NewCache(time.Second) // the others wait longer from now on
+						cache = newCache(time.Second) // the others wait longer from now on
 					}
 				case fromCache.Banned && want.Banned && fromCache.RetryAfter <= want.RetryAfter:
 					repeated++ // of a weight that was not sent since: the ban alone
@@ -98,11 +98,11 @@ func TestDenyCache_deny_weights(t *testing.T) {
 // TestDenyCache_early has requests that saw the clock before a denial was asked for: they wait no longer than it says.
 func TestDenyCache_early(t *testing.T) {
 	t.Parallel()
-	p, cache, now := storetest.DayPolicy(t, "early", limiter.GCRA, 10), NewCache(time.Second), clock.MomentOf(time.Unix(1_000, 0))
+	p, cache, now := storetest.DayPolicy(t, "early", limiter.GCRA, 10), newCache(time.Second), clock.MomentOf(time.Unix(1_000, 0))
 	check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Result: limiter.Result{RetryAfter: time.Minute}}}
-	cache.Learn(check, now)
+	cache.learn(check, now)
 	for early := range 3 {
-		assert.ErrorIf(t, !cache.Deny(check, now.Add(-time.Duration(early)*time.Millisecond)).denies || check[0].Result.RetryAfter != time.Minute,
+		assert.ErrorIf(t, !cache.deny(check, now.Add(-time.Duration(early)*time.Millisecond)).denies || check[0].Result.RetryAfter != time.Minute,
 			"%d ms early: %+v", early, check[0].Result)
 	}
 }
@@ -110,19 +110,19 @@ func TestDenyCache_early(t *testing.T) {
 func TestDenyCache_bounded(t *testing.T) {
 	t.Parallel()
 	p := storetest.DayPolicy(t, "bounded", limiter.GCRA, 1)
-	cache := NewCache(time.Second)
+	cache := newCache(time.Second)
 	now := clock.MomentOf(time.Unix(1_000, 0))
-	for i := range 2 * limiter.ShardCount * DenyShardSize {
-		cache.Learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, now)
+	for i := range 2 * limiter.ShardCount * denyShardSize {
+		cache.learn([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, now)
 	}
 	total := 0
 	for i := range cache.Shards {
 		total += len(cache.Shards[i].Denials)
 	}
-	assert.ErrorIf(t, total > limiter.ShardCount*DenyShardSize || total < limiter.ShardCount*DenyShardSize/2,
-		"%d denials are kept, want about %d", total, limiter.ShardCount*DenyShardSize)
+	assert.ErrorIf(t, total > limiter.ShardCount*denyShardSize || total < limiter.ShardCount*denyShardSize/2,
+		"%d denials are kept, want about %d", total, limiter.ShardCount*denyShardSize)
 	now = now.Add(time.Second)
-	if cache.Deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*limiter.ShardCount*DenyShardSize - 1)), Weight: 1}}, now).denies {
+	if cache.deny([]limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(2*limiter.ShardCount*denyShardSize - 1)), Weight: 1}}, now).denies {
 		t.Error("a denial is used longer than its age")
 	}
 }
@@ -131,15 +131,15 @@ func TestDenyCache_bounded(t *testing.T) {
 func TestDenyCache_quiet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := NewCache(time.Second)
-		c.StartSweeps()
+		c := newCache(time.Second)
+		c.startSweeps()
 		for i := range 1000 {
-			c.Learn([]limiter.Check{{Policy: storetest.DayPolicy(t, "api", limiter.FixedWindow, 1), Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, clock.Now())
+			c.learn([]limiter.Check{{Policy: storetest.DayPolicy(t, "api", limiter.FixedWindow, 1), Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1, Result: limiter.Result{RetryAfter: time.Hour}}}, clock.Now())
 		}
 		<-time.After(10 * time.Second)
 		synctest.Wait()
 		for i := range c.Shards {
-			left := c.Shards[i].Len()
+			left := c.Shards[i].len()
 			assert.FatalIf(t, left > 0, "%d denials are left", left)
 		}
 		assert.ErrorIf(t, c.Sweeps.IsSet(), "the timer is set")

@@ -9,14 +9,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Cache repeats denials, so that a client over its limit is refused without a query, exactly as long as the shared store
+// cache repeats denials, so that a client over its limit is refused without a query, exactly as long as the shared store
 // would refuse it. Usage grows only by other requests and otherwise decays, so a weight that is denied at some instant is
 // denied until its RetryAfter has passed. A heavier request is denied for longer or for ever, and a request with a smaller
 // reserve may pass, so each weight and reserve have an entry of their own. A stale entry (the quota was reset or its limit
 // raised on another node, a failover lost counts) can only deny too much, for the maximal age at most.
-type Cache struct {
+type cache struct {
 	MaxAge time.Duration
-	Shards limiter.Shards[Shard]
+	Shards limiter.Shards[shard]
 	Sweeps clock.Task
 
 	// Refresh is called with a check whose denial is in use and about to expire from the cache
@@ -24,20 +24,20 @@ type Cache struct {
 	Refresh func(check limiter.Check)
 }
 
-// NewCache returns an empty cache, nil for a maximal age of 0.
-func NewCache(maxAge time.Duration) *Cache {
+// newCache returns an empty cache, nil for a maximal age of 0.
+func newCache(maxAge time.Duration) *cache {
 	if maxAge <= 0 {
 		return nil
 	}
-	c := &Cache{MaxAge: maxAge}
+	c := &cache{MaxAge: maxAge}
 	for s := range c.Shards.All() {
-		s.Denials = map[Key]denial{}
+		s.Denials = map[key]denial{}
 	}
 	return c
 }
 
-// Deny denies the checks if a denial of one of them holds at an instant.
-func (c *Cache) Deny(checks []limiter.Check, now clock.Moment) (denied Refusal) {
+// deny denies the checks if a denial of one of them holds at an instant.
+func (c *cache) deny(checks []limiter.Check, now clock.Moment) (denied refusal) {
 	mayCount, banned := false, false
 	for i := range checks {
 		check := &checks[i]
@@ -54,17 +54,17 @@ func (c *Cache) Deny(checks []limiter.Check, now clock.Moment) (denied Refusal) 
 			c.Refresh(limiter.Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
 		}
 		if found {
-			denied.Deny(check, d.result(now))
+			denied.deny(check, d.result(now))
 		}
 	}
 	if mayCount && !banned {
-		return Refusal{}
+		return refusal{}
 	}
 	return denied
 }
 
-// Learn keeps the denials among the answers to a query that was sent at some instant, of a request that was denied.
-func (c *Cache) Learn(checks []limiter.Check, sent clock.Moment) {
+// learn keeps the denials among the answers to a query that was sent at some instant, of a request that was denied.
+func (c *cache) learn(checks []limiter.Check, sent clock.Moment) {
 	for i := range checks {
 		check := &checks[i]
 		switch {
@@ -77,7 +77,7 @@ func (c *Cache) Learn(checks []limiter.Check, sent clock.Moment) {
 }
 
 // denial returns the entry for a denied check whose query was sent at some instant.
-func (c *Cache) denial(check *limiter.Check, sent clock.Moment) denial {
+func (c *cache) denial(check *limiter.Check, sent clock.Moment) denial {
 	r := check.Result
 	d := denial{
 		remaining: r.Remaining, never: r.RetryAfter == limiter.Never, forOthers: r.ForOthers,
@@ -96,20 +96,20 @@ func (c *Cache) denial(check *limiter.Check, sent clock.Moment) denial {
 }
 
 // put stores a denial; a full shard loses one that has expired, or any.
-func (c *Cache) put(key Key, d denial, now clock.Moment) {
+func (c *cache) put(key key, d denial, now clock.Moment) {
 	s := c.Shards.Of(key.Key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	if _, found := s.Denials[key]; !found && len(s.Denials) >= DenyShardSize {
+	if _, found := s.Denials[key]; !found && len(s.Denials) >= denyShardSize {
 		s.evict(now)
 	}
 	s.Denials[key] = d
 	c.Sweeps.Start(clock.SweepSpan)
 }
 
-// Relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
+// relearn takes the answer to a refresh: the denial goes on, or is deleted. One that has left the
 // cache meanwhile stays out.
-func (c *Cache) Relearn(check *limiter.Check, sent clock.Moment) {
+func (c *cache) relearn(check *limiter.Check, sent clock.Moment) {
 	s, key := c.Shards.Of(check.Key.String()), denyKeyOf(check)
 	if check.Policy.Ban != nil && check.Result.RetryAfter != limiter.Never {
 		c.relearnBan(check, sent)
@@ -127,13 +127,13 @@ func (c *Cache) Relearn(check *limiter.Check, sent clock.Moment) {
 	s.Denials[key] = c.denial(check, sent)
 }
 
-// Forget drops the denials of a key in the policies of that ID.
-func (c *Cache) Forget(id, key string) {
-	c.ForgetWhere(key, func(p *limiter.Policy) bool { return p.ID == id })
+// forget drops the denials of a key in the policies of that ID.
+func (c *cache) forget(id, key string) {
+	c.forgetWhere(key, func(p *limiter.Policy) bool { return p.ID == id })
 }
 
-// ForgetWhere drops the denials of a key in some policies.
-func (c *Cache) ForgetWhere(key string, drops func(*limiter.Policy) bool) {
+// forgetWhere drops the denials of a key in some policies.
+func (c *cache) forgetWhere(key string, drops func(*limiter.Policy) bool) {
 	if c == nil {
 		return
 	}
@@ -147,8 +147,8 @@ func (c *Cache) ForgetWhere(key string, drops func(*limiter.Policy) bool) {
 	}
 }
 
-// ForgetAll drops the denials of the policies of that name.
-func (c *Cache) ForgetAll(policy string) {
+// forgetAll drops the denials of the policies of that name.
+func (c *cache) forgetAll(policy string) {
 	if c == nil {
 		return
 	}
@@ -163,53 +163,53 @@ func (c *Cache) ForgetAll(policy string) {
 	}
 }
 
-// Prune drops the denials that have expired at an instant.
-func (c *Cache) Prune(now clock.Moment) {
+// prune drops the denials that have expired at an instant.
+func (c *cache) prune(now clock.Moment) {
 	for s := range c.Shards.All() {
 		s.Mu.Lock()
-		maps.DeleteFunc(s.Denials, func(_ Key, d denial) bool { return now >= d.expires })
+		maps.DeleteFunc(s.Denials, func(_ key, d denial) bool { return now >= d.expires })
 		s.Mu.Unlock()
 	}
 }
 
 // sweepDead drops the denials that have expired, again and again while any are left. There are never many.
-func (c *Cache) sweepDead() {
-	c.Prune(clock.Now())
+func (c *cache) sweepDead() {
+	c.prune(clock.Now())
 	for s := range c.Shards.All() {
-		if s.Len() > 0 {
+		if s.len() > 0 {
 			c.Sweeps.Start(clock.SweepSpan)
 			return
 		}
 	}
 }
 
-// StartSweeps makes the cache drop dead denials from now on.
-func (c *Cache) StartSweeps() {
+// startSweeps makes the cache drop dead denials from now on.
+func (c *cache) startSweeps() {
 	if c != nil {
 		c.Sweeps.Run, c.Sweeps.Weak = c.sweepDead, true
 	}
 }
 
-// DenyShardSize is the most entries of a shard.
-const DenyShardSize = 1024
+// denyShardSize is the most entries of a shard.
+const denyShardSize = 1024
 
-// Shard is the denials of some keys.
-type Shard struct {
+// shard is the denials of some keys.
+type shard struct {
 	Mu      sync.Mutex
-	Denials map[Key]denial
+	Denials map[key]denial
 }
 
-// Key is a weight of a quota under one policy, and its reserve. A policy of another configuration is another
+// key is a weight of a quota under one policy, and its reserve. A policy of another configuration is another
 // pointer.
-type Key struct {
+type key struct {
 	Policy  *limiter.Policy
 	Key     string
 	Weight  int64
 	Reserve int64
 }
 
-func denyKeyOf(c *limiter.Check) Key {
-	return Key{c.Policy, c.Key.String(), limiter.Units(c), c.Reserve}
+func denyKeyOf(c *limiter.Check) key {
+	return key{c.Policy, c.Key.String(), limiter.Units(c), c.Reserve}
 }
 
 // kind is what a denial says.
@@ -238,8 +238,8 @@ type denial struct {
 	RefreshAt clock.Moment // a refresh is due after this; 0: none is needed, or one is already requested
 }
 
-// Len counts the denials.
-func (s *Shard) Len() int {
+// len counts the denials.
+func (s *shard) len() int {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return len(s.Denials)
@@ -263,7 +263,7 @@ func (d *denial) result(now clock.Moment) limiter.Result {
 }
 
 // get returns a denial, and reports whether the caller is to refresh it.
-func (s *Shard) get(key Key, now clock.Moment) (d denial, found, due bool) {
+func (s *shard) get(key key, now clock.Moment) (d denial, found, due bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	d, found = s.Denials[key]
@@ -282,7 +282,7 @@ func (s *Shard) get(key Key, now clock.Moment) (d denial, found, due bool) {
 }
 
 // evict drops the entries that have expired among a few random ones, or else the last of these.
-func (s *Shard) evict(now clock.Moment) {
+func (s *shard) evict(now clock.Moment) {
 	const sample = 8
 	visited, dropped := 0, false
 	for key, d := range s.Denials {
@@ -297,12 +297,12 @@ func (s *Shard) evict(now clock.Moment) {
 	}
 }
 
-// Refusal is what this process may answer without the shared store: a denial, or nothing. With the zero value the store
-// is asked. Only [Refusal.Deny] makes it a denial, so that code that may only deny cannot let a request through.
-type Refusal struct{ denies bool }
+// refusal is what this process may answer without the shared store: a denial, or nothing. With the zero value the store
+// is asked. Only [refusal.deny] makes it a denial, so that code that may only deny cannot let a request through.
+type refusal struct{ denies bool }
 
-// Deny gives a check the result of a denial. A result that passes is none.
-func (d *Refusal) Deny(c *limiter.Check, r limiter.Result) {
+// deny gives a check the result of a denial. A result that passes is none.
+func (d *refusal) deny(c *limiter.Check, r limiter.Result) {
 	if !r.Passes() {
 		c.Result, d.denies = r, true
 	}

@@ -15,7 +15,7 @@ import (
 // request of its own.
 type denyRefresher struct {
 	shared *redis.Store
-	denied *Cache
+	denied *cache
 	local  *memory.Store
 	span   time.Duration // how long checks are collected
 	task   clock.Task    // runs refresh
@@ -44,7 +44,7 @@ func (d *denyRefresher) refresh() {
 			if answered.Policy.Ban != nil {
 				d.local.Remember(answered) // first, so that no outage brings back a ban that was lifted
 			}
-			d.denied.Relearn(answered, sent)
+			d.denied.relearn(answered, sent)
 		})
 	}
 }

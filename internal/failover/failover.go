@@ -21,7 +21,7 @@ import (
 type Store struct {
 	shared        *redis.Store // nil: the local store decides everything
 	local         *memory.Store
-	denied        *Cache
+	denied        *cache
 	onAsk         func(ctx context.Context) func(err error)
 	onUndecided   func(err error)
 	localFraction float64 // of each limit that this process enforces in an outage
@@ -76,7 +76,7 @@ type Options struct {
 // decides everything.
 func New(shared *redis.Store, local *memory.Store, options Options) *Store {
 	f := &Store{
-		shared: shared, local: local, denied: NewCache(min(options.DenyAge, MaxDenyAge)), localFraction: options.LocalFraction,
+		shared: shared, local: local, denied: newCache(min(options.DenyAge, MaxDenyAge)), localFraction: options.LocalFraction,
 		onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds,
 	}
 	if shared != nil {
@@ -87,7 +87,7 @@ func New(shared *redis.Store, local *memory.Store, options Options) *Store {
 	if shared != nil && !options.ForgiveOutages {
 		f.ledger = newLedger(shared, local, options.OnRepaid)
 	}
-	f.denied.StartSweeps()
+	f.denied.startSweeps()
 	if f.denied != nil && shared != nil {
 		r := &denyRefresher{shared: shared, denied: f.denied, local: local, span: f.denied.MaxAge / 20}
 		r.task.Run, f.denied.Refresh = r.refresh, r.add
@@ -215,21 +215,21 @@ func (f *Store) denyRemembered(checks []limiter.Check, now clock.Moment) bool {
 	for i := range checks {
 		checks[i].Result = limiter.Result{Remaining: limiter.Unknown} // which it stays for those that nothing denies
 	}
-	return f.denied != nil && f.denied.Deny(checks, now).denies
+	return f.denied != nil && f.denied.deny(checks, now).denies
 }
 
 // denyFull denies the checks if this process alone runs as many units as one of them allows. Requests that began before a
 // reload to another Redis count here, and are unknown there. Requests with policies that ban are left to the store, which
 // counts their denials.
-func denyFull(local *memory.Store, checks []limiter.Check) (full Refusal) {
+func denyFull(local *memory.Store, checks []limiter.Check) (full refusal) {
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.Ban != nil {
-			return Refusal{}
+			return refusal{}
 		}
 		if local.RunsAll(c) {
 			hint := limiter.Duration(kernel.RunningHint)
-			full.Deny(c, limiter.Result{RetryAfter: hint, ResetAfter: hint})
+			full.deny(c, limiter.Result{RetryAfter: hint, ResetAfter: hint})
 		}
 	}
 	return full
@@ -246,7 +246,7 @@ func (f *Store) conclude(
 		return f.Fallback(mode, checks, err)
 	}
 	if f.denied != nil && !limiter.Allowed(checks) {
-		f.denied.Learn(checks, asked)
+		f.denied.learn(checks, asked)
 	}
 	if n.bans {
 		f.confirmTaken(checks, limiter.SourceRedis)
@@ -344,12 +344,12 @@ func (f *Store) Failing() (bool, time.Duration) {
 	return f.shared.Topology.Failing()
 }
 
-// Retain keeps the shared store open until [Store.Release], for a refund or a charge after a decision. It reports whether
+// retain keeps the shared store open until [Store.release], for a refund or a charge after a decision. It reports whether
 // the store is open; Release must follow only if so.
-func (f *Store) Retain() bool { return f.shared == nil || f.shared.Uses.Acquire() }
+func (f *Store) retain() bool { return f.shared == nil || f.shared.Uses.Acquire() }
 
-// Release ends what [Store.Retain] began.
-func (f *Store) Release() {
+// release ends what [Store.retain] began.
+func (f *Store) release() {
 	if f.shared != nil {
 		f.shared.Uses.Release()
 	}

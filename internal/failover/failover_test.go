@@ -162,19 +162,19 @@ func TestRedis_Close_last_use(t *testing.T) {
 	f := New(store, memory.New(), Options{})
 	p := storetest.RefundingPolicy(t, "closing", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40, Refundable: true}
-	assert.FatalIf(t, !f.Retain(), "the store is closed")
+	assert.FatalIf(t, !f.retain(), "the store is closed")
 	reserved := storetest.Decide(t, store, check)
 	noError(t, store.Close())
 	left := storetest.Decide(t, store, check)[0].Result.Remaining
 	assert.ErrorIf(t, left != 20, "%d units remain, want 20", left)
 	refundAll(f, reserved, limiter.SourceRedis)
 	chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 7}}, limiter.SourceRedis)
-	f.Release()
+	f.release()
 	<-store.Uses.Closed
 	if _, err := store.Decide(context.Background(), []limiter.Check{check}); !errors.Is(err, limiter.ErrClosed) || !errors.Is(err, limiter.ErrUndecided) {
 		t.Errorf("a decision after the end: %v", err)
 	}
-	assert.ErrorIf(t, f.Retain(), "a closed store is kept open")
+	assert.ErrorIf(t, f.retain(), "a closed store is kept open")
 	after := storetest.Decide(t, openRedis(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	left = after[0].Result.Remaining
 	assert.ErrorIf(t, left != 53, "%d units remain, want 53", left)

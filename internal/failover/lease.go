@@ -116,8 +116,8 @@ func (f *Store) askForLease(ctx context.Context, checks []limiter.Check, k *leas
 		f.leases.Saw(k, c)
 		return 0, nil
 	}
-	if f.Retain() {
-		defer f.Release() // what is leased may have to be given back at once
+	if f.retain() {
+		defer f.release() // what is leased may have to be given back at once
 	}
 	q.Sent = sent
 	missed := q
@@ -172,8 +172,8 @@ func (f *Store) EndLeases() { f.leases.Close() }
 // endLater returns a timer of a lease. It keeps the store open while the lease is given back.
 func (f *Store) endLater(d time.Duration, end func()) clock.Timer {
 	return time.AfterFunc(d, func() {
-		if f.Retain() {
-			defer f.Release()
+		if f.retain() {
+			defer f.release()
 		}
 		end()
 	})

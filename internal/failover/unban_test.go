@@ -53,7 +53,7 @@ func TestFailover_Unban_refreshed(t *testing.T) {
 	if _, err := f.shared.Unban(t.Context(), p, limiter.EncodeKey("k")); err != nil { // as another node
 		t.Fatal(err)
 	}
-	shard, key := f.denied.Shards.Of("k"), Key{Policy: p, Key: "k", Weight: AnyWeight, Reserve: 0}
+	shard, key := f.denied.Shards.Of("k"), key{Policy: p, Key: "k", Weight: anyWeight, Reserve: 0}
 	shard.Mu.Lock()
 	d := shard.Denials[key]
 	d.RefreshAt = 1 // is due
@@ -138,11 +138,11 @@ func TestFailover_ban_bound(t *testing.T) {
 	wantDenials := func(most int) {
 		t.Helper()
 		for i := range f.denied.Shards {
-			n := f.denied.Shards[i].Len()
+			n := f.denied.Shards[i].len()
 			assert.ErrorIf(t, n > most, "%d denials are in a shard, want at most %d", n, most)
 		}
 	}
-	wantDenials(DenyShardSize)
+	wantDenials(denyShardSize)
 	n, err := f.UnbanAll(context.Background(), "bound")
 	assert.ErrorIf(t, n != 2000 || err != nil, "%d bans lifted, %v", n, err)
 	wantDenials(0)

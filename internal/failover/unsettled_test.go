@@ -77,7 +77,7 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 	t.Parallel()
 	for _, s := range awaitingStores(t) {
-		s.f.denied = NewCache(time.Second)
+		s.f.denied = newCache(time.Second)
 		logins, all := storetest.RefundingPolicy(t, "logins", limiter.FixedWindow, 1), storetest.DayPolicy(t, "all", limiter.FixedWindow, 1)
 		banning := storetest.NewPolicy(t, limiter.Settings{Name: "banning", Algorithm: limiter.FixedWindow, Limit: 1, Window: storetest.LongWindow(0), Ban: []time.Duration{time.Hour}, Refunds: true})
 		key := limiter.EncodeKey("k")
