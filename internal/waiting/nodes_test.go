@@ -441,7 +441,7 @@ func TestNodes_keys(t *testing.T) {
 	c.taken = 1 // by another node, all the time
 	c.play(10 * time.Second)
 	t.Logf("%d calls a second", (c.calls-keys)/10)
-	assert.ErrorIf(t, c.calls-keys > 10*PollsPerSecond+pollBurst || c.calls-keys < 7*PollsPerSecond, "%d calls in 10 s", c.calls-keys)
+	assert.ErrorIf(t, c.calls-keys > 10*pollsPerSecond+pollBurst || c.calls-keys < 7*pollsPerSecond, "%d calls in 10 s", c.calls-keys)
 	for s := range n.queue.shards.All() {
 		for name, l := range s.lines {
 			assert.ErrorIf(t, l.round.asking == 0 && c.now.Since(l.next) > time.Second, "%s was due %v ago", name.Key, c.now.Since(l.next))

@@ -18,9 +18,9 @@ const (
 	// longestPeriod is how long a waiting node pauses between two asks at most, unless the process asks for many keys.
 	longestPeriod = time.Second
 
-	// PollsPerSecond is how many asks a process sends in a second at most, besides those for which a request has arrived
+	// pollsPerSecond is how many asks a process sends in a second at most, besides those for which a request has arrived
 	// or ended, or that follow an answer. All keys share them.
-	PollsPerSecond = 2000
+	pollsPerSecond = 2000
 
 	// pollBurst is how many of them may leave at once after a pause.
 	pollBurst = 100
@@ -81,8 +81,8 @@ func rateOf(period time.Duration) int64 {
 }
 
 // stretch returns by how much all periods of a process are longer, because their asks in 1,000 seconds would be more than
-// [PollsPerSecond].
-func stretch(rates int64) float64 { return max(1, float64(rates)/(1000*PollsPerSecond)) }
+// [pollsPerSecond].
+func stretch(rates int64) float64 { return max(1, float64(rates)/(1000*pollsPerSecond)) }
 
 // stretched returns a period that is longer by a factor.
 func stretched(period time.Duration, by float64) time.Duration {
@@ -95,10 +95,10 @@ func claimLength(period, trip time.Duration) time.Duration {
 	return max(shortestClaim, min(3*period+2*trip, longestClaim))
 }
 
-// budget holds what a process sends to [PollsPerSecond].
+// budget holds what a process sends to [pollsPerSecond].
 type budget struct{ used clock.Moment } // until when what was sent has used up the budget
 
-const pollSpan = time.Second / PollsPerSecond
+const pollSpan = time.Second / pollsPerSecond
 
 // take takes one ask of the budget. Where there is none left, it reports when there is.
 func (b *budget) take(now clock.Moment) (again clock.Moment, ok bool) {
