@@ -58,9 +58,9 @@ const (
 	ReasonNUL          // JSON: a string, or a name beside one on the path, has U+0000
 	ReasonNumber       // JSON: parsers round the number in different ways
 	ReasonControl      // the text has a control character other than tab, CR, LF
-	ReasonNoncharacter // the text has a noncharacter, such as U+FFFF
-	ReasonBlank        // the text has a blank at an end, where it counts
-	ReasonLong         // the text is too long for a key that is folded
+	reasonNoncharacter // the text has a noncharacter, such as U+FFFF
+	reasonBlank        // the text has a blank at an end, where it counts
+	reasonLong         // the text is too long for a key that is folded
 
 	// Those of a request's header, cookies, query, path and host.
 
@@ -70,7 +70,7 @@ const (
 	ReasonCredential  // a credential has a byte that some cut at, join by or drop
 	ReasonJWT         // a token begins as a JWT and is none in its usual form
 	ReasonBasic       // a credential of Basic is not in its usual form
-	ReasonCredentials // two places of the request have different credentials
+	reasonCredentials // two places of the request have different credentials
 	ReasonCookieByte  // a cookie has a byte that some cut at or drop
 	ReasonParameters  // the query has more than 10,000 parameters
 	ReasonPath        // the path does not begin with a slash
@@ -117,16 +117,16 @@ var reasonLabels = [reasons]string{
 	ReasonNUL:           "nul",
 	ReasonNumber:        "number",
 	ReasonControl:       "control",
-	ReasonNoncharacter:  "noncharacter",
-	ReasonBlank:         "blank",
-	ReasonLong:          "long",
+	reasonNoncharacter:  "noncharacter",
+	reasonBlank:         "blank",
+	reasonLong:          "long",
 	ReasonSeveral:       "repeated",
 	ReasonSimilarName:   "similar_name",
 	ReasonEnds:          "ends",
 	ReasonCredential:    "credential",
 	ReasonJWT:           "jwt",
 	ReasonBasic:         "basic",
-	ReasonCredentials:   "two_credentials",
+	reasonCredentials:   "two_credentials",
 	ReasonCookieByte:    "cookie_byte",
 	ReasonParameters:    "parameters",
 	ReasonPath:          "path",
@@ -173,16 +173,16 @@ var reasonTexts = [reasons]string{
 	ReasonNUL:           "a text has U+0000",
 	ReasonNumber:        "parsers round the number in different ways",
 	ReasonControl:       "the text has a control character",
-	ReasonNoncharacter:  "the text has a noncharacter",
-	ReasonBlank:         "the text has a blank at an end",
-	ReasonLong:          "the text is longer than 64 KiB",
+	reasonNoncharacter:  "the text has a noncharacter",
+	reasonBlank:         "the text has a blank at an end",
+	reasonLong:          "the text is longer than 64 KiB",
 	ReasonSeveral:       "a header, a cookie or a query parameter is given several times in the request",
 	ReasonSimilarName:   "a cookie or a parameter of another spelling is there alone, which some take for it",
 	ReasonEnds:          "the header has a character at an end that some drop",
 	ReasonCredential:    "the credential has a blank, or one of \" , ; =, at which some cut it",
 	ReasonJWT:           "the token is no JWT in its usual form",
 	ReasonBasic:         "the credential of Basic is not in its usual form",
-	ReasonCredentials:   "two places of the request have different credentials",
+	reasonCredentials:   "two places of the request have different credentials",
 	ReasonCookieByte:    "the cookie has a character at which some cut it",
 	ReasonParameters:    "the query has more than 10,000 parameters",
 	ReasonPath:          "the path does not begin with a slash",

@@ -60,7 +60,7 @@ func (v Value) Or(other Value) Value {
 	case v.Kind() == KindAbsent, v.Kind() == KindText && other.Kind() == KindUnreadable:
 		return other
 	case v.Kind() == KindText && other.Kind() == KindText && v.text != other.text:
-		return Unreadable(ReasonCredentials)
+		return Unreadable(reasonCredentials)
 	}
 	return v
 }
@@ -87,7 +87,7 @@ func (v Value) Cut(length int) Value {
 // drop blanks and invisible characters at the ends, others keep them, so a text that has some is unreadable there.
 func (v Value) Exact() Value {
 	if v.isText && strings.TrimFunc(v.text, isBlank) != v.text {
-		return Unreadable(ReasonBlank)
+		return Unreadable(reasonBlank)
 	}
 	return v
 }
@@ -104,7 +104,7 @@ const maxFoldable = 64 << 10
 // up to 8 ns a byte to fold, and cannot stay as it is, since the name of an account may be left of it.
 func (v Value) Foldable() Value {
 	if len(v.text) > maxFoldable {
-		return Unreadable(ReasonLong)
+		return Unreadable(reasonLong)
 	}
 	return v
 }
@@ -125,7 +125,7 @@ func checkText(text string) Reason {
 		case r == byteOrderMark:
 			return ReasonByteOrderMark
 		case r&0xfffe == 0xfffe, r >= 0xfdd0 && r <= 0xfdef: // Unicode 16, section 23.7
-			return ReasonNoncharacter
+			return reasonNoncharacter
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)):
 			return ReasonUTF8
 		}
