@@ -21,8 +21,8 @@ type Format uint8
 const (
 	FormatNone       Format = iota // none of these, see [Type.Reason]
 	FormatJSON                     // application/json and application/*+json, but for application/x*+json
-	FormatURLEncoded               // application/x-www-form-urlencoded
-	FormatMultipart                // multipart/form-data
+	formatURLEncoded               // application/x-www-form-urlencoded
+	formatMultipart                // multipart/form-data
 )
 
 // Format returns how values stand in the body.
@@ -58,7 +58,7 @@ func TypeOf(header http.Header) Type {
 	case "application/json":
 		return Type{format: FormatJSON}
 	case "application/x-www-form-urlencoded":
-		return Type{format: FormatURLEncoded}
+		return Type{format: formatURLEncoded}
 	}
 	var space [128]byte // most are shorter
 	text := bytes.Trim(append(space[:0], types[0]...), " \t")
@@ -94,7 +94,7 @@ func typeWith(format Format, text, parameters []byte) Type {
 			if charsets++; charsets > 1 || !isUTF8(next.value) {
 				return refused(bodyvalue.ReasonCharset)
 			}
-		case format != FormatMultipart:
+		case format != formatMultipart:
 		case t.boundary != "" || !equalASCII(next.name, "boundary") || !isBoundary(next.value):
 			return refused(bodyvalue.ReasonBoundary)
 		default:
@@ -104,7 +104,7 @@ func typeWith(format Format, text, parameters []byte) Type {
 	switch {
 	case charsets == 0 && containsASCII(text, "charset"), charsets == 1 && countASCII(text, "charset") > 1:
 		return refused(bodyvalue.ReasonCharset)
-	case format == FormatMultipart && t.boundary == "":
+	case format == formatMultipart && t.boundary == "":
 		return refused(bodyvalue.ReasonBoundary)
 	}
 	return t
@@ -120,9 +120,9 @@ func formatOf(mediaType []byte) Format {
 	case equalASCII(mediaType, "application/json"):
 		return FormatJSON
 	case equalASCII(mediaType, "application/x-www-form-urlencoded"):
-		return FormatURLEncoded
+		return formatURLEncoded
 	case equalASCII(mediaType, "multipart/form-data"):
-		return FormatMultipart
+		return formatMultipart
 	}
 	for _, framed := range framedTypes {
 		if equalASCII(mediaType, framed) {
@@ -144,9 +144,9 @@ func formatOf(mediaType []byte) Format {
 func namesOther(format Format, text []byte) bool {
 	words := []string{"urlencoded", "form-data", "multipart"}
 	switch format {
-	case FormatURLEncoded:
+	case formatURLEncoded:
 		words = []string{"json", "form-data", "multipart"}
-	case FormatMultipart: // has no parameters for them but the boundary, which is a client's choice
+	case formatMultipart: // has no parameters for them but the boundary, which is a client's choice
 		return false
 	}
 	for _, word := range words {

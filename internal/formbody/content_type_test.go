@@ -26,14 +26,14 @@ func TestTypeOf(t *testing.T) {
 		{types: "application/json; odata=verbose ; profile=\"https://example.com/a;b.json\"", format: FormatJSON},
 		{types: "application/json;", format: FormatJSON},
 		{types: "application/json ;; ", format: FormatJSON},
-		{types: "application/x-www-form-urlencoded", format: FormatURLEncoded},
-		{types: "application/x-www-form-urlencoded;charset=UTF-8", format: FormatURLEncoded},
-		{types: "application/x-www-form-urlencoded; foo=bar", format: FormatURLEncoded},
-		{types: "multipart/form-data; boundary=A.a_b+c-1", format: FormatMultipart, boundary: "A.a_b+c-1"},
-		{types: "Multipart/Form-Data;Boundary=\"AaB\"", format: FormatMultipart, boundary: "AaB"},
-		{types: "multipart/form-data; charset=utf-8; boundary=AaB;", format: FormatMultipart, boundary: "AaB"},
-		{types: "multipart/form-data; boundary=" + long, format: FormatMultipart, boundary: long},
-		{types: "multipart/form-data; boundary=xjsonx", format: FormatMultipart, boundary: "xjsonx"},
+		{types: "application/x-www-form-urlencoded", format: formatURLEncoded},
+		{types: "application/x-www-form-urlencoded;charset=UTF-8", format: formatURLEncoded},
+		{types: "application/x-www-form-urlencoded; foo=bar", format: formatURLEncoded},
+		{types: "multipart/form-data; boundary=A.a_b+c-1", format: formatMultipart, boundary: "A.a_b+c-1"},
+		{types: "Multipart/Form-Data;Boundary=\"AaB\"", format: formatMultipart, boundary: "AaB"},
+		{types: "multipart/form-data; charset=utf-8; boundary=AaB;", format: formatMultipart, boundary: "AaB"},
+		{types: "multipart/form-data; boundary=" + long, format: formatMultipart, boundary: long},
+		{types: "multipart/form-data; boundary=xjsonx", format: formatMultipart, boundary: "xjsonx"},
 
 		{types: "", reason: bodyvalue.ReasonNoType},
 		{types: " \t", reason: bodyvalue.ReasonNoType},
@@ -116,7 +116,7 @@ func FuzzTypeOf(f *testing.F) {
 		assert.Equal(t, formatOf([]byte(mediaType)), got.Format(), "the format of %q", text)
 		charset, ok := parameters["charset"]
 		assert.ErrorIf(t, ok && !isUTF8([]byte(charset)), "%q has the charset %q", text, charset)
-		assert.ErrorIf(t, got.Format() == FormatMultipart && parameters["boundary"] != got.boundary,
+		assert.ErrorIf(t, got.Format() == formatMultipart && parameters["boundary"] != got.boundary,
 			"%q has the boundary %q, not %q", text, parameters["boundary"], got.boundary)
 	})
 }

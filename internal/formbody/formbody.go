@@ -61,9 +61,9 @@ type finding struct {
 // read scans a form. It returns why the form as a whole is unreadable.
 func (f *fields) read(t Type, body []byte) bodyvalue.Reason {
 	switch t.format {
-	case FormatURLEncoded:
+	case formatURLEncoded:
 		return f.readURLEncoded(body)
-	case FormatMultipart:
+	case formatMultipart:
 		return f.readMultipart(body, t.boundary)
 	case FormatJSON:
 		return bodyvalue.ReasonType
@@ -120,7 +120,7 @@ func (f *finding) value(format Format) bodyvalue.Value {
 		return bodyvalue.Unreadable(bodyvalue.ReasonPrefix)
 	case f.reason != bodyvalue.ReasonNone:
 		return bodyvalue.Unreadable(f.reason)
-	case format == FormatURLEncoded:
+	case format == formatURLEncoded:
 		return bodyvalue.New(decode(f.first))
 	default:
 		return bodyvalue.New(string(f.first))

@@ -88,7 +88,7 @@ func FuzzPlan_multipart(f *testing.F) {
 		if err != nil || !isBoundary([]byte(boundary)) {
 			t.Skip()
 		}
-		value := readOne(t, asked, Type{format: FormatMultipart, boundary: boundary}, string(body))
+		value := readOne(t, asked, Type{format: formatMultipart, boundary: boundary}, string(body))
 		if value.Kind() == bodyvalue.KindUnreadable {
 			t.Skip()
 		}
