@@ -61,7 +61,7 @@ func formOf(header http.Header) (form, error) {
 	for _, encodings := range header["Content-Encoding"] {
 		for encoding := range strings.SplitSeq(encodings, ",") {
 			if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
-				return 0, ErrEncoded
+				return 0, errEncoded
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func formOf(header http.Header) (form, error) {
 		strings.EqualFold(contentType[n:], suffix) {
 		return formOne, nil
 	}
-	return 0, ErrType
+	return 0, errType
 }
 
 // Write takes the next piece of the body. It does not keep it.
@@ -197,7 +197,7 @@ func (b *Body) first(slots []int) (decimal, error) {
 	for _, slot := range slots {
 		switch value := &b.last[slot]; {
 		case value.bad:
-			return decimal{}, ErrRange
+			return decimal{}, errRange
 		case value.found:
 			return value.decimal, nil
 		}

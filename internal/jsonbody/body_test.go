@@ -71,7 +71,7 @@ func rows(t testing.TB, name string, columns int) (rows [][]string) {
 // checkFile reads the documents of a file in testdata.
 func checkFile(t *testing.T, name string) {
 	t.Helper()
-	wrong := map[string]error{"absent": ErrAbsent, "invalid": ErrInvalid, "out of range": ErrRange}
+	wrong := map[string]error{"absent": ErrAbsent, "invalid": ErrInvalid, "out of range": errRange}
 	for _, row := range rows(t, name, 3) {
 		want, err := int64(0), wrong[row[2]]
 		if err == nil {
@@ -136,7 +136,7 @@ func TestBody_document(t *testing.T) {
 		{"usage.total_tokens", " {\r\n\t\"usage\" : { \"x\":[1,{}], \"total_tokens\" : 42 } } \n", 42, nil},
 		{"a", "\ufeff{\"a\":1}", 1, nil},
 		{"a", "\xef\xbb{\"a\":1}", 0, ErrInvalid},
-		{"a", `{"a":1` + long + `}`, 0, ErrRange},
+		{"a", `{"a":1` + long + `}`, 0, errRange},
 		{"a", `{"a":0.` + long + `}`, 1, nil},
 		{"a", fmt.Sprintf(`{"a":7%se-%d}`, strings.Repeat("0", many), many), 7, nil},
 		{"a", fmt.Sprintf(`{"a":0.%s7e%d}`, strings.Repeat("0", many), many+1), 7, nil},
@@ -164,12 +164,12 @@ func TestBody_contentType(t *testing.T) {
 		" application/json ;charset=utf-8":          nil,
 		"application/graphql-response+json":         nil,
 		"application/vnd.api+JSON":                  nil,
-		"application/+json":                         ErrType,
-		"text/html":                                 ErrType,
-		"text/plain":                                ErrType,
-		"application/json5":                         ErrType,
-		"application/octet-stream":                  ErrType,
-		"":                                          ErrType,
+		"application/+json":                         errType,
+		"text/html":                                 errType,
+		"text/plain":                                errType,
+		"application/json5":                         errType,
+		"application/octet-stream":                  errType,
+		"":                                          errType,
 		"application/x-ndjson":                      nil,
 		"application/jsonl":                         nil,
 		"application/jsonl; charset=\"utf-8\"; x=y": nil,
@@ -181,7 +181,7 @@ func TestBody_contentType(t *testing.T) {
 
 func TestBody_contentEncoding(t *testing.T) {
 	for encodings, want := range map[string]error{
-		"gzip": ErrEncoded, "identity": nil, "": nil, "Identity, identity": nil, "identity, br": ErrEncoded, "identity|zstd": ErrEncoded,
+		"gzip": errEncoded, "identity": nil, "": nil, "Identity, identity": nil, "identity, br": errEncoded, "identity|zstd": errEncoded,
 	} {
 		header := http.Header{"Content-Type": {"application/json"}, "Content-Encoding": strings.Split(encodings, "|")}
 		_, err := formOf(header)
@@ -207,7 +207,7 @@ func TestBody_events(t *testing.T) {
 		{"a+b", "data: {\"a\":1,\"b\":5}\n\ndata: {\"b\":9}\n\n", 10, nil},
 		{"a|b", "data: {\"b\":1}\n\ndata: {\"a\":2}\n\ndata: {\"b\":3}\n\n", 2, nil},
 		{"a", "data: {\"a\":1}\n\ndata: {\"a\":null}\n\n", 1, nil},
-		{"a", "data: {\"a\":1}\n\ndata: {\"a\":-1}\n\n", 0, ErrRange},
+		{"a", "data: {\"a\":1}\n\ndata: {\"a\":-1}\n\n", 0, errRange},
 		{"a", "", 0, ErrAbsent},
 		{"a", "\n\n\r\r\r\n", 0, ErrAbsent},
 	})

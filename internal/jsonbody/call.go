@@ -16,8 +16,8 @@ type CallKind uint8
 const (
 	CallNone         CallKind = iota // no call, an ambiguous one, or one whose id cannot be told: null, or too long
 	CallRequest                      // a request with an id
-	CallNotification                 // a request without an id, which has no answer
-	CallBatch                        // an array
+	callNotification                 // a request without an id, which has no answer
+	callBatch                        // an array
 )
 
 // Bounds of calls.
@@ -60,9 +60,9 @@ func ReadCall(body []byte) Call {
 	if len(body) > MaxCall {
 		return Call{}
 	}
-	r := callPlan.ReadRequest(body)
+	r := callPlan.readRequest(body)
 	if r.isArray() {
-		return Call{kind: CallBatch}
+		return Call{kind: callBatch}
 	}
 	version, isVersion := r.string(callVersion)
 	method, isMethod := r.string(callMethod)
@@ -72,7 +72,7 @@ func ReadCall(body []byte) Call {
 	from, to, isNamed, ok := r.span(callID)
 	switch {
 	case !isNamed:
-		return Call{kind: CallNotification, method: method}
+		return Call{kind: callNotification, method: method}
 	case !ok || to-from > maxCallID:
 		return Call{}
 	}

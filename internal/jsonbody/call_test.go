@@ -32,7 +32,7 @@ var callCases = []struct {
 	{`{"jsonrpc":"2.0","id":"\ud800\u0000","method":"a"}`, CallRequest, "a", `"\ud800\u0000"`},
 	{`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 254) + `","method":"a"}`, CallRequest, "a", `"` + strings.Repeat("x", 254) + `"`},
 	{`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 255) + `","method":"a"}`, CallNone, "", ""},
-	{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, CallNotification, "notifications/initialized", ""},
+	{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, callNotification, "notifications/initialized", ""},
 	{`{"jsonrpc":"2.0","id":null,"method":"a"}`, CallNone, "", ""},
 	{`{"jsonrpc":"2.0","id":true,"method":"a"}`, CallNone, "", ""},
 	{`{"jsonrpc":"2.0","id":[1],"method":"a"}`, CallNone, "", ""},
@@ -44,8 +44,8 @@ var callCases = []struct {
 	{`{"jsonrpc":"1.0","id":1,"method":"a"}`, CallNone, "", ""},
 	{`{"jsonrpc":2.0,"id":1,"method":"a"}`, CallNone, "", ""},
 	{`{"id":1,"method":"a"}`, CallNone, "", ""},
-	{`[{"jsonrpc":"2.0","id":1,"method":"a"}]`, CallBatch, "", ""},
-	{` []`, CallBatch, "", ""},
+	{`[{"jsonrpc":"2.0","id":1,"method":"a"}]`, callBatch, "", ""},
+	{` []`, callBatch, "", ""},
 	{`[`, CallNone, "", ""},
 	{`{"jsonrpc":"2.0","id":1,"method":"a"}x`, CallNone, "", ""},
 	{"\ufeff" + `{"jsonrpc":"2.0","id":1,"method":"a"}`, CallNone, "", ""},
@@ -76,9 +76,9 @@ func FuzzReadCall(f *testing.F) {
 		call := ReadCall(body)
 		switch call.Kind() {
 		case CallNone:
-		case CallBatch:
+		case callBatch:
 			assert.Must(t, json.Unmarshal(body, new([]any)))
-		case CallRequest, CallNotification:
+		case CallRequest, callNotification:
 			var want struct {
 				Version string          `json:"jsonrpc"`
 				Method  string          `json:"method"`

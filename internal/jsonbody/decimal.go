@@ -37,7 +37,7 @@ func ParseFactor(text string) (Factor, bool) {
 	return factor, factor <= maxFactor*factorUnit
 }
 
-// decimal is a number from 0 to [Max]: its first 18 digits, and how many of them stand behind the point.
+// decimal is a number from 0 to [largestNumber]: its first 18 digits, and how many of them stand behind the point.
 type decimal struct {
 	digits uint64 // below 10^18
 	places int64  // from 0
@@ -51,7 +51,7 @@ type addend struct {
 	minus  bool
 }
 
-// sumOf adds terms up, which it sorts. The sum is rounded up, or [ErrRange].
+// sumOf adds terms up, which it sorts. The sum is rounded up, or [errRange].
 func sumOf(addends []addend) (int64, error) {
 	slices.SortFunc(addends, func(a, b addend) int { return cmp.Compare(b.places, a.places) })
 	var sum total
@@ -61,7 +61,7 @@ func sumOf(addends []addend) (int64, error) {
 	if n, ok := sum.roundUp(); ok {
 		return n, nil
 	}
-	return 0, ErrRange
+	return 0, errRange
 }
 
 // total is a sum of decimals. Those with the most places must be added first: then what is behind the
@@ -109,16 +109,16 @@ func (t *total) round(places int64) {
 	t.places = places
 }
 
-// roundUp returns the sum as a whole number, rounded up, or 0 for one below. It is false for one above [Max].
+// roundUp returns the sum as a whole number, rounded up, or 0 for one below. It is false for one above [largestNumber].
 func (t *total) roundUp() (int64, bool) {
 	t.round(0)
 	switch {
 	case int64(t.hi) < 0:
 		return 0, true
-	case t.hi > 0 || t.lo > Max:
+	case t.hi > 0 || t.lo > largestNumber:
 		return 0, false
 	case t.part:
 		t.lo++
 	}
-	return int64(t.lo), t.lo <= Max
+	return int64(t.lo), t.lo <= largestNumber
 }

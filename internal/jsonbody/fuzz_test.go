@@ -165,7 +165,7 @@ func referenceSum(t *testing.T, text string, found map[string]json.Number) (int6
 		}
 		n, ok := referenceNumber(t, string(number), term[1] == "-")
 		if !ok {
-			return 0, ErrRange
+			return 0, errRange
 		}
 		if factor := strings.ReplaceAll(term[2], "{price}", referencePrice); factor != "" {
 			n.Mul(n, referenceRat(t, factor))
@@ -180,8 +180,8 @@ func referenceSum(t *testing.T, text string, found map[string]json.Number) (int6
 	}
 	up := new(big.Int).Add(total.Num(), new(big.Int).Sub(total.Denom(), big.NewInt(1)))
 	up.Div(up, total.Denom())
-	if up.Cmp(big.NewInt(Max)) > 0 {
-		return 0, ErrRange
+	if up.Cmp(big.NewInt(largestNumber)) > 0 {
+		return 0, errRange
 	}
 	return up.Int64(), nil
 }
@@ -201,7 +201,7 @@ func referenceNumber(t *testing.T, text string, down bool) (*big.Rat, bool) {
 		t.Skip("too large for the reference: " + exponent)
 	}
 	exact := referenceRat(t, text)
-	if exact.Sign() < 0 || exact.Cmp(big.NewRat(Max, 1)) > 0 {
+	if exact.Sign() < 0 || exact.Cmp(big.NewRat(largestNumber, 1)) > 0 {
 		return nil, false
 	}
 	digits := strings.TrimLeft(strings.Replace(mantissa, ".", "", 1), "-0")

@@ -39,9 +39,9 @@ func (s *inputSize) close() {
 // bytesPerToken is how many bytes of text are estimated as a token.
 const bytesPerToken = 4
 
-// tokens estimates how many tokens that is, from 0 to [Max].
+// tokens estimates how many tokens that is, from 0 to [largestNumber].
 func (s *inputSize) tokens() int64 {
-	return min(Max, (s.bytes+bytesPerToken-1)/bytesPerToken+s.numbers)
+	return min(largestNumber, (s.bytes+bytesPerToken-1)/bytesPerToken+s.numbers)
 }
 
 // isEncoded reports whether bytes are such as base64, its variant for URLs and data URLs have.

@@ -89,7 +89,7 @@ func (n *number) complete() bool {
 	return n.part == partZero || n.part == partInteger || n.part == partFraction || n.part == partExponent
 }
 
-// decimal returns the number. It is false for one below 0 or above [Max].
+// decimal returns the number. It is false for one below 0 or above [largestNumber].
 func (n *number) decimal() (decimal, bool) {
 	d := decimal{digits: n.mantissa, places: -n.scale - n.exponent, more: n.more}
 	if n.exponentNegative {
@@ -102,7 +102,7 @@ func (n *number) decimal() (decimal, bool) {
 		return decimal{}, false
 	}
 	for ; d.places < 0; d.places++ {
-		if d.digits > Max {
+		if d.digits > largestNumber {
 			return decimal{}, false
 		}
 		d.digits *= 10

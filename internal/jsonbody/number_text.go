@@ -89,14 +89,14 @@ func plainDecimal(digits string, power int) string {
 	return "0." + strings.Repeat("0", -point) + digits
 }
 
-// positiveWhole returns a number's text as a number; 0 if it is not whole or not above 0. What is above [Max] is Max.
+// positiveWhole returns a number's text as a number; 0 if it is not whole or not above 0. What is above [largestNumber] is that number.
 func positiveWhole(text string) int64 {
 	if text[0] == '-' || strings.IndexByte(text, '.') >= 0 {
 		return 0
 	}
 	n, err := strconv.ParseInt(text, decimalBase, 64)
 	if err != nil { // the digits alone are beyond 64 bits
-		return Max
+		return largestNumber
 	}
-	return min(n, Max)
+	return min(n, largestNumber)
 }

@@ -6,18 +6,18 @@ import (
 	"strconv"
 )
 
-// Max is the largest number, and the largest sum: 2^52.
-const Max = 1 << 52
+// largestNumber is the largest number, and the largest sum: 2^52.
+const largestNumber = 1 << 52
 
 // Reasons why a body has no number.
 var (
-	ErrType    = errors.New("the response's Content-Type is none of JSON, events of JSON or lines of JSON")
-	ErrEncoded = errors.New("the response is compressed, so that its numbers cannot be read; write Caddy's encode before this " +
+	errType    = errors.New("the response's Content-Type is none of JSON, events of JSON or lines of JSON")
+	errEncoded = errors.New("the response is compressed, so that its numbers cannot be read; write Caddy's encode before this " +
 		"directive, both into a route, " +
 		"and header_up Accept-Encoding identity into the reverse_proxy of an upstream that compresses")
 	ErrInvalid = errors.New("the response is no valid JSON")
 	ErrAbsent  = errors.New("the response has no number at a path")
-	ErrRange   = errors.New("a number of the response is below 0 or above 2^52, or their sum is above it")
+	errRange   = errors.New("a number of the response is below 0 or above 2^52, or their sum is above it")
 )
 
 // Plan is the sums that are read of each body in one pass. The zero value reads none. It must not be

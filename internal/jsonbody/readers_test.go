@@ -20,7 +20,7 @@ var harmlessReaders = map[string]string{
 func TestRequest_readers(t *testing.T) {
 	for _, row := range rows(t, "readers.txt", 6) {
 		name, body, want, answers := row[0], unescaped(t, row[2]), unescaped(t, row[3]), strings.Split(row[5], " | ")
-		r := requestPlan(t, row[1]).ReadRequest([]byte(body))
+		r := requestPlan(t, row[1]).readRequest([]byte(body))
 		got := reasonedResult(r)
 		assert.Equal(t, got, want, "%s: %q", name, body)
 		if r.Value(0).Kind() == bodyvalue.KindUnreadable || harmlessReaders[name] != "" {

@@ -60,8 +60,8 @@ func (p *RequestPlan) NewRequest() *Request {
 	return &Request{plan: p, found: make([]finding, max(1, len(p.places)))}
 }
 
-// ReadRequest reads a whole body.
-func (p *RequestPlan) ReadRequest(body []byte) *Request {
+// readRequest reads a whole body.
+func (p *RequestPlan) readRequest(body []byte) *Request {
 	r := p.NewRequest()
 	r.Write(body)
 	r.End()

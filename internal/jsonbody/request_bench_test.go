@@ -45,7 +45,7 @@ func BenchmarkRequest(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
 			for b.Loop() {
-				v := plan.ReadRequest(data).Value(0)
+				v := plan.readRequest(data).Value(0)
 				assert.FatalIf(b, v.Text() != "small", "%v", v)
 			}
 		})

@@ -51,7 +51,7 @@ func FuzzRequest_pieces(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body, lengths []byte) {
 		plan := requestPlan(t, requestPaths...)
 		plan.AddTokens()
-		one, pieces, rest := plan.ReadRequest(body), plan.NewRequest(), body
+		one, pieces, rest := plan.readRequest(body), plan.NewRequest(), body
 		for i := 0; len(rest) > 0; i++ {
 			n := len(rest)
 			if len(lengths) > 0 {
@@ -99,7 +99,7 @@ func FuzzRequest_reference(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		plan := requestPlan(t, requestPaths...)
-		r, want := plan.ReadRequest(body), referenceRead(body)
+		r, want := plan.readRequest(body), referenceRead(body)
 		assert.ErrorIf(t, (r.Reason() == bodyvalue.ReasonNone) != (want != nil), "%q is read: %s", body, r.Reason())
 		for i, text := range requestPaths {
 			path := assert.NoError(ParsePath(text))(t)

@@ -84,7 +84,7 @@ func TestRequest_paths(t *testing.T) {
 		`{"a":3,"A":2}`:         {referenceUnreadable, referenceUnreadable, referenceUnreadable, referenceUnreadable, "absent"},
 		`{"c":1}`:               {"absent", "absent", "absent", "absent", "number:1"},
 	} {
-		r := plan.ReadRequest([]byte(body))
+		r := plan.readRequest([]byte(body))
 		for i := range want {
 			assert.Equal(t, resultOf(r, i), want[i], "path %d of %s", i, body)
 		}
@@ -94,7 +94,7 @@ func TestRequest_paths(t *testing.T) {
 // TestRequest_levels goes on in an object on the path behind others within it.
 func TestRequest_levels(t *testing.T) {
 	plan := requestPlan(t, "a.b.c", "a.d", "d", "c")
-	r := plan.ReadRequest([]byte(`{"x":{"d":0},"a":{"x":{"d":0},"b":{"c":1,"x":[{"c":0}]},"x":{},"d":2},"c":3,"d":4}`))
+	r := plan.readRequest([]byte(`{"x":{"d":0},"a":{"x":{"d":0},"b":{"c":1,"x":[{"c":0}]},"x":{},"d":2},"c":3,"d":4}`))
 	for i, want := range []string{"number:1", "number:2", "number:4", "number:3"} {
 		assert.Equal(t, resultOf(r, i), want, "path %d", i)
 	}
@@ -102,13 +102,13 @@ func TestRequest_levels(t *testing.T) {
 
 // TestRequestPlan_empty reads for the input alone, and for the document itself.
 func TestRequestPlan_empty(t *testing.T) {
-	r := new(RequestPlan).ReadRequest([]byte(`{"a":"12345","b":[1,{}]}`))
+	r := new(RequestPlan).readRequest([]byte(`{"a":"12345","b":[1,{}]}`))
 	assert.Equal(t, r.Reason(), bodyvalue.ReasonNone, "reason")
 	assert.Equal(t, r.Weight().Input(), 2, "input")
-	assert.Equal(t, new(RequestPlan).ReadRequest([]byte("{")).Weight().Input(), 0, "input of half a document")
+	assert.Equal(t, new(RequestPlan).readRequest([]byte("{")).Weight().Input(), 0, "input of half a document")
 	var plan RequestPlan
 	plan.AddPath(Path{})
-	assert.Equal(t, resultOf(plan.ReadRequest([]byte("1.0")), 0), "number:1", "document")
+	assert.Equal(t, resultOf(plan.readRequest([]byte("1.0")), 0), "number:1", "document")
 }
 
 func TestWeight_Tokens(t *testing.T) {
@@ -136,7 +136,7 @@ func TestWeight_Tokens(t *testing.T) {
 func TestRequestPlan_AddTokens(t *testing.T) {
 	plan := requestPlan(t, "max_tokens")
 	plan.AddTokens()
-	r := plan.ReadRequest([]byte(`{"max_tokens":"a","n":"b","options":{"num_predict":"\u0063"}}`))
+	r := plan.readRequest([]byte(`{"max_tokens":"a","n":"b","options":{"num_predict":"\u0063"}}`))
 	kept := ""
 	for i := range r.found {
 		kept += r.found[i].text
@@ -159,7 +159,7 @@ func TestWeight_Tokens_reasons(t *testing.T) {
 		`{"max_tokens":"\ud800"}`:         bodyvalue.ReasonSurrogate,
 		`{"max_tokens":3}`:                bodyvalue.ReasonNone,
 	} {
-		_, reason := plan.ReadRequest([]byte(body)).Weight().Tokens(1)
+		_, reason := plan.readRequest([]byte(body)).Weight().Tokens(1)
 		assert.Equal(t, reason, want, "%s", body)
 	}
 }

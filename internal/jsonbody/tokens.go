@@ -56,5 +56,5 @@ func (b *Body) TokenCost(input, least int64) (int64, error) {
 	if !errors.Is(err, ErrAbsent) || b.form == formOne || b.events == 0 {
 		return n, err
 	}
-	return max(least, min(Max, b.events+input)), nil
+	return max(least, min(largestNumber, b.events+input)), nil
 }

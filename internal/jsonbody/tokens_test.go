@@ -51,7 +51,7 @@ func readTokens(t *testing.T, sums []string, contentType, text string, length in
 // checkNumber checks a number of a file, or the error that it names.
 func checkNumber(t *testing.T, what string, n int64, err error, want string) {
 	t.Helper()
-	wrong := map[string]error{"absent": ErrAbsent, "invalid": ErrInvalid, "out of range": ErrRange}
+	wrong := map[string]error{"absent": ErrAbsent, "invalid": ErrInvalid, "out of range": errRange}
 	if wantErr := wrong[want]; wantErr != nil {
 		assert.ErrorIf(t, !errors.Is(err, wantErr), "%s: %d, %v; want %s", what, n, err, want)
 		return
@@ -75,8 +75,8 @@ func TestBody_Sum_tokens(t *testing.T) {
 func TestBody_TokenCost_bounds(t *testing.T) {
 	body := readTokens(t, nil, "text/html", "{}", 1)
 	_, err := body.TokenCost(1, 1)
-	assert.ErrorIf(t, !errors.Is(err, ErrType), "of HTML: %v", err)
-	for _, c := range []struct{ input, least, want int64 }{{0, 0, 1}, {0, 9, 9}, {8, 9, 9}, {9, 9, 10}, {Max, 1, Max}} {
+	assert.ErrorIf(t, !errors.Is(err, errType), "of HTML: %v", err)
+	for _, c := range []struct{ input, least, want int64 }{{0, 0, 1}, {0, 9, 9}, {8, 9, 9}, {9, 9, 10}, {largestNumber, 1, largestNumber}} {
 		n, err := readTokens(t, nil, contentTypes["lines"], "{}", 1).TokenCost(c.input, c.least)
 		assert.ErrorIf(t, n != c.want || err != nil, "input %d, least %d: %d, %v; want %d", c.input, c.least, n, err, c.want)
 	}

@@ -70,7 +70,7 @@ func (r *Request) largest(paths []int) (n int64, reason bodyvalue.Reason) {
 	return n, bodyvalue.ReasonNone
 }
 
-// Tokens returns how many tokens the call may cost, from 0 to [Max]:
+// Tokens returns how many tokens the call may cost, from 0 to [largestNumber]:
 //
 //	answers × output + input
 //
@@ -85,13 +85,13 @@ func (w Weight) Tokens(n int64) (int64, bodyvalue.Reason) {
 		output = n
 	}
 	hi, lo := bits.Mul64(uint64(output), uint64(max(1, w.answers)))
-	if hi > 0 || lo > Max {
-		return Max, bodyvalue.ReasonNone
+	if hi > 0 || lo > largestNumber {
+		return largestNumber, bodyvalue.ReasonNone
 	}
-	return min(Max, int64(lo)+w.input), bodyvalue.ReasonNone
+	return min(largestNumber, int64(lo)+w.input), bodyvalue.ReasonNone
 }
 
-// Input returns an estimate of the tokens that a language model reads of the body, from 0 to [Max]: a quarter of the
+// Input returns an estimate of the tokens that a language model reads of the body, from 0 to [largestNumber]: a quarter of the
 // bytes of all strings that are values, but for long ones of base64; and one for each number in an array of numbers.
 // Of an unreadable body it is 0.
 func (w Weight) Input() int64 { return w.input }
