@@ -20,17 +20,17 @@ const (
 // The values of the headers option.
 const (
 	FormatXRateLimit = "x_ratelimit"
-	FormatIETF       = "ietf"
-	FormatOff        = "off"
+	formatIETF       = "ietf"
+	formatOff        = "off"
 )
 
 // formatNames are the formats by their names in the headers option, in the order of the constants.
-var formatNames = []string{FormatXRateLimit, FormatIETF}
+var formatNames = []string{FormatXRateLimit, formatIETF}
 
 // FormatsHint says which values the headers option has.
 func FormatsHint() string {
 	last := len(formatNames) - 1
-	return FormatOff + ", or any of " + strings.Join(formatNames[:last], ", ") + " and " + formatNames[last]
+	return formatOff + ", or any of " + strings.Join(formatNames[:last], ", ") + " and " + formatNames[last]
 }
 
 // ParseFormats reads the headers option: off alone, or any of the others, each once.
@@ -41,7 +41,7 @@ func ParseFormats(names []string) (formats Formats, err error) {
 			format = 1 << i
 		}
 		switch {
-		case name == FormatOff && len(names) == 1:
+		case name == formatOff && len(names) == 1:
 		case format == 0 || formats&format != 0:
 			return formats, fmt.Errorf("headers %s: use %s, each once", name, FormatsHint())
 		}
