@@ -11,17 +11,17 @@ type Answer string
 // The answers. An answer that is written out goes before error routes.
 const (
 	AnswerDefault Answer = ""        // by an error route that can handle the refusal; else as auto
-	AnswerAuto    Answer = "auto"    // in the form that the client understands
-	AnswerText    Answer = "text"    // a line of text
-	AnswerJSON    Answer = "json"    // the JSON document
-	AnswerProblem Answer = "problem" // the JSON document as problem details
-	AnswerJSONRPC Answer = "jsonrpc" // in JSON-RPC's form to its requests, else a line of text
-	AnswerNone    Answer = "none"    // without a body
-	AnswerError   Answer = "error"   // by Caddy's error routes
+	answerAuto    Answer = "auto"    // in the form that the client understands
+	answerText    Answer = "text"    // a line of text
+	answerJSON    Answer = "json"    // the JSON document
+	answerProblem Answer = "problem" // the JSON document as problem details
+	answerJSONRPC Answer = "jsonrpc" // in JSON-RPC's form to its requests, else a line of text
+	answerNone    Answer = "none"    // without a body
+	answerError   Answer = "error"   // by Caddy's error routes
 )
 
 // answers are those that can be written.
-var answers = []Answer{AnswerAuto, AnswerText, AnswerJSON, AnswerProblem, AnswerJSONRPC, AnswerNone, AnswerError}
+var answers = []Answer{answerAuto, answerText, answerJSON, answerProblem, answerJSONRPC, answerNone, answerError}
 
 // AnswersHint says which values the option has.
 func AnswersHint() string {
@@ -38,21 +38,21 @@ func (a Answer) IsKnown() bool { return a == AnswerDefault || slices.Contains(an
 
 // Form returns the form of a refusal; nil if the answer is an error, or if the client has left.
 func (a Answer) Form(q Request, r Refusal) *Form {
-	if !r.isRead() && a != AnswerDefault && a != AnswerAuto {
+	if !r.isRead() && a != AnswerDefault && a != answerAuto {
 		return nil
 	}
 	switch a {
-	case AnswerText:
+	case answerText:
 		return &text
-	case AnswerJSON:
+	case answerJSON:
 		return readAccept(q.Header["Accept"]).document()
-	case AnswerProblem:
+	case answerProblem:
 		return &problem
-	case AnswerJSONRPC:
+	case answerJSONRPC:
 		return callForm(q, r, isOfMCP(q))
-	case AnswerNone:
+	case answerNone:
 		return &none
-	case AnswerError:
+	case answerError:
 		return nil
 	}
 	return recognize(q, r)
@@ -65,9 +65,9 @@ func (a Answer) ReadsCall(q Request, r Refusal) bool {
 		return false
 	}
 	switch a {
-	case AnswerJSONRPC:
+	case answerJSONRPC:
 		return true
-	case AnswerAuto, AnswerDefault:
+	case answerAuto, AnswerDefault:
 		return isOfMCP(q) && !isConnect(q)
 	}
 	return false

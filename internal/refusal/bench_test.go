@@ -30,7 +30,7 @@ func BenchmarkForm(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				clear(w.header)
-				AnswerAuto.Form(q, r).Write(w, q, r, nil)
+				answerAuto.Form(q, r).Write(w, q, r, nil)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ const (
 // GoesFirst reports whether the form is taken even if an error route can answer the refusal. A client of gRPC takes any other
 // answer for an outage, and a browser sends a request in early data again if the answer has the status 425, which an error
 // route may replace.
-func (f *Form) GoesFirst(r Refusal) bool { return f.goesFirst || r.Cause == Early }
+func (f *Form) GoesFirst(r Refusal) bool { return f.goesFirst || r.Cause == early }
 
 // Wrote reports whether an answer's header is that of the form.
 func (f *Form) Wrote(header http.Header) bool {

@@ -52,7 +52,7 @@ func appendCallError(body []byte, _ http.Header, q Request, r Refusal) []byte {
 		body = strconv.AppendInt(append(append(body, before...), `"retry_after":`...), seconds, 10)
 		before = ","
 	}
-	if r.Cause.IsDenial() {
+	if r.Cause.isDenial() {
 		body = append(append(append(append(body, before...), `"policy":"`...), r.policy()...), '"')
 		body = r.Lack.appendMembers(body, ",")
 		before = ","

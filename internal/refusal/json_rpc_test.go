@@ -55,7 +55,7 @@ func TestCalls(t *testing.T) {
 		},
 	} {
 		for answer, want := range map[Answer]string{
-			AnswerAuto: test.auto, AnswerDefault: test.auto, AnswerJSONRPC: test.jsonRPC, AnswerText: "text",
+			answerAuto: test.auto, AnswerDefault: test.auto, answerJSONRPC: test.jsonRPC, answerText: "text",
 		} {
 			q := request(t, test.head...)
 			if q.Method == http.MethodPost && answer.ReadsCall(q, r) {
@@ -72,16 +72,16 @@ func TestAnswer_ReadsCall(t *testing.T) {
 	for cause, r := range refusals(t) {
 		want := cause != "early" && cause != "gone"
 		for answer, want := range map[Answer]bool{
-			AnswerAuto: want, AnswerDefault: want, AnswerJSONRPC: want,
-			AnswerText: false, AnswerJSON: false, AnswerProblem: false, AnswerNone: false, AnswerError: false,
+			answerAuto: want, AnswerDefault: want, answerJSONRPC: want,
+			answerText: false, answerJSON: false, answerProblem: false, answerNone: false, answerError: false,
 		} {
 			assert.Equal(t, answer.ReadsCall(q, r), want, "%s, %q", cause, answer)
 		}
 	}
 	r := refusals(t)["limited"]
-	assert.ErrorIf(t, AnswerAuto.ReadsCall(request(t, "POST /", isJSONBody), r), "a body is read of a request that is none of MCP")
+	assert.ErrorIf(t, answerAuto.ReadsCall(request(t, "POST /", isJSONBody), r), "a body is read of a request that is none of MCP")
 	connect := request(t, "POST /", isJSONBody, acceptsMCP, "Connect-Protocol-Version: 1")
-	assert.ErrorIf(t, AnswerAuto.ReadsCall(connect, r), "the body of a call of Connect is read")
+	assert.ErrorIf(t, answerAuto.ReadsCall(connect, r), "the body of a call of Connect is read")
 }
 
 // TestCalls_answers reads answers as clients do: the id is the one that was sent, and the status that others judge by is the
@@ -105,8 +105,8 @@ func TestCalls_answers(t *testing.T) {
 		}
 	}
 	codes := map[Cause]int{
-		Limited: -32000, Crowded: -32000, Banned: -32000, Unavailable: -32010, Held: -32010, Late: -32010, Slow: -32010,
-		Incomplete: -32011, TooLarge: -32011, Unsupported: -32011,
+		Limited: -32000, Crowded: -32000, Banned: -32000, Unavailable: -32010, held: -32010, late: -32010, slow: -32010,
+		incomplete: -32011, tooLarge: -32011, unsupported: -32011,
 	}
 	for cause, r := range refusals(t) {
 		if !fits(&rpcError, r.Cause) {
@@ -114,7 +114,7 @@ func TestCalls_answers(t *testing.T) {
 		}
 		for _, method := range []string{"tools/call", "tools/list"} {
 			q := request(t, "POST /", isJSONBody, acceptsMCP, callBody(method))
-			form := AnswerAuto.Form(q, r)
+			form := answerAuto.Form(q, r)
 			w := answered(q, r, form)
 			var got answer
 			assert.Must(t, json.Unmarshal(w.Body.Bytes(), &got))
@@ -134,11 +134,11 @@ func TestCalls_answers(t *testing.T) {
 			assert.Equal(t, got.Error.Code, codes[r.Cause], "%s: the code", cause)
 			assert.Equal(t, got.Error.Message, sentence, "%s: the message", cause)
 			data := got.Error.Data
-			hasData := r.Cause.IsDenial() || r.Wait.Seconds() > 0
+			hasData := r.Cause.isDenial() || r.Wait.Seconds() > 0
 			assert.FatalIf(t, (data != nil) != hasData, "%s: the data is %+v", cause, data)
 			if hasData {
 				assert.Equal(t, data.RetryAfter, r.Wait.Seconds(), "%s: the seconds", cause)
-				assert.Equal(t, data.Policy != "", r.Cause.IsDenial(), "%s: a policy is named", cause)
+				assert.Equal(t, data.Policy != "", r.Cause.isDenial(), "%s: a policy is named", cause)
 			}
 		}
 	}

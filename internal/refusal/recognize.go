@@ -13,7 +13,7 @@ import (
 func recognize(q Request, r Refusal) *Form {
 	contentType := only(q.Header["Content-Type"])
 	kind := mediaType(contentType)
-	switch isDenial := r.Cause.IsDenial(); {
+	switch isDenial := r.Cause.isDenial(); {
 	case isGRPC(contentType, kind):
 		return &grpc
 	case !r.isRead():

@@ -63,31 +63,31 @@ const (
 	Crowded                  // too many requests are running
 	Banned                   // earlier requests, whatever the quota
 	Unavailable              // the store does not decide, with fail_mode closed
-	Incomplete               // a value is missing, repeated or ambiguous that a rule needs
-	TooLarge                 // the body is larger than what is read for a rule
-	Unsupported              // the body has another type or coding than what is read for a rule
-	Slow                     // the body has not arrived in time
-	Early                    // an address is needed from early data
-	Held                     // this process holds too many requests, by queues, or too much of bodies
-	Late                     // the request's deadline has passed
-	Gone                     // the client has left
+	incomplete               // a value is missing, repeated or ambiguous that a rule needs
+	tooLarge                 // the body is larger than what is read for a rule
+	unsupported              // the body has another type or coding than what is read for a rule
+	slow                     // the body has not arrived in time
+	early                    // an address is needed from early data
+	held                     // this process holds too many requests, by queues, or too much of bodies
+	late                     // the request's deadline has passed
+	gone                     // the client has left
 )
 
 // CauseOf returns the cause of a refusal without a decision, by its status.
 func CauseOf(status int) Cause {
-	for cause := Incomplete; cause < Gone; cause++ {
+	for cause := incomplete; cause < gone; cause++ {
 		if causes[cause].status == status {
 			return cause
 		}
 	}
-	return Gone
+	return gone
 }
 
-// IsDenial reports whether a policy denies the request.
-func (c Cause) IsDenial() bool { return c <= Banned }
+// isDenial reports whether a policy denies the request.
+func (c Cause) isDenial() bool { return c <= Banned }
 
 // isLasting reports whether the same request is refused again, whenever it comes.
-func (c Cause) isLasting() bool { return c == Incomplete || c == TooLarge || c == Unsupported }
+func (c Cause) isLasting() bool { return c == incomplete || c == tooLarge || c == unsupported }
 
 // told is what the forms tell of a cause.
 type told struct {
@@ -159,38 +159,38 @@ var causes = [...]told{
 		503, "The service is unavailable.", capacityType, capacityTitle,
 		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "rate limits are unavailable", rpcLater,
 	},
-	Incomplete: {
+	incomplete: {
 		400, "A value that is required is missing, repeated or ambiguous.", noProblem, "Bad Request",
 		invalidCode, invalidKind, registryUnknown, "invalid_argument", codeInvalidArgument,
 		"a value that rate limits count by is missing, repeated or ambiguous", rpcInvalid,
 	},
-	TooLarge: {
+	tooLarge: {
 		413, "The body is too large.", noProblem, "Content Too Large",
 		"request_too_large", invalidKind, registryUnknown, "resource_exhausted", codeResourceExhausted,
 		"the body is larger than what rate limits read", rpcInvalid,
 	},
-	Unsupported: {
+	unsupported: {
 		415, "The type or coding of the body is not supported.", noProblem, "Unsupported Media Type",
 		"unsupported_media_type", invalidKind, "UNSUPPORTED", "unimplemented", codeUnimplemented,
 		"rate limits do not read bodies of this type or coding", rpcInvalid,
 	},
-	Slow: {
+	slow: {
 		408, "The body took too long to arrive.", noProblem, "Request Timeout",
 		"request_timeout", invalidKind, registryUnknown, "deadline_exceeded", codeDeadlineExceeded, "the body took too long to arrive", rpcLater,
 	},
-	Early: { // browsers send a request in early data again that is refused with this status
+	early: { // browsers send a request in early data again that is refused with this status
 		425, "The TLS handshake is not complete. Send the request again.", noProblem, "Too Early",
 		"too_early", "api_error", registryUnknown, "unavailable", codeUnavailable, "the handshake is not complete", 0,
 	},
-	Held: {
+	held: {
 		503, "The server is busy.", capacityType, capacityTitle,
 		"service_unavailable", "api_error", "UNAVAILABLE", "unavailable", codeUnavailable, "no room to hold the call for rate limits", rpcLater,
 	},
-	Late: {
+	late: {
 		504, "The request took too long.", noProblem, "Gateway Timeout",
 		"timeout", "api_error", registryUnknown, "deadline_exceeded", codeDeadlineExceeded, "the deadline has passed", rpcLater,
 	},
-	Gone: {499, "", noProblem, "", "", "", "", "canceled", codeCanceled, "the client has left", 0},
+	gone: {499, "", noProblem, "", "", "", "", "canceled", codeCanceled, "the client has left", 0},
 }
 
 // isRead reports whether the answer is read. A client that has left reads none, but gRPC knows a status for that.
@@ -211,7 +211,7 @@ func (r Refusal) policy() string { return r.Checks[limiter.Binding(r.Checks)].Po
 // call returns the message of a refused call, which stands in logs where headers do not.
 func (r Refusal) call() string {
 	text := causes[r.Cause].call
-	if !r.Cause.IsDenial() {
+	if !r.Cause.isDenial() {
 		return text
 	}
 	text += ": policy " + r.policy()

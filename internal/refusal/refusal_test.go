@@ -43,15 +43,15 @@ func refusals(t testing.TB) map[string]Refusal {
 		"never":       {Cause: Limited, Status: 429, Wait: wait(limiter.Never), Checks: policies[:1]},
 		"year":        {Cause: Limited, Status: 429, Wait: wait(365 * 24 * time.Hour), Checks: policies[:1]},
 		"unavailable": {Cause: Unavailable, Status: 503, Wait: wait(time.Second), Checks: nil},
-		"incomplete":  {Cause: Incomplete, Status: 400},
-		"large":       {Cause: TooLarge, Status: 413},
-		"unsupported": {Cause: Unsupported, Status: 415},
-		"slow":        {Cause: Slow, Status: 408},
-		"early":       {Cause: Early, Status: 425},
-		"held":        {Cause: Held, Status: 503},
-		"full":        {Cause: Held, Status: 503, Wait: wait(time.Second), Checks: nil},
-		"late":        {Cause: Late, Status: 504},
-		"gone":        {Cause: Gone, Status: 499},
+		"incomplete":  {Cause: incomplete, Status: 400},
+		"large":       {Cause: tooLarge, Status: 413},
+		"unsupported": {Cause: unsupported, Status: 415},
+		"slow":        {Cause: slow, Status: 408},
+		"early":       {Cause: early, Status: 425},
+		"held":        {Cause: held, Status: 503},
+		"full":        {Cause: held, Status: 503, Wait: wait(time.Second), Checks: nil},
+		"late":        {Cause: late, Status: 504},
+		"gone":        {Cause: gone, Status: 499},
 	}
 }
 
@@ -69,11 +69,11 @@ func fits(form *Form, c Cause) bool {
 	case &grpc:
 		return true
 	case &s3, &acme, &eventStream, &remoteWrite:
-		return c.IsDenial()
+		return c.isDenial()
 	case &rpcError, &toolResult:
-		return c != Early && c != Gone
+		return c != early && c != gone
 	}
-	return c != Gone
+	return c != gone
 }
 
 // request returns a request of header lines, behind the method and the URI. A line that begins with a brace is its body.
@@ -216,7 +216,7 @@ func callBody(method string) string {
 func TestRecognize(t *testing.T) {
 	r := refusals(t)["limited"]
 	for _, c := range clients {
-		got := AnswerAuto.Form(request(t, c.lines...), r)
+		got := answerAuto.Form(request(t, c.lines...), r)
 		assert.Equal(t, formNames[got], formNames[c.form], "%s", c.name)
 		assert.ErrorIf(t, AnswerDefault.Form(request(t, c.lines...), r) != got, "%s: the default is another form", c.name)
 	}
@@ -275,7 +275,7 @@ func TestRecognize_causes(t *testing.T) {
 			default:
 				want = "text"
 			}
-			assert.Equal(t, formNames[AnswerAuto.Form(request(t, c.lines...), r)], want, "%s, %s", cause, c.name)
+			assert.Equal(t, formNames[answerAuto.Form(request(t, c.lines...), r)], want, "%s, %s", cause, c.name)
 		}
 	}
 }
@@ -343,9 +343,9 @@ func TestForms_wellFormed(t *testing.T) {
 func TestAnswer_Form(t *testing.T) {
 	all := refusals(t)
 	for answer, want := range map[Answer]string{
-		AnswerText: "text", AnswerJSON: "json", AnswerProblem: "problem",
-		AnswerJSONRPC: "text", AnswerNone: "none", AnswerError: "error",
-		AnswerAuto: "grpc", AnswerDefault: "grpc",
+		answerText: "text", answerJSON: "json", answerProblem: "problem",
+		answerJSONRPC: "text", answerNone: "none", answerError: "error",
+		answerAuto: "grpc", AnswerDefault: "grpc",
 	} {
 		assert.ErrorIf(t, !answer.IsKnown(), "%q is unknown", answer)
 		q := request(t, "POST /", "Content-Type: application/grpc")
@@ -356,7 +356,7 @@ func TestAnswer_Form(t *testing.T) {
 		assert.Equal(t, formNames[answer.Form(q, all["gone"])], want, "%q of a client that has left", answer)
 	}
 	q := request(t, "GET /", "Accept: application/problem+json")
-	assert.Equal(t, formNames[AnswerJSON.Form(q, all["limited"])], "problem", "json for one that names problem details")
+	assert.Equal(t, formNames[answerJSON.Form(q, all["limited"])], "problem", "json for one that names problem details")
 	assert.ErrorIf(t, Answer("html").IsKnown(), "html is known")
 }
 
@@ -366,7 +366,7 @@ func TestForm_GoesFirst(t *testing.T) {
 }
 
 func TestCauseOf(t *testing.T) {
-	for status, want := range map[int]Cause{400: Incomplete, 408: Slow, 413: TooLarge, 415: Unsupported, 425: Early, 503: Held, 504: Late, 499: Gone, 429: Gone, 0: Gone} {
+	for status, want := range map[int]Cause{400: incomplete, 408: slow, 413: tooLarge, 415: unsupported, 425: early, 503: held, 504: late, 499: gone, 429: gone, 0: gone} {
 		assert.Equal(t, CauseOf(status), want, "%d", status)
 	}
 }
@@ -425,7 +425,7 @@ func FuzzRecognize(f *testing.F) {
 				q.Header[names[i]] = []string{value}
 			}
 		}
-		for _, answer := range []Answer{AnswerAuto, AnswerJSONRPC} {
+		for _, answer := range []Answer{answerAuto, answerJSONRPC} {
 			if q.Method == http.MethodPost && answer.ReadsCall(q, r) {
 				q.Call = jsonbody.ReadCall([]byte(body))
 			}
