@@ -14,9 +14,9 @@ type Outcome string
 // The outcomes.
 const (
 	Shown     Outcome = "shown"      // a denied browser got the page that waits
-	Passed    Outcome = "passed"     // its ticket was exchanged for a pass
-	NoCookies Outcome = "no_cookies" // the ticket came back, and no cookie
-	Invalid   Outcome = "invalid"    // the ticket is none, early, old, or another network's
+	passed    Outcome = "passed"     // its ticket was exchanged for a pass
+	noCookies Outcome = "no_cookies" // the ticket came back, and no cookie
+	invalid   Outcome = "invalid"    // the ticket is none, early, old, or another network's
 )
 
 const (
@@ -142,13 +142,13 @@ func (b *Browser) Exchange(w http.ResponseWriter, status int, sent *url.URL) (Ou
 	ends := time.Unix(t.time, 0).Add(life)
 	valid = valid && t.time <= now.Unix() && now.Before(ends)
 	if valid && len(b.cookies(cookieWait))+len(b.cookies(cookiePass)) == 0 {
-		return NoCookies, writePage(w, b.request, status, target, false)
+		return noCookies, writePage(w, b.request, status, target, false)
 	}
 	begin(w.Header())
-	outcome := Invalid
+	outcome := invalid
 	if valid {
 		b.setCookie(w, cookiePass, b.keeper.sign(token{kindPass, t.number, ends.Unix()}, b.network), ends.Sub(now))
-		outcome = Passed
+		outcome = passed
 	}
 	w.Header().Set("Location", target)
 	w.WriteHeader(http.StatusFound)

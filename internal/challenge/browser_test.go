@@ -55,7 +55,7 @@ func TestBrowser_times(t *testing.T) {
 		number, passes := b.Pass()
 		outcome, _ := b.Exchange(w, http.StatusTooManyRequests, r.URL) // writes to memory
 		cookie := w.Header().Get("Set-Cookie")
-		if passes != test.passes || passes && number != 7 || (outcome == Passed) != test.exchanged ||
+		if passes != test.passes || passes && number != 7 || (outcome == passed) != test.exchanged ||
 			strings.HasPrefix(cookie, prefix+"rl-pass="+pass) != test.exchanged || w.Header().Get("Location") != "./a?b" {
 			t.Errorf("%+v: pass %d, %t; %s, %v", test, number, passes, outcome, w.Header())
 		}
@@ -84,7 +84,7 @@ func (f *fake) Command(_ context.Context, _ int8, words ...any) (any, error) {
 
 // TestKeeper_sync has two nodes agree, through failures, a flush, a rotation and a reload.
 func TestKeeper_sync(t *testing.T) {
-	first, rotated := SecretOf("first"), counting()
+	first, rotated := secretOf("first"), counting()
 	text := hex.EncodeToString(first[:])
 	redis := &fake{}
 	shared := func(earlier *Keeper) *Keeper {
@@ -94,7 +94,7 @@ func TestKeeper_sync(t *testing.T) {
 	for _, step := range []struct {
 		value any
 		err   error
-		want  *Secret
+		want  *secret
 	}{
 		{nil, errors.New("down"), nil}, {"", nil, nil}, {"garbage", nil, nil}, {strings.Repeat("g", 64), nil, nil}, {text + "00", nil, nil}, {int64(7), nil, nil}, {[]any{"a"}, nil, nil},
 		{text, nil, &first}, {nil, nil, &first}, {"garbage", nil, &first}, {nil, errors.New("down"), &first},
@@ -103,7 +103,7 @@ func TestKeeper_sync(t *testing.T) {
 		redis.value, redis.err = step.value, step.err
 		for i, k := range nodes {
 			_ = k.sync(t.Context()) // what it knows then is checked
-			if k.Ready() != (step.want != nil) || k.Ready() && k.secrets.Load().Secret != *step.want {
+			if k.Ready() != (step.want != nil) || k.Ready() && k.secrets.Load().secret != *step.want {
 				t.Errorf("%+v: node %d has %v", step, i, k.secrets.Load())
 			}
 		}
@@ -119,7 +119,7 @@ func TestKeeper_sync(t *testing.T) {
 	}
 	redis.value = nil
 	fresh := []*Keeper{shared(nil), shared(nil)}
-	if fresh[0].sync(t.Context()) != nil || fresh[1].sync(t.Context()) != nil || fresh[0].secrets.Load().Secret != fresh[1].secrets.Load().Secret {
+	if fresh[0].sync(t.Context()) != nil || fresh[1].sync(t.Context()) != nil || fresh[0].secrets.Load().secret != fresh[1].secrets.Load().secret {
 		t.Error("two nodes at an empty Redis have two secrets")
 	}
 }
@@ -140,7 +140,7 @@ func TestKeeper_race(t *testing.T) {
 		})
 	}
 	for i := range 200 {
-		secret := SecretOf(strings.Repeat("x", i))
+		secret := secretOf(strings.Repeat("x", i))
 		redis.mu.Lock()
 		redis.value = hex.EncodeToString(secret[:])
 		redis.mu.Unlock()

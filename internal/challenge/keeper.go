@@ -17,7 +17,7 @@ type Keeper struct {
 	now     func() time.Time
 	secrets atomic.Pointer[secrets] // nil: none is known yet
 
-	redis    Redis // the rest is for a secret that is read from there
+	redis    secretStore // the rest is for a secret that is read from there
 	key      string
 	onUnread func(err error)
 	polls    clock.Task
@@ -26,9 +26,9 @@ type Keeper struct {
 
 // secrets sign by the first, and read by the former too.
 type secrets struct {
-	Secret
+	secret
 
-	former *Secret
+	former *secret
 }
 
 // sign returns the text of a token for a network. The secret has to be known.
@@ -47,7 +47,7 @@ func (k *Keeper) read(text string, n network, wanted kind) (t token, ok bool) {
 }
 
 // Redis sends a command whose key is the second word.
-type Redis interface {
+type secretStore interface {
 	Command(ctx context.Context, key int8, words ...any) (any, error)
 }
 
@@ -60,14 +60,14 @@ const (
 func NewLocal() *Keeper { return newKeeper(random()) }
 
 // newKeeper returns a keeper of a secret that stays.
-func newKeeper(s Secret) *Keeper {
+func newKeeper(s secret) *Keeper {
 	k := &Keeper{now: time.Now}
-	k.secrets.Store(&secrets{Secret: s})
+	k.secrets.Store(&secrets{secret: s})
 	return k
 }
 
 // random returns a new secret.
-func random() (s Secret) {
+func random() (s secret) {
 	_, _ = rand.Read(s[:]) // never fails
 	return s
 }
@@ -75,9 +75,9 @@ func random() (s Secret) {
 // NewShared returns a keeper of the secret of all nodes: derived of what hides keys, or in Redis. From there it is
 // read once the keeper is started; until then, that of an earlier keeper is good, which may be nil. A function is
 // told why no secret is known.
-func NewShared(redis Redis, format limiter.KeyFormat, earlier *Keeper, onUnread func(err error)) *Keeper {
+func NewShared(redis secretStore, format limiter.KeyFormat, earlier *Keeper, onUnread func(err error)) *Keeper {
 	if format.Secret != "" {
-		return newKeeper(SecretOf(format.Secret))
+		return newKeeper(secretOf(format.Secret))
 	}
 	k := &Keeper{now: time.Now, redis: redis, key: format.Reserved("challenge", "secret"), onUnread: onUnread}
 	if earlier != nil {
@@ -117,7 +117,7 @@ func (k *Keeper) sync(ctx context.Context) error {
 	own := random()
 	held := k.secrets.Load()
 	if held != nil {
-		own = held.Secret
+		own = held.secret
 	}
 	if _, err := k.redis.Command(ctx, 1, "set", k.key, hex.EncodeToString(own[:]), "nx"); err != nil {
 		return err
@@ -131,10 +131,10 @@ func (k *Keeper) sync(ctx context.Context) error {
 	if err != nil || len(read) != len(own) {
 		return errSecret
 	}
-	if adopted := Secret(read); held == nil {
-		k.secrets.Store(&secrets{Secret: adopted})
-	} else if adopted != held.Secret {
-		k.secrets.Store(&secrets{adopted, &held.Secret})
+	if adopted := secret(read); held == nil {
+		k.secrets.Store(&secrets{secret: adopted})
+	} else if adopted != held.secret {
+		k.secrets.Store(&secrets{adopted, &held.secret})
 	}
 	return nil
 }

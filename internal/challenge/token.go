@@ -68,18 +68,18 @@ func networkOf(address string) (n network) {
 	return n
 }
 
-// Secret signs tokens. All nodes have the same.
-type Secret [32]byte
+// secret signs tokens. All nodes have the same.
+type secret [32]byte
 
-// SecretOf derives the secret of nodes that hide keys by the same text.
-func SecretOf(hashKeys string) Secret {
+// secretOf derives the secret of nodes that hide keys by the same text.
+func secretOf(hashKeys string) secret {
 	mac := hmac.New(sha256.New, []byte(hashKeys))
 	_, _ = mac.Write([]byte("redis_ratelimit challenge 1"))
-	return Secret(mac.Sum(nil))
+	return secret(mac.Sum(nil))
 }
 
 // mac returns the MAC of the bytes of a token for a network.
-func (s *Secret) mac(signed []byte, n network) []byte {
+func (s *secret) mac(signed []byte, n network) []byte {
 	mac := hmac.New(sha256.New, s[:])
 	_, _ = mac.Write(signed)
 	_, _ = mac.Write(n[:])
@@ -87,7 +87,7 @@ func (s *Secret) mac(signed []byte, n network) []byte {
 }
 
 // sign returns the text of a token for a network.
-func (s *Secret) sign(t token, n network) string {
+func (s *secret) sign(t token, n network) string {
 	bytes := binary.BigEndian.AppendUint64(nil, uint64(t.time))
 	bytes[0] = byte(t.kind)
 	binary.BigEndian.PutUint16(bytes[1:], t.number)
@@ -95,7 +95,7 @@ func (s *Secret) sign(t token, n network) string {
 }
 
 // read returns the token of a text that the secret has signed for a network.
-func (s *Secret) read(text string, n network) (t token, ok bool) {
+func (s *secret) read(text string, n network) (t token, ok bool) {
 	var bytes [signedBytes + macBytes]byte
 	if len(text) != tokenLength {
 		return t, false

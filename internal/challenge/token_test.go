@@ -6,7 +6,7 @@ import (
 )
 
 // counting is a secret of the bytes 0 to 31.
-func counting() (s Secret) {
+func counting() (s secret) {
 	for i := range s {
 		s[i] = byte(i)
 	}
@@ -35,7 +35,7 @@ func TestSecret_vectors(t *testing.T) {
 			t.Errorf("%s is read as %+v, %v; want %+v", v.text, got, ok, v.token)
 		}
 	}
-	derived := SecretOf("secret")
+	derived := secretOf("secret")
 	const want = "cfa78cc319c5a9e1472d4385125ee989dd6de362aa06affb56611272fd9e4665"
 	if got := hex.EncodeToString(derived[:]); got != want {
 		t.Errorf("hash_keys give %s, want %s", got, want)
@@ -44,7 +44,7 @@ func TestSecret_vectors(t *testing.T) {
 
 // TestSecret_read_changed changes each byte of a token to all others, and the token's length, network and secret.
 func TestSecret_read_changed(t *testing.T) {
-	secret, other := counting(), SecretOf("")
+	secret, other := counting(), secretOf("")
 	for _, v := range vectors {
 		n := networkOf(v.address)
 		for i := range v.text {
