@@ -63,10 +63,10 @@ func TestSentence_networks(t *testing.T) {
 		"each /24 (IPv6 /48) and JSON value user":        {"{http.vars.client_ip}/{http.redis_ratelimit.json.user}", 24, 48},
 	} {
 		p := Policy{Limit: 5, Window: Seconds(time.Minute), Handlers: []Handler{{Key: test.key}}}
-		if test.ipv4 != DefaultIPv4Prefix {
+		if test.ipv4 != defaultIPv4Prefix {
 			p.IPv4Prefix = &test.ipv4
 		}
-		if test.ipv6 != DefaultIPv6Prefix {
+		if test.ipv6 != defaultIPv6Prefix {
 			p.IPv6Prefix = &test.ipv6
 		}
 		assert.Equal(t, p.Sentence(), "5 requests per minute for "+want, "the sentence")

@@ -60,7 +60,7 @@ func (p *Policy) Options() []Option {
 	var o options
 	plain := p.Algorithm == "" || p.Algorithm == limiter.DefaultAlgorithm || p.Calendar != ""
 	o.add(!plain, "algorithm", short(p.Algorithm))
-	o.add(p.Burst > 0 || p.BurstFrom != "", "burst", p.BurstText())
+	o.add(p.Burst > 0 || p.BurstFrom != "", "burst", p.burstText())
 	if p.MaxDelay != nil {
 		o.add(true, "max_delay", display.Compact(time.Duration(*p.MaxDelay)))
 	}
@@ -87,7 +87,7 @@ func (p *Policy) Options() []Option {
 // OwnBucket returns the options by which a bucket differs from one without a queue whose burst is the limit.
 func (p *Policy) OwnBucket() []Option {
 	var o options
-	o.add(p.BurstFrom != "" || p.Burst > 0 && p.Burst != p.Limit, "burst", p.BurstText())
+	o.add(p.BurstFrom != "" || p.Burst > 0 && p.Burst != p.Limit, "burst", p.burstText())
 	if p.MaxDelay != nil { // 0 has a meaning too
 		o.add(true, "max_delay", display.Compact(time.Duration(*p.MaxDelay)))
 	}
@@ -163,8 +163,8 @@ type Handler struct {
 // defaultKey is the key of a policy that names none.
 const defaultKey = "{http.vars.client_ip}"
 
-// Options returns the options of the handler that are set.
-func (h *Handler) Options() []Option {
+// options returns the options of the handler that are set.
+func (h *Handler) options() []Option {
 	var o options
 	o.add(h.Match != "", "match", display.Escape(h.Match))
 	o.add(h.OnUnread != "", "on_unread", short(h.OnUnread))

@@ -46,15 +46,15 @@ func (p *Policy) number(n int64) string {
 	return display.Count(n)
 }
 
-// BurstText returns the burst: a number, or the placeholder that sets it and what counts otherwise.
-func (p *Policy) BurstText() string { return orElse(p.BurstFrom, p.number(p.Burst)) }
+// burstText returns the burst: a number, or the placeholder that sets it and what counts otherwise.
+func (p *Policy) burstText() string { return orElse(p.BurstFrom, p.number(p.Burst)) }
 
-// WindowText returns what follows "per": the length of the window, or the calendar period and its time zone.
-func (p *Policy) WindowText() string {
+// windowText returns what follows "per": the length of the window, or the calendar period and its time zone.
+func (p *Policy) windowText() string {
 	return WindowText(time.Duration(p.Window), p.Calendar, p.TimeZone)
 }
 
-// WindowText returns a window as [Policy.WindowText] does.
+// WindowText returns a window as [Policy.windowText] does.
 func WindowText(window time.Duration, calendar, zone string) string {
 	if calendar != "" {
 		return "calendar " + short(calendar) + " (" + short(zone) + ")"
@@ -71,7 +71,7 @@ func (p *Policy) Sentence() string {
 	} else if amount == display.Count(n) {
 		amount = display.Counted(n, p.unit())
 	}
-	text := amount + " per " + p.WindowText()
+	text := amount + " per " + p.windowText()
 	if p.CountsRunning() {
 		text = amount + " at once"
 	}
@@ -163,13 +163,13 @@ var addresses = map[string]string{"http.vars.client_ip": "", "http.request.remot
 
 // The leading bits of addresses that tell clients apart by default.
 const (
-	DefaultIPv4Prefix = 32
-	DefaultIPv6Prefix = 64
+	defaultIPv4Prefix = 32
+	defaultIPv6Prefix = 64
 )
 
 // networkText says of an address which of its networks counts, if not the default one does.
 func (p *Policy) networkText(word, behind string) string {
-	ipv4, ipv6 := DefaultIPv4Prefix, DefaultIPv6Prefix
+	ipv4, ipv6 := defaultIPv4Prefix, defaultIPv6Prefix
 	if p.IPv4Prefix != nil {
 		ipv4 = *p.IPv4Prefix
 	}
@@ -177,9 +177,9 @@ func (p *Policy) networkText(word, behind string) string {
 		ipv6 = *p.IPv6Prefix
 	}
 	switch {
-	case ipv4 != DefaultIPv4Prefix:
+	case ipv4 != defaultIPv4Prefix:
 		word = "/" + strconv.Itoa(ipv4) + behind
-	case ipv6 == DefaultIPv6Prefix:
+	case ipv6 == defaultIPv6Prefix:
 		return word
 	}
 	return word + " (IPv6 /" + strconv.Itoa(ipv6) + ")"
@@ -273,9 +273,9 @@ func (p *Policy) Common() []Option {
 	if len(p.Handlers) == 0 {
 		return nil
 	}
-	common := p.Handlers[0].Options()
+	common := p.Handlers[0].options()
 	for i := range p.Handlers[1:] {
-		others := p.Handlers[i+1].Options()
+		others := p.Handlers[i+1].options()
 		common = slices.DeleteFunc(common, func(o Option) bool { return !slices.Contains(others, o) })
 	}
 	return common
@@ -287,7 +287,7 @@ func (h *Handler) Text(common []Option) string {
 	if h.Place == "" {
 		parts[0] = "in no route of Caddy's own"
 	}
-	for _, o := range h.Options() {
+	for _, o := range h.options() {
 		if o.Name == "match" || !slices.Contains(common, o) {
 			parts = append(parts, o.String())
 		}
@@ -299,7 +299,7 @@ func (h *Handler) Text(common []Option) string {
 func (p *Policy) All() []Option {
 	all := p.Options()
 	for i := range p.Handlers {
-		for _, o := range p.Handlers[i].Options() {
+		for _, o := range p.Handlers[i].options() {
 			if !slices.Contains(all, o) {
 				all = append(all, o)
 			}
