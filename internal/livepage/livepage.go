@@ -17,14 +17,14 @@ import (
 	"sync/atomic"
 )
 
-// Ask returns the answer of the admin endpoint for what a viewer has: JSON and its status. An error says why there is none.
-type Ask func(ctx context.Context, since string) (status int, answer []byte, err error)
+// askFunc returns the answer of the admin endpoint for what a viewer has: JSON and its status. An error says why there is none.
+type askFunc func(ctx context.Context, since string) (status int, answer []byte, err error)
 
 // Server serves the page. [New] makes it.
 type Server struct {
 	host     string // the one that it answers to
 	document document
-	ask      Ask
+	ask      askFunc
 
 	link, cookie, key string // secrets of 128 random bits
 	opened            atomic.Bool
@@ -32,7 +32,7 @@ type Server struct {
 
 // New returns a server for a host, such as 127.0.0.1:9000. The command and the flags, each behind a space, stand in
 // commands that the page shows.
-func New(host, command, flags string, ask Ask) *Server {
+func New(host, command, flags string, ask askFunc) *Server {
 	return &Server{host: host, document: newDocument(command, flags), ask: ask, link: secret(), cookie: secret(), key: secret()}
 }
 
