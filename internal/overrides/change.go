@@ -122,7 +122,7 @@ func (l *Live) changeHere(t Target, micros int64, body string) (value string, er
 		return "", ErrAbsent
 	case micros < 0:
 		delete(stored, field)
-	case !found && len(stored) >= MaxEntries:
+	case !found && len(stored) >= maxEntries:
 		return "", ErrFull
 	case full != nil:
 		return "", full
@@ -141,7 +141,7 @@ var errBehind = errors.New("redis has lost overrides")
 // changeInRedis changes an entry in Redis and here, and returns its value.
 func (l *Live) changeInRedis(ctx context.Context, field string, micros int64, body string) (value string, err error) {
 	h, now := l.held.Load(), l.Now()
-	args := []any{h.number, field, micros, body, MaxEntries}
+	args := []any{h.number, field, micros, body, maxEntries}
 	stored := maps.Clone(h.stored)
 	for other, e := range h.entries {
 		if e.ended(now) && other != field && len(args) < 2000 {

@@ -17,20 +17,20 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Action is what an override does with the requests that it concerns.
-type Action string
+// action is what an override does with the requests that it concerns.
+type action string
 
 // The actions.
 const (
-	Limit  Action = "limit"  // they have another limit
-	Block  Action = "block"  // they are refused
-	Exempt Action = "exempt" // the policy is left out
+	Limit  action = "limit"  // they have another limit
+	Block  action = "block"  // they are refused
+	Exempt action = "exempt" // the policy is left out
 )
 
 // Bounds of what is kept.
 const (
-	// MaxEntries is the most overrides of all policies together.
-	MaxEntries = 10_000
+	// maxEntries is the most overrides of all policies together.
+	maxEntries = 10_000
 
 	// MaxNote is the longest note, in bytes.
 	MaxNote = 256
@@ -39,7 +39,7 @@ const (
 	latest = 253_402_300_799_000_000
 )
 
-// ErrFull is the error of one more override than [MaxEntries], ErrAbsent the error of removing an override that does not
+// ErrFull is the error of one more override than [maxEntries], ErrAbsent the error of removing an override that does not
 // exist.
 var (
 	ErrFull   = errors.New("there are 10,000 overrides: remove one first")
@@ -62,7 +62,7 @@ type Entry struct {
 
 // Spec is what an override does with the requests of its target.
 type Spec struct {
-	Action Action `json:"do"`
+	Action action `json:"do"`
 
 	// Limit and Burst are those of the action [Limit]. Burst 0: the policy's burst, which equals the limit unless it is
 	// configured.

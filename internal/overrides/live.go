@@ -15,7 +15,7 @@ import (
 // Live is the overrides that apply now. It is safe for concurrent use.
 type Live struct {
 	// Applied is nil while there is no override, so that requests need not search for one.
-	Applied atomic.Pointer[Snapshot]
+	Applied atomic.Pointer[snapshot]
 
 	store     *redis.Store // nil: they live in this process
 	keys      redisKeys

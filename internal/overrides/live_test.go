@@ -136,23 +136,23 @@ func findHostile(t *testing.T, a, b *Live) {
 
 func putFull(t *testing.T, a, b *Live) {
 	stored := map[string]string{}
-	for i := range MaxEntries {
+	for i := range maxEntries {
 		stored[fmt.Sprintf("api:%d", i)] = format(time.Time{}, `{"do":"limit","limit":5}`)
 	}
-	a.apply(holding{version: version{number: 1, count: MaxEntries}, stored: stored})
+	a.apply(holding{version: version{number: 1, count: maxEntries}, stored: stored})
 	if a.store == nil {
 		a.apply(holding{stored: stored})
 	}
 	refresh(t, a) // restores them in Redis
 	refresh(t, b)
-	assert.FatalIf(t, b.Len() != MaxEntries, "there are %d", b.Len())
+	assert.FatalIf(t, b.Len() != maxEntries, "there are %d", b.Len())
 	_, err := b.Put(t.Context(), Target{Policy: "api", Client: "one more"}, Spec{Action: Block}, 0)
 	assert.ErrorIf(t, !errors.Is(err, ErrFull), "one more: %v", err)
 	put(t, b, Target{Policy: "api", Client: "17"}, Spec{Action: Block}, 0) // another one in its place
 	assert.Must(t, b.Remove(t.Context(), Target{Policy: "api", Client: "18"}))
 	put(t, b, Target{Policy: "api", Client: "one more"}, Spec{Action: Block}, 0)
 	refresh(t, a)
-	assert.ErrorIf(t, a.Len() != MaxEntries || a.held.Load().entries["api:17"].Action != Block, "there are %d", a.Len())
+	assert.ErrorIf(t, a.Len() != maxEntries || a.held.Load().entries["api:17"].Action != Block, "there are %d", a.Len())
 }
 
 // findEnded moves the clock past the end of overrides. The next change removes them.
@@ -299,12 +299,12 @@ func TestLive_node_only(t *testing.T) {
 // TestLive_node_only_full has no room for one more, but for one in the place of another.
 func TestLive_node_only_full(t *testing.T) {
 	l := NewLocal(Hooks{})
-	for i := range MaxEntries {
+	for i := range maxEntries {
 		l.held.Load().stored[fmt.Sprintf("api:%d", i)] = format(time.Time{}, `{"do":"block"}`)
 	}
 	l.apply(*l.held.Load())
 	_, err := l.PutOnNode(l.Target("api", key("one more")), Spec{Action: Block}, 0)
 	assert.ErrorIf(t, !errors.Is(err, ErrFull), "one more: %v", err)
 	assert.NoError(l.PutOnNode(l.Target("api", key("17")), Spec{Action: Exempt}, 0))(t)
-	assert.ErrorIf(t, l.Len() != MaxEntries || find(l, "api", key("17")).Action != Exempt, "%d apply", l.Len())
+	assert.ErrorIf(t, l.Len() != maxEntries || find(l, "api", key("17")).Action != Exempt, "%d apply", l.Len())
 }

@@ -39,7 +39,7 @@ func (l *Live) PutOnNode(t Target, s Spec, lasts time.Duration) (*Entry, error) 
 	l.showing.Lock()
 	defer l.showing.Unlock()
 	entries := l.inForce()
-	if entries[t.field()] == nil && len(entries) >= MaxEntries {
+	if entries[t.field()] == nil && len(entries) >= maxEntries {
 		return nil, ErrFull
 	}
 	if err := hasRoom(entries, t, l.Now()); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 )
 
-// PollInterval is the time between two looks at the version in Redis.
-const PollInterval = 500 * time.Millisecond
+// pollInterval is the time between two looks at the version in Redis.
+const pollInterval = 500 * time.Millisecond
 
 // Start begins to poll Redis, once. Without Redis it does nothing.
 func (l *Live) Start() {
@@ -43,7 +43,7 @@ func (l *Live) poll() {
 	if failed := l.failed.Swap(err != nil); l.hooks.OnUnread != nil && (err != nil || failed) {
 		l.hooks.OnUnread(err)
 	}
-	l.polls.StartBy(began.Add(PollInterval), clock.Now())
+	l.polls.StartBy(began.Add(pollInterval), clock.Now())
 }
 
 // tellVersion calls OnVersion where the version has another text than before.

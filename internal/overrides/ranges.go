@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// MaxRanges is the most blocked ranges of all policies together. Two nodes that set the last one at the same time may
+// maxRanges is the most blocked ranges of all policies together. Two nodes that set the last one at the same time may
 // exceed it by one, which slows no request down.
-const MaxRanges = 1_000
+const maxRanges = 1_000
 
-// ErrManyRanges is the error of one more range than [MaxRanges].
+// ErrManyRanges is the error of one more range than [maxRanges].
 var ErrManyRanges = errors.New("there are 1,000 ranges: remove one first, or block a wider one")
 
 // Ranges is the blocked ranges of one policy. They are never changed.
@@ -141,7 +141,7 @@ func hasRoom(entries map[string]*Entry, t Target, now time.Time) error {
 			ranges++
 		}
 	}
-	if ranges >= MaxRanges {
+	if ranges >= maxRanges {
 		return ErrManyRanges
 	}
 	return nil

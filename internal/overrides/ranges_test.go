@@ -118,10 +118,10 @@ func TestRanges_full(t *testing.T) {
 	server := redistest.Start(t)
 	for _, l := range []*Live{NewLocal(Hooks{}), newNode(t, plain, dial.Standalone, server.Addr)} {
 		stored := map[string]string{}
-		for i := range MaxRanges {
+		for i := range maxRanges {
 			stored[fmt.Sprintf("api/10.%d.%d.0/24", i/256, i%256)] = format(time.Time{}, `{"do":"block"}`)
 		}
-		l.apply(holding{version: version{number: 1, count: MaxRanges}, stored: stored})
+		l.apply(holding{version: version{number: 1, count: maxRanges}, stored: stored})
 		if l.store != nil {
 			refresh(t, l) // restores them in Redis
 		}
@@ -133,7 +133,7 @@ func TestRanges_full(t *testing.T) {
 		put(t, l, rangeOf("10.0.7.0/24"), Spec{Action: Block}, time.Hour)
 		assert.Must(t, l.Remove(t.Context(), rangeOf("10.0.8.0/24")))
 		put(t, l, rangeOf("192.0.2.0/24"), Spec{Action: Block}, 0)
-		assert.Equal(t, l.Len(), MaxRanges+1, "how many apply")
+		assert.Equal(t, l.Len(), maxRanges+1, "how many apply")
 	}
 }
 
@@ -163,7 +163,7 @@ func TestRanges_fields(t *testing.T) {
 func BenchmarkRanges(b *testing.B) {
 	l := NewLocal(Hooks{})
 	entries := map[string]*Entry{}
-	for i := range MaxRanges {
+	for i := range maxRanges {
 		text := fmt.Sprintf("10.%d.%d.0/24", i/200, i%200)
 		if i%2 == 0 {
 			text = fmt.Sprintf("2001:db8:%x::/48", i)

@@ -8,9 +8,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Snapshot is the overrides that apply, by policy. A snapshot is never changed, so that requests read it without
+// snapshot is the overrides that apply, by policy. A snapshot is never changed, so that requests read it without
 // a lock.
-type Snapshot map[string]*ofPolicy
+type snapshot map[string]*ofPolicy
 
 // ofPolicy is the overrides of one policy.
 type ofPolicy struct {
@@ -22,11 +22,11 @@ type ofPolicy struct {
 }
 
 // newSnapshot sorts entries by policy; nil if there is none.
-func newSnapshot(entries map[string]*Entry) *Snapshot {
+func newSnapshot(entries map[string]*Entry) *snapshot {
 	if len(entries) == 0 {
 		return nil
 	}
-	s, ranged := Snapshot{}, map[*ofPolicy][]*Entry{}
+	s, ranged := snapshot{}, map[*ofPolicy][]*Entry{}
 	for _, e := range entries {
 		p := s[e.Target.Policy]
 		if p == nil {

@@ -54,8 +54,8 @@ func (l *Live) load(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case entries > MaxEntries:
-			err = fmt.Errorf("redis holds %d overrides, and %d is the most: delete the key %s", entries, MaxEntries, l.keys.entries)
+		case entries > maxEntries:
+			err = fmt.Errorf("redis holds %d overrides, and %d is the most: delete the key %s", entries, maxEntries, l.keys.entries)
 			return &limiter.UndecidedError{Kind: "value", Err: err}
 		case entries != before.count:
 			continue // it has another version now
