@@ -33,14 +33,14 @@ const (
 	// answerLife is for how long answers are kept.
 	answerLife = time.Minute
 
-	// Patience is how long the one who asks waits for answers: for four polls.
-	Patience = 2 * time.Second
+	// patience is how long the one who asks waits for answers: for four polls.
+	patience = 2 * time.Second
 
 	// mostQuestions is how many are asked at once.
 	mostQuestions = 16
 
-	// MostAnswer bounds an answer, in bytes, mostAnswers all that one question gets.
-	MostAnswer, mostAnswers = 512 << 10, 64 << 20
+	// mostAnswer bounds an answer, in bytes, mostAnswers all that one question gets.
+	mostAnswer, mostAnswers = 512 << 10, 64 << 20
 
 	// mostNames bounds the names of those who answered, in bytes: 1,000 nodes.
 	mostNames = 27_000
@@ -60,7 +60,7 @@ type Survey struct {
 }
 
 // New returns what asks and answers by a store. The node names the process, as [rand.Text] does. The function answers a
-// question; nil is no answer, and one above [MostAnswer] is left out.
+// question; nil is no answer, and one above [mostAnswer] is left out.
 func New(store *redis.Store, format limiter.KeyFormat, node string, answer func(subject string) []byte) *Survey {
 	return &Survey{store: store, format: format, node: node, answer: answer, done: clock.NewEventFilter()}
 }
@@ -98,7 +98,7 @@ var (
 	subjectForm = regexp.MustCompile(`^[A-Za-z0-9_*-]{1,64}$`)
 )
 
-// Ask asks the other nodes about a subject, of letters, digits, -, _ and *, and returns their answers after [Patience].
+// Ask asks the other nodes about a subject, of letters, digits, -, _ and *, and returns their answers after [patience].
 // If Redis does not answer, the error wraps [limiter.ErrUndecided], and there may be some answers.
 func (s *Survey) Ask(ctx context.Context, subject string) (answers []string, err error) {
 	id := rand.Text()
@@ -113,7 +113,7 @@ func (s *Survey) Ask(ctx context.Context, subject string) (answers []string, err
 		err = fmt.Errorf("the key %s in redis is not of this module: delete it", s.name("version"))
 		return nil, &limiter.UndecidedError{Kind: "value", Err: err}
 	}
-	wait := time.NewTimer(Patience)
+	wait := time.NewTimer(patience)
 	defer wait.Stop()
 	select {
 	case <-wait.C:
@@ -163,7 +163,7 @@ func (s *Survey) Look(ctx context.Context) error {
 			continue
 		}
 		answer := s.answer(subject)
-		if len(answer) == 0 || len(answer) > MostAnswer {
+		if len(answer) == 0 || len(answer) > mostAnswer {
 			continue
 		}
 		_, err := s.eval(ctx, answerScript, s.roster(id), s.answerOf(s.node, subject), s.node, answer, answerLife.Milliseconds(), mostNames)

@@ -47,7 +47,7 @@ func newNode(t testing.TB, name string, mode dial.Mode, addresses ...string) *no
 }
 
 // wantAnswers asks a question, which the named nodes answer. It asks again where answers are missing: a node may stand still
-// for longer than [Patience].
+// for longer than [patience].
 func (n *node) wantAnswers(t testing.TB, subject string, nodes ...string) {
 	t.Helper()
 	assert.Retry(t, "all nodes answer about "+subject, func() (again bool, seen any) {
@@ -93,7 +93,7 @@ func TestSurvey(t *testing.T) {
 			a.wantAnswers(t, "api", "b", "c")
 			_, err := b.live.Put(t.Context(), b.live.Target("api", limiter.EncodeKey("k")), overrides.Spec{Action: overrides.Block}, 0)
 			assert.Must(t, err)
-			time.AfterFunc(Patience/8, newNode(t, "d", test.mode, addresses...).live.Start) // it comes late
+			time.AfterFunc(patience/8, newNode(t, "d", test.mode, addresses...).live.Start) // it comes late
 			var both sync.WaitGroup
 			both.Go(func() { a.wantAnswers(t, "*", "b", "c", "d") })
 			both.Go(func() { b.wantAnswers(t, "login", "a", "c", "d") })
