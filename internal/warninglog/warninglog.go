@@ -15,7 +15,7 @@ import (
 
 // Bounds of what is kept.
 const (
-	Most     = 50   // warnings
+	most     = 50   // warnings
 	mostText = 1000 // bytes of a text, and of details
 )
 
@@ -63,7 +63,7 @@ func (l *Log) add(at time.Time, text, details string) {
 	w.Last = at.UTC()
 	w.Times++
 	l.kept = append(l.kept, w)
-	if len(l.kept) > Most {
+	if len(l.kept) > most {
 		l.kept = slices.Delete(l.kept, 0, 1)
 	}
 }

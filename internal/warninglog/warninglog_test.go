@@ -43,14 +43,14 @@ func TestLog_bounds(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
-			for j := range Most {
+			for j := range most {
 				logger.Warn(fmt.Sprintf("%d of %d \xff", j, i), zap.String("long", strings.Repeat("é", mostText)))
 			}
 		})
 	}
 	all.Wait()
 	list := log.List()
-	assert.Equal(t, len(list), Most, "the warnings")
+	assert.Equal(t, len(list), most, "the warnings")
 	for _, w := range list {
 		assert.ErrorIf(t, len(w.Details) > mostText+6 || !strings.HasSuffix(w.Text, "�"), "%d bytes of details, %q", len(w.Details), w.Text)
 	}
