@@ -46,18 +46,18 @@ var usualPace = pace{
 // Outcome says what became of a delivery.
 type Outcome string
 
-// The outcomes. Each event that this node tells has one in the end, after any number of [Retry].
+// The outcomes. Each event that this node tells has one in the end, after any number of [retry].
 const (
-	Delivered Outcome = "delivered" // the receiver has answered with 2xx
-	Retry     Outcome = "retry"     // an attempt failed and is repeated
-	Expired   Outcome = "expired"   // no attempt has succeeded in ten minutes
-	Gone      Outcome = "gone"      // the receiver has answered with 410 and wants no event any more
-	Dropped   Outcome = "dropped"   // the queue was full
-	Lost      Outcome = "lost"      // it waited when the process ended, or when the webhook was removed
+	delivered Outcome = "delivered" // the receiver has answered with 2xx
+	retry     Outcome = "retry"     // an attempt failed and is repeated
+	expired   Outcome = "expired"   // no attempt has succeeded in ten minutes
+	gone      Outcome = "gone"      // the receiver has answered with 410 and wants no event any more
+	dropped   Outcome = "dropped"   // the queue was full
+	lost      Outcome = "lost"      // it waited when the process ended, or when the webhook was removed
 )
 
 // Outcomes returns all outcomes.
-func Outcomes() []Outcome { return []Outcome{Delivered, Retry, Expired, Gone, Dropped, Lost} }
+func Outcomes() []Outcome { return []Outcome{delivered, retry, expired, gone, dropped, lost} }
 
 // Hooks are told what becomes of events. They must not block.
 type Hooks struct {
@@ -68,7 +68,7 @@ type Hooks struct {
 	// most, also if every second attempt fails. The error holds neither URL nor secret.
 	OnFailing func(err error)
 
-	// OnUntold is called for every event that is [Expired], [Gone] or [Dropped].
+	// OnUntold is called for every event that is [expired], [gone] or [dropped].
 	OnUntold func(o Outcome)
 }
 
@@ -114,7 +114,7 @@ func newAt(p pace, u *url.URL, secret Secret, hooks Hooks) *Dispatcher {
 }
 
 // Tell tells of an event of a rank that this node alone knows. Tell does not wait.
-func (d *Dispatcher) Tell(e Event, r Rank) {
+func (d *Dispatcher) Tell(e Event, r rank) {
 	d.queue(&delivery{event: e, ends: clock.Now().Add(d.pace.patience), count: 1}, r)
 }
 
@@ -128,13 +128,13 @@ func (d *Dispatcher) TellOfClient(e Event, kind string, key *Key, mark *Mark) {
 	}
 }
 
-func (d *Dispatcher) queue(j *delivery, r Rank) {
+func (d *Dispatcher) queue(j *delivery, r rank) {
 	after := time.Duration(0)
 	if j.gathers != nil {
 		after = d.pace.gather
 	}
 	if !d.deliveries.add(int(r), j, after) {
-		d.finish(Dropped, d.bursts.end(j))
+		d.finish(dropped, d.bursts.end(j))
 	}
 }
 
@@ -153,13 +153,13 @@ func (d *Dispatcher) Len() int { return d.deliveries.len() }
 func (d *Dispatcher) Resume() { d.gone.Store(false) }
 
 // Close ends all attempts at once, without waiting for them, and returns how many events are lost, which it counts.
-func (d *Dispatcher) Close() (lost int) {
+func (d *Dispatcher) Close() (waited int) {
 	d.looks.end()
-	if lost = d.deliveries.end(); lost > 0 {
-		d.hooks.Count(Lost, lost)
+	if waited = d.deliveries.end(); waited > 0 {
+		d.hooks.Count(lost, waited)
 	}
 	d.receiver.close()
-	return lost
+	return waited
 }
 
 // finish counts so many events that are not told.
@@ -185,9 +185,9 @@ func (d *Dispatcher) deliver(ctx context.Context, j *delivery) (again bool, afte
 	case ctx.Err() != nil:
 		return false, 0 // Close has counted the event
 	case d.gone.Load():
-		return d.end(ctx, j, Gone)
+		return d.end(ctx, j, gone)
 	case left <= 0:
-		return d.end(ctx, j, Expired)
+		return d.end(ctx, j, expired)
 	}
 	body, err := j.event.body(d.receiver.secret, j.key)
 	if err == nil {
@@ -200,18 +200,18 @@ func (d *Dispatcher) deliver(ctx context.Context, j *delivery) (again bool, afte
 	_ = errors.As(err, &answer) // otherwise there was no answer
 	if answer.status == http.StatusGone {
 		d.gone.Store(true)
-		return d.end(ctx, j, Gone)
+		return d.end(ctx, j, gone)
 	}
 	if d.noteFailing(err); err == nil {
-		return d.end(ctx, j, Delivered)
+		return d.end(ctx, j, delivered)
 	}
-	d.hooks.Count(Retry, 1)
+	d.hooks.Count(retry, 1)
 	return true, min(d.nextWait(j, answer.after), left)
 }
 
 // end ends a delivery, and says so to other nodes.
 func (d *Dispatcher) end(ctx context.Context, j *delivery, o Outcome) (again bool, after time.Duration) {
-	if o == Delivered {
+	if o == delivered {
 		d.hooks.Count(o, 1)
 	} else {
 		d.finish(o, 1)

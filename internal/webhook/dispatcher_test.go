@@ -155,7 +155,7 @@ func TestDispatcher_retries(t *testing.T) {
 		m.Verify(t)
 		assert.ErrorIf(t, m.ID != got[0].ID || m.Body != got[0].Body, "%+v differs from %+v", m, got[0])
 	}
-	assert.ErrorIf(t, n.of(Retry) != 4 || n.of(Delivered) != 1 || len(n.tally.failing) != 2 || n.tally.failing[0] == nil || n.tally.failing[1] != nil, "counted %v, failing %v", n.counts, n.tally.failing)
+	assert.ErrorIf(t, n.of(retry) != 4 || n.of(delivered) != 1 || len(n.tally.failing) != 2 || n.tally.failing[0] == nil || n.tally.failing[1] != nil, "counted %v, failing %v", n.counts, n.tally.failing)
 }
 
 // TestDispatcher_flapping has every second attempt fail, which is no reason for a line of the log each time.
@@ -179,7 +179,7 @@ func TestDispatcher_takesOver(t *testing.T) {
 	first, second, third := newNode(t, slow, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)
 	first.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(redisOf{client}))
 	assert.WaitFor(t, "an attempt", func() error {
-		if first.of(Retry) == 0 {
+		if first.of(retry) == 0 {
 			return errors.New("there was none")
 		}
 		return nil
@@ -191,7 +191,7 @@ func TestDispatcher_takesOver(t *testing.T) {
 	for _, m := range got {
 		assert.ErrorIf(t, m.ID != got[0].ID || m.Body != got[0].Body, "%+v differs from %+v", m, got[0])
 	}
-	assert.ErrorIf(t, first.of(Lost) != 1 || second.of(Delivered)+third.of(Delivered) != 1, "counted %v, %v, %v", first.counts, second.counts, third.counts)
+	assert.ErrorIf(t, first.of(lost) != 1 || second.of(delivered)+third.of(delivered) != 1, "counted %v, %v, %v", first.counts, second.counts, third.counts)
 }
 
 // TestDispatcher_holdLost has a node that was away for longer than it holds the mark: it goes on only once the other node
@@ -204,14 +204,14 @@ func TestDispatcher_holdLost(t *testing.T) {
 	first, second := newNode(t, away, box.URL), newNode(t, quick, box.URL)
 	first.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(redisOf{client}))
 	assert.WaitFor(t, "an attempt", func() error {
-		if first.of(Retry) == 0 {
+		if first.of(retry) == 0 {
 			return errors.New("there was none")
 		}
 		return nil
 	})
 	second.Look(Key{"a", false}, *markOf(redisOf{client}))
 	await(t, box, 2, first, second)
-	assert.ErrorIf(t, second.of(Delivered) != 1 || first.of(Delivered) != 0, "counted %v and %v", first.counts, second.counts)
+	assert.ErrorIf(t, second.of(delivered) != 1 || first.of(delivered) != 0, "counted %v and %v", first.counts, second.counts)
 }
 
 // TestDispatcher_looks has looks at marks that are told, absent, foreign or of another type: none begins to tell.
@@ -253,7 +253,7 @@ func TestDispatcher_withoutRedis(t *testing.T) {
 	ended.Until = clock.Now()
 	n.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, ended)
 	await(t, box, 4, n)
-	assert.Equal(t, n.of(Delivered), 3, "the number of deliveries")
+	assert.Equal(t, n.of(delivered), 3, "the number of deliveries")
 }
 
 // TestDispatcher_gone has a receiver that wants no event any more: none is sent until the next configuration.
@@ -265,7 +265,7 @@ func TestDispatcher_gone(t *testing.T) {
 		n.Tell(thresholdEvent(), OfRedis)
 		await(t, box, 1, n)
 	}
-	assert.ErrorIf(t, n.of(Gone) != 10 || n.untold != 10, "counted %v, untold %d", n.counts, n.untold)
+	assert.ErrorIf(t, n.of(gone) != 10 || n.untold != 10, "counted %v, untold %d", n.counts, n.untold)
 	assert.Equal(t, len(n.tally.failing), 0, "the number of reports that events are sent again")
 	n.Resume()
 	n.Tell(thresholdEvent(), OfRedis)
@@ -291,9 +291,9 @@ func TestDispatcher_bounds(t *testing.T) {
 	for range deliveriesAtOnce {
 		<-asked
 	}
-	assert.ErrorIf(t, n.Len() != mostDeliveries || n.of(Dropped) != 2*mostDeliveries || n.looks.len() > mostLooks || len(asked) > 0, "%d in the queue, %v, %d more at once", n.Len(), n.counts, len(asked))
+	assert.ErrorIf(t, n.Len() != mostDeliveries || n.of(dropped) != 2*mostDeliveries || n.looks.len() > mostLooks || len(asked) > 0, "%d in the queue, %v, %d more at once", n.Len(), n.counts, len(asked))
 	begin := time.Now()
-	assert.ErrorIf(t, n.Close() != mostDeliveries || n.of(Lost) != mostDeliveries || time.Since(begin) > 5*time.Second, "counted %v after %v", n.counts, time.Since(begin))
+	assert.ErrorIf(t, n.Close() != mostDeliveries || n.of(lost) != mostDeliveries || time.Since(begin) > 5*time.Second, "counted %v after %v", n.counts, time.Since(begin))
 	assert.WaitFor(t, "the attempts end", func() error {
 		if n.Len() > 0 {
 			return errors.New("they have not")
@@ -301,7 +301,7 @@ func TestDispatcher_bounds(t *testing.T) {
 		return nil
 	})
 	n.Tell(thresholdEvent(), OfRedis)
-	assert.ErrorIf(t, n.Len() != 0 || n.of(Dropped) != 2*mostDeliveries+1, "after the end: %d in the queue, %v", n.Len(), n.counts)
+	assert.ErrorIf(t, n.Len() != 0 || n.of(dropped) != 2*mostDeliveries+1, "after the end: %d in the queue, %v", n.Len(), n.counts)
 }
 
 // transport answers without a network.
@@ -339,7 +339,7 @@ func TestDispatcher_waits(t *testing.T) {
 				n.Tell(thresholdEvent(), OfRedis)
 				<-time.After(11 * time.Minute)
 				synctest.Wait()
-				assert.ErrorIf(t, n.of(Expired) != 1 || n.untold != 1 || n.Len() != 0 || n.of(Retry) != len(at), "counted %v, %d attempts", n.counts, len(at))
+				assert.ErrorIf(t, n.of(expired) != 1 || n.untold != 1 || n.Len() != 0 || n.of(retry) != len(at), "counted %v, %d attempts", n.counts, len(at))
 				assert.FatalIf(t, len(at) < test.least || len(at) > test.most, "%d attempts", len(at))
 				span, first, last := at[len(at)-1].Sub(at[0]), at[1].Sub(at[0]), at[len(at)-2].Sub(at[len(at)-3])
 				assert.ErrorIf(t, first < test.shortest || last < test.last || span > 10*time.Minute || span < 9*time.Minute, "attempts after %v, then each %v, for %v", first, last, span)
@@ -453,7 +453,7 @@ func TestDispatcher_burst(t *testing.T) {
 		synctest.Wait()
 		assert.ErrorIf(t, told["banned"] != clients || told["threshold"] != others, "told of %v", told)
 		assert.ErrorIf(t, alone < mostAlone+others || messages > 30, "%d messages, %d of single events", messages, alone)
-		assert.ErrorIf(t, n.of(Delivered) != messages || n.of(Dropped) != 0, "counted %v", n.counts)
+		assert.ErrorIf(t, n.of(delivered) != messages || n.of(dropped) != 0, "counted %v", n.counts)
 		n.TellOfClient(event("banned"), "banned", &Key{Text: "later"}, nil)
 		synctest.Wait()
 		assert.Equal(t, told["banned"], clients+1, "the number of events after a quiet minute, of which the next is told at once")
@@ -483,7 +483,7 @@ func TestDispatcher_burstFails(t *testing.T) {
 			<-time.After(time.Second)
 		}
 		<-time.After(11 * time.Minute)
-		assert.ErrorIf(t, n.of(Expired) != len(bodies) || len(bodies) < mostAlone+3, "counted %v, %d ids", n.counts, len(bodies))
+		assert.ErrorIf(t, n.of(expired) != len(bodies) || len(bodies) < mostAlone+3, "counted %v, %d ids", n.counts, len(bodies))
 		for id, texts := range bodies {
 			assert.ErrorIf(t, len(texts) != 1, "%s has several bodies: %v", id, texts)
 		}
@@ -491,7 +491,7 @@ func TestDispatcher_burstFails(t *testing.T) {
 		for range mostAlone + 1 {
 			n.TellOfClient(NewEvent("banned", nil), "banned", nil, nil)
 		}
-		assert.ErrorIf(t, n.of(Dropped) != mostAlone+1 || n.bursts.kinds["banned"].gathering != nil, "counted %v", n.counts)
+		assert.ErrorIf(t, n.of(dropped) != mostAlone+1 || n.bursts.kinds["banned"].gathering != nil, "counted %v", n.counts)
 	})
 }
 

@@ -1,13 +1,13 @@
 package webhook
 
-// Rank says which events go first, and keep room, when more come than the receiver takes. Clients can cause any number of
+// rank says which events go first, and keep room, when more come than the receiver takes. Clients can cause any number of
 // events, so that theirs are the last.
-type Rank int
+type rank int
 
 // The ranks, the first of which goes first.
 const (
 	// OfRedis are outages, their ends and lost data.
-	OfRedis Rank = iota
+	OfRedis rank = iota
 
 	// OfPolicies are policies that no request meets, which are as many as there are policies.
 	OfPolicies
