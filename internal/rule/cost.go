@@ -247,8 +247,8 @@ func (r *Rule) estimates() bool {
 	return Estimates(r.Cost.From, r.Numbers.Weight, r.Numbers.WeightFrom.Name)
 }
 
-// Refunds reports whether units that the rule takes may be refunded after the response.
-func (r *Rule) Refunds() bool { return r.CountIf != nil || r.estimates() }
+// refunds reports whether units that the rule takes may be refunded after the response.
+func (r *Rule) refunds() bool { return r.CountIf != nil || r.estimates() }
 
 // AwaitsResponse reports whether the response decides how many units a request is charged.
 func (r *Rule) AwaitsResponse() bool { return r.CountIf != nil || r.Cost.From != "" }

@@ -28,7 +28,7 @@ func costing(t *testing.T, weight int64, from string, fallback int64) *Set {
 	t.Helper()
 	r := Rule{
 		Policy:  assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "budget", Limit: 1000, Window: time.Hour}))(t),
-		Numbers: Numbers{Weight: weight},
+		Numbers: numbers{Weight: weight},
 		Cost:    assert.NoError(ParseCost(from, fallback))(t),
 		CountIf: &caddyhttp.ResponseMatcher{StatusCode: []int{2, 429}},
 	}
@@ -175,8 +175,8 @@ func TestRule_responses(t *testing.T) {
 		r := costing(t, row.weight, row.from, 0).Rules[0]
 		r.CountIf = row.countIf
 		header, _ := r.Cost.Header()
-		assert.ErrorIf(t, r.AwaitsResponse() != row.awaits || r.ReadsResponseHeader() != row.reads || r.Refunds() != row.refunds,
-			"%s: awaits %t, reads %t, refunds %t", row.what, r.AwaitsResponse(), r.ReadsResponseHeader(), r.Refunds())
+		assert.ErrorIf(t, r.AwaitsResponse() != row.awaits || r.ReadsResponseHeader() != row.reads || r.refunds() != row.refunds,
+			"%s: awaits %t, reads %t, refunds %t", row.what, r.AwaitsResponse(), r.ReadsResponseHeader(), r.refunds())
 		assert.ErrorIf(t, row.header != "" && header != row.header, "%s: the header %q, want %q", row.what, header, row.header)
 	}
 }

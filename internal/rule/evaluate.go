@@ -86,7 +86,7 @@ type Finding struct {
 
 // AsksForBody reports whether a value of the request's body had a part in the finding.
 func (f *Finding) AsksForBody() bool {
-	return f.Rule.UsesBody() && (f.Status != NotMatched || len(f.Rule.MatchBody) > 0)
+	return f.Rule.usesBody() && (f.Status != NotMatched || len(f.Rule.MatchBody) > 0)
 }
 
 // Status says what a rule does with a request.
@@ -252,7 +252,7 @@ func (s *Set) emptyKey(rule *Rule, q *request) (limiter.EncodedKey, Status, erro
 	case isEarly(q.Request):
 		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
-	return rule.Key.AddressKey(q.Request), Counts, nil
+	return rule.Key.addressKey(q.Request), Counts, nil
 }
 
 // needsBody reports whether the rules that use the body are to be evaluated after the others: not if these refuse the
@@ -359,7 +359,7 @@ func (e *Evaluation) add(f *Finding, check *limiter.Check) {
 func (e *Evaluation) takeFromPass(r *Rule, c *limiter.Check, overridden bool) {
 	number := strconv.Itoa(r.Challenge.Of(e.Pass))
 	r.Challenge.Admit(c, number, r.Numbers.Variants, overridden)
-	c.Reserve = r.Reserve.Of(c.Policy)
+	c.Reserve = r.Reserve.of(c.Policy)
 	e.Pass.Taken = cmp.Or(e.Pass.Taken, number)
 }
 

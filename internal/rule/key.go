@@ -175,9 +175,9 @@ func (t *KeyTemplate) key(q *request) limiter.EncodedKey {
 	return limiter.AsEncoded(string(key))
 }
 
-// AddressKey makes the key that replaces an empty one: the client's address behind a mark, so that no value of a
+// addressKey makes the key that replaces an empty one: the client's address behind a mark, so that no value of a
 // placeholder can be the same key.
-func (t *KeyTemplate) AddressKey(r *http.Request) limiter.EncodedKey {
+func (t *KeyTemplate) addressKey(r *http.Request) limiter.EncodedKey {
 	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	return limiter.AsEncoded(string(t.appendEncoded([]byte(addressMark), t.prefixes.Shorten(ip))))
 }
@@ -281,7 +281,7 @@ func (t *KeyTemplate) IsAddress() bool { return len(t.parts) == 1 && t.parts[0].
 // Prefixes returns the prefixes of addresses in keys.
 func (t *KeyTemplate) Prefixes() Prefixes { return t.prefixes }
 
-// IsAddressKey reports whether a key is one of [KeyTemplate.AddressKey].
+// IsAddressKey reports whether a key is one of [KeyTemplate.addressKey].
 func IsAddressKey(key limiter.EncodedKey) bool { return strings.HasPrefix(key.String(), addressMark) }
 
 // userPrefix begins the placeholders about the authenticated user.

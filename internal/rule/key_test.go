@@ -288,7 +288,7 @@ func TestAddress_alone_needs_no_replacer(t *testing.T) {
 func TestAddress_in_place_of_an_empty_key_is_no_values_key(t *testing.T) {
 	template := assert.NoError(ParseKey("{p.0}", exact))(t)
 	r, _ := keyRequest("192.0.2.1", nil)
-	stand := template.AddressKey(r).String()
+	stand := template.addressKey(r).String()
 	want := addressMark + "192.0.2.1"
 	assert.ErrorIf(t, stand != want, "got %q, want %q", stand, want)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -299,5 +299,5 @@ func TestAddress_in_place_of_an_empty_key_is_no_values_key(t *testing.T) {
 		}
 	})
 	other, _ := keyRequest("192.0.2.2", nil)
-	assert.ErrorIf(t, template.AddressKey(other).String() == stand, "two addresses share the key")
+	assert.ErrorIf(t, template.addressKey(other).String() == stand, "two addresses share the key")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
 
-// Numbers are the weight of a rule's requests, and the placeholders that limit, burst and weight come from.
-type Numbers struct {
+// numbers are the weight of a rule's requests, and the placeholders that limit, burst and weight come from.
+type numbers struct {
 	// Weight is how many units one request takes, from 1. With WeightFrom it is the fallback.
 	Weight int64
 
@@ -48,7 +48,7 @@ type Newest struct {
 	Policy    *limiter.Policy
 	Variants  *Variants
 	LimitFrom string // the name of the placeholder of the limit; empty: none
-	Unlimited bool   // as in [Numbers]
+	Unlimited bool   // as in [numbers]
 }
 
 // maxVariants bounds the cache. A service has a few plans with a limit each, not a limit per client. A full cache is
@@ -96,7 +96,7 @@ func (s *Set) checkForRequest(
 		*check = rule.blocked(policy, key, limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never})
 	case status == Counts:
 		*check = rule.baseCheck
-		check.Policy, check.Key, check.Weight, check.Reserve = policy, key, s.weightForRequest(rule, q, policy), rule.Reserve.Of(policy)
+		check.Policy, check.Key, check.Weight, check.Reserve = policy, key, s.weightForRequest(rule, q, policy), rule.Reserve.of(policy)
 	}
 	return status
 }
@@ -110,7 +110,7 @@ func (r *Rule) blocked(p *limiter.Policy, key limiter.EncodedKey, result limiter
 // to what the policy may ever let pass: a guess must not refuse a request for ever, and the cost settles the rest.
 func (s *Set) weightForRequest(rule *Rule, q *request, policy *limiter.Policy) int64 {
 	if rule.Numbers.WeightFrom.field.kind == tokensField {
-		return max(1, min(s.tokensOf(rule, q), policy.Capacity()-rule.Reserve.Of(policy)))
+		return max(1, min(s.tokensOf(rule, q), policy.Capacity()-rule.Reserve.of(policy)))
 	}
 	if given, ok := s.readNumber(rule, "weight", &rule.Numbers.WeightFrom, q, math.MinInt64); ok {
 		return max(1, given) // with a weight below 1 a request would take nothing

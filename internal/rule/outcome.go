@@ -37,8 +37,8 @@ type Reason string
 const (
 	ReasonLimit   Reason = "limit"   // the client's quota does not suffice
 	ReasonBan     Reason = "ban"     // the client is banned
-	ReasonBlock   Reason = "block"   // an override refuses the client
-	ReasonReserve Reason = "reserve" // the units that are left are reserved for others
+	reasonBlock   Reason = "block"   // an override refuses the client
+	reasonReserve Reason = "reserve" // the units that are left are reserved for others
 
 	ReasonMaxConcurrent Reason = "max_concurrent" // too many requests of the client are running
 )
@@ -46,13 +46,13 @@ const (
 // ReasonOf returns why a source denies checks: the reason of the check that binds, see [limiter.Binding].
 func ReasonOf(checks []limiter.Check, source limiter.Source) Reason {
 	if source == SourceOverride {
-		return ReasonBlock
+		return reasonBlock
 	}
 	switch c := &checks[limiter.Binding(checks)]; {
 	case c.Result.Banned:
 		return ReasonBan
 	case c.Result.ForOthers:
-		return ReasonReserve
+		return reasonReserve
 	case c.Policy.CountsRunning:
 		return ReasonMaxConcurrent
 	}

@@ -145,7 +145,7 @@ func TestShortNames_are_replaced_by_Caddy_again(t *testing.T) {
 func neverSet(t *testing.T, key string) (set *Set, warnings map[string]int) {
 	t.Helper()
 	policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "p", Limit: 1000, Window: time.Hour, Algorithm: "gcra", Dynamic: true}))(t)
-	r := Rule{Policy: policy, Numbers: Numbers{Weight: 1, Variants: NewVariants(policy)}, OnEmptyKey: EmptyKeyClientIP}
+	r := Rule{Policy: policy, Numbers: numbers{Weight: 1, Variants: NewVariants(policy)}, OnEmptyKey: EmptyKeyClientIP}
 	r.Key = assert.NoError(ParseKey(key, exact))(t)
 	r.Numbers.LimitFrom = assert.NoError(ParsePlaceholder("limit", "{p.limit}"))(t)
 	set, warnings = NewSet([]Rule{r}), map[string]int{}
@@ -250,12 +250,12 @@ func TestReserve_Of(t *testing.T) {
 		{"1%", 2, 1}, {"1%", 1, 0}, {"99%", 10, 9}, {"99%", 100, 99}, {"50", 50, 49}, {"50", 1, 0}, {"9223372036854775807", 10, 9}, {"99%", 1 << 32, 4252017624},
 	} {
 		reserve, err := ParseReserve(c.text)
-		if got := reserve.Of(reservePolicy(t, c.capacity)); err != nil || got != c.want {
+		if got := reserve.of(reservePolicy(t, c.capacity)); err != nil || got != c.want {
 			t.Errorf("reserve %q of %d is %d, %v; want %d", c.text, c.capacity, got, err, c.want)
 		}
 	}
 	none := reservePolicy(t, 10).None()
-	got := (Reserve{Percent: 50}).Of(none)
+	got := (Reserve{Percent: 50}).of(none)
 	assert.ErrorIf(t, got > 0, "leaves %d of a limit of 0", got)
 }
 

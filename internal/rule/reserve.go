@@ -33,9 +33,9 @@ func ParseReserve(text string) (Reserve, error) {
 	return Reserve{Units: int64(n)}, nil
 }
 
-// Of returns the units of a policy that must remain for others. They are cut so that a request of one unit can pass:
+// of returns the units of a policy that must remain for others. They are cut so that a request of one unit can pass:
 // placeholders and overrides may have a limit smaller than the reserve.
-func (r Reserve) Of(p *limiter.Policy) int64 {
+func (r Reserve) of(p *limiter.Policy) int64 {
 	if r == (Reserve{}) {
 		return 0
 	}
@@ -56,7 +56,7 @@ func (r Reserve) wanted(p *limiter.Policy) int64 {
 func (r Reserve) Check(p *limiter.Policy, weight int64, dynamic bool) error {
 	wanted := r.wanted(p)
 	if dynamic {
-		wanted = r.Of(p)
+		wanted = r.of(p)
 	}
 	capacity, most := p.Capacity(), p.MostReserve()
 	switch {

@@ -32,7 +32,7 @@ type Rule struct {
 	OnEmptyKey EmptyKey
 
 	// Numbers are the weight, and the placeholders of limit, burst and weight.
-	Numbers Numbers
+	Numbers numbers
 
 	// Match selects the requests that count; empty: all.
 	Match caddyhttp.MatcherSets
@@ -72,7 +72,7 @@ type Rule struct {
 	ShowsIETF bool
 
 	// Texts are some of the rule's options as they are configured.
-	Texts Texts
+	Texts texts
 
 	// Describer knows the options that the rule was made of.
 	Describer Describer
@@ -98,7 +98,7 @@ func (r *Rule) prepare() {
 	n := &r.Numbers
 	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == ""
 	r.baseCheck = limiter.Check{
-		Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.Of(r.Policy), Refundable: r.Refunds(), Charges: r.Cost.From != "", Unit: r.Unit(),
+		Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.of(r.Policy), Refundable: r.refunds(), Charges: r.Cost.From != "", Unit: r.Unit(),
 	}
 }
 
@@ -111,8 +111,8 @@ type Wait struct {
 	By *KeyTemplate
 }
 
-// Texts are options as they are configured; empty: the option is left out.
-type Texts struct{ Key, Cost string }
+// texts are options as they are configured; empty: the option is left out.
+type texts struct{ Key, Cost string }
 
 // Describer describes the policy of a rule, with the handler whose rule it is. The place is missing.
 type Describer interface {
@@ -177,7 +177,7 @@ func NewSet(rules []Rule) *Set {
 	named := make(map[string]bool, len(rules)) // the IDs of policies so far
 	var ofBody []Rule
 	for _, r := range rules {
-		if r.planBody(s.BodyPlan); r.UsesBody() {
+		if r.planBody(s.BodyPlan); r.usesBody() {
 			ofBody = append(ofBody, r)
 		} else {
 			s.add(r, named)
@@ -228,8 +228,8 @@ func (r *Rule) planBody(plan *bodyplan.Plan) {
 	}
 }
 
-// UsesBody reports whether a value of the body decides about the rule, which is one of a set.
-func (r *Rule) UsesBody() bool { return r.readsBody || len(r.MatchBody) > 0 }
+// usesBody reports whether a value of the body decides about the rule, which is one of a set.
+func (r *Rule) usesBody() bool { return r.readsBody || len(r.MatchBody) > 0 }
 
 // BodyOptions lists the rule's options that go by values of the request's body.
 func (r *Rule) BodyOptions() (names []string) {

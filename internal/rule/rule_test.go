@@ -25,7 +25,7 @@ func manyRules(t *testing.T, n, again int) []Rule {
 	for i := range n {
 		policy := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: fmt.Sprint("many", i), Limit: 1000, Window: time.Hour, Algorithm: "gcra"}))(t)
 		key := assert.NoError(ParseKey("{http.vars.client_ip}", exact))(t)
-		rules = append(rules, Rule{Policy: policy, Key: key, Numbers: Numbers{Weight: 1}})
+		rules = append(rules, Rule{Policy: policy, Key: key, Numbers: numbers{Weight: 1}})
 	}
 	rules[n-1].Policy = rules[again].Policy
 	return rules

@@ -41,7 +41,7 @@ func TestSizes_of_placeholders(t *testing.T) {
 	policy := assert.NoError(limiter.NewPolicy(settings))(t)
 	for source, want := range map[string]int64{ResponseBytes: 5_000_000, "": 1000} {
 		r, repl := keyRequest("192.0.2.1", map[string]string{"p.limit": "5MB", "p.weight": "5MB"})
-		n := Numbers{Weight: 7, Variants: NewVariants(policy)}
+		n := numbers{Weight: 7, Variants: NewVariants(policy)}
 		n.LimitFrom = assert.NoError(ParsePlaceholder("limit", "{p.limit}"))(t)
 		n.WeightFrom = assert.NoError(ParsePlaceholder("weight", "{p.weight}"))(t)
 		rule := Rule{Policy: policy, Numbers: n, Cost: assert.NoError(ParseCost(source, 0))(t)}

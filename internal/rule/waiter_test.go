@@ -18,7 +18,7 @@ func places(t *testing.T, limit int64, from string, unlimitedWithout bool) Newes
 // waiterOf returns the waiter of a request by a policy's rule, and the rule's set.
 func waiterOf(t *testing.T, n *Newest, given string) (*Waiter, *Set) {
 	t.Helper()
-	numbers := Numbers{Weight: 1, Variants: n.Variants, Unlimited: n.Unlimited}
+	numbers := numbers{Weight: 1, Variants: n.Variants, Unlimited: n.Unlimited}
 	if n.LimitFrom != "" {
 		numbers.LimitFrom = assert.NoError(ParsePlaceholder("max_concurrent", "{"+n.LimitFrom+"}"))(t)
 	}
