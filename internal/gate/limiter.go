@@ -65,7 +65,7 @@ type Limiter struct {
 
 	Logger  *zap.Logger
 	LogKeys bool
-	Events  Events
+	Events  events
 	Process *Process
 
 	// Webhook tells a receiver what happens. Nil: there is none.
@@ -90,8 +90,8 @@ type Limiter struct {
 	proxies    *serverProxies
 }
 
-// Events reach the listeners of a configuration. No request waits for these.
-type Events interface {
+// events reach the listeners of a configuration. No request waits for these.
+type events interface {
 	// Denied reports a denial.
 	Denied(c *limiter.Check, source limiter.Source)
 

@@ -104,7 +104,7 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 		case e.AnyMatch: // the usage page asks for the quotas
 		case l.challenges && challenge.BringsTicket(originalRequest(r)):
 			return ReturnsFromChallenge, nil
-		case l.Usage.Matches(r):
+		case l.Usage.matches(r):
 			return AsksUsage, nil
 		}
 		if l.challenges {

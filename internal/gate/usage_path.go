@@ -43,10 +43,10 @@ func (p UsagePath) isPossible(text string) bool {
 		return false
 	}
 	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
-	return p.Matches((&http.Request{Method: http.MethodGet, URL: target}).WithContext(ctx))
+	return p.matches((&http.Request{Method: http.MethodGet, URL: target}).WithContext(ctx))
 }
 
-// Matches reports whether a request asks for its client's quotas.
-func (p UsagePath) Matches(r *http.Request) bool {
+// matches reports whether a request asks for its client's quotas.
+func (p UsagePath) matches(r *http.Request) bool {
 	return len(p.matcher) > 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) && p.matcher.Match(r)
 }

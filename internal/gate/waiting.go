@@ -17,40 +17,40 @@ import (
 // This file has requests wait for units of running requests until it is their turn. The limiter has one rule then, so that no
 // other policy is charged after the wait.
 
-// WaitOutcome is how the wait of a request has ended.
-type WaitOutcome string
+// waitOutcome is how the wait of a request has ended.
+type waitOutcome string
 
 // The outcomes of waits. A request that starts at once has waited too, for no time.
 const (
-	WaitStarted   WaitOutcome = "started"
-	WaitTimeout   WaitOutcome = "timeout"    // it has waited for as long as it may
-	WaitFull      WaitOutcome = "full"       // as many wait as may, of the key or in this process
-	WaitPushedOut WaitOutcome = "pushed_out" // one of a value with fewer waiting requests has taken its place
-	WaitLeft      WaitOutcome = "left"       // the client has left
-	WaitExit      WaitOutcome = "exit"       // the process ends
-	WaitRefused   WaitOutcome = "refused"    // it cannot start at all: it is blocked, or needs more units than the limit has
+	waitStarted   waitOutcome = "started"
+	waitTimeout   waitOutcome = "timeout"    // it has waited for as long as it may
+	waitFull      waitOutcome = "full"       // as many wait as may, of the key or in this process
+	waitPushedOut waitOutcome = "pushed_out" // one of a value with fewer waiting requests has taken its place
+	waitLeft      waitOutcome = "left"       // the client has left
+	waitExit      waitOutcome = "exit"       // the process ends
+	waitRefused   waitOutcome = "refused"    // it cannot start at all: it is blocked, or needs more units than the limit has
 )
 
 // WaitOutcomes lists the outcomes.
-var WaitOutcomes = []WaitOutcome{WaitStarted, WaitTimeout, WaitFull, WaitPushedOut, WaitLeft, WaitExit, WaitRefused}
+var WaitOutcomes = []waitOutcome{waitStarted, waitTimeout, waitFull, waitPushedOut, waitLeft, waitExit, waitRefused}
 
 // waitOutcomeOf returns the outcome of a wait that ended with an error, or with none.
-func waitOutcomeOf(err error) WaitOutcome {
+func waitOutcomeOf(err error) waitOutcome {
 	switch {
 	case err == nil:
-		return WaitStarted
+		return waitStarted
 	case errors.Is(err, waiting.ErrTimeout):
-		return WaitTimeout
+		return waitTimeout
 	case errors.Is(err, waiting.ErrFull), errors.Is(err, waiting.ErrNoRoom):
-		return WaitFull
+		return waitFull
 	case errors.Is(err, waiting.ErrPushedOut):
-		return WaitPushedOut
+		return waitPushedOut
 	case errors.Is(err, waiting.ErrExit):
-		return WaitExit
+		return waitExit
 	case errors.Is(err, waiting.ErrNever), errors.Is(err, waiting.ErrBlocked):
-		return WaitRefused
+		return waitRefused
 	}
-	return WaitLeft
+	return waitLeft
 }
 
 // decideInTurn has the only check of a request decided once it is the request's turn.
