@@ -100,7 +100,7 @@ func (p *Policy) totals() (t totals) {
 }
 
 // readings returns what the policies have met, for their history.
-func (n *Names) readings() []reading {
+func (n *nameTable) readings() []reading {
 	gauges := n.Gauges()
 	n.mu.Lock()
 	policies := slices.Collect(maps.Values(n.known))
@@ -114,7 +114,7 @@ func (n *Names) readings() []reading {
 
 // Points returns the number of the last point, and the points behind a number, the oldest first. Each policy has equally
 // many: at most [HistoryPoints]. A policy whose points are all empty is missing.
-func (n *Names) Points(behind int64) (latest int64, of map[string][]Point) {
+func (n *nameTable) Points(behind int64) (latest int64, of map[string][]Point) {
 	n.mu.Lock()
 	tracks := make(map[string]*track, len(n.known))
 	for name, p := range n.known {

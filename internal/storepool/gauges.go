@@ -1,7 +1,7 @@
 package storepool
 
 // GaugesNow returns what runs on this node by the stores of the running configuration, and what waits here on all stores.
-func (p *Pool) GaugesNow(names *Names) Gauges {
+func (p *Pool) GaugesNow(names *nameTable) Gauges {
 	g := Gauges{Running: map[string]int64{}, Waiting: map[string]int64{}}
 	for policy, w := range p.Waits() {
 		g.Waiting[policy] = int64(w.Count)

@@ -102,7 +102,7 @@ func (r *reading) add(latest, number int64) {
 // narrow returns the nearest number that a point can hold.
 func narrow(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// behind returns the points of tracks behind a number, as [Names.Points] does.
+// behind returns the points of tracks behind a number, as [nameTable.Points] does.
 func (h *history) behind(number int64, tracks map[string]*track) (latest int64, of map[string][]Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,16 +14,16 @@ import (
 
 // sampled are names whose points are made by moving a clock.
 type sampled struct {
-	*Names
+	*nameTable
 	at     time.Time
 	gauges Gauges
 }
 
 func newSampled(t testing.TB) *sampled {
 	s := &sampled{at: time.Now()}
-	s.Names = New(func() map[string]bool { return nil }, func() time.Time { return s.at })
+	s.nameTable = newNameTable(func() map[string]bool { return nil }, func() time.Time { return s.at })
 	s.Gauges = func() Gauges { return s.gauges }
-	t.Cleanup(s.End)
+	t.Cleanup(s.end)
 	return s
 }
 

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// SketchKept is the number of keys kept for each period.
-	SketchKept = 128
+	// sketchKept is the number of keys kept for each period.
+	sketchKept = 128
 
-	// SketchPeriod is the length of a period. Counts go back for one to two periods.
-	SketchPeriod = 5 * time.Minute
+	// sketchPeriod is the length of a period. Counts go back for one to two periods.
+	sketchPeriod = 5 * time.Minute
 )
 
 // periods counts keys over two periods of time.
@@ -25,10 +25,10 @@ type periods struct {
 // advance begins a new period after the end of the current one, and reports whether it has.
 func (p *periods) advance(now time.Time) (begun bool) {
 	switch age := now.Sub(p.began); {
-	case age < SketchPeriod:
+	case age < sketchPeriod:
 		return false
-	case age < 2*SketchPeriod:
-		p.previous, p.began = p.current, p.began.Add(SketchPeriod)
+	case age < 2*sketchPeriod:
+		p.previous, p.began = p.current, p.began.Add(sketchPeriod)
 	default:
 		p.previous, p.began = spaceSaving{}, now
 	}
@@ -43,17 +43,17 @@ func (p *periods) empty() bool { return len(p.current.kept)+len(p.previous.kept)
 func (p *periods) since(now time.Time) time.Duration {
 	since := now.Sub(p.began)
 	if p.previous.kept != nil {
-		since += SketchPeriod
+		since += sketchPeriod
 	}
 	return since
 }
 
 // missing returns the most that may have come of a key that neither period has kept.
-func (p *periods) missing() KeyCount { return p.current.missing().plus(p.previous.missing()) }
+func (p *periods) missing() keyCount { return p.current.missing().plus(p.previous.missing()) }
 
 // merged adds up both periods, the largest count first.
-func (p *periods) merged() []KeyCount {
-	keys := make([]KeyCount, 0, len(p.current.kept)+len(p.previous.kept))
+func (p *periods) merged() []keyCount {
+	keys := make([]keyCount, 0, len(p.current.kept)+len(p.previous.kept))
 	for _, k := range p.current.kept {
 		keys = append(keys, k.plus(p.previous.get(k.Key)))
 	}
@@ -67,6 +67,6 @@ func (p *periods) merged() []KeyCount {
 }
 
 // compareCounts puts the largest count first.
-func compareCounts(a, b KeyCount) int {
+func compareCounts(a, b keyCount) int {
 	return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Error, b.Error), strings.Compare(a.Key, b.Key))
 }

@@ -53,17 +53,17 @@ var (
 	}, []string{"policy", "outcome"})
 )
 
-// CountLeased counts units of leases that have ended. A name that was dropped meanwhile has no series any more.
-func (n *Names) CountLeased(policy string, fate limiter.LeaseFate, units int64) {
+// countLeased counts units of leases that have ended. A name that was dropped meanwhile has no series any more.
+func (n *nameTable) countLeased(policy string, fate limiter.LeaseFate, units int64) {
 	n.count(LeasedUnits, policy, string(fate), units)
 }
 
-// CountOutage counts units of an outage that were charged on Redis, as [Names.CountLeased] does.
-func (n *Names) CountOutage(policy string, units int64) {
+// countOutage counts units of an outage that were charged on Redis, as [nameTable.countLeased] does.
+func (n *nameTable) countOutage(policy string, units int64) {
 	n.count(SettledUnits, policy, "outage", units)
 }
 
-func (n *Names) count(series *prometheus.CounterVec, policy, label string, units int64) {
+func (n *nameTable) count(series *prometheus.CounterVec, policy, label string, units int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.known[policy] != nil {
@@ -94,8 +94,8 @@ var (
 	}
 )
 
-// Names holds the policies by name. It is safe for concurrent use.
-type Names struct {
+// nameTable holds the policies by name. It is safe for concurrent use.
+type nameTable struct {
 	living func() map[string]bool // the names of policies with counts in the in-process store
 	now    func() time.Time
 
@@ -111,22 +111,22 @@ type Names struct {
 // pruneInterval is the time between looks for unused names whose counts have ended.
 const pruneInterval = time.Minute
 
-// New returns no names. The functions return the names of policies with counts in the in-process store,
+// newNameTable returns no names. The functions return the names of policies with counts in the in-process store,
 // and the time.
-func New(living func() map[string]bool, now func() time.Time) *Names {
-	n := &Names{living: living, now: now, known: map[string]*Policy{}, Gauges: func() Gauges { return Gauges{} }}
+func newNameTable(living func() map[string]bool, now func() time.Time) *nameTable {
+	n := &nameTable{living: living, now: now, known: map[string]*Policy{}, Gauges: func() Gauges { return Gauges{} }}
 	n.look.Run = n.prune
 	n.history.began, n.history.now, n.history.read = now(), now, n.readings
 	return n
 }
 
 // Use returns what is kept for a name, which one more configuration uses.
-func (n *Names) Use(policy string) *Policy {
+func (n *nameTable) Use(policy string) *Policy {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	d := n.known[policy]
 	if d == nil {
-		d = &Policy{name: policy, began: n.now(), Top: NewSketch(n.now), Used: NewUsage(n.now)}
+		d = &Policy{name: policy, began: n.now(), Top: newSketch(n.now), Used: newUsage(n.now)}
 		n.known[policy] = d
 	}
 	d.users++
@@ -135,14 +135,14 @@ func (n *Names) Use(policy string) *Policy {
 }
 
 // Len counts the names.
-func (n *Names) Len() int {
+func (n *nameTable) Len() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.known)
 }
 
 // Release ends the use of names by a configuration.
-func (n *Names) Release(used []*Policy) {
+func (n *nameTable) Release(used []*Policy) {
 	n.mu.Lock()
 	for _, p := range used {
 		p.users--
@@ -152,7 +152,7 @@ func (n *Names) Release(used []*Policy) {
 }
 
 // prune drops the unused names whose counts have ended, and looks again later where others are left.
-func (n *Names) prune() {
+func (n *nameTable) prune() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	living := n.living()
@@ -160,7 +160,7 @@ func (n *Names) prune() {
 	for name, d := range n.known {
 		switch {
 		case d.users > 0:
-		case living[name] || !d.Top.Empty():
+		case living[name] || !d.Top.empty():
 			unused = true
 		default:
 			d.drop()
@@ -174,8 +174,8 @@ func (n *Names) prune() {
 	}
 }
 
-// End drops all names.
-func (n *Names) End() {
+// end drops all names.
+func (n *nameTable) end() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.look.Stop()
@@ -190,11 +190,11 @@ func (n *Names) End() {
 // [Policy.CountBans], so that there are none of what cannot happen. They are looked up once.
 type Policy struct {
 	// Top are the keys that were denied most.
-	Top *Sketch
+	Top *sketch
 
 	// Used are the units that keys have used of quotas, in dry runs too. What no store has decided, by fail_mode open, has
 	// used none.
-	Used *Usage
+	Used *usage
 
 	// Series count decisions by outcome and source. A series is nil before [Policy.Count] has counted in it.
 	Series [6][6]atomic.Pointer[prometheus.Counter]
@@ -300,11 +300,11 @@ func (p *Policy) CountRunning() { p.running.Store(true) }
 
 // CountingRunning returns the names that count running requests. Those that no configuration uses any more
 // are among them while their requests run.
-func (n *Names) CountingRunning() (names []string) {
+func (n *nameTable) CountingRunning() (names []string) {
 	return n.where(func(p *Policy) bool { return p.running.Load() })
 }
 
-func (n *Names) where(is func(*Policy) bool) (names []string) {
+func (n *nameTable) where(is func(*Policy) bool) (names []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for name, p := range n.known {

@@ -15,8 +15,8 @@ import (
 // still denied, and its series go on. They are dropped when both its counts and its denials are over.
 func TestNames_with_counts(t *testing.T) {
 	now, living := time.Now(), map[string]bool{}
-	names := New(func() map[string]bool { return living }, func() time.Time { return now })
-	defer names.End()
+	names := newNameTable(func() map[string]bool { return living }, func() time.Time { return now })
+	defer names.end()
 	first := names.Use("p")
 	living["p"] = true
 	first.Top.Add("k", now)
@@ -27,7 +27,7 @@ func TestNames_with_counts(t *testing.T) {
 	clear(living)
 	names.prune()
 	assert.ErrorIf(t, names.known["p"] == nil || !names.look.IsSet(), "the name was dropped with its denials, or is not looked after")
-	now = now.Add(2 * SketchPeriod)
+	now = now.Add(2 * sketchPeriod)
 	names.prune()
 	assert.ErrorIf(t, names.known["p"] != nil || names.look.IsSet(), "the name is kept after its counts have ended")
 	third := names.Use("p")
@@ -37,8 +37,8 @@ func TestNames_with_counts(t *testing.T) {
 
 // TestPolicy_CountInvalid logs the first of each option, whatever else was logged.
 func TestPolicy_CountInvalid(t *testing.T) {
-	names := New(func() map[string]bool { return nil }, time.Now)
-	defer names.End()
+	names := newNameTable(func() map[string]bool { return nil }, time.Now)
+	defer names.end()
 	first, second := names.Use("first"), names.Use("second")
 	for _, p := range []*Policy{first, second} {
 		for _, option := range []string{"limit", "cost"} {
@@ -56,17 +56,17 @@ func countSeries(c prometheus.Collector) int {
 
 // TestNames_CountLeased counts what ends later than a configuration, and nothing for a name that was dropped.
 func TestNames_CountLeased(t *testing.T) {
-	names := New(func() map[string]bool { return nil }, time.Now)
-	defer names.End()
+	names := newNameTable(func() map[string]bool { return nil }, time.Now)
+	defer names.end()
 	used := names.Use("late")
-	names.CountLeased("late", limiter.LeaseSpent, 2)
-	names.CountOutage("late", 3)
+	names.countLeased("late", limiter.LeaseSpent, 2)
+	names.countOutage("late", 3)
 	if leased, settled := countSeries(LeasedUnits), countSeries(SettledUnits); leased != 1 || settled != 1 {
 		t.Errorf("%d and %d series, want one each", leased, settled)
 	}
 	names.Release([]*Policy{used})
-	names.CountLeased("late", limiter.LeaseReturned, 2)
-	names.CountOutage("late", 3)
+	names.countLeased("late", limiter.LeaseReturned, 2)
+	names.countOutage("late", 3)
 	if leased, settled := countSeries(LeasedUnits), countSeries(SettledUnits); leased+settled != 0 {
 		t.Errorf("%d and %d series of a name that was dropped", leased, settled)
 	}
@@ -74,8 +74,8 @@ func TestNames_CountLeased(t *testing.T) {
 
 // TestNames_prune_alone lets no configuration use a name between the look at its counts and its end.
 func TestNames_prune_alone(t *testing.T) {
-	var names *Names
-	names = New(func() map[string]bool {
+	var names *nameTable
+	names = newNameTable(func() map[string]bool {
 		if names.mu.TryLock() {
 			names.mu.Unlock()
 			t.Error("a name could be used meanwhile")

@@ -25,18 +25,18 @@ import (
 // memoryKey is the pool's key of the one in-process store.
 const memoryKey = "memory"
 
-// Memory is the in-process store of this process, with a failover that has no other.
-type Memory struct {
+// memoryStore is the in-process store of this process, with a failover that has no other.
+type memoryStore struct {
 	Store     *memory.Store
-	Names     *Names
+	Names     *nameTable
 	Announced atomic.Bool // that the limits live here
 
-	shared SharedStores
+	shared sharedStores
 }
 
 // Destruct ends what was kept for policies. No configuration uses it any more.
-func (s *Memory) Destruct() error {
-	s.Names.End()
+func (s *memoryStore) Destruct() error {
+	s.Names.end()
 	return nil
 }
 
@@ -54,19 +54,19 @@ func acquire[T caddy.Destructor](p *Pool, key string, build caddy.Constructor) (
 }
 
 // acquireMemory returns the in-process store.
-func (p *Pool) acquireMemory() (*Memory, error) {
-	return acquire[*Memory](p, memoryKey, func() (caddy.Destructor, error) {
+func (p *Pool) acquireMemory() (*memoryStore, error) {
+	return acquire[*memoryStore](p, memoryKey, func() (caddy.Destructor, error) {
 		store := memory.New()
 		alone := failover.New(nil, store, failover.Options{AwaitsRefunds: true})
-		names := New(store.Prune, time.Now)
+		names := newNameTable(store.Prune, time.Now)
 		if p.Gauges != nil {
 			names.Gauges = func() Gauges { return p.Gauges(names) }
 		}
 		queue := failover.NewQueue(alone, p.waiting())
 		hooks := overrides.Hooks{OnChange: func(policy string, _ ...limiter.EncodedKey) { queue.Reconsider(policy) }}
-		return &Memory{
+		return &memoryStore{
 			Store: store, Names: names,
-			shared: SharedStores{alone, queue, overrides.NewLocal(hooks), challenge.NewLocal()},
+			shared: sharedStores{alone, queue, overrides.NewLocal(hooks), challenge.NewLocal()},
 		}, nil
 	})
 }
@@ -107,7 +107,7 @@ type Redis struct {
 	Survey *survey.Survey
 
 	key     string
-	shared  SharedStores
+	shared  sharedStores
 	outages *outageReporter
 }
 
@@ -143,7 +143,7 @@ func (p *Pool) newestAt(o *Options) *Stores {
 }
 
 // acquireRedis returns the store of options.
-func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
+func (p *Pool) acquireRedis(o Options, memory *memoryStore) (*Redis, error) {
 	key := o.poolKey()
 	return acquire[*Redis](p, key, func() (caddy.Destructor, error) {
 		outages := &outageReporter{metrics: p.Metrics, warnings: &p.Warnings, newest: p.Newest}
@@ -156,16 +156,16 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 		behind := failover.New(store, memory.Store, failover.Options{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
 			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true,
-			OnRepaid: memory.Names.CountOutage, OnLeaseEnd: memory.Names.CountLeased,
+			OnRepaid: memory.Names.countOutage, OnLeaseEnd: memory.Names.countLeased,
 			OnAsk: traceStore(o.Client), OnUndecided: outages.undecided,
 		})
 		queue := failover.NewQueue(behind, p.waiting())
-		var earlier SharedStores // whose overrides and secret apply in the first moments too
+		var earlier sharedStores // whose overrides and secret apply in the first moments too
 		if newest := p.newestAt(&o); newest != nil {
-			earlier = newest.SharedStores
+			earlier = newest.sharedStores
 		}
 		inRedis := func(key string) []byte { return store.AppendClient(nil, limiter.AsEncoded(key)) }
-		asked := survey.New(store, o.Naming, p.process, func(policy string) []byte { return EncodeUsage(memory.Names.Usage(policy), inRedis) })
+		asked := survey.New(store, o.Naming, p.process, func(policy string) []byte { return encodeUsage(memory.Names.Usage(policy), inRedis) })
 		hooks := outages.watchOverrides(o)
 		hooks.OnChange = func(policy string, keys ...limiter.EncodedKey) {
 			behind.ForgetDenials(policy, keys...)
@@ -176,7 +176,7 @@ func (p *Pool) acquireRedis(o Options, memory *Memory) (*Redis, error) {
 		keeper := challenge.NewShared(store, o.Naming, earlier.Challenges, outages.secretUnread)
 		return &Redis{
 			key: key, Store: store, LoginFailing: &outages.loginFailing, outages: outages, Survey: asked,
-			shared: SharedStores{behind, queue, live, keeper},
+			shared: sharedStores{behind, queue, live, keeper},
 		}, nil
 	})
 }

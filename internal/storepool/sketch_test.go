@@ -13,7 +13,7 @@ import (
 // of time, and compares with exact counts.
 func TestSketch_List_frequent_keys(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
-	sketch := NewSketch(func() time.Time { return now })
+	sketch := newSketch(func() time.Time { return now })
 	random := rand.New(rand.NewPCG(1, 2))
 	exact := map[string]int64{}
 	for i := range 100_000 {
@@ -22,35 +22,35 @@ func TestSketch_List_frequent_keys(t *testing.T) {
 			key = fmt.Sprint("often-", random.IntN(8))
 		}
 		if i == 50_000 {
-			now = now.Add(SketchPeriod)
+			now = now.Add(sketchPeriod)
 		}
 		sketch.Add(key, now)
 		exact[key]++
 	}
 	keys, since := sketch.List()
-	assert.ErrorIf(t, since != SketchPeriod, "counts go back %v, want %v", since, SketchPeriod)
+	assert.ErrorIf(t, since != sketchPeriod, "counts go back %v, want %v", since, sketchPeriod)
 	for i, k := range keys {
 		assert.ErrorIf(t, k.Count < exact[k.Key] || k.Count-k.Error > exact[k.Key],
 			"%s came %d times, not %d with an error of %d", k.Key, exact[k.Key], k.Count, k.Error)
 		assert.ErrorIf(t, i < 8 && k.Key[:5] != "often", "place %d has %+v", i, k)
 	}
-	assert.ErrorIf(t, len(keys) > 2*SketchKept, "%d keys are kept", len(keys))
+	assert.ErrorIf(t, len(keys) > 2*sketchKept, "%d keys are kept", len(keys))
 }
 
 func TestSketch_List_old_keys(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
-	sketch := NewSketch(func() time.Time { return now })
+	sketch := newSketch(func() time.Time { return now })
 	sketch.Add("a", now)
-	now = now.Add(SketchPeriod)
+	now = now.Add(sketchPeriod)
 	sketch.Add("b", now)
 	if keys, _ := sketch.List(); len(keys) != 2 {
 		t.Errorf("got %v, want both", keys)
 	}
-	now = now.Add(SketchPeriod)
+	now = now.Add(sketchPeriod)
 	if keys, _ := sketch.List(); len(keys) != 1 || keys[0].Key != "b" {
 		t.Errorf("got %v, want b alone", keys)
 	}
-	now = now.Add(5 * SketchPeriod)
+	now = now.Add(5 * sketchPeriod)
 	if keys, since := sketch.List(); len(keys) != 0 || since != 0 {
 		t.Errorf("got %v since %v, want nothing", keys, since)
 	}
@@ -59,7 +59,7 @@ func TestSketch_List_old_keys(t *testing.T) {
 func BenchmarkSketch_Add(b *testing.B) {
 	for _, keys := range []int{100, 100_000} {
 		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {
-			sketch := NewSketch(time.Now)
+			sketch := newSketch(time.Now)
 			names := make([]string, keys)
 			for i := range names {
 				names[i] = fmt.Sprint("client-", i)

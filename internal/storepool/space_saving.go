@@ -2,9 +2,9 @@ package storepool
 
 import "strings"
 
-// KeyCount is what came of a key: at most Count, and at least Count-Error. Where only a sample was counted, these bound
+// keyCount is what came of a key: at most Count, and at least Count-Error. Where only a sample was counted, these bound
 // what the sample says, and Variance is that of the sample.
-type KeyCount struct {
+type keyCount struct {
 	Key          string
 	Count, Error int64
 	Variance     float64
@@ -21,7 +21,7 @@ type amount struct {
 
 // spaceSaving counts the keys that have most of all that is added. The zero value is empty.
 type spaceSaving struct {
-	kept    []KeyCount
+	kept    []keyCount
 	indexes map[string]int // in kept
 	floor   int64          // a lower bound of the kept counts
 	cursor  int            // the place where the search for the smallest count continues
@@ -43,16 +43,16 @@ func (s *spaceSaving) add(key string, a amount) {
 	if s.indexes == nil {
 		s.indexes = map[string]int{}
 	}
-	if len(s.kept) < SketchKept {
+	if len(s.kept) < sketchKept {
 		s.indexes[key] = len(s.kept)
-		s.kept = append(s.kept, KeyCount{Key: key, Count: min(a.count, mostCount), Variance: a.variance})
+		s.kept = append(s.kept, keyCount{Key: key, Count: min(a.count, mostCount), Variance: a.variance})
 		return
 	}
 	at := s.lowest()
 	before := s.kept[at].Key
 	k := s.missing()
 	delete(s.indexes, before)
-	s.kept[at] = KeyCount{Key: key, Count: min(k.Count+a.count, mostCount), Error: k.Error, Variance: k.Variance + a.variance}
+	s.kept[at] = keyCount{Key: key, Count: min(k.Count+a.count, mostCount), Error: k.Error, Variance: k.Variance + a.variance}
 	s.indexes[key] = at
 }
 
@@ -75,8 +75,8 @@ func (s *spaceSaving) lowest() int {
 }
 
 // missing returns the most that may have come of a key that is not kept.
-func (s *spaceSaving) missing() (k KeyCount) {
-	if len(s.kept) == SketchKept {
+func (s *spaceSaving) missing() (k keyCount) {
+	if len(s.kept) == sketchKept {
 		k.Count = s.kept[s.lowest()].Count
 		k.Error, k.Variance = k.Count, float64(k.Count)*s.spread
 	}
@@ -84,7 +84,7 @@ func (s *spaceSaving) missing() (k KeyCount) {
 }
 
 // get returns what came of a key.
-func (s *spaceSaving) get(key string) KeyCount {
+func (s *spaceSaving) get(key string) keyCount {
 	at, found := s.indexes[key]
 	if !found {
 		return s.missing()
@@ -93,7 +93,7 @@ func (s *spaceSaving) get(key string) KeyCount {
 }
 
 // plus adds what came of the same key elsewhere.
-func (k KeyCount) plus(other KeyCount) KeyCount {
+func (k keyCount) plus(other keyCount) keyCount {
 	k.Count, k.Error = min(k.Count+other.Count, mostCount), min(k.Error+other.Error, mostCount)
 	k.Variance += other.Variance
 	return k

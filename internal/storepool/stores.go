@@ -31,7 +31,7 @@ type Pool struct {
 	Metrics Metrics
 
 	// Gauges returns what runs and waits for policies: [Pool.GaugesNow]. Nil: nothing does.
-	Gauges func(*Names) Gauges
+	Gauges func(*nameTable) Gauges
 
 	// Warnings are the last ones that the module has logged.
 	Warnings warninglog.Log
@@ -63,8 +63,8 @@ func (p *Pool) waiting() waiting.Options {
 	return waiting.Options{Room: p.Held, Exiting: p.exit.hasCome}
 }
 
-// SharedStores are what all configurations with one Redis, or without Redis, have in common.
-type SharedStores struct {
+// sharedStores are what all configurations with one Redis, or without Redis, have in common.
+type sharedStores struct {
 	*failover.Store
 
 	// Queue has requests wait for units of running requests.
@@ -81,9 +81,9 @@ type SharedStores struct {
 // app that opened them, which ends with its Cleanup; of each request while it is decided, and until its response and its
 // end have returned units; of each request to the admin API. The last use to end returns the stores to the pool.
 type Stores struct {
-	SharedStores
+	sharedStores
 
-	Memory  *Memory
+	Memory  *memoryStore
 	Redis   *Redis   // nil: the counts live in this process
 	Options *Options // of Redis; nil: there is none
 
@@ -112,15 +112,15 @@ func (p *Pool) Open(o *Options) (*Stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stores{SharedStores: memory.shared, Memory: memory, Options: o, pool: p}
+	s := &Stores{sharedStores: memory.shared, Memory: memory, Options: o, pool: p}
 	s.Uses.Store(1)
 	if o == nil {
 		return s, nil
 	}
 	if s.Redis, err = p.acquireRedis(*o, memory); err != nil {
-		return nil, errors.Join(fmt.Errorf("redis: %w", err), s.Release())
+		return nil, errors.Join(fmt.Errorf("redis: %w", err), s.release())
 	}
-	s.SharedStores = s.Redis.shared
+	s.sharedStores = s.Redis.shared
 	return s, nil
 }
 
@@ -131,7 +131,7 @@ func (s *Stores) EndConfiguration() error {
 		s.pool.leaveClusters()
 	}
 	if s.EndUse() {
-		return s.Release()
+		return s.release()
 	}
 	return nil
 }
@@ -186,17 +186,17 @@ func (s *Stores) End() {
 // CloseUnused returns the stores to the pool, after the last use has ended, unless a new one has begun meanwhile.
 func (s *Stores) CloseUnused() {
 	if s.Uses.CompareAndSwap(0, noUses) {
-		go func() { _ = s.Release() }() // no caller is left for the outcome
+		go func() { _ = s.release() }() // no caller is left for the outcome
 	}
 }
 
-// EndUse ends a use, and reports whether it was the last one. The caller calls [Stores.Release] then.
+// EndUse ends a use, and reports whether it was the last one. The caller calls [Stores.release] then.
 func (s *Stores) EndUse() (last bool) {
 	return s.Uses.Add(-1) == 0 && s.Uses.CompareAndSwap(0, noUses)
 }
 
-// Release returns the stores to the pool, which closes those that no other configuration has.
-func (s *Stores) Release() error {
+// release returns the stores to the pool, which closes those that no other configuration has.
+func (s *Stores) release() error {
 	var remote error
 	if s.Redis != nil {
 		_, remote = s.pool.Delete(s.Redis.key)

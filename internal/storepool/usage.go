@@ -11,8 +11,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Usage counts the units that keys have used lately, in bounded memory. Of all requests it looks at a sample, and counts
-// that by the algorithm of [Sketch].
+// usage counts the units that keys have used lately, in bounded memory. Of all requests it looks at a sample, and counts
+// that by the algorithm of [sketch].
 //
 // The sample is a threshold sample (Duffield, Lund, Thorup: Learn more, sample less, 2005). By a step N, a request of w
 // units is in the sample with the probability min(1, w/N), and stands for max(w, N) units. That sum is unbiased: its mean
@@ -24,11 +24,11 @@ import (
 // unbiased.
 //
 // What a key has used lies between Count-Error-e and Count+e. Error is the bound of Space-Saving, which always holds for
-// the sample. e is [SamplingError] for the sample, which holds for 95 % of keys, or for a few more.
+// the sample. e is [samplingError] for the sample, which holds for 95 % of keys, or for a few more.
 //
 // A Usage takes 200 bytes. With the first request it allocates more, 850 bytes for one key, and about 30 kB for 256 keys of
 // two periods; 60 kB if all of them have 128 bytes, the longest. It is safe for concurrent use.
-type Usage struct {
+type usage struct {
 	step atomic.Int64 // N, a power of two; 0: 1
 
 	mu     sync.Mutex
@@ -52,12 +52,12 @@ const (
 	mostStep = limiter.MaxCharge
 )
 
-// NewUsage returns an empty usage that reads the time from now.
-func NewUsage(now func() time.Time) *Usage { return &Usage{now: now, of: periods{began: now()}} }
+// newUsage returns an empty usage that reads the time from now.
+func newUsage(now func() time.Time) *usage { return &usage{now: now, of: periods{began: now()}} }
 
 // Add counts units that a request has used; 0 or less are none. A request outside of the sample takes no lock. A nil Usage
 // counts nothing, so that a benchmark can tell what counting costs.
-func (u *Usage) Add(key limiter.EncodedKey, units int64) {
+func (u *usage) Add(key limiter.EncodedKey, units int64) {
 	if u == nil {
 		return
 	}
@@ -67,7 +67,7 @@ func (u *Usage) Add(key limiter.EncodedKey, units int64) {
 }
 
 // sample adds a request to the sample, which it is in by a step.
-func (u *Usage) sample(key string, units, step int64) {
+func (u *usage) sample(key string, units, step int64) {
 	if units <= 0 {
 		return
 	}
@@ -88,7 +88,7 @@ func (u *Usage) sample(key string, units, step int64) {
 }
 
 // adapt lets the step grow where too many requests are in the sample. The lock is held.
-func (u *Usage) adapt() {
+func (u *usage) adapt() {
 	if most := u.met / sampledOf; float64(u.sampled) > most {
 		times := math.Ceil(float64(u.sampled) / most)
 		u.step.Store(min(max(1, u.step.Load())<<bits.Len(uint(times)-1), mostStep))
@@ -97,20 +97,20 @@ func (u *Usage) adapt() {
 }
 
 // advance begins a new period after the end of the current one. The lock is held.
-func (u *Usage) advance(now time.Time) {
+func (u *usage) advance(now time.Time) {
 	if u.of.advance(now) {
 		u.before = u.step.Swap(1)
 		u.sampled, u.met = 0, 0
 	}
 }
 
-// UsedKeys are the keys of a policy that have used units.
-type UsedKeys struct {
+// usedKeys are the keys of a policy that have used units.
+type usedKeys struct {
 	// Keys have the largest count first.
-	Keys []KeyCount
+	Keys []keyCount
 
 	// Missing is the most that another key may have.
-	Missing KeyCount
+	Missing keyCount
 
 	// Step is the largest step of the sample; 1: all requests were counted.
 	Step int64
@@ -119,13 +119,13 @@ type UsedKeys struct {
 	Since time.Duration
 }
 
-// List returns the keys that are kept.
-func (u *Usage) List() (list UsedKeys) {
+// list returns the keys that are kept.
+func (u *usage) list() (list usedKeys) {
 	now := u.now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.advance(now)
-	list = UsedKeys{Step: max(1, u.step.Load()), Since: u.of.since(now)}
+	list = usedKeys{Step: max(1, u.step.Load()), Since: u.of.since(now)}
 	if u.of.previous.kept != nil {
 		list.Step = max(list.Step, u.before)
 	}
@@ -135,14 +135,14 @@ func (u *Usage) List() (list UsedKeys) {
 	return list
 }
 
-// SamplingError returns half the width of an interval around a sum of a sample, in units, in which the true sum lies with
+// samplingError returns half the width of an interval around a sum of a sample, in units, in which the true sum lies with
 // a probability of 95 % or a little more. It takes the variance and the largest step of the sample, and is 0 for a step
 // of 1.
 //
 // It is Rao's score interval of a Poisson count (Barker: A comparison of nine confidence intervals for a Poisson parameter,
 // 2002), n + z²/2 ± z √(n + z²/4) with z = 1.96, in units: N for 1, the variance for n N². The term z²/2, by which its
 // middle is larger than n, is added to both sides.
-func SamplingError(variance float64, step int64) int64 {
+func samplingError(variance float64, step int64) int64 {
 	if step <= 1 {
 		return 0
 	}

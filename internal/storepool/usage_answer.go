@@ -14,7 +14,7 @@ import (
 // PolicyUsage is what the keys of a policy have used on one node.
 type PolicyUsage struct {
 	Policy string
-	UsedKeys
+	usedKeys
 }
 
 // AllPolicies is the subject of a question about all policies. No policy has that name.
@@ -24,8 +24,8 @@ const AllPolicies = "*"
 const mostAnswered = 500
 
 // Usage returns what keys have used on this node, of the policy of a name or of [AllPolicies].
-func (n *Names) Usage(policy string) (list []PolicyUsage) {
-	policies := map[string]*Usage{}
+func (n *nameTable) Usage(policy string) (list []PolicyUsage) {
+	policies := map[string]*usage{}
 	n.mu.Lock()
 	for name, p := range n.known {
 		if policy == AllPolicies || policy == name {
@@ -34,7 +34,7 @@ func (n *Names) Usage(policy string) (list []PolicyUsage) {
 	}
 	n.mu.Unlock()
 	for name, usage := range policies {
-		if used := usage.List(); len(used.Keys) > 0 {
+		if used := usage.list(); len(used.Keys) > 0 {
 			list = append(list, PolicyUsage{name, used})
 		}
 	}
@@ -63,9 +63,9 @@ type (
 	}
 )
 
-// EncodeUsage writes what keys have used as an answer for other nodes. The function returns the form that a key has in
-// Redis. Of more than [mostAnswered] keys the largest are there, and [UsedKeys].Missing bounds the others.
-func EncodeUsage(list []PolicyUsage, inRedis func(key string) []byte) []byte {
+// encodeUsage writes what keys have used as an answer for other nodes. The function returns the form that a key has in
+// Redis. Of more than [mostAnswered] keys the largest are there, and [usedKeys].Missing bounds the others.
+func encodeUsage(list []PolicyUsage, inRedis func(key string) []byte) []byte {
 	answer := sentUsage{Policies: []sentPolicy{}}
 	kept := largest(list, mostAnswered)
 	for i, p := range list {
@@ -115,13 +115,13 @@ var errForeign = errors.New("a node has answered in another form")
 // DecodeUsage reads the answer of another node. The function returns the key that stands for a form in Redis.
 func DecodeUsage(text string, keyOf func(inRedis string) string) (list []PolicyUsage, err error) {
 	var answer sentUsage
-	if json.Unmarshal([]byte(text), &answer) != nil || !(answer.Since >= 0 && answer.Since <= (2*SketchPeriod).Seconds()) {
+	if json.Unmarshal([]byte(text), &answer) != nil || !(answer.Since >= 0 && answer.Since <= (2*sketchPeriod).Seconds()) {
 		return nil, errForeign
 	}
 	policies := map[string]bool{}
 	for _, sent := range answer.Policies {
 		p := PolicyUsage{Policy: sent.Name}
-		p.Missing = KeyCount{Count: sent.Missing, Error: sent.Missing, Variance: sent.Variance}
+		p.Missing = keyCount{Count: sent.Missing, Error: sent.Missing, Variance: sent.Variance}
 		p.Step, p.Since = sent.Step, time.Duration(answer.Since*float64(time.Second))
 		if !p.Missing.valid() || p.Step < 1 || p.Step > mostStep || policies[sent.Name] || !limiter.ValidName(sent.Name) {
 			return nil, errForeign
@@ -129,7 +129,7 @@ func DecodeUsage(text string, keyOf func(inRedis string) string) (list []PolicyU
 		policies[sent.Name] = true
 		keys := map[string]bool{}
 		for _, k := range sent.Keys {
-			used := KeyCount{Key: keyOf(string(k.Key)), Count: k.Count, Error: k.Error, Variance: k.Variance}
+			used := keyCount{Key: keyOf(string(k.Key)), Count: k.Count, Error: k.Error, Variance: k.Variance}
 			if !used.valid() || keys[used.Key] || len(k.Key) > 2*limiter.MaxKeyLength {
 				return nil, errForeign
 			}
@@ -142,6 +142,6 @@ func DecodeUsage(text string, keyOf func(inRedis string) string) (list []PolicyU
 }
 
 // valid reports whether the numbers can be those of a key.
-func (k KeyCount) valid() bool {
+func (k keyCount) valid() bool {
 	return k.Count >= 0 && k.Count <= mostCount && k.Error >= 0 && k.Error <= k.Count && k.Variance >= 0 && k.Variance <= math.MaxFloat64/(1<<20)
 }

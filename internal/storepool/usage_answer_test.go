@@ -19,16 +19,16 @@ func bytesOf(key string) []byte { return []byte(key) }
 // told returns what a node knows after it has told others.
 func told(t testing.TB, list []PolicyUsage) []PolicyUsage {
 	t.Helper()
-	text := EncodeUsage(list, bytesOf)
+	text := encodeUsage(list, bytesOf)
 	assert.ErrorIf(t, len(text) > 200_000, "an answer has %d bytes", len(text))
 	return assert.NoError(DecodeUsage(string(text), same))(t)
 }
 
 // names returns names with an empty sketch each for policies.
-func names(t testing.TB, now func() time.Time, policies ...string) *Names {
+func names(t testing.TB, now func() time.Time, policies ...string) *nameTable {
 	t.Helper()
-	n := New(func() map[string]bool { return nil }, now)
-	t.Cleanup(n.End)
+	n := newNameTable(func() map[string]bool { return nil }, now)
+	t.Cleanup(n.end)
 	for _, policy := range policies {
 		n.Use(policy)
 	}
@@ -131,9 +131,9 @@ func TestEncodeUsage_many(t *testing.T) {
 	}
 	assert.Equal(t, total, mostAnswered, "keys")
 	assert.Equal(t, len(of), len(policies), "policies")
-	assert.Equal(t, of["policy-0"].Missing, KeyCount{Count: 100, Error: 100}, "what others of a policy have at most that has no key here")
+	assert.Equal(t, of["policy-0"].Missing, keyCount{Count: 100, Error: 100}, "what others of a policy have at most that has no key here")
 	assert.Equal(t, len(of["policy-199"].Keys), 100, "keys of the largest policy")
-	assert.Equal(t, of["policy-199"].Missing, KeyCount{}, "what others of the largest policy have at most")
+	assert.Equal(t, of["policy-199"].Missing, keyCount{}, "what others of the largest policy have at most")
 }
 
 // TestDecodeUsage_foreign refuses what no node has written.
@@ -153,7 +153,7 @@ func TestDecodeUsage_foreign(t *testing.T) {
 	}
 	list := assert.NoError(DecodeUsage(fmt.Sprintf(policy, `{"k":"/w==","c":7,"e":3,"v":2.5}`), same))(t)
 	assert.FatalIf(t, len(list) != 1 || len(list[0].Keys) != 1, "%+v", list)
-	assert.Equal(t, list[0].Keys[0], KeyCount{"\xff", 7, 3, 2.5}, "a key that is no text")
+	assert.Equal(t, list[0].Keys[0], keyCount{"\xff", 7, 3, 2.5}, "a key that is no text")
 }
 
 // FuzzDecodeUsage adds up any two answers that are read.
@@ -169,6 +169,6 @@ func FuzzDecodeUsage(f *testing.F) {
 		for _, k := range sum {
 			assert.ErrorIf(t, k.Units < 0 || k.Error < 0 || k.Units > mostCount || k.Error > mostCount, "%+v", k)
 		}
-		_ = assert.NoError(DecodeUsage(string(EncodeUsage(list, bytesOf)), same))(t)
+		_ = assert.NoError(DecodeUsage(string(encodeUsage(list, bytesOf)), same))(t)
 	})
 }

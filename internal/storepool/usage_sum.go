@@ -16,7 +16,7 @@ type Used struct {
 // SumUsage adds up what nodes know, and returns the keys that have used most, at most so many, and how far back any node has
 // counted.
 //
-// The bounds add up as the sums do. What a node does not list of a key is at most the node's [UsedKeys].Missing, and counts
+// The bounds add up as the sums do. What a node does not list of a key is at most the node's [usedKeys].Missing, and counts
 // so. The samples of nodes are independent, so that their variances add up; the step is the largest of theirs.
 func SumUsage(nodes [][]PolicyUsage, most int) (keys []Used, since time.Duration) {
 	policies := map[string]*policySum{}
@@ -34,8 +34,8 @@ func SumUsage(nodes [][]PolicyUsage, most int) (keys []Used, since time.Duration
 	}
 	best := ranking{most: most}
 	for name, s := range policies {
-		s.each(most, func(k KeyCount, step int64) {
-			e := min(k.Error, mostCount) + SamplingError(max(0, k.Variance), step)
+		s.each(most, func(k keyCount, step int64) {
+			e := min(k.Error, mostCount) + samplingError(max(0, k.Variance), step)
 			best.add(Used{name, k.Key, min(k.Count, mostCount), min(e, mostCount)})
 		})
 	}
@@ -46,7 +46,7 @@ func SumUsage(nodes [][]PolicyUsage, most int) (keys []Used, since time.Duration
 type policySum struct{ nodes []*PolicyUsage }
 
 // each calls a function for each sum of a key, with the largest step, but at most for so many of a single node, the largest.
-func (s *policySum) each(most int, call func(k KeyCount, step int64)) {
+func (s *policySum) each(most int, call func(k keyCount, step int64)) {
 	if len(s.nodes) == 1 {
 		only := s.nodes[0]
 		for _, k := range only.Keys[:min(most, len(only.Keys))] {
@@ -54,7 +54,7 @@ func (s *policySum) each(most int, call func(k KeyCount, step int64)) {
 		}
 		return
 	}
-	keys, missing, step := map[string]KeyCount{}, KeyCount{}, int64(1)
+	keys, missing, step := map[string]keyCount{}, keyCount{}, int64(1)
 	for _, p := range s.nodes {
 		step = max(step, p.Step)
 		missing.Count += p.Missing.Count
@@ -69,7 +69,7 @@ func (s *policySum) each(most int, call func(k KeyCount, step int64)) {
 		}
 	}
 	for key, k := range keys {
-		call(KeyCount{key, k.Count + missing.Count, k.Error + missing.Error, k.Variance + missing.Variance}, step)
+		call(keyCount{key, k.Count + missing.Count, k.Error + missing.Error, k.Variance + missing.Variance}, step)
 	}
 }
 

@@ -48,27 +48,27 @@ func TestUsage_List_bound(t *testing.T) {
 	for seed := range assert.Rounds[uint64](12, 200) {
 		for name, next := range streams(rand.New(rand.NewPCG(seed, 7))) {
 			now := time.Unix(1_790_000_000, 0)
-			usage, exact := NewUsage(func() time.Time { return now }), map[string]int64{}
+			usage, exact := newUsage(func() time.Time { return now }), map[string]int64{}
 			for i := range requests {
 				if i == requests/2 {
-					now = now.Add(SketchPeriod)
+					now = now.Add(sketchPeriod)
 				}
 				r := next(i)
 				usage.Add(r.key, r.units)
 				exact[r.key.String()] += r.units
 			}
-			list := usage.List()
-			assert.FatalIf(t, list.Step < 2 || list.Since != SketchPeriod || len(list.Keys) > 2*SketchKept, "%s: step %d since %v, %d keys", name, list.Step, list.Since, len(list.Keys))
+			list := usage.list()
+			assert.FatalIf(t, list.Step < 2 || list.Since != sketchPeriod || len(list.Keys) > 2*sketchKept, "%s: step %d since %v, %d keys", name, list.Step, list.Since, len(list.Keys))
 			listed := map[string]bool{}
 			for _, k := range list.Keys {
-				e := SamplingError(k.Variance, list.Step)
+				e := samplingError(k.Variance, list.Step)
 				listed[k.Key] = true
 				keys[name]++
 				if used := exact[k.Key]; k.Count-k.Error-e <= used && used <= k.Count+e {
 					within[name]++
 				}
 			}
-			most := list.Missing.Count + 2*SamplingError(list.Missing.Variance, list.Step) // a bound that all the keys keep
+			most := list.Missing.Count + 2*samplingError(list.Missing.Variance, list.Step) // a bound that all the keys keep
 			for key, used := range exact {
 				assert.ErrorIf(t, !listed[key] && used > most, "%s, seed %d: %s has used %d and is missing, %d is the most", name, seed, key, used, most)
 			}
@@ -98,7 +98,7 @@ func TestSamplingError_coverage(t *testing.T) {
 				}
 				k, used := all.get("k"), units*int64(requests)
 				sum += float64(k.Count) / float64(used)
-				if e := SamplingError(k.Variance, step); k.Count-e <= used && used <= k.Count+e {
+				if e := samplingError(k.Variance, step); k.Count-e <= used && used <= k.Count+e {
 					within++
 				}
 			}
@@ -114,44 +114,44 @@ func TestSamplingError_coverage(t *testing.T) {
 // TestUsage_Add_few counts few requests exactly, each period anew.
 func TestUsage_Add_few(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
-	usage := NewUsage(func() time.Time { return now })
+	usage := newUsage(func() time.Time { return now })
 	a, b := limiter.EncodeKey("a"), limiter.EncodeKey("b")
-	assert.Equal(t, len(usage.List().Keys), 0, "keys before the first")
+	assert.Equal(t, len(usage.list().Keys), 0, "keys before the first")
 	usage.Add(a, 0)
 	usage.Add(a, -5)
-	assert.Equal(t, len(usage.List().Keys), 0, "keys of requests that have used nothing")
+	assert.Equal(t, len(usage.list().Keys), 0, "keys of requests that have used nothing")
 	for range 100 {
 		usage.Add(a, 1)
 	}
 	usage.Add(b, 1<<53)
 	usage.Add(b, 1<<60)
-	list := usage.List()
-	assert.FatalIf(t, len(list.Keys) != 2 || list.Step != 1 || list.Missing != KeyCount{}, "%+v", list)
-	assert.Equal(t, list.Keys[0], KeyCount{Key: "b", Count: mostCount}, "the largest")
-	assert.Equal(t, list.Keys[1], KeyCount{Key: "a", Count: 100}, "the other")
+	list := usage.list()
+	assert.FatalIf(t, len(list.Keys) != 2 || list.Step != 1 || list.Missing != keyCount{}, "%+v", list)
+	assert.Equal(t, list.Keys[0], keyCount{Key: "b", Count: mostCount}, "the largest")
+	assert.Equal(t, list.Keys[1], keyCount{Key: "a", Count: 100}, "the other")
 	for range 100_000 {
 		usage.Add(a, 1)
 	}
-	assert.Equal(t, usage.List().Step, sampledOf, "the step of many requests")
-	now = now.Add(SketchPeriod)
-	assert.Equal(t, usage.List().Step, sampledOf, "the step while the period before counts")
+	assert.Equal(t, usage.list().Step, sampledOf, "the step of many requests")
+	now = now.Add(sketchPeriod)
+	assert.Equal(t, usage.list().Step, sampledOf, "the step while the period before counts")
 	usage.Add(b, 3)
-	now = now.Add(SketchPeriod)
-	list = usage.List()
+	now = now.Add(sketchPeriod)
+	list = usage.list()
 	assert.FatalIf(t, len(list.Keys) != 1 || list.Step != 1, "%+v", list)
-	assert.Equal(t, list.Keys[0], KeyCount{Key: "b", Count: 3}, "the later")
+	assert.Equal(t, list.Keys[0], keyCount{Key: "b", Count: 3}, "the later")
 	now = now.Add(time.Hour)
-	assert.Equal(t, len(usage.List().Keys), 0, "keys an hour later")
+	assert.Equal(t, len(usage.list().Keys), 0, "keys an hour later")
 }
 
 // TestUsage_Add_large lets the step grow with the units of requests, so that few are in the sample.
 func TestUsage_Add_large(t *testing.T) {
 	for _, units := range []int64{1, 50, 1 << 20, 1 << 45, limiter.MaxCharge} {
-		usage := NewUsage(time.Now)
+		usage := newUsage(time.Now)
 		for range 100_000 {
 			usage.Add(limiter.EncodeKey("k"), units)
 		}
-		list := usage.List()
+		list := usage.list()
 		step := min(list.Step, mostStep)
 		assert.ErrorIf(t, step != list.Step || step/units < min(sampledOf, mostStep/units) || step/units >= 2*sampledOf, "%d units have the step %d", units, list.Step)
 	}
@@ -173,14 +173,14 @@ func TestUsage_memory(t *testing.T) {
 		most       int64
 	}{{"one key", 1, 16, 1500}, {"all kept", 300, 16, 34_000}, {"the longest keys", 300, 128, 62_000}} {
 		before := heap()
-		usages := make([]*Usage, policies)
+		usages := make([]*usage, policies)
 		for p := range usages {
-			usages[p] = NewUsage(func() time.Time { return now })
+			usages[p] = newUsage(func() time.Time { return now })
 			for period := range 2 {
 				for i := range test.keys {
 					usages[p].Add(limiter.EncodeKey(fmt.Sprintf("%0*d", test.long, period*1000+i)), 1<<52)
 				}
-				now = now.Add(SketchPeriod * time.Duration(1-period))
+				now = now.Add(sketchPeriod * time.Duration(1-period))
 			}
 		}
 		each := (heap() - before) / policies
@@ -192,7 +192,7 @@ func TestUsage_memory(t *testing.T) {
 
 // TestUsage_concurrent adds on all processors at once.
 func TestUsage_concurrent(t *testing.T) {
-	usage, done := NewUsage(time.Now), make(chan struct{})
+	usage, done := newUsage(time.Now), make(chan struct{})
 	const adders, each = 4, 50_000
 	for a := range adders {
 		go func() {
@@ -205,10 +205,10 @@ func TestUsage_concurrent(t *testing.T) {
 	for range adders {
 		<-done
 	}
-	list := usage.List()
+	list := usage.list()
 	assert.FatalIf(t, len(list.Keys) != adders, "%+v", list)
 	for _, k := range list.Keys {
-		e := 2 * SamplingError(k.Variance, list.Step)
+		e := 2 * samplingError(k.Variance, list.Step)
 		assert.ErrorIf(t, k.Count < each-e || k.Count > each+e || k.Error != 0, "%+v, and %d were added", k, each)
 	}
 }
@@ -223,14 +223,14 @@ func BenchmarkUsage_Add(b *testing.B) {
 				keys[i] = limiter.EncodeKey(fmt.Sprint("client-", i*7919%n))
 			}
 			b.Run(fmt.Sprintf("units=%d/keys=%d", units, n), func(b *testing.B) {
-				usage := NewUsage(time.Now)
+				usage := newUsage(time.Now)
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
 					usage.Add(keys[i%n], units)
 				}
 			})
 			b.Run(fmt.Sprintf("units=%d/keys=%d/parallel", units, n), func(b *testing.B) {
-				usage := NewUsage(time.Now)
+				usage := newUsage(time.Now)
 				b.RunParallel(func(pb *testing.PB) {
 					for i := 0; pb.Next(); i++ {
 						usage.Add(keys[i%n], units)

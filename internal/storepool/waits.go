@@ -10,8 +10,8 @@ import (
 // HaveWait marks the name as one whose requests wait for others to end.
 func (p *Policy) HaveWait() { p.waits.Store(true) }
 
-// Waiting returns the names whose requests wait, as [Names.CountingRunning] does.
-func (n *Names) Waiting() (names []string) {
+// Waiting returns the names whose requests wait, as [nameTable.CountingRunning] does.
+func (n *nameTable) Waiting() (names []string) {
 	return n.where(func(p *Policy) bool { return p.waits.Load() })
 }
 
@@ -46,7 +46,7 @@ func (p *Pool) Reconsider() {
 func (p *Pool) queues() (queues []*failover.Queue) {
 	p.Range(func(_, value any) bool {
 		switch store := value.(type) {
-		case *Memory:
+		case *memoryStore:
 			queues = append(queues, store.shared.Queue)
 		case *Redis:
 			queues = append(queues, store.shared.Queue)

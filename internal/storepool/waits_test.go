@@ -14,8 +14,8 @@ import (
 func TestPolicy_CountWait(t *testing.T) {
 	defer WaitSeconds.DeletePartialMatch(prometheus.Labels{"policy": "gpu"})
 	living := map[string]bool{"gpu": true}
-	names := New(func() map[string]bool { return living }, time.Now)
-	defer names.End()
+	names := newNameTable(func() map[string]bool { return living }, time.Now)
+	defer names.end()
 	gpu, before := names.Use("gpu"), countSeries(WaitSeconds)
 	assert.Equal(t, len(names.Waiting()), 0, "names whose requests wait")
 	gpu.HaveWait()
