@@ -29,16 +29,16 @@ func serverOf(servers map[string]*caddyhttp.Server, plans map[string]*Plan, r *h
 	case len(limited) == 1 && r.URL.Port() == "":
 		return limited[0], nil
 	}
-	return "", adminapi.BadInput("url: no server listens at port %s", PortOf(r.URL))
+	return "", adminapi.BadInput("url: no server listens at port %s", portOf(r.URL))
 }
 
 // listenerAt finds the server that listens at a URL's address; empty where none does.
 func listenerAt(servers map[string]*caddyhttp.Server, target *url.URL) (string, error) {
 	var found []string
-	port := PortOf(target)
-	nearest := ListensAtPort
+	port := portOf(target)
+	nearest := listensAtPort
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		near := NearnessOf(servers[name], target.Hostname(), port)
+		near := nearnessOf(servers[name], target.Hostname(), port)
 		if near > nearest {
 			nearest, found = near, nil
 		}

@@ -13,7 +13,7 @@ import (
 // earlyRead is what a limit goes by before any handler has certainly written it: a header of requests, or a
 // placeholder of the authenticated user.
 type earlyRead struct {
-	place Place
+	place place
 	name  string // of a header, in its canonical form, or of a placeholder
 	user  bool   // it is a placeholder of the authenticated user
 
@@ -133,7 +133,7 @@ func (f *flow) leave() here {
 	return before
 }
 
-func (f *flow) visit(handler caddyhttp.MiddlewareHandler, place Place) bool {
+func (f *flow) visit(handler caddyhttp.MiddlewareHandler, place place) bool {
 	if h, ok := handler.(Warnable); ok {
 		f.subject(h.WarningSubject(), place)
 	}
@@ -159,7 +159,7 @@ func (f *flow) passed(handler caddyhttp.MiddlewareHandler) {
 const userPrefix = "http.auth.user."
 
 // subject warns of what a handler with limits cannot mean at its place.
-func (f *flow) subject(s *Subject, place Place) {
+func (f *flow) subject(s *Subject, place place) {
 	for _, text := range s.Alone {
 		f.found.add(place, text)
 	}

@@ -30,7 +30,7 @@ type Guard struct {
 // openGuard is a guard in front of handlers to come.
 type openGuard struct {
 	Guard
-	place  Place
+	place  place
 	within []caddyhttp.MatcherSets // of the routes around it that have matchers, the outermost first
 
 	exact      []string // paths of the directive's own matcher that have other spellings, see [exactPaths]
@@ -41,7 +41,7 @@ type openGuard struct {
 const maxGuards = 64
 
 // noteGuards notes what of a handler's guards handlers to come decide.
-func (f *flow) noteGuards(s *Subject, place Place) {
+func (f *flow) noteGuards(s *Subject, place place) {
 	for i := range s.Guards {
 		g := openGuard{Guard: s.Guards[i], place: place, within: slices.Clone(f.within), exact: exactPaths(f.own)}
 		g.mayBeAsked = g.CountsUnauthorized && !asksForCredential(append(g.within, g.Match))
@@ -87,7 +87,7 @@ func asksForCredential(around []caddyhttp.MatcherSets) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(inputs.Headers, func(h HeaderInput) bool { return h.Name == "Authorization" })
+	return slices.ContainsFunc(inputs.Headers, func(h headerInput) bool { return h.Name == "Authorization" })
 }
 
 // meetsGuard reports whether requests certainly meet both a guard in front and a handler here, as [flow.meets] does.

@@ -15,7 +15,7 @@ type Effect int
 
 // The effects of handlers.
 const (
-	Unknown       Effect = iota // only a real request can tell
+	unknown       Effect = iota // only a real request can tell
 	PassesThrough               // every request goes on as it is
 	Mutates                     // what follows depends on it, so that it is run
 	Answers                     // every request ends here, if only with an error
@@ -95,13 +95,13 @@ func (f Facts) Effect() Effect {
 	case slices.Contains(passThroughHandlers, f.Name):
 		return PassesThrough
 	case answer == nil:
-		return Unknown
+		return unknown
 	case answer(f):
 		return Answers
 	case f.Name == "static_response":
 		return PassesThrough
 	}
-	return Unknown
+	return unknown
 }
 
 // NeedsSetUp reports whether a plan runs a handler of this name or looks into it, so that it must be

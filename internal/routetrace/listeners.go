@@ -9,32 +9,32 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Nearness is how near a server's addresses come to those of a URL.
-type Nearness int
+// nearness is how near a server's addresses come to those of a URL.
+type nearness int
 
 // The degrees of nearness.
 const (
-	ListensElsewhere Nearness = iota
-	ListensAtPort             // of an address that the URL does not show
-	ListensAnywhere           // at every address of the machine
-	ListensThere              // at the very address
+	listensElsewhere nearness = iota
+	listensAtPort             // of an address that the URL does not show
+	listensAnywhere           // at every address of the machine
+	listensThere              // at the very address
 )
 
-// NearnessOf returns how near a server listens to a host and port.
-func NearnessOf(server *caddyhttp.Server, host, port string) (nearest Nearness) {
+// nearnessOf returns how near a server listens to a host and port.
+func nearnessOf(server *caddyhttp.Server, host, port string) (nearest nearness) {
 	for _, text := range server.Listen {
 		address, err := caddy.ParseNetworkAddress(text)
 		if err != nil || !hasPort(address, port) {
 			continue
 		}
-		near := ListensAtPort
+		near := listensAtPort
 		own, err := netip.ParseAddr(address.Host)
 		there, notAddress := netip.ParseAddr(host)
 		switch {
 		case address.Host == host, err == nil && notAddress == nil && own == there:
-			near = ListensThere
+			near = listensThere
 		case address.Host == "", err == nil && own.IsUnspecified():
-			near = ListensAnywhere
+			near = listensAnywhere
 		}
 		nearest = max(nearest, near)
 	}
@@ -43,7 +43,7 @@ func NearnessOf(server *caddyhttp.Server, host, port string) (nearest Nearness) 
 
 // Listens reports whether a server listens at a port.
 func Listens(server *caddyhttp.Server, port string) bool {
-	return NearnessOf(server, "", port) > ListensElsewhere
+	return nearnessOf(server, "", port) > listensElsewhere
 }
 
 // PortsOf lists the ports that a server listens at.
@@ -65,8 +65,8 @@ func hasPort(address caddy.NetworkAddress, port string) bool {
 	return err == nil && n > 0 && uint64(address.StartPort) <= n && n <= uint64(address.EndPort)
 }
 
-// PortOf returns the port of a URL: its own, or that of its scheme.
-func PortOf(u *url.URL) string {
+// portOf returns the port of a URL: its own, or that of its scheme.
+func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":
 		return u.Port()

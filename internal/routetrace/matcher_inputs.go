@@ -21,11 +21,11 @@ type MatcherInputs struct {
 	AnyHost bool
 
 	// Headers are those that matchers ask for.
-	Headers []HeaderInput
+	Headers []headerInput
 }
 
-// HeaderInput is a header field that matchers ask for.
-type HeaderInput struct {
+// headerInput is a header field that matchers ask for.
+type headerInput struct {
 	// Name is in its canonical form.
 	Name string
 
@@ -45,7 +45,7 @@ func (m *MatcherInputs) OnlyHost() string {
 }
 
 // addRoutes looks through routes. They may be inside of others that are for certain hosts.
-func (m *MatcherInputs) addRoutes(routes []Route, forHosts bool) {
+func (m *MatcherInputs) addRoutes(routes []plannedRoute, forHosts bool) {
 	for i := range routes {
 		route := &routes[i]
 		inside := m.addSets(route.Matchers, hasLimiter(routes[i:i+1])) || forHosts
@@ -135,11 +135,11 @@ func (m *MatcherInputs) addHeaders(matcher any) {
 
 func (m *MatcherInputs) addHeader(name string, value bool) {
 	name = textproto.CanonicalMIMEHeaderKey(name)
-	at := slices.IndexFunc(m.Headers, func(h HeaderInput) bool { return h.Name == name })
+	at := slices.IndexFunc(m.Headers, func(h headerInput) bool { return h.Name == name })
 	switch {
 	case name == "Host": // which matchers take from elsewhere
 	case at < 0:
-		m.Headers = append(m.Headers, HeaderInput{name, value})
+		m.Headers = append(m.Headers, headerInput{name, value})
 	default:
 		m.Headers[at].Value = m.Headers[at].Value || value
 	}

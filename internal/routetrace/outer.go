@@ -50,7 +50,7 @@ func (f *flow) noteOuter(handler caddyhttp.MiddlewareHandler) {
 }
 
 // warnOfOuter warns of handlers in front of limits that requests certainly meet together with them.
-func (f *flow) warnOfOuter(s *Subject, place Place) {
+func (f *flow) warnOfOuter(s *Subject, place place) {
 	for i := range f.outer {
 		outer := &f.outer[i]
 		if !f.meets(outer, s) {

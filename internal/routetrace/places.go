@@ -14,8 +14,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
-// Place is where a handler stands in a configuration.
-type Place struct {
+// place is where a handler stands in a configuration.
+type place struct {
 	// Server is the server's name, and where it listens.
 	Server string
 
@@ -27,12 +27,12 @@ type Place struct {
 }
 
 // String returns the place for people.
-func (p Place) String() string { return p.Server + " " + p.Route }
+func (p place) String() string { return p.Server + " " + p.Route }
 
 // Handlers returns all handlers of servers that are provisioned, with their places: those of the routes, of
 // subroutes, of error routes, of named routes and of routes for responses.
-func Handlers(servers map[string]*caddyhttp.Server) iter.Seq2[caddyhttp.MiddlewareHandler, Place] {
-	return func(yield func(caddyhttp.MiddlewareHandler, Place) bool) {
+func Handlers(servers map[string]*caddyhttp.Server) iter.Seq2[caddyhttp.MiddlewareHandler, place] {
+	return func(yield func(caddyhttp.MiddlewareHandler, place) bool) {
 		for _, name := range slices.Sorted(maps.Keys(servers)) {
 			w := walk{server: serverText(name, servers[name]), visitor: handlerVisitor(yield)}
 			for _, p := range partsOf(servers[name]) {
@@ -47,7 +47,7 @@ func Handlers(servers map[string]*caddyhttp.Server) iter.Seq2[caddyhttp.Middlewa
 
 // Matchers returns the matchers of all routes in which [Handlers] finds handlers, those inside of not in place of it.
 func Matchers(servers map[string]*caddyhttp.Server) []any {
-	v := matcherVisitor{handlerVisitor: func(caddyhttp.MiddlewareHandler, Place) bool { return true }}
+	v := matcherVisitor{handlerVisitor: func(caddyhttp.MiddlewareHandler, place) bool { return true }}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		w := walk{visitor: &v}
 		for _, p := range partsOf(servers[name]) {
@@ -86,12 +86,12 @@ type visitor interface {
 	endRoute(*caddyhttp.Route)
 
 	// visit is called for a handler before those inside of it, and passed behind them.
-	visit(caddyhttp.MiddlewareHandler, Place) (goesOn bool)
+	visit(caddyhttp.MiddlewareHandler, place) (goesOn bool)
 	passed(caddyhttp.MiddlewareHandler)
 }
 
 // handlerVisitor sees handlers alone.
-type handlerVisitor func(caddyhttp.MiddlewareHandler, Place) bool
+type handlerVisitor func(caddyhttp.MiddlewareHandler, place) bool
 
 func (handlerVisitor) beginList(bool)                     {}
 func (handlerVisitor) endList()                           {}
@@ -99,7 +99,7 @@ func (handlerVisitor) beginRoute(*caddyhttp.Route)        {}
 func (handlerVisitor) endRoute(*caddyhttp.Route)          {}
 func (handlerVisitor) passed(caddyhttp.MiddlewareHandler) {}
 
-func (v handlerVisitor) visit(handler caddyhttp.MiddlewareHandler, place Place) bool {
+func (v handlerVisitor) visit(handler caddyhttp.MiddlewareHandler, place place) bool {
 	return v(handler, place)
 }
 
@@ -157,7 +157,7 @@ func (w *walk) handler(handler caddyhttp.MiddlewareHandler, path []string, site 
 	if w.ended {
 		return
 	}
-	place := Place{Server: w.server, Route: strings.Join(path, " "), Site: site}
+	place := place{Server: w.server, Route: strings.Join(path, " "), Site: site}
 	if place.Route == "" {
 		place.Route = "all requests"
 	}

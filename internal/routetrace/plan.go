@@ -23,26 +23,26 @@ type Limiting interface {
 // what later ones see (vars, map, rewrite, headers), those that end a request, and limiters.
 type Plan struct {
 	// Routes are tried in this order.
-	Routes []Route
+	Routes []plannedRoute
 
 	named map[string]*caddyhttp.Route // that invoke may run
 }
 
-// Route is a route with what is left of its handlers.
-type Route struct {
+// plannedRoute is a route with what is left of its handlers.
+type plannedRoute struct {
 	Group    string
 	Terminal bool
 	Matchers caddyhttp.MatcherSets
-	Steps    []Step
+	Steps    []plannedStep
 }
 
-// Step is one handler of a route; exactly one of its fields is set.
-type Step struct {
+// plannedStep is one handler of a route; exactly one of its fields is set.
+type plannedStep struct {
 	// Limiter is visited.
 	Limiter *gate.Limiter
 
 	// Inside are the routes of a subroute.
-	Inside []Route
+	Inside []plannedRoute
 
 	// Mutates changes the request and calls the next handler, or ends the request.
 	Mutates caddyhttp.MiddlewareHandler
@@ -68,9 +68,9 @@ func (p *Plan) HasLimiter() bool { return hasLimiter(p.Routes) }
 // it is false.
 func (p *Plan) Limiters(keep func(*gate.Limiter) bool) { keepLimiters(p.Routes, keep) }
 
-func keepLimiters(routes []Route, keep func(*gate.Limiter) bool) {
+func keepLimiters(routes []plannedRoute, keep func(*gate.Limiter) bool) {
 	for i := range routes {
-		routes[i].Steps = slices.DeleteFunc(routes[i].Steps, func(s Step) bool {
+		routes[i].Steps = slices.DeleteFunc(routes[i].Steps, func(s plannedStep) bool {
 			keepLimiters(s.Inside, keep)
 			return s.Limiter != nil && !keep(s.Limiter)
 		})
@@ -78,10 +78,10 @@ func keepLimiters(routes []Route, keep func(*gate.Limiter) bool) {
 }
 
 // reduce reduces routes, inside of named ones that are being reduced already.
-func (p *Plan) reduce(routes caddyhttp.RouteList, inside []string) (reduced []Route) {
+func (p *Plan) reduce(routes caddyhttp.RouteList, inside []string) (reduced []plannedRoute) {
 	for i := range routes {
 		route := &routes[i]
-		kept := Route{Group: route.Group, Terminal: route.Terminal, Matchers: route.MatcherSets}
+		kept := plannedRoute{Group: route.Group, Terminal: route.Terminal, Matchers: route.MatcherSets}
 		for _, handler := range route.Handlers {
 			if s, ok := p.step(handler, inside); ok {
 				kept.Steps = append(kept.Steps, s)
@@ -93,33 +93,33 @@ func (p *Plan) reduce(routes caddyhttp.RouteList, inside []string) (reduced []Ro
 }
 
 // step reduces one handler. It is false for a handler that does not concern rate limits.
-func (p *Plan) step(handler caddyhttp.MiddlewareHandler, inside []string) (Step, bool) {
+func (p *Plan) step(handler caddyhttp.MiddlewareHandler, inside []string) (plannedStep, bool) {
 	switch handler := handler.(type) {
 	case Limiting:
-		return Step{Limiter: handler.RateLimiter()}, true
+		return plannedStep{Limiter: handler.RateLimiter()}, true
 	case *caddyhttp.Subroute:
-		return Step{Inside: p.reduce(handler.Routes, inside)}, true
+		return plannedStep{Inside: p.reduce(handler.Routes, inside)}, true
 	case *caddyhttp.Invoke:
 		route := p.named[handler.Name]
 		if route == nil || slices.Contains(inside, handler.Name) {
-			return Step{Ends: true}, true // Caddy answers with an error, or would not end
+			return plannedStep{Ends: true}, true // Caddy answers with an error, or would not end
 		}
-		return Step{Inside: p.reduce(caddyhttp.RouteList{*route}, append(inside, handler.Name))}, true
+		return plannedStep{Inside: p.reduce(caddyhttp.RouteList{*route}, append(inside, handler.Name))}, true
 	}
 	facts := factsOf(handler)
 	switch facts.Effect() {
 	case Mutates:
-		return Step{Mutates: handler}, true
+		return plannedStep{Mutates: handler}, true
 	case PassesThrough:
-		return Step{}, false
+		return plannedStep{}, false
 	case Answers:
-		return Step{Ends: true}, true
+		return plannedStep{Ends: true}, true
 	}
-	return Step{Skipped: facts.moduleID()}, true
+	return plannedStep{Skipped: facts.moduleID()}, true
 }
 
 // hasLimiter reports whether routes have a limiter.
-func hasLimiter(routes []Route) bool {
+func hasLimiter(routes []plannedRoute) bool {
 	for i := range routes {
 		for j := range routes[i].Steps {
 			if s := &routes[i].Steps[j]; s.Limiter != nil || hasLimiter(s.Inside) {

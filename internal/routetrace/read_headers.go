@@ -13,7 +13,7 @@ import (
 type FoldedHeader struct{ Policy, Name string }
 
 // warnOfHeaders warns of headers that limits go by: those that never come, and users of log-ins whose names count in one case.
-func (f *flow) warnOfHeaders(s *Subject, place Place) {
+func (f *flow) warnOfHeaders(s *Subject, place place) {
 	for _, name := range s.Placeholders {
 		if name, ok := strings.CutPrefix(name, rule.HeaderPrefix); ok {
 			f.warnOfDropped(name, place)
@@ -28,7 +28,7 @@ func (f *flow) warnOfHeaders(s *Subject, place Place) {
 }
 
 // warnOfDropped warns of a header that the server drops, unless a handler in front may write it.
-func (f *flow) warnOfDropped(name string, place Place) {
+func (f *flow) warnOfDropped(name string, place place) {
 	canonical := http.CanonicalHeaderKey(name)
 	if f.filter.Keeps(canonical) || f.front.unknown || f.front.has(&earlyRead{name: canonical}) {
 		return

@@ -27,7 +27,7 @@ func localAddress(server *caddyhttp.Server, target *url.URL) net.Addr {
 	local := &net.TCPAddr{IP: net.IPv6unspecified}
 	for i, text := range server.Listen {
 		address, err := caddy.ParseNetworkAddress(text)
-		if err != nil || (i > 0 && !hasPort(address, PortOf(target))) {
+		if err != nil || (i > 0 && !hasPort(address, portOf(target))) {
 			continue
 		}
 		if address.IsUnixNetwork() {
@@ -37,8 +37,8 @@ func localAddress(server *caddyhttp.Server, target *url.URL) net.Addr {
 		if ip := net.ParseIP(address.Host); ip != nil {
 			local.IP = ip
 		}
-		if hasPort(address, PortOf(target)) {
-			local.Port, _ = strconv.Atoi(PortOf(target))
+		if hasPort(address, portOf(target)) {
+			local.Port, _ = strconv.Atoi(portOf(target))
 			break
 		}
 	}

@@ -132,7 +132,7 @@ func (w *warnable) WarningSubject() *Subject { return &w.subject }
 // TestTracer_Run_again holds what replay relies on: millions of requests use one tracer.
 func TestTracer_Run_again(t *testing.T) {
 	mutates := new(addsHeader)
-	plan := &Plan{Routes: []Route{{Steps: []Step{{Mutates: mutates}}}}}
+	plan := &Plan{Routes: []plannedRoute{{Steps: []plannedStep{{Mutates: mutates}}}}}
 	tracer := new(Tracer)
 	for range 3 {
 		_, err := tracer.Run(plan, httptest.NewRequest(http.MethodGet, "/", nil))

@@ -30,7 +30,7 @@ func (t *Tracer) Run(p *Plan, r *http.Request) (ended bool, err error) {
 }
 
 // run takes the request through routes and reports whether it ended there.
-func (t *Tracer) run(routes []Route) (ended bool, err error) {
+func (t *Tracer) run(routes []plannedRoute) (ended bool, err error) {
 	for i := range routes {
 		route := &routes[i]
 		if route.Group != "" && slices.Contains(t.groups, route.Group) {
@@ -59,7 +59,7 @@ func (t *Tracer) run(routes []Route) (ended bool, err error) {
 }
 
 // step takes the request through one handler and reports whether it ended there.
-func (t *Tracer) step(s *Step) (ended bool, err error) {
+func (t *Tracer) step(s *plannedStep) (ended bool, err error) {
 	switch {
 	case s.Limiter != nil:
 		goesOn, err := t.OnLimiter(s.Limiter, t.request)

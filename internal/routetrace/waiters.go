@@ -29,11 +29,11 @@ type waiterInFront struct {
 // waitOrder is that requests with a place of the first policy wait for a place of the second.
 type waitOrder struct {
 	first, second Waiter
-	place         Place // of the second
+	place         place // of the second
 }
 
 // noteWaiter notes the waiter of a handler, and warns if requests with a place of it or of one in front wait for each other.
-func (f *flow) noteWaiter(s *Subject, place Place) {
+func (f *flow) noteWaiter(s *Subject, place place) {
 	w := s.Waiter
 	if w == nil {
 		return

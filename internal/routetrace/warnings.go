@@ -91,19 +91,19 @@ type findings struct {
 	mapped  []string  // placeholders that map sets
 	vars    []string  // names that vars sets
 	foreign bool      // there is a handler of another author, which may set any placeholder
-	unnamed []Place
+	unnamed []place
 
 	orders []waitOrder // of waiters that requests meet one after the other, each once
 }
 
 // finding is a text about a place.
 type finding struct {
-	place Place
+	place place
 	text  string
 }
 
 // add adds a warning, unless it stands at the same place of another server already.
-func (f *findings) add(place Place, text string) {
+func (f *findings) add(place place, text string) {
 	once := finding{place, text}
 	if place.Site { // which may stand on several servers, such as one for HTTP and HTTPS
 		once.place.Server = ""
