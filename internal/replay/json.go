@@ -28,8 +28,8 @@ func (r Result) MarshalJSON() ([]byte, error) {
 }
 
 // MarshalJSON writes the duration as seconds.
-func (r ClientResult) MarshalJSON() ([]byte, error) {
-	type plain ClientResult
+func (r clientResult) MarshalJSON() ([]byte, error) {
+	type plain clientResult
 	return json.Marshal(struct {
 		plain
 		LongestLasted seconds `json:"longest_lasted"`
@@ -37,8 +37,8 @@ func (r ClientResult) MarshalJSON() ([]byte, error) {
 }
 
 // MarshalJSON writes the duration as seconds.
-func (l LogReport) MarshalJSON() ([]byte, error) {
-	type plain LogReport
+func (l readReport) MarshalJSON() ([]byte, error) {
+	type plain readReport
 	return json.Marshal(struct {
 		plain
 		LatestBy seconds `json:"latest_by,omitempty"`
@@ -46,8 +46,8 @@ func (l LogReport) MarshalJSON() ([]byte, error) {
 }
 
 // MarshalJSON writes the duration as seconds.
-func (s Suggestions) MarshalJSON() ([]byte, error) {
-	type plain Suggestions
+func (s suggestions) MarshalJSON() ([]byte, error) {
+	type plain suggestions
 	return json.Marshal(struct {
 		plain
 		Window seconds `json:"window"`

@@ -12,15 +12,15 @@ func keysAbove(peaks []int64, limit int64) int {
 
 // histogram counts keys by their peaks, from low to high, from the first bin with a key to the last. Keys without a
 // peak are not counted.
-func histogram(peaks []int64, limit int64) []PeakRate {
-	bins := []PeakRate{}
+func histogram(peaks []int64, limit int64) []peakRate {
+	bins := []peakRate{}
 	if len(peaks) == 0 {
 		return bins
 	}
 	highest := peaks[len(peaks)-1]
 	starts := binStarts(highest, limit)
 	for i := 0; starts[i] <= highest; i++ {
-		bin := PeakRate{From: starts[i], To: starts[i+1] - 1}
+		bin := peakRate{From: starts[i], To: starts[i+1] - 1}
 		bin.Clients = keysAbove(peaks, bin.From-1) - keysAbove(peaks, bin.To)
 		if len(bins) > 0 || bin.Clients > 0 {
 			bins = append(bins, bin)

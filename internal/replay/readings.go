@@ -13,7 +13,7 @@ const shownReadings = 3
 
 // readings says how the files were read: the format, the place of the client, and what the time is. Files that were read
 // alike have one sentence.
-func (l *LogReport) readings() (sentences []string) {
+func (l *readReport) readings() (sentences []string) {
 	for i := range l.Files {
 		f := &l.Files[i]
 		if f.Time == "" {
@@ -35,7 +35,7 @@ func (l *LogReport) readings() (sentences []string) {
 }
 
 // sentence says how many clients are no addresses, with examples; empty if all are.
-func (n *NoAddresses) sentence() string {
+func (n *noAddresses) sentence() string {
 	if n.Clients == 0 {
 		return ""
 	}

@@ -17,7 +17,7 @@ type curveMark struct {
 
 // curveChart draws how many requests and clients each limit denies under one algorithm. It returns nil without
 // limits.
-func curveChart(id string, s *Suggestions, l Ladder, current int64) *chart {
+func curveChart(id string, s *suggestions, l Ladder, current int64) *chart {
 	if len(l.Limits) == 0 {
 		return nil
 	}
@@ -117,17 +117,17 @@ func untouchedSentence(l Ladder) string {
 }
 
 // curveTable returns the numbers of one ladder.
-func curveTable(s *Suggestions, l Ladder) *reportTable {
+func curveTable(s *suggestions, l Ladder) *reportTable {
 	return tableOf(fmt.Sprintf("Limits %s under %s", perWindow(s), sayName(l.Algorithm)),
 		[]reportColumn{{"Limit", numbers}, {"Requests denied", numbers}, {"Percent", numbers}, {"Clients denied", numbers}, {"Percent", numbers}},
-		l.Limits, func(r LimitResult) []string {
+		l.Limits, func(r limitResult) []string {
 			return []string{display.Count(r.Limit), display.Count(r.Denied), sayPercent(r.Denied, s.Requests),
 				display.Count(r.ClientsDenied), sayPercent(r.ClientsDenied, s.Clients)}
 		})
 }
 
 // untouchedTable compares the algorithms by the limits that they need.
-func untouchedTable(s *Suggestions) *reportTable {
+func untouchedTable(s *suggestions) *reportTable {
 	columns := []reportColumn{{"Algorithm", words}}
 	for _, u := range untouchedLimits(Ladder{}) {
 		columns = append(columns, reportColumn{u.percent + noBreak + "%", numbers})
@@ -147,7 +147,7 @@ func untouchedTable(s *Suggestions) *reportTable {
 }
 
 // algorithmTable returns the numbers of all algorithms, limit by limit. All ladders have the same limits.
-func algorithmTable(s *Suggestions) *reportTable {
+func algorithmTable(s *suggestions) *reportTable {
 	t := &reportTable{
 		Caption: "Percentage of requests and of clients that a limit denies, by algorithm",
 		Columns: []reportColumn{{"Limit", numbers}},

@@ -17,14 +17,14 @@ type reportLog struct {
 	Others        *reportTable
 }
 
-func newReportLog(l LogReport) reportLog {
+func newReportLog(l readReport) reportLog {
 	page := reportLog{Lede: logSentence(l), Readings: sayNames(l.readings())}
 	page.Files = tableOf("Files that were read",
 		[]reportColumn{{"File", keys}, {"Format", words}, {"Lines", numbers}, {"Error", keys}},
-		l.Files, func(f FileReport) []string {
+		l.Files, func(f fileReport) []string {
 			return []string{sayName(f.Name), sayName(f.Format), display.Count(f.Lines), sayName(cmp.Or(f.Error, "none"))}
 		})
-	if slices.ContainsFunc(l.Files, func(f FileReport) bool { return hasFault(f) && !f.Unread() }) {
+	if slices.ContainsFunc(l.Files, func(f fileReport) bool { return hasFault(f) && !f.Unread() }) {
 		page.Files.Note = "The lines of a file before its error count."
 	}
 	page.Broken = skippedTable("The first lines of kinds that could not be read", l.MalformedExamples)
@@ -39,7 +39,7 @@ func skippedTable(caption string, examples []accesslog.Skipped) *reportTable {
 		})
 }
 
-func hasFault(f FileReport) bool { return f.Error != "" }
+func hasFault(f fileReport) bool { return f.Error != "" }
 
 func wasWere(n int64) string {
 	if n == 1 {
@@ -48,7 +48,7 @@ func wasWere(n int64) string {
 	return "were"
 }
 
-func logSentence(l LogReport) string {
+func logSentence(l readReport) string {
 	text := fmt.Sprintf("%s read from %s. ", sayCounted(l.Lines, "line"), sayCounted(len(l.Files), "file"))
 	switch {
 	case l.Lines == 0:

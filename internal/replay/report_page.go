@@ -99,6 +99,6 @@ func reportWarnings(r *Result) []string {
 }
 
 // incomplete reports whether lines or the rest of a file were left out, or requests were played late.
-func incomplete(l LogReport) bool {
+func incomplete(l readReport) bool {
 	return l.Malformed > 0 || l.Late > 0 || slices.ContainsFunc(l.Files, hasFault)
 }

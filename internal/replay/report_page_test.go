@@ -20,9 +20,9 @@ func pageText(t *testing.T, page string) string {
 
 // TestWrite_current_limit marks no limit that the curve does not show as it is; TestWrite_numbers has one that is.
 func TestWrite_current_limit(t *testing.T) {
-	for name, change := range map[string]func(s *Suggestions){
-		"another window or key, or something not tried": func(s *Suggestions) { s.OwnLimit = 0 },
-		"other algorithms only":                         func(s *Suggestions) { s.Ladders = s.Ladders[1:] },
+	for name, change := range map[string]func(s *suggestions){
+		"another window or key, or something not tried": func(s *suggestions) { s.OwnLimit = 0 },
+		"other algorithms only":                         func(s *suggestions) { s.Ladders = s.Ladders[1:] },
 	} {
 		r := sampleResult()
 		change(r.Suggestions)
@@ -40,8 +40,8 @@ func ticksOf(c *chart) []chartText {
 func TestLogAxis_labels(t *testing.T) {
 	for high := int64(2); high < 5_000_000; high += 1 + high/7 {
 		for _, low := range []int64{1, high / 30, high / 2} {
-			ladder := Ladder{Limits: []LimitResult{{Limit: max(1, low)}, {Limit: high}}}
-			ticks := ticksOf(curveChart("curve", &Suggestions{Window: time.Minute}, ladder, 0))
+			ladder := Ladder{Limits: []limitResult{{Limit: max(1, low)}, {Limit: high}}}
+			ticks := ticksOf(curveChart("curve", &suggestions{Window: time.Minute}, ladder, 0))
 			for i, tick := range ticks[min(1, len(ticks)):] {
 				before := ticks[i]
 				gap := tick.X - before.X - (textWidth(tick.Text)+textWidth(before.Text))/2
@@ -54,7 +54,7 @@ func TestLogAxis_labels(t *testing.T) {
 // TestWrite_says has results, and what a reader is told of them.
 func TestWrite_says(t *testing.T) {
 	moment := time.Date(2026, 11, 3, 14, 5, 7, 0, time.UTC)
-	one := Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []Bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
+	one := Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
 	denied := one
 	denied.Denied = 1
 	idle := PolicyResult{Policy: description.Policy{Name: "idle", Algorithm: "gcra", Limit: 5, Window: description.Seconds(time.Minute)}}
@@ -69,9 +69,11 @@ func TestWrite_says(t *testing.T) {
 	untried := *sampleResult()
 	untried.Suggestions.NotTried = []string{"what is charged is left out"}
 	sampled := *sampleResult()
-	sampled.Suggestions.Ladders[0].Sample = &Sample{Share: 0.5, Clients: 40, Requests: 900, ErrorRequests: 0.02, ErrorClients: 0.05}
-	read := func(l LogReport) Result { return Result{Log: l} }
-	malformed := LogReport{Lines: 9, Malformed: 2, MalformedExamples: []accesslog.Skipped{{Where: "a:1", Reason: "cut off", Text: "bad text"}}}
+	sampled.Suggestions.Ladders[0].Sample = &sampleReport{Share: 0.5, Clients: 40, Requests: 900, ErrorRequests: 0.02, ErrorClients: 0.05}
+	read := func(l readReport) Result { return Result{Log: l} }
+	malformed := readReport{
+		Lines: 9, Malformed: 2, MalformedExamples: []accesslog.Skipped{{Where: "a:1", Reason: "cut off", Text: "bad text"}},
+	}
 	for _, tt := range []struct {
 		name   string
 		result Result
@@ -89,18 +91,18 @@ func TestWrite_says(t *testing.T) {
 		{"refunds", with(one, refunds), "Refunded after responses500Units used4,000"},
 		{"a cost", with(one, counts), "count_if status 401, cost response_bytes"},
 		{"something not tried", untried, "Not everything is tried: what is charged is left out"},
-		{"a whole log", read(LogReport{Lines: 9}), "All of them could be read."},
+		{"a whole log", read(readReport{Lines: 9}), "All of them could be read."},
 		{"malformed lines", read(malformed), "bad text"},
-		{"late lines", read(LogReport{Lines: 9, Late: 3}), "stood too far behind"},
-		{"a file cut off", read(LogReport{Lines: 9, Files: []FileReport{{Name: "a.gz", Requests: 8, Error: "unexpected end"}}}), "unexpected end The lines of a file before its error count."},
-		{"a file without requests", read(LogReport{Lines: 9, Files: []FileReport{{Name: "a.json", Error: "no line is a request"}}}), "no line is a request"},
+		{"late lines", read(readReport{Lines: 9, Late: 3}), "stood too far behind"},
+		{"a file cut off", read(readReport{Lines: 9, Files: []fileReport{{Name: "a.gz", Requests: 8, Error: "unexpected end"}}}), "unexpected end The lines of a file before its error count."},
+		{"a file without requests", read(readReport{Lines: 9, Files: []fileReport{{Name: "a.json", Error: "no line is a request"}}}), "no line is a request"},
 		{"a policy without requests", with(one, idle), "No request met this policy."},
 		{"no denial", with(one, quiet), "It would have refused none of them."},
 		{"a timeline without a step", Result{Requests: 1, Timeline: one.Timeline}, "requests per minute"},
-		{"suggestions without traffic", suggesting(one, Suggestions{Policy: "idle", Ladders: []Ladder{{Limits: []LimitResult{}}}}), "No request met policy idle, so there was nothing to try other limits on."},
-		{"suggestions without limits", suggesting(one, Suggestions{Requests: 1, Ladders: make([]Ladder, 2)}), "Algorithms compared"},
-		{"one limit only", suggesting(one, Suggestions{Requests: 1, Clients: 1, Ladders: []Ladder{{Limits: []LimitResult{{Limit: 7}}}}}), "limit per"},
-		{"limits that deny nothing", suggesting(one, Suggestions{Requests: 1, Ladders: []Ladder{{Limits: []LimitResult{{Limit: 1}, {Limit: 2}}}}}), "80 % 100 %"},
+		{"suggestions without traffic", suggesting(one, suggestions{Policy: "idle", Ladders: []Ladder{{Limits: []limitResult{}}}}), "No request met policy idle, so there was nothing to try other limits on."},
+		{"suggestions without limits", suggesting(one, suggestions{Requests: 1, Ladders: make([]Ladder, 2)}), "Algorithms compared"},
+		{"one limit only", suggesting(one, suggestions{Requests: 1, Clients: 1, Ladders: []Ladder{{Limits: []limitResult{{Limit: 7}}}}}), "limit per"},
+		{"limits that deny nothing", suggesting(one, suggestions{Requests: 1, Ladders: []Ladder{{Limits: []limitResult{{Limit: 1}, {Limit: 2}}}}}), "80 % 100 %"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			page := reportOf(t, &tt.result)
@@ -122,14 +124,14 @@ func with(r Result, p PolicyResult) Result {
 	return r
 }
 
-func suggesting(r Result, s Suggestions) Result {
+func suggesting(r Result, s suggestions) Result {
 	r.Suggestions = &s
 	return r
 }
 
 func TestWrite_size_of_long_logs(t *testing.T) {
 	r := sampleResult()
-	r.Timeline = []Bucket{
+	r.Timeline = []bucket{
 		{Begins: time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
 		{Begins: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), Requests: 1},
 		{Begins: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Requests: 1, Denied: 1},
@@ -156,7 +158,7 @@ func TestWrite_thinned_timeline(t *testing.T) {
 }
 
 // runningPage is the report on one policy of running requests.
-func runningPage(t *testing.T, p PolicyResult, s *Suggestions) string {
+func runningPage(t *testing.T, p PolicyResult, s *suggestions) string {
 	t.Helper()
 	at := time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
 	r := &Result{Requests: 9, Clients: 2, First: at, Last: at, Policies: []PolicyResult{p}, Suggestions: s}
@@ -165,9 +167,9 @@ func runningPage(t *testing.T, p PolicyResult, s *Suggestions) string {
 
 func TestReport_running(t *testing.T) {
 	at := time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
-	running := &RunningResult{
+	running := &runningResult{
 		Requests: 9, Untimed: 2, Peak: 5, PeakAt: at, Together: 6, TogetherAt: at, Clients: 2,
-		Peaks: []PeakRate{{From: 1, To: 1, Clients: 1}, {From: 4, To: 6, Clients: 1}}, Busiest: []RunningKey{{Key: "a", Requests: 8, Peak: 5, PeakAt: at}},
+		Peaks: []peakRate{{From: 1, To: 1, Clients: 1}, {From: 4, To: 6, Clients: 1}}, Busiest: []runningClient{{Key: "a", Requests: 8, Peak: 5, PeakAt: at}},
 	}
 	p := PolicyResult{Policy: description.Policy{Name: "downloads", MaxConcurrent: 3, Handlers: []description.Handler{{Key: "{k}"}}}, Requests: 9, Clients: 2, Running: running}
 	page := runningPage(t, p, nil)
@@ -181,8 +183,8 @@ func TestReport_running(t *testing.T) {
 		"a window of nothing, or units, in %s", page)
 
 	tried := *running
-	tried.Limits = &Ladder{Algorithm: "max_concurrent", Untouched99: 5, Limits: []LimitResult{{Limit: 1, Denied: 5, ClientsDenied: 1}, {Limit: 5}}}
-	s := &Suggestions{Policy: "downloads", Key: "{k}", Requests: 9, Clients: 2, Running: &tried}
+	tried.Limits = &Ladder{Algorithm: "max_concurrent", Untouched99: 5, Limits: []limitResult{{Limit: 1, Denied: 5, ClientsDenied: 1}, {Limit: 5}}}
+	s := &suggestions{Policy: "downloads", Key: "{k}", Requests: 9, Clients: 2, Running: &tried}
 	page = runningPage(t, p, s)
 	if !strings.Contains(page, "limit of requests at once") || strings.Count(page, "had at most 5") != 1 {
 		t.Errorf("%d sentences about the peak in %s", strings.Count(page, "had at most 5"), page)

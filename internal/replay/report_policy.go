@@ -75,7 +75,7 @@ func unitKeyValues(u *Units) []reportKeyValue {
 	}
 	if u.Charged > 0 || u.Refunded > 0 {
 		pairs = append(pairs, reportKeyValue{"Charged after responses", display.Count(u.Charged)},
-			reportKeyValue{"Refunded after responses", display.Count(u.Refunded)}, reportKeyValue{"Units used", display.Count(u.Used())})
+			reportKeyValue{"Refunded after responses", display.Count(u.Refunded)}, reportKeyValue{"Units used", display.Count(u.used())})
 	}
 	return pairs
 }
@@ -83,12 +83,12 @@ func unitKeyValues(u *Units) []reportKeyValue {
 func worstTable(p PolicyResult) *reportTable {
 	return tableOf("Clients that policy "+sayName(p.Name)+" denied most",
 		[]reportColumn{{"Key", keys}, {"Requests", numbers}, {"Denied", numbers}, {"First denial (UTC)", times}, {"Longest stretch", times}, {"It began (UTC)", times}},
-		p.Worst, func(c ClientResult) []string {
+		p.Worst, func(c clientResult) []string {
 			return []string{sayName(c.Key), display.Count(c.Requests), display.Count(c.Denied), sayCell(c.FirstDenied), longestStretch(c), sayCell(c.LongestBegan)}
 		})
 }
 
-func longestStretch(c ClientResult) string {
+func longestStretch(c clientResult) string {
 	if c.LongestDenied == 0 {
 		return nothing
 	}

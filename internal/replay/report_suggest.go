@@ -46,7 +46,7 @@ func newReportSuggestions(r *Result) *reportSuggestions {
 // addSample adds a sentence about a ladder that was played for a part of so many keys.
 func (page *reportSuggestions) addSample(l *Ladder, clients int) {
 	if l.Sample != nil {
-		page.Samples = append(page.Samples, l.Algorithm+": "+l.Sample.Sentence(clients))
+		page.Samples = append(page.Samples, l.Algorithm+": "+l.Sample.sentence(clients))
 	}
 }
 
@@ -62,16 +62,16 @@ func (page *reportSuggestions) addRunning(r *Result) {
 			limit = r.Policies[i].MaxConcurrent
 		}
 	}
-	if !r.ShowsRunning() {
+	if !r.showsRunning() {
 		page.Running = newReportRunning(s.Running)
 	}
 	page.addSample(s.Running.Limits, s.Running.Clients)
-	traffic := &Suggestions{Requests: s.Running.Requests - s.Running.Untimed, Clients: s.Running.Clients}
+	traffic := &suggestions{Requests: s.Running.Requests - s.Running.Untimed, Clients: s.Running.Clients}
 	page.RunningCurve = curveChart("running-curve", traffic, *s.Running.Limits, limit)
 }
 
 // perWindow returns what a limit is of.
-func perWindow(s *Suggestions) string {
+func perWindow(s *suggestions) string {
 	if s.Window == 0 {
 		return "of requests at once"
 	}

@@ -149,8 +149,8 @@ func sampleResult() *Result {
 		},
 		Warnings: []string{"The header X-Api-Key is redacted in 1,204 lines, so that their clients share one key."},
 		Skipped:  []string{"reverse_proxy", "encode"},
-		Log: LogReport{
-			Files: []FileReport{
+		Log: readReport{
+			Files: []fileReport{
 				{Name: "access-2026-11-03.log", Format: "Caddy's JSON", Lines: 33_202},
 				{Name: "access-2026-11-02.log.gz", Format: "Combined Log Format, gzip", Lines: 2_544, Error: "unexpected end of the compressed data"},
 			},
@@ -163,7 +163,7 @@ func sampleResult() *Result {
 		p := &r.Policies[i]
 		for n := range min(10, p.ClientsDenied) {
 			began := time.Date(2026, 11, 3, 13, 21+n, 7, 0, time.UTC)
-			p.Worst = append(p.Worst, ClientResult{
+			p.Worst = append(p.Worst, clientResult{
 				Key: fmt.Sprintf("2001:db8:%x::/64", 0xa1+n*77), Requests: 400, Denied: 90, FirstDenied: began,
 				LongestBegan: began.Add(4 * time.Minute), LongestLasted: time.Duration(900-70*n) * time.Second, LongestDenied: 45,
 			})
@@ -173,7 +173,7 @@ func sampleResult() *Result {
 	r.Suggestions.Running = sampleRunning(r.First)
 	r.Suggestions.Running.Limits = &Ladder{
 		Algorithm: "max_concurrent", Untouched99: 4, Untouched999: 11, Untouched100: 38,
-		Limits: []LimitResult{{Limit: 1, Denied: 9_000, ClientsDenied: 700}, {Limit: 4, Denied: 1_200, ClientsDenied: 20}, {Limit: 40}},
+		Limits: []limitResult{{Limit: 1, Denied: 9_000, ClientsDenied: 700}, {Limit: 4, Denied: 1_200, ClientsDenied: 20}, {Limit: 40}},
 	}
 	r.Policies = append(r.Policies, PolicyResult{Policy: description.Policy{Name: "downloads", MaxConcurrent: 20, Handlers: []description.Handler{{Key: "{client_ip}"}}}, Requests: 2_000, Clients: 2_290, Timeline: r.Policies[0].Timeline,
 		Units:   &Units{Offered: 6_000, Admitted: 5_400, Denied: 600, Charged: 1_234_567, Refunded: 12},
@@ -185,9 +185,9 @@ func sampleResult() *Result {
 func sampleTimelines(r *Result) {
 	for minute := range 24 * 60 {
 		begins := r.First.Truncate(time.Minute).Add(time.Duration(minute) * time.Minute)
-		all := Bucket{Begins: begins}
+		all := bucket{Begins: begins}
 		for i, share := range []float64{20, 2, 3} {
-			m := Bucket{Begins: begins, Requests: int64(share * (1 + math.Sin(float64(minute)/200)))}
+			m := bucket{Begins: begins, Requests: int64(share * (1 + math.Sin(float64(minute)/200)))}
 			if i < 2 && minute > 13*60+20 && minute < 14*60+5 {
 				m.Denied = int64(20 + minute%40)
 			}
@@ -206,21 +206,21 @@ func sampleTimelines(r *Result) {
 }
 
 // sampleRunning is a day of requests at once with one busy client.
-func sampleRunning(first time.Time) *RunningResult {
-	return &RunningResult{
+func sampleRunning(first time.Time) *runningResult {
+	return &runningResult{
 		Requests: 33_000, Untimed: 120, Peak: 38, PeakAt: first.Add(11 * time.Hour), Together: 211, TogetherAt: first.Add(20 * time.Hour),
-		Clients: 2_290, Peaks: []PeakRate{{From: 1, To: 1, Clients: 1_500}, {From: 2, To: 2, Clients: 700}, {From: 3, To: 20, Clients: 80}, {From: 21, To: 40, Clients: 10}},
-		Busiest: []RunningKey{{Key: "2001:db8:a1::/64", Requests: 4_000, Peak: 38, PeakAt: first.Add(11 * time.Hour)}, {Key: "192.0.2.1", Requests: 900, Peak: 7, PeakAt: first}},
+		Clients: 2_290, Peaks: []peakRate{{From: 1, To: 1, Clients: 1_500}, {From: 2, To: 2, Clients: 700}, {From: 3, To: 20, Clients: 80}, {From: 21, To: 40, Clients: 10}},
+		Busiest: []runningClient{{Key: "2001:db8:a1::/64", Requests: 4_000, Peak: 38, PeakAt: first.Add(11 * time.Hour)}, {Key: "192.0.2.1", Requests: 900, Peak: 7, PeakAt: first}},
 	}
 }
 
-func sampleSuggestions(p PolicyResult) *Suggestions {
-	s := &Suggestions{Policy: p.Name, Key: p.Key(), Window: time.Duration(p.Window), Requests: p.Requests, Clients: p.Clients, OwnLimit: p.Limit}
+func sampleSuggestions(p PolicyResult) *suggestions {
+	s := &suggestions{Policy: p.Name, Key: p.Key(), Window: time.Duration(p.Window), Requests: p.Requests, Clients: p.Clients, OwnLimit: p.Limit}
 	for _, name := range []string{"sliding_window_counter", "sliding_window_log", "token_bucket"} {
 		l := Ladder{Algorithm: name, Untouched99: 80, Untouched999: 140, Untouched100: 420}
 		for limit := int64(5); limit <= 500; limit += max(1, limit/5) {
 			left := math.Exp(-float64(limit) / 40)
-			l.Limits = append(l.Limits, LimitResult{Limit: limit, Denied: int64(float64(p.Requests) * 0.55 * left), ClientsDenied: int(float64(p.Clients) * 0.8 * left)})
+			l.Limits = append(l.Limits, limitResult{Limit: limit, Denied: int64(float64(p.Requests) * 0.55 * left), ClientsDenied: int(float64(p.Clients) * 0.8 * left)})
 		}
 		s.Ladders = append(s.Ladders, l)
 	}

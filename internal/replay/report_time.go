@@ -33,7 +33,7 @@ func roundSpan(whole, unit time.Duration, most int) time.Duration {
 
 // thinTimeline sums a timeline up to about so many steps at most, and returns their length. Steps that the timeline
 // lacks are empty.
-func thinTimeline(buckets []Bucket, step time.Duration, most int) ([]Bucket, time.Duration) {
+func thinTimeline(buckets []bucket, step time.Duration, most int) ([]bucket, time.Duration) {
 	if step <= 0 {
 		step = time.Minute
 	}
@@ -43,7 +43,7 @@ func thinTimeline(buckets []Bucket, step time.Duration, most int) ([]Bucket, tim
 	last := buckets[len(buckets)-1].Begins.Add(step)
 	size := roundSpan(last.Sub(buckets[0].Begins), step, most)
 	start := buckets[0].Begins.UTC().Truncate(size)
-	thin := make([]Bucket, 1+max(0, last.Sub(start)-1)/size)
+	thin := make([]bucket, 1+max(0, last.Sub(start)-1)/size)
 	for i := range thin {
 		thin[i].Begins = start.Add(time.Duration(i) * size)
 	}

@@ -13,7 +13,7 @@ const tableSteps = 50
 
 // timelineChart draws the requests over time with the denied ones in front. If those are few, as under a good limit,
 // they are drawn again below on a larger scale. It returns nil without requests.
-func timelineChart(id, of string, buckets []Bucket, step time.Duration) *chart {
+func timelineChart(id, of string, buckets []bucket, step time.Duration) *chart {
 	var requests, denied int64
 	for _, m := range buckets {
 		requests, denied = requests+m.Requests, denied+m.Denied
@@ -37,7 +37,7 @@ func timelineChart(id, of string, buckets []Bucket, step time.Duration) *chart {
 	return c
 }
 
-func busiest(buckets []Bucket) time.Time {
+func busiest(buckets []bucket) time.Time {
 	best := buckets[0]
 	for _, m := range buckets {
 		if m.Requests > best.Requests {
@@ -47,10 +47,10 @@ func busiest(buckets []Bucket) time.Time {
 	return best.Begins
 }
 
-func timelineTable(buckets []Bucket, step time.Duration) *reportTable {
+func timelineTable(buckets []bucket, step time.Duration) *reportTable {
 	t := tableOf("Requests and denials in steps of "+sayDuration(step)+", times in UTC",
 		[]reportColumn{{"From (UTC)", times}, {"Requests", numbers}, {"Denied", numbers}, {"Percent denied", numbers}},
-		buckets, func(m Bucket) []string {
+		buckets, func(m bucket) []string {
 			return []string{sayCell(m.Begins), display.Count(m.Requests), display.Count(m.Denied), sayPercent(m.Denied, m.Requests)}
 		})
 	t.Note = "The chart may have shorter steps; the table sums them up to stay readable."
@@ -58,7 +58,7 @@ func timelineTable(buckets []Bucket, step time.Duration) *reportTable {
 }
 
 // drawTimeline draws the panels above one axis of time.
-func (c *chart) drawTimeline(all []Bucket, step time.Duration) {
+func (c *chart) drawTimeline(all []bucket, step time.Duration) {
 	buckets, step := thinTimeline(all, step, 300)
 	var requests, denied float64
 	for _, m := range buckets {
@@ -70,13 +70,13 @@ func (c *chart) drawTimeline(all []Bucket, step time.Duration) {
 	x := chartScale{high: end.Sub(begin).Seconds(), start: left, end: chartRight}
 
 	y := c.panel(x, 26, panelHeight, "requests per "+sayPeriod(step), upper)
-	c.path("requests", stairs(buckets, x, y, func(m Bucket) int64 { return m.Requests }))
+	c.path("requests", stairs(buckets, x, y, func(m bucket) int64 { return m.Requests }))
 	if denied > 0 {
-		c.path("denied", stairs(buckets, x, y, func(m Bucket) int64 { return m.Denied }))
+		c.path("denied", stairs(buckets, x, y, func(m bucket) int64 { return m.Denied }))
 	}
 	if denied > 0 && denied < requests/4 {
 		y = c.panel(x, 42, panelHeight*0.4, "denied requests alone, on a larger scale", lower)
-		c.path("denied", stairs(buckets, x, y, func(m Bucket) int64 { return m.Denied }))
+		c.path("denied", stairs(buckets, x, y, func(m bucket) int64 { return m.Denied }))
 	}
 	c.timeAxis(x, begin, end)
 	c.Height += 40
@@ -94,7 +94,7 @@ func (c *chart) panel(x chartScale, gap, height float64, name string, ticks []fl
 
 // stairs returns the outline of a timeline: level within each step, and on the axis in empty ones. The lowest step
 // is still visible.
-func stairs(buckets []Bucket, x, y chartScale, of func(Bucket) int64) string {
+func stairs(buckets []bucket, x, y chartScale, of func(bucket) int64) string {
 	var b strings.Builder
 	begin, base := buckets[0].Begins, px(y.start)
 	before := base

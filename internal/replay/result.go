@@ -25,7 +25,7 @@ type Result struct {
 	DeniedOff int64 `json:"denied_off,omitempty"`
 
 	// NoAddresses are the clients that are no addresses.
-	NoAddresses NoAddresses `json:"no_addresses"`
+	NoAddresses noAddresses `json:"no_addresses"`
 
 	// Clients counts the addresses or host names, ClientsDenied those that were refused at least once.
 	Clients       int `json:"clients"`
@@ -43,20 +43,20 @@ type Result struct {
 	Unplayable int64 `json:"unplayable"`
 
 	// Peak is the minute with the most requests.
-	Peak Bucket `json:"peak_minute"`
+	Peak bucket `json:"peak_minute"`
 
 	// Policies are in the order of their names.
 	Policies []PolicyResult `json:"policies"`
 
 	// Timeline is the requests over time, in steps of Step.
-	Timeline []Bucket      `json:"timeline"`
+	Timeline []bucket      `json:"timeline"`
 	Step     time.Duration `json:"step"`
 
 	// Suggestions are the result of --suggest; nil without it.
-	Suggestions *Suggestions `json:"suggestions,omitempty"`
+	Suggestions *suggestions `json:"suggestions,omitempty"`
 
 	// Log reports what was read.
-	Log LogReport `json:"log"`
+	Log readReport `json:"log"`
 
 	// Skipped are the handlers of the configuration that were skipped.
 	Skipped []string `json:"skipped_handlers"`
@@ -65,15 +65,15 @@ type Result struct {
 	Warnings []string `json:"warnings"`
 }
 
-// NoAddresses counts clients that are no addresses, such as host names, and shows three of them: they may be something else
+// noAddresses counts clients that are no addresses, such as host names, and shows three of them: they may be something else
 // than clients, if lines were not read as they should be.
-type NoAddresses struct {
+type noAddresses struct {
 	Clients  int      `json:"clients"`
 	Examples []string `json:"examples"`
 }
 
-// Bucket is a minute of the log, or a step of the timeline.
-type Bucket struct {
+// bucket is a minute of the log, or a step of the timeline.
+type bucket struct {
 	Begins   time.Time `json:"begins"`
 	Requests int64     `json:"requests"`
 	Denied   int64     `json:"denied"`
@@ -102,18 +102,18 @@ type PolicyResult struct {
 	EmptyKeys int64 `json:"empty_keys,omitempty"`
 
 	// Worst are the keys that were denied most, the worst first; at most Options.Worst.
-	Worst []ClientResult `json:"worst_clients"`
+	Worst []clientResult `json:"worst_clients"`
 
 	// Running is how many requests of a key ran at once, for a policy of max_concurrent; nil for others, and
 	// without a duration in the log.
-	Running *RunningResult `json:"running,omitempty"`
+	Running *runningResult `json:"running,omitempty"`
 
 	// Timeline counts the policy's requests in the steps of the result's timeline.
-	Timeline []Bucket `json:"timeline"`
+	Timeline []bucket `json:"timeline"`
 }
 
-// ClientResult is the result of one key.
-type ClientResult struct {
+// clientResult is the result of one key.
+type clientResult struct {
 	Key      string `json:"key"`
 	Requests int64  `json:"requests"`
 	Denied   int64  `json:"denied"`
@@ -126,16 +126,16 @@ type ClientResult struct {
 	LongestDenied int64         `json:"longest_denied"`
 }
 
-// PeakRate is the number of keys that had From to To requests running at once at most, both included.
-type PeakRate struct {
+// peakRate is the number of keys that had From to To requests running at once at most, both included.
+type peakRate struct {
 	From    int64 `json:"from"`
 	To      int64 `json:"to"`
 	Clients int   `json:"clients"`
 }
 
-// LogReport describes the logs as far as they were read.
-type LogReport struct {
-	Files     []FileReport `json:"files"`
+// readReport describes the logs as far as they were read.
+type readReport struct {
+	Files     []fileReport `json:"files"`
 	Lines     int64        `json:"lines"`
 	Malformed int64        `json:"malformed"`
 	Other     int64        `json:"other"` // lines without a request, such as Caddy's own messages
@@ -149,8 +149,8 @@ type LogReport struct {
 	LatestBy time.Duration `json:"latest_by,omitempty"`
 }
 
-// FileReport describes one file.
-type FileReport struct {
+// fileReport describes one file.
+type fileReport struct {
 	Name     string `json:"name"`
 	Format   string `json:"format"`
 	Lines    int64  `json:"lines"`
@@ -165,10 +165,10 @@ type FileReport struct {
 }
 
 // Unread reports whether the file has something of which nothing could be played.
-func (f *FileReport) Unread() bool { return f.Error != "" && f.Requests == 0 }
+func (f *fileReport) Unread() bool { return f.Error != "" && f.Requests == 0 }
 
 // Fault is what is wrong with the file, safe on a terminal; empty if nothing is.
-func (f *FileReport) Fault() string {
+func (f *fileReport) Fault() string {
 	const most = 300 // characters, room for the line that the error may show
 	if f.Error == "" {
 		return ""
@@ -176,8 +176,8 @@ func (f *FileReport) Fault() string {
 	return display.EscapeShort(f.Name, 200) + ": " + display.EscapeShort(f.Error, most)
 }
 
-// Suggestions are the results of other limits on the same traffic.
-type Suggestions struct {
+// suggestions are the results of other limits on the same traffic.
+type suggestions struct {
 	// Policy is the policy whose traffic was used. Key is the key's template.
 	Policy string        `json:"policy"`
 	Key    string        `json:"key"`
@@ -202,13 +202,13 @@ type Suggestions struct {
 
 	// Running is how many of the requests ran at once, with limits for that; nil unless they are tried and the
 	// log has durations.
-	Running *RunningResult `json:"running,omitempty"`
+	Running *runningResult `json:"running,omitempty"`
 }
 
 // Ladder is one algorithm with limits from low to high.
 type Ladder struct {
 	Algorithm string        `json:"algorithm"`
-	Limits    []LimitResult `json:"limits"`
+	Limits    []limitResult `json:"limits"`
 
 	// Untouched99, Untouched999 and Untouched100 are the smallest limits that leave 99, 99.9 and 100 %
 	// of the clients untouched; 0 if the highest limit that was tried is too low, or without requests.
@@ -218,11 +218,11 @@ type Ladder struct {
 
 	// Sample is the part of the keys that the limits were played for; nil if they were played for all. The numbers above
 	// are estimates for all keys then, and Untouched are limits for the keys in the sample.
-	Sample *Sample `json:"sample,omitempty"`
+	Sample *sampleReport `json:"sample,omitempty"`
 }
 
-// LimitResult is the number of requests and clients that one limit would have refused.
-type LimitResult struct {
+// limitResult is the number of requests and clients that one limit would have refused.
+type limitResult struct {
 	Limit         int64 `json:"limit"`
 	Denied        int64 `json:"denied"`
 	ClientsDenied int   `json:"clients_denied"`

@@ -58,7 +58,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 	result.Skipped = append([]string{}, engine.Skipped()...) // a list even if empty
 	if o.Suggest != nil {
 		var err error
-		if result.Suggestions, err = o.Suggest.Finish(); err != nil {
+		if result.Suggestions, err = o.Suggest.finish(); err != nil {
 			return nil, fmt.Errorf("trying other limits: %w", err)
 		}
 	}
@@ -80,15 +80,15 @@ func suggest(s *Suggester, e *accesslog.Entry, v *Verdict) {
 		if d.Policy != 0 || d.LeftOut {
 			continue
 		}
-		s.Add(d.Key, e.Time, e.Ends, d.Weight, d.Returned)
+		s.add(d.Key, e.Time, e.Ends, d.Weight, d.Returned)
 	}
 }
 
 // logReport returns the report on the logs.
-func logReport(s *accesslog.Summary) LogReport {
+func logReport(s *accesslog.Summary) readReport {
 	total := s.Total()
-	report := LogReport{
-		Files: []FileReport{}, Lines: total.Lines, Malformed: total.Malformed,
+	report := readReport{
+		Files: []fileReport{}, Lines: total.Lines, Malformed: total.Malformed,
 		Other: total.Other, Late: s.Late, LatestBy: s.LatestBy,
 	}
 	for _, kind := range s.Skipped {
@@ -102,7 +102,7 @@ func logReport(s *accesslog.Summary) LogReport {
 	report.MalformedExamples = report.MalformedExamples[:min(shownKinds, len(report.MalformedExamples))]
 	for i := range s.Files {
 		f := &s.Files[i]
-		file := FileReport{Name: f.Name, Format: formatOf(f), Lines: f.Lines, Requests: f.Requests(), Client: f.Client}
+		file := fileReport{Name: f.Name, Format: formatOf(f), Lines: f.Lines, Requests: f.Requests(), Client: f.Client}
 		if f.Clock != nil {
 			file.Time = f.Clock.String()
 		}

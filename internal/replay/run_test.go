@@ -143,7 +143,7 @@ func TestResult_MarshalJSON(t *testing.T) {
 
 func TestResult_MarshalJSON_escapes(t *testing.T) {
 	hostile := "\u009b31m \u202e \x7f \u2028 \U000e0001 é 字 \x1b"
-	text, err := json.Marshal(&Result{Policies: []PolicyResult{{Worst: []ClientResult{{Key: hostile}}}}, Suggestions: &Suggestions{Key: hostile}})
+	text, err := json.Marshal(&Result{Policies: []PolicyResult{{Worst: []clientResult{{Key: hostile}}}}, Suggestions: &suggestions{Key: hostile}})
 	assert.Must(t, err)
 	assert.ErrorIf(t, display.Escape(string(text)) != string(text), "%q does not print", text)
 	var back struct {
@@ -200,7 +200,7 @@ func TestSuggester_running_brute_force(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range runs {
-			s.Add(r.key, r.began, r.end, r.weight, false)
+			s.add(r.key, r.began, r.end, r.weight, false)
 		}
 		ladders, err := s.play()
 		if err != nil {
@@ -271,7 +271,7 @@ func TestRunning_result(t *testing.T) {
 		got.Busiest[0].Key != "a" || got.Busiest[0].Requests != 6 || !got.TogetherAt.Equal(instant(first+second)) {
 		t.Errorf("%+v", got)
 	}
-	if want := (PeakRate{1, 1, 5}); got.Peaks[0] != want {
+	if want := (peakRate{1, 1, 5}); got.Peaks[0] != want {
 		t.Errorf("peaks %+v", got.Peaks)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
-// RunningResult is how many requests of a key were running at once according to the log, had none of them been
+// runningResult is how many requests of a key were running at once according to the log, had none of them been
 // denied. A request runs from its arrival to the end of its response. Under a max_concurrent it counts by its
 // weight, otherwise as one.
-type RunningResult struct {
+type runningResult struct {
 	// Requests counts the requests, Untimed those of them that are left out because the log has no duration.
 	Requests int64 `json:"requests"`
 	Untimed  int64 `json:"untimed"`
@@ -26,17 +26,17 @@ type RunningResult struct {
 
 	// Clients counts the keys, Peaks counts them by their peak. Busiest are those with the highest peaks, at
 	// most Options.Worst.
-	Clients int          `json:"clients"`
-	Peaks   []PeakRate   `json:"peaks"`
-	Busiest []RunningKey `json:"busiest_clients"`
+	Clients int             `json:"clients"`
+	Peaks   []peakRate      `json:"peaks"`
+	Busiest []runningClient `json:"busiest_clients"`
 
 	// Limits is what each limit of running requests would have denied; nil unless limits are suggested. A
 	// request that a limit denies does not run under it.
 	Limits *Ladder `json:"limits,omitempty"`
 }
 
-// RunningKey is a key with many running requests.
-type RunningKey struct {
+// runningClient is a key with many running requests.
+type runningClient struct {
 	Key      string    `json:"key"`
 	Requests int64     `json:"requests"`
 	Peak     int64     `json:"peak"`
@@ -45,23 +45,23 @@ type RunningKey struct {
 
 // result returns what was found out, with so many keys; nil without a duration in the log. The limit is the
 // policy's own, 0 for none.
-func (r *running) result(worst int, own int64) *RunningResult {
+func (r *running) result(worst int, own int64) *runningResult {
 	if r.requests == r.untimed {
 		return nil
 	}
-	result := &RunningResult{
+	result := &runningResult{
 		Requests: r.requests, Untimed: r.untimed, Clients: len(r.keys), Together: r.mostTogether,
-		Busiest: make([]RunningKey, 0, len(r.keys)),
+		Busiest: make([]runningClient, 0, len(r.keys)),
 	}
 	peaks := make([]int64, 0, len(r.keys))
 	for name, number := range r.names {
 		k := &r.keys[number]
 		if peaks = append(peaks, k.peak); k.peak > 0 {
-			result.Busiest = append(result.Busiest, RunningKey{Key: name, Requests: k.requests, Peak: k.peak, PeakAt: instant(k.peakAt)})
+			result.Busiest = append(result.Busiest, runningClient{Key: name, Requests: k.requests, Peak: k.peak, PeakAt: instant(k.peakAt)})
 		}
 	}
 	slices.Sort(peaks)
-	slices.SortFunc(result.Busiest, func(a, b RunningKey) int {
+	slices.SortFunc(result.Busiest, func(a, b runningClient) int {
 		return cmp.Or(cmp.Compare(b.Peak, a.Peak), a.PeakAt.Compare(b.PeakAt), strings.Compare(a.Key, b.Key))
 	})
 	if len(result.Busiest) > 0 {

@@ -20,7 +20,7 @@ const (
 // requests, and plays it at the end: its memory grows with the keys, and up to a bound with the requests. A bucket's burst
 // is the limit that is tried. The policy's own burst and queue are not tried.
 type Suggester struct {
-	result  Suggestions // without the counts below
+	result  suggestions // without the counts below
 	own     limiter.Settings
 	limits  []int64  // per window, from low to high
 	names   []string // of the algorithms that are tried in windows
@@ -44,7 +44,7 @@ func NewSuggester(policy *limiter.Policy, keyTemplate string, algorithms []strin
 func newSuggester(policy *limiter.Policy, keyTemplate string, algorithms []string, highest int64) (*Suggester, error) {
 	own := policy.Settings
 	s := &Suggester{own: own, met: newSample(), ran: newSample(), running: newRunning()}
-	s.result = Suggestions{
+	s.result = suggestions{
 		Policy: own.Name, Key: keyTemplate, Window: own.Window, Calendar: own.Calendar, TimeZone: own.Zone(), NotTried: []string{},
 	}
 	if len(algorithms) == 0 {
@@ -107,11 +107,11 @@ func isBucket(algorithm string) bool {
 // TriesRunning reports whether limits of running requests are tried.
 func (s *Suggester) TriesRunning() bool { return s.atOnce != nil }
 
-// Add adds a request that met the policy: its key, the instants of its start and of its end in microseconds since the Unix
+// add adds a request that met the policy: its key, the instants of its start and of its end in microseconds since the Unix
 // epoch, and its weight. An end of 0 is unknown. A weight of 0 takes nothing and passes. A start before the last one
 // counts as the last one. The units of a request that is returned are refunded at its end. Where weights are units of a
 // window, each request counts as one that runs.
-func (s *Suggester) Add(key string, began, ends, weight int64, returned bool) {
+func (s *Suggester) add(key string, began, ends, weight int64, returned bool) {
 	s.last = max(s.last, began)
 	units, back := weight, int64(0)
 	if returned {

@@ -169,7 +169,7 @@ func addAll(suggester *Suggester, traffic []asked) {
 		if a.took > 0 {
 			ends = a.micros + a.took
 		}
-		suggester.Add(a.key, a.micros, ends, a.weight, a.returned)
+		suggester.add(a.key, a.micros, ends, a.weight, a.returned)
 	}
 }
 
@@ -183,7 +183,7 @@ func compareLadder(t *testing.T, l *Ladder, traffic []asked, settings func(limit
 			break
 		}
 		want := decideAll(t, settings(got.Limit), traffic)
-		assert.ErrorIf(t, got != (LimitResult{got.Limit, want.denied, want.clients}),
+		assert.ErrorIf(t, got != (limitResult{got.Limit, want.denied, want.clients}),
 			"%s: %+v, a store denies %d requests of %d clients", l.Algorithm, got, want.denied, want.clients)
 	}
 	for _, limit := range []int64{l.Untouched99, l.Untouched100} { // of eight keys
@@ -265,13 +265,13 @@ func TestSuggester_sample_of_busy_keys(t *testing.T) {
 	s.met.most = 10_000
 	const requests = 100_000
 	for i := range requests {
-		s.Add([]string{"bot", "crawler"}[i%2], peakStart+int64(i)*1_000_000, 0, 1, false) // 30 a minute
+		s.add([]string{"bot", "crawler"}[i%2], peakStart+int64(i)*1_000_000, 0, 1, false) // 30 a minute
 	}
 	l := finish(t, s).Ladders[0]
 	if l.Sample == nil || l.Sample.CutClients != 2 || l.Sample.Share != 1 || l.Sample.Requests > 10_000 || l.Sample.MostOfClient > 5_000 {
 		t.Fatalf("%+v", l.Sample)
 	}
-	at := slices.IndexFunc(l.Limits, func(r LimitResult) bool { return r.Limit == 10 })
+	at := slices.IndexFunc(l.Limits, func(r limitResult) bool { return r.Limit == 10 })
 	if r := l.Limits[at]; math.Abs(float64(r.Denied)/requests-2.0/3) > 0.01 || r.ClientsDenied != 2 || l.Untouched100 < 29 || l.Untouched100 > 32 {
 		t.Errorf("%+v, untouched %d", r, l.Untouched100)
 	}
@@ -307,8 +307,8 @@ func TestSuggester_calendar(t *testing.T) {
 		}
 		s := newTestSuggester(t, settings)
 		compareSuggestions(t, s, settings, traffic)
-		if len(s.names) != 1 || s.names[0] != limiter.FixedWindow || !s.TriesRunning() || s.result.WindowText() != "calendar "+calendar+" (America/Santiago)" || s.ownLimit() != 20 {
-			t.Errorf("tried %v of %s, with requests at once: %v", s.names, s.result.WindowText(), s.TriesRunning())
+		if len(s.names) != 1 || s.names[0] != limiter.FixedWindow || !s.TriesRunning() || s.result.windowText() != "calendar "+calendar+" (America/Santiago)" || s.ownLimit() != 20 {
+			t.Errorf("tried %v of %s, with requests at once: %v", s.names, s.result.windowText(), s.TriesRunning())
 		}
 	}
 }

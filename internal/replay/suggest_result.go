@@ -8,10 +8,10 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Finish plays the limits and returns the result. Without a [Sample] the smallest limits that leave keys untouched are
+// finish plays the limits and returns the result. Without a [sampleReport] the smallest limits that leave keys untouched are
 // exact; 0 means that the highest limit that was tried is too low, or that there was no request. All ladders of windows
 // show the same limits.
-func (s *Suggester) Finish() (*Suggestions, error) {
+func (s *Suggester) finish() (*suggestions, error) {
 	r := s.result
 	r.Requests, r.Clients, r.OwnLimit = s.met.total, len(s.met.keys), s.ownLimit()
 	r.NotTried = slices.Clone(r.NotTried)

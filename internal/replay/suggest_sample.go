@@ -116,9 +116,9 @@ func (s *sample) shrink() {
 	s.requests = kept
 }
 
-// Sample is the part of the keys that the limits of a [Ladder] were played for, and how far its numbers can be from
+// sampleReport is the part of the keys that the limits of a [Ladder] were played for, and how far its numbers can be from
 // those of all keys.
-type Sample struct {
+type sampleReport struct {
 	// Share is the share of the keys that was chosen, by a hash of the key: 1, 0.5, 0.25 and so on. Clients counts the
 	// chosen keys, Requests those of their requests that were played.
 	Share    float64 `json:"share"`
@@ -139,7 +139,7 @@ type Sample struct {
 
 // estimate is what is needed to conclude from the keys in a sample to all keys.
 type estimate struct {
-	report         Sample
+	report         sampleReport
 	requests, keys float64 // all
 	sampled        float64 // requests of the keys in the sample, played or not
 	squares        float64 // the sum of the squares of their numbers of requests
@@ -149,7 +149,7 @@ type estimate struct {
 // estimate returns what the sample says of all keys.
 func (s *sample) estimate() *estimate {
 	e := &estimate{requests: float64(s.total), keys: float64(len(s.keys))}
-	e.report = Sample{Share: math.Ldexp(1, -s.halvings), Clients: s.sampled, Requests: int64(len(s.requests))}
+	e.report = sampleReport{Share: math.Ldexp(1, -s.halvings), Clients: s.sampled, Requests: int64(len(s.requests))}
 	busiest := int64(0)
 	for i := range s.keys {
 		k := &s.keys[i]
@@ -195,9 +195,9 @@ func (d *denials) add(k *sampledKey, denied int32) {
 // result returns what a limit denies of all keys, and raises the errors that are reported to those of this limit. The
 // requests are a ratio estimate: keys are sampled, and their numbers of requests are known. The error of the keys adds
 // four keys, two of them denied, so that it is not 0 for a limit that denies none in the sample.
-func (e *estimate) result(limit int64, d *denials) LimitResult {
+func (e *estimate) result(limit int64, d *denials) limitResult {
 	if e.sampled == 0 {
-		return LimitResult{Limit: limit}
+		return limitResult{Limit: limit}
 	}
 	keys := float64(e.report.Clients)
 	notSampled, ratio := 1-keys/e.keys, d.requests/e.sampled
@@ -207,7 +207,7 @@ func (e *estimate) result(limit int64, d *denials) LimitResult {
 	ofKeys := math.Sqrt(touched * (1 - touched) / (keys + 4) * notSampled)
 	e.report.ErrorRequests = max(e.report.ErrorRequests, e.overlooked+2*ofRequests)
 	e.report.ErrorClients = max(e.report.ErrorClients, 2*ofKeys)
-	return LimitResult{
+	return limitResult{
 		Limit: limit, Denied: int64(math.Round(d.requests * e.requests / e.sampled)),
 		ClientsDenied: int(math.Round(float64(d.keys) * e.keys / keys)),
 	}

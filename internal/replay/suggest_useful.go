@@ -16,7 +16,7 @@ const nearlyAll = 0.9
 // below those at which the fraction of the requests changes.
 type fractions []float64
 
-func fractionsOf(ladder []LimitResult, requests int64, clients int) []fractions {
+func fractionsOf(ladder []limitResult, requests int64, clients int) []fractions {
 	ofRequests, ofClients := make(fractions, len(ladder)), make(fractions, len(ladder))
 	for i, r := range ladder {
 		ofRequests[i] = float64(r.Denied) / float64(max(1, requests))
@@ -46,10 +46,10 @@ func keepUseful(ladders []Ladder, requests int64, clients int, own int64) {
 	}
 	var places []int
 	if requests > 0 && len(all) > 0 {
-		places = usefulPlaces(all, slices.IndexFunc(ladders[0].Limits, func(r LimitResult) bool { return r.Limit == own }))
+		places = usefulPlaces(all, slices.IndexFunc(ladders[0].Limits, func(r limitResult) bool { return r.Limit == own }))
 	}
 	for i := range ladders {
-		shown := make([]LimitResult, len(places))
+		shown := make([]limitResult, len(places))
 		for j, place := range places {
 			shown[j] = ladders[i].Limits[place]
 		}

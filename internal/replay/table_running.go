@@ -7,7 +7,7 @@ import (
 )
 
 // running prints how many requests ran at once, and the keys that had the most.
-func (p printer) running(r *RunningResult) {
+func (p printer) running(r *runningResult) {
 	if r.Peak == 0 {
 		return
 	}
@@ -24,7 +24,7 @@ func (p printer) running(r *RunningResult) {
 }
 
 // runningLimits prints what limits of running requests would have denied, and the peaks unless they stand above.
-func (p printer) runningLimits(s *Suggestions, peaksAbove bool) {
+func (p printer) runningLimits(s *suggestions, peaksAbove bool) {
 	r := s.Running
 	if r == nil {
 		return
@@ -48,8 +48,8 @@ func (p printer) runningLimits(s *Suggestions, peaksAbove bool) {
 	p.ladder(r.Limits, timed, r.Clients)
 }
 
-// ShowsRunning reports whether the policy that limits are suggested for shows the running requests of the same keys.
-func (r *Result) ShowsRunning() bool {
+// showsRunning reports whether the policy that limits are suggested for shows the running requests of the same keys.
+func (r *Result) showsRunning() bool {
 	return slices.ContainsFunc(r.Policies, func(p PolicyResult) bool {
 		return p.Name == r.Suggestions.Policy && p.Key() == r.Suggestions.Key && p.Running != nil
 	})

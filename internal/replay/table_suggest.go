@@ -13,7 +13,7 @@ func (p printer) suggestions(r *Result) {
 		p.line("")
 		limits := "other limits"
 		if s.Window > 0 {
-			limits += " per " + s.WindowText()
+			limits += " per " + s.windowText()
 		}
 		p.line("%s: no request met policy %s, so there is nothing to try them on", limits, s.Policy)
 		return
@@ -33,13 +33,13 @@ func (p printer) suggestions(r *Result) {
 		p.sample(s.Ladders[i].Sample, s.Clients)
 		p.ladder(&s.Ladders[i], s.Requests, s.Clients)
 	}
-	p.runningLimits(s, r.ShowsRunning())
+	p.runningLimits(s, r.showsRunning())
 }
 
 // windowLimits prints the smallest limits per window that leave keys untouched.
-func (p printer) windowLimits(s *Suggestions) {
+func (p printer) windowLimits(s *suggestions) {
 	p.line("")
-	p.line("other limits per %s, on the %s of %s that met policy %s,", s.WindowText(), display.Counted(s.Requests, "request"), display.Counted(s.Clients, "key"), s.Policy)
+	p.line("other limits per %s, on the %s of %s that met policy %s,", s.windowText(), display.Counted(s.Requests, "request"), display.Counted(s.Clients, "key"), s.Policy)
 	p.line("each for the key %s; the smallest that leave keys untouched:", display.EscapeShort(s.Key, 40))
 	var rows [][]string
 	for i := range s.Ladders {
@@ -50,14 +50,14 @@ func (p printer) windowLimits(s *Suggestions) {
 }
 
 // sample prints for which keys limits were played, unless for all.
-func (p printer) sample(s *Sample, clients int) {
+func (p printer) sample(s *sampleReport, clients int) {
 	if s != nil {
-		p.line("  %s", s.Sentence(clients))
+		p.line("  %s", s.sentence(clients))
 	}
 }
 
-// Sentence returns for which of so many keys limits were played, and how far the numbers can be from those of all keys.
-func (s *Sample) Sentence(clients int) string {
+// sentence returns for which of so many keys limits were played, and how far the numbers can be from those of all keys.
+func (s *sampleReport) sentence(clients int) string {
 	percent := func(fraction float64) string { return display.Percent(int64(math.Ceil(fraction*1e6)), 1_000_000) }
 	text := fmt.Sprintf("played for %s of %s, chosen by a hash: right within %s of the requests and %s of the keys; the limit that leaves all untouched is that of the chosen ones",
 		display.Count(s.Clients), display.Counted(clients, "key"), percent(s.ErrorRequests), percent(s.ErrorClients))

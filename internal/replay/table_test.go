@@ -16,7 +16,7 @@ import (
 
 func TestWriteTable_singular(t *testing.T) {
 	r := &Result{
-		Requests: 1, Denied: 1, Clients: 1, ClientsDenied: 1, Unlimited: 1, Peak: Bucket{Requests: 1},
+		Requests: 1, Denied: 1, Clients: 1, ClientsDenied: 1, Unlimited: 1, Peak: bucket{Requests: 1},
 		Policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(time.Minute)}, Requests: 1, Clients: 1}},
 	}
 	text := tableSays(t, r)
@@ -39,10 +39,10 @@ func TestWriteTable_settings(t *testing.T) {
 }
 
 func TestWriteTable_unread_lines(t *testing.T) {
-	r := &Result{Log: LogReport{
+	r := &Result{Log: readReport{
 		Lines: 9, Malformed: 2, Late: 3, LatestBy: 4 * time.Second, MalformedExamples: []accesslog.Skipped{{Where: "a.log:2", Reason: "cut off", Text: "bad text", Lines: 2}},
 		Other: 1, OtherExamples: []accesslog.Skipped{{Where: "a.log:3", Reason: "a message", Text: "hello", Lines: 1}},
-		Files: []FileReport{{Name: "b.log.gz", Format: "X", Client: "the second word", Time: "the end of requests", Requests: 7, Error: "unexpected end"}, {Name: "c.json", Error: "no line is a request"}},
+		Files: []fileReport{{Name: "b.log.gz", Format: "X", Client: "the second word", Time: "the end of requests", Requests: 7, Error: "unexpected end"}, {Name: "c.json", Error: "no line is a request"}},
 	}, Skipped: []string{"encode", "proxy"}, Warnings: []string{"keys are redacted"}}
 	tableSays(t, r, "skipped, because they need real requests: encode, proxy\n", "warning: keys are redacted\n", "2 of 9 lines could not be read", "a.log:2: cut off (2 lines): bad text",
 		"1 of 9 lines is no request, such as\n  a.log:3: a message (1 line): hello\n", "read as X, the client is the second word, times are the end of requests\n", "played late: 3 (by up to 4s)", "b.log.gz: unexpected end; the lines before count\n", "c.json: no line is a request\n")
@@ -52,7 +52,7 @@ func TestWriteTable_unread_lines(t *testing.T) {
 // numbers.
 func TestWriteTable_whole_seconds(t *testing.T) {
 	r := &Result{
-		Requests: 9, Denied: 3, DeniedOff: 2, Clients: 5, ClientsDenied: 1, NoAddresses: NoAddresses{Clients: 4, Examples: []string{"a\x1b", "b", "c"}},
+		Requests: 9, Denied: 3, DeniedOff: 2, Clients: 5, ClientsDenied: 1, NoAddresses: noAddresses{Clients: 4, Examples: []string{"a\x1b", "b", "c"}},
 		Policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(time.Second)}, Requests: 9, Denied: 3, DeniedOff: 1, Clients: 5}},
 	}
 	text := tableSays(t, r, "3 ± 2 requests denied (33.3 %)", "9 requests, 3 ± 1 denied")
@@ -69,9 +69,9 @@ func TestLasted(t *testing.T) {
 func TestWriteTable_width(t *testing.T) {
 	const key = "2001:db8:1:2::/64|0123456789"
 	r := &Result{
-		Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999, Peak: Bucket{Requests: 999_999},
+		Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999, Peak: bucket{Requests: 999_999},
 		Policies: []PolicyResult{{Policy: description.Policy{Name: "api", Algorithm: "sliding_window_counter", Limit: 5, Window: description.Seconds(time.Minute)}, Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999,
-			Worst: []ClientResult{{Key: key, Requests: 1_000_000, Denied: 999_999, LongestLasted: 90 * time.Minute}, {Key: "192.0.2.1", Requests: 2, Denied: 1}}}},
+			Worst: []clientResult{{Key: key, Requests: 1_000_000, Denied: 999_999, LongestLasted: 90 * time.Minute}, {Key: "192.0.2.1", Requests: 2, Denied: 1}}}},
 	}
 	for line := range strings.Lines(tableSays(t, r, "   DENIED         OF  FIRST DENIAL      LONGEST  KEY\n", key+"\n")) {
 		assert.ErrorIf(t, len(line) > 81, "%q is wider than 80 columns", line)
@@ -158,14 +158,14 @@ func TestHistogram_limit(t *testing.T) {
 			clients += b.Clients
 		}
 		assert.ErrorIf(t, clients != len(peaks)-1, "limit %d: %d keys in the bins, want %d", limit, clients, len(peaks)-1)
-		assert.ErrorIf(t, limit < 40_000 && !slices.ContainsFunc(bins, func(b PeakRate) bool { return b.To == limit }),
+		assert.ErrorIf(t, limit < 40_000 && !slices.ContainsFunc(bins, func(b peakRate) bool { return b.To == limit }),
 			"limit %d: no bin ends there: %v", limit, bins)
 	}
 }
 
 func TestHistogram_range(t *testing.T) {
 	got := histogram([]int64{0, 3, 3, 12}, 7)
-	want := []PeakRate{{3, 3, 2}, {4, 5, 0}, {6, 7, 0}, {8, 14, 1}}
+	want := []peakRate{{3, 3, 2}, {4, 5, 0}, {6, 7, 0}, {8, 14, 1}}
 	assert.ErrorIf(t, !slices.Equal(got, want), "%v, want %v", got, want)
 	if got := histogram(nil, 7); len(got) != 0 {
 		t.Errorf("%v without keys", got)
@@ -173,10 +173,10 @@ func TestHistogram_range(t *testing.T) {
 }
 
 func TestWriteTable_sample(t *testing.T) {
-	limits := []LimitResult{{Limit: 5, Denied: 10, ClientsDenied: 1}}
-	sample := &Sample{Share: 0.25, Clients: 1_480, Requests: 39_000, ErrorRequests: 0.0054, ErrorClients: 0.01}
-	cut := &Sample{Share: 1, Clients: 2, Requests: 8_192, CutClients: 2, MostOfClient: 4_096}
-	tableSays(t, &Result{Suggestions: &Suggestions{
+	limits := []limitResult{{Limit: 5, Denied: 10, ClientsDenied: 1}}
+	sample := &sampleReport{Share: 0.25, Clients: 1_480, Requests: 39_000, ErrorRequests: 0.0054, ErrorClients: 0.01}
+	cut := &sampleReport{Share: 1, Clients: 2, Requests: 8_192, CutClients: 2, MostOfClient: 4_096}
+	tableSays(t, &Result{Suggestions: &suggestions{
 		Requests: 100, Clients: 6_000, Window: time.Minute,
 		Ladders: []Ladder{{Algorithm: "gcra", Limits: limits, Sample: sample}, {Algorithm: "fixed_window", Limits: limits, Sample: cut}},
 	}},

@@ -14,7 +14,7 @@ type tally struct {
 	policies []policyTally
 	clients  map[string]bool // whether the client was denied
 	timeline *timeline
-	minute   Bucket
+	minute   bucket
 	minuteAt int64 // its number since the Unix epoch
 }
 
@@ -99,7 +99,7 @@ func (t *tally) addClient(client string, denied bool) {
 func (t *tally) addMinute(micros, denied int64) {
 	const length = 60_000_000
 	if number := micros / length; number != t.minuteAt {
-		t.minuteAt, t.minute = number, Bucket{Begins: instant(number * length)}
+		t.minuteAt, t.minute = number, bucket{Begins: instant(number * length)}
 	}
 	t.minute.Requests++
 	t.minute.Denied += denied
@@ -182,7 +182,7 @@ func (t *tally) finish(worst int) *Result {
 const shownNoAddresses = 3
 
 // add counts a client that is no address, and keeps the first in the order of texts.
-func (n *NoAddresses) add(client string) {
+func (n *noAddresses) add(client string) {
 	if client == "" || accesslog.IsAddress(client) {
 		return
 	}
@@ -199,7 +199,7 @@ func (p *policyTally) finish(worst int) PolicyResult {
 		r.Units = &p.units
 	}
 	r.Clients = len(p.clients)
-	r.Worst = []ClientResult{}
+	r.Worst = []clientResult{}
 	for key, c := range p.clients {
 		if c.denied == 0 {
 			continue
@@ -207,7 +207,7 @@ func (p *policyTally) finish(worst int) PolicyResult {
 		r.ClientsDenied++
 		r.Worst = append(r.Worst, c.result(key))
 	}
-	slices.SortFunc(r.Worst, func(a, b ClientResult) int {
+	slices.SortFunc(r.Worst, func(a, b clientResult) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key))
 	})
 	r.Worst = slices.Clone(r.Worst[:min(worst, len(r.Worst))])
@@ -217,8 +217,8 @@ func (p *policyTally) finish(worst int) PolicyResult {
 	return r
 }
 
-func (c *clientTally) result(key string) ClientResult {
-	return ClientResult{
+func (c *clientTally) result(key string) clientResult {
+	return clientResult{
 		Key: key, Requests: c.requests, Denied: c.denied, FirstDenied: instant(c.firstDenied),
 		LongestBegan: instant(c.longest.began), LongestDenied: c.longest.denied,
 		LongestLasted: instant(c.longest.ended).Sub(instant(c.longest.began)),

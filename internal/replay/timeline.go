@@ -66,10 +66,10 @@ func (t *timeline) coarsen() {
 }
 
 // buckets returns the steps of a series.
-func (t *timeline) buckets(series int) []Bucket {
-	buckets := make([]Bucket, len(t.series[series]))
+func (t *timeline) buckets(series int) []bucket {
+	buckets := make([]bucket, len(t.series[series]))
 	for i, m := range t.series[series] {
-		buckets[i] = Bucket{instant((t.first + int64(i)) * t.micros()), m.requests, m.denied}
+		buckets[i] = bucket{instant((t.first + int64(i)) * t.micros()), m.requests, m.denied}
 	}
 	return buckets
 }

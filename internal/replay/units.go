@@ -38,8 +38,8 @@ func (u *Units) add(d *Decision) {
 	u.Refunded = addUnits(u.Refunded, d.Refunded)
 }
 
-// Used returns what the admitted requests cost in the end.
-func (u *Units) Used() int64 { return max(0, addUnits(u.Admitted, u.Charged)-u.Refunded) }
+// used returns what the admitted requests cost in the end.
+func (u *Units) used() int64 { return max(0, addUnits(u.Admitted, u.Charged)-u.Refunded) }
 
 func addUnits(a, b int64) int64 {
 	if b > math.MaxInt64-a {
@@ -56,7 +56,7 @@ func (p printer) units(u *Units) {
 		text += fmt.Sprintf(", %s denied by other policies", display.Count(u.DeniedByOthers))
 	}
 	if u.Charged > 0 || u.Refunded > 0 {
-		text += fmt.Sprintf("; after responses %s charged, %s refunded: %s used", display.Count(u.Charged), display.Count(u.Refunded), display.Count(u.Used()))
+		text += fmt.Sprintf("; after responses %s charged, %s refunded: %s used", display.Count(u.Charged), display.Count(u.Refunded), display.Count(u.used()))
 	}
 	p.line("%s", text)
 }

@@ -9,14 +9,14 @@ const (
 	endMoment
 )
 
-// Clock says what the times of a file are.
-type Clock struct {
+// clock says what the times of a file are.
+type clock struct {
 	moment moment
 	coarse bool
 }
 
 // String returns the words for a sentence.
-func (c Clock) String() string {
+func (c clock) String() string {
 	text := map[moment]string{
 		unknownMoment: "the start or the end of requests, which the format does not tell",
 		startMoment:   "the start of requests", endMoment: "the end of requests",

@@ -61,7 +61,7 @@ type Entry struct {
 	place    int64        // what the window that it waits in sorts by
 	spread   int64        // microseconds that Time and Ends were moved from the whole second of the log
 
-	clock         Clock // what Time is
+	clock         clock // what Time is
 	peer          bool  // Client is Remote, because the log has no client
 	lastForwarded bool  // Client is the last of X-Forwarded-For, because the line has no peer
 	zoneless      bool  // Time has no offset from UTC
@@ -95,7 +95,7 @@ func (e *Entry) before(other *Entry) bool {
 
 // setTime sets a time that a line has, in microseconds, and what that is. It must come before setDuration.
 func (e *Entry) setTime(micros int64, m moment, coarse bool) {
-	e.Time, e.clock = micros, Clock{m, coarse}
+	e.Time, e.clock = micros, clock{m, coarse}
 }
 
 // setDuration sets how long a request took, in microseconds: a time of its end makes one of its start. Where the format

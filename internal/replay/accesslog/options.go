@@ -4,8 +4,8 @@ import "io"
 
 // The bounds of the window in which lines are sorted.
 const (
-	// DefaultWindow is the default of Options.Window.
-	DefaultWindow = 65_536
+	// defaultWindow is the default of Options.Window.
+	defaultWindow = 65_536
 
 	// maxWindowBytes bounds the text in the window, for lines of any length.
 	maxWindowBytes = 64 << 20
@@ -20,7 +20,7 @@ type Options struct {
 	Stdin io.Reader
 
 	// Window is the number of entries, of all files together, within which lines are sorted by arrival.
-	// Default: [DefaultWindow]. It bounds the memory, by default to some 60 MB for short lines and 150 MB
+	// Default: [defaultWindow]. It bounds the memory, by default to some 60 MB for short lines and 150 MB
 	// for long ones, because the window also ends at 64 MiB of text.
 	Window int
 

@@ -38,7 +38,7 @@ func newReader(o Options) *Reader {
 // the content are in the [Summary].
 func Open(o Options) (*Reader, error) {
 	if o.Window <= 0 {
-		o.Window = DefaultWindow
+		o.Window = defaultWindow
 	}
 	r := newReader(o)
 	for i, name := range o.Files {

@@ -99,7 +99,7 @@ type FileReport struct {
 	Client string
 
 	// Clock is what the time of the first request is; nil without one.
-	Clock *Clock
+	Clock *clock
 
 	// First is the beginning of the first line that is not blank, safe on a terminal.
 	First string
