@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
@@ -23,56 +21,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
-
-func init() {
-	caddy.RegisterModule(adminRoutes{})
-}
-
-// adminRoutes answers questions about the limits of the running configuration at Caddy's admin endpoint,
-// below /redis_ratelimit/. Keys travel in bodies, because Caddy logs admin URLs.
-type adminRoutes struct{}
-
-// CaddyModule returns the Caddy module information.
-func (adminRoutes) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "admin.api." + appName, New: func() caddy.Module { return new(adminRoutes) }}
-}
-
-// Routes returns the routes of the API.
-func (adminRoutes) Routes() []caddy.AdminRoute {
-	const base = "/" + appName + "/"
-	routes := []caddy.AdminRoute{
-		{Pattern: base + "policies", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).servePolicies))},
-		{Pattern: base + "state", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveState))},
-		{Pattern: base + "reset", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveReset))},
-		{Pattern: base + "override", Handler: adminapi.Serve(http.MethodPost, toRunning((*App).serveOverride))},
-		{Pattern: base + "overrides", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveOverrides))},
-		{Pattern: base + "bans", Handler: adminapi.Serve(http.MethodGet, toRunning((*App).serveBans))},
-		{Pattern: base + "explain", Handler: adminapi.ServeWithData(http.MethodPost, toRunning((*App).serveExplain))},
-	}
-	for name, answer := range adminAnswers {
-		routes = append(routes, caddy.AdminRoute{Pattern: base + name, Handler: adminapi.Serve(http.MethodGet, toRunning(answer))})
-	}
-	return routes
-}
-
-// adminAnswers are answers to GET besides, by the ends of their paths. Files that nothing else needs add theirs.
-var adminAnswers = map[string]appAnswer{}
-
-// appAnswer answers a question by the running app and its stores.
-type appAnswer = func(a *App, r *http.Request, stores *storepool.Stores) (any, bool, error)
-
-// toRunning passes a question to the running app, with its stores, which stay open meanwhile.
-func toRunning(ask appAnswer) adminapi.Answer {
-	return func(r *http.Request) (any, bool, error) {
-		app := apps.newest()
-		if app == nil {
-			return nil, false, adminapi.Absent("the running configuration has no %s", appName)
-		}
-		stores := app.use()
-		defer stores.End()
-		return ask(app, r, stores)
-	}
-}
 
 // registeredNamed is the policy of a name.
 func (a *App) registeredNamed(name string) (registeredPolicy, error) {
@@ -93,8 +41,10 @@ func (a *App) servers() map[string]*caddyhttp.Server {
 }
 
 // servePolicies lists the policies, and tells how the store is.
-func (a *App) servePolicies(r *http.Request, stores *storepool.Stores) (any, bool, error) {
-	report := adminapi.PoliciesReport{Store: a.storeReport(r, stores), Policies: []adminapi.PolicyReport{}}
+func (a *App) servePolicies(
+	ctx context.Context, _ adminapi.NoQuestion, stores *storepool.Stores,
+) (adminapi.PoliciesReport, bool, error) {
+	report := adminapi.PoliciesReport{Store: a.storeReport(ctx, stores), Policies: []adminapi.PolicyReport{}}
 	report.Version, report.Caddy = adminapi.ModuleVersions()
 	described, waits := a.describedPolicies(), pool.Waits()
 	for _, name := range slices.Sorted(maps.Keys(described)) {
@@ -130,13 +80,13 @@ func countsReport(c *storepool.Counts) adminapi.CountsReport {
 }
 
 // storeReport tells how the store is.
-func (a *App) storeReport(r *http.Request, stores *storepool.Stores) adminapi.StoreReport {
+func (a *App) storeReport(ctx context.Context, stores *storepool.Stores) adminapi.StoreReport {
 	report := a.storeFacts(stores)
 	if stores.Redis != nil {
 		if report.KeyPrefix == limiter.DefaultKeyPrefix {
 			report.Advice = limiter.SharedAdvice
 		}
-		a.probe(r.Context(), stores, &report)
+		a.probe(ctx, stores, &report)
 	}
 	return report
 }
@@ -203,24 +153,19 @@ func (a *App) probe(ctx context.Context, stores *storepool.Stores, report *admin
 }
 
 // serveExplain tells what the handlers that a request meets would decide.
-func (a *App) serveExplain(r *http.Request, _ *storepool.Stores) (any, bool, error) {
-	var question adminapi.ExplainRequest
-	if err := adminapi.ReadQuestion(r, &question); err != nil {
-		return nil, false, err
-	}
-	request, err := routetrace.NewRequest(r.Context(), &question)
+func (a *App) serveExplain(
+	ctx context.Context, question adminapi.ExplainRequest, _ *storepool.Stores,
+) (answer adminapi.ExplainReport, undecided bool, err error) {
+	request, err := routetrace.NewRequest(ctx, &question)
 	if err != nil {
-		return nil, false, err
+		return answer, false, err
 	}
 	report, err := routetrace.Explain(a.servers(), request, question.ClientIP)
 	if err != nil {
-		return nil, false, err
+		return answer, false, err
 	}
-	return report, report.Error != "", nil
+	return *report, report.Error != "", nil
 }
-
-// Interface guards
-var _ caddy.AdminRouter = adminRoutes{}
 
 // quotas returns checks of a key's quota, and of those of its passes. That of a pass stands alone.
 func (r *registeredPolicy) quotas(p *limiter.Policy, key limiter.EncodedKey, overridden bool) []limiter.Check {

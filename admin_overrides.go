@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -23,8 +22,10 @@ import (
 )
 
 // serveOverrides lists the overrides of all policies, also of those that this configuration does not have.
-func (a *App) serveOverrides(r *http.Request, _ *storepool.Stores) (any, bool, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), dial.ConnectBudget)
+func (a *App) serveOverrides(
+	ctx context.Context, _ adminapi.NoQuestion, _ *storepool.Stores,
+) (adminapi.OverridesReport, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, dial.ConnectBudget)
 	defer cancel()
 	entries, err := a.overrides.List(ctx)
 	report := adminapi.OverridesReport{Overrides: make([]adminapi.OverrideEntry, 0, len(entries))}
@@ -38,14 +39,12 @@ func (a *App) serveOverrides(r *http.Request, _ *storepool.Stores) (any, bool, e
 }
 
 // serveOverride sets or removes an override, or lifts a ban.
-func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, bool, error) {
-	var question adminapi.OverrideRequest
-	if err := adminapi.ReadQuestion(r, &question); err != nil {
-		return nil, false, err
-	}
+func (a *App) serveOverride(
+	asked context.Context, question adminapi.OverrideRequest, stores *storepool.Stores,
+) (report adminapi.OverrideReport, undecided bool, err error) {
 	text, err := checkOverride(&question)
 	if err != nil {
-		return nil, false, err
+		return report, false, err
 	}
 	var key *limiter.EncodedKey // nil: all, or a range
 	if question.Key.Given {
@@ -54,15 +53,14 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 	registered, err := a.registeredNamed(question.Policy)
 	known := err == nil
 	if !known && (!question.Remove || !a.overrides.Has(question.Policy)) { // one of a policy that is gone can be removed
-		return nil, false, err
+		return report, false, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), dial.ConnectBudget)
+	ctx, cancel := context.WithTimeout(asked, dial.ConnectBudget)
 	defer cancel()
-	report := adminapi.OverrideReport{}
 	target := overrides.Target{Policy: question.Policy}
 	if question.Range.Given {
 		if target.Range, err = a.checkRange(&question, known); err != nil {
-			return nil, false, err
+			return report, false, err
 		}
 		if question.Block && stores.Options != nil && stores.Options.Naming.Secret != "" {
 			addHint(&report, "the range lies in redis in the clear, although hash_keys hides keys")
@@ -80,7 +78,7 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 		target = a.overrides.Target(question.Policy, *key)
 		if !question.Remove && !question.Force {
 			if err := a.checkPossible(&registered, stores, *key); err != nil {
-				return nil, false, err
+				return report, false, err
 			}
 		}
 		if (question.Block || question.Limit != nil) && a.enforcesNowhere(question.Policy, *key) {
@@ -89,7 +87,7 @@ func (a *App) serveOverride(r *http.Request, stores *storepool.Stores) (any, boo
 	}
 	switch {
 	case question.Unban:
-		err = unban(r.Context(), stores, registered.policy, key, &report)
+		err = unban(asked, stores, registered.policy, key, &report)
 		if err != nil && report.Unbanned != nil && *report.Unbanned > 0 { // in a part of Redis
 			report.Error = adminapi.UnavailableText(err)
 			return report, true, nil

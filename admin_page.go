@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"net/http"
 	"slices"
 	"time"
 	"weak"
@@ -60,15 +59,13 @@ var page = livePage{
 	policies:  pagefeed.Lookup[map[string]json.RawMessage]{Every: math.MaxInt64, Patience: 10 * time.Second},
 }
 
-func init() {
-	adminAnswers["page"] = (*App).servePage
-}
-
 // keptBy names the owner of what is looked up, which may be freed meanwhile.
 func keptBy[T any](owner *T) weak.Pointer[T] { return weak.Make(owner) }
 
 // servePage answers with the document of the live page, or with what is new of it.
-func (a *App) servePage(r *http.Request, stores *storepool.Stores) (any, bool, error) {
+func (a *App) servePage(
+	_ context.Context, question adminapi.PageQuestion, stores *storepool.Stores,
+) (json.RawMessage, bool, error) {
 	var node adminapi.PageNode
 	node.Version, node.Caddy = adminapi.ModuleVersions()
 	document := pagefeed.Document{At: time.Now(), Points: stores.Memory.Names.Points}
@@ -96,7 +93,7 @@ func (a *App) servePage(r *http.Request, stores *storepool.Stores) (any, bool, e
 	if document.Policies, err = a.pagePolicies(stores); err != nil {
 		return nil, false, err
 	}
-	return json.RawMessage(page.feed.Answer(r.URL.Query().Get("since"), &document)), false, nil
+	return page.feed.Answer(question.Since, &document), false, nil
 }
 
 // withStores returns a function that looks something up in the stores of an app, which stay open meanwhile.

@@ -45,7 +45,7 @@ func BenchmarkPage(b *testing.B) {
 			stores.End()
 		}
 	})
-	serve := adminapi.Serve(http.MethodGet, toRunning((*App).servePage))
+	serve := byRunning(adminapi.Page, (*App).servePage).Handler.ServeHTTP
 	size := 0
 	ask := func(since string) (next string) {
 		w := httptest.NewRecorder()

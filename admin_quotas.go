@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"sync/atomic"
 
@@ -19,16 +18,16 @@ import (
 )
 
 // serveBans lists the clients that are banned on any node, of one policy or of all.
-func (a *App) serveBans(r *http.Request, stores *storepool.Stores) (any, bool, error) {
-	query := r.URL.Query()
-	name := query.Get("policy")
-	if query.Has("policy") {
-		if _, err := a.registeredNamed(name); err != nil {
-			return nil, false, err
+func (a *App) serveBans(
+	ctx context.Context, question adminapi.BansQuestion, stores *storepool.Stores,
+) (report adminapi.BansReport, undecided bool, err error) {
+	if question.Policy.Given {
+		if _, err := a.registeredNamed(question.Policy.Text); err != nil {
+			return report, false, err
 		}
 	}
-	list, complete, err := a.banned(r.Context(), stores, name)
-	report := adminapi.BansReport{Complete: complete, Bans: []adminapi.BanEntry{}}
+	list, complete, err := a.banned(ctx, stores, question.Policy.Text)
+	report = adminapi.BansReport{Complete: complete, Bans: []adminapi.BanEntry{}}
 	if err != nil {
 		report.Error = adminapi.UnavailableText(err)
 	}
@@ -46,9 +45,9 @@ const maxPeeks = 64
 
 // addBans adds which of the keys are banned: by the store, or, once it does not decide, as far as this
 // process remembers.
-func (a *App) addBans(r *http.Request, stores *storepool.Stores, keys []adminapi.TopEntry) {
+func (a *App) addBans(ctx context.Context, stores *storepool.Stores, keys []adminapi.TopEntry) {
 	var failed atomic.Bool
-	some, _ := a.decides(r.Context(), stores)
+	some, _ := a.decides(ctx, stores)
 	failed.Store(!some)
 	eachAtOnce(len(keys), func(i int) bool {
 		policy := a.registered[keys[i].Policy].policy
@@ -59,7 +58,7 @@ func (a *App) addBans(r *http.Request, stores *storepool.Stores, keys []adminapi
 		check := limiter.Check{Policy: policy, Key: limiter.AsEncoded(parsed)}
 		if failed.Load() {
 			stores.PeekLocal(&check)
-		} else if _, err := stores.Peek(r.Context(), &check); err != nil {
+		} else if _, err := stores.Peek(ctx, &check); err != nil {
 			failed.Store(true)
 		}
 		keys[i].Banned = routetrace.Seconds(check.Result.BanLeft)
@@ -117,11 +116,7 @@ func unbanAll(ctx context.Context, stores *storepool.Stores, p *limiter.Policy, 
 }
 
 // readQuota reads which quota a question is about, and a hint for who asks it. Without a key it is the whole policy.
-func (a *App) readQuota(r *http.Request) (registered registeredPolicy, key *limiter.EncodedKey, hint string, err error) {
-	var question adminapi.QuotaRequest
-	if err := adminapi.ReadQuestion(r, &question); err != nil {
-		return registered, nil, "", err
-	}
+func (a *App) readQuota(question *adminapi.QuotaRequest) (registered registeredPolicy, key *limiter.EncodedKey, hint string, err error) {
 	if question.Policy == "" {
 		return registered, nil, "", adminapi.BadInput("policy: name one")
 	}
@@ -205,20 +200,22 @@ func (a *App) hasAddressKeys(policy string) (found bool) {
 }
 
 // serveState reports the state of a quota.
-func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, error) {
-	registered, key, hint, err := a.readQuota(r)
+func (a *App) serveState(
+	ctx context.Context, question adminapi.QuotaRequest, stores *storepool.Stores,
+) (report adminapi.StateReport, undecided bool, err error) {
+	registered, key, hint, err := a.readQuota(&question)
 	if err != nil {
-		return nil, false, err
+		return report, false, err
 	}
 	if key == nil {
-		return nil, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
+		return report, false, adminapi.BadInput("key: name one; `top` and `explain` show keys")
 	}
 	client, _, _ := rule.CutPass(*key)
 	override, blocked := a.overrideOfKey(registered.policy.Name(), client)
 	policy, status := rule.UnderOverride(override, registered.policy)
 	checks := registered.quotas(policy, *key, override != nil)
 	check := checks[0]
-	report := adminapi.StateReport{
+	report = adminapi.StateReport{
 		Policy: registered.policy.Name(), Key: display.EscapeKey(key.String()),
 		Hint:     cmp.Or(hint, blocked),
 		Override: routetrace.Override(override), DryRun: a.enforcesNowhere(registered.policy.Name(), *key),
@@ -229,9 +226,9 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 	if registered.policy.Settings.Waits {
 		report.Waiting = routetrace.Waiting(stores.Queue.OfKey(registered.policy, *key))
 	}
-	source, err := stores.PeekDecided(r.Context(), &check)
+	source, err := stores.PeekDecided(ctx, &check)
 	if status == rule.Counts {
-		report.Passes = passesInUse(r.Context(), stores, checks[1:], err != nil)
+		report.Passes = passesInUse(ctx, stores, checks[1:], err != nil)
 	}
 	if err == nil || stores.HasLocalState(registered.policy, *key) {
 		if status == rule.Blocked {
@@ -250,7 +247,7 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 		if registered.policy.CountsRunning {
 			report.Node = stores.Redis.Store.NodeName()
 		}
-		err = cmp.Or(err, addStored(r, stores.Redis, &report, registered.policy, *key))
+		err = cmp.Or(err, addStored(ctx, stores.Redis, &report, registered.policy, *key))
 	}
 	if err != nil {
 		report.Error = adminapi.UnavailableText(err)
@@ -259,8 +256,8 @@ func (a *App) serveState(r *http.Request, stores *storepool.Stores) (any, bool, 
 }
 
 // addStored adds the keys in Redis that hold a quota.
-func addStored(r *http.Request, remote *storepool.Redis, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey) error {
-	stored, err := remote.Store.Inspect(r.Context(), p, key)
+func addStored(ctx context.Context, remote *storepool.Redis, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey) error {
+	stored, err := remote.Store.Inspect(ctx, p, key)
 	for _, s := range stored {
 		ttl := routetrace.Seconds(s.TTL)
 		if s.TTL < 0 {
@@ -272,17 +269,19 @@ func addStored(r *http.Request, remote *storepool.Redis, report *adminapi.StateR
 }
 
 // serveReset forgets a quota, or all of a policy.
-func (a *App) serveReset(r *http.Request, stores *storepool.Stores) (any, bool, error) {
-	registered, key, hint, err := a.readQuota(r)
+func (a *App) serveReset(
+	ctx context.Context, question adminapi.QuotaRequest, stores *storepool.Stores,
+) (report adminapi.ResetReport, undecided bool, err error) {
+	registered, key, hint, err := a.readQuota(&question)
 	if err != nil {
-		return nil, false, err
+		return report, false, err
 	}
-	report := adminapi.ResetReport{Hint: hint}
+	report.Hint = hint
 	var found failover.ResetCount
 	if key != nil {
-		found, err = resetQuotas(r.Context(), stores, registered.quotas(registered.policy, *key, true))
+		found, err = resetQuotas(ctx, stores, registered.quotas(registered.policy, *key, true))
 	} else {
-		found, err = resetAll(r.Context(), stores, registered.policy)
+		found, err = resetAll(ctx, stores, registered.policy)
 	}
 	switch {
 	case err != nil:

@@ -2,8 +2,8 @@ package redisratelimit
 
 import (
 	"cmp"
+	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -16,10 +16,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/survey"
 )
 
-func init() {
-	adminAnswers["top"] = (*App).serveTop
-}
-
 // The number of keys that top lists.
 const (
 	defaultTop = 20
@@ -27,10 +23,11 @@ const (
 )
 
 // serveTop lists the keys that were denied most, or with by=used those that have used most, of one policy or of all.
-func (a *App) serveTop(r *http.Request, stores *storepool.Stores) (any, bool, error) {
-	query := r.URL.Query()
+func (a *App) serveTop(
+	ctx context.Context, question adminapi.TopQuestion, stores *storepool.Stores,
+) (adminapi.TopAnswer, bool, error) {
 	n := defaultTop
-	if text := query.Get("n"); text != "" {
+	if text := question.Most.Text; text != "" {
 		parsed, err := strconv.Atoi(text)
 		if err != nil || parsed < 1 || parsed > maxTop {
 			return nil, false, adminapi.BadInput("n: use a number from 1 to %d", maxTop)
@@ -38,24 +35,24 @@ func (a *App) serveTop(r *http.Request, stores *storepool.Stores) (any, bool, er
 		n = parsed
 	}
 	registered := a.registered
-	if name := query.Get("policy"); query.Has("policy") {
+	if name := question.Policy.Text; question.Policy.Given {
 		one, err := a.registeredNamed(name)
 		if err != nil {
 			return nil, false, err
 		}
 		registered = registeredPolicies{name: one}
 	}
-	switch by := query.Get("by"); {
+	switch by := question.By.Text; {
 	case by == "used":
-		return a.serveUsed(r, stores, n)
+		return a.serveUsed(ctx, &question, stores, n)
 	case by != "" && by != "denied":
 		return nil, false, adminapi.BadInput("by: use denied or used")
-	case query.Has("nodes"):
+	case question.Nodes.Given:
 		return nil, false, adminapi.BadInput("nodes: denials are counted by node; use it with by=used")
 	}
 	keys, since := topKeys(registered, n)
 	report := adminapi.TopReport{Since: routetrace.Seconds(since), Keys: keys}
-	a.addBans(r, stores, report.Keys)
+	a.addBans(ctx, stores, report.Keys)
 	return report, false, nil
 }
 
@@ -80,17 +77,18 @@ func topKeys(policies registeredPolicies, n int) (keys []adminapi.TopEntry, sinc
 }
 
 // serveUsed lists at most n keys that have used most, of one policy or of all, on this node or on all nodes.
-func (a *App) serveUsed(r *http.Request, stores *storepool.Stores, n int) (any, bool, error) {
-	query := r.URL.Query()
-	policy := cmp.Or(query.Get("policy"), storepool.AllPolicies)
+func (a *App) serveUsed(
+	ctx context.Context, question *adminapi.TopQuestion, stores *storepool.Stores, n int,
+) (adminapi.TopAnswer, bool, error) {
+	policy := cmp.Or(question.Policy.Text, storepool.AllPolicies)
 	nodes, failure := [][]storepool.PolicyUsage{a.usage(stores, policy)}, error(nil)
-	switch query.Get("nodes") {
+	switch question.Nodes.Text {
 	case "":
 	case "all":
 		if stores.Redis == nil {
 			break // there is no other
 		}
-		others, err := a.usageElsewhere(r, stores, policy, nodes[0])
+		others, err := a.usageElsewhere(ctx, stores, policy, nodes[0])
 		if errors.Is(err, survey.ErrBusy) {
 			return nil, false, adminapi.Conflict("%v", err)
 		}
@@ -127,7 +125,7 @@ func mostUsed(nodes [][]storepool.PolicyUsage, n int) (keys []adminapi.UsedEntry
 // usageElsewhere asks the other nodes what keys have used there. A key that Redis has as a hash has its own text where this
 // node knows the key.
 func (a *App) usageElsewhere(
-	r *http.Request, stores *storepool.Stores, policy string, own []storepool.PolicyUsage,
+	ctx context.Context, stores *storepool.Stores, policy string, own []storepool.PolicyUsage,
 ) (nodes [][]storepool.PolicyUsage, err error) {
 	inRedis := func(key string) string { return string(stores.Redis.Store.AppendClient(nil, limiter.AsEncoded(key))) }
 	known := map[string]string{inRedis(""): ""}
@@ -136,10 +134,10 @@ func (a *App) usageElsewhere(
 			known[inRedis(k.Key)] = k.Key
 		}
 	}
-	if err := a.overrides.Decides(r.Context()); err != nil {
+	if err := a.overrides.Decides(ctx); err != nil {
 		return nil, err
 	}
-	answers, err := stores.Redis.Survey.Ask(r.Context(), policy)
+	answers, err := stores.Redis.Survey.Ask(ctx, policy)
 	for _, answer := range answers {
 		usage, foreign := storepool.DecodeUsage(answer, func(inRedis string) string {
 			if key, found := known[inRedis]; found {

@@ -146,6 +146,9 @@ type Given struct {
 	Given bool
 }
 
+// GivenAs returns a text that is given.
+func GivenAs(text string) Given { return Given{text, true} }
+
 // MarshalJSON implements [json.Marshaler].
 func (g Given) MarshalJSON() ([]byte, error) { return json.Marshal(g.Text) }
 
@@ -227,7 +230,13 @@ type ResetReport struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// TopReport answers GET /redis_ratelimit/top.
+// TopAnswer answers GET /redis_ratelimit/top: a [TopReport], or a [UsedReport] with by=used.
+type TopAnswer interface{ answersTop() }
+
+func (TopReport) answersTop()  {}
+func (UsedReport) answersTop() {}
+
+// TopReport lists the keys that were denied most.
 type TopReport struct {
 	// Since is how far back the counts go, in seconds.
 	Since float64    `json:"since"`
@@ -245,7 +254,7 @@ type TopEntry struct {
 	Banned float64 `json:"banned,omitempty"`
 }
 
-// UsedReport answers GET /redis_ratelimit/top?by=used. With the status 503 it has what the nodes know that answered.
+// UsedReport lists the keys that have used most. With the status 503 it has what the nodes know that answered.
 type UsedReport struct {
 	Error string `json:"error,omitempty"`
 

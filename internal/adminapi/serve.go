@@ -15,9 +15,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Answer answers a question. It is undecided where Redis could not be asked.
-type Answer func(r *http.Request) (answer any, undecided bool, err error)
-
 const (
 	// maxQuestion bounds the body of a request, in bytes.
 	maxQuestion = 1 << 20
@@ -26,36 +23,33 @@ const (
 	maxWithData = maxQuestion + 6*MaxData
 )
 
-// Serve makes a route of an answer. It is written as JSON, with the status 503 where it is undecided. A
-// [json.RawMessage] is written as it is.
-func Serve(method string, ask Answer) caddy.AdminHandlerFunc { return serve(method, maxQuestion, ask) }
-
-// ServeWithData makes a route of an answer to questions with a [Data], as [Serve] does.
-func ServeWithData(method string, ask Answer) caddy.AdminHandlerFunc {
-	return serve(method, maxWithData, ask)
-}
-
-func serve(method string, most int64, ask Answer) caddy.AdminHandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if r.Method != method {
+// Serve makes Caddy's route of an endpoint, whose questions a function answers. The answer is undecided where Redis could not
+// be asked. It is written as JSON, with the status 503 where it is undecided. A [json.RawMessage] is written as it is.
+func (e Endpoint[Question, Answer]) Serve(ask func(*http.Request) (answer Answer, undecided bool, err error)) caddy.AdminRoute {
+	return caddy.AdminRoute{Pattern: e.route.Path(), Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if method := e.route.Method; r.Method != method {
 			w.Header().Set("Allow", method)
 			return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s: use %s", r.Method, method)}
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, most)
+		r.Body = http.MaxBytesReader(w, r.Body, e.most)
 		answer, undecided, err := ask(r)
 		if err != nil {
 			return apiError(err)
 		}
-		w.Header().Set("Content-Type", "application/json")
-		if undecided {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-		if text, ok := answer.(json.RawMessage); ok {
-			_, err = w.Write(text)
-			return err
-		}
-		return json.NewEncoder(w).Encode(answer)
+		return writeAnswer(w, answer, undecided)
+	})}
+}
+
+func writeAnswer(w http.ResponseWriter, answer any, undecided bool) error {
+	w.Header().Set("Content-Type", "application/json")
+	if undecided {
+		w.WriteHeader(http.StatusServiceUnavailable)
 	}
+	if text, ok := answer.(json.RawMessage); ok {
+		_, err := w.Write(text)
+		return err
+	}
+	return json.NewEncoder(w).Encode(answer)
 }
 
 // apiError gives an error its status, unless it has one.
@@ -70,10 +64,10 @@ func apiError(err error) error {
 	return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err}
 }
 
-// ReadQuestion reads the JSON object of a body, which must hold nothing else. The JSON library would replace bytes and
+// readQuestion reads the JSON object of a body, which must hold nothing else. The JSON library would replace bytes and
 // halves of surrogate pairs that are no characters, and of a field that is given twice take the last: text of a client
 // that a caller has not escaped could name another client in this way.
-func ReadQuestion(r *http.Request, question any) error {
+func readQuestion(r *http.Request, question any) error {
 	body, err := io.ReadAll(r.Body)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):

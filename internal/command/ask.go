@@ -12,38 +12,42 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
-// adminPath begins the paths of the admin API.
-const adminPath = "/redis_ratelimit/"
-
-// ask sends a question to the admin API of the running Caddy and reads the answer into the report. With
-// --json it prints the answer as it came. An error ends the command. If its code is exitNoRedis, the report
-// holds the state of this node.
-func (i *invocation) ask(method, path string, question, report any) error {
+// ask asks an endpoint of the running Caddy's admin API, and returns the answer. With --json it prints the answer as it
+// came. An error ends the command. If its code is exitNoRedis, the report holds the state of this node.
+func ask[Question, Answer any](
+	i *invocation, e adminapi.Endpoint[Question, Answer], question Question,
+) (report Answer, err error) {
 	if err := i.checkTexts(); err != nil {
-		return err
+		return report, err
 	}
 	address, err := i.adminAddress()
 	if err != nil {
-		return err
+		return report, err
 	}
-	status, body, err := request(address, method, adminPath+path, question)
+	target, content, err := e.Write(question)
 	if err != nil {
-		return err
+		return report, err
+	}
+	status, body, err := request(address, e.Route().Method, target, content)
+	if err != nil {
+		return report, err
 	}
 	if !json.Valid(body) {
-		return exitf(exitNotAsked, "the Caddy at %s has no endpoint %s: it was built without this module ('caddy list-modules' shows "+
-			"what it has), or another program listens there", address, adminPath+path)
+		return report, exitf(exitNotAsked, "the Caddy at %s has no endpoint %s: it was built without this module ('caddy list-modules' "+
+			"shows what it has), or another program listens there", address, target)
 	}
 	if i.json {
 		i.printJSON(body)
 	}
-	if err := json.Unmarshal(body, report); err != nil && status == http.StatusOK {
-		return exitf(exitNotAsked, "the answer of the Caddy at %s is of another version; use the same build for both: %v", address, err)
+	if err := json.Unmarshal(body, &report); err != nil && status == http.StatusOK {
+		return report, exitf(exitNotAsked,
+			"the answer of the Caddy at %s is of another version; use the same build for both: %v", address, err)
 	}
-	return refusal(status, body)
+	return report, refusal(status, body)
 }
 
 // textFlags are the flags whose text is sent as JSON, with the form of a byte that is not UTF-8, if the
@@ -83,17 +87,13 @@ func (i *invocation) adminAddress() (string, error) {
 	return caddycmd.DetermineAdminAPIAddress("", config, file, adapter)
 }
 
-// request sends a question; nil is an empty body.
-func request(address, method, path string, question any) (status int, body []byte, err error) {
+// request sends a question with a body; nil is none.
+func request(address, method, target string, question []byte) (status int, body []byte, err error) {
 	var content io.Reader
 	if question != nil {
-		text, err := json.Marshal(question)
-		if err != nil {
-			return 0, nil, err
-		}
-		content = bytes.NewReader(text)
+		content = bytes.NewReader(question)
 	}
-	response, err := caddycmd.AdminAPIRequest(address, method, path, nil, content)
+	response, err := caddycmd.AdminAPIRequest(address, method, target, nil, content)
 	if err != nil {
 		return errorAnswer(address, err)
 	}

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -30,12 +28,7 @@ Redis they are those of this process. With hash_keys a key is its HMAC, which
 }
 
 func runBans(i *invocation) error {
-	path := "bans"
-	if i.cmd.Flags().Changed("policy") {
-		path += "?" + url.Values{"policy": {i.flag("policy")}}.Encode()
-	}
-	var report adminapi.BansReport
-	err := i.ask(http.MethodGet, path, nil, &report)
+	report, err := ask(i, adminapi.Bans, adminapi.BansQuestion{Policy: i.given("policy")})
 	if !i.hasReport(err) {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
@@ -57,20 +58,22 @@ func New(host Host) caddycmd.Command {
 	}
 }
 
-const commandHelp = `
+const helpBegin = `
 Shows and changes the rate limits of the running Caddy, through its admin
 endpoint:
 
-  policies   the policies, and whether the store works
-  state      what one client has left, and its keys in Redis
-  reset      resets the quota of one client, or of all clients of a policy
-  override   gives a client another limit, blocks or exempts it, on every node
-  overrides  the limits, blocks and exemptions that were set so
-  top        the keys that are denied most, or use most
-  bans       the clients that are banned, on all nodes
-  explain    the policies that a request would meet, and their decisions
-  page       all of this on a page that a browser refreshes each second
+`
 
+// helpOfEndpoints has a line for each command that asks the admin endpoint.
+func helpOfEndpoints() string {
+	var lines strings.Builder
+	for _, r := range adminapi.Routes() {
+		fmt.Fprintf(&lines, "  %-9s  %s\n", r.Name, r.About)
+	}
+	return lines.String()
+}
+
+const helpEnd = `
 'check' and 'replay' need no running Caddy. 'check' connects to the Redis of a
 configuration, and 'replay' plays access logs through a configuration.
 
@@ -93,7 +96,7 @@ Exit codes:
   4  explain: the request would be refused`
 
 func (h Host) setUp(cmd *cobra.Command) {
-	cmd.Long = commandHelp
+	cmd.Long = helpBegin + helpOfEndpoints() + helpEnd
 	cmd.Args, cmd.SuggestionsMinimumDistance = knownSubcommand, 2
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.DisableFlagsInUseLine = true // without a subcommand it takes no flags

@@ -73,8 +73,7 @@ func runExplain(i *invocation) error {
 	if err := i.addData(&question); err != nil {
 		return err
 	}
-	var report adminapi.ExplainReport
-	err = i.ask(http.MethodPost, "explain", question, &report)
+	report, err := ask(i, adminapi.Explain, question)
 	if i.hasReport(err) && report.Decision != "" {
 		i.showExplained(report)
 	}

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"net/http"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -19,8 +18,8 @@ func policyFlag(cmd *cobra.Command, usage string) {
 
 // completePolicy lists the names of the policies; none without an answer.
 func completePolicy(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	var report adminapi.PoliciesReport
-	if err := (&invocation{cmd: cmd}).ask(http.MethodGet, "policies", nil, &report); err != nil {
+	report, err := ask(&invocation{cmd: cmd}, adminapi.Policies, adminapi.NoQuestion{})
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string

@@ -11,7 +11,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
-// The exit codes besides 0, as in commandHelp.
+// The exit codes besides 0, as in helpEnd.
 const (
 	exitNotAsked = 1
 	exitWarned   = 1

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"net/http"
 	"strconv"
 	"time"
 
@@ -90,8 +89,7 @@ func runOverride(i *invocation) error {
 	case len(question.Actions()) == 0:
 		return exitf(exitNotAsked, "use one of --limit, --block, --exempt, --unban and --remove")
 	}
-	var report adminapi.OverrideReport
-	err := i.ask(http.MethodPost, "override", question, &report)
+	report, err := ask(i, adminapi.Override, question)
 	if !i.hasReport(err) || err != nil && report.Unbanned == nil {
 		return err
 	}
@@ -149,8 +147,7 @@ node knows, and the exit code is 3.`,
 }
 
 func runOverrides(i *invocation) error {
-	var report adminapi.OverridesReport
-	err := i.ask(http.MethodGet, "overrides", nil, &report)
+	report, err := ask(i, adminapi.Overrides, adminapi.NoQuestion{})
 	if !i.hasReport(err) {
 		return err
 	}

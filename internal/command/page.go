@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/livepage"
 )
 
@@ -122,7 +122,11 @@ func (i *invocation) shellFlags() string {
 
 // askPage asks the admin endpoint for what is new to a viewer.
 func (e *endpoint) askPage(ctx context.Context, since string) (status int, answer []byte, err error) {
-	status, answer, err = e.get(ctx, adminPath+"page?since="+url.QueryEscape(since))
+	target, _, err := adminapi.Page.Write(adminapi.PageQuestion{Since: since})
+	if err != nil {
+		return 0, nil, err
+	}
+	status, answer, err = e.get(ctx, target)
 	switch {
 	case err != nil:
 		return 0, nil, err

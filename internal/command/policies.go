@@ -1,7 +1,6 @@
 package command
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -38,8 +37,8 @@ func runPolicies(i *invocation) error {
 	if err != nil {
 		return err
 	}
-	var report adminapi.PoliciesReport
-	if err := i.ask(http.MethodGet, "policies", nil, &report); err != nil {
+	report, err := ask(i, adminapi.Policies, adminapi.NoQuestion{})
+	if err != nil {
 		return err
 	}
 	if !i.json {

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"net/http"
-
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
@@ -35,8 +33,7 @@ func runReset(i *invocation) error {
 	if !question.Key.Given && i.flag("all") != "true" {
 		return exitf(exitNotAsked, "use --key to reset the quota of one client, or --all to reset those of all clients")
 	}
-	var report adminapi.ResetReport
-	err := i.ask(http.MethodPost, "reset", question, &report)
+	report, err := ask(i, adminapi.Reset, question)
 	if !i.hasReport(err) {
 		return err
 	}

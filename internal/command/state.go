@@ -1,7 +1,6 @@
 package command
 
 import (
-	"net/http"
 	"slices"
 	"strconv"
 
@@ -29,8 +28,7 @@ stderr and ends with the exit code 3.`,
 }
 
 func runState(i *invocation) error {
-	var report adminapi.StateReport
-	err := i.ask(http.MethodPost, "state", adminapi.QuotaRequest{Policy: i.flag("policy"), Key: i.given("key")}, &report)
+	report, err := ask(i, adminapi.State, adminapi.QuotaRequest{Policy: i.flag("policy"), Key: i.given("key")})
 	if !i.hasReport(err) || report.Policy == "" {
 		return err
 	}

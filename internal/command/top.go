@@ -2,8 +2,6 @@ package command
 
 import (
 	"math"
-	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -41,18 +39,17 @@ met.`,
 }
 
 func runTop(i *invocation) error {
-	query := url.Values{"n": {i.flag("number")}}
+	question := adminapi.TopQuestion{Most: adminapi.GivenAs(i.flag("number"))}
 	if policy := i.flag("policy"); policy != "" {
-		query.Set("policy", policy)
+		question.Policy = adminapi.GivenAs(policy)
 	}
 	switch allNodes := i.flag("all-nodes") == "true"; {
 	case i.flag("used") == "true":
-		return runUsed(i, query, allNodes)
+		return runUsed(i, question, allNodes)
 	case allNodes:
 		return exitf(exitNotAsked, "--all-nodes is for --used; give both")
 	}
-	var report adminapi.TopReport
-	err := i.ask(http.MethodGet, "top?"+query.Encode(), nil, &report)
+	report, err := ask(i, adminapi.TopDenied, question)
 	if err != nil || i.json {
 		return err
 	}
@@ -77,13 +74,12 @@ func topTable(keys []adminapi.TopEntry) *display.Table {
 }
 
 // runUsed shows the keys that have used most.
-func runUsed(i *invocation, query url.Values, allNodes bool) error {
-	query.Set("by", "used")
+func runUsed(i *invocation, question adminapi.TopQuestion, allNodes bool) error {
+	question.By = adminapi.GivenAs("used")
 	if allNodes {
-		query.Set("nodes", "all")
+		question.Nodes = adminapi.GivenAs("all")
 	}
-	var report adminapi.UsedReport
-	err := i.ask(http.MethodGet, "top?"+query.Encode(), nil, &report)
+	report, err := ask(i, adminapi.TopUsed, question)
 	if !i.hasReport(err) {
 		return err
 	}
