@@ -1,4 +1,5 @@
-// Package assert checks what a test got, at once or until it is so. A test repeats more often in a soak.
+// Package assert checks what a test got, at once or until it is so. A random test repeats more often in a soak, and tells
+// which steps led to a failure, and how they are played again.
 package assert
 
 import (
@@ -6,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -43,11 +45,18 @@ func ErrorIf(t testing.TB, wrong bool, format string, args ...any) {
 	}
 }
 
-// Equal fails a test where something is not exactly as wanted.
+// Equal fails a test where something is not exactly as wanted. Of values with parts it tells those that differ.
 func Equal[T any](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s is %v, want %v", fmt.Sprintf(what, args...), got, want)
+	if reflect.DeepEqual(got, want) {
+		return
+	}
+	name := fmt.Sprintf(what, args...)
+	switch differ := Differ(got, want); {
+	case differ == "" || strings.HasPrefix(differ, " is "): // what differs is the whole
+		t.Errorf("%s is %v, want %v", name, got, want)
+	default:
+		t.Errorf("%s: %s", name, differ)
 	}
 }
 
