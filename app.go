@@ -88,6 +88,7 @@ type App struct {
 	errorRoutes    *routetrace.ErrorRoutes // of those that its handlers stand in
 	missingAddress *sync.Once              // warns of requests without a client's address
 	unbelieved     *sync.Once              // warns of clients' addresses that are not believed
+	writable       *sync.Once              // warns of clients' addresses that clients may write
 	hidden         *sync.Once              // tells of clients that all have one private address
 }
 
@@ -145,7 +146,7 @@ func (a *App) UnmarshalJSON(text []byte) error {
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.logger, a.errorRoutes = ctx, ctx.Logger(), new(routetrace.ErrorRoutes)
-	a.missingAddress, a.unbelieved, a.hidden = new(sync.Once), new(sync.Once), new(sync.Once)
+	a.missingAddress, a.unbelieved, a.writable, a.hidden = new(sync.Once), new(sync.Once), new(sync.Once), new(sync.Once)
 	a.registered, a.rules, a.elsewhere = registeredPolicies{}, nil, placeholderNames{}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)

@@ -268,6 +268,9 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 	l.Rules.Exempt = h.settings.exempt
 	if l.Rules.GoesByAddress() {
 		l.Forwarded = &rule.ForwardedWatch{OnUnbelieved: h.warnUnbelieved}
+		if l.Rules.GoesByClient() {
+			l.Forwarded.OnWritable = h.warnWritable
+		}
 	}
 	l.Rules.WatchHidden(h.noteHidden)
 	h.limiter = gate.New(l)
@@ -319,8 +322,13 @@ func (h *Handler) warnUnbelieved() {
 		h.warner.Warn("each of the first 100 requests came with a public address in X-Forwarded-For or Forwarded, and none was believed: " +
 			"all clients of a proxy in front count as that proxy, or are exempt with it; " +
 			"name the proxy in trusted_proxies of the global " +
-			"option servers")
+			"option servers, with trusted_proxies_strict unless it overwrites the header, and with a CDN in front of it by the CDN's addresses too")
 	})
+}
+
+// warnWritable logs, once in a configuration, that clients may write the addresses that count.
+func (h *Handler) warnWritable(found *rule.WritableAddress) {
+	h.app.writable.Do(func() { h.warner.Warn(found.String()) })
 }
 
 // noteHidden logs, once in a configuration, that all clients may have the address of a network in front.

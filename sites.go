@@ -76,7 +76,7 @@ func (a *App) wasValidated() bool {
 
 // WarningSubject implements [routetrace.Warnable].
 func (h *Handler) WarningSubject() *routetrace.Subject {
-	s := &routetrace.Subject{Usage: h.Usage, JSON: h.configured, Unnamed: h.unnamed}
+	s := &routetrace.Subject{Usage: h.Usage, JSON: h.configured, Unnamed: h.unnamed, ByClient: h.limiter.Rules.GoesByClient()}
 	for _, p := range h.Policies {
 		s.Alone = append(s.Alone, p.warnings()...)
 	}

@@ -23,8 +23,9 @@ type earlyRead struct {
 
 // flow follows the routes of a server in their order, and warns of what requests cannot meet there. It is a [visitor].
 type flow struct {
-	found  *findings
-	filter HeaderFilter // of the server
+	found   *findings
+	filter  HeaderFilter // of the server
+	appends string       // see [appendingSource]
 
 	here
 	around []here // of the lists and routes around
@@ -184,6 +185,9 @@ func (f *flow) subject(s *Subject, place place) {
 	}
 	f.warnOfOuter(s, place)
 	f.warnOfHeaders(s, place)
+	if s.ByClient && f.appends != "" {
+		f.found.add(place{Server: place.Server, Route: "all requests"}, f.appends)
+	}
 	if !twice {
 		f.noteWaiter(s, place)
 		f.noteGuards(s, place)

@@ -41,6 +41,9 @@ type Subject struct {
 	// DryRuns are the policies in dry run, CountingForbidden those whose count_if counts responses of 403.
 	DryRuns, CountingForbidden []string
 
+	// ByClient says that its limits, or what is exempt, go by the client's address behind proxies.
+	ByClient bool
+
 	// Folded are headers in the keys of its policies whose letters count in one case.
 	Folded []FoldedHeader
 
@@ -69,7 +72,7 @@ func Warnings(servers map[string]*caddyhttp.Server) []Warning {
 	found := new(findings)
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		for i, p := range partsOf(servers[name]) {
-			f := &flow{found: found, filter: NewHeaderFilter(servers[name])}
+			f := &flow{found: found, filter: NewHeaderFilter(servers[name]), appends: appendingSource(servers[name])}
 			f.front.unknown = i > 0 // what was in front of error routes and named routes is not known
 			f.narrowed = i > 0
 			w := walk{server: serverText(name, servers[name]), visitor: f}

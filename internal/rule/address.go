@@ -197,32 +197,75 @@ func (s *Set) isExempt(r *http.Request) bool {
 	return false
 }
 
-// ForwardedWatch finds out whether a proxy in front sends clients' addresses that Caddy does not trust, so that all
-// clients have the proxy's address. The watch looks at the first 100 requests of a handler.
+// ForwardedWatch finds out whether clients have the addresses that they should. It looks at the first 100 requests of a handler
+// for a proxy in front that sends clients' addresses that Caddy does not trust, so that all clients have the proxy's address.
+// Where proxies are trusted without trusted_proxies_strict it goes on with a [believedWatch].
 type ForwardedWatch struct {
-	// OnUnbelieved is called once, if all of these requests came with an address that was not trusted. Required.
+	// OnUnbelieved is called once, if all of the first requests came with an address that was not trusted. Required.
 	OnUnbelieved func()
 
-	requests atomic.Int32 // with an address that was not trusted; below 0: the watch has ended
+	// OnWritable is called once, for a request whose client has written the address that counts. Nil: nothing is looked for.
+	OnWritable func(*WritableAddress)
+
+	requests atomic.Int32 // with an address that was not trusted; below 0: the first part has ended
+	believed atomic.Pointer[believedWatch]
 }
+
+// hasEnded is the number of requests once nothing is looked for any more; with isBelieving the second part goes on. Requests that
+// are looked at meanwhile add a few to either.
+const (
+	hasEnded    = math.MinInt32
+	isBelieving = math.MinInt32 / 2
+)
 
 // GoesByAddress reports whether exempt, or a rule's key, depends on the address of the client or of its connection.
 func (s *Set) GoesByAddress() bool {
 	return len(s.Exempt) > 0 || slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Key.needsAddress() })
 }
 
+// GoesByClient reports whether exempt, or a rule's key, depends on the client's address behind proxies.
+func (s *Set) GoesByClient() bool {
+	return len(s.Exempt) > 0 || slices.ContainsFunc(s.Rules, func(r Rule) bool {
+		return r.Key.hasPlaceholder(clientIPName) || !r.Key.IsFixed() && !r.Key.HasAddress() && r.OnEmptyKey == EmptyKeyClientIP
+	})
+}
+
 // Look looks at a request.
 func (w *ForwardedWatch) Look(r *http.Request) {
-	if w.requests.Load() < 0 {
-		return
-	}
-	if !isUnbelieved(r) {
-		w.requests.Store(math.MinInt32)
-		return
-	}
-	if w.requests.Add(1) == firstRequests {
-		w.requests.Store(math.MinInt32)
+	switch requests := w.requests.Load(); {
+	case requests < isBelieving+isBelieving/2: // has ended
+	case requests < 0:
+		w.lookAtBelieved(r)
+	case !isUnbelieved(r):
+		w.endFirst(r)
+	case w.requests.Add(1) == firstRequests:
+		w.endFirst(r)
 		w.OnUnbelieved()
+	}
+}
+
+// endFirst ends the first part of the watch, at a request.
+func (w *ForwardedWatch) endFirst(r *http.Request) {
+	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if w.OnWritable == nil || server == nil || server.TrustedProxiesStrict > 0 || TrustedSource(server) == "" && !server.TrustedProxiesUnix {
+		w.requests.Store(hasEnded)
+		return
+	}
+	w.believed.CompareAndSwap(nil, new(believedWatch))
+	w.requests.Store(isBelieving)
+	w.lookAtBelieved(r)
+}
+
+// lookAtBelieved looks at a request of a server that trusts proxies.
+func (w *ForwardedWatch) lookAtBelieved(r *http.Request) {
+	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	believed := w.believed.Load()
+	if server == nil || believed == nil {
+		return
+	}
+	if found := believed.look(r, server); found != nil {
+		w.requests.Store(hasEnded)
+		w.OnWritable(found)
 	}
 }
 
