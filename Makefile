@@ -81,7 +81,7 @@ chaos: $(TOXIPROXY) ## break Redis in every way under load (15 minutes)
 	CHAOS=long go test -count=1 -v -run TestChaos -timeout 30m ./caddytest/chaos
 
 # The packages whose random tests have more rounds in a soak.
-SOAKED = $(or $(shell grep -rl --include='*_test.go' 'assert\.Rounds' . | xargs -n 1 dirname | sort -u | grep -v caddytest/chaos),$(error no package has random tests))
+SOAKED = $(or $(shell grep -rl --include='*_test.go' 'assert\.\(Rounds\|Seeds\|Plays\)' . | xargs -n 1 dirname | sort -u | grep -v caddytest/chaos),$(error no package has random tests))
 
 .PHONY: soak
 soak: $(TOXIPROXY) ## play the random tests for long, then all features under faults (30 minutes)

@@ -28,7 +28,7 @@ type Play struct {
 
 // Seeds are those that a random test plays: few, or many where SOAK=long is set. SEED=7 has it play the seed 7 alone.
 func Seeds(few, many uint64) iter.Seq[uint64] {
-	if seed, alone := seedAlone(); alone {
+	if seed, alone := SeedAlone(); alone {
 		return slices.Values([]uint64{seed})
 	}
 	return func(yield func(uint64) bool) {
@@ -40,14 +40,14 @@ func Seeds(few, many uint64) iter.Seq[uint64] {
 	}
 }
 
-// AllSeeds reports whether a test plays all its seeds: where SEED names one, they show too little in all.
+// AllSeeds reports whether a test plays all its seeds: one that SEED names shows too little by itself.
 func AllSeeds() bool {
-	_, alone := seedAlone()
+	_, alone := SeedAlone()
 	return !alone
 }
 
-// seedAlone is that of SEED, if there is one.
-func seedAlone() (seed uint64, alone bool) {
+// SeedAlone returns the seed that SEED names, if it does.
+func SeedAlone() (seed uint64, alone bool) {
 	seed, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
 	return seed, err == nil
 }
@@ -80,13 +80,22 @@ func NewPlay(t testing.TB, seed uint64) *Play {
 	return p
 }
 
+// Begin begins the play of another seed in the same test.
+func (p *Play) Begin(seed uint64) {
+	p.t.Helper()
+	p.tell()
+	p.seed, p.steps, p.last = seed, 0, p.last[:0]
+}
+
 // Step notes what the test does next. The first failure since then is one of this step.
 func (p *Play) Step(format string, args ...any) {
 	if p == nil {
 		return
 	}
 	p.t.Helper()
-	p.tell() // of the step before
+	if p.tell(); p.failed {
+		return
+	}
 	if len(p.last) == stepsShown {
 		p.last = append(p.last[:0], p.last[1:]...)
 	}

@@ -25,9 +25,9 @@ func truth() *storetest.Store {
 func TestDenyCache_deny_like_the_store(t *testing.T) {
 	t.Parallel()
 	denials := 0
-	for seed := range assert.Rounds[uint64](30, 300) {
+	for seed, play := range assert.Plays(t, 30, 300) {
 		for _, p := range storetest.TracePolicies(t) {
-			tr := &storetest.Trace{Random: rand.New(rand.NewPCG(seed, 5)), Policies: []*limiter.Policy{p}, Now: storetest.Epoch}
+			tr := &storetest.Trace{Random: rand.New(rand.NewPCG(seed, 5)), Policies: []*limiter.Policy{p}, Now: storetest.Epoch, Play: play}
 			s := truth()
 			cache := newCache(time.Second)
 			for range 80 {
@@ -39,6 +39,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 				}
 				weight := 1 + tr.Random.Int64N(p.Capacity()+1)
 				reserve := tr.Reserve(p)
+				tr.Note("ask", p, weight, reserve)
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve}}
 				cached := cache.deny(checks, clock.MomentOf(time.UnixMicro(tr.Now))).denies
 				fromCache := checks[0].Result
@@ -55,7 +56,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 			}
 		}
 	}
-	assert.ErrorIf(t, denials < 10_000, "the cache denied only %d times", denials)
+	assert.ErrorIf(t, assert.AllSeeds() && denials < 10_000, "the cache denied only %d times", denials)
 }
 
 // TestDenyCache_deny_weights has one client send several weights in turn. For as long as none
@@ -63,7 +64,7 @@ func TestDenyCache_deny_like_the_store(t *testing.T) {
 func TestDenyCache_deny_weights(t *testing.T) {
 	t.Parallel()
 	repeated := 0
-	for seed := range assert.Rounds[uint64](20, 200) {
+	for seed, play := range assert.Plays(t, 20, 200) {
 		for _, p := range storetest.TracePolicies(t) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			s, cache, now := truth(), newCache(time.Second), storetest.Epoch
@@ -71,6 +72,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 				now += random.Int64N(100) * p.Params.Tick
 				weight := []int64{1, 2, p.Capacity() - 1, p.Capacity(), p.Capacity() + 1, 1 + random.Int64N(p.Capacity())}[random.IntN(6)]
 				reserve := []int64{0, 0, 1, p.MostReserve()}[random.IntN(4)]
+				play.Step("epoch%+d ask %s: weight %d, %d left", now-storetest.Epoch, p.Name(), weight, reserve)
 				checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: max(1, weight), Reserve: reserve}}
 				cached := cache.deny(checks, clock.MomentOf(time.UnixMicro(now))).denies
 				fromCache := checks[0].Result
@@ -92,7 +94,7 @@ func TestDenyCache_deny_weights(t *testing.T) {
 			}
 		}
 	}
-	assert.ErrorIf(t, repeated < 10_000, "the cache denied only %d times", repeated)
+	assert.ErrorIf(t, assert.AllSeeds() && repeated < 10_000, "the cache denied only %d times", repeated)
 }
 
 // TestDenyCache_early has requests that saw the clock before a denial was asked for: they wait no longer than it says.

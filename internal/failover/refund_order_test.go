@@ -22,6 +22,7 @@ import (
 // refundTrace plays the same on a bucket in both stores, whose states it compares byte by byte.
 type refundTrace struct {
 	p          *limiter.Policy
+	play       *assert.Play
 	random     *rand.Rand
 	now        int64
 	stores     []*testStore
@@ -41,6 +42,8 @@ func (r *refundTrace) step(t *testing.T) {
 		at = r.random.IntN(len(r.open))
 	}
 	part := r.random.IntN(4) == 0
+	r.play.Step("epoch%+d kind %d (below 8 a take, 8 a charge, 9 a debt, else a refund): weight %d, refundable %t, reservation %d of %d, in part %t",
+		r.now-storetest.Epoch, kind, check.Weight, check.Refundable, at, len(r.open), part)
 	var answers [2][]limiter.Check
 	for i, s := range r.stores {
 		s.SetClock(r.now)
@@ -63,7 +66,8 @@ func (r *refundTrace) step(t *testing.T) {
 	if kind > 9 && len(r.open) > 0 {
 		r.open = slices.Delete(r.open, at, at+1)
 	}
-	assert.FatalIf(t, answers[0][0].Result != answers[1][0].Result, "%+v and %+v", answers[0], answers[1])
+	differ := assert.Differ(answers[0][0].Result, answers[1][0].Result)
+	assert.FatalIf(t, differ != "", "the first store answers not as the second: %s", differ)
 	if check.Refundable && limiter.Allowed(answers[0]) {
 		r.open = append(r.open, [][]limiter.Check{answers[0], answers[1]})
 	}
@@ -106,9 +110,9 @@ func (r *refundTrace) compare(t *testing.T) {
 func TestStores_Refund_agree(t *testing.T) {
 	t.Parallel()
 	most, sums := 0, 0
-	for seed := range uint64(8) {
+	for seed, play := range assert.Plays(t, 8, 8) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("agree", seed), Algorithm: limiter.TokenBucket, Limit: 2, Window: time.Second, Burst: 20 + 40*int64(seed)})
-		r := &refundTrace{p: p, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: testStores(t)}
+		r := &refundTrace{p: p, play: play, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: testStores(t)}
 		r.redis = r.stores[1].f.shared
 		for range 1200 {
 			switch r.random.IntN(150) {
@@ -124,7 +128,7 @@ func TestStores_Refund_agree(t *testing.T) {
 		}
 		most, sums = max(most, r.most), sums+r.sums
 	}
-	assert.ErrorIf(t, most != kernel.MaxHoles || sums == 0, "at most %d holes, %d sums", most, sums)
+	assert.ErrorIf(t, assert.AllSeeds() && (most != kernel.MaxHoles || sums == 0), "at most %d holes, %d sums", most, sums)
 }
 
 // TestRedis_Refund_long_tail moves up as many later entries as a refund may rewrite.

@@ -273,10 +273,10 @@ func concurrencyTwinsAgree(t *testing.T, server *redistest.Server) {
 	client := server.Client(t)
 	nodes := []*rawNode{newRawNode(t, server), newRawNode(t, server), newRawNode(t, server)}
 	nodes[2].Scripts.Always = true
-	for seed := range assert.Rounds[uint64](30, 400) {
+	for seed := range assert.Seeds(30, 400) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			client.FlushDB(context.Background())
-			random := rand.New(rand.NewPCG(seed, 1))
+			random, play := rand.New(rand.NewPCG(seed, 1)), assert.NewPlay(t, seed)
 			limit := 1 + random.Int64N(6)
 			p := storetest.ConcurrencyPolicy(t, limit)
 			model := &runningModel{limit, 15 * second, map[int64]runningEntry{}}
@@ -298,6 +298,7 @@ func concurrencyTwinsAgree(t *testing.T, server *redistest.Server) {
 					latest += random.Int64N(2)
 					messages[i] = randomMessage(random, latest, limit)
 				}
+				play.Step("epoch%+d node %d sends %+v", now-storetest.Epoch, n.Running.Node, messages)
 				answers := n.sendAll(p, "k", messages...)
 				for turn := range messages {
 					i := slices.IndexFunc(answers, func(a runningAnswer) bool { return a.turn == int32(turn+1) })

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -21,6 +22,7 @@ import (
 // schedule is one key, the nodes that run requests of it, and the network.
 type schedule struct {
 	t         testing.TB
+	play      *assert.Play
 	random    *rand.Rand
 	raw       []*rawNode // one per node: sends its messages
 	nodes     []*scheduledNode
@@ -61,7 +63,7 @@ type scheduledMessage struct {
 }
 
 func newSchedule(t testing.TB, seed uint64, raw []*rawNode) *schedule {
-	s := &schedule{t: t, random: rand.New(rand.NewPCG(seed, 3)), raw: raw, key: fmt.Sprint("k", seed), set: -1 << 40}
+	s := &schedule{t: t, play: assert.NewPlay(t, seed), random: rand.New(rand.NewPCG(seed, 3)), raw: raw, key: fmt.Sprint("k", seed), set: -1 << 40}
 	limit := 1 + int64(seed%4)
 	s.policy = storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit, NodeTimeout: scheduleTimeout * time.Second})
 	for i := range 2 + int(seed/4%2) {
@@ -87,6 +89,7 @@ func (s *schedule) newNode(raw *rawNode) *scheduledNode {
 
 func (s *schedule) send(m *scheduledMessage) {
 	m.sent = s.now
+	s.note("sends", m)
 	m.node.inflight = append(m.node.inflight, m)
 	switch {
 	case !m.node.cut:
@@ -94,6 +97,11 @@ func (s *schedule) send(m *scheduledMessage) {
 	case s.random.IntN(2) == 0:
 		s.late = append(s.late, m)
 	}
+}
+
+// note tells the play what a node does with a message.
+func (s *schedule) note(what string, m *scheduledMessage) {
+	s.play.Step("%d s: node %d %s %+v, sent at %d s; it runs %d units", s.now, m.node.id, what, m.message, m.sent, m.node.units())
 }
 
 // take begins a request, or sends it again.
@@ -109,6 +117,7 @@ func (s *schedule) deliver(m *scheduledMessage) {
 		noError(s.t, m.node.raw.Client().Set(context.Background(), "test:clock", clock, 0).Err())
 		s.set = clock
 	}
+	s.note("is heard by Redis with", m)
 	m.node.raw.as(m.node.id)
 	m.wait, _ = m.node.raw.send(s.policy, s.key, m.message)
 	s.answers = append(s.answers, m)
@@ -136,6 +145,7 @@ func (s *schedule) answer(m *scheduledMessage) {
 	if !m.finish() {
 		return
 	}
+	s.note("is answered", m)
 	if m.checks == nil {
 		outcome := redis.RanOK
 		if m.wait < 0 {
@@ -164,6 +174,7 @@ func (s *schedule) giveUp(m *scheduledMessage, reason error) {
 	if !m.finish() {
 		return
 	}
+	s.note("gives up", m)
 	if m.checks == nil {
 		m.node.store.Running.Finish(m.run, redis.OutcomeOf(reason))
 		return
@@ -209,6 +220,7 @@ func (s *schedule) tick() {
 		}
 	}
 	s.now++
+	s.play.Step("%d s: a second has passed", s.now)
 	for _, n := range s.nodes {
 		for _, m := range slices.Clone(n.inflight) {
 			if s.now-m.sent >= scheduleWait {

@@ -98,7 +98,11 @@ func (e *emptied) disturb(c *limiter.Check) {
 // counter it is not later than a client needs that has taken all of the limit in this window.
 func TestPassesAgainAfter(t *testing.T) {
 	const takes = 120_000
-	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	seed, alone := assert.SeedAlone()
+	if !alone {
+		seed = uint64(time.Now().UnixNano())
+	}
+	random, play := rand.New(rand.NewPCG(seed, 1)), assert.NewPlay(t, seed)
 	told, sooner, denied := 0, 0, 0
 	for told < takes {
 		policy := storetest.NewPolicy(t, randomSettings(random))
@@ -106,6 +110,7 @@ func TestPassesAgainAfter(t *testing.T) {
 		for range 300 {
 			e.pass()
 			c := e.check()
+			play.Step("%d: %v: weight %d, %d left", e.now, policy.Settings, c.Weight, c.Reserve)
 			e.decide(&c)
 			if c.Result.Passes() && c.Result.Remaining == 0 {
 				told++

@@ -68,7 +68,7 @@ func TestBucket_refund_longResponses(t *testing.T) {
 func TestMemory_Settle_exact(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog} {
-		for seed := range uint64(300) {
+		for seed, play := range assert.Plays(t, 300, 300) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			now := storetest.Epoch
 			estimated := NewOnClock(func() int64 { return now })
@@ -90,28 +90,31 @@ func TestMemory_Settle_exact(t *testing.T) {
 			for range 60 {
 				now += random.Int64N(2 * storetest.Sec)
 				if random.IntN(2) == 0 && len(running) > 0 {
-					end(random.IntN(len(running)))
+					i := random.IntN(len(running))
+					play.Step("epoch%+d settle %d units to %d", now-storetest.Epoch, running[i].check.Weight, running[i].cost)
+					end(i)
 				} else {
 					estimate := 1 + random.Int64N(p.Capacity())
 					cost := random.Int64N(estimate + 1)
+					play.Step("epoch%+d take %d units that are to cost %d, of %d", now-storetest.Epoch, estimate, cost, p.Capacity())
 					taken := storetest.Decide(t, estimated, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: estimate, Refundable: true})
 					if !limiter.Allowed(taken) {
 						continue
 					}
 					running = append(running, open{taken[0], cost})
 					if cost > 0 && !limiter.Allowed(storetest.Decide(t, exact, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: cost})) {
-						t.Fatalf("%s, seed %d: a cost of %d is denied where its estimate of %d passed", algorithm, seed, cost, estimate)
+						t.Fatalf("%s: a cost of %d is denied where its estimate of %d passed", algorithm, cost, estimate)
 					}
 				}
 				a, b := left(estimated), left(exact)
-				assert.FatalIf(t, a > b, "%s, seed %d: %d left, more than the %d of exact takes", algorithm, seed, a, b)
+				assert.FatalIf(t, a > b, "%s: %d left, more than the %d of exact takes", algorithm, a, b)
 			}
 			for len(running) > 0 {
 				end(0)
 			}
 			for range 25 {
 				a, b := left(estimated), left(exact)
-				assert.FatalIf(t, a != b, "%s, seed %d, %d µs later: %d left, and %d of exact takes", algorithm, seed, now-storetest.Epoch, a, b)
+				assert.FatalIf(t, a != b, "%s, %d µs later: %d left, and %d of exact takes", algorithm, now-storetest.Epoch, a, b)
 				now += storetest.Sec
 			}
 		}

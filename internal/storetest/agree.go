@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
@@ -15,7 +16,7 @@ import (
 // Agree is the conformance suite: two stores answer the same to any trace, of so many.
 func Agree(t *testing.T, open Open, traces uint64) {
 	const steps = 500
-	for seed := range traces {
+	for seed := range assert.Seeds(traces, traces) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			stores := open(t)
 			tr := newTrace(t, seed)
@@ -46,6 +47,7 @@ func Agree(t *testing.T, open Open, traces uint64) {
 func playBoth(t *testing.T, tr *Trace, stores []*Store) {
 	t.Helper()
 	request := tr.request()
+	tr.note("request", request)
 	answers := make([][]limiter.Check, len(stores))
 	for i, s := range stores {
 		s.SetClock(tr.Now)
@@ -66,6 +68,7 @@ func chargeBoth(tr *Trace, stores []*Store) {
 			c.Weight = []int64{c.Policy.Capacity() * 5, kernel.LogUnits - 2, limiter.MaxCharge / c.Policy.Params.Window, limiter.MaxCharge}[tr.Random.IntN(4)]
 		}
 	}
+	tr.note("charge", request)
 	for _, s := range stores {
 		s.SetClock(tr.Now)
 		s.Charge(slices.Clone(request))
@@ -89,6 +92,7 @@ func repayBoth(t *testing.T, tr *Trace, stores []*Store) {
 	default:
 		d.At = now/p.Window + tr.Random.Int64N(4) - 2
 	}
+	tr.note(fmt.Sprintf("owed %+v", d), []limiter.Check{*c})
 	var units [2]int64
 	for i, s := range stores {
 		s.SetClock(tr.Now)
@@ -106,8 +110,12 @@ func compare(t *testing.T, tr *Trace, stores []*Store, answers [][]limiter.Check
 	for i := range answers[0] {
 		a, b := answers[0][i], answers[1][i]
 		if a.Result != b.Result || (!a.Result.Banned && a.State.Withheld != b.State.Withheld) {
-			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s:\n%s %+v\n%s %+v", tr.Now-Epoch,
-				i, len(answers[0]), a.Policy.Settings, a.Weight, a.Reserve, a.Key, stores[0].Name, answers[0], stores[1].Name, answers[1])
+			differ := assert.Differ(a.Result, b.Result)
+			if a.State.Withheld != b.State.Withheld {
+				differ += fmt.Sprintf("; withheld is %d, want %d", a.State.Withheld, b.State.Withheld)
+			}
+			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s: what %s answers is to be as of %s: %s", tr.Now-Epoch,
+				i, len(answers[0]), a.Policy.Settings, a.Weight, a.Reserve, a.Key, stores[0].Name, stores[1].Name, differ)
 		}
 		checkInvariants(t, &a)
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -19,6 +20,7 @@ func reserveBoth(t *testing.T, tr *Trace, stores []*Store) {
 	for i := range request {
 		request[i].Refundable = true
 	}
+	tr.note("reserve", request)
 	answers := make([][]limiter.Check, len(stores))
 	for i, s := range stores {
 		s.SetClock(tr.Now)
@@ -34,7 +36,11 @@ func reserveBoth(t *testing.T, tr *Trace, stores []*Store) {
 // refundBoth undoes one of the takes made so far in all stores: often one of the last, whose units are
 // still there, with others reserved before and after it.
 func refundBoth(tr *Trace, stores []*Store) {
-	for i, checks := range tr.oneReserved() {
+	reserved := tr.oneReserved()
+	if reserved != nil {
+		tr.note("refund", reserved[0])
+	}
+	for i, checks := range reserved {
 		stores[i].SetClock(tr.Now)
 		stores[i].Refund(checks)
 	}
@@ -55,6 +61,7 @@ func settleCostBoth(tr *Trace, stores []*Store) {
 		}
 		costs = append(costs, cost)
 	}
+	tr.note(fmt.Sprintf("settle to %d", costs), reserved[0])
 	for i, checks := range reserved {
 		stores[i].SetClock(tr.Now)
 		for j := range checks {
@@ -85,6 +92,7 @@ func confirmBoth(tr *Trace, stores []*Store) {
 	at := max(0, len(tr.reserved)-1-tr.Random.IntN(3))
 	r := tr.reserved[at]
 	tr.reserved = slices.Delete(tr.reserved, at, at+1)
+	tr.note("confirm", r[0])
 	for i, s := range stores {
 		s.SetClock(tr.Now)
 		s.Keep(r[i])

@@ -3,9 +3,11 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -21,12 +23,20 @@ func LeasesNeverAdmitMore(t *testing.T, first uint64, decisions int64, open func
 			t.Parallel()
 			store := open(t)
 			var sum leaseWorld
-			traces := uint64(0)
+			traces, play := uint64(0), assert.NewPlay(t, 0)
 			for ; sum.decisions < decisions; traces++ {
-				w := playLeases(t, algorithm, first*uint64(i+1)+traces, store)
+				seed, alone := assert.SeedAlone()
+				if !alone {
+					seed = first*uint64(i+1) + traces
+				}
+				play.Begin(seed)
+				w := playLeases(t, algorithm, seed, store, play)
 				sum.add(w)
 				if err := exactly(w.policy, w.admitted); err != nil {
 					t.Fatalf("trace %d, %v: %v", traces, w.policy.Settings, err)
+				}
+				if alone {
+					return
 				}
 			}
 			if sum.spent == 0 || sum.late == 0 || sum.returned == 0 || sum.lost == 0 || sum.paused == 0 || sum.restored == 0 && decisions > 10_000 {
@@ -78,10 +88,10 @@ func inMilliseconds(p *limiter.Policy) *limiter.Policy {
 }
 
 // playLeases plays one random trace.
-func playLeases(t *testing.T, algorithm string, seed uint64, store *Store) *leaseWorld {
+func playLeases(t *testing.T, algorithm string, seed uint64, store *Store, play *assert.Play) *leaseWorld {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 11))
-	w := &leaseWorld{t: t, store: store, random: random, policy: leaseTracePolicy(t, random, algorithm), key: limiter.EncodeKey(fmt.Sprint("k", seed)), now: Epoch}
+	w := &leaseWorld{t: t, play: play, store: store, random: random, policy: leaseTracePolicy(t, random, algorithm), key: limiter.EncodeKey(fmt.Sprint("k", seed)), now: Epoch}
 	w.now += random.Int64N(3 * w.policy.Params.Window * w.policy.Params.Tick)
 	for range 1 + random.IntN(4) {
 		rate := 0.8751 + random.Float64()*0.4 // a clock that is slower by an eighth: Redis's gains a seventh on it
@@ -103,13 +113,21 @@ func playLeases(t *testing.T, algorithm string, seed uint64, store *Store) *leas
 	return w
 }
 
+// leaseActs are the names of what happens at a node.
+var leaseActs = [12]string{
+	"another client takes", "another client takes", "spends all", "spends all", "spends all", "may crash or reload",
+	"requests", "requests", "requests", "requests", "requests", "requests",
+}
+
 // act has something happen at a node.
 func (w *leaseWorld) act(n *leaseNode) {
 	random := w.random
 	if random.IntN(3) > 0 {
 		n.makeBusy()
 	}
-	switch random.IntN(12) {
+	kind := random.IntN(12)
+	w.play.Step("epoch%+d node %d of %d, whose clock runs at %.3f: %s", w.now-Epoch, slices.Index(w.nodes, n), len(w.nodes), n.rate, leaseActs[kind])
+	switch kind {
 	case 0, 1: // a client right beside the store takes what there is, or a part of it
 		c := limiter.Check{Policy: w.policy, Key: w.key, Peek: true}
 		look, _ := w.lease(&c, kernel.Wish{}, 0, kernel.Receipt{})

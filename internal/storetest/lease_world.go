@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/lease"
@@ -17,6 +18,7 @@ import (
 // the network between them loses, delays and reorders.
 type leaseWorld struct {
 	t      *testing.T
+	play   *assert.Play
 	random *rand.Rand
 	policy *limiter.Policy
 	key    limiter.EncodedKey

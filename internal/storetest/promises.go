@@ -27,13 +27,14 @@ func Promises(t *testing.T, open func(t testing.TB) *Store) {
 
 func retryAfterIsExact(t *testing.T, open func(t testing.TB) *Store) {
 	denials := 0
-	for seed := range assert.Rounds[uint64](30, 300) {
+	for seed, play := range assert.Plays(t, 30, 300) {
 		for _, p := range TracePolicies(t) {
-			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 2)), Policies: []*limiter.Policy{p}, Now: Epoch}
+			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 2)), Policies: []*limiter.Policy{p}, Now: Epoch, Play: play}
 			s := open(t)
 			for range 60 {
 				tr.StepFor(p)
 				weight, reserve := 1+tr.Random.Int64N(p.Capacity()), tr.Reserve(p)
+				tr.Note("take", p, weight, reserve)
 				r := s.PlayLeaving(t, tr.Now, p, weight, reserve)
 				tr.Learn([]limiter.Check{{Result: r}})
 				if r.Passes() || r.RetryAfter == limiter.Never {
@@ -52,20 +53,21 @@ func retryAfterIsExact(t *testing.T, open func(t testing.TB) *Store) {
 			}
 		}
 	}
-	if denials < 10_000 {
+	if assert.AllSeeds() && denials < 10_000 {
 		t.Fatalf("only %d denials were checked", denials)
 	}
 }
 
 func remainingPasses(t *testing.T, open func(t testing.TB) *Store) {
-	for seed := range assert.Rounds[uint64](10, 100) {
+	for seed, play := range assert.Plays(t, 10, 100) {
 		for _, p := range TracePolicies(t) {
-			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 3)), Policies: []*limiter.Policy{p}, Now: Epoch}
+			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 3)), Policies: []*limiter.Policy{p}, Now: Epoch, Play: play}
 			s := open(t)
 			for range 60 {
 				tr.StepFor(p)
-				reserve := tr.Reserve(p)
-				r := s.PlayLeaving(t, tr.Now, p, 1+tr.Random.Int64N(p.Capacity()), reserve)
+				reserve, weight := tr.Reserve(p), 1+tr.Random.Int64N(p.Capacity())
+				tr.Note("take", p, weight, reserve)
+				r := s.PlayLeaving(t, tr.Now, p, weight, reserve)
 				tr.Learn([]limiter.Check{{Result: r}})
 				if r.RetryAfter == limiter.Never {
 					continue // also of a client that is banned
@@ -82,13 +84,15 @@ func remainingPasses(t *testing.T, open func(t testing.TB) *Store) {
 }
 
 func resetAfterIsFull(t *testing.T, open func(t testing.TB) *Store) {
-	for seed := range assert.Rounds[uint64](10, 100) {
+	for seed, play := range assert.Plays(t, 10, 100) {
 		for _, p := range TracePolicies(t) {
-			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 4)), Policies: []*limiter.Policy{p}, Now: Epoch}
+			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 4)), Policies: []*limiter.Policy{p}, Now: Epoch, Play: play}
 			s := open(t)
 			for range 40 {
 				tr.StepFor(p)
-				r := s.Play(t, tr.Now, p, 1+tr.Random.Int64N(p.Capacity()))
+				weight := 1 + tr.Random.Int64N(p.Capacity())
+				tr.Note("take", p, weight, 0)
+				r := s.Play(t, tr.Now, p, weight)
 				tr.Learn([]limiter.Check{{Result: r}})
 				at := tr.Now + r.ResetAfter.Microseconds()
 				if then := s.Copy(p).Play(t, at, p, 0); then.Remaining != p.Capacity() || then.ResetAfter != 0 {

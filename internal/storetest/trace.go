@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
@@ -66,13 +67,16 @@ type Trace struct {
 	waits    []int64             // waits lately answered, in microseconds
 	reserved [][][]limiter.Check // requests that may be refunded, as each store has answered them
 	leases   []heldLease         // that may be given back
+
+	// Play is told the steps; nil for none.
+	Play *assert.Play
 }
 
 // newTrace chooses four policies, for every other seed of one algorithm, for every third of those that
 // ban. Some of these refund.
 func newTrace(t *testing.T, seed uint64) *Trace {
 	t.Helper()
-	tr := &Trace{Random: rand.New(rand.NewPCG(seed, 1)), Now: Epoch}
+	tr := &Trace{Random: rand.New(rand.NewPCG(seed, 1)), Now: Epoch, Play: assert.NewPlay(t, seed)}
 	all := TracePolicies(t)
 	if only := limiter.Algorithms()[seed/2%uint64(len(limiter.Algorithms()))]; seed%2 == 1 {
 		all = slices.DeleteFunc(all, func(p *limiter.Policy) bool { return p.Settings.Algorithm != only })
@@ -125,6 +129,23 @@ func (tr *Trace) Step() {
 		}
 	}
 	tr.Now = max(tr.Now, Epoch-86_400_000_000)
+}
+
+// Note tells the play that a request of a weight comes next, which leaves so many units.
+func (tr *Trace) Note(what string, p *limiter.Policy, weight, reserve int64) {
+	if tr.Play != nil {
+		tr.Play.Step("epoch%+d %s %s: weight %d, %d left", tr.Now-Epoch, what, p.Name(), weight, reserve)
+	}
+}
+
+// note tells the play what happens next to the first of some checks, and how many others are decided with it.
+func (tr *Trace) note(what string, checks []limiter.Check) {
+	if tr.Play == nil || len(checks) == 0 {
+		return
+	}
+	c := &checks[0]
+	tr.Play.Step("epoch%+d %s %s of %s: weight %d, %d left, peek %t; and %d more",
+		tr.Now-Epoch, what, c.Key, c.Policy.Name(), c.Weight, c.Reserve, c.Peek, len(checks)-1)
 }
 
 // StepFor moves the clock, for a policy that bans never backwards: a count that a wrong clock wrote and

@@ -369,9 +369,20 @@ func randomTurn(random *rand.Rand) *kernel.Turn {
 	}
 }
 
+// messagesText has the turns of messages too.
+func messagesText(messages []message) string {
+	var texts []string
+	for _, m := range messages {
+		turn := m.turn
+		m.turn = nil
+		texts = append(texts, fmt.Sprintf("%+v turn %+v", m, turn))
+	}
+	return strings.Join(texts, "; ")
+}
+
 func twinsAgree(t *testing.T, on *redistest.Server) {
 	t.Helper()
-	for seed := range assert.Rounds[uint64](30, 400) {
+	for seed, play := range assert.Plays(t, 30, 400) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		limit := 1 + random.Int64N(6)
 		s, w := newServer(t, on, limit), newTwin(limit)
@@ -404,9 +415,10 @@ func twinsAgree(t *testing.T, on *redistest.Server) {
 				}
 				messages[i] = m
 			}
+			play.Step("begin%+d %s", now-begin, messagesText(messages))
 			for i, got := range s.run(now, messages...) {
-				want := w.run(now, messages[i])
-				assert.FatalIf(t, got != want, "seed %d: to %+v, %+v Redis answers %+v, the twin %+v", seed, messages[i], messages[i].turn, got, want)
+				differ := assert.Differ(got, w.run(now, messages[i]))
+				assert.FatalIf(t, differ != "", "to %s Redis answers not as the twin: %s", messagesText(messages[i:i+1]), differ)
 			}
 			s.checkStored(w)
 		}

@@ -116,7 +116,7 @@ func TestSimulation_running_without_durations(t *testing.T) {
 // TestSimulation_running_random plays requests of all lengths and compares with a count over those that were let
 // through.
 func TestSimulation_running_random(t *testing.T) {
-	random := rand.New(rand.NewPCG(19, 1))
+	random, play := rand.New(rand.NewPCG(19, 1)), assert.NewPlay(t, 19)
 	for range 20 {
 		limit := 1 + random.IntN(5)
 		r := simulateCaddyfile(t, runningSite(fmt.Sprint(limit), ""))
@@ -126,6 +126,7 @@ func TestSimulation_running_random(t *testing.T) {
 			now += random.ExpFloat64()
 			client := fmt.Sprint("192.0.2.", random.IntN(3))
 			e := runOf(client, now, now+random.ExpFloat64()*8)
+			play.Step("%s from %.6f s to %.6f s, at most %d at once", client, now, float64(e.Ends-e.Time)/1e6+now, limit)
 			count := 0
 			for _, other := range through[client] {
 				if other.Ends > e.Time {

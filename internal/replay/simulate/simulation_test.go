@@ -236,7 +236,7 @@ func TestSimulation_settles_when_responses_end(t *testing.T) {
 // TestSimulation_settles_random plays requests of all lengths and compares with a count of what each took, and from
 // its end on of what it cost.
 func TestSimulation_settles_random(t *testing.T) {
-	random := rand.New(rand.NewPCG(33, 1))
+	random, play := rand.New(rand.NewPCG(33, 1)), assert.NewPlay(t, 33)
 	for range 20 {
 		const limit = 1000
 		weight := 1 + random.IntN(40)
@@ -247,6 +247,7 @@ func TestSimulation_settles_random(t *testing.T) {
 			now += random.ExpFloat64()
 			e := runOf("192.0.2.1", now, now+random.ExpFloat64()*8)
 			e.Status, e.Size = http.StatusOK, int64(random.IntN(60))
+			play.Step("from %.6f s on for %.6f s: %d units that cost %d", now, float64(e.Ends-e.Time)/1e6, weight, e.Size)
 			used := int64(0)
 			for _, other := range through {
 				switch {
