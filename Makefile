@@ -45,6 +45,9 @@ IN_PROCESS = ./internal/failover $$(go list ./... | grep -v /caddytest/)
 
 TESTS = -parallel $(PARALLEL) -timeout $(TIMEOUT)
 
+# How tests are run; .ci/run notes their times with it.
+GOTEST = go test
+
 # Most of these processes end before they need a garbage collection.
 test: export GOGC = 400
 
@@ -54,8 +57,8 @@ test: ## run all tests but the clouds', with the race detector if there is gcc
 	@.ci/need lua5.4 || echo 'no lua5.4: testing without it'
 	@$(if $(RACE),,echo 'no C compiler: testing without the race detector')
 	go -C deploy test -count=1 -timeout $(TIMEOUT) ./... & deploy=$$!; \
-	go test $(TESTS) ./caddytest/... & caddys=$$!; \
-	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) go test $(RACE) $(TESTS) $(IN_PROCESS); failed=$$?; \
+	$(GOTEST) $(TESTS) ./caddytest/... & caddys=$$!; \
+	$(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=0) $(GOTEST) $(RACE) $(TESTS) $(IN_PROCESS); failed=$$?; \
 	wait $$caddys || failed=$$?; wait $$deploy || failed=$$?; exit $$failed
 
 # The time for each target. Failing inputs are written to testdata/fuzz and serve as tests.
