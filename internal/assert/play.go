@@ -23,7 +23,13 @@ type Play struct {
 	failed bool // before the play, or told
 
 	steps int
-	last  []string
+	last  []step
+}
+
+// step is what a test has done, as text once it is told.
+type step struct {
+	format string
+	args   []any
 }
 
 // Seeds are those that a random test plays: few, or many where SOAK=long is set. SEED=7 has it play the seed 7 alone.
@@ -87,7 +93,7 @@ func (p *Play) Begin(seed uint64) {
 	p.seed, p.steps, p.last = seed, 0, p.last[:0]
 }
 
-// Step notes what the test does next. The first failure since then is one of this step.
+// Step notes what the test does next, in values that stay as they are. The first failure since then is one of this step.
 func (p *Play) Step(format string, args ...any) {
 	if p == nil {
 		return
@@ -99,7 +105,7 @@ func (p *Play) Step(format string, args ...any) {
 	if len(p.last) == stepsShown {
 		p.last = append(p.last[:0], p.last[1:]...)
 	}
-	p.last = append(p.last, fmt.Sprintf(format, args...))
+	p.last = append(p.last, step{format, args})
 	p.steps++
 }
 
@@ -112,8 +118,8 @@ func (p *Play) tell() {
 	p.failed = true
 	var text strings.Builder
 	fmt.Fprintf(&text, "seed %d, the last of %d steps:\n", p.seed, p.steps)
-	for i, step := range p.last {
-		fmt.Fprintf(&text, "%6d  %s\n", p.steps-len(p.last)+i+1, step)
+	for i, s := range p.last {
+		fmt.Fprintf(&text, "%6d  %s\n", p.steps-len(p.last)+i+1, fmt.Sprintf(s.format, s.args...))
 	}
 	p.t.Logf("%splay it again: %s", text.String(), p.command())
 }

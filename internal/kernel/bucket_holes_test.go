@@ -38,6 +38,7 @@ func (l *takeList) refund(take int, units int64, p *Params) {
 
 // bucketPair plays the same on a kernel's state and a list.
 type bucketPair struct {
+	play  *assert.Play // nil: none is told
 	p     Params
 	now   int64
 	state State
@@ -64,6 +65,7 @@ func (b *bucketPair) pass(ticks int64) {
 
 func (b *bucketPair) take(units int64, refundable bool) {
 	v := (bucket{}).Decide(b.state, b.now, &b.p, units, 0)
+	b.play.Step("at %d take %d, refundable %t, to wait %d", b.now, units, refundable, v.Wait)
 	if v.Wait != 0 {
 		return
 	}
@@ -75,12 +77,14 @@ func (b *bucketPair) take(units int64, refundable bool) {
 }
 
 func (b *bucketPair) charge(units int64) {
+	b.play.Step("at %d charge %d", b.now, units)
 	b.state = (bucket{}).Charge(b.state, b.now, &b.p, units)
 	b.list.add(units, units*b.p.Window)
 }
 
 func (b *bucketPair) repay(amount int64) {
 	before := b.debt()
+	b.play.Step("at %d repay a debt of %d", b.now, amount)
 	b.state, _ = (bucket{}).Repay(b.state, b.now, &b.p, Debt{At: 0, Amount: amount})
 	if added := b.debt() - before; added > 0 {
 		b.list.add(CeilDiv(added, b.p.Window), added)
@@ -90,6 +94,7 @@ func (b *bucketPair) repay(amount int64) {
 // refund refunds units of the open reservation i.
 func (b *bucketPair) refund(i int, units int64) {
 	r := b.open[i]
+	b.play.Step("at %d refund %d of %d units taken at %d", b.now, units, r.units, b.since[i])
 	b.state = (bucket{}).Refund(b.state, b.now, &b.p, units, units, r.receipt)
 	if b.now-b.since[i] < b.p.Full {
 		b.list.refund(r.op, units, &b.p)
@@ -108,11 +113,12 @@ func (b *bucketPair) debt() int64 { return bucket{}.drained(b.state, b.now, &b.p
 func TestBucket_Refund_list_of_takes(t *testing.T) {
 	t.Parallel()
 	schedules := assert.Rounds(8_000, 200_000)
-	random := rand.New(rand.NewPCG(11, 4))
+	random, play := rand.New(rand.NewPCG(11, 4)), assert.NewPlay(t, 11)
 	several, sums, less := 0, 0, 0
 	for range schedules {
 		limit := 1 + random.Int64N(6)
 		b := newBucketPair(limit, 5+random.Int64N(120), 1+random.Int64N(20))
+		b.play = play
 		reserves, most := 3+random.IntN(10), 1+random.Int64N(4)
 		for range 40 + random.IntN(160) {
 			if random.IntN(3) == 0 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
@@ -14,7 +15,7 @@ import (
 func logFollowsTextbook(t *testing.T, open Open) {
 	stores := open(t)
 	p := NewPolicy(t, limiter.Settings{Algorithm: limiter.SlidingWindowLog, Limit: 12, Window: time.Second})
-	tr := &Trace{Random: rand.New(rand.NewPCG(7, 7)), Policies: []*limiter.Policy{p}, Now: Epoch}
+	tr := &Trace{Random: rand.New(rand.NewPCG(7, 7)), Policies: []*limiter.Policy{p}, Now: Epoch, Play: assert.NewPlay(t, 7)}
 	var live []int64
 	allowed, denied := 0, 0
 	for i := range 6000 {
@@ -22,6 +23,7 @@ func logFollowsTextbook(t *testing.T, open Open) {
 		tr.Step()
 		tr.Now = max(before, tr.Now) // the textbook needs a clock that does not run backwards
 		weight := 1 + tr.Random.Int64N(4)
+		tr.Note("take", p, weight, 0)
 		live = slices.DeleteFunc(live, func(at int64) bool { return at <= tr.Now-Sec })
 		want := int64(len(live))+weight <= 12
 		for _, s := range stores {
