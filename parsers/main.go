@@ -21,6 +21,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/parsers/frameworks"
 )
 
 func main() {
@@ -41,16 +43,15 @@ func main() {
 
 // harness runs the servers and gathers what they answer.
 type harness struct {
-	parsers, built string // folders: of this program, and of what was installed
-	verbose        bool
-	only           string
+	workshop *frameworks.Workshop
+	verbose  bool
+	only     string
 
 	samples []sample
 	fields  []told // by sample, of those that ask for a field
 	paths   []told // by sample, of those that ask for a path
 
 	mu     sync.Mutex
-	making map[string]*sync.Mutex // by file
 	rows   map[*server]row
 	found  []disagreement
 	broken []string
@@ -73,8 +74,10 @@ func (h *harness) run(ctx context.Context, names []string, parallel int, write b
 	if err != nil {
 		return err
 	}
-	h.parsers, h.built = filepath.Join(root, "parsers"), filepath.Join(root, ".build", "parsers")
-	h.rows, h.making = map[*server]row{}, map[string]*sync.Mutex{}
+	h.workshop = &frameworks.Workshop{
+		Parsers: filepath.Join(root, "parsers"), Built: filepath.Join(root, ".build", "parsers"), Node: "node", Go: ".",
+	}
+	h.rows = map[*server]row{}
 	if err := h.read(); err != nil {
 		return err
 	}
@@ -87,10 +90,7 @@ func (h *harness) run(ctx context.Context, names []string, parallel int, write b
 	if len(chosen) == 0 || write && (len(names) > 0 || h.only != "") {
 		return errors.New("no server is called so, or -write is not for some alone")
 	}
-	if err := os.MkdirAll(h.built, 0o755); err != nil {
-		return err
-	}
-	if err := h.install(ctx, chosen); err != nil {
+	if err := h.workshop.Install(ctx, programs(list()), programs(chosen)); err != nil {
 		return err
 	}
 	next := make(chan *server)
@@ -108,7 +108,7 @@ func (h *harness) run(ctx context.Context, names []string, parallel int, write b
 	close(next)
 	all.Wait()
 	if write && len(h.broken) == 0 {
-		if err := h.writeResults(filepath.Join(h.parsers, "results.md")); err != nil {
+		if err := h.writeResults(filepath.Join(h.workshop.Parsers, "results.md")); err != nil {
 			return err
 		}
 	}
@@ -153,15 +153,12 @@ func (h *harness) meet(ctx context.Context, s *server) {
 }
 
 func (h *harness) runServer(ctx context.Context, s *server) (w row, found []disagreement, err error) {
-	if err := h.compile(ctx, s); err != nil {
-		return w, nil, err
-	}
-	r, err := h.start(ctx, s)
+	r, err := h.workshop.Start(ctx, s.program())
 	if err != nil {
 		return w, nil, err
 	}
-	defer r.stop()
-	w.version, w.ways = r.version, len(s.forms)+len(s.documents)
+	defer r.Stop()
+	w.version, w.ways = r.Version, len(s.forms)+len(s.documents)
 	for i := range h.samples {
 		if ctx.Err() != nil {
 			return w, nil, ctx.Err()
@@ -190,9 +187,9 @@ func (h *harness) runServer(ctx context.Context, s *server) (w row, found []disa
 }
 
 // ask asks a way for a sample. The disagreement is one only if the verdict is.
-func (h *harness) ask(r *running, s *server, way string, i int, asked string) (disagreement, error) {
+func (h *harness) ask(r *frameworks.Running, s *server, way string, i int, asked string) (disagreement, error) {
 	sample := &h.samples[i]
-	a, err := r.ask(sample, way, asked)
+	a, err := ask(r, sample, way, asked)
 	if err != nil {
 		return disagreement{}, fmt.Errorf("%s, asked for %q of %s: %w", way, asked, sample.name, err)
 	}

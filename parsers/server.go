@@ -1,9 +1,10 @@
 package main
 
-// The releases of Debian whose frameworks are run: the oldest one that is widely in use, and what the next one will have.
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/parsers/frameworks"
+
 const (
-	oldSuite = "bookworm"
-	newSuite = "sid"
+	oldSuite = frameworks.OldSuite
+	newSuite = frameworks.NewSuite
 )
 
 // server is a program that serves a framework. It prints its version in its first line.
@@ -18,6 +19,22 @@ type server struct {
 	version   []string // a command that prints the version, of a program that does not
 	forms     []string // ways to read forms
 	documents []string // ways to read documents of JSON
+}
+
+// program returns what is installed and run.
+func (s *server) program() *frameworks.Program {
+	return &frameworks.Program{
+		Name: s.String(), Suite: s.suite, Packages: s.packages, Sources: s.sources, Compiled: s.compiled, Prepare: s.prepare,
+		Command: s.command, Version: s.version,
+	}
+}
+
+// programs returns what is installed and run for servers.
+func programs(servers []*server) (all []*frameworks.Program) {
+	for _, s := range servers {
+		all = append(all, s.program())
+	}
+	return all
 }
 
 // String returns the server's name with its release.
