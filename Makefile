@@ -27,7 +27,7 @@ help: ## list the targets
 		$(MAKEFILE_LIST)
 
 # The flags of xcaddy, so that these targets and it use one build cache.
-build test clients parsers picture clouds fuzz chaos soak waiting vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
+build test clients parsers identity picture clouds fuzz chaos soak waiting vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
 build: ## build ./caddy, Caddy with the rate limiter (needs only Go; minutes at first)
@@ -135,6 +135,11 @@ clients: ## run real clients against a limit (needs a network; outside of CI; 3 
 .PHONY: parsers
 parsers: ## compare with what frameworks read from bodies (needs a network; outside of CI; 5 minutes)
 	go run ./parsers $(PARSERFLAGS)
+
+# IDENTITYFLAGS, for example '-v flask' or '-write'; see go run ./parsers/identity -help
+.PHONY: identity
+identity: ## compare keys with what frameworks read from requests (needs a network; outside of CI; 10 minutes)
+	go run ./parsers/identity $(IDENTITYFLAGS)
 
 # .build/picture holds the page that draws, with its packages of npm.
 .PHONY: picture

@@ -46,7 +46,7 @@ var (
 )
 
 // notOfRedis are folders with Lua that other servers run.
-var notOfRedis = []string{"parsers/nginx"}
+var notOfRedis = []string{"parsers/nginx", "parsers/identity/nginx"}
 
 // TestHeaders reads what each script for Redis says of itself.
 func TestHeaders(t *testing.T) {
