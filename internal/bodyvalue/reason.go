@@ -72,6 +72,7 @@ const (
 	ReasonBasic       // a credential of Basic is not in its usual form
 	reasonCredentials // two places of the request have different credentials
 	ReasonCookieByte  // a cookie has a byte that some cut at or drop
+	ReasonFragment    // a parameter has a "#", at which some end the query
 	ReasonParameters  // the query has more than 10,000 parameters
 	ReasonPath        // the path does not begin with a slash
 	ReasonHost        // the host has a character that no name has
@@ -128,6 +129,7 @@ var reasonLabels = [reasons]string{
 	ReasonBasic:         "basic",
 	reasonCredentials:   "two_credentials",
 	ReasonCookieByte:    "cookie_byte",
+	ReasonFragment:      "fragment",
 	ReasonParameters:    "parameters",
 	ReasonPath:          "path",
 	ReasonHost:          "host",
@@ -184,6 +186,7 @@ var reasonTexts = [reasons]string{
 	ReasonBasic:         "the credential of Basic is not in its usual form",
 	reasonCredentials:   "two places of the request have different credentials",
 	ReasonCookieByte:    "the cookie has a character at which some cut it",
+	ReasonFragment:      "the parameter has a #, at which some end the query",
 	ReasonParameters:    "the query has more than 10,000 parameters",
 	ReasonPath:          "the path does not begin with a slash",
 	ReasonHost:          "the host has a character that no name has",

@@ -45,7 +45,7 @@ type encoding struct {
 
 var (
 	cookieEncoding = encoding{refused: ` ,"\`, cuts: ";&", outer: ` "`, plus: true, reason: bodyvalue.ReasonCookieByte}
-	queryEncoding  = encoding{outer: " ", reason: bodyvalue.ReasonSemicolon}
+	queryEncoding  = encoding{refused: "#", outer: " ", reason: bodyvalue.ReasonFragment}
 )
 
 // read decodes a value: %xx, and "+" as a blank. It is folded as [bodyvalue.FoldKey] does.

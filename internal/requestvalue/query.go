@@ -12,7 +12,8 @@ const maxParameters = 10_000
 // Query returns the value of the parameter with a name in a query, decoded and folded.
 //
 // The value is unreadable if servers read different ones: a second parameter of the name, one whose name some servers take
-// for it, a semicolon at either side of it, at which some separate parameters, and a bad escape in it. A parameter whose
+// for it, a semicolon at either side of it, at which some separate parameters, a "#", at which some end the query, and a bad
+// escape in it. A parameter whose
 // name some take for the one that is asked for, which itself is not there, has the reason [bodyvalue.ReasonSimilarName].
 func Query(query string, name Name) bodyvalue.Value {
 	s := search{name: name}

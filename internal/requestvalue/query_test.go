@@ -36,6 +36,11 @@ func TestQuery(t *testing.T) {
 		"token=abc%09":         "!control",
 		"token=abc%00":         "!control",
 		"token=abc%ff":         "!utf8",
+		"token=abc#x":          "!fragment", // Express, Hono, Django, Flask and others read abc
+		"token=abc#":           "!fragment",
+		"token=abc%23x":        "abc#x",
+		"token=abc&x=1#y":      "abc",
+		"x=1#&token=abc":       "abc",
 		"token=abc&token=abd":  "!repeated",
 		"token=abc&token=abc":  "!repeated",
 		"token=abc&TOKEN=abd":  "!conflict",
