@@ -186,7 +186,7 @@ func (f *flow) subject(s *Subject, place place) {
 	f.warnOfOuter(s, place)
 	f.warnOfHeaders(s, place)
 	if s.ByClient && f.appends != "" {
-		f.found.add(place{Server: place.Server, Route: "all requests"}, f.appends)
+		f.found.add(ofServer(place.Server), f.appends)
 	}
 	if !twice {
 		f.noteWaiter(s, place)

@@ -26,6 +26,9 @@ type place struct {
 	Site bool
 }
 
+// ofServer returns the place of all requests of a server.
+func ofServer(server string) place { return place{Server: server, Route: "all requests"} }
+
 // String returns the place for people.
 func (p place) String() string { return p.Server + " " + p.Route }
 
