@@ -69,11 +69,6 @@ func (o *Offset) Ahead() (ahead time.Duration, known bool) {
 	return best.offset, true
 }
 
-// Fix makes an offset known, as an answer without a round trip would. It is for tests.
-func (o *Offset) Fix(ahead time.Duration) {
-	o.best.Store(&sample{sent: Now(), offset: ahead, slack: time.Microsecond})
-}
-
 // Learn takes a sample: the instants of question and answer, as [time.Now] returns them, and Redis's
 // time between them in microseconds since the Unix epoch.
 func (o *Offset) Learn(sent, received time.Time, redisTime int64) {

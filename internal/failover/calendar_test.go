@@ -26,7 +26,7 @@ func nodes(t *testing.T, server *redistest.Server, ahead ...time.Duration) []*te
 	var all []*testStore
 	for _, d := range ahead {
 		s := redisStore(t, server)
-		s.f.shared.Topology.AnyNode.Clock.Fix(-d)
+		storetest.SetAhead(&s.f.shared.Topology.AnyNode.Clock, -d)
 		all = append(all, s)
 	}
 	return all
@@ -43,7 +43,7 @@ func TestCalendar_wrong_clock(t *testing.T) {
 			client.FlushDB(context.Background())
 			r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
 			f := New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }})
-			r.Topology.AnyNode.Clock.Fix(ahead)
+			storetest.SetAhead(&r.Topology.AnyNode.Clock, ahead)
 			perDay, perYear := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "day", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Calendar: "year", Limit: 100})
 			other := storetest.NewPolicy(t, limiter.Settings{Name: "c", Limit: 10, Window: storetest.LongWindow(0)})
 			for i := range int64(5) {
@@ -184,7 +184,7 @@ func TestCalendar_outage(t *testing.T) {
 				move := func(to time.Duration) {
 					client.Set(ctx, "test:clock", begins+to.Microseconds(), 0)
 					local = begins + ahead.Microseconds() + to.Microseconds()
-					n.Clock.Fix(-ahead)
+					storetest.SetAhead(&n.Clock, -ahead)
 				}
 				p := storetest.NewPolicy(t, limiter.Settings{Calendar: "month", Location: storetest.Zone(t, "Europe/Berlin"), Limit: 10})
 				decide := func(reason error) limiter.Result {

@@ -144,7 +144,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	send(n, []*limiter.Policy{moved, fresh, moved}, 8, 9, 7)
 	// A call that leaves alone is sent again where its calendar periods were not around Redis's time.
 	calendar := storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 10})
-	n.Clock.Fix(400 * 24 * time.Hour)
+	storetest.SetAhead(&n.Clock, 400*24*time.Hour)
 	send(n, []*limiter.Policy{moved, calendar}, 6, 9)
 
 	both := append(check(moved), check(storetest.DayPolicy(t, "later", limiter.GCRA, 10))...)

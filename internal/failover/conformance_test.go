@@ -144,7 +144,7 @@ func leaseInMemory(m *memory.Store, now int64, c *limiter.Check, wish kernel.Wis
 	if l.Units == 0 {
 		return own.Result, kernel.Lease{}
 	}
-	l.Lasts = p.Micros(l.Lasts, now%p.Tick)
+	l.Lasts = micros(p, l.Lasts, now%p.Tick)
 	return own.Result, l
 }
 
@@ -237,4 +237,13 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// micros returns a duration in ticks in microseconds, as scripts do. The offset is the part below a tick of the instant
+// that the duration begins at. 0 and Never stay what they are.
+func micros(p *kernel.Params, ticks, offset int64) int64 {
+	if ticks <= 0 {
+		return ticks
+	}
+	return ticks*p.Tick - offset
 }

@@ -91,9 +91,9 @@ func TestFailover_DecideBeside_own_errors(t *testing.T) {
 	source, err := f.DecideBeside(t.Context(), limiter.FailLocal, checks, invalid)
 	assert.ErrorIf(t, outcome(source, err, checks) != "redis passed 6" || invalid[0].Err == nil, "%v %v; the dry run's error is %v", source, err, invalid[0].Err)
 
-	r.Topology.AnyNode.Clock.Fix(3 * 24 * time.Hour) // so that other days are sent than Redis's, and sent once more
+	storetest.SetAhead(&r.Topology.AnyNode.Clock, 3*24*time.Hour) // so that other days are sent than Redis's, and sent once more
 	assert.Equal(t, beside(t, f, good, calendar), "redis passed 5, redis passed 8", "a calendar period of another day")
-	r.Topology.AnyNode.Clock.Fix(-3 * 24 * time.Hour)
+	storetest.SetAhead(&r.Topology.AnyNode.Clock, -3*24*time.Hour)
 	assert.Equal(t, beside(t, f, calendar, good), "redis passed 7, redis passed 4", "the request's calendar period of another day")
 }
 

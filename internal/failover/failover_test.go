@@ -209,8 +209,11 @@ func TestRedis_Close_during_questions(t *testing.T) {
 			_, err := r.Lease(context.Background(), &check, lease.Question{}, func(*limiter.Check, kernel.Lease) {})
 			return err
 		},
-		"probe":    func(r *redis.Store) error { return r.Probe(context.Background(), []limiter.Check{check}) },
-		"probeAll": func(r *redis.Store) error { return r.ProbeAll(context.Background(), []*limiter.Policy{p}) },
+		"probe": func(r *redis.Store) error { return r.Probe(context.Background(), []limiter.Check{check}) },
+		"probe each": func(r *redis.Store) error {
+			_, err := r.ProbeEach(context.Background(), []*limiter.Policy{p})
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := openRedis(t, server)

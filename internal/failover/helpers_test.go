@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
 )
 
 // openStore returns a store that is closed when the test ends.
@@ -55,7 +56,7 @@ func inParallel(n int, do func(i int)) {
 // wantRemaining compares what is left of a key's quota.
 func wantRemaining(t testing.TB, s limiter.Store, p *limiter.Policy, key string, want int64) {
 	t.Helper()
-	left, err := limiter.Peek(t.Context(), s, p, key)
+	left, err := storetest.Peek(t.Context(), s, p, key)
 	assert.ErrorIf(t, err != nil || left.Remaining != want, "%s, key %s: %+v, %v; want %d left", p.Name(), key, left, err, want)
 }
 

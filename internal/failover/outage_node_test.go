@@ -146,7 +146,7 @@ func (n *outageNode) take(t *testing.T, p *limiter.Policy, units int64) bool {
 // were.
 func (n *outageNode) wantRepaid(t *testing.T, p *limiter.Policy, units, remaining int64) {
 	t.Helper()
-	left, err := limiter.Peek(t.Context(), n, p, "k")
+	left, err := storetest.Peek(t.Context(), n, p, "k")
 	assert.ErrorIf(t, err != nil || left.Remaining != remaining, "%+v, %v; want %d left", left, err, remaining)
 	assert.Equal(t, n.settled.Load(), units, "the number of units settled")
 	assert.ErrorIf(t, !n.ledger.isEmpty(), "%d accounts left", n.ledger.size.Load())

@@ -108,7 +108,7 @@ func TestProbe_missing_permission(t *testing.T) {
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}
 			err := r.Probe(t.Context(), []limiter.Check{check})
 			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a probe before any decision: %v", err)
-			err = r.ProbeAll(t.Context(), []*limiter.Policy{other, p})
+			_, err = r.ProbeEach(t.Context(), []*limiter.Policy{other, p})
 			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a probe of all policies: %v", err)
 			_, err = r.Decide(t.Context(), []limiter.Check{check})
 			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a decision: %v of kind %s", err, limiter.Kind(err))

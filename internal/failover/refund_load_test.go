@@ -228,7 +228,7 @@ func TestFailover_many_nodes(t *testing.T) {
 	wantReached("after", 2*limit, places)
 	over.Store(true)
 	group.Wait()
-	left, err := limiter.Peek(t.Context(), openStore(t, dial.Options{Addresses: []string{replica.Addr}, Timeout: time.Minute}, redis.Options{}), rate, "k")
+	left, err := storetest.Peek(t.Context(), openStore(t, dial.Options{Addresses: []string{replica.Addr}, Timeout: time.Minute}, redis.Options{}), rate, "k")
 	assert.ErrorIf(t, err != nil || left.Remaining != 0 || lost.Load() > 0 || passed.Load() < limit,
 		"%+v, %v; %d passed, %d were not decided", left, err, passed.Load(), lost.Load())
 }

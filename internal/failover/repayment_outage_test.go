@@ -83,7 +83,7 @@ func TestRepayment_flapping(t *testing.T) {
 			var left limiter.Result
 			var err error
 			for _, n := range nodes { // each answers after its own settlements
-				left, err = limiter.Peek(t.Context(), n, policy, fmt.Sprint(k))
+				left, err = storetest.Peek(t.Context(), n, policy, fmt.Sprint(k))
 			}
 			if got, want := policy.Capacity()-left.Remaining, admitted[p][k].Load(); err != nil || got != want {
 				t.Errorf("%s, key %d: Redis has counted %d, %v; want %d", policy.Name(), k, got, err, want)
@@ -103,7 +103,7 @@ func oweMany(t *testing.T, f *Store, keys int) *limiter.Policy {
 	short := storetest.NewPolicy(t, limiter.Settings{Name: "short", Algorithm: limiter.FixedWindow, Limit: 10, Window: time.Millisecond})
 	for i := range keys {
 		for _, p := range []*limiter.Policy{day, short} {
-			result, err := limiter.Allow(t.Context(), f, p, fmt.Sprint(i))
+			result, err := storetest.Allow(t.Context(), f, p, fmt.Sprint(i))
 			assert.FatalIf(t, err != nil || !result.Passes(), "%+v %+v", result, err)
 		}
 	}

@@ -99,7 +99,7 @@ func TestRepayment_capacity(t *testing.T) {
 			n.away()
 			assert.FatalIf(t, !n.take(t, p, 10), "a node has no quota of its own")
 			n.back()
-			left, err := limiter.Peek(t.Context(), n, p, "k")
+			left, err := storetest.Peek(t.Context(), n, p, "k")
 			assert.ErrorIf(t, err != nil || left.Remaining != 0 || left.ResetAfter > 2*time.Hour, "%s: %+v, %v", algorithm, left, err)
 		}
 		n := newOutageNode(t, server, server.Addr)
@@ -129,7 +129,7 @@ func TestRepayment_unknown(t *testing.T) {
 			{wire.Undecided(wire.Failure("OOM command not allowed")), 1}, {wire.Undecided(wire.Failure("READONLY You can't write")), 1},
 		} {
 			n.settled.Store(0)
-			before, err := limiter.Peek(t.Context(), n, p, "k")
+			before, err := storetest.Peek(t.Context(), n, p, "k")
 			noError(t, err)
 			_, err = n.Fallback(limiter.FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, outcome.reason)
 			noError(t, err)
@@ -200,7 +200,7 @@ func TestRepayment_lostReply(t *testing.T) {
 	n.take(t, p, 3)
 	n.back()
 	proxy.CutNextReply()
-	assert.NoError(limiter.Peek(t.Context(), n, p, "k"))(t)
+	assert.NoError(storetest.Peek(t.Context(), n, p, "k"))(t)
 	assert.Retry(t, "the loss is reported", func() (again bool, seen any) {
 		return n.lost.Load() != 1, fmt.Sprintf("%d losses", n.lost.Load())
 	})

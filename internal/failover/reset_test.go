@@ -79,7 +79,7 @@ func TestResetAll_probe(t *testing.T) {
 		fill(t, r, p, 20)
 		kept := 0
 		assert.Retry(t, "each node has the key of a probe", func() (again bool, seen any) {
-			noError(t, r.ProbeAll(ctx, []*limiter.Policy{p}))
+			assert.NoError(r.ProbeEach(ctx, []*limiter.Policy{p}))(t)
 			kept = 0
 			for _, s := range c.servers {
 				client := s.Client(t)

@@ -31,9 +31,6 @@ const (
 	waitRefused   waitOutcome = "refused"    // it cannot start at all: it is blocked, or needs more units than the limit has
 )
 
-// WaitOutcomes lists the outcomes.
-var WaitOutcomes = []waitOutcome{waitStarted, waitTimeout, waitFull, waitPushedOut, waitLeft, waitExit, waitRefused}
-
 // waitOutcomeOf returns the outcome of a wait that ended with an error, or with none.
 func waitOutcomeOf(err error) waitOutcome {
 	switch {

@@ -114,9 +114,6 @@ func (r *Request) End() {
 	}
 }
 
-// Reason returns why the body as a whole is unreadable, or [bodyvalue.ReasonNone]. The body must have ended.
-func (r *Request) Reason() bodyvalue.Reason { return r.reason }
-
 // Value returns the value of a path, by the number that [RequestPlan.AddPath] returned. Null and an object are absent
 // values. A text is a string as it was meant, without escapes; true or false; or a number in its only form: digits, with
 // a point where it is no whole number, without an exponent. 1, 1.0 and 1e0 are 1, and -0 is 0. The body must have ended.

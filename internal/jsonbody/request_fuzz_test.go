@@ -63,7 +63,7 @@ func FuzzRequest_pieces(f *testing.F) {
 			rest = rest[n:]
 		}
 		pieces.End()
-		assert.Equal(t, pieces.Reason(), one.Reason(), "reason")
+		assert.Equal(t, pieces.reason, one.reason, "reason")
 		for i := range plan.paths {
 			assert.Equal(t, pieces.Value(i), one.Value(i), "path %d of %q", i, body)
 		}
@@ -100,7 +100,7 @@ func FuzzRequest_reference(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		plan := requestPlan(t, requestPaths...)
 		r, want := plan.readRequest(body), referenceRead(body)
-		assert.ErrorIf(t, (r.Reason() == bodyvalue.ReasonNone) != (want != nil), "%q is read: %s", body, r.Reason())
+		assert.ErrorIf(t, (r.reason == bodyvalue.ReasonNone) != (want != nil), "%q is read: %s", body, r.reason)
 		for i, text := range requestPaths {
 			path := assert.NoError(ParsePath(text))(t)
 			assert.Equal(t, resultOf(r, i), referenceResult(want, path.names), "%s in %q (%s)", text, body, r.Value(i).Reason())

@@ -103,7 +103,7 @@ func TestRequest_levels(t *testing.T) {
 // TestRequestPlan_empty reads for the input alone, and for the document itself.
 func TestRequestPlan_empty(t *testing.T) {
 	r := new(RequestPlan).readRequest([]byte(`{"a":"12345","b":[1,{}]}`))
-	assert.Equal(t, r.Reason(), bodyvalue.ReasonNone, "reason")
+	assert.Equal(t, r.reason, bodyvalue.ReasonNone, "reason")
 	assert.Equal(t, r.Weight().Input(), 2, "input")
 	assert.Equal(t, new(RequestPlan).readRequest([]byte("{")).Weight().Input(), 0, "input of half a document")
 	var plan RequestPlan

@@ -40,15 +40,6 @@ func Exact(units, ticks int64) bool {
 	return high == 0 && low < Precision/2
 }
 
-// Micros converts a duration in ticks to exact microseconds. The offset is the part below a tick of
-// the instant (now_us in a script) that the duration begins at. 0 and Never stay what they are.
-func (p *Params) Micros(ticks, offset int64) int64 {
-	if ticks <= 0 {
-		return ticks
-	}
-	return ticks*p.Tick - offset
-}
-
 // Duration converts a duration in ticks as Micros does; -1 stays -1, which is limiter.Never.
 func (p *Params) Duration(ticks, offset int64) time.Duration {
 	if ticks <= 0 {

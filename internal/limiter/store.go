@@ -7,10 +7,7 @@
 // twins in scripts/. This package may import the kernel alone.
 package limiter
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // Store decides requests.
 type Store interface {
@@ -32,26 +29,6 @@ const (
 	SourceDenyCache Source = "deny_cache"
 	SourceLease     Source = "lease" // units of the shared store that were taken ahead
 )
-
-// Allow decides a request that takes one unit of one policy. The key names the client's quota; any
-// bytes. The request may pass if the result does. For an error see [Store]. A policy with a MaxConcurrent
-// is one, which wraps [ErrInvalidCheck]: its requests are ended by EndRunning of the stores, which needs the
-// checks of [Store.Decide].
-func Allow(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
-	checks := [1]Check{{Policy: policy, Key: EncodeKey(key)}}
-	if policy != nil && policy.CountsRunning {
-		return Result{}, fmt.Errorf("%w: Allow cannot end a request of %s: use Decide and EndRunning", ErrInvalidCheck, policy.Name())
-	}
-	_, err := store.Decide(ctx, checks[:])
-	return checks[0].Result, err
-}
-
-// Peek returns a client's quota of a policy at the moment, and takes nothing. For an error see [Store].
-func Peek(ctx context.Context, store Store, policy *Policy, key string) (Result, error) {
-	checks := [1]Check{{Policy: policy, Key: EncodeKey(key), Peek: true}}
-	_, err := store.Decide(ctx, checks[:])
-	return checks[0].Result, err
-}
 
 // FailMode says how a request is decided when the shared store cannot decide.
 type FailMode string

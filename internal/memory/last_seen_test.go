@@ -304,10 +304,10 @@ func TestMemory_ban_full(t *testing.T) {
 	p, m := hourBan(t), New()
 	m.Limit(1, nil)
 	for i, want := range []bool{true, true, false, false} {
-		r := assert.NoError(limiter.Allow(t.Context(), m, p, "k"))(t)
+		r := assert.NoError(storetest.Allow(t.Context(), m, p, "k"))(t)
 		assert.ErrorIf(t, r.Passes() != want || r.Banned, "request %d: %+v", i, r)
 	}
 	m.Limit(2, nil)
-	r := assert.NoError(limiter.Allow(t.Context(), m, p, "k"))(t)
+	r := assert.NoError(storetest.Allow(t.Context(), m, p, "k"))(t)
 	assert.ErrorIf(t, !r.BanBegins, "with room: %+v", r)
 }

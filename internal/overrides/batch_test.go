@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
 )
 
 // TestEntry_Policy_batch decides requests of clients with different limits at once. Each batch is one run of
@@ -33,7 +34,7 @@ func TestEntry_Policy_batch(t *testing.T) {
 	for i := range clients {
 		put(t, l, l.Target("api", key(strconv.Itoa(i))), Spec{Action: Limit, Limit: int64(100 + i)}, 0)
 	}
-	assert.NoError(limiter.Allow(t.Context(), store, base, "first"))(t) // the script is known from here on
+	assert.NoError(storetest.Allow(t.Context(), store, base, "first"))(t) // the script is known from here on
 	runs := func() int {
 		info := server.Client(t).Info(t.Context(), "commandstats").Val()
 		total := 0
@@ -48,7 +49,7 @@ func TestEntry_Policy_batch(t *testing.T) {
 	for i := range clients {
 		group.Go(func() {
 			policy := find(l, "api", key(strconv.Itoa(i))).Policy(base)
-			result, err := limiter.Allow(t.Context(), store, policy, strconv.Itoa(i))
+			result, err := storetest.Allow(t.Context(), store, policy, strconv.Itoa(i))
 			if err != nil || result.Remaining != int64(99+i) {
 				t.Error(fmt.Sprint(i), result, err)
 			}

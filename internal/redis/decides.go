@@ -52,13 +52,8 @@ func (r *Store) ProbeName(ctx context.Context, name string) error {
 	return r.ProbeSlot(ctx, wire.SlotOfName(name))
 }
 
-// ProbeAll is as [Store.Probe], on every master in use, for any client of the policies.
-func (r *Store) ProbeAll(ctx context.Context, policies []*limiter.Policy) error {
-	_, err := r.ProbeEach(ctx, policies)
-	return err
-}
-
-// ProbeEach is as [Store.ProbeAll], and reports how many masters decide besides.
+// ProbeEach is as [Store.Probe], on every master in use, for any client of the policies. It reports besides how many
+// masters decide.
 func (r *Store) ProbeEach(ctx context.Context, policies []*limiter.Policy) (deciding int, err error) {
 	if !r.hold() {
 		return 0, limiter.ErrClosed

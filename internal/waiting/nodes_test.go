@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
@@ -30,7 +29,7 @@ type cluster struct {
 	loss   float64       // part of answers that are lost
 	nodes  []*clusterNode
 
-	state   kernel.WaitingState
+	state   turns
 	taken   int64 // by what the store knows
 	running int64
 	calls   int
@@ -163,20 +162,20 @@ func (c *cluster) clock() int64 { return int64(c.now / 1000) }
 func (n *clusterNode) Try(ask Ask, answered func(Answer[*units])) {
 	n.after(n.way(), func() {
 		n.calls++
-		v := n.state.Decide(n.clock(), ask.Policy.Limit(), n.taken, ask.Weight, n.id, &ask.Turn)
-		if v.Granted {
+		v := n.state.decide(n.clock(), ask.Policy.Limit(), n.taken, ask.Weight, n.id, &ask.Turn)
+		if v.granted {
 			n.taken, n.units = n.taken+ask.Weight, n.units+ask.Weight
 		}
 		if n.random.Float64() < n.loss {
-			n.after(250*time.Millisecond, func() { n.alive(func() { n.lost(v.Granted, ask.Weight, answered) }) })
+			n.after(250*time.Millisecond, func() { n.alive(func() { n.lost(v.granted, ask.Weight, answered) }) })
 			return
 		}
 		claim, free := NoClaim(), ask.Policy.Limit()-n.taken
-		if v.Foreign > 0 {
-			claim = ForeignClaim(time.Duration(v.Foreign) * time.Microsecond)
+		if v.foreign > 0 {
+			claim = ForeignClaim(time.Duration(v.foreign) * time.Microsecond)
 		}
-		answer := Answer[*units](Denied[*units]{time.Duration(v.TurnAge) * time.Microsecond, claim})
-		if v.Granted {
+		answer := Answer[*units](Denied[*units]{time.Duration(v.turnAge) * time.Microsecond, claim})
+		if v.granted {
 			answer = Granted[*units]{&units{count: ask.Weight}, free, claim}
 		}
 		n.after(n.way(), func() { n.alive(func() { answered(answer) }) })
@@ -411,7 +410,7 @@ func TestNodes_faults(t *testing.T) {
 	for fault := range 100 {
 		c.play(time.Duration(6*c.random.Float64()) * time.Second)
 		if fault%4 == 0 {
-			c.state = kernel.WaitingState{}
+			c.state = turns{}
 			continue
 		}
 		c.kill(c.random.IntN(3))

@@ -48,7 +48,7 @@ type reply struct{ wait, remaining, turnAge, foreign int64 }
 type twin struct {
 	limit   int64
 	entries map[int64]entry // by node
-	turns   kernel.WaitingState
+	turns   turns
 }
 
 type entry struct{ epoch, count, expiry int64 }
@@ -82,9 +82,9 @@ func (w *twin) run(now int64, m message) reply {
 		released := min(m.units, own.count)
 		own.count, total = own.count-released, total-released
 	} else {
-		v := w.turns.Decide(now, w.limit, total, m.units, m.node, m.turn)
-		r.turnAge, r.foreign = v.TurnAge, v.Foreign
-		if !v.Granted {
+		v := w.turns.decide(now, w.limit, total, m.units, m.node, m.turn)
+		r.turnAge, r.foreign = v.turnAge, v.foreign
+		if !v.granted {
 			r.wait, r.remaining = denied, max(0, w.limit-total)
 			if m.turn == nil {
 				r.turnAge = hint(total)

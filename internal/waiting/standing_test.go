@@ -58,7 +58,7 @@ func TestQueue_Reconsider(t *testing.T) {
 		waits(t, tickets["free"])
 		s.queue.Reconsider("gpu")
 		place := has(t, tickets["free"], nil)
-		assert.FatalIf(t, place.Free == nil || !place.Free.Exempted || place.Waited != time.Second || place.Units() != 0, "it has %+v", place)
+		assert.FatalIf(t, place.Free == nil || !place.Free.Exempted || place.Waited != time.Second || place.units != 0, "it has %+v", place)
 		place.End()
 		waits(t, tickets["head"])
 		assert.FatalIf(t, s.store.taken != 0 || len(s.store.given) != 0, "%d units are taken, %d released", s.store.taken, len(s.store.given))

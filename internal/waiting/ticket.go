@@ -153,9 +153,6 @@ type Place[H any] struct {
 	ended  atomic.Bool
 }
 
-// Units returns how many units the place has.
-func (p *Place[H]) Units() int64 { return p.units }
-
 // End gives the units to who waits for them, or returns them to the store. Only the first call does something.
 func (p *Place[H]) End() {
 	if !p.ended.Swap(true) && p.Free == nil {
