@@ -23,8 +23,8 @@ type Admin struct {
 	Clock     func(slot uint16) *clock.Offset // of the Redis that decides for a slot
 }
 
-// NewAdmin returns the administration of the keys that a client's Redis has.
-func NewAdmin(
+// newAdmin returns the administration of the keys that a client's Redis has.
+func newAdmin(
 	client goredis.UniversalClient, timeout time.Duration, keys limiter.KeyFormat, clockOf func(slot uint16) *clock.Offset,
 ) Admin {
 	return Admin{client, timeout, keys, clockOf}

@@ -17,16 +17,16 @@ import (
 // background may fill half of it.
 const MaxQueue = 16384
 
-// MaxBatch is the most checks of one script run, unless a single request has more. It bounds how long a run
+// maxBatch is the most checks of one script run, unless a single request has more. It bounds how long a run
 // keeps Redis from serving others: about half a millisecond.
-const MaxBatch = 128
+const maxBatch = 128
 
-// Batcher sends calls in batches: those that arrive while all senders are busy leave together in the
+// batcher sends calls in batches: those that arrive while all senders are busy leave together in the
 // next one. A lone call leaves at once, sent by its own goroutine where a connection is ready.
 // Nothing waits for a batch to fill, but in a crowd a sender lets the goroutines run first that can: they
 // need the processor in any case, and their calls leave with the batch. Other senders are goroutines that
 // live while there is work.
-type Batcher struct {
+type batcher struct {
 	// Send decides a batch and sets every call's results or error. The context bounds it. It returns
 	// true where Redis answered, so that a connection is ready for the next batch.
 	Send func(ctx context.Context, calls []*Call) bool
@@ -56,29 +56,29 @@ type Batcher struct {
 
 // Do decides a call within the timeout. It returns nil when the call's err and results are valid;
 // otherwise the call is gone.
-func (b *Batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error {
+func (b *batcher) Do(ctx context.Context, c *Call, timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
 	sent, queued := b.sendAlone(ctx, c, deadline)
 	switch {
 	case queued != nil:
-		return queued.Wait()
+		return queued.wait()
 	case sent:
 		return nil
 	}
-	w := c.AwaitedBy(ctx, clock.MomentOf(deadline))
-	if err := b.Enqueue(c); err != nil {
-		w.Recycle()
+	w := c.awaitedBy(ctx, clock.MomentOf(deadline))
+	if err := b.enqueue(c); err != nil {
+		w.recycle()
 		c.Recycle()
 		return err
 	}
-	return w.Wait()
+	return w.wait()
 }
 
 // sendAlone sends a call on the caller's goroutine, as a sender of its own, and reports whether it was sent: if nothing
 // waits, a sender is free, and a connection is ready, so that the call will not wait for one. In a crowd a sender
 // takes others along. Calls that arrive meanwhile get a sender of their own. It returns a waiter where the call has
 // returned to the queue.
-func (b *Batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (sent bool, queued *Waiter) {
+func (b *batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (sent bool, queued *waiter) {
 	b.Mu.Lock()
 	if b.ready == 0 || b.crowded.Load() || len(b.Waiting) > b.held || !b.Senders.mayOpen(1) ||
 		len(b.Unsettled.Quotas) > 0 && b.Unsettled.isFollowedBy(c) {
@@ -89,7 +89,7 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (s
 	b.ready--
 	l, until := &lone{context.Background(), deadline, make(chan struct{})}, clock.MomentOf(deadline)
 	c.inflight.alone = l
-	b.Senders.Begin(&c.inflight)
+	b.Senders.begin(&c.inflight)
 	b.expireBy(until)
 	b.Mu.Unlock()
 
@@ -103,7 +103,7 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (s
 		_, refusal = b.putBack([]*Call{c}, c.inflight.sent)
 	}
 	if refusal != nil {
-		queued = c.AwaitedBy(ctx, until)
+		queued = c.awaitedBy(ctx, until)
 		b.expireBy(queued.until)
 	} else if c.Op&wire.WithReceipt != 0 {
 		c.BeginReservations()
@@ -123,7 +123,7 @@ func (b *Batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (s
 // finish ends a batch in flight, and observes how long it took. Without an answer the other connections may be gone too,
 // and connecting can take longer than a request waits: the next batches leave by senders, which may wait longer. The
 // lock must be held.
-func (b *Batcher) finish(f *Inflight, answered bool) {
+func (b *batcher) finish(f *inflight, answered bool) {
 	now := clock.Now()
 	b.Senders.end(f, now)
 	b.held = 0
@@ -135,8 +135,8 @@ func (b *Batcher) finish(f *Inflight, answered bool) {
 	}
 }
 
-// Enqueue queues a call and starts a sender for it where one is allowed. After an error the call is still the caller's.
-func (b *Batcher) Enqueue(c *Call) error {
+// enqueue queues a call and starts a sender for it where one is allowed. After an error the call is still the caller's.
+func (b *batcher) enqueue(c *Call) error {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	if len(b.Waiting) >= MaxQueue || c.detached && len(b.Waiting) >= MaxQueue/2 {
@@ -147,7 +147,7 @@ func (b *Batcher) Enqueue(c *Call) error {
 	}
 	b.follow(c)
 	if c.IsBackground() {
-		b.Unsettled.Add(c)
+		b.Unsettled.add(c)
 	}
 	b.Waiting = append(b.Waiting, c)
 	if c.waiter != nil {
@@ -163,7 +163,7 @@ func (b *Batcher) Enqueue(c *Call) error {
 
 // startSender starts a sender if there is work that the running senders will not take at once. The
 // lock must be held.
-func (b *Batcher) startSender() {
+func (b *batcher) startSender() {
 	if len(b.Waiting) > b.held && b.Senders.mayOpen(len(b.Waiting)) {
 		b.Senders.Open++
 		go b.sendLoop()
@@ -172,7 +172,7 @@ func (b *Batcher) startSender() {
 
 // watch has checkStalled run when waiting calls may leave by themselves: when a sender may open for them
 // that may not now, or for held calls when they have been held long enough. The lock must be held.
-func (b *Batcher) watch() {
+func (b *batcher) watch() {
 	if b.stalls.Run == nil {
 		b.stalls.Run = b.checkStalled
 	}
@@ -186,7 +186,7 @@ func (b *Batcher) watch() {
 
 // checkStalled stops counting batches that do not come back, so that waiting calls leave without
 // them, and releases calls that were held long enough.
-func (b *Batcher) checkStalled() {
+func (b *batcher) checkStalled() {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	if len(b.Waiting) == 0 {
@@ -201,14 +201,14 @@ func (b *Batcher) checkStalled() {
 }
 
 // sendLoop sends batches until nothing waits.
-func (b *Batcher) sendLoop() {
+func (b *batcher) sendLoop() {
 	var calls []*Call
-	var f Inflight
+	var f inflight
 	for {
 		if b.crowded.Load() {
 			runtime.Gosched()
 		}
-		calls = b.Next(calls[:0], &f)
+		calls = b.next(calls[:0], &f)
 		if len(calls) == 0 {
 			return
 		}
@@ -231,19 +231,19 @@ func (b *Batcher) sendLoop() {
 	}
 }
 
-// Next takes the calls of a batch from the queue and marks the batch as in flight. Without calls the
+// next takes the calls of a batch from the queue and marks the batch as in flight. Without calls the
 // sender ends: none wait, or the other senders are enough.
-func (b *Batcher) Next(calls []*Call, f *Inflight) []*Call {
+func (b *batcher) next(calls []*Call, f *inflight) []*Call {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	if !b.Senders.tooMany() && !b.Senders.tooSoon(len(b.Waiting)) {
-		calls = b.Fill(calls)
+		calls = b.fill(calls)
 	}
 	if len(calls) > 0 {
 		b.crowded.Store(len(calls) > 1)
 		b.ready = max(0, b.ready-1)
 		f.calls = calls
-		b.Senders.Begin(f)
+		b.Senders.begin(f)
 	} else {
 		b.Senders.Open--
 	}
@@ -254,8 +254,8 @@ func (b *Batcher) Next(calls []*Call, f *Inflight) []*Call {
 	return calls
 }
 
-// Fill takes the calls of a batch from the queue. The lock must be held.
-func (b *Batcher) Fill(calls []*Call) []*Call {
+// fill takes the calls of a batch from the queue. The lock must be held.
+func (b *batcher) fill(calls []*Call) []*Call {
 	b.Unsettled.Batch++
 	b.held = 0
 	var l load
@@ -299,7 +299,7 @@ func (b *Batcher) Fill(calls []*Call) []*Call {
 type load struct{ checks, logRefunds int }
 
 // isFull reports whether a call has to wait for the next batch. One that is too large for any goes alone.
-func (l *load) isFull(c *Call) bool { return l.checks > 0 && l.checks+len(c.Checks) > MaxBatch }
+func (l *load) isFull(c *Call) bool { return l.checks > 0 && l.checks+len(c.Checks) > maxBatch }
 
 // add counts a call.
 func (l *load) add(c *Call) {

@@ -18,7 +18,7 @@ import (
 
 // gate is a batcher whose batches wait until the test opens it.
 type gate struct {
-	Batcher
+	batcher
 	started chan int // the size of each batch as it starts
 	release chan struct{}
 }
@@ -63,7 +63,7 @@ func (g *gate) awaitBatch(t *testing.T) {
 }
 
 // await waits until a condition holds, which is looked at under the lock.
-func (b *Batcher) await(t *testing.T, what string, holds func() bool) {
+func (b *batcher) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	assert.Retry(t, what, func() (again bool, seen any) {
 		b.Mu.Lock()
@@ -78,13 +78,13 @@ func TestBatcher_waiting_calls(t *testing.T) {
 	g.ask(&group)
 	n := <-g.started
 	assert.ErrorIf(t, n != 1, "a lone request went with %d", n)
-	for range MaxBatch + 10 {
+	for range maxBatch + 10 {
 		g.ask(&group)
 	}
-	g.await(t, "the queue is filled", func() bool { return len(g.Waiting) == MaxBatch+10 })
+	g.await(t, "the queue is filled", func() bool { return len(g.Waiting) == maxBatch+10 })
 	g.release <- struct{}{}
 	n = <-g.started
-	assert.ErrorIf(t, n != MaxBatch, "the next batch has %d requests, want %d", n, MaxBatch)
+	assert.ErrorIf(t, n != maxBatch, "the next batch has %d requests, want %d", n, maxBatch)
 	for range 10 {
 		g.release <- struct{}{}
 	}
@@ -128,9 +128,9 @@ func TestBatcher_full_queue(t *testing.T) {
 	g.ask(&group)
 	<-g.started
 	for range MaxQueue {
-		assert.Must(t, g.Enqueue(NewCall(wire.OpTake, nil)))
+		assert.Must(t, g.enqueue(NewCall(wire.OpTake, nil)))
 	}
-	err := g.Enqueue(NewCall(wire.OpTake, nil))
+	err := g.enqueue(NewCall(wire.OpTake, nil))
 	assert.ErrorIf(t, limiter.Kind(err) != "overload", "error %v", err)
 	close(g.release)
 	group.Wait()
@@ -151,7 +151,7 @@ func TestBatcher_stalled_batches(t *testing.T) {
 }
 
 func TestBatcher_lost_answer(t *testing.T) {
-	var b Batcher
+	var b batcher
 	var alone []bool // whether a batch was sent within a request's own timeout
 	b.ready = 3
 	b.Send = func(ctx context.Context, _ []*Call) bool {
@@ -177,7 +177,7 @@ func TestBatcher_crowd(t *testing.T) {
 	}
 	var sent []batch
 	first, entered := make(chan struct{}), make(chan struct{})
-	b := Batcher{ready: 1}
+	b := batcher{ready: 1}
 	b.Senders.Usual = time.Hour // no batch counts as stalled here
 	b.Send = func(ctx context.Context, calls []*Call) bool {
 		_, bounded := ctx.Deadline()
@@ -221,7 +221,7 @@ func TestSenders_allowed(t *testing.T) {
 func TestSenders_end(t *testing.T) {
 	var l senders
 	takes := func(took time.Duration) {
-		f := &Inflight{}
+		f := &inflight{}
 		l.inflights = append(l.inflights, f)
 		l.end(f, clock.Moment(took))
 	}

@@ -11,7 +11,7 @@ import (
 // Asked is checks that wait in the queue for the batch of the next request, until [Store.AnswerTo].
 type Asked struct {
 	call   *Call
-	waiter *Waiter
+	waiter *waiter
 	op     wire.Operation
 	sent   clock.Moment
 }
@@ -32,9 +32,9 @@ func (r *Store) Ask(ctx context.Context, checks []limiter.Check) (Asked, error) 
 	}
 	a := Asked{op: op, sent: clock.Now()}
 	a.call = NewCall(a.op, checks)
-	a.waiter = a.call.AwaitedBy(ctx, a.sent.Add(r.Timeout))
+	a.waiter = a.call.awaitedBy(ctx, a.sent.Add(r.Timeout))
 	if err := n.Batcher.park(a.call); err != nil {
-		a.waiter.Recycle()
+		a.waiter.recycle()
 		a.call.Recycle()
 		n.Report(a.op, 0, checks, a.sent, err)
 		err = r.EndTakes(checks, err)
@@ -52,7 +52,7 @@ func (r *Store) SendAsked() { r.Topology.AnyNode.Batcher.sendParked() }
 func (r *Store) AnswerTo(ctx context.Context, a Asked, checks []limiter.Check) error {
 	defer r.Uses.Release()
 	n := r.Topology.AnyNode
-	err := n.undecided(ctx, a.call, a.waiter.Wait())
+	err := n.undecided(ctx, a.call, a.waiter.wait())
 	if err == nil {
 		copy(checks, a.call.Checks)
 		a.call.Recycle()
@@ -66,7 +66,7 @@ func (r *Store) AnswerTo(ctx context.Context, a Asked, checks []limiter.Check) e
 }
 
 // park queues a call without starting a sender for it. After an error the call is still the caller's.
-func (b *Batcher) park(c *Call) error {
+func (b *batcher) park(c *Call) error {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	if len(b.Waiting) >= MaxQueue {
@@ -79,7 +79,7 @@ func (b *Batcher) park(c *Call) error {
 }
 
 // sendParked starts a sender if calls wait that no sender will take at once.
-func (b *Batcher) sendParked() {
+func (b *batcher) sendParked() {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	if len(b.Waiting) == 0 {

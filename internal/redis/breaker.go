@@ -42,8 +42,8 @@ const (
 )
 
 const (
-	// ProbeInterval is how long the breaker stays open between probes.
-	ProbeInterval = time.Second
+	// probeInterval is how long the breaker stays open between probes.
+	probeInterval = time.Second
 
 	// FailuresInARow open the breaker; so does a single failure that cannot be chance.
 	FailuresInARow = 3
@@ -52,9 +52,9 @@ const (
 	// slow batch fail together; that is one stall and no outage.
 	FailuresSpan = 50 * time.Millisecond
 
-	// MinSample is how many requests an interval must have for its rate of failures to count. An
+	// minSample is how many requests an interval must have for its rate of failures to count. An
 	// interval in which half of them or more fail opens the breaker too.
-	MinSample = 20
+	minSample = 20
 
 	// DoubtSpan is how long after a failure Redis counts as one that does not decide, unless it decides a request meanwhile.
 	DoubtSpan = 5 * time.Second
@@ -69,10 +69,10 @@ func (b *Breaker) Success(sent clock.Moment) {
 	b.count(false, sent)
 }
 
-// Inherit makes the breaker, which has never been open, carry on the outage of a retired node until the first success.
+// inherit makes the breaker, which has never been open, carry on the outage of a retired node until the first success.
 // Requests are sent meanwhile. The failure of the retired node is the first in a row. Inherit reports whether the
 // breaker carries on that outage: it carries on one at most.
-func (b *Breaker) Inherit() bool {
+func (b *Breaker) inherit() bool {
 	if b.unproven.Swap(true) {
 		return false
 	}
@@ -80,8 +80,8 @@ func (b *Breaker) Inherit() bool {
 	return true
 }
 
-// IsUnproven reports whether the node carries on the outage of another one.
-func (b *Breaker) IsUnproven() bool { return b.unproven.Load() }
+// isUnproven reports whether the node carries on the outage of another one.
+func (b *Breaker) isUnproven() bool { return b.unproven.Load() }
 
 // prove ends the outage of the node before.
 func (b *Breaker) prove() {
@@ -96,10 +96,10 @@ func (b *Breaker) Failure(err error) (opened bool) {
 	lasting := b.countInRow(now)
 	b.count(true, now)
 	b.last.Store(&failure{now, err})
-	if !certain(err) && !lasting && !b.wasBad.Load() || !b.Closed() {
+	if !certain(err) && !lasting && !b.wasBad.Load() || !b.closed() {
 		return false
 	}
-	b.Postpone()
+	b.postpone()
 	if !b.state.CompareAndSwap(breakerClosed, breakerOpen) {
 		return false
 	}
@@ -137,46 +137,46 @@ func (b *Breaker) Close() {
 	b.prove()
 }
 
-// LastFailure returns why the last operation failed, if that was less than [DoubtSpan] ago; nil: it did not fail, or there
+// lastFailure returns why the last operation failed, if that was less than [DoubtSpan] ago; nil: it did not fail, or there
 // was none.
-func (b *Breaker) LastFailure() error {
+func (b *Breaker) lastFailure() error {
 	if f := b.last.Load(); f != nil && b.Row.Load() != 0 && b.Now().Since(f.at) < DoubtSpan {
 		return f.err
 	}
 	return nil
 }
 
-// Closed reports whether requests may be sent. A retired breaker is neither closed nor open.
-func (b *Breaker) Closed() bool { return b.state.Load() == breakerClosed }
+// closed reports whether requests may be sent. A retired breaker is neither closed nor open.
+func (b *Breaker) closed() bool { return b.state.Load() == breakerClosed }
 
 // Open reports whether requests are kept from Redis.
 func (b *Breaker) Open() bool { return b.state.Load() == breakerOpen }
 
-// Retire ends the breaker of a node that is not used any more. The outcomes of requests that are
+// retire ends the breaker of a node that is not used any more. The outcomes of requests that are
 // still in flight change nothing. It reports whether the node has failed until now: its outage is the caller's to end,
 // or another node's to inherit.
-func (b *Breaker) Retire() (failed bool) {
+func (b *Breaker) retire() (failed bool) {
 	wasOpen := b.state.Swap(breakerRetired) == breakerOpen
 	return b.unproven.Swap(false) || wasOpen
 }
 
-// UntilProbe reports whether the breaker is open, and how long it is until the next probe.
-func (b *Breaker) UntilProbe() (open bool, wait time.Duration) {
+// untilProbe reports whether the breaker is open, and how long it is until the next probe.
+func (b *Breaker) untilProbe() (open bool, wait time.Duration) {
 	if !b.Open() {
 		return false, 0
 	}
 	return true, max(0, clock.Moment(b.Probes.Load()).Since(b.Now()))
 }
 
-// Postpone sets the next probe.
-func (b *Breaker) Postpone() { b.Probes.Store(int64(b.Now().Add(ProbeInterval))) }
+// postpone sets the next probe.
+func (b *Breaker) postpone() { b.Probes.Store(int64(b.Now().Add(probeInterval))) }
 
 // count keeps the totals of the current interval and judges the one before.
 func (b *Breaker) count(failed bool, now clock.Moment) {
-	interval := int64(now) / int64(ProbeInterval)
+	interval := int64(now) / int64(probeInterval)
 	if old := b.interval.Load(); interval > old && b.interval.CompareAndSwap(old, interval) {
 		total, failures := b.total.Swap(0), b.failed.Swap(0)
-		b.wasBad.Store(total >= MinSample && 2*failures >= total)
+		b.wasBad.Store(total >= minSample && 2*failures >= total)
 	}
 	b.total.Add(1)
 	if failed {

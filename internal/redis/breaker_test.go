@@ -34,11 +34,11 @@ func TestBreaker_retire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, _, opened, closed := newTestBreaker()
 			b.Failure(refused)
-			first := b.Retire()
+			first := b.retire()
 			late(b)
-			again := b.Retire()
-			if !first || again || *opened != 1 || *closed != 0 || b.Open() || b.Closed() {
-				t.Errorf("an outage to end: %v, again: %v; %d openings and %d closings, open %v, closed %v", first, again, *opened, *closed, b.Open(), b.Closed())
+			again := b.retire()
+			if !first || again || *opened != 1 || *closed != 0 || b.Open() || b.closed() {
+				t.Errorf("an outage to end: %v, again: %v; %d openings and %d closings, open %v, closed %v", first, again, *opened, *closed, b.Open(), b.closed())
 			}
 		})
 	}
@@ -62,7 +62,7 @@ func TestBreaker_LastFailure(t *testing.T) {
 	} {
 		b, instant, _, _ := newTestBreaker()
 		test.do(b, instant)
-		assert.ErrorIf(t, !errors.Is(b.LastFailure(), test.want), "%s: got %v; want %v", name, b.LastFailure(), test.want)
+		assert.ErrorIf(t, !errors.Is(b.lastFailure(), test.want), "%s: got %v; want %v", name, b.lastFailure(), test.want)
 	}
 }
 
@@ -78,13 +78,13 @@ func TestBreaker_inherit(t *testing.T) {
 		"a probe":                      {func(b *Breaker) bool { b.Close(); b.Close(); return false }, 0, 1, false},
 		"a failure":                    {func(b *Breaker) bool { b.Failure(refused); return false }, 0, 0, true},
 		"a failure, then a probe":      {func(b *Breaker) bool { b.Failure(refused); b.Close(); return false }, 0, 1, false},
-		"its retirement":               {func(b *Breaker) bool { return b.Retire() }, 0, 0, false},
-		"a failure and its retirement": {func(b *Breaker) bool { b.Failure(refused); return b.Retire() }, 0, 0, false},
+		"its retirement":               {func(b *Breaker) bool { return b.retire() }, 0, 0, false},
+		"a failure and its retirement": {func(b *Breaker) bool { b.Failure(refused); return b.retire() }, 0, 0, false},
 		"a success, then a failure":    {func(b *Breaker) bool { b.Success(0); b.Failure(refused); return false }, 1, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, _, opened, closed := newTestBreaker()
-			if !b.Inherit() || b.Inherit() {
+			if !b.inherit() || b.inherit() {
 				t.Fatal("two outages, or none, are carried on")
 			}
 			retired := test.do(b)
@@ -120,15 +120,15 @@ func TestBreaker(t *testing.T) {
 	*clock = clock.Add(FailuresSpan)
 	b.Failure(timeout)
 	expect("after failures in a row", true)
-	*clock = clock.Add(ProbeInterval)
+	*clock = clock.Add(probeInterval)
 	b.Success(*clock)
 	expect("after a late answer to a request", true)
 	b.Failure(timeout) // a request that was in flight
-	_, wait := b.UntilProbe()
+	_, wait := b.untilProbe()
 	assert.ErrorIf(t, wait != 0, "a late failure postpones the probe by %v", wait)
-	b.Postpone()
-	_, wait = b.UntilProbe()
-	assert.ErrorIf(t, wait != ProbeInterval, "%v until the next probe", wait)
+	b.postpone()
+	_, wait = b.untilProbe()
+	assert.ErrorIf(t, wait != probeInterval, "%v until the next probe", wait)
 	b.Close()
 	expect("after a probe that succeeded", false)
 	b.Failure(timeout)
@@ -143,13 +143,13 @@ func TestBreaker_half_fails(t *testing.T) {
 	b, clock, _, _ := newTestBreaker()
 	for i := 0; !b.Open(); i++ {
 		assert.FatalIf(t, i > 200, "never opened")
-		*clock = clock.Add(ProbeInterval / 50)
+		*clock = clock.Add(probeInterval / 50)
 		if i%2 == 0 {
 			b.Failure(limiter.ErrTimeout)
 		} else {
 			b.Success(*clock)
 		}
-		assert.ErrorIf(t, b.Open() && i < MinSample, "opened after %d requests", i)
+		assert.ErrorIf(t, b.Open() && i < minSample, "opened after %d requests", i)
 	}
 }
 
@@ -172,8 +172,8 @@ func TestBreaker_wall_clock(t *testing.T) {
 			by = step
 			shown := stepped(time.Now(), by)
 			assert.FatalIf(t, shown.Round(0).Sub(time.Now().Round(0)).Abs() < time.Hour, "the wall clock was not set: %v", shown)
-			open, wait := b.UntilProbe()
-			assert.ErrorIf(t, !open || wait > ProbeInterval || wait < ProbeInterval/4,
+			open, wait := b.untilProbe()
+			assert.ErrorIf(t, !open || wait > probeInterval || wait < probeInterval/4,
 				"open %v, the next probe in %v", open, wait)
 		})
 	}
@@ -191,13 +191,13 @@ func TestOutages_inTurn(t *testing.T) {
 		failing = fails
 		reports++
 	}
-	o := Outages{OnOutage: func(error) { report(true) }, OnRecovery: func(time.Duration) { report(false) }}
+	o := outages{OnOutage: func(error) { report(true) }, OnRecovery: func(time.Duration) { report(false) }}
 	var nodes sync.WaitGroup
 	for range 4 {
 		nodes.Go(func() {
 			for range 5000 {
-				o.Begin(limiter.ErrTimeout)
-				o.End()
+				o.begin(limiter.ErrTimeout)
+				o.end()
 			}
 		})
 	}

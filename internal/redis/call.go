@@ -30,7 +30,7 @@ var callPool = sync.Pool{New: func() any { return new(Call) }}
 type Call struct {
 	wire.Payload
 	Alone    [1]*Call          // itself, for a batch of one
-	inflight Inflight          // where it is sent alone
+	inflight inflight          // where it is sent alone
 	detached bool              // no caller waits for it
 	Done     func(Ended)       // runs when a call without a caller has ended; nil: nothing does
 	uses     *clock.References // of a detached call, queued or in flight: keeps the store open
@@ -38,7 +38,7 @@ type Call struct {
 	heldUntil clock.Moment // waits for refunds and charges of its quotas until then; 0: for none
 
 	state  atomic.Int32
-	waiter *Waiter // that waits for it in the queue or for its answer; nil: there is none
+	waiter *waiter // that waits for it in the queue or for its answer; nil: there is none
 }
 
 // NewCall makes a call of an operation on checks.
@@ -136,11 +136,11 @@ func (e Ended) Check() *limiter.Check { return &e.call.Checks[0] }
 // MarkSent marks the call as sent, unless its caller has left.
 func (c *Call) MarkSent() bool { return c.state.CompareAndSwap(callQueued, callSent) }
 
-// Detach marks the call as one that no caller waits for. The callback runs when the call has ended.
-func (c *Call) Detach(done func(Ended)) { c.detached, c.Done = true, done }
+// detach marks the call as one that no caller waits for. The callback runs when the call has ended.
+func (c *Call) detach(done func(Ended)) { c.detached, c.Done = true, done }
 
-// End ends a detached call that was not queued, for the given reason.
-func (c *Call) End(err error) {
+// end ends a detached call that was not queued, for the given reason.
+func (c *Call) end(err error) {
 	c.Err = err
 	c.Done(Ended{c})
 	c.Recycle()
@@ -161,9 +161,9 @@ func (c *Call) answer() {
 	c.Recycle()
 }
 
-// Abandon gives the call up, and reports whether the call was sent. A call whose answer has come meanwhile is not
+// abandon gives the call up, and reports whether the call was sent. A call whose answer has come meanwhile is not
 // abandoned. The lock of its batcher must be held, so that the call stays queued or sent.
-func (c *Call) Abandon() (abandoned, sent bool) {
+func (c *Call) abandon() (abandoned, sent bool) {
 	sent = !c.state.CompareAndSwap(callQueued, callLeft)
 	if sent && !c.state.CompareAndSwap(callSent, callLeft) {
 		return false, true

@@ -20,7 +20,7 @@ type SlotGroup struct {
 	decided bool            // by the last operation
 	Node    *Node           // of the last operation
 	call    *Call           // in flight, or nil
-	waiter  *Waiter         // for it
+	waiter  *waiter         // for it
 }
 
 // decideCrossSlot decides the groups of a request, all or nothing. Checks of running requests that came
@@ -134,9 +134,9 @@ func (r *Store) EnqueueGroup(ctx context.Context, g *SlotGroup, op wire.Operatio
 	}
 	c := NewCall(op, g.checks)
 	c.Slot = g.slot
-	w := c.AwaitedBy(ctx, deadline)
-	if err := g.Node.Batcher.Enqueue(c); err != nil {
-		w.Recycle()
+	w := c.awaitedBy(ctx, deadline)
+	if err := g.Node.Batcher.enqueue(c); err != nil {
+		w.recycle()
 		c.Recycle()
 		g.Node.Report(op, g.slot, g.checks, clock.Now(), err)
 		return r.EndTakes(g.checks, err)
@@ -149,7 +149,7 @@ func (r *Store) EnqueueGroup(ctx context.Context, g *SlotGroup, op wire.Operatio
 func (g *SlotGroup) await(ctx context.Context) error {
 	c := g.call
 	g.call = nil
-	err := g.Node.undecided(ctx, c, g.waiter.Wait())
+	err := g.Node.undecided(ctx, c, g.waiter.wait())
 	if err != nil {
 		return err
 	}

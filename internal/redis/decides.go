@@ -31,7 +31,7 @@ func (r *Store) Probe(ctx context.Context, checks []limiter.Check) error {
 		return err
 	}
 	for _, g := range groups {
-		if err := r.decides(ctx, r.Topology.To(g.slot), AttemptOf(wire.OpTake, g.slot, g.checks, nil)); err != nil {
+		if err := r.decides(ctx, r.Topology.To(g.slot), attemptOf(wire.OpTake, g.slot, g.checks, nil)); err != nil {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func (r *Store) ProbeSlot(ctx context.Context, slot uint16, policies ...*limiter
 		return limiter.ErrClosed
 	}
 	defer r.Uses.Release()
-	return r.decides(ctx, r.Topology.To(slot), &Attempt{Op: wire.OpTake, Slot: slot, Policies: policies})
+	return r.decides(ctx, r.Topology.To(slot), &attempt{Op: wire.OpTake, Slot: slot, Policies: policies})
 }
 
 // ProbeName does what [Store.ProbeSlot] does for the slot of a name in Redis.
@@ -59,7 +59,7 @@ func (r *Store) ProbeEach(ctx context.Context, policies []*limiter.Policy) (deci
 		return 0, limiter.ErrClosed
 	}
 	defer r.Uses.Release()
-	a := Attempt{Op: wire.OpTake, Slot: wire.NewWriter(r.KeyFormat).SlotOf(wire.ProbeKey), Policies: onePerScript(policies)}
+	a := attempt{Op: wire.OpTake, Slot: wire.NewWriter(r.KeyFormat).SlotOf(wire.ProbeKey), Policies: onePerScript(policies)}
 	nodes := r.Topology.Nodes()
 	failures := make([]error, len(nodes))
 	var probing sync.WaitGroup
@@ -81,7 +81,7 @@ func (r *Store) ProbeEach(ctx context.Context, policies []*limiter.Policy) (deci
 
 // decides returns why a node does not decide, nil where it does: its breaker is closed, the last operation of a request
 // has not failed a moment ago, and it does now what an attempt needs.
-func (r *Store) decides(ctx context.Context, n *Node, a *Attempt) error {
+func (r *Store) decides(ctx context.Context, n *Node, a *attempt) error {
 	if err := whyFailing(n); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func whyFailing(n *Node) error {
 		}
 		return limiter.ErrOutage
 	}
-	return n.Breaker.LastFailure()
+	return n.Breaker.lastFailure()
 }
 
 // peekUnlessFailing reports whether Redis denies one of the groups, or returns why a node of theirs does not answer.

@@ -10,28 +10,28 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
-// Attempt is an operation that failed on a node. A probe repeats it on a reserved key, which shows
+// attempt is an operation that failed on a node. A probe repeats it on a reserved key, which shows
 // whether Redis decides. A PING would not: a user may be permitted to send it and not what the
 // script does.
-type Attempt struct {
+type attempt struct {
 	Op       wire.Operation
 	Slot     uint16
 	Policies []*limiter.Policy
 	Err      error // why it failed
 }
 
-// AttemptOf returns the attempt of an operation on checks of one slot.
-func AttemptOf(op wire.Operation, slot uint16, checks []limiter.Check, err error) *Attempt {
-	a := &Attempt{Op: op, Slot: slot, Err: err}
+// attemptOf returns the attempt of an operation on checks of one slot.
+func attemptOf(op wire.Operation, slot uint16, checks []limiter.Check, err error) *attempt {
+	a := &attempt{Op: op, Slot: slot, Err: err}
 	for i := range checks {
 		a.Policies = append(a.Policies, checks[i].Policy)
 	}
 	return a
 }
 
-// Outages counts the nodes whose breaker is open, and reports when the first opens and the last
+// outages counts the nodes whose breaker is open, and reports when the first opens and the last
 // closes, in turn.
-type Outages struct {
+type outages struct {
 	mu         sync.Mutex   // while they are reported
 	Failing    atomic.Int32 // changes under the lock
 	since      clock.Moment
@@ -39,8 +39,8 @@ type Outages struct {
 	OnRecovery func(after time.Duration)
 }
 
-// Begin counts a node whose breaker opens.
-func (o *Outages) Begin(err error) {
+// begin counts a node whose breaker opens.
+func (o *outages) begin(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.Failing.Add(1) == 1 {
@@ -51,8 +51,8 @@ func (o *Outages) Begin(err error) {
 	}
 }
 
-// End counts a node whose breaker closes.
-func (o *Outages) End() {
+// end counts a node whose breaker closes.
+func (o *outages) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.Failing.Add(-1) == 0 && o.OnRecovery != nil {

@@ -40,8 +40,8 @@ func (r *Store) Lease(
 func (r *Store) LeaseAsync(check *limiter.Check, q lease.Question, done func(Ended)) {
 	c := NewTakeAhead(check, q.Wish, q.Rest.Left, q.Rest.Receipt)
 	if r.closed.Load() {
-		c.Detach(done)
-		c.End(limiter.ErrClosed)
+		c.detach(done)
+		c.end(limiter.ErrClosed)
 		return
 	}
 	n, slot := r.NodeOf(check.Key)

@@ -25,11 +25,11 @@ var loginAlerts = []string{"certificate", "handshake failure", "access denied", 
 // sentinelsRefuse begins the client's error about sentinels of which none has answered.
 const sentinelsRefuse = "redis: all sentinels "
 
-// RefusedLogin reports whether an error says that a new connection was not let in: Redis or the
+// refusedLogin reports whether an error says that a new connection was not let in: Redis or the
 // sentinels refuse the password, no sentinel listens, one side refuses the other's certificate, or a
 // file cannot be read. Nothing has run then, and open connections may go on. NOAUTH and NOPERM of an
 // open connection are not of these: its user has lost a permission.
-func RefusedLogin(err error) bool {
+func refusedLogin(err error) bool {
 	var (
 		own         *wire.CredentialsError
 		certificate *tls.CertificateVerificationError
@@ -75,13 +75,13 @@ func (s *senders) limitTo(most int) { s.limit, s.limitedUntil = most, clock.Now(
 // putBack returns those calls of a batch to the queue that a new connection was refused for, if older
 // connections work: a batch is in flight on one, or was answered since this one left. It returns the
 // other calls, and why the connection was refused. The lock must be held.
-func (b *Batcher) putBack(calls []*Call, sent clock.Moment) (others []*Call, refusal error) {
+func (b *batcher) putBack(calls []*Call, sent clock.Moment) (others []*Call, refusal error) {
 	if len(b.Senders.inflights) == 0 && b.answered <= sent {
 		return calls, nil
 	}
 	var back []*Call
 	others = slices.DeleteFunc(calls, func(c *Call) bool {
-		if !RefusedLogin(c.Err) {
+		if !refusedLogin(c.Err) {
 			return false
 		}
 		refusal = c.Err

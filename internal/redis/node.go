@@ -19,13 +19,13 @@ import (
 // own batches and its own breaker, so that a slow or failing node delays no request of another.
 type Node struct {
 	Client  goredis.UniversalClient
-	Batcher Batcher
+	Batcher batcher
 	Breaker Breaker
 	Clock   clock.Offset
 	Failed  func()                  // called after every failure
 	Probes  clock.Task              // while the breaker is open
 	Lost    func(err error)         // called for what Redis did not settle; may be nil
-	Cause   atomic.Pointer[Attempt] // what failed when the breaker opened, and why it fails now
+	Cause   atomic.Pointer[attempt] // what failed when the breaker opened, and why it fails now
 	renewal *renewal                // nil where the connections stay
 	life    context.Context         //nolint:containedctx // ends with the node; its probes run in it
 	end     context.CancelFunc
@@ -95,22 +95,22 @@ func (n *Node) reportLoss(e Ended) {
 // queued; it must not block nor keep what it gets. The outcome is reported as that of any other call.
 func (n *Node) Background(c *Call, done func(Ended)) {
 	if n.Breaker.Open() {
-		c.Detach(done)
-		c.End(limiter.ErrOutage)
+		c.detach(done)
+		c.end(limiter.ErrOutage)
 		return
 	}
 	op, slot, sent := c.Permissions(), c.Slot, clock.Now()
-	c.Detach(func(e Ended) {
+	c.detach(func(e Ended) {
 		n.Report(op, slot, c.Checks, sent, c.Err) // those that are left
 		done(e)
 	})
-	if err := n.Batcher.Enqueue(c); err != nil {
-		c.End(err)
+	if err := n.Batcher.enqueue(c); err != nil {
+		c.end(err)
 	}
 }
 
 // Decides reports whether requests may be sent to the node.
-func (n *Node) Decides() bool { return n.Breaker.Closed() }
+func (n *Node) Decides() bool { return n.Breaker.closed() }
 
 // Lose reports an operation in the background that Redis did not do.
 func (n *Node) Lose(err error) {
@@ -141,8 +141,8 @@ func (n *Node) Report(op wire.Operation, slot uint16, checks []limiter.Check, se
 		n.Breaker.Success(sent)
 	case errors.Is(err, limiter.ErrUndecided) && !limiter.FailedAlone(err):
 		if n.Breaker.Failure(err) {
-			n.Cause.Store(AttemptOf(op, slot, checks, err))
-			n.Probes.Start(ProbeInterval)
+			n.Cause.Store(attemptOf(op, slot, checks, err))
+			n.Probes.Start(probeInterval)
 		}
 		n.Failed()
 	}
@@ -152,14 +152,14 @@ func (n *Node) Report(op wire.Operation, slot uint16, checks []limiter.Check, se
 // with the one that takes its place, if that is new: only a decision of Redis ends an outage.
 func (n *Node) retire(heir *Node) {
 	n.end()
-	if !n.Breaker.Retire() {
+	if !n.Breaker.retire() {
 		return
 	}
-	if heir == nil || !heir.Breaker.Inherit() {
+	if heir == nil || !heir.Breaker.inherit() {
 		n.Breaker.OnClose()
 		return
 	}
-	heir.Cause.Store(cmp.Or(n.Cause.Load(), &Attempt{Op: wire.OpTake}))
+	heir.Cause.Store(cmp.Or(n.Cause.Load(), &attempt{Op: wire.OpTake}))
 	heir.Probes.Start(0)
 }
 

@@ -27,7 +27,7 @@ func (r *Store) recover(n *Node) {
 			return
 		}
 	}
-	if n.Breaker.IsUnproven() {
+	if n.Breaker.isUnproven() {
 		n.Breaker.Failure(a.Err)
 	} else if !n.Breaker.Open() {
 		return // new connections have ended the outage meanwhile
@@ -36,15 +36,15 @@ func (r *Store) recover(n *Node) {
 		return
 	}
 	n.Cause.Store(&a)
-	n.Breaker.Postpone()
+	n.Breaker.postpone()
 	n.Failed()
-	n.Probes.Start(ProbeInterval)
+	n.Probes.Start(probeInterval)
 }
 
 // renew replaces the connections of a node if new ones lead to a Redis that decides. While the breaker is open the
 // new ones have to decide what opened it, which ends the outage.
 func (r *Store) renew(n *Node) {
-	attempt := &Attempt{Op: wire.OpTake}
+	attempt := &attempt{Op: wire.OpTake}
 	if cause := n.Cause.Load(); cause != nil && n.Breaker.Open() {
 		attempt = cause
 	}
@@ -56,7 +56,7 @@ func (r *Store) renew(n *Node) {
 	if renewed && n.Breaker.Open() {
 		n.Breaker.Close()
 	}
-	if err != nil && RefusedLogin(err) && r.Topology.refused != nil {
+	if err != nil && refusedLogin(err) && r.Topology.refused != nil {
 		r.Topology.refused(wire.Undecided(err))
 	}
 	n.renewal.startLater()
@@ -65,7 +65,7 @@ func (r *Store) renew(n *Node) {
 // probe repeats an attempt on a node, on the reserved key. A take is followed by two more, of which one is in the
 // window of the take before it and keeps the key's TTL, and by one that is denied, which a log answers by other
 // commands. Before a refund it takes two units, and refunds the first of them, so that a log has an entry to move.
-func (r *Store) probe(ctx context.Context, n *Node, a *Attempt) error {
+func (r *Store) probe(ctx context.Context, n *Node, a *attempt) error {
 	checks := r.probeChecks(a)
 	if a.Op != wire.OpChange {
 		denied := slices.Clone(checks)
@@ -107,7 +107,7 @@ func (r *Store) tryCall(ctx context.Context, n *Node, c *Call, slot uint16, chec
 }
 
 // probeChecks returns the checks of a probe: a unit of the reserved key under each policy.
-func (r *Store) probeChecks(a *Attempt) []limiter.Check {
+func (r *Store) probeChecks(a *attempt) []limiter.Check {
 	key := wire.ProbeKey
 	if r.Slotted.Load() {
 		key = r.ProbeKeyIn(a.Slot)

@@ -29,9 +29,9 @@ import (
 //	take 1, epoch 2          Redis does not know the node, and refuses what has no base (lost).
 //	take 1, epoch 3, base 1  The take is sent again. Redis counts 2.
 
-// Record is what this process knows of the requests that it runs for one key. The lock of its
+// record is what this process knows of the requests that it runs for one key. The lock of its
 // shard guards it.
-type Record struct {
+type record struct {
 	Policy  *limiter.Policy // one of those that count in the key's state
 	Key     string
 	running int64 // units that run
@@ -52,7 +52,7 @@ type Record struct {
 
 // Run is one check's message on its way, or a check's part in what runs.
 type Run struct {
-	Record *Record
+	Record *record
 	Units  int64
 	stamp  wire.Stamp
 }
@@ -93,14 +93,14 @@ type Outcome int
 // The outcomes of a message.
 const (
 	RanOK      Outcome = iota // it ran; a take was granted
-	RanDenied                 // a take was denied, by whatever check
+	ranDenied                 // a take was denied, by whatever check
 	RanLate                   // its epoch was superseded or lost, and it changed nothing
 	ranUnknown                // it may have run, or run later
-	RanNever                  // it was not sent
+	ranNever                  // it was not sent
 )
 
 // newEpoch begins a new epoch, whose base is all that runs and all that is being taken.
-func (t *Tracker) newEpoch(r *Record, now clock.Moment) {
+func (t *Tracker) newEpoch(r *record, now clock.Moment) {
 	r.epoch = t.epochs.Add(1)
 	r.base = r.running + r.takes
 	r.known = false
@@ -108,7 +108,7 @@ func (t *Tracker) newEpoch(r *Record, now clock.Moment) {
 }
 
 // stamp returns the epoch and the base that a message is sent with.
-func (r *Record) stamp() wire.Stamp {
+func (r *record) stamp() wire.Stamp {
 	if r.known {
 		return wire.Stamp{Epoch: r.epoch, Base: wire.NoBase}
 	}
@@ -116,7 +116,7 @@ func (r *Record) stamp() wire.Stamp {
 }
 
 // beginTake counts a take that leaves.
-func (r *Record) beginTake(units int64) Run {
+func (r *record) beginTake(units int64) Run {
 	r.takes += units
 	r.Inflight++
 	return Run{r, units, r.stamp()}
@@ -124,7 +124,7 @@ func (r *Record) beginTake(units int64) Run {
 
 // beginRelease counts a release that leaves. Where it is the last message of all, the record ends with
 // it.
-func (r *Record) beginRelease(units int64, now clock.Moment) Run {
+func (r *record) beginRelease(units int64, now clock.Moment) Run {
 	m := Run{r, units, r.stamp()}
 	if r.running == 0 && r.Inflight == 0 && r.known && !r.Dirty && now >= r.keepTill {
 		r.ended, m.stamp.Base = true, wire.NothingLeft
@@ -134,7 +134,7 @@ func (r *Record) beginRelease(units int64, now clock.Moment) Run {
 }
 
 // beginState counts a state that leaves.
-func (r *Record) beginState() Run {
+func (r *record) beginState() Run {
 	r.Dirty, r.stating = false, r.epoch
 	r.Inflight++
 	return Run{Record: r, stamp: r.stamp()}
@@ -152,9 +152,9 @@ func (t *Tracker) endTake(m Run, outcome Outcome, now clock.Moment) (release boo
 		r.running += m.Units
 		r.known = r.known || isCurrent
 		return false
-	case RanDenied:
+	case ranDenied:
 		return !isCurrent
-	case RanNever:
+	case ranNever:
 		if !isCurrent {
 			t.newEpoch(r, now)
 		}
@@ -190,18 +190,18 @@ func (t *Tracker) endMessage(m Run, outcome Outcome, now clock.Moment) {
 		r.known = r.known || isCurrent
 	case isCurrent && (outcome == RanLate || m.Units > 0):
 		t.newEpoch(r, now)
-	case outcome != RanLate && (!r.known || outcome == RanNever):
+	case outcome != RanLate && (!r.known || outcome == ranNever):
 		t.markDirty(r, now)
 	}
 }
 
 // endLast ends the release that ended its record. Where Redis may still have the units, a state of a
 // later epoch corrects that; where one is known already, it has.
-func (t *Tracker) endLast(ended *Record, outcome Outcome, now clock.Moment) {
+func (t *Tracker) endLast(ended *record, outcome Outcome, now clock.Moment) {
 	if outcome == RanOK || outcome == RanLate {
 		return
 	}
-	r := t.Find(ended.Policy, ended.Key, now)
+	r := t.find(ended.Policy, ended.Key, now)
 	if outcome == ranUnknown {
 		t.keep(r, now)
 	}
@@ -212,23 +212,23 @@ func (t *Tracker) endLast(ended *Record, outcome Outcome, now clock.Moment) {
 
 // keep keeps the node's entry in Redis for as long as a message of unknown outcome could change it: an
 // entry that is gone cannot refuse it.
-func (t *Tracker) keep(r *Record, now clock.Moment) {
+func (t *Tracker) keep(r *record, now clock.Moment) {
 	r.keepTill = now.Add(r.Policy.Settings.NodeTimeout)
 }
 
-// LetThrough counts units that run without Redis's decision.
-func (t *Tracker) LetThrough(r *Record, units int64, now clock.Moment) {
+// letThrough counts units that run without Redis's decision.
+func (t *Tracker) letThrough(r *record, units int64, now clock.Moment) {
 	r.running += units
 	t.newEpoch(r, now)
 }
 
 // isIdle reports whether the record holds nothing that is needed later.
-func (r *Record) isIdle(now clock.Moment) bool {
+func (r *record) isIdle(now clock.Moment) bool {
 	return r.running == 0 && r.Inflight == 0 && !r.Dirty && now >= r.keepTill
 }
 
 // refresh prepares the state that a record sends at its time. It reports whether there is one to send.
-func (t *Tracker) refresh(r *Record, now clock.Moment) bool {
+func (t *Tracker) refresh(r *record, now clock.Moment) bool {
 	switch {
 	case r.Dirty:
 		return r.stating != r.epoch
@@ -249,5 +249,5 @@ func OutcomeOf(err error) Outcome {
 	case !errors.Is(err, limiter.ErrUndecided), errors.As(err, &caught), wire.MayHaveRun(err):
 		return ranUnknown
 	}
-	return RanNever
+	return ranNever
 }

@@ -74,7 +74,7 @@ func New(client goredis.UniversalClient, options Options) *Store {
 	if isRenewed {
 		client = renewed.Plain()
 	}
-	r.Admin = NewAdmin(client, dial.TimeoutOf(client), options.KeyFormat,
+	r.Admin = newAdmin(client, dial.TimeoutOf(client), options.KeyFormat,
 		func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
 	r.startRunning()
 	r.Writers.New = func() any { return &wire.Writer{Keys: wire.NewWriter(options.KeyFormat), Node: r.Running.Node} }
@@ -176,8 +176,8 @@ func (r *Store) SettleThen(check *limiter.Check, change limiter.Change, shows bo
 		c.Op |= wire.Shown
 	}
 	if r.closed.Load() {
-		c.Detach(done)
-		c.End(limiter.ErrClosed)
+		c.detach(done)
+		c.end(limiter.ErrClosed)
 		return
 	}
 	n, slot := r.NodeOf(check.Key)

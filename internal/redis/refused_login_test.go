@@ -22,7 +22,7 @@ const wrongPassword = reply("WRONGPASS invalid username-password pair or user is
 
 // door is a batcher on a Redis that lets no new connection in. The first batch holds the one that is open.
 type door struct {
-	Batcher
+	batcher
 	sent    atomic.Int32
 	open    chan struct{} // takes the connection, and frees it when closed
 	reports atomic.Int32
@@ -134,24 +134,24 @@ func TestRefusedLogin(t *testing.T) {
 		sentinelsRefuse + "...: NOAUTH Authentication needed":   true,
 		sentinelsRefuse + "...: ERR No such master with that n": false,
 	} {
-		assert.Equal(t, RefusedLogin(wire.Undecided(reply(text))), want, "%s", text)
+		assert.Equal(t, refusedLogin(wire.Undecided(reply(text))), want, "%s", text)
 	}
 	for cause, want := range map[error]bool{syscall.ECONNREFUSED: true, os.ErrDeadlineExceeded: false, io.EOF: false} {
 		err := wire.Undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
-		assert.Equal(t, RefusedLogin(err), want, "sentinels: %v", cause)
+		assert.Equal(t, refusedLogin(err), want, "sentinels: %v", cause)
 	}
 	for alert, want := range map[string]bool{
 		"bad certificate": true, "certificate required": true, "unknown certificate authority": true, "handshake failure": true,
 		"internal error": false, "user canceled": false, "bad record MAC": false,
 	} {
 		err := wire.Undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
-		assert.Equal(t, RefusedLogin(err), want, "alert %q", alert)
+		assert.Equal(t, refusedLogin(err), want, "alert %q", alert)
 	}
 	for _, own := range []error{&wire.CredentialsError{What: "tls", Err: os.ErrNotExist}, &tls.CertificateVerificationError{Err: os.ErrInvalid}} {
-		assert.ErrorIf(t, !RefusedLogin(wire.Undecided(own)), "%v is no refused login", own)
+		assert.ErrorIf(t, !refusedLogin(wire.Undecided(own)), "%v is no refused login", own)
 	}
-	assert.ErrorIf(t, RefusedLogin(wire.Undecided(syscall.ECONNREFUSED)),
+	assert.ErrorIf(t, refusedLogin(wire.Undecided(syscall.ECONNREFUSED)),
 		"a server that refuses connections is a refused login")
-	assert.ErrorIf(t, RefusedLogin(nil) || RefusedLogin(limiter.ErrTimeout) || RefusedLogin(wire.Undecided(wire.Failure(wrongPassword))),
+	assert.ErrorIf(t, refusedLogin(nil) || refusedLogin(limiter.ErrTimeout) || refusedLogin(wire.Undecided(wire.Failure(wrongPassword))),
 		"an error of no connection is a refused login")
 }

@@ -42,7 +42,7 @@ type renewal struct {
 func newRenewal(life context.Context, client renewable, renew func()) *renewal {
 	w := &renewal{client: client}
 	w.task.Run, w.task.Life = renew, life
-	client.OnMoved(func() { w.startBy(rand.N(ProbeInterval)) })
+	client.OnMoved(func() { w.startBy(rand.N(probeInterval)) })
 	w.startLater()
 	return w
 }

@@ -50,7 +50,7 @@ func (r *Store) tryRunning(
 func (r *Store) EndTakes(checks []limiter.Check, err error) error {
 	outcome, late := OutcomeOf(err), false
 	if err == nil && !limiter.Allowed(checks) {
-		outcome = RanDenied
+		outcome = ranDenied
 	}
 	for i := range checks {
 		c := &checks[i]
@@ -62,7 +62,7 @@ func (r *Store) EndTakes(checks []limiter.Check, err error) error {
 		if err == nil && c.State.Late != kernel.InTime {
 			its, late = RanLate, true
 		}
-		if r.Running.End(*m, its); its == RanOK {
+		if r.Running.end(*m, its); its == RanOK {
 			c.State.RunningUnits = int32(m.Units)
 			r.Uses.Acquire() // until it ends; the decision has one
 		} else {
@@ -80,7 +80,7 @@ func (r *Store) EndRunning(checks []limiter.Check) {
 	for i := range checks {
 		c := &checks[i]
 		if m := RunOf(c); m != nil {
-			r.Running.Release(*m)
+			r.Running.release(*m)
 			c.State.Owner, c.State.RunningUnits = nil, 0
 			r.Uses.Release()
 		}
@@ -98,8 +98,8 @@ func (r *Store) LetRun(checks []limiter.Check) {
 		}
 		now, s := t.Now(), t.Shards.Of(c.Key.String())
 		s.Mu.Lock()
-		record := t.Find(c.Policy, c.Key.String(), now)
-		t.LetThrough(record, int64(c.State.RunningUnits), now)
+		record := t.find(c.Policy, c.Key.String(), now)
+		t.letThrough(record, int64(c.State.RunningUnits), now)
 		c.State.Owner = &Run{Record: record, Units: int64(c.State.RunningUnits)}
 		s.Mu.Unlock()
 	}
@@ -127,7 +127,7 @@ func (r *Store) sendState(m Run, ended func()) {
 // does.
 func (r *Store) ReleaseAllRunning() {
 	var sent sync.WaitGroup
-	for _, m := range r.Running.ReleaseAll() {
+	for _, m := range r.Running.releaseAll() {
 		sent.Add(1)
 		r.sendState(m, sent.Done)
 	}

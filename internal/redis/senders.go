@@ -40,7 +40,7 @@ const (
 // the zero value has none.
 type senders struct {
 	Open      int           // senders that run
-	inflights []*Inflight   // batches in flight
+	inflights []*inflight   // batches in flight
 	stalled   int           // of them, those that count no more
 	lastSent  clock.Moment  // when the last batch left
 	RoundTrip time.Duration // the shortest of late
@@ -50,8 +50,8 @@ type senders struct {
 	limitedUntil clock.Moment // when that ends
 }
 
-// Inflight is a batch in flight.
-type Inflight struct {
+// inflight is a batch in flight.
+type inflight struct {
 	sent    clock.Moment
 	stalled bool
 	calls   []*Call // nil for a call that its caller sends
@@ -72,7 +72,7 @@ func (s *senders) mayOpen(calls int) bool {
 
 // tooSoon reports whether that many calls should wait a little for others.
 func (s *senders) tooSoon(calls int) bool {
-	return calls < MaxBatch && len(s.inflights) > s.stalled && clock.Now().Since(s.lastSent) < s.pacing()
+	return calls < maxBatch && len(s.inflights) > s.stalled && clock.Now().Since(s.lastSent) < s.pacing()
 }
 
 // pacing returns the time between batches on a long link. Without it many calls that arrive at once
@@ -98,8 +98,8 @@ func (s *senders) most() int {
 	return dial.MaxOpenSenders
 }
 
-// Begin adds a batch in flight.
-func (s *senders) Begin(f *Inflight) {
+// begin adds a batch in flight.
+func (s *senders) begin(f *inflight) {
 	f.sent, f.stalled = clock.Now(), false
 	s.lastSent = f.sent
 	s.inflights = append(s.inflights, f)
@@ -107,7 +107,7 @@ func (s *senders) Begin(f *Inflight) {
 
 // end removes a batch in flight, and observes how long it took: for the shortest round trip of late, which is what the
 // link takes when nothing queues, and for about the median, which a few late ones do not change.
-func (s *senders) end(f *Inflight, now clock.Moment) {
+func (s *senders) end(f *inflight, now clock.Moment) {
 	if f.calls, f.alone = nil, nil; f.stalled {
 		s.stalled--
 	}

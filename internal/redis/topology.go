@@ -22,7 +22,7 @@ type topology struct {
 	slots   []atomic.Pointer[Node]
 	Known   atomic.Bool // the client has the masters in memory
 	loads   clock.Task  // runs Discover
-	Outages Outages
+	Outages outages
 	timeout time.Duration
 	Send    func(ctx context.Context, n *Node, calls []*Call) bool
 	uses    *clock.References
@@ -66,7 +66,7 @@ func (t *topology) newNode(client goredis.UniversalClient) *Node {
 	n.Batcher.Uses, n.Batcher.Timeout, n.Batcher.OnRefused = t.uses, t.timeout, t.refused
 	n.Batcher.Send = func(ctx context.Context, calls []*Call) bool { return t.Send(ctx, n, calls) }
 	n.Probes.Run, n.Probes.Life = func() { t.recover(n) }, n.life
-	n.Breaker = Breaker{Now: clock.Now, OnOpen: t.Outages.Begin, OnClose: t.Outages.End}
+	n.Breaker = Breaker{Now: clock.Now, OnOpen: t.Outages.begin, OnClose: t.Outages.end}
 	return n
 }
 
@@ -182,9 +182,9 @@ func (t *topology) Failing() (bool, time.Duration) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	failing, least := t.AnyNode.Breaker.UntilProbe()
+	failing, least := t.AnyNode.Breaker.untilProbe()
 	for _, n := range t.masters {
-		if open, wait := n.Breaker.UntilProbe(); open && (!failing || wait < least) {
+		if open, wait := n.Breaker.untilProbe(); open && (!failing || wait < least) {
 			failing, least = true, wait
 		}
 	}

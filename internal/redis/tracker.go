@@ -20,7 +20,7 @@ type Tracker struct {
 	Failed func() bool // reports whether all of Redis fails
 	Now    func() clock.Moment
 
-	Shards   limiter.Shards[Shard]
+	Shards   limiter.Shards[shard]
 	Records  atomic.Int64
 	policies sync.Map   // the first policy of each ID, so that states of one ID have one shape
 	Ticks    clock.Task // sends the states that are due
@@ -28,15 +28,15 @@ type Tracker struct {
 	next     int // the shard that the next tick begins with; only the tick uses it
 }
 
-// Shard is the records of some keys.
-type Shard struct {
+// shard is the records of some keys.
+type shard struct {
 	Mu      sync.Mutex
-	Records map[limiter.QuotaName]*Record
+	Records map[limiter.QuotaName]*record
 	Due     dueHeap
 }
 
 // dueHeap is a heap of records, that whose next state is due first at the front. Each record knows its place.
-type dueHeap []*Record
+type dueHeap []*record
 
 func (h dueHeap) Len() int           { return len(h) }
 func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
@@ -46,7 +46,7 @@ func (h dueHeap) Swap(i, j int) {
 }
 
 func (h *dueHeap) Push(x any) {
-	r := x.(*Record) //nolint:forcetypeassert,errcheck // the heap holds nothing else
+	r := x.(*record) //nolint:forcetypeassert,errcheck // the heap holds nothing else
 	r.index = len(*h)
 	*h = append(*h, r)
 }
@@ -64,10 +64,10 @@ const (
 	stateSpan = 50 * time.Millisecond
 
 	// StatesPerSpan is how many states leave at once: a batch.
-	StatesPerSpan = MaxBatch
+	StatesPerSpan = maxBatch
 
-	// BusySpan is after how long as many follow, so that requests get their turn between them.
-	BusySpan = 4 * time.Millisecond
+	// busySpan is after how long as many follow, so that requests get their turn between them.
+	busySpan = 4 * time.Millisecond
 
 	// failedSpan is how long a state waits whose Redis fails.
 	failedSpan = 250 * time.Millisecond
@@ -84,17 +84,17 @@ func NewTracker() *Tracker {
 	t := &Tracker{Node: 1 + rand.Int64N(maxNodeID-1), Now: clock.Now}
 	t.Ticks.Run = t.tick
 	for s := range t.Shards.All() {
-		s.Records = map[limiter.QuotaName]*Record{}
+		s.Records = map[limiter.QuotaName]*record{}
 	}
 	return t
 }
 
-// Find returns the record of a key, and makes it where there is none. The shard's lock is held.
-func (t *Tracker) Find(p *limiter.Policy, key string, now clock.Moment) *Record {
+// find returns the record of a key, and makes it where there is none. The shard's lock is held.
+func (t *Tracker) find(p *limiter.Policy, key string, now clock.Moment) *record {
 	s, name := t.Shards.Of(key), limiter.QuotaName{Policy: p.ID, Key: key}
 	r := s.Records[name]
 	if r == nil {
-		r = &Record{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), index: -1}
+		r = &record{Policy: t.policyOf(p), Key: key, epoch: t.epochs.Add(1), index: -1}
 		s.Records[name] = r
 		t.Records.Add(1)
 		r.due = now.Add(r.statePeriod())
@@ -114,7 +114,7 @@ func (t *Tracker) policyOf(p *limiter.Policy) *limiter.Policy {
 }
 
 // drop removes a record that ended or holds nothing. The shard's lock is held.
-func (t *Tracker) drop(r *Record) {
+func (t *Tracker) drop(r *record) {
 	s, name := t.Shards.Of(r.Key), limiter.QuotaName{Policy: r.Policy.ID, Key: r.Key}
 	if s.Records[name] == r {
 		delete(s.Records, name)
@@ -126,12 +126,12 @@ func (t *Tracker) drop(r *Record) {
 }
 
 // statePeriod returns the time between two states of a record.
-func (r *Record) statePeriod() time.Duration {
+func (r *record) statePeriod() time.Duration {
 	return r.Policy.Settings.NodeTimeout / statesPerTimeout
 }
 
 // markDirty has a state sent soon. The shard's lock is held.
-func (t *Tracker) markDirty(r *Record, now clock.Moment) {
+func (t *Tracker) markDirty(r *record, now clock.Moment) {
 	r.Dirty = true
 	if now < r.due {
 		t.schedule(r, now)
@@ -139,7 +139,7 @@ func (t *Tracker) markDirty(r *Record, now clock.Moment) {
 }
 
 // schedule sets the instant from which a record's next state is due. The shard's lock is held.
-func (t *Tracker) schedule(r *Record, at clock.Moment) {
+func (t *Tracker) schedule(r *record, at clock.Moment) {
 	r.due = at
 	if r.index >= 0 {
 		heap.Fix(&t.Shards.Of(r.Key).Due, r.index)
@@ -154,7 +154,7 @@ func (t *Tracker) tick() {
 	}
 	if left := t.SendDue(StatesPerSpan); left == 0 {
 		now := clock.Now()
-		t.Ticks.StartBy(now.Add(BusySpan), now)
+		t.Ticks.StartBy(now.Add(busySpan), now)
 	} else if t.Records.Load() > 0 {
 		t.Ticks.Start(stateSpan)
 	}
@@ -178,7 +178,7 @@ func (t *Tracker) SendDue(most int) (left int) {
 }
 
 // collect appends the states of the shard that are due, up to a number.
-func (s *Shard) collect(t *Tracker, now clock.Moment, most int, due []Run) []Run {
+func (s *shard) collect(t *Tracker, now clock.Moment, most int, due []Run) []Run {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for most > 0 && len(s.Due) > 0 && now >= s.Due[0].due {
@@ -209,7 +209,7 @@ func (t *Tracker) Begin(checks []limiter.Check, turn *kernel.Turn) {
 		}
 		s := t.Shards.Of(c.Key.String())
 		s.Mu.Lock()
-		m := t.Find(c.Policy, c.Key.String(), now).beginTake(limiter.Units(c))
+		m := t.find(c.Policy, c.Key.String(), now).beginTake(limiter.Units(c))
 		s.Mu.Unlock()
 		if turn != nil {
 			c.State.Owner = &waitingTake{m, turn}
@@ -219,8 +219,8 @@ func (t *Tracker) Begin(checks []limiter.Check, turn *kernel.Turn) {
 	}
 }
 
-// End ends a take, and releases its units where a base has them.
-func (t *Tracker) End(m Run, outcome Outcome) {
+// end ends a take, and releases its units where a base has them.
+func (t *Tracker) end(m Run, outcome Outcome) {
 	now, s := t.Now(), t.Shards.Of(m.Record.Key)
 	s.Mu.Lock()
 	var next *Run
@@ -236,14 +236,14 @@ func (t *Tracker) End(m Run, outcome Outcome) {
 }
 
 // tidy drops a record that ended or holds nothing. The shard's lock is held.
-func (t *Tracker) tidy(r *Record, now clock.Moment) {
+func (t *Tracker) tidy(r *record, now clock.Moment) {
 	if r.ended || r.isIdle(now) {
 		t.drop(r)
 	}
 }
 
-// Release reports to Redis that units do not run any more.
-func (t *Tracker) Release(m Run) {
+// release reports to Redis that units do not run any more.
+func (t *Tracker) release(m Run) {
 	now, r, s := t.Now(), m.Record, t.Shards.Of(m.Record.Key)
 	s.Mu.Lock()
 	if t.leaving.Load() {
@@ -257,8 +257,8 @@ func (t *Tracker) Release(m Run) {
 	t.Send(next)
 }
 
-// ReleaseAll returns releases of all units that run, before the process ends. Requests that end later release nothing.
-func (t *Tracker) ReleaseAll() (releases []Run) {
+// releaseAll returns releases of all units that run, before the process ends. Requests that end later release nothing.
+func (t *Tracker) releaseAll() (releases []Run) {
 	t.leaving.Store(true)
 	now := t.Now()
 	for s := range t.Shards.All() {
@@ -281,7 +281,7 @@ func (t *Tracker) Finish(m Run, outcome Outcome) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	t.endMessage(m, outcome, now)
-	if (outcome == RanNever || outcome == ranUnknown) && m.Record.Dirty {
+	if (outcome == ranNever || outcome == ranUnknown) && m.Record.Dirty {
 		t.schedule(m.Record, now.Add(failedSpan))
 	}
 	t.tidy(m.Record, now)

@@ -48,8 +48,8 @@ type unsettledQuota struct {
 	batch   int64 // its number
 }
 
-// Add counts a call in the background.
-func (u *unsettled) Add(c *Call) {
+// add counts a call in the background.
+func (u *unsettled) add(c *Call) {
 	if u.Quotas == nil {
 		u.Quotas = map[limiter.QuotaName]unsettledQuota{}
 	}
@@ -116,7 +116,7 @@ func (u *unsettled) isElsewhere(c *Call) bool {
 }
 
 // follow sets until when a call waits for operations on its quotas, if there are any. The lock must be held.
-func (b *Batcher) follow(c *Call) {
+func (b *batcher) follow(c *Call) {
 	c.heldUntil = 0
 	if b.Unsettled.isFollowedBy(c) {
 		c.heldUntil = clock.Now().Add(min(followSpan+b.Senders.stallTimeout(), b.Timeout/2))
@@ -124,12 +124,12 @@ func (b *Batcher) follow(c *Call) {
 }
 
 // holds reports whether a call has to wait for another batch. The lock must be held.
-func (b *Batcher) holds(c *Call) bool {
+func (b *batcher) holds(c *Call) bool {
 	return c.heldUntil != 0 && b.Unsettled.isElsewhere(c) && clock.Now() < c.heldUntil
 }
 
 // hold counts a call that has to wait for another batch. The lock must be held.
-func (b *Batcher) hold(c *Call) {
+func (b *batcher) hold(c *Call) {
 	if b.held == 0 || c.heldUntil < b.heldUntil {
 		b.heldUntil = c.heldUntil
 	}
@@ -138,7 +138,7 @@ func (b *Batcher) hold(c *Call) {
 
 // finishBackground ends a batch's operations in the background. Those that the script has postponed return to
 // the queue and leave the calls. The lock must be held.
-func (b *Batcher) finishBackground(calls []*Call) []*Call {
+func (b *batcher) finishBackground(calls []*Call) []*Call {
 	return slices.DeleteFunc(calls, func(c *Call) bool {
 		if !c.IsBackground() {
 			return false
@@ -149,7 +149,7 @@ func (b *Batcher) finishBackground(calls []*Call) []*Call {
 		}
 		c.KeepPostponed()
 		c.state.Store(callQueued)
-		b.Unsettled.Add(c)
+		b.Unsettled.add(c)
 		b.Waiting = append(b.Waiting, c)
 		return true
 	})

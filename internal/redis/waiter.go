@@ -23,35 +23,35 @@ const (
 	expirySpacing = time.Millisecond
 )
 
-// Waiter is a goroutine that waits for a call. It is apart from the call, which may have another owner as
+// waiter is a goroutine that waits for a call. It is apart from the call, which may have another owner as
 // soon as the waiter has left it.
-type Waiter struct {
+type waiter struct {
 	ctx   context.Context //nolint:containedctx // of the request that waits
 	until clock.Moment
 	woken chan error // of capacity 1; nil: the call was answered
 }
 
 // waiterPool holds waiters whose channel is empty.
-var waiterPool = sync.Pool{New: func() any { return &Waiter{woken: make(chan error, 1)} }}
+var waiterPool = sync.Pool{New: func() any { return &waiter{woken: make(chan error, 1)} }}
 
-// AwaitedBy makes a waiter the call's, before it is queued.
-func (c *Call) AwaitedBy(ctx context.Context, until clock.Moment) *Waiter {
-	w := waiterPool.Get().(*Waiter) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+// awaitedBy makes a waiter the call's, before it is queued.
+func (c *Call) awaitedBy(ctx context.Context, until clock.Moment) *waiter {
+	w := waiterPool.Get().(*waiter) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	w.ctx, w.until = ctx, until
 	c.waiter = w
 	return w
 }
 
-// Recycle ends the waiter, which no call may have.
-func (w *Waiter) Recycle() {
+// recycle ends the waiter, which no call may have.
+func (w *waiter) recycle() {
 	w.ctx = nil
 	waiterPool.Put(w)
 }
 
-// Wait waits for the answer to a call that was queued. After an error the call is gone.
-func (w *Waiter) Wait() error {
+// wait waits for the answer to a call that was queued. After an error the call is gone.
+func (w *waiter) wait() error {
 	err := <-w.woken
-	w.Recycle()
+	w.recycle()
 	return err
 }
 
@@ -79,9 +79,9 @@ func (l *lone) Err() error {
 	}
 }
 
-// expireBy starts the timer of [Batcher.expire], so that a call which may wait until a moment ends on time. The lock
+// expireBy starts the timer of [batcher.expire], so that a call which may wait until a moment ends on time. The lock
 // must be held.
-func (b *Batcher) expireBy(until clock.Moment) {
+func (b *batcher) expireBy(until clock.Moment) {
 	if b.expiry.IsDueBy(until) {
 		return
 	}
@@ -93,7 +93,7 @@ func (b *Batcher) expireBy(until clock.Moment) {
 }
 
 // expire has the waiters leave whose time is up or whose client has left.
-func (b *Batcher) expire() {
+func (b *batcher) expire() {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
 	current := clock.Now()
@@ -117,7 +117,7 @@ func (b *Batcher) expire() {
 
 // expireAmong ends the waits among some calls, and starts the timer for those that are still waited for. The lock must be
 // held.
-func (b *Batcher) expireAmong(calls []*Call, current clock.Moment) {
+func (b *batcher) expireAmong(calls []*Call, current clock.Moment) {
 	for _, c := range calls {
 		w := c.waiter
 		if w == nil {
@@ -128,7 +128,7 @@ func (b *Batcher) expireAmong(calls []*Call, current clock.Moment) {
 			b.expireBy(w.until)
 			continue
 		}
-		abandoned, sent := c.Abandon()
+		abandoned, sent := c.abandon()
 		switch {
 		case !abandoned: // its answer is on the way
 		case gone != nil:

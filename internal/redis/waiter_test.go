@@ -21,7 +21,7 @@ import (
 // answered, and calls and waiters pass from one owner to the next. Every caller gets the answer to its own
 // call, or an error that is its own.
 func TestWaiter_of_calls_that_change_hands(t *testing.T) {
-	var b Batcher
+	var b batcher
 	b.Send = func(_ context.Context, calls []*Call) bool {
 		time.Sleep(rand.N(200 * time.Microsecond)) //nolint:forbidigo // the Redis of this test
 		for _, c := range calls {
@@ -74,13 +74,13 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	errs := make(chan error, 2)
 	g.request(ctx, time.Hour, func(err error) { errs <- err })
 	<-g.started
-	w := NewCall(wire.OpTake, nil).AwaitedBy(ctx, clock.Now().Add(time.Millisecond))
+	w := NewCall(wire.OpTake, nil).awaitedBy(ctx, clock.Now().Add(time.Millisecond))
 	g.Mu.Lock()
 	g.expireBy(w.until)
 	due := g.expiry.Due()
 	assert.ErrorIf(t, due != w.until && clock.Now() < w.until, "looking at %v, want %v", due, w.until)
 	g.Mu.Unlock()
-	w.Recycle()
+	w.recycle()
 	leave()
 	err := <-errs
 	assert.ErrorIf(t, !errors.Is(err, context.Canceled), "got %v of a call that was sent, want the client's leave", err)
@@ -91,7 +91,7 @@ func TestBatcher_alone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 100 * time.Millisecond
 		began, took := time.Now(), time.Duration(0)
-		b := &Batcher{ready: 1, expired: clock.Now()}
+		b := &batcher{ready: 1, expired: clock.Now()}
 		b.Send = func(ctx context.Context, calls []*Call) bool {
 			deadline, bounded := ctx.Deadline()
 			assert.ErrorIf(t, !bounded || deadline.Sub(began) != timeout || ctx.Err() != nil, "the deadline is %v after the start, %v", deadline.Sub(began), ctx.Err())
@@ -108,7 +108,7 @@ func TestBatcher_alone(t *testing.T) {
 
 // TestBatcher_expireBy_after_a_look has no second look within a millisecond, however soon a call is due.
 func TestBatcher_expireBy_after_a_look(t *testing.T) {
-	var b Batcher
+	var b batcher
 	defer b.expiry.Stop()
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
@@ -131,8 +131,8 @@ func (g *gate) holdRefund(t *testing.T) *limiter.Policy {
 	t.Helper()
 	p := storetest.DayPolicy(t, "held", limiter.GCRA, 10)
 	back := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
-	back.Detach(nil)
-	assert.Must(t, g.Enqueue(back))
+	back.detach(nil)
+	assert.Must(t, g.enqueue(back))
 	<-g.started
 	return p
 }
@@ -144,7 +144,7 @@ func TestBatcher_holds(t *testing.T) {
 	p := g.holdRefund(t)
 	for _, key := range []string{"k", "other"} {
 		c := NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
-		assert.Must(t, g.Enqueue(c))
+		assert.Must(t, g.enqueue(c))
 	}
 	for left := 2; left > 0; { // the other, and then the one that was held; both at once if this test was held up
 		left -= <-g.started
@@ -155,13 +155,13 @@ func TestBatcher_holds(t *testing.T) {
 
 // TestBatcher_fill_left_refund has a caller leave its refund while that waits in the queue.
 func TestBatcher_fill_left_refund(t *testing.T) {
-	b := Batcher{Timeout: time.Second}
+	b := batcher{Timeout: time.Second}
 	back := refundOf(limiter.Check{Policy: storetest.DayPolicy(t, "left", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
-	b.Unsettled.Add(back)
+	b.Unsettled.add(back)
 	b.Waiting = append(b.Waiting, back)
-	left, sent := back.Abandon()
+	left, sent := back.abandon()
 	assert.FatalIf(t, !left || sent, "left is %v, sent is %v", left, sent)
-	if calls := b.Fill(nil); len(calls)+len(b.Waiting)+len(b.Unsettled.Quotas) > 0 {
+	if calls := b.fill(nil); len(calls)+len(b.Waiting)+len(b.Unsettled.Quotas) > 0 {
 		t.Errorf("%d calls leave, %d wait, %d quotas", len(calls), len(b.Waiting), len(b.Unsettled.Quotas))
 	}
 }
@@ -175,7 +175,7 @@ func TestBatcher_watch_held(t *testing.T) {
 			defer close(g.release)
 			g.Senders.RoundTrip, g.Senders.Usual, g.Timeout = 2*time.Millisecond, usual, 20*time.Millisecond
 			p := g.holdRefund(t)
-			assert.Must(t, g.Enqueue(NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})))
+			assert.Must(t, g.enqueue(NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})))
 			g.awaitBatch(t) // of the request
 			g.Mu.Lock()
 			defer g.Mu.Unlock()
@@ -192,11 +192,11 @@ func TestBatcher_next_watch(t *testing.T) {
 	defer close(g.release)
 	g.Senders.RoundTrip = 500 * time.Millisecond // no busy machine stalls for so long
 	g.Senders.Open = 2
-	g.Senders.Begin(&Inflight{})
+	g.Senders.begin(&inflight{})
 	postponed := refundOf(limiter.Check{Policy: storetest.DayPolicy(t, "postponed", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
-	g.Unsettled.Add(postponed)
+	g.Unsettled.add(postponed)
 	g.Waiting = append(g.Waiting, postponed)
-	calls := g.Next(nil, &Inflight{})
+	calls := g.next(nil, &inflight{})
 	assert.FatalIf(t, len(calls) > 0, "the refund left at once")
 	g.awaitBatch(t) // of the refund
 }
@@ -204,14 +204,14 @@ func TestBatcher_next_watch(t *testing.T) {
 // TestBatcher_fill fills batches with requests of many checks: a request above the bound leaves in
 // the next batch, and one that is too large for any leaves alone.
 func TestBatcher_fill(t *testing.T) {
-	b := Batcher{Timeout: time.Second}
+	b := batcher{Timeout: time.Second}
 	for _, checks := range []int{100, 28, 1, 1000, 1, 127, 1} {
 		b.Waiting = append(b.Waiting, NewCall(wire.OpTake, make([]limiter.Check, checks)))
 	}
 	var batches [][]int
 	for len(b.Waiting) > 0 {
 		var sizes []int
-		for _, c := range b.Fill(nil) {
+		for _, c := range b.fill(nil) {
 			sizes = append(sizes, len(c.Checks))
 		}
 		batches = append(batches, sizes)

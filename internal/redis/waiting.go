@@ -50,5 +50,5 @@ func (r *Store) HandOn(check *limiter.Check, units int64) {
 		return
 	}
 	check.State.Owner, check.State.RunningUnits = &Run{Record: m.Record, Units: units}, int32(units)
-	r.Running.Release(Run{Record: m.Record, Units: m.Units - units})
+	r.Running.release(Run{Record: m.Record, Units: m.Units - units})
 }
