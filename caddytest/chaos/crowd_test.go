@@ -17,6 +17,10 @@ const (
 	// crowdTimeout is the node timeout of the policies, the shortest that there is.
 	crowdTimeout = 5 * time.Second
 
+	// keptTimeout is the node timeout of faults after which Redis must know what runs as before. A node states that every third
+	// of it, and is asked a second after a fault: of crowdTimeout a fault of a third leaves 0.4 s, which a busy machine may take.
+	keptTimeout = 4 * crowdTimeout
+
 	// crowdRun is how long the backend runs a request: much longer than Caddy takes for it on a busy machine,
 	// so that the limit is reached at the backend.
 	crowdRun = 200 * time.Millisecond
@@ -43,6 +47,7 @@ type crowd struct {
 	addresses [2]string     // of Redis, for each node
 	clientsOf [2]int        // of each node, that wait; of those that are refused there are [crowdRefused] times as many
 	pause     time.Duration // of a client after a refusal
+	timeout   time.Duration // the node timeout
 	forgets   bool          // the fault makes Redis forget what runs
 	loses     bool          // because it has lost contact with a node that runs on
 
@@ -67,7 +72,8 @@ func (c *crowd) String() string {
 // newCrowd starts the backend. The nodes begin with the load.
 func newCrowd(t *testing.T, limit int, address string) *crowd {
 	t.Helper()
-	c := &crowd{limit: limit, addresses: [2]string{address, address}, clientsOf: [2]int{24, 24}, pause: crowdPause, over: make(chan struct{})}
+	c := &crowd{limit: limit, addresses: [2]string{address, address}, clientsOf: [2]int{24, 24}, pause: crowdPause,
+		timeout: crowdTimeout, over: make(chan struct{})}
 	c.refused, c.waiting = newSide(c, "refused", false), newSide(c, "waiting", true)
 	c.backend = caddytest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, s := range c.sides() {
@@ -121,10 +127,17 @@ func (c *crowd) caddyfile(node int) string {
 	var site strings.Builder
 	for _, s := range c.sides() {
 		site.WriteString("redis_ratelimit /" + s.name + " {\npolicy " + s.name + " {\nkey everyone\nmax_concurrent " + strconv.Itoa(c.limit) +
-			"\nnode_timeout " + crowdTimeout.String() + "\n" + s.options() + "}\n}\n")
+			"\nnode_timeout " + c.timeout.String() + "\n" + s.options() + "}\n}\n")
 	}
 	site.WriteString("reverse_proxy " + c.backend)
 	return caddytest.Quietly(caddytest.Config("redis_ratelimit {\n"+redis+"\nfail_mode closed\ntimeout 1s\n}", site.String()))
+}
+
+// keepUnless has Redis count what runs for long after it has lost contact, unless it is to forget that.
+func (c *crowd) keepUnless(forgets bool) {
+	if !forgets {
+		c.timeout = keptTimeout
+	}
 }
 
 // hold lets time pass as a storm does.

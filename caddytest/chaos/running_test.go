@@ -78,6 +78,7 @@ func onOneRedis(forgets bool, fault func(t *testing.T, c *crowd, server *rediste
 	return func(t *testing.T) *crowd {
 		server := redistest.Start(t, args...)
 		c := newCrowd(t, 20, server.Addr)
+		c.keepUnless(forgets)
 		c.begin(t, 5, 5)
 		c.forgets = forgets
 		fault(t, c, server)
@@ -144,6 +145,7 @@ func nodeParted(span time.Duration, forgets bool) func(t *testing.T) *crowd {
 	return func(t *testing.T) *crowd {
 		server := redistest.Start(t)
 		c := newCrowd(t, 20, server.Addr)
+		c.keepUnless(forgets)
 		proxy := redistest.NewProxy(t, server.Addr)
 		c.addresses[0] = proxy.Addr
 		c.begin(t, 5, 0)
@@ -161,6 +163,7 @@ func nodeParted(span time.Duration, forgets bool) func(t *testing.T) *crowd {
 func nodeStopped(span time.Duration, forgets bool) func(t *testing.T) *crowd {
 	return func(t *testing.T) *crowd {
 		c := newCrowd(t, 20, redistest.Start(t).Addr)
+		c.keepUnless(forgets)
 		c.begin(t, 5, 5)
 		c.forgets, c.loses = forgets, forgets
 		assert.Must(t, c.nodes[0].Command.Process.Signal(syscall.SIGSTOP))
