@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
 )
 
@@ -90,4 +95,47 @@ func TestProbe_concurrency_often(t *testing.T) {
 	setPermissions("-hset")
 	err := r.Probe(t.Context(), checks)
 	assert.ErrorIf(t, limiter.Kind(err) != "auth", "without the permission to write: %v", err)
+}
+
+// stoppedTimer is a timer that never fires, and knows for how long it was set last.
+type stoppedTimer struct {
+	mu sync.Mutex
+	d  time.Duration
+}
+
+func (s *stoppedTimer) Reset(d time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.d = d
+	return true
+}
+
+func (*stoppedTimer) Stop() bool { return true }
+
+func (s *stoppedTimer) set() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.d
+}
+
+// TestRunning_told_at_once has a node tell what it runs as soon as Redis decides again, not at the next look.
+func TestRunning_told_at_once(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := openStore(t, dial.Options{Addresses: []string{server.Addr}, Timeout: patience}, redis.Options{})
+	timer := new(stoppedTimer)
+	r.Running.Ticks.After = func(d time.Duration, _ func()) clock.Timer {
+		timer.Reset(d)
+		return timer
+	}
+	checks := storetest.Decide(t, r, limiter.Check{Policy: storetest.ConcurrencyPolicy(t, 2), Key: limiter.EncodeKey("k"), Weight: 1})
+	r.Running.Ticks.Stop()
+	r.Running.Ticks.Start(time.Hour)
+	server.Kill()
+	waitFailing(t, &r.Topology, true, func() {
+		_, _ = r.Decide(t.Context(), []limiter.Check{{Policy: checks[0].Policy, Key: checks[0].Key, Weight: 1}})
+	})
+	server.Run(t)
+	assert.Retry(t, "a state is due at once", func() (again bool, seen any) { return timer.set() > 0, timer.set() })
+	r.EndRunning(checks)
 }

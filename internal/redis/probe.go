@@ -23,7 +23,7 @@ func (r *Store) recover(n *Node) {
 	if slot, found := r.Topology.slotAt(n, a.Slot); found {
 		a.Slot = slot
 		if a.Err = r.probe(n.life, n, &a); a.Err == nil || limiter.FailedAlone(a.Err) {
-			n.Breaker.Close()
+			r.resume(n)
 			return
 		}
 	}
@@ -41,6 +41,12 @@ func (r *Store) recover(n *Node) {
 	n.Probes.Start(probeInterval)
 }
 
+// resume ends the outage of a node. What this process runs is told at once: the node timeout goes on meanwhile.
+func (r *Store) resume(n *Node) {
+	n.Breaker.Close()
+	r.Running.tellSoon()
+}
+
 // renew replaces the connections of a node if new ones lead to a Redis that decides. While the breaker is open the
 // new ones have to decide what opened it, which ends the outage.
 func (r *Store) renew(n *Node) {
@@ -54,7 +60,7 @@ func (r *Store) renew(n *Node) {
 		return r.probe(n.life, on, attempt)
 	})
 	if renewed && n.Breaker.Open() {
-		n.Breaker.Close()
+		r.resume(n)
 	}
 	if err != nil && refusedLogin(err) && r.Topology.refused != nil {
 		r.Topology.refused(wire.Undecided(err))

@@ -160,6 +160,14 @@ func (t *Tracker) tick() {
 	}
 }
 
+// tellSoon has states that are due sent at once, where they had to wait for Redis.
+func (t *Tracker) tellSoon() {
+	if t.Records.Load() > 0 {
+		now := clock.Now()
+		t.Ticks.StartBy(now, now)
+	}
+}
+
 // SendDue sends states that are due, up to a number, and returns how many more it could have sent. No lock is held
 // while a message is handed over.
 func (t *Tracker) SendDue(most int) (left int) {
