@@ -256,7 +256,9 @@ func (a *App) serveState(
 }
 
 // addStored adds the keys in Redis that hold a quota.
-func addStored(ctx context.Context, remote *storepool.Redis, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey) error {
+func addStored(
+	ctx context.Context, remote *storepool.Redis, report *adminapi.StateReport, p *limiter.Policy, key limiter.EncodedKey,
+) error {
 	stored, err := remote.Store.Inspect(ctx, p, key)
 	for _, s := range stored {
 		ttl := routetrace.Seconds(s.TTL)

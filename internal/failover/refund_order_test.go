@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +43,9 @@ func (r *refundTrace) step(t *testing.T) {
 		at = r.random.IntN(len(r.open))
 	}
 	part := r.random.IntN(4) == 0
-	r.play.Step("epoch%+d kind %d (below 8 a take, 8 a charge, 9 a debt, else a refund): weight %d, refundable %t, reservation %d of %d, in part %t",
-		r.now-storetest.Epoch, kind, check.Weight, check.Refundable, at, len(r.open), part)
+	what := []string{8: "charge", 9: "repay", 10: "refund"}[min(max(kind, 7), 10)]
+	r.play.Step("epoch%+d %s: weight %d, refundable %t, reservation %d of %d, in part %t",
+		r.now-storetest.Epoch, cmp.Or(what, "take"), check.Weight, check.Refundable, at, len(r.open), part)
 	var answers [2][]limiter.Check
 	for i, s := range r.stores {
 		s.SetClock(r.now)

@@ -114,8 +114,8 @@ func compare(t *testing.T, tr *Trace, stores []*Store, answers [][]limiter.Check
 			if a.State.Withheld != b.State.Withheld {
 				differ += fmt.Sprintf("; withheld is %d, want %d", a.State.Withheld, b.State.Withheld)
 			}
-			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s: what %s answers is to be as of %s: %s", tr.Now-Epoch,
-				i, len(answers[0]), a.Policy.Settings, a.Weight, a.Reserve, a.Key, stores[0].Name, stores[1].Name, differ)
+			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s: what %s answers is to be as of %s: %s",
+				tr.Now-Epoch, i, len(answers[0]), a.Policy.Settings, a.Weight, a.Reserve, a.Key, stores[0].Name, stores[1].Name, differ)
 		}
 		checkInvariants(t, &a)
 	}

@@ -112,8 +112,9 @@ func leaseBoth(t *testing.T, tr *Trace, stores []*Store) *limiter.Policy {
 	}
 	a, b := leases[0], leases[1]
 	if results[0] != results[1] || a != b {
-		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: what %s answers is to be as of %s: %s; the lease: %s", tr.Now-Epoch,
-			c.Policy.Settings, limiter.Units(&c), c.Reserve, wish, rest, stores[0].Name, stores[1].Name, assert.Differ(results[0], results[1]), assert.Differ(a, b))
+		t.Fatalf("at epoch%+d, %v, weight %d, reserve %d, wish %+v, %d back: what %s answers is to be as of %s: %s; the lease: %s",
+			tr.Now-Epoch, c.Policy.Settings, limiter.Units(&c), c.Reserve, wish, rest, stores[0].Name, stores[1].Name,
+			assert.Differ(results[0], results[1]), assert.Differ(a, b))
 	}
 	if a.Units == 0 {
 		return nil

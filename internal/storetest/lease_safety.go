@@ -91,7 +91,10 @@ func inMilliseconds(p *limiter.Policy) *limiter.Policy {
 func playLeases(t *testing.T, algorithm string, seed uint64, store *Store, play *assert.Play) *leaseWorld {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 11))
-	w := &leaseWorld{t: t, play: play, store: store, random: random, policy: leaseTracePolicy(t, random, algorithm), key: limiter.EncodeKey(fmt.Sprint("k", seed)), now: Epoch}
+	w := &leaseWorld{
+		t: t, play: play, store: store, random: random, policy: leaseTracePolicy(t, random, algorithm),
+		key: limiter.EncodeKey(fmt.Sprint("k", seed)), now: Epoch,
+	}
 	w.now += random.Int64N(3 * w.policy.Params.Window * w.policy.Params.Tick)
 	for range 1 + random.IntN(4) {
 		rate := 0.8751 + random.Float64()*0.4 // a clock that is slower by an eighth: Redis's gains a seventh on it
@@ -126,7 +129,8 @@ func (w *leaseWorld) act(n *leaseNode) {
 		n.makeBusy()
 	}
 	kind := random.IntN(12)
-	w.play.Step("epoch%+d node %d of %d, whose clock runs at %.3f: %s", w.now-Epoch, slices.Index(w.nodes, n), len(w.nodes), n.rate, leaseActs[kind])
+	w.play.Step("epoch%+d node %d of %d, whose clock runs at %.3f: %s",
+		w.now-Epoch, slices.Index(w.nodes, n), len(w.nodes), n.rate, leaseActs[kind])
 	switch kind {
 	case 0, 1: // a client right beside the store takes what there is, or a part of it
 		c := limiter.Check{Policy: w.policy, Key: w.key, Peek: true}

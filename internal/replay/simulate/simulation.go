@@ -72,7 +72,8 @@ func New(config []byte, only string) (*Simulation, error) {
 		return nil, err
 	}
 	s := &Simulation{
-		ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{}, only: only, end: end, skipped: skipped, log: reduced.log, missing: missingData{masks: reduced.masks},
+		ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{},
+		only: only, end: end, skipped: skipped, log: reduced.log, missing: missingData{masks: reduced.masks},
 	}
 	s.tracer.OnLimiter, s.onFinding = s.onLimiter, s.noteFinding
 	memory := memory.NewOnClock(func() int64 { return s.now })
