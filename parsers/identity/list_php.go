@@ -13,7 +13,7 @@ func phpServers() (all []*server) {
 			all = append(all, &server{Program: frameworks.Program{
 				Name: serves.name, Suite: suite,
 				Packages: []string{
-					"dash", "coreutils", "apache2", "nginx", php + "-cli", php + "-fpm", php + "-mbstring",
+					"dash", "coreutils", "util-linux", "apache2", "nginx", php + "-cli", php + "-fpm", php + "-mbstring",
 					"php-symfony-http-foundation", "php-symfony-routing", "php-laravel-framework", serves.program,
 				},
 				Command: []string{"sh", "/srv/parsers/identity/php/serve", serves.server, php, "{port}"},
