@@ -24,6 +24,10 @@ func pathInputs() []input {
 		"/login/index.html", "/login.php", "/login%2e%6a%73on", "//other.example/login", "/api/items.json", "/api/items%0a",
 		"/api%2Fitems/", "/users/7%09", "/login%E2%80%8B", "/login%ff", "/login%", "/login%zz", "/index.php/api/items",
 		"/./", "/login%5c..%5clogin", "/login/%2f", "/%6C%6F%67%69%6E%2F",
+		"/login%0d%0a", "/login%7f", "/login%c0%af", "/login%2f%2f", "/login%00.json", "/%00login", "/login%20%20",
+		"/login%e3%80%80", "/login%ef%bc%8f", "/login#x", "/login?#x", "/.;/login", "/..;/login", "/x/..;/login", "/%2e%2e;/login",
+		"/login/..;/login", "/login.;x", "/login..", "/login::$DATA", "/login.json.", "/login.json;x", "/(S(x))/login", "/%0alogin",
+		"/api/items%ff", "/api%0a/items", "/login%c2%85", "/login%e2%80%a8",
 	})
 }
 
@@ -34,6 +38,8 @@ func scriptInputs() []input {
 		"/./login.php", "/x/../login.php", "/login", "/login.php/.php", "/index.php/login", "/index.php/login.php",
 		"/index.php", "/", "/index.php/", "/login.php?x", "/login.php%3f", "/x.php/../login.php", "/login%2ephp",
 		"/r.php/login.php",
+		"/login.php%0a", "/login.php/%0a", "/login.php/%0ax", "/login.php%20/", "/login.php/x%0a", "/login.php/%ff", "/login.php%ff",
+		"/login.php;/x", "/login.php#x", "/login.php::$DATA", "/login.php%c0%af", "/login.php/..%2flogin.php", "/login.php/../x",
 	})
 }
 
@@ -47,6 +53,7 @@ func hostInputs() []input {
 		"xn--pp-xka.example", "xn--PP-XKA.example", "", "127.0.0.1", "127.1", "0x7f.1", "2130706433", "[::1]",
 		"[0:0:0:0:0:0:0:1]", "[::1]:80", "[::1", "[::1%25lo]", "a b.example", "app.example\t", "-app.example",
 		"app..example", "app.example:80:80", `"app.example"`, "app.example;x", "\xffapp.example",
+		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0177.0.0.1", "127.0.0.1.", "app.example:0", "app.example:65536",
 	}, strings.Repeat("a", 300)+".example")), ofLines(hosts, [][]string{
 		{host, "Host: other.example"}, nil, {host, "X-Forwarded-Host: other.example"},
 	}), []input{

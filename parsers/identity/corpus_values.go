@@ -38,6 +38,8 @@ func cookieInputs() []input {
 		"session=abc%0D%0A", "session=ab%C3%A9", "session=ab%E9", "session=ABC%", "session=%2561bc", "session=a%20c",
 		"session=a%2Bc", "session.=abc", "_session=abc", "session%20=abc", "+session=abc", "session%00=abc",
 		"session%5B0%5D=abc", "x=y,session=abc", "session:abc", `session=""`,
+		"session=a%2bc", "session=abc%2C", "session=abc%2Cx", `session="abc%2B"`, `session=%6a:"abc"`, "session\x0b=abc",
+		"session%09=abc", `x="y; session=abc`, "session=abc%22", "session=%22abc",
 	}, "session="+strings.Repeat("a", 5000))), ofLines(cookies, [][]string{
 		{"Cookie: session=abc", "Cookie: session=def"}, {"Cookie: x=y", "Cookie: session=abc"}, {"cookie: session=abc"},
 		{"Cookie: session=abc", "Cookie: session=abc"}, {"Cookie: session=abc", "Cookie: x=y"},
@@ -61,5 +63,7 @@ func queryInputs() []input {
 		"?token=abc%01", "?token=%EF%BD%81bc", "?token=abc&;", "?;&token=abc", "?a;token=abc;b", "?token=abc&a;b",
 		"?token=%2561bc", "?%74%6F%6B%65%6E=%61%62%63", "?%00token=abc", "?token=ABC", "?token=abc%3Bx=1", "?to+ken=abc",
 		"?token=a%C2%ADbc", "?token=abc%E2%80%8B", "?token=%EF%BB%BFabc",
+		"?token=abc#x", "?token=abc#y", "?token=abc#", "?x=1#&token=abc", "?token=abc&x=1#y", "?token#=abc", "?#token=abc",
+		"?%EF%BB%BFtoken=abc", "?token%C2%A0=abc", "?token=abc%2B", "?token=abc\\", "?token=abc%5C", "?token=a%2bc",
 	}, "?token="+strings.Repeat("a", 5000), "?"+strings.Repeat("x=1&", 1100)+"token=abc", "?token=abc"+strings.Repeat("&", 10_000)))
 }

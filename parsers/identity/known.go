@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -33,7 +34,16 @@ var harmless = []known{
 		holds: ownAddress,
 	},
 	{
-		reason: "the same, beside hosts that it reads",
+		reason: "an address of IPv4 in another form, which Node's URL has in the usual one: a site that is reached by such hosts is reached by " +
+			"any, so that {host} bounds nothing there",
+		kind: twoKeys, groups: []group{hosts},
+		holds: func(d *disagreement) bool {
+			address, err := netip.ParseAddr(d.values[0])
+			return d.reader == "host URL" && err == nil && address.Is4()
+		},
+	},
+	{
+		reason: "the server's own address beside hosts that it reads, as above",
 		kind:   joined, groups: []group{hosts},
 		holds: ownAddress,
 	},

@@ -42,6 +42,7 @@ function readRequest(request) {
   }
   own['query querystring'] = attempt(() => parseQuery(url.split('?').slice(1).join('?')).token)
   own['query URL'] = attempt(() => new URL(url, 'http://x').searchParams.get('token'))
+  own['host URL'] = attempt(() => new URL('http://' + headers.host).hostname)
   own['basic basic-auth'] = attempt(() => {
     const login = require('basic-auth')(request)
     return login && login.name + '|' + login.pass
