@@ -22,7 +22,9 @@ func javaServer(name, class, reader, suite string, libraries, jars []string) *se
 	return &server{Program: frameworks.Program{
 		Name: name, Suite: suite, Packages: append([]string{"openjdk-" + version + "-jdk-headless"}, libraries...),
 		Sources: "identity/java", Compiled: class, Prepare: prepare,
-		Command: []string{jdk + "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", strings.Join(path, ":"), class, "{port}"},
+		Command: []string{
+			jdk + "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", strings.Join(path, ":"), class, "{port}",
+		},
 	}}
 }
 

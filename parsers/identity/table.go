@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-const tableHead = "| server | reader | of | read | with a key | unreadable | one value, two keys | read, counted as absent | two values, one key |"
+const tableHead = "| server | reader | of | read | with a key | unreadable | one value, two keys | " +
+	"read, counted as absent | two values, one key |"
 
 // resultsHead has places for how many inputs, servers and readers there are, the version of Caddy, and the day.
 const resultsHead = `# Which keys values have that real frameworks read
