@@ -377,7 +377,7 @@ func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) 
 	}
 	if err == nil && registered.counters == nil {
 		registered.counters = a.opened.Memory.Names.Use(s.Name)
-		registered.countIf = new(storepool.CountIfWatch)
+		registered.countIf, registered.once = new(storepool.CountIfWatch), new(policyOnce)
 		if len(s.Ban) > 0 {
 			registered.counters.CountBans()
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
 func init() {
@@ -265,6 +266,10 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 	h.app.rules = append(h.app.rules, l.Rules)
 	l.Rules.Overrides, l.Rules.Newest = h.app.overrides, newestPolicy
 	l.Rules.Warn, l.Rules.OnNeverSet, l.Rules.OnMissingAddress = h.warnInvalid, h.warnNeverSet, h.warnMissingAddress
+	l.Rules.OnNewlyUnreadable = func(r *rule.Rule, placeholder string, err error) {
+		registry[r.Policy.Name()].once.unreadable.Do(func() { h.tellUnreadable(r, placeholder, err) })
+	}
+	l.Cookies, l.OnFreshCookie = h.cookieWatches(l.Rules.Rules), h.tellFreshCookie
 	l.Rules.Exempt = h.settings.exempt
 	if l.Rules.GoesByAddress() {
 		l.Forwarded = &rule.ForwardedWatch{OnUnbelieved: h.warnUnbelieved}
@@ -300,6 +305,31 @@ func (h *Handler) warnInvalid(r *rule.Rule, option string, err error) {
 		message, reason = "no room to read a request's body, which gets 503; a client may hold an eighth of max_bodies", zap.Skip()
 	}
 	h.warner.Warn(message, zap.String("policy", r.Policy.Name()), zap.String("option", option), reason)
+}
+
+// tellUnreadable logs, once for a policy, that a value is unreadable which version 1.0 counted as it stood. It quotes none.
+func (h *Handler) tellUnreadable(r *rule.Rule, placeholder string, err error) {
+	h.logger.Info("a value in the key is unreadable, which version 1.0 counted as it stood: servers read it in different ways, so that "+
+		"on_empty_key decides, with raw_key too (docs/keys.md, Spellings)",
+		zap.String("policy", r.Policy.Name()), zap.String("placeholder", rule.ShortNames("{"+placeholder+"}")), zap.String("reason", rule.ReasonLabel(err)),
+		zap.String("why", err.Error()), zap.Bool("raw_key", r.Key.Raw))
+}
+
+// cookieWatches returns the watches of cookies in keys; nil: there is none.
+func (h *Handler) cookieWatches(rules []rule.Rule) (watches []gate.CookieWatch) {
+	for i := range rules {
+		for _, name := range rules[i].Key.Cookies() {
+			watches = append(watches, gate.CookieWatch{Policy: rules[i].Policy.Name(), Cookie: name, CookieWatch: storepool.NewCookieWatch(name)})
+		}
+	}
+	return watches
+}
+
+// tellFreshCookie logs that a policy counts by a cookie which nearly each response sets anew.
+func (h *Handler) tellFreshCookie(w *gate.CookieWatch) {
+	h.logger.Info("responses to at least 90 of the first 100 requests with the cookie of a key set it anew, so that each request has a "+
+		"fresh quota: count by what stays, such as {http.auth.user.id} or a header of forward_auth",
+		zap.String("policy", w.Policy), zap.String("cookie", w.Cookie))
 }
 
 // warnNeverSet logs that an option uses a placeholder that had no value in any request so far.

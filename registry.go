@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -35,8 +36,12 @@ type registeredPolicy struct {
 	at       string // its first line in the Caddyfile, behind a space; empty: unknown
 	counters *storepool.Policy
 	countIf  *storepool.CountIfWatch // of all handlers with the policy
+	once     *policyOnce             // of all handlers with the policy
 	variants *rule.Variants
 }
+
+// policyOnce is what is told once of a policy.
+type policyOnce struct{ unreadable sync.Once }
 
 // register returns the one policy of a name, which allows refunds if one of its handlers needs them. A name with two
 // settings is an error that shows both, and where each is.

@@ -33,6 +33,10 @@ type Limiter struct {
 	Forwarded *rule.ForwardedWatch
 	CountIfs  []*storepool.CountIfWatch
 
+	// Cookies look at the first responses to requests with a cookie that is in a key. Nil: nothing is looked for.
+	Cookies       []CookieWatch
+	OnFreshCookie func(*CookieWatch) // required with Cookies
+
 	Stores   *storepool.Stores
 	FailMode limiter.FailMode
 	Timeout  time.Duration // of a decision by Redis

@@ -200,6 +200,7 @@ func collectUnusable(l *gate.Limiter) (*gate.Limiter, map[*rule.Rule][]adminapi.
 			unusable[r] = append(unusable[r], value)
 		}
 	}
+	rules.OnNewlyUnreadable = nil // which tells of requests of clients
 	explained := *l
 	explained.Rules = &rules
 	return &explained, unusable

@@ -239,10 +239,14 @@ func (s *Set) emptyKey(rule *Rule, q *request) (limiter.EncodedKey, Status, erro
 	for i := range rule.Key.parts {
 		s.warnIfNeverSet(rule, "key", &rule.Key.parts[i].Placeholder)
 	}
-	reason, unusable := ErrEmptyKey, rule.Key.unusable(q)
+	reason := ErrEmptyKey
+	part, unusable := rule.Key.unusable(q)
 	if unusable != nil {
 		reason = emptyKeyError(unusable)
 		s.warn(rule, "key", unusable)
+		if s.OnNewlyUnreadable != nil && part.wasReadable(unusable) {
+			s.OnNewlyUnreadable(rule, part.Name, unusable)
+		}
 	}
 	switch {
 	case rule.OnEmptyKey == EmptyKeySkip && unusable == nil:

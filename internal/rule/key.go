@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -182,23 +181,38 @@ func (t *KeyTemplate) addressKey(r *http.Request) limiter.EncodedKey {
 	return limiter.AsEncoded(string(t.appendEncoded([]byte(addressMark), t.prefixes.Shorten(ip))))
 }
 
-// unusable returns why a value of the key cannot be used, though it is there. The key is empty then. Nil: the value is
-// missing. Of several values one that is there under its own name comes first.
-func (t *KeyTemplate) unusable(q *request) (err error) {
+// unusable returns the placeholder of a value of the key that cannot be used, though it is there, and why. The key is empty
+// then. Nil: the value is missing. Of several values one that is there under its own name comes first.
+func (t *KeyTemplate) unusable(q *request) (found *keyPart, err error) {
 	for i := range t.parts {
 		part := &t.parts[i]
 		if part.Name == "" {
 			continue
 		}
-		switch reason := t.value(part, q).Reason(); reason {
-		case bodyvalue.ReasonNone:
-		case bodyvalue.ReasonSimilarName:
-			err = cmp.Or(err, error(unreadError{reason}))
-		default:
-			return unreadError{reason}
+		switch reason := t.value(part, q).Reason(); {
+		case reason == bodyvalue.ReasonNone:
+		case reason != bodyvalue.ReasonSimilarName:
+			return part, unreadError{reason}
+		case found == nil:
+			found, err = part, unreadError{reason}
 		}
 	}
-	return err
+	return found, err
+}
+
+// wasReadable reports whether version 1.0 read a value that is unreadable for a reason.
+func (p *keyPart) wasReadable(err error) bool {
+	return p.field.kind != bodyField && !errors.Is(err, errRepeated)
+}
+
+// Cookies lists the cookies that keys are made of.
+func (t *KeyTemplate) Cookies() (names []string) {
+	for i := range t.parts {
+		if f := &t.parts[i].field; f.kind == cookieField {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 // value returns what a placeholder has in keys: one text for all spellings that applications take for it, none, or the

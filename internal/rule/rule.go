@@ -156,6 +156,10 @@ type Set struct {
 	// placeholder, with its name without braces. Nil: nothing is called.
 	OnNeverSet func(r *Rule, option, placeholder string)
 
+	// OnNewlyUnreadable is called for a value of a placeholder that is unreadable, and that version 1.0 counted as it stood. Nil:
+	// nothing is called.
+	OnNewlyUnreadable func(r *Rule, placeholder string, err error)
+
 	// OnMissingAddress is called for every request over a unix socket that lacks the client's address, if a rule's key
 	// needs the address. Nil: nothing is called.
 	OnMissingAddress func(r *Rule, remedy string)
