@@ -35,12 +35,14 @@ func TestWarnings_appendingSource(t *testing.T) {
 		`"listen":[":8080"]`: 0,
 	} {
 		for _, byClient := range []bool{true, false} {
-			app := json.RawMessage(`{"servers":{"srv0":{"routes":[{"handle":[{"handler":"static_response"},{"handler":"static_response"}]}],` + options + `}}}`)
+			app := json.RawMessage(`{"servers":{"srv0":{"routes":[],` + options + `}}}`)
 			ctx := assert.NoError(caddy.ProvisionContext(&caddy.Config{AppsRaw: caddy.ModuleMap{"http": app}}))(t)
 			web, ok := assert.NoError(ctx.App("http"))(t).(*caddyhttp.App)
 			assert.FatalIf(t, !ok, "the app http is no app of Caddy's")
+			limit := &warnable{subject: Subject{ByClient: byClient}}
+			web.Servers["srv0"].Routes = caddyhttp.RouteList{{Handlers: []caddyhttp.MiddlewareHandler{limit, limit}}}
 			found := 0
-			for _, w := range Warnings(web.Servers, func(caddyhttp.MiddlewareHandler) *Subject { return &Subject{ByClient: byClient} }) {
+			for _, w := range Warnings(web.Servers) {
 				if w.Text == appendingSource(web.Servers["srv0"]) {
 					found++
 				}
