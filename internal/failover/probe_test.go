@@ -199,7 +199,8 @@ func TestProbe_keys(t *testing.T) {
 func TestProbe_ends(t *testing.T) {
 	t.Parallel()
 	a := newTestCluster(t, owned(0, 16383, masterA))
-	var running sync.Map // how many probes, by node
+	refused := wire.Undecided(wire.Failure("READONLY")) // by a server that is there
+	var running sync.Map                                // how many probes, by node
 	probing := func(n *redis.Node) *atomic.Int32 {
 		count, _ := running.LoadOrStore(n, &atomic.Int32{})
 		return count.(*atomic.Int32) //nolint:forcetypeassert,errcheck // nothing else is stored

@@ -125,7 +125,7 @@ func (b *batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (s
 // lock must be held.
 func (b *batcher) finish(f *inflight, answered bool) {
 	now := clock.Now()
-	b.Senders.end(f, now)
+	b.Senders.end(f, now, answered)
 	b.held = 0
 	if answered {
 		b.ready++
@@ -133,6 +133,13 @@ func (b *batcher) finish(f *inflight, answered bool) {
 	} else {
 		b.ready = 0
 	}
+}
+
+// peak returns how many batches were in flight at once at most, of those that were not late: as many connections are used.
+func (b *batcher) peak() int {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	return b.Senders.Peak
 }
 
 // enqueue queues a call and starts a sender for it where one is allowed. After an error the call is still the caller's.
@@ -159,6 +166,33 @@ func (b *batcher) enqueue(c *Call) error {
 		b.watch()
 	}
 	return nil
+}
+
+// park queues a call without starting a sender for it. After an error the call is still the caller's.
+func (b *batcher) park(c *Call) error {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if len(b.Waiting) >= MaxQueue {
+		return limiter.ErrOverload
+	}
+	b.follow(c)
+	b.Waiting = append(b.Waiting, c)
+	b.expireBy(c.waiter.until)
+	return nil
+}
+
+// sendParked starts a sender if calls wait that no sender will take at once.
+func (b *batcher) sendParked() {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if len(b.Waiting) == 0 {
+		return
+	}
+	b.Senders.skipStalled()
+	b.startSender()
+	if !b.stalls.IsSet() || b.held > 0 {
+		b.watch()
+	}
 }
 
 // startSender starts a sender if there is work that the running senders will not take at once. The

@@ -220,11 +220,12 @@ func TestSenders_allowed(t *testing.T) {
 
 func TestSenders_end(t *testing.T) {
 	var l senders
-	takes := func(took time.Duration) {
+	ends := func(took time.Duration, answered bool) {
 		f := &inflight{}
 		l.inflights = append(l.inflights, f)
-		l.end(f, clock.Moment(took))
+		l.end(f, clock.Moment(took), answered)
 	}
+	takes := func(took time.Duration) { ends(took, true) }
 	for i := range 2000 {
 		if i%20 == 0 {
 			takes(50 * time.Millisecond)
@@ -238,6 +239,7 @@ func TestSenders_end(t *testing.T) {
 	for range 200 {
 		takes(20 * time.Millisecond)
 	}
+	ends(time.Microsecond, false) // a refused connection
 	assert.ErrorIf(t, l.RoundTrip < 15*time.Millisecond || l.Usual < 15*time.Millisecond,
 		"round trip %v and usual round trip %v on a link that has become longer", l.RoundTrip, l.Usual)
 }

@@ -64,30 +64,3 @@ func (r *Store) AnswerTo(ctx context.Context, a Asked, checks []limiter.Check) e
 	}
 	return err
 }
-
-// park queues a call without starting a sender for it. After an error the call is still the caller's.
-func (b *batcher) park(c *Call) error {
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	if len(b.Waiting) >= MaxQueue {
-		return limiter.ErrOverload
-	}
-	b.follow(c)
-	b.Waiting = append(b.Waiting, c)
-	b.expireBy(c.waiter.until)
-	return nil
-}
-
-// sendParked starts a sender if calls wait that no sender will take at once.
-func (b *batcher) sendParked() {
-	b.Mu.Lock()
-	defer b.Mu.Unlock()
-	if len(b.Waiting) == 0 {
-		return
-	}
-	b.Senders.skipStalled()
-	b.startSender()
-	if !b.stalls.IsSet() || b.held > 0 {
-		b.watch()
-	}
-}

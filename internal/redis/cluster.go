@@ -124,7 +124,7 @@ func (r *Store) runAll(ctx context.Context, n *Node, messages []*wire.Message) {
 
 // pipe sends messages by their scripts' hashes in one pipeline.
 func (r *Store) pipe(ctx context.Context, client goredis.UniversalClient, messages []*wire.Message) {
-	pipeline := client.Pipeline()
+	pipeline, now := client.Pipeline(), time.Now()
 	for _, m := range messages {
 		script, err := r.Scripts.Get(m.Kernels)
 		if err != nil {
@@ -133,6 +133,7 @@ func (r *Store) pipe(ctx context.Context, client goredis.UniversalClient, messag
 			continue
 		}
 		m.Command("evalsha", script.Sha)
+		script.SentAt(now)
 		_ = pipeline.Process(ctx, m.Sent) // Exec returns a pipeline's errors
 	}
 	_, _ = pipeline.Exec(ctx) // every command has its own error

@@ -18,11 +18,17 @@ type attempt struct {
 	Slot     uint16
 	Policies []*limiter.Policy
 	Err      error // why it failed
+
+	at        clock.Moment // when it failed first
+	unreached bool         // Redis could not be reached when it was to be repeated
 }
+
+// attemptNow returns an attempt of a take that has not failed.
+func attemptNow() *attempt { return &attempt{Op: wire.OpTake, at: clock.Now()} }
 
 // attemptOf returns the attempt of an operation on checks of one slot.
 func attemptOf(op wire.Operation, slot uint16, checks []limiter.Check, err error) *attempt {
-	a := &attempt{Op: op, Slot: slot, Err: err}
+	a := &attempt{Op: op, Slot: slot, Err: err, at: clock.Now()}
 	for i := range checks {
 		a.Policies = append(a.Policies, checks[i].Policy)
 	}

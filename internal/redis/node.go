@@ -159,7 +159,7 @@ func (n *Node) retire(heir *Node) {
 		n.Breaker.OnClose()
 		return
 	}
-	heir.Cause.Store(cmp.Or(n.Cause.Load(), &attempt{Op: wire.OpTake}))
+	heir.Cause.Store(cmp.Or(n.Cause.Load(), attemptNow()))
 	heir.Probes.Start(0)
 }
 

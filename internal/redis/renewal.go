@@ -20,6 +20,9 @@ type renewable interface {
 	// Renew uses as many new connections as are open, if a function accepts a client that has them and no others.
 	Renew(ctx context.Context, accept func(fresh *goredis.Client) error) (renewed bool, err error)
 
+	// Prepare has the client hold as many connections as are wanted, and sends commands: see dial.Prepare.
+	Prepare(ctx context.Context, within time.Duration, connections int, commands []goredis.Cmder) error
+
 	// OnMoved has a function called when a new connection leads to another address than the others.
 	OnMoved(f func())
 }

@@ -70,6 +70,7 @@ func (r *Store) run(ctx context.Context, client goredis.UniversalClient, m *wire
 		return err
 	}
 	err = m.Process(ctx, client, "evalsha", script.Sha)
+	script.SentAt(m.Began)
 	if err != nil && wire.IsNoScript(err) {
 		err = m.Process(ctx, client, "eval", script.Text)
 	}

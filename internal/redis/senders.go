@@ -42,6 +42,7 @@ type senders struct {
 	Open      int           // senders that run
 	inflights []*inflight   // batches in flight
 	stalled   int           // of them, those that count no more
+	Peak      int           // the most of them that were in flight at once and not late
 	lastSent  clock.Moment  // when the last batch left
 	RoundTrip time.Duration // the shortest of late
 	Usual     time.Duration // about the median
@@ -103,11 +104,13 @@ func (s *senders) begin(f *inflight) {
 	f.sent, f.stalled = clock.Now(), false
 	s.lastSent = f.sent
 	s.inflights = append(s.inflights, f)
+	s.Peak = max(s.Peak, len(s.inflights)-s.stalled)
 }
 
 // end removes a batch in flight, and observes how long it took: for the shortest round trip of late, which is what the
-// link takes when nothing queues, and for about the median, which a few late ones do not change.
-func (s *senders) end(f *inflight, now clock.Moment) {
+// link takes when nothing queues, and for about the median, which a few late ones do not change. A refused connection takes
+// less than a round trip, and tells nothing of the link.
+func (s *senders) end(f *inflight, now clock.Moment, answered bool) {
 	if f.calls, f.alone = nil, nil; f.stalled {
 		s.stalled--
 	}
@@ -117,6 +120,9 @@ func (s *senders) end(f *inflight, now clock.Moment) {
 	s.inflights = s.inflights[:last]
 	const decay = 64
 	took := time.Duration(now - f.sent)
+	if !answered && (s.RoundTrip == 0 || took < s.RoundTrip) {
+		return
+	}
 	if s.RoundTrip == 0 {
 		s.RoundTrip, s.Usual = took, took
 		return

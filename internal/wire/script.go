@@ -1,13 +1,19 @@
 package wire
 
 import (
+	"context"
 	"crypto/sha1" //nolint:gosec // EVALSHA names scripts by SHA-1; nothing is protected by it
 	"encoding/hex"
 	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
@@ -77,7 +83,11 @@ func FragmentsOf(p *limiter.Policy) KernelSet {
 }
 
 // Script is a text that Redis identifies by its SHA-1.
-type Script struct{ Text, Sha string }
+type Script struct {
+	Text, Sha string
+
+	sent atomic.Int64 // the moment when it was sent last, to a second
+}
 
 // ScriptSet builds the script for each set of kernels, once.
 type ScriptSet struct {
@@ -111,6 +121,50 @@ func (s *ScriptSet) Get(kernels KernelSet) (*Script, error) {
 	}
 	s.Built[kernels] = built
 	return built, nil
+}
+
+// InUse returns the scripts that were sent at a moment or later. Where one of takes alone was, the script that also changes
+// what was taken is another: debts of an outage need it.
+func (s *ScriptSet) InUse(moment clock.Moment) (scripts []*Script) {
+	for _, kernels := range s.sentSince(moment) {
+		if script, err := s.Get(kernels); err == nil {
+			scripts = append(scripts, script)
+		}
+	}
+	return scripts
+}
+
+// sentSince returns the sets of kernels of the scripts that are in use since a moment, each once.
+func (s *ScriptSet) sentSince(moment clock.Moment) (sets []KernelSet) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for kernels, script := range s.Built {
+		if at := clock.Moment(script.sent.Load()); at > 0 && at+sentStep >= moment {
+			sets = append(sets, kernels, kernels&^TakesFragment)
+		}
+	}
+	slices.Sort(sets)
+	return slices.Compact(sets)
+}
+
+// sentStep is how exactly it is noted when a script was sent: processors share what is rarely written.
+const sentStep = clock.Moment(time.Second)
+
+// SentAt notes when the script was sent.
+func (s *Script) SentAt(at time.Time) {
+	last := s.sent.Load()
+	if moment := clock.MomentOf(at); last == 0 || moment-clock.Moment(last) > sentStep {
+		s.sent.Store(int64(moment))
+	}
+}
+
+// Introduce returns the command that has Redis keep the script: it runs it on a key, for no request. SCRIPT LOAD would be
+// another right of the user.
+func (s *Script) Introduce(ctx context.Context, key string) NoRetryCmd {
+	var none [8]byte // the number of policies, 0
+	command := NoRetryCmd{goredis.NewCmd(ctx, "eval", s.Text, 1, key, none[:])}
+	command.SetFirstKeyPos(commandArgs)
+	return command
 }
 
 // build returns the text of a script.
