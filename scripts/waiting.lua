@@ -1,6 +1,7 @@
 -- waiting.lua: counts the units of the requests that run, for each node that runs them, as
 -- concurrency.lua does, and has the requests that wait on all nodes take turns.
--- Go twin: internal/waiting/twin_test.go; internal/kernel/waiting.go says how turns, claims and slots decide
+-- Go twin: internal/waiting/twin_test.go; internal/kernel/waiting.go says how turns, claims and
+-- slots decide
 -- KEYS: one state, a hash with the fields of concurrency.lua: `all`, and one per node. Beside these
 --       `next` is a string of four doubles: a claim's turn, its node, its units, its end. `t0` to
 --       `t63` are one double each: when a value of that slot last had its turn. Instants are

@@ -327,3 +327,82 @@ func answersAll(handler caddyhttp.MiddlewareHandler) string {
 	}
 	return ""
 }
+
+// noteGuards notes what of a handler's guards handlers to come decide.
+func (f *flow) noteGuards(s *Subject, place place) {
+	for i := range s.Guards {
+		g := openGuard{Guard: s.Guards[i], place: place, within: slices.Clone(f.within), exact: exactPaths(f.own)}
+		g.mayBeAsked = g.CountsUnauthorized && !asksForCredential(append(g.within, g.Match))
+		if len(f.guards) < maxGuards {
+			f.openGuards, f.guards = append(slices.Clip(f.openGuards), len(f.guards)), append(f.guards, g)
+		}
+	}
+}
+
+// lookBehindGuards warns of guards in front of a handler.
+func (f *flow) lookBehindGuards(handler caddyhttp.MiddlewareHandler) {
+	asks, isApplication := asksForPassword(handler), isApplication(handler)
+	for _, i := range f.openGuards {
+		switch g := &f.guards[i]; {
+		case asks && g.mayBeAsked && f.meetsGuard(g):
+			g.mayBeAsked = false
+			f.found.add(g.place, fmt.Sprintf("policy %q: basic_auth behind it answers 401 to who has sent no password yet, which counts as "+
+				"a wrong one; give the limit the matcher header Authorization *", g.Policy))
+		case isApplication && len(g.exact) > 0:
+			f.lookAtPaths(g)
+		}
+	}
+}
+
+// meetsGuard reports whether requests certainly meet both a guard in front and a handler here, as [flow.meets] does.
+func (f *flow) meetsGuard(g *openGuard) bool {
+	common := commonRoutes(g.within, f.within)
+	return len(f.within) == common || len(g.within) == common && len(g.Match) == 0
+}
+
+// lookAtPaths warns of a guard's exact paths that an application behind it gets in other spellings too. The first application
+// that certainly gets the exact path decides.
+func (f *flow) lookAtPaths(g *openGuard) {
+	var open, told []string
+	known := f.within
+	if f.rewritten > 0 { // matchers behind a rewrite see another path
+		known = known[:min(len(known), f.rewritten-1)]
+	}
+	behind := known[min(len(known), commonRoutes(g.within, f.within)):]
+	for _, path := range g.exact {
+		switch {
+		case !mayMeet(behind, path):
+			open = append(open, path)
+		case mayMeet(known, path+"/") && !f.isGuardedElsewhere(g, path+"/"):
+			told = append(told, path)
+		case len(known) < len(f.within) || !certainlyMeets(behind, path):
+			open = append(open, path)
+		}
+	}
+	g.exact = open
+	if len(told) > 0 {
+		f.found.add(g.place, exactText(&g.Guard, told))
+	}
+}
+
+// noteRewrite notes that paths change. A rewrite to a file that is there, as php_fastcgi has it, leaves each path to its script.
+// Of any other one it is not known what becomes of the paths that may meet it.
+func (f *flow) noteRewrite() {
+	if asksForFile(f.own) {
+		if f.rewritten == 0 {
+			f.rewritten = len(f.within) + 1
+		}
+		return
+	}
+	for _, i := range f.openGuards {
+		g := &f.guards[i]
+		g.exact = slices.DeleteFunc(g.exact, func(path string) bool { return mayMeet(f.within, path) || mayMeet(f.within, path+"/") })
+	}
+}
+
+// isGuardedElsewhere reports whether another directive with the guard's policy may meet a path.
+func (f *flow) isGuardedElsewhere(g *openGuard, path string) bool {
+	return slices.ContainsFunc(f.guards, func(other openGuard) bool {
+		return other.Policy == g.Policy && mayMeet(other.within, path)
+	})
+}

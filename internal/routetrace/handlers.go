@@ -1,6 +1,7 @@
 package routetrace
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -108,4 +109,10 @@ func (f Facts) Effect() Effect {
 // provisioned.
 func NeedsSetUp(name string) bool {
 	return slices.Contains(mutatingHandlers, name) || slices.Contains([]string{"subroute", "invoke", "static_response", "error"}, name)
+}
+
+// isForeign reports whether a module is neither Caddy's nor of this project.
+func isForeign(module any) bool {
+	author := reflect.Indirect(reflect.ValueOf(module)).Type().PkgPath()
+	return !strings.HasPrefix(author, "github.com/caddyserver/caddy/") && !strings.HasPrefix(author, "github.com/redis-ratelimit/")
 }

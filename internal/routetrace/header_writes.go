@@ -3,7 +3,6 @@ package routetrace
 import (
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -101,10 +100,4 @@ func mayWriteHeaders(handler caddyhttp.MiddlewareHandler) bool {
 		}
 	}
 	return factsOf(handler).Name == "invoke" || isForeign(handler)
-}
-
-// isForeign reports whether a module is neither Caddy's nor of this project.
-func isForeign(module any) bool {
-	author := reflect.Indirect(reflect.ValueOf(module)).Type().PkgPath()
-	return !strings.HasPrefix(author, "github.com/caddyserver/caddy/") && !strings.HasPrefix(author, "github.com/redis-ratelimit/")
 }
