@@ -34,7 +34,7 @@ func TestWritable_warning(t *testing.T) {
 		{"a proxy that appends", trusted, limit, []string{ordinary}, []string{forged}, 1},
 		{"haproxy, by a second line", trusted, limit, []string{ordinary}, []string{"X-Forwarded-For: 203.0.113.66", ordinary}, 1},
 		{"two handlers", trusted, limit + "\nredis_ratelimit {client_ip} 999 24h {\nname second\n}", []string{ordinary}, []string{forged}, 1},
-		{"an empty key counts by the address", trusted, "redis_ratelimit {header.X-Key} 1000 24h", []string{ordinary}, []string{forged}, 1},
+		{"by a key without addresses", trusted, "redis_ratelimit {header.X-Key} 1000 24h", []string{ordinary}, []string{forged}, 0},
 		{"strict", strict, limit, []string{ordinary}, []string{forged}, 0},
 		{"a CDN that overwrites", trusted, limit, []string{forged}, []string{forged}, 0},
 		{"a proxy that overwrites", trusted, limit, []string{ordinary}, []string{"X-Forwarded-For: 203.0.113.66"}, 0},

@@ -213,9 +213,7 @@ func (s *Set) GoesByAddress() bool {
 
 // GoesByClient reports whether exempt, or a rule's key, depends on the client's address behind proxies.
 func (s *Set) GoesByClient() bool {
-	return len(s.Exempt) > 0 || slices.ContainsFunc(s.Rules, func(r Rule) bool {
-		return r.Key.hasPlaceholder(clientIPName) || !r.Key.IsFixed() && !r.Key.HasAddress() && r.OnEmptyKey == EmptyKeyClientIP
-	})
+	return len(s.Exempt) > 0 || slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Key.hasPlaceholder(clientIPName) })
 }
 
 // Look looks at a request.
