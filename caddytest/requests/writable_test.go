@@ -18,7 +18,7 @@ func TestWritable_warning(t *testing.T) {
 		limit    = "redis_ratelimit {client_ip} 1000 24h"
 		ordinary = "X-Forwarded-For: 198.51.100.7"
 		forged   = "X-Forwarded-For: 203.0.113.66, 198.51.100.7"
-		text     = `127.0.0.1 passed on \"203.0.113.66, 198.51.100.7\", and 203.0.113.66 counts. Add trusted_proxies_strict`
+		text     = "127.0.0.1 passed on several, of which the first counts. Add trusted_proxies_strict"
 	)
 	n := caddytest.Start(t, caddytest.Config("", "respond ok"))
 	warnings := func() []caddytest.LogLine {
@@ -49,6 +49,7 @@ func TestWritable_warning(t *testing.T) {
 		assert.ErrorIf(t, len(got) != test.want, "%s: the log has %v, want %d warnings", test.name, got, test.want)
 		for _, line := range got {
 			assert.ErrorIf(t, !strings.Contains(line.Text, text), "%s: the warning is %s", test.name, line.Text)
+			assert.ErrorIf(t, strings.Contains(line.Text, "203.0.113") || strings.Contains(line.Text, "198.51.100"), "an address is in the log: %s", line.Text)
 		}
 	}
 }

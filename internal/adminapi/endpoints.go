@@ -32,5 +32,5 @@ func Routes() []Route {
 
 // narrow returns an endpoint for those of its questions that have one of its answers.
 func narrow[Answer TopAnswer, Question any](e Endpoint[Question, TopAnswer]) Endpoint[Question, Answer] {
-	return Endpoint[Question, Answer]{e.route, e.most, e.write, e.read}
+	return Endpoint[Question, Answer](e)
 }

@@ -20,7 +20,7 @@ func (x *Exchange) Next(next caddyhttp.Handler) error {
 		return x.pass(next)
 	}
 	err := x.pass(next)
-	x.limiter.lookAtCookies(x.request, x.ResponseWriter.Header())
+	x.limiter.lookAtCookies(x.request, x.Header())
 	return err
 }
 

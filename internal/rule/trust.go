@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -33,17 +32,16 @@ func TrustedSource(server *caddyhttp.Server) string {
 	return string(module.CaddyModule().ID)
 }
 
-// WritableAddress is a request whose client's address the client may have written.
+// WritableAddress is a request whose client's address the client may have written. It has no client's address, which may be a
+// key.
 type WritableAddress struct {
-	Peer    string     // that passed the request on
-	Client  netip.Addr // that counts
-	Passing netip.Addr // the last one that is not trusted
+	Peer string // that passed the request on
 }
 
 // String says what is wrong, and what to write.
 func (w *WritableAddress) String() string {
-	return fmt.Sprintf("requests count by addresses that clients may write: %s passed on \"%v, %v\", and %[2]v counts. "+
-		"Add trusted_proxies_strict; if %[3]v is a proxy of yours, such as a CDN, add it to trusted_proxies first", w.Peer, w.Client, w.Passing)
+	return "requests count by addresses that clients may write: " + w.Peer + " passed on several, of which the first counts. " +
+		"Add trusted_proxies_strict; if the last one is that of a proxy of yours, such as a CDN, add it to trusted_proxies first"
 }
 
 // believedWatch finds out whether trusted proxies append to a header of which the first address counts. Only requests whose
@@ -104,7 +102,7 @@ func (w *believedWatch) lookAtSeveral(r *http.Request, server *caddyhttp.Server,
 	if err != nil {
 		peer = "the proxy"
 	}
-	return &WritableAddress{Peer: peer, Client: client, Passing: passing}
+	return &WritableAddress{Peer: peer}
 }
 
 // givingHeader returns the lines of the header that gives a client's address; nil: none does.
