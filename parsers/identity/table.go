@@ -27,7 +27,8 @@ Run on %s. [README.md](../README.md) says how.
 
 Not run, since Debian, npm and Go's modules do not have them: ASP.NET Core, Spring, Phoenix. Rails, Django and the others of
 "sid" are those of Debian's next release, which may be behind the newest ones. WordPress is not run, since each of its pages
-needs MySQL; PHP and the servers in front find its scripts as they find ` + "`login.php`" + `.
+needs MySQL; PHP and the servers in front find its scripts as they find ` + "`login.php`" + `. Left out are lighttpd's CGI, which
+takes long, and what Jetty reads of Authorization, which depends on what its connection carried before.
 
 ## Servers
 
