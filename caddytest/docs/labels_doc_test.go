@@ -155,6 +155,7 @@ func TestLabels_options(t *testing.T) {
 	text := sitesOf(t, []runningContainer{{map[string]string{
 		"caddy":                              "http://shop.localhost",
 		"caddy.@login.path":                  "/login",
+		"caddy.@login.header":                "Authorization *",
 		"caddy.redis_ratelimit_0":            "@login {client_ip} 3 15m",
 		"caddy.redis_ratelimit_0.name":       "login",
 		"caddy.redis_ratelimit_0.count_if":   "status 401 403",

@@ -124,12 +124,15 @@ func TestPage_marks(t *testing.T) {
 
 func TestPage_logins(t *testing.T) {
 	t.Parallel()
-	n := startSection(t, "Log-ins", func(http.ResponseWriter, *http.Request) {}, append(byHeader, " 5 15m", " 2 24h", " 1000 1h", " 9 24h")...)
+	n := startSection(t, "Log-ins", func(http.ResponseWriter, *http.Request) {}, append(byHeader, " 5 15m", " 2 24h", " 1000 1h", " 9 24h", "Authorization *", "X-Token *")...)
 	for left := int64(8); left > 5; left-- {
 		caddytest.CheckQuota(t, n.Get(t, "/", "X-Token: bob", ofClient+"a").Want(t, http.StatusOK, ""), 9, left)
 	}
-	for range 2 {
+	for range 3 { // without a token
 		n.Get(t, "/", ofClient+"b").Want(t, http.StatusUnauthorized, caddytest.Any)
+	}
+	for range 2 {
+		n.Get(t, "/", "X-Token: forged", ofClient+"b").Want(t, http.StatusUnauthorized, caddytest.Any)
 	}
 	n.Get(t, "/", "X-Token: bob", ofClient+"b").Want(t, http.StatusTooManyRequests, caddytest.Any)
 }

@@ -228,7 +228,8 @@ func (z *zones) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	return caddyhttp.Error(http.StatusTooManyRequests, errBlocked)
 }
 
-// tokens stands for log-ins of plugins, which are providers of Caddy's authentication. A token is the user's name.
+// tokens stands for log-ins of plugins, which are providers of Caddy's authentication. A token is the user's name,
+// but for a forged one.
 type tokens struct{}
 
 func (tokens) CaddyModule() caddy.ModuleInfo {
@@ -237,7 +238,7 @@ func (tokens) CaddyModule() caddy.ModuleInfo {
 
 func (tokens) Authenticate(_ http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
 	name := r.Header.Get("X-Token")
-	return caddyauth.User{ID: name, Metadata: map[string]string{"tenant": name}}, name != "", nil
+	return caddyauth.User{ID: name, Metadata: map[string]string{"tenant": name}}, name != "" && name != "forged", nil
 }
 
 // fetchedRanges stands for caddy-cloudflare-ip after its first fetch has failed.
