@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,23 +79,49 @@ func TestResetAll_probe(t *testing.T) {
 		r := openStore(t, options, redis.Options{KeyFormat: c.format})
 		p := storetest.DayPolicy(t, "probed", limiter.GCRA, 5)
 		fill(t, r, p, 20)
+		keepers := make([]*keeper, len(c.servers))
+		for i, s := range c.servers {
+			keepers[i] = &keeper{client: s.Client(t), pattern: c.format.Prefix + ":{%!*"}
+		}
 		kept := 0
 		assert.Retry(t, "each node has the key of a probe", func() (again bool, seen any) {
-			assert.NoError(r.ProbeEach(ctx, []*limiter.Policy{p}))(t)
+			keepWhile(t, keepers, func() { assert.NoError(r.ProbeEach(ctx, []*limiter.Policy{p}))(t) })
 			kept = 0
-			for _, s := range c.servers {
-				client := s.Client(t)
-				for _, key := range client.Keys(ctx, c.format.Prefix+":{%!*").Val() {
-					if client.Persist(ctx, key).Val() || client.Exists(ctx, key).Val() == 1 {
-						kept++
-					}
-				}
+			for _, k := range keepers {
+				kept += k.kept
 			}
 			return kept != len(c.servers), kept
 		})
 		found, err := r.ResetAll(ctx, "probed")
 		assert.ErrorIf(t, found != 20 || err != nil, "%s: forgot %d, %v, want 20 and not those of %d probes", name, found, err, kept)
 	}
+}
+
+// keeper has a server keep keys that expire within milliseconds.
+type keeper struct {
+	client  *goredis.Client
+	pattern string
+	kept    int
+}
+
+// keepWhile keeps keys while a function runs. A client that asked only afterwards would come too late on a busy machine.
+func keepWhile(t *testing.T, keepers []*keeper, run func()) {
+	t.Helper()
+	const keep = "local keys = redis.call('keys', ARGV[1])\nfor _, key in ipairs(keys) do redis.call('persist', key) end\nreturn #keys"
+	var ended atomic.Bool
+	var keeping sync.WaitGroup
+	for _, k := range keepers {
+		keeping.Go(func() {
+			for !ended.Load() {
+				found, err := k.client.Eval(t.Context(), keep, nil, k.pattern).Int()
+				assert.ErrorIf(t, err != nil, "keeping keys: %v", err)
+				k.kept = max(k.kept, found)
+			}
+		})
+	}
+	run()
+	ended.Store(true)
+	keeping.Wait()
 }
 
 // TestResetAll_hung_master: the other masters are reset all the same.
