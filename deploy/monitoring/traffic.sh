@@ -21,8 +21,8 @@ repeat() {
 	done
 }
 
-# stream TIMES PATH CLIENT is as repeat, by one process, which is fast enough for a lease on a busy machine too. The path
-# must refuse nothing: BusyBox's wget ends at a refusal.
+# stream TIMES PATH CLIENT is as repeat, by one process, which is faster. The path must refuse nothing: BusyBox's wget
+# ends at a refusal.
 stream() {
 	urls=
 	for _ in $(seq "$1"); do
@@ -48,7 +48,9 @@ while [ "$round" != "${ROUNDS:-}" ]; do
 		sleep 1 # the downloads have begun
 		redis-cli -h "$REDIS" -p "${REDIS_PORT:-6379}" client pause $((${OUTAGE_SECONDS:-30} * 1000)) all
 	fi
-	stream "$crowd" /events ann &
+	for _ in 1 2 3 4; do # a lease is for 16 requests or more in half a second
+		stream "$crowd" /events ann &
+	done
 	repeat 2 /events bob &
 	for path in api login payments assets search; do
 		repeat "$crowd" "/$path" ann &
