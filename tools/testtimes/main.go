@@ -93,7 +93,7 @@ func (p *printer) print(events io.Reader) (err error) {
 		if line != "" {
 			err = cmp.Or(err, p.printLine(line))
 		}
-		if end == io.EOF { //nolint:errorlint // it is returned as it is
+		if end == io.EOF {
 			return err
 		}
 		if end != nil {

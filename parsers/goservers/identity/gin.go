@@ -23,7 +23,7 @@ func ginRouter() http.Handler {
 		c.JSON(http.StatusOK, a)
 	})
 	router.Any("/basic", gin.BasicAuth(gin.Accounts{"alice": "pw"}), func(c *gin.Context) {
-		c.JSON(http.StatusOK, answer{"basic BasicAuth": c.MustGet(gin.AuthUserKey).(string) + "|pw"})
+		c.JSON(http.StatusOK, answer{"basic BasicAuth": c.GetString(gin.AuthUserKey) + "|pw"})
 	})
 	router.Any("/login", func(c *gin.Context) { c.JSON(http.StatusOK, answer{"route": "login"}) })
 	router.Any("/api/items", func(c *gin.Context) { c.JSON(http.StatusOK, answer{"route": "items"}) })

@@ -30,8 +30,8 @@ var frameworks = map[string]framework{
 }
 
 // served returns what serves a handler.
-func served(make func() http.Handler) func(address string) error {
-	return func(address string) error { return http.ListenAndServe(address, make()) }
+func served(handler func() http.Handler) func(address string) error {
+	return func(address string) error { return http.ListenAndServe(address, handler()) }
 }
 
 func main() {

@@ -51,7 +51,7 @@ func readStandard(w http.ResponseWriter, r *http.Request) {
 		"OAuth2Extractor": request.OAuth2Extractor, "BearerExtractor": request.BearerExtractor{},
 	} {
 		if token, err := request.ParseFromRequest(r, extractor, secret); err == nil && token.Valid {
-			a["jwt "+name] = token.Claims.(jwt.MapClaims)["sub"]
+			a["jwt "+name], _ = token.Claims.GetSubject()
 		}
 		if token, err := extractor.ExtractToken(r); err == nil {
 			a["token "+name] = token
