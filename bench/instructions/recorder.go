@@ -71,7 +71,7 @@ func (r *recorder) accept() {
 
 // Close ends all connections.
 func (r *recorder) Close() {
-	_ = r.Listener.Close() // nobody is to come
+	_ = r.Listener.Close() // no connection is to come
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, conn := range r.conns {

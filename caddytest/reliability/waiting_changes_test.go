@@ -54,7 +54,7 @@ func TestReload_waiting_settings(t *testing.T) {
 			for range test.runs - 1 {
 				upstream.EndOne()
 			}
-			if name == "lower limit" { // nobody has begun in the place of the one that has ended
+			if name == "lower limit" { // no request has begun in the place of the one that has ended
 				n.CheckMetric(t, `running{policy="places"}`, 1)
 				n.CheckMetric(t, "held_requests", 2)
 			}

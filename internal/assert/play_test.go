@@ -67,7 +67,7 @@ func TestNewPlay_tells_at_the_end(t *testing.T) {
 		}
 		ErrorIf(t, strings.Contains(r.log.String(), "SEED=7 ") != fails, "failed %t: got %q", fails, r.log.String())
 	}
-	(*Play)(nil).Step("nobody keeps it")
+	(*Play)(nil).Step("which is not kept")
 }
 
 func TestSeeds(t *testing.T) {

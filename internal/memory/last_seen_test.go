@@ -148,8 +148,8 @@ func TestLastSeen_clock_steps_back(t *testing.T) {
 	assert.ErrorIf(t, left != 4, "%d units remain, want 4", left)
 }
 
-// TestLastSeen_clock_steps_back_in_outage has the node's clock set back after Redis's last answer: nobody waits for the
-// size of the step, which is as without Redis.
+// TestLastSeen_clock_steps_back_in_outage has the node's clock set back after Redis's last answer: no client waits
+// for the size of the step, which is as without Redis.
 func TestLastSeen_clock_steps_back_in_outage(t *testing.T) {
 	t.Parallel()
 	policies := []*limiter.Policy{storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 5})}

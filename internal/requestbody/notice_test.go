@@ -10,7 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 )
 
-// TestReadToNotice fills a quarter of an account with bodies that nobody needs. Others are left alone, and those whose values
+// TestReadToNotice fills a quarter of an account with bodies that no limit needs. Others are left alone, and those whose values
 // are needed find the room of their client and of the process as before.
 func TestReadToNotice(t *testing.T) {
 	const quarter, size, overhead = 40000, 20000, 256

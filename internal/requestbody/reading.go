@@ -59,7 +59,7 @@ func (a *Account) ReadAhead(w http.ResponseWriter, r *http.Request, client strin
 }
 
 // ReadToNotice reads the body of a request by HTTP/1.1 that has to wait, as [Account.Read] does: net/http notices that a client
-// leaves only behind the body's end. Nobody needs the body so far, so that it is left alone, with the outcome [NoRoom], where
+// leaves only behind the body's end. No limit needs the body so far, and it is left alone, with the outcome [NoRoom], where
 // its length is unknown, or does not fit into what is left of a quarter of the account. The quarter has the length at once: a
 // body that has begun to be read never lacks room. One that this package has read of before is left as it is.
 func (a *Account) ReadToNotice(w http.ResponseWriter, r *http.Request, bounds Bounds) Reading {

@@ -22,7 +22,8 @@ func Path(path string) bodyvalue.Value {
 	case path == "*", isPlainPath(path) && strings.IndexByte(path, '.') < 0: // the first one is of OPTIONS
 		return bodyvalue.Read(path)
 	}
-	folded, reason := appendSegments(make([]byte, 0, len(path)), path)
+	var space [128]byte // of most paths
+	folded, reason := appendSegments(space[:0], path)
 	if reason != bodyvalue.ReasonNone {
 		return bodyvalue.Unreadable(reason)
 	}
@@ -89,16 +90,16 @@ var scriptExtension = []byte(".php")
 
 // dropScripts drops the segments that are the script of a front controller, and ends a path behind any other script of PHP.
 func dropScripts(path []byte) []byte {
-	return walkScripts(path, func(name []byte) bool { return string(name) == frontController })
+	return walkScripts(path, frontController)
 }
 
 // endAtScript ends a path behind the first script of PHP.
 func endAtScript(path []byte) []byte {
-	return walkScripts(path, func([]byte) bool { return false })
+	return walkScripts(path, "")
 }
 
-// walkScripts ends a path behind its first script of PHP that is not dropped.
-func walkScripts(path []byte, drops func(name []byte) bool) []byte {
+// walkScripts drops the scripts of PHP of a name, and ends a path behind the first one of another name. Empty: it drops none.
+func walkScripts(path []byte, dropped string) []byte {
 	for begin := 0; begin < len(path); {
 		end := len(path)
 		if i := bytes.IndexByte(path[begin+1:], '/'); i >= 0 {
@@ -106,7 +107,7 @@ func walkScripts(path []byte, drops func(name []byte) bool) []byte {
 		}
 		name := path[begin+1 : end]
 		switch isScript := bytes.HasSuffix(name, scriptExtension); {
-		case isScript && drops(name):
+		case isScript && string(name) == dropped:
 			path = append(path[:begin], path[end:]...)
 		case isScript:
 			return path[:end]
