@@ -6,54 +6,20 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"runtime"
-	"runtime/debug"
-	"strings"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/parsers/goservers/framework"
 )
 
-// framework is one that can be served.
-type framework struct {
-	modules []string // whose versions are told, beside Go's
-	serve   func(address string) error
+var frameworks = map[string]framework.Framework{
+	"net/http":  {Modules: []string{"github.com/gorilla/schema", "github.com/go-chi/render"}, Serve: serveStandard},
+	"gin":       {Modules: []string{"github.com/gin-gonic/gin"}, Serve: serveGin},
+	"echo":      {Modules: []string{"github.com/labstack/echo/v5"}, Serve: serveEcho},
+	"fiber":     {Modules: []string{"github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp"}, Serve: serveFiber},
+	"hertz":     {Modules: []string{"github.com/cloudwego/hertz"}, Serve: serveHertz},
+	"documents": {Modules: documentModules, Serve: serveDocuments},
 }
 
-var frameworks = map[string]framework{
-	"net/http":  {[]string{"github.com/gorilla/schema", "github.com/go-chi/render"}, serveStandard},
-	"gin":       {[]string{"github.com/gin-gonic/gin"}, serveGin},
-	"echo":      {[]string{"github.com/labstack/echo/v5"}, serveEcho},
-	"fiber":     {[]string{"github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp"}, serveFiber},
-	"hertz":     {[]string{"github.com/cloudwego/hertz"}, serveHertz},
-	"documents": {documentModules, serveDocuments},
-}
-
-func main() {
-	chosen, ok := frameworks[os.Args[1]]
-	if !ok {
-		fmt.Fprintln(os.Stderr, "no framework is called", os.Args[1])
-		os.Exit(2)
-	}
-	fmt.Println(versions(chosen.modules))
-	if err := chosen.serve("127.0.0.1:" + os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-// versions returns the names of modules with their versions.
-func versions(modules []string) string {
-	told := []string{"Go " + strings.TrimPrefix(runtime.Version(), "go")}
-	info, _ := debug.ReadBuildInfo()
-	for _, path := range modules {
-		for _, module := range info.Deps {
-			if module.Path == path {
-				name := strings.TrimPrefix(path, "github.com/")
-				told = append(told, name+" "+strings.TrimPrefix(module.Version, "v"))
-			}
-		}
-	}
-	return strings.Join(told, ", ")
-}
+func main() { framework.Main(frameworks) }
 
 // serveReaders serves ways to read on net/http.
 func serveReaders(address string, ways map[string]func(r *http.Request, asked string) (string, error)) error {
