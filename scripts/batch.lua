@@ -10,8 +10,9 @@
 --       ticks); the numbers that kernels read by themselves, policy by policy; then groups of
 --       requests of one shape until the end: operation, number of requests, checks per request, per
 --       check: policy (from 1), weight, and, where the policy is negated, its reserve: the units
---       that must stay for others. Then, request by request and check by check, what the operation
---       needs beside:
+--       that must stay for others, below 0 to leave out units that are taken. A negated weight is a
+--       look: it passes as the weight would, and is not charged. Then, request by request and check
+--       by check, what the operation needs beside:
 --       1 take: charges the weights if all checks pass. The numbers that kernels read.
 --         9 is a take with a receipt, by which it can be changed later.
 --         17 takes units ahead of their requests, at most a quarter of what remains. It begins with
@@ -48,6 +49,7 @@ local done = 0   -- keys of the requests before the current one
 local left       -- requests of the group from the current one on
 local operation, checks, shape_policies, shape_weights
 local shape_reserves   -- the units that must stay for others; nil: none in this shape
+local shape_looks   -- which checks are looks; nil: none in this shape
 local changed = false   -- a check of the current request may have changed
 
 local policies, policy_count = {}
@@ -159,12 +161,13 @@ local function make_others()
     end
   end
 
-  -- Ends check i: charges it if its request passes, else answers with the state as it is.
+  -- Ends check i: charges it if its request passes and it is no look, else answers with the state
+  -- as it is.
   local function finish(i, passes, wait, remaining, reset, delay, x, y, z, kept)
     local policy, weight = shape_policies[i], shape_weights[i]
     if weight == 0 or wait ~= 0 then
       answer(i, wait, remaining, reset, 0)
-    elseif passes then
+    elseif passes and not (shape_looks and shape_looks[i]) then
       policy.kernel.take(policy, KEYS[done + i], reset, x, y, z, kept)
       changed = true
       answer(i, wait, remaining, reset, delay, policy.kernel.receipt(x, y, z))
@@ -314,10 +317,14 @@ end
 local others
 while position <= #message do
   operation, left, checks, position = unpack_state('<ddd', message, position)
-  shape_policies, shape_weights, shape_reserves = {}, {}, nil
+  shape_policies, shape_weights, shape_reserves, shape_looks = {}, {}, nil, nil
   for i = 1, checks do
     local number
     number, shape_weights[i], position = unpack_state('<dd', message, position)
+    if shape_weights[i] < 0 then
+      shape_weights[i], shape_looks = -shape_weights[i], shape_looks or {}
+      shape_looks[i] = true
+    end
     if number < 0 then
       number, shape_reserves = -number, shape_reserves or {}
       shape_reserves[i], position = unpack_state('<d', message, position)
@@ -325,8 +332,8 @@ while position <= #message do
     shape_policies[i] = policies[number]
   end
   local run, group_bans = takes_of_one, bans and bans.begin(shape_policies, left, done)
-  if operation ~= STATE and (operation ~= TAKE or checks > 1 or group_bans or shape_weights[1] == 0
-    or shape_weights[1] + (shape_reserves and shape_reserves[1] or 0)
+  if operation ~= STATE and (operation ~= TAKE or checks > 1 or group_bans or shape_looks
+    or shape_weights[1] == 0 or shape_weights[1] + (shape_reserves and shape_reserves[1] or 0)
       > shape_policies[1].capacity) then
     others = others or make_others()
     run = others

@@ -32,7 +32,7 @@ func (c *cache) denyBanned(check *limiter.Check, now clock.Moment, denied *refus
 	}
 	if found && !limiter.NeverPasses(check) {
 		r := d.result(now)
-		if limiter.Units(check) >= d.weight && check.Reserve >= d.reserve { // it waits as long or longer
+		if limiter.Units(check) >= d.weight && check.Reserve-check.Credit >= d.reserve { // it waits as long or longer
 			r.RetryAfter = max(r.RetryAfter, d.left(d.retryAt, now))
 		}
 		denied.deny(check, r)
@@ -46,7 +46,7 @@ func (c *cache) denyBanned(check *limiter.Check, now clock.Moment, denied *refus
 		return false
 	}
 	if due && c.Refresh != nil {
-		c.Refresh(limiter.Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
+		c.Refresh(asked(check))
 	}
 	denied.deny(check, d.result(now))
 	return false
@@ -93,6 +93,6 @@ func (c *cache) banDenial(check *limiter.Check, sent clock.Moment) denial {
 	own := *check
 	own.Result.RetryAfter = own.Result.BanLeft
 	d := c.denial(&own, sent)
-	d.kind, d.weight, d.reserve, d.retryAt = kindBanned, limiter.Units(check), check.Reserve, sent.Add(check.Result.RetryAfter)
+	d.kind, d.weight, d.reserve, d.retryAt = kindBanned, limiter.Units(check), check.Reserve-check.Credit, sent.Add(check.Result.RetryAfter)
 	return d
 }

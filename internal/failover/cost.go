@@ -73,10 +73,10 @@ func (f *Store) settleNotExecuted(p *wire.Payload, err error) (lost bool) {
 // settleHere settles a check in this process instead of Redis. If this process enforces a fraction of the limits, the
 // fraction's capacity is the most that a check has taken and the most that it costs.
 func (f *Store) settleHere(c limiter.Check, change limiter.Change) {
-	cost := limiter.Units(&c) + change.Units
+	cost := limiter.Taken(&c) + change.Units
 	f.scaleDown(&c)
 	if f.isPartial() {
-		change.Units = min(cost, c.Policy.Capacity()) - limiter.Units(&c)
+		change.Units = min(cost, c.Policy.Capacity()) - limiter.Taken(&c)
 		change.Stays = min(change.Stays, c.Policy.Capacity())
 	}
 	f.local.SettleBy(&c, change)

@@ -51,7 +51,7 @@ func (c *cache) deny(checks []limiter.Check, now clock.Moment) (denied refusal) 
 		}
 		d, found, due := c.Shards.Of(check.Key.String()).get(denyKeyOf(check), now)
 		if due && c.Refresh != nil {
-			c.Refresh(limiter.Check{Policy: check.Policy, Key: check.Key, Weight: check.Weight, Reserve: check.Reserve})
+			c.Refresh(asked(check))
 		}
 		if found {
 			denied.deny(check, d.result(now))
@@ -199,8 +199,8 @@ type shard struct {
 	Denials map[key]denial
 }
 
-// key is a weight of a quota under one policy, and its reserve. A policy of another configuration is another
-// pointer.
+// key is a weight of a quota under one policy, and its reserve, less the credit of a look. A policy of another
+// configuration is another pointer.
 type key struct {
 	Policy  *limiter.Policy
 	Key     string
@@ -209,7 +209,12 @@ type key struct {
 }
 
 func denyKeyOf(c *limiter.Check) key {
-	return key{c.Policy, c.Key.String(), limiter.Units(c), c.Reserve}
+	return key{c.Policy, c.Key.String(), limiter.Units(c), c.Reserve - c.Credit}
+}
+
+// asked returns what a denied check asked for, to ask it again.
+func asked(c *limiter.Check) limiter.Check {
+	return limiter.Check{Policy: c.Policy, Key: c.Key, Weight: c.Weight, Reserve: c.Reserve, Look: c.Look, Credit: c.Credit}
 }
 
 // kind is what a denial says.

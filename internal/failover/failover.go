@@ -126,6 +126,7 @@ type needs struct {
 	running bool // a policy counts running requests
 	bans    bool // a policy bans
 	refunds bool // a policy refunds units, and who waits for them is told so
+	looks   bool // a check looks
 }
 
 // needsOf returns what the decision of some checks needs.
@@ -134,6 +135,7 @@ func (f *Store) needsOf(checks []limiter.Check) (n needs) {
 		r := checks[i].Policy
 		n.running = n.running || r.CountsRunning
 		n.bans = n.bans || r.Ban != nil
+		n.looks = n.looks || checks[i].Look
 		n.refunds = n.refunds || f.awaitsRefunds && (r.Refunds || checks[i].Refundable)
 	}
 	return n
@@ -142,10 +144,16 @@ func (f *Store) needsOf(checks []limiter.Check) (n needs) {
 // decideHere decides in this process, without a shared store.
 func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 	n := f.needsOf(checks)
+	if n.looks && f.unsettled.beginLooks(checks).denies {
+		return limiter.SourceMemory, nil
+	}
 	if n.refunds {
 		f.awaitRefunds(checks)
 	}
 	f.local.DecideNow(checks)
+	if n.looks && !limiter.Allowed(checks) {
+		endLooks(checks)
+	}
 	if n.bans {
 		f.confirmTaken(checks, limiter.SourceMemory)
 	}
@@ -184,9 +192,12 @@ func (f *Store) decideShared(
 	return f.conclude(mode, checks, n, leased, err, now)
 }
 
-// refuse denies what a remembered denial or this process's own running requests deny, without a query, and returns
-// which of the two; empty: none. In an outage [limiter.FailOpen] lets more requests run.
+// refuse denies what a remembered denial, or what runs or looks in this process denies, without a query, and returns
+// which of them; empty: none. In an outage [limiter.FailOpen] lets more requests run.
 func (f *Store) refuse(mode limiter.FailMode, checks []limiter.Check, n needs, now clock.Moment) limiter.Source {
+	if n.looks {
+		f.unsettled.lend(checks)
+	}
 	if f.denyRemembered(checks, now) {
 		return limiter.SourceDenyCache
 	}
@@ -194,6 +205,9 @@ func (f *Store) refuse(mode limiter.FailMode, checks []limiter.Check, n needs, n
 		if failing, _ := f.Failing(); !failing || mode != limiter.FailOpen {
 			return limiter.SourceMemory
 		}
+	}
+	if n.looks && f.unsettled.beginLooks(checks).denies {
+		return limiter.SourceMemory
 	}
 	if n.refunds {
 		f.awaitRefunds(checks)
@@ -207,6 +221,7 @@ func (f *Store) Remembered(checks []limiter.Check) bool {
 	if f.denied == nil || f.shared == nil || limiter.Prepare(checks) != nil {
 		return false
 	}
+	f.unsettled.lend(checks)
 	return f.denyRemembered(checks, clock.Now())
 }
 
@@ -241,9 +256,13 @@ func (f *Store) conclude(
 ) (limiter.Source, error) {
 	if err != nil {
 		if !errors.Is(err, limiter.ErrUndecided) {
+			endLooks(checks)
 			return limiter.SourceRedis, err
 		}
 		return f.Fallback(mode, checks, err)
+	}
+	if n.looks && !limiter.Allowed(checks) {
+		endLooks(checks)
 	}
 	if f.denied != nil && !limiter.Allowed(checks) {
 		f.denied.learn(checks, asked)
@@ -268,6 +287,7 @@ func (f *Store) conclude(
 // Fallback decides by the mode without a query, as [Store.DecideIn] does after the shared store has failed for the given
 // reason. The reason wraps [limiter.ErrUndecided].
 func (f *Store) Fallback(mode limiter.FailMode, checks []limiter.Check, reason error) (limiter.Source, error) {
+	endLooks(checks)
 	limiter.ForgetDecision(checks)
 	if f.shared == nil {
 		return f.decideHere(checks)
@@ -285,7 +305,13 @@ func (f *Store) Fallback(mode limiter.FailMode, checks []limiter.Check, reason e
 	if mode != limiter.FailLocal {
 		return limiter.SourceRedis, reason
 	}
+	if n.looks && f.unsettled.beginLooks(checks).denies {
+		return limiter.SourceFallback, nil
+	}
 	f.decideInOutage(checks, reason)
+	if n.looks && !limiter.Allowed(checks) {
+		endLooks(checks)
+	}
 	if n.bans {
 		f.confirmTaken(checks, limiter.SourceFallback)
 	}
@@ -363,7 +389,7 @@ func (f *Store) confirmTaken(checks []limiter.Check, source limiter.Source) {
 	}
 	for i := range checks {
 		c := &checks[i]
-		if c.Policy.Ban != nil && c.Policy.Refunds && !c.Refundable && !c.Peek {
+		if c.Policy.Ban != nil && c.Policy.Refunds && !c.Refundable && c.Takes() {
 			f.settle(c, limiter.Change{Stays: limiter.Units(c)}, source)
 		}
 	}

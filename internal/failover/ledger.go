@@ -109,7 +109,7 @@ func (l *ledger) lastSeen(c *limiter.Check) (seen memory.LastSeen) {
 // reason says why Redis did not decide: if the request may have run there after all, Redis may have charged it, and
 // nothing is owed for it.
 func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
-	if l == nil || c.Peek || c.Policy.CountsRunning || limiter.Kind(reason) == "value" {
+	if l == nil || !c.Takes() || c.Policy.CountsRunning || limiter.Kind(reason) == "value" {
 		return // the key holds a value that is not ours; nothing is ever written to it
 	}
 	unknown := wire.MayHaveRun(reason)

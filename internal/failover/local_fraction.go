@@ -45,6 +45,7 @@ func (f *Store) scaleDown(c *limiter.Check) {
 		return
 	default:
 		c.Weight = min(weight, capacity)
+		c.Credit = min(c.Credit, c.Weight)
 	}
 	switch {
 	case c.Reserve == 0:

@@ -31,8 +31,17 @@ type unsettledShard struct {
 
 // unsettledQuota is the unsettled units of one quota.
 type unsettledQuota struct {
-	units int64
-	until clock.Moment // from when none of them is left in the quota, settled or not
+	units   int64
+	until   clock.Moment // from when none of them is left in the quota, settled or not
+	looking int64        // units that were not taken, and may still be charged: see looks.go
+}
+
+// taken returns the units that may still be refunded at a moment.
+func (q *unsettledQuota) taken(now clock.Moment) int64 {
+	if q.until <= now {
+		return 0
+	}
+	return q.units
 }
 
 // pending is what a check holds until it is settled: where its units are counted as unsettled, and what they are in the
@@ -84,7 +93,12 @@ func (u *unsettled) add(c *limiter.Check, units int64, until clock.Moment) {
 	q := s.quotas[name]
 	q.units += units
 	q.until = max(q.until, until)
-	if q.units <= 0 {
+	s.put(name, q)
+}
+
+// put stores what is unsettled of a quota. The shard's lock is held.
+func (s *unsettledShard) put(name limiter.QuotaName, q unsettledQuota) {
+	if q.units <= 0 && q.looking <= 0 {
 		delete(s.quotas, name)
 		return
 	}
@@ -100,10 +114,7 @@ func (u *unsettled) of(c *limiter.Check, now clock.Moment) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.quotas[limiter.QuotaNameOf(c)]
-	if q.until <= now {
-		return 0
-	}
-	return q.units
+	return q.taken(now)
 }
 
 // shortenRetryAfter makes RetryAfter a second for each denied check whose missing units are unsettled on this node.
@@ -114,7 +125,7 @@ func (f *Store) shortenRetryAfter(checks []limiter.Check) {
 		if c.Result.RetryAfter <= refundWait || c.Result.Banned || !c.Policy.Refunds {
 			continue
 		}
-		missing := limiter.Units(c) + limiter.Reserve(c) - c.Unused()
+		missing := limiter.Units(c) + limiter.NetReserve(c) - c.Unused()
 		if units := f.unsettled.of(c, clock.Now()); units > 0 && missing <= units {
 			c.Result.RetryAfter = refundWait
 		}

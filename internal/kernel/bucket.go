@@ -62,7 +62,7 @@ func (k bucket) Decide(s State, now int64, t *Params, weight, reserve int64) Ver
 	queued := t.MaxDelay >= 0
 	delay, lead := int64(0), int64(0) // until the debt has drained, and with it the units for others
 	if queued {
-		delay, lead = CeilDiv(l.debt, t.Limit), CeilDiv(l.debt+reserve*t.Window, t.Limit)
+		delay, lead = CeilDiv(l.debt, t.Limit), CeilDiv(l.debt+max(0, reserve)*t.Window, t.Limit)
 	}
 	over := l.debt + (weight+reserve)*t.Window - t.Capacity*t.Window
 	if l.serial == 0 {

@@ -7,7 +7,8 @@ package kernel
 // and a weight. All times are ticks, instants count from the Unix epoch. No kernel reads a clock.
 type kernel interface {
 	// Decide returns what a request of this weight would get that reserves units for others, and
-	// writes nothing. The weight and the reserve are together at most the capacity, or the weight is 0.
+	// writes nothing. The weight and the reserve are together from 0 to the capacity, or the weight is 0. A reserve below 0
+	// leaves out as many units that are taken.
 	Decide(s State, now int64, t *Params, weight, reserve int64) Verdict
 
 	// Take returns the state after a passing verdict. Only a refundable take needs its receipt.

@@ -114,7 +114,7 @@ func NewTable() *Table {
 }
 
 // MayDecide reports whether a check may be decided by a lease.
-func MayDecide(c *limiter.Check) bool { return c.Policy.Lease > 0 && !c.Peek && !c.Refundable }
+func MayDecide(c *limiter.Check) bool { return c.Policy.Lease > 0 && c.Takes() && !c.Refundable }
 
 // Spend decides a check by a lease, if one holds enough units at an instant, and returns the units with
 // their lease. Otherwise it returns the key if it is busy, so that the caller may ask for a lease.

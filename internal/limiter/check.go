@@ -26,6 +26,19 @@ type Check struct {
 	// Peek makes the check take no unit, whatever its weight, and pass. Its Result is the client's quota at the moment.
 	Peek bool
 
+	// Look makes the check pass only if its weight would, and take no unit. Its Result is that of a denial, or the client's
+	// quota at the moment. A policy that counts running requests has no looks.
+	Look bool
+
+	// InFlight is how many units of looks of the quota may be in flight on this node at once: from their decision until
+	// failover.Store.Settle, which may charge them. Another look is denied for a second, unless it is the only one.
+	// Default: 0, a look that nothing is charged for afterwards. Only with Look. Only failover.Store reads it.
+	InFlight int64
+
+	// Credit is how many units that are taken a look leaves out, from 0 to its weight: those of requests that may still be
+	// refunded. failover.Store sets it. Default: 0. Only with Look.
+	Credit int64
+
 	// Refundable requests a take that failover.Store.Settle can refund, all or a part. The policy must allow
 	// refunds, see [Settings].Refunds. Default: what it takes stays.
 	Refundable bool
@@ -82,7 +95,7 @@ func (c *Check) SameQuota(other *Check) bool {
 // Unused returns the units of the quota that remain, with those that must stay for others.
 func (c *Check) Unused() int64 { return c.Result.Remaining + c.State.Withheld }
 
-// Units returns how many units the check takes.
+// Units returns how many units the check asks for: its weight.
 func Units(c *Check) int64 {
 	switch {
 	case c.Peek:
@@ -93,6 +106,17 @@ func Units(c *Check) int64 {
 	return c.Weight
 }
 
+// Takes reports whether the check takes its units if its request passes.
+func (c *Check) Takes() bool { return !c.Peek && !c.Look }
+
+// Taken returns how many units the check takes if its request passes.
+func Taken(c *Check) int64 {
+	if !c.Takes() {
+		return 0
+	}
+	return Units(c)
+}
+
 // Reserve returns the units that must stay for others when the check passes, at most the capacity. It is
 // the capacity, so that no weight passes, if a queue cannot hold that many units.
 func Reserve(c *Check) int64 {
@@ -100,6 +124,16 @@ func Reserve(c *Check) int64 {
 		return 0
 	}
 	return c.Policy.Params.Reserve(c.Reserve)
+}
+
+// NetReserve returns the units that must be left beyond the weight when the check passes: the reserve, less the credit of a
+// look. It is below 0, down to minus the weight, if the credit is larger. A check that never passes has no credit.
+func NetReserve(c *Check) int64 {
+	reserve := Reserve(c)
+	if c.Credit == 0 || NeverPasses(c) {
+		return reserve
+	}
+	return reserve - c.Credit
 }
 
 // NeverPasses reports whether the check asks for more than there can be.
@@ -124,6 +158,9 @@ func Prepare(checks []Check) error {
 			return fmt.Errorf("%w: number %d has Weight %d; use a number from 1, or Peek", ErrInvalidCheck, i, c.Weight)
 		case c.Reserve < 0:
 			return fmt.Errorf("%w: number %d has Reserve %d; use a number from 0", ErrInvalidCheck, i, c.Reserve)
+		case c.Look && (c.Peek || c.Refundable || c.Policy.CountsRunning), c.Credit < 0, c.Credit > 0 && (!c.Look || c.Credit > Units(c)):
+			return fmt.Errorf("%w: number %d has Look %v with Credit %d; a look takes no units and leaves out at most its weight",
+				ErrInvalidCheck, i, c.Look, c.Credit)
 		}
 		for j := range i {
 			if c.SameQuota(&checks[j]) {

@@ -51,7 +51,7 @@ func (r Result) Passes() bool { return r.RetryAfter == 0 }
 func PassesAgainAfter(c *Check) time.Duration {
 	r, terms := &c.Result, &c.Policy.Terms
 	switch {
-	case !r.Passes() || r.Remaining != 0 || r.ResetAfter <= 0 || c.Peek:
+	case !r.Passes() || r.Remaining != 0 || r.ResetAfter <= 0 || !c.Takes():
 		return 0
 	case c.Charges || c.State.Scaled || c.Policy.CountsRunning || NeverPasses(c):
 		return 0
@@ -88,6 +88,8 @@ func Evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
 	neverPasses := weight > 0 && weight > t.Capacity-reserve
 	if neverPasses {
 		weight = 0
+	} else {
+		reserve -= c.Credit
 	}
 	v := c.Policy.Algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
 	if neverPasses {

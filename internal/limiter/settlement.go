@@ -19,7 +19,7 @@ func SettleTo(c *Check, cost int64) (change Change) {
 	if c.Policy.CountsRunning {
 		return Change{}
 	}
-	taken := Units(c)
+	taken := Taken(c)
 	cost = min(max(0, cost), MaxCharge)
 	if !c.Refundable {
 		cost = max(cost, taken)

@@ -131,6 +131,10 @@ func (m *Store) DecideNow(checks []limiter.Check) {
 	now := m.Clock()
 	held := shard.Get(c.Policy, c.Key.String(), now)
 	v := limiter.Evaluate(held, now, c)
+	if v.Wait == 0 && c.Look {
+		show(held, now, c)
+		return
+	}
 	if v.Wait == 0 && !c.Peek {
 		shard.take(c, held, v, now)
 	}
@@ -166,7 +170,7 @@ func (m *Store) decideMany(checks []limiter.Check) {
 			continue
 		}
 		held := shards[i].Get(c.Policy, c.Key.String(), now)
-		if !allowed {
+		if !allowed || c.Look {
 			show(held, now, c)
 			continue
 		}

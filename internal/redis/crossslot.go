@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
@@ -41,13 +42,14 @@ func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups
 	if keep(checks, groups); !limiter.Allowed(checks) {
 		return r.offend(ctx, checks, deadline)
 	}
-	err := r.runGroups(ctx, groups, wire.OpTake|wire.WithReceipt, deadline)
-	if err == nil && allPass(groups) {
-		keep(checks, groups)
+	taking := slices.DeleteFunc(slices.Clone(groups), func(g *SlotGroup) bool { return !g.takes() })
+	err := r.runGroups(ctx, taking, wire.OpTake|wire.WithReceipt, deadline)
+	if err == nil && allPass(taking) {
+		keep(checks, taking)
 		return nil
 	}
 	var denied []*SlotGroup
-	for _, g := range groups {
+	for _, g := range taking {
 		switch {
 		case !g.decided:
 		case limiter.Allowed(g.checks):
@@ -91,6 +93,11 @@ func keep(checks []limiter.Check, groups []*SlotGroup) {
 			checks[at] = g.checks[i]
 		}
 	}
+}
+
+// takes reports whether a check of the group takes units. Looks and peeks are answered by the first question.
+func (g *SlotGroup) takes() bool {
+	return slices.ContainsFunc(g.checks, func(c limiter.Check) bool { return c.Takes() })
 }
 
 // allPass reports whether every check of every group passed.

@@ -67,6 +67,9 @@ func (n *Node) Refund(slot uint16, checks []limiter.Check) {
 	plain, changes := make([]limiter.Check, 0, len(checks)), make([]limiter.Change, 0, len(checks))
 	for i := range checks {
 		c := &checks[i]
+		if c.Look {
+			continue
+		}
 		if c.Policy.Settings.Lease == 0 {
 			plain, changes = append(plain, *c), append(changes, limiter.Change{Units: -limiter.Units(c)})
 			continue

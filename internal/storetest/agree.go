@@ -47,6 +47,7 @@ func Agree(t *testing.T, open Open, traces uint64) {
 func playBoth(t *testing.T, tr *Trace, stores []*Store) {
 	t.Helper()
 	request := tr.request()
+	tr.look(request)
 	tr.note("request", request)
 	answers := make([][]limiter.Check, len(stores))
 	for i, s := range stores {
@@ -114,8 +115,8 @@ func compare(t *testing.T, tr *Trace, stores []*Store, answers [][]limiter.Check
 			if a.State.Withheld != b.State.Withheld {
 				differ += fmt.Sprintf("; withheld is %d, want %d", a.State.Withheld, b.State.Withheld)
 			}
-			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left of key %s: what %s answers is to be as of %s: %s",
-				tr.Now-Epoch, i, len(answers[0]), a.Policy.Settings, a.Weight, a.Reserve, a.Key, stores[0].Name, stores[1].Name, differ)
+			t.Fatalf("at epoch%+d, check %d of %d, of %v, weight %d and %d left (look %t, credit %d) of key %s: what %s answers is to be as of %s: %s",
+				tr.Now-Epoch, i, len(answers[0]), a.Policy.Settings, a.Weight, a.Reserve, a.Look, a.Credit, a.Key, stores[0].Name, stores[1].Name, differ)
 		}
 		checkInvariants(t, &a)
 	}

@@ -19,6 +19,7 @@ func Run(t *testing.T, open Open) {
 		{"refund_vectors", refundVectorsHold}, {"refund_flood", refundsOfFlood}, {"refund_any_order", refundsInAnyOrder},
 		{"calendar_periods", periodsHold}, {"calendar_zone_changes", zonesChange},
 		{"lease_vectors", leaseVectorsHold}, {"lease_reserve", leasesLeaveReserve},
+		{"look_vectors", looksTakeNothing}, {"look_beside_take", looksBesideTakes}, {"look_ban", looksAreBanned},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -174,6 +174,18 @@ func (tr *Trace) request() []limiter.Check {
 	return checks
 }
 
+// look makes some of the checks looks, which leave out nothing or some of what is taken.
+func (tr *Trace) look(checks []limiter.Check) {
+	for i := range checks {
+		c := &checks[i]
+		if c.Peek || c.Policy.CountsRunning || tr.Random.IntN(4) > 0 {
+			continue
+		}
+		credits := []int64{0, 0, 1, c.Weight, tr.Random.Int64N(c.Weight + 1)}
+		c.Look, c.Credit = true, credits[tr.Random.IntN(len(credits))]
+	}
+}
+
 // Reserve makes up what a request leaves to others: often nothing, now and then more than there can be.
 func (tr *Trace) Reserve(p *limiter.Policy) int64 {
 	reserves := []int64{0, 0, 0, 1, 2, p.MostReserve(), p.Capacity(), tr.Random.Int64N(p.Capacity())}

@@ -71,7 +71,7 @@ type Message struct {
 	Uncovered bool
 }
 
-// group is the calls of one shape: same operation, same policies, same weights, same reserves. They share one header
+// group is the calls of one shape: same operation, same policies, same weights, same reserves, the same looks. They share one header
 // in the message.
 type group struct {
 	calls []*Payload
@@ -151,7 +151,7 @@ func (m *Message) writePolicies() {
 		}
 		if shape.Op != OpState {
 			check := &shape.Checks[0]
-			takesOnly = takesOnly && shape.Op == OpTake && len(shape.Checks) == 1 && !check.Peek && !limiter.NeverPasses(check)
+			takesOnly = takesOnly && shape.Op == OpTake && len(shape.Checks) == 1 && check.Takes() && !limiter.NeverPasses(check)
 		}
 		for j := range shape.Checks {
 			p := shape.Checks[j].Policy
@@ -192,11 +192,15 @@ func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 	for i := range shape.Checks {
 		check := &shape.Checks[i]
 		stamped = stamped || check.Policy.CountsRunning
-		if check.Reserve == 0 {
-			m.WriteNumbers(int64(numbers[i]), limiter.Units(check))
+		weight, reserve := limiter.Units(check), limiter.NetReserve(check)
+		if check.Look {
+			weight = -weight
+		}
+		if reserve == 0 {
+			m.WriteNumbers(int64(numbers[i]), weight)
 			continue
 		}
-		m.WriteNumbers(int64(-numbers[i]), limiter.Units(check), limiter.Reserve(check))
+		m.WriteNumbers(int64(-numbers[i]), weight, reserve)
 	}
 	switch shape.Op & operationBits {
 	case OpTake, OpState:

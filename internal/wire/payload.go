@@ -131,7 +131,7 @@ func (p *Payload) sameShape(other *Payload) bool {
 	}
 	for i := range p.Checks {
 		a, b := &p.Checks[i], &other.Checks[i]
-		if a.Policy != b.Policy || limiter.Units(a) != limiter.Units(b) || a.Reserve != b.Reserve {
+		if a.Policy != b.Policy || limiter.Units(a) != limiter.Units(b) || a.Reserve != b.Reserve || a.Look != b.Look || a.Credit != b.Credit {
 			return false
 		}
 	}
