@@ -63,7 +63,7 @@ func TestCost_countIf(t *testing.T) {
 }
 
 // TestCost_several settles each policy of a request by itself: of one handler, of a handler further in, and of a dry
-// run. The site denies every second request further in: its estimates stay, and nothing is settled.
+// run. The site denies every second request further in: its estimates are given back.
 func TestCost_several(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		policy := func(name, more string) string {
@@ -87,7 +87,7 @@ func TestCost_several(t *testing.T) {
 		checkRemaining(t, n, "/inner?k=b", "960")
 		n.Get(t, "/ask?k=b&deny=1").Want(t, http.StatusTooManyRequests, caddytest.Any)
 		n.Get(t, "/ask?k=end&tokens=100&bytes=10") // what is settled before it is done by then
-		for name, left := range map[string]string{"one": "860", "two": "790", "three": "799", "inner": "860", "pretended": "860"} {
+		for name, left := range map[string]string{"one": "960", "two": "800", "three": "799", "inner": "960", "pretended": "960"} {
 			checkRemaining(t, n, "/"+name+"?k=b", left)
 		}
 	})
@@ -115,13 +115,14 @@ func TestCost_denied(t *testing.T) {
 	n.Ratelimit(t, "explain", "--url", n.URL+"/ask?k=a").Want(t, 4, "after the response it costs {http.reverse_proxy.header.X-Tokens-Used} in all")
 }
 
-// TestCost_innerRefusal has this module refuse further in, with a body that is not charged and in gRPC's form: the weight
-// stays.
+// TestCost_innerRefusal has this module refuse further in, with a body that is not charged and in gRPC's form: the estimate
+// is given back, a weight of 1 stays.
 func TestCost_innerRefusal(t *testing.T) {
 	outer := func(path, more string) string {
 		return "redis_ratelimit " + path + " {query.k} 1000 400d { name outer; algorithm fixed_window; " + more + " }\n"
 	}
 	n := caddytest.WithoutRedis(t, "", "route {\n"+outer("/ask*", "weight 10; cost response_bytes")+outer("/look", "count_if status 418")+`
+		redis_ratelimit /ask* {query.k} 1000 400d { name single; algorithm fixed_window; cost response_bytes }
 		redis_ratelimit /ask/denied { name denied; limit {query.limit} 1; window 24h }
 		redis_ratelimit /ask/closed { name closed; limit 1; window 24h; fail_mode closed }
 		redis_ratelimit /ask/incomplete { name incomplete; key {header.X-Key}; limit 1; window 24h; on_empty_key reject }
@@ -129,9 +130,11 @@ func TestCost_innerRefusal(t *testing.T) {
 	}`)
 	for path, status := range map[string]int{"/ask/denied?limit=0&": 429, "/ask/closed?": 503, "/ask/incomplete?": 400} {
 		n.Get(t, path+"k="+path[5:6]).Want(t, status, "*.")
-		checkRemaining(t, n, "/look?k="+path[5:6], "990")
+		checkRemaining(t, n, "/look?k="+path[5:6], "1000")
 		n.Get(t, path+"k="+path[5:6], "Content-Type: application/grpc").Want(t, http.StatusOK, "", "Grpc-Status: *")
-		checkRemaining(t, n, "/look?k="+path[5:6], "980")
+		checkRemaining(t, n, "/look?k="+path[5:6], "1000")
+		left := caddytest.ParseJSON[struct{ Remaining int64 }](t, n.Ask(t, http.MethodPost, "state", `{"policy":"single","key":"`+path[5:6]+`"}`)).Remaining
+		assert.Equal(t, left, 998, "what is left of a weight of 1")
 	}
 }
 

@@ -30,8 +30,8 @@ func (l *Limiter) passOf(r *http.Request) rule.Pass {
 func (x *Exchange) RedeemTicket() error {
 	browser := x.limiter.browser(x.request)
 	_, target := originalRequest(x.request)
-	outcome, err := browser.Exchange(x.ResponseWriter, x.limiter.Status, target)
 	x.decisionOf()
+	outcome, err := browser.Exchange(answerWriter{x.ResponseWriter, x}, x.limiter.Status, target)
 	x.challenged(outcome)
 	return err
 }
@@ -80,7 +80,7 @@ func (x *Exchange) showPage(verdict *Verdict) error {
 	x.showQuotas()
 	browser := l.browser(x.request)
 	_, wanted := originalRequest(x.request)
-	return browser.Page(x.ResponseWriter, l.Status, wanted, func(number uint16) bool {
+	return browser.Page(answerWriter{x.ResponseWriter, x}, l.Status, wanted, func(number uint16) bool {
 		return !verdict.pass.Valid || !slices.ContainsFunc(verdict.Checks, func(c limiter.Check) bool {
 			passes := l.Rules.RuleOf(&c).Challenge
 			return !c.Result.Passes() && passes.Of(verdict.pass) == passes.Of(rule.Pass{Number: number})

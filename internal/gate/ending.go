@@ -55,22 +55,56 @@ func isByErrorHandler(failure caddyhttp.HandlerError) bool {
 	return strings.HasPrefix(failure.Trace, "caddyhttp.StaticError.") || strings.HasPrefix(failure.Trace, "caddyhttp.(*StaticError).")
 }
 
-// reachedNone reports whether an error says that no backend was reached: a reverse_proxy had no upstream to choose from,
-// or could not connect to any upstream. It is false if another backend may have seen the request before: that of a proxy
-// whose handle_response led to this one, or whose error led to the error routes of a subroute.
+// reachedNone reports whether an error says that no backend was reached: a matcher of this module failed, a reverse_proxy
+// had no upstream to choose from, or could not connect to any upstream.
 func (x *Exchange) reachedNone(err error, failure caddyhttp.HandlerError) bool {
-	noUpstream := isNoUpstream(failure)
-	if !noUpstream && !errors.As(err, new(reverseproxy.DialError)) {
+	certain := isNoUpstream(failure) || rule.IsByMatcher(err)
+	if !certain && !errors.As(err, new(reverseproxy.DialError)) {
 		return false
 	}
+	return x.isSilent() && (certain || x.everyTryFailedToConnect())
+}
+
+// isSilent reports whether no backend has answered since the handlers behind this one were called. It is false if one may
+// have seen the request: that of a proxy whose handle_response led to where the request ended, or whose error led to the
+// error routes of a subroute.
+func (x *Exchange) isSilent() bool {
 	repl := replacerOf(x.request)
-	switch {
-	case repl == nil || valueOf(repl, proxyLatency) != x.pending.answered:
-		return false
-	case valueOf(repl, interceptAnswered) != nil || valueOf(repl, errorHandled) != nil:
-		return false
+	return repl != nil && valueOf(repl, proxyLatency) == x.pending.answered &&
+		valueOf(repl, interceptAnswered) == nil && valueOf(repl, errorHandled) == nil
+}
+
+// originOf returns where a response comes from whose header is written now, with a status.
+func (x *Exchange) originOf(status int) rule.Origin {
+	d := x.decision
+	switch byThisModule := d.answered != 0 && int(d.answered) == status; {
+	case byThisModule && d.refused && !x.isSilent():
+		return rule.FromRefusal
+	case byThisModule && (d.refused || !x.isReplaced()):
+		return rule.FromNoBackend
+	case d.refused:
+		return rule.AfterRefusal
 	}
-	return noUpstream || x.everyTryFailedToConnect(repl)
+	return rule.FromHandlers
+}
+
+// isReplaced reports whether routes of intercept have written a response in place of another one.
+func (x *Exchange) isReplaced() bool {
+	repl := replacerOf(x.request)
+	return repl != nil && valueOf(repl, interceptAnswered) != nil
+}
+
+// originOfNone returns where the answer comes from to handlers that wrote no response, by how they ended. What broke after
+// a refusal may be another handler's answer to it.
+func (x *Exchange) originOfNone(how ending) rule.Origin {
+	refused := how == refuses || how == answers && x.decision.refused
+	switch {
+	case how == unreached, refused && x.isSilent():
+		return rule.FromNoBackend
+	case refused, x.decision.refused:
+		return rule.FromRefusal
+	}
+	return rule.FromHandlers
 }
 
 // isNoUpstream reports whether a reverse_proxy had no upstream to choose from in any of its tries; otherwise the error is
@@ -109,8 +143,8 @@ func valueOf(repl *caddy.Replacer, name string) any {
 // everyTryFailedToConnect reports whether a reverse_proxy whose last try failed to connect had no connection in the tries
 // before either. After a connection the proxy tries again if the method is GET, by default. A CONNECT that begins a
 // WebSocket (RFC 8441) is sent as GET.
-func (x *Exchange) everyTryFailedToConnect(repl *caddy.Replacer) bool {
-	retries, ok := valueOf(repl, proxyRetries).(int)
+func (x *Exchange) everyTryFailedToConnect() bool {
+	retries, ok := valueOf(replacerOf(x.request), proxyRetries).(int)
 	switch {
 	case !ok:
 		return false
@@ -121,9 +155,9 @@ func (x *Exchange) everyTryFailedToConnect(repl *caddy.Replacer) bool {
 	return method != http.MethodGet && method != http.MethodConnect && !x.limiter.proxies.of(x.request).Repeat
 }
 
-// noteAnswer remembers whether a backend answered before the handlers behind this one are called, as that of
+// noteEarlier remembers whether a backend answered before the handlers behind this one are called, as that of
 // forward_auth does.
-func (x *Exchange) noteAnswer() {
+func (x *Exchange) noteEarlier() {
 	if !x.limiter.proxies.of(x.request).Pass {
 		return
 	}

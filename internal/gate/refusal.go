@@ -58,7 +58,7 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 func (x *Exchange) setRetryAfter(status int, after time.Duration) (wait quotaheader.Wait) {
 	values := &x.decision.ofRefusal().values
 	wait = quotaheader.SetRefusal(x.Header(), x.request.Header, after, x.limiter.RetryJitter, values)
-	x.settleByStatus(status, x.Header())
+	x.settleByStatus(status)
 	x.decision.refused = true
 	return wait
 }
@@ -96,7 +96,7 @@ func (x *Exchange) Delay(delay time.Duration) error {
 
 // abortDelay settles an allowed request that fails while it is held, by the error.
 func (x *Exchange) abortDelay(err error) error {
-	x.settleByError(err)
+	x.settleByRefusal(err)
 	x.showQuotas()
 	return err
 }
@@ -106,7 +106,7 @@ func (x *Exchange) abortDelay(err error) error {
 func (x *Exchange) RefuseUndecided(err error) error {
 	switch {
 	case rule.IsRefusal(err):
-		x.settleByError(err)
+		x.settleByRefusal(err)
 		return x.Refuse(err)
 	case !errors.Is(err, limiter.ErrUndecided):
 		status := statusClientGone
@@ -114,7 +114,7 @@ func (x *Exchange) RefuseUndecided(err error) error {
 			status = http.StatusGatewayTimeout
 		}
 		err = rule.Refuse(status, err)
-		x.settleByError(err)
+		x.settleByRefusal(err)
 		return x.Refuse(err)
 	}
 	_, probe := x.stores.Failing()
@@ -151,6 +151,7 @@ func (x *Exchange) fail(err error) error {
 	if !x.isInErrorRoutes() || !errors.As(err, &failure) {
 		return err
 	}
+	x.noteAnswer(failure.StatusCode)
 	x.ResponseWriter.WriteHeader(failure.StatusCode)
 	return nil
 }
@@ -176,8 +177,28 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 		refused := d.ofRefusal()
 		refused.answered, values = refusalAnswer{form, form.Status(r), r.Status}, &refused.ofAnswer
 	}
+	x.noteAnswer(form.Status(r))
 	form.Write(x.ResponseWriter, q, r, values)
 	return nil
+}
+
+// noteAnswer notes the status that this handler answers with, for handlers further out, which see the header next.
+func (x *Exchange) noteAnswer(status int) {
+	if d := x.knownDecision(); d != nil {
+		d.answered = uint16(status)
+	}
+}
+
+// answerWriter writes an answer of this handler whose status another package chooses.
+type answerWriter struct {
+	http.ResponseWriter
+	exchange *Exchange
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w answerWriter) WriteHeader(status int) {
+	w.exchange.noteAnswer(status)
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // answerAtOnce closes the connection of a client that still waits for 100 Continue, as net/http does by itself. Through

@@ -213,7 +213,7 @@ type pendingWork struct {
 // work returns what ends with the exchange, to add to it.
 func (x *Exchange) work() *pendingWork {
 	if x.pending == nil {
-		x.pending = &pendingWork{response: rule.Response{Refused: true}} // until the handlers are called
+		x.pending = &pendingWork{response: rule.Response{Origin: rule.FromNoBackend}} // until the handlers are called
 	}
 	return x.pending
 }

@@ -32,7 +32,7 @@ func (x *Exchange) pass(next caddyhttp.Handler) error {
 	if !x.setsHeaders && !pends {
 		return next.ServeHTTP(x.ResponseWriter, x.request)
 	}
-	d.shown, d.refused = d.shown || x.setsHeaders, false
+	d.shown, d.refused, d.answered = d.shown || x.setsHeaders, false, 0
 	if w := x.writer; !pends && w != nil {
 		w.ResponseWriter, w.request = x.ResponseWriter, x.request
 		err := next.ServeHTTP(w, x.request)
@@ -41,8 +41,8 @@ func (x *Exchange) pass(next caddyhttp.Handler) error {
 	}
 	x.lasts = true // as the response's writer
 	if pends {
-		x.pending.response.Refused = false
-		x.noteAnswer()
+		x.pending.response.Origin = rule.FromHandlers
+		x.noteEarlier()
 	}
 	err := next.ServeHTTP(x, x.request)
 	if x.hasHeader {

@@ -55,7 +55,9 @@ func (x *Exchange) keepRunning(checks []limiter.Check) {
 }
 
 // settleAtHeader settles the checks that the header of the final response decides, and begins to measure the body if
-// others are left.
+// others are left. A client that left is charged in full, or it could cancel requests to get its units back. What a handler
+// of this module answered further in has reached no backend, and is judged by its status: over HTTP/1.1 a body that it has
+// waited for in vain ends the context as well.
 func (x *Exchange) settleAtHeader(status int) {
 	work, response := x.pending, &x.pending.response
 	response.Begun = status != statusClientGone || !x.clientGone() // reverse_proxy writes 499 for a client that left
@@ -64,8 +66,12 @@ func (x *Exchange) settleAtHeader(status int) {
 	if !work.tunnel {
 		judged = x.decision.judgedStatus(status, x.Header())
 	}
-	response.Failure = judged >= http.StatusBadRequest
-	x.settleByStatus(judged, x.Header())
+	response.Failure, response.Origin = judged >= http.StatusBadRequest, x.originOf(status)
+	byThisModule := response.Origin == rule.FromNoBackend || response.Origin == rule.FromRefusal
+	if !byThisModule && x.clientGone() {
+		judged = 0
+	}
+	x.settleByStatus(judged)
 	x.releaseIfIdle()
 	work.measures = len(work.checks) > 0 && !work.tunnel // what passes a tunnel is no body
 	if !response.Begun || !work.measures || isHead(x.request) {
@@ -94,19 +100,14 @@ func isTunnel(r *http.Request) bool {
 }
 
 // settleByStatus settles the checks that need not wait for the end of the response, by its status and header: those
-// that count_if does not count, and those without a cost. A client that left is charged in full, or it could cancel
-// requests to get its units back. A response without a status (0) is treated the same. What a handler further in has
-// refused has reached no backend, and is judged by its status: over HTTP/1.1 a body that it has waited for in vain ends
-// the context as well.
-func (x *Exchange) settleByStatus(status int, header http.Header) {
+// that count_if does not count, those without a cost, and all if the response comes from no backend. A response without a
+// status (0) counts.
+func (x *Exchange) settleByStatus(status int) {
 	work := x.pending
 	if work == nil || len(work.checks) == 0 {
 		return
 	}
-	if x.clientGone() && (status == statusClientGone || !x.decision.refused) {
-		status = 0
-	}
-	work.response.Status, work.response.Header = status, header
+	work.response.Status, work.response.Header = status, x.Header()
 	if status != 0 {
 		x.watchCountIf()
 	}
@@ -131,37 +132,37 @@ func (x *Exchange) watchCountIf() {
 	}
 }
 
-// settleByError settles checks, as [Exchange.settleByStatus] does, by the error of handlers that wrote no response. All
-// are charged in full if the client may be the cause of the error: it left, or it broke what is behind the handlers.
-func (x *Exchange) settleByError(err error) (status int, how ending) {
-	if x.pending == nil || len(x.pending.checks) == 0 {
-		return 0, answers
+// settleByRefusal settles checks by the error of [rule.Refuse] with which this handler ends a request that it has not let
+// through.
+func (x *Exchange) settleByRefusal(err error) {
+	if x.pending != nil && len(x.pending.checks) > 0 {
+		status, _ := x.endingOf(err)
+		x.settleByStatus(status)
 	}
-	status, how = x.endingOf(err)
-	judged := status
-	if how == breaks {
-		judged = 0
-	}
-	x.settleByStatus(judged, x.Header())
-	return status, how
 }
 
-// settleUnanswered settles checks by the error of handlers that wrote no response. What Caddy answers then is complete.
+// settleUnanswered settles checks by the error of handlers that wrote no response. What Caddy answers then is complete. All
+// are charged in full if the client may be the cause of the error: it left, or it broke what is behind the handlers.
 func (x *Exchange) settleUnanswered(err error) {
-	status, how := x.settleByError(err)
+	status, how := x.endingOf(err)
 	response := &x.pending.response
-	response.Refused, response.Unreached = how == refuses, how == unreached
 	response.Begun, response.Complete = how == answers, how == answers
-	response.Failure = status >= http.StatusBadRequest
+	response.Failure, response.Origin = status >= http.StatusBadRequest, x.originOfNone(how)
+	if how == breaks {
+		status = 0
+	}
+	x.settleByStatus(status)
 }
 
 // endPending settles the checks that are left, by the response as it is, and ends the request for the policies that
-// count it as running. A request that a handler further in refused is charged nowhere.
+// count it as running. A response that began before a handler further in refused the request is none of the refusal.
 func (x *Exchange) endPending() {
 	work, response := x.pending, &x.pending.response
 	if len(work.checks) > 0 {
 		response.Request, response.Ended = x.request, true
-		response.Refused = response.Refused || x.decision.refused
+		if response.Origin == rule.FromHandlers && x.decision.refused {
+			response.Origin = rule.AfterRefusal
+		}
 		if response.Body != nil {
 			response.Body.End()
 			response.Complete = response.Complete || response.Body.Complete()
@@ -196,14 +197,14 @@ func (x *Exchange) settleResponse() {
 }
 
 // Settle returns what a response makes of a check that passed. A check with a cost waits for the end of a response that
-// counts.
+// counts, unless that comes from no backend.
 func (l *Limiter) Settle(p *PendingCheck, response *rule.Response) (s Settlement, waits bool) {
 	var repl *caddy.Replacer
 	counts := p.Rule.Counts(response)
 	switch {
 	case response.Ended:
 		repl = replacerOf(response.Request)
-	case counts && p.Rule.Cost.From != "":
+	case counts && p.Rule.Cost.From != "" && response.Origin != rule.FromNoBackend:
 		return s, true
 	}
 	s = Settlement{PendingCheck: p, Counts: counts}
@@ -228,10 +229,10 @@ func (x *Exchange) apply(s *Settlement) {
 	if s.Rule.CountIf != nil {
 		counters.CountResponse(s.Counts)
 	}
-	switch {
-	case s.Counts && s.Cost != taken:
+	if s.Counts && s.Cost != taken {
 		counters.CountSettled(s.Cost - taken)
-	case !s.Counts && !s.DryRun:
+	}
+	if isFree := !s.Counts || s.Cost == 0 && x.pending.response.Origin == rule.FromNoBackend; isFree && !s.DryRun {
 		x.decision.quotas.Refund(&s.Check)
 	}
 }

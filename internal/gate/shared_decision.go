@@ -25,6 +25,7 @@ type decision struct {
 	shown    bool          // a handler sees the response and sets the headers
 	timedOut bool          // the request has waited for Redis in vain, which it does once
 	refused  bool          // a handler has refused the request since it was let through
+	answered uint16        // the status that a handler has answered with since then: a refusal, quotas, a challenge; 0: none has
 }
 
 // refused is what a refused request has: why, how it was answered, and memory for the answer.

@@ -92,6 +92,7 @@ func (x *Exchange) writeUsage(answer *usage) error {
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
 	x.showQuotas()
+	x.noteAnswer(http.StatusOK)
 	x.ResponseWriter.WriteHeader(http.StatusOK)
 	if x.request.Method == http.MethodHead {
 		return nil

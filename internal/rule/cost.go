@@ -128,6 +128,17 @@ func (c *Cost) Header() (name string, ok bool) {
 // isBytes reports whether the units are bytes, so that limits may be sizes.
 func (c *Cost) isBytes() bool { return c.source == bytesCost{} }
 
+// Origin says where a response comes from, as far as its cost depends on that.
+type Origin uint8
+
+// The origins. A backend is whatever a reverse_proxy asks, such as a language model.
+const (
+	FromHandlers  Origin = iota // the handlers behind
+	FromNoBackend               // Caddy or this module, and certainly no backend has answered
+	FromRefusal                 // a refusal of this module, before which a backend has answered, such as that of forward_auth
+	AfterRefusal                // handlers that answer in place of a refusal of this module, such as error routes
+)
+
 // Response is what became of a response.
 type Response struct {
 	// Request is the request that is answered; required.
@@ -137,11 +148,8 @@ type Response struct {
 	Status int
 	Header http.Header
 
-	// Refused says that another handler of this module refused the request.
-	Refused bool
-
-	// Unreached says that the request certainly reached no backend.
-	Unreached bool
+	// Origin says where the response comes from.
+	Origin Origin
 
 	// Failure says that the status is 400 or above. A failure that tells no cost costs nothing.
 	Failure bool
@@ -177,8 +185,10 @@ func (r *Rule) Counts(response *Response) bool {
 //
 //	the first of these that holds                      units
 //	count_if does not match                            0
-//	this module refused the request further in         what was taken
-//	it reached no backend                              0
+//	it has no cost                                     what was taken
+//	it comes from this module or Caddy, no backend     0
+//	this module refused it after another backend       what was taken
+//	others answered a refusal, and tell no cost        what was taken
 //	response_bytes, once it has a header               the bytes sent
 //	it broke off                                       the largest of what it told, the fallback and what was taken
 //	it is complete and tells a cost                    that cost
@@ -190,10 +200,11 @@ func (s *Set) CostOf(rule *Rule, repl *caddy.Replacer, response *Response, taken
 	switch {
 	case !rule.Counts(response):
 		return 0, true
-	case rule.Cost.From == "" || response.Refused:
+	case rule.Cost.From == "" || response.Origin == FromRefusal:
 		return taken, true
-	}
-	if told = response.Unreached; !told {
+	case response.Origin == FromNoBackend:
+		told = true
+	default:
 		units, told = s.responseCost(rule, repl, response, taken)
 	}
 	if !rule.estimates() {
@@ -206,6 +217,8 @@ func (s *Set) CostOf(rule *Rule, repl *caddy.Replacer, response *Response, taken
 func (s *Set) responseCost(rule *Rule, repl *caddy.Replacer, response *Response, taken int64) (units int64, told bool) {
 	units, told, final := rule.Cost.source.cost(costQuestion{s, rule, repl, response, taken})
 	switch {
+	case !told && response.Origin == AfterRefusal:
+		return taken, true
 	case !response.Complete && !final:
 		units = max(units, rule.Cost.Fallback, taken)
 	case !told && response.Failure:

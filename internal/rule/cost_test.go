@@ -19,7 +19,9 @@ var (
 	complete = Response{Status: http.StatusOK, Begun: true, Complete: true, Ended: true, Bytes: 700}
 	brokeOff = Response{Status: http.StatusOK, Begun: true, Ended: true, Bytes: 700}
 	unbegun  = Response{Ended: true}
-	refused  = Response{Status: http.StatusTooManyRequests, Refused: true, Complete: true, Ended: true}
+	refused  = Response{Status: http.StatusTooManyRequests, Origin: FromRefusal, Complete: true, Ended: true}
+	silent   = Response{Status: http.StatusTooManyRequests, Origin: FromNoBackend, Begun: true, Complete: true, Ended: true, Bytes: 70}
+	instead  = Response{Status: http.StatusTooManyRequests, Origin: AfterRefusal, Failure: true, Begun: true, Complete: true, Ended: true, Bytes: 70}
 	failed   = Response{Status: http.StatusInternalServerError, Begun: true, Complete: true, Ended: true}
 )
 
@@ -68,7 +70,14 @@ func TestSet_CostOf(t *testing.T) {
 		{"no bytes, no header", unbegun, 50, "response_bytes", 0, "", 50, true, 0},
 		{"too many bytes", Response{Status: 200, Begun: true, Complete: true, Bytes: math.MaxInt64}, 50, "response_bytes", 0, "", limiter.MaxCharge, true, 0},
 
-		{"another handler denied it", refused, 50, "{p.cost}", 9, "7", 50, true, 0},
+		{"another handler denied it after a backend", refused, 50, "{p.cost}", 9, "7", 50, true, 0},
+		{"another handler denied it", silent, 50, "{p.cost}", 9, "7", 0, true, 0},
+		{"another handler denied it, with a weight of 1", silent, 1, "{p.cost}", 9, "7", 1, true, 0},
+		{"another handler denied it, bytes", silent, 50, "response_bytes", 0, "", 0, true, 0},
+		{"another handler denied it, without a cost", silent, 50, "", 0, "", 50, true, 0},
+		{"another answer to a denial", instead, 50, "{p.cost}", 9, "7", 7, true, 0},
+		{"another answer to a denial, without a number", instead, 50, "{p.cost}", 90, "", 50, true, 0},
+		{"another answer to a denial, bytes", instead, 50, "response_bytes", 0, "", 70, true, 0},
 		{"it does not count", failed, 50, "{p.cost}", 9, "7", 0, true, 0},
 		{"it does not count, with a weight of 1", failed, 1, "{p.cost}", 9, "7", 0, true, 0},
 		{"the weight is the cost", complete, 50, "", 0, "7", 50, true, 0},

@@ -330,7 +330,7 @@ func (s *Set) matches(rule *Rule, q *request, body Body) (bool, error) {
 }
 
 func matchError(rule *Rule, err error) error {
-	return fmt.Errorf("matching the requests of policy %q: %w", rule.Policy.Name(), err)
+	return fmt.Errorf("matching the requests of policy %q: %w", rule.Policy.Name(), matcherError{err})
 }
 
 // add adds the check of a rule to those of its kind. Where an earlier rule of the same policy has a check of the same

@@ -3,6 +3,7 @@ package rule
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -130,6 +131,12 @@ type matching struct {
 type matcherError struct{ err error }
 
 func (e matcherError) Error() string { return e.err.Error() }
+
+// Unwrap returns the matcher's own error, which may have a status.
+func (e matcherError) Unwrap() error { return e.err }
+
+// IsByMatcher reports whether an error is that of a request for which a matcher of a rule failed.
+func IsByMatcher(err error) bool { return errors.As(err, new(matcherError)) }
 
 // any returns whether one of the sets holds.
 func (m *matching) any(sets [][]condition) (answer truth, err error) {

@@ -34,7 +34,7 @@ func (s *Simulation) Play(e *accesslog.Entry) *replay.Verdict {
 			v.Outcome = replay.Unplayable
 			return v
 		}
-		s.taken, s.begun, s.held, s.refused = s.taken[:0], s.begun[:0], 0, 0
+		s.taken, s.begun, s.held, s.refused, s.answered = s.taken[:0], s.begun[:0], 0, 0, false
 		_, err := s.tracer.Run(server.plan, request)
 		s.settle()
 		s.run()
@@ -70,6 +70,7 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 	}
 	switch action, err := l.Evaluate(request, repl, &evaluation); {
 	case action == gate.AsksUsage || action == gate.ReturnsFromChallenge:
+		s.answered = true
 		return false, nil
 	case action == gate.Exempt:
 		verdict.Outcome = replay.Exempt

@@ -146,6 +146,8 @@ func TestReplay_refused_request_settles_by_the_refusal(t *testing.T) {
 			"count_if status 401": 1,     // the request that passes
 			"count_if status 429": 9,     // those that are denied
 			"cost response_bytes": 9 + 5, // a unit of each that is denied, and the response of the one that passes
+
+			"weight 50\ncost response_bytes": 5, // of estimates nothing stays
 		} {
 			t.Run(name+"/"+option, func(t *testing.T) {
 				r := simulateCaddyfile(t, ":8080 {\n"+fmt.Sprintf(site, option)+"\n}\n")
@@ -186,6 +188,14 @@ func TestReplay_enforce(t *testing.T) {
 // TestReplay_usage has looks at a usage page in the log: they meet no policy.
 func TestReplay_usage(t *testing.T) {
 	r := simulateCaddyfile(t, ":8080 {\nredis_ratelimit same 2 1h {\nname a\nusage /quota\n}\n}\n")
+	inside := simulateCaddyfile(t, ":8080 {\nroute {\nredis_ratelimit same 100 1h {\nname p\nweight 50\ncost {http.response.header.X-Cost} 40\n}\n"+
+		"redis_ratelimit same 2 1h {\nname a\nusage /quota\n}\n}\n}\n")
+	for range 3 {
+		entry := visitOf("h")
+		entry.Method, entry.URI, entry.Status = "GET", "/quota", http.StatusOK
+		v := inside.Play(entry)
+		assert.ErrorIf(t, v.Outcome != replay.Allowed || inside.Remaining("p", "same") != 100, "got %+v, and %d left; want all", v, inside.Remaining("p", "same"))
+	}
 	for i, want := range []replay.Outcome{replay.Unlimited, replay.Allowed, replay.Unlimited, replay.Allowed, replay.Unlimited, replay.Denied} {
 		entry := visitOf("h")
 		if entry.Method = "GET"; i%2 == 0 {

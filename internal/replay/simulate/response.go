@@ -37,12 +37,15 @@ func (s *Simulation) response(v *visit, r *rule.Rule) rule.Response {
 
 // settle makes what checks took what the request costs, once it is known whether it passes all policies: when its
 // response ends, as a log does not tell when its header came. If a policy refuses the request, the refusal is the
-// response.
+// response; no backend gets it then, nor a question for quotas.
 func (s *Simulation) settle() {
 	for i := range s.taken {
 		t := &s.taken[i]
 		if s.refused != 0 {
-			t.response.Refused, t.response.Status, t.response.Header = true, s.refused, http.Header{}
+			t.response.Status, t.response.Header = s.refused, http.Header{}
+		}
+		if s.refused != 0 || s.answered {
+			t.response.Origin = rule.FromNoBackend
 		}
 		if name, ok := t.passed.Rule.Cost.Header(); ok {
 			t.repl.Set(t.passed.Rule.Cost.From, strings.Join(t.response.Header[name], ","))

@@ -57,6 +57,7 @@ type Simulation struct {
 	begun     []limiter.Check // checks that have units until the request ends
 	held      int64           // how long queues have it wait, in microseconds
 	refused   int             // the status that a policy refuses the request with; 0: none
+	answered  bool            // a limiter answers the request itself, with quotas or by a challenge
 
 	ends endings // of responses that are under way
 }
