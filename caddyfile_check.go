@@ -92,7 +92,7 @@ func (p *handlerParser) checkUsage() error {
 	methods := valuesOf(p.matcher.set, "method")
 	if len(methods) > 0 && !slices.Contains(methods, http.MethodGet) && !slices.Contains(methods, http.MethodHead) {
 		return fmt.Errorf("usage %s: GET and HEAD of it are answered, and the matcher %s of this directive takes neither; "+
-			"write method GET %s there",
+			"write method GET %[3]s there, and match method %[3]s in each policy, or GET is counted too",
 			usage, p.matcher.token, strings.Join(methods, " "))
 	}
 	patterns := valuesOf(p.matcher.set, "path")
