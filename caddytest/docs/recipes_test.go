@@ -85,11 +85,12 @@ func TestRecipes_variants(t *testing.T) {
 		"a part of the clients": {"Roll a limit out", []string{"dry_run", "enforce 10%"}, recipeRollout},
 		"no challenge":          {"Against crawlers", []string{"\t\t\tchallenge\n", ""}, recipeCrawlersWithout},
 		"tokens in a header": {"Language-model gateway", []string{
-			"method POST\n", "", "limit 60\n", "limit 1000000\n", "limit 100000", "limit 10000",
-			"window day", "window 1h\n\t\t\talgorithm token_bucket", "weight llm 4000\n", "",
+			"match method POST\n", "", "\tmethod POST\n", "", "limit 60\n", "limit 1000000\n", "limit 100000", "limit 10000",
+			"window day", "window 1h\n\t\t\t\talgorithm token_bucket", "weight llm 4000\n", "",
 			"cost llm 4000", "cost {http.reverse_proxy.header.X-Tokens-Used} 500",
 		}, recipeTokens},
-		"pictures":         {"Language-model gateway", []string{"\t\ton_empty_key reject\n", "\t\ton_empty_key reject\n\t\tbody 16MiB\n"}, recipePictures},
+		"pictures":         {"Language-model gateway", []string{"on_empty_key reject\n", "on_empty_key reject\n\t\t\tbody 16MiB\n"}, recipePictures},
+		"calls in vain":    {"Language-model gateway", []string{"wait 30s", "wait 200ms"}, recipeGatewayInVain},
 		"a wait in vain":   {"A package mirror", []string{"wait 12s", "wait 200ms"}, recipeFilesInVain},
 		"a log-in by JSON": {"Log-in protection", []string{"{form.email}", "{json.email}"}, recipeLogInByJSON},
 		"a log-in that stalls": {"Log-in protection", []string{

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -80,6 +81,7 @@ func recipeGateway(t *testing.T, e recipeEnv) {
 		e.WaitForRefund(t, "tokens", "Bearer "+test.client, 100_000-test.cost)
 	}
 	e.Get(t, "/v1/models", asAcme).WantFree(t)
+	e.checkQuota(t, "rest", 96_000)
 	for _, path := range []string{"/v1/messages/count_tokens", "/v1beta/models/m:countTokens", "/v1/responses/input_tokens", "/v1/files", "/v1/uploads/u/parts"} {
 		e.Send(t, http.MethodPost, e.URL+path, "{}", asAcme).WantFree(t)
 	}
@@ -87,6 +89,59 @@ func recipeGateway(t *testing.T, e recipeEnv) {
 	e.checkEstimates(t)
 	e.checkLargeModels(t)
 	e.checkOthersPass(t)
+	e.checkPlaces(t)
+}
+
+// checkQuota checks what a client is told of its tokens, which costs it nothing.
+func (e recipeEnv) checkQuota(t *testing.T, client string, left int64) {
+	t.Helper()
+	for range 70 { // more than calls
+		e.Get(t, "/v1/quota", "Authorization: Bearer "+client).Want(t, http.StatusOK, fmt.Sprintf(`{"policies":[{"name":"tokens","limit":100000,"remaining":%d,*`, left))
+	}
+}
+
+// checkPlaces fills the places of the model with calls of one client, of which more wait, and has another's overtake these. Who
+// waits holds no tokens.
+func (e recipeEnv) checkPlaces(t *testing.T) {
+	t.Helper()
+	const many, few, held = "Authorization: Bearer many", "Authorization: Bearer few", "/v1/embeddings?hold"
+	answers := e.fill(t, 8, http.MethodPost, held, many, ofJSON)
+	for waiting := range 3 {
+		answers = append(answers, e.wait(t, float64(waiting+1), http.MethodPost, held, many, ofJSON))
+	}
+	short := e.wait(t, 4, http.MethodPost, "/v1/embeddings", few, ofJSON)
+	e.WaitForRefund(t, "tokens", "Bearer many", 100_000-8*4000)
+	e.checkQuota(t, "few", 100_000)
+	e.backend.holder.EndOne()
+	e.CheckMetric(t, "held_requests", 3)
+	e.backend.holder.EndOne()
+	(<-short).Want(t, http.StatusOK, caddytest.Any, "X-Ratelimit-Limit: 100000")
+	e.backend.holder.EndAll()
+	for _, answer := range answers {
+		(<-answer).Want(t, http.StatusOK, caddytest.Any)
+	}
+	_, most := e.backend.holder.Running()
+	assert.Equal(t, most, 8, "the calls that the model answered at once, at most")
+	e.WaitForRefund(t, "tokens", "Bearer few", 96_000)
+}
+
+// recipeGatewayInVain has calls wait longer than they may: they cost no tokens, but count as calls.
+func recipeGatewayInVain(t *testing.T, e recipeEnv) {
+	const patient = "Authorization: Bearer patient"
+	answers := e.fill(t, 8, http.MethodPost, "/v1/embeddings?hold", "Authorization: Bearer many", ofJSON)
+	for range 2 {
+		refused := caddytest.CheckRefusal(t, e.ask(t, `{"max_tokens":100000}`, patient), http.StatusTooManyRequests)
+		refused.Want(t, 0, caddytest.Any, "Retry-After: 1", "X-Ratelimit-Limit: 60")
+	}
+	e.checkQuota(t, "patient", 100_000)
+	assert.Equal(t, e.Remaining(t, "calls", "Bearer patient"), 58, "the calls that are left")
+	e.backend.holder.EndAll()
+	for _, answer := range answers {
+		(<-answer).Want(t, http.StatusOK, caddytest.Any)
+	}
+	e.CheckMetric(t, `running{policy="places"}`, 0)
+	caddytest.CheckQuota(t, e.ask(t, `{"max_tokens":100000}`, patient).Want(t, http.StatusOK, caddytest.Any), 100_000, 0)
+	e.WaitForRefund(t, "tokens", "Bearer patient", 96_000)
 }
 
 // checkLargeModels calls a large model until its limit refuses more. What may hide the model is refused.
@@ -196,15 +251,37 @@ func recipeMoney(t *testing.T, e recipeEnv) {
 		left -= test.cost
 		e.WaitForRefund(t, "money", "Bearer acme", left)
 	}
-	held := e.backend.holder.Begin(t, e.Node, "/v1/held?hold", asAcme)
+	leave := e.holdCall(t, "/v1/held?hold", "Bearer acme")
 	e.WaitForRefund(t, "money", "Bearer acme", left-estimate) // taken in advance
-	held.Leave()
-	<-held.Ended
+	leave()
 	left -= estimate // which a client that leaves pays
+	e.Get(t, "/v1/models", asAcme).WantFree(t)
 	a := e.Get(t, "/v1/budget", asAcme)
 	want := fmt.Sprintf(`"limit":5000000,"remaining":%d,`, left)
 	assert.ErrorIf(t, !strings.Contains(a.Body, want), "got %v; want %s", a, want)
 	e.CheckMetric(t, `invalid_values_total{option="cost",policy="money"}`, 1) // no usage
+}
+
+// holdCall begins a call that the model holds, and returns the function by which its client leaves.
+func (e recipeEnv) holdCall(t *testing.T, path, authorization string) (leave func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	request := assert.NoError(http.NewRequestWithContext(ctx, http.MethodPost, e.URL+path, strings.NewReader("{}")))(t)
+	request.Header.Set("Authorization", authorization)
+	request.Header.Set("Content-Type", "application/json")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if response, err := e.Client.Do(request); err == nil {
+			_ = response.Body.Close()
+			t.Errorf("the call was answered with %d", response.StatusCode)
+		}
+	}()
+	e.backend.holder.WaitRunning(t, 1)
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 func recipeGraphQL(t *testing.T, e recipeEnv) {
