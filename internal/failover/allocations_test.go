@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -33,7 +34,7 @@ func TestMemory_Decide_allocations(t *testing.T) {
 }
 
 func TestRedis_Decide_allocations(t *testing.T) {
-	r := openRedis(t, redistest.Shared(t))
+	r := onredis.Open(t, redistest.Shared(t))
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.DayPolicy(t, "alloc-"+algorithm, algorithm, 1_000_000)
 		const batch = 32

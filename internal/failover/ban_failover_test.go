@@ -12,13 +12,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
-
-// hourBan returns a policy of two units a day that bans for an hour after some denials.
-func hourBan(t *testing.T, name string, after int) *limiter.Policy {
-	t.Helper()
-	return storetest.NewPolicy(t, limiter.Settings{Name: name, Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, BanAfter: after})
-}
 
 // oneOf decides a request of one unit by the store.
 func oneOf(t *testing.T, f *Store, p *limiter.Policy, key string) (limiter.Result, limiter.Source) {
@@ -39,9 +34,9 @@ func ask(t *testing.T, f *Store, p *limiter.Policy, key string, times int) {
 // TestFailover_ban plays how clients are banned and how bans end: on Redis and in process, by another node, in an outage.
 func TestFailover_ban(t *testing.T) {
 	t.Parallel()
-	after := func(denials int) *limiter.Policy { return hourBan(t, "bans", denials) }
+	after := func(denials int) *limiter.Policy { return storetest.HourBan(t, "bans", denials) }
 	plain := storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
-	one, kept := []*limiter.Policy{after(1)}, hourBan(t, "kept", 1)
+	one, kept := []*limiter.Policy{after(1)}, storetest.HourBan(t, "kept", 1)
 	override := []*limiter.Policy{after(1), raised(t, after(1))}
 	short, cached, longest := Options{DenyAge: 100 * time.Millisecond}, Options{DenyAge: time.Second}, Options{DenyAge: MaxDenyAge}
 	const twice, reset = "take 1 take 1 ", "take 1 take 1 bans 1 banned 1 reset 1 take 1 left 1 listed 0 reset 1 take 1 take 1 bans 1 banned 1 resetall 2 take 1 left 1 listed 0"
@@ -76,11 +71,11 @@ func TestFailover_ban_burst(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "burst", Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour, 2 * time.Hour}})
 	var nodes []*Store
 	for range 2 {
-		nodes = append(nodes, New(openRedis(t, server), memory.New(), Options{DenyAge: time.Second}))
+		nodes = append(nodes, New(onredis.Open(t, server), memory.New(), Options{DenyAge: time.Second}))
 	}
 	var mu sync.Mutex
 	passed, began := 0, 0
-	inParallel(400, func(i int) {
+	storetest.InParallel(400, func(i int) {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 		_, err := nodes[i%2].Decide(context.Background(), checks)
 		mu.Lock()
@@ -109,9 +104,9 @@ func TestFailover_ban_burst(t *testing.T) {
 // count all the same, once a request, and not while a client of the request is banned.
 func TestCluster_bans(t *testing.T) {
 	t.Parallel()
-	r, _ := openCluster(t)
+	r, _ := onredis.OpenCluster(t)
 	f := New(r, memory.New(), Options{DenyAge: time.Second})
-	perUser, perAddress := hourBan(t, "user", 3), hourBan(t, "address", 1)
+	perUser, perAddress := storetest.HourBan(t, "user", 3), storetest.HourBan(t, "address", 1)
 	both := func(user, address string) (a, b limiter.Result) {
 		checks := storetest.Decide(t, f, limiter.Check{Policy: perUser, Key: limiter.EncodeKey(user)}, limiter.Check{Policy: perAddress, Key: limiter.EncodeKey(address)})
 		return checks[0].Result, checks[1].Result

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -49,7 +48,7 @@ func benchPolicy(b *testing.B, algorithm string) *limiter.Policy {
 func takeMany(b *testing.B, s limiter.Store, p *limiter.Policy, keys []string, callers, n int) {
 	b.Helper()
 	var taken atomic.Int64
-	inParallel(callers, func(_ int) {
+	storetest.InParallel(callers, func(_ int) {
 		checks := make([]limiter.Check, 1)
 		for i := taken.Add(1); i <= int64(n); i = taken.Add(1) {
 			checks[0] = limiter.Check{Policy: p, Key: limiter.EncodeKey(keys[int(i)%len(keys)]), Weight: 1}
@@ -64,7 +63,7 @@ func takeMany(b *testing.B, s limiter.Store, p *limiter.Policy, keys []string, c
 // BenchmarkTake measures one decision, by one caller and by many, and counts the scripts that Redis runs for it.
 func BenchmarkTake(b *testing.B) {
 	keys, server := benchKeys(5000), redistest.Start(b)
-	client, store := server.Client(b), openRedis(b, server)
+	client, store := server.Client(b), onredis.Open(b, server)
 	for _, algorithm := range limiter.Algorithms() {
 		p := benchPolicy(b, algorithm)
 		b.Run("store=memory/algorithm="+algorithm, func(b *testing.B) {
@@ -73,11 +72,11 @@ func BenchmarkTake(b *testing.B) {
 		})
 		for _, callers := range []int{1, 64} {
 			b.Run(fmt.Sprintf("store=redis/algorithm=%s/callers=%d", algorithm, callers), func(b *testing.B) {
-				noError(b, client.ConfigResetStat(b.Context()).Err())
+				assert.Must(b, client.ConfigResetStat(b.Context()).Err())
 				b.ReportAllocs()
 				b.ResetTimer()
 				takeMany(b, store, p, keys, callers, b.N)
-				scripts := infoSum(b, client, "commandstats", `cmdstat_evalsha:calls=(\d+)`)
+				scripts := redistest.InfoSum(b, client, "commandstats", `cmdstat_evalsha:calls=(\d+)`)
 				b.ReportMetric(scripts/float64(b.N), "scripts/op")
 			})
 		}
@@ -104,7 +103,7 @@ func BenchmarkScript(b *testing.B) {
 	keys := benchKeys(5000)
 	server := redistest.Start(b)
 	client, random := server.Client(b), rand.New(rand.NewPCG(1, 2))
-	stores := map[string]*redis.Store{"takes": openRedis(b, server), "batch": openRedis(b, server)}
+	stores := map[string]*redis.Store{"takes": onredis.Open(b, server), "batch": onredis.Open(b, server)}
 	stores["batch"].Scripts.Always = true
 	for _, algorithm := range limiter.Algorithms() {
 		p := benchPolicy(b, algorithm)
@@ -150,19 +149,10 @@ func sendTakes(b *testing.B, client *goredis.Client, r *redis.Store, p *limiter.
 	return (processorTime(b, client) - before) * 1e6 / float64(batches*size)
 }
 
-// infoSum returns the sum of the numbers that a pattern finds in a section of what Redis reports.
-func infoSum(t testing.TB, client *goredis.Client, section, pattern string) (sum float64) {
-	t.Helper()
-	for _, found := range regexp.MustCompile(pattern).FindAllStringSubmatch(client.Info(context.Background(), section).Val(), -1) {
-		sum += assert.NoError(strconv.ParseFloat(found[1], 64))(t)
-	}
-	return sum
-}
-
 // processorTime returns the seconds that Redis's main thread has used.
 func processorTime(b *testing.B, client *goredis.Client) float64 {
 	b.Helper()
-	seconds := infoSum(b, client, "cpu", `used_cpu_(?:sys|user)_main_thread:([\d.]+)`)
+	seconds := redistest.InfoSum(b, client, "cpu", `used_cpu_(?:sys|user)_main_thread:([\d.]+)`)
 	if seconds == 0 {
 		b.Skip("this Redis does not report the time of its main thread")
 	}

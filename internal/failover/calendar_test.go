@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -41,7 +42,7 @@ func TestCalendar_wrong_clock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, 3 * day, -3 * day, 400 * day, -20 * 365 * day, 100 * 365 * day} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
 			client.FlushDB(context.Background())
-			r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
+			r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
 			f := New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }})
 			storetest.SetAhead(&r.Topology.AnyNode.Clock, ahead)
 			perDay, perYear := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "day", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Calendar: "year", Limit: 100})
@@ -71,7 +72,7 @@ local grace = 3600000
 // no other policy of the request. The breaker stays closed.
 func TestCalendar_jumping_clock(t *testing.T) {
 	server := redistest.Shared(t)
-	r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
+	r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
 	r.Scripts.Clock = jumpingClockFragment
 	p, other := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "month", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Limit: 10, Window: storetest.LongWindow(0)})
 	for range 20 {
@@ -176,7 +177,7 @@ func TestCalendar_outage(t *testing.T) {
 				ctx := context.Background()
 				client := server.Client(t)
 				client.FlushDB(ctx)
-				r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
+				r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
 				r.Scripts.Clock = testClockFragment
 				local := begins + ahead.Microseconds()
 				f := New(r, memory.NewOnClock(func() int64 { return local }), Options{LocalFraction: fraction})
@@ -195,7 +196,7 @@ func TestCalendar_outage(t *testing.T) {
 					} else {
 						_, err = f.Fallback(limiter.FailLocal, checks, reason)
 					}
-					noError(t, err)
+					assert.Must(t, err)
 					return checks[0].Result
 				}
 				move(0)
@@ -238,7 +239,7 @@ func offsetOf(t *testing.T, s limiter.Store, r *redis.Store) time.Duration {
 
 func TestRedis_offset(t *testing.T) {
 	for _, ahead := range []time.Duration{0, -3 * time.Hour} {
-		r := openRedis(t, redistest.StartAt(t, ahead))
+		r := onredis.Open(t, redistest.StartAt(t, ahead))
 		assert.Retry(t, "the offset is known", func() (again bool, seen any) {
 			got := offsetOf(t, r, r)
 			return (got - ahead).Abs() > 50*time.Millisecond, fmt.Sprintf("an offset of %v; want %v", got, ahead)

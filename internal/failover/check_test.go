@@ -13,14 +13,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // TestAllow_and_Peek take one unit of a policy by default, and none, on every kind of store.
 func TestAllow_and_Peek(t *testing.T) {
 	server := redistest.Shared(t)
 	for name, store := range map[string]limiter.Store{
-		"memory": memory.New(), "redis": openRedis(t, server),
-		"failover": New(openRedis(t, server), memory.New(), Options{}),
+		"memory": memory.New(), "redis": onredis.Open(t, server),
+		"failover": New(onredis.Open(t, server), memory.New(), Options{}),
 	} {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "allow-" + name, Limit: 2, Window: storetest.LongWindow(0)})
 		var got []bool
@@ -33,7 +34,7 @@ func TestAllow_and_Peek(t *testing.T) {
 		left, err := storetest.Peek(t.Context(), store, p, "k")
 		assert.ErrorIf(t, err != nil || left.Remaining != 0 || !left.Passes(), "%s: after all: %+v, %v", name, left, err)
 		for range 2 {
-			wantRemaining(t, store, p, "other", 2)
+			storetest.WantRemaining(t, store, p, "other", 2)
 		}
 	}
 }
@@ -43,7 +44,7 @@ func TestStore_Decide_invalid(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 2, Window: time.Hour})
 	twin := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 9, Window: time.Hour})
 	good := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
-	shared := openRedis(t, redistest.Shared(t))
+	shared := onredis.Open(t, redistest.Shared(t))
 	for name, store := range map[string]limiter.Store{
 		"memory": memory.New(), "redis": shared,
 		"failover": New(shared, memory.New(), Options{DenyAge: time.Second}),
@@ -69,7 +70,7 @@ func TestStore_Decide_invalid(t *testing.T) {
 			assert.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck) || errors.Is(err, limiter.ErrUndecided) || !strings.Contains(err.Error(), problem),
 				"%s: got %v; want an error about %q", name, err, problem)
 		}
-		wantRemaining(t, store, p, "k", 2)
+		storetest.WantRemaining(t, store, p, "k", 2)
 	}
 }
 
@@ -83,7 +84,7 @@ func TestFailover_wrongSource(t *testing.T) {
 		checks := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3, Refundable: true})
 		refundAll(store, checks, source)
 		chargeAll(store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}, source)
-		wantRemaining(t, store, p, "k", 8)
+		storetest.WantRemaining(t, store, p, "k", 8)
 	}
 }
 
@@ -154,7 +155,7 @@ func TestPeek_reserve(t *testing.T) {
 func TestFailover_PeekIn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server), memory.New(), Options{LocalFraction: 0.5})
+	f := New(onredis.Open(t, server), memory.New(), Options{LocalFraction: 0.5})
 	p := storetest.DayPolicy(t, "peek-in", limiter.TokenBucket, 10)
 	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4})
 	peek := func(mode limiter.FailMode) (limiter.Source, int64, error) {
@@ -168,7 +169,7 @@ func TestFailover_PeekIn(t *testing.T) {
 		}
 	}
 	server.Kill()
-	waitFailing(t, f, true, func() {
+	onredis.WaitFailing(t, f, true, func() {
 		_, _, err := peek(limiter.FailClosed)
 		assert.FatalIf(t, !errors.Is(err, limiter.ErrUndecided), "got %v from a dead Redis", err)
 	})
@@ -208,7 +209,7 @@ func TestFailover_permission_of_one_policy(t *testing.T) {
 	for right, left := range map[string]map[*limiter.Policy]int64{"rpush": {window: 99, log: 100}, "pexpire": {log: 99}} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
-			r, reported, setPermissions := openLimited(t)
+			r, reported, setPermissions := onredis.OpenLimited(t)
 			f := New(r, memory.New(), Options{})
 			setPermissions("-" + right)
 			var checks []limiter.Check
@@ -222,9 +223,9 @@ func TestFailover_permission_of_one_policy(t *testing.T) {
 			}
 			assert.ErrorIf(t, !f.ledger.isEmpty(), "something is owed for a request that Redis may have charged")
 			setPermissions("+" + right)
-			waitReported(t, reported, "outage:auth recovery")
+			onredis.WaitReported(t, reported, "outage:auth recovery")
 			for p, want := range left {
-				wantRemaining(t, r, p, "k", want)
+				storetest.WantRemaining(t, r, p, "k", want)
 			}
 		})
 	}
@@ -241,6 +242,6 @@ func TestFailover_no_name(t *testing.T) {
 		list, complete, err := f.Banned(t.Context(), "n*")
 		assert.ErrorIf(t, err != nil || len(list) > 0 || !complete, "%s: banned are %v, %t, %v", name, list, complete, err)
 		f.Prune()
-		wantRemaining(t, f, p, "k", 2)
+		storetest.WantRemaining(t, f, p, "k", 2)
 	}
 }

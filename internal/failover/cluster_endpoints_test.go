@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func TestCluster_endpoints(t *testing.T) {
 					t.Skip("this server announces addresses alone")
 				}
 			}
-			r := openClusterWithin(t, masters, patience)
+			r := onredis.OpenClusterWithin(t, masters, onredis.Patience)
 			p := storetest.DayPolicy(t, "endpoints", limiter.SlidingWindowCounter, 7)
 			spend := func(key string, remaining int64) {
 				t.Helper()
@@ -44,13 +45,13 @@ func TestCluster_endpoints(t *testing.T) {
 			slot := r.SlotOf(limiter.EncodeKey("moved"))
 			from := int(slot) * len(masters) / wire.ClusterSlots
 			spend("moved", 6)
-			moveSlot(t, masters, slot, from, (from+1)%len(masters))
+			redistest.MoveSlot(t, masters, slot, from, (from+1)%len(masters))
 			spend("moved", 5)
 
 			slot = r.SlotOf(limiter.EncodeKey("moving"))
 			from = int(slot) * len(masters) / wire.ClusterSlots
 			spend("moving", 6)
-			startMove(t, masters[from], masters[(from+1)%len(masters)], slot, r.RedisKey(p, limiter.EncodeKey("moving")))
+			redistest.StartMove(t, masters[from], masters[(from+1)%len(masters)], slot, r.RedisKey(p, limiter.EncodeKey("moving")))
 			spend("moving", 5)
 
 			found, err := r.ResetAll(t.Context(), p.Name())
@@ -68,13 +69,13 @@ func TestCluster_endpoints_at_once(t *testing.T) {
 			t.Skip("this server announces addresses alone")
 		}
 	}
-	client := assert.NoError(dial.New(dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: patience}))(t)
+	client := assert.NoError(dial.New(dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: onredis.Patience}))(t)
 	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
 	assert.ErrorIf(t, !wire.IsNil(client.Do(t.Context(), "get", "k").Err()), "the client does not know the masters")
 	slot := r.SlotOf(limiter.EncodeKey("moved"))
 	from := int(slot) * len(masters) / wire.ClusterSlots
-	moveSlot(t, masters, slot, from, (from+1)%len(masters)) // the client has not heard of it
+	redistest.MoveSlot(t, masters, slot, from, (from+1)%len(masters)) // the client has not heard of it
 	p := storetest.DayPolicy(t, "at-once", limiter.GCRA, 7)
 	var calls []*redis.Call
 	for _, key := range []string{"moved", "a", "b", "c"} {

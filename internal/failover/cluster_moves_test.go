@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -16,29 +15,16 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
-
-// startMove begins to move a slot between masters, with some of its keys, and does not end.
-func startMove(t *testing.T, source, target *redistest.Server, slot uint16, names ...string) {
-	t.Helper()
-	ctx := context.Background()
-	host, port, err := net.SplitHostPort(target.Addr)
-	noError(t, err)
-	noError(t, target.Client(t).Do(ctx, "cluster", "setslot", slot, "importing", source.ClusterID(t)).Err())
-	noError(t, source.Client(t).Do(ctx, "cluster", "setslot", slot, "migrating", target.ClusterID(t)).Err())
-	for _, name := range names {
-		moved, err := source.Client(t).Do(ctx, "migrate", host, port, name, 0, 5000).Text()
-		assert.FatalIf(t, err != nil || moved != "OK", "%s: %s, %v", name, moved, err)
-	}
-}
 
 // TestCluster_administration_moves lists and lifts bans, and resets quotas, while slots move and after that.
 func TestCluster_administration_moves(t *testing.T) {
 	t.Parallel()
 	ctx, masters := context.Background(), redistest.StartCluster(t)
 	f := newClusterFailover(t, masters)
-	r, p := f.shared, hourBan(t, "moves", 1)
+	r, p := f.shared, storetest.HourBan(t, "moves", 1)
 	placeOf := func(key string) (slot uint16, from, to int) {
 		slot = r.SlotOf(limiter.EncodeKey(key))
 		from = int(slot) * len(masters) / wire.ClusterSlots
@@ -47,14 +33,14 @@ func TestCluster_administration_moves(t *testing.T) {
 	begin := func(key string, names ...string) {
 		t.Helper()
 		slot, from, to := placeOf(key)
-		startMove(t, masters[from], masters[to], slot, names...)
+		redistest.StartMove(t, masters[from], masters[to], slot, names...)
 	}
 	for _, key := range []string{"moved", "moving", "halved", "b", "c", "d"} {
 		ask(t, f, p, key, 3)
 	}
 
 	slot, from, to := placeOf("moved")
-	moveSlot(t, masters, slot, from, to)
+	redistest.MoveSlot(t, masters, slot, from, to)
 	banned, err := f.Unban(ctx, p, limiter.EncodeKey("moved"))
 	assert.ErrorIf(t, err != nil || !banned, "the slot has moved: %v, %v", banned, err)
 
@@ -82,7 +68,7 @@ func TestCluster_administration_uncovered(t *testing.T) {
 	t.Parallel()
 	ctx, masters := context.Background(), redistest.StartCluster(t)
 	f := newClusterFailover(t, masters)
-	p := hourBan(t, "uncovered", 1)
+	p := storetest.HourBan(t, "uncovered", 1)
 	ask(t, f, p, "k", 3)
 	lost := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / wire.ClusterSlots
 	first, last := wire.ClusterSlots*lost/len(masters), wire.ClusterSlots*(lost+1)/len(masters)-1
@@ -112,7 +98,7 @@ func TestCluster_administration_uncovered(t *testing.T) {
 // script of both is refused with TRYAGAIN.
 func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	t.Parallel()
-	r, masters := openCluster(t)
+	r, masters := onredis.OpenCluster(t)
 	ctx := t.Context()
 	moved, fresh := storetest.DayPolicy(t, "moved", limiter.SlidingWindowCounter, 10), storetest.DayPolicy(t, "fresh", limiter.SlidingWindowLog, 10)
 	check := func(p *limiter.Policy) []limiter.Check {
@@ -121,7 +107,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	slot := r.SlotOf(limiter.EncodeKey("same"))
 	source := int(slot) * len(masters) / 16384
 	target := (source + 1) % len(masters)
-	startMove(t, masters[source], masters[target], slot)
+	redistest.StartMove(t, masters[source], masters[target], slot)
 	if got := storetest.Decide(t, r, check(moved)...)[0].Result.Remaining; got != 9 { // made on the target, after an ASK
 		t.Fatalf("%d remain after one of 10", got)
 	}

@@ -14,31 +14,19 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
-// openCluster returns a store on a real Cluster of three masters.
-func openCluster(t testing.TB) (*redis.Store, []*redistest.Server) {
-	t.Helper()
-	masters := redistest.StartCluster(t)
-	return openClusterWithin(t, masters, patience), masters
-}
-
-// openClusterWithin returns a store on a Cluster, with a timeout.
-func openClusterWithin(t testing.TB, masters []*redistest.Server, timeout time.Duration) *redis.Store {
-	t.Helper()
-	return openStore(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: timeout}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-}
-
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	r, masters := openCluster(t)
+	r, masters := onredis.OpenCluster(t)
 
 	t.Run("spreads clients over the masters and counts each exactly", func(t *testing.T) {
 		p := storetest.DayPolicy(t, "spread", limiter.SlidingWindowCounter, 7)
 		var allowed atomic.Int64
 		const clients, each = 40, 12
-		inParallel(clients*each, func(i int) {
+		storetest.InParallel(clients*each, func(i int) {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i/each)), Weight: 1}}
 			if _, err := r.Decide(context.Background(), checks); err != nil {
 				t.Error(err)
@@ -89,7 +77,7 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 	}
 	assert.FatalIf(t, len(r.GroupBySlot(checks())) == 1, "the keys must be in different slots")
 	var allowed atomic.Int64
-	inParallel(32, func(_ int) {
+	storetest.InParallel(32, func(_ int) {
 		for range 4 {
 			request := checks()
 			if _, err := r.Decide(context.Background(), request); err != nil {
@@ -101,12 +89,12 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 	})
 	got := allowed.Load()
 	assert.ErrorIf(t, got > 30 || got < 15, "%d requests passed a limit of 30", got)
-	waitLeft(t, r, large, 1_000-2*got) // lost races are refunded
+	onredis.WaitLeft(t, r, large, 1_000-2*got) // lost races are refunded
 }
 
 func TestKeyWriter_slotOf(t *testing.T) {
 	t.Parallel()
-	_, masters := openCluster(t)
+	_, masters := onredis.OpenCluster(t)
 	client := masters[0].Client(t)
 	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
 		p := storetest.DayPolicy(t, "slots", limiter.GCRA, 1)
@@ -123,9 +111,9 @@ func TestKeyWriter_slotOf(t *testing.T) {
 // sent nothing.
 func openTolerantCluster(t *testing.T) (*redis.Store, []*redistest.Server) {
 	t.Helper()
-	r, masters := openCluster(t)
+	r, masters := onredis.OpenCluster(t)
 	for _, master := range masters {
-		noError(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
+		assert.Must(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
 	}
 	return r, masters
 }
@@ -170,7 +158,7 @@ func TestCluster_unserved_slot(t *testing.T) {
 	p := storetest.DayPolicy(t, "hole", limiter.GCRA, 100)
 	slot := int(wire.NewWriter(r.KeyFormat).SlotOf("lost"))
 	for _, master := range masters {
-		noError(t, master.Client(t).ClusterDelSlots(context.Background(), slot).Err())
+		assert.Must(t, master.Client(t).ClusterDelSlots(context.Background(), slot).Err())
 	}
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("client"), Weight: 1})
 	for i := range 30 {
@@ -191,11 +179,11 @@ func TestCluster_down_at_start(t *testing.T) {
 		info := client.ClusterInfo(context.Background()).Val()
 		return !strings.Contains(info, "cluster_state:fail"), info
 	})
-	reported := &listener{}
-	r := openStore(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: patience}, redis.Options{
+	reported := &onredis.Reports{}
+	r := onredis.OpenStore(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: onredis.Patience}, redis.Options{
 		KeyFormat:  limiter.KeyFormat{Prefix: "rl"},
-		OnOutage:   func(err error) { reported.add("outage:" + limiter.Kind(err)) },
-		OnRecovery: func(time.Duration) { reported.add("recovery") },
+		OnOutage:   func(err error) { reported.Add("outage:" + limiter.Kind(err)) },
+		OnRecovery: func(time.Duration) { reported.Add("recovery") },
 	})
 	p := storetest.DayPolicy(t, "down", limiter.GCRA, 1_000_000)
 	assert.Retry(t, "the masters are known", func() (again bool, seen any) {
@@ -211,5 +199,5 @@ func TestCluster_down_at_start(t *testing.T) {
 		err := errorOf(r, p, "k")
 		return err != nil, err
 	})
-	waitReported(t, reported, "outage:clusterdown recovery")
+	onredis.WaitReported(t, reported, "outage:clusterdown recovery")
 }

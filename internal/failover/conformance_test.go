@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -161,14 +162,14 @@ var testClocks sync.Map
 // redisStore returns a store on a real Redis that takes its time from the test.
 func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	t.Helper()
-	r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
+	r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
 	r.Scripts.Clock = testClockFragment
 	client := server.Client(t)
 	testClocks.Delete(server) // it may be flushed
 	batcher := &r.Topology.AnyNode.Batcher
 	do := func(t testing.TB, call *redis.Call) {
 		t.Helper()
-		err := batcher.Do(context.Background(), call, patience)
+		err := batcher.Do(context.Background(), call, onredis.Patience)
 		assert.FatalIf(t, err != nil || call.Err != nil, "%+v %+v", err, call.Err)
 	}
 	s := newTestStore(New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }}), "redis", limiter.SourceRedis)
@@ -176,7 +177,7 @@ func redisStore(t testing.TB, server *redistest.Server) *testStore {
 		if before, _ := testClocks.Swap(server, micros); before == micros {
 			return
 		}
-		noError(t, client.Set(context.Background(), "test:clock", micros, 0).Err())
+		assert.Must(t, client.Set(context.Background(), "test:clock", micros, 0).Err())
 	}
 	s.Await = func() {
 		for {
@@ -218,7 +219,7 @@ func readReply(t *testing.T, reply any) *redis.Call {
 }
 
 func TestMessage_read_invalid(t *testing.T) {
-	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 39), strings.Repeat("\xff", 40), strings.Repeat("x", 72), doubles(math.NaN(), 0, 9, 1, 0), doubles(-1, 0, 9, 1, 0), doubles(1<<53, 0, 9, 1, 0)} {
+	for _, reply := range []any{nil, "", int64(5), []any{}, []any{int64(1)}, strings.Repeat("x", 39), strings.Repeat("\xff", 40), strings.Repeat("x", 72), redistest.Doubles(math.NaN(), 0, 9, 1, 0), redistest.Doubles(-1, 0, 9, 1, 0), redistest.Doubles(1<<53, 0, 9, 1, 0)} {
 		c := readReply(t, reply)
 		assert.ErrorIf(t, c.Err == nil, "%q was read as %+v", reply, c.Checks[0].Result)
 	}

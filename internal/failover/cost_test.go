@@ -135,7 +135,7 @@ func TestFailover_Settle_concurrent(t *testing.T) {
 				f := stores[name]
 				p := storetest.NewPolicy(t, limiter.Settings{Name: "parallel-" + name + "-" + algorithm, Algorithm: algorithm, Limit: limit, Window: 90 * 24 * time.Hour, Refunds: true})
 				var spent, passed atomic.Int64
-				inParallel(senders, func(sender int) {
+				storetest.InParallel(senders, func(sender int) {
 					random := rand.New(rand.NewPCG(uint64(sender), 2))
 					for range requests / senders {
 						estimate := 1 + random.Int64N(100)

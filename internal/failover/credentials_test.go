@@ -20,14 +20,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // putFile replaces a file by another one, as Kubernetes and systemd do.
 func putFile(t testing.TB, path, text string) {
 	t.Helper()
 	next := path + ".next"
-	noError(t, os.WriteFile(next, []byte(text), 0o600))
-	noError(t, os.Rename(next, path))
+	assert.Must(t, os.WriteFile(next, []byte(text), 0o600))
+	assert.Must(t, os.Rename(next, path))
 }
 
 // secretFile returns a file with a password.
@@ -53,7 +54,7 @@ func loginsAt(t testing.TB, servers ...*redistest.Server) (all logins) {
 func (l logins) do(t testing.TB, command ...any) {
 	t.Helper()
 	for _, client := range l {
-		noError(t, client.Do(context.Background(), command...).Err())
+		assert.Must(t, client.Do(context.Background(), command...).Err())
 	}
 }
 
@@ -62,8 +63,8 @@ func (l logins) do(t testing.TB, command ...any) {
 func openWith(t testing.TB, o dial.Options, kind string) (r *redis.Store, refused *atomic.Int32) {
 	t.Helper()
 	refused = new(atomic.Int32)
-	o.Timeout = patience
-	r = openStore(t, o, redis.Options{
+	o.Timeout = onredis.Patience
+	r = onredis.OpenStore(t, o, redis.Options{
 		KeyFormat: limiter.KeyFormat{Prefix: "rl"},
 		OnRefusedLogin: func(err error) {
 			if refused.Add(1); limiter.Kind(err) != kind {
@@ -79,7 +80,7 @@ func openWith(t testing.TB, o dial.Options, kind string) (r *redis.Store, refuse
 func crowd(t testing.TB, r *redis.Store, clients, each int) {
 	t.Helper()
 	p := storetest.DayPolicy(t, "crowd", limiter.GCRA, 1_000_000)
-	inParallel(clients, func(i int) {
+	storetest.InParallel(clients, func(i int) {
 		for range each {
 			if _, err := r.Decide(context.Background(), []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 1}}); err != nil {
 				t.Error(err)
@@ -162,7 +163,7 @@ func TestRedis_credentials_late(t *testing.T) {
 	r, refused, app, file := openSlowly(t)
 	before, _ := crowdAfter(t, r, func() { app.do(t, "acl", "setuser", "app", ">second", "<first") })
 	assert.ErrorIf(t, refused.Load() == 0, "no login was refused: the test has tried nothing")
-	noError(t, os.Remove(file))
+	assert.Must(t, os.Remove(file))
 	putFile(t, file, "second")
 	assert.Retry(t, "new connections open", func() (again bool, seen any) {
 		crowd(t, r, 64, 5)
@@ -174,7 +175,7 @@ func TestRedis_credentials_late(t *testing.T) {
 // TestRedis_credentials_unreadable removes the file while connections work. New ones use the last password.
 func TestRedis_credentials_unreadable(t *testing.T) {
 	r, refused, _, file := openSlowly(t)
-	before, now := crowdAfter(t, r, func() { noError(t, os.Remove(file)) })
+	before, now := crowdAfter(t, r, func() { assert.Must(t, os.Remove(file)) })
 	assert.ErrorIf(t, now <= before || refused.Load() > 0, "%d connections, %d before; %d were refused", now, before, refused.Load())
 }
 
@@ -206,11 +207,11 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 				if redis.IsUnknownCommand(err) || err != nil && strings.Contains(err.Error(), "'&*'") {
 					t.Skip("sentinels have users, and users have channels, since Redis 6.2")
 				}
-				noError(t, err)
+				assert.Must(t, err)
 			}
 			set("reset", "on", ">old", "~*", "&*", "+@all")
 			if user != "" {
-				noError(t, at.Do(ctx, "acl", "setuser", "default", "resetpass").Err())
+				assert.Must(t, at.Do(ctx, "acl", "setuser", "default", "resetpass").Err())
 			}
 			file := secretFile(t, "old\n")
 			r, refused := openWith(t, dial.Options{
@@ -221,7 +222,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 			set(">new")
 			putFile(t, file, "new\n")
 			set("<old")
-			noError(t, at.Do(ctx, "client", "kill", "skipme", "yes").Err())
+			assert.Must(t, at.Do(ctx, "client", "kill", "skipme", "yes").Err())
 			app.do(t, "client", "kill", "user", "app")
 			crowd(t, r, 8, 5)
 			assert.Equal(t, refused.Load(), 0, "the number of refused logins")
@@ -234,8 +235,8 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 func TestRedis_unknown_master(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
-	r := openStore(t, dial.Options{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	ctx, p := context.Background(), hourBan(t, "p", 1)
+	r := onredis.OpenStore(t, dial.Options{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: onredis.Patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	ctx, p := context.Background(), storetest.HourBan(t, "p", 1)
 	_, decided := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}})
 	_, ran := r.Command(ctx, 1, "get", "k")
 	_, inspected := r.Inspect(ctx, p, limiter.EncodeKey("k"))

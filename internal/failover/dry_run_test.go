@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // beside decides a check of a unit under one policy, and dry runs under others. It returns what became of it.
@@ -51,7 +52,7 @@ func TestFailover_DecideBeside_one_batch(t *testing.T) {
 	server := redistest.Start(t)
 	var mu sync.Mutex
 	var batches []int
-	r := openStore(t, dial.Options{Addresses: []string{server.Addr}, Timeout: patience}, redis.Options{OnBatch: func(size int, _ time.Duration) {
+	r := onredis.OpenStore(t, dial.Options{Addresses: []string{server.Addr}, Timeout: onredis.Patience}, redis.Options{OnBatch: func(size int, _ time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		batches = append(batches, size)
@@ -79,10 +80,10 @@ func TestFailover_DecideBeside_one_batch(t *testing.T) {
 func TestFailover_DecideBeside_own_errors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r, f := openRedis(t, server), (*Store)(nil)
+	r, f := onredis.Open(t, server), (*Store)(nil)
 	f = New(r, memory.New(), Options{})
 	good, foreign, calendar := storetest.DayPolicy(t, "good", limiter.FixedWindow, 9), storetest.DayPolicy(t, "foreign", limiter.FixedWindow, 9), storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 9})
-	noError(t, server.Client(t).Set(t.Context(), r.RedisKey(foreign, limiter.EncodeKey("k")), "no state", 0).Err())
+	assert.Must(t, server.Client(t).Set(t.Context(), r.RedisKey(foreign, limiter.EncodeKey("k")), "no state", 0).Err())
 	assert.Equal(t, beside(t, f, good, foreign), "redis passed 8, fallback passed 8", "a foreign value in the dry run's key")
 	assert.Equal(t, beside(t, f, foreign, good), "fallback passed 7, redis passed 7", "a foreign value in the request's key")
 
@@ -100,7 +101,7 @@ func TestFailover_DecideBeside_own_errors(t *testing.T) {
 // TestFailover_DecideBeside_missing_command lacks a command of the dry run's algorithm.
 func TestFailover_DecideBeside_missing_command(t *testing.T) {
 	t.Parallel()
-	r, _, setPermissions := openLimited(t)
+	r, _, setPermissions := onredis.OpenLimited(t)
 	f := New(r, memory.New(), Options{})
 	setPermissions("-rpush")
 	window, logs := storetest.DayPolicy(t, "window", limiter.FixedWindow, 9), storetest.DayPolicy(t, "log", limiter.SlidingWindowLog, 9)
@@ -112,7 +113,7 @@ func TestFailover_DecideBeside_missing_command(t *testing.T) {
 func TestFailover_DecideBeside_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server), memory.New(), Options{})
+	f := New(onredis.Open(t, server), memory.New(), Options{})
 	enforced, tried := storetest.DayPolicy(t, "enforced", limiter.FixedWindow, 2), storetest.DayPolicy(t, "tried", limiter.TokenBucket, 3)
 	assert.Equal(t, beside(t, f, enforced, tried), "redis passed 1, redis passed 2", "before")
 	server.Kill()
@@ -128,8 +129,8 @@ func TestFailover_DecideBeside_outage(t *testing.T) {
 func TestFailover_DecideBeside_client_left(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server), memory.New(), Options{})
-	noError(t, server.Client(t).Do(t.Context(), "client", "pause", "2000", "all").Err())
+	f := New(onredis.Open(t, server), memory.New(), Options{})
+	assert.Must(t, server.Client(t).Do(t.Context(), "client", "pause", "2000", "all").Err())
 	ctx, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer leave()
 	p := storetest.DayPolicy(t, "left", limiter.FixedWindow, 2)
@@ -142,7 +143,7 @@ func TestFailover_DecideBeside_client_left(t *testing.T) {
 // TestFailover_DecideBeside_remembered has the deny cache answer one of the two, which leaves the other to Redis.
 func TestFailover_DecideBeside_remembered(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Start(t)), memory.New(), Options{DenyAge: MaxDenyAge})
+	f := New(onredis.Open(t, redistest.Start(t)), memory.New(), Options{DenyAge: MaxDenyAge})
 	full, roomy := storetest.DayPolicy(t, "full", limiter.FixedWindow, 1), storetest.DayPolicy(t, "roomy", limiter.FixedWindow, 9)
 	assert.Equal(t, beside(t, f, full, roomy), "redis passed 0, redis passed 8", "the first")
 	assert.Equal(t, beside(t, f, roomy, full), "redis passed 7, redis denied 0", "a denied dry run")
@@ -153,7 +154,7 @@ func TestFailover_DecideBeside_remembered(t *testing.T) {
 // TestFailover_DecideBeside_lease has busy keys be decided by leases, as the request or as the dry run.
 func TestFailover_DecideBeside_lease(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Start(t)), memory.New(), Options{})
+	f := New(onredis.Open(t, redistest.Start(t)), memory.New(), Options{})
 	leased := storetest.NewPolicy(t, limiter.Settings{Name: "leased", Algorithm: limiter.FixedWindow, Limit: 1_000_000, Window: time.Hour, Lease: time.Second})
 	plain := storetest.DayPolicy(t, "plain", limiter.FixedWindow, 1_000_000)
 	sources := map[limiter.Source]int64{}
@@ -165,13 +166,13 @@ func TestFailover_DecideBeside_lease(t *testing.T) {
 		sources[dryRuns[0].Source]++
 	}
 	assert.ErrorIf(t, sources[limiter.SourceLease] == 0 || sources[limiter.SourceLease]+sources[limiter.SourceRedis] != rounds, "%v", sources)
-	wantRemaining(t, f, plain, "k", 1_000_000-rounds)
+	storetest.WantRemaining(t, f, plain, "k", 1_000_000-rounds)
 }
 
 // TestFailover_DecideBeside_cluster has the checks of a request and of its dry runs lie in different slots, on different
 // nodes, and in a group of their own in two.
 func TestFailover_DecideBeside_cluster(t *testing.T) {
-	r, _ := openCluster(t)
+	r, _ := onredis.OpenCluster(t)
 	f := New(r, memory.New(), Options{})
 	p, q := storetest.DayPolicy(t, "p", limiter.FixedWindow, 9), storetest.DayPolicy(t, "q", limiter.GCRA, 9)
 	for i := range 5 {
@@ -193,7 +194,7 @@ func TestFailover_DecideBeside_cluster(t *testing.T) {
 // TestFailover_DecideBeside_running tries max_concurrent beside an enforced policy.
 func TestFailover_DecideBeside_running(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]*redis.Store{"redis": openRedis(t, redistest.Start(t)), "memory": nil} {
+	for name, r := range map[string]*redis.Store{"redis": onredis.Open(t, redistest.Start(t)), "memory": nil} {
 		f := New(r, memory.New(), Options{})
 		running := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: 1, NodeTimeout: limiter.MinNodeTimeout})
 		plain := storetest.DayPolicy(t, "plain", limiter.FixedWindow, 9)
@@ -202,7 +203,7 @@ func TestFailover_DecideBeside_running(t *testing.T) {
 			t.Helper()
 			dryRuns := []DryRun{{Checks: []limiter.Check{{Policy: running, Key: key}}}}
 			assert.NoError(f.DecideBeside(t.Context(), limiter.FailClosed, []limiter.Check{{Policy: plain, Key: key}}, dryRuns))(t)
-			noError(t, dryRuns[0].Err)
+			assert.Must(t, dryRuns[0].Err)
 			return dryRuns[0].Checks, limiter.Allowed(dryRuns[0].Checks)
 		}
 		first, passed := try()

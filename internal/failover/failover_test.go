@@ -18,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // TestFailover_Decide plays which part of the store decides, and what an outage goes on from.
@@ -51,13 +52,13 @@ func TestFailover_Decide(t *testing.T) {
 
 func TestFailover_Decide_hung_Redis(t *testing.T) {
 	server := redistest.Start(t)
-	f := New(newTestRedis(t, server, 500*time.Millisecond, limiter.KeyFormat{Prefix: "rl"}), memory.New(), Options{})
+	f := New(onredis.OpenWithin(t, server, 500*time.Millisecond, limiter.KeyFormat{Prefix: "rl"}), memory.New(), Options{})
 	p := storetest.DayPolicy(t, "hung", limiter.GCRA, 1_000)
 	ask := func() error {
 		_, err := f.DecideIn(context.Background(), limiter.FailClosed, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		return err
 	}
-	noError(t, ask())
+	assert.Must(t, ask())
 	server.Pause(t)
 	defer server.Resume(t)
 	for range redis.FailuresInARow {
@@ -72,9 +73,9 @@ func TestFailover_Decide_hung_Redis(t *testing.T) {
 
 func TestFailover_Decide_canceled(t *testing.T) {
 	server := redistest.Start(t)
-	var reported listener
-	r := openRedis(t, server)
-	reported.listen(r)
+	var reported onredis.Reports
+	r := onredis.Open(t, server)
+	reported.Listen(r)
 	f := New(r, memory.New(), Options{})
 	p := storetest.DayPolicy(t, "left", limiter.GCRA, 1_000)
 	server.Pause(t)
@@ -118,7 +119,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	r := openRedis(t, server)
+	r := onredis.Open(t, server)
 	const age, keys = 500 * time.Millisecond, 100
 	f := New(r, memory.New(), Options{DenyAge: age})
 	p := storetest.DayPolicy(t, "flood", limiter.GCRA, 1)
@@ -144,7 +145,7 @@ func TestDenyRefresher_batches(t *testing.T) {
 			}
 			pause()
 		}
-		scripts := int(infoSum(t, client, "commandstats", `cmdstat_evalsha:calls=(\d+)`))
+		scripts := int(redistest.InfoSum(t, client, "commandstats", `cmdstat_evalsha:calls=(\d+)`))
 		// Without refreshes each key is sent once an age.
 		if most := ages * keys / 2; redis > most || scripts == 0 || scripts > most {
 			return fmt.Errorf("of %d requests %d waited for Redis, which ran %d scripts", asked, redis, scripts)
@@ -158,13 +159,13 @@ func TestDenyRefresher_batches(t *testing.T) {
 func TestRedis_Close_last_use(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	store := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "rl"})
+	store := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "rl"})
 	f := New(store, memory.New(), Options{})
 	p := storetest.RefundingPolicy(t, "closing", limiter.GCRA, 100)
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40, Refundable: true}
 	assert.FatalIf(t, !f.retain(), "the store is closed")
 	reserved := storetest.Decide(t, store, check)
-	noError(t, store.Close())
+	assert.Must(t, store.Close())
 	left := storetest.Decide(t, store, check)[0].Result.Remaining
 	assert.ErrorIf(t, left != 20, "%d units remain, want 20", left)
 	refundAll(f, reserved, limiter.SourceRedis)
@@ -175,7 +176,7 @@ func TestRedis_Close_last_use(t *testing.T) {
 		t.Errorf("a decision after the end: %v", err)
 	}
 	assert.ErrorIf(t, f.retain(), "a closed store is kept open")
-	after := storetest.Decide(t, openRedis(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	after := storetest.Decide(t, onredis.Open(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	left = after[0].Result.Remaining
 	assert.ErrorIf(t, left != 53, "%d units remain, want 53", left)
 }
@@ -185,15 +186,15 @@ func TestRedis_Close_last_use(t *testing.T) {
 func TestRedis_Close_drains_its_queue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	store := openRedis(t, server)
+	store := onredis.Open(t, server)
 	f := New(store, memory.New(), Options{})
 	p := storetest.DayPolicy(t, "draining", limiter.FixedWindow, 100_000)
 	storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	for range 2_000 {
 		chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}}, limiter.SourceRedis)
 	}
-	noError(t, store.Close())
-	after := storetest.Decide(t, openRedis(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	assert.Must(t, store.Close())
+	after := storetest.Decide(t, onredis.Open(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	assert.Equal(t, after[0].Result.Remaining, 94_000, "what remains")
 }
 
@@ -216,8 +217,8 @@ func TestRedis_Close_during_questions(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := openRedis(t, server)
-			store.Client().AddHook(beforeCommand{"evalsha", sync.OnceFunc(func() {
+			store := onredis.Open(t, server)
+			store.Client().AddHook(redistest.BeforeCommand{Name: "evalsha", Do: sync.OnceFunc(func() {
 				uses := store.Uses.Count.Load()
 				go store.Close() //nolint:errcheck // it waits for the question
 				for store.Uses.Count.Load() == uses {
@@ -236,8 +237,8 @@ func TestRedis_Close_during_questions(t *testing.T) {
 // TestRedis_closed has a closed store do what no request waits for: it fails at once.
 func TestRedis_closed(t *testing.T) {
 	t.Parallel()
-	store := openRedis(t, redistest.Shared(t))
-	noError(t, store.Close())
+	store := onredis.Open(t, redistest.Shared(t))
+	assert.Must(t, store.Close())
 	check := limiter.Check{Policy: storetest.RefundingPolicy(t, "late", limiter.GCRA, 100), Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}
 	var ends []error
 	ended := func(e redis.Ended) { ends = append(ends, e.Err()) }

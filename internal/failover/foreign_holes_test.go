@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -27,7 +28,7 @@ type damagedBucket struct {
 
 func newDamagedBucket(t *testing.T) *damagedBucket {
 	t.Helper()
-	r := openRedis(t, redistest.Shared(t))
+	r := onredis.Open(t, redistest.Shared(t))
 	p := storetest.DayPolicy(t, "damaged", limiter.GCRA, 10)
 	return &damagedBucket{r, p, r.RedisKey(p, limiter.EncodeKey("torn"))}
 }
@@ -37,14 +38,14 @@ const damagedSerial = 1 << 40
 // write stores five owed units, a serial and a tail.
 func (b *damagedBucket) write(t *testing.T, tail string) (text string) {
 	t.Helper()
-	text = doubles(float64(5*b.p.Params.Window), float64(redis.TicksNow(b.p)), damagedSerial) + tail
+	text = redistest.Doubles(float64(5*b.p.Params.Window), float64(redis.TicksNow(b.p)), damagedSerial) + tail
 	b.writeAll(t, text)
 	return text
 }
 
 func (b *damagedBucket) writeAll(t *testing.T, text string) {
 	t.Helper()
-	noError(t, b.r.Client().Set(t.Context(), b.name, text, time.Hour).Err())
+	assert.Must(t, b.r.Client().Set(t.Context(), b.name, text, time.Hour).Err())
 }
 
 func (b *damagedBucket) read(t *testing.T) string {
@@ -68,7 +69,7 @@ func TestForeignValue_holes_lengths(t *testing.T) {
 	for i := range kernel.MaxHoles + 2 {
 		numbers = append(numbers, float64(damagedSerial-3*i-2), 1)
 	}
-	whole := b.write(t, doubles(numbers...))
+	whole := b.write(t, redistest.Doubles(numbers...))
 	for length := range len(whole) + 1 {
 		valid := length == 16 || (length >= 24 && length%16 == 8 && length <= 24+16*kernel.MaxHoles)
 		for _, op := range everyOperation {
@@ -93,7 +94,7 @@ func TestForeignValue_holes_numbers(t *testing.T) {
 		for at := range 4 {
 			numbers := []float64{damagedSerial - 1, 1, damagedSerial - 4, 1}
 			numbers[at] = n
-			tail := doubles(numbers...)
+			tail := redistest.Doubles(numbers...)
 			for _, op := range everyOperation[1:] {
 				b.write(t, tail)
 				err := operate(b.r, op.Operation, op.change, b.p, "torn")
@@ -122,7 +123,7 @@ func TestForeignValue_holes_order(t *testing.T) {
 		for range 2 * (1 + random.IntN(kernel.MaxHoles)) {
 			numbers = append(numbers, number())
 		}
-		before := b.write(t, doubles(numbers...))
+		before := b.write(t, redistest.Doubles(numbers...))
 		err := b.refund(random.Int64N(8))
 		after := b.read(t)
 		unit, owed := float64(b.p.Params.Window), wire.Double(before, 0)
@@ -141,24 +142,28 @@ func TestForeignValue_holes_order(t *testing.T) {
 func TestForeignValue_bans(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r, client := openRedis(t, server), server.Client(t)
+	r, client := onredis.Open(t, server), server.Client(t)
 	f := New(r, memory.New(), Options{})
-	p := hourBan(t, "foreign", 1)
+	p := storetest.HourBan(t, "foreign", 1)
 	name := r.BanKey(p, limiter.EncodeKey("k"))
 	far := float64(time.Now().Add(100 * 365 * 24 * time.Hour).UnixMicro())
 	for what, write := range map[string]func() error{
-		"list":     func() error { return client.LPush(t.Context(), name, "x").Err() },
-		"hash":     func() error { return client.HSet(t.Context(), name, "f", "x").Err() },
-		"empty":    func() error { return client.Set(t.Context(), name, "", 0).Err() },
-		"long":     func() error { return client.Set(t.Context(), name, strings.Repeat("x", 1<<20), 0).Err() },
-		"nan":      func() error { return client.Set(t.Context(), name, doubles(math.NaN(), 0, 0, 0, 0), 0).Err() },
-		"infinite": func() error { return client.Set(t.Context(), name, doubles(0, 0, 0, math.Inf(1), 0), 0).Err() },
-		"negative": func() error { return client.Set(t.Context(), name, doubles(0, 0, -1, 0, 0), 0).Err() },
-		"counted":  func() error { return client.Set(t.Context(), name, doubles(0, 0, 0, 0, 0, math.NaN(), 1), 0).Err() },
+		"list":  func() error { return client.LPush(t.Context(), name, "x").Err() },
+		"hash":  func() error { return client.HSet(t.Context(), name, "f", "x").Err() },
+		"empty": func() error { return client.Set(t.Context(), name, "", 0).Err() },
+		"long":  func() error { return client.Set(t.Context(), name, strings.Repeat("x", 1<<20), 0).Err() },
+		"nan":   func() error { return client.Set(t.Context(), name, redistest.Doubles(math.NaN(), 0, 0, 0, 0), 0).Err() },
+		"infinite": func() error {
+			return client.Set(t.Context(), name, redistest.Doubles(0, 0, 0, math.Inf(1), 0), 0).Err()
+		},
+		"negative": func() error { return client.Set(t.Context(), name, redistest.Doubles(0, 0, -1, 0, 0), 0).Err() },
+		"counted": func() error {
+			return client.Set(t.Context(), name, redistest.Doubles(0, 0, 0, 0, 0, math.NaN(), 1), 0).Err()
+		},
 	} {
 		for _, lift := range []string{"unban", "unban all", "reset"} {
 			client.FlushDB(t.Context())
-			noError(t, write())
+			assert.Must(t, write())
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 			if _, err := r.Decide(t.Context(), checks); limiter.Kind(err) != "value" || !limiter.FailedAlone(err) {
 				t.Errorf("%s: got %v", what, err)
@@ -184,7 +189,7 @@ func TestForeignValue_bans(t *testing.T) {
 			assert.ErrorIf(t, !result.Passes() || source != limiter.SourceRedis, "%s: after %s: %+v by %s", what, lift, result, source)
 		}
 	}
-	noError(t, client.Set(t.Context(), name, doubles(0, 0, 1, far, far), 0).Err())
+	assert.Must(t, client.Set(t.Context(), name, redistest.Doubles(0, 0, 1, far, far), 0).Err())
 	result, _ := oneOf(t, f, p, "k")
 	assert.ErrorIf(t, !result.Passes(), "a ban of a wrong clock: %+v", result)
 }
@@ -194,10 +199,10 @@ func TestUnbanAll_prefix(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client := server.Client(t)
-	p := hourBan(t, "prefix", 1)
+	p := storetest.HourBan(t, "prefix", 1)
 	for prefix, similar := range map[string]string{"a*": "ab", "a?": "ab", "[ab]": "a", `a\`: "a", "a[": "a"} {
-		f := New(newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: prefix}), memory.New(), Options{})
-		other := New(newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: similar}), memory.New(), Options{})
+		f := New(onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: prefix}), memory.New(), Options{})
+		other := New(onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: similar}), memory.New(), Options{})
 		for _, g := range []*Store{f, other} {
 			ask(t, g, p, "k", 3)
 		}

@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -38,15 +38,6 @@ func operate(r *redis.Store, op wire.Operation, change int64, p *limiter.Policy,
 	return c.Err
 }
 
-// doubles writes numbers as a stored state.
-func doubles(numbers ...float64) string {
-	var text []byte
-	for _, n := range numbers {
-		text = binary.LittleEndian.AppendUint64(text, math.Float64bits(n))
-	}
-	return string(text)
-}
-
 // foreignStrings lists values that are no state of count numbers: of every length, and of numbers
 // that no state has.
 func foreignStrings(random *rand.ChaCha8, count int) []string {
@@ -60,7 +51,7 @@ func foreignStrings(random *rand.ChaCha8, count int) []string {
 		for _, n := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0.5, 1e-300, 1e300, 1 << 54} {
 			numbers := make([]float64, count)
 			numbers[i] = n
-			all = append(all, doubles(numbers...))
+			all = append(all, redistest.Doubles(numbers...))
 		}
 	}
 	return all
@@ -87,7 +78,7 @@ func TestForeignValue_string(t *testing.T) {
 func foreignStringsFail(t *testing.T, server *redistest.Server) {
 	t.Helper()
 	client := server.Client(t)
-	r := openRedis(t, server)
+	r := onredis.Open(t, server)
 	random := rand.NewChaCha8([32]byte{1})
 	for algorithm, counts := range map[string][]int{limiter.FixedWindow: {2}, limiter.SlidingWindowCounter: {3}, limiter.GCRA: {2, 3}, limiter.SlidingWindowLog: nil} {
 		p := storetest.DayPolicy(t, "foreign-"+algorithm, algorithm, 10)
@@ -97,7 +88,7 @@ func foreignStringsFail(t *testing.T, server *redistest.Server) {
 		}
 		for _, value := range values {
 			for _, op := range everyOperation {
-				noError(t, client.Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), value, 0).Err())
+				assert.Must(t, client.Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), value, 0).Err())
 				err := operate(r, op.Operation, op.change, p, "bad")
 				shared := slices.ContainsFunc(counts, func(count int) bool { return isState(value, count) })
 				assert.ErrorIf(t, shared != (err == nil) || !shared && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)),
@@ -111,7 +102,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client := server.Client(t)
-	r := openRedis(t, server)
+	r := onredis.Open(t, server)
 	random := rand.NewChaCha8([32]byte{2})
 	p := storetest.DayPolicy(t, "foreign-log", limiter.SlidingWindowLog, 10)
 	for round := range 200 {
@@ -130,7 +121,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 		for _, op := range everyOperation {
 			name := r.RedisKey(p, limiter.EncodeKey("bad"))
 			client.Del(t.Context(), name)
-			noError(t, client.RPush(t.Context(), name, entries...).Err())
+			assert.Must(t, client.RPush(t.Context(), name, entries...).Err())
 			err := operate(r, op.Operation, op.change, p, "bad")
 			assert.ErrorIf(t, (err != nil || wrong) && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)),
 				"round %d, operation %d: %v of kind %s", round, op, err, limiter.Kind(err))
@@ -142,11 +133,11 @@ func TestForeignValue_log_entry(t *testing.T) {
 func TestForeignValue_breaker(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r, client := openRedis(t, server), server.Client(t)
+	r, client := onredis.Open(t, server), server.Client(t)
 	p := storetest.DayPolicy(t, "typed", limiter.GCRA, 10)
 	ctx := t.Context()
-	noError(t, client.Set(ctx, r.RedisKey(p, limiter.EncodeKey("nan")), doubles(math.NaN(), math.NaN()), 0).Err())
-	noError(t, client.RPush(ctx, r.RedisKey(p, limiter.EncodeKey("list")), "x").Err())
+	assert.Must(t, client.Set(ctx, r.RedisKey(p, limiter.EncodeKey("nan")), redistest.Doubles(math.NaN(), math.NaN()), 0).Err())
+	assert.Must(t, client.RPush(ctx, r.RedisKey(p, limiter.EncodeKey("list")), "x").Err())
 	at := clock.Now()
 	r.Topology.AnyNode.Breaker.Now = func() clock.Moment { return at }
 	for _, key := range []string{"nan", "list"} {

@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -29,7 +29,7 @@ func TestNode_refund_lease(t *testing.T) {
 	s.SetClock(storetest.Epoch)
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
-	noError(t, s.f.shared.DecideWithin(context.Background(), checks))
+	assert.Must(t, s.f.shared.DecideWithin(context.Background(), checks))
 	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 	_, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Params.LongestLease()}, 0, kernel.Receipt{})
 	assert.FatalIf(t, l.Units != 50, "leased %+v; want 50 units", l)
@@ -73,7 +73,7 @@ func TestFailover_lease_unanswered(t *testing.T) {
 // exchange has a request exchange a lease during a fault, after which the lease is held or not.
 func exchange(t *testing.T, address string, fault func(), held bool) {
 	t.Helper()
-	r := openStore(t, dial.Options{Addresses: []string{address}, Timeout: patience, PoolSize: 1}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
+	r := onredis.OpenStore(t, dial.Options{Addresses: []string{address}, Timeout: onredis.Patience, PoolSize: 1}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
 	f := New(r, memory.New(), Options{})
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "lost", Algorithm: limiter.FixedWindow, Limit: 100_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	lendTo(t, f, p)
@@ -97,7 +97,7 @@ func TestFailover_lease_refill(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			f := New(openRedis(t, server), memory.New(), Options{})
+			f := New(onredis.Open(t, server), memory.New(), Options{})
 			p := storetest.NewPolicy(t, limiter.Settings{Name: "refill", Algorithm: algorithm, Limit: 2000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
 			passed := map[limiter.Source]int{}
 			request := func() {
@@ -137,7 +137,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := New(openRedis(t, server), memory.New(), Options{})
+			f := New(onredis.Open(t, server), memory.New(), Options{})
 			f.leases.LearnTrip(90 * time.Millisecond)
 			assert.WaitFor(t, "units are leased", func() error {
 				for range 100 {
@@ -156,36 +156,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 // newClusterFailover returns a leasing store on a Cluster.
 func newClusterFailover(t *testing.T, servers []*redistest.Server) *Store {
 	t.Helper()
-	return New(openClusterWithin(t, servers, patience), memory.New(), Options{DenyAge: time.Second})
-}
-
-// moveSlot moves a slot with all its keys from a master to another, as redis-cli does.
-func moveSlot(t *testing.T, masters []*redistest.Server, slot uint16, from, to int) {
-	t.Helper()
-	ctx := context.Background()
-	do := func(s *redistest.Server, words ...any) {
-		noError(t, s.Client(t).Do(ctx, words...).Err())
-	}
-	source, target := masters[from], masters[to]
-	source.AwaitEpoch(t, target)
-	do(target, "cluster", "setslot", slot, "importing", source.ClusterID(t))
-	do(source, "cluster", "setslot", slot, "migrating", target.ClusterID(t))
-	host, port, err := net.SplitHostPort(target.Addr)
-	noError(t, err)
-	for {
-		keys := source.Client(t).ClusterGetKeysInSlot(ctx, int(slot), 100).Val()
-		if len(keys) == 0 {
-			break
-		}
-		words := []any{"migrate", host, port, "", 0, 5000, "keys"}
-		for _, key := range keys {
-			words = append(words, key)
-		}
-		do(source, words...)
-	}
-	for _, m := range []*redistest.Server{target, source, masters[len(masters)-from-to]} {
-		do(m, "cluster", "setslot", slot, "node", target.ClusterID(t))
-	}
+	return New(onredis.OpenClusterWithin(t, servers, onredis.Patience), memory.New(), Options{DenyAge: time.Second})
 }
 
 // TestFailover_lease_Cluster has two nodes lease from a key whose slot moves meanwhile, with requests that
@@ -210,7 +181,7 @@ func TestFailover_lease_Cluster(t *testing.T) {
 			to := (from + 1) % len(masters)
 			moves := 0
 			for ended := false; !ended || moves%2 == 0; moves++ { // ends on another master than at first
-				moveSlot(t, masters, slot, from, to)
+				redistest.MoveSlot(t, masters, slot, from, to)
 				from, to = to, from
 				for _, m := range masters {
 					m.Client(t).ScriptFlush(context.Background())
@@ -225,7 +196,7 @@ func TestFailover_lease_Cluster(t *testing.T) {
 			n := load.fallbacks.Load()
 			assert.ErrorIf(t, n > 0, "%d requests were not decided by Redis", n)
 			t.Logf("%d moves", moves)
-			moveSlot(t, masters, slot, from, to)
+			redistest.MoveSlot(t, masters, slot, from, to)
 		})
 	}
 }

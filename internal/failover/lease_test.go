@@ -12,12 +12,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // newLeasingFailover returns a store on a Redis.
 func newLeasingFailover(t testing.TB, server *redistest.Server) *Store {
 	t.Helper()
-	return New(openRedis(t, server), memory.New(), Options{DenyAge: time.Second})
+	return New(onredis.Open(t, server), memory.New(), Options{DenyAge: time.Second})
 }
 
 // TestFailover_lease spends most requests of a busy key without asking Redis, and counts all of them there.
@@ -95,7 +96,7 @@ func newLeaseLoad(t *testing.T, open func() *Store, algorithm, scarceKey string,
 
 func (l *leaseLoad) run(t *testing.T) {
 	t.Helper()
-	inParallel(l.workers, func(worker int) {
+	storetest.InParallel(l.workers, func(worker int) {
 		random := rand.New(rand.NewPCG(uint64(worker), 3))
 		for range l.requests {
 			checks := []limiter.Check{{Policy: l.policy, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(2)}}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -36,8 +37,8 @@ func TestLua54(t *testing.T) {
 func TestLua54_failure_behind(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartLua54(t)
-	r, p := openRedis(t, server), storetest.DayPolicy(t, "p", limiter.GCRA, 10)
-	noError(t, server.Client(t).Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), "nonsense", 0).Err())
+	r, p := onredis.Open(t, server), storetest.DayPolicy(t, "p", limiter.GCRA, 10)
+	assert.Must(t, server.Client(t).Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), "nonsense", 0).Err())
 	take := func(keys ...string) *redis.Call {
 		var checks []limiter.Check
 		for _, key := range keys {

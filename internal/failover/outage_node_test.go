@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // estimate is what a node took by an estimate, and who decided that.
@@ -108,7 +109,7 @@ type outageNode struct {
 func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
 	t.Helper()
 	n := &outageNode{}
-	r := openStore(t, dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
+	r := onredis.OpenStore(t, dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: onredis.Patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
 	r.Scripts.Clock = testClockFragment
 	var now atomic.Int64
 	n.Store = New(r, memory.NewOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
@@ -117,7 +118,7 @@ func newOutageNode(t *testing.T, server *redistest.Server, address string) *outa
 	admin := server.Client(t)
 	n.set = func(micros int64) {
 		now.Store(micros)
-		noError(t, admin.Set(t.Context(), "test:clock", micros, 0).Err())
+		assert.Must(t, admin.Set(t.Context(), "test:clock", micros, 0).Err())
 	}
 	return n
 }

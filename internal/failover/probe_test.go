@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,68 +11,13 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
-
-// listener collects the reports of a store.
-type listener struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *listener) add(line string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, line)
-}
-
-// listen collects the outages of a store, also those that its probes in the background end.
-func (l *listener) listen(r *redis.Store) {
-	r.Topology.Outages.OnOutage = func(err error) { l.add("outage:" + limiter.Kind(err)) }
-	r.Topology.Outages.OnRecovery = func(time.Duration) { l.add("recovery") }
-}
-
-func (l *listener) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.lines, " ")
-}
-
-// openLimited returns a store whose user's permissions the test changes, and its reports: every
-// outage, recovery and loss.
-func openLimited(t *testing.T) (r *redis.Store, reported *listener, setPermissions func(rights ...string)) {
-	t.Helper()
-	server := redistest.Start(t)
-	admin := server.Client(t)
-	setPermissions = func(rights ...string) {
-		t.Helper()
-		command := []any{"acl", "setuser", "limited", "on", ">secret", "~*"}
-		for _, right := range rights {
-			command = append(command, right)
-		}
-		noError(t, admin.Do(t.Context(), command...).Err())
-	}
-	setPermissions("+@all")
-	reported = &listener{}
-	r = openStore(t, dial.Options{Addresses: []string{server.Addr}, Username: "limited", Password: "secret", Timeout: patience},
-		redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}, OnLost: func(err error) { reported.add("lost:" + limiter.Kind(err)) }})
-	reported.listen(r)
-	return r, reported, setPermissions
-}
-
-// waitReported waits until a store has reported this and nothing else.
-func waitReported(t *testing.T, reported *listener, want string) {
-	t.Helper()
-	assert.Retry(t, "the store reports "+want, func() (again bool, seen any) {
-		got := reported.String()
-		return got != want, fmt.Sprintf("it reports %q", got)
-	})
-}
 
 // waitProbes waits until a node has been probed twice and still fails.
 func waitProbes(t *testing.T, s *redis.Node) {
@@ -100,7 +44,7 @@ func TestProbe_missing_permission(t *testing.T) {
 			if right == "llen" {
 				weight = 100 // a denial alone needs it
 			}
-			r, reported, setPermissions := openLimited(t)
+			r, reported, setPermissions := onredis.OpenLimited(t)
 			p := storetest.DayPolicy(t, "limited", algorithm, 100)
 			other := storetest.DayPolicy(t, "other", limiter.GCRA, 100)
 			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
@@ -118,7 +62,7 @@ func TestProbe_missing_permission(t *testing.T) {
 			err = r.Probe(t.Context(), []limiter.Check{check})
 			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a probe while the breaker is open: %v", err)
 			setPermissions("+" + right)
-			waitReported(t, reported, "outage:auth recovery")
+			onredis.WaitReported(t, reported, "outage:auth recovery")
 			storetest.Decide(t, r, check)
 		})
 	}
@@ -130,13 +74,13 @@ func TestProbe_refund(t *testing.T) {
 	for _, right := range []string{"lset", "lrange"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
-			r, reported, setPermissions := openLimited(t)
+			r, reported, setPermissions := onredis.OpenLimited(t)
 			p := storetest.RefundingPolicy(t, "limited", limiter.SlidingWindowLog, 100)
 			first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
 			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)
 			storetest.RefundIn(r, first)
-			waitReported(t, reported, "outage:auth lost:auth")
+			onredis.WaitReported(t, reported, "outage:auth lost:auth")
 			waitProbes(t, r.Topology.AnyNode)
 			storetest.RefundIn(r, first)
 			unsent := 0
@@ -147,7 +91,7 @@ func TestProbe_refund(t *testing.T) {
 			})
 			assert.ErrorIf(t, unsent != 1, "a charge is sent while the breaker is open")
 			setPermissions("+" + right)
-			waitReported(t, reported, "outage:auth lost:auth lost:breaker recovery")
+			onredis.WaitReported(t, reported, "outage:auth lost:auth lost:breaker recovery")
 		})
 	}
 }
@@ -155,13 +99,13 @@ func TestProbe_refund(t *testing.T) {
 func TestProbe_idle_store(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := openRedis(t, server)
+	r := onredis.Open(t, server)
 	p := storetest.DayPolicy(t, "idle", limiter.GCRA, 100)
 	server.Kill()
 	err := errorOf(r, p, "k")
 	assert.FatalIf(t, err == nil, "a dead Redis decides")
 	server.Run(t)
-	waitFailing(t, &r.Topology, false, func() {})
+	onredis.WaitFailing(t, &r.Topology, false, func() {})
 	client, ctx := server.Client(t), t.Context()
 	name := r.RedisKey(p, limiter.AsEncoded(wire.ProbeKey))
 	keys := client.Keys(ctx, "*").Val()
@@ -178,9 +122,9 @@ func TestProbe_idle_master(t *testing.T) {
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	masters[2].Kill()
-	waitFailing(t, &r.Topology, true, func() { _ = errorOf(r, p, key) })
+	onredis.WaitFailing(t, &r.Topology, true, func() { _ = errorOf(r, p, key) })
 	masters[2].Run(t)
-	waitFailing(t, &r.Topology, false, func() {})
+	onredis.WaitFailing(t, &r.Topology, false, func() {})
 }
 
 func TestProbe_keys(t *testing.T) {
@@ -233,7 +177,7 @@ func TestProbe_ends(t *testing.T) {
 	a.Topology.To(0) // retires it
 	ends(retired)
 	last := probed()
-	noError(t, a.Close())
+	assert.Must(t, a.Close())
 	ends(last)
 }
 
@@ -244,16 +188,16 @@ func TestProbe_replaced_master(t *testing.T) {
 	a.Topology.Discover()
 	a.Topology.To(0).Report(wire.OpTake, 0, nil, clock.Now(), refused)
 	a.assign(t, owned(0, 16383, masterB))
-	waitFailing(t, &a.Topology, false, func() {})
+	onredis.WaitFailing(t, &a.Topology, false, func() {})
 }
 
 // TestRedis_enqueueAsync_full_queue queues a refund where the queue is full.
 func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Shared(t))
-	reported := &listener{}
+	r := onredis.Open(t, redistest.Shared(t))
+	reported := &onredis.Reports{}
 	s := r.Topology.AnyNode
-	s.Lost = func(err error) { reported.add(limiter.Kind(err)) }
+	s.Lost = func(err error) { reported.Add(limiter.Kind(err)) }
 	s.Batcher.Waiting = make([]*redis.Call, redis.MaxQueue)
 	storetest.RefundIn(r, []limiter.Check{{Policy: storetest.DayPolicy(t, "full", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Refundable: true}})
 	assert.ErrorIf(t, reported.String() != "overload" || s.Breaker.Row.Load()%(redis.FailuresInARow+1) != 1,

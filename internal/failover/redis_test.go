@@ -15,14 +15,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
-
-// openRedis returns a store on a real Redis and its own clock. It waits as long for an answer as a busy machine needs.
-func openRedis(t testing.TB, server *redistest.Server) *redis.Store {
-	t.Helper()
-	return newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "rl"})
-}
 
 func TestStores_Decide_concurrent(t *testing.T) {
 	t.Parallel()
@@ -31,13 +26,13 @@ func TestStores_Decide_concurrent(t *testing.T) {
 	for _, algorithm := range limiter.Algorithms() {
 		stores := map[string][]limiter.Store{
 			"memory": {memory.New()},
-			"redis":  {openRedis(t, server), openRedis(t, server), openRedis(t, server)},
+			"redis":  {onredis.Open(t, server), onredis.Open(t, server), onredis.Open(t, server)},
 		}
 		for name, nodes := range stores {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := storetest.DayPolicy(t, "busy-"+algorithm, algorithm, limit)
 				var allowed atomic.Int64
-				inParallel(goroutines, func(i int) {
+				storetest.InParallel(goroutines, func(i int) {
 					for range each {
 						checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Peek: weight == 0}}
 						_, err := nodes[i%len(nodes)].Decide(context.Background(), checks)
@@ -65,7 +60,7 @@ func sendBatch(r *redis.Store, requests [][]limiter.Check) []*redis.Call {
 
 func TestBatch_shapes(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Shared(t))
+	r := onredis.Open(t, redistest.Shared(t))
 	var requests [][]limiter.Check
 	for i := range 128 {
 		p := storetest.DayPolicy(t, fmt.Sprintf("shape-%d", i%7), limiter.Algorithms()[i%6], int64(100+i%7))
@@ -76,7 +71,7 @@ func TestBatch_shapes(t *testing.T) {
 		requests = append(requests, checks)
 	}
 	for i, c := range sendBatch(r, requests) {
-		noError(t, c.Err)
+		assert.Must(t, c.Err)
 		for j := range c.Checks {
 			if want := c.Checks[j].Policy.Capacity() - c.Checks[j].Weight; c.Checks[j].Result.Remaining != want {
 				t.Errorf("request %d, check %d: %d remaining, want %d", i, j, c.Checks[j].Result.Remaining, want)
@@ -89,7 +84,7 @@ func TestRedis_key_TTL(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client, ctx := server.Client(t), context.Background()
-	r := openRedis(t, server)
+	r := onredis.Open(t, server)
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
 		result := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40})[0].Result
@@ -107,7 +102,7 @@ func TestRedis_key_TTL(t *testing.T) {
 func TestRedis_Decide_lost_reply(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
-	r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	r := onredis.OpenStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: onredis.Patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	p := storetest.DayPolicy(t, "lost", limiter.FixedWindow, 1_000)
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	const lost = 20
@@ -120,5 +115,5 @@ func TestRedis_Decide_lost_reply(t *testing.T) {
 		assert.FatalIf(t, !errors.Is(err, limiter.ErrUndecided) || limiter.Kind(err) != "connection",
 			"a request without a reply was decided: %v", err)
 	}
-	wantRemaining(t, r, p, "k", 1_000-1-lost) // one was answered
+	storetest.WantRemaining(t, r, p, "k", 1_000-1-lost) // one was answered
 }

@@ -17,13 +17,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // reserveMany makes takes that can be refunded, in parallel.
 func reserveMany(t *testing.T, f *Store, p *limiter.Policy, key string, n int) [][]limiter.Check {
 	t.Helper()
 	reserved := make([][]limiter.Check, n)
-	inParallel(len(reserved), func(i int) {
+	storetest.InParallel(len(reserved), func(i int) {
 		reserved[i] = []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, Refundable: true}}
 		if _, err := f.DecideIn(context.Background(), limiter.FailClosed, reserved[i]); err != nil || !limiter.Allowed(reserved[i]) {
 			t.Errorf("%+v %v", reserved[i], err)
@@ -39,14 +40,14 @@ func TestFailover_Refund_long_log(t *testing.T) {
 		t.Run(fmt.Sprint("later=", later), func(t *testing.T) {
 			server := redistest.Start(t)
 			client, ctx := server.Client(t), context.Background()
-			r := openRedis(t, server)
+			r := onredis.Open(t, server)
 			f := New(r, memory.New(), Options{})
 			p, other := storetest.RefundingPolicy(t, "log", limiter.SlidingWindowLog, 100_000), storetest.DayPolicy(t, "other", limiter.GCRA, 1_000_000)
 			reserved := reserveMany(t, f, p, "k", 600)
 			for left := later; left > 0; left -= 300 {
 				reserveMany(t, f, p, "k", 300)
 			}
-			runs := func() float64 { return infoSum(t, client, "commandstats", `cmdstat_evalsha:calls=(\d+)`) }
+			runs := func() float64 { return redistest.InfoSum(t, client, "commandstats", `cmdstat_evalsha:calls=(\d+)`) }
 			before := runs()
 			want := int64(100_000 - later)
 			if later > 1000 {
@@ -83,7 +84,7 @@ func TestFailover_Refund_order(t *testing.T) {
 		t.Run(fmt.Sprint("round trip ", trip), func(t *testing.T) {
 			proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
 			proxy.Delay(trip)
-			r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: patience}, redis.Options{})
+			r := onredis.OpenStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: onredis.Patience}, redis.Options{})
 			f := New(r, memory.New(), Options{})
 			p, budget := storetest.RefundingPolicy(t, "one", limiter.FixedWindow, 1), storetest.DayPolicy(t, "budget", limiter.FixedWindow, 1)
 			stop := keepBusy(t, f, p, budget)
@@ -155,7 +156,7 @@ func TestFailover_many_nodes(t *testing.T) {
 	var taking, over atomic.Bool
 	var group sync.WaitGroup
 	for range count {
-		r := openStore(t, dial.Options{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}, Timeout: 100 * time.Millisecond}, redis.Options{})
+		r := onredis.OpenStore(t, dial.Options{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}, Timeout: 100 * time.Millisecond}, redis.Options{})
 		node := New(r, memory.New(), Options{LocalFraction: 1.0 / count})
 		take := func() {
 			checks := []limiter.Check{{Policy: rate, Key: limiter.EncodeKey("k")}}
@@ -213,7 +214,7 @@ func TestFailover_many_nodes(t *testing.T) {
 		})
 	}
 	waitDecided("all nodes run requests")
-	noError(t, master.Client(t).Wait(t.Context(), 1, time.Minute).Err())
+	assert.Must(t, master.Client(t).Wait(t.Context(), 1, time.Minute).Err())
 	wantReached("before", limit/2, places)
 	taking.Store(true)
 	killed := time.Now()
@@ -228,7 +229,7 @@ func TestFailover_many_nodes(t *testing.T) {
 	wantReached("after", 2*limit, places)
 	over.Store(true)
 	group.Wait()
-	left, err := storetest.Peek(t.Context(), openStore(t, dial.Options{Addresses: []string{replica.Addr}, Timeout: time.Minute}, redis.Options{}), rate, "k")
+	left, err := storetest.Peek(t.Context(), onredis.OpenStore(t, dial.Options{Addresses: []string{replica.Addr}, Timeout: time.Minute}, redis.Options{}), rate, "k")
 	assert.ErrorIf(t, err != nil || left.Remaining != 0 || lost.Load() > 0 || passed.Load() < limit,
 		"%+v, %v; %d passed, %d were not decided", left, err, passed.Load(), lost.Load())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -99,7 +100,7 @@ func (r *refundTrace) compare(t *testing.T) {
 		}
 	}
 	stored := r.redis.Client().Get(t.Context(), r.redis.RedisKey(r.p, limiter.EncodeKey("k"))).Val()
-	if stored != doubles(numbers...) {
+	if stored != redistest.Doubles(numbers...) {
 		var got []float64
 		for i := range len(stored) / 8 {
 			got = append(got, wire.Double(stored, i))
@@ -137,7 +138,7 @@ func TestStores_Refund_agree(t *testing.T) {
 func TestRedis_Refund_long_tail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r, client := openRedis(t, server), server.Client(t)
+	r, client := onredis.Open(t, server), server.Client(t)
 	p := storetest.RefundingPolicy(t, "log", limiter.SlidingWindowLog, 10_000)
 	const later = kernel.LogRewritten
 	first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
@@ -161,13 +162,13 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 	}
 	ttl := client.PTTL(t.Context(), name).Val()
 	assert.ErrorIf(t, ttl <= 0, "the list has a TTL of %v", ttl)
-	wantRemaining(t, r, p, "k", 10_000-later)
+	storetest.WantRemaining(t, r, p, "k", 10_000-later)
 }
 
 // TestSlidingWindowLog_refund_run sends refunds that together rewrite more than one run may.
 func TestSlidingWindowLog_refund_run(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Shared(t))
+	r := onredis.Open(t, redistest.Shared(t))
 	p := storetest.DayPolicy(t, "run", limiter.SlidingWindowLog, 100_000)
 	const refunds, later = 20, 400
 	var calls []*redis.Call
@@ -188,7 +189,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 			t.Fatalf("run %d made %d refunds of about %d entries each, and may rewrite 1000", runs, done, later)
 		}
 	}
-	wantRemaining(t, r, p, "k", 100_000-later)
+	storetest.WantRemaining(t, r, p, "k", 100_000-later)
 }
 
 // TestRedis_Refund_lifetime has a state with a serial, and one with a hole, live as long as a full bucket drains after

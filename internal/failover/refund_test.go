@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -21,10 +22,10 @@ import (
 func failovers(t *testing.T) map[string]*Store {
 	t.Helper()
 	server := redistest.Shared(t)
-	down := openRedis(t, server)
+	down := onredis.Open(t, server)
 	keepOpen(down)
 	return map[string]*Store{
-		"redis":    New(openRedis(t, server), memory.New(), Options{DenyAge: time.Second}),
+		"redis":    New(onredis.Open(t, server), memory.New(), Options{DenyAge: time.Second}),
 		"memory":   New(nil, memory.New(), Options{}),
 		"fallback": New(down, memory.New(), Options{}),
 		"part":     New(down, memory.New(), Options{LocalFraction: 0.5}),
@@ -38,7 +39,7 @@ func keepOpen(r *redis.Store) {
 
 // closeAgain closes the breaker of a store. The first request of a quota waits for what is owed.
 func closeAgain(r *redis.Store) {
-	follow(r)
+	onredis.Follow(r)
 	r.Topology.AnyNode.Breaker.Close()
 }
 
@@ -50,7 +51,7 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 	for _, name := range []string{"kept", "forgiven", "no room"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, reported, setPermissions := openLimited(t)
+			r, reported, setPermissions := onredis.OpenLimited(t)
 			local := memory.New()
 			f := New(r, local, Options{ForgiveOutages: name == "forgiven"})
 			p := storetest.DayPolicy(t, "charged", limiter.SlidingWindowCounter, 1000)
@@ -66,12 +67,12 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 				})
 			}
 			if name != "kept" {
-				waitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker")
+				onredis.WaitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker")
 				return
 			}
-			waitReported(t, reported, "outage:auth")
+			onredis.WaitReported(t, reported, "outage:auth")
 			setPermissions("+set")
-			waitLeft(t, r, p, 700)
+			onredis.WaitLeft(t, r, p, 700)
 			assert.Equal(t, reported.String(), "outage:auth recovery", "what is reported")
 		})
 	}
@@ -105,7 +106,7 @@ func waitForLeft(t *testing.T, f *Store, p *limiter.Policy, key limiter.EncodedK
 // TestLastSeen_settled refunds and charges after an answer: an outage goes on from what Redis has then.
 func TestLastSeen_settled(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t)), memory.New(), Options{})
+	f := New(onredis.Open(t, redistest.Shared(t)), memory.New(), Options{})
 	for _, p := range refundingPolicies(t, 100) {
 		for _, check := range []limiter.Check{{Weight: 20, Refundable: true}, {Weight: 1}, {Peek: true}} {
 			for _, costs := range [][]int64{{0}, {5}, {0, 20}, {30, 0}, {20, 0, 10, 40}, {50}, {100}, {5000}} {
@@ -131,9 +132,9 @@ func TestLastSeen_settled(t *testing.T) {
 // TestLastSeen_refund_in_parallel has requests of one client at once, in batches with one another's refunds.
 func TestLastSeen_refund_in_parallel(t *testing.T) {
 	t.Parallel()
-	f := New(openRedis(t, redistest.Shared(t)), memory.New(), Options{})
+	f := New(onredis.Open(t, redistest.Shared(t)), memory.New(), Options{})
 	for _, p := range refundingPolicies(t, 200) {
-		inParallel(20, func(i int) {
+		storetest.InParallel(20, func(i int) {
 			for j := range 5 {
 				reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + int64(i%3), Refundable: true}}
 				source, err := f.Decide(context.Background(), reserved)
@@ -151,7 +152,7 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 func TestLastSeen_refund_local_share(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server), memory.New(), Options{LocalFraction: 0.34})
+	f := New(onredis.Open(t, server), memory.New(), Options{LocalFraction: 0.34})
 	policies := refundingPolicies(t, 5)
 	for _, p := range policies {
 		refundAll(f, storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}), limiter.SourceRedis)
@@ -204,7 +205,7 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 // TestLastSeen_refund_shown refunds a unit of two: the quota is read only where an answer about it is kept.
 func TestLastSeen_refund_shown(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Shared(t))
+	r := onredis.Open(t, redistest.Shared(t))
 	for _, p := range refundingPolicies(t, 5) {
 		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}

@@ -17,6 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // TestRepayment_flapping has Redis refuse writes again and again under load. Requests and settlements that
@@ -25,8 +26,8 @@ func TestRepayment_flapping(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	nodes := []*Store{
-		New(openRedis(t, server), memory.New(), Options{}),
-		New(openRedis(t, server), memory.New(), Options{}),
+		New(onredis.Open(t, server), memory.New(), Options{}),
+		New(onredis.Open(t, server), memory.New(), Options{}),
 	}
 	policies := []*limiter.Policy{
 		storetest.DayPolicy(t, "window", limiter.FixedWindow, 1_000_000), storetest.DayPolicy(t, "counter", limiter.SlidingWindowCounter, 1_000_000),
@@ -61,10 +62,10 @@ func TestRepayment_flapping(t *testing.T) {
 			return got < int64(4*requests*(flap+1)/(flaps+1)), fmt.Sprintf("%d", got)
 		})
 		if flap%2 == 0 {
-			noError(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
+			assert.Must(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
 			continue
 		}
-		noError(t, admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
+		assert.Must(t, admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
 		for _, n := range nodes { // without waiting for the probe
 			closeAgain(n.shared)
 		}
@@ -115,11 +116,11 @@ func oweMany(t *testing.T, f *Store, keys int) *limiter.Policy {
 func TestRepayment_paced(t *testing.T) {
 	t.Parallel()
 	var settled atomic.Int64
-	f := New(openRedis(t, redistest.Shared(t)), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
+	f := New(onredis.Open(t, redistest.Shared(t)), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
 	const keys = 500
 	p := oweMany(t, f, keys)
 	_, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none"))
-	noError(t, err)
+	assert.Must(t, err)
 	assert.NoError(f.Reset(t.Context(), p, limiter.EncodeKey("7")))(t)
 	began := time.Now()
 	closeAgain(f.shared)
@@ -131,7 +132,7 @@ func TestRepayment_paced(t *testing.T) {
 	assert.ErrorIf(t, took < least, "settled within %v; want at least %v", took, least)
 	assert.Equal(t, settled.Load(), keys-1, "the number of units settled")
 	for i, want := range map[int]int64{0: 9, 7: 10, keys - 1: 9} {
-		wantRemaining(t, f, p, fmt.Sprint(i), want)
+		storetest.WantRemaining(t, f, p, fmt.Sprint(i), want)
 	}
 	assert.Retry(t, "the timer has ended", func() (again bool, seen any) {
 		return f.ledger.repays.IsSet(), "it runs"
@@ -148,7 +149,7 @@ func TestRepayment_closed(t *testing.T) {
 		var lost atomic.Int64
 		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), memory.New(), Options{})
 		oweMany(t, f, 100)
-		noError(t, f.shared.Close())
+		assert.Must(t, f.shared.Close())
 		assert.Retry(t, "the debts are given up", func() (again bool, seen any) {
 			left := f.ledger.size.Load()
 			return left > 0, fmt.Sprintf("%d accounts", left)

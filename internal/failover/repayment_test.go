@@ -130,9 +130,9 @@ func TestRepayment_unknown(t *testing.T) {
 		} {
 			n.settled.Store(0)
 			before, err := storetest.Peek(t.Context(), n, p, "k")
-			noError(t, err)
+			assert.Must(t, err)
 			_, err = n.Fallback(limiter.FailLocal, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}, outcome.reason)
-			noError(t, err)
+			assert.Must(t, err)
 			n.wantRepaid(t, p, outcome.units, before.Remaining-outcome.units)
 		}
 	}
@@ -195,7 +195,7 @@ func TestRepayment_lostReply(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 10, Window: storetest.LongWindow(0)})
 	n.set(storetest.Epoch)
 	other := storetest.DayPolicy(t, "other", limiter.FixedWindow, 10)
-	wantRemaining(t, n, other, "k", 10) // loads the script that also settles
+	storetest.WantRemaining(t, n, other, "k", 10) // loads the script that also settles
 	n.away()
 	n.take(t, p, 3)
 	n.back()
@@ -222,13 +222,13 @@ func TestRepayment_refused(t *testing.T) {
 		n.away()
 		n.take(t, p, 2)
 		n.back()
-		noError(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err())
+		assert.Must(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err())
 		n.take(t, p, 3)
 		assert.Retry(t, "the debts are back", func() (again bool, seen any) {
 			got := n.ledger.debtsOf(p)
 			return n.ledger.size.Load() != 1 || len(got) != 1, fmt.Sprintf("%s: %d accounts, owed %v", algorithm, n.ledger.size.Load(), got)
 		})
-		noError(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "0").Err())
+		assert.Must(t, server.Client(t).ConfigSet(t.Context(), "maxmemory", "0").Err())
 		n.back()
 		n.wantRepaid(t, p, 5, 5)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -45,7 +46,7 @@ func TestFailover_reserve_Unused(t *testing.T) {
 	for _, fraction := range []float64{1, 0.5} {
 		for _, settings := range []limiter.Settings{{Name: "day", Calendar: "day", Location: time.UTC}, {Name: "24h", Algorithm: limiter.FixedWindow, Window: storetest.LongWindow(0)}} {
 			settings.Limit = 100
-			p, f := storetest.NewPolicy(t, settings), New(openRedis(t, server), memory.New(), Options{LocalFraction: fraction})
+			p, f := storetest.NewPolicy(t, settings), New(onredis.Open(t, server), memory.New(), Options{LocalFraction: fraction})
 			keepOpen(f.shared)
 			if got := storetest.Decide(t, f, leaving(p, 1, 20))[0]; float64(got.Unused()) != 100*fraction-1 || float64(got.Result.Remaining) != 80*fraction-1 {
 				t.Errorf("%s, fraction %v: %d of %d remain", p.Name(), fraction, got.Result.Remaining, got.Unused())
@@ -89,10 +90,10 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 func TestStores_reserve_with_others(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	cluster, _ := openCluster(t)
+	cluster, _ := onredis.OpenCluster(t)
 	for _, algorithm := range limiter.Algorithms() {
 		small, large := storetest.DayPolicy(t, "small-"+algorithm, algorithm, 4), storetest.DayPolicy(t, "large-"+algorithm, algorithm, 100)
-		stores := map[string]limiter.Store{"memory": memory.New(), "redis": openRedis(t, server), "cluster": cluster}
+		stores := map[string]limiter.Store{"memory": memory.New(), "redis": onredis.Open(t, server), "cluster": cluster}
 		for name, s := range stores {
 			for i, passes := range []bool{true, true, false, false} {
 				checks := storetest.Decide(t, s, leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})

@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,28 +17,21 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
-
-// fill takes from many keys of a policy.
-func fill(t *testing.T, s limiter.Store, p *limiter.Policy, keys int) {
-	t.Helper()
-	for i := range keys {
-		storetest.Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
-	}
-}
 
 func TestResetAll_one_policy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client := server.Client(t)
-	r := openRedis(t, server)
+	r := onredis.Open(t, server)
 	f := New(r, memory.New(), Options{DenyAge: time.Second})
 	one, two := storetest.DayPolicy(t, "one", limiter.TokenBucket, 5), storetest.DayPolicy(t, "two", limiter.SlidingWindowLog, 5)
 	before := storetest.NewPolicy(t, limiter.Settings{Name: "one", Algorithm: limiter.FixedWindow, Limit: 5, Window: storetest.LongWindow(0)})
-	fill(t, r, one, 2500)
-	fill(t, r, before, 10)
-	fill(t, r, two, 10)
+	storetest.Fill(t, r, one, 2500)
+	storetest.Fill(t, r, before, 10)
+	storetest.Fill(t, r, two, 10)
 	foreign := []string{wire.NewWriter(r.KeyFormat).Head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
 	for _, name := range foreign {
 		client.Set(context.Background(), name, "foreign", 0)
@@ -51,8 +43,8 @@ func TestResetAll_one_policy(t *testing.T) {
 
 func TestResetAll_Cluster(t *testing.T) {
 	t.Parallel()
-	r, _ := openCluster(t)
-	fill(t, r, storetest.DayPolicy(t, "spread", limiter.GCRA, 5), 300)
+	r, _ := onredis.OpenCluster(t)
+	storetest.Fill(t, r, storetest.DayPolicy(t, "spread", limiter.GCRA, 5), 300)
 	found, err := r.ResetAll(context.Background(), "spread")
 	assert.ErrorIf(t, found != 300 || err != nil, "forgot %d, %v, want 300", found, err)
 	found, err = r.ResetAll(context.Background(), "spread")
@@ -72,13 +64,13 @@ func TestResetAll_probe(t *testing.T) {
 		"of a Cluster":     {masters, limiter.KeyFormat{Prefix: "rl"}},
 		"hashed, Clusters": {masters, limiter.KeyFormat{Prefix: "hashed", Secret: "pepper"}},
 	} {
-		options := dial.Options{Addresses: []string{c.servers[0].Addr}, Timeout: patience}
+		options := dial.Options{Addresses: []string{c.servers[0].Addr}, Timeout: onredis.Patience}
 		if len(c.servers) > 1 {
 			options.Mode = dial.Cluster
 		}
-		r := openStore(t, options, redis.Options{KeyFormat: c.format})
+		r := onredis.OpenStore(t, options, redis.Options{KeyFormat: c.format})
 		p := storetest.DayPolicy(t, "probed", limiter.GCRA, 5)
-		fill(t, r, p, 20)
+		storetest.Fill(t, r, p, 20)
 		keepers := make([]*keeper, len(c.servers))
 		for i, s := range c.servers {
 			keepers[i] = &keeper{client: s.Client(t), pattern: c.format.Prefix + ":{%!*"}
@@ -127,46 +119,20 @@ func keepWhile(t *testing.T, keepers []*keeper, run func()) {
 // TestResetAll_hung_master: the other masters are reset all the same.
 func TestResetAll_hung_master(t *testing.T) {
 	t.Parallel()
-	r, masters := openCluster(t)
+	r, masters := onredis.OpenCluster(t)
 	local := memory.New()
-	f := New(openClusterWithin(t, masters, time.Second), local, Options{})
+	f := New(onredis.OpenClusterWithin(t, masters, time.Second), local, Options{})
 	p := storetest.DayPolicy(t, "partly", limiter.GCRA, 5)
-	fill(t, r, p, 300)
-	fill(t, local, p, 300)
+	storetest.Fill(t, r, p, 300)
+	storetest.Fill(t, local, p, 300)
 	for _, master := range masters {
-		noError(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
+		assert.Must(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
 	}
 	masters[1].Pause(t)
 	defer masters[1].Resume(t)
 	found, err := f.ResetAll(context.Background(), "partly")
 	assert.ErrorIf(t, !errors.Is(err, limiter.ErrUndecided) || found.Shared < 100 || found.Shared >= 300 || found.Here != 300,
 		"forgot %+v, %v; want about 200 of 300 on the cluster, and all here", found, err)
-}
-
-// beforeCommand runs a function before commands of a name are sent.
-type beforeCommand struct {
-	name string
-	do   func()
-}
-
-func (beforeCommand) DialHook(next goredis.DialHook) goredis.DialHook { return next }
-
-func (h beforeCommand) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
-	return func(ctx context.Context, cmd goredis.Cmder) error {
-		if cmd.Name() == h.name {
-			h.do()
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (h beforeCommand) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []goredis.Cmder) error {
-		if cmds[0].Name() == h.name {
-			h.do()
-		}
-		return next(ctx, cmds)
-	}
 }
 
 // TestReset_meanwhile decides requests while a quota is reset. What Redis answered before it forgot the quota is not
@@ -180,11 +146,11 @@ func TestReset_meanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := openRedis(t, redistest.Shared(t))
+			r := onredis.Open(t, redistest.Shared(t))
 			f := New(r, memory.New(), Options{})
 			storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
 			asked := 0
-			r.Client().AddHook(beforeCommand{"unlink", func() {
+			r.Client().AddHook(redistest.BeforeCommand{Name: "unlink", Do: func() {
 				asked++
 				storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
 			}})
@@ -199,7 +165,7 @@ func TestReset_meanwhile(t *testing.T) {
 // TestRedis_Inspect reads the state of every algorithm back.
 func TestRedis_Inspect(t *testing.T) {
 	t.Parallel()
-	r := openRedis(t, redistest.Shared(t))
+	r := onredis.Open(t, redistest.Shared(t))
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.DayPolicy(t, "stored-"+algorithm, algorithm, 9)
 		if stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k")); err != nil || len(stored) != 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // TestFailover_restart_far_away restarts a Redis that is far away: soon after it answers again, it decides. It has lost
@@ -45,7 +46,7 @@ func restartFarAway(t *testing.T, roundTrip, soon time.Duration) (here, measured
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(roundTrip)
-	r := openStore(t, dial.Options{Addresses: []string{proxy.Addr}}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	r := onredis.OpenStore(t, dial.Options{Addresses: []string{proxy.Addr}}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	f := New(r, memory.New(), Options{})
 	load := newLoad(t, f)
 	stop := load.begin()
@@ -54,7 +55,7 @@ func restartFarAway(t *testing.T, roundTrip, soon time.Duration) (here, measured
 		return decided < 1000, decided
 	})
 	server.Kill()
-	waitFailing(t, f, true, func() {})
+	onredis.WaitFailing(t, f, true, func() {})
 	<-time.After(1300 * time.Millisecond) // between two probes of a second
 	server.Run(t)
 	answers := time.Now()
@@ -104,7 +105,7 @@ func TestFailover_restart_ready(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "rl"})
+			r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "rl"})
 			f := New(r, memory.New(), Options{})
 			requests := newLoad(t, f).requests
 			requests = requests[:min(most, len(requests))]
@@ -124,10 +125,10 @@ func TestFailover_restart_ready(t *testing.T) {
 			b.Senders.Peak = 7 // as on a long link
 			b.Mu.Unlock()
 			server.Kill()
-			waitFailing(t, f, true, func() { ask("") })
+			onredis.WaitFailing(t, f, true, func() { ask("") })
 			ask(limiter.SourceFallback)
 			server.Run(t)
-			waitFailing(t, f, false, func() {})
+			onredis.WaitFailing(t, f, false, func() {})
 			open := r.Client().PoolStats().TotalConns
 			assert.ErrorIf(t, open < 7, "%d connections are open, of 7", open)
 			ask(limiter.SourceRedis)

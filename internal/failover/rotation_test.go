@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
 )
 
 // tokens provide logins of users that exist for a while, as a cloud's tokens do: each rotation makes another user,
@@ -87,7 +88,7 @@ func (l logins) ask(t testing.TB, command ...any) string {
 	var all strings.Builder
 	for _, client := range l {
 		text, err := client.Do(context.Background(), command...).Text()
-		noError(t, err)
+		assert.Must(t, err)
 		all.WriteString(text)
 	}
 	return all.String()
@@ -97,7 +98,7 @@ func (l logins) ask(t testing.TB, command ...any) string {
 func (l logins) sum(t testing.TB, section, field string) (sum int) {
 	t.Helper()
 	for _, client := range l {
-		sum += int(infoSum(t, client, section, "(?m)^"+field+`(\d+)`))
+		sum += int(redistest.InfoSum(t, client, section, "(?m)^"+field+`(\d+)`))
 	}
 	return sum
 }
@@ -119,13 +120,13 @@ func openAll(t *testing.T, r *redis.Store, servers logins, each int) (all int) {
 	}
 	switch client := r.Client().(type) {
 	case *goredis.ClusterClient:
-		noError(t, client.ForEachMaster(t.Context(), fill))
+		assert.Must(t, client.ForEachMaster(t.Context(), fill))
 	case *goredis.Client:
-		noError(t, fill(t.Context(), client))
+		assert.Must(t, fill(t.Context(), client))
 	default:
 		assert.Retry(t, "all connections are open", func() (again bool, seen any) {
 			servers.do(t, "client", "pause", "100")
-			inParallel(each, func(int) { _ = client.Ping(t.Context()) })
+			storetest.InParallel(each, func(int) { _ = client.Ping(t.Context()) })
 			return client.PoolStats().TotalConns < uint32(each), client.PoolStats().TotalConns
 		})
 	}

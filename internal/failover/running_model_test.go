@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -90,7 +91,7 @@ type rawNode struct {
 
 func newRawNode(t testing.TB, server *redistest.Server) *rawNode {
 	t.Helper()
-	r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
+	r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
 	r.Scripts.Clock = testClockFragment
 	return &rawNode{r, t}
 }
@@ -136,14 +137,14 @@ func (n *rawNode) sendAll(p *limiter.Policy, key string, messages ...runningMess
 func (n *rawNode) checkStored(p *limiter.Policy, key string, m *runningModel) {
 	n.t.Helper()
 	fields, err := n.Client().HGetAll(context.Background(), n.RedisKey(p, limiter.EncodeKey(key))).Result()
-	noError(n.t, err)
+	assert.Must(n.t, err)
 	head, total := fields["all"], int64(0)
 	for id, e := range m.entries {
 		total += e.count
 		if len(head) == 40 && (wire.Double(head, 2) > float64(e.expiry) || wire.Double(head, 3) < float64(e.expiry)) {
 			n.t.Fatalf("Redis has %x, the model %+v", head, e)
 		}
-		text := fields[doubles(float64(id))]
+		text := fields[redistest.Doubles(float64(id))]
 		if len(text) != 24 || wire.Double(text, 0) != float64(e.epoch) || wire.Double(text, 1) != float64(e.count) || wire.Double(text, 2) != float64(e.expiry) {
 			n.t.Fatalf("Redis has %x, the model %+v", text, e)
 		}

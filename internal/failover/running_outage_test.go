@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"sync"
@@ -16,43 +15,26 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
-
-// counted returns how many units Redis counts for a key of the policy, as another process sees it.
-func counted(t testing.TB, r *redis.Store, p *limiter.Policy, key string) int64 {
-	t.Helper()
-	check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Peek: true}
-	if err := r.Peek(context.Background(), &check); err != nil {
-		return -1
-	}
-	return p.Capacity() - check.Result.Remaining
-}
-
-func waitCounted(t testing.TB, r *redis.Store, p *limiter.Policy, want int64) {
-	t.Helper()
-	assert.Retry(t, fmt.Sprintf("Redis counts %d units", want), func() (again bool, seen any) {
-		n := counted(t, r, p, "k")
-		return n != want, fmt.Sprintf("it counts %d", n)
-	})
-}
 
 // TestCluster_concurrency decides checks of two slots, all or nothing.
 func TestCluster_concurrency(t *testing.T) {
 	t.Parallel()
-	r, _ := openCluster(t)
+	r, _ := onredis.OpenCluster(t)
 	p := storetest.ConcurrencyPolicy(t, 3)
 	both := func(a, b int64) []limiter.Check {
 		t.Helper()
 		return storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("a"), Weight: a}, limiter.Check{Policy: p, Key: limiter.EncodeKey("b"), Weight: b})
 	}
 	first := both(1, 2)
-	assert.FatalIf(t, !limiter.Allowed(first) || counted(t, r, p, "a") != 1 || counted(t, r, p, "b") != 2, "%+v", first)
+	assert.FatalIf(t, !limiter.Allowed(first) || onredis.Counted(t, r, p, "a") != 1 || onredis.Counted(t, r, p, "b") != 2, "%+v", first)
 	denied := both(1, 2)
-	assert.ErrorIf(t, limiter.Allowed(denied) || counted(t, r, p, "a") != 1, "%+v; %d of a", denied, counted(t, r, p, "a"))
+	assert.ErrorIf(t, limiter.Allowed(denied) || onredis.Counted(t, r, p, "a") != 1, "%+v; %d of a", denied, onredis.Counted(t, r, p, "a"))
 	r.EndRunning(first)
 	for _, key := range []string{"a", "b"} {
 		assert.Retry(t, "both are released", func() (again bool, seen any) {
-			n := counted(t, r, p, key)
+			n := onredis.Counted(t, r, p, key)
 			return n != 0, fmt.Sprintf("%d of %s", n, key)
 		})
 	}
@@ -62,7 +44,7 @@ func TestCluster_concurrency(t *testing.T) {
 // that is an outage, which is reported, and the states are not sent again and again at once.
 func TestRedis_concurrency_refused(t *testing.T) {
 	t.Parallel()
-	r, reported, setPermissions := openLimited(t)
+	r, reported, setPermissions := onredis.OpenLimited(t)
 	var sent atomic.Int64
 	send := r.Running.Send
 	r.Running.Send = func(m redis.Run) {
@@ -75,22 +57,22 @@ func TestRedis_concurrency_refused(t *testing.T) {
 		t.Cleanup(func() { r.EndRunning(checks) })
 	}
 	setPermissions("-hset")
-	waitReported(t, reported, "outage:auth")
+	onredis.WaitReported(t, reported, "outage:auth")
 	waitProbes(t, r.Topology.AnyNode)
 	n := sent.Load()
 	assert.ErrorIf(t, n > 200, "%d messages of 5 keys in some seconds", n)
 	setPermissions("+hset")
-	waitReported(t, reported, "outage:auth recovery")
+	onredis.WaitReported(t, reported, "outage:auth recovery")
 }
 
 // TestProbe_concurrency_often probes more often than the limit of probes was. It would be denied then, without a
 // write.
 func TestProbe_concurrency_often(t *testing.T) {
 	t.Parallel()
-	r, _, setPermissions := openLimited(t)
+	r, _, setPermissions := onredis.OpenLimited(t)
 	checks := []limiter.Check{{Policy: storetest.ConcurrencyPolicy(t, 6), Key: limiter.EncodeKey("k")}}
 	for range 510 {
-		noError(t, r.Probe(t.Context(), checks))
+		assert.Must(t, r.Probe(t.Context(), checks))
 	}
 	setPermissions("-hset")
 	err := r.Probe(t.Context(), checks)
@@ -122,7 +104,7 @@ func (s *stoppedTimer) set() time.Duration {
 func TestRunning_told_at_once(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := openStore(t, dial.Options{Addresses: []string{server.Addr}, Timeout: patience}, redis.Options{})
+	r := onredis.OpenStore(t, dial.Options{Addresses: []string{server.Addr}, Timeout: onredis.Patience}, redis.Options{})
 	timer := new(stoppedTimer)
 	r.Running.Ticks.After = func(d time.Duration, _ func()) clock.Timer {
 		timer.Reset(d)
@@ -132,7 +114,7 @@ func TestRunning_told_at_once(t *testing.T) {
 	r.Running.Ticks.Stop()
 	r.Running.Ticks.Start(time.Hour)
 	server.Kill()
-	waitFailing(t, &r.Topology, true, func() {
+	onredis.WaitFailing(t, &r.Topology, true, func() {
 		_, _ = r.Decide(t.Context(), []limiter.Check{{Policy: checks[0].Policy, Key: checks[0].Key, Weight: 1}})
 	})
 	server.Run(t)

@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
@@ -39,13 +40,13 @@ func playParted(t *testing.T, roundTrip time.Duration, waits bool) {
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(roundTrip)
 	const limit = 10
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit, NodeTimeout: patience, Waits: waits})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit, NodeTimeout: onredis.Patience, Waits: waits})
 	ctx, end := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
 	running := new(peak)
 	for _, addr := range []string{proxy.Addr, server.Addr} {
 		o := dial.Options{Addresses: []string{addr}, Timeout: time.Second}
-		f := New(openStore(t, o, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}), memory.New(), Options{})
+		f := New(onredis.OpenStore(t, o, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}), memory.New(), Options{})
 		ask := askToRun(f, p, waits)
 		for range 30 {
 			clients.Go(func() {

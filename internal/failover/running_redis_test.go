@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // runningNode is a process with a store of its own on a Redis that others use too.
@@ -25,7 +26,7 @@ type runningNode struct {
 
 func newRunningNode(t testing.TB, server *redistest.Server) *runningNode {
 	t.Helper()
-	r := newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: "t"})
+	r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
 	return &runningNode{New(r, memory.New(), Options{}), r, t}
 }
 

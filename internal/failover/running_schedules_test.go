@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
@@ -148,7 +149,7 @@ func (s *schedule) checkCounts(when string) {
 	}
 	for _, n := range s.nodes {
 		counted := int64(0)
-		if text := fields[doubles(float64(n.id))]; text != "" && wire.Double(text, 2) > now {
+		if text := fields[redistest.Doubles(float64(n.id))]; text != "" && wire.Double(text, 2) > now {
 			counted = int64(wire.Double(text, 1))
 		}
 		assert.FatalIf(s.t, counted != n.units(), "%s node %d runs %d, Redis counts %d", when, n.id, n.units(), counted)

@@ -64,7 +64,7 @@ func TestMemory_concurrency_parallel(t *testing.T) {
 	f, m := memoryFailover()
 	p := storetest.ConcurrencyPolicy(t, 7)
 	gauge := new(peak)
-	inParallel(16, func(_ int) {
+	storetest.InParallel(16, func(_ int) {
 		for range 2000 {
 			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 			_, err := f.Decide(context.Background(), checks)

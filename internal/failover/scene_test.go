@@ -13,6 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // scene is some nodes on one Redis, and the steps that they play:
@@ -50,7 +51,7 @@ type scene struct {
 
 	t        *testing.T
 	server   *redistest.Server
-	reported listener
+	reported onredis.Reports
 	nodes    map[string]*Store
 	at       *Store // whose turn it is
 	of       []*limiter.Policy
@@ -119,12 +120,12 @@ func (s *scene) node(name string) *Store {
 				local = m.local
 			}
 		}
-		timeout := patience
+		timeout := onredis.Patience
 		if strings.Contains(s.steps, "pause") {
 			timeout = time.Second
 		}
-		r := newTestRedis(s.t, s.server, timeout, limiter.KeyFormat{Prefix: "rl", Secret: s.secret})
-		s.reported.listen(r)
+		r := onredis.OpenWithin(s.t, s.server, timeout, limiter.KeyFormat{Prefix: "rl", Secret: s.secret})
+		s.reported.Listen(r)
 		s.nodes[name] = New(r, local, s.options)
 	}
 	return s.nodes[name]
@@ -208,7 +209,7 @@ func (s *scene) step(do string) {
 	case "until":
 		s.until(s.next(), s.number(), limiter.Source(s.next()))
 	case "fails":
-		waitFailing(t, s.at, true, func() { s.request(limiter.FailLocal, 1, 0) })
+		onredis.WaitFailing(t, s.at, true, func() { s.request(limiter.FailLocal, 1, 0) })
 	case "by":
 		s.want(do, s.source, s.next())
 	case "seen":
@@ -226,7 +227,7 @@ func (s *scene) step(do string) {
 	case "states":
 		s.want(do, s.at.local.Len(), s.number())
 	case "counts":
-		waitCounted(t, s.node("observer").shared, s.policies[0], s.number())
+		onredis.WaitCounted(t, s.node("observer").shared, s.policies[0], s.number())
 	case "idle":
 		assert.Retry(t, "nothing is left of what ran", func() (again bool, seen any) {
 			keys, err := s.server.Client(t).Keys(ctx, "*").Result()
@@ -234,7 +235,7 @@ func (s *scene) step(do string) {
 			return err != nil || len(keys) > 0 || records > 0, fmt.Sprintf("%v, %v, %d records", keys, err, records)
 		})
 	case "owes":
-		waitLeft(t, s.at.shared, p, s.number())
+		onredis.WaitLeft(t, s.at.shared, p, s.number())
 	case "away":
 		keepOpen(s.at.shared)
 	case "back":
@@ -250,12 +251,12 @@ func (s *scene) step(do string) {
 	case "pause":
 		s.server.Pause(t)
 	case "resume":
-		follow(s.at.shared)
+		onredis.Follow(s.at.shared)
 		s.server.Resume(t)
 	case "full", "roomy":
-		noError(t, s.server.Client(t).ConfigSet(ctx, "maxmemory", map[string]string{"full": "1", "roomy": "0"}[do]).Err())
+		assert.Must(t, s.server.Client(t).ConfigSet(ctx, "maxmemory", map[string]string{"full": "1", "roomy": "0"}[do]).Err())
 	case "flush":
-		noError(t, s.server.Client(t).FlushDB(ctx).Err())
+		assert.Must(t, s.server.Client(t).FlushDB(ctx).Err())
 	default:
 		s.operate(do, p)
 	}
@@ -267,7 +268,7 @@ func (s *scene) operate(do string, p *limiter.Policy) {
 	t.Helper()
 	switch do {
 	case "close":
-		noError(t, s.at.shared.Close())
+		assert.Must(t, s.at.shared.Close())
 	case "gone":
 		assert.WaitFor(t, "the store has ended", func() error {
 			select {
@@ -302,7 +303,7 @@ func (s *scene) operate(do string, p *limiter.Policy) {
 		defer held.Mu.Unlock()
 		s.want(do, held.Bans[s.key.String()].Offenses, s.number())
 	case "reports":
-		waitReported(t, &s.reported, strings.ReplaceAll(s.next(), ",", " "))
+		onredis.WaitReported(t, &s.reported, strings.ReplaceAll(s.next(), ",", " "))
 	default:
 		t.Fatalf("no such step: %q before %q", do, s.words)
 	}

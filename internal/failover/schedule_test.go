@@ -114,7 +114,7 @@ func (s *schedule) take(n *scheduledNode, checks []limiter.Check, again bool) {
 // deliver runs a message on Redis.
 func (s *schedule) deliver(m *scheduledMessage) {
 	if clock := storetest.Epoch + (s.now+s.ahead)*1_000_000; clock != s.set {
-		noError(s.t, m.node.raw.Client().Set(context.Background(), "test:clock", clock, 0).Err())
+		assert.Must(s.t, m.node.raw.Client().Set(context.Background(), "test:clock", clock, 0).Err())
 		s.set = clock
 	}
 	s.note("is heard by Redis with", m)
@@ -232,7 +232,7 @@ func (s *schedule) tick() {
 
 // expiresBy reports whether Redis forgets a node by an instant.
 func (s *schedule) expiresBy(n *scheduledNode, at int64) bool {
-	text, err := n.raw.Client().HGet(context.Background(), n.raw.RedisKey(s.policy, limiter.AsEncoded(s.key)), doubles(float64(n.id))).Result()
+	text, err := n.raw.Client().HGet(context.Background(), n.raw.RedisKey(s.policy, limiter.AsEncoded(s.key)), redistest.Doubles(float64(n.id))).Result()
 	return err == nil && wire.Double(text, 2) <= float64(storetest.Epoch+(at+s.ahead)*1_000_000)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
@@ -34,7 +35,7 @@ func newTakesPair(t *testing.T) *takesPair {
 	server := redistest.Shared(t)
 	pair := &takesPair{client: server.Client(t), now: storetest.Epoch}
 	for i := range pair.stores {
-		pair.stores[i] = newTestRedis(t, server, patience, limiter.KeyFormat{Prefix: fmt.Sprint("t", i)})
+		pair.stores[i] = onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: fmt.Sprint("t", i)})
 		pair.stores[i].Scripts.Clock = testClockFragment
 	}
 	pair.stores[1].Scripts.Always = true
@@ -44,7 +45,7 @@ func newTakesPair(t *testing.T) *takesPair {
 // send sends a batch to both stores, and returns the answers and errors as texts.
 func (pair *takesPair) send(t *testing.T, checks []limiter.Check, outcomes map[string]int) (answers [2][]string) {
 	t.Helper()
-	noError(t, pair.client.Set(t.Context(), "test:clock", pair.now, 0).Err())
+	assert.Must(t, pair.client.Set(t.Context(), "test:clock", pair.now, 0).Err())
 	for i, r := range pair.stores {
 		calls := make([]*redis.Call, len(checks))
 		for j := range checks {
@@ -79,9 +80,9 @@ func (pair *takesPair) stored(t *testing.T, store int, p *limiter.Policy, key li
 func (pair *takesPair) spoil(t *testing.T, random *rand.Rand, p *limiter.Policy, key string) {
 	t.Helper()
 	for _, r := range pair.stores {
-		noError(t, pair.client.Del(t.Context(), r.RedisKey(p, limiter.EncodeKey(key))).Err())
+		assert.Must(t, pair.client.Del(t.Context(), r.RedisKey(p, limiter.EncodeKey(key))).Err())
 	}
-	values := []string{"x", doubles(-1, 0.5), doubles(1, 2, 3, 4), doubles(0, 1<<52), doubles(1<<53, 0, 1)}
+	values := []string{"x", redistest.Doubles(-1, 0.5), redistest.Doubles(1, 2, 3, 4), redistest.Doubles(0, 1<<52), redistest.Doubles(1<<53, 0, 1)}
 	value, kind := values[random.IntN(len(values))], random.IntN(3)
 	for _, r := range pair.stores {
 		name := r.RedisKey(p, limiter.EncodeKey(key))
@@ -94,7 +95,7 @@ func (pair *takesPair) spoil(t *testing.T, random *rand.Rand, p *limiter.Policy,
 		default:
 			err = pair.client.SAdd(t.Context(), name, value).Err()
 		}
-		noError(t, err)
+		assert.Must(t, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
@@ -31,7 +32,7 @@ var refused = &limiter.UndecidedError{Kind: "refused", Err: errors.New("refused"
 // testCluster is a store on a Cluster whose slots the test assigns. It sends nothing.
 type testCluster struct {
 	*redis.Store
-	listener
+	onredis.Reports
 
 	owners atomic.Pointer[[]goredis.ClusterSlot]
 }
@@ -47,7 +48,7 @@ func newTestCluster(t *testing.T, owners ...goredis.ClusterSlot) *testCluster {
 	})
 	a.Store = redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	a.Topology.Send = func(context.Context, *redis.Node, []*redis.Call) bool { return false }
-	a.listen(a.Store)
+	a.Listen(a.Store)
 	t.Cleanup(func() { _ = a.Close() })
 	return a
 }
@@ -76,7 +77,7 @@ func (a *testCluster) assign(t *testing.T, owners ...goredis.ClusterSlot) {
 func (a *testCluster) wantReported(t *testing.T, failing bool, reported string) {
 	t.Helper()
 	if got, _ := a.Topology.Failing(); got != failing || a.String() != reported {
-		t.Errorf("failing %v, reported %v; want %v and %q", got, &a.listener, failing, reported)
+		t.Errorf("failing %v, reported %v; want %v and %q", got, &a.Reports, failing, reported)
 	}
 }
 
@@ -117,8 +118,8 @@ func TestTopology_to(t *testing.T) {
 			t.Errorf("the slots of %s have %d servers, the first at %v", master, len(of), of[0].Client)
 		}
 	}
-	a.Topology.AnyNode.Breaker.Failure(refused)             // of a request that was in flight, when it is not in use any more
-	waitReported(t, &a.listener, "outage:refused recovery") // by a probe of a master
+	a.Topology.AnyNode.Breaker.Failure(refused)                    // of a request that was in flight, when it is not in use any more
+	onredis.WaitReported(t, &a.Reports, "outage:refused recovery") // by a probe of a master
 	a.wantReported(t, false, "outage:refused recovery")
 }
 
@@ -154,7 +155,7 @@ func TestTopology_outages(t *testing.T) {
 			late(gone)
 			of := a.nodes(0, 2)
 			assert.ErrorIf(t, len(of) != 1 || of[0] == gone, "the slots have %d servers", len(of))
-			waitReported(t, &a.listener, "outage:refused recovery") // by a probe of the promoted one
+			onredis.WaitReported(t, &a.Reports, "outage:refused recovery") // by a probe of the promoted one
 			a.wantReported(t, false, "outage:refused recovery")
 			a.Topology.To(0).Breaker.Failure(refused)
 			a.wantReported(t, true, "outage:refused recovery outage:refused")
@@ -185,7 +186,7 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	a.Topology.Discover()
 	p := storetest.DayPolicy(t, "moved", limiter.SlidingWindowLog, 10)
 	group := a.GroupBySlot([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})[0]
-	noError(t, a.EnqueueGroup(context.Background(), group, wire.OpPeek, clock.Now().Add(time.Minute)))
+	assert.Must(t, a.EnqueueGroup(context.Background(), group, wire.OpPeek, clock.Now().Add(time.Minute)))
 	before := group.Node
 	before.Breaker.Failure(refused)
 	a.assign(t, owned(0, 16383, masterB))

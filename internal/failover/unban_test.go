@@ -12,14 +12,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // TestUnban_rights has a user that may not read: no list is short, and no ban is lifted unseen.
 func TestUnban_rights(t *testing.T) {
 	t.Parallel()
-	r, _, setPermissions := openLimited(t)
+	r, _, setPermissions := onredis.OpenLimited(t)
 	f := New(r, memory.New(), Options{})
-	ask(t, f, hourBan(t, "rights", 1), "a", 3)
+	ask(t, f, storetest.HourBan(t, "rights", 1), "a", 3)
 	setPermissions("-get")
 	list, complete, err := f.Banned(t.Context(), "")
 	assert.ErrorIf(t, err == nil || complete, "listed are %v, complete: %v; want an error", list, complete)
@@ -45,9 +46,9 @@ func banOn(t *testing.T, f *Store, p *limiter.Policy, key string) {
 func TestFailover_Unban_refreshed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server), memory.New(), Options{DenyAge: MaxDenyAge})
+	f := New(onredis.Open(t, server), memory.New(), Options{DenyAge: MaxDenyAge})
 	f.denied.MaxAge = time.Hour // no denial leaves the cache by its age
-	p := hourBan(t, "refreshed", 2)
+	p := storetest.HourBan(t, "refreshed", 2)
 	ask(t, f, p, "k", 2)
 	banOn(t, f, p, "k")
 	if _, err := f.shared.Unban(t.Context(), p, limiter.EncodeKey("k")); err != nil { // as another node
@@ -86,7 +87,7 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 	t.Parallel()
 	for fraction, capacity := range map[float64]int{0: 6, 0.5: 3} {
 		server := redistest.Start(t)
-		f := New(openRedis(t, server), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
+		f := New(onredis.Open(t, server), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
 		s := newTestStore(f, fmt.Sprint("fraction ", fraction), limiter.SourceFallback)
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, Refunds: true})
 		server.Kill()
@@ -124,8 +125,8 @@ func TestFailover_ban_bound(t *testing.T) {
 	const bound = 300
 	m := memory.New()
 	m.Limit(bound, nil)
-	f := New(openRedis(t, redistest.Shared(t)), m, Options{DenyAge: time.Second})
-	p := hourBan(t, "bound", 1)
+	f := New(onredis.Open(t, redistest.Shared(t)), m, Options{DenyAge: time.Second})
+	p := storetest.HourBan(t, "bound", 1)
 	for i := range 2000 {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 2}}
 		for n := range 3 {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // awaitingStores returns a store of each kind that awaits refunds.
@@ -100,7 +101,7 @@ func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 	f := New(nil, memory.New(), Options{AwaitsRefunds: true})
 	p := storetest.RefundingPolicy(t, "parallel", limiter.SlidingWindowCounter, 1)
 	for round := range 200 {
-		inParallel(4, func(_ int) {
+		storetest.InParallel(4, func(_ int) {
 			denied := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(round)), Refundable: true}}
 			if _, err := f.Decide(context.Background(), denied); err != nil {
 				t.Error(err)
@@ -116,7 +117,7 @@ func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(openRedis(t, server), memory.New(), Options{AwaitsRefunds: true, LocalFraction: 0.5})
+	f := New(onredis.Open(t, server), memory.New(), Options{AwaitsRefunds: true, LocalFraction: 0.5})
 	p := storetest.RefundingPolicy(t, "outage", limiter.FixedWindow, 4)
 	there, here := limiter.EncodeKey("there"), limiter.EncodeKey("here")
 	for range 4 {

@@ -14,17 +14,18 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
 // TestUpgrade_lost_serial refunds a take whose serial another version's node has dropped.
 func TestUpgrade_lost_serial(t *testing.T) {
-	r := openRedis(t, redistest.Shared(t))
+	r := onredis.Open(t, redistest.Shared(t))
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "upgrade", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour, Burst: 10, Refunds: true})
 	checks := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, limiter.EncodeKey("k"))
 	state := r.Client().Get(t.Context(), name).Val()
-	noError(t, r.Client().SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err())
+	assert.Must(t, r.Client().SetArgs(t.Context(), name, state[:16], goredis.SetArgs{KeepTTL: true}).Err())
 	storetest.RefundIn(r, checks)
 	got := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k")})[0].Result
 	assert.ErrorIf(t, !got.Passes() || got.Remaining != 4, "%+v; want 4 left", got)
@@ -56,7 +57,7 @@ local redis = {
 // TestRedis_DecideBeforeEffects decides on a Redis before 7 whose scripts are replicated verbatim.
 func TestRedis_DecideBeforeEffects(t *testing.T) {
 	t.Parallel()
-	r := newTestRedis(t, redistest.Shared(t), patience, limiter.KeyFormat{Prefix: "t"})
+	r := onredis.OpenWithin(t, redistest.Shared(t), onredis.Patience, limiter.KeyFormat{Prefix: "t"})
 	clock := assert.NoError(scripts.Fragment(scripts.ClockFragment))(t)
 	r.Scripts.Clock = verbatimFragment + clock
 	for _, algorithm := range limiter.Algorithms() {
@@ -90,12 +91,12 @@ local redis = {
 // next ones fail. The store reports it once, and no probe ends that outage.
 func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 	t.Parallel()
-	reported := &listener{}
+	reported := &onredis.Reports{}
 	server := redistest.Shared(t)
-	r := openStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: patience}, redis.Options{
+	r := onredis.OpenStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: onredis.Patience}, redis.Options{
 		KeyFormat:  limiter.KeyFormat{Prefix: "t"},
-		OnOutage:   func(err error) { reported.add(limiter.Kind(err) + ": " + err.Error()) },
-		OnRecovery: func(time.Duration) { reported.add("recovery") },
+		OnOutage:   func(err error) { reported.Add(limiter.Kind(err) + ": " + err.Error()) },
+		OnRecovery: func(time.Duration) { reported.Add("recovery") },
 	})
 	clock := assert.NoError(scripts.Fragment(scripts.ClockFragment))(t)
 	r.Scripts.Clock = olderFragment + clock
@@ -104,7 +105,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 		_, _ = r.Decide(context.Background(), []limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Weight: 1}}) // the store reports it
 	}
 	const want = "incompatible: rate limit store could not decide: this server does not know KEEPTTL of SET, which Redis has since 6.0: ERR syntax error"
-	waitReported(t, reported, want)
+	onredis.WaitReported(t, reported, want)
 	waitProbes(t, r.Topology.AnyNode)
-	waitReported(t, reported, want)
+	onredis.WaitReported(t, reported, want)
 }

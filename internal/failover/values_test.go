@@ -41,10 +41,10 @@ func TestRedis_values(t *testing.T) {
 	path := filepath.Join("testdata", "redis_values.txt")
 	got := dumpRedis(t, server)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		noError(t, os.WriteFile(path, []byte(got), 0o644)) //nolint:gosec // it holds no secret
+		assert.Must(t, os.WriteFile(path, []byte(got), 0o644)) //nolint:gosec // it holds no secret
 	}
 	want, err := os.ReadFile(path)
-	noError(t, err)
+	assert.Must(t, err)
 	before := strings.Split(string(want), "\n")
 	for _, line := range strings.Split(got, "\n") {
 		assert.ErrorIf(t, !slices.Contains(before, line), "not in %s: %s", path, line)
@@ -57,20 +57,20 @@ func dumpRedis(t *testing.T, server *redistest.Server) string {
 	t.Helper()
 	ctx, client, text := context.Background(), server.Client(t), ""
 	keys, err := client.Keys(ctx, "t:*").Result()
-	noError(t, err)
+	assert.Must(t, err)
 	slices.Sort(keys)
 	for _, key := range keys {
 		kind, err := client.Type(ctx, key).Result()
-		noError(t, err)
+		assert.Must(t, err)
 		value := ""
 		switch kind {
 		case "string":
 			bytes, err := client.Get(ctx, key).Bytes()
-			noError(t, err)
+			assert.Must(t, err)
 			value = fmt.Sprintf("%x", bytes)
 		case "list":
 			entries, err := client.LRange(ctx, key, 0, -1).Result()
-			noError(t, err)
+			assert.Must(t, err)
 			value = fmt.Sprintf("%x", entries)
 		default:
 			t.Errorf("%s is a %s", key, kind)

@@ -14,6 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
@@ -38,7 +39,7 @@ func TestQueue_limit(t *testing.T) {
 	memory1 := New(nil, memory.New(), Options{})
 	for name, nodes := range map[string][]*Store{
 		"memory": {memory1},
-		"redis":  {New(openRedis(t, server), memory.New(), Options{}), New(openRedis(t, server), memory.New(), Options{})},
+		"redis":  {New(onredis.Open(t, server), memory.New(), Options{}), New(onredis.Open(t, server), memory.New(), Options{})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var queues []*Queue
@@ -46,7 +47,7 @@ func TestQueue_limit(t *testing.T) {
 				queues = append(queues, NewQueue(node, waiting.Options{}))
 			}
 			running, handedOn := new(peak), atomic.Int64{}
-			inParallel(120, func(i int) {
+			storetest.InParallel(120, func(i int) {
 				r := waits(policy, int64(1+i%3))
 				if i%2 == 0 {
 					r.Order = waiting.ByValue(uint64(i % 8))
@@ -72,7 +73,7 @@ func TestQueue_limit(t *testing.T) {
 				waiting := queues[i].ByPolicy()["running"]
 				assert.ErrorIf(t, node.Running("running") != 0 || waiting.Count != 0, "%d run, %+v wait", node.Running("running"), waiting)
 				if node.shared != nil {
-					waitCounted(t, node.shared, policy, 0)
+					onredis.WaitCounted(t, node.shared, policy, 0)
 				}
 			}
 		})
@@ -130,7 +131,7 @@ func TestStore_DecideTurn(t *testing.T) {
 	server := redistest.Start(t)
 	policy := waitingPolicy(t, 1)
 	ask := func(q *Queue) *waiting.Ticket[RunningUnits] { return q.Join(waits(policy, 1)) }
-	a, b := New(openRedis(t, server), memory.New(), Options{}), New(openRedis(t, server), memory.New(), Options{})
+	a, b := New(onredis.Open(t, server), memory.New(), Options{}), New(onredis.Open(t, server), memory.New(), Options{})
 	onA, onB := NewQueue(a, waiting.Options{}), NewQueue(b, waiting.Options{})
 	first := assert.NoError(ask(onA).Wait(t.Context()))(t)
 	assert.Equal(t, first.Held.Check.Result, limiter.Result{ResetAfter: time.Second}, "the result of the first")
@@ -155,7 +156,7 @@ func TestStore_DecideTurn(t *testing.T) {
 		assert.ErrorIf(t, place.Held.Check.Result.Delay != 0, "the result shows a turn: %+v", place.Held.Check.Result)
 		place.End()
 	}
-	waitCounted(t, a.shared, policy, 0)
+	onredis.WaitCounted(t, a.shared, policy, 0)
 }
 
 // awaitAsks waits until the nodes have asked for places of the key k, and got answers, since now.
@@ -176,7 +177,7 @@ func TestQueue_above(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	policy := waitingPolicy(t, 2)
-	a, b := New(openRedis(t, server), memory.New(), Options{}), New(openRedis(t, server), memory.New(), Options{})
+	a, b := New(onredis.Open(t, server), memory.New(), Options{}), New(onredis.Open(t, server), memory.New(), Options{})
 	q := NewQueue(a, waiting.Options{})
 	var places []*WaitingPlace
 	for range 2 {
@@ -197,7 +198,7 @@ func TestQueue_above(t *testing.T) {
 	place := assert.NoError(third.Wait(t.Context()))(t)
 	place.End()
 	b.shared.EndRunning(others)
-	waitCounted(t, a.shared, policy, 0)
+	onredis.WaitCounted(t, a.shared, policy, 0)
 }
 
 // TestQueue_forgotten has Redis lose its data: both nodes tell what they run before a request starts that waits.
@@ -205,7 +206,7 @@ func TestQueue_forgotten(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	policy := waitingPolicy(t, 4)
-	a, b := New(openRedis(t, server), memory.New(), Options{}), New(openRedis(t, server), memory.New(), Options{})
+	a, b := New(onredis.Open(t, server), memory.New(), Options{}), New(onredis.Open(t, server), memory.New(), Options{})
 	var places []*WaitingPlace
 	var queued []*waiting.Ticket[RunningUnits]
 	queues := []*Queue{NewQueue(a, waiting.Options{}), NewQueue(b, waiting.Options{})}
@@ -217,7 +218,7 @@ func TestQueue_forgotten(t *testing.T) {
 	}
 	awaitAsks(t, server, policy)
 	assert.Must(t, server.Client(t).FlushAll(t.Context()).Err())
-	waitCounted(t, a.shared, policy, 4)
+	onredis.WaitCounted(t, a.shared, policy, 4)
 	awaitAsks(t, server, policy)
 	for i, ticket := range queued {
 		assert.ErrorIf(t, ticket.HasOutcomeWithin(time.Millisecond), "request %d starts beside four that run", i)
@@ -228,5 +229,5 @@ func TestQueue_forgotten(t *testing.T) {
 	for _, ticket := range queued {
 		assert.NoError(ticket.Wait(t.Context()))(t).End()
 	}
-	waitCounted(t, a.shared, policy, 0)
+	onredis.WaitCounted(t, a.shared, policy, 0)
 }

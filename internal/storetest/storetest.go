@@ -5,6 +5,8 @@ package storetest
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +51,12 @@ func RefundingPolicy(t testing.TB, name, algorithm string, limit int64) *limiter
 	return NewPolicy(t, s)
 }
 
+// HourBan returns a policy of two units in thirty days that bans for an hour after some denials.
+func HourBan(t testing.TB, name string, after int) *limiter.Policy {
+	t.Helper()
+	return NewPolicy(t, limiter.Settings{Name: name, Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, BanAfter: after})
+}
+
 // ConcurrencyPolicy returns a policy of so many requests at once.
 func ConcurrencyPolicy(t testing.TB, limit int64) *limiter.Policy {
 	t.Helper()
@@ -62,6 +70,23 @@ func Decide(t testing.TB, s limiter.Store, checks ...limiter.Check) []limiter.Ch
 		t.Fatal(err)
 	}
 	return checks
+}
+
+// Fill takes a unit of each of so many keys of a policy.
+func Fill(t testing.TB, s limiter.Store, p *limiter.Policy, keys int) {
+	t.Helper()
+	for i := range keys {
+		Decide(t, s, limiter.Check{Policy: p, Key: limiter.EncodeKey(fmt.Sprint("client-", i)), Weight: 1})
+	}
+}
+
+// InParallel calls a function with each number below n at once, and waits for all.
+func InParallel(n int, do func(i int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { do(i) })
+	}
+	group.Wait()
 }
 
 // Epoch is an instant that is a boundary of every window in the tests.
