@@ -178,7 +178,7 @@ func TestCalendar_outage(t *testing.T) {
 				client := server.Client(t)
 				client.FlushDB(ctx)
 				r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
-				r.Scripts.Clock = testClockFragment
+				r.Scripts.Clock = onredis.TestClock
 				local := begins + ahead.Microseconds()
 				f := New(r, memory.NewOnClock(func() int64 { return local }), Options{LocalFraction: fraction})
 				n := r.Topology.AnyNode

@@ -1,21 +1,17 @@
 package failover
 
 import (
-	"context"
-	"maps"
 	"math"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/inmemory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
@@ -83,127 +79,27 @@ type testStore struct {
 }
 
 func newTestStore(f *Store, name string, source limiter.Source) *testStore {
-	settle := func(c limiter.Check, cost int64) { f.Settle(c, cost, source) }
-	return &testStore{&storetest.Store{Store: f, Name: name, Source: source, Settle: settle, Await: func() {}}, f}
+	return wrap(&storetest.Store{Name: name, Source: source, Await: func() {}}, f)
+}
+
+// wrap has a store of the suite decide and settle by a failover.
+func wrap(s *storetest.Store, f *Store) *testStore {
+	s.Store = f
+	s.Settle = func(c limiter.Check, cost int64) { f.Settle(c, cost, s.Source) }
+	return &testStore{s, f}
 }
 
 // memoryStore returns an in-process store on a clock of the test's.
 func memoryStore() *testStore {
-	now := new(int64)
-	m := memory.NewOnClock(func() int64 { return *now })
-	m.Grace = 1 << 50 // the test's clock runs backwards by days
-	s := newTestStore(New(nil, m, Options{}), "memory", limiter.SourceMemory)
-	s.SetClock = func(micros int64) { *now = micros }
-	s.Repay = func(_ testing.TB, c *limiter.Check, d kernel.Debt) int64 {
-		shard := m.Lock(c.Policy, c.Key.String())
-		defer shard.Mu.Unlock()
-		old := shard.Get(c.Policy, c.Key.String(), *now)
-		settled, units := c.Policy.Algorithm.Kernel.Repay(old, *now/c.Policy.Params.Tick, &c.Policy.Params, d)
-		if units > 0 || !c.Policy.Algorithm.Logs && settled != old {
-			shard.Store(c, old, settled, *now)
-		}
-		return units
-	}
-	s.Lease = func(_ testing.TB, c *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) (limiter.Result, kernel.Lease) {
-		return leaseInMemory(m, *now, c, wish, rest, r)
-	}
-	s.Copy = func(p *limiter.Policy) *storetest.Store {
-		twin, held := memoryStore(), m.TableOf(p).Shards.Of("k")
-		state, _ := held.Kept("k")
-		if state.Log != nil {
-			state.Log = &kernel.UnitLog{Entries: slices.Clone(state.Log.Entries), Before: state.Log.Before}
-		}
-		shard := twin.f.local.TableOf(p).Shards.Of("k")
-		shard.Put("k", state)
-		shard.Bans = maps.Clone(held.Bans)
-		return twin.Store
-	}
-	return s
+	s, m := inmemory.New()
+	return wrap(s, New(nil, m, Options{}))
 }
-
-// leaseInMemory gives back and leases by the Go twins.
-func leaseInMemory(m *memory.Store, now int64, c *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) (limiter.Result, kernel.Lease) {
-	shard := m.Lock(c.Policy, c.Key.String())
-	defer shard.Mu.Unlock()
-	p, own := &c.Policy.Params, *c
-	k := c.Policy.Algorithm.Kernel.(kernel.Leasing) //nolint:forcetypeassert,errcheck // the suite leases no others
-	old := shard.Get(c.Policy, c.Key.String(), now)
-	next := old
-	if rest > 0 {
-		next = k.GiveBack(next, now/p.Tick, p, rest, r)
-	}
-	if limiter.NeverPasses(&own) {
-		limiter.Answer(&own, limiter.Evaluate(next, now, &own), now)
-		shard.Put(c.Key.String(), next)
-		return own.Result, kernel.Lease{}
-	}
-	v, l, next := k.Lease(next, now/p.Tick, p, limiter.Units(&own), limiter.Reserve(&own), wish)
-	if old != (kernel.State{}) || next != (kernel.State{}) {
-		shard.Store(c, old, next, now)
-	}
-	limiter.Answer(&own, v, now)
-	if l.Units == 0 {
-		return own.Result, kernel.Lease{}
-	}
-	l.Lasts = micros(p, l.Lasts, now%p.Tick)
-	return own.Result, l
-}
-
-// testClockFragment replaces clock.lua: the time is a key that the test sets, and keys outlive their
-// states by an hour, because Redis's own clock does not follow the test's.
-const testClockFragment = `
-local now_us = tonumber(redis.call('GET', 'test:clock'))
-local grace = 3600000
-`
-
-// testClocks has what the clock of each [redistest.Server] is set to.
-var testClocks sync.Map
 
 // redisStore returns a store on a real Redis that takes its time from the test.
 func redisStore(t testing.TB, server *redistest.Server) *testStore {
 	t.Helper()
-	r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
-	r.Scripts.Clock = testClockFragment
-	client := server.Client(t)
-	testClocks.Delete(server) // it may be flushed
-	batcher := &r.Topology.AnyNode.Batcher
-	do := func(t testing.TB, call *redis.Call) {
-		t.Helper()
-		err := batcher.Do(context.Background(), call, onredis.Patience)
-		assert.FatalIf(t, err != nil || call.Err != nil, "%+v %+v", err, call.Err)
-	}
-	s := newTestStore(New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }}), "redis", limiter.SourceRedis)
-	s.SetClock = func(micros int64) {
-		if before, _ := testClocks.Swap(server, micros); before == micros {
-			return
-		}
-		assert.Must(t, client.Set(context.Background(), "test:clock", micros, 0).Err())
-	}
-	s.Await = func() {
-		for {
-			batcher.Mu.Lock()
-			pending := len(batcher.Unsettled.Quotas)
-			batcher.Mu.Unlock()
-			if pending == 0 {
-				return
-			}
-			pause()
-		}
-	}
-	s.Repay = func(t testing.TB, c *limiter.Check, d kernel.Debt) (units int64) {
-		t.Helper()
-		call := redis.NewRepayment(c.Policy, c.Key, []kernel.Debt{d})
-		do(t, call)
-		return call.Added()
-	}
-	s.Lease = func(t testing.TB, c *limiter.Check, wish kernel.Wish, rest int64, r kernel.Receipt) (limiter.Result, kernel.Lease) {
-		t.Helper()
-		call := redis.NewTakeAhead(c, wish, rest, r)
-		do(t, call)
-		defer call.Recycle()
-		return call.Checks[0].Result, call.Lease.Got
-	}
-	return s
+	s, r := onredis.New(t, server)
+	return wrap(s, New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }}))
 }
 
 // readReply has a take of one check read a reply.
@@ -238,13 +134,4 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
-}
-
-// micros returns a duration in ticks in microseconds, as scripts do. The offset is the part below a tick of the instant
-// that the duration begins at. 0 and Never stay what they are.
-func micros(p *kernel.Params, ticks, offset int64) int64 {
-	if ticks <= 0 {
-		return ticks
-	}
-	return ticks*p.Tick - offset
 }

@@ -110,7 +110,7 @@ func newOutageNode(t *testing.T, server *redistest.Server, address string) *outa
 	t.Helper()
 	n := &outageNode{}
 	r := onredis.OpenStore(t, dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: onredis.Patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
-	r.Scripts.Clock = testClockFragment
+	r.Scripts.Clock = onredis.TestClock
 	var now atomic.Int64
 	n.Store = New(r, memory.NewOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
 	n.ledger.clock = func(string) (int64, int64) { return now.Load(), 0 }

@@ -92,7 +92,7 @@ type rawNode struct {
 func newRawNode(t testing.TB, server *redistest.Server) *rawNode {
 	t.Helper()
 	r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
-	r.Scripts.Clock = testClockFragment
+	r.Scripts.Clock = onredis.TestClock
 	return &rawNode{r, t}
 }
 

@@ -36,7 +36,7 @@ func newTakesPair(t *testing.T) *takesPair {
 	pair := &takesPair{client: server.Client(t), now: storetest.Epoch}
 	for i := range pair.stores {
 		pair.stores[i] = onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: fmt.Sprint("t", i)})
-		pair.stores[i].Scripts.Clock = testClockFragment
+		pair.stores[i].Scripts.Clock = onredis.TestClock
 	}
 	pair.stores[1].Scripts.Always = true
 	return pair
