@@ -17,17 +17,18 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/inmemory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // nodes returns stores on one Redis, as nodes whose clocks are so far ahead of Redis's.
-func nodes(t *testing.T, server *redistest.Server, ahead ...time.Duration) []*testStore {
+func nodes(t *testing.T, server *redistest.Server, ahead ...time.Duration) []*storetest.Store {
 	t.Helper()
-	var all []*testStore
+	var all []*storetest.Store
 	for _, d := range ahead {
-		s := redisStore(t, server)
-		storetest.SetAhead(&s.f.shared.Topology.AnyNode.Clock, -d)
+		s, r := onredis.New(t, server)
+		storetest.SetAhead(&r.Topology.AnyNode.Clock, -d)
 		all = append(all, s)
 	}
 	return all
@@ -43,14 +44,13 @@ func TestCalendar_wrong_clock(t *testing.T) {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
 			client.FlushDB(context.Background())
 			r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
-			f := New(r, memory.New(), Options{OnUndecided: func(err error) { t.Error(err) }})
 			storetest.SetAhead(&r.Topology.AnyNode.Clock, ahead)
 			perDay, perYear := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "day", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Calendar: "year", Limit: 100})
 			other := storetest.NewPolicy(t, limiter.Settings{Name: "c", Limit: 10, Window: storetest.LongWindow(0)})
 			for i := range int64(5) {
 				checks := []limiter.Check{{Policy: perDay, Key: limiter.EncodeKey("k")}, {Policy: perYear, Key: limiter.EncodeKey("k"), Weight: 2}, {Policy: other, Key: limiter.EncodeKey("k")}}
-				source, err := f.Decide(context.Background(), checks)
-				assert.FatalIf(t, err != nil || source != limiter.SourceRedis, "%+v %+v", source, err)
+				_, err := r.Decide(context.Background(), checks)
+				assert.FatalIf(t, err != nil, "%+v", err)
 				if !limiter.Allowed(checks) || checks[0].Result.Remaining != 4-i || checks[1].Result.Remaining != 98-2*i || checks[2].Result.Remaining != 9-i {
 					t.Fatalf("decision %d: %+v", i, checks)
 				}
@@ -148,16 +148,13 @@ func TestCalendar_matching(t *testing.T) {
 		{"day", begins + 24*hour, 3}, {"day", begins + 48*hour, 10}, {"day", begins + 1000*24*hour, 10}, {"day", 0, 10},
 		{"month", begins + 10*24*hour, 3}, {"month", begins - 30*24*hour, 10}, {"year", storetest.Micros(t, "2026-01-01T00:00:00Z") - 13*hour, 3},
 	} {
-		for _, s := range testStores(t) {
-			p := storetest.NewPolicy(t, limiter.Settings{Calendar: test.unit, Limit: 10})
-			s.Play(t, begins, p, 0) // makes the table
-			if s.f.shared == nil {
-				s.f.local.TableOf(p).Shards.Of("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
-			} else {
-				m := wire.Message{}
-				m.WriteNumbers(test.start, 7)
-				s.f.shared.Client().Set(context.Background(), s.f.shared.RedisKey(p, limiter.EncodeKey("k")), m.Text.Bytes, time.Hour)
-			}
+		p := storetest.NewPolicy(t, limiter.Settings{Calendar: test.unit, Limit: 10})
+		here, m := inmemory.New()
+		there, r := onredis.New(t, redistest.Shared(t))
+		here.Play(t, begins, p, 0) // makes the table
+		m.TableOf(p).Shards.Of("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
+		r.Client().Set(context.Background(), r.RedisKey(p, limiter.EncodeKey("k")), redistest.Doubles(float64(test.start), 7), time.Hour)
+		for _, s := range []*storetest.Store{here, there} {
 			if r := s.Play(t, begins+hour/2, p, 0); r.Remaining != test.remaining {
 				t.Errorf("%s, %s begun %+d h: %d remain, want %d", s.Name, test.unit, (test.start-begins)/hour, r.Remaining, test.remaining)
 			}
@@ -249,11 +246,11 @@ func TestRedis_offset(t *testing.T) {
 
 // TestRedis_offset_set sets Redis's clock between requests. It stands still after that.
 func TestRedis_offset_set(t *testing.T) {
-	s := redisStore(t, redistest.Shared(t))
+	s, r := onredis.New(t, redistest.Shared(t))
 	for _, ahead := range []time.Duration{0, time.Hour, -2 * time.Hour, 10 * time.Second} {
 		set := time.Now()
 		s.SetClock(set.Add(ahead).UnixMicro())
-		got := offsetOf(t, s, s.f.shared)
+		got := offsetOf(t, s, r)
 		if least := ahead - time.Since(set) - time.Millisecond; got < least || got > ahead {
 			t.Errorf("an offset of %v after the clock was set; want %v to %v", got, least, ahead)
 		}

@@ -187,11 +187,10 @@ func TestRedis_Close_drains_its_queue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	store := onredis.Open(t, server)
-	f := New(store, memory.New(), Options{})
 	p := storetest.DayPolicy(t, "draining", limiter.FixedWindow, 100_000)
 	storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	for range 2_000 {
-		chargeAll(f, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}}, limiter.SourceRedis)
+		storetest.ChargeIn(store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}})
 	}
 	assert.Must(t, store.Close())
 	after := storetest.Decide(t, onredis.Open(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})

@@ -4,14 +4,12 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
@@ -135,86 +133,4 @@ func TestForeignValue_holes_order(t *testing.T) {
 		}
 	}
 	assert.ErrorIf(t, changed == 0 || changed == 3000, "%d of 3000 refunds returned something", changed)
-}
-
-// TestForeignValue_bans has values that no ban is in place of one: they fail that client's requests alone,
-// no list names them, and an unban or a reset deletes them.
-func TestForeignValue_bans(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	r, client := onredis.Open(t, server), server.Client(t)
-	f := New(r, memory.New(), Options{})
-	p := storetest.HourBan(t, "foreign", 1)
-	name := r.BanKey(p, limiter.EncodeKey("k"))
-	far := float64(time.Now().Add(100 * 365 * 24 * time.Hour).UnixMicro())
-	for what, write := range map[string]func() error{
-		"list":  func() error { return client.LPush(t.Context(), name, "x").Err() },
-		"hash":  func() error { return client.HSet(t.Context(), name, "f", "x").Err() },
-		"empty": func() error { return client.Set(t.Context(), name, "", 0).Err() },
-		"long":  func() error { return client.Set(t.Context(), name, strings.Repeat("x", 1<<20), 0).Err() },
-		"nan":   func() error { return client.Set(t.Context(), name, redistest.Doubles(math.NaN(), 0, 0, 0, 0), 0).Err() },
-		"infinite": func() error {
-			return client.Set(t.Context(), name, redistest.Doubles(0, 0, 0, math.Inf(1), 0), 0).Err()
-		},
-		"negative": func() error { return client.Set(t.Context(), name, redistest.Doubles(0, 0, -1, 0, 0), 0).Err() },
-		"counted": func() error {
-			return client.Set(t.Context(), name, redistest.Doubles(0, 0, 0, 0, 0, math.NaN(), 1), 0).Err()
-		},
-	} {
-		for _, lift := range []string{"unban", "unban all", "reset"} {
-			client.FlushDB(t.Context())
-			assert.Must(t, write())
-			checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
-			if _, err := r.Decide(t.Context(), checks); limiter.Kind(err) != "value" || !limiter.FailedAlone(err) {
-				t.Errorf("%s: got %v", what, err)
-			}
-			_, source := oneOf(t, f, p, "other")
-			assert.ErrorIf(t, source != limiter.SourceRedis, "%s: another client is decided by %s", what, source)
-			if list, complete, err := f.Banned(t.Context(), ""); len(list) != 0 || !complete || err != nil {
-				t.Errorf("%s: listed are %+v, %v, %v", what, list, complete, err)
-			}
-			var err error
-			banned := false
-			switch lift {
-			case "unban":
-				banned, err = f.Unban(t.Context(), p, limiter.EncodeKey("k"))
-			case "unban all":
-				_, err = f.UnbanAll(t.Context(), "foreign")
-			default:
-				_, err = f.Reset(t.Context(), p, limiter.EncodeKey("k"))
-			}
-			n := client.Exists(t.Context(), name).Val()
-			assert.ErrorIf(t, n != 0 || banned || err != nil, "%s: after %s: %d keys, a ban: %v, %v", what, lift, n, banned, err)
-			result, source := oneOf(t, f, p, "k")
-			assert.ErrorIf(t, !result.Passes() || source != limiter.SourceRedis, "%s: after %s: %+v by %s", what, lift, result, source)
-		}
-	}
-	assert.Must(t, client.Set(t.Context(), name, redistest.Doubles(0, 0, 1, far, far), 0).Err())
-	result, _ := oneOf(t, f, p, "k")
-	assert.ErrorIf(t, !result.Passes(), "a ban of a wrong clock: %+v", result)
-}
-
-// TestUnbanAll_prefix has a prefix of characters that a search would take for wildcards.
-func TestUnbanAll_prefix(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	client := server.Client(t)
-	p := storetest.HourBan(t, "prefix", 1)
-	for prefix, similar := range map[string]string{"a*": "ab", "a?": "ab", "[ab]": "a", `a\`: "a", "a[": "a"} {
-		f := New(onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: prefix}), memory.New(), Options{})
-		other := New(onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: similar}), memory.New(), Options{})
-		for _, g := range []*Store{f, other} {
-			ask(t, g, p, "k", 3)
-		}
-		list, _, err := f.Banned(t.Context(), "")
-		assert.ErrorIf(t, err != nil || len(list) != 1, "%s: listed are %+v, %v", prefix, list, err)
-		before := client.DBSize(t.Context()).Val()
-		n, err := f.UnbanAll(t.Context(), "prefix")
-		assert.ErrorIf(t, n != 1 || err != nil, "%s: %d bans lifted, %v", prefix, n, err)
-		found, err := f.ResetAll(t.Context(), "prefix")
-		assert.ErrorIf(t, found.Shared != 1 || err != nil, "%s: reset are %+v, %v", prefix, found, err)
-		after := client.DBSize(t.Context()).Val()
-		assert.ErrorIf(t, after != before-2, "%s: %d keys are deleted, want 2", prefix, before-after)
-		client.FlushDB(t.Context())
-	}
 }

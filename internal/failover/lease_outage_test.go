@@ -25,15 +25,15 @@ import (
 // debt that leases have raised stays.
 func TestNode_refund_lease(t *testing.T) {
 	t.Parallel()
-	s := redisStore(t, redistest.Shared(t))
+	s, r := onredis.New(t, redistest.Shared(t))
 	s.SetClock(storetest.Epoch)
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
-	assert.Must(t, s.f.shared.DecideWithin(context.Background(), checks))
+	assert.Must(t, r.DecideWithin(context.Background(), checks))
 	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 	_, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Params.LongestLease()}, 0, kernel.Receipt{})
 	assert.FatalIf(t, l.Units != 50, "leased %+v; want 50 units", l)
-	s.f.shared.Topology.AnyNode.Refund(0, checks)
+	r.Topology.AnyNode.Refund(0, checks)
 	if got := s.Remaining(t, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends
 		t.Errorf("%d remain; want 940", got)
 	}

@@ -14,9 +14,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/inmemory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
@@ -27,7 +29,8 @@ type refundTrace struct {
 	play       *assert.Play
 	random     *rand.Rand
 	now        int64
-	stores     []*testStore
+	stores     []*storetest.Store
+	memory     *memory.Store
 	redis      *redis.Store
 	open       [][][]limiter.Check // reservations, as each store has answered them
 	most, sums int
@@ -79,7 +82,7 @@ func (r *refundTrace) step(t *testing.T) {
 // compare compares the states, but for the instants at which they were stored where nothing is owed.
 func (r *refundTrace) compare(t *testing.T) {
 	t.Helper()
-	s := r.stores[0].f.local.Lock(r.p, "k")
+	s := r.memory.Lock(r.p, "k")
 	held, found := s.Kept("k")
 	s.Mu.Unlock()
 	if !found {
@@ -115,8 +118,9 @@ func TestStores_Refund_agree(t *testing.T) {
 	most, sums := 0, 0
 	for seed, play := range assert.Plays(t, 8, 8) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("agree", seed), Algorithm: limiter.TokenBucket, Limit: 2, Window: time.Second, Burst: 20 + 40*int64(seed)})
-		r := &refundTrace{p: p, play: play, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: testStores(t)}
-		r.redis = r.stores[1].f.shared
+		r := &refundTrace{p: p, play: play, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: make([]*storetest.Store, 2)}
+		r.stores[0], r.memory = inmemory.New()
+		r.stores[1], r.redis = onredis.New(t, redistest.Shared(t))
 		for range 1200 {
 			switch r.random.IntN(150) {
 			case 0:
@@ -196,7 +200,8 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 // every take, and others as long as they drain.
 func TestRedis_Refund_lifetime(t *testing.T) {
 	server := redistest.Shared(t)
-	client, s := server.Client(t), redisStore(t, server)
+	client := server.Client(t)
+	s, _ := onredis.New(t, server)
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "lifetime", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 10})
 	const grace = time.Hour // of the test's clock
 	began := time.Now()

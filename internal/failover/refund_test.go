@@ -78,17 +78,6 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 	}
 }
 
-// refundingPolicies returns a policy of each algorithm and one of a calendar, whose windows are far from their ends.
-func refundingPolicies(t *testing.T, limit int64) []*limiter.Policy {
-	t.Helper()
-	window := storetest.LongWindow(0)
-	policies := []*limiter.Policy{storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: limit, Calendar: "year", Location: time.UTC, Refunds: true})}
-	for _, algorithm := range limiter.Algorithms() {
-		policies = append(policies, storetest.NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: limit, Window: window, Refunds: true}))
-	}
-	return policies
-}
-
 // waitForLeft waits until so many units remain in Redis, and in this process for an outage.
 func waitForLeft(t *testing.T, f *Store, p *limiter.Policy, key limiter.EncodedKey, there, here int64) {
 	t.Helper()
@@ -107,7 +96,7 @@ func waitForLeft(t *testing.T, f *Store, p *limiter.Policy, key limiter.EncodedK
 func TestLastSeen_settled(t *testing.T) {
 	t.Parallel()
 	f := New(onredis.Open(t, redistest.Shared(t)), memory.New(), Options{})
-	for _, p := range refundingPolicies(t, 100) {
+	for _, p := range storetest.RefundingPolicies(t, 100) {
 		for _, check := range []limiter.Check{{Weight: 20, Refundable: true}, {Weight: 1}, {Peek: true}} {
 			for _, costs := range [][]int64{{0}, {5}, {0, 20}, {30, 0}, {20, 0, 10, 40}, {50}, {100}, {5000}} {
 				check.Policy, check.Key = p, limiter.EncodeKey(fmt.Sprint(check.Weight, costs))
@@ -133,7 +122,7 @@ func TestLastSeen_settled(t *testing.T) {
 func TestLastSeen_refund_in_parallel(t *testing.T) {
 	t.Parallel()
 	f := New(onredis.Open(t, redistest.Shared(t)), memory.New(), Options{})
-	for _, p := range refundingPolicies(t, 200) {
+	for _, p := range storetest.RefundingPolicies(t, 200) {
 		storetest.InParallel(20, func(i int) {
 			for j := range 5 {
 				reserved := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + int64(i%3), Refundable: true}}
@@ -153,7 +142,7 @@ func TestLastSeen_refund_local_share(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	f := New(onredis.Open(t, server), memory.New(), Options{LocalFraction: 0.34})
-	policies := refundingPolicies(t, 5)
+	policies := storetest.RefundingPolicies(t, 5)
 	for _, p := range policies {
 		refundAll(f, storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}), limiter.SourceRedis)
 		waitForLeft(t, f, p, limiter.EncodeKey("k"), 5, 1)
@@ -175,7 +164,7 @@ func TestLastSeen_refund_local_share(t *testing.T) {
 // TestLastSeen_refund_out_of_order has the answers to takes arrive after that to a later refund, by Redis's clock.
 func TestLastSeen_refund_out_of_order(t *testing.T) {
 	t.Parallel()
-	for _, p := range refundingPolicies(t, 5) {
+	for _, p := range storetest.RefundingPolicies(t, 5) {
 		now := storetest.Epoch
 		remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
 		var answers []limiter.Check
@@ -206,7 +195,7 @@ func TestLastSeen_refund_out_of_order(t *testing.T) {
 func TestLastSeen_refund_shown(t *testing.T) {
 	t.Parallel()
 	r := onredis.Open(t, redistest.Shared(t))
-	for _, p := range refundingPolicies(t, 5) {
+	for _, p := range storetest.RefundingPolicies(t, 5) {
 		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}
 			storetest.Decide(t, r, check)

@@ -16,11 +16,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
-// leaving is a check that leaves units to others.
-func leaving(p *limiter.Policy, weight, reserve int64) limiter.Check {
-	return limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve}
-}
-
 // TestFailover_reserve plays lesser requests, which are denied for the sake of others: these still get what was left to
 // them. An outage goes on from what was used, without what was left to others.
 func TestFailover_reserve(t *testing.T) {
@@ -48,7 +43,7 @@ func TestFailover_reserve_Unused(t *testing.T) {
 			settings.Limit = 100
 			p, f := storetest.NewPolicy(t, settings), New(onredis.Open(t, server), memory.New(), Options{LocalFraction: fraction})
 			keepOpen(f.shared)
-			if got := storetest.Decide(t, f, leaving(p, 1, 20))[0]; float64(got.Unused()) != 100*fraction-1 || float64(got.Result.Remaining) != 80*fraction-1 {
+			if got := storetest.Decide(t, f, storetest.Leaving(p, 1, 20))[0]; float64(got.Unused()) != 100*fraction-1 || float64(got.Result.Remaining) != 80*fraction-1 {
 				t.Errorf("%s, fraction %v: %d of %d remain", p.Name(), fraction, got.Result.Remaining, got.Unused())
 			}
 		}
@@ -71,12 +66,12 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 			{2, 19, false}, {p.Capacity(), 1, true}, {p.Capacity() + 1, 0, true}, {p.Capacity(), 0, false}, {1, 1 << 62, true}, {1<<63 - 1, 1 << 62, true},
 		} {
 			f := New(new(redis.Store), memory.New(), Options{LocalFraction: 0.1, ForgiveOutages: true})
-			checks := []limiter.Check{leaving(p, test.weight, test.reserve)}
+			checks := []limiter.Check{storetest.Leaving(p, test.weight, test.reserve)}
 			assert.NoError(f.Fallback(limiter.FailLocal, checks, limiter.ErrAlreadyTimedOut))(t)
 			if r := checks[0].Result; r.Passes() == test.never || (r.RetryAfter == limiter.Never) != test.never {
 				t.Errorf("%v: %d units, %d left: %+v; never: %v", p.Settings, test.weight, test.reserve, r, test.never)
 			}
-			peek := leaving(p, 1, test.reserve)
+			peek := storetest.Leaving(p, 1, test.reserve)
 			peek.Peek = true
 			if source := f.PeekLocal(&peek); source != limiter.SourceFallback || !peek.Result.Passes() || peek.Result.Remaining < 0 {
 				t.Errorf("%v: a look that leaves %d: %+v", p.Settings, test.reserve, peek.Result)
@@ -96,11 +91,11 @@ func TestStores_reserve_with_others(t *testing.T) {
 		stores := map[string]limiter.Store{"memory": memory.New(), "redis": onredis.Open(t, server), "cluster": cluster}
 		for name, s := range stores {
 			for i, passes := range []bool{true, true, false, false} {
-				checks := storetest.Decide(t, s, leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})
+				checks := storetest.Decide(t, s, storetest.Leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})
 				assert.ErrorIf(t, limiter.Allowed(checks) != passes || checks[0].Result.ForOthers == passes,
 					"%s/%s: lesser request %d: %+v", name, algorithm, i, checks)
 			}
-			checks := storetest.Decide(t, s, leaving(small, 2, 0), limiter.Check{Policy: large, Key: limiter.EncodeKey("another")})
+			checks := storetest.Decide(t, s, storetest.Leaving(small, 2, 0), limiter.Check{Policy: large, Key: limiter.EncodeKey("another")})
 			assert.ErrorIf(t, !limiter.Allowed(checks) || checks[0].Result.Remaining != 0 || checks[1].Result.Remaining != 97,
 				"%s/%s: others: %+v", name, algorithm, checks)
 		}
@@ -116,7 +111,7 @@ func TestWire_reserve(t *testing.T) {
 		var m wire.Message
 		var calls []*wire.Payload
 		for _, reserve := range reserves {
-			calls = append(calls, &redis.NewCall(op, []limiter.Check{leaving(p, 1, reserve)}).Payload)
+			calls = append(calls, &redis.NewCall(op, []limiter.Check{storetest.Leaving(p, 1, reserve)}).Payload)
 		}
 		m.Write(calls, wire.NewWriter(limiter.KeyFormat{Prefix: "rl"}))
 		return len(m.Text.Bytes), len(m.Groups)

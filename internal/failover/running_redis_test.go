@@ -19,34 +19,33 @@ import (
 
 // runningNode is a process with a store of its own on a Redis that others use too.
 type runningNode struct {
-	*Store
-	redis *redis.Store
-	t     testing.TB
+	*redis.Store
+	t testing.TB
 }
 
 func newRunningNode(t testing.TB, server *redistest.Server) *runningNode {
 	t.Helper()
 	r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
-	return &runningNode{New(r, memory.New(), Options{}), r, t}
+	return &runningNode{r, t}
 }
 
 // take decides a request of one check by Redis.
 func (n *runningNode) take(p *limiter.Policy, weight int64) []limiter.Check {
 	n.t.Helper()
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight}}
-	source, err := n.Decide(context.Background(), checks)
-	assert.FatalIf(n.t, err != nil || source != limiter.SourceRedis, "decided by %s: %v", source, err)
+	_, err := n.Decide(context.Background(), checks)
+	assert.FatalIf(n.t, err != nil, "%v", err)
 	return checks
 }
 
 // settle waits until no message is on its way.
 func (n *runningNode) settle() {
-	batcher := &n.redis.Topology.AnyNode.Batcher
+	batcher := &n.Topology.AnyNode.Batcher
 	for pending := true; pending; pause() {
 		batcher.Mu.Lock()
 		pending = len(batcher.Unsettled.Quotas) > 0 // also releases that have ended their records
 		batcher.Mu.Unlock()
-		pending = pending || busy(n.redis.Running)
+		pending = pending || busy(n.Running)
 	}
 }
 
@@ -73,7 +72,7 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 	gauge := new(peak)
 	finished := make(chan int)
 	for range 2 {
-		n := newRunningNode(t, server)
+		n := New(onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"}), memory.New(), Options{})
 		for range clients {
 			go func() {
 				passed := 0
@@ -109,7 +108,7 @@ func TestRedis_Leave(t *testing.T) {
 	server, p := redistest.Shared(t), storetest.ConcurrencyPolicy(t, 5)
 	a, b, c := newRunningNode(t, server), newRunningNode(t, server), newRunningNode(t, server)
 	first, second := a.take(p, 2), b.take(p, 3)
-	a.redis.ReleaseAllRunning()
+	a.ReleaseAllRunning()
 	third := c.take(p, 2)
 	assert.ErrorIf(t, !third[0].Result.Passes(), "the places of a node that has left are taken")
 	a.EndRunning(first)
@@ -127,7 +126,7 @@ func TestRedis_Inspect_concurrency(t *testing.T) {
 	a, b := newRunningNode(t, server), newRunningNode(t, server)
 	p, ctx, key := storetest.ConcurrencyPolicy(t, 9), context.Background(), limiter.EncodeKey("k")
 	running := [][]limiter.Check{a.take(p, 2), b.take(p, 3)}
-	stored, err := a.redis.Inspect(ctx, p, key)
+	stored, err := a.Inspect(ctx, p, key)
 	assert.FatalIf(t, err != nil || len(stored) != 1 || stored[0].Type != "hash" || stored[0].TTL <= 0 || stored[0].Value["running"] != int64(5),
 		"%+v, %v", stored, err)
 	nodes, _ := stored[0].Value["nodes"].([]map[string]any)
@@ -135,9 +134,9 @@ func TestRedis_Inspect_concurrency(t *testing.T) {
 	for _, n := range nodes {
 		found[n["node"]] = n["running"]
 	}
-	assert.ErrorIf(t, found[a.redis.NodeName()] != int64(2) || found[b.redis.NodeName()] != int64(3) || len(found) != 2,
+	assert.ErrorIf(t, found[a.NodeName()] != int64(2) || found[b.NodeName()] != int64(3) || len(found) != 2,
 		"%+v", nodes)
-	n, err := a.redis.Reset(ctx, p, key)
+	n, err := a.Reset(ctx, p, key)
 	assert.ErrorIf(t, n != 1 || err != nil, "a reset found %d, %v", n, err)
 	// This node's count is back with its next request, the other's with its next state.
 	third := a.take(p, 4)
@@ -153,12 +152,12 @@ func TestRedis_Inspect_concurrency(t *testing.T) {
 		func(client *goredis.Client, name string) { client.HSet(ctx, name, "all", "x") },
 		func(client *goredis.Client, name string) { client.HSet(ctx, name, "all", strings.Repeat("\xff", 40)) },
 	} {
-		client, name := server.Client(t), a.redis.RedisKey(p, key)
+		client, name := server.Client(t), a.RedisKey(p, key)
 		client.Del(ctx, name)
 		foreign(client, name)
-		_, err := a.redis.Decide(ctx, []limiter.Check{{Policy: p, Key: key}})
+		_, err := a.Decide(ctx, []limiter.Check{{Policy: p, Key: key}})
 		assert.ErrorIf(t, limiter.Kind(err) != "value", "decided with the error %v", err)
-		stored, err := a.redis.Inspect(ctx, p, key)
+		stored, err := a.Inspect(ctx, p, key)
 		assert.ErrorIf(t, err != nil || len(stored) != 1, "%+v, %v", stored, err)
 	}
 }

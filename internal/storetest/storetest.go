@@ -51,6 +51,17 @@ func RefundingPolicy(t testing.TB, name, algorithm string, limit int64) *limiter
 	return NewPolicy(t, s)
 }
 
+// RefundingPolicies returns a policy of each algorithm and one of a calendar, whose windows are far from their ends.
+func RefundingPolicies(t testing.TB, limit int64) []*limiter.Policy {
+	t.Helper()
+	window := LongWindow(0)
+	policies := []*limiter.Policy{NewPolicy(t, limiter.Settings{Name: "calendar", Algorithm: limiter.FixedWindow, Limit: limit, Calendar: "year", Location: time.UTC, Refunds: true})}
+	for _, algorithm := range limiter.Algorithms() {
+		policies = append(policies, NewPolicy(t, limiter.Settings{Name: algorithm, Algorithm: algorithm, Limit: limit, Window: window, Refunds: true}))
+	}
+	return policies
+}
+
 // HourBan returns a policy of two units in thirty days that bans for an hour after some denials.
 func HourBan(t testing.TB, name string, after int) *limiter.Policy {
 	t.Helper()
@@ -61,6 +72,11 @@ func HourBan(t testing.TB, name string, after int) *limiter.Policy {
 func ConcurrencyPolicy(t testing.TB, limit int64) *limiter.Policy {
 	t.Helper()
 	return NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit})
+}
+
+// Leaving returns a check of the key "k" that leaves units to others.
+func Leaving(p *limiter.Policy, weight, reserve int64) limiter.Check {
+	return limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Reserve: reserve}
 }
 
 // Decide sends one request and returns its checks.
